@@ -1,0 +1,117 @@
+package event
+
+import (
+	"slices"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// Filter picks events as the filters parameter of the wire asks (API document 3, section 6). The zero Filter takes all.
+type Filter struct {
+	wants map[string][]string
+}
+
+// NewFilter checks the keys: container, daemon, event, image, label, network, type and volume. Another one gives
+// fault.Invalid. An event passes if it meets every key that has values; it meets label by meeting all its values and any
+// other key by meeting one.
+func NewFilter(wants map[string][]string) (Filter, error) {
+	keys := []string{"container", "daemon", "event", "image", "label", "network", "type", "volume"}
+	f := Filter{wants: make(map[string][]string, len(wants))}
+	for key, values := range wants {
+		if !slices.Contains(keys, key) {
+			return Filter{}, fault.Invalid("invalid filter %q: use %s", key, strings.Join(keys, ", "))
+		}
+		if len(values) > 0 {
+			f.wants[key] = slices.Clone(values)
+		}
+	}
+	return f, nil
+}
+
+// Match reports whether the event passes. It fits Options.Filter.
+func (f Filter) Match(ev *Event) bool {
+	for key, values := range f.wants {
+		if !matchKey(ev, key, values) {
+			return false
+		}
+	}
+	return true
+}
+
+func matchKey(ev *Event, key string, values []string) bool {
+	switch key {
+	case "type":
+		return slices.Contains(values, ev.Type)
+	case "event":
+		return slices.ContainsFunc(values, func(v string) bool { return matchAction(ev.Action, v) })
+	case "label":
+		return !slices.ContainsFunc(values, func(v string) bool { return !matchLabel(ev.Attributes, v) })
+	case "image":
+		return slices.ContainsFunc(values, func(v string) bool { return matchImage(ev, v) })
+	default: // the key is the type of the object that it names
+		return ev.Type == key && slices.ContainsFunc(values, func(v string) bool { return matchObject(ev, v) })
+	}
+}
+
+// matchAction takes an action by name; "exec_create" also stands for "exec_create: cmd", "health_status" for
+// "health_status: healthy".
+func matchAction(action, want string) bool {
+	rest, ok := strings.CutPrefix(action, want)
+	return ok && (rest == "" || want != "" && rest[0] == ':')
+}
+
+// matchLabel takes "key" and "key=value".
+func matchLabel(attributes map[string]string, want string) bool {
+	key, value, hasValue := strings.Cut(want, "=")
+	got, ok := attributes[key]
+	return ok && (!hasValue || got == value)
+}
+
+// matchObject takes a name, an id or the beginning of an id.
+func matchObject(ev *Event, want string) bool {
+	want = strings.TrimPrefix(want, "/")
+	if want == "" {
+		return false
+	}
+	return ev.Attributes["name"] == want || strings.HasPrefix(ev.ID, want)
+}
+
+// matchImage takes the id or the name, with or without tag, of an image itself or of the image behind a container.
+func matchImage(ev *Event, want string) bool {
+	if want == "" {
+		return false
+	}
+	names := []string{ev.Attributes["image"]}
+	if ev.Type == TypeImage {
+		names = []string{ev.ID, ev.Attributes["name"]}
+	}
+	want = familiar(want)
+	return slices.ContainsFunc(names, func(name string) bool {
+		name = familiar(name)
+		return name == want || repository(name) == want
+	})
+}
+
+// familiar leaves out what a client may leave out of an image's name.
+func familiar(name string) string {
+	for _, prefix := range []string{"docker.io/library/", "index.docker.io/library/", "docker.io/", "index.docker.io/"} {
+		if short, ok := strings.CutPrefix(name, prefix); ok {
+			return short
+		}
+	}
+	return name
+}
+
+// repository cuts the digest and the tag off a name and leaves an id alone. The colon of a registry's port is not a
+// tag's.
+func repository(name string) string {
+	if strings.HasPrefix(name, "sha256:") {
+		return name
+	}
+	name, _, _ = strings.Cut(name, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		return name[:i]
+	}
+	return name
+}

@@ -1,0 +1,112 @@
+// Package config holds the settings of one engine and finds them: defaults, then the file, then the environment, then
+// the command line, each over the one before. It reads the file and nothing else; the environment comes in as a function,
+// and no folder is made or looked at.
+package config
+
+import (
+	"path/filepath"
+
+	"moss/engine/fault"
+)
+
+// Network drivers: what links the containers' network to the host's.
+const (
+	NetworkSlirp4netns = "slirp4netns"
+	NetworkPasta       = "pasta"
+	NetworkGvisor      = "gvisor-tap-vsock"
+	NetworkNone        = "none"
+)
+
+// Config is everything a user can set about one engine.
+type Config struct {
+	// Root is the folder of what survives a boot; absolute, never empty.
+	Root string
+	// RunDir is the folder of what this boot holds; absolute. Empty if neither a setting nor XDG_RUNTIME_DIR names one:
+	// the caller then has to find a safe place.
+	RunDir string
+	// Hosts are the addresses to serve the API on: unix:///PATH, tcp://LOOPBACK:PORT or fd:// (systemd activation).
+	// Empty means the socket moss.sock in RunDir.
+	Hosts []string
+	// InsecureTCP allows tcp:// hosts: anyone who can open a connection on this machine's loopback then has the user's
+	// rights.
+	InsecureTCP bool
+	// LogLevel is debug, info, warn or error.
+	LogLevel string
+	// LogFormat is text or json.
+	LogFormat string
+	// NetworkDriver is one of the constants above.
+	NetworkDriver string
+	// MTU of the containers' network in bytes; 0 leaves it to the driver.
+	MTU int
+	// HostLoopback lets containers reach services on the host's loopback.
+	HostLoopback bool
+	// Runtime is the OCI runtime: a program's name, an absolute path, or empty for the first that is found.
+	Runtime string
+	// StorageDriver is overlay, fuse-overlayfs, vfs, or empty for the first that works.
+	StorageDriver string
+}
+
+// Options say where Load looks.
+type Options struct {
+	// File to read. Empty means the one named by MOSS_CONFIG, else moss/moss.toml in XDG_CONFIG_HOME or ~/.config.
+	File string
+	// FileRequired makes a missing File an error; a file named by MOSS_CONFIG is always required.
+	FileRequired bool
+	// Environ looks a variable up; an empty result means unset. Nil is an empty environment.
+	Environ func(name string) string
+	// Flags are the settings of the command line by key (see Settings), with their values in order. A key that takes
+	// one value uses its last.
+	Flags map[string][]string
+}
+
+// Load finds the settings. A wrong one gives fault.Invalid with a text that names its source, its key, its value and
+// what is allowed; a file that cannot be read gives a plain error, a missing required one fault.NotFound.
+func Load(opts Options) (Config, error) {
+	env := opts.Environ
+	if env == nil {
+		env = func(string) string { return "" }
+	}
+	cfg := defaults(env)
+	fromFile, name, err := readFile(opts, env)
+	if err != nil {
+		return Config{}, err
+	}
+	for _, s := range table() {
+		if err := s.apply(&cfg, sources{file: fromFile, fileName: name, env: env, flags: opts.Flags}); err != nil {
+			return Config{}, err
+		}
+	}
+	if err := unknownFlag(opts.Flags); err != nil {
+		return Config{}, err
+	}
+	if cfg.Root == "" {
+		return Config{}, fault.Invalid("no folder for the engine's data: set root, or HOME or XDG_DATA_HOME to an absolute path")
+	}
+	if err := cfg.checkHosts(); err != nil {
+		return Config{}, err
+	}
+	return cfg, nil
+}
+
+func defaults(env func(string) string) Config {
+	cfg := Config{LogLevel: "info", LogFormat: "text", NetworkDriver: NetworkSlirp4netns}
+	if dir := xdg(env, "XDG_DATA_HOME", ".local/share"); dir != "" {
+		cfg.Root = filepath.Join(dir, "moss")
+	}
+	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		cfg.RunDir = filepath.Join(dir, "moss")
+	}
+	return cfg
+}
+
+// xdg returns the folder that the variable names, else the one below HOME, else an empty string. The XDG base directory
+// specification says to ignore relative paths.
+func xdg(env func(string) string, variable, belowHome string) string {
+	if dir := env(variable); filepath.IsAbs(dir) {
+		return dir
+	}
+	if home := env("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, belowHome)
+	}
+	return ""
+}

@@ -1,0 +1,251 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"moss/engine/config"
+	"moss/engine/fault"
+)
+
+func environ(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, p := range pairs {
+			if k, v, _ := strings.Cut(p, "="); k == name {
+				return v
+			}
+		}
+		return ""
+	}
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "moss.toml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaults(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		env          []string
+		root, runDir string
+	}{
+		{"home only", []string{"HOME=/home/u"}, "/home/u/.local/share/moss", ""},
+		{"xdg", []string{"HOME=/home/u", "XDG_DATA_HOME=/data", "XDG_RUNTIME_DIR=/run/user/7"}, "/data/moss", "/run/user/7/moss"},
+		{"relative xdg is ignored", []string{"HOME=/home/u", "XDG_DATA_HOME=data", "XDG_RUNTIME_DIR=run"}, "/home/u/.local/share/moss", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := config.Load(config.Options{Environ: environ(tc.env...)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := config.Config{
+				Root: tc.root, RunDir: tc.runDir, LogLevel: "info", LogFormat: "text", NetworkDriver: "slirp4netns",
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+	if _, err := config.Load(config.Options{}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("without HOME: %v, want an Invalid", err)
+	}
+}
+
+const wholeFile = `
+root = "~/engine"
+run-dir = "/tmp/run/../x"
+host = ["unix:///tmp/a.sock", "fd://"]
+insecure-tcp = true
+log-level = "debug"
+log-format = "json"
+network-driver = "pasta"
+mtu = 1500
+host-loopback = true
+runtime = "runc"
+storage-driver = "vfs"
+`
+
+// TestPrecedence gives every setting in all three sources and takes the sources away one by one.
+func TestPrecedence(t *testing.T) {
+	file := writeFile(t, wholeFile)
+	env := []string{
+		"HOME=/home/u",
+		"MOSS_ROOT=/env", "MOSS_RUN_DIR=/env/run", "MOSS_HOSTS=unix:///e1,unix:///e2", "MOSS_INSECURE_TCP=false",
+		"MOSS_LOG_LEVEL=warn", "MOSS_LOG_FORMAT=text", "MOSS_NETWORK_DRIVER=gvisor-tap-vsock", "MOSS_MTU=0",
+		"MOSS_HOST_LOOPBACK=false", "MOSS_RUNTIME=/opt/crun", "MOSS_STORAGE_DRIVER=overlay",
+	}
+	flags := map[string][]string{
+		"root": {"/flag"}, "run-dir": {"/flag/run"}, "host": {"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, "insecure-tcp": {"true"},
+		"log-level": {"info", "error"}, "log-format": {"json"}, "network-driver": {"none"}, "mtu": {"65520"},
+		"host-loopback": {"true"}, "runtime": {"auto"}, "storage-driver": {"auto"},
+	}
+	for _, s := range config.Settings() {
+		if !strings.Contains(wholeFile, "\n"+s.Key+" = ") || !strings.Contains(strings.Join(env, "\n"), s.Env+"=") || flags[s.Key] == nil {
+			t.Errorf("%s is not in all sources of this test", s.Key)
+		}
+	}
+	for _, tc := range []struct {
+		name string
+		opts config.Options
+		want config.Config
+	}{
+		{"file", config.Options{Environ: environ("HOME=/home/u")}, config.Config{
+			Root: "/home/u/engine", RunDir: "/tmp/x", Hosts: []string{"unix:///tmp/a.sock", "fd://"}, InsecureTCP: true,
+			LogLevel: "debug", LogFormat: "json", NetworkDriver: "pasta", MTU: 1500, HostLoopback: true, Runtime: "runc", StorageDriver: "vfs",
+		}},
+		{"environment over file", config.Options{Environ: environ(env...)}, config.Config{
+			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"},
+			LogLevel: "warn", LogFormat: "text", NetworkDriver: "gvisor-tap-vsock", Runtime: "/opt/crun", StorageDriver: "overlay",
+		}},
+		{"flags over both", config.Options{Environ: environ(env...), Flags: flags}, config.Config{
+			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true,
+			LogLevel: "error", LogFormat: "json", NetworkDriver: "none", MTU: 65520, HostLoopback: true,
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.opts.File = file
+			got, err := config.Load(tc.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("got  %+v\nwant %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhichFile(t *testing.T) {
+	home := t.TempDir()
+	put := func(dir, level string) string {
+		path := filepath.Join(dir, "moss", "moss.toml")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(`log-level = "`+level+`"`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	put(filepath.Join(home, ".config"), "debug")
+	put(filepath.Join(home, "xdg"), "warn")
+	named := put(filepath.Join(home, "named"), "error")
+	missing := filepath.Join(home, "missing.toml")
+	for _, tc := range []struct {
+		name string
+		opts config.Options
+		env  []string
+		want string // level, or empty for NotFound
+	}{
+		{"home", config.Options{}, nil, "debug"},
+		{"xdg", config.Options{}, []string{"XDG_CONFIG_HOME=" + home + "/xdg"}, "warn"},
+		{"xdg without a file", config.Options{}, []string{"XDG_CONFIG_HOME=" + home}, "info"},
+		{"MOSS_CONFIG", config.Options{}, []string{"MOSS_CONFIG=" + named}, "error"},
+		{"option over MOSS_CONFIG", config.Options{File: named}, []string{"MOSS_CONFIG=" + missing}, "error"},
+		{"missing", config.Options{File: missing}, nil, "info"},
+		{"missing and required", config.Options{File: missing, FileRequired: true}, nil, ""},
+		{"missing MOSS_CONFIG", config.Options{}, []string{"MOSS_CONFIG=" + missing}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.opts.Environ = environ(append(tc.env, "HOME="+home)...)
+			got, err := config.Load(tc.opts)
+			if tc.want == "" {
+				if !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), missing) {
+					t.Errorf("got %v, want a NotFound that names %s", err, missing)
+				}
+				return
+			}
+			if err != nil || got.LogLevel != tc.want {
+				t.Errorf("level %q, %v, want %q", got.LogLevel, err, tc.want)
+			}
+		})
+	}
+	if _, err := config.Load(config.Options{File: home, Environ: environ("HOME=" + home)}); err == nil {
+		t.Error("a folder as the file: no error")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		file  string
+		env   []string
+		flags map[string][]string
+		want  []string // parts of the text
+	}{
+		{name: "unknown key", file: "colour = 'red'", want: []string{"moss.toml", `"colour"`, "network-driver"}},
+		{name: "unknown table", file: "[log]\nlevel = 'info'", want: []string{"moss.toml", `"log"`}},
+		{name: "syntax", file: "a = 1\nroot = ", want: []string{"moss.toml", "line 2"}},
+		{name: "twice", file: "mtu = 0\nmtu = 1500", want: []string{"moss.toml", "mtu"}},
+		{name: "type", file: "root = 1.5", want: []string{"moss.toml", "root", "an absolute path"}},
+		{name: "list where one is wanted", file: "runtime = ['crun']", want: []string{"moss.toml", "runtime", "wrong type"}},
+		{name: "list of numbers", file: "host = [1]", want: []string{"moss.toml", "host", "wrong type"}},
+		{name: "file value", file: "log-level = 'loud'", want: []string{"moss.toml", "log-level", `"loud"`, "debug, info, warn or error"}},
+		{name: "env value", env: []string{"MOSS_NETWORK_DRIVER=wifi"}, want: []string{"environment", "MOSS_NETWORK_DRIVER", `"wifi"`, "slirp4netns, pasta"}},
+		{name: "flag value", flags: map[string][]string{"mtu": {"12"}}, want: []string{"command line", "--mtu", `"12"`, "576 to 65520"}},
+		{name: "mtu too big", flags: map[string][]string{"mtu": {"65521"}}, want: []string{"--mtu"}},
+		{name: "mtu negative", flags: map[string][]string{"mtu": {"-1"}}, want: []string{"--mtu"}},
+		{name: "mtu words", env: []string{"MOSS_MTU=big"}, want: []string{"MOSS_MTU", "big"}},
+		{name: "unknown flag", flags: map[string][]string{"colour": {"red"}}, want: []string{"command line", "colour"}},
+		{name: "relative root", flags: map[string][]string{"root": {"data"}}, want: []string{"--root", "absolute"}},
+		{name: "bool", env: []string{"MOSS_HOST_LOOPBACK=yes"}, want: []string{"MOSS_HOST_LOOPBACK", "true or false"}},
+		{name: "relative runtime", flags: map[string][]string{"runtime": {"./crun"}}, want: []string{"--runtime"}},
+		{name: "host scheme", flags: map[string][]string{"host": {"http://x"}}, want: []string{"--host", "unix:///PATH"}},
+		{name: "host relative", flags: map[string][]string{"host": {"unix://moss.sock"}}, want: []string{"--host"}},
+		{name: "host empty", env: []string{"MOSS_HOSTS=fd://,"}, want: []string{"MOSS_HOSTS"}},
+		{name: "tcp everywhere", flags: map[string][]string{"host": {"tcp://0.0.0.0:1"}, "insecure-tcp": {"true"}}, want: []string{"--host", "loopback"}},
+		{name: "tcp by name", flags: map[string][]string{"host": {"tcp://example.org:1"}, "insecure-tcp": {"true"}}, want: []string{"--host", "loopback"}},
+		{name: "tcp with a path", flags: map[string][]string{"host": {"tcp://127.0.0.1:1/x"}, "insecure-tcp": {"true"}}, want: []string{"--host"}},
+		{name: "tcp without port", flags: map[string][]string{"host": {"tcp://127.0.0.1"}, "insecure-tcp": {"true"}}, want: []string{"--host"}},
+		{name: "tcp not asked for", flags: map[string][]string{"host": {"tcp://127.0.0.1:1"}}, want: []string{"insecure-tcp", "127.0.0.1:1"}},
+		{
+			name: "weak source is checked too", file: "mtu = 1", flags: map[string][]string{"mtu": {"1500"}},
+			want: []string{"moss.toml", "mtu"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			opts := config.Options{File: writeFile(t, tc.file), Environ: environ(append(tc.env, "HOME=/home/u")...), Flags: tc.flags}
+			_, err := config.Load(opts)
+			if !fault.Is(err, fault.Invalid) {
+				t.Fatalf("got %v, want an Invalid", err)
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+// FuzzFile gives Load any file: it must refuse it by fault.Invalid or return settings that a second Load accepts.
+func FuzzFile(f *testing.F) {
+	f.Add(wholeFile)
+	f.Add("[a.b]\nc = [[1], {x = 2020-01-01}]")
+	f.Add("host = 'fd://'\n\"\\u0000\" = inf")
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, content string) {
+		file := filepath.Join(dir, "moss.toml")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(config.Options{File: file, FileRequired: true, Environ: environ("HOME=/home/u")})
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Errorf("%q: %v, want an Invalid", content, err)
+			}
+			return
+		}
+		if !filepath.IsAbs(cfg.Root) || cfg.LogLevel == "" || cfg.NetworkDriver == "" {
+			t.Errorf("%q: accepted as %+v", content, cfg)
+		}
+	})
+}

@@ -1,0 +1,299 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// Setting describes one setting for the help text and the manual, and for making the command line's flags.
+type Setting struct {
+	Key     string // of the file; also the flag's name
+	Env     string // the environment variable
+	Usage   string
+	Allowed string // values, for people
+	Many    bool   // takes several values: a repeated flag, a list in the file, commas in the environment
+	Switch  bool   // is true or false
+}
+
+// Settings lists all settings in a fixed order.
+func Settings() []Setting {
+	all := table()
+	out := make([]Setting, 0, len(all))
+	for _, s := range all {
+		out = append(out, Setting{
+			Key: s.key, Env: s.env, Usage: s.usage, Allowed: s.allowed, Many: s.many, Switch: s.allowed == allowedBool,
+		})
+	}
+	return out
+}
+
+// setting is one row of the table that everything here works from.
+type setting struct {
+	key, env, usage, allowed string
+	many                     bool
+	// set stores the values (one, unless many) in cfg; the error's text may be empty where allowed says it all.
+	set func(cfg *Config, values []string, env func(string) string) error
+}
+
+const (
+	allowedBool = "true or false"
+	allowedPath = "an absolute path"
+
+	// The bounds of MTU: what every IPv4 host must take, and the most that slirp4netns takes (65521) rounded down to a
+	// multiple of eight.
+	minMTU, maxMTU = 576, 65520
+)
+
+// errNotAllowed stands for "see what is allowed".
+var errNotAllowed = errors.New("")
+
+// table returns all settings.
+func table() []setting { return append(engineSettings(), containerSettings()...) }
+
+// engineSettings are about the engine itself. The variable of host is MOSS_HOSTS, since MOSS_HOST is the client's.
+func engineSettings() []setting {
+	return []setting{
+		{
+			"root", "MOSS_ROOT", "folder of images, containers and volumes", allowedPath, false,
+			func(c *Config, v []string, env func(string) string) error { return setPath(&c.Root, v[0], env) },
+		},
+		{
+			"run-dir", "MOSS_RUN_DIR", "folder of what this boot holds: sockets, state of running containers", allowedPath, false,
+			func(c *Config, v []string, env func(string) string) error { return setPath(&c.RunDir, v[0], env) },
+		},
+		{
+			"host", "MOSS_HOSTS", "address to serve the API on; may be given several times",
+			"unix:///PATH, tcp://LOOPBACK:PORT or fd://", true,
+			func(c *Config, v []string, _ func(string) string) error { return setHosts(&c.Hosts, v) },
+		},
+		{
+			"insecure-tcp", "MOSS_INSECURE_TCP", "allow tcp hosts on loopback: every local user gets your rights", allowedBool, false,
+			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.InsecureTCP, v[0]) },
+		},
+		{
+			"log-level", "MOSS_LOG_LEVEL", "least important lines of the engine's log", "debug, info, warn or error", false,
+			func(c *Config, v []string, _ func(string) string) error {
+				return setChoice(&c.LogLevel, v[0], "debug", "info", "warn", "error")
+			},
+		},
+		{
+			"log-format", "MOSS_LOG_FORMAT", "form of the engine's log", "text or json", false,
+			func(c *Config, v []string, _ func(string) string) error {
+				return setChoice(&c.LogFormat, v[0], "text", "json")
+			},
+		},
+	}
+}
+
+// containerSettings are about what containers get.
+func containerSettings() []setting {
+	return []setting{
+		{
+			"network-driver", "MOSS_NETWORK_DRIVER", "link of the containers' network to the host's",
+			"slirp4netns, pasta, gvisor-tap-vsock or none", false,
+			func(c *Config, v []string, _ func(string) string) error {
+				return setChoice(&c.NetworkDriver, v[0], NetworkSlirp4netns, NetworkPasta, NetworkGvisor, NetworkNone)
+			},
+		},
+		{
+			"mtu", "MOSS_MTU", "largest packet of the containers' network in bytes", "0 (the driver's own) or 576 to 65520", false,
+			func(c *Config, v []string, _ func(string) string) error { return setMTU(&c.MTU, v[0]) },
+		},
+		{
+			"host-loopback", "MOSS_HOST_LOOPBACK", "let containers reach the host's loopback", allowedBool, false,
+			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.HostLoopback, v[0]) },
+		},
+		{
+			"runtime", "MOSS_RUNTIME", "OCI runtime", "auto, a program's name or an absolute path", false,
+			func(c *Config, v []string, _ func(string) string) error { return setRuntime(&c.Runtime, v[0]) },
+		},
+		{
+			"storage-driver", "MOSS_STORAGE_DRIVER", "how images and containers are stored", "auto, overlay, fuse-overlayfs or vfs", false,
+			func(c *Config, v []string, _ func(string) string) error {
+				return setChoice(&c.StorageDriver, orAuto(v[0]), "", "overlay", "fuse-overlayfs", "vfs")
+			},
+		},
+	}
+}
+
+// sources are the places where a setting may come from, the weakest first.
+type sources struct {
+	file     map[string][]string
+	fileName string
+	env      func(string) string
+	flags    map[string][]string
+}
+
+// apply stores the setting from each source that has it; the last stands. All are checked, so that a mistake shows
+// before the day on which the stronger source is gone.
+func (s setting) apply(cfg *Config, src sources) error {
+	if values, ok := src.file[s.key]; ok {
+		if err := s.store(cfg, values, src.env, "configuration "+src.fileName+": "+s.key); err != nil {
+			return err
+		}
+	}
+	if text := src.env(s.env); text != "" {
+		values := []string{text}
+		if s.many {
+			values = strings.Split(text, ",")
+		}
+		if err := s.store(cfg, values, src.env, "environment: "+s.env); err != nil {
+			return err
+		}
+	}
+	if values := src.flags[s.key]; len(values) > 0 {
+		if !s.many {
+			values = values[len(values)-1:]
+		}
+		return s.store(cfg, values, src.env, "command line: --"+s.key)
+	}
+	return nil
+}
+
+func (s setting) store(cfg *Config, values []string, env func(string) string, where string) error {
+	err := s.set(cfg, values, env)
+	if err == nil {
+		return nil
+	}
+	reason := ""
+	if !errors.Is(err, errNotAllowed) {
+		reason = ": " + err.Error()
+	}
+	return fault.Invalid("%s: %q is not allowed%s; want %s", where, strings.Join(values, ","), reason, s.allowed)
+}
+
+func find(key string) (setting, bool) {
+	all := table()
+	i := slices.IndexFunc(all, func(s setting) bool { return s.key == key })
+	if i < 0 {
+		return setting{}, false
+	}
+	return all[i], true
+}
+
+func keyList() string {
+	all := table()
+	keys := make([]string, 0, len(all))
+	for _, s := range all {
+		keys = append(keys, s.key)
+	}
+	return strings.Join(keys, ", ")
+}
+
+func unknownFlag(flags map[string][]string) error {
+	for key := range flags {
+		if _, ok := find(key); !ok {
+			return fault.Invalid("command line: unknown setting %q", key)
+		}
+	}
+	return nil
+}
+
+func setPath(to *string, value string, env func(string) string) error {
+	if rest, ok := strings.CutPrefix(value, "~/"); ok && filepath.IsAbs(env("HOME")) {
+		value = filepath.Join(env("HOME"), rest)
+	}
+	if !filepath.IsAbs(value) || strings.ContainsRune(value, 0) {
+		return errNotAllowed
+	}
+	*to = filepath.Clean(value)
+	return nil
+}
+
+func setBool(to *bool, value string) error {
+	switch value {
+	case "true", "1":
+		*to = true
+	case "false", "0":
+		*to = false
+	default:
+		return errNotAllowed
+	}
+	return nil
+}
+
+func setChoice(to *string, value string, choices ...string) error {
+	if !slices.Contains(choices, value) {
+		return errNotAllowed
+	}
+	*to = value
+	return nil
+}
+
+func setMTU(to *int, value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n != 0 && (n < minMTU || n > maxMTU) {
+		return errNotAllowed
+	}
+	*to = n
+	return nil
+}
+
+func setRuntime(to *string, value string) error {
+	value = orAuto(value)
+	if strings.Contains(value, "/") && !filepath.IsAbs(value) || strings.ContainsRune(value, 0) {
+		return errNotAllowed
+	}
+	*to = value
+	return nil
+}
+
+// orAuto lets a stronger source go back to the automatic choice.
+func orAuto(value string) string {
+	if value == "auto" {
+		return ""
+	}
+	return value
+}
+
+func setHosts(to *[]string, values []string) error {
+	hosts := make([]string, 0, len(values))
+	for _, v := range values {
+		if err := checkHost(v); err != nil {
+			return err
+		}
+		hosts = append(hosts, v)
+	}
+	*to = hosts
+	return nil
+}
+
+func checkHost(host string) error {
+	scheme, rest, ok := strings.Cut(host, "://")
+	switch {
+	case ok && scheme == "fd" && rest == "":
+		return nil
+	case ok && scheme == "unix":
+		if filepath.IsAbs(rest) && !strings.ContainsRune(rest, 0) {
+			return nil
+		}
+	case ok && scheme == "tcp":
+		u, err := url.Parse(host)
+		if err != nil || u.Host != rest || u.Port() == "" {
+			return errNotAllowed
+		}
+		addr, err := netip.ParseAddr(u.Hostname())
+		if u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback()) {
+			return errors.New("without TLS only loopback may be served")
+		}
+		return nil
+	}
+	return errNotAllowed
+}
+
+// checkHosts holds the one rule that needs two settings.
+func (c *Config) checkHosts() error {
+	for _, host := range c.Hosts {
+		if strings.HasPrefix(host, "tcp://") && !c.InsecureTCP {
+			return fault.Invalid("host %q gives every user of this machine your rights: set insecure-tcp to true if you mean it", host)
+		}
+	}
+	return nil
+}

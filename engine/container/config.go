@@ -1,0 +1,229 @@
+package container
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"moss/engine/image"
+)
+
+// Strings is a list that clients may also write as one string (API document 1, 2.2: Cmd, Entrypoint).
+type Strings []string
+
+// UnmarshalJSON takes a string, an array of strings or null.
+func (s *Strings) UnmarshalJSON(raw []byte) error {
+	var list []string
+	if err := json.Unmarshal(raw, &list); err == nil {
+		*s = list
+		return nil
+	}
+	var one string
+	if err := json.Unmarshal(raw, &one); err != nil {
+		return &json.UnmarshalTypeError{Value: kindOf(raw), Type: stringsType}
+	}
+	*s = Strings{one}
+	return nil
+}
+
+// Signal is a signal's name or number; clients may write the number as a JSON number (API document 1, 2.2: StopSignal).
+type Signal string
+
+// UnmarshalJSON takes a string, an unsigned integer or null.
+func (s *Signal) UnmarshalJSON(raw []byte) error {
+	var name string
+	if err := json.Unmarshal(raw, &name); err == nil {
+		*s = Signal(name)
+		return nil
+	}
+	var number uint8
+	if err := json.Unmarshal(raw, &number); err != nil {
+		return &json.UnmarshalTypeError{Value: kindOf(raw), Type: signalType}
+	}
+	*s = Signal(strconv.Itoa(int(number)))
+	return nil
+}
+
+// Config is what a client asks of the container itself (API document 1, 2.2).
+type Config struct {
+	Hostname        string
+	Domainname      string
+	User            string
+	AttachStdin     bool
+	AttachStdout    bool
+	AttachStderr    bool
+	ExposedPorts    map[string]struct{}
+	PublishService  string
+	Tty             bool
+	OpenStdin       bool
+	StdinOnce       bool
+	Env             []string
+	Cmd             Strings
+	Healthcheck     *image.Healthcheck
+	ArgsEscaped     bool
+	Image           string
+	Volumes         map[string]struct{}
+	WorkingDir      string
+	Entrypoint      Strings
+	NetworkDisabled bool
+	MacAddress      string
+	OnBuild         []string
+	Labels          map[string]string
+	StopSignal      Signal
+	StopTimeout     *int // seconds
+	Shell           Strings
+}
+
+// HostConfig is what a client asks of the host for the container (API document 1, 2.3). Sizes are bytes, CpuPeriod and
+// CpuQuota microseconds.
+type HostConfig struct {
+	Binds                []string
+	ContainerIDFile      string
+	LogConfig            LogConfig
+	NetworkMode          string
+	PortBindings         map[string][]PortBinding
+	RestartPolicy        RestartPolicy
+	AutoRemove           bool
+	VolumeDriver         string
+	VolumesFrom          []string
+	CapAdd               Strings
+	CapDrop              Strings
+	DNS                  []string
+	DNSOptions           []string
+	DNSSearch            []string
+	ExtraHosts           []string
+	GroupAdd             []string
+	IpcMode              string
+	Cgroup               string
+	Links                []string
+	LxcConf              LxcConf
+	OomScoreAdj          int
+	PidMode              string
+	Privileged           bool
+	PublishAllPorts      bool
+	ReadonlyRootfs       bool
+	SecurityOpt          []string
+	StorageOpt           map[string]string
+	Tmpfs                map[string]string
+	UTSMode              string
+	UsernsMode           string
+	ShmSize              int64
+	Sysctls              map[string]string
+	Runtime              string
+	ConsoleSize          [2]uint
+	Isolation            string
+	Init                 *bool
+	MaskedPaths          *[]string
+	ReadonlyPaths        *[]string
+	CPUShares            int64
+	Memory               int64
+	NanoCPUs             int64
+	CgroupParent         string
+	BlkioWeight          uint16
+	BlkioWeightDevice    []WeightDevice
+	BlkioDeviceReadBps   []ThrottleDevice
+	BlkioDeviceWriteBps  []ThrottleDevice
+	BlkioDeviceReadIOps  []ThrottleDevice
+	BlkioDeviceWriteIOps []ThrottleDevice
+	CPUPeriod            int64
+	CPUQuota             int64
+	CPURealtimePeriod    int64
+	CPURealtimeRuntime   int64
+	CpusetCpus           string
+	CpusetMems           string
+	Devices              []Device
+	DeviceCgroupRules    []string
+	DiskQuota            int64
+	KernelMemory         int64
+	MemoryReservation    int64
+	MemorySwap           int64
+	MemorySwappiness     *int64
+	OomKillDisable       *bool
+	PidsLimit            *int64
+	Ulimits              []Ulimit
+	CPUCount             int64
+	CPUPercent           int64
+	IOMaximumIOps        uint64
+	IOMaximumBandwidth   uint64
+}
+
+// PortBinding is one host side of a published port. HostPort is a string: a port, a range a-b, "0" or empty.
+type PortBinding struct {
+	HostIP   string `json:"HostIp"`
+	HostPort string
+}
+
+// RestartPolicy says when an ended container starts again (API document 1, 2.3).
+type RestartPolicy struct {
+	Name              string
+	MaximumRetryCount int
+}
+
+// LogConfig names the log driver and its options.
+type LogConfig struct {
+	Type   string
+	Config map[string]string
+}
+
+// LxcConf is accepted for clients up to 1.21, as a list of pairs or as a map, and has no effect.
+type LxcConf []LxcPair
+
+// LxcPair is one setting of LxcConf.
+type LxcPair struct{ Key, Value string }
+
+// UnmarshalJSON takes a map, a list of pairs or null.
+func (l *LxcConf) UnmarshalJSON(raw []byte) error {
+	var pairs []LxcPair
+	if err := json.Unmarshal(raw, &pairs); err == nil {
+		*l = pairs
+		return nil
+	}
+	var settings map[string]string
+	if err := json.Unmarshal(raw, &settings); err != nil {
+		return fmt.Errorf("LxcConf: %w", err)
+	}
+	for key, value := range settings {
+		*l = append(*l, LxcPair{Key: key, Value: value})
+	}
+	return nil
+}
+
+// WeightDevice is a block device's relative weight.
+type WeightDevice struct {
+	Path   string
+	Weight uint16
+}
+
+// ThrottleDevice is a block device's rate, in bytes or operations per second.
+type ThrottleDevice struct {
+	Path string
+	Rate uint64
+}
+
+// Device is a host device made visible in the container.
+type Device struct {
+	PathOnHost        string
+	PathInContainer   string
+	CgroupPermissions string
+}
+
+// Ulimit is one resource limit of the container's processes.
+type Ulimit struct {
+	Name string
+	Soft int64
+	Hard int64
+}
+
+// EndpointConfig is what a client asks of one network (API document 1, 2.2: NetworkingConfig).
+type EndpointConfig struct {
+	IPAMConfig *IPAMConfig
+	Links      []string
+	Aliases    []string
+}
+
+// IPAMConfig asks for addresses.
+type IPAMConfig struct {
+	IPv4Address  string
+	IPv6Address  string
+	LinkLocalIPs []string
+}

@@ -1,0 +1,105 @@
+package container
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// merge fills what the client left open from the image's configuration (API document 1, 2.2), and copies whatever the
+// steps after it change. Health checks and volumes of the image are not taken over: checkHealth and checkMounts warn.
+func (d *draft) merge() {
+	c, img := &d.Config, &d.img
+	if c.User == "" {
+		c.User = img.User
+	}
+	if c.WorkingDir == "" && img.WorkingDir != "" {
+		c.WorkingDir = path.Join("/", img.WorkingDir)
+	}
+	if c.StopSignal == "" {
+		c.StopSignal = Signal(img.StopSignal)
+	}
+	if len(c.Shell) == 0 {
+		c.Shell = slices.Clone(Strings(img.Shell))
+	}
+	d.mergeCommand()
+	c.Env = mergeEnv(img.Env, c.Env)
+	c.Labels = union(img.Labels, c.Labels)
+	d.mergePorts()
+}
+
+// mergeCommand follows what images rely on: an entrypoint of the client's resets the image's command.
+func (d *draft) mergeCommand() {
+	c := &d.Config
+	if len(c.Entrypoint) == 0 {
+		if len(c.Cmd) == 0 {
+			c.Cmd = slices.Clone(Strings(d.img.Cmd))
+		}
+		if c.Entrypoint == nil {
+			c.Entrypoint = slices.Clone(Strings(d.img.Entrypoint))
+		}
+	}
+	if len(c.Entrypoint) == 1 && c.Entrypoint[0] == "" { // how clients spell "none at all"
+		c.Entrypoint = Strings{}
+	}
+	d.Args = slices.Concat([]string(c.Entrypoint), []string(c.Cmd))
+}
+
+// mergePorts adds the image's exposed ports. A port the image spells wrongly is left out: it is not the client's fault.
+func (d *draft) mergePorts() {
+	if len(d.img.ExposedPorts) == 0 {
+		return
+	}
+	ports := make(map[string]struct{}, len(d.img.ExposedPorts))
+	for key := range d.img.ExposedPorts {
+		if _, _, _, err := parsePortKey(key); err != nil {
+			d.warn("The image exposes port %q, which is not a port.", key)
+			continue
+		}
+		ports[key] = struct{}{}
+	}
+	d.Config.ExposedPorts = union(ports, d.Config.ExposedPorts)
+}
+
+// union returns base with over's entries added and replaced; nil when both are empty.
+func union[V any](base, over map[string]V) map[string]V {
+	if len(base) == 0 {
+		return maps.Clone(over)
+	}
+	merged := maps.Clone(base)
+	maps.Copy(merged, over)
+	return merged
+}
+
+// mergeEnv lays the client's entries over the image's. A client's entry without "=" removes the variable; an image's is
+// dropped, since it would otherwise pick up a value from elsewhere. The last entry of a name wins, at the first one's place.
+func mergeEnv(base, over []string) []string {
+	merged := make([]string, 0, len(base)+len(over))
+	place := make(map[string]int, len(base)+len(over))
+	put := func(name, entry string) {
+		if at, ok := place[name]; ok {
+			merged[at] = entry
+			return
+		}
+		place[name] = len(merged)
+		merged = append(merged, entry)
+	}
+	for _, entry := range base {
+		if name, _, ok := strings.Cut(entry, "="); ok && name != "" {
+			put(name, entry)
+		}
+	}
+	for _, entry := range over {
+		name, _, ok := strings.Cut(entry, "=")
+		if ok {
+			put(name, entry)
+			continue
+		}
+		if at, known := place[name]; known {
+			merged[at] = ""
+			delete(place, name)
+		}
+	}
+	return slices.DeleteFunc(merged, func(entry string) bool { return entry == "" })
+}

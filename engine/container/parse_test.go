@@ -1,0 +1,229 @@
+package container
+
+import (
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"moss/engine/fault"
+)
+
+func TestParseBind(t *testing.T) {
+	for s, want := range map[string]Bind{
+		"/a:/b":               {"/a", "/b", false, "rprivate", ""},
+		"/a/../c//:/b/":       {"/c", "/b", false, "rprivate", ""},
+		"/a:/b:ro":            {"/a", "/b", true, "rprivate", "ro"},
+		"/a:/b:rw,z,rslave":   {"/a", "/b", false, "rslave", "rw,z,rslave"},
+		"/a b:/c,d:cached,ro": {"/a b", "/c,d", true, "rprivate", "cached,ro"},
+		"/:/host:ro,shared":   {"/", "/host", true, "shared", "ro,shared"},
+	} {
+		if got, err := ParseBind(s); err != nil || got != want {
+			t.Errorf("ParseBind(%q) = %+v, %v, want %+v", s, got, err, want)
+		}
+	}
+}
+
+func FuzzParseBind(f *testing.F) {
+	for _, s := range []string{"/a:/b", "/a:/b:ro,z", "data:/x", "/x", "::", "/a:/../..:rw"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		b, err := ParseBind(s)
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Unsupported) {
+				t.Errorf("ParseBind(%q) error %v has no kind", s, err)
+			}
+			return
+		}
+		if !path.IsAbs(b.Source) || !path.IsAbs(b.Destination) || b.Destination == "/" || b.Destination != path.Clean(b.Destination) {
+			t.Errorf("ParseBind(%q) = %+v", s, b)
+		}
+	})
+}
+
+func TestTmpfs(t *testing.T) {
+	for options, want := range map[string]string{
+		"":                               "noexec,nosuid,nodev",
+		"size=64m,mode=1777":             "noexec,nosuid,nodev,size=64m,mode=1777",
+		"exec":                           "nosuid,nodev,exec",
+		"rw,ro":                          "noexec,nosuid,nodev,ro",
+		"size=1,size=2":                  "noexec,nosuid,nodev,size=2",
+		"dev,suid,uid=1000,gid=10":       "noexec,dev,suid,uid=1000,gid=10",
+		"noexec,,nosuid,nodev,size=50%,": "noexec,nosuid,nodev,size=50%",
+	} {
+		got, err := parseTmpfs("/x/", options)
+		if err != nil || strings.Join(got.Options, ",") != want || got.Destination != "/x" {
+			t.Errorf("parseTmpfs(%q) = %+v, %v, want %s", options, got, err, want)
+		}
+	}
+}
+
+func TestPublish(t *testing.T) {
+	for _, tc := range []struct {
+		config, host string
+		want         []Publish
+		exposed      int
+	}{
+		{"", `{"PortBindings":{"80/tcp":[{"HostPort":"8080"}]}}`, []Publish{{"tcp", 80, "", 8080, 8080}}, 1},
+		{"", `{"PortBindings":{"80":[{"HostIp":"0.0.0.0","HostPort":"8080"}]}}`, []Publish{{"tcp", 80, "", 8080, 8080}}, 1},
+		{"", `{"PortBindings":{"53/UDP":[{"HostIp":"127.0.0.1"}]}}`, []Publish{{"udp", 53, "127.0.0.1", 0, 0}}, 1},
+		{"", `{"PortBindings":{"80/tcp":[{"HostIp":"[::1]","HostPort":"0"}]}}`, []Publish{{"tcp", 80, "::1", 0, 0}}, 1},
+		{"", `{"PortBindings":{"80/tcp":[{"HostPort":"8000-8010"}]}}`, []Publish{{"tcp", 80, "", 8000, 8010}}, 1},
+		{"", `{"PortBindings":{"80-81/tcp":[{"HostPort":"8000-8001"}]}}`, []Publish{{"tcp", 80, "", 8000, 8000}, {"tcp", 81, "", 8001, 8001}}, 2},
+		{"", `{"PortBindings":{"80-81/tcp":[{}]}}`, []Publish{{"tcp", 80, "", 0, 0}, {"tcp", 81, "", 0, 0}}, 2},
+		{"", `{"PortBindings":{"65535/tcp":[{"HostPort":"65535"}]}}`, []Publish{{"tcp", 65535, "", 65535, 65535}}, 1},
+		{"", `{"PortBindings":{"80/tcp":null,"81/tcp":[]}}`, nil, 2},
+		{"", `{"PortBindings":{"80/tcp":[{"HostPort":"1"},{"HostPort":"1"}]}}`, []Publish{{"tcp", 80, "", 1, 1}}, 1},
+		{
+			`{"ExposedPorts":{"80/tcp":{},"90-91/udp":{}}}`, `{"PublishAllPorts":true,"PortBindings":{"80":[{"HostPort":"8080"}]}}`,
+			[]Publish{{"tcp", 80, "", 8080, 8080}, {"udp", 90, "", 0, 0}, {"udp", 91, "", 0, 0}},
+			3,
+		},
+		{"", `{"NetworkMode":"none","PortBindings":{"80/tcp":[{"HostPort":"8080"}]}}`, nil, 1},
+	} {
+		spec, _, err := ask{config: tc.config, host: tc.host}.spec(t)
+		if err != nil || !slices.Equal(spec.Publish, tc.want) || len(spec.Exposed) != tc.exposed {
+			t.Errorf("ports of %s %s = %v, %d exposed, %v, want %v, %d exposed", tc.config, tc.host, spec.Publish, len(spec.Exposed), err, tc.want, tc.exposed)
+		}
+	}
+}
+
+func FuzzParseBinding(f *testing.F) {
+	f.Add("80/tcp", "127.0.0.1", "8080")
+	f.Add("1-65535/udp", "", "1-65535")
+	f.Add("80-81", "::1", "0")
+	f.Fuzz(func(t *testing.T, key, ip, port string) {
+		ports, err := parseBinding(key, PortBinding{HostIP: ip, HostPort: port})
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Errorf("parseBinding(%q, %q, %q) error %v is not fault.Invalid", key, ip, port, err)
+			}
+			return
+		}
+		for _, p := range ports {
+			if p.ContainerPort == 0 || p.HostLow > p.HostHigh || p.HostLow == 0 && p.HostHigh != 0 {
+				t.Fatalf("parseBinding(%q, %q, %q) gave %+v", key, ip, port, p)
+			}
+		}
+	})
+}
+
+func TestNormalised(t *testing.T) {
+	spec, _, err := ask{
+		config: `{"Cmd":["x"],"StopTimeout":-5,"MacAddress":"02-42-AC-11-00-02"}`,
+		host: `{"CapAdd":["net_admin","CAP_SYS_TIME","all"],"CapDrop":["mknod"],"PidsLimit":-1,"MemorySwappiness":-1,
+			"Ulimits":[{"Name":"nofile","Soft":1,"Hard":2},{"Name":"NOFILE","Soft":3,"Hard":-1}],
+			"Devices":[{"PathOnHost":"/dev/fuse"}],"SecurityOpt":["no-new-privileges","seccomp:unconfined"],
+			"ExtraHosts":["db:10.0.0.1","six:::1","seven:[::2]"],"IpcMode":"none","PidMode":"host",
+			"LogConfig":{"Type":"json-file","Config":{"max-size":"10m","max-file":"3"}},"NetworkMode":"default",
+			"RestartPolicy":{"Name":"on-failure","MaximumRetryCount":5},"Memory":8388608,"MemorySwap":8388608}`,
+		nets: `{"default":{}}`,
+	}.spec(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		what      string
+		got, want any
+	}{
+		{"capabilities", spec.Caps, Caps{Add: []string{"CAP_NET_ADMIN", "CAP_SYS_TIME", "ALL"}, Drop: []string{"CAP_MKNOD"}}},
+		{"pids limit", spec.Host.PidsLimit, (*int64)(nil)},
+		{"swappiness", spec.Host.MemorySwappiness, (*int64)(nil)},
+		{"ulimits", spec.Ulimits, []Ulimit{{"nofile", 3, -1}}},
+		{"devices", spec.Devices, []Device{{"/dev/fuse", "/dev/fuse", "rwm"}}},
+		{"security", spec.Security, Security{NoNewPrivileges: true, Seccomp: SeccompUnconfined}},
+		{"hosts", spec.Hosts, []HostIP{
+			{"db", netip.MustParseAddr("10.0.0.1")}, {"six", netip.MustParseAddr("::1")}, {"seven", netip.MustParseAddr("::2")},
+		}},
+		{"ipc", spec.Ipc, IpcNone},
+		{"pid", spec.PidHost, true},
+		{"log", spec.Log, Log{LogJSONFile, 10000000, 3}},
+		{"restart", spec.Restart, Restart{RestartOnFailure, 5}},
+		{"network", spec.Network, NetworkBridge},
+		{"mac", spec.Config.MacAddress, "02:42:ac:11:00:02"},
+		{"shm", spec.Host.ShmSize, int64(64 << 20)},
+		{"stop timeout is for ever", spec.StopTimeout < 0, true},
+	} {
+		if !reflect.DeepEqual(tc.got, tc.want) {
+			t.Errorf("%s = %+v, want %+v", tc.what, tc.got, tc.want)
+		}
+	}
+}
+
+func TestParseLogSize(t *testing.T) {
+	for s, want := range map[string]int64{"1": 1, "10k": 10000, "10M": 10000000, "1.5m": 1500000, "1g": 1000000000, "2 kb": 2000, "-1": 0} {
+		if got, err := parseLogSize(s); err != nil || got != want {
+			t.Errorf("parseLogSize(%q) = %d, %v, want %d", s, got, err, want)
+		}
+	}
+	for _, s := range []string{"", "0", "-2", "m", "NaN", "inf", "1e30", "10x", "10 kk", "1k1"} {
+		if got, err := parseLogSize(s); err == nil {
+			t.Errorf("parseLogSize(%q) = %d, want an error", s, got)
+		}
+	}
+}
+
+func TestLimitWarnings(t *testing.T) {
+	all := Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true}
+	unified := all
+	unified.Unified = true
+	noSwap := all
+	noSwap.Swap = false
+	const everything = `{"Memory":8388608,"MemorySwap":-1,"MemoryReservation":5000000,"MemorySwappiness":5,"OomKillDisable":true,
+		"CpuShares":5,"CpuPeriod":5000,"CpuQuota":5000,"CpusetCpus":"0","CpusetMems":"0","PidsLimit":5,"BlkioWeight":10,
+		"BlkioWeightDevice":[{"Path":"/dev/x","Weight":10}],"BlkioDeviceReadBps":[{"Path":"/dev/x","Rate":1}],
+		"BlkioDeviceWriteBps":[{"Path":"/dev/x","Rate":1}],"BlkioDeviceReadIOps":[{"Path":"/dev/x","Rate":1}],
+		"BlkioDeviceWriteIOps":[{"Path":"/dev/x","Rate":1}]}`
+	for _, tc := range []struct {
+		name string
+		host string
+		have Controllers
+		want int
+	}{
+		{"nothing asked", `{}`, Controllers{}, 0},
+		{"all asked, all there", everything, all, 0},
+		{"all asked, none there", everything, Controllers{}, 16},
+		{"v2 has no swappiness and no OomKillDisable", everything, unified, 2},
+		{"no swap accounting", everything, noSwap, 1},
+		{"OomKillDisable without a limit", `{"OomKillDisable":true}`, all, 1},
+		{"CPUs", `{"NanoCpus":500000000}`, Controllers{}, 1},
+		{"unlimited pids", `{"PidsLimit":-1}`, Controllers{}, 0},
+	} {
+		var host HostConfig
+		if err := json.Unmarshal([]byte(tc.host), &host); err != nil {
+			t.Fatal(err)
+		}
+		got := LimitWarnings(host, tc.have)
+		if len(got) != tc.want {
+			t.Errorf("%s: %d warnings %q, want %d", tc.name, len(got), got, tc.want)
+		}
+		for _, w := range got {
+			if !strings.HasSuffix(w, "or the cgroup is not delegated. Limitation discarded.") && !strings.HasPrefix(w, "OOM killer is disabled") {
+				t.Errorf("%s: warning %q", tc.name, w)
+			}
+		}
+	}
+}
+
+func TestStringsAndSignalNameTheWrongKind(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"Cmd":5}`: "number", `{"Cmd":{}}`: "object", `{"Cmd":true}`: "bool", `{"Cmd":[1]}`: "array",
+		`{"StopSignal":-1}`: "number", `{"StopSignal":[]}`: "array",
+	} {
+		var c Config
+		err := json.Unmarshal([]byte(raw), &c)
+		var wrong *json.UnmarshalTypeError
+		if !errors.As(err, &wrong) || wrong.Value != want {
+			t.Errorf("decoding %s: %v, want a type error with %s", raw, err, want)
+		}
+	}
+	var c Config
+	if err := json.Unmarshal([]byte(`{"Cmd":"a b","StopSignal":9}`), &c); err != nil || c.StopSignal != "9" || len(c.Cmd) != 1 {
+		t.Errorf("decoded %+v, %v", c, err)
+	}
+}

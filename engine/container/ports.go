@@ -1,0 +1,243 @@
+package container
+
+import (
+	"cmp"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// Publish asks for one published port. HostLow 0 takes an ephemeral port; a range takes the first free one. Its fields
+// are those of network.PortRequest.
+type Publish struct {
+	Proto         string // tcp, udp or sctp
+	ContainerPort uint16
+	HostIP        string // empty: all addresses
+	HostLow       uint16
+	HostHigh      uint16
+}
+
+// HostIP is one extra line of /etc/hosts.
+type HostIP struct {
+	Name string
+	IP   netip.Addr
+}
+
+// checkPorts parses ExposedPorts and PortBindings (API document 1, 2.3).
+func checkPorts(d *draft) error {
+	exposed := make(map[Port]bool)
+	for key := range d.Config.ExposedPorts {
+		if err := expose(exposed, "ExposedPorts", key); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.Host.PortBindings)) {
+		if err := expose(exposed, "PortBindings", key); err != nil {
+			return err
+		}
+		for _, binding := range d.Host.PortBindings[key] {
+			ports, err := parseBinding(key, binding)
+			if err != nil {
+				return err
+			}
+			d.Publish = append(d.Publish, ports...)
+		}
+	}
+	if d.Host.PublishAllPorts {
+		for port := range exposed {
+			bound := func(p Publish) bool { return p.Proto == port.Proto && p.ContainerPort == port.ContainerPort }
+			if !slices.ContainsFunc(d.Publish, bound) {
+				d.Publish = append(d.Publish, Publish{Proto: port.Proto, ContainerPort: port.ContainerPort})
+			}
+		}
+	}
+	d.Exposed = slices.SortedFunc(maps.Keys(exposed), func(a, b Port) int {
+		return cmp.Or(cmp.Compare(a.ContainerPort, b.ContainerPort), cmp.Compare(a.Proto, b.Proto))
+	})
+	slices.SortFunc(d.Publish, func(a, b Publish) int {
+		return cmp.Or(cmp.Compare(a.ContainerPort, b.ContainerPort), cmp.Compare(a.Proto, b.Proto),
+			cmp.Compare(a.HostIP, b.HostIP), cmp.Compare(a.HostLow, b.HostLow), cmp.Compare(a.HostHigh, b.HostHigh))
+	})
+	d.Publish = slices.Compact(d.Publish)
+	if len(d.Publish) > 0 && d.Network != NetworkBridge {
+		d.warn("Published ports are discarded when using %s network mode", d.Network)
+		d.Publish = nil
+	}
+	return nil
+}
+
+func expose(exposed map[Port]bool, field, key string) error {
+	low, high, proto, err := parsePortKey(key)
+	if err != nil {
+		return fault.Invalid("invalid port specification in %s: %q", field, key)
+	}
+	for port := int(low); port <= int(high); port++ {
+		exposed[Port{Proto: proto, ContainerPort: uint16(port)}] = true
+	}
+	return nil
+}
+
+// parsePortKey reads "80", "80/tcp" and "8000-8010/udp".
+func parsePortKey(key string) (low, high uint16, proto string, err error) {
+	ports, proto, hasProto := strings.Cut(key, "/")
+	proto = strings.ToLower(proto)
+	if !hasProto {
+		proto = "tcp"
+	}
+	if !slices.Contains([]string{"tcp", "udp", "sctp"}, proto) {
+		return 0, 0, "", fault.Invalid("invalid port specification: %q", key)
+	}
+	low, high, err = parsePortRange(ports)
+	if err != nil || low == 0 {
+		return 0, 0, "", fault.Invalid("invalid port specification: %q", key)
+	}
+	return low, high, proto, nil
+}
+
+// parsePortRange reads "80" and "8000-8010".
+func parsePortRange(s string) (low, high uint16, err error) {
+	first, last, isRange := strings.Cut(s, "-")
+	if !isRange {
+		last = first
+	}
+	a, errA := strconv.ParseUint(first, 10, 16)
+	b, errB := strconv.ParseUint(last, 10, 16)
+	if errA != nil || errB != nil || a > b || isRange && a == 0 {
+		return 0, 0, fault.Invalid("invalid port range: %q", s)
+	}
+	return uint16(a), uint16(b), nil
+}
+
+// parseBinding reads one host side of a published port. A host range for one container port means any of it; for a
+// range of container ports it must have the same length.
+func parseBinding(key string, binding PortBinding) ([]Publish, error) {
+	low, high, proto, err := parsePortKey(key)
+	if err != nil {
+		return nil, err
+	}
+	ip, err := parseHostIP(binding.HostIP)
+	if err != nil {
+		return nil, err
+	}
+	var hostLow, hostHigh uint16
+	if binding.HostPort != "" {
+		if hostLow, hostHigh, err = parsePortRange(binding.HostPort); err != nil {
+			return nil, fault.Invalid("invalid HostPort %q of port %s: not a port or a range of ports from 0 to 65535", binding.HostPort, key)
+		}
+	}
+	if low == high {
+		return []Publish{{Proto: proto, ContainerPort: low, HostIP: ip, HostLow: hostLow, HostHigh: hostHigh}}, nil
+	}
+	if hostLow != 0 && hostHigh-hostLow != high-low {
+		return nil, fault.Invalid("invalid HostPort %q of port %s: the ranges differ in length", binding.HostPort, key)
+	}
+	ports := make([]Publish, 0, int(high)-int(low)+1)
+	for i := range int(high) - int(low) + 1 {
+		p := Publish{Proto: proto, ContainerPort: low + uint16(i), HostIP: ip}
+		if hostLow != 0 {
+			p.HostLow = hostLow + uint16(i)
+			p.HostHigh = p.HostLow
+		}
+		ports = append(ports, p)
+	}
+	return ports, nil
+}
+
+// parseHostIP takes an address, or the ways to say "all addresses", which give the empty string.
+func parseHostIP(s string) (string, error) {
+	if s == "" || s == "0.0.0.0" {
+		return "", nil
+	}
+	addr, err := netip.ParseAddr(strings.Trim(s, "[]"))
+	if err != nil || addr.Zone() != "" {
+		return "", fault.Invalid("invalid HostIp %q in PortBindings: not an IP address", s)
+	}
+	return addr.String(), nil
+}
+
+// checkNetwork resolves NetworkMode and the addresses asked for.
+func checkNetwork(d *draft) error {
+	switch mode := d.Host.NetworkMode; mode {
+	case "", "default", NetworkBridge:
+		d.Network = NetworkBridge
+	case NetworkHost, NetworkNone:
+		d.Network = mode
+	default:
+		return unsupported("NetworkMode", mode)
+	}
+	if d.Config.NetworkDisabled {
+		d.Network = NetworkNone
+	}
+	if mac := d.Config.MacAddress; mac != "" {
+		hw, err := net.ParseMAC(mac)
+		if err != nil || len(hw) != 6 || hw[0]&1 != 0 {
+			return fault.Invalid("invalid MacAddress %q: not the address of one Ethernet interface", mac)
+		}
+		if d.Network != NetworkBridge {
+			return fault.Invalid("conflicting options: mac-address and the network mode")
+		}
+		d.Config.MacAddress = hw.String()
+	}
+	return nil
+}
+
+// checkEndpoints allows settings for the default network only, and none that need a network of one's own.
+func checkEndpoints(d *draft) error {
+	for _, name := range slices.Sorted(maps.Keys(d.Endpoints)) {
+		e := d.Endpoints[name]
+		if name != d.Network && (name != "default" || d.Network != NetworkBridge) {
+			return unsupported("NetworkingConfig.EndpointsConfig", name)
+		}
+		if len(e.Links) > 0 {
+			return unsupported("NetworkingConfig.EndpointsConfig.Links", e.Links)
+		}
+		if len(e.Aliases) > 0 {
+			return fault.Invalid("network-scoped alias is supported only for containers in user defined networks")
+		}
+		if c := e.IPAMConfig; c != nil && (c.IPv4Address != "" || c.IPv6Address != "" || len(c.LinkLocalIPs) > 0) {
+			return fault.Invalid("user specified IP address is supported on user defined networks only")
+		}
+	}
+	return nil
+}
+
+// checkResolver checks what will be written into resolv.conf and hosts.
+func checkResolver(d *draft) error {
+	for _, server := range d.Host.DNS {
+		if _, err := netip.ParseAddr(server); err != nil {
+			return fault.Invalid("invalid Dns %q: not an IP address", server)
+		}
+	}
+	for field, words := range map[string][]string{"DnsSearch": d.Host.DNSSearch, "DnsOptions": d.Host.DNSOptions} {
+		for _, word := range words {
+			if !isWord(word) {
+				return fault.Invalid("invalid %s %q: expected one word", field, word)
+			}
+		}
+	}
+	for _, line := range d.Host.ExtraHosts {
+		name, ip, _ := strings.Cut(line, ":")
+		if !isWord(name) || strings.HasPrefix(name, "#") {
+			return fault.Invalid("invalid ExtraHosts %q: expected hostname:IP", line)
+		}
+		if ip == "host-gateway" {
+			return unsupported("ExtraHosts", line)
+		}
+		addr, err := netip.ParseAddr(strings.Trim(ip, "[]"))
+		if err != nil {
+			return fault.Invalid("invalid ExtraHosts %q: %q is not an IP address", line, ip)
+		}
+		d.Hosts = append(d.Hosts, HostIP{Name: name, IP: addr})
+	}
+	return nil
+}
+
+// isWord keeps what is written into a line of a configuration file from ending the word or the line.
+func isWord(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == 0xfffd })
+}

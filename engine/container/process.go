@@ -1,0 +1,186 @@
+package container
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// Restart is a checked restart policy (API document 1, 2.3).
+type Restart struct {
+	Name       string // RestartNo and its siblings
+	MaxRetries int    // of on-failure; 0 is unlimited
+}
+
+// The restart policies.
+const (
+	RestartNo            = "no"
+	RestartAlways        = "always"
+	RestartUnlessStopped = "unless-stopped"
+	RestartOnFailure     = "on-failure"
+)
+
+// Log is a checked log configuration.
+type Log struct {
+	Driver   string // json-file or none
+	MaxSize  int64  // bytes of one file before it is rotated; 0 is unlimited
+	MaxFiles int    // files kept, the current one included; at least 1
+}
+
+// The log drivers.
+const (
+	LogJSONFile = "json-file"
+	LogNone     = "none"
+)
+
+// checkRestart checks the restart policy. An empty name means no.
+func checkRestart(d *draft) error {
+	p := d.Host.RestartPolicy
+	d.Restart = Restart{Name: p.Name, MaxRetries: p.MaximumRetryCount}
+	switch p.Name {
+	case "", RestartNo:
+		d.Restart.Name = RestartNo
+	case RestartAlways, RestartUnlessStopped, RestartOnFailure:
+		if d.Host.AutoRemove {
+			return fault.Invalid("can't create 'AutoRemove' container with restart policy")
+		}
+	default:
+		return fault.Invalid("invalid restart policy '%s': expected no, always, unless-stopped or on-failure", p.Name)
+	}
+	if p.MaximumRetryCount < 0 {
+		return fault.Invalid("invalid MaximumRetryCount %d: maximum retry count cannot be negative", p.MaximumRetryCount)
+	}
+	if p.MaximumRetryCount > 0 && p.Name != RestartOnFailure {
+		return fault.Invalid("maximum retry count cannot be used with restart policy '%s'", d.Restart.Name)
+	}
+	return nil
+}
+
+// checkLog checks the log driver and its options.
+func checkLog(d *draft) error {
+	c := d.Host.LogConfig
+	d.Log = Log{Driver: c.Type, MaxFiles: 1}
+	switch c.Type {
+	case "":
+		d.Log.Driver = LogJSONFile
+	case LogJSONFile:
+	case LogNone:
+		return nil // as elsewhere its options are not looked at
+	default:
+		return fault.Invalid("log driver %s is not supported", c.Type)
+	}
+	for key, value := range c.Config {
+		var err error
+		switch key {
+		case "max-size":
+			d.Log.MaxSize, err = parseLogSize(value)
+		case "max-file":
+			d.Log.MaxFiles, err = strconv.Atoi(value)
+			if err == nil && (d.Log.MaxFiles < 1 || d.Log.MaxFiles > 10000) {
+				err = strconv.ErrRange
+			}
+		case "compress":
+			if value != "false" {
+				return unsupported("LogConfig.Config", key+"="+value)
+			}
+		case "mode":
+			if value != "blocking" {
+				return unsupported("LogConfig.Config", key+"="+value)
+			}
+		case "labels", "labels-regex", "env", "env-regex", "tag", "max-buffer-size":
+			return unsupported("LogConfig.Config", key+"="+value)
+		default:
+			return fault.Invalid("unknown log opt '%s' for json-file log driver", key)
+		}
+		if err != nil {
+			return fault.Invalid("invalid value %q of log opt '%s'", value, key)
+		}
+	}
+	d.Host.LogConfig.Type = d.Log.Driver
+	return nil
+}
+
+// parseLogSize reads a size with a decimal unit: 500, 10k, 10m, 1g, 10MB. -1 is unlimited.
+func parseLogSize(s string) (int64, error) {
+	if s == "-1" {
+		return 0, nil
+	}
+	number := strings.TrimRight(s, " kKmMgGtTbB")
+	factor := int64(1)
+	switch strings.ToLower(strings.TrimSpace(s[len(number):])) {
+	case "", "b":
+	case "k", "kb":
+		factor = 1e3
+	case "m", "mb":
+		factor = 1e6
+	case "g", "gb":
+		factor = 1e9
+	case "t", "tb":
+		factor = 1e12
+	default:
+		return 0, fault.Invalid("invalid size %q", s)
+	}
+	size, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(size > 0 && size*float64(factor) < 1<<62) {
+		return 0, fault.Invalid("invalid size %q", s)
+	}
+	return int64(size * float64(factor)), nil
+}
+
+// ulimitNames are the limits the kernel has.
+func ulimitNames() []string {
+	return []string{
+		"core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
+		"rttime", "sigpending", "stack",
+	}
+}
+
+// checkUlimits checks names and bounds. -1 is unlimited. The last of several of one name counts.
+func checkUlimits(d *draft) error {
+	for _, u := range d.Host.Ulimits {
+		u.Name = strings.ToLower(strings.TrimPrefix(strings.ToUpper(u.Name), "RLIMIT_"))
+		if !slices.Contains(ulimitNames(), u.Name) {
+			return fault.Invalid("invalid ulimit type: %s", u.Name)
+		}
+		if u.Soft < -1 || u.Hard < -1 {
+			return fault.Invalid("invalid ulimit %s=%d:%d: a limit is -1 for unlimited or a number", u.Name, u.Soft, u.Hard)
+		}
+		if u.Hard != -1 && (u.Soft == -1 || u.Soft > u.Hard) {
+			return fault.Invalid("invalid ulimit %s: ulimit soft limit must be less than or equal to hard limit: %d > %d", u.Name, u.Soft, u.Hard)
+		}
+		same := func(earlier Ulimit) bool { return earlier.Name == u.Name }
+		d.Ulimits = append(slices.DeleteFunc(d.Ulimits, same), u)
+	}
+	return nil
+}
+
+// checkDevices checks device strings. Without a device cgroup only full access can be given: anything less is warned of.
+func checkDevices(d *draft) error {
+	for _, dev := range d.Host.Devices {
+		if dev.PathInContainer == "" {
+			dev.PathInContainer = dev.PathOnHost
+		}
+		if dev.CgroupPermissions == "" {
+			dev.CgroupPermissions = "rwm"
+		}
+		if !isHostPath(dev.PathOnHost) {
+			return fault.Invalid("invalid device %q: PathOnHost must be an absolute path", dev.PathOnHost)
+		}
+		if !isHostPath(dev.PathInContainer) || path.Clean(dev.PathInContainer) == "/" {
+			return fault.Invalid("invalid device %q: PathInContainer must be an absolute path", dev.PathInContainer)
+		}
+		if strings.Trim(dev.CgroupPermissions, "rwm") != "" {
+			return fault.Invalid("invalid device mode: %s", dev.CgroupPermissions)
+		}
+		if strings.Trim("rwm", dev.CgroupPermissions) != "" {
+			d.warn("CgroupPermissions %s of device %s cannot be enforced: the container has all the access its user has.",
+				dev.CgroupPermissions, dev.PathOnHost)
+		}
+		dev.PathOnHost, dev.PathInContainer = path.Clean(dev.PathOnHost), path.Clean(dev.PathInContainer)
+		d.Devices = append(d.Devices, dev)
+	}
+	return nil
+}

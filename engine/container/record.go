@@ -1,0 +1,84 @@
+package container
+
+import "time"
+
+// Record is all the engine knows of one container. It is what lies in containers/<id>/record.json, and what readers
+// get: a *Record that has been published is never changed again.
+type Record struct {
+	ID      string
+	Name    string // without the leading slash
+	Created time.Time
+
+	Image     string // as the client wrote it
+	ImageID   string // sha256:…
+	Config    Config // merged with the image's
+	Host      HostConfig
+	Endpoints map[string]EndpointConfig // asked for at create, by network name
+	Path      string                    // the executable
+	Args      []string                  // its arguments
+	Warnings  []string                  // what create answered
+
+	State          State
+	Pid            int
+	ExitCode       int
+	Error          string // of the last start or exit
+	OOMKilled      bool
+	StartedAt      time.Time
+	FinishedAt     time.Time
+	RestartCount   int
+	StoppedByUser  bool   // a manual stop or kill: unless-stopped stays down
+	RestartAtStart bool   // ran when the engine shut down: the policy starts it again with the next one
+	BootID         string // of the boot in which State was true
+	Driver         string // storage driver
+	LogPath        string // empty for drivers without a file
+	HostnamePath   string
+	HostsPath      string
+	ResolvConf     string
+	MountLabel     string
+	ProcessLabel   string
+	Mounts         []Mount
+	Network        Network
+}
+
+// Mount is one mount point as inspect shows it (API document 1, 2.1).
+type Mount struct {
+	Type        string // bind or volume
+	Name        string // of the volume
+	Source      string
+	Destination string
+	Driver      string
+	Mode        string
+	RW          bool
+	Propagation string
+}
+
+// Network is what a running container has of the network.
+type Network struct {
+	SandboxID  string
+	SandboxKey string              // path of the network namespace; empty when it is not the container's own
+	Endpoints  map[string]Endpoint // by network name
+	Ports      []Port              // published, with the host port in use
+}
+
+// Endpoint is a container's place in one network.
+type Endpoint struct {
+	NetworkID           string
+	EndpointID          string
+	Gateway             string
+	IPAddress           string
+	IPPrefixLen         int
+	IPv6Gateway         string
+	GlobalIPv6Address   string
+	GlobalIPv6PrefixLen int
+	MacAddress          string
+	Aliases             []string
+	Links               []string
+}
+
+// Port is one published port.
+type Port struct {
+	Proto         string // tcp, udp or sctp
+	ContainerPort uint16
+	HostIP        string
+	HostPort      uint16
+}

@@ -1,0 +1,189 @@
+package container
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// Spec is the checked form of what a client asked for: every string is parsed, every bound kept, and whatever the engine
+// cannot do has been refused or answered with a warning. Readers need not check again.
+type Spec struct {
+	Config    Config     // merged with the image's, normalised
+	Host      HostConfig // normalised; sizes and limits are within their bounds
+	Endpoints map[string]EndpointConfig
+
+	Args        []string      // the command line; never empty
+	Env         []string      // NAME=value, every name once
+	User        User          // who runs it, not yet looked up
+	StopSignal  int           // number
+	StopTimeout time.Duration // between the stop signal and SIGKILL; negative waits for ever
+
+	Network string // NetworkBridge, NetworkHost or NetworkNone
+	PidHost bool   // shares the engine's process ids
+	UTSHost bool   // shares the host name
+	Ipc     Ipc    // whose shared memory
+
+	Binds   []Bind    // in the order of the request
+	Tmpfs   []Tmpfs   // sorted by destination
+	Publish []Publish // published ports, sorted
+	Exposed []Port    // exposed ports, published or not, sorted; the host side is empty
+	Hosts   []HostIP  // extra lines of /etc/hosts
+
+	Restart  Restart
+	Log      Log
+	Ulimits  []Ulimit // lower-case names, each once
+	Devices  []Device // absolute paths, permissions filled in
+	Caps     Caps
+	Security Security
+	Runtime  string // empty (the configured one), crun or runc
+}
+
+// The networks there are today (API document 1, 2.9).
+const (
+	NetworkBridge = "bridge"
+	NetworkHost   = "host"
+	NetworkNone   = "none"
+)
+
+// DefaultStopTimeout is what a stop waits before it kills.
+const DefaultStopTimeout = 10 * time.Second
+
+// DefaultShmSize is the size of /dev/shm in bytes (API document 3, section 8).
+const DefaultShmSize = 64 << 20
+
+// draft is a Spec in the making.
+type draft struct {
+	Spec
+	img      image.Config
+	warnings []string
+}
+
+func (d *draft) warn(format string, args ...any) {
+	d.warnings = append(d.warnings, fmt.Sprintf(format, args...))
+}
+
+// NewSpec checks what a client asks for, merges it with the image's configuration and returns the result with the
+// warnings that the answer to create shows. Its arguments are left as they are.
+//
+// A value out of bounds gives fault.Invalid, something that moss does not do fault.Unsupported; both name the field.
+func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, img image.Config) (Spec, []string, error) {
+	d := &draft{Spec: Spec{Config: cfg, Host: host, Endpoints: maps.Clone(endpoints)}, img: img}
+	d.merge()
+	steps := []func(*draft) error{
+		checkUnsupported, checkHealth, checkNames, checkCommand, checkEnv, checkStop,
+		checkNamespaces, checkNetwork, checkEndpoints, checkPorts, checkResolver,
+		checkMounts, checkMemory, checkCPU, checkBlkio, checkPids,
+		checkUlimits, checkDevices, checkCaps, checkSecurity, checkSysctls,
+		checkRestart, checkLog,
+	}
+	for _, step := range steps {
+		if err := step(d); err != nil {
+			return Spec{}, nil, err
+		}
+	}
+	d.ignored()
+	return d.Spec, d.warnings, nil
+}
+
+// SpecOf makes the Spec of a container that was created before. The error kinds are those of NewSpec: a record of an
+// older engine may ask for what this one refuses.
+func SpecOf(r *Record) (Spec, error) {
+	spec, _, err := NewSpec(r.Config, r.Host, r.Endpoints, image.Config{})
+	if err != nil {
+		return Spec{}, fmt.Errorf("settings of container %s: %w", r.ID, err)
+	}
+	return spec, nil
+}
+
+// Hostname is the host name of a container that has the given id on a host of the given name.
+func (s *Spec) Hostname(id, hostName string) string {
+	switch {
+	case s.UTSHost:
+		return hostName
+	case s.Config.Hostname != "":
+		return s.Config.Hostname
+	case s.Network == NetworkHost && hostName != "":
+		return hostName
+	case len(id) > 12:
+		return id[:12]
+	default:
+		return id
+	}
+}
+
+// Mounts are the mount points as inspect shows them.
+func (s *Spec) Mounts() []Mount {
+	mounts := make([]Mount, 0, len(s.Binds))
+	for _, b := range s.Binds {
+		mounts = append(mounts, Mount{
+			Type: "bind", Source: b.Source, Destination: b.Destination,
+			Mode: b.Mode, RW: !b.ReadOnly, Propagation: b.Propagation,
+		})
+	}
+	return mounts
+}
+
+// checkUnsupported refuses what moss does not do today.
+func checkUnsupported(d *draft) error {
+	h := &d.Host
+	refused := []struct {
+		asked bool
+		field string
+		value any
+	}{
+		{len(h.VolumesFrom) > 0, "VolumesFrom", h.VolumesFrom},
+		{len(h.Links) > 0, "Links", h.Links},
+		{h.VolumeDriver != "" && h.VolumeDriver != "local", "VolumeDriver", h.VolumeDriver},
+		{len(h.StorageOpt) > 0, "StorageOpt", h.StorageOpt},
+		{h.CgroupParent != "", "CgroupParent", h.CgroupParent},
+		{h.Cgroup != "", "Cgroup", h.Cgroup},
+		{h.Init != nil && *h.Init, "Init", true},
+		{len(h.DeviceCgroupRules) > 0, "DeviceCgroupRules", h.DeviceCgroupRules},
+		{h.UsernsMode != "" && h.UsernsMode != "host", "UsernsMode", h.UsernsMode},
+		{h.Isolation != "" && h.Isolation != "default", "Isolation", h.Isolation},
+		{!slices.Contains([]string{"", "crun", "runc"}, h.Runtime), "Runtime", h.Runtime},
+		{h.CPURealtimePeriod != 0, "CpuRealtimePeriod", h.CPURealtimePeriod},
+		{h.CPURealtimeRuntime != 0, "CpuRealtimeRuntime", h.CPURealtimeRuntime},
+		{d.Config.PublishService != "", "PublishService", d.Config.PublishService},
+	}
+	for _, r := range refused {
+		if r.asked {
+			return unsupported(r.field, r.value)
+		}
+	}
+	d.Runtime = h.Runtime
+	return nil
+}
+
+// unsupported is the answer to a setting that moss does not serve.
+func unsupported(field string, value any) error {
+	return fault.Unsupported("%s %v is not supported by this engine", field, value)
+}
+
+// ignored warns of settings that have no effect here.
+func (d *draft) ignored() {
+	h := &d.Host
+	settings := []struct {
+		asked bool
+		field string
+		why   string
+	}{
+		{len(h.LxcConf) > 0, "LxcConf", "there is no lxc execution driver"},
+		{h.KernelMemory != 0, "KernelMemory", "kernels no longer have that limit"},
+		{h.CPUPercent != 0, "CpuPercent", "it is for Windows only"},
+		{h.CPUCount != 0, "CpuCount", "it is for Windows only"},
+		{h.IOMaximumIOps != 0, "IOMaximumIOps", "it is for Windows only"},
+		{h.IOMaximumBandwidth != 0, "IOMaximumBandwidth", "it is for Windows only"},
+		{h.DiskQuota != 0, "DiskQuota", "it is for Windows only"},
+	}
+	for _, s := range settings {
+		if s.asked {
+			d.warn("%s has no effect: %s.", s.field, s.why)
+		}
+	}
+}

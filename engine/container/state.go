@@ -1,0 +1,234 @@
+package container
+
+import (
+	"moss/engine/fault"
+)
+
+// State is where a container is in its life. The zero value is Created.
+type State int
+
+// The states (API document 1, 3.1).
+const (
+	Created    State = iota // never ran
+	Running                 // its process runs
+	Paused                  // its process is frozen
+	Restarting              // ended; waits for its restart policy's timer
+	Exited                  // ended and cleaned up
+	Removing                // being removed
+	Dead                    // could not be removed whole
+)
+
+// States lists every state in its order.
+func States() []State {
+	return []State{Created, Running, Paused, Restarting, Exited, Removing, Dead}
+}
+
+// String returns the word clients see and filter by.
+func (s State) String() string {
+	switch s {
+	case Created:
+		return "created"
+	case Running:
+		return "running"
+	case Paused:
+		return "paused"
+	case Restarting:
+		return "restarting"
+	case Exited:
+		return "exited"
+	case Removing:
+		return "removing"
+	case Dead:
+		return "dead"
+	default:
+		return "unknown"
+	}
+}
+
+// ParseState is the reverse of String. An unknown word gives fault.Invalid.
+func ParseState(word string) (State, error) {
+	for _, s := range States() {
+		if s.String() == word {
+			return s, nil
+		}
+	}
+	return Created, fault.Invalid("Unrecognised container state %q", word)
+}
+
+// MarshalText returns the word, for record files.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText takes the word. An unknown one gives fault.Invalid.
+func (s *State) UnmarshalText(text []byte) error {
+	parsed, err := ParseState(string(text))
+	if err != nil {
+		return err
+	}
+	*s = parsed
+	return nil
+}
+
+// Running is the wire's Running: the container has a process or is about to have one again.
+func (s State) Running() bool { return s == Running || s == Paused || s == Restarting }
+
+// Paused is the wire's Paused.
+func (s State) Paused() bool { return s == Paused }
+
+// Restarting is the wire's Restarting.
+func (s State) Restarting() bool { return s == Restarting }
+
+// Dead is the wire's Dead.
+func (s State) Dead() bool { return s == Dead }
+
+// HasProcess reports whether a process of the container exists, running or frozen.
+func (s State) HasProcess() bool { return s == Running || s == Paused }
+
+// AtRest reports whether nothing of the container runs and no timer of it is pending.
+func (s State) AtRest() bool { return s == Created || s == Exited || s == Dead }
+
+// Op is something that may change a container's state.
+type Op int
+
+// The operations: the columns of the state table.
+const (
+	OpStart        Op = iota // a user starts it
+	OpStop                   // a user stops it; from Paused it is thawed first, from Restarting the timer ends
+	OpKill                   // a signal; from Restarting the timer ends
+	OpPause                  // freeze
+	OpUnpause                // thaw
+	OpExit                   // its process ended for good
+	OpRestart                // its process ended and the policy restarts it; from Restarting: the timer fired
+	OpRemove                 // remove it if it is at rest
+	OpForceRemove            // kill it, then remove it
+	OpRemoveFailed           // the removal could not be completed
+)
+
+// Ops lists every operation in its order.
+func Ops() []Op {
+	return []Op{
+		OpStart, OpStop, OpKill, OpPause, OpUnpause, OpExit, OpRestart, OpRemove, OpForceRemove, OpRemoveFailed,
+	}
+}
+
+// String returns the operation's name.
+func (o Op) String() string {
+	switch o {
+	case OpStart:
+		return "start"
+	case OpStop:
+		return "stop"
+	case OpKill:
+		return "kill"
+	case OpPause:
+		return "pause"
+	case OpUnpause:
+		return "unpause"
+	case OpExit:
+		return "exit"
+	case OpRestart:
+		return "policy restart"
+	case OpRemove:
+		return "remove"
+	case OpForceRemove:
+		return "force-remove"
+	case OpRemoveFailed:
+		return "remove-failed"
+	default:
+		return "unknown operation"
+	}
+}
+
+// Next returns the state after op, and is the only way a state changes. Nothing to do gives fault.NotModified, a state
+// that rules op out fault.Conflict, and what only a bug of the engine can ask for a plain error; the state that comes
+// with an error is s. NextOf does the same and names the container in the error.
+func Next(s State, op Op) (State, error) { return NextOf("", s, op) }
+
+// NextOf is Next with the container's name or id for the text of the error.
+func NextOf(ref string, s State, op Op) (State, error) {
+	cell := lookup(s, op)
+	switch cell {
+	case same:
+		return s, notModified(ref, op)
+	case wrong:
+		return s, wrongState(ref, s, op)
+	case never:
+		return s, fault.Internal("%s: %s does not happen to a container that is %s", subject(ref), op, s)
+	default:
+		return cell, nil
+	}
+}
+
+// What a cell of the table may hold beside a state.
+const (
+	same  State = -1 - iota // 304: nothing to do
+	wrong                   // !: wrong state
+	never                   // only a bug asks for it
+)
+
+// lookup is the table: a row per state, a column per operation.
+func lookup(s State, op Op) State {
+	if s < Created || s > Dead || op < OpStart || op > OpRemoveFailed {
+		return never
+	}
+	// An exit while Removing is the end of a container that is removed by force: it stays Removing.
+	rows := [...][OpRemoveFailed + 1]State{
+		//           start     stop    kill     pause   unpause  exit      restart     remove    force     failed
+		Created:    {Running, same, wrong, wrong, wrong, never, never, Removing, Removing, never},
+		Running:    {same, Exited, Running, Paused, wrong, Exited, Restarting, wrong, Removing, never},
+		Paused:     {wrong, Exited, Paused, wrong, Running, Exited, Restarting, wrong, Removing, never},
+		Restarting: {same, Exited, Exited, wrong, wrong, never, Running, wrong, Removing, never},
+		Exited:     {Running, same, wrong, wrong, wrong, never, never, Removing, Removing, never},
+		Removing:   {wrong, same, wrong, wrong, wrong, Removing, never, wrong, wrong, Dead},
+		Dead:       {wrong, same, wrong, wrong, wrong, never, never, Removing, Removing, never},
+	}
+	return rows[s][op]
+}
+
+// subject begins a sentence about a container.
+func subject(ref string) string {
+	if ref == "" {
+		return "Container"
+	}
+	return "Container " + ref
+}
+
+func notModified(ref string, op Op) error {
+	if op == OpStart {
+		return fault.NotModified("%s is already started", subject(ref))
+	}
+	return fault.NotModified("%s is already stopped", subject(ref))
+}
+
+// wrongState is the answer to an operation that the container's state rules out.
+func wrongState(ref string, s State, op Op) error {
+	who := subject(ref)
+	switch op {
+	case OpPause:
+		if s == Paused {
+			return fault.Conflict("%s is already paused", who)
+		}
+		if s == Restarting {
+			return fault.Conflict("%s is restarting, wait until the container is running", who)
+		}
+		return NotRunning(ref)
+	case OpUnpause:
+		return fault.Conflict("%s is not paused", who)
+	case OpRemove, OpForceRemove:
+		if s == Removing {
+			return fault.Conflict("removal of container %s is already in progress", ref)
+		}
+		return fault.Conflict("You cannot remove a %s container %s. Stop the container before attempting removal or force remove", s, ref)
+	case OpStart:
+		if s == Paused {
+			return fault.Conflict("cannot start a paused container, try unpause instead: %s", who)
+		}
+		return fault.Conflict("%s is marked for removal and cannot be started", who)
+	case OpStop, OpKill, OpExit, OpRestart, OpRemoveFailed:
+		return NotRunning(ref)
+	default:
+		return NotRunning(ref)
+	}
+}
+
+// NotRunning is the answer to whatever needs a running container. It is fault.Conflict.
+func NotRunning(ref string) error { return fault.Conflict("%s is not running", subject(ref)) }

@@ -1,0 +1,45 @@
+package image
+
+// ListOptions selects images (API document 2, 4.2: images/json).
+type ListOptions struct {
+	All     bool                // intermediate images too
+	Name    string              // the filter parameter: only images with this name
+	Filters map[string][]string // dangling, label, before, since, reference
+}
+
+// ImportOptions describes an image made from a root filesystem archive.
+type ImportOptions struct {
+	Repo    string   // familiar name; empty leaves the image untagged
+	Tag     string   // empty: latest
+	Message string   // the image's comment
+	Changes []string // build instructions applied to its config
+}
+
+// Progress is one message of a long operation (API document 1, 2.6).
+type Progress struct {
+	ID      string
+	Status  string
+	Current int64
+	Total   int64
+	Stream  string
+	Aux     any // sent as it is under aux
+}
+
+// RemoveOptions says how to remove an image.
+type RemoveOptions struct {
+	Force   bool
+	NoPrune bool // keep untagged parents
+}
+
+// Removed is one step of a removal; one of its fields is set.
+type Removed struct {
+	Untagged string
+	Deleted  string
+}
+
+// User is a container that keeps an image.
+type User struct {
+	ContainerID string
+	ImageRef    string
+	Running     bool
+}

@@ -1,0 +1,74 @@
+package rootless
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// RunDir returns the folder for what lives no longer than this boot, made and checked: owned by the caller and closed
+// to everybody else. want is the configured one; if it is empty the chain is $XDG_RUNTIME_DIR/moss, /run/user/UID/moss,
+// $TMPDIR/moss-UID, /tmp/moss-UID. why says which link was taken when it is not the first.
+func RunDir(want string, environ func(string) string) (dir, why string, err error) {
+	if want != "" {
+		return want, "", secureDir(want)
+	}
+	uid := strconv.Itoa(os.Geteuid())
+	if base := environ("XDG_RUNTIME_DIR"); base != "" {
+		problem := ownedPrivate(base)
+		if problem == nil {
+			dir = filepath.Join(base, "moss")
+			return dir, "", secureDir(dir)
+		}
+		why = fmt.Sprintf("XDG_RUNTIME_DIR: %v; ", problem)
+	} else {
+		why = "XDG_RUNTIME_DIR is not set; "
+	}
+	if base := filepath.Join("/run/user", uid); ownedPrivate(base) == nil {
+		dir = filepath.Join(base, "moss")
+		return dir, why + "using " + dir, secureDir(dir)
+	}
+	base := environ("TMPDIR")
+	if !filepath.IsAbs(base) {
+		base = "/tmp"
+	}
+	dir = filepath.Join(base, "moss-"+uid)
+	return dir, why + "using " + dir, secureDir(dir)
+}
+
+// secureDir makes dir (mode 0700) unless it is there, and refuses one that somebody else owns or can enter. The last
+// part is never followed through a link, since the parent may be /tmp.
+func secureDir(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("folder %s: must be an absolute path", dir)
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return ownedPrivate(dir)
+}
+
+// ownedPrivate reports why dir is not a folder that only the caller can enter; nil if it is one.
+func ownedPrivate(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is not a folder", dir)
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to uid %d, not to uid %d", dir, st.Uid, os.Geteuid())
+	case st.Mode&0o077 != 0:
+		return fmt.Errorf("%s has mode %04o; others must not enter it (chmod 700)", dir, st.Mode&0o7777)
+	}
+	return nil
+}

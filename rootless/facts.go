@@ -1,0 +1,44 @@
+package rootless
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+)
+
+// Facts is what the outer process found out and the engine needs to know.
+type Facts struct {
+	RunDir         string  // folder of this boot
+	Root           string  // data folder
+	StateDir       string  // RootlessKit's; holds netns, api.sock and resolv.conf
+	Keepalive      string  // FIFO held open by the outer process
+	UID            int     // of the user on the host
+	GID            int
+	SingleID       bool    // no sub-ids: uid 0 inside is the only id there is
+	SingleIDReason string
+	Cgroups        Cgroups
+	Path           string // the user's PATH
+	OuterPid       int
+}
+
+// EngineFacts reads what the outer process left for the engine and takes it out of the environment.
+func EngineFacts() (Facts, error) {
+	var f Facts
+	if err := json.Unmarshal([]byte(os.Getenv(factsKey)), &f); err != nil {
+		return f, fmt.Errorf("read what the outer process found out: %w", err)
+	}
+	for _, key := range []string{factsKey, engineKey, stateKey} {
+		if err := os.Unsetenv(key); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func (f Facts) export() error {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return os.Setenv(factsKey, string(raw))
+}

@@ -1,0 +1,101 @@
+package rootless
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock is the claim of one engine on a folder.
+type lock struct {
+	file *os.File
+	path string
+}
+
+// lockDir takes the claim on dir. It holds until remove, or until the process ends.
+func lockDir(dir string) (*lock, error) {
+	path := filepath.Join(dir, "lock")
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", dir, err)
+		}
+		err = claim(f, dir)
+		if err == nil && !sameFile(f, path) {
+			// The last holder removed the file between our open and our claim: what we hold is nobody's any more.
+			err = f.Close()
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return &lock{file: f, path: path}, nil
+	}
+}
+
+// remove gives the claim up and takes the file away.
+func (l *lock) remove() error { return errors.Join(os.Remove(l.path), l.file.Close()) }
+
+func sameFile(f *os.File, path string) bool {
+	held, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(held, there)
+}
+
+// claim locks f and writes who holds it.
+func claim(f *os.File, dir string) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		holder, _ := os.ReadFile(f.Name()) //nolint:errcheck // only makes the message better
+		return fmt.Errorf("%s is in use by another engine (%s); stop it, or choose another --root and --run-dir",
+			dir, orUnknown(strings.TrimSpace(string(holder))))
+	}
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if _, err := fmt.Fprintf(f, "pid %d on %s\n", os.Getpid(), host); err != nil {
+		return fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return nil
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "pid unknown"
+	}
+	return s
+}
+
+// keepalive makes a new FIFO and holds its writing end until the process ends: the shims read from it and learn of the
+// end of the outer process by the end of the file. A new inode each time keeps the shims of a dead outer process from
+// mistaking its successor for it.
+func keepalive(path string) (*os.File, error) {
+	if err := os.RemoveAll(path); err != nil {
+		return nil, err
+	}
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return nil, fmt.Errorf("make %s: %w", path, err)
+	}
+	// Reading and writing: opening for writing alone would wait for a reader.
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	return f, nil
+}

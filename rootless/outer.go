@@ -1,0 +1,193 @@
+package rootless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rootless-containers/rootlesskit/v3/pkg/child"
+	"github.com/rootless-containers/rootlesskit/v3/pkg/common"
+	"github.com/rootless-containers/rootlesskit/v3/pkg/copyup/tmpfssymlink"
+	"github.com/rootless-containers/rootlesskit/v3/pkg/parent"
+	"github.com/rootless-containers/rootlesskit/v3/pkg/systemd/activation"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+	"moss/slirp/uplink"
+)
+
+// Options says how to enter the namespaces. All roles of one engine are given the same.
+type Options struct {
+	Root   string // data folder; made with mode 0700
+	RunDir string // folder of this boot; already made by RunDir
+	Shim   string // path of moss-shim, whose supervise role runs the engine
+	Uplink uplink.Config
+}
+
+// Outer enters the namespaces, starts the engine in them and returns when it has ended. fault.Conflict if another engine
+// holds one of the folders, fault.Forbidden for root. The exit status of the engine is that of ExitStatus(err).
+func Outer(ctx context.Context, o Options) error {
+	log := zerolog.Ctx(ctx)
+	if os.Geteuid() == 0 {
+		return fault.Forbidden("mossd runs as an ordinary user, not as root")
+	}
+	if err := secureDir(o.Root); err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	for _, dir := range []string{o.Root, o.RunDir} {
+		lock, err := lockDir(dir)
+		if err != nil {
+			return fault.Conflict("%w", err)
+		}
+		defer lock.remove() //nolint:errcheck // the end of the process gives it up all the same
+	}
+	if err := sweep(o.RunDir); err != nil {
+		return fmt.Errorf("clean up after the last engine: %w", err)
+	}
+	facts := Facts{
+		Root: o.Root, RunDir: o.RunDir, StateDir: filepath.Join(o.RunDir, "rootlesskit"),
+		Keepalive: filepath.Join(o.RunDir, "alive"), UID: os.Getuid(), GID: os.Getgid(),
+		Path: os.Getenv("PATH"), OuterPid: os.Getpid(),
+	}
+	alive, err := keepalive(facts.Keepalive)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		alive.Close()   //nolint:errcheck // nothing was written
+		sweep(o.RunDir) //nolint:errcheck // the next start does it as well
+	}()
+
+	facts.SingleIDReason = singleIDReason()
+	facts.SingleID = facts.SingleIDReason != ""
+	if facts.SingleID {
+		log.Warn().Str("reason", facts.SingleIDReason).Msg("no sub-ids: running with a single id")
+		helpers := filepath.Join(o.RunDir, "idmap")
+		if err := putMapHelpers(helpers); err != nil {
+			return fmt.Errorf("prepare the single-id map: %w", err)
+		}
+		if err := os.Setenv("PATH", helpers+":"+facts.Path); err != nil {
+			return err
+		}
+	}
+	facts.Cgroups = DetectCgroups()
+	leave, err := facts.Cgroups.Enter()
+	if err != nil {
+		log.Warn().Err(err).Msg("cgroup was delegated but cannot be used: limits will not apply")
+		facts.Cgroups = Cgroups{Kind: facts.Cgroups.Kind}
+	}
+	defer leave()
+	if err := facts.export(); err != nil {
+		return err
+	}
+	return runParent(ctx, o, facts)
+}
+
+func runParent(ctx context.Context, o Options, facts Facts) error {
+	if err := parent.InitStateDir(facts.StateDir); err != nil {
+		return fmt.Errorf("prepare %s: %w", facts.StateDir, err)
+	}
+	restore := quietLibrary(ctx)
+	defer restore()
+	o.Uplink.StateDir = facts.StateDir
+	network, ports, err := uplink.Parent(o.Uplink, libraryLog(ctx, "uplink"))
+	if err != nil {
+		return err
+	}
+	early, stop := watchChild(filepath.Join(facts.StateDir, parent.StateFileChildPID))
+	defer stop()
+	ended := make(chan error, 1)
+	opt := parent.Opt{
+		PipeFDEnvKey: pipeKey, ChildUseActivationEnvKey: useSocketsKey,
+		StateDir: facts.StateDir, StateDirEnvKey: stateKey,
+		NetworkDriver: network, PortDriver: ports, DetachNetNS: true,
+		// Mounts of the host (autofs homes, removable disks) appear inside; nothing goes the other way.
+		Propagation: "rslave", SubidSource: parent.SubidSourceAuto,
+	}
+	go func() { ended <- parent.Parent(opt) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-early:
+		return errors.New("the process that makes the namespaces ended before it had made them; the lines above say why")
+	}
+}
+
+// Child makes the namespaces and runs the supervisor in them; it returns when that has ended.
+func Child(ctx context.Context, o Options) error {
+	restore := quietLibrary(ctx)
+	defer restore()
+	o.Uplink.StateDir = os.Getenv(stateKey)
+	network, ports, err := uplink.Child(o.Uplink, libraryLog(ctx, "uplink"))
+	if err != nil {
+		return err
+	}
+	target, err := superviseCommand(o)
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv(engineKey, "1"); err != nil {
+		return err
+	}
+	return child.Child(child.Opt{
+		PipeFDEnvKey: pipeKey, RunActivationHelperEnvKey: activationKey, ChildUseActivationEnvKey: useSocketsKey,
+		StateDirEnvKey: stateKey, TargetCmd: target, NetworkDriver: network, PortDriver: ports, DetachNetNS: true,
+		CopyUpDriver: tmpfssymlink.NewChildDriver(), CopyUpDirs: []string{"/etc", "/run"}, Propagation: "rslave",
+	})
+}
+
+// Activation hands the sockets of systemd to the supervisor and becomes it.
+func Activation(o Options) error {
+	target, err := superviseCommand(o)
+	if err != nil {
+		return err
+	}
+	return activation.ActivationHelper(activation.Opt{RunActivationHelperEnvKey: activationKey, TargetCmd: target})
+}
+
+// superviseCommand is what runs the engine: the shim's supervise role, then this binary with the same arguments.
+func superviseCommand(o Options) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find mossd's own binary: %w", err)
+	}
+	return append([]string{o.Shim, "supervise", "--", self}, os.Args[1:]...), nil
+}
+
+// ExitStatus returns the exit status that stands for err: that of the engine when it ended by itself, otherwise 1.
+func ExitStatus(err error) int {
+	if err == nil {
+		return 0
+	}
+	if code, ok := common.GetExecExitStatus(err); ok && code > 0 {
+		return code
+	}
+	return 1
+}
+
+// Ended reports whether err only says that the engine ended with a status of its own, which it has already explained.
+func Ended(err error) bool {
+	var exit interface{ ExitCode() int }
+	return errors.As(err, &exit)
+}
+
+// sweep removes from the folder of this boot what belonged to the namespaces of an outer process that has ended. Tasks
+// stay while there are any: the next engine reads how they ended.
+func sweep(runDir string) error {
+	for _, name := range []string{"storage", "netns", "idmap", "alive", "bridge.next"} {
+		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"tasks", "runtime"} {
+		err := os.Remove(filepath.Join(runDir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTEMPTY) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package rootless
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/rootless-containers/rootlesskit/v3/cmd/rootlesskit/unshare"
+)
+
+// Role is what this process of mossd is.
+type Role int
+
+// The roles, in the order in which a start goes through them.
+const (
+	RoleOuter      Role = iota // the command the user or systemd started; RootlessKit's parent
+	RoleChild                  // RootlessKit's child: makes the namespaces, carries the port driver
+	RoleActivation             // hands sockets of systemd on, then becomes the supervisor
+	RoleEngine                 // the engine itself
+	RoleHelper                 // a helper command (unshare, the single-id map) that has already run
+)
+
+// Environment keys by which the processes of one engine find each other. None of them reaches a container.
+const (
+	pipeKey       = "_MOSS_PIPE"
+	activationKey = "_MOSS_ACTIVATION"
+	useSocketsKey = "_MOSS_USE_SOCKETS"
+	stateKey      = "_MOSS_STATE_DIR"
+	engineKey     = "_MOSS_ENGINE" // set for the supervisor and the engine
+	factsKey      = "_MOSS_FACTS"  // what the outer process found out, as JSON
+)
+
+// Dispatch tells the role of this process. Helper roles have done their work when it returns RoleHelper: main ends then.
+func Dispatch() Role {
+	switch filepath.Base(os.Args[0]) {
+	case "unshare":
+		unshare.Main()
+		return RoleHelper
+	case "getsubids", "newuidmap", "newgidmap":
+		if os.Getenv(factsKey) != "" {
+			os.Exit(mapHelper(filepath.Base(os.Args[0]), os.Args[1:], os.Stdout, os.Stderr))
+		}
+	}
+	switch {
+	case os.Getenv(pipeKey) != "":
+		return RoleChild
+	case os.Getenv(activationKey) != "":
+		return RoleActivation
+	case os.Getenv(engineKey) != "":
+		return RoleEngine
+	}
+	return RoleOuter
+}

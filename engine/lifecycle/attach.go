@@ -1,0 +1,309 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/logs"
+	"moss/engine/stdio"
+	"moss/engine/task"
+)
+
+// viewer is somebody who attached before the container's start.
+type viewer struct {
+	req     task.Attach
+	streams chan task.Streams // gets the joined streams at the start; closed when the container goes
+}
+
+// client is what the connection of an attached client can do beside reading and writing.
+type client interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// hangup is implemented by connections that can tell a client that has gone from one that only ended its input.
+type hangup interface {
+	// AwaitHangup blocks until the client has gone or the connection is closed.
+	AwaitHangup()
+}
+
+// Attach connects a client to the container's streams. open is called once the view has been joined: it answers the
+// client and returns its connection, which Attach closes. A container that does not run yet is waited for: nothing that
+// it writes is lost. Attach returns when the container has ended, the client has gone or has typed its detach keys.
+//
+// Errors before open are the caller's to report: fault.NotFound, fault.Conflict (paused), fault.Invalid.
+func (m *Manager) Attach(
+	ctx context.Context, ref string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error),
+) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	r := c.record()
+	if r.State == container.Paused {
+		return fault.Conflict("Container %s is paused. Unpause the container before attach", ref)
+	}
+	if !opt.Stream {
+		return m.replay(ctx, r, opt, nil, open)
+	}
+	req := task.Attach{
+		Stdin: opt.Stdin && r.Config.OpenStdin, Stdout: opt.Stdout, Stderr: opt.Stderr, Mark: opt.Logs,
+	}
+	if t, ok := c.running(); ok && r.State.HasProcess() {
+		streams, mark, err := t.Attach(ctx, req)
+		switch {
+		case err == nil:
+			return m.view(ctx, c, opt, streams, mark, open)
+		case !fault.Is(err, fault.Conflict):
+			return err
+		}
+		// It has just ended: fall through to waiting for the next start.
+	}
+	return m.viewLater(ctx, c, opt, req, open)
+}
+
+// view serves a client whose streams are joined.
+func (m *Manager) view(
+	ctx context.Context, c *ctr, opt container.AttachOptions, streams task.Streams, mark task.Mark,
+	open func() (io.ReadWriteCloser, error),
+) error {
+	defer streams.Close() //nolint:errcheck // the view ends either way
+	if opt.Logs {
+		return m.replay(ctx, c.record(), opt, &seen{mark: mark, next: streams}, func() (io.ReadWriteCloser, error) {
+			conn, err := open()
+			if err == nil {
+				m.publish("attach", c.record())
+			}
+			return conn, err
+		})
+	}
+	conn, err := open()
+	if err != nil {
+		return err
+	}
+	m.publish("attach", c.record())
+	m.pump(ctx, c, opt, streams, conn)
+	return nil
+}
+
+// viewLater serves a client that came before the start: it is answered at once and joined when the start comes.
+func (m *Manager) viewLater(
+	ctx context.Context, c *ctr, opt container.AttachOptions, req task.Attach,
+	open func() (io.ReadWriteCloser, error),
+) error {
+	v := &viewer{req: req, streams: make(chan task.Streams, 1)}
+	if err := c.addViewer(v); err != nil {
+		return err
+	}
+	defer c.removeViewer(v)
+	conn, err := open()
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // the client may have closed it already
+	m.publish("attach", c.record())
+
+	gone := make(chan struct{})
+	if h, ok := conn.(hangup); ok {
+		go func() { h.AwaitHangup(); close(gone) }()
+	}
+	select {
+	case streams, ok := <-v.streams:
+		if ok {
+			defer streams.Close() //nolint:errcheck // the view ends either way
+			m.pump(ctx, c, opt, streams, conn)
+		}
+	case <-gone:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// addViewer registers a viewer for the next start.
+func (c *ctr) addViewer(v *viewer) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return noSuch(c.id)
+	}
+	c.viewers = append(c.viewers, v)
+	return nil
+}
+
+func (c *ctr) removeViewer(v *viewer) {
+	c.mu.Lock()
+	for i := range c.viewers {
+		if c.viewers[i] == v {
+			c.viewers = append(c.viewers[:i:i], c.viewers[i+1:]...)
+			break
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case streams, ok := <-v.streams: // joined after the client had gone
+		if ok {
+			streams.Close() //nolint:errcheck // nobody looks
+		}
+	default:
+	}
+}
+
+// takeViewers empties the list of those who wait.
+func (c *ctr) takeViewers() []*viewer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	waiting := c.viewers
+	c.viewers = nil
+	return waiting
+}
+
+// joinViewers joins those who wait before the process runs, so that they miss nothing.
+func (c *ctr) joinViewers(ctx context.Context, t task.Task) {
+	for _, v := range c.takeViewers() {
+		if streams, _, err := t.Attach(ctx, v.req); err == nil {
+			v.streams <- streams
+		} else {
+			close(v.streams)
+		}
+	}
+}
+
+// dropViewers tells those who wait that there will be no start.
+func (c *ctr) dropViewers() {
+	for _, v := range c.takeViewers() {
+		close(v.streams)
+	}
+}
+
+// pump copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.
+func (m *Manager) pump(
+	ctx context.Context, c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser,
+) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	input := make(chan struct{})
+	go func() {
+		defer close(input)
+		if m.pumpInput(c, opt, streams, conn) {
+			cancel()
+		}
+	}()
+	output := make(chan struct{})
+	go func() {
+		defer close(output)
+		io.Copy(conn, streams) //nolint:errcheck // either side may leave at any time
+	}()
+	select {
+	case <-output:
+	case <-ctx.Done():
+	}
+	if cw, ok := conn.(client); ok {
+		cw.CloseWrite() //nolint:errcheck // the client may have gone
+	}
+	conn.Close()    //nolint:errcheck // the client may have gone
+	streams.Close() //nolint:errcheck // the view ends either way
+	<-input
+	<-output
+}
+
+// pumpInput copies the client's input and reports whether the whole view ends with it: the client has typed its detach
+// keys or is gone. The end of the input alone leaves the output on.
+func (m *Manager) pumpInput(c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser) bool {
+	var src io.Reader = conn
+	r := c.record()
+	if r.Config.Tty {
+		src = stdio.NewDetachReader(conn, opt.DetachKeys)
+	}
+	dst := io.Writer(streams)
+	if !opt.Stdin || !r.Config.OpenStdin {
+		dst = io.Discard
+	}
+	_, err := io.Copy(dst, src)
+	if errors.Is(err, stdio.ErrDetached) {
+		m.publish("detach", r)
+		return true
+	}
+	streams.CloseWrite() //nolint:errcheck // the process may have ended
+	if h, ok := conn.(hangup); ok {
+		h.AwaitHangup()
+		return true
+	}
+	return false
+}
+
+// seen says how far a viewer's log reaches and what comes after it.
+type seen struct {
+	mark task.Mark
+	next task.Streams
+}
+
+// replay sends the log and, with after, goes on with what is written since.
+func (m *Manager) replay(
+	ctx context.Context, r *container.Record, opt container.AttachOptions, after *seen,
+	open func() (io.ReadWriteCloser, error),
+) error {
+	conn, err := open()
+	if err != nil {
+		return err
+	}
+	if opt.Logs && r.LogPath != "" {
+		read := logs.ReadOptions{Stdout: opt.Stdout, Stderr: opt.Stderr, Tail: -1}
+		if after != nil {
+			read.StopAt = &logs.Mark{Inode: after.mark.Inode, Size: after.mark.Size}
+		}
+		err := logs.Read(ctx, r.LogPath, read, func(e logs.Entry) error {
+			if r.Config.Tty {
+				_, err := conn.Write(e.Line)
+				return err
+			}
+			_, err := stdio.NewFrameWriter(conn, e.Stream).Write(e.Line)
+			return err
+		})
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return errors.Join(err, conn.Close())
+		}
+	}
+	if after == nil {
+		if cw, ok := conn.(client); ok {
+			cw.CloseWrite() //nolint:errcheck // the client may have gone
+		}
+		return conn.Close()
+	}
+	c, err := m.index.find(r.ID)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	m.pump(ctx, c, opt, after.next, conn)
+	return nil
+}
+
+// Logs passes the container's log lines to emit, oldest first. With Follow it goes on until the container has ended, ctx
+// is done or emit fails. fault.NotFound if there is no such container, fault.Unsupported for a log driver that cannot be
+// read.
+func (m *Manager) Logs(
+	ctx context.Context, ref string, opt container.LogsOptions,
+	emit func(stream stdio.Stream, at time.Time, line []byte) error,
+) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	r := c.record()
+	if r.LogPath == "" {
+		return fault.Unsupported("configured logging driver does not support reading")
+	}
+	read := logs.ReadOptions{
+		Stdout: opt.Stdout, Stderr: opt.Stderr, Since: opt.Since, Until: opt.Until, Tail: opt.Tail,
+		Follow: opt.Follow && r.State.Running(), End: c.waiting().done,
+	}
+	err = logs.Read(ctx, r.LogPath, read, func(e logs.Entry) error { return emit(e.Stream, e.Time, e.Line) })
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it has never run
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/id"
+	"moss/engine/image"
+)
+
+// Create makes a container and returns its id and the warnings for the client. Nothing of it runs yet.
+//
+// fault.NotFound if the image is not there, fault.Conflict if the name is taken, fault.Invalid for a bad parameter,
+// fault.Unsupported for what moss does not do. On error nothing is left.
+func (m *Manager) Create(
+	ctx context.Context, name string, cfg container.Config, host container.HostConfig,
+	endpoints map[string]container.EndpointConfig,
+) (_ string, warnings []string, err error) {
+	if name != "" {
+		if name, err = container.CheckName(name); err != nil {
+			return "", nil, err
+		}
+	}
+	img, err := m.opt.Images.Get(ctx, cfg.Image)
+	if err != nil {
+		return "", nil, noImage(cfg.Image, err)
+	}
+	spec, warnings, err := container.NewSpec(cfg, host, endpoints, img.Config)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec)); err != nil {
+		return "", nil, err
+	}
+	warnings = append(warnings, container.LimitWarnings(spec.Host, m.opt.Controllers)...)
+
+	var back undo
+	defer func() { back.run(ctx, &err) }()
+	containerID := id.New() // not a result: a return with an error must not change what the undo steps remove
+	if name, err = m.takeName(name, containerID); err != nil {
+		return "", nil, err
+	}
+	back.push(func(context.Context) error { m.index.free(name, containerID); return nil })
+
+	r, err := m.newRecord(containerID, name, img, &spec, warnings)
+	if err != nil {
+		return "", nil, err
+	}
+	back.push(func(context.Context) error { return os.RemoveAll(m.dataDir(containerID)) })
+	if err := os.MkdirAll(m.dataDir(containerID), 0o700); err != nil {
+		return "", nil, fmt.Errorf("create container %s: %w", containerID, err)
+	}
+	back.push(func(ctx context.Context) error { return m.opt.Layers.Remove(ctx, containerID) })
+	if err := m.opt.Layers.Create(ctx, containerID, img.ID); err != nil {
+		return "", nil, fmt.Errorf("create writable layer of %s: %w", containerID, err)
+	}
+	c := newCtr(r, m.recordPath(containerID))
+	if err := c.persist(true); err != nil {
+		return "", nil, fmt.Errorf("save container %s: %w", containerID, err)
+	}
+	m.index.add(c)
+	m.publish("create", r)
+	return containerID, warnings, nil
+}
+
+// noImage tells a client that asks for a container what to pull; clients act on the kind.
+func noImage(ref string, err error) error {
+	if ref == "" {
+		return fault.Invalid("Image: no image was named for the container")
+	}
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if !strings.ContainsAny(filepath.Base(ref), ":@") && !id.IsPrefix(ref) {
+		ref += ":latest"
+	}
+	return fault.NotFound("No such image: %s", ref)
+}
+
+// checkRuntime refuses a runtime that is not the one this engine was started with.
+func (m *Manager) checkRuntime(name string) error {
+	if have := filepath.Base(m.opt.Runtime.Path); name != "" && name != have {
+		return fault.Invalid("Runtime: %q is not configured, this engine runs %s", name, have)
+	}
+	return nil
+}
+
+// takeName reserves the name that the client wants, or a fresh one.
+func (m *Manager) takeName(name, containerID string) (string, error) {
+	if name != "" {
+		return name, m.index.reserve(name, containerID)
+	}
+	for try := 0; ; try++ {
+		name = container.RandomName(rand.IntN, try)
+		if err := m.index.reserve(name, containerID); err == nil || !fault.Is(err, fault.Conflict) {
+			return name, err
+		}
+	}
+}
+
+func (m *Manager) newRecord(
+	containerID, name string, img *image.Image, spec *container.Spec, warnings []string,
+) (*container.Record, error) {
+	hostName, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	dir := m.dataDir(containerID)
+	r := &container.Record{
+		ID: containerID, Name: name, Created: time.Now().UTC(),
+		Image: spec.Config.Image, ImageID: img.ID, Config: spec.Config, Host: spec.Host, Endpoints: spec.Endpoints,
+		Path: spec.Args[0], Args: spec.Args[1:], Warnings: warnings,
+		State: container.Created, BootID: m.opt.BootID, Driver: m.opt.Layers.Driver(),
+		HostnamePath: filepath.Join(dir, "hostname"), HostsPath: filepath.Join(dir, "hosts"),
+		ResolvConf: filepath.Join(dir, "resolv.conf"), Mounts: spec.Mounts(),
+	}
+	if spec.Log.Driver == "json-file" {
+		r.LogPath = filepath.Join(dir, containerID+"-json.log")
+	}
+	// Clients read the default host name before the first start.
+	r.Config.Hostname = spec.Hostname(containerID, hostName)
+	return r, nil
+}
+
+// Rename gives a container another name. fault.Conflict if the name is taken, fault.Invalid if it is none.
+func (m *Manager) Rename(ctx context.Context, ref, name string) (err error) {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	if name, err = container.CheckName(name); err != nil {
+		return err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	old := c.record().Name
+	if old == name {
+		return fault.Invalid("Renaming a container with the same name as its current name")
+	}
+	if err := m.index.reserve(name, c.id); err != nil {
+		return err
+	}
+	c.update(func(r *container.Record) { r.Name = name })
+	if err := c.persist(true); err != nil {
+		c.update(func(r *container.Record) { r.Name = old })
+		m.index.free(name, c.id)
+		return fmt.Errorf("save container %s: %w", c.id, err)
+	}
+	m.index.free(old, c.id)
+	m.publish("rename", c.record(), "oldName", "/"+old)
+	return nil
+}
+
+// Remove takes a container away with all that it has. A running one is fault.Conflict without Force.
+func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOptions) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	if opt.Link {
+		return fault.Unsupported("moss has no links that could be removed")
+	}
+	if r := c.record(); r.State == container.Removing {
+		_, err := container.NextOf(r.Name, r.State, container.OpRemove)
+		return err
+	}
+	if !opt.Force && !c.record().State.AtRest() {
+		_, err := container.NextOf(c.record().Name, c.record().State, container.OpRemove)
+		return err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	ctx = context.WithoutCancel(ctx) // a removal that has begun goes on when the client hangs up
+	if opt.Force {
+		if err := m.forceDown(ctx, c); err != nil {
+			return err
+		}
+	}
+	return m.remove(ctx, c)
+}
+
+// forceDown ends whatever of the container is alive. The caller holds the token.
+func (m *Manager) forceDown(ctx context.Context, c *ctr) error {
+	r := c.record()
+	switch {
+	case r.State == container.Restarting:
+		m.stopRestarting(c, container.OpStop)
+	case r.State.HasProcess():
+		return m.endProcess(ctx, c, r, 0)
+	}
+	return nil
+}
+
+// remove takes a container at rest away. The caller holds the token. A failure leaves it Dead, to be removed again.
+func (m *Manager) remove(ctx context.Context, c *ctr) error {
+	_, _, err := c.transition(container.OpRemove, nil)
+	if err != nil {
+		return err
+	}
+	// The record goes last: a crash on the way finds it and ends the work.
+	if err := c.persist(false); err != nil {
+		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
+	}
+	c.dropViewers()
+	err = errors.Join(
+		m.opt.Networks.Leave(ctx, c.id),
+		m.opt.Layers.Remove(ctx, c.id),
+		os.RemoveAll(m.taskDir(c.id)),
+	)
+	if err != nil {
+		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
+	}
+	c.mu.Lock()
+	c.gone = true
+	c.mu.Unlock()
+	if err := os.RemoveAll(m.dataDir(c.id)); err != nil {
+		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
+	}
+	m.index.drop(c)
+	m.publish("destroy", c.record())
+	return nil
+}
+
+func (m *Manager) markDead(c *ctr, cause error) error {
+	c.mu.Lock()
+	c.gone = false
+	c.mu.Unlock()
+	_, _, err := c.transition(container.OpRemoveFailed, func(r *container.Record) { r.Error = cause.Error() })
+	return errors.Join(cause, err, c.persist(false))
+}

@@ -1,0 +1,154 @@
+package lifecycle
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"moss/engine/container"
+	"moss/engine/record"
+	"moss/engine/task"
+)
+
+// ctr is one container in memory.
+type ctr struct {
+	id    string
+	path  string // of its record file
+	token chan struct{}
+
+	published atomic.Pointer[container.Record]
+
+	save sync.Mutex // held while the record file is written, so that the newest record is the last one written
+
+	mu       sync.Mutex // guards the fields below and the replacement of published
+	task     task.Task  // nil while there is no process
+	rest     *rest
+	viewers  []*viewer // attached before the start
+	stopWait context.CancelFunc // ends the restart timer; nil when none runs
+	restarts restartState
+	gone     bool // removed: nothing is written any more
+}
+
+// rest is one time of not being at rest. done is closed at its end; code and err are set before.
+type rest struct {
+	done chan struct{}
+	code int
+	over bool
+}
+
+func newCtr(r *container.Record, path string) *ctr {
+	c := &ctr{id: r.ID, path: path, token: make(chan struct{}, 1), rest: &rest{done: make(chan struct{})}}
+	c.published.Store(r)
+	if r.State.AtRest() {
+		c.rest.finish(r.ExitCode)
+	}
+	return c
+}
+
+func (r *rest) finish(code int) {
+	if !r.over {
+		r.over, r.code = true, code
+		close(r.done)
+	}
+}
+
+// record returns the published record. It must not be changed.
+func (c *ctr) record() *container.Record { return c.published.Load() }
+
+// acquire takes the operation token; release gives it back. ctx ends the waiting.
+func (c *ctr) acquire(ctx context.Context) error {
+	select {
+	case c.token <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case c.token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *ctr) release() { <-c.token }
+
+// update publishes a changed copy of the record without writing it.
+func (c *ctr) update(change func(*container.Record)) *container.Record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.updateLocked(change)
+}
+
+func (c *ctr) updateLocked(change func(*container.Record)) *container.Record {
+	next := *c.published.Load()
+	change(&next)
+	c.published.Store(&next)
+	return &next
+}
+
+// transition is the only way a container's state changes: by the table. change is applied in the same step. It returns
+// the record before and after.
+func (c *ctr) transition(op container.Op, change func(*container.Record)) (before, after *container.Record, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = c.published.Load()
+	state, err := container.NextOf(before.Name, before.State, op)
+	if err != nil {
+		return before, before, err
+	}
+	after = c.updateLocked(func(r *container.Record) {
+		r.State = state
+		if change != nil {
+			change(r)
+		}
+	})
+	c.restLocked(after)
+	return before, after, nil
+}
+
+// restLocked wakes those who wait for the container to come to rest, or begins a new time of waiting.
+func (c *ctr) restLocked(r *container.Record) {
+	switch {
+	case r.State.AtRest():
+		c.rest.finish(r.ExitCode)
+	case c.rest.over && r.State != container.Removing:
+		c.rest = &rest{done: make(chan struct{})}
+	}
+}
+
+// waiting returns the present time of not being at rest; it is over if the container is at rest.
+func (c *ctr) waiting() *rest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rest
+}
+
+// persist writes the newest published record. durable waits for the disk; without it the record survives the engine's
+// death but perhaps not the machine's.
+func (c *ctr) persist(durable bool) error {
+	c.save.Lock()
+	defer c.save.Unlock()
+	c.mu.Lock()
+	r, gone := c.published.Load(), c.gone
+	c.mu.Unlock()
+	if gone {
+		return nil
+	}
+	if durable {
+		return record.Put(c.path, r)
+	}
+	return record.PutVolatile(c.path, r)
+}
+
+// running returns the task and whether there is a process.
+func (c *ctr) running() (task.Task, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.task, c.task != nil
+}
+
+func (c *ctr) setTask(t task.Task) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.task = t
+}

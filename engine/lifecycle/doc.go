@@ -1,0 +1,16 @@
+// Package lifecycle owns the containers: it makes them, starts and ends their processes, watches them, and knows them
+// all. It speaks to storage, images, the network and whatever runs processes through small interfaces, and never learns
+// that there are sockets, shims or API versions.
+//
+// # Who waits for whom
+//
+// Verbs that change a container (start, stop, restart, remove, rename) hold its operation token, which honours the
+// caller's context. kill, wait, attach, logs, inspect, list and resize never take it, so they answer while a verb is at
+// work. The exit watcher never takes it either. Nobody ever holds two tokens.
+//
+// Locks, outer to inner: a container's token, its save lock (which is held for the write of its record), its mu (memory
+// only). The index's mu is held for memory work only and never together with a container's.
+//
+// Readers get the published record, an immutable snapshot. On an exit the watcher first drains the output, releases
+// network and mount, then changes the state, saves it, wakes the waiters and publishes die: Exited means cleaned up.
+package lifecycle

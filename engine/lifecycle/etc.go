@@ -1,0 +1,168 @@
+package lifecycle
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/network"
+)
+
+// writeEtc writes the three files of /etc that the engine manages for a container. They lie outside its root filesystem
+// and are mounted over it.
+func writeEtc(r *container.Record, spec *container.Spec, sandbox network.Sandbox, hostname string) error {
+	hosts, err := hostsFile(spec, sandbox, hostname)
+	if err != nil {
+		return err
+	}
+	resolv, err := resolvFile(spec, sandbox)
+	if err != nil {
+		return err
+	}
+	for path, content := range map[string][]byte{
+		r.HostnamePath: []byte(hostname + "\n"), r.HostsPath: hosts, r.ResolvConf: resolv,
+	} {
+		// Readable for every user in the container; the folder above is the user's alone.
+		if err := os.WriteFile(path, content, 0o644); err != nil { //nolint:gosec // see above
+			return err
+		}
+	}
+	return nil
+}
+
+func hostsFile(spec *container.Spec, sandbox network.Sandbox, hostname string) ([]byte, error) {
+	var b bytes.Buffer
+	if sandbox.Mode == network.Host {
+		host, err := os.ReadFile("/etc/hosts")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		b.Write(bytes.TrimRight(host, "\n"))
+		b.WriteByte('\n')
+	} else {
+		b.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
+			"fe00::0\tip6-localnet\nff00::0\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n")
+	}
+	for _, h := range spec.Hosts {
+		fmt.Fprintf(&b, "%s\t%s\n", h.IP, h.Name)
+	}
+	names := hostname
+	if domain := spec.Config.Domainname; domain != "" {
+		names = hostname + "." + domain + " " + hostname
+	}
+	for _, ep := range sandbox.Endpoints {
+		fmt.Fprintf(&b, "%s\t%s\n", ep.IPAddress, names)
+	}
+	return b.Bytes(), nil
+}
+
+// resolvFile takes what the client asks for and fills it up: from the host with the host's network or none, otherwise
+// with the name servers that the network has.
+func resolvFile(spec *container.Spec, sandbox network.Sandbox) ([]byte, error) {
+	servers, search, options := spec.Host.DNS, spec.Host.DNSSearch, spec.Host.DNSOptions
+	if sandbox.Mode == network.Host && len(servers)+len(search)+len(options) == 0 {
+		host, err := os.ReadFile("/etc/resolv.conf")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return host, err
+	}
+	if len(servers) == 0 {
+		servers = sandbox.DNS
+	}
+	if len(search) == 0 {
+		search = sandbox.Search
+	}
+	if len(options) == 0 {
+		options = sandbox.Options
+	}
+	var b bytes.Buffer
+	for _, s := range servers {
+		fmt.Fprintf(&b, "nameserver %s\n", s)
+	}
+	// A single dot asks for no search list at all.
+	if len(search) > 0 && (len(search) != 1 || search[0] != ".") {
+		fmt.Fprintf(&b, "search %s\n", strings.Join(search, " "))
+	}
+	if len(options) > 0 {
+		fmt.Fprintf(&b, "options %s\n", strings.Join(options, " "))
+	}
+	return b.Bytes(), nil
+}
+
+// lookupUser resolves the user inside the root filesystem. The files are the container's to write, so they are opened
+// inside the root, must be regular, and are read up to a bound.
+func lookupUser(rootfs, user string, groups []string) (container.UserIDs, error) {
+	passwd, err := readInRoot(rootfs, "/etc/passwd")
+	if err != nil {
+		return container.UserIDs{}, err
+	}
+	group, err := readInRoot(rootfs, "/etc/group")
+	if err != nil {
+		return container.UserIDs{}, err
+	}
+	return container.ResolveUser(user, groups, passwd, group)
+}
+
+// maxAccounts bounds what is read of passwd and group, in bytes.
+const maxAccounts = 1 << 20
+
+// readInRoot reads a regular file inside the root filesystem; a missing one is empty.
+func readInRoot(rootfs, name string) ([]byte, error) {
+	handle, err := pathrs.OpenInRoot(rootfs, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s of the container: %w", name, err)
+	}
+	defer handle.Close() //nolint:errcheck // only read
+	info, err := handle.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	f, err := pathrs.Reopen(handle, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open %s of the container: %w", name, err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return io.ReadAll(io.LimitReader(f, maxAccounts))
+}
+
+// makeWorkingDir makes the working folder inside the root filesystem if it is missing.
+func makeWorkingDir(rootfs, dir string, ids container.UserIDs) error {
+	if dir == "" || dir == "/" {
+		return nil
+	}
+	if handle, err := pathrs.OpenInRoot(rootfs, dir); err == nil {
+		return handle.Close()
+	}
+	root, err := os.OpenFile(rootfs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // only a handle
+	made, err := pathrs.MkdirAllHandle(root, dir, 0o755)
+	if err != nil {
+		return fmt.Errorf("make working directory %s: %w", dir, err)
+	}
+	defer made.Close() //nolint:errcheck // only a handle
+	if ids.UID == 0 && ids.GID == 0 {
+		return nil
+	}
+	if err := made.Chown(int(ids.UID), int(ids.GID)); err != nil {
+		return fmt.Errorf("make working directory %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/task"
+)
+
+// watch follows a running task to its end and cleans up after it. One watcher runs per running container; it takes no
+// token, so that it is never kept from its work.
+func (m *Manager) watch(c *ctr, t task.Task) {
+	m.background.Go(func() {
+		exit, err := t.Wait(m.ctx)
+		if m.ctx.Err() != nil {
+			return // this engine goes; the next one takes the task over
+		}
+		if err != nil {
+			// The shim is gone without a word: the process may have been killed with it.
+			exit = task.Exit{Code: 137, At: time.Now(), Error: "the container's monitor is gone: " + err.Error()}
+		}
+		m.exited(context.WithoutCancel(m.ctx), c, t, exit)
+	})
+}
+
+// exited releases what a running container holds, then says that it has ended.
+func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exit) {
+	log := m.opt.Log.With().Str("container", c.id).Logger()
+	if err := m.releaseTask(ctx, c, t); err != nil {
+		log.Error().Err(err).Msg("container ended but not everything of it could be released")
+	}
+	before := c.record()
+	op, delay := m.verdict(c, before, exit)
+	_, after, err := c.transition(op, func(r *container.Record) {
+		r.Pid, r.ExitCode, r.FinishedAt, r.Error = 0, exit.Code, exit.At.UTC(), exit.Error
+		r.OOMKilled, r.Network = exit.OOMKilled, container.Network{}
+		if op == container.OpRestart {
+			r.RestartCount++
+		}
+	})
+	if err != nil {
+		log.Error().Err(err).Msg("container ended in a state that has no end")
+		return
+	}
+	if err := c.persist(false); err != nil {
+		log.Error().Err(err).Msg("exit of container not saved")
+	}
+	if exit.OOMKilled {
+		m.publish("oom", after)
+	}
+	m.publish("die", after, "exitCode", strconv.Itoa(exit.Code))
+	m.publishNetwork("disconnect", before)
+	log.Info().Int("exit", exit.Code).Str("state", after.State.String()).Msg("container exited")
+	switch {
+	case op == container.OpRestart:
+		m.restartAfter(c, delay)
+	case after.Host.AutoRemove && after.State == container.Exited && !m.closing():
+		m.removeSoon(c)
+	}
+}
+
+// releaseTask gives back the network, the mount and the task itself.
+func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
+	var network, mount error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		network = m.opt.Networks.Leave(ctx, c.id)
+	}()
+	deleted := t.Delete(ctx)
+	mount = m.opt.Layers.Unmount(ctx, c.id)
+	<-done
+	c.setTask(nil)
+	return errors.Join(deleted, mount, network)
+}
+
+// closing reports whether the manager is being closed.
+func (m *Manager) closing() bool { return m.ctx.Err() != nil }
+
+// removeSoon removes a container that asked for it, once nobody holds its token.
+func (m *Manager) removeSoon(c *ctr) {
+	m.background.Go(func() {
+		if err := c.acquire(m.ctx); err != nil {
+			return
+		}
+		defer c.release()
+		if !c.record().State.AtRest() {
+			return
+		}
+		if err := m.remove(context.WithoutCancel(m.ctx), c); err != nil {
+			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not removed after its exit")
+		}
+	})
+}
+
+// Wait blocks until the container is at rest and returns its exit code; 0 for one that has never run. fault.NotFound if
+// there is no such container. A container that is removed meanwhile still gives its code.
+func (m *Manager) Wait(ctx context.Context, ref string) (code int, err error) {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return 0, err
+	}
+	rest := c.waiting()
+	select {
+	case <-rest.done:
+		return rest.code, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}

@@ -1,0 +1,244 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"moss/engine/container"
+	"moss/engine/event"
+	"moss/engine/fault"
+	"moss/engine/image"
+	"moss/engine/network"
+	"moss/engine/ocispec"
+	"moss/engine/task"
+	"moss/engine/task/tasktest"
+)
+
+// world is everything around a Manager, in memory but for its files.
+type world struct {
+	t      *testing.T
+	root   string
+	run    string
+	rootfs string
+	boot   string
+	tasks  *tasktest.Fake
+	layers *fakeLayers
+	nets   *fakeNetworks
+	images *fakeImages
+	log    *eventLog
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return &world{
+		t: t, root: t.TempDir(), run: t.TempDir(), boot: "boot-1", tasks: &tasktest.Fake{},
+		layers: &fakeLayers{dir: t.TempDir(), made: map[string]bool{}, mounted: map[string]bool{}},
+		nets:   &fakeNetworks{joined: map[string]network.Sandbox{}},
+		images: &fakeImages{img: &image.Image{ID: "sha256:" + strings.Repeat("ab", 32), Config: image.Config{Cmd: []string{"sh"}}}},
+		log:    &eventLog{},
+	}
+}
+
+// engine starts a Manager on the world, as a new engine would.
+func (w *world) engine() *Manager {
+	w.t.Helper()
+	specs, err := ocispec.New(ocispec.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m, err := New(w.t.Context(), Options{
+		Root: w.root, RunDir: w.run, Layers: w.layers, Images: w.images, Networks: w.nets, Events: w.log, Tasks: w.tasks,
+		Specs: specs, Runtime: task.Runtime{Path: "/usr/bin/crun", Root: w.run}, Log: zerolog.Nop(), BootID: w.boot,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(m.Close)
+	return m
+}
+
+// create makes a container and fails the test if that does not work.
+func (w *world) create(m *Manager, name string, change ...func(*container.Config, *container.HostConfig)) string {
+	w.t.Helper()
+	cfg, host := container.Config{Image: "busybox"}, container.HostConfig{}
+	for _, f := range change {
+		f(&cfg, &host)
+	}
+	id, _, err := m.Create(w.t.Context(), name, cfg, host, nil)
+	if err != nil {
+		w.t.Fatalf("create %s: %v", name, err)
+	}
+	return id
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// state returns the container's state and fails the test if it is not there.
+func (w *world) state(m *Manager, ref string) container.State {
+	w.t.Helper()
+	r, err := m.Get(ref)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r.State
+}
+
+type fakeLayers struct {
+	mu      sync.Mutex // guards the fields below
+	dir     string
+	made    map[string]bool
+	mounted map[string]bool
+	fail    map[string]error // by verb
+}
+
+func (f *fakeLayers) do(verb string, change func()) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.fail[verb]; err != nil {
+		return err
+	}
+	change()
+	return nil
+}
+
+func (f *fakeLayers) Create(_ context.Context, id, _ string) error {
+	return f.do("create", func() { f.made[id] = true })
+}
+
+func (f *fakeLayers) Mount(_ context.Context, id string) (string, error) {
+	return f.dir, f.do("mount", func() { f.mounted[id] = true })
+}
+
+func (f *fakeLayers) Unmount(_ context.Context, id string) error {
+	return f.do("unmount", func() { delete(f.mounted, id) })
+}
+
+func (f *fakeLayers) Remove(_ context.Context, id string) error {
+	return f.do("remove", func() { delete(f.made, id) })
+}
+
+func (f *fakeLayers) Size(context.Context, string) (rw, rootfs int64, err error) { return 1, 2, nil }
+
+func (f *fakeLayers) Containers(context.Context) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ids []string
+	for id := range f.made {
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func (f *fakeLayers) Driver() string { return "fake" }
+
+type fakeNetworks struct {
+	mu     sync.Mutex // guards the fields below
+	joined map[string]network.Sandbox
+	fail   error
+}
+
+func (f *fakeNetworks) Join(_ context.Context, req network.Request) (network.Sandbox, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return network.Sandbox{}, f.fail
+	}
+	s := network.Sandbox{
+		ID: "sandbox", Mode: req.Mode, Path: "/run/netns/" + req.ContainerID,
+		Endpoints: map[string]network.Endpoint{"bridge": {NetworkID: "net", IPAddress: "172.17.0.2", IPPrefixLen: 16}},
+	}
+	f.joined[req.ContainerID] = s
+	return s, nil
+}
+
+func (f *fakeNetworks) Leave(_ context.Context, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.joined, id)
+	return nil
+}
+
+func (f *fakeNetworks) Restore(_ context.Context, live map[string]network.Sandbox) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.joined = live
+	return nil
+}
+
+type fakeImages struct{ img *image.Image }
+
+func (f *fakeImages) Get(_ context.Context, ref string) (*image.Image, error) {
+	if ref != "busybox" {
+		return nil, fault.NotFound("no image %s", ref)
+	}
+	return f.img, nil
+}
+
+type eventLog struct {
+	mu   sync.Mutex // guards list
+	list []event.Event
+}
+
+func (l *eventLog) Publish(e event.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, e)
+}
+
+// actions returns what happened to containers, in order.
+func (l *eventLog) actions() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var actions []string
+	for _, e := range l.list {
+		if e.Type == event.TypeContainer {
+			actions = append(actions, e.Action)
+		}
+	}
+	return actions
+}
+
+func (l *eventLog) last(action string) (event.Event, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range slices.Backward(l.list) {
+		if e.Action == action {
+			return e, true
+		}
+	}
+	return event.Event{}, false
+}
+
+// wire is a client's connection that is a pipe.
+type wire struct {
+	io.Reader
+	out    *io.PipeWriter
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newWire(in io.Reader) (client *io.PipeReader, server *wire) {
+	r, w := io.Pipe()
+	return r, &wire{Reader: in, out: w, closed: make(chan struct{})}
+}
+
+func (w *wire) Write(p []byte) (int, error) { return w.out.Write(p) }
+
+func (w *wire) CloseWrite() error { return w.out.Close() }
+
+func (w *wire) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return errors.Join(w.out.Close())
+}

@@ -1,0 +1,111 @@
+package lifecycle
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/id"
+)
+
+// index finds containers by id, name and unique prefix of the id.
+type index struct {
+	mu     sync.RWMutex // guards the fields below
+	byID   map[string]*ctr
+	byName map[string]string // name without slash -> id; also of a container that is just being made
+}
+
+func (x *index) init() {
+	x.byID, x.byName = map[string]*ctr{}, map[string]string{}
+}
+
+// noSuch is what clients are told of a container that is not there.
+func noSuch(ref string) error { return fault.NotFound("No such container: %s", ref) }
+
+// find resolves what a client wrote: a whole id, a name with or without slash, or a unique prefix of an id.
+func (x *index) find(ref string) (*ctr, error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if c := x.byID[ref]; c != nil {
+		return c, nil
+	}
+	if holder, ok := x.byName[strings.TrimPrefix(ref, "/")]; ok {
+		if c := x.byID[holder]; c != nil {
+			return c, nil
+		}
+	}
+	if !id.IsPrefix(ref) {
+		return nil, noSuch(ref)
+	}
+	var found *ctr
+	for key, c := range x.byID {
+		if strings.HasPrefix(key, ref) {
+			if found != nil {
+				return nil, fault.Invalid("Multiple IDs found with provided prefix: %s", ref)
+			}
+			found = c
+		}
+	}
+	if found == nil {
+		return nil, noSuch(ref)
+	}
+	return found, nil
+}
+
+// reserve takes a name for a container that is being made or renamed.
+func (x *index) reserve(name, containerID string) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if holder, taken := x.byName[name]; taken && holder != containerID {
+		return fault.Conflict("Conflict. The name %q is already in use by container %s."+
+			" You have to remove (or rename) that container to be able to reuse that name.", "/"+name, holder)
+	}
+	x.byName[name] = containerID
+	return nil
+}
+
+// free gives a name back if containerID holds it.
+func (x *index) free(name, containerID string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byName[name] == containerID {
+		delete(x.byName, name)
+	}
+}
+
+func (x *index) add(c *ctr) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.byID[c.id] = c
+	x.byName[c.record().Name] = c.id
+}
+
+func (x *index) drop(c *ctr) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.byID, c.id)
+	if name := c.record().Name; x.byName[name] == c.id {
+		delete(x.byName, name)
+	}
+}
+
+// all returns every container, newest first.
+func (x *index) all() []*ctr {
+	x.mu.RLock()
+	list := make([]*ctr, 0, len(x.byID))
+	for _, c := range x.byID {
+		list = append(list, c)
+	}
+	x.mu.RUnlock()
+	slices.SortFunc(list, func(a, b *ctr) int { return newestFirst(a.record(), b.record()) })
+	return list
+}
+
+func newestFirst(a, b *container.Record) int {
+	if order := b.Created.Compare(a.Created); order != 0 {
+		return order
+	}
+	return strings.Compare(a.ID, b.ID)
+}

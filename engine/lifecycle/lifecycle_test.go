@@ -1,0 +1,521 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/stdio"
+	"moss/engine/task"
+	"moss/engine/task/tasktest"
+)
+
+func TestWholeLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tasks.Script = func(task.Spec, *tasktest.Proc) int { return 3 }
+		m := w.engine()
+		id := w.create(m, "web")
+		if code, err := m.Wait(t.Context(), "web"); code != 0 || err != nil {
+			t.Errorf("Wait before the start = %d, %v, want 0 at once", code, err)
+		}
+		w.must(m.Start(t.Context(), id[:12]))
+		code, err := m.Wait(t.Context(), "/web")
+		if code != 3 || err != nil {
+			t.Errorf("Wait = %d, %v, want 3", code, err)
+		}
+		r, err := m.Get("web")
+		w.must(err)
+		if r.State != container.Exited || r.ExitCode != 3 || r.Pid != 0 || r.FinishedAt.IsZero() {
+			t.Errorf("record after the exit = %+v", r)
+		}
+		if len(w.nets.joined) != 0 || len(w.layers.mounted) != 0 || w.tasks.Task(id) != nil {
+			t.Errorf("left after the exit: networks %v, mounts %v", w.nets.joined, w.layers.mounted)
+		}
+		w.must(m.Remove(t.Context(), "web", container.RemoveOptions{}))
+		if _, err := m.Get(id); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Get after the removal: %v, want not found", err)
+		}
+		left, err := os.ReadDir(filepath.Join(w.root, "containers"))
+		w.must(err)
+		if len(left) != 0 || len(w.layers.made) != 0 {
+			t.Errorf("left after the removal: folders %v, layers %v", left, w.layers.made)
+		}
+		want := []string{"create", "start", "die", "destroy"}
+		if got := w.log.actions(); !slices.Equal(got, want) {
+			t.Errorf("events = %q, want %q", got, want)
+		}
+		if e, _ := w.log.last("die"); e.Attributes["exitCode"] != "3" || e.Attributes["name"] != "web" {
+			t.Errorf("die attributes = %v", e.Attributes)
+		}
+	})
+}
+
+func TestCreateRefusals(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	w.create(m, "taken")
+	for _, tc := range []struct {
+		name  string
+		as    string
+		cfg   container.Config
+		host  container.HostConfig
+		kind  fault.Constructor
+		words string
+	}{
+		{"name taken", "taken", container.Config{Image: "busybox"}, container.HostConfig{}, fault.Conflict, `"/taken" is already in use`},
+		{"no image", "a1", container.Config{Image: "nope"}, container.HostConfig{}, fault.NotFound, "No such image: nope:latest"},
+		{"bad name", "a b", container.Config{Image: "busybox"}, container.HostConfig{}, fault.Invalid, "Invalid container name"},
+		{"other runtime", "a2", container.Config{Image: "busybox"}, container.HostConfig{Runtime: "runc"}, fault.Invalid, "runc"},
+		{"bad weight", "a3", container.Config{Image: "busybox"}, container.HostConfig{BlkioWeight: 5}, fault.Invalid, "BlkioWeight"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := m.Create(t.Context(), tc.as, tc.cfg, tc.host, nil)
+			if !fault.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.words) {
+				t.Errorf("Create error = %v, want one that says %q", err, tc.words)
+			}
+		})
+	}
+	if n := len(w.layers.made); n != 1 {
+		t.Errorf("%d layers after refused creates, want 1", n)
+	}
+}
+
+func TestCreateUndoesAHalf(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	other := w.create(m, "other")
+	w.layers.fail = map[string]error{"create": errors.New("no space left on device")}
+	if _, _, err := m.Create(t.Context(), "web", container.Config{Image: "busybox"}, container.HostConfig{}, nil); err == nil ||
+		!strings.Contains(err.Error(), "no space left") {
+		t.Errorf("Create on a full disk: %v", err)
+	}
+	w.layers.fail = nil
+	left, err := os.ReadDir(filepath.Join(w.root, "containers"))
+	w.must(err)
+	if len(left) != 1 || left[0].Name() != other {
+		t.Errorf("folders after a failed create: %v, want only that of the other container", left)
+	}
+	w.create(m, "web") // the name is free again
+}
+
+func TestStartUndoesAHalf(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		break_ func(w *world) //nolint:revive // break is a keyword
+		code  int
+	}{
+		{"network", func(w *world) { w.nets.fail = errors.New("port is already allocated") }, 128},
+		{"mount", func(w *world) { w.layers.fail = map[string]error{"mount": errors.New("no")} }, 128},
+		{"monitor", func(w *world) { w.tasks.PrepareErr = func(task.Spec) error { return errors.New("no") } }, 128},
+		{"command missing", func(w *world) { w.tasks.StartErr = func(task.Spec) error { return fault.NotFound("exec: nope") } }, 127},
+		{"not executable", func(w *world) { w.tasks.StartErr = func(task.Spec) error { return fault.Forbidden("exec: nope") } }, 126},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			m := w.engine()
+			id := w.create(m, "web")
+			tc.break_(w)
+			if err := m.Start(t.Context(), "web"); err == nil || fault.Is(err, fault.Forbidden) {
+				t.Errorf("Start error = %v", err)
+			}
+			r, err := m.Get("web")
+			w.must(err)
+			if r.State != container.Created || r.ExitCode != tc.code || r.Error == "" {
+				t.Errorf("record after a failed start: state %s, code %d, error %q; want created, %d", r.State, r.ExitCode, r.Error, tc.code)
+			}
+			if code, err := m.Wait(t.Context(), "web"); code != tc.code || err != nil {
+				t.Errorf("Wait = %d, %v, want %d", code, err, tc.code)
+			}
+			if len(w.nets.joined)+len(w.layers.mounted) != 0 || w.tasks.Task(id) != nil {
+				t.Errorf("left after a failed start: %v %v", w.nets.joined, w.layers.mounted)
+			}
+			if _, ok := w.log.last("die"); !ok {
+				t.Error("no die event: clients that wait for the end would hang")
+			}
+		})
+	}
+}
+
+func TestStopSignalsThenKills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tasks.Script = func(_ task.Spec, p *tasktest.Proc) int { <-p.Done; return 0 } // deaf
+		m := w.engine()
+		id := w.create(m, "web", func(c *container.Config, _ *container.HostConfig) { c.StopSignal = "SIGINT" })
+		w.must(m.Start(t.Context(), "web"))
+		fake := w.tasks.Task(id)
+		patience := 3 * time.Second
+		began := time.Now()
+		w.must(m.Stop(t.Context(), "web", &patience))
+		if took := time.Since(began); took != patience {
+			t.Errorf("Stop took %s, want %s", took, patience)
+		}
+		if got := fake.Signals(); !slices.Equal(got, []int{2, 9}) {
+			t.Errorf("signals = %v, want SIGINT then SIGKILL", got)
+		}
+		if err := m.Stop(t.Context(), "web", nil); !fault.Is(err, fault.NotModified) {
+			t.Errorf("second Stop = %v, want not modified", err)
+		}
+		if err := m.Kill(t.Context(), "web", ""); !fault.Is(err, fault.Conflict) {
+			t.Errorf("Kill of a stopped container = %v, want a conflict", err)
+		}
+	})
+}
+
+func TestReadersAnswerDuringAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tasks.Script = func(_ task.Spec, p *tasktest.Proc) int { <-p.Done; return 0 }
+		m := w.engine()
+		w.create(m, "web")
+		w.must(m.Start(t.Context(), "web"))
+		minute := time.Minute
+		stopped := make(chan error, 1)
+		go func() { stopped <- m.Stop(t.Context(), "web", &minute) }()
+		synctest.Wait()
+		began := time.Now()
+		if got := w.state(m, "web"); got != container.Running {
+			t.Errorf("state during a stop = %s", got)
+		}
+		w.must(m.Kill(t.Context(), "web", "KILL"))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("inspect and kill waited %s for a stop", took)
+		}
+		w.must(<-stopped)
+	})
+}
+
+func TestRemoveRefusesAndForces(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	w.create(m, "web")
+	w.must(m.Start(t.Context(), "web"))
+	if err := m.Remove(t.Context(), "web", container.RemoveOptions{}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Remove of a running container = %v, want a conflict", err)
+	}
+	w.must(m.Remove(t.Context(), "web", container.RemoveOptions{Force: true}))
+	if list, err := m.List(t.Context(), container.ListOptions{All: true}); err != nil || len(list) != 0 {
+		t.Errorf("list after a forced removal = %v, %v", list, err)
+	}
+}
+
+func TestFailedRemovalIsDeadAndCanBeRepeated(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	w.create(m, "web")
+	w.layers.fail = map[string]error{"remove": errors.New("device busy")}
+	if err := m.Remove(t.Context(), "web", container.RemoveOptions{}); err == nil {
+		t.Error("Remove with a busy layer succeeded")
+	}
+	if got := w.state(m, "web"); got != container.Dead {
+		t.Errorf("state after a failed removal = %s, want dead", got)
+	}
+	w.layers.fail = nil
+	w.must(m.Remove(t.Context(), "web", container.RemoveOptions{}))
+}
+
+func TestRestartPolicies(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		policy container.RestartPolicy
+		code   int
+		runs   int
+	}{
+		{"none", container.RestartPolicy{}, 1, 1},
+		{"on-failure gives up", container.RestartPolicy{Name: "on-failure", MaximumRetryCount: 2}, 1, 3},
+		{"on-failure after success", container.RestartPolicy{Name: "on-failure"}, 0, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				runs := make(chan time.Time, 10)
+				w.tasks.Script = func(task.Spec, *tasktest.Proc) int { runs <- time.Now(); return tc.code }
+				m := w.engine()
+				w.create(m, "web", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy = tc.policy })
+				w.must(m.Start(t.Context(), "web"))
+				code, err := m.Wait(t.Context(), "web")
+				if code != tc.code || err != nil {
+					t.Errorf("Wait = %d, %v", code, err)
+				}
+				if len(runs) != tc.runs {
+					t.Fatalf("%d runs, want %d", len(runs), tc.runs)
+				}
+				last := <-runs
+				for delay := restartFloor; len(runs) > 0; delay *= 2 {
+					next := <-runs
+					if got := next.Sub(last); got != delay {
+						t.Errorf("delay = %s, want %s", got, delay)
+					}
+					last = next
+				}
+			})
+		})
+	}
+}
+
+func TestStopEndsARestartLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tasks.Script = func(task.Spec, *tasktest.Proc) int { return 1 }
+		m := w.engine()
+		w.create(m, "web", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "always" })
+		w.must(m.Start(t.Context(), "web"))
+		time.Sleep(50 * time.Millisecond)
+		if got := w.state(m, "web"); got != container.Restarting {
+			t.Fatalf("state between two runs = %s, want restarting", got)
+		}
+		w.must(m.Stop(t.Context(), "web", nil))
+		time.Sleep(time.Minute)
+		if got := w.state(m, "web"); got != container.Exited {
+			t.Errorf("state after a stop = %s, want exited", got)
+		}
+	})
+}
+
+func TestAttachBeforeStartSeesEveryByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tasks.Script = func(_ task.Spec, p *tasktest.Proc) int {
+			io.Copy(p.Stdout, p.Stdin) //nolint:errcheck // the test looks at what arrives
+			return 0
+		}
+		m := w.engine()
+		w.create(m, "cat", func(c *container.Config, _ *container.HostConfig) { c.OpenStdin, c.StdinOnce = true, true })
+		client, server := newWire(strings.NewReader("hello"))
+		attached := make(chan error, 1)
+		go func() {
+			attached <- m.Attach(t.Context(), "cat", container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true},
+				func() (io.ReadWriteCloser, error) { return server, nil })
+		}()
+		synctest.Wait()
+		w.must(m.Start(t.Context(), "cat"))
+		var out strings.Builder
+		if err := stdio.Demux(client, &out, io.Discard); err != nil && !errors.Is(err, io.EOF) {
+			t.Errorf("Demux: %v", err)
+		}
+		if out.String() != "hello" {
+			t.Errorf("output = %q, want %q", out.String(), "hello")
+		}
+		w.must(<-attached)
+	})
+}
+
+func TestRemovalEndsWaitingViewers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.engine()
+		w.create(m, "web")
+		_, server := newWire(strings.NewReader(""))
+		attached := make(chan error, 1)
+		go func() {
+			attached <- m.Attach(t.Context(), "web", container.AttachOptions{Stream: true, Stdout: true},
+				func() (io.ReadWriteCloser, error) { return server, nil })
+		}()
+		synctest.Wait()
+		w.must(m.Remove(t.Context(), "web", container.RemoveOptions{}))
+		w.must(<-attached)
+		<-server.closed
+	})
+}
+
+func TestTheNextEngineTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		running, ended, lost := w.create(first, "running"), w.create(first, "ended"), w.create(first, "lost")
+		for _, id := range []string{running, ended, lost} {
+			w.must(first.Start(t.Context(), id))
+		}
+		first.Close()
+		w.tasks.Task(ended).End(task.Exit{Code: 42})
+		vanished := w.tasks.Task(lost)
+		w.tasks.Forget(lost)
+		defer vanished.End(task.Exit{})
+
+		second := w.engine()
+		synctest.Wait()
+		if got := w.state(second, "running"); got != container.Running {
+			t.Errorf("running container is %s after the restart", got)
+		}
+		if len(w.nets.joined) != 1 || w.nets.joined[running].Endpoints["bridge"].IPAddress != "172.17.0.2" {
+			t.Errorf("restored networks = %v, want that of the running container", w.nets.joined)
+		}
+		r, err := second.Get("ended")
+		w.must(err)
+		if r.State != container.Exited || r.ExitCode != 42 {
+			t.Errorf("container that ended meanwhile: %s, code %d, want exited, 42", r.State, r.ExitCode)
+		}
+		if r, err = second.Get("lost"); err != nil || r.State != container.Exited || r.ExitCode != 137 || r.Error == "" {
+			t.Errorf("lost container = %+v, %v, want exited with 137 and a reason", r, err)
+		}
+		w.must(second.Kill(t.Context(), "running", ""))
+	})
+}
+
+func TestAnotherBootIsTold(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id := w.create(first, "web")
+	w.must(first.Start(t.Context(), id))
+	first.Close()
+	w.tasks.Forget(id)
+	w.boot = "boot-2"
+	second := w.engine()
+	r, err := second.Get("web")
+	w.must(err)
+	if r.State != container.Exited || !strings.Contains(r.Error, "machine was restarted") {
+		t.Errorf("after a reboot: %s, %q", r.State, r.Error)
+	}
+}
+
+func TestShutdownStopsAndAlwaysComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		w.create(first, "once")
+		w.create(first, "always", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "always" })
+		w.create(first, "unless", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "unless-stopped" })
+		w.create(first, "down", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "unless-stopped" })
+		for _, name := range []string{"once", "always", "unless", "down"} {
+			w.must(first.Start(t.Context(), name))
+		}
+		w.must(first.Stop(t.Context(), "down", nil))
+		first.Shutdown(context.WithoutCancel(t.Context()))
+		for _, name := range []string{"once", "always", "unless"} {
+			if got := w.state(first, name); got != container.Exited {
+				t.Errorf("%s is %s after the shutdown", name, got)
+			}
+		}
+		first.Close()
+		second := w.engine()
+		synctest.Wait()
+		for name, want := range map[string]container.State{
+			"once": container.Exited, "always": container.Running, "unless": container.Running, "down": container.Exited,
+		} {
+			if got := w.state(second, name); got != want {
+				t.Errorf("%s is %s with the next engine, want %s", name, got, want)
+			}
+		}
+		second.Shutdown(context.WithoutCancel(t.Context()))
+	})
+}
+
+func TestCrashBetweenStartAndSave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		id := w.create(first, "web")
+		record, err := os.ReadFile(first.recordPath(id))
+		w.must(err)
+		w.must(first.Start(t.Context(), "web"))
+		first.Close()
+		w.must(os.WriteFile(first.recordPath(id), record, 0o600)) // as if the start had not been saved
+		second := w.engine()
+		if got := w.state(second, "web"); got != container.Running {
+			t.Errorf("state = %s, want running", got)
+		}
+		if len(w.nets.joined[id].Endpoints) == 0 {
+			t.Error("the network of the running container was not restored")
+		}
+		w.must(second.Kill(t.Context(), "web", ""))
+	})
+}
+
+func TestOrphansGo(t *testing.T) {
+	w := newWorld(t)
+	w.layers.made[strings.Repeat("0a", 32)] = true
+	half := filepath.Join(w.root, "containers", strings.Repeat("0b", 32))
+	w.must(os.MkdirAll(half, 0o700))
+	w.engine()
+	if len(w.layers.made) != 0 {
+		t.Errorf("layers without container stayed: %v", w.layers.made)
+	}
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("folder without record stayed: %v", err)
+	}
+}
+
+func TestFindAndRename(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	a, b := w.create(m, "a.b"), w.create(m, "")
+	if r, err := m.Get(a[:5]); err != nil || r.ID != a {
+		t.Errorf("Get by prefix = %v, %v", r, err)
+	}
+	w.must(m.Rename(t.Context(), b, "/other"))
+	if err := m.Rename(t.Context(), b, "a.b"); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Rename to a taken name = %v", err)
+	}
+	again := w.engine()
+	if r, err := again.Get("other"); err != nil || r.ID != b {
+		t.Errorf("renamed container after a restart = %v, %v", r, err)
+	}
+}
+
+func TestListFilters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.engine()
+		label := func(c *container.Config, _ *container.HostConfig) { c.Labels = map[string]string{"tier": "web"} }
+		w.create(m, "one", label)
+		time.Sleep(time.Second)
+		w.create(m, "two")
+		time.Sleep(time.Second)
+		w.create(m, "three", label)
+		w.must(m.Start(t.Context(), "three"))
+		for _, tc := range []struct {
+			name string
+			opt  container.ListOptions
+			want []string
+		}{
+			{"running only", container.ListOptions{}, []string{"three"}},
+			{"all, newest first", container.ListOptions{All: true}, []string{"three", "two", "one"}},
+			{"limit counts stopped ones", container.ListOptions{Limit: 2}, []string{"three", "two"}},
+			{"since", container.ListOptions{Since: "one"}, []string{"three", "two"}},
+			{"before", container.ListOptions{Before: "two"}, []string{"one"}},
+			{"status", container.ListOptions{Filters: map[string][]string{"status": {"created"}}}, []string{"two", "one"}},
+			{"label", container.ListOptions{All: true, Filters: map[string][]string{"label": {"tier=web"}}}, []string{"three", "one"}},
+			{"name", container.ListOptions{All: true, Filters: map[string][]string{"name": {"^t"}}}, []string{"three", "two"}},
+			{"ancestor", container.ListOptions{All: true, Filters: map[string][]string{"ancestor": {"nope"}}}, nil},
+			{"network", container.ListOptions{All: true, Filters: map[string][]string{"network": {"bridge"}}}, []string{"three"}},
+		} {
+			list, err := m.List(t.Context(), tc.opt)
+			w.must(err)
+			var got []string
+			for _, r := range list {
+				got = append(got, r.Name)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+			}
+		}
+		if _, err := m.List(t.Context(), container.ListOptions{Filters: map[string][]string{"bogus": {"x"}}}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("unknown filter: %v, want invalid", err)
+		}
+		w.must(m.Kill(t.Context(), "three", ""))
+	})
+}
+
+func TestAutoRemove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tasks.Script = func(task.Spec, *tasktest.Proc) int { return 7 }
+		m := w.engine()
+		w.create(m, "once", func(_ *container.Config, h *container.HostConfig) { h.AutoRemove = true })
+		w.must(m.Start(t.Context(), "once"))
+		synctest.Wait()
+		if _, err := m.Get("once"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("container is still there: %v", err)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package lifecycle
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"moss/engine/container"
+	"moss/engine/event"
+	"moss/engine/image"
+	"moss/engine/network"
+	"moss/engine/ocispec"
+	"moss/engine/task"
+)
+
+// layers keeps the writable layers of containers. A container's id names its layer.
+type layers interface {
+	Create(ctx context.Context, containerID, imageID string) error
+	Mount(ctx context.Context, containerID string) (dir string, err error)
+	Unmount(ctx context.Context, containerID string) error
+	Remove(ctx context.Context, containerID string) error
+	Size(ctx context.Context, containerID string) (rw, rootfs int64, err error)
+	Containers(ctx context.Context) ([]string, error)
+	Driver() string
+}
+
+// images finds the image that a client names. fault.NotFound if there is none.
+type images interface {
+	Get(ctx context.Context, ref string) (*image.Image, error)
+}
+
+// networks gives containers their network. Leave of a container that has none is no error.
+type networks interface {
+	Join(ctx context.Context, req network.Request) (network.Sandbox, error)
+	Leave(ctx context.Context, containerID string) error
+	Restore(ctx context.Context, live map[string]network.Sandbox) error
+}
+
+// events is told what happened.
+type events interface {
+	Publish(e event.Event)
+}
+
+// Options is what a Manager is made of. Every field is needed unless it says otherwise.
+type Options struct {
+	Root     string // data folder: records and logs go to <Root>/containers/<id>
+	RunDir   string // this boot's folder: tasks go to <RunDir>/tasks/<id>
+	Layers   layers
+	Images   images
+	Networks networks
+	Events   events
+	Tasks    task.Runner
+	Specs    *ocispec.Builder
+	Seccomp  seccompCache // may be nil: the runtime compiles each filter itself
+	Runtime  task.Runtime
+	Log      zerolog.Logger
+
+	Keepalive   string // see task.Spec
+	BootID      string // of the running kernel
+	CgroupBase  string // path below which containers' cgroups go; empty: none
+	Controllers container.Controllers
+	SingleID    bool
+}
+
+// seccompCache holds filters that the runtime has compiled before, by the key that ocispec.SeccompKey gives.
+type seccompCache interface {
+	Get(key string) (bpf []byte, ok bool)
+	Keep(key, path string) // path of the file in which the runtime left what it compiled
+}
+
+// Manager knows all containers. Make one with New; Close it after Shutdown.
+type Manager struct {
+	opt   Options
+	index index
+
+	// background counts watchers, timers and removals; ctx ends the timers and the watchers' waiting.
+	background sync.WaitGroup
+	ctx        context.Context //nolint:containedctx // the life of the manager itself, for work no request owns
+	cancel     context.CancelFunc
+}
+
+// New reads the records of all containers, takes over those that still run and records how the others ended. After it
+// the manager answers truthfully. ctx bounds the start only.
+func New(ctx context.Context, opt Options) (*Manager, error) {
+	m := &Manager{opt: opt}
+	m.index.init()
+	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := m.reconcile(ctx); err != nil {
+		m.cancel()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Close ends the watchers and timers and leaves the containers as they are: those that run go on. It waits for what is
+// being written.
+func (m *Manager) Close() {
+	m.cancel()
+	m.background.Wait()
+}
+
+// Shutdown stops all running containers, each with its own stop signal and timeout, and returns when they have ended.
+// Their restart policies start them again with the next engine.
+func (m *Manager) Shutdown(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, c := range m.index.all() {
+		r := c.record()
+		if r.State == container.Restarting {
+			c.cancelRestart()
+			continue
+		}
+		if !r.State.HasProcess() {
+			continue
+		}
+		all.Go(func() {
+			c.update(func(r *container.Record) { r.RestartAtStart = true })
+			if err := m.endProcess(ctx, c, r, m.stopTimeout(r, nil)); err != nil {
+				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container did not stop")
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Close to every container's files.
+
+func (m *Manager) dataDir(id string) string { return filepath.Join(m.opt.Root, "containers", id) }
+
+func (m *Manager) taskDir(id string) string { return filepath.Join(m.opt.RunDir, "tasks", id) }
+
+func (m *Manager) recordPath(id string) string { return filepath.Join(m.dataDir(id), "record.json") }
+
+// publish tells of something that happened to a container.
+func (m *Manager) publish(action string, r *container.Record, attributes ...string) {
+	attrs := make(map[string]string, len(r.Config.Labels)+2+len(attributes)/2)
+	for key, value := range r.Config.Labels {
+		attrs[key] = value
+	}
+	attrs["name"], attrs["image"] = r.Name, r.Image
+	for i := 0; i+1 < len(attributes); i += 2 {
+		attrs[attributes[i]] = attributes[i+1]
+	}
+	m.opt.Events.Publish(event.Event{
+		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: attrs, Time: time.Now(),
+	})
+}
+
+// publishNetwork tells that a container joined or left its networks.
+func (m *Manager) publishNetwork(action string, r *container.Record) {
+	for name, ep := range r.Network.Endpoints {
+		m.opt.Events.Publish(event.Event{
+			Type: event.TypeNetwork, Action: action, ID: ep.NetworkID,
+			Attributes: map[string]string{"container": r.ID, "name": name, "type": name}, Time: time.Now(),
+		})
+	}
+}

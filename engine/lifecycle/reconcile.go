@@ -1,0 +1,239 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/id"
+	"moss/engine/network"
+	"moss/engine/record"
+	"moss/engine/task"
+)
+
+// reconcile reads all records and makes them true again: what runs is watched, what ended meanwhile is recorded as it
+// ended, what a crash left half-made goes.
+func (m *Manager) reconcile(ctx context.Context) error {
+	all, err := m.load()
+	if err != nil {
+		return err
+	}
+	adopted := map[*ctr]task.Task{}
+	live := map[string]network.Sandbox{}
+	for _, c := range all {
+		t, err := m.adopt(ctx, c)
+		if err != nil {
+			return fmt.Errorf("take over container %s: %w", c.id, err)
+		}
+		if t != nil {
+			adopted[c] = t
+			live[c.id] = sandboxOf(c.record())
+		}
+	}
+	if err := m.opt.Networks.Restore(ctx, live); err != nil {
+		return fmt.Errorf("restore networks: %w", err)
+	}
+	for c, t := range adopted {
+		m.watch(c, t)
+	}
+	if err := m.dropOrphans(ctx); err != nil {
+		return err
+	}
+	for _, c := range all {
+		m.resume(ctx, c)
+	}
+	return nil
+}
+
+// load reads every record. A folder without one is what a crash left of a create or a remove.
+func (m *Manager) load() ([]*ctr, error) {
+	base := filepath.Join(m.opt.Root, "containers")
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return nil, err
+	}
+	var all []*ctr
+	for _, entry := range entries {
+		if !id.Is(entry.Name()) {
+			continue
+		}
+		path := m.recordPath(entry.Name())
+		r := &container.Record{}
+		err := record.Get(path, r)
+		switch {
+		case fault.Is(err, fault.NotFound):
+			if err := os.RemoveAll(m.dataDir(entry.Name())); err != nil {
+				return nil, err
+			}
+			continue
+		case err != nil:
+			// A record that cannot be read keeps its files for a person to look at, and the engine goes on.
+			m.opt.Log.Error().Err(err).Str("container", entry.Name()).Msg("record unreadable: container left out")
+			continue
+		}
+		c := newCtr(r, path)
+		m.index.add(c)
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// adopt finds out what has become of one container. It returns a task to watch if there is one, running or ended.
+func (m *Manager) adopt(ctx context.Context, c *ctr) (task.Task, error) {
+	r := c.record()
+	if r.State.AtRest() {
+		if _, err := os.Stat(m.taskDir(c.id)); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	t, err := m.opt.Tasks.Adopt(ctx, c.id, m.taskDir(c.id))
+	if fault.Is(err, fault.NotFound) {
+		return nil, m.lost(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	status, err := t.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.State.AtRest() {
+		if status.Pid == 0 && status.Exit == nil {
+			// The engine died between preparing and starting. Nothing ran, nobody was told that it would.
+			return nil, t.Delete(ctx)
+		}
+		// The engine died after the start and before saving it: the start is true all the same.
+		var net container.Network
+		if err := record.Get(m.networkPath(c.id), &net); err != nil && !fault.Is(err, fault.NotFound) {
+			return nil, err
+		}
+		if _, _, err := c.transition(container.OpStart, func(r *container.Record) {
+			r.Pid, r.StartedAt, r.BootID, r.Network = status.Pid, status.StartedAt, m.opt.BootID, net
+		}); err != nil {
+			return nil, err
+		}
+	}
+	c.setTask(t)
+	return t, nil
+}
+
+// lost records the end of a container whose process and monitor are both gone.
+func (m *Manager) lost(c *ctr) error {
+	r := c.record()
+	if !r.State.HasProcess() {
+		return nil
+	}
+	why := "the container's monitor was gone when the engine started"
+	if r.BootID != m.opt.BootID {
+		why = "the machine was restarted while the container ran"
+	}
+	_, _, err := c.transition(container.OpExit, func(r *container.Record) {
+		r.Pid, r.ExitCode, r.Error, r.FinishedAt = 0, 137, why, time.Now().UTC()
+		r.Network, r.RestartAtStart = container.Network{}, true
+	})
+	return errors.Join(err, c.persist(false))
+}
+
+// dropOrphans removes writable layers and task folders that belong to no container.
+func (m *Manager) dropOrphans(ctx context.Context) error {
+	owned, err := m.opt.Layers.Containers(ctx)
+	if err != nil {
+		return fmt.Errorf("list writable layers: %w", err)
+	}
+	for _, containerID := range owned {
+		if _, err := os.Stat(m.dataDir(containerID)); errors.Is(err, fs.ErrNotExist) {
+			if err := m.opt.Layers.Remove(ctx, containerID); err != nil {
+				m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("writable layer without container not removed")
+			}
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(m.opt.RunDir, "tasks"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if _, err := m.index.find(entry.Name()); err == nil {
+			continue
+		}
+		m.endOrphan(ctx, entry.Name())
+	}
+	return nil
+}
+
+// endOrphan ends a task whose container is gone.
+func (m *Manager) endOrphan(ctx context.Context, containerID string) {
+	dir := m.taskDir(containerID)
+	t, err := m.opt.Tasks.Adopt(ctx, containerID, dir)
+	if err == nil {
+		err = t.Signal(ctx, int(9))
+		if err == nil || fault.Is(err, fault.Conflict) {
+			err = t.Delete(ctx)
+		}
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task without container not ended")
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task folder without container not removed")
+	}
+}
+
+// resume goes on where the last engine was: timers of restart policies, removals, automatic starts.
+func (m *Manager) resume(ctx context.Context, c *ctr) {
+	r := c.record()
+	switch {
+	case r.State == container.Restarting:
+		m.restartAfter(c, restartFloor)
+	case r.State == container.Removing:
+		m.finishRemoval(context.WithoutCancel(ctx), c)
+	case !r.State.AtRest():
+	case r.RestartAtStart && shouldRestart(r, r.ExitCode, 0), r.Host.RestartPolicy.Name == "always" && r.State == container.Exited:
+		m.background.Go(func() {
+			if err := c.acquire(m.ctx); err != nil {
+				return
+			}
+			defer c.release()
+			if err := m.start(context.WithoutCancel(m.ctx), c, container.OpStart); err != nil && !fault.Is(err, fault.NotModified) {
+				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not started with the engine")
+			}
+		})
+	case r.State == container.Exited && r.Host.AutoRemove:
+		m.removeSoon(c)
+	}
+}
+
+// finishRemoval ends a removal that a crash interrupted.
+func (m *Manager) finishRemoval(ctx context.Context, c *ctr) {
+	_, _, err := c.transition(container.OpRemoveFailed, nil)
+	if err == nil {
+		err = m.remove(ctx, c)
+	}
+	if err != nil {
+		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("interrupted removal not completed")
+	}
+}
+
+// sandboxOf is what a running container's record says of its network.
+func sandboxOf(r *container.Record) network.Sandbox {
+	s := network.Sandbox{ID: r.Network.SandboxID, Path: r.Network.SandboxKey, Endpoints: map[string]network.Endpoint{}}
+	for name, ep := range r.Network.Endpoints {
+		s.Endpoints[name] = network.Endpoint{
+			NetworkID: ep.NetworkID, EndpointID: ep.EndpointID, Gateway: ep.Gateway,
+			IPAddress: ep.IPAddress, IPPrefixLen: ep.IPPrefixLen, MacAddress: ep.MacAddress,
+		}
+	}
+	for _, p := range r.Network.Ports {
+		s.Ports = append(s.Ports, network.Port(p))
+	}
+	return s
+}

@@ -1,0 +1,107 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/task"
+)
+
+// The delays between a container's end and its restart (API document 1, 2.3).
+const (
+	restartFloor   = 100 * time.Millisecond // before the first restart; doubles with each quick exit
+	restartCeiling = time.Minute            // no delay is longer
+	restartSteady  = 10 * time.Second       // a run at least as long starts the delays anew
+)
+
+// restartState is what the restart policy remembers of a container between two runs.
+type restartState struct {
+	delay    time.Duration
+	failures int // restarts since the last start by a user
+}
+
+// verdict says what a container's end leads to by its policy, and after which delay.
+func (m *Manager) verdict(c *ctr, r *container.Record, exit task.Exit) (container.Op, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.closing() || r.State == container.Removing || r.RestartAtStart || !shouldRestart(r, exit.Code, c.restarts.failures) {
+		return container.OpExit, 0
+	}
+	if exit.At.Sub(r.StartedAt) >= restartSteady || c.restarts.delay == 0 {
+		c.restarts.delay = restartFloor
+	} else {
+		c.restarts.delay = min(2*c.restarts.delay, restartCeiling)
+	}
+	c.restarts.failures++
+	return container.OpRestart, c.restarts.delay
+}
+
+// shouldRestart is the policy itself.
+func shouldRestart(r *container.Record, code, failures int) bool {
+	if r.StoppedByUser {
+		return false
+	}
+	switch policy := r.Host.RestartPolicy; policy.Name {
+	case "always", "unless-stopped":
+		return true
+	case "on-failure":
+		return code != 0 && (policy.MaximumRetryCount == 0 || failures < policy.MaximumRetryCount)
+	default:
+		return false
+	}
+}
+
+// restartAfter starts a Restarting container again once the delay is over, unless someone stops it meanwhile.
+func (m *Manager) restartAfter(c *ctr, delay time.Duration) {
+	ctx, cancel := context.WithCancel(m.ctx)
+	c.mu.Lock()
+	c.stopWait = cancel
+	c.mu.Unlock()
+	m.background.Go(func() {
+		defer cancel()
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := c.acquire(ctx); err != nil {
+			return
+		}
+		defer c.release()
+		if c.record().State != container.Restarting {
+			return
+		}
+		if err := m.start(context.WithoutCancel(ctx), c, container.OpRestart); err != nil {
+			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("restart policy could not start the container")
+		}
+	})
+}
+
+// cancelRestart ends the timer and leaves the state: the next engine takes it up.
+func (c *ctr) cancelRestart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopWait != nil {
+		c.stopWait()
+		c.stopWait = nil
+	}
+}
+
+// stopRestarting brings a Restarting container to rest; it reports false if it was no longer Restarting.
+func (m *Manager) stopRestarting(c *ctr, op container.Op) bool {
+	if c.record().State != container.Restarting {
+		return false
+	}
+	c.cancelRestart()
+	_, after, err := c.transition(op, func(r *container.Record) { r.StoppedByUser = true })
+	if err != nil || after.State != container.Exited {
+		return false
+	}
+	if err := c.persist(false); err != nil {
+		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("stop of container not saved")
+	}
+	return true
+}

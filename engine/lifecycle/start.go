@@ -1,0 +1,284 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/network"
+	"moss/engine/ocispec"
+	"moss/engine/record"
+	"moss/engine/task"
+)
+
+// Start runs the container's process. fault.NotModified if it runs already; fault.NotFound if the command is not in the
+// image. When it cannot start, the container stays as it was, with the exit code that shells give (126, 127) or 128.
+func (m *Manager) Start(ctx context.Context, ref string) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	return m.start(context.WithoutCancel(ctx), c, container.OpStart) // it keeps starting even if the client hangs up
+}
+
+// start does the work of Start and of the restart policy. The caller holds the token.
+func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
+	r := c.record()
+	if _, err := container.NextOf(r.Name, r.State, op); err != nil {
+		return err
+	}
+	if err := m.launch(ctx, c, op); err != nil {
+		return m.startFailed(c, op, err)
+	}
+	return nil
+}
+
+// startFailed records why a container did not start and tells of it as of an end, which is what waiting clients look for.
+func (m *Manager) startFailed(c *ctr, op container.Op, cause error) error {
+	code := 128
+	switch {
+	case fault.Is(cause, fault.NotFound):
+		code = 127
+	case fault.Is(cause, fault.Forbidden):
+		code = 126
+		cause = fault.Internal("%w", cause) // the documents know no 403 here
+	}
+	note := func(r *container.Record) {
+		r.ExitCode, r.Error, r.FinishedAt = code, cause.Error(), time.Now().UTC()
+	}
+	var after *container.Record
+	if op == container.OpRestart {
+		var err error
+		if _, after, err = c.transition(container.OpStop, note); err != nil {
+			return errors.Join(cause, err)
+		}
+	} else {
+		c.mu.Lock()
+		after = c.updateLocked(note)
+		c.rest = &rest{done: make(chan struct{})}
+		c.rest.finish(code)
+		c.mu.Unlock()
+	}
+	if err := c.persist(false); err != nil {
+		cause = errors.Join(cause, err)
+	}
+	m.publish("die", after, "exitCode", strconv.Itoa(code))
+	if after.Host.AutoRemove {
+		m.removeSoon(c)
+	}
+	return cause
+}
+
+// launch brings a container from rest to Running, or leaves everything as it was.
+func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err error) {
+	r := c.record()
+	spec, err := container.SpecOf(r)
+	if err != nil {
+		return err
+	}
+	var back undo
+	defer func() { back.run(ctx, &err) }()
+
+	parts, err := m.prepare(ctx, c, &spec, &back)
+	if err != nil {
+		return err
+	}
+	bundle, err := m.bundle(r, &spec, parts)
+	if err != nil {
+		return err
+	}
+	c.setTask(parts.task)
+	back.push(func(context.Context) error { c.setTask(nil); return nil })
+	c.joinViewers(ctx, parts.task)
+
+	pid, err := parts.task.Start(ctx)
+	if err != nil {
+		return err
+	}
+	m.keepFilter(c.id, bundle)
+	return m.started(c, op, parts, pid)
+}
+
+// started publishes a process that runs. From here on the watcher owns what launch has made.
+func (m *Manager) started(c *ctr, op container.Op, parts parts, pid int) error {
+	_, after, err := c.transition(op, func(r *container.Record) {
+		r.Pid, r.StartedAt, r.ExitCode, r.Error, r.OOMKilled = pid, time.Now().UTC(), 0, "", false
+		r.BootID, r.RestartAtStart = m.opt.BootID, false
+		r.Network = recordNetwork(parts.sandbox)
+		if op == container.OpStart {
+			r.StoppedByUser, r.RestartCount = false, 0
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if op == container.OpStart {
+		c.mu.Lock()
+		c.restarts = restartState{}
+		c.mu.Unlock()
+	}
+	if err := c.persist(false); err != nil {
+		// The process runs and is watched; only a crash of the engine right now would lose track of its start, and even
+		// then the task's folder tells of it.
+		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("start of container not saved")
+	}
+	m.publishNetwork("connect", after)
+	m.publish("start", after)
+	m.watch(c, parts.task)
+	m.opt.Log.Info().Str("container", c.id).Str("name", after.Name).Int("pid", pid).Msg("container started")
+	return nil
+}
+
+// parts is what a container's process is put together from.
+type parts struct {
+	sandbox network.Sandbox
+	rootfs  string
+	task    task.Task
+}
+
+// prepare makes the network, the mount and the monitor side by side; none needs another.
+func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, back *undo) (p parts, err error) {
+	dir := m.taskDir(c.id)
+	if err := os.RemoveAll(dir); err != nil {
+		return p, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return p, err
+	}
+	back.push(func(context.Context) error { return os.RemoveAll(dir) })
+
+	var joinErr, mountErr, taskErr error
+	joined, mounted := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(joined)
+		p.sandbox, joinErr = m.opt.Networks.Join(ctx, networkRequest(c.record(), spec))
+	}()
+	go func() {
+		defer close(mounted)
+		p.rootfs, mountErr = m.opt.Layers.Mount(ctx, c.id)
+	}()
+	p.task, taskErr = m.opt.Tasks.Prepare(ctx, m.taskSpec(c.record(), spec))
+	<-joined
+	<-mounted
+	if taskErr == nil {
+		back.push(p.task.Delete)
+	}
+	if joinErr == nil {
+		back.push(func(ctx context.Context) error { return m.opt.Networks.Leave(ctx, c.id) })
+	}
+	if mountErr == nil {
+		back.push(func(ctx context.Context) error { return m.opt.Layers.Unmount(ctx, c.id) })
+	}
+	if err := errors.Join(joinErr, mountErr, taskErr); err != nil {
+		return p, fmt.Errorf("start %s: %w", c.record().Name, err)
+	}
+	return p, nil
+}
+
+func networkRequest(r *container.Record, spec *container.Spec) network.Request {
+	req := network.Request{ContainerID: r.ID, Mode: spec.Network, MacAddress: spec.Config.MacAddress}
+	for _, p := range spec.Publish {
+		req.Ports = append(req.Ports, network.PortRequest(p))
+	}
+	return req
+}
+
+func recordNetwork(s network.Sandbox) container.Network {
+	n := container.Network{SandboxID: s.ID, SandboxKey: s.Path, Endpoints: map[string]container.Endpoint{}}
+	for name, ep := range s.Endpoints {
+		n.Endpoints[name] = container.Endpoint{
+			NetworkID: ep.NetworkID, EndpointID: ep.EndpointID, Gateway: ep.Gateway,
+			IPAddress: ep.IPAddress, IPPrefixLen: ep.IPPrefixLen, MacAddress: ep.MacAddress,
+		}
+	}
+	for _, p := range s.Ports {
+		n.Ports = append(n.Ports, container.Port(p))
+	}
+	return n
+}
+
+func (m *Manager) taskSpec(r *container.Record, spec *container.Spec) task.Spec {
+	return task.Spec{
+		ID: r.ID, Dir: m.taskDir(r.ID),
+		Terminal: spec.Config.Tty, OpenStdin: spec.Config.OpenStdin, StdinOnce: spec.Config.StdinOnce,
+		Width: uint16(spec.Host.ConsoleSize[1]), Height: uint16(spec.Host.ConsoleSize[0]),
+		Log:        task.Log{Driver: spec.Log.Driver, Path: r.LogPath, MaxSize: spec.Log.MaxSize, MaxFiles: spec.Log.MaxFiles},
+		StopSignal: spec.StopSignal, Runtime: m.opt.Runtime, Keepalive: m.opt.Keepalive,
+	}
+}
+
+// bundle writes the files that the container's process starts with: the managed files of its /etc and config.json. It
+// returns the key under which the compiled seccomp filter is to be kept; empty if it is already, or there is none.
+func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (filterKey string, err error) {
+	hostName, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	if err := writeEtc(r, spec, p.sandbox, spec.Hostname(r.ID, hostName)); err != nil {
+		return "", err
+	}
+	ids, err := lookupUser(p.rootfs, spec.Config.User, spec.Host.GroupAdd)
+	if err != nil {
+		return "", err
+	}
+	if err := makeWorkingDir(p.rootfs, spec.Config.WorkingDir, ids); err != nil {
+		return "", err
+	}
+	oci, err := m.opt.Specs.Build(ocispec.Input{
+		ID: r.ID, Spec: spec, Rootfs: p.rootfs, User: ids, Sandbox: p.sandbox, HostName: hostName,
+		HostnamePath: r.HostnamePath, HostsPath: r.HostsPath, ResolvConf: r.ResolvConf,
+		CgroupsPath: m.cgroupsPath(r.ID),
+	})
+	if err != nil {
+		return "", err
+	}
+	if m.opt.Seccomp != nil {
+		if key := ocispec.SeccompKey(oci); key != "" {
+			if bpf, ok := m.opt.Seccomp.Get(key); ok {
+				ocispec.UseCompiledSeccomp(oci, bpf)
+			} else {
+				filterKey = key
+			}
+		}
+	}
+	raw, err := json.Marshal(oci)
+	if err != nil {
+		return "", err
+	}
+	// Should the engine die between the start and its record, the next one learns from here what network it has.
+	if err := record.PutVolatile(m.networkPath(r.ID), recordNetwork(p.sandbox)); err != nil {
+		return "", err
+	}
+	return filterKey, os.WriteFile(filepath.Join(m.taskDir(r.ID), "config.json"), raw, 0o600)
+}
+
+// keepFilter keeps the filter that the runtime has just compiled, so that the next start need not.
+func (m *Manager) keepFilter(containerID, key string) {
+	if key != "" {
+		m.opt.Seccomp.Keep(key, filepath.Join(m.opt.Runtime.Root, containerID, "seccomp.bpf"))
+	}
+}
+
+func (m *Manager) cgroupsPath(containerID string) string {
+	if m.opt.CgroupBase == "" {
+		return ""
+	}
+	return strings.TrimSuffix(m.opt.CgroupBase, "/") + "/" + containerID
+}
+
+// networkPath is the file, beside the task's own, that tells of the network of a container that is being started.
+func (m *Manager) networkPath(containerID string) string {
+	return filepath.Join(m.taskDir(containerID), "network.json")
+}

@@ -1,0 +1,188 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+// killWait bounds the wait for a process that was sent SIGKILL: one that the kernel holds (a dead network mount) must
+// not hold the verb for ever.
+const killWait = 30 * time.Second
+
+// Stop sends the container's stop signal and, after timeout, SIGKILL. A nil timeout takes the container's own, a
+// negative one waits for ever. fault.NotModified if it is stopped already. It goes on when ctx is cancelled.
+func (m *Manager) Stop(ctx context.Context, ref string, timeout *time.Duration) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	return m.stop(context.WithoutCancel(ctx), c, timeout) // a stop that was asked for is carried out
+}
+
+func (m *Manager) stop(ctx context.Context, c *ctr, timeout *time.Duration) error {
+	r := c.record()
+	if _, err := container.NextOf(r.Name, r.State, container.OpStop); err != nil {
+		return err
+	}
+	if !m.stopRestarting(c, container.OpStop) {
+		c.update(func(r *container.Record) { r.StoppedByUser = true })
+		if err := m.endProcess(ctx, c, r, m.stopTimeout(r, timeout)); err != nil {
+			return err
+		}
+	}
+	m.publish("stop", c.record())
+	return nil
+}
+
+// stopTimeout is how long a stop waits before it kills.
+func (m *Manager) stopTimeout(r *container.Record, asked *time.Duration) time.Duration {
+	switch {
+	case asked != nil:
+		return *asked
+	case r.Config.StopTimeout != nil:
+		return time.Duration(*r.Config.StopTimeout) * time.Second
+	default:
+		return container.DefaultStopTimeout
+	}
+}
+
+// endProcess ends the container's process and returns when its exit has been handled. patience 0 kills at once.
+func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, patience time.Duration) error {
+	rest := c.waiting()
+	if patience != 0 {
+		signal, err := container.ParseSignal(string(r.Config.StopSignal))
+		if err != nil {
+			signal = int(unix.SIGTERM)
+		}
+		if err := m.signal(ctx, c, signal); err != nil && !fault.Is(err, fault.Conflict) {
+			return err
+		}
+		if patience < 0 {
+			<-rest.done
+			return nil
+		}
+		if waitRest(ctx, rest, patience) {
+			return nil
+		}
+	}
+	c.update(func(r *container.Record) { r.StoppedByUser = r.StoppedByUser || !r.RestartAtStart })
+	if err := m.signal(ctx, c, int(unix.SIGKILL)); err != nil && !fault.Is(err, fault.Conflict) {
+		return err
+	}
+	if !waitRest(ctx, rest, killWait) {
+		return fmt.Errorf("container %s did not end within %s of SIGKILL", r.Name, killWait)
+	}
+	return nil
+}
+
+func waitRest(ctx context.Context, r *rest, patience time.Duration) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// signal sends one signal to the container's process and tells of it. fault.Conflict if there is none.
+func (m *Manager) signal(ctx context.Context, c *ctr, signal int) error {
+	t, ok := c.running()
+	if !ok {
+		return container.NotRunning(c.record().Name)
+	}
+	if err := t.Signal(ctx, signal); err != nil {
+		return err
+	}
+	m.publish("kill", c.record(), "signal", strconv.Itoa(signal))
+	return nil
+}
+
+// Kill sends a signal: a name or a number, SIGKILL if empty, for which the call waits until the container has ended.
+// fault.Conflict if it does not run, fault.Invalid for no signal.
+func (m *Manager) Kill(ctx context.Context, ref, name string) error {
+	if name == "" {
+		name = "SIGKILL"
+	}
+	signal, err := container.ParseSignal(name)
+	if err != nil {
+		return err
+	}
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	r := c.record()
+	if _, err := container.NextOf(r.Name, r.State, container.OpKill); err != nil {
+		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
+	}
+	if m.stopRestarting(c, container.OpKill) {
+		return nil
+	}
+	stopSignal, err := container.ParseSignal(string(r.Config.StopSignal))
+	if signal == int(unix.SIGKILL) || err == nil && signal == stopSignal {
+		c.update(func(r *container.Record) { r.StoppedByUser = true })
+	}
+	rest := c.waiting()
+	if err := m.signal(ctx, c, signal); err != nil {
+		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
+	}
+	if signal != int(unix.SIGKILL) {
+		return nil
+	}
+	if !waitRest(ctx, rest, killWait) && ctx.Err() == nil {
+		return fmt.Errorf("container %s did not end within %s of SIGKILL", r.Name, killWait)
+	}
+	return ctx.Err()
+}
+
+// Restart stops a running container as Stop does and starts it again; one at rest is just started.
+func (m *Manager) Restart(ctx context.Context, ref string, timeout *time.Duration) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	ctx = context.WithoutCancel(ctx) // between the two halves nobody would start it again
+	if err := m.stop(ctx, c, timeout); err != nil && !fault.Is(err, fault.NotModified) {
+		return fmt.Errorf("Cannot restart container %s: %w", ref, err)
+	}
+	if err := m.start(ctx, c, container.OpStart); err != nil {
+		return fmt.Errorf("Cannot restart container %s: %w", ref, err)
+	}
+	m.publish("restart", c.record())
+	return nil
+}
+
+// Resize sets the size of the container's terminal in characters. fault.Conflict without one or when it does not run.
+func (m *Manager) Resize(ctx context.Context, ref string, width, height uint16) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	t, ok := c.running()
+	if !ok {
+		return container.NotRunning(c.record().Name)
+	}
+	if err := t.Resize(ctx, width, height); err != nil {
+		return err
+	}
+	m.publish("resize", c.record(), "height", strconv.Itoa(int(height)), "width", strconv.Itoa(int(width)))
+	return nil
+}

@@ -77,14 +77,13 @@ func Internal(format string, args ...any) error { return build(KindInternal, for
 
 // KindOf returns the kind of the outermost Error in err's chain, KindInternal if there is none.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.kind
 	}
 	return KindInternal
 }
 
-// Is reports whether err has the kind that make gives: fault.Is(err, fault.NotFound). A nil error has no kind.
-func Is(err error, make Constructor) bool {
-	return err != nil && KindOf(err) == KindOf(make(""))
+// Is reports whether err has the kind that like makes: fault.Is(err, fault.NotFound). A nil error has no kind.
+func Is(err error, like Constructor) bool {
+	return err != nil && KindOf(err) == KindOf(like(""))
 }

@@ -205,7 +205,7 @@ func (m *Manager) forceDown(ctx context.Context, c *ctr) error {
 
 // remove takes a container at rest away. The caller holds the token. A failure leaves it Dead, to be removed again.
 func (m *Manager) remove(ctx context.Context, c *ctr) error {
-	_, _, err := c.transition(container.OpRemove, nil)
+	_, err := c.transition(container.OpRemove, nil)
 	if err != nil {
 		return err
 	}
@@ -237,6 +237,6 @@ func (m *Manager) markDead(c *ctr, cause error) error {
 	c.mu.Lock()
 	c.gone = false
 	c.mu.Unlock()
-	_, _, err := c.transition(container.OpRemoveFailed, func(r *container.Record) { r.Error = cause.Error() })
+	_, err := c.transition(container.OpRemoveFailed, func(r *container.Record) { r.Error = cause.Error() })
 	return errors.Join(cause, err, c.persist(false))
 }

@@ -24,7 +24,7 @@ type ctr struct {
 	task     task.Task  // nil while there is no process
 	rest     *rest
 	viewers  []*viewer // attached before the start
-	stopWait context.CancelFunc // ends the restart timer; nil when none runs
+	stopWait func()    // ends the restart timer; nil when none runs
 	restarts restartState
 	gone     bool // removed: nothing is written any more
 }
@@ -73,10 +73,10 @@ func (c *ctr) acquire(ctx context.Context) error {
 func (c *ctr) release() { <-c.token }
 
 // update publishes a changed copy of the record without writing it.
-func (c *ctr) update(change func(*container.Record)) *container.Record {
+func (c *ctr) update(change func(*container.Record)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.updateLocked(change)
+	c.updateLocked(change)
 }
 
 func (c *ctr) updateLocked(change func(*container.Record)) *container.Record {
@@ -87,23 +87,23 @@ func (c *ctr) updateLocked(change func(*container.Record)) *container.Record {
 }
 
 // transition is the only way a container's state changes: by the table. change is applied in the same step. It returns
-// the record before and after.
-func (c *ctr) transition(op container.Op, change func(*container.Record)) (before, after *container.Record, err error) {
+// the record after it, with an error that before it.
+func (c *ctr) transition(op container.Op, change func(*container.Record)) (*container.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before = c.published.Load()
+	before := c.published.Load()
 	state, err := container.NextOf(before.Name, before.State, op)
 	if err != nil {
-		return before, before, err
+		return before, err
 	}
-	after = c.updateLocked(func(r *container.Record) {
+	after := c.updateLocked(func(r *container.Record) {
 		r.State = state
 		if change != nil {
 			change(r)
 		}
 	})
 	c.restLocked(after)
-	return before, after, nil
+	return after, nil
 }
 
 // restLocked wakes those who wait for the container to come to rest, or begins a new time of waiting.

@@ -13,16 +13,16 @@ import (
 // watch follows a running task to its end and cleans up after it. One watcher runs per running container; it takes no
 // token, so that it is never kept from its work.
 func (m *Manager) watch(c *ctr, t task.Task) {
-	m.background.Go(func() {
-		exit, err := t.Wait(m.ctx)
-		if m.ctx.Err() != nil {
+	m.work(func(ctx context.Context) {
+		exit, err := t.Wait(ctx)
+		if m.closing() {
 			return // this engine goes; the next one takes the task over
 		}
 		if err != nil {
 			// The shim is gone without a word: the process may have been killed with it.
 			exit = task.Exit{Code: 137, At: time.Now(), Error: "the container's monitor is gone: " + err.Error()}
 		}
-		m.exited(context.WithoutCancel(m.ctx), c, t, exit)
+		m.exited(context.WithoutCancel(ctx), c, t, exit)
 	})
 }
 
@@ -34,7 +34,7 @@ func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exi
 	}
 	before := c.record()
 	op, delay := m.verdict(c, before, exit)
-	_, after, err := c.transition(op, func(r *container.Record) {
+	after, err := c.transition(op, func(r *container.Record) {
 		r.Pid, r.ExitCode, r.FinishedAt, r.Error = 0, exit.Code, exit.At.UTC(), exit.Error
 		r.OOMKilled, r.Network = exit.OOMKilled, container.Network{}
 		if op == container.OpRestart {
@@ -77,20 +77,17 @@ func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 	return errors.Join(deleted, mount, network)
 }
 
-// closing reports whether the manager is being closed.
-func (m *Manager) closing() bool { return m.ctx.Err() != nil }
-
 // removeSoon removes a container that asked for it, once nobody holds its token.
 func (m *Manager) removeSoon(c *ctr) {
-	m.background.Go(func() {
-		if err := c.acquire(m.ctx); err != nil {
+	m.work(func(ctx context.Context) {
+		if err := c.acquire(ctx); err != nil {
 			return
 		}
 		defer c.release()
 		if !c.record().State.AtRest() {
 			return
 		}
-		if err := m.remove(context.WithoutCancel(m.ctx), c); err != nil {
+		if err := m.remove(context.WithoutCancel(ctx), c); err != nil {
 			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not removed after its exit")
 		}
 	})

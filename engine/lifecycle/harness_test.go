@@ -26,7 +26,6 @@ type world struct {
 	t      *testing.T
 	root   string
 	run    string
-	rootfs string
 	boot   string
 	tasks  *tasktest.Fake
 	layers *fakeLayers
@@ -134,7 +133,7 @@ func (f *fakeLayers) Size(context.Context, string) (rw, rootfs int64, err error)
 func (f *fakeLayers) Containers(context.Context) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var ids []string
+	ids := make([]string, 0, len(f.made))
 	for id := range f.made {
 		ids = append(ids, id)
 	}

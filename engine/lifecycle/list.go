@@ -132,14 +132,16 @@ var filters = map[string]func(ctx context.Context, m *Manager, values []string) 
 			return !slices.ContainsFunc(values, func(v string) bool { return !hasLabel(r.Config.Labels, v) })
 		}, nil
 	},
-	"status":    filterStatus,
-	"exited":    filterExited,
-	"ancestor":  filterAncestor,
-	"before":    filterTime(func(order int) bool { return order < 0 }),
-	"since":     filterTime(func(order int) bool { return order > 0 }),
-	"volume":    filterVolume,
-	"network":   filterNetwork,
-	"isolation": func(context.Context, *Manager, []string) (test, error) { return nil, fault.Unsupported("filter isolation is for Windows only") },
+	"status":   filterStatus,
+	"exited":   filterExited,
+	"ancestor": filterAncestor,
+	"before":   filterTime(func(order int) bool { return order < 0 }),
+	"since":    filterTime(func(order int) bool { return order > 0 }),
+	"volume":   filterVolume,
+	"network":  filterNetwork,
+	"isolation": func(context.Context, *Manager, []string) (test, error) {
+		return nil, fault.Unsupported("filter isolation is for Windows only")
+	},
 }
 
 // matchName matches as clients expect: the value is a part of the name; ^ and $ tie it to an end.

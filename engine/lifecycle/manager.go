@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -76,10 +77,9 @@ type Manager struct {
 	opt   Options
 	index index
 
-	// background counts watchers, timers and removals; ctx ends the timers and the watchers' waiting.
-	background sync.WaitGroup
-	ctx        context.Context //nolint:containedctx // the life of the manager itself, for work no request owns
-	cancel     context.CancelFunc
+	background sync.WaitGroup  // watchers, timers and removals
+	life       context.Context //nolint:containedctx // of the manager itself, for work that no request owns
+	end        context.CancelFunc
 }
 
 // New reads the records of all containers, takes over those that still run and records how the others ended. After it
@@ -87,9 +87,9 @@ type Manager struct {
 func New(ctx context.Context, opt Options) (*Manager, error) {
 	m := &Manager{opt: opt}
 	m.index.init()
-	m.ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	m.life, m.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := m.reconcile(ctx); err != nil {
-		m.cancel()
+		m.end()
 		return nil, err
 	}
 	return m, nil
@@ -98,9 +98,17 @@ func New(ctx context.Context, opt Options) (*Manager, error) {
 // Close ends the watchers and timers and leaves the containers as they are: those that run go on. It waits for what is
 // being written.
 func (m *Manager) Close() {
-	m.cancel()
+	m.end()
 	m.background.Wait()
 }
+
+// work runs f beside the verbs, with a context that ends with the manager and not with the request that led to it.
+func (m *Manager) work(f func(ctx context.Context)) {
+	m.background.Go(func() { f(m.life) })
+}
+
+// closing reports whether the manager is being closed.
+func (m *Manager) closing() bool { return m.life.Err() != nil }
 
 // Shutdown stops all running containers, each with its own stop signal and timeout, and returns when they have ended.
 // Their restart policies start them again with the next engine.
@@ -125,8 +133,6 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	all.Wait()
 }
 
-// Close to every container's files.
-
 func (m *Manager) dataDir(id string) string { return filepath.Join(m.opt.Root, "containers", id) }
 
 func (m *Manager) taskDir(id string) string { return filepath.Join(m.opt.RunDir, "tasks", id) }
@@ -136,9 +142,7 @@ func (m *Manager) recordPath(id string) string { return filepath.Join(m.dataDir(
 // publish tells of something that happened to a container.
 func (m *Manager) publish(action string, r *container.Record, attributes ...string) {
 	attrs := make(map[string]string, len(r.Config.Labels)+2+len(attributes)/2)
-	for key, value := range r.Config.Labels {
-		attrs[key] = value
-	}
+	maps.Copy(attrs, r.Config.Labels)
 	attrs["name"], attrs["image"] = r.Name, r.Image
 	for i := 0; i+1 < len(attributes); i += 2 {
 		attrs[attributes[i]] = attributes[i+1]

@@ -116,7 +116,7 @@ func (m *Manager) adopt(ctx context.Context, c *ctr) (task.Task, error) {
 		if err := record.Get(m.networkPath(c.id), &net); err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
-		if _, _, err := c.transition(container.OpStart, func(r *container.Record) {
+		if _, err := c.transition(container.OpStart, func(r *container.Record) {
 			r.Pid, r.StartedAt, r.BootID, r.Network = status.Pid, status.StartedAt, m.opt.BootID, net
 		}); err != nil {
 			return nil, err
@@ -136,7 +136,7 @@ func (m *Manager) lost(c *ctr) error {
 	if r.BootID != m.opt.BootID {
 		why = "the machine was restarted while the container ran"
 	}
-	_, _, err := c.transition(container.OpExit, func(r *container.Record) {
+	_, err := c.transition(container.OpExit, func(r *container.Record) {
 		r.Pid, r.ExitCode, r.Error, r.FinishedAt = 0, 137, why, time.Now().UTC()
 		r.Network, r.RestartAtStart = container.Network{}, true
 	})
@@ -198,12 +198,12 @@ func (m *Manager) resume(ctx context.Context, c *ctr) {
 		m.finishRemoval(context.WithoutCancel(ctx), c)
 	case !r.State.AtRest():
 	case r.RestartAtStart && shouldRestart(r, r.ExitCode, 0), r.Host.RestartPolicy.Name == "always" && r.State == container.Exited:
-		m.background.Go(func() {
-			if err := c.acquire(m.ctx); err != nil {
+		m.work(func(ctx context.Context) {
+			if err := c.acquire(ctx); err != nil {
 				return
 			}
 			defer c.release()
-			if err := m.start(context.WithoutCancel(m.ctx), c, container.OpStart); err != nil && !fault.Is(err, fault.NotModified) {
+			if err := m.start(context.WithoutCancel(ctx), c, container.OpStart); err != nil && !fault.Is(err, fault.NotModified) {
 				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not started with the engine")
 			}
 		})
@@ -214,7 +214,7 @@ func (m *Manager) resume(ctx context.Context, c *ctr) {
 
 // finishRemoval ends a removal that a crash interrupted.
 func (m *Manager) finishRemoval(ctx context.Context, c *ctr) {
-	_, _, err := c.transition(container.OpRemoveFailed, nil)
+	_, err := c.transition(container.OpRemoveFailed, nil)
 	if err == nil {
 		err = m.remove(ctx, c)
 	}

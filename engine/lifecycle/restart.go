@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"moss/engine/container"
@@ -54,16 +55,17 @@ func shouldRestart(r *container.Record, code, failures int) bool {
 
 // restartAfter starts a Restarting container again once the delay is over, unless someone stops it meanwhile.
 func (m *Manager) restartAfter(c *ctr, delay time.Duration) {
-	ctx, cancel := context.WithCancel(m.ctx)
+	stopped := make(chan struct{})
 	c.mu.Lock()
-	c.stopWait = cancel
+	c.stopWait = sync.OnceFunc(func() { close(stopped) })
 	c.mu.Unlock()
-	m.background.Go(func() {
-		defer cancel()
+	m.work(func(ctx context.Context) {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
+		case <-stopped:
+			return
 		case <-ctx.Done():
 			return
 		}
@@ -96,7 +98,7 @@ func (m *Manager) stopRestarting(c *ctr, op container.Op) bool {
 		return false
 	}
 	c.cancelRestart()
-	_, after, err := c.transition(op, func(r *container.Record) { r.StoppedByUser = true })
+	after, err := c.transition(op, func(r *container.Record) { r.StoppedByUser = true })
 	if err != nil || after.State != container.Exited {
 		return false
 	}

@@ -61,7 +61,7 @@ func (m *Manager) startFailed(c *ctr, op container.Op, cause error) error {
 	var after *container.Record
 	if op == container.OpRestart {
 		var err error
-		if _, after, err = c.transition(container.OpStop, note); err != nil {
+		if after, err = c.transition(container.OpStop, note); err != nil {
 			return errors.Join(cause, err)
 		}
 	} else {
@@ -113,7 +113,7 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 
 // started publishes a process that runs. From here on the watcher owns what launch has made.
 func (m *Manager) started(c *ctr, op container.Op, parts parts, pid int) error {
-	_, after, err := c.transition(op, func(r *container.Record) {
+	after, err := c.transition(op, func(r *container.Record) {
 		r.Pid, r.StartedAt, r.ExitCode, r.Error, r.OOMKilled = pid, time.Now().UTC(), 0, "", false
 		r.BootID, r.RestartAtStart = m.opt.BootID, false
 		r.Network = recordNetwork(parts.sandbox)

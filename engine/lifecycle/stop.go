@@ -161,13 +161,18 @@ func (m *Manager) Restart(ctx context.Context, ref string, timeout *time.Duratio
 	defer c.release()
 	ctx = context.WithoutCancel(ctx) // between the two halves nobody would start it again
 	if err := m.stop(ctx, c, timeout); err != nil && !fault.Is(err, fault.NotModified) {
-		return fmt.Errorf("Cannot restart container %s: %w", ref, err)
+		return restartErr(ref, err)
 	}
 	if err := m.start(ctx, c, container.OpStart); err != nil {
-		return fmt.Errorf("Cannot restart container %s: %w", ref, err)
+		return restartErr(ref, err)
 	}
 	m.publish("restart", c.record())
 	return nil
+}
+
+// restartErr says, in the words that clients know, that one half of a restart did not work.
+func restartErr(ref string, err error) error {
+	return fmt.Errorf("%s %s: %w", "Cannot restart container", ref, err)
 }
 
 // Resize sets the size of the container's terminal in characters. fault.Conflict without one or when it does not run.

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // undo takes back, in the reverse order, what a half-done verb has made.
@@ -19,8 +20,8 @@ func (u *undo) run(ctx context.Context, err *error) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx) // what was made must go even if the client has gone
-	for i := len(u.steps) - 1; i >= 0; i-- {
-		if failed := u.steps[i](ctx); failed != nil {
+	for _, step := range slices.Backward(u.steps) {
+		if failed := step(ctx); failed != nil {
 			*err = errors.Join(*err, failed)
 		}
 	}

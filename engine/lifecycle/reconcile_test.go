@@ -1,0 +1,131 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"moss/engine/container"
+	"moss/engine/task"
+)
+
+func TestTheNextEngineTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		running, ended, lost := w.create(first, "running"), w.create(first, "ended"), w.create(first, "lost")
+		for _, id := range []string{running, ended, lost} {
+			w.must(first.Start(t.Context(), id))
+		}
+		first.Close()
+		w.tasks.Task(ended).End(task.Exit{Code: 42})
+		vanished := w.tasks.Task(lost)
+		w.tasks.Forget(lost)
+		defer vanished.End(task.Exit{})
+
+		second := w.engine()
+		synctest.Wait()
+		if got := w.state(second, "running"); got != container.Running {
+			t.Errorf("running container is %s after the restart", got)
+		}
+		if len(w.nets.joined) != 1 || w.nets.joined[running].Endpoints["bridge"].IPAddress != "172.17.0.2" {
+			t.Errorf("restored networks = %v, want that of the running container", w.nets.joined)
+		}
+		r, err := second.Get("ended")
+		w.must(err)
+		if r.State != container.Exited || r.ExitCode != 42 {
+			t.Errorf("container that ended meanwhile: %s, code %d, want exited, 42", r.State, r.ExitCode)
+		}
+		if r, err = second.Get("lost"); err != nil || r.State != container.Exited || r.ExitCode != 137 || r.Error == "" {
+			t.Errorf("lost container = %+v, %v, want exited with 137 and a reason", r, err)
+		}
+		w.must(second.Kill(t.Context(), "running", ""))
+	})
+}
+
+func TestAnotherBootIsTold(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id := w.create(first, "web")
+	w.must(first.Start(t.Context(), id))
+	first.Close()
+	w.tasks.Forget(id)
+	w.boot = "boot-2"
+	second := w.engine()
+	r, err := second.Get("web")
+	w.must(err)
+	if r.State != container.Exited || !strings.Contains(r.Error, "machine was restarted") {
+		t.Errorf("after a reboot: %s, %q", r.State, r.Error)
+	}
+}
+
+func TestShutdownStopsAndAlwaysComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		w.create(first, "once")
+		w.create(first, "always", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "always" })
+		w.create(first, "unless", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "unless-stopped" })
+		w.create(first, "down", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "unless-stopped" })
+		for _, name := range []string{"once", "always", "unless", "down"} {
+			w.must(first.Start(t.Context(), name))
+		}
+		w.must(first.Stop(t.Context(), "down", nil))
+		first.Shutdown(context.WithoutCancel(t.Context()))
+		for _, name := range []string{"once", "always", "unless"} {
+			if got := w.state(first, name); got != container.Exited {
+				t.Errorf("%s is %s after the shutdown", name, got)
+			}
+		}
+		first.Close()
+		second := w.engine()
+		synctest.Wait()
+		for name, want := range map[string]container.State{
+			"once": container.Exited, "always": container.Running, "unless": container.Running, "down": container.Exited,
+		} {
+			if got := w.state(second, name); got != want {
+				t.Errorf("%s is %s with the next engine, want %s", name, got, want)
+			}
+		}
+		second.Shutdown(context.WithoutCancel(t.Context()))
+	})
+}
+
+func TestCrashBetweenStartAndSave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		id := w.create(first, "web")
+		record, err := os.ReadFile(first.recordPath(id))
+		w.must(err)
+		w.must(first.Start(t.Context(), "web"))
+		first.Close()
+		w.must(os.WriteFile(first.recordPath(id), record, 0o600)) // as if the start had not been saved
+		second := w.engine()
+		if got := w.state(second, "web"); got != container.Running {
+			t.Errorf("state = %s, want running", got)
+		}
+		if len(w.nets.joined[id].Endpoints) == 0 {
+			t.Error("the network of the running container was not restored")
+		}
+		w.must(second.Kill(t.Context(), "web", ""))
+	})
+}
+
+func TestOrphansGo(t *testing.T) {
+	w := newWorld(t)
+	w.layers.made[strings.Repeat("0a", 32)] = true
+	half := filepath.Join(w.root, "containers", strings.Repeat("0b", 32))
+	w.must(os.MkdirAll(half, 0o700))
+	w.engine()
+	if len(w.layers.made) != 0 {
+		t.Errorf("layers without container stayed: %v", w.layers.made)
+	}
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("folder without record stayed: %v", err)
+	}
+}

@@ -1,0 +1,104 @@
+# make help says what there is. Everything works as root (tests then run as a test user) and as an ordinary user.
+
+VERSION := $(shell cat VERSION)
+COMMIT  := $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+PREFIX  ?= $(HOME)/.local
+DESTDIR ?=
+GO      ?= go
+TAGS    := containers_image_openpgp,nomsgpack,exclude_graphdriver_btrfs,exclude_graphdriver_zfs,no_vpnkit,no_lxcusernic
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+PROGRAMS := $(notdir $(patsubst %/,%,$(dir $(wildcard cmd/moss*/main.go))))
+
+export PATH := $(CURDIR)/.cache/bin:$(PATH):/usr/local/go/bin:$(shell $(GO) env GOPATH 2>/dev/null)/bin
+export GOFLAGS := -tags=$(TAGS) -buildvcs=false
+export CGO_ENABLED ?= 0
+
+# Units of systemd's user manager: its search path for a private prefix differs from that of a system's.
+UNITDIR ?= $(if $(filter $(HOME)/%,$(PREFIX)/),$(PREFIX)/share/systemd/user,$(PREFIX)/lib/systemd/user)
+SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
+
+.DEFAULT_GOAL := help
+.PHONY: help build build-race demo test unit bats bats-nosub bench race fuzz lint fmt layers guest install uninstall clean ci deps
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@echo "moss $(VERSION): rootless containers. Targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+build: ## bin/mossd, bin/moss, bin/moss-shim: static, for this machine
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+
+build-race:
+	@mkdir -p bin/race
+	CGO_ENABLED=1 $(GO) build -race -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/race/ $(addprefix ./cmd/,$(PROGRAMS))
+
+deps: ## installs what building, running and testing need
+	hack/install-deps.sh --for build --for run --for test
+
+demo: ## from nothing to running containers, shown step by step
+	hack/install-deps.sh --for demo
+	$(MAKE) --no-print-directory build
+	hack/demo.sh
+
+test: deps unit bats bats-nosub ## unit tests, then the engine's tests as an unprivileged user
+
+unit: ## unit tests with the race detector, as an unprivileged user
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) ./...
+
+bats: build ## tests/*.bats against a real engine (FILES= for some of them)
+	tests/run.sh $(FILES)
+
+bats-nosub: build ## the same for a user without sub-ids
+	tests/run.sh --no-subids $(FILES)
+
+bench: build ## measures moss beside podman and bare crun
+	hack/install-deps.sh --for bench
+	CGO_ENABLED=0 $(GO) run ./hack/bench $(BENCHFLAGS)
+
+race: build-race ## unit tests several times and tests/*.bats, all with the race detector
+	$(MAKE) --no-print-directory unit UNITFLAGS='-count=3 -cpu=1,4'
+	MOSS_BIN=$(CURDIR)/bin/race tests/run.sh $(FILES)
+
+FUZZTIME ?= 10s
+fuzz: ## every Fuzz function for FUZZTIME (10s)
+	hack/fuzz.sh $(FUZZTIME)
+
+lint: ## golangci-lint, gofumpt, shellcheck, shfmt
+	hack/install-deps.sh --for lint
+	golangci-lint config verify
+	golangci-lint run ./...
+	test -z "$$(gofumpt -l . | tee /dev/stderr)"
+	shellcheck -x -P . $(SCRIPTS)
+	shfmt -d -i 2 -ci $(SCRIPTS)
+
+fmt: ## rewrites what gofumpt and shfmt would
+	gofumpt -w .
+	shfmt -w -i 2 -ci $(SCRIPTS)
+
+layers: ## checks who imports whom against hack/layers.txt
+	$(GO) run ./hack/layers
+
+guest: build ## tests/guest/*.bats in a virtual machine with systemd and cgroup v2 (root makes it once)
+	hack/install-deps.sh --for guest
+	tests/guest.sh $(FILES)
+
+install: build ## programs, units and completions into PREFIX (~/.local)
+	@for p in $(PROGRAMS); do install -D -m 0755 "bin/$$p" "$(DESTDIR)$(PREFIX)/bin/$$p" || exit 1; done
+	@for u in moss.service moss.socket; do \
+	  mkdir -p "$(DESTDIR)$(UNITDIR)" && sed 's|@BINDIR@|$(PREFIX)/bin|' "hack/units/$$u" >"$(DESTDIR)$(UNITDIR)/$$u" || exit 1; done
+	@mkdir -p "$(DESTDIR)$(PREFIX)/share/bash-completion/completions" "$(DESTDIR)$(PREFIX)/share/zsh/site-functions" "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"
+	@bin/moss completion bash >"$(DESTDIR)$(PREFIX)/share/bash-completion/completions/moss"
+	@bin/moss completion zsh >"$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_moss"
+	@bin/moss completion fish >"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/moss.fish"
+	@echo "installed in $(DESTDIR)$(PREFIX). With systemd: systemctl --user daemon-reload && systemctl --user enable --now moss.socket"
+
+uninstall: ## removes what install wrote
+	rm -f $(foreach p,$(PROGRAMS),"$(DESTDIR)$(PREFIX)/bin/$(p)") "$(DESTDIR)$(UNITDIR)/moss.service" "$(DESTDIR)$(UNITDIR)/moss.socket" \
+	  "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/moss" "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_moss" "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/moss.fish"
+
+clean: ## removes what was built here
+	rm -rf bin .cache coverage
+
+ci: ## exactly what CI runs
+	bash .ci/run

@@ -1,0 +1,218 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// DefaultVersion is the API version a client speaks when Options name none.
+const DefaultVersion = "1.24"
+
+// ioBuffer is the size of the buffers on connections that carry streams: attach, logs and import move 100 MB and more.
+const ioBuffer = 128 << 10
+
+// Dialer opens one connection to the engine. network is unix or tcp, address the socket's path or host:port.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Options say where the engine is and how to speak to it.
+type Options struct {
+	Host      string // unix:///path or tcp://host:port; a bare path counts as unix
+	Version   string // of the API, such as 1.24; empty: DefaultVersion
+	UserAgent string // empty: moss
+	Dial      Dialer // empty: a plain net.Dialer
+}
+
+// Client calls one engine. It is safe for concurrent use. Whoever made it closes it.
+type Client struct {
+	host    Host
+	version string
+	agent   string
+	dial    Dialer
+	http    *http.Client
+}
+
+// New returns a client. It opens no connection: an engine that does not answer shows at the first call.
+func New(opts Options) (*Client, error) {
+	host, err := ParseHost(opts.Host)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{host: host, version: opts.Version, agent: opts.UserAgent, dial: opts.Dial}
+	if c.version == "" {
+		c.version = DefaultVersion
+	}
+	if c.agent == "" {
+		c.agent = "moss"
+	}
+	if c.dial == nil {
+		c.dial = (&net.Dialer{}).DialContext
+	}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.connect(ctx) },
+			DisableCompression:  true,
+			MaxIdleConnsPerHost: 8,
+			IdleConnTimeout:     30 * time.Second,
+			WriteBufferSize:     ioBuffer,
+			ReadBufferSize:      32 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+// Close ends the idle connections. Streams in use go on until their owner closes them.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Host returns where the client's engine is.
+func (c *Client) Host() Host { return c.host }
+
+// APIVersion returns the version of the API that the client speaks.
+func (c *Client) APIVersion() string { return c.version }
+
+func (c *Client) connect(ctx context.Context) (net.Conn, error) {
+	conn, err := c.dial(ctx, c.host.Network, c.host.Address)
+	if err != nil {
+		return nil, &ConnectError{Host: c.host, Err: err}
+	}
+	return conn, nil
+}
+
+// request is one call. Only method and path are needed.
+type request struct {
+	method string
+	path   string // without the version prefix; what came from outside is escaped already
+	query  url.Values
+	json   any       // sent as the body when not nil
+	body   io.Reader // sent as the body when json is nil
+	size   int64     // of body; negative: unknown
+	kind   string    // Content-Type of body
+	bare   bool      // no version prefix
+}
+
+func (c *Client) target(req request) string {
+	target := req.path
+	if !req.bare {
+		target = "/v" + c.version + target
+	}
+	if len(req.query) > 0 {
+		target += "?" + req.query.Encode()
+	}
+	return target
+}
+
+// send makes a call and returns its response, whose body the caller closes. A status of 400 and above is an *Error.
+func (c *Client) send(ctx context.Context, req request) (*http.Response, error) {
+	body := req.body
+	if req.json != nil {
+		raw, err := json.Marshal(req.json)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body, req.kind, req.size = bytes.NewReader(raw), "application/json", int64(len(raw))
+	}
+	hr, err := http.NewRequestWithContext(ctx, req.method, "http://"+c.host.header()+c.target(req), body)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+	if body != nil {
+		hr.ContentLength = req.size
+		hr.Header.Set("Content-Type", req.kind)
+	}
+	hr.Header.Set("User-Agent", c.agent)
+	resp, err := c.http.Do(hr)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode != http.StatusNotModified {
+		defer func() { _ = resp.Body.Close() }()
+		return nil, readError(resp)
+	}
+	return resp, nil
+}
+
+// call makes a call and decodes its answer into out, unless out is nil.
+func (c *Client) call(ctx context.Context, req request, out any) error {
+	resp, err := c.send(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if out == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		if err != nil {
+			return fmt.Errorf("read answer of %s: %w", req.path, err)
+		}
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("decode answer of %s: %w", req.path, err)
+	}
+	// What is left is the end of the last chunk; reading it lets the connection be used again.
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10))
+	return nil
+}
+
+// explain drops the made-up URL that net/http puts in front of its errors.
+func (c *Client) explain(err error) error {
+	if connect, ok := errors.AsType[*ConnectError](err); ok {
+		return connect
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &LostError{Err: err}
+}
+
+// container returns the path of a verb on a container.
+func container(ref, verb string) (string, error) {
+	ref = strings.TrimPrefix(ref, "/")
+	if ref == "" {
+		return "", errors.New("empty container name")
+	}
+	return "/containers/" + url.PathEscape(ref) + verb, nil
+}
+
+// image returns the path of a verb on an image. Slashes of the name stay as they are.
+func image(ref, verb string) (string, error) {
+	if strings.Trim(ref, "/") == "" {
+		return "", errors.New("empty image name")
+	}
+	parts := strings.Split(ref, "/")
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return "/images/" + strings.Join(parts, "/") + verb, nil
+}
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
+
+// encodeFilters writes filters as the documents ask: a JSON map of lists (document 1, 2.0).
+func encodeFilters(query url.Values, filters map[string][]string) error {
+	if len(filters) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(filters)
+	if err != nil {
+		return fmt.Errorf("encode filters: %w", err)
+	}
+	query.Set("filters", string(raw))
+	return nil
+}

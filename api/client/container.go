@@ -1,0 +1,215 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// Container is one entry of the list of containers (API document 1, 2.1).
+type Container struct {
+	ID              string `json:"Id"`
+	Names           []string
+	Image           string
+	ImageID         string
+	Command         string
+	Created         int64 // Unix seconds
+	State           string
+	Status          string
+	Ports           []Port
+	Labels          map[string]string
+	SizeRw          int64 // bytes
+	SizeRootFs      int64 // bytes
+	NetworkSettings struct {
+		Networks map[string]json.RawMessage
+	}
+	Mounts []Mount
+}
+
+// Port is one port of a listed container. PublicPort is 0 when it is not published.
+type Port struct {
+	IP          string
+	PrivatePort uint16
+	PublicPort  uint16
+	Type        string
+}
+
+// Mount is one mount point of a container.
+type Mount struct {
+	Name        string
+	Source      string
+	Destination string
+}
+
+// ContainersOptions select containers.
+type ContainersOptions struct {
+	All     bool
+	Size    bool
+	Limit   int // newest so many; 0 or negative: no limit
+	Filters map[string][]string
+}
+
+// Inspect is what the client itself reads of a container's record; Raw is all of it, as it came.
+type Inspect struct {
+	ID     string `json:"Id"`
+	Name   string
+	State  State
+	Config struct {
+		Tty       bool
+		OpenStdin bool
+		StdinOnce bool
+	}
+	HostConfig struct {
+		AutoRemove bool
+	}
+	Raw json.RawMessage `json:"-"`
+}
+
+// State is a container's state.
+type State struct {
+	Status   string
+	Running  bool
+	Paused   bool
+	ExitCode int
+	Error    string
+}
+
+// RemoveOptions say how to remove a container.
+type RemoveOptions struct {
+	Force   bool // kill it first
+	Volumes bool // and its anonymous volumes
+	Link    bool // remove the link of that name instead
+}
+
+// Containers lists containers, newest first.
+func (c *Client) Containers(ctx context.Context, opts ContainersOptions) ([]Container, error) {
+	query := url.Values{}
+	if opts.All {
+		query.Set("all", "1")
+	}
+	if opts.Size {
+		query.Set("size", "1")
+	}
+	if opts.Limit > 0 {
+		query.Set("limit", strconv.Itoa(opts.Limit))
+	}
+	if err := encodeFilters(query, opts.Filters); err != nil {
+		return nil, err
+	}
+	var out []Container
+	err := c.call(ctx, request{method: http.MethodGet, path: "/containers/json", query: query}, &out)
+	return out, err
+}
+
+// ContainerCreate creates a container. An empty name lets the engine choose one.
+func (c *Client) ContainerCreate(ctx context.Context, name string, body Create) (Created, error) {
+	query := url.Values{}
+	if name != "" {
+		query.Set("name", name)
+	}
+	var out Created
+	err := c.call(ctx, request{method: http.MethodPost, path: "/containers/create", query: query, json: body}, &out)
+	return out, err
+}
+
+// ContainerInspect returns a container's record.
+func (c *Client) ContainerInspect(ctx context.Context, ref string, size bool) (Inspect, error) {
+	path, err := container(ref, "/json")
+	if err != nil {
+		return Inspect{}, err
+	}
+	query := url.Values{}
+	if size {
+		query.Set("size", "1")
+	}
+	var out Inspect
+	if err := c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &out.Raw); err != nil {
+		return Inspect{}, err
+	}
+	if err := json.Unmarshal(out.Raw, &out); err != nil {
+		return Inspect{}, fmt.Errorf("decode answer of %s: %w", path, err)
+	}
+	return out, nil
+}
+
+// ContainerStart starts a container. One that runs already is no error.
+func (c *Client) ContainerStart(ctx context.Context, ref, detachKeys string) error {
+	query := url.Values{}
+	if detachKeys != "" {
+		query.Set("detachKeys", detachKeys)
+	}
+	return c.verb(ctx, ref, "/start", query)
+}
+
+// ContainerStop ends a container. timeout is in seconds, negative for the engine's default. One that stands is no error.
+func (c *Client) ContainerStop(ctx context.Context, ref string, timeout int) error {
+	return c.verb(ctx, ref, "/stop", patience(timeout))
+}
+
+// ContainerRestart ends a container and starts it again. timeout is as in ContainerStop.
+func (c *Client) ContainerRestart(ctx context.Context, ref string, timeout int) error {
+	return c.verb(ctx, ref, "/restart", patience(timeout))
+}
+
+// ContainerKill sends a signal, by name or number.
+func (c *Client) ContainerKill(ctx context.Context, ref, signal string) error {
+	query := url.Values{}
+	if signal != "" {
+		query.Set("signal", signal)
+	}
+	return c.verb(ctx, ref, "/kill", query)
+}
+
+// ContainerRename gives a container another name.
+func (c *Client) ContainerRename(ctx context.Context, ref, name string) error {
+	return c.verb(ctx, ref, "/rename", url.Values{"name": {name}})
+}
+
+// ContainerResize sets the size of a container's terminal, in characters.
+func (c *Client) ContainerResize(ctx context.Context, ref string, height, width int) error {
+	return c.verb(ctx, ref, "/resize", url.Values{"h": {strconv.Itoa(height)}, "w": {strconv.Itoa(width)}})
+}
+
+// ContainerWait blocks until a container stands and returns its exit code. One that never ran answers 0 at once.
+func (c *Client) ContainerWait(ctx context.Context, ref string) (int, error) {
+	path, err := container(ref, "/wait")
+	if err != nil {
+		return 0, err
+	}
+	var out struct{ StatusCode int }
+	err = c.call(ctx, request{method: http.MethodPost, path: path}, &out)
+	return out.StatusCode, err
+}
+
+// ContainerRemove removes a container.
+func (c *Client) ContainerRemove(ctx context.Context, ref string, opts RemoveOptions) error {
+	path, err := container(ref, "")
+	if err != nil {
+		return err
+	}
+	query := url.Values{}
+	for key, on := range map[string]bool{"force": opts.Force, "v": opts.Volumes, "link": opts.Link} {
+		if on {
+			query.Set(key, "1")
+		}
+	}
+	return c.call(ctx, request{method: http.MethodDelete, path: path, query: query}, nil)
+}
+
+func (c *Client) verb(ctx context.Context, ref, verb string, query url.Values) error {
+	path, err := container(ref, verb)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, request{method: http.MethodPost, path: path, query: query}, nil)
+}
+
+func patience(seconds int) url.Values {
+	if seconds < 0 {
+		return nil
+	}
+	return url.Values{"t": {strconv.Itoa(seconds)}}
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+	"moss/cmd/moss/arg"
+	"moss/cmd/moss/launch"
+	"moss/cmd/moss/tty"
+)
+
+// Exit codes that are the command's own; any other is the container's.
+const (
+	exitFailed     = 1
+	exitEngine     = 125 // of run, create, start -a and attach: the engine or this command failed; wrong usage
+	exitNotRunable = 126 // the container's command cannot be run
+	exitNotFound   = 127 // the container's command does not exist
+	exitSignalled  = 128 // plus the number of the signal that ended this command
+)
+
+// app is one run of the command with all it may touch of the world.
+type app struct {
+	stdin          *os.File
+	stdout, stderr io.Writer
+	lookup         arg.Lookup // of the environment
+	host           string     // --host
+
+	once   sync.Once // guards engine and failed
+	engine *client.Client
+	failed error
+}
+
+// exit is an error with an exit code. Without an error only the code is passed on.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// run runs the command with arguments and returns its exit code.
+func (a *app) run(args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(context.Background())
+	if a.engine != nil {
+		a.engine.Close()
+	}
+	if err == nil {
+		return 0
+	}
+	code, text := exitFailed, err
+	if own, ok := errors.AsType[*exit](err); ok {
+		code, text = own.code, own.err
+	}
+	if text != nil {
+		a.complain(text)
+	}
+	return code
+}
+
+// complain writes an error, whatever it holds, on one line.
+func (a *app) complain(err error) {
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	_, _ = fmt.Fprintln(a.stderr, "moss: "+text)
+}
+
+// warn writes the engine's warnings.
+func (a *app) warn(warnings []string) {
+	for _, text := range warnings {
+		_, _ = fmt.Fprintln(a.stderr, "moss: warning: "+strings.TrimPrefix(text, "WARNING: "))
+	}
+}
+
+// print writes one line of result.
+func (a *app) print(text string) error {
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
+}
+
+// env returns a variable of the environment, empty when it is not set.
+func (a *app) env(name string) string {
+	value, _ := a.lookup(name)
+	return value
+}
+
+// client returns the engine's client, made at the first call.
+func (a *app) client() (*client.Client, error) {
+	a.once.Do(func() { a.engine, a.failed = a.connect(true) })
+	return a.engine, a.failed
+}
+
+// connect makes a client; with start it starts the engine if need be.
+func (a *app) connect(start bool) (*client.Client, error) {
+	place, err := launch.Find(a.host, a.env)
+	if err != nil {
+		return nil, err
+	}
+	opts := client.Options{Host: place.Host.String(), UserAgent: "moss/" + version}
+	if start {
+		starter := &launch.Starter{Place: place, Env: a.env}
+		if screen, ok := a.stderr.(*os.File); ok && tty.Is(screen) {
+			starter.Notice = screen // a person wonders why this takes longer; a script must not find words it did not ask for
+		}
+		opts.Dial = starter.Dial
+	}
+	return client.New(opts)
+}
+
+// parallel is how many objects a command works on at once.
+const parallel = 16
+
+// each does one verb on every object, some at once, and writes the results in the given order. It ends with exit code 1
+// if any failed.
+func (a *app) each(refs []string, do func(ref string) (string, error)) error {
+	type outcome struct {
+		text string
+		err  error
+	}
+	results := make([]chan outcome, len(refs))
+	slots := make(chan struct{}, parallel)
+	for i, ref := range refs {
+		results[i] = make(chan outcome, 1)
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			text, err := do(ref)
+			results[i] <- outcome{text: text, err: err}
+		}()
+	}
+	var failed bool
+	for _, result := range results {
+		got := <-result
+		if got.err != nil {
+			failed = true
+			a.complain(got.err)
+			continue
+		}
+		if err := a.print(got.text); err != nil {
+			return err
+		}
+	}
+	if failed {
+		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+// arguments checks how many arguments a command gets; most below 0 is any number.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) >= least && (most < 0 || len(args) <= most):
+			return nil
+		case least == most:
+			return usage(cmd, fmt.Errorf("want %s, got %d", count(least, "argument"), len(args)))
+		case len(args) < least:
+			return usage(cmd, fmt.Errorf("want at least %s, got %d", count(least, "argument"), len(args)))
+		default:
+			return usage(cmd, fmt.Errorf("want at most %s, got %d", count(most, "argument"), len(args)))
+		}
+	}
+}
+
+func count(n int, noun string) string {
+	switch n {
+	case 0:
+		return "no " + noun
+	case 1:
+		return "one " + noun
+	default:
+		return fmt.Sprintf("%d %ss", n, noun)
+	}
+}
+
+// usage is the error of wrong usage.
+func usage(cmd *cobra.Command, err error) error {
+	return &exit{code: exitEngine, err: fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())}
+}

@@ -1,0 +1,131 @@
+package arg
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"moss/api/client"
+)
+
+// Pair reads key=value, for flags such as --sysctl, --log-opt and --filter.
+func Pair(flag, text string) (key, value string, err error) {
+	key, value, found := strings.Cut(text, "=")
+	if !found || key == "" {
+		return "", "", fmt.Errorf("%s %q: want key=value", flag, text)
+	}
+	return key, value, nil
+}
+
+// Filters turns --filter values into the API's map of lists.
+func Filters(values []string) (map[string][]string, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	filters := map[string][]string{}
+	for _, text := range values {
+		key, value, err := Pair("filter", text)
+		if err != nil {
+			return nil, err
+		}
+		key = strings.ToLower(strings.TrimSpace(key))
+		filters[key] = append(filters[key], strings.TrimSpace(value))
+	}
+	return filters, nil
+}
+
+// Ulimit reads name=soft[:hard]; -1 is unlimited.
+func Ulimit(text string) (client.Ulimit, error) {
+	name, value, err := Pair("ulimit", text)
+	if err != nil {
+		return client.Ulimit{}, err
+	}
+	softText, hardText, both := strings.Cut(value, ":")
+	soft, err := strconv.ParseInt(softText, 10, 64)
+	if err != nil {
+		return client.Ulimit{}, fmt.Errorf("ulimit %q: want name=soft[:hard]", text)
+	}
+	hard := soft
+	if both {
+		if hard, err = strconv.ParseInt(hardText, 10, 64); err != nil {
+			return client.Ulimit{}, fmt.Errorf("ulimit %q: want name=soft[:hard]", text)
+		}
+	}
+	if hard != -1 && (soft == -1 || soft > hard) {
+		return client.Ulimit{}, fmt.Errorf("ulimit %q: the soft limit is above the hard one", text)
+	}
+	return client.Ulimit{Name: name, Soft: soft, Hard: hard}, nil
+}
+
+// Device reads path[:path in the container][:permissions], where permissions are letters out of rwm.
+func Device(text string) (client.Device, error) {
+	parts := strings.Split(text, ":")
+	device := client.Device{PathOnHost: parts[0], PathInContainer: parts[0], CgroupPermissions: "rwm"}
+	switch {
+	case len(parts) > 3 || !strings.HasPrefix(parts[0], "/"):
+		return client.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
+	case len(parts) == 2 && permissions(parts[1]):
+		device.CgroupPermissions = parts[1]
+	case len(parts) >= 2:
+		device.PathInContainer = parts[1]
+	}
+	if len(parts) == 3 {
+		device.CgroupPermissions = parts[2]
+	}
+	if !strings.HasPrefix(device.PathInContainer, "/") || !permissions(device.CgroupPermissions) {
+		return client.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
+	}
+	return device, nil
+}
+
+func permissions(text string) bool {
+	for i, r := range text {
+		if !strings.ContainsRune("rwm", r) || strings.ContainsRune(text[:i], r) {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// Restart reads a restart policy: no, always, unless-stopped or on-failure[:tries].
+func Restart(text string) (*client.RestartPolicy, error) {
+	name, tries, counted := strings.Cut(text, ":")
+	policy := &client.RestartPolicy{Name: name}
+	switch name {
+	case "", "no":
+		policy.Name = "no"
+	case "always", "unless-stopped", "on-failure":
+	default:
+		return nil, fmt.Errorf("restart policy %q: want no, always, unless-stopped or on-failure[:tries]", text)
+	}
+	if counted {
+		count, err := strconv.Atoi(tries)
+		if err != nil || count < 0 || name != "on-failure" {
+			return nil, fmt.Errorf("restart policy %q: only on-failure takes a number of tries", text)
+		}
+		policy.MaximumRetryCount = count
+	}
+	return policy, nil
+}
+
+// ExtraHost checks name:ip, where ip may be IPv6.
+func ExtraHost(text string) (string, error) {
+	name, ip, found := strings.Cut(text, ":")
+	if !found || name == "" {
+		return "", fmt.Errorf("add-host %q: want name:ip", text)
+	}
+	bare := strings.TrimSuffix(strings.TrimPrefix(ip, "["), "]")
+	if _, err := netip.ParseAddr(bare); err != nil {
+		return "", fmt.Errorf("add-host %q: %q is no IP address", text, ip)
+	}
+	return name + ":" + bare, nil
+}
+
+// Address checks an IP address, for --dns and --ip.
+func Address(flag, text string) error {
+	if _, err := netip.ParseAddr(text); err != nil {
+		return fmt.Errorf("%s %q is no IP address", flag, text)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+	"moss/cmd/moss/tty"
+)
+
+func (a *app) attachCommand() *cobra.Command {
+	var noStdin, sigProxy bool
+	var detachKeys string
+	cmd := &cobra.Command{
+		Use:               "attach [flags] CONTAINER",
+		Short:             "Connect to a running container's streams",
+		Example:           "  moss attach web",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeContainers(false, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := client.ParseDetachKeys(detachKeys); err != nil {
+				return usage(cmd, err)
+			}
+			engine, err := a.client()
+			if err != nil {
+				return asEngine(err)
+			}
+			ctr, err := engine.ContainerInspect(cmd.Context(), args[0], false)
+			if err != nil {
+				return err
+			}
+			switch {
+			case !ctr.State.Running:
+				return fmt.Errorf("container %s does not run; start it first", args[0])
+			case ctr.State.Paused:
+				return fmt.Errorf("container %s is paused; unpause it first", args[0])
+			}
+			s := a.sessionOf(ctr, !noStdin && ctr.Config.OpenStdin, sigProxy, detachKeys)
+			if err := s.checkTerminal(); err != nil {
+				return err
+			}
+			return asEngine(s.rejoin(cmd.Context()))
+		},
+	}
+	set := cmd.Flags()
+	set.BoolVar(&noStdin, "no-stdin", false, "do not send stdin")
+	set.BoolVar(&sigProxy, "sig-proxy", true, "send signals on to the container (if it has no terminal)")
+	set.StringVar(&detachKeys, "detach-keys", "", "`KEYS` that leave the container running, such as ctrl-p,ctrl-q")
+	return cmd
+}
+
+func (a *app) sessionOf(ctr client.Inspect, stdin, proxy bool, detachKeys string) *session {
+	return &session{
+		app: a, engine: a.engine, id: ctr.ID, tty: ctr.Config.Tty,
+		stdin: stdin, stdout: true, stderr: true, proxy: proxy, detachKeys: detachKeys,
+	}
+}
+
+// checkTerminal refuses to send what is no terminal to one: line ends and the end of input would mean nothing there.
+func (s *session) checkTerminal() error {
+	if s.tty && s.stdin && !tty.Is(s.app.stdin) {
+		return errors.New("the container has a terminal, but stdin is none")
+	}
+	return nil
+}
+
+type startFlags struct {
+	attach, interactive, sigProxy bool
+	detachKeys                    string
+}
+
+func (a *app) startCommand() *cobra.Command {
+	var flags startFlags
+	cmd := &cobra.Command{
+		Use:               "start [flags] CONTAINER...",
+		Short:             "Start containers",
+		Example:           "  moss start web\n  moss start -ai shell",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(true, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := client.ParseDetachKeys(flags.detachKeys); err != nil {
+				return usage(cmd, err)
+			}
+			if flags.attach || flags.interactive {
+				if len(args) > 1 {
+					return usage(cmd, errors.New("only one container can be attached to"))
+				}
+				return asEngine(a.startAttached(cmd.Context(), args[0], flags))
+			}
+			return a.verb(args, func(engine *client.Client, ref string) error {
+				return engine.ContainerStart(cmd.Context(), ref, "")
+			})
+		},
+	}
+	set := cmd.Flags()
+	set.BoolVarP(&flags.attach, "attach", "a", false, "connect to its output and send signals on")
+	set.BoolVarP(&flags.interactive, "interactive", "i", false, "connect to its output and send stdin")
+	set.BoolVar(&flags.sigProxy, "sig-proxy", true, "send signals on to the container (if it has no terminal)")
+	set.StringVar(&flags.detachKeys, "detach-keys", "", "`KEYS` that leave the container running, such as ctrl-p,ctrl-q")
+	return cmd
+}
+
+func (a *app) startAttached(ctx context.Context, ref string, flags startFlags) error {
+	engine, err := a.client()
+	if err != nil {
+		return err
+	}
+	ctr, err := engine.ContainerInspect(ctx, ref, false)
+	if err != nil {
+		return err
+	}
+	s := a.sessionOf(ctr, flags.interactive && ctr.Config.OpenStdin, flags.sigProxy, flags.detachKeys)
+	if err := s.checkTerminal(); err != nil {
+		return err
+	}
+	if ctr.State.Running {
+		return s.rejoin(ctx)
+	}
+	return s.runNew(ctx, false)
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"moss/api/client"
+	"moss/cmd/moss/arg"
+)
+
+// surroundings is what flags refer to beyond themselves.
+type surroundings struct {
+	given  func(flag string) bool // whether a flag was written at all
+	lookup arg.Lookup
+	dir    string // relative sources of volumes start here
+}
+
+// build turns flags and the arguments IMAGE [COMMAND…] into the body that creates the container.
+func (f *createFlags) build(args []string, around surroundings) (client.Create, error) {
+	body := client.Create{
+		Image: args[0], Cmd: args[1:], Hostname: f.hostname, Domainname: f.domainName, User: f.user, WorkingDir: f.workDir,
+		Tty: f.tty, OpenStdin: f.interactive, MacAddress: f.macAddress, StopSignal: f.stopSignal,
+		HostConfig: client.HostConfig{
+			ContainerIDFile: f.cidFile, NetworkMode: f.network, PublishAllPorts: f.publishAll, VolumesFrom: f.volumesFrom,
+			CapAdd: f.capAdd, CapDrop: f.capDrop, DNSOptions: f.dnsOptions, DNSSearch: f.dnsSearch, GroupAdd: f.groupAdd,
+			Links: f.links, IpcMode: f.ipc, PidMode: f.pid, UTSMode: f.uts, UsernsMode: f.userns,
+			Privileged: f.privileged, ReadonlyRootfs: f.readOnly, OomScoreAdj: f.oomScoreAdj, CPUShares: f.cpuShares,
+			CPUPeriod: f.cpuPeriod, CPUQuota: f.cpuQuota, CpusetCpus: f.cpusetCPUs, CpusetMems: f.cpusetMems,
+			BlkioWeight: f.blkioWeight, CgroupParent: f.cgroupParent,
+		},
+	}
+	if around.given("entrypoint") {
+		body.Entrypoint = &[]string{f.entrypoint}
+	}
+	for _, part := range []func(*client.Create, surroundings) error{
+		f.buildStreams, f.buildVariables, f.buildLabels, f.buildFiles, f.buildPorts, f.buildNames, f.buildEndpoint,
+		f.buildMemory, f.buildCPUs, f.buildLimits, f.buildSecurity, f.buildPolicies,
+	} {
+		if err := part(&body, around); err != nil {
+			return client.Create{}, err
+		}
+	}
+	return body, nil
+}
+
+// buildStreams sets what is attached: what -a names, or output always and stdin with -i.
+func (f *createFlags) buildStreams(body *client.Create, _ surroundings) error {
+	body.AttachStdin, body.AttachStdout, body.AttachStderr = f.interactive, true, true
+	if len(f.attach) > 0 {
+		body.AttachStdin, body.AttachStdout, body.AttachStderr = false, false, false
+	}
+	for _, stream := range f.attach {
+		switch strings.ToLower(stream) {
+		case "stdin":
+			body.AttachStdin = true
+			body.OpenStdin = true
+		case "stdout":
+			body.AttachStdout = true
+		case "stderr":
+			body.AttachStderr = true
+		default:
+			return fmt.Errorf("attach %q: want stdin, stdout or stderr", stream)
+		}
+	}
+	body.StdinOnce = body.AttachStdin
+	return nil
+}
+
+func (f *createFlags) buildVariables(body *client.Create, around surroundings) error {
+	for _, path := range f.envFiles {
+		entries, err := arg.EnvFile(path, around.lookup)
+		if err != nil {
+			return err
+		}
+		body.Env = append(body.Env, entries...)
+	}
+	for _, text := range f.env {
+		entry, ok, err := arg.Env(text, around.lookup)
+		if err != nil {
+			return err
+		}
+		if ok {
+			body.Env = append(body.Env, entry)
+		}
+	}
+	return nil
+}
+
+func (f *createFlags) buildLabels(body *client.Create, _ surroundings) error {
+	labels := map[string]string{}
+	for _, path := range f.labelFiles {
+		if err := arg.LabelFile(labels, path); err != nil {
+			return err
+		}
+	}
+	for _, text := range f.labels {
+		if err := arg.Labels(labels, text); err != nil {
+			return err
+		}
+	}
+	body.Labels = labels
+	return nil
+}
+
+func (f *createFlags) buildFiles(body *client.Create, around surroundings) error {
+	var volumes arg.Volumes
+	for _, text := range f.volumes {
+		if err := volumes.Volume(text, around.dir); err != nil {
+			return err
+		}
+	}
+	for _, text := range f.tmpfs {
+		if err := volumes.Tmp(text); err != nil {
+			return err
+		}
+	}
+	body.Volumes, body.HostConfig.Binds, body.HostConfig.Tmpfs = volumes.Anonymous, volumes.Binds, volumes.Tmpfs
+	for _, text := range f.devices {
+		device, err := arg.Device(text)
+		if err != nil {
+			return err
+		}
+		body.HostConfig.Devices = append(body.HostConfig.Devices, device)
+	}
+	return setSize(&body.HostConfig.ShmSize, "shm-size", f.shmSize, arg.Bytes)
+}
+
+func (f *createFlags) buildPorts(body *client.Create, _ surroundings) error {
+	var ports arg.Ports
+	for _, text := range f.publish {
+		if err := ports.Publish(text); err != nil {
+			return err
+		}
+	}
+	for _, text := range f.expose {
+		if err := ports.Expose(text); err != nil {
+			return err
+		}
+	}
+	body.ExposedPorts, body.HostConfig.PortBindings = ports.Exposed, ports.Bindings
+	return nil
+}
+
+func (f *createFlags) buildNames(body *client.Create, _ surroundings) error {
+	for _, text := range f.addHosts {
+		host, err := arg.ExtraHost(text)
+		if err != nil {
+			return err
+		}
+		body.HostConfig.ExtraHosts = append(body.HostConfig.ExtraHosts, host)
+	}
+	for _, text := range f.dns {
+		if err := arg.Address("dns", text); err != nil {
+			return err
+		}
+	}
+	body.HostConfig.DNS = f.dns
+	return nil
+}
+
+// buildEndpoint sets what is asked of the network. Only networks that a user made have names and fixed addresses.
+func (f *createFlags) buildEndpoint(body *client.Create, _ surroundings) error {
+	if len(f.aliases) == 0 && f.ip == "" && f.ip6 == "" {
+		return nil
+	}
+	switch name, _, _ := strings.Cut(f.network, ":"); name {
+	case "default", "bridge", "host", "none", "container":
+		return fmt.Errorf("--network-alias, --ip and --ip6 need a network of your own, not %s", f.network)
+	}
+	endpoint := &client.EndpointConfig{Aliases: f.aliases, Links: f.links}
+	for flag, address := range map[string]string{"ip": f.ip, "ip6": f.ip6} {
+		if address == "" {
+			continue
+		}
+		if err := arg.Address(flag, address); err != nil {
+			return err
+		}
+		endpoint.IPAMConfig = &client.IPAMConfig{IPv4Address: f.ip, IPv6Address: f.ip6}
+	}
+	body.NetworkingConfig = &client.NetworkingConfig{EndpointsConfig: map[string]*client.EndpointConfig{f.network: endpoint}}
+	return nil
+}
+
+func (f *createFlags) buildMemory(body *client.Create, around surroundings) error {
+	host := &body.HostConfig
+	if around.given("memory-swappiness") {
+		host.MemorySwappiness = &f.memorySwappiness
+	}
+	if around.given("oom-kill-disable") {
+		host.OomKillDisable = &f.oomKillDisable
+	}
+	return errors.Join(
+		setSize(&host.Memory, "memory", f.memory, arg.Bytes),
+		setSize(&host.MemoryReservation, "memory-reservation", f.memoryReservation, arg.Bytes),
+		setSize(&host.MemorySwap, "memory-swap", f.memorySwap, arg.Swap),
+	)
+}
+
+func (f *createFlags) buildCPUs(body *client.Create, _ surroundings) error {
+	if f.cpus == "" {
+		return nil
+	}
+	if f.cpuPeriod != 0 || f.cpuQuota != 0 {
+		return errors.New("--cpus excludes --cpu-period and --cpu-quota")
+	}
+	var err error
+	body.HostConfig.CPUPeriod, body.HostConfig.CPUQuota, err = arg.CPUs(f.cpus)
+	return err
+}
+
+func (f *createFlags) buildLimits(body *client.Create, around surroundings) error {
+	if around.given("pids-limit") {
+		body.HostConfig.PidsLimit = &f.pidsLimit
+	}
+	for _, text := range f.ulimits {
+		limit, err := arg.Ulimit(text)
+		if err != nil {
+			return err
+		}
+		body.HostConfig.Ulimits = append(body.HostConfig.Ulimits, limit)
+	}
+	for _, text := range f.sysctls {
+		key, value, err := arg.Pair("sysctl", text)
+		if err != nil {
+			return err
+		}
+		if body.HostConfig.Sysctls == nil {
+			body.HostConfig.Sysctls = map[string]string{}
+		}
+		body.HostConfig.Sysctls[key] = value
+	}
+	return nil
+}
+
+// buildSecurity hands the options on, and the content of a seccomp profile in place of its path: the engine may be
+// unable to see the file.
+func (f *createFlags) buildSecurity(body *client.Create, _ surroundings) error {
+	for _, option := range f.securityOpts {
+		key, path, found := strings.Cut(option, "=")
+		if !found {
+			key, path, found = strings.Cut(option, ":")
+		}
+		if found && key == "seccomp" && path != "unconfined" && path != "builtin" {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return fmt.Errorf("seccomp profile: %w", err)
+			}
+			var profile bytes.Buffer
+			if err := json.Compact(&profile, raw); err != nil {
+				return fmt.Errorf("seccomp profile %s: %w", path, err)
+			}
+			option = "seccomp=" + profile.String()
+		}
+		body.HostConfig.SecurityOpt = append(body.HostConfig.SecurityOpt, option)
+	}
+	return nil
+}
+
+func (f *createFlags) buildPolicies(body *client.Create, _ surroundings) error {
+	policy, err := arg.Restart(f.restart)
+	if err != nil {
+		return err
+	}
+	body.HostConfig.RestartPolicy = policy
+	if f.logDriver == "" && len(f.logOpts) == 0 {
+		return nil
+	}
+	log := &client.LogConfig{Type: f.logDriver, Config: map[string]string{}}
+	for _, text := range f.logOpts {
+		key, value, err := arg.Pair("log-opt", text)
+		if err != nil {
+			return err
+		}
+		log.Config[key] = value
+	}
+	body.HostConfig.LogConfig = log
+	return nil
+}
+
+func setSize(target *int64, flag, text string, parse func(string) (int64, error)) error {
+	if text == "" {
+		return nil
+	}
+	size, err := parse(text)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	*target = size
+	return nil
+}

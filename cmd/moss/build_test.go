@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"moss/api/client"
+	"moss/api/client/clienttest"
+)
+
+// bodyOf builds the create body of a command line, through the real command.
+func bodyOf(t *testing.T, command string, args ...string) (client.Create, error) {
+	t.Helper()
+	a := &app{lookup: func(name string) (string, bool) { return "mine", name == "HANDED" }}
+	var flags createFlags
+	cmd := a.createCommand()
+	if command == "run" {
+		cmd = a.runCommand()
+	}
+	cmd.ResetFlags()
+	cmd.Flags().SetInterspersed(false)
+	flags.register(cmd.Flags())
+	if err := cmd.ParseFlags(args); err != nil {
+		return client.Create{}, err
+	}
+	return a.body(cmd, &flags, cmd.Flags().Args())
+}
+
+func TestCreateBody(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), "seccomp.json")
+	if err := os.WriteFile(profile, []byte("{ \"defaultAction\" :\n \"SCMP_ACT_ALLOW\" }"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args string // split at blanks
+		want string // JSON that the body must hold, beside that of a bare IMAGE
+	}{
+		{"", `{"Image":"box","AttachStdout":true,"AttachStderr":true,"HostConfig":{"NetworkMode":"default","RestartPolicy":{"Name":"no"}}}`},
+		{"-i -t", `{"Tty":true,"OpenStdin":true,"StdinOnce":true,"AttachStdin":true}`},
+		{"-it", `{"Tty":true,"OpenStdin":true,"StdinOnce":true,"AttachStdin":true}`},
+		{"-a stdin -a stderr", `{"OpenStdin":true,"StdinOnce":true,"AttachStdin":true,"AttachStdout":false}`},
+		{"-e A=1 -e HANDED -e MISSING", `{"Env":["A=1","HANDED=mine"]}`},
+		{"-l a=1 --label b", `{"Labels":{"a":"1","b":""}}`},
+		{"-u 1:2 -w /x -h name --domainname d --stop-signal INT --mac-address 02:00:00:00:00:01", `{"User":"1:2","WorkingDir":"/x","Hostname":"name","Domainname":"d","StopSignal":"INT","MacAddress":"02:00:00:00:00:01"}`},
+		{"--entrypoint /bin/sh", `{"Entrypoint":["/bin/sh"]}`},
+		{"--entrypoint=", `{"Entrypoint":[""]}`},
+		{"-v /a:/b:ro -v ./c:/d -v /anon -v vol:/e", `{"Volumes":{"/anon":{}},"HostConfig":{"Binds":["/a:/b:ro","` + dir + `/c:/d","vol:/e"]}}`},
+		{"-p 127.0.0.1:80:8080 -P --expose 53/udp", `{"ExposedPorts":{"8080/tcp":{},"53/udp":{}},"HostConfig":{"PublishAllPorts":true,"PortBindings":{"8080/tcp":[{"HostIp":"127.0.0.1","HostPort":"80"}]}}}`},
+		{"--network host --add-host a:1.2.3.4 --dns 9.9.9.9 --dns-search x --dns-option y", `{"HostConfig":{"NetworkMode":"host","ExtraHosts":["a:1.2.3.4"],"Dns":["9.9.9.9"],"DnsSearch":["x"],"DnsOptions":["y"]}}`},
+		{"--net mine --ip 10.0.0.9 --network-alias db", `{"NetworkingConfig":{"EndpointsConfig":{"mine":{"IPAMConfig":{"IPv4Address":"10.0.0.9"},"Aliases":["db"]}}}}`},
+		{"--cap-add NET_RAW --cap-drop ALL --privileged --read-only --group-add g", `{"HostConfig":{"CapAdd":["NET_RAW"],"CapDrop":["ALL"],"Privileged":true,"ReadonlyRootfs":true,"GroupAdd":["g"]}}`},
+		{"--tmpfs /run:size=1m --shm-size 1m --device /dev/fuse", `{"HostConfig":{"Tmpfs":{"/run":"size=1m"},"ShmSize":1048576,"Devices":[{"PathOnHost":"/dev/fuse","PathInContainer":"/dev/fuse","CgroupPermissions":"rwm"}]}}`},
+		{"--ulimit nofile=1:2 --sysctl net.x=1 --pids-limit -1 --oom-score-adj 5", `{"HostConfig":{"Ulimits":[{"Name":"nofile","Soft":1,"Hard":2}],"Sysctls":{"net.x":"1"},"PidsLimit":-1,"OomScoreAdj":5}}`},
+		{"-m 64m --memory-swap -1 --memory-reservation 1m --memory-swappiness 0", `{"HostConfig":{"Memory":67108864,"MemorySwap":-1,"MemoryReservation":1048576,"MemorySwappiness":0}}`},
+		{"--cpus 1.5 -c 512 --cpuset-cpus 0-1", `{"HostConfig":{"CpuPeriod":100000,"CpuQuota":150000,"CpuShares":512,"CpusetCpus":"0-1"}}`},
+		{"--security-opt no-new-privileges --security-opt seccomp=" + profile, `{"HostConfig":{"SecurityOpt":["no-new-privileges","seccomp={\"defaultAction\":\"SCMP_ACT_ALLOW\"}"]}}`},
+		{"--restart on-failure:3 --log-driver json-file --log-opt max-size=1m", `{"HostConfig":{"RestartPolicy":{"Name":"on-failure","MaximumRetryCount":3},"LogConfig":{"Type":"json-file","Config":{"max-size":"1m"}}}}`},
+		{"--pid host --ipc host --uts host --userns host --cgroup-parent /p", `{"HostConfig":{"PidMode":"host","IpcMode":"host","UTSMode":"host","UsernsMode":"host","CgroupParent":"/p"}}`},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			body, err := bodyOf(t, "run", append(strings.Fields(tc.args), "box")...)
+			if err != nil {
+				t.Fatalf("%s: %v", tc.args, err)
+			}
+			raw, err := json.Marshal(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want map[string]any
+			if err := json.Unmarshal(raw, &got); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(tc.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			contains(t, tc.args, got, want)
+		})
+	}
+}
+
+// contains checks that got holds all of want; false stands for a field that is left out.
+func contains(t *testing.T, path string, got, want map[string]any) {
+	t.Helper()
+	for key, value := range want {
+		inner, isMap := value.(map[string]any)
+		held, ok := got[key].(map[string]any)
+		switch {
+		case isMap && ok && len(inner) > 0:
+			contains(t, path+"."+key, held, inner)
+		case value == false && got[key] == nil:
+		case !reflect.DeepEqual(got[key], value):
+			t.Errorf("%s: %s = %v, want %v", path, key, got[key], value)
+		}
+	}
+}
+
+func TestBareBodyIsSmall(t *testing.T) {
+	body, err := bodyOf(t, "create", "box", "echo", "-n", "hi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(body)
+	want := `{"AttachStdout":true,"AttachStderr":true,"Cmd":["echo","-n","hi"],"Image":"box",` +
+		`"HostConfig":{"NetworkMode":"default","RestartPolicy":{"Name":"no"}}}`
+	if err != nil || string(raw) != want {
+		t.Errorf("body %s, %v, want %s", raw, err, want)
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	for _, args := range []string{
+		"run -p x box", "run -v a box", "run -m x box", "run --cpus 0 box", "run --cpus 1 --cpu-quota 5 box",
+		"run --restart often box", "run --rm --restart always box", "run -d -a stdout box", "run --detach-keys F1 box",
+		"run --ip 10.0.0.1 box", "run --dns x box", "run --add-host x box", "run --ulimit x box", "run --pull often box",
+		"run --log-opt x box", "run --sysctl x box", "run -a stdlog box", "run --nonsense box", "run", "create",
+		"run --security-opt seccomp=/none box", "run --env-file /none box", "ps extra", "rename one", "ps --filter x",
+		"inspect --type volume x", "events --since never", "logs --since never x", "start -a one two", "attach --detach-keys F1 x",
+	} {
+		stdout, stderr, code := moss(t, clienttest.New(t), "", strings.Fields(args)...)
+		if code != exitEngine || stdout != "" || !strings.HasPrefix(stderr, "moss: ") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("moss %s: exit code %d, stdout %q, stderr %q, want 125 and one line", args, code, stdout, stderr)
+		}
+	}
+}

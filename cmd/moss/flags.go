@@ -1,0 +1,123 @@
+package main
+
+import "github.com/spf13/pflag"
+
+// createFlags are the flags of run and create that become the container's settings. What a flag means is in build.go.
+type createFlags struct {
+	name, cidFile, pull                                   string
+	interactive, tty                                      bool
+	attach                                                []string
+	user, workDir, entrypoint, hostname, domainName       string
+	env, envFiles, labels, labelFiles                     []string
+	stopSignal, restart, logDriver                        string
+	logOpts                                               []string
+	volumes, volumesFrom, tmpfs                           []string
+	shmSize                                               string
+	readOnly, privileged                                  bool
+	network, ip, ip6, macAddress                          string
+	publish, expose, addHosts, dns, dnsOptions, dnsSearch []string
+	aliases, links                                        []string
+	publishAll                                            bool
+	pid, ipc, uts, userns, cgroupParent                   string
+	capAdd, capDrop, groupAdd, securityOpts               []string
+	sysctls, ulimits, devices                             []string
+	memory, memoryReservation, memorySwap, cpus           string
+	memorySwappiness, pidsLimit                           int64
+	cpuShares, cpuPeriod, cpuQuota                        int64
+	cpusetCPUs, cpusetMems                                string
+	oomScoreAdj                                           int
+	oomKillDisable                                        bool
+	blkioWeight                                           uint16
+}
+
+func (f *createFlags) register(set *pflag.FlagSet) {
+	// -h is the host name here, as in other command lines.
+	set.Bool("help", false, "help for this command")
+	f.registerProcess(set)
+	f.registerFiles(set)
+	f.registerNetwork(set)
+	f.registerIsolation(set)
+	f.registerResources(set)
+}
+
+func (f *createFlags) registerProcess(set *pflag.FlagSet) {
+	set.StringVar(&f.name, "name", "", "the container's name")
+	set.StringVar(&f.cidFile, "cidfile", "", "write the container's id to a new `FILE`")
+	set.StringVar(&f.pull, "pull", "missing", "get the image before creating: missing, never or always")
+	set.BoolVarP(&f.interactive, "interactive", "i", false, "keep stdin open and send this command's to it")
+	set.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal")
+	set.StringArrayVarP(&f.attach, "attach", "a", nil, "attach only to `STREAM`: stdin, stdout or stderr")
+	set.StringVarP(&f.user, "user", "u", "", "run as `USER[:GROUP]`, names or numbers")
+	set.StringVarP(&f.workDir, "workdir", "w", "", "folder to run in")
+	set.StringVar(&f.entrypoint, "entrypoint", "", "replace the image's entrypoint; empty for none")
+	set.StringVarP(&f.hostname, "hostname", "h", "", "the container's host name")
+	set.StringVar(&f.domainName, "domainname", "", "the container's domain name")
+	set.StringArrayVarP(&f.env, "env", "e", nil, "set a variable: `NAME=VALUE`, or NAME to hand yours on")
+	set.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in a `FILE`, one a line")
+	set.StringArrayVarP(&f.labels, "label", "l", nil, "set a label: `KEY=VALUE`")
+	set.StringArrayVar(&f.labelFiles, "label-file", nil, "set the labels in a `FILE`, one a line")
+	set.StringVar(&f.stopSignal, "stop-signal", "", "signal that ends the container")
+	set.StringVar(&f.restart, "restart", "no", "start again after the end: no, always, unless-stopped or on-failure[:TRIES]")
+	set.StringVar(&f.logDriver, "log-driver", "", "where the output is kept: json-file, none, …")
+	set.StringArrayVar(&f.logOpts, "log-opt", nil, "set an option of the log driver: `KEY=VALUE`")
+}
+
+func (f *createFlags) registerFiles(set *pflag.FlagSet) {
+	set.StringArrayVarP(&f.volumes, "volume", "v", nil, "mount a folder or a volume: `[SOURCE:]PATH[:OPTIONS]`")
+	set.StringArrayVar(&f.volumesFrom, "volumes-from", nil, "mount what another container has: `CONTAINER[:ro]`")
+	set.StringArrayVar(&f.tmpfs, "tmpfs", nil, "mount a file system in memory: `PATH[:OPTIONS]`")
+	set.StringVar(&f.shmSize, "shm-size", "", "size of /dev/shm, such as 64m")
+	set.BoolVar(&f.readOnly, "read-only", false, "mount the root file system read-only")
+	set.StringArrayVar(&f.devices, "device", nil, "show a device: `PATH[:PATH IN CONTAINER][:rwm]`")
+}
+
+func (f *createFlags) registerNetwork(set *pflag.FlagSet) {
+	set.StringVar(&f.network, "network", "default", "network to join: a name, host, none or container:NAME")
+	set.StringVar(&f.network, "net", "default", "the same as --network")
+	// The flag exists, so marking it cannot fail.
+	_ = set.MarkHidden("net")
+	set.StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port: `[[IP:]HOST PORT:]PORT[/udp]`")
+	set.BoolVarP(&f.publishAll, "publish-all", "P", false, "publish all exposed ports")
+	set.StringArrayVar(&f.expose, "expose", nil, "expose a `PORT[/udp]` or a range")
+	set.StringArrayVar(&f.addHosts, "add-host", nil, "add a line to /etc/hosts: `NAME:IP`")
+	set.StringArrayVar(&f.dns, "dns", nil, "name server's `IP`")
+	set.StringArrayVar(&f.dnsOptions, "dns-option", nil, "option of the resolver")
+	set.StringArrayVar(&f.dnsSearch, "dns-search", nil, "`DOMAIN` to search")
+	set.StringVar(&f.ip, "ip", "", "IPv4 address in the network")
+	set.StringVar(&f.ip6, "ip6", "", "IPv6 address in the network")
+	set.StringVar(&f.macAddress, "mac-address", "", "hardware address")
+	set.StringArrayVar(&f.aliases, "network-alias", nil, "further `NAME` in the network")
+	set.StringArrayVar(&f.links, "link", nil, "link to another container: `CONTAINER[:ALIAS]`")
+}
+
+func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
+	set.BoolVar(&f.privileged, "privileged", false, "give the container all that you have")
+	set.StringArrayVar(&f.capAdd, "cap-add", nil, "add a `CAPABILITY`")
+	set.StringArrayVar(&f.capDrop, "cap-drop", nil, "drop a `CAPABILITY`")
+	set.StringArrayVar(&f.groupAdd, "group-add", nil, "add a `GROUP` to the user's")
+	set.StringArrayVar(&f.securityOpts, "security-opt", nil, "security `OPTION`: no-new-privileges, seccomp=FILE, …")
+	set.StringArrayVar(&f.sysctls, "sysctl", nil, "set a kernel parameter: `KEY=VALUE`")
+	set.StringArrayVar(&f.ulimits, "ulimit", nil, "set a limit: `NAME=SOFT[:HARD]`")
+	set.StringVar(&f.pid, "pid", "", "process namespace: host or container:NAME")
+	set.StringVar(&f.ipc, "ipc", "", "IPC namespace: host, shareable or container:NAME")
+	set.StringVar(&f.uts, "uts", "", "host name's namespace: host")
+	set.StringVar(&f.userns, "userns", "", "user namespace: host")
+	set.StringVar(&f.cgroupParent, "cgroup-parent", "", "control group to run below")
+}
+
+func (f *createFlags) registerResources(set *pflag.FlagSet) {
+	set.StringVarP(&f.memory, "memory", "m", "", "memory limit, such as 512m")
+	set.StringVar(&f.memoryReservation, "memory-reservation", "", "memory that is left alone under pressure")
+	set.StringVar(&f.memorySwap, "memory-swap", "", "limit of memory and swap together; -1 for no limit of swap")
+	set.Int64Var(&f.memorySwappiness, "memory-swappiness", -1, "how readily memory is swapped, 0 to 100")
+	set.BoolVar(&f.oomKillDisable, "oom-kill-disable", false, "do not kill when memory runs out")
+	set.IntVar(&f.oomScoreAdj, "oom-score-adj", 0, "who is killed first when memory runs out, -1000 to 1000")
+	set.StringVar(&f.cpus, "cpus", "", "number of CPUs, such as 1.5")
+	set.Int64VarP(&f.cpuShares, "cpu-shares", "c", 0, "CPU weight")
+	set.Int64Var(&f.cpuPeriod, "cpu-period", 0, "CPU period in microseconds")
+	set.Int64Var(&f.cpuQuota, "cpu-quota", 0, "CPU time in microseconds for each period")
+	set.StringVar(&f.cpusetCPUs, "cpuset-cpus", "", "CPUs to run on, such as 0-2,4")
+	set.StringVar(&f.cpusetMems, "cpuset-mems", "", "memory nodes to use")
+	set.Uint16Var(&f.blkioWeight, "blkio-weight", 0, "weight of block I/O, 10 to 1000")
+	set.Int64Var(&f.pidsLimit, "pids-limit", 0, "limit of processes; -1 for none")
+}

@@ -1,0 +1,91 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"moss/api/client"
+)
+
+// Place is where the engine should be.
+type Place struct {
+	Host   client.Host
+	RunDir string // of the default socket; empty when the host was named, and then no engine is started
+}
+
+// Env returns a variable of the environment, empty when it is not set; os.Getenv is one.
+type Env func(name string) string
+
+// Find returns the engine's place: the --host flag, MOSS_HOST, DOCKER_HOST or the default socket, in this order.
+func Find(flag string, env Env) (Place, error) {
+	for _, host := range []string{flag, env("MOSS_HOST"), env("DOCKER_HOST")} {
+		if host == "" {
+			continue
+		}
+		parsed, err := client.ParseHost(host)
+		return Place{Host: parsed}, err
+	}
+	base, err := runBase(env)
+	if err != nil {
+		return Place{}, err
+	}
+	return Place{
+		Host:   client.Host{Network: "unix", Address: filepath.Join(base, "moss.sock")},
+		RunDir: base,
+	}, nil
+}
+
+// runBase returns the folder of this boot's files, by the chain that the engine follows as well (package rootless):
+// $XDG_RUNTIME_DIR/moss, /run/user/UID/moss, $TMPDIR/moss-UID, /tmp/moss-UID. The first two count only if the folder
+// above is the user's alone.
+func runBase(env Env) (string, error) {
+	uid := os.Geteuid()
+	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && safe(dir, uid) == nil {
+		return filepath.Join(dir, "moss"), nil
+	}
+	if dir := filepath.Join("/run/user", strconv.Itoa(uid)); safe(dir, uid) == nil {
+		return filepath.Join(dir, "moss"), nil
+	}
+	temp := env("TMPDIR")
+	if !filepath.IsAbs(temp) {
+		temp = "/tmp"
+	}
+	dir := filepath.Join(temp, "moss-"+strconv.Itoa(uid))
+	// Anyone may have made a folder of this name in a shared one: what listens there is not to be trusted then.
+	if err := safe(dir, uid); err != nil && !isMissing(err) {
+		return "", fmt.Errorf("XDG_RUNTIME_DIR is of no use and %w", err)
+	}
+	return dir, nil
+}
+
+// safe checks that dir is a folder of the user's own that nobody else may enter.
+func safe(dir string, uid int) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is no folder", dir)
+	case !ok || int(stat.Uid) != uid:
+		return fmt.Errorf("%s belongs to another user", dir)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("%s is open to others (mode %o, want 700)", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// prepare makes the folder of this boot's files if it is missing, and checks it.
+func prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the engine's folder: %w", err)
+	}
+	if err := safe(dir, os.Geteuid()); err != nil {
+		return fmt.Errorf("the engine's folder: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 60 * time.Second      // a first start makes the store on a slow disk
+	startPoll    = 10 * time.Millisecond // between two looks at the socket
+	unitTimeout  = 3 * time.Second       // for systemctl, which may hang with a broken user bus
+)
+
+// Starter opens connections to the engine and starts it when need be.
+type Starter struct {
+	Place  Place
+	Env    Env
+	Notice io.Writer // is told when an engine is started; nil: nobody
+	Binary string    // of the engine; empty: mossd beside this program or in PATH
+}
+
+// Dial connects to the engine. With a default place where nothing listens it starts the engine first, at most one over
+// all commands that try it at once. It is a client.Dialer.
+func (s *Starter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err == nil || s.Place.RunDir == "" || !nobody(err) {
+		return conn, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
+// nobody reports whether a dial failed because nothing listens.
+func nobody(err error) bool {
+	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+func (s *Starter) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if state := s.unit(ctx); state != unitNone {
+		return s.leaveToUnit(ctx, state)
+	}
+	if err := prepare(s.Place.RunDir); err != nil {
+		return err
+	}
+	release, err := lock(ctx, filepath.Join(s.Place.RunDir, "start.lock"))
+	if err != nil {
+		return err
+	}
+	defer release()
+	if s.answers(ctx) {
+		return nil // another command was quicker
+	}
+	return s.spawn(ctx)
+}
+
+// spawn starts the engine, detached from the terminal, and waits until it answers or ends.
+func (s *Starter) spawn(ctx context.Context) error {
+	binary, err := s.binary()
+	if err != nil {
+		return err
+	}
+	path, err := s.logPath()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the engine's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	begin, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("seek the engine's log: %w", err)
+	}
+	if s.Notice != nil {
+		_, _ = fmt.Fprintf(s.Notice, "moss: starting the engine (log: %s)\n", path)
+	}
+	// The engine outlives this command and its context.
+	engine := exec.Command(binary, "--run-dir", s.Place.RunDir)
+	engine.Stdout, engine.Stderr, engine.Dir = log, log, "/"
+	engine.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := engine.Start(); err != nil {
+		return fmt.Errorf("start the engine: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Wait() }()
+	return s.await(ctx, ended, func() string { return lastLine(path, begin) })
+}
+
+func (s *Starter) await(ctx context.Context, ended <-chan error, word func() string) error {
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for {
+		if s.answers(ctx) {
+			return nil
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the engine ended while starting (%s): %s", exitText(err), word())
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("the engine does not answer after %s: %s", startTimeout, word())
+			}
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func exitText(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// answers asks for a ping, by hand and on a connection of its own: the engine is ready when that is answered.
+func (s *Starter) answers(ctx context.Context) bool {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, s.Place.Host.Network, s.Place.Host.Address)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if _, err := io.WriteString(conn, "GET /_ping HTTP/1.1\r\nHost: moss\r\nConnection: close\r\n\r\n"); err != nil {
+		return false
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode == http.StatusOK
+}
+
+// binary finds mossd beside this program, whatever link led to it, or in PATH.
+func (s *Starter) binary() (string, error) {
+	if s.Binary != "" {
+		return s.Binary, nil
+	}
+	if self, err := os.Executable(); err == nil {
+		if target, err := filepath.EvalSymlinks(self); err == nil {
+			self = target
+		}
+		beside := filepath.Join(filepath.Dir(self), "mossd")
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return beside, nil
+		}
+	}
+	found, err := exec.LookPath("mossd")
+	if err != nil {
+		return "", fmt.Errorf("no engine at %s, and mossd is neither beside moss nor in PATH", s.Place.Host)
+	}
+	return found, nil
+}
+
+// logPath returns $XDG_STATE_HOME/moss/mossd.log or its place in the home folder.
+func (s *Starter) logPath() (string, error) {
+	base := s.Env("XDG_STATE_HOME")
+	if !filepath.IsAbs(base) {
+		home := s.Env("HOME")
+		if !filepath.IsAbs(home) {
+			return filepath.Join(s.Place.RunDir, "mossd.log"), nil
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	dir := filepath.Join(base, "moss")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make the folder of the engine's log: %w", err)
+	}
+	return filepath.Join(dir, "mossd.log"), nil
+}
+
+// tailSize is how much of the log's end is looked through for its last line, in bytes.
+const tailSize = 4 << 10
+
+// lastLine returns the last line of a log that was written at or after begin.
+func lastLine(path string, begin int64) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	defer func() { _ = file.Close() }()
+	if info, err := file.Stat(); err == nil && info.Size()-begin > tailSize {
+		begin = info.Size() - tailSize
+	}
+	raw, err := io.ReadAll(io.NewSectionReader(file, begin, tailSize))
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	text := strings.TrimSpace(string(raw))
+	if text == "" {
+		return "it said nothing; see " + path
+	}
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
+
+// lock takes the start lock. The file stays: removing it would let two starters hold two locks.
+func lock(ctx context.Context, path string) (release func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the start lock: %w", err)
+	}
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = file.Close()
+			return nil, fmt.Errorf("take the start lock: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = file.Close()
+			return nil, fmt.Errorf("wait for another command to start the engine: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}

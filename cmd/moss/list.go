@@ -1,0 +1,185 @@
+package main
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+	"moss/cmd/moss/arg"
+	"moss/cmd/moss/show"
+)
+
+type listFlags struct {
+	all, quiet, full, last, size bool
+	limit                        int
+	filters                      []string
+	format                       string
+}
+
+func (a *app) listCommand() *cobra.Command {
+	var flags listFlags
+	cmd := &cobra.Command{
+		Use:     "ps [flags]",
+		Short:   "List containers",
+		Example: "  moss ps -a --filter status=exited --format '{{.Names}}: {{.Status}}'",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filters, err := arg.Filters(flags.filters)
+			if err != nil {
+				return usage(cmd, err)
+			}
+			if flags.last && flags.limit <= 0 {
+				flags.limit = 1
+			}
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			list, err := engine.Containers(cmd.Context(), client.ContainersOptions{
+				All: flags.all || flags.limit > 0, Size: flags.size || strings.Contains(flags.format, ".Size"),
+				Limit: flags.limit, Filters: filters,
+			})
+			if err != nil {
+				return err
+			}
+			return a.showContainers(list, flags)
+		},
+	}
+	set := cmd.Flags()
+	set.BoolVarP(&flags.all, "all", "a", false, "show all, not only running ones")
+	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
+	set.BoolVar(&flags.full, "no-trunc", false, "do not shorten")
+	set.BoolVarP(&flags.last, "latest", "l", false, "show the newest, in any state")
+	set.IntVarP(&flags.limit, "last", "n", -1, "show the `N` newest, in any state")
+	set.BoolVarP(&flags.size, "size", "s", false, "show sizes on disk")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: status, name, label, ancestor, …")
+	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
+	return cmd
+}
+
+func (a *app) showContainers(list []client.Container, flags listFlags) error {
+	if flags.quiet && flags.format == "" {
+		for _, ctr := range list {
+			if err := a.print(shorten(ctr.ID, flags.full)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	columns := []show.Column{
+		{Field: "ID", Title: "CONTAINER ID"},
+		{Field: "Image", Title: "IMAGE"},
+		{Field: "Command", Title: "COMMAND"},
+		{Field: "RunningFor", Title: "CREATED"},
+		{Field: "Status", Title: "STATUS"},
+		{Field: "Ports", Title: "PORTS"},
+		{Field: "Names", Title: "NAMES"},
+	}
+	titles := map[string]string{
+		"Size": "SIZE", "CreatedAt": "CREATED AT", "State": "STATE", "Labels": "LABELS", "Networks": "NETWORKS",
+		"Mounts": "MOUNTS",
+	}
+	if flags.size {
+		columns = append(columns, show.Column{Field: "Size", Title: "SIZE"})
+	}
+	rows := make([]show.Row, 0, len(list))
+	now := time.Now()
+	for _, ctr := range list {
+		rows = append(rows, containerRow(ctr, flags.full, now))
+	}
+	return show.Table(a.stdout, flags.format, columns, titles, rows)
+}
+
+func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
+	created := time.Unix(ctr.Created, 0)
+	command := strconv.Quote(ctr.Command)
+	image := ctr.Image
+	if !full {
+		command = strconv.Quote(show.Shorten(ctr.Command, 20))
+		if strings.HasPrefix(image, "sha256:") {
+			image = show.ID(image)
+		}
+	}
+	size := show.Size(ctr.SizeRw)
+	if ctr.SizeRootFs > 0 {
+		size += " (virtual " + show.Size(ctr.SizeRootFs) + ")"
+	}
+	mounts := make([]string, 0, len(ctr.Mounts))
+	for _, mount := range ctr.Mounts {
+		mounts = append(mounts, cmp.Or(mount.Name, mount.Source))
+	}
+	return show.Row{
+		"ID":         shorten(ctr.ID, full),
+		"Image":      image,
+		"Command":    command,
+		"CreatedAt":  created.Format("2006-01-02 15:04:05 -0700 MST"),
+		"RunningFor": show.Ago(now.Sub(created)) + " ago",
+		"Status":     ctr.Status,
+		"State":      ctr.State,
+		"Ports":      portText(ctr.Ports),
+		"Names":      nameText(ctr.Names, full),
+		"Size":       size,
+		"Labels":     pairText(ctr.Labels),
+		"Mounts":     strings.Join(mounts, ","),
+		"Networks":   strings.Join(sortedKeys(ctr.NetworkSettings.Networks), ","),
+	}
+}
+
+// nameText drops the leading slash, and names that links made unless all are asked for.
+func nameText(names []string, full bool) string {
+	shown := make([]string, 0, len(names))
+	for _, name := range names {
+		name = strings.TrimPrefix(name, "/")
+		if full || !strings.Contains(name, "/") {
+			shown = append(shown, name)
+		}
+	}
+	return strings.Join(shown, ",")
+}
+
+func portText(ports []client.Port) string {
+	ports = slices.Clone(ports)
+	slices.SortFunc(ports, func(a, b client.Port) int {
+		return cmp.Or(cmp.Compare(a.PrivatePort, b.PrivatePort), cmp.Compare(a.Type, b.Type), cmp.Compare(a.IP, b.IP),
+			cmp.Compare(a.PublicPort, b.PublicPort))
+	})
+	shown := make([]string, 0, len(ports))
+	for _, port := range ports {
+		text := strconv.Itoa(int(port.PrivatePort)) + "/" + port.Type
+		if port.PublicPort != 0 {
+			text = net.JoinHostPort(port.IP, strconv.Itoa(int(port.PublicPort))) + "->" + text
+		}
+		shown = append(shown, text)
+	}
+	return strings.Join(shown, ", ")
+}
+
+func pairText(pairs map[string]string) string {
+	shown := make([]string, 0, len(pairs))
+	for _, key := range sortedKeys(pairs) {
+		shown = append(shown, key+"="+pairs[key])
+	}
+	return strings.Join(shown, ",")
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func shorten(id string, full bool) string {
+	if full {
+		return id
+	}
+	return show.ID(id)
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+)
+
+func (a *app) stopCommand() *cobra.Command {
+	var timeout int
+	cmd := &cobra.Command{
+		Use:               "stop [flags] CONTAINER...",
+		Short:             "End containers gently, then by force",
+		Example:           "  moss stop -t 3 web",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(false, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verb(args, func(engine *client.Client, ref string) error {
+				return engine.ContainerStop(cmd.Context(), ref, timeout)
+			})
+		},
+	}
+	cmd.Flags().IntVarP(&timeout, "time", "t", 10, "seconds to wait before killing")
+	return cmd
+}
+
+func (a *app) restartCommand() *cobra.Command {
+	var timeout int
+	cmd := &cobra.Command{
+		Use:               "restart [flags] CONTAINER...",
+		Short:             "End containers and start them again",
+		Example:           "  moss restart web",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(true, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verb(args, func(engine *client.Client, ref string) error {
+				return engine.ContainerRestart(cmd.Context(), ref, timeout)
+			})
+		},
+	}
+	cmd.Flags().IntVarP(&timeout, "time", "t", 10, "seconds to wait before killing")
+	return cmd
+}
+
+func (a *app) killCommand() *cobra.Command {
+	var signal string
+	cmd := &cobra.Command{
+		Use:               "kill [flags] CONTAINER...",
+		Short:             "Send a signal to containers",
+		Example:           "  moss kill -s HUP web",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(false, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verb(args, func(engine *client.Client, ref string) error {
+				return engine.ContainerKill(cmd.Context(), ref, signal)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&signal, "signal", "s", "KILL", "signal to send, by name or number")
+	return cmd
+}
+
+func (a *app) removeCommand() *cobra.Command {
+	var opts client.RemoveOptions
+	cmd := &cobra.Command{
+		Use:               "rm [flags] CONTAINER...",
+		Short:             "Remove containers",
+		Example:           "  moss rm -f web",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(true, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verb(args, func(engine *client.Client, ref string) error {
+				err := engine.ContainerRemove(cmd.Context(), ref, opts)
+				if opts.Force && client.StatusOf(err) == statusNotFound {
+					return nil // gone is what was asked for
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.Force, "force", "f", false, "kill running containers first; a missing one is no error")
+	cmd.Flags().BoolVarP(&opts.Volumes, "volumes", "v", false, "remove their anonymous volumes too")
+	return cmd
+}
+
+func (a *app) renameCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "rename CONTAINER NAME",
+		Short:             "Give a container another name",
+		Example:           "  moss rename web old-web",
+		Args:              arguments(2, 2),
+		ValidArgsFunction: a.completeContainers(true, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			return engine.ContainerRename(cmd.Context(), args[0], args[1])
+		},
+	}
+}
+
+func (a *app) waitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "wait CONTAINER...",
+		Short:             "Wait until containers end and print their exit codes",
+		Example:           "  moss wait web",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(false, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			return a.each(args, func(ref string) (string, error) {
+				code, err := engine.ContainerWait(cmd.Context(), ref)
+				return strconv.Itoa(code), err
+			})
+		},
+	}
+}
+
+// verb does something to each container and prints the names of those that did.
+func (a *app) verb(refs []string, do func(engine *client.Client, ref string) error) error {
+	engine, err := a.client()
+	if err != nil {
+		return err
+	}
+	return a.each(refs, func(ref string) (string, error) { return ref, do(engine, ref) })
+}

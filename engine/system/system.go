@@ -1,0 +1,217 @@
+// Package system gathers what the engine says about itself and its machine (API document 1, 2.11). It reads /proc and the
+// release file of the host; everything that other parts of the engine know is handed in. It changes nothing.
+package system
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+)
+
+// Counts says how many containers there are.
+type Counts struct {
+	Running, Paused, Stopped int
+}
+
+// Total is the number of containers in any state.
+func (c Counts) Total() int { return c.Running + c.Paused + c.Stopped }
+
+// Runtime is an OCI runtime that containers can ask for.
+type Runtime struct {
+	Path    string
+	Args    []string
+	Version string // as it tells itself, with a note when it is a bad one
+}
+
+// Cgroup is what the engine may do with cgroups.
+type Cgroup struct {
+	Driver  string // cgroupfs, or none without delegation
+	Version string // 1, 2 or empty
+	// The limits that containers can have.
+	Memory, Swap, KernelMemory, OOMKillDisable, CPUPeriod, CPUQuota, CPUShares, CPUSet, Pids bool
+}
+
+// Registry is what the engine knows of one registry.
+type Registry struct {
+	Name             string
+	Mirrors          []string
+	Secure, Official bool
+}
+
+// Plugins names what implements volumes, networks and logs.
+type Plugins struct {
+	Volume, Network, Log []string
+}
+
+// Counters asks the rest of the engine how much there is of everything. A nil function counts nothing.
+type Counters struct {
+	Containers func(ctx context.Context) (Counts, error)
+	Images     func(ctx context.Context) (int, error)
+	Listeners  func() int // clients that listen to events
+}
+
+// Facts is what does not change while the engine runs.
+type Facts struct {
+	ID              string // stable for one data root
+	Version         string // of moss
+	GitCommit       string
+	BuildTime       string
+	DataRoot        string
+	StorageDriver   string
+	StorageStatus   [][2]string // label and value, in the order of showing
+	Cgroup          Cgroup
+	Runtimes        map[string]Runtime
+	DefaultRuntime  string
+	LogDriver       string // default for containers
+	Uplink          string // what connects containers to the outside
+	SingleID        bool   // the user has no sub-ids: all ids in containers are one on the host
+	SecurityOptions []string
+	Plugins         Plugins
+	Registries      []Registry
+	InsecureCIDRs   []string // networks whose registries may be reached without TLS
+	IndexServer     string   // the default registry's index
+	Labels          []string
+	HTTPProxy       string
+	HTTPSProxy      string
+	NoProxy         string
+	InitPath        string
+	Warnings        []string // what a user should know: what does not work here and why
+	Debug           bool
+	Experimental    bool
+}
+
+// Info is what the engine says about itself.
+type Info struct {
+	Facts
+	Counts          Counts
+	Images          int
+	Listeners       int
+	Name            string // of the host
+	KernelVersion   string
+	OperatingSystem string
+	OSType          string
+	Architecture    string
+	CPUs            int
+	MemTotal        int64 // bytes
+	Files           int   // open file descriptors
+	Goroutines      int
+	Time            time.Time
+	IPv4Forwarding  bool
+	BridgeNF        bool
+	BridgeNFIPv6    bool
+}
+
+// Version is what the engine says about its build.
+type Version struct {
+	Version       string
+	GitCommit     string
+	BuildTime     string
+	GoVersion     string
+	OS            string
+	Arch          string
+	KernelVersion string
+	Experimental  bool
+}
+
+// Service answers questions about the engine. It is safe for use by many.
+type Service struct {
+	facts    Facts
+	counters Counters
+	kernel   string
+	release  string
+}
+
+// New reads what never changes. An empty ID or Version is fault.Invalid.
+func New(facts Facts, counters Counters) (*Service, error) {
+	if facts.ID == "" || facts.Version == "" {
+		return nil, fault.Invalid("the engine needs an id and a version")
+	}
+	kernel, err := kernelVersion()
+	if err != nil {
+		return nil, err
+	}
+	return &Service{facts: facts, counters: counters, kernel: kernel, release: osRelease()}, nil
+}
+
+// Version returns what the engine is built from.
+func (s *Service) Version() Version {
+	return Version{
+		Version:       s.facts.Version,
+		GitCommit:     s.facts.GitCommit,
+		BuildTime:     s.facts.BuildTime,
+		GoVersion:     runtime.Version(),
+		OS:            runtime.GOOS,
+		Arch:          runtime.GOARCH,
+		KernelVersion: s.kernel,
+		Experimental:  s.facts.Experimental,
+	}
+}
+
+// Info returns the facts, the counts and the machine's state of now.
+func (s *Service) Info(ctx context.Context) (Info, error) {
+	info := Info{
+		Facts:           s.facts,
+		KernelVersion:   s.kernel,
+		OperatingSystem: s.release,
+		OSType:          runtime.GOOS,
+		Architecture:    machine(runtime.GOARCH),
+		CPUs:            runtime.NumCPU(),
+		Goroutines:      runtime.NumGoroutine(),
+		Time:            time.Now(),
+		IPv4Forwarding:  isOn("/proc/sys/net/ipv4/ip_forward"),
+		BridgeNF:        isOn("/proc/sys/net/bridge/bridge-nf-call-iptables"),
+		BridgeNFIPv6:    isOn("/proc/sys/net/bridge/bridge-nf-call-ip6tables"),
+	}
+	var err error
+	if s.counters.Containers != nil {
+		if info.Counts, err = s.counters.Containers(ctx); err != nil {
+			return Info{}, fmt.Errorf("count containers: %w", err)
+		}
+	}
+	if s.counters.Images != nil {
+		if info.Images, err = s.counters.Images(ctx); err != nil {
+			return Info{}, fmt.Errorf("count images: %w", err)
+		}
+	}
+	if s.counters.Listeners != nil {
+		info.Listeners = s.counters.Listeners()
+	}
+	if info.Name, err = os.Hostname(); err != nil {
+		return Info{}, fmt.Errorf("read the host's name: %w", err)
+	}
+	if info.MemTotal, err = memTotal(); err != nil {
+		return Info{}, err
+	}
+	info.Files = openFiles()
+	return info, nil
+}
+
+func kernelVersion() (string, error) {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "", fmt.Errorf("read the kernel's version: %w", err)
+	}
+	return unix.ByteSliceToString(name.Release[:]), nil
+}
+
+// machine returns the kernel's word for an architecture, which is what clients show.
+func machine(arch string) string {
+	switch arch {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	case "386":
+		return "i686"
+	case "arm":
+		return "armv7l"
+	default:
+		return arch
+	}
+}

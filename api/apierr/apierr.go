@@ -1,0 +1,114 @@
+// Package apierr turns an error into an HTTP answer: its kind into a status, in this one place, and its text into the
+// body that the request's API version wants (API document 3, section 7). It knows no endpoint.
+package apierr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"moss/api/apiver"
+	"moss/engine/fault"
+)
+
+// jsonSince is the first version whose errors are JSON; before it they are plain text (document 3, 7.1).
+const jsonSince = apiver.Version(1<<16 | 24)
+
+// Status returns the status code of an error: 500 for one without a kind.
+func Status(err error) int {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge
+	}
+	switch fault.KindOf(err) {
+	case fault.KindNotModified:
+		return http.StatusNotModified
+	case fault.KindInvalid:
+		return http.StatusBadRequest
+	case fault.KindUnauthorized:
+		return http.StatusUnauthorized
+	case fault.KindForbidden:
+		return http.StatusForbidden
+	case fault.KindNotFound:
+		return http.StatusNotFound
+	case fault.KindNotAcceptable:
+		return http.StatusNotAcceptable
+	case fault.KindConflict:
+		return http.StatusConflict
+	case fault.KindUnsupported:
+		return http.StatusNotImplemented
+	case fault.KindUnavailable:
+		return http.StatusServiceUnavailable
+	case fault.KindInternal:
+		if errors.Is(err, context.Canceled) {
+			return http.StatusServiceUnavailable // the client has gone, or the engine is going
+		}
+		return http.StatusInternalServerError
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// Write answers a request with an error in the form of version v. The head must not have been written. A failure to
+// write is the client's hang-up and is ignored.
+func Write(w http.ResponseWriter, v apiver.Version, err error) {
+	status := Status(err)
+	if status == http.StatusNotModified {
+		w.WriteHeader(status)
+		return
+	}
+	contentType, body := Body(v, err)
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// Body returns the body of an error and its media type. Clients compare application/json as a whole string, so it
+// carries no charset.
+func Body(v apiver.Version, err error) (contentType string, body []byte) {
+	if v < jsonSince {
+		return "text/plain; charset=utf-8", append([]byte(err.Error()), '\n')
+	}
+	return "application/json", append(encode(struct {
+		Message string `json:"message"`
+	}{err.Error()}), '\n')
+}
+
+// StreamMessage returns the message that reports err in a stream that has begun (document 3, 7.3), with its newline.
+func StreamMessage(err error) []byte {
+	type detail struct {
+		Code    int    `json:"code,omitempty"`
+		Message string `json:"message"`
+	}
+	return append(encode(struct {
+		ErrorDetail detail `json:"errorDetail"`
+		Error       string `json:"error"`
+	}{detail{Code: exitCode(err), Message: err.Error()}, err.Error()}), '\n')
+}
+
+// exitCode returns the code that an error of a container's command carries, 0 when it carries none.
+func exitCode(err error) int {
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) {
+		return coded.ExitCode()
+	}
+	return 0
+}
+
+// encode marshals a value made of strings and integers, which cannot fail.
+func encode(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return []byte(`{"message":"the error could not be encoded"}`)
+	}
+	return raw
+}
+
+// HungUp reports whether err is only the client's hang-up, which nobody needs to be told of.
+func HungUp(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, context.Canceled)
+}

@@ -1,0 +1,108 @@
+package apiver_test
+
+import (
+	"testing"
+
+	"moss/api/apiver"
+)
+
+func TestParse(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want apiver.Version
+		bad  bool
+	}{
+		{in: "1.24", want: apiver.Max},
+		{in: "1.18", want: apiver.Min},
+		{in: "0.0", want: 0},
+		{in: "2.0", want: apiver.New(2, 0)},
+		{in: "1.65535", want: apiver.New(1, 65535)},
+		{in: "", bad: true},
+		{in: "1", bad: true},
+		{in: "1.", bad: true},
+		{in: ".24", bad: true},
+		{in: "1.024", bad: true},
+		{in: "+1.24", bad: true},
+		{in: "1.-4", bad: true},
+		{in: " 1.24", bad: true},
+		{in: "1.24.1", bad: true},
+		{in: "1.65536", bad: true},
+		{in: "v1.24", bad: true},
+		{in: "1.2४", bad: true},
+	} {
+		got, err := apiver.Parse(tc.in)
+		if (err != nil) != tc.bad || got != tc.want {
+			t.Errorf("Parse(%q) = %v, %v, want %v, error %v", tc.in, got, err, tc.want, tc.bad)
+		}
+		if err == nil && got.String() != tc.in {
+			t.Errorf("Parse(%q).String() = %q", tc.in, got.String())
+		}
+	}
+	if apiver.New(1, 9) >= apiver.New(1, 10) {
+		t.Error("1.9 is not before 1.10")
+	}
+}
+
+func TestRange(t *testing.T) {
+	v := func(minor uint16) apiver.Version { return apiver.New(1, minor) }
+	for _, tc := range []struct {
+		in      string
+		in18    bool
+		in20    bool
+		in24    bool
+		in30    bool
+		refused bool
+	}{
+		{in: "", in18: true, in20: true, in24: true, in30: true},
+		{in: "1.20-", in20: true, in24: true, in30: true},
+		{in: "-1.20", in18: true, in20: true},
+		{in: "1.20-1.24", in20: true, in24: true},
+		{in: "1.24", in24: true},
+		{in: "1.24-1.20", refused: true},
+		{in: "-", refused: true},
+		{in: "x-1.20", refused: true},
+		{in: "1.20-x", refused: true},
+	} {
+		r, err := apiver.ParseRange(tc.in)
+		if (err != nil) != tc.refused {
+			t.Errorf("ParseRange(%q) error = %v, want refused %v", tc.in, err, tc.refused)
+		}
+		if err != nil {
+			continue
+		}
+		for minor, want := range map[uint16]bool{18: tc.in18, 20: tc.in20, 24: tc.in24, 30: tc.in30} {
+			if got := r.Has(v(minor)); got != want {
+				t.Errorf("ParseRange(%q).Has(%v) = %v, want %v", tc.in, v(minor), got, want)
+			}
+		}
+		if r.String() != tc.in {
+			t.Errorf("ParseRange(%q).String() = %q", tc.in, r.String())
+		}
+	}
+}
+
+func TestContext(t *testing.T) {
+	if got := apiver.FromContext(t.Context()); got != apiver.Max {
+		t.Errorf("FromContext without a version = %v, want %v", got, apiver.Max)
+	}
+	ctx := apiver.NewContext(t.Context(), apiver.Min)
+	if got := apiver.FromContext(ctx); got != apiver.Min {
+		t.Errorf("FromContext = %v, want %v", got, apiver.Min)
+	}
+}
+
+func FuzzParseRange(f *testing.F) {
+	for _, s := range []string{"", "1.20-", "-1.20", "1.20-1.24", "1.24", "-", "1.1-1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := apiver.ParseRange(s)
+		if err != nil {
+			return
+		}
+		again, err := apiver.ParseRange(r.String())
+		if err != nil || again != r {
+			t.Fatalf("ParseRange(%q) = %v, and %q again gives %v, %v", s, r, r.String(), again, err)
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package wire
+
+import (
+	"moss/engine/container"
+	"moss/engine/image"
+)
+
+// Config is a container's configuration (document 1, 2.2). It has the fields of container.Config in their order, so
+// that one converts to the other.
+type Config struct {
+	Hostname        string
+	Domainname      string
+	User            string
+	AttachStdin     bool
+	AttachStdout    bool
+	AttachStderr    bool
+	ExposedPorts    map[string]struct{} `json:",omitempty"`
+	PublishService  string              `json:",omitempty"`
+	Tty             bool
+	OpenStdin       bool
+	StdinOnce       bool
+	Env             []string
+	Cmd             container.Strings
+	Healthcheck     *image.Healthcheck `json:",omitempty" api:"1.24-"`
+	ArgsEscaped     bool               `json:",omitempty"`
+	Image           string
+	Volumes         map[string]struct{}
+	WorkingDir      string
+	Entrypoint      container.Strings
+	NetworkDisabled bool
+	MacAddress      string
+	OnBuild         []string
+	Labels          map[string]string
+	StopSignal      container.Signal  `json:",omitempty" api:"1.21-"`
+	StopTimeout     *int              `json:",omitempty" api:"1.25-"`
+	Shell           container.Strings `json:",omitempty" api:"1.25-"`
+}
+
+// HostConfig is what a container asks of the host (document 1, 2.3). It has the fields of container.HostConfig in their
+// order, so that one converts to the other.
+type HostConfig struct {
+	Binds                []string
+	ContainerIDFile      string
+	LogConfig            container.LogConfig
+	NetworkMode          string
+	PortBindings         map[string][]container.PortBinding
+	RestartPolicy        container.RestartPolicy
+	AutoRemove           bool
+	VolumeDriver         string `api:"1.21-"`
+	VolumesFrom          []string
+	CapAdd               container.Strings
+	CapDrop              container.Strings
+	DNS                  []string `json:"Dns"`
+	DNSOptions           []string `json:"DnsOptions" api:"1.21-"`
+	DNSSearch            []string `json:"DnsSearch"`
+	ExtraHosts           []string
+	GroupAdd             []string `api:"1.20-"`
+	IpcMode              string
+	Cgroup               string
+	Links                []string
+	LxcConf              container.LxcConf `api:"-1.21"`
+	OomScoreAdj          int               `api:"1.22-"`
+	PidMode              string
+	Privileged           bool
+	PublishAllPorts      bool
+	ReadonlyRootfs       bool
+	SecurityOpt          []string
+	StorageOpt           map[string]string `json:",omitempty" api:"1.24-"`
+	Tmpfs                map[string]string `json:",omitempty" api:"1.22-"`
+	UTSMode              string
+	UsernsMode           string            `api:"1.24-"`
+	ShmSize              int64             `api:"1.22-"`
+	Sysctls              map[string]string `json:",omitempty" api:"1.24-"`
+	Runtime              string            `api:"1.24-"`
+	ConsoleSize          [2]uint           `api:"1.22-"`
+	Isolation            string            `api:"1.22-"`
+	Init                 *bool             `json:",omitempty" api:"1.25-"`
+	MaskedPaths          *[]string         `json:",omitempty" api:"1.38-"`
+	ReadonlyPaths        *[]string         `json:",omitempty" api:"1.38-"`
+	CPUShares            int64             `json:"CpuShares"`
+	Memory               int64
+	NanoCPUs             int64 `json:"NanoCpus" api:"1.25-"`
+	CgroupParent         string
+	BlkioWeight          uint16                     `api:"1.20-"`
+	BlkioWeightDevice    []container.WeightDevice   `api:"1.22-"`
+	BlkioDeviceReadBps   []container.ThrottleDevice `api:"1.22-"`
+	BlkioDeviceWriteBps  []container.ThrottleDevice `api:"1.22-"`
+	BlkioDeviceReadIOps  []container.ThrottleDevice `api:"1.22-"`
+	BlkioDeviceWriteIOps []container.ThrottleDevice `api:"1.22-"`
+	CPUPeriod            int64                      `json:"CpuPeriod" api:"1.20-"`
+	CPUQuota             int64                      `json:"CpuQuota" api:"1.20-"`
+	CPURealtimePeriod    int64                      `json:"CpuRealtimePeriod" api:"1.25-"`
+	CPURealtimeRuntime   int64                      `json:"CpuRealtimeRuntime" api:"1.25-"`
+	CpusetCpus           string
+	CpusetMems           string `api:"1.20-"`
+	Devices              []container.Device
+	DeviceCgroupRules    []string `api:"1.28-"`
+	DiskQuota            int64    `api:"1.24-"`
+	KernelMemory         int64    `api:"1.21-"`
+	MemoryReservation    int64    `api:"1.21-"`
+	MemorySwap           int64
+	MemorySwappiness     *int64 `api:"1.20-"`
+	OomKillDisable       *bool  `api:"1.20-"`
+	PidsLimit            *int64 `api:"1.24-"`
+	Ulimits              []container.Ulimit
+	CPUCount             int64  `json:"CpuCount" api:"1.24-"`
+	CPUPercent           int64  `json:"CpuPercent" api:"1.24-"`
+	IOMaximumIOps        uint64 `api:"1.24-"`
+	IOMaximumBandwidth   uint64 `api:"1.24-"`
+}
+
+// NetworkingConfig asks for places in networks (document 1, 2.2).
+type NetworkingConfig struct {
+	EndpointsConfig map[string]*EndpointConfig
+}
+
+// EndpointConfig asks for a place in one network.
+type EndpointConfig struct {
+	IPAMConfig *IPAMConfig
+	Links      []string
+	Aliases    []string
+}
+
+// IPAMConfig asks for addresses in one network.
+type IPAMConfig struct {
+	IPv4Address  string   `json:",omitempty"`
+	IPv6Address  string   `json:",omitempty"`
+	LinkLocalIPs []string `json:",omitempty" api:"1.24-"`
+}
+
+// ContainerCreate is the body of containers/create. The fields after NetworkingConfig are where clients before HostConfig
+// had them put these settings; Host folds them in.
+type ContainerCreate struct {
+	Config
+	HostConfig       *HostConfig
+	NetworkingConfig *NetworkingConfig `api:"1.22-"`
+
+	Memory       int64  `json:",omitempty" api:"-1.19"`
+	MemorySwap   int64  `json:",omitempty" api:"-1.19"`
+	CPUShares    int64  `json:"CpuShares,omitempty" api:"-1.19"`
+	Cpuset       string `json:",omitempty" api:"-1.19"`
+	VolumeDriver string `json:",omitempty" api:"-1.20"`
+}
+
+// ContainerConfig returns the container's part of the body.
+func (c *ContainerCreate) ContainerConfig() container.Config { return container.Config(c.Config) }
+
+// Host returns the host's part of the body. A legacy setting counts only where HostConfig leaves it at zero.
+func (c *ContainerCreate) Host() container.HostConfig {
+	var h container.HostConfig
+	if c.HostConfig != nil {
+		h = container.HostConfig(*c.HostConfig)
+	}
+	fold(&h.Memory, c.Memory)
+	fold(&h.MemorySwap, c.MemorySwap)
+	fold(&h.CPUShares, c.CPUShares)
+	fold(&h.CpusetCpus, c.Cpuset)
+	fold(&h.VolumeDriver, c.VolumeDriver)
+	return h
+}
+
+func fold[T comparable](to *T, from T) {
+	var zero T
+	if *to == zero {
+		*to = from
+	}
+}
+
+// Endpoints returns the networks the body asks for, by name.
+func (c *ContainerCreate) Endpoints() map[string]container.EndpointConfig {
+	if c.NetworkingConfig == nil || len(c.NetworkingConfig.EndpointsConfig) == 0 {
+		return nil
+	}
+	endpoints := make(map[string]container.EndpointConfig, len(c.NetworkingConfig.EndpointsConfig))
+	for name, asked := range c.NetworkingConfig.EndpointsConfig {
+		var e container.EndpointConfig
+		if asked != nil {
+			e = container.EndpointConfig{Links: asked.Links, Aliases: asked.Aliases}
+			if asked.IPAMConfig != nil {
+				ipam := container.IPAMConfig(*asked.IPAMConfig)
+				e.IPAMConfig = &ipam
+			}
+		}
+		endpoints[name] = e
+	}
+	return endpoints
+}
+
+// ContainerCreated is the answer to containers/create.
+type ContainerCreated struct {
+	ID       string `json:"Id"`
+	Warnings []string
+}
+
+// ContainerWaited is the answer to containers/{id}/wait.
+type ContainerWaited struct {
+	StatusCode int
+}

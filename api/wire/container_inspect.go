@@ -1,0 +1,220 @@
+package wire
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"moss/engine/container"
+)
+
+// ContainerInspect is the answer to containers/{id}/json (document 1, 2.4).
+type ContainerInspect struct {
+	ID              string `json:"Id"`
+	Created         time.Time
+	Path            string
+	Args            []string
+	State           ContainerState
+	Image           string // id
+	ResolvConfPath  string
+	HostnamePath    string
+	HostsPath       string
+	LogPath         string
+	Name            string
+	RestartCount    int
+	Driver          string
+	ExecDriver      string `api:"-1.22"`
+	MountLabel      string
+	ProcessLabel    string
+	AppArmorProfile string
+	ExecIDs         []string
+	HostConfig      HostConfig
+	GraphDriver     GraphDriver       `api:"1.21-"`
+	SizeRw          *int64            `json:",omitempty" api:"1.21-"` // bytes; when asked for
+	SizeRootFs      *int64            `json:",omitempty" api:"1.21-"`
+	Mounts          []MountPoint      `api:"1.20-"`
+	Volumes         map[string]string `api:"-1.19"` // source by destination
+	VolumesRW       map[string]bool   `api:"-1.19"`
+	Config          InspectConfig
+	NetworkSettings NetworkSettings
+}
+
+// InspectConfig is Config with what older versions showed in it as well.
+type InspectConfig struct {
+	Config
+	VolumeDriver string   `api:"-1.20"`
+	Memory       int64    `api:"-1.19"`
+	MemorySwap   int64    `api:"-1.19"`
+	CPUShares    int64    `json:"CpuShares" api:"-1.19"`
+	Cpuset       string   `api:"-1.19"`
+	PortSpecs    []string `api:"-1.18"`
+}
+
+// ContainerState is the State of an inspected container.
+type ContainerState struct {
+	Status     string `api:"1.21-"`
+	Running    bool
+	Paused     bool
+	Restarting bool
+	OOMKilled  bool
+	Dead       bool `api:"1.22-"`
+	Pid        int
+	ExitCode   int
+	Error      string
+	StartedAt  time.Time
+	FinishedAt time.Time
+}
+
+// GraphDriver names the storage driver that holds a filesystem, with its facts.
+type GraphDriver struct {
+	Name string
+	Data map[string]string
+}
+
+// NetworkSettings is the network of an inspected container.
+type NetworkSettings struct {
+	Bridge                 string
+	SandboxID              string `api:"1.21-"`
+	HairpinMode            bool   `api:"1.21-"`
+	LinkLocalIPv6Address   string `api:"1.21-"`
+	LinkLocalIPv6PrefixLen int    `api:"1.21-"`
+	Ports                  map[string][]container.PortBinding
+	PortMapping            map[string]map[string]string `api:"-1.20"`
+	SandboxKey             string                       `api:"1.21-"`
+	SecondaryIPAddresses   []string                     `api:"1.21-"`
+	SecondaryIPv6Addresses []string                     `api:"1.21-"`
+	EndpointID             string                       `api:"1.21-"`
+	Gateway                string
+	GlobalIPv6Address      string `api:"1.21-"`
+	GlobalIPv6PrefixLen    int    `api:"1.21-"`
+	IPAddress              string
+	IPPrefixLen            int
+	IPv6Gateway            string `api:"1.21-"`
+	MacAddress             string
+	Networks               map[string]EndpointSettings `api:"1.21-"`
+}
+
+// NewContainerInspect fills an inspect record but for the sizes.
+func NewContainerInspect(r *container.Record) *ContainerInspect {
+	c := &ContainerInspect{
+		ID:              r.ID,
+		Created:         r.Created.UTC(),
+		Path:            r.Path,
+		Args:            orNone(r.Args),
+		State:           newContainerState(r),
+		Image:           r.ImageID,
+		ResolvConfPath:  r.ResolvConf,
+		HostnamePath:    r.HostnamePath,
+		HostsPath:       r.HostsPath,
+		LogPath:         r.LogPath,
+		Name:            "/" + r.Name,
+		RestartCount:    r.RestartCount,
+		Driver:          r.Driver,
+		ExecDriver:      "native-0.2", // what engines with one driver said to clients of that time
+		MountLabel:      r.MountLabel,
+		ProcessLabel:    r.ProcessLabel,
+		HostConfig:      HostConfig(r.Host),
+		GraphDriver:     GraphDriver{Name: r.Driver, Data: map[string]string{}},
+		Mounts:          mounts(r),
+		Volumes:         make(map[string]string, len(r.Mounts)),
+		VolumesRW:       make(map[string]bool, len(r.Mounts)),
+		Config:          newInspectConfig(r),
+		NetworkSettings: newNetworkSettings(r),
+	}
+	c.HostConfig.NetworkMode = networkMode(r)
+	for _, m := range r.Mounts {
+		c.Volumes[m.Destination], c.VolumesRW[m.Destination] = m.Source, m.RW
+	}
+	return c
+}
+
+func newContainerState(r *container.Record) ContainerState {
+	return ContainerState{
+		Status:     r.State.String(),
+		Running:    r.State.Running(),
+		Paused:     r.State.Paused(),
+		Restarting: r.State.Restarting(),
+		OOMKilled:  r.OOMKilled,
+		Dead:       r.State.Dead(),
+		Pid:        r.Pid,
+		ExitCode:   r.ExitCode,
+		Error:      r.Error,
+		StartedAt:  r.StartedAt.UTC(),
+		FinishedAt: r.FinishedAt.UTC(),
+	}
+}
+
+func newInspectConfig(r *container.Record) InspectConfig {
+	c := InspectConfig{
+		Config:       Config(r.Config),
+		VolumeDriver: r.Host.VolumeDriver,
+		Memory:       r.Host.Memory,
+		MemorySwap:   r.Host.MemorySwap,
+		CPUShares:    r.Host.CPUShares,
+		Cpuset:       r.Host.CpusetCpus,
+	}
+	c.Labels = orEmpty(c.Labels)
+	return c
+}
+
+func newNetworkSettings(r *container.Record) NetworkSettings {
+	n := NetworkSettings{
+		SandboxID:  r.Network.SandboxID,
+		SandboxKey: r.Network.SandboxKey,
+		Ports:      inspectPorts(r),
+		Networks:   networks(r),
+	}
+	// The fields outside Networks show the default network only, as they did before there were others.
+	e := r.Network.Endpoints["bridge"]
+	n.EndpointID, n.Gateway, n.IPAddress, n.IPPrefixLen = e.EndpointID, e.Gateway, e.IPAddress, e.IPPrefixLen
+	n.IPv6Gateway, n.GlobalIPv6Address, n.GlobalIPv6PrefixLen = e.IPv6Gateway, e.GlobalIPv6Address, e.GlobalIPv6PrefixLen
+	n.MacAddress = e.MacAddress
+	return n
+}
+
+// inspectPorts shows of a running container every exposed port, with null for one that is not published.
+func inspectPorts(r *container.Record) map[string][]container.PortBinding {
+	ports := map[string][]container.PortBinding{}
+	if r.State.Running() {
+		for key := range r.Config.ExposedPorts {
+			ports[key] = nil
+		}
+	}
+	for _, p := range r.Network.Ports {
+		ports[portKey(p)] = append(ports[portKey(p)], container.PortBinding{HostIP: p.HostIP, HostPort: strconv.Itoa(int(p.HostPort))})
+	}
+	return ports
+}
+
+// portKey is the form of a port that is a key: 80/tcp.
+func portKey(p container.Port) string { return strconv.Itoa(int(p.ContainerPort)) + "/" + p.Proto }
+
+// parsePort is the reverse of portKey.
+func parsePort(key string) (number uint16, proto string, ok bool) {
+	digits, proto, found := strings.Cut(key, "/")
+	if !found {
+		proto = "tcp"
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return uint16(n), proto, err == nil
+}
+
+// orEmpty returns an empty map for nil: clients look into Labels without asking.
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// orNone returns an empty list for nil.
+func orNone(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,164 @@
+package wire
+
+import (
+	"strings"
+	"time"
+
+	"moss/engine/container"
+)
+
+// ContainerSummary is one entry of containers/json (document 1, 2.1).
+type ContainerSummary struct {
+	ID              string `json:"Id"`
+	Names           []string
+	Image           string
+	ImageID         string `api:"1.21-"`
+	Command         string
+	Created         int64  // Unix seconds
+	State           string `api:"1.24-"`
+	Status          string
+	Ports           []Port
+	Labels          map[string]string
+	SizeRw          *int64                  `json:",omitempty"` // bytes; when asked for
+	SizeRootFs      *int64                  `json:",omitempty"`
+	HostConfig      SummaryHostConfig       `api:"1.22-"`
+	NetworkSettings *SummaryNetworkSettings `api:"1.22-"`
+	Mounts          []MountPoint            `api:"1.24-"`
+}
+
+// SummaryHostConfig is what a list entry shows of HostConfig.
+type SummaryHostConfig struct {
+	NetworkMode string
+}
+
+// SummaryNetworkSettings is what a list entry shows of NetworkSettings.
+type SummaryNetworkSettings struct {
+	Networks map[string]EndpointSettings
+}
+
+// Port is one port of a list entry. Without PublicPort it is exposed and not published.
+type Port struct {
+	IP          string `json:",omitempty"`
+	PrivatePort uint16
+	PublicPort  uint16 `json:",omitempty"`
+	Type        string
+}
+
+// MountPoint is one mount of a container (document 1, 2.1).
+type MountPoint struct {
+	Type        string `json:",omitempty" api:"1.25-"`
+	Name        string `json:",omitempty" api:"1.22-"`
+	Source      string
+	Destination string
+	Driver      string `json:",omitempty" api:"1.22-"`
+	Mode        string
+	RW          bool
+	Propagation string `api:"1.22-"`
+}
+
+// EndpointSettings is a container's place in a network (document 1, 2.1).
+type EndpointSettings struct {
+	IPAMConfig          *IPAMConfig
+	Links               []string
+	Aliases             []string
+	NetworkID           string
+	EndpointID          string
+	Gateway             string
+	IPAddress           string
+	IPPrefixLen         int
+	IPv6Gateway         string
+	GlobalIPv6Address   string
+	GlobalIPv6PrefixLen int
+	MacAddress          string
+}
+
+// NewContainerSummary fills a list entry but for the sizes. now is what Status counts from.
+func NewContainerSummary(r *container.Record, now time.Time) *ContainerSummary {
+	return &ContainerSummary{
+		ID:              r.ID,
+		Names:           []string{"/" + r.Name},
+		Image:           r.Image,
+		ImageID:         r.ImageID,
+		Command:         strings.Join(append([]string{r.Path}, r.Args...), " "),
+		Created:         r.Created.Unix(),
+		State:           r.State.String(),
+		Status:          container.Status(r, now),
+		Ports:           listPorts(r),
+		Labels:          orEmpty(r.Config.Labels),
+		HostConfig:      SummaryHostConfig{NetworkMode: networkMode(r)},
+		NetworkSettings: &SummaryNetworkSettings{Networks: networks(r)},
+		Mounts:          mounts(r),
+	}
+}
+
+// listPorts shows the published ports, and of a running container those that are only exposed.
+func listPorts(r *container.Record) []Port {
+	ports := make([]Port, 0, len(r.Network.Ports))
+	published := map[string]bool{}
+	for _, p := range r.Network.Ports {
+		published[portKey(p)] = true
+		ports = append(ports, Port{IP: p.HostIP, PrivatePort: p.ContainerPort, PublicPort: p.HostPort, Type: p.Proto})
+	}
+	if !r.State.Running() {
+		return ports
+	}
+	for _, key := range sortedKeys(r.Config.ExposedPorts) {
+		number, proto, ok := parsePort(key)
+		if ok && !published[key] {
+			ports = append(ports, Port{PrivatePort: number, Type: proto})
+		}
+	}
+	return ports
+}
+
+func mounts(r *container.Record) []MountPoint {
+	list := make([]MountPoint, 0, len(r.Mounts))
+	for _, m := range r.Mounts {
+		list = append(list, MountPoint(m))
+	}
+	return list
+}
+
+// networks shows the places a container has, and those it asked for, without addresses, while it is not running.
+func networks(r *container.Record) map[string]EndpointSettings {
+	shown := map[string]EndpointSettings{}
+	for name, asked := range r.Endpoints {
+		shown[name] = askedEndpoint(asked)
+	}
+	if mode := r.Host.NetworkMode; !strings.Contains(mode, ":") {
+		if mode == "" || mode == "default" {
+			mode = "bridge"
+		}
+		asked := r.Endpoints["default"]
+		delete(shown, "default")
+		if _, ok := shown[mode]; !ok {
+			shown[mode] = askedEndpoint(asked)
+		}
+	}
+	for name, e := range r.Network.Endpoints {
+		s := shown[name]
+		s.Links, s.Aliases = e.Links, e.Aliases
+		s.NetworkID, s.EndpointID = e.NetworkID, e.EndpointID
+		s.Gateway, s.IPAddress, s.IPPrefixLen = e.Gateway, e.IPAddress, e.IPPrefixLen
+		s.IPv6Gateway, s.GlobalIPv6Address, s.GlobalIPv6PrefixLen = e.IPv6Gateway, e.GlobalIPv6Address, e.GlobalIPv6PrefixLen
+		s.MacAddress = e.MacAddress
+		shown[name] = s
+	}
+	return shown
+}
+
+func askedEndpoint(asked container.EndpointConfig) EndpointSettings {
+	s := EndpointSettings{Links: asked.Links, Aliases: asked.Aliases}
+	if asked.IPAMConfig != nil {
+		ipam := IPAMConfig(*asked.IPAMConfig)
+		s.IPAMConfig = &ipam
+	}
+	return s
+}
+
+func networkMode(r *container.Record) string {
+	if r.Host.NetworkMode == "" {
+		return "default"
+	}
+	return r.Host.NetworkMode
+}

@@ -1,0 +1,230 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"moss/api/apiver"
+)
+
+// Encode returns v as JSON in the form of a version: as encoding/json would write it, without the fields whose range
+// does not hold the version, and with < > & as they are. There is no newline at the end. Values may be wire types or
+// anything encoding/json takes; errors are those of types that encode themselves.
+func Encode(v any, version apiver.Version) ([]byte, error) {
+	e := encoder{version: version, out: make([]byte, 0, 512)}
+	if v == nil {
+		return []byte("null"), nil
+	}
+	value := reflect.ValueOf(v)
+	if err := e.value(value, plans.of(value.Type())); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return e.out, nil
+}
+
+// maxDepth bounds how deep values may nest; a value that holds itself ends here.
+const maxDepth = 200
+
+type encoder struct {
+	version apiver.Version
+	depth   int
+	out     []byte
+}
+
+func (e *encoder) value(v reflect.Value, p *plan) error {
+	if e.depth++; e.depth > maxDepth {
+		return fmt.Errorf("a value nests more than %d deep", maxDepth)
+	}
+	defer func() { e.depth-- }()
+	if p.custom != notCustom {
+		return e.custom(v, p)
+	}
+	switch p.kind { //nolint:exhaustive // The other kinds are the default.
+	case reflect.Bool:
+		e.out = strconv.AppendBool(e.out, v.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		e.out = strconv.AppendInt(e.out, v.Int(), 10)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		e.out = strconv.AppendUint(e.out, v.Uint(), 10)
+	case reflect.String:
+		e.out = appendString(e.out, v.String())
+	case reflect.Struct:
+		return e.structure(v, p)
+	case reflect.Map:
+		return e.mapping(v, p)
+	case reflect.Slice, reflect.Array:
+		return e.list(v, p)
+	case reflect.Pointer:
+		if v.IsNil() {
+			e.null()
+			return nil
+		}
+		return e.value(v.Elem(), p.elem)
+	case reflect.Interface:
+		if v.IsNil() {
+			e.null()
+			return nil
+		}
+		return e.value(v.Elem(), plans.of(v.Elem().Type()))
+	default:
+		return fmt.Errorf("a %s has no JSON form", p.kind)
+	}
+	return nil
+}
+
+func (e *encoder) null() { e.out = append(e.out, "null"...) }
+
+func (e *encoder) custom(v reflect.Value, p *plan) error {
+	if (p.kind == reflect.Pointer || p.kind == reflect.Map) && v.IsNil() {
+		e.null()
+		return nil
+	}
+	if p.custom != byVersion {
+		raw, err := json.Marshal(v.Interface())
+		e.out = append(e.out, raw...)
+		return err
+	}
+	if self, ok := reflect.TypeAssert[versioned](v); ok {
+		e.out = self.appendVersion(e.out, e.version)
+	} else {
+		e.null()
+	}
+	return nil
+}
+
+func (e *encoder) structure(v reflect.Value, p *plan) error {
+	open := byte('{')
+	for i := range p.fields {
+		f := &p.fields[i]
+		if !f.versions.Has(e.version) {
+			continue
+		}
+		fv := v.FieldByIndex(f.index)
+		if f.omitEmpty && isEmpty(fv) {
+			continue
+		}
+		e.out = append(e.out, open)
+		open = ','
+		e.out = append(e.out, f.key...)
+		if err := e.value(fv, f.plan); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	if open == '{' {
+		e.out = append(e.out, '{')
+	}
+	e.out = append(e.out, '}')
+	return nil
+}
+
+func (e *encoder) mapping(v reflect.Value, p *plan) error {
+	if v.IsNil() {
+		e.null()
+		return nil
+	}
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int {
+		if a.String() < b.String() {
+			return -1
+		}
+		return 1
+	})
+	e.out = append(e.out, '{')
+	for i, key := range keys {
+		if i > 0 {
+			e.out = append(e.out, ',')
+		}
+		e.out = append(appendString(e.out, key.String()), ':')
+		if err := e.value(v.MapIndex(key), p.elem); err != nil {
+			return fmt.Errorf("%s: %w", key.String(), err)
+		}
+	}
+	e.out = append(e.out, '}')
+	return nil
+}
+
+func (e *encoder) list(v reflect.Value, p *plan) error {
+	if v.Kind() == reflect.Slice && v.IsNil() {
+		e.null()
+		return nil
+	}
+	e.out = append(e.out, '[')
+	for i := range v.Len() {
+		if i > 0 {
+			e.out = append(e.out, ',')
+		}
+		if err := e.value(v.Index(i), p.elem); err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+	}
+	e.out = append(e.out, ']')
+	return nil
+}
+
+// isEmpty is encoding/json's notion of what omitempty leaves out.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() { //nolint:exhaustive // The other kinds are the default.
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	default:
+		return v.IsZero()
+	}
+}
+
+// appendString appends s as a JSON string. Bytes that are no UTF-8 become U+FFFD.
+func appendString(out []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	out = append(out, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		size := 1
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			// U+2028 and U+2029 end a line for readers that take JSON for JavaScript.
+			if (r != utf8.RuneError || n > 1) && r != '\u2028' && r != '\u2029' {
+				i += n
+				continue
+			}
+			out = append(out, s[from:i]...)
+			if size = n; r == utf8.RuneError {
+				out = append(out, "\\ufffd"...)
+			} else {
+				out = append(out, "\\u202"...)
+				out = append(out, hex[r&0xf])
+			}
+		} else {
+			out = append(out, s[from:i]...)
+			switch c {
+			case '"', '\\':
+				out = append(out, '\\', c)
+			case '\b':
+				out = append(out, '\\', 'b')
+			case '\f':
+				out = append(out, '\\', 'f')
+			case '\n':
+				out = append(out, '\\', 'n')
+			case '\r':
+				out = append(out, '\\', 'r')
+			case '\t':
+				out = append(out, '\\', 't')
+			default:
+				out = append(out, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+			}
+		}
+		i += size
+		from = i
+	}
+	out = append(out, s[from:]...)
+	return append(out, '"')
+}

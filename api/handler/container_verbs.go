@@ -1,0 +1,154 @@
+package handler
+
+import (
+	"math"
+	"net/http"
+	"reflect"
+	"time"
+
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+func (h *Handler) containerStart(c *route.Call) error {
+	if err := h.startBody(c); err != nil {
+		return err
+	}
+	return c.NoContent(h.containers.Start(c.Ctx(), c.Param("id")))
+}
+
+// trivialBody is the longest start body in bytes that says nothing: clients send {} or null.
+const trivialBody = 7
+
+// startBody reads the HostConfig that clients up to 1.23 may send with start (document 2, 4.1). Settings are made at
+// create: a body that repeats them is fine, one that would change them is refused rather than lost.
+func (h *Handler) startBody(c *route.Call) error {
+	r := c.Request()
+	if r.ContentLength == 0 || r.Body == nil {
+		return nil
+	}
+	if c.Version() >= v(24) {
+		if r.ContentLength > trivialBody || r.ContentLength < 0 {
+			return fault.Invalid("starting container with HostConfig was deprecated since v1.10 and removed in v1.12")
+		}
+		return nil
+	}
+	if r.Header.Get("Content-Type") == "" {
+		return nil // nothing that clients mean to be read
+	}
+	raw, err := c.JSONBody()
+	if err != nil || len(raw) == 0 {
+		return err
+	}
+	var asked *wire.HostConfig
+	if err := wire.Decode(raw, &asked, c.Version()); err != nil {
+		return err
+	}
+	if asked == nil || reflect.ValueOf(*asked).IsZero() {
+		return nil
+	}
+	record, err := h.containers.Get(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(container.HostConfig(*asked), record.Host) {
+		return fault.Unsupported("moss does not change the HostConfig of a container at its start: give it at create")
+	}
+	return nil
+}
+
+func (h *Handler) containerStop(c *route.Call) error {
+	timeout, err := timeout(c)
+	if err != nil {
+		return err
+	}
+	return c.NoContent(h.containers.Stop(c.Ctx(), c.Param("id"), timeout))
+}
+
+func (h *Handler) containerRestart(c *route.Call) error {
+	timeout, err := timeout(c)
+	if err != nil {
+		return err
+	}
+	return c.NoContent(h.containers.Restart(c.Ctx(), c.Param("id"), timeout))
+}
+
+// timeout returns the parameter t, nil when it is missing.
+func timeout(c *route.Call) (*time.Duration, error) {
+	if !c.Has("t") {
+		return nil, nil //nolint:nilnil // No value and no error is what a missing parameter is.
+	}
+	seconds, err := c.Int("t", 0)
+	if err != nil {
+		return nil, err
+	}
+	const most = math.MaxInt64 / int64(time.Second)
+	if int64(seconds) > most || int64(seconds) < -most {
+		return nil, fault.Invalid("invalid value for t: %d seconds is out of range", seconds)
+	}
+	d := time.Duration(seconds) * time.Second
+	return &d, nil
+}
+
+func (h *Handler) containerKill(c *route.Call) error {
+	id := c.Param("id")
+	err := h.containers.Kill(c.Ctx(), id, c.Text("signal"))
+	if c.Version() < v(20) && fault.Is(err, fault.Conflict) {
+		// These clients take the killing of what does not run for done.
+		if r, getErr := h.containers.Get(id); getErr == nil && !r.State.Running() {
+			err = nil
+		}
+	}
+	return c.NoContent(err)
+}
+
+func (h *Handler) containerRemove(c *route.Call) error {
+	return c.NoContent(h.containers.Remove(c.Ctx(), c.Param("id"), container.RemoveOptions{
+		Force: c.Bool("force"), Volumes: c.Bool("v"), Link: c.Bool("link"),
+	}))
+}
+
+func (h *Handler) containerRename(c *route.Call) error {
+	name := c.Text("name")
+	if name == "" {
+		return fault.Invalid("invalid value for name: the new name must not be empty")
+	}
+	return c.NoContent(h.containers.Rename(c.Ctx(), c.Param("id"), name))
+}
+
+func (h *Handler) containerResize(c *route.Call) error {
+	height, err := characters(c, "h")
+	if err != nil {
+		return err
+	}
+	width, err := characters(c, "w")
+	if err != nil {
+		return err
+	}
+	return c.Empty(h.containers.Resize(c.Ctx(), c.Param("id"), width, height))
+}
+
+// characters returns one side of a terminal.
+func characters(c *route.Call, name string) (uint16, error) {
+	if !c.Has(name) {
+		return 0, fault.Invalid("missing value for %s: want a number of characters", name)
+	}
+	n, err := c.Int(name, 0)
+	if err != nil {
+		return 0, err
+	}
+	if n < 0 || n > math.MaxUint16 {
+		return 0, fault.Invalid("invalid value for %s: %d is not between 0 and %d", name, n, math.MaxUint16)
+	}
+	return uint16(n), nil
+}
+
+func (h *Handler) containerWait(c *route.Call) error {
+	code, err := h.containers.Wait(c.Ctx(), c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, &wire.ContainerWaited{StatusCode: code})
+}

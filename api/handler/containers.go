@@ -1,0 +1,91 @@
+package handler
+
+import (
+	"net/http"
+	"time"
+
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+func (h *Handler) containerList(c *route.Call) error {
+	filters, err := c.Filters()
+	if err != nil {
+		return err
+	}
+	limit, err := c.Int("limit", 0)
+	if err != nil {
+		return err
+	}
+	records, err := h.containers.List(c.Ctx(), container.ListOptions{
+		All: c.Bool("all"), Limit: max(limit, 0), Since: c.Text("since"), Before: c.Text("before"), Filters: filters,
+	})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	list := make([]*wire.ContainerSummary, 0, len(records))
+	for _, r := range records {
+		entry := wire.NewContainerSummary(r, now)
+		if c.Bool("size") {
+			entry.SizeRw, entry.SizeRootFs, err = h.sizes(c, r.ID)
+			if fault.Is(err, fault.NotFound) {
+				continue // removed since the list was made
+			}
+			if err != nil {
+				return err
+			}
+		}
+		list = append(list, entry)
+	}
+	return reply(c, http.StatusOK, list)
+}
+
+func (h *Handler) containerInspect(c *route.Call) error {
+	r, err := h.containers.Get(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	record := wire.NewContainerInspect(r)
+	if c.Bool("size") && c.Version() >= v(21) {
+		if record.SizeRw, record.SizeRootFs, err = h.sizes(c, r.ID); err != nil {
+			return err
+		}
+	}
+	return reply(c, http.StatusOK, record)
+}
+
+func (h *Handler) sizes(c *route.Call, ref string) (rw, rootfs *int64, err error) {
+	own, whole, err := h.containers.Size(c.Ctx(), ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &own, &whole, nil
+}
+
+func (h *Handler) containerCreate(c *route.Call) error {
+	raw, err := c.JSONBody()
+	if err != nil {
+		return err
+	}
+	var body *wire.ContainerCreate
+	if len(raw) > 0 {
+		if err := wire.Decode(raw, &body, c.Version()); err != nil {
+			return err
+		}
+	}
+	if body == nil {
+		return fault.Invalid("Config cannot be empty in order to create a container")
+	}
+	// AutoRemove is of 1.25, but clients of older versions that remove containers themselves do not send it: who does asks.
+	id, warnings, err := h.containers.Create(c.Ctx(), c.Text("name"), body.ContainerConfig(), body.Host(), body.Endpoints())
+	if err != nil {
+		return err
+	}
+	if warnings == nil {
+		warnings = []string{}
+	}
+	return reply(c, http.StatusCreated, &wire.ContainerCreated{ID: id, Warnings: warnings})
+}

@@ -1,0 +1,209 @@
+package handler_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+func TestVerbs(t *testing.T) {
+	a := newAPI(t)
+	for _, tc := range []struct {
+		method, path, body string
+		status             int
+		said               string
+	}{
+		{"POST", "/v1.24/containers/web/start", "", 204, "start web"},
+		{"POST", "/containers//web/start", "", 204, "start web"},
+		{"POST", "/containers/%2Fweb/start?detachKeys=ctrl-a", "", 204, "start web"},
+		{"POST", "/v1.24/containers/web/start", "{}", 204, "start web"},
+		{"POST", "/v1.24/containers/web/start", `{"Binds":[]}`, 400, ""},
+		{"POST", "/v1.23/containers/web/start", `{}`, 204, "start web"},
+		{"POST", "/v1.23/containers/web/start", `{"Privileged":false}`, 204, "start web"},
+		{"POST", "/v1.23/containers/web/start", `{"Privileged":true}`, 501, "get web"},
+		{"POST", "/v1.18/containers/web/start", `{"Memory":"x"}`, 400, ""},
+		{"POST", "/containers/web/stop", "", 204, "stop web default"},
+		{"POST", "/containers/web/stop?t=5", "", 204, "stop web 5s"},
+		{"POST", "/containers/web/stop?t=0", "", 204, "stop web 0s"},
+		{"POST", "/containers/web/stop?t=-1", "", 204, "stop web -1s"},
+		{"POST", "/containers/web/stop?t=x", "", 400, ""},
+		{"POST", "/containers/web/stop?t=9223372036854775807", "", 400, ""},
+		{"POST", "/containers/web/restart?t=7", "", 204, "restart web 7s"},
+		{"POST", "/containers/web/restart", "", 204, "restart web default"},
+		{"POST", "/containers/web/kill", "", 204, `kill web ""`},
+		{"POST", "/containers/web/kill?signal=SIGINT", "", 204, `kill web "SIGINT"`},
+		{"POST", "/containers/web/wait", "", 200, "wait web"},
+		{"POST", "/containers/web/rename?name=/new", "", 204, "rename web /new"},
+		{"POST", "/containers/web/rename", "", 400, ""},
+		{"POST", "/containers/web/resize?h=24&w=80", "", 200, "resize web 80x24"},
+		{"POST", "/containers/web/resize?h=x&w=80", "", 400, ""},
+		{"POST", "/containers/web/resize?w=80", "", 400, ""},
+		{"POST", "/containers/web/resize?h=70000&w=80", "", 400, ""},
+		{"POST", "/containers/web/resize?h=-1&w=80", "", 400, ""},
+		{"DELETE", "/containers/web", "", 204, "remove web {Force:false Volumes:false Link:false}"},
+		{"DELETE", "/containers/web?v=1&force=true", "", 204, "remove web {Force:true Volumes:true Link:false}"},
+		{"DELETE", "/containers/web/db?link=True", "", 204, "remove web/db {Force:false Volumes:false Link:true}"},
+		{"GET", "/containers/web", "", 404, ""},
+	} {
+		status, body := a.ask(tc.method, tc.path, tc.body)
+		if said := a.containers.said(); status != tc.status || said != tc.said {
+			t.Errorf("%s %s %s = %d %q with calls %q, want %d, %q", tc.method, tc.path, tc.body, status, body, said, tc.status, tc.said)
+		}
+		if (status == 204 || tc.path == "/containers/web/resize?h=24&w=80") && body != "" {
+			t.Errorf("%s %s: body %q, want none", tc.method, tc.path, body)
+		}
+	}
+	if _, body := a.ask("POST", "/containers/web/wait", ""); body != "{\"StatusCode\":3}\n" {
+		t.Errorf("wait = %q", body)
+	}
+}
+
+// TestErrors asks every endpoint for a container at the ends of the error forms.
+func TestErrors(t *testing.T) {
+	a := newAPI(t)
+	a.containers.record = nil
+	for _, kind := range []struct {
+		err    error
+		status int
+	}{
+		{noSuch(), 404},
+		{fault.Conflict("taken"), 409},
+		{fault.Invalid("bad"), 400},
+		{fault.NotAcceptable("no"), 406},
+		{fault.Unsupported("no"), 501},
+		{fault.Unavailable("later"), 503},
+		{errors.New("trouble"), 500},
+		{fmt.Errorf("start web: %w", fault.NotModified("already")), 304},
+	} {
+		a.containers.err = kind.err
+		for _, endpoint := range []string{
+			"GET /containers/json", "POST /containers/create", "GET /containers/nope/json", "GET /containers/nope/logs?stdout=1",
+			"POST /containers/nope/start", "POST /containers/nope/stop", "POST /containers/nope/restart", "POST /containers/nope/kill",
+			"POST /containers/nope/wait", "POST /containers/nope/attach?stream=1", "POST /containers/nope/resize?h=1&w=1",
+			"POST /containers/nope/rename?name=x", "DELETE /containers/nope",
+		} {
+			method, path, _ := strings.Cut(endpoint, " ")
+			body := ""
+			if strings.HasSuffix(path, "create") {
+				body = `{"Image":"x"}`
+			}
+			for version, want := range map[string]string{
+				"": fmt.Sprintf("{\"message\":%q}\n", kind.err), "/v1.24": fmt.Sprintf("{\"message\":%q}\n", kind.err),
+				"/v1.23": kind.err.Error() + "\n", "/v1.20": kind.err.Error() + "\n",
+			} {
+				if kind.status == 304 {
+					want = ""
+				}
+				if status, got := a.ask(method, version+path, body); status != kind.status || got != want {
+					t.Errorf("%s %s%s = %d %q, want %d %q", method, version, path, status, got, kind.status, want)
+				}
+			}
+		}
+	}
+}
+
+func TestKillOfStopped(t *testing.T) {
+	a := newAPI(t)
+	a.containers.record.State = container.Exited
+	a.containers.err = fault.Conflict("Container web is not running")
+	for version, want := range map[string]int{"/v1.18": 204, "/v1.19": 204, "/v1.20": 409, "/v1.24": 409} {
+		if status, _ := a.ask("POST", version+"/containers/web/kill", ""); status != want {
+			t.Errorf("kill of a stopped container at %s = %d, want %d", version, status, want)
+		}
+	}
+	a.containers.err = noSuch()
+	if status, _ := a.ask("POST", "/v1.18/containers/web/kill", ""); status != 404 {
+		t.Errorf("kill of no container at 1.18 = %d, want 404", status)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	a := newAPI(t)
+	status, body := a.ask("POST", "/v1.24/containers/create?name=web", `{
+		"Image":"busybox","Cmd":"sh","Labels":{"a":"b"},"HostConfig":{"Memory":5,"AutoRemove":true,"ShmSize":7,"Dns":["192.0.2.1"]},
+		"NetworkingConfig":{"EndpointsConfig":{"default":{"Aliases":["x"]}}}}`)
+	if status != 201 || body != "{\"Id\":\"4fa6\",\"Warnings\":[]}\n" {
+		t.Errorf("create = %d %q", status, body)
+	}
+	c := a.containers
+	if said := c.said(); said != "create web" || c.created.Image != "busybox" || len(c.created.Cmd) != 1 || c.created.Labels["a"] != "b" {
+		t.Errorf("create got %q, %+v", said, c.created)
+	}
+	if c.host.Memory != 5 || c.host.ShmSize != 7 || c.host.DNS[0] != "192.0.2.1" || c.nets["default"].Aliases[0] != "x" {
+		t.Errorf("create got %+v, %+v", c.host, c.nets)
+	}
+	if !c.host.AutoRemove {
+		t.Error("AutoRemove at 1.24 was dropped: nobody would remove the container")
+	}
+	a.containers.warnings = []string{"no limits"}
+	if _, body := a.ask("POST", "/v1.18/containers/create", `{"Image":"b","Memory":9,"HostConfig":{"ShmSize":7}}`); !strings.Contains(body, `["no limits"]`) {
+		t.Errorf("create = %q, want the warning", body)
+	}
+	if c.host.Memory != 9 || c.host.ShmSize != 0 {
+		t.Errorf("create at 1.18 got %+v, want the memory of the top level and no ShmSize", c.host)
+	}
+	a.containers.said()
+	for _, tc := range []struct{ body, want string }{
+		{"", "Config cannot be empty in order to create a container"},
+		{"null", "Config cannot be empty in order to create a container"},
+		{"{", "ends too early"},
+		{`{"Image":5}`, "invalid value for Image: got number, want a string"},
+		{`{"HostConfig":{"Memory":"5"}}`, "invalid value for HostConfig.Memory: got string, want an integer"},
+		{`{} {}`, "unexpected data after the value"},
+	} {
+		status, body := a.ask("POST", "/containers/create", tc.body)
+		if status != 400 || !strings.Contains(body, tc.want) {
+			t.Errorf("create with %q = %d %q, want 400 with %q", tc.body, status, body, tc.want)
+		}
+	}
+	if said := a.containers.said(); said != "" {
+		t.Errorf("bad bodies reached the engine: %s", said)
+	}
+}
+
+func TestListAndInspect(t *testing.T) {
+	a := newAPI(t)
+	for path, want := range map[string]string{
+		"/containers/json":                                              "list {All:false Limit:0 Since: Before: Filters:map[]}",
+		"/containers/json?all=1":                                        "list {All:true Limit:0 Since: Before: Filters:map[]}",
+		"/containers/json?limit=3&since=a&before=b":                     "list {All:false Limit:3 Since:a Before:b Filters:map[]}",
+		"/containers/json?limit=-1":                                     "list {All:false Limit:0 Since: Before: Filters:map[]}",
+		"/containers/json?filters=%7B%22status%22%3A%5B%22a%22%5D%7D":   "list {All:false Limit:0 Since: Before: Filters:map[status:[a]]}",
+		"/containers/json?size=1":                                       "list {All:false Limit:0 Since: Before: Filters:map[]}; size 4fa6e0",
+		"/containers/json?filters=%7B%22l%22%3A%7B%22a%22%3Atrue%7D%7D": "list {All:false Limit:0 Since: Before: Filters:map[l:[a]]}",
+	} {
+		status, body := a.ask("GET", path, "")
+		if said := a.containers.said(); status != 200 || said != want {
+			t.Errorf("%s = %d %q with calls %q, want %q", path, status, body, said, want)
+		}
+		if sized := strings.Contains(body, `"SizeRw":10,"SizeRootFs":20`); sized != strings.Contains(path, "size") {
+			t.Errorf("%s = %q: sizes there %v", path, body, sized)
+		}
+	}
+	for _, path := range []string{"/containers/json?limit=x", "/containers/json?filters=x"} {
+		if status, body := a.ask("GET", path, ""); status != 400 {
+			t.Errorf("%s = %d %q, want 400", path, status, body)
+		}
+	}
+	a.containers.record = nil
+	if _, body := a.ask("GET", "/containers/json", ""); body != "[]\n" {
+		t.Errorf("no containers = %q, want []", body)
+	}
+
+	a = newAPI(t)
+	for path, sized := range map[string]bool{
+		"/v1.24/containers/web/json": false, "/v1.24/containers/web/json?size=1": true, "/v1.20/containers/web/json?size=1": false,
+	} {
+		status, body := a.ask("GET", path, "")
+		if status != 200 || field(t, body, "Name") != "/web" || field(t, body, "State", "Running") != true {
+			t.Errorf("%s = %d %q", path, status, body)
+		}
+		if got := field(t, body, "SizeRw") != nil; got != sized {
+			t.Errorf("%s: size there %v, want %v", path, got, sized)
+		}
+	}
+}

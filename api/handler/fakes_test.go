@@ -1,0 +1,330 @@
+package handler_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"moss/api/handler"
+	"moss/api/route"
+	"moss/engine/container"
+	"moss/engine/event"
+	"moss/engine/fault"
+	"moss/engine/image"
+	"moss/engine/stdio"
+	"moss/engine/system"
+)
+
+// logLine is one line that a fake container has written.
+type logLine struct {
+	stream stdio.Stream
+	text   string
+}
+
+// containers is a fake that records calls and answers what the test sets.
+type containers struct {
+	mu    sync.Mutex // guards calls
+	calls []string
+
+	record   *container.Record
+	err      error // of every verb and of Get
+	warnings []string
+	lines    []logLine
+	logsErr  error
+	waiting  chan struct{} // Wait blocks on it
+	waitDone chan error    // gets what Wait saw of its context
+	attach   func(ctx context.Context, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
+
+	created container.Config
+	host    container.HostConfig
+	nets    map[string]container.EndpointConfig
+}
+
+func (f *containers) note(format string, args ...any) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+	return f.err
+}
+
+// said returns the calls since the last time.
+func (f *containers) said() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	said := strings.Join(f.calls, "; ")
+	f.calls = nil
+	return said
+}
+
+func (f *containers) Create(_ context.Context, name string, cfg container.Config, host container.HostConfig,
+	endpoints map[string]container.EndpointConfig,
+) (string, []string, error) {
+	f.created, f.host, f.nets = cfg, host, endpoints
+	return "4fa6", f.warnings, f.note("create %s", name)
+}
+
+func (f *containers) Start(_ context.Context, ref string) error { return f.note("start %s", ref) }
+
+func (f *containers) Stop(_ context.Context, ref string, timeout *time.Duration) error {
+	return f.note("stop %s %s", ref, show(timeout))
+}
+
+func (f *containers) Restart(_ context.Context, ref string, timeout *time.Duration) error {
+	return f.note("restart %s %s", ref, show(timeout))
+}
+
+func show(d *time.Duration) string {
+	if d == nil {
+		return "default"
+	}
+	return d.String()
+}
+
+func (f *containers) Kill(_ context.Context, ref, signal string) error {
+	return f.note("kill %s %q", ref, signal)
+}
+
+func (f *containers) Remove(_ context.Context, ref string, opt container.RemoveOptions) error {
+	return f.note("remove %s %+v", ref, opt)
+}
+
+func (f *containers) Rename(_ context.Context, ref, name string) error {
+	return f.note("rename %s %s", ref, name)
+}
+
+func (f *containers) Resize(_ context.Context, ref string, width, height uint16) error {
+	return f.note("resize %s %dx%d", ref, width, height)
+}
+
+func (f *containers) Get(ref string) (*container.Record, error) {
+	if err := f.note("get %s", ref); err != nil && f.record == nil {
+		return nil, err
+	}
+	return f.record, nil
+}
+
+func (f *containers) List(_ context.Context, opt container.ListOptions) ([]*container.Record, error) {
+	if err := f.note("list %+v", opt); err != nil {
+		return nil, err
+	}
+	if f.record == nil {
+		return nil, nil
+	}
+	return []*container.Record{f.record}, nil
+}
+
+func (f *containers) Size(_ context.Context, ref string) (rw, rootfs int64, err error) {
+	return 10, 20, f.note("size %s", ref)
+}
+
+func (f *containers) Wait(ctx context.Context, ref string) (int, error) {
+	if err := f.note("wait %s", ref); err != nil {
+		return 0, err
+	}
+	if f.waiting != nil {
+		select {
+		case <-f.waiting:
+		case <-ctx.Done():
+			f.waitDone <- ctx.Err()
+			return 0, ctx.Err()
+		}
+	}
+	return 3, nil
+}
+
+func (f *containers) Attach(ctx context.Context, ref string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error {
+	if err := f.note("attach %s %+v", ref, opt); err != nil {
+		return err
+	}
+	return f.attach(ctx, opt, open)
+}
+
+func (f *containers) Logs(ctx context.Context, ref string, opt container.LogsOptions,
+	emit func(stream stdio.Stream, at time.Time, line []byte) error,
+) error {
+	if err := f.note("logs %s out=%v err=%v follow=%v tail=%d since=%d", ref, opt.Stdout, opt.Stderr, opt.Follow, opt.Tail, unix(opt.Since)); err != nil {
+		return err
+	}
+	for _, l := range f.lines {
+		if err := emit(l.stream, time.Unix(1448064000, 5), []byte(l.text)); err != nil {
+			return err
+		}
+	}
+	if opt.Follow && f.logsErr == nil {
+		<-ctx.Done()
+		f.waitDone <- ctx.Err()
+		return ctx.Err()
+	}
+	return f.logsErr
+}
+
+func unix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// images is a fake that keeps what was imported.
+type images struct {
+	said  string
+	found *image.Image
+	err   error
+	late  error // of Import, after its first message
+	body  string
+}
+
+func (f *images) List(_ context.Context, opt image.ListOptions) ([]*image.Image, error) {
+	f.said = fmt.Sprintf("%+v", opt)
+	if f.found == nil {
+		return nil, f.err
+	}
+	return []*image.Image{f.found}, f.err
+}
+
+func (f *images) Get(_ context.Context, ref string) (*image.Image, error) {
+	f.said = ref
+	return f.found, f.err
+}
+
+func (f *images) Import(_ context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (string, error) {
+	f.said = fmt.Sprintf("%+v", opt)
+	if f.err != nil {
+		return "", f.err
+	}
+	progress(image.Progress{Status: "Importing", Current: 1, Total: 2})
+	raw, err := io.ReadAll(src)
+	if err != nil {
+		return "", err
+	}
+	f.body = string(raw)
+	return "sha256:9f86", f.late
+}
+
+func (f *images) Remove(_ context.Context, ref string, opt image.RemoveOptions) ([]image.Removed, error) {
+	f.said = fmt.Sprintf("%s %+v", ref, opt)
+	return []image.Removed{{Untagged: ref}, {Deleted: "sha256:1"}}, f.err
+}
+
+type about struct{ err error }
+
+func (a about) Info(context.Context) (system.Info, error) {
+	return system.Info{Facts: system.Facts{ID: "X", Version: "1.2.3"}, Counts: system.Counts{Running: 2}}, a.err
+}
+
+func (about) Version() system.Version { return system.Version{Version: "1.2.3", OS: "linux"} }
+
+// api is a served API with its fakes behind it.
+type api struct {
+	t          *testing.T
+	path       string
+	containers *containers
+	images     *images
+	about      *about
+	events     *event.Bus
+}
+
+func newAPI(t *testing.T) *api {
+	t.Helper()
+	a := &api{
+		t: t, path: filepath.Join(t.TempDir(), "s"), about: &about{}, events: event.NewBus(), images: &images{},
+		containers: &containers{record: &container.Record{
+			ID: "4fa6e0", Name: "web", Created: time.Unix(1448064000, 0), State: container.Running, LogPath: "/log",
+			Config: container.Config{Labels: map[string]string{"a": "1"}, Env: []string{"E=2"}},
+		}},
+	}
+	h := handler.New(handler.Services{
+		Containers: a.containers, Images: a.images, System: a.about, Events: a.events, StorageDriver: "overlay", Log: zerolog.Nop(),
+	})
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "unix", a.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(route.New(h.Routes(), route.Options{Version: "1.2.3", Log: zerolog.Nop()}))
+	server.Listener = l
+	server.Start()
+	t.Cleanup(server.Close)
+	return a
+}
+
+func (a *api) dial() *net.UnixConn {
+	a.t.Helper()
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: a.path, Net: "unix"})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { c.Close() }) //nolint:errcheck // It may be closed already.
+	return c
+}
+
+// open sends a request and returns the answer with its body still to be read.
+func (a *api) open(method, path, body string) *http.Response {
+	a.t.Helper()
+	c := a.dial()
+	req, err := http.NewRequestWithContext(a.t.Context(), method, "http://moss"+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if err := req.Write(c); err != nil {
+		a.t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() {
+		c.Close()         //nolint:errcheck // First: closing the body would read it to its end.
+		resp.Body.Close() //nolint:errcheck // It was read, or the test has failed.
+	})
+	return resp
+}
+
+// ask sends a request and returns the whole answer.
+func (a *api) ask(method, path, body string) (int, string) {
+	a.t.Helper()
+	resp := a.open(method, path, body) //nolint:bodyclose // The cleanup of open does.
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+// field returns one field of a JSON object by its path.
+func field(t *testing.T, raw string, path ...string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(raw), &v); err != nil {
+		t.Fatalf("%q: %v", raw, err)
+	}
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+// noSuch is a not found fault as the engine makes it.
+func noSuch() error { return fault.NotFound("No such container: nope") }

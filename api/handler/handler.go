@@ -1,0 +1,111 @@
+// Package handler answers the endpoints of the API (document 2). A handler decodes, calls, encodes and returns the
+// error; it holds no rule about containers. What an endpoint does differently from version to version, and nothing that a
+// tag of package wire can say, is decided here.
+package handler
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"moss/api/apiver"
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/container"
+	"moss/engine/event"
+	"moss/engine/image"
+	"moss/engine/stdio"
+	"moss/engine/system"
+)
+
+// ContainerVerbs changes containers.
+type ContainerVerbs interface {
+	Create(ctx context.Context, name string, cfg container.Config, host container.HostConfig,
+		endpoints map[string]container.EndpointConfig) (id string, warnings []string, err error)
+	Start(ctx context.Context, ref string) error
+	Stop(ctx context.Context, ref string, timeout *time.Duration) error
+	Restart(ctx context.Context, ref string, timeout *time.Duration) error
+	Kill(ctx context.Context, ref, signal string) error
+	Remove(ctx context.Context, ref string, opt container.RemoveOptions) error
+	Rename(ctx context.Context, ref, name string) error
+	Resize(ctx context.Context, ref string, width, height uint16) error
+}
+
+// ContainerViews shows containers. The records are never changed.
+type ContainerViews interface {
+	Get(ref string) (*container.Record, error)
+	List(ctx context.Context, opt container.ListOptions) ([]*container.Record, error)
+	Size(ctx context.Context, ref string) (rw, rootfs int64, err error)
+	Wait(ctx context.Context, ref string) (code int, err error)
+	// Attach calls open once the viewer has joined, and closes what it returns. An error before that is a status.
+	Attach(ctx context.Context, ref string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
+	Logs(ctx context.Context, ref string, opt container.LogsOptions,
+		emit func(stream stdio.Stream, at time.Time, line []byte) error) error
+}
+
+// Containers is all that the endpoints need of containers.
+type Containers interface {
+	ContainerVerbs
+	ContainerViews
+}
+
+// Images is all that the endpoints need of images.
+type Images interface {
+	List(ctx context.Context, opt image.ListOptions) ([]*image.Image, error)
+	Get(ctx context.Context, ref string) (*image.Image, error)
+	Import(ctx context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (id string, err error)
+	Remove(ctx context.Context, ref string, opt image.RemoveOptions) ([]image.Removed, error)
+}
+
+// System is what the engine says about itself.
+type System interface {
+	Info(ctx context.Context) (system.Info, error)
+	Version() system.Version
+}
+
+// Events is where the engine's events can be listened to.
+type Events interface {
+	Subscribe(ctx context.Context, opt event.Options) *event.Subscription
+}
+
+// Services is what the endpoints work with. All of it but StorageDriver is required.
+type Services struct {
+	Containers    Containers
+	Images        Images
+	System        System
+	Events        Events
+	StorageDriver string // what holds images, as inspect shows it
+	Log           zerolog.Logger
+}
+
+// Handler answers the endpoints.
+type Handler struct {
+	containers Containers
+	images     Images
+	system     System
+	events     Events
+	driver     string
+	log        zerolog.Logger
+}
+
+// New returns the handler of all endpoints.
+func New(s Services) *Handler {
+	return &Handler{
+		containers: s.Containers, images: s.Images, system: s.System, events: s.Events,
+		driver: s.StorageDriver, log: s.Log,
+	}
+}
+
+// reply answers with v in the form of the call's version.
+func reply(c *route.Call, status int, v any) error {
+	body, err := wire.Encode(v, c.Version())
+	if err != nil {
+		return err
+	}
+	return c.JSON(status, body)
+}
+
+// v returns the API version 1.minor, for what an endpoint does differently from one on.
+func v(minor uint16) apiver.Version { return apiver.New(1, minor) }

@@ -1,0 +1,115 @@
+package handler_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+func TestImages(t *testing.T) {
+	a := newAPI(t)
+	a.images.found = &image.Image{ID: "sha256:1", RepoTags: []string{"a/b:t"}, Created: time.Unix(5, 0)}
+	for _, tc := range []struct {
+		method, path, said, want string
+		status                   int
+	}{
+		{"GET", "/images/json", "{All:false Name: Filters:map[]}", `"RepoTags":["a/b:t"],"RepoDigests":[]`, 200},
+		{"GET", "/v1.21/images/json", "{All:false Name: Filters:map[]}", `"RepoDigests":null`, 200},
+		{"GET", "/v1.21/images/json?digests=1", "{All:false Name: Filters:map[]}", `"RepoDigests":[]`, 200},
+		{"GET", "/images/json?all=1&filter=a&filters=%7B%22dangling%22%3A%5B%22true%22%5D%7D", "{All:true Name:a Filters:map[dangling:[true]]}", `"Id":"sha256:1"`, 200},
+		{"GET", "/images/127.0.0.1:5000/a/b:t/json", "127.0.0.1:5000/a/b:t", `"GraphDriver":{"Name":"overlay"`, 200},
+		{"DELETE", "/images/a/b:t?force=1&noprune=1", "a/b:t {Force:true NoPrune:true}", `[{"Untagged":"a/b:t"},{"Deleted":"sha256:1"}]`, 200},
+		{"GET", "/images/json?filters=x", "", "want a JSON map", 400},
+	} {
+		a.images.said = ""
+		status, body := a.ask(tc.method, tc.path, "")
+		if status != tc.status || a.images.said != tc.said || !strings.Contains(body, tc.want) {
+			t.Errorf("%s %s = %d %q with call %q, want %d, %q, %q", tc.method, tc.path, status, body, a.images.said, tc.status, tc.want, tc.said)
+		}
+	}
+	a.images.found, a.images.err = nil, fault.NotFound("No such image: x")
+	for _, endpoint := range []string{"GET /images/x/json", "DELETE /images/x"} {
+		method, path, _ := strings.Cut(endpoint, " ")
+		if status, body := a.ask(method, path, ""); status != 404 {
+			t.Errorf("%s of no image = %d %q, want 404", endpoint, status, body)
+		}
+	}
+	a.images.err = nil
+	if _, body := a.ask("GET", "/images/json", ""); body != "[]\n" {
+		t.Errorf("no images = %q, want []", body)
+	}
+}
+
+func TestImport(t *testing.T) {
+	a := newAPI(t)
+	status, body := a.ask("POST", "/images/create?fromSrc=-&repo=a/b&tag=t&message=m&changes=CMD+x&changes=ENV+a=b", "the archive")
+	want := `{"status":"Importing","progressDetail":{"current":1,"total":2},"progress":"[=========================>                        ] 1 B/2 B"}
+{"status":"sha256:9f86"}
+`
+	if status != 200 || body != want {
+		t.Errorf("import = %d %q, want %q", status, body, want)
+	}
+	if a.images.body != "the archive" || a.images.said != "{Repo:a/b Tag:t Message:m Changes:[CMD x ENV a=b]}" {
+		t.Errorf("import got %q, %q", a.images.body, a.images.said)
+	}
+	a.images.late = errors.New("disk full")
+	status, body = a.ask("POST", "/images/create?fromSrc=-", "x")
+	if status != 200 || !strings.HasSuffix(body, "\n"+`{"errorDetail":{"message":"disk full"},"error":"disk full"}`+"\n") {
+		t.Errorf("a failure midway = %d %q", status, body)
+	}
+	a.images.err = fault.Invalid("not an archive")
+	if status, body = a.ask("POST", "/images/create?fromSrc=-", "x"); status != 400 || !strings.Contains(body, "not an archive") {
+		t.Errorf("a failure before the first message = %d %q, want 400", status, body)
+	}
+	for query, want := range map[string]int{"fromImage=busybox&tag=latest": 501, "fromSrc=http://example.test/a.tar": 501, "": 400} {
+		if status, body := a.ask("POST", "/images/create?"+query, ""); status != want || !strings.Contains(body, "message") {
+			t.Errorf("create?%s = %d %q, want %d", query, status, body, want)
+		}
+	}
+}
+
+// TestImportWhileSending has the first message come while the archive is still being sent.
+func TestImportWhileSending(t *testing.T) {
+	a := newAPI(t)
+	c := a.dial()
+	if _, err := io.WriteString(c, "POST /images/create?fromSrc=- HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("head = %v, %v, want 200 before the archive's end", resp, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // It is read below.
+	messages := bufio.NewReader(resp.Body)
+	if line, err := messages.ReadString('\n'); err != nil || !strings.Contains(line, "Importing") {
+		t.Fatalf("first message = %q, %v", line, err)
+	}
+	big := strings.Repeat("x", 1<<20)
+	if _, err := io.WriteString(c, "100000\r\n"+big+"\r\n0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := messages.ReadString('\n'); err != nil || !strings.Contains(line, "sha256:9f86") {
+		t.Fatalf("last message = %q, %v", line, err)
+	}
+	if len(a.images.body) != 3+1<<20 {
+		t.Errorf("import got %d bytes, want %d", len(a.images.body), 3+1<<20)
+	}
+}
+
+// TestImportRefused has the engine refuse an archive at its beginning: the client can send the rest and gets the error.
+func TestImportRefused(t *testing.T) {
+	a := newAPI(t)
+	a.images.err = fault.Invalid("not an archive")
+	for range 2 {
+		if status, body := a.ask("POST", "/images/create?fromSrc=-", strings.Repeat("x", 8<<20)); status != 400 || !strings.Contains(body, "not an archive") {
+			t.Fatalf("import = %d %q, want 400", status, body)
+		}
+	}
+}

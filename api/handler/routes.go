@@ -1,0 +1,137 @@
+package handler
+
+import (
+	"net/http"
+
+	"moss/api/apiver"
+	"moss/api/route"
+)
+
+// Routes returns every endpoint of the documents. Those without a handler are not there yet, and say so.
+func (h *Handler) Routes() []route.Route {
+	var routes []route.Route
+	for _, part := range [][]route.Route{
+		h.containerRoutes(), h.imageRoutes(), execRoutes(), volumeRoutes(), networkRoutes(), swarmRoutes(), h.systemRoutes(),
+	} {
+		routes = append(routes, part...)
+	}
+	return routes
+}
+
+func since(minor uint16) apiver.Range { return apiver.Range{Since: v(minor)} }
+
+func (h *Handler) containerRoutes() []route.Route {
+	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
+	return []route.Route{
+		{Method: get, Path: "/containers/json", Do: h.containerList},
+		{Method: post, Path: "/containers/create", Do: h.containerCreate},
+		{Method: get, Path: "/containers/:id/json", Do: h.containerInspect},
+		{Method: get, Path: "/containers/:id/top"},
+		{Method: get, Path: "/containers/:id/logs", Do: h.containerLogs},
+		{Method: get, Path: "/containers/:id/changes"},
+		{Method: get, Path: "/containers/:id/export"},
+		{Method: get, Path: "/containers/:id/stats"},
+		{Method: post, Path: "/containers/:id/resize", Do: h.containerResize},
+		{Method: post, Path: "/containers/:id/start", Do: h.containerStart},
+		{Method: post, Path: "/containers/:id/stop", Do: h.containerStop},
+		{Method: post, Path: "/containers/:id/restart", Do: h.containerRestart},
+		{Method: post, Path: "/containers/:id/kill", Do: h.containerKill},
+		{Method: post, Path: "/containers/:id/update", Versions: since(22)},
+		{Method: post, Path: "/containers/:id/rename", Do: h.containerRename},
+		{Method: post, Path: "/containers/:id/pause"},
+		{Method: post, Path: "/containers/:id/unpause"},
+		{Method: post, Path: "/containers/:id/attach", Do: h.containerAttach},
+		{Method: get, Path: "/containers/:id/attach/ws"},
+		{Method: post, Path: "/containers/:id/wait", Do: h.containerWait},
+		{Method: del, Path: "/containers/:id", Do: h.containerRemove},
+		{Method: post, Path: "/containers/:id/copy"},
+		{Method: http.MethodHead, Path: "/containers/:id/archive", Versions: since(20)},
+		{Method: get, Path: "/containers/:id/archive", Versions: since(20)},
+		{Method: http.MethodPut, Path: "/containers/:id/archive", Versions: since(20)},
+	}
+}
+
+func (h *Handler) imageRoutes() []route.Route {
+	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
+	return []route.Route{
+		{Method: get, Path: "/images/json", Do: h.imageList},
+		{Method: post, Path: "/build"},
+		{Method: post, Path: "/images/create", Do: h.imageCreate},
+		{Method: get, Path: "/images/:name/json", Do: h.imageInspect},
+		{Method: get, Path: "/images/:name/history"},
+		{Method: post, Path: "/images/:name/push"},
+		{Method: post, Path: "/images/:name/tag"},
+		{Method: del, Path: "/images/:name", Do: h.imageRemove},
+		{Method: get, Path: "/images/search"},
+		{Method: get, Path: "/images/:name/get"},
+		{Method: get, Path: "/images/get"},
+		{Method: post, Path: "/images/load"},
+		{Method: post, Path: "/commit"},
+	}
+}
+
+func execRoutes() []route.Route {
+	return []route.Route{
+		{Method: http.MethodPost, Path: "/containers/:id/exec"},
+		{Method: http.MethodPost, Path: "/exec/:id/start"},
+		{Method: http.MethodPost, Path: "/exec/:id/resize"},
+		{Method: http.MethodGet, Path: "/exec/:id/json"},
+	}
+}
+
+func volumeRoutes() []route.Route {
+	return []route.Route{
+		{Method: http.MethodGet, Path: "/volumes", Versions: since(21)},
+		{Method: http.MethodPost, Path: "/volumes/create", Versions: since(21)},
+		{Method: http.MethodGet, Path: "/volumes/:name", Versions: since(21)},
+		{Method: http.MethodDelete, Path: "/volumes/:name", Versions: since(21)},
+	}
+}
+
+func networkRoutes() []route.Route {
+	return []route.Route{
+		{Method: http.MethodGet, Path: "/networks", Versions: since(21)},
+		{Method: http.MethodGet, Path: "/networks/:id", Versions: since(21)},
+		{Method: http.MethodPost, Path: "/networks/create", Versions: since(21)},
+		{Method: http.MethodPost, Path: "/networks/:id/connect", Versions: since(21)},
+		{Method: http.MethodPost, Path: "/networks/:id/disconnect", Versions: since(21)},
+		{Method: http.MethodDelete, Path: "/networks/:id", Versions: since(21)},
+	}
+}
+
+func swarmRoutes() []route.Route {
+	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
+	routes := []route.Route{
+		{Method: get, Path: "/services"},
+		{Method: post, Path: "/services/create"},
+		{Method: get, Path: "/services/:id"},
+		{Method: del, Path: "/services/:id"},
+		{Method: post, Path: "/services/:id/update"},
+		{Method: get, Path: "/tasks"},
+		{Method: get, Path: "/tasks/:id"},
+		{Method: get, Path: "/swarm"},
+		{Method: post, Path: "/swarm/init"},
+		{Method: post, Path: "/swarm/join"},
+		{Method: post, Path: "/swarm/leave"},
+		{Method: post, Path: "/swarm/update"},
+		{Method: get, Path: "/nodes"},
+		{Method: get, Path: "/nodes/:id"},
+		{Method: del, Path: "/nodes/:id"},
+		{Method: post, Path: "/nodes/:id/update"},
+	}
+	for i := range routes {
+		routes[i].Versions = since(24)
+	}
+	return routes
+}
+
+func (h *Handler) systemRoutes() []route.Route {
+	return []route.Route{
+		{Method: http.MethodPost, Path: "/auth"},
+		{Method: http.MethodGet, Path: "/info", Do: h.systemInfo},
+		{Method: http.MethodGet, Path: "/version", Do: h.systemVersion},
+		{Method: http.MethodGet, Path: "/_ping", Do: ping},
+		{Method: http.MethodHead, Path: "/_ping", Do: ping},
+		{Method: http.MethodGet, Path: "/events", Do: h.systemEvents},
+	}
+}

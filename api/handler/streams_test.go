@@ -1,0 +1,255 @@
+package handler_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/event"
+	"moss/engine/fault"
+	"moss/engine/stdio"
+)
+
+const upgraded = "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.engine.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+
+// TestAttach sends input together with the request; the fake echoes it.
+func TestAttach(t *testing.T) {
+	a := newAPI(t)
+	a.containers.attach = func(ctx context.Context, _ container.AttachOptions, open func() (io.ReadWriteCloser, error)) error {
+		conn, err := open()
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(conn, conn); err != nil {
+			t.Error(err)
+		}
+		if ctx.Err() != nil {
+			t.Error("the end of the client's input has cancelled the view")
+		}
+		return conn.Close()
+	}
+	for _, tc := range []struct{ path, headers, head, said string }{
+		{
+			"/v1.24/containers/web/attach?stream=1&stdin=1&stdout=1&stderr=1", "Connection: Upgrade\r\nUpgrade: tcp\r\n", upgraded,
+			"attach web {Logs:false Stream:true Stdin:true Stdout:true Stderr:true DetachKeys:[16 17]}",
+		},
+		{
+			"/v1.24/containers/web/attach?stream=1&logs=1&stdout=1&detachKeys=ctrl-a,x", "", "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.engine.raw-stream\r\n",
+			"attach web {Logs:true Stream:true Stdin:false Stdout:true Stderr:false DetachKeys:[1 120]}",
+		},
+		{
+			"/v1.21/containers/web/attach?stream=1&detachKeys=nonsense", "", "HTTP/1.1 200 OK\r\n",
+			"attach web {Logs:false Stream:true Stdin:false Stdout:false Stderr:false DetachKeys:[16 17]}",
+		},
+	} {
+		c := a.dial()
+		if _, err := io.WriteString(c, "POST "+tc.path+" HTTP/1.1\r\nHost: x\r\n"+tc.headers+"\r\nearly "); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "late"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(got), tc.head) || !strings.HasSuffix(string(got), "\r\n\r\nearly late") {
+			t.Errorf("%s = %q, %v, want %q and the echo", tc.path, got, err, tc.head)
+		}
+		if said := a.containers.said(); said != tc.said {
+			t.Errorf("%s: calls %q, want %q", tc.path, said, tc.said)
+		}
+	}
+	if status, body := a.ask("POST", "/containers/web/attach?stream=1&detachKeys=ctrl-1", ""); status != 400 {
+		t.Errorf("bad detach keys = %d %q, want 400", status, body)
+	}
+}
+
+func TestAttachErrors(t *testing.T) {
+	a := newAPI(t)
+	a.containers.attach = func(context.Context, container.AttachOptions, func() (io.ReadWriteCloser, error)) error {
+		return fault.Conflict("Container web is paused")
+	}
+	if status, body := a.ask("POST", "/containers/web/attach?stream=1", ""); status != 409 || !strings.Contains(body, "is paused") {
+		t.Errorf("an error before the head = %d %q, want 409", status, body)
+	}
+	a.containers.attach = func(_ context.Context, _ container.AttachOptions, open func() (io.ReadWriteCloser, error)) error {
+		conn, err := open()
+		if err != nil {
+			return err
+		}
+		return errors.Join(errors.New("log is broken"), conn.Close())
+	}
+	resp := a.open("POST", "/containers/web/attach?stream=1", "") //nolint:bodyclose // The cleanup of open does.
+	if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK || err != nil || len(body) != 0 {
+		t.Errorf("an error after the head = %d %q, %v, want 200 and the end", resp.StatusCode, body, err)
+	}
+}
+
+func TestLogs(t *testing.T) {
+	a := newAPI(t)
+	a.containers.lines = []logLine{{stdio.Stdout, "one\n"}, {stdio.Stderr, "two\n"}}
+	a.containers.record.Host.LogConfig.Config = map[string]string{"labels": "a,none", "env": "E"}
+	frame := func(stream stdio.Stream, text string) string {
+		return string(stdio.AppendHeader(nil, stream, len(text))) + text
+	}
+	const stamp = "2015-11-21T00:00:00.000000005Z "
+	frames := frame(stdio.Stdout, "one\n") + frame(stdio.Stderr, "two\n")
+	for _, tc := range []struct{ path, want, said string }{
+		{"/containers/web/logs?stdout=1&stderr=1", frames, "out=true err=true follow=false tail=-1 since=0"},
+		{"/containers/web/logs?stdout=1&tail=all", frames, "out=true err=false follow=false tail=-1 since=0"},
+		{"/containers/web/logs?stdout=1&tail=5", frames, "out=true err=false follow=false tail=5 since=0"},
+		{"/containers/web/logs?stdout=1&tail=0", frames, "out=true err=false follow=false tail=0 since=0"},
+		{"/containers/web/logs?stdout=1&tail=x", frames, "out=true err=false follow=false tail=-1 since=0"},
+		{"/containers/web/logs?stdout=1&tail=-7", frames, "out=true err=false follow=false tail=-1 since=0"},
+		{"/containers/web/logs?stdout=1&since=5.25", frames, "out=true err=false follow=false tail=-1 since=5250000000"},
+		{"/v1.19/containers/web/logs?stdout=1&since=5", frames, "out=true err=false follow=false tail=-1 since=0"},
+		{
+			"/containers/web/logs?stderr=1&timestamps=1", frame(stdio.Stdout, stamp+"one\n") + frame(stdio.Stderr, stamp+"two\n"),
+			"out=false err=true follow=false tail=-1 since=0",
+		},
+		{
+			"/containers/web/logs?stdout=1&details=1", frame(stdio.Stdout, "a=1,E=2 one\n") + frame(stdio.Stderr, "a=1,E=2 two\n"),
+			"out=true err=false follow=false tail=-1 since=0",
+		},
+		{"/v1.22/containers/web/logs?stdout=1&details=1", frames, "out=true err=false follow=false tail=-1 since=0"},
+	} {
+		status, body := a.ask("GET", tc.path, "")
+		if said := a.containers.said(); status != 200 || body != tc.want || said != "get web; logs 4fa6e0 "+tc.said {
+			t.Errorf("%s = %d %q with calls %q, want %q, %q", tc.path, status, body, said, tc.want, tc.said)
+		}
+	}
+	a.containers.record.Config.Tty = true
+	if _, body := a.ask("GET", "/containers/web/logs?stdout=1", ""); body != "one\ntwo\n" {
+		t.Errorf("logs of a tty = %q, want no frames", body)
+	}
+	for _, path := range []string{"/containers/web/logs", "/containers/web/logs?stdout=0", "/containers/web/logs?stdout=1&since=x", "/containers/web/logs?stdout=1&since=1.0000000001"} {
+		if status, body := a.ask("GET", path, ""); status != 400 {
+			t.Errorf("%s = %d %q, want 400", path, status, body)
+		}
+	}
+}
+
+func TestLogsErrors(t *testing.T) {
+	a := newAPI(t)
+	a.containers.logsErr = fault.Unsupported("this driver cannot be read")
+	if status, body := a.ask("GET", "/containers/web/logs?stdout=1", ""); status != 501 {
+		t.Errorf("an error before the first line = %d %q, want 501", status, body)
+	}
+	a.containers.lines = []logLine{{stdio.Stdout, "one\n"}}
+	a.containers.record.Config.Tty = true
+	if status, body := a.ask("GET", "/containers/web/logs?stdout=1", ""); status != 200 || body != "one\nError: this driver cannot be read\n" {
+		t.Errorf("an error after the first line = %d %q, want 200 and the error", status, body)
+	}
+	a.containers.logsErr, a.containers.lines = nil, nil
+	if status, body := a.ask("GET", "/containers/web/logs?stdout=1", ""); status != 200 || body != "" {
+		t.Errorf("no lines = %d %q, want an empty 200", status, body)
+	}
+}
+
+// TestLogsFollow wants the head before any line, and the end of the work when the client goes while there is none.
+func TestLogsFollow(t *testing.T) {
+	for name, headers := range map[string]string{"plain": "", "upgrade": "Connection: Upgrade\r\nUpgrade: tcp\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI(t)
+			a.containers.waitDone = make(chan error, 1)
+			c := a.dial()
+			if _, err := io.WriteString(c, "GET /containers/web/logs?stdout=1&follow=1 HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			head := make([]byte, len("HTTP/1.1 200"))
+			if _, err := io.ReadFull(c, head); err != nil {
+				t.Fatalf("the head does not come at once: %v", err)
+			}
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-a.containers.waitDone:
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("the log saw %v, want %v", err, context.Canceled)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the log is followed without its client")
+			}
+		})
+	}
+}
+
+func TestEvents(t *testing.T) {
+	a := newAPI(t)
+	resp := a.open("GET", `/v1.24/events?filters=%7B%22type%22%3A%5B%22container%22%5D%7D`, "") //nolint:bodyclose // The cleanup of open does.
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" {
+		t.Fatalf("events = %d %q, want 200 at once", resp.StatusCode, resp.Header.Get("Content-Type"))
+	}
+	at := time.Now()
+	a.events.Publish(event.Event{Type: event.TypeNetwork, Action: "connect", ID: "n", Time: at})
+	a.events.Publish(event.Event{Type: event.TypeContainer, Action: "die", ID: "4f", Attributes: map[string]string{"exitCode": "3", "image": "busybox"}, Time: at})
+	got, err := bufio.NewReader(resp.Body).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, path := range map[string][]string{
+		"die": {"status"}, "4f": {"id"}, "busybox": {"from"}, "container": {"Type"}, "3": {"Actor", "Attributes", "exitCode"},
+	} {
+		if v := field(t, got, path...); v != want {
+			t.Errorf("event %s: %v = %v, want %s", got, path, v, want)
+		}
+	}
+	// The past, then the end.
+	path := fmt.Sprintf("/v1.24/events?since=%d&until=%d", at.Add(-time.Minute).Unix(), at.Add(-time.Second).Unix())
+	if status, body := a.ask("GET", path, ""); status != 200 || body != "" {
+		t.Errorf("%s = %d %q, want nothing", path, status, body)
+	}
+	path = fmt.Sprintf("/v1.24/events?since=0&until=%d.%09d", at.Unix(), at.Nanosecond()+999)
+	if status, body := a.ask("GET", path, ""); status != 200 || strings.Count(body, "\n") != 2 {
+		t.Errorf("%s = %d %q, want both events", path, status, body)
+	}
+	for _, query := range []string{"since=x", "until=-", "filters=x", "filters=%7B%22nope%22%3A%5B%22a%22%5D%7D", "since=5&until=4"} {
+		if status, body := a.ask("GET", "/events?"+query, ""); status != 400 {
+			t.Errorf("events?%s = %d %q, want 400", query, status, body)
+		}
+	}
+}
+
+func TestEventsEndWithTheBus(t *testing.T) {
+	a := newAPI(t)
+	resp := a.open("GET", "/events", "") //nolint:bodyclose // The cleanup of open does.
+	a.events.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || len(body) != 0 {
+		t.Errorf("events after the bus was closed = %q, %v, want the end", body, err)
+	}
+	if n := a.events.Listeners(); n != 0 {
+		t.Errorf("%d listeners are left", n)
+	}
+}
+
+func TestWaitEndsWithItsClient(t *testing.T) {
+	a := newAPI(t)
+	a.containers.waiting, a.containers.waitDone = make(chan struct{}), make(chan error, 1)
+	c := a.dial()
+	if _, err := io.WriteString(c, "POST /containers/web/wait HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	for a.containers.said() == "" {
+		<-time.After(time.Millisecond)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-a.containers.waitDone:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("wait saw %v, want %v", err, context.Canceled)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("wait goes on without its client")
+	}
+}

@@ -1,0 +1,140 @@
+package route
+
+import (
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"moss/api/apiver"
+	"moss/engine/fault"
+)
+
+func TestSplitVersion(t *testing.T) {
+	for _, tc := range []struct {
+		in, rest, fails string
+		version         apiver.Version
+	}{
+		{in: "/v1.18/info", rest: "/info", version: apiver.Min},
+		{in: "/v1.24/containers/json", rest: "/containers/json", version: apiver.Max},
+		{in: "/v1.19/info", rest: "/info", version: apiver.New(1, 19)},
+		{in: "/info", rest: "/info", version: apiver.Max},
+		{in: "/volumes", rest: "/volumes", version: apiver.Max},
+		{in: "/version", rest: "/version", version: apiver.Max},
+		{in: "/", rest: "/", version: apiver.Max},
+		{in: "/v1.24", rest: "/", version: apiver.Max},
+		{in: "/v1.25/info", fails: "client is newer than server (client API version: 1.25, server API version: 1.24)", version: apiver.New(1, 25)},
+		{in: "/v2.0/info", fails: "DOCKER_API_VERSION=1.24", version: apiver.New(2, 0)},
+		{in: "/v1.17/info", fails: "client version 1.17 is too old. Minimum supported API version is 1.18", version: apiver.New(1, 17)},
+		{in: "/v1.x/info", fails: `invalid API version "v1.x"`, version: apiver.Max},
+		{in: "/v1/info", fails: `invalid API version "v1"`, version: apiver.Max},
+	} {
+		version, rest, err := splitVersion(tc.in)
+		if version != tc.version || rest != tc.rest || (err != nil) != (tc.fails != "") {
+			t.Errorf("splitVersion(%q) = %v, %q, %v, want %v, %q, %q", tc.in, version, rest, err, tc.version, tc.rest, tc.fails)
+		}
+		if err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.fails)) {
+			t.Errorf("splitVersion(%q) = %v, want an invalid fault with %q", tc.in, err, tc.fails)
+		}
+	}
+}
+
+func TestFold(t *testing.T) {
+	for _, tc := range []struct{ method, in, want string }{
+		{"GET", "/images/json", "/images/json"},
+		{"GET", "/images/busybox/json", "/images/busybox/json"},
+		{"GET", "/images/a/b/json", "/images/a%2Fb/json"},
+		{"GET", "/images/127.0.0.1:5000/a/b:t/json", "/images/127.0.0.1:5000%2Fa%2Fb:t/json"},
+		{"GET", "/images/a%2Fb/c/json", "/images/a%2Fb%2Fc/json"},
+		{"GET", "/images/json/json", "/images/json/json"},
+		{"GET", "/images/a/get", "/images/a/get"},
+		{"GET", "/images/a/b/history", "/images/a%2Fb/history"},
+		{"POST", "/images/127.0.0.1:5000/a/b:t/push", "/images/127.0.0.1:5000%2Fa%2Fb:t/push"},
+		{"POST", "/images/a/b/tag", "/images/a%2Fb/tag"},
+		{"POST", "/images/a/json", "/images/a/json"},
+		{"GET", "/images/a/b", "/images/a/b"},
+		{"DELETE", "/images/a/b/json", "/images/a%2Fb%2Fjson"},
+		{"DELETE", "/images/a", "/images/a"},
+		{"DELETE", "/containers/web/db", "/containers/web%2Fdb"},
+		{"GET", "/containers//foo/json", "/containers/foo/json"},
+		{"POST", "/containers/foo/start/", "/containers/foo/start"},
+		{"GET", "/containers/a/attach/ws", "/containers/a/attach/ws"},
+		{"GET", "/volumes/a/b", "/volumes/a%2Fb"},
+		{"GET", "//info", "/info"},
+		{"GET", "/", "/"},
+		{"GET", "", "/"},
+	} {
+		if got := fold(tc.method, tc.in); got != tc.want {
+			t.Errorf("fold(%s, %q) = %q, want %q", tc.method, tc.in, got, tc.want)
+		}
+	}
+}
+
+func TestParseFilters(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want map[string][]string
+		bad  bool
+	}{
+		{in: "", want: map[string][]string{}},
+		{in: "{}", want: map[string][]string{}},
+		{in: "null", want: map[string][]string{}},
+		{in: `{"label":["a=b","c"]}`, want: map[string][]string{"label": {"a=b", "c"}}},
+		{in: `{"label":{"a=b":true,"c":false}}`, want: map[string][]string{"label": {"a=b"}}},
+		{in: `{"label":null}`, want: map[string][]string{"label": nil}},
+		{in: `{"label":"a"}`, bad: true},
+		{in: `{"label":[1]}`, bad: true},
+		{in: `["a"]`, bad: true},
+		{in: `{"a":[]} x`, bad: true},
+		{in: `label=a`, bad: true},
+	} {
+		got, err := parseFilters(tc.in)
+		if tc.bad != (err != nil) || err == nil && !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("parseFilters(%q) = %v, %v, want %v, error %v", tc.in, got, err, tc.want, tc.bad)
+		}
+		if err != nil && !fault.Is(err, fault.Invalid) {
+			t.Errorf("parseFilters(%q) = %v, want an invalid fault", tc.in, err)
+		}
+	}
+}
+
+func FuzzPath(f *testing.F) {
+	for _, s := range []string{"/v1.24/images/a/b/json", "/v9.9/info", "/containers//x/json", "/images/%2F%2f/json", "//", "*", "/v1./%zz"} {
+		f.Add("GET", s)
+	}
+	f.Fuzz(func(t *testing.T, method, path string) {
+		version, rest, err := splitVersion(path)
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Fatalf("splitVersion(%q) = %v, want an invalid fault", path, err)
+			}
+			return
+		}
+		if version < apiver.Min || version > apiver.Max {
+			t.Fatalf("splitVersion(%q) = %v, outside what is served", path, version)
+		}
+		folded := fold(method, rest)
+		if !strings.HasPrefix(folded, "/") || strings.Contains(folded, "//") {
+			t.Fatalf("fold(%q) = %q", rest, folded)
+		}
+		// Folding moves no bytes: unescaped, nothing but the doubled slashes is gone.
+		before, errBefore := url.PathUnescape(rest)
+		after, errAfter := url.PathUnescape(folded)
+		if (errBefore == nil) != (errAfter == nil) || strings.ReplaceAll(before, "/", "") != strings.ReplaceAll(after, "/", "") {
+			t.Fatalf("fold(%q) = %q: %v, %v", rest, folded, errBefore, errAfter)
+		}
+		if again := fold(method, folded); again != folded {
+			t.Fatalf("folded twice: %q, %q", folded, again)
+		}
+	})
+}
+
+func FuzzFilters(f *testing.F) {
+	f.Add(`{"label":["a"],"b":{"c":true}}`)
+	f.Add(`{"a":null}`)
+	f.Fuzz(func(t *testing.T, in string) {
+		if _, err := parseFilters(in); err != nil && !fault.Is(err, fault.Invalid) {
+			t.Fatalf("parseFilters(%q) = %v, want an invalid fault", in, err)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rootless-containers/rootlesskit/v3/pkg/port"
+
+	"moss/engine/fault"
+	"moss/engine/network"
+)
+
+// ephemeralTries is how often another free port is asked for when the one found was taken before it could be used.
+const ephemeralTries = 16
+
+// want is a port request that has been checked.
+type want struct {
+	proto     string // tcp or udp
+	container uint16
+	ip        netip.Addr
+	low, high uint16 // both 0: any
+}
+
+func parse(r network.PortRequest) (want, error) {
+	w := want{proto: r.Proto, container: r.ContainerPort, low: r.HostLow, high: max(r.HostLow, r.HostHigh)}
+	switch r.Proto {
+	case "tcp", "udp":
+	case "":
+		w.proto = "tcp"
+	case "sctp":
+		return want{}, fault.Unsupported("publish port %d/sctp: sctp is not supported: a rootless engine forwards tcp and udp", r.ContainerPort)
+	default:
+		return want{}, fault.Invalid("publish port %d/%s: unknown protocol", r.ContainerPort, r.Proto)
+	}
+	if r.ContainerPort == 0 {
+		return want{}, fault.Invalid("publish port 0/%s: the container's port must be 1 to 65535", w.proto)
+	}
+	if r.HostHigh != 0 && r.HostHigh < r.HostLow {
+		return want{}, fault.Invalid("publish port %d/%s: host port range %d-%d is upside down", r.ContainerPort, w.proto, r.HostLow, r.HostHigh)
+	}
+	if w.low == 0 {
+		w.high = 0
+	}
+	w.ip = netip.IPv4Unspecified()
+	if r.HostIP != "" {
+		ip, err := netip.ParseAddr(r.HostIP)
+		if err != nil || ip.Zone() != "" {
+			return want{}, fault.Invalid("publish port %d/%s: %q is no host address", r.ContainerPort, w.proto, r.HostIP)
+		}
+		w.ip = ip.Unmap()
+	}
+	return w, nil
+}
+
+// attempts is how many ports pick may be asked for.
+func (w want) attempts() int {
+	if w.low == 0 {
+		return ephemeralTries
+	}
+	return int(w.high) - int(w.low) + 1
+}
+
+// specOf is the form in which RootlessKit gets a port and lists it again; nothing in it is left to a default, so that
+// the two compare equal.
+func specOf(np network.Port, child netip.Addr) (port.Spec, error) {
+	ip, err := netip.ParseAddr(np.HostIP)
+	if err != nil {
+		return port.Spec{}, fmt.Errorf("host address of port %d: %w", np.HostPort, err)
+	}
+	return port.Spec{
+		Proto:      family(np.Proto, ip),
+		ParentIP:   ip.String(),
+		ParentPort: int(np.HostPort),
+		ChildIP:    child.String(),
+		ChildPort:  int(np.ContainerPort),
+	}, nil
+}
+
+// family keeps a listener on all IPv6 addresses from taking the IPv4 ones as well.
+func family(proto string, ip netip.Addr) string {
+	if ip.Is4() {
+		return proto + "4"
+	}
+	return proto + "6"
+}
+
+// host answers what only the host's network namespace knows; this process is in it.
+type host struct{ procSys string }
+
+// pick returns the port for attempt n: the next of the range, or one that the kernel has free in its own range.
+func (h host) pick(ctx context.Context, w want, n int) (uint16, error) {
+	if w.low != 0 {
+		return w.low + uint16(n), nil
+	}
+	at := netip.AddrPortFrom(w.ip, 0).String()
+	var (
+		lc   net.ListenConfig
+		addr net.Addr
+	)
+	switch w.proto {
+	case "udp":
+		c, err := lc.ListenPacket(ctx, family("udp", w.ip), at)
+		if err != nil {
+			return 0, h.explain(err, w.ip, 0)
+		}
+		addr = c.LocalAddr()
+		if err := c.Close(); err != nil {
+			return 0, err
+		}
+	default: // tcp; parse has refused the rest
+		l, err := lc.Listen(ctx, family("tcp", w.ip), at)
+		if err != nil {
+			return 0, h.explain(err, w.ip, 0)
+		}
+		addr = l.Addr()
+		if err := l.Close(); err != nil {
+			return 0, err
+		}
+	}
+	ap, err := netip.ParseAddrPort(addr.String())
+	return ap.Port(), err
+}
+
+// isConflict goes by RootlessKit's texts: its API passes on nothing else. The second is its own record of the same port.
+func isConflict(err error) bool {
+	return strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "conflict with ID")
+}
+
+// allocated is the text that clients know.
+func allocated(w want) error {
+	if w.low == w.high && w.low != 0 {
+		return fault.Internal("Bind for %s failed: port is already allocated", netip.AddrPortFrom(w.ip, w.low))
+	}
+	at := w.ip.String()
+	if w.ip.Is6() {
+		at = "[" + at + "]"
+	}
+	return fault.Internal("Bind for %s:%d-%d failed: all ports are allocated", at, w.low, w.high)
+}
+
+// explain says what a user can do about a port that is refused to him; everything else passes as it is.
+func (h host) explain(err error, ip netip.Addr, hostPort uint16) error {
+	at := netip.AddrPortFrom(ip, hostPort)
+	start := h.firstUnprivileged()
+	if !strings.Contains(err.Error(), "permission denied") || int(hostPort) >= start {
+		return fault.Internal("Bind for %s failed: %w", at, err)
+	}
+	self, serr := os.Executable()
+	if serr != nil {
+		self = "mossd"
+	}
+	return fault.Internal("Bind for %s failed: permission denied: a user may open ports from %d on; to allow this one, either "+
+		"lower that bound (sysctl net.ipv4.ip_unprivileged_port_start=%d) or give the engine the right "+
+		"(setcap cap_net_bind_service=ep %s) and start it anew", at, start, hostPort, self)
+}
+
+// firstUnprivileged is the kernel's default where it does not tell.
+func (h host) firstUnprivileged() int {
+	const fallback = 1024
+	data, err := os.ReadFile(filepath.Join(h.procSys, "net/ipv4/ip_unprivileged_port_start"))
+	if err != nil {
+		return fallback
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return fallback
+	}
+	return n
+}

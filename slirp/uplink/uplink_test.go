@@ -1,0 +1,168 @@
+package uplink
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"moss/engine/fault"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cfg  Config
+		want string // in the error; empty: none
+	}{
+		{"defaults", Config{StateDir: "/s"}, ""},
+		{"unknown driver", Config{Driver: "vpnkit", StateDir: "/s"}, `network driver "vpnkit" is unknown`},
+		{"small MTU", Config{MTU: 575, StateDir: "/s"}, "576 to 65521"},
+		{"large MTU", Config{MTU: 65522, StateDir: "/s"}, "576 to 65521"},
+		{"relative directory", Config{StateDir: "s"}, "must be absolute"},
+	} {
+		got, err := tc.cfg.resolved()
+		if tc.want != "" {
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: resolved() = %v, want an Invalid fault with %q", tc.name, err, tc.want)
+			}
+			if _, _, err := Child(tc.cfg, io.Discard); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%s: Child() = %v, want an Invalid fault", tc.name, err)
+			}
+			continue
+		}
+		if err != nil || got.Driver != Slirp4netns || got.MTU != DefaultMTU {
+			t.Errorf("%s: resolved() = %+v, %v", tc.name, got, err)
+		}
+	}
+}
+
+func TestParentNamesThePackageThatIsMissing(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	add := func(name string) {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct{ driver, pkg, then string }{
+		{Slirp4netns, "iproute2", "ip"},
+		{Slirp4netns, "util-linux", "nsenter"},
+		{Slirp4netns, "package slirp4netns", ""},
+		{Pasta, "package passt", ""},
+	} {
+		_, _, err := Parent(Config{Driver: step.driver, StateDir: t.TempDir()}, io.Discard)
+		if !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), step.pkg) {
+			t.Errorf("Parent(%s) = %v, want an Unavailable fault that names %s", step.driver, err, step.pkg)
+		}
+		if step.then != "" {
+			add(step.then)
+		}
+	}
+	if nd, pd, err := Parent(Config{Driver: None, StateDir: t.TempDir()}, io.Discard); err != nil || nd == nil || pd == nil {
+		t.Errorf("Parent(none) = %v, %v, %v; it needs nothing more", nd, pd, err)
+	}
+	add("slirp4netns") // one that does not know its own options
+	if _, _, err := Parent(Config{StateDir: t.TempDir()}, io.Discard); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("Parent with a strange slirp4netns = %v, want an Unavailable fault", err)
+	}
+}
+
+func TestCheckTun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tun")
+	err := checkTun(path)
+	if !fault.Is(err, fault.Unavailable) || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "modprobe tun") {
+		t.Errorf("checkTun of a missing device = %v, want an Unavailable fault with the remedy", err)
+	}
+	if err := checkTun(os.DevNull); err != nil {
+		t.Errorf("checkTun of a device that opens = %v", err)
+	}
+}
+
+func cmdline(args ...string) []byte { return []byte(strings.Join(args, "\x00") + "\x00") }
+
+func TestServesState(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		cmdline []byte
+		want    bool
+	}{
+		{"ours", cmdline("/usr/bin/pasta", "--mtu=1500", "--netns=/proc/12/root/run/user/1/moss/rootlesskit/netns"), true},
+		{"ours, vector variant", cmdline("/usr/bin/pasta.avx2", "--netns=/proc/12/root/run/user/1/moss/rootlesskit/netns"), true},
+		{"of another engine", cmdline("pasta", "--netns=/proc/12/root/run/user/1/other/rootlesskit/netns"), false},
+		{"of a deeper engine", cmdline("pasta", "--netns=/proc/12/root/x/root/run/user/1/moss/rootlesskit/netns"), false},
+		{"no process id", cmdline("pasta", "--netns=/proc/self/root/run/user/1/moss/rootlesskit/netns"), false},
+		{"an editor", cmdline("vi", "--netns=/proc/12/root/run/user/1/moss/rootlesskit/netns"), false},
+		{"another program", cmdline("pastasauce", "--netns=/proc/12/root/run/user/1/moss/rootlesskit/netns"), false},
+		{"podman's", cmdline("pasta", "--netns", "/run/user/1/netns/x"), false},
+		{"a kernel thread", nil, false},
+	} {
+		if got := servesState(tc.cmdline, "/run/user/1/moss/rootlesskit/"); got != tc.want {
+			t.Errorf("%s: servesState = %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func FuzzServesState(f *testing.F) {
+	f.Add(cmdline("pasta", "--netns=/proc/12/root/s/netns"))
+	f.Add([]byte("pasta\x00--netns=/proc/\x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if servesState(data, "/s") && !strings.Contains(string(data), "/root/s/netns") {
+			t.Errorf("servesState(%q) is true", data)
+		}
+	})
+}
+
+func TestEndKillsOnlyOurs(t *testing.T) {
+	start := func() *exec.Cmd {
+		cmd := exec.Command("sleep", "60")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	ours, other := start(), start()
+	defer func() {
+		_ = other.Process.Kill()
+		_ = other.Wait()
+	}()
+	// A proc of our own says which of the two is a pasta.
+	proc := t.TempDir()
+	for cmd, state := range map[*exec.Cmd]string{ours: "/s", other: "/elsewhere"} {
+		dir := filepath.Join(proc, strconv.Itoa(cmd.Process.Pid))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		line := cmdline("pasta", "--netns=/proc/12/root"+state+"/netns")
+		if err := os.WriteFile(filepath.Join(dir, "cmdline"), line, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waited := make(chan struct{})
+	go func() {
+		_ = ours.Wait() // killed
+		close(waited)
+	}()
+	p := &pastaParent{procDir: proc, stateDir: "/s"}
+	if err := p.end(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-waited:
+	case <-time.After(5 * time.Second):
+		t.Fatal("ours still runs")
+	}
+	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the other one: %v", err)
+	}
+	if err := p.end(); err != nil {
+		t.Errorf("end again, with a process that is gone: %v", err)
+	}
+}

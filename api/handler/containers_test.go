@@ -124,7 +124,7 @@ func TestKillOfStopped(t *testing.T) {
 func TestCreate(t *testing.T) {
 	a := newAPI(t)
 	status, body := a.ask("POST", "/v1.24/containers/create?name=web", `{
-		"Image":"busybox","Cmd":"sh","Labels":{"a":"b"},"HostConfig":{"Memory":5,"AutoRemove":true,"ShmSize":7,"Dns":["192.0.2.1"]},
+		"Image":"busybox","Cmd":"sh","AttachStdout":true,"Labels":{"a":"b"},"HostConfig":{"Memory":5,"AutoRemove":true,"ShmSize":7,"Dns":["192.0.2.1"]},
 		"NetworkingConfig":{"EndpointsConfig":{"default":{"Aliases":["x"]}}}}`)
 	if status != 201 || body != "{\"Id\":\"4fa6\",\"Warnings\":[]}\n" {
 		t.Errorf("create = %d %q", status, body)

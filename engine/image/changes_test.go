@@ -84,7 +84,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"USER a b", "USER: requires exactly one"},
 		{"STOPSIGNAL 99", "STOPSIGNAL: invalid signal"},
 		{"SHELL /bin/sh", "SHELL: requires the arguments to be in JSON form"},
-		{"ONBUILD ONBUILD RUN x", "ONBUILD: chaining"},
+		{"ONBUILD onbuild RUN x", "ONBUILD: chaining"},
 		{"ONBUILD from x", "ONBUILD: FROM isn't allowed"},
 		{"HEALTHCHECK --every=3s CMD x", "HEALTHCHECK: unknown flag"},
 		{"HEALTHCHECK --interval=1us CMD x", "HEALTHCHECK: --interval"},

@@ -5,22 +5,22 @@ import "time"
 
 // Image is one stored image.
 type Image struct {
-	ID           string    // sha256:<64 hex>, the digest of its config
-	Parent       string    // id of the image it was built on; may be empty
-	RepoTags     []string  // familiar names with tag
-	RepoDigests  []string  // familiar names with digest
-	Created      time.Time
-	Size         int64     // bytes of all its layers, uncompressed
-	Author       string
-	Comment      string
-	Architecture string
-	Variant      string
-	OS           string
-	Layers       []string // diff ids, lowest first
-	TopLayer     string   // the storage's id of the top layer; empty for an image without layers
-	Container    string   // id of the container it was committed from; may be empty
-	EngineVersion string  // of the engine that made it; may be empty
-	Config       Config
+	ID            string   // sha256:<64 hex>, the digest of its config
+	Parent        string   // id of the image it was built on; may be empty
+	RepoTags      []string // familiar names with tag
+	RepoDigests   []string // familiar names with digest
+	Created       time.Time
+	Size          int64 // bytes of all its layers, uncompressed
+	Author        string
+	Comment       string
+	Architecture  string
+	Variant       string
+	OS            string
+	Layers        []string // diff ids, lowest first
+	TopLayer      string   // the storage's id of the top layer; empty for an image without layers
+	Container     string   // id of the container it was committed from; may be empty
+	EngineVersion string   // of the engine that made it; may be empty
+	Config        Config
 }
 
 // Config is what an image sets for the containers made from it (OCI image spec; API document 1, 2.2 and 2.6).

@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	cstorage "go.podman.io/storage"
+
+	"moss/engine/image"
+)
+
+// Delete removes an image with all its names, and the layers that nothing else needs. Whether it may go is the caller's
+// question: containers made from it keep their layers and go on working. It returns the chain ids of the layers that
+// went, topmost first.
+//
+// Errors are fault.NotFound or internal.
+func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("delete image %s: %w", imageID, err)
+	}
+	bare := bareID(imageID)
+	s.images.Lock()
+	defer s.images.Unlock()
+	cfg, err := s.config(bare)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := s.chain(cfg.topLayer)
+	if err != nil {
+		return nil, fmt.Errorf("delete image %s: %w", imageID, err)
+	}
+	gone, err := s.cs.DeleteImage(bare, true)
+	if errors.Is(err, cstorage.ErrNotAnImage) || errors.Is(err, cstorage.ErrImageUnknown) {
+		s.forget(bare)
+		return nil, image.NoSuch(imageID)
+	}
+	if err != nil {
+		return nil, wrap(err, "delete image %s", imageID)
+	}
+	s.forget(bare)
+	removed := make(map[string]bool, len(gone))
+	for _, layerID := range gone {
+		removed[layerID] = true
+	}
+	ids := chainIDs(cfg.diffIDs)
+	var answer, kept []string
+	for i, layerID := range chain {
+		if !removed[layerID] {
+			kept = append(kept, layerID)
+			continue
+		}
+		if at := len(ids) - 1 - i; at >= 0 {
+			answer = append(answer, ids[at].String())
+		}
+	}
+	return answer, s.orphan(kept)
+}
+
+// chain returns a layer and all below it.
+func (s *Store) chain(top string) ([]string, error) {
+	var chain []string
+	for layerID := top; layerID != ""; {
+		layer, err := s.cs.Layer(layerID)
+		if err != nil {
+			return nil, fmt.Errorf("layer %s: %w", layerID, err)
+		}
+		chain = append(chain, layerID)
+		layerID = layer.Parent
+	}
+	return chain, nil
+}
+
+// orphan notes which of the layers that a removed image left belong to no other image.
+func (s *Store) orphan(layers []string) error {
+	if len(layers) == 0 {
+		return nil
+	}
+	needed, err := s.imageLayers()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, layerID := range layers {
+		if !needed[layerID] {
+			s.orphans[layerID] = struct{}{}
+		}
+	}
+	return nil
+}
+
+// imageLayers returns the layers of all images.
+func (s *Store) imageLayers() (map[string]bool, error) {
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return nil, wrap(err, "list layers")
+	}
+	parents := make(map[string]string, len(layers))
+	for i := range layers {
+		parents[layers[i].ID] = layers[i].Parent
+	}
+	records, err := s.cs.Images()
+	if err != nil {
+		return nil, wrap(err, "list images")
+	}
+	needed := map[string]bool{}
+	for i := range records {
+		tops := append([]string{records[i].TopLayer}, records[i].MappedTopLayers...)
+		for _, layerID := range tops {
+			for ; layerID != "" && !needed[layerID]; layerID = parents[layerID] {
+				needed[layerID] = true
+			}
+		}
+	}
+	return needed, nil
+}
+
+func (s *Store) hasOrphans() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.orphans) > 0
+}
+
+// adoptLayers takes the layers of a new image out of the orphans. It is called with s.images held.
+func (s *Store) adoptLayers(top string) {
+	if !s.hasOrphans() {
+		return
+	}
+	chain, err := s.chain(top)
+	if err != nil {
+		return // an orphan that is in use is never deleted: the library refuses
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, layerID := range chain {
+		delete(s.orphans, layerID)
+	}
+}
+
+// pruneOrphans deletes a layer and those below it as far as they are orphans that nothing needs any more.
+func (s *Store) pruneOrphans(layerID string) error {
+	if layerID == "" {
+		return nil
+	}
+	s.images.Lock()
+	defer s.images.Unlock()
+	for layerID != "" {
+		s.mu.Lock()
+		_, orphan := s.orphans[layerID]
+		s.mu.Unlock()
+		if !orphan {
+			return nil
+		}
+		layer, err := s.cs.Layer(layerID)
+		if err == nil {
+			err = s.cs.DeleteLayer(layerID)
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, cstorage.ErrLayerUnknown), errors.Is(err, cstorage.ErrNotALayer):
+		case errors.Is(err, cstorage.ErrLayerHasChildren), errors.Is(err, cstorage.ErrLayerUsedByImage):
+			return nil
+		default:
+			return wrap(err, "remove layer %s", layerID)
+		}
+		s.mu.Lock()
+		delete(s.orphans, layerID)
+		s.mu.Unlock()
+		if layer == nil {
+			return nil
+		}
+		layerID = layer.Parent
+	}
+	return nil
+}
+
+// recover clears what a crash left: the library drops layers that were half made or half removed when it loads its
+// records; folders without a record and layers that became part of no image are dropped here.
+func (s *Store) recover() error {
+	if err := s.cs.GarbageCollect(); err != nil {
+		return wrap(err, "collect leftovers")
+	}
+	needed, err := s.imageLayers()
+	if err != nil {
+		return err
+	}
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return wrap(err, "list layers")
+	}
+	children := map[string]int{}
+	for i := range layers {
+		children[layers[i].Parent]++
+	}
+	parents := map[string]string{}
+	for i := range layers {
+		if l := &layers[i]; !needed[l.ID] && !isContainer(l) {
+			s.orphans[l.ID] = struct{}{}
+			parents[l.ID] = l.Parent
+		}
+	}
+	for layerID := range parents {
+		if children[layerID] == 0 {
+			if err := s.pruneOrphans(layerID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	cstorage "go.podman.io/storage"
+	"go.podman.io/storage/drivers/overlay"
+	"go.podman.io/storage/types"
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+)
+
+// The drivers, in the order in which they are tried.
+const (
+	driverOverlay = "overlay"
+	driverFuse    = "fuse-overlayfs"
+	driverVFS     = "vfs"
+)
+
+// driverFile holds the name of the driver that a store was made with.
+const driverFile = "moss-driver"
+
+// choice is the driver in use and why.
+type choice struct{ driver, reason string }
+
+// openDriver opens the library's store with the driver that the store was made with, that opts ask for, or that works.
+func openDriver(ctx context.Context, root, run string, opts Options) (cstorage.Store, choice, error) {
+	switch opts.Driver {
+	case "", driverOverlay, driverFuse, driverVFS:
+	default:
+		return nil, choice{}, fault.Invalid("unknown storage driver %q: use overlay, fuse-overlayfs or vfs", opts.Driver)
+	}
+	made, err := madeWith(root)
+	if err != nil {
+		return nil, choice{}, err
+	}
+	if made != "" && opts.Driver != "" && opts.Driver != made {
+		return nil, choice{}, fault.Conflict("the store was made with driver %s, %s was asked for: use another root or remove it", made, opts.Driver)
+	}
+	var refused []string
+	for _, driver := range []string{driverOverlay, driverFuse, driverVFS} {
+		var reason string
+		switch {
+		case made != "":
+			if driver != made {
+				continue
+			}
+			reason = "the store was made with it"
+		case opts.Driver != "":
+			if driver != opts.Driver {
+				continue
+			}
+			reason = "it was asked for"
+		default:
+			reason = "it works here"
+		}
+		cs, err := tryDriver(ctx, driver, root, run, opts, made != "")
+		if err == nil {
+			if len(refused) > 0 {
+				reason += "; " + strings.Join(refused, "; ")
+			}
+			return cs, choice{driver: driver, reason: reason}, remember(root, driver, made)
+		}
+		refused = append(refused, driver+" does not: "+firstLine(err.Error()))
+	}
+	return nil, choice{}, fault.Internal("no storage driver works: %s", strings.Join(refused, "; "))
+}
+
+// madeWith returns the driver that the store was made with, nothing for a new store.
+func madeWith(root string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(root, driverFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the store's driver: %w", err)
+	}
+	switch name := strings.TrimSpace(string(raw)); name {
+	case driverOverlay, driverFuse, driverVFS:
+		return name, nil
+	default:
+		return "", fault.Internal("the store's driver %q is unknown", name)
+	}
+}
+
+func remember(root, driver, made string) error {
+	if made == driver {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(root, driverFile), []byte(driver+"\n"), 0o600); err != nil {
+		return fmt.Errorf("remember the storage driver: %w", err)
+	}
+	return nil
+}
+
+func tryDriver(ctx context.Context, driver, root, run string, opts Options, known bool) (cstorage.Store, error) {
+	so := types.StoreOptions{
+		GraphRoot:       root,
+		RunRoot:         run,
+		GraphDriverName: driverOverlay,
+		DisableVolatile: true, // a container's fsync must mean something
+	}
+	switch driver {
+	case driverOverlay:
+		if err := nativeOverlay(root, run); err != nil {
+			return nil, err
+		}
+	case driverFuse:
+		program, err := fuseOverlay(ctx, root, known)
+		if err != nil {
+			return nil, err
+		}
+		so.GraphDriverOptions = append(so.GraphDriverOptions, "overlay.mount_program="+program)
+	case driverVFS:
+		so.GraphDriverName = driverVFS
+	}
+	if so.GraphDriverName == driverOverlay {
+		so.GraphDriverOptions = append(so.GraphDriverOptions,
+			"overlay.skip_mount_home=true", // the mount namespace is ours and private already
+			"overlay.ignore_chown_errors="+strconv.FormatBool(opts.SingleID))
+	} else {
+		so.GraphDriverOptions = append(so.GraphDriverOptions, "vfs.ignore_chown_errors="+strconv.FormatBool(opts.SingleID))
+	}
+	if err := restoreRecords(filepath.Join(root, so.GraphDriverName+"-layers")); err != nil {
+		return nil, err
+	}
+	cs, err := cstorage.GetStore(so)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", driver, err)
+	}
+	return cs, nil
+}
+
+// nativeOverlay says why the kernel's overlay does not work on root, nil if it does. The library tries a real mount once
+// per boot and remembers the outcome in the run root.
+func nativeOverlay(root, run string) error {
+	home, runHome := filepath.Join(root, driverOverlay), filepath.Join(run, driverOverlay)
+	for _, dir := range []string{home, runHome} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make the overlay folder: %w", err)
+		}
+	}
+	ok, err := overlay.SupportsNativeOverlay(home, runHome)
+	if err != nil {
+		return fmt.Errorf("try overlay: %w", err)
+	}
+	if ok {
+		return nil
+	}
+	why, err := os.ReadFile(filepath.Join(runHome, "overlay-false"))
+	if err != nil || len(why) == 0 {
+		return errors.New("the kernel's overlay cannot be used on this file system")
+	}
+	return errors.New(strings.TrimSpace(string(why)))
+}
+
+// fuseTimeout bounds the trial of fuse-overlayfs; it takes some milliseconds where it works.
+const fuseTimeout = 10 * time.Second
+
+// fuseOverlay returns the path of fuse-overlayfs if it can mount. A store that was made with it is not tried again.
+func fuseOverlay(ctx context.Context, root string, known bool) (string, error) {
+	program, err := exec.LookPath(driverFuse)
+	if err != nil {
+		return "", errors.New("the program fuse-overlayfs is not installed")
+	}
+	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		return "", fmt.Errorf("fuse: %w", err)
+	}
+	if err := dev.Close(); err != nil || known {
+		return program, err
+	}
+	dir, err := os.MkdirTemp(root, "fuse-trial")
+	if err != nil {
+		return "", fmt.Errorf("try fuse-overlayfs: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // an empty folder left behind does no harm
+	for _, sub := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			return "", fmt.Errorf("try fuse-overlayfs: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, fuseTimeout)
+	defer cancel()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, "-o", "lowerdir=lower,upperdir=upper,workdir=work", "merged")
+	cmd.Dir, cmd.Stderr = dir, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("try fuse-overlayfs: %w: %s", err, firstLine(stderr.String()))
+	}
+	if err := unix.Unmount(filepath.Join(dir, "merged"), unix.MNT_DETACH); err != nil {
+		return "", fmt.Errorf("unmount the trial of fuse-overlayfs: %w", err)
+	}
+	return program, nil
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}

@@ -1,0 +1,152 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	volatileFile = "volatile-layers.json" // the library's records of layers whose verbs do not sync
+	backupFile   = "volatile-layers.bak"  // the last of them that is surely on the disk
+	flushDelay   = 500 * time.Millisecond // between a verb and its sync: many verbs share one
+)
+
+// flusher brings the records of container layers to the disk soon after they changed, and keeps the last synced ones:
+// a power cut in between may leave an empty file on some file systems.
+type flusher struct {
+	dir   string
+	dirty chan struct{} // one waiting mark is enough
+	quit  chan struct{}
+	done  chan struct{}
+	once  sync.Once
+	err   error // of the last sync; read after done is closed
+}
+
+// newFlusher starts a flusher for the library's layer folder. close ends it.
+func newFlusher(dir string) *flusher {
+	f := &flusher{dir: dir, dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	go f.run()
+	return f
+}
+
+// mark asks for a sync.
+func (f *flusher) mark() {
+	select {
+	case f.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// close syncs what is left and ends the flusher. It may be called again.
+func (f *flusher) close() error {
+	f.once.Do(func() { close(f.quit) })
+	<-f.done
+	return f.err
+}
+
+func (f *flusher) run() {
+	defer close(f.done)
+	for {
+		select {
+		case <-f.quit:
+			select {
+			case <-f.dirty:
+				f.err = f.sync()
+			default:
+			}
+			return
+		case <-f.dirty:
+		}
+		delay := time.NewTimer(flushDelay)
+		select {
+		case <-f.quit:
+			delay.Stop()
+		case <-delay.C:
+		}
+		f.err = f.sync()
+	}
+}
+
+// sync brings the present records to the disk and backs them up. The library replaces the file by a new one each time, so
+// what is open here does not change.
+func (f *flusher) sync() error {
+	path := filepath.Join(f.dir, volatileFile)
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sync layer records: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // opened for reading
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("sync layer records: %w", err)
+	}
+	return f.backup(file)
+}
+
+// backup copies the records, so that the copy is whole on the disk before it takes the place of the last one.
+func (f *flusher) backup(records io.Reader) error {
+	next := filepath.Join(f.dir, backupFile+".new")
+	out, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("back up layer records: %w", err)
+	}
+	if _, err = io.Copy(out, records); err == nil {
+		err = out.Sync()
+	}
+	if err := errors.Join(err, out.Close()); err != nil {
+		return fmt.Errorf("back up layer records: %w", err)
+	}
+	if err := os.Rename(next, filepath.Join(f.dir, backupFile)); err != nil {
+		return fmt.Errorf("back up layer records: %w", err)
+	}
+	return syncDir(f.dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	defer d.Close() //nolint:errcheck // opened for reading
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}
+
+// restoreRecords puts the backup in place of records that a power cut made unreadable. It is called before the library
+// opens the store.
+func restoreRecords(dir string) error {
+	path, backup := filepath.Join(dir, volatileFile), filepath.Join(dir, backupFile)
+	saved, err := os.ReadFile(backup)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("restore layer records: %w", err)
+	}
+	present, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("restore layer records: %w", err)
+	}
+	if json.Valid(bytes.TrimSpace(present)) || !json.Valid(saved) {
+		return nil
+	}
+	if err := os.WriteFile(path+".restored", saved, 0o600); err != nil {
+		return fmt.Errorf("restore layer records: %w", err)
+	}
+	if err := os.Rename(path+".restored", path); err != nil {
+		return fmt.Errorf("restore layer records: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package storage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	cstorage "go.podman.io/storage"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// parentFlag holds the id of the image that an image was built on here.
+const parentFlag = "moss-parent"
+
+// configCache is what never changes of an image.
+type configCache struct {
+	image    image.Image // without names
+	topLayer string
+	diffIDs  []digest.Digest
+	sizes    []int64 // of the layers, uncompressed; -1 if unknown
+	history  []History
+}
+
+// List returns all images, newest first.
+func (s *Store) List(ctx context.Context) ([]*image.Image, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	records, err := s.cs.Images()
+	if err != nil {
+		return nil, wrap(err, "list images")
+	}
+	images := make([]*image.Image, 0, len(records))
+	for i := range records {
+		img, err := s.assemble(&records[i])
+		if fault.Is(err, fault.NotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, img)
+	}
+	slices.SortStableFunc(images, func(a, b *image.Image) int { return b.Created.Compare(a.Created) })
+	return images, nil
+}
+
+// Get returns the image that a client means by what it wrote: a name, an id with or without sha256:, or the beginning of
+// one. A name wins over the beginning of an id; the beginning of several ids means none of them.
+//
+// Errors are fault.NotFound, fault.Invalid (neither a name nor an id) or internal.
+func (s *Store) Get(ctx context.Context, what string) (*image.Image, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("get image %s: %w", what, err)
+	}
+	l, err := image.ParseLookup(what)
+	if err != nil {
+		return nil, err
+	}
+	record, err := s.find(l)
+	if err != nil {
+		return nil, err
+	}
+	return s.assemble(record)
+}
+
+func (s *Store) find(l image.Lookup) (*cstorage.Image, error) {
+	if !l.Ref.IsZero() {
+		record, err := s.findName(l.Ref)
+		if err != nil || record != nil {
+			return record, err
+		}
+	}
+	if l.Prefix != "" {
+		record, err := s.cs.Image(l.Prefix)
+		if err == nil && strings.HasPrefix(record.ID, l.Prefix) {
+			return record, nil
+		}
+		if err != nil && !errors.Is(err, cstorage.ErrImageUnknown) {
+			return nil, fmt.Errorf("look up image %s: %w", l, err)
+		}
+	}
+	return nil, image.NoSuch(l.String())
+}
+
+// findName returns the image of a name, nil if no image has it. A digest also finds an image that has a tag in the same
+// repository and that manifest.
+func (s *Store) findName(ref image.Ref) (*cstorage.Image, error) {
+	record, err := s.cs.Image(ref.WithoutTag().Canonical())
+	if err == nil {
+		return record, nil
+	}
+	if !errors.Is(err, cstorage.ErrImageUnknown) {
+		return nil, fmt.Errorf("look up image %s: %w", ref.Familiar(), err)
+	}
+	if ref.Digest() == "" {
+		return nil, nil //nolint:nilnil // no image and no error is the answer
+	}
+	records, err := s.cs.ImagesByDigest(digest.Digest(ref.Digest()))
+	if err != nil && !errors.Is(err, cstorage.ErrImageUnknown) {
+		return nil, fmt.Errorf("look up image %s: %w", ref.Familiar(), err)
+	}
+	for _, record := range records {
+		for _, name := range record.Names {
+			if other, err := image.ParseRef(name); err == nil && other.Repo() == ref.Repo() {
+				return record, nil
+			}
+		}
+	}
+	return nil, nil //nolint:nilnil // no image and no error is the answer
+}
+
+// assemble joins what never changes of an image with its present names.
+func (s *Store) assemble(record *cstorage.Image) (*image.Image, error) {
+	cfg, err := s.configOf(record)
+	if err != nil {
+		return nil, err
+	}
+	img := cfg.image
+	img.RepoTags, img.RepoDigests = familiarNames(record.Names)
+	if parent, ok := record.Flags[parentFlag].(string); ok {
+		img.Parent = parent
+	}
+	return &img, nil
+}
+
+// familiarNames sorts an image's names into tags and digests as clients show them. A name that some other program put in
+// the store and that is none is left out.
+func familiarNames(names []string) (tags, digests []string) {
+	for _, name := range names {
+		ref, err := image.ParseRef(name)
+		switch {
+		case err != nil:
+		case ref.Digest() != "":
+			digests = append(digests, ref.WithoutTag().Familiar())
+		default:
+			tags = append(tags, ref.Familiar())
+		}
+	}
+	slices.Sort(tags)
+	slices.Sort(digests)
+	return tags, digests
+}
+
+// config returns what never changes of an image, by its id without sha256:.
+func (s *Store) config(bare string) (*configCache, error) {
+	s.mu.Lock()
+	cfg := s.configs[bare]
+	s.mu.Unlock()
+	if cfg != nil {
+		return cfg, nil
+	}
+	record, err := s.cs.Image(bare)
+	if errors.Is(err, cstorage.ErrImageUnknown) || (err == nil && record.ID != bare) {
+		return nil, image.NoSuch("sha256:" + bare)
+	}
+	if err != nil {
+		return nil, wrap(err, "look up image %s", bare)
+	}
+	return s.configOf(record)
+}
+
+func (s *Store) configOf(record *cstorage.Image) (*configCache, error) {
+	s.mu.Lock()
+	cfg := s.configs[record.ID]
+	s.mu.Unlock()
+	if cfg != nil {
+		return cfg, nil
+	}
+	cfg, err := s.loadConfig(record)
+	if errors.Is(err, cstorage.ErrImageUnknown) {
+		return nil, image.NoSuch("sha256:" + record.ID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read config of image %s: %w", record.ID, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configs[record.ID] = cfg
+	return cfg, nil
+}
+
+func (s *Store) forget(bare string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.configs, bare)
+}
+
+func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
+	raw, err := s.configBlob(record)
+	if err != nil {
+		return nil, err
+	}
+	var doc imageJSON
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	cfg := &configCache{topLayer: record.TopLayer, diffIDs: doc.RootFS.DiffIDs, history: doc.History}
+	var total int64
+	for layerID := record.TopLayer; layerID != ""; {
+		layer, err := s.cs.Layer(layerID)
+		if err != nil {
+			return nil, fmt.Errorf("layer %s: %w", layerID, err)
+		}
+		cfg.sizes = append(cfg.sizes, layer.UncompressedSize)
+		total += max(layer.UncompressedSize, 0)
+		layerID = layer.Parent
+	}
+	slices.Reverse(cfg.sizes)
+	layers := make([]string, 0, len(doc.RootFS.DiffIDs))
+	for _, d := range doc.RootFS.DiffIDs {
+		layers = append(layers, d.String())
+	}
+	created := doc.Created
+	if created.IsZero() {
+		created = record.Created
+	}
+	cfg.image = image.Image{
+		ID: "sha256:" + record.ID, Created: created, Size: total, Author: doc.Author, Comment: doc.Comment,
+		Architecture: doc.Architecture, Variant: doc.Variant, OS: doc.OS, Layers: layers, TopLayer: record.TopLayer,
+		Container: doc.Container, EngineVersion: doc.EngineVersion, Config: doc.Config,
+	}
+	return cfg, nil
+}
+
+// configBlob returns an image's config. Its digest is the image's id, unless the library has given the image another one
+// (partial pulls): then the manifest names it.
+func (s *Store) configBlob(record *cstorage.Image) ([]byte, error) {
+	key := "sha256:" + record.ID
+	if !slices.Contains(record.BigDataNames, key) {
+		raw, err := s.bigData(record, cstorage.ImageDigestBigDataKey)
+		if err != nil {
+			return nil, err
+		}
+		var m manifest
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return nil, fmt.Errorf("decode manifest: %w", err)
+		}
+		if err := m.Config.Digest.Validate(); err != nil {
+			return nil, fmt.Errorf("manifest: config digest: %w", err)
+		}
+		key = m.Config.Digest.String()
+	}
+	return s.bigData(record, key)
+}
+
+func (s *Store) bigData(record *cstorage.Image, key string) ([]byte, error) {
+	if size := record.BigDataSizes[key]; size > maxConfig {
+		return nil, fault.Internal("%s has %d bytes, more than %d", key, size, maxConfig)
+	}
+	raw, err := s.cs.ImageBigData(record.ID, key)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return raw, nil
+}

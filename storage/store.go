@@ -1,0 +1,157 @@
+// Package storage keeps images and the writable layers of containers in containers/storage. It knows nothing of
+// registries, of archives' compression or of what a container is doing.
+//
+// It runs inside the user namespace, as its uid 0. The program that uses it calls reexec.Init of
+// go.podman.io/storage/pkg/reexec first thing in main and returns when that says true: archives are unpacked by the same
+// program, chrooted into the layer.
+//
+// A container has a layer of its own and no record in containers/storage: the layer's id is the container's, and the
+// layer's parent is the top layer of its image. That saves a locked and synced file per verb, and it lets an image go
+// while a stopped container still uses its layers, as clients expect of a forced removal.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	cstorage "go.podman.io/storage"
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// Options says where a store lies and how it is to be opened.
+type Options struct {
+	// Root is the folder of the engine's data; the store takes its subfolder "storage".
+	Root string
+	// RunRoot is the folder of this boot; the store takes its subfolder "storage". A tmpfs is best.
+	RunRoot string
+	// Driver is overlay, fuse-overlayfs or vfs; empty takes the first of these that works here. What an existing store
+	// was made with always decides: asking for another one is a conflict.
+	Driver string
+	// SingleID says that the user namespace has one id only: every file then belongs to uid 0.
+	SingleID bool
+}
+
+// Store is an open store. Its methods may be called by any number of goroutines.
+type Store struct {
+	cs      cstorage.Store
+	root    string
+	choice  choice
+	flusher *flusher
+
+	images sync.Mutex // held while an image's records, names or layers change together
+
+	naive sync.Mutex // held while a driver may mount an image's layer to compare trees
+
+	mu      sync.Mutex              // guards configs, orphans and borrows
+	configs map[string]*configCache // by image id without sha256:
+	orphans map[string]struct{}     // layers of removed images that containers still need
+	borrows map[string]int          // container layers mounted for diffs only, with the number of these
+
+	locks keyed // one per container layer: mount, unmount, remove and diff take turns
+}
+
+// Open opens the store of a root and makes it if there is none. It waits for no other process: the caller makes sure
+// that one engine at a time uses a root. What a crash left half done is removed. Close ends the store.
+//
+// Errors are fault.Invalid (unknown driver), fault.Conflict (the store was made with another driver) or internal.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	if opts.Root == "" || opts.RunRoot == "" {
+		return nil, fault.Invalid("storage needs a root and a run root")
+	}
+	if err := isolate(); err != nil {
+		return nil, err
+	}
+	root, run := filepath.Join(opts.Root, "storage"), filepath.Join(opts.RunRoot, "storage")
+	for _, dir := range []string{root, run} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the storage folder: %w", err)
+		}
+	}
+	cs, picked, err := openDriver(ctx, root, run, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open storage in %s: %w", root, err)
+	}
+	s := &Store{
+		cs:      cs,
+		root:    root,
+		choice:  picked,
+		configs: map[string]*configCache{},
+		orphans: map[string]struct{}{},
+		borrows: map[string]int{},
+	}
+	if err := s.recover(); err != nil {
+		cs.Free()
+		return nil, fmt.Errorf("recover storage in %s: %w", root, err)
+	}
+	s.flusher = newFlusher(filepath.Join(root, cs.GraphDriverName()+"-layers"))
+	return s, nil
+}
+
+// Close leaves everything on the disk. Mounted layers stay mounted:
+// containers outlive the engine. The store is of no use afterwards.
+func (s *Store) Close() error {
+	err := s.flusher.close()
+	s.cs.Free()
+	return err
+}
+
+// Driver returns the driver in use: overlay, fuse-overlayfs or vfs.
+func (s *Store) Driver() string { return s.choice.driver }
+
+// DriverReason says in one line why that driver is in use.
+func (s *Store) DriverReason() string { return s.choice.reason }
+
+// Status returns what the driver tells of itself as pairs of name and value, for info.
+func (s *Store) Status() ([][2]string, error) {
+	status, err := s.cs.Status()
+	if err != nil {
+		return nil, fmt.Errorf("storage status: %w", err)
+	}
+	return status, nil
+}
+
+// Root returns the folder of the store.
+func (s *Store) Root() string { return s.root }
+
+// Library returns the containers/storage store itself, for the library that pulls and pushes. Images put or changed
+// through it are seen by s at once.
+func (s *Store) Library() cstorage.Store { return s.cs }
+
+// wrap gives an error of the library the kind and the wording that callers expect.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	what := fmt.Sprintf(format, args...)
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		return fault.Internal("%s: no space left on device", what)
+	case errors.Is(err, unix.EDQUOT):
+		return fault.Internal("%s: disk quota exceeded", what)
+	case errors.Is(err, cstorage.ErrImageUnknown), errors.Is(err, cstorage.ErrNotAnImage):
+		return image.NoSuch(what)
+	default:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// isolate keeps the library from the configuration files and variables that other engines use. The library reads them
+// whenever a store is opened, even when everything is set by code; naming an empty file is the only way it offers.
+func isolate() error {
+	if err := os.Setenv("CONTAINERS_STORAGE_CONF", os.DevNull); err != nil {
+		return fmt.Errorf("isolate storage: %w", err)
+	}
+	for _, name := range []string{"CONTAINERS_STORAGE_CONF_OVERRIDE", "STORAGE_DRIVER", "STORAGE_OPTS", "_CONTAINERS_ROOTLESS_UID"} {
+		if err := os.Unsetenv(name); err != nil {
+			return fmt.Errorf("isolate storage: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package imagesvc
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
+
+	"moss/engine/fault"
+)
+
+const (
+	// maxWindow bounds what a decompressor must remember of its output: zstd -T0 --ultra --long=27 and xz -9 fit.
+	maxWindow = 128 << 20
+	sniffLen  = 64 // bytes looked at to tell the compression
+)
+
+// decompress returns the plain archive of src, which may be plain or compressed with gzip, bzip2, xz or zstd. It runs no
+// program. The caller closes what it gets, which leaves src alone.
+//
+// Errors of the source stay what they are; data that cannot be decompressed, or needs too much memory, is fault.Invalid.
+func decompress(src *source) (io.ReadCloser, error) {
+	in := bufio.NewReaderSize(src, 64<<10)
+	head, err := in.Peek(sniffLen)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read the archive: %w", err)
+	}
+	if len(head) == 0 {
+		return nil, fault.Invalid("the archive is empty")
+	}
+	plain, err := decoderFor(head, in)
+	d := &decoder{plain: plain, src: src}
+	if errors.Is(err, io.EOF) {
+		return nil, truncated() // in the compression's own header
+	}
+	if err != nil {
+		return nil, d.blame(err)
+	}
+	return d, nil
+}
+
+// decoderFor returns the decompressor that the archive's first bytes call for.
+func decoderFor(head []byte, in io.Reader) (io.ReadCloser, error) {
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b, 0x08}):
+		return gzip.NewReader(in)
+	case bytes.HasPrefix(head, []byte("BZh")) && len(head) > 3 && head[3] >= '1' && head[3] <= '9':
+		return io.NopCloser(bzip2.NewReader(in)), nil
+	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
+		if err := checkXZ(head); err != nil {
+			return nil, err
+		}
+		r, err := xz.NewReader(in)
+		return io.NopCloser(r), err
+	case isZstd(head):
+		r, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return r.IOReadCloser(), nil
+	default:
+		return io.NopCloser(in), nil
+	}
+}
+
+// decoder words the errors of a decompressor.
+type decoder struct {
+	plain io.ReadCloser
+	src   *source
+}
+
+// Read returns plain bytes.
+func (d *decoder) Read(p []byte) (int, error) {
+	n, err := d.plain.Read(p)
+	return n, d.blame(err)
+}
+
+// Close ends the decompressor.
+func (d *decoder) Close() error { return d.plain.Close() }
+
+// blame tells an error of the source from one of the data.
+func (d *decoder) blame(err error) error {
+	switch {
+	case err == nil || errors.Is(err, io.EOF) || fault.Is(err, fault.Invalid):
+		return err
+	case d.src.err != nil:
+		return fmt.Errorf("read the archive: %w", d.src.err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return truncated()
+	default:
+		return fault.Invalid("the archive cannot be decompressed: %w", err)
+	}
+}
+
+// isZstd tells a zstd frame, or a frame to skip before one (RFC 8878, 3.1).
+func isZstd(head []byte) bool {
+	if len(head) < 4 {
+		return false
+	}
+	magic := binary.LittleEndian.Uint32(head)
+	return magic == 0xfd2fb528 || magic&0xfffffff0 == 0x184d2a50
+}
+
+// checkXZ refuses a first block with a dictionary beyond maxWindow (xz file format, 3.1 and 5.3.1). Later blocks come from
+// the same program with the same settings; a forged one is bounded by what has been unpacked until then.
+func checkXZ(head []byte) error {
+	const streamHeader, idLZMA2 = 12, 0x21
+	if len(head) < streamHeader+8 || head[streamHeader] == 0 {
+		return nil // cut short or without a block: the reader finds out
+	}
+	flags := head[streamHeader+1]
+	rest := head[streamHeader+2:]
+	for _, present := range []byte{0x40, 0x80} { // compressed and uncompressed size
+		if flags&present != 0 {
+			_, n := binary.Uvarint(rest)
+			if n <= 0 {
+				return nil
+			}
+			rest = rest[n:]
+		}
+	}
+	for range flags&3 + 1 { // filters
+		if len(rest) < 3 {
+			return nil
+		}
+		id, size := rest[0], int(rest[1])
+		if id == idLZMA2 && size == 1 {
+			bits := rest[2] & 0x3f
+			if bits >= 40 || (2|uint64(bits&1))<<(bits/2+11) > maxWindow {
+				return fault.Invalid("the archive needs a dictionary of more than %d bytes", maxWindow)
+			}
+			return nil
+		}
+		if len(rest) < 2+size {
+			return nil
+		}
+		rest = rest[2+size:]
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package imagesvc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+	"moss/storage"
+)
+
+// maxComment bounds an image's comment, in bytes: it is part of the config, which is bounded as well.
+const maxComment = 64 << 10
+
+// Import makes an image of one layer from the archive of a root file system, plain or compressed with gzip, bzip2, xz or
+// zstd, and gives it a name if opts have one; the image that had it loses it. The archive is checked while it flows; it
+// is unpacked by this program, without the help of others. progress gets the id of the image when it is there; it may be
+// nil. The caller closes src.
+//
+// It is all or nothing: an error of src, the end of ctx, a bad archive or a full disk leave nothing behind. Errors are
+// fault.Invalid (the archive, a name, a change) or internal.
+func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOptions, progress func(image.Progress)) (string, error) {
+	var name image.Ref
+	var names []string
+	if opts.Repo != "" {
+		var err error
+		if name, err = image.ParseRepoTag(opts.Repo, opts.Tag); err != nil {
+			return "", err
+		}
+		if name.Digest() != "" {
+			return "", fault.Invalid("cannot import digest reference")
+		}
+		names = []string{name.Canonical()}
+	}
+	config, err := image.Config{}.Apply(opts.Changes)
+	if err != nil {
+		return "", err
+	}
+	if len(opts.Message) > maxComment {
+		return "", fault.Invalid("message has %d bytes, more than %d", len(opts.Message), maxComment)
+	}
+	comment := opts.Message
+	if comment == "" {
+		comment = "Imported from -"
+	}
+	img, err := s.unpack(ctx, src, storage.ImageSpec{
+		Config: config, Comment: comment, Created: time.Now(), Architecture: runtime.GOARCH, OS: runtime.GOOS,
+		EngineVersion: s.version,
+	}, names)
+	if err != nil {
+		return "", err
+	}
+	if !name.IsZero() {
+		s.publish("tag", img, name.Familiar())
+	}
+	s.publish("import", img, img.ID)
+	if progress != nil {
+		progress(image.Progress{Status: img.ID})
+	}
+	return img.ID, nil
+}
+
+// unpack brings an archive into the store.
+func (s *Service) unpack(ctx context.Context, src io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error) {
+	in := &source{src: src}
+	plain, err := decompress(in)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Close() //nolint:errcheck // the archive has been read to its end, or an error is known
+	return s.store.PutImage(ctx, newChecker(plain, s.limits, in.count), spec, names)
+}
+
+// source counts what is read and remembers why it ended.
+type source struct {
+	src io.Reader
+	n   int64
+	err error
+}
+
+// Read reads from the source.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.src.Read(p)
+	s.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+func (s *source) count() int64 { return s.n }

@@ -1,0 +1,168 @@
+package imagesvc
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// List returns images, newest first (API document 2, 4.2: images/json). With a name or a reference filter an image shows
+// only the names that match. Images without a name that others were built on come with All only.
+//
+// Errors are fault.Invalid (an unknown filter, a bad value), fault.NotFound (the image of before or since) or internal.
+func (s *Service) List(ctx context.Context, opts image.ListOptions) ([]*image.Image, error) {
+	all, err := s.store.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.newFilter(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	built := map[string]bool{}
+	for _, img := range all {
+		if img.Parent != "" {
+			built[img.Parent] = true
+		}
+	}
+	images := make([]*image.Image, 0, len(all))
+	for _, img := range all {
+		keep, err := f.keep(img, built[img.ID])
+		if err != nil {
+			return nil, err
+		}
+		if keep {
+			images = append(images, img)
+		}
+	}
+	return images, nil
+}
+
+// filter picks images.
+type filter struct {
+	all           bool
+	dangling      *bool
+	labels        []string
+	patterns      []string // an image needs a name that matches one of them
+	before, since *image.Image
+}
+
+func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*filter, error) {
+	f := &filter{all: opts.All}
+	if opts.Name != "" {
+		f.patterns = append(f.patterns, opts.Name)
+	}
+	for key, values := range opts.Filters {
+		var err error
+		switch key {
+		case "dangling":
+			f.dangling, err = boolFilter(key, values)
+		case "label":
+			f.labels = values
+		case "reference":
+			f.patterns = append(f.patterns, values...)
+		case "before":
+			f.before, err = s.bound(ctx, f.before, values, true)
+		case "since":
+			f.since, err = s.bound(ctx, f.since, values, false)
+		default:
+			return nil, fault.Invalid("Invalid filter '%s'", key)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func boolFilter(key string, values []string) (*bool, error) {
+	var answer *bool
+	for _, value := range values {
+		var b bool
+		switch strings.ToLower(value) {
+		case "1", "true":
+			b = true
+		case "0", "false":
+		default:
+			return nil, fault.Invalid("Invalid filter '%s=%s'", key, value)
+		}
+		if answer != nil && *answer != b {
+			return nil, fault.Invalid("Invalid filter '%s=%s'", key, strings.Join(values, ","))
+		}
+		answer = &b
+	}
+	return answer, nil
+}
+
+// bound returns the oldest (or newest) of the images that a before (or since) filter names.
+func (s *Service) bound(ctx context.Context, found *image.Image, refs []string, oldest bool) (*image.Image, error) {
+	for _, ref := range refs {
+		img, err := s.store.Get(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		if found == nil || img.Created.Before(found.Created) == oldest {
+			found = img
+		}
+	}
+	return found, nil
+}
+
+// keep reports whether img is to be shown, and leaves it the names that match. built says that an image was built on it.
+func (f *filter) keep(img *image.Image, built bool) (bool, error) {
+	if f.before != nil && !img.Created.Before(f.before.Created) || f.since != nil && !img.Created.After(f.since.Created) {
+		return false, nil
+	}
+	for _, want := range f.labels {
+		if !hasLabel(img.Config.Labels, want) {
+			return false, nil
+		}
+	}
+	unnamed := len(img.RepoTags) == 0 && len(img.RepoDigests) == 0
+	if unnamed && built && !f.all {
+		return false, nil
+	}
+	if f.dangling != nil && (*f.dangling && len(img.RepoTags) > 0 || !*f.dangling && unnamed) {
+		return false, nil
+	}
+	if len(f.patterns) == 0 {
+		return true, nil
+	}
+	var err error
+	if img.RepoTags, err = f.matching(img.RepoTags); err != nil {
+		return false, err
+	}
+	if img.RepoDigests, err = f.matching(img.RepoDigests); err != nil {
+		return false, err
+	}
+	return len(img.RepoTags) > 0 || len(img.RepoDigests) > 0, nil
+}
+
+func hasLabel(labels map[string]string, want string) bool {
+	key, value, exact := strings.Cut(want, "=")
+	got, ok := labels[key]
+	return ok && (!exact || got == value)
+}
+
+func (f *filter) matching(names []string) ([]string, error) {
+	var kept []string
+	for _, name := range names {
+		ref, err := image.ParseRef(name)
+		if err != nil {
+			continue
+		}
+		for _, pattern := range f.patterns {
+			ok, err := ref.Match(pattern)
+			if err != nil {
+				return nil, err
+			}
+			if ok && !slices.Contains(kept, name) {
+				kept = append(kept, name)
+			}
+		}
+	}
+	return kept, nil
+}

@@ -1,0 +1,256 @@
+package imagesvc
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// Limits bound what an archive may hold. Zero fields take the defaults.
+type Limits struct {
+	Entries   int64 // number of entries
+	HeaderLen int   // bytes of one entry's headers, extended ones included
+	NameLen   int   // bytes of a name or of a link's target
+	Depth     int   // folders in a name
+	Sparse    int64 // bytes that sparse entries may pretend to
+	Free      int64 // bytes that may come out whatever went in
+	Ratio     int64 // bytes that may come out for each that went in, beyond Free
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(field *int64, value int64) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	setInt := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	set(&l.Entries, 1<<20) // the largest images known hold about half of it
+	setInt(&l.HeaderLen, 4<<20)
+	setInt(&l.NameLen, 4096) // PATH_MAX
+	setInt(&l.Depth, 512)
+	set(&l.Sparse, 1<<30)
+	set(&l.Free, 512<<20)
+	set(&l.Ratio, 500) // real file systems reach ten
+	return l
+}
+
+// checker passes an archive on and looks at every entry before the first byte of it is passed on: what comes out may be
+// given to an unpacker that trusts it. It ends with the archive's end mark; what follows is read and dropped.
+type checker struct {
+	limits  Limits
+	read    func() int64 // bytes that went into the decompressor so far
+	src     io.Reader
+	tar     *tar.Reader
+	pending bytes.Buffer // checked bytes that nobody has read yet, or those of the header under way
+	scratch []byte
+	head    bool  // a header is under way
+	body    bool  // the present entry has bytes left
+	entries int64 // seen so far, the present one included
+	sparse  int64 // bytes that sparse entries have pretended to
+	out     int64 // bytes taken from src
+	err     error // what ended it
+}
+
+// newChecker returns a reader of the plain archive src. read says how many bytes came in before decompression.
+func newChecker(src io.Reader, limits Limits, read func() int64) *checker {
+	c := &checker{limits: limits, read: read, src: src, scratch: make([]byte, 32<<10)}
+	c.tar = tar.NewReader(readerFunc(c.take))
+	return c
+}
+
+type readerFunc func(p []byte) (int, error)
+
+// Read calls f.
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// Read returns checked bytes. Errors are fault.Invalid for what the archive holds, otherwise those of the source.
+func (c *checker) Read(p []byte) (int, error) {
+	for c.pending.Len() == 0 && c.err == nil {
+		c.err = c.advance()
+	}
+	if c.pending.Len() > 0 {
+		return c.pending.Read(p)
+	}
+	return 0, c.err
+}
+
+// take is where the tar reader gets its bytes from: they are kept until they are checked.
+func (c *checker) take(p []byte) (int, error) {
+	n, err := c.src.Read(p)
+	c.out += int64(n)
+	if c.out > c.limits.Free && c.out-c.limits.Free > c.limits.Ratio*c.read() {
+		return 0, fault.Invalid("the archive unpacks to more than %d times its size", c.limits.Ratio)
+	}
+	if c.head && c.pending.Len()+n > c.limits.HeaderLen {
+		return 0, fault.Invalid("an entry's headers have more than %d bytes", c.limits.HeaderLen)
+	}
+	c.pending.Write(p[:n])
+	return n, err
+}
+
+// advance moves on by a piece of the present entry or by a header.
+func (c *checker) advance() error {
+	if c.body {
+		_, err := c.tar.Read(c.scratch)
+		if errors.Is(err, io.EOF) {
+			c.body = false
+			return nil
+		}
+		if err != nil {
+			return c.broken(err)
+		}
+		return nil
+	}
+	c.head = true
+	header, err := c.tar.Next()
+	c.head = false
+	if errors.Is(err, tar.ErrInsecurePath) {
+		err = nil // check knows more
+	}
+	if errors.Is(err, io.EOF) {
+		return c.finish()
+	}
+	if err == nil {
+		c.entries++
+		err = c.check(header)
+	}
+	if err != nil {
+		c.pending.Reset() // what is not right is not passed on
+		return c.broken(err)
+	}
+	c.body = true
+	return nil
+}
+
+// broken words an error of the tar reader.
+func (c *checker) broken(err error) error {
+	switch {
+	case fault.Is(err, fault.Invalid):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return truncated()
+	case errors.Is(err, tar.ErrHeader) && c.entries == 0:
+		return fault.Invalid("this is not a tar archive: %w", err)
+	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong):
+		return fault.Invalid("entry %d of the archive: %w", c.entries+1, err)
+	default:
+		return fmt.Errorf("read the archive: %w", err)
+	}
+}
+
+// truncated is the one wording for an archive that ends too early.
+func truncated() error { return fault.Invalid("unexpected EOF: the archive is truncated") }
+
+// finish handles the end that the tar reader has found: the source's end instead of the archive's means that something
+// is missing.
+func (c *checker) finish() error {
+	padding := c.pending.Len() % blockSize // of the last entry
+	mark := c.pending.Bytes()[padding:]
+	if len(mark) == 0 || len(bytes.Trim(mark, "\x00")) > 0 {
+		c.pending.Reset()
+		if c.out == 0 {
+			return fault.Invalid("the archive is empty")
+		}
+		return truncated()
+	}
+	// One block of zeros is taken for the mark; the unpacker is given both.
+	c.pending.Truncate(padding)
+	c.pending.Write(make([]byte, 2*blockSize))
+	for {
+		n, err := c.src.Read(c.scratch)
+		c.out += int64(n)
+		if c.out > c.limits.Free && c.out-c.limits.Free > c.limits.Ratio*c.read() {
+			c.pending.Reset()
+			return fault.Invalid("the archive unpacks to more than %d times its size", c.limits.Ratio)
+		}
+		if errors.Is(err, io.EOF) {
+			return io.EOF
+		}
+		if err != nil {
+			c.pending.Reset()
+			return c.broken(err)
+		}
+	}
+}
+
+const blockSize = 512 // of tar
+
+// check refuses an entry that reaches out of the archive's root, that no file system takes, or that is a trap.
+func (c *checker) check(h *tar.Header) error {
+	if c.entries > c.limits.Entries {
+		return fault.Invalid("the archive has more than %d entries", c.limits.Entries)
+	}
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	if err := c.checkName("name", h.Name); err != nil {
+		return err
+	}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeRegA, tar.TypeSymlink, tar.TypeDir, tar.TypeChar, tar.TypeBlock, tar.TypeFifo, tar.TypeGNUSparse: //nolint:staticcheck // old archives have TypeRegA
+	case tar.TypeLink:
+		if err := c.checkName("link target", h.Linkname); err != nil {
+			return err
+		}
+	default:
+		return fault.Invalid("entry %q has an unknown type %q", h.Name, h.Typeflag)
+	}
+	if len(h.Linkname) > c.limits.NameLen {
+		return fault.Invalid("the link of entry %.64q has more than %d bytes", h.Name, c.limits.NameLen)
+	}
+	if inRoot(h.Name) == "." && h.Typeflag != tar.TypeDir {
+		return fault.Invalid("entry %q would take the place of the root folder", h.Name)
+	}
+	if hidden, ok := strings.CutPrefix(path.Base(h.Name), ".wh."); ok && (hidden == "" || hidden == "." || hidden == "..") {
+		return fault.Invalid("entry %q hides what is not inside", h.Name)
+	}
+	return c.checkSparse(h)
+}
+
+// checkSparse adds up what sparse entries pretend to: an unpacker may write it all.
+func (c *checker) checkSparse(h *tar.Header) error {
+	isSparse := h.Typeflag == tar.TypeGNUSparse
+	for key := range h.PAXRecords {
+		isSparse = isSparse || strings.HasPrefix(key, "GNU.sparse.")
+	}
+	if !isSparse {
+		return nil
+	}
+	if h.Size > c.limits.Sparse-c.sparse {
+		return fault.Invalid("sparse entry %q: the archive's sparse entries pretend to more than %d bytes", h.Name, c.limits.Sparse)
+	}
+	c.sparse += h.Size
+	return nil
+}
+
+func (c *checker) checkName(what, name string) error {
+	switch {
+	case len(name) > c.limits.NameLen:
+		return fault.Invalid("the %s of an entry has more than %d bytes: %.64q…", what, c.limits.NameLen, name)
+	case name == "":
+		return fault.Invalid("the %s of an entry is empty", what)
+	case strings.ContainsRune(name, 0):
+		return fault.Invalid("the %s %q holds a zero byte", what, name)
+	case strings.Count(name, "/") > c.limits.Depth:
+		return fault.Invalid("the %s %.64q… is more than %d folders deep", what, name, c.limits.Depth)
+	}
+	if clean := inRoot(name); clean == ".." || strings.HasPrefix(clean, "../") {
+		return fault.Invalid("the %s %q leads out of the archive's root", what, name)
+	}
+	return nil
+}
+
+// inRoot returns a name as it is meant below the root: absolute names count from there.
+func inRoot(name string) string {
+	return path.Clean("./" + strings.TrimLeft(name, "/"))
+}

@@ -1,0 +1,112 @@
+// Package task is the contract between the engine and whatever runs a container's processes.
+//
+// The engine's lifecycle speaks to a Runner and never learns that a shim and an OCI runtime stand behind it. Package
+// tasktest holds the suite that every Runner must pass, and a fake for the lifecycle's own tests.
+package task
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Spec is all that a Runner needs to run one container.
+type Spec struct {
+	ID  string // the container's id
+	Dir string // the task's folder; exists, holds config.json (OCI runtime spec); lives no longer than this boot
+
+	Terminal   bool   // one pty instead of three pipes
+	OpenStdin  bool   // keep stdin open while nobody is attached
+	StdinOnce  bool   // close stdin after the first attached client has gone
+	Width      uint16 // first size of the pty in characters; 0 leaves it to the kernel
+	Height     uint16
+	Log        Log     // where output goes beside the attached viewers
+	StopSignal int     // sent when the engine's outer process dies
+	Runtime    Runtime // how to call the OCI runtime
+	Keepalive  string  // a FIFO whose writer is the outer process; its end ends the task. Empty: live on
+}
+
+// Runtime says how to call the OCI runtime.
+type Runtime struct {
+	Path       string   // of the crun or runc binary
+	Root       string   // the runtime's own state folder
+	GlobalArgs []string // before the verb, for example --cgroup-manager=cgroupfs
+}
+
+// Log configures the task's log file.
+type Log struct {
+	Driver   string // json-file or none
+	Path     string // of the json-file
+	MaxSize  int64  // bytes of one file before it is rotated; 0 is unlimited
+	MaxFiles int    // files kept, the current one included; at least 1
+}
+
+// Exit is how a task ended.
+type Exit struct {
+	Code      int       // 0-255; 128+n for signal n
+	At        time.Time // when the first process ended
+	OOMKilled bool      // the kernel killed a process of the container for memory
+	Error     string    // why the engine ended it, for people; empty if it ended by itself
+}
+
+// Status is what a Runner knows about a task.
+type Status struct {
+	Pid       int       // of the container's first process in the engine's pid namespace; 0 before it runs
+	StartedAt time.Time // zero before it runs
+	Exit      *Exit     // nil while it runs
+}
+
+// Attach asks for a view on a task's streams.
+type Attach struct {
+	Stdin, Stdout, Stderr bool
+	// Mark asks for the position of the log at the moment of joining, so that a reader of the log and the viewer
+	// together see every byte once.
+	Mark bool
+}
+
+// Mark is a position in a task's log.
+type Mark struct {
+	Inode uint64 // of the current log file
+	Size  int64  // its bytes at that moment
+}
+
+// Streams is a joined view. Reads give the output: raw bytes of the pty with Terminal, otherwise frames (package stdio).
+// Writes are stdin. Close leaves; CloseWrite ends stdin only (and with StdinOnce, or without OpenStdin's other viewers,
+// the process sees the end of its input). Read returns io.EOF when the task has ended and all output was delivered.
+type Streams interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// Task is one container's process tree, running or about to.
+//
+// The order of life is Prepare (by the Runner), any number of Attach, Start, Wait, Delete. Every method may be called
+// by several goroutines.
+type Task interface {
+	// Attach joins the streams. It may come before Start: nothing the process writes is lost to a view joined then.
+	// fault.Conflict when the task has ended.
+	Attach(ctx context.Context, req Attach) (Streams, Mark, error)
+	// Start runs the container's process and returns its pid once it has been executed. A command that cannot be
+	// executed gives fault.NotFound (no such file) or fault.Forbidden (not executable), other refusals of the runtime a
+	// plain error; the task has then ended and only Delete is left.
+	Start(ctx context.Context) (pid int, err error)
+	// Signal sends a signal to the first process. fault.Conflict when it has ended.
+	Signal(ctx context.Context, signal int) error
+	// Resize sets the size of the pty in characters. fault.Conflict without a pty or after the end.
+	Resize(ctx context.Context, width, height uint16) error
+	// Wait blocks until the task has ended, its output is drained and its log is complete.
+	Wait(ctx context.Context) (Exit, error)
+	// Status does not block on the process.
+	Status(ctx context.Context) (Status, error)
+	// Delete removes what the runtime and the shim keep of an ended or never started task. A second Delete is no error.
+	Delete(ctx context.Context) error
+}
+
+// Runner makes tasks and finds those that an earlier engine left.
+type Runner interface {
+	// Prepare makes everything ready up to the process itself. On error nothing is left.
+	Prepare(ctx context.Context, spec Spec) (Task, error)
+	// Adopt finds the task of an earlier engine in its folder: running, or ended with the exit that its shim recorded.
+	// fault.NotFound when there is neither a living shim nor a recorded exit.
+	Adopt(ctx context.Context, id, dir string) (Task, error)
+}

@@ -1,0 +1,102 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// runFault turns the failure of a run into a fault. The texts end the way clients look for: "executable file not found
+// in $PATH" and "no such file or directory" become exit code 127 there, "permission denied" 126.
+func runFault(runtime, command string, msgs []string, err error) error {
+	text := strings.Join(msgs, ": ")
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+		return fmt.Errorf("run %s: %w", runtime, err) // the runtime itself could not be executed
+	}
+	switch classify(text) {
+	case missing:
+		if strings.Contains(command, "/") {
+			return fault.NotFound("OCI runtime create failed: %s: exec: %q: stat %s: no such file or directory", runtime, command, command)
+		}
+		return fault.NotFound("OCI runtime create failed: %s: exec: %q: executable file not found in $PATH", runtime, command)
+	case refused:
+		return fault.Forbidden("OCI runtime create failed: %s: exec: %q: permission denied", runtime, command)
+	case other:
+	}
+	if text == "" {
+		text = err.Error()
+	}
+	return fmt.Errorf("OCI runtime create failed: %s: %s", runtime, text)
+}
+
+type class int
+
+const (
+	other class = iota
+	missing
+	refused
+)
+
+// classify says what a runtime's message means for the command. Only messages about the command count: a missing mount
+// source is "no such file" as well.
+func classify(text string) class {
+	lower := strings.ToLower(text)
+	about := false
+	for _, sign := range []string{
+		"executable file",        // crun: executable file `x` not found in $PATH; runc: exec: "x": executable file not found
+		"open executable",        // crun: open executable: Permission denied
+		"exec container process", // crun: exec container process `x`: …
+		`exec: "`,                // runc: exec: "/x": stat /x: no such file or directory
+	} {
+		about = about || strings.Contains(lower, sign)
+	}
+	if !about {
+		return other
+	}
+	for _, sign := range []string{"permission denied", "operation not permitted", "is a directory", "exec format error"} {
+		if strings.Contains(lower, sign) {
+			return refused
+		}
+	}
+	for _, sign := range []string{"not found", "no such file", "not a directory"} {
+		if strings.Contains(lower, sign) {
+			return missing
+		}
+	}
+	return other
+}
+
+// verbError wraps the failure of a verb other than run with what the runtime printed.
+func verbError(runtime, verb, stderr string, err error) error {
+	text := strings.TrimSpace(stderr)
+	if text == "" {
+		return fmt.Errorf("%s %s: %w", runtime, verb, err)
+	}
+	return &runtimeError{prefix: runtime + " " + verb, text: strings.ReplaceAll(text, "\n", ": "), err: err}
+}
+
+// runtimeError keeps the runtime's text beside the exit status.
+type runtimeError struct {
+	prefix, text string
+	err          error
+}
+
+func (e *runtimeError) Error() string { return e.prefix + ": " + e.text }
+func (e *runtimeError) Unwrap() error { return e.err }
+
+// isAbsent reports whether a runtime's error means that it knows no such container.
+func isAbsent(err error) bool {
+	var e *runtimeError
+	if !errors.As(err, &e) {
+		return false
+	}
+	// runc: container does not exist; crun: cannot open directory '<root>/<id>': …, error opening file '<root>/<id>/status': …
+	return strings.Contains(e.text, "does not exist") ||
+		strings.Contains(e.text, "No such file or directory") &&
+			(strings.Contains(e.text, "cannot open directory") || strings.Contains(e.text, "/status"))
+}
+
+func noSuch(id string) error { return fault.NotFound("the runtime knows no container %s", id) }

@@ -1,0 +1,182 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"moss/engine/fault"
+	"moss/engine/task"
+)
+
+func TestRunFault(t *testing.T) {
+	exit := &exec.ExitError{}
+	for _, tc := range []struct {
+		name, command, msg, want string
+		kind                     fault.Kind
+	}{
+		{
+			name: "crun not in PATH", command: "nope", msg: "executable file `nope` not found in $PATH: No such file or directory",
+			want: `OCI runtime create failed: crun: exec: "nope": executable file not found in $PATH`, kind: fault.KindNotFound,
+		},
+		{
+			name: "crun no such path", command: "/nope", msg: "executable file `/nope` not found in $PATH: No such file or directory",
+			want: `OCI runtime create failed: crun: exec: "/nope": stat /nope: no such file or directory`, kind: fault.KindNotFound,
+		},
+		{
+			name: "runc not in PATH", command: "nope", msg: `runc run failed: unable to start container process: exec: "nope": executable file not found in $PATH`,
+			want: `OCI runtime create failed: crun: exec: "nope": executable file not found in $PATH`, kind: fault.KindNotFound,
+		},
+		{
+			name: "runc no such path", command: "/nope", msg: `runc run failed: unable to start container process: exec: "/nope": stat /nope: no such file or directory`,
+			want: `OCI runtime create failed: crun: exec: "/nope": stat /nope: no such file or directory`, kind: fault.KindNotFound,
+		},
+		{
+			name: "not executable", command: "/etc/passwd", msg: "open executable: Permission denied",
+			want: `OCI runtime create failed: crun: exec: "/etc/passwd": permission denied`, kind: fault.KindForbidden,
+		},
+		{
+			name: "folder", command: "/proc", msg: "open executable: Operation not permitted",
+			want: `OCI runtime create failed: crun: exec: "/proc": permission denied`, kind: fault.KindForbidden,
+		},
+		{
+			name: "missing mount source", command: "true", msg: "error stat'ing file `/data`: No such file or directory",
+			want: "OCI runtime create failed: crun: error stat'ing file `/data`: No such file or directory", kind: fault.KindInternal,
+		},
+		{
+			name: "no message", command: "true", msg: "",
+			want: "OCI runtime create failed: crun: ", kind: fault.KindInternal,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var msgs []string
+			if tc.msg != "" {
+				msgs = []string{tc.msg}
+			}
+			if tc.name == "no message" {
+				exit.ProcessState = &os.ProcessState{}
+				tc.want += exit.Error()
+			}
+			err := runFault("crun", tc.command, msgs, exit)
+			if err.Error() != tc.want || fault.KindOf(err) != tc.kind {
+				t.Errorf("runFault(%q) = %v (kind %d), want %s (kind %d)", tc.msg, err, fault.KindOf(err), tc.want, tc.kind)
+			}
+		})
+	}
+}
+
+func TestRunFaultWithoutRuntime(t *testing.T) {
+	rt := New(task.Runtime{Path: "/no/such/runtime"}, nil)
+	err := rt.RunDetached(t.Context(), Run{ID: "x", Bundle: t.TempDir(), Log: "runtime.log", PidFile: "pid"})
+	if !errors.Is(err, os.ErrNotExist) || fault.KindOf(err) != fault.KindInternal {
+		t.Errorf("RunDetached of a missing runtime = %v (kind %d), want a plain error that wraps %v", err, fault.KindOf(err), os.ErrNotExist)
+	}
+}
+
+func TestParseMessages(t *testing.T) {
+	in := `executable file ` + "`nope`" + ` not found in $PATH: No such file or directory
+time="2026-11-21T08:34:51Z" level=warning msg="only a warning"
+time="2026-11-21T08:34:51Z" level=error msg="runc run failed: exec: \"nope\": executable file not found in $PATH"
+
+time="2026-11-21T08:34:51Z" level=fatal msg=short
+`
+	want := []string{
+		"executable file `nope` not found in $PATH: No such file or directory",
+		`runc run failed: exec: "nope": executable file not found in $PATH`, "short",
+	}
+	if got := parseMessages(in); !slices.Equal(got, want) {
+		t.Errorf("parseMessages = %q, want %q", got, want)
+	}
+	if got := messages(filepath.Join(t.TempDir(), "none")); got != nil {
+		t.Errorf("messages of a missing file = %q, want none", got)
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want Version
+	}{
+		{"crun version 1.8.1\ncommit: f8a096\nrundir: /run/crun\nspec: 1.0.0\n+SYSTEMD +YAJL\n", Version{"crun", "1.8.1", "f8a096", "1.0.0"}},
+		{"runc version 1.1.5+ds1\ncommit: 1.1.5+ds1-1\nspec: 1.0.2-dev\ngo: go1.19.8\n", Version{"runc", "1.1.5+ds1", "1.1.5+ds1-1", "1.0.2-dev"}},
+	} {
+		if got, err := ParseVersion(tc.in); got != tc.want || err != nil {
+			t.Errorf("ParseVersion(%q) = %+v, %v, want %+v", tc.in, got, err, tc.want)
+		}
+	}
+	if v, err := ParseVersion("busybox"); !fault.Is(err, fault.Invalid) {
+		t.Errorf("ParseVersion(busybox) = %+v, %v, want an invalid fault", v, err)
+	}
+}
+
+// runtimes returns the installed runtimes; crun must be there.
+func runtimes(t *testing.T) []*Runtime {
+	t.Helper()
+	var rts []*Runtime
+	for _, name := range []string{"crun", "runc"} {
+		path, err := exec.LookPath(name)
+		if err != nil && name == "crun" {
+			t.Fatal("crun is missing: install it (apt-get install crun)")
+		}
+		if err == nil {
+			rts = append(rts, New(task.Runtime{Path: path, Root: t.TempDir()}, []string{"PATH=" + os.Getenv("PATH")}))
+		}
+	}
+	return rts
+}
+
+func TestAbsentContainer(t *testing.T) {
+	for _, rt := range runtimes(t) {
+		for _, force := range []bool{false, true} {
+			if err := rt.Delete(t.Context(), "absent", force); err != nil {
+				t.Errorf("%s: Delete(absent, %v) = %v, want nil", rt.name(), force, err)
+			}
+		}
+		if s, err := rt.State(t.Context(), "absent"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: State(absent) = %+v, %v, want not found", rt.name(), s, err)
+		}
+		if v, err := rt.Version(t.Context()); err != nil || v.Name != rt.name() {
+			t.Errorf("%s: Version = %+v, %v, want the name %s", rt.name(), v, err, rt.name())
+		}
+	}
+}
+
+func TestVerbErrorNamesTheVerb(t *testing.T) {
+	rt := New(task.Runtime{Path: "/bin/sh", GlobalArgs: []string{"-c", "echo one >&2; echo two >&2; exit 3"}}, nil)
+	_, err := rt.State(t.Context(), "x")
+	if err == nil || err.Error() != "sh state: one: two" {
+		t.Errorf("State = %v, want %q", err, "sh state: one: two")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := rt.State(ctx, "x"); err == nil || !strings.Contains(err.Error(), "sh state") {
+		t.Errorf("State with a cancelled context = %v, want an error", err)
+	}
+}
+
+func FuzzParseVersion(f *testing.F) {
+	f.Add("crun version 1.8.1\ncommit: x\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		v, err := ParseVersion(in)
+		if (err == nil) != (v.Name != "" && v.Number != "") {
+			t.Fatalf("ParseVersion(%q) = %+v, %v", in, v, err)
+		}
+	})
+}
+
+func FuzzParseMessages(f *testing.F) {
+	f.Add(`time="x" level=error msg="x"`)
+	f.Fuzz(func(t *testing.T, in string) {
+		for _, msg := range parseMessages(in) {
+			if msg == "" {
+				t.Fatalf("parseMessages(%q) has an empty message", in)
+			}
+			classify(msg)
+		}
+	})
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	statusPanic   = 2  // what a Go program ends with after a panic
+	statusRestart = 75 // what the engine ends with when it wants to be started again
+
+	firstBackOff = 100 * time.Millisecond // doubles after each quick end
+	lastBackOff  = 5 * time.Second
+	askedAfter   = time.Second      // a child that ran so long and asks for it is started again at once
+	steadyAfter  = 10 * time.Second // a child that ran so long starts over with firstBackOff
+
+	notExecuted = 127
+)
+
+// supervise runs a command, passes signals on to it, and starts it again when it crashes or asks for it. It ends with
+// the command's own status, with its parent, or when the command ends after a forwarded SIGTERM or SIGINT. Descriptors
+// of socket activation are passed on as MOSS_LISTEN_FDS.
+func supervise(argv []string) (int, error) {
+	// The parent-death signal belongs to the thread that forked: this one stays for the life of the process.
+	runtime.LockOSThread()
+	parent := os.Getppid()
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return 1, fmt.Errorf("follow the parent: %w", err)
+	}
+	if os.Getppid() != parent {
+		return 1, errors.New("the parent has gone")
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return notExecuted, err
+	}
+	s := &supervisor{path: path, argv: argv, signals: signals}
+	s.env, s.files = activation(os.Environ(), os.Getpid())
+	return s.loop()
+}
+
+type supervisor struct {
+	path     string
+	argv     []string
+	env      []string
+	files    []uintptr
+	signals  <-chan os.Signal
+	stopping bool // a signal to end was forwarded
+}
+
+func (s *supervisor) loop() (int, error) {
+	backOff := firstBackOff
+	for {
+		begun := time.Now()
+		pid, err := syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
+			Env: s.env, Files: s.files, Sys: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
+		})
+		if err != nil {
+			return notExecuted, fmt.Errorf("run %s: %w", s.path, err)
+		}
+		ws, err := s.wait(pid)
+		if err != nil {
+			return 1, err
+		}
+		if s.stopping || !restarts(ws) {
+			return status(ws), nil
+		}
+		if time.Since(begun) >= steadyAfter {
+			backOff = firstBackOff
+		}
+		if ws.ExitStatus() == statusRestart && time.Since(begun) >= askedAfter {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "moss-shim: %s ended with status %d, starting it again in %s\n", s.argv[0], status(ws), backOff)
+		if s.pause(backOff) {
+			return status(ws), nil
+		}
+		backOff = min(2*backOff, lastBackOff)
+	}
+}
+
+// wait forwards signals to the child until it has ended.
+func (s *supervisor) wait(pid int) (syscall.WaitStatus, error) {
+	type result struct {
+		ws  syscall.WaitStatus
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		for {
+			if _, r.err = syscall.Wait4(pid, &r.ws, 0, nil); r.err != syscall.EINTR { //nolint:errorlint // a bare errno
+				break
+			}
+		}
+		done <- r
+	}()
+	for {
+		select {
+		case r := <-done:
+			return r.ws, r.err
+		case sig := <-s.signals:
+			s.forward(pid, sig)
+		}
+	}
+}
+
+// forward passes a signal on. The second one to end is not passed on: the first is being obeyed.
+func (s *supervisor) forward(pid int, sig os.Signal) {
+	number, ok := sig.(syscall.Signal)
+	if !ok {
+		return
+	}
+	if ends := number != unix.SIGHUP; ends {
+		if s.stopping {
+			return
+		}
+		s.stopping = true
+	}
+	_ = syscall.Kill(pid, number) // it may have ended just now
+}
+
+// pause waits before a restart and reports whether a signal to end came instead.
+func (s *supervisor) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return false
+		case sig := <-s.signals:
+			if sig != unix.SIGHUP {
+				return true
+			}
+		}
+	}
+}
+
+func restarts(ws syscall.WaitStatus) bool {
+	return ws.Signaled() || ws.ExitStatus() == statusPanic || ws.ExitStatus() == statusRestart
+}
+
+func status(ws syscall.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
+
+// activation returns the child's environment and descriptors. The child's pid cannot be known before it exists, so
+// LISTEN_PID cannot be set for it: MOSS_LISTEN_FDS says how many sockets follow the standard descriptors.
+func activation(environ []string, pid int) ([]string, []uintptr) {
+	files := []uintptr{0, 1, 2}
+	var env []string
+	listenPid, listenFDs := 0, 0
+	for _, kv := range environ {
+		key, value, _ := strings.Cut(kv, "=")
+		switch key {
+		case "LISTEN_PID":
+			listenPid, _ = strconv.Atoi(value) // not a number is not our pid
+		case "LISTEN_FDS":
+			listenFDs, _ = strconv.Atoi(value) // not a number is none
+		case "LISTEN_FDNAMES", "MOSS_LISTEN_FDS":
+		default:
+			env = append(env, kv)
+		}
+	}
+	if listenPid != pid || listenFDs <= 0 {
+		return env, files
+	}
+	for i := range listenFDs {
+		files = append(files, uintptr(3+i))
+	}
+	return append(env, "MOSS_LISTEN_FDS="+strconv.Itoa(listenFDs)), files
+}

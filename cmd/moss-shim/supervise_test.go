@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary plays moss-shim itself when it is told to.
+func TestMain(m *testing.M) {
+	if os.Getenv("MOSS_TEST_SHIM") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// shim returns moss-shim supervising a shell script.
+func shim(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "supervise", "--", "sh", "-c", script)
+	cmd.Env = append(os.Environ(), "MOSS_TEST_SHIM=1", "COUNT="+filepath.Join(t.TempDir(), "count"))
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// counting is the beginning of a script that knows how often it was started.
+const counting = `n=$(cat $COUNT 2>/dev/null || echo 0); n=$((n+1)); echo $n >$COUNT; `
+
+func exitCode(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if exit == nil {
+		return 0
+	}
+	return exit.ExitCode()
+}
+
+func TestSuperviseStatus(t *testing.T) {
+	for _, tc := range []struct {
+		name, script, out string
+		code              int
+	}{
+		{"success", counting + `echo $n; exit 0`, "1\n", 0},
+		{"plain failure", counting + `echo $n; exit 3`, "1\n", 3},
+		{"restart asked", counting + `echo $n; [ $n = 3 ] && exit 4; exit 75`, "1\n2\n3\n", 4},
+		{"panic", counting + `echo $n; [ $n = 2 ] && exit 0; exit 2`, "1\n2\n", 0},
+		{"killed", counting + `echo $n; [ $n = 2 ] && exit 5; kill -9 $$`, "1\n2\n", 5},
+		{"keeps stdin", `cat`, "input\n", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := shim(t, tc.script)
+			var out bytes.Buffer
+			cmd.Stdin, cmd.Stdout = strings.NewReader("input\n"), &out
+			code := exitCode(t, cmd.Run())
+			if code != tc.code || out.String() != tc.out {
+				t.Errorf("%q: status %d, output %q, want %d, %q", tc.script, code, out.String(), tc.code, tc.out)
+			}
+		})
+	}
+}
+
+// startShim starts a supervised script and waits for its first line.
+func startShim(t *testing.T, script string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := shim(t, script)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	if line, err := r.ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("the script says %q, %v", line, err)
+	}
+	return cmd, r
+}
+
+func TestSuperviseSignals(t *testing.T) {
+	for _, tc := range []struct {
+		name, script, out string
+		signals           []os.Signal
+		code              int
+	}{
+		{"terminate", `trap 'echo TERM; exit 75' TERM; echo ready; while :; do sleep 0.1; done`, "TERM\n", []os.Signal{syscall.SIGTERM}, 75},
+		{"interrupt, dies of it", `echo ready; while :; do sleep 0.1; done`, "", []os.Signal{syscall.SIGINT}, 128 + 2},
+		{"reload", counting + `[ $n = 2 ] && echo again && exit 6; trap 'echo HUP; exit 75' HUP; echo ready; while :; do sleep 0.1; done`, "HUP\nagain\n", []os.Signal{syscall.SIGHUP}, 6},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cmd, out := startShim(t, tc.script)
+			for _, s := range tc.signals {
+				if err := cmd.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var rest bytes.Buffer
+			if _, err := rest.ReadFrom(out); err != nil {
+				t.Fatal(err)
+			}
+			if code := exitCode(t, cmd.Wait()); code != tc.code || rest.String() != tc.out {
+				t.Errorf("status %d, output %q, want %d, %q", code, rest.String(), tc.code, tc.out)
+			}
+		})
+	}
+}
+
+// TestSuperviseDeath: the child does not outlive its supervisor, nor the supervisor its parent.
+func TestSuperviseDeath(t *testing.T) {
+	alive := func(pid int) bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err == nil && !strings.Contains(string(stat), ") Z ")
+	}
+	for name, wrap := range map[string]bool{"supervisor killed": false, "parent killed": true} {
+		t.Run(name, func(t *testing.T) {
+			script := `echo ready; echo $$; while :; do sleep 0.1; done`
+			cmd, out := func() (*exec.Cmd, *bufio.Reader) {
+				if !wrap {
+					return startShim(t, script)
+				}
+				// A shell between the test and the supervisor is the parent that dies.
+				cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$0" supervise -- sh -c "$1"; true`, "/proc/"+strconv.Itoa(os.Getpid())+"/exe", script)
+				cmd.Env = append(os.Environ(), "MOSS_TEST_SHIM=1")
+				pipe, err := cmd.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				r := bufio.NewReader(pipe)
+				if line, err := r.ReadString('\n'); err != nil || line != "ready\n" {
+					t.Fatalf("the script says %q, %v", line, err)
+				}
+				return cmd, r
+			}()
+			line, err := out.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !alive(pid) {
+				t.Fatalf("process %d is not there", pid)
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(10 * time.Second); alive(pid); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("process %d outlived what supervised it", pid)
+				}
+			}
+			_ = cmd.Wait()
+		})
+	}
+}
+
+func TestActivation(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		in    []string
+		env   []string
+		files []uintptr
+	}{
+		{"none", []string{"A=1"}, []string{"A=1"}, []uintptr{0, 1, 2}},
+		{
+			"ours",
+			[]string{"A=1", "LISTEN_PID=42", "LISTEN_FDS=2", "LISTEN_FDNAMES=x:y"},
+			[]string{"A=1", "MOSS_LISTEN_FDS=2"},
+			[]uintptr{0, 1, 2, 3, 4},
+		},
+		{"somebody else's", []string{"LISTEN_PID=41", "LISTEN_FDS=2", "A=1"}, []string{"A=1"}, []uintptr{0, 1, 2}},
+		{"nonsense", []string{"LISTEN_PID=42", "LISTEN_FDS=-1", "MOSS_LISTEN_FDS=9"}, nil, []uintptr{0, 1, 2}},
+	} {
+		env, files := activation(tc.in, 42)
+		if !slices.Equal(env, tc.env) || !slices.Equal(files, tc.files) {
+			t.Errorf("%s: activation(%q) = %q, %v, want %q, %v", tc.name, tc.in, env, files, tc.env, tc.files)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{nil, {"run"}, {"supervise", "--"}, {"supervise", "sh"}, {"nonsense", "x"}} {
+		if code, err := dispatch(t.Context(), args); code != 2 || err == nil {
+			t.Errorf("dispatch(%q) = %d, %v, want 2 and an error", args, code, err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "supervise", "--", "/no/such/program")
+	cmd.Env = append(os.Environ(), "MOSS_TEST_SHIM=1")
+	if code := exitCode(t, cmd.Run()); code != notExecuted {
+		t.Errorf("supervise of a missing program ends with %d, want %d", code, notExecuted)
+	}
+}

@@ -1,0 +1,270 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/shim/client"
+	"moss/engine/shim/proto"
+	"moss/engine/stdio"
+	"moss/engine/task"
+)
+
+// The helper process "engine" prepares the task whose spec it reads from stdin, starts it when the spec says so, says
+// "ready" and waits for its death.
+type order struct {
+	Spec  task.Spec
+	Start bool
+}
+
+func playEngine() error {
+	var o order
+	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
+		return err
+	}
+	r, err := client.New(client.Options{Path: filepath.Join(os.Getenv(envLab), "bin", "moss-shim")})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	tk, err := r.Prepare(ctx, o.Spec)
+	if err != nil {
+		return err
+	}
+	if o.Start {
+		if _, err := tk.Start(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := io.WriteString(os.Stdout, "ready\n"); err != nil {
+		return err
+	}
+	_, err = tk.Wait(ctx)
+	return err
+}
+
+// startEngine runs the helper and returns what kills it by SIGKILL.
+func startEngine(t *testing.T, o order) (kill func()) {
+	t.Helper()
+	data, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), envStage+"=engine")
+	cmd.Stdin, cmd.Stderr = strings.NewReader(string(data)), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("engine says %q, %v", line, err)
+	}
+	return func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+func jsonLog(spec *task.Spec) string {
+	spec.Log = task.Log{Driver: "json-file", Path: filepath.Join(spec.Dir, "json.log"), MaxFiles: 1}
+	return spec.Log.Path
+}
+
+// logText returns what a json-file log holds of one stream, up to limit bytes of the file.
+func logText(t *testing.T, path, stream string, limit int64) string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var text strings.Builder
+	for dec := json.NewDecoder(io.LimitReader(f, limit)); ; {
+		var line struct{ Log, Stream string }
+		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+			return text.String()
+		} else if err != nil {
+			t.Fatalf("log %s: %v", path, err)
+		}
+		if line.Stream == stream {
+			text.WriteString(line.Log)
+		}
+	}
+}
+
+// counted returns the lines 1 to n.
+func counted(n int) string {
+	var b strings.Builder
+	for i := 1; i <= n; i++ {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
+}
+
+func TestEngineKilled(t *testing.T) {
+	spec := newSpec(t, sh("i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; done; read line; echo $line; exit 5"))
+	spec.OpenStdin = true
+	log := jsonLog(&spec)
+	startEngine(t, order{spec, true})()
+
+	tk, err := newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir)
+	if err != nil {
+		t.Fatalf("Adopt = %v", err)
+	}
+	t.Cleanup(func() { _ = tk.Delete(context.WithoutCancel(t.Context())) })
+	if st, err := tk.Status(t.Context()); err != nil || st.Pid <= 0 {
+		t.Fatalf("Status = %+v, %v, want a running task", st, err)
+	}
+	view := attach(t, tk, task.Attach{Stdin: true, Stdout: true})
+	if _, err := io.WriteString(view, "from the next engine\n"); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, tk, 5)
+	want := counted(2000) + "from the next engine\n"
+	if got := logText(t, log, "stdout", 1<<30); got != want {
+		t.Errorf("log has %d bytes, want %d without a gap", len(got), len(want))
+	}
+}
+
+func TestEndWhileNoEngine(t *testing.T) {
+	spec := newSpec(t, sh("sleep 0.2; exit 9"))
+	startEngine(t, order{spec, true})()
+	eventually(t, "exit record", 10*time.Second, func() bool {
+		_, err := os.Stat(filepath.Join(spec.Dir, proto.ExitFile))
+		return err == nil
+	})
+	tk, err := newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir)
+	if err != nil {
+		t.Fatalf("Adopt = %v", err)
+	}
+	wait(t, tk, 9)
+	if err := tk.Delete(t.Context()); err != nil {
+		t.Errorf("Delete = %v", err)
+	}
+}
+
+func TestEngineKilledBeforeStart(t *testing.T) {
+	left, adopted := newSpec(t, sh("exit 1")), newSpec(t, sh("exit 4"))
+	startEngine(t, order{left, false})()
+	startEngine(t, order{adopted, false})()
+	tk, err := newRunner(t).Adopt(t.Context(), adopted.ID, adopted.Dir)
+	if err != nil {
+		t.Fatalf("Adopt = %v", err)
+	}
+	eventually(t, "end of the shim that nobody adopted", 20*time.Second, func() bool { return len(processes(t, left.Dir)) == 0 })
+	if _, err := newRunner(t).Adopt(t.Context(), left.ID, left.Dir); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Adopt of the other = %v, want not found", err)
+	}
+	start(t, tk)
+	wait(t, tk, 4)
+	if err := tk.Delete(t.Context()); err != nil {
+		t.Errorf("Delete = %v", err)
+	}
+}
+
+// shimOf returns the pid of the shim of a container's first process.
+func shimOf(tb testing.TB, pid int) (shim int) {
+	tb.Helper()
+	eventually(tb, "the shim is the parent", 5*time.Second, func() bool { // crun's own parent process goes last
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, rest, _ := strings.Cut(string(status), "PPid:")
+		_, _ = fmt.Sscan(rest, &shim)
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", shim))
+		return string(comm) == "moss-shim\n"
+	})
+	return shim
+}
+
+func TestShimKilled(t *testing.T) {
+	spec := newSpec(t, sh("while :; do sleep 1; done"))
+	tk := prepare(t, newRunner(t), spec)
+	pid := start(t, tk)
+	shim := shimOf(t, pid)
+	if err := syscall.Kill(shim, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if exit := wait(t, tk, 137); exit.Error == "" {
+		t.Errorf("Wait = %+v, want an error text", exit)
+	}
+	eventually(t, "end of the container", 5*time.Second, func() bool {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(state), ") Z ")
+	})
+	if err := tk.Delete(t.Context()); err != nil {
+		t.Errorf("Delete = %v", err)
+	}
+}
+
+func TestKeepalive(t *testing.T) {
+	for _, tc := range []struct {
+		name, script string
+		code         int
+		atLeast      time.Duration
+	}{
+		{"obeys the stop signal", "trap 'exit 3' USR1; echo; while :; do sleep 1 & wait $!; done", 3, 0},
+		{"ignores the stop signal", "trap '' USR1; echo; while :; do sleep 1; done", 137, 2 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			spec := newSpec(t, sh(tc.script))
+			spec.StopSignal = int(syscall.SIGUSR1)
+			spec.Keepalive = filepath.Join(spec.Dir, "alive")
+			if err := syscall.Mkfifo(spec.Keepalive, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := newRunner(t).Prepare(t.Context(), spec); !fault.Is(err, fault.Unavailable) {
+				t.Fatalf("Prepare without a writer = %v, want unavailable", err)
+			}
+			outer, err := os.OpenFile(spec.Keepalive, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tk := prepare(t, newRunner(t), spec)
+			view := attach(t, tk, task.Attach{Stdout: true})
+			start(t, tk)
+			if _, _, err := stdio.ReadFrame(view, nil); err != nil { // the trap is set
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			_ = outer.Close()
+			exit := wait(t, tk, tc.code)
+			if want := "the engine's outer process ended"; exit.Error != want || time.Since(begun) < tc.atLeast || time.Since(begun) > tc.atLeast+3*time.Second {
+				t.Errorf("Wait = %+v after %s, want error %q after %s", exit, time.Since(begun), want, tc.atLeast)
+			}
+		})
+	}
+}
+
+func TestKeepaliveBeforeStart(t *testing.T) {
+	spec := newSpec(t, sh("exit 0"))
+	spec.Keepalive = filepath.Join(spec.Dir, "alive")
+	if err := syscall.Mkfifo(spec.Keepalive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	outer, err := os.OpenFile(spec.Keepalive, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tk := prepare(t, newRunner(t), spec)
+	_ = outer.Close()
+	eventually(t, "end of the shim", 5*time.Second, func() bool { return len(processes(t, spec.Dir)) == 0 })
+	if _, err := tk.Start(t.Context()); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Start = %v, want a conflict", err)
+	}
+}

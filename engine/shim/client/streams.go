@@ -1,0 +1,52 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"syscall"
+)
+
+// streams is a joined view: the connection after the reply.
+type streams struct{ conn *net.UnixConn }
+
+// Read reads output. The end of the task is io.EOF, also when the shim went with input that it had not taken.
+func (s *streams) Read(p []byte) (int, error) {
+	n, err := s.conn.Read(p)
+	if errors.Is(err, syscall.ECONNRESET) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// WriteTo copies all output to w, inside the kernel where w is a socket.
+func (s *streams) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.Copy(w, s.conn)
+	if errors.Is(err, syscall.ECONNRESET) {
+		err = nil
+	}
+	return n, err
+}
+
+// Write sends input.
+func (s *streams) Write(p []byte) (int, error) { return s.conn.Write(p) }
+
+// CloseWrite ends the input.
+func (s *streams) CloseWrite() error {
+	err := s.conn.CloseWrite()
+	if errors.Is(err, syscall.ENOTCONN) { // the task has ended
+		return nil
+	}
+	return err
+}
+
+// Close leaves.
+func (s *streams) Close() error { return s.conn.Close() }
+
+// isGone reports whether an error means that no shim serves the task: there is no socket, nobody listens, or it ended
+// before it replied.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}

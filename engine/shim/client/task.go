@@ -1,0 +1,277 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+	"moss/engine/shim/proto"
+	"moss/engine/task"
+)
+
+// Task speaks to one shim. Every call has a connection of its own, so none waits for another.
+type Task struct {
+	runner *Runner
+	id     string
+	dir    string
+
+	mu    sync.Mutex    // guards the fields below
+	hold  *net.UnixConn // keeps the shim alive until the start
+	proc  *process      // nil for an adopted shim
+	ended *proto.Record // once known; it does not change any more
+	gone  bool          // Delete is done
+}
+
+// Attach joins the streams: see task.Task.
+func (t *Task) Attach(ctx context.Context, req task.Attach) (task.Streams, task.Mark, error) {
+	conn, err := t.dial(ctx)
+	if err != nil {
+		if isGone(err) {
+			err = t.notRunning()
+		}
+		return nil, task.Mark{}, err
+	}
+	var reply proto.Reply
+	err = exchange(ctx, conn, &proto.Request{Op: proto.OpAttach, Attach: &req}, &reply)
+	if err == nil {
+		err = reply.Err()
+	} else if isGone(err) {
+		err = t.notRunning()
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, task.Mark{}, fmt.Errorf("attach to task %s: %w", t.id, err)
+	}
+	var mark task.Mark
+	if reply.Mark != nil {
+		mark = *reply.Mark
+	}
+	return &streams{conn: conn}, mark, nil
+}
+
+// Start runs the container's process: see task.Task.
+func (t *Task) Start(ctx context.Context) (int, error) {
+	rec, err := t.call(ctx, proto.Request{Op: proto.OpStart})
+	if err != nil {
+		if isGone(err) {
+			err = t.notRunning()
+		}
+		return 0, err
+	}
+	t.letGo()
+	return rec.Pid, nil
+}
+
+// Signal sends a signal to the first process: see task.Task.
+func (t *Task) Signal(ctx context.Context, signal int) error {
+	return t.command(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
+}
+
+// Resize sets the size of the pty: see task.Task.
+func (t *Task) Resize(ctx context.Context, width, height uint16) error {
+	return t.command(ctx, proto.Request{Op: proto.OpResize, Width: width, Height: height})
+}
+
+// Wait blocks until the task has ended: see task.Task. It may be called before Start, and after the end.
+func (t *Task) Wait(ctx context.Context) (task.Exit, error) {
+	rec, err := t.query(ctx, proto.Request{Op: proto.OpWait})
+	if err != nil {
+		return task.Exit{}, fmt.Errorf("wait for task %s: %w", t.id, err)
+	}
+	if rec.Exit == nil {
+		return task.Exit{}, fault.Internal("wait for task %s: the shim sent no exit", t.id)
+	}
+	return task.Exit(*rec.Exit), nil
+}
+
+// Status does not block on the process: see task.Task.
+func (t *Task) Status(ctx context.Context) (task.Status, error) {
+	rec, err := t.query(ctx, proto.Request{Op: proto.OpStatus})
+	if err != nil {
+		return task.Status{}, fmt.Errorf("status of task %s: %w", t.id, err)
+	}
+	return rec.Status(), nil
+}
+
+// Delete removes what is left of the task: see task.Task. fault.Conflict while it runs. The shim of an ended task whose
+// viewers have not yet taken all output goes on until they have, or hang up; it holds none of the task's files.
+func (t *Task) Delete(ctx context.Context) error {
+	t.mu.Lock()
+	gone, proc := t.gone, t.proc
+	t.mu.Unlock()
+	if gone {
+		return nil
+	}
+	_, err := t.call(ctx, proto.Request{Op: proto.OpDelete})
+	switch {
+	case err == nil:
+		t.letGo()
+		if proc != nil && t.known() == nil {
+			if _, rerr := proto.ReadRecord(t.dir); fault.Is(rerr, fault.NotFound) { // never started: it has no viewers to wait for
+				err = await(ctx, proc.exited)
+			}
+		}
+	case isGone(err):
+		_, err = t.lookUp(ctx) // ends the container of a killed shim
+		if fault.Is(err, fault.NotFound) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = clean(t.dir)
+	}
+	if err != nil {
+		return fmt.Errorf("delete task %s: %w", t.id, err)
+	}
+	t.letGo()
+	t.mu.Lock()
+	t.gone = true
+	t.mu.Unlock()
+	return nil
+}
+
+// await waits for the end of a shim.
+func await(ctx context.Context, exited <-chan struct{}) error {
+	select {
+	case <-exited:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// command is a call that only a living task can serve.
+func (t *Task) command(ctx context.Context, req proto.Request) error {
+	_, err := t.call(ctx, req)
+	if err != nil && isGone(err) {
+		err = t.notRunning()
+	}
+	if err != nil {
+		return fmt.Errorf("%s task %s: %w", req.Op, t.id, err)
+	}
+	return nil
+}
+
+// query is a call that the record answers when the shim has ended.
+func (t *Task) query(ctx context.Context, req proto.Request) (proto.Record, error) {
+	if rec := t.known(); rec != nil {
+		return *rec, nil
+	}
+	rec, err := t.call(ctx, req)
+	if err != nil && isGone(err) {
+		rec, err = t.lookUp(ctx)
+	}
+	if err == nil && rec.Exit != nil {
+		t.mu.Lock()
+		t.ended = &rec
+		t.mu.Unlock()
+	}
+	return rec, err
+}
+
+// lookUp reads the record of a shim that does not answer. The record is written before the shim stops listening.
+func (t *Task) lookUp(ctx context.Context) (proto.Record, error) {
+	t.mu.Lock()
+	gone := t.gone
+	t.mu.Unlock()
+	if gone {
+		return proto.Record{}, fault.NotFound("task %s was deleted", t.id)
+	}
+	return t.runner.recover(ctx, t.dir)
+}
+
+// call makes one request. An error for which isGone holds means that no shim serves it.
+func (t *Task) call(ctx context.Context, req proto.Request) (proto.Record, error) {
+	conn, err := t.dial(ctx)
+	if err != nil {
+		return proto.Record{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	var reply proto.Reply
+	if err := exchange(ctx, conn, &req, &reply); err != nil {
+		return proto.Record{}, err
+	}
+	if err := reply.Err(); err != nil {
+		return proto.Record{}, err
+	}
+	if reply.State == nil {
+		return proto.Record{}, nil
+	}
+	return *reply.State, nil
+}
+
+// holdOn keeps the shim of a task that was never started from following the engine that prepared it.
+func (t *Task) holdOn(ctx context.Context) error {
+	conn, err := t.dial(ctx)
+	if err != nil {
+		return err
+	}
+	var reply proto.Reply
+	if err := exchange(ctx, conn, &proto.Request{Op: proto.OpHold}, &reply); err != nil {
+		_ = conn.Close()
+		return err
+	}
+	t.mu.Lock()
+	t.hold = conn
+	t.mu.Unlock()
+	return reply.Err()
+}
+
+// letGo closes the connection that kept the shim alive.
+func (t *Task) letGo() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hold != nil {
+		_ = t.hold.Close()
+		t.hold = nil
+	}
+}
+
+func (t *Task) known() *proto.Record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
+}
+
+func (t *Task) notRunning() error { return fault.Conflict("task %s is not running", t.id) }
+
+// dial connects to the shim. The socket's path may be longer than an address: it is reached through its folder's
+// descriptor then.
+func (t *Task) dial(ctx context.Context) (*net.UnixConn, error) {
+	path := filepath.Join(t.dir, proto.SocketFile)
+	if len(path) > maxSocketPath {
+		folder, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = unix.Close(folder) }()
+		path = "/proc/self/fd/" + strconv.Itoa(folder) + "/" + proto.SocketFile
+	}
+	var d net.Dialer
+	for {
+		conn, err := d.DialContext(ctx, "unix", path)
+		if err == nil {
+			return conn.(*net.UnixConn), nil //nolint:forcetypeassert // the network is unix
+		}
+		if !errors.Is(err, syscall.EAGAIN) { // EAGAIN: its queue of connections is full
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// maxSocketPath is the longest path in bytes that fits into a unix socket address.
+const maxSocketPath = 107

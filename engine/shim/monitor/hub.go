@@ -1,0 +1,161 @@
+package monitor
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/logs"
+	"moss/engine/shim/proto"
+	"moss/engine/stdio"
+	"moss/engine/task"
+)
+
+// hub takes all output to the log first and then to every viewer. What one viewer gets is exactly what follows the mark
+// that it was given when it joined.
+type hub struct {
+	framed bool // viewers get frames; otherwise the raw bytes of a pty
+
+	mu      sync.Mutex // guards the fields below
+	log     *logs.Writer
+	logErr  error     // the first trouble with the log
+	viewers []*viewer // replaced on every change, never changed in place
+	ended   bool      // nobody joins any more
+}
+
+// openLog opens the log of a task; nil for the driver none.
+func openLog(l task.Log) (*logs.Writer, error) {
+	switch l.Driver {
+	case "none":
+		return nil, nil //nolint:nilnil // no log is a log that takes nothing
+	case "json-file":
+		w, err := logs.Open(l.Path, logs.Options{MaxSize: l.MaxSize, MaxFiles: l.MaxFiles})
+		if err != nil {
+			return nil, fmt.Errorf("open log: %w", err)
+		}
+		return w, nil
+	default:
+		return nil, fault.Unsupported("log driver %q", l.Driver)
+	}
+}
+
+func newHub(log *logs.Writer, framed bool) *hub {
+	return &hub{log: log, framed: framed}
+}
+
+// write takes one piece of output. Frame has stdio.HeaderSize bytes of room in front of the data. It blocks as long as a
+// viewer does, until the hub has ended.
+func (h *hub) write(stream stdio.Stream, frame []byte) {
+	data := frame[stdio.HeaderSize:]
+	h.mu.Lock()
+	if h.log != nil {
+		h.noteLocked(h.log.Write(stream, data, time.Now()))
+	}
+	viewers := h.viewers
+	h.mu.Unlock()
+	if len(viewers) == 0 {
+		return
+	}
+	out := data
+	if h.framed {
+		stdio.AppendHeader(frame[:0], stream, len(data))
+		out = frame
+	}
+	for _, v := range viewers {
+		if v.wants(stream) {
+			v.write(out)
+		}
+	}
+}
+
+// flush makes what was written visible to the readers of the log.
+func (h *hub) flush() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.log != nil {
+		h.noteLocked(h.log.Flush())
+	}
+}
+
+// join adds a viewer after sending it the reply with its mark. fault.Conflict when the task has ended.
+func (h *hub) join(v *viewer, mark bool) error {
+	v.mu.Lock() // output waits until the reply is sent
+	defer v.mu.Unlock()
+	reply, err := h.add(v, mark)
+	if err != nil {
+		return err
+	}
+	if err := proto.Write(v.conn, reply); err != nil {
+		h.leave(v)
+		return err
+	}
+	return nil
+}
+
+func (h *hub) add(v *viewer, mark bool) (proto.Reply, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return proto.Reply{}, fault.Conflict("the task has ended")
+	}
+	m := task.Mark{}
+	if mark && h.log != nil {
+		h.noteLocked(h.log.Flush())
+		m.Inode, m.Size = h.log.Mark()
+	}
+	h.viewers = append(slices.Clone(h.viewers), v)
+	return proto.Reply{Mark: &m}, nil
+}
+
+// leave removes a viewer. Removing it again does nothing.
+func (h *hub) leave(v *viewer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := slices.Index(h.viewers, v); i >= 0 {
+		h.viewers = slices.Delete(slices.Clone(h.viewers), i, i+1)
+	}
+}
+
+// end lets nobody join any more and keeps viewers from holding up the output: what one cannot take now is queued for it.
+func (h *hub) end() {
+	h.mu.Lock()
+	h.ended = true
+	viewers := h.viewers
+	h.mu.Unlock()
+	for _, v := range viewers {
+		v.unblock()
+	}
+}
+
+// close closes the log and lets each viewer take what is queued for it, then the end. No output may come any more.
+func (h *hub) close() {
+	h.mu.Lock()
+	h.ended = true
+	if h.log != nil {
+		h.noteLocked(h.log.Flush())
+		h.noteLocked(h.log.Close())
+		h.log = nil
+	}
+	viewers := h.viewers
+	h.viewers = nil
+	h.mu.Unlock()
+	for _, v := range viewers {
+		go v.finish()
+	}
+}
+
+// noteLocked reports the first trouble with the log. A full disk must not stop the container, nor fill another file.
+func (h *hub) noteLocked(err error) {
+	if err != nil && h.logErr == nil {
+		h.logErr = err
+		report("write log", err)
+	}
+}
+
+// report is the shim's own log: stderr, which the engine has pointed at a file.
+func report(what string, err error) {
+	fmt.Fprintf(os.Stderr, "%s %s: %v\n", time.Now().UTC().Format(time.RFC3339), what, err)
+}

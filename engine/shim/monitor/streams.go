@@ -1,0 +1,80 @@
+package monitor
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/shim/proto"
+)
+
+// pipe has one end for the container, which blocks as programs expect, and one for the shim, which does not.
+type pipe struct{ ours, theirs *os.File }
+
+// streams are the container's three, or the socket on which its pty arrives.
+type streams struct {
+	in, out, err pipe
+	console      *listener
+}
+
+// openStreams makes what the spec asks for.
+func (m *monitor) openStreams() (*streams, error) {
+	s := &streams{}
+	var err error
+	if m.spec.Terminal {
+		s.console, err = listen(m.dir, proto.ConsoleFile)
+		return s, err
+	}
+	if m.spec.OpenStdin {
+		s.in, err = newPipe("stdin", true)
+	}
+	if err == nil {
+		s.out, err = newPipe("stdout", false)
+	}
+	if err == nil {
+		s.err, err = newPipe("stderr", false)
+	}
+	if err != nil {
+		s.closeTheirs()
+		s.closeOurs()
+		return nil, err
+	}
+	return s, nil
+}
+
+// newPipe makes a pipe; with input the container reads it.
+func newPipe(name string, input bool) (pipe, error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return pipe{}, fmt.Errorf("make pipe for %s: %w", name, err)
+	}
+	ours, theirs := fds[0], fds[1]
+	if input {
+		ours, theirs = fds[1], fds[0]
+	}
+	if err := unix.SetNonblock(ours, true); err != nil {
+		_ = unix.Close(ours)
+		_ = unix.Close(theirs)
+		return pipe{}, fmt.Errorf("set up pipe for %s: %w", name, err)
+	}
+	return pipe{ours: os.NewFile(uintptr(ours), name), theirs: os.NewFile(uintptr(theirs), name)}, nil
+}
+
+func (s *streams) closeTheirs() {
+	for _, p := range []*pipe{&s.in, &s.out, &s.err} {
+		if p.theirs != nil {
+			_ = p.theirs.Close()
+			p.theirs = nil
+		}
+	}
+}
+
+func (s *streams) closeOurs() {
+	for _, p := range []*pipe{&s.in, &s.out, &s.err} {
+		if p.ours != nil {
+			_ = p.ours.Close()
+			p.ours = nil
+		}
+	}
+}

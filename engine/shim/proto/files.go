@@ -1,0 +1,97 @@
+package proto
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/task"
+)
+
+// Record is what there is to know about a task: in the reply of a living shim, and in ExitFile after its end.
+type Record struct {
+	Pid       int       `json:"pid,omitempty"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	Exit      *Exit     `json:"exit,omitempty"`
+}
+
+// Exit is task.Exit in its written form.
+type Exit struct {
+	Code      int       `json:"code"`
+	At        time.Time `json:"at"`
+	OOMKilled bool      `json:"oomKilled,omitempty"`
+	Error     string    `json:"error,omitempty"`
+}
+
+// Status turns a record into what the engine's contract calls it.
+func (r Record) Status() task.Status {
+	s := task.Status{Pid: r.Pid, StartedAt: r.StartedAt}
+	if r.Exit != nil {
+		e := task.Exit(*r.Exit)
+		s.Exit = &e
+		s.Pid = 0
+	}
+	return s
+}
+
+// WriteRecord replaces dir's ExitFile. The folder lives no longer than this boot, so nothing is synced.
+func WriteRecord(dir string, r Record) error {
+	return replace(filepath.Join(dir, ExitFile), r)
+}
+
+// ReadRecord reads dir's ExitFile. fault.NotFound when there is none.
+func ReadRecord(dir string) (Record, error) {
+	var r Record
+	if err := load(filepath.Join(dir, ExitFile), &r); err != nil {
+		return Record{}, err
+	}
+	if r.Exit == nil {
+		return Record{}, fault.Invalid("%s in %s has no exit", ExitFile, dir)
+	}
+	return r, nil
+}
+
+// WriteSpec replaces dir's SpecFile.
+func WriteSpec(dir string, s task.Spec) error {
+	return replace(filepath.Join(dir, SpecFile), s)
+}
+
+// ReadSpec reads dir's SpecFile. fault.NotFound when there is none.
+func ReadSpec(dir string) (task.Spec, error) {
+	var s task.Spec
+	err := load(filepath.Join(dir, SpecFile), &s)
+	return s, err
+}
+
+func replace(path string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	temp := path + ".new"
+	if err := os.WriteFile(temp, data, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	return nil
+}
+
+func load(path string, v any) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return fault.NotFound("no %s", path)
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fault.Invalid("%s: %s", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Package proto is what the engine and a container's shim say to each other: the files in the task's folder, the
+// requests on its socket, and the record of the end. Both sides link it, so it stays small; it opens no socket.
+//
+// Every request has a connection of its own: one Request, one Reply, each as four bytes of length in big endian and that
+// many bytes of JSON. After the reply to OpAttach the connection carries the streams, and after the one to OpHold
+// nothing more.
+package proto
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"moss/engine/fault"
+	"moss/engine/task"
+)
+
+// Names of the files in a task's folder.
+const (
+	SpecFile       = "shim.json"    // the task's Spec, written by the engine before it starts the shim
+	SocketFile     = "shim.sock"    // where the shim listens, as long as the task has not ended
+	LogFile        = "shim.log"     // the shim's own errors
+	ExitFile       = "exit.json"    // the Record, written by the shim when the task has ended
+	PidFile        = "pid"          // of the container's first process, written by the runtime
+	RuntimeLogFile = "runtime.log"  // the runtime's messages
+	ConsoleFile    = "console.sock" // where the runtime delivers the pty, during start only
+)
+
+// ControlFD is the descriptor that the shim inherits: a stream socket on which it sends one Reply when it is ready, and
+// whose end before the start tells it that its engine has gone.
+const ControlFD = 3
+
+// MaxMessage is the largest message in bytes. The largest real one is a spec with long paths.
+const MaxMessage = 256 << 10
+
+// Op names a request.
+type Op string
+
+// The requests.
+const (
+	OpStart  Op = "start"  // run the container; replies with Pid and StartedAt
+	OpAttach Op = "attach" // join the streams; replies with Mark, then the streams follow
+	OpSignal Op = "signal"
+	OpResize Op = "resize"
+	OpWait   Op = "wait"   // replies with Exit when the task has ended
+	OpStatus Op = "status" // replies with Pid, StartedAt and Exit
+	OpDelete Op = "delete" // ends a shim whose task was never started; conflict if it runs
+	OpHold   Op = "hold"   // keeps a shim alive whose task was never started
+)
+
+// Request is one call of the engine.
+type Request struct {
+	Op     Op           `json:"op"`
+	Attach *task.Attach `json:"attach,omitempty"`
+	Signal int          `json:"signal,omitempty"`
+	Width  uint16       `json:"width,omitempty"`
+	Height uint16       `json:"height,omitempty"`
+}
+
+// Reply is the shim's answer.
+type Reply struct {
+	Error *Failure   `json:"error,omitempty"`
+	State *Record    `json:"state,omitempty"`
+	Mark  *task.Mark `json:"mark,omitempty"`
+}
+
+// Failure is an error on its way through the socket: its kind and its text.
+type Failure struct {
+	Kind fault.Kind `json:"kind,omitempty"`
+	Text string     `json:"text"`
+}
+
+// Fail packs an error into a reply.
+func Fail(err error) Reply {
+	return Reply{Error: &Failure{Kind: fault.KindOf(err), Text: err.Error()}}
+}
+
+// Err returns the error of the reply with its kind, nil if there is none.
+func (r Reply) Err() error {
+	if r.Error == nil {
+		return nil
+	}
+	text := r.Error.Text
+	switch r.Error.Kind {
+	case fault.KindNotFound:
+		return fault.NotFound("%s", text)
+	case fault.KindForbidden:
+		return fault.Forbidden("%s", text)
+	case fault.KindConflict:
+		return fault.Conflict("%s", text)
+	case fault.KindInvalid:
+		return fault.Invalid("%s", text)
+	case fault.KindUnavailable:
+		return fault.Unavailable("%s", text)
+	case fault.KindUnsupported:
+		return fault.Unsupported("%s", text)
+	case fault.KindInternal, fault.KindNotModified, fault.KindUnauthorized, fault.KindNotAcceptable:
+	}
+	return errors.New(text)
+}
+
+// Write sends one message.
+func Write(w io.Writer, msg any) error {
+	body, err := json.Marshal(msg)
+	if err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	if len(body) > MaxMessage {
+		return fault.Invalid("message of %d bytes is larger than %d", len(body), MaxMessage)
+	}
+	buf := make([]byte, 4, 4+len(body))
+	binary.BigEndian.PutUint32(buf, uint32(len(body))) //nolint:gosec // at most MaxMessage
+	_, err = w.Write(append(buf, body...))
+	return err
+}
+
+// Read receives one message into msg, and reads not one byte beyond it. io.EOF means that the other side closed without
+// one, fault.Invalid that it sent something else.
+func Read(r io.Reader, msg any) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > MaxMessage {
+		return fault.Invalid("message of %d bytes is larger than %d", size, MaxMessage)
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(r, body); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("read message of %d bytes: %w", size, err)
+	}
+	if err := json.Unmarshal(body, msg); err != nil {
+		return fault.Invalid("message is not what it should be: %s", err)
+	}
+	return nil
+}

@@ -293,7 +293,7 @@ func TestShutdown(t *testing.T) {
 	}
 	close(release)
 	resp, err := http.ReadResponse(bufio.NewReader(clients["/work"]), nil)
-	if err != nil || resp.StatusCode != 200 {
+	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("the answer under way = %v, %v, want 200", resp, err)
 	}
 	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "hello" {

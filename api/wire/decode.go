@@ -76,7 +76,7 @@ func typeName(t reflect.Type) string {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String && t.Name() == "Strings" {
 		return "a string or an array of strings"
 	}
-	switch t.Kind() { //nolint:exhaustive // The other kinds are the default.
+	switch t.Kind() {
 	case reflect.Bool:
 		return "a boolean"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -114,7 +114,7 @@ func strip(v reflect.Value, p *plan, version apiver.Version) {
 	if !p.ranged || p.custom != notCustom {
 		return
 	}
-	switch p.kind { //nolint:exhaustive // The other kinds are the default.
+	switch p.kind {
 	case reflect.Pointer:
 		if !v.IsNil() {
 			strip(v.Elem(), p.elem, version)

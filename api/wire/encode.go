@@ -43,7 +43,7 @@ func (e *encoder) value(v reflect.Value, p *plan) error {
 	if p.custom != notCustom {
 		return e.custom(v, p)
 	}
-	switch p.kind { //nolint:exhaustive // The other kinds are the default.
+	switch p.kind {
 	case reflect.Bool:
 		e.out = strconv.AppendBool(e.out, v.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
@@ -167,7 +167,7 @@ func (e *encoder) list(v reflect.Value, p *plan) error {
 
 // isEmpty is encoding/json's notion of what omitempty leaves out.
 func isEmpty(v reflect.Value) bool {
-	switch v.Kind() { //nolint:exhaustive // The other kinds are the default.
+	switch v.Kind() {
 	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
 		return v.Len() == 0
 	case reflect.Struct:

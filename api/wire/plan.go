@@ -72,7 +72,7 @@ func (p *planner) ofLocked(t reflect.Type) *plan {
 	if made.custom != notCustom {
 		return made
 	}
-	switch t.Kind() { //nolint:exhaustive // The other kinds are the default.
+	switch t.Kind() {
 	case reflect.Struct:
 		made.fields = p.fieldsLocked(t, nil)
 		for i := range made.fields {
@@ -128,7 +128,7 @@ func customOf(t reflect.Type) custom {
 	case t.Kind() != reflect.Interface && t.Implements(reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()):
 		return byJSON
 	}
-	switch t.Kind() { //nolint:exhaustive // The other kinds are the default.
+	switch t.Kind() {
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return byEncoding

@@ -21,8 +21,8 @@ const (
 type Config struct {
 	// Root is the folder of what survives a boot; absolute, never empty.
 	Root string
-	// RunDir is the folder of what this boot holds; absolute. Empty if neither a setting nor XDG_RUNTIME_DIR names one:
-	// the caller then has to find a safe place.
+	// RunDir is the folder of what this boot holds; absolute. Empty if no setting names one: the caller then finds a safe
+	// place, XDG_RUNTIME_DIR first (package rootless).
 	RunDir string
 	// Hosts are the addresses to serve the API on: unix:///PATH, tcp://LOOPBACK:PORT or fd:// (systemd activation).
 	// Empty means the socket moss.sock in RunDir.
@@ -92,9 +92,6 @@ func defaults(env func(string) string) Config {
 	cfg := Config{LogLevel: "info", LogFormat: "text", NetworkDriver: NetworkSlirp4netns}
 	if dir := xdg(env, "XDG_DATA_HOME", ".local/share"); dir != "" {
 		cfg.Root = filepath.Join(dir, "moss")
-	}
-	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		cfg.RunDir = filepath.Join(dir, "moss")
 	}
 	return cfg
 }

@@ -33,13 +33,13 @@ func writeFile(t *testing.T, content string) string {
 
 func TestDefaults(t *testing.T) {
 	for _, tc := range []struct {
-		name         string
-		env          []string
-		root, runDir string
+		name string
+		env  []string
+		root string
 	}{
-		{"home only", []string{"HOME=/home/u"}, "/home/u/.local/share/moss", ""},
-		{"xdg", []string{"HOME=/home/u", "XDG_DATA_HOME=/data", "XDG_RUNTIME_DIR=/run/user/7"}, "/data/moss", "/run/user/7/moss"},
-		{"relative xdg is ignored", []string{"HOME=/home/u", "XDG_DATA_HOME=data", "XDG_RUNTIME_DIR=run"}, "/home/u/.local/share/moss", ""},
+		{"home only", []string{"HOME=/home/u"}, "/home/u/.local/share/moss"},
+		{"xdg", []string{"HOME=/home/u", "XDG_DATA_HOME=/data", "XDG_RUNTIME_DIR=/run/user/7"}, "/data/moss"},
+		{"relative xdg is ignored", []string{"HOME=/home/u", "XDG_DATA_HOME=data"}, "/home/u/.local/share/moss"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := config.Load(config.Options{Environ: environ(tc.env...)})
@@ -47,7 +47,7 @@ func TestDefaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := config.Config{
-				Root: tc.root, RunDir: tc.runDir, LogLevel: "info", LogFormat: "text", NetworkDriver: "slirp4netns",
+				Root: tc.root, LogLevel: "info", LogFormat: "text", NetworkDriver: "slirp4netns",
 			}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)

@@ -53,6 +53,9 @@ func runBase(env Env) (string, error) {
 	if !filepath.IsAbs(temp) {
 		temp = "/tmp"
 	}
+	if err := keptApart(temp, uid); err != nil {
+		return "", fmt.Errorf("XDG_RUNTIME_DIR is of no use and %w", err)
+	}
 	dir := filepath.Join(temp, "moss-"+strconv.Itoa(uid))
 	// Anyone may have made a folder of this name in a shared one: what listens there is not to be trusted then.
 	if err := safe(dir, uid); err != nil && !isMissing(err) {
@@ -75,6 +78,24 @@ func safe(dir string, uid int) error {
 		return fmt.Errorf("%s belongs to another user", dir)
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("%s is open to others (mode %o, want 700)", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// keptApart refuses a folder in which another user could put something in the place of what is ours.
+func keptApart(dir string, uid int) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is no folder", dir)
+	case !ok || stat.Uid != 0 && int(stat.Uid) != uid:
+		return fmt.Errorf("%s belongs to another user", dir)
+	case info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0:
+		return fmt.Errorf("in %s others can rename what is yours (mode %o without the sticky bit)", dir, info.Mode().Perm())
 	}
 	return nil
 }

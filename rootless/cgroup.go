@@ -1,9 +1,7 @@
 package rootless
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +33,8 @@ type Cgroups struct {
 	// Legacy holds, for v1, the hierarchies that are delegated, by mount folder name (cpu, memory, systemd …), with our
 	// own path in each.
 	Legacy map[string]string
+	// Partial means that some v1 hierarchies of the machine are not delegated.
+	Partial bool
 }
 
 // Delegated reports whether containers can have cgroups of their own.
@@ -112,98 +112,44 @@ func detectPure(root, path string) Cgroups {
 // same everywhere.
 func detectLegacy(root string, kind CgroupKind, own map[string]string) Cgroups {
 	c := Cgroups{Kind: kind, Legacy: map[string]string{}}
-	for list, path := range own {
-		if list == "" || path == "/" {
+	for _, list := range slices.Sorted(maps.Keys(own)) {
+		path := own[list]
+		if list == "" { // the unified hierarchy
+			continue
+		}
+		c.Partial = c.Partial || path == "/"
+		if path == "/" {
 			continue
 		}
 		for name := range strings.SplitSeq(list, ",") {
 			dir := filepath.Join(root, name, path)
-			if unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
-				continue
-			}
-			if c.Parent != "" && c.Parent != path {
+			if unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil ||
+				c.Parent != "" && c.Parent != path {
+				c.Partial = true
 				continue
 			}
 			c.Parent = path
 			c.Legacy[name] = path
 		}
 	}
-	for name := range c.Legacy {
-		switch name {
-		case "blkio":
-			c.Controllers = append(c.Controllers, "io")
-		case "systemd", "cpuacct", "freezer", "devices": // carry no limit of their own
-		default:
-			c.Controllers = append(c.Controllers, name)
-		}
+	if c.Controllers = legacyControllers(c.Legacy); len(c.Controllers) == 0 {
+		return Cgroups{Kind: kind, Partial: true} // systemd's own hierarchy alone, for example: nothing to limit with
 	}
-	slices.Sort(c.Controllers)
 	return c
 }
 
-// Enter moves this process, whose children follow it, out of the way of the containers: on v2 a cgroup that has
-// processes cannot hand controllers on. The returned function moves back and removes what Enter made; it is never nil.
-func (c *Cgroups) Enter() (leave func(), err error) {
-	leave = func() {}
-	if c.Kind != CgroupPure || !c.Delegated() {
-		return leave, nil
-	}
-	top := filepath.Join(cgroupRoot, c.Parent)
-	daemon, containers := filepath.Join(top, "daemon"), filepath.Join(top, "c")
-	for _, dir := range []string{daemon, containers} {
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return leave, err
+// legacyControllers names the limits that these hierarchies carry, as v2 does.
+func legacyControllers(hierarchies map[string]string) []string {
+	var names []string
+	for name := range hierarchies {
+		switch name {
+		case "blkio":
+			names = append(names, "io")
+		case "systemd", "cpuacct", "freezer", "devices": // carry no limit of their own
+		default:
+			names = append(names, name)
 		}
 	}
-	if err := moveSelf(daemon); err != nil {
-		return leave, err
-	}
-	leave = func() {
-		dropped := []string{containers, daemon}
-		if moveBack(top) != nil {
-			dropped = dropped[:1]
-		}
-		for _, dir := range dropped {
-			// A container that outlived us keeps its cgroup; the next start uses it again.
-			unix.Rmdir(dir) //nolint:errcheck // best effort at the very end
-		}
-	}
-	for _, dir := range []string{top, containers} {
-		if err := enable(dir, c.Controllers); err != nil {
-			leave()
-			return func() {}, err
-		}
-	}
-	c.Parent = filepath.Join(c.Parent, "c")
-	return leave, nil
-}
-
-func moveSelf(dir string) error {
-	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0)
-}
-
-// moveBack turns the controllers off again, without which the upper cgroup takes no process.
-func moveBack(top string) error {
-	path := filepath.Join(top, "cgroup.subtree_control")
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	for name := range strings.FieldsSeq(string(raw)) {
-		if err := os.WriteFile(path, []byte("-"+name), 0); err != nil {
-			return err
-		}
-	}
-	return moveSelf(top)
-}
-
-func enable(dir string, controllers []string) error {
-	path := filepath.Join(dir, "cgroup.subtree_control")
-	for _, name := range controllers {
-		// One at a time: a controller that the kernel keeps back (cpu with realtime tasks) must not cost the others.
-		if err := os.WriteFile(path, []byte("+"+name), 0); err != nil && errors.Is(err, unix.EBUSY) {
-			return fmt.Errorf("enable %s in %s: %w", name, dir, err)
-		}
-	}
-	return nil
+	slices.Sort(names)
+	return names
 }

@@ -16,6 +16,9 @@ const viewSource = "moss-cgroup"
 // ShowCgroups puts a view over /sys/fs/cgroup of this mount namespace that the OCI runtimes accept. They refuse the
 // hybrid layout and fail on hierarchies that they may not write: what is not delegated is hidden. A pure v2 stays as it
 // is. Repeating it changes nothing. It must run inside the engine's mount namespace.
+//
+// Where nothing at all is delegated the view holds empty folders that cannot be written: runc finds the hierarchies in
+// the table of mounts, hidden or not, and goes on without a cgroup only if making one there fails with EROFS or EACCES.
 func ShowCgroups(c Cgroups) error {
 	if c.Kind == CgroupPure || c.Kind == CgroupNone {
 		return nil
@@ -33,13 +36,39 @@ func ShowCgroups(c Cgroups) error {
 	if err := unix.Mount(viewSource, stage, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0755"); err != nil {
 		return fmt.Errorf("mount a view of cgroups: %w", err)
 	}
-	for name := range c.Legacy {
-		if err := bindHierarchy(name, stage); err != nil {
-			return errors.Join(err, unix.Unmount(stage, unix.MNT_DETACH))
-		}
+	if err := fillView(c, stage); err != nil {
+		return errors.Join(err, unix.Unmount(stage, unix.MNT_DETACH))
 	}
 	if err := unix.Mount(stage, cgroupRoot, "", unix.MS_MOVE, ""); err != nil {
 		return errors.Join(fmt.Errorf("move the view to %s: %w", cgroupRoot, err), unix.Unmount(stage, unix.MNT_DETACH))
+	}
+	return nil
+}
+
+func fillView(c Cgroups, stage string) error {
+	for name := range c.Legacy {
+		if err := bindHierarchy(name, stage); err != nil {
+			return err
+		}
+	}
+	if len(c.Legacy) > 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(cgroupRoot)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Name() == "unified" { // the mark of the hybrid layout
+			continue
+		}
+		if err := os.Mkdir(filepath.Join(stage, entry.Name()), 0o555); err != nil {
+			return err
+		}
+	}
+	const flags = unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount("", stage, "", flags, ""); err != nil {
+		return fmt.Errorf("make the view of cgroups read-only: %w", err)
 	}
 	return nil
 }

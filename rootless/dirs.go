@@ -19,15 +19,18 @@ func RunDir(want string, environ func(string) string) (dir, why string, err erro
 		return want, "", secureDir(want)
 	}
 	uid := strconv.Itoa(os.Geteuid())
-	if base := environ("XDG_RUNTIME_DIR"); base != "" {
+	switch base := environ("XDG_RUNTIME_DIR"); {
+	case base == "":
+		why = "XDG_RUNTIME_DIR is not set; "
+	case !filepath.IsAbs(base):
+		why = "XDG_RUNTIME_DIR is not an absolute path; "
+	default:
 		problem := ownedPrivate(base)
 		if problem == nil {
 			dir = filepath.Join(base, "moss")
 			return dir, "", secureDir(dir)
 		}
 		why = fmt.Sprintf("XDG_RUNTIME_DIR: %v; ", problem)
-	} else {
-		why = "XDG_RUNTIME_DIR is not set; "
 	}
 	if base := filepath.Join("/run/user", uid); ownedPrivate(base) == nil {
 		dir = filepath.Join(base, "moss")
@@ -37,8 +40,28 @@ func RunDir(want string, environ func(string) string) (dir, why string, err erro
 	if !filepath.IsAbs(base) {
 		base = "/tmp"
 	}
+	if err := keptApart(base); err != nil {
+		return "", "", fmt.Errorf("%stemporary folder: %w", why, err)
+	}
 	dir = filepath.Join(base, "moss-"+uid)
 	return dir, why + "using " + dir, secureDir(dir)
+}
+
+// keptApart refuses a folder in which another user could put something in the place of what is ours.
+func keptApart(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is not a folder", dir)
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to uid %d, neither to root nor to uid %d", dir, st.Uid, os.Geteuid())
+	case st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
+		return fmt.Errorf("%s has mode %04o; others can rename what is in it (chmod +t)", dir, st.Mode&0o7777)
+	}
+	return nil
 }
 
 // secureDir makes dir (mode 0700) unless it is there, and refuses one that somebody else owns or can enter. The last

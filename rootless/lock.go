@@ -55,7 +55,7 @@ func sameFile(f *os.File, path string) bool {
 func claim(f *os.File, dir string) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		holder, _ := os.ReadFile(f.Name()) //nolint:errcheck // only makes the message better
+		holder, _ := os.ReadFile(f.Name()) // only makes the message better
 		return fmt.Errorf("%s is in use by another engine (%s); stop it, or choose another --root and --run-dir",
 			dir, orUnknown(strings.TrimSpace(string(holder))))
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/rootless-containers/rootlesskit/v3/pkg/child"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/common"
@@ -48,6 +50,9 @@ func Outer(ctx context.Context, o Options) error {
 	if err := sweep(o.RunDir); err != nil {
 		return fmt.Errorf("clean up after the last engine: %w", err)
 	}
+	if err := os.Setenv("PATH", withSbin(os.Getenv("PATH"))); err != nil {
+		return err
+	}
 	facts := Facts{
 		Root: o.Root, RunDir: o.RunDir, StateDir: filepath.Join(o.RunDir, "rootlesskit"),
 		Keepalive: filepath.Join(o.RunDir, "alive"), UID: os.Getuid(), GID: os.Getgid(),
@@ -62,7 +67,8 @@ func Outer(ctx context.Context, o Options) error {
 		sweep(o.RunDir) //nolint:errcheck // the next start does it as well
 	}()
 
-	facts.SingleIDReason = singleIDReason()
+	var source parent.SubidSource
+	facts.SingleIDReason, source = singleIDReason()
 	facts.SingleID = facts.SingleIDReason != ""
 	if facts.SingleID {
 		log.Warn().Str("reason", facts.SingleIDReason).Msg("no sub-ids: running with a single id")
@@ -74,25 +80,19 @@ func Outer(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	facts.Cgroups = DetectCgroups()
-	leave, err := facts.Cgroups.Enter()
-	if err != nil {
-		log.Warn().Err(err).Msg("cgroup was delegated but cannot be used: limits will not apply")
-		facts.Cgroups = Cgroups{Kind: facts.Cgroups.Kind}
-	}
+	groups, leave := takeCgroups(ctx, o.RunDir)
+	facts.Cgroups = groups
 	defer leave()
 	if err := facts.export(); err != nil {
 		return err
 	}
-	return runParent(ctx, o, facts)
+	return runParent(ctx, o, facts, source)
 }
 
-func runParent(ctx context.Context, o Options, facts Facts) error {
+func runParent(ctx context.Context, o Options, facts Facts, subIDs parent.SubidSource) error {
 	if err := parent.InitStateDir(facts.StateDir); err != nil {
 		return fmt.Errorf("prepare %s: %w", facts.StateDir, err)
 	}
-	restore := quietLibrary(ctx)
-	defer restore()
 	o.Uplink.StateDir = facts.StateDir
 	network, ports, err := uplink.Parent(o.Uplink, libraryLog(ctx, "uplink"))
 	if err != nil {
@@ -106,7 +106,7 @@ func runParent(ctx context.Context, o Options, facts Facts) error {
 		StateDir: facts.StateDir, StateDirEnvKey: stateKey,
 		NetworkDriver: network, PortDriver: ports, DetachNetNS: true,
 		// Mounts of the host (autofs homes, removable disks) appear inside; nothing goes the other way.
-		Propagation: "rslave", SubidSource: parent.SubidSourceAuto,
+		Propagation: "rslave", SubidSource: subIDs,
 	}
 	go func() { ended <- parent.Parent(opt) }()
 	select {
@@ -119,8 +119,6 @@ func runParent(ctx context.Context, o Options, facts Facts) error {
 
 // Child makes the namespaces and runs the supervisor in them; it returns when that has ended.
 func Child(ctx context.Context, o Options) error {
-	restore := quietLibrary(ctx)
-	defer restore()
 	o.Uplink.StateDir = os.Getenv(stateKey)
 	network, ports, err := uplink.Child(o.Uplink, libraryLog(ctx, "uplink"))
 	if err != nil {
@@ -133,12 +131,19 @@ func Child(ctx context.Context, o Options) error {
 	if err := os.Setenv(engineKey, "1"); err != nil {
 		return err
 	}
-	return child.Child(child.Opt{
+	err = child.Child(child.Opt{
 		PipeFDEnvKey: pipeKey, RunActivationHelperEnvKey: activationKey, ChildUseActivationEnvKey: useSocketsKey,
 		StateDirEnvKey: stateKey, TargetCmd: target, NetworkDriver: network, PortDriver: ports, DetachNetNS: true,
 		CopyUpDriver: tmpfssymlink.NewChildDriver(), CopyUpDirs: []string{"/etc", "/run"}, Propagation: "rslave",
 	})
+	if errors.Is(err, io.EOF) {
+		return errAbandoned
+	}
+	return err
 }
+
+// errAbandoned is the child's end when the outer process has given up, which it explains itself.
+var errAbandoned = errors.New("the outer process has ended")
 
 // Activation hands the sockets of systemd to the supervisor and becomes it.
 func Activation(o Options) error {
@@ -147,6 +152,16 @@ func Activation(o Options) error {
 		return err
 	}
 	return activation.ActivationHelper(activation.Opt{RunActivationHelperEnvKey: activationKey, TargetCmd: target})
+}
+
+// withSbin adds the folders in which distributions keep ip and iptables and which are not in every user's PATH.
+func withSbin(path string) string {
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if !slices.Contains(filepath.SplitList(path), dir) {
+			path += ":" + dir
+		}
+	}
+	return path
 }
 
 // superviseCommand is what runs the engine: the shim's supervise role, then this binary with the same arguments.
@@ -172,7 +187,7 @@ func ExitStatus(err error) int {
 // Ended reports whether err only says that the engine ended with a status of its own, which it has already explained.
 func Ended(err error) bool {
 	var exit interface{ ExitCode() int }
-	return errors.As(err, &exit)
+	return errors.As(err, &exit) || errors.Is(err, errAbandoned)
 }
 
 // sweep removes from the folder of this boot what belonged to the namespaces of an outer process that has ended. Tasks

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -56,9 +57,49 @@ func TestRunDirChain(t *testing.T) {
 	if err != nil || dir != filepath.Join(private, "moss") || why != "" {
 		t.Errorf("RunDir with a good XDG_RUNTIME_DIR = %q, %q, %v", dir, why, err)
 	}
-	_, why, err = RunDir("", env("XDG_RUNTIME_DIR", open, "TMPDIR", private))
-	if err != nil || !strings.Contains(why, "has mode 0755") {
-		t.Errorf("RunDir with an open XDG_RUNTIME_DIR: why = %q, error = %v, want the reason", why, err)
+	uid := strconv.Itoa(os.Geteuid())
+	fallback := func(temp string) string {
+		if base := filepath.Join("/run/user", uid); ownedPrivate(base) == nil {
+			return filepath.Join(base, "moss")
+		}
+		return filepath.Join(temp, "moss-"+uid)
+	}
+	for _, tc := range []struct{ name, runtime, why string }{
+		{"open to others", open, "has mode 0755"},
+		{"not set", "", "is not set"},
+		{"relative", "run", "is not an absolute path"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir, why, err := RunDir("", env("XDG_RUNTIME_DIR", tc.runtime, "TMPDIR", private))
+			if want := fallback(private); err != nil || dir != want || !strings.Contains(why, tc.why) {
+				t.Errorf("RunDir = %q, %q, %v, want %q because it %s", dir, why, err, want, tc.why)
+			}
+		})
+	}
+}
+
+func TestKeptApart(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		mode os.FileMode
+		want string
+	}{
+		{0o700, ""},
+		{0o777 | os.ModeSticky, ""},
+		{0o777, "others can rename"},
+	} {
+		if err := os.Chmod(dir, tc.mode); err != nil { //nolint:gosec // some of them are refused
+			t.Fatal(err)
+		}
+		err := keptApart(dir)
+		if (tc.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("keptApart with mode %v = %v, want %q", tc.mode, err, tc.want)
+		}
+	}
+	if os.Geteuid() != 0 {
+		if err := keptApart("/tmp"); err != nil {
+			t.Errorf("keptApart(/tmp) = %v, want none", err)
+		}
 	}
 }
 
@@ -94,12 +135,12 @@ func TestKeepaliveEndsWithItsHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
-	second, err := keepalive(path) // a successor must not keep the readers of the first alive
+	t.Cleanup(func() { reader.Close() }) //nolint:errcheck // only read
+	second, err := keepalive(path)       // a successor must not keep the readers of the first alive
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.Close()
+	t.Cleanup(func() { second.Close() }) //nolint:errcheck // nothing was written
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +199,7 @@ func TestDetectCgroups(t *testing.T) {
 	}{
 		{"v1 delegated", CgroupHybrid, v1, self1, []string{"cpu", "io", "memory", "pids"}, "/user"},
 		{"v1 at the root is not ours", CgroupHybrid, v1, "5:memory:/\n", nil, ""},
+		{"v1 with nothing to limit", CgroupLegacy, v1, "1:name=systemd:/user\n5:memory:/\n", nil, ""},
 		{"v1 folder missing", CgroupLegacy, v1, "5:memory:/gone\n", nil, ""},
 		{"v2 delegated", CgroupPure, v2, "0::/a/b\n", []string{"cpu", "memory", "pids"}, "/a/b"},
 		{"v2 not delegated", CgroupPure, v2, "0::/a\n", nil, ""},
@@ -177,9 +219,35 @@ func TestDetectCgroups(t *testing.T) {
 	}
 }
 
+func TestEnterLegacyMakesOneFolderPerHierarchy(t *testing.T) {
+	root := tree(t, map[string]string{
+		"memory/user/": "", "pids/user/": "", "cpuset/user/cpuset.cpus": "0-1\n", "cpuset/user/cpuset.mems": "\n",
+	})
+	c := Cgroups{
+		Kind: CgroupHybrid, Parent: "/user", Controllers: []string{"cpuset", "memory", "pids"},
+		Legacy: map[string]string{"memory": "/user", "pids": "/user", "cpuset": "/user"},
+	}
+	leave, err := c.enter(root, "moss-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A cpuset without memory nodes takes no process: that hierarchy is given up.
+	if c.Parent != "/user/moss-1" || !slices.Equal(c.Controllers, []string{"memory", "pids"}) || !c.Partial {
+		t.Errorf("after enter: %+v, want memory and pids below /user/moss-1, partial", c)
+	}
+	if err := os.Mkdir(filepath.Join(root, "memory/user/moss-1/left"), 0o755); err != nil {
+		t.Errorf("the containers' folder was not made: %v", err)
+	}
+	leave()
+	left, err := filepath.Glob(filepath.Join(root, "*/user/moss-1"))
+	if err != nil || len(left) != 1 || filepath.Base(filepath.Dir(filepath.Dir(left[0]))) != "cpuset" {
+		t.Errorf("left after leave: %q, %v, want the cpuset's folder alone, which holds a file here", left, err)
+	}
+}
+
 func TestViewShown(t *testing.T) {
 	ours := "30 20 0:26 / /sys/fs/cgroup rw - tmpfs moss-cgroup rw\n"
-	theirs := "25 20 0:25 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n26 25 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+	theirs := "25 20 0:25 / /sys/fs/cgroup rw - tmpfs none rw\n26 25 0:27 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu\n"
 	for _, tc := range []struct {
 		name, info string
 		want       bool

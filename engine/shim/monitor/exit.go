@@ -58,6 +58,7 @@ func (m *monitor) neverStarted(err error) {
 	m.mu.Unlock()
 	m.hub.end()
 	m.hub.close()
+	dropCgroup(m.dir)
 	m.settle()
 }
 

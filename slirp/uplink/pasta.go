@@ -18,6 +18,8 @@ import (
 	"github.com/rootless-containers/rootlesskit/v3/pkg/network"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/network/pasta"
 	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
 )
 
 // endWait is how long an ended pasta may take to go; it holds nothing that takes time to let go.
@@ -66,7 +68,31 @@ func (p *pastaParent) ConfigureNetwork(childPID int, stateDir, detachedNetNSPath
 		}
 		return errors.Join(first, p.end())
 	}
-	return msg, end, err
+	return msg, end, explain(err)
+}
+
+// String names the driver in RootlessKit's messages.
+func (p *pastaParent) String() string { return Pasta }
+
+// noRoute is how pasta says that the host has no default route; versions of 2024 and later do without one.
+const noRoute = "No external routable interface"
+
+// explain adds advice to what pasta says, and takes out its complaints about syslog.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var said []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasSuffix(line, " to syslog") {
+			said = append(said, line)
+		}
+	}
+	text := strings.ReplaceAll(strings.Join(said, "; "), ":; ", ": ")
+	if strings.Contains(text, noRoute) {
+		return fault.Unavailable("pasta needs a default IPv4 route on the host: add one, or use --network-driver=%s: %s", Slirp4netns, text)
+	}
+	return errors.New(text)
 }
 
 // end kills every pasta that serves a namespace bound in this state directory and waits until they are gone.

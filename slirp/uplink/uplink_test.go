@@ -166,3 +166,20 @@ func TestEndKillsOnlyOurs(t *testing.T) {
 		t.Errorf("end again, with a process that is gone: %v", err)
 	}
 }
+
+func TestExplainPasta(t *testing.T) {
+	if err := explain(nil); err != nil {
+		t.Errorf("explain(nil) = %v", err)
+	}
+	said := "pasta failed with exit code 1:\nFailed to send 46 bytes to syslog\nNo external routable interface for IPv4\n"
+	err := explain(errors.New(said))
+	want := "pasta needs a default IPv4 route on the host: add one, or use --network-driver=slirp4netns: " +
+		"pasta failed with exit code 1: No external routable interface for IPv4"
+	if !fault.Is(err, fault.Unavailable) || err.Error() != want {
+		t.Errorf("explain = %v, want an Unavailable that says %q", err, want)
+	}
+	said = "a\n\nb\n"
+	if err := explain(errors.New(said)); fault.Is(err, fault.Unavailable) || err.Error() != "a; b" {
+		t.Errorf("explain of something else = %v, want \"a; b\"", err)
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"moss/engine/config"
+	"moss/rootless"
+)
+
+// exitReload asks the supervisor for a new engine: containers, ports and logs go on meanwhile.
+const exitReload = 75
+
+// lastAnswers is how long requests under way may take once the engine is to end.
+const lastAnswers = 5 * time.Second
+
+// engine is the inner engine's whole life; the result is its exit status.
+func engine(ctx context.Context, cfg config.Config) int {
+	log := zerolog.Ctx(ctx)
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	facts, err := rootless.EngineFacts()
+	if err != nil {
+		log.Error().Err(err).Msg("mossd cannot start")
+		return 1
+	}
+	parts, err := wire(ctx, cfg, facts)
+	if err != nil {
+		log.Error().Err(err).Msg("mossd cannot start")
+		return 1
+	}
+	log.Info().Strs("listen", parts.server.Addresses()).Str("root", cfg.Root).Str("storage", parts.store.Driver()).
+		Str("network", cfg.NetworkDriver).Str("cgroups", string(facts.Cgroups.Kind)).
+		Strs("controllers", facts.Cgroups.Controllers).Bool("single-id", facts.SingleID).Msg("engine ready")
+
+	served := make(chan error, 1)
+	serving, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { served <- parts.server.Serve(serving) }()
+	// What only the start needed goes back to the system: the engine is idle most of its life.
+	debug.FreeOSMemory()
+
+	for {
+		select {
+		case err := <-served:
+			log.Error().Err(err).Msg("the API ended by itself")
+			parts.close(ctx)
+			return exitReload
+		case s := <-signals:
+			if s == unix.SIGHUP {
+				log.Info().Msg("handing over to a new engine")
+				parts.handOver(ctx)
+				return exitReload
+			}
+			log.Info().Str("signal", s.String()).Msg("stopping containers")
+			parts.containers.Shutdown(ctx)
+			parts.handOver(ctx)
+			if err := parts.network.Close(ctx); err != nil {
+				log.Warn().Err(err).Msg("network not taken down whole")
+			}
+			log.Info().Msg("engine ended")
+			return 0
+		}
+	}
+}
+
+// handOver ends everything of this engine and leaves what runs to the next.
+func (p *parts) handOver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+	defer cancel()
+	if err := p.server.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("API not shut down whole")
+	}
+	p.close(ctx)
+}
+
+func (p *parts) close(ctx context.Context) {
+	p.containers.Close()
+	p.bus.Close()
+	if err := p.store.Close(); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("storage not closed whole")
+	}
+}
+
+// sockets returns the listening sockets that the supervisor was handed by systemd.
+func sockets() []*os.File {
+	n, err := strconv.Atoi(os.Getenv("MOSS_LISTEN_FDS"))
+	if err != nil || n < 1 {
+		return nil
+	}
+	const first = 3 // after stdin, stdout and stderr
+	files := make([]*os.File, n)
+	for i := range files {
+		unix.CloseOnExec(first + i)
+		files[i] = os.NewFile(uintptr(first+i), "listener")
+	}
+	return files
+}

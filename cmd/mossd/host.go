@@ -1,0 +1,226 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/ocispec"
+	"moss/engine/system"
+	"moss/engine/task"
+	"moss/rootless"
+)
+
+// ociRuntime is the runtime that this engine calls.
+type ociRuntime struct {
+	name  string // crun or runc
+	call  task.Runtime
+	stamp string // changes when the binary does
+}
+
+// runtimes in the order of preference: crun starts containers in less than half of runc's time.
+var runtimes = []string{"crun", "runc"} //nolint:gochecknoglobals // a constant list
+
+// findRuntime resolves the configured runtime, or the first that is installed.
+func findRuntime(want string, facts rootless.Facts) (ociRuntime, error) {
+	candidates := runtimes
+	if want != "" {
+		candidates = []string{want}
+	}
+	for _, name := range candidates {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return ociRuntime{}, err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return ociRuntime{}, err
+		}
+		rt := ociRuntime{
+			name:  filepath.Base(path),
+			call:  task.Runtime{Path: path, Root: filepath.Join(facts.RunDir, "runtime")},
+			stamp: fmt.Sprintf("%s %d %d", path, info.Size(), info.ModTime().UnixNano()),
+		}
+		if rt.name == "crun" {
+			manager := "disabled"
+			if facts.Cgroups.Delegated() {
+				manager = "cgroupfs"
+			}
+			rt.call.GlobalArgs = []string{"--cgroup-manager=" + manager}
+		}
+		return rt, os.MkdirAll(rt.call.Root, 0o700)
+	}
+	return ociRuntime{}, fault.NotFound("no OCI runtime found: install %s", strings.Join(candidates, " or "))
+}
+
+// showCgroups prepares what the runtime sees of the host's cgroups and takes out of facts what it cannot use.
+func showCgroups(runtime ociRuntime, facts *rootless.Facts, log zerolog.Logger) error {
+	groups := &facts.Cgroups
+	if runtime.name != "crun" && groups.Delegated() && groups.Partial {
+		// runc wants a cgroup in every v1 hierarchy that is mounted; crun takes those that it finds.
+		log.Warn().Str("runtime", runtime.name).Strs("controllers", groups.Controllers).
+			Msg("only some cgroup hierarchies are delegated, which this runtime cannot use: no limits; install crun")
+		*groups = rootless.Cgroups{Kind: groups.Kind}
+	}
+	if err := rootless.ShowCgroups(*groups); err != nil {
+		return fmt.Errorf("show the runtime its cgroups: %w", err)
+	}
+	if groups.Kind != rootless.CgroupPure && runtime.name == "crun" {
+		// crun 1.8 fails on a v1 weight where the kernel has that of BFQ only.
+		if _, err := os.Stat("/sys/fs/cgroup/blkio" + groups.Parent + "/blkio.weight"); err != nil {
+			groups.Controllers = slices.DeleteFunc(groups.Controllers, func(name string) bool { return name == "io" })
+		}
+	}
+	return nil
+}
+
+// controllers says which limits containers can have.
+func controllers(c rootless.Cgroups) container.Controllers {
+	if !c.Delegated() {
+		return container.Controllers{}
+	}
+	has := func(name string) bool { return slices.Contains(c.Controllers, name) }
+	swap := "/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"
+	if c.Kind == rootless.CgroupPure {
+		swap = filepath.Join("/sys/fs/cgroup", c.Parent, "memory.swap.max")
+	}
+	_, err := os.Stat(swap)
+	return container.Controllers{
+		Memory: has("memory"), Swap: has("memory") && err == nil, CPU: has("cpu"), Cpuset: has("cpuset"),
+		Pids: has("pids"), Blkio: has("io"), Unified: c.Kind == rootless.CgroupPure,
+	}
+}
+
+func cgroupFacts(c rootless.Cgroups) system.Cgroup {
+	limits := controllers(c)
+	facts := system.Cgroup{
+		Driver: "none", Memory: limits.Memory, Swap: limits.Swap, OOMKillDisable: limits.Memory && !limits.Unified,
+		CPUPeriod: limits.CPU, CPUQuota: limits.CPU, CPUShares: limits.CPU, CPUSet: limits.Cpuset, Pids: limits.Pids,
+	}
+	switch c.Kind {
+	case rootless.CgroupPure:
+		facts.Version = "2"
+	case rootless.CgroupLegacy, rootless.CgroupHybrid:
+		facts.Version = "1"
+	case rootless.CgroupNone:
+	}
+	if c.Delegated() {
+		facts.Driver = "cgroupfs"
+	}
+	return facts
+}
+
+// limitWarnings tells, as /info shows it, which limits cannot be applied.
+func limitWarnings(facts rootless.Facts) []string {
+	limits := controllers(facts.Cgroups)
+	var warnings []string
+	for _, l := range []struct {
+		have bool
+		what string
+	}{
+		{limits.Memory, "memory limit"},
+		{limits.Swap, "swap limit"},
+		{limits.CPU, "cpu shares, period and quota"},
+		{limits.Cpuset, "cpuset"},
+		{limits.Pids, "pids limit"},
+		{limits.Blkio, "blkio"},
+	} {
+		if !l.have {
+			warnings = append(warnings, "WARNING: No "+l.what+" support")
+		}
+	}
+	if !facts.Cgroups.Delegated() {
+		warnings = append(warnings, "WARNING: No cgroup is delegated to the user ("+string(facts.Cgroups.Kind)+" layout)")
+	}
+	return warnings
+}
+
+// mostFiles is the limit of open files that images are used to.
+const mostFiles = 1 << 20
+
+// raiseFileLimit lets the engine open as many files as it may: each container costs it a few.
+func raiseFileLimit() {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < limit.Max {
+		limit.Cur = limit.Max
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) //nolint:errcheck // then the old limit stays
+	}
+}
+
+func hostOptions(facts rootless.Facts, limits container.Controllers) ocispec.Options {
+	opt := ocispec.Options{
+		Controllers: limits, SingleID: facts.SingleID, RecursiveReadOnly: true,
+		LastCap: number("/proc/sys/kernel/cap_last_cap"), OomScoreAdj: number("/proc/self/oom_score_adj"),
+		HostDevices: hostDevices(), BlockDevice: blockDevice, IsDir: isDir,
+	}
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		opt.Nofile = min(limit.Max, mostFiles)
+	}
+	return opt
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func number(path string) int {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// hostDevices lists the device files that a privileged container can get: those right below /dev that the user may open.
+func hostDevices() []string {
+	entries, err := os.ReadDir("/dev")
+	if err != nil {
+		return nil
+	}
+	var devices []string
+	for _, entry := range entries {
+		path := filepath.Join("/dev", entry.Name())
+		if entry.Type()&os.ModeDevice != 0 && unix.Access(path, unix.R_OK|unix.W_OK) == nil {
+			devices = append(devices, path)
+		}
+	}
+	return devices
+}
+
+func blockDevice(path string) (major, minor int64, err error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, 0, fmt.Errorf("block device %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return 0, 0, fault.Invalid("%s is not a block device", path)
+	}
+	return int64(unix.Major(st.Rdev)), int64(unix.Minor(st.Rdev)), nil
+}
+
+// bootID names the running boot of the machine.
+func bootID() string {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(raw))
+}

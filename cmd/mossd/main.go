@@ -1,0 +1,166 @@
+// Command mossd is the engine: rootless, one per user.
+//
+// The same binary is every process of an engine but the shims: the outer one that the user starts, RootlessKit's child,
+// and the inner engine (package rootless tells them apart). This file starts each role; wire.go puts the engine together.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+	"go.podman.io/storage/pkg/reexec"
+
+	"moss/engine/config"
+	"moss/rootless"
+	"moss/slirp/uplink"
+)
+
+// version and commit are set by the linker.
+var (
+	version = "0.0.0-dev"
+	commit  = "unknown"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run does what this process is for and returns its exit status.
+func run(args []string, stdout, stderr io.Writer) int {
+	if reexec.Init() {
+		return 0 // a helper of containers/storage, in its own process
+	}
+	role := rootless.Dispatch()
+	if role == rootless.RoleHelper {
+		return 0
+	}
+	cfg, done, err := settings(args, stdout)
+	if done {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "mossd: %v\n", err) //nolint:errcheck // nowhere left to report it
+		return 1
+	}
+	log := logger(cfg, stderr)
+	adoptLibraries(log)
+	ctx := log.WithContext(context.Background())
+	switch role {
+	case rootless.RoleChild:
+		thrifty()
+		err = child(ctx, cfg)
+	case rootless.RoleActivation:
+		err = activation(cfg)
+	case rootless.RoleEngine:
+		return engine(ctx, cfg)
+	case rootless.RoleOuter, rootless.RoleHelper:
+		thrifty()
+		err = outer(ctx, cfg)
+	}
+	if err != nil && !rootless.Ended(err) {
+		log.Error().Err(err).Msg("mossd cannot go on")
+	}
+	return rootless.ExitStatus(err)
+}
+
+// settings reads the command line and what lies below it. done means that the question was only --help or --version.
+func settings(args []string, stdout io.Writer) (cfg config.Config, done bool, err error) {
+	flags := pflag.NewFlagSet("mossd", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	values := map[string]*[]string{}
+	for _, s := range config.Settings() {
+		values[s.Key] = flags.StringArray(s.Key, nil, s.Usage)
+		if s.Switch {
+			flags.Lookup(s.Key).NoOptDefVal = "true"
+		}
+	}
+	file := flags.String("config", "", "settings file (default ~/.config/moss/moss.toml)")
+	showVersion := flags.Bool("version", false, "print the version and exit")
+	err = flags.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		_, err = fmt.Fprintf(stdout, "Usage: mossd [flags]\n\nRuns the moss container engine for the calling user until it gets SIGTERM.\n\n%s",
+			flags.FlagUsages())
+		return cfg, true, err
+	case err != nil:
+		return cfg, false, err
+	case *showVersion:
+		_, err = fmt.Fprintf(stdout, "mossd %s (%s)\n", version, commit)
+		return cfg, true, err
+	case flags.NArg() > 0:
+		return cfg, false, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	given := map[string][]string{}
+	for key, list := range values {
+		if flags.Changed(key) {
+			given[key] = *list
+		}
+	}
+	cfg, err = config.Load(config.Options{File: *file, FileRequired: *file != "", Environ: os.Getenv, Flags: given})
+	return cfg, false, err
+}
+
+// options are what every role of one engine has in common.
+func options(cfg config.Config) (rootless.Options, error) {
+	shim, err := findShim()
+	return rootless.Options{
+		Root: cfg.Root, RunDir: cfg.RunDir, Shim: shim,
+		Uplink: uplink.Config{Driver: cfg.NetworkDriver, MTU: cfg.MTU, HostLoopback: cfg.HostLoopback},
+	}, err
+}
+
+// findShim looks for moss-shim beside mossd, then in PATH.
+func findShim() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find mossd's own binary: %w", err)
+	}
+	beside := filepath.Join(filepath.Dir(self), "moss-shim")
+	if _, err := os.Stat(beside); err == nil {
+		return beside, nil
+	}
+	found, err := exec.LookPath("moss-shim")
+	if err != nil {
+		return "", fmt.Errorf("moss-shim is neither beside %s nor in PATH", self)
+	}
+	return filepath.Abs(found)
+}
+
+func outer(ctx context.Context, cfg config.Config) error {
+	dir, why, err := rootless.RunDir(cfg.RunDir, os.Getenv)
+	if err != nil {
+		return fmt.Errorf("folder for this boot: %w", err)
+	}
+	if why != "" {
+		zerolog.Ctx(ctx).Warn().Str("why", why).Str("dir", dir).Msg("folder for this boot")
+	}
+	o, err := options(cfg)
+	if err != nil {
+		return err
+	}
+	o.RunDir = dir
+	return rootless.Outer(ctx, o)
+}
+
+func child(ctx context.Context, cfg config.Config) error {
+	o, err := options(cfg)
+	if err != nil {
+		return err
+	}
+	return rootless.Child(ctx, o)
+}
+
+func activation(cfg config.Config) error {
+	o, err := options(cfg)
+	if err != nil {
+		return err
+	}
+	return rootless.Activation(o)
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"moss/api/handler"
+	"moss/api/route"
+	"moss/api/server"
+	"moss/engine/config"
+	"moss/engine/container"
+	"moss/engine/event"
+	"moss/engine/fault"
+	"moss/engine/id"
+	"moss/engine/image"
+	"moss/engine/lifecycle"
+	"moss/engine/ocispec"
+	"moss/engine/record"
+	"moss/engine/shim/client"
+	"moss/engine/system"
+	"moss/imagesvc"
+	"moss/rootless"
+	"moss/slirp"
+	"moss/storage"
+)
+
+// parts are the pieces of one engine that its end has to deal with.
+type parts struct {
+	server     *server.Server
+	containers *lifecycle.Manager
+	network    *slirp.Network
+	store      *storage.Store
+	bus        *event.Bus
+}
+
+// wire puts the engine together. It is the only place that sees everything.
+func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *parts, err error) {
+	log := *zerolog.Ctx(ctx)
+	if err := os.Setenv("PATH", facts.Path); err != nil {
+		return nil, err
+	}
+	raiseFileLimit()
+	runtime, err := findRuntime(cfg.Runtime, facts)
+	if err != nil {
+		return nil, err
+	}
+	if err := showCgroups(runtime, &facts, log); err != nil {
+		return nil, err
+	}
+	answer := askVersion(ctx, runtime)
+	identity, err := identify(facts.Root)
+	if err != nil {
+		return nil, err
+	}
+	store, err := storage.Open(ctx, storage.Options{
+		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open storage: %w", err)
+	}
+	if why := store.DriverReason(); why != "" {
+		log.Info().Str("driver", store.Driver()).Str("reason", why).Msg("storage driver")
+	}
+	p := &parts{store: store, bus: event.NewBus()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.abandon())
+		}
+	}()
+	images := imagesvc.New(store, imagesvc.Options{Events: p.bus, EngineVersion: version})
+	p.network, err = slirp.New(slirp.Options{
+		StateDir: facts.StateDir, RunDir: facts.RunDir, DataDir: facts.Root, MTU: cfg.MTU, Driver: cfg.NetworkDriver,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.containers, err = newManager(ctx, p, images, runtime, facts); err != nil {
+		return nil, fmt.Errorf("take up the containers: %w", err)
+	}
+	images.SetUsers(p.containers)
+	about, err := newSystem(cfg, facts, identity, p, images, runtime, <-answer)
+	if err != nil {
+		return nil, err
+	}
+	p.server, err = newServer(ctx, cfg, facts, p, images, about)
+	return p, err
+}
+
+// abandon gives up an engine that could not be put together.
+func (p *parts) abandon() error {
+	if p.containers != nil {
+		p.containers.Close()
+	}
+	p.bus.Close()
+	return p.store.Close()
+}
+
+// newServer opens the listeners: those of the settings, else what systemd handed over, else the default socket.
+func newServer(
+	ctx context.Context, cfg config.Config, facts rootless.Facts, p *parts, images *imagesvc.Service, about *system.Service,
+) (*server.Server, error) {
+	log := *zerolog.Ctx(ctx)
+	endpoints := handler.New(handler.Services{
+		Containers: p.containers, Images: images, System: about, Events: p.bus, StorageDriver: p.store.Driver(), Log: log,
+	})
+	hosts, files := cfg.Hosts, sockets()
+	if len(hosts) == 0 {
+		hosts = []string{"unix://" + filepath.Join(facts.RunDir, "moss.sock")}
+		if len(files) > 0 {
+			hosts = []string{"fd://"}
+		}
+	}
+	return server.New(ctx, server.Options{
+		Handler: route.New(endpoints.Routes(), route.Options{Version: version, Log: log}), //nolint:contextcheck // requests bring their own
+		Hosts:   hosts, AllowInsecureTCP: cfg.InsecureTCP, Files: files, Log: log,
+	})
+}
+
+func newManager(
+	ctx context.Context, p *parts, images *imagesvc.Service, runtime ociRuntime, facts rootless.Facts,
+) (*lifecycle.Manager, error) {
+	shim, err := findShim()
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := client.New(client.Options{Path: shim})
+	if err != nil {
+		return nil, err
+	}
+	limits := controllers(facts.Cgroups)
+	specs, err := ocispec.New(hostOptions(facts, limits))
+	if err != nil {
+		return nil, err
+	}
+	opt := lifecycle.Options{
+		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Images: images, Networks: p.network, Events: p.bus,
+		Tasks: tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
+		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: limits, SingleID: facts.SingleID,
+	}
+	if runtime.name == "crun" {
+		cache, err := lifecycle.NewSeccompCache(filepath.Join(facts.Root, "cache", "seccomp"), runtime.stamp)
+		if err != nil {
+			return nil, err
+		}
+		opt.Seccomp = cache
+	}
+	return lifecycle.New(ctx, opt)
+}
+
+func newSystem(
+	cfg config.Config, facts rootless.Facts, identity string, p *parts, images *imagesvc.Service, runtime ociRuntime,
+	answer asked,
+) (*system.Service, error) {
+	status, err := p.store.Status()
+	if err != nil {
+		return nil, err
+	}
+	security := []string{"name=seccomp,profile=default", "name=rootless"}
+	number, warnings := answer.shown(runtime)
+	warnings = append(warnings, limitWarnings(facts)...)
+	if facts.SingleID {
+		warnings = append(warnings, "No subordinate ids: running with a single id ("+facts.SingleIDReason+")")
+	}
+	return system.New(system.Facts{
+		ID: identity, Version: version, GitCommit: commit, DataRoot: facts.Root,
+		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups),
+		Runtimes:       map[string]system.Runtime{runtime.name: {Path: runtime.call.Path, Version: number}},
+		DefaultRuntime: runtime.name, LogDriver: container.LogJSONFile, Uplink: cfg.NetworkDriver,
+		SingleID: facts.SingleID, SecurityOptions: security,
+		Plugins:   system.Plugins{Network: []string{"bridge", "host", "null"}, Log: []string{"json-file", "none"}},
+		HTTPProxy: proxy("HTTP_PROXY"), HTTPSProxy: proxy("HTTPS_PROXY"), NoProxy: proxy("NO_PROXY"),
+		Warnings: warnings, Debug: cfg.LogLevel == "debug",
+	}, system.Counters{
+		Containers: func(context.Context) (system.Counts, error) {
+			_, running, paused, stopped := p.containers.Counts()
+			return system.Counts{Running: running, Paused: paused, Stopped: stopped}, nil
+		},
+		Images: func(ctx context.Context) (int, error) {
+			list, err := images.List(ctx, image.ListOptions{})
+			return len(list), err
+		},
+		Listeners: p.bus.Listeners,
+	})
+}
+
+// proxy reads one of the user's proxy settings, which are written in either case.
+func proxy(name string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return os.Getenv(strings.ToLower(name))
+}
+
+// identity is what makes one data folder recognisable.
+type engineIdentity struct {
+	ID     string
+	Format int // of the data folder
+}
+
+// dataFormat is the layout of the data folder that this engine writes. A newer one is refused rather than misread.
+const dataFormat = 1
+
+// identify returns the id of the data folder, which is made with it.
+func identify(root string) (string, error) {
+	path := filepath.Join(root, "engine.json")
+	var known engineIdentity
+	err := record.Get(path, &known)
+	switch {
+	case err == nil && known.Format > dataFormat:
+		return "", fault.Conflict("%s was written by a newer moss (format %d, this one knows %d)", root, known.Format, dataFormat)
+	case err == nil:
+		return known.ID, nil
+	case !fault.Is(err, fault.NotFound):
+		return "", err
+	}
+	known = engineIdentity{ID: id.New(), Format: dataFormat}
+	return known.ID, record.Put(path, known)
+}

@@ -18,7 +18,7 @@ UNITDIR ?= $(if $(filter $(HOME)/%,$(PREFIX)/),$(PREFIX)/share/systemd/user,$(PR
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bench race fuzz lint fmt layers guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bench race fuzz lint fmt layers guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -41,7 +41,7 @@ demo: ## from nothing to running containers, shown step by step
 	$(MAKE) --no-print-directory build
 	hack/demo.sh
 
-test: deps unit bats bats-nosub ## unit tests, then the engine's tests as an unprivileged user
+test: deps unit bats bats-nosub bats-cgroups ## unit tests, then the engine's tests as an unprivileged user
 
 unit: ## unit tests with the race detector, as an unprivileged user
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) ./...
@@ -51,6 +51,10 @@ bats: build ## tests/*.bats against a real engine (FILES= for some of them)
 
 bats-nosub: build ## the same for a user without sub-ids
 	tests/run.sh --no-subids $(FILES)
+
+bats-cgroups: build ## the tests of limits with delegated cgroups (root delegates them)
+	@if [ "$$(id -u)" = 0 ]; then tests/run.sh --cgroups tests/35-limits.bats; \
+	else echo "bats-cgroups: left out: only root can delegate cgroups v1 to a user"; fi
 
 bench: build ## measures moss beside podman and bare crun
 	hack/install-deps.sh --for bench

@@ -7,14 +7,15 @@ import (
 	"moss/engine/fault"
 )
 
-// CheckName returns the name without its leading slash. A name that does not match /?[a-zA-Z0-9][a-zA-Z0-9_.-]+ is
-// fault.Invalid. The pattern is wider than document 3, section 8: clients use dots.
+// CheckName returns the name without its leading slash. fault.Invalid for a name that matches neither the pattern of
+// document 3, section 8, /?[a-zA-Z0-9_-]+, nor the one that clients use because they need dots,
+// /?[a-zA-Z0-9][a-zA-Z0-9_.-]*.
 func CheckName(name string) (string, error) {
 	bare := strings.TrimPrefix(name, "/")
-	ok := len(bare) > 1 && isAlnum(bare[0])
-	for i := 1; ok && i < len(bare); i++ {
+	ok := bare != ""
+	for i := 0; ok && i < len(bare); i++ {
 		c := bare[i]
-		ok = isAlnum(c) || c == '_' || c == '.' || c == '-'
+		ok = isAlnum(c) || c == '_' || c == '-' || c == '.' && isAlnum(bare[0])
 	}
 	if !ok {
 		return "", fault.Invalid("Invalid container name (%s), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed", name)

@@ -9,12 +9,12 @@ import (
 )
 
 func TestCheckName(t *testing.T) {
-	for _, good := range []string{"web", "/web", "a1", "a.b-c_d", "0x"} {
+	for _, good := range []string{"web", "/web", "a1", "a.b-c_d", "0x", "a", "_web", "-web", "a."} {
 		if got, err := CheckName(good); err != nil || got != strings.TrimPrefix(good, "/") {
 			t.Errorf("CheckName(%q) = %q, %v", good, got, err)
 		}
 	}
-	for _, bad := range []string{"", "/", "a", "_web", "-web", ".web", "we b", "web/db", "//web", "wäb", "web\n", "a:b"} {
+	for _, bad := range []string{"", "/", ".web", "_a.b", "we b", "web/db", "//web", "wäb", "web\n", "a:b"} {
 		_, err := CheckName(bad)
 		want := "Invalid container name (" + bad + "), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed"
 		if !fault.Is(err, fault.Invalid) || err.Error() != want {

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// api is a plain client of the container engine API, the same for every engine.
+type api struct {
+	http *http.Client
+}
+
+func newAPI(socket string) *api {
+	return &api{http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+		MaxIdleConnsPerHost: stressClients,
+	}}}
+}
+
+func (a *api) close() { a.http.CloseIdleConnections() }
+
+// call makes one request and decodes the answer into out, unless out is nil.
+func (a *api) call(ctx context.Context, method, path string, body io.Reader, kind string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, body)
+	if err != nil {
+		return err
+	}
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, strings.TrimSpace(string(raw)))
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+func (a *api) importImage(ctx context.Context, tar []byte) error {
+	repo, tag, _ := strings.Cut(imageRef, ":")
+	query := url.Values{"fromSrc": {"-"}, "repo": {repo}, "tag": {tag}}
+	return a.call(ctx, http.MethodPost, "/v1.24/images/create?"+query.Encode(), bytes.NewReader(tar), "application/x-tar", nil)
+}
+
+func (a *api) create(ctx context.Context, network string, cmd ...string) (id string, err error) {
+	body, err := json.Marshal(map[string]any{
+		"Image": imageRef, "Cmd": cmd, "HostConfig": map[string]any{"NetworkMode": network},
+	})
+	if err != nil {
+		return "", err
+	}
+	var made struct{ ID string }
+	err = a.call(ctx, http.MethodPost, "/v1.24/containers/create", bytes.NewReader(body), "application/json", &made)
+	return made.ID, err
+}
+
+func (a *api) start(ctx context.Context, id string) error {
+	return a.call(ctx, http.MethodPost, "/v1.24/containers/"+id+"/start", nil, "", nil)
+}
+
+// wait returns once the container has ended; an exit code other than 0 is an error.
+func (a *api) wait(ctx context.Context, id string) error {
+	var ended struct{ StatusCode int }
+	if err := a.call(ctx, http.MethodPost, "/v1.24/containers/"+id+"/wait", nil, "", &ended); err != nil {
+		return err
+	}
+	if ended.StatusCode != 0 {
+		return fmt.Errorf("container %s: exit code %d, want 0", id, ended.StatusCode)
+	}
+	return nil
+}
+
+func (a *api) remove(ctx context.Context, id string) error {
+	return a.call(ctx, http.MethodDelete, "/v1.24/containers/"+id+"?force=1", nil, "", nil)
+}
+
+// cycle takes one container through its life.
+func (a *api) cycle(ctx context.Context, network string) (samples, error) {
+	began := time.Now()
+	id, err := a.create(ctx, network, "true")
+	if err != nil {
+		return nil, err
+	}
+	s, last := samples{}, began
+	s["create"], last = since(last)
+	for _, step := range []struct {
+		name string
+		do   func(context.Context, string) error
+	}{{"start", a.start}, {"wait", a.wait}, {"remove", a.remove}} {
+		if err := step.do(ctx, id); err != nil {
+			return nil, err
+		}
+		s[step.name], last = since(last)
+	}
+	s["sum"] = milliseconds(last.Sub(began))
+	return s, nil
+}
+
+func since(then time.Time) (ms float64, now time.Time) {
+	now = time.Now()
+	return milliseconds(now.Sub(then)), now
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// engine is a container engine that can be started any number of times, each on a folder of its own.
+type engine struct {
+	name string
+	// prepare makes the files for an engine on dir and says how to start it and where it will answer.
+	prepare func(dir string) (plan, error)
+}
+
+// plan is how to use one engine on one folder.
+type plan struct {
+	serve  []string
+	cli    []string // the command line, up to its verb
+	env    []string
+	socket string
+}
+
+// instance is an engine that runs. Whoever started it stops it.
+type instance struct {
+	plan
+	name  string
+	cmd   *exec.Cmd
+	ended chan error
+	api   *api
+	log   string
+	took  time.Duration // from the start to the first answer
+}
+
+const (
+	startLimit = 20 * time.Second
+	stopLimit  = 20 * time.Second
+	pollEvery  = 500 * time.Microsecond
+)
+
+// launch starts the engine on dir and waits for its first answer.
+func (e *engine) launch(ctx context.Context, dir string) (*instance, error) {
+	p, err := e.prepare(dir)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %s: %w", e.name, err)
+	}
+	i := &instance{plan: p, name: e.name, ended: make(chan error, 1), api: newAPI(p.socket), log: filepath.Join(dir, "log")}
+	log, err := os.OpenFile(i.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() //nolint:errcheck // the engine has its own
+	i.cmd = exec.CommandContext(context.WithoutCancel(ctx), p.serve[0], p.serve[1:]...)
+	i.cmd.Env, i.cmd.Stdout, i.cmd.Stderr, i.cmd.Dir = p.env, log, log, dir
+	began := time.Now()
+	if err := i.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { i.ended <- i.cmd.Wait() }()
+	for {
+		if _, err := os.Stat(p.socket); err == nil && i.api.call(ctx, http.MethodGet, "/_ping", nil, "", nil) == nil {
+			i.took = time.Since(began)
+			return i, nil
+		}
+		select {
+		case err := <-i.ended:
+			return nil, fmt.Errorf("%s ended before it answered: %w\n%s", e.name, err, i.tail())
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), i.stop())
+		case <-time.After(pollEvery):
+		}
+		if time.Since(began) > startLimit {
+			return nil, errors.Join(fmt.Errorf("%s does not answer\n%s", e.name, i.tail()), i.stop())
+		}
+	}
+}
+
+// stop ends the engine and waits for it.
+func (i *instance) stop() error {
+	i.api.close()
+	if err := i.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		return fmt.Errorf("stop %s: %w", i.name, err)
+	}
+	select {
+	case <-i.ended: //nolint:errcheck // podman's service ends with an error when it is told to end
+		return nil
+	case <-time.After(stopLimit):
+		return errors.Join(fmt.Errorf("%s does not end\n%s", i.name, i.tail()), i.cmd.Process.Kill())
+	}
+}
+
+// command runs the engine's command line and returns how long it took.
+func (i *instance) command(ctx context.Context, args ...string) (float64, error) {
+	line := append(append([]string(nil), i.cli...), args...)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Env, cmd.Dir = i.env, filepath.Dir(i.log)
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	took := milliseconds(time.Since(began))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w: %s", i.name, err, out)
+	}
+	return took, nil
+}
+
+// tail returns the end of the engine's log.
+func (i *instance) tail() string {
+	raw, err := os.ReadFile(i.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw[max(0, len(raw)-2000):])
+}
+
+// environment is what an engine on dir sees of its user.
+func environment(dir string) ([]string, error) {
+	for _, name := range []string{"home", "run", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return []string{
+		"HOME=" + filepath.Join(dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"),
+		"TMPDIR=" + filepath.Join(dir, "tmp"), "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
+	}, nil
+}
+
+// moss is a build of the engine of this repository.
+func moss(name, bin string) *engine {
+	return &engine{name: name, prepare: func(dir string) (plan, error) {
+		env, err := environment(dir)
+		if err != nil {
+			return plan{}, err
+		}
+		run := filepath.Join(dir, "run", "moss")
+		socket := filepath.Join(run, "moss.sock")
+		return plan{
+			serve:  []string{filepath.Join(bin, "mossd"), "--root", filepath.Join(dir, "root"), "--run-dir", run},
+			cli:    []string{filepath.Join(bin, "moss"), "--host", "unix://" + socket},
+			env:    env,
+			socket: socket,
+		}, nil
+	}}
+}
+
+const podmanConf = `[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "crun"
+lock_type = "file"
+[containers]
+log_driver = "k8s-file"
+pids_limit = 0
+`
+
+// podman is the one that the system has. Its command line does the work itself, beside the service.
+func podman(path string) *engine {
+	return &engine{name: "podman", prepare: func(dir string) (plan, error) {
+		env, err := environment(dir)
+		if err != nil {
+			return plan{}, err
+		}
+		containers, storage := filepath.Join(dir, "containers.conf"), filepath.Join(dir, "storage.conf")
+		store := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n",
+			filepath.Join(dir, "root"), filepath.Join(dir, "run", "containers"))
+		if err := errors.Join(
+			os.WriteFile(containers, []byte(podmanConf), 0o600), os.WriteFile(storage, []byte(store), 0o600),
+		); err != nil {
+			return plan{}, err
+		}
+		socket := filepath.Join(dir, "run", "podman.sock")
+		// An earlier service leaves its socket, and the next refuses to start over it.
+		if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return plan{}, err
+		}
+		return plan{
+			serve:  []string{path, "--log-level", "error", "system", "service", "--time", "0", "unix://" + socket},
+			cli:    []string{path, "--log-level", "error"},
+			env:    append(env, "CONTAINERS_CONF="+containers, "CONTAINERS_STORAGE_CONF="+storage),
+			socket: socket,
+		}, nil
+	}}
+}

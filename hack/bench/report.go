@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// report collects the figures of one run.
+type report struct {
+	Date   time.Time
+	Rounds int
+	CPUs   int
+	Kernel string
+	Load   [2]string                               // load averages before and after
+	Values map[string]map[string]map[string]series // engine, metric, figure
+}
+
+// row is one line of the table.
+type row struct {
+	metric, figure, unit string
+	target               float64 // for moss; 0: none
+	floor                bool    // compare with the floor
+	more                 bool    // more is better
+}
+
+// rows of the table, with what moss is to reach.
+func rows() []row {
+	return []row{
+		{metric: "none", figure: "create", unit: "ms"},
+		{metric: "none", figure: "start", unit: "ms"},
+		{metric: "none", figure: "wait", unit: "ms"},
+		{metric: "none", figure: "remove", unit: "ms"},
+		{metric: "none", figure: "sum", unit: "ms", target: 40, floor: true},
+		{metric: "default", figure: "create", unit: "ms"},
+		{metric: "default", figure: "start", unit: "ms"},
+		{metric: "default", figure: "wait", unit: "ms"},
+		{metric: "default", figure: "remove", unit: "ms"},
+		{metric: "default", figure: "sum", unit: "ms", target: 55, floor: true},
+		{metric: "run", figure: "wall", unit: "ms", target: 55, floor: true},
+		{metric: "run-none", figure: "wall", unit: "ms", floor: true},
+		{metric: "start", figure: "cold", unit: "ms"},
+		{metric: "start", figure: "warm", unit: "ms", target: 250},
+		{metric: "memory", figure: "idle", unit: "MiB", target: 42},
+		{metric: "memory", figure: "per container", unit: "MiB", target: 1.5},
+		{metric: "stress", figure: "per second", unit: "/s", more: true},
+	}
+}
+
+func newReport(opt options) *report {
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // only shown
+	return &report{
+		Date: time.Now().UTC(), Rounds: opt.rounds, CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)),
+		Load: [2]string{loadAverage()}, Values: map[string]map[string]map[string]series{},
+	}
+}
+
+func loadAverage() string {
+	raw, _ := os.ReadFile("/proc/loadavg") // only shown
+	return strings.Join(strings.Fields(string(raw))[:1], "")
+}
+
+func (r *report) finish() { r.Load[1] = loadAverage() }
+
+func (r *report) add(engine, metric string, s samples) {
+	if r.Values[engine] == nil {
+		r.Values[engine] = map[string]map[string]series{}
+	}
+	if r.Values[engine][metric] == nil {
+		r.Values[engine][metric] = map[string]series{}
+	}
+	for figure, value := range s {
+		r.Values[engine][metric][figure] = append(r.Values[engine][metric][figure], value)
+	}
+}
+
+func (r *report) series(engine, metric, figure string) series {
+	return r.Values[engine][metric][figure]
+}
+
+// missed names what moss did not reach.
+func (r *report) missed() []string {
+	var missed []string
+	for _, line := range rows() {
+		if got := r.series("moss", line.metric, line.figure).median(); line.target > 0 && got > line.target {
+			missed = append(missed, line.metric+" "+line.figure)
+		}
+	}
+	return missed
+}
+
+// table writes the figures for people.
+func (r *report) table(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s, kernel %s, %d CPUs, %d rounds, load %s before and %s after; median (90th percentile of 100)\n",
+		r.Date.Format(time.DateOnly), r.Kernel, r.CPUs, r.Rounds, r.Load[0], r.Load[1])
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	floor := r.series("floor", "crun-bpf", "run").median()
+	lines := [][]string{{"METRIC", "UNIT", "MOSS", "P90", "BESIDE", "PODMAN", "P90", "MOSS/PODMAN", "MOSS/FLOOR", "TARGET", ""}}
+	for _, line := range rows() {
+		own := r.series("moss", line.metric, line.figure)
+		if len(own) == 0 {
+			continue
+		}
+		peer := r.series("podman", line.metric, line.figure)
+		overFloor, target, verdict := "", "", ""
+		if line.floor {
+			overFloor = number(own.median()/floor, 2)
+		}
+		if line.target > 0 {
+			target, verdict = number(line.target, 3), "ok"
+			if own.median() > line.target {
+				verdict = "MISSED"
+			}
+		}
+		lines = append(lines, []string{
+			line.metric + " " + line.figure, line.unit, number(own.median(), 4), number(own.quantile(0.9), 4),
+			number(r.series("beside", line.metric, line.figure).median(), 4), number(peer.median(), 4), number(peer.quantile(0.9), 4), number(own.median()/peer.median(), 3), overFloor, target, verdict,
+		})
+	}
+	for _, variant := range floorVariants() {
+		s := r.series("floor", "crun-"+variant, "run")
+		lines = append(lines, []string{
+			"floor: crun run, filter " + variant, "ms", number(s.median(), 4), number(s.quantile(0.9), 4), "", "", "", "", number(s.median()/floor, 2), "", "",
+		})
+	}
+	for _, cells := range lines {
+		_, e := fmt.Fprintln(tab, strings.Join(cells, "\t"))
+		err = errors.Join(err, e)
+	}
+	return errors.Join(err, tab.Flush(), r.idleTable(w))
+}
+
+// idleTable tells which program the memory of an engine at rest is.
+func (r *report) idleTable(w io.Writer) error {
+	var err error
+	for _, engine := range slices.Sorted(maps.Keys(r.Values)) {
+		var parts []string
+		for _, figure := range slices.Sorted(maps.Keys(r.Values[engine]["memory"])) {
+			if name, found := strings.CutPrefix(figure, "idle: "); found {
+				parts = append(parts, name+" "+number(r.series(engine, "memory", figure).median(), 3))
+			}
+		}
+		if len(parts) > 0 {
+			_, e := fmt.Fprintf(w, "%s at rest, MiB: %s\n", engine, strings.Join(parts, ", "))
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// save writes every single value as JSON, to the file that root opened or to path.
+func (r *report) save(path string) error {
+	raw, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	raw = append(raw, '\n')
+	if fd, err := strconv.Atoi(os.Getenv(envOut)); err == nil {
+		out := os.NewFile(uintptr(fd), "results")
+		_, err := out.Write(raw)
+		return errors.Join(err, out.Close())
+	}
+	if path == "" {
+		return nil
+	}
+	return os.WriteFile(path, raw, 0o644)
+}
+
+// number shows a figure with so many digits; nothing for what was not measured.
+func number(v float64, digits int) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "-"
+	}
+	if v >= math.Pow10(digits-1) {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
+}

@@ -32,6 +32,7 @@ run|newgidmap|E|uidmap|shadow-utils|shadow|shadow-uidmap|shadow
 run|slirp4netns|E|slirp4netns|slirp4netns|slirp4netns|slirp4netns|slirp4netns
 run|crun runc|E|crun|crun|crun|crun|crun
 run|fuse-overlayfs|o|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs
+run|iptables|o|iptables|iptables|iptables|iptables|iptables
 run|ip|E|iproute2|iproute|iproute2|iproute2|iproute2
 run|nsenter|E|util-linux|util-linux|util-linux|util-linux-misc|util-linux
 test|setpriv|E|util-linux|util-linux|util-linux|setpriv|util-linux

@@ -1,0 +1,149 @@
+#!/usr/bin/env bats
+# What containers write: tail, since, follow, timestamps, rotation.
+
+load lib/moss
+
+setup_file() {
+  start_engine
+  import_busybox
+  moss run --name ten busybox sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do echo $i; done; echo bad >&2' 3>&- >/dev/null 2>&1
+}
+teardown_file() { stop_engine; }
+setup() { begin; }
+teardown() { finish; }
+
+@test "logs gives all, in order, both streams apart" {
+  run --separate-stderr moss logs ten
+  expect status 0
+  expect output "$(seq 10)"
+  expect equal "$stderr" bad
+}
+
+@test "tail counts lines from the end" {
+  name=$(unique tail)
+  moss run --name "$name" busybox seq 10 >/dev/null
+  run moss logs --tail 3 "$name"
+  expect output $'8\n9\n10'
+  run moss logs --tail 0 "$name"
+  expect output ""
+  run moss logs --tail 1000 "$name"
+  expect output "$(seq 10)"
+  run moss logs --tail all "$name"
+  expect output "$(seq 10)"
+  moss rm "$name"
+}
+
+@test "timestamps are RFC 3339 and ascend" {
+  run moss logs -t ten
+  expect matches '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{9}Z 1$'
+  stamps=$(moss logs -t ten 2>/dev/null | cut -d' ' -f1)
+  expect equal "$stamps" "$(sort <<<"$stamps")"
+}
+
+@test "since leaves out what is older" {
+  name=$(unique since)
+  moss run -d --name "$name" busybox sh -c 'echo old; sleep 1.2; echo new; sleep 1000'
+  eventually 10 log_has "$name" old
+  eventually 10 log_has "$name" new
+  at=$(moss logs -t "$name" | sed -n '2s/ .*//p')
+  run moss logs --since "$at" "$name"
+  expect output new
+  run api GET "/containers/$name/logs?stdout=1&since=$(($(date +%s) + 100))"
+  expect line -1 200
+  expect lacks new
+  moss rm -f "$name"
+}
+
+@test "only the streams that were asked for; none is 400" {
+  run api GET "/containers/ten/logs?stderr=1"
+  expect line -1 200
+  expect contains bad
+  expect lacks 10
+  run api GET "/containers/ten/logs"
+  expect line -1 400
+}
+
+@test "follow gives what comes until the end, once" {
+  name=$(unique follow)
+  moss run -d --name "$name" busybox sh -c 'for i in 1 2 3 4 5; do echo $i; sleep 0.1; done'
+  CLIENT_SECONDS=20 run moss logs -f "$name"
+  expect status 0
+  expect output "$(seq 5)"
+  CLIENT_SECONDS=20 run moss logs -f --tail 2 "$name"
+  expect output $'4\n5'
+  moss rm "$name"
+}
+
+@test "a follower that leaves costs nothing, one that stays sees a restart's end" {
+  name=$(unique leave)
+  moss run -d --name "$name" busybox sh -c 'echo hi; sleep 1000'
+  timeout 1 "$moss_bin/moss" -H "unix://$MOSS_SOCK" logs -f "$name" >"$BATS_TEST_TMPDIR/out" || true
+  expect equal "$(cat "$BATS_TEST_TMPDIR/out")" hi
+  is_running "$name"
+  moss rm -f "$name"
+}
+
+@test "max-size and max-file bound the log, and what is left is whole" {
+  name=$(unique rotate)
+  moss run --name "$name" --log-opt max-size=10k --log-opt max-file=3 busybox sh -c 'i=0; while [ $i -lt 2000 ]; do echo line-$i; i=$((i+1)); done' >"$BATS_TEST_TMPDIR/seen"
+  expect equal "$(wc -l <"$BATS_TEST_TMPDIR/seen")" 2000
+  moss logs "$name" >"$BATS_TEST_TMPDIR/kept"
+  n=$(wc -l <"$BATS_TEST_TMPDIR/kept")
+  [ "$n" -gt 100 ] && [ "$n" -lt 600 ] || fail "$n lines are left"
+  tail -n "$n" "$BATS_TEST_TMPDIR/seen" | diff - "$BATS_TEST_TMPDIR/kept"
+  log=$(moss inspect "$name" | jq -r '.[0].LogPath')
+  total=$(cat "$log"* | wc -c)
+  [ "$total" -le 34000 ] || fail "$total bytes of log"
+  files=("$log"*)
+  [ ${#files[@]} -le 3 ] || fail "too many files: ${files[*]}"
+  moss rm "$name"
+  [ ! -e "$log" ] || fail "log files are left"
+}
+
+@test "a follower misses nothing while the log rotates" {
+  name=$(unique spin)
+  moss run -d --name "$name" --log-opt max-size=50k --log-opt max-file=5 busybox sh -c 'i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) != 0 ] || sleep 0.02; done'
+  CLIENT_SECONDS=30 moss logs -f "$name" >"$BATS_TEST_TMPDIR/seen"
+  diff <(seq 0 2999) "$BATS_TEST_TMPDIR/seen"
+  moss rm "$name"
+}
+
+@test "long lines, lines without an end and bytes that are no text come back as they were" {
+  name=$(unique odd)
+  moss run --name "$name" busybox sh -c 'head -c 100000 /dev/zero | tr "\0" x; echo; printf "\377\376\001\n"; printf end' >"$BATS_TEST_TMPDIR/seen"
+  moss logs "$name" >"$BATS_TEST_TMPDIR/log"
+  expect equal "$(head -n 1 "$BATS_TEST_TMPDIR/log" | wc -c)" 100001
+  cmp <(head -n 1 "$BATS_TEST_TMPDIR/seen") <(head -n 1 "$BATS_TEST_TMPDIR/log")
+  expect equal "$(tail -n 1 "$BATS_TEST_TMPDIR/log")" end
+  moss rm "$name"
+}
+
+@test "the log driver none keeps nothing and says so" {
+  name=$(unique none)
+  run moss run --name "$name" --log-driver none busybox echo seen
+  expect output seen
+  run moss logs "$name"
+  [ "$status" -ne 0 ] || fail "logs of the driver none"
+  expect contains "does not support reading"
+  moss rm "$name"
+}
+
+@test "logs of a terminal are what it showed" {
+  name=$(unique tty)
+  moss run -d -t --name "$name" busybox echo shown
+  eventually 10 is_exited "$name"
+  run moss logs "$name"
+  expect output $'shown\r'
+  moss rm "$name"
+}
+
+@test "logs of a container that never ran are empty, of none 404" {
+  name=$(unique fresh)
+  moss create --name "$name" busybox true
+  run moss logs "$name"
+  expect status 0
+  expect output ""
+  moss rm "$name"
+  run api GET "/containers/$name/logs?stdout=1"
+  expect line -1 404
+}

@@ -1,0 +1,238 @@
+#!/usr/bin/env bats
+# The API as bytes: versions, errors, takeover of the connection, frames.
+
+load lib/moss
+
+setup_file() {
+  start_engine
+  import_busybox
+}
+teardown_file() { stop_engine; }
+setup() { begin; }
+teardown() { finish; }
+
+raw() { timeout 40 /usr/bin/env python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" "$@"; }
+
+# make NAME JSON: creates a container with these settings beside the image, and prints its id.
+make() { api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",$2}" | head -n 1 | jq -r .Id; }
+
+@test "every version answers, and what is gone or not there yet is 404" {
+  for v in 1.18 1.19 1.20 1.21 1.22 1.23 1.24; do
+    for path in version info containers/json images/json; do
+      run api GET "/v$v/$path"
+      expect line -1 200
+    done
+  done
+  run api GET /v1.20/volumes
+  expect line -1 404
+  run api GET /v1.23/swarm
+  expect line -1 404
+  run api GET /v1.24/nothing
+  expect line -1 404
+  run api PATCH /v1.24/version
+  expect line -1 404
+}
+
+@test "unsupported and broken versions are 400" {
+  for v in 1.17 1.25 1.99 2.0 9999999999.1; do
+    run api GET "/v$v/version"
+    expect line -1 400
+    expect contains "$v"
+  done
+}
+
+@test "what is not built yet is 501 with a message" {
+  for call in "GET /containers/x/top" "POST /build" "POST /auth" "GET /volumes" "GET /networks" "GET /images/search?term=x" \
+    "POST /commit" "POST /images/x/push" "POST /images/load" "GET /swarm" "POST /containers/x/exec" "POST /images/create?fromImage=busybox"; do
+    run api "${call% *}" "/v1.24${call#* }"
+    expect line -1 501
+    expect --in "$(jq -r .message <<<"${lines[0]}")" contains moss
+  done
+}
+
+@test "errors are JSON at 1.24 and text before" {
+  run curl -sS -i --unix-socket "$MOSS_SOCK" http://moss/v1.24/containers/none/json
+  expect contains "404 Not Found" "Content-Type: application/json" '{"message":"'
+  run curl -sS -i --unix-socket "$MOSS_SOCK" http://moss/v1.23/containers/none/json
+  expect contains "404 Not Found" "Content-Type: text/plain"
+  expect lacks '{"message"'
+  expect contains none
+}
+
+@test "HEAD and GET of _ping, with and without a version" {
+  for path in /_ping /v1.24/_ping /v1.18/_ping; do
+    run curl -sS --head --max-time 10 --unix-socket "$MOSS_SOCK" "http://moss$path"
+    expect contains "200 OK" "Api-Version: 1.24" "Ostype: linux"
+    run api GET $path
+    expect output $'OK\n200'
+  done
+}
+
+@test "malformed JSON and wrong types are 400 and name the field" {
+  run api POST /containers/create '{"Image":'
+  expect line -1 400
+  run api POST /containers/create '[]'
+  expect line -1 400
+  run api POST /containers/create ''
+  expect line -1 400
+  for case in 'Cmd|17' 'Env|"A=b,"x' 'Tty|"yes"' 'Labels|[1]' 'ExposedPorts|"80"' 'HostConfig|7' 'Image|{}'; do
+    run api POST /containers/create "{\"Image\":\"busybox\",\"${case%|*}\":${case#*|}}"
+    expect line -1 400
+    [ "${case%|*}" = Env ] || expect contains "${case%|*}"
+  done
+  run api POST /containers/create '{"Image":"busybox","Cmd":["true"],"HostConfig":{"Memory":"much"}}'
+  expect line -1 400
+  expect contains Memory
+  run curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: text/plain' --data '{"Image":"busybox"}' -w '\n%{http_code}' http://moss/v1.24/containers/create
+  expect line -1 400
+}
+
+@test "nonsense in settings is 400 and says what" {
+  while IFS='|' read -r what body; do
+    run api POST /containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],$body}"
+    [ "${lines[-1]}" = 400 ] || fail "$body: $output"
+    expect contains "$what"
+  done <<'TABLE'
+99999|"HostConfig":{"PortBindings":{"80/tcp":[{"HostPort":"99999"}]}}
+nope|"HostConfig":{"PortBindings":{"nope/tcp":[{"HostPort":"80"}]}}
+relative|"HostConfig":{"Binds":["relative/path:/x"]}
+sometimes|"HostConfig":{"RestartPolicy":{"Name":"sometimes"}}
+CAP_NOPE|"HostConfig":{"CapAdd":["CAP_NOPE"]}
+NOPE|"StopSignal":"NOPE"
+ulimit|"HostConfig":{"Ulimits":[{"Name":"nope","Soft":1,"Hard":1}]}
+TABLE
+}
+
+@test "names: the pattern is kept, a taken one is 409" {
+  for bad in .bad -a.b 'a%20b' 'a%2Fb' 'b%C3%A4d' 'a%0Ab'; do
+    run api POST "/containers/create?name=$bad" '{"Image":"busybox","Cmd":["true"]}'
+    expect line -1 400
+  done
+  name=$(unique taken)
+  run api POST "/containers/create?name=/$name" '{"Image":"busybox","Cmd":["true"]}'
+  expect line -1 201
+  run api POST "/containers/create?name=$name" '{"Image":"busybox","Cmd":["true"]}'
+  expect line -1 409
+  expect contains "$name"
+  run api DELETE "/containers/$name"
+  expect line -1 204
+  run api POST "/containers/create?name=-$name" '{"Image":"busybox","Cmd":["true"]}' # the pattern allows it
+  expect line -1 201
+  run api DELETE "/containers/-$name"
+  expect line -1 204
+}
+
+@test "an absent image is 404" {
+  run api POST /containers/create '{"Image":"no-such-image","Cmd":["true"]}'
+  expect line -1 404
+  expect contains "No such image: no-such-image:latest"
+}
+
+@test "an absent command: start fails, names it, and the container has 127" {
+  name=$(unique absent)
+  make "$name" '"Cmd":["/no/such/command"]'
+  run api POST "/containers/$name/start"
+  expect --in "${lines[-1]}" matches '^(400|404|500)$'
+  expect contains /no/such/command
+  expect equal "$(api GET "/containers/$name/json" | head -n 1 | jq .State.ExitCode)" 127
+  run api POST "/containers/$name/wait"
+  expect line 0 '{"StatusCode":127}'
+  run api DELETE "/containers/$name"
+  expect line -1 204
+}
+
+@test "attach with an upgrade is 101 and frames; none is missed before the start" {
+  name=$(unique up)
+  id=$(make "$name" '"Cmd":["sh","-c","echo out; sleep 0.2; echo err >&2"],"AttachStdout":true,"AttachStderr":true')
+  run raw attach "$id" 'stream=1&stdout=1&stderr=1' --upgrade --start
+  expect status 0
+  expect line 0 "HTTP/1.1 101 UPGRADED"
+  expect contains "Content-Type: application/vnd.engine.raw-stream" "Upgrade: tcp" "Connection: Upgrade" "start: HTTP/1.1 204"
+  expect contains "1 out" "2 err"
+  moss rm -f "$name"
+}
+
+@test "attach without an upgrade is 200 and the same stream" {
+  name=$(unique plain)
+  id=$(make "$name" '"Cmd":["sh","-c","echo out; sleep 0.2; echo err >&2"],"AttachStdout":true,"AttachStderr":true')
+  run raw attach "$id" 'stream=1&stdout=1&stderr=1' --start
+  expect status 0
+  expect line 0 "HTTP/1.1 200 OK"
+  expect contains "1 out" "2 err"
+  moss rm -f "$name"
+}
+
+@test "attach takes stdin and its end; only the streams that were asked for come back" {
+  name=$(unique in)
+  id=$(make "$name" '"Cmd":["sh","-c","cat; echo err >&2"],"OpenStdin":true,"StdinOnce":true,"AttachStdin":true')
+  run raw attach "$id" 'stream=1&stdin=1&stdout=1' --upgrade --start --stdin $'a\nb\n'
+  expect status 0
+  expect contains "1 a" b
+  expect lacks err
+  moss rm -f "$name"
+}
+
+@test "a terminal's stream is raw" {
+  name=$(unique tty)
+  id=$(make "$name" '"Cmd":["sh","-c","echo out; echo err >&2"],"Tty":true')
+  run raw attach "$id" 'stream=1&stdout=1&stderr=1' --upgrade --start --raw
+  expect status 0
+  expect contains $'out\r\nerr\r'
+  moss rm -f "$name"
+}
+
+@test "attach with logs gives what was written before, then what comes, once" {
+  name=$(unique logs)
+  id=$(make "$name" '"Cmd":["sh","-c","for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done"]')
+  api POST "/containers/$id/start"
+  eventually 10 log_has "$name" 3
+  run raw attach "$id" 'logs=1&stream=1&stdout=1&stderr=1' --upgrade
+  expect --in "$(sed '1,/^$/d' <<<"$output" | grep -o '[0-9]*$' | xargs)" output "1 2 3 4 5 6 7 8"
+  run raw attach "$id" 'logs=1&stdout=1' --upgrade
+  expect --in "$(sed '1,/^$/d' <<<"$output" | grep -o '[0-9]*$' | xargs)" output "1 2 3 4 5 6 7 8"
+  moss rm -f "$name"
+}
+
+@test "resize wants numbers and a terminal" {
+  name=$(unique size)
+  make "$name" '"Cmd":["sleep","1000"],"Tty":true'
+  api POST "/containers/$name/start"
+  run api POST "/containers/$name/resize?h=20&w=70"
+  expect line -1 200
+  run api POST "/containers/$name/resize?h=x&w=70"
+  expect line -1 400
+  run api POST "/containers/$name/resize?w=70"
+  expect line -1 400
+  moss rm -f "$name"
+}
+
+@test "parameters of the wrong kind are 400" {
+  for path in 'containers/json?limit=x' 'containers/json?filters=%7B' 'containers/json?filters=%7B%22status%22%3A%5B%22nope%22%5D%7D' \
+    'events?since=x' 'containers/none/logs?stdout=1&tail=x'; do
+    run api GET "/$path"
+    [[ ${lines[-1]} =~ ^(400|404)$ ]] || fail "$path: $output"
+  done
+}
+
+@test "a long or broken request costs the engine nothing" {
+  head -c 20000000 /dev/zero | tr '\0' x >"$BATS_TEST_TMPDIR/long"
+  run curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/json' --data-binary @"$BATS_TEST_TMPDIR/long" -w '\n%{http_code}' http://moss/containers/create
+  expect --in "${lines[-1]}" matches '^(400|413)$'
+  printf 'NOT HTTP AT ALL\r\n\r\n' | timeout 5 socat - "UNIX-CONNECT:$MOSS_SOCK" >"$BATS_TEST_TMPDIR/answer" || true
+  expect --in "$(cat "$BATS_TEST_TMPDIR/answer")" contains "400"
+  ping_ok
+}
+
+@test "events stream as JSON objects, one for each thing that happens" {
+  name=$(unique ev)
+  curl -sN --max-time 20 --unix-socket "$MOSS_SOCK" "http://moss/v1.24/events?filters=%7B%22container%22%3A%5B%22$name%22%5D%7D" >"$BATS_TEST_TMPDIR/ev" 3>&- &
+  listener=$!
+  listens() { [ "$(api GET /info | head -n 1 | jq .NEventsListener)" -ge 1 ]; }
+  eventually 10 listens
+  moss run --name "$name" busybox true
+  moss rm "$name"
+  eventually 10 file_has "$BATS_TEST_TMPDIR/ev" destroy
+  kill $listener
+  expect equal "$(jq -r '.status' "$BATS_TEST_TMPDIR/ev" | grep -xE 'create|attach|start|die|destroy' | xargs)" "create attach start die destroy"
+  expect equal "$(jq -r '.Actor.Attributes.name' "$BATS_TEST_TMPDIR/ev" | sort -u)" "$name"
+}

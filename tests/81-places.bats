@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# Where the engine keeps what this boot holds, and where the command looks for it: both follow the same chain.
+
+load lib/moss
+
+setup() {
+  dir=$(mktemp -d /tmp/moss-p.XXXXXX)
+  mkdir "$dir/home"
+  mkdir -m 0700 "$dir/tmp"
+}
+teardown() {
+  local p
+  for p in /proc/[0-9]*; do
+    if [ -O "$p" ] && tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -q "^$moss_bin/mossd .*$dir"; then
+      kill "${p#/proc/}" 2>/dev/null || true
+    fi
+  done
+  # shellcheck disable=SC2143,SC2317 # called by eventually, which takes no !
+  nobody_left() { [ -z "$(grep -ls "$dir" /proc/[0-9]*/cmdline)" ]; }
+  eventually 20 nobody_left
+  chmod -R u+rwX "$dir" && rm -rf "$dir"
+}
+
+# elsewhere [NAME=VALUE]... CMD...: runs CMD where /run/user is empty, with nothing in its environment but what is given
+# and a HOME. The namespace has one id: newuidmap is hidden, which would fail there.
+elsewhere() {
+  local tool bin=$dir/bin
+  if [ ! -d "$bin" ]; then
+    mkdir "$bin"
+    for tool in ip nsenter unshare mount slirp4netns crun runc nft sh setpriv env timeout; do
+      tool=$(command -v $tool) && ln -s "$tool" "$bin/"
+    done
+  fi
+  # shellcheck disable=SC2016 # for the inner shell
+  unshare --user --map-current-user --keep-caps --mount sh -c 'mount -t tmpfs none /run/user
+    exec setpriv --ambient-caps=-all --inh-caps=-all env -i "$@"' sh "PATH=$bin" "HOME=$dir/home" "$@" 3>&- 4>&-
+}
+
+# both WANT [NAME=VALUE]...: the command starts an engine, whose folder must be WANT; the engine alone takes the same.
+both() {
+  local want=$1
+  shift
+  run elsewhere "$@" timeout 30 "$moss_bin/moss" version
+  expect status 0
+  expect contains Engine:
+  [ -S "$want/moss.sock" ]
+  run elsewhere "$@" timeout 10 "$moss_bin/mossd" --root "$dir/other"
+  [ "$status" != 0 ]
+  expect contains "$want is in use by another engine"
+}
+
+@test "XDG_RUNTIME_DIR comes first" {
+  mkdir -m 0700 "$dir/xdg"
+  both "$dir/xdg/moss" "XDG_RUNTIME_DIR=$dir/xdg" "TMPDIR=$dir/tmp"
+}
+
+@test "without XDG_RUNTIME_DIR: a private folder below TMPDIR" {
+  both "$dir/tmp/moss-$(id -u)" "TMPDIR=$dir/tmp"
+  expect equal "$(stat -c %a "$dir/tmp/moss-$(id -u)")" 700
+}
+
+@test "an XDG_RUNTIME_DIR that others may enter, or that is relative, is passed over, and the engine says why" {
+  mkdir -m 0755 "$dir/xdg"
+  both "$dir/tmp/moss-$(id -u)" "XDG_RUNTIME_DIR=$dir/xdg" "TMPDIR=$dir/tmp"
+  expect contains "$dir/xdg has mode 0755; others must not enter it (chmod 700)"
+}
+
+@test "a TMPDIR in which others can rename is refused" {
+  chmod 0777 "$dir/tmp"
+  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/mossd" --root "$dir/other"
+  [ "$status" != 0 ]
+  expect contains "others can rename"
+  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/moss" ps
+  [ "$status" != 0 ]
+  expect contains "others can rename"
+}
+
+@test "a folder below TMPDIR that is a link, or open to others, is refused" {
+  mkdir -m 0755 "$dir/tmp/moss-$(id -u)"
+  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/mossd" --root "$dir/other"
+  [ "$status" != 0 ]
+  expect contains "has mode 0755"
+  rmdir "$dir/tmp/moss-$(id -u)"
+  ln -s "$dir/home" "$dir/tmp/moss-$(id -u)"
+  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/mossd" --root "$dir/other"
+  [ "$status" != 0 ]
+  expect contains "is not a folder"
+  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/moss" ps
+  [ "$status" != 0 ]
+  expect contains "is no folder"
+}

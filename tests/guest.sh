@@ -1,0 +1,35 @@
+#!/bin/bash
+# guest.sh: runs tests/guest/*.bats inside the virtual machine of hack/guest: systemd --user and cgroup v2.
+# The machine is built when it is not there (root), started, and thrown away at the end. Arguments: FILE...
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[ $# -gt 0 ] || set -- tests/guest/*.bats
+
+guest=hack/guest/guest.sh
+$guest build
+folder=$(mktemp -d)
+log=$(mktemp)
+# shellcheck disable=SC2317 # called by a trap
+cleanup() {
+  $guest stop || true
+  rm -rf "$folder" "$log"
+}
+trap cleanup EXIT
+cp -r VERSION bin tests "$folder/"
+mkdir "$folder/hack"
+cp -r hack/units "$folder/hack/"
+rm -rf "$folder/bin/race"
+$guest start "$folder"
+
+status=0
+files=()
+for f in "$@"; do files+=("/project/$f"); done
+$guest run "BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-600} MOSS_START_SECONDS=120 bats --formatter tap --timing --print-output-on-failure ${files[*]@Q}" </dev/null |
+  tee "$log" || status=$?
+skipped=$(grep -cE '^ok .*# skip' "$log" || true)
+passed=$(($(grep -cE '^ok ' "$log" || true) - skipped))
+failed=$(grep -cE '^not ok ' "$log" || true)
+if [ $status != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
+echo "guest: $passed passed, $failed failed, $skipped skipped"
+[ "$passed" != 0 ] || status=1
+exit $status

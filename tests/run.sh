@@ -1,0 +1,62 @@
+#!/bin/bash
+# run.sh: runs tests/*.bats as an ordinary user (as the test user when root calls it).
+#
+#   tests/run.sh [--no-subids] [--cgroups] [FILE...]
+#
+# --no-subids takes a user without sub-ids and leaves out the tests that carry the tag "subids".
+# --cgroups delegates cgroups to the user; without it tests with the tag "cgroups" are left out.
+# The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+user=(hack/as-user.sh)
+tags=()
+title=bats
+while [ $# -gt 0 ]; do
+  case $1 in
+    --no-subids)
+      user+=(--no-subids)
+      tags+=('!subids')
+      title=bats-no-subids
+      ;;
+    --cgroups)
+      user+=(--cgroups)
+      title=bats-cgroups
+      ;;
+    --) ;;
+    -*)
+      sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+      exit 2
+      ;;
+    *) break ;;
+  esac
+  shift
+done
+case " ${user[*]} " in *" --cgroups "*) ;; *) tags+=('!cgroups') ;; esac
+[ $# -gt 0 ] || set -- tests/*.bats
+
+if [ "$(id -u)" != 0 ] && [ $title = bats-no-subids ] && grep -qsE "^($(id -un)|$(id -u)):" /etc/subuid; then
+  echo "$title: left out: $(id -un) has sub-ids. Run it as root, which makes a user without any."
+  exit 0
+fi
+filter=()
+if [ ${#tags[@]} -gt 0 ]; then filter=(--filter-tags "$(IFS=, && echo "${tags[*]}")"); fi
+
+export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+"${user[@]}" bats --formatter tap --timing --print-output-on-failure "${filter[@]}" "$@" </dev/null | tee "$log" || status=$?
+
+skipped=$(grep -cE '^ok .*# skip' "$log" || true)
+passed=$(($(grep -cE '^ok ' "$log" || true) - skipped))
+failed=$(grep -cE '^not ok ' "$log" || true)
+grep -E '^not ok ' "$log" || true
+# bats fails without a failed test where a setup_file or teardown_file does: that is a failure too.
+if [ $status != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
+if [ "$passed" = 0 ] && [ "$failed" = 0 ]; then
+  echo "$title: no test ran" >&2
+  status=1
+fi
+echo "$title: $passed passed, $failed failed, $skipped skipped"
+exit $status

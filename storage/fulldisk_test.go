@@ -1,0 +1,26 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestEmptyLeavesTheFolder(t *testing.T) {
+	for driver, dir := range map[string]string{driverOverlay: "overlay/ID/diff", driverVFS: "vfs/dir/ID"} {
+		s := &Store{root: t.TempDir(), choice: choice{driver: driver}}
+		dir = filepath.Join(s.root, dir)
+		if err := os.MkdirAll(filepath.Join(dir, "sub", "folder"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.empty("ID"); err != nil {
+			t.Fatalf("%s: %v", driver, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%s: left %v, %v; want the folder, empty", driver, left, err)
+		}
+	}
+}

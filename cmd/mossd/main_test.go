@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"moss/engine/oci"
+	"moss/rootless"
+)
+
+func TestSettings(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("MOSS_LOG_LEVEL", "warn")
+	for _, tc := range []struct {
+		name string
+		args []string
+		done bool
+		want string // in what is printed, or in the error
+	}{
+		{"version", []string{"--version"}, true, "mossd " + version},
+		{"help names every setting", []string{"--help"}, true, "--network-driver"},
+		{"unknown flag", []string{"--bogus"}, false, "bogus"},
+		{"argument", []string{"run"}, false, `unexpected argument "run"`},
+		{"bad value", []string{"--log-level", "loud"}, false, "loud"},
+		{"missing file", []string{"--config", "/nonexistent/moss.toml"}, false, "/nonexistent/moss.toml"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out bytes.Buffer
+			_, done, err := settings(tc.args, &out)
+			said := out.String()
+			if err != nil {
+				said += err.Error()
+			}
+			if done != tc.done || (err != nil) == tc.done || !strings.Contains(said, tc.want) {
+				t.Errorf("settings(%q): done %v, said %q, error %v; want done %v and %q", tc.args, done, said, err, tc.done, tc.want)
+			}
+		})
+	}
+	cfg, _, err := settings([]string{"--host", "unix:///a", "--host", "unix:///b", "--root", "/data", "--host-loopback"}, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(cfg.Hosts, []string{"unix:///a", "unix:///b"}) || cfg.Root != "/data" || !cfg.HostLoopback || cfg.LogLevel != "warn" {
+		t.Errorf("settings = %+v, want both hosts, the flags' root and the environment's level", cfg)
+	}
+}
+
+func TestFindRuntime(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	facts := rootless.Facts{RunDir: t.TempDir()}
+	if _, err := findRuntime("", facts); err == nil || !strings.Contains(err.Error(), "crun") {
+		t.Errorf("without a runtime: %v, want advice to install crun", err)
+	}
+	for _, name := range []string{"runc", "crun"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+		rt, err := findRuntime("", facts)
+		if err != nil || rt.name != name {
+			t.Errorf("found %q, %v, want %s, the better of those installed", rt.name, err, name)
+		}
+	}
+	if rt, err := findRuntime("runc", facts); err != nil || rt.name != "runc" {
+		t.Errorf("asked for runc: %q, %v", rt.name, err)
+	}
+}
+
+func TestRuntimeVersionShown(t *testing.T) {
+	rt := ociRuntime{name: "runc"}
+	text, warnings := asked{version: oci.Version{Name: "runc", Number: "1.1.5"}}.shown(rt)
+	if text != "1.1.5" || len(warnings) == 0 || !strings.Contains(warnings[0], "CVE-2025-31133") {
+		t.Errorf("shown = %q, %q, want the version and its holes", text, warnings)
+	}
+	if text, warnings = (asked{err: os.ErrPermission}).shown(rt); text != "unknown" || len(warnings) != 1 {
+		t.Errorf("shown after an error = %q, %q", text, warnings)
+	}
+}
+
+func TestIdentifyKeepsTheID(t *testing.T) {
+	root := t.TempDir()
+	first, err := identify(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := identify(root); err != nil || again != first {
+		t.Errorf("second identify = %q, %v, want %q", again, err, first)
+	}
+	if err := os.WriteFile(filepath.Join(root, "engine.json"), []byte(`{"ID":"x","Format":99}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := identify(root); err == nil || !strings.Contains(err.Error(), "newer moss") {
+		t.Errorf("identify of a newer format: %v, want a refusal", err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"moss/engine/task"
 )
@@ -57,6 +58,9 @@ func (r *Runtime) RunDetached(ctx context.Context, run Run) error {
 	cmd := r.command(ctx, run.Log, append(args, run.ID))
 	cmd.Dir = run.Bundle
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = reader(run.Stdin), writer(run.Stdout), writer(run.Stderr)
+	// A runtime that goes on after its caller's death would make a container that nobody knows. The signal comes with the
+	// end of the thread that forks: Go ends a thread only with a goroutine that is locked to it, and there is none here.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {
 		msgs := messages(inBundle(run.Bundle, run.Log))
 		return runFault(r.name(), commandName(run.Bundle), msgs, err)

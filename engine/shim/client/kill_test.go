@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -208,6 +209,108 @@ func TestShimKilled(t *testing.T) {
 	})
 	if err := tk.Delete(t.Context()); err != nil {
 		t.Errorf("Delete = %v", err)
+	}
+}
+
+// pidOf returns the pid of the one process with a command line.
+func pidOf(tb testing.TB, line string) int {
+	tb.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, file := range files {
+		data, _ := os.ReadFile(file) // it may have ended
+		if strings.TrimSuffix(strings.ReplaceAll(string(data), "\x00", " "), " ") == line {
+			pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return pid
+		}
+	}
+	tb.Fatalf("no process %q", line)
+	return 0
+}
+
+// TestShimKilledDuringStart kills the shim at several moments of a start: before, in and after the call of the runtime.
+func TestShimKilledDuringStart(t *testing.T) {
+	slow := func(t *testing.T, spec *task.Spec, script string) {
+		crun := filepath.Join(spec.Dir, "crun")
+		if err := os.WriteFile(crun, []byte("#!/bin/sh\n"+strings.NewReplacer(
+			"CRUN", spec.Runtime.Path+` "$@"`, "$ROOT", spec.Runtime.Root, "$ID", spec.ID).Replace(script)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		spec.Runtime.Path = crun
+	}
+	for _, tc := range []struct {
+		name, runtime string
+		delay         time.Duration
+	}{
+		{"runtime is about to start", `case "$*" in *" run "*) sleep 0.5;; esac; exec CRUN`, 200 * time.Millisecond},
+		{"runtime has started it", `CRUN; case "$*" in *" run "*) sleep 0.5;; esac`, 300 * time.Millisecond},
+		{"runtime has started it and not noted so", `CRUN; case "$*" in *" run "*) rm -rf "$ROOT/$ID"; sleep 0.5;; esac`, 300 * time.Millisecond},
+		{"somewhere", "", 0},
+		{"somewhere", "", 5 * time.Millisecond},
+		{"somewhere", "", 10 * time.Millisecond},
+		{"somewhere", "", 15 * time.Millisecond},
+		{"somewhere", "", 20 * time.Millisecond},
+		{"somewhere", "", 30 * time.Millisecond},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			marker := fmt.Sprintf("marker-%d", time.Now().UnixNano())
+			spec := newSpec(t, sh("while :; do sleep 1; done # "+marker))
+			if tc.runtime != "" {
+				slow(t, &spec, tc.runtime)
+			}
+			tk := prepare(t, newRunner(t), spec)
+			shim := pidOf(t, "moss-shim run "+spec.Dir)
+			started := make(chan struct{})
+			go func() {
+				defer close(started)
+				tk.Start(t.Context()) //nolint:errcheck // it succeeds or fails, depending on the moment
+			}()
+			time.Sleep(tc.delay)
+			if err := syscall.Kill(shim, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			<-started
+			if err := tk.Delete(t.Context()); err != nil {
+				t.Errorf("Delete = %v", err)
+			}
+			time.Sleep(700 * time.Millisecond) // a runtime that goes on without its shim would be done
+			if left := processes(t, marker); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+			if states, err := os.ReadDir(spec.Runtime.Root); err == nil {
+				for _, state := range states {
+					if state.Name() == spec.ID {
+						t.Error("the runtime still knows the container")
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestCrashWhileDeleting: the engine dies when the files of an ended task are half removed.
+func TestCrashWhileDeleting(t *testing.T) {
+	spec := newSpec(t, sh("exit 3"))
+	tk := prepare(t, newRunner(t), spec)
+	start(t, tk)
+	wait(t, tk, 3)
+	for _, name := range client.Files() {
+		if err := os.Remove(filepath.Join(spec.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		next, err := newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("Adopt without %s = %v", name, err)
+		}
+		wait(t, next, 3)
 	}
 }
 

@@ -105,13 +105,19 @@ func (r *Runner) recover(ctx context.Context, dir string) (proto.Record, error) 
 	return proto.ReadRecord(dir)
 }
 
+// files lists the shim's files in a task's folder in the order of their removal, which a crash may cut short anywhere.
+func files() []string {
+	return []string{
+		// A pid without an exit is a container that a shim has left behind, and needs the spec to be ended.
+		proto.SocketFile, proto.LogFile, proto.PidFile, proto.ExitFile, proto.SpecFile, proto.RuntimeLogFile, proto.ConsoleFile,
+		proto.SpecFile + ".new", proto.ExitFile + ".new",
+	}
+}
+
 // clean removes the shim's files from a task's folder.
 func clean(dir string) error {
 	var errs []error
-	for _, name := range []string{
-		proto.SpecFile, proto.SocketFile, proto.LogFile, proto.ExitFile, proto.PidFile, proto.RuntimeLogFile,
-		proto.ConsoleFile, proto.SpecFile + ".new", proto.ExitFile + ".new",
-	} {
+	for _, name := range files() {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -2,7 +2,11 @@ package monitor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +32,44 @@ func Cleanup(ctx context.Context, dir string) error {
 	if err := oci.New(spec.Runtime, runtimeEnv()).Delete(ctx, spec.ID, true); err != nil && !fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("clean up after the shim of %s: %w", spec.ID, err)
 	}
+	killInside(rootOf(dir))
 	return proto.WriteRecord(dir, proto.Record{Exit: &proto.Exit{
 		Code: codeSignal + int(unix.SIGKILL), At: time.Now().UTC(), OOMKilled: oom, Error: "the container's shim was killed",
 	}})
+}
+
+// killInside kills the processes whose root folder is the container's: a runtime that died with the shim may have started
+// one and not yet have noted that it did.
+func killInside(rootfs string) {
+	var want unix.Stat_t
+	if rootfs == "" || unix.Stat(rootfs, &want) != nil {
+		return
+	}
+	roots, err := filepath.Glob("/proc/[0-9]*/root")
+	if err != nil {
+		return
+	}
+	for _, root := range roots {
+		var have unix.Stat_t
+		if unix.Stat(root, &have) != nil || have.Dev != want.Dev || have.Ino != want.Ino {
+			continue // another's, or it has ended
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(root))); err == nil && pid != os.Getpid() {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+// rootOf returns the root folder of a bundle; empty if it cannot be read, or is the host's own.
+func rootOf(bundle string) string {
+	var spec struct {
+		Root struct {
+			Path string `json:"path"`
+		} `json:"root"`
+	}
+	data, err := os.ReadFile(filepath.Join(bundle, "config.json"))
+	if err != nil || json.Unmarshal(data, &spec) != nil || !filepath.IsAbs(spec.Root.Path) || filepath.Clean(spec.Root.Path) == "/" {
+		return ""
+	}
+	return spec.Root.Path
 }

@@ -47,6 +47,15 @@ func (m *monitor) execute(ctx context.Context, s *streams) error {
 		ID: m.spec.ID, Bundle: m.dir, PidFile: proto.PidFile, Log: proto.RuntimeLogFile,
 		Stdin: s.in.theirs, Stdout: s.out.theirs, Stderr: s.err.theirs,
 	}
+	// From here on there may be a container, should the shim be killed: the file tells so before the runtime fills it.
+	if err := os.WriteFile(filepath.Join(m.dir, proto.PidFile), nil, 0o600); err != nil {
+		s.closeTheirs()
+		s.closeOurs()
+		if s.console != nil {
+			s.console.close()
+		}
+		return err
+	}
 	tty := make(chan *terminal, 1)
 	if s.console != nil {
 		run.ConsoleSocket = proto.ConsoleFile

@@ -43,6 +43,10 @@ func checkMounts(d *draft) error {
 		if err := take(b.Destination); err != nil {
 			return err
 		}
+		if strings.HasSuffix(b.Propagation, "shared") {
+			d.warn("Mounts made below %s in the container are not seen outside: an ordinary user's mounts cannot be shared with the host.",
+				b.Destination)
+		}
 		d.Binds = append(d.Binds, b)
 	}
 	for _, dst := range slices.Sorted(maps.Keys(d.Host.Tmpfs)) {

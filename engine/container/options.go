@@ -31,4 +31,8 @@ type RemoveOptions struct {
 	Force   bool // kill it first
 	Volumes bool // and its anonymous volumes
 	Link    bool // remove the link of that name instead
+
+	// Gone, if it is not nil, runs when the container is gone and before that is published: who listens may end the
+	// program that waits for the answer. It must not block.
+	Gone func()
 }

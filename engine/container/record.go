@@ -38,6 +38,15 @@ type Record struct {
 	ProcessLabel   string
 	Mounts         []Mount
 	Network        Network
+	End            *End // of the process, while what it held is being released; nil otherwise
+}
+
+// End is how a container's process ended.
+type End struct {
+	Code      int
+	At        time.Time
+	OOMKilled bool
+	Error     string // why the runtime or the monitor failed; empty for a normal end
 }
 
 // Mount is one mount point as inspect shows it (API document 1, 2.1).

@@ -19,6 +19,9 @@ const (
 	IpcHost               // the host's
 )
 
+// utsHost is the UTSMode of a container that shares the host's name.
+const utsHost = "host"
+
 // Caps are the changes to the default capabilities; names are upper-case with CAP_, or ALL.
 type Caps struct {
 	Add  []string
@@ -61,7 +64,7 @@ func checkNamespaces(d *draft) error {
 	}
 	switch h.UTSMode {
 	case "", "private":
-	case "host":
+	case utsHost:
 		d.UTSHost = true
 		if d.Config.Hostname != "" {
 			return fault.Invalid("conflicting options: hostname and the UTS mode")

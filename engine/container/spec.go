@@ -93,7 +93,11 @@ func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, i
 // SpecOf makes the Spec of a container that was created before. The error kinds are those of NewSpec: a record of an
 // older engine may ask for what this one refuses.
 func SpecOf(r *Record) (Spec, error) {
-	spec, _, err := NewSpec(r.Config, r.Host, r.Endpoints, image.Config{})
+	cfg := r.Config
+	if r.Host.UTSMode == utsHost { // the record shows the host's name, which nobody asked for
+		cfg.Hostname = ""
+	}
+	spec, _, err := NewSpec(cfg, r.Host, r.Endpoints, image.Config{})
 	if err != nil {
 		return Spec{}, fmt.Errorf("settings of container %s: %w", r.ID, err)
 	}

@@ -333,6 +333,24 @@ func TestSpecOfRepeatsNewSpec(t *testing.T) {
 	}
 }
 
+// TestSpecOfSharedName starts a container that shares the host's name: its record shows that name without having asked
+// for it.
+func TestSpecOfSharedName(t *testing.T) {
+	first, _, err := ask{config: `{"Cmd":["x"]}`, host: `{"UTSMode":"host"}`}.spec(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := Record{Config: first.Config, Host: first.Host}
+	record.Config.Hostname = first.Hostname("0123456789abcdef", "machine")
+	again, err := SpecOf(&record)
+	if err != nil || !again.UTSHost || again.Hostname("0123456789abcdef", "machine") != "machine" {
+		t.Errorf("SpecOf = %+v, %v, want the host's name", again, err)
+	}
+	if record.Config.Hostname != "machine" {
+		t.Errorf("SpecOf changed the record: %q", record.Config.Hostname)
+	}
+}
+
 func TestHostname(t *testing.T) {
 	const id = "0123456789abcdef"
 	for _, tc := range []struct{ config, host, want string }{

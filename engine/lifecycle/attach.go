@@ -54,7 +54,16 @@ func (m *Manager) Attach(
 	req := task.Attach{
 		Stdin: opt.Stdin && r.Config.OpenStdin, Stdout: opt.Stdout, Stderr: opt.Stderr, Mark: opt.Logs,
 	}
-	if t, ok := c.running(); ok && r.State.HasProcess() {
+	v := &viewer{req: req, streams: make(chan task.Streams, 1)}
+	var ended task.Task
+	for {
+		t, err := c.addViewer(v, ended)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			return m.viewLater(ctx, c, opt, v, open)
+		}
 		streams, mark, err := t.Attach(ctx, req)
 		switch {
 		case err == nil:
@@ -62,9 +71,8 @@ func (m *Manager) Attach(
 		case !fault.Is(err, fault.Conflict):
 			return err
 		}
-		// It has just ended: fall through to waiting for the next start.
+		ended = t // just now: it is the next start that counts
 	}
-	return m.viewLater(ctx, c, opt, req, open)
 }
 
 // view serves a client whose streams are joined.
@@ -93,13 +101,9 @@ func (m *Manager) view(
 
 // viewLater serves a client that came before the start: it is answered at once and joined when the start comes.
 func (m *Manager) viewLater(
-	ctx context.Context, c *ctr, opt container.AttachOptions, req task.Attach,
+	ctx context.Context, c *ctr, opt container.AttachOptions, v *viewer,
 	open func() (io.ReadWriteCloser, error),
 ) error {
-	v := &viewer{req: req, streams: make(chan task.Streams, 1)}
-	if err := c.addViewer(v); err != nil {
-		return err
-	}
 	defer c.removeViewer(v)
 	conn, err := open()
 	if err != nil {
@@ -124,15 +128,19 @@ func (m *Manager) viewLater(
 	return nil
 }
 
-// addViewer registers a viewer for the next start.
-func (c *ctr) addViewer(v *viewer) error {
+// addViewer registers a viewer for the next start, unless there is a task to join at once, which it returns then. It runs
+// already or is about to; ended is one that the viewer came too late for.
+func (c *ctr) addViewer(v *viewer, ended task.Task) (task.Task, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gone {
-		return noSuch(c.id)
+	switch {
+	case c.gone || c.published.Load().State == container.Removing:
+		return nil, noSuch(c.id) // there will be no start
+	case c.task != nil && c.task != ended:
+		return c.task, nil
 	}
 	c.viewers = append(c.viewers, v)
-	return nil
+	return nil, nil
 }
 
 func (c *ctr) removeViewer(v *viewer) {
@@ -180,16 +188,19 @@ func (c *ctr) dropViewers() {
 	}
 }
 
+// linger is how long a client gets to see the end of the output and close its side.
+const linger = 2 * time.Second
+
 // pump copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.
 func (m *Manager) pump(
 	ctx context.Context, c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser,
 ) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	input := make(chan struct{})
+	input, sent := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(input)
-		if m.pumpInput(c, opt, streams, conn) {
+		if m.pumpInput(c, opt, streams, conn, sent) {
 			cancel()
 		}
 	}()
@@ -198,12 +209,18 @@ func (m *Manager) pump(
 		defer close(output)
 		io.Copy(conn, streams) //nolint:errcheck // either side may leave at any time
 	}()
+	over := false
 	select {
 	case <-output:
+		over = true
 	case <-ctx.Done():
 	}
 	if cw, ok := conn.(client); ok {
 		cw.CloseWrite() //nolint:errcheck // the client may have gone
+		if over {
+			streams.Close() //nolint:errcheck // input has nowhere to go any more
+			lastInput(conn, sent)
+		}
 	}
 	conn.Close()    //nolint:errcheck // the client may have gone
 	streams.Close() //nolint:errcheck // the view ends either way
@@ -211,9 +228,22 @@ func (m *Manager) pump(
 	<-output
 }
 
+// lastInput drops what the client has sent and nobody has read: closing on top of that would give the client an error in
+// place of the end of the output. It returns when the client's input has ended, but soon.
+func lastInput(conn io.ReadWriteCloser, sent <-chan error) {
+	closer := time.AfterFunc(linger, func() { conn.Close() }) //nolint:errcheck // the client may have gone
+	defer closer.Stop()
+	if err := <-sent; err != nil {
+		io.Copy(io.Discard, conn) //nolint:errcheck // either side may leave at any time
+	}
+}
+
 // pumpInput copies the client's input and reports whether the whole view ends with it: the client has typed its detach
-// keys or is gone. The end of the input alone leaves the output on.
-func (m *Manager) pumpInput(c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser) bool {
+// keys or is gone. The end of the input alone leaves the output on. sent gets how the copying ended; after that nothing
+// reads from conn here.
+func (m *Manager) pumpInput(
+	c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser, sent chan<- error,
+) bool {
 	var src io.Reader = conn
 	r := c.record()
 	if r.Config.Tty {
@@ -224,6 +254,7 @@ func (m *Manager) pumpInput(c *ctr, opt container.AttachOptions, streams task.St
 		dst = io.Discard
 	}
 	_, err := io.Copy(dst, src)
+	sent <- err
 	if errors.Is(err, stdio.ErrDetached) {
 		m.publish("detach", r)
 		return true

@@ -120,10 +120,7 @@ func (m *Manager) newRecord(
 		Path: spec.Args[0], Args: spec.Args[1:], Warnings: warnings,
 		State: container.Created, BootID: m.opt.BootID, Driver: m.opt.Layers.Driver(),
 		HostnamePath: filepath.Join(dir, "hostname"), HostsPath: filepath.Join(dir, "hosts"),
-		ResolvConf: filepath.Join(dir, "resolv.conf"), Mounts: spec.Mounts(),
-	}
-	if spec.Log.Driver == "json-file" {
-		r.LogPath = filepath.Join(dir, containerID+"-json.log")
+		ResolvConf: filepath.Join(dir, "resolv.conf"), Mounts: spec.Mounts(), LogPath: m.logPath(containerID, spec),
 	}
 	// Clients read the default host name before the first start.
 	r.Config.Hostname = spec.Hostname(containerID, hostName)
@@ -143,6 +140,9 @@ func (m *Manager) Rename(ctx context.Context, ref, name string) (err error) {
 		return err
 	}
 	defer c.release()
+	if c.removed() {
+		return noSuch(ref) // while this waited
+	}
 	old := c.record().Name
 	if old == name {
 		return fault.Invalid("Renaming a container with the same name as its current name")
@@ -188,7 +188,7 @@ func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOp
 			return err
 		}
 	}
-	return m.remove(ctx, c)
+	return m.removeTold(ctx, c, opt.Gone)
 }
 
 // forceDown ends whatever of the container is alive. The caller holds the token.
@@ -204,14 +204,18 @@ func (m *Manager) forceDown(ctx context.Context, c *ctr) error {
 }
 
 // remove takes a container at rest away. The caller holds the token. A failure leaves it Dead, to be removed again.
-func (m *Manager) remove(ctx context.Context, c *ctr) error {
+func (m *Manager) remove(ctx context.Context, c *ctr) error { return m.removeTold(ctx, c, nil) }
+
+// removeTold is remove; gone is that of container.RemoveOptions.
+func (m *Manager) removeTold(ctx context.Context, c *ctr, gone func()) error {
 	_, err := c.transition(container.OpRemove, nil)
 	if err != nil {
 		return err
 	}
-	// The record goes last: a crash on the way finds it and ends the work.
+	// The record goes last: a crash on the way finds it and ends the work. Where it cannot be written, the disk may be full,
+	// and a removal is what helps.
 	if err := c.persist(false); err != nil {
-		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
+		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("removal of container not noted beforehand")
 	}
 	c.dropViewers()
 	err = errors.Join(
@@ -229,6 +233,9 @@ func (m *Manager) remove(ctx context.Context, c *ctr) error {
 		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
 	}
 	m.index.drop(c)
+	if gone != nil {
+		gone()
+	}
 	m.publish("destroy", c.record())
 	return nil
 }

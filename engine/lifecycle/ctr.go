@@ -89,6 +89,12 @@ func (c *ctr) updateLocked(change func(*container.Record)) *container.Record {
 // transition is the only way a container's state changes: by the table. change is applied in the same step. It returns
 // the record after it, with an error that before it.
 func (c *ctr) transition(op container.Op, change func(*container.Record)) (*container.Record, error) {
+	return c.transitionTold(op, change, func(*container.Record) {})
+}
+
+// transitionTold is transition with the telling of it: tell runs, with the record after it, before those who wait for the
+// container to come to rest hear of it. What they do next is told after. It must not block.
+func (c *ctr) transitionTold(op container.Op, change, tell func(*container.Record)) (*container.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.published.Load()
@@ -102,6 +108,7 @@ func (c *ctr) transition(op container.Op, change func(*container.Record)) (*cont
 			change(r)
 		}
 	})
+	tell(after)
 	c.restLocked(after)
 	return after, nil
 }
@@ -145,6 +152,13 @@ func (c *ctr) running() (task.Task, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.task, c.task != nil
+}
+
+// removed reports whether the container is gone for good.
+func (c *ctr) removed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
 }
 
 func (c *ctr) setTask(t task.Task) {

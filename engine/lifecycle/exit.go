@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"os"
 	"strconv"
 	"time"
 
@@ -29,17 +30,31 @@ func (m *Manager) watch(c *ctr, t task.Task) {
 // exited releases what a running container holds, then says that it has ended.
 func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exit) {
 	log := m.opt.Log.With().Str("container", c.id).Logger()
+	// The task goes with its word on the end: should the engine die before the state is saved, the record has it.
+	c.update(func(r *container.Record) {
+		r.End = &container.End{Code: exit.Code, At: exit.At, OOMKilled: exit.OOMKilled, Error: exit.Error}
+	})
+	if err := c.persist(false); err != nil {
+		log.Error().Err(err).Msg("exit of container not saved")
+	}
 	if err := m.releaseTask(ctx, c, t); err != nil {
 		log.Error().Err(err).Msg("container ended but not everything of it could be released")
 	}
 	before := c.record()
 	op, delay := m.verdict(c, before, exit)
-	after, err := c.transition(op, func(r *container.Record) {
+	change := func(r *container.Record) {
 		r.Pid, r.ExitCode, r.FinishedAt, r.Error = 0, exit.Code, exit.At.UTC(), exit.Error
-		r.OOMKilled, r.Network = exit.OOMKilled, container.Network{}
+		r.OOMKilled, r.Network, r.End = exit.OOMKilled, container.Network{}, nil
 		if op == container.OpRestart {
 			r.RestartCount++
 		}
+	}
+	after, err := c.transitionTold(op, change, func(after *container.Record) {
+		if exit.OOMKilled {
+			m.publish("oom", after)
+		}
+		m.publish("die", after, "exitCode", strconv.Itoa(exit.Code))
+		m.publishNetwork("disconnect", before)
 	})
 	if err != nil {
 		log.Error().Err(err).Msg("container ended in a state that has no end")
@@ -48,13 +63,10 @@ func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exi
 	if err := c.persist(false); err != nil {
 		log.Error().Err(err).Msg("exit of container not saved")
 	}
-	if exit.OOMKilled {
-		m.publish("oom", after)
-	}
-	m.publish("die", after, "exitCode", strconv.Itoa(exit.Code))
-	m.publishNetwork("disconnect", before)
 	log.Info().Int("exit", exit.Code).Str("state", after.State.String()).Msg("container exited")
 	switch {
+	case op == container.OpRestart && after.StoppedByUser: // since the verdict
+		m.stopRestarting(c, container.OpStop)
 	case op == container.OpRestart:
 		m.restartAfter(c, delay)
 	case after.Host.AutoRemove && after.State == container.Exited && !m.closing():
@@ -71,6 +83,9 @@ func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 		network = m.opt.Networks.Leave(ctx, c.id)
 	}()
 	deleted := t.Delete(ctx)
+	if deleted == nil {
+		deleted = os.RemoveAll(m.taskDir(c.id)) // what launch has put beside the task's own files
+	}
 	mount = m.opt.Layers.Unmount(ctx, c.id)
 	<-done
 	c.setTask(nil)

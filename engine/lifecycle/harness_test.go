@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -146,6 +147,7 @@ type fakeNetworks struct {
 	mu     sync.Mutex // guards the fields below
 	joined map[string]network.Sandbox
 	fail   error
+	asked  []string // whose networks Restore was asked for
 }
 
 func (f *fakeNetworks) Join(_ context.Context, req network.Request) (network.Sandbox, error) {
@@ -173,7 +175,8 @@ func (f *fakeNetworks) Restore(_ context.Context, live map[string]network.Sandbo
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.joined = live
-	return nil
+	f.asked = slices.Collect(maps.Keys(live))
+	return f.fail
 }
 
 type fakeImages struct{ img *image.Image }

@@ -40,9 +40,15 @@ func TestWholeLife(t *testing.T) {
 		if len(w.nets.joined) != 0 || len(w.layers.mounted) != 0 || w.tasks.Task(id) != nil {
 			t.Errorf("left after the exit: networks %v, mounts %v", w.nets.joined, w.layers.mounted)
 		}
-		w.must(m.Remove(t.Context(), "web", container.RemoveOptions{}))
-		if _, err := m.Get(id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("Get after the removal: %v, want not found", err)
+		gone := false
+		w.must(m.Remove(t.Context(), "web", container.RemoveOptions{Gone: func() {
+			gone = true
+			if _, told := w.log.last("destroy"); told {
+				t.Error("destroy was published before the caller knew")
+			}
+		}}))
+		if _, err := m.Get(id); !fault.Is(err, fault.NotFound) || !gone {
+			t.Errorf("Get after the removal: %v, want not found; the caller was told: %v", err, gone)
 		}
 		left, err := os.ReadDir(filepath.Join(w.root, "containers"))
 		w.must(err)
@@ -327,67 +333,6 @@ func TestRemovalEndsWaitingViewers(t *testing.T) {
 	})
 }
 
-func TestFindAndRename(t *testing.T) {
-	w := newWorld(t)
-	m := w.engine()
-	a, b := w.create(m, "a.b"), w.create(m, "")
-	if r, err := m.Get(a[:5]); err != nil || r.ID != a {
-		t.Errorf("Get by prefix = %v, %v", r, err)
-	}
-	w.must(m.Rename(t.Context(), b, "/other"))
-	if err := m.Rename(t.Context(), b, "a.b"); !fault.Is(err, fault.Conflict) {
-		t.Errorf("Rename to a taken name = %v", err)
-	}
-	again := w.engine()
-	if r, err := again.Get("other"); err != nil || r.ID != b {
-		t.Errorf("renamed container after a restart = %v, %v", r, err)
-	}
-}
-
-func TestListFilters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.engine()
-		label := func(c *container.Config, _ *container.HostConfig) { c.Labels = map[string]string{"tier": "web"} }
-		w.create(m, "one", label)
-		time.Sleep(time.Second)
-		w.create(m, "two")
-		time.Sleep(time.Second)
-		w.create(m, "three", label)
-		w.must(m.Start(t.Context(), "three"))
-		for _, tc := range []struct {
-			name string
-			opt  container.ListOptions
-			want []string
-		}{
-			{"running only", container.ListOptions{}, []string{"three"}},
-			{"all, newest first", container.ListOptions{All: true}, []string{"three", "two", "one"}},
-			{"limit counts stopped ones", container.ListOptions{Limit: 2}, []string{"three", "two"}},
-			{"since", container.ListOptions{Since: "one"}, []string{"three", "two"}},
-			{"before", container.ListOptions{Before: "two"}, []string{"one"}},
-			{"status", container.ListOptions{Filters: map[string][]string{"status": {"created"}}}, []string{"two", "one"}},
-			{"label", container.ListOptions{All: true, Filters: map[string][]string{"label": {"tier=web"}}}, []string{"three", "one"}},
-			{"name", container.ListOptions{All: true, Filters: map[string][]string{"name": {"^t"}}}, []string{"three", "two"}},
-			{"ancestor", container.ListOptions{All: true, Filters: map[string][]string{"ancestor": {"nope"}}}, nil},
-			{"network", container.ListOptions{All: true, Filters: map[string][]string{"network": {"bridge"}}}, []string{"three"}},
-		} {
-			list, err := m.List(t.Context(), tc.opt)
-			w.must(err)
-			got := make([]string, 0, len(list))
-			for _, r := range list {
-				got = append(got, r.Name)
-			}
-			if !slices.Equal(got, tc.want) {
-				t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
-			}
-		}
-		if _, err := m.List(t.Context(), container.ListOptions{Filters: map[string][]string{"bogus": {"x"}}}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("unknown filter: %v, want invalid", err)
-		}
-		w.must(m.Kill(t.Context(), "three", ""))
-	})
-}
-
 func TestAutoRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -400,4 +345,26 @@ func TestAutoRemove(t *testing.T) {
 			t.Errorf("container is still there: %v", err)
 		}
 	})
+}
+
+func TestReconfigure(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web")
+	w.must(m.Reconfigure(t.Context(), "web", container.HostConfig{Binds: []string{"/srv:/data:ro"}, LogConfig: container.LogConfig{Type: "none"}}))
+	again := w.engine() // what was saved counts
+	r, err := again.Get(id)
+	w.must(err)
+	if len(r.Mounts) != 1 || r.Mounts[0].Destination != "/data" || r.LogPath != "" {
+		t.Errorf("after Reconfigure: mounts %+v, log %q, want /data and none", r.Mounts, r.LogPath)
+	}
+	if err := again.Reconfigure(t.Context(), "web", container.HostConfig{BlkioWeight: 5}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("Reconfigure with a bad weight: %v, want invalid", err)
+	}
+	w.must(again.Start(t.Context(), "web"))
+	w.must(again.Reconfigure(t.Context(), "web", container.HostConfig{}))
+	if r, err := again.Get(id); err != nil || len(r.Mounts) != 1 {
+		t.Errorf("a running container was changed: %+v, %v", r.Mounts, err)
+	}
+	w.must(again.Kill(t.Context(), "web", ""))
 }

@@ -77,6 +77,9 @@ type Manager struct {
 	opt   Options
 	index index
 
+	starting sync.RWMutex // read-locked by every start; guards ending
+	ending   bool         // nothing is started any more
+
 	background sync.WaitGroup  // watchers, timers and removals
 	life       context.Context //nolint:containedctx // of the manager itself, for work that no request owns
 	end        context.CancelFunc
@@ -111,8 +114,12 @@ func (m *Manager) work(f func(ctx context.Context)) {
 func (m *Manager) closing() bool { return m.life.Err() != nil }
 
 // Shutdown stops all running containers, each with its own stop signal and timeout, and returns when they have ended.
-// Their restart policies start them again with the next engine.
+// Their restart policies start them again with the next engine. Starts under way are waited for; from now on a start is
+// fault.Unavailable.
 func (m *Manager) Shutdown(ctx context.Context) {
+	m.starting.Lock()
+	m.ending = true
+	m.starting.Unlock()
 	var all sync.WaitGroup
 	for _, c := range m.index.all() {
 		r := c.record()

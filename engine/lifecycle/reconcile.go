@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/id"
@@ -27,17 +29,27 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	adopted := map[*ctr]task.Task{}
 	live := map[string]network.Sandbox{}
 	for _, c := range all {
-		t, err := m.adopt(ctx, c)
+		t, running, err := m.adopt(ctx, c)
+		if ctx.Err() != nil {
+			return fmt.Errorf("take over containers: %w", context.Cause(ctx))
+		}
 		if err != nil {
-			return fmt.Errorf("take over container %s: %w", c.id, err)
+			// One container must not keep the engine, and with it all others, from answering.
+			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not taken over")
+			if err := m.lost(c, "it could not be taken over: "+err.Error()); err != nil {
+				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("end of container not saved")
+			}
+			continue
 		}
 		if t != nil {
 			adopted[c] = t
+		}
+		if running { // the ports of one that has ended may be somebody else's by now
 			live[c.id] = sandboxOf(c.record())
 		}
 	}
 	if err := m.opt.Networks.Restore(ctx, live); err != nil {
-		return fmt.Errorf("restore networks: %w", err)
+		m.opt.Log.Error().Err(err).Msg("networks not restored whole")
 	}
 	for c, t := range adopted {
 		m.watch(c, t)
@@ -87,58 +99,82 @@ func (m *Manager) load() ([]*ctr, error) {
 	return all, nil
 }
 
-// adopt finds out what has become of one container. It returns a task to watch if there is one, running or ended.
-func (m *Manager) adopt(ctx context.Context, c *ctr) (task.Task, error) {
+// adopt finds out what has become of one container. It returns a task to watch if there is one, and whether it runs.
+func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool, err error) {
 	r := c.record()
 	if r.State.AtRest() {
 		if _, err := os.Stat(m.taskDir(c.id)); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
+			return nil, false, nil
 		}
 	}
-	t, err := m.opt.Tasks.Adopt(ctx, c.id, m.taskDir(c.id))
+	t, err = m.opt.Tasks.Adopt(ctx, c.id, m.taskDir(c.id))
 	if fault.Is(err, fault.NotFound) {
-		return nil, m.lost(c)
+		m.clear(ctx, c)
+		return nil, false, m.lost(c, "")
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	status, err := t.Status(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if r.State.AtRest() {
+	if r.State.AtRest() || r.State == container.Restarting {
 		if status.Pid == 0 && status.Exit == nil {
 			// The engine died between preparing and starting. Nothing ran, nobody was told that it would.
-			return nil, t.Delete(ctx)
+			if err := t.Delete(ctx); err != nil {
+				return nil, false, err
+			}
+			m.clear(ctx, c)
+			return nil, false, nil
 		}
 		// The engine died after the start and before saving it: the start is true all the same.
+		op := container.OpStart
+		if r.State == container.Restarting {
+			op = container.OpRestart
+		}
 		var net container.Network
 		if err := record.Get(m.networkPath(c.id), &net); err != nil && !fault.Is(err, fault.NotFound) {
-			return nil, err
+			return nil, false, err
 		}
-		if _, err := c.transition(container.OpStart, func(r *container.Record) {
-			r.Pid, r.StartedAt, r.BootID, r.Network = status.Pid, status.StartedAt, m.opt.BootID, net
+		if _, err := c.transition(op, func(r *container.Record) {
+			m.begun(r, op, status.Pid, status.StartedAt, net)
 		}); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	c.setTask(t)
-	return t, nil
+	return t, status.Exit == nil, nil
 }
 
-// lost records the end of a container whose process and monitor are both gone.
-func (m *Manager) lost(c *ctr) error {
+// clear takes away what a start that came to nothing, or an end that was not handled whole, has left of a container
+// without a task. Its network goes when the networks are restored.
+func (m *Manager) clear(ctx context.Context, c *ctr) {
+	if err := errors.Join(m.opt.Layers.Unmount(ctx, c.id), os.RemoveAll(m.taskDir(c.id))); err != nil {
+		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("leftovers of container not removed")
+	}
+}
+
+// lost records the end of a container whose process and monitor are both gone. An empty why stands for just that.
+func (m *Manager) lost(c *ctr, why string) error {
 	r := c.record()
 	if !r.State.HasProcess() {
 		return nil
 	}
-	why := "the container's monitor was gone when the engine started"
-	if r.BootID != m.opt.BootID {
+	switch {
+	case why != "":
+	case r.BootID != m.opt.BootID:
 		why = "the machine was restarted while the container ran"
+	default:
+		why = "the container's monitor was gone when the engine started"
+	}
+	end := container.End{Code: 137, At: time.Now(), Error: why}
+	if r.End != nil {
+		end = *r.End // the last engine died after it had read this and before it had saved the state
 	}
 	_, err := c.transition(container.OpExit, func(r *container.Record) {
-		r.Pid, r.ExitCode, r.Error, r.FinishedAt = 0, 137, why, time.Now().UTC()
-		r.Network, r.RestartAtStart = container.Network{}, true
+		r.Pid, r.ExitCode, r.Error, r.FinishedAt, r.OOMKilled = 0, end.Code, end.Error, end.At.UTC(), end.OOMKilled
+		r.Network, r.RestartAtStart, r.End = container.Network{}, true, nil
 	})
 	return errors.Join(err, c.persist(false))
 }
@@ -161,8 +197,8 @@ func (m *Manager) dropOrphans(ctx context.Context) error {
 		return err
 	}
 	for _, entry := range entries {
-		if _, err := m.index.find(entry.Name()); err == nil {
-			continue
+		if _, err := os.Stat(m.dataDir(entry.Name())); err == nil {
+			continue // also of a container whose record cannot be read: it is for a person to look at
 		}
 		m.endOrphan(ctx, entry.Name())
 	}
@@ -174,7 +210,12 @@ func (m *Manager) endOrphan(ctx context.Context, containerID string) {
 	dir := m.taskDir(containerID)
 	t, err := m.opt.Tasks.Adopt(ctx, containerID, dir)
 	if err == nil {
-		err = t.Signal(ctx, int(9))
+		err = t.Signal(ctx, int(unix.SIGKILL))
+		if err == nil { // it can be deleted only when it has ended
+			bounded, cancel := context.WithTimeout(ctx, killWait)
+			_, err = t.Wait(bounded)
+			cancel()
+		}
 		if err == nil || fault.Is(err, fault.Conflict) {
 			err = t.Delete(ctx)
 		}

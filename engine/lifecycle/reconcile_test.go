@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"moss/engine/container"
 	"moss/engine/task"
+	"moss/engine/task/tasktest"
 )
 
 func TestTheNextEngineTakesOver(t *testing.T) {
@@ -45,6 +47,25 @@ func TestTheNextEngineTakesOver(t *testing.T) {
 		}
 		w.must(second.Kill(t.Context(), "running", ""))
 	})
+}
+
+func TestCrashBetweenEndAndSave(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id := w.create(first, "web")
+	w.must(first.Start(t.Context(), id))
+	first.Close()
+	c, err := first.index.find(id)
+	w.must(err)
+	c.update(func(r *container.Record) { r.End = &container.End{Code: 23, At: r.StartedAt.Add(1)} })
+	w.must(c.persist(false))
+	w.tasks.Forget(id) // the task was deleted already
+
+	r, err := w.engine().Get("web")
+	w.must(err)
+	if r.State != container.Exited || r.ExitCode != 23 || r.Error != "" || r.End != nil {
+		t.Errorf("got %s, code %d, error %q, end %v; want exited with the code that was known, 23", r.State, r.ExitCode, r.Error, r.End)
+	}
 }
 
 func TestAnotherBootIsTold(t *testing.T) {
@@ -128,4 +149,45 @@ func TestOrphansGo(t *testing.T) {
 	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("folder without record stayed: %v", err)
 	}
+}
+
+// TestUnreadableRecordLeavesItsContainerAlone: a person may mend the record; until then nothing of it is touched.
+func TestUnreadableRecordLeavesItsContainerAlone(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id := w.create(first, "web")
+	w.must(first.Start(t.Context(), id))
+	first.Close()
+	w.must(os.WriteFile(first.recordPath(id), []byte("{"), 0o600))
+	w.engine()
+	if fake := w.tasks.Task(id); fake == nil || len(fake.Signals()) != 0 {
+		t.Error("the running task was ended")
+	}
+	if !w.layers.made[id] {
+		t.Error("the writable layer was removed")
+	}
+	w.tasks.Task(id).End(task.Exit{})
+}
+
+// TestCrashDuringStop: the stop that a user asked for holds with the next engine too.
+func TestCrashDuringStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		w.tasks.Script = func(_ task.Spec, p *tasktest.Proc) int { <-p.Done; return 0 }
+		id := w.create(first, "web", always)
+		w.must(first.Start(t.Context(), id))
+		minute := time.Minute
+		stopping := make(chan error, 1)
+		go func() { stopping <- first.Stop(t.Context(), id, &minute) }()
+		synctest.Wait()
+		first.Close()
+		second := w.engine()
+		w.tasks.Task(id).End(task.Exit{Code: 143})
+		time.Sleep(time.Second)
+		if got := w.state(second, id); got != container.Exited {
+			t.Errorf("state = %s, want exited: a user stopped it", got)
+		}
+		<-stopping
+	})
 }

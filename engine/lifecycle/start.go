@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/network"
@@ -35,14 +37,24 @@ func (m *Manager) Start(ctx context.Context, ref string) error {
 
 // start does the work of Start and of the restart policy. The caller holds the token.
 func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
+	m.starting.RLock()
+	defer m.starting.RUnlock()
+	if m.ending {
+		return fault.Unavailable("the engine is shutting down") // a container that is Restarting stays so for the next one
+	}
 	r := c.record()
 	if _, err := container.NextOf(r.Name, r.State, op); err != nil {
 		return err
 	}
-	if err := m.launch(ctx, c, op); err != nil {
+	err := m.launch(ctx, c, op)
+	switch {
+	case err == nil:
+		return nil
+	case op == container.OpRestart && c.record().State.AtRest():
+		return fmt.Errorf("killed while it was being restarted: %w", err) // the kill has noted the end already
+	default:
 		return m.startFailed(c, op, err)
 	}
-	return nil
 }
 
 // startFailed records why a container did not start and tells of it as of an end, which is what waiting clients look for.
@@ -108,20 +120,23 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 		return err
 	}
 	m.keepFilter(c.id, bundle)
-	return m.started(c, op, parts, pid)
+	return m.started(ctx, c, op, parts, pid)
 }
 
 // started publishes a process that runs. From here on the watcher owns what launch has made.
-func (m *Manager) started(c *ctr, op container.Op, parts parts, pid int) error {
+func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts parts, pid int) error {
 	after, err := c.transition(op, func(r *container.Record) {
-		r.Pid, r.StartedAt, r.ExitCode, r.Error, r.OOMKilled = pid, time.Now().UTC(), 0, "", false
-		r.BootID, r.RestartAtStart = m.opt.BootID, false
-		r.Network = recordNetwork(parts.sandbox)
-		if op == container.OpStart {
-			r.StoppedByUser, r.RestartCount = false, 0
-		}
+		m.begun(r, op, pid, time.Now().UTC(), recordNetwork(parts.sandbox))
 	})
 	if err != nil {
+		// A kill has ended the restarting meanwhile, and it means this process too. Only then can launch take it back.
+		killed := parts.task.Signal(ctx, int(unix.SIGKILL))
+		if killed == nil {
+			_, killed = parts.task.Wait(ctx)
+		}
+		if killed != nil && !fault.Is(killed, fault.Conflict) {
+			return errors.Join(err, killed)
+		}
 		return err
 	}
 	if op == container.OpStart {
@@ -139,6 +154,15 @@ func (m *Manager) started(c *ctr, op container.Op, parts parts, pid int) error {
 	m.watch(c, parts.task)
 	m.opt.Log.Info().Str("container", c.id).Str("name", after.Name).Int("pid", pid).Msg("container started")
 	return nil
+}
+
+// begun notes in a record that a process of the container runs.
+func (m *Manager) begun(r *container.Record, op container.Op, pid int, at time.Time, net container.Network) {
+	r.Pid, r.StartedAt, r.ExitCode, r.Error, r.OOMKilled = pid, at, 0, "", false
+	r.BootID, r.RestartAtStart, r.Network, r.End = m.opt.BootID, false, net, nil
+	if op == container.OpStart {
+		r.StoppedByUser, r.RestartCount = false, 0
+	}
 }
 
 // parts is what a container's process is put together from.
@@ -227,6 +251,9 @@ func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (fi
 		return "", err
 	}
 	if err := writeEtc(r, spec, p.sandbox, spec.Hostname(r.ID, hostName)); err != nil {
+		return "", err
+	}
+	if err := makeSources(spec.Binds); err != nil {
 		return "", err
 	}
 	ids, err := lookupUser(p.rootfs, spec.Config.User, spec.Host.GroupAdd)

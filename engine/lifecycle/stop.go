@@ -36,13 +36,22 @@ func (m *Manager) stop(ctx context.Context, c *ctr, timeout *time.Duration) erro
 		return err
 	}
 	if !m.stopRestarting(c, container.OpStop) {
-		c.update(func(r *container.Record) { r.StoppedByUser = true })
+		m.noteManualStop(c)
 		if err := m.endProcess(ctx, c, r, m.stopTimeout(r, timeout)); err != nil {
 			return err
 		}
 	}
 	m.publish("stop", c.record())
 	return nil
+}
+
+// noteManualStop keeps the restart policy from undoing what a user asks for. It is saved at once: an engine that takes
+// over in the middle of a stop must know of it.
+func (m *Manager) noteManualStop(c *ctr) {
+	c.update(func(r *container.Record) { r.StoppedByUser = true })
+	if err := c.persist(false); err != nil {
+		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("manual stop not saved")
+	}
 }
 
 // stopTimeout is how long a stop waits before it kills.
@@ -61,6 +70,9 @@ func (m *Manager) stopTimeout(r *container.Record, asked *time.Duration) time.Du
 func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, patience time.Duration) error {
 	rest := c.waiting()
 	if patience != 0 {
+		if m.endedMeanwhile(c) {
+			return nil
+		}
 		signal, err := container.ParseSignal(string(r.Config.StopSignal))
 		if err != nil {
 			signal = int(unix.SIGTERM)
@@ -77,6 +89,9 @@ func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, p
 		}
 	}
 	c.update(func(r *container.Record) { r.StoppedByUser = r.StoppedByUser || !r.RestartAtStart })
+	if m.endedMeanwhile(c) {
+		return nil
+	}
 	if err := m.signal(ctx, c, int(unix.SIGKILL)); err != nil && !fault.Is(err, fault.Conflict) {
 		return err
 	}
@@ -84,6 +99,17 @@ func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, p
 		return fmt.Errorf("container %s did not end within %s of SIGKILL", r.Name, killWait)
 	}
 	return nil
+}
+
+// endedMeanwhile reports whether the process that is to be ended has ended by itself and waits for its policy to start it
+// again, and keeps it from that. It is asked after the record says that the end is wanted: an exit handled later knows.
+func (m *Manager) endedMeanwhile(c *ctr) bool {
+	r := c.record()
+	if r.State == container.Restarting && r.RestartAtStart {
+		c.cancelRestart() // the next engine takes it up
+		return true
+	}
+	return m.stopRestarting(c, container.OpStop)
 }
 
 func waitRest(ctx context.Context, r *rest, patience time.Duration) bool {
@@ -134,7 +160,10 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 	}
 	stopSignal, err := container.ParseSignal(string(r.Config.StopSignal))
 	if signal == int(unix.SIGKILL) || err == nil && signal == stopSignal {
-		c.update(func(r *container.Record) { r.StoppedByUser = true })
+		m.noteManualStop(c)
+		if m.stopRestarting(c, container.OpKill) {
+			return nil
+		}
 	}
 	rest := c.waiting()
 	if err := m.signal(ctx, c, signal); err != nil {

@@ -1,0 +1,72 @@
+package lifecycle
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+func TestFindAndRename(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	a, b := w.create(m, "a.b"), w.create(m, "")
+	if r, err := m.Get(a[:5]); err != nil || r.ID != a {
+		t.Errorf("Get by prefix = %v, %v", r, err)
+	}
+	w.must(m.Rename(t.Context(), b, "/other"))
+	if err := m.Rename(t.Context(), b, "a.b"); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Rename to a taken name = %v", err)
+	}
+	again := w.engine()
+	if r, err := again.Get("other"); err != nil || r.ID != b {
+		t.Errorf("renamed container after a restart = %v, %v", r, err)
+	}
+}
+
+func TestListFilters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.engine()
+		label := func(c *container.Config, _ *container.HostConfig) { c.Labels = map[string]string{"tier": "web"} }
+		w.create(m, "one", label)
+		time.Sleep(time.Second)
+		w.create(m, "two")
+		time.Sleep(time.Second)
+		w.create(m, "three", label)
+		w.must(m.Start(t.Context(), "three"))
+		for _, tc := range []struct {
+			name string
+			opt  container.ListOptions
+			want []string
+		}{
+			{"running only", container.ListOptions{}, []string{"three"}},
+			{"all, newest first", container.ListOptions{All: true}, []string{"three", "two", "one"}},
+			{"limit counts stopped ones", container.ListOptions{Limit: 2}, []string{"three", "two"}},
+			{"since", container.ListOptions{Since: "one"}, []string{"three", "two"}},
+			{"before", container.ListOptions{Before: "two"}, []string{"one"}},
+			{"status", container.ListOptions{Filters: map[string][]string{"status": {"created"}}}, []string{"two", "one"}},
+			{"label", container.ListOptions{All: true, Filters: map[string][]string{"label": {"tier=web"}}}, []string{"three", "one"}},
+			{"name", container.ListOptions{All: true, Filters: map[string][]string{"name": {"^t"}}}, []string{"three", "two"}},
+			{"ancestor", container.ListOptions{All: true, Filters: map[string][]string{"ancestor": {"nope"}}}, nil},
+			{"network", container.ListOptions{All: true, Filters: map[string][]string{"network": {"bridge"}}}, []string{"three"}},
+		} {
+			list, err := m.List(t.Context(), tc.opt)
+			w.must(err)
+			got := make([]string, 0, len(list))
+			for _, r := range list {
+				got = append(got, r.Name)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+			}
+		}
+		if _, err := m.List(t.Context(), container.ListOptions{Filters: map[string][]string{"bogus": {"x"}}}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("unknown filter: %v, want invalid", err)
+		}
+		w.must(m.Kill(t.Context(), "three", ""))
+	})
+}

@@ -1,0 +1,382 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/task"
+	"moss/engine/task/tasktest"
+)
+
+func always(_ *container.Config, host *container.HostConfig) { host.RestartPolicy.Name = "always" }
+
+// TestKillDuringPolicyRestart: the kill finds the container Restarting while its next process is being started.
+func TestKillDuringPolicyRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.engine()
+		id := w.create(m, "web", always)
+		w.must(m.Start(t.Context(), id))
+		killed := make(chan error, 1)
+		w.tasks.StartErr = func(task.Spec) error {
+			killed <- m.Kill(t.Context(), id, "KILL")
+			return nil
+		}
+		w.tasks.Task(id).End(task.Exit{Code: 1})
+		w.must(<-killed)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := w.state(m, id); got != container.Exited {
+			t.Errorf("state: got %s, want exited", got)
+		}
+		if w.tasks.Task(id) != nil {
+			t.Error("the process that was started meanwhile runs on")
+		}
+		if len(w.layers.mounted) != 0 || len(w.nets.joined) != 0 {
+			t.Errorf("left: mounts %v, networks %v", w.layers.mounted, w.nets.joined)
+		}
+		m.Close()
+	})
+}
+
+// TestCrashAfterPolicyRestart: the engine dies after the restarted process runs and before its record says so.
+func TestCrashAfterPolicyRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		id := w.create(first, "web", always)
+		w.must(first.Start(t.Context(), id))
+		first.Close()
+		c, err := first.index.find(id)
+		w.must(err)
+		c.update(func(r *container.Record) { r.State, r.Pid = container.Restarting, 0 })
+		w.must(c.persist(false))
+		process := w.tasks.Task(id)
+
+		m := w.engine()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := w.state(m, id); got != container.Running {
+			t.Errorf("state: got %s, want running", got)
+		}
+		if got := w.tasks.Task(id); got != process {
+			t.Error("a second process was started beside the first")
+		}
+		m.Close()
+		w.tasks.Task(id).End(task.Exit{})
+		process.End(task.Exit{})
+	})
+}
+
+// TestCrashBeforePolicyRestart: the engine dies when the restart is prepared and no process runs.
+func TestCrashBeforePolicyRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.engine()
+		id := w.create(first, "web", always)
+		first.Close()
+		c, err := first.index.find(id)
+		w.must(err)
+		c.update(func(r *container.Record) { r.State = container.Restarting })
+		w.must(c.persist(false))
+		w.must(os.MkdirAll(first.taskDir(id), 0o700))
+		w.layers.mounted[id] = true
+		prepared, err := w.tasks.Prepare(t.Context(), task.Spec{ID: id, Dir: first.taskDir(id)})
+		w.must(err)
+
+		m := w.engine()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if _, err := prepared.Start(t.Context()); !fault.Is(err, fault.Conflict) {
+			t.Errorf("what the dead engine prepared is still there: start gives %v", err)
+		}
+		if got := w.state(m, id); got != container.Running {
+			t.Errorf("state: got %s, want running", got)
+		}
+		m.Close()
+		w.tasks.Task(id).End(task.Exit{})
+	})
+}
+
+// TestCrashAfterStart: what an earlier run left in the record is not told of the adopted process.
+func TestCrashAfterStart(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id := w.create(first, "web")
+	w.must(first.Start(t.Context(), id))
+	first.Close()
+	c, err := first.index.find(id)
+	w.must(err)
+	c.update(func(r *container.Record) {
+		r.State, r.Pid, r.ExitCode, r.Error, r.OOMKilled = container.Exited, 0, 3, "old", true
+		r.StoppedByUser, r.RestartAtStart, r.RestartCount = true, true, 4
+	})
+	w.must(c.persist(false))
+	w.must(os.MkdirAll(first.taskDir(id), 0o700))
+
+	r, err := w.engine().Get(id)
+	w.must(err)
+	if r.State != container.Running || r.ExitCode != 0 || r.Error != "" || r.OOMKilled || r.StoppedByUser || r.RestartAtStart || r.RestartCount != 0 {
+		t.Errorf("got %s, code %d, error %q, oom %t, by user %t, at start %t, restarts %d; want a fresh run", r.State, r.ExitCode,
+			r.Error, r.OOMKilled, r.StoppedByUser, r.RestartAtStart, r.RestartCount)
+	}
+}
+
+// TestCrashWhilePreparing: nothing runs, so nothing may stay mounted.
+func TestCrashWhilePreparing(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id := w.create(first, "web")
+	first.Close()
+	w.must(os.MkdirAll(first.taskDir(id), 0o700))
+	w.layers.mounted[id] = true
+
+	m := w.engine()
+	if w.layers.mounted[id] {
+		t.Error("the layer of a container at rest is mounted")
+	}
+	if _, err := os.Stat(m.taskDir(id)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("task folder: got %v, want none", err)
+	}
+}
+
+func TestRenameAfterRemove(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "old")
+	c, err := m.index.find(id)
+	w.must(err)
+	w.must(c.acquire(t.Context()))
+	renamed := make(chan error, 1)
+	go func() { renamed <- m.Rename(t.Context(), id, "new") }()
+	w.must(m.remove(t.Context(), c))
+	c.release()
+	if err := <-renamed; !fault.Is(err, fault.NotFound) {
+		t.Errorf("rename of a container that was removed meanwhile: got %v, want not found", err)
+	}
+	w.create(m, "new")
+	w.create(m, "old")
+}
+
+// TestAttachDuringStart: the viewers that waited are joined already, the container is not yet Running.
+func TestAttachDuringStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.engine()
+		id := w.create(m, "web")
+		client, server := newWire(strings.NewReader(""))
+		attached := make(chan error, 1)
+		w.tasks.StartErr = func(task.Spec) error {
+			go func() {
+				attached <- m.Attach(context.WithoutCancel(t.Context()), id, container.AttachOptions{Stream: true, Stdout: true},
+					func() (io.ReadWriteCloser, error) { return server, nil })
+			}()
+			synctest.Wait()
+			return nil
+		}
+		w.tasks.Script = func(_ task.Spec, p *tasktest.Proc) int {
+			io.WriteString(p.Stdout, "hello\n") //nolint:errcheck // read below
+			return 0
+		}
+		w.must(m.Start(t.Context(), id))
+		got, err := io.ReadAll(client)
+		if err != nil || !strings.Contains(string(got), "hello") {
+			t.Errorf("viewer got %q, %v; want what the process wrote", got, err)
+		}
+		w.must(<-attached)
+		m.Close()
+	})
+}
+
+// TestAttachDuringRemoval: who attaches while a removal is at work is not left waiting for a start that never comes.
+func TestAttachDuringRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.engine()
+		id := w.create(m, "web")
+		c, err := m.index.find(id)
+		w.must(err)
+		_, err = c.transition(container.OpRemove, nil)
+		w.must(err)
+		c.dropViewers() // remove has come so far
+		_, server := newWire(strings.NewReader(""))
+		attached := make(chan error, 1)
+		go func() {
+			attached <- m.Attach(t.Context(), id, container.AttachOptions{Stream: true, Stdout: true},
+				func() (io.ReadWriteCloser, error) { return server, nil })
+		}()
+		synctest.Wait()
+		select {
+		case err := <-attached:
+			if !fault.Is(err, fault.NotFound) {
+				t.Errorf("attach: got %v, want not found", err)
+			}
+		default:
+			t.Error("the viewer waits for a start that will not come")
+			c.dropViewers()
+			w.must(<-attached)
+		}
+		m.Close()
+	})
+}
+
+// TestShutdownMeetsStart: a start under way when the engine ends is finished and stopped, a later one is refused.
+func TestShutdownMeetsStart(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id, late := w.create(m, "web"), w.create(m, "late")
+	down := make(chan struct{})
+	w.tasks.StartErr = func(task.Spec) error {
+		go func() { m.Shutdown(context.WithoutCancel(t.Context())); close(down) }()
+		for m.starting.TryRLock() { // until the shutdown waits for this start
+			m.starting.RUnlock()
+			runtime.Gosched()
+		}
+		return nil
+	}
+	w.must(m.Start(t.Context(), id))
+	<-down
+	if got := w.state(m, id); got != container.Exited {
+		t.Errorf("state after the shutdown: got %s, want exited", got)
+	}
+	w.tasks.StartErr = nil
+	if err := m.Start(t.Context(), late); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("start after the shutdown: got %v, want unavailable", err)
+	}
+	if got := w.state(m, late); got != container.Created {
+		t.Errorf("state of the refused one: got %s, want created", got)
+	}
+}
+
+// slowDeath is a runner whose processes take a while to end, as real ones do.
+type slowDeath struct{ task.Runner }
+
+func (s slowDeath) Adopt(ctx context.Context, id, dir string) (task.Task, error) {
+	t, err := s.Runner.Adopt(ctx, id, dir)
+	return slowTask{t}, err
+}
+
+type slowTask struct{ task.Task }
+
+func (s slowTask) Signal(ctx context.Context, signal int) error {
+	time.AfterFunc(100*time.Millisecond, func() { s.Task.Signal(ctx, signal) }) //nolint:errcheck // it ends or the test fails
+	return nil
+}
+
+// TestOrphanTaskEnds: a task whose container is gone ends with all it holds.
+func TestOrphanTaskEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.engine()
+		id := w.create(m, "web")
+		w.must(m.Start(t.Context(), id))
+		dir := m.taskDir(id)
+		m.Close()
+		m.opt.Tasks = slowDeath{w.tasks}
+		m.endOrphan(t.Context(), id)
+		if w.tasks.Task(id) != nil {
+			t.Error("the task is still there")
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("task folder: got %v, want none", err)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// TestEndedContainerWantsNoNetwork: the host ports of a container that ended without an engine may be taken by now.
+func TestEndedContainerWantsNoNetwork(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id, runs := w.create(first, "web"), w.create(first, "db")
+	w.must(first.Start(t.Context(), id))
+	w.must(first.Start(t.Context(), runs))
+	first.Close()
+	w.tasks.Task(id).End(task.Exit{Code: 3})
+	m := w.engine()
+	if len(w.nets.asked) != 1 || w.nets.asked[0] != runs {
+		t.Errorf("networks asked for: %q, want that of the running container %s only", w.nets.asked, runs)
+	}
+	if code, err := m.Wait(t.Context(), id); code != 3 || err != nil {
+		t.Errorf("Wait = %d, %v, want 3", code, err)
+	}
+	w.must(m.Kill(t.Context(), runs, "KILL"))
+}
+
+// unadoptable is a runner that cannot tell what has become of one task.
+type unadoptable struct {
+	task.Runner
+	id string
+}
+
+func (u unadoptable) Adopt(ctx context.Context, id, dir string) (task.Task, error) {
+	if id == u.id {
+		return nil, errors.New("the runtime is gone")
+	}
+	return u.Runner.Adopt(ctx, id, dir)
+}
+
+// TestTroubleOfOneContainer: neither a task that cannot be taken over nor a network keeps the engine from starting.
+func TestTroubleOfOneContainer(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id, other := w.create(first, "web"), w.create(first, "db")
+	w.must(first.Start(t.Context(), id))
+	w.must(first.Start(t.Context(), other))
+	first.Close()
+	w.nets.fail = errors.New("address already in use")
+	opt := first.opt
+	opt.Tasks = unadoptable{w.tasks, id}
+	m, err := New(t.Context(), opt)
+	w.must(err)
+	t.Cleanup(m.Close)
+	r, err := m.Get(id)
+	w.must(err)
+	if r.State != container.Exited || r.ExitCode != 137 || !strings.Contains(r.Error, "the runtime is gone") {
+		t.Errorf("got %s, code %d, error %q; want exited with the reason", r.State, r.ExitCode, r.Error)
+	}
+	if got := w.state(m, other); got != container.Running {
+		t.Errorf("the other container: got %s, want running", got)
+	}
+	w.must(m.Kill(t.Context(), other, "KILL"))
+}
+
+// TestStopMeetsPolicyRestart: the process ends by itself, and its policy has its way, just before the stop signals it.
+func TestStopMeetsPolicyRestart(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"stop": 10 * time.Second, "kill": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				m := w.engine()
+				id := w.create(m, "web", always)
+				w.must(m.Start(t.Context(), id))
+				c, err := m.index.find(id)
+				w.must(err)
+				w.must(c.acquire(t.Context()))
+				before := c.record()
+				w.tasks.Task(id).End(task.Exit{Code: 1})
+				synctest.Wait()
+				begun := time.Now()
+				w.must(m.endProcess(t.Context(), c, before, patience))
+				c.release()
+				if got := c.record(); got.State != container.Exited || time.Since(begun) > 0 {
+					t.Errorf("got %s after %s, want exited at once", got.State, time.Since(begun))
+				}
+				time.Sleep(time.Minute)
+				if got := w.state(m, id); got != container.Exited {
+					t.Errorf("a minute later: got %s, want exited", got)
+				}
+				m.Close()
+			})
+		})
+	}
+}

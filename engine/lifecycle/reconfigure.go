@@ -1,0 +1,55 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"moss/engine/container"
+)
+
+// Reconfigure gives a container at rest another HostConfig in place of the one of its create, as clients up to API 1.23
+// ask at the start (document 2, 4.1). A running container keeps what it has: its start changes nothing either.
+// fault.Invalid and fault.Unsupported as for Create. On error nothing has changed.
+func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.HostConfig) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	before := c.record()
+	if !before.State.AtRest() {
+		return nil
+	}
+	asked := *before
+	asked.Host = host
+	spec, err := container.SpecOf(&asked)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec)); err != nil {
+		return err
+	}
+	c.update(func(r *container.Record) {
+		r.Host, r.Mounts = spec.Host, spec.Mounts()
+		r.Warnings = container.LimitWarnings(spec.Host, m.opt.Controllers)
+		r.LogPath = m.logPath(r.ID, &spec)
+	})
+	if err := c.persist(true); err != nil {
+		c.update(func(r *container.Record) { *r = *before })
+		return fmt.Errorf("save container %s: %w", c.id, err)
+	}
+	return nil
+}
+
+// logPath is where the container's log goes; empty for a driver without a file.
+func (m *Manager) logPath(containerID string, spec *container.Spec) string {
+	if spec.Log.Driver != container.LogJSONFile {
+		return ""
+	}
+	return filepath.Join(m.dataDir(containerID), containerID+"-json.log")
+}

@@ -84,10 +84,12 @@ func TestHijack(t *testing.T) {
 		{"Upgrade without Connection", "Upgrade: tcp\r\n", "", plainHead},
 		{"early input", asking, "early ", upgraded},
 		{"much early input", "", strings.Repeat("0123456789", 1000), plainHead},
+		{"a body that repeats the query", asking + "Content-Type: application/json\r\nContent-Length: 2\r\n", "{}", upgraded},
+		{"a body, plain", "Content-Type: application/json; charset=utf-8\r\nContent-Length: 4\r\n", "{ }\nearly ", plainHead},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := dial()
-			send(t, c, "POST /attach HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n"+tc.headers+"\r\n"+tc.early)
+			send(t, c, "POST /attach HTTP/1.1\r\nHost: x\r\n"+tc.headers+"\r\n"+tc.early)
 			got := make([]byte, len(tc.head))
 			if _, err := io.ReadFull(c, got); err != nil || string(got) != tc.head {
 				t.Fatalf("head = %q, %v, want %q", got, err, tc.head)
@@ -97,7 +99,7 @@ func TestHijack(t *testing.T) {
 				t.Fatal(err)
 			}
 			rest, err := io.ReadAll(c)
-			if want := tc.early + "latebye"; err != nil || string(rest) != want {
+			if want := strings.TrimLeft(tc.early, "{ }\n") + "latebye"; err != nil || string(rest) != want {
 				t.Errorf("stream = %.60q (%d bytes), %v, want %.60q (%d)", rest, len(rest), err, want, len(want))
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"strings"
@@ -33,6 +34,9 @@ func hasToken(h http.Header, key, token string) bool {
 // otherwise. What follows is raw bytes both ways. Headers set on w before are not sent, but for the engine's own. The
 // caller closes the stream. An error before the takeover leaves w usable.
 func Hijack(w http.ResponseWriter, r *http.Request) (*Stream, error) {
+	if err := dropBody(w, r); err != nil {
+		return nil, err
+	}
 	head := head(w.Header(), Upgrades(r))
 	raw, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -43,6 +47,22 @@ func Hijack(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 		return nil, errors.Join(fmt.Errorf("write the head: %w", err), s.Close())
 	}
 	return s, nil
+}
+
+// maxBody is how many bytes of a request's own body are read before the takeover.
+const maxBody = 1 << 20
+
+// dropBody reads the JSON body that some clients send along: it repeats their query and is no input of the process. A
+// body of any other type is input. One that is too long, or ends early, is fault.Invalid.
+func dropBody(w http.ResponseWriter, r *http.Request) error {
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // what is not one is empty
+	if mediaType != "application/json" || r.ContentLength <= 0 {
+		return nil
+	}
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		return fault.Invalid("read the body: %v", err)
+	}
+	return nil
 }
 
 // head builds the answer's head. Its form is the one that clients of that time compare literally.

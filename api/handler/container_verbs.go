@@ -22,8 +22,7 @@ func (h *Handler) containerStart(c *route.Call) error {
 // trivialBody is the longest start body in bytes that says nothing: clients send {} or null.
 const trivialBody = 7
 
-// startBody reads the HostConfig that clients up to 1.23 may send with start (document 2, 4.1). Settings are made at
-// create: a body that repeats them is fine, one that would change them is refused rather than lost.
+// startBody takes the HostConfig that clients up to 1.23 may send with start (document 2, 4.1): it replaces that of create.
 func (h *Handler) startBody(c *route.Call) error {
 	r := c.Request()
 	if r.ContentLength == 0 || r.Body == nil {
@@ -49,14 +48,7 @@ func (h *Handler) startBody(c *route.Call) error {
 	if asked == nil || reflect.ValueOf(*asked).IsZero() {
 		return nil
 	}
-	record, err := h.containers.Get(c.Param("id"))
-	if err != nil {
-		return err
-	}
-	if !reflect.DeepEqual(container.HostConfig(*asked), record.Host) {
-		return fault.Unsupported("moss does not change the HostConfig of a container at its start: give it at create")
-	}
-	return nil
+	return h.containers.Reconfigure(c.Ctx(), c.Param("id"), container.HostConfig(*asked))
 }
 
 func (h *Handler) containerStop(c *route.Call) error {
@@ -105,9 +97,21 @@ func (h *Handler) containerKill(c *route.Call) error {
 }
 
 func (h *Handler) containerRemove(c *route.Call) error {
-	return c.NoContent(h.containers.Remove(c.Ctx(), c.Param("id"), container.RemoveOptions{
+	// The answer goes out before the event: a client that runs a container with --rm leaves when it hears that event, and
+	// would break off its own request.
+	answered := false
+	err := h.containers.Remove(c.Ctx(), c.Param("id"), container.RemoveOptions{
 		Force: c.Bool("force"), Volumes: c.Bool("v"), Link: c.Bool("link"),
-	}))
+		Gone: func() {
+			answered = true
+			c.Writer().WriteHeader(http.StatusNoContent)
+			_ = http.NewResponseController(c.Writer()).Flush() // The client may have gone.
+		},
+	})
+	if answered {
+		return err
+	}
+	return c.NoContent(err)
 }
 
 func (h *Handler) containerRename(c *route.Call) error {
@@ -127,7 +131,11 @@ func (h *Handler) containerResize(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Empty(h.containers.Resize(c.Ctx(), c.Param("id"), width, height))
+	err = h.containers.Resize(c.Ctx(), c.Param("id"), width, height)
+	if fault.Is(err, fault.Conflict) { // the documents know one status for it
+		return fault.Internal("cannot resize container %s: %v", c.Param("id"), err)
+	}
+	return c.Empty(err)
 }
 
 // characters returns one side of a terminal.

@@ -75,6 +75,10 @@ func (f *containers) Create(_ context.Context, name string, cfg container.Config
 	return "4fa6", f.warnings, f.note("create %s", name)
 }
 
+func (f *containers) Reconfigure(_ context.Context, ref string, host container.HostConfig) error {
+	return f.note("reconfigure %s privileged=%v", ref, host.Privileged)
+}
+
 func (f *containers) Start(_ context.Context, ref string) error { return f.note("start %s", ref) }
 
 func (f *containers) Stop(_ context.Context, ref string, timeout *time.Duration) error {
@@ -97,7 +101,11 @@ func (f *containers) Kill(_ context.Context, ref, signal string) error {
 }
 
 func (f *containers) Remove(_ context.Context, ref string, opt container.RemoveOptions) error {
-	return f.note("remove %s %+v", ref, opt)
+	err := f.note("remove %s {Force:%v Volumes:%v Link:%v}", ref, opt.Force, opt.Volumes, opt.Link)
+	if err == nil && !opt.Link {
+		opt.Gone()
+	}
+	return err
 }
 
 func (f *containers) Rename(_ context.Context, ref, name string) error {
@@ -210,6 +218,9 @@ func (f *images) Import(_ context.Context, src io.Reader, opt image.ImportOption
 		return "", err
 	}
 	f.body = string(raw)
+	if f.late == nil {
+		progress(image.Progress{Status: "sha256:9f86"})
+	}
 	return "sha256:9f86", f.late
 }
 

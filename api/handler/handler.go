@@ -33,6 +33,12 @@ type ContainerVerbs interface {
 	Resize(ctx context.Context, ref string, width, height uint16) error
 }
 
+// ContainerSettings changes what containers were made with.
+type ContainerSettings interface {
+	// Reconfigure replaces the HostConfig of a container at rest.
+	Reconfigure(ctx context.Context, ref string, host container.HostConfig) error
+}
+
 // ContainerViews shows containers. The records are never changed.
 type ContainerViews interface {
 	Get(ref string) (*container.Record, error)
@@ -48,6 +54,7 @@ type ContainerViews interface {
 // Containers is all that the endpoints need of containers.
 type Containers interface {
 	ContainerVerbs
+	ContainerSettings
 	ContainerViews
 }
 

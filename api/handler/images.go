@@ -67,7 +67,7 @@ func (h *Handler) imageCreate(c *route.Call) error {
 // maxUnread is how many bytes of an archive that was refused are still taken from the client.
 const maxUnread = 1 << 30
 
-// imageImport makes an image from the body. The image's id is the last message.
+// imageImport makes an image from the body. The image's id is the last message that the service reports.
 func (h *Handler) imageImport(c *route.Call) error {
 	stream := conn.NewJSON(c.Writer(), c.Request())
 	send := func(m *wire.Progress) error {
@@ -77,14 +77,12 @@ func (h *Handler) imageImport(c *route.Call) error {
 		}
 		return stream.Send(raw)
 	}
-	id, err := h.images.Import(c.Ctx(), c.Request().Body, image.ImportOptions{
+	_, err := h.images.Import(c.Ctx(), c.Request().Body, image.ImportOptions{
 		Repo: c.Text("repo"), Tag: c.Text("tag"), Message: c.Text("message"), Changes: c.Texts("changes"),
 	}, func(p image.Progress) {
 		_ = send(wire.NewProgress(p)) // A client that went is noticed where its archive is read.
 	})
-	if err == nil {
-		err = send(&wire.Progress{Status: id})
-	} else {
+	if err != nil {
 		// A client that cannot send on sees a broken connection and not the error.
 		_, _ = io.CopyN(io.Discard, c.Request().Body, maxUnread)
 	}

@@ -94,7 +94,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/v1.23/nothing", "page not found\n", 404},
 		{"POST", "/images/json", notFound, 404},
 		{"GET", "/", notFound, 404},
-		{"OPTIONS", "/images/json", notFound, 404},
+		{"OPTIONS", "/images/json", "", 200},
 		{"POST", "/gone", "", 204},
 		{"POST", "/same", "", 304},
 		{"POST", "/empty", "", 200},

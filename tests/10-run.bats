@@ -270,16 +270,17 @@ EXPECT
 @test "signals of the client go to the command" {
   for signal in TERM USR1 HUP; do
     name=$(unique "sig-$signal")
+    out=$BATS_TEST_TMPDIR/out-$signal # of its own: the last one says ready as well
     "$moss_bin/moss" --host "unix://$MOSS_SOCK" run --name "$name" busybox \
       sh -c "trap 'echo got $signal; exit 42' $signal; echo ready; while :; do sleep 0.1; done" \
-      >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+      >"$out" 2>&1 3>&- &
     client=$!
-    eventually 10 file_has "$BATS_TEST_TMPDIR/out" ready
+    eventually 10 file_has "$out" ready
     kill -$signal $client
     status=0
     wait $client || status=$?
     expect status 42
-    expect --in "$(cat "$BATS_TEST_TMPDIR/out")" contains "got $signal"
+    expect --in "$(cat "$out")" contains "got $signal"
     moss rm "$name"
   done
 }

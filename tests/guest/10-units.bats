@@ -42,7 +42,7 @@ with_runtime() {
   printf '[Service]\nEnvironment=MOSS_RUNTIME=%s\n' "$1" >~/.config/systemd/user/moss.service.d/runtime.conf
   systemctl --user daemon-reload
   systemctl --user restart moss.service
-  ping_ok
+  eventually 60 ping_ok
 }
 
 # all_limits: what a container with every limit finds in its cgroup.

@@ -92,6 +92,9 @@ func (m *Manager) load() ([]*ctr, error) {
 			m.opt.Log.Error().Err(err).Str("container", entry.Name()).Msg("record unreadable: container left out")
 			continue
 		}
+		if err := record.Sweep(m.dataDir(entry.Name())); err != nil {
+			m.opt.Log.Warn().Err(err).Str("container", entry.Name()).Msg("half-written record not removed")
+		}
 		c := newCtr(r, path)
 		m.index.add(c)
 		all = append(all, c)

@@ -191,3 +191,19 @@ func TestCrashDuringStop(t *testing.T) {
 		t.Logf("the stop of the engine that was gone: %v", <-stopping)
 	})
 }
+
+func TestHalfWrittenRecordsGo(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id := w.create(first, "web")
+	first.Close()
+	half := filepath.Join(first.dataDir(id), ".record-1.tmp")
+	w.must(os.WriteFile(half, []byte("{"), 0o600))
+	second := w.engine()
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("half-written record stayed: %v", err)
+	}
+	if got := w.state(second, "web"); got != container.Created {
+		t.Errorf("state = %s, want created", got)
+	}
+}

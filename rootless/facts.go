@@ -12,13 +12,10 @@ type Facts struct {
 	Root           string // data folder
 	StateDir       string // RootlessKit's; holds netns, api.sock and resolv.conf
 	Keepalive      string // FIFO held open by the outer process
-	UID            int    // of the user on the host
-	GID            int
-	SingleID       bool // no sub-ids: uid 0 inside is the only id there is
+	SingleID       bool   // no sub-ids: uid 0 inside is the only id there is
 	SingleIDReason string
 	Cgroups        Cgroups
 	Path           string // the user's PATH
-	OuterPid       int
 }
 
 // EngineFacts reads what the outer process left for the engine and takes it out of the environment.

@@ -55,8 +55,8 @@ func Outer(ctx context.Context, o Options) error {
 	}
 	facts := Facts{
 		Root: o.Root, RunDir: o.RunDir, StateDir: filepath.Join(o.RunDir, "rootlesskit"),
-		Keepalive: filepath.Join(o.RunDir, "alive"), UID: os.Getuid(), GID: os.Getgid(),
-		Path: os.Getenv("PATH"), OuterPid: os.Getpid(),
+		Keepalive: filepath.Join(o.RunDir, "alive"),
+		Path:      os.Getenv("PATH"),
 	}
 	alive, err := keepalive(facts.Keepalive)
 	if err != nil {

@@ -141,7 +141,7 @@ func newManager(
 	opt := lifecycle.Options{
 		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Images: images, Networks: p.network, Events: p.bus,
 		Tasks: tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
-		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: limits, SingleID: facts.SingleID,
+		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: limits,
 	}
 	if runtime.name == "crun" {
 		cache, err := lifecycle.NewSeccompCache(filepath.Join(facts.Root, "cache", "seccomp"), runtime.stamp)

@@ -63,7 +63,6 @@ type Options struct {
 	BootID      string // of the running kernel
 	CgroupBase  string // path below which containers' cgroups go; empty: none
 	Controllers container.Controllers
-	SingleID    bool
 }
 
 // seccompCache holds filters that the runtime has compiled before, by the key that ocispec.SeccompKey gives.

@@ -15,10 +15,13 @@ export CGO_ENABLED ?= 0
 
 # Units of systemd's user manager: its search path for a private prefix differs from that of a system's.
 UNITDIR ?= $(if $(filter $(HOME)/%,$(PREFIX)/),$(PREFIX)/share/systemd/user,$(PREFIX)/lib/systemd/user)
+# What passed, for compat. A run of some files only says nothing of the others.
+RAN := .cache/ran
+export KEEP_TAP = $(if $(FILES),,$(CURDIR)/$(RAN))
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bench race fuzz lint fmt layers guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bench race fuzz lint fmt layers compat guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -44,7 +47,8 @@ demo: ## from nothing to running containers, shown step by step
 test: deps unit bats bats-nosub bats-cgroups ## unit tests, then the engine's tests as an unprivileged user
 
 unit: ## unit tests with the race detector, as an unprivileged user
-	CGO_ENABLED=1 $(GO) test -race -timeout 10m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) ./...
+	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest
+	CGO_ENABLED=1 gotest -passed $(RAN)/unit.txt -- -race -timeout 10m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) ./...
 
 bats: build ## tests/*.bats against a real engine (FILES= for some of them)
 	tests/run.sh $(FILES)
@@ -79,6 +83,9 @@ lint: ## golangci-lint, gofumpt, shellcheck, shfmt
 fmt: ## rewrites what gofumpt and shfmt would
 	gofumpt -w .
 	shfmt -w -i 2 -ci $(SCRIPTS)
+
+compat: ## checks docs/compatibility.md against the specification's fields, the code, and the tests that passed last
+	$(GO) run ./hack/compat -ran $(RAN)
 
 layers: ## checks who imports whom against hack/layers.txt
 	$(GO) run ./hack/layers

@@ -30,6 +30,7 @@ skipped=$(grep -cE '^ok .*# skip' "$log" || true)
 passed=$(($(grep -cE '^ok ' "$log" || true) - skipped))
 failed=$(grep -cE '^not ok ' "$log" || true)
 if [ $status != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
+if [ -n "${KEEP_TAP:-}" ]; then mkdir -p "$KEEP_TAP" && cp "$log" "$KEEP_TAP/guest.tap"; fi
 echo "guest: $passed passed, $failed failed, $skipped skipped"
 [ "$passed" != 0 ] || status=1
 exit $status

@@ -5,7 +5,8 @@
 #
 # --no-subids takes a user without sub-ids and leaves out the tests that carry the tag "subids".
 # --cgroups delegates cgroups to the user; without it tests with the tag "cgroups" are left out.
-# The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs.
+# The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs,
+# KEEP_TAP one where the results are kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,7 +26,7 @@ while [ $# -gt 0 ]; do
       ;;
     --) ;;
     -*)
-      sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+      sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
       exit 2
       ;;
     *) break ;;
@@ -59,4 +60,5 @@ if [ "$passed" = 0 ] && [ "$failed" = 0 ]; then
   status=1
 fi
 echo "$title: $passed passed, $failed failed, $skipped skipped"
+if [ -n "${KEEP_TAP:-}" ]; then mkdir -p "$KEEP_TAP" && cp "$log" "$KEEP_TAP/$title.tap"; fi
 exit $status

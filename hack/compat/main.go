@@ -1,0 +1,70 @@
+// Command compat holds the table of docs/compatibility.md against the rest of the repository.
+//
+//	go run ./hack/compat [-ran DIR]
+//
+// docs/fields.tsv lists what the specification names and the versions that have it. Every item of it must have one row in
+// the table, with the same versions, what moss does with it and the tests that prove it; the wire structs and the routes
+// must have the fields and endpoints in just these versions; every test that a row names must exist. With -ran each of
+// them must have passed in the last run, whose names are in the files of DIR. It prints one line per finding and exits
+// with 1 if there is any.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func main() {
+	ran := flag.String("ran", "", "folder with the names of the tests that passed")
+	flag.Parse()
+	findings, rows, err := check(".", *ran)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compat:", err)
+		os.Exit(2)
+	}
+	if err := report(os.Stdout, findings, rows); err != nil {
+		fmt.Fprintln(os.Stderr, "compat:", err)
+		os.Exit(2)
+	}
+	if len(findings) > 0 {
+		os.Exit(1)
+	}
+}
+
+// check returns what does not hold in the repository below root, and how many rows there are.
+func check(root, ran string) (findings []string, rows int, err error) {
+	items, err := readItems(filepath.Join(root, "docs", "fields.tsv"))
+	if err != nil {
+		return nil, 0, err
+	}
+	table, err := readTable(filepath.Join(root, "docs", "compatibility.md"))
+	if err != nil {
+		return nil, 0, err
+	}
+	tests, err := findTests(root)
+	if err != nil {
+		return nil, 0, err
+	}
+	var passed map[string]bool
+	if ran != "" {
+		if passed, err = readPassed(ran); err != nil {
+			return nil, 0, err
+		}
+	}
+	findings = append(findings, compare(items, table)...)
+	findings = append(findings, checkShapes(items)...)
+	findings = append(findings, checkRoutes(items)...)
+	findings = append(findings, checkProofs(table, tests, passed)...)
+	return findings, len(table), nil
+}
+
+func report(w io.Writer, findings []string, rows int) error {
+	lines := append(slices.Clone(findings), fmt.Sprintf("compat: %d items, %d findings", rows, len(findings)))
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return err
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// notApplicable begins the text of a row that nothing can prove, and says why.
+const notApplicable = "never:"
+
+// findTests returns the names of all tests below root as the table writes them.
+func findTests(root string) (map[string]bool, error) {
+	inGo := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	inBats := regexp.MustCompile(`(?m)^@test "((?:[^"\\]|\\.)*)"`)
+	tests := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "bin" || name == "node_modules") {
+			return filepath.SkipDir
+		}
+		goTest, bats := strings.HasSuffix(name, "_test.go"), strings.HasSuffix(name, ".bats")
+		if d.IsDir() || !goTest && !bats {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		place, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if goTest {
+			for _, m := range inGo.FindAllSubmatch(text, -1) {
+				tests[filepath.ToSlash(filepath.Dir(place))+" "+string(m[1])] = true
+			}
+			return nil
+		}
+		file := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(place), "tests/"), ".bats")
+		for _, m := range inBats.FindAllSubmatch(text, -1) {
+			tests[file+": "+strings.ReplaceAll(string(m[1]), `\"`, `"`)] = true
+		}
+		return nil
+	})
+	return tests, err
+}
+
+// readPassed reads the files of a run: lines "module/package Test" of Go's tests and TAP of the others. What was skipped has
+// not passed.
+func readPassed(dir string) (map[string]bool, error) {
+	passed := map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		return nil, err
+	}
+	tap := regexp.MustCompile(`^ok \d+ (.*?)(?: in \d+ms)?$`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			if m := tap.FindStringSubmatch(line); m != nil {
+				passed[m[1]] = passed[m[1]] || !strings.Contains(line, " # skip")
+			} else if test, ok := strings.CutPrefix(line, "moss/"); ok {
+				passed[test] = true
+			}
+		}
+	}
+	if len(passed) == 0 {
+		return nil, fmt.Errorf("no test has passed by the files of %s", dir)
+	}
+	return passed, nil
+}
+
+// checkProofs says which rows name no test, one that is not there, or one that did not pass. passed nil means not to look.
+func checkProofs(table []row, tests, passed map[string]bool) []string {
+	var findings []string
+	for _, r := range table {
+		if len(r.proofs) == 0 && !strings.HasPrefix(r.does, notApplicable) {
+			findings = append(findings, r.name+": no test is named")
+		}
+		for _, proof := range r.proofs {
+			name := proof
+			if _, title, bats := strings.Cut(proof, ": "); bats {
+				name = title // as TAP has it
+			}
+			switch {
+			case !tests[proof]:
+				findings = append(findings, fmt.Sprintf("%s: there is no test %q", r.name, proof))
+			case passed != nil && !passed[name]:
+				findings = append(findings, fmt.Sprintf("%s: the test %q did not pass in that run", r.name, proof))
+			}
+		}
+	}
+	return findings
+}

@@ -1,0 +1,113 @@
+// Command gotest runs go test and keeps the names of the tests that passed.
+//
+//	go run ./hack/gotest -passed FILE -- ARG...
+//
+// It prints what go test prints without -v: a line per package, and all that a failed test said. FILE gets a line
+// "package test" per test that passed, subtests included; it is replaced whole. The exit status is that of go test.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	file := flag.String("passed", "", "where the names go")
+	flag.Parse()
+	err := run(context.Background(), *file, flag.Args(), os.Stdout)
+	var ended *exec.ExitError
+	switch {
+	case errors.As(err, &ended):
+		os.Exit(max(ended.ExitCode(), 1))
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(2)
+	}
+}
+
+func run(ctx context.Context, file string, args []string, w io.Writer) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	passed, err := follow(out, w)
+	err = errors.Join(err, cmd.Wait()) // in this order: Wait closes the pipe
+	if file == "" {
+		return err
+	}
+	return errors.Join(err, replace(file, passed))
+}
+
+// event is a line of go test -json (go doc test2json).
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+}
+
+// follow prints what matters of the events and returns the tests that passed.
+func follow(r io.Reader, w io.Writer) (passed []string, err error) {
+	said := map[string]string{} // by package and test, until the test has ended
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 64<<10), 16<<20)
+	for lines.Scan() && err == nil {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" {
+			_, err = io.WriteString(w, lines.Text()+"\n") // not an event: the go command's own words
+			continue
+		}
+		key, show := e.Package+" "+e.Test, ""
+		switch {
+		case e.Action == "build-output", e.Action == "output" && e.Test == "":
+			if e.Output != "PASS\n" {
+				show = e.Output
+			}
+		case e.Action == "output":
+			if !strings.HasPrefix(e.Output, "=== ") {
+				said[key] += e.Output
+			}
+		case e.Test == "":
+		case e.Action == "pass":
+			passed = append(passed, key)
+			delete(said, key)
+		case e.Action == "skip":
+			delete(said, key)
+		case e.Action == "fail":
+			show = said[key]
+			delete(said, key)
+		}
+		_, err = io.WriteString(w, show)
+	}
+	for _, text := range said { // of a program that ended in the middle of a test
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+	}
+	return passed, errors.Join(err, lines.Err())
+}
+
+func replace(file string, lines []string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	next := file + ".new"
+	if err := os.WriteFile(next, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, file)
+}

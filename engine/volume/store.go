@@ -1,0 +1,351 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"moss/engine/event"
+	"moss/engine/fault"
+	"moss/engine/id"
+	"moss/engine/record"
+)
+
+// events is told what happened.
+type events interface {
+	Publish(e event.Event)
+}
+
+// Options is what a Store is made of.
+type Options struct {
+	Dir    string // where the volumes lie; made if it is missing
+	Events events
+	Log    zerolog.Logger
+}
+
+// Store keeps all volumes. Readers use what is published and never wait for a verb; verbs on one name queue on its token.
+type Store struct {
+	opt Options
+
+	mu      sync.Mutex // guards entries and everything in them but the tokens
+	entries map[string]*entry
+}
+
+// entry is one name. It stays as long as there is a volume of the name, or somebody who uses it or waits for it.
+type entry struct {
+	token   chan struct{}
+	waiting int
+	volume  *Volume         // nil while there is none
+	users   map[string]bool // containers that hold it, running or not
+	mounted map[string]bool // containers that run with it
+}
+
+// The parts of a volume's folder, and what begins the names of folders that are not volumes.
+const (
+	dataName    = "_data"
+	recordName  = "volume.json"
+	pendingName = "pending"
+	copyName    = "_copy" // content on its way into an empty volume
+	newPrefix   = ".new-"
+	gonePrefix  = ".gone-"
+)
+
+// Open reads the volumes below a folder and sweeps away what a crash left half-made. Until Restore has been called the
+// store does not know who uses them.
+func Open(opt Options) (*Store, error) {
+	s := &Store{opt: opt, entries: map[string]*entry{}}
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open volumes: %w", err)
+	}
+	folders, err := os.ReadDir(opt.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open volumes: %w", err)
+	}
+	for _, folder := range folders {
+		name := folder.Name()
+		if strings.HasPrefix(name, newPrefix) || strings.HasPrefix(name, gonePrefix) {
+			if err := os.RemoveAll(filepath.Join(opt.Dir, name)); err != nil {
+				opt.Log.Warn().Err(err).Str("folder", name).Msg("rest of a volume not removed")
+			}
+			continue
+		}
+		if !folder.IsDir() || CheckName(name) != nil {
+			continue
+		}
+		if v := s.load(name); v != nil {
+			s.entries[name] = newEntry(v)
+		}
+	}
+	return s, nil
+}
+
+func newEntry(v *Volume) *entry {
+	return &entry{token: make(chan struct{}, 1), volume: v, users: map[string]bool{}, mounted: map[string]bool{}}
+}
+
+// load reads one volume. One whose record was lost with the power keeps its data and loses its labels.
+func (s *Store) load(name string) *Volume {
+	log := s.opt.Log.With().Str("volume", name).Logger()
+	dir := filepath.Join(s.opt.Dir, name)
+	v := &Volume{}
+	if err := record.Get(filepath.Join(dir, recordName), v); err != nil || v.Name != name {
+		info, statErr := os.Stat(filepath.Join(dir, dataName))
+		if statErr != nil {
+			log.Error().AnErr("record", err).Err(statErr).Msg("not a volume: left out")
+			return nil
+		}
+		log.Warn().Err(err).Msg("record of volume unreadable: it is a plain one from now on")
+		v = &Volume{Name: name, Driver: DriverLocal, CreatedAt: info.ModTime()}
+	}
+	var err error
+	if v.backing, err = parseOptions(v.Options); err != nil {
+		log.Error().Err(err).Msg("volume left out")
+		return nil
+	}
+	v.Mountpoint = filepath.Join(dir, dataName)
+	if err := os.RemoveAll(filepath.Join(dir, copyName)); err != nil {
+		log.Warn().Err(err).Msg("rest of a copy not removed")
+	}
+	if err := record.Sweep(dir); err != nil {
+		log.Warn().Err(err).Msg("half-written record not removed")
+	}
+	return v
+}
+
+// Create makes a volume and returns it; one of the name that is there already is returned as it is. fault.Invalid for a
+// bad name or options that a user cannot have, fault.NotFound for another driver, fault.Conflict if the one that is there
+// has other options.
+func (s *Store) Create(ctx context.Context, opt CreateOptions) (*Volume, error) {
+	if opt.Name == "" {
+		opt.Name = id.New()
+	}
+	v, _, err := s.create(ctx, opt, "")
+	return v, err
+}
+
+// create is Create for a container, or for nobody. made tells a new volume from one that was there.
+func (s *Store) create(ctx context.Context, opt CreateOptions, containerID string) (_ *Volume, made bool, err error) {
+	if err := errors.Join(CheckName(opt.Name), checkDriver(opt.Name, opt.Driver)); err != nil {
+		return nil, false, err
+	}
+	b, err := parseOptions(opt.Options)
+	if err != nil {
+		return nil, false, fmt.Errorf("create %s: %w", opt.Name, err)
+	}
+	e, err := s.acquire(ctx, opt.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer s.release(opt.Name, e)
+	if v := s.hold(e, containerID); v != nil {
+		if len(opt.Options) > 0 && !maps.Equal(opt.Options, v.Options) {
+			return nil, false, fault.Conflict("create %s: the volume exists already, with other options", opt.Name)
+		}
+		return v, false, nil
+	}
+	v := &Volume{
+		Name: opt.Name, Driver: DriverLocal, Mountpoint: filepath.Join(s.opt.Dir, opt.Name, dataName),
+		Labels: maps.Clone(opt.Labels), Options: maps.Clone(opt.Options), CreatedAt: time.Now().UTC(), backing: b,
+	}
+	if err := s.write(v, containerID); err != nil {
+		return nil, false, fmt.Errorf("create volume %s: %w", opt.Name, err)
+	}
+	s.mu.Lock()
+	e.volume = v
+	if containerID != "" {
+		e.users[containerID] = true
+	}
+	s.mu.Unlock()
+	s.publish("create", v)
+	return v, true, nil
+}
+
+// hold notes the container as a user of the entry's volume and returns that; nil if there is none.
+func (s *Store) hold(e *entry, containerID string) *Volume {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.volume != nil && containerID != "" {
+		e.users[containerID] = true
+	}
+	return e.volume
+}
+
+// write brings a volume's folder into being. What clients make survives a power loss from then on; what is made for a
+// container is made again should it be missing.
+func (s *Store) write(v *Volume, containerID string) (err error) {
+	temp := filepath.Join(s.opt.Dir, newPrefix+id.New())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(temp))
+		}
+	}()
+	// The folder above is the user's alone; in here the containers' users come too.
+	if err := os.MkdirAll(filepath.Join(temp, dataName), 0o755); err != nil { //nolint:gosec // see above
+		return err
+	}
+	put := record.Put
+	if containerID != "" {
+		put = record.PutVolatile
+		if err := os.WriteFile(filepath.Join(temp, pendingName), []byte(containerID), 0o600); err != nil {
+			return err
+		}
+	}
+	if err := put(filepath.Join(temp, recordName), v); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, filepath.Join(s.opt.Dir, v.Name)); err != nil {
+		return err
+	}
+	if containerID != "" {
+		return nil
+	}
+	dir, err := os.Open(s.opt.Dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Get returns a volume. fault.NotFound if there is none.
+func (s *Store) Get(name string) (*Volume, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[name]; e != nil && e.volume != nil {
+		return e.volume, nil
+	}
+	return nil, NoSuch(name)
+}
+
+// List returns the volumes that pass the filters, by name: name and driver take all or part of it, dangling a boolean that
+// is true for those that no container uses. Several values of one filter mean any of them. fault.Invalid for another
+// filter or value.
+func (s *Store) List(filters map[string][]string) ([]*Volume, error) {
+	dangling := map[bool]bool{}
+	for key, values := range filters {
+		switch key {
+		case "name", "driver":
+		case "dangling":
+			for _, value := range values {
+				wanted, err := yesOrNo(value)
+				if err != nil {
+					return nil, err
+				}
+				dangling[wanted] = true
+			}
+		default:
+			return nil, fault.Invalid("Invalid filter '%s'", key)
+		}
+	}
+	s.mu.Lock()
+	var list []*Volume
+	for name, e := range s.entries {
+		if e.volume == nil || len(dangling) > 0 && !dangling[len(e.users) == 0] {
+			continue
+		}
+		if part(name, filters["name"]) && part(e.volume.Driver, filters["driver"]) {
+			list = append(list, e.volume)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(list, func(a, b *Volume) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func yesOrNo(value string) (bool, error) {
+	switch strings.ToLower(value) {
+	case "true", "1":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	default:
+		return false, fault.Invalid("Invalid filter 'dangling=%s': want true or false", value)
+	}
+}
+
+// part reports whether text holds one of the values; it does when there are none.
+func part(text string, values []string) bool {
+	return len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.Contains(text, v) })
+}
+
+// Remove deletes a volume with its data. fault.NotFound if there is none, fault.Conflict while containers use it.
+func (s *Store) Remove(ctx context.Context, name string) error {
+	e, err := s.acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer s.release(name, e)
+	s.mu.Lock()
+	v, users := e.volume, slices.Sorted(maps.Keys(e.users))
+	s.mu.Unlock()
+	if v == nil {
+		return NoSuch(name)
+	}
+	if len(users) > 0 {
+		return fault.Conflict("remove %s: volume is in use - [%s]", name, strings.Join(users, ", "))
+	}
+	if err := s.leave(v); err != nil {
+		return fmt.Errorf("remove volume %s: %w", name, err)
+	}
+	gone := filepath.Join(s.opt.Dir, gonePrefix+id.New())
+	err = os.Rename(filepath.Join(s.opt.Dir, name), gone)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove volume %s: %w", name, err)
+	}
+	s.mu.Lock()
+	e.volume = nil
+	s.mu.Unlock()
+	s.publish("destroy", v)
+	if err := os.RemoveAll(gone); err != nil { // the next start tries again
+		return fmt.Errorf("remove data of volume %s: %w", name, err)
+	}
+	return nil
+}
+
+// acquire takes the token of a name; release gives it back. Who holds it alone changes the volume, and may add users.
+func (s *Store) acquire(ctx context.Context, name string) (*entry, error) {
+	s.mu.Lock()
+	e := s.entries[name]
+	if e == nil {
+		e = newEntry(nil)
+		s.entries[name] = e
+	}
+	e.waiting++
+	s.mu.Unlock()
+	select {
+	case e.token <- struct{}{}:
+		return e, nil
+	case <-ctx.Done():
+		s.forget(name, e)
+		return nil, ctx.Err()
+	}
+}
+
+func (s *Store) release(name string, e *entry) {
+	<-e.token
+	s.forget(name, e)
+}
+
+func (s *Store) forget(name string, e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.waiting--
+	if e.waiting == 0 && e.volume == nil && len(e.users) == 0 {
+		delete(s.entries, name)
+	}
+}
+
+func (s *Store) publish(action string, v *Volume) {
+	s.opt.Events.Publish(event.Event{
+		Type: event.TypeVolume, Action: action, ID: v.Name, Attributes: map[string]string{"driver": v.Driver}, Time: time.Now(),
+	})
+}

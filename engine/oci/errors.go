@@ -9,27 +9,27 @@ import (
 	"moss/engine/fault"
 )
 
-// runFault turns the failure of a run into a fault. The texts end the way clients look for: "executable file not found
+// launchFault turns the failure of a run or exec into a fault; action is how clients know the verb. The texts end the way clients look for: "executable file not found
 // in $PATH" and "no such file or directory" become exit code 127 there, "permission denied" 126.
-func runFault(runtime, command string, msgs []string, err error) error {
+func launchFault(action, runtime, command string, msgs []string, err error) error {
 	text := strings.Join(msgs, ": ")
 	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
-		return fmt.Errorf("run %s: %w", runtime, err) // the runtime itself could not be executed
+		return fmt.Errorf("run %s: %w", runtime, err) // the runtime itself was not executed
 	}
 	switch classify(text) {
 	case missing:
 		if strings.Contains(command, "/") {
-			return fault.NotFound("OCI runtime create failed: %s: exec: %q: stat %s: no such file or directory", runtime, command, command)
+			return fault.NotFound("OCI runtime %s failed: %s: exec: %q: stat %s: no such file or directory", action, runtime, command, command)
 		}
-		return fault.NotFound("OCI runtime create failed: %s: exec: %q: executable file not found in $PATH", runtime, command)
+		return fault.NotFound("OCI runtime %s failed: %s: exec: %q: executable file not found in $PATH", action, runtime, command)
 	case refused:
-		return fault.Forbidden("OCI runtime create failed: %s: exec: %q: permission denied", runtime, command)
+		return fault.Forbidden("OCI runtime %s failed: %s: exec: %q: permission denied", action, runtime, command)
 	case other:
 	}
 	if text == "" {
 		text = err.Error()
 	}
-	return fmt.Errorf("OCI runtime create failed: %s: %s", runtime, text)
+	return fmt.Errorf("OCI runtime %s failed: %s: %s", action, runtime, text)
 }
 
 type class int
@@ -69,7 +69,7 @@ func classify(text string) class {
 	return other
 }
 
-// verbError wraps the failure of a verb other than run with what the runtime printed.
+// verbError wraps the failure of a verb that starts no process with what the runtime printed.
 func verbError(runtime, verb, stderr string, err error) error {
 	text := strings.TrimSpace(stderr)
 	if text == "" {

@@ -14,7 +14,7 @@ import (
 	"moss/engine/task"
 )
 
-func TestRunFault(t *testing.T) {
+func TestLaunchFault(t *testing.T) {
 	exit := &exec.ExitError{}
 	for _, tc := range []struct {
 		name, command, msg, want string
@@ -62,17 +62,17 @@ func TestRunFault(t *testing.T) {
 				exit.ProcessState = &os.ProcessState{}
 				tc.want += exit.Error()
 			}
-			err := runFault("crun", tc.command, msgs, exit)
+			err := launchFault("create", "crun", tc.command, msgs, exit)
 			if err.Error() != tc.want || fault.KindOf(err) != tc.kind {
-				t.Errorf("runFault(%q) = %v (kind %d), want %s (kind %d)", tc.msg, err, fault.KindOf(err), tc.want, tc.kind)
+				t.Errorf("launchFault(%q) = %v (kind %d), want %s (kind %d)", tc.msg, err, fault.KindOf(err), tc.want, tc.kind)
 			}
 		})
 	}
 }
 
-func TestRunFaultWithoutRuntime(t *testing.T) {
+func TestLaunchWithoutRuntime(t *testing.T) {
 	rt := New(task.Runtime{Path: "/no/such/runtime"}, nil)
-	err := rt.RunDetached(t.Context(), Run{ID: "x", Bundle: t.TempDir(), Log: "runtime.log", PidFile: "pid"})
+	err := rt.RunDetached(t.Context(), Launch{ID: "x", Dir: t.TempDir(), Log: "runtime.log", PidFile: "pid"})
 	if !errors.Is(err, os.ErrNotExist) || fault.KindOf(err) != fault.KindInternal {
 		t.Errorf("RunDetached of a missing runtime = %v (kind %d), want a plain error that wraps %v", err, fault.KindOf(err), os.ErrNotExist)
 	}

@@ -1,6 +1,6 @@
-// Package oci calls an OCI runtime, crun or runc, as a program: run a bundle, ask for its state, delete it. It turns
-// what the runtime says into faults. It reads nothing of a bundle but the command's name for an error text, and it keeps
-// no state of its own.
+// Package oci calls an OCI runtime, crun or runc, as a program: run a bundle, add a process, ask for its state,
+// pause it, delete it. It turns what the runtime says into faults. It reads nothing of a bundle but the command's name for
+// an error text, and it keeps no state of its own.
 package oci
 
 import (
@@ -30,15 +30,15 @@ func New(rt task.Runtime, env []string) *Runtime {
 	return &Runtime{rt: rt, env: env}
 }
 
-// Run says which container to run and with which streams.
-type Run struct {
-	ID     string
-	Bundle string // the folder with config.json; also the runtime's working folder
-	// PidFile, Log and ConsoleSocket are names relative to Bundle (a socket's path is limited to 107 bytes) or absolute.
+// Launch says where a verb that starts a process works and which streams the process gets.
+type Launch struct {
+	ID  string // the container's
+	Dir string // the runtime's working folder; for RunDetached the bundle, which holds config.json
+	// PidFile, Log and ConsoleSocket are names relative to Dir (a socket's path is limited to 107 bytes) or absolute.
 	PidFile       string
 	Log           string // the runtime's own messages
 	ConsoleSocket string // where the runtime sends the pty's master; empty without a terminal
-	// Stdin, Stdout and Stderr become the container's own streams without a terminal. Nil is /dev/null.
+	// Stdin, Stdout and Stderr become the process's own streams without a terminal. Nil is /dev/null.
 	Stdin, Stdout, Stderr *os.File
 }
 
@@ -46,26 +46,61 @@ type Run struct {
 // execute the command. The process becomes a child of the nearest subreaper. A command that does not exist gives
 // fault.NotFound, one that may not be executed fault.Forbidden, any other refusal a plain error; nothing of the
 // container is left then.
-func (r *Runtime) RunDetached(ctx context.Context, run Run) error {
-	if err := os.Remove(inBundle(run.Bundle, run.Log)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove old runtime log: %w", err)
-	}
+func (r *Runtime) RunDetached(ctx context.Context, l Launch) error {
 	// Keyrings are counted per user, 200 of them over all engines: containers do without one of their own.
-	args := []string{"run", "--detach", "--no-new-keyring", "--bundle", run.Bundle, "--pid-file", run.PidFile}
-	if run.ConsoleSocket != "" {
-		args = append(args, "--console-socket", run.ConsoleSocket)
+	if msgs, err := r.launch(ctx, l, "run", "--detach", "--no-new-keyring", "--bundle", l.Dir); err != nil {
+		return launchFault("create", r.name(), commandOfBundle(l.Dir), msgs, err)
 	}
-	cmd := r.command(ctx, run.Log, append(args, run.ID))
-	cmd.Dir = run.Bundle
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = reader(run.Stdin), writer(run.Stdout), writer(run.Stderr)
-	// A runtime that goes on after its caller's death would make a container that nobody knows. The signal comes with the
+	return nil
+}
+
+// ExecDetached starts one more process in a running container as RunDetached starts the first one. Process names the file
+// with the OCI runtime spec's process object, relative to l.Dir or absolute. The process joins the container's cgroup and
+// gets its seccomp filter: crun reads it from its own state folder, where run has left it compiled.
+func (r *Runtime) ExecDetached(ctx context.Context, l Launch, process string) error {
+	if msgs, err := r.launch(ctx, l, "exec", "--detach", "--process", process); err != nil {
+		return launchFault("exec", r.name(), commandOfProcess(inFolder(l.Dir, process)), msgs, err)
+	}
+	return nil
+}
+
+// launch calls a verb that starts a process and returns what the runtime had to say when it fails.
+func (r *Runtime) launch(ctx context.Context, l Launch, args ...string) (msgs []string, err error) {
+	if err := os.Remove(inFolder(l.Dir, l.Log)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove old runtime log: %w", err)
+	}
+	args = append(args, "--pid-file", l.PidFile)
+	if l.ConsoleSocket != "" {
+		args = append(args, "--console-socket", l.ConsoleSocket)
+	}
+	cmd := r.command(ctx, l.Log, append(args, l.ID))
+	cmd.Dir = l.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = reader(l.Stdin), writer(l.Stdout), writer(l.Stderr)
+	// A runtime that goes on after its caller's death would make a process that nobody knows. The signal comes with the
 	// end of the thread that forks: Go ends a thread only with a goroutine that is locked to it, and there is none here.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Run(); err != nil {
-		msgs := messages(inBundle(run.Bundle, run.Log))
-		return runFault(r.name(), commandName(run.Bundle), msgs, err)
+		return messages(inFolder(l.Dir, l.Log)), err
 	}
-	return nil
+	return nil, nil
+}
+
+// Pause freezes a container's processes by its cgroup.
+func (r *Runtime) Pause(ctx context.Context, id string) error {
+	_, err := r.output(ctx, "pause", id)
+	return err
+}
+
+// Resume undoes Pause.
+func (r *Runtime) Resume(ctx context.Context, id string) error {
+	_, err := r.output(ctx, "resume", id)
+	return err
+}
+
+// Update changes the limits of a container's cgroup to those of a file with the OCI runtime spec's resources object.
+func (r *Runtime) Update(ctx context.Context, id, file string) error {
+	_, err := r.output(ctx, "update", "--resources", file, id)
+	return err
 }
 
 // Delete removes what the runtime keeps of a container; with force it kills what still runs. Deleting an absent
@@ -144,26 +179,43 @@ func (r *Runtime) command(ctx context.Context, log string, args []string) *exec.
 
 func (r *Runtime) name() string { return filepath.Base(r.rt.Path) }
 
-// inBundle resolves a name that the runtime sees relative to its working folder.
-func inBundle(bundle, name string) string {
+// inFolder resolves a name that the runtime sees relative to its working folder.
+func inFolder(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
-	return filepath.Join(bundle, name)
+	return filepath.Join(dir, name)
 }
 
-// commandName returns the first argument of the bundle's process, for error texts; empty if it cannot be read.
-func commandName(bundle string) string {
+// commandOfBundle returns the first argument of the bundle's process, for error texts; empty if it cannot be read.
+func commandOfBundle(bundle string) string {
 	var spec struct {
-		Process struct {
-			Args []string `json:"args"`
-		} `json:"process"`
+		Process process `json:"process"`
 	}
-	data, err := os.ReadFile(filepath.Join(bundle, "config.json"))
-	if err != nil || json.Unmarshal(data, &spec) != nil || len(spec.Process.Args) == 0 {
+	if data, err := os.ReadFile(filepath.Join(bundle, "config.json")); err != nil || json.Unmarshal(data, &spec) != nil {
 		return ""
 	}
-	return spec.Process.Args[0]
+	return spec.Process.command()
+}
+
+// commandOfProcess returns the first argument of a process object, for error texts; empty if it cannot be read.
+func commandOfProcess(file string) string {
+	var p process
+	if data, err := os.ReadFile(file); err != nil || json.Unmarshal(data, &p) != nil {
+		return ""
+	}
+	return p.command()
+}
+
+type process struct {
+	Args []string `json:"args"`
+}
+
+func (p process) command() string {
+	if len(p.Args) == 0 {
+		return ""
+	}
+	return p.Args[0]
 }
 
 // messages reads the errors in a runtime's log in order. A missing log has none.

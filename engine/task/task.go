@@ -6,6 +6,7 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"time"
 )
@@ -35,10 +36,15 @@ type Runtime struct {
 
 // Log configures the task's log file.
 type Log struct {
-	Driver   string // json-file or none
-	Path     string // of the json-file
+	Driver   string // json-file, journald or none
+	Path     string // of the json-file; with journald of the file that tells of its last entry
 	MaxSize  int64  // bytes of one file before it is rotated; 0 is unlimited
 	MaxFiles int    // files kept, the current one included; at least 1
+	Compress bool   // files that are no longer written to are packed with gzip
+	// Attrs is a JSON object of strings that every entry carries; empty for none.
+	Attrs json.RawMessage `json:",omitempty"`
+	// Fields go with every entry of the journal; empty for other drivers.
+	Fields map[string]string `json:",omitempty"`
 }
 
 // Exit is how a task ended.
@@ -53,6 +59,7 @@ type Exit struct {
 type Status struct {
 	Pid       int       // of the container's first process in the engine's pid namespace; 0 before it runs
 	StartedAt time.Time // zero before it runs
+	Paused    bool      // Pause was called and Resume was not; always false of an added process
 	Exit      *Exit     // nil while it runs
 }
 
@@ -78,28 +85,66 @@ type Streams interface {
 	CloseWrite() error
 }
 
-// Task is one container's process tree, running or about to.
+// ExecSpec is one more process for a running container.
+type ExecSpec struct {
+	ID      string          // 64 hexadecimal digits, unique in the container
+	Process json.RawMessage // the OCI runtime spec's process object (package ocispec makes it)
+
+	Terminal  bool   // one pty instead of three pipes
+	OpenStdin bool   // take input from viewers; otherwise the process reads its end at once
+	Width     uint16 // first size of the pty in characters; 0 leaves it to the kernel
+	Height    uint16
+}
+
+// Process is a process that can be watched and spoken to: a container's first one, or one that was added to it.
 //
-// The order of life is Prepare (by the Runner), any number of Attach, Start, Wait, Delete. Every method may be called
-// by several goroutines.
-type Task interface {
+// The order of life is any number of Attach, Start, Wait, Delete. Every method may be called by several goroutines.
+type Process interface {
 	// Attach joins the streams. It may come before Start: nothing the process writes is lost to a view joined then.
-	// fault.Conflict when the task has ended.
+	// fault.Conflict when the process has ended. An added process has no log, and its Mark is zero.
 	Attach(ctx context.Context, req Attach) (Streams, Mark, error)
-	// Start runs the container's process and returns its pid once it has been executed. A command that cannot be
-	// executed gives fault.NotFound (no such file) or fault.Forbidden (not executable), other refusals of the runtime a
-	// plain error; the task has then ended and only Delete is left.
+	// Start runs the process and returns its pid once it has been executed. A command that cannot be executed gives
+	// fault.NotFound (no such file) or fault.Forbidden (not executable), other refusals of the runtime a plain error; the
+	// process has then ended (126, 127 or 128) and only Delete is left.
 	Start(ctx context.Context) (pid int, err error)
-	// Signal sends a signal to the first process. fault.Conflict when it has ended.
+	// Signal sends a signal to the process. fault.Conflict when it has ended.
 	Signal(ctx context.Context, signal int) error
 	// Resize sets the size of the pty in characters. fault.Conflict without a pty or after the end.
 	Resize(ctx context.Context, width, height uint16) error
-	// Wait blocks until the task has ended, its output is drained and its log is complete.
+	// Wait blocks until the process has ended, its output is drained and its log is complete.
 	Wait(ctx context.Context) (Exit, error)
 	// Status does not block on the process.
 	Status(ctx context.Context) (Status, error)
-	// Delete removes what the runtime and the shim keep of an ended or never started task. A second Delete is no error.
+	// Delete removes what the runtime and the shim keep of an ended or never started process. A second Delete is no error.
 	Delete(ctx context.Context) error
+}
+
+// Task is one container's process tree, running or about to. As a Process it is the tree's first one, whose end is that of
+// all.
+type Task interface {
+	Process
+	Group
+}
+
+// Group is what is done to all processes of a running container at once. Without one all of it is fault.Conflict.
+type Group interface {
+	// Exec makes one more process ready; nothing runs yet. Its streams are its own and go nowhere but to those attached. It
+	// ends, with 137, when the container's first process does; an engine's death does not touch it. The end of a viewer's
+	// input is that of the process's. Its Start in a paused container is fault.Conflict and may be tried again.
+	Exec(ctx context.Context, spec ExecSpec) (Process, error)
+	// AdoptExec finds a process that an earlier engine has added, alive or ended and not yet deleted, also when the
+	// container has ended since. fault.NotFound if there is none of that id.
+	AdoptExec(ctx context.Context, id string) (Process, error)
+	// Pause freezes all processes: by the cgroup freezer where the container has one, otherwise with SIGSTOP to each.
+	// Pausing what is paused is no error.
+	Pause(ctx context.Context) error
+	// Resume undoes Pause. Resuming what is not paused is no error.
+	Resume(ctx context.Context) error
+	// Update changes the limits of the container's cgroup: an OCI runtime spec's linux.resources object. fault.Unsupported
+	// without a cgroup.
+	Update(ctx context.Context, resources json.RawMessage) error
+	// Pids lists the container's processes in the engine's pid namespace, ascending.
+	Pids(ctx context.Context) ([]int, error)
 }
 
 // Runner makes tasks and finds those that an earlier engine left.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,6 +128,57 @@ func BenchmarkRuntime(b *testing.B) {
 	spec := newSpec(b, bundle{args: []string{"true"}})
 	for b.Loop() {
 		cmd := exec.CommandContext(b.Context(), spec.Runtime.Path, append(spec.Runtime.GlobalArgs, "--root", spec.Runtime.Root, "run", "--bundle", spec.Dir, spec.ID)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+// BenchmarkExec measures an added process that does nothing.
+func BenchmarkExec(b *testing.B) {
+	tk := prepare(b, newRunner(b), newSpec(b, bundle{args: []string{"sleep", "1000"}}))
+	start(b, tk)
+	var steps [4]time.Duration
+	for b.Loop() {
+		at := time.Now()
+		lap := func(i int) {
+			now := time.Now()
+			steps[i] += now.Sub(at)
+			at = now
+		}
+		p, err := tk.Exec(b.Context(), task.ExecSpec{ID: execID(), Process: process(b, bundle{args: []string{"true"}}, false)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		lap(0)
+		if _, err := p.Start(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		lap(1)
+		if exit, err := p.Wait(b.Context()); err != nil || exit.Code != 0 {
+			b.Fatal(exit, err)
+		}
+		lap(2)
+		if err := p.Delete(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		lap(3)
+	}
+	for i, name := range []string{"exec-ms", "start-ms", "wait-ms", "delete-ms"} {
+		b.ReportMetric(steps[i].Seconds()*1000/float64(b.N), name)
+	}
+}
+
+// BenchmarkRuntimeExec is the floor of BenchmarkExec: the runtime alone.
+func BenchmarkRuntimeExec(b *testing.B) {
+	spec := newSpec(b, bundle{args: []string{"sleep", "1000"}})
+	start(b, prepare(b, newRunner(b), spec))
+	file := filepath.Join(spec.Dir, "p.json")
+	if err := os.WriteFile(file, process(b, bundle{args: []string{"true"}}, false), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		cmd := exec.CommandContext(b.Context(), spec.Runtime.Path, append(spec.Runtime.GlobalArgs, "--root", spec.Runtime.Root, "exec", "--process", file, spec.ID)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}

@@ -28,6 +28,7 @@ import (
 type order struct {
 	Spec  task.Spec
 	Start bool
+	Exec  *task.ExecSpec // started as well
 }
 
 func playEngine() error {
@@ -46,6 +47,15 @@ func playEngine() error {
 	}
 	if o.Start {
 		if _, err := tk.Start(ctx); err != nil {
+			return err
+		}
+	}
+	if o.Exec != nil {
+		p, err := tk.Exec(ctx, *o.Exec)
+		if err != nil {
+			return err
+		}
+		if _, err := p.Start(ctx); err != nil {
 			return err
 		}
 	}
@@ -122,7 +132,7 @@ func TestEngineKilled(t *testing.T) {
 	spec := newSpec(t, sh("i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo $i; done; read line; echo $line; exit 5"))
 	spec.OpenStdin = true
 	log := jsonLog(&spec)
-	startEngine(t, order{spec, true})()
+	startEngine(t, order{Spec: spec, Start: true})()
 
 	tk, err := newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir)
 	if err != nil {
@@ -145,7 +155,7 @@ func TestEngineKilled(t *testing.T) {
 
 func TestEndWhileNoEngine(t *testing.T) {
 	spec := newSpec(t, sh("sleep 0.2; exit 9"))
-	startEngine(t, order{spec, true})()
+	startEngine(t, order{Spec: spec, Start: true})()
 	eventually(t, "exit record", 10*time.Second, func() bool {
 		_, err := os.Stat(filepath.Join(spec.Dir, proto.ExitFile))
 		return err == nil
@@ -162,8 +172,8 @@ func TestEndWhileNoEngine(t *testing.T) {
 
 func TestEngineKilledBeforeStart(t *testing.T) {
 	left, adopted := newSpec(t, sh("exit 1")), newSpec(t, sh("exit 4"))
-	startEngine(t, order{left, false})()
-	startEngine(t, order{adopted, false})()
+	startEngine(t, order{Spec: left, Start: false})()
+	startEngine(t, order{Spec: adopted, Start: false})()
 	tk, err := newRunner(t).Adopt(t.Context(), adopted.ID, adopted.Dir)
 	if err != nil {
 		t.Fatalf("Adopt = %v", err)

@@ -16,18 +16,16 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"moss/engine/shim/client"
 	"moss/engine/task"
-	"moss/engine/task/tasktest"
 )
 
 // The tests run real containers as an ordinary user: the test binary runs itself again, first as a user without rights,
-// then as root of that user's namespaces, where /sys/fs/cgroup is hidden because crun refuses some layouts of it.
+// then as root of that user's namespaces, where /sys/fs/cgroup shows what is the user's own: see cgroup_test.go.
 const (
 	envStage = "MOSS_TEST_STAGE" // user, then inside, or engine (see kill_test.go)
 	envLab   = "MOSS_TEST_LAB"   // a folder of the user with bin/moss-shim and rootfs
+	envGroup = "MOSS_TEST_GROUP" // the user's own cgroup, the same in each v1 hierarchy; empty without any
 	testUID  = 40123             // has no name and owns nothing else
 )
 
@@ -43,7 +41,7 @@ func TestMain(m *testing.M) {
 	case "user":
 		code, err = enterNamespaces()
 	case "inside":
-		if err = hideCgroups(); err == nil {
+		if err = showCgroups(); err == nil {
 			code = m.Run()
 			err = shimRaces()
 		}
@@ -77,6 +75,11 @@ func outside() (int, error) {
 	attr := &syscall.SysProcAttr{}
 	if os.Getuid() == 0 {
 		if err := chownAll(lab, testUID); err != nil {
+			return 1, err
+		}
+		undo, err := delegateCgroups(testUID)
+		defer undo()
+		if err != nil {
 			return 1, err
 		}
 		attr.Credential = &syscall.Credential{Uid: testUID, Gid: testUID}
@@ -115,7 +118,7 @@ func fillLab(lab string) error {
 	if err := os.WriteFile(filepath.Join(root, "bin", "plainfile"), []byte("text"), 0o644); err != nil {
 		return err
 	}
-	for _, applet := range []string{"sh", "true", "cat", "sleep", "stty", "echo", "dd", "yes", "head", "seq", "kill", "printf", "setsid", "usleep"} {
+	for _, applet := range []string{"sh", "true", "cat", "sleep", "stty", "echo", "dd", "yes", "head", "seq", "kill", "printf", "setsid", "usleep", "grep", "mkdir"} {
 		if err := os.Symlink("busybox", filepath.Join(root, "bin", applet)); err != nil {
 			return err
 		}
@@ -157,16 +160,6 @@ func again(stage, lab string, attr *syscall.SysProcAttr) (int, error) {
 	return 0, err
 }
 
-func hideCgroups() error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
-	}
-	if err := unix.Mount("tmpfs", "/sys/fs/cgroup", "tmpfs", 0, ""); err != nil {
-		return fmt.Errorf("hide cgroups: %w", err)
-	}
-	return nil
-}
-
 // raceReports is where the shims report data races.
 func raceReports() string { return filepath.Join(os.Getenv(envLab), "tmp", "race") }
 
@@ -182,7 +175,10 @@ func shimRaces() error {
 // bundle describes a container of the tests.
 type bundle struct {
 	args    []string
-	hostPID bool // no pid namespace of its own
+	hostPID bool   // no pid namespace of its own
+	joinPID int    // a process whose pid namespace it joins; 0 is none
+	cgroup  bool   // a cgroup of its own
+	runtime string // crun if empty
 }
 
 // sh is a bundle that runs a shell script.
@@ -203,19 +199,24 @@ func newSpec(tb testing.TB, b bundle) task.Spec {
 	dir := tb.TempDir()
 	spec := task.Spec{
 		ID: "t" + strconv.FormatInt(time.Now().UnixNano(), 36), Dir: dir, Log: task.Log{Driver: "none", MaxFiles: 1},
-		Runtime: task.Runtime{Path: crunPath(tb), Root: filepath.Join(os.Getenv(envLab), "tmp", "crun"), GlobalArgs: []string{"--cgroup-manager=disabled"}},
 	}
-	writeConfig(tb, spec, b)
-	return spec
-}
-
-func crunPath(tb testing.TB) string {
-	tb.Helper()
-	path, err := exec.LookPath("crun")
+	name := b.runtime
+	if name == "" {
+		name = "crun"
+	}
+	path, err := exec.LookPath(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return path
+	spec.Runtime = task.Runtime{Path: path, Root: filepath.Join(os.Getenv(envLab), "tmp", name)}
+	switch {
+	case name == "crun" && b.cgroup:
+		spec.Runtime.GlobalArgs = []string{"--cgroup-manager=cgroupfs"}
+	case name == "crun":
+		spec.Runtime.GlobalArgs = []string{"--cgroup-manager=disabled"}
+	}
+	writeConfig(tb, spec, b)
+	return spec
 }
 
 // writeConfig writes the bundle's config.json. It must be called again when the spec gets a terminal.
@@ -232,6 +233,15 @@ func writeConfig(tb testing.TB, spec task.Spec, b bundle) {
 		process["consoleSize"] = map[string]any{"width": spec.Width, "height": spec.Height}
 	}
 	config["root"].(map[string]any)["path"] = filepath.Join(os.Getenv(envLab), "rootfs")
+	if b.cgroup {
+		config["linux"].(map[string]any)["cgroupsPath"] = os.Getenv(envGroup) + "/" + spec.ID
+	}
+	if b.joinPID != 0 {
+		config["linux"].(map[string]any)["namespaces"] = []map[string]string{
+			{"type": "mount"}, {"type": "pid", "path": fmt.Sprintf("/proc/%d/ns/pid", b.joinPID)},
+		}
+		delete(config, "hostname")
+	}
 	if b.hostPID {
 		config["linux"].(map[string]any)["namespaces"] = []map[string]string{{"type": "mount"}}
 		config["mounts"].([]any)[0] = map[string]any{"destination": "/proc", "type": "bind", "source": "/proc", "options": []string{"rbind"}}
@@ -244,6 +254,19 @@ func writeConfig(tb testing.TB, spec task.Spec, b bundle) {
 	if err := os.WriteFile(filepath.Join(spec.Dir, "config.json"), data, 0o600); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// process is the process object of an added process.
+func process(tb testing.TB, b bundle, terminal bool) json.RawMessage {
+	tb.Helper()
+	data, err := json.Marshal(map[string]any{
+		"terminal": terminal, "user": map[string]int{"uid": 0, "gid": 0}, "args": b.args, "cwd": "/", "noNewPrivileges": true,
+		"env": []string{"PATH=/bin", "TERM=xterm"},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return data
 }
 
 // prepare makes a task and sees to its end.
@@ -264,7 +287,7 @@ func prepare(tb testing.TB, r *client.Runner, spec task.Spec) task.Task {
 	return tk
 }
 
-func start(tb testing.TB, tk task.Task) int {
+func start(tb testing.TB, tk task.Process) int {
 	tb.Helper()
 	pid, err := tk.Start(tb.Context())
 	if err != nil {
@@ -273,7 +296,7 @@ func start(tb testing.TB, tk task.Task) int {
 	return pid
 }
 
-func attach(tb testing.TB, tk task.Task, req task.Attach) task.Streams {
+func attach(tb testing.TB, tk task.Process, req task.Attach) task.Streams {
 	tb.Helper()
 	view, _, err := tk.Attach(tb.Context(), req)
 	if err != nil {
@@ -283,7 +306,7 @@ func attach(tb testing.TB, tk task.Task, req task.Attach) task.Streams {
 	return view
 }
 
-func wait(tb testing.TB, tk task.Task, code int) task.Exit {
+func wait(tb testing.TB, tk task.Process, code int) task.Exit {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
@@ -319,37 +342,4 @@ func processes(tb testing.TB, text string) []string {
 		}
 	}
 	return found
-}
-
-func TestConformance(t *testing.T) {
-	programs := map[tasktest.Program]bundle{
-		tasktest.Exit3:         sh("exit 3"),
-		tasktest.Hello:         sh("echo out; echo err >&2"),
-		tasktest.Cat:           {args: []string{"cat"}},
-		tasktest.Trap:          sh("trap 'exit 7' TERM; trap '' WINCH; echo ready; while :; do sleep 1 & wait $!; done"),
-		tasktest.Missing:       {args: []string{"nope"}},
-		tasktest.NotExecutable: {args: []string{"/bin/plainfile"}},
-	}
-	tasktest.Run(t, func(t *testing.T) tasktest.Harness {
-		t.Helper()
-		return tasktest.Harness{Runner: configuring{newRunner(t), t, programs}, Spec: func(t *testing.T, p tasktest.Program) task.Spec {
-			t.Helper()
-			spec := newSpec(t, programs[p])
-			spec.ID += "-" + string(p)
-			return spec
-		}}
-	})
-}
-
-// configuring brings config.json in line with what the suite changed in the spec.
-type configuring struct {
-	*client.Runner
-	t        *testing.T
-	programs map[tasktest.Program]bundle
-}
-
-func (c configuring) Prepare(ctx context.Context, spec task.Spec) (task.Task, error) {
-	_, program, _ := strings.Cut(spec.ID, "-")
-	writeConfig(c.t, spec, c.programs[tasktest.Program(program)])
-	return c.Runner.Prepare(ctx, spec)
 }

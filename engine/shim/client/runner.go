@@ -110,13 +110,14 @@ func files() []string {
 	return []string{
 		// A pid without an exit is a container that a shim has left behind, and needs the spec to be ended.
 		proto.SocketFile, proto.LogFile, proto.PidFile, proto.ExitFile, proto.SpecFile, proto.RuntimeLogFile, proto.ConsoleFile,
+		proto.ResourcesFile,
 		proto.SpecFile + ".new", proto.ExitFile + ".new",
 	}
 }
 
 // clean removes the shim's files from a task's folder.
 func clean(dir string) error {
-	var errs []error
+	errs := []error{os.RemoveAll(filepath.Join(dir, proto.ExecFolder))}
 	for _, name := range files() {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)

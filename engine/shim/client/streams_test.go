@@ -219,7 +219,11 @@ func TestDeadViewer(t *testing.T) {
 func TestBackground(t *testing.T) {
 	sleep := "sleep " + strconv.FormatInt(time.Now().UnixNano()/1000, 10) // no other process has this command line
 	own := sh("setsid " + sleep + " & echo done")
-	for name, b := range map[string]bundle{"own pid namespace": own, "host pid namespace": {args: own.args, hostPID: true}} {
+	other := start(t, prepare(t, newRunner(t), newSpec(t, bundle{args: []string{"sleep", "1000"}})))
+	for name, b := range map[string]bundle{
+		"own pid namespace": own, "host pid namespace": {args: own.args, hostPID: true},
+		"another's pid namespace": {args: own.args, joinPID: other},
+	} {
 		t.Run(name, func(t *testing.T) {
 			spec := newSpec(t, b)
 			tk := prepare(t, newRunner(t), spec)

@@ -31,25 +31,36 @@ type Task struct {
 	gone  bool          // Delete is done
 }
 
-// Attach joins the streams: see task.Task.
+// Attach joins the streams: see task.Process.
 func (t *Task) Attach(ctx context.Context, req task.Attach) (task.Streams, task.Mark, error) {
+	return t.attach(ctx, proto.Request{Op: proto.OpAttach, Attach: &req}, t)
+}
+
+// named is a process for error texts.
+type named interface {
+	name() string
+	notRunning() error
+}
+
+func (t *Task) attach(ctx context.Context, req proto.Request, who named) (task.Streams, task.Mark, error) {
 	conn, err := t.dial(ctx)
 	if err != nil {
 		if isGone(err) {
-			err = t.notRunning()
+			err = who.notRunning()
 		}
 		return nil, task.Mark{}, err
 	}
 	var reply proto.Reply
-	err = exchange(ctx, conn, &proto.Request{Op: proto.OpAttach, Attach: &req}, &reply)
+	err = exchange(ctx, conn, &req, &reply)
 	if err == nil {
 		err = reply.Err()
-	} else if isGone(err) {
-		err = t.notRunning()
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, task.Mark{}, fmt.Errorf("attach to task %s: %w", t.id, err)
+		if isGone(err) || fault.Is(err, fault.NotFound) {
+			err = who.notRunning()
+		}
+		return nil, task.Mark{}, fmt.Errorf("attach to %s: %w", who.name(), err)
 	}
 	var mark task.Mark
 	if reply.Mark != nil {
@@ -58,7 +69,7 @@ func (t *Task) Attach(ctx context.Context, req task.Attach) (task.Streams, task.
 	return &streams{conn: conn}, mark, nil
 }
 
-// Start runs the container's process: see task.Task.
+// Start runs the container's process: see task.Process.
 func (t *Task) Start(ctx context.Context) (int, error) {
 	rec, err := t.call(ctx, proto.Request{Op: proto.OpStart})
 	if err != nil {
@@ -71,17 +82,17 @@ func (t *Task) Start(ctx context.Context) (int, error) {
 	return rec.Pid, nil
 }
 
-// Signal sends a signal to the first process: see task.Task.
+// Signal sends a signal to the first process: see task.Process.
 func (t *Task) Signal(ctx context.Context, signal int) error {
 	return t.command(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
 }
 
-// Resize sets the size of the pty: see task.Task.
+// Resize sets the size of the pty: see task.Process.
 func (t *Task) Resize(ctx context.Context, width, height uint16) error {
 	return t.command(ctx, proto.Request{Op: proto.OpResize, Width: width, Height: height})
 }
 
-// Wait blocks until the task has ended: see task.Task. It may be called before Start, and after the end.
+// Wait blocks until the task has ended: see task.Process. It may be called before Start, and after the end.
 func (t *Task) Wait(ctx context.Context) (task.Exit, error) {
 	rec, err := t.query(ctx, proto.Request{Op: proto.OpWait})
 	if err != nil {
@@ -93,7 +104,7 @@ func (t *Task) Wait(ctx context.Context) (task.Exit, error) {
 	return task.Exit(*rec.Exit), nil
 }
 
-// Status does not block on the process: see task.Task.
+// Status does not block on the process: see task.Process.
 func (t *Task) Status(ctx context.Context) (task.Status, error) {
 	rec, err := t.query(ctx, proto.Request{Op: proto.OpStatus})
 	if err != nil {
@@ -102,7 +113,7 @@ func (t *Task) Status(ctx context.Context) (task.Status, error) {
 	return rec.Status(), nil
 }
 
-// Delete removes what is left of the task: see task.Task. fault.Conflict while it runs. The shim of an ended task whose
+// Delete removes what is left of the task: see task.Process. fault.Conflict while it runs. The shim of an ended task whose
 // viewers have not yet taken all output goes on until they have, or hang up; it holds none of the task's files.
 func (t *Task) Delete(ctx context.Context) error {
 	t.mu.Lock()
@@ -189,24 +200,26 @@ func (t *Task) lookUp(ctx context.Context) (proto.Record, error) {
 	return t.runner.recover(ctx, t.dir)
 }
 
-// call makes one request. An error for which isGone holds means that no shim serves it.
+// call makes one request whose answer is a record. An error for which isGone holds means that no shim serves it.
 func (t *Task) call(ctx context.Context, req proto.Request) (proto.Record, error) {
+	reply, err := t.request(ctx, req)
+	if err != nil || reply.State == nil {
+		return proto.Record{}, err
+	}
+	return *reply.State, nil
+}
+
+func (t *Task) request(ctx context.Context, req proto.Request) (proto.Reply, error) {
 	conn, err := t.dial(ctx)
 	if err != nil {
-		return proto.Record{}, err
+		return proto.Reply{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	var reply proto.Reply
 	if err := exchange(ctx, conn, &req, &reply); err != nil {
-		return proto.Record{}, err
+		return proto.Reply{}, err
 	}
-	if err := reply.Err(); err != nil {
-		return proto.Record{}, err
-	}
-	if reply.State == nil {
-		return proto.Record{}, nil
-	}
-	return *reply.State, nil
+	return reply, reply.Err()
 }
 
 // holdOn keeps the shim of a task that was never started from following the engine that prepared it.
@@ -242,7 +255,9 @@ func (t *Task) known() *proto.Record {
 	return t.ended
 }
 
-func (t *Task) notRunning() error { return fault.Conflict("task %s is not running", t.id) }
+func (t *Task) name() string { return "task " + t.id }
+
+func (t *Task) notRunning() error { return fault.Conflict("%s is not running", t.name()) }
 
 // dial connects to the shim. The socket's path may be longer than an address: it is reached through its folder's
 // descriptor then.

@@ -32,32 +32,40 @@ func Cleanup(ctx context.Context, dir string) error {
 	if err := oci.New(spec.Runtime, runtimeEnv()).Delete(ctx, spec.ID, true); err != nil && !fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("clean up after the shim of %s: %w", spec.ID, err)
 	}
-	killInside(rootOf(dir))
+	for _, pid := range rootedPids(rootOf(dir), 0) {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
 	return proto.WriteRecord(dir, proto.Record{Exit: &proto.Exit{
 		Code: codeSignal + int(unix.SIGKILL), At: time.Now().UTC(), OOMKilled: oom, Error: "the container's shim was killed",
 	}})
 }
 
-// killInside kills the processes whose root folder is the container's: a runtime that died with the shim may have started
-// one and not yet have noted that it did.
-func killInside(rootfs string) {
+// rootedPids lists the processes whose root folder is rootfs and that started at or after since (see stat), but for this
+// one. It finds what no pid is known of, such as what a runtime has started that died before it could note so.
+func rootedPids(rootfs string, since uint64) []int {
 	var want unix.Stat_t
 	if rootfs == "" || unix.Stat(rootfs, &want) != nil {
-		return
+		return nil
 	}
 	roots, err := filepath.Glob("/proc/[0-9]*/root")
 	if err != nil {
-		return
+		return nil
 	}
+	var pids []int
 	for _, root := range roots {
 		var have unix.Stat_t
 		if unix.Stat(root, &have) != nil || have.Dev != want.Dev || have.Ino != want.Ino {
 			continue // another's, or it has ended
 		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(root))); err == nil && pid != os.Getpid() {
-			_ = unix.Kill(pid, unix.SIGKILL)
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(root)))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if st, ok := readStat(pid); ok && st.start >= since {
+			pids = append(pids, pid)
 		}
 	}
+	return pids
 }
 
 // rootOf returns the root folder of a bundle; empty if it cannot be read, or is the host's own.

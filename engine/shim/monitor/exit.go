@@ -2,19 +2,14 @@ package monitor
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"moss/engine/fault"
 	"moss/engine/shim/proto"
 )
 
-// Exit codes of a task whose process was never executed, as every client knows them.
+// Exit codes of a process that was never executed, as every client knows them.
 const (
 	codeRefused = 126 // not executable
 	codeMissing = 127 // no such command
@@ -22,75 +17,48 @@ const (
 	codeSignal  = 128 // plus the signal that ended it
 )
 
-// finish cleans up after the first process and makes its end known.
+// killed is the exit of an added process that the container's end came before.
+func (m *monitor) killed() proto.Exit {
+	return proto.Exit{Code: codeSignal + int(unix.SIGKILL), At: time.Now().UTC(), Error: "the container has ended"}
+}
+
+// finish cleans up after the first process and makes its end known, after those of the added ones.
 func (m *monitor) finish(ctx context.Context, code int, at time.Time) {
-	m.hub.end()
+	close(m.ending)
+	m.first.hub.end()
 	m.killRest()
 	oom := oomKilled(m.dir)
 	cleaned := make(chan struct{})
 	go func() {
 		defer close(cleaned)
-		m.children.Lock()
-		defer m.children.Unlock()
+		m.children.RLock()
+		defer m.children.RUnlock()
 		m.deleteContainerLocked(ctx)
 	}()
-	m.drain()
+	m.endExecs()
+	m.first.drain(nil)
 	<-cleaned
-	m.hub.close()
-	m.mu.Lock()
-	m.record.Exit = &proto.Exit{Code: code, At: at, OOMKilled: oom, Error: m.reason}
-	m.mu.Unlock()
-	m.settle()
+	m.first.hub.close()
+	m.first.conclude(proto.Exit{Code: code, At: at, OOMKilled: oom})
 }
 
-// neverStarted makes the failure of a start known.
-func (m *monitor) neverStarted(err error) {
-	code := codeRuntime
-	switch {
-	case fault.Is(err, fault.NotFound):
-		code = codeMissing
-	case fault.Is(err, fault.Forbidden):
-		code = codeRefused
-	}
+// endExecs waits for the end of the added processes, which nothing keeps any more, and ends those that were not started.
+func (m *monitor) endExecs() {
 	m.mu.Lock()
-	m.state = ended
-	m.record = proto.Record{Exit: &proto.Exit{Code: code, At: time.Now().UTC(), Error: err.Error()}}
-	m.mu.Unlock()
-	m.hub.end()
-	m.hub.close()
-	dropCgroup(m.dir)
-	m.settle()
-}
-
-// settle writes the record and lets everybody know.
-func (m *monitor) settle() {
-	if err := proto.WriteRecord(m.dir, m.status()); err != nil {
-		report("write record", err)
-	}
-	m.finishOver()
-}
-
-// drain lets the outputs end. A process that outlived the first one may hold them for a limited time only.
-func (m *monitor) drain() {
-	m.mu.Lock()
-	if m.tty != nil {
-		m.tty.release()
+	waiting := make([]*process, 0, len(m.execs))
+	for _, p := range m.execs {
+		p.mu.Lock()
+		if p.state == prepared {
+			p.state = ended
+			go p.endUnstarted(m.killed())
+		}
+		p.mu.Unlock()
+		waiting = append(waiting, p)
 	}
 	m.mu.Unlock()
-	drained := make(chan struct{})
-	go func() {
-		m.pumping.Wait()
-		close(drained)
-	}()
-	select {
-	case <-drained:
-		return
-	case <-time.After(drainLimit):
+	for _, p := range waiting {
+		<-p.over
 	}
-	for _, src := range m.pumps {
-		src.stop()
-	}
-	<-drained
 }
 
 func (m *monitor) deleteContainerLocked(ctx context.Context) {
@@ -102,10 +70,10 @@ func (m *monitor) deleteContainerLocked(ctx context.Context) {
 }
 
 // killRest ends processes that outlived the first one. In a pid namespace of its own the kernel has killed them all; in
-// the host's they have become children of the shim.
+// the host's they have become children of the shim, in another container's those of its first process.
 func (m *monitor) killRest() {
 	deadline := time.After(drainLimit)
-	for m.killChildren() {
+	for m.killOutlived() {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-deadline:
@@ -115,31 +83,17 @@ func (m *monitor) killRest() {
 	}
 }
 
-// killChildren reaps what has ended, kills what has not, and reports whether there was any.
-func (m *monitor) killChildren() bool {
-	m.children.Lock()
+// killOutlived collects strangers that have ended, kills what has not, and reports whether there was any.
+func (m *monitor) killOutlived() bool {
+	m.children.Lock() // no call of the runtime adds a process
 	defer m.children.Unlock()
-	for {
-		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
-		if err == unix.EINTR || pid > 0 {
-			continue
-		}
-		if err != nil { // ECHILD: there is none
-			return false
-		}
-		break
+	m.collectStrangersLocked()
+	left := childPids()
+	if !m.ownPids {
+		left = append(left, m.insidePids()...)
 	}
-	files, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		return false
+	for _, pid := range left {
+		_ = unix.Kill(pid, unix.SIGKILL)
 	}
-	for _, file := range files {
-		data, _ := os.ReadFile(file) // a thread that has ended has none
-		for field := range strings.FieldsSeq(string(data)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				_ = unix.Kill(pid, unix.SIGKILL)
-			}
-		}
-	}
-	return true
+	return len(left) > 0
 }

@@ -9,6 +9,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/logs"
+	"moss/engine/logs/journal"
 	"moss/engine/shim/proto"
 	"moss/engine/stdio"
 	"moss/engine/task"
@@ -20,19 +21,33 @@ type hub struct {
 	framed bool // viewers get frames; otherwise the raw bytes of a pty
 
 	mu      sync.Mutex // guards the fields below
-	log     *logs.Writer
-	logErr  error     // the first trouble with the log
-	viewers []*viewer // replaced on every change, never changed in place
-	ended   bool      // nobody joins any more
+	log     logWriter  // nil: none is kept
+	logErr  error      // the first trouble with the log
+	viewers []*viewer  // replaced on every change, never changed in place
+	ended   bool       // nobody joins any more
+}
+
+// logWriter is a log of either driver.
+type logWriter interface {
+	Write(stream stdio.Stream, p []byte, at time.Time) error
+	Flush() error
+	Mark() (inode uint64, size int64)
+	Close() error
 }
 
 // openLog opens the log of a task; nil for the driver none.
-func openLog(l task.Log) (*logs.Writer, error) {
+func openLog(id string, l task.Log) (logWriter, error) {
 	switch l.Driver {
 	case "none":
 		return nil, nil //nolint:nilnil // no log is a log that takes nothing
+	case "journald":
+		w, err := journal.Open(journal.Options{ID: id, Fields: l.Fields, EndFile: l.Path})
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
 	case "json-file":
-		w, err := logs.Open(l.Path, logs.Options{MaxSize: l.MaxSize, MaxFiles: l.MaxFiles})
+		w, err := logs.Open(l.Path, logs.Options{MaxSize: l.MaxSize, MaxFiles: l.MaxFiles, Compress: l.Compress, Attrs: l.Attrs})
 		if err != nil {
 			return nil, fmt.Errorf("open log: %w", err)
 		}
@@ -42,7 +57,7 @@ func openLog(l task.Log) (*logs.Writer, error) {
 	}
 }
 
-func newHub(log *logs.Writer, framed bool) *hub {
+func newHub(log logWriter, framed bool) *hub {
 	return &hub{log: log, framed: framed}
 }
 

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -36,10 +37,10 @@ func openKeepalive(path string) (*os.File, error) {
 }
 
 // watchKeepalive ends the task when the last writer has gone.
-func (m *monitor) watchKeepalive(f *os.File) {
+func (m *monitor) watchKeepalive(ctx context.Context, f *os.File) {
 	drainFile(f)
 	select {
-	case <-m.over: // the shim itself closed it
+	case <-m.first.over: // the shim itself closed it
 		return
 	default:
 	}
@@ -47,34 +48,38 @@ func (m *monitor) watchKeepalive(f *os.File) {
 		return
 	}
 	select {
-	case <-m.started:
-	case <-m.over:
+	case <-m.first.started:
+	case <-m.first.over:
 		return
 	}
-	if !m.endFor(outerGone) {
+	if m.isPaused() {
+		if err := m.resume(ctx); err != nil { // it could not even see the signal
+			report("resume", err)
+		}
+	}
+	if !m.first.endFor(outerGone, m.spec.StopSignal) {
 		return
 	}
 	select {
 	case <-time.After(graceAfterEngine):
-	case <-m.over:
+	case <-m.first.over:
 		return
 	}
-	if err := m.signal(int(unix.SIGKILL)); err != nil && !errors.Is(err, unix.ESRCH) && !fault.Is(err, fault.Conflict) {
+	if err := m.first.signal(int(unix.SIGKILL)); err != nil && !errors.Is(err, unix.ESRCH) && !fault.Is(err, fault.Conflict) {
 		report("kill", err)
 	}
 }
 
 // endFor sends the stop signal and records the reason. It reports whether there was a process to end.
-func (m *monitor) endFor(reason string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	sig := m.spec.StopSignal
+func (p *process) endFor(reason string, sig int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if sig <= 0 {
 		sig = int(unix.SIGTERM)
 	}
-	if err := m.signalLocked(sig); fault.Is(err, fault.Conflict) {
+	if err := p.signalLocked(sig); fault.Is(err, fault.Conflict) {
 		return false
 	}
-	m.reason = reason
+	p.reason = reason
 	return true
 }

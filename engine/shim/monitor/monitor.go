@@ -1,9 +1,10 @@
-// Package monitor is the inside of moss-shim: it runs one container through the OCI runtime, holds its streams, writes
-// its log, serves the engines that come and go, and leaves a record of the end. It outlives its engine and knows nothing
-// of images, networks or the API.
+// Package monitor is the inside of moss-shim: it runs one container through the OCI runtime, adds processes to it, holds
+// their streams, writes its log, serves the engines that come and go, and leaves a record of every end. It outlives its
+// engine and knows nothing of images, networks or the API.
 //
-// Locks, in this order: children (no runtime call while reaping, no reaping during a runtime call), mu (the state),
-// hub.mu (log and viewers), viewer.mu (one connection). None but children and viewer.mu is held while something blocks.
+// Locks, in this order: children (shared by runtime calls, held alone by who collects strangers or changes all
+// processes), monitor.mu (added processes, connections), process.mu (one state), hub.mu (log and viewers), viewer.mu (one
+// connection). None but children and viewer.mu is held while something blocks.
 package monitor
 
 import (
@@ -24,18 +25,7 @@ import (
 const (
 	orphanAfter  = 5 * time.Second         // a shim whose task was never started waits so long for another engine
 	runtimeLimit = 2 * time.Minute         // a call of the runtime that takes longer is killed
-	drainLimit   = 1500 * time.Millisecond // for output of a process that outlived the container's first one
-	trimAfter    = time.Second             // memory goes back to the system so long after the start
-)
-
-type state int
-
-const (
-	prepared state = iota
-	starting
-	running
-	ended   // the first process has ended or never started; the record follows
-	deleted // given up before the start; there is no record
+	drainLimit   = 1500 * time.Millisecond // for output of a process that outlived the one that is over
 )
 
 type monitor struct {
@@ -43,27 +33,23 @@ type monitor struct {
 	spec    task.Spec
 	runtime *oci.Runtime
 	socket  *listener
-	hub     *hub
-	stdin   *stdin
+	first   *process
 
-	children sync.Mutex // held during every runtime call and while reaping: each waits for its own processes only
+	children sync.RWMutex // shared: a runtime call, whose processes nobody else may collect; alone: none is under way
 
 	mu      sync.Mutex // guards the fields down to the next blank line
-	state   state
-	pid     int
-	record  proto.Record
-	reason  string // why the engine's side ended the task
-	tty     *terminal
-	width   uint16
-	height  uint16
-	holders int // connections that keep a task alive that was never started
+	execs   map[string]*process
+	paused  bool
+	stopped []stopped // by Pause, without a freezer
+	holders int       // connections that keep a task alive that was never started
+	adopts  int       // how often adopt was called since somebody began to look after strangers; 0: nobody does
+	trim    *time.Timer
 
-	pumps    []*source
-	pumping  sync.WaitGroup
 	handlers sync.WaitGroup
-	started  chan struct{} // closed when the first process runs
-	over     chan struct{} // closed when the record is written, or the task was given up
-	overOnce sync.Once
+	ownPids  bool          // the container has a pid namespace of its own; set before the first process runs
+	mounts   string        // the mount namespace of the first process; as ownPids. Empty: it ended at once
+	since    uint64        // when the first process began, as in stat; as ownPids
+	ending   chan struct{} // closed when the first process has ended
 }
 
 // Run is the life of one shim: it serves the task whose SpecFile lies in dir, says on control that it is ready (or why
@@ -84,15 +70,15 @@ func Run(ctx context.Context, dir string, control *os.File) error {
 	shieldFromSignals(m.spec.Runtime.Path)
 	alive, err := openKeepalive(m.spec.Keepalive)
 	if err != nil {
-		m.hub.close()
+		m.first.hub.close()
 		return refuse(control, err)
 	}
 	if err := proto.Write(control, proto.Reply{}); err != nil {
-		m.hub.close()
+		m.first.hub.close()
 		return fmt.Errorf("tell the engine: %w", err)
 	}
 	m.serve(ctx, control, alive)
-	<-m.over
+	<-m.first.over
 	if alive != nil {
 		_ = alive.Close()
 	}
@@ -114,7 +100,7 @@ func prepare(dir string) (*monitor, error) {
 		return nil, err
 	}
 	spec.Dir = dir
-	log, err := openLog(spec.Log)
+	log, err := openLog(spec.ID, spec.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -122,16 +108,16 @@ func prepare(dir string) (*monitor, error) {
 		dir:     dir,
 		spec:    spec,
 		runtime: oci.New(spec.Runtime, runtimeEnv()),
-		hub:     newHub(log, !spec.Terminal),
-		stdin:   newStdin(),
-		width:   spec.Width,
-		height:  spec.Height,
+		execs:   map[string]*process{},
 		holders: 1, // the control connection
-		started: make(chan struct{}),
-		over:    make(chan struct{}),
+		ending:  make(chan struct{}),
 	}
+	m.first = newProcess(&process{
+		m: m, name: "task " + spec.ID, dir: dir, terminal: spec.Terminal, openStdin: spec.OpenStdin, stdinOnce: spec.StdinOnce,
+		hub: newHub(log, !spec.Terminal), width: spec.Width, height: spec.Height,
+	})
 	if m.socket, err = listen(dir, proto.SocketFile); err != nil {
-		m.hub.close()
+		m.first.hub.close()
 		return nil, err
 	}
 	return m, nil
@@ -148,6 +134,19 @@ func runtimeEnv() []string {
 	return env
 }
 
+// callContext bounds a call of the runtime, which gets no further than the container's first process.
+func (m *monitor) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, runtimeLimit)
+	go func() {
+		select {
+		case <-m.ending:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 // serve starts the goroutines that live until the task is over.
 func (m *monitor) serve(ctx context.Context, control, alive *os.File) {
 	go m.accept(ctx)
@@ -156,7 +155,7 @@ func (m *monitor) serve(ctx context.Context, control, alive *os.File) {
 		drainFile(control)
 	}()
 	if alive != nil {
-		go m.watchKeepalive(alive)
+		go m.watchKeepalive(ctx, alive)
 	}
 }
 
@@ -172,7 +171,7 @@ func (m *monitor) leave() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.holders--
-	if m.holders == 0 && m.state == prepared {
+	if m.holders == 0 && m.first.is(prepared) {
 		time.AfterFunc(orphanAfter, func() { _ = m.giveUp(true) })
 	}
 }
@@ -182,9 +181,12 @@ func (m *monitor) leave() {
 func (m *monitor) giveUp(ifAlone bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch m.state {
+	p := m.first
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.state {
 	case starting, running:
-		return fault.Conflict("task %s is running", m.spec.ID)
+		return fault.Conflict("%s is running", p.name)
 	case ended, deleted:
 		return nil
 	case prepared:
@@ -192,28 +194,7 @@ func (m *monitor) giveUp(ifAlone bool) error {
 	if ifAlone && m.holders > 0 {
 		return nil
 	}
-	m.state = deleted
-	go func() {
-		m.hub.end()
-		m.hub.close()
-		m.finishOver()
-	}()
+	p.state = deleted
+	go p.abandon()
 	return nil
-}
-
-// finishOver lets everybody know that the task is over. The socket goes first: once a waiting engine knows, the folder
-// may belong to the task's next run.
-func (m *monitor) finishOver() {
-	m.overOnce.Do(func() {
-		m.stdin.close()
-		m.socket.close()
-		close(m.over)
-	})
-}
-
-// status returns what there is to know now.
-func (m *monitor) status() proto.Record {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.record
 }

@@ -134,6 +134,22 @@ func TestSourceStops(t *testing.T) {
 	}
 }
 
+// TestSourceStopsLast: what was written before stop is not lost, whenever next is called.
+func TestSourceStopsLast(t *testing.T) {
+	src, in := testPipe(t, nil)
+	if _, err := in.WriteString("last words"); err != nil {
+		t.Fatal(err)
+	}
+	src.stop()
+	frame, err := src.next()
+	if err != nil || string(frame[stdio.HeaderSize:]) != "last words" {
+		t.Errorf("next after stop = %q, %v, want what was written before", frame, err)
+	}
+	if _, err := src.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("next after that = %v, want %v", err, io.EOF)
+	}
+}
+
 // socketViewer returns a viewer and the engine's end of its connection.
 func socketViewer(t *testing.T, req task.Attach) (*viewer, *os.File) {
 	t.Helper()

@@ -1,16 +1,11 @@
 package monitor
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
-
-const cgroupRoot = "/sys/fs/cgroup"
 
 // oomKilled reports whether the kernel killed a process of the container for memory. It must be asked before the runtime
 // deletes the cgroup, and says false of a container without one.
@@ -41,34 +36,4 @@ func oomKills(text string) int {
 		}
 	}
 	return 0
-}
-
-// cgroupPath returns the container's path in each hierarchy, empty if it has none.
-func cgroupPath(bundle string) string {
-	var spec struct {
-		Linux struct {
-			CgroupsPath string `json:"cgroupsPath"`
-		} `json:"linux"`
-	}
-	data, err := os.ReadFile(filepath.Join(bundle, "config.json"))
-	if err != nil || json.Unmarshal(data, &spec) != nil || spec.Linux.CgroupsPath == "" {
-		return ""
-	}
-	return filepath.Join("/", spec.Linux.CgroupsPath)
-}
-
-// dropCgroup removes the container's cgroups if they are empty: crun 1.8 leaves them when a start fails on a limit that
-// the kernel refuses.
-func dropCgroup(bundle string) {
-	path := cgroupPath(bundle)
-	if path == "" {
-		return
-	}
-	dirs, err := filepath.Glob(cgroupRoot + "/*" + path) // v1
-	if err != nil {
-		return
-	}
-	for _, dir := range append(dirs, cgroupRoot+path) {
-		unix.Rmdir(dir) //nolint:errcheck // most of the time the runtime has done so
-	}
 }

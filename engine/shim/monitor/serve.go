@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/fault"
 	"moss/engine/shim/proto"
 	"moss/engine/stdio"
@@ -27,7 +29,7 @@ func (m *monitor) accept(ctx context.Context) {
 			select {
 			case <-time.After(100 * time.Millisecond):
 				continue
-			case <-m.over:
+			case <-m.first.over:
 				return
 			}
 		}
@@ -51,40 +53,76 @@ func (m *monitor) handle(ctx context.Context, conn *os.File) {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
+	p, err := m.process(req.Exec)
+	if req.Op == proto.OpExec {
+		p, err = m.first, m.exec(req)
+	}
+	if err != nil {
+		_ = proto.Write(conn, proto.Fail(err))
+		return
+	}
 	switch req.Op {
 	case proto.OpAttach:
-		m.attach(conn, req)
+		p.attach(conn, req)
 	case proto.OpHold:
 		if proto.Write(conn, proto.Reply{}) == nil {
 			m.hold(conn)
 		}
 	case proto.OpWait:
-		m.wait(conn)
-	case proto.OpStart, proto.OpSignal, proto.OpResize, proto.OpStatus, proto.OpDelete:
-		_ = proto.Write(conn, m.answer(ctx, req)) // who hung up does not want the answer
+		p.wait(conn)
+	case proto.OpStart, proto.OpSignal, proto.OpResize, proto.OpStatus, proto.OpDelete,
+		proto.OpExec, proto.OpPause, proto.OpResume, proto.OpUpdate, proto.OpPids:
+		_ = proto.Write(conn, m.answer(ctx, p, req)) // who hung up does not want the answer
 	default:
 		_ = proto.Write(conn, proto.Fail(fault.Unsupported("shim request %q", req.Op)))
 	}
 }
 
 // answer serves the requests that are one call.
-func (m *monitor) answer(ctx context.Context, req proto.Request) proto.Reply {
+func (m *monitor) answer(ctx context.Context, p *process, req proto.Request) proto.Reply {
 	var err error
+	var reply proto.Reply
 	switch req.Op { //nolint:exhaustive // handle deals with the others
 	case proto.OpStart:
-		err = m.start(ctx)
+		err = p.start(ctx)
 	case proto.OpSignal:
-		err = m.signal(req.Signal)
+		err = m.signal(ctx, p, req.Signal)
 	case proto.OpResize:
-		err = m.resize(req.Width, req.Height)
+		err = p.resize(req.Width, req.Height)
 	case proto.OpDelete:
-		err = m.giveUp(false)
+		if p.first() {
+			err = m.giveUp(false)
+		} else {
+			err = m.forget(p)
+		}
+	case proto.OpPause:
+		err = m.pause(ctx)
+	case proto.OpResume:
+		err = m.resume(ctx)
+	case proto.OpUpdate:
+		err = m.update(ctx, req.Resources)
+	case proto.OpPids:
+		reply.Pids, err = m.pids()
 	}
 	if err != nil {
 		return proto.Fail(err)
 	}
-	rec := m.status()
-	return proto.Reply{State: &rec}
+	rec := p.status()
+	reply.State = &rec
+	return reply
+}
+
+// signal sends a signal to a process. A container that is frozen by cgroup v1 is thawed when its first process is to die.
+func (m *monitor) signal(ctx context.Context, p *process, sig int) error {
+	if err := p.signal(sig); err != nil {
+		return err
+	}
+	if sig == int(unix.SIGKILL) && p.first() && m.isPaused() {
+		if err := m.resume(ctx); err != nil && p.is(running) {
+			return err
+		}
+	}
+	return nil
 }
 
 // hold keeps the connection, and with it a task that was never started, until the other side closes it.
@@ -96,14 +134,14 @@ func (m *monitor) hold(conn *os.File) {
 	}()
 	select {
 	case <-closed:
-	case <-m.over:
+	case <-m.first.over:
 		_ = conn.Close()
 		<-closed
 	}
 }
 
 // wait replies when the record is written, or not at all when the other side hangs up before.
-func (m *monitor) wait(conn *os.File) {
+func (p *process) wait(conn *os.File) {
 	hungUp := make(chan struct{})
 	go func() {
 		var b [1]byte
@@ -113,48 +151,48 @@ func (m *monitor) wait(conn *os.File) {
 	select {
 	case <-hungUp:
 		return
-	case <-m.over:
+	case <-p.over:
 	}
-	rec := m.status()
+	rec := p.status()
 	if rec.Exit == nil {
-		_ = proto.Write(conn, proto.Fail(fault.NotFound("task %s was deleted before it was started", m.spec.ID)))
+		_ = proto.Write(conn, proto.Fail(fault.NotFound("%s was deleted before it was started", p.name)))
 		return
 	}
 	_ = proto.Write(conn, proto.Reply{State: &rec})
 }
 
-// attach serves a viewer until it hangs up or has taken all output of an ended task.
-func (m *monitor) attach(conn *os.File, req proto.Request) {
+// attach serves a viewer until it hangs up or has taken all output of an ended process.
+func (p *process) attach(conn *os.File, req proto.Request) {
 	var want task.Attach
 	if req.Attach != nil {
 		want = *req.Attach
 	}
 	v := newViewer(conn, want)
-	if err := m.hub.join(v, want.Mark); err != nil {
+	if err := p.hub.join(v, want.Mark); err != nil {
 		_ = proto.Write(conn, proto.Fail(err))
 		return
 	}
-	m.takeInput(v)
+	p.takeInput(v)
 	if v.awaitHangUp() {
-		m.hub.leave(v)
+		p.hub.leave(v)
 	} else {
 		<-v.gone
 	}
 	v.hangUp()
 }
 
-// takeInput copies what a viewer sends to the container's stdin until the viewer sends the end.
-func (m *monitor) takeInput(v *viewer) {
-	accepts := v.req.Stdin && m.spec.OpenStdin
+// takeInput copies what a viewer sends to the process's stdin until the viewer sends the end.
+func (p *process) takeInput(v *viewer) {
+	accepts := v.req.Stdin && p.openStdin
 	src, err := newSource(v.conn, nil)
 	for err == nil {
 		var frame []byte
 		if frame, err = src.next(); err == nil && accepts {
 			// Who writes to a closed input is not told: the connection carries the output as well.
-			accepts = m.stdin.write(frame[stdio.HeaderSize:]) == nil
+			accepts = p.stdin.write(frame[stdio.HeaderSize:]) == nil
 		}
 	}
-	if v.req.Stdin && m.spec.StdinOnce && !m.spec.Terminal {
-		m.stdin.closeAfterStart()
+	if v.req.Stdin && p.stdinOnce && !p.terminal {
+		p.stdin.closeAfterStart()
 	}
 }

@@ -31,6 +31,7 @@ type source struct {
 	n       int
 	err     error
 	stopped atomic.Bool
+	late    int // bytes that were read after stop
 	try     func(fd uintptr) bool
 }
 
@@ -48,17 +49,15 @@ func newSource(f *os.File, idle func()) (*source, error) {
 // returns io.EOF at the end or after stop.
 func (s *source) next() ([]byte, error) {
 	for {
-		err := s.raw.Read(s.try)
+		err := s.read()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if !s.quiet() {
-				return nil, io.EOF
-			}
+			s.quiet()
 		case err != nil:
 			return nil, err
 		case s.err != nil:
 			return nil, s.err
-		case s.n == 0:
+		case s.n == 0, s.tooLate():
 			return nil, io.EOF
 		default:
 			frame := s.buf[:stdio.HeaderSize+s.n]
@@ -67,10 +66,27 @@ func (s *source) next() ([]byte, error) {
 	}
 }
 
-// stop makes next return io.EOF as soon as it would wait, or at once if it waits.
+// read waits for data, but not once the source is stopped: then it takes what is there.
+func (s *source) read() error {
+	if !s.stopped.Load() {
+		return s.raw.Read(s.try)
+	}
+	return s.raw.Control(func(fd uintptr) { s.tryRead(fd) })
+}
+
+// stop makes next return io.EOF as soon as it would wait, or at once if it waits. Somebody who keeps writing does not hold
+// it up: no more is read than what a pipe holds.
 func (s *source) stop() {
 	s.stopped.Store(true)
 	_ = s.f.SetReadDeadline(time.Unix(1, 0))
+}
+
+// tooLate counts what was read after stop.
+func (s *source) tooLate() bool {
+	if s.stopped.Load() {
+		s.late += s.n
+	}
+	return s.late > pipeSize+largeBuffer
 }
 
 func (s *source) tryRead(fd uintptr) bool {
@@ -116,13 +132,12 @@ func (s *source) rest() {
 	}
 }
 
-// quiet handles the passing of the deadline: it gives the buffer back, or reports false if the source was stopped.
-func (s *source) quiet() bool {
+// quiet handles the passing of the deadline, which rest or stop has set: it gives the buffer back.
+func (s *source) quiet() {
 	_ = s.f.SetReadDeadline(time.Time{})
 	if s.stopped.Load() {
-		return false
+		return
 	}
 	s.buf, s.n = nil, 0
 	debug.FreeOSMemory()
-	return true
 }

@@ -10,63 +10,85 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/fault"
 	"moss/engine/oci"
 	"moss/engine/shim/proto"
 	"moss/engine/stdio"
 )
 
-// start runs the container. It is a conflict the second time. On any other error the task has ended.
-func (m *monitor) start(ctx context.Context) error {
-	m.mu.Lock()
-	if m.state != prepared {
-		defer m.mu.Unlock()
-		return fault.Conflict("task %s has been started before", m.spec.ID)
+// start runs the process. It is a conflict the second time, and for an added process while the container does not run or
+// is paused. On any other error the process has ended.
+func (p *process) start(ctx context.Context) error {
+	tried, err := p.tryStart(ctx)
+	if tried && err != nil && !p.first() && p.m.collectStrangers() { // what the runtime has left
+		p.m.adopt(context.WithoutCancel(ctx))
 	}
-	m.state = starting
-	m.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, runtimeLimit)
-	defer cancel()
+	return err
+}
 
-	s, err := m.openStreams()
+func (p *process) tryStart(ctx context.Context) (tried bool, err error) {
+	p.m.children.RLock() // from before the runtime's call until the process is known
+	defer p.m.children.RUnlock()
+	if err := p.begin(); err != nil {
+		return false, err
+	}
+	ctx, cancel := p.m.callContext(ctx)
+	defer cancel()
+	s, err := p.openStreams()
 	if err == nil {
-		err = m.execute(ctx, s)
+		err = p.execute(ctx, s)
 	}
-	if err != nil {
-		m.neverStarted(err)
-		return err
+	switch {
+	case err == nil:
+	case p.first() || p.m.first.is(running):
+		p.neverStarted(err)
+	default:
+		err = p.m.first.notRunning()
+		p.endUnstarted(p.m.killed())
 	}
+	return true, err
+}
+
+// begin moves the process into its starting state.
+func (p *process) begin() error {
+	if !p.first() {
+		switch {
+		case !p.m.first.is(running):
+			return p.m.first.notRunning()
+		case p.m.isPaused():
+			return fault.Conflict("%s is paused", p.m.first.name)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != prepared {
+		return fault.Conflict("%s has been started before", p.name)
+	}
+	p.state = starting
 	return nil
 }
 
-// execute calls the runtime and brings the task into its running state.
-func (m *monitor) execute(ctx context.Context, s *streams) error {
-	m.children.Lock()
-	defer m.children.Unlock()
-	run := oci.Run{
-		ID: m.spec.ID, Bundle: m.dir, PidFile: proto.PidFile, Log: proto.RuntimeLogFile,
-		Stdin: s.in.theirs, Stdout: s.out.theirs, Stderr: s.err.theirs,
-	}
+// execute calls the runtime and brings the process into its running state.
+func (p *process) execute(ctx context.Context, s *streams) error {
 	// From here on there may be a container, should the shim be killed: the file tells so before the runtime fills it.
-	if err := os.WriteFile(filepath.Join(m.dir, proto.PidFile), nil, 0o600); err != nil {
-		s.closeTheirs()
-		s.closeOurs()
-		if s.console != nil {
-			s.console.close()
-		}
+	if err := os.WriteFile(filepath.Join(p.dir, proto.PidFile), nil, 0o600); err != nil {
+		s.close()
 		return err
 	}
+	var console string
 	tty := make(chan *terminal, 1)
 	if s.console != nil {
-		run.ConsoleSocket = proto.ConsoleFile
-		go m.connectTerminal(s.console, tty)
+		console = proto.ConsoleFile
+		go p.connectTerminal(s.console, tty)
 	}
-	err := m.runtime.RunDetached(ctx, run)
+	err := p.launch(ctx, s, console)
 	started := time.Now().UTC()
 	s.closeTheirs()
 	pid := 0
 	if err == nil {
-		pid, err = readPid(filepath.Join(m.dir, proto.PidFile))
+		pid, err = readPid(filepath.Join(p.dir, proto.PidFile))
 	}
 	var t *terminal
 	if s.console != nil {
@@ -80,19 +102,32 @@ func (m *monitor) execute(ctx context.Context, s *streams) error {
 	}
 	if err != nil {
 		s.closeOurs()
-		if t != nil {
-			t.release()
-			_ = t.master.Close()
+		p.dropTerminal(t)
+		if p.first() {
+			p.m.deleteContainerLocked(ctx)
+		} else if pid > 0 {
+			_ = unix.Kill(pid, unix.SIGKILL) // nobody could speak to it; it is collected with the strangers
 		}
-		m.deleteContainerLocked(ctx)
 		return err
 	}
-	m.run(ctx, s, t, pid, started)
+	p.run(ctx, s, t, pid, started)
 	return nil
 }
 
+// launch calls the runtime.
+func (p *process) launch(ctx context.Context, s *streams, console string) error {
+	l := oci.Launch{
+		ID: p.m.spec.ID, Dir: p.dir, PidFile: proto.PidFile, Log: proto.RuntimeLogFile, ConsoleSocket: console,
+		Stdin: s.in.theirs, Stdout: s.out.theirs, Stderr: s.err.theirs,
+	}
+	if p.first() {
+		return p.m.runtime.RunDetached(ctx, l)
+	}
+	return p.m.runtime.ExecDetached(ctx, l, proto.ProcessFile)
+}
+
 // connectTerminal receives the pty while the runtime works, so that it has its size before the process sees it.
-func (m *monitor) connectTerminal(console *listener, tty chan<- *terminal) {
+func (p *process) connectTerminal(console *listener, tty chan<- *terminal) {
 	defer close(tty)
 	t, err := receiveTerminal(console)
 	if err != nil {
@@ -101,65 +136,82 @@ func (m *monitor) connectTerminal(console *listener, tty chan<- *terminal) {
 		}
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tty = t
-	if m.width != 0 || m.height != 0 {
-		if err := t.resize(m.width, m.height); err != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tty = t
+	if p.width != 0 || p.height != 0 {
+		if err := t.resize(p.width, p.height); err != nil {
 			report("resize pty", err)
 		}
 	}
 	tty <- t
 }
 
+// dropTerminal closes the pty of a process that did not start.
+func (p *process) dropTerminal(t *terminal) {
+	if t == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tty = nil
+	t.release()
+	_ = t.master.Close()
+}
+
 // run connects the streams of a process that runs now.
-func (m *monitor) run(ctx context.Context, s *streams, t *terminal, pid int, started time.Time) {
+func (p *process) run(ctx context.Context, s *streams, t *terminal, pid int, started time.Time) {
 	if t != nil {
 		s.out.ours = t.master
 	}
 	switch {
-	case !m.spec.OpenStdin:
-		m.stdin.open(nil)
+	case !p.openStdin:
+		p.stdin.open(nil)
 	case t != nil:
-		m.stdin.open(keys{t.master})
+		p.stdin.open(keys{t.master})
 	default:
-		m.stdin.open(s.in.ours)
+		p.stdin.open(s.in.ours)
 	}
-	m.mu.Lock()
-	m.pid = pid
-	m.record.Pid, m.record.StartedAt = pid, started
-	m.state = running
-	m.mu.Unlock()
-	for _, p := range []struct {
+	if p.first() {
+		p.m.learn(pid)
+	}
+	p.mu.Lock()
+	p.pid = pid
+	p.record.Pid, p.record.StartedAt = pid, started
+	p.state = running
+	p.mu.Unlock()
+	for _, out := range []struct {
 		f      *os.File
 		stream stdio.Stream
 	}{{s.out.ours, stdio.Stdout}, {s.err.ours, stdio.Stderr}} {
-		if p.f == nil {
+		if out.f == nil {
 			continue
 		}
-		src, err := newSource(p.f, m.hub.flush)
+		src, err := newSource(out.f, p.hub.flush)
 		if err != nil {
-			report("read "+p.stream.String(), err)
+			report("read "+out.stream.String(), err)
 			continue
 		}
-		m.pumps = append(m.pumps, src)
-		m.pumping.Go(func() { m.pump(src, p.stream) })
+		p.pumps = append(p.pumps, src)
+		p.pumping.Go(func() { p.pump(src, out.stream) })
 	}
-	close(m.started)
-	ctx = context.WithoutCancel(ctx) // the task lives on after the request that started it
-	go m.watchProcess(ctx, pid)
-	go m.reapOthers(ctx, pid)
+	close(p.started)
+	ctx = context.WithoutCancel(ctx) // the process lives on after the request that started it
+	go p.watch(ctx, pid)
+	if p.first() {
+		p.m.adopt(ctx)
+	}
 }
 
 // pump carries one output stream to its end.
-func (m *monitor) pump(src *source, stream stdio.Stream) {
+func (p *process) pump(src *source, stream stdio.Stream) {
 	defer func() { _ = src.f.Close() }()
 	for {
 		frame, err := src.next()
 		if err != nil {
 			return
 		}
-		m.hub.write(stream, frame)
+		p.hub.write(stream, frame)
 	}
 }
 

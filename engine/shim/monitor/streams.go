@@ -9,24 +9,24 @@ import (
 	"moss/engine/shim/proto"
 )
 
-// pipe has one end for the container, which blocks as programs expect, and one for the shim, which does not.
+// pipe has one end for the process, which blocks as programs expect, and one for the shim, which does not.
 type pipe struct{ ours, theirs *os.File }
 
-// streams are the container's three, or the socket on which its pty arrives.
+// streams are a process's three, or the socket on which its pty arrives.
 type streams struct {
 	in, out, err pipe
 	console      *listener
 }
 
-// openStreams makes what the spec asks for.
-func (m *monitor) openStreams() (*streams, error) {
+// openStreams makes what the process is to have.
+func (p *process) openStreams() (*streams, error) {
 	s := &streams{}
 	var err error
-	if m.spec.Terminal {
-		s.console, err = listen(m.dir, proto.ConsoleFile)
+	if p.terminal {
+		s.console, err = listen(p.dir, proto.ConsoleFile)
 		return s, err
 	}
-	if m.spec.OpenStdin {
+	if p.openStdin {
 		s.in, err = newPipe("stdin", true)
 	}
 	if err == nil {
@@ -36,8 +36,7 @@ func (m *monitor) openStreams() (*streams, error) {
 		s.err, err = newPipe("stderr", false)
 	}
 	if err != nil {
-		s.closeTheirs()
-		s.closeOurs()
+		s.close()
 		return nil, err
 	}
 	return s, nil
@@ -59,6 +58,15 @@ func newPipe(name string, input bool) (pipe, error) {
 		return pipe{}, fmt.Errorf("set up pipe for %s: %w", name, err)
 	}
 	return pipe{ours: os.NewFile(uintptr(ours), name), theirs: os.NewFile(uintptr(theirs), name)}, nil
+}
+
+// close closes all of it.
+func (s *streams) close() {
+	s.closeTheirs()
+	s.closeOurs()
+	if s.console != nil {
+		s.console.close()
+	}
 }
 
 func (s *streams) closeTheirs() {

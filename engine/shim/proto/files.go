@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"moss/engine/fault"
@@ -16,6 +17,7 @@ import (
 type Record struct {
 	Pid       int       `json:"pid,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
+	Paused    bool      `json:"paused,omitempty"`
 	Exit      *Exit     `json:"exit,omitempty"`
 }
 
@@ -29,13 +31,26 @@ type Exit struct {
 
 // Status turns a record into what the engine's contract calls it.
 func (r Record) Status() task.Status {
-	s := task.Status{Pid: r.Pid, StartedAt: r.StartedAt}
+	s := task.Status{Pid: r.Pid, StartedAt: r.StartedAt, Paused: r.Paused}
 	if r.Exit != nil {
 		e := task.Exit(*r.Exit)
 		s.Exit = &e
-		s.Pid = 0
+		s.Pid, s.Paused = 0, false
 	}
 	return s
+}
+
+// ExecDir returns the folder of an added process in its task's folder.
+func ExecDir(dir, id string) string { return filepath.Join(dir, ExecFolder, id) }
+
+// CheckExecID refuses what is no id of an added process, and so no name of a folder: fault.Invalid unless it is 64 of the
+// digits 0-9 and a-f.
+func CheckExecID(id string) error {
+	const length = 64
+	if len(id) != length || strings.Trim(id, "0123456789abcdef") != "" {
+		return fault.Invalid("%q is not the id of a process", id)
+	}
+	return nil
 }
 
 // WriteRecord replaces dir's ExitFile. The folder lives no longer than this boot, so nothing is synced.

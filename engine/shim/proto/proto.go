@@ -26,13 +26,19 @@ const (
 	PidFile        = "pid"          // of the container's first process, written by the runtime
 	RuntimeLogFile = "runtime.log"  // the runtime's messages
 	ConsoleFile    = "console.sock" // where the runtime delivers the pty, during start only
+	ResourcesFile  = "update.json"  // what OpUpdate hands to the runtime, during the call only
+	ExecFolder     = "exec"         // holds a folder for each added process, named by its id
 )
+
+// ProcessFile is the OCI runtime spec's process object in an added process's folder, written by the engine before OpExec.
+// PidFile, RuntimeLogFile, ConsoleFile and ExitFile join it.
+const ProcessFile = "process.json"
 
 // ControlFD is the descriptor that the shim inherits: a stream socket on which it sends one Reply when it is ready, and
 // whose end before the start tells it that its engine has gone.
 const ControlFD = 3
 
-// MaxMessage is the largest message in bytes. The largest real one is a spec with long paths.
+// MaxMessage is the largest message in bytes. The largest real one is the list of a container's many thousand pids.
 const MaxMessage = 256 << 10
 
 // Op names a request.
@@ -46,17 +52,26 @@ const (
 	OpResize Op = "resize"
 	OpWait   Op = "wait"   // replies with Exit when the task has ended
 	OpStatus Op = "status" // replies with Pid, StartedAt and Exit
-	OpDelete Op = "delete" // ends a shim whose task was never started; conflict if it runs
+	OpDelete Op = "delete" // ends a shim whose task was never started, or forgets an added process; conflict if it runs
 	OpHold   Op = "hold"   // keeps a shim alive whose task was never started
+	OpExec   Op = "exec"   // makes an added process known, whose folder holds ProcessFile; conflict if the id is
+	OpPause  Op = "pause"
+	OpResume Op = "resume"
+	OpUpdate Op = "update"
+	OpPids   Op = "pids" // replies with Pids
 )
 
-// Request is one call of the engine.
+// Request is one call of the engine. OpStart to OpDelete concern the added process Exec, or the first one if it is empty.
 type Request struct {
-	Op     Op           `json:"op"`
-	Attach *task.Attach `json:"attach,omitempty"`
-	Signal int          `json:"signal,omitempty"`
-	Width  uint16       `json:"width,omitempty"`
-	Height uint16       `json:"height,omitempty"`
+	Op        Op              `json:"op"`
+	Exec      string          `json:"exec,omitempty"`
+	Attach    *task.Attach    `json:"attach,omitempty"`
+	Signal    int             `json:"signal,omitempty"`
+	Terminal  bool            `json:"terminal,omitempty"`  // of OpExec
+	OpenStdin bool            `json:"openStdin,omitempty"` // of OpExec
+	Width     uint16          `json:"width,omitempty"`     // of OpExec and OpResize
+	Height    uint16          `json:"height,omitempty"`
+	Resources json.RawMessage `json:"resources,omitempty"` // of OpUpdate
 }
 
 // Reply is the shim's answer.
@@ -64,6 +79,7 @@ type Reply struct {
 	Error *Failure   `json:"error,omitempty"`
 	State *Record    `json:"state,omitempty"`
 	Mark  *task.Mark `json:"mark,omitempty"`
+	Pids  []int      `json:"pids,omitempty"`
 }
 
 // Failure is an error on its way through the socket: its kind and its text.

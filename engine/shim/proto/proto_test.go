@@ -140,3 +140,24 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestCheckExecID(t *testing.T) {
+	good := strings.Repeat("0123456789abcdef", 4)
+	if err := proto.CheckExecID(good); err != nil {
+		t.Errorf("CheckExecID(%q) = %v, want nil", good, err)
+	}
+	for _, bad := range []string{"", "..", good[1:], good + "0", strings.ToUpper(good), "/" + good[1:], good[:63] + "\n", good[:60] + "../x"} {
+		if err := proto.CheckExecID(bad); !fault.Is(err, fault.Invalid) {
+			t.Errorf("CheckExecID(%q) = %v, want invalid", bad, err)
+		}
+	}
+}
+
+func FuzzCheckExecID(f *testing.F) {
+	f.Add(strings.Repeat("a", 64))
+	f.Fuzz(func(t *testing.T, id string) {
+		if proto.CheckExecID(id) == nil && proto.ExecDir("/d", id) != "/d/"+proto.ExecFolder+"/"+id {
+			t.Fatalf("CheckExecID takes %q, whose folder is %s", id, proto.ExecDir("/d", id))
+		}
+	})
+}

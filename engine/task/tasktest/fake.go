@@ -2,24 +2,30 @@ package tasktest
 
 import (
 	"context"
-	"errors"
-	"io"
+	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"moss/engine/fault"
-	"moss/engine/stdio"
 	"moss/engine/task"
 )
 
-// Fake is a Runner in memory. Its tasks run Script instead of a process. They outlive whoever prepared them: a test plays
-// the next engine with a second user of the same Fake. Set the fields before use.
+// Fake is a Runner in memory. Its tasks run Script instead of a process, and ExecScript instead of added ones. They
+// outlive whoever prepared them: a test plays the next engine with a second user of the same Fake. Set the fields before
+// use.
 type Fake struct {
 	// Script plays a task's process and returns its exit code. Nil runs until a signal comes and ends with 128 + signal.
 	Script func(spec task.Spec, p *Proc) int
+	// ExecScript plays an added process as Script does the first one.
+	ExecScript func(spec task.Spec, exec task.ExecSpec, p *Proc) int
 	// PrepareErr and StartErr, if set, are asked before each Prepare and Start; an error refuses it.
 	PrepareErr, StartErr func(spec task.Spec) error
+	// ExecErr and ExecStartErr, if set, are asked before each Exec and each Start of an added process.
+	ExecErr, ExecStartErr func(spec task.Spec, exec task.ExecSpec) error
+	// GroupErr, if set, is asked before each "pause", "resume", "update" and "pids"; an error refuses it.
+	GroupErr func(spec task.Spec, verb string) error
 
 	mu    sync.Mutex // guards the fields below
 	tasks map[string]*FakeTask
@@ -80,251 +86,202 @@ func (f *Fake) nextPid() int {
 	return 1000 + f.pid
 }
 
-// Proc is what a Script sees of its task.
-type Proc struct {
-	Stdin   io.Reader       // at its end at once without OpenStdin
-	Stdout  io.Writer       // the pty with Terminal
-	Stderr  io.Writer       // the pty with Terminal
-	Signals <-chan int      // what Signal sends, but SIGKILL
-	Done    <-chan struct{} // closed when the task was killed; the script's code does not count any more
-}
-
-// FakeTask is a task of a Fake.
+// FakeTask is a task of a Fake. As a FakeProcess it is its first one.
 type FakeTask struct {
-	fake    *Fake
-	spec    task.Spec
-	signals chan int
-	killed  chan struct{}
-	over    chan struct{} // closed with the exit
-	input   *stream
+	*FakeProcess
+	fake *Fake
+	spec task.Spec
 
-	mu      sync.Mutex // guards the fields below
-	status  task.Status
-	begun   bool
-	deleted bool
-	seen    []int
-	views   []*fakeView
-	width   uint16
-	height  uint16
+	group   sync.Mutex // guards the fields below; taken before the mu of a process
+	execs   map[string]*FakeProcess
+	paused  bool
+	updates []json.RawMessage
 }
 
 func newFakeTask(f *Fake, spec task.Spec) *FakeTask {
-	t := &FakeTask{
-		fake: f, spec: spec, signals: make(chan int, 64), killed: make(chan struct{}), over: make(chan struct{}), input: newStream(),
-	}
-	if !spec.OpenStdin {
-		t.input.close()
-	}
+	t := &FakeTask{fake: f, spec: spec, execs: map[string]*FakeProcess{}}
+	t.FakeProcess = newFakeProcess(&FakeProcess{
+		name: "task " + spec.ID, terminal: spec.Terminal, openStdin: spec.OpenStdin, stdinOnce: spec.StdinOnce,
+		script: func(p *Proc) int {
+			if f.Script == nil {
+				return untilSignal(p)
+			}
+			return f.Script(spec, p)
+		},
+		mayStart: func() error {
+			if f.StartErr == nil {
+				return nil
+			}
+			return f.StartErr(spec)
+		},
+		nextPid: f.nextPid,
+		onEnd:   t.endExecs,
+		onGone:  t.forget,
+	})
 	return t
 }
 
 // Spec returns what the task was prepared with.
 func (t *FakeTask) Spec() task.Spec { return t.spec }
 
-// Signals returns every signal that was sent so far.
-func (t *FakeTask) Signals() []int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return append([]int(nil), t.seen...)
+// Updates returns every object that Update was given so far.
+func (t *FakeTask) Updates() []json.RawMessage {
+	t.group.Lock()
+	defer t.group.Unlock()
+	return slices.Clone(t.updates)
 }
 
-// Size returns what Resize asked for last.
-func (t *FakeTask) Size() (width, height uint16) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.width, t.height
+// Execs returns the added processes that were not deleted, in the order of their ids.
+func (t *FakeTask) Execs() []*FakeProcess {
+	t.group.Lock()
+	defer t.group.Unlock()
+	return t.execsLocked()
 }
 
-// End ends a running task as given, as if its process or the kernel had. Ending it again does nothing.
-func (t *FakeTask) End(exit task.Exit) { t.end(exit) }
-
-// Attach joins the streams.
-func (t *FakeTask) Attach(ctx context.Context, req task.Attach) (task.Streams, task.Mark, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, task.Mark{}, err
+func (t *FakeTask) execsLocked() []*FakeProcess {
+	list := make([]*FakeProcess, 0, len(t.execs))
+	for _, id := range slices.Sorted(maps.Keys(t.execs)) {
+		list = append(list, t.execs[id])
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.status.Exit != nil || t.deleted {
-		return nil, task.Mark{}, t.notRunning()
-	}
-	v := &fakeView{task: t, req: req, out: newStream()}
-	t.views = append(t.views, v)
-	return v, task.Mark{}, nil
-}
-
-// Start runs the script.
-func (t *FakeTask) Start(ctx context.Context) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	t.mu.Lock()
-	if t.begun || t.deleted {
-		t.mu.Unlock()
-		return 0, fault.Conflict("task %s has been started before", t.spec.ID)
-	}
-	t.begun = true
-	t.mu.Unlock()
-	if t.fake.StartErr != nil {
-		if err := t.fake.StartErr(t.spec); err != nil {
-			t.end(task.Exit{Code: refusalCode(err), Error: err.Error()})
-			return 0, err
-		}
-	}
-	pid := t.fake.nextPid()
-	t.mu.Lock()
-	t.status.Pid, t.status.StartedAt = pid, time.Now()
-	t.mu.Unlock()
-	go t.run()
-	return pid, nil
-}
-
-func refusalCode(err error) int {
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return 127
-	case fault.Is(err, fault.Forbidden):
-		return 126
-	default:
-		return 128
-	}
-}
-
-func (t *FakeTask) run() {
-	script := t.fake.Script
-	if script == nil {
-		script = untilSignal
-	}
-	code := script(t.spec, &Proc{
-		Stdin: t.input, Stdout: fakeOutput{t, stdio.Stdout}, Stderr: fakeOutput{t, stdio.Stderr}, Signals: t.signals, Done: t.killed,
-	})
-	select {
-	case <-t.killed:
-	default:
-		t.end(task.Exit{Code: code})
-	}
-}
-
-func untilSignal(_ task.Spec, p *Proc) int {
-	select {
-	case n := <-p.Signals:
-		return 128 + n
-	case <-p.Done:
-		return 0
-	}
-}
-
-func (t *FakeTask) end(exit task.Exit) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.status.Exit != nil || t.deleted {
-		return
-	}
-	if exit.At.IsZero() {
-		exit.At = time.Now()
-	}
-	t.status.Pid, t.status.Exit = 0, &exit
-	t.shutLocked()
-}
-
-// shutLocked ends everything that waits.
-func (t *FakeTask) shutLocked() {
-	for _, v := range t.views {
-		v.out.close()
-	}
-	t.views = nil
-	t.input.close()
-	close(t.killed)
-	close(t.over)
-}
-
-// Signal hands a signal to the script; SIGKILL ends the task.
-func (t *FakeTask) Signal(ctx context.Context, signal int) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	t.mu.Lock()
-	if t.status.Pid == 0 {
-		defer t.mu.Unlock()
-		return t.notRunning()
-	}
-	t.seen = append(t.seen, signal)
-	t.mu.Unlock()
-	if signal == int(syscall.SIGKILL) {
-		t.end(task.Exit{Code: 128 + signal})
-		return nil
-	}
-	select {
-	case t.signals <- signal:
-	default: // a script that never looks
-	}
-	return nil
-}
-
-// Resize keeps the size for Size.
-func (t *FakeTask) Resize(_ context.Context, width, height uint16) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.spec.Terminal || t.status.Exit != nil || t.deleted {
-		return fault.Conflict("task %s has no terminal", t.spec.ID)
-	}
-	t.width, t.height = width, height
-	return nil
-}
-
-// Wait blocks until the script has returned or the task was killed.
-func (t *FakeTask) Wait(ctx context.Context) (task.Exit, error) {
-	select {
-	case <-t.over:
-	case <-ctx.Done():
-		return task.Exit{}, ctx.Err()
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.status.Exit == nil {
-		return task.Exit{}, fault.NotFound("task %s was deleted before it was started", t.spec.ID)
-	}
-	return *t.status.Exit, nil
+	return list
 }
 
 // Status returns what is known.
-func (t *FakeTask) Status(context.Context) (task.Status, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.status
-	if s.Exit != nil {
-		exit := *s.Exit
-		s.Exit = &exit
-	}
-	return s, nil
+func (t *FakeTask) Status(ctx context.Context) (task.Status, error) {
+	s, err := t.FakeProcess.Status(ctx)
+	t.group.Lock()
+	defer t.group.Unlock()
+	s.Paused = t.paused
+	return s, err
 }
 
-// Delete forgets the task.
-func (t *FakeTask) Delete(ctx context.Context) error {
+// Exec adds a process.
+func (t *FakeTask) Exec(ctx context.Context, spec task.ExecSpec) (task.Process, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.begun && t.status.Exit == nil {
-		return fault.Conflict("task %s is running", t.spec.ID)
+	if !t.isRunning() {
+		return nil, t.notRunning()
 	}
-	if t.deleted {
-		return nil
+	if t.fake.ExecErr != nil {
+		if err := t.fake.ExecErr(t.spec, spec); err != nil {
+			return nil, err
+		}
 	}
-	t.deleted = true
-	if t.status.Exit == nil {
-		t.shutLocked()
+	t.group.Lock()
+	defer t.group.Unlock()
+	if t.execs[spec.ID] != nil {
+		return nil, fault.Conflict("task %s has a process %s", t.spec.ID, spec.ID)
 	}
+	p := t.newExec(spec)
+	t.execs[spec.ID] = p
+	return p, nil
+}
+
+func (t *FakeTask) newExec(spec task.ExecSpec) *FakeProcess {
+	return newFakeProcess(&FakeProcess{
+		exec: spec, name: "process " + spec.ID, terminal: spec.Terminal, openStdin: spec.OpenStdin, stdinOnce: true,
+		script: func(p *Proc) int {
+			if t.fake.ExecScript == nil {
+				return untilSignal(p)
+			}
+			return t.fake.ExecScript(t.spec, spec, p)
+		},
+		mayBegin: func() error {
+			t.group.Lock()
+			defer t.group.Unlock()
+			if t.paused {
+				return fault.Conflict("task %s is paused", t.spec.ID)
+			}
+			return nil
+		},
+		mayStart: func() error {
+			if t.fake.ExecStartErr == nil {
+				return nil
+			}
+			return t.fake.ExecStartErr(t.spec, spec)
+		},
+		nextPid: t.fake.nextPid,
+		onEnd:   func() {},
+		onGone: func() {
+			t.group.Lock()
+			defer t.group.Unlock()
+			delete(t.execs, spec.ID)
+		},
+	})
+}
+
+// AdoptExec finds a process that was added and not deleted.
+func (t *FakeTask) AdoptExec(_ context.Context, id string) (task.Process, error) {
+	t.group.Lock()
+	defer t.group.Unlock()
+	if p := t.execs[id]; p != nil {
+		return p, nil
+	}
+	return nil, fault.NotFound("task %s has no process %s", t.spec.ID, id)
+}
+
+// Pause notes that the task is paused. Scripts run on.
+func (t *FakeTask) Pause(context.Context) error {
+	return t.change("pause", func() { t.paused = true })
+}
+
+// Resume undoes Pause.
+func (t *FakeTask) Resume(context.Context) error {
+	return t.change("resume", func() { t.paused = false })
+}
+
+// Update keeps the object for Updates.
+func (t *FakeTask) Update(_ context.Context, resources json.RawMessage) error {
+	return t.change("update", func() { t.updates = append(t.updates, slices.Clone(resources)) })
+}
+
+// Pids lists the pids that Start has given to what still runs.
+func (t *FakeTask) Pids(ctx context.Context) ([]int, error) {
+	var pids []int
+	err := t.change("pids", func() {
+		for _, p := range append(t.execsLocked(), t.FakeProcess) {
+			if s, err := p.Status(ctx); err == nil && s.Pid != 0 {
+				pids = append(pids, s.Pid)
+			}
+		}
+		slices.Sort(pids)
+	})
+	return pids, err
+}
+
+// change does one thing to all processes of a running task.
+func (t *FakeTask) change(verb string, do func()) error {
+	if !t.isRunning() {
+		return t.notRunning()
+	}
+	if t.fake.GroupErr != nil {
+		if err := t.fake.GroupErr(t.spec, verb); err != nil {
+			return err
+		}
+	}
+	t.group.Lock()
+	defer t.group.Unlock()
+	do()
+	return nil
+}
+
+// endExecs ends what was added, as the end of the first process does.
+func (t *FakeTask) endExecs() {
+	t.group.Lock()
+	t.paused = false
+	execs := t.execsLocked()
+	t.group.Unlock()
+	for _, p := range execs {
+		p.End(task.Exit{Code: 128 + int(syscall.SIGKILL)})
+	}
+}
+
+// forget removes the task from its Fake.
+func (t *FakeTask) forget() {
 	t.fake.mu.Lock()
 	defer t.fake.mu.Unlock()
 	if t.fake.tasks[t.spec.ID] == t {
 		delete(t.fake.tasks, t.spec.ID)
 	}
-	return nil
 }
-
-func (t *FakeTask) notRunning() error { return fault.Conflict("task %s is not running", t.spec.ID) }
-
-// errClosed is what the streams of a fake return after Close.
-var errClosed = errors.New("the view is closed")

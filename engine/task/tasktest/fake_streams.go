@@ -60,16 +60,16 @@ func (s *stream) close() {
 
 // fakeOutput takes what a script writes to every view.
 type fakeOutput struct {
-	task   *FakeTask
-	stream stdio.Stream
+	process *FakeProcess
+	stream  stdio.Stream
 }
 
 func (o fakeOutput) Write(p []byte) (int, error) {
-	o.task.mu.Lock()
-	views := slices.Clone(o.task.views)
-	o.task.mu.Unlock()
+	o.process.mu.Lock()
+	views := slices.Clone(o.process.views)
+	o.process.mu.Unlock()
 	out := append(stdio.AppendHeader(nil, o.stream, len(p)), p...)
-	if o.task.spec.Terminal {
+	if o.process.terminal {
 		out = bytes.ReplaceAll(p, []byte("\n"), []byte("\r\n"))
 	}
 	for _, v := range views {
@@ -82,9 +82,9 @@ func (o fakeOutput) Write(p []byte) (int, error) {
 
 // fakeView is a joined view.
 type fakeView struct {
-	task *FakeTask
-	req  task.Attach
-	out  *stream
+	process *FakeProcess
+	req     task.Attach
+	out     *stream
 
 	mu     sync.Mutex // guards closed
 	closed bool
@@ -98,15 +98,15 @@ func (v *fakeView) Write(p []byte) (int, error) {
 	if v.closed {
 		return 0, errClosed
 	}
-	if v.req.Stdin && v.task.spec.OpenStdin {
-		return v.task.input.Write(p)
+	if v.req.Stdin && v.process.openStdin {
+		return v.process.input.Write(p)
 	}
 	return len(p), nil
 }
 
 func (v *fakeView) CloseWrite() error {
-	if v.req.Stdin && v.task.spec.StdinOnce && !v.task.spec.Terminal {
-		v.task.input.close()
+	if v.req.Stdin && v.process.stdinOnce && !v.process.terminal {
+		v.process.input.close()
 	}
 	return nil
 }
@@ -115,9 +115,9 @@ func (v *fakeView) Close() error {
 	v.mu.Lock()
 	v.closed = true
 	v.mu.Unlock()
-	v.task.mu.Lock()
-	v.task.views = slices.DeleteFunc(v.task.views, func(o *fakeView) bool { return o == v })
-	v.task.mu.Unlock()
+	v.process.mu.Lock()
+	v.process.views = slices.DeleteFunc(v.process.views, func(o *fakeView) bool { return o == v })
+	v.process.mu.Unlock()
 	v.out.close()
 	return v.CloseWrite()
 }

@@ -1,6 +1,7 @@
 package tasktest_test
 
 import (
+	"encoding/json"
 	"io"
 	"strconv"
 	"sync"
@@ -24,25 +25,35 @@ func TestFake(t *testing.T) {
 			return p.(tasktest.Program) //nolint:forcetypeassert // stored below
 		}
 		f := &tasktest.Fake{
-			Script: func(spec task.Spec, p *tasktest.Proc) int { return play(program(spec), p) },
-			StartErr: func(spec task.Spec) error {
-				switch program(spec) {
-				case tasktest.Missing:
-					return fault.NotFound("no such command")
-				case tasktest.NotExecutable:
-					return fault.Forbidden("not executable")
-				default:
-					return nil
-				}
+			Script:   func(spec task.Spec, p *tasktest.Proc) int { return play(program(spec), p) },
+			StartErr: func(spec task.Spec) error { return refusal(program(spec)) },
+			ExecScript: func(_ task.Spec, exec task.ExecSpec, p *tasktest.Proc) int {
+				return play(tasktest.Program(exec.Process), p)
 			},
+			ExecStartErr: func(_ task.Spec, exec task.ExecSpec) error { return refusal(tasktest.Program(exec.Process)) },
 		}
-		return tasktest.Harness{Runner: f, Spec: func(t *testing.T, p tasktest.Program) task.Spec {
-			t.Helper()
-			id := "t" + strconv.Itoa(int(count.Add(1)))
-			programs.Store(id, p)
-			return task.Spec{ID: id, Dir: t.TempDir(), Log: task.Log{Driver: "none"}}
-		}}
+		return tasktest.Harness{
+			Runner: f,
+			Spec: func(t *testing.T, p tasktest.Program) task.Spec {
+				t.Helper()
+				id := "t" + strconv.Itoa(int(count.Add(1)))
+				programs.Store(id, p)
+				return task.Spec{ID: id, Dir: t.TempDir(), Log: task.Log{Driver: "none"}}
+			},
+			Process: func(_ *testing.T, p tasktest.Program, _ bool) json.RawMessage { return json.RawMessage(p) },
+		}
 	})
+}
+
+func refusal(program tasktest.Program) error {
+	switch program {
+	case tasktest.Missing:
+		return fault.NotFound("no such command")
+	case tasktest.NotExecutable:
+		return fault.Forbidden("not executable")
+	case tasktest.Exit3, tasktest.Hello, tasktest.Cat, tasktest.Trap:
+	}
+	return nil
 }
 
 func play(program tasktest.Program, p *tasktest.Proc) int {

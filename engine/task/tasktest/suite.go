@@ -5,6 +5,7 @@ package tasktest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"syscall"
@@ -34,6 +35,8 @@ type Harness struct {
 	Runner task.Runner
 	// Spec returns a valid spec that runs the program in a folder of its own, without terminal and stdin.
 	Spec func(t *testing.T, p Program) task.Spec
+	// Process returns the process object of an added process that runs the program.
+	Process func(t *testing.T, p Program, terminal bool) json.RawMessage
 }
 
 // patience is how long the suite waits for anything. Only a broken Runner takes so long.
@@ -42,10 +45,7 @@ const patience = 30 * time.Second
 // Run puts a Runner through the whole contract of package task. New is called once per subtest.
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	t.Helper()
-	for _, tc := range []struct {
-		name string
-		test func(*testing.T, *suite)
-	}{
+	for _, tc := range append(execTests(), []subtest{
 		{"life of a task", testLife},
 		{"attached before start", testAttachFirst},
 		{"terminal", testTerminal},
@@ -64,7 +64,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"delete while running", testDeleteRunning},
 		{"adopt", testAdopt},
 		{"cancelled", testCancelled},
-	} {
+	}...) {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -73,9 +73,15 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	}
 }
 
+type subtest struct {
+	name string
+	test func(*testing.T, *suite)
+}
+
 type suite struct {
 	Harness
-	ctx context.Context //nolint:containedctx // bounds one subtest
+	execs int             // made so far
+	ctx   context.Context //nolint:containedctx // bounds one subtest
 }
 
 // prepare makes a task and sees to its end.
@@ -100,7 +106,7 @@ func (s *suite) prepare(t *testing.T, p Program, change func(*task.Spec)) (task.
 	return tk, spec
 }
 
-func (s *suite) start(t *testing.T, tk task.Task) int {
+func (s *suite) start(t *testing.T, tk task.Process) int {
 	t.Helper()
 	pid, err := tk.Start(s.ctx)
 	if err != nil || pid <= 0 {
@@ -109,7 +115,7 @@ func (s *suite) start(t *testing.T, tk task.Task) int {
 	return pid
 }
 
-func (s *suite) attach(t *testing.T, tk task.Task, req task.Attach) task.Streams {
+func (s *suite) attach(t *testing.T, tk task.Process, req task.Attach) task.Streams {
 	t.Helper()
 	view, _, err := tk.Attach(s.ctx, req)
 	if err != nil {
@@ -120,7 +126,7 @@ func (s *suite) attach(t *testing.T, tk task.Task, req task.Attach) task.Streams
 }
 
 // wait expects the end with a code.
-func (s *suite) wait(t *testing.T, tk task.Task, code int) task.Exit {
+func (s *suite) wait(t *testing.T, tk task.Process, code int) task.Exit {
 	t.Helper()
 	exit, err := tk.Wait(s.ctx)
 	if err != nil || exit.Code != code {

@@ -1,0 +1,85 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"moss/engine/shim/client"
+	"moss/engine/task"
+	"moss/engine/task/tasktest"
+)
+
+func TestConformance(t *testing.T) {
+	programs := map[tasktest.Program]bundle{
+		tasktest.Exit3:         sh("exit 3"),
+		tasktest.Hello:         sh("echo out; echo err >&2"),
+		tasktest.Cat:           {args: []string{"cat"}},
+		tasktest.Trap:          sh("trap 'exit 7' TERM; trap '' WINCH; echo ready; while :; do sleep 1 & wait $!; done"),
+		tasktest.Missing:       {args: []string{"nope"}},
+		tasktest.NotExecutable: {args: []string{"/bin/plainfile"}},
+	}
+	for _, runtime := range runtimes(t) {
+		for _, cgroup := range []bool{false, true} {
+			if cgroup && os.Getenv(envGroup) == "" {
+				continue // TestWithCgroup tells
+			}
+			t.Run(fmt.Sprintf("%s, cgroup %t", runtime, cgroup), func(t *testing.T) {
+				tasktest.Run(t, func(t *testing.T) tasktest.Harness {
+					t.Helper()
+					programs := maps.Clone(programs)
+					for name, b := range programs {
+						b.runtime, b.cgroup = runtime, cgroup
+						programs[name] = b
+					}
+					return harness(t, programs)
+				})
+			})
+		}
+	}
+}
+
+// runtimes lists the installed ones. crun is always there.
+func runtimes(t *testing.T) []string {
+	t.Helper()
+	if _, err := exec.LookPath("runc"); err != nil {
+		t.Log("runc is missing, so only crun is tested: install it (apt-get install runc)")
+		return []string{"crun"}
+	}
+	return []string{"crun", "runc"}
+}
+
+func harness(t *testing.T, programs map[tasktest.Program]bundle) tasktest.Harness {
+	t.Helper()
+	return tasktest.Harness{
+		Runner: configuring{newRunner(t), t, programs},
+		Spec: func(t *testing.T, p tasktest.Program) task.Spec {
+			t.Helper()
+			spec := newSpec(t, programs[p])
+			spec.ID += "-" + string(p)
+			return spec
+		},
+		Process: func(t *testing.T, p tasktest.Program, terminal bool) json.RawMessage {
+			t.Helper()
+			return process(t, programs[p], terminal)
+		},
+	}
+}
+
+// configuring brings config.json in line with what the suite changed in the spec.
+type configuring struct {
+	*client.Runner
+	t        *testing.T
+	programs map[tasktest.Program]bundle
+}
+
+func (c configuring) Prepare(ctx context.Context, spec task.Spec) (task.Task, error) {
+	_, program, _ := strings.Cut(spec.ID, "-")
+	writeConfig(c.t, spec, c.programs[tasktest.Program(program)])
+	return c.Runner.Prepare(ctx, spec)
+}

@@ -1,0 +1,187 @@
+package monitor
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// learn notes by what others of the first process's will be found.
+func (m *monitor) learn(pid int) {
+	m.ownPids = isInit(pid)
+	if m.ownPids {
+		return
+	}
+	m.mounts = mountsOf(pid)
+	if st, ok := readStat(pid); ok {
+		m.since = st.start
+	}
+}
+
+// pids lists the container's processes, ascending and without zombies.
+func (m *monitor) pids() ([]int, error) {
+	if !m.first.is(running) {
+		return nil, m.first.notRunning()
+	}
+	pids := cgroupPids(m.dir)
+	if len(pids) == 0 {
+		pids = m.familyPids()
+	}
+	slices.Sort(pids)
+	return slices.DeleteFunc(slices.Compact(pids), func(pid int) bool {
+		st, ok := readStat(pid)
+		return !ok || st.dead()
+	}), nil
+}
+
+// familyPids finds the container's processes without a cgroup: the shim's descendants but for the runtime's own, which
+// have not left the shim's mount namespace. In another container's pid namespace orphans go to its first process, so what
+// is in the container's mount namespace counts as well.
+func (m *monitor) familyPids() []int {
+	own := mountsOf(os.Getpid())
+	var pids []int
+	for _, child := range childPids() {
+		if mountsOf(child) != own {
+			pids = appendTree(pids, child)
+		}
+	}
+	if !m.ownPids {
+		pids = append(pids, m.insidePids()...)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
+// appendTree adds a process and all below it.
+func appendTree(pids []int, pid int) []int {
+	pids = append(pids, pid)
+	for _, child := range childrenOf(pid) {
+		pids = appendTree(pids, child)
+	}
+	return pids
+}
+
+// childPids lists what became the shim's child without having been forked by it, zombies included. The kernel gives it to
+// the shim's first thread.
+func childPids() []int {
+	self := strconv.Itoa(os.Getpid())
+	data, _ := os.ReadFile("/proc/" + self + "/task/" + self + "/children") // a kernel without has nothing to offer instead
+	return parsePids(string(data))
+}
+
+// childrenOf lists the children of all threads of a process.
+func childrenOf(pid int) []int {
+	files, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, file := range files {
+		data, _ := os.ReadFile(file) // a thread that has ended has none
+		pids = append(pids, parsePids(string(data))...)
+	}
+	return pids
+}
+
+// insidePids lists the processes in the mount namespace of the first one. If that one ended before it could be asked, they
+// are known by their root folder.
+func (m *monitor) insidePids() []int {
+	if m.mounts == "" {
+		return rootedPids(rootOf(m.dir), m.since)
+	}
+	if m.mounts == mountsOf(os.Getpid()) {
+		return nil // should a runtime leave it there: none is better than all
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/ns/mnt")
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for _, link := range links {
+		if id, err := os.Readlink(link); err == nil && id == m.mounts {
+			pids = append(pids, parsePids(strings.Split(link, "/")[2])...)
+		}
+	}
+	return pids
+}
+
+// mountsOf names a process's mount namespace; empty if it has ended.
+func mountsOf(pid int) string {
+	id, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/mnt")
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// isInit reports whether a process is surely the first one of its pid namespace.
+func isInit(pid int) bool {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, 1024) // the line is not far from the top; every start pays for the rest
+	n, err := f.Read(head)
+	return err == nil && innermostPid(string(head[:n])) == 1
+}
+
+// innermostPid reads a process's number in its own pid namespace from /proc/PID/status, 0 if it is not there.
+func innermostPid(status string) int {
+	for line := range strings.Lines(status) {
+		rest, ok := strings.CutPrefix(line, "NSpid:")
+		if !ok || !strings.HasSuffix(line, "\n") { // cut off
+			continue
+		}
+		if pids := parsePids(rest); len(pids) > 0 {
+			return pids[len(pids)-1]
+		}
+	}
+	return 0
+}
+
+// stat is what /proc/PID/stat says of a process.
+type stat struct {
+	state byte
+	start uint64 // in clock ticks after the boot; tells processes of one number apart
+}
+
+// readStat reports false if the process has gone.
+func readStat(pid int) (stat, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return stat{}, false
+	}
+	return parseStat(data)
+}
+
+// parseStat reads "pid (name) state …"; the name is the process's own and may hold anything.
+func parseStat(data []byte) (s stat, ok bool) {
+	const startField = 19 // counted from the state, which is the third of all
+	end := bytes.LastIndexByte(data, ')')
+	if end < 0 {
+		return s, false
+	}
+	fields := strings.Fields(string(data[end+1:]))
+	if len(fields) <= startField || len(fields[0]) != 1 {
+		return s, false
+	}
+	start, err := strconv.ParseUint(fields[startField], 10, 64)
+	if err != nil {
+		return s, false
+	}
+	return stat{state: fields[0][0], start: start}, true
+}
+
+// dead reports whether the process has ended and only its parent has not noticed.
+func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+// still reports whether the process is stopped.
+func (s stat) still() bool { return s.state == 'T' || s.state == 't' }
+
+// runs reports whether the process may execute code of its own: it is on a processor, waits for one, or sleeps
+// interruptibly. One that sleeps otherwise is in the kernel and stops on its way out.
+func (s stat) runs() bool { return s.state == 'R' || s.state == 'S' }

@@ -1,0 +1,143 @@
+package monitor
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/stdio"
+)
+
+func TestParseStat(t *testing.T) {
+	rest := " S" + strings.Repeat(" 7", 18) + " 4711 9 9\n"
+	for _, tc := range []struct {
+		name, in string
+		want     stat
+		ok       bool
+	}{
+		{"plain", "12 (sleep)" + rest, stat{'S', 4711}, true},
+		{"a name like the end", "12 (a) R 1)" + rest, stat{'S', 4711}, true},
+		{"a name with a line", "12 (a\nb)" + rest, stat{'S', 4711}, true},
+		{"nothing", "", stat{}, false},
+		{"cut off", "12 (sleep) S 1 2", stat{}, false},
+		{"no number", "12 (sleep) S" + strings.Repeat(" x", 20), stat{}, false},
+		{"no state", "12 (sleep)" + strings.Repeat(" 17", 20), stat{}, false},
+	} {
+		if got, ok := parseStat([]byte(tc.in)); got != tc.want || ok != tc.ok {
+			t.Errorf("%s: parseStat(%q) = %+v, %t, want %+v, %t", tc.name, tc.in, got, ok, tc.want, tc.ok)
+		}
+	}
+	if st, ok := readStat(os.Getpid()); !ok || !st.runs() || st.start == 0 {
+		t.Errorf("readStat of this process = %+v, %t, want one that runs", st, ok)
+	}
+	if st, ok := readStat(1 << 30); ok {
+		t.Errorf("readStat of none = %+v, want nothing", st)
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("12 (sleep) S" + strings.Repeat(" 7", 18) + " 4711\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if st, ok := parseStat(in); ok && (st.state == 0 || !bytes.Contains(in, []byte{st.state})) {
+			t.Fatalf("parseStat(%q) = %+v", in, st)
+		}
+	})
+}
+
+func TestInnermostPid(t *testing.T) {
+	for in, want := range map[string]int{
+		"Name:\tx\nNSpid:\t4711\t12\t1\nNSpgid:\t1\n": 1,
+		"NSpid:\t4711\n":  4711,
+		"NSpid:\t\n":      0,
+		"NSpid:\t4711\t1": 0, // cut off: it may be 17
+		"Name:\tx\n":      0,
+	} {
+		if got := innermostPid(in); got != want {
+			t.Errorf("innermostPid(%q) = %d, want %d", in, got, want)
+		}
+	}
+	if isInit(os.Getpid()) != (os.Getpid() == 1) {
+		t.Errorf("isInit of this process = %t", isInit(os.Getpid()))
+	}
+}
+
+func FuzzPids(f *testing.F) {
+	f.Add("1 2 3\nNSpid:\t4\t5\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		for _, pid := range append(parsePids(in), innermostPid(in)) {
+			if pid < 0 {
+				t.Fatalf("%q has the pid %d", in, pid)
+			}
+		}
+	})
+}
+
+func TestParsePids(t *testing.T) {
+	if got, want := parsePids("12\n0\nx\n7 8\n-3\n"), []int{12, 7, 8}; !slices.Equal(got, want) {
+		t.Errorf("parsePids = %v, want %v", got, want)
+	}
+}
+
+// TestTree: a process, its children and theirs.
+func TestTree(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "(sleep 1000 & sleep 1000; true) & echo; wait")
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	if _, err := fmt.Fscanln(out); err != nil && err.Error() != "unexpected newline" {
+		t.Fatal(err)
+	}
+	var got []int
+	for range 1000 {
+		if got = appendTree(nil, cmd.Process.Pid); len(got) == 4 {
+			break
+		}
+		_, _ = unix.Poll(nil, 5)
+	}
+	if len(got) != 4 || got[0] != cmd.Process.Pid {
+		t.Errorf("appendTree = %v, want %d and three below it", got, cmd.Process.Pid)
+	}
+}
+
+// TestSourceStopsWhileSomebodyWrites: what never ends by itself ends a bounded number of bytes after stop.
+func TestSourceStopsWhileSomebodyWrites(t *testing.T) {
+	src, in := testPipe(t, nil)
+	go func() {
+		data := make([]byte, 64<<10)
+		for {
+			if _, err := in.Write(data); err != nil {
+				return
+			}
+		}
+	}()
+	if _, err := src.next(); err != nil {
+		t.Fatal(err)
+	}
+	src.stop()
+	got := 0
+	for {
+		frame, err := src.next()
+		if err != nil {
+			break
+		}
+		if got += len(frame) - stdio.HeaderSize; got > 4*pipeSize {
+			t.Fatalf("%d bytes came after stop, want at most about %d", got, pipeSize)
+		}
+	}
+	_ = src.f.Close()
+}

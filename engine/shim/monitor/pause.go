@@ -1,0 +1,178 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+	"moss/engine/shim/proto"
+)
+
+const (
+	stopLimit  = 10 * time.Second     // a container whose processes have not all stopped by then is let go again
+	stopPeriod = 1 * time.Millisecond // between two looks at them
+)
+
+func (m *monitor) isPaused() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.paused
+}
+
+func (m *monitor) setPaused(paused bool, stopped []stopped) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.paused, m.stopped = paused, stopped
+}
+
+// pause freezes all processes, and no other is added until resume.
+func (m *monitor) pause(ctx context.Context) error {
+	m.children.Lock() // nothing is being started
+	defer m.children.Unlock()
+	if !m.first.is(running) {
+		return m.first.notRunning()
+	}
+	if m.isPaused() {
+		return nil
+	}
+	ctx, cancel := m.callContext(ctx)
+	defer cancel()
+	var stopped []stopped
+	var err error
+	if hasFreezer(m.dir) {
+		if err = m.runtime.Pause(ctx, m.spec.ID); err == nil {
+			err = m.awaitFrozen(ctx)
+		}
+		if err != nil {
+			_ = m.runtime.Resume(context.WithoutCancel(ctx), m.spec.ID) // it may have begun to freeze
+		}
+	} else {
+		stopped, err = m.stopAll(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	m.setPaused(true, stopped)
+	return nil
+}
+
+// awaitFrozen waits until the kernel has frozen the container. With cgroup v1 crun 1.8 only asks it to.
+func (m *monitor) awaitFrozen(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	file := filepath.Join(cgroupRoot, "freezer", cgroupPath(m.dir), "freezer.state")
+	for {
+		data, err := os.ReadFile(file)
+		if err != nil || strings.TrimSpace(string(data)) == "FROZEN" { // v2, of which crun and runc wait for the event
+			return nil //nolint:nilerr // as above
+		}
+		select {
+		case <-time.After(stopPeriod):
+		case <-ctx.Done():
+			return fmt.Errorf("freeze %s: %w", m.first.name, ctx.Err())
+		}
+	}
+}
+
+// resume undoes pause.
+func (m *monitor) resume(ctx context.Context) error {
+	m.children.Lock()
+	defer m.children.Unlock()
+	if !m.first.is(running) {
+		return m.first.notRunning()
+	}
+	m.mu.Lock()
+	paused, stopped := m.paused, m.stopped
+	m.mu.Unlock()
+	if !paused {
+		return nil
+	}
+	ctx, cancel := m.callContext(ctx)
+	defer cancel()
+	if hasFreezer(m.dir) {
+		if err := m.runtime.Resume(ctx, m.spec.ID); err != nil {
+			return err
+		}
+	}
+	letGo(stopped)
+	m.setPaused(false, nil)
+	return nil
+}
+
+// stopped is a process that pause has stopped. One that was stopped before stays so after resume.
+type stopped struct {
+	pid   int
+	start uint64 // as in stat
+}
+
+// stopAll sends SIGSTOP to every process of the container until none of them runs any more. A process may fork while it
+// is looked for: only two looks in a row that find nothing running are the end.
+func (m *monitor) stopAll(ctx context.Context) (all []stopped, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	seen := map[stopped]bool{}
+	for calm := 0; calm < 2; {
+		calm++
+		for _, pid := range m.familyPids() {
+			st, ok := readStat(pid)
+			if !ok || st.dead() || st.still() {
+				continue
+			}
+			one := stopped{pid, st.start}
+			if st.runs() || !seen[one] {
+				calm = 0
+			}
+			if !seen[one] {
+				seen[one] = true
+				all = append(all, one)
+			}
+			_ = unix.Kill(pid, unix.SIGSTOP) // it may have ended just now
+		}
+		if calm > 0 {
+			continue
+		}
+		select {
+		case <-time.After(stopPeriod):
+		case <-ctx.Done():
+			letGo(all)
+			return nil, fmt.Errorf("stop the processes of %s: %w", m.first.name, ctx.Err())
+		}
+	}
+	return all, nil
+}
+
+// letGo continues processes that are still the ones that were stopped. The last one that was found may be the parent of
+// those before it: order does not matter.
+func letGo(all []stopped) {
+	for _, one := range all {
+		if st, ok := readStat(one.pid); ok && st.start == one.start {
+			_ = unix.Kill(one.pid, unix.SIGCONT)
+		}
+	}
+}
+
+// update changes the limits of the container's cgroup.
+func (m *monitor) update(ctx context.Context, resources []byte) error {
+	m.children.Lock() // one after the other: they share a file
+	defer m.children.Unlock()
+	if !m.first.is(running) {
+		return m.first.notRunning()
+	}
+	if cgroupPath(m.dir) == "" {
+		return fault.Unsupported("%s has no cgroup", m.first.name)
+	}
+	ctx, cancel := m.callContext(ctx)
+	defer cancel()
+	file := filepath.Join(m.dir, proto.ResourcesFile)
+	if err := os.WriteFile(file, resources, 0o600); err != nil {
+		return fmt.Errorf("write resources: %w", err)
+	}
+	defer os.Remove(file) //nolint:errcheck // the engine removes what is left with the task
+	return m.runtime.Update(ctx, m.spec.ID, file)
+}

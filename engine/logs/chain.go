@@ -20,15 +20,15 @@ const (
 	chainTries = 50
 )
 
-// openChain opens the files of a log that are newer than the file after (nil: all), the oldest first, as they are at one
-// moment between two rotations. The caller closes them.
-func openChain(ctx context.Context, path string, after fs.FileInfo) ([]*os.File, error) {
+// openChain opens the files of a log that are newer than the one of the inode after (0: all), the oldest first, as they
+// are at one moment between two rotations. The caller closes them.
+func openChain(ctx context.Context, path string, after uint64) ([]logFile, error) {
 	for try := 1; ; try++ {
-		chain, names, whole, err := openFiles(path, after)
+		chain, whole, err := openFiles(path, after)
 		if err != nil {
 			return nil, err
 		}
-		if whole && unchanged(chain, names) || try == chainTries {
+		if whole && unchanged(chain) || try == chainTries {
 			slices.Reverse(chain)
 			return dedup(chain), nil
 		}
@@ -43,49 +43,45 @@ func openChain(ctx context.Context, path string, after fs.FileInfo) ([]*os.File,
 
 // openFiles opens what is there, the newest first, until it meets the file after. whole is false if a name is missing
 // between others.
-func openFiles(path string, after fs.FileInfo) (chain []*os.File, names []string, whole bool, err error) {
+func openFiles(path string, after uint64) (chain []logFile, whole bool, err error) {
 	whole = true
 	missing := 0
 	for n := 0; missing < 2; n++ { // a rotation and a crash each leave a gap of one name
-		name := path
-		if n > 0 {
-			name = olderName(path, n)
-		}
-		f, err := os.Open(name)
+		f, err := openLogFile(path, n)
 		if errors.Is(err, fs.ErrNotExist) {
 			missing++
 			continue
 		}
 		if err != nil {
 			closeFiles(chain)
-			return nil, nil, false, fmt.Errorf("read log: %w", err)
+			return nil, false, fmt.Errorf("read log: %w", err)
 		}
 		if missing > 0 {
 			whole = false
 		}
 		missing = 0
-		if info, err := f.Stat(); err == nil && after != nil && os.SameFile(after, info) {
-			closeFiles([]*os.File{f})
-			return chain, names, whole, nil
+		if after != 0 && f.inode == after {
+			closeFiles([]logFile{f})
+			return chain, whole, nil
 		}
-		chain, names = append(chain, f), append(names, name)
+		chain = append(chain, f)
 	}
 	if len(chain) == 0 {
 		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, false, fault.NotFound("no log %s", path)
+			return nil, false, fault.NotFound("no log %s", path)
 		}
 	}
-	return chain, names, whole, nil
+	return chain, whole, nil
 }
 
 // unchanged reports whether the names still stand for the opened files.
-func unchanged(chain []*os.File, names []string) bool {
-	for i, f := range chain {
-		opened, err := f.Stat()
+func unchanged(chain []logFile) bool {
+	for _, f := range chain {
+		opened, err := f.file.Stat()
 		if err != nil {
 			return false
 		}
-		now, err := os.Stat(names[i])
+		now, err := os.Stat(f.name)
 		if err != nil || !os.SameFile(opened, now) {
 			return false
 		}
@@ -94,12 +90,12 @@ func unchanged(chain []*os.File, names []string) bool {
 }
 
 // dedup closes files that were met twice because a rotation went on under the last try.
-func dedup(chain []*os.File) []*os.File {
+func dedup(chain []logFile) []logFile {
 	var seen []fs.FileInfo
-	return slices.DeleteFunc(chain, func(f *os.File) bool {
-		info, err := f.Stat()
+	return slices.DeleteFunc(chain, func(f logFile) bool {
+		info, err := f.file.Stat()
 		if err != nil || slices.ContainsFunc(seen, func(s fs.FileInfo) bool { return os.SameFile(s, info) }) {
-			_ = f.Close() // only read from
+			_ = f.file.Close() // only read from
 			return true
 		}
 		seen = append(seen, info)
@@ -107,8 +103,8 @@ func dedup(chain []*os.File) []*os.File {
 	})
 }
 
-func closeFiles(files []*os.File) {
+func closeFiles(files []logFile) {
 	for _, f := range files {
-		_ = f.Close() // only read from
+		_ = f.file.Close() // only read from
 	}
 }

@@ -11,18 +11,24 @@ import (
 
 const (
 	entryHead = `{"log":"`
-	// maxTail is room for `","stream":"stdout","time":"2006-01-02T15:04:05.999999999Z"}` and its newline.
-	maxTail = 80
-	hex     = "0123456789abcdef"
+	hex       = "0123456789abcdef"
 )
 
-// appendTail appends what follows the text of an entry.
-func appendTail(dst []byte, stream stdio.Stream, at time.Time) []byte {
+// middle returns what stands between the text and the time in a stream's entries. attrs is a JSON object, or empty.
+func middle(stream stdio.Stream, attrs []byte) []byte {
+	m := `","stream":"stdout"`
 	if stream == stdio.Stderr {
-		dst = append(dst, `","stream":"stderr","time":"`...)
-	} else {
-		dst = append(dst, `","stream":"stdout","time":"`...)
+		m = `","stream":"stderr"`
 	}
+	if len(attrs) > 0 {
+		m += attrsHead + string(attrs)
+	}
+	return []byte(m + timeHead)
+}
+
+// appendTail appends what follows the text of an entry.
+func appendTail(dst, middle []byte, at time.Time) []byte {
+	dst = append(dst, middle...)
 	dst = at.UTC().AppendFormat(dst, time.RFC3339Nano)
 	return append(dst, "\"}\n"...)
 }

@@ -60,34 +60,30 @@ func (r *reader) catchUp(ctx context.Context) error {
 // the old file, since the writer may have used it up to the rotation.
 func (r *reader) nextFiles(ctx context.Context) (more bool, err error) {
 	if len(r.segments) == 0 {
-		return r.addFiles(ctx, nil)
+		return r.addFiles(ctx, 0)
 	}
 	s := &r.segments[0]
-	mine, err := s.file.Stat()
-	if err != nil {
-		return false, fmt.Errorf("read log: %w", err)
-	}
 	now, err := os.Stat(r.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // in the middle of a rotation, or removed
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("read log: %w", err)
-	case os.SameFile(mine, now):
+	case inodeOf(now) == s.inode:
 		if now.Size() >= s.pos {
 			return false, nil
 		}
 		s.pos = 0 // someone truncated it
 		return now.Size() > 0, nil
 	}
-	return r.addFiles(ctx, mine)
+	return r.addFiles(ctx, s.inode)
 }
 
-// addFiles adds the files that are newer than the file after, all if it is nil.
-func (r *reader) addFiles(ctx context.Context, after fs.FileInfo) (more bool, err error) {
+// addFiles adds the files that are newer than the one of the inode after, all if it is 0.
+func (r *reader) addFiles(ctx context.Context, after uint64) (more bool, err error) {
 	chain, err := openChain(ctx, r.path, after)
 	for _, f := range chain {
-		r.segments = append(r.segments, segment{file: f, limit: -1})
+		r.segments = append(r.segments, segment{logFile: f, limit: -1})
 	}
 	return len(chain) > 0, err
 }

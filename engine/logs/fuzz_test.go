@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,9 @@ func FuzzParse(f *testing.F) {
 		`{"log":"\ud83c\ud83c\udf31","stream":"stdout","time":"2026-04-31T24:30:01.0000000001Z"}`,
 		`{"time":"2026-11-21T07:30:01+01:00","log":"x","stream":"stderr"}`,
 		`null`, `{}`, "\x00\x00",
+		`{"log":"x\n","stream":"stdout","attrs":{"a":"b","tag":"\u003cx\u003e"},"time":"2026-11-21T07:30:01Z"}`,
+		`{"log":"x\n","stream":"stdout","attrs":{"a":"b"},"attrs":{"c":"d"},"time":"2026-11-21T07:30:01Z"}`,
+		`{"log":"x\n","stream":"stdout","attrs":[],"time":"2026-11-21T07:30:01Z"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -30,7 +34,10 @@ func FuzzParse(f *testing.F) {
 		var p parser
 		fast, ok := p.parseFast(line)
 		whole, wholeOK := (&parser{}).parse(line)
-		slow, slowOK := parseSlow(line)
+		slow, _, slowOK := parseSlow(line)
+		if again, againOK := parseTwice(line); slowOK && (!againOK || !maps.Equal(again.Attrs, slow.Attrs)) {
+			t.Errorf("parse(%q) once more = %+v, %t, want the attributes %v", line, again, againOK, slow.Attrs)
+		}
 		if !ok {
 			if wholeOK != slowOK || slowOK && (whole.Stream != slow.Stream || !whole.Time.Equal(slow.Time) || !bytes.Equal(whole.Line, slow.Line)) {
 				t.Errorf("parse(%q) = %+v, %t, want the slow %+v, %t", line, whole, wholeOK, slow, slowOK)
@@ -147,4 +154,11 @@ func removeAll(paths []string) error {
 		}
 	}
 	return nil
+}
+
+// parseTwice returns the second of two readings of a line by one parser, which knows the line's attributes by then.
+func parseTwice(line []byte) (Entry, bool) {
+	var p parser
+	p.parse(line)
+	return p.parse(line)
 }

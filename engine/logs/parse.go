@@ -16,17 +16,25 @@ type Entry struct {
 	Stream stdio.Stream // Stdout or Stderr
 	Time   time.Time    // in UTC
 	Line   []byte       // with its newline, unless more of the line follows or it was never finished
+	// Attrs are the attributes that the entry was written with; nil for none. Entries share it: it must not be changed.
+	Attrs map[string]string
 }
 
 // parser turns lines of the file into entries. Entry.Line lives in its buffer until the next call.
 type parser struct {
 	text []byte
+	// The attributes of an entry that was read the slow way. They are the same for all that a container's run writes, so
+	// they are looked for as they stand in the file: `,"attrs":{…}`.
+	known []byte
+	attrs map[string]string
 }
 
 // What an entry written by this package has at fixed distances, so that it can be read without looking for it.
 const (
 	streamHead = `","stream":"`
-	streamTail = `","time":"`
+	streamTail = `"`
+	attrsHead  = `,"attrs":`
+	timeHead   = `,"time":"`
 	entryTail  = `"}`
 	streamLen  = len("stdout")
 	secondsLen = len("2006-01-02T15:04:05")
@@ -37,7 +45,11 @@ func (p *parser) parse(line []byte) (e Entry, ok bool) {
 	if e, ok = p.parseFast(line); ok {
 		return e, true
 	}
-	return parseSlow(line)
+	e, attrs, ok := parseSlow(line)
+	if ok && len(e.Attrs) > 0 {
+		p.known, p.attrs = append(append(p.known[:0], attrsHead...), attrs...), e.Attrs
+	}
+	return e, ok
 }
 
 // parseFast takes lines in the form in which this package and most other engines write them, and no other.
@@ -48,18 +60,23 @@ func (p *parser) parseFast(line []byte) (e Entry, ok bool) {
 	}
 	line = line[len(entryHead) : len(line)-len(entryTail)]
 	quote := bytes.LastIndexByte(line, '"')
-	text := quote + 1 - len(streamHead) - streamLen - len(streamTail) // where it ends
-	if text < 0 {
-		return Entry{}, false
-	}
-	name := line[text+len(streamHead):]
-	if string(line[text:text+len(streamHead)]) != streamHead || string(name[streamLen:streamLen+len(streamTail)]) != streamTail {
-		return Entry{}, false
-	}
-	if e.Stream, ok = parseStream(string(name[:streamLen])); !ok {
-		return Entry{}, false
-	}
 	if e.Time, ok = parseTime(line[quote+1:]); !ok {
+		return Entry{}, false
+	}
+	line, ok = bytes.CutSuffix(line[:quote+1], []byte(timeHead))
+	if !ok {
+		return Entry{}, false
+	}
+	if len(p.known) > 0 {
+		if rest, with := bytes.CutSuffix(line, p.known); with {
+			line, e.Attrs = rest, p.attrs
+		}
+	}
+	text := len(line) - len(streamHead) - streamLen - len(streamTail) // where it ends
+	if text < 0 || string(line[text:text+len(streamHead)]) != streamHead || line[len(line)-1] != '"' {
+		return Entry{}, false
+	}
+	if e.Stream, ok = parseStream(string(line[text+len(streamHead) : len(line)-1])); !ok {
 		return Entry{}, false
 	}
 	if p.text, ok = appendUnescaped(p.text[:0], line[:text]); !ok {
@@ -69,18 +86,23 @@ func (p *parser) parseFast(line []byte) (e Entry, ok bool) {
 	return e, true
 }
 
-// parseSlow takes any JSON object with the right fields, whatever else it has.
-func parseSlow(line []byte) (Entry, bool) {
+// parseSlow takes any JSON object with the right fields, whatever else it has. attrs is the text of Entry.Attrs.
+func parseSlow(line []byte) (e Entry, attrs []byte, ok bool) {
 	var v struct {
-		Log    *string   `json:"log"`
-		Stream string    `json:"stream"`
-		Time   time.Time `json:"time"`
+		Log    *string         `json:"log"`
+		Stream string          `json:"stream"`
+		Attrs  json.RawMessage `json:"attrs"`
+		Time   time.Time       `json:"time"`
 	}
 	if err := json.Unmarshal(line, &v); err != nil || v.Log == nil {
-		return Entry{}, false
+		return Entry{}, nil, false
 	}
-	stream, ok := parseStream(v.Stream)
-	return Entry{Stream: stream, Time: v.Time.UTC(), Line: []byte(*v.Log)}, ok
+	e = Entry{Time: v.Time.UTC(), Line: []byte(*v.Log)}
+	if json.Unmarshal(v.Attrs, &e.Attrs) != nil { // another engine's: they are no reason to lose the line
+		e.Attrs = nil
+	}
+	e.Stream, ok = parseStream(v.Stream)
+	return e, v.Attrs, ok
 }
 
 func parseStream(name string) (stdio.Stream, bool) {

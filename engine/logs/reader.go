@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"path/filepath"
 	"time"
 
 	"moss/engine/fault"
@@ -61,7 +61,7 @@ func Read(ctx context.Context, path string, opts ReadOptions, fn func(Entry) err
 		}
 		defer changes.close()
 	}
-	chain, err := openChain(ctx, path, nil)
+	chain, err := openChain(ctx, path, 0)
 	if err != nil {
 		return err
 	}
@@ -84,9 +84,24 @@ var errUntil = errors.New("until")
 
 // segment is what is still to read of one file.
 type segment struct {
-	file  *os.File
+	logFile
 	pos   int64 // the beginning of a line
 	limit int64 // negative: the end of the file
+	skip  bool  // nothing of it
+}
+
+// plain makes the segment's file one that can be read. A packed one is unpacked when its turn comes and not before.
+func (r *reader) plain(s *segment) error {
+	if !s.packed {
+		return nil
+	}
+	file, err := unpack(s.file, filepath.Dir(r.path))
+	if err != nil {
+		return err
+	}
+	_ = s.file.Close() // only read from
+	s.file, s.packed = file, false
+	return nil
 }
 
 type reader struct {
@@ -100,17 +115,15 @@ type reader struct {
 }
 
 // begin makes segments of the files, which it takes over, and applies StopAt and Tail.
-func (r *reader) begin(chain []*os.File) ([]segment, error) {
+func (r *reader) begin(chain []logFile) ([]segment, error) {
 	segments := make([]segment, 0, len(chain))
 	for _, f := range chain {
-		segments = append(segments, segment{file: f, limit: -1})
+		segments = append(segments, segment{logFile: f, limit: -1})
 	}
 	r.segments = segments // closed by Read if what follows fails
 	if r.opts.StopAt != nil {
-		var err error
-		if segments, err = stopAt(segments, *r.opts.StopAt); err != nil {
-			return r.segments, err
-		}
+		segments = stopAt(segments, *r.opts.StopAt)
+		r.segments = segments
 	}
 	if r.opts.Tail >= 0 {
 		if err := r.tail(segments); err != nil {
@@ -120,15 +133,12 @@ func (r *reader) begin(chain []*os.File) ([]segment, error) {
 	return segments, nil
 }
 
-// stopAt limits the segment that the mark is in and closes those behind it.
-func stopAt(segments []segment, mark Mark) ([]segment, error) {
+// stopAt limits the segment that the mark is in and closes those behind it. It looks at the newest first: the inode of a
+// file that was packed may be another's by now.
+func stopAt(segments []segment, mark Mark) []segment {
 	keep := 0
-	for i := range segments {
-		info, err := segments[i].file.Stat()
-		if err != nil {
-			return nil, fmt.Errorf("read log: %w", err)
-		}
-		if inodeOf(info) == mark.Inode {
+	for i := len(segments) - 1; i >= 0; i-- {
+		if segments[i].inode == mark.Inode {
 			segments[i].limit = mark.Size
 			keep = i + 1
 			break
@@ -137,7 +147,7 @@ func stopAt(segments []segment, mark Mark) ([]segment, error) {
 	for _, s := range segments[keep:] {
 		_ = s.file.Close() // only read from
 	}
-	return segments[:keep], nil
+	return segments[:keep]
 }
 
 // readSegments reads all segments up to their present ends. All but the last are closed and dropped.
@@ -159,6 +169,12 @@ func (r *reader) readSegments(ctx context.Context) error {
 // readFile reads whole lines up to the present end of the file or the segment's limit. A line without an end is left for
 // the next time, and then read from its beginning: a writer that runs into a full disk takes such pieces back.
 func (r *reader) readFile(ctx context.Context, s *segment) error {
+	if s.skip {
+		return nil
+	}
+	if err := r.plain(s); err != nil {
+		return err
+	}
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -30,6 +30,7 @@ func (w *Writer) rotate() error {
 	if err := w.mend(); err != nil {
 		return err
 	}
+	w.packing.wait() // the names it works on are about to change
 	next := nextName(w.path)
 	f, err := os.OpenFile(next, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -43,6 +44,9 @@ func (w *Writer) rotate() error {
 	if err := old.Close(); err != nil {
 		return fmt.Errorf("rotate log: %w", err)
 	}
+	if w.opts.Compress && w.opts.MaxFiles > 1 {
+		w.packing = startPacking(w.path)
+	}
 	return nil
 }
 
@@ -50,19 +54,43 @@ func (w *Writer) rotate() error {
 func (w *Writer) shift(next string) error {
 	free := 1
 	for free < w.opts.MaxFiles-1 {
-		if _, err := os.Lstat(olderName(w.path, free)); errors.Is(err, fs.ErrNotExist) {
+		if !exists(olderName(w.path, free)) && !exists(packedName(w.path, free)) {
 			break
 		}
 		free++
 	}
-	for n := min(free, w.opts.MaxFiles-1); n > 0; n-- {
-		newer := w.path
-		if n > 1 {
-			newer = olderName(w.path, n-1)
+	for n := min(free, w.opts.MaxFiles-1); n > 1; n-- {
+		if err := w.move(n-1, n); err != nil {
+			return err
 		}
-		if err := os.Rename(newer, olderName(w.path, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	}
+	if w.opts.MaxFiles > 1 {
+		if err := replace(w.path, olderName(w.path, 1), packedName(w.path, 1)); err != nil {
 			return err
 		}
 	}
 	return os.Rename(next, w.path)
+}
+
+// move gives an older file the next number, packed or not. What had that number goes.
+func (w *Writer) move(from, to int) error {
+	if exists(olderName(w.path, from)) {
+		return replace(olderName(w.path, from), olderName(w.path, to), packedName(w.path, to))
+	}
+	return replace(packedName(w.path, from), packedName(w.path, to), olderName(w.path, to))
+}
+
+// replace renames a file, which need not be there, and removes twin, the other form of what it replaces.
+func replace(from, to, twin string) error {
+	for _, err := range []error{os.Rename(from, to), os.Remove(twin)} {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }

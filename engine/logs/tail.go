@@ -15,6 +15,13 @@ func (r *reader) tail(segments []segment) error {
 	t := &tailer{reader: r, left: r.opts.Tail}
 	for i := len(segments) - 1; i >= 0; i-- {
 		s := &segments[i]
+		if t.done && s.packed {
+			s.skip = true
+			continue
+		}
+		if err := r.plain(s); err != nil {
+			return err
+		}
 		end := s.limit
 		if end < 0 {
 			info, err := s.file.Stat()

@@ -28,8 +28,10 @@ const (
 
 // Options bound the log. The zero value is one file without a limit.
 type Options struct {
-	MaxSize  int64 // bytes of one file before the next is begun; 0 is unlimited
-	MaxFiles int   // files kept, the current one included; less than 1 means 1
+	MaxSize  int64  // bytes of one file before the next is begun; 0 is unlimited
+	MaxFiles int    // files kept, the current one included; less than 1 means 1
+	Compress bool   // files that are no longer written to are packed with gzip, beside the writing
+	Attrs    []byte // a JSON object of strings that every entry carries; empty for none
 }
 
 // Writer appends to a log. It may be used by several goroutines.
@@ -45,6 +47,9 @@ type Writer struct {
 	torn    int64    // bytes at the end of file that are no whole line; cut off before the next write
 	buf     []byte   // whole encoded lines, not yet written
 	partial [2]partial
+	middle  [2][]byte // of the entries of each stream
+	tail    []byte    // of the entries of a chunk
+	packing *packing  // the latest; nil before the first
 }
 
 // partial is the unfinished line of one stream.
@@ -57,8 +62,10 @@ type partial struct {
 // a crash left at its end is cut off. There must be one Writer per path. The caller closes it.
 func Open(path string, opts Options) (*Writer, error) {
 	opts.MaxFiles = max(opts.MaxFiles, 1)
-	if err := os.Remove(nextName(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("open log: %w", err)
+	for _, left := range []string{nextName(path), packingName(path)} {
+		if err := os.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("open log: %w", err)
+		}
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
@@ -69,7 +76,11 @@ func Open(path string, opts Options) (*Writer, error) {
 		_ = f.Close() // the first error says more
 		return nil, fmt.Errorf("repair log: %w", err)
 	}
-	return &Writer{path: path, opts: opts, file: f, size: size}, nil
+	w := &Writer{path: path, opts: opts, file: f, size: size}
+	for i, stream := range streams {
+		w.middle[i] = middle(stream, opts.Attrs)
+	}
+	return w, nil
 }
 
 // Write adds a chunk of a stream's output, with the time at which it was read. Chunks need not be whole lines: the rest
@@ -80,13 +91,13 @@ func Open(path string, opts Options) (*Writer, error) {
 func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	part, err := w.part(stream)
+	i, err := w.part(stream)
 	if err != nil || len(p) == 0 {
 		return err
 	}
+	part := &w.partial[i]
 	part.at = at
-	var room [maxTail]byte
-	tail := appendTail(room[:0], stream, at)
+	w.tail = appendTail(w.tail[:0], w.middle[i], at)
 	var first error
 	for len(p) > 0 {
 		var line []byte
@@ -94,7 +105,7 @@ func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 		if line == nil {
 			break
 		}
-		if err := w.add(line, tail); err != nil && first == nil {
+		if err := w.add(line, w.tail); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -135,6 +146,7 @@ func (w *Writer) Close() error {
 		return nil
 	}
 	err := w.flushPartials(false)
+	w.packing.cancel()
 	if cerr := w.file.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("close log: %w", cerr)
 	}
@@ -142,18 +154,22 @@ func (w *Writer) Close() error {
 	return err
 }
 
-func (w *Writer) part(stream stdio.Stream) (*partial, error) {
+// streams are the outputs in the order of Writer.partial.
+var streams = [2]stdio.Stream{stdio.Stdout, stdio.Stderr} //nolint:gochecknoglobals // a constant table
+
+// part returns the place of a stream in Writer.partial.
+func (w *Writer) part(stream stdio.Stream) (int, error) {
 	if w.file == nil {
-		return nil, fmt.Errorf("write log %s: %w", w.path, os.ErrClosed)
+		return 0, fmt.Errorf("write log %s: %w", w.path, os.ErrClosed)
 	}
 	switch stream {
 	case stdio.Stdout:
-		return &w.partial[0], nil
+		return 0, nil
 	case stdio.Stderr:
-		return &w.partial[1], nil
+		return 1, nil
 	case stdio.Stdin:
 	}
-	return nil, fmt.Errorf("write log %s: no such output: %v", w.path, stream)
+	return 0, fmt.Errorf("write log %s: no such output: %v", w.path, stream)
 }
 
 // next takes one entry's bytes from the kept bytes and p, and returns what is left of p. Without a whole entry it keeps
@@ -222,7 +238,7 @@ func (w *Writer) flushPartials(keepRunes bool) error {
 		return nil
 	}
 	var first error
-	for i, stream := range []stdio.Stream{stdio.Stdout, stdio.Stderr} {
+	for i := range w.partial {
 		t := &w.partial[i]
 		cut := len(t.bytes)
 		if keepRunes {
@@ -231,7 +247,8 @@ func (w *Writer) flushPartials(keepRunes bool) error {
 		if cut == 0 {
 			continue
 		}
-		if err := w.add(t.bytes[:cut], appendTail(nil, stream, t.at)); err != nil && first == nil {
+		w.tail = appendTail(w.tail[:0], w.middle[i], t.at)
+		if err := w.add(t.bytes[:cut], w.tail); err != nil && first == nil {
 			first = err
 		}
 		t.bytes = append(t.bytes[:0], t.bytes[cut:]...)

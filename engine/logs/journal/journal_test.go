@@ -114,6 +114,15 @@ func TestWriterSendsLines(t *testing.T) {
 			}
 		}
 	}
+	if err := w.Write(stdio.Stderr, []byte("prompt> "), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(); got["MESSAGE"] != "prompt> " || got["CONTAINER_PARTIAL_MESSAGE"] != "true" {
+		t.Errorf("after Flush: got %v", got)
+	}
 	if err := w.Write(stdio.Stdout, []byte("no newline"), at); err != nil {
 		t.Fatal(err)
 	}

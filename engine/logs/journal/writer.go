@@ -115,7 +115,7 @@ func (w *Writer) connectLocked() error {
 }
 
 // Write adds a chunk of a stream's output, with the time at which it was read. Chunks need not be whole lines: the rest of
-// the last one waits for the next chunk or for Close. It blocks as long as the journal takes nothing. An error costs the
+// the last one waits for the next chunk, for Flush, Mark or Close. It blocks as long as the journal takes nothing. An error costs the
 // entries of this chunk.
 func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 	w.mu.Lock()
@@ -167,10 +167,14 @@ func (w *Writer) sendLocked(stream stdio.Stream, line []byte, partial bool, at t
 	return nil
 }
 
-// Flush is there for those who know no more than that this is a log: every whole line has been sent already.
-func (w *Writer) Flush() error { return nil }
+// Flush sends unfinished lines, as entries that say so: a prompt is to be seen before its answer.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.restLocked()
+}
 
-// Mark sends unfinished lines and returns the number of this run and of its last entry: the position that
+// Mark sends unfinished lines too and returns the number of this run and of its last entry: the position that
 // logs.ReadOptions.StopAt takes.
 func (w *Writer) Mark() (run uint64, ordinal int64) {
 	w.mu.Lock()

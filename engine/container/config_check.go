@@ -10,41 +10,6 @@ import (
 	"moss/engine/fault"
 )
 
-// minHealthInterval is the shortest period of a health check that is not "inherit" (API document 3, section 8).
-const minHealthInterval = time.Millisecond
-
-// checkHealth refuses health checks, which come later; an image's is harmless to leave out and only warned of.
-func checkHealth(d *draft) error {
-	asked := d.Config.Healthcheck
-	if asked != nil {
-		for _, period := range []struct {
-			field string
-			value time.Duration
-		}{{"Interval", asked.Interval}, {"Timeout", asked.Timeout}, {"StartPeriod", asked.StartPeriod}} {
-			if period.value != 0 && period.value < minHealthInterval {
-				return fault.Invalid("%s in Healthcheck cannot be less than one millisecond: %s", period.field, period.value)
-			}
-		}
-		if asked.Retries < 0 {
-			return fault.Invalid("Retries in Healthcheck cannot be negative: %d", asked.Retries)
-		}
-		if len(asked.Test) > 0 {
-			switch asked.Test[0] {
-			case "NONE":
-				return nil
-			case "CMD", "CMD-SHELL":
-				return unsupported("Healthcheck", asked.Test)
-			default:
-				return fault.Invalid("Unknown type %q in Healthcheck.Test, only NONE, CMD and CMD-SHELL are allowed", asked.Test[0])
-			}
-		}
-	}
-	if h := d.img.Healthcheck; h != nil && len(h.Test) > 0 && h.Test[0] != "NONE" {
-		d.warn("The image's health check is not run: health checks are not supported yet.")
-	}
-	return nil
-}
-
 // maxHostname is what a host name may have at most (RFC 1123, 2.1).
 const maxHostname = 63
 
@@ -99,10 +64,8 @@ func checkCommand(d *draft) error {
 	if len(d.Args) == 0 {
 		return fault.Invalid("No command specified")
 	}
-	for _, arg := range d.Args {
-		if strings.ContainsRune(arg, 0) {
-			return fault.Invalid("invalid Cmd or Entrypoint: %q holds a zero byte", arg)
-		}
+	if err := checkArgs("Cmd or Entrypoint", d.Args); err != nil {
+		return err
 	}
 	if d.Args[0] == "" {
 		return fault.Invalid("No command specified: the first argument is empty")
@@ -119,6 +82,16 @@ func checkCommand(d *draft) error {
 		return fault.Invalid("the working directory '%s' is invalid, it cannot be under /proc", dir)
 	}
 	d.Config.WorkingDir = dir
+	return nil
+}
+
+// checkArgs refuses what cannot be the argument of a program.
+func checkArgs(field string, args []string) error {
+	for _, arg := range args {
+		if strings.ContainsRune(arg, 0) {
+			return fault.Invalid("invalid %s: %q holds a zero byte", field, arg)
+		}
+	}
 	return nil
 }
 

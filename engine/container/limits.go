@@ -162,6 +162,10 @@ func checkPids(d *draft) error {
 	return nil
 }
 
+func noLimit(what string) string {
+	return "Your kernel does not support " + what + " or the cgroup is not delegated. Limitation discarded."
+}
+
 // LimitWarnings says which limits of host cannot be applied with the controllers at hand, one sentence per limit.
 func LimitWarnings(host HostConfig, have Controllers) []string {
 	blkio := have.Blkio
@@ -189,12 +193,16 @@ func LimitWarnings(host HostConfig, have Controllers) []string {
 		{set(host.BlkioDeviceWriteBps), blkio, "BPS Block I/O write limit"},
 		{set(host.BlkioDeviceReadIOps), blkio, "IOPS Block I/O read limit"},
 		{set(host.BlkioDeviceWriteIOps), blkio, "IOPS Block I/O write limit"},
+		{host.CgroupParent != "", have != Controllers{}, "a parent for the container's cgroup"},
 	}
 	var warnings []string
 	for _, l := range limits {
 		if l.asked && !l.applies {
-			warnings = append(warnings, "Your kernel does not support "+l.what+" or the cgroup is not delegated. Limitation discarded.")
+			warnings = append(warnings, noLimit(l.what))
 		}
+	}
+	if path.IsAbs(host.CgroupParent) && have != (Controllers{}) {
+		warnings = append(warnings, "CgroupParent "+host.CgroupParent+" is taken below the cgroup that the engine has for containers.")
 	}
 	if host.OomKillDisable != nil && *host.OomKillDisable && host.Memory == 0 && have.Memory && !have.Unified {
 		warnings = append(warnings, "OOM killer is disabled for the container, but no memory limit is set, this can result in the system running out of resources.")

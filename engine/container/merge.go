@@ -8,7 +8,7 @@ import (
 )
 
 // merge fills what the client left open from the image's configuration (API document 1, 2.2), and copies whatever the
-// steps after it change. Health checks and volumes of the image are not taken over: checkHealth and checkMounts warn.
+// steps after it change.
 func (d *draft) merge() {
 	c, img := &d.Config, &d.img
 	if c.User == "" {
@@ -24,9 +24,11 @@ func (d *draft) merge() {
 		c.Shell = slices.Clone(Strings(img.Shell))
 	}
 	d.mergeCommand()
+	d.mergeHealth()
 	c.Env = mergeEnv(img.Env, c.Env)
 	c.Labels = union(img.Labels, c.Labels)
 	d.mergePorts()
+	d.mergeVolumes()
 }
 
 // mergeCommand follows what images rely on: an entrypoint of the client's resets the image's command.

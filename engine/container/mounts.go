@@ -25,7 +25,7 @@ type Tmpfs struct {
 	Options     []string // mount options, the defaults included
 }
 
-// checkMounts parses Binds and Tmpfs, and the volumes of both sides against them.
+// checkMounts parses Binds and Tmpfs, and adds the volumes of both sides where these leave room.
 func checkMounts(d *draft) error {
 	taken := make(map[string]bool, len(d.Host.Binds)+len(d.Host.Tmpfs))
 	take := func(dst string) error {
@@ -36,12 +36,16 @@ func checkMounts(d *draft) error {
 		return nil
 	}
 	for _, s := range d.Host.Binds {
-		b, err := ParseBind(s)
+		b, v, err := ParseBind(s)
 		if err != nil {
 			return err
 		}
-		if err := take(b.Destination); err != nil {
+		if err := take(b.Destination + v.Destination); err != nil {
 			return err
+		}
+		if v.Destination != "" {
+			d.Volumes = append(d.Volumes, v)
+			continue
 		}
 		if strings.HasSuffix(b.Propagation, "shared") {
 			d.warn("Mounts made below %s in the container are not seen outside: an ordinary user's mounts cannot be shared with the host.",
@@ -62,60 +66,52 @@ func checkMounts(d *draft) error {
 	return d.checkVolumes(taken)
 }
 
-// checkVolumes refuses volumes, which come later, except where a bind or tmpfs takes their place. Without its volume an
-// image's data lies in the container's own layer: that is harmless, and said.
-func (d *draft) checkVolumes(taken map[string]bool) error {
-	for _, dst := range slices.Sorted(maps.Keys(d.Config.Volumes)) {
-		clean, err := destination("volume "+dst, dst)
-		if err != nil {
-			return err
-		}
-		if !taken[clean] {
-			return unsupported("Volumes", dst)
-		}
-	}
-	for _, dst := range slices.Sorted(maps.Keys(d.img.Volumes)) {
-		clean := path.Join("/", dst)
-		_, asked := d.Config.Volumes[dst]
-		if !taken[clean] && !asked {
-			d.warn("The image's volume %s is part of the container's own layer: volumes are not supported yet.", dst)
-		}
-	}
-	return nil
-}
-
 // ParseBind takes "source:destination" and "source:destination:mode", where mode is a comma-separated list of ro or rw,
-// a propagation, and the marks z and Z, which mean nothing without SELinux. A volume's name as the source gives
-// fault.Unsupported, anything else that is wrong fault.Invalid (API document 1, 2.3: Binds).
-func ParseBind(s string) (Bind, error) {
+// a propagation, and the marks z and Z, which mean nothing without SELinux. A source that is no absolute path names a
+// volume, whose mode may hold nocopy and no propagation; "destination" alone is an anonymous volume. Of the two results the
+// other one is zero. Anything else is fault.Invalid (API document 1, 2.3: Binds).
+func ParseBind(s string) (Bind, VolumeMount, error) {
 	parts := strings.Split(s, ":")
 	if len(parts) > 3 || strings.ContainsRune(s, 0) || slices.Contains(parts, "") {
-		return Bind{}, fault.Invalid("invalid volume specification: '%s'", s)
+		return Bind{}, VolumeMount{}, fault.Invalid("invalid volume specification: '%s'", s)
 	}
-	if len(parts) == 1 { // an anonymous volume
-		if _, err := destination(s, s); err != nil {
-			return Bind{}, err
+	if len(parts) == 1 {
+		dst, err := destination(s, s)
+		if err != nil {
+			return Bind{}, VolumeMount{}, err
 		}
-		return Bind{}, unsupported("Binds", s)
+		return Bind{}, VolumeMount{Driver: localDriver, Destination: dst, Anonymous: true}, nil
 	}
 	dst, err := destination(s, parts[1])
 	if err != nil {
-		return Bind{}, err
+		return Bind{}, VolumeMount{}, err
 	}
-	b := Bind{Source: path.Clean(parts[0]), Destination: dst, Propagation: "rprivate"}
+	var m mode
 	if len(parts) == 3 {
-		if err := b.parseMode(parts[2]); err != nil {
-			return Bind{}, err
+		if m, err = parseMode(parts[2]); err != nil {
+			return Bind{}, VolumeMount{}, err
 		}
 	}
 	if path.IsAbs(parts[0]) {
-		return b, nil
+		if m.noCopy {
+			return Bind{}, VolumeMount{}, fault.Invalid("invalid mode: %s: nocopy is for volumes", m.text)
+		}
+		b := Bind{Source: path.Clean(parts[0]), Destination: dst, ReadOnly: m.readOnly, Propagation: "rprivate", Mode: m.text}
+		if m.propagation != "" {
+			b.Propagation = m.propagation
+		}
+		return b, VolumeMount{}, nil
 	}
 	if _, err := CheckName(parts[0]); err != nil || strings.HasPrefix(parts[0], "/") {
-		return Bind{}, fault.Invalid("invalid volume specification: '%s': %q includes invalid characters for a volume name, "+
+		return Bind{}, VolumeMount{}, fault.Invalid("invalid volume specification: '%s': %q includes invalid characters for a volume name, "+
 			"only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed. If you intended to pass a host directory, use an absolute path", s, parts[0])
 	}
-	return Bind{}, unsupported("Binds", s)
+	if m.propagation != "" {
+		return Bind{}, VolumeMount{}, fault.Invalid("invalid mode: %s: a propagation is for host paths", m.text)
+	}
+	return Bind{}, VolumeMount{
+		Name: parts[0], Driver: localDriver, Destination: dst, ReadOnly: m.readOnly, NoCopy: m.noCopy, Mode: m.text,
+	}, nil
 }
 
 // destination cleans a mount point. spec is what the error shows.
@@ -130,32 +126,43 @@ func destination(spec, dst string) (string, error) {
 	return clean, nil
 }
 
-// parseMode reads the part after the second colon. Of each group of options one may be given.
-func (b *Bind) parseMode(mode string) error {
-	b.Mode = mode
-	var access, propagation, label, consistency int
-	for option := range strings.SplitSeq(mode, ",") {
+// mode is the parsed form of what follows the second colon.
+type mode struct {
+	text        string
+	readOnly    bool
+	noCopy      bool
+	propagation string // empty: none was asked for
+}
+
+// parseMode reads the options of a bind or volume. Of each group of them one may be given.
+func parseMode(text string) (mode, error) {
+	m := mode{text: text}
+	var access, propagation, label, consistency, nocopy int
+	for option := range strings.SplitSeq(text, ",") {
 		switch option {
 		case "ro":
-			b.ReadOnly = true
+			m.readOnly = true
 			access++
 		case "rw":
 			access++
 		case "private", "rprivate", "shared", "rshared", "slave", "rslave":
-			b.Propagation = option
+			m.propagation = option
 			propagation++
+		case "nocopy":
+			m.noCopy = true
+			nocopy++
 		case "z", "Z":
 			label++
 		case "consistent", "cached", "delegated": // hints for hosts that are not Linux
 			consistency++
 		default:
-			return fault.Invalid("invalid mode: %s", mode)
+			return mode{}, fault.Invalid("invalid mode: %s", text)
 		}
 	}
-	if max(access, propagation, label, consistency) > 1 {
-		return fault.Invalid("invalid mode: %s", mode)
+	if max(access, propagation, label, consistency, nocopy) > 1 {
+		return mode{}, fault.Invalid("invalid mode: %s", text)
 	}
-	return nil
+	return m, nil
 }
 
 // parseTmpfs reads one entry of Tmpfs. What the client leaves open is noexec, nosuid and nodev.

@@ -22,8 +22,8 @@ func TestParseBind(t *testing.T) {
 		"/a b:/c,d:cached,ro": {"/a b", "/c,d", true, "rprivate", "cached,ro"},
 		"/:/host:ro,shared":   {"/", "/host", true, "shared", "ro,shared"},
 	} {
-		if got, err := ParseBind(s); err != nil || got != want {
-			t.Errorf("ParseBind(%q) = %+v, %v, want %+v", s, got, err, want)
+		if got, volume, err := ParseBind(s); err != nil || got != want || volume != (VolumeMount{}) {
+			t.Errorf("ParseBind(%q) = %+v, %+v, %v, want %+v", s, got, volume, err, want)
 		}
 	}
 }
@@ -33,15 +33,19 @@ func FuzzParseBind(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		b, err := ParseBind(s)
+		b, v, err := ParseBind(s)
 		if err != nil {
-			if !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Unsupported) {
-				t.Errorf("ParseBind(%q) error %v has no kind", s, err)
+			if !fault.Is(err, fault.Invalid) {
+				t.Errorf("ParseBind(%q) error %v is not fault.Invalid", s, err)
 			}
 			return
 		}
-		if !path.IsAbs(b.Source) || !path.IsAbs(b.Destination) || b.Destination == "/" || b.Destination != path.Clean(b.Destination) {
-			t.Errorf("ParseBind(%q) = %+v", s, b)
+		isVolume := v != VolumeMount{}
+		if isVolume == (b != Bind{}) || !isVolume && !path.IsAbs(b.Source) || isVolume && (v.Name == "") != v.Anonymous {
+			t.Errorf("ParseBind(%q) = %+v, %+v, want one of them", s, b, v)
+		}
+		if dst := b.Destination + v.Destination; !path.IsAbs(dst) || dst == "/" || dst != path.Clean(dst) {
+			t.Errorf("ParseBind(%q) gives the destination %q", s, dst)
 		}
 	})
 }
@@ -142,7 +146,7 @@ func TestNormalised(t *testing.T) {
 		}},
 		{"ipc", spec.Ipc, IpcNone},
 		{"pid", spec.PidHost, true},
-		{"log", spec.Log, Log{LogJSONFile, 10000000, 3}},
+		{"log", spec.Log, Log{Driver: LogJSONFile, MaxSize: 10000000, MaxFiles: 3}},
 		{"restart", spec.Restart, Restart{RestartOnFailure, 5}},
 		{"network", spec.Network, NetworkBridge},
 		{"mac", spec.Config.MacAddress, "02:42:ac:11:00:02"},

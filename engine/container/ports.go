@@ -3,7 +3,6 @@ package container
 import (
 	"cmp"
 	"maps"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -158,52 +157,6 @@ func parseHostIP(s string) (string, error) {
 		return "", fault.Invalid("invalid HostIp %q in PortBindings: not an IP address", s)
 	}
 	return addr.String(), nil
-}
-
-// checkNetwork resolves NetworkMode and the addresses asked for.
-func checkNetwork(d *draft) error {
-	switch mode := d.Host.NetworkMode; mode {
-	case "", "default", NetworkBridge:
-		d.Network = NetworkBridge
-	case NetworkHost, NetworkNone:
-		d.Network = mode
-	default:
-		return unsupported("NetworkMode", mode)
-	}
-	if d.Config.NetworkDisabled {
-		d.Network = NetworkNone
-	}
-	if mac := d.Config.MacAddress; mac != "" {
-		hw, err := net.ParseMAC(mac)
-		if err != nil || len(hw) != 6 || hw[0]&1 != 0 {
-			return fault.Invalid("invalid MacAddress %q: not the address of one Ethernet interface", mac)
-		}
-		if d.Network != NetworkBridge {
-			return fault.Invalid("conflicting options: mac-address and the network mode")
-		}
-		d.Config.MacAddress = hw.String()
-	}
-	return nil
-}
-
-// checkEndpoints allows settings for the default network only, and none that need a network of one's own.
-func checkEndpoints(d *draft) error {
-	for _, name := range slices.Sorted(maps.Keys(d.Endpoints)) {
-		e := d.Endpoints[name]
-		if name != d.Network && (name != "default" || d.Network != NetworkBridge) {
-			return unsupported("NetworkingConfig.EndpointsConfig", name)
-		}
-		if len(e.Links) > 0 {
-			return unsupported("NetworkingConfig.EndpointsConfig.Links", e.Links)
-		}
-		if len(e.Aliases) > 0 {
-			return fault.Invalid("network-scoped alias is supported only for containers in user defined networks")
-		}
-		if c := e.IPAMConfig; c != nil && (c.IPv4Address != "" || c.IPv6Address != "" || len(c.LinkLocalIPs) > 0) {
-			return fault.Invalid("user specified IP address is supported on user defined networks only")
-		}
-	}
-	return nil
 }
 
 // checkResolver checks what will be written into resolv.conf and hosts.

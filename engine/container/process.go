@@ -25,14 +25,17 @@ const (
 
 // Log is a checked log configuration.
 type Log struct {
-	Driver   string // json-file or none
+	Driver   string // json-file, journald or none
 	MaxSize  int64  // bytes of one file before it is rotated; 0 is unlimited
 	MaxFiles int    // files kept, the current one included; at least 1
+	Compress bool   // older files are packed
+	Attrs    LogAttrs
 }
 
 // The log drivers.
 const (
 	LogJSONFile = "json-file"
+	LogJournald = "journald"
 	LogNone     = "none"
 )
 
@@ -67,39 +70,56 @@ func checkLog(d *draft) error {
 	case "":
 		d.Log.Driver = LogJSONFile
 	case LogJSONFile:
+	case LogJournald:
+		return d.checkJournald()
 	case LogNone:
 		return nil // as elsewhere its options are not looked at
 	default:
 		return fault.Invalid("log driver %s is not supported", c.Type)
 	}
 	for key, value := range c.Config {
-		var err error
-		switch key {
-		case "max-size":
-			d.Log.MaxSize, err = parseLogSize(value)
-		case "max-file":
-			d.Log.MaxFiles, err = strconv.Atoi(value)
-			if err == nil && (d.Log.MaxFiles < 1 || d.Log.MaxFiles > 10000) {
-				err = strconv.ErrRange
-			}
-		case "compress":
-			if value != "false" {
-				return unsupported("LogConfig.Config", key+"="+value)
-			}
-		case "mode":
-			if value != "blocking" {
-				return unsupported("LogConfig.Config", key+"="+value)
-			}
-		case "labels", "labels-regex", "env", "env-regex", "tag", "max-buffer-size":
-			return unsupported("LogConfig.Config", key+"="+value)
-		default:
-			return fault.Invalid("unknown log opt '%s' for json-file log driver", key)
-		}
-		if err != nil {
-			return fault.Invalid("invalid value %q of log opt '%s'", value, key)
+		if err := d.Log.setFile(key, value); err != nil {
+			return err
 		}
 	}
+	if d.Log.Compress && (d.Log.MaxFiles < 2 || d.Log.MaxSize == 0) {
+		return fault.Invalid("invalid log opt 'compress': it cannot be true when max-file is less than 2 or max-size is not set")
+	}
+	if err := d.Log.Attrs.check(&d.Config); err != nil {
+		return err
+	}
 	d.Host.LogConfig.Type = d.Log.Driver
+	return nil
+}
+
+// setFile takes one option of the driver json-file.
+func (l *Log) setFile(key, value string) error {
+	known, err := l.Attrs.set(key, value)
+	if known || err != nil {
+		return err
+	}
+	switch key {
+	case "max-size":
+		l.MaxSize, err = parseLogSize(value)
+	case "max-file":
+		l.MaxFiles, err = strconv.Atoi(value)
+		if err == nil && (l.MaxFiles < 1 || l.MaxFiles > 10000) {
+			err = strconv.ErrRange
+		}
+	case "compress":
+		l.Compress, err = strconv.ParseBool(value)
+	case "mode":
+		if value != "blocking" {
+			return fault.Invalid("invalid value %q of log opt 'mode': this driver writes a file, which only has the mode blocking", value)
+		}
+	case "max-buffer-size":
+		return fault.Invalid("invalid log opt 'max-buffer-size': it is for the mode non-blocking, which this driver does not have")
+	default:
+		return fault.Invalid("unknown log opt '%s' for json-file log driver", key)
+	}
+	if err != nil {
+		return fault.Invalid("invalid value %q of log opt '%s'", value, key)
+	}
 	return nil
 }
 

@@ -37,8 +37,13 @@ type Record struct {
 	MountLabel     string
 	ProcessLabel   string
 	Mounts         []Mount
+	RemoveVolumes  bool     // the removal that has begun takes the anonymous volumes along
+	Links          []Link   // the containers it knows by an alias
+	LinkedAs       []string `json:"-"` // how others know it: /web/db; in lists only
 	Network        Network
-	End            *End // of the process, while what it held is being released; nil otherwise
+	Health         *Health // of the last start; nil without a health check
+	End            *End    // of the process, while what it held is being released; nil otherwise
+	Thaw           bool    // its processes are frozen for a moment only: an engine that finds it so lets them go on
 }
 
 // End is how a container's process ended.
@@ -59,6 +64,8 @@ type Mount struct {
 	Mode        string
 	RW          bool
 	Propagation string
+	Anonymous   bool // a volume that goes with its last container if volumes are removed with that
+	NoCopy      bool // a volume into which nothing of the image is copied
 }
 
 // Network is what a running container has of the network.
@@ -80,8 +87,6 @@ type Endpoint struct {
 	GlobalIPv6Address   string
 	GlobalIPv6PrefixLen int
 	MacAddress          string
-	Aliases             []string
-	Links               []string
 }
 
 // Port is one published port.

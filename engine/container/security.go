@@ -9,19 +9,6 @@ import (
 	"moss/engine/fault"
 )
 
-// Ipc says whose shared memory and semaphores a container uses.
-type Ipc int
-
-// The choices of IpcMode.
-const (
-	IpcPrivate Ipc = iota // its own, with /dev/shm
-	IpcNone               // its own, without /dev/shm
-	IpcHost               // the host's
-)
-
-// utsHost is the UTSMode of a container that shares the host's name.
-const utsHost = "host"
-
 // Caps are the changes to the default capabilities; names are upper-case with CAP_, or ALL.
 type Caps struct {
 	Add  []string
@@ -38,45 +25,6 @@ type Security struct {
 
 // SeccompUnconfined runs a container without a filter.
 const SeccompUnconfined = "unconfined"
-
-// checkNamespaces resolves PidMode, IpcMode and UTSMode.
-func checkNamespaces(d *draft) error {
-	h := &d.Host
-	switch {
-	case h.PidMode == "" || h.PidMode == "private":
-	case h.PidMode == "host":
-		d.PidHost = true
-	case strings.HasPrefix(h.PidMode, "container:"):
-		return unsupported("PidMode", h.PidMode)
-	default:
-		return fault.Invalid("invalid PID mode: %s", h.PidMode)
-	}
-	switch {
-	case h.IpcMode == "" || h.IpcMode == "private" || h.IpcMode == "shareable":
-	case h.IpcMode == "none":
-		d.Ipc = IpcNone
-	case h.IpcMode == "host":
-		d.Ipc = IpcHost
-	case strings.HasPrefix(h.IpcMode, "container:"):
-		return unsupported("IpcMode", h.IpcMode)
-	default:
-		return fault.Invalid("invalid IPC mode: %s", h.IpcMode)
-	}
-	switch h.UTSMode {
-	case "", "private":
-	case utsHost:
-		d.UTSHost = true
-		if d.Config.Hostname != "" {
-			return fault.Invalid("conflicting options: hostname and the UTS mode")
-		}
-		if d.Config.Domainname != "" {
-			return fault.Invalid("conflicting options: domainname and the UTS mode")
-		}
-	default:
-		return fault.Invalid("invalid UTS mode: %s", h.UTSMode)
-	}
-	return nil
-}
 
 // Capabilities lists the kernel's capabilities in their order (capabilities(7)).
 func Capabilities() []string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"moss/engine/fault"
@@ -23,7 +24,9 @@ type Spec struct {
 	StopSignal  int           // number
 	StopTimeout time.Duration // between the stop signal and SIGKILL; negative waits for ever
 
-	Network string // NetworkBridge, NetworkHost or NetworkNone
+	Network string // NetworkBridge, NetworkHost, NetworkNone, NetworkContainer, or the name of another network
+	Join    Join   // whose namespaces it enters
+	Links   []Link // in the order of the request
 	PidHost bool   // shares the engine's process ids
 	UTSHost bool   // shares the host name
 	Ipc     Ipc    // whose shared memory
@@ -34,6 +37,9 @@ type Spec struct {
 	Exposed []Port    // exposed ports, published or not, sorted; the host side is empty
 	Hosts   []HostIP  // extra lines of /etc/hosts
 
+	Volumes     []VolumeMount
+	VolumesFrom []VolumesFrom // whose mounts are to be added with TakeOver, in the order of the request
+
 	Restart  Restart
 	Log      Log
 	Ulimits  []Ulimit // lower-case names, each once
@@ -42,13 +48,6 @@ type Spec struct {
 	Security Security
 	Runtime  string // empty (the configured one), crun or runc
 }
-
-// The networks there are today (API document 1, 2.9).
-const (
-	NetworkBridge = "bridge"
-	NetworkHost   = "host"
-	NetworkNone   = "none"
-)
 
 // DefaultStopTimeout is what a stop waits before it kills.
 const DefaultStopTimeout = 10 * time.Second
@@ -61,6 +60,7 @@ type draft struct {
 	Spec
 	img      image.Config
 	warnings []string
+	exposes  bool // the client itself asks for exposed ports
 }
 
 func (d *draft) warn(format string, args ...any) {
@@ -73,13 +73,14 @@ func (d *draft) warn(format string, args ...any) {
 // A value out of bounds gives fault.Invalid, something that moss does not do fault.Unsupported; both name the field.
 func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, img image.Config) (Spec, []string, error) {
 	d := &draft{Spec: Spec{Config: cfg, Host: host, Endpoints: maps.Clone(endpoints)}, img: img}
+	d.exposes = len(cfg.ExposedPorts) > 0
 	d.merge()
 	steps := []func(*draft) error{
 		checkUnsupported, checkHealth, checkNames, checkCommand, checkEnv, checkStop,
-		checkNamespaces, checkNetwork, checkEndpoints, checkPorts, checkResolver,
+		checkNamespaces, checkNetwork, checkEndpoints, checkLinks, checkPorts, checkResolver,
 		checkMounts, checkMemory, checkCPU, checkBlkio, checkPids,
 		checkUlimits, checkDevices, checkCaps, checkSecurity, checkSysctls,
-		checkRestart, checkLog,
+		checkRestart, checkLog, checkCgroupParent, checkStorageOpt,
 	}
 	for _, step := range steps {
 		if err := step(d); err != nil {
@@ -90,14 +91,31 @@ func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, i
 	return d.Spec, d.warnings, nil
 }
 
-// SpecOf makes the Spec of a container that was created before. The error kinds are those of NewSpec: a record of an
-// older engine may ask for what this one refuses.
+// SpecOf makes the Spec of a container that was created before; its binds and volumes are those of the record. The error
+// kinds are those of NewSpec: a record of an older engine may ask for what this one refuses.
 func SpecOf(r *Record) (Spec, error) {
+	spec, err := SpecWith(r, r.Host)
+	if err != nil {
+		return Spec{}, err
+	}
+	spec.Binds, spec.Volumes = nil, nil
+	for _, m := range r.Mounts {
+		spec.addMount(m)
+	}
+	return spec, nil
+}
+
+// SpecWith makes the Spec that a container would have with another HostConfig. As after NewSpec, its volumes are still to
+// be made and those of VolumesFrom to be taken over.
+func SpecWith(r *Record, host HostConfig) (Spec, error) {
 	cfg := r.Config
 	if r.Host.UTSMode == utsHost { // the record shows the host's name, which nobody asked for
 		cfg.Hostname = ""
 	}
-	spec, _, err := NewSpec(cfg, r.Host, r.Endpoints, image.Config{})
+	if strings.HasPrefix(r.Host.NetworkMode, joinPrefix) || strings.HasPrefix(host.NetworkMode, joinPrefix) {
+		cfg.Hostname, cfg.Domainname, cfg.ExposedPorts = "", "", nil // likewise, the other container's and the image's
+	}
+	spec, _, err := NewSpec(cfg, host, r.Endpoints, image.Config{})
 	if err != nil {
 		return Spec{}, fmt.Errorf("settings of container %s: %w", r.ID, err)
 	}
@@ -120,18 +138,6 @@ func (s *Spec) Hostname(id, hostName string) string {
 	}
 }
 
-// Mounts are the mount points as inspect shows them.
-func (s *Spec) Mounts() []Mount {
-	mounts := make([]Mount, 0, len(s.Binds))
-	for _, b := range s.Binds {
-		mounts = append(mounts, Mount{
-			Type: "bind", Source: b.Source, Destination: b.Destination,
-			Mode: b.Mode, RW: !b.ReadOnly, Propagation: b.Propagation,
-		})
-	}
-	return mounts
-}
-
 // checkUnsupported refuses what moss does not do today.
 func checkUnsupported(d *draft) error {
 	h := &d.Host
@@ -140,15 +146,11 @@ func checkUnsupported(d *draft) error {
 		field string
 		value any
 	}{
-		{len(h.VolumesFrom) > 0, "VolumesFrom", h.VolumesFrom},
-		{len(h.Links) > 0, "Links", h.Links},
 		{h.VolumeDriver != "" && h.VolumeDriver != "local", "VolumeDriver", h.VolumeDriver},
-		{len(h.StorageOpt) > 0, "StorageOpt", h.StorageOpt},
-		{h.CgroupParent != "", "CgroupParent", h.CgroupParent},
 		{h.Cgroup != "", "Cgroup", h.Cgroup},
 		{h.Init != nil && *h.Init, "Init", true},
 		{len(h.DeviceCgroupRules) > 0, "DeviceCgroupRules", h.DeviceCgroupRules},
-		{h.UsernsMode != "" && h.UsernsMode != "host", "UsernsMode", h.UsernsMode},
+		{h.UsernsMode != "" && h.UsernsMode != "host" && h.UsernsMode != usernsKeepID, "UsernsMode", h.UsernsMode},
 		{h.Isolation != "" && h.Isolation != "default", "Isolation", h.Isolation},
 		{!slices.Contains([]string{"", "crun", "runc"}, h.Runtime), "Runtime", h.Runtime},
 		{h.CPURealtimePeriod != 0, "CpuRealtimePeriod", h.CPURealtimePeriod},

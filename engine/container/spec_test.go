@@ -61,6 +61,9 @@ func TestNewSpecInvalid(t *testing.T) {
 		{ask{config: `{"Healthcheck":{"Test":["CMD","x"],"Interval":999999}}`}, "Interval in Healthcheck cannot be less than one millisecond"},
 		{ask{config: `{"Healthcheck":{"StartPeriod":-1}}`}, "StartPeriod in Healthcheck"},
 		{ask{config: `{"Healthcheck":{"Test":["RUN"]}}`}, `Unknown type "RUN"`},
+		{ask{config: `{"Healthcheck":{"Test":["CMD"]}}`}, `no command after CMD`},
+		{ask{config: `{"Healthcheck":{"Test":["CMD","a\u0000b"]}}`}, `zero byte`},
+		{ask{config: `{"Healthcheck":{"Timeout":1}}`, img: image.Config{Healthcheck: &image.Healthcheck{Timeout: 1e9}}}, "Timeout in Healthcheck"},
 		{ask{config: `{"Healthcheck":{"Retries":-1}}`}, "Retries"},
 		{ask{config: `{"ExposedPorts":{"http":{}}}`}, `ExposedPorts: "http"`},
 		{ask{config: `{"ExposedPorts":{"80/icmp":{}}}`}, "80/icmp"},
@@ -123,6 +126,15 @@ func TestNewSpecInvalid(t *testing.T) {
 		{ask{host: `{"LogConfig":{"Type":"syslog"}}`}, "log driver syslog is not supported"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"max-size":"x"}}}`}, "log opt 'max-size'"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"max-size":"0"}}}`}, "log opt 'max-size'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"compress":"true","max-size":"1m"}}}`}, "log opt 'compress'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"compress":"perhaps"}}}`}, "log opt 'compress'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"mode":"non-blocking"}}}`}, "log opt 'mode'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"max-buffer-size":"1m"}}}`}, "log opt 'max-buffer-size'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"tag":"{{.Nope}}"}}}`}, "log opt 'tag'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"tag":"{{range .}}"}}}`}, "log opt 'tag'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"labels-regex":"("}}}`}, "log opt 'labels-regex'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"env-regex":"["}}}`}, "log opt 'env-regex'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"nope":"1"}}}`}, "log opt 'nope'"},
 		{ask{host: `{"LogConfig":{"Config":{"max-file":"0"}}}`}, "log opt 'max-file'"},
 		{ask{host: `{"LogConfig":{"Config":{"colour":"red"}}}`}, "unknown log opt 'colour'"},
 		{ask{host: `{"Ulimits":[{"Name":"files","Soft":1,"Hard":1}]}`}, "invalid ulimit type: files"},
@@ -173,28 +185,13 @@ func TestNewSpecUnsupported(t *testing.T) {
 		ask
 		field string
 	}{
-		{ask{host: `{"Binds":["data:/data"]}`}, "Binds data:/data"},
-		{ask{host: `{"Binds":["/data"]}`}, "Binds /data"},
-		{ask{config: `{"Volumes":{"/data":{}}}`}, "Volumes /data"},
-		{ask{host: `{"VolumesFrom":["web"]}`}, "VolumesFrom"},
 		{ask{host: `{"VolumeDriver":"nfs"}`}, "VolumeDriver nfs"},
-		{ask{host: `{"Links":["db:db"]}`}, "Links"},
-		{ask{config: `{"Healthcheck":{"Test":["CMD","true"]}}`}, "Healthcheck"},
-		{ask{host: `{"NetworkMode":"container:web"}`}, "NetworkMode container:web"},
-		{ask{host: `{"NetworkMode":"mynet"}`}, "NetworkMode mynet"},
-		{ask{host: `{"PidMode":"container:web"}`}, "PidMode container:web"},
-		{ask{host: `{"IpcMode":"container:web"}`}, "IpcMode container:web"},
 		{ask{host: `{"UsernsMode":"auto"}`}, "UsernsMode auto"},
-		{ask{host: `{"StorageOpt":{"size":"1g"}}`}, "StorageOpt"},
 		{ask{host: `{"Isolation":"hyperv"}`}, "Isolation hyperv"},
 		{ask{host: `{"Runtime":"kata"}`}, "Runtime kata"},
-		{ask{host: `{"CgroupParent":"/x"}`}, "CgroupParent /x"},
 		{ask{host: `{"Init":true}`}, "Init true"},
 		{ask{host: `{"DeviceCgroupRules":["c 1:3 rwm"]}`}, "DeviceCgroupRules"},
 		{ask{host: `{"ExtraHosts":["host:host-gateway"]}`}, "ExtraHosts host:host-gateway"},
-		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"compress":"true"}}}`}, "LogConfig.Config compress=true"},
-		{ask{nets: `{"mynet":{}}`}, "EndpointsConfig mynet"},
-		{ask{nets: `{"host":{}}`}, "EndpointsConfig host"},
 	} {
 		_, _, err := tc.spec(t)
 		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), tc.field) {
@@ -221,10 +218,13 @@ func TestNewSpecWarnings(t *testing.T) {
 		{ask{host: `{"Devices":[{"PathOnHost":"/dev/fuse","CgroupPermissions":"mrw"}]}`}, nil},
 		{ask{host: `{"NetworkMode":"host","PortBindings":{"80/tcp":[{}]}}`}, []string{"Published ports are discarded when using host"}},
 		{ask{host: `{"OomScoreAdj":-5}`}, []string{"OomScoreAdj -5"}},
-		{ask{img: image.Config{Healthcheck: &image.Healthcheck{Test: []string{"CMD", "x"}}}}, []string{"The image's health check is not run"}},
+		{ask{img: image.Config{Healthcheck: &image.Healthcheck{Test: []string{"CMD", "x"}}}}, nil},
+		{ask{img: image.Config{Healthcheck: &image.Healthcheck{Test: []string{"RUN"}}}}, []string{"The image's health check is left out"}},
+		{ask{img: image.Config{Healthcheck: &image.Healthcheck{Test: []string{"CMD", "x"}, Timeout: 5}}}, []string{"The image's health check has a wrong Timeout"}},
 		{ask{img: image.Config{Healthcheck: &image.Healthcheck{Test: []string{"NONE"}}}}, nil},
 		{ask{config: `{"Healthcheck":{"Test":["NONE"]}}`, img: image.Config{Healthcheck: &image.Healthcheck{Test: []string{"CMD", "x"}}}}, nil},
-		{ask{img: image.Config{Volumes: map[string]struct{}{"/data": {}}}}, []string{"The image's volume /data is part of"}},
+		{ask{img: image.Config{Volumes: map[string]struct{}{"/data": {}}}}, nil},
+		{ask{img: image.Config{Volumes: map[string]struct{}{"/a/..": {}}}}, []string{`The image asks for a volume at "/a/.."`}},
 		{ask{host: `{"Binds":["/x:/data"]}`, img: image.Config{Volumes: map[string]struct{}{"/data": {}}}}, nil},
 		{ask{config: `{"Volumes":{"/data":{}}}`, host: `{"Binds":["/x:/data"]}`}, nil},
 		{ask{img: image.Config{ExposedPorts: map[string]struct{}{"web": {}}}}, []string{`The image exposes port "web"`}},
@@ -305,7 +305,8 @@ func TestSpecOfRepeatsNewSpec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(&Record{Config: first.Config, Host: first.Host, Endpoints: first.Endpoints})
+	first.Volumes[0].Name, first.Volumes[0].Source = "v1", "/volumes/v1/_data"
+	raw, err := json.Marshal(&Record{Config: first.Config, Host: first.Host, Endpoints: first.Endpoints, Mounts: first.Mounts()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,6 +322,7 @@ func TestSpecOfRepeatsNewSpec(t *testing.T) {
 		{first.Args, again.Args},
 		{first.Env, again.Env},
 		{first.Binds, again.Binds},
+		{first.Mounts(), again.Mounts()},
 		{first.Publish, again.Publish},
 		{first.Exposed, again.Exposed},
 		{first.Log, again.Log},

@@ -11,7 +11,7 @@ func Status(r *Record, now time.Time) string {
 	case Created:
 		return "Created"
 	case Running:
-		return "Up " + humanDuration(now.Sub(r.StartedAt))
+		return "Up " + humanDuration(now.Sub(r.StartedAt)) + healthWord(r.Health)
 	case Paused:
 		return "Up " + humanDuration(now.Sub(r.StartedAt)) + " (Paused)"
 	case Restarting:
@@ -24,6 +24,18 @@ func Status(r *Record, now time.Time) string {
 		return "Dead"
 	default:
 		return ""
+	}
+}
+
+// healthWord is what the sentence says of health; nothing without a health check.
+func healthWord(h *Health) string {
+	switch {
+	case h == nil:
+		return ""
+	case h.Status == HealthStarting:
+		return " (health: starting)"
+	default:
+		return " (" + h.Status + ")"
 	}
 }
 

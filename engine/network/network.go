@@ -1,11 +1,12 @@
 // Package network holds what the engine means by a network, and what it asks of whatever builds one.
 package network
 
-// Driver names of the built-in networks (API document 1, 2.9).
+// Driver names of the built-in networks (API document 1, 2.9), and the mode of a container that uses another's network.
 const (
-	Bridge = "bridge"
-	Host   = "host"
-	None   = "none"
+	Bridge    = "bridge"
+	Host      = "host"
+	None      = "none"
+	Container = "container"
 )
 
 // Request asks for a container's network.

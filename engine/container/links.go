@@ -1,0 +1,129 @@
+package container
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// Link is another container that one knows by a name of its own. Its settings appear in the environment and its address
+// in the hosts file.
+type Link struct {
+	Container string // in a Spec what the client wrote, in a Record the id
+	Alias     string
+}
+
+// ParseLink takes "name", "name:alias" and the form in which inspect shows links, "/name:/parent/alias". Anything else is
+// fault.Invalid (API document 1, 2.3: Links).
+func ParseLink(s string) (Link, error) {
+	name, alias, hasAlias := strings.Cut(s, ":")
+	if strings.HasPrefix(name, "/") {
+		name, alias = name[1:], path.Base(alias)
+	}
+	if !hasAlias {
+		alias = name
+	}
+	if name == "" || alias == "" || strings.Contains(alias, ":") {
+		return Link{}, fault.Invalid("bad format for links: %q, expected name:alias", s)
+	}
+	if _, err := CheckName(name); err != nil || strings.HasPrefix(name, "/") {
+		return Link{}, fault.Invalid("bad format for links: %q: %q is not the name of a container", s, name)
+	}
+	if _, err := CheckName(alias); err != nil || strings.HasPrefix(alias, "/") {
+		return Link{}, fault.Invalid("bad format for links: %q: invalid alias %q, only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed", s, alias)
+	}
+	return Link{Container: name, Alias: alias}, nil
+}
+
+// checkLinks parses the links of HostConfig and of the container's endpoint. Each alias stands for one container.
+func checkLinks(d *draft) error {
+	asked := slices.Clone(d.Host.Links)
+	for _, name := range slices.Sorted(maps.Keys(d.Endpoints)) {
+		asked = append(asked, d.Endpoints[name].Links...)
+	}
+	for _, s := range asked {
+		link, err := ParseLink(s)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(d.Links, link) {
+			continue // clients write a link in both places
+		}
+		if slices.ContainsFunc(d.Links, func(l Link) bool { return l.Alias == link.Alias }) {
+			return fault.Invalid("bad format for links: %q: the alias %s is used twice", s, link.Alias)
+		}
+		d.Links = append(d.Links, link)
+	}
+	return nil
+}
+
+// ShowLink is how inspect shows that the container parent knows child by an alias.
+func ShowLink(child, parent, alias string) string { return "/" + child + ":/" + parent + "/" + alias }
+
+// LinkEnv is the environment that tells a container of one it is linked with: what its image and its client exposed and
+// set. name is how the parent knows it, for example /web/db; ip its address. HOME and PATH are left out.
+func LinkEnv(name, ip string, ports []Port, env []string) []string {
+	prefix := strings.ToUpper(strings.ReplaceAll(path.Base(name), "-", "_"))
+	var list []string
+	put := func(key, format string, args ...any) {
+		list = append(list, prefix+"_"+key+"="+fmt.Sprintf(format, args...))
+	}
+	ports = slices.SortedFunc(slices.Values(ports), func(a, b Port) int {
+		return cmp.Or(cmp.Compare(a.ContainerPort, b.ContainerPort), cmp.Compare(rank(a.Proto), rank(b.Proto)))
+	})
+	if len(ports) > 0 {
+		put("PORT", "%s://%s:%d", ports[0].Proto, ip, ports[0].ContainerPort)
+	}
+	for _, p := range ports {
+		key := fmt.Sprintf("PORT_%d_%s", p.ContainerPort, strings.ToUpper(p.Proto))
+		put(key, "%s://%s:%d", p.Proto, ip, p.ContainerPort)
+		put(key+"_ADDR", "%s", ip)
+		put(key+"_PORT", "%d", p.ContainerPort)
+		put(key+"_PROTO", "%s", p.Proto)
+	}
+	list = append(list, portRanges(prefix, ip, ports)...)
+	put("NAME", "%s", name)
+	for _, entry := range env {
+		key, value, ok := strings.Cut(entry, "=")
+		if ok && key != "HOME" && key != "PATH" {
+			put("ENV_"+key, "%s", value)
+		}
+	}
+	return list
+}
+
+// rank puts tcp before the other protocols of a port.
+func rank(proto string) string {
+	if proto == "tcp" {
+		return ""
+	}
+	return proto
+}
+
+// portRanges names the ends of each run of neighbouring ports, as older clients look for them. ports are sorted.
+func portRanges(prefix, ip string, ports []Port) []string {
+	var list []string
+	for i := 0; i < len(ports); {
+		end := i
+		for end+1 < len(ports) && ports[end+1].ContainerPort-ports[end].ContainerPort <= 1 {
+			end++
+		}
+		if end > i {
+			first, last := ports[i], ports[end]
+			key := fmt.Sprintf("%s_PORT_%d_%s", prefix, first.ContainerPort, strings.ToUpper(first.Proto))
+			list = append(list,
+				fmt.Sprintf("%s_START=%s://%s:%d", key, first.Proto, ip, first.ContainerPort),
+				fmt.Sprintf("%s_PORT_START=%d", key, first.ContainerPort),
+				fmt.Sprintf("%s_END=%s://%s:%d", key, last.Proto, ip, last.ContainerPort),
+				fmt.Sprintf("%s_PORT_END=%d", key, last.ContainerPort),
+			)
+		}
+		i = end + 1
+	}
+	return list
+}

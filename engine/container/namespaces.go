@@ -1,0 +1,98 @@
+package container
+
+import (
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// Ipc says whose shared memory and semaphores a container uses.
+type Ipc int
+
+// The choices of IpcMode.
+const (
+	IpcPrivate   Ipc = iota // its own, with /dev/shm
+	IpcNone                 // its own, without /dev/shm
+	IpcHost                 // the host's
+	IpcContainer            // those of the container that Join names
+)
+
+// utsHost is the UTSMode of a container that shares the host's name.
+const utsHost = "host"
+
+// joinPrefix begins a mode that names the container whose namespace is meant.
+const joinPrefix = "container:"
+
+// Join names the containers whose namespaces a container enters; an empty one is its own or the host's. At create they
+// are what the client wrote, in a record ids.
+type Join struct {
+	Network string
+	Pid     string
+	Ipc     string
+}
+
+// joined returns the container that a mode names. ok is false for other modes; a mode without a name is fault.Invalid.
+func joined(field, mode string) (name string, ok bool, err error) {
+	name, ok = strings.CutPrefix(mode, joinPrefix)
+	if !ok {
+		return "", false, nil
+	}
+	if name == "" {
+		return "", false, fault.Invalid("invalid %s: invalid container format container:<name|id>", field)
+	}
+	return name, ok, nil
+}
+
+// JoinMode is the mode of a container that enters a namespace of the one with the given id.
+func JoinMode(id string) string { return joinPrefix + id }
+
+// SharesIpc reports whether others may use a container's shared memory. Older clients leave the mode open and expect to.
+func (h *HostConfig) SharesIpc() bool { return h.IpcMode != "private" && h.IpcMode != "none" }
+
+// checkNamespaces resolves PidMode, IpcMode and UTSMode.
+func checkNamespaces(d *draft) (err error) {
+	h := &d.Host
+	var other bool
+	if d.Join.Pid, other, err = joined("PID mode", h.PidMode); err != nil {
+		return err
+	}
+	switch {
+	case other, h.PidMode == "", h.PidMode == "private":
+	case h.PidMode == "host":
+		d.PidHost = true
+	default:
+		return fault.Invalid("invalid PID mode: %s", h.PidMode)
+	}
+	if d.Join.Ipc, other, err = joined("IPC mode", h.IpcMode); err != nil {
+		return err
+	}
+	switch {
+	case other:
+		d.Ipc = IpcContainer
+	case h.IpcMode == "", h.IpcMode == "private", h.IpcMode == "shareable":
+	case h.IpcMode == "none":
+		d.Ipc = IpcNone
+	case h.IpcMode == "host":
+		d.Ipc = IpcHost
+	default:
+		return fault.Invalid("invalid IPC mode: %s", h.IpcMode)
+	}
+	return d.checkUTS()
+}
+
+func (d *draft) checkUTS() error {
+	switch d.Host.UTSMode {
+	case "", "private":
+	case utsHost:
+		d.UTSHost = true
+		if d.Config.Hostname != "" {
+			return fault.Invalid("conflicting options: hostname and the UTS mode")
+		}
+		if d.Config.Domainname != "" {
+			return fault.Invalid("conflicting options: domainname and the UTS mode")
+		}
+	default:
+		return fault.Invalid("invalid UTS mode: %s", d.Host.UTSMode)
+	}
+	return nil
+}

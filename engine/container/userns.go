@@ -1,0 +1,57 @@
+package container
+
+import "moss/engine/fault"
+
+// usernsKeepID is the UsernsMode of a container in whose own user namespace the user has the same numbers as outside, so
+// that files on bind mounts belong to them. It is an extension of the API.
+const usernsKeepID = "keep-id"
+
+// KeepsID reports whether the container has a user namespace of its own, mapped by an IDMap.
+func (h *HostConfig) KeepsID() bool { return h.UsernsMode == usernsKeepID }
+
+// IDRange maps Count ids: Inside the container is Outside to the engine.
+type IDRange struct{ Inside, Outside, Count uint32 }
+
+// IDMap are the ids of a container's own user namespace. The zero value means that there can be none.
+type IDMap struct{ UIDs, GIDs []IDRange }
+
+// KeepID makes the map in which the engine's root, which is the user, is uid and gid inside, and every other id what it
+// would be but for that. uids and gids are how many ids the engine has.
+func KeepID(uid, gid, uids, gids uint32) IDMap {
+	return IDMap{UIDs: keepID(uid, uids), GIDs: keepID(gid, gids)}
+}
+
+func keepID(id, count uint32) []IDRange {
+	var ranges []IDRange
+	if below := min(id, count-1); below > 0 {
+		ranges = append(ranges, IDRange{Inside: 0, Outside: 1, Count: below})
+	}
+	ranges = append(ranges, IDRange{Inside: id, Outside: 0, Count: 1})
+	if id+1 < count {
+		ranges = append(ranges, IDRange{Inside: id + 1, Outside: id + 1, Count: count - id - 1})
+	}
+	return ranges
+}
+
+// Single reports whether only one user exists inside. Then all files are theirs, whatever the image says.
+func (m *IDMap) Single() bool { return len(m.UIDs) == 1 }
+
+// Outside returns what a user of the container is to the engine. One that is not mapped is fault.Invalid.
+func (m *IDMap) Outside(ids UserIDs) (UserIDs, error) {
+	uid, known := outside(m.UIDs, ids.UID)
+	gid, knownGroup := outside(m.GIDs, ids.GID)
+	if !known || !knownGroup {
+		return ids, fault.Invalid("user %d:%d does not exist in the container's user namespace", ids.UID, ids.GID)
+	}
+	ids.UID, ids.GID = uid, gid
+	return ids, nil
+}
+
+func outside(ranges []IDRange, id uint32) (uint32, bool) {
+	for _, r := range ranges {
+		if id >= r.Inside && id-r.Inside < r.Count {
+			return r.Outside + id - r.Inside, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,49 @@
+package container
+
+import (
+	"slices"
+	"testing"
+
+	"moss/engine/fault"
+)
+
+func TestKeepID(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		uid, count uint32
+		want       []IDRange
+	}{
+		{"in the middle", 1000, 65537, []IDRange{{0, 1, 1000}, {1000, 0, 1}, {1001, 1001, 64536}}},
+		{"root", 0, 10, []IDRange{{0, 0, 1}, {1, 1, 9}}},
+		{"the last", 9, 10, []IDRange{{0, 1, 9}, {9, 0, 1}}},
+		{"above all", 200000, 10, []IDRange{{0, 1, 9}, {200000, 0, 1}}},
+		{"one id", 1000, 1, []IDRange{{1000, 0, 1}}},
+	} {
+		m := KeepID(tc.uid, tc.uid, tc.count, tc.count)
+		if !slices.Equal(m.UIDs, tc.want) || !slices.Equal(m.GIDs, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, m.UIDs, tc.want)
+		}
+		if m.Single() != (tc.count == 1) {
+			t.Errorf("%s: single = %t", tc.name, m.Single())
+		}
+		// Every id of the engine is somebody inside, and nobody twice.
+		seen := map[uint32]bool{}
+		for _, r := range m.UIDs {
+			for i := range r.Count {
+				if id := r.Outside + i; id >= tc.count || seen[id] {
+					t.Fatalf("%s: id %d outside is mapped twice, or not there", tc.name, id)
+				}
+				seen[r.Outside+i] = true
+			}
+		}
+		if len(seen) != int(tc.count) {
+			t.Errorf("%s: %d of %d ids are mapped", tc.name, len(seen), tc.count)
+		}
+		if got, err := m.Outside(UserIDs{UID: tc.uid, GID: tc.uid, Home: "/x"}); err != nil || got.UID != 0 || got.GID != 0 || got.Home != "/x" {
+			t.Errorf("%s: the user is %+v outside, %v, want 0", tc.name, got, err)
+		}
+		if _, err := m.Outside(UserIDs{UID: 1 << 31}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: an unmapped id: %v, want fault.Invalid", tc.name, err)
+		}
+	}
+}

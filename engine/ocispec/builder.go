@@ -54,6 +54,8 @@ type Input struct {
 	User     container.UserIDs // of Spec.User and Spec.Host.GroupAdd
 	Sandbox  network.Sandbox   // ready to be entered
 	HostName string            // of the host, for containers that share it
+	Join     Join              // namespaces of other containers
+	IDMap    *container.IDMap  // of a user namespace of its own; nil: it has none
 
 	// Files made for the container; an empty path is left out.
 	HostnamePath string
@@ -62,6 +64,14 @@ type Input struct {
 
 	// CgroupsPath is the container's cgroup; empty means none, and then no limit is set.
 	CgroupsPath string
+}
+
+// Join holds what a container takes from others, as paths that must stay good until the runtime has made its process.
+type Join struct {
+	Network string // namespace; needed when the sandbox is network.Container
+	Pid     string // namespace; empty: the container's own, or the host's
+	Ipc     string // namespace; needed when the spec says container.IpcContainer
+	Shm     string // folder: the shared memory that belongs to Ipc
 }
 
 // Builder makes specs. It may be used by several goroutines.
@@ -89,8 +99,12 @@ func New(opt Options) (*Builder, error) {
 func (b *Builder) Check(spec *container.Spec) error {
 	if s := spec.Security.Seccomp; s != "" && s != container.SeccompUnconfined {
 		probe := specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
-		if _, err := seccomp.LoadProfile(s, &probe); err != nil {
+		profile, err := seccomp.LoadProfile(s, &probe)
+		if err != nil {
 			return fault.Invalid("invalid seccomp profile: %v", err)
+		}
+		if err := checkFilter(profile); err != nil {
+			return err
 		}
 	}
 	if b.opt.SingleID && len(spec.Host.GroupAdd) > 0 {
@@ -106,7 +120,7 @@ func (b *Builder) Build(in Input) (*specs.Spec, error) {
 	if err := b.Check(in.Spec); err != nil {
 		return nil, err
 	}
-	if b.opt.SingleID && (in.User.UID != 0 || in.User.GID != 0) {
+	if b.opt.SingleID && in.IDMap == nil && (in.User.UID != 0 || in.User.GID != 0) {
 		return nil, fault.Unsupported("user %d:%d is not supported: the user has no subordinate ids, and only root exists",
 			in.User.UID, in.User.GID)
 	}

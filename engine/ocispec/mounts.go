@@ -62,7 +62,7 @@ func (b *Builder) systemMounts(in *Input) []specs.Mount {
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: devpts},
 	}
-	mounts = append(mounts, ipcMounts(s)...)
+	mounts = append(mounts, ipcMounts(in)...)
 	return append(mounts, sysMounts(in)...)
 }
 
@@ -77,7 +77,8 @@ func procMount(s *container.Spec) specs.Mount {
 	return specs.Mount{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}}
 }
 
-func ipcMounts(s *container.Spec) []specs.Mount {
+func ipcMounts(in *Input) []specs.Mount {
+	s := in.Spec
 	hard := []string{"nosuid", "noexec", "nodev"}
 	mqueue := specs.Mount{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: hard}
 	switch s.Ipc {
@@ -87,6 +88,11 @@ func ipcMounts(s *container.Spec) []specs.Mount {
 		}}
 	case container.IpcNone:
 		return []specs.Mount{mqueue}
+	case container.IpcContainer:
+		shm := specs.Mount{
+			Destination: "/dev/shm", Type: "bind", Source: in.Join.Shm, Options: append([]string{"rbind", "rprivate"}, hard...),
+		}
+		return []specs.Mount{shm, mqueue}
 	case container.IpcPrivate:
 		size := "size=" + strconv.FormatInt(s.Host.ShmSize, 10)
 		shm := specs.Mount{
@@ -98,8 +104,9 @@ func ipcMounts(s *container.Spec) []specs.Mount {
 	return nil
 }
 
-// sysMounts are /sys and what lies below. With the host's network the kernel gives no fresh sysfs, so the host's is bound
-// and its cgroups, which may be the user's own, are covered.
+// sysMounts are /sys and what lies below. With a network that does not belong to the container's user namespace (the host's,
+// or with ids of its own the engine's) the kernel gives no fresh sysfs, so the host's is bound and its cgroups, which may be
+// the user's own, are covered.
 func sysMounts(in *Input) []specs.Mount {
 	access := "ro"
 	if in.Spec.Host.Privileged {
@@ -107,7 +114,8 @@ func sysMounts(in *Input) []specs.Mount {
 	}
 	sys := specs.Mount{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", access}}
 	mounts := []specs.Mount{sys}
-	if in.Sandbox.Mode == network.Host {
+	foreign := in.Sandbox.Mode == network.Host || in.IDMap != nil && in.Sandbox.Mode != network.None
+	if foreign {
 		mounts[0].Type, mounts[0].Source = "bind", "/sys"
 		mounts[0].Options = append([]string{"rbind", "rprivate"}, sys.Options...)
 	}
@@ -117,7 +125,7 @@ func sysMounts(in *Input) []specs.Mount {
 			Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup",
 			Options: []string{"nosuid", "noexec", "nodev", "relatime", access},
 		})
-	case in.Sandbox.Mode == network.Host:
+	case foreign:
 		mounts = append(mounts, specs.Mount{
 			Destination: "/sys/fs/cgroup", Type: "tmpfs", Source: "tmpfs",
 			Options: []string{"nosuid", "noexec", "nodev", "ro", "mode=555", "size=4k"},

@@ -40,6 +40,35 @@ func (b *Builder) setSeccomp(spec *specs.Spec, s *container.Spec) error {
 	return nil
 }
 
+// checkFilter refuses what a runtime would only find out at the start, and what it needs a listener for.
+func checkFilter(profile *specs.LinuxSeccomp) error {
+	actions := []specs.LinuxSeccompAction{
+		specs.ActKill, specs.ActKillProcess, specs.ActKillThread, specs.ActTrap, specs.ActErrno, specs.ActTrace,
+		specs.ActAllow, specs.ActLog,
+	}
+	operators := []specs.LinuxSeccompOperator{
+		specs.OpNotEqual, specs.OpLessThan, specs.OpLessEqual, specs.OpEqualTo, specs.OpGreaterEqual, specs.OpGreaterThan,
+		specs.OpMaskedEqual,
+	}
+	if profile == nil { // an empty one, which would be none
+		return fault.Invalid("invalid seccomp profile: it has no defaultAction")
+	}
+	if !slices.Contains(actions, profile.DefaultAction) {
+		return fault.Invalid("invalid seccomp profile: defaultAction %q is not supported", profile.DefaultAction)
+	}
+	for _, call := range profile.Syscalls {
+		if !slices.Contains(actions, call.Action) {
+			return fault.Invalid("invalid seccomp profile: action %q is not supported", call.Action)
+		}
+		for _, arg := range call.Args {
+			if !slices.Contains(operators, arg.Op) || arg.Index > 5 {
+				return fault.Invalid("invalid seccomp profile: argument %d %q is not supported", arg.Index, arg.Op)
+			}
+		}
+	}
+	return nil
+}
+
 // maxProfiles bounds the memory that remembered profiles take; a profile depends on the capabilities only.
 const maxProfiles = 64
 

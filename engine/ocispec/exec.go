@@ -1,0 +1,36 @@
+package ocispec
+
+import (
+	"encoding/json"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+// Exec is one more process for a container that runs.
+type Exec struct {
+	ID         string          // the container's
+	Spec       *container.Spec // the container's
+	HostName   string          // of the host, for containers that share it
+	User       container.UserIDs
+	Args       []string
+	Terminal   bool
+	Privileged bool // all capabilities, whatever the container has
+}
+
+// Process makes the runtime spec's process object. What the client of an exec cannot choose is the container's: working
+// directory, environment, limits, capabilities, no_new_privileges. The seccomp filter stays the container's even for a
+// privileged process: the runtimes' exec has no way to leave it out. fault.Unsupported for a user that the host has no id
+// for.
+func (b *Builder) Process(in Exec) (json.RawMessage, error) {
+	if b.opt.SingleID && (in.User.UID != 0 || in.User.GID != 0) {
+		return nil, fault.Unsupported("user %d:%d is not supported: the user has no subordinate ids, and only root exists",
+			in.User.UID, in.User.GID)
+	}
+	spec := *in.Spec
+	spec.Args, spec.Config.Tty, spec.Host.ConsoleSize = in.Args, in.Terminal, [2]uint{}
+	spec.Host.Privileged = spec.Host.Privileged || in.Privileged
+	gen := b.generator()
+	b.setProcess(gen, &Input{ID: in.ID, Spec: &spec, User: in.User, HostName: in.HostName})
+	return json.Marshal(gen.Config.Process)
+}

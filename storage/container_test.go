@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"moss/engine/container"
 	"moss/engine/fault"
 )
 
@@ -85,13 +86,13 @@ func checkDiff(t *testing.T, s *Store, id string) {
 	if err != nil || rw < 1000 || rw > 100_000 || root <= rw {
 		t.Errorf("Size = %d, %d, %v, want some thousand and more", rw, root, err)
 	}
-	changes, err := s.Changes(ctx, id)
-	want := []Change{{"/etc", Modified}, {"/etc/gone", Deleted}, {"/etc/new", Added}}
-	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	changes, err := s.Changes(ctx, id, nil)
+	want := []container.Change{{Path: "/etc", Kind: container.ChangeModified}, {Path: "/etc/gone", Kind: container.ChangeDeleted}, {Path: "/etc/new", Kind: container.ChangeAdded}}
+	slices.SortFunc(changes, func(a, b container.Change) int { return strings.Compare(a.Path, b.Path) })
 	if err != nil || !slices.Equal(changes, want) {
 		t.Errorf("Changes = %v, %v, want %v", changes, err, want)
 	}
-	diff, err := s.Diff(ctx, id)
+	diff, err := s.Diff(ctx, id, nil)
 	if err != nil {
 		t.Fatalf("Diff: %v", err)
 	}

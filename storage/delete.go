@@ -30,6 +30,9 @@ func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("delete image %s: %w", imageID, err)
 	}
+	if err := s.dropMapped(bare, cfg.topLayer); err != nil {
+		return nil, err
+	}
 	gone, err := s.cs.DeleteImage(bare, true)
 	if errors.Is(err, cstorage.ErrNotAnImage) || errors.Is(err, cstorage.ErrImageUnknown) {
 		s.forget(bare)
@@ -104,8 +107,9 @@ func (s *Store) imageLayers() (map[string]bool, error) {
 	if err != nil {
 		return nil, wrap(err, "list images")
 	}
-	needed := map[string]bool{}
+	needed, imageTops := map[string]bool{}, map[string]bool{}
 	for i := range records {
+		imageTops[records[i].TopLayer] = true
 		tops := append([]string{records[i].TopLayer}, records[i].MappedTopLayers...)
 		for _, layerID := range tops {
 			for ; layerID != "" && !needed[layerID]; layerID = parents[layerID] {
@@ -113,6 +117,7 @@ func (s *Store) imageLayers() (map[string]bool, error) {
 			}
 		}
 	}
+	keepMapped(layers, imageTops, needed)
 	return needed, nil
 }
 

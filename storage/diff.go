@@ -5,27 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	cstorage "go.podman.io/storage"
 	graphdriver "go.podman.io/storage/drivers"
 	"go.podman.io/storage/pkg/archive"
+
+	"moss/engine/container"
 )
-
-// ChangeKind says what happened to a path; the numbers are those of the API (document 2, 4.1: changes).
-type ChangeKind int
-
-// The kinds of change.
-const (
-	Modified ChangeKind = 0
-	Added    ChangeKind = 1
-	Deleted  ChangeKind = 2
-)
-
-// Change is one difference between a container's file system and its image.
-type Change struct {
-	Path string // absolute, in the container
-	Kind ChangeKind
-}
 
 // Size returns how many bytes a container has written (rw) and how many it has in all, with its image's (root).
 //
@@ -52,21 +40,28 @@ func (s *Store) Size(ctx context.Context, containerID string) (rw, root int64, e
 }
 
 // Diff returns what a container has changed as a tar archive, with deleted files as ".wh." entries. The caller closes
-// it. The container may run on meanwhile: the archive then holds some state of each file between start and end.
+// it. The container may run on meanwhile: the archive then holds some state of each file between start and end. skip is
+// that of Changes: what it leaves out there is not in the archive either.
 //
 // Errors are fault.NotFound (the container has no layer) or internal.
-func (s *Store) Diff(ctx context.Context, containerID string) (io.ReadCloser, error) {
+func (s *Store) Diff(ctx context.Context, containerID string, skip []string) (io.ReadCloser, error) {
 	layer, driver, unlock, err := s.layerForDiff(ctx, containerID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	var left map[string]bool
+	if len(skip) > 0 {
+		if _, left, err = s.changesLocked(layer, driver, skip); err != nil {
+			return nil, err
+		}
+	}
 	borrowed, err := s.borrowLocked(driver, containerID)
 	if err != nil {
 		return nil, err
 	}
 	s.naive.Lock()
-	diff, err := driver.Diff(containerID, nil, layer.Parent, nil, "")
+	diff, err := driver.Diff(containerID, idMaps(layer), layer.Parent, idMaps(layer), "")
 	s.naive.Unlock()
 	if err != nil {
 		err = wrap(err, "diff of layer of %s", containerID)
@@ -74,6 +69,9 @@ func (s *Store) Diff(ctx context.Context, containerID string) (io.ReadCloser, er
 			err = errors.Join(err, s.giveBackLocked(containerID))
 		}
 		return nil, err
+	}
+	if len(left) > 0 {
+		diff = leaveOut(diff, left)
 	}
 	return &diffReader{ReadCloser: diff, store: s, containerID: containerID, borrowed: borrowed}, nil
 }
@@ -162,34 +160,46 @@ func (s *Store) comparesTrees(driver graphdriver.Driver) bool {
 	return true
 }
 
-// Changes returns the paths that a container has changed, in order.
+// Changes returns the paths that a container has changed, in order. skip names the container's mount points: a folder or
+// empty file that was made there only to be mounted over is left out, and so are parents that nothing else has changed.
 //
 // Errors are fault.NotFound (the container has no layer) or internal.
-func (s *Store) Changes(ctx context.Context, containerID string) ([]Change, error) {
+func (s *Store) Changes(ctx context.Context, containerID string, skip []string) ([]container.Change, error) {
 	layer, driver, unlock, err := s.layerForDiff(ctx, containerID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	changes, left, err := s.changesLocked(layer, driver, skip)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(changes, func(c container.Change) bool { return left[c.Path] }), nil
+}
+
+// changesLocked returns all changes, and the paths of those that skip leaves out.
+func (s *Store) changesLocked(layer *cstorage.Layer, driver graphdriver.Driver, skip []string) ([]container.Change, map[string]bool, error) {
 	s.naive.Lock()
-	found, err := driver.Changes(containerID, nil, layer.Parent, nil, "")
+	found, err := driver.Changes(layer.ID, nil, layer.Parent, nil, "")
 	s.naive.Unlock()
 	if err != nil {
-		return nil, wrap(err, "changes of layer of %s", containerID)
+		return nil, nil, wrap(err, "changes of layer of %s", layer.ID)
 	}
-	changes := make([]Change, 0, len(found))
+	changes := make([]container.Change, 0, len(found))
 	for _, c := range found {
-		kind := Modified
+		kind := container.ChangeModified
 		switch c.Kind {
 		case archive.ChangeModify:
 		case archive.ChangeAdd:
-			kind = Added
+			kind = container.ChangeAdded
 		case archive.ChangeDelete:
-			kind = Deleted
+			kind = container.ChangeDeleted
 		}
-		changes = append(changes, Change{Path: c.Path, Kind: kind})
+		changes = append(changes, container.Change{Path: c.Path, Kind: kind})
 	}
-	return changes, nil
+	slices.SortStableFunc(changes, func(a, b container.Change) int { return strings.Compare(a.Path, b.Path) })
+	left, err := s.leftOut(layer, driver, changes, skip)
+	return changes, left, err
 }
 
 // layerForDiff returns a container's layer with its lock held. The library's own calls for diffs are not used: they keep

@@ -1,0 +1,133 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	cstorage "go.podman.io/storage"
+	"go.podman.io/storage/pkg/idtools"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// mappedFlag marks a copy of an image's top layer in which all files have the owners that a map of ids gives them; its
+// value is the id of that top layer.
+const mappedFlag = "moss-mapped"
+
+// CreateMapped is Create for a container with a user namespace of its own: the image's files belong inside to whom the
+// image says. The first container of an image and a map pays for a copy of the image's files, which lives as long as the
+// image and its containers.
+func (s *Store) CreateMapped(ctx context.Context, containerID, imageID string, ids container.IDMap) error {
+	if err := validID(containerID); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("create layer of %s: %w", containerID, err)
+	}
+	bare := bareID(imageID)
+	cfg, err := s.config(bare)
+	if err != nil {
+		return err
+	}
+	maps := cstorage.LayerIDMappingOptions{UIDMap: ranges(ids.UIDs), GIDMap: ranges(ids.GIDs)}
+	parent := cfg.topLayer
+	if parent != "" {
+		if parent, err = s.mapped(parent, maps); err != nil {
+			return wrap(err, "copy image %s for other ids", imageID)
+		}
+	}
+	_, err = s.cs.CreateLayer(containerID, parent, nil, "", true, &cstorage.LayerOptions{
+		Volatile: true, IDMappingOptions: maps, Flags: map[string]any{containerFlag: bare}, // as in Create
+	})
+	switch {
+	case err == nil:
+		s.flusher.mark()
+		return nil
+	case errors.Is(err, cstorage.ErrDuplicateID):
+		return fault.Conflict("container %s has a layer already", containerID)
+	case errors.Is(err, cstorage.ErrLayerUnknown):
+		s.forget(bare)
+		return image.NoSuch(imageID)
+	default:
+		return wrap(err, "create layer of %s", containerID)
+	}
+}
+
+// mapped returns the id of the copy of a layer for other ids, which is made the first time.
+func (s *Store) mapped(top string, maps cstorage.LayerIDMappingOptions) (string, error) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %v %v", top, maps.UIDMap, maps.GIDMap))
+	id := hex.EncodeToString(sum[:])
+	unlock := s.locks.lock(id)
+	defer unlock()
+	if _, err := s.cs.Layer(id); err == nil || !errors.Is(err, cstorage.ErrLayerUnknown) {
+		return id, err
+	}
+	_, err := s.cs.CreateLayer(id, top, nil, "", false, &cstorage.LayerOptions{
+		IDMappingOptions: maps, Flags: map[string]any{mappedFlag: top},
+	})
+	return id, err
+}
+
+func ranges(list []container.IDRange) []idtools.IDMap {
+	maps := make([]idtools.IDMap, 0, len(list))
+	for _, r := range list {
+		maps = append(maps, idtools.IDMap{ContainerID: int(r.Inside), HostID: int(r.Outside), Size: int(r.Count)})
+	}
+	return maps
+}
+
+// idMaps are the ids of a container's layer that has its own; nil for others.
+func idMaps(layer *cstorage.Layer) *idtools.IDMappings {
+	if len(layer.UIDMap) == 0 {
+		return nil
+	}
+	return idtools.NewIDMappingsFromMaps(layer.UIDMap, layer.GIDMap)
+}
+
+// dropMapped deletes the copies of an image's top layer, unless another image has the same. Those that containers use
+// become orphans, which go with the last of them. It is called with s.images held.
+func (s *Store) dropMapped(bare, top string) error {
+	records, err := s.cs.Images()
+	if err != nil {
+		return wrap(err, "list images")
+	}
+	for i := range records {
+		if records[i].TopLayer == top && records[i].ID != bare {
+			return nil
+		}
+	}
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return wrap(err, "list layers")
+	}
+	for i := range layers {
+		if layers[i].Flags[mappedFlag] != any(top) {
+			continue
+		}
+		err := s.cs.DeleteLayer(layers[i].ID)
+		if errors.Is(err, cstorage.ErrLayerHasChildren) {
+			s.mu.Lock()
+			s.orphans[layers[i].ID] = struct{}{}
+			s.mu.Unlock()
+			continue
+		}
+		if err != nil && !errors.Is(err, cstorage.ErrLayerUnknown) {
+			return wrap(err, "remove layer %s", layers[i].ID)
+		}
+	}
+	return nil
+}
+
+// keepMapped adds the copies of layers that images need to what is needed.
+func keepMapped(layers []cstorage.Layer, tops, needed map[string]bool) {
+	for i := range layers {
+		if top, ok := layers[i].Flags[mappedFlag].(string); ok && tops[top] {
+			needed[layers[i].ID] = true
+		}
+	}
+}

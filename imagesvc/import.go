@@ -2,11 +2,11 @@ package imagesvc
 
 import (
 	"context"
-	"errors"
 	"io"
 	"runtime"
 	"time"
 
+	"moss/engine/compress"
 	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/storage"
@@ -65,30 +65,11 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 
 // unpack brings an archive into the store.
 func (s *Service) unpack(ctx context.Context, src io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error) {
-	in := &source{src: src}
-	plain, err := decompress(in)
+	in := compress.From(src)
+	plain, err := compress.Plain(in)
 	if err != nil {
 		return nil, err
 	}
 	defer plain.Close() //nolint:errcheck // the archive has been read to its end, or an error is known
-	return s.store.PutImage(ctx, newChecker(plain, s.limits, in.count), spec, names)
+	return s.store.PutImage(ctx, newChecker(plain, s.limits, in.Count), spec, names)
 }
-
-// source counts what is read and remembers why it ended.
-type source struct {
-	src io.Reader
-	n   int64
-	err error
-}
-
-// Read reads from the source.
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.src.Read(p)
-	s.n += int64(n)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
-}
-
-func (s *source) count() int64 { return s.n }

@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
+	"moss/engine/compress"
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/image"
@@ -100,7 +101,7 @@ func bz2(t testing.TB) []byte {
 	return out
 }
 
-func compress(t testing.TB, raw []byte, open func(io.Writer) (io.WriteCloser, error)) []byte {
+func compressed(t testing.TB, raw []byte, open func(io.Writer) (io.WriteCloser, error)) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	w, err := open(&buf)
@@ -123,10 +124,10 @@ func toZstd(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) }
 func TestImport(t *testing.T) {
 	s, st, events := newService(t, Limits{})
 	plain := rootfs(t, "hello")
-	two := append(compress(t, plain[:700], toGzip), compress(t, plain[700:], toGzip)...)
+	two := append(compressed(t, plain[:700], toGzip), compressed(t, plain[700:], toGzip)...)
 	for name, raw := range map[string][]byte{
-		"plain": plain, "gzip": compress(t, plain, toGzip), "two gzip": two, "xz": compress(t, plain, toXZ),
-		"zstd": compress(t, plain, toZstd), "bzip2": bz2(t),
+		"plain": plain, "gzip": compressed(t, plain, toGzip), "two gzip": two, "xz": compressed(t, plain, toXZ),
+		"zstd": compressed(t, plain, toZstd), "bzip2": bz2(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var shown []image.Progress
@@ -177,10 +178,10 @@ func TestImport(t *testing.T) {
 func TestImportLeavesNothing(t *testing.T) {
 	s, st, events := newService(t, Limits{Free: 4 << 20, Ratio: 100})
 	plain := rootfs(t, strings.Repeat("some text that is long enough to be cut anywhere\n", 4000))
-	gz, zs, x := compress(t, plain, toGzip), compress(t, plain, toZstd), compress(t, plain, toXZ)
+	gz, zs, x := compressed(t, plain, toGzip), compressed(t, plain, toZstd), compressed(t, plain, toXZ)
 	flipped := bytes.Clone(gz)
 	flipped[len(flipped)-5] ^= 1
-	bomb := compress(t, archive(t, file("zeros", 64<<20)), toZstd)
+	bomb := compressed(t, archive(t, file("zeros", 64<<20)), toZstd)
 	boom := errors.New("connection reset")
 	for _, tc := range []struct {
 		name string
@@ -197,7 +198,7 @@ func TestImportLeavesNothing(t *testing.T) {
 		{name: "cut bzip2", src: bytes.NewReader(bz2(t)[:100]), want: "unexpected EOF"},
 		{name: "cut gzip head", src: bytes.NewReader(gz[:5]), want: "unexpected EOF"},
 		{name: "damaged gzip", src: bytes.NewReader(flipped), want: "the archive cannot be decompressed"},
-		{name: "gzip of text", src: bytes.NewReader(compress(t, bytes.Repeat([]byte("x"), 5000), toGzip)), want: "this is not a tar archive"},
+		{name: "gzip of text", src: bytes.NewReader(compressed(t, bytes.Repeat([]byte("x"), 5000), toGzip)), want: "this is not a tar archive"},
 		{name: "bomb", src: bytes.NewReader(bomb), want: "the archive unpacks to more than 100 times"},
 		{name: "out of the root", src: bytes.NewReader(archive(t, file("a", 5), file("../../b", 5))), want: `the name "../../b" leads out`},
 		{name: "hang up", src: io.MultiReader(bytes.NewReader(plain[:100_000]), iotest.ErrReader(boom))},
@@ -266,15 +267,15 @@ func TestImportNoEntries(t *testing.T) {
 }
 
 func TestDictionaries(t *testing.T) {
-	x := compress(t, rootfs(t, "a"), toXZ)
+	x := compressed(t, rootfs(t, "a"), toXZ)
 	at := bytes.IndexByte(x[14:], 0x21) + 14
 	x[at+2] = 40 // 4 GiB
-	if _, err := decompress(&source{src: bytes.NewReader(x)}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "dictionary") {
+	if _, err := compress.Plain(compress.From(bytes.NewReader(x))); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "dictionary") {
 		t.Errorf("xz with a dictionary of 4 GiB = %v", err)
 	}
 	// A zstd frame with a window of 1 GiB: magic, no single segment, window byte, an empty last raw block.
 	z := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 20 << 3, 0x01, 0x00, 0x00}
-	r, err := decompress(&source{src: bytes.NewReader(z)})
+	r, err := compress.Plain(compress.From(bytes.NewReader(z)))
 	if err == nil {
 		_, err = io.ReadAll(r)
 	}
@@ -285,11 +286,11 @@ func TestDictionaries(t *testing.T) {
 
 func FuzzDecompress(f *testing.F) {
 	plain := rootfs(f, "hello")
-	for _, raw := range [][]byte{plain, compress(f, plain, toGzip), compress(f, plain, toXZ), compress(f, plain, toZstd), bz2(f)} {
+	for _, raw := range [][]byte{plain, compressed(f, plain, toGzip), compressed(f, plain, toXZ), compressed(f, plain, toZstd), bz2(f)} {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		r, err := decompress(&source{src: bytes.NewReader(raw)})
+		r, err := compress.Plain(compress.From(bytes.NewReader(raw)))
 		if err == nil {
 			_, err = io.Copy(io.Discard, io.LimitReader(r, 16<<20))
 			if cerr := r.Close(); err == nil {

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	"moss/engine/compress"
 	"moss/engine/fault"
 )
 
@@ -138,7 +139,7 @@ func (c *checker) broken(err error) error {
 	case fault.Is(err, fault.Invalid):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return truncated()
+		return compress.Truncated()
 	case errors.Is(err, tar.ErrHeader) && c.entries == 0:
 		return fault.Invalid("this is not a tar archive: %w", err)
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong):
@@ -147,9 +148,6 @@ func (c *checker) broken(err error) error {
 		return fmt.Errorf("read the archive: %w", err)
 	}
 }
-
-// truncated is the one wording for an archive that ends too early.
-func truncated() error { return fault.Invalid("unexpected EOF: the archive is truncated") }
 
 // finish handles the end that the tar reader has found: the source's end instead of the archive's means that something
 // is missing.
@@ -161,7 +159,7 @@ func (c *checker) finish() error {
 		if c.out == 0 {
 			return fault.Invalid("the archive is empty")
 		}
-		return truncated()
+		return compress.Truncated()
 	}
 	// One block of zeros is taken for the mark; the unpacker is given both.
 	c.pending.Truncate(padding)

@@ -1,4 +1,6 @@
-package imagesvc
+// Package compress takes the compression off archives that come from outside: gzip, bzip2, xz and zstd, by Go code alone and
+// with bounded memory. It knows nothing of what is inside.
+package compress
 
 import (
 	"bufio"
@@ -22,29 +24,53 @@ const (
 	sniffLen  = 64 // bytes looked at to tell the compression
 )
 
-// decompress returns the plain archive of src, which may be plain or compressed with gzip, bzip2, xz or zstd. It runs no
-// program. The caller closes what it gets, which leaves src alone.
+// Source counts what is read of an archive and remembers why that ended, so that a fault of the way here is not taken for
+// one of the data.
+type Source struct {
+	src io.Reader
+	n   int64
+	err error
+}
+
+// From returns the source that reads from src.
+func From(src io.Reader) *Source { return &Source{src: src} }
+
+// Read reads from the source.
+func (s *Source) Read(p []byte) (int, error) {
+	n, err := s.src.Read(p)
+	s.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// Count returns how many bytes were read so far.
+func (s *Source) Count() int64 { return s.n }
+
+// Plain returns the plain archive of src, which may be plain or compressed with gzip, bzip2, xz or zstd; nothing at all is
+// plain. It runs no program. The caller closes what it gets, which leaves src alone.
 //
 // Errors of the source stay what they are; data that cannot be decompressed, or needs too much memory, is fault.Invalid.
-func decompress(src *source) (io.ReadCloser, error) {
+func Plain(src *Source) (io.ReadCloser, error) {
 	in := bufio.NewReaderSize(src, 64<<10)
 	head, err := in.Peek(sniffLen)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read the archive: %w", err)
 	}
-	if len(head) == 0 {
-		return nil, fault.Invalid("the archive is empty")
-	}
 	plain, err := decoderFor(head, in)
 	d := &decoder{plain: plain, src: src}
 	if errors.Is(err, io.EOF) {
-		return nil, truncated() // in the compression's own header
+		return nil, Truncated() // in the compression's own header
 	}
 	if err != nil {
 		return nil, d.blame(err)
 	}
 	return d, nil
 }
+
+// Truncated is the one wording for an archive that ends too early.
+func Truncated() error { return fault.Invalid("unexpected EOF: the archive is truncated") }
 
 // decoderFor returns the decompressor that the archive's first bytes call for.
 func decoderFor(head []byte, in io.Reader) (io.ReadCloser, error) {
@@ -73,7 +99,7 @@ func decoderFor(head []byte, in io.Reader) (io.ReadCloser, error) {
 // decoder words the errors of a decompressor.
 type decoder struct {
 	plain io.ReadCloser
-	src   *source
+	src   *Source
 }
 
 // Read returns plain bytes.
@@ -93,7 +119,7 @@ func (d *decoder) blame(err error) error {
 	case d.src.err != nil:
 		return fmt.Errorf("read the archive: %w", d.src.err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return truncated()
+		return Truncated()
 	default:
 		return fault.Invalid("the archive cannot be decompressed: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/logs"
+	"moss/engine/session"
 	"moss/engine/stdio"
 	"moss/engine/task"
 )
@@ -188,83 +189,42 @@ func (c *ctr) dropViewers() {
 	}
 }
 
-// linger is how long a client gets to see the end of the output and close its side.
-const linger = 2 * time.Second
+// SetDetachKeys sets the bytes that detach viewers which named none themselves, from the container's next start on: with
+// the start they are joined. fault.NotFound if there is no such container.
+func (m *Manager) SetDetachKeys(ref string, keys []byte) error {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.detachKeys = keys
+	return nil
+}
+
+// usualKeys returns what detaches a viewer that named no keys.
+func (c *ctr) usualKeys() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.detachKeys != nil {
+		return c.detachKeys
+	}
+	return []byte{'p' & 0x1f, 'q' & 0x1f} // ctrl-p, ctrl-q
+}
 
 // pump copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.
 func (m *Manager) pump(
 	ctx context.Context, c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser,
 ) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	input, sent := make(chan struct{}), make(chan error, 1)
-	go func() {
-		defer close(input)
-		if m.pumpInput(c, opt, streams, conn, sent) {
-			cancel()
-		}
-	}()
-	output := make(chan struct{})
-	go func() {
-		defer close(output)
-		io.Copy(conn, streams) //nolint:errcheck // either side may leave at any time
-	}()
-	over := false
-	select {
-	case <-output:
-		over = true
-	case <-ctx.Done():
-	}
-	if cw, ok := conn.(client); ok {
-		cw.CloseWrite() //nolint:errcheck // the client may have gone
-		if over {
-			streams.Close() //nolint:errcheck // input has nowhere to go any more
-			lastInput(conn, sent)
-		}
-	}
-	conn.Close()    //nolint:errcheck // the client may have gone
-	streams.Close() //nolint:errcheck // the view ends either way
-	<-input
-	<-output
-}
-
-// lastInput drops what the client has sent and nobody has read: closing on top of that would give the client an error in
-// place of the end of the output. It returns when the client's input has ended, but soon.
-func lastInput(conn io.ReadWriteCloser, sent <-chan error) {
-	closer := time.AfterFunc(linger, func() { conn.Close() }) //nolint:errcheck // the client may have gone
-	defer closer.Stop()
-	if err := <-sent; err != nil {
-		io.Copy(io.Discard, conn) //nolint:errcheck // either side may leave at any time
-	}
-}
-
-// pumpInput copies the client's input and reports whether the whole view ends with it: the client has typed its detach
-// keys or is gone. The end of the input alone leaves the output on. sent gets how the copying ended; after that nothing
-// reads from conn here.
-func (m *Manager) pumpInput(
-	c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser, sent chan<- error,
-) bool {
-	var src io.Reader = conn
 	r := c.record()
+	o := session.Options{Input: opt.Stdin && r.Config.OpenStdin, Detached: func() { m.publish("detach", r) }}
 	if r.Config.Tty {
-		src = stdio.NewDetachReader(conn, opt.DetachKeys)
+		o.Keys = opt.DetachKeys
+		if o.Keys == nil {
+			o.Keys = c.usualKeys()
+		}
 	}
-	dst := io.Writer(streams)
-	if !opt.Stdin || !r.Config.OpenStdin {
-		dst = io.Discard
-	}
-	_, err := io.Copy(dst, src)
-	sent <- err
-	if errors.Is(err, stdio.ErrDetached) {
-		m.publish("detach", r)
-		return true
-	}
-	streams.CloseWrite() //nolint:errcheck // the process may have ended
-	if h, ok := conn.(hangup); ok {
-		h.AwaitHangup()
-		return true
-	}
-	return false
+	session.Run(ctx, conn, streams, o)
 }
 
 // seen says how far a viewer's log reaches and what comes after it.
@@ -282,12 +242,12 @@ func (m *Manager) replay(
 	if err != nil {
 		return err
 	}
-	if opt.Logs && r.LogPath != "" {
+	if opt.Logs && hasLog(r) {
 		read := logs.ReadOptions{Stdout: opt.Stdout, Stderr: opt.Stderr, Tail: -1}
 		if after != nil {
 			read.StopAt = &logs.Mark{Inode: after.mark.Inode, Size: after.mark.Size}
 		}
-		err := logs.Read(ctx, r.LogPath, read, func(e logs.Entry) error {
+		err := readLog(ctx, r, read, func(e logs.Entry) error {
 			if r.Config.Tty {
 				_, err := conn.Write(e.Line)
 				return err
@@ -313,26 +273,26 @@ func (m *Manager) replay(
 	return nil
 }
 
-// Logs passes the container's log lines to emit, oldest first. With Follow it goes on until the container has ended, ctx
-// is done or emit fails. fault.NotFound if there is no such container, fault.Unsupported for a log driver that cannot be
-// read.
+// Logs passes the container's log lines to emit, oldest first, each with its attributes, which must not be changed. With
+// Follow it goes on until the container has ended, ctx is done or emit fails. fault.NotFound if there is no such container,
+// fault.Unsupported for a log driver that cannot be read, fault.Unavailable for a journal that does not answer.
 func (m *Manager) Logs(
 	ctx context.Context, ref string, opt container.LogsOptions,
-	emit func(stream stdio.Stream, at time.Time, line []byte) error,
+	emit func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error,
 ) error {
 	c, err := m.index.find(ref)
 	if err != nil {
 		return err
 	}
 	r := c.record()
-	if r.LogPath == "" {
+	if !hasLog(r) {
 		return fault.Unsupported("configured logging driver does not support reading")
 	}
 	read := logs.ReadOptions{
 		Stdout: opt.Stdout, Stderr: opt.Stderr, Since: opt.Since, Until: opt.Until, Tail: opt.Tail,
 		Follow: opt.Follow && r.State.Running(), End: c.waiting().done,
 	}
-	err = logs.Read(ctx, r.LogPath, read, func(e logs.Entry) error { return emit(e.Stream, e.Time, e.Line) })
+	err = readLog(ctx, r, read, func(e logs.Entry) error { return emit(e.Stream, e.Time, e.Line, e.Attrs) })
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it has never run
 	}

@@ -37,7 +37,7 @@ func (m *Manager) Create(
 	if err != nil {
 		return "", nil, err
 	}
-	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec)); err != nil {
+	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec), m.keepID(cfg.User, &spec)); err != nil {
 		return "", nil, err
 	}
 	warnings = append(warnings, container.LimitWarnings(spec.Host, m.opt.Controllers)...)
@@ -50,22 +50,32 @@ func (m *Manager) Create(
 	}
 	back.push(func(context.Context) error { m.index.free(name, containerID); return nil })
 
+	links, err := m.resolve(containerID, name, &spec)
+	if err != nil {
+		return "", nil, err
+	}
 	r, err := m.newRecord(containerID, name, img, &spec, warnings)
 	if err != nil {
 		return "", nil, err
 	}
+	r.Links = links
 	back.push(func(context.Context) error { return os.RemoveAll(m.dataDir(containerID)) })
 	if err := os.MkdirAll(m.dataDir(containerID), 0o700); err != nil {
 		return "", nil, fmt.Errorf("create container %s: %w", containerID, err)
 	}
 	back.push(func(ctx context.Context) error { return m.opt.Layers.Remove(ctx, containerID) })
-	if err := m.opt.Layers.Create(ctx, containerID, img.ID); err != nil {
+	if err := m.createLayer(ctx, containerID, img.ID, &spec); err != nil {
 		return "", nil, fmt.Errorf("create writable layer of %s: %w", containerID, err)
 	}
+	if err := m.addVolumes(ctx, r, &spec, nil, &back); err != nil {
+		return "", nil, err
+	}
+	r.Mounts = spec.Mounts()
 	c := newCtr(r, m.recordPath(containerID))
 	if err := c.persist(true); err != nil {
 		return "", nil, fmt.Errorf("save container %s: %w", containerID, err)
 	}
+	m.settleVolumes(r)
 	m.index.add(c)
 	m.publish("create", r)
 	return containerID, warnings, nil
@@ -120,7 +130,7 @@ func (m *Manager) newRecord(
 		Path: spec.Args[0], Args: spec.Args[1:], Warnings: warnings,
 		State: container.Created, BootID: m.opt.BootID, Driver: m.opt.Layers.Driver(),
 		HostnamePath: filepath.Join(dir, "hostname"), HostsPath: filepath.Join(dir, "hosts"),
-		ResolvConf: filepath.Join(dir, "resolv.conf"), Mounts: spec.Mounts(), LogPath: m.logPath(containerID, spec),
+		ResolvConf: filepath.Join(dir, "resolv.conf"), LogPath: m.logPath(containerID, spec),
 	}
 	// Clients read the default host name before the first start.
 	r.Config.Hostname = spec.Hostname(containerID, hostName)
@@ -163,12 +173,12 @@ func (m *Manager) Rename(ctx context.Context, ref, name string) (err error) {
 
 // Remove takes a container away with all that it has. A running one is fault.Conflict without Force.
 func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOptions) error {
+	if opt.Link {
+		return m.removeLink(ctx, ref)
+	}
 	c, err := m.index.find(ref)
 	if err != nil {
 		return err
-	}
-	if opt.Link {
-		return fault.Unsupported("moss has no links that could be removed")
 	}
 	if r := c.record(); r.State == container.Removing {
 		_, err := container.NextOf(r.Name, r.State, container.OpRemove)
@@ -188,7 +198,7 @@ func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOp
 			return err
 		}
 	}
-	return m.removeTold(ctx, c, opt.Gone)
+	return m.removeTold(ctx, c, opt)
 }
 
 // forceDown ends whatever of the container is alive. The caller holds the token.
@@ -204,11 +214,15 @@ func (m *Manager) forceDown(ctx context.Context, c *ctr) error {
 }
 
 // remove takes a container at rest away. The caller holds the token. A failure leaves it Dead, to be removed again.
-func (m *Manager) remove(ctx context.Context, c *ctr) error { return m.removeTold(ctx, c, nil) }
+func (m *Manager) remove(ctx context.Context, c *ctr) error {
+	return m.removeTold(ctx, c, container.RemoveOptions{})
+}
 
-// removeTold is remove; gone is that of container.RemoveOptions.
-func (m *Manager) removeTold(ctx context.Context, c *ctr, gone func()) error {
-	_, err := c.transition(container.OpRemove, nil)
+// removeTold is remove as a client asks for it. Anonymous volumes go with a container that removes itself, too.
+func (m *Manager) removeTold(ctx context.Context, c *ctr, opt container.RemoveOptions) error {
+	_, err := c.transition(container.OpRemove, func(r *container.Record) {
+		r.RemoveVolumes = r.RemoveVolumes || opt.Volumes || r.Host.AutoRemove
+	})
 	if err != nil {
 		return err
 	}
@@ -222,6 +236,7 @@ func (m *Manager) removeTold(ctx context.Context, c *ctr, gone func()) error {
 		m.opt.Networks.Leave(ctx, c.id),
 		m.opt.Layers.Remove(ctx, c.id),
 		os.RemoveAll(m.taskDir(c.id)),
+		m.dropVolumes(ctx, c.record()),
 	)
 	if err != nil {
 		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
@@ -233,8 +248,8 @@ func (m *Manager) removeTold(ctx context.Context, c *ctr, gone func()) error {
 		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
 	}
 	m.index.drop(c)
-	if gone != nil {
-		gone()
+	if opt.Gone != nil {
+		opt.Gone()
 	}
 	m.publish("destroy", c.record())
 	return nil

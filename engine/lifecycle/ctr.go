@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"moss/engine/container"
 	"moss/engine/record"
@@ -20,13 +21,22 @@ type ctr struct {
 
 	save sync.Mutex // held while the record file is written, so that the newest record is the last one written
 
+	layer   sync.Mutex // held while the layer is mounted or unmounted; guards holders
+	holders int        // of the mount: the task, and views on the files
+
+	hosts sync.Mutex // held while the hosts file of the running container is rewritten
+
 	mu       sync.Mutex // guards the fields below and the replacement of published
 	task     task.Task  // nil while there is no process
 	rest     *rest
 	viewers  []*viewer // attached before the start
 	stopWait func()    // ends the restart timer; nil when none runs
-	restarts restartState
-	gone     bool // removed: nothing is written any more
+	enders   int       // callers that wait for its end
+	// detachKeys are those that the last start named; nil for the usual ones.
+	detachKeys []byte
+	// restartDelay is what the restart policy waited last; 0 before its first restart since a start by a user.
+	restartDelay time.Duration
+	gone         bool // removed: nothing is written any more
 }
 
 // rest is one time of not being at rest. done is closed at its end; code and err are set before.

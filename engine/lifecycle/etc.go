@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
@@ -18,12 +19,12 @@ import (
 
 // writeEtc writes the three files of /etc that the engine manages for a container. They lie outside its root filesystem
 // and are mounted over it.
-func writeEtc(r *container.Record, spec *container.Spec, sandbox network.Sandbox, hostname string) error {
-	hosts, err := hostsFile(spec, sandbox, hostname)
+func writeEtc(r *container.Record, spec *container.Spec, p *parts, hostname string) error {
+	hosts, err := hostsFile(spec, p, hostname)
 	if err != nil {
 		return err
 	}
-	resolv, err := resolvFile(spec, sandbox)
+	resolv, err := resolvFile(spec, p.sandbox)
 	if err != nil {
 		return err
 	}
@@ -38,9 +39,22 @@ func writeEtc(r *container.Record, spec *container.Spec, sandbox network.Sandbox
 	return nil
 }
 
-func hostsFile(spec *container.Spec, sandbox network.Sandbox, hostname string) ([]byte, error) {
+// placeEtc notes where the container's managed files lie: with those of another container if it uses that one's network.
+func (m *Manager) placeEtc(c *ctr, with *joined) *container.Record {
+	dir, r := m.dataDir(c.id), c.record()
+	hostname, hosts, resolv := filepath.Join(dir, "hostname"), filepath.Join(dir, "hosts"), filepath.Join(dir, "resolv.conf")
+	if n := with.network; n != nil {
+		hostname, hosts, resolv = n.HostnamePath, n.HostsPath, n.ResolvConf
+	}
+	if r.HostnamePath != hostname || r.HostsPath != hosts || r.ResolvConf != resolv {
+		c.update(func(r *container.Record) { r.HostnamePath, r.HostsPath, r.ResolvConf = hostname, hosts, resolv })
+	}
+	return c.record()
+}
+
+func hostsFile(spec *container.Spec, p *parts, hostname string) ([]byte, error) {
 	var b bytes.Buffer
-	if sandbox.Mode == network.Host {
+	if p.sandbox.Mode == network.Host {
 		host, err := os.ReadFile("/etc/hosts")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -54,11 +68,14 @@ func hostsFile(spec *container.Spec, sandbox network.Sandbox, hostname string) (
 	for _, h := range spec.Hosts {
 		fmt.Fprintf(&b, "%s\t%s\n", h.IP, h.Name)
 	}
+	for _, n := range p.near {
+		b.WriteString(n.hostsLine() + "\n")
+	}
 	names := hostname
 	if domain := spec.Config.Domainname; domain != "" {
 		names = hostname + "." + domain + " " + hostname
 	}
-	for _, ep := range sandbox.Endpoints {
+	for _, ep := range p.sandbox.Endpoints {
 		fmt.Fprintf(&b, "%s\t%s\n", ep.IPAddress, names)
 	}
 	return b.Bytes(), nil

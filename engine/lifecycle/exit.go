@@ -40,11 +40,12 @@ func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exi
 	if err := m.releaseTask(ctx, c, t); err != nil {
 		log.Error().Err(err).Msg("container ended but not everything of it could be released")
 	}
+	m.tellEnded(c.id)
 	before := c.record()
 	op, delay := m.verdict(c, before, exit)
 	change := func(r *container.Record) {
 		r.Pid, r.ExitCode, r.FinishedAt, r.Error = 0, exit.Code, exit.At.UTC(), exit.Error
-		r.OOMKilled, r.Network, r.End = exit.OOMKilled, container.Network{}, nil
+		r.OOMKilled, r.Network, r.End, r.Thaw = exit.OOMKilled, container.Network{}, nil, false
 		if op == container.OpRestart {
 			r.RestartCount++
 		}
@@ -55,6 +56,7 @@ func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exi
 		}
 		m.publish("die", after, "exitCode", strconv.Itoa(exit.Code))
 		m.publishNetwork("disconnect", before)
+		m.publishVolumes("unmount", before)
 	})
 	if err != nil {
 		log.Error().Err(err).Msg("container ended in a state that has no end")
@@ -86,10 +88,11 @@ func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 	if deleted == nil {
 		deleted = os.RemoveAll(m.taskDir(c.id)) // what launch has put beside the task's own files
 	}
-	mount = m.opt.Layers.Unmount(ctx, c.id)
+	mount = m.dropLayer(ctx, c)
+	m.pruneCgroups(c.record())
 	<-done
 	c.setTask(nil)
-	return errors.Join(deleted, mount, network)
+	return errors.Join(deleted, mount, network, m.unmountVolumes(ctx, c.record()))
 }
 
 // removeSoon removes a container that asked for it, once nobody holds its token.

@@ -1,10 +1,12 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 	"moss/engine/ocispec"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
+	"moss/engine/volume"
 )
 
 // world is everything around a Manager, in memory but for its files.
@@ -41,7 +44,7 @@ func newWorld(t *testing.T) *world {
 		t: t, root: t.TempDir(), run: t.TempDir(), boot: "boot-1", tasks: &tasktest.Fake{},
 		layers: &fakeLayers{dir: t.TempDir(), made: map[string]bool{}, mounted: map[string]bool{}},
 		nets:   &fakeNetworks{joined: map[string]network.Sandbox{}},
-		images: &fakeImages{img: &image.Image{ID: "sha256:" + strings.Repeat("ab", 32), Config: image.Config{Cmd: []string{"sh"}}}},
+		images: &fakeImages{img: &image.Image{ID: "sha256:" + strings.Repeat("ab", 32), Parent: "sha256:base", Config: image.Config{Cmd: []string{"sh"}}}},
 		log:    &eventLog{},
 	}
 }
@@ -53,8 +56,13 @@ func (w *world) engine() *Manager {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	stored, err := volume.Open(volume.Options{Dir: filepath.Join(w.root, "volumes"), Events: w.log, Log: zerolog.Nop()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	m, err := New(w.t.Context(), Options{
-		Root: w.root, RunDir: w.run, Layers: w.layers, Images: w.images, Networks: w.nets, Events: w.log, Tasks: w.tasks,
+		Volumes: stored,
+		Root:    w.root, RunDir: w.run, Layers: w.layers, Images: w.images, Networks: w.nets, Events: w.log, Tasks: w.tasks,
 		Specs: specs, Runtime: task.Runtime{Path: "/usr/bin/crun", Root: w.run}, Log: zerolog.Nop(), BootID: w.boot,
 	})
 	if err != nil {
@@ -141,13 +149,18 @@ func (f *fakeLayers) Containers(context.Context) ([]string, error) {
 	return ids, nil
 }
 
+func (f *fakeLayers) Diff(_ context.Context, id string, _ []string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader("changes of " + id)), f.do("diff", func() {})
+}
+
 func (f *fakeLayers) Driver() string { return "fake" }
 
 type fakeNetworks struct {
-	mu     sync.Mutex // guards the fields below
-	joined map[string]network.Sandbox
-	fail   error
-	asked  []string // whose networks Restore was asked for
+	mu      sync.Mutex // guards the fields below
+	joined  map[string]network.Sandbox
+	address string // of whoever joins; empty: 172.17.0.2
+	fail    error
+	asked   []string // whose networks Restore was asked for
 }
 
 func (f *fakeNetworks) Join(_ context.Context, req network.Request) (network.Sandbox, error) {
@@ -158,7 +171,7 @@ func (f *fakeNetworks) Join(_ context.Context, req network.Request) (network.San
 	}
 	s := network.Sandbox{
 		ID: "sandbox", Mode: req.Mode, Path: "/run/netns/" + req.ContainerID,
-		Endpoints: map[string]network.Endpoint{"bridge": {NetworkID: "net", IPAddress: "172.17.0.2", IPPrefixLen: 16}},
+		Endpoints: map[string]network.Endpoint{"bridge": {NetworkID: "net", IPAddress: cmp.Or(f.address, "172.17.0.2"), IPPrefixLen: 16}},
 	}
 	f.joined[req.ContainerID] = s
 	return s, nil
@@ -179,13 +192,34 @@ func (f *fakeNetworks) Restore(_ context.Context, live map[string]network.Sandbo
 	return f.fail
 }
 
-type fakeImages struct{ img *image.Image }
+type fakeImages struct {
+	img       *image.Image
+	committed image.Commit // the last one
+	layer     string       // of the last commit
+	fail      error        // of Commit, once the layer has been read
+}
+
+func (f *fakeImages) Commit(
+	ctx context.Context, c image.Commit, open func(context.Context) (io.ReadCloser, error),
+) (id, name string, err error) {
+	layer, err := open(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	raw, err := io.ReadAll(layer)
+	f.committed, f.layer = c, string(raw)
+	return "sha256:made", c.Repo, errors.Join(err, f.fail, layer.Close())
+}
 
 func (f *fakeImages) Get(_ context.Context, ref string) (*image.Image, error) {
-	if ref != "busybox" {
+	switch ref {
+	case "busybox", f.img.ID:
+		return f.img, nil
+	case "base", f.img.Parent:
+		return &image.Image{ID: f.img.Parent}, nil
+	default:
 		return nil, fault.NotFound("no image %s", ref)
 	}
-	return f.img, nil
 }
 
 type eventLog struct {

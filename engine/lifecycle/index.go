@@ -36,6 +36,9 @@ func (x *index) find(ref string) (*ctr, error) {
 			return c, nil
 		}
 	}
+	if parent, alias, ok := strings.Cut(strings.TrimPrefix(ref, "/"), "/"); ok {
+		return x.linkedLocked(parent, alias)
+	}
 	if !id.IsPrefix(ref) {
 		return nil, noSuch(ref)
 	}
@@ -52,6 +55,31 @@ func (x *index) find(ref string) (*ctr, error) {
 		return nil, noSuch(ref)
 	}
 	return found, nil
+}
+
+// linkedLocked resolves the name that one container has for another: web/db.
+func (x *index) linkedLocked(parent, alias string) (*ctr, error) {
+	if c := x.byID[x.byName[parent]]; c != nil {
+		for _, l := range c.record().Links {
+			if other := x.byID[l.Container]; other != nil && l.Alias == alias {
+				return other, nil
+			}
+		}
+	}
+	return nil, noSuch(parent + "/" + alias)
+}
+
+// linking returns the containers that are linked with others, in no order.
+func (x *index) linking() []*ctr {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var list []*ctr
+	for _, c := range x.byID {
+		if len(c.record().Links) > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // reserve takes a name for a container that is being made or renamed.

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/task"
 )
 
 // Get returns the container's record, which must not be changed. fault.NotFound if there is none.
@@ -17,7 +19,21 @@ func (m *Manager) Get(ref string) (*container.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.record(), nil
+	return m.shown(c.record()), nil
+}
+
+// Running returns the record and the task of a container whose process runs or is frozen. fault.NotFound if there is no such
+// container, fault.Conflict if nothing of it runs.
+func (m *Manager) Running(ref string) (*container.Record, task.Task, error) {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := c.record()
+	if t, ok := c.running(); ok && r.State.HasProcess() {
+		return r, t, nil
+	}
+	return nil, nil, container.NotRunning(ref)
 }
 
 // Size returns the bytes of the container's own files and of all it sees.
@@ -63,15 +79,37 @@ func (m *Manager) List(ctx context.Context, opt container.ListOptions) ([]*conta
 		return nil, err
 	}
 	list := []*container.Record{}
-	for _, c := range m.index.all() {
-		if r := c.record(); keep(r) {
+	everyone := m.index.all()
+	names := linkNames(everyone)
+	for _, c := range everyone {
+		if r := known(c.record(), names); keep(r) {
 			list = append(list, r)
 			if opt.Limit > 0 && len(list) == opt.Limit {
 				break
 			}
 		}
 	}
+	m.nameImages(ctx, list)
 	return list, nil
+}
+
+// nameImages replaces the name of an image by its id where the name stands for another one by now, or for none.
+func (m *Manager) nameImages(ctx context.Context, list []*container.Record) {
+	meant := map[string]string{} // id by name
+	for i, r := range list {
+		imageID, known := meant[r.Image]
+		if !known {
+			if img, err := m.opt.Images.Get(ctx, r.Image); err == nil {
+				imageID = img.ID
+			}
+			meant[r.Image] = imageID
+		}
+		if imageID != r.ImageID {
+			renamed := *r
+			renamed.Image = r.ImageID
+			list[i] = &renamed
+		}
+	}
 }
 
 // test says whether a container is wanted.
@@ -122,11 +160,7 @@ var filters = map[string]func(ctx context.Context, m *Manager, values []string) 
 			return slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(r.ID, v) })
 		}, nil
 	},
-	"name": func(_ context.Context, _ *Manager, values []string) (test, error) {
-		return func(r *container.Record) bool {
-			return slices.ContainsFunc(values, func(v string) bool { return matchName("/"+r.Name, v) })
-		}, nil
-	},
+	"name": filterName,
 	"label": func(_ context.Context, _ *Manager, values []string) (test, error) {
 		return func(r *container.Record) bool {
 			return !slices.ContainsFunc(values, func(v string) bool { return !hasLabel(r.Config.Labels, v) })
@@ -134,32 +168,44 @@ var filters = map[string]func(ctx context.Context, m *Manager, values []string) 
 	},
 	"status":   filterStatus,
 	"exited":   filterExited,
+	"health":   filterHealth,
 	"ancestor": filterAncestor,
-	"before":   filterTime(func(order int) bool { return order < 0 }),
-	"since":    filterTime(func(order int) bool { return order > 0 }),
+	"before":   filterTime("before", func(order int) bool { return order < 0 }),
+	"since":    filterTime("since", func(order int) bool { return order > 0 }),
 	"volume":   filterVolume,
 	"network":  filterNetwork,
-	"isolation": func(context.Context, *Manager, []string) (test, error) {
-		return nil, fault.Unsupported("filter isolation is for Windows only")
+	"isolation": func(_ context.Context, _ *Manager, values []string) (test, error) {
+		for _, v := range values {
+			if !slices.Contains([]string{"default", "process", "hyperv"}, v) {
+				return nil, fault.Invalid("Unrecognised filter value for isolation: %s", v)
+			}
+		}
+		return func(*container.Record) bool { return slices.Contains(values, "default") }, nil // there is nothing else here
 	},
 }
 
-// matchName matches as clients expect: the value is a part of the name; ^ and $ tie it to an end.
-func matchName(name, value string) bool {
-	start, end := strings.HasPrefix(value, "^"), strings.HasSuffix(value, "$")
-	value = strings.TrimSuffix(strings.TrimPrefix(value, "^"), "$")
-	bare := strings.TrimPrefix(name, "/")
-	value = strings.TrimPrefix(value, "/")
-	switch {
-	case start && end:
-		return bare == value
-	case start:
-		return strings.HasPrefix(bare, value)
-	case end:
-		return strings.HasSuffix(bare, value)
-	default:
-		return strings.Contains(bare, value)
+// maxPattern bounds a name's pattern, in bytes.
+const maxPattern = 4 << 10
+
+// filterName takes regular expressions, as clients rely on: a part of a name is one, ^ and $ tie it to an end. Names are
+// matched with and without their slash.
+func filterName(_ context.Context, _ *Manager, values []string) (test, error) {
+	var patterns []*regexp.Regexp
+	for _, v := range values {
+		if len(v) > maxPattern {
+			return nil, fault.Invalid("Invalid filter value for name: it has %d bytes, more than %d", len(v), maxPattern)
+		}
+		p, err := regexp.Compile(v)
+		if err != nil {
+			return nil, fault.Invalid("Invalid filter value for name: %w", err)
+		}
+		patterns = append(patterns, p)
 	}
+	return func(r *container.Record) bool {
+		return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool {
+			return p.MatchString(r.Name) || p.MatchString("/"+r.Name) || slices.ContainsFunc(r.LinkedAs, p.MatchString)
+		})
+	}, nil
 }
 
 func hasLabel(labels map[string]string, want string) bool {
@@ -185,7 +231,7 @@ func filterExited(_ context.Context, _ *Manager, values []string) (test, error) 
 	for _, v := range values {
 		code, err := strconv.Atoi(v)
 		if err != nil {
-			return nil, fault.Invalid("filter exited: %q is not a number", v)
+			return nil, fault.Invalid("Invalid filter value for exited: %q is not a number", v)
 		}
 		codes = append(codes, code)
 	}
@@ -194,25 +240,55 @@ func filterExited(_ context.Context, _ *Manager, values []string) (test, error) 
 	}, nil
 }
 
+// filterAncestor takes the images that are named, and all that were made on top of them. A name that stands for no image
+// is no mistake: nothing has it for an ancestor.
+func filterHealth(_ context.Context, _ *Manager, values []string) (test, error) {
+	known := []string{container.HealthStarting, container.HealthHealthy, container.HealthUnhealthy, container.HealthNone}
+	for _, v := range values {
+		if !slices.Contains(known, v) {
+			return nil, fault.Invalid("Unrecognised filter value for health: %s", v)
+		}
+	}
+	return func(r *container.Record) bool {
+		if r.Health == nil {
+			return slices.Contains(values, container.HealthNone)
+		}
+		return slices.Contains(values, r.Health.Status)
+	}, nil
+}
+
 func filterAncestor(ctx context.Context, m *Manager, values []string) (test, error) {
-	ids := map[string]bool{}
+	wanted := map[string]bool{} // by image id; false has been looked at
 	for _, v := range values {
 		img, err := m.opt.Images.Get(ctx, v)
 		switch {
 		case err == nil:
-			ids[img.ID] = true
+			wanted[img.ID] = true
+		case fault.Is(err, fault.Invalid):
+			return nil, fault.Invalid("Invalid filter value for ancestor: %w", err)
 		case !fault.Is(err, fault.NotFound):
 			return nil, err
 		}
 	}
-	return func(r *container.Record) bool { return ids[r.ImageID] }, nil
+	var descends func(imageID string) bool
+	descends = func(imageID string) bool {
+		if known, ok := wanted[imageID]; ok || imageID == "" {
+			return known
+		}
+		wanted[imageID] = false // before the look at its parent, so that a circle ends
+		if img, err := m.opt.Images.Get(ctx, imageID); err == nil {
+			wanted[imageID] = descends(img.Parent)
+		}
+		return wanted[imageID]
+	}
+	return func(r *container.Record) bool { return descends(r.ImageID) }, nil
 }
 
-func filterTime(want func(order int) bool) func(context.Context, *Manager, []string) (test, error) {
+func filterTime(name string, want func(order int) bool) func(context.Context, *Manager, []string) (test, error) {
 	return func(_ context.Context, m *Manager, values []string) (test, error) {
 		c, err := m.index.find(values[len(values)-1])
 		if err != nil {
-			return nil, err
+			return nil, fault.Invalid("Invalid filter value for %s: %v", name, err) // the documents know no 404 here
 		}
 		edge := c.record()
 		return func(r *container.Record) bool { return r.ID != edge.ID && want(r.Created.Compare(edge.Created)) }, nil
@@ -229,8 +305,17 @@ func filterVolume(_ context.Context, _ *Manager, values []string) (test, error) 
 
 func filterNetwork(_ context.Context, _ *Manager, values []string) (test, error) {
 	return func(r *container.Record) bool {
-		if slices.Contains(values, r.Host.NetworkMode) {
+		mode := r.Host.NetworkMode
+		if mode == "" || mode == "default" {
+			mode = container.NetworkBridge
+		}
+		if slices.Contains(values, mode) {
 			return true
+		}
+		for name := range r.Endpoints {
+			if slices.Contains(values, name) {
+				return true
+			}
 		}
 		for name, ep := range r.Network.Endpoints {
 			if slices.Contains(values, name) || slices.Contains(values, ep.NetworkID) {

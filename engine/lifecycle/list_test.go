@@ -2,12 +2,14 @@ package lifecycle
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/image"
 )
 
 func TestFindAndRename(t *testing.T) {
@@ -52,7 +54,16 @@ func TestListFilters(t *testing.T) {
 			{"label", container.ListOptions{All: true, Filters: map[string][]string{"label": {"tier=web"}}}, []string{"three", "one"}},
 			{"name", container.ListOptions{All: true, Filters: map[string][]string{"name": {"^t"}}}, []string{"three", "two"}},
 			{"ancestor", container.ListOptions{All: true, Filters: map[string][]string{"ancestor": {"nope"}}}, nil},
-			{"network", container.ListOptions{All: true, Filters: map[string][]string{"network": {"bridge"}}}, []string{"three"}},
+			{"network", container.ListOptions{All: true, Filters: map[string][]string{"network": {"bridge"}}}, []string{"three", "two", "one"}},
+			{"network of none", container.ListOptions{All: true, Filters: map[string][]string{"network": {"none"}}}, nil},
+			{"name is a pattern", container.ListOptions{All: true, Filters: map[string][]string{"name": {"^/(one|two)$"}}}, []string{"two", "one"}},
+			{"name is a part", container.ListOptions{All: true, Filters: map[string][]string{"name": {"hre"}}}, []string{"three"}},
+			{"isolation", container.ListOptions{All: true, Filters: map[string][]string{"isolation": {"default"}}}, []string{"three", "two", "one"}},
+			{"isolation of Windows", container.ListOptions{All: true, Filters: map[string][]string{"isolation": {"process", "hyperv"}}}, nil},
+			{"ancestor by name", container.ListOptions{All: true, Filters: map[string][]string{"ancestor": {"busybox"}}}, []string{"three", "two", "one"}},
+			{"ancestor's parent", container.ListOptions{All: true, Filters: map[string][]string{"ancestor": {"base"}}}, []string{"three", "two", "one"}},
+			{"since and before", container.ListOptions{Filters: map[string][]string{"since": {"one"}, "before": {"three"}}, All: true}, []string{"two"}},
+			{"exited with another code", container.ListOptions{Filters: map[string][]string{"exited": {"3"}}}, nil},
 		} {
 			list, err := m.List(t.Context(), tc.opt)
 			w.must(err)
@@ -64,8 +75,19 @@ func TestListFilters(t *testing.T) {
 				t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 			}
 		}
-		if _, err := m.List(t.Context(), container.ListOptions{Filters: map[string][]string{"bogus": {"x"}}}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("unknown filter: %v, want invalid", err)
+		for key, value := range map[string]string{
+			"bogus": "x", "status": "gone", "exited": "soon", "isolation": "total", "name": "(", "before": "nobody", "since": "nobody",
+		} {
+			_, err := m.List(t.Context(), container.ListOptions{Filters: map[string][]string{key: {value}}})
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), key) {
+				t.Errorf("filter %s=%s: %v, want invalid, naming it", key, value, err)
+			}
+		}
+		w.images.img = &image.Image{ID: "sha256:newer", Parent: "sha256:base"} // the name has gone on to another image
+		list, err := m.List(t.Context(), container.ListOptions{})
+		w.must(err)
+		if r, err := m.Get("three"); err != nil || list[0].Image != r.ImageID || r.Image != "busybox" {
+			t.Errorf("image of a container whose image lost its name: %s, in its record %s; want the id there only", list[0].Image, r.Image)
 		}
 		w.must(m.Kill(t.Context(), "three", ""))
 	})

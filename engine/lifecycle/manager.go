@@ -2,7 +2,7 @@ package lifecycle
 
 import (
 	"context"
-	"maps"
+	"io"
 	"path/filepath"
 	"sync"
 	"time"
@@ -24,13 +24,15 @@ type layers interface {
 	Unmount(ctx context.Context, containerID string) error
 	Remove(ctx context.Context, containerID string) error
 	Size(ctx context.Context, containerID string) (rw, rootfs int64, err error)
+	Diff(ctx context.Context, containerID string, skip []string) (io.ReadCloser, error)
 	Containers(ctx context.Context) ([]string, error)
 	Driver() string
 }
 
-// images finds the image that a client names. fault.NotFound if there is none.
+// images finds the image that a client names, fault.NotFound if there is none, and makes images of containers.
 type images interface {
 	Get(ctx context.Context, ref string) (*image.Image, error)
+	Commit(ctx context.Context, c image.Commit, open func(context.Context) (io.ReadCloser, error)) (id, name string, err error)
 }
 
 // networks gives containers their network. Leave of a container that has none is no error.
@@ -47,21 +49,26 @@ type events interface {
 
 // Options is what a Manager is made of. Every field is needed unless it says otherwise.
 type Options struct {
-	Root     string // data folder: records and logs go to <Root>/containers/<id>
-	RunDir   string // this boot's folder: tasks go to <RunDir>/tasks/<id>
-	Layers   layers
-	Images   images
-	Networks networks
-	Events   events
-	Tasks    task.Runner
-	Specs    *ocispec.Builder
-	Seccomp  seccompCache // may be nil: the runtime compiles each filter itself
-	Runtime  task.Runtime
-	Log      zerolog.Logger
+	Root        string // data folder: records and logs go to <Root>/containers/<id>
+	RunDir      string // this boot's folder: tasks go to <RunDir>/tasks/<id>
+	Layers      layers
+	Mapped      mappedLayers // for UsernsMode keep-id; may be nil: it is refused
+	Differences differences
+	Images      images
+	Networks    networks
+	Volumes     volumes
+	Events      events
+	Tasks       task.Runner
+	Specs       *ocispec.Builder
+	Seccomp     seccompCache // may be nil: the runtime compiles each filter itself
+	Runtime     task.Runtime
+	Log         zerolog.Logger
 
-	Keepalive   string // see task.Spec
-	BootID      string // of the running kernel
-	CgroupBase  string // path below which containers' cgroups go; empty: none
+	Keepalive   string            // see task.Spec
+	BootID      string            // of the running kernel
+	User        container.UserIDs // whom the engine runs as, outside its namespaces
+	KeepID      container.IDMap   // in which User has its own numbers; zero: there is none
+	CgroupBase  string            // path below which containers' cgroups go; empty: none
 	Controllers container.Controllers
 }
 
@@ -76,8 +83,13 @@ type Manager struct {
 	opt   Options
 	index index
 
+	cgroups sync.RWMutex // read-locked by every start below a CgroupParent, locked while empty ones are removed
+
 	starting sync.RWMutex // read-locked by every start; guards ending
 	ending   bool         // nothing is started any more
+
+	watching sync.Mutex // guards watchers
+	watchers []Watcher  // a slice that is replaced, never changed
 
 	background sync.WaitGroup  // watchers, timers and removals
 	life       context.Context //nolint:containedctx // of the manager itself, for work that no request owns
@@ -102,6 +114,7 @@ func New(ctx context.Context, opt Options) (*Manager, error) {
 func (m *Manager) Close() {
 	m.end()
 	m.background.Wait()
+	m.dropShmDir()
 }
 
 // work runs f beside the verbs, with a context that ends with the manager and not with the request that led to it.
@@ -147,14 +160,8 @@ func (m *Manager) recordPath(id string) string { return filepath.Join(m.dataDir(
 
 // publish tells of something that happened to a container.
 func (m *Manager) publish(action string, r *container.Record, attributes ...string) {
-	attrs := make(map[string]string, len(r.Config.Labels)+2+len(attributes)/2)
-	maps.Copy(attrs, r.Config.Labels)
-	attrs["name"], attrs["image"] = r.Name, r.Image
-	for i := 0; i+1 < len(attributes); i += 2 {
-		attrs[attributes[i]] = attributes[i+1]
-	}
 	m.opt.Events.Publish(event.Event{
-		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: attrs, Time: time.Now(),
+		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes(attributes...), Time: time.Now(),
 	})
 }
 

@@ -51,14 +51,21 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	if err := m.opt.Networks.Restore(ctx, live); err != nil {
 		m.opt.Log.Error().Err(err).Msg("networks not restored whole")
 	}
+	if err := m.restoreVolumes(ctx, all, func(id string) bool { _, ok := live[id]; return ok }); err != nil {
+		m.opt.Log.Error().Err(err).Msg("volumes not restored whole")
+	}
 	for c, t := range adopted {
 		m.watch(c, t)
 	}
 	if err := m.dropOrphans(ctx); err != nil {
 		return err
 	}
+	if err := m.sweepShm(); err != nil {
+		m.opt.Log.Warn().Err(err).Msg("shared memory of an interrupted start not released")
+	}
+	begun := startSignals(all)
 	for _, c := range all {
-		m.resume(ctx, c)
+		m.resume(ctx, c, begun)
 	}
 	return nil
 }
@@ -107,7 +114,7 @@ func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool,
 	r := c.record()
 	if r.State.AtRest() {
 		if _, err := os.Stat(m.taskDir(c.id)); errors.Is(err, fs.ErrNotExist) {
-			return nil, false, nil
+			return nil, false, m.opt.Layers.Unmount(ctx, c.id) // a view on its files may have been open
 		}
 	}
 	t, err = m.opt.Tasks.Adopt(ctx, c.id, m.taskDir(c.id))
@@ -147,6 +154,10 @@ func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool,
 		}
 	}
 	c.setTask(t)
+	c.adoptLayer()
+	if status.Exit == nil {
+		m.settleFreeze(ctx, c, t, status.Paused)
+	}
 	return t, status.Exit == nil, nil
 }
 
@@ -177,7 +188,7 @@ func (m *Manager) lost(c *ctr, why string) error {
 	}
 	_, err := c.transition(container.OpExit, func(r *container.Record) {
 		r.Pid, r.ExitCode, r.Error, r.FinishedAt, r.OOMKilled = 0, end.Code, end.Error, end.At.UTC(), end.OOMKilled
-		r.Network, r.RestartAtStart, r.End = container.Network{}, true, nil
+		r.Network, r.RestartAtStart, r.End, r.Thaw = container.Network{}, true, nil, false
 	})
 	return errors.Join(err, c.persist(false))
 }
@@ -233,16 +244,21 @@ func (m *Manager) endOrphan(ctx context.Context, containerID string) {
 }
 
 // resume goes on where the last engine was: timers of restart policies, removals, automatic starts.
-func (m *Manager) resume(ctx context.Context, c *ctr) {
+func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan struct{}) {
 	r := c.record()
 	switch {
 	case r.State == container.Restarting:
 		m.restartAfter(c, restartFloor)
 	case r.State == container.Removing:
 		m.finishRemoval(context.WithoutCancel(ctx), c)
-	case !r.State.AtRest():
-	case r.RestartAtStart && shouldRestart(r, r.ExitCode, 0), r.Host.RestartPolicy.Name == "always" && r.State == container.Exited:
+	case startsWithEngine(r):
 		m.work(func(ctx context.Context) {
+			if ready := begun[c.id]; ready != nil { // nil for one that has ended since
+				defer close(ready)
+			}
+			if !waitNeeds(ctx, r, begun) {
+				return
+			}
 			if err := c.acquire(ctx); err != nil {
 				return
 			}

@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 
 	"moss/engine/container"
+	"moss/engine/fault"
 )
 
 // Reconfigure gives a container at rest another HostConfig in place of the one of its create, as clients up to API 1.23
 // ask at the start (document 2, 4.1). A running container keeps what it has: its start changes nothing either.
 // fault.Invalid and fault.Unsupported as for Create. On error nothing has changed.
-func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.HostConfig) error {
+func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.HostConfig) (err error) {
 	c, err := m.index.find(ref)
 	if err != nil {
 		return err
@@ -25,16 +26,27 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	if !before.State.AtRest() {
 		return nil
 	}
-	asked := *before
-	asked.Host = host
-	spec, err := container.SpecOf(&asked)
+	if host.KeepsID() != before.Host.KeepsID() {
+		return fault.Invalid("UsernsMode %q cannot be changed: the container's files have their owners", host.UsernsMode)
+	}
+	spec, err := container.SpecWith(before, host)
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec)); err != nil {
 		return err
 	}
+	links, err := m.resolve(c.id, before.Name, &spec)
+	if err != nil {
+		return err
+	}
+	var back undo
+	defer func() { back.run(ctx, &err) }()
+	if err := m.addVolumes(ctx, before, &spec, before.Mounts, &back); err != nil {
+		return err
+	}
 	c.update(func(r *container.Record) {
+		r.Links = links
 		r.Host, r.Mounts = spec.Host, spec.Mounts()
 		r.Warnings = container.LimitWarnings(spec.Host, m.opt.Controllers)
 		r.LogPath = m.logPath(r.ID, &spec)
@@ -43,6 +55,8 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 		c.update(func(r *container.Record) { *r = *before })
 		return fmt.Errorf("save container %s: %w", c.id, err)
 	}
+	m.settleVolumes(c.record())
+	m.replaceVolumes(ctx, before, c.record())
 	return nil
 }
 

@@ -16,30 +16,24 @@ const (
 	restartSteady  = 10 * time.Second       // a run at least as long starts the delays anew
 )
 
-// restartState is what the restart policy remembers of a container between two runs.
-type restartState struct {
-	delay    time.Duration
-	failures int // restarts since the last start by a user
-}
-
 // verdict says what a container's end leads to by its policy, and after which delay.
 func (m *Manager) verdict(c *ctr, r *container.Record, exit task.Exit) (container.Op, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m.closing() || r.State == container.Removing || r.RestartAtStart || !shouldRestart(r, exit.Code, c.restarts.failures) {
+	if m.closing() || r.State == container.Removing || r.RestartAtStart || !shouldRestart(r, exit.Code, r.RestartCount) {
 		return container.OpExit, 0
 	}
-	if exit.At.Sub(r.StartedAt) >= restartSteady || c.restarts.delay == 0 {
-		c.restarts.delay = restartFloor
+	if exit.At.Sub(r.StartedAt) >= restartSteady || c.restartDelay == 0 {
+		c.restartDelay = restartFloor
 	} else {
-		c.restarts.delay = min(2*c.restarts.delay, restartCeiling)
+		c.restartDelay = min(2*c.restartDelay, restartCeiling)
 	}
-	c.restarts.failures++
-	return container.OpRestart, c.restarts.delay
+	return container.OpRestart, c.restartDelay
 }
 
-// shouldRestart is the policy itself.
-func shouldRestart(r *container.Record, code, failures int) bool {
+// shouldRestart is the policy itself, for a container that ended with code after so many restarts since its last start by
+// a user.
+func shouldRestart(r *container.Record, code, restarts int) bool {
 	if r.StoppedByUser {
 		return false
 	}
@@ -47,9 +41,25 @@ func shouldRestart(r *container.Record, code, failures int) bool {
 	case "always", "unless-stopped":
 		return true
 	case "on-failure":
-		return code != 0 && (policy.MaximumRetryCount == 0 || failures < policy.MaximumRetryCount)
+		return code != 0 && (policy.MaximumRetryCount == 0 || restarts < policy.MaximumRetryCount)
 	default:
 		return false
+	}
+}
+
+// startsWithEngine is the policy at the start of an engine, for a container at rest. What a user stopped stays so, but for
+// "always".
+func startsWithEngine(r *container.Record) bool {
+	if r.State != container.Exited {
+		return false // it has never run, or is half removed
+	}
+	switch r.Host.RestartPolicy.Name {
+	case "always":
+		return true
+	case "unless-stopped":
+		return !r.StoppedByUser
+	default: // it ran when the last engine ended
+		return r.RestartAtStart && shouldRestart(r, r.ExitCode, 0)
 	}
 }
 
@@ -94,11 +104,16 @@ func (c *ctr) cancelRestart() {
 
 // stopRestarting brings a Restarting container to rest; it reports false if it was no longer Restarting.
 func (m *Manager) stopRestarting(c *ctr, op container.Op) bool {
+	return m.endRestarting(c, op, func(r *container.Record) { r.StoppedByUser = true })
+}
+
+// endRestarting is stopRestarting with what is to be noted of it.
+func (m *Manager) endRestarting(c *ctr, op container.Op, note func(*container.Record)) bool {
 	if c.record().State != container.Restarting {
 		return false
 	}
 	c.cancelRestart()
-	after, err := c.transition(op, func(r *container.Record) { r.StoppedByUser = true })
+	after, err := c.transition(op, note)
 	if err != nil || after.State != container.Exited {
 		return false
 	}

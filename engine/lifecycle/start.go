@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +60,7 @@ func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
 func (m *Manager) startFailed(c *ctr, op container.Op, cause error) error {
 	code := 128
 	switch {
+	case needed(cause): // says nothing of the command
 	case fault.Is(cause, fault.NotFound):
 		code = 127
 	case fault.Is(cause, fault.Forbidden):
@@ -102,9 +102,25 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 	}
 	var back undo
 	defer func() { back.run(ctx, &err) }()
+	back.push(func(context.Context) error { m.pruneCgroups(r); return nil })
+	defer m.holdCgroups(r)()
 
-	parts, err := m.prepare(ctx, c, &spec, &back)
+	with, err := m.join(c.id, &spec)
+	defer func() { m.leave(c.id, with.close()) }()
 	if err != nil {
+		return err
+	}
+	near, err := m.neighbours(r)
+	if err != nil {
+		return err
+	}
+	r, spec.Env = m.placeEtc(c, &with), linkEnv(r.Name, near, spec.Env)
+	parts, err := m.prepare(ctx, c, &spec, &with, &back)
+	if err != nil {
+		return err
+	}
+	parts.near = near
+	if err := m.mountVolumes(ctx, c.id, &spec, &back); err != nil {
 		return err
 	}
 	bundle, err := m.bundle(r, &spec, parts)
@@ -141,7 +157,7 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 	}
 	if op == container.OpStart {
 		c.mu.Lock()
-		c.restarts = restartState{}
+		c.restartDelay = 0
 		c.mu.Unlock()
 	}
 	if err := c.persist(false); err != nil {
@@ -149,8 +165,11 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 		// then the task's folder tells of it.
 		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("start of container not saved")
 	}
+	m.linksChanged(c)
 	m.publishNetwork("connect", after)
+	m.publishVolumes("mount", after)
 	m.publish("start", after)
+	m.tellBegan(after)
 	m.watch(c, parts.task)
 	m.opt.Log.Info().Str("container", c.id).Str("name", after.Name).Int("pid", pid).Msg("container started")
 	return nil
@@ -159,7 +178,8 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 // begun notes in a record that a process of the container runs.
 func (m *Manager) begun(r *container.Record, op container.Op, pid int, at time.Time, net container.Network) {
 	r.Pid, r.StartedAt, r.ExitCode, r.Error, r.OOMKilled = pid, at, 0, "", false
-	r.BootID, r.RestartAtStart, r.Network, r.End = m.opt.BootID, false, net, nil
+	r.BootID, r.RestartAtStart, r.Network, r.End, r.Thaw = m.opt.BootID, false, net, nil, false
+	r.Health = container.NewHealth(&r.Config)
 	if op == container.OpStart {
 		r.StoppedByUser, r.RestartCount = false, 0
 	}
@@ -168,12 +188,15 @@ func (m *Manager) begun(r *container.Record, op container.Op, pid int, at time.T
 // parts is what a container's process is put together from.
 type parts struct {
 	sandbox network.Sandbox
+	with    *joined
+	near    []neighbour
 	rootfs  string
 	task    task.Task
 }
 
 // prepare makes the network, the mount and the monitor side by side; none needs another.
-func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, back *undo) (p parts, err error) {
+func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, with *joined, back *undo) (p parts, err error) {
+	p.with = with
 	dir := m.taskDir(c.id)
 	if err := os.RemoveAll(dir); err != nil {
 		return p, err
@@ -187,11 +210,11 @@ func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, bac
 	joined, mounted := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(joined)
-		p.sandbox, joinErr = m.opt.Networks.Join(ctx, networkRequest(c.record(), spec))
+		p.sandbox, joinErr = m.joinNetwork(ctx, c.record(), spec, with)
 	}()
 	go func() {
 		defer close(mounted)
-		p.rootfs, mountErr = m.opt.Layers.Mount(ctx, c.id)
+		p.rootfs, mountErr = m.holdLayer(ctx, c)
 	}()
 	p.task, taskErr = m.opt.Tasks.Prepare(ctx, m.taskSpec(c.record(), spec))
 	<-joined
@@ -203,7 +226,7 @@ func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, bac
 		back.push(func(ctx context.Context) error { return m.opt.Networks.Leave(ctx, c.id) })
 	}
 	if mountErr == nil {
-		back.push(func(ctx context.Context) error { return m.opt.Layers.Unmount(ctx, c.id) })
+		back.push(func(ctx context.Context) error { return m.dropLayer(ctx, c) })
 	}
 	if err := errors.Join(joinErr, mountErr, taskErr); err != nil {
 		return p, fmt.Errorf("start %s: %w", c.record().Name, err)
@@ -238,9 +261,23 @@ func (m *Manager) taskSpec(r *container.Record, spec *container.Spec) task.Spec 
 		ID: r.ID, Dir: m.taskDir(r.ID),
 		Terminal: spec.Config.Tty, OpenStdin: spec.Config.OpenStdin, StdinOnce: spec.Config.StdinOnce,
 		Width: uint16(spec.Host.ConsoleSize[1]), Height: uint16(spec.Host.ConsoleSize[0]),
-		Log:        task.Log{Driver: spec.Log.Driver, Path: r.LogPath, MaxSize: spec.Log.MaxSize, MaxFiles: spec.Log.MaxFiles},
+		Log:        taskLog(r, spec),
 		StopSignal: spec.StopSignal, Runtime: m.opt.Runtime, Keepalive: m.opt.Keepalive,
 	}
+}
+
+func taskLog(r *container.Record, spec *container.Spec) task.Log {
+	l := task.Log{
+		Driver: spec.Log.Driver, Path: r.LogPath, MaxSize: spec.Log.MaxSize, MaxFiles: spec.Log.MaxFiles, Compress: spec.Log.Compress,
+	}
+	if l.Driver == container.LogJournald {
+		l.Path, l.Fields = journalEnd(r), spec.Log.JournalFields(r)
+		return l
+	}
+	if attrs := spec.Log.Attrs.Of(r); attrs != nil {
+		l.Attrs, _ = json.Marshal(attrs) //nolint:errchkjson // strings
+	}
+	return l
 }
 
 // bundle writes the files that the container's process starts with: the managed files of its /etc and config.json. It
@@ -250,8 +287,10 @@ func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (fi
 	if err != nil {
 		return "", err
 	}
-	if err := writeEtc(r, spec, p.sandbox, spec.Hostname(r.ID, hostName)); err != nil {
-		return "", err
+	if p.with.network == nil { // otherwise the files are the other's
+		if err := writeEtc(r, spec, &p, spec.Hostname(r.ID, hostName)); err != nil {
+			return "", err
+		}
 	}
 	if err := makeSources(spec.Binds); err != nil {
 		return "", err
@@ -260,13 +299,24 @@ func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (fi
 	if err != nil {
 		return "", err
 	}
-	if err := makeWorkingDir(p.rootfs, spec.Config.WorkingDir, ids); err != nil {
+	idMap := m.idMap(spec)
+	owner, err := outside(idMap, ids)
+	if err != nil {
+		return "", err
+	}
+	if err := ownRoot(p.rootfs, idMap); err != nil {
+		return "", err
+	}
+	if err := makeWorkingDir(p.rootfs, spec.Config.WorkingDir, owner); err != nil {
+		return "", err
+	}
+	if err := setNetwork(&p, idMap, spec); err != nil {
 		return "", err
 	}
 	oci, err := m.opt.Specs.Build(ocispec.Input{
-		ID: r.ID, Spec: spec, Rootfs: p.rootfs, User: ids, Sandbox: p.sandbox, HostName: hostName,
+		ID: r.ID, Spec: spec, Rootfs: p.rootfs, User: ids, Sandbox: p.sandbox, HostName: hostName, Join: p.with.oci, IDMap: idMap,
 		HostnamePath: r.HostnamePath, HostsPath: r.HostsPath, ResolvConf: r.ResolvConf,
-		CgroupsPath: m.cgroupsPath(r.ID),
+		CgroupsPath: m.cgroupsPath(r),
 	})
 	if err != nil {
 		return "", err
@@ -296,13 +346,6 @@ func (m *Manager) keepFilter(containerID, key string) {
 	if key != "" {
 		m.opt.Seccomp.Keep(key, filepath.Join(m.opt.Runtime.Root, containerID, "seccomp.bpf"))
 	}
-}
-
-func (m *Manager) cgroupsPath(containerID string) string {
-	if m.opt.CgroupBase == "" {
-		return ""
-	}
-	return strings.TrimSuffix(m.opt.CgroupBase, "/") + "/" + containerID
 }
 
 // networkPath is the file, beside the task's own, that tells of the network of a container that is being started.

@@ -68,16 +68,13 @@ func (m *Manager) stopTimeout(r *container.Record, asked *time.Duration) time.Du
 
 // endProcess ends the container's process and returns when its exit has been handled. patience 0 kills at once.
 func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, patience time.Duration) error {
+	defer c.ending()()
 	rest := c.waiting()
 	if patience != 0 {
 		if m.endedMeanwhile(c) {
 			return nil
 		}
-		signal, err := container.ParseSignal(string(r.Config.StopSignal))
-		if err != nil {
-			signal = int(unix.SIGTERM)
-		}
-		if err := m.signal(ctx, c, signal); err != nil && !fault.Is(err, fault.Conflict) {
+		if err := m.endSignal(ctx, c, stopSignal(r)); err != nil && !fault.Is(err, fault.Conflict) {
 			return err
 		}
 		if patience < 0 {
@@ -92,7 +89,7 @@ func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, p
 	if m.endedMeanwhile(c) {
 		return nil
 	}
-	if err := m.signal(ctx, c, int(unix.SIGKILL)); err != nil && !fault.Is(err, fault.Conflict) {
+	if err := m.endSignal(ctx, c, int(unix.SIGKILL)); err != nil && !fault.Is(err, fault.Conflict) {
 		return err
 	}
 	if !waitRest(ctx, rest, killWait) {
@@ -137,6 +134,25 @@ func (m *Manager) signal(ctx context.Context, c *ctr, signal int) error {
 	return nil
 }
 
+// stopSignal is the signal that asks the container to end.
+func stopSignal(r *container.Record) int {
+	if n, err := container.ParseSignal(string(r.Config.StopSignal)); err == nil {
+		return n
+	}
+	return int(unix.SIGTERM)
+}
+
+// endSignal is signal for one that is meant to end the container. A paused one is thawed, or it would not hear of it.
+func (m *Manager) endSignal(ctx context.Context, c *ctr, signal int) error {
+	if err := m.signal(ctx, c, signal); err != nil {
+		return err
+	}
+	if t, ok := c.running(); ok {
+		m.thaw(ctx, c, t)
+	}
+	return nil
+}
+
 // Kill sends a signal: a name or a number, SIGKILL if empty, for which the call waits until the container has ended.
 // fault.Conflict if it does not run, fault.Invalid for no signal.
 func (m *Manager) Kill(ctx context.Context, ref, name string) error {
@@ -158,15 +174,17 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 	if m.stopRestarting(c, container.OpKill) {
 		return nil
 	}
-	stopSignal, err := container.ParseSignal(string(r.Config.StopSignal))
-	if signal == int(unix.SIGKILL) || err == nil && signal == stopSignal {
+	send := m.signal
+	if signal == int(unix.SIGKILL) || signal == stopSignal(r) {
 		m.noteManualStop(c)
 		if m.stopRestarting(c, container.OpKill) {
 			return nil
 		}
+		defer c.ending()()
+		send = m.endSignal
 	}
 	rest := c.waiting()
-	if err := m.signal(ctx, c, signal); err != nil {
+	if err := send(ctx, c, signal); err != nil {
 		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 	}
 	if signal != int(unix.SIGKILL) {

@@ -19,10 +19,17 @@ func (u *undo) run(ctx context.Context, err *error) {
 	if *err == nil {
 		return
 	}
-	ctx = context.WithoutCancel(ctx) // what was made must go even if the client has gone
-	for _, step := range slices.Backward(u.steps) {
-		if failed := step(ctx); failed != nil {
-			*err = errors.Join(*err, failed)
-		}
+	if failed := u.all(ctx); failed != nil {
+		*err = errors.Join(*err, failed)
 	}
+}
+
+// all takes everything back, as run does.
+func (u *undo) all(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx) // what was made must go even if the client has gone
+	var errs []error
+	for _, step := range slices.Backward(u.steps) {
+		errs = append(errs, step(ctx))
+	}
+	return errors.Join(errs...)
 }

@@ -1,0 +1,117 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// Commit makes an image of the container's writable layer and its configuration, and returns the image's id. With Pause
+// the processes of a running container stand still while the layer is read.
+//
+// fault.NotFound if there is no such container, fault.Conflict while it is being removed, fault.Invalid for a bad name or
+// change. On error there is no image, and the processes run on either way.
+func (m *Manager) Commit(ctx context.Context, ref string, opt container.CommitOptions) (imageID string, err error) {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return "", err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return "", err
+	}
+	defer c.release()
+	r := c.record()
+	switch {
+	case c.removed():
+		return "", noSuch(ref) // while this waited
+	case r.State == container.Removing || r.State == container.Dead:
+		return "", fault.Conflict("You cannot commit container %s which is %s", r.ID, r.State)
+	}
+	imageID, name, err := m.opt.Images.Commit(ctx, image.Commit{
+		Repo: opt.Repo, Tag: opt.Tag, Author: opt.Author, Comment: opt.Comment, Changes: opt.Changes,
+		Config: r.Config.Committed(opt.Config), Parent: r.ImageID, ContainerID: r.ID,
+		CreatedBy: strings.Join(append([]string{r.Path}, r.Args...), " "),
+	}, func(ctx context.Context) (io.ReadCloser, error) { return m.stillLayer(ctx, c, opt.Pause) })
+	if err != nil {
+		return "", err
+	}
+	m.publish("commit", c.record(), "comment", opt.Comment, "imageID", imageID, "imageRef", name)
+	return imageID, nil
+}
+
+// stillLayer opens what the container has changed. With pause its processes are frozen until that has been read or is
+// closed, should anything of it go wrong too. The caller holds the token.
+func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.ReadCloser, err error) {
+	var back undo
+	defer func() { back.run(ctx, &err) }()
+	thaw := func() error { return nil }
+	if pause && c.record().State == container.Running {
+		outlive := context.WithoutCancel(ctx) // a client that hangs up must not leave the processes frozen
+		thaw = func() error {
+			if err := m.unfreeze(outlive, c); err != nil && c.record().State == container.Paused {
+				return err
+			}
+			return nil // it runs: a kill has thawed it, or it has ended
+		}
+		err := m.freezeForNow(outlive, c)
+		switch {
+		case err == nil:
+			back.push(func(context.Context) error { return thaw() })
+		case c.record().State == container.Running:
+			return nil, err
+		}
+	}
+	layer, err := m.opt.Layers.Diff(ctx, c.id, mountPoints(c.record()))
+	if err != nil {
+		return nil, fmt.Errorf("read layer of %s: %w", c.id, err)
+	}
+	return &frozen{layer: layer, end: sync.OnceValue(func() error { return errors.Join(layer.Close(), thaw()) })}, nil
+}
+
+// mountPoints are the paths in the container's root where something is mounted, whose folders and files the runtime has
+// made: they are no change of the container's.
+func mountPoints(r *container.Record) []string {
+	points := append(make([]string, 0, 16+len(r.Mounts)),
+		"/dev", "/proc", "/sys", "/dev/console", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys/fs/cgroup",
+		"/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+	for _, mount := range r.Mounts {
+		points = append(points, mount.Destination)
+	}
+	for dest := range r.Host.Tmpfs {
+		points = append(points, dest)
+	}
+	for _, device := range r.Host.Devices {
+		points = append(points, device.PathInContainer)
+	}
+	slices.Sort(points)
+	return points
+}
+
+// frozen is a layer that is being read while its container stands still.
+type frozen struct {
+	layer io.Reader
+	end   func() error // closes the layer and lets the container go on; only the first call does
+}
+
+// Read reads the layer. At its end the container goes on: what is done with the layer later takes time. The end is told
+// only if all went well.
+func (f *frozen) Read(p []byte) (int, error) {
+	n, err := f.layer.Read(p)
+	if errors.Is(err, io.EOF) {
+		if endErr := f.end(); endErr != nil {
+			return n, endErr
+		}
+	}
+	return n, err
+}
+
+// Close ends the reading.
+func (f *frozen) Close() error { return f.end() }

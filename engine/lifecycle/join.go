@@ -1,0 +1,351 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/network"
+	"moss/engine/ocispec"
+)
+
+// needError is what a container lacks to start that is not its own: another container, or a network.
+type needError struct{ error }
+
+func (e needError) Unwrap() error { return e.error }
+
+func needed(err error) bool {
+	_, ok := errors.AsType[needError](err)
+	return ok
+}
+
+// resolve finds the containers that a new or reconfigured one names, puts their ids into its settings and returns its
+// links. A missing one is fault.NotFound, the container itself fault.Invalid.
+func (m *Manager) resolve(selfID, selfName string, spec *container.Spec) ([]container.Link, error) {
+	find := func(verb, ref string) (*container.Record, error) {
+		c, err := m.index.find(ref)
+		if ref == selfID || strings.TrimPrefix(ref, "/") == selfName || err == nil && c.id == selfID {
+			return nil, fault.Invalid("cannot %s itself: %s", verb, ref)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.record(), nil
+	}
+	for _, j := range []struct {
+		verb      string
+		ref, mode *string
+	}{
+		{"join the network of a container to", &spec.Join.Network, &spec.Host.NetworkMode},
+		{"join the processes of a container to", &spec.Join.Pid, &spec.Host.PidMode},
+		{"join the shared memory of a container to", &spec.Join.Ipc, &spec.Host.IpcMode},
+	} {
+		if *j.ref == "" {
+			continue
+		}
+		other, err := find(j.verb, *j.ref)
+		if err != nil {
+			return nil, err
+		}
+		if j.ref == &spec.Join.Ipc && !other.Host.SharesIpc() {
+			return nil, unshared(other)
+		}
+		*j.ref, *j.mode = other.ID, container.JoinMode(other.ID)
+		if j.ref == &spec.Join.Network {
+			spec.Config.Hostname, spec.Config.Domainname = other.Config.Hostname, other.Config.Domainname
+		}
+	}
+	var links []container.Link
+	for _, l := range spec.Links {
+		other, err := find("link a container to", l.Container)
+		if err != nil {
+			return nil, fmt.Errorf("could not get container for %s: %w", l.Container, err)
+		}
+		if other.Host.NetworkMode == container.NetworkHost {
+			return nil, fault.Invalid("conflicting options: host type networking can't be used with links. This would result in undefined behavior")
+		}
+		links = append(links, container.Link{Container: other.ID, Alias: l.Alias})
+	}
+	return links, nil
+}
+
+func unshared(other *container.Record) error {
+	return fault.Conflict("cannot join IPC of container %s: non-shareable IPC (hint: use IpcMode:shareable for the donor container)", other.ID)
+}
+
+// joined are the namespaces of other containers that one enters. They are held open until close: nobody else gets them
+// meanwhile, even if the other container ends.
+type joined struct {
+	oci     ocispec.Join
+	network *container.Record // whose network it is; nil: not another's
+	sandbox network.Sandbox   // in its place
+	files   []*os.File
+	shm     string // mounted here; empty: nothing is
+}
+
+func (j *joined) close() error {
+	var errs []error
+	for _, f := range j.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(append(errs, dropShm(j.shm))...)
+}
+
+// leave logs that what a start has borrowed could not all be given back: the start itself has come to its end.
+func (m *Manager) leave(containerID string, err error) {
+	if err != nil {
+		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("namespaces of another container not given back")
+	}
+}
+
+// join opens the namespaces that spec takes from other containers, and makes spec say the host's where the others have
+// those. One that does not run is fault.Conflict. The result must be closed after the start, also after an error.
+func (m *Manager) join(containerID string, spec *container.Spec) (j joined, err error) {
+	if ref := spec.Join.Network; ref != "" {
+		other, f, err := m.enter(&j, "network", ref, "net")
+		if err != nil {
+			return j, err
+		}
+		j.network = other
+		if j.sandbox.Mode = network.Host; !sameAsOurs(f, "net") {
+			j.sandbox.Mode, j.oci.Network = network.Container, pathOf(f)
+		}
+		spec.Config.Hostname, spec.Config.Domainname = other.Config.Hostname, other.Config.Domainname
+	}
+	if ref := spec.Join.Pid; ref != "" {
+		_, f, err := m.enter(&j, "PID", ref, "pid")
+		if err != nil {
+			return j, err
+		}
+		if spec.PidHost = sameAsOurs(f, "pid"); !spec.PidHost {
+			j.oci.Pid = pathOf(f)
+		}
+	}
+	if ref := spec.Join.Ipc; ref != "" {
+		return j, m.joinIpc(&j, containerID, ref, spec)
+	}
+	return j, nil
+}
+
+func (m *Manager) joinIpc(j *joined, containerID, ref string, spec *container.Spec) error {
+	other, f, err := m.enter(j, "IPC", ref, "ipc")
+	if err != nil {
+		return err
+	}
+	if !other.Host.SharesIpc() {
+		return needError{unshared(other)}
+	}
+	if sameAsOurs(f, "ipc") {
+		spec.Ipc = container.IpcHost
+		return nil
+	}
+	_, mounts, err := m.enter(j, "IPC", ref, "mnt")
+	if err != nil {
+		return err
+	}
+	dir := m.shmDir(containerID)
+	if err := showShm(mounts, dir); err != nil {
+		return fmt.Errorf("share memory with container %s: %w", other.ID, err)
+	}
+	j.shm, j.oci.Ipc, j.oci.Shm = dir, pathOf(f), dir
+	return nil
+}
+
+// enter opens one namespace of a running container. what names it for people, kind for the kernel.
+func (m *Manager) enter(j *joined, what, ref, kind string) (*container.Record, *os.File, error) {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return nil, nil, needError{err}
+	}
+	r := c.record()
+	if !r.State.HasProcess() {
+		return nil, nil, needError{fault.Conflict("cannot join %s of a non running container: %s", what, r.ID)}
+	}
+	f, err := os.Open(filepath.Join("/proc", strconv.Itoa(r.Pid), "ns", kind))
+	if now := c.record(); err != nil || now.Pid != r.Pid || !now.State.HasProcess() || now.End != nil {
+		if err == nil {
+			err = f.Close()
+		}
+		// It ended meanwhile, and the number may be another process's.
+		return nil, nil, needError{errors.Join(fault.Conflict("cannot join %s of a non running container: %s", what, r.ID), err)}
+	}
+	j.files = append(j.files, f)
+	return r, f, nil
+}
+
+// pathOf is a path by which the runtime, another process of this user, opens what the engine holds open.
+func pathOf(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
+
+// sameAsOurs reports whether a namespace is the one the engine is in, which is what moss calls the host's.
+func sameAsOurs(f *os.File, kind string) bool {
+	var theirs, ours unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &theirs) == nil && unix.Stat("/proc/self/ns/"+kind, &ours) == nil &&
+		theirs.Dev == ours.Dev && theirs.Ino == ours.Ino
+}
+
+// shmDir is where another container's shared memory is mounted while one starts that uses it too. It lies outside the
+// task's folder, which is deleted with all that is in it.
+func (m *Manager) shmDir(containerID string) string {
+	return filepath.Join(m.opt.RunDir, "shm", containerID)
+}
+
+// showShm mounts the /dev/shm of the mount namespace mounts at dir, which is made. On error nothing is left.
+func showShm(mounts *os.File, dir string) (err error) {
+	tree := -1
+	if err := onThrowawayThread(func() error { tree, err = cloneShm(mounts); return err }); err != nil {
+		return err
+	}
+	defer unix.Close(tree) //nolint:errcheck // mounted, or of no use
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return errors.Join(fmt.Errorf("mount at %s: %w", dir, err), os.Remove(dir))
+	}
+	return nil
+}
+
+// cloneShm spoils the calling thread: it stays in the other mount namespace. The container may have put anything in the
+// place of /dev/shm, so that links are not followed; a folder of its own is all it can offer.
+func cloneShm(mounts *os.File) (tree int, err error) {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return -1, fmt.Errorf("leave the file system state of the other threads: %w", err)
+	}
+	if err := unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS); err != nil {
+		return -1, fmt.Errorf("enter mount namespace: %w", err)
+	}
+	dir, err := unix.Openat2(unix.AT_FDCWD, "/dev/shm", &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return -1, fmt.Errorf("open /dev/shm: %w", err)
+	}
+	defer unix.Close(dir) //nolint:errcheck // only a handle
+	tree, err = unix.OpenTree(dir, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("copy the mount /dev/shm: %w", err)
+	}
+	return tree, nil
+}
+
+// dropShm undoes showShm. An empty path, or one where nothing is, is no error.
+func dropShm(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmount %s: %w", dir, err)
+	}
+	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) { // never with what may still be mounted there
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	return nil
+}
+
+// dropShmDir removes the folder of all these mounts if nothing is in it.
+func (m *Manager) dropShmDir() {
+	unix.Rmdir(filepath.Dir(m.shmDir("x"))) //nolint:errcheck // absent, or of use to a start that goes on
+}
+
+// sweepShm drops what an engine that died in the middle of a start has left mounted.
+func (m *Manager) sweepShm() error {
+	entries, err := os.ReadDir(filepath.Dir(m.shmDir("x")))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, entry := range entries {
+		errs = append(errs, dropShm(m.shmDir(entry.Name())))
+	}
+	return errors.Join(errs...)
+}
+
+// onThrowawayThread runs f on a thread that ends with it. The process's main thread cannot end and must not be spoilt:
+// should the goroutine land there, it holds it until another one has done the work.
+func onThrowawayThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			done <- onThrowawayThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// joinNetwork makes the container's network ready: that of another container is, and so nothing is joined.
+func (m *Manager) joinNetwork(
+	ctx context.Context, r *container.Record, spec *container.Spec, j *joined,
+) (network.Sandbox, error) {
+	if j.network != nil {
+		return j.sandbox, nil
+	}
+	if !container.BuiltinNetwork(spec.Network) {
+		return network.Sandbox{}, needError{fault.NotFound("network %s not found", spec.Network)}
+	}
+	return m.opt.Networks.Join(ctx, networkRequest(r, spec))
+}
+
+// needPatience bounds how long a container that starts with the engine waits for those it needs.
+const needPatience = 30 * time.Second
+
+// startSignals makes a channel for each container that starts with the engine, to be closed when that was tried.
+func startSignals(all []*ctr) map[string]chan struct{} {
+	begun := map[string]chan struct{}{}
+	for _, c := range all {
+		if startsWithEngine(c.record()) {
+			begun[c.id] = make(chan struct{})
+		}
+	}
+	return begun
+}
+
+// waitNeeds waits until the start was tried of all containers that r cannot start without. False means that the engine
+// ends. Those that need each other wait in vain and then fail.
+func waitNeeds(ctx context.Context, r *container.Record, begun map[string]chan struct{}) bool {
+	timer := time.NewTimer(needPatience)
+	defer timer.Stop()
+	for _, id := range needs(r) {
+		ready := begun[id]
+		if ready == nil || id == r.ID {
+			continue
+		}
+		select {
+		case <-ready:
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// needs lists the containers whose namespaces or address another one takes at its start, by id.
+func needs(r *container.Record) []string {
+	var ids []string
+	for _, mode := range []string{r.Host.NetworkMode, r.Host.PidMode, r.Host.IpcMode} {
+		if id, ok := strings.CutPrefix(mode, container.JoinMode("")); ok {
+			ids = append(ids, id)
+		}
+	}
+	for _, l := range r.Links {
+		ids = append(ids, l.Container)
+	}
+	return ids
+}

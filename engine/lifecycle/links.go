@@ -1,0 +1,253 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+// neighbour is a running container that another one is linked with.
+type neighbour struct {
+	alias  string
+	record *container.Record
+	ip     string
+}
+
+// hostsLine is the neighbour's line in /etc/hosts: its alias, its host name, and its name if that is another.
+func (n neighbour) hostsLine() string {
+	line := n.ip + "\t" + n.alias + " " + n.record.Config.Hostname
+	if n.alias != n.record.Name {
+		line += " " + n.record.Name
+	}
+	return line
+}
+
+// neighbours finds the containers that r is linked with. Each must run in the default network, or it is fault.Conflict;
+// a removed one is linked no more.
+func (m *Manager) neighbours(r *container.Record) ([]neighbour, error) {
+	var list []neighbour
+	for _, l := range r.Links {
+		other, err := m.linked(l.Container)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !other.State.HasProcess() {
+			return nil, needError{fault.Conflict("Cannot link to a non running container: /%s AS /%s/%s", other.Name, r.Name, l.Alias)}
+		}
+		ip := other.Network.Endpoints[container.NetworkBridge].IPAddress
+		if ip == "" {
+			return nil, needError{fault.Conflict("Cannot link to /%s, as it does not belong to the default network", other.Name)}
+		}
+		list = append(list, neighbour{alias: l.Alias, record: other, ip: ip})
+	}
+	return list, nil
+}
+
+// linked returns the container that a link leads to: for one that uses another's network, that other one.
+func (m *Manager) linked(id string) (*container.Record, error) {
+	for range 10 { // a chain longer than that is a ring
+		c, err := m.index.find(id)
+		if err != nil {
+			return nil, err
+		}
+		r := c.record()
+		next, ok := strings.CutPrefix(r.Host.NetworkMode, container.JoinMode(""))
+		if !ok {
+			return r, nil
+		}
+		id = next
+	}
+	return nil, needError{fault.Conflict("Cannot link to container %s: its network is its own", id)}
+}
+
+// linkEnv puts what the neighbours tell in front of a container's own environment, which wins.
+func linkEnv(parent string, list []neighbour, own []string) []string {
+	var env []string
+	for _, n := range list {
+		spec, err := container.SpecOf(n.record)
+		if err != nil {
+			continue // it runs, so its settings were good; without them nothing is told
+		}
+		env = append(env, container.LinkEnv("/"+parent+"/"+n.alias, n.ip, spec.Exposed, n.record.Config.Env)...)
+	}
+	names := make(map[string]bool, len(own))
+	for _, entry := range own {
+		name, _, _ := strings.Cut(entry, "=")
+		names[name] = true
+	}
+	env = slices.DeleteFunc(env, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return names[name]
+	})
+	return append(env, own...)
+}
+
+// linksChanged brings the hosts files of running containers up to date after one has started: its own, since a neighbour
+// may have moved while it started, and those of all that are linked with it.
+func (m *Manager) linksChanged(c *ctr) {
+	r := c.record()
+	for _, other := range m.index.linking() {
+		concerned := other == c || slices.ContainsFunc(other.record().Links, func(l container.Link) bool {
+			target, err := m.linked(l.Container)
+			return err == nil && target.ID == r.ID
+		})
+		if !concerned {
+			continue
+		}
+		if err := m.refreshHosts(other, ""); err != nil {
+			m.opt.Log.Warn().Err(err).Str("container", other.id).Msg("addresses of linked containers not renewed")
+		}
+	}
+}
+
+// refreshHosts renews the addresses of linked containers in the hosts file of a running one, and takes out the line of
+// gone, an alias. The file is written in place, since it is mounted in the container.
+func (m *Manager) refreshHosts(c *ctr, gone string) error {
+	c.hosts.Lock()
+	defer c.hosts.Unlock()
+	r := c.record()
+	if !r.State.HasProcess() {
+		return nil // it is written at the start
+	}
+	now := map[string]string{}
+	if gone != "" {
+		now[gone] = ""
+	}
+	for _, l := range r.Links {
+		if other, err := m.linked(l.Container); err == nil && other.State.HasProcess() {
+			if ip := other.Network.Endpoints[container.NetworkBridge].IPAddress; ip != "" {
+				now[l.Alias] = ip
+			}
+		}
+	}
+	f, err := os.OpenFile(r.HostsPath, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(rewriteHosts(f, now), f.Close())
+}
+
+// maxHosts bounds a hosts file, in bytes: the container may have written it.
+const maxHosts = 1 << 20
+
+func rewriteHosts(f *os.File, now map[string]string) error {
+	content, err := io.ReadAll(io.LimitReader(f, maxHosts+1))
+	if err != nil {
+		return err
+	}
+	if len(content) > maxHosts {
+		return fault.Invalid("%s has more than %d bytes", f.Name(), maxHosts)
+	}
+	renewed := relink(content, now)
+	if bytes.Equal(renewed, content) {
+		return nil
+	}
+	if _, err := f.WriteAt(renewed, 0); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(renewed)))
+}
+
+// relink gives the lines of linked containers their present addresses, by alias, and leaves out those whose address is
+// empty. Such a line has an address, an alias and at least one more name; all others stay as they are.
+func relink(content []byte, now map[string]string) []byte {
+	var b bytes.Buffer
+	for line := range bytes.Lines(content) {
+		fields := strings.Fields(string(line))
+		if len(fields) < 3 {
+			b.Write(line)
+			continue
+		}
+		ip, known := now[fields[1]]
+		if _, err := netip.ParseAddr(fields[0]); err != nil || !known {
+			b.Write(line)
+			continue
+		}
+		if ip != "" {
+			b.WriteString(ip)
+			b.Write(line[bytes.Index(line, []byte(fields[0]))+len(fields[0]):])
+		}
+	}
+	return b.Bytes()
+}
+
+// removeLink takes a link away, named as parent/alias. fault.NotFound if there is none.
+func (m *Manager) removeLink(ctx context.Context, name string) error {
+	parent, alias, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	if !ok {
+		return fault.Conflict("Conflict, cannot remove the default link name of the container")
+	}
+	c, err := m.index.find(parent)
+	if err != nil {
+		return fmt.Errorf("cannot get parent %s for link name %s: %w", parent, name, err)
+	}
+	if err := c.acquire(ctx); err != nil {
+		return err
+	}
+	defer c.release()
+	before := c.record()
+	links := slices.DeleteFunc(slices.Clone(before.Links), func(l container.Link) bool { return l.Alias == alias })
+	if len(links) == len(before.Links) || c.removed() {
+		return noSuch(name)
+	}
+	c.update(func(r *container.Record) { r.Links = links })
+	if err := c.persist(true); err != nil {
+		c.update(func(r *container.Record) { r.Links = before.Links })
+		return fmt.Errorf("save container %s: %w", c.id, err)
+	}
+	return m.refreshHosts(c, alias)
+}
+
+// shown returns a record as readers want it: with its links by the present names of the containers.
+func (m *Manager) shown(r *container.Record) *container.Record {
+	if len(r.Links) == 0 && len(r.Host.Links) == 0 {
+		return r
+	}
+	with := *r
+	with.Host.Links = nil
+	for _, l := range r.Links {
+		if other, err := m.index.find(l.Container); err == nil {
+			with.Host.Links = append(with.Host.Links, container.ShowLink(other.record().Name, r.Name, l.Alias))
+		}
+	}
+	return &with
+}
+
+// known returns a record with the names that other containers have for it.
+func known(r *container.Record, names map[string][]string) *container.Record {
+	if len(names[r.ID]) == 0 {
+		return r
+	}
+	with := *r
+	with.LinkedAs = names[r.ID]
+	return &with
+}
+
+// linkNames lists how containers are known to those that are linked with them, by id.
+func linkNames(all []*ctr) map[string][]string {
+	var names map[string][]string
+	for _, c := range all {
+		r := c.record()
+		for _, l := range r.Links {
+			if names == nil {
+				names = map[string][]string{}
+			}
+			names[l.Container] = append(names[l.Container], "/"+r.Name+"/"+l.Alias)
+		}
+	}
+	return names
+}

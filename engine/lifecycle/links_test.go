@@ -1,0 +1,204 @@
+package lifecycle
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/network"
+)
+
+func TestRelink(t *testing.T) {
+	now := map[string]string{"db": "172.17.0.9", "gone": ""}
+	for _, tc := range []struct{ name, in, want string }{
+		{"empty", "", ""},
+		{"a link's line", "172.17.0.2\tdb 0123456789ab store\n", "172.17.0.9\tdb 0123456789ab store\n"},
+		{"without an end", "172.17.0.2 db host", "172.17.0.9 db host"},
+		{"an extra host", "172.17.0.2\tdb\n", "172.17.0.2\tdb\n"},
+		{"another alias", "172.17.0.2\tdb2 db x\n", "172.17.0.2\tdb2 db x\n"},
+		{"a removed link", "1.2.3.4\tlocalhost\n172.17.0.2\tgone host\n::1 x\n", "1.2.3.4\tlocalhost\n::1 x\n"},
+		{"no address", "# db host\n172 db host\n", "# db host\n172 db host\n"},
+		{"indented", "  172.17.0.2 db host\n", "172.17.0.9 db host\n"},
+		{"bytes", "\xff\x00 db host\n", "\xff\x00 db host\n"},
+	} {
+		if got := string(relink([]byte(tc.in), now)); got != tc.want {
+			t.Errorf("%s: relink(%q) = %q, want %q", tc.name, tc.in, got, tc.want)
+		}
+	}
+}
+
+func FuzzRelink(f *testing.F) {
+	f.Add([]byte("172.17.0.2\tdb host\n127.0.0.1 localhost\n"))
+	f.Add([]byte(" 1.1.1.1 1.1.1.1 db x"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		now := map[string]string{"db": "172.17.0.9", "gone": ""}
+		once := relink(content, now)
+		if twice := relink(once, now); string(twice) != string(once) {
+			t.Errorf("relink(%q) = %q, and once more %q", content, once, twice)
+		}
+		if lines := strings.Count(string(once), "\n"); lines > strings.Count(string(content), "\n") {
+			t.Errorf("relink(%q) = %q has more lines", content, once)
+		}
+	})
+}
+
+// TestRewriteHosts keeps the file, which is mounted in a container, and leaves no rest of a longer one.
+func TestRewriteHosts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(path, []byte("172.17.0.222\tdb host\n1.2.3.4 tail\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // of a test
+	if err := rewriteHosts(f, map[string]string{"db": "10.0.0.1"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != "10.0.0.1\tdb host\n1.2.3.4 tail\n" {
+		t.Errorf("hosts = %q, %v", got, err)
+	}
+	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the file was replaced: %v", err)
+	}
+}
+
+func TestLinks(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	db := w.create(m, "db")
+	web := w.create(m, "web", func(_ *container.Config, h *container.HostConfig) { h.Links = []string{"db:store"} })
+	if err := m.Start(t.Context(), web); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "/db AS /web/store") {
+		t.Errorf("start beside a stopped container: %v, want fault.Conflict", err)
+	}
+	if r, _ := m.Get(web); r.ExitCode != 128 || r.State != container.Created {
+		t.Errorf("after that: code %d, %s, want 128, created", r.ExitCode, r.State)
+	}
+	w.must(m.Start(t.Context(), db))
+	w.must(m.Start(t.Context(), web))
+	r, err := m.Get("web")
+	if err != nil || !slices.Equal(r.Host.Links, []string{"/db:/web/store"}) {
+		t.Errorf("links = %v, %v", r.Host.Links, err)
+	}
+	hosts, err := os.ReadFile(r.HostsPath)
+	if err != nil || !strings.Contains(string(hosts), "172.17.0.2\tstore "+db[:12]+" db\n") {
+		t.Errorf("hosts = %s, %v", hosts, err)
+	}
+	if r, err := m.Get("web/store"); err != nil || r.ID != db {
+		t.Errorf("web/store is not found: %v", err)
+	}
+	list, err := m.List(t.Context(), container.ListOptions{})
+	if err != nil || len(list) != 2 || !slices.Equal(list[1].LinkedAs, []string{"/web/store"}) || list[0].LinkedAs != nil {
+		t.Errorf("list of %d, %v", len(list), err)
+	}
+	w.must(m.Rename(t.Context(), "db", "base"))
+	if r, _ := m.Get("web"); !slices.Equal(r.Host.Links, []string{"/base:/web/store"}) {
+		t.Errorf("links after a rename = %v", r.Host.Links)
+	}
+	for name, like := range map[string]fault.Constructor{"web/other": fault.NotFound, "none/store": fault.NotFound, "web": fault.Conflict} {
+		if err := m.Remove(t.Context(), name, container.RemoveOptions{Link: true}); !fault.Is(err, like) {
+			t.Errorf("removal of link %s: %v", name, err)
+		}
+	}
+	w.must(m.Remove(t.Context(), "web/store", container.RemoveOptions{Link: true}))
+	if r, _ := m.Get("web"); r.Host.Links != nil {
+		t.Errorf("links after removal = %v", r.Host.Links)
+	}
+	if hosts, err = os.ReadFile(r.HostsPath); err != nil || strings.Contains(string(hosts), "store") {
+		t.Errorf("hosts after removal = %s, %v", hosts, err)
+	}
+}
+
+// TestLinkMoves restarts a linked container at another address, in the middle of the engine's life and across it.
+func TestLinkMoves(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	w.create(m, "db")
+	w.create(m, "web", func(_ *container.Config, h *container.HostConfig) { h.Links = []string{"db"} })
+	w.must(m.Start(t.Context(), "db"))
+	w.must(m.Start(t.Context(), "web"))
+	w.must(m.Stop(t.Context(), "db", new(killWait)))
+	w.nets.address = "172.17.0.77"
+	w.must(m.Start(t.Context(), "db"))
+	r, _ := m.Get("web")
+	hosts, err := os.ReadFile(r.HostsPath)
+	if err != nil || !strings.Contains(string(hosts), "172.17.0.77\tdb ") || strings.Contains(string(hosts), "172.17.0.2\tdb") {
+		t.Errorf("hosts = %s, %v", hosts, err)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	other := w.create(m, "other", func(_ *container.Config, h *container.HostConfig) { h.IpcMode = "private" })
+	for _, tc := range []struct {
+		host container.HostConfig
+		like fault.Constructor
+	}{
+		{container.HostConfig{NetworkMode: "container:self"}, fault.Invalid},
+		{container.HostConfig{PidMode: "container:/self"}, fault.Invalid},
+		{container.HostConfig{Links: []string{"self:x"}}, fault.Invalid},
+		{container.HostConfig{NetworkMode: "container:none"}, fault.NotFound},
+		{container.HostConfig{Links: []string{"none:x"}}, fault.NotFound},
+		{container.HostConfig{IpcMode: "container:other"}, fault.Conflict},
+	} {
+		_, _, err := m.Create(t.Context(), "self", container.Config{Image: "busybox"}, tc.host, nil)
+		if !fault.Is(err, tc.like) {
+			t.Errorf("create with %+v: %v, want %v", tc.host, err, tc.like("x"))
+		}
+		if _, err := m.Get("self"); err == nil {
+			t.Fatalf("create with %+v left a container", tc.host)
+		}
+	}
+	side := w.create(m, "side", func(_ *container.Config, h *container.HostConfig) {
+		h.NetworkMode, h.PidMode = "container:other", "container:other"
+	})
+	r, err := m.Get(side)
+	if err != nil || r.Host.NetworkMode != "container:"+other || r.Host.PidMode != "container:"+other || r.Config.Hostname != other[:12] {
+		t.Errorf("modes %s %s, host name %s, %v", r.Host.NetworkMode, r.Host.PidMode, r.Config.Hostname, err)
+	}
+	if err := m.Start(t.Context(), side); !fault.Is(err, fault.Conflict) {
+		t.Errorf("start beside a stopped container: %v, want fault.Conflict", err)
+	}
+	w.must(m.Remove(t.Context(), other, container.RemoveOptions{}))
+	if err := m.Start(t.Context(), side); !fault.Is(err, fault.NotFound) {
+		t.Errorf("start beside a removed container: %v, want fault.NotFound", err)
+	}
+	if r, _ := m.Get(side); r.ExitCode != 128 {
+		t.Errorf("code %d, want 128: it says nothing of the command", r.ExitCode)
+	}
+}
+
+func TestPruneCgroups(t *testing.T) {
+	mount := t.TempDir()
+	for _, dir := range []string{"memory/base/a/b", "cpu/base/a/b/c", "cpu/base/a/used", "base/a"} {
+		if err := os.MkdirAll(filepath.Join(mount, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pruneCgroups(mount, "/base", "a/b")
+	for dir, want := range map[string]bool{
+		"memory/base": true, "memory/base/a": false, "cpu/base/a/b/c": true, "cpu/base/a/used": true, "base": true, "base/a": false,
+	} {
+		if _, err := os.Stat(filepath.Join(mount, dir)); (err == nil) != want {
+			t.Errorf("%s: %v, want it there: %t", dir, err, want)
+		}
+	}
+}
+
+// TestSharedSandbox: what is another container's is not recorded as one's own.
+func TestSharedSandbox(t *testing.T) {
+	if n := recordNetwork(network.Sandbox{Mode: network.Container}); n.SandboxKey != "" || len(n.Endpoints) > 0 {
+		t.Errorf("network = %+v", n)
+	}
+}

@@ -1,0 +1,204 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/id"
+)
+
+// differences tells what containers have changed of their images' files. skip names mount points: what was made only to be
+// mounted over is left out.
+type differences interface {
+	Changes(ctx context.Context, containerID string, skip []string) ([]container.Change, error)
+}
+
+// OpenFiles opens a view on what a container sees as its files: of a running one through its own mounts, of one at rest
+// those that a start would make, but for file systems in memory. Nothing is mounted into a running container. The caller
+// closes the view; it lasts through starts, stops and a removal, after which its files are gone. fault.NotFound if there
+// is no such container.
+func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, error) {
+	return m.openView(ctx, ref, func(c *ctr, dir string, back *undo) (root, space *os.File, err error) {
+		if t, running := c.running(); running {
+			status, err := t.Status(ctx)
+			if err == nil && status.Exit == nil && status.Pid > 0 {
+				root, space, err = runningView(status.Pid, dir)
+			}
+			if err == nil && root != nil {
+				return root, space, nil
+			}
+			// It has ended meanwhile, or its first process has left its root for another one.
+		}
+		points, err := m.viewPoints(ctx, c.record(), back)
+		if err != nil {
+			return nil, nil, err
+		}
+		return restingView(dir, points, c.record().Host.ReadonlyRootfs)
+	})
+}
+
+// OpenLayer opens a view on a container's own file system, without what is mounted over it. The rest is as of OpenFiles.
+func (m *Manager) OpenLayer(ctx context.Context, ref string) (*container.Files, error) {
+	return m.openView(ctx, ref, func(_ *ctr, dir string, _ *undo) (root, space *os.File, err error) {
+		root, err = os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return root, nil, err
+	})
+}
+
+// openView holds the layer of a container and opens a view on it. It takes no token: verbs go on meanwhile. What open
+// pushes is undone when the view is closed.
+func (m *Manager) openView(
+	ctx context.Context, ref string, open func(c *ctr, dir string, back *undo) (root, space *os.File, err error),
+) (_ *container.Files, err error) {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return nil, err
+	}
+	var back undo
+	defer func() {
+		back.run(ctx, &err)
+		if err != nil && c.removed() {
+			err = noSuch(ref)
+		}
+	}()
+	dir, err := m.holdLayer(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("open files of %s: %w", c.record().Name, err)
+	}
+	back.push(func(ctx context.Context) error { return m.dropLayer(ctx, c) })
+	root, space, err := open(c, dir, &back)
+	if err != nil {
+		return nil, fmt.Errorf("open files of %s: %w", c.record().Name, err)
+	}
+	return &container.Files{Record: c.record(), Root: root, Done: func() error {
+		root.Close() //nolint:errcheck // only a handle
+		if space != nil {
+			space.Close() //nolint:errcheck // only a handle
+		}
+		return back.all(ctx)
+	}}, nil
+}
+
+// holdLayer mounts a container's layer, or shares the mount. Each success is followed by one dropLayer.
+func (m *Manager) holdLayer(ctx context.Context, c *ctr) (dir string, err error) {
+	c.layer.Lock()
+	defer c.layer.Unlock()
+	if dir, err = m.opt.Layers.Mount(ctx, c.id); err == nil {
+		c.holders++
+	}
+	return dir, err
+}
+
+// dropLayer lets go of a mount. With the last holder the layer is unmounted; a layer that was removed is none.
+func (m *Manager) dropLayer(ctx context.Context, c *ctr) error {
+	c.layer.Lock()
+	defer c.layer.Unlock()
+	if c.holders = max(c.holders-1, 0); c.holders > 0 {
+		return nil
+	}
+	return m.opt.Layers.Unmount(ctx, c.id)
+}
+
+// adoptLayer counts the mount of a container that an earlier engine has started.
+func (c *ctr) adoptLayer() {
+	c.layer.Lock()
+	defer c.layer.Unlock()
+	c.holders++
+}
+
+// Changes returns what a container has changed of its image's files, in order. fault.NotFound if there is no such
+// container.
+func (m *Manager) Changes(ctx context.Context, ref string) ([]container.Change, error) {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return nil, err
+	}
+	var changes []container.Change
+	if _, err = m.holdLayer(ctx, c); err == nil { // links on the way to mount points are followed where it is mounted
+		changes, err = m.opt.Differences.Changes(ctx, c.id, mountPoints(c.record()))
+		err = errors.Join(err, m.dropLayer(context.WithoutCancel(ctx), c))
+	}
+	if err != nil && c.removed() {
+		return nil, noSuch(ref)
+	}
+	return changes, err
+}
+
+// viewPoints lists what is mounted into a container from outside, outer mounts first. Sources that a start would make are
+// made. What it readies for that is taken back by back.
+func (m *Manager) viewPoints(ctx context.Context, r *container.Record, back *undo) ([]viewPoint, error) {
+	var points []viewPoint
+	taken := map[string]bool{}
+	user := id.New() // of the volumes, beside the container itself
+	for _, mount := range r.Mounts {
+		p := viewPoint{mount.Source, path.Clean(mount.Destination), !mount.RW}
+		if mount.Name != "" {
+			src, err := m.opt.Volumes.Mount(ctx, mount.Name, user)
+			if err != nil {
+				return nil, err
+			}
+			back.push(func(ctx context.Context) error { return m.opt.Volumes.Unmount(ctx, mount.Name, user) })
+			p.source, p.readOnly = src.Dir, p.readOnly || src.ReadOnly
+		} else if err := makeSource(mount.Source); err != nil {
+			return nil, err
+		}
+		points = append(points, p)
+		taken[p.destination] = true
+	}
+	for destination, source := range map[string]string{
+		"/etc/hosts": r.HostsPath, "/etc/hostname": r.HostnamePath, "/etc/resolv.conf": r.ResolvConf,
+	} {
+		if _, err := os.Stat(source); err == nil && !taken[destination] { // one that has never run has none
+			points = append(points, viewPoint{source, destination, r.Host.ReadonlyRootfs})
+		}
+	}
+	slices.SortStableFunc(points, func(a, b viewPoint) int {
+		if order := strings.Count(a.destination, "/") - strings.Count(b.destination, "/"); order != 0 {
+			return order
+		}
+		return strings.Compare(a.destination, b.destination)
+	})
+	return points, nil
+}
+
+// runningView opens the root that a container's first process was given, and the mount namespace that it lies in. dir is
+// where the engine has that root: a process that lives in another one gives no view and no error.
+func runningView(pid int, dir string) (root, space *os.File, err error) {
+	space, err = os.OpenFile(filepath.Join("/proc", strconv.Itoa(pid), "ns", "mnt"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = inThread(func() error {
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return err
+		}
+		if err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNS); err != nil {
+			return err
+		}
+		root, err = openRoot()
+		return err
+	})
+	var inside, outside unix.Stat_t
+	if err == nil {
+		err = errors.Join(unix.Fstat(int(root.Fd()), &inside), unix.Stat(dir, &outside))
+	}
+	// The process id may be another process's by now; what is not the container's root is never shown as that.
+	if err != nil || inside.Dev != outside.Dev || inside.Ino != outside.Ino {
+		space.Close() //nolint:errcheck // only a handle
+		if root != nil {
+			root.Close() //nolint:errcheck // only a handle
+		}
+		return nil, nil, err
+	}
+	return root, space, nil
+}

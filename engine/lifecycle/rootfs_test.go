@@ -1,0 +1,112 @@
+package lifecycle
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+// isMounted tells whether the fake has a container's layer mounted.
+func (f *fakeLayers) isMounted(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mounted[id]
+}
+
+// TestViewsShareTheMount opens views on a container that starts and stops: the layer is mounted as long as somebody needs
+// it, and no longer.
+func TestViewsShareTheMount(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web")
+	want := func(when string, mounted bool) {
+		t.Helper()
+		if got := w.layers.isMounted(id); got != mounted {
+			t.Errorf("%s: mounted %v, want %v", when, got, mounted)
+		}
+	}
+	open := func() *container.Files {
+		t.Helper()
+		files, err := m.OpenLayer(t.Context(), "web")
+		w.must(err)
+		return files
+	}
+	first, second := open(), open()
+	w.must(first.Close())
+	want("one of two views closed", true)
+	w.must(second.Close())
+	want("both views closed", false)
+
+	before := open()
+	w.must(m.Start(t.Context(), "web"))
+	w.must(before.Close())
+	want("running", true)
+	during := open()
+	now := new(time.Duration)
+	w.must(m.Stop(t.Context(), "web", now))
+	want("stopped with a view open", true)
+	w.must(during.Close())
+	want("stopped and closed", false)
+
+	w.must(m.Start(t.Context(), "web"))
+	w.must(open().Close())
+	want("a view on a running one closed", true)
+	m.Close()
+	next := w.engine()
+	files, err := next.OpenLayer(t.Context(), "web")
+	w.must(err)
+	w.must(files.Close())
+	want("a view of the next engine closed", true)
+	w.must(next.Stop(t.Context(), "web", now))
+	want("stopped by the next engine", false)
+}
+
+func TestViewsOfWhatIsGone(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web")
+	if _, err := m.OpenFiles(t.Context(), "none"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("OpenFiles of no container = %v", err)
+	}
+	w.layers.fail = map[string]error{"mount": errors.New("no mount today")}
+	if _, err := m.OpenFiles(t.Context(), "web"); err == nil || w.layers.isMounted(id) {
+		t.Errorf("OpenFiles without a mount = %v", err)
+	}
+	w.layers.fail = nil
+	w.layers.dir = filepath.Join(t.TempDir(), "gone")
+	if _, err := m.OpenLayer(t.Context(), "web"); !errors.Is(err, os.ErrNotExist) || w.layers.isMounted(id) {
+		t.Errorf("OpenLayer without its folder = %v, mounted %v", err, w.layers.isMounted(id))
+	}
+	w.layers.dir = t.TempDir()
+	files, err := m.OpenLayer(t.Context(), "web")
+	w.must(err)
+	w.must(m.Remove(t.Context(), "web", container.RemoveOptions{}))
+	w.must(files.Close())
+	if _, err := m.OpenLayer(t.Context(), "web"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("OpenLayer of a removed container = %v", err)
+	}
+}
+
+// TestInThread looks that what leaves its namespaces leaves nobody else's.
+func TestInThread(t *testing.T) {
+	for range 20 {
+		var thread int
+		if err := inThread(func() error { thread = unix.Gettid(); return unix.Unshare(unix.CLONE_FS) }); err != nil {
+			t.Fatal(err)
+		}
+		if thread == unix.Getpid() || thread == 0 {
+			t.Errorf("it ran in thread %d of process %d", thread, unix.Getpid())
+		}
+	}
+	want := errors.New("its own")
+	if err := inThread(func() error { return want }); !errors.Is(err, want) {
+		t.Errorf("inThread = %v, want %v", err, want)
+	}
+}

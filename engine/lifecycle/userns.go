@@ -1,0 +1,122 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+)
+
+// mappedLayers makes writable layers for containers with a user namespace of their own.
+type mappedLayers interface {
+	CreateMapped(ctx context.Context, containerID, imageID string, ids container.IDMap) error
+}
+
+// keepID makes a new container run as the user, if the client leaves it open, where it has the user's own ids inside.
+func (m *Manager) keepID(asked string, spec *container.Spec) error {
+	if !spec.Host.KeepsID() {
+		return nil
+	}
+	ids := m.opt.KeepID
+	if len(ids.UIDs) == 0 || m.opt.Mapped == nil {
+		return fault.Invalid("UsernsMode %s is not possible: the ids of the user are not known", spec.Host.UsernsMode)
+	}
+	for mode, shared := range map[string]bool{
+		"PidMode": spec.Join.Pid != "", "IpcMode": spec.Join.Ipc != "", "Privileged": spec.Host.Privileged,
+	} {
+		if shared {
+			return fault.Invalid("conflicting options: %s and UsernsMode %s", mode, spec.Host.UsernsMode)
+		}
+	}
+	if asked == "" {
+		spec.Config.User = fmt.Sprintf("%d:%d", m.opt.User.UID, m.opt.User.GID)
+	}
+	return nil
+}
+
+// createLayer makes a container's writable layer.
+func (m *Manager) createLayer(ctx context.Context, containerID, imageID string, spec *container.Spec) error {
+	if spec.Host.KeepsID() && !m.opt.KeepID.Single() {
+		return m.opt.Mapped.CreateMapped(ctx, containerID, imageID, m.opt.KeepID)
+	}
+	return m.opt.Layers.Create(ctx, containerID, imageID)
+}
+
+// idMap is the container's map of ids; nil if it has none of its own.
+func (m *Manager) idMap(spec *container.Spec) *container.IDMap {
+	if !spec.Host.KeepsID() {
+		return nil
+	}
+	ids := m.opt.KeepID
+	return &ids
+}
+
+// outside turns a user of the container into what the engine calls it. ids is nil where both are the same.
+func outside(ids *container.IDMap, user container.UserIDs) (container.UserIDs, error) {
+	if ids == nil {
+		return user, nil
+	}
+	return ids.Outside(user)
+}
+
+// ownRoot gives the root folder of a container with its own ids to the root in there: the storage library makes it the
+// engine's at every mount. Only the folder itself is touched, which nobody but the engine can replace.
+func ownRoot(rootfs string, ids *container.IDMap) error {
+	if ids == nil || ids.Single() {
+		return nil
+	}
+	root, err := ids.Outside(container.UserIDs{})
+	if err != nil {
+		return err
+	}
+	return unix.Lchown(rootfs, int(root.UID), int(root.GID))
+}
+
+// setNetwork sets the parameters of a network namespace that is the engine's, which a container with its own user namespace
+// cannot. Those of other namespaces stay in spec.
+func setNetwork(p *parts, ids *container.IDMap, spec *container.Spec) error {
+	asked, own := map[string]string{}, map[string]string{}
+	path := p.with.oci.Network
+	if p.sandbox.Path != "" {
+		path, asked["net.ipv4.ip_unprivileged_port_start"] = p.sandbox.Path, "0" // what containers have
+	}
+	if ids == nil || path == "" {
+		return nil
+	}
+	for key, value := range spec.Host.Sysctls {
+		if strings.HasPrefix(key, "net.") {
+			asked[key] = value
+		} else {
+			own[key] = value
+		}
+	}
+	spec.Host.Sysctls = own
+	ns, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(onThrowawayThread(func() error {
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter network namespace: %w", err)
+		}
+		for key, value := range asked {
+			file := filepath.Join("/proc/sys", strings.ReplaceAll(key, ".", "/"))
+			err := os.WriteFile(file, []byte(value), 0)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fault.Invalid("sysctl '%s' does not exist", key)
+			}
+			if err != nil {
+				return fmt.Errorf("set sysctl %s: %w", key, err)
+			}
+		}
+		return nil
+	}), ns.Close())
+}

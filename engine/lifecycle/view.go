@@ -1,0 +1,190 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+)
+
+// viewPoint is a file or folder that a view shows in a place of the container's.
+type viewPoint struct {
+	source, destination string
+	readOnly            bool
+}
+
+// restingView makes a mount namespace of its own in which dir is the root and the points are mounted, and opens that root.
+// Nothing of it is seen elsewhere, and nothing of elsewhere in it. Mount points that are missing are made, as a start
+// does. The namespace lives until space and everything opened in it are closed. It takes Linux 5.12.
+func restingView(dir string, points []viewPoint, readOnly bool) (root, space *os.File, err error) {
+	err = inThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
+			return fmt.Errorf("make a mount namespace: %w", err)
+		}
+		if space, err = os.OpenFile("/proc/thread-self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return err
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return fmt.Errorf("make the mounts private: %w", err)
+		}
+		trees, err := detach(points)
+		defer func() {
+			for _, tree := range trees {
+				unix.Close(tree) //nolint:errcheck // it is mounted, or not wanted
+			}
+		}()
+		if err != nil {
+			return err
+		}
+		if root, err = enter(dir); err != nil {
+			return err
+		}
+		for i, p := range points {
+			if err := place(int(root.Fd()), trees[i], p); err != nil {
+				return fmt.Errorf("show %s: %w", p.destination, err)
+			}
+		}
+		if readOnly {
+			return setReadOnly(int(root.Fd()), 0)
+		}
+		return nil
+	})
+	if err == nil {
+		return root, space, nil
+	}
+	for _, f := range []*os.File{root, space} {
+		if f != nil {
+			f.Close() //nolint:errcheck // only a handle
+		}
+	}
+	if errors.Is(err, unix.ENOSYS) {
+		err = fault.Unsupported("files of a container that does not run need Linux 5.12: %w", err)
+	}
+	return nil, nil, err
+}
+
+// inThread runs f in a thread that ends with it, so that f may leave its namespaces. The first thread of the process is
+// not taken: it is the one that others see as the engine.
+func inThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if unix.Gettid() != unix.Getpid() {
+			done <- f()
+			return
+		}
+		defer runtime.UnlockOSThread()
+		done <- inThread(f) // runs elsewhere, for this goroutine has the first thread
+	}()
+	return <-done
+}
+
+// detach copies the sources' mounts, as far as the list goes without an error.
+func detach(points []viewPoint) (trees []int, err error) {
+	for _, p := range points {
+		tree, err := unix.OpenTree(unix.AT_FDCWD, p.source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return trees, fmt.Errorf("show %s: open %s: %w", p.destination, p.source, err)
+		}
+		trees = append(trees, tree)
+		if p.readOnly {
+			if err := setReadOnly(tree, unix.AT_RECURSIVE); err != nil {
+				return trees, fmt.Errorf("show %s: %w", p.destination, err)
+			}
+		}
+	}
+	return trees, nil
+}
+
+func setReadOnly(fd int, flags uint) error {
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|flags, &attr); err != nil {
+		return fmt.Errorf("make it read-only: %w", err)
+	}
+	return nil
+}
+
+// enter makes dir the root of the thread's mount namespace and takes everything else out of it: a copy of another
+// container's mount would keep that busy.
+func enter(dir string) (*os.File, error) {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open the root: %w", err)
+	}
+	defer unix.Close(tree) //nolint:errcheck // it is mounted, or not wanted
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return nil, fmt.Errorf("mount the root: %w", err)
+	}
+	if err := unix.Fchdir(tree); err != nil {
+		return nil, err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return nil, fmt.Errorf("change the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return nil, fmt.Errorf("leave the old root: %w", err)
+	}
+	return openRoot()
+}
+
+// openRoot opens the root of the thread's mount namespace.
+func openRoot() (*os.File, error) {
+	return os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+// place mounts a detached tree at its point below root.
+func place(root, tree int, p viewPoint) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(tree, &st); err != nil {
+		return err
+	}
+	at, err := pointIn(root, p.destination, st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(at) //nolint:errcheck // only a handle
+	return unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// pointIn opens a mount point inside root and makes it, an empty folder or file, with its parents if it is not there.
+func pointIn(root int, name string, folder bool) (int, error) {
+	fd, err := openInRoot(root, name)
+	if !errors.Is(err, unix.ENOENT) || name == "/" {
+		return fd, err
+	}
+	above, err := pointIn(root, path.Dir(name), true)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(above) //nolint:errcheck // only a handle
+	if folder {
+		err = unix.Mkdirat(above, path.Base(name), 0o755)
+	} else {
+		var file int
+		file, err = unix.Openat(above, path.Base(name), unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+		if err == nil {
+			unix.Close(file) //nolint:errcheck // it is empty
+		}
+	}
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, err
+	}
+	return openInRoot(root, name)
+}
+
+// openInRoot resolves a name inside root to a handle. The kernel gives up with EAGAIN when it is being renamed.
+func openInRoot(root int, name string) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	for range 100 {
+		fd, err := unix.Openat2(root, name, &how)
+		if err != unix.EAGAIN && err != unix.EINTR {
+			return fd, err
+		}
+	}
+	return -1, unix.EAGAIN
+}

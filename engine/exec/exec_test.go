@@ -1,0 +1,621 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	rspec "github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/rs/zerolog"
+
+	"moss/engine/container"
+	"moss/engine/event"
+	"moss/engine/fault"
+	"moss/engine/ocispec"
+	"moss/engine/stdio"
+	"moss/engine/task"
+	"moss/engine/task/tasktest"
+)
+
+// world is one running container, with a service around it.
+type world struct {
+	t    *testing.T
+	fake *tasktest.Fake
+	dir  string
+
+	mu      sync.Mutex // guards the fields below
+	record  *container.Record
+	task    task.Task
+	gone    bool
+	killed  []int // families that were to be killed
+	actions []string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, fake: &tasktest.Fake{}, dir: t.TempDir(), record: &container.Record{
+		ID: strings.Repeat("c", 64), Name: "web", Image: "busybox", State: container.Running, Pid: 1,
+		Config: container.Config{Cmd: container.Strings{"sh"}, Env: []string{"A=b"}, WorkingDir: "/srv"},
+	}}
+	tk, err := w.fake.Prepare(t.Context(), task.Spec{ID: w.record.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tk.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.task = tk
+	t.Cleanup(func() { w.endTask() })
+	return w
+}
+
+func (w *world) service() *Service {
+	w.t.Helper()
+	builder, err := ocispec.New(ocispec.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	opt := Options{Dir: w.dir, Containers: w, Specs: builder, Events: w, Log: zerolog.Nop()}
+	// The pids of a fake are nobody's, or somebody else's: the real killing has a test of its own.
+	s, err := newService(w.t.Context(), opt, func(pid int) { w.set(func() { w.killed = append(w.killed, pid) }) })
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+	return s
+}
+
+// endTask ends the container's process.
+func (w *world) endTask() { w.task.(*tasktest.FakeTask).End(task.Exit{Code: 137}) }
+
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+func (w *world) Get(ref string) (*container.Record, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone || ref != w.record.ID && ref != w.record.Name {
+		return nil, fault.NotFound("No such container: %s", ref)
+	}
+	return w.record, nil
+}
+
+func (w *world) Running(ref string) (*container.Record, task.Task, error) {
+	r, err := w.Get(ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !r.State.HasProcess() {
+		return nil, nil, container.NotRunning(ref)
+	}
+	return r, w.task, nil
+}
+
+func (w *world) User(_, user string) (container.UserIDs, error) {
+	return container.ResolveUser(user, nil, []byte("root:x:0:0::/root:\nwww:x:33:33::/var/www:\n"), nil)
+}
+
+func (w *world) Publish(e event.Event) {
+	w.set(func() { w.actions = append(w.actions, e.Action) })
+}
+
+func (w *world) said() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.actions, "; ")
+}
+
+// files counts what lies in the service's folder.
+func (w *world) files() int {
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// conn is a client: what it sends, what it got, and whether its head is out.
+type conn struct {
+	io.Reader
+	mu     sync.Mutex // guards got
+	got    bytes.Buffer
+	opened bool
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newConn(in string) *conn {
+	return &conn{Reader: strings.NewReader(in), closed: make(chan struct{})}
+}
+
+func (c *conn) open() (io.ReadWriteCloser, error) { c.opened = true; return c, nil }
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.got.Write(p)
+}
+
+func (c *conn) CloseWrite() error { return nil }
+func (c *conn) AwaitHangup()      { <-c.closed }
+func (c *conn) Close() error      { c.once.Do(func() { close(c.closed) }); return nil }
+
+// seen returns what the client got; of frames both outputs, with a bar between them.
+func (c *conn) seen(raw bool) string {
+	if raw {
+		return c.got.String()
+	}
+	var stdout, stderr strings.Builder
+	if err := stdio.Demux(bytes.NewReader(c.got.Bytes()), &stdout, &stderr); err != nil {
+		return "not frames: " + c.got.String()
+	}
+	return stdout.String() + "|" + stderr.String()
+}
+
+// echo answers the first two bytes of its input on stdout, then a word on stderr, and ends with 3.
+func echo(_ task.Spec, _ task.ExecSpec, p *tasktest.Proc) int {
+	var two [2]byte
+	n, _ := io.ReadFull(p.Stdin, two[:])             // there may be none; a terminal's does not end
+	io.WriteString(p.Stdout, string(two[:n])+" out") //nolint:errcheck // a pipe in memory
+	io.WriteString(p.Stderr, "err")                  //nolint:errcheck // likewise
+	return 3
+}
+
+func mustCreate(t *testing.T, s *Service, config Config) string {
+	t.Helper()
+	if config.Cmd == nil {
+		config.Cmd = []string{"cat", "-u"}
+	}
+	execID, err := s.Create(t.Context(), "web", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return execID
+}
+
+func TestAttachedStart(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		config Config
+		raw    bool
+		want   string
+	}{
+		{"frames", Config{AttachStdin: true, AttachStdout: true, AttachStderr: true}, false, "in out|err"},
+		{"terminal", Config{AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: true}, true, "in outerr"},
+		{"terminal at create only", Config{AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: true}, false, "in outerr|"},
+		{"terminal at start only", Config{AttachStdin: true, AttachStdout: true, AttachStderr: true}, true, "in outerr"},
+		{"stderr alone", Config{AttachStdin: true, AttachStderr: true}, false, "|err"},
+		{"without input", Config{AttachStdout: true}, false, " out|"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.ExecScript = echo
+			s := w.service()
+			execID := mustCreate(t, s, tc.config)
+			if info, err := s.Inspect(execID); err != nil || info.Running || info.ExitCode != nil {
+				t.Errorf("Inspect before the start = %+v, %v, want neither running nor ended", info, err)
+			}
+			c := newConn("in")
+			if err := s.Start(t.Context(), execID, StartOptions{Raw: tc.raw}, c.open); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.seen(tc.raw); got != tc.want {
+				t.Errorf("client got %q, want %q", got, tc.want)
+			}
+			info, err := s.Inspect(execID)
+			if err != nil || info.Running || info.ExitCode == nil || *info.ExitCode != 3 {
+				t.Errorf("Inspect at the end of the output = %+v, %v, want exit code 3", info, err)
+			}
+			if err := s.Start(t.Context(), execID, StartOptions{}, c.open); !fault.Is(err, fault.Conflict) {
+				t.Errorf("second Start = %v, want a conflict", err)
+			}
+			if got, want := w.said(), "exec_create: cat -u; exec_start: cat -u"; got != want {
+				t.Errorf("events = %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestProcessOfAnExec(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		config Config
+		want   func(p *rspec.Process) bool
+	}{
+		{"the container's environment and folder", Config{}, func(p *rspec.Process) bool {
+			return slices.Contains(p.Env, "A=b") && slices.Contains(p.Env, "HOME=/root") && p.Cwd == "/srv" &&
+				slices.Equal(p.Args, []string{"cat", "-u"}) && !p.Terminal && len(p.Capabilities.Bounding) == 14
+		}},
+		{"terminal", Config{Tty: true}, func(p *rspec.Process) bool { return p.Terminal && slices.Contains(p.Env, "TERM=xterm") }},
+		{"user", Config{User: "www:5"}, func(p *rspec.Process) bool {
+			return p.User.UID == 33 && p.User.GID == 5 && slices.Contains(p.Env, "HOME=/var/www") && len(p.Capabilities.Effective) == 0
+		}},
+		{"privileged", Config{Privileged: true}, func(p *rspec.Process) bool {
+			return slices.Contains(p.Capabilities.Effective, "CAP_SYS_ADMIN")
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			var got task.ExecSpec
+			w.fake.ExecScript = func(_ task.Spec, spec task.ExecSpec, _ *tasktest.Proc) int { got = spec; return 0 }
+			s := w.service()
+			execID := mustCreate(t, s, tc.config)
+			if err := s.Start(t.Context(), execID, StartOptions{Raw: tc.config.Tty}, newConn("").open); err != nil {
+				t.Fatal(err)
+			}
+			var p rspec.Process
+			if err := json.Unmarshal(got.Process, &p); err != nil || !tc.want(&p) {
+				t.Errorf("process = %s, %v", got.Process, err)
+			}
+		})
+	}
+}
+
+func TestCreateRefusals(t *testing.T) {
+	w := newWorld(t)
+	s := w.service()
+	for _, tc := range []struct {
+		name   string
+		state  container.State
+		ref    string
+		config Config
+		kind   fault.Constructor
+		text   string
+	}{
+		{"no command", container.Running, "web", Config{}, fault.Invalid, "No exec command specified"},
+		{"empty command", container.Running, "web", Config{Cmd: []string{""}}, fault.Invalid, "No exec command specified"},
+		{"zero byte", container.Running, "web", Config{Cmd: []string{"a\x00"}}, fault.Invalid, "zero byte"},
+		{"detach keys", container.Running, "web", Config{Cmd: []string{"a"}, DetachKeys: "ctrl-1"}, fault.Invalid, "detach keys"},
+		{"user", container.Running, "web", Config{Cmd: []string{"a"}, User: "a:b:c"}, fault.Invalid, "invalid User"},
+		{"no container", container.Running, "nope", Config{Cmd: []string{"a"}}, fault.NotFound, "No such container: nope"},
+		{"paused", container.Paused, "web", Config{Cmd: []string{"a"}}, fault.Conflict, "Container web is paused, unpause the container before exec"},
+		{"not running", container.Exited, "web", Config{Cmd: []string{"a"}}, fault.Conflict, "web is not running"},
+	} {
+		w.set(func() { r := *w.record; r.State = tc.state; w.record = &r })
+		if _, err := s.Create(t.Context(), tc.ref, tc.config); !fault.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.text) {
+			t.Errorf("%s: Create = %v, want %q", tc.name, err, tc.text)
+		}
+	}
+}
+
+func TestStartRefusals(t *testing.T) {
+	w := newWorld(t)
+	s := w.service()
+	pending := mustCreate(t, s, Config{})
+	if err := s.Start(t.Context(), "nope", StartOptions{}, nil); !fault.Is(err, fault.NotFound) || err.Error() != "No such exec instance: nope" {
+		t.Errorf("Start of nothing = %v", err)
+	}
+	w.set(func() { r := *w.record; r.State = container.Paused; w.record = &r })
+	if err := s.Start(t.Context(), pending, StartOptions{Detach: true}, nil); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "is paused") {
+		t.Errorf("Start in a paused container = %v", err)
+	}
+	w.set(func() { r := *w.record; r.State = container.Running; w.record = &r })
+	if err := s.Start(t.Context(), pending, StartOptions{Detach: true}, nil); err != nil {
+		t.Errorf("Start after that = %v", err)
+	}
+	if err := s.Start(t.Context(), pending, StartOptions{Detach: true}, nil); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "already running") {
+		t.Errorf("Start of a running one = %v", err)
+	}
+	stranger := mustCreate(t, s, Config{User: "stranger"})
+	if err := s.Start(t.Context(), stranger, StartOptions{Detach: true}, nil); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "unable to find user stranger") {
+		t.Errorf("Start as a stranger = %v", err)
+	}
+	attached, c := mustCreate(t, s, Config{User: "stranger"}), newConn("")
+	if err := s.Start(t.Context(), attached, StartOptions{}, c.open); err != nil || !strings.Contains(c.seen(false), "unable to find user stranger") {
+		t.Errorf("attached Start as a stranger = %v, client got %q", err, c.got.String())
+	}
+	if info, err := s.Inspect(stranger); err != nil || info.ExitCode == nil || *info.ExitCode != 126 {
+		t.Errorf("Inspect of it = %+v, %v, want 126", info, err)
+	}
+}
+
+func TestCommandThatCannotRun(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		err  error
+		code int
+	}{
+		{"missing", fault.NotFound("no such file: nope"), 127},
+		{"not executable", fault.Forbidden("permission denied: nope"), 126},
+		{"runtime", errors.New("the runtime says no: nope"), 128},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.ExecStartErr = func(task.Spec, task.ExecSpec) error { return tc.err }
+			s := w.service()
+			attached := mustCreate(t, s, Config{AttachStdout: true})
+			c := newConn("")
+			if err := s.Start(t.Context(), attached, StartOptions{}, c.open); err != nil || !strings.Contains(c.got.String(), "nope\n") {
+				t.Errorf("attached Start = %v, client got %q, want the reason in the stream", err, c.got.String())
+			}
+			detached := mustCreate(t, s, Config{})
+			err := s.Start(t.Context(), detached, StartOptions{Detach: true}, nil)
+			if err == nil || fault.Is(err, fault.NotFound) || tc.code != 128 && !fault.Is(err, fault.Invalid) {
+				t.Errorf("detached Start = %v, want an invalid fault", err)
+			}
+			for _, execID := range []string{attached, detached} {
+				if info, err := s.Inspect(execID); err != nil || info.ExitCode == nil || *info.ExitCode != tc.code {
+					t.Errorf("Inspect = %+v, %v, want exit code %d", info, err, tc.code)
+				}
+			}
+			if n := len(w.task.(*tasktest.FakeTask).Execs()); n != 0 {
+				t.Errorf("%d processes are left of it", n)
+			}
+		})
+	}
+}
+
+func TestDetachKeys(t *testing.T) {
+	w := newWorld(t)
+	s := w.service()
+	execID := mustCreate(t, s, Config{AttachStdin: true, AttachStdout: true, Tty: true, DetachKeys: "a,b"})
+	if err := s.Start(t.Context(), execID, StartOptions{Raw: true}, newConn("xab").open); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := s.Inspect(execID); err != nil || !info.Running || info.Pid == 0 {
+		t.Errorf("Inspect after detaching = %+v, %v, want it to run on", info, err)
+	}
+	if !strings.HasSuffix(w.said(), "; exec_detach") {
+		t.Errorf("events = %q, want exec_detach last", w.said())
+	}
+}
+
+func TestResize(t *testing.T) {
+	w := newWorld(t)
+	s := w.service()
+	plain, terminal := mustCreate(t, s, Config{}), mustCreate(t, s, Config{Tty: true})
+	if err := s.Resize(t.Context(), "nope", 1, 1); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Resize of nothing = %v, want not found", err)
+	}
+	if err := s.Resize(t.Context(), plain, 1, 1); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Resize without a terminal = %v, want a conflict", err)
+	}
+	if err := s.Resize(t.Context(), terminal, 90, 40); err != nil {
+		t.Errorf("Resize before the start = %v", err)
+	}
+	if err := s.Start(t.Context(), terminal, StartOptions{Detach: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	process := w.task.(*tasktest.FakeTask).Execs()[0]
+	if spec := process.ExecSpec(); spec.Width != 90 || spec.Height != 40 {
+		t.Errorf("first size = %dx%d, want 90x40", spec.Width, spec.Height)
+	}
+	if err := s.Resize(t.Context(), terminal, 100, 50); err != nil {
+		t.Errorf("Resize = %v", err)
+	}
+	if width, height := process.Size(); width != 100 || height != 50 {
+		t.Errorf("size = %dx%d, want 100x50", width, height)
+	}
+	process.End(task.Exit{})
+	in, err := s.find(terminal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-in.done
+	if err := s.Resize(t.Context(), terminal, 1, 1); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Resize after the end = %v, want a conflict", err)
+	}
+}
+
+func TestInstancesGoWithTheirContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		pending, begun := mustCreate(t, s, Config{}), mustCreate(t, s, Config{})
+		if err := s.Start(t.Context(), begun, StartOptions{Detach: true}, nil); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{pending, begun}
+		slices.Sort(want)
+		if got := s.IDs(w.record.ID); !slices.Equal(got, want) {
+			t.Errorf("IDs = %v, want %v", got, want)
+		}
+		w.endTask()
+		w.set(func() { r := *w.record; r.State = container.Exited; w.record = &r })
+		s.Ended(w.record.ID)
+		synctest.Wait()
+		if _, err := s.Inspect(pending); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Inspect of one that was not started = %v, want not found", err)
+		}
+		if err := s.Start(t.Context(), pending, StartOptions{}, nil); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Start of it = %v, want not found", err)
+		}
+		if info, err := s.Inspect(begun); err != nil || info.ExitCode == nil || *info.ExitCode != 137 {
+			t.Errorf("Inspect of one that ran = %+v, %v, want 137", info, err)
+		}
+		if got := s.IDs(w.record.ID); len(got) != 0 {
+			t.Errorf("IDs = %v, want none", got)
+		}
+		if n := w.files(); n != 0 {
+			t.Errorf("%d files are left", n)
+		}
+		w.set(func() { w.gone = true })
+		if _, err := s.Inspect(begun); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Inspect after the removal = %v, want not found", err)
+		}
+		if len(s.byID)+len(s.byContainer) != 0 {
+			t.Errorf("%d instances in %d containers are left", len(s.byID), len(s.byContainer))
+		}
+	})
+}
+
+func TestFinishedAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fake.ExecScript = echo
+		s := w.service()
+		first, last := "", ""
+		for range keepMost + 1 {
+			last = mustCreate(t, s, Config{})
+			if first == "" {
+				first = last
+			}
+			if err := s.Start(t.Context(), last, StartOptions{Detach: true}, nil); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if _, err := s.Inspect(first); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Inspect of the oldest = %v, want not found", err)
+		}
+		if _, err := s.Inspect(last); err != nil {
+			t.Errorf("Inspect of the newest = %v", err)
+		}
+		if n := w.files(); n != 2*keepMost {
+			t.Errorf("%d files, want two of each of %d", n, keepMost)
+		}
+		for range pendingMost + 1 {
+			mustCreate(t, s, Config{})
+		}
+		if n := len(s.IDs(w.record.ID)); n != pendingMost {
+			t.Errorf("%d wait for their start, want %d", n, pendingMost)
+		}
+		time.Sleep(keepFor + time.Second)
+		if _, err := s.Inspect(last); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Inspect after %s = %v, want not found", keepFor, err)
+		}
+		w.endTask()
+		w.set(func() { w.gone = true })
+		s.Ended(w.record.ID)
+		time.Sleep(keepFor + 2*time.Second)
+		synctest.Wait()
+		if len(s.byID)+len(s.byContainer)+w.files() != 0 {
+			t.Errorf("%d instances, %d containers, %d files are left", len(s.byID), len(s.byContainer), w.files())
+		}
+	})
+}
+
+func TestTheNextEngineKnowsThem(t *testing.T) {
+	w := newWorld(t)
+	w.fake.ExecScript = func(_ task.Spec, _ task.ExecSpec, p *tasktest.Proc) int {
+		select {
+		case n := <-p.Signals:
+			return n
+		case <-p.Done:
+			return 0
+		}
+	}
+	s := w.service()
+	begun, ended, pending := mustCreate(t, s, Config{User: "www", Tty: true}), mustCreate(t, s, Config{}), mustCreate(t, s, Config{})
+	for _, execID := range []string{begun, ended} {
+		if err := s.Start(t.Context(), execID, StartOptions{Detach: true}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, err := s.find(ended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.process.Signal(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	<-in.done
+	probe := make(chan error)
+	go func() {
+		_, _, err := s.Run(t.Context(), w.record.ID, []string{"probe"}, time.Minute, 10)
+		probe <- err
+	}()
+	for len(w.task.(*tasktest.FakeTask).Execs()) < 2 || w.files() < 4 {
+		time.Sleep(time.Millisecond)
+	}
+	s.end() // as a crash: nothing is undone
+	s.background.Wait()
+
+	next := w.service()
+	if info, err := next.Inspect(begun); err != nil || !info.Running || info.Pid == 0 || info.Config.User != "www" || !info.Config.Tty {
+		t.Errorf("Inspect of the running one = %+v, %v", info, err)
+	}
+	if info, err := next.Inspect(ended); err != nil || info.ExitCode == nil || *info.ExitCode != 5 {
+		t.Errorf("Inspect of the finished one = %+v, %v, want 5", info, err)
+	}
+	if _, err := next.Inspect(pending); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Inspect of one that never ran = %v, want not found", err)
+	}
+	if err := <-probe; err != nil {
+		t.Errorf("the probe of the last engine ended with %v, want its end by the next", err)
+	}
+	w.set(func() {
+		if len(w.killed) != 1 {
+			t.Errorf("killed the families of %v, want that of the probe", w.killed)
+		}
+	})
+	if in, err = next.find(begun); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.process.Signal(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	<-in.done
+	if info, err := next.Inspect(begun); err != nil || info.ExitCode == nil || *info.ExitCode != 6 {
+		t.Errorf("Inspect after its end = %+v, %v, want 6", info, err)
+	}
+}
+
+func TestDamagedFilesGo(t *testing.T) {
+	w := newWorld(t)
+	name := filepath.Join(w.dir, strings.Repeat("a", 64)+".json")
+	if err := os.WriteFile(name, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.service()
+	if n := w.files(); n != 0 {
+		t.Errorf("%d files are left", n)
+	}
+}
+
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.service()
+		w.fake.ExecScript = func(_ task.Spec, _ task.ExecSpec, p *tasktest.Proc) int {
+			io.WriteString(p.Stdout, strings.Repeat("o", 6)) //nolint:errcheck // a pipe in memory
+			io.WriteString(p.Stderr, strings.Repeat("e", 6)) //nolint:errcheck // likewise
+			return 4
+		}
+		code, out, err := s.Run(t.Context(), w.record.ID, []string{"x"}, time.Second, 10)
+		if code != 4 || string(out) != "ooooooeeee" || err != nil {
+			t.Errorf("Run = %d, %q, %v, want 4 and the first 10 bytes", code, out, err)
+		}
+		w.fake.ExecScript = func(_ task.Spec, _ task.ExecSpec, p *tasktest.Proc) int {
+			io.WriteString(p.Stdout, "so far") //nolint:errcheck // a pipe in memory
+			<-p.Done
+			return 0
+		}
+		before := time.Now()
+		code, out, err = s.Run(t.Context(), w.record.ID, []string{"x"}, 3*time.Second, 10)
+		if code != -1 || string(out) != "so far" || !errors.Is(err, context.DeadlineExceeded) || time.Since(before) != 3*time.Second {
+			t.Errorf("Run = %d, %q, %v after %s, want its end after 3s", code, out, err, time.Since(before))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, _, err = s.Run(ctx, w.record.ID, []string{"x"}, time.Minute, 10); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled Run = %v", err)
+		}
+		w.fake.ExecStartErr = func(task.Spec, task.ExecSpec) error { return fault.NotFound("no file x") }
+		if code, out, err = s.Run(t.Context(), w.record.ID, []string{"x"}, time.Second, 10); code != 127 || string(out) != "no file x" || err != nil {
+			t.Errorf("Run of nothing = %d, %q, %v, want 127", code, out, err)
+		}
+		if n := len(w.task.(*tasktest.FakeTask).Execs()); n+w.files() != 0 {
+			t.Errorf("%d processes and %d files are left", n, w.files())
+		}
+		if want := []int{1003, 1004}; !slices.Equal(w.killed, want) { // as the fake numbers them
+			t.Errorf("killed the families of %v, want %v", w.killed, want)
+		}
+		if w.said() != "" {
+			t.Errorf("events = %q, want none", w.said())
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package exec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/id"
+	"moss/engine/record"
+	"moss/engine/stdio"
+	"moss/engine/task"
+)
+
+// The two files of a started instance, by what follows its id. They live no longer than this boot, and each is written
+// once: a start's before there is a process, an end's before the process is let go. A crash in the middle of the writing
+// loses nothing that the process's own monitor does not know.
+const (
+	begunFile = ".json"
+	endFile   = ".end"
+)
+
+// file is what the next engine learns of a started instance.
+type file struct {
+	ID          string
+	ContainerID string
+	Config      Config
+	Probe       bool
+}
+
+// end is how an instance ended.
+type end struct {
+	Code int
+	At   time.Time
+}
+
+func (in *instance) file() file {
+	return file{ID: in.id, ContainerID: in.containerID, Config: in.config, Probe: in.probe}
+}
+
+// save writes one file of an instance.
+func (s *Service) save(execID, kind string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.opt.Dir, execID+kind), raw, 0o600)
+}
+
+// load reads one file of an instance.
+func (s *Service) load(execID, kind string, into any) error {
+	return record.Get(filepath.Join(s.opt.Dir, execID+kind), into)
+}
+
+// dropFiles removes the files of an instance.
+func (s *Service) dropFiles(execID string) {
+	for _, kind := range []string{endFile, begunFile} {
+		if err := os.Remove(filepath.Join(s.opt.Dir, execID+kind)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.opt.Log.Warn().Err(err).Str("exec", execID).Msg("file of exec not removed")
+		}
+	}
+}
+
+// restore takes up what an earlier engine has left.
+func (s *Service) restore(ctx context.Context) error {
+	entries, err := os.ReadDir(s.opt.Dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		execID, _, _ := strings.Cut(entry.Name(), ".")
+		if !id.Is(execID) || !strings.HasSuffix(entry.Name(), begunFile) {
+			continue
+		}
+		var f file
+		kept := false
+		if err := s.load(execID, begunFile, &f); err != nil {
+			s.opt.Log.Warn().Err(err).Str("exec", execID).Msg("file of exec unreadable")
+		} else if f.ID == execID {
+			kept = s.takeUp(ctx, f)
+		}
+		if !kept {
+			s.dropFiles(execID)
+		}
+	}
+	return nil
+}
+
+// takeUp makes one instance known again. It reports whether there is anything of it to know.
+func (s *Service) takeUp(ctx context.Context, f file) bool {
+	if _, err := s.opt.Containers.Get(f.ContainerID); err != nil {
+		return false
+	}
+	keys, _ := stdio.ParseDetachKeys(f.Config.DetachKeys) // it was checked at create
+	in := &instance{
+		id: f.ID, containerID: f.ContainerID, config: f.Config, keys: keys, probe: f.Probe, done: make(chan struct{}),
+	}
+	p, status, err := s.adopt(ctx, f)
+	var ended end
+	known := s.load(f.ID, endFile, &ended)
+	switch {
+	case f.Probe:
+		s.endProbe(p, status, err)
+		return false
+	case known == nil:
+		if err == nil {
+			s.work(func(ctx context.Context) { p.Delete(ctx) }) //nolint:errcheck // the last engine died before it
+		}
+		in.state, in.code, in.ended = over, ended.Code, ended.At
+		close(in.done)
+		s.add(in)
+		return true
+	case err != nil:
+		return false
+	case status.Exit == nil && status.Pid == 0: // the last engine died before the start, and no client was told of one
+		s.work(func(ctx context.Context) { p.Delete(ctx) }) //nolint:errcheck // it goes with its container
+		return false
+	}
+	in.state, in.pid, in.process = running, status.Pid, p
+	s.add(in)
+	s.watch(in, p)
+	return true
+}
+
+// adopt finds the process of an instance.
+func (s *Service) adopt(ctx context.Context, f file) (task.Process, task.Status, error) {
+	_, t, err := s.opt.Containers.Running(f.ContainerID)
+	if err != nil {
+		return nil, task.Status{}, err
+	}
+	p, err := t.AdoptExec(ctx, f.ID)
+	if err != nil {
+		if !fault.Is(err, fault.NotFound) {
+			s.opt.Log.Warn().Err(err).Str("exec", f.ID).Msg("exec not taken over")
+		}
+		return nil, task.Status{}, err
+	}
+	status, err := p.Status(ctx)
+	return p, status, err
+}
+
+// endProbe ends what is left of a health check whose engine has gone: nobody waits for its result.
+func (s *Service) endProbe(p task.Process, status task.Status, err error) {
+	if err != nil {
+		return
+	}
+	s.work(func(ctx context.Context) {
+		if status.Exit == nil && status.Pid != 0 {
+			s.killFamily(status.Pid)
+			p.Signal(ctx, int(syscall.SIGKILL)) //nolint:errcheck // it may have ended
+			p.Wait(ctx)                         //nolint:errcheck // the end is all that matters
+		}
+		p.Delete(ctx) //nolint:errcheck // it goes with its container
+	})
+}
+
+// work runs f beside the requests, with a context that ends with the service.
+func (s *Service) work(f func(ctx context.Context)) {
+	s.background.Go(func() { f(s.life) })
+}

@@ -1,0 +1,140 @@
+package archive
+
+import (
+	"errors"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+)
+
+const (
+	maxName  = 4096 // bytes of a path or of a link's target: PATH_MAX
+	maxDepth = 512  // folders in each other; each holds a descriptor while its files are read
+	// races is how often the kernel may find that what it resolves is being renamed before that is an error.
+	races = 1000
+)
+
+// place is a path in a container as a client names it.
+type place struct {
+	asked  string
+	path   string // absolute and cleaned
+	name   string // what the entries of its archive begin with: its base name, "." for contents only, "/" for the root
+	folder bool   // the client says that it is one
+}
+
+// parsePlace reads a path: one that is not absolute counts from the root, a "/" at the end asserts a folder, and "/." at
+// the end means the folder's contents alone.
+func parsePlace(asked string) (place, error) {
+	switch {
+	case asked == "":
+		return place{}, fault.Invalid("bad parameter: 'path' cannot be empty")
+	case strings.ContainsRune(asked, 0):
+		return place{}, fault.Invalid("bad parameter: 'path' holds a zero byte")
+	case len(asked) > maxName:
+		return place{}, fault.Invalid("bad parameter: 'path' has more than %d bytes", maxName)
+	}
+	p := place{asked: asked, path: path.Join("/", asked)}
+	p.name = path.Base(p.path)
+	if asked == "." || strings.HasSuffix(asked, "/.") {
+		p.name = "."
+		p.folder = true
+	}
+	p.folder = p.folder || strings.HasSuffix(asked, "/")
+	return p, nil
+}
+
+// missing is what clients are told of a path that is not there.
+func (p place) missing(containerRef string) error {
+	return fault.NotFound("Could not find the file %s in container %s", p.asked, containerRef)
+}
+
+// notFolder is what clients are told of a file that they say is a folder.
+func (p place) notFolder() error { return fault.Invalid("%s is not a directory", p.asked) }
+
+// tree is a container's root, within which names are resolved.
+type tree struct {
+	root *os.File
+	ref  string // what the client calls the container
+}
+
+// open resolves a place to a handle that neither reads nor writes (O_PATH). follow says what becomes of a symbolic link at
+// its end. Errors are fault.NotFound and fault.Invalid, which name the path.
+func (t tree) open(p place, follow bool) (*os.File, error) {
+	flags := uint64(unix.O_PATH | unix.O_CLOEXEC)
+	if !follow && !p.folder {
+		flags |= unix.O_NOFOLLOW
+	}
+	f, err := openIn(t.root, p.path, flags, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ESTALE):
+		return nil, p.missing(t.ref)
+	case errors.Is(err, unix.ELOOP):
+		return nil, fault.Invalid("%s leads through too many symbolic links, or through one of the kernel's own", p.asked)
+	case errors.Is(err, unix.ENAMETOOLONG):
+		return nil, fault.Invalid("%.64s…: the name is too long", p.asked)
+	default:
+		return nil, &os.PathError{Op: "open in container", Path: p.asked, Err: err}
+	}
+	if !p.folder {
+		return f, nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		f.Close() //nolint:errcheck // only a handle
+		return nil, p.notFolder()
+	}
+	return f, nil
+}
+
+// openIn is openat2 relative to a folder. The kernel gives up with EAGAIN when names on its way are being renamed.
+func openIn(dir *os.File, name string, flags, resolve uint64) (*os.File, error) {
+	for try := 0; ; try++ {
+		fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{Flags: flags, Resolve: resolve})
+		if err == nil {
+			return os.NewFile(uintptr(fd), name), nil
+		}
+		if (err != unix.EAGAIN || try == races) && err != unix.EINTR {
+			return nil, err
+		}
+	}
+}
+
+// procPath names an open file by its descriptor.
+func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
+
+// systemFS reports whether a file lies on a file system of the kernel's own, whose files are not data: reading them may
+// block, end never, or do something.
+func systemFS(fd int) (bool, error) {
+	var fs unix.Statfs_t
+	for {
+		err := unix.Fstatfs(fd, &fs)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return false, err
+		}
+	}
+	switch int64(fs.Type) { //nolint:unconvert // its size depends on the machine
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
+		unix.DEVPTS_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC, unix.BPF_FS_MAGIC,
+		unix.NSFS_MAGIC, unix.PSTOREFS_MAGIC, unix.EFIVARFS_MAGIC, unix.SELINUX_MAGIC, unix.BINFMTFS_MAGIC,
+		unix.AUTOFS_SUPER_MAGIC, mqueueMagic, configfsMagic, fusectlMagic:
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+// Magic numbers that x/sys has no names for (the kernel's ipc/mqueue.c, fs/configfs/mount.c, fs/fuse/control.c).
+const (
+	mqueueMagic   = 0x19800202
+	configfsMagic = 0x62656570
+	fusectlMagic  = 0x65735543
+)

@@ -1,0 +1,214 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/event"
+	"moss/engine/fault"
+)
+
+// containers opens views on containers' files. fault.NotFound if there is no such container.
+type containers interface {
+	// OpenFiles shows what the container sees, or would see if it ran: binds and volumes included.
+	OpenFiles(ctx context.Context, ref string) (*container.Files, error)
+	// OpenLayer shows the container's own file system alone.
+	OpenLayer(ctx context.Context, ref string) (*container.Files, error)
+}
+
+// events is told what happened.
+type events interface {
+	Publish(e event.Event)
+}
+
+// Options is what a Service is made of. Both are needed.
+type Options struct {
+	Containers containers
+	Events     events
+}
+
+// Service copies files into and out of containers. It holds no lock: the container goes on meanwhile, and so may its
+// removal, which ends a copy with an error.
+type Service struct{ opt Options }
+
+// New returns the service.
+func New(opt Options) *Service { return &Service{opt: opt} }
+
+// Stat describes a path of a container. A symbolic link at its end is described itself, with its target; with a "/" after
+// it, what it leads to. fault.NotFound if there is no such container or path, fault.Invalid for a path that is none or is
+// wrongly said to be a folder.
+func (s *Service) Stat(ctx context.Context, ref, asked string) (Stat, error) {
+	p, err := parsePlace(asked)
+	if err != nil {
+		return Stat{}, err
+	}
+	files, err := s.opt.Containers.OpenFiles(ctx, ref)
+	if err != nil {
+		return Stat{}, err
+	}
+	defer files.Close() //nolint:errcheck // what was asked for is known
+	t := tree{root: files.Root, ref: ref}
+	f, err := t.open(p, false)
+	if err != nil {
+		return Stat{}, err
+	}
+	defer f.Close() //nolint:errcheck // only a handle
+	return t.statOf(p, f)
+}
+
+// Open finds what is to be copied out of a container. Symbolic links are followed, also one at the end of the path; the
+// entries are named after the path all the same. The caller closes the download. Errors are those of Stat, and
+// fault.Invalid for what is no data: files of proc, sysfs and their like.
+func (s *Service) Open(ctx context.Context, ref, asked string) (*Download, error) {
+	p, err := parsePlace(asked)
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.opt.Containers.OpenFiles(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.download(files, tree{root: files.Root, ref: ref}, p)
+}
+
+// OpenCopy is Open for the endpoint that came before the archive ones: it tells of the copy.
+func (s *Service) OpenCopy(ctx context.Context, ref, resource string) (*Download, error) {
+	d, err := s.Open(ctx, ref, resource)
+	if err == nil {
+		s.publish("copy", d.files.Record)
+	}
+	return d, err
+}
+
+// OpenExport finds the whole of a container's own file system, without what is mounted over it, and tells of the export.
+// The caller closes the download.
+func (s *Service) OpenExport(ctx context.Context, ref string) (*Download, error) {
+	files, err := s.opt.Containers.OpenLayer(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.download(files, tree{root: files.Root, ref: ref}, place{asked: "/", path: "/", name: "", folder: true})
+	if err == nil {
+		s.publish("export", files.Record)
+	}
+	return d, err
+}
+
+func (s *Service) publish(action string, r *container.Record) {
+	s.opt.Events.Publish(event.Event{
+		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes(), Time: time.Now(),
+	})
+}
+
+func (s *Service) download(files *container.Files, t tree, p place) (_ *Download, err error) {
+	d := &Download{files: files, place: p}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	if d.handle, err = t.open(p, true); err != nil {
+		return nil, err
+	}
+	system, err := systemFS(int(d.handle.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: %w", p.asked, err)
+	}
+	if system {
+		return nil, fault.Invalid("cannot copy %s: it is not data but a file of the system", p.asked)
+	}
+	if d.Stat, err = t.statOf(p, d.handle); err != nil {
+		return nil, fmt.Errorf("look at %s: %w", p.asked, err)
+	}
+	if d.Stat.Mode&fs.ModeSocket != 0 {
+		return nil, fault.Invalid("cannot copy %s: sockets cannot be archived", p.asked)
+	}
+	return d, nil
+}
+
+// UnpackOptions say how an archive is unpacked.
+type UnpackOptions struct {
+	NoOverwriteDirNonDir bool // refuse to replace a folder by something else, or something else by a folder
+}
+
+// Unpack unpacks an archive, plain or compressed with gzip, bzip2, xz or zstd, into a folder of a container. What it holds
+// takes the place of what is there; a folder keeps what else is in it. Names are resolved inside the container's root, so
+// that the container's own links in them are followed, and no link of the archive leads out. Owners are those of the
+// archive as numbers of the container; one that the container does not have leaves its root as the owner. Devices are
+// left out: a user cannot make them. Names that begin with ".wh." mean nothing here.
+//
+// An error leaves what was unpacked before it. It is fault.NotFound (no such container or folder), fault.Invalid (the path
+// is no folder, the archive is broken or a trap, opt forbids it), fault.Forbidden (nothing can be written there) or
+// internal. The caller closes src, which is read to its end.
+func (s *Service) Unpack(ctx context.Context, ref, asked string, src io.Reader, opt UnpackOptions) error {
+	p, err := parsePlace(asked)
+	if err != nil {
+		return err
+	}
+	files, err := s.opt.Containers.OpenFiles(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer files.Close() //nolint:errcheck // what was written is written
+	t := tree{root: files.Root, ref: ref}
+	dest, err := t.open(p, true)
+	if err != nil {
+		return err
+	}
+	defer dest.Close() //nolint:errcheck // only a handle
+	if err := checkDestination(t, p, int(dest.Fd())); err != nil {
+		return err
+	}
+	return unpack(ctx, src, target{tree: t, place: p, dest: dest, opt: opt})
+}
+
+// checkDestination refuses what nothing can be unpacked into.
+func checkDestination(t tree, p place, dest int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(dest, &st); err != nil {
+		return fmt.Errorf("look at %s: %w", p.asked, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return fault.Invalid("extraction point is not a directory")
+	}
+	system, err := systemFS(dest)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", p.asked, err)
+	}
+	if system {
+		return fault.Invalid("cannot copy to %s: it does not hold data but files of the system", p.asked)
+	}
+	var volume unix.Statfs_t
+	if err := unix.Fstatfs(dest, &volume); err != nil {
+		return fmt.Errorf("look at %s: %w", p.asked, err)
+	}
+	if volume.Flags&unix.ST_RDONLY == 0 {
+		return nil
+	}
+	return readOnly(sameMount(dest, int(t.root.Fd())))
+}
+
+// readOnly is what clients are told of a place that cannot be written to.
+func readOnly(root bool) error {
+	if root {
+		return fault.Forbidden("container rootfs is marked read-only")
+	}
+	return fault.Forbidden("mounted volume is marked read-only")
+}
+
+// sameMount reports whether two files are reached through the same mount.
+func sameMount(a, b int) bool {
+	var x, y unix.Statx_t
+	const self = unix.AT_EMPTY_PATH | unix.AT_SYMLINK_NOFOLLOW
+	if unix.Statx(a, "", self, unix.STATX_MNT_ID, &x) != nil || unix.Statx(b, "", self, unix.STATX_MNT_ID, &y) != nil {
+		return true
+	}
+	return x.Mnt_id == y.Mnt_id
+}

@@ -1,0 +1,308 @@
+package stats
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"moss/engine/fault"
+	"moss/engine/stats/proc"
+)
+
+// group is the folder of a cgroup; empty if there is none.
+type group string
+
+// text reads a file of the group. It is not ok if the group or the file is not there.
+func (g group) text(file string) (text string, ok bool, err error) {
+	if g == "" {
+		return "", false, nil
+	}
+	raw, err := os.ReadFile(filepath.Join(string(g), file))
+	if err != nil {
+		return "", false, unlessGone(err)
+	}
+	return string(raw), true, nil
+}
+
+// number reads a file that holds one number. The word max is the largest one.
+func (g group) number(file string) (n uint64, ok bool, err error) {
+	text, ok, err := g.text(file)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	text = strings.TrimSpace(text)
+	if text == "max" {
+		return ^uint64(0), true, nil
+	}
+	if n, err = strconv.ParseUint(text, 10, 64); err != nil {
+		return 0, false, fault.Invalid("%s/%s: got %q, want a number", g, file, text)
+	}
+	return n, true, nil
+}
+
+// counters reads a file of names and numbers, one of each on a line.
+func (g group) counters(file string) (map[string]uint64, error) {
+	text, _, err := g.text(file)
+	if err != nil {
+		return nil, err
+	}
+	all, err := parseCounters(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", g, file, err)
+	}
+	return all, nil
+}
+
+func parseCounters(text string) (map[string]uint64, error) {
+	all := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		n, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			return nil, fault.Invalid("got %.80q, want a name and a number", line)
+		}
+		all[name] = n
+	}
+	return all, nil
+}
+
+// device reads MAJOR:MINOR.
+func device(text string) (major, minor uint64, err error) {
+	a, b, _ := strings.Cut(text, ":")
+	if major, err = strconv.ParseUint(a, 10, 32); err == nil {
+		minor, err = strconv.ParseUint(b, 10, 32)
+	}
+	if err != nil {
+		return 0, 0, fault.Invalid("got %.80q, want the number of a device", text)
+	}
+	return major, minor, nil
+}
+
+// legacy reads cgroups of version 1, those of the controllers in whose hierarchy the container has its own.
+type legacy struct {
+	root   string            // where a folder for each controller is
+	paths  map[string]string // of the container's process, by controller
+	id     string
+	online []int
+}
+
+func (l legacy) group(controller string) group {
+	return group(ownGroup(filepath.Join(l.root, controller), l.paths[controller], l.id))
+}
+
+func (l legacy) cpu(c *CPU) (bool, error) {
+	own := l.group("cpuacct")
+	total, ok, err := own.number("cpuacct.usage")
+	if err != nil || !ok {
+		return false, err
+	}
+	split, err := own.counters("cpuacct.stat")
+	if err != nil {
+		return false, err
+	}
+	c.Total, c.User, c.Kernel = total, split["user"]*uint64(proc.Tick), split["system"]*uint64(proc.Tick)
+	each, _, err := own.text("cpuacct.usage_percpu")
+	if err != nil {
+		return false, err
+	}
+	fields := strings.Fields(each) // of every CPU that the machine could have
+	for i, number := range l.online {
+		if number < len(fields) {
+			if c.PerCPU[i], err = strconv.ParseUint(fields[number], 10, 64); err != nil {
+				return false, fault.Invalid("%s/cpuacct.usage_percpu: got %q, want a number", own, fields[number])
+			}
+		}
+	}
+	quota, err := l.group("cpu").counters("cpu.stat")
+	c.Periods, c.ThrottledPeriods, c.ThrottledTime = quota["nr_periods"], quota["nr_throttled"], quota["throttled_time"]
+	return true, err
+}
+
+func (l legacy) memory(m *Memory) (ok bool, err error) {
+	own := l.group("memory")
+	if m.Usage, ok, err = own.number("memory.usage_in_bytes"); err != nil || !ok {
+		return false, err
+	}
+	if m.MaxUsage, _, err = own.number("memory.max_usage_in_bytes"); err != nil {
+		return false, err
+	}
+	if m.Failures, _, err = own.number("memory.failcnt"); err != nil {
+		return false, err
+	}
+	limit, ok, err := own.number("memory.limit_in_bytes")
+	if err != nil {
+		return false, err
+	}
+	if ok {
+		m.Limit = min(m.Limit, limit)
+	}
+	m.Details, err = own.counters("memory.stat")
+	return true, err
+}
+
+func (l legacy) tasks() (uint64, bool, error) { return l.group("pids").number("pids.current") }
+
+// blockIO takes bytes and operations from where all devices are counted, whatever their scheduler, and the rest from the
+// scheduler's own files, where it has them. Linux 6.10 and later count nothing there before some group of the machine has
+// a rate: then it does not tell.
+func (l legacy) blockIO(b *BlockIO) (bool, error) {
+	own := l.group("blkio")
+	for _, part := range []struct {
+		into  *[]IO
+		files []string
+	}{
+		{&b.Bytes, []string{"blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"}},
+		{&b.Operations, []string{"blkio.throttle.io_serviced_recursive", "blkio.throttle.io_serviced"}},
+		{&b.Queued, []string{"blkio.io_queued_recursive", "blkio.bfq.io_queued_recursive"}},
+		{&b.ServiceTime, []string{"blkio.io_service_time_recursive", "blkio.bfq.io_service_time_recursive"}},
+		{&b.WaitTime, []string{"blkio.io_wait_time_recursive", "blkio.bfq.io_wait_time_recursive"}},
+		{&b.Merged, []string{"blkio.io_merged_recursive", "blkio.bfq.io_merged_recursive"}},
+		{&b.Time, []string{"blkio.time_recursive", "blkio.bfq.time_recursive"}},
+		{&b.Sectors, []string{"blkio.sectors_recursive", "blkio.bfq.sectors_recursive"}},
+	} {
+		for _, file := range part.files {
+			text, found, err := own.text(file)
+			if err != nil {
+				return false, err
+			}
+			if !found {
+				continue
+			}
+			if *part.into, err = parseBlkio(text); err != nil {
+				return false, fmt.Errorf("%s/%s: %w", own, file, err)
+			}
+			break
+		}
+	}
+	return len(b.Bytes) > 0, nil
+}
+
+// parseBlkio reads lines of a device, an operation where there are several, and a number. The last line is a sum.
+func parseBlkio(text string) ([]IO, error) {
+	var all []IO
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] == "Total" {
+			continue
+		}
+		var c IO
+		var err error
+		if c.Major, c.Minor, err = device(fields[0]); err != nil {
+			return nil, err
+		}
+		if len(fields) > 2 {
+			c.Op = fields[1]
+		}
+		if c.Value, err = strconv.ParseUint(fields[len(fields)-1], 10, 64); err != nil {
+			return nil, fault.Invalid("got %.80q, want a number at the end", line)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// unified reads the cgroup of version 2.
+type unified struct{ dir string }
+
+// microseconds are what version 2 counts time in.
+const microseconds = 1000
+
+func (u unified) cpu(c *CPU) (bool, error) {
+	all, err := group(u.dir).counters("cpu.stat")
+	total, ok := all["usage_usec"]
+	if err != nil || !ok {
+		return false, err
+	}
+	c.Total, c.User, c.Kernel = total*microseconds, all["user_usec"]*microseconds, all["system_usec"]*microseconds
+	c.Periods, c.ThrottledPeriods = all["nr_periods"], all["nr_throttled"]
+	c.ThrottledTime = all["throttled_usec"] * microseconds
+	return true, nil
+}
+
+// legacyNames gives the counters of version 2 that mean the same as one of version 1 the name that clients know.
+var legacyNames = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"file": "cache", "anon": "rss", "file_mapped": "mapped_file", "anon_thp": "rss_huge", "file_writeback": "writeback",
+	"pgfault": "pgfault", "pgmajfault": "pgmajfault", "unevictable": "unevictable", "active_anon": "active_anon",
+	"inactive_anon": "inactive_anon", "active_file": "active_file", "inactive_file": "inactive_file",
+}
+
+func (u unified) memory(m *Memory) (ok bool, err error) {
+	own := group(u.dir)
+	if m.Usage, ok, err = own.number("memory.current"); err != nil || !ok {
+		return false, err
+	}
+	if m.MaxUsage, _, err = own.number("memory.peak"); err != nil {
+		return false, err
+	}
+	limit, ok, err := own.number("memory.max")
+	if err != nil {
+		return false, err
+	}
+	if ok {
+		m.Limit = min(m.Limit, limit)
+	}
+	events, err := own.counters("memory.events")
+	if err != nil {
+		return false, err
+	}
+	m.Failures = events["max"]
+	all, err := own.counters("memory.stat")
+	if err != nil {
+		return false, err
+	}
+	m.Details = maps.Clone(all)
+	for name, known := range legacyNames {
+		if n, ok := all[name]; ok {
+			m.Details[known], m.Details["total_"+known] = n, n // version 2 always counts the groups below, too
+		}
+	}
+	m.Details["hierarchical_memory_limit"] = m.Limit
+	return true, nil
+}
+
+func (u unified) tasks() (uint64, bool, error) { return group(u.dir).number("pids.current") }
+
+func (u unified) blockIO(b *BlockIO) (bool, error) {
+	text, ok, err := group(u.dir).text("io.stat")
+	if err != nil || !ok {
+		return false, err
+	}
+	if b.Bytes, b.Operations, err = parseIOStat(text); err != nil {
+		return false, fmt.Errorf("%s/io.stat: %w", u.dir, err)
+	}
+	return true, nil
+}
+
+// parseIOStat reads lines of a device and counters KEY=NUMBER. Keys that are not known are left out.
+func parseIOStat(text string) (transferred, operations []IO, err error) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		major, minor, err := device(fields[0])
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, field := range fields[1:] {
+			key, value, _ := strings.Cut(field, "=")
+			op := map[byte]string{'r': "Read", 'w': "Write", 'd': "Discard"}[(key + " ")[0]]
+			if op == "" || key[1:] != "bytes" && key[1:] != "ios" {
+				continue
+			}
+			n, err := strconv.ParseUint(value, 10, 64)
+			if err != nil {
+				return nil, nil, fault.Invalid("got %.80q, want a number", field)
+			}
+			if c := (IO{Major: major, Minor: minor, Op: op, Value: n}); key[1:] == "bytes" {
+				transferred = append(transferred, c)
+			} else {
+				operations = append(operations, c)
+			}
+		}
+	}
+	return transferred, operations, nil
+}

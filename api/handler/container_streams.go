@@ -3,6 +3,8 @@ package handler
 import (
 	"context"
 	"io"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,17 +17,9 @@ import (
 )
 
 func (h *Handler) containerAttach(c *route.Call) error {
-	keys := ""
-	if c.Version() >= v(22) {
-		keys = c.Text("detachKeys")
-	}
-	detach, err := stdio.ParseDetachKeys(keys)
+	opt, err := attachOptions(c)
 	if err != nil {
 		return err
-	}
-	opt := container.AttachOptions{
-		Logs: c.Bool("logs"), Stream: c.Bool("stream"),
-		Stdin: c.Bool("stdin"), Stdout: c.Bool("stdout"), Stderr: c.Bool("stderr"), DetachKeys: detach,
 	}
 	// The end of a client's input is not its end: it may have nothing to send and wait for output. Once the connection is
 	// taken over, its own errors end the view, and the server closes it when it shuts down.
@@ -43,6 +37,18 @@ func (h *Handler) containerAttach(c *route.Call) error {
 	return err
 }
 
+func attachOptions(c *route.Call) (container.AttachOptions, error) {
+	var detach []byte
+	var err error
+	if c.Has("detachKeys") && c.Version() >= v(22) {
+		detach, err = stdio.ParseDetachKeys(c.Text("detachKeys"))
+	}
+	return container.AttachOptions{
+		Logs: c.Bool("logs"), Stream: c.Bool("stream"),
+		Stdin: c.Bool("stdin"), Stdout: c.Bool("stdout"), Stderr: c.Bool("stderr"), DetachKeys: detach,
+	}, err
+}
+
 // timestampForm is how log lines show their time: nanoseconds with all their digits, so that lines stay aligned.
 const timestampForm = "2006-01-02T15:04:05.000000000Z07:00"
 
@@ -56,10 +62,7 @@ func (h *Handler) containerLogs(c *route.Call) error {
 		return err
 	}
 	timestamps := c.Bool("timestamps")
-	var details []byte
-	if c.Bool("details") && c.Version() >= v(24) {
-		details = []byte(logDetails(r) + " ")
-	}
+	details := c.Bool("details") && c.Version() >= v(24)
 	// The head goes out with the first line, so that an error before it can be a status; when the client follows, a line
 	// may be long in coming, and what can fail has failed by then.
 	var out *conn.Output
@@ -71,7 +74,7 @@ func (h *Handler) containerLogs(c *route.Call) error {
 		return err
 	}
 	ctx := c.Ctx()
-	if opt.Follow && r.LogPath != "" {
+	if opt.Follow && r.Host.LogConfig.Type != container.LogNone {
 		if err := open(); err != nil {
 			return err
 		}
@@ -80,7 +83,7 @@ func (h *Handler) containerLogs(c *route.Call) error {
 		ctx, cancel = out.Watch(ctx)
 		defer cancel()
 	}
-	err = h.containers.Logs(ctx, r.ID, opt, func(stream stdio.Stream, at time.Time, line []byte) error {
+	err = h.containers.Logs(ctx, r.ID, opt, func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error {
 		if err := open(); err != nil {
 			return err
 		}
@@ -88,7 +91,11 @@ func (h *Handler) containerLogs(c *route.Call) error {
 		if timestamps {
 			stamp = append(at.UTC().AppendFormat(make([]byte, 0, len(timestampForm)+1), timestampForm), ' ')
 		}
-		return out.Send(stream, stamp, details, line)
+		var shown []byte
+		if details {
+			shown = []byte(logDetails(attrs) + " ")
+		}
+		return out.Send(stream, stamp, shown, line)
 	})
 	if err != nil && out == nil {
 		return err
@@ -117,30 +124,22 @@ func logsOptions(c *route.Call) (container.LogsOptions, error) {
 		}
 	}
 	if tail := c.Text("tail"); tail != "" && tail != "all" {
-		// Clients rely on everything that is no number being all.
-		if n, err := strconv.Atoi(tail); err == nil {
-			opt.Tail = max(n, -1)
+		n, err := c.Int("tail", -1)
+		if err != nil {
+			return opt, fault.Invalid("invalid value for tail: got %q, want all or a number of lines", tail)
 		}
+		opt.Tail = max(n, -1) // clients spell "all" as -1 too
 	}
 	return opt, nil
 }
 
-// logDetails shows the labels and variables that the log's options ask for, as the log driver would keep them.
-func logDetails(r *container.Record) string {
-	var parts []string
-	add := func(key, value string) { parts = append(parts, key+"="+value) }
-	for key := range strings.SplitSeq(r.Host.LogConfig.Config["labels"], ",") {
-		if value, ok := r.Config.Labels[key]; ok {
-			add(key, value)
-		}
+// logDetails shows the attributes of a log entry. What would break the line or the list is escaped as in a query.
+func logDetails(attrs map[string]string) string {
+	parts := make([]string, 0, len(attrs))
+	for key, value := range attrs {
+		parts = append(parts, url.QueryEscape(key)+"="+url.QueryEscape(value))
 	}
-	for key := range strings.SplitSeq(r.Host.LogConfig.Config["env"], ",") {
-		for _, pair := range r.Config.Env {
-			if name, value, ok := strings.Cut(pair, "="); ok && name == key {
-				add(key, value)
-			}
-		}
-	}
+	slices.Sort(parts)
 	return strings.Join(parts, ",")
 }
 

@@ -10,11 +10,21 @@ import (
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/stdio"
 )
 
 func (h *Handler) containerStart(c *route.Call) error {
 	if err := h.startBody(c); err != nil {
 		return err
+	}
+	if c.Has("detachKeys") && c.Version() >= v(22) {
+		keys, err := stdio.ParseDetachKeys(c.Text("detachKeys"))
+		if err != nil {
+			return err
+		}
+		if err := h.containers.SetDetachKeys(c.Param("id"), keys); err != nil {
+			return err
+		}
 	}
 	return c.NoContent(h.containers.Start(c.Ctx(), c.Param("id")))
 }
@@ -112,6 +122,35 @@ func (h *Handler) containerRemove(c *route.Call) error {
 		return err
 	}
 	return c.NoContent(err)
+}
+
+func (h *Handler) containerPause(c *route.Call) error {
+	return c.NoContent(h.containers.Pause(c.Ctx(), c.Param("id")))
+}
+
+func (h *Handler) containerUnpause(c *route.Call) error {
+	return c.NoContent(h.containers.Unpause(c.Ctx(), c.Param("id")))
+}
+
+func (h *Handler) containerUpdate(c *route.Call) error {
+	raw, err := c.JSONBody()
+	if err != nil {
+		return err
+	}
+	var body wire.ContainerUpdate
+	if len(raw) > 0 {
+		if err := wire.Decode(raw, &body, c.Version()); err != nil {
+			return err
+		}
+	}
+	warnings, err := h.containers.Update(c.Ctx(), c.Param("id"), body.Host())
+	if err != nil {
+		return err
+	}
+	if warnings == nil {
+		warnings = []string{}
+	}
+	return reply(c, http.StatusOK, &wire.ContainerUpdated{Warnings: warnings})
 }
 
 func (h *Handler) containerRename(c *route.Call) error {

@@ -2,8 +2,10 @@ package handler
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
+	"moss/api/apiver"
 	"moss/api/route"
 	"moss/api/wire"
 	"moss/engine/container"
@@ -13,6 +15,9 @@ import (
 func (h *Handler) containerList(c *route.Call) error {
 	filters, err := c.Filters()
 	if err != nil {
+		return err
+	}
+	if err := statusWords(c.Version(), filters["status"]); err != nil {
 		return err
 	}
 	limit, err := c.Int("limit", 0)
@@ -43,12 +48,23 @@ func (h *Handler) containerList(c *route.Call) error {
 	return reply(c, http.StatusOK, list)
 }
 
+// statusWords refuses the states that a version does not have yet (document 2, 4.1: containers/json).
+func statusWords(version apiver.Version, words []string) error {
+	for word, first := range map[string]uint16{"created": 20, "dead": 22, "removing": 24} {
+		if version < v(first) && slices.Contains(words, word) {
+			return fault.Invalid("Unrecognised filter value for status: %s", word)
+		}
+	}
+	return nil
+}
+
 func (h *Handler) containerInspect(c *route.Call) error {
 	r, err := h.containers.Get(c.Param("id"))
 	if err != nil {
 		return err
 	}
 	record := wire.NewContainerInspect(r)
+	record.ExecIDs = h.execs.IDs(r.ID)
 	if c.Bool("size") && c.Version() >= v(21) {
 		if record.SizeRw, record.SizeRootFs, err = h.sizes(c, r.ID); err != nil {
 			return err

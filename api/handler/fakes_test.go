@@ -47,6 +47,7 @@ type containers struct {
 	waitDone chan error    // gets what Wait saw of its context
 	attach   func(ctx context.Context, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
 
+	commit  container.CommitOptions
 	created container.Config
 	host    container.HostConfig
 	nets    map[string]container.EndpointConfig
@@ -78,6 +79,24 @@ func (f *containers) Create(_ context.Context, name string, cfg container.Config
 func (f *containers) Reconfigure(_ context.Context, ref string, host container.HostConfig) error {
 	return f.note("reconfigure %s privileged=%v", ref, host.Privileged)
 }
+
+func (f *containers) SetDetachKeys(ref string, keys []byte) error {
+	return f.note("detach keys %s %q", ref, keys)
+}
+
+func (f *containers) Update(_ context.Context, ref string, asked container.HostConfig) ([]string, error) {
+	f.host = asked
+	return f.warnings, f.note("update %s", ref)
+}
+
+func (f *containers) Commit(_ context.Context, ref string, opt container.CommitOptions) (string, error) {
+	f.commit = opt
+	return "sha256:9f86", f.note("commit %s", ref)
+}
+
+func (f *containers) Pause(_ context.Context, ref string) error { return f.note("pause %s", ref) }
+
+func (f *containers) Unpause(_ context.Context, ref string) error { return f.note("unpause %s", ref) }
 
 func (f *containers) Start(_ context.Context, ref string) error { return f.note("start %s", ref) }
 
@@ -160,13 +179,13 @@ func (f *containers) Attach(ctx context.Context, ref string, opt container.Attac
 }
 
 func (f *containers) Logs(ctx context.Context, ref string, opt container.LogsOptions,
-	emit func(stream stdio.Stream, at time.Time, line []byte) error,
+	emit func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error,
 ) error {
 	if err := f.note("logs %s out=%v err=%v follow=%v tail=%d since=%d", ref, opt.Stdout, opt.Stderr, opt.Follow, opt.Tail, unix(opt.Since)); err != nil {
 		return err
 	}
 	for _, l := range f.lines {
-		if err := emit(l.stream, time.Unix(1448064000, 5), []byte(l.text)); err != nil {
+		if err := emit(l.stream, time.Unix(1448064000, 5), []byte(l.text), map[string]string{"a": "1", "E": "2,3"}); err != nil {
 			return err
 		}
 	}
@@ -242,7 +261,10 @@ type api struct {
 	t          *testing.T
 	path       string
 	containers *containers
+	execs      *execs
 	images     *images
+	volumes    *volumes
+	usage      *usage
 	about      *about
 	events     *event.Bus
 }
@@ -250,14 +272,14 @@ type api struct {
 func newAPI(t *testing.T) *api {
 	t.Helper()
 	a := &api{
-		t: t, path: filepath.Join(t.TempDir(), "s"), about: &about{}, events: event.NewBus(), images: &images{},
+		t: t, path: filepath.Join(t.TempDir(), "s"), about: &about{}, usage: &usage{}, events: event.NewBus(), images: &images{}, execs: &execs{}, volumes: &volumes{},
 		containers: &containers{record: &container.Record{
 			ID: "4fa6e0", Name: "web", Created: time.Unix(1448064000, 0), State: container.Running, LogPath: "/log",
 			Config: container.Config{Labels: map[string]string{"a": "1"}, Env: []string{"E=2"}},
 		}},
 	}
 	h := handler.New(handler.Services{
-		Containers: a.containers, Images: a.images, System: a.about, Events: a.events, StorageDriver: "overlay", Log: zerolog.Nop(),
+		Containers: a.containers, Execs: a.execs, Stats: a.usage, Top: a.usage, Images: a.images, Volumes: a.volumes, System: a.about, Events: a.events, StorageDriver: "overlay", Log: zerolog.Nop(),
 	})
 	var config net.ListenConfig
 	l, err := config.Listen(t.Context(), "unix", a.path)

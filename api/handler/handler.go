@@ -15,7 +15,10 @@ import (
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/event"
+	"moss/engine/exec"
 	"moss/engine/image"
+	"moss/engine/stats"
+	"moss/engine/stats/top"
 	"moss/engine/stdio"
 	"moss/engine/system"
 )
@@ -33,10 +36,16 @@ type ContainerVerbs interface {
 	Resize(ctx context.Context, ref string, width, height uint16) error
 }
 
-// ContainerSettings changes what containers were made with.
+// ContainerSettings changes what containers were made with, and makes images of it.
 type ContainerSettings interface {
 	// Reconfigure replaces the HostConfig of a container at rest.
 	Reconfigure(ctx context.Context, ref string, host container.HostConfig) error
+	// SetDetachKeys sets what detaches viewers that named no keys themselves, from the container's next start on.
+	SetDetachKeys(ref string, keys []byte) error
+	Update(ctx context.Context, ref string, asked container.HostConfig) (warnings []string, err error)
+	Commit(ctx context.Context, ref string, opt container.CommitOptions) (imageID string, err error)
+	Pause(ctx context.Context, ref string) error
+	Unpause(ctx context.Context, ref string) error
 }
 
 // ContainerViews shows containers. The records are never changed.
@@ -48,7 +57,7 @@ type ContainerViews interface {
 	// Attach calls open once the viewer has joined, and closes what it returns. An error before that is a status.
 	Attach(ctx context.Context, ref string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
 	Logs(ctx context.Context, ref string, opt container.LogsOptions,
-		emit func(stream stdio.Stream, at time.Time, line []byte) error) error
+		emit func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error) error
 }
 
 // Containers is all that the endpoints need of containers.
@@ -58,12 +67,34 @@ type Containers interface {
 	ContainerViews
 }
 
+// Execs is all that the endpoints need of processes added to containers.
+type Execs interface {
+	Create(ctx context.Context, ref string, config exec.Config) (id string, err error)
+	// Start calls open once the streams are joined, and closes what it returns. An error before that is a status.
+	Start(ctx context.Context, id string, opt exec.StartOptions, open func() (io.ReadWriteCloser, error)) error
+	Resize(ctx context.Context, id string, width, height uint16) error
+	Inspect(id string) (exec.Info, error)
+	IDs(containerID string) []string
+}
+
 // Images is all that the endpoints need of images.
 type Images interface {
 	List(ctx context.Context, opt image.ListOptions) ([]*image.Image, error)
 	Get(ctx context.Context, ref string) (*image.Image, error)
 	Import(ctx context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (id string, err error)
 	Remove(ctx context.Context, ref string, opt image.RemoveOptions) ([]image.Removed, error)
+}
+
+// Stats tells what containers use.
+type Stats interface {
+	Once(ctx context.Context, ref string) (*stats.Sample, error)
+	// Watch passes samples to emit until the container is removed, ctx is done or emit fails.
+	Watch(ctx context.Context, ref string, emit func(*stats.Sample) error) error
+}
+
+// Top lists the processes of containers.
+type Top interface {
+	Top(ctx context.Context, ref, args string) (*top.Table, error)
 }
 
 // System is what the engine says about itself.
@@ -80,7 +111,13 @@ type Events interface {
 // Services is what the endpoints work with. All of it but StorageDriver is required.
 type Services struct {
 	Containers    Containers
+	Execs         Execs
+	Stats         Stats
+	Archive       Archive
+	Changes       ContainerChanges
+	Top           Top
 	Images        Images
+	Volumes       Volumes
 	System        System
 	Events        Events
 	StorageDriver string // what holds images, as inspect shows it
@@ -90,7 +127,13 @@ type Services struct {
 // Handler answers the endpoints.
 type Handler struct {
 	containers Containers
+	execs      Execs
+	stats      Stats
+	archive    Archive
+	changes    ContainerChanges
+	top        Top
 	images     Images
+	volumes    Volumes
 	system     System
 	events     Events
 	driver     string
@@ -100,7 +143,7 @@ type Handler struct {
 // New returns the handler of all endpoints.
 func New(s Services) *Handler {
 	return &Handler{
-		containers: s.Containers, images: s.Images, system: s.System, events: s.Events,
+		containers: s.Containers, execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top, images: s.Images, volumes: s.Volumes, system: s.System, events: s.Events,
 		driver: s.StorageDriver, log: s.Log,
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (h *Handler) Routes() []route.Route {
 	var routes []route.Route
 	for _, part := range [][]route.Route{
-		h.containerRoutes(), h.imageRoutes(), execRoutes(), volumeRoutes(), networkRoutes(), swarmRoutes(), h.systemRoutes(),
+		h.containerRoutes(), h.imageRoutes(), h.execRoutes(), h.volumeRoutes(), networkRoutes(), swarmRoutes(), h.systemRoutes(),
 	} {
 		routes = append(routes, part...)
 	}
@@ -26,28 +26,28 @@ func (h *Handler) containerRoutes() []route.Route {
 		{Method: get, Path: "/containers/json", Do: h.containerList},
 		{Method: post, Path: "/containers/create", Do: h.containerCreate},
 		{Method: get, Path: "/containers/:id/json", Do: h.containerInspect},
-		{Method: get, Path: "/containers/:id/top"},
+		{Method: get, Path: "/containers/:id/top", Do: h.containerTop},
 		{Method: get, Path: "/containers/:id/logs", Do: h.containerLogs},
-		{Method: get, Path: "/containers/:id/changes"},
-		{Method: get, Path: "/containers/:id/export"},
-		{Method: get, Path: "/containers/:id/stats"},
+		{Method: get, Path: "/containers/:id/changes", Do: h.containerChanges},
+		{Method: get, Path: "/containers/:id/export", Do: h.containerExport},
+		{Method: get, Path: "/containers/:id/stats", Do: h.containerStats},
 		{Method: post, Path: "/containers/:id/resize", Do: h.containerResize},
 		{Method: post, Path: "/containers/:id/start", Do: h.containerStart},
 		{Method: post, Path: "/containers/:id/stop", Do: h.containerStop},
 		{Method: post, Path: "/containers/:id/restart", Do: h.containerRestart},
 		{Method: post, Path: "/containers/:id/kill", Do: h.containerKill},
-		{Method: post, Path: "/containers/:id/update", Versions: since(22)},
+		{Method: post, Path: "/containers/:id/update", Versions: since(22), Do: h.containerUpdate},
 		{Method: post, Path: "/containers/:id/rename", Do: h.containerRename},
-		{Method: post, Path: "/containers/:id/pause"},
-		{Method: post, Path: "/containers/:id/unpause"},
+		{Method: post, Path: "/containers/:id/pause", Do: h.containerPause},
+		{Method: post, Path: "/containers/:id/unpause", Do: h.containerUnpause},
 		{Method: post, Path: "/containers/:id/attach", Do: h.containerAttach},
-		{Method: get, Path: "/containers/:id/attach/ws"},
+		{Method: get, Path: "/containers/:id/attach/ws", Do: h.containerAttachWS},
 		{Method: post, Path: "/containers/:id/wait", Do: h.containerWait},
 		{Method: del, Path: "/containers/:id", Do: h.containerRemove},
-		{Method: post, Path: "/containers/:id/copy"},
-		{Method: http.MethodHead, Path: "/containers/:id/archive", Versions: since(20)},
-		{Method: get, Path: "/containers/:id/archive", Versions: since(20)},
-		{Method: http.MethodPut, Path: "/containers/:id/archive", Versions: since(20)},
+		{Method: post, Path: "/containers/:id/copy", Versions: apiver.Range{Until: v(23)}, Do: h.containerCopy},
+		{Method: http.MethodHead, Path: "/containers/:id/archive", Versions: since(20), Do: h.archiveStat},
+		{Method: get, Path: "/containers/:id/archive", Versions: since(20), Do: h.archiveGet},
+		{Method: http.MethodPut, Path: "/containers/:id/archive", Versions: since(20), Do: h.archivePut},
 	}
 }
 
@@ -66,25 +66,25 @@ func (h *Handler) imageRoutes() []route.Route {
 		{Method: get, Path: "/images/:name/get"},
 		{Method: get, Path: "/images/get"},
 		{Method: post, Path: "/images/load"},
-		{Method: post, Path: "/commit"},
+		{Method: post, Path: "/commit", Do: h.commit},
 	}
 }
 
-func execRoutes() []route.Route {
+func (h *Handler) execRoutes() []route.Route {
 	return []route.Route{
-		{Method: http.MethodPost, Path: "/containers/:id/exec"},
-		{Method: http.MethodPost, Path: "/exec/:id/start"},
-		{Method: http.MethodPost, Path: "/exec/:id/resize"},
-		{Method: http.MethodGet, Path: "/exec/:id/json"},
+		{Method: http.MethodPost, Path: "/containers/:id/exec", Do: h.execCreate},
+		{Method: http.MethodPost, Path: "/exec/:id/start", Do: h.execStart},
+		{Method: http.MethodPost, Path: "/exec/:id/resize", Do: h.execResize},
+		{Method: http.MethodGet, Path: "/exec/:id/json", Do: h.execInspect},
 	}
 }
 
-func volumeRoutes() []route.Route {
+func (h *Handler) volumeRoutes() []route.Route {
 	return []route.Route{
-		{Method: http.MethodGet, Path: "/volumes", Versions: since(21)},
-		{Method: http.MethodPost, Path: "/volumes/create", Versions: since(21)},
-		{Method: http.MethodGet, Path: "/volumes/:name", Versions: since(21)},
-		{Method: http.MethodDelete, Path: "/volumes/:name", Versions: since(21)},
+		{Method: http.MethodGet, Path: "/volumes", Versions: since(21), Do: h.volumeList},
+		{Method: http.MethodPost, Path: "/volumes/create", Versions: since(21), Do: h.volumeCreate},
+		{Method: http.MethodGet, Path: "/volumes/:name", Versions: since(21), Do: h.volumeInspect},
+		{Method: http.MethodDelete, Path: "/volumes/:name", Versions: since(21), Do: h.volumeRemove},
 	}
 }
 

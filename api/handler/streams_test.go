@@ -38,7 +38,7 @@ func TestAttach(t *testing.T) {
 	for _, tc := range []struct{ path, headers, head, said string }{
 		{
 			"/v1.24/containers/web/attach?stream=1&stdin=1&stdout=1&stderr=1", "Connection: Upgrade\r\nUpgrade: tcp\r\n", upgraded,
-			"attach web {Logs:false Stream:true Stdin:true Stdout:true Stderr:true DetachKeys:[16 17]}",
+			"attach web {Logs:false Stream:true Stdin:true Stdout:true Stderr:true DetachKeys:[]}",
 		},
 		{
 			"/v1.24/containers/web/attach?stream=1&logs=1&stdout=1&detachKeys=ctrl-a,x", "", "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.engine.raw-stream\r\n",
@@ -46,7 +46,7 @@ func TestAttach(t *testing.T) {
 		},
 		{
 			"/v1.21/containers/web/attach?stream=1&detachKeys=nonsense", "", "HTTP/1.1 200 OK\r\n",
-			"attach web {Logs:false Stream:true Stdin:false Stdout:false Stderr:false DetachKeys:[16 17]}",
+			"attach web {Logs:false Stream:true Stdin:false Stdout:false Stderr:false DetachKeys:[]}",
 		},
 	} {
 		c := a.dial()
@@ -96,7 +96,6 @@ func TestAttachErrors(t *testing.T) {
 func TestLogs(t *testing.T) {
 	a := newAPI(t)
 	a.containers.lines = []logLine{{stdio.Stdout, "one\n"}, {stdio.Stderr, "two\n"}}
-	a.containers.record.Host.LogConfig.Config = map[string]string{"labels": "a,none", "env": "E"}
 	frame := func(stream stdio.Stream, text string) string {
 		return string(stdio.AppendHeader(nil, stream, len(text))) + text
 	}
@@ -107,7 +106,6 @@ func TestLogs(t *testing.T) {
 		{"/containers/web/logs?stdout=1&tail=all", frames, "out=true err=false follow=false tail=-1 since=0"},
 		{"/containers/web/logs?stdout=1&tail=5", frames, "out=true err=false follow=false tail=5 since=0"},
 		{"/containers/web/logs?stdout=1&tail=0", frames, "out=true err=false follow=false tail=0 since=0"},
-		{"/containers/web/logs?stdout=1&tail=x", frames, "out=true err=false follow=false tail=-1 since=0"},
 		{"/containers/web/logs?stdout=1&tail=-7", frames, "out=true err=false follow=false tail=-1 since=0"},
 		{"/containers/web/logs?stdout=1&since=5.25", frames, "out=true err=false follow=false tail=-1 since=5250000000"},
 		{"/v1.19/containers/web/logs?stdout=1&since=5", frames, "out=true err=false follow=false tail=-1 since=0"},
@@ -116,7 +114,7 @@ func TestLogs(t *testing.T) {
 			"out=false err=true follow=false tail=-1 since=0",
 		},
 		{
-			"/containers/web/logs?stdout=1&details=1", frame(stdio.Stdout, "a=1,E=2 one\n") + frame(stdio.Stderr, "a=1,E=2 two\n"),
+			"/containers/web/logs?stdout=1&details=1", frame(stdio.Stdout, "E=2%2C3,a=1 one\n") + frame(stdio.Stderr, "E=2%2C3,a=1 two\n"),
 			"out=true err=false follow=false tail=-1 since=0",
 		},
 		{"/v1.22/containers/web/logs?stdout=1&details=1", frames, "out=true err=false follow=false tail=-1 since=0"},
@@ -125,6 +123,12 @@ func TestLogs(t *testing.T) {
 		if said := a.containers.said(); status != 200 || body != tc.want || said != "get web; logs 4fa6e0 "+tc.said {
 			t.Errorf("%s = %d %q with calls %q, want %q, %q", tc.path, status, body, said, tc.want, tc.said)
 		}
+	}
+	for _, tail := range []string{"x", "1.5", "99999999999999999999", "0x10"} {
+		if status, body := a.ask("GET", "/containers/web/logs?stdout=1&tail="+tail, ""); status != 400 || !strings.Contains(body, "tail") {
+			t.Errorf("tail=%s: %d %q, want 400 naming it", tail, status, body)
+		}
+		a.containers.said()
 	}
 	a.containers.record.Config.Tty = true
 	if _, body := a.ask("GET", "/containers/web/logs?stdout=1", ""); body != "one\ntwo\n" {

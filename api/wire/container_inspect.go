@@ -65,6 +65,22 @@ type ContainerState struct {
 	Error      string
 	StartedAt  time.Time
 	FinishedAt time.Time
+	Health     *Health `json:",omitempty" api:"1.24-"`
+}
+
+// Health is what is known of an inspected container's health.
+type Health struct {
+	Status        string
+	FailingStreak int
+	Log           []HealthResult
+}
+
+// HealthResult is the outcome of one health check.
+type HealthResult struct {
+	Start    time.Time
+	End      time.Time
+	ExitCode int
+	Output   string
 }
 
 // GraphDriver names the storage driver that holds a filesystem, with its facts.
@@ -143,7 +159,20 @@ func newContainerState(r *container.Record) ContainerState {
 		Error:      r.Error,
 		StartedAt:  r.StartedAt.UTC(),
 		FinishedAt: r.FinishedAt.UTC(),
+		Health:     newHealth(r.Health),
 	}
+}
+
+func newHealth(h *container.Health) *Health {
+	if h == nil {
+		return nil
+	}
+	shown := &Health{Status: h.Status, FailingStreak: h.FailingStreak, Log: make([]HealthResult, 0, len(h.Log))}
+	for _, result := range h.Log {
+		result.Start, result.End = result.Start.UTC(), result.End.UTC()
+		shown.Log = append(shown.Log, HealthResult(result))
+	}
+	return shown
 }
 
 func newInspectConfig(r *container.Record) InspectConfig {

@@ -76,10 +76,10 @@ type EndpointSettings struct {
 func NewContainerSummary(r *container.Record, now time.Time) *ContainerSummary {
 	return &ContainerSummary{
 		ID:              r.ID,
-		Names:           []string{"/" + r.Name},
+		Names:           append([]string{"/" + r.Name}, r.LinkedAs...),
 		Image:           r.Image,
 		ImageID:         r.ImageID,
-		Command:         strings.Join(append([]string{r.Path}, r.Args...), " "),
+		Command:         command(r),
 		Created:         r.Created.Unix(),
 		State:           r.State.String(),
 		Status:          container.Status(r, now),
@@ -89,6 +89,19 @@ func NewContainerSummary(r *container.Record, now time.Time) *ContainerSummary {
 		NetworkSettings: &SummaryNetworkSettings{Networks: networks(r)},
 		Mounts:          mounts(r),
 	}
+}
+
+// command shows the command line as clients know it: what has a space is quoted.
+func command(r *container.Record) string {
+	words := make([]string, 0, 1+len(r.Args))
+	words = append(words, r.Path)
+	for _, arg := range r.Args {
+		if strings.Contains(arg, " ") {
+			arg = "'" + arg + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
 }
 
 // listPorts shows the published ports, and of a running container those that are only exposed.
@@ -114,7 +127,10 @@ func listPorts(r *container.Record) []Port {
 func mounts(r *container.Record) []MountPoint {
 	list := make([]MountPoint, 0, len(r.Mounts))
 	for _, m := range r.Mounts {
-		list = append(list, MountPoint(m))
+		list = append(list, MountPoint{
+			Type: m.Type, Name: m.Name, Source: m.Source, Destination: m.Destination, Driver: m.Driver,
+			Mode: m.Mode, RW: m.RW, Propagation: m.Propagation,
+		})
 	}
 	return list
 }
@@ -137,7 +153,6 @@ func networks(r *container.Record) map[string]EndpointSettings {
 	}
 	for name, e := range r.Network.Endpoints {
 		s := shown[name]
-		s.Links, s.Aliases = e.Links, e.Aliases
 		s.NetworkID, s.EndpointID = e.NetworkID, e.EndpointID
 		s.Gateway, s.IPAddress, s.IPPrefixLen = e.Gateway, e.IPAddress, e.IPPrefixLen
 		s.IPv6Gateway, s.GlobalIPv6Address, s.GlobalIPv6PrefixLen = e.IPv6Gateway, e.GlobalIPv6Address, e.GlobalIPv6PrefixLen

@@ -13,6 +13,7 @@ import (
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/event"
+	"moss/engine/exec"
 	"moss/engine/image"
 	"moss/engine/system"
 )
@@ -118,6 +119,9 @@ func TestGolden(t *testing.T) {
 		"event": wire.NewEvent(&event.Event{
 			Type: event.TypeContainer, Action: "die", ID: "4f", Time: when, Attributes: map[string]string{"image": "busybox", "exitCode": "3"},
 		}),
+		"exec":          wire.NewExecInspect(sampleExec(), wire.NewContainerInspect(&container.Record{ID: "4f", Name: "web"})),
+		"exec-running":  wire.NewExecInspect(exec.Info{ID: "7d", Running: true, Pid: 5, Config: exec.Config{Cmd: []string{"sh"}}}, nil),
+		"health":        wire.NewContainerInspect(&container.Record{Health: sampleHealth(when)}).State,
 		"event-network": wire.NewEvent(&event.Event{Type: event.TypeNetwork, Action: "connect", ID: "6b", Time: when}),
 		"progress":      wire.NewProgress(image.Progress{ID: "1", Status: "Importing", Current: 50, Total: 100}),
 	} {
@@ -125,6 +129,20 @@ func TestGolden(t *testing.T) {
 			golden(t, name, version, value)
 		}
 	}
+}
+
+func sampleExec() exec.Info {
+	code := 3
+	return exec.Info{ID: "7d", ContainerID: "4f", ExitCode: &code, Config: exec.Config{
+		AttachStdin: true, AttachStdout: true, AttachStderr: true, DetachKeys: "ctrl-a", Tty: true,
+		Cmd: []string{"sh", "-c", "exit 3"}, Privileged: true, User: "www",
+	}}
+}
+
+func sampleHealth(at time.Time) *container.Health {
+	return &container.Health{Status: "unhealthy", FailingStreak: 3, Log: []container.HealthResult{
+		{Start: at, End: at.Add(time.Second), ExitCode: 1, Output: "bad"},
+	}}
 }
 
 func golden(t *testing.T, name string, version apiver.Version, value any) {

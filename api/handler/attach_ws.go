@@ -1,0 +1,40 @@
+package handler
+
+import (
+	"context"
+	"io"
+
+	"moss/api/conn"
+	"moss/api/route"
+)
+
+func (h *Handler) containerAttachWS(c *route.Call) error {
+	if err := conn.CheckWebSocket(c.Writer(), c.Request()); err != nil {
+		return err
+	}
+	opt, err := attachOptions(c)
+	if err != nil {
+		return err
+	}
+	if !c.Has("stdin") && !c.Has("stdout") && !c.Has("stderr") { // clients of the time name none and expect all
+		opt.Stdin, opt.Stdout, opt.Stderr = true, true, true
+	}
+	r, err := h.containers.Get(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	opened := false
+	err = h.containers.Attach(context.WithoutCancel(c.Ctx()), r.ID, opt, func() (io.ReadWriteCloser, error) {
+		socket, err := conn.NewWebSocket(c.Writer(), c.Request(), r.Config.Tty)
+		if err != nil {
+			return nil, err
+		}
+		opened = true
+		return socket, nil
+	})
+	if opened && err != nil {
+		h.log.Warn().Err(err).Str("container", r.ID).Msg("attach ended early")
+		return nil
+	}
+	return err
+}

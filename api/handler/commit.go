@@ -1,0 +1,35 @@
+package handler
+
+import (
+	"net/http"
+
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/container"
+)
+
+func (h *Handler) commit(c *route.Call) error {
+	raw, err := c.JSONBody()
+	if err != nil {
+		return err
+	}
+	var body *wire.Config
+	if len(raw) > 0 {
+		if err := wire.Decode(raw, &body, c.Version()); err != nil {
+			return err
+		}
+	}
+	opt := container.CommitOptions{
+		Repo: c.Text("repo"), Tag: c.Text("tag"), Author: c.Text("author"), Comment: c.Text("comment"),
+		Pause: !c.Has("pause") || c.Bool("pause"), Changes: c.Texts("changes"),
+	}
+	if body != nil {
+		config := container.Config(*body)
+		opt.Config = &config
+	}
+	id, err := h.containers.Commit(c.Ctx(), c.Text("container"), opt)
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusCreated, &wire.ImageCommitted{ID: id})
+}

@@ -1,0 +1,111 @@
+package handler
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"moss/api/conn"
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/exec"
+	"moss/engine/fault"
+)
+
+func (h *Handler) execCreate(c *route.Call) error {
+	raw, err := c.JSONBody()
+	if err != nil {
+		return err
+	}
+	var body wire.ExecCreate
+	if len(raw) > 0 {
+		if err := wire.Decode(raw, &body, c.Version()); err != nil {
+			return err
+		}
+	}
+	id, err := h.execs.Create(c.Ctx(), c.Param("id"), body.Config())
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusCreated, &wire.ExecCreated{ID: id, Warnings: []string{}})
+}
+
+func (h *Handler) execStart(c *route.Call) error {
+	id := c.Param("id")
+	body, err := h.execStartBody(c, id)
+	if err != nil {
+		return err
+	}
+	opt := exec.StartOptions{Detach: body.Detach, Raw: body.Tty}
+	if body.Detach {
+		return c.Empty(h.execs.Start(c.Ctx(), id, opt, nil))
+	}
+	// As with attach: the end of a client's input is not its end.
+	ctx := context.WithoutCancel(c.Ctx())
+	opened := false
+	err = h.execs.Start(ctx, id, opt, func() (io.ReadWriteCloser, error) {
+		stream, err := conn.Hijack(c.Writer(), c.Request())
+		opened = err == nil
+		return stream, err
+	})
+	if opened && err != nil {
+		h.log.Debug().Err(err).Str("exec", id).Msg("client of exec left early")
+		return nil
+	}
+	return err
+}
+
+// execStartBody reads the body of a start. Clients before 1.22 were not asked for its media type. Without one the terminal
+// is that of the create.
+func (h *Handler) execStartBody(c *route.Call, id string) (wire.ExecStart, error) {
+	var body wire.ExecStart
+	if c.Version() < v(22) && c.Request().ContentLength != 0 {
+		c.Request().Header.Set("Content-Type", "application/json")
+	}
+	raw, err := c.JSONBody()
+	if err != nil {
+		return body, err
+	}
+	if len(raw) > 0 {
+		return body, wire.Decode(raw, &body, c.Version())
+	}
+	info, err := h.execs.Inspect(id)
+	body.Tty = info.Config.Tty
+	return body, err
+}
+
+func (h *Handler) execResize(c *route.Call) error {
+	height, err := characters(c, "h")
+	if err != nil {
+		return err
+	}
+	width, err := characters(c, "w")
+	if err != nil {
+		return err
+	}
+	if err := h.execs.Resize(c.Ctx(), c.Param("id"), width, height); err != nil {
+		return err
+	}
+	c.Writer().WriteHeader(http.StatusCreated)
+	return nil
+}
+
+func (h *Handler) execInspect(c *route.Call) error {
+	info, err := h.execs.Inspect(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	var inContainer *wire.ContainerInspect
+	if c.Version() < v(22) {
+		r, err := h.containers.Get(info.ContainerID)
+		if fault.Is(err, fault.NotFound) {
+			return fault.NotFound("No such exec instance: %s", info.ID) // it went with its container just now
+		}
+		if err != nil {
+			return err
+		}
+		inContainer = wire.NewContainerInspect(r)
+		inContainer.ExecIDs = h.execs.IDs(r.ID)
+	}
+	return reply(c, http.StatusOK, wire.NewExecInspect(info, inContainer))
+}

@@ -1,0 +1,74 @@
+package handler
+
+import (
+	"context"
+	"net/http"
+
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/fault"
+	"moss/engine/volume"
+)
+
+// Volumes is all that the endpoints need of volumes.
+type Volumes interface {
+	List(filters map[string][]string) ([]*volume.Volume, error)
+	Create(ctx context.Context, opt volume.CreateOptions) (*volume.Volume, error)
+	Get(name string) (*volume.Volume, error)
+	Remove(ctx context.Context, name string) error
+}
+
+func (h *Handler) volumeList(c *route.Call) error {
+	filters, err := c.Filters()
+	if err != nil {
+		return err
+	}
+	if c.Version() < v(24) {
+		for key := range filters {
+			if key != "dangling" { // the one filter of these versions
+				return fault.Invalid("Invalid filter '%s'", key)
+			}
+		}
+	}
+	volumes, err := h.volumes.List(filters)
+	if err != nil {
+		return err
+	}
+	list := make([]*wire.Volume, 0, len(volumes))
+	for _, found := range volumes {
+		list = append(list, wire.NewVolume(found))
+	}
+	return reply(c, http.StatusOK, &wire.VolumeList{Volumes: list, Warnings: []string{}})
+}
+
+func (h *Handler) volumeCreate(c *route.Call) error {
+	raw, err := c.JSONBody()
+	if err != nil {
+		return err
+	}
+	body := &wire.VolumeCreate{}
+	if len(raw) > 0 {
+		if err := wire.Decode(raw, body, c.Version()); err != nil {
+			return err
+		}
+	}
+	made, err := h.volumes.Create(c.Ctx(), volume.CreateOptions{
+		Name: body.Name, Driver: body.Driver, Options: body.DriverOpts, Labels: body.Labels,
+	})
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusCreated, wire.NewVolume(made))
+}
+
+func (h *Handler) volumeInspect(c *route.Call) error {
+	found, err := h.volumes.Get(c.Param("name"))
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, wire.NewVolume(found))
+}
+
+func (h *Handler) volumeRemove(c *route.Call) error {
+	return c.NoContent(h.volumes.Remove(c.Ctx(), c.Param("name")))
+}

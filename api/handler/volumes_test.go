@@ -1,0 +1,110 @@
+package handler_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/volume"
+)
+
+// volumes is a fake that records the last call.
+type volumes struct {
+	said string
+	err  error
+}
+
+func (f *volumes) one() *volume.Volume {
+	return &volume.Volume{
+		Name: "data", Driver: "local", Mountpoint: "/v/data/_data", Labels: map[string]string{"a": "1"},
+		Options: map[string]string{"type": "tmpfs"}, CreatedAt: time.Unix(1448064000, 0),
+	}
+}
+
+func (f *volumes) List(filters map[string][]string) ([]*volume.Volume, error) {
+	f.said = fmt.Sprintf("list %v", filters)
+	return []*volume.Volume{f.one()}, f.err
+}
+
+func (f *volumes) Create(_ context.Context, opt volume.CreateOptions) (*volume.Volume, error) {
+	f.said = fmt.Sprintf("create %+v", opt)
+	return f.one(), f.err
+}
+
+func (f *volumes) Get(name string) (*volume.Volume, error) {
+	f.said = "get " + name
+	return f.one(), f.err
+}
+
+func (f *volumes) Remove(_ context.Context, name string) error {
+	f.said = "remove " + name
+	return f.err
+}
+
+func TestVolumes(t *testing.T) {
+	const (
+		whole = `{"Name":"data","Driver":"local","Mountpoint":"/v/data/_data","Status":{"type":"tmpfs"},"Labels":{"a":"1"},"Scope":"local"}`
+		short = `{"Name":"data","Driver":"local","Mountpoint":"/v/data/_data"}`
+	)
+	for _, tc := range []struct {
+		method, path, body string
+		status             int
+		said, answer       string
+	}{
+		{http.MethodGet, "/v1.24/volumes", "", 200, "list map[]", `{"Volumes":[` + whole + `],"Warnings":[]}`},
+		{http.MethodGet, "/v1.22/volumes", "", 200, "list map[]", `{"Volumes":[` + short + `],"Warnings":[]}`},
+		{http.MethodGet, "/v1.21/volumes", "", 200, "list map[]", `{"Volumes":[` + short + `]}`},
+		{http.MethodGet, `/v1.24/volumes?filters=%7B%22name%22%3A%5B%22x%22%5D%7D`, "", 200, "list map[name:[x]]", ""},
+		{http.MethodGet, `/v1.23/volumes?filters=%7B%22dangling%22%3A%7B%22true%22%3Atrue%7D%7D`, "", 200, "list map[dangling:[true]]", ""},
+		{http.MethodGet, `/v1.23/volumes?filters=%7B%22name%22%3A%5B%22x%22%5D%7D`, "", 400, "", "Invalid filter 'name'\n"},
+		{http.MethodGet, "/v1.24/volumes?filters=x", "", 400, "", ""},
+		{http.MethodGet, "/v1.20/volumes", "", 404, "", ""},
+		{
+			http.MethodPost, "/v1.24/volumes/create", `{"Name":"data","Driver":"local","DriverOpts":{"o":"x"},"Labels":{"a":"1"}}`, 201,
+			"create {Name:data Driver:local Options:map[o:x] Labels:map[a:1]}", whole,
+		},
+		{http.MethodPost, "/v1.23/volumes/create", `{"Name":"data","Labels":{"a":"1"}}`, 201, "create {Name:data Driver: Options:map[] Labels:map[]}", short},
+		{http.MethodPost, "/v1.24/volumes/create", "", 201, "create {Name: Driver: Options:map[] Labels:map[]}", whole},
+		{http.MethodPost, "/v1.24/volumes/create", `{"Name":[]}`, 400, "", ""},
+		{http.MethodPost, "/v1.20/volumes/create", `{}`, 404, "", ""},
+		{http.MethodGet, "/v1.24/volumes/data", "", 200, "get data", whole},
+		{http.MethodGet, "/v1.20/volumes/data", "", 404, "", ""},
+		{http.MethodDelete, "/v1.24/volumes/data", "", 204, "remove data", ""},
+		{http.MethodDelete, "/v1.20/volumes/data", "", 404, "", ""},
+	} {
+		a := newAPI(t)
+		status, answer := a.ask(tc.method, tc.path, tc.body)
+		if status != tc.status || a.volumes.said != tc.said || tc.answer != "" && strings.TrimSpace(answer) != strings.TrimSpace(tc.answer) {
+			t.Errorf("%s %s: %d %s, asked for %q; want %d %s, %q", tc.method, tc.path, status, answer, a.volumes.said, tc.status, tc.answer, tc.said)
+		}
+	}
+}
+
+func TestVolumeErrors(t *testing.T) {
+	a := newAPI(t)
+	for _, tc := range []struct {
+		err    error
+		status int
+	}{
+		{fault.Conflict("remove data: volume is in use - [c]"), 409},
+		{volume.NoSuch("data"), 404},
+		{fault.Internal("broken"), 500},
+	} {
+		a.volumes.err = tc.err
+		for _, call := range [][3]string{
+			{http.MethodGet, "/v1.24/volumes"},
+			{http.MethodPost, "/v1.24/volumes/create", "{}"},
+			{http.MethodGet, "/v1.24/volumes/data"},
+			{http.MethodDelete, "/v1.24/volumes/data"},
+		} {
+			status, answer := a.ask(call[0], call[1], call[2])
+			if status != tc.status || field(t, answer, "message") != tc.err.Error() {
+				t.Errorf("%s %s: %d %s, want %d", call[0], call[1], status, answer, tc.status)
+			}
+		}
+	}
+}

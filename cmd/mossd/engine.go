@@ -83,6 +83,7 @@ func (p *parts) handOver(ctx context.Context) {
 }
 
 func (p *parts) close(ctx context.Context) {
+	p.unwatchContainers()
 	p.containers.Close()
 	p.bus.Close()
 	if err := p.store.Close(); err != nil {

@@ -77,17 +77,11 @@ func showCgroups(runtime ociRuntime, facts *rootless.Facts, log zerolog.Logger) 
 	if err := rootless.ShowCgroups(*groups); err != nil {
 		return fmt.Errorf("show the runtime its cgroups: %w", err)
 	}
-	if groups.Kind != rootless.CgroupPure && runtime.name == "crun" {
-		// crun 1.8 fails on a v1 weight where the kernel has that of BFQ only.
-		if _, err := os.Stat("/sys/fs/cgroup/blkio" + groups.Parent + "/blkio.weight"); err != nil {
-			groups.Controllers = slices.DeleteFunc(groups.Controllers, func(name string) bool { return name == "io" })
-		}
-	}
 	return nil
 }
 
-// controllers says which limits containers can have.
-func controllers(c rootless.Cgroups) container.Controllers {
+// controllers says which limits this runtime can give to containers.
+func controllers(c rootless.Cgroups, runtime ociRuntime) container.Controllers {
 	if !c.Delegated() {
 		return container.Controllers{}
 	}
@@ -97,14 +91,45 @@ func controllers(c rootless.Cgroups) container.Controllers {
 		swap = filepath.Join("/sys/fs/cgroup", c.Parent, "memory.swap.max")
 	}
 	_, err := os.Stat(swap)
-	return container.Controllers{
+	limits := container.Controllers{
 		Memory: has("memory"), Swap: has("memory") && err == nil, CPU: has("cpu"), Cpuset: has("cpuset"),
-		Pids: has("pids"), Blkio: has("io"), Unified: c.Kind == rootless.CgroupPure,
+		Pids: has("pids"), Unified: c.Kind == rootless.CgroupPure,
+	}
+	if has("io") {
+		blockIO(&limits, c, runtime.name == "runc")
+	}
+	return limits
+}
+
+// blockIO finds out which files of the controller io, or blkio, the kernel has and the runtime writes. runc knows those of
+// the scheduler BFQ in all places, crun (1.8) where a v2 group has one weight.
+func blockIO(limits *container.Controllers, c rootless.Cgroups, runc bool) {
+	dir := filepath.Join("/sys/fs/cgroup", c.Parent)
+	if !limits.Unified {
+		dir = filepath.Join("/sys/fs/cgroup/blkio", c.Parent)
+	}
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	switch {
+	case limits.Unified:
+		limits.Blkio = has("io.max")
+		limits.BlkioWeight = has("io.bfq.weight") || has("io.weight")
+		limits.BlkioWeightDevice = runc && has("io.bfq.weight") || !runc && has("io.weight")
+	case runc:
+		limits.Blkio = has("blkio.throttle.read_bps_device")
+		limits.BlkioWeight = has("blkio.weight") || has("blkio.bfq.weight")
+		limits.BlkioWeightDevice = has("blkio.weight_device") || has("blkio.bfq.weight_device")
+	default:
+		limits.Blkio = has("blkio.throttle.read_bps_device")
+		limits.BlkioWeight = has("blkio.weight")
+		limits.BlkioWeightDevice = has("blkio.weight_device") && has("blkio.leaf_weight_device")
 	}
 }
 
-func cgroupFacts(c rootless.Cgroups) system.Cgroup {
-	limits := controllers(c)
+func cgroupFacts(c rootless.Cgroups, runtime ociRuntime) system.Cgroup {
+	limits := controllers(c, runtime)
 	facts := system.Cgroup{
 		Driver: "none", Memory: limits.Memory, Swap: limits.Swap, OOMKillDisable: limits.Memory && !limits.Unified,
 		CPUPeriod: limits.CPU, CPUQuota: limits.CPU, CPUShares: limits.CPU, CPUSet: limits.Cpuset, Pids: limits.Pids,
@@ -123,8 +148,8 @@ func cgroupFacts(c rootless.Cgroups) system.Cgroup {
 }
 
 // limitWarnings tells, as /info shows it, which limits cannot be applied.
-func limitWarnings(facts rootless.Facts) []string {
-	limits := controllers(facts.Cgroups)
+func limitWarnings(facts rootless.Facts, runtime ociRuntime) []string {
+	limits := controllers(facts.Cgroups, runtime)
 	var warnings []string
 	for _, l := range []struct {
 		have bool
@@ -136,6 +161,7 @@ func limitWarnings(facts rootless.Facts) []string {
 		{limits.Cpuset, "cpuset"},
 		{limits.Pids, "pids limit"},
 		{limits.Blkio, "blkio"},
+		{limits.BlkioWeight, "blkio weight"},
 	} {
 		if !l.have {
 			warnings = append(warnings, "WARNING: No "+l.what+" support")

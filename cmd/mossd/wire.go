@@ -13,17 +13,23 @@ import (
 	"moss/api/handler"
 	"moss/api/route"
 	"moss/api/server"
+	"moss/engine/archive"
 	"moss/engine/config"
 	"moss/engine/container"
 	"moss/engine/event"
+	"moss/engine/exec"
 	"moss/engine/fault"
+	"moss/engine/health"
 	"moss/engine/id"
 	"moss/engine/image"
 	"moss/engine/lifecycle"
 	"moss/engine/ocispec"
 	"moss/engine/record"
 	"moss/engine/shim/client"
+	"moss/engine/stats"
+	"moss/engine/stats/top"
 	"moss/engine/system"
+	"moss/engine/volume"
 	"moss/imagesvc"
 	"moss/rootless"
 	"moss/slirp"
@@ -34,8 +40,11 @@ import (
 type parts struct {
 	server     *server.Server
 	containers *lifecycle.Manager
+	execs      *exec.Service
+	health     *health.Service
 	network    *slirp.Network
 	store      *storage.Store
+	volumes    *volume.Store
 	bus        *event.Bus
 }
 
@@ -80,8 +89,15 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err != nil {
 		return nil, err
 	}
-	if p.containers, err = newManager(ctx, p, images, runtime, facts); err != nil {
+	specs, err := ocispec.New(hostOptions(facts, controllers(facts.Cgroups, runtime)))
+	if err != nil {
+		return nil, err
+	}
+	if p.containers, err = newManager(ctx, p, images, specs, runtime, facts); err != nil {
 		return nil, fmt.Errorf("take up the containers: %w", err)
+	}
+	if err := p.watchContainers(ctx, specs, facts); err != nil {
+		return nil, err
 	}
 	images.SetUsers(p.containers)
 	about, err := newSystem(cfg, facts, identity, p, images, runtime, <-answer)
@@ -94,11 +110,37 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 
 // abandon gives up an engine that could not be put together.
 func (p *parts) abandon() error {
+	p.unwatchContainers()
 	if p.containers != nil {
 		p.containers.Close()
 	}
 	p.bus.Close()
 	return p.store.Close()
+}
+
+// watchContainers makes what follows the containers' processes.
+func (p *parts) watchContainers(ctx context.Context, specs *ocispec.Builder, facts rootless.Facts) (err error) {
+	log := *zerolog.Ctx(ctx)
+	p.execs, err = exec.New(ctx, exec.Options{
+		Dir: filepath.Join(facts.RunDir, "execs"), Containers: p.containers, Specs: specs, Events: p.bus, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	p.containers.Watch(p.execs)
+	p.health = health.New(ctx, health.Options{Containers: p.containers, Commands: p.execs, Events: p.bus, Log: log})
+	p.containers.Watch(p.health)
+	return nil
+}
+
+// unwatchContainers ends what watchContainers made.
+func (p *parts) unwatchContainers() {
+	if p.health != nil {
+		p.health.Close()
+	}
+	if p.execs != nil {
+		p.execs.Close()
+	}
 }
 
 // newServer opens the listeners: those of the settings, else what systemd handed over, else the default socket.
@@ -107,7 +149,12 @@ func newServer(
 ) (*server.Server, error) {
 	log := *zerolog.Ctx(ctx)
 	endpoints := handler.New(handler.Services{
-		Containers: p.containers, Images: images, System: about, Events: p.bus, StorageDriver: p.store.Driver(), Log: log,
+		Containers: p.containers, Execs: p.execs, Changes: p.containers,
+		Archive: archive.New(archive.Options{Containers: p.containers, Events: p.bus}),
+		Stats:   stats.New(stats.Options{Containers: p.containers, Cgroups: "/sys/fs/cgroup", Proc: "/proc"}),
+		Top:     top.New(top.Options{Containers: p.containers, Events: p.bus, Proc: "/proc", Path: facts.Path}),
+		Images:  images, Volumes: p.volumes, System: about, Events: p.bus,
+		StorageDriver: p.store.Driver(), Log: log,
 	})
 	hosts, files := cfg.Hosts, sockets()
 	if len(hosts) == 0 {
@@ -123,7 +170,8 @@ func newServer(
 }
 
 func newManager(
-	ctx context.Context, p *parts, images *imagesvc.Service, runtime ociRuntime, facts rootless.Facts,
+	ctx context.Context, p *parts, images *imagesvc.Service, specs *ocispec.Builder, runtime ociRuntime,
+	facts rootless.Facts,
 ) (*lifecycle.Manager, error) {
 	shim, err := findShim()
 	if err != nil {
@@ -133,16 +181,19 @@ func newManager(
 	if err != nil {
 		return nil, err
 	}
-	limits := controllers(facts.Cgroups)
-	specs, err := ocispec.New(hostOptions(facts, limits))
+	p.volumes, err = volume.Open(volume.Options{
+		Dir: filepath.Join(facts.Root, "volumes"), Events: p.bus, Log: *zerolog.Ctx(ctx),
+	})
 	if err != nil {
 		return nil, err
 	}
 	opt := lifecycle.Options{
-		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Images: images, Networks: p.network, Events: p.bus,
+		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Differences: p.store, Images: images, Networks: p.network, Volumes: p.volumes, Events: p.bus,
 		Tasks: tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
-		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: limits,
+		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllers(facts.Cgroups, runtime),
 	}
+	opt.Mapped = p.store
+	opt.User, opt.KeepID = userIDs()
 	if runtime.name == "crun" {
 		cache, err := lifecycle.NewSeccompCache(filepath.Join(facts.Root, "cache", "seccomp"), runtime.stamp)
 		if err != nil {
@@ -163,17 +214,19 @@ func newSystem(
 	}
 	security := []string{"name=seccomp,profile=default", "name=rootless"}
 	number, warnings := answer.shown(runtime)
-	warnings = append(warnings, limitWarnings(facts)...)
+	warnings = append(warnings, limitWarnings(facts, runtime)...)
 	if facts.SingleID {
 		warnings = append(warnings, "No subordinate ids: running with a single id ("+facts.SingleIDReason+")")
 	}
 	return system.New(system.Facts{
 		ID: identity, Version: version, GitCommit: commit, DataRoot: facts.Root,
-		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups),
+		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups, runtime),
 		Runtimes:       map[string]system.Runtime{runtime.name: {Path: runtime.call.Path, Version: number}},
 		DefaultRuntime: runtime.name, LogDriver: container.LogJSONFile, Uplink: cfg.NetworkDriver,
 		SingleID: facts.SingleID, SecurityOptions: security,
-		Plugins:   system.Plugins{Network: []string{"bridge", "host", "null"}, Log: []string{"json-file", "none"}},
+		Plugins: system.Plugins{
+			Volume: []string{volume.DriverLocal}, Network: []string{"bridge", "host", "null"}, Log: []string{container.LogJSONFile, container.LogJournald, container.LogNone},
+		},
 		HTTPProxy: proxy("HTTP_PROXY"), HTTPSProxy: proxy("HTTPS_PROXY"), NoProxy: proxy("NO_PROXY"),
 		Warnings: warnings, Debug: cfg.LogLevel == "debug",
 	}, system.Counters{

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"moss/engine/container"
+)
+
+// idMapOf reads a map of ids of this process: what id 0 is outside, and how many ids there are in one piece from 0 on.
+func idMapOf(path string) (outside, count uint32, ok bool) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, 0, false
+	}
+	return parseIDMap(string(raw))
+}
+
+// parseIDMap reads lines of three numbers: the first id inside, the first outside, and how many.
+func parseIDMap(text string) (outside, count uint32, ok bool) {
+	for line := range strings.Lines(text) {
+		var n [3]uint32
+		fields := strings.Fields(line)
+		if len(fields) != len(n) {
+			return 0, 0, false
+		}
+		for i, field := range fields {
+			v, err := strconv.ParseUint(field, 10, 32)
+			if err != nil {
+				return 0, 0, false
+			}
+			n[i] = uint32(v)
+		}
+		if n[0] != count { // a gap: what lies behind it is left out
+			break
+		}
+		if count == 0 {
+			outside = n[1]
+		}
+		count += n[2]
+	}
+	return outside, count, count > 0
+}
+
+// userIDs is the user as the machine knows it, and the map of ids in which containers know it by the same numbers. Without
+// one (this process has no user namespace of its own) all is zero.
+func userIDs() (user container.UserIDs, keep container.IDMap) {
+	uid, uids, okUser := idMapOf("/proc/self/uid_map")
+	gid, gids, okGroup := idMapOf("/proc/self/gid_map")
+	if !okUser || !okGroup || uid == 0 {
+		return user, keep
+	}
+	user = container.UserIDs{UID: uid, GID: gid}
+	return user, container.KeepID(uid, gid, uids, gids)
+}

@@ -48,6 +48,8 @@ test|tmux|o|tmux|tmux|tmux|tmux|tmux
 test|script|E|bsdutils|util-linux|util-linux|util-linux-misc|util-linux
 test|socat|E|socat|socat|socat|socat|socat
 test|python3|E|python3|python3|python3|python3|python
+test|node|E|nodejs|nodejs|nodejs|nodejs|nodejs
+test|npm|E|npm|npm|npm|npm|npm
 test|xz|E|xz-utils|xz|xz|xz|xz
 test|zstd|E|zstd|zstd|zstd|zstd|zstd
 test|bzip2|E|bzip2|bzip2|bzip2|bzip2|bzip2
@@ -149,6 +151,15 @@ missing() {
     esac
     echo "$need $pkg $tools"
   done
+  if wants test && ! /usr/bin/python3 -c 'import docker' 2>/dev/null; then
+    case $manager in
+      apt-get | dnf | zypper) pkg=python3-docker ;;
+      apk) pkg=py3-docker-py ;;
+      pacman) pkg=python-docker ;;
+      *) pkg=- ;;
+    esac
+    echo "E $pkg docker-py(python3)"
+  fi
   if wants demo || wants guest; then
     # mmdebstrap and debootstrap check the archive's signatures with it.
     [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || {
@@ -238,6 +249,18 @@ docker_client() {
   esac
 }
 
+# dockerode gets the Node.js client that the tests drive, into .cache/clients. It runs no scripts of packages.
+dockerode() {
+  wants test || return 0
+  home=$top/.cache/clients
+  cmp -s "$top/tests/clients/package.json" "$home/package.json" && [ -d "$home/node_modules/dockerode" ] && return 0
+  [ $check = no ] || return 1
+  mkdir -p "$home" && cp "$top/tests/clients/package.json" "$home/" &&
+    npm install --prefix "$home" --ignore-scripts --no-package-lock --no-audit --no-fund --loglevel=error </dev/null && return 0
+  rm -f "$home/package.json"
+  return 1
+}
+
 go_ok() {
   command -v go >/dev/null 2>&1 || return 1
   minor=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
@@ -317,6 +340,10 @@ if [ -n "$left" ]; then
 fi
 docker_client || {
   warn "missing (needed): docker, the command line client only (package: docker-cli, or docker.io on Debian 12)"
+  bad=1
+}
+dockerode || {
+  warn "missing (needed): dockerode of tests/clients/package.json in .cache/clients (npm install)"
   bad=1
 }
 if wants run; then

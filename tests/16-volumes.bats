@@ -1,0 +1,578 @@
+#!/usr/bin/env bats
+# Volumes: named and anonymous ones, what images bring into them, taking them over, and what becomes of them.
+
+load lib/moss
+
+setup_file() {
+  start_engine
+  import_busybox
+  import_vol
+}
+teardown_file() { stop_engine; }
+setup() { begin; }
+teardown() { finish; }
+
+# import_vol: the image vol, a busybox with a declared volume, content for it, and a link that leads out of the image.
+import_vol() {
+  mkdir "$MOSS_DIR/canary"
+  echo 'of the host' >"$MOSS_DIR/canary/secret"
+  python3 - "$MOSS_DIR/busybox.tar" "$MOSS_DIR/vol.tar" "$MOSS_DIR/canary" <<'PYTHON'
+import io, sys, tarfile
+old, new, canary = sys.argv[1:]
+with tarfile.open(old) as src, tarfile.open(new, "w", format=tarfile.PAX_FORMAT) as dst:
+    for member in src:
+        dst.addfile(member, src.extractfile(member) if member.isreg() else None)
+    def add(name, type=tarfile.REGTYPE, content=b"", **fields):
+        member = tarfile.TarInfo(name)
+        member.type, member.size, member.mtime, member.mode = type, len(content), 1000000000, 0o644
+        for key, value in fields.items():
+            setattr(member, key, value)
+        dst.addfile(member, io.BytesIO(content))
+    add("data", tarfile.DIRTYPE, mode=0o751, uid=33, gid=33)
+    add("data/file", content=b"of the image\n", mode=0o644, pax_headers={"SCHILY.xattr.user.note": "kept"})
+    add("data/mine", content=b"x", mode=0o4750, uid=33, gid=50)
+    add("data/hard", tarfile.LNKTYPE, linkname="data/file")
+    add("data/link", tarfile.SYMTYPE, linkname="file")
+    add("data/absolute", tarfile.SYMTYPE, linkname="/etc/passwd")
+    add("data/sub", tarfile.DIRTYPE, mode=0o700)
+    add("data/sub/deep", content=b"deep\n")
+    add("data/pipe", tarfile.FIFOTYPE, mode=0o620)
+    add("out", tarfile.SYMTYPE, linkname=canary)
+    add("away", tarfile.SYMTYPE, linkname="../../../../../.." + canary.removesuffix("/canary"))
+    add("through", tarfile.SYMTYPE, linkname="data")
+    add("other", tarfile.DIRTYPE, mode=0o755)
+    add("other/file", content=b"other\n")
+    add("afile", content=b"x")
+PYTHON
+  local answer
+  answer=$(curl -sS --max-time 120 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' --data-binary @"$MOSS_DIR/vol.tar" \
+    -w '\n%{http_code}' "http://moss/images/create?fromSrc=-&repo=vol&tag=latest&changes=VOLUME%20/data")
+  if [ "${answer##*$'\n'}" != 200 ] || [[ $answer == *'"error"'* ]]; then fail "import of vol: $answer"; fi
+}
+
+# make NAME JSON: creates a container with these settings beside the command true, and prints its id.
+make() { api POST "/containers/create?name=$1" "{\"Cmd\":[\"true\"],$2}" | head -n 1 | jq -r .Id; }
+# volume_names: the names of all volumes, sorted.
+volume_names() { api GET /v1.24/volumes | head -n 1 | jq -r '.Volumes[].Name'; }
+# anonymous NAME DESTINATION: the name of the volume that a container has there.
+anonymous() { moss inspect "$1" | jq -r --arg d "$2" '.[0].Mounts[] | select(.Destination == $d).Name'; }
+exists() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 200 ]; }
+missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
+# crash: kills the inner engine and waits for the next.
+crash() {
+  local old
+  old=$(inner_pid)
+  kill -KILL "$old"
+  another() { local now && now=$(inner_pid 2>/dev/null) && [ "$now" != "$old" ] && ping_ok; }
+  eventually 20 another
+}
+
+@test "create, inspect, list and remove by the API, in the form of each version" {
+  name=$(unique vol)
+  run api POST /v1.24/volumes/create "{\"Name\":\"$name\",\"Labels\":{\"a\":\"1\"}}"
+  expect line -1 201
+  expect equal "$(jq -c '[.Name,.Driver,.Scope,.Labels]' <<<"${lines[0]}")" "[\"$name\",\"local\",\"local\",{\"a\":\"1\"}]"
+  expect equal "$(jq -c keys <<<"${lines[0]}")" '["Driver","Labels","Mountpoint","Name","Scope"]'
+  point=$(jq -r .Mountpoint <<<"${lines[0]}")
+  # The folder is the user's to read and write.
+  echo mine >"$point/file"
+  expect equal "$(cat "$point/file")" mine
+  run api GET "/v1.21/volumes/$name"
+  expect line -1 200
+  expect equal "$(jq -c keys <<<"${lines[0]}")" '["Driver","Mountpoint","Name"]'
+  run api GET /v1.21/volumes
+  expect equal "$(jq -c keys <<<"${lines[0]}")" '["Volumes"]'
+  run api GET /v1.22/volumes
+  expect equal "$(jq -c .Warnings <<<"${lines[0]}")" '[]'
+  expect --in "$(jq -r '.Volumes[].Name' <<<"${lines[0]}")" contains "$name"
+  # Labels are of 1.24; creating it again returns what is there.
+  run api POST /v1.23/volumes/create "{\"Name\":\"$name\",\"Labels\":{\"b\":\"2\"}}"
+  expect line -1 201
+  run api GET "/v1.24/volumes/$name"
+  expect equal "$(jq -c .Labels <<<"${lines[0]}")" '{"a":"1"}'
+  run api DELETE "/v1.24/volumes/$name"
+  expect line -1 204
+  expect equal "$([ -e "$point" ] || echo gone)" gone
+  for method in GET DELETE; do
+    run api $method "/v1.24/volumes/$name"
+    expect line -1 404
+    expect contains "no such volume"
+  done
+  run api GET /v1.20/volumes
+  expect line -1 404
+}
+
+@test "a volume without a name gets one of 64 hex digits" {
+  run api POST /volumes/create '{}'
+  expect line -1 201
+  name=$(jq -r .Name <<<"${lines[0]}")
+  expect --in "$name" matches '^[0-9a-f]{64}$'
+  run api DELETE "/volumes/$name"
+  expect line -1 204
+}
+
+@test "bad names, drivers, options, filters and bodies are refused" {
+  for body in '{"Name":"a/b"}' '{"Name":"../x"}' '{"Name":".x"}' '{"Name":"x"}' '{"Name":"-x"}' "{\"Name\":\"$(printf 'a%.0s' {1..256})\"}" \
+    '{"DriverOpts":{"colour":"red"}}' '{"DriverOpts":{"type":"nfs","device":":/x","o":"addr=1.2.3.4"}}' '{"DriverOpts":{"o":"bind"}}' \
+    '{"DriverOpts":{"type":"none","o":"bind","device":"rel"}}' '{"DriverOpts":{"type":"tmpfs","o":"size=x"}}' '{"Name":5}' '{"Labels":[]}' 'x'; do
+    run api POST /v1.24/volumes/create "$body"
+    expect line -1 400
+  done
+  run api POST /v1.24/volumes/create '{"Name":"with-plugin","Driver":"nosuch"}'
+  expect line -1 404
+  expect contains 'plugin \"nosuch\" not found'
+  for filters in '{"colour":["x"]}' '{"dangling":["maybe"]}' 'x'; do
+    run curl -sS -G --unix-socket "$MOSS_SOCK" -w '\n%{http_code}' --data-urlencode "filters=$filters" http://moss/v1.24/volumes
+    expect line -1 400
+  done
+  run curl -sS -G --unix-socket "$MOSS_SOCK" -w '\n%{http_code}' --data-urlencode 'filters={"name":["x"]}' http://moss/v1.22/volumes
+  expect line -1 400
+}
+
+@test "the docker command line: volume create, ls, inspect, rm, filters" {
+  name=$(unique dock)
+  run dock volume create --label team=a "$name"
+  expect output "$name"
+  run dock volume ls --filter "name=${name#dock}" --filter driver=loc --format '{{.Name}} {{.Driver}}'
+  expect output "$name local"
+  run dock volume ls -q --filter dangling=true
+  expect contains "$name"
+  run dock volume ls -q --filter dangling=false
+  expect lacks "$name"
+  run dock volume inspect --format '{{.Labels.team}} {{.Scope}}' "$name"
+  expect output "a local"
+  run dock run --name "$name" -v "$name:/d" busybox sh -c 'echo kept >/d/f'
+  expect status 0
+  run dock volume ls -q --filter dangling=true
+  expect lacks "$name"
+  run dock volume rm "$name"
+  expect status 1
+  expect contains "volume is in use" "$(dock inspect --format '{{.Id}}' "$name")"
+  dock rm "$name"
+  run dock volume rm "$name"
+  expect output "$name"
+  run dock volume inspect "$name"
+  expect status 1
+  run dock volume rm "$name"
+  expect status 1
+  expect contains "no such volume"
+  run dock info --format '{{.Plugins.Volume}}'
+  expect output "[local]"
+}
+
+@test "data of a named volume survives its container, a crash and the engine's restart" {
+  name=$(unique data)
+  moss run --rm -v "$name:/d" busybox sh -c 'echo kept >/d/f; chmod 600 /d/f'
+  crash
+  run moss run --rm -v "$name:/d" busybox cat /d/f
+  expect output kept
+  halt_engine
+  spawn_engine
+  run moss run --rm -v "$name:/d:ro" busybox sh -c 'cat /d/f; echo x >/d/g'
+  expect contains kept "Read-only file system"
+  run api DELETE "/volumes/$name"
+  expect line -1 204
+}
+
+@test "two containers see the same volume at the same time" {
+  name=$(unique both)
+  moss run -d --name "$name" -v "$name:/a" busybox sh -c 'until [ -e /a/go ]; do sleep 0.05; done; echo answer >/a/reply; exit 7'
+  run moss run --rm -v "$name:/b/c" busybox sh -c 'echo >/b/c/go; until [ -e /b/c/reply ]; do sleep 0.05; done; cat /b/c/reply'
+  expect output answer
+  run moss wait "$name"
+  expect output 7
+  moss rm "$name"
+  run api DELETE "/volumes/$name"
+  expect line -1 204
+}
+
+@test "anonymous volumes of the client, of Binds and of the image; rm keeps them, rm -v does not" {
+  name=$(unique anon)
+  id=$(make "$name" '"Image":"vol","Volumes":{"/mine":{},"/mine/":{}},"HostConfig":{"Binds":["/bound"]}')
+  expect equal "$(moss inspect "$name" | jq -c '[.[0].Mounts[].Destination] | sort')" '["/bound","/data","/mine"]'
+  volumes=$(moss inspect "$name" | jq -r '.[0].Mounts[].Name')
+  for v in $volumes; do
+    expect --in "$v" matches '^[0-9a-f]{64}$'
+    exists "$v"
+  done
+  moss start "$name"
+  expect equal "$(moss wait "$name")" 0
+  expect equal "$(moss inspect "$name" | jq -r '.[0].Mounts[].Name')" "$volumes"
+  moss rm "$name"
+  for v in $volumes; do
+    exists "$v"
+    run api DELETE "/volumes/$v"
+    expect line -1 204
+  done
+  make "$name" '"Image":"vol","Volumes":{"/mine":{}},"HostConfig":{"Binds":["'"$name"':/named"]}'
+  volumes=$(moss inspect "$name" | jq -r '.[0].Mounts[] | select(.Destination != "/named").Name')
+  dock rm -v "$name"
+  for v in $volumes; do missing "$v"; done
+  exists "$name"
+  dock volume rm "$name"
+}
+
+@test "run --rm takes its anonymous volumes along, and leaves those that others use" {
+  before=$(volume_names)
+  run dock run --rm -v /data vol sh -c 'cat /data/file; echo more >/data/more'
+  expect output "of the image"
+  run moss run --rm -v /x -v /y busybox sh -c 'echo a >/x/a; cat /x/a'
+  expect output a
+  expect equal "$(volume_names)" "$before"
+  # The engine's own removal.
+  name=$(unique auto)
+  api POST "/containers/create?name=$name" '{"Image":"busybox","Cmd":["true"],"Volumes":{"/v":{}},"HostConfig":{"AutoRemove":true}}'
+  moss start "$name"
+  eventually 10 is_gone "$name"
+  expect equal "$(volume_names)" "$before"
+  # One that another container has taken over goes with the last of them.
+  make "$name" '"Image":"busybox","Volumes":{"/v":{}}'
+  v=$(anonymous "$name" /v)
+  make "$name-2" "\"Image\":\"busybox\",\"HostConfig\":{\"VolumesFrom\":[\"$name\"]}"
+  dock rm -v "$name"
+  exists "$v"
+  dock rm -v "$name-2"
+  missing "$v"
+}
+
+@test "a new volume gets what the image has in its place: content, modes, links, attributes" {
+  name=$(unique copy)
+  run moss run --rm -v "$name:/data" vol sh -c 'cd /data; cat file link sub/deep; readlink absolute; ls -ld . sub pipe | cut -c 1-10
+    stat -c "%h %Y" file; [ file -ef hard ] && echo same; stat -c %a mine'
+  expect status 0
+  expect output $'of the image\nof the image\ndeep\n/etc/passwd\ndrwxr-x--x\nprw--w----\ndrwx------\n2 1000000000\nsame\n4750'
+  point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
+  expect equal "$(python3 -c 'import os, sys; print(os.getxattr(sys.argv[1], "user.note").decode())' "$point/file")" kept
+  # What is in it stays: another image's content does not come on top, and what was removed does not come back.
+  moss run --rm -v "$name:/data" vol rm -r /data/sub
+  run moss run --rm -v "$name:/other" vol sh -c 'cat /other/file; ls /other'
+  expect contains "of the image"
+  expect lacks sub
+  dock volume rm "$name"
+}
+
+@test "mounts made later below a slave bind appear in the container" {
+  name=$(unique slave)
+  dir=$BATS_TEST_TMPDIR/folder
+  mkdir "$dir"
+  # In the engine's own mounts, which follow the host's where these are shared.
+  inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
+  inside mount -t tmpfs base "$dir"
+  inside mount --make-shared "$dir"
+  inside mkdir "$dir/later"
+  for mode in rslave rprivate; do
+    moss run -d --name "$name-$mode" -v "$dir:/b:$mode" busybox sh -c 'until [ -e /b/go ]; do sleep 0.05; done; grep -c " /b/later " /proc/self/mountinfo'
+  done
+  inside mount -t tmpfs late "$dir/later"
+  inside touch "$dir/go"
+  moss wait "$name-rslave" "$name-rprivate"
+  run moss logs "$name-rslave"
+  expect output 1
+  run moss logs "$name-rprivate"
+  expect output 0
+  inside umount -R "$dir"
+  moss rm "$name-rslave" "$name-rprivate"
+}
+
+# bats test_tags=subids
+@test "a new volume's files have the owners that the image gives them" {
+  run moss run --rm -v /data vol stat -c '%u:%g %n' /data /data/mine /data/file
+  expect output $'33:33 /data\n33:50 /data/mine\n0:0 /data/file'
+  run moss run --rm -u www vol sh -c 'echo x >/data/new && stat -c %U /data/new'
+  expect output www
+}
+
+@test "nocopy, a path through the image's own link, an empty volume made before, and a path that is a file" {
+  name=$(unique edge)
+  run moss run --rm -v "$name:/data:nocopy" vol ls -A /data
+  expect output ""
+  dock volume rm "$name"
+  dock volume create "$name"
+  run moss run --rm -v "$name:/through" vol cat /through/file /data/file
+  expect output $'of the image\nof the image'
+  dock volume rm "$name"
+  run api POST /containers/create '{"Image":"vol","Cmd":["true"],"Volumes":{"/afile":{}}}'
+  expect line -1 400
+  expect contains "file exists /afile"
+  run api POST /containers/create '{"Image":"vol","Cmd":["true"],"Volumes":{"/afile/below":{}}}'
+  expect line -1 400
+}
+
+@test "a created container's volume has its content before any start" {
+  name=$(unique only)
+  make "$name" '"Image":"vol"'
+  run moss run --rm --volumes-from "$name" busybox cat /data/file
+  expect output "of the image"
+  dock rm -v "$name"
+}
+
+@test "a link of the image does not lead a volume out of the container" {
+  name=$(unique out)
+  # A runtime may refuse such a place at the start; what it must not do is to take the host's folder for it.
+  for place in /out /out/below /away/canary; do
+    run moss run --rm -v "$name:$place" vol sh -c "ls -A $place; echo bad >$place/planted"
+    expect lacks secret "of the host"
+    expect equal "$(ls -A "$MOSS_DIR/canary")" secret
+    expect equal "$(cat "$MOSS_DIR/canary/secret")" 'of the host'
+    point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
+    expect --in "$(ls -A "$point")" lacks secret
+    dock volume rm "$name"
+  done
+}
+
+@test "VolumesFrom: a chain, read-only, of stopped containers, binds too; own mounts win" {
+  name=$(unique from)
+  mkdir "$BATS_TEST_TMPDIR/host" "$BATS_TEST_TMPDIR/mine"
+  echo host >"$BATS_TEST_TMPDIR/host/f"
+  echo mine >"$BATS_TEST_TMPDIR/mine/f"
+  moss run --name "$name-1" -v "$name:/named" -v /anon -v "$BATS_TEST_TMPDIR/host:/host" busybox sh -c 'echo 1 >/named/f; echo 2 >/anon/f'
+  make "$name-2" "\"Image\":\"busybox\",\"HostConfig\":{\"VolumesFrom\":[\"$name-1:ro\"]}"
+  moss rm "$name-1"
+  run moss run --name "$name-3" --volumes-from "$name-2" busybox sh -c 'cat /named/f /anon/f /host/f; echo x >/named/g; echo x >/host/g'
+  expect contains $'1\n2\nhost' "can't create /named/g: Read-only" "can't create /host/g: Read-only"
+  # The client's own mounts and tmpfs win, its Config.Volumes give way, and the second container goes over the first.
+  run moss run --rm --volumes-from "$name-3" -v "$BATS_TEST_TMPDIR/mine:/host" --tmpfs /named -v /anon busybox sh -c \
+    'cat /host/f /anon/f; ls -A /named; grep -c " /named tmpfs" /proc/mounts'
+  expect output $'mine\n2\n1'
+  expect equal "$(moss inspect "$name-3" | jq -c '.[0].HostConfig.VolumesFrom, ([.[0].Mounts[] | .RW] | unique)')" "[\"$name-2\"]"$'\n[false]'
+  # It starts again from its own record.
+  moss rm "$name-2"
+  run moss start -a "$name-3"
+  expect contains $'1\n2\nhost'
+  run api DELETE "/volumes/$name"
+  expect line -1 409
+  dock rm -v "$name-3"
+  dock volume rm "$name"
+}
+
+@test "VolumesFrom: a missing container is 404; itself, a bad mode or an empty name 400" {
+  name=$(unique self)
+  before=$(volume_names)
+  run api POST "/containers/create?name=$name" '{"Image":"vol","Cmd":["true"],"HostConfig":{"VolumesFrom":["nobody-here"]}}'
+  expect line -1 404
+  expect contains "No such container: nobody-here"
+  run api POST "/containers/create?name=$name" "{\"Image\":\"vol\",\"Cmd\":[\"true\"],\"HostConfig\":{\"VolumesFrom\":[\"/$name\"]}}"
+  expect line -1 400
+  expect contains VolumesFrom
+  for from in "$name:maybe" ":ro" "$name:rslave" "$name:nocopy"; do
+    run api POST "/containers/create" "{\"Image\":\"vol\",\"Cmd\":[\"true\"],\"HostConfig\":{\"VolumesFrom\":[\"$from\"]}}"
+    expect line -1 400
+  done
+  expect equal "$(volume_names)" "$before"
+}
+
+@test "duplicate, relative and misspelt mounts are 400 and leave nothing behind" {
+  before=$(volume_names)
+  name=$(unique bad)
+  for host in '{"Binds":["'"$name"':/x","/x"]}' '{"Binds":["'"$name"':/x","/tmp:/x/"]}' '{"Binds":["'"$name"':/x"],"Tmpfs":{"/x":""}}' \
+    '{"Binds":["'"$name"':x"]}' '{"Binds":["'"$name"':/"]}' '{"Binds":["rel/path:/x"]}' '{"Binds":["'"$name"':/x:rshared"]}' \
+    '{"Binds":["'"$name"':/x:maybe"]}' '{"Binds":["/tmp:/x:nocopy"]}' '{"Binds":["v:/x"]}' '{"Binds":["-'"$name"':/x"]}' \
+    '{"Binds":["'"$name"':/x","-'"$name"':/y"]}' '{"Binds":["'"$name"':/afile","'"$name"':/data"]}'; do
+    run api POST /containers/create "{\"Image\":\"vol\",\"Cmd\":[\"true\"],\"HostConfig\":$host}"
+    expect line -1 400
+  done
+  for path in rel / ''; do
+    run api POST /containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"Volumes\":{\"$path\":{}}}"
+    expect line -1 400
+  done
+  run api POST /containers/create '{"Image":"busybox","Cmd":["true"],"Volumes":{"/x":{}},"HostConfig":{"VolumeDriver":"nosuch"}}'
+  expect line -1 501
+  expect contains VolumeDriver
+  expect equal "$(volume_names)" "$before"
+  # A volume that was there before the failed create stays.
+  dock volume create "$name"
+  run api POST /containers/create "{\"Image\":\"vol\",\"Cmd\":[\"true\"],\"HostConfig\":{\"Binds\":[\"$name:/afile\"]}}"
+  expect line -1 400
+  dock volume rm "$name"
+}
+
+@test "inspect and lists show volumes as each version has them, and lists find them" {
+  name=$(unique show)
+  make "$name" "\"Image\":\"busybox\",\"Volumes\":{\"/anon\":{}},\"HostConfig\":{\"Binds\":[\"$name:/named:ro\"]}"
+  anon=$(anonymous "$name" /anon)
+  point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
+  inspect() { api GET "/v$1/containers/$name/json" | head -n 1 | jq -c "$2"; }
+  expect equal "$(inspect 1.24 '.Mounts | sort_by(.Destination)[1]')" \
+    "{\"Name\":\"$name\",\"Source\":\"$point\",\"Destination\":\"/named\",\"Driver\":\"local\",\"Mode\":\"ro\",\"RW\":false,\"Propagation\":\"\"}"
+  expect equal "$(inspect 1.24 '.Mounts | sort_by(.Destination)[0] | [.Name,.Mode,.RW]')" "[\"$anon\",\"\",true]"
+  expect equal "$(inspect 1.21 '.Mounts | sort_by(.Destination)[1]')" \
+    "{\"Source\":\"$point\",\"Destination\":\"/named\",\"Mode\":\"ro\",\"RW\":false}"
+  expect equal "$(inspect 1.20 '.Volumes')" null
+  expect equal "$(inspect 1.18 '[.Mounts, .Volumes["/named"], .VolumesRW["/named"], .VolumesRW["/anon"]]')" "[null,\"$point\",false,true]"
+  for v in "$name" /named "$anon"; do
+    run dock ps -a --filter "volume=$v" --format '{{.Names}}'
+    expect output "$name"
+  done
+  run dock ps -aq --filter volume=/nowhere
+  expect output ""
+  run dock ps -a --no-trunc --filter "volume=$name" --format '{{.Mounts}}'
+  expect contains "$name"
+  dock rm -v "$name"
+  dock volume rm "$name"
+}
+
+@test "events: create, mount, unmount, destroy, with what they are about" {
+  name=$(unique ev)
+  since=$(date +%s)
+  dock run --name "$name" -v "$name:/d:ro" busybox true
+  dock rm "$name"
+  dock volume rm "$name"
+  run curl -sS -G --max-time 20 --unix-socket "$MOSS_SOCK" --data-urlencode "filters={\"volume\":[\"$name\"]}" \
+    "http://moss/v1.24/events?since=$since&until=$(($(date +%s) + 1))"
+  expect equal "$(jq -r .Action <<<"$output" | tr '\n' ' ')" "create mount unmount destroy "
+  expect equal "$(jq -r .Type <<<"$output" | sort -u)" volume
+  expect equal "$(jq -c 'select(.Action == "mount").Actor.Attributes | del(.container)' <<<"$output")" \
+    '{"destination":"/d","driver":"local","propagation":"","read/write":"false"}'
+  expect equal "$(jq -r 'select(.Action == "mount" or .Action == "unmount").Actor.Attributes.container | length' <<<"$output" | tr '\n' ' ')" "64 64 "
+  expect equal "$(jq -c 'select(.Action == "destroy").Actor.Attributes' <<<"$output")" '{"driver":"local"}'
+}
+
+@test "a crash in the middle of creates leaves no volume without its container" {
+  before=$(volume_names)
+  name=$(unique crash)
+  (
+    i=0
+    while [ ! -e "$BATS_TEST_TMPDIR/stop" ]; do
+      i=$((i + 1))
+      make "$name-$i" "\"Image\":\"vol\",\"Volumes\":{\"/a\":{},\"/b\":{}},\"HostConfig\":{\"Binds\":[\"$name-$i:/n\"]}" || true
+    done
+  ) >/dev/null 2>&1 3>&- &
+  maker=$!
+  for _ in 1 2 3; do
+    sleep 0.4
+    crash
+  done
+  touch "$BATS_TEST_TMPDIR/stop"
+  wait $maker || true
+  crash
+  made=$(api GET '/containers/json?all=1' | head -n 1 | jq -r '.[].Names[0]' | grep -cF "/$name-")
+  [ "$made" -gt 3 ] || fail "only $made containers were made"
+  used=$(api GET '/containers/json?all=1' | head -n 1 | jq -r '.[].Mounts[].Name' | sort)
+  expect equal "$(volume_names | sort)" "$(printf '%s\n%s\n' "$before" "$used" | sort -u | grep .)"
+  expect equal "$(find "$MOSS_DATA/root/volumes" -maxdepth 2 \( -name '.*' -o -name pending -o -name _copy \))" ""
+  # The removal of volumes is finished by the next engine, too.
+  for c in $(api GET '/containers/json?all=1' | head -n 1 | jq -r '.[].Names[0]' | grep -F "/$name-"); do
+    echo "DELETE /containers$c?v=1"
+  done >"$BATS_TEST_TMPDIR/removals"
+  (while read -r method path; do api "$method" "$path"; done <"$BATS_TEST_TMPDIR/removals") >/dev/null 2>&1 3>&- &
+  remover=$!
+  sleep 0.2
+  crash
+  wait $remover || true
+  while read -r method path; do api "$method" "$path" >/dev/null; done <"$BATS_TEST_TMPDIR/removals"
+  expect equal "$(volume_names | grep -vF "$name-" | sort)" "$(sort <<<"$before")"
+  for v in $(volume_names | grep -F "$name-"); do dock volume rm "$v"; done
+}
+
+@test "a volume of tmpfs lives as long as its containers, with the size that was asked for" {
+  name=$(unique tmp)
+  run dock volume create -o type=tmpfs -o device=tmpfs -o o=size=1m,mode=1770 "$name"
+  expect output "$name"
+  moss run -d --name "$name" -v "$name:/t" busybox sh -c 'echo hot >/t/f; sleep 1000'
+  moss run -d --name "$name-2" -v "$name:/t" busybox sleep 1000
+  crash
+  eventually 10 is_running "$name-2"
+  run moss run --rm -v "$name:/t" busybox sh -c 'cat /t/f; grep " /t " /proc/mounts; stat -c %a /t; dd if=/dev/zero of=/t/big bs=1M count=3'
+  expect contains hot "size=1024k" 1770 "No space left"
+  moss rm -f "$name" "$name-2"
+  run moss run --rm -v "$name:/t" busybox ls -A /t
+  expect output ""
+  run api POST /volumes/create "{\"Name\":\"$name\",\"DriverOpts\":{\"type\":\"tmpfs\"}}"
+  expect line -1 409
+  dock volume rm "$name"
+}
+
+@test "a volume that binds a folder of the user's, and one whose folder is missing" {
+  name=$(unique bind)
+  dir=$BATS_TEST_TMPDIR/folder
+  mkdir "$dir"
+  echo there >"$dir/f"
+  dock volume create -o type=none -o o=bind,ro -o "device=$dir" "$name"
+  run moss run --rm -v "$name:/b" busybox sh -c 'cat /b/f; echo x >/b/g'
+  expect contains there "Read-only file system"
+  dock volume rm "$name"
+  expect equal "$(cat "$dir/f")" there
+  dock volume create -o o=bind -o "device=$dir" "$name"
+  moss run --rm -v "$name:/b" busybox sh -c 'echo here >/b/g'
+  expect equal "$(cat "$dir/g")" here
+  rm -r "$dir"
+  run moss run --rm -v "$name:/b" busybox true
+  expect status 125
+  expect contains "$name"
+  dock volume rm "$name"
+}
+
+@test "a start with a HostConfig (up to 1.23) takes binds and volumes from it" {
+  name=$(unique old)
+  dir=$BATS_TEST_TMPDIR/folder
+  mkdir "$dir"
+  make "$name" '"Image":"busybox","Volumes":{"/v":{},"/w":{}},"Cmd":["sh","-c","echo 1 >>/v/f; echo 2 >>/w/f; wc -l </v/f; echo 3 >/n/f"]'
+  v=$(anonymous "$name" /v) w=$(anonymous "$name" /w)
+  run api POST "/v1.22/containers/$name/start" "{\"Binds\":[\"$dir:/w\",\"$name:/n\"]}"
+  expect line -1 204
+  expect equal "$(moss wait "$name")" 0
+  expect equal "$(cat "$dir/f")" 2
+  expect equal "$(anonymous "$name" /v)" "$v"
+  exists "$v"
+  missing "$w"
+  # The same again keeps the data; a bad one changes nothing.
+  run api POST "/v1.22/containers/$name/start" "{\"VolumesFrom\":[\"$name\"]}"
+  expect line -1 400
+  run api POST "/v1.22/containers/$name/start" "{\"Binds\":[\"$name:/n\",\"-bad:/w\"]}"
+  expect line -1 400
+  expect equal "$(moss inspect "$name" | jq -c '[.[0].Mounts[].Destination] | sort')" '["/n","/v","/w"]'
+  run moss start -a "$name"
+  expect contains 2
+  dock rm -v "$name"
+  missing "$v"
+  dock volume rm "$name"
+}
+
+@test "bind modes: ro, rw, z, and propagations that a user can have" {
+  dir=$BATS_TEST_TMPDIR/folder
+  mkdir "$dir"
+  for mode in ro rw z Z ro,Z rw,z private rprivate slave,ro rslave; do
+    run moss run --rm -v "$dir:/b:$mode" busybox sh -c 'echo x >/b/f && echo written; grep " /b " /proc/self/mountinfo'
+    case $mode in
+      *ro) expect contains "Read-only" " ro," && expect lacks written ;;
+      ro*) expect contains "Read-only" " ro," && expect lacks written ;;
+      *) expect contains written " rw," ;;
+    esac
+  done
+  run moss run --rm -v "$dir:/b:rprivate" busybox grep ' /b ' /proc/self/mountinfo
+  expect lacks master: shared:
+  name=$(unique shared)
+  run api POST "/containers/create?name=$name" "{\"Image\":\"busybox\",\"Cmd\":[\"grep\",\" /b \",\"/proc/self/mountinfo\"],\"HostConfig\":{\"Binds\":[\"$dir:/b:rshared\"]}}"
+  expect line -1 201
+  expect contains "cannot be shared with the host"
+  run moss start -a "$name"
+  expect contains shared:
+  moss rm "$name"
+}
+
+@test "a bind's missing source is made, also below a missing one" {
+  dir=$BATS_TEST_TMPDIR/not/there
+  moss run --rm -v "$dir:/b" busybox sh -c 'echo made >/b/f'
+  expect equal "$(cat "$dir/f")" made
+}
+
+@test "a read-only root keeps volumes, binds, tmpfs and /dev/shm writable" {
+  name=$(unique ro)
+  mkdir "$BATS_TEST_TMPDIR/b"
+  run moss run --rm --read-only -v "$name:/data" -v /anon -v "$BATS_TEST_TMPDIR/b:/b" --tmpfs /t vol sh -c \
+    'for d in /data /anon /b /t /dev/shm; do echo x >$d/new && echo "$d ok"; done; cat /data/file; echo x >/new; echo x >/other/new'
+  expect contains "/data ok" "/anon ok" "/b ok" "/t ok" "/dev/shm ok" "of the image" "can't create /new: Read-only" "can't create /other/new: Read-only"
+  dock volume rm "$name"
+}
+
+@test "tmpfs and /dev/shm have the size and the options that were asked for" {
+  run dock run --rm --tmpfs /t:size=1m,mode=1770,exec --shm-size 2m busybox sh -c 'grep -E " (/t|/dev/shm) " /proc/mounts; stat -c %a /t; df -k /dev/shm /t | tail -n 2'
+  expect contains 1770
+  expect matches '^tmpfs /t tmpfs rw,nosuid,nodev,.*size=1024k'
+  expect matches '^shm /dev/shm tmpfs rw,nosuid,nodev,noexec,.*size=2048k'
+  run dock run --rm --tmpfs /t busybox sh -c 'grep " /t " /proc/mounts; df -k /dev/shm | tail -n 1'
+  expect matches 'noexec'
+  expect contains 65536
+  run api POST /containers/create '{"Image":"busybox","Cmd":["true"],"HostConfig":{"ShmSize":-1}}'
+  expect line -1 400
+}

@@ -1,0 +1,235 @@
+#!/usr/bin/env bats
+# What HostConfig asks for, seen from inside running containers.
+
+load lib/moss
+
+setup_file() {
+  start_engine
+  import_busybox
+}
+teardown_file() { stop_engine; }
+setup() { begin; }
+teardown() { finish; }
+
+field() { moss inspect "$1" | jq -r ".[0]$2"; }
+# own_group HIERARCHY: our own path in it.
+own_group() { sed -n "s/^[0-9]*:\(name=\)\{0,1\}$1://p" /proc/self/cgroup; }
+# inside HOSTCONFIG CMD...: what CMD prints in a container with these settings; its warnings go to $warnings.
+inside() {
+  local name body answer
+  name=$(unique inside)
+  body=$(printf '%s\n' "${@:2}" | jq -cRn --argjson host "$1" '{Image: "busybox", Cmd: [inputs], HostConfig: $host}')
+  answer=$(api POST "/containers/create?name=$name" "$body")
+  [ "${answer##*$'\n'}" = 201 ] || fail "create $1: $answer" || return
+  warnings=$(jq -r '.Warnings[]?' <<<"${answer%$'\n'*}")
+  moss start -a "$name" 2>&1 || true
+  moss rm -f "$name" >/dev/null
+}
+# refused STATUS TEXT HOSTCONFIG
+refused() {
+  run api POST /containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":$3}"
+  [ "${lines[-1]}" = "$1" ] || fail "$3: $output" || return
+  expect contains "$2"
+}
+
+@test "OomScoreAdj: the process has it, one below the engine's is warned of" {
+  run inside '{"OomScoreAdj":777}' cat /proc/self/oom_score_adj
+  expect output 777
+  inside '{"OomScoreAdj":-500}' true
+  expect --in "$warnings" contains OomScoreAdj
+  refused 400 "oom score adj" '{"OomScoreAdj":1001}'
+}
+
+# bats test_tags=subids
+@test "GroupAdd: names and numbers" {
+  run inside '{"GroupAdd":["staff","1234"]}' id -G
+  expect output "0 50 1234"
+  run api POST /containers/create '{"Image":"busybox","Cmd":["true"],"HostConfig":{"GroupAdd":["no-such"]}}'
+  expect line -1 201
+  id=$(jq -r .Id <<<"${lines[0]}")
+  run api POST "/containers/$id/start"
+  expect line -1 400
+  expect contains no-such
+  moss rm "$id"
+}
+
+@test "CapAdd and CapDrop, ALL on either side" {
+  run inside '{"CapDrop":["ALL"]}' grep CapEff /proc/self/status
+  expect output $'CapEff:\t0000000000000000'
+  run inside '{"CapDrop":["ALL"],"CapAdd":["NET_ADMIN"]}' grep CapEff /proc/self/status
+  expect output $'CapEff:\t0000000000001000'
+  run inside '{"CapAdd":["ALL"],"CapDrop":["CAP_SYS_ADMIN"]}' grep CapEff /proc/self/status
+  all=$(printf '%016x' $(((1 << ($(cat /proc/sys/kernel/cap_last_cap) + 1)) - 1 - (1 << 21))))
+  expect output $'CapEff:\t'"$all"
+  run inside '{"CapAdd":["NET_ADMIN"]}' ip link set lo mtu 1234
+  expect output ""
+  run inside '{}' ip link set lo mtu 1234
+  expect contains "not permitted"
+}
+
+@test "Privileged: all capabilities, no filter, /sys can be written, the user's devices are there" {
+  run inside '{"Privileged":true}' sh -c 'grep -E "CapEff|Seccomp:" /proc/self/status; mount -t tmpfs x /tmp && echo mounted; grep -c " /proc/kcore " /proc/mounts; test -e /dev/fuse && echo fuse'
+  all=$(printf '%016x' $(((1 << ($(cat /proc/sys/kernel/cap_last_cap) + 1)) - 1)))
+  expect line 0 $'CapEff:\t'"$all"
+  expect line 1 $'Seccomp:\t0'
+  expect line 2 mounted
+  expect line 3 0
+  if [ -w /dev/fuse ]; then expect line 4 fuse; fi
+}
+
+@test "seccomp: the default refuses, unconfined allows, a profile of one's own decides by itself" {
+  run inside '{}' sh -c 'unshare -U true; grep Seccomp: /proc/self/status'
+  expect contains "not permitted" $'Seccomp:\t2'
+  run inside '{"SecurityOpt":["seccomp=unconfined"]}' sh -c 'unshare -U true && echo yes; grep Seccomp: /proc/self/status'
+  expect contains yes $'Seccomp:\t0'
+  profile='{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO"}]}'
+  run inside "$(jq -cn --arg p "seccomp=$profile" '{SecurityOpt: [$p]}')" sh -c 'mkdir /x || echo refused; unshare -U true && echo yes'
+  expect contains refused yes
+  refused 400 "invalid seccomp profile" '{"SecurityOpt":["seccomp=nonsense"]}'
+  refused 400 "invalid seccomp profile" '{"SecurityOpt":["seccomp={\"defaultAction\":\"SCMP_ACT_NOPE\"}"]}'
+}
+
+@test "no-new-privileges" {
+  run inside '{"SecurityOpt":["no-new-privileges"]}' grep NoNewPrivs /proc/self/status
+  expect output $'NoNewPrivs:\t1'
+  run inside '{"SecurityOpt":["no-new-privileges:false"]}' grep NoNewPrivs /proc/self/status
+  expect output $'NoNewPrivs:\t0'
+}
+
+@test "label and apparmor are warned of where nothing applies them; an unknown option is 400" {
+  inside '{"SecurityOpt":["label=type:x_t","apparmor=mine"]}' true
+  expect --in "$warnings" contains SELinux AppArmor
+  inside '{"SecurityOpt":["label=disable","apparmor=unconfined"]}' true
+  expect equal "$warnings" ""
+  refused 400 "invalid --security-opt" '{"SecurityOpt":["magic=on"]}'
+}
+
+@test "Sysctls of the container's namespaces; others are 400" {
+  run inside '{"Sysctls":{"net.ipv4.ip_forward":"1","kernel.shmmni":"99","fs.mqueue.msg_max":"7"}}' \
+    cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/shmmni /proc/sys/fs/mqueue/msg_max
+  expect output $'1\n99\n7'
+  refused 400 "not allowed" '{"Sysctls":{"kernel.panic":"1"}}'
+  refused 400 "shares that namespace" '{"NetworkMode":"host","Sysctls":{"net.ipv4.ip_forward":"1"}}'
+  refused 400 "shares that namespace" '{"IpcMode":"host","Sysctls":{"kernel.shmmni":"1"}}'
+}
+
+@test "Devices: a device of the host's at a path of one's own" {
+  run inside '{"Devices":[{"PathOnHost":"/dev/zero","PathInContainer":"/dev/my/zero"}]}' sh -c 'head -c 3 /dev/my/zero | od -An -tx1'
+  expect contains "00 00 00"
+  run inside '{"Devices":[{"PathOnHost":"/dev/no-such"}]}' true
+  expect contains /dev/no-such
+}
+
+@test "Ulimits" {
+  run inside '{"Ulimits":[{"Name":"nofile","Soft":64,"Hard":128},{"Name":"core","Soft":0,"Hard":0}]}' sh -c 'ulimit -Sn; ulimit -Hn; ulimit -c'
+  expect output $'64\n128\n0'
+  refused 400 ulimit '{"Ulimits":[{"Name":"nofile","Soft":9,"Hard":3}]}'
+}
+
+@test "Dns, DnsSearch, DnsOptions and ExtraHosts are in the files" {
+  run inside '{"Dns":["192.0.2.53","2001:db8::53"],"DnsSearch":["example.org","example.net"],"DnsOptions":["ndots:3"],"ExtraHosts":["db:192.0.2.7","six:2001:db8::7"]}' \
+    cat /etc/resolv.conf /etc/hosts
+  expect contains "nameserver 192.0.2.53" "nameserver 2001:db8::53" "search example.org example.net" "options ndots:3" \
+    $'192.0.2.7\tdb' $'2001:db8::7\tsix'
+  run inside '{"DnsSearch":["."]}' cat /etc/resolv.conf
+  expect lacks search
+}
+
+@test "Hostname, Domainname and MacAddress" {
+  run api POST /containers/create '{"Image":"busybox","Cmd":["sh","-c","hostname; cat /proc/sys/kernel/domainname /etc/hostname /sys/class/net/eth0/address; grep front /etc/hosts"],"Hostname":"front","Domainname":"example.org","MacAddress":"02:42:ac:11:be:ef"}'
+  expect line -1 201
+  id=$(jq -r .Id <<<"${lines[0]}")
+  run moss start -a "$id"
+  expect line 0 front
+  expect line 2 front
+  expect line 3 02:42:ac:11:be:ef
+  expect contains "front.example.org front"
+  if [ "${lines[1]}" != example.org ] && [[ $(crun --version) != *"version 1.8"* ]]; then fail "domain name: $output"; fi
+  expect equal "$(field "$id" .Config.Domainname)" example.org
+  moss rm "$id"
+}
+
+@test "ReadonlyRootfs: nothing but the mounts can be written" {
+  run inside '{"ReadonlyRootfs":true,"Tmpfs":{"/run":""}}' sh -c 'touch /x /etc/hosts 2>&1; touch /run/x /dev/shm/x && echo written'
+  expect contains "/x: Read-only" "/etc/hosts: Read-only" written
+}
+
+# bats test_tags=subids
+@test "User: name, number, with a group; numbers need no entry; unknown names are 400" {
+  for form in www:33:33 33:33:33 www:staff:33:50 33:50:33:50 4711:4711:0 4711:12:4711:12; do
+    ids=${form##*[!0-9:]:}
+    gid=${form##*:} rest=${form%:*} uid=
+    uid=${rest##*:} user=${rest%:*}
+    run moss run --rm -u "$user" busybox sh -c 'echo $(id -u):$(id -g)'
+    expect output "$uid:$gid"
+  done
+  run moss run --rm -u www busybox sh -c 'echo $HOME; id -G'
+  expect output $'/var/www\n33 50'
+  run moss run --rm -u no-such busybox true
+  expect status 125
+  expect contains "unable to find user no-such"
+  for bad in 4294967295 -1 'a b' :; do
+    run api POST /containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"User\":\"$bad\"}"
+    expect line -1 400
+  done
+}
+
+@test "StorageOpt is refused, and why" {
+  refused 400 "StorageOpt size=10G is not supported: a container's own size limit takes project quotas" '{"StorageOpt":{"size":"10G"}}'
+  refused 400 "unknown option dm.basesize in StorageOpt" '{"StorageOpt":{"dm.basesize":"1"}}'
+}
+
+@test "UsernsMode host is what containers have; another is refused" {
+  refused 501 "UsernsMode auto is not supported" '{"UsernsMode":"auto"}'
+  run inside '{"UsernsMode":"host"}' readlink /proc/self/ns/user
+  expect output "$(readlink "/proc/$(inner_pid)/ns/user")"
+}
+
+@test "without cgroups: CgroupParent, OomKillDisable and Blkio are warned of" {
+  if [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" != none ]; then skip "this user has cgroups; hack/as-user.sh without --cgroups takes one who has none"; fi
+  run inside '{"CgroupParent":"/a/b","OomKillDisable":true,"BlkioWeight":100,"BlkioDeviceReadBps":[{"Path":"/dev/null","Rate":1}]}' echo ran
+  expect output ran
+  inside '{"CgroupParent":"/a/b","OomKillDisable":true,"BlkioWeight":100,"BlkioDeviceReadBps":[{"Path":"/dev/null","Rate":1}]}' true
+  expect equal "$(grep -c discarded <<<"$warnings")" 4
+  expect --in "$warnings" contains "a parent for the container's cgroup" OomKillDisable "Block I/O weight" "BPS Block I/O read limit"
+}
+
+# in_parent PATH: how many groups of containers lie right below PATH in the engine's cgroup, in the hierarchy memory.
+in_parent() { find /sys/fs/cgroup/memory"$(own_group memory)"/moss-*/"$1" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | wc -l; }
+parents() { find /sys/fs/cgroup/*"$(own_group memory)"/moss-* -mindepth 1 -type d -name "$1" 2>/dev/null; }
+
+# bats test_tags=cgroups
+@test "CgroupParent: the container's cgroup lies below it, and it goes when empty" {
+  parent=$(unique parent)
+  a=$(unique a) b=$(unique b)
+  run api POST "/containers/create?name=$a" "{\"Image\":\"busybox\",\"Cmd\":[\"sleep\",\"1000\"],\"HostConfig\":{\"Memory\":16777216,\"CgroupParent\":\"$parent/deep/\"}}"
+  expect line -1 201
+  expect equal "$(jq -c .Warnings <<<"${lines[0]}")" '[]'
+  run api POST "/containers/create?name=$b" "{\"Image\":\"busybox\",\"Cmd\":[\"sleep\",\"1000\"],\"HostConfig\":{\"CgroupParent\":\"/$parent/deep\"}}"
+  expect line -1 201
+  expect contains "CgroupParent /$parent/deep is taken below"
+  moss start "$a" "$b"
+  expect equal "$(in_parent "$parent/deep")" 2
+  group=$(find /sys/fs/cgroup/memory"$(own_group memory)"/moss-*/"$parent/deep" -name "$(field "$a" .Id)")
+  expect equal "$(cat "$group/memory.limit_in_bytes")" 16777216
+  grep -qx "$(field "$a" .State.Pid)" "$group/cgroup.procs"
+  moss rm -f "$a"
+  expect equal "$(in_parent "$parent/deep")" 1
+  moss rm -f "$b"
+  expect equal "$(parents "$parent")" ""
+  # Neither does a start that fails leave it.
+  run api POST "/containers/create?name=$a" "{\"Image\":\"busybox\",\"Cmd\":[\"/no/such\"],\"HostConfig\":{\"CgroupParent\":\"$parent\"}}"
+  run api POST "/containers/$a/start"
+  expect line -1 404
+  expect equal "$(parents "$parent")" ""
+  moss rm "$a"
+  refused 400 "invalid CgroupParent" '{"CgroupParent":"../x"}'
+}
+
+# bats test_tags=cgroups
+@test "OomKillDisable holds in the cgroup, and is warned of without a memory limit" {
+  run inside '{"OomKillDisable":true,"Memory":33554432}' cat /sys/fs/cgroup/memory/memory.oom_control
+  expect contains "oom_kill_disable 1"
+  inside '{"OomKillDisable":true}' true
+  expect --in "$warnings" contains "OOM killer is disabled"
+}

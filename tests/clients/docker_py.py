@@ -1,0 +1,323 @@
+"""What docker-py does with containers, on the engine of $DOCKER_HOST with API version $API_VERSION.
+
+unittest runs it: python3 docker_py.py Exec.test_streams. $IMAGE names an image with a busybox.
+"""
+import io
+import os
+import socket
+import struct
+import tarfile
+import threading
+import time
+import unittest
+
+import docker
+from docker.types import LogConfig
+
+IMAGE = os.environ.get('IMAGE', 'busybox')
+VERSION = os.environ.get('API_VERSION', '1.24')
+
+
+def at_least(minor):
+    return int(VERSION.split('.')[1]) >= minor
+
+
+def since(minor):
+    return unittest.skipUnless(at_least(minor), f'the API has it from 1.{minor} on')
+
+
+def frames(stream):
+    """Yields (stream, payload) of a raw answer until its end."""
+    while True:
+        head = read_exactly(stream, 8)
+        if not head:
+            return
+        kind, size = struct.unpack('>BxxxL', head)
+        yield kind, read_exactly(stream, size)
+
+
+def read_exactly(stream, size):
+    data = b''
+    while len(data) < size:
+        more = stream.recv(size - len(data))
+        if not more:
+            return data
+        data += more
+    return data
+
+
+def raw(stream):
+    """The socket below what docker-py hands out."""
+    return getattr(stream, '_sock', stream)
+
+
+def archive(**files):
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode='w') as tar:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name.replace('__', '/'))
+            info.size, info.mtime, info.mode = len(text), 1000000000, 0o640
+            tar.addfile(info, io.BytesIO(text))
+    return data.getvalue()
+
+
+class Case(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.client = docker.DockerClient(base_url=os.environ['DOCKER_HOST'], version=VERSION, timeout=60)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+
+    def container(self, *command, **options):
+        options.setdefault('network_mode', 'none')
+        made = self.client.containers.create(IMAGE, list(command) or ['sleep', '1000'], **options)
+        self.addCleanup(self.drop, made)
+        return made
+
+    def running(self, *command, **options):
+        made = self.container(*command, **options)
+        made.start()
+        return made
+
+    @staticmethod
+    def drop(made):
+        try:
+            made.remove(force=True)
+        except docker.errors.NotFound:
+            pass
+
+
+class Attach(Case):
+    def test_output_frames(self):
+        made = self.container('sh', '-c', 'echo out; echo err >&2')
+        stream = made.attach(stream=True, logs=True, demux=True)
+        made.start()
+        out, err = b'', b''
+        for o, e in stream:
+            out, err = out + (o or b''), err + (e or b'')
+        self.assertEqual((out, err), (b'out\n', b'err\n'))
+
+    def test_socket_both_ways(self):
+        made = self.container('cat', stdin_open=True)
+        stream = raw(made.attach_socket(params={'stdin': 1, 'stdout': 1, 'stream': 1}))
+        made.start()
+        stream.sendall(b'to and fro\n')
+        self.assertEqual(next(frames(stream)), (1, b'to and fro\n'))
+        stream.shutdown(socket.SHUT_WR)
+        self.assertEqual(list(frames(stream)), [])
+        self.assertEqual(made.wait()['StatusCode'], 0)
+
+    def test_terminal_is_raw(self):
+        made = self.container('sh', '-c', 'stty -echo; read x; echo "got $x"', stdin_open=True, tty=True)
+        stream = raw(made.attach_socket(params={'stdin': 1, 'stdout': 1, 'stream': 1}))
+        made.start()
+        made.resize(height=33, width=99)
+        stream.sendall(b'word\n')
+        seen = b''
+        while b'got word' not in seen:
+            more = stream.recv(4096)
+            self.assertTrue(more, f'the stream ended after {seen!r}')
+            seen += more
+
+
+class Exec(Case):
+    def test_output_and_code(self):
+        made = self.running()
+        code, output = made.exec_run(['sh', '-c', 'echo out; echo err >&2; exit 3'], demux=True)
+        self.assertEqual((code, output), (3, (b'out\n', b'err\n')))
+
+    def test_streams(self):
+        made = self.running()
+        made_exec = self.client.api.exec_create(made.id, ['cat'], stdin=True)
+        stream = raw(self.client.api.exec_start(made_exec['Id'], socket=True))
+        stream.sendall(b'x' * 100000)
+        stream.shutdown(socket.SHUT_WR)
+        self.assertEqual(sum(len(data) for _, data in frames(stream)), 100000)
+        self.wait_for_end(made_exec['Id'])
+        shown = self.client.api.exec_inspect(made_exec['Id'])
+        self.assertEqual((shown['Running'], shown['ExitCode'], shown['OpenStdin']), (False, 0, True))
+        self.assertEqual(shown['ProcessConfig']['entrypoint'], 'cat')
+        if at_least(22):
+            self.assertEqual(shown['ContainerID'], made.id)
+        else:
+            self.assertEqual(shown['Container']['Id'], made.id)
+
+    def wait_for_end(self, exec_id):
+        end = time.monotonic() + 20
+        while self.client.api.exec_inspect(exec_id)['ExitCode'] is None:
+            self.assertLess(time.monotonic(), end, 'the exec did not end')
+            time.sleep(0.05)
+
+    def test_terminal_user_privileged(self):
+        made = self.running()
+        code, output = made.exec_run('tty', tty=True)
+        self.assertEqual(code, 0)
+        self.assertIn(b'/dev/pts/', output)
+        _, output = made.exec_run('id -u', user='0')
+        self.assertEqual(output, b'0\n')
+        _, plain = made.exec_run(['grep', 'CapEff', '/proc/self/status'])
+        _, full = made.exec_run(['grep', 'CapEff', '/proc/self/status'], privileged=True)
+        self.assertNotEqual(plain, full)
+
+    def test_detached(self):
+        made = self.running()
+        made.exec_run(['sh', '-c', 'echo done >/tmp/mark'], detach=True)
+        code, output = made.exec_run(['sh', '-c', 'until [ -s /tmp/mark ]; do sleep 0.05; done; cat /tmp/mark'])
+        self.assertEqual((code, output), (0, b'done\n'))
+
+    def test_refusals(self):
+        made = self.running()
+        made.pause()
+        with self.assertRaises(docker.errors.APIError) as paused:
+            self.client.api.exec_create(made.id, ['true'])
+        self.assertEqual(paused.exception.status_code, 409)
+        made.unpause()
+        with self.assertRaises(docker.errors.NotFound):
+            self.client.api.exec_inspect('0' * 64)
+
+
+class Stats(Case):
+    def test_one_sample(self):
+        shown = self.running().stats(stream=False)
+        self.assertIn('cpu_stats', shown)
+        self.assertIn('precpu_stats', shown)
+        self.assertGreater(shown['memory_stats']['usage'], 0)
+        self.assertGreater(shown['cpu_stats']['system_cpu_usage'], 0)
+
+    def test_stream(self):
+        made = self.running('sh', '-c', 'while :; do :; done')
+        used = []
+        for shown in made.stats(decode=True):
+            used.append(shown['cpu_stats']['cpu_usage']['total_usage'])
+            if len(used) == 3:
+                break
+        self.assertTrue(used[0] < used[1] < used[2], used)
+
+
+class Archive(Case):
+    def test_round_trip(self):
+        for made in (self.running(), self.container()):
+            self.assertTrue(made.put_archive('/tmp', archive(one=b'1' * 5000, two=b'two')))
+            data, stat = made.get_archive('/tmp/one')
+            self.assertEqual((stat['name'], stat['size'], stat['mode'] & 0o777), ('one', 5000, 0o640))
+            with tarfile.open(fileobj=io.BytesIO(b''.join(data))) as tar:
+                self.assertEqual(tar.getnames(), ['one'])
+                self.assertEqual(tar.extractfile('one').read(), b'1' * 5000)
+                self.assertEqual(tar.getmember('one').mtime, 1000000000)
+
+    def test_errors(self):
+        made = self.running()
+        with self.assertRaises(docker.errors.NotFound):
+            made.get_archive('/no/such/file')
+        with self.assertRaises(docker.errors.NotFound):
+            made.put_archive('/no/such/folder', archive(x=b''))
+
+    def test_export_and_diff(self):
+        made = self.container('sh', '-c', 'echo new >/root/file')
+        made.start()
+        made.wait()
+        self.assertIn({'Path': '/root/file', 'Kind': 1}, made.diff())
+        with tarfile.open(fileobj=io.BytesIO(b''.join(made.export()))) as tar:
+            self.assertEqual(tar.extractfile('root/file').read(), b'new\n')
+
+
+class Events(Case):
+    def test_life_of_a_container(self):
+        name = f'events-{os.getpid()}'
+        seen = []
+        stream = self.client.events(decode=True, filters={'container': name, 'type': 'container'})
+        listener = threading.Thread(target=lambda: seen.extend(stream))
+        listener.start()
+        made = self.container('sh', '-c', 'exit 4', name=name, labels={'kind': 'test'})
+        made.start()
+        made.wait()
+        made.remove()
+        self.until(lambda: any(e['Action'] == 'destroy' for e in seen))
+        stream.close()
+        listener.join(20)
+        self.assertEqual([e['Action'] for e in seen], ['create', 'start', 'die', 'destroy'])
+        die = seen[2]
+        self.assertEqual(die['Actor']['Attributes']['exitCode'], '4')
+        self.assertEqual(die['Actor']['Attributes']['kind'], 'test')
+        self.assertEqual((die['status'], die['id']), ('die', made.id))
+
+    def test_past(self):
+        before = time.time() - 1
+        made = self.running()
+        made.pause()
+        made.unpause()
+        made.exec_run('true')
+        past = self.client.events(decode=True, since=int(before), until=int(time.time()) + 1, filters={'container': made.id})
+        actions = [e['Action'] for e in past]
+        for wanted in ('create', 'start', 'pause', 'unpause', 'exec_create: true', 'exec_start: true'):
+            self.assertIn(wanted, actions)
+
+    def until(self, condition):
+        end = time.monotonic() + 20
+        while not condition():
+            self.assertLess(time.monotonic(), end, 'not true in time')
+            time.sleep(0.05)
+
+
+class Verbs(Case):
+    def test_commit(self):
+        made = self.container('sh', '-c', 'echo kept >/kept')
+        made.start()
+        made.wait()
+        image = made.commit(repository=f'committed-{os.getpid()}', tag='v1', changes='ENV A=b', conf={'Cmd': ['cat', '/kept']})
+        self.addCleanup(self.client.images.remove, image.id, force=True)
+        output = self.client.containers.run(image.id, remove=True, network_mode='none')
+        self.assertEqual(output, b'kept\n')
+        self.assertIn('A=b', image.attrs['Config']['Env'])
+
+    @since(22)
+    def test_update(self):
+        made = self.container()
+        answer = made.update(mem_limit='64m', cpu_shares=300)
+        self.assertIn('Warnings', answer)
+        made.reload()
+        self.assertEqual(made.attrs['HostConfig']['Memory'], 64 << 20)
+        self.assertEqual(made.attrs['HostConfig']['CpuShares'], 300)
+
+    def test_top_pause_rename_kill(self):
+        made = self.running()
+        top = made.top()
+        self.assertIn('PID', top['Titles'])
+        self.assertTrue(any('sleep' in ' '.join(line) for line in top['Processes']))
+        made.pause()
+        made.reload()
+        self.assertEqual(made.status, 'paused')
+        made.unpause()
+        made.rename(f'renamed-{os.getpid()}')
+        made.reload()
+        self.assertEqual(made.name, f'renamed-{os.getpid()}')
+        made.kill('SIGKILL')
+        self.assertEqual(made.wait()['StatusCode'], 137)
+
+    def test_logs(self):
+        made = self.container('sh', '-c', 'for i in 1 2 3; do echo $i; done', log_config=LogConfig(config={'max-size': '1m'}))
+        made.start()
+        made.wait()
+        self.assertEqual(made.logs(tail=2), b'2\n3\n')
+        self.assertEqual(b''.join(made.logs(stream=True, follow=True)), b'1\n2\n3\n')
+        self.assertRegex(made.logs(timestamps=True, tail=1), rb'^\d{4}-\d\d-\d\dT\S+Z 3\n$')
+
+    def test_list_filters(self):
+        made = self.running(labels={'filter': str(os.getpid())})
+        found = self.client.containers.list(filters={'label': f'filter={os.getpid()}', 'status': 'running'})
+        self.assertEqual([c.id for c in found], [made.id])
+        self.assertEqual(self.client.containers.list(filters={'label': 'filter=none'}), [])
+
+    def test_volumes(self):
+        volume = self.client.volumes.create(f'volume-{os.getpid()}')
+        self.addCleanup(volume.remove)
+        for command in ('echo there >/data/x', 'grep there /data/x'):
+            made = self.running('sh', '-c', command, volumes={volume.name: {'bind': '/data', 'mode': 'rw'}})
+            self.assertEqual(made.wait()['StatusCode'], 0)
+            self.drop(made)
+
+
+if __name__ == '__main__':
+    unittest.main()

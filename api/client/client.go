@@ -110,13 +110,25 @@ func (c *Client) target(req request) string {
 	return target
 }
 
+// encoded returns a request's JSON body, empty without one.
+func (r request) encoded() ([]byte, error) {
+	if r.json == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(r.json)
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	return raw, nil
+}
+
 // send makes a call and returns its response, whose body the caller closes. A status of 400 and above is an *Error.
 func (c *Client) send(ctx context.Context, req request) (*http.Response, error) {
 	body := req.body
 	if req.json != nil {
-		raw, err := json.Marshal(req.json)
+		raw, err := req.encoded()
 		if err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
+			return nil, err
 		}
 		body, req.kind, req.size = bytes.NewReader(raw), "application/json", int64(len(raw))
 	}

@@ -65,6 +65,9 @@ type Inspect struct {
 	HostConfig struct {
 		AutoRemove bool
 	}
+	NetworkSettings struct {
+		Ports map[string][]PortBinding // by port/protocol; of a running container
+	}
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -161,6 +164,16 @@ func (c *Client) ContainerKill(ctx context.Context, ref, signal string) error {
 		query.Set("signal", signal)
 	}
 	return c.verb(ctx, ref, "/kill", query)
+}
+
+// ContainerPause stops all of a container's processes until ContainerUnpause.
+func (c *Client) ContainerPause(ctx context.Context, ref string) error {
+	return c.verb(ctx, ref, "/pause", nil)
+}
+
+// ContainerUnpause lets a paused container's processes go on.
+func (c *Client) ContainerUnpause(ctx context.Context, ref string) error {
+	return c.verb(ctx, ref, "/unpause", nil)
 }
 
 // ContainerRename gives a container another name.

@@ -1,5 +1,7 @@
 package client
 
+import "time"
+
 // Create is the body that creates a container (API document 1, 2.2). Fields at their zero value are left out, so that
 // the engine's and the image's own values hold.
 type Create struct {
@@ -18,11 +20,11 @@ type Create struct {
 	Image            string              `json:",omitempty"`
 	Labels           map[string]string   `json:",omitempty"`
 	Volumes          map[string]struct{} `json:",omitempty"`
+	Healthcheck      *Healthcheck        `json:",omitempty"`
 	WorkingDir       string              `json:",omitempty"`
 	MacAddress       string              `json:",omitempty"`
 	ExposedPorts     map[string]struct{} `json:",omitempty"`
 	StopSignal       string              `json:",omitempty"`
-	StopTimeout      *int                `json:",omitempty"` // seconds
 	HostConfig       HostConfig
 	NetworkingConfig *NetworkingConfig `json:",omitempty"`
 }
@@ -37,6 +39,7 @@ type HostConfig struct {
 	PublishAllPorts   bool                     `json:",omitempty"`
 	RestartPolicy     *RestartPolicy           `json:",omitempty"`
 	AutoRemove        bool                     `json:",omitempty"`
+	VolumeDriver      string                   `json:",omitempty"`
 	VolumesFrom       []string                 `json:",omitempty"`
 	CapAdd            []string                 `json:",omitempty"`
 	CapDrop           []string                 `json:",omitempty"`
@@ -53,10 +56,12 @@ type HostConfig struct {
 	Privileged        bool                     `json:",omitempty"`
 	ReadonlyRootfs    bool                     `json:",omitempty"`
 	SecurityOpt       []string                 `json:",omitempty"`
+	StorageOpt        map[string]string        `json:",omitempty"`
 	Tmpfs             map[string]string        `json:",omitempty"`
 	ShmSize           int64                    `json:",omitempty"`
 	Sysctls           map[string]string        `json:",omitempty"`
-	Init              *bool                    `json:",omitempty"`
+	Runtime           string                   `json:",omitempty"`
+	Isolation         string                   `json:",omitempty"`
 	ConsoleSize       *[2]int                  `json:",omitempty"` // height, width
 	OomScoreAdj       int                      `json:",omitempty"`
 	OomKillDisable    *bool                    `json:",omitempty"`
@@ -69,11 +74,44 @@ type HostConfig struct {
 	MemoryReservation int64                    `json:",omitempty"`
 	MemorySwap        int64                    `json:",omitempty"`
 	MemorySwappiness  *int64                   `json:",omitempty"`
+	KernelMemory      int64                    `json:",omitempty"`
 	BlkioWeight       uint16                   `json:",omitempty"`
 	CgroupParent      string                   `json:",omitempty"`
 	PidsLimit         *int64                   `json:",omitempty"`
 	Devices           []Device                 `json:",omitempty"`
 	Ulimits           []Ulimit                 `json:",omitempty"`
+
+	BlkioWeightDevice    []WeightDevice   `json:",omitempty"`
+	BlkioDeviceReadBps   []ThrottleDevice `json:",omitempty"`
+	BlkioDeviceWriteBps  []ThrottleDevice `json:",omitempty"`
+	BlkioDeviceReadIOps  []ThrottleDevice `json:",omitempty"`
+	BlkioDeviceWriteIOps []ThrottleDevice `json:",omitempty"`
+
+	// These are for Windows; this engine warns of them.
+	CPUPercent         int64  `json:"CpuPercent,omitempty"`
+	IOMaximumBandwidth uint64 `json:",omitempty"` // bytes per second
+	IOMaximumIOps      uint64 `json:",omitempty"`
+}
+
+// Healthcheck says how a container's health is tested. Zero values are the image's (API document 1, 2.2).
+type Healthcheck struct {
+	Test        []string      `json:",omitempty"` // NONE, CMD and arguments, or CMD-SHELL and a command
+	Interval    time.Duration `json:",omitempty"`
+	Timeout     time.Duration `json:",omitempty"`
+	StartPeriod time.Duration `json:",omitempty"`
+	Retries     int           `json:",omitempty"`
+}
+
+// WeightDevice is a block device's weight, 10 to 1000.
+type WeightDevice struct {
+	Path   string
+	Weight uint16
+}
+
+// ThrottleDevice is a block device's limit, in bytes or operations per second.
+type ThrottleDevice struct {
+	Path string
+	Rate uint64
 }
 
 // LogConfig names the log driver and its options.
@@ -122,8 +160,9 @@ type EndpointConfig struct {
 
 // IPAMConfig asks for addresses.
 type IPAMConfig struct {
-	IPv4Address string `json:",omitempty"`
-	IPv6Address string `json:",omitempty"`
+	IPv4Address  string   `json:",omitempty"`
+	IPv6Address  string   `json:",omitempty"`
+	LinkLocalIPs []string `json:",omitempty"`
 }
 
 // Created is the answer to a create.

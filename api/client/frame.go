@@ -20,8 +20,8 @@ func Demux(stdout, stderr io.Writer, stream io.Reader) error {
 
 // Copy copies a stream that has no frames, that of a terminal, with the errors of Demux.
 func Copy(out io.Writer, stream io.Reader) error {
-	_, err := io.Copy(guard{out}, stream)
-	return streamFault(err)
+	_, err := CopyBulk(out, stream)
+	return err
 }
 
 func streamFault(err error) error {

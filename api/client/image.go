@@ -107,7 +107,7 @@ func (c *Client) ImageImport(ctx context.Context, opts ImportOptions, archive io
 		size = -1
 	}
 	return c.progress(ctx, request{
-		method: http.MethodPost, path: "/images/create", query: query, body: archive, size: size, kind: "application/x-tar",
+		method: http.MethodPost, path: "/images/create", query: query, body: &bulk{Reader: archive}, size: size, kind: archiveKind,
 	}, each)
 }
 

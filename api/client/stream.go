@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -97,9 +98,17 @@ func (c *Client) hijack(ctx context.Context, req request) (*Stream, error) {
 }
 
 func (c *Client) upgrade(conn net.Conn, req request) (*Stream, error) {
+	body, err := req.encoded()
+	if err != nil {
+		return nil, err
+	}
 	head := req.method + " " + c.target(req) + " HTTP/1.1\r\nHost: " + c.host.header() + "\r\nUser-Agent: " + c.agent +
-		"\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
-	if _, err := io.WriteString(conn, head); err != nil {
+		"\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+	if len(body) > 0 {
+		head += "Content-Type: application/json\r\n"
+	}
+	head += "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+	if _, err := conn.Write(append([]byte(head), body...)); err != nil {
 		return nil, &LostError{Err: err}
 	}
 	reader := bufio.NewReaderSize(conn, ioBuffer)

@@ -30,6 +30,7 @@ type Engine struct {
 	socket    string
 	server    *http.Server
 	serveOnce func()
+	exec      execution
 
 	mu       sync.Mutex // guards the fields below
 	requests []string
@@ -82,6 +83,11 @@ func (e *Engine) Kill() {
 	if e.conn != nil {
 		_ = e.conn.Close()
 	}
+	e.exec.mu.Lock()
+	defer e.exec.mu.Unlock()
+	if e.exec.conn != nil {
+		_ = e.exec.conn.Close()
+	}
 }
 
 // Requests returns the requests so far, as "METHOD path?query" without the version.
@@ -116,6 +122,9 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 	e.mu.Unlock()
 	if handler, ok := e.Override[r.Method+" "+path]; ok {
 		handler(w, r)
+		return
+	}
+	if e.serveExec(w, r, r.Method+" "+path) {
 		return
 	}
 	switch r.Method + " " + path {

@@ -1,0 +1,113 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// archiveKind is the Content-Type of a tar stream.
+const archiveKind = "application/x-tar"
+
+// PathStat is what the engine says of a path in a container (API document 1, 2.5).
+type PathStat struct {
+	Name       string      `json:"name"`
+	Size       int64       `json:"size"` // bytes
+	Mode       fs.FileMode `json:"mode"`
+	ModTime    time.Time   `json:"mtime"`
+	LinkTarget string      `json:"linkTarget"`
+}
+
+// PutOptions say how an archive is unpacked in a container.
+type PutOptions struct {
+	// NoOverwriteDirNonDir refuses to replace a folder by something else or the reverse.
+	NoOverwriteDirNonDir bool
+	// CopyOwners keeps the archive's user and group ids; without it all files are the container root's.
+	CopyOwners bool
+}
+
+// ContainerStatPath returns what a path in a container is, without following it if it is a symbolic link.
+func (c *Client) ContainerStatPath(ctx context.Context, ref, path string) (PathStat, error) {
+	resp, err := c.archive(ctx, request{method: http.MethodHead}, ref, path)
+	if err != nil {
+		return PathStat{}, err
+	}
+	_ = resp.Body.Close()
+	return readPathStat(resp.Header)
+}
+
+// ContainerCopyFrom opens a tar stream of a path in a container. The caller closes it.
+func (c *Client) ContainerCopyFrom(ctx context.Context, ref, path string) (io.ReadCloser, PathStat, error) {
+	resp, err := c.archive(ctx, request{method: http.MethodGet}, ref, path)
+	if err != nil {
+		return nil, PathStat{}, err
+	}
+	stat, err := readPathStat(resp.Header)
+	if err != nil {
+		_ = resp.Body.Close()
+		return nil, PathStat{}, err
+	}
+	return lostReader{resp.Body, c}, stat, nil
+}
+
+// ContainerCopyTo unpacks a tar stream in a folder of a container. An error of the stream itself comes back as it is.
+func (c *Client) ContainerCopyTo(ctx context.Context, ref, path string, archive io.Reader, opts PutOptions) error {
+	query := url.Values{}
+	if opts.NoOverwriteDirNonDir {
+		query.Set("noOverwriteDirNonDir", "true")
+	}
+	if opts.CopyOwners {
+		query.Set("copyUIDGID", "true")
+	}
+	body := &bulk{Reader: archive}
+	resp, err := c.archive(ctx, request{
+		method: http.MethodPut, query: query, body: body, size: -1, kind: archiveKind,
+	}, ref, path)
+	if failed := body.failed(); failed != nil {
+		err = failed // the engine only saw that the stream broke
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		return fmt.Errorf("read answer of %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c *Client) archive(ctx context.Context, req request, ref, path string) (*http.Response, error) {
+	target, err := container(ref, "/archive")
+	if err != nil {
+		return nil, err
+	}
+	req.path = target
+	if req.query == nil {
+		req.query = url.Values{}
+	}
+	req.query.Set("path", path)
+	return c.send(ctx, req)
+}
+
+// readPathStat reads the header in either of its names.
+func readPathStat(header http.Header) (PathStat, error) {
+	text := header.Get("X-Engine-Container-Path-Stat")
+	if text == "" {
+		text = header.Get("X-Docker-Container-Path-Stat")
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return PathStat{}, fmt.Errorf("decode the path's stat: %w", err)
+	}
+	var stat PathStat
+	if err := json.Unmarshal(raw, &stat); err != nil {
+		return PathStat{}, fmt.Errorf("decode the path's stat: %w", err)
+	}
+	return stat, nil
+}

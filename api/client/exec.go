@@ -1,0 +1,94 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// ExecConfig is what is to be executed in a running container (API document 2, 4.3).
+type ExecConfig struct {
+	AttachStdin  bool   `json:",omitempty"`
+	AttachStdout bool   `json:",omitempty"`
+	AttachStderr bool   `json:",omitempty"`
+	DetachKeys   string `json:",omitempty"`
+	Tty          bool   `json:",omitempty"`
+	Cmd          []string
+	Privileged   bool   `json:",omitempty"`
+	User         string `json:",omitempty"` // user, user:group, uid or uid:gid
+}
+
+// ExecInspect is what the client reads of an exec instance's record.
+type ExecInspect struct {
+	ID          string
+	ContainerID string
+	Running     bool
+	ExitCode    *int // nil while it runs
+}
+
+// ExecCreate sets up a command in a running container and returns the id of the exec instance.
+func (c *Client) ExecCreate(ctx context.Context, ref string, config ExecConfig) (Created, error) {
+	path, err := container(ref, "/exec")
+	if err != nil {
+		return Created{}, err
+	}
+	var out Created
+	err = c.call(ctx, request{method: http.MethodPost, path: path, json: config}, &out)
+	return out, err
+}
+
+// execStart is the body that starts an exec instance.
+type execStart struct {
+	Detach bool
+	Tty    bool
+}
+
+// ExecStart starts an exec instance and joins its streams, framed like those of ContainerAttach. tty is that of the
+// ExecConfig. ctx bounds the joining only. The caller closes the stream.
+func (c *Client) ExecStart(ctx context.Context, id string, tty bool) (*Stream, error) {
+	path, err := exec(id, "/start")
+	if err != nil {
+		return nil, err
+	}
+	return c.hijack(ctx, request{method: http.MethodPost, path: path, json: execStart{Tty: tty}})
+}
+
+// ExecStartDetached starts an exec instance and leaves it alone.
+func (c *Client) ExecStartDetached(ctx context.Context, id string, tty bool) error {
+	path, err := exec(id, "/start")
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, request{method: http.MethodPost, path: path, json: execStart{Detach: true, Tty: tty}}, nil)
+}
+
+// ExecResize sets the size of an exec instance's terminal, in characters.
+func (c *Client) ExecResize(ctx context.Context, id string, height, width int) error {
+	path, err := exec(id, "/resize")
+	if err != nil {
+		return err
+	}
+	query := url.Values{"h": {strconv.Itoa(height)}, "w": {strconv.Itoa(width)}}
+	return c.call(ctx, request{method: http.MethodPost, path: path, query: query}, nil)
+}
+
+// ExecInspect returns an exec instance's record.
+func (c *Client) ExecInspect(ctx context.Context, id string) (ExecInspect, error) {
+	path, err := exec(id, "/json")
+	if err != nil {
+		return ExecInspect{}, err
+	}
+	var out ExecInspect
+	err = c.call(ctx, request{method: http.MethodGet, path: path}, &out)
+	return out, err
+}
+
+// exec returns the path of a verb on an exec instance.
+func exec(id, verb string) (string, error) {
+	if id == "" {
+		return "", errors.New("empty exec id")
+	}
+	return "/exec/" + url.PathEscape(id) + verb, nil
+}

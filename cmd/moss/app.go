@@ -20,7 +20,7 @@ import (
 // Exit codes that are the command's own; any other is the container's.
 const (
 	exitFailed     = 1
-	exitEngine     = 125 // of run, create, start -a and attach: the engine or this command failed; wrong usage
+	exitEngine     = 125 // of run, create, start -a, attach and exec: the engine or this command failed; wrong usage
 	exitNotRunable = 126 // the container's command cannot be run
 	exitNotFound   = 127 // the container's command does not exist
 	exitSignalled  = 128 // plus the number of the signal that ended this command
@@ -55,7 +55,7 @@ func (e *exit) Unwrap() error { return e.err }
 
 // run runs the command with arguments and returns its exit code.
 func (a *app) run(args []string) int {
-	root := a.root()
+	root := a.root(args)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
-	"moss/cmd/moss/tty"
 )
 
 func (a *app) attachCommand() *cobra.Command {
@@ -53,18 +52,9 @@ func (a *app) attachCommand() *cobra.Command {
 }
 
 func (a *app) sessionOf(ctr client.Inspect, stdin, proxy bool, detachKeys string) *session {
-	return &session{
-		app: a, engine: a.engine, id: ctr.ID, tty: ctr.Config.Tty,
-		stdin: stdin, stdout: true, stderr: true, proxy: proxy, detachKeys: detachKeys,
-	}
-}
-
-// checkTerminal refuses to send what is no terminal to one: line ends and the end of input would mean nothing there.
-func (s *session) checkTerminal() error {
-	if s.tty && s.stdin && !tty.Is(s.app.stdin) {
-		return errors.New("the container has a terminal, but stdin is none")
-	}
-	return nil
+	return a.session(sessionSettings{
+		id: ctr.ID, tty: ctr.Config.Tty, stdin: stdin, stdout: true, stderr: true, proxy: proxy, detachKeys: detachKeys,
+	})
 }
 
 type startFlags struct {

@@ -27,10 +27,11 @@ func (f *createFlags) build(args []string, around surroundings) (client.Create, 
 		HostConfig: client.HostConfig{
 			ContainerIDFile: f.cidFile, NetworkMode: f.network, PublishAllPorts: f.publishAll, VolumesFrom: f.volumesFrom,
 			CapAdd: f.capAdd, CapDrop: f.capDrop, DNSOptions: f.dnsOptions, DNSSearch: f.dnsSearch, GroupAdd: f.groupAdd,
-			Links: f.links, IpcMode: f.ipc, PidMode: f.pid, UTSMode: f.uts, UsernsMode: f.userns,
+			IpcMode: f.ipc, PidMode: f.pid, UTSMode: f.uts, UsernsMode: f.userns,
 			Privileged: f.privileged, ReadonlyRootfs: f.readOnly, OomScoreAdj: f.oomScoreAdj, CPUShares: f.cpuShares,
 			CPUPeriod: f.cpuPeriod, CPUQuota: f.cpuQuota, CpusetCpus: f.cpusetCPUs, CpusetMems: f.cpusetMems,
-			BlkioWeight: f.blkioWeight, CgroupParent: f.cgroupParent,
+			BlkioWeight: f.blkioWeight, CgroupParent: f.cgroupParent, VolumeDriver: f.volumeDriver, Runtime: f.runtime,
+			Isolation: f.isolation, CPUPercent: f.cpuPercent, IOMaximumIOps: f.ioOperations,
 		},
 	}
 	if around.given("entrypoint") {
@@ -38,7 +39,7 @@ func (f *createFlags) build(args []string, around surroundings) (client.Create, 
 	}
 	for _, part := range []func(*client.Create, surroundings) error{
 		f.buildStreams, f.buildVariables, f.buildLabels, f.buildFiles, f.buildPorts, f.buildNames, f.buildEndpoint,
-		f.buildMemory, f.buildCPUs, f.buildLimits, f.buildSecurity, f.buildPolicies,
+		f.buildLinks, f.buildMemory, f.buildCPUs, f.buildBlockIO, f.buildLimits, f.buildSecurity, f.buildPolicies, f.health.build,
 	} {
 		if err := part(&body, around); err != nil {
 			return client.Create{}, err
@@ -126,6 +127,10 @@ func (f *createFlags) buildFiles(body *client.Create, around surroundings) error
 		}
 		body.HostConfig.Devices = append(body.HostConfig.Devices, device)
 	}
+	var err error
+	if body.HostConfig.StorageOpt, err = arg.Pairs("storage-opt", f.storageOpts); err != nil {
+		return err
+	}
 	return setSize(&body.HostConfig.ShmSize, "shm-size", f.shmSize, arg.Bytes)
 }
 
@@ -162,29 +167,6 @@ func (f *createFlags) buildNames(body *client.Create, _ surroundings) error {
 	return nil
 }
 
-// buildEndpoint sets what is asked of the network. Only networks that a user made have names and fixed addresses.
-func (f *createFlags) buildEndpoint(body *client.Create, _ surroundings) error {
-	if len(f.aliases) == 0 && f.ip == "" && f.ip6 == "" {
-		return nil
-	}
-	switch name, _, _ := strings.Cut(f.network, ":"); name {
-	case "default", "bridge", "host", "none", "container":
-		return fmt.Errorf("--network-alias, --ip and --ip6 need a network of your own, not %s", f.network)
-	}
-	endpoint := &client.EndpointConfig{Aliases: f.aliases, Links: f.links}
-	for flag, address := range map[string]string{"ip": f.ip, "ip6": f.ip6} {
-		if address == "" {
-			continue
-		}
-		if err := arg.Address(flag, address); err != nil {
-			return err
-		}
-		endpoint.IPAMConfig = &client.IPAMConfig{IPv4Address: f.ip, IPv6Address: f.ip6}
-	}
-	body.NetworkingConfig = &client.NetworkingConfig{EndpointsConfig: map[string]*client.EndpointConfig{f.network: endpoint}}
-	return nil
-}
-
 func (f *createFlags) buildMemory(body *client.Create, around surroundings) error {
 	host := &body.HostConfig
 	if around.given("memory-swappiness") {
@@ -197,6 +179,7 @@ func (f *createFlags) buildMemory(body *client.Create, around surroundings) erro
 		setSize(&host.Memory, "memory", f.memory, arg.Bytes),
 		setSize(&host.MemoryReservation, "memory-reservation", f.memoryReservation, arg.Bytes),
 		setSize(&host.MemorySwap, "memory-swap", f.memorySwap, arg.Swap),
+		setSize(&host.KernelMemory, "kernel-memory", f.kernelMemory, arg.Bytes),
 	)
 }
 
@@ -223,17 +206,9 @@ func (f *createFlags) buildLimits(body *client.Create, around surroundings) erro
 		}
 		body.HostConfig.Ulimits = append(body.HostConfig.Ulimits, limit)
 	}
-	for _, text := range f.sysctls {
-		key, value, err := arg.Pair("sysctl", text)
-		if err != nil {
-			return err
-		}
-		if body.HostConfig.Sysctls == nil {
-			body.HostConfig.Sysctls = map[string]string{}
-		}
-		body.HostConfig.Sysctls[key] = value
-	}
-	return nil
+	var err error
+	body.HostConfig.Sysctls, err = arg.Pairs("sysctl", f.sysctls)
+	return err
 }
 
 // buildSecurity hands the options on, and the content of a seccomp profile in place of its path: the engine may be

@@ -63,6 +63,17 @@ func TestCreateBody(t *testing.T) {
 		{"--cpus 1.5 -c 512 --cpuset-cpus 0-1", `{"HostConfig":{"CpuPeriod":100000,"CpuQuota":150000,"CpuShares":512,"CpusetCpus":"0-1"}}`},
 		{"--security-opt no-new-privileges --security-opt seccomp=" + profile, `{"HostConfig":{"SecurityOpt":["no-new-privileges","seccomp={\"defaultAction\":\"SCMP_ACT_ALLOW\"}"]}}`},
 		{"--restart on-failure:3 --log-driver json-file --log-opt max-size=1m", `{"HostConfig":{"RestartPolicy":{"Name":"on-failure","MaximumRetryCount":3},"LogConfig":{"Type":"json-file","Config":{"max-size":"1m"}}}}`},
+		{"--link db --link web:www", `{"HostConfig":{"Links":["db:db","web:www"]}}`},
+		{"--net mine --link db --net-alias x --ip6 fd00::2 --link-local-ip 169.254.1.1", `{"NetworkingConfig":{"EndpointsConfig":{"mine":{"IPAMConfig":{"IPv6Address":"fd00::2","LinkLocalIPs":["169.254.1.1"]},"Links":["db:db"],"Aliases":["x"]}}}}`},
+		{"--volumes-from a:ro --volume-driver local --storage-opt size=1g --runtime crun --isolation default", `{"HostConfig":{"VolumesFrom":["a:ro"],"VolumeDriver":"local","StorageOpt":{"size":"1g"},"Runtime":"crun","Isolation":"default"}}`},
+		{"--health-cmd true --health-interval 1s --health-timeout 2s --health-start-period 3s --health-retries 4", `{"Healthcheck":{"Test":["CMD-SHELL","true"],"Interval":1000000000,"Timeout":2000000000,"StartPeriod":3000000000,"Retries":4}}`},
+		{"--health-retries 4", `{"Healthcheck":{"Retries":4}}`},
+		{"--no-healthcheck", `{"Healthcheck":{"Test":["NONE"]}}`},
+		{"--blkio-weight 300 --blkio-weight-device /dev/sda:200", `{"HostConfig":{"BlkioWeight":300,"BlkioWeightDevice":[{"Path":"/dev/sda","Weight":200}]}}`},
+		{"--device-read-bps /dev/sda:1mb --device-write-bps /dev/sda:2k --device-read-iops /dev/sda:3 --device-write-iops /dev/sda:4", `{"HostConfig":{"BlkioDeviceReadBps":[{"Path":"/dev/sda","Rate":1048576}],"BlkioDeviceWriteBps":[{"Path":"/dev/sda","Rate":2048}],"BlkioDeviceReadIOps":[{"Path":"/dev/sda","Rate":3}],"BlkioDeviceWriteIOps":[{"Path":"/dev/sda","Rate":4}]}}`},
+		{"--kernel-memory 4m --oom-kill-disable --cpuset-mems 0 --cpu-period 1000 --cpu-quota 500", `{"HostConfig":{"KernelMemory":4194304,"OomKillDisable":true,"CpusetMems":"0","CpuPeriod":1000,"CpuQuota":500}}`},
+		{"--cpu-percent 5 --io-maxbandwidth 1k --io-maxiops 7", `{"HostConfig":{"CpuPercent":5,"IOMaximumBandwidth":1024,"IOMaximumIOps":7}}`},
+		{"--userns keep-id --pid container:a --ipc container:b --net container:c", `{"HostConfig":{"UsernsMode":"keep-id","PidMode":"container:a","IpcMode":"container:b","NetworkMode":"container:c"}}`},
 		{"--pid host --ipc host --uts host --userns host --cgroup-parent /p", `{"HostConfig":{"PidMode":"host","IpcMode":"host","UTSMode":"host","UsernsMode":"host","CgroupParent":"/p"}}`},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
@@ -122,7 +133,7 @@ func TestWrongFlags(t *testing.T) {
 		"run --ip 10.0.0.1 box", "run --dns x box", "run --add-host x box", "run --ulimit x box", "run --pull often box",
 		"run --log-opt x box", "run --sysctl x box", "run -a stdlog box", "run --nonsense box", "run", "create",
 		"run --security-opt seccomp=/none box", "run --env-file /none box", "ps extra", "rename one", "ps --filter x",
-		"inspect --type volume x", "events --since never", "logs --since never x", "start -a one two", "attach --detach-keys F1 x",
+		"inspect --type task x", "events --since never", "logs --since never x", "start -a one two", "attach --detach-keys F1 x",
 	} {
 		stdout, stderr, code := moss(t, clienttest.New(t), "", strings.Fields(args)...)
 		if code != exitEngine || stdout != "" || !strings.HasPrefix(stderr, "moss: ") || strings.Count(stderr, "\n") != 1 {

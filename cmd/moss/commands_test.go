@@ -47,6 +47,7 @@ func TestList(t *testing.T) {
 		{"ps -q --no-trunc", clienttest.ID + "\n"},
 		{"ps --format {{.Names}}:{{.Labels}}", "web:a=1,b=2\n"},
 		{"ps --no-trunc --format {{.Names}}", "web,other/alias\n"},
+		{`ps --format {{.Label\t"a"}}{{.Label\t"none"}}`, "1\n"},
 		{`ps --format {{.ID}}\t{{.State}}`, "0123456789ab\trunning\n"},
 	} {
 		if stdout, stderr, _ := moss(t, engine, "", strings.Fields(tc.args)...); stdout != tc.want {
@@ -90,7 +91,7 @@ func TestInspect(t *testing.T) {
 	want := "[\n    {\n        \"Id\": \"1\",\n        \"Name\": \"/web\",\n        \"State\": {\n            \"ExitCode\": 0,\n" +
 		"            \"Pid\": 12345678\n        },\n        \"Config\": {\n            \"Env\": [\n                \"A=<1>\"\n" +
 		"            ]\n        }\n    },\n    {\n        \"Id\": \"sha256:2\"\n    }\n]\n"
-	if stdout != want || stderr != "moss: no container or image is named none\n" || code != exitFailed {
+	if stdout != want || stderr != "moss: no container, image or volume is named none\n" || code != exitFailed {
 		t.Errorf("got %s, %q, %d", stdout, stderr, code)
 	}
 	for format, want := range map[string]string{
@@ -263,9 +264,29 @@ func TestUnknownCommand(t *testing.T) {
 // TestHelp makes sure that every command has a short text, an example and a group.
 func TestHelp(t *testing.T) {
 	a := &app{lookup: os.LookupEnv}
-	for _, cmd := range a.root().Commands() {
+	for _, cmd := range a.root(nil).Commands() {
 		if cmd.Short == "" || cmd.Example == "" || cmd.GroupID == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("moss %s: short %q, example %q, group %q", cmd.Name(), cmd.Short, cmd.Example, cmd.GroupID)
 		}
+	}
+}
+
+// TestOneCommandIsMade makes sure that a command is found under its name, alone, and that all are there otherwise.
+func TestOneCommandIsMade(t *testing.T) {
+	a := &app{lookup: os.LookupEnv}
+	for _, c := range a.commands() {
+		if made := a.root([]string{"-H", "unix:///x", c.name, "run"}).Commands(); len(made) != 1 || made[0].Name() != c.name {
+			t.Errorf("moss %s: %d commands are made, the first is %s", c.name, len(made), made[0].Name())
+		}
+	}
+	for args, want := range map[string]string{
+		"--host x ps -a": "ps", "-Hx ps": "ps", "--host=x --version": "", "": "", "-H": "", "help run": "help", "-- run": "run",
+	} {
+		if got := commandName(strings.Fields(args)); got != want {
+			t.Errorf("commandName(%s) = %q, want %q", args, got, want)
+		}
+	}
+	if all := a.root([]string{"help", "run"}).Commands(); len(all) != len(a.commands()) {
+		t.Errorf("moss help run makes %d commands, want all %d", len(all), len(a.commands()))
 	}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/pflag"
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+)
 
 // createFlags are the flags of run and create that become the container's settings. What a flag means is in build.go.
 type createFlags struct {
@@ -28,6 +32,22 @@ type createFlags struct {
 	oomScoreAdj                                           int
 	oomKillDisable                                        bool
 	blkioWeight                                           uint16
+	kernelMemory, ioBandwidth, isolation, runtime         string
+	cpuPercent                                            int64
+	ioOperations                                          uint64
+	volumeDriver                                          string
+	storageOpts, linkLocalIPs                             []string
+	weights, readRates, writeRates                        []string // of block devices
+	readOperations, writeOperations                       []string
+	health                                                healthFlags
+}
+
+// healthFlags say how a container's health is tested.
+type healthFlags struct {
+	command                        string
+	interval, timeout, startPeriod time.Duration
+	retries                        int
+	none                           bool
 }
 
 func (f *createFlags) register(set *pflag.FlagSet) {
@@ -38,6 +58,8 @@ func (f *createFlags) register(set *pflag.FlagSet) {
 	f.registerNetwork(set)
 	f.registerIsolation(set)
 	f.registerResources(set)
+	f.registerBlockIO(set)
+	f.health.register(set)
 }
 
 func (f *createFlags) registerProcess(set *pflag.FlagSet) {
@@ -65,6 +87,8 @@ func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 func (f *createFlags) registerFiles(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.volumes, "volume", "v", nil, "mount a folder or a volume: `[SOURCE:]PATH[:OPTIONS]`")
 	set.StringArrayVar(&f.volumesFrom, "volumes-from", nil, "mount what another container has: `CONTAINER[:ro]`")
+	set.StringVar(&f.volumeDriver, "volume-driver", "", "driver of the volumes that are made for the container")
+	set.StringArrayVar(&f.storageOpts, "storage-opt", nil, "option of the storage: `KEY=VALUE`")
 	set.StringArrayVar(&f.tmpfs, "tmpfs", nil, "mount a file system in memory: `PATH[:OPTIONS]`")
 	set.StringVar(&f.shmSize, "shm-size", "", "size of /dev/shm, such as 64m")
 	set.BoolVar(&f.readOnly, "read-only", false, "mount the root file system read-only")
@@ -74,7 +98,7 @@ func (f *createFlags) registerFiles(set *pflag.FlagSet) {
 func (f *createFlags) registerNetwork(set *pflag.FlagSet) {
 	set.StringVar(&f.network, "network", "default", "network to join: a name, host, none or container:NAME")
 	set.StringVar(&f.network, "net", "default", "the same as --network")
-	// The flag exists, so marking it cannot fail.
+	// The flags exist, so marking them cannot fail.
 	_ = set.MarkHidden("net")
 	set.StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port: `[[IP:]HOST PORT:]PORT[/udp]`")
 	set.BoolVarP(&f.publishAll, "publish-all", "P", false, "publish all exposed ports")
@@ -82,11 +106,16 @@ func (f *createFlags) registerNetwork(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.addHosts, "add-host", nil, "add a line to /etc/hosts: `NAME:IP`")
 	set.StringArrayVar(&f.dns, "dns", nil, "name server's `IP`")
 	set.StringArrayVar(&f.dnsOptions, "dns-option", nil, "option of the resolver")
+	set.StringArrayVar(&f.dnsOptions, "dns-opt", nil, "the same as --dns-option")
+	_ = set.MarkHidden("dns-opt")
 	set.StringArrayVar(&f.dnsSearch, "dns-search", nil, "`DOMAIN` to search")
 	set.StringVar(&f.ip, "ip", "", "IPv4 address in the network")
 	set.StringVar(&f.ip6, "ip6", "", "IPv6 address in the network")
+	set.StringArrayVar(&f.linkLocalIPs, "link-local-ip", nil, "link-local `IP` in the network")
 	set.StringVar(&f.macAddress, "mac-address", "", "hardware address")
 	set.StringArrayVar(&f.aliases, "network-alias", nil, "further `NAME` in the network")
+	set.StringArrayVar(&f.aliases, "net-alias", nil, "the same as --network-alias")
+	_ = set.MarkHidden("net-alias")
 	set.StringArrayVar(&f.links, "link", nil, "link to another container: `CONTAINER[:ALIAS]`")
 }
 
@@ -99,9 +128,11 @@ func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.sysctls, "sysctl", nil, "set a kernel parameter: `KEY=VALUE`")
 	set.StringArrayVar(&f.ulimits, "ulimit", nil, "set a limit: `NAME=SOFT[:HARD]`")
 	set.StringVar(&f.pid, "pid", "", "process namespace: host or container:NAME")
+	set.StringVar(&f.runtime, "runtime", "", "runtime of the container: crun or runc")
+	set.StringVar(&f.isolation, "isolation", "", "isolation technology; default is the only one on Linux")
 	set.StringVar(&f.ipc, "ipc", "", "IPC namespace: host, shareable or container:NAME")
 	set.StringVar(&f.uts, "uts", "", "host name's namespace: host")
-	set.StringVar(&f.userns, "userns", "", "user namespace: host")
+	set.StringVar(&f.userns, "userns", "", "user namespace: host, or keep-id to be yourself in the container")
 	set.StringVar(&f.cgroupParent, "cgroup-parent", "", "control group to run below")
 }
 
@@ -109,6 +140,7 @@ func (f *createFlags) registerResources(set *pflag.FlagSet) {
 	set.StringVarP(&f.memory, "memory", "m", "", "memory limit, such as 512m")
 	set.StringVar(&f.memoryReservation, "memory-reservation", "", "memory that is left alone under pressure")
 	set.StringVar(&f.memorySwap, "memory-swap", "", "limit of memory and swap together; -1 for no limit of swap")
+	set.StringVar(&f.kernelMemory, "kernel-memory", "", "limit of the kernel's memory for it")
 	set.Int64Var(&f.memorySwappiness, "memory-swappiness", -1, "how readily memory is swapped, 0 to 100")
 	set.BoolVar(&f.oomKillDisable, "oom-kill-disable", false, "do not kill when memory runs out")
 	set.IntVar(&f.oomScoreAdj, "oom-score-adj", 0, "who is killed first when memory runs out, -1000 to 1000")
@@ -118,6 +150,26 @@ func (f *createFlags) registerResources(set *pflag.FlagSet) {
 	set.Int64Var(&f.cpuQuota, "cpu-quota", 0, "CPU time in microseconds for each period")
 	set.StringVar(&f.cpusetCPUs, "cpuset-cpus", "", "CPUs to run on, such as 0-2,4")
 	set.StringVar(&f.cpusetMems, "cpuset-mems", "", "memory nodes to use")
-	set.Uint16Var(&f.blkioWeight, "blkio-weight", 0, "weight of block I/O, 10 to 1000")
 	set.Int64Var(&f.pidsLimit, "pids-limit", 0, "limit of processes; -1 for none")
+}
+
+func (f *createFlags) registerBlockIO(set *pflag.FlagSet) {
+	set.Uint16Var(&f.blkioWeight, "blkio-weight", 0, "weight of block I/O, 10 to 1000")
+	set.StringArrayVar(&f.weights, "blkio-weight-device", nil, "weight of one device: `PATH:WEIGHT`")
+	set.StringArrayVar(&f.readRates, "device-read-bps", nil, "limit of reading in bytes per second: `PATH:RATE`, such as /dev/sda:1mb")
+	set.StringArrayVar(&f.writeRates, "device-write-bps", nil, "limit of writing in bytes per second: `PATH:RATE`")
+	set.StringArrayVar(&f.readOperations, "device-read-iops", nil, "limit of reads per second: `PATH:RATE`")
+	set.StringArrayVar(&f.writeOperations, "device-write-iops", nil, "limit of writes per second: `PATH:RATE`")
+	set.StringVar(&f.ioBandwidth, "io-maxbandwidth", "", "limit of I/O in bytes per second (Windows only)")
+	set.Uint64Var(&f.ioOperations, "io-maxiops", 0, "limit of I/O operations per second (Windows only)")
+	set.Int64Var(&f.cpuPercent, "cpu-percent", 0, "share of the CPUs in percent (Windows only)")
+}
+
+func (f *healthFlags) register(set *pflag.FlagSet) {
+	set.StringVar(&f.command, "health-cmd", "", "command for the shell that tests the container's health")
+	set.DurationVar(&f.interval, "health-interval", 0, "time between two tests, such as 30s")
+	set.DurationVar(&f.timeout, "health-timeout", 0, "time that a test may take")
+	set.DurationVar(&f.startPeriod, "health-start-period", 0, "time the container gets before failures count")
+	set.IntVar(&f.retries, "health-retries", 0, "failures in a row that make the container unhealthy")
+	set.BoolVar(&f.none, "no-healthcheck", false, "do not test the health, whatever the image says")
 }

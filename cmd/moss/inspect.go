@@ -18,12 +18,19 @@ const (
 	statusNotImplemented = 501
 )
 
+// What inspect --type can name.
+const (
+	kindContainer = "container"
+	kindImage     = "image"
+	kindVolume    = "volume"
+)
+
 func (a *app) inspectCommand() *cobra.Command {
 	var format, kind string
 	var size bool
 	cmd := &cobra.Command{
 		Use:     "inspect [flags] NAME...",
-		Short:   "Show all that is known of containers and images",
+		Short:   "Show all that is known of containers, images and volumes",
 		Example: "  moss inspect --format '{{.State.Status}}' web",
 		Args:    arguments(1, -1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -32,8 +39,10 @@ func (a *app) inspectCommand() *cobra.Command {
 			return append(names, images...), directive
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if kind != "" && kind != "container" && kind != "image" {
-				return usage(cmd, fmt.Errorf("type %q: want container or image", kind))
+			switch kind {
+			case "", kindContainer, kindImage, kindVolume:
+			default:
+				return usage(cmd, fmt.Errorf("type %q: want container, image or volume", kind))
 			}
 			engine, err := a.client()
 			if err != nil {
@@ -43,7 +52,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&format, "format", "f", "", "a Go template for each, or json")
-	cmd.Flags().StringVar(&kind, "type", "", "look for a container or an image only")
+	cmd.Flags().StringVar(&kind, "type", "", "look for a container, an image or a volume only")
 	cmd.Flags().BoolVarP(&size, "size", "s", false, "show a container's sizes on disk")
 	return cmd
 }
@@ -54,17 +63,22 @@ type inspection struct {
 }
 
 func (a *app) inspect(ctx context.Context, engine *client.Client, refs []string, how inspection) error {
+	return a.showEach(refs, how.format, func(ref string) (json.RawMessage, error) { return lookUp(ctx, engine, ref, how) })
+}
+
+// showEach shows the records of objects, complains of those that have none and then ends with exit code 1.
+func (a *app) showEach(refs []string, format string, find func(ref string) (json.RawMessage, error)) error {
 	var records []json.RawMessage
 	var failed []error
 	for _, ref := range refs {
-		raw, err := lookUp(ctx, engine, ref, how)
+		raw, err := find(ref)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
 		records = append(records, raw)
 	}
-	if err := show.Records(a.stdout, how.format, records); err != nil {
+	if err := show.Records(a.stdout, format, records); err != nil {
 		return err
 	}
 	for _, err := range failed {
@@ -76,17 +90,33 @@ func (a *app) inspect(ctx context.Context, engine *client.Client, refs []string,
 	return nil
 }
 
-// lookUp returns the record of a container or, if there is none of that name, of an image.
+// lookUp returns the record of a container or, if there is none of that name, of an image or a volume.
 func lookUp(ctx context.Context, engine *client.Client, ref string, how inspection) (json.RawMessage, error) {
-	if how.kind != "image" {
-		ctr, err := engine.ContainerInspect(ctx, ref, how.size)
-		if err == nil || how.kind == "container" || client.StatusOf(err) != statusNotFound {
+	found := []func() (json.RawMessage, error){}
+	for _, place := range []struct {
+		kind string
+		find func() (json.RawMessage, error)
+	}{
+		{kindContainer, func() (json.RawMessage, error) {
+			ctr, err := engine.ContainerInspect(ctx, ref, how.size)
 			return ctr.Raw, err
+		}},
+		{kindImage, func() (json.RawMessage, error) { return engine.ImageInspect(ctx, ref) }},
+		{kindVolume, func() (json.RawMessage, error) { return engine.VolumeInspect(ctx, ref) }},
+	} {
+		if how.kind == "" || how.kind == place.kind {
+			found = append(found, place.find)
 		}
 	}
-	raw, err := engine.ImageInspect(ctx, ref)
-	if how.kind == "" && client.StatusOf(err) == statusNotFound {
-		return nil, fmt.Errorf("no container or image is named %s", ref)
+	var raw json.RawMessage
+	var err error
+	for _, find := range found {
+		if raw, err = find(); client.StatusOf(err) != statusNotFound {
+			return raw, err
+		}
+	}
+	if how.kind == "" {
+		return nil, fmt.Errorf("no container, image or volume is named %s", ref)
 	}
 	return raw, err
 }

@@ -112,9 +112,13 @@ func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
 	}
 	mounts := make([]string, 0, len(ctr.Mounts))
 	for _, mount := range ctr.Mounts {
-		mounts = append(mounts, cmp.Or(mount.Name, mount.Source))
+		name := cmp.Or(mount.Name, mount.Source)
+		if !full {
+			name = show.Shorten(name, 15)
+		}
+		mounts = append(mounts, name)
 	}
-	return show.Row{
+	row := show.Row{
 		"ID":         shorten(ctr.ID, full),
 		"Image":      image,
 		"Command":    command,
@@ -129,6 +133,8 @@ func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
 		"Mounts":     strings.Join(mounts, ","),
 		"Networks":   strings.Join(sortedKeys(ctr.NetworkSettings.Networks), ","),
 	}
+	row.SetLabels(ctr.Labels)
+	return row
 }
 
 // nameText drops the leading slash, and names that links made unless all are asked for.

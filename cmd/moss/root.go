@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,10 +15,12 @@ import (
 const (
 	groupContainer = "container"
 	groupImage     = "image"
+	groupVolume    = "volume"
 	groupEngine    = "engine"
 )
 
-func (a *app) root() *cobra.Command {
+// root returns the root command with the one that the arguments name, or with all when they name none of them.
+func (a *app) root(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "moss",
 		Short: "Run containers without root",
@@ -37,25 +40,78 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupContainer, Title: "Containers:"},
 		&cobra.Group{ID: groupImage, Title: "Images:"},
+		&cobra.Group{ID: groupVolume, Title: "Volumes:"},
 		&cobra.Group{ID: groupEngine, Title: "Engine:"},
 	)
 	root.SetHelpCommandGroupID(groupEngine)
 	root.SetCompletionCommandGroupID(groupEngine)
-	for group, commands := range map[string][]*cobra.Command{
-		groupContainer: {
-			a.runCommand(), a.createCommand(), a.startCommand(), a.stopCommand(), a.restartCommand(), a.killCommand(),
-			a.removeCommand(), a.renameCommand(), a.waitCommand(), a.attachCommand(), a.logsCommand(), a.listCommand(),
-			a.inspectCommand(),
-		},
-		groupImage:  {a.imagesCommand(), a.imageRemoveCommand(), a.importCommand()},
-		groupEngine: {a.eventsCommand(), a.infoCommand(), a.versionCommand()},
-	} {
-		for _, command := range commands {
-			command.GroupID = group
-			root.AddCommand(command)
+	wanted := commandName(args)
+	commands := a.commands()
+	one := slices.ContainsFunc(commands, func(c command) bool { return c.name == wanted })
+	for _, c := range commands {
+		if one && c.name != wanted {
+			continue
 		}
+		made := c.make()
+		made.GroupID = c.group
+		root.AddCommand(made)
 	}
 	return root
+}
+
+// command is a command that may be made: its flags cost more time than many a call of it takes.
+type command struct {
+	group, name string
+	make        func() *cobra.Command
+}
+
+func (a *app) commands() []command {
+	return []command{
+		{groupContainer, "run", a.runCommand},
+		{groupContainer, "create", a.createCommand},
+		{groupContainer, "start", a.startCommand},
+		{groupContainer, "stop", a.stopCommand},
+		{groupContainer, "restart", a.restartCommand},
+		{groupContainer, "kill", a.killCommand},
+		{groupContainer, "rm", a.removeCommand},
+		{groupContainer, "rename", a.renameCommand},
+		{groupContainer, "wait", a.waitCommand},
+		{groupContainer, "attach", a.attachCommand},
+		{groupContainer, "exec", a.execCommand},
+		{groupContainer, "cp", a.copyCommand},
+		{groupContainer, "logs", a.logsCommand},
+		{groupContainer, "ps", a.listCommand},
+		{groupContainer, "inspect", a.inspectCommand},
+		{groupContainer, "top", a.topCommand},
+		{groupContainer, "stats", a.statsCommand},
+		{groupContainer, "diff", a.diffCommand},
+		{groupContainer, "export", a.exportCommand},
+		{groupContainer, "commit", a.commitCommand},
+		{groupContainer, "update", a.updateCommand},
+		{groupContainer, "pause", a.pauseCommand},
+		{groupContainer, "unpause", a.unpauseCommand},
+		{groupContainer, "port", a.portCommand},
+		{groupImage, "images", a.imagesCommand},
+		{groupImage, "rmi", a.imageRemoveCommand},
+		{groupImage, "import", a.importCommand},
+		{groupVolume, "volume", a.volumeCommand},
+		{groupEngine, "events", a.eventsCommand},
+		{groupEngine, "info", a.infoCommand},
+		{groupEngine, "version", a.versionCommand},
+	}
+}
+
+// commandName returns the first argument that is no flag of the root command and no flag's value.
+func commandName(args []string) string {
+	for i := 0; i < len(args); i++ {
+		switch {
+		case args[i] == "-H" || args[i] == "--host":
+			i++
+		case !strings.HasPrefix(args[i], "-"):
+			return args[i]
+		}
+	}
+	return ""
 }
 
 // completionTimeout bounds what a shell waits for names; completion never starts an engine.

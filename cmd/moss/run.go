@@ -83,11 +83,10 @@ func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Cre
 	if err != nil {
 		return err
 	}
-	s := &session{
-		app: a, engine: a.engine, id: id, tty: body.Tty,
-		stdin: body.AttachStdin, stdout: body.AttachStdout, stderr: body.AttachStderr,
+	s := a.session(sessionSettings{
+		id: id, tty: body.Tty, stdin: body.AttachStdin, stdout: body.AttachStdout, stderr: body.AttachStderr,
 		proxy: flags.sigProxy, detachKeys: flags.detachKeys,
-	}
+	})
 	return s.runNew(ctx, flags.remove)
 }
 

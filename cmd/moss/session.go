@@ -4,41 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strconv"
 	"syscall"
-	"time"
 
 	"moss/api/client"
-	"moss/cmd/moss/tty"
 )
-
-// detachPatience is how long the engine gets to note that the client detached.
-const detachPatience = 300 * time.Millisecond
 
 // session is this command attached to one container. It is used once.
 type session struct {
-	app    *app
-	engine *client.Client
-	id     string
+	console
 
+	engine *client.Client
+}
+
+// sessionSettings are what a session is to do.
+type sessionSettings struct {
+	id                    string
 	tty                   bool // the container has a terminal
 	stdin, stdout, stderr bool // what is attached
 	proxy                 bool // signals go to the container
 	detachKeys            string
-
-	stream *client.Stream
-	raw    *tty.Raw
-	ended  chan result // the container's exit code
-	output chan error  // the end of the output
-	input  chan error  // the end of the input
 }
 
-type result struct {
-	code int
-	err  error
+// session returns a session with a container. The app's engine must be connected.
+func (a *app) session(set sessionSettings) *session {
+	s := &session{engine: a.engine, console: console{
+		app: a, id: set.id, tty: set.tty, stdin: set.stdin, stdout: set.stdout, stderr: set.stderr, detachKeys: set.detachKeys,
+	}}
+	s.wait = func(ctx context.Context) (int, error) { return s.engine.ContainerWait(ctx, s.id) }
+	s.resize = func(ctx context.Context, height, width int) error {
+		return s.engine.ContainerResize(ctx, s.id, height, width)
+	}
+	if set.proxy {
+		s.send = s.forward
+	}
+	return s
 }
 
 // runNew starts a created container, attached, and returns its exit code as an *exit. With remove it is removed at last.
@@ -134,10 +136,10 @@ func signalled(sig os.Signal) error {
 // listen starts catching signals: those for the container, and in raw mode those that would leave the terminal raw.
 func (s *session) listen() chan os.Signal {
 	signals := make(chan os.Signal, 16)
-	if s.proxy || s.tty {
+	if s.send != nil || s.tty {
 		signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
 	}
-	if s.proxy && !s.tty {
+	if s.send != nil && !s.tty {
 		signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 	}
 	return signals
@@ -169,146 +171,11 @@ func (s *session) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.stream = stream
-	if s.tty && s.stdin && tty.Is(s.app.stdin) {
-		if s.raw, err = tty.MakeRaw(s.app.stdin); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.open(stream)
 }
 
-// leave gives the terminal back and closes the stream. It may be called again.
-func (s *session) leave() {
-	if s.raw != nil {
-		s.raw.Restore()
-	}
-	if s.stream != nil {
-		_ = s.stream.Close()
-	}
-}
-
-// safely runs f in a goroutine that gives the terminal back even if it panics.
-func (s *session) safely(f func()) {
-	go func() {
-		if s.raw != nil {
-			// Deferred calls of other goroutines do not run when this one panics.
-			defer func() {
-				if trouble := recover(); trouble != nil {
-					s.raw.Restore()
-					panic(trouble)
-				}
-			}()
-		}
-		f()
-	}()
-}
-
-// follow moves bytes, signals and window sizes until the container ends, and returns its exit code. It returns
-// client.ErrDetached when the user left by the detach keys, and an *exit when a signal ended this command.
-func (s *session) follow(ctx context.Context, signals <-chan os.Signal) (int, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	sized := make(chan struct{})
-	defer func() { cancel(); <-sized }()
-	s.ended, s.output, s.input = make(chan result, 1), make(chan error, 1), make(chan error, 1)
-	s.safely(func() {
-		code, err := s.engine.ContainerWait(ctx, s.id)
-		s.ended <- result{code: code, err: err}
-	})
-	s.startStreams()
-	s.safely(func() {
-		defer close(sized)
-		if s.tty {
-			s.followSize(ctx)
-		}
-	})
-	ended, output, input := s.ended, s.output, s.input
-	var last result
-	for ended != nil || output != nil {
-		select {
-		case last = <-ended:
-			if last.err != nil {
-				return 0, s.unknown(last.err)
-			}
-			ended = nil
-		case err := <-output:
-			if err != nil {
-				return 0, s.unknown(err)
-			}
-			output = nil
-		case err := <-input:
-			if errors.Is(err, client.ErrDetached) {
-				s.detach()
-				return 0, err
-			}
-			input = nil
-		case sig := <-signals:
-			if s.tty || !s.proxy {
-				return 0, signalled(sig)
-			}
-			s.safely(func() { s.send(ctx, sig) })
-		}
-	}
-	return last.code, nil
-}
-
-// unknown is the error of a session that broke while the container may go on.
-func (s *session) unknown(err error) error {
-	return fmt.Errorf("container %.12s: %w", s.id, err)
-}
-
-func (s *session) startStreams() {
-	if s.stream == nil {
-		s.output <- nil
-		return
-	}
-	s.safely(func() {
-		if s.tty {
-			s.output <- client.Copy(s.app.stdout, s.stream)
-			return
-		}
-		s.output <- client.Demux(s.app.stdout, s.app.stderr, s.stream)
-	})
-	if s.stdin {
-		s.safely(func() { s.input <- s.copyInput() })
-	}
-}
-
-// copyInput sends stdin on and its end as well. A container that no longer reads is no error: its end tells more.
-func (s *session) copyInput() error {
-	// The type hides what *os.File could do itself: splicing between a pipe and a socket blocks where reading need not.
-	var in io.Reader = struct{ io.Reader }{s.app.stdin}
-	if s.tty {
-		keys, err := client.ParseDetachKeys(s.detachKeys)
-		if err != nil {
-			return err
-		}
-		in = client.DetachReader(in, keys)
-	}
-	_, err := io.CopyBuffer(struct{ io.Writer }{s.stream}, in, make([]byte, 128<<10))
-	if errors.Is(err, client.ErrDetached) {
-		return err
-	}
-	return s.stream.CloseWrite()
-}
-
-// detach types the keys to the engine too, which notes it as an event and ends the stream.
-func (s *session) detach() {
-	keys, err := client.ParseDetachKeys(s.detachKeys)
-	if err != nil {
-		return
-	}
-	if _, err := s.stream.Write(keys); err != nil {
-		return
-	}
-	select {
-	case <-s.output: //nolint:errcheck // the end of the stream is what is waited for, however it ends
-	case <-time.After(detachPatience):
-	}
-}
-
-// send hands a signal on. One that meets no process any more came too late.
-func (s *session) send(ctx context.Context, sig os.Signal) {
+// forward hands a signal on. One that meets no process any more came too late.
+func (s *session) forward(ctx context.Context, sig os.Signal) {
 	number, ok := sig.(syscall.Signal)
 	if !ok {
 		return
@@ -318,32 +185,4 @@ func (s *session) send(ctx context.Context, sig os.Signal) {
 		return
 	}
 	s.app.complain(fmt.Errorf("send signal %s: %w", number, err))
-}
-
-// followSize gives the container's terminal the size of this one, now and when it changes.
-func (s *session) followSize(ctx context.Context) {
-	changes := make(chan os.Signal, 1)
-	signal.Notify(changes, syscall.SIGWINCH)
-	defer signal.Stop(changes)
-	for {
-		if height, width := s.app.windowSize(); height > 0 && width > 0 {
-			// The container may have ended meanwhile; the next change tries again.
-			_ = s.engine.ContainerResize(ctx, s.id, height, width)
-		}
-		select {
-		case <-changes:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// windowSize returns the size of the terminal that output goes to, or else input comes from; zeros without one.
-func (a *app) windowSize() (height, width int) {
-	if out, ok := a.stdout.(*os.File); ok {
-		if height, width = tty.Size(out); height > 0 {
-			return height, width
-		}
-	}
-	return tty.Size(a.stdin)
 }

@@ -80,6 +80,18 @@ func (term *terminal) await(text string) {
 	}
 }
 
+// next waits for more of the screen.
+func (term *terminal) next() string {
+	term.t.Helper()
+	select {
+	case part := <-term.screen:
+		return part
+	case <-time.After(10 * time.Second):
+		term.t.Fatal("the screen shows nothing more")
+		return ""
+	}
+}
+
 func (term *terminal) typeIn(text string) {
 	term.t.Helper()
 	if _, err := io.WriteString(term.master, text); err != nil {

@@ -85,6 +85,36 @@ func (a *app) removeCommand() *cobra.Command {
 	return cmd
 }
 
+func (a *app) pauseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "pause CONTAINER...",
+		Short:             "Stop all processes of containers until unpause",
+		Example:           "  moss pause web",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(false, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verb(args, func(engine *client.Client, ref string) error {
+				return engine.ContainerPause(cmd.Context(), ref)
+			})
+		},
+	}
+}
+
+func (a *app) unpauseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "unpause CONTAINER...",
+		Short:             "Let the processes of paused containers go on",
+		Example:           "  moss unpause web",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(false, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verb(args, func(engine *client.Client, ref string) error {
+				return engine.ContainerUnpause(cmd.Context(), ref)
+			})
+		},
+	}
+}
+
 func (a *app) renameCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "rename CONTAINER NAME",

@@ -18,6 +18,22 @@ func Pair(flag, text string) (key, value string, err error) {
 	return key, value, nil
 }
 
+// Pairs reads any number of key=value, nil for none.
+func Pairs(flag string, values []string) (map[string]string, error) {
+	var pairs map[string]string
+	for _, text := range values {
+		key, value, err := Pair(flag, text)
+		if err != nil {
+			return nil, err
+		}
+		if pairs == nil {
+			pairs = map[string]string{}
+		}
+		pairs[key] = value
+	}
+	return pairs, nil
+}
+
 // Filters turns --filter values into the API's map of lists.
 func Filters(values []string) (map[string][]string, error) {
 	if len(values) == 0 {
@@ -86,6 +102,29 @@ func permissions(text string) bool {
 		}
 	}
 	return text != ""
+}
+
+// DeviceValue reads /path:value, for the limits of block devices.
+func DeviceValue(flag, text string) (path, value string, err error) {
+	colon := strings.LastIndexByte(text, ':')
+	if colon < 0 || colon == len(text)-1 || !strings.HasPrefix(text, "/dev/") {
+		return "", "", fmt.Errorf("%s %q: want /dev/device:value", flag, text)
+	}
+	return text[:colon], text[colon+1:], nil
+}
+
+// Link reads container[:alias] and writes both parts; the alias of a container is its name.
+func Link(text string) (string, error) {
+	name, alias, aliased := strings.Cut(text, ":")
+	if !aliased {
+		alias = name
+	}
+	name = strings.TrimPrefix(name, "/")
+	alias = strings.TrimPrefix(alias, "/")
+	if name == "" || alias == "" || strings.Contains(alias, ":") {
+		return "", fmt.Errorf("link %q: want container[:alias]", text)
+	}
+	return name + ":" + alias, nil
 }
 
 // Restart reads a restart policy: no, always, unless-stopped or on-failure[:tries].

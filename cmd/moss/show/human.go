@@ -18,6 +18,17 @@ func Size(bytes int64) string {
 	return strconv.FormatFloat(value, 'g', 3, 64) + units[unit]
 }
 
+// Binary writes a number of bytes in powers of 1024 with four digits: 1.234MiB.
+func Binary(bytes uint64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	value, unit := float64(bytes), 0
+	for value >= 1024 && unit < len(units)-1 {
+		value /= 1024
+		unit++
+	}
+	return strconv.FormatFloat(value, 'g', 4, 64) + units[unit]
+}
+
 // Ago writes how long something lasts, in its largest unit: 3 minutes.
 func Ago(d time.Duration) string {
 	hours := int(d.Hours())

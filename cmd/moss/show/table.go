@@ -16,11 +16,44 @@ type Column struct {
 // Row is one line of a table, by field. It may hold fields that no column shows, for templates.
 type Row map[string]string
 
+// What a row holds beside its fields has a key that starts with hidden: no template can name it.
+const (
+	hidden    = "\x00"
+	isHeading = hidden + "heading"
+)
+
+// SetLabels gives a row the labels that {{.Label "key"}} looks up.
+func (r Row) SetLabels(labels map[string]string) {
+	for key, value := range labels {
+		r[hidden+"label "+key] = value
+	}
+}
+
+// Label returns one label, for templates. In the heading it is the last part of the key.
+func (r Row) Label(key string) string {
+	if _, ok := r[isHeading]; ok {
+		return strings.NewReplacer("-", " ", "_", " ").Replace(key[strings.LastIndexByte(key, '.')+1:])
+	}
+	return r[hidden+"label "+key]
+}
+
+// MarshalJSON writes the fields.
+func (r Row) MarshalJSON() ([]byte, error) {
+	fields := make(map[string]string, len(r))
+	for key, value := range r {
+		if !strings.HasPrefix(key, hidden) {
+			fields[key] = value
+		}
+	}
+	text, err := compact(fields)
+	return []byte(text), err
+}
+
 // Table writes rows in one of the forms that --format knows: an empty format is the table of columns, "table TEMPLATE" a
 // table of a template's making, json one object a line, anything else a template for each row. titles name the fields
 // that are no columns, for the heading of "table TEMPLATE".
 func Table(w io.Writer, format string, columns []Column, titles map[string]string, rows []Row) error {
-	heading := Row{}
+	heading := Row{isHeading: ""}
 	maps.Copy(heading, titles)
 	for _, column := range columns {
 		heading[column.Field] = column.Title
@@ -45,6 +78,18 @@ func Table(w io.Writer, format string, columns []Column, titles map[string]strin
 	}
 }
 
+// Grid writes lines of cells in aligned columns.
+func Grid(w io.Writer, lines [][]string) error {
+	return aligned(w, func(out io.Writer) error {
+		for _, cells := range lines {
+			if err := writeCells(out, cells); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func aligned(w io.Writer, fill func(io.Writer) error) error {
 	table := tabwriter.NewWriter(w, 10, 1, 3, ' ', 0)
 	if err := fill(table); err != nil {
@@ -56,9 +101,17 @@ func aligned(w io.Writer, fill func(io.Writer) error) error {
 func writeColumns(out io.Writer, columns []Column, row Row) error {
 	cells := make([]string, 0, len(columns))
 	for _, column := range columns {
-		cells = append(cells, strings.ReplaceAll(Plain(row[column.Field]), "\t", " "))
+		cells = append(cells, row[column.Field])
 	}
-	_, err := io.WriteString(out, strings.Join(cells, "\t")+"\n")
+	return writeCells(out, cells)
+}
+
+func writeCells(out io.Writer, cells []string) error {
+	plain := make([]string, 0, len(cells))
+	for _, cell := range cells {
+		plain = append(plain, strings.ReplaceAll(Plain(cell), "\t", " "))
+	}
+	_, err := io.WriteString(out, strings.Join(plain, "\t")+"\n")
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/template"
+	"unicode"
 )
 
 // Template is a parsed --format value.
@@ -55,6 +56,7 @@ func functions() template.FuncMap {
 		"split": strings.Split,
 		"lower": strings.ToLower,
 		"upper": strings.ToUpper,
+		"title": title,
 		"pad": func(text string, before, after int) string {
 			return strings.Repeat(" ", max(0, before)) + text + strings.Repeat(" ", max(0, after))
 		},
@@ -64,6 +66,19 @@ func functions() template.FuncMap {
 		},
 		"println": fmt.Sprintln,
 	}
+}
+
+// title writes the first letter of each word as a capital.
+func title(text string) string {
+	before := ' '
+	return strings.Map(func(r rune) rune {
+		first := unicode.IsSpace(before)
+		before = r
+		if first {
+			return unicode.ToTitle(r)
+		}
+		return r
+	}, text)
 }
 
 // join takes lists of any kind: those of decoded JSON are []any.

@@ -1,0 +1,391 @@
+package archive_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"moss/cmd/moss/archive"
+)
+
+// entry is one entry of a tar stream that a test makes.
+type entry struct {
+	name, link, content string
+	kind                byte // 0: a file
+	mode                int64
+}
+
+func stream(t testing.TB, entries ...entry) *bytes.Buffer {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, e := range entries {
+		h := &tar.Header{Name: e.name, Linkname: e.link, Typeflag: e.kind, Mode: e.mode, Size: int64(len(e.content)), ModTime: time.Unix(1_000_000_000, 0)}
+		if h.Mode == 0 {
+			h.Mode = 0o644
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, e.content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+// tree lists what a folder holds: name, type and permissions, and content or target.
+func tree(t testing.TB, dir string) string {
+	t.Helper()
+	var lines []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		line := strings.TrimPrefix(path, dir+"/") + " " + info.Mode().String()
+		switch {
+		case info.Mode().IsRegular():
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			line += " " + string(raw)
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			line = strings.TrimPrefix(path, dir+"/") + " -> " + target
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func TestUnpack(t *testing.T) {
+	dirEntry := func(name string) entry { return entry{name: name, kind: tar.TypeDir, mode: 0o755} }
+	for _, tc := range []struct {
+		name    string
+		how     archive.Unpacking
+		before  func(dir string) error
+		entries []entry
+		want    string // the tree
+		fails   string // in the error
+	}{
+		{
+			name:    "a folder under its own name",
+			how:     archive.Unpacking{Name: "etc"},
+			entries: []entry{dirEntry("etc/"), {name: "etc/passwd", content: "root"}, {name: "etc/sh", kind: tar.TypeSymlink, link: "/bin/sh"}},
+			want:    "etc drwxr-xr-x\netc/passwd -rw-r--r-- root\netc/sh -> /bin/sh",
+		},
+		{
+			name:    "a folder under another name, hard links too",
+			how:     archive.Unpacking{Name: "new"},
+			entries: []entry{dirEntry("./etc/"), {name: "./etc/a", content: "x"}, {name: "./etc/b", kind: tar.TypeLink, link: "etc/a"}},
+			want:    "new drwxr-xr-x\nnew/a -rw-r--r-- x\nnew/b -rw-r--r-- x",
+		},
+		{
+			name:    "a file under another name",
+			how:     archive.Unpacking{Name: "new"},
+			entries: []entry{{name: "passwd", content: "root"}},
+			want:    "new -rw-r--r-- root",
+		},
+		{
+			name:    "contents, into the folder",
+			how:     archive.Unpacking{Name: ".", Contents: true},
+			entries: []entry{dirEntry("./"), {name: "./a", content: "1"}, {name: "b/c", content: "2"}},
+			want:    "a -rw-r--r-- 1\nb drwxr-xr-x\nb/c -rw-r--r-- 2",
+		},
+		{
+			name:    "contents, into a new folder",
+			how:     archive.Unpacking{Name: "out", Contents: true},
+			entries: []entry{dirEntry("./"), {name: "./a", content: "1"}},
+			want:    "out drwxr-xr-x\nout/a -rw-r--r-- 1",
+		},
+		{
+			name:    "a folder that nobody may write to is filled first",
+			how:     archive.Unpacking{Name: "ro"},
+			entries: []entry{{name: "ro/", kind: tar.TypeDir, mode: 0o555}, {name: "ro/a", content: "1", mode: 0o400}},
+			want:    "ro dr-xr-xr-x\nro/a -r-------- 1",
+		},
+		{
+			name:    "set-id bits are not taken over",
+			how:     archive.Unpacking{Name: "x"},
+			entries: []entry{{name: "x", content: "1", mode: 0o6755}},
+			want:    "x -rwxr-xr-x 1",
+		},
+		{
+			name:    "a pipe",
+			how:     archive.Unpacking{Name: "p"},
+			entries: []entry{{name: "p", kind: tar.TypeFifo, mode: 0o600}},
+			want:    "p prw-------",
+		},
+		{
+			name:    "an existing file is replaced, not followed",
+			how:     archive.Unpacking{Name: "f"},
+			before:  func(dir string) error { return os.Symlink("../canary", filepath.Join(dir, "f")) },
+			entries: []entry{{name: "f", content: "new"}},
+			want:    "f -rw-r--r-- new",
+		},
+		{
+			name: "a folder that exists keeps its mode and what it holds",
+			how:  archive.Unpacking{Name: "d"},
+			before: func(dir string) error {
+				return errors.Join(os.Mkdir(filepath.Join(dir, "d"), 0o700), os.WriteFile(filepath.Join(dir, "d/old"), []byte("o"), 0o600))
+			},
+			entries: []entry{dirEntry("d/"), {name: "d/new", content: "n"}},
+			want:    "d drwx------\nd/new -rw-r--r-- n\nd/old -rw------- o",
+		},
+		{
+			name:    "a folder over a file",
+			how:     archive.Unpacking{Name: "d"},
+			before:  func(dir string) error { return os.WriteFile(filepath.Join(dir, "d"), nil, 0o600) },
+			entries: []entry{dirEntry("d/")},
+			want:    "d -rw------- ", fails: "a folder would replace what is no folder",
+		},
+		{
+			name:    "a file over a folder",
+			how:     archive.Unpacking{Name: "d"},
+			before:  func(dir string) error { return os.Mkdir(filepath.Join(dir, "d"), 0o700) },
+			entries: []entry{{name: "d", content: "x"}},
+			want:    "d drwx------", fails: "a folder would be replaced by what is none",
+		},
+		{
+			name: "an older link out of the folder",
+			how:  archive.Unpacking{Name: "d"},
+			before: func(dir string) error {
+				return errors.Join(os.Mkdir(filepath.Join(dir, "d"), 0o700), os.Symlink("../..", filepath.Join(dir, "d/out")))
+			},
+			entries: []entry{dirEntry("d/"), {name: "d/out/canary", content: "x"}},
+			want:    "d drwx------\nd/out -> ../..", fails: "path escapes from parent",
+		},
+		{
+			name:    "a link of the archive's own out of the folder, relative",
+			how:     archive.Unpacking{Name: ".", Contents: true},
+			entries: []entry{{name: "out", kind: tar.TypeSymlink, link: ".."}, {name: "out/canary", content: "x"}},
+			want:    "out -> ..", fails: "path escapes from parent",
+		},
+		{
+			name:    "a link of the archive's own out of the folder, absolute",
+			how:     archive.Unpacking{Name: ".", Contents: true},
+			entries: []entry{{name: "out", kind: tar.TypeSymlink, link: "/tmp"}, {name: "out/canary", content: "x"}},
+			want:    "out -> /tmp", fails: "path escapes from parent",
+		},
+		{
+			name:    "a hard link to what lies outside",
+			how:     archive.Unpacking{Name: ".", Contents: true},
+			entries: []entry{{name: "x", kind: tar.TypeLink, link: "../canary"}},
+			fails:   "leads out of it",
+		},
+		{
+			name:    "a hard link through a link that leads out",
+			how:     archive.Unpacking{Name: ".", Contents: true},
+			entries: []entry{{name: "out", kind: tar.TypeSymlink, link: ".."}, {name: "x", kind: tar.TypeLink, link: "out/canary"}},
+			want:    "out -> ..", fails: "path escapes from parent",
+		},
+		{
+			name:    "a name that climbs",
+			how:     archive.Unpacking{Name: ".", Contents: true},
+			entries: []entry{{name: "a/../../canary", content: "x"}},
+			fails:   "leads out of it",
+		},
+		{
+			name:    "an absolute name stays inside",
+			how:     archive.Unpacking{Name: ".", Contents: true},
+			entries: []entry{{name: "/canary", content: "x"}},
+			want:    "canary -rw-r--r-- x",
+		},
+		{
+			name:    "an entry beside the one that was asked for",
+			how:     archive.Unpacking{Name: "a"},
+			entries: []entry{dirEntry("a/"), {name: "b", content: "x"}},
+			want:    "a drwx------", fails: `"b" lies beside "a"`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			outer := t.TempDir()
+			dir := filepath.Join(outer, "dst")
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(outer, "canary"), []byte("alive"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if tc.before != nil {
+				if err := tc.before(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			syscall.Umask(0o022)
+			err := archive.Unpack(stream(t, tc.entries...), dir, tc.how)
+			if (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+				t.Errorf("Unpack = %v, want an error with %q", err, tc.fails)
+			}
+			defer func() { _ = os.Chmod(filepath.Join(dir, "ro"), 0o700) }() // or else nobody could remove it
+			if got := tree(t, dir); got != tc.want {
+				t.Errorf("tree:\n%s\nwant:\n%s", got, tc.want)
+			}
+			if raw, err := os.ReadFile(filepath.Join(outer, "canary")); err != nil || string(raw) != "alive" {
+				t.Errorf("what lies outside holds %q, %v", raw, err)
+			}
+			if names, err := os.ReadDir(outer); err != nil || len(names) != 2 {
+				t.Errorf("outside the folder are %v, %v", names, err)
+			}
+		})
+	}
+}
+
+func TestUnpackTimesAndNotices(t *testing.T) {
+	dir := t.TempDir()
+	var notices []string
+	err := archive.Unpack(stream(t, entry{name: "d/", kind: tar.TypeDir, mode: 0o755}, entry{name: "d/f", content: "x"},
+		entry{name: "d/null", kind: tar.TypeChar}), dir,
+		archive.Unpacking{Name: "d", Notice: func(text string) { notices = append(notices, text) }})
+	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "d/null") {
+		t.Errorf("Unpack = %v with notices %q, want one about the device", err, notices)
+	}
+	for _, name := range []string{"d", "d/f"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.ModTime().Unix() != 1_000_000_000 {
+			t.Errorf("%s is of %v, %v, want the archive's time", name, info.ModTime(), err)
+		}
+	}
+}
+
+func TestUnpackCutStream(t *testing.T) {
+	dir := t.TempDir()
+	whole := stream(t, entry{name: "f", content: strings.Repeat("x", 5000)}).Bytes()
+	err := archive.Unpack(bytes.NewReader(whole[:3000]), dir, archive.Unpacking{Name: "f"})
+	if err == nil || tree(t, dir) != "" {
+		t.Errorf("Unpack of half an archive = %v, left %q, want an error and nothing", err, tree(t, dir))
+	}
+}
+
+func TestPackAndBack(t *testing.T) {
+	source := t.TempDir()
+	for _, dir := range []string{"site", "site/sub", "site/empty"} {
+		if err := os.Mkdir(filepath.Join(source, dir), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(source, "site/a"), []byte("1"), 0o640),
+		os.Link(filepath.Join(source, "site/a"), filepath.Join(source, "site/sub/same")),
+		os.Symlink("../../out", filepath.Join(source, "site/sub/link")),
+		os.WriteFile(filepath.Join(source, "site/bad\xff name"), []byte("2"), 0o600),
+		syscall.Mkfifo(filepath.Join(source, "site/pipe"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	address := &syscall.SockaddrUnix{Name: filepath.Join(source, "site/socket")}
+	socket, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(socket) }()
+	if err := syscall.Bind(socket, address); err != nil {
+		t.Skipf("bind: %v (the folder's path may be too long for a socket)", err)
+	}
+	const inside = "a -rw-r----- 1\nbad\xff name -rw------- 2\nempty drwxr-x---\npipe prw-------\nsub drwxr-x---\nsub/link -> ../../out\nsub/same -rw-r----- 1"
+	for _, tc := range []struct{ packed, want string }{
+		{"site", "out drwxr-x---\nout/" + strings.ReplaceAll(inside, "\n", "\nout/")},
+		{".", inside},
+	} {
+		var notices []string
+		var out bytes.Buffer
+		how := archive.Packing{Name: tc.packed, Notice: func(text string) { notices = append(notices, text) }}
+		if err := archive.Pack(&out, filepath.Join(source, "site"), how); err != nil {
+			t.Fatal(err)
+		}
+		if len(notices) != 1 || !strings.Contains(notices[0], "socket") {
+			t.Errorf("notices %q, want one about the socket", notices)
+		}
+		dir := t.TempDir()
+		how2 := archive.Unpacking{Name: "out"}
+		if tc.packed == "." {
+			how2 = archive.Unpacking{Name: ".", Contents: true}
+		}
+		if err := archive.Unpack(&out, dir, how2); err != nil {
+			t.Fatal(err)
+		}
+		if got := tree(t, dir); got != tc.want {
+			t.Errorf("packed as %s:\n%s\nwant:\n%s", tc.packed, got, tc.want)
+		}
+	}
+}
+
+func TestPackOwners(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for owners, want := range map[bool]int{true: os.Getuid(), false: 0} {
+		var out bytes.Buffer
+		if err := archive.Pack(&out, file, archive.Packing{Name: "new", Owners: owners}); err != nil {
+			t.Fatal(err)
+		}
+		header, err := tar.NewReader(&out).Next()
+		if err != nil || header.Uid != want || header.Name != "new" || header.Uname != "" {
+			t.Errorf("owners %t: header %+v, %v, want user %d and no user's name", owners, header, err, want)
+		}
+	}
+}
+
+func TestPackFails(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root can read everything; run the tests as an ordinary user")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "secret"), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	err := archive.Pack(io.Discard, dir, archive.Packing{Name: "d"})
+	if want := fmt.Sprintf("pack %s/secret: permission denied", dir); err == nil || err.Error() != want {
+		t.Errorf("Pack = %v, want %s", err, want)
+	}
+}
+
+// FuzzUnpack tries names and links that might lead out of the folder, two entries one after the other.
+func FuzzUnpack(f *testing.F) {
+	f.Add("a", "", byte(tar.TypeDir), "a/b", "", byte(tar.TypeReg), true)
+	f.Add("l", "../..", byte(tar.TypeSymlink), "l/x", "", byte(tar.TypeReg), true)
+	f.Add("h", "../canary", byte(tar.TypeLink), "./h", "h", byte(tar.TypeLink), false)
+	f.Fuzz(func(t *testing.T, first, link string, kind byte, second, other string, kind2 byte, contents bool) {
+		var raw bytes.Buffer
+		w := tar.NewWriter(&raw)
+		for _, h := range []*tar.Header{
+			{Name: first, Linkname: link, Typeflag: kind, Mode: 0o700}, {Name: second, Linkname: other, Typeflag: kind2, Mode: 0o700},
+		} {
+			if w.WriteHeader(h) != nil {
+				return
+			}
+		}
+		outer := t.TempDir()
+		dir := filepath.Join(outer, "dst")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_ = archive.Unpack(&raw, dir, archive.Unpacking{Name: "x", Contents: contents})
+		if names, err := os.ReadDir(outer); err != nil || len(names) != 1 {
+			t.Errorf("outside the folder are %v, %v", names, err)
+		}
+	})
+}

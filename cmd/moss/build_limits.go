@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"moss/api/client"
+	"moss/cmd/moss/arg"
+)
+
+// buildBlockIO sets the weights and limits of block devices.
+func (f *createFlags) buildBlockIO(body *client.Create, _ surroundings) error {
+	host := &body.HostConfig
+	for _, text := range f.weights {
+		path, value, err := arg.DeviceValue("blkio-weight-device", text)
+		if err != nil {
+			return err
+		}
+		weight, err := strconv.ParseUint(value, 10, 16)
+		if err != nil {
+			return fmt.Errorf("blkio-weight-device %q: want /path:weight with a weight from 10 to 1000", text)
+		}
+		host.BlkioWeightDevice = append(host.BlkioWeightDevice, client.WeightDevice{Path: path, Weight: uint16(weight)})
+	}
+	for _, limit := range []struct {
+		flag   string
+		values []string
+		parse  func(string) (int64, error)
+		into   *[]client.ThrottleDevice
+	}{
+		{"device-read-bps", f.readRates, arg.Bytes, &host.BlkioDeviceReadBps},
+		{"device-write-bps", f.writeRates, arg.Bytes, &host.BlkioDeviceWriteBps},
+		{"device-read-iops", f.readOperations, count64, &host.BlkioDeviceReadIOps},
+		{"device-write-iops", f.writeOperations, count64, &host.BlkioDeviceWriteIOps},
+	} {
+		for _, text := range limit.values {
+			path, value, err := arg.DeviceValue(limit.flag, text)
+			if err != nil {
+				return err
+			}
+			rate, err := limit.parse(value)
+			if err != nil || rate < 0 {
+				return fmt.Errorf("%s %q: %q is no rate per second", limit.flag, text, value)
+			}
+			*limit.into = append(*limit.into, client.ThrottleDevice{Path: path, Rate: uint64(rate)})
+		}
+	}
+	var bandwidth int64
+	err := setSize(&bandwidth, "io-maxbandwidth", f.ioBandwidth, arg.Bytes)
+	host.IOMaximumBandwidth = uint64(max(bandwidth, 0))
+	return err
+}
+
+func count64(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+
+// minHealth is the shortest time that a test of health may be told (API document 3, section 8).
+const minHealth = time.Millisecond
+
+// build sets the test of the container's health; without a flag the image's holds.
+func (f *healthFlags) build(body *client.Create, around surroundings) error {
+	given := false
+	for _, flag := range []string{"health-cmd", "health-interval", "health-timeout", "health-start-period", "health-retries"} {
+		given = given || around.given(flag)
+	}
+	switch {
+	case f.none && given:
+		return errors.New("--no-healthcheck excludes all --health flags")
+	case f.none:
+		body.Healthcheck = &client.Healthcheck{Test: []string{"NONE"}}
+		return nil
+	case !given:
+		return nil
+	case f.retries < 0:
+		return errors.New("--health-retries cannot be negative")
+	}
+	for flag, value := range map[string]time.Duration{"interval": f.interval, "timeout": f.timeout, "start-period": f.startPeriod} {
+		if value != 0 && value < minHealth {
+			return fmt.Errorf("--health-%s %s: want 0 or at least %s", flag, value, minHealth)
+		}
+	}
+	body.Healthcheck = &client.Healthcheck{
+		Interval: f.interval, Timeout: f.timeout, StartPeriod: f.startPeriod, Retries: f.retries,
+	}
+	if f.command != "" {
+		body.Healthcheck.Test = []string{"CMD-SHELL", f.command}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+// Package meter works out what stats shows of a container's samples. It knows the versions of cgroups by the fields of a
+// sample only, and asks nobody.
+package meter
+
+import (
+	"time"
+
+	"moss/api/client"
+)
+
+// Reading is what one sample says, together with the one before it.
+type Reading struct {
+	CPU              float64 // percent of one CPU
+	Memory, Limit    uint64  // bytes; the page cache that can be dropped is not counted
+	MemoryPercent    float64 // of the limit
+	Received, Sent   uint64  // bytes over all interfaces
+	Loaded, Written  uint64  // bytes from and to block devices
+	Processes        uint64
+	ProcessesUnknown bool // nothing counts them
+}
+
+// Read works a sample out. before is the sample before it in the stream, nil without one: a sample carries the CPU
+// times of its predecessor itself, but not in every version of the API.
+func Read(sample client.Stats, before *client.Stats) Reading {
+	r := Reading{
+		CPU: cpu(sample, before), Memory: memory(sample.Memory), Limit: sample.Memory.Limit, Processes: sample.Pids.Current,
+	}
+	r.ProcessesUnknown = sample.Pids.Current == 0 && sample.CPU.Usage.Total > 0
+	if r.Limit > 0 {
+		r.MemoryPercent = float64(r.Memory) / float64(r.Limit) * 100
+	}
+	r.Received, r.Sent = sample.Network.RxBytes, sample.Network.TxBytes
+	for _, counters := range sample.Networks {
+		r.Received += counters.RxBytes
+		r.Sent += counters.TxBytes
+	}
+	for _, entry := range sample.Blkio.ServiceBytes {
+		// cgroup v1 writes Read and Write, cgroup v2 read and write; both have sums beside them.
+		switch entry.Op {
+		case "Read", "read":
+			r.Loaded += entry.Value
+		case "Write", "write":
+			r.Written += entry.Value
+		}
+	}
+	return r
+}
+
+// cpu returns the share of one CPU in percent that was used between two samples.
+func cpu(sample client.Stats, before *client.Stats) float64 {
+	earlier, since := sample.PreCPU, sample.PreRead
+	if earlier.System == 0 && before != nil {
+		earlier, since = before.CPU, before.Read
+	}
+	if sample.CPU.Usage.Total <= earlier.Usage.Total {
+		return 0
+	}
+	used := float64(sample.CPU.Usage.Total - earlier.Usage.Total)
+	cpus := float64(sample.CPU.Online)
+	if cpus == 0 {
+		cpus = float64(len(sample.CPU.Usage.PerCPU))
+	}
+	if earlier.System > 0 && sample.CPU.System > earlier.System && cpus > 0 {
+		return used / float64(sample.CPU.System-earlier.System) * cpus * 100
+	}
+	// A sample of /proc may not know how many CPUs there are; then the clock has to do.
+	if elapsed := sample.Read.Sub(since); !since.IsZero() && elapsed > time.Millisecond {
+		return used / float64(elapsed) * 100
+	}
+	return 0
+}
+
+// memory returns the memory in use without the inactive page cache, which the kernel takes back when it needs it.
+func memory(m client.MemoryStats) uint64 {
+	// cgroup v1 counts whole trees under total_…; cgroup v2 has one name; a sample of /proc has neither and no cache.
+	cache, known := m.Stats["total_inactive_file"]
+	if !known {
+		cache = m.Stats["inactive_file"]
+	}
+	if cache < m.Usage {
+		return m.Usage - cache
+	}
+	return m.Usage
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"moss/api/client"
+	"moss/cmd/moss/arg"
+)
+
+// updateFlags are the limits that can change while a container runs.
+type updateFlags struct {
+	memory, memoryReservation, memorySwap, kernelMemory, cpus, restart string
+
+	body client.Update
+}
+
+func (a *app) updateCommand() *cobra.Command {
+	var flags updateFlags
+	cmd := &cobra.Command{
+		Use:               "update [flags] CONTAINER...",
+		Short:             "Change the limits of containers",
+		Example:           "  moss update --memory 512m --cpus 1.5 web",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(true, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body, err := flags.build()
+			if err != nil {
+				return usage(cmd, err)
+			}
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			return a.each(args, func(ref string) (string, error) {
+				warnings, err := engine.ContainerUpdate(cmd.Context(), ref, body)
+				a.warn(warnings)
+				return ref, err
+			})
+		},
+	}
+	flags.register(cmd.Flags())
+	return cmd
+}
+
+func (f *updateFlags) register(set *pflag.FlagSet) {
+	set.StringVarP(&f.memory, "memory", "m", "", "memory limit, such as 512m")
+	set.StringVar(&f.memoryReservation, "memory-reservation", "", "memory that is left alone under pressure")
+	set.StringVar(&f.memorySwap, "memory-swap", "", "limit of memory and swap together; -1 for no limit of swap")
+	set.StringVar(&f.kernelMemory, "kernel-memory", "", "limit of the kernel's memory for it")
+	set.StringVar(&f.cpus, "cpus", "", "number of CPUs, such as 1.5")
+	set.Int64VarP(&f.body.CPUShares, "cpu-shares", "c", 0, "CPU weight")
+	set.Int64Var(&f.body.CPUPeriod, "cpu-period", 0, "CPU period in microseconds")
+	set.Int64Var(&f.body.CPUQuota, "cpu-quota", 0, "CPU time in microseconds for each period")
+	set.StringVar(&f.body.CpusetCpus, "cpuset-cpus", "", "CPUs to run on, such as 0-2,4")
+	set.StringVar(&f.body.CpusetMems, "cpuset-mems", "", "memory nodes to use")
+	set.Uint16Var(&f.body.BlkioWeight, "blkio-weight", 0, "weight of block I/O, 10 to 1000")
+	set.StringVar(&f.restart, "restart", "", "start again after the end: no, always, unless-stopped or on-failure[:TRIES]")
+}
+
+// build makes the body of the flags.
+func (f *updateFlags) build() (client.Update, error) {
+	body := f.body
+	err := errors.Join(
+		setSize(&body.Memory, "memory", f.memory, arg.Bytes),
+		setSize(&body.MemoryReservation, "memory-reservation", f.memoryReservation, arg.Bytes),
+		setSize(&body.MemorySwap, "memory-swap", f.memorySwap, arg.Swap),
+		setSize(&body.KernelMemory, "kernel-memory", f.kernelMemory, arg.Bytes),
+	)
+	if err != nil {
+		return client.Update{}, err
+	}
+	if f.cpus != "" {
+		if body.CPUPeriod != 0 || body.CPUQuota != 0 {
+			return client.Update{}, errors.New("--cpus excludes --cpu-period and --cpu-quota")
+		}
+		if body.CPUPeriod, body.CPUQuota, err = arg.CPUs(f.cpus); err != nil {
+			return client.Update{}, err
+		}
+	}
+	if f.restart != "" {
+		if body.RestartPolicy, err = arg.Restart(f.restart); err != nil {
+			return client.Update{}, err
+		}
+	}
+	if body == (client.Update{}) {
+		return client.Update{}, errors.New("nothing to change: give at least one limit")
+	}
+	return body, nil
+}

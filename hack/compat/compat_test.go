@@ -15,6 +15,7 @@ func repository(t *testing.T, fields, table string) string {
 	for name, text := range map[string]string{
 		"docs/fields.tsv":          fields,
 		"docs/compatibility.md":    table,
+		"tests/12-two.bats":        "@test \"one; and another\" {\n}\n",
 		"tests/11-exec.bats":       "@test \"it runs\" {\n}\n",
 		"engine/exec/ex_test.go":   "func TestRuns(t *testing.T) {\n",
 		".cache/tests/hidden.bats": "@test \"hidden\" {\n}\n",
@@ -39,6 +40,7 @@ func TestCheckTable(t *testing.T) {
 		name, table, want string
 	}{
 		{"whole", good, ""},
+		{"a semicolon in a name", strings.Replace(good, "engine/exec TestRuns", "12-two: one; and another; engine/exec TestRuns", 1), ""},
 		{"a row too few", strings.Split(good, "\n")[0], "two: not in the table"},
 		{"a row too many", good + "| `three` | all | x | 11-exec: it runs |\n", "three: in the table, not in the list"},
 		{"twice", good + "| `one` | all | x | 11-exec: it runs |\n", "one: twice in the table"},

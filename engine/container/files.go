@@ -7,6 +7,7 @@ import "os"
 type Files struct {
 	Record *Record  // of the container when the view was opened
 	Root   *os.File // its root folder, opened with O_PATH
+	IDs    *IDMap   // what the owners of its files are inside; nil: the same as to the engine
 	Done   func() error
 }
 

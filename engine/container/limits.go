@@ -10,7 +10,9 @@ import (
 
 // Controllers says which limits the host's cgroups can apply to a container.
 type Controllers struct {
-	Memory, Swap, CPU, Cpuset, Pids, Blkio bool
+	Memory, Swap, CPU, Cpuset, Pids bool
+	// Blkio is for rates of block devices. Weights take an I/O scheduler or a cost model that has them.
+	Blkio, BlkioWeight, BlkioWeightDevice bool
 	// Unified means cgroup v2, which has no swappiness per group and no way to disable the OOM killer.
 	Unified bool
 }
@@ -126,6 +128,9 @@ func checkBlkio(d *draft) error {
 			if !isHostPath(t.Path) {
 				return fault.Invalid("invalid %s %q: expected an absolute path", list.field, t.Path)
 			}
+			if t.Rate == 0 {
+				return fault.Invalid("invalid %s of %s: Rate must be greater than 0", list.field, t.Path)
+			}
 		}
 	}
 	return nil
@@ -187,8 +192,8 @@ func LimitWarnings(host HostConfig, have Controllers) []string {
 		{host.CpusetCpus != "", have.Cpuset, "cpuset cpus"},
 		{host.CpusetMems != "", have.Cpuset, "cpuset mems"},
 		{host.PidsLimit != nil && *host.PidsLimit > 0, have.Pids, "pids limit capabilities"},
-		{host.BlkioWeight > 0, blkio, "Block I/O weight"},
-		{len(host.BlkioWeightDevice) > 0, blkio, "Block I/O weight_device"},
+		{host.BlkioWeight > 0, have.BlkioWeight, "Block I/O weight"},
+		{len(host.BlkioWeightDevice) > 0, have.BlkioWeightDevice, "Block I/O weight_device"},
 		{set(host.BlkioDeviceReadBps), blkio, "BPS Block I/O read limit"},
 		{set(host.BlkioDeviceWriteBps), blkio, "BPS Block I/O write limit"},
 		{set(host.BlkioDeviceReadIOps), blkio, "IOPS Block I/O read limit"},

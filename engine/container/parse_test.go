@@ -173,11 +173,13 @@ func TestParseLogSize(t *testing.T) {
 }
 
 func TestLimitWarnings(t *testing.T) {
-	all := Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true}
+	all := Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true, BlkioWeight: true, BlkioWeightDevice: true}
 	unified := all
 	unified.Unified = true
 	noSwap := all
 	noSwap.Swap = false
+	noWeights := all
+	noWeights.BlkioWeight, noWeights.BlkioWeightDevice = false, false
 	const everything = `{"Memory":8388608,"MemorySwap":-1,"MemoryReservation":5000000,"MemorySwappiness":5,"OomKillDisable":true,
 		"CpuShares":5,"CpuPeriod":5000,"CpuQuota":5000,"CpusetCpus":"0","CpusetMems":"0","PidsLimit":5,"BlkioWeight":10,
 		"BlkioWeightDevice":[{"Path":"/dev/x","Weight":10}],"BlkioDeviceReadBps":[{"Path":"/dev/x","Rate":1}],
@@ -194,6 +196,7 @@ func TestLimitWarnings(t *testing.T) {
 		{"all asked, none there", everything, Controllers{}, 16},
 		{"v2 has no swappiness and no OomKillDisable", everything, unified, 2},
 		{"no swap accounting", everything, noSwap, 1},
+		{"rates without weights", everything, noWeights, 2},
 		{"OomKillDisable without a limit", `{"OomKillDisable":true}`, all, 1},
 		{"CPUs", `{"NanoCpus":500000000}`, Controllers{}, 1},
 		{"unlimited pids", `{"PidsLimit":-1}`, Controllers{}, 0},

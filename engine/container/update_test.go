@@ -8,7 +8,7 @@ import (
 )
 
 func TestUpdate(t *testing.T) {
-	all := Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true}
+	all := Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true, BlkioWeight: true, BlkioWeightDevice: true}
 	pids := func(n int64) *int64 { return &n }
 	base := HostConfig{Memory: 64 << 20, MemorySwap: 128 << 20, CPUShares: 512, CpusetCpus: "0", PidsLimit: pids(10)}
 	for _, tc := range []struct {

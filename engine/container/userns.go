@@ -1,10 +1,17 @@
 package container
 
-import "moss/engine/fault"
+import (
+	"math"
+
+	"moss/engine/fault"
+)
 
 // usernsKeepID is the UsernsMode of a container in whose own user namespace the user has the same numbers as outside, so
 // that files on bind mounts belong to them. It is an extension of the API.
 const usernsKeepID = "keep-id"
+
+// overflowID is what the kernel shows of an owner who does not exist in a user namespace.
+const overflowID = 65534
 
 // KeepsID reports whether the container has a user namespace of its own, mapped by an IDMap.
 func (h *HostConfig) KeepsID() bool { return h.UsernsMode == usernsKeepID }
@@ -45,6 +52,36 @@ func (m *IDMap) Outside(ids UserIDs) (UserIDs, error) {
 	}
 	ids.UID, ids.GID = uid, gid
 	return ids, nil
+}
+
+// Owner returns what a file's owner inside is to the engine. One that does not exist inside is the root of there or, where
+// only the user exists, the user.
+func (m *IDMap) Owner(uid, gid int) (engineUID, engineGID int) {
+	return owner(m.UIDs, uid), owner(m.GIDs, gid)
+}
+
+// Inside returns what a file's owner to the engine is inside.
+func (m *IDMap) Inside(engineUID, engineGID uint32) (uid, gid uint32) {
+	return inside(m.UIDs, engineUID), inside(m.GIDs, engineGID)
+}
+
+func owner(ranges []IDRange, id int) int {
+	if id >= 0 && id < math.MaxUint32 {
+		if found, known := outside(ranges, uint32(id)); known {
+			return int(found)
+		}
+	}
+	root, _ := outside(ranges, 0) // without one it is the engine's, which is the user
+	return int(root)
+}
+
+func inside(ranges []IDRange, id uint32) uint32 {
+	for _, r := range ranges {
+		if id >= r.Outside && id-r.Outside < r.Count {
+			return r.Inside + id - r.Outside
+		}
+	}
+	return overflowID
 }
 
 func outside(ranges []IDRange, id uint32) (uint32, bool) {

@@ -45,5 +45,29 @@ func TestKeepID(t *testing.T) {
 		if _, err := m.Outside(UserIDs{UID: 1 << 31}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: an unmapped id: %v, want fault.Invalid", tc.name, err)
 		}
+		checkOwners(t, tc.name, m, tc.count)
+	}
+}
+
+// checkOwners looks at the owners of files in both directions.
+func checkOwners(t *testing.T, name string, m IDMap, count uint32) {
+	t.Helper()
+	for id := range count {
+		uid, gid := m.Inside(id, id)
+		if back, group := m.Owner(int(uid), int(gid)); back != int(id) || group != int(id) {
+			t.Fatalf("%s: owner %d of the engine is %d:%d inside, which is %d:%d again", name, id, uid, gid, back, group)
+		}
+	}
+	if uid, gid := m.Inside(count, 1<<31); uid != 65534 || gid != 65534 {
+		t.Errorf("%s: ids that the engine does not have are %d:%d inside, want 65534", name, uid, gid)
+	}
+	root, err := m.Outside(UserIDs{})
+	if err != nil {
+		root = UserIDs{} // only the user exists
+	}
+	for _, id := range []int{-1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40} {
+		if uid, gid := m.Owner(id, id); uid != int(root.UID) || gid != int(root.GID) {
+			t.Errorf("%s: owner %d inside is %d:%d to the engine, want its root %d:%d", name, id, uid, gid, root.UID, root.GID)
+		}
 	}
 }

@@ -6,6 +6,7 @@ go 1.26.0
 replace github.com/google/gopacket => ./slirp/uplink/gopacket
 
 require (
+	github.com/coder/websocket v1.8.15
 	github.com/cyphar/filepath-securejoin v0.7.0
 	github.com/distribution/reference v0.6.0
 	github.com/gin-gonic/gin v1.12.0

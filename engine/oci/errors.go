@@ -71,11 +71,11 @@ func classify(text string) class {
 
 // verbError wraps the failure of a verb that starts no process with what the runtime printed.
 func verbError(runtime, verb, stderr string, err error) error {
-	text := strings.TrimSpace(stderr)
-	if text == "" {
+	msgs := parseMessages(stderr)
+	if len(msgs) == 0 {
 		return fmt.Errorf("%s %s: %w", runtime, verb, err)
 	}
-	return &runtimeError{prefix: runtime + " " + verb, text: strings.ReplaceAll(text, "\n", ": "), err: err}
+	return &runtimeError{prefix: runtime + " " + verb, text: strings.Join(msgs, ": "), err: err}
 }
 
 // runtimeError keeps the runtime's text beside the exit status.

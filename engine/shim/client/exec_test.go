@@ -219,40 +219,6 @@ func TestExecStalledViewer(t *testing.T) {
 	}
 }
 
-func TestExecTerminalSize(t *testing.T) {
-	tk, _ := idle(t)
-	p := add(t, tk, "read x; stty size; trap 'stty size; exit 0' WINCH; echo ready; while :; do sleep 1 & wait $!; done",
-		func(spec *task.ExecSpec) { spec.Terminal, spec.OpenStdin, spec.Width, spec.Height = true, true, 91, 17 })
-	if err := p.Resize(t.Context(), 92, 18); err != nil {
-		t.Errorf("Resize before the start = %v", err)
-	}
-	view := attach(t, p, task.Attach{Stdin: true, Stdout: true})
-	start(t, p)
-	if _, err := io.WriteString(view, "go\n"); err != nil {
-		t.Fatal(err)
-	}
-	var got []byte
-	buf := make([]byte, 1024)
-	for !strings.Contains(string(got), "ready") {
-		n, err := view.Read(buf)
-		if err != nil {
-			t.Fatalf("view = %q, %v, want a prompt", got, err)
-		}
-		got = append(got, buf[:n]...)
-	}
-	if err := p.Resize(t.Context(), 120, 40); err != nil {
-		t.Fatalf("Resize = %v", err)
-	}
-	rest, err := io.ReadAll(view)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "go\r\n18 92\r\nready\r\n40 120\r\n"; string(got)+string(rest) != want {
-		t.Errorf("view = %q, want %q", string(got)+string(rest), want)
-	}
-	wait(t, p, 0)
-}
-
 // TestExecInheritsNothing: an added process has its streams and nothing else of the shim's.
 func TestExecInheritsNothing(t *testing.T) {
 	tk, _ := idle(t)

@@ -49,10 +49,7 @@ func TestNothingLeft(t *testing.T) {
 		eventually(t, "its reaping", 5*time.Second, func() bool { return before < 0 || openFiles(t) <= before })
 		before = openFiles(t)
 	}
-	var ws syscall.WaitStatus
-	if pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil); pid > 0 {
-		t.Errorf("child %d was left as a zombie (%v)", pid, err)
-	}
+	eventually(t, "no child is left as a zombie", 5*time.Second, func() bool { return stateOf(t, os.Getpid()).zombies == 0 })
 }
 
 func TestLongPath(t *testing.T) {

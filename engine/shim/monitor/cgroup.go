@@ -43,6 +43,15 @@ func hasFreezer(bundle string) bool {
 	return false
 }
 
+// isFrozen reports whether a cgroup with a freezer is frozen, not only about to be.
+func isFrozen(path string) bool {
+	if data, err := os.ReadFile(filepath.Join(cgroupRoot, path, "cgroup.events")); err == nil { // v2
+		return strings.Contains("\n"+string(data), "\nfrozen 1\n")
+	}
+	data, err := os.ReadFile(filepath.Join(cgroupRoot, "freezer", path, "freezer.state")) // v1
+	return err == nil && string(data) == "FROZEN\n"
+}
+
 // cgroupPids lists the processes of the container's cgroup and of those below it; nothing if it has none.
 func cgroupPids(bundle string) []int {
 	path := cgroupPath(bundle)

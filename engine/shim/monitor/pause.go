@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,22 +61,18 @@ func (m *monitor) pause(ctx context.Context) error {
 	return nil
 }
 
-// awaitFrozen waits until the kernel has frozen the container. With cgroup v1 crun 1.8 only asks it to.
+// awaitFrozen waits until the kernel has frozen the container: crun 1.8 only asks it to.
 func (m *monitor) awaitFrozen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	file := filepath.Join(cgroupRoot, "freezer", cgroupPath(m.dir), "freezer.state")
-	for {
-		data, err := os.ReadFile(file)
-		if err != nil || strings.TrimSpace(string(data)) == "FROZEN" { // v2, of which crun and runc wait for the event
-			return nil //nolint:nilerr // as above
-		}
+	for !isFrozen(cgroupPath(m.dir)) {
 		select {
 		case <-time.After(stopPeriod):
 		case <-ctx.Done():
 			return fmt.Errorf("freeze %s: %w", m.first.name, ctx.Err())
 		}
 	}
+	return nil
 }
 
 // resume undoes pause.

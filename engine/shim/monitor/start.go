@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -123,7 +124,37 @@ func (p *process) launch(ctx context.Context, s *streams, console string) error 
 	if p.first() {
 		return p.m.runtime.RunDetached(ctx, l)
 	}
+	if console != "" {
+		if err := p.noteSize(); err != nil {
+			return err
+		}
+	}
 	return p.m.runtime.ExecDetached(ctx, l, proto.ProcessFile)
+}
+
+// noteSize puts the size of the pty, which may have changed since the process was made known, where the runtime sets it
+// before the process can look; connectTerminal may come after that.
+func (p *process) noteSize() error {
+	p.mu.Lock()
+	width, height := p.width, p.height
+	p.mu.Unlock()
+	if width == 0 || height == 0 {
+		return nil
+	}
+	file := filepath.Join(p.dir, proto.ProcessFile)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil || object == nil {
+		return nil //nolint:nilerr // the runtime has better words for it
+	}
+	object["consoleSize"] = fmt.Appendf(nil, `{"height":%d,"width":%d}`, height, width)
+	if data, err = json.Marshal(object); err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o600)
 }
 
 // connectTerminal receives the pty while the runtime works, so that it has its size before the process sees it.

@@ -82,7 +82,7 @@ func TestArchive(t *testing.T) {
 		{"POST", "/v1.23/containers/web/copy", `{"Resource":"/r"}`, fault.Invalid("bad"), 500, "copy", "bad"},
 		{"POST", "/v1.23/containers/web/copy", `{}`, nil, 500, "", "Path cannot be empty"},
 		{"POST", "/v1.23/containers/web/copy", `{"Resource":7}`, nil, 400, "", "Resource"},
-		{"POST", "/v1.24/containers/web/copy", `{"Resource":"/r"}`, nil, 404, "", ""},
+		{"POST", "/v1.24/containers/web/copy", `{"Resource":"/r"}`, missing, 404, "copy web /r", "none"},
 		{"GET", "/v1.18/containers/web/export", "", missing, 404, "export web", "none"},
 		{"GET", "/v1.18/containers/web/changes", "", nil, 200, "changes web", change},
 		{"GET", "/v1.24/containers/web/changes", "", missing, 404, "changes web", "none"},

@@ -157,7 +157,7 @@ func (u *unpacker) symlink(at spot, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	if err := own(h, func(uid, gid int) error {
+	if err := u.own(h, func(uid, gid int) error {
 		return unix.Fchownat(at.dir, at.base, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
 	}); err != nil {
 		return &os.PathError{Op: "change owner of", Path: at.name, Err: err}
@@ -294,7 +294,7 @@ func removeAll(dir int, base string, depth int) error {
 
 // describe gives an open file what the entry says of it. The mode comes after the owner, whose change takes bits of it.
 func (u *unpacker) describe(fd int, at spot, h *tar.Header) error {
-	if err := own(h, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) }); err != nil {
+	if err := u.own(h, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) }); err != nil {
 		return &os.PathError{Op: "change owner of", Path: at.name, Err: err}
 	}
 	if err := unix.Fchmod(fd, uint32(h.Mode&0o7777)); err != nil {
@@ -311,7 +311,10 @@ func (u *unpacker) describe(fd int, at spot, h *tar.Header) error {
 }
 
 // own changes an owner. A user or group that the container does not have stays the container root's.
-func own(h *tar.Header, change func(uid, gid int) error) error {
+func (u *unpacker) own(h *tar.Header, change func(uid, gid int) error) error {
+	if u.ids != nil {
+		return change(u.ids.Owner(h.Uid, h.Gid))
+	}
 	uid, gid := known(h.Uid), known(h.Gid)
 	err := change(uid, gid)
 	if !errors.Is(err, unix.EINVAL) {

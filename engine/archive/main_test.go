@@ -30,6 +30,7 @@ type box struct {
 	root   string
 	canary string // a folder outside the root
 	events []string
+	ids    *container.IDMap
 }
 
 const secret = "the canary's own"
@@ -59,7 +60,7 @@ func (b *box) OpenFiles(context.Context, string) (*container.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &container.Files{Record: &container.Record{ID: "c", Name: "web"}, Root: root, Done: root.Close}, nil
+	return &container.Files{Record: &container.Record{ID: "c", Name: "web"}, Root: root, IDs: b.ids, Done: root.Close}, nil
 }
 
 // OpenLayer is OpenFiles.

@@ -48,7 +48,7 @@ const (
 // off.
 func (d *Download) Send(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, gather)
-	p := &packer{ctx: ctx, out: out, tar: tar.NewWriter(out), links: map[inode]string{}}
+	p := &packer{ctx: ctx, out: out, tar: tar.NewWriter(out), ids: d.files.IDs, links: map[inode]string{}}
 	if err := p.top(d.handle, d.place); err != nil {
 		return fmt.Errorf("copy %s: %w", d.place.asked, err)
 	}
@@ -66,6 +66,7 @@ type packer struct {
 	ctx    context.Context //nolint:containedctx // of the one call that the packer lives for
 	out    *bufio.Writer
 	tar    *tar.Writer
+	ids    *container.IDMap // nil: owners are the same numbers to the engine
 	links  map[inode]string // first names of files that have more
 	pieces [][]byte
 	names  []byte // of extended attributes
@@ -90,7 +91,7 @@ func (p *packer) top(handle *os.File, at place) error {
 		defer unix.Close(f) //nolint:errcheck // only read
 		return p.file(f, at.name)
 	default:
-		return p.tar.WriteHeader(header(at.name, &st))
+		return p.tar.WriteHeader(p.header(at.name, &st))
 	}
 }
 
@@ -124,13 +125,13 @@ func (p *packer) entry(dir int, base, name string, above uint64, depth int) erro
 		if err != nil {
 			return gone(err, name)
 		}
-		h := header(name, &st)
+		h := p.header(name, &st)
 		h.Linkname = text
 		return p.tar.WriteHeader(h)
 	case unix.S_IFSOCK:
 		return nil
 	default:
-		return p.tar.WriteHeader(header(name, &st))
+		return p.tar.WriteHeader(p.header(name, &st))
 	}
 }
 
@@ -162,7 +163,7 @@ func (p *packer) folder(dir int, base, name string, above uint64, depth int) err
 		return err
 	}
 	if name != "" {
-		h := header(name, &st)
+		h := p.header(name, &st)
 		p.attributes(fd, h)
 		if err := p.tar.WriteHeader(h); err != nil {
 			return err
@@ -218,7 +219,7 @@ func (p *packer) file(fd int, name string) error {
 	if system, err := p.unknown(fd, &st); err != nil || system {
 		return err
 	}
-	h := header(name, &st)
+	h := p.header(name, &st)
 	if st.Nlink > 1 {
 		id := inode{st.Dev, st.Ino}
 		if first, known := p.links[id]; known {
@@ -246,10 +247,14 @@ func (p *packer) unknown(fd int, st *unix.Stat_t) (bool, error) {
 }
 
 // header describes a file as its archive entry does. Files without a type of their own are sockets, which never get here.
-func header(name string, st *unix.Stat_t) *tar.Header {
+func (p *packer) header(name string, st *unix.Stat_t) *tar.Header {
 	h := &tar.Header{
 		Name: name, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid), ModTime: time.Unix(st.Mtim.Unix()),
 		Typeflag: tar.TypeReg,
+	}
+	if p.ids != nil {
+		uid, gid := p.ids.Inside(st.Uid, st.Gid)
+		h.Uid, h.Gid = int(uid), int(gid)
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:

@@ -34,11 +34,8 @@ func (u *unpacker) parent(name string, mkdir bool) (*parent, error) {
 		if above, err = u.parent(path.Dir(name), true); err != nil {
 			return nil, err
 		}
-		if err = unix.Mkdirat(above.fd, path.Base(name), 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err = u.makeFolder(above.fd, path.Base(name)); err != nil {
 			return nil, &os.PathError{Op: "make folder", Path: name, Err: err}
-		}
-		if err == nil { // the engine's own umask is none of the container's business
-			unix.Fchmodat(above.fd, path.Base(name), 0o755, 0) //nolint:errcheck // it is there, if perhaps for its owner alone
 		}
 		handle, err = u.openFolder(name)
 	}
@@ -55,6 +52,34 @@ func (u *unpacker) parent(name string, mkdir bool) (*parent, error) {
 	p := &parent{fd: int(handle.Fd()), handle: handle}
 	u.folders[name] = p
 	return p, nil
+}
+
+// makeFolder makes a folder that is the container root's. One that is there stays as it is, and so does what the container
+// puts in the place of a new one.
+func (u *unpacker) makeFolder(above int, base string) error {
+	err := unix.Mkdirat(above, base, 0o700)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Openat(above, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if swapped(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written to it
+	if u.ids != nil {
+		if uid, gid := u.ids.Owner(0, 0); uid != 0 || gid != 0 {
+			if err := unix.Fchown(fd, uid, gid); err != nil {
+				return err
+			}
+		}
+	}
+	return unix.Fchmod(fd, 0o755) // whatever the engine's own umask is
 }
 
 // openFolder opens a folder below the destination. Where a link is on the way, the name is resolved from the container's

@@ -166,7 +166,7 @@ func (s *Service) Unpack(ctx context.Context, ref, asked string, src io.Reader, 
 	if err := checkDestination(t, p, int(dest.Fd())); err != nil {
 		return err
 	}
-	return unpack(ctx, src, target{tree: t, place: p, dest: dest, opt: opt})
+	return unpack(ctx, src, target{tree: t, place: p, dest: dest, ids: files.IDs, opt: opt})
 }
 
 // checkDestination refuses what nothing can be unpacked into.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/compress"
+	"moss/engine/container"
 	"moss/engine/fault"
 )
 
@@ -29,7 +30,8 @@ const (
 type target struct {
 	tree
 	place place
-	dest  *os.File // O_PATH
+	dest  *os.File         // O_PATH
+	ids   *container.IDMap // nil: owners are the same numbers to the engine
 	opt   UnpackOptions
 }
 
@@ -138,6 +140,8 @@ func (u *unpacker) word(err error) error {
 		return readOnly(false)
 	case fault.KindOf(err) != fault.KindInternal:
 		return err
+	case swapped(err):
+		return fault.Invalid("copy to %s: the container replaces it meanwhile: %w", u.place.asked, err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return compress.Truncated()
 	case errors.Is(err, tar.ErrHeader) && u.entries == 0:
@@ -147,6 +151,11 @@ func (u *unpacker) word(err error) error {
 	default:
 		return fmt.Errorf("copy to %s: %w", u.place.asked, err)
 	}
+}
+
+// swapped reports whether something was not what it had been a moment before.
+func swapped(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTEMPTY)
 }
 
 // cleanName returns a name of the archive relative to the destination, "." for that itself.

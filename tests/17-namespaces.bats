@@ -108,7 +108,7 @@ refuse() {
   moss rm "$side"
 }
 
-@test "network container: what cannot be had beside it is 400, a missing one 404" {
+@test "network container: what cannot be had beside it is 400, as is a missing one" {
   web=$(unique web)
   moss create --name "$web" busybox true
   net="\"NetworkMode\":\"container:$web\""
@@ -127,7 +127,7 @@ dns-option and the network mode||"DnsOptions":["ndots:1"]
 custom host-to-IP mapping and the network mode||"ExtraHosts":["a:192.0.2.1"]
 container type network can't be used with links||"Links":["x:y"]
 TABLE
-  refuse 404 "No such container: none-such" '"HostConfig":{"NetworkMode":"container:none-such"}'
+  refuse 400 "No such container: none-such" '"HostConfig":{"NetworkMode":"container:none-such"}'
   refuse 400 "invalid container format" '"HostConfig":{"NetworkMode":"container:"}'
   moss rm "$web"
 }
@@ -247,7 +247,7 @@ shm_pair() {
   run moss run --rm --ipc none busybox sh -c 'test -e /dev/shm || echo none; ls -d /dev/mqueue'
   expect output $'none\n/dev/mqueue'
   refuse 400 "invalid IPC mode" '"HostConfig":{"IpcMode":"everybody"}'
-  refuse 404 "No such container" '"HostConfig":{"IpcMode":"container:none-such"}'
+  refuse 400 "No such container" '"HostConfig":{"IpcMode":"container:none-such"}'
   donor=$(unique donor)
   moss create --name "$donor" busybox true
   side=$(unique side)
@@ -376,6 +376,18 @@ keep() { moss run --rm --userns keep-id "$@"; }
   run moss start -a "$name"
   expect output 0
   moss rm "$name"
+}
+
+@test "userns keep-id: an exec runs as the user too" {
+  name=$(unique keep)
+  moss run -d --name "$name" --userns keep-id busybox sleep 1000
+  run moss exec "$name" id -u
+  expect output "$(id -u)"
+  run moss exec "$name" sh -c 'echo mine >/tmp/f && stat -c %u:%g /tmp/f'
+  expect output "$(id -u):$(id -g)"
+  run moss exec -u 12345678 "$name" true
+  expect status 126
+  moss rm -f "$name"
 }
 
 @test "userns keep-id: network, ports below 1024 and sysctls" {

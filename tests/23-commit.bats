@@ -63,6 +63,22 @@ drop() { api DELETE "/images/$1?force=1" >/dev/null; }
   drop "$name"
 }
 
+@test "a mount point behind a link of the image's is no file of a container at rest" {
+  name=$(unique link)
+  moss run --name "$name" busybox sh -c 'mkdir /real; ln -s /real /link'
+  run commit "container=$name&repo=$name"
+  expect line -1 201
+  moss rm "$name"
+  moss run --name "$name" --tmpfs /link/made "$name" true
+  run commit "container=$name&repo=$name&tag=again"
+  expect line -1 201
+  run moss run --rm "$name:again" ls /real
+  expect output ""
+  moss rm "$name"
+  drop "$name:again"
+  drop "$name"
+}
+
 @test "a running container stands still meanwhile and goes on; pause=0 leaves it alone" {
   name=$(unique still)
   since=$(date +%s)
@@ -98,7 +114,7 @@ drop() { api DELETE "/images/$1?force=1" >/dev/null; }
   expect line -1 404
   expect contains no-such-container
   for query in repo=UPPER repo=a\&tag=-x repo=a/../b "tag=only" "repo=busybox@sha256:$(printf '0%.0s' {1..64})" \
-    'changes=FROM+x' 'changes=NONSENSE' 'changes=USER' 'changes=EXPOSE+none'; do
+    'changes=FROM+x' 'changes=NONSENSE' 'changes=USER' 'changes=EXPOSE+none' 'changes=STOPSIGNAL+NOPE'; do
     run commit "container=$name&$query"
     expect line -1 400
   done
@@ -107,6 +123,11 @@ drop() { api DELETE "/images/$1?force=1" >/dev/null; }
   expect contains Env
   run commit "container=$name" '{'
   expect line -1 400
+  for body in '{"StopSignal":"NOPE"}' '{"ExposedPorts":{"x":{}}}' '{"Healthcheck":{"Test":["NOPE"]}}' '{"Volumes":{"rel":{}}}'; do
+    run commit "container=$name" "$body"
+    expect line -1 400
+    expect contains "$(jq -r 'keys[0]' <<<"$body")"
+  done
   expect equal "$(api GET '/images/json?all=1' | head -n 1 | jq length)" "$images"
   is_running "$name"
   moss rm -f "$name"

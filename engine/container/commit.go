@@ -16,16 +16,24 @@ type CommitOptions struct {
 }
 
 // Committed returns what an image made of the container sets for those made of it: the container's configuration with
-// over laid over it, as clients expect of commit. A command of over's goes with an entrypoint of over's only.
-func (c *Config) Committed(over *Config) image.Config {
+// over laid over it, as clients expect of commit. A command of over's goes with an entrypoint of over's only. What of over
+// create would refuse is fault.Invalid: no container could be made of the image.
+func (c *Config) Committed(over *Config) (image.Config, error) {
 	merged := image.Config{
 		User: c.User, ExposedPorts: c.ExposedPorts, Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Cmd, Volumes: c.Volumes,
 		WorkingDir: c.WorkingDir, Labels: c.Labels, StopSignal: string(c.StopSignal), OnBuild: c.OnBuild, Shell: c.Shell,
 		Healthcheck: c.Healthcheck,
 	}
 	if over == nil {
-		return merged
+		return merged, nil
 	}
+	d := &draft{Spec: Spec{Config: *over}}
+	for _, check := range []func(*draft) error{checkUser, checkHealth, checkStop, checkPorts, checkMounts} {
+		if err := check(d); err != nil {
+			return image.Config{}, err
+		}
+	}
+	over = &d.Config
 	setIf(&merged.User, over.User)
 	setIf(&merged.WorkingDir, over.WorkingDir)
 	setIf(&merged.StopSignal, string(over.StopSignal))
@@ -50,7 +58,7 @@ func (c *Config) Committed(over *Config) image.Config {
 	merged.ExposedPorts = union(c.ExposedPorts, over.ExposedPorts)
 	merged.Volumes = union(c.Volumes, over.Volumes)
 	merged.Labels = union(c.Labels, over.Labels)
-	return merged
+	return merged, nil
 }
 
 func setIf(to *string, text string) {

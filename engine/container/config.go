@@ -2,7 +2,6 @@ package container
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"moss/engine/image"
@@ -115,6 +114,7 @@ type HostConfig struct {
 	Init                 *bool
 	MaskedPaths          *[]string
 	ReadonlyPaths        *[]string
+	Mounts               []any // refused: Binds and Tmpfs say the same
 	CPUShares            int64
 	Memory               int64
 	NanoCPUs             int64
@@ -180,7 +180,7 @@ func (l *LxcConf) UnmarshalJSON(raw []byte) error {
 	}
 	var settings map[string]string
 	if err := json.Unmarshal(raw, &settings); err != nil {
-		return fmt.Errorf("LxcConf: %w", err)
+		return &json.UnmarshalTypeError{Value: kindOf(raw), Type: lxcConfType}
 	}
 	for key, value := range settings {
 		*l = append(*l, LxcPair{Key: key, Value: value})

@@ -22,22 +22,26 @@ func checkNames(d *draft) error {
 	if c.Domainname != "" && (len(c.Domainname) > maxHostname || !isHostname(c.Domainname)) {
 		return fault.Invalid("invalid domainname format: %s", c.Domainname)
 	}
-	user, err := ParseUser(c.User)
-	if err != nil {
+	if err := checkUser(d); err != nil {
 		return err
 	}
-	d.User = user
 	for _, group := range d.Host.GroupAdd {
 		if group == "" || strings.ContainsFunc(group, notInAccount) {
 			return fault.Invalid("invalid GroupAdd %q: not a group name or number", group)
 		}
 	}
 	if adj := d.Host.OomScoreAdj; adj < -1000 || adj > 1000 {
-		return fault.Invalid("Invalid value %d, range for oom score adj is [-1000, 1000]", adj)
+		return fault.Invalid("invalid OomScoreAdj %d: range for oom score adj is [-1000, 1000]", adj)
 	} else if adj < 0 {
 		d.warn("OomScoreAdj %d: an ordinary user cannot go below the engine's own value, which is used if it is higher.", adj)
 	}
 	return nil
+}
+
+// checkUser reads who the container runs as.
+func checkUser(d *draft) (err error) {
+	d.User, err = ParseUser(d.Config.User)
+	return err
 }
 
 // isHostname follows RFC 1123: labels of letters, digits and inner hyphens, separated by dots.
@@ -64,7 +68,7 @@ func checkCommand(d *draft) error {
 	if len(d.Args) == 0 {
 		return fault.Invalid("No command specified")
 	}
-	if err := checkArgs("Cmd or Entrypoint", d.Args); err != nil {
+	if err := CheckArgs("Cmd or Entrypoint", d.Args); err != nil {
 		return err
 	}
 	if d.Args[0] == "" {
@@ -75,34 +79,43 @@ func checkCommand(d *draft) error {
 		return nil
 	}
 	if !path.IsAbs(dir) || strings.ContainsRune(dir, 0) {
-		return fault.Invalid("the working directory '%s' is invalid, it needs to be an absolute path", dir)
+		return fault.Invalid("WorkingDir: the working directory '%s' is invalid, it needs to be an absolute path", dir)
 	}
 	dir = path.Clean(dir)
 	if dir == "/proc" || strings.HasPrefix(dir, "/proc/") { // descriptors of the runtime would be reachable there
-		return fault.Invalid("the working directory '%s' is invalid, it cannot be under /proc", dir)
+		return fault.Invalid("WorkingDir: the working directory '%s' is invalid, it cannot be under /proc", dir)
 	}
 	d.Config.WorkingDir = dir
 	return nil
 }
 
-// checkArgs refuses what cannot be the argument of a program.
-func checkArgs(field string, args []string) error {
+// CheckArgs refuses what cannot be the argument of a program. Errors are fault.Invalid and begin with the field.
+func CheckArgs(field string, args []string) error {
 	for _, arg := range args {
 		if strings.ContainsRune(arg, 0) {
 			return fault.Invalid("invalid %s: %q holds a zero byte", field, arg)
+		}
+		if len(arg) >= maxArg() {
+			return fault.Invalid("invalid %s: an argument has %d bytes, the kernel takes fewer than %d", field, len(arg), maxArg())
 		}
 	}
 	return nil
 }
 
+// maxArg is what an argument or a variable may have at most in bytes, its final zero included (execve(2)).
+func maxArg() int { return 32 * unix.Getpagesize() }
+
 // checkEnv checks the merged environment.
 func checkEnv(d *draft) error {
 	for _, entry := range d.Config.Env {
 		if entry[0] == '=' {
-			return fault.Invalid("invalid environment variable: %s", entry)
+			return fault.Invalid("Env: invalid environment variable: %s", entry)
 		}
 		if strings.ContainsRune(entry, 0) {
-			return fault.Invalid("invalid environment variable: %q holds a zero byte", entry)
+			return fault.Invalid("Env: invalid environment variable: %q holds a zero byte", entry)
+		}
+		if len(entry) >= maxArg() {
+			return fault.Invalid("Env: invalid environment variable: %.40q has %d bytes, the kernel takes fewer than %d", entry, len(entry), maxArg())
 		}
 	}
 	d.Env = d.Config.Env
@@ -115,7 +128,7 @@ func checkStop(d *draft) error {
 	if s := d.Config.StopSignal; s != "" {
 		n, err := ParseSignal(string(s))
 		if err != nil {
-			return err
+			return named("StopSignal", err)
 		}
 		d.StopSignal = n
 	}

@@ -9,6 +9,7 @@ import (
 var (
 	stringsType = reflect.TypeFor[Strings]()
 	signalType  = reflect.TypeFor[Signal]()
+	lxcConfType = reflect.TypeFor[LxcConf]()
 )
 
 // kindOf names the kind of a JSON value as encoding/json does in its own errors.

@@ -167,7 +167,7 @@ func checkHealthTest(test []string) error {
 		if len(test) < 2 || test[1] == "" {
 			return fault.Invalid("Test in Healthcheck has no command after %s", test[0])
 		}
-		return checkArgs("Test in Healthcheck", test)
+		return CheckArgs("Test in Healthcheck", test)
 	default:
 		return fault.Invalid("Unknown type %q in Healthcheck.Test, only NONE, CMD and CMD-SHELL are allowed", test[0])
 	}

@@ -54,7 +54,7 @@ func checkMemory(d *draft) error {
 		if *s == -1 { // how clients spell "not set"
 			h.MemorySwappiness = nil
 		} else if *s < 0 || *s > 100 {
-			return fault.Invalid("Invalid value: %d, valid memory swappiness range is 0-100", *s)
+			return fault.Invalid("invalid MemorySwappiness %d: valid memory swappiness range is 0-100", *s)
 		}
 	}
 	if h.ShmSize < 0 {
@@ -83,9 +83,9 @@ func checkCPU(d *draft) error {
 	case h.NanoCPUs > 0 && (h.CPUPeriod != 0 || h.CPUQuota != 0):
 		return fault.Invalid("conflicting options: NanoCpus and CpuPeriod or CpuQuota cannot both be set")
 	case !isCPUList(h.CpusetCpus):
-		return fault.Invalid("Invalid value %s for cpuset cpus", h.CpusetCpus)
+		return fault.Invalid("invalid CpusetCpus %q: cpuset cpus are a list such as 0-2,4", h.CpusetCpus)
 	case !isCPUList(h.CpusetMems):
-		return fault.Invalid("Invalid value %s for cpuset mems", h.CpusetMems)
+		return fault.Invalid("invalid CpusetMems %q: cpuset mems are a list such as 0-1", h.CpusetMems)
 	}
 	return nil
 }

@@ -37,11 +37,11 @@ func checkMounts(d *draft) error {
 	}
 	for _, s := range d.Host.Binds {
 		b, v, err := ParseBind(s)
-		if err != nil {
-			return err
+		if err == nil {
+			err = take(b.Destination + v.Destination)
 		}
-		if err := take(b.Destination + v.Destination); err != nil {
-			return err
+		if err != nil {
+			return named("Binds", err)
 		}
 		if v.Destination != "" {
 			d.Volumes = append(d.Volumes, v)
@@ -55,11 +55,11 @@ func checkMounts(d *draft) error {
 	}
 	for _, dst := range slices.Sorted(maps.Keys(d.Host.Tmpfs)) {
 		t, err := parseTmpfs(dst, d.Host.Tmpfs[dst])
-		if err != nil {
-			return err
+		if err == nil {
+			err = take(t.Destination)
 		}
-		if err := take(t.Destination); err != nil {
-			return err
+		if err != nil {
+			return named("Tmpfs", err)
 		}
 		d.Tmpfs = append(d.Tmpfs, t)
 	}

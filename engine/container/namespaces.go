@@ -38,7 +38,7 @@ func joined(field, mode string) (name string, ok bool, err error) {
 		return "", false, nil
 	}
 	if name == "" {
-		return "", false, fault.Invalid("invalid %s: invalid container format container:<name|id>", field)
+		return "", false, fault.Invalid("%s: invalid container format container:<name|id>", field)
 	}
 	return name, ok, nil
 }
@@ -53,7 +53,7 @@ func (h *HostConfig) SharesIpc() bool { return h.IpcMode != "private" && h.IpcMo
 func checkNamespaces(d *draft) (err error) {
 	h := &d.Host
 	var other bool
-	if d.Join.Pid, other, err = joined("PID mode", h.PidMode); err != nil {
+	if d.Join.Pid, other, err = joined("PidMode: invalid PID mode", h.PidMode); err != nil {
 		return err
 	}
 	switch {
@@ -61,9 +61,9 @@ func checkNamespaces(d *draft) (err error) {
 	case h.PidMode == "host":
 		d.PidHost = true
 	default:
-		return fault.Invalid("invalid PID mode: %s", h.PidMode)
+		return fault.Invalid("PidMode: invalid PID mode: %s", h.PidMode)
 	}
-	if d.Join.Ipc, other, err = joined("IPC mode", h.IpcMode); err != nil {
+	if d.Join.Ipc, other, err = joined("IpcMode: invalid IPC mode", h.IpcMode); err != nil {
 		return err
 	}
 	switch {
@@ -75,7 +75,7 @@ func checkNamespaces(d *draft) (err error) {
 	case h.IpcMode == "host":
 		d.Ipc = IpcHost
 	default:
-		return fault.Invalid("invalid IPC mode: %s", h.IpcMode)
+		return fault.Invalid("IpcMode: invalid IPC mode: %s", h.IpcMode)
 	}
 	return d.checkUTS()
 }
@@ -92,7 +92,7 @@ func (d *draft) checkUTS() error {
 			return fault.Invalid("conflicting options: domainname and the UTS mode")
 		}
 	default:
-		return fault.Invalid("invalid UTS mode: %s", d.Host.UTSMode)
+		return fault.Invalid("UTSMode: invalid UTS mode: %s", d.Host.UTSMode)
 	}
 	return nil
 }

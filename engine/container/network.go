@@ -26,7 +26,7 @@ func BuiltinNetwork(name string) bool {
 // checked to be one: whether there is such a network turns out at the start.
 func checkNetwork(d *draft) (err error) {
 	var other bool
-	if d.Join.Network, other, err = joined("network mode", d.Host.NetworkMode); err != nil {
+	if d.Join.Network, other, err = joined("NetworkMode: invalid network mode", d.Host.NetworkMode); err != nil {
 		return err
 	}
 	switch mode := d.Host.NetworkMode; {
@@ -36,7 +36,7 @@ func checkNetwork(d *draft) (err error) {
 		d.Network = NetworkBridge
 	default:
 		if name, err := CheckName(mode); err != nil || name != mode {
-			return fault.Invalid("invalid network mode: %s", mode)
+			return fault.Invalid("NetworkMode: invalid network mode: %s", mode)
 		}
 		d.Network = mode
 	}

@@ -35,6 +35,7 @@ func checkPorts(d *draft) error {
 			return err
 		}
 	}
+	d.spellPorts(exposed)
 	for _, key := range slices.Sorted(maps.Keys(d.Host.PortBindings)) {
 		if err := expose(exposed, "PortBindings", key); err != nil {
 			return err
@@ -68,6 +69,18 @@ func checkPorts(d *draft) error {
 		d.Publish = nil
 	}
 	return nil
+}
+
+// spellPorts gives the exposed ports of the configuration the one form that clients know, 80/tcp: "80", "80/TCP" and
+// ranges are others' ways to write them.
+func (d *draft) spellPorts(exposed map[Port]bool) {
+	if len(exposed) == 0 {
+		return
+	}
+	d.Config.ExposedPorts = make(map[string]struct{}, len(exposed))
+	for port := range exposed {
+		d.Config.ExposedPorts[strconv.Itoa(int(port.ContainerPort))+"/"+port.Proto] = struct{}{}
+	}
 }
 
 func expose(exposed map[Port]bool, field, key string) error {

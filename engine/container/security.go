@@ -86,7 +86,7 @@ func checkSecurity(d *draft) error {
 	d.Security.MaskedPaths, d.Security.ReadonlyPaths = d.Host.MaskedPaths, d.Host.ReadonlyPaths
 	for _, option := range d.Host.SecurityOpt {
 		if err := d.securityOption(option); err != nil {
-			return err
+			return named("SecurityOpt", err)
 		}
 	}
 	return nil

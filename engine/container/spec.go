@@ -74,13 +74,16 @@ func (d *draft) warn(format string, args ...any) {
 func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, img image.Config) (Spec, []string, error) {
 	d := &draft{Spec: Spec{Config: cfg, Host: host, Endpoints: maps.Clone(endpoints)}, img: img}
 	d.exposes = len(cfg.ExposedPorts) > 0
+	if slices.Contains(cfg.Env, "") {
+		return Spec{}, nil, fault.Invalid("Env: invalid environment variable: %q", "")
+	}
 	d.merge()
 	steps := []func(*draft) error{
 		checkUnsupported, checkHealth, checkNames, checkCommand, checkEnv, checkStop,
-		checkNamespaces, checkNetwork, checkEndpoints, checkLinks, checkPorts, checkResolver,
+		checkNamespaces, checkNetwork, checkEndpoints, within("Links", checkLinks), checkPorts, checkResolver,
 		checkMounts, checkMemory, checkCPU, checkBlkio, checkPids,
-		checkUlimits, checkDevices, checkCaps, checkSecurity, checkSysctls,
-		checkRestart, checkLog, checkCgroupParent, checkStorageOpt,
+		within("Ulimits", checkUlimits), within("Devices", checkDevices), checkCaps, checkSecurity, within("Sysctls", checkSysctls),
+		within("RestartPolicy", checkRestart), within("LogConfig", checkLog), checkCgroupParent, checkStorageOpt,
 	}
 	for _, step := range steps {
 		if err := step(d); err != nil {
@@ -89,6 +92,20 @@ func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, i
 	}
 	d.ignored()
 	return d.Spec, d.warnings, nil
+}
+
+// within is a check whose errors begin with the name of the field that they are about: the words that clients know do not
+// always hold it.
+func within(field string, check func(*draft) error) func(*draft) error {
+	return func(d *draft) error { return named(field, check(d)) }
+}
+
+// named puts the name of a field before what is wrong with it; nil stays nil.
+func named(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", field, err)
 }
 
 // SpecOf makes the Spec of a container that was created before; its binds and volumes are those of the record. The error
@@ -150,9 +167,8 @@ func checkUnsupported(d *draft) error {
 		{h.Cgroup != "", "Cgroup", h.Cgroup},
 		{h.Init != nil && *h.Init, "Init", true},
 		{len(h.DeviceCgroupRules) > 0, "DeviceCgroupRules", h.DeviceCgroupRules},
-		{h.UsernsMode != "" && h.UsernsMode != "host" && h.UsernsMode != usernsKeepID, "UsernsMode", h.UsernsMode},
-		{h.Isolation != "" && h.Isolation != "default", "Isolation", h.Isolation},
-		{!slices.Contains([]string{"", "crun", "runc"}, h.Runtime), "Runtime", h.Runtime},
+		{len(h.Mounts) > 0, "Mounts (--mount)", "of later API versions, instead of Binds (-v) and Tmpfs (--tmpfs),"},
+		{h.Isolation == "process" || h.Isolation == "hyperv", "Isolation", h.Isolation},
 		{h.CPURealtimePeriod != 0, "CpuRealtimePeriod", h.CPURealtimePeriod},
 		{h.CPURealtimeRuntime != 0, "CpuRealtimeRuntime", h.CPURealtimeRuntime},
 		{d.Config.PublishService != "", "PublishService", d.Config.PublishService},
@@ -163,6 +179,18 @@ func checkUnsupported(d *draft) error {
 		}
 	}
 	d.Runtime = h.Runtime
+	for _, choice := range []struct {
+		field, value string
+		known        []string
+	}{
+		{"UsernsMode", h.UsernsMode, []string{"host", usernsKeepID}},
+		{"Isolation", h.Isolation, []string{"default"}},
+		{"Runtime", h.Runtime, []string{"crun", "runc"}},
+	} {
+		if choice.value != "" && !slices.Contains(choice.known, choice.value) {
+			return fault.Invalid("invalid %s %q: expected %s", choice.field, choice.value, strings.Join(choice.known, " or "))
+		}
+	}
 	return nil
 }
 

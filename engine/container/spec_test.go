@@ -110,14 +110,18 @@ func TestNewSpecInvalid(t *testing.T) {
 		{ask{host: `{"CpuQuota":999}`}, "invalid CpuQuota 999"},
 		{ask{host: `{"NanoCpus":1}`}, "invalid NanoCpus 1"},
 		{ask{host: `{"NanoCpus":1000000000,"CpuQuota":5000}`}, "conflicting options: NanoCpus"},
-		{ask{host: `{"CpusetCpus":"1-0"}`}, "Invalid value 1-0 for cpuset cpus"},
-		{ask{host: `{"CpusetMems":"x"}`}, "Invalid value x for cpuset mems"},
+		{ask{host: `{"CpusetCpus":"1-0"}`}, `invalid CpusetCpus "1-0"`},
+		{ask{host: `{"CpusetMems":"x"}`}, `invalid CpusetMems "x"`},
 		{ask{host: `{"BlkioWeight":9}`}, "Range of blkio weight is from 10 to 1000"},
 		{ask{host: `{"BlkioWeight":1001}`}, "Range of blkio weight is from 10 to 1000"},
 		{ask{host: `{"BlkioWeightDevice":[{"Path":"/dev/sda","Weight":5}]}`}, "invalid BlkioWeightDevice /dev/sda 5"},
 		{ask{host: `{"BlkioDeviceReadBps":[{"Path":"sda","Rate":5}]}`}, `invalid BlkioDeviceReadBps "sda"`},
+		{ask{host: `{"BlkioDeviceWriteIOps":[{"Path":"/dev/sda","Rate":0}]}`}, "invalid BlkioDeviceWriteIOps of /dev/sda: Rate must be greater than 0"},
 		{ask{host: `{"PidsLimit":-2}`}, "invalid PidsLimit -2"},
 		{ask{host: `{"OomScoreAdj":1001}`}, "range for oom score adj is [-1000, 1000]"},
+		{ask{host: `{"UsernsMode":"auto"}`}, `invalid UsernsMode "auto": expected host or keep-id`},
+		{ask{host: `{"Isolation":"full"}`}, `invalid Isolation "full": expected default`},
+		{ask{host: `{"Runtime":"kata"}`}, `invalid Runtime "kata": expected crun or runc`},
 		{ask{host: `{"RestartPolicy":{"Name":"sometimes"}}`}, "invalid restart policy 'sometimes'"},
 		{ask{host: `{"RestartPolicy":{"Name":"on-failure","MaximumRetryCount":-1}}`}, "cannot be negative"},
 		{ask{host: `{"RestartPolicy":{"Name":"always","MaximumRetryCount":1}}`}, "cannot be used with restart policy 'always'"},
@@ -186,11 +190,10 @@ func TestNewSpecUnsupported(t *testing.T) {
 		field string
 	}{
 		{ask{host: `{"VolumeDriver":"nfs"}`}, "VolumeDriver nfs"},
-		{ask{host: `{"UsernsMode":"auto"}`}, "UsernsMode auto"},
 		{ask{host: `{"Isolation":"hyperv"}`}, "Isolation hyperv"},
-		{ask{host: `{"Runtime":"kata"}`}, "Runtime kata"},
 		{ask{host: `{"Init":true}`}, "Init true"},
 		{ask{host: `{"DeviceCgroupRules":["c 1:3 rwm"]}`}, "DeviceCgroupRules"},
+		{ask{host: `{"Mounts":[{"Type":"bind","Source":"/a","Target":"/b"}]}`}, "Mounts (--mount)"},
 		{ask{host: `{"ExtraHosts":["host:host-gateway"]}`}, "ExtraHosts host:host-gateway"},
 	} {
 		_, _, err := tc.spec(t)

@@ -42,7 +42,7 @@ func (h HostConfig) Update(asked HostConfig, have Controllers) (HostConfig, []st
 			" update the memoryswap at the same time", asked.Memory, h.MemorySwap)
 	}
 	d := &draft{Spec: Spec{Host: next}}
-	for _, check := range []func(*draft) error{checkMemory, checkCPU, checkBlkio, checkPids, checkRestart} {
+	for _, check := range []func(*draft) error{checkMemory, checkCPU, checkBlkio, checkPids, within("RestartPolicy", checkRestart)} {
 		if err := check(d); err != nil {
 			return h, nil, err
 		}

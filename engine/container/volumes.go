@@ -42,7 +42,7 @@ func (d *draft) checkVolumes(taken map[string]bool) error {
 	for _, dst := range slices.Sorted(maps.Keys(d.Config.Volumes)) {
 		clean, err := destination(dst, dst)
 		if err != nil {
-			return err
+			return named("Volumes", err)
 		}
 		if !taken[clean] {
 			taken[clean] = true
@@ -52,7 +52,7 @@ func (d *draft) checkVolumes(taken map[string]bool) error {
 	for _, s := range d.Host.VolumesFrom {
 		from, err := ParseVolumesFrom(s)
 		if err != nil {
-			return err
+			return named("VolumesFrom", err)
 		}
 		d.VolumesFrom = append(d.VolumesFrom, from)
 	}

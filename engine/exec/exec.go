@@ -160,18 +160,26 @@ const (
 	over                  // its process has ended, or could not be started
 )
 
+// maxShown bounds the command line in an event, in bytes: the bus remembers hundreds of events, and arguments may have
+// megabytes.
+const maxShown = 16 << 10
+
 // command is the command line as events show it.
-func (in *instance) command() string { return strings.Join(in.config.Cmd, " ") }
+func (in *instance) command() string {
+	line := strings.Join(in.config.Cmd, " ")
+	if len(line) <= maxShown {
+		return line
+	}
+	return strings.ToValidUTF8(strings.Clone(line[:maxShown]), "") + "..." // a clone does not keep the rest alive
+}
 
 // check parses what can be wrong in a Config.
 func (c *Config) check() (keys []byte, err error) {
 	if len(c.Cmd) == 0 || c.Cmd[0] == "" {
 		return nil, fault.Invalid("No exec command specified")
 	}
-	for _, arg := range c.Cmd {
-		if strings.ContainsRune(arg, 0) {
-			return nil, fault.Invalid("invalid Cmd: %q holds a zero byte", arg)
-		}
+	if err := container.CheckArgs("Cmd", c.Cmd); err != nil {
+		return nil, err
 	}
 	if c.User != "" {
 		if _, err := container.ParseUser(c.User); err != nil {

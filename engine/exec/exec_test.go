@@ -278,6 +278,7 @@ func TestCreateRefusals(t *testing.T) {
 		{"no command", container.Running, "web", Config{}, fault.Invalid, "No exec command specified"},
 		{"empty command", container.Running, "web", Config{Cmd: []string{""}}, fault.Invalid, "No exec command specified"},
 		{"zero byte", container.Running, "web", Config{Cmd: []string{"a\x00"}}, fault.Invalid, "zero byte"},
+		{"long", container.Running, "web", Config{Cmd: []string{"a", strings.Repeat("x", 32*os.Getpagesize())}}, fault.Invalid, "invalid Cmd"},
 		{"detach keys", container.Running, "web", Config{Cmd: []string{"a"}, DetachKeys: "ctrl-1"}, fault.Invalid, "detach keys"},
 		{"user", container.Running, "web", Config{Cmd: []string{"a"}, User: "a:b:c"}, fault.Invalid, "invalid User"},
 		{"no container", container.Running, "nope", Config{Cmd: []string{"a"}}, fault.NotFound, "No such container: nope"},
@@ -618,4 +619,16 @@ func TestRun(t *testing.T) {
 			t.Errorf("events = %q, want none", w.said())
 		}
 	})
+}
+
+// TestLongCommandInEvents: a bus remembers events, and with them must not remember megabytes of arguments.
+func TestLongCommandInEvents(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.service().Create(t.Context(), "web", Config{Cmd: []string{"echo", strings.Repeat("é", maxShown)}}); err != nil {
+		t.Fatal(err)
+	}
+	got := w.said()
+	if len(got) > maxShown+100 || !strings.HasPrefix(got, "exec_create: echo éé") || !strings.HasSuffix(got, "é...") {
+		t.Errorf("%d bytes of event: %.40q…%.20q, want the beginning of the command", len(got), got, got[max(0, len(got)-20):])
+	}
 }

@@ -3,11 +3,14 @@ package image
 import (
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
 )
@@ -289,6 +292,9 @@ func (e *editor) volume(args string) error {
 	return nil
 }
 
+// realTime is the name of a real-time signal, which the kernel's table does not have.
+var realTime = regexp.MustCompile(`^(RTMIN(\+([0-9]|[12][0-9]|30))?|RTMAX(-([0-9]|[12][0-9]|30))?)$`) //nolint:gochecknoglobals // a constant
+
 func (e *editor) stopSignal(args string) error {
 	signal, err := e.expand(args)
 	if err != nil {
@@ -296,8 +302,7 @@ func (e *editor) stopSignal(args string) error {
 	}
 	number, err := strconv.Atoi(signal)
 	name := strings.TrimPrefix(strings.ToUpper(signal), "SIG")
-	isName := name != "" && name[0] >= 'A' && name[0] <= 'Z' &&
-		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-") == ""
+	isName := unix.SignalNum("SIG"+name) != 0 || slices.Contains([]string{"IOT", "POLL", "CLD"}, name) || realTime.MatchString(name)
 	if (err != nil || number < 1 || number > 64) && !isName {
 		return fault.Invalid("invalid signal: %s", signal)
 	}

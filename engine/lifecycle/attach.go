@@ -247,7 +247,7 @@ func (m *Manager) replay(
 		if after != nil {
 			read.StopAt = &logs.Mark{Inode: after.mark.Inode, Size: after.mark.Size}
 		}
-		err := readLog(ctx, r, read, func(e logs.Entry) error {
+		err := m.readLog(ctx, r, read, func(e logs.Entry) error {
 			if r.Config.Tty {
 				_, err := conn.Write(e.Line)
 				return err
@@ -292,7 +292,7 @@ func (m *Manager) Logs(
 		Stdout: opt.Stdout, Stderr: opt.Stderr, Since: opt.Since, Until: opt.Until, Tail: opt.Tail,
 		Follow: opt.Follow && r.State.Running(), End: c.waiting().done,
 	}
-	err = readLog(ctx, r, read, func(e logs.Entry) error { return emit(e.Stream, e.Time, e.Line, e.Attrs) })
+	err = m.readLog(ctx, r, read, func(e logs.Entry) error { return emit(e.Stream, e.Time, e.Line, e.Attrs) })
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it has never run
 	}

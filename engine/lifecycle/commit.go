@@ -35,9 +35,13 @@ func (m *Manager) Commit(ctx context.Context, ref string, opt container.CommitOp
 	case r.State == container.Removing || r.State == container.Dead:
 		return "", fault.Conflict("You cannot commit container %s which is %s", r.ID, r.State)
 	}
+	config, err := r.Config.Committed(opt.Config)
+	if err != nil {
+		return "", err
+	}
 	imageID, name, err := m.opt.Images.Commit(ctx, image.Commit{
 		Repo: opt.Repo, Tag: opt.Tag, Author: opt.Author, Comment: opt.Comment, Changes: opt.Changes,
-		Config: r.Config.Committed(opt.Config), Parent: r.ImageID, ContainerID: r.ID,
+		Config: config, Parent: r.ImageID, ContainerID: r.ID,
 		CreatedBy: strings.Join(append([]string{r.Path}, r.Args...), " "),
 	}, func(ctx context.Context) (io.ReadCloser, error) { return m.stillLayer(ctx, c, opt.Pause) })
 	if err != nil {
@@ -69,11 +73,17 @@ func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.Read
 			return nil, err
 		}
 	}
+	drop := func() error { return m.dropLayer(context.WithoutCancel(ctx), c) }
+	_, err = m.holdLayer(ctx, c) // links on the way to mount points are followed where it is mounted
+	if err != nil {
+		return nil, fmt.Errorf("read layer of %s: %w", c.id, err)
+	}
+	back.push(func(context.Context) error { return drop() })
 	layer, err := m.opt.Layers.Diff(ctx, c.id, mountPoints(c.record()))
 	if err != nil {
 		return nil, fmt.Errorf("read layer of %s: %w", c.id, err)
 	}
-	return &frozen{layer: layer, end: sync.OnceValue(func() error { return errors.Join(layer.Close(), thaw()) })}, nil
+	return &frozen{layer: layer, end: sync.OnceValue(func() error { return errors.Join(layer.Close(), drop(), thaw()) })}, nil
 }
 
 // mountPoints are the paths in the container's root where something is mounted, whose folders and files the runtime has

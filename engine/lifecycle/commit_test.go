@@ -99,3 +99,28 @@ func TestCommitThatFailsLetsTheContainerGoOn(t *testing.T) {
 		t.Errorf("commit of none: %v, want not found", err)
 	}
 }
+
+// TestCommitReadsAMountedLayer commits containers at rest: their layers are mounted while they are read, and only then.
+func TestCommitReadsAMountedLayer(t *testing.T) {
+	for name, fail := range map[string]error{"all went well": nil, "failed": errors.New("no space left")} {
+		w := newWorld(t)
+		m := w.engine()
+		id := w.create(m, "web")
+		w.images.fail = fail
+		if _, err := m.Commit(t.Context(), id, container.CommitOptions{Pause: true}); !errors.Is(err, fail) {
+			t.Errorf("%s: commit = %v, want %v", name, err, fail)
+		}
+		if !w.layers.diffed || w.layers.isMounted(id) {
+			t.Errorf("%s: mounted while read %t, afterwards %t; want true, false", name, w.layers.diffed, w.layers.isMounted(id))
+		}
+	}
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web")
+	for _, verb := range []string{"mount", "diff"} {
+		w.layers.fail = map[string]error{verb: errors.New("not today")}
+		if _, err := m.Commit(t.Context(), id, container.CommitOptions{}); err == nil || w.layers.isMounted(id) {
+			t.Errorf("%s fails: commit = %v, mounted afterwards %t", verb, err, w.layers.isMounted(id))
+		}
+	}
+}

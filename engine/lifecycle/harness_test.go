@@ -109,6 +109,7 @@ type fakeLayers struct {
 	made    map[string]bool
 	mounted map[string]bool
 	fail    map[string]error // by verb
+	diffed  bool             // the last diff was of a mounted layer
 }
 
 func (f *fakeLayers) do(verb string, change func()) error {
@@ -150,7 +151,7 @@ func (f *fakeLayers) Containers(context.Context) ([]string, error) {
 }
 
 func (f *fakeLayers) Diff(_ context.Context, id string, _ []string) (io.ReadCloser, error) {
-	return io.NopCloser(strings.NewReader("changes of " + id)), f.do("diff", func() {})
+	return io.NopCloser(strings.NewReader("changes of " + id)), f.do("diff", func() { f.diffed = f.mounted[id] })
 }
 
 func (f *fakeLayers) Driver() string { return "fake" }

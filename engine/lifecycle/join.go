@@ -31,7 +31,7 @@ func needed(err error) bool {
 }
 
 // resolve finds the containers that a new or reconfigured one names, puts their ids into its settings and returns its
-// links. A missing one is fault.NotFound, the container itself fault.Invalid.
+// links. fault.Invalid for a missing one and for the container itself.
 func (m *Manager) resolve(selfID, selfName string, spec *container.Spec) ([]container.Link, error) {
 	find := func(verb, ref string) (*container.Record, error) {
 		c, err := m.index.find(ref)
@@ -39,7 +39,7 @@ func (m *Manager) resolve(selfID, selfName string, spec *container.Spec) ([]cont
 			return nil, fault.Invalid("cannot %s itself: %s", verb, ref)
 		}
 		if err != nil {
-			return nil, err
+			return nil, misnamed(err)
 		}
 		return c.record(), nil
 	}
@@ -198,6 +198,15 @@ func sameAsOurs(f *os.File, kind string) bool {
 // task's folder, which is deleted with all that is in it.
 func (m *Manager) shmDir(containerID string) string {
 	return filepath.Join(m.opt.RunDir, "shm", containerID)
+}
+
+// misnamed turns the lack of another container that settings name into a bad parameter: clients take fault.NotFound of a
+// create for a missing image, and pull it.
+func misnamed(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return fault.Invalid("%w", err)
+	}
+	return err
 }
 
 // showShm mounts the /dev/shm of the mount namespace mounts at dir, which is made. On error nothing is left.

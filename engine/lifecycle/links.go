@@ -189,6 +189,9 @@ func relink(content []byte, now map[string]string) []byte {
 func (m *Manager) removeLink(ctx context.Context, name string) error {
 	parent, alias, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	if !ok {
+		if _, err := m.index.find(name); err != nil {
+			return err
+		}
 		return fault.Conflict("Conflict, cannot remove the default link name of the container")
 	}
 	c, err := m.index.find(parent)

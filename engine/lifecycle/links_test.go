@@ -105,7 +105,7 @@ func TestLinks(t *testing.T) {
 	if r, _ := m.Get("web"); !slices.Equal(r.Host.Links, []string{"/base:/web/store"}) {
 		t.Errorf("links after a rename = %v", r.Host.Links)
 	}
-	for name, like := range map[string]fault.Constructor{"web/other": fault.NotFound, "none/store": fault.NotFound, "web": fault.Conflict} {
+	for name, like := range map[string]fault.Constructor{"web/other": fault.NotFound, "none/store": fault.NotFound, "web": fault.Conflict, "none": fault.NotFound} {
 		if err := m.Remove(t.Context(), name, container.RemoveOptions{Link: true}); !fault.Is(err, like) {
 			t.Errorf("removal of link %s: %v", name, err)
 		}
@@ -148,8 +148,8 @@ func TestResolve(t *testing.T) {
 		{container.HostConfig{NetworkMode: "container:self"}, fault.Invalid},
 		{container.HostConfig{PidMode: "container:/self"}, fault.Invalid},
 		{container.HostConfig{Links: []string{"self:x"}}, fault.Invalid},
-		{container.HostConfig{NetworkMode: "container:none"}, fault.NotFound},
-		{container.HostConfig{Links: []string{"none:x"}}, fault.NotFound},
+		{container.HostConfig{NetworkMode: "container:none"}, fault.Invalid},
+		{container.HostConfig{Links: []string{"none:x"}}, fault.Invalid},
 		{container.HostConfig{IpcMode: "container:other"}, fault.Conflict},
 	} {
 		_, _, err := m.Create(t.Context(), "self", container.Config{Image: "busybox"}, tc.host, nil)

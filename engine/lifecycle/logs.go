@@ -12,13 +12,14 @@ import (
 // hasLog reports whether there is a log of the container that can be read.
 func hasLog(r *container.Record) bool { return r.Host.LogConfig.Type != container.LogNone }
 
-// journalEnd is the file that tells of a container's last entry in the journal.
-func journalEnd(r *container.Record) string {
-	return filepath.Join(filepath.Dir(r.HostnamePath), "journal.end")
+// journalEnd is the file that tells of a container's last entry in the journal. It is the container's own, which the files
+// of its /etc need not be.
+func (m *Manager) journalEnd(r *container.Record) string {
+	return filepath.Join(m.dataDir(r.ID), "journal.end")
 }
 
 // readLog reads a container's log, wherever its driver keeps it.
-func readLog(ctx context.Context, r *container.Record, opts logs.ReadOptions, fn func(logs.Entry) error) error {
+func (m *Manager) readLog(ctx context.Context, r *container.Record, opts logs.ReadOptions, fn func(logs.Entry) error) error {
 	if r.Host.LogConfig.Type != container.LogJournald {
 		return logs.Read(ctx, r.LogPath, opts, fn)
 	}
@@ -27,7 +28,7 @@ func readLog(ctx context.Context, r *container.Record, opts logs.ReadOptions, fn
 		return err
 	}
 	attrs := spec.Log.Attrs.Of(r) // as the writer had them: they do not change
-	return journal.Read(ctx, journal.Source{ID: r.ID, EndFile: journalEnd(r)}, opts, func(e logs.Entry) error {
+	return journal.Read(ctx, journal.Source{ID: r.ID, EndFile: m.journalEnd(r)}, opts, func(e logs.Entry) error {
 		e.Attrs = attrs
 		return fn(e)
 	})

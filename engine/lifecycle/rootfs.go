@@ -43,7 +43,11 @@ func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, 
 		if err != nil {
 			return nil, nil, err
 		}
-		return restingView(dir, points, c.record().Host.ReadonlyRootfs)
+		maker, err := outside(m.idMap(&c.record().Host), container.UserIDs{})
+		if err != nil {
+			maker = container.UserIDs{} // the one user that exists
+		}
+		return restingView(dir, points, maker, c.record().Host.ReadonlyRootfs)
 	})
 }
 
@@ -80,7 +84,7 @@ func (m *Manager) openView(
 	if err != nil {
 		return nil, fmt.Errorf("open files of %s: %w", c.record().Name, err)
 	}
-	return &container.Files{Record: c.record(), Root: root, Done: func() error {
+	return &container.Files{Record: c.record(), Root: root, IDs: m.idMap(&c.record().Host), Done: func() error {
 		root.Close() //nolint:errcheck // only a handle
 		if space != nil {
 			space.Close() //nolint:errcheck // only a handle
@@ -93,10 +97,16 @@ func (m *Manager) openView(
 func (m *Manager) holdLayer(ctx context.Context, c *ctr) (dir string, err error) {
 	c.layer.Lock()
 	defer c.layer.Unlock()
-	if dir, err = m.opt.Layers.Mount(ctx, c.id); err == nil {
-		c.holders++
+	if dir, err = m.opt.Layers.Mount(ctx, c.id); err != nil {
+		return "", err
 	}
-	return dir, err
+	if c.holders == 0 {
+		if err := ownRoot(dir, m.idMap(&c.record().Host)); err != nil {
+			return "", errors.Join(err, m.opt.Layers.Unmount(context.WithoutCancel(ctx), c.id))
+		}
+	}
+	c.holders++
+	return dir, nil
 }
 
 // dropLayer lets go of a mount. With the last holder the layer is unmounted; a layer that was removed is none.

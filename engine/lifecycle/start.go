@@ -261,17 +261,17 @@ func (m *Manager) taskSpec(r *container.Record, spec *container.Spec) task.Spec 
 		ID: r.ID, Dir: m.taskDir(r.ID),
 		Terminal: spec.Config.Tty, OpenStdin: spec.Config.OpenStdin, StdinOnce: spec.Config.StdinOnce,
 		Width: uint16(spec.Host.ConsoleSize[1]), Height: uint16(spec.Host.ConsoleSize[0]),
-		Log:        taskLog(r, spec),
+		Log:        m.taskLog(r, spec),
 		StopSignal: spec.StopSignal, Runtime: m.opt.Runtime, Keepalive: m.opt.Keepalive,
 	}
 }
 
-func taskLog(r *container.Record, spec *container.Spec) task.Log {
+func (m *Manager) taskLog(r *container.Record, spec *container.Spec) task.Log {
 	l := task.Log{
 		Driver: spec.Log.Driver, Path: r.LogPath, MaxSize: spec.Log.MaxSize, MaxFiles: spec.Log.MaxFiles, Compress: spec.Log.Compress,
 	}
 	if l.Driver == container.LogJournald {
-		l.Path, l.Fields = journalEnd(r), spec.Log.JournalFields(r)
+		l.Path, l.Fields = m.journalEnd(r), spec.Log.JournalFields(r)
 		return l
 	}
 	if attrs := spec.Log.Attrs.Of(r); attrs != nil {
@@ -299,12 +299,9 @@ func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (fi
 	if err != nil {
 		return "", err
 	}
-	idMap := m.idMap(spec)
+	idMap := m.idMap(&spec.Host)
 	owner, err := outside(idMap, ids)
 	if err != nil {
-		return "", err
-	}
-	if err := ownRoot(p.rootfs, idMap); err != nil {
 		return "", err
 	}
 	if err := makeWorkingDir(p.rootfs, spec.Config.WorkingDir, owner); err != nil {

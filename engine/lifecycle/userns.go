@@ -51,8 +51,8 @@ func (m *Manager) createLayer(ctx context.Context, containerID, imageID string, 
 }
 
 // idMap is the container's map of ids; nil if it has none of its own.
-func (m *Manager) idMap(spec *container.Spec) *container.IDMap {
-	if !spec.Host.KeepsID() {
+func (m *Manager) idMap(host *container.HostConfig) *container.IDMap {
+	if !host.KeepsID() {
 		return nil
 	}
 	ids := m.opt.KeepID

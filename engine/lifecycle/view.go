@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"moss/engine/container"
 	"moss/engine/fault"
 )
 
@@ -20,8 +21,8 @@ type viewPoint struct {
 
 // restingView makes a mount namespace of its own in which dir is the root and the points are mounted, and opens that root.
 // Nothing of it is seen elsewhere, and nothing of elsewhere in it. Mount points that are missing are made, as a start
-// does. The namespace lives until space and everything opened in it are closed. It takes Linux 5.12.
-func restingView(dir string, points []viewPoint, readOnly bool) (root, space *os.File, err error) {
+// does, and are maker's. The namespace lives until space and everything opened in it are closed. It takes Linux 5.12.
+func restingView(dir string, points []viewPoint, maker container.UserIDs, readOnly bool) (root, space *os.File, err error) {
 	err = inThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 			return fmt.Errorf("make a mount namespace: %w", err)
@@ -45,7 +46,7 @@ func restingView(dir string, points []viewPoint, readOnly bool) (root, space *os
 			return err
 		}
 		for i, p := range points {
-			if err := place(int(root.Fd()), trees[i], p); err != nil {
+			if err := place(int(root.Fd()), trees[i], p, maker); err != nil {
 				return fmt.Errorf("show %s: %w", p.destination, err)
 			}
 		}
@@ -138,12 +139,12 @@ func openRoot() (*os.File, error) {
 }
 
 // place mounts a detached tree at its point below root.
-func place(root, tree int, p viewPoint) error {
+func place(root, tree int, p viewPoint, maker container.UserIDs) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(tree, &st); err != nil {
 		return err
 	}
-	at, err := pointIn(root, p.destination, st.Mode&unix.S_IFMT == unix.S_IFDIR)
+	at, err := pointIn(root, p.destination, st.Mode&unix.S_IFMT == unix.S_IFDIR, maker)
 	if err != nil {
 		return err
 	}
@@ -152,29 +153,40 @@ func place(root, tree int, p viewPoint) error {
 }
 
 // pointIn opens a mount point inside root and makes it, an empty folder or file, with its parents if it is not there.
-func pointIn(root int, name string, folder bool) (int, error) {
+func pointIn(root int, name string, folder bool, maker container.UserIDs) (int, error) {
 	fd, err := openInRoot(root, name)
 	if !errors.Is(err, unix.ENOENT) || name == "/" {
 		return fd, err
 	}
-	above, err := pointIn(root, path.Dir(name), true)
+	above, err := pointIn(root, path.Dir(name), true, maker)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(above) //nolint:errcheck // only a handle
-	if folder {
-		err = unix.Mkdirat(above, path.Base(name), 0o755)
-	} else {
-		var file int
-		file, err = unix.Openat(above, path.Base(name), unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
-		if err == nil {
-			unix.Close(file) //nolint:errcheck // it is empty
-		}
-	}
-	if err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := makePoint(above, path.Base(name), folder, maker); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
 	}
 	return openInRoot(root, name)
+}
+
+// makePoint makes an empty folder or file that is maker's.
+func makePoint(above int, base string, folder bool, maker container.UserIDs) error {
+	flags, mode := unix.O_CREAT|unix.O_EXCL, uint32(0o644)
+	if folder {
+		flags, mode = unix.O_DIRECTORY, 0o755
+		if err := unix.Mkdirat(above, base, mode); err != nil {
+			return err
+		}
+	}
+	fd, err := unix.Openat(above, base, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // it is empty
+	if err := unix.Fchown(fd, int(maker.UID), int(maker.GID)); err != nil {
+		return err
+	}
+	return unix.Fchmod(fd, mode) // whatever the engine's own umask is
 }
 
 // openInRoot resolves a name inside root to a handle. The kernel gives up with EAGAIN when it is being renamed.

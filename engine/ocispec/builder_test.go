@@ -65,7 +65,7 @@ func newInput(spec *container.Spec) Input {
 }
 
 func allControllers() container.Controllers {
-	return container.Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true}
+	return container.Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true, BlkioWeight: true, BlkioWeightDevice: true}
 }
 
 func TestBuildGolden(t *testing.T) {

@@ -23,7 +23,8 @@ type Exec struct {
 // privileged process: the runtimes' exec has no way to leave it out. fault.Unsupported for a user that the host has no id
 // for.
 func (b *Builder) Process(in Exec) (json.RawMessage, error) {
-	if b.opt.SingleID && (in.User.UID != 0 || in.User.GID != 0) {
+	// In an id map of its own the only id is the user's, and the runtime refuses any other.
+	if b.opt.SingleID && !in.Spec.Host.KeepsID() && (in.User.UID != 0 || in.User.GID != 0) {
 		return nil, fault.Unsupported("user %d:%d is not supported: the user has no subordinate ids, and only root exists",
 			in.User.UID, in.User.GID)
 	}

@@ -86,18 +86,19 @@ func setCPU(gen *generate.Generator, h *container.HostConfig) {
 	}
 }
 
-// blockIO returns nil when there is nothing to limit, or no controller to do so. A device that does not exist gives
+// blockIO returns nil when there is nothing to limit, or nothing to do so with. A device that does not exist gives
 // fault.Invalid.
 func (b *Builder) blockIO(h *container.HostConfig) (*specs.LinuxBlockIO, error) {
-	if !b.opt.Controllers.Blkio {
-		return nil, nil //nolint:nilnil // no limits is an answer
-	}
+	have := b.opt.Controllers
 	var io specs.LinuxBlockIO
-	if h.BlkioWeight > 0 {
+	if h.BlkioWeight > 0 && have.BlkioWeight {
 		weight := h.BlkioWeight
 		io.Weight = &weight
 	}
 	for _, d := range h.BlkioWeightDevice {
+		if !have.BlkioWeightDevice {
+			break
+		}
 		number, err := b.blockDevice(d.Path)
 		if err != nil {
 			return nil, err
@@ -116,6 +117,9 @@ func (b *Builder) blockIO(h *container.HostConfig) (*specs.LinuxBlockIO, error) 
 		{h.BlkioDeviceReadIOps, &io.ThrottleReadIOPSDevice},
 		{h.BlkioDeviceWriteIOps, &io.ThrottleWriteIOPSDevice},
 	} {
+		if !have.Blkio {
+			break
+		}
 		for _, d := range list.asked {
 			number, err := b.blockDevice(d.Path)
 			if err != nil {

@@ -44,7 +44,8 @@ func (b *Builder) Update(from, to *container.HostConfig) (json.RawMessage, error
 		}
 	}
 	if to.BlkioWeight != from.BlkioWeight {
-		blkio, err := b.blockIO(&container.HostConfig{BlkioWeight: to.BlkioWeight})
+		// A new weight of all takes those of single devices away, so they come along.
+		blkio, err := b.blockIO(&container.HostConfig{BlkioWeight: to.BlkioWeight, BlkioWeightDevice: to.BlkioWeightDevice})
 		if err != nil {
 			return nil, err
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestUpdate(t *testing.T) {
-	all := container.Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true}
+	all := container.Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true, BlkioWeight: true, BlkioWeightDevice: true}
 	pids := int64(7)
 	const mib = 1 << 20
 	for _, tc := range []struct {
@@ -53,10 +53,18 @@ func TestUpdate(t *testing.T) {
 		{"cpuset", all, container.HostConfig{CpusetCpus: "0"}, container.HostConfig{CpusetCpus: "1", CpusetMems: "0"}, `{"cpu":{"cpus":"1","mems":"0"}}`, `{"cpu":{"cpus":"0"}}`},
 		{"pids", all, container.HostConfig{}, container.HostConfig{PidsLimit: &pids}, `{"pids":{"limit":7}}`, `{"pids":{"limit":4194304}}`},
 		{"weight", all, container.HostConfig{BlkioWeight: 10}, container.HostConfig{BlkioWeight: 20}, `{"blockIO":{"weight":20}}`, `{"blockIO":{"weight":10}}`},
+		{
+			"a weight takes those of devices along", all,
+			container.HostConfig{BlkioWeight: 10, BlkioWeightDevice: []container.WeightDevice{{Path: "/dev/sdb", Weight: 30}}},
+			container.HostConfig{BlkioWeight: 20, BlkioWeightDevice: []container.WeightDevice{{Path: "/dev/sdb", Weight: 30}}},
+			`{"blockIO":{"weight":20,"weightDevice":[{"major":8,"minor":16,"weight":30}]}}`,
+			`{"blockIO":{"weight":10,"weightDevice":[{"major":8,"minor":16,"weight":30}]}}`,
+		},
+		{"no weights", container.Controllers{Blkio: true}, container.HostConfig{}, container.HostConfig{BlkioWeight: 20}, "", ""},
 		{"no controllers", container.Controllers{}, container.HostConfig{}, container.HostConfig{Memory: mib, CPUShares: 2, PidsLimit: &pids, CpusetCpus: "1", BlkioWeight: 20}, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b, err := New(Options{Controllers: tc.have})
+			b, err := New(Options{Controllers: tc.have, BlockDevice: func(string) (int64, int64, error) { return 8, 16, nil }})
 			if err != nil {
 				t.Fatal(err)
 			}

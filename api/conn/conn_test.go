@@ -251,6 +251,38 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestOutputArrives sends a little, in a hurry, and then nothing more: the client gets it all the same.
+func TestOutputArrives(t *testing.T) {
+	release := make(chan struct{})
+	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		out, err := conn.NewOutput(w, r, true)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for range 3 {
+			if err := out.Send(stdio.Stdout, []byte("line\n")); err != nil {
+				t.Error(err)
+			}
+		}
+		<-release
+		if err := errors.Join(out.Close(), out.Close()); err != nil {
+			t.Errorf("closing twice = %v", err)
+		}
+	})
+	c := dial()
+	send(t, c, "GET / HTTP/1.1\r\nHost: x\r\n"+asking+"\r\n")
+	want := upgraded + strings.Repeat("line\n", 3)
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(c, got); err != nil || string(got) != want {
+		t.Errorf("before the end = %q, %v, want %q", got[:n], err, want)
+	}
+	close(release)
+	if rest, err := io.ReadAll(c); err != nil || len(rest) != 0 {
+		t.Errorf("at the end = %q, %v, want nothing more", rest, err)
+	}
+}
+
 func TestOutput(t *testing.T) {
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		out, err := conn.NewOutput(w, r, r.URL.Path == "/tty")

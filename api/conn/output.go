@@ -2,21 +2,37 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"sync"
+	"time"
 
 	"moss/engine/stdio"
+)
+
+const (
+	// outputBatch is how many bytes are sent together at most, as soon as there are as many.
+	outputBatch = 64 << 10
+	// outputWindow is how long what is less may wait for more. What comes after a longer silence does not wait.
+	outputWindow = 2 * time.Millisecond
 )
 
 // Output is an answer made of a container's output: raw for a tty, frames otherwise (document 2, 4.1: attach and logs).
 // It is not safe for several goroutines.
 type Output struct {
-	w       io.Writer
-	flush   func() error
-	close   func() error
-	stream  *Stream // nil without an upgrade
-	tty     bool
-	pending []byte
+	w      io.Writer
+	flush  func() error
+	close  func() error
+	stream *Stream // nil without an upgrade
+	tty    bool
+
+	mu      sync.Mutex // held while bytes are sent, by Send or by the timer; guards the fields below
+	pending []byte     // not sent yet
+	sent    time.Time  // when something was sent last
+	waiting bool       // a timer will send what is pending
+	closed  bool
+	err     error // of sending, for the next call
 }
 
 // NewOutput begins the answer and sends its head at once: 101 and the connection itself when the client asked for an
@@ -48,23 +64,49 @@ func (o *Output) Watch(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, cancel
 }
 
-// Send sends a piece of one stream at once, made of parts that are joined. An error is the client's hang-up.
+// Send sends a piece of one stream, made of parts that are joined: at once, or together with those that follow it closely.
+// An error is the client's hang-up.
 func (o *Output) Send(stream stdio.Stream, parts ...[]byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	size := 0
 	for _, part := range parts {
 		size += len(part)
 	}
-	o.pending = o.pending[:0]
 	if !o.tty {
 		o.pending = stdio.AppendHeader(o.pending, stream, size)
 	}
 	for _, part := range parts {
 		o.pending = append(o.pending, part...)
 	}
-	if _, err := o.w.Write(o.pending); err != nil {
-		return err
+	switch {
+	case len(o.pending) >= outputBatch || !o.waiting && time.Since(o.sent) > outputWindow:
+		o.sendLocked()
+	case !o.waiting:
+		o.waiting = true
+		time.AfterFunc(outputWindow, o.sendLate)
 	}
-	return o.flush()
+	return o.err
+}
+
+// sendLate sends what was kept back, unless the answer has ended.
+func (o *Output) sendLate() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting = false
+	if !o.closed {
+		o.sendLocked()
+	}
+}
+
+func (o *Output) sendLocked() {
+	if len(o.pending) == 0 || o.err != nil {
+		return
+	}
+	if _, o.err = o.w.Write(o.pending); o.err == nil {
+		o.err = o.flush()
+	}
+	o.pending, o.sent = o.pending[:0], time.Now()
 }
 
 // Fail tells the client of an error after the head: as a line of its error stream.
@@ -72,5 +114,12 @@ func (o *Output) Fail(err error) error {
 	return o.Send(stdio.Stderr, []byte("Error: "+err.Error()+"\n"))
 }
 
-// Close ends the answer.
-func (o *Output) Close() error { return o.close() }
+// Close sends what is left and ends the answer. Closing twice is safe.
+func (o *Output) Close() error {
+	o.mu.Lock()
+	o.sendLocked()
+	o.closed = true
+	err := o.err
+	o.mu.Unlock()
+	return errors.Join(err, o.close())
+}

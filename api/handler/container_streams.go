@@ -74,7 +74,8 @@ func (h *Handler) containerLogs(c *route.Call) error {
 		return err
 	}
 	ctx := c.Ctx()
-	if opt.Follow && r.Host.LogConfig.Type != container.LogNone {
+	// A taken-over connection tells a client that ended its side from one that has gone; the server before it does not.
+	if (opt.Follow || conn.Upgrades(c.Request())) && r.Host.LogConfig.Type != container.LogNone {
 		if err := open(); err != nil {
 			return err
 		}

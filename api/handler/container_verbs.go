@@ -38,14 +38,12 @@ func (h *Handler) startBody(c *route.Call) error {
 	if r.ContentLength == 0 || r.Body == nil {
 		return nil
 	}
-	if c.Version() >= v(24) {
-		if r.ContentLength > trivialBody || r.ContentLength < 0 {
-			return fault.Invalid("starting container with HostConfig was deprecated since v1.10 and removed in v1.12")
-		}
-		return nil
+	trivial := r.ContentLength >= 0 && r.ContentLength <= trivialBody
+	if c.Version() >= v(24) && !trivial {
+		return fault.Invalid("starting container with HostConfig was deprecated since v1.10 and removed in v1.12")
 	}
-	if r.Header.Get("Content-Type") == "" {
-		return nil // nothing that clients mean to be read
+	if trivial && (c.Version() >= v(24) || r.Header.Get("Content-Type") == "") {
+		return nil
 	}
 	raw, err := c.JSONBody()
 	if err != nil || len(raw) == 0 {
@@ -57,6 +55,9 @@ func (h *Handler) startBody(c *route.Call) error {
 	}
 	if asked == nil || reflect.ValueOf(*asked).IsZero() {
 		return nil
+	}
+	if err := knownPolicy(c.Version(), asked.RestartPolicy); err != nil {
+		return err
 	}
 	return h.containers.Reconfigure(c.Ctx(), c.Param("id"), container.HostConfig(*asked))
 }

@@ -17,7 +17,7 @@ func (h *Handler) containerList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := statusWords(c.Version(), filters["status"]); err != nil {
+	if err := knownFilters(c.Version(), filters); err != nil {
 		return err
 	}
 	limit, err := c.Int("limit", 0)
@@ -48,12 +48,28 @@ func (h *Handler) containerList(c *route.Call) error {
 	return reply(c, http.StatusOK, list)
 }
 
-// statusWords refuses the states that a version does not have yet (document 2, 4.1: containers/json).
-func statusWords(version apiver.Version, words []string) error {
+// knownFilters refuses the filters and the states that a version does not have yet (document 2, 4.1: containers/json). To
+// leave them out would answer with containers that were not asked for.
+func knownFilters(version apiver.Version, filters map[string][]string) error {
+	for key, first := range map[string]uint16{
+		"isolation": 22, "ancestor": 24, "before": 24, "since": 24, "volume": 24, "network": 24,
+	} {
+		if version < v(first) && len(filters[key]) > 0 {
+			return fault.Invalid("Invalid filter '%s' at version %s: it is there from 1.%d on", key, version, first)
+		}
+	}
 	for word, first := range map[string]uint16{"created": 20, "dead": 22, "removing": 24} {
-		if version < v(first) && slices.Contains(words, word) {
+		if version < v(first) && slices.Contains(filters["status"], word) {
 			return fault.Invalid("Unrecognised filter value for status: %s", word)
 		}
+	}
+	return nil
+}
+
+// knownPolicy refuses the restart policy that a version does not have yet (document 1, 2.3).
+func knownPolicy(version apiver.Version, policy container.RestartPolicy) error {
+	if version < v(21) && policy.Name == container.RestartUnlessStopped {
+		return fault.Invalid("invalid restart policy '%s' at version %s: it is there from 1.21 on", policy.Name, version)
 	}
 	return nil
 }
@@ -94,6 +110,9 @@ func (h *Handler) containerCreate(c *route.Call) error {
 	}
 	if body == nil {
 		return fault.Invalid("Config cannot be empty in order to create a container")
+	}
+	if err := knownPolicy(c.Version(), body.Host().RestartPolicy); err != nil {
+		return err
 	}
 	// AutoRemove is of 1.25, but clients of older versions that remove containers themselves do not send it: who does asks.
 	id, warnings, err := h.containers.Create(c.Ctx(), c.Text("name"), body.ContainerConfig(), body.Host(), body.Endpoints())

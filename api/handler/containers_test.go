@@ -1,8 +1,10 @@
 package handler_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -69,6 +71,37 @@ func TestVerbs(t *testing.T) {
 	}
 	if _, body := a.ask("POST", "/containers/web/wait", ""); body != "{\"StatusCode\":3}\n" {
 		t.Errorf("wait = %q", body)
+	}
+}
+
+// TestStartBodyOfNoType: what a client sends along is read or refused, not dropped, however old the client.
+func TestStartBodyOfNoType(t *testing.T) {
+	a := newAPI(t)
+	for _, tc := range []struct {
+		version, body string
+		status        int
+	}{
+		{"1.18", `{"Privileged":true}`, 400},
+		{"1.23", `{"Privileged":true}`, 400},
+		{"1.24", `{"Privileged":true}`, 400},
+		{"1.18", `{}`, 204},
+		{"1.23", `null`, 204},
+		{"1.24", `{}`, 204},
+	} {
+		c := a.dial()
+		_, err := fmt.Fprintf(c, "POST /v%s/containers/web/start HTTP/1.1\r\nHost: moss\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+			tc.version, len(tc.body), tc.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close() //nolint:errcheck // Only the status counts.
+		if resp.StatusCode != tc.status {
+			t.Errorf("start at %s with %s and no Content-Type = %d, want %d", tc.version, tc.body, resp.StatusCode, tc.status)
+		}
 	}
 }
 
@@ -228,6 +261,31 @@ func TestListAndInspect(t *testing.T) {
 		}
 		if got := field(t, body, "SizeRw") != nil; got != sized {
 			t.Errorf("%s: size there %v, want %v", path, got, sized)
+		}
+	}
+}
+
+// TestListFiltersByVersion has 400 for the filters and states that a version does not have.
+func TestListFiltersByVersion(t *testing.T) {
+	a := newAPI(t)
+	for _, tc := range []struct {
+		key, value, before, first string
+	}{
+		{"isolation", "default", "1.21", "1.22"},
+		{"ancestor", "busybox", "1.23", "1.24"},
+		{"before", "web", "1.23", "1.24"},
+		{"since", "web", "1.23", "1.24"},
+		{"volume", "/data", "1.23", "1.24"},
+		{"network", "bridge", "1.23", "1.24"},
+		{"status", "created", "1.19", "1.20"},
+		{"status", "dead", "1.21", "1.22"},
+	} {
+		query := fmt.Sprintf("/containers/json?filters=%%7B%%22%s%%22%%3A%%5B%%22%s%%22%%5D%%7D", tc.key, tc.value)
+		if status, body := a.ask("GET", "/v"+tc.before+query, ""); status != 400 || !strings.Contains(body, tc.key) {
+			t.Errorf("%s=%s at %s = %d %q, want 400 naming it", tc.key, tc.value, tc.before, status, body)
+		}
+		if status, body := a.ask("GET", "/v"+tc.first+query, ""); status != 200 {
+			t.Errorf("%s=%s at %s = %d %q, want 200", tc.key, tc.value, tc.first, status, body)
 		}
 	}
 }

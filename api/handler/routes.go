@@ -44,7 +44,7 @@ func (h *Handler) containerRoutes() []route.Route {
 		{Method: get, Path: "/containers/:id/attach/ws", Do: h.containerAttachWS},
 		{Method: post, Path: "/containers/:id/wait", Do: h.containerWait},
 		{Method: del, Path: "/containers/:id", Do: h.containerRemove},
-		{Method: post, Path: "/containers/:id/copy", Versions: apiver.Range{Until: v(23)}, Do: h.containerCopy},
+		{Method: post, Path: "/containers/:id/copy", Do: h.containerCopy},
 		{Method: http.MethodHead, Path: "/containers/:id/archive", Versions: since(20), Do: h.archiveStat},
 		{Method: get, Path: "/containers/:id/archive", Versions: since(20), Do: h.archiveGet},
 		{Method: http.MethodPut, Path: "/containers/:id/archive", Versions: since(20), Do: h.archivePut},

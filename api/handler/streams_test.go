@@ -223,6 +223,31 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestEventsByVersion has the events that came with 1.24, and only there.
+func TestEventsByVersion(t *testing.T) {
+	a := newAPI(t)
+	at := time.Now()
+	for _, e := range []struct{ kind, action string }{
+		{event.TypeContainer, "create"},
+		{event.TypeContainer, "detach"},
+		{event.TypeContainer, "exec_detach"},
+		{event.TypeContainer, "health_status: healthy"},
+		{event.TypeImage, "import"},
+		{event.TypeImage, "load"},
+		{event.TypeImage, "save"},
+		{event.TypeDaemon, "reload"},
+		{event.TypeContainer, "die"},
+	} {
+		a.events.Publish(event.Event{Type: e.kind, Action: e.action, ID: "4f", Time: at})
+	}
+	for version, want := range map[string]int{"/v1.18": 3, "/v1.23": 3, "/v1.24": 9, "": 9} {
+		status, body := a.ask("GET", fmt.Sprintf("%s/events?since=0&until=%d", version, at.Unix()+1), "")
+		if got := strings.Count(body, "\n"); status != 200 || got != want {
+			t.Errorf("events at %q = %d with %d events, want %d:\n%s", version, status, got, want, body)
+		}
+	}
+}
+
 func TestEventsEndWithTheBus(t *testing.T) {
 	a := newAPI(t)
 	resp := a.open("GET", "/events", "") //nolint:bodyclose // The cleanup of open does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"moss/api/apierr"
 	"moss/api/conn"
@@ -73,6 +74,9 @@ func (h *Handler) sendEvents(c *route.Call, sub *event.Subscription, stream *con
 			_ = stream.Send(apierr.StreamMessage(err)) // The client may have gone.
 			return nil
 		}
+		if c.Version() < v(24) && isLate(&e) {
+			continue
+		}
 		raw, err := wire.Encode(wire.NewEvent(&e), c.Version())
 		if err != nil {
 			return err
@@ -80,5 +84,18 @@ func (h *Handler) sendEvents(c *route.Call, sub *event.Subscription, stream *con
 		if err := stream.Send(raw); err != nil {
 			return nil //nolint:nilerr // The client has gone.
 		}
+	}
+}
+
+// isLate reports whether an event is one that the documents have from 1.24 on (document 3, section 6).
+func isLate(e *event.Event) bool {
+	switch e.Type {
+	case event.TypeContainer:
+		action, _, _ := strings.Cut(e.Action, ":")
+		return action == "detach" || action == "exec_detach" || action == "health_status"
+	case event.TypeImage:
+		return e.Action == "load" || e.Action == "save"
+	default:
+		return e.Type == event.TypeDaemon
 	}
 }

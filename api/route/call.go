@@ -93,6 +93,9 @@ func parseFilters(text string) (map[string][]string, error) {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return nil, fault.Invalid("invalid value for filters: got %s, want a JSON map of lists of strings", wrong.Value)
+		}
 		return nil, fault.Invalid("invalid value for filters: want a JSON map of lists of strings: %v", err)
 	}
 	filters := make(map[string][]string, len(fields))

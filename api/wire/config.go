@@ -37,7 +37,8 @@ type Config struct {
 }
 
 // HostConfig is what a container asks of the host (document 1, 2.3). It has the fields of container.HostConfig in their
-// order, so that one converts to the other.
+// order, so that one converts to the other. Fields of later versions that clients send at these as well are read at every
+// version: to leave out AutoRemove, a mount or a rule without a word would be worse than to refuse it.
 type HostConfig struct {
 	Binds                []string
 	ContainerIDFile      string
@@ -75,8 +76,9 @@ type HostConfig struct {
 	ConsoleSize          [2]uint           `api:"1.22-"`
 	Isolation            string            `api:"1.22-"`
 	Init                 *bool             `json:",omitempty" api:"1.25-"`
-	MaskedPaths          *[]string         `json:",omitempty" api:"1.38-"`
-	ReadonlyPaths        *[]string         `json:",omitempty" api:"1.38-"`
+	MaskedPaths          *[]string         `json:",omitempty"`
+	ReadonlyPaths        *[]string         `json:",omitempty"`
+	Mounts               []any             `json:",omitempty"`
 	CPUShares            int64             `json:"CpuShares"`
 	Memory               int64
 	NanoCPUs             int64 `json:"NanoCpus" api:"1.25-"`
@@ -94,7 +96,7 @@ type HostConfig struct {
 	CpusetCpus           string
 	CpusetMems           string `api:"1.20-"`
 	Devices              []container.Device
-	DeviceCgroupRules    []string `api:"1.28-"`
+	DeviceCgroupRules    []string `json:",omitempty"`
 	DiskQuota            int64    `api:"1.24-"`
 	KernelMemory         int64    `api:"1.21-"`
 	MemoryReservation    int64    `api:"1.21-"`

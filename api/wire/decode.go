@@ -81,8 +81,10 @@ func typeName(t reflect.Type) string {
 		return "a boolean"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return "an integer"
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return "an unsigned integer"
+	case reflect.Uint16:
+		return "an integer from 0 to 65535"
+	case reflect.Uint, reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		return "an integer that is not negative"
 	case reflect.Float32, reflect.Float64:
 		return "a number"
 	case reflect.String:
@@ -103,6 +105,7 @@ func typeName(t reflect.Type) string {
 
 func plural(t reflect.Type) string {
 	_, noun, _ := strings.Cut(typeName(t), " ")
+	noun, _, _ = strings.Cut(noun, " ") // without what narrows it
 	if noun == "" {
 		return "values"
 	}

@@ -162,6 +162,10 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"HostConfig":{"Memory":"5"}}`, "invalid value for HostConfig.Memory: got string, want an integer"},
 		{`{"HostConfig":{"Memory":1.5}}`, "invalid value for HostConfig.Memory: got number 1.5, want an integer"},
 		{`{"HostConfig":{"PortBindings":{"80/tcp":[{"HostPort":80}]}}}`, "HostPort: got number, want a string"},
+		{`{"HostConfig":{"BlkioWeight":65536}}`, "HostConfig.BlkioWeight: got number 65536, want an integer from 0 to 65535"},
+		{`{"HostConfig":{"IOMaximumIOps":-1}}`, "IOMaximumIOps: got number -1, want an integer that is not negative"},
+		{`{"HostConfig":{"ConsoleSize":5}}`, "ConsoleSize: got number, want an array of integers"},
+		{`{"Tty":"yes"} x`, "invalid value for Tty"},
 	} {
 		var c wire.ContainerCreate
 		err := wire.Decode([]byte(tc.in), &c, apiver.Max)

@@ -56,8 +56,8 @@ bats: build ## tests/*.bats against a real engine (FILES= for some of them)
 bats-nosub: build ## the same for a user without sub-ids
 	tests/run.sh --no-subids $(FILES)
 
-bats-cgroups: build ## the tests of limits with delegated cgroups (root delegates them)
-	@if [ "$$(id -u)" = 0 ]; then tests/run.sh --cgroups tests/35-limits.bats; \
+bats-cgroups: build ## the tests that need delegated cgroups (root delegates them)
+	@if [ "$$(id -u)" = 0 ]; then tests/run.sh --cgroups $(FILES); \
 	else echo "bats-cgroups: left out: only root can delegate cgroups v1 to a user"; fi
 
 bench: build ## measures moss beside podman and bare crun

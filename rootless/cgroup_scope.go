@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// The user's manager answers within milliseconds, also when it has to ask the machine's; one that hangs must not keep the
-// engine from starting.
+// The user's manager answers within milliseconds, also when it has to ask the machine's, and within seconds where the
+// machine is overloaded; one that hangs must not keep the engine from starting.
 const (
-	scopeCall = 3 * time.Second
-	scopeMove = 3 * time.Second
+	scopeCall = 10 * time.Second
+	scopeMove = 10 * time.Second
 )
 
 // errNoManager means that no systemd runs for this user.

@@ -190,10 +190,10 @@ func Ended(err error) bool {
 	return errors.As(err, &exit) || errors.Is(err, errAbandoned)
 }
 
-// sweep removes from the folder of this boot what belonged to the namespaces of an outer process that has ended. Tasks
-// stay while there are any: the next engine reads how they ended.
+// sweep removes from the folder of this boot what belonged to the namespaces of an outer process that has ended: no
+// process of an exec outlives them either. Tasks stay while there are any: the next engine reads how they ended.
 func sweep(runDir string) error {
-	for _, name := range []string{"storage", "netns", "idmap", "alive", "bridge.next"} {
+	for _, name := range []string{"storage", "netns", "idmap", "alive", "bridge.next", "execs"} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Pause: the processes stand still, whoever ends the container is heard, and the next engine knows. With cgroups the kernel
 # freezes them, without it is SIGSTOP to each: everything here holds in both.
+# bats file_tags=cgroups-too
 
 load lib/moss
 

@@ -4,7 +4,8 @@
 #   tests/run.sh [--no-subids] [--cgroups] [FILE...]
 #
 # --no-subids takes a user without sub-ids and leaves out the tests that carry the tag "subids".
-# --cgroups delegates cgroups to the user; without it tests with the tag "cgroups" are left out.
+# --cgroups delegates cgroups to the user; without it tests with the tag "cgroups" are left out. Without a FILE it runs
+# those and the ones with the tag "cgroups-too" alone.
 # The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs,
 # KEEP_TAP one where the results are kept.
 set -euo pipefail
@@ -26,14 +27,21 @@ while [ $# -gt 0 ]; do
       ;;
     --) ;;
     -*)
-      sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+      sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
       exit 2
       ;;
     *) break ;;
   esac
   shift
 done
-case " ${user[*]} " in *" --cgroups "*) ;; *) tags+=('!cgroups') ;; esac
+alternatives=('')
+if [[ " ${user[*]} " != *" --cgroups "* ]]; then
+  tags+=('!cgroups')
+elif [ $# = 0 ]; then
+  mapfile -t tagged < <(grep -lE '^# bats (test|file)_tags=.*cgroups' tests/*.bats)
+  set -- "${tagged[@]}"
+  alternatives=(cgroups cgroups-too)
+fi
 [ $# -gt 0 ] || set -- tests/*.bats
 
 if [ "$(id -u)" != 0 ] && [ $title = bats-no-subids ] && grep -qsE "^($(id -un)|$(id -u)):" /etc/subuid; then
@@ -41,7 +49,10 @@ if [ "$(id -u)" != 0 ] && [ $title = bats-no-subids ] && grep -qsE "^($(id -un)|
   exit 0
 fi
 filter=()
-if [ ${#tags[@]} -gt 0 ]; then filter=(--filter-tags "$(IFS=, && echo "${tags[*]}")"); fi
+for tag in "${alternatives[@]}"; do
+  all=(${tag:+"$tag"} "${tags[@]}")
+  if [ ${#all[@]} -gt 0 ]; then filter+=(--filter-tags "$(IFS=, && echo "${all[*]}")"); fi
+done
 
 export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
 log=$(mktemp)

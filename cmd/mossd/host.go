@@ -101,8 +101,8 @@ func controllers(c rootless.Cgroups, runtime ociRuntime) container.Controllers {
 	return limits
 }
 
-// blockIO finds out which files of the controller io, or blkio, the kernel has and the runtime writes. runc knows those of
-// the scheduler BFQ in all places, crun (1.8) where a v2 group has one weight.
+// blockIO finds out which files of the controller io, or blkio, the kernel has and the runtime writes. crun (1.8)
+// does not know those that the scheduler BFQ has in v1.
 func blockIO(limits *container.Controllers, c rootless.Cgroups, runc bool) {
 	dir := filepath.Join("/sys/fs/cgroup", c.Parent)
 	if !limits.Unified {
@@ -116,7 +116,7 @@ func blockIO(limits *container.Controllers, c rootless.Cgroups, runc bool) {
 	case limits.Unified:
 		limits.Blkio = has("io.max")
 		limits.BlkioWeight = has("io.bfq.weight") || has("io.weight")
-		limits.BlkioWeightDevice = runc && has("io.bfq.weight") || !runc && has("io.weight")
+		limits.BlkioWeightDevice = has("io.bfq.weight") // neither writes a device into io.weight
 	case runc:
 		limits.Blkio = has("blkio.throttle.read_bps_device")
 		limits.BlkioWeight = has("blkio.weight") || has("blkio.bfq.weight")

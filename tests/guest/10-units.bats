@@ -107,6 +107,19 @@ all_limits() {
   expect contains "can't fork"
 }
 
+@test "CgroupParent: the cgroup lies below it with all controllers, and it goes when empty" {
+  name=$(unique parent)
+  run api POST "/containers/create?name=$name" '{"Image":"busybox","Cmd":["sleep","1000"],"HostConfig":{"Memory":16777216,"CgroupParent":"/my.slice/deep","OomKillDisable":true}}'
+  expect line -1 201
+  expect contains "CgroupParent /my.slice/deep is taken below" OomKillDisable
+  moss start "$name"
+  run cat "/proc/$(state "$name" Pid)/cgroup"
+  expect matches "/moss.service/moss-[0-9a-f]{8}/my.slice/deep/[0-9a-f]{64}$"
+  expect equal "$(cat "/sys/fs/cgroup${output#0::}/memory.max")" 16777216
+  moss rm -f "$name"
+  [ -z "$(find "$(group)" -mindepth 2 -type d)" ]
+}
+
 @test "reload replaces the engine and keeps the container, its log and its streams" {
   name=$(unique keep)
   moss run -d --name "$name" busybox sh -c 'i=0; while :; do echo $i; i=$((i+1)); sleep 0.2; done'

@@ -42,10 +42,11 @@ teardown() { finish; }
   name=$(unique journal)
   moss run -d -i --name "$name" --log-driver journald busybox sh -c 'echo before; printf half; read x; echo "$x"; read y'
   eventually 20 log_has "$name" half
-  run curl -sS --max-time 30 -N --unix-socket "$MOSS_SOCK" -X POST "http://moss/containers/$name/attach?logs=1&stream=1&stdout=1" -o "$BATS_TEST_TMPDIR/seen" &
+  curl -sS --max-time 30 -N --unix-socket "$MOSS_SOCK" -X POST "http://moss/containers/$name/attach?logs=1&stream=1&stdout=1" -o "$BATS_TEST_TMPDIR/seen" &
+  viewer=$!
   eventually 20 file_has "$BATS_TEST_TMPDIR/seen" half
   printf 'after\nend\n' | moss attach "$name" || true
-  wait
+  wait $viewer
   expect equal "$(tr -d '\0\1' <"$BATS_TEST_TMPDIR/seen" | tr -dc 'a-z\n')" "$(printf 'before\nhalfafter')"
   moss rm -f "$name"
 }

@@ -81,6 +81,12 @@ class Case(unittest.TestCase):
         made.start()
         return made
 
+    def until(self, condition):
+        end = time.monotonic() + 20
+        while not condition():
+            self.assertLess(time.monotonic(), end, 'not true in time')
+            time.sleep(0.05)
+
     @staticmethod
     def drop(made):
         try:
@@ -145,10 +151,7 @@ class Exec(Case):
             self.assertEqual(shown['Container']['Id'], made.id)
 
     def wait_for_end(self, exec_id):
-        end = time.monotonic() + 20
-        while self.client.api.exec_inspect(exec_id)['ExitCode'] is None:
-            self.assertLess(time.monotonic(), end, 'the exec did not end')
-            time.sleep(0.05)
+        self.until(lambda: self.client.api.exec_inspect(exec_id)['ExitCode'] is not None)
 
     def test_terminal_user_privileged(self):
         made = self.running()
@@ -254,12 +257,6 @@ class Events(Case):
         for wanted in ('create', 'start', 'pause', 'unpause', 'exec_create: true', 'exec_start: true'):
             self.assertIn(wanted, actions)
 
-    def until(self, condition):
-        end = time.monotonic() + 20
-        while not condition():
-            self.assertLess(time.monotonic(), end, 'not true in time')
-            time.sleep(0.05)
-
 
 class Verbs(Case):
     def test_commit(self):
@@ -283,9 +280,9 @@ class Verbs(Case):
 
     def test_top_pause_rename_kill(self):
         made = self.running()
-        top = made.top()
-        self.assertIn('PID', top['Titles'])
-        self.assertTrue(any('sleep' in ' '.join(line) for line in top['Processes']))
+        self.assertIn('PID', made.top()['Titles'])
+        # Right after the start the process may not have taken its own name yet.
+        self.until(lambda: any('sleep' in ' '.join(line) for line in made.top()['Processes']))
         made.pause()
         made.reload()
         self.assertEqual(made.status, 'paused')

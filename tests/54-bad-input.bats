@@ -1,0 +1,284 @@
+#!/usr/bin/env bats
+# What clients get wrong: 400 with the field or the value named, and nothing half-made left behind.
+
+load lib/moss
+
+setup_file() {
+  start_engine
+  import_busybox
+}
+teardown_file() { stop_engine; }
+setup() {
+  begin
+  box=$(unique box)
+  moss run -d --name "$box" busybox sleep 1000 >/dev/null
+  before=$(all_there_is)
+}
+# Whatever was refused has left nothing, and the container as it was.
+teardown() {
+  local bad=0
+  if [ -n "${BATS_TEST_COMPLETED:-}" ]; then diff <(all_there_is) - <<<"$before" || bad=1; fi
+  moss rm -f "$box" >/dev/null 2>&1 || true
+  finish
+  [ $bad = 0 ] || fail "something is left of what was refused"
+}
+
+# all_there_is: containers, volumes, images, instances, and the engine's folders.
+all_there_is() {
+  api GET '/containers/json?all=1' | head -n 1 | jq -c 'map(.Names)'
+  api GET /volumes | head -n 1 | jq -c '[.Volumes[]?.Name]'
+  api GET '/images/json?all=1' | head -n 1 | jq -c 'map(.Id)'
+  api GET "/containers/$box/json" | head -n 1 | jq -c '[.Id, .Name, .HostConfig, .Config, .RestartCount, .ExecIDs, .State.Status, .State.Pid]'
+  ls "$MOSS_DATA"/root/{containers,volumes,storage/overlay} "$MOSS_DIR"/run/{tasks,execs}
+}
+
+# refused PATH: each line of stdin is WORD|BODY, sent there, refused with 400 and an answer that has the word.
+refused() {
+  local word body
+  while IFS='|' read -r word body; do
+    run api POST "$1" "${body//BOX/$box}"
+    [ "${lines[-1]}" = 400 ] || fail "$1 $body: $output" || return
+    [[ ${lines[0]} == *"$word"* ]] || fail "$1 $body: no '$word' in $output" || return
+  done
+}
+
+# bodies FRAME: the same for create, where %s in FRAME is what stands in the line.
+bodies() {
+  local word part
+  while IFS='|' read -r word part; do
+    # shellcheck disable=SC2059
+    printf "%s|$1\n" "$word" "$part"
+  done | refused "/v1.24/containers/create?name=$box-new"
+}
+
+@test "bodies that are no JSON, or no object" {
+  printf '%s\n' 'malformed|{' 'malformed|{"Image":"busybox",}' 'malformed|{} {}' 'the body|[]' 'the body|"x"' 'the body|7' 'Config|null' \
+    'malformed|{"Image":"busy' 'malformed|nonsense' "malformed|{'Image':'busybox'}" | refused "/containers/create?name=$box-new"
+  for path in "containers/$box/update" "containers/$box/exec" "commit?container=$box" "v1.23/containers/$box/copy" "v1.23/containers/$box/start"; do
+    printf '%s\n' 'malformed|{' 'the body|[]' 'the body|5' | refused "/$path"
+  done
+  for path in create "$box/update" "$box/exec"; do
+    run curl -sS --unix-socket "$MOSS_SOCK" -H 'Content-Type: text/plain' -d '{"Image":"busybox","Cmd":["true"]}' -w '\n%{http_code}' "http://moss/v1.24/containers/$path"
+    expect line -1 400
+    expect contains Content-Type
+  done
+}
+
+@test "wrong types in create" {
+  bodies '{"Image":"busybox","Cmd":["true"],%s}' <<'LIST'
+Image|"Image":5
+Cmd|"Cmd":{"a":1}
+Entrypoint|"Entrypoint":[1]
+Env|"Env":"A=b"
+Labels|"Labels":["a=b"]
+Tty|"Tty":"yes"
+ExposedPorts|"ExposedPorts":["80/tcp"]
+Volumes|"Volumes":["/x"]
+StopSignal|"StopSignal":[15]
+Healthcheck.Test|"Healthcheck":{"Test":"true"}
+Healthcheck.Interval|"Healthcheck":{"Interval":"1s"}
+HostConfig|"HostConfig":[]
+EndpointsConfig|"NetworkingConfig":{"EndpointsConfig":[]}
+Aliases|"NetworkingConfig":{"EndpointsConfig":{"bridge":{"Aliases":"x"}}}
+LIST
+  bodies '{"Image":"busybox","Cmd":["true"],"HostConfig":{%s}}' <<'LIST'
+Binds|"Binds":"/tmp:/x"
+Memory|"Memory":"1g"
+Memory|"Memory":1.5
+Memory|"Memory":99999999999999999999
+BlkioWeight|"BlkioWeight":70000
+BlkioWeight|"BlkioWeight":-1
+CpuShares|"CpuShares":"2"
+OomKillDisable|"OomKillDisable":"true"
+PidsLimit|"PidsLimit":"many"
+PortBindings|"PortBindings":{"80/tcp":"8080"}
+HostPort|"PortBindings":{"80/tcp":[{"HostPort":8080}]}
+RestartPolicy|"RestartPolicy":"always"
+MaximumRetryCount|"RestartPolicy":{"Name":"on-failure","MaximumRetryCount":"3"}
+LogConfig|"LogConfig":"json-file"
+LogConfig.Config|"LogConfig":{"Type":"json-file","Config":{"max-size":5}}
+Ulimits|"Ulimits":{"nofile":5}
+Soft|"Ulimits":[{"Name":"nofile","Soft":"5","Hard":5}]
+Devices|"Devices":["/dev/null"]
+Rate|"BlkioDeviceReadBps":[{"Path":"/dev/sda","Rate":"1mb"}]
+Tmpfs|"Tmpfs":["/x"]
+Sysctls|"Sysctls":["a=b"]
+StorageOpt|"StorageOpt":["size=1"]
+CapAdd|"CapAdd":{"a":1}
+Links|"Links":"a:b"
+LIST
+}
+
+@test "values of create that cannot be" {
+  bodies '{"Image":"busybox","Cmd":["true"],%s}' <<'LIST'
+Image|"Image":""
+UPPER|"Image":"UPPER:x"
+command|"Cmd":[]
+command|"Cmd":[""]
+a_b|"Hostname":"a_b"
+a..b|"Domainname":"a..b"
+'rel'|"WorkingDir":"rel"
+=x|"Env":["=x"]
+a:b:c|"User":"a:b:c"
+NOPE|"StopSignal":"NOPE"
+99|"StopSignal":"99"
+/udp|"ExposedPorts":{"/udp":{}}
+70000|"ExposedPorts":{"70000/tcp":{}}
+80/ip|"ExposedPorts":{"80/ip":{}}
+rel|"Volumes":{"rel":{}}
+MacAddress|"MacAddress":"nonsense"
+Interval|"Healthcheck":{"Test":["CMD","true"],"Interval":5}
+StartPeriod|"Healthcheck":{"Test":["CMD","true"],"StartPeriod":-1}
+Retries|"Healthcheck":{"Test":["CMD","true"],"Retries":-1}
+SOMETIMES|"Healthcheck":{"Test":["SOMETIMES","true"]}
+LIST
+  bodies '{"Image":"busybox","Cmd":["true"],"HostConfig":{%s}}' <<'LIST'
+rel/path|"Binds":["rel/path:/x"]
+rel|"Binds":["/tmp:rel"]
+'/'|"Binds":["/tmp:/"]
+sideways|"Binds":["/tmp:/x:sideways"]
+/x|"Binds":["/tmp:/x","/var:/x"]
+/x|"Binds":["/tmp:/x"],"Tmpfs":{"/x/":""}
+rel|"Tmpfs":{"rel":""}
+size=big|"Tmpfs":{"/x":"size=big"}
+sometimes|"RestartPolicy":{"Name":"sometimes"}
+always|"RestartPolicy":{"Name":"always","MaximumRetryCount":2}
+negative|"RestartPolicy":{"Name":"on-failure","MaximumRetryCount":-2}
+syslog|"LogConfig":{"Type":"syslog"}
+max-file|"LogConfig":{"Type":"json-file","Config":{"max-file":"none"}}
+99999|"PortBindings":{"80/tcp":[{"HostPort":"99999"}]}
+HostIp|"PortBindings":{"80/tcp":[{"HostIp":"here"}]}
+x/tcp|"PortBindings":{"x/tcp":[{}]}
+CAP_NOPE|"CapAdd":["CAP_NOPE"]
+NOPE|"CapDrop":["NOPE"]
+nope|"Ulimits":[{"Name":"nope","Soft":1,"Hard":1}]
+nofile|"Ulimits":[{"Name":"nofile","Soft":2,"Hard":1}]
+Memory|"Memory":1
+MemorySwap|"Memory":8388608,"MemorySwap":4194304
+MemorySwappiness|"MemorySwappiness":101
+MemoryReservation|"Memory":8388608,"MemoryReservation":16777216
+CpuShares|"CpuShares":-1
+CpuPeriod|"CpuPeriod":1
+CpuQuota|"CpuQuota":1
+CpusetCpus|"CpusetCpus":"1-0"
+CpusetMems|"CpusetMems":"all"
+BlkioWeight|"BlkioWeight":9
+BlkioWeightDevice|"BlkioWeightDevice":[{"Path":"/dev/sda","Weight":5}]
+BlkioDeviceReadBps|"BlkioDeviceReadBps":[{"Path":"sda","Rate":5}]
+PidsLimit|"PidsLimit":-2
+oom score adj|"OomScoreAdj":1001
+ShmSize|"ShmSize":-1
+network mode|"NetworkMode":"container:"
+PID mode|"PidMode":"mine"
+IPC mode|"IpcMode":"mine"
+UTS mode|"UTSMode":"mine"
+Dns|"Dns":["nonsense"]
+ExtraHosts|"ExtraHosts":["nonsense"]
+kernel.panic|"Sysctls":{"kernel.panic":"1"}
+seccomp|"SecurityOpt":["seccomp={"]
+nonsense|"SecurityOpt":["nonsense=1"]
+volumes-from|"VolumesFrom":[":ro"]
+links|"Links":["BOX:a:b"]
+links|"Links":[""]
+LIST
+}
+
+@test "a container that refers to itself" {
+  bodies '{"Image":"busybox","Cmd":["true"],"HostConfig":{%s}}' <<LIST
+itself|"NetworkMode":"container:$box-new"
+itself|"PidMode":"container:$box-new"
+itself|"IpcMode":"container:$box-new"
+itself|"Links":["$box-new:x"]
+VolumesFrom|"VolumesFrom":["$box-new"]
+LIST
+}
+
+@test "bodies of update, exec, start and commit" {
+  refused "/v1.24/containers/$box/update" <<'LIST'
+Memory|{"Memory":"64m"}
+Memory|{"Memory":5}
+CpuShares|{"CpuShares":-7}
+BlkioWeight|{"BlkioWeight":1001}
+sometimes|{"RestartPolicy":{"Name":"sometimes"}}
+Binds|{"Binds":["/tmp:/x"]}
+Privileged|{"Privileged":true}
+LIST
+  refused "/v1.24/containers/$box/exec" <<'LIST'
+Cmd|{"Cmd":5}
+Cmd|{"Cmd":[1]}
+command|{"Cmd":[]}
+command|{}
+Tty|{"Cmd":["true"],"Tty":"yes"}
+User|{"Cmd":["true"],"User":0}
+a:b:c|{"Cmd":["true"],"User":"a:b:c"}
+detach keys|{"Cmd":["true"],"DetachKeys":"ctrl-1"}
+zero byte|{"Cmd":["a\u0000"]}
+LIST
+  expect equal "$(all_there_is)" "$before"
+  id=$(api POST "/containers/$box/exec" '{"Cmd":["true"]}' | head -n 1 | jq -r .Id)
+  refused "/v1.24/exec/$id/start" <<'LIST'
+Detach|{"Detach":"yes"}
+Tty|{"Tty":1}
+malformed|{
+LIST
+  expect equal "$(api GET "/exec/$id/json" | head -n 1 | jq -c '[.Running, .ExitCode]')" '[false,null]'
+  before=$(all_there_is) # the instance is there now
+  moss create --name "$box-made" busybox true >/dev/null
+  refused "/v1.23/containers/$box-made/start" <<'LIST'
+Memory|{"Memory":"x"}
+rel|{"Binds":["rel/path:/x"]}
+/x|{"Binds":["/tmp:/x","/var:/x"]}
+sometimes|{"RestartPolicy":{"Name":"sometimes"}}
+LIST
+  expect equal "$(state "$box-made")" created
+  expect equal "$(moss inspect "$box-made" | jq -c '.[0].HostConfig | [.Binds, .Memory]')" '[null,0]'
+  moss rm "$box-made" >/dev/null
+  refused "/v1.24/commit?container=$box&repo=$box" <<'LIST'
+Env|{"Env":"A=b"}
+Labels|{"Labels":[]}
+LIST
+  for query in repo=UPPER repo=a\&tag=-x changes=NONSENSE changes=FROM+x; do refused "/commit?container=$box&$query" <<<'|null'; done
+}
+
+@test "query parameters" {
+  while read -r word method path; do
+    run api "$method" "/v1.24/$path"
+    [ "${lines[-1]}" = 400 ] || fail "$path: $output"
+    expect contains "$word"
+  done <<LIST
+signal POST containers/$box/kill?signal=NOPE
+signal POST containers/$box/kill?signal=0
+signal POST containers/$box/kill?signal=65
+signal POST containers/$box/kill?signal=-9
+signal POST containers/$box/kill?signal=SIGRTMAX%2B1
+tail GET containers/$box/logs?stdout=1&tail=some
+tail GET containers/$box/logs?stdout=1&tail=99999999999999999999
+tail GET containers/$box/logs?stdout=1&tail=1e3
+since GET containers/$box/logs?stdout=1&since=yesterday
+since GET containers/$box/logs?stdout=1&since=99999999999999999999
+stream GET containers/$box/logs
+limit GET containers/json?limit=many
+filters GET containers/json?filters=%7B
+filters GET containers/json?filters=%5B%5D
+label GET containers/json?filters=%7B%22label%22%3A%5B5%5D%7D
+nope GET containers/json?filters=%7B%22nope%22%3A%5B%22x%22%5D%7D
+status GET containers/json?filters=%7B%22status%22%3A%5B%22asleep%22%5D%7D
+filters GET events?filters=x
+nope GET events?filters=%7B%22nope%22%3A%5B%22x%22%5D%7D
+since GET events?since=now
+until GET events?until=later
+until GET events?since=10&until=5
+t POST containers/$box/stop?t=soon
+t POST containers/$box/restart?t=99999999999999999999
+h POST containers/$box/resize?h=tall&w=1
+w POST containers/$box/resize?h=1&w=70000
+keys POST containers/$box/attach?stream=1&detachKeys=ctrl-1
+keys POST containers/$box/start?detachKeys=abc
+name POST containers/$box/rename?name=
+name POST containers/$box/rename?name=a%2Fb
+PID GET containers/$box/top?ps_args=-o%20comm
+path GET containers/$box/archive?path=
+query GET containers/json?all=%zz
+query DELETE containers/$box?force=%zz
+LIST
+}

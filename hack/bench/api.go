@@ -32,31 +32,63 @@ func (a *api) close() { a.http.CloseIdleConnections() }
 
 // call makes one request and decodes the answer into out, unless out is nil.
 func (a *api) call(ctx context.Context, method, path string, body io.Reader, kind string, out any) error {
+	var raw bytes.Buffer
+	if _, err := a.copy(ctx, method, path, body, kind, &raw); err != nil || out == nil {
+		return err
+	}
+	if err := json.Unmarshal(raw.Bytes(), out); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// drain makes one request and returns how many bytes were answered.
+func (a *api) drain(ctx context.Context, method, path string, body io.Reader, kind string) (int64, error) {
+	return a.copy(ctx, method, path, body, kind, io.Discard)
+}
+
+// copy makes one request and passes the body of the answer to out.
+func (a *api) copy(ctx context.Context, method, path string, body io.Reader, kind string, out io.Writer) (n int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, body)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
 	resp, err := a.http.Do(req)
 	if err != nil {
-		return err
-	}
-	raw, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return 0, err
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, strings.TrimSpace(string(raw)))
+		raw, err := io.ReadAll(resp.Body)
+		return 0, errors.Join(fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, strings.TrimSpace(string(raw))), err, resp.Body.Close())
 	}
-	if out == nil {
-		return nil
+	n, err = io.CopyBuffer(struct{ io.Writer }{out}, resp.Body, make([]byte, 1<<20))
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return n, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+	return n, nil
+}
+
+// put sends an archive into a container.
+func (a *api) put(ctx context.Context, id, path string, archive io.Reader) error {
+	return a.call(ctx, http.MethodPut, "/v1.24/containers/"+id+"/archive?path="+url.QueryEscape(path), archive, "application/x-tar", nil)
+}
+
+func (a *api) execCreate(ctx context.Context, id string, cmd ...string) (execID string, err error) {
+	body, err := json.Marshal(map[string]any{"Cmd": cmd, "AttachStdout": true, "AttachStderr": true})
+	if err != nil {
+		return "", err
 	}
-	return nil
+	var made struct{ ID string }
+	err = a.call(ctx, http.MethodPost, "/v1.24/containers/"+id+"/exec", bytes.NewReader(body), "application/json", &made)
+	return made.ID, err
+}
+
+// execStart returns once the process has ended, with how much it has said.
+func (a *api) execStart(ctx context.Context, execID string) (int64, error) {
+	return a.drain(ctx, http.MethodPost, "/v1.24/exec/"+execID+"/start", strings.NewReader(`{"Detach":false,"Tty":false}`), "application/json")
 }
 
 func (a *api) importImage(ctx context.Context, tar []byte) error {

@@ -59,6 +59,77 @@ func TestFamilyFindsWhatLostItsParent(t *testing.T) {
 	}
 }
 
+func TestParsePeak(t *testing.T) {
+	for _, tc := range []struct {
+		status string
+		want   float64
+		bad    bool
+	}{
+		{status: "Name:\tmossd\nVmHWM:\t  125000 kB\n", want: 128},
+		{status: "Name:\tkthreadd\n"},
+		{status: "VmHWM:\tmuch kB\n", bad: true},
+	} {
+		if got, err := parsePeak(tc.status); (err != nil) != tc.bad || got != tc.want {
+			t.Errorf("parsePeak(%q) = %g, %v; want %g, error %t", tc.status, got, err, tc.want, tc.bad)
+		}
+	}
+}
+
+func TestMisses(t *testing.T) {
+	for _, tc := range []struct {
+		line row
+		got  float64
+		want bool
+	}{
+		{row{target: 5}, 5, false},
+		{row{target: 5}, 6, true},
+		{row{target: 5, more: true}, 6, false},
+		{row{target: 5, more: true}, 4, true},
+		{row{}, 6, false},
+		{row{target: 5}, math.NaN(), false},
+	} {
+		if got := tc.line.misses(tc.got); got != tc.want {
+			t.Errorf("%+v misses %g = %t, want %t", tc.line, tc.got, got, tc.want)
+		}
+	}
+}
+
+// TestArchives reads what is sent to the engines.
+func TestArchives(t *testing.T) {
+	small, err := smallTar(250)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		archive io.Reader
+		files   int
+		size    int64
+	}{
+		"big": {bigTar(3 << 20), 1, 3 << 20}, "small": {bytes.NewReader(small), 250, 0},
+	} {
+		files, size := 0, int64(0)
+		for r := tar.NewReader(tc.archive); ; {
+			h, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			n, err := io.Copy(io.Discard, r)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", name, h.Name, err)
+			}
+			if h.Typeflag == tar.TypeReg {
+				files, size = files+1, size+n
+			}
+		}
+		if files != tc.files || tc.size != 0 && size != tc.size {
+			t.Errorf("%s: %d files of %d bytes, want %d of %d", name, files, size, tc.files, tc.size)
+		}
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	for _, tc := range []struct {
 		stat string

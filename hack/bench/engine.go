@@ -16,6 +16,7 @@ import (
 // engine is a container engine that can be started any number of times, each on a folder of its own.
 type engine struct {
 	name string
+	own  bool // a build of this repository
 	// prepare makes the files for an engine on dir and says how to start it and where it will answer.
 	prepare func(dir string) (plan, error)
 }
@@ -32,6 +33,8 @@ type plan struct {
 type instance struct {
 	plan
 	name  string
+	own   bool
+	box   string // id of a container that sleeps, once it is there
 	cmd   *exec.Cmd
 	ended chan error
 	api   *api
@@ -51,7 +54,7 @@ func (e *engine) launch(ctx context.Context, dir string) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s: %w", e.name, err)
 	}
-	i := &instance{plan: p, name: e.name, ended: make(chan error, 1), api: newAPI(p.socket), log: filepath.Join(dir, "log")}
+	i := &instance{plan: p, name: e.name, own: e.own, ended: make(chan error, 1), api: newAPI(p.socket), log: filepath.Join(dir, "log")}
 	log, err := os.OpenFile(i.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -134,7 +137,7 @@ func environment(dir string) ([]string, error) {
 
 // moss is a build of the engine of this repository.
 func moss(name, bin string) *engine {
-	return &engine{name: name, prepare: func(dir string) (plan, error) {
+	return &engine{name: name, own: true, prepare: func(dir string) (plan, error) {
 		env, err := environment(dir)
 		if err != nil {
 			return plan{}, err

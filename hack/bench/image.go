@@ -15,7 +15,7 @@ import (
 const imageRef = "localhost/moss-bench/busybox:latest"
 
 // applets that the image has.
-func applets() []string { return []string{"sh", "true", "sleep", "cat"} }
+func applets() []string { return []string{"sh", "true", "sleep", "cat", "dd", "head", "yes"} }
 
 // findBusybox returns a static busybox, which is all that the image holds.
 func findBusybox() (string, error) {
@@ -47,7 +47,7 @@ func imageTar(busybox string) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	for _, dir := range []string{"bin", "etc", "proc", "sys", "dev", "tmp", "root"} {
+	for _, dir := range []string{"bin", "data", "etc", "proc", "sys", "dev", "tmp", "root"} {
 		err = errors.Join(err, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}))
 	}
 	write := func(name string, mode int64, content []byte) error {

@@ -5,7 +5,10 @@
 //
 // Metrics: none and default (create, start, wait and remove of busybox `true` through the API, without network and with
 // the default one), run and run-none (the same by the command line), start (engine start to its first answer), memory
-// (PSS of an engine at rest and what each running container adds), stress (containers started per second by 8 clients).
+// (PSS of an engine at rest and what each running container adds), stress (containers started per second by 8 clients),
+// exec (of true, through the API), archive (one large file and many small ones into a container and out), logs (lines
+// written and read back), attach (zeros to the docker command line), busy (how fast other calls are answered beside an
+// upload, a slow stop and execs), crowd (create to running beside 0, 100 and 1000 other containers, and lists of them).
 //
 // It runs as an ordinary user. Root drops to the test user by hack/as-user.sh, in a mount namespace of its own that
 // hides /sys/fs/cgroup from every engine alike: crun refuses the hybrid layout, and no engine can set limits there.
@@ -41,7 +44,7 @@ type options struct {
 
 // metricNames in the order of the table.
 func metricNames() []string {
-	return []string{"none", "default", "run", "run-none", "start", "memory", "stress"}
+	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "busy", "crowd"}
 }
 
 const (
@@ -98,7 +101,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 func flagSet(opt *options, only *string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.IntVar(&opt.rounds, "rounds", 0, fmt.Sprintf("rounds of every metric (default %d; memory and stress take a tenth)", defaultRounds))
+	flags.IntVar(&opt.rounds, "rounds", 0, fmt.Sprintf("rounds of every metric (default %d; those that take seconds take a tenth)", defaultRounds))
 	flags.StringVar(only, "only", "", "metrics to measure, by commas: "+strings.Join(metricNames(), ","))
 	flags.BoolVar(&opt.quick, "quick", false, fmt.Sprintf("%d rounds", quickRounds))
 	flags.StringVar(&opt.out, "out", "", "write the results as JSON to this file")

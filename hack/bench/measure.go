@@ -59,7 +59,7 @@ func measure(ctx context.Context, opt options, log io.Writer) (_ *report, err er
 	if b.image, err = imageTar(busybox); err != nil {
 		return nil, fmt.Errorf("make the image: %w", err)
 	}
-	for _, step := range []func(context.Context) error{b.memories, b.start, b.rounds, b.stresses} {
+	for _, step := range []func(context.Context) error{b.memories, b.start, b.rounds, b.stresses, b.heavies} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -160,6 +160,11 @@ func (b *bench) round(ctx context.Context, i *instance, round int) error {
 			return err
 		}
 		b.report.add(i.name, name, samples{"wall": ms})
+	}
+	if b.opt.wants("exec") {
+		if err := b.execs(ctx, i); err != nil {
+			return err
+		}
 	}
 	if b.opt.wants("start") && round%3 == 0 {
 		return b.starts(ctx, i.name, round)

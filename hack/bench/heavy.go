@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// heavyLimit is how long one round of one of these may take.
+const heavyLimit = 10 * time.Minute
+
+// heavy is a metric that takes seconds each time, or changes what runs beside the others.
+type heavy struct {
+	name string
+	own  bool // only for builds of moss
+	do   func(ctx context.Context, i *instance) error
+}
+
+func (b *bench) heavyMetrics() []heavy {
+	return []heavy{
+		{"archive", false, b.archives},
+		{"logs", false, b.logs},
+		{"attach", false, b.attach},
+		{"busy", true, b.busy},
+		{"crowd", true, b.crowds},
+	}
+}
+
+// heavies measures those that were asked for, engine by engine. What another engine cannot do is said and left out.
+func (b *bench) heavies(ctx context.Context) error {
+	for _, h := range b.heavyMetrics() {
+		if !b.opt.wants(h.name) {
+			continue
+		}
+		for round := range b.opt.slow() {
+			for k := range b.running {
+				i := b.running[(k+round)%len(b.running)]
+				if h.own && !i.own {
+					continue
+				}
+				if err := b.heavy(ctx, h, i); err != nil {
+					if i.own || ctx.Err() != nil {
+						return fmt.Errorf("%s of %s: %w", h.name, i.name, err)
+					}
+					b.say("%s of %s is left out: %v", h.name, i.name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) heavy(ctx context.Context, h heavy, i *instance) error {
+	ctx, cancel := context.WithTimeout(ctx, heavyLimit)
+	defer cancel()
+	return h.do(ctx, i)
+}
+
+// withBox runs work beside a container that does nothing, and removes it.
+func withBox(ctx context.Context, i *instance, work func(id string) error) error {
+	id, err := i.api.create(ctx, "none", "sleep", "86400")
+	if err != nil {
+		return err
+	}
+	if err = i.api.start(ctx, id); err == nil {
+		err = work(id)
+	}
+	return errors.Join(err, i.api.remove(context.WithoutCancel(ctx), id))
+}
+
+// execs measures one exec of true by the API in a container that runs: create, start with its streams, inspect.
+func (b *bench) execs(ctx context.Context, i *instance) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	if i.box == "" {
+		id, err := i.api.create(ctx, "none", "sleep", "86400")
+		if err != nil {
+			return err
+		}
+		if err := i.api.start(ctx, id); err != nil {
+			return err
+		}
+		i.box = id
+	}
+	began := time.Now()
+	id, err := i.api.execCreate(ctx, i.box, "true")
+	if err != nil {
+		return err
+	}
+	s, last := samples{}, began
+	s["create"], last = since(last)
+	if _, err := i.api.execStart(ctx, id); err != nil {
+		return err
+	}
+	s["start"], last = since(last)
+	var state struct {
+		Running  bool
+		ExitCode *int
+	}
+	if err := i.api.call(ctx, "GET", "/v1.24/exec/"+id+"/json", nil, "", &state); err != nil {
+		return err
+	}
+	if state.Running || state.ExitCode == nil || *state.ExitCode != 0 {
+		return fmt.Errorf("exec %s: state %+v after its end, want code 0", id, state)
+	}
+	s["inspect"], last = since(last)
+	s["sum"] = milliseconds(last.Sub(began))
+	b.report.add(i.name, "exec", s)
+	return nil
+}

@@ -43,7 +43,7 @@ upgrade() {
   run cat "$BATS_TEST_TMPDIR/out"
   expect contains 'text "out ä€😀\n"' 'text "err two\n"'
   expect line -1 'closed 1000'
-  moss rm "$name"
+  moss rm -f "$name"
 }
 view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS - 20))" --until "$((EPOCHSECONDS + 1))" --filter "container=$name" --format '{{json .}}'); }
 
@@ -53,7 +53,7 @@ view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS
   run ws "$name" 'stream=1&stdin=1&stdout=1' --binary 00ff800a --binary c3
   expect line 0 'text " 00 ff 80 0a c3\n"'
   expect line -1 'closed 1000'
-  moss rm "$name"
+  moss rm -f "$name"
 }
 
 @test "attach/ws: what is no UTF-8 comes as binary, and a rune is never cut" {
@@ -61,7 +61,7 @@ view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS
   moss run -di --name "$name" busybox sh -c 'for piece in "a\303" "\244b" "\377\376" "\342\202"; do read x; printf "$piece"; done' >/dev/null
   run ws "$name" 'stream=1&stdin=1&stdout=1' --send '\n' --each '\n'
   expect output $'text "a"\ntext "äb"\nbinary fffe\nbinary e282\nclosed 1000'
-  moss rm "$name"
+  moss rm -f "$name"
 }
 
 @test "attach/ws: who offers the subprotocol binary gets nothing else" {
@@ -69,7 +69,7 @@ view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS
   moss run -di --name "$name" busybox sh -c 'read x; printf hello' >/dev/null
   run ws "$name" 'stream=1&stdin=1&stdout=1' --protocol binary --send '\n'
   expect output $'binary 68656c6c6f\nclosed 1000'
-  moss rm "$name"
+  moss rm -f "$name"
 }
 
 @test "attach/ws: a terminal's output, and the log before it" {
@@ -91,7 +91,7 @@ view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS
   expect output $'text "out\\n"\nclosed 1000'
   run ws "$name" 'logs=1'
   expect contains 'text "out\n"' 'text "err\n"' 'closed 1000'
-  moss rm "$name"
+  moss rm -f "$name"
 }
 
 @test "attach/ws: a handful of megabytes arrive whole" {
@@ -100,7 +100,7 @@ view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS
   ws "$name" 'stream=1&stdin=1&stdout=1' --send '\n' >"$BATS_TEST_TMPDIR/out"
   expect equal "$(tail -n 1 "$BATS_TEST_TMPDIR/out")" 'closed 1000'
   expect equal "$(sed -n 's/^text //p' "$BATS_TEST_TMPDIR/out" | jq -j . | md5sum)" "$(yes 0123456789abcdef | head -c 8000000 | md5sum)"
-  moss rm "$name"
+  moss rm -f "$name"
 }
 
 @test "attach/ws: a message that is too long closes with 1009" {
@@ -135,5 +135,5 @@ view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS
   expect line 0 'HTTP/1.1 404 Not Found'
   run upgrade "/containers/$name/attach/ws?stream=1&detachKeys=ctrl-1"
   expect line 0 'HTTP/1.1 400 Bad Request'
-  moss rm "$name"
+  moss rm -f "$name"
 }

@@ -345,11 +345,11 @@ crash() {
   dock volume rm "$name"
 }
 
-@test "VolumesFrom: a missing container is 404; itself, a bad mode or an empty name 400" {
+@test "VolumesFrom: a missing container, itself, a bad mode and an empty name are 400" {
   name=$(unique self)
   before=$(volume_names)
   run api POST "/containers/create?name=$name" '{"Image":"vol","Cmd":["true"],"HostConfig":{"VolumesFrom":["nobody-here"]}}'
-  expect line -1 404
+  expect line -1 400
   expect contains "No such container: nobody-here"
   run api POST "/containers/create?name=$name" "{\"Image\":\"vol\",\"Cmd\":[\"true\"],\"HostConfig\":{\"VolumesFrom\":[\"/$name\"]}}"
   expect line -1 400

@@ -173,11 +173,13 @@ move() {
   expect line -1 404
   run api DELETE "/containers/$web?link=1"
   expect line -1 409
+  run api DELETE "/containers/$web-none?link=1"
+  expect line -1 404
   is_running "$web"
   moss rm -f "$web" "$db"
 }
 
-@test "bad links are 400, missing containers 404" {
+@test "bad links and missing containers are 400" {
   db=$(unique db) self=$(unique self)
   moss create --name "$db" busybox true
   while IFS='|' read -r want text host; do
@@ -185,7 +187,7 @@ move() {
     [ "${lines[-1]}" = "$want" ] || fail "$host: $output"
     expect contains "$text"
   done <<TABLE
-404|No such container: none-such|"Links":["none-such:x"]
+400|No such container: none-such|"Links":["none-such:x"]
 400|itself|"Links":["$self:x"]
 400|bad format for links|"Links":["DB:x:y"]
 400|bad format for links|"Links":[""]

@@ -180,7 +180,7 @@ refused() {
 }
 
 @test "UsernsMode host is what containers have; another is refused" {
-  refused 501 "UsernsMode auto is not supported" '{"UsernsMode":"auto"}'
+  refused 400 'invalid UsernsMode \"auto\"' '{"UsernsMode":"auto"}'
   run inside '{"UsernsMode":"host"}' readlink /proc/self/ns/user
   expect output "$(readlink "/proc/$(inner_pid)/ns/user")"
 }

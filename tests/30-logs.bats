@@ -147,3 +147,76 @@ teardown() { finish; }
   run api GET "/containers/$name/logs?stdout=1"
   expect line -1 404
 }
+
+# with_log NAME OPTIONS CMD [MORE]: a container with log options (JSON) and MORE of the body, run to its end.
+with_log() {
+  run api POST "/v1.24/containers/create?name=$1" \
+    "{\"Image\":\"busybox\",\"Cmd\":[\"sh\",\"-c\",$(jq -Rs . <<<"$3")],\"HostConfig\":{\"LogConfig\":{\"Type\":\"json-file\",\"Config\":$2}}${4:-}}"
+  expect line -1 201
+  moss start "$1" >/dev/null
+  moss wait "$1" >/dev/null
+}
+details() { curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" "http://moss/v${2:-1.24}/containers/$1/logs?stdout=1&details=1" | tr -d '\0\1'; }
+
+@test "log attributes: labels, env and tag go with each line and are shown with details" {
+  name=$(unique attrs)
+  with_log "$name" '{"labels":"team,none","env":"A","labels-regex":"^com\\.","env-regex":"^Z","tag":"{{.Name}}/{{.ImageName}}"}' 'echo one; echo two' \
+    ',"Labels":{"team":"a b","com.x":"1","other":"2"},"Env":["A=1","B=2","ZED=3"]'
+  run details "$name"
+  expect matches "A=1,ZED=3,com.x=1,tag=$name%2Fbusybox,team=a\+b one$"
+  expect matches " two$"
+  run details "$name" 1.22
+  expect lacks team=
+  run moss logs "$name"
+  expect output $'one\ntwo'
+  run cat "$(moss inspect "$name" | jq -r '.[0].LogPath')"
+  expect matches '^\{"log":"one\\n","stream":"stdout","attrs":\{"A":"1","ZED":"3","com.x":"1","tag":"'"$name"'/busybox","team":"a b"\},"time":"[^"]*"\}$'
+  run dock logs --details "$name"
+  expect contains "team=a+b"
+  moss rm "$name"
+}
+
+@test "compress packs what is rotated away, and logs reads it" {
+  name=$(unique packed)
+  with_log "$name" '{"max-size":"100k","max-file":"5","compress":"true"}' 'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo line $i; done'
+  log=$(moss inspect "$name" | jq -r '.[0].LogPath')
+  [ -e "$log.2.gz" ]
+  gzip -t "$log.2.gz"
+  run moss logs "$name"
+  first=${lines[0]#line }
+  expect line -1 'line 4000'
+  expect equal "${#lines[@]}" $((4001 - first))
+  run moss logs --tail 3000 "$name"
+  expect line 0 'line 1001'
+  run moss logs --tail 2 "$name"
+  expect output $'line 3999\nline 4000'
+  moss start "$name"
+  moss wait "$name"
+  run moss logs --tail 1 "$name"
+  expect output 'line 4000'
+  moss rm "$name"
+}
+
+@test "log options that cannot be kept are 400 and named" {
+  for pair in 'compress|{"compress":"true"}' 'mode|{"mode":"non-blocking"}' 'max-buffer-size|{"max-buffer-size":"1m"}' 'tag|{"tag":"{{.Nope}}"}' \
+    'labels-regex|{"labels-regex":"("}' 'max-size|{"max-size":"x"}' 'max-file|{"max-file":"0"}' 'nope|{"nope":"1"}'; do
+    run api POST /containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":{\"LogConfig\":{\"Type\":\"json-file\",\"Config\":${pair#*|}}}}"
+    expect line -1 400
+    expect contains "${pair%%|*}"
+  done
+}
+
+@test "tail takes all or a number, and 400 for others" {
+  name=$(unique tails)
+  moss run --name "$name" busybox sh -c 'echo 1; echo 2; echo 3'
+  for pair in all:3 -1:3 0:0 2:2 99:3; do
+    run bash -c "curl -sS --unix-socket '$MOSS_SOCK' 'http://moss/containers/$name/logs?stdout=1&tail=${pair%%:*}' | tr -d '\0\1' | grep -c ."
+    expect output "${pair#*:}"
+  done
+  for tail in x 1.5 99999999999999999999; do
+    run api GET "/containers/$name/logs?stdout=1&tail=$tail"
+    expect line -1 400
+    expect contains tail
+  done
+  moss rm "$name"
+}

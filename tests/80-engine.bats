@@ -71,6 +71,7 @@ refused() {
   other run -d --name ends busybox sh -c 'trap "echo bye; exit 7" TERM; echo ready; while :; do sleep 0.05; done'
   ready() { [ "$(other logs ends)" = ready ]; }
   eventually 10 ready
+  other exec ends true # its end is kept, for clients that ask for it
   kill -TERM "$OTHER_PID"
   eventually 30 ended "$OTHER_PID"
   status=0

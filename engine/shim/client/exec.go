@@ -60,7 +60,7 @@ func (t *Task) AdoptExec(ctx context.Context, id string) (task.Process, error) {
 	return p, nil
 }
 
-// write makes the process's folder. fault.Conflict if there is one.
+// write makes the process's folder. fault.Conflict if there is one, or if the task's has gone.
 func (p *Process) write(process json.RawMessage) error {
 	dir := p.dir()
 	err := os.Mkdir(dir, 0o700)
@@ -70,6 +70,8 @@ func (p *Process) write(process json.RawMessage) error {
 		}
 	}
 	switch {
+	case errors.Is(err, fs.ErrNotExist): // the task has ended and was deleted
+		return p.task.notRunning()
 	case errors.Is(err, fs.ErrExist):
 		return fault.Conflict("there is one already")
 	case err != nil:

@@ -265,6 +265,23 @@ func TestExecRefusals(t *testing.T) {
 	}
 }
 
+// TestExecWithoutFolder: the container ends and its task is deleted while a process is about to be added.
+func TestExecWithoutFolder(t *testing.T) {
+	tk, spec := idle(t)
+	aside := spec.Dir + ".aside"
+	if err := os.Rename(spec.Dir, aside); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.Rename(aside, spec.Dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := tk.Exec(t.Context(), task.ExecSpec{ID: execID(), Process: []byte("{}")}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Exec = %v, want a conflict: it does not run", err)
+	}
+}
+
 // TestExecsAtOnce: they do not disturb each other, nor does a pause.
 func TestExecsAtOnce(t *testing.T) {
 	tk, _ := idle(t)

@@ -37,14 +37,35 @@ func (m *monitor) pids() ([]int, error) {
 	}), nil
 }
 
-// familyPids finds the container's processes without a cgroup: the shim's descendants but for the runtime's own, which
-// have not left the shim's mount namespace. In another container's pid namespace orphans go to its first process, so what
-// is in the container's mount namespace counts as well.
+// listTries bounds how often what may have been misread is read again: a container may change faster than it is listed.
+const listTries = 8
+
+// familyPids finds the container's processes without a cgroup. A process whose parent ends while they are listed moves to
+// where nobody looks any more: only two equal lists in a row are believed.
 func (m *monitor) familyPids() []int {
+	last := m.lookAtFamily()
+	for range listTries {
+		next := m.lookAtFamily()
+		if slices.Equal(next, last) {
+			break
+		}
+		last = next
+	}
+	return last
+}
+
+// lookAtFamily lists the first process, and the shim's descendants but for the runtime's own, which have not left the
+// shim's mount namespace. In another container's pid namespace orphans go to its first process, so what is in the
+// container's mount namespace counts as well.
+func (m *monitor) lookAtFamily() []int {
 	own := mountsOf(os.Getpid())
 	var pids []int
+	first := m.firstPid()
+	if first != 0 {
+		pids = appendTree(pids, first)
+	}
 	for _, child := range childPids() {
-		if mountsOf(child) != own {
+		if child != first && mountsOf(child) != own {
 			pids = appendTree(pids, child)
 		}
 	}
@@ -53,6 +74,17 @@ func (m *monitor) familyPids() []int {
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids)
+}
+
+// firstPid returns the first process; 0 if it does not run.
+func (m *monitor) firstPid() int {
+	p := m.first
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != running {
+		return 0
+	}
+	return p.pid
 }
 
 // appendTree adds a process and all below it.
@@ -68,8 +100,21 @@ func appendTree(pids []int, pid int) []int {
 // the shim's first thread.
 func childPids() []int {
 	self := strconv.Itoa(os.Getpid())
-	data, _ := os.ReadFile("/proc/" + self + "/task/" + self + "/children") // a kernel without has nothing to offer instead
-	return parsePids(string(data))
+	return readChildren("/proc/"+self+"/task/"+self+"/children", os.ReadFile)
+}
+
+// readChildren reads one of the kernel's lists of children. The kernel leaves some out if one before them is collected
+// while it writes the list (proc(5)), but never all of them: only an empty list, and two equal ones in a row, are believed.
+func readChildren(file string, read func(string) ([]byte, error)) []int {
+	last, _ := read(file) // a thread that has ended has none, and a kernel without has nothing to offer instead
+	for try := 0; try < listTries && len(last) > 0; try++ {
+		next, _ := read(file)
+		if bytes.Equal(next, last) {
+			break
+		}
+		last = next
+	}
+	return parsePids(string(last))
 }
 
 // childrenOf lists the children of all threads of a process.
@@ -80,8 +125,7 @@ func childrenOf(pid int) []int {
 	}
 	var pids []int
 	for _, file := range files {
-		data, _ := os.ReadFile(file) // a thread that has ended has none
-		pids = append(pids, parsePids(string(data))...)
+		pids = append(pids, readChildren(file, os.ReadFile)...)
 	}
 	return pids
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -140,4 +141,87 @@ func TestSourceStopsWhileSomebodyWrites(t *testing.T) {
 		}
 	}
 	_ = src.f.Close()
+}
+
+// TestReadChildren gives lists in which the kernel has left somebody out.
+func TestReadChildren(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		lists []string // the last one stays
+		want  []int
+	}{
+		{"nobody", []string{""}, nil},
+		{"the same twice", []string{"7 9 ", "7 9 "}, []int{7, 9}},
+		{"one left out at first", []string{"7 ", "9 12 ", "9 12 "}, []int{9, 12}},
+		{"one left out later", []string{"7 9 12 ", "7 ", "9 12 "}, []int{9, 12}},
+		{"all have ended", []string{"7 9 ", ""}, nil},
+	} {
+		lists := tc.lists
+		got := readChildren("", func(string) ([]byte, error) {
+			list := lists[0]
+			lists = lists[min(1, len(lists)-1):]
+			return []byte(list), nil
+		})
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: readChildren = %v, want %v", tc.name, got, tc.want)
+		}
+	}
+	reads := 0
+	readChildren("", func(string) ([]byte, error) {
+		reads++
+		return fmt.Appendf(nil, "%d ", reads), nil
+	})
+	if reads > listTries+1 {
+		t.Errorf("lists that never agree: read %d times, want at most %d", reads, listTries+1)
+	}
+}
+
+// TestFamilyHasFirst hides the first process from the list of the shim's children: those of other threads are not in it.
+func TestFamilyHasFirst(t *testing.T) {
+	shell := exec.CommandContext(t.Context(), "sh", "-c", "sleep 1000 & echo; wait")
+	shell.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := startElsewhere(shell); err != nil {
+		t.Fatal(err)
+	}
+	first := shell.Process.Pid
+	defer func() {
+		_ = unix.Kill(-first, unix.SIGKILL)
+		_ = shell.Wait()
+	}()
+	if _, err := fmt.Fscanln(out); err != nil && err.Error() != "unexpected newline" {
+		t.Fatal(err)
+	}
+	if slices.Contains(childPids(), first) {
+		t.Fatalf("%d is among the children of the first thread: nothing is tested", first)
+	}
+	m := &monitor{ownPids: true}
+	m.first = &process{m: m, state: running, pid: first}
+	want := appendTree(nil, first)
+	slices.Sort(want)
+	if got := m.familyPids(); len(want) != 2 || !slices.Equal(got, want) {
+		t.Errorf("familyPids = %v, want the shell and its child, %v", got, want)
+	}
+	m.first.state = ended
+	if got := m.familyPids(); slices.Contains(got, first) {
+		t.Errorf("familyPids = %v, want it without %d, whose number may be another's", got, first)
+	}
+}
+
+// startElsewhere starts a command from another thread than the first one, which outlives it.
+func startElsewhere(cmd *exec.Cmd) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			done <- startElsewhere(cmd) // this goroutine holds the first thread meanwhile
+			return
+		}
+		done <- cmd.Start()
+	}()
+	return <-done
 }

@@ -55,10 +55,18 @@ func (m *monitor) pause(ctx context.Context) error {
 		stopped, err = m.stopAll(ctx)
 	}
 	if err != nil {
-		return err
+		return m.unlessEnded(err)
 	}
 	m.setPaused(true, stopped)
 	return nil
+}
+
+// unlessEnded returns what went wrong with a container, unless it has ended meanwhile, which is the reason then.
+func (m *monitor) unlessEnded(err error) error {
+	if err != nil && !m.first.is(running) {
+		return m.first.notRunning()
+	}
+	return err
 }
 
 // awaitFrozen waits until the kernel has frozen the container: crun 1.8 only asks it to.
@@ -92,7 +100,7 @@ func (m *monitor) resume(ctx context.Context) error {
 	defer cancel()
 	if hasFreezer(m.dir) {
 		if err := m.runtime.Resume(ctx, m.spec.ID); err != nil {
-			return err
+			return m.unlessEnded(err)
 		}
 	}
 	letGo(stopped)
@@ -114,7 +122,7 @@ func (m *monitor) stopAll(ctx context.Context) (all []stopped, err error) {
 	seen := map[stopped]bool{}
 	for calm := 0; calm < 2; {
 		calm++
-		for _, pid := range m.familyPids() {
+		for _, pid := range m.lookAtFamily() {
 			st, ok := readStat(pid)
 			if !ok || st.dead() || st.still() {
 				continue
@@ -169,5 +177,5 @@ func (m *monitor) update(ctx context.Context, resources []byte) error {
 		return fmt.Errorf("write resources: %w", err)
 	}
 	defer os.Remove(file) //nolint:errcheck // the engine removes what is left with the task
-	return m.runtime.Update(ctx, m.spec.ID, file)
+	return m.unlessEnded(m.runtime.Update(ctx, m.spec.ID, file))
 }

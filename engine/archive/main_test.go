@@ -71,7 +71,9 @@ func (b *box) OpenLayer(ctx context.Context, ref string) (*container.Files, erro
 // Publish notes an event.
 func (b *box) Publish(e event.Event) { b.events = append(b.events, e.Action) }
 
-func (b *box) service() *Service { return New(Options{Containers: b, Events: b}) }
+func (b *box) service() *Service {
+	return New(Options{Containers: b, Events: b, FreeOut: 32 << 20}) // a bomb need not run for long to be known
+}
 
 func (b *box) unpack(path string, raw []byte) error {
 	return b.service().Unpack(b.t.Context(), "web", path, bytes.NewReader(raw), UnpackOptions{})

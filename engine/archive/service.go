@@ -32,6 +32,7 @@ type events interface {
 type Options struct {
 	Containers containers
 	Events     events
+	FreeOut    int64 // bytes that an archive may unpack to however small it is; 0: 512 MiB. Beyond them a ratio bounds it
 }
 
 // Service copies files into and out of containers. It holds no lock: the container goes on meanwhile, and so may its
@@ -39,7 +40,12 @@ type Options struct {
 type Service struct{ opt Options }
 
 // New returns the service.
-func New(opt Options) *Service { return &Service{opt: opt} }
+func New(opt Options) *Service {
+	if opt.FreeOut == 0 {
+		opt.FreeOut = freeOut
+	}
+	return &Service{opt: opt}
+}
 
 // Stat describes a path of a container. A symbolic link at its end is described itself, with its target; with a "/" after
 // it, what it leads to. fault.NotFound if there is no such container or path, fault.Invalid for a path that is none or is
@@ -166,7 +172,7 @@ func (s *Service) Unpack(ctx context.Context, ref, asked string, src io.Reader, 
 	if err := checkDestination(t, p, int(dest.Fd())); err != nil {
 		return err
 	}
-	return unpack(ctx, src, target{tree: t, place: p, dest: dest, ids: files.IDs, opt: opt})
+	return unpack(ctx, src, target{tree: t, place: p, dest: dest, free: s.opt.FreeOut, ids: files.IDs, opt: opt})
 }
 
 // checkDestination refuses what nothing can be unpacked into.

@@ -22,8 +22,8 @@ import (
 const (
 	maxEntries = 4 << 20
 	maxSparse  = 16 << 30  // bytes that its sparse entries may pretend to; they take no place on the disk
-	freeOut    = 512 << 20 // bytes that may come out whatever went in
-	maxRatio   = 500       // bytes that may come out for each that went in, beyond freeOut; real files reach ten
+	freeOut    = 512 << 20 // bytes that may come out whatever went in, unless Options say otherwise
+	maxRatio   = 500       // bytes that may come out for each that went in, beyond those; real files reach ten
 )
 
 // target is where an archive goes.
@@ -31,6 +31,7 @@ type target struct {
 	tree
 	place place
 	dest  *os.File         // O_PATH
+	free  int64            // bytes that may come out whatever went in
 	ids   *container.IDMap // nil: owners are the same numbers to the engine
 	opt   UnpackOptions
 }
@@ -99,7 +100,7 @@ type folderTime struct {
 func (u *unpacker) Read(p []byte) (int, error) {
 	n, err := u.src.Read(p)
 	u.out += int64(n)
-	if u.out > freeOut && (u.out-freeOut)/maxRatio > u.in.Count() {
+	if u.out > u.free && (u.out-u.free)/maxRatio > u.in.Count() {
 		return 0, fault.Invalid("the archive unpacks to more than %d times its size", maxRatio)
 	}
 	return n, err

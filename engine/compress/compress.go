@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -28,7 +29,7 @@ const (
 // one of the data.
 type Source struct {
 	src io.Reader
-	n   int64
+	n   atomic.Int64 // who reads ahead and who counts may be two
 	err error
 }
 
@@ -38,15 +39,15 @@ func From(src io.Reader) *Source { return &Source{src: src} }
 // Read reads from the source.
 func (s *Source) Read(p []byte) (int, error) {
 	n, err := s.src.Read(p)
-	s.n += int64(n)
+	s.n.Add(int64(n))
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
 	}
 	return n, err
 }
 
-// Count returns how many bytes were read so far.
-func (s *Source) Count() int64 { return s.n }
+// Count returns how many bytes were read so far. It may be called while somebody reads.
+func (s *Source) Count() int64 { return s.n.Load() }
 
 // Plain returns the plain archive of src, which may be plain or compressed with gzip, bzip2, xz or zstd; nothing at all is
 // plain. It runs no program. The caller closes what it gets, which leaves src alone.

@@ -331,7 +331,7 @@ func TestCommandThatCannotRun(t *testing.T) {
 	}{
 		{"missing", fault.NotFound("no such file: nope"), 127},
 		{"not executable", fault.Forbidden("permission denied: nope"), 126},
-		{"runtime", errors.New("the runtime says no: nope"), 128},
+		{"runtime", errors.New("the runtime says no: nope"), 126},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -344,7 +344,7 @@ func TestCommandThatCannotRun(t *testing.T) {
 			}
 			detached := mustCreate(t, s, Config{})
 			err := s.Start(t.Context(), detached, StartOptions{Detach: true}, nil)
-			if err == nil || fault.Is(err, fault.NotFound) || tc.code != 128 && !fault.Is(err, fault.Invalid) {
+			if err == nil || fault.Is(err, fault.NotFound) || tc.code != 126 && !fault.Is(err, fault.Invalid) {
 				t.Errorf("detached Start = %v, want an invalid fault", err)
 			}
 			for _, execID := range []string{attached, detached} {

@@ -179,12 +179,9 @@ func (s *Service) refuse(ctx context.Context, in *instance, p task.Process, caus
 	if cause == nil {
 		return nil
 	}
-	code := 128
-	switch {
-	case p != nil && fault.Is(cause, fault.NotFound):
+	code := 126
+	if p != nil && fault.Is(cause, fault.NotFound) {
 		code = 127
-	case fault.Is(cause, fault.Forbidden), fault.Is(cause, fault.Invalid), fault.Is(cause, fault.Unsupported):
-		code = 126
 	}
 	s.settle(ctx, in, p, code)
 	if fault.Is(cause, fault.NotFound) || fault.Is(cause, fault.Forbidden) {

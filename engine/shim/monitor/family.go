@@ -87,6 +87,12 @@ func (m *monitor) firstPid() int {
 	return p.pid
 }
 
+// alive reports whether the first process has not ended. The kernel knows of an end before the shim does.
+func (m *monitor) alive() bool {
+	st, ok := readStat(m.firstPid())
+	return ok && !st.dead()
+}
+
 // appendTree adds a process and all below it.
 func appendTree(pids []int, pid int) []int {
 	pids = append(pids, pid)

@@ -225,3 +225,26 @@ func startElsewhere(cmd *exec.Cmd) error {
 	}()
 	return <-done
 }
+
+// TestAlive: a process that has ended and was not collected is not alive.
+func TestAlive(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait() //nolint:errcheck // it was killed
+	m := &monitor{}
+	m.first = &process{m: m, state: running, pid: cmd.Process.Pid}
+	if !m.alive() {
+		t.Error("alive = false of a process that sleeps")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if m.alive() {
+		t.Error("alive = true of a process that was killed")
+	}
+}

@@ -43,7 +43,7 @@ func (p *process) tryStart(ctx context.Context) (tried bool, err error) {
 	}
 	switch {
 	case err == nil:
-	case p.first() || p.m.first.is(running):
+	case p.first() || p.m.alive():
 		p.neverStarted(err)
 	default:
 		err = p.m.first.notRunning()

@@ -95,7 +95,7 @@ runs() { moss run -d --name "$1" "${@:2}" busybox sleep 1000 >/dev/null; }
   command -v runc >/dev/null || skip "runc is missing: install the package runc"
   # An engine of its own, since the runtime is the engine's.
   MOSS_SOCK=$MOSS_DIR/s2
-  mkdir -m 0700 -p "$MOSS_DATA/root2" "$MOSS_DIR/run2"
+  mkdir -m 0700 "$MOSS_DATA/root2" "$MOSS_DIR/run2"
   "$moss_bin/mossd" --root "$MOSS_DATA/root2" --run-dir "$MOSS_DIR/run2" --host "unix://$MOSS_SOCK" --runtime runc \
     >>"$MOSS_DIR/mossd2.log" 2>&1 3>&- 4>&- &
   other=$!

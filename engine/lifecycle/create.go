@@ -234,7 +234,7 @@ func (m *Manager) removeTold(ctx context.Context, c *ctr, opt container.RemoveOp
 	c.dropViewers()
 	err = errors.Join(
 		m.opt.Networks.Leave(ctx, c.id),
-		m.opt.Layers.Remove(ctx, c.id),
+		m.removeLayer(ctx, c),
 		os.RemoveAll(m.taskDir(c.id)),
 		m.dropVolumes(ctx, c.record()),
 	)

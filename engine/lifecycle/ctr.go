@@ -24,6 +24,8 @@ type ctr struct {
 	layer   sync.Mutex // held while the layer is mounted or unmounted; guards holders
 	holders int        // of the mount: the task, and views on the files
 
+	views sync.RWMutex // read-locked while a view on its files is opened; locked while its layer is removed
+
 	hosts sync.Mutex // held while the hosts file of the running container is rewritten
 
 	mu       sync.Mutex // guards the fields below and the replacement of published

@@ -9,7 +9,8 @@
 // answer while a verb is at work. The exit watcher never takes it either. Nobody ever holds two tokens.
 //
 // Locks, outer to inner: a container's token, its save lock (which is held for the write of its record), its mu (memory
-// only). Its layer lock is held for mounting and unmounting its layer alone. The index's mu is held for memory work only and never together with a container's.
+// only). Its layer lock is held for mounting and unmounting its layer alone; its views lock is outside of that and inside of
+// the token. The index's mu is held for memory work only and never together with a container's.
 //
 // A start below a CgroupParent holds the cgroups lock for reading; it is taken whole only to remove empty parents. A container's
 // hosts lock is held while its hosts file is rewritten: its own start does that, and those of containers it is linked with.

@@ -26,7 +26,7 @@ type differences interface {
 // OpenFiles opens a view on what a container sees as its files: of a running one through its own mounts, of one at rest
 // those that a start would make, but for file systems in memory. Nothing is mounted into a running container. The caller
 // closes the view; it lasts through starts, stops and a removal, after which its files are gone. fault.NotFound if there
-// is no such container.
+// is no such container, or it is being removed.
 func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, error) {
 	return m.openView(ctx, ref, func(c *ctr, dir string, back *undo) (root, space *os.File, err error) {
 		if t, running := c.running(); running {
@@ -75,6 +75,12 @@ func (m *Manager) openView(
 			err = noSuch(ref)
 		}
 	}()
+	// What is made in a view on a layer that is being removed would land where the mount was, and keep the rest from going.
+	c.views.RLock()
+	defer c.views.RUnlock()
+	if c.record().State == container.Removing {
+		return nil, noSuch(ref)
+	}
 	dir, err := m.holdLayer(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("open files of %s: %w", c.record().Name, err)
@@ -117,6 +123,14 @@ func (m *Manager) dropLayer(ctx context.Context, c *ctr) error {
 		return nil
 	}
 	return m.opt.Layers.Unmount(ctx, c.id)
+}
+
+// removeLayer removes the layer of a container that is Removing, and with it the mount. Views that are being opened are
+// waited for; those that are open go on without files.
+func (m *Manager) removeLayer(ctx context.Context, c *ctr) error {
+	c.views.Lock()
+	defer c.views.Unlock()
+	return m.opt.Layers.Remove(ctx, c.id)
 }
 
 // adoptLayer counts the mount of a container that an earlier engine has started.

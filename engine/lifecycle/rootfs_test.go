@@ -110,3 +110,38 @@ func TestInThread(t *testing.T) {
 		t.Errorf("inThread = %v, want %v", err, want)
 	}
 }
+
+// TestViewMeetsRemoval: no view is opened while the layer goes, and the layer does not go while one is opened.
+func TestViewMeetsRemoval(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	c, err := m.index.find(w.create(m, "web"))
+	w.must(err)
+	c.views.RLock() // as a view that is being opened
+	removed := make(chan error)
+	go func() { removed <- m.Remove(t.Context(), "web", container.RemoveOptions{}) }()
+	for c.record().State != container.Removing {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond) // for a removal that does not wait
+	w.layers.mu.Lock()
+	made := w.layers.made[c.id]
+	w.layers.mu.Unlock()
+	if !made {
+		t.Error("the layer went while a view was being opened")
+	}
+	c.views.RUnlock()
+	w.must(<-removed)
+
+	w.create(m, "next")
+	c, err = m.index.find("next")
+	w.must(err)
+	_, err = c.transition(container.OpRemove, nil) // as a removal under way
+	w.must(err)
+	if files, err := m.OpenLayer(t.Context(), "next"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("view on a container that is being removed: %v, %v, want not found", files, err)
+	}
+	if w.layers.isMounted(c.id) {
+		t.Error("the layer of a container that is being removed was mounted")
+	}
+}

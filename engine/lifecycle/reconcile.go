@@ -132,11 +132,17 @@ func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool,
 	if r.State.AtRest() || r.State == container.Restarting {
 		if status.Pid == 0 && status.Exit == nil {
 			// The engine died between preparing and starting. Nothing ran, nobody was told that it would.
-			if err := t.Delete(ctx); err != nil {
+			err := t.Delete(ctx)
+			if err == nil {
+				m.clear(ctx, c)
+				return nil, false, nil
+			}
+			if !fault.Is(err, fault.Conflict) {
 				return nil, false, err
 			}
-			m.clear(ctx, c)
-			return nil, false, nil
+			if status, err = begunMeanwhile(ctx, t); err != nil { // the runtime is at it
+				return nil, false, err
+			}
 		}
 		// The engine died after the start and before saving it: the start is true all the same.
 		op := container.OpStart
@@ -159,6 +165,28 @@ func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool,
 		m.settleFreeze(ctx, c, t, status.Paused)
 	}
 	return t, status.Exit == nil, nil
+}
+
+// begunPatience is how long a new engine waits for a start that the one before it has asked for.
+const begunPatience = 10 * time.Second
+
+// begunMeanwhile waits until a process that is just being started runs or has failed to.
+func begunMeanwhile(ctx context.Context, t task.Task) (task.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, begunPatience)
+	defer cancel()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for {
+		status, err := t.Status(ctx)
+		if err != nil || status.Pid != 0 || status.Exit != nil {
+			return status, err
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return status, fmt.Errorf("wait for a start that was under way: %w", ctx.Err())
+		}
+	}
 }
 
 // clear takes away what a start that came to nothing, or an end that was not handled whole, has left of a container

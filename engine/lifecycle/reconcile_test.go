@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/fault"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
 )
@@ -65,6 +67,60 @@ func TestCrashBetweenEndAndSave(t *testing.T) {
 	w.must(err)
 	if r.State != container.Exited || r.ExitCode != 23 || r.Error != "" || r.End != nil {
 		t.Errorf("got %s, code %d, error %q, end %v; want exited with the code that was known, 23", r.State, r.ExitCode, r.Error, r.End)
+	}
+}
+
+// slowStart is a task in the middle of its start: it cannot be deleted, and runs after some looks at it.
+type slowStart struct {
+	task.Task
+
+	looks int
+	end   task.Status
+}
+
+func (s *slowStart) Adopt(context.Context, string, string) (task.Task, error) { return s, nil }
+
+func (s *slowStart) Prepare(context.Context, task.Spec) (task.Task, error) { return s, nil }
+
+func (s *slowStart) Delete(context.Context) error { return fault.Conflict("task is running") }
+
+func (s *slowStart) Status(context.Context) (task.Status, error) {
+	if s.looks--; s.looks >= 0 {
+		return task.Status{}, nil
+	}
+	return s.end, nil
+}
+
+func TestTheNextEngineMeetsAStart(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		looks   int
+		end     task.Status
+		running bool
+		fails   bool
+	}{
+		{"it runs then", 20, task.Status{Pid: 7, StartedAt: time.Now()}, true, false},
+		{"it fails then", 20, task.Status{Exit: &task.Exit{Code: 127}}, false, false},
+		{"it takes for ever", math.MaxInt, task.Status{}, false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				m := w.engine()
+				id := w.create(m, "web")
+				w.must(os.MkdirAll(m.taskDir(id), 0o700))
+				m.opt.Tasks = &slowStart{looks: tc.looks, end: tc.end}
+				c, err := m.index.find(id)
+				w.must(err)
+				_, running, err := m.adopt(t.Context(), c)
+				if running != tc.running || (err != nil) != tc.fails {
+					t.Errorf("adopt: running %t, %v; want %t, an error: %t", running, err, tc.running, tc.fails)
+				}
+				if pid := c.record().Pid; pid != tc.end.Pid {
+					t.Errorf("the record has pid %d, want %d", pid, tc.end.Pid)
+				}
+			})
+		})
 	}
 }
 

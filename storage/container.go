@@ -58,7 +58,7 @@ func (s *Store) Create(ctx context.Context, containerID, imageID string) error {
 // Mount mounts a container's layer over its image and returns the folder, ready to be a root file system. Mounting a
 // mounted layer again returns the same folder; one Unmount is enough in any case.
 //
-// Errors are fault.NotFound (the container has no layer) or internal.
+// Errors are fault.NotFound (the container has no layer), fault.Conflict (see Reclaim) or internal.
 func (s *Store) Mount(ctx context.Context, containerID string) (string, error) {
 	if err := validID(containerID); err != nil {
 		return "", err
@@ -71,6 +71,9 @@ func (s *Store) Mount(ctx context.Context, containerID string) (string, error) {
 	if dir := s.mountedAt(containerID); dir != "" {
 		s.claim(containerID)
 		return dir, nil
+	}
+	if dir, err := s.attachLocked(containerID); err != nil || dir != "" {
+		return dir, err
 	}
 	driver, err := s.cs.GraphDriver()
 	if err != nil {
@@ -86,8 +89,8 @@ func (s *Store) Mount(ctx context.Context, containerID string) (string, error) {
 	return dir, nil
 }
 
-// Unmount takes a container's mount away. An absent mount, or an absent layer, is no error. What is still open below it
-// goes on working until it is closed.
+// Unmount takes a container's mount away, a detached one too. An absent mount, or an absent layer, is no error. What is
+// still open below it goes on working until it is closed.
 //
 // The kernel writes the whole file system to disk when the last user of an overlay lets go, which takes as long as there
 // is something to write. Letting go in the background was tried: it slows what runs meanwhile by more than it saves.
@@ -104,8 +107,8 @@ func (s *Store) Unmount(ctx context.Context, containerID string) error {
 }
 
 func (s *Store) unmountLocked(containerID string) error {
-	dir := s.mountedAt(containerID)
-	if dir == "" {
+	kept := s.letGo(containerID)
+	if s.mountedAt(containerID) == "" && !kept {
 		return nil
 	}
 	driver, err := s.cs.GraphDriver()

@@ -49,10 +49,12 @@ type Store struct {
 
 	naive sync.Mutex // held while a driver may mount an image's layer to compare trees
 
-	mu      sync.Mutex              // guards configs, orphans and borrows
+	mu      sync.Mutex              // guards configs, orphans, borrows and detached
 	configs map[string]*configCache // by image id without sha256:
 	orphans map[string]struct{}     // layers of removed images that containers still need
 	borrows map[string]int          // container layers mounted for diffs only, with the number of these
+
+	detached map[string]*os.File // mounts of container layers that are in no namespace of the engine's; nil: out of reach
 
 	locks keyed // one per container layer: mount, unmount, remove and diff take turns
 }
@@ -85,6 +87,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		configs: map[string]*configCache{},
 		orphans: map[string]struct{}{},
 		borrows: map[string]int{},
+
+		detached: map[string]*os.File{},
 	}
 	if err := s.recover(); err != nil {
 		cs.Free()
@@ -94,10 +98,18 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close leaves everything on the disk. Mounted layers stay mounted:
+// Close leaves everything on the disk. Mounted layers stay mounted, detached ones stay with their containers:
 // containers outlive the engine. The store is of no use afterwards.
 func (s *Store) Close() error {
 	err := s.flusher.close()
+	s.mu.Lock()
+	for _, tree := range s.detached {
+		if tree != nil {
+			tree.Close() //nolint:errcheck // only a handle
+		}
+	}
+	clear(s.detached)
+	s.mu.Unlock()
 	s.cs.Free()
 	return err
 }

@@ -21,8 +21,9 @@ type ctr struct {
 
 	save sync.Mutex // held while the record file is written, so that the newest record is the last one written
 
-	layer   sync.Mutex // held while the layer is mounted or unmounted; guards holders
+	layer   sync.Mutex // held while the layer is mounted or unmounted; guards holders and apart
 	holders int        // of the mount: the task, and views on the files
+	apart   bool       // the task's process has the layer in a mount namespace of its own
 
 	views sync.RWMutex // read-locked while a view on its files is opened; locked while its layer is removed
 

@@ -88,6 +88,7 @@ func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 	if deleted == nil {
 		deleted = os.RemoveAll(m.taskDir(c.id)) // what launch has put beside the task's own files
 	}
+	c.layerBack()
 	mount = m.dropLayer(ctx, c)
 	m.pruneCgroups(c.record())
 	<-done

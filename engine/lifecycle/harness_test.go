@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	return &world{
 		t: t, root: t.TempDir(), run: t.TempDir(), boot: "boot-1", tasks: &tasktest.Fake{},
-		layers: &fakeLayers{dir: t.TempDir(), made: map[string]bool{}, mounted: map[string]bool{}},
+		layers: &fakeLayers{dir: t.TempDir(), made: map[string]bool{}, mounted: map[string]bool{}, reclaimed: map[string]int{}},
 		nets:   &fakeNetworks{joined: map[string]network.Sandbox{}},
 		images: &fakeImages{img: &image.Image{ID: "sha256:" + strings.Repeat("ab", 32), Parent: "sha256:base", Config: image.Config{Cmd: []string{"sh"}}}},
 		log:    &eventLog{},
@@ -110,6 +110,8 @@ type fakeLayers struct {
 	mounted map[string]bool
 	fail    map[string]error // by verb
 	diffed  bool             // the last diff was of a mounted layer
+
+	reclaimed map[string]int // process ids
 }
 
 func (f *fakeLayers) do(verb string, change func()) error {
@@ -132,6 +134,14 @@ func (f *fakeLayers) Mount(_ context.Context, id string) (string, error) {
 
 func (f *fakeLayers) Unmount(_ context.Context, id string) error {
 	return f.do("unmount", func() { delete(f.mounted, id) })
+}
+
+func (f *fakeLayers) Detach(_ context.Context, id string) error {
+	return f.do("detach", func() { delete(f.mounted, id) })
+}
+
+func (f *fakeLayers) Reclaim(_ context.Context, id string, pid int) error {
+	return f.do("reclaim", func() { f.reclaimed[id] = pid })
 }
 
 func (f *fakeLayers) Remove(_ context.Context, id string) error {

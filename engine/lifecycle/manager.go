@@ -20,13 +20,21 @@ import (
 // layers keeps the writable layers of containers. A container's id names its layer.
 type layers interface {
 	Create(ctx context.Context, containerID, imageID string) error
-	Mount(ctx context.Context, containerID string) (dir string, err error)
-	Unmount(ctx context.Context, containerID string) error
+	layerMounts
 	Remove(ctx context.Context, containerID string) error
 	Size(ctx context.Context, containerID string) (rw, rootfs int64, err error)
 	Diff(ctx context.Context, containerID string, skip []string) (io.ReadCloser, error)
 	Containers(ctx context.Context) ([]string, error)
 	Driver() string
+}
+
+// layerMounts mounts writable layers. Detach takes the mount of one that runs away until the next Mount; Reclaim finds
+// what an earlier engine has detached.
+type layerMounts interface {
+	Mount(ctx context.Context, containerID string) (dir string, err error)
+	Unmount(ctx context.Context, containerID string) error
+	Detach(ctx context.Context, containerID string) error
+	Reclaim(ctx context.Context, containerID string, pid int) error
 }
 
 // images finds the image that a client names, fault.NotFound if there is none, and makes images of containers.

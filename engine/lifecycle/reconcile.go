@@ -160,7 +160,11 @@ func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool,
 		}
 	}
 	c.setTask(t)
-	c.adoptLayer()
+	pid := status.Pid
+	if status.Exit != nil {
+		pid = 0
+	}
+	m.adoptLayer(ctx, c, pid)
 	if status.Exit == nil {
 		m.settleFreeze(ctx, c, t, status.Paused)
 	}

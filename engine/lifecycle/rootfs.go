@@ -115,11 +115,13 @@ func (m *Manager) holdLayer(ctx context.Context, c *ctr) (dir string, err error)
 	return dir, nil
 }
 
-// dropLayer lets go of a mount. With the last holder the layer is unmounted; a layer that was removed is none.
+// dropLayer lets go of a mount. With the last holder the layer is unmounted; a layer that was removed is none. With the
+// last but a process that runs it is detached.
 func (m *Manager) dropLayer(ctx context.Context, c *ctr) error {
 	c.layer.Lock()
 	defer c.layer.Unlock()
 	if c.holders = max(c.holders-1, 0); c.holders > 0 {
+		m.detachLocked(ctx, c)
 		return nil
 	}
 	return m.opt.Layers.Unmount(ctx, c.id)
@@ -133,11 +135,45 @@ func (m *Manager) removeLayer(ctx context.Context, c *ctr) error {
 	return m.opt.Layers.Remove(ctx, c.id)
 }
 
-// adoptLayer counts the mount of a container that an earlier engine has started.
-func (c *ctr) adoptLayer() {
+// layerApart notes that a process runs, which has the layer in a mount namespace of its own. The engine's own mount is
+// taken away unless somebody looks at the files.
+func (m *Manager) layerApart(ctx context.Context, c *ctr) {
+	c.layer.Lock()
+	defer c.layer.Unlock()
+	c.apart = true
+	m.detachLocked(ctx, c)
+}
+
+// layerBack ends what layerApart began: the process has ended.
+func (c *ctr) layerBack() {
+	c.layer.Lock()
+	defer c.layer.Unlock()
+	c.apart = false
+}
+
+// detachLocked detaches a layer that only the container's process needs. Where that fails all works as well, but slower.
+func (m *Manager) detachLocked(ctx context.Context, c *ctr) {
+	if !c.apart || c.holders != 1 {
+		return
+	}
+	if err := m.opt.Layers.Detach(ctx, c.id); err != nil {
+		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("layer of container not detached")
+	}
+}
+
+// adoptLayer counts the mount of a container that an earlier engine has started. pid is its process; 0 if it has ended.
+func (m *Manager) adoptLayer(ctx context.Context, c *ctr, pid int) {
 	c.layer.Lock()
 	defer c.layer.Unlock()
 	c.holders++
+	if pid == 0 {
+		return
+	}
+	if err := m.opt.Layers.Reclaim(ctx, c.id, pid); err != nil {
+		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("files of container out of reach")
+	}
+	c.apart = true
+	m.detachLocked(ctx, c)
 }
 
 // Changes returns what a container has changed of its image's files, in order. fault.NotFound if there is no such

@@ -21,7 +21,7 @@ func (f *fakeLayers) isMounted(id string) bool {
 }
 
 // TestViewsShareTheMount opens views on a container that starts and stops: the layer is mounted as long as somebody needs
-// it, and no longer.
+// it, and no longer. A process that runs does not need it.
 func TestViewsShareTheMount(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()
@@ -46,9 +46,11 @@ func TestViewsShareTheMount(t *testing.T) {
 
 	before := open()
 	w.must(m.Start(t.Context(), "web"))
+	want("running with a view open", true)
 	w.must(before.Close())
-	want("running", true)
+	want("running", false)
 	during := open()
+	want("running and looked at", true)
 	now := new(time.Duration)
 	w.must(m.Stop(t.Context(), "web", now))
 	want("stopped with a view open", true)
@@ -57,13 +59,16 @@ func TestViewsShareTheMount(t *testing.T) {
 
 	w.must(m.Start(t.Context(), "web"))
 	w.must(open().Close())
-	want("a view on a running one closed", true)
+	want("a view on a running one closed", false)
 	m.Close()
 	next := w.engine()
+	if got := w.layers.reclaimed[id]; got == 0 || got != m.index.all()[0].record().Pid {
+		t.Errorf("the next engine has reclaimed the layer of process %d", got)
+	}
 	files, err := next.OpenLayer(t.Context(), "web")
 	w.must(err)
 	w.must(files.Close())
-	want("a view of the next engine closed", true)
+	want("a view of the next engine closed", false)
 	w.must(next.Stop(t.Context(), "web", now))
 	want("stopped by the next engine", false)
 }

@@ -165,6 +165,7 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 		// then the task's folder tells of it.
 		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("start of container not saved")
 	}
+	m.layerApart(ctx, c)
 	m.linksChanged(c)
 	m.publishNetwork("connect", after)
 	m.publishVolumes("mount", after)

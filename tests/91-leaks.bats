@@ -1,0 +1,59 @@
+#!/usr/bin/env bats
+# What many execs and many containers leave behind: nothing. MOSS_EXECS and MOSS_RUNS say how many; the defaults keep the
+# suite short.
+
+load lib/moss
+
+setup_file() {
+  start_engine
+  import_busybox
+}
+teardown_file() { stop_engine; }
+setup() { begin; }
+teardown() { finish; }
+
+descriptors() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l; }
+rss() { awk '/^VmRSS/ {print $2}' "/proc/$1/status"; }
+goroutines() { api GET /info | head -n 1 | jq .NGoroutines; }
+mounts() { wc -l <"/proc/$1/mountinfo"; }
+folders() { find "$MOSS_DIR/run" "$MOSS_DATA/root" -mindepth 1 -not -path '*/storage/*' -not -path '*/cache/*' 2>/dev/null | wc -l; }
+layers() { find "$MOSS_DATA/root/storage/overlay" "$MOSS_DATA/root/storage/vfs/dir" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | wc -l; }
+keys() { awk -v me="$(id -u):" '$1 == me {split($4, n, "/"); print n[1]}' /proc/key-users; }
+zombies() { pgrep -c -r Z -P "$1" || true; }
+
+# holdings ENGINE [SHIM]: all that must not grow, in one line.
+holdings() {
+  echo "descriptors $(descriptors "$1") mounts $(mounts "$1") folders $(folders) layers $(layers) keys $(keys) zombies $(zombies "$1")" \
+    "shim ${2:+$(descriptors "$2") $(zombies "$2")}"
+}
+same_as() { [ "$(holdings "$2" "${3:-}")" = "$1" ]; }
+
+# grew WHAT BEFORE AFTER MOST: fails if it grew by more.
+grew() { [ $(($3 - $2)) -le "$4" ] || fail "$1 grew from $2 to $3"; }
+
+@test "many execs leave nothing behind" {
+  name=$(unique box)
+  moss run -d --name "$name" busybox sleep 100000 >/dev/null
+  engine=$(inner_pid)
+  shim=$(awk '/^PPid/ {print $2}' "/proc/$(moss inspect --format '{{.State.Pid}}' "$name")/status")
+  # What is kept of ended execs, and what every part needs at its fullest, is there after some.
+  python3 "$BATS_TEST_DIRNAME/lib/many.py" "$MOSS_SOCK" exec 300 "$name"
+  held() { holdings "$engine" "$shim"; }
+  before=$(held) goroutines=$(goroutines) memory=$(rss "$engine") shim_memory=$(rss "$shim")
+  python3 "$BATS_TEST_DIRNAME/lib/many.py" "$MOSS_SOCK" exec "${MOSS_EXECS:-500}" "$name"
+  eventually 20 same_as "$before" "$engine" "$shim" || fail "before: $before" "after:  $(held)"
+  grew goroutines "$goroutines" "$(goroutines)" 2
+  grew "the engine's memory in KiB" "$memory" "$(rss "$engine")" 16384
+  grew "the shim's memory in KiB" "$shim_memory" "$(rss "$shim")" 4096
+  moss rm -f "$name" >/dev/null
+}
+
+@test "many containers leave nothing behind" {
+  engine=$(inner_pid)
+  python3 "$BATS_TEST_DIRNAME/lib/many.py" "$MOSS_SOCK" run 50 busybox
+  before=$(holdings "$engine") goroutines=$(goroutines) memory=$(rss "$engine")
+  python3 "$BATS_TEST_DIRNAME/lib/many.py" "$MOSS_SOCK" run "${MOSS_RUNS:-100}" busybox
+  eventually 20 same_as "$before" "$engine" || fail "before: $before" "after:  $(holdings "$engine")"
+  grew goroutines "$goroutines" "$(goroutines)" 2
+  grew "the engine's memory in KiB" "$memory" "$(rss "$engine")" 16384
+}

@@ -54,6 +54,9 @@ func NewOutput(w http.ResponseWriter, r *http.Request, tty bool) (*Output, error
 // Watch returns a context that ends when the client hangs up, for work that sends nothing for long. The caller cancels it.
 // Without an upgrade the request's own context does that already.
 func (o *Output) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.stream != nil {
+		ctx = context.WithoutCancel(ctx) // the server takes a client that ended its side before the takeover for gone
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	if o.stream != nil {
 		go func() {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/thread"
 )
 
 // Detach takes the mount of a layer that a running container has in its own mount namespace out of the engine's: whatever
@@ -128,26 +128,10 @@ func rootOf(pid int, containerID string) (tree *os.File, err error) {
 		return nil, err
 	}
 	defer space.Close() //nolint:errcheck // only a handle
-	done := make(chan struct{})
-	visit := func() {
-		defer close(done)
+	err = thread.Apart(func() (err error) {
 		tree, err = rootIn(int(space.Fd()), containerID)
-	}
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if unix.Gettid() != unix.Getpid() {
-			visit()
-			return
-		}
-		// The first thread of the process is the one that others see as the engine: it stays where it is.
-		defer runtime.UnlockOSThread()
-		go func() {
-			runtime.LockOSThread()
-			visit()
-		}()
-		<-done
-	}()
-	<-done
+		return err
+	})
 	return tree, err
 }
 

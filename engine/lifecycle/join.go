@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"moss/engine/fault"
 	"moss/engine/network"
 	"moss/engine/ocispec"
+	"moss/engine/thread"
 )
 
 // needError is what a container lacks to start that is not its own: another container, or a network.
@@ -212,7 +212,7 @@ func misnamed(err error) error {
 // showShm mounts the /dev/shm of the mount namespace mounts at dir, which is made. On error nothing is left.
 func showShm(mounts *os.File, dir string) (err error) {
 	tree := -1
-	if err := onThrowawayThread(func() error { tree, err = cloneShm(mounts); return err }); err != nil {
+	if err := thread.Apart(func() error { tree, err = cloneShm(mounts); return err }); err != nil {
 		return err
 	}
 	defer unix.Close(tree) //nolint:errcheck // mounted, or of no use
@@ -279,22 +279,6 @@ func (m *Manager) sweepShm() error {
 		errs = append(errs, dropShm(m.shmDir(entry.Name())))
 	}
 	return errors.Join(errs...)
-}
-
-// onThrowawayThread runs f on a thread that ends with it. The process's main thread cannot end and must not be spoilt:
-// should the goroutine land there, it holds it until another one has done the work.
-func onThrowawayThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			done <- onThrowawayThread(f)
-			runtime.UnlockOSThread()
-			return
-		}
-		done <- f()
-	}()
-	return <-done
 }
 
 // joinNetwork makes the container's network ready: that of another container is, and so nothing is joined.

@@ -15,6 +15,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/id"
+	"moss/engine/thread"
 )
 
 // differences tells what containers have changed of their images' files. skip names mount points: what was made only to be
@@ -238,7 +239,7 @@ func runningView(pid int, dir string) (root, space *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	err = inThread(func() error {
+	err = thread.Apart(func() error {
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			return err
 		}

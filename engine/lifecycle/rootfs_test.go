@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"moss/engine/container"
 	"moss/engine/fault"
 )
@@ -96,23 +94,6 @@ func TestViewsOfWhatIsGone(t *testing.T) {
 	w.must(files.Close())
 	if _, err := m.OpenLayer(t.Context(), "web"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("OpenLayer of a removed container = %v", err)
-	}
-}
-
-// TestInThread looks that what leaves its namespaces leaves nobody else's.
-func TestInThread(t *testing.T) {
-	for range 20 {
-		var thread int
-		if err := inThread(func() error { thread = unix.Gettid(); return unix.Unshare(unix.CLONE_FS) }); err != nil {
-			t.Fatal(err)
-		}
-		if thread == unix.Getpid() || thread == 0 {
-			t.Errorf("it ran in thread %d of process %d", thread, unix.Getpid())
-		}
-	}
-	want := errors.New("its own")
-	if err := inThread(func() error { return want }); !errors.Is(err, want) {
-		t.Errorf("inThread = %v, want %v", err, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/thread"
 )
 
 // mappedLayers makes writable layers for containers with a user namespace of their own.
@@ -103,7 +104,7 @@ func setNetwork(p *parts, ids *container.IDMap, spec *container.Spec) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(onThrowawayThread(func() error {
+	return errors.Join(thread.Apart(func() error {
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("enter network namespace: %w", err)
 		}

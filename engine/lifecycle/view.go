@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/thread"
 )
 
 // viewPoint is a file or folder that a view shows in a place of the container's.
@@ -23,7 +23,7 @@ type viewPoint struct {
 // Nothing of it is seen elsewhere, and nothing of elsewhere in it. Mount points that are missing are made, as a start
 // does, and are maker's. The namespace lives until space and everything opened in it are closed. It takes Linux 5.12.
 func restingView(dir string, points []viewPoint, maker container.UserIDs, readOnly bool) (root, space *os.File, err error) {
-	err = inThread(func() error {
+	err = thread.Apart(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 			return fmt.Errorf("make a mount namespace: %w", err)
 		}
@@ -67,22 +67,6 @@ func restingView(dir string, points []viewPoint, maker container.UserIDs, readOn
 		err = fault.Unsupported("files of a container that does not run need Linux 5.12: %w", err)
 	}
 	return nil, nil, err
-}
-
-// inThread runs f in a thread that ends with it, so that f may leave its namespaces. The first thread of the process is
-// not taken: it is the one that others see as the engine.
-func inThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if unix.Gettid() != unix.Getpid() {
-			done <- f()
-			return
-		}
-		defer runtime.UnlockOSThread()
-		done <- inThread(f) // runs elsewhere, for this goroutine has the first thread
-	}()
-	return <-done
 }
 
 // detach copies the sources' mounts, as far as the list goes without an error.

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/thread"
 )
 
 // Device is the bridge's name. Containers of this network are its ports.
@@ -170,7 +171,7 @@ func (b *Bridge) open() (_ *live, err error) {
 // defaults. The libraries' own ways to open a socket elsewhere would spoil the thread: a process in a user namespace may
 // leave the host's network namespace but never enter it again.
 func (b *Bridge) reach(l *live) (rules *nftables.Conn, err error) {
-	err = onThrowawayThread(func() error {
+	err = thread.Apart(func() error {
 		ns, err := os.Open(b.opts.NetNS)
 		if err != nil {
 			return fmt.Errorf("open the containers' network namespace: %w", err)

@@ -7,11 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"moss/engine/thread"
 )
 
 // loopback is the index of lo in every new network namespace.
@@ -25,7 +26,7 @@ type namespace struct {
 
 func newNamespace() (*namespace, error) {
 	n := &namespace{}
-	err := onThrowawayThread(func() (err error) {
+	err := thread.Apart(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make a network namespace: %w", err)
 		}
@@ -88,23 +89,6 @@ func unbind(path string) error {
 		return err
 	}
 	return nil
-}
-
-// onThrowawayThread runs fn on a thread that ends with it, so that fn may leave it in any namespace. The process's main
-// thread cannot end and must not be spoilt, since /proc/<pid>/ns shows its namespaces: should the goroutine land there,
-// it holds it until another one has done the work.
-func onThrowawayThread(fn func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			done <- onThrowawayThread(fn)
-			runtime.UnlockOSThread()
-			return
-		}
-		done <- fn()
-	}()
-	return <-done
 }
 
 // spares keeps one namespace ready, because making one takes longer than all the rest. It is bound nowhere: when the

@@ -32,14 +32,20 @@ func (s *Store) Create(ctx context.Context, containerID, imageID string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("create layer of %s: %w", containerID, err)
 	}
-	bare := bareID(imageID)
-	cfg, err := s.config(bare)
+	cfg, err := s.config(bareID(imageID))
 	if err != nil {
 		return err
 	}
-	_, err = s.cs.CreateLayer(containerID, cfg.topLayer, nil, "", true, &cstorage.LayerOptions{
-		Volatile: true, // the record is synced by the flusher instead of by the verb
-		Flags:    map[string]any{containerFlag: bare},
+	return s.createLayer(containerID, imageID, cfg.topLayer, cstorage.LayerIDMappingOptions{})
+}
+
+// createLayer makes a container's layer over another one and says what went wrong as Create does.
+func (s *Store) createLayer(containerID, imageID, parent string, maps cstorage.LayerIDMappingOptions) error {
+	bare := bareID(imageID)
+	_, err := s.cs.CreateLayer(containerID, parent, nil, "", true, &cstorage.LayerOptions{
+		Volatile:         true, // the record is synced by the flusher instead of by the verb
+		IDMappingOptions: maps,
+		Flags:            map[string]any{containerFlag: bare},
 	})
 	switch {
 	case err == nil:

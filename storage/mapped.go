@@ -11,8 +11,6 @@ import (
 	"go.podman.io/storage/pkg/idtools"
 
 	"moss/engine/container"
-	"moss/engine/fault"
-	"moss/engine/image"
 )
 
 // mappedFlag marks a copy of an image's top layer in which all files have the owners that a map of ids gives them; its
@@ -29,8 +27,7 @@ func (s *Store) CreateMapped(ctx context.Context, containerID, imageID string, i
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("create layer of %s: %w", containerID, err)
 	}
-	bare := bareID(imageID)
-	cfg, err := s.config(bare)
+	cfg, err := s.config(bareID(imageID))
 	if err != nil {
 		return err
 	}
@@ -41,21 +38,7 @@ func (s *Store) CreateMapped(ctx context.Context, containerID, imageID string, i
 			return wrap(err, "copy image %s for other ids", imageID)
 		}
 	}
-	_, err = s.cs.CreateLayer(containerID, parent, nil, "", true, &cstorage.LayerOptions{
-		Volatile: true, IDMappingOptions: maps, Flags: map[string]any{containerFlag: bare}, // as in Create
-	})
-	switch {
-	case err == nil:
-		s.flusher.mark()
-		return nil
-	case errors.Is(err, cstorage.ErrDuplicateID):
-		return fault.Conflict("container %s has a layer already", containerID)
-	case errors.Is(err, cstorage.ErrLayerUnknown):
-		s.forget(bare)
-		return image.NoSuch(imageID)
-	default:
-		return wrap(err, "create layer of %s", containerID)
-	}
+	return s.createLayer(containerID, imageID, parent, maps)
 }
 
 // mapped returns the id of the copy of a layer for other ids, which is made the first time.

@@ -163,18 +163,22 @@ log_driver = "k8s-file"
 pids_limit = 0
 `
 
-// podman is the one that the system has. Its command line does the work itself, beside the service.
-func podman(path string) *engine {
+// podman is the one that the system has, with a registry that it may reach without TLS. Its command line does the work
+// itself, beside the service.
+func podman(path, insecure string) *engine {
 	return &engine{name: "podman", prepare: func(dir string) (plan, error) {
 		env, err := environment(dir)
 		if err != nil {
 			return plan{}, err
 		}
 		containers, storage := filepath.Join(dir, "containers.conf"), filepath.Join(dir, "storage.conf")
+		registries, policy := filepath.Join(dir, "registries.conf"), filepath.Join(dir, "home", ".config", "containers", "policy.json")
 		store := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n",
 			filepath.Join(dir, "root"), filepath.Join(dir, "run", "containers"))
 		if err := errors.Join(
 			os.WriteFile(containers, []byte(podmanConf), 0o600), os.WriteFile(storage, []byte(store), 0o600),
+			os.WriteFile(registries, fmt.Appendf(nil, "[[registry]]\nlocation = %q\ninsecure = true\n", insecure), 0o600),
+			os.MkdirAll(filepath.Dir(policy), 0o700), os.WriteFile(policy, []byte(`{"default":[{"type":"insecureAcceptAnything"}]}`), 0o600),
 		); err != nil {
 			return plan{}, err
 		}
@@ -184,9 +188,10 @@ func podman(path string) *engine {
 			return plan{}, err
 		}
 		return plan{
-			serve:  []string{path, "--log-level", "error", "system", "service", "--time", "0", "unix://" + socket},
-			cli:    []string{path, "--log-level", "error"},
-			env:    append(env, "CONTAINERS_CONF="+containers, "CONTAINERS_STORAGE_CONF="+storage),
+			serve: []string{path, "--log-level", "error", "system", "service", "--time", "0", "unix://" + socket},
+			cli:   []string{path, "--log-level", "error"},
+			env: append(env, "CONTAINERS_CONF="+containers, "CONTAINERS_STORAGE_CONF="+storage,
+				"CONTAINERS_REGISTRIES_CONF="+registries),
 			socket: socket,
 		}, nil
 	}}

@@ -22,6 +22,8 @@ func (b *bench) heavyMetrics() []heavy {
 		{"archive", false, b.archives},
 		{"logs", false, b.logs},
 		{"attach", false, b.attach},
+		{"image", false, b.pulls},
+		{"pulls", false, b.pullCrowd},
 		{"busy", true, b.busy},
 		{"crowd", true, b.crowds},
 	}

@@ -32,6 +32,8 @@ type bench struct {
 	engines []*engine
 	running []*instance
 	floor   *floor
+	shelf   *shelf // nil if no image is to be pulled
+	huge    bool   // the image of 2 GiB is on the shelf
 	report  *report
 }
 
@@ -50,8 +52,15 @@ func measure(ctx context.Context, opt options, log io.Writer) (_ *report, err er
 	if opt.beside != "" {
 		b.engines = append(b.engines, moss("beside", opt.beside))
 	}
+	insecure := ""
+	if opt.wants("image") || opt.wants("pulls") {
+		if b.shelf, err = makeShelf(ctx, dir); err != nil {
+			return nil, err
+		}
+		insecure = b.shelf.addr
+	}
 	if path, err := exec.LookPath("podman"); err == nil {
-		b.engines = append(b.engines, podman(path))
+		b.engines = append(b.engines, podman(path, insecure))
 	} else {
 		b.say("podman is not installed: moss is measured without it (hack/install-deps.sh --for bench installs it)")
 	}
@@ -108,6 +117,9 @@ func (b *bench) stop() error {
 	}
 	if b.floor != nil {
 		err = errors.Join(err, b.floor.stop())
+	}
+	if b.shelf != nil {
+		err = errors.Join(err, b.shelf.stop())
 	}
 	return err
 }

@@ -164,10 +164,11 @@ teardown() { finish; }
 }
 
 @test "125: an absent image, a wrong flag, a name that is taken" {
-  run moss run --rm no-such-image true
+  run moss run --rm 127.0.0.1:1/no-such-image true
   expect status 125
-  expect contains no-such-image
-  expect equal "${#lines[@]}" 1
+  expect line 0 "Unable to find image '127.0.0.1:1/no-such-image' locally"
+  expect --in "${lines[1]}" contains "moss: pull 127.0.0.1:1/no-such-image: "
+  expect equal "${#lines[@]}" 2
   run moss run --no-such-flag busybox true
   expect status 125
   expect contains no-such-flag

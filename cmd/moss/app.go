@@ -56,7 +56,7 @@ func (e *exit) Unwrap() error { return e.err }
 // run runs the command with arguments and returns its exit code.
 func (a *app) run(args []string) int {
 	root := a.root(args)
-	root.SetArgs(args)
+	root.SetArgs(longHost(args))
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -162,6 +162,20 @@ func (a *app) each(refs []string, do func(ref string) (string, error)) error {
 		return &exit{code: exitFailed}
 	}
 	return nil
+}
+
+// atOnce calls do for 0 to n-1, some at once, and waits for all of them.
+func (a *app) atOnce(n int, do func(i int)) {
+	var group sync.WaitGroup
+	slots := make(chan struct{}, parallel)
+	for i := range n {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	group.Wait()
 }
 
 // arguments checks how many arguments a command gets; most below 0 is any number.

@@ -203,7 +203,13 @@ func TestImport(t *testing.T) {
 	if _, _, code := moss(t, engine, "from a pipe", "import", "-"); code != 0 || body != "from a pipe" {
 		t.Errorf("exit code %d, body %q", code, body)
 	}
-	for _, source := range []string{"/nonexistent", t.TempDir(), "http://x/y.tar"} {
+	if _, _, code := moss(t, engine, "", "import", "https://x.example/y.tar", "box"); code != 0 || body != "" {
+		t.Errorf("import of a URL: exit code %d, body %q", code, body)
+	}
+	if last := engine.Requests()[2]; last != "POST /images/create?fromSrc=https%3A%2F%2Fx.example%2Fy.tar&repo=box" {
+		t.Errorf("request %s, want the URL as the source", last)
+	}
+	for _, source := range []string{"/nonexistent", t.TempDir(), "ftp://x/y.tar"} {
 		if _, stderr, code := moss(t, engine, "", "import", source); code != exitFailed || !strings.HasPrefix(stderr, "moss: ") {
 			t.Errorf("import %s: exit code %d, stderr %q, want 1 and a reason", source, code, stderr)
 		}

@@ -26,7 +26,7 @@ func (a *app) createCommand() *cobra.Command {
 			}
 			id, err := a.create(cmd.Context(), &flags, body)
 			if err != nil {
-				return &exit{code: exitEngine, err: err}
+				return asEngine(err)
 			}
 			return a.print(id)
 		},
@@ -73,7 +73,7 @@ func (a *app) create(ctx context.Context, flags *createFlags, body client.Create
 
 func (a *app) createOrPull(ctx context.Context, engine *client.Client, flags *createFlags, body client.Create) (client.Created, error) {
 	if flags.pull == "always" {
-		if err := a.pull(ctx, engine, body.Image); err != nil {
+		if err := a.fetchMissing(ctx, engine, body.Image, flags.quiet); err != nil {
 			return client.Created{}, err
 		}
 	}
@@ -86,28 +86,15 @@ func (a *app) createOrPull(ctx context.Context, engine *client.Client, flags *cr
 		return created, err
 	}
 	if flags.pull == "never" {
-		return created, fmt.Errorf("image %s is not here; import one with 'moss import'", body.Image)
+		return created, fmt.Errorf("image %s is not here; get it with 'moss pull', 'moss load' or 'moss import'", body.Image)
 	}
-	if err := a.pull(ctx, engine, body.Image); err != nil {
+	if !flags.quiet {
+		_, _ = fmt.Fprintf(a.stderr, "Unable to find image '%s' locally\n", body.Image)
+	}
+	if err := a.fetchMissing(ctx, engine, body.Image, flags.quiet); err != nil {
 		return created, err
 	}
 	return engine.ContainerCreate(ctx, flags.name, body)
-}
-
-// pull gets an image from its registry and shows the progress beside the command's own output.
-func (a *app) pull(ctx context.Context, engine *client.Client, ref string) error {
-	name, tag := splitTag(ref)
-	if tag == "" {
-		tag = "latest"
-	}
-	err := engine.ImagePull(ctx, name, tag, a.progress(a.stderr))
-	if client.StatusOf(err) == statusNotImplemented {
-		return fmt.Errorf("image %s is not here; import one with 'moss import' (pulling comes with registry support)", ref)
-	}
-	if err != nil {
-		return fmt.Errorf("pull %s: %w", ref, err)
-	}
-	return nil
 }
 
 // idFile is the file that --cidfile names; nil without the flag.

@@ -9,7 +9,7 @@ import (
 // createFlags are the flags of run and create that become the container's settings. What a flag means is in build.go.
 type createFlags struct {
 	name, cidFile, pull                                   string
-	interactive, tty                                      bool
+	interactive, tty, quiet                               bool
 	attach                                                []string
 	user, workDir, entrypoint, hostname, domainName       string
 	env, envFiles, labels, labelFiles                     []string
@@ -66,6 +66,7 @@ func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 	set.StringVar(&f.name, "name", "", "the container's name")
 	set.StringVar(&f.cidFile, "cidfile", "", "write the container's id to a new `FILE`")
 	set.StringVar(&f.pull, "pull", "missing", "get the image before creating: missing, never or always")
+	set.BoolVarP(&f.quiet, "quiet", "q", false, "do not show how getting the image goes")
 	set.BoolVarP(&f.interactive, "interactive", "i", false, "keep stdin open and send this command's to it")
 	set.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal")
 	set.StringArrayVarP(&f.attach, "attach", "a", nil, "attach only to `STREAM`: stdin, stdout or stderr")

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -23,9 +20,9 @@ const (
 )
 
 type imagesFlags struct {
-	all, quiet, full, digests bool
-	filters                   []string
-	format                    string
+	all, quiet, full, digests, tree bool
+	filters                         []string
+	format                          string
 }
 
 func (a *app) imagesCommand() *cobra.Command {
@@ -33,11 +30,14 @@ func (a *app) imagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "images [flags] [NAME[:TAG]]",
 		Short:             "List images",
-		Example:           "  moss images --format '{{.Repository}}:{{.Tag}} {{.Size}}'",
+		Example:           "  moss images --format '{{.Repository}}:{{.Tag}} {{.Size}}'\n  moss images --filter dangling=true -q",
 		Args:              arguments(0, 1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filters, err := arg.Filters(flags.filters)
+			if err == nil && flags.tree && (flags.quiet || flags.digests || flags.format != "") {
+				err = errors.New("--tree excludes --quiet, --digests and --format")
+			}
 			if err != nil {
 				return usage(cmd, err)
 			}
@@ -53,6 +53,9 @@ func (a *app) imagesCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if flags.tree {
+				return a.showTree(cmd.Context(), engine, list, flags.full)
+			}
 			return a.showImages(list, flags)
 		},
 	}
@@ -61,7 +64,8 @@ func (a *app) imagesCommand() *cobra.Command {
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
 	set.BoolVar(&flags.full, "no-trunc", false, "do not shorten")
 	set.BoolVar(&flags.digests, "digests", false, "show digests")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: dangling, label, …")
+	set.BoolVar(&flags.tree, "tree", false, "show which images are built on which, and what they share")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: dangling, label, before, since, reference")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }
@@ -124,15 +128,6 @@ func imageRows(image client.Image, full bool, now time.Time) []show.Row {
 	return rows
 }
 
-// splitTag cuts a name at the colon of its tag, not at that of a registry's port.
-func splitTag(name string) (repo, tag string) {
-	colon := strings.LastIndexByte(name, ':')
-	if colon < 0 || strings.Contains(name[colon:], "/") {
-		return name, ""
-	}
-	return name[:colon], name[colon+1:]
-}
-
 func (a *app) imageRemoveCommand() *cobra.Command {
 	var force, noPrune bool
 	cmd := &cobra.Command{
@@ -179,52 +174,4 @@ func (a *app) showRemoved(removed []client.Removed) error {
 		}
 	}
 	return nil
-}
-
-func (a *app) importCommand() *cobra.Command {
-	var opts client.ImportOptions
-	cmd := &cobra.Command{
-		Use:     "import [flags] FILE|- [NAME[:TAG]]",
-		Short:   "Make an image from a root filesystem archive",
-		Long:    "Make an image from a tar archive of a root filesystem, plain or compressed, in a file or on stdin (-).",
-		Example: "  moss import -c 'CMD [\"sh\"]' rootfs.tar.gz busybox:mine",
-		Args:    arguments(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				opts.Repo, opts.Tag = splitTag(args[1])
-			}
-			return a.importImage(cmd.Context(), args[0], opts)
-		},
-	}
-	cmd.Flags().StringVarP(&opts.Message, "message", "m", "", "the image's comment")
-	cmd.Flags().StringArrayVarP(&opts.Changes, "change", "c", nil, "a build `INSTRUCTION` for the image's configuration, such as 'CMD [\"sh\"]'")
-	return cmd
-}
-
-func (a *app) importImage(ctx context.Context, source string, opts client.ImportOptions) error {
-	archive := a.stdin
-	if source != "-" {
-		if strings.Contains(source, "://") {
-			return errors.New("import takes a file or - for stdin; fetch the URL first")
-		}
-		file, err := os.Open(source)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
-		archive = file
-	}
-	if info, err := archive.Stat(); err == nil && info.Mode().IsRegular() {
-		if at, err := archive.Seek(0, io.SeekCurrent); err == nil {
-			opts.Size = info.Size() - at
-		}
-	} else if err == nil && info.IsDir() {
-		return errors.New("import " + source + ": it is a folder; pack it with tar first")
-	}
-	engine, err := a.client()
-	if err != nil {
-		return err
-	}
-	// The reader is hidden so that net/http does not close a file that is not its own.
-	return engine.ImageImport(ctx, opts, io.MultiReader(archive), a.progress(a.stdout))
 }

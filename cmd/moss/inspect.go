@@ -13,9 +13,8 @@ import (
 
 // Statuses of the API that commands act on (API document 3, section 7).
 const (
-	statusNotFound       = 404
-	statusConflict       = 409
-	statusNotImplemented = 501
+	statusNotFound = 404
+	statusConflict = 409
 )
 
 // What inspect --type can name.
@@ -54,6 +53,35 @@ func (a *app) inspectCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&format, "format", "f", "", "a Go template for each, or json")
 	cmd.Flags().StringVar(&kind, "type", "", "look for a container, an image or a volume only")
 	cmd.Flags().BoolVarP(&size, "size", "s", false, "show a container's sizes on disk")
+	return cmd
+}
+
+// inspectAs makes the inspect command of one kind, for its group.
+func (a *app) inspectAs(kind, use, short, example string) *cobra.Command {
+	var format string
+	var size bool
+	complete := a.completeContainers(true, -1)
+	if kind == kindImage {
+		complete = a.completeImages(-1)
+	}
+	cmd := &cobra.Command{
+		Use:               use,
+		Short:             short,
+		Example:           example,
+		Args:              arguments(1, -1),
+		ValidArgsFunction: complete,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			return a.inspect(cmd.Context(), engine, args, inspection{kind: kind, size: size, format: format})
+		},
+	}
+	cmd.Flags().StringVarP(&format, "format", "f", "", "a Go template for each, or json")
+	if kind == kindContainer {
+		cmd.Flags().BoolVarP(&size, "size", "s", false, "show a container's sizes on disk")
+	}
 	return cmd
 }
 

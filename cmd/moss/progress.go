@@ -1,64 +1,72 @@
 package main
 
 import (
-	"fmt"
+	"cmp"
+	"context"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"moss/api/client"
-	"moss/cmd/moss/show"
+	"moss/cmd/moss/progress"
 	"moss/cmd/moss/tty"
 )
 
-// progress returns what writes the messages of a long operation: on a terminal each object has a line that is written
-// over, elsewhere only changes of the status are shown.
-func (a *app) progress(out io.Writer) func(client.Progress) error {
-	file, ok := out.(*os.File)
-	screen := ok && tty.Is(file)
-	last := map[string]string{}
-	lines := map[string]int{}
-	return func(message client.Progress) error {
-		text := progressText(message, screen)
-		if message.Stream != "" {
-			_, err := io.WriteString(out, message.Stream)
-			return err
-		}
-		if text == "" || last[message.ID] == text {
-			return nil
-		}
-		last[message.ID] = text
-		line, known := lines[message.ID]
-		if screen && known && message.ID != "" {
-			up := len(lines) - line
-			_, err := fmt.Fprintf(out, "\x1b[%dA\r\x1b[K%s\x1b[%dB\r", up, text, up)
-			return err
-		}
-		if screen {
-			// A line without an object counts too: it moves those above it up.
-			lines[lineKey(message.ID, len(lines))] = len(lines)
-		}
-		_, err := fmt.Fprintln(out, text)
-		return err
-	}
+// follower shows the messages of one operation. Close ends it.
+type follower interface {
+	Show(message client.Progress) error
+	Close() error
 }
 
-func lineKey(id string, n int) string {
-	if id != "" {
-		return id
+// progress returns what shows messages, in the way that suits the output.
+func (a *app) progress(out io.Writer) follower {
+	if file, ok := out.(*os.File); ok && tty.Is(file) && a.env("TERM") != "dumb" {
+		return progress.NewScreen(out, func() (height, width int) { return tty.Size(file) })
 	}
-	return fmt.Sprintf("\x00%d", n)
+	return progress.NewLines(out)
 }
 
-func progressText(message client.Progress, counts bool) string {
-	text := show.Plain(message.Status)
-	if message.ID != "" && text != "" {
-		text = show.Plain(message.ID) + ": " + text
-	}
-	if counts && text != "" && message.Detail.Current > 0 {
-		text += " " + show.Size(message.Detail.Current)
-		if message.Detail.Total > 0 {
-			text += "/" + show.Size(message.Detail.Total)
+// silent is a follower that shows nothing.
+type silent struct{}
+
+// Show shows nothing.
+func (silent) Show(client.Progress) error { return nil }
+
+// Close does nothing.
+func (silent) Close() error { return nil }
+
+// follow runs an operation that tells how far it is. A signal cancels it.
+func (a *app) follow(ctx context.Context, shown follower, do func(ctx context.Context, each func(client.Progress) error) error) error {
+	return interruptible(ctx, func(ctx context.Context) error {
+		err := do(ctx, shown.Show)
+		return cmp.Or(err, shown.Close())
+	})
+}
+
+// interruptible runs what a signal cancels: do gets the time to undo what it has begun, and the command ends with 128 and
+// the signal's number. A second signal ends it at once. Signals that this process was started to ignore stay ignored.
+func interruptible(ctx context.Context, do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(sig) {
+			signal.Notify(signals, sig)
 		}
 	}
-	return text
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case sig := <-signals:
+			signal.Stop(signals)
+			cancel(signalled(sig))
+		case <-ctx.Done():
+		}
+	}()
+	err := do(ctx)
+	if cause, ok := context.Cause(ctx).(*exit); ok && err != nil { //nolint:errorlint // the very value that was put in
+		return cause
+	}
+	return err
 }

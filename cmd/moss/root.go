@@ -26,7 +26,7 @@ func (a *app) root(args []string) *cobra.Command {
 		Short: "Run containers without root",
 		Long: "moss runs containers as you, without root. Its engine starts by itself at the first command.\n\n" +
 			"The engine is found by --host, MOSS_HOST, DOCKER_HOST or the default socket of this user.",
-		Example:       "  moss import rootfs.tar busybox\n  moss run --rm -it busybox sh",
+		Example:       "  moss pull busybox\n  moss run --rm -it busybox sh",
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -91,14 +91,45 @@ func (a *app) commands() []command {
 		{groupContainer, "pause", a.pauseCommand},
 		{groupContainer, "unpause", a.unpauseCommand},
 		{groupContainer, "port", a.portCommand},
+		{groupContainer, "container", a.containerCommand},
 		{groupImage, "images", a.imagesCommand},
+		{groupImage, "pull", a.pullCommand},
+		{groupImage, "push", a.pushCommand},
+		{groupImage, "tag", a.tagCommand},
 		{groupImage, "rmi", a.imageRemoveCommand},
+		{groupImage, "history", a.historyCommand},
+		{groupImage, "save", a.saveCommand},
+		{groupImage, "load", a.loadCommand},
 		{groupImage, "import", a.importCommand},
+		{groupImage, "search", a.searchCommand},
+		{groupImage, "login", a.loginCommand},
+		{groupImage, "logout", a.logoutCommand},
+		{groupImage, "image", a.imageCommand},
 		{groupVolume, "volume", a.volumeCommand},
 		{groupEngine, "events", a.eventsCommand},
 		{groupEngine, "info", a.infoCommand},
+		{groupEngine, "system", a.systemCommand},
 		{groupEngine, "version", a.versionCommand},
 	}
+}
+
+// longHost writes the engine's address in front of the command as --host: commands may use -H for something else.
+func longHost(args []string) []string {
+	args = slices.Clone(args)
+	for i := 0; i < len(args); i++ {
+		switch short, found := strings.CutPrefix(args[i], "-H"); {
+		case found && short == "":
+			args[i] = "--host"
+			i++
+		case found:
+			args[i] = "--host=" + strings.TrimPrefix(short, "=")
+		case args[i] == "--host":
+			i++
+		case !strings.HasPrefix(args[i], "-"):
+			return args
+		}
+	}
+	return args
 }
 
 // commandName returns the first argument that is no flag of the root command and no flag's value.

@@ -20,6 +20,12 @@ import (
 // moss runs the command in this process against a fake engine, with input as its stdin.
 func moss(t *testing.T, engine *clienttest.Engine, input string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return mossAt(t, engine, nil, input, args...)
+}
+
+// mossAt is moss with an environment.
+func mossAt(t *testing.T, engine *clienttest.Engine, env map[string]string, input string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +36,7 @@ func moss(t *testing.T, engine *clienttest.Engine, input string, args ...string)
 		_ = writer.Close()
 	}()
 	var out, errs bytes.Buffer
-	a := &app{stdin: reader, stdout: &out, stderr: &errs, lookup: func(string) (string, bool) { return "", false }}
+	a := &app{stdin: reader, stdout: &out, stderr: &errs, lookup: func(name string) (string, bool) { value, ok := env[name]; return value, ok }}
 	code = a.run(append([]string{"--host", engine.Host()}, args...))
 	return out.String(), errs.String(), code
 }
@@ -143,39 +149,45 @@ func TestRunStartFailsByRecord(t *testing.T) {
 }
 
 func TestRunImageMissing(t *testing.T) {
-	for _, pull := range []string{"missing", "never"} {
+	for pull, want := range map[string]string{
+		"missing": "Unable to find image 'box' locally\nmoss: pull box: no such repository\n",
+		"never":   "moss: image box is not here; get it with 'moss pull', 'moss load' or 'moss import'\n",
+		"always":  "moss: pull box: no such repository\n",
+	} {
 		engine := clienttest.New(t)
 		engine.Override["POST /containers/create"] = func(w http.ResponseWriter, _ *http.Request) {
 			clienttest.Fail(w, http.StatusNotFound, "No such image: box:latest")
 		}
 		engine.Override["POST /images/create"] = func(w http.ResponseWriter, _ *http.Request) {
-			clienttest.Fail(w, http.StatusNotImplemented, "moss cannot do this yet")
+			clienttest.Fail(w, http.StatusNotFound, "no such repository")
 		}
 		_, stderr, code := moss(t, engine, "", "run", "--pull", pull, "box")
-		if code != exitEngine || !strings.HasPrefix(stderr, "moss: image box is not here; import one with 'moss import'") {
-			t.Errorf("pull %s: exit code %d, stderr %q", pull, code, stderr)
+		if code != exitEngine || stderr != want {
+			t.Errorf("pull %s: exit code %d, stderr %q, want %q", pull, code, stderr, want)
 		}
 	}
 }
 
 func TestRunPullsMissingImage(t *testing.T) {
-	engine := clienttest.New(t)
-	pulled := false
-	create := clienttest.ID
-	engine.Override["POST /containers/create"] = func(w http.ResponseWriter, _ *http.Request) {
-		if !pulled {
-			clienttest.Fail(w, http.StatusNotFound, "No such image: reg:5000/box:latest")
-			return
+	const found = "Unable to find image 'reg:5000/box' locally\n"
+	for args, want := range map[string]string{"run -d": found + "abc: Pulling\n", "run -d -q": "", "create": found + "abc: Pulling\n"} {
+		engine := clienttest.New(t)
+		pulled := false
+		engine.Override["POST /containers/create"] = func(w http.ResponseWriter, _ *http.Request) {
+			if !pulled {
+				clienttest.Fail(w, http.StatusNotFound, "No such image: reg:5000/box:latest")
+				return
+			}
+			clienttest.JSON(w, http.StatusCreated, map[string]any{"Id": clienttest.ID})
 		}
-		clienttest.JSON(w, http.StatusCreated, map[string]any{"Id": create})
-	}
-	engine.Override["POST /images/create"] = func(w http.ResponseWriter, r *http.Request) {
-		pulled = r.URL.RawQuery == "fromImage=reg%3A5000%2Fbox&tag=latest"
-		_, _ = io.WriteString(w, `{"status":"Pulling","id":"abc"}`)
-	}
-	stdout, stderr, code := moss(t, engine, "", "run", "-d", "reg:5000/box")
-	if code != 0 || stdout != create+"\n" || stderr != "abc: Pulling\n" {
-		t.Errorf("got %q, %q, %d, want the id and the progress", stdout, stderr, code)
+		engine.Override["POST /images/create"] = func(w http.ResponseWriter, r *http.Request) {
+			pulled = r.URL.RawQuery == "fromImage=reg%3A5000%2Fbox&tag=latest"
+			_, _ = io.WriteString(w, `{"status":"Pulling","id":"abc"}`)
+		}
+		stdout, stderr, code := moss(t, engine, "", append(strings.Fields(args), "reg:5000/box")...)
+		if code != 0 || stdout != clienttest.ID+"\n" || stderr != want {
+			t.Errorf("moss %s: got %q, %q, %d, want the id and %q", args, stdout, stderr, code, want)
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ func (a *app) volumeCommand() *cobra.Command {
 		Args:    arguments(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.volumeCreateCommand(), a.volumeListCommand(), a.volumeInspectCommand(), a.volumeRemoveCommand())
+	cmd.AddCommand(a.volumeCreateCommand(), a.volumeListCommand(), a.volumeInspectCommand(), a.volumeRemoveCommand(),
+		a.volumePruneCommand())
 	return cmd
 }
 

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// under makes a command that holds others.
+func under(use, short, example string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     use + " COMMAND",
+		Short:   short,
+		Example: example,
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// called gives a command another name below a group.
+func called(name string, cmd *cobra.Command, aliases ...string) *cobra.Command {
+	_, rest, _ := strings.Cut(cmd.Use, " ")
+	cmd.Use = strings.TrimSpace(name + " " + rest)
+	cmd.Aliases = aliases
+	return cmd
+}
+
+func (a *app) imageCommand() *cobra.Command {
+	inspect := a.inspectAs(kindImage, "inspect [flags] IMAGE...", "Show all that is known of images", "  moss image inspect --format '{{.Id}}' busybox")
+	return under("image", "List, get, send and remove images", "  moss image ls\n  moss image prune",
+		called("ls", a.imagesCommand(), "list"), called("rm", a.imageRemoveCommand(), "remove"),
+		a.pullCommand(), a.pushCommand(), a.tagCommand(), a.historyCommand(), a.saveCommand(), a.loadCommand(),
+		a.importCommand(), a.searchCommand(), inspect, a.imagePruneCommand())
+}
+
+func (a *app) containerCommand() *cobra.Command {
+	inspect := a.inspectAs(kindContainer, "inspect [flags] CONTAINER...", "Show all that is known of containers",
+		"  moss container inspect --format '{{.State.Status}}' web")
+	return under("container", "The commands for containers, and prune", "  moss container ls -a\n  moss container prune",
+		called("ls", a.listCommand(), "list", "ps"), inspect, a.containerPruneCommand(),
+		a.runCommand(), a.createCommand(), a.startCommand(), a.stopCommand(), a.restartCommand(), a.killCommand(),
+		called("rm", a.removeCommand(), "remove"), a.renameCommand(), a.waitCommand(), a.attachCommand(), a.execCommand(),
+		a.copyCommand(), a.logsCommand(), a.topCommand(), a.statsCommand(), a.diffCommand(), a.exportCommand(),
+		a.commitCommand(), a.updateCommand(), a.pauseCommand(), a.unpauseCommand(), a.portCommand())
+}
+
+func (a *app) systemCommand() *cobra.Command {
+	return under("system", "Show and give back what the engine takes on the disk", "  moss system df\n  moss system prune",
+		a.usageCommand(), a.systemPruneCommand(), a.infoCommand(), a.eventsCommand())
+}

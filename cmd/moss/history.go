@@ -1,0 +1,88 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+	"moss/cmd/moss/show"
+)
+
+// longestStep is how many signs of a step's command a table shows.
+const longestStep = 45
+
+type historyFlags struct {
+	full, quiet, human bool
+	format             string
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	var flags historyFlags
+	cmd := &cobra.Command{
+		Use:               "history [flags] IMAGE",
+		Short:             "Show the steps of an image's making",
+		Example:           "  moss history --no-trunc --format '{{.CreatedBy}}: {{.Size}}' busybox",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeImages(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			steps, err := engine.ImageHistory(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.showHistory(steps, flags)
+		},
+	}
+	set := cmd.Flags()
+	// -H is the engine's address elsewhere; after this command it is what it is in other command lines.
+	set.StringVar(&a.host, "host", a.host, "engine to talk to: unix:///path or tcp://host:port")
+	set.BoolVarP(&flags.human, "human", "H", true, "show sizes and dates for people")
+	set.BoolVar(&flags.full, "no-trunc", false, "do not shorten")
+	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
+	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
+	return cmd
+}
+
+func (a *app) showHistory(steps []client.HistoryEntry, flags historyFlags) error {
+	rows := make([]show.Row, 0, len(steps))
+	now := time.Now()
+	for _, step := range steps {
+		rows = append(rows, historyRow(step, flags, now))
+	}
+	if flags.quiet && flags.format == "" {
+		flags.format = "{{.ID}}"
+	}
+	columns := []show.Column{
+		{Field: "ID", Title: "IMAGE"},
+		{Field: "CreatedSince", Title: "CREATED"},
+		{Field: "CreatedBy", Title: "CREATED BY"},
+		{Field: "Size", Title: "SIZE"},
+		{Field: "Comment", Title: "COMMENT"},
+	}
+	return show.Table(a.stdout, flags.format, columns, map[string]string{"CreatedAt": "CREATED AT", "Tags": "TAGS"}, rows)
+}
+
+func historyRow(step client.HistoryEntry, flags historyFlags, now time.Time) show.Row {
+	created := time.Unix(step.Created, 0)
+	row := show.Row{
+		"ID": shorten(step.ID, flags.full), "CreatedAt": created.Format(time.RFC3339), "CreatedBy": step.CreatedBy,
+		"Comment": step.Comment, "Tags": strings.Join(step.Tags, ","),
+		"CreatedSince": show.Ago(now.Sub(created)) + " ago", "Size": show.Size(step.Size),
+	}
+	if step.Created <= 0 {
+		row["CreatedSince"] = "N/A"
+	}
+	if !flags.human {
+		row["CreatedSince"], row["Size"] = row["CreatedAt"], strconv.FormatInt(step.Size, 10)
+	}
+	if !flags.full {
+		row["CreatedBy"] = show.Shorten(strings.ReplaceAll(step.CreatedBy, "\t", " "), longestStep)
+	}
+	return row
+}

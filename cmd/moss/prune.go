@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+	"moss/cmd/moss/arg"
+	"moss/cmd/moss/show"
+	"moss/cmd/moss/tty"
+)
+
+// pruneFlags are those of every prune; each command takes the ones that mean something to it.
+type pruneFlags struct {
+	all, force, volumes bool
+	filters             []string
+}
+
+// pruning is what a prune removes: one or more kinds of objects, with what is said of them before.
+type pruning struct {
+	warning []string // one line for each kind
+	kinds   []func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error)
+}
+
+// pruned is what went of one kind.
+type pruned struct {
+	title string
+	lines []string
+	bytes int64
+}
+
+func (a *app) imagePruneCommand() *cobra.Command {
+	var flags pruneFlags
+	cmd := &cobra.Command{
+		Use:     "prune [flags]",
+		Short:   "Remove images that have no name, or that no container uses",
+		Example: "  moss image prune -a --filter until=240h",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.prune(cmd, flags, pruneImages(flags.all))
+		},
+	}
+	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all that no container uses, not only those without a name")
+	flags.register(cmd, "label, label!, until")
+	return cmd
+}
+
+func (a *app) containerPruneCommand() *cobra.Command {
+	var flags pruneFlags
+	cmd := &cobra.Command{
+		Use:     "prune [flags]",
+		Short:   "Remove containers that do not run",
+		Example: "  moss container prune -f --filter label=stage=test",
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, flags, pruneContainers()) },
+	}
+	flags.register(cmd, "label, label!, until")
+	return cmd
+}
+
+func (a *app) volumePruneCommand() *cobra.Command {
+	var flags pruneFlags
+	cmd := &cobra.Command{
+		Use:     "prune [flags]",
+		Short:   "Remove volumes that no container uses",
+		Example: "  moss volume prune --filter label=stage=test",
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, flags, pruneVolumes()) },
+	}
+	flags.register(cmd, "label, label!")
+	return cmd
+}
+
+func (a *app) systemPruneCommand() *cobra.Command {
+	var flags pruneFlags
+	cmd := &cobra.Command{
+		Use:     "prune [flags]",
+		Short:   "Remove what nothing uses: containers that do not run, images, volumes",
+		Example: "  moss system prune -a --volumes",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.volumes && slices.ContainsFunc(flags.filters, func(text string) bool { return strings.HasPrefix(text, "until=") }) {
+				return usage(cmd, errors.New("the filter until does not go with --volumes"))
+			}
+			all := pruneContainers() // first: it frees the images and volumes of the containers
+			parts := []pruning{pruneImages(flags.all)}
+			if flags.volumes {
+				parts = append(parts, pruneVolumes())
+			}
+			for _, part := range parts {
+				all.warning, all.kinds = append(all.warning, part.warning...), append(all.kinds, part.kinds...)
+			}
+			return a.prune(cmd, flags, all)
+		},
+	}
+	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all images that no container uses, not only those without a name")
+	cmd.Flags().BoolVar(&flags.volumes, "volumes", false, "remove volumes that no container uses too, with what is in them")
+	flags.register(cmd, "label, label!, until")
+	return cmd
+}
+
+func (f *pruneFlags) register(cmd *cobra.Command, filters string) {
+	cmd.Flags().BoolVarP(&f.force, "force", "f", false, "do not ask")
+	cmd.Flags().StringArrayVar(&f.filters, "filter", nil, "remove only those with `KEY=VALUE`: "+filters)
+}
+
+func pruneContainers() pruning {
+	return pruning{
+		warning: []string{"all containers that do not run"},
+		kinds: []func(context.Context, *client.Client, map[string][]string) (pruned, error){
+			func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error) {
+				gone, err := engine.ContainersPrune(ctx, filters)
+				return pruned{title: "Deleted Containers:", lines: gone.ContainersDeleted, bytes: gone.SpaceReclaimed}, err
+			},
+		},
+	}
+}
+
+func pruneImages(all bool) pruning {
+	what, dangling := "all images without a name", "true"
+	if all {
+		what, dangling = "all images that no container uses", "false"
+	}
+	return pruning{
+		warning: []string{what},
+		kinds: []func(context.Context, *client.Client, map[string][]string) (pruned, error){
+			func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error) {
+				filters = maps.Clone(filters)
+				if filters == nil {
+					filters = map[string][]string{}
+				}
+				filters["dangling"] = []string{dangling}
+				gone, err := engine.ImagesPrune(ctx, filters)
+				lines := make([]string, 0, len(gone.ImagesDeleted))
+				for _, step := range gone.ImagesDeleted {
+					if step.Untagged != "" {
+						lines = append(lines, "untagged: "+step.Untagged)
+					} else {
+						lines = append(lines, "deleted: "+step.Deleted)
+					}
+				}
+				return pruned{title: "Deleted Images:", lines: lines, bytes: gone.SpaceReclaimed}, err
+			},
+		},
+	}
+}
+
+func pruneVolumes() pruning {
+	return pruning{
+		warning: []string{"all volumes that no container uses, with what is in them"},
+		kinds: []func(context.Context, *client.Client, map[string][]string) (pruned, error){
+			func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error) {
+				gone, err := engine.VolumesPrune(ctx, filters)
+				return pruned{title: "Deleted Volumes:", lines: gone.VolumesDeleted, bytes: gone.SpaceReclaimed}, err
+			},
+		},
+	}
+}
+
+// prune asks, removes kind after kind, and shows what went. After an error the kinds before it are shown all the same.
+func (a *app) prune(cmd *cobra.Command, flags pruneFlags, what pruning) error {
+	filters, err := arg.Filters(flags.filters)
+	if err != nil {
+		return usage(cmd, err)
+	}
+	if !flags.force {
+		if err := a.confirm(cmd.Context(), what.warning, flags.filters); err != nil {
+			return err
+		}
+	}
+	engine, err := a.client()
+	if err != nil {
+		return err
+	}
+	var total int64
+	var failed error
+	for _, remove := range what.kinds {
+		gone, err := remove(cmd.Context(), engine, filters)
+		if err != nil {
+			failed = err
+			break
+		}
+		total += gone.bytes
+		if len(gone.lines) == 0 {
+			continue
+		}
+		if err := a.print(gone.title + "\n" + strings.Join(gone.lines, "\n") + "\n"); err != nil {
+			return err
+		}
+	}
+	if err := a.print("Total reclaimed space: " + show.Size(total)); err != nil {
+		return err
+	}
+	return failed
+}
+
+// confirm asks on stderr and reads the answer from stdin. Anything but a yes is an error.
+func (a *app) confirm(ctx context.Context, warning, filters []string) error {
+	text := "This removes:\n  - " + strings.Join(warning, "\n  - ") + "\n"
+	if len(filters) > 0 {
+		text += "of them those with " + strings.Join(filters, ", ") + "\n"
+	}
+	answer := ""
+	err := interruptible(ctx, func(ctx context.Context) (err error) {
+		answer, err = tty.ReadLine(ctx, a.stdin, tty.Question{Out: a.stderr, Text: text + "Are you sure? [y/N] "})
+		return err
+	})
+	if _, signalled := errors.AsType[*exit](err); signalled {
+		_, _ = fmt.Fprintln(a.stderr)
+		return err
+	}
+	if yes := strings.ToLower(strings.TrimSpace(answer)); err == nil && (yes == "y" || yes == "yes") {
+		return nil
+	}
+	if err != nil || !tty.Is(a.stdin) {
+		_, _ = fmt.Fprintln(a.stderr) // nobody typed one
+	}
+	return errors.New("nothing is removed; answer y or use --force")
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+)
+
+type pullFlags struct {
+	all, quiet bool
+	platform   string
+}
+
+func (a *app) pullCommand() *cobra.Command {
+	var flags pullFlags
+	cmd := &cobra.Command{
+		Use:   "pull [flags] NAME[:TAG|@DIGEST]...",
+		Short: "Get images from a registry",
+		Long: "Get images from a registry. The name says which: HOST[:PORT]/NAME, or docker.io when there is no host in it.\n" +
+			"Credentials are those that 'moss login', docker or podman have kept.",
+		Example:           "  moss pull busybox\n  moss pull -q localhost:5000/tools/busybox:v1",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeImages(-1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				if _, version := splitName(name); flags.all && version != "" {
+					return usage(cmd, fmt.Errorf("%s has a tag; --all-tags gets them all", name))
+				}
+			}
+			return a.pullAll(cmd.Context(), args, flags)
+		},
+	}
+	set := cmd.Flags()
+	set.BoolVarP(&flags.all, "all-tags", "a", false, "get every tag of the name")
+	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show the image's name only")
+	set.StringVar(&flags.platform, "platform", "", "get the image for a `PLATFORM`, such as linux/arm64")
+	return cmd
+}
+
+// pullAll gets one image after the other and goes on when one fails.
+func (a *app) pullAll(ctx context.Context, names []string, flags pullFlags) error {
+	engine, err := a.client()
+	if err != nil {
+		return err
+	}
+	return a.inOrder(names, func(name string) error {
+		repo, version := splitName(name)
+		if version == "" && !flags.all {
+			version = "latest"
+			if !flags.quiet {
+				if err := a.print("Using default tag: latest"); err != nil {
+					return err
+				}
+			}
+		}
+		shown := follower(silent{})
+		if !flags.quiet {
+			shown = a.progress(a.stdout)
+		}
+		opts := client.PullOptions{Name: repo, Tag: version, Platform: flags.platform}
+		if err := a.fetch(ctx, engine, opts, shown); err != nil {
+			return err
+		}
+		return a.print(fullName(repo, version))
+	})
+}
+
+// inOrder does something with each name. It goes on after an error, but not after a signal, and ends with exit code 1
+// if any failed.
+func (a *app) inOrder(names []string, do func(name string) error) error {
+	failed := false
+	for _, name := range names {
+		err := do(name)
+		if _, signalled := errors.AsType[*exit](err); signalled {
+			return err
+		}
+		if err != nil {
+			failed = true
+			a.complain(err)
+		}
+	}
+	if failed {
+		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+// fetch pulls with the credentials that are kept for the registry.
+func (a *app) fetch(ctx context.Context, engine *client.Client, opts client.PullOptions, shown follower) error {
+	return a.follow(ctx, shown, func(ctx context.Context, each func(client.Progress) error) error {
+		opts.Auth = a.auth(ctx, opts.Name)
+		return engine.ImagePull(ctx, opts, each)
+	})
+}
+
+// fetchMissing gets the image of a new container and shows the progress beside the command's own output.
+func (a *app) fetchMissing(ctx context.Context, engine *client.Client, ref string, quiet bool) error {
+	repo, version := splitName(ref)
+	if version == "" {
+		version = "latest"
+	}
+	shown := follower(silent{})
+	if !quiet {
+		shown = a.progress(a.stderr)
+	}
+	err := a.fetch(ctx, engine, client.PullOptions{Name: repo, Tag: version}, shown)
+	if _, signalled := errors.AsType[*exit](err); err == nil || signalled {
+		return err
+	}
+	return fmt.Errorf("pull %s: %w", ref, err)
+}
+
+type pushFlags struct{ all, quiet bool }
+
+func (a *app) pushCommand() *cobra.Command {
+	var flags pushFlags
+	cmd := &cobra.Command{
+		Use:               "push [flags] NAME[:TAG]",
+		Short:             "Send an image to its registry",
+		Example:           "  moss tag busybox localhost:5000/busybox:v1\n  moss push localhost:5000/busybox:v1",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeImages(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			repo, tag := splitName(args[0])
+			switch {
+			case flags.all && tag != "":
+				return usage(cmd, fmt.Errorf("%s has a tag; --all-tags sends them all", args[0]))
+			case tag == "" && !flags.all:
+				tag = "latest"
+				if !flags.quiet {
+					if err := a.print("Using default tag: latest"); err != nil {
+						return err
+					}
+				}
+			}
+			return a.push(cmd.Context(), client.PushOptions{Name: repo, Tag: tag}, flags.quiet)
+		},
+	}
+	set := cmd.Flags()
+	set.BoolVarP(&flags.all, "all-tags", "a", false, "send every tag of the name")
+	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show the image's name only")
+	return cmd
+}
+
+func (a *app) push(ctx context.Context, opts client.PushOptions, quiet bool) error {
+	engine, err := a.client()
+	if err != nil {
+		return err
+	}
+	shown := follower(silent{})
+	if !quiet {
+		shown = a.progress(a.stdout)
+	}
+	err = a.follow(ctx, shown, func(ctx context.Context, each func(client.Progress) error) error {
+		opts.Auth = a.auth(ctx, opts.Name)
+		return engine.ImagePush(ctx, opts, each)
+	})
+	if err != nil || !quiet {
+		return err
+	}
+	return a.print(fullName(opts.Name, opts.Tag))
+}

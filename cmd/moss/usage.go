@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+	"moss/cmd/moss/show"
+)
+
+func (a *app) usageCommand() *cobra.Command {
+	var verbose bool
+	var format string
+	cmd := &cobra.Command{
+		Use:   "df [flags]",
+		Short: "Show what images, containers and volumes take on the disk",
+		Long: "Show what images, containers and volumes take on the disk. A layer that several images share is counted once.\n" +
+			"What can be reclaimed is what 'moss system prune -a --volumes' gives back at most.",
+		Example: "  moss system df -v",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if verbose && format != "" {
+				return usage(cmd, errors.New("--verbose excludes --format"))
+			}
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			used, err := engine.DiskUsage(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if verbose {
+				return a.showUsageOfEach(used)
+			}
+			return a.showUsage(used, format)
+		},
+	}
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show each image, container and volume")
+	cmd.Flags().StringVar(&format, "format", "", "a Go template, 'table TEMPLATE' or json")
+	return cmd
+}
+
+func (a *app) showUsage(used client.DiskUsage, format string) error {
+	rows := []show.Row{usageOfImages(used), usageOfContainers(used), usageOfVolumes(used)}
+	columns := []show.Column{
+		{Field: "Type", Title: "TYPE"},
+		{Field: "TotalCount", Title: "TOTAL"},
+		{Field: "Active", Title: "ACTIVE"},
+		{Field: "Size", Title: "SIZE"},
+		{Field: "Reclaimable", Title: "RECLAIMABLE"},
+	}
+	return show.Table(a.stdout, format, columns, nil, rows)
+}
+
+func usageRow(kind string, total, active int, size, reclaimable int64) show.Row {
+	text := show.Size(reclaimable)
+	if size > 0 {
+		text += fmt.Sprintf(" (%d%%)", reclaimable*100/size)
+	}
+	return show.Row{
+		"Type": kind, "TotalCount": strconv.Itoa(total), "Active": strconv.Itoa(active), "Size": show.Size(size), "Reclaimable": text,
+	}
+}
+
+// usageOfImages takes for kept what the images in use have for themselves, and the most that one of them shares with
+// others: all of it, unless they stand on several bases that unused images have as well.
+func usageOfImages(used client.DiskUsage) show.Row {
+	active, own, shared := 0, int64(0), int64(0)
+	for _, image := range used.Images {
+		if image.Containers > 0 {
+			active++
+			own += image.UniqueSize
+			shared = max(shared, image.SharedSize)
+		}
+	}
+	reclaimable := max(used.LayersSize-own-shared, 0)
+	if active == len(used.Images) {
+		reclaimable = 0
+	}
+	return usageRow("Images", len(used.Images), active, used.LayersSize, reclaimable)
+}
+
+func usageOfContainers(used client.DiskUsage) show.Row {
+	active, size, reclaimable := 0, int64(0), int64(0)
+	for _, ctr := range used.Containers {
+		size += ctr.SizeRw
+		if outlives(ctr.State) {
+			active++
+		} else {
+			reclaimable += ctr.SizeRw
+		}
+	}
+	return usageRow("Containers", len(used.Containers), active, size, reclaimable)
+}
+
+// outlives reports whether a container in a state is there after a prune.
+func outlives(state string) bool {
+	return state == "running" || state == "paused" || state == "restarting"
+}
+
+func usageOfVolumes(used client.DiskUsage) show.Row {
+	active, size, reclaimable := 0, int64(0), int64(0)
+	for _, volume := range used.Volumes {
+		size += volume.UsageData.Size
+		if volume.UsageData.RefCount > 0 {
+			active++
+		} else {
+			reclaimable += volume.UsageData.Size
+		}
+	}
+	return usageRow("Local Volumes", len(used.Volumes), active, size, reclaimable)
+}
+
+// showUsageOfEach shows one table for each kind.
+func (a *app) showUsageOfEach(used client.DiskUsage) error {
+	now := time.Now()
+	images := make([][]string, 0, 1+len(used.Images))
+	images = append(images, []string{"REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE", "SHARED SIZE", "UNIQUE SIZE", "CONTAINERS"})
+	for _, image := range used.Images {
+		for _, row := range imageRows(image.Image, false, now) {
+			images = append(images, []string{
+				row["Repository"], row["Tag"], row["ID"], row["CreatedSince"], row["Size"], show.Size(image.SharedSize),
+				show.Size(image.UniqueSize), strconv.Itoa(image.Containers),
+			})
+		}
+	}
+	containers := make([][]string, 0, 1+len(used.Containers))
+	containers = append(containers, []string{"CONTAINER ID", "IMAGE", "COMMAND", "LOCAL VOLUMES", "SIZE", "CREATED", "STATUS", "NAMES"})
+	for _, ctr := range used.Containers {
+		row := containerRow(ctr, false, now)
+		local := 0
+		for _, mount := range ctr.Mounts {
+			if mount.Name != "" {
+				local++
+			}
+		}
+		containers = append(containers, []string{
+			row["ID"], row["Image"], row["Command"], strconv.Itoa(local), show.Size(ctr.SizeRw), row["RunningFor"], row["Status"], row["Names"],
+		})
+	}
+	volumes := make([][]string, 0, 1+len(used.Volumes))
+	volumes = append(volumes, []string{"VOLUME NAME", "LINKS", "SIZE"})
+	for _, volume := range used.Volumes {
+		volumes = append(volumes, []string{volume.Name, strconv.Itoa(volume.UsageData.RefCount), show.Size(volume.UsageData.Size)})
+	}
+	for _, table := range []struct {
+		title string
+		lines [][]string
+	}{{"Images space usage:\n", images}, {"\nContainers space usage:\n", containers}, {"\nLocal Volumes space usage:\n", volumes}} {
+		if err := a.print(table.title); err != nil {
+			return err
+		}
+		if err := show.Grid(a.stdout, table.lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}

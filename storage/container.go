@@ -42,11 +42,13 @@ func (s *Store) Create(ctx context.Context, containerID, imageID string) error {
 // createLayer makes a container's layer over another one and says what went wrong as Create does.
 func (s *Store) createLayer(containerID, imageID, parent string, maps cstorage.LayerIDMappingOptions) error {
 	bare := bareID(imageID)
+	s.birth.RLock()
 	_, err := s.cs.CreateLayer(containerID, parent, nil, "", true, &cstorage.LayerOptions{
 		Volatile:         true, // the record is synced by the flusher instead of by the verb
 		IDMappingOptions: maps,
 		Flags:            map[string]any{containerFlag: bare},
 	})
+	s.birth.RUnlock()
 	switch {
 	case err == nil:
 		s.flusher.mark()
@@ -162,6 +164,8 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 			parent = layer.Parent
 		}
 	}
+	defer s.ballast.restore()
+	s.ballast.ease()
 	err := s.cs.DeleteLayer(containerID)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		// The library notes what it is about to do. On a full disk the container's own files make room for that.
@@ -178,10 +182,7 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 
 // empty removes what a container wrote from its layer, which is not mounted.
 func (s *Store) empty(containerID string) error {
-	dir := filepath.Join(s.root, driverOverlay, containerID, "diff")
-	if s.choice.driver == driverVFS {
-		dir = filepath.Join(s.root, driverVFS, "dir", containerID)
-	}
+	dir := s.layerFolder(containerID)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

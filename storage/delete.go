@@ -30,10 +30,12 @@ func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("delete image %s: %w", imageID, err)
 	}
+	defer s.ballast.restore()
+	s.ballast.ease()
 	if err := s.dropMapped(bare, cfg.topLayer); err != nil {
 		return nil, err
 	}
-	gone, err := s.cs.DeleteImage(bare, true)
+	gone, err := s.deleteImage(bare)
 	if errors.Is(err, cstorage.ErrNotAnImage) || errors.Is(err, cstorage.ErrImageUnknown) {
 		s.forget(bare)
 		return nil, image.NoSuch(imageID)
@@ -58,6 +60,32 @@ func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
 		}
 	}
 	return answer, s.orphan(kept)
+}
+
+// deleteImage removes an image and those of its layers that nothing else needs and nobody reads, topmost first.
+func (s *Store) deleteImage(bare string) (gone []string, err error) {
+	layers, err := s.cs.DeleteImage(bare, false) // only says what would go
+	if err != nil {
+		return nil, err
+	}
+	if err := s.dropRecord(bare); err != nil {
+		return nil, err
+	}
+	for _, layerID := range layers {
+		if s.pinned(layerID) {
+			break
+		}
+		s.ballast.ease()
+		err := s.deleteLayer(layerID)
+		if errors.Is(err, cstorage.ErrLayerHasChildren) {
+			break // a container came meanwhile
+		}
+		if err != nil && !errors.Is(err, cstorage.ErrLayerUnknown) {
+			return gone, errors.Join(err, s.orphan(layers[len(gone):])) // for the next start
+		}
+		gone = append(gone, layerID)
+	}
+	return gone, nil
 }
 
 // chain returns a layer and all below it.
@@ -150,16 +178,18 @@ func (s *Store) pruneOrphans(layerID string) error {
 	}
 	s.images.Lock()
 	defer s.images.Unlock()
+	defer s.ballast.restore()
+	s.ballast.ease()
 	for layerID != "" {
 		s.mu.Lock()
 		_, orphan := s.orphans[layerID]
 		s.mu.Unlock()
-		if !orphan {
+		if !orphan || s.pinned(layerID) {
 			return nil
 		}
 		layer, err := s.cs.Layer(layerID)
 		if err == nil {
-			err = s.cs.DeleteLayer(layerID)
+			err = s.deleteLayer(layerID)
 		}
 		switch {
 		case err == nil:
@@ -176,41 +206,6 @@ func (s *Store) pruneOrphans(layerID string) error {
 			return nil
 		}
 		layerID = layer.Parent
-	}
-	return nil
-}
-
-// recover clears what a crash left: the library drops layers that were half made or half removed when it loads its
-// records; folders without a record and layers that became part of no image are dropped here.
-func (s *Store) recover() error {
-	if err := s.cs.GarbageCollect(); err != nil {
-		return wrap(err, "collect leftovers")
-	}
-	needed, err := s.imageLayers()
-	if err != nil {
-		return err
-	}
-	layers, err := s.cs.Layers()
-	if err != nil {
-		return wrap(err, "list layers")
-	}
-	children := map[string]int{}
-	for i := range layers {
-		children[layers[i].Parent]++
-	}
-	parents := map[string]string{}
-	for i := range layers {
-		if l := &layers[i]; !needed[l.ID] && !isContainer(l) {
-			s.orphans[l.ID] = struct{}{}
-			parents[l.ID] = l.Parent
-		}
-	}
-	for layerID := range parents {
-		if children[layerID] == 0 {
-			if err := s.pruneOrphans(layerID); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

@@ -110,6 +110,8 @@ func tryDriver(ctx context.Context, driver, root, run string, opts Options, know
 		RunRoot:         run,
 		GraphDriverName: driverOverlay,
 		DisableVolatile: true, // a container's fsync must mean something
+		// Layers may come in parts, if the digest of the whole plain archive comes out of that.
+		PullOptions: map[string]string{"enable_partial_images": "true"},
 	}
 	switch driver {
 	case driverOverlay:

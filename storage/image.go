@@ -18,6 +18,9 @@ import (
 // parentFlag holds the id of the image that an image was built on here.
 const parentFlag = "moss-parent"
 
+// namedFlag is set on an image that was made with a name. One that never got it was half made.
+const namedFlag = "moss-named"
+
 // configCache is what never changes of an image.
 type configCache struct {
 	image    image.Image // without names
@@ -224,7 +227,7 @@ func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
 	cfg.image = image.Image{
 		ID: "sha256:" + record.ID, Created: created, Size: total, Author: doc.Author, Comment: doc.Comment,
 		Architecture: doc.Architecture, Variant: doc.Variant, OS: doc.OS, Layers: layers, TopLayer: record.TopLayer,
-		Container: doc.Container, EngineVersion: doc.EngineVersion, Config: doc.Config,
+		Container: doc.Container, EngineVersion: doc.EngineVersion, Config: doc.Config, ContainerConfig: doc.ContainerConfig,
 	}
 	return cfg, nil
 }

@@ -1,17 +1,16 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	cstorage "go.podman.io/storage"
-	"golang.org/x/sys/unix"
 
 	"moss/engine/image"
 )
@@ -31,31 +30,62 @@ func (s *Store) PutImage(ctx context.Context, layer io.Reader, spec ImageSpec, n
 		spec.Created = time.Now()
 	}
 	spec.Created = spec.Created.UTC()
+	var staged *Staged
+	if layer != nil {
+		if staged, err = s.Stage(ctx, layer, Blob{Size: -1}); err != nil {
+			return nil, err
+		}
+	}
+	img, err := s.putStaged(staged, spec, canonical)
+	if staged != nil {
+		err = errors.Join(err, staged.Discard())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return img, nil
+}
+
+// putStaged makes an image of a staged layer, or of none, on top of its base.
+func (s *Store) putStaged(staged *Staged, spec ImageSpec, names []string) (*image.Image, error) {
+	s.images.Lock()
+	defer s.images.Unlock()
 	var base *configCache
-	parent := ""
+	var diffIDs []digest.Digest
+	var sizes []int64
+	top := ""
 	if spec.Base != "" {
+		var err error
 		if base, err = s.config(bareID(spec.Base)); err != nil {
 			return nil, err
 		}
-		parent = base.topLayer
+		top, diffIDs, sizes = base.topLayer, slices.Clone(base.diffIDs), slices.Clone(base.sizes)
 	}
-	top := parent
-	var added *cstorage.Layer
-	if layer != nil {
-		if added, err = s.putLayer(ctx, parent, layer); err != nil {
-			return nil, err
+	put := &putting{store: s}
+	if staged != nil {
+		diffIDs, sizes = append(diffIDs, staged.diffID), append(sizes, staged.plain)
+		here, highest := s.highest(diffIDs)
+		if here == len(diffIDs) {
+			top = highest
+		} else {
+			if err := put.begin(chainIDs(diffIDs)[len(diffIDs)-1:]); err != nil {
+				return nil, err
+			}
+			var err error
+			if top, err = put.apply(staged, top); err != nil {
+				return nil, put.undo(wrap(err, "put layer"))
+			}
 		}
-		top = added.ID
 	}
-	s.images.Lock()
-	defer s.images.Unlock()
-	record, err := s.putRecord(spec, base, added, &top, canonical)
+	docs, err := render(spec, base, diffIDs, sizes)
 	if err != nil {
-		if added != nil {
-			err = errors.Join(err, s.dropLayer(added.ID))
-		}
-		return nil, err
+		return nil, put.undo(err)
 	}
+	record, err := s.putRecord(docs, spec.Created, spec.Base, top, names)
+	if err != nil {
+		return nil, put.undo(err)
+	}
+	put.done()
 	return s.assemble(record)
 }
 
@@ -71,34 +101,13 @@ func canonicalNames(names []string) ([]string, error) {
 	return canonical, nil
 }
 
-// putLayer unpacks a layer. Records are synced by the library; the files are synced here, so that an image that is there
-// after a power cut is whole.
-func (s *Store) putLayer(ctx context.Context, parent string, layer io.Reader) (*cstorage.Layer, error) {
-	src := &watched{ctx: ctx, src: layer}
-	added, _, err := s.cs.PutLayer("", parent, nil, "", false, nil, src)
-	if cause := src.err; cause != nil {
-		// The library's own words tell of the pipe to its helper; the cause is what happened to the archive.
-		if err == nil {
-			err = s.dropLayer(added.ID)
-		} else {
-			err = nil
-		}
-		return nil, errors.Join(cause, err)
-	}
-	if err != nil {
-		return nil, wrap(err, "unpack layer")
-	}
-	if err := s.sync(); err != nil {
-		return nil, errors.Join(err, s.dropLayer(added.ID))
-	}
-	return added, nil
-}
-
 // watched remembers the error of the reader below it, since the library words it anew, and ends with ctx.
 type watched struct {
 	ctx context.Context //nolint:containedctx // io.Reader has no other way to take one
 	src io.Reader
-	err error
+
+	what string // is done, for the error of ctx; empty: unpack layer
+	err  error
 }
 
 func (w *watched) Read(p []byte) (int, error) {
@@ -106,7 +115,7 @@ func (w *watched) Read(p []byte) (int, error) {
 		return 0, w.err
 	}
 	if err := w.ctx.Err(); err != nil {
-		w.err = fmt.Errorf("unpack layer: %w", err)
+		w.err = fmt.Errorf("%s: %w", cmp.Or(w.what, "unpack layer"), err)
 		return 0, w.err
 	}
 	n, err := w.src.Read(p)
@@ -114,18 +123,6 @@ func (w *watched) Read(p []byte) (int, error) {
 		w.err = err
 	}
 	return n, err
-}
-
-func (s *Store) sync() error {
-	dir, err := os.Open(s.root)
-	if err != nil {
-		return fmt.Errorf("sync storage: %w", err)
-	}
-	defer dir.Close() //nolint:errcheck // opened for reading
-	if err := unix.Syncfs(int(dir.Fd())); err != nil {
-		return wrap(err, "sync storage")
-	}
-	return nil
 }
 
 // dropLayer removes a layer that became part of nothing.
@@ -138,88 +135,76 @@ func (s *Store) dropLayer(layerID string) error {
 	return wrap(err, "remove layer %s", layerID)
 }
 
-// putRecord makes the record of an image over the layer *top. It gives the added layer up for an equal one that is there
-// already. It is called with s.images held.
-func (s *Store) putRecord(spec ImageSpec, base *configCache, added *cstorage.Layer, top *string, names []string) (*cstorage.Image, error) {
-	var diffIDs []digest.Digest
-	var sizes []int64
-	if base != nil {
-		diffIDs, sizes = slices.Clone(base.diffIDs), slices.Clone(base.sizes)
-	}
-	if added != nil {
-		diffIDs, sizes = append(diffIDs, added.UncompressedDigest), append(sizes, added.UncompressedSize)
-		if twin := s.twin(added); twin != "" {
-			if err := s.dropLayer(added.ID); err != nil {
-				return nil, err
-			}
-			*top = twin
-		}
-	}
-	docs, err := render(spec, base, diffIDs, sizes)
-	if err != nil {
-		return nil, err
-	}
+// putRecord makes the record of an image over a layer, as the library's transport would find it, and gives it names. An
+// image that is there already gets the documents that it lacks. It is called with s.images held.
+func (s *Store) putRecord(docs documents, created time.Time, parent, top string, names []string) (*cstorage.Image, error) {
 	bare := docs.configDigest.Encoded()
-	known, err := s.createRecord(spec, docs, *top)
+	known, err := s.createRecord(docs, created, parent, top, len(names) > 0)
 	if err != nil {
 		return nil, err
 	}
+	var record *cstorage.Image
 	if len(names) > 0 {
-		if err := s.cs.AddNames(bare, names); err != nil {
-			err = wrap(err, "name image")
-			if !known {
-				_, undo := s.cs.DeleteImage(bare, true)
-				err = errors.Join(err, undo)
-			}
-			return nil, err
-		}
+		err = wrap(s.cs.AddNames(bare, names), "name image")
 	}
-	s.adoptLayers(*top)
-	record, err := s.cs.Image(bare)
+	if err == nil {
+		record, err = s.cs.Image(bare)
+		err = wrap(err, "read back image")
+	}
 	if err != nil {
-		return nil, wrap(err, "read back image")
+		if !known {
+			err = errors.Join(err, s.dropRecord(bare))
+		}
+		return nil, err
 	}
+	s.adoptLayers(top)
 	return record, nil
 }
 
-// createRecord stores an image's documents as the library's transport finds them. The same image once more is known.
-func (s *Store) createRecord(spec ImageSpec, docs documents, top string) (known bool, err error) {
+// createRecord stores an image's documents. The same image once more is known. named says that a name is to follow.
+func (s *Store) createRecord(docs documents, created time.Time, parent, top string, named bool) (known bool, err error) {
 	flags := map[string]any{}
-	if spec.Base != "" {
-		flags[parentFlag] = "sha256:" + bareID(spec.Base)
+	if named {
+		flags[namedFlag] = true
 	}
-	_, err = s.cs.CreateImage(docs.configDigest.Encoded(), nil, top, "", &cstorage.ImageOptions{
-		CreationDate: spec.Created,
+	if parent != "" {
+		flags[parentFlag] = "sha256:" + bareID(parent)
+	}
+	const more = cstorage.ImageDigestManifestBigDataNamePrefix + "-"
+	data := []cstorage.ImageBigDataOption{
+		{Key: docs.configDigest.String(), Data: docs.config, Digest: docs.configDigest},
+		{Key: more + docs.manifestDigest.String(), Data: docs.manifest, Digest: docs.manifestDigest},
+	}
+	if docs.index != nil {
+		data = append(data, cstorage.ImageBigDataOption{Key: more + docs.indexDigest.String(), Data: docs.index, Digest: docs.indexDigest})
+	}
+	bare := docs.configDigest.Encoded()
+	_, err = s.cs.CreateImage(bare, nil, top, "", &cstorage.ImageOptions{
+		CreationDate: created,
 		Digest:       docs.manifestDigest,
 		Flags:        flags,
-		BigData: []cstorage.ImageBigDataOption{
-			{Key: docs.configDigest.String(), Data: docs.config, Digest: docs.configDigest},
-			{Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest},
-			{
-				Key:    cstorage.ImageDigestManifestBigDataNamePrefix + "-" + docs.manifestDigest.String(),
-				Data:   docs.manifest,
-				Digest: docs.manifestDigest,
-			},
-		},
+		// The main manifest comes last: an image that has it is whole.
+		BigData: append(data, cstorage.ImageBigDataOption{
+			Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest,
+		}),
 	})
-	if errors.Is(err, cstorage.ErrDuplicateID) {
-		return true, nil
+	if !errors.Is(err, cstorage.ErrDuplicateID) {
+		return false, wrap(err, "record image")
 	}
-	return false, wrap(err, "record image")
-}
-
-// twin returns another layer with the same content over the same parent, nothing if there is none.
-func (s *Store) twin(added *cstorage.Layer) string {
-	layers, err := s.cs.LayersByUncompressedDigest(added.UncompressedDigest)
+	record, err := s.cs.Image(bare)
 	if err != nil {
-		return "" // a layer of our own is right in any case
+		return true, wrap(err, "record image")
 	}
-	for i := range layers {
-		if l := &layers[i]; l.ID != added.ID && l.Parent == added.Parent && !isContainer(l) {
-			return l.ID
+	for _, item := range data[1:] {
+		if slices.Contains(record.BigDataNames, item.Key) {
+			continue
+		}
+		digestOf := func([]byte) (digest.Digest, error) { return item.Digest, nil }
+		if err := s.cs.SetImageBigData(bare, item.Key, item.Data, digestOf); err != nil {
+			return true, wrap(err, "record image")
 		}
 	}
-	return ""
+	return true, nil
 }
 
 // Tag gives an image another name, taking it from the image that had it.
@@ -251,6 +236,7 @@ func (s *Store) Untag(ctx context.Context, imageID, name string) error {
 	if _, err := s.config(bareID(imageID)); err != nil {
 		return err
 	}
+	s.ballast.ease() // it is the way to remove an image
 	return wrap(s.cs.RemoveNames(bareID(imageID), []string{ref.Canonical()}), "take name from image %s", imageID)
 }
 

@@ -34,6 +34,8 @@ type ImageSpec struct {
 	OS            string
 	Container     string // id of the container it comes from; may be empty
 	EngineVersion string
+
+	ContainerConfig json.RawMessage // of that container; may be empty
 }
 
 // History is one step of an image's making, oldest first (OCI image spec, history).
@@ -58,6 +60,8 @@ type imageJSON struct {
 	History       []History    `json:"history,omitempty"`
 	OS            string       `json:"os"`
 	RootFS        rootFS       `json:"rootfs"`
+
+	ContainerConfig json.RawMessage `json:"container_config,omitempty"`
 }
 
 type rootFS struct {
@@ -69,6 +73,8 @@ type descriptor struct {
 	MediaType string        `json:"mediaType"`
 	Size      int64         `json:"size"`
 	Digest    digest.Digest `json:"digest"`
+
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 type manifest struct {
@@ -78,10 +84,10 @@ type manifest struct {
 	Layers        []descriptor `json:"layers"`
 }
 
-// documents are the two texts that make an image.
+// documents are the texts that make an image.
 type documents struct {
-	config, manifest             []byte
-	configDigest, manifestDigest digest.Digest
+	config, manifest, index                   []byte // index: that named the manifest; nil: none
+	configDigest, manifestDigest, indexDigest digest.Digest
 }
 
 // render makes the config and the manifest of an image from its spec, the one below it and the sizes of all its layers.
@@ -101,7 +107,7 @@ func render(spec ImageSpec, base *configCache, diffIDs []digest.Digest, sizes []
 	config, err := json.Marshal(imageJSON{
 		Architecture: spec.Architecture, Variant: spec.Variant, OS: spec.OS, Author: spec.Author, Comment: spec.Comment,
 		Config: spec.Config, Container: spec.Container, Created: spec.Created, EngineVersion: spec.EngineVersion,
-		History: history, RootFS: rootFS{Type: "layers", DiffIDs: diffIDs},
+		History: history, RootFS: rootFS{Type: "layers", DiffIDs: diffIDs}, ContainerConfig: spec.ContainerConfig,
 	})
 	if err != nil {
 		return documents{}, fmt.Errorf("encode image config: %w", err)

@@ -2,8 +2,11 @@
 // registries, of archives' compression or of what a container is doing.
 //
 // It runs inside the user namespace, as its uid 0. The program that uses it calls reexec.Init of
-// go.podman.io/storage/pkg/reexec first thing in main and returns when that says true: archives are unpacked by the same
-// program, chrooted into the layer.
+// go.podman.io/storage/pkg/reexec first thing in main and returns when that says true: the driver vfs has archives unpacked
+// by the same program, chrooted into the layer.
+//
+// With the other drivers a layer is staged first: unpacked, whatever is to be below it, by a chrooted thread of this process.
+// Its record is made when the image is, by a rename.
 //
 // A container has a layer of its own and no record in containers/storage: the layer's id is the container's, and the
 // layer's parent is the top layer of its image. That saves a locked and synced file per verb, and it lets an image go
@@ -23,6 +26,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/record"
 )
 
 // Options says where a store lies and how it is to be opened.
@@ -45,16 +49,26 @@ type Store struct {
 	choice  choice
 	flusher *flusher
 
+	singleID bool
+	unsynced *journal
+	ballast  *ballast
+	notes    []string // of the opening
+
 	images sync.Mutex // held while an image's records, names or layers change together
 
 	naive sync.Mutex // held while a driver may mount an image's layer to compare trees
 
-	mu      sync.Mutex              // guards configs, orphans, borrows and detached
+	trash *trash // files of removed layers
+
+	mu      sync.Mutex              // guards configs, orphans, borrows, pins and detached
 	configs map[string]*configCache // by image id without sha256:
 	orphans map[string]struct{}     // layers of removed images that containers still need
 	borrows map[string]int          // container layers mounted for diffs only, with the number of these
+	pins    map[string]int          // image layers that are read, with the number of readers
 
 	detached map[string]*os.File // mounts of container layers that are in no namespace of the engine's; nil: out of reach
+
+	birth sync.RWMutex // held alone while a layer goes that no container may be made from meanwhile
 
 	locks keyed // one per container layer: mount, unmount, remove and diff take turns
 }
@@ -76,6 +90,15 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 			return nil, fmt.Errorf("make the storage folder: %w", err)
 		}
 	}
+	if err := sweep(root); err != nil {
+		return nil, err
+	}
+	suspects, boot, err := readUnsynced(root)
+	if err != nil {
+		return nil, err
+	}
+	room := newBallast(root)
+	room.ease() // the opening takes a little, even on a full disk
 	cs, picked, err := openDriver(ctx, root, run, opts)
 	if err != nil {
 		return nil, fmt.Errorf("open storage in %s: %w", root, err)
@@ -87,21 +110,51 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		configs: map[string]*configCache{},
 		orphans: map[string]struct{}{},
 		borrows: map[string]int{},
+		pins:    map[string]int{},
+
+		singleID: opts.SingleID,
+		ballast:  room,
 
 		detached: map[string]*os.File{},
 	}
-	if err := s.recover(); err != nil {
-		cs.Free()
-		return nil, fmt.Errorf("recover storage in %s: %w", root, err)
+	unsynced := suspects.Layers
+	if suspects.Boot == boot {
+		suspects.Layers = nil // the kernel still has what was written
 	}
+	if err := s.tidy(ctx, suspects); err != nil {
+		cs.Free()
+		return nil, err
+	}
+	room.restore()
+	if s.choice.driver != driverVFS {
+		spread(root)
+	}
+	s.unsynced = newJournal(root, boot, unsynced)
 	s.flusher = newFlusher(filepath.Join(root, cs.GraphDriverName()+"-layers"))
 	return s, nil
+}
+
+// tidy starts what deletes and has it delete what a crash left.
+func (s *Store) tidy(ctx context.Context, suspects unsyncedList) (err error) {
+	if s.trash, err = newTrash(s.root); err != nil {
+		return err
+	}
+	if err = s.recover(ctx, suspects); err != nil {
+		err = fmt.Errorf("recover storage in %s: %w", s.root, err)
+	} else if suspects.all {
+		err = record.Remove(filepath.Join(s.root, unsyncedFile))
+	}
+	if err != nil {
+		s.trash.close()
+	}
+	return err
 }
 
 // Close leaves everything on the disk. Mounted layers stay mounted, detached ones stay with their containers:
 // containers outlive the engine. The store is of no use afterwards.
 func (s *Store) Close() error {
-	err := s.flusher.close()
+	s.trash.close()
+	err := errors.Join(s.unsynced.close(), s.flusher.close())
 	s.mu.Lock()
 	for _, tree := range s.detached {
 		if tree != nil {

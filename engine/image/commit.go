@@ -1,5 +1,7 @@
 package image
 
+import "encoding/json"
+
 // Commit describes an image to make of a container (API document 2, 4.2: commit).
 type Commit struct {
 	Repo    string // familiar name; empty leaves the image untagged
@@ -12,4 +14,6 @@ type Commit struct {
 	Parent      string // id of the image that the container was made of
 	ContainerID string
 	CreatedBy   string // the container's command, for the history
+
+	ContainerConfig json.RawMessage // what the container was made with, to be shown with the image
 }

@@ -1,7 +1,10 @@
 // Package image holds what the engine knows of an image, wherever it is stored. It reads and writes nothing.
 package image
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Image is one stored image.
 type Image struct {
@@ -21,6 +24,10 @@ type Image struct {
 	Container     string   // id of the container it was committed from; may be empty
 	EngineVersion string   // of the engine that made it; may be empty
 	Config        Config
+
+	// ContainerConfig is what the container that it was committed from was made with, as JSON that clients know (API
+	// document 1, 2.6). It is what the image's maker wrote: nothing of it need be so. It may be empty.
+	ContainerConfig json.RawMessage
 }
 
 // Config is what an image sets for the containers made from it (OCI image spec; API document 1, 2.2 and 2.6).

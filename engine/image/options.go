@@ -9,6 +9,7 @@ type ListOptions struct {
 
 // ImportOptions describes an image made from a root filesystem archive.
 type ImportOptions struct {
+	Source  string   // URL of the archive; empty: it is handed over
 	Repo    string   // familiar name; empty leaves the image untagged
 	Tag     string   // empty: latest
 	Message string   // the image's comment

@@ -1,0 +1,117 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	cstorage "go.podman.io/storage"
+)
+
+// dropDamaged looks at layers that may not have reached the disk before a power cut, and removes the images that have one
+// that did not. Layers that containers need stay.
+func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
+	if suspects.all {
+		s.notes = append(s.notes, "the list of layers that may not be on the disk cannot be read: all are looked at")
+		layers, err := s.cs.Layers()
+		if err != nil {
+			return wrap(err, "list layers")
+		}
+		for i := range layers {
+			if layers[i].UncompressedDigest != "" {
+				suspects.Layers = append(suspects.Layers, layers[i].ID)
+			}
+		}
+	}
+	bad := map[string]bool{}
+	for _, layerID := range suspects.Layers {
+		layer, err := s.cs.Layer(layerID)
+		if err != nil || layer.ID != layerID || isContainer(layer) {
+			continue // it came to nothing
+		}
+		if err := s.verify(ctx, layer); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			bad[layerID] = true
+			s.notes = append(s.notes, fmt.Sprintf("layer %s did not reach the disk before the machine went down: %v", layerID, err))
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	records, err := s.cs.Images()
+	if err != nil {
+		return wrap(err, "list images")
+	}
+	for i := range records {
+		chain, err := s.chain(records[i].TopLayer)
+		if err != nil {
+			return wrap(err, "layers of image %s", records[i].ID)
+		}
+		if !slices.ContainsFunc(chain, func(id string) bool { return bad[id] }) {
+			continue
+		}
+		if err := s.dropRecord(records[i].ID); err != nil {
+			return err
+		}
+		s.notes = append(s.notes, fmt.Sprintf("image sha256:%s (%s) is removed: it has a damaged layer", records[i].ID, strings.Join(records[i].Names, ", ")))
+	}
+	return nil
+}
+
+// verify compares a layer with its digest.
+func (s *Store) verify(ctx context.Context, layer *cstorage.Layer) error {
+	if s.choice.driver != driverVFS {
+		if err := s.verifyPlace(layer); err != nil {
+			return err
+		}
+	}
+	plain, err := s.openLayer(ctx, layer.ID)
+	if err != nil {
+		return err
+	}
+	hash := digest.SHA256.Digester()
+	_, err = io.Copy(hash.Hash(), plain)
+	if err = errors.Join(err, plain.Close()); err != nil {
+		return err
+	}
+	if got := hash.Digest(); got != layer.UncompressedDigest {
+		return fmt.Errorf("%w: its digest is %s, not %s", errDamaged, got, layer.UncompressedDigest)
+	}
+	return nil
+}
+
+// verifyPlace looks at the small files by which the overlay driver finds a layer and those below it.
+func (s *Store) verifyPlace(layer *cstorage.Layer) error {
+	home := filepath.Join(s.root, driverOverlay)
+	read := func(layerID, name string) string {
+		raw, err := os.ReadFile(filepath.Join(home, layerID, name))
+		if err != nil {
+			return "" // the lowest layer has none of those below it
+		}
+		return string(raw)
+	}
+	if read(layer.ID, "link") == "" {
+		return fmt.Errorf("%w: its short name is lost", errDamaged)
+	}
+	if layer.Parent == "" {
+		return nil
+	}
+	for name, parent := range map[string]string{"lower": "l/" + read(layer.Parent, "link"), "lower-layers": layer.Parent} {
+		want := parent
+		if below := read(layer.Parent, name); below != "" {
+			want += ":" + below
+		}
+		if got := read(layer.ID, name); got != want {
+			return fmt.Errorf("%w: the list %s of those below it is %q", errDamaged, name, got)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package storage
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	killRootVar   = "MOSS_TEST_KILL_ROOT"
+	killDriverVar = "MOSS_TEST_KILL_DRIVER"
+)
+
+// TestKilled kills an engine at any moment of its work, again and again: each time the next one finds images that are whole,
+// and nothing else. MOSS_KILLS is the number of rounds.
+func TestKilled(t *testing.T) {
+	if root := os.Getenv(killRootVar); root != "" {
+		killedHelper(t, root)
+		return
+	}
+	rounds := 40
+	if n, err := strconv.Atoi(os.Getenv("MOSS_KILLS")); err == nil {
+		rounds = n
+	}
+	for driver, rounds := range map[string]int{driverOverlay: rounds, driverVFS: rounds / 4} {
+		t.Run(driver, func(t *testing.T) {
+			root := t.TempDir()
+			run := filepath.Join(root, "run")
+			if err := os.Mkdir(run, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mount("tmpfs", run, "tmpfs", 0, ""); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := unix.Unmount(run, unix.MNT_DETACH); err != nil {
+					t.Error(err)
+				}
+			})
+			for round := range rounds {
+				killOnce(t, root, driver)
+				s := open(t, root, driver)
+				checkWhole(t, s)
+				if err := s.Close(); err != nil {
+					t.Fatalf("round %d: Close: %v", round, err)
+				}
+				if t.Failed() {
+					t.Fatalf("after round %d", round)
+				}
+			}
+		})
+	}
+}
+
+func killOnce(t *testing.T, root, driver string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestKilled$")
+	cmd.Env = append(os.Environ(), killRootVar+"="+root, killDriverVar+"="+driver)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make([]byte, 1)
+	if _, err := io.ReadFull(out, ready); err != nil {
+		t.Fatalf("the helper did not come up: %v", err)
+	}
+	time.Sleep(time.Duration(rand.IntN(150_000)) * time.Microsecond)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(out)
+	if err != nil || len(rest) > 0 {
+		t.Errorf("the helper ended by itself: %s %v", rest, err)
+	}
+	_ = cmd.Wait() // it was killed
+}
+
+// killedHelper takes images in, names and deletes them until it is killed.
+func killedHelper(t *testing.T, root string) {
+	s := open(t, root, os.Getenv(killDriverVar))
+	base := entries(t, folder("bin/"), file("bin/sh", noise(1, 200_000)))
+	fmt.Print("+")
+	var containers []string
+	for i := 0; ; i++ {
+		own := entries(t, file(fmt.Sprintf("f%d", i%7), noise(i, 50_000)), folder("d/"), file("d/.wh..wh..opq", ""))
+		p := pulled(t, strconv.Itoa(rand.IntN(5)), []string{"r/img", fmt.Sprintf("r/%d", rand.IntN(6))}, base, own)
+		p.Index.Raw = []byte(`{"schemaVersion":2,"manifests":[]}`)
+		for at := s.Here(p.DiffIDs); at < 2; at++ {
+			p.Layers[at] = stage(t, s, [][]byte{base, own}[at])
+		}
+		img, err := s.PutPulled(t.Context(), p)
+		if err != nil {
+			t.Fatalf("PutPulled: %v", err)
+		}
+		if err := s.Tag(t.Context(), img.ID, fmt.Sprintf("t/%d", i%3)); err != nil {
+			t.Fatalf("Tag: %v", err)
+		}
+		id := newID(t)
+		if err := s.Create(t.Context(), id, img.ID); err != nil {
+			t.Fatalf("Create: %v", err)
+		}
+		containers = append(containers, id)
+		if i%2 == 0 {
+			if err := s.Remove(t.Context(), containers[0]); err != nil {
+				t.Fatalf("Remove: %v", err)
+			}
+			containers = containers[1:]
+		}
+		if list, err := s.List(t.Context()); err != nil {
+			t.Fatalf("List: %v", err)
+		} else if len(list) > 3 {
+			if _, err := s.Delete(t.Context(), list[rand.IntN(len(list))].ID); err != nil {
+				t.Fatalf("Delete: %v", err)
+			}
+		}
+		if _, err := s.Stage(t.Context(), readerFunc(func(p []byte) (int, error) { return 0, io.ErrClosedPipe }), Blob{Size: -1}); err == nil {
+			t.Fatal("Stage of nothing succeeded")
+		}
+	}
+}
+
+// checkWhole looks at everything that is in a store.
+func checkWhole(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := t.Context()
+	ids, err := s.Containers(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		if err := s.Remove(ctx, id); err != nil {
+			t.Errorf("Remove: %v", err)
+		}
+	}
+	list, err := s.List(ctx)
+	if err != nil {
+		t.Fatalf("List: %v", err)
+	}
+	needed := map[string]bool{}
+	for _, img := range list {
+		config, manifests, err := s.Documents(ctx, img.ID)
+		if err != nil || "sha256:"+sum(config) != img.ID || len(manifests) == 0 {
+			t.Errorf("documents of %s: %d manifests, %v", img.ID, len(manifests), err)
+		}
+		for i, want := range img.Layers {
+			r, err := s.OpenLayer(ctx, img.ID, i)
+			if err != nil {
+				t.Fatalf("OpenLayer: %v", err)
+			}
+			hash := digest.SHA256.Digester()
+			if _, err := io.Copy(hash.Hash(), r); err != nil || hash.Digest().String() != want {
+				t.Errorf("layer %d of %s has digest %s, %v; want %s", i, img.ID, hash.Digest(), err, want)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		chain, err := s.chain(img.TopLayer)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, layerID := range chain {
+			needed[layerID] = true
+			if layer, err := s.cs.Layer(layerID); err != nil || s.choice.driver == driverOverlay && s.verifyPlace(layer) != nil {
+				t.Errorf("layer %s: %v, %v", layerID, err, s.verifyPlace(layer))
+			}
+		}
+	}
+	if records, folders := layers(t, s); records != len(needed) || folders != len(needed) {
+		t.Errorf("%d layers, %d folders; the images need %d", records, folders, len(needed))
+	}
+	for _, dir := range []string{stagedFolder, "overlay-layers", "overlay-images", "vfs-layers", "vfs-images", "overlay/l"} {
+		left, err := readDir(filepath.Join(s.root, dir))
+		if err != nil {
+			t.Error(err)
+		}
+		links := 0
+		for _, entry := range left {
+			id, _, _ := strings.Cut(entry.Name(), ".")
+			switch {
+			case dir == stagedFolder, strings.HasPrefix(entry.Name(), ".tmp"):
+				t.Errorf("left in %s: %s", dir, entry.Name())
+			case dir == "overlay/l":
+				links++
+			case len(id) == 64 && strings.HasSuffix(dir, "-layers") && !needed[id]:
+				t.Errorf("left in %s: %s", dir, entry.Name())
+			}
+		}
+		if dir == "overlay/l" && s.choice.driver == driverOverlay && links != len(needed) {
+			t.Errorf("%d links of %d layers", links, len(needed))
+		}
+	}
+}
+
+func sum(raw []byte) string {
+	hash := sha256.Sum256(raw)
+	return hex.EncodeToString(hash[:])
+}

@@ -1,0 +1,63 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMendLinks(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root, driverOverlay)
+	lower := mustPull(t, s, "lower", nil, entries(t, file("1", "1")))
+	upper := mustPull(t, s, "upper", nil, entries(t, file("1", "1")), entries(t, file("2", "2")))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(s.root, driverOverlay)
+	link := func(id string) string { return filepath.Join(home, id, "link") }
+	name, err := os.ReadFile(link(upper.TopLayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The file of one is empty, the link of the other is gone, a link leads nowhere, and a half made layer has an empty file.
+	truncate(t, link(lower.TopLayer))
+	if err := os.Remove(filepath.Join(home, "l", string(name))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../"+strings.Repeat("a", 64)+"/diff", filepath.Join(home, "l", "NOWHERE")); err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(home, strings.Repeat("b", 64))
+	if err := os.MkdirAll(filepath.Join(half, "diff"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(half, "link"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, root, driverOverlay)
+	checkWhole(t, s)
+	if list, err := s.List(t.Context()); err != nil || len(list) != 2 {
+		t.Errorf("images = %v, %v; want both", list, err)
+	}
+	id := newID(t)
+	if err := s.Create(t.Context(), id, upper.ID); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := s.Mount(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"1", "2"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Remove(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,168 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	cstorage "go.podman.io/storage"
+
+	"moss/engine/record"
+)
+
+// Notes returns what the store did at its opening that its owner should know: images that a power cut damaged, for
+// instance. Each is a sentence.
+func (s *Store) Notes() []string { return slices.Clone(s.notes) }
+
+// sweep removes what a crash left beside the records. It is called before the library opens the store: nothing is in use.
+func sweep(root string) error {
+	err := errors.Join(
+		removeAllIn(filepath.Join(root, driverOverlay, "staging")),
+		removeAllIn(filepath.Join(root, stagedFolder)),
+		record.Sweep(root),
+		mendLinks(filepath.Join(root, driverOverlay)),
+	)
+	for _, kind := range []string{"layers", "images", "containers"} {
+		for _, driver := range []string{driverOverlay, driverVFS} {
+			err = errors.Join(err, removeTemps(filepath.Join(root, driver+"-"+kind), 1))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove leftovers: %w", err)
+	}
+	return nil
+}
+
+func removeAllIn(dir string) error {
+	entries, err := readDir(dir)
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+	}
+	return err
+}
+
+// removeTemps removes the files that the library was about to put in place of others, in a folder and so many levels below.
+func removeTemps(dir string, depth int) error {
+	entries, err := readDir(dir)
+	for _, entry := range entries {
+		name := filepath.Join(dir, entry.Name())
+		switch {
+		case entry.IsDir() && depth > 0:
+			err = errors.Join(err, removeTemps(name, depth-1))
+		case strings.HasPrefix(entry.Name(), ".tmp-"):
+			err = errors.Join(err, os.Remove(name))
+		}
+	}
+	return err
+}
+
+func readDir(dir string) ([]os.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// recover clears what a crash left: the library drops layers that were half made or half removed when it loads its
+// records; folders without a record, images that were half made and layers that became part of no image are dropped here.
+func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
+	if err := s.cs.GarbageCollect(); err != nil {
+		return wrap(err, "collect leftovers")
+	}
+	if err := s.dropHalfImages(); err != nil {
+		return err
+	}
+	if err := s.dropDamaged(ctx, suspects); err != nil {
+		return err
+	}
+	needed, err := s.imageLayers()
+	if err != nil {
+		return err
+	}
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return wrap(err, "list layers")
+	}
+	children := map[string]int{}
+	for i := range layers {
+		children[layers[i].Parent]++
+	}
+	var leaves []string
+	for i := range layers {
+		if l := &layers[i]; !needed[l.ID] && !isContainer(l) {
+			s.orphans[l.ID] = struct{}{}
+			if children[l.ID] == 0 {
+				leaves = append(leaves, l.ID)
+			}
+		}
+	}
+	for _, layerID := range leaves {
+		if err := s.pruneOrphans(layerID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropHalfImages removes the records of images that lack a document or a layer, and folders of documents that have no
+// record.
+func (s *Store) dropHalfImages() error {
+	records, err := s.cs.Images()
+	if err != nil {
+		return wrap(err, "list images")
+	}
+	known := map[string]bool{}
+	for i := range records {
+		r := &records[i]
+		if s.isWhole(r) {
+			known[r.ID] = true
+			continue
+		}
+		if err := s.dropRecord(r.ID); err != nil {
+			return err
+		}
+		s.notes = append(s.notes, fmt.Sprintf("image sha256:%s was half made and is removed", r.ID))
+	}
+	dir := filepath.Join(s.root, s.cs.GraphDriverName()+"-images")
+	entries, err := readDir(dir)
+	for _, entry := range entries {
+		if entry.IsDir() && !known[entry.Name()] {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return wrap(err, "remove leftovers")
+}
+
+// isWhole reports whether an image has its documents, its layers, and has had the name that it was made with.
+func (s *Store) isWhole(r *cstorage.Image) bool {
+	if r.Flags[namedFlag] == true && len(r.NamesHistory) == 0 {
+		return false
+	}
+	if !slices.Contains(r.BigDataNames, cstorage.ImageDigestBigDataKey) {
+		return false
+	}
+	if !slices.Contains(r.BigDataNames, "sha256:"+r.ID) {
+		if _, err := s.configBlob(r); err != nil {
+			return false
+		}
+	}
+	_, err := s.chain(r.TopLayer)
+	return err == nil
+}
+
+// dropRecord removes the record of an image and leaves its layers.
+func (s *Store) dropRecord(bare string) error {
+	s.ballast.ease()
+	err := s.cs.Delete(bare)
+	if err == nil || errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown) {
+		s.forget(bare)
+		return nil
+	}
+	return wrap(err, "remove image %s", bare)
+}

@@ -1,0 +1,152 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+)
+
+const (
+	reserveBytes = 8 << 20 // left for records, logs and the like, in bytes
+	reserveFiles = 64
+
+	ballastFile  = "moss-ballast"
+	ballastSize  = 4 << 20 // bytes: the library writes all its records anew to delete one
+	ballastPiece = 1 << 20
+	scarceBytes  = 1 << 20 // less than this and records may not be written
+	scarceFiles  = 16
+)
+
+// Room reports whether so many more bytes and files fit; an error says what is missing and what to do.
+func (s *Store) Room(bytes int64, files int64) error {
+	if s.room(bytes, files) == nil {
+		return nil
+	}
+	if err := s.trash.drain(); err != nil {
+		return err
+	}
+	return s.room(bytes, files)
+}
+
+// room is Room for what is free at this moment: files of removed layers may still lie about.
+func (s *Store) room(bytes int64, files int64) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(s.root, &st); err != nil {
+		return fmt.Errorf("look for room in %s: %w", s.root, err)
+	}
+	const advice = "remove images or containers that are not needed, or make room on the file system of %s"
+	free := int64(st.Bavail)*st.Bsize - reserveBytes
+	if bytes > free {
+		return fault.Internal("no space left on device: %s are needed, %s are free; "+advice, human(bytes), human(max(free, 0)), s.root)
+	}
+	if freeFiles := int64(st.Ffree) - reserveFiles; st.Files > 0 && files > freeFiles {
+		return fault.Internal("no space left on device: room for %d files is needed, for %d there is; "+advice, files, max(freeFiles, 0), s.root)
+	}
+	return nil
+}
+
+// human shows a number of bytes as clients do.
+func human(n int64) string {
+	value, unit := float64(n), "B"
+	for _, next := range []string{"kB", "MB", "GB", "TB"} {
+		if value < 1000 {
+			break
+		}
+		value, unit = value/1000, next
+	}
+	return fmt.Sprintf("%.4g %s", value, unit)
+}
+
+// ballast is a file that only takes up room. It is given up piece by piece when there is none left, so that something can be
+// deleted: that takes room as well.
+type ballast struct {
+	path string
+	mu   sync.Mutex // held while the file is changed; guards size
+	size int64      // bytes
+}
+
+// newBallast takes up room, or none if there is little.
+func newBallast(root string) *ballast {
+	b := &ballast{path: filepath.Join(root, ballastFile)}
+	if info, err := os.Stat(b.path); err == nil {
+		b.size = info.Size()
+	}
+	b.restore()
+	return b
+}
+
+// ease gives a piece of the ballast up if there is hardly any room.
+func (b *ballast) ease() {
+	free, files := b.free()
+	if free >= scarceBytes && files >= scarceFiles {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.size == 0 {
+		return
+	}
+	left := max(b.size-ballastPiece, 0)
+	if files < scarceFiles {
+		left = 0
+	}
+	var err error
+	if left == 0 {
+		err = os.Remove(b.path)
+	} else {
+		err = os.Truncate(b.path, left)
+	}
+	if err == nil {
+		b.size = left
+	}
+}
+
+// free returns the bytes and the files that there is room for.
+func (b *ballast) free() (bytes, files int64) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(filepath.Dir(b.path), &st); err != nil {
+		return 0, 0
+	}
+	files = int64(st.Ffree)
+	if st.Files == 0 {
+		files = scarceFiles // the file system does not count them
+	}
+	return int64(st.Bavail) * st.Bsize, files
+}
+
+// restore takes the room again that was given up, if there is plenty.
+func (b *ballast) restore() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.size == ballastSize {
+		return
+	}
+	if free, _ := b.free(); free < 4*ballastSize {
+		return
+	}
+	b.size = 0
+	if preallocate(b.path, ballastSize) == nil {
+		b.size = ballastSize
+	}
+}
+
+func preallocate(path string, size int64) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(file.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		_, err = file.Write(make([]byte, size))
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}

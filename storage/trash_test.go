@@ -1,0 +1,97 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestTrash(t *testing.T) {
+	root := t.TempDir()
+	bin, err := newTrash(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(root, "layer")
+	if err := os.MkdirAll(filepath.Join(folder, "a", "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(root, "outside")
+	if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(root, filepath.Join(folder, "a", "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := bin.take(folder); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("the folder holds %v, %v; want it empty", left, err)
+	}
+	if err := bin.drain(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 0 {
+		t.Errorf("the trash holds %v, %v; want nothing", left, err)
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Errorf("what a link leads to: %v, want it untouched", err)
+	}
+	bin.close()
+}
+
+// What one engine leaves in the trash, the next one deletes.
+func TestTrashOfTheLastEngine(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, trashFolder, "layer1", "files", "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	bin, err := newTrash(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bin.close()
+	if err := bin.drain(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 0 {
+		t.Errorf("the trash holds %v, %v; want nothing", left, err)
+	}
+}
+
+func TestTrashStandsBack(t *testing.T) {
+	root := t.TempDir()
+	bin, err := newTrash(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(root, "layer")
+	if err := os.MkdirAll(filepath.Join(folder, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	goOn := bin.stand()
+	if err := bin.take(folder); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 1 {
+		t.Errorf("the trash holds %v, %v; want what was moved there", left, err)
+	}
+	if err := bin.drain(); err != nil { // who needs the room does not wait
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 0 {
+		t.Errorf("the trash holds %v, %v; want nothing", left, err)
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := bin.take(folder); err != nil {
+		t.Fatal(err)
+	}
+	bin.close() // does not wait for who stands in its way
+	goOn()
+	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 1 {
+		t.Errorf("the trash holds %v, %v; want what the next start deletes", left, err)
+	}
+}

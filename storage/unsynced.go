@@ -1,0 +1,204 @@
+package storage
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+	"moss/engine/record"
+)
+
+// unsyncedFile lists the layers whose files may not be on the disk yet.
+const unsyncedFile = "unsynced.json"
+
+// journal brings the files of new layers to the disk in the background. The library's records of them are on the disk at
+// once; should the machine go down before the files are, the next start knows from the list which layers to look at.
+type journal struct {
+	root string
+	boot string // id of this boot
+
+	writing sync.Mutex // held while the list is written, so that the newest one is the last
+
+	mu     sync.Mutex      // guards layers and failed
+	layers map[string]bool // true: part of an image, its files are all written
+	failed error           // of the last sync
+
+	wake chan struct{}
+	quit chan struct{}
+	done chan struct{}
+	once sync.Once
+}
+
+// unsyncedList is what the file holds.
+type unsyncedList struct {
+	Boot   string   `json:"boot"`
+	Layers []string `json:"layers"`
+
+	all bool // the list is lost: any layer may be meant
+}
+
+// newJournal makes a journal that starts with some layers. close ends it.
+func newJournal(root, boot string, layers []string) *journal {
+	j := &journal{
+		root: root, boot: boot, layers: map[string]bool{},
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	for _, layerID := range layers {
+		j.layers[layerID] = true
+	}
+	if len(layers) > 0 {
+		j.wake <- struct{}{}
+	}
+	go j.run()
+	return j
+}
+
+// add lists layers before there is a record of them, and returns once the list is on the disk.
+func (j *journal) add(layers []string) error {
+	if len(layers) == 0 {
+		return nil
+	}
+	j.mu.Lock()
+	for _, layerID := range layers {
+		j.layers[layerID] = false
+	}
+	j.mu.Unlock()
+	if err := j.write(); err != nil {
+		j.drop(layers)
+		return wrap(err, "list new layers")
+	}
+	return nil
+}
+
+// commit says that the files of layers are all written: they are to be brought to the disk.
+func (j *journal) commit(layers []string) {
+	if len(layers) == 0 {
+		return
+	}
+	j.mu.Lock()
+	for _, layerID := range layers {
+		j.layers[layerID] = true
+	}
+	j.mu.Unlock()
+	j.rouse()
+}
+
+// drop takes layers off the list that came to nothing.
+func (j *journal) drop(layers []string) {
+	j.mu.Lock()
+	for _, layerID := range layers {
+		delete(j.layers, layerID)
+	}
+	j.mu.Unlock()
+	j.rouse()
+}
+
+func (j *journal) rouse() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close brings to the disk what is listed and ends the journal. It may be called again.
+func (j *journal) close() error {
+	j.once.Do(func() { close(j.quit) })
+	<-j.done
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.failed
+}
+
+func (j *journal) run() {
+	defer close(j.done)
+	for {
+		select {
+		case <-j.quit:
+			select {
+			case <-j.wake:
+				j.sync()
+			default:
+			}
+			return
+		case <-j.wake:
+		}
+		delay := time.NewTimer(flushDelay)
+		select {
+		case <-j.quit:
+			delay.Stop()
+		case <-delay.C:
+		}
+		j.sync()
+	}
+}
+
+// sync brings the whole file system to the disk, since a layer has too many files to sync each, and shortens the list.
+func (j *journal) sync() {
+	j.mu.Lock()
+	var through []string
+	for layerID, committed := range j.layers {
+		if committed {
+			through = append(through, layerID)
+		}
+	}
+	j.mu.Unlock()
+	var err error
+	if len(through) > 0 {
+		err = syncFS(j.root)
+	}
+	if err == nil {
+		j.mu.Lock()
+		for _, layerID := range through {
+			delete(j.layers, layerID)
+		}
+		j.mu.Unlock()
+		err = j.write()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.failed = err
+}
+
+// write replaces the list on the disk by the present one.
+func (j *journal) write() error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	j.mu.Lock()
+	list := unsyncedList{Boot: j.boot, Layers: slices.Sorted(maps.Keys(j.layers))}
+	j.mu.Unlock()
+	path := filepath.Join(j.root, unsyncedFile)
+	if len(list.Layers) == 0 {
+		return record.Remove(path)
+	}
+	return record.Put(path, list)
+}
+
+// readUnsynced returns the list that the last engine left, and the id of the present boot.
+func readUnsynced(root string) (list unsyncedList, boot string, err error) {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return list, "", fmt.Errorf("read the boot's id: %w", err)
+	}
+	err = record.Get(filepath.Join(root, unsyncedFile), &list)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		list = unsyncedList{all: true}
+	}
+	return list, strings.TrimSpace(string(raw)), nil
+}
+
+func syncFS(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync storage: %w", err)
+	}
+	defer dir.Close() //nolint:errcheck // opened for reading
+	return wrap(unix.Syncfs(int(dir.Fd())), "sync storage")
+}

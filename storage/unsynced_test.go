@@ -1,0 +1,118 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"moss/engine/image"
+	"moss/engine/record"
+)
+
+func TestUnsynced(t *testing.T) {
+	for _, driver := range []string{driverOverlay, driverVFS} {
+		for name, tc := range map[string]struct {
+			damage func(t *testing.T, s *Store, layerID string)
+			boot   string // of the list; empty: the present one
+			list   string // in place of the list
+			gone   bool
+		}{
+			"another boot and all is well": {func(*testing.T, *Store, string) {}, "other", "", false},
+			"another boot and a file is empty": {func(t *testing.T, s *Store, id string) {
+				truncate(t, filepath.Join(s.layerFolder(id), "f"))
+			}, "other", "", true},
+			"another boot and a file is gone": {func(t *testing.T, s *Store, id string) {
+				if err := os.Remove(filepath.Join(s.layerFolder(id), "f")); err != nil {
+					t.Fatal(err)
+				}
+			}, "other", "", true},
+			"another boot and the headers are empty": {func(t *testing.T, s *Store, id string) {
+				truncate(t, s.headersFile(id))
+			}, "other", "", true},
+			"another boot and the place is lost": {func(t *testing.T, s *Store, id string) {
+				if s.choice.driver == driverVFS {
+					truncate(t, s.headersFile(id))
+					return
+				}
+				truncate(t, filepath.Join(filepath.Dir(s.layerFolder(id)), "lower"))
+			}, "other", "", true},
+			"the same boot": {func(t *testing.T, s *Store, id string) {
+				truncate(t, filepath.Join(s.layerFolder(id), "f"))
+			}, "", "", false},
+			"the list is lost": {func(t *testing.T, s *Store, id string) {
+				truncate(t, filepath.Join(s.layerFolder(id), "f"))
+			}, "", "{", true},
+		} {
+			t.Run(driver+" "+name, func(t *testing.T) {
+				root := t.TempDir()
+				s := open(t, root, driver)
+				base := entries(t, file("base", "base"))
+				good := mustPull(t, s, "good", []string{"good"}, base)
+				bad := mustPull(t, s, "bad", []string{"r/bad:1"}, base, entries(t, file("f", "content")))
+				var list unsyncedList
+				if err := record.Get(filepath.Join(s.root, unsyncedFile), &list); err != nil || !slices.Contains(list.Layers, bad.TopLayer) {
+					t.Errorf("the list holds %v, %v; want %s in it", list.Layers, err, bad.TopLayer)
+				}
+				container := newID(t)
+				if err := s.Create(t.Context(), container, bad.ID); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := os.Stat(filepath.Join(s.root, unsyncedFile)); !os.IsNotExist(err) {
+					t.Errorf("the list after Close: %v, want none", err)
+				}
+				tc.damage(t, s, bad.TopLayer)
+				if tc.boot != "" {
+					list.Boot = tc.boot
+				}
+				if err := record.Put(filepath.Join(s.root, unsyncedFile), list); err != nil {
+					t.Fatal(err)
+				}
+				if tc.list != "" {
+					if err := os.WriteFile(filepath.Join(s.root, unsyncedFile), []byte(tc.list), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s = open(t, root, driver)
+				images, err := s.List(t.Context())
+				want := 2
+				if tc.gone {
+					want = 1
+				}
+				if err != nil || len(images) != want || !slices.ContainsFunc(images, func(img *image.Image) bool { return img.ID == good.ID }) {
+					t.Errorf("images = %v, %v; want %d", images, err, want)
+				}
+				notes := strings.Join(s.Notes(), "\n")
+				if told := strings.Contains(notes, bad.ID) && strings.Contains(notes, "r/bad:1"); told != tc.gone {
+					t.Errorf("notes = %q", notes)
+				}
+				if ids, err := s.Containers(t.Context()); err != nil || !slices.Equal(ids, []string{container}) {
+					t.Errorf("containers = %v, %v; want the one that was there", ids, err)
+				}
+				if _, err := os.Stat(filepath.Join(s.root, unsyncedFile)); tc.list != "" && !os.IsNotExist(err) {
+					t.Errorf("the lost list after Open: %v, want none", err)
+				}
+				if err := s.Remove(t.Context(), container); err != nil {
+					t.Error(err)
+				}
+				if records, _ := layers(t, s); records != want {
+					t.Errorf("%d layers are left, want %d", records, want)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func truncate(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+}

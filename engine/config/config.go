@@ -44,6 +44,12 @@ type Config struct {
 	Runtime string
 	// StorageDriver is overlay, fuse-overlayfs, vfs, or empty for the first that works.
 	StorageDriver string
+	// RegistryMirrors are asked before docker.io, in this order: HOST[:PORT] or a URL with http or https and no path.
+	RegistryMirrors []string
+	// InsecureRegistries are HOST[:PORT] or networks in CIDR form, besides loopback.
+	InsecureRegistries []string
+	// MaxDownloads and MaxUploads are how many layers are on their way at the same time; 0 leaves it to the engine.
+	MaxDownloads, MaxUploads int
 }
 
 // Options say where Load looks.

@@ -71,6 +71,10 @@ mtu = 1500
 host-loopback = true
 runtime = "runc"
 storage-driver = "vfs"
+registry-mirror = ["mirror.example", "http://10.0.0.1:5000"]
+insecure-registry = ["10.0.0.0/8", "reg.example:5000"]
+max-concurrent-downloads = 3
+max-concurrent-uploads = 2
 `
 
 // TestPrecedence gives every setting in all three sources and takes the sources away one by one.
@@ -81,11 +85,15 @@ func TestPrecedence(t *testing.T) {
 		"MOSS_ROOT=/env", "MOSS_RUN_DIR=/env/run", "MOSS_HOSTS=unix:///e1,unix:///e2", "MOSS_INSECURE_TCP=false",
 		"MOSS_LOG_LEVEL=warn", "MOSS_LOG_FORMAT=text", "MOSS_NETWORK_DRIVER=gvisor-tap-vsock", "MOSS_MTU=0",
 		"MOSS_HOST_LOOPBACK=false", "MOSS_RUNTIME=/opt/crun", "MOSS_STORAGE_DRIVER=overlay",
+		"MOSS_REGISTRY_MIRROR=a.example,https://b.example/", "MOSS_INSECURE_REGISTRY=fd00::/8,[fd00::1]:5000",
+		"MOSS_MAX_CONCURRENT_DOWNLOADS=64", "MOSS_MAX_CONCURRENT_UPLOADS=1",
 	}
 	flags := map[string][]string{
 		"root": {"/flag"}, "run-dir": {"/flag/run"}, "host": {"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, "insecure-tcp": {"true"},
 		"log-level": {"info", "error"}, "log-format": {"json"}, "network-driver": {"none"}, "mtu": {"65520"},
 		"host-loopback": {"true"}, "runtime": {"auto"}, "storage-driver": {"auto"},
+		"registry-mirror": {"c.example:443"}, "insecure-registry": {"d", "127.1.2.3"},
+		"max-concurrent-downloads": {"0"}, "max-concurrent-uploads": {"7"},
 	}
 	for _, s := range config.Settings() {
 		if !strings.Contains(wholeFile, "\n"+s.Key+" = ") || !strings.Contains(strings.Join(env, "\n"), s.Env+"=") || flags[s.Key] == nil {
@@ -100,14 +108,19 @@ func TestPrecedence(t *testing.T) {
 		{"file", config.Options{Environ: environ("HOME=/home/u")}, config.Config{
 			Root: "/home/u/engine", RunDir: "/tmp/x", Hosts: []string{"unix:///tmp/a.sock", "fd://"}, InsecureTCP: true,
 			LogLevel: "debug", LogFormat: "json", NetworkDriver: "pasta", MTU: 1500, HostLoopback: true, Runtime: "runc", StorageDriver: "vfs",
+			RegistryMirrors: []string{"mirror.example", "http://10.0.0.1:5000"}, InsecureRegistries: []string{"10.0.0.0/8", "reg.example:5000"},
+			MaxDownloads: 3, MaxUploads: 2,
 		}},
 		{"environment over file", config.Options{Environ: environ(env...)}, config.Config{
 			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"},
 			LogLevel: "warn", LogFormat: "text", NetworkDriver: "gvisor-tap-vsock", Runtime: "/opt/crun", StorageDriver: "overlay",
+			RegistryMirrors: []string{"a.example", "https://b.example/"}, InsecureRegistries: []string{"fd00::/8", "[fd00::1]:5000"},
+			MaxDownloads: 64, MaxUploads: 1,
 		}},
 		{"flags over both", config.Options{Environ: environ(env...), Flags: flags}, config.Config{
 			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true,
 			LogLevel: "error", LogFormat: "json", NetworkDriver: "none", MTU: 65520, HostLoopback: true,
+			RegistryMirrors: []string{"c.example:443"}, InsecureRegistries: []string{"d", "127.1.2.3"}, MaxUploads: 7,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -206,6 +219,19 @@ func TestRefusals(t *testing.T) {
 		{name: "tcp with a path", flags: map[string][]string{"host": {"tcp://127.0.0.1:1/x"}, "insecure-tcp": {"true"}}, want: []string{"--host"}},
 		{name: "tcp without port", flags: map[string][]string{"host": {"tcp://127.0.0.1"}, "insecure-tcp": {"true"}}, want: []string{"--host"}},
 		{name: "tcp not asked for", flags: map[string][]string{"host": {"tcp://127.0.0.1:1"}}, want: []string{"insecure-tcp", "127.0.0.1:1"}},
+		{name: "mirror scheme", env: []string{"MOSS_REGISTRY_MIRROR=ftp://x"}, want: []string{"MOSS_REGISTRY_MIRROR", "https://HOST[:PORT]"}},
+		{name: "mirror path", file: "registry-mirror = 'https://x.example/y'", want: []string{"registry-mirror", "no path"}},
+		{name: "mirror query", file: "registry-mirror = 'https://x.example?y'", want: []string{"registry-mirror", "no path"}},
+		{name: "mirror user", file: "registry-mirror = 'https://u:p@x.example'", want: []string{"registry-mirror", "no credentials"}},
+		{name: "mirror empty", env: []string{"MOSS_REGISTRY_MIRROR=a.example,"}, want: []string{"MOSS_REGISTRY_MIRROR"}},
+		{name: "mirror port", file: "registry-mirror = 'x.example:0'", want: []string{"registry-mirror"}},
+		{name: "insecure scheme", flags: map[string][]string{"insecure-registry": {"http://x"}}, want: []string{"--insecure-registry", "CIDR"}},
+		{name: "insecure network", flags: map[string][]string{"insecure-registry": {"10.0.0.0/33"}}, want: []string{"--insecure-registry"}},
+		{name: "insecure bare ipv6", flags: map[string][]string{"insecure-registry": {"fd00::1"}}, want: []string{"--insecure-registry"}},
+		{name: "insecure port", flags: map[string][]string{"insecure-registry": {"x:70000"}}, want: []string{"--insecure-registry"}},
+		{name: "insecure docker.io", flags: map[string][]string{"insecure-registry": {"registry-1.docker.io:443"}}, want: []string{"always reached by TLS"}},
+		{name: "downloads", flags: map[string][]string{"max-concurrent-downloads": {"65"}}, want: []string{"--max-concurrent-downloads", "1 to 64"}},
+		{name: "uploads", env: []string{"MOSS_MAX_CONCURRENT_UPLOADS=-1"}, want: []string{"MOSS_MAX_CONCURRENT_UPLOADS"}},
 		{
 			name: "weak source is checked too", file: "mtu = 1", flags: map[string][]string{"mtu": {"1500"}},
 			want: []string{"moss.toml", "mtu"},

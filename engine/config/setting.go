@@ -55,7 +55,9 @@ const (
 var errNotAllowed = errors.New("")
 
 // table returns all settings.
-func table() []setting { return append(engineSettings(), containerSettings()...) }
+func table() []setting {
+	return slices.Concat(engineSettings(), containerSettings(), registrySettings())
+}
 
 // engineSettings are about the engine itself. The variable of host is MOSS_HOSTS, since MOSS_HOST is the client's.
 func engineSettings() []setting {

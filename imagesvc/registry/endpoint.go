@@ -1,0 +1,201 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	"go.podman.io/image/v5/types"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+const (
+	dockerHub       = "docker.io"            // in names of images
+	dockerHubServer = "registry-1.docker.io" // where its registry is
+	dockerHubIndex  = "index.docker.io"      // where its search is
+
+	// lookupTime bounds the question whether a registry's address is in an insecure network.
+	lookupTime = 5 * time.Second
+)
+
+// endpoint is one server that has images, and the rules for reaching it.
+type endpoint struct {
+	c        *Client
+	host     string // as names of images have it: docker.io, 127.0.0.1:5000
+	server   string // host[:port] to connect to
+	insecure bool   // any certificate will do, and none as well
+	mirror   bool   // of another registry, whose credentials are not for it
+	certDir  string // with its certificates; one without any if there is none
+}
+
+// endpoint finds the rules for a registry by its name.
+func (c *Client) endpoint(ctx context.Context, host string) *endpoint {
+	e := &endpoint{c: c, host: host, server: host, insecure: c.isInsecure(ctx, host), certDir: c.certDir(host)}
+	if host == dockerHub {
+		e.server = dockerHubServer
+	}
+	return e
+}
+
+// endpointsFor returns where an image may be: on the mirrors of its registry, then in the registry itself.
+func (c *Client) endpointsFor(ctx context.Context, ref image.Ref) []*endpoint {
+	var all []*endpoint
+	if ref.Domain() == dockerHub {
+		for _, m := range c.mirrors {
+			e := c.endpoint(ctx, m.host)
+			e.mirror, e.insecure = true, e.insecure || m.plain
+			all = append(all, e)
+		}
+	}
+	return append(all, c.endpoint(ctx, ref.Domain()))
+}
+
+// named returns an image's name as it is at this endpoint, with one tag or digest.
+func (e *endpoint) named(path, tagOrDigest string) (reference.Named, error) {
+	ref, err := image.ParseRepoTag(e.host+"/"+path, tagOrDigest)
+	if err != nil {
+		return nil, err
+	}
+	return reference.ParseNormalizedNamed(ref.Canonical())
+}
+
+// bases returns the addresses to try, the safer first.
+func (e *endpoint) bases() []string {
+	if e.insecure {
+		return []string{"https://" + e.server, "http://" + e.server}
+	}
+	return []string{"https://" + e.server}
+}
+
+// system returns the image library's settings for this endpoint. Every path is given: the defaults are those of other
+// programs, and of root, whom the library takes the engine for.
+func (e *endpoint) system(g grant) *types.SystemContext {
+	empty := e.c.emptyDir()
+	return &types.SystemContext{
+		RegistriesDirPath:                 empty,
+		SystemRegistriesConfPath:          e.c.registriesConf(),
+		SystemRegistriesConfDirPath:       empty,
+		UserShortNameAliasConfPath:        os.DevNull,
+		AuthFilePath:                      os.DevNull,
+		SignaturePolicyPath:               os.DevNull,
+		BlobInfoCacheDir:                  empty,
+		BigFilesTemporaryDir:              e.c.cfg.RunDir,
+		DockerCertPath:                    e.certDir,
+		DockerInsecureSkipTLSVerify:       types.NewOptionalBool(e.insecure),
+		DockerAuthConfig:                  &g.auth,
+		DockerBearerRegistryToken:         string(g.bearer),
+		DockerRegistryUserAgent:           e.c.cfg.UserAgent,
+		DockerDisableDestSchema1MIMETypes: true,
+		DockerProxy:                       e.route,
+	}
+}
+
+// errBadProxy stands for the original, which shows the setting and with it a password.
+var errBadProxy = errors.New("the proxy set for it is not a usable URL")
+
+// allows refuses addresses that a registry must not lead to: one reached over TLS must not lead credentials or content out
+// of it, and one elsewhere must not reach what listens on this machine only.
+func (e *endpoint) allows(u *url.URL) error {
+	if u.Scheme != "https" && (u.Scheme != "http" || !e.insecure) {
+		return fault.Invalid("registry %s: refused to go on without TLS at %s", e.host, u.Host)
+	}
+	if isLocal(u.Hostname()) && !isLocal(hostname(e.server)) {
+		return fault.Invalid("registry %s: refused to be led to %s on this machine", e.host, u.Host)
+	}
+	return nil
+}
+
+// route is asked for a proxy before every request, those that follow a redirect included. That makes it the place to
+// refuse redirects in the image library, which has no other.
+func (e *endpoint) route(u *url.URL) (*url.URL, error) {
+	if err := e.allows(u); err != nil {
+		return nil, err
+	}
+	proxy := e.c.cfg.Proxy
+	if proxy == nil {
+		proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }
+	}
+	via, err := proxy(u)
+	if err != nil {
+		return nil, errBadProxy
+	}
+	return via, nil
+}
+
+// isInsecure reports whether a registry needs no TLS: those on loopback, those set by name, and those whose address is
+// in a network that is set. docker.io always needs it.
+func (c *Client) isInsecure(ctx context.Context, host string) bool {
+	name := hostname(host)
+	switch {
+	case host == dockerHub:
+		return false
+	case isLoopback(name), slices.Contains(c.names, strings.ToLower(host)), slices.Contains(c.names, strings.ToLower(name)):
+		return true
+	case len(c.networks) == 0:
+		return false
+	}
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return c.inNetworks(addr)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	return err == nil && slices.ContainsFunc(addrs, c.inNetworks)
+}
+
+func (c *Client) inNetworks(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(c.networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+}
+
+// certDir returns the first folder of a registry's certificates.
+func (c *Client) certDir(host string) string {
+	if strings.ContainsAny(host, "/\\") || strings.Trim(host, ".") == "" {
+		return c.emptyDir()
+	}
+	for _, dir := range c.cfg.CertDirs {
+		path := filepath.Join(dir, host)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return path
+		}
+	}
+	return c.emptyDir()
+}
+
+// hostname cuts a port off.
+func hostname(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		return h
+	}
+	return strings.Trim(host, "[]")
+}
+
+// isLoopback tells whether a name or a literal address is this machine for certain. No name is looked up: whoever
+// answers could say so of any.
+func isLoopback(name string) bool {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return addr.Unmap().IsLoopback()
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// isLocal is isLoopback, and addresses that mean something else on every machine: unspecified and link-local ones.
+func isLocal(name string) bool {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		addr = addr.Unmap()
+		return addr.IsLoopback() || addr.IsUnspecified() || addr.IsLinkLocalUnicast()
+	}
+	return isLoopback(name)
+}

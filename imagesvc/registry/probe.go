@@ -1,0 +1,180 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.podman.io/image/v5/pkg/tlsclientconfig"
+	"go.podman.io/image/v5/types"
+
+	"moss/engine/image"
+	"moss/imagesvc/token"
+)
+
+const (
+	probeTime = 30 * time.Second // for one answer to a probe
+	probeKept = 5 * time.Minute  // how long its answer stands
+
+	maxRedirects = 10
+
+	// idleConnections is how many are kept between two layers: about as many as are fetched at the same time.
+	idleConnections = 8
+)
+
+// HTTP returns a client that follows the rules for a registry, and the addresses at which to try it, the safer first:
+// two for an insecure one. The caller closes its idle connections.
+func (c *Client) HTTP(host string) (client *http.Client, bases []string, err error) {
+	// Nobody waits for longer than the time for a lookup here.
+	e := c.endpoint(context.Background(), host)
+	client, err = e.client()
+	return client, e.bases(), err
+}
+
+// client makes an HTTP client with the same rules as the image library's.
+func (e *endpoint) client() (*http.Client, error) {
+	t := tlsclientconfig.NewTransport()
+	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: e.insecure, MinVersion: tls.VersionTLS12} //nolint:gosec // only where the settings say so
+	if err := tlsclientconfig.SetupCertificates(e.certDir, t.TLSClientConfig); err != nil {
+		return nil, fmt.Errorf("certificates for %s: %w", e.host, err)
+	}
+	t.Proxy = func(r *http.Request) (*url.URL, error) { return e.route(r.URL) }
+	t.ResponseHeaderTimeout = e.c.cfg.Stall
+	t.IdleConnTimeout = 5 * time.Second
+	t.MaxIdleConnsPerHost = idleConnections
+	return &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if len(via) >= maxRedirects {
+			return errors.New("redirected too often")
+		}
+		if r.URL.Host != via[0].URL.Host || r.URL.Scheme != via[0].URL.Scheme {
+			r.Header.Del("Authorization")
+		}
+		return e.allows(r.URL) // what is neither http nor https asks for no proxy
+	}}, nil
+}
+
+// probe is what a server's answer to /v2/ told.
+type probe struct {
+	base       string
+	challenges []token.Challenge
+	until      time.Time
+}
+
+// errNoRegistry says that what answered does not look like a registry.
+var errNoRegistry = errors.New("no registry there")
+
+// probe asks the server how it wants to be spoken to, or remembers. An answer that no registry gives is errNoRegistry.
+func (e *endpoint) probe(ctx context.Context, client *http.Client) (probe, error) {
+	key := fmt.Sprint(e.server, e.insecure, e.certDir)
+	e.c.mu.Lock()
+	known, ok := e.c.probes[key]
+	e.c.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known, nil
+	}
+	var failed error
+	for _, base := range e.bases() {
+		p, err := ask(ctx, client, base, e.c.cfg.UserAgent)
+		if err == nil {
+			e.c.mu.Lock()
+			e.c.probes[key] = p
+			e.c.mu.Unlock()
+			return p, nil
+		}
+		if failed == nil || !errors.Is(err, errNoRegistry) {
+			failed = err
+		}
+	}
+	return probe{}, failed
+}
+
+// forget drops what is remembered of a server, after it behaved otherwise.
+func (e *endpoint) forget() {
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	delete(e.c.probes, fmt.Sprint(e.server, e.insecure, e.certDir))
+}
+
+func ask(ctx context.Context, client *http.Client, base, userAgent string) (probe, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v2/", http.NoBody)
+	if err != nil {
+		return probe{}, err
+	}
+	req.Header.Set("User-Agent", userAgent)
+	res, err := client.Do(req)
+	if err != nil {
+		return probe{}, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // lets the connection be used again
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusUnauthorized {
+		return probe{}, errNoRegistry
+	}
+	return probe{base: base, challenges: token.Challenges(res.Header), until: time.Now().Add(probeKept)}, nil
+}
+
+// grant is what a request to a registry is sent with.
+type grant struct {
+	auth    types.DockerAuthConfig // for servers that take no bearer token, or to get one by
+	bearer  image.Secret
+	expires time.Time // of the bearer token; zero: unknown or never
+	open    bool      // the server asked for nothing when it was probed
+}
+
+// early is how long before its end a token counts as spent.
+const early = 10 * time.Second
+
+func (g grant) spent() bool { return !g.expires.IsZero() && time.Until(g.expires) < early }
+
+// access says what for, and for whom.
+type access struct {
+	auth    image.RegistryAuth
+	scopes  token.Scopes
+	refused image.Secret // a token that the registry has just turned down
+	renewed bool         // the library renews tokens by itself: it gets the credentials
+}
+
+// grant gets what the server wants to see. Errors are those of token.Service, and those of reaching the server.
+func (e *endpoint) grant(ctx context.Context, client *http.Client, a access) (grant, error) {
+	auth := a.auth
+	if e.mirror || !isFor(auth.ServerAddress, e.host) {
+		auth = image.RegistryAuth{}
+	}
+	if auth.RegistryToken != "" {
+		return grant{bearer: auth.RegistryToken}, nil
+	}
+	own := grant{auth: types.DockerAuthConfig{Username: auth.Username, Password: string(auth.Password)}}
+	if auth.IdentityToken != "" {
+		own.auth = types.DockerAuthConfig{IdentityToken: string(auth.IdentityToken)}
+	}
+	if a.renewed {
+		return own, nil
+	}
+	p, err := e.probe(ctx, client)
+	if errors.Is(err, errNoRegistry) {
+		return own, nil // the library asks again, and has the words for it
+	}
+	if err != nil {
+		return grant{}, err
+	}
+	own.open = len(p.challenges) == 0
+	challenge, ok := token.Offer(p.challenges, "bearer")
+	if !ok || p.challenges[0].Scheme == "basic" {
+		return own, nil
+	}
+	t, err := e.c.tokens.Token(ctx, token.Request{
+		Registry: e.server, Insecure: e.insecure, Challenge: challenge, Scopes: a.scopes, Auth: auth, Client: client, Refused: a.refused,
+	})
+	if err != nil {
+		return grant{}, err
+	}
+	own.bearer, own.expires = t.Value, t.Expires
+	return own, nil
+}

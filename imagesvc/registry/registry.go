@@ -1,0 +1,148 @@
+// Package registry speaks to image registries: manifests and blobs in, images out, tags, search. It is the only place
+// that uses the image library's registry transport, and holds the rules about TLS, certificates, proxies, mirrors and
+// redirects. It knows nothing of the store, and checks no content but a manifest's digest.
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"moss/imagesvc/token"
+)
+
+// Config is what a Client is made of.
+type Config struct {
+	Mirrors   []string // of docker.io, tried in this order before it: see parseMirror
+	Insecure  []string // registries that need no TLS, besides those on loopback: see parseInsecure
+	CertDirs  []string // searched in this order for a folder HOST:PORT with certificates and keys
+	RunDir    string   // for files that the image library wants to see; made if it is missing
+	UserAgent string
+	Proxy     func(*url.URL) (*url.URL, error) // nil: as the environment says
+	Tokens    *token.Service                   // nil: one of this client's own
+	Log       zerolog.Logger
+
+	// Stall is how long a server may send nothing before its connection counts as broken; 0 is a minute.
+	Stall time.Duration
+	// Backoff is the first wait before a broken connection is taken up again, doubled up to 25 times as much; 0 is 0.2 s.
+	Backoff time.Duration
+}
+
+const (
+	defaultStall   = time.Minute
+	defaultBackoff = 200 * time.Millisecond
+)
+
+// Client reaches registries. Its methods may be called by any number of goroutines.
+type Client struct {
+	cfg      Config
+	mirrors  []mirror
+	names    []string       // insecure registries, host or host:port
+	networks []netip.Prefix // of insecure registries
+	tokens   *token.Service
+
+	mu     sync.Mutex // guards probes
+	probes map[string]probe
+}
+
+// New returns a client. Errors are fault.Invalid (a setting) or internal (the folder).
+func New(cfg Config) (*Client, error) {
+	c := &Client{cfg: cfg, tokens: cfg.Tokens, probes: make(map[string]probe)}
+	for _, text := range cfg.Mirrors {
+		m, err := parseMirror(text)
+		if err != nil {
+			return nil, err
+		}
+		c.mirrors = append(c.mirrors, m)
+	}
+	for _, text := range cfg.Insecure {
+		network, err := parseInsecure(text)
+		if err != nil {
+			return nil, err
+		}
+		if network.IsValid() {
+			c.networks = append(c.networks, network)
+		} else {
+			c.names = append(c.names, strings.ToLower(text))
+		}
+	}
+	if c.tokens == nil {
+		c.tokens = token.New()
+	}
+	if c.cfg.Stall == 0 {
+		c.cfg.Stall = defaultStall
+	}
+	if c.cfg.Backoff == 0 {
+		c.cfg.Backoff = defaultBackoff
+	}
+	return c, c.prepareFiles()
+}
+
+// Close gives up what the client keeps, its files too. Sources and destinations are closed by whoever opened them.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	clear(c.probes)
+	c.mu.Unlock()
+	return errors.Join(os.RemoveAll(c.registriesConf()), os.RemoveAll(c.emptyDir()))
+}
+
+// prepareFiles makes the files that the image library is pointed to, so that it looks at none of the user's or the
+// system's: all that they could say is said by Config.
+func (c *Client) prepareFiles() error {
+	if err := os.MkdirAll(c.emptyDir(), 0o700); err != nil {
+		return fmt.Errorf("make a folder for the registry client: %w", err)
+	}
+	if err := os.WriteFile(c.registriesConf(), []byte("# Written by moss. Mirrors and insecure registries are its own settings.\n"), 0o600); err != nil {
+		return fmt.Errorf("write the registry client's configuration: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) emptyDir() string { return filepath.Join(c.cfg.RunDir, "none.d") }
+
+func (c *Client) registriesConf() string { return filepath.Join(c.cfg.RunDir, "registries.conf") }
+
+// IndexServer is the address by which clients know docker.io, in their credentials and in info.
+const IndexServer = "https://index.docker.io/v1/"
+
+// Settings is what a client was told about registries (API document 1, 2.11: info).
+type Settings struct {
+	IndexServer   string
+	InsecureCIDRs []string
+	Indexes       []Index // docker.io, and the insecure registries that have a name
+}
+
+// Index is one registry of which something is known.
+type Index struct {
+	Name             string
+	Mirrors          []string
+	Secure, Official bool
+}
+
+// Config returns what is set about registries.
+func (c *Client) Config() Settings {
+	s := Settings{IndexServer: IndexServer, InsecureCIDRs: []string{"::1/128", "127.0.0.0/8"}}
+	for _, n := range c.networks {
+		if text := n.String(); !slices.Contains(s.InsecureCIDRs, text) {
+			s.InsecureCIDRs = append(s.InsecureCIDRs, text)
+		}
+	}
+	official := Index{Name: dockerHub, Secure: true, Official: true}
+	for _, m := range c.mirrors {
+		official.Mirrors = append(official.Mirrors, m.url())
+	}
+	s.Indexes = append(s.Indexes, official)
+	for _, name := range c.names {
+		s.Indexes = append(s.Indexes, Index{Name: name})
+	}
+	return s
+}

@@ -1,0 +1,222 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"go.podman.io/image/v5/manifest"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+	"moss/storage"
+)
+
+// maxManifest bounds a manifest or an index, in bytes.
+const maxManifest = 4 << 20
+
+// Source is an image in a registry, or on a mirror of it. Its methods may be called by any number of goroutines.
+//
+// What comes in is asked for by requests of ours, not by the image library's: that one gives up a blob after two broken
+// connections, reads error messages of any length, waits for minutes unseen when it is asked to, and ends the whole
+// process when a connection breaks in an answer of several parts (its bufferedNetworkReader, v5.41.1).
+type Source struct {
+	c     *Client
+	ref   image.Ref
+	auth  image.RegistryAuth
+	doors []*door // where the image may be, the best first
+	began time.Time
+	raw   []byte // the manifest that ref names
+	kind  string // its media type
+
+	mu sync.Mutex // guards at
+	at int        // of doors, the one in use
+}
+
+// door is an endpoint with the connections to it.
+type door struct {
+	*endpoint
+	client *http.Client
+	nth    int
+}
+
+// Source opens an image: its manifest, or its index, has been fetched when it returns. Mirrors of docker.io are tried
+// before it. The caller closes it.
+//
+// Errors are fault.NotFound (no such image, or no access to it, with Docker's words), fault.Unavailable (too many
+// requests), fault.Invalid (a redirect that is refused) or internal (the registry is out of reach).
+func (c *Client) Source(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (*Source, error) {
+	ref = ref.WithoutTag()
+	s := &Source{c: c, ref: ref, auth: auth, began: time.Now()}
+	for i, e := range c.endpointsFor(ctx, ref) {
+		client, err := e.client()
+		if err != nil {
+			return nil, err
+		}
+		s.doors = append(s.doors, &door{endpoint: e, client: client, nth: i})
+	}
+	what, want := ref.Tag(), digest.Digest(ref.Digest())
+	if want != "" {
+		what = want.String()
+	}
+	var err error
+	s.raw, s.kind, err = s.document(ctx, what, want)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close gives up the connections that no blob uses.
+func (s *Source) Close() error {
+	for _, d := range s.doors {
+		d.client.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Manifest fetches a manifest, byte for byte: the one that was asked for, which may be an index, or with a digest one of
+// the same repository. It has that digest. mediaType is empty if the registry did not tell it. The kinds of errors are
+// those of Client.Source.
+func (s *Source) Manifest(ctx context.Context, d digest.Digest) (raw []byte, mediaType string, err error) {
+	if d == "" {
+		return s.raw, s.kind, nil
+	}
+	if err := d.Validate(); err != nil {
+		return nil, "", fault.Invalid("manifest of %s: %q is not a digest", s.ref.Familiar(), shown(d.String()))
+	}
+	return s.document(ctx, d.String(), d)
+}
+
+// document fetches a manifest by a tag or a digest from the endpoint in use, or from the first after it that has it.
+func (s *Source) document(ctx context.Context, what string, want digest.Digest) (raw []byte, mediaType string, err error) {
+	for {
+		d := s.door()
+		raw, mediaType, err = s.fetchDocument(ctx, d, what)
+		if ok := err == nil && want != ""; ok {
+			err = verify(s.ref, raw, want)
+		}
+		switch {
+		case err == nil:
+			return raw, mediaType, nil
+		case ctx.Err() != nil:
+			return nil, "", ctx.Err()
+		case !s.leave(d):
+			return nil, "", d.pullError(s.ref, err, s.began)
+		}
+		s.c.cfg.Log.Warn().Str("mirror", d.host).Str("image", s.ref.Familiar()).
+			Str("reason", d.pullError(s.ref, err, s.began).Error()).Msg("mirror left out")
+	}
+}
+
+// fetchDocument asks again where a server fails on its side.
+func (s *Source) fetchDocument(ctx context.Context, d *door, what string) (raw []byte, mediaType string, err error) {
+	const tries = 3
+	for try := 1; ; try++ {
+		raw, mediaType, err = d.manifest(ctx, s.access(), s.ref.Path(), what)
+		failed := diagnose(err).status >= http.StatusInternalServerError || errors.Is(err, io.ErrUnexpectedEOF)
+		if !failed || try == tries {
+			return raw, mediaType, err
+		}
+		if err := sleep(ctx, s.c.cfg.Backoff<<try); err != nil {
+			return nil, "", err
+		}
+	}
+}
+
+func (d *door) manifest(ctx context.Context, who access, path, what string) (raw []byte, mediaType string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*d.c.cfg.Stall)
+	defer cancel()
+	res, err := d.do(ctx, d.client, request{
+		method: http.MethodGet, url: "/v2/" + path + "/manifests/" + what, access: who,
+		header: http.Header{"Accept": manifest.DefaultRequestedManifestMIMETypes},
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err = io.ReadAll(io.LimitReader(res.Body, maxManifest+1))
+	if err != nil {
+		return nil, "", err
+	}
+	if len(raw) > maxManifest {
+		return nil, "", tell("registry %s: the manifest %s of %s has more than %d MiB", d.host, what, path, maxManifest>>20)
+	}
+	return raw, mediaTypeOf(res.Header), nil
+}
+
+// verify checks a manifest against the digest by which it was asked for.
+func verify(ref image.Ref, raw []byte, d digest.Digest) error {
+	ok, err := manifest.MatchesDigest(raw, d)
+	if err != nil || !ok {
+		return tell("manifest verification failed for %s: the registry sent something that has not the digest %s", ref.FamiliarRepo(), d)
+	}
+	return nil
+}
+
+func (s *Source) access() access {
+	return access{auth: s.auth, scopes: repository(s.ref.Path(), "pull")}
+}
+
+// door returns the endpoint in use.
+func (s *Source) door() *door {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.doors[s.at]
+}
+
+// leave goes on to the endpoint after d, unless others have, and reports whether there is one.
+func (s *Source) leave(d *door) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at > d.nth {
+		return true
+	}
+	if d.nth == len(s.doors)-1 {
+		return false
+	}
+	s.at = d.nth + 1
+	return true
+}
+
+// Blob opens a blob of the image's repository. A connection that breaks is taken up where it broke, with a new token if
+// need be; only what does not get on at all becomes an error. The reader delivers no more than b.Size bytes if that is
+// known, and leaves it to the caller to check their digest. size is that of the blob, -1 if unknown. URLs of foreign
+// layers are not followed. The caller closes the reader.
+//
+// Errors, also those of reading, are ctx's, or fault.NotFound, fault.Unavailable, fault.Invalid or internal.
+func (s *Source) Blob(ctx context.Context, b storage.Blob) (blob io.ReadCloser, size int64, err error) {
+	if err := s.check(b); err != nil {
+		return nil, 0, err
+	}
+	r := newBlobReader(ctx, s, b)
+	if err := r.reopen(nil); err != nil {
+		return nil, 0, err
+	}
+	return r, r.size, nil
+}
+
+// check keeps what is no digest out of URLs.
+func (s *Source) check(b storage.Blob) error {
+	if err := b.Digest.Validate(); err != nil {
+		return fault.Invalid("layer of %s: %q is not a digest", s.ref.Familiar(), shown(b.Digest.String()))
+	}
+	return nil
+}
+
+// get asks for a blob, or for parts of it.
+func (s *Source) get(ctx context.Context, d *door, b digest.Digest, ranges string) (*http.Response, error) {
+	r := request{
+		method: http.MethodGet, access: s.access(), url: fmt.Sprintf("/v2/%s/blobs/%s", s.ref.Path(), b),
+		header: http.Header{"Accept-Encoding": {"identity"}},
+	}
+	if ranges != "" {
+		r.header.Set("Range", "bytes="+ranges)
+	}
+	return d.do(ctx, d.client, r)
+}

@@ -46,25 +46,30 @@ func (l Limits) withDefaults() Limits {
 }
 
 // checker passes an archive on and looks at every entry before the first byte of it is passed on: what comes out may be
-// given to an unpacker that trusts it. It ends with the archive's end mark; what follows is read and dropped.
+// given to an unpacker that trusts it. Every byte comes through, also those behind the archive's end mark.
+//
+// Headers are read by the standard library's tar reader, as the unpacker's are. The content of entries goes straight from
+// the source to who reads, since it is nearly all of an archive.
 type checker struct {
 	limits  Limits
 	read    func() int64 // bytes that went into the decompressor so far
 	src     io.Reader
 	tar     *tar.Reader
 	pending bytes.Buffer // checked bytes that nobody has read yet, or those of the header under way
-	scratch []byte
-	head    bool  // a header is under way
-	body    bool  // the present entry has bytes left
-	entries int64 // seen so far, the present one included
-	sparse  int64 // bytes that sparse entries have pretended to
-	out     int64 // bytes taken from src
-	err     error // what ended it
+	scratch []byte       // for what the tar reader must see of an entry's content
+	head    bool         // a header is under way
+	body    int64        // bytes of the present entry's content, with what fills its last block, that are left in src
+	mapped  bool         // the present entry is sparse: the tar reader alone knows how much there is of it
+	tail    bool         // the end mark is behind
+	entries int64        // seen so far, the present one included
+	sparse  int64        // bytes that sparse entries have pretended to
+	out     int64        // bytes taken from src
+	err     error        // what ended it
 }
 
 // newChecker returns a reader of the plain archive src. read says how many bytes came in before decompression.
 func newChecker(src io.Reader, limits Limits, read func() int64) *checker {
-	c := &checker{limits: limits, read: read, src: src, scratch: make([]byte, 32<<10)}
+	c := &checker{limits: limits, read: read, src: src}
 	c.tar = tar.NewReader(readerFunc(c.take))
 	return c
 }
@@ -77,6 +82,12 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // Read returns checked bytes. Errors are fault.Invalid for what the archive holds, otherwise those of the source.
 func (c *checker) Read(p []byte) (int, error) {
 	for c.pending.Len() == 0 && c.err == nil {
+		if c.body > 0 {
+			if n := c.pass(p); n > 0 || len(p) == 0 {
+				return n, nil
+			}
+			continue
+		}
 		c.err = c.advance()
 	}
 	if c.pending.Len() > 0 {
@@ -85,12 +96,45 @@ func (c *checker) Read(p []byte) (int, error) {
 	return 0, c.err
 }
 
+// pass hands the present entry's content on.
+func (c *checker) pass(p []byte) int {
+	if int64(len(p)) > c.body {
+		p = p[:c.body]
+	}
+	n, err := c.src.Read(p)
+	c.out += int64(n)
+	c.body -= int64(n)
+	if c.tooMuch() {
+		c.err = c.bomb()
+		return 0
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		if c.body > 0 {
+			c.err = compress.Truncated()
+		}
+	default:
+		c.err = c.broken(err)
+	}
+	return n
+}
+
+// tooMuch reports whether more came out of the decompressor than the limits allow for what went in.
+func (c *checker) tooMuch() bool {
+	return c.out > c.limits.Free && c.out-c.limits.Free > c.limits.Ratio*c.read()
+}
+
+func (c *checker) bomb() error {
+	return fault.Invalid("the archive unpacks to more than %d times its size", c.limits.Ratio)
+}
+
 // take is where the tar reader gets its bytes from: they are kept until they are checked.
 func (c *checker) take(p []byte) (int, error) {
 	n, err := c.src.Read(p)
 	c.out += int64(n)
-	if c.out > c.limits.Free && c.out-c.limits.Free > c.limits.Ratio*c.read() {
-		return 0, fault.Invalid("the archive unpacks to more than %d times its size", c.limits.Ratio)
+	if c.tooMuch() {
+		return 0, c.bomb()
 	}
 	if c.head && c.pending.Len()+n > c.limits.HeaderLen {
 		return 0, fault.Invalid("an entry's headers have more than %d bytes", c.limits.HeaderLen)
@@ -99,12 +143,15 @@ func (c *checker) take(p []byte) (int, error) {
 	return n, err
 }
 
-// advance moves on by a piece of the present entry or by a header.
+// advance moves on by a header, or by a piece of a sparse entry.
 func (c *checker) advance() error {
-	if c.body {
+	if c.tail {
+		return c.behind()
+	}
+	if c.mapped {
 		_, err := c.tar.Read(c.scratch)
 		if errors.Is(err, io.EOF) {
-			c.body = false
+			c.mapped = false
 			return nil
 		}
 		if err != nil {
@@ -129,8 +176,24 @@ func (c *checker) advance() error {
 		c.pending.Reset() // what is not right is not passed on
 		return c.broken(err)
 	}
-	c.body = true
+	c.enter(header)
 	return nil
+}
+
+// enter prepares for the content of the entry whose header was read.
+func (c *checker) enter(h *tar.Header) {
+	switch {
+	case isSparse(h):
+		c.mapped = true
+		if c.scratch == nil {
+			c.scratch = make([]byte, 32<<10)
+		}
+	case h.Size > 0 && (h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeRegA): //nolint:staticcheck // as in check
+		c.body = (h.Size + blockSize - 1) / blockSize * blockSize
+		// The tar reader never sees the content. A new one for the next header has nothing to skip, and is all the same:
+		// extended headers hold for one entry, and global ones come as entries.
+		c.tar = tar.NewReader(readerFunc(c.take))
+	}
 }
 
 // broken words an error of the tar reader.
@@ -152,7 +215,7 @@ func (c *checker) broken(err error) error {
 // finish handles the end that the tar reader has found: the source's end instead of the archive's means that something
 // is missing.
 func (c *checker) finish() error {
-	padding := c.pending.Len() % blockSize // of the last entry
+	padding := c.pending.Len() % blockSize // of the last entry, a sparse one
 	mark := c.pending.Bytes()[padding:]
 	if len(mark) == 0 || len(bytes.Trim(mark, "\x00")) > 0 {
 		c.pending.Reset()
@@ -161,24 +224,21 @@ func (c *checker) finish() error {
 		}
 		return compress.Truncated()
 	}
-	// One block of zeros is taken for the mark; the unpacker is given both.
-	c.pending.Truncate(padding)
-	c.pending.Write(make([]byte, 2*blockSize))
-	for {
-		n, err := c.src.Read(c.scratch)
-		c.out += int64(n)
-		if c.out > c.limits.Free && c.out-c.limits.Free > c.limits.Ratio*c.read() {
-			c.pending.Reset()
-			return fault.Invalid("the archive unpacks to more than %d times its size", c.limits.Ratio)
-		}
-		if errors.Is(err, io.EOF) {
-			return io.EOF
-		}
-		if err != nil {
-			c.pending.Reset()
-			return c.broken(err)
-		}
+	c.tail = true
+	return nil
+}
+
+// behind passes on what follows the end mark: padding mostly. No unpacker looks at it, but it counts for the digest.
+func (c *checker) behind() error {
+	if c.scratch == nil {
+		c.scratch = make([]byte, 32<<10)
 	}
+	_, err := c.take(c.scratch)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.pending.Reset()
+		return c.broken(err)
+	}
+	return err
 }
 
 const blockSize = 512 // of tar
@@ -217,11 +277,7 @@ func (c *checker) check(h *tar.Header) error {
 
 // checkSparse adds up what sparse entries pretend to: an unpacker may write it all.
 func (c *checker) checkSparse(h *tar.Header) error {
-	isSparse := h.Typeflag == tar.TypeGNUSparse
-	for key := range h.PAXRecords {
-		isSparse = isSparse || strings.HasPrefix(key, "GNU.sparse.")
-	}
-	if !isSparse {
+	if !isSparse(h) {
 		return nil
 	}
 	if h.Size > c.limits.Sparse-c.sparse {
@@ -229,6 +285,18 @@ func (c *checker) checkSparse(h *tar.Header) error {
 	}
 	c.sparse += h.Size
 	return nil
+}
+
+func isSparse(h *tar.Header) bool {
+	if h.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *checker) checkName(what, name string) error {

@@ -22,7 +22,8 @@ import (
 const (
 	// maxWindow bounds what a decompressor must remember of its output: zstd -T0 --ultra --long=27 and xz -9 fit.
 	maxWindow = 128 << 20
-	sniffLen  = 64 // bytes looked at to tell the compression
+	sniffLen  = 64        // bytes looked at to tell the compression
+	inputLen  = 128 << 10 // bytes taken from the source at once
 )
 
 // Source counts what is read of an archive and remembers why that ended, so that a fault of the way here is not taken for
@@ -54,7 +55,7 @@ func (s *Source) Count() int64 { return s.n.Load() }
 //
 // Errors of the source stay what they are; data that cannot be decompressed, or needs too much memory, is fault.Invalid.
 func Plain(src *Source) (io.ReadCloser, error) {
-	in := bufio.NewReaderSize(src, 64<<10)
+	in := bufio.NewReaderSize(src, inputLen)
 	head, err := in.Peek(sniffLen)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read the archive: %w", err)

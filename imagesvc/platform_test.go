@@ -1,0 +1,193 @@
+package imagesvc
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+func TestParsePlatform(t *testing.T) {
+	for _, tc := range []struct{ in, want string }{
+		{"linux/amd64", "linux/amd64"},
+		{"linux/amd64/v1", "linux/amd64"},
+		{"linux/AMD64/v3", "linux/amd64/v3"},
+		{"linux/x86_64", "linux/amd64"},
+		{"linux/aarch64", "linux/arm64"},
+		{"linux/arm64/v8", "linux/arm64"},
+		{"linux/arm/7", "linux/arm/v7"},
+		{"linux/armhf", "linux/arm/v7"},
+		{"arm64", "linux/arm64"},
+		{"windows/amd64", "windows/amd64"},
+		{"linux", "linux/" + runtime.GOARCH},
+	} {
+		p, own, err := parsePlatform(tc.in)
+		if err != nil || own || !strings.HasPrefix(p.String(), tc.want) {
+			t.Errorf("parsePlatform(%q) = %v, %t, %v, want %s", tc.in, p, own, err, tc.want)
+		}
+	}
+	if p, own, err := parsePlatform(""); err != nil || !own || p.Architecture != runtime.GOARCH {
+		t.Errorf("parsePlatform of nothing = %v, %t, %v, want this machine", p, own, err)
+	}
+	for _, in := range []string{"/", "linux/", "linux//v7", "a/b/c/d", "linux/amd64 ", "linux/a b/x", strings.Repeat("a", 200)} {
+		if p, _, err := parsePlatform(in); !fault.Is(err, fault.Invalid) {
+			t.Errorf("parsePlatform(%q) = %v, %v, want an invalid fault", in, p, err)
+		}
+	}
+}
+
+func TestArmVariant(t *testing.T) {
+	for in, want := range map[string]string{"aarch64": "v8", "armv8l": "v8", "armv7l": "v7", "armv6l": "v6", "armv5tel": "v5", "": "v7"} {
+		if got := armVariant(in); got != want {
+			t.Errorf("armVariant(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		own        bool
+		entries    string
+		choice     string // empty: none
+	}{
+		{"plain", "linux/amd64", false, "linux/arm64 linux/amd64 windows/amd64", "linux/amd64"},
+		{"own level first", "linux/amd64", true, "linux/amd64/v2 linux/amd64", "linux/amd64"},
+		{"v1 is plain", "linux/amd64", false, "linux/amd64/v1", "linux/amd64/v1"},
+		{"named level", "linux/amd64/v3", false, "linux/amd64 linux/amd64/v2 linux/amd64/v4", "linux/amd64/v2"},
+		{"not above the named level", "linux/amd64", false, "linux/amd64/v2", ""},
+		{"32 bit on this machine", "linux/amd64", true, "linux/386", "linux/386"},
+		{"32 bit is not what was named", "linux/amd64", false, "linux/386", ""},
+		{"arm v7 takes v6", "linux/arm/v7", false, "linux/arm/v5 linux/arm/v6", "linux/arm/v6"},
+		{"arm v6 takes no v7", "linux/arm/v6", false, "linux/arm/v7", ""},
+		{"arm v7 takes unnamed", "linux/arm/v7", false, "linux/arm", "linux/arm"},
+		{"arm is v7", "linux/arm", false, "linux/arm/v6 linux/arm/v7 linux/arm/v8", "linux/arm/v7"},
+		{"arm64 with variant", "linux/arm64", false, "linux/arm/v7 linux/arm64/v8", "linux/arm64/v8"},
+		{"arm64 machine takes arm", "linux/arm64", true, "linux/arm/v6 linux/arm/v7", "linux/arm/v7"},
+		{"others", "linux/riscv64", false, "linux/riscv64", "linux/riscv64"},
+		{"none", "linux/s390x", false, "linux/amd64", ""},
+		{"unknown entries", "linux/amd64", false, "unknown/unknown linux/amd64", "linux/amd64"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			want, _, err := parsePlatform(tc.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var entries []descriptor
+			for text := range strings.FieldsSeq(tc.entries) {
+				parts := append(strings.Split(text, "/"), "")
+				entries = append(entries, descriptor{
+					MediaType: typeOCIManifest, Digest: digest.FromString(text), Platform: &platform{parts[0], parts[1], parts[2]},
+				})
+			}
+			// What is no image is never chosen.
+			p := want
+			entries = append(entries,
+				descriptor{MediaType: typeOCIIndex, Platform: &p, Digest: "index"},
+				descriptor{MediaType: typeOCIManifest, Platform: &p, Digest: "attestation", Annotations: map[string]string{"vnd.docker.reference.type": "attestation-manifest"}},
+				descriptor{MediaType: typeOCIManifest, Platform: &p, Digest: "artifact", ArtifactType: "application/x-thing"},
+				descriptor{MediaType: typeOCIManifest, Digest: "nowhere"},
+			)
+			got, ok := want.choose(tc.own, entries)
+			if ok != (tc.choice != "") || ok && got.Digest != digest.FromString(tc.choice) {
+				t.Errorf("%s chose %v of %s, want %q", want, got.Platform, tc.entries, tc.choice)
+			}
+		})
+	}
+}
+
+func TestPullOfIndex(t *testing.T) {
+	reg := newStock(t)
+	s, st, _ := puller(t, nil)
+	entry := func(arch, variant string, layers ...[]byte) (map[string]any, digest.Digest) {
+		g := reg.pack(layers...)
+		g.kind, g.manifest["mediaType"] = typeOCIManifest, typeOCIManifest
+		g.config["architecture"], g.config["variant"] = arch, variant
+		d, config := reg.put(g)
+		return map[string]any{
+			"mediaType": typeOCIManifest, "digest": d, "size": len(reg.manifests[d.String()].raw),
+			"platform": map[string]string{"os": "linux", "architecture": arch, "variant": variant},
+		}, config
+	}
+	arm, armConfig := entry("arm64", "v8", oneFile(t, "arm", 10))
+	own, ownConfig := entry(runtime.GOARCH, "", oneFile(t, "own", 10))
+	index := reg.document(typeOCIIndex, map[string]any{
+		"schemaVersion": 2, "mediaType": typeOCIIndex, "manifests": []any{arm, own},
+	}, "v")
+	pull := func(platform string) (lines, error) {
+		var shown lines
+		err := s.Pull(t.Context(), image.PullOptions{Repo: reg.repo(), Tag: "v", Platform: platform}, shown.add)
+		return shown, err
+	}
+	shown, err := pull("")
+	if err != nil || !strings.Contains(shown.once(), "Digest: "+index.String()) {
+		t.Fatalf("Pull = %v, progress:\n%s", err, shown.once())
+	}
+	img, err := s.Get(t.Context(), reg.repo()+":v")
+	if err != nil || img.ID != ownConfig.String() || len(img.RepoDigests) != 1 || img.RepoDigests[0] != reg.repo()+"@"+index.String() {
+		t.Errorf("Get = %+v, %v, want %s with the index's digest", img, err, ownConfig)
+	}
+	if runtime.GOARCH != "arm64" {
+		// The other platform is another image, and takes the names.
+		if shown, err = pull("linux/arm64"); err != nil || !strings.Contains(shown.once(), "Downloaded newer image") {
+			t.Errorf("Pull for arm64 = %v, progress:\n%s", err, shown.once())
+		}
+		if img, err = s.Get(t.Context(), reg.repo()+":v"); err != nil || img.ID != armConfig.String() {
+			t.Errorf("Get = %+v, %v, want %s", img, err, armConfig)
+		}
+		if shown, err = pull("linux/arm64/v8"); err != nil || !strings.Contains(shown.once(), "up to date") {
+			t.Errorf("Pull for arm64 again = %v, progress:\n%s", err, shown.once())
+		}
+		// Everything of the first one is here still.
+		blobs := reg.count("blobs/*")
+		if shown, err = pull(""); err != nil || reg.count("blobs/*") != blobs {
+			t.Errorf("Pull for this machine again = %v, %d blobs, progress:\n%s", err, reg.count("blobs/*")-blobs, shown.once())
+		}
+	}
+	if _, err = pull("linux/s390x"); !fault.Is(err, fault.NotFound) || err.Error() != "no matching manifest for linux/s390x in the manifest list entries" {
+		t.Errorf("Pull for s390x = %v", err)
+	}
+	_ = st
+}
+
+func TestPullOfBadIndex(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		kind       fault.Constructor
+		change     func(reg *stock, entry map[string]any)
+	}{
+		{"another size", "and the index says 7", nil, func(_ *stock, entry map[string]any) { entry["size"] = 7 }},
+		{"leads to an index", "leads to another index", fault.Unsupported, func(reg *stock, entry map[string]any) {
+			d := reg.document(typeOCIIndex, map[string]any{"schemaVersion": 2, "mediaType": typeOCIIndex, "manifests": []any{}})
+			entry["digest"], entry["size"] = d, len(reg.manifests[d.String()].raw)
+		}},
+		{"another manifest", "manifest verification failed", nil, func(reg *stock, entry map[string]any) {
+			d := digest.FromString("x")
+			reg.manifests[d.String()] = reg.manifests[entry["digest"].(digest.Digest).String()]
+			entry["digest"] = d
+		}},
+		{"no manifest", "not found", fault.NotFound, func(_ *stock, entry map[string]any) { entry["digest"] = digest.FromString("y") }},
+		{"bad digest", "invalid digest", nil, func(_ *stock, entry map[string]any) { entry["digest"] = "sha256:x" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			reg := newStock(t)
+			s, st, _ := puller(t, nil)
+			d, _ := reg.put(reg.pack(oneFile(t, "a", 10)))
+			entry := map[string]any{
+				"mediaType": typeSchema2, "digest": d, "size": len(reg.manifests[d.String()].raw),
+				"platform": map[string]string{"os": "linux", "architecture": runtime.GOARCH},
+			}
+			tc.change(reg, entry)
+			reg.document(typeList, map[string]any{"schemaVersion": 2, "mediaType": typeList, "manifests": []any{entry}}, "v")
+			err := s.Pull(t.Context(), image.PullOptions{Repo: reg.repo(), Tag: "v"}, nil)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || tc.kind != nil && !fault.Is(err, tc.kind) {
+				t.Errorf("Pull = %v, want an error with %q", err, tc.want)
+			}
+			nothingLeft(t, st)
+		})
+	}
+}

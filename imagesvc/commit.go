@@ -53,7 +53,7 @@ func (s *Service) Commit(
 	img, err := s.store.PutImage(ctx, layer, storage.ImageSpec{
 		Base: parent.ID, Config: config, Author: c.Author, Comment: c.Comment, CreatedBy: c.CreatedBy, Created: time.Now(),
 		Architecture: parent.Architecture, Variant: parent.Variant, OS: parent.OS, Container: c.ContainerID,
-		EngineVersion: s.version,
+		EngineVersion: s.version, ContainerConfig: c.ContainerConfig,
 	}, names)
 	if err := errors.Join(err, layer.Close()); err != nil {
 		return "", "", err

@@ -18,10 +18,10 @@ const maxComment = 64 << 10
 // Import makes an image of one layer from the archive of a root file system, plain or compressed with gzip, bzip2, xz or
 // zstd, and gives it a name if opts have one; the image that had it loses it. The archive is checked while it flows; it
 // is unpacked by this program, without the help of others. progress gets the id of the image when it is there; it may be
-// nil. The caller closes src.
+// nil. The caller closes src; with a source in opts the archive is fetched from there, with progress, and src is not used.
 //
 // It is all or nothing: an error of src, the end of ctx, a bad archive or a full disk leave nothing behind. Errors are
-// fault.Invalid (the archive, a name, a change) or internal.
+// fault.Invalid (the archive, a name, a change, a source), those of a server that refuses the source, or internal.
 func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOptions, progress func(image.Progress)) (string, error) {
 	var name image.Ref
 	var names []string
@@ -42,9 +42,21 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 	if len(opts.Message) > maxComment {
 		return "", fault.Invalid("message has %d bytes, more than %d", len(opts.Message), maxComment)
 	}
-	comment := opts.Message
-	if comment == "" {
-		comment = "Imported from -"
+	comment := "Imported from -"
+	if opts.Source != "" {
+		from, err := importURL(opts.Source)
+		if err != nil {
+			return "", err
+		}
+		archive, err := s.download(ctx, from, progress)
+		if err != nil {
+			return "", err
+		}
+		defer archive.Close() //nolint:errcheck // the archive has been read to its end, or an error is known
+		src, comment = archive, "Imported from "+from.Redacted()
+	}
+	if opts.Message != "" {
+		comment = opts.Message
 	}
 	img, err := s.unpack(ctx, src, storage.ImageSpec{
 		Config: config, Comment: comment, Created: time.Now(), Architecture: runtime.GOARCH, OS: runtime.GOOS,

@@ -2,6 +2,7 @@ package imagesvc
 
 import (
 	"context"
+	"slices"
 
 	"moss/engine/fault"
 	"moss/engine/id"
@@ -27,16 +28,14 @@ func (s *Service) Remove(ctx context.Context, ref string, opts image.RemoveOptio
 	}
 	r := &removal{s: s, opts: opts}
 	if name, ok := nameOf(img, what); ok {
-		last, err := r.byName(ctx, img, name)
-		if err != nil || !last {
-			return r.done, err
+		if !has(img, name) {
+			return nil, image.NoSuch(what.String())
 		}
-		return r.done, r.image(ctx, img.ID, opts.Force, true)
+		err = r.byName(ctx, img, name)
+	} else {
+		err = r.byID(ctx, img)
 	}
-	if err := r.byID(ctx, img); err != nil {
-		return r.done, err
-	}
-	return r.done, r.image(ctx, img.ID, opts.Force, false)
+	return r.done, err
 }
 
 // nameOf returns the name of img that a client wrote; false if it wrote the id.
@@ -54,6 +53,11 @@ func nameOf(img *image.Image, what image.Lookup) (image.Ref, bool) {
 		return image.Ref{}, false
 	}
 	return wanted, true // a digest that the image has by its manifest only
+}
+
+// has reports whether an image has a name.
+func has(img *image.Image, name image.Ref) bool {
+	return slices.ContainsFunc(refs(img), func(other image.Ref) bool { return other.Canonical() == name.Canonical() })
 }
 
 // refs returns all names of an image.
@@ -76,56 +80,75 @@ type removal struct {
 	done []image.Removed
 }
 
-// byName takes a name away, and with a repository's last tag its digests. It reports whether no name is left.
-func (r *removal) byName(ctx context.Context, img *image.Image, name image.Ref) (last bool, err error) {
-	if users := r.s.usersOf(img.ID); !r.opts.Force && len(users) > 0 && isSingle(refs(img)) {
-		return false, fault.Conflict(
-			"conflict: unable to remove repository reference %q (must force) - container %s is using its referenced image %s",
-			name.Familiar(), id.Short(users[0].ContainerID), id.Short(img.ID))
-	}
-	if err := r.untag(ctx, img, name); err != nil {
-		return false, err
-	}
-	var left []image.Ref
-	tagged := false
-	for _, other := range refs(img) {
-		if other.Canonical() == name.Canonical() {
-			continue
-		}
-		left = append(left, other)
-		tagged = tagged || other.Repo() == name.Repo() && other.Tag() != ""
-	}
-	if name.Tag() == "" || tagged {
-		return len(left) == 0, nil
-	}
-	kept := 0
-	for _, other := range left {
-		if other.Repo() != name.Repo() {
-			kept++
-			continue
-		}
-		if err := r.untag(ctx, img, other); err != nil {
-			return false, err
-		}
-	}
-	return kept == 0, nil
-}
-
-// byID takes all names away if they are of one repository with one tag at most.
-func (r *removal) byID(ctx context.Context, img *image.Image) error {
-	names := refs(img)
-	if !isSingle(names) {
-		return nil
-	}
-	if err := r.conflict(ctx, img, !r.opts.Force, false); err != nil {
+// byName takes a name away, and with a repository's last tag its digests. With its last name the image goes, unless something
+// keeps it.
+func (r *removal) byName(ctx context.Context, img *image.Image, name image.Ref) error {
+	if err := r.nameConflict(img, name); err != nil {
 		return err
 	}
-	for _, name := range names {
+	going, left := split(img, name)
+	if len(left) == 0 {
+		err := r.conflict(ctx, img, !r.opts.Force, false)
+		if err == nil {
+			return r.image(ctx, img)
+		}
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+	for _, name := range going {
 		if err := r.untag(ctx, img, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// nameConflict returns what keeps a name: who uses the image or reads it, if it has no other one.
+func (r *removal) nameConflict(img *image.Image, name image.Ref) error {
+	if !isSingle(refs(img)) {
+		return nil
+	}
+	const text = "conflict: unable to remove repository reference %q"
+	if users := r.s.usersOf(img.ID); !r.opts.Force && len(users) > 0 {
+		return fault.Conflict(text+" (must force) - container %s is using its referenced image %s",
+			name.Familiar(), id.Short(users[0].ContainerID), id.Short(img.ID))
+	}
+	if why := r.s.heldFor(img.ID); why != "" {
+		return fault.Conflict(text+" (cannot be forced) - its referenced image %s is being %s", name.Familiar(), id.Short(img.ID), why)
+	}
+	return nil
+}
+
+// split returns the names that go with one of them, that one first, and those that stay.
+func split(img *image.Image, name image.Ref) (going, left []image.Ref) {
+	going = []image.Ref{name}
+	var digests []image.Ref
+	lastTag := name.Tag() != ""
+	for _, other := range refs(img) {
+		switch {
+		case other.Canonical() == name.Canonical():
+		case other.Repo() != name.Repo():
+			left = append(left, other)
+		case other.Tag() != "":
+			left = append(left, other)
+			lastTag = false
+		default:
+			digests = append(digests, other)
+		}
+	}
+	if lastTag {
+		return append(going, digests...), left
+	}
+	return going, append(left, digests...)
+}
+
+// byID takes the image away, with its names if they are of one repository with one tag at most, or by force.
+func (r *removal) byID(ctx context.Context, img *image.Image) error {
+	if err := r.conflict(ctx, img, !r.opts.Force, !r.opts.Force && !isSingle(refs(img))); err != nil {
+		return err
+	}
+	return r.image(ctx, img)
 }
 
 // isSingle reports whether names amount to one: at most one tag, and digests of its repository only.
@@ -149,32 +172,25 @@ func (r *removal) untag(ctx context.Context, img *image.Image, name image.Ref) e
 	if err := r.s.store.Untag(ctx, img.ID, name.Canonical()); err != nil {
 		return err
 	}
-	r.done = append(r.done, image.Removed{Untagged: name.Familiar()})
-	r.s.publish("untag", img, img.ID)
+	r.untagged(img, name)
 	return nil
 }
 
-// image deletes an image without names, or with force one with names, and then its parents. quiet says that the caller
-// asked for something else, which is done: what keeps the image is no error then.
-func (r *removal) image(ctx context.Context, imageID string, force, quiet bool) error {
-	img, err := r.s.store.Get(ctx, imageID)
+// untagged tells that a name is gone.
+func (r *removal) untagged(img *image.Image, name image.Ref) {
+	r.done = append(r.done, image.Removed{Untagged: name.Familiar()})
+	r.s.publish("untag", img, img.ID)
+}
+
+// image deletes an image that nothing keeps, with its names in one step, and then its parents as far as these have neither
+// names nor users.
+func (r *removal) image(ctx context.Context, img *image.Image) error {
+	layers, err := r.s.store.Delete(ctx, img.ID)
 	if err != nil {
-		return err
-	}
-	if err := r.conflict(ctx, img, !force, !force); err != nil {
-		if quiet && fault.Is(err, fault.Conflict) {
-			return nil
-		}
 		return err
 	}
 	for _, name := range refs(img) {
-		if err := r.untag(ctx, img, name); err != nil {
-			return err
-		}
-	}
-	layers, err := r.s.store.Delete(ctx, imageID)
-	if err != nil {
-		return err
+		r.untagged(img, name)
 	}
 	r.s.publish("delete", img, img.ID)
 	r.done = append(r.done, image.Removed{Deleted: img.ID})
@@ -184,13 +200,20 @@ func (r *removal) image(ctx context.Context, imageID string, force, quiet bool) 
 	if r.opts.NoPrune || img.Parent == "" {
 		return nil
 	}
-	if err := r.image(ctx, img.Parent, false, true); err != nil && !fault.Is(err, fault.NotFound) {
+	parent, err := r.s.store.Get(ctx, img.Parent)
+	if err == nil {
+		err = r.conflict(ctx, parent, true, true)
+	}
+	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	return nil
+	return r.image(ctx, parent)
 }
 
-// conflict returns what keeps an image: images built on it and running containers always, stopped containers and names
+// conflict returns what keeps an image: images built on it, transfers and running containers always, stopped containers and names
 // if asked for.
 func (r *removal) conflict(ctx context.Context, img *image.Image, stopped, named bool) error {
 	all, err := r.s.store.List(ctx)
@@ -201,6 +224,9 @@ func (r *removal) conflict(ctx context.Context, img *image.Image, stopped, named
 		if other.Parent == img.ID {
 			return unable(img, false, "image has dependent child images")
 		}
+	}
+	if why := r.s.heldFor(img.ID); why != "" {
+		return unable(img, false, "image is being "+why)
 	}
 	users := r.s.usersOf(img.ID)
 	for _, u := range users {

@@ -3,13 +3,17 @@
 package imagesvc
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"maps"
+	"runtime"
 	"sync"
 
 	"moss/engine/event"
 	"moss/engine/image"
+	"moss/imagesvc/registry"
+	"moss/imagesvc/token"
 	"moss/storage"
 )
 
@@ -20,6 +24,9 @@ type store interface {
 	PutImage(ctx context.Context, layer io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error)
 	Untag(ctx context.Context, imageID, name string) error
 	Delete(ctx context.Context, imageID string) (chainIDs []string, err error)
+	ledger
+	contents
+	layers
 }
 
 // users knows which containers keep an image.
@@ -38,6 +45,10 @@ type Options struct {
 	Users         users  // nil until SetUsers: no container keeps an image
 	EngineVersion string // noted in images that are made here
 	Limits        Limits // zero fields take their defaults
+	MaxUploads    int    // layers sent at the same time by one push; 0: 5
+	MaxDownloads  int    // layers fetched at the same time by all pulls together; 0: 6
+	Registry      *registry.Client
+	Tokens        *token.Service // Registry's; nil: one of this service's own
 }
 
 // Service answers what clients ask of images. Its methods may be called by any number of goroutines.
@@ -46,8 +57,19 @@ type Service struct {
 	events  events
 	version string
 	limits  Limits
+	uploads int
+	slots   chan struct{} // one for each processor that compresses layers
+
+	registry     *registry.Client
+	tokens       *token.Service
+	destinations func(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (destination, error)
 
 	changing sync.Mutex // held while an image's names are taken away or the image goes
+
+	sources registries // nil: there is no way to registries
+	flights *flights
+
+	held holds // images that are being read
 
 	mu    sync.RWMutex // guards users
 	users users
@@ -55,13 +77,27 @@ type Service struct {
 
 // New returns a service over a store. The store stays the caller's to close.
 func New(s store, opts Options) *Service {
-	return &Service{
+	svc := &Service{
 		store:   s,
 		events:  opts.Events,
 		version: opts.EngineVersion,
 		limits:  opts.Limits.withDefaults(),
 		users:   opts.Users,
+
+		registry: opts.Registry,
+		tokens:   opts.Tokens,
+		uploads:  cmp.Or(opts.MaxUploads, defaultUploads),
+		slots:    make(chan struct{}, runtime.GOMAXPROCS(0)),
+		flights:  newFlights(cmp.Or(opts.MaxDownloads, defaultDownloads)),
 	}
+	if svc.tokens == nil {
+		svc.tokens = token.New()
+	}
+	svc.destinations = svc.destination
+	if opts.Registry != nil {
+		svc.sources = network{opts.Registry}
+	}
+	return svc
 }
 
 // SetUsers tells the service who knows the users of images. The two need each other, so it comes after New.

@@ -97,6 +97,7 @@ type request struct {
 	size   int64     // of body; negative: unknown
 	kind   string    // Content-Type of body
 	bare   bool      // no version prefix
+	auth   *Auth     // sent as X-Registry-Auth when not nil
 }
 
 func (c *Client) target(req request) string {
@@ -141,6 +142,13 @@ func (c *Client) send(ctx context.Context, req request) (*http.Response, error) 
 		hr.Header.Set("Content-Type", req.kind)
 	}
 	hr.Header.Set("User-Agent", c.agent)
+	if req.auth != nil {
+		value, err := req.auth.header()
+		if err != nil {
+			return nil, err
+		}
+		hr.Header.Set("X-Registry-Auth", value)
+	}
 	resp, err := c.http.Do(hr)
 	if err != nil {
 		return nil, c.explain(err)

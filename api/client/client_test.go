@@ -142,7 +142,7 @@ func TestRequests(t *testing.T) {
 	no(err)
 	_, err = c.ImageRemove(ctx, "sha256:abc", true, true)
 	no(err)
-	no(c.ImagePull(ctx, "busybox", "latest", nil))
+	no(c.ImagePull(ctx, client.PullOptions{Name: "busybox", Tag: "latest"}, nil))
 	no(c.ContainerStart(ctx, "web", "ctrl-x"))
 	want := []string{
 		`GET /containers/json?all=1&filters=%7B%22name%22%3A%5B%22a%22%5D%7D&limit=3&size=1`,

@@ -3,10 +3,9 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 )
 
 // Image is one entry of the list of images (API document 1, 2.6).
@@ -29,35 +28,37 @@ type ImagesOptions struct {
 	Filters map[string][]string
 }
 
-// ImportOptions describe an image made from a root filesystem archive.
-type ImportOptions struct {
-	Repo    string
-	Tag     string
-	Message string
-	Changes []string
-	Size    int64 // bytes of the archive; 0 or negative: unknown
-}
-
-// Progress is one message of a long operation (API document 1, 2.6).
-type Progress struct {
-	ID       string          `json:"id"`
-	Status   string          `json:"status"`
-	Progress string          `json:"progress"`
-	Detail   ProgressDetail  `json:"progressDetail"`
-	Stream   string          `json:"stream"`
-	Aux      json.RawMessage `json:"aux"`
-}
-
-// ProgressDetail counts bytes.
-type ProgressDetail struct {
-	Current int64 `json:"current"`
-	Total   int64 `json:"total"`
-}
-
 // Removed is one step of a removal; one of its fields is set.
 type Removed struct {
 	Untagged string
 	Deleted  string
+}
+
+// HistoryEntry is one step of an image's making (API document 1, 2.6).
+type HistoryEntry struct {
+	ID        string `json:"Id"` // <missing> where the step's image is not here
+	Created   int64  // Unix seconds
+	CreatedBy string
+	Tags      []string // of the step's image
+	Size      int64    // bytes the step added
+	Comment   string
+}
+
+// SearchOptions say what to look for in a registry's index.
+type SearchOptions struct {
+	Term    string // may begin with a registry's host
+	Limit   int    // 0: as many as the engine likes
+	Filters map[string][]string
+	Auth    Auth
+}
+
+// SearchResult is one repository found (API document 1, 2.6).
+type SearchResult struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Official    bool   `json:"is_official"`
+	Automated   bool   `json:"is_automated"`
+	Stars       int    `json:"star_count"`
 }
 
 // Images lists images.
@@ -91,45 +92,40 @@ func (c *Client) ImageInspect(ctx context.Context, ref string) (json.RawMessage,
 	return out, err
 }
 
-// ImageImport sends a root filesystem archive and calls each for every progress message.
-func (c *Client) ImageImport(ctx context.Context, opts ImportOptions, archive io.Reader, each func(Progress) error) error {
-	query := url.Values{"fromSrc": {"-"}}
-	for key, value := range map[string]string{"repo": opts.Repo, "tag": opts.Tag, "message": opts.Message} {
-		if value != "" {
-			query.Set(key, value)
-		}
+// ImageHistory returns the steps of an image's making, newest first.
+func (c *Client) ImageHistory(ctx context.Context, ref string) ([]HistoryEntry, error) {
+	path, err := image(ref, "/history")
+	if err != nil {
+		return nil, err
 	}
-	if len(opts.Changes) > 0 {
-		query["changes"] = opts.Changes
-	}
-	size := opts.Size
-	if size <= 0 {
-		size = -1
-	}
-	return c.progress(ctx, request{
-		method: http.MethodPost, path: "/images/create", query: query, body: &bulk{Reader: archive}, size: size, kind: archiveKind,
-	}, each)
+	var out []HistoryEntry
+	err = c.call(ctx, request{method: http.MethodGet, path: path}, &out)
+	return out, err
 }
 
-// ImagePull fetches an image from its registry and calls each for every progress message.
-func (c *Client) ImagePull(ctx context.Context, name, tag string, each func(Progress) error) error {
-	query := url.Values{"fromImage": {name}, "tag": {tag}}
-	return c.progress(ctx, request{method: http.MethodPost, path: "/images/create", query: query}, each)
-}
-
-func (c *Client) progress(ctx context.Context, req request, each func(Progress) error) error {
-	resp, err := c.send(ctx, req)
+// ImageTag gives an image another name. The image that had it loses it.
+func (c *Client) ImageTag(ctx context.Context, ref, repo, tag string) error {
+	path, err := image(ref, "/tag")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	return c.decodeStream(ctx, resp.Body, func(raw json.RawMessage) error {
-		var message Progress
-		if err := json.Unmarshal(raw, &message); err != nil {
-			return fmt.Errorf("decode progress: %w", err)
-		}
-		return each(message)
-	})
+	// The versions up to 1.21 give a name that is taken only to those who insist.
+	query := url.Values{"repo": {repo}, "tag": {tag}, "force": {"1"}}
+	return c.call(ctx, request{method: http.MethodPost, path: path, query: query}, nil)
+}
+
+// ImageSearch looks for repositories in a registry's index.
+func (c *Client) ImageSearch(ctx context.Context, opts SearchOptions) ([]SearchResult, error) {
+	query := url.Values{"term": {opts.Term}}
+	if opts.Limit != 0 {
+		query.Set("limit", strconv.Itoa(opts.Limit))
+	}
+	if err := encodeFilters(query, opts.Filters); err != nil {
+		return nil, err
+	}
+	var out []SearchResult
+	err := c.call(ctx, request{method: http.MethodGet, path: "/images/search", query: query, auth: &opts.Auth}, &out)
+	return out, err
 }
 
 // ImageRemove removes a name or an image and returns what went.

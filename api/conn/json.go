@@ -2,7 +2,6 @@ package conn
 
 import (
 	"net/http"
-	"slices"
 
 	"moss/engine/fault"
 )
@@ -33,14 +32,21 @@ func (j *JSON) Open() error {
 }
 
 // Send sends one message at once, adding its newline when it has none. An error is the client's hang-up.
-func (j *JSON) Send(message []byte) error {
+func (j *JSON) Send(message []byte) error { return j.SendAll([][]byte{message}) }
+
+// SendAll sends several messages in one go, each as Send does.
+func (j *JSON) SendAll(messages [][]byte) error {
 	if err := j.begin(); err != nil {
 		return err
 	}
-	if n := len(message); n == 0 || message[n-1] != '\n' {
-		message = append(slices.Clip(message), '\n')
+	var lines []byte
+	for _, message := range messages {
+		lines = append(lines, message...)
+		if n := len(message); n == 0 || message[n-1] != '\n' {
+			lines = append(lines, '\n')
+		}
 	}
-	if _, err := j.w.Write(message); err != nil {
+	if _, err := j.w.Write(lines); err != nil {
 		return err
 	}
 	return j.out.Flush()

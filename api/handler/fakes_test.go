@@ -22,7 +22,6 @@ import (
 	"moss/engine/container"
 	"moss/engine/event"
 	"moss/engine/fault"
-	"moss/engine/image"
 	"moss/engine/stdio"
 	"moss/engine/system"
 )
@@ -97,6 +96,10 @@ func (f *containers) Commit(_ context.Context, ref string, opt container.CommitO
 func (f *containers) Pause(_ context.Context, ref string) error { return f.note("pause %s", ref) }
 
 func (f *containers) Unpause(_ context.Context, ref string) error { return f.note("unpause %s", ref) }
+
+func (f *containers) Prune(_ context.Context, filters map[string][]string) ([]string, int64, error) {
+	return []string{"4fa6"}, 7, f.note("prune %v", filters)
+}
 
 func (f *containers) Start(_ context.Context, ref string) error { return f.note("start %s", ref) }
 
@@ -204,50 +207,6 @@ func unix(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// images is a fake that keeps what was imported.
-type images struct {
-	said  string
-	found *image.Image
-	err   error
-	late  error // of Import, after its first message
-	body  string
-}
-
-func (f *images) List(_ context.Context, opt image.ListOptions) ([]*image.Image, error) {
-	f.said = fmt.Sprintf("%+v", opt)
-	if f.found == nil {
-		return nil, f.err
-	}
-	return []*image.Image{f.found}, f.err
-}
-
-func (f *images) Get(_ context.Context, ref string) (*image.Image, error) {
-	f.said = ref
-	return f.found, f.err
-}
-
-func (f *images) Import(_ context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (string, error) {
-	f.said = fmt.Sprintf("%+v", opt)
-	if f.err != nil {
-		return "", f.err
-	}
-	progress(image.Progress{Status: "Importing", Current: 1, Total: 2})
-	raw, err := io.ReadAll(src)
-	if err != nil {
-		return "", err
-	}
-	f.body = string(raw)
-	if f.late == nil {
-		progress(image.Progress{Status: "sha256:9f86"})
-	}
-	return "sha256:9f86", f.late
-}
-
-func (f *images) Remove(_ context.Context, ref string, opt image.RemoveOptions) ([]image.Removed, error) {
-	f.said = fmt.Sprintf("%s %+v", ref, opt)
-	return []image.Removed{{Untagged: ref}, {Deleted: "sha256:1"}}, f.err
-}
-
 type about struct{ err error }
 
 func (a about) Info(context.Context) (system.Info, error) {
@@ -306,8 +265,8 @@ func (a *api) dial() *net.UnixConn {
 	return c
 }
 
-// open sends a request and returns the answer with its body still to be read.
-func (a *api) open(method, path, body string) *http.Response {
+// open sends a request, with names and values of headers, and returns the answer with its body still to be read.
+func (a *api) open(method, path, body string, header ...string) *http.Response {
 	a.t.Helper()
 	c := a.dial()
 	req, err := http.NewRequestWithContext(a.t.Context(), method, "http://moss"+path, strings.NewReader(body))
@@ -316,6 +275,9 @@ func (a *api) open(method, path, body string) *http.Response {
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
 	}
 	if err := req.Write(c); err != nil {
 		a.t.Fatal(err)
@@ -332,9 +294,9 @@ func (a *api) open(method, path, body string) *http.Response {
 }
 
 // ask sends a request and returns the whole answer.
-func (a *api) ask(method, path, body string) (int, string) {
+func (a *api) ask(method, path, body string, header ...string) (int, string) {
 	a.t.Helper()
-	resp := a.open(method, path, body) //nolint:bodyclose // The cleanup of open does.
+	resp := a.open(method, path, body, header...) //nolint:bodyclose // The cleanup of open does.
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
 		a.t.Fatal(err)

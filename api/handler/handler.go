@@ -16,7 +16,6 @@ import (
 	"moss/engine/container"
 	"moss/engine/event"
 	"moss/engine/exec"
-	"moss/engine/image"
 	"moss/engine/stats"
 	"moss/engine/stats/top"
 	"moss/engine/stdio"
@@ -65,6 +64,7 @@ type Containers interface {
 	ContainerVerbs
 	ContainerSettings
 	ContainerViews
+	Pruner
 }
 
 // Execs is all that the endpoints need of processes added to containers.
@@ -75,14 +75,6 @@ type Execs interface {
 	Resize(ctx context.Context, id string, width, height uint16) error
 	Inspect(id string) (exec.Info, error)
 	IDs(containerID string) []string
-}
-
-// Images is all that the endpoints need of images.
-type Images interface {
-	List(ctx context.Context, opt image.ListOptions) ([]*image.Image, error)
-	Get(ctx context.Context, ref string) (*image.Image, error)
-	Import(ctx context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (id string, err error)
-	Remove(ctx context.Context, ref string, opt image.RemoveOptions) ([]image.Removed, error)
 }
 
 // Stats tells what containers use.

@@ -1,16 +1,55 @@
 package handler
 
 import (
+	"context"
 	"io"
 	"net/http"
 
-	"moss/api/apierr"
-	"moss/api/conn"
 	"moss/api/route"
 	"moss/api/wire"
 	"moss/engine/fault"
 	"moss/engine/image"
 )
+
+// ImageViews shows images.
+type ImageViews interface {
+	List(ctx context.Context, opt image.ListOptions) ([]*image.Image, error)
+	Get(ctx context.Context, ref string) (*image.Image, error)
+	History(ctx context.Context, ref string) ([]image.HistoryEntry, error)
+	Usage(ctx context.Context) (image.Usage, error)
+}
+
+// ImageVerbs changes images.
+type ImageVerbs interface {
+	Tag(ctx context.Context, ref, repo, tag string) error
+	Remove(ctx context.Context, ref string, opt image.RemoveOptions) ([]image.Removed, error)
+	Prune(ctx context.Context, filters map[string][]string) (removed []image.Removed, reclaimed int64, err error)
+}
+
+// ImageArchives takes images in and writes them out. progress may be called by any goroutine until the verb returns.
+type ImageArchives interface {
+	// Import makes an image of src, or of what opt names as its source.
+	Import(ctx context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (id string, err error)
+	Load(ctx context.Context, src io.Reader, quiet bool, progress func(image.Progress)) error
+	// Save calls open once it is sure that all images are there. An error before that is a status.
+	Save(ctx context.Context, refs []string, open func() (io.Writer, error)) error
+}
+
+// Registries is what the endpoints need of other machines' images. progress is as with ImageArchives.
+type Registries interface {
+	Pull(ctx context.Context, opt image.PullOptions, progress func(image.Progress)) error
+	Push(ctx context.Context, opt image.PushOptions, progress func(image.Progress)) error
+	Search(ctx context.Context, opt image.SearchOptions) ([]image.SearchResult, error)
+	Login(ctx context.Context, auth image.RegistryAuth) (image.Login, error)
+}
+
+// Images is all that the endpoints need of images.
+type Images interface {
+	ImageViews
+	ImageVerbs
+	ImageArchives
+	Registries
+}
 
 func (h *Handler) imageList(c *route.Call) error {
 	filters, err := c.Filters()
@@ -51,44 +90,83 @@ func (h *Handler) imageRemove(c *route.Call) error {
 	return reply(c, http.StatusOK, list)
 }
 
-func (h *Handler) imageCreate(c *route.Call) error {
-	switch src := c.Text("fromSrc"); {
-	case c.Has("fromImage"):
-		return fault.Unsupported("moss does not pull images from registries yet: import %s from an archive instead", c.Text("fromImage"))
-	case src == "-":
-		return h.imageImport(c)
-	case src != "":
-		return fault.Unsupported("moss does not import images from a URL yet: send the archive as the body, with fromSrc=-")
-	default:
-		return fault.Invalid("one of fromImage and fromSrc is needed")
+func (h *Handler) imageHistory(c *route.Call) error {
+	steps, err := h.images.History(c.Ctx(), c.Param("name"))
+	if err != nil {
+		return err
 	}
+	list := make([]wire.ImageHistory, 0, len(steps))
+	for _, s := range steps {
+		list = append(list, wire.ImageHistory(s))
+	}
+	return reply(c, http.StatusOK, list)
 }
 
-// maxUnread is how many bytes of an archive that was refused are still taken from the client.
-const maxUnread = 1 << 30
-
-// imageImport makes an image from the body. The image's id is the last message that the service reports.
-func (h *Handler) imageImport(c *route.Call) error {
-	stream := conn.NewJSON(c.Writer(), c.Request())
-	send := func(m *wire.Progress) error {
-		raw, err := wire.Encode(m, c.Version())
-		if err != nil {
+func (h *Handler) imageTag(c *route.Call) error {
+	ref, repo, tag := c.Param("name"), c.Text("repo"), c.Text("tag")
+	if c.Version() < v(22) && !c.Bool("force") {
+		if err := h.nameIsFree(c, ref, repo, tag); err != nil {
 			return err
 		}
-		return stream.Send(raw)
 	}
-	_, err := h.images.Import(c.Ctx(), c.Request().Body, image.ImportOptions{
-		Repo: c.Text("repo"), Tag: c.Text("tag"), Message: c.Text("message"), Changes: c.Texts("changes"),
-	}, func(p image.Progress) {
-		_ = send(wire.NewProgress(p)) // A client that went is noticed where its archive is read.
-	})
+	if err := h.images.Tag(c.Ctx(), ref, repo, tag); err != nil {
+		return err
+	}
+	c.Writer().WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// nameIsFree returns fault.Conflict if another image has a name: up to 1.21 it is moved only by force.
+func (h *Handler) nameIsFree(c *route.Call, ref, repo, tag string) error {
+	name, err := image.ParseRepoTag(repo, tag)
 	if err != nil {
-		// A client that cannot send on sees a broken connection and not the error.
-		_, _ = io.CopyN(io.Discard, c.Request().Body, maxUnread)
+		return err
 	}
-	if err != nil && stream.Begun() {
-		_ = stream.Send(apierr.StreamMessage(err)) // The client may be what failed.
-		return nil
+	img, err := h.images.Get(c.Ctx(), ref)
+	if err != nil {
+		return err
 	}
-	return err
+	holder, err := h.images.Get(c.Ctx(), name.Canonical())
+	if err != nil || holder.ID == img.ID {
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		return err
+	}
+	return fault.Conflict("Conflict: Tag %s is already set to image %s, if you want to replace it, please use -f option",
+		name.Familiar(), holder.ID)
+}
+
+// The limits of a search (clients of 1.24 know no more than this).
+const (
+	searchLimit    = 25
+	maxSearchLimit = 100
+)
+
+func (h *Handler) imageSearch(c *route.Call) error {
+	opt := image.SearchOptions{Term: c.Text("term"), Limit: searchLimit, Auth: readAuth(c)}
+	if opt.Term == "" {
+		return fault.Invalid("the parameter term is needed")
+	}
+	if c.Version() >= v(24) {
+		var err error
+		if opt.Limit, err = c.Int("limit", searchLimit); err != nil {
+			return err
+		}
+		if opt.Limit < 1 || opt.Limit > maxSearchLimit {
+			return fault.Invalid("Limit %d is outside the range of [1, %d]", opt.Limit, maxSearchLimit)
+		}
+		if opt.Filters, err = c.Filters(); err != nil {
+			return err
+		}
+	}
+	found, err := h.images.Search(c.Ctx(), opt)
+	if err != nil {
+		return err
+	}
+	list := make([]wire.SearchResult, 0, len(found))
+	for _, f := range found {
+		list = append(list, wire.SearchResult(f))
+	}
+	return reply(c, http.StatusOK, list)
 }

@@ -7,7 +7,8 @@ import (
 	"moss/api/route"
 )
 
-// Routes returns every endpoint of the documents. Those without a handler are not there yet, and say so.
+// Routes returns every endpoint of the documents, and a few of later ones that are worth having at every version. Those
+// without a handler are not there yet, and say so.
 func (h *Handler) Routes() []route.Route {
 	var routes []route.Route
 	for _, part := range [][]route.Route{
@@ -25,6 +26,7 @@ func (h *Handler) containerRoutes() []route.Route {
 	return []route.Route{
 		{Method: get, Path: "/containers/json", Do: h.containerList},
 		{Method: post, Path: "/containers/create", Do: h.containerCreate},
+		{Method: post, Path: "/containers/prune", Do: h.containersPrune}, // of 1.25
 		{Method: get, Path: "/containers/:id/json", Do: h.containerInspect},
 		{Method: get, Path: "/containers/:id/top", Do: h.containerTop},
 		{Method: get, Path: "/containers/:id/logs", Do: h.containerLogs},
@@ -58,14 +60,15 @@ func (h *Handler) imageRoutes() []route.Route {
 		{Method: post, Path: "/build"},
 		{Method: post, Path: "/images/create", Do: h.imageCreate},
 		{Method: get, Path: "/images/:name/json", Do: h.imageInspect},
-		{Method: get, Path: "/images/:name/history"},
-		{Method: post, Path: "/images/:name/push"},
-		{Method: post, Path: "/images/:name/tag"},
+		{Method: get, Path: "/images/:name/history", Do: h.imageHistory},
+		{Method: post, Path: "/images/:name/push", Do: h.imagePush},
+		{Method: post, Path: "/images/:name/tag", Do: h.imageTag},
 		{Method: del, Path: "/images/:name", Do: h.imageRemove},
-		{Method: get, Path: "/images/search"},
-		{Method: get, Path: "/images/:name/get"},
-		{Method: get, Path: "/images/get"},
-		{Method: post, Path: "/images/load"},
+		{Method: get, Path: "/images/search", Do: h.imageSearch},
+		{Method: get, Path: "/images/:name/get", Do: h.imageSave},
+		{Method: get, Path: "/images/get", Do: h.imagesSave},
+		{Method: post, Path: "/images/load", Do: h.imageLoad},
+		{Method: post, Path: "/images/prune", Do: h.imagesPrune}, // of 1.25
 		{Method: post, Path: "/commit", Do: h.commit},
 	}
 }
@@ -83,6 +86,7 @@ func (h *Handler) volumeRoutes() []route.Route {
 	return []route.Route{
 		{Method: http.MethodGet, Path: "/volumes", Versions: since(21), Do: h.volumeList},
 		{Method: http.MethodPost, Path: "/volumes/create", Versions: since(21), Do: h.volumeCreate},
+		{Method: http.MethodPost, Path: "/volumes/prune", Do: h.volumesPrune}, // of 1.25
 		{Method: http.MethodGet, Path: "/volumes/:name", Versions: since(21), Do: h.volumeInspect},
 		{Method: http.MethodDelete, Path: "/volumes/:name", Versions: since(21), Do: h.volumeRemove},
 	}
@@ -127,8 +131,9 @@ func swarmRoutes() []route.Route {
 
 func (h *Handler) systemRoutes() []route.Route {
 	return []route.Route{
-		{Method: http.MethodPost, Path: "/auth"},
+		{Method: http.MethodPost, Path: "/auth", Do: h.login},
 		{Method: http.MethodGet, Path: "/info", Do: h.systemInfo},
+		{Method: http.MethodGet, Path: "/system/df", Do: h.systemUsage}, // of 1.25
 		{Method: http.MethodGet, Path: "/version", Do: h.systemVersion},
 		{Method: http.MethodGet, Path: "/_ping", Do: ping},
 		{Method: http.MethodHead, Path: "/_ping", Do: ping},

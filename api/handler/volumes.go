@@ -16,6 +16,8 @@ type Volumes interface {
 	Create(ctx context.Context, opt volume.CreateOptions) (*volume.Volume, error)
 	Get(name string) (*volume.Volume, error)
 	Remove(ctx context.Context, name string) error
+	Usage(ctx context.Context) ([]volume.Usage, error)
+	Pruner
 }
 
 func (h *Handler) volumeList(c *route.Call) error {

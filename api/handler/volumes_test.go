@@ -35,6 +35,15 @@ func (f *volumes) Create(_ context.Context, opt volume.CreateOptions) (*volume.V
 	return f.one(), f.err
 }
 
+func (f *volumes) Usage(context.Context) ([]volume.Usage, error) {
+	return []volume.Usage{{Volume: f.one(), Size: 11, Users: 2}}, f.err
+}
+
+func (f *volumes) Prune(_ context.Context, filters map[string][]string) ([]string, int64, error) {
+	f.said = fmt.Sprintf("prune %v", filters)
+	return []string{"data"}, 8, f.err
+}
+
 func (f *volumes) Get(name string) (*volume.Volume, error) {
 	f.said = "get " + name
 	return f.one(), f.err

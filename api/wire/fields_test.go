@@ -19,7 +19,11 @@ func TestFieldVersions(t *testing.T) {
 	size := int64(4096)
 	entry, record := wire.NewContainerSummary(sample(), time.Now()), wire.NewContainerInspect(sample())
 	entry.SizeRw, entry.SizeRootFs, record.SizeRw, record.SizeRootFs = &size, &size, &size, &size
-	shown := map[string]any{"list": entry, "inspect": record}
+	step := wire.ImageHistory{Tags: []string{"a:b"}}
+	shown := map[string]any{
+		"list": entry, "inspect": record, "history": &step, "login": &wire.Login{},
+		"image": wire.NewImageInspect(sampleImage(), "overlay"), "images": wire.NewImageSummary(sampleImage(), true),
+	}
 	for _, tc := range []struct {
 		first, last   uint16
 		below, fields string
@@ -47,6 +51,15 @@ func TestFieldVersions(t *testing.T) {
 			"SecondaryIPv6Addresses EndpointID GlobalIPv6Address GlobalIPv6PrefixLen IPv6Gateway Networks"},
 		{21, 24, "inspect.NetworkSettings.Networks.bridge", endpointFields},
 		{22, 24, "list.NetworkSettings.Networks.bridge", endpointFields},
+		{18, 24, "images", "RepoTags Id ParentId Created Size VirtualSize RepoDigests"},
+		{20, 24, "images", "Labels"},
+		{18, 24, "image", "Id Parent Created Container ContainerConfig Size " + // and what clients of all versions read
+			"RepoTags RepoDigests Config Comment Author Architecture Os VirtualSize EngineVersion"},
+		{24, 24, "image", "GraphDriver.Name GraphDriver.Data RootFS.Type RootFS.Layers"},
+		{18, 24, "history", "Id Created CreatedBy"},
+		{24, 24, "history", "Tags Size Comment"},
+		{18, 24, "login", "Status"},
+		{24, 24, "login", "IdentityToken"},
 	} {
 		for _, version := range described() {
 			want := version >= apiver.New(1, tc.first) && version <= apiver.New(1, tc.last)

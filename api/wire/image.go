@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"time"
 
 	"moss/engine/container"
@@ -66,7 +67,7 @@ type ImageInspect struct {
 	Os              string
 	Size            int64 // bytes
 	VirtualSize     int64
-	GraphDriver     GraphDriver `api:"1.21-"`
+	GraphDriver     GraphDriver `api:"1.24-"`
 	RootFS          RootFS      `api:"1.24-"`
 }
 
@@ -87,7 +88,7 @@ func NewImageInspect(i *image.Image, driver string) *ImageInspect {
 		Comment:         i.Comment,
 		Created:         i.Created.UTC(),
 		Container:       i.Container,
-		ContainerConfig: &Config{Labels: map[string]string{}},
+		ContainerConfig: containerConfig(i.ContainerConfig),
 		DockerVersion:   i.EngineVersion,
 		EngineVersion:   i.EngineVersion,
 		Author:          i.Author,
@@ -100,6 +101,17 @@ func NewImageInspect(i *image.Image, driver string) *ImageInspect {
 		GraphDriver:     GraphDriver{Name: driver, Data: map[string]string{}},
 		RootFS:          RootFS{Type: "layers", Layers: i.Layers},
 	}
+}
+
+// containerConfig shows what the container had that an image was made of. What cannot be read is left out: images come from
+// anywhere.
+func containerConfig(raw json.RawMessage) *Config {
+	var config Config
+	if len(raw) > 0 && json.Unmarshal(raw, &config) != nil {
+		config = Config{}
+	}
+	config.Labels = orEmpty(config.Labels)
+	return &config
 }
 
 // imageConfig shows an image's config in the form of a container's, as the documents have it.
@@ -118,6 +130,25 @@ func imageConfig(c *image.Config) Config {
 		StopSignal:   container.Signal(c.StopSignal),
 		Shell:        c.Shell,
 	}
+}
+
+// ImageHistory is one step of an image's making (document 1, 2.6). Its fields are those of image.HistoryEntry.
+type ImageHistory struct {
+	ID        string   `json:"Id"`
+	Created   int64    // Unix seconds
+	CreatedBy string   // the command
+	Tags      []string `api:"1.24-"` // null when the step's image has none
+	Size      int64    `api:"1.24-"` // bytes
+	Comment   string   `api:"1.24-"`
+}
+
+// SearchResult is one repository found (document 1, 2.6). Its fields are those of image.SearchResult.
+type SearchResult struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Official    bool   `json:"is_official"`
+	Automated   bool   `json:"is_automated"`
+	Stars       int    `json:"star_count"`
 }
 
 // ImageRemoved is one step of an image's removal; one of its fields is set.

@@ -221,6 +221,9 @@ func newRegistryConfig(i *system.Info) RegistryConfig {
 	}
 	for _, r := range i.Registries {
 		c.IndexConfigs[r.Name] = IndexConfig{Name: r.Name, Mirrors: orNone(r.Mirrors), Secure: r.Secure, Official: r.Official}
+		if r.Official {
+			c.Mirrors = orNone(r.Mirrors)
+		}
 	}
 	return c
 }

@@ -74,7 +74,8 @@ func sampleImage() *image.Image {
 		ID: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", RepoTags: []string{"busybox:latest"},
 		Created: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Size: 1234567, Architecture: "amd64", OS: "linux",
 		Layers: []string{"sha256:aa", "sha256:bb"}, EngineVersion: "0.1.0", Comment: "imported",
-		Config: image.Config{Env: []string{"PATH=/bin"}, Cmd: []string{"sh"}, Labels: map[string]string{"a": "b"}},
+		Config:          image.Config{Env: []string{"PATH=/bin"}, Cmd: []string{"sh"}, Labels: map[string]string{"a": "b"}},
+		ContainerConfig: []byte(`{"Hostname":"4fa6","Cmd":["sh","-c","x"],"Image":"sha256:1","Unknown":1}`), Container: "4fa6",
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"moss/engine/fault"
 )
 
-// TestWrongTypesNameTheField gives every field of every body of containers and exec instances values of other kinds.
+// TestWrongTypesNameTheField gives every field of every body of containers, exec instances and registries values of other kinds.
 func TestWrongTypesNameTheField(t *testing.T) {
 	for _, body := range []any{
-		wire.ContainerCreate{}, wire.ContainerUpdate{}, wire.Config{}, wire.HostConfig{}, wire.ExecCreate{}, wire.ExecStart{}, wire.CopySource{},
+		wire.ContainerCreate{}, wire.ContainerUpdate{}, wire.Config{}, wire.HostConfig{}, wire.ExecCreate{}, wire.ExecStart{}, wire.CopySource{}, wire.AuthConfig{},
 	} {
 		into := reflect.TypeOf(body)
 		fields := 0

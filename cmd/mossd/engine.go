@@ -86,6 +86,9 @@ func (p *parts) close(ctx context.Context) {
 	p.unwatchContainers()
 	p.containers.Close()
 	p.bus.Close()
+	if err := p.registries.Close(); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("registries not closed whole")
+	}
 	if err := p.store.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("storage not closed whole")
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -31,6 +30,7 @@ import (
 	"moss/engine/system"
 	"moss/engine/volume"
 	"moss/imagesvc"
+	"moss/imagesvc/registry"
 	"moss/rootless"
 	"moss/slirp"
 	"moss/storage"
@@ -44,6 +44,7 @@ type parts struct {
 	health     *health.Service
 	network    *slirp.Network
 	store      *storage.Store
+	registries *registry.Client
 	volumes    *volume.Store
 	bus        *event.Bus
 }
@@ -67,14 +68,9 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err != nil {
 		return nil, err
 	}
-	store, err := storage.Open(ctx, storage.Options{
-		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID,
-	})
+	store, err := openStore(ctx, cfg, facts, log)
 	if err != nil {
-		return nil, fmt.Errorf("open storage: %w", err)
-	}
-	if why := store.DriverReason(); why != "" {
-		log.Info().Str("driver", store.Driver()).Str("reason", why).Msg("storage driver")
+		return nil, err
 	}
 	p := &parts{store: store, bus: event.NewBus()}
 	defer func() {
@@ -82,7 +78,10 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 			err = errors.Join(err, p.abandon())
 		}
 	}()
-	images := imagesvc.New(store, imagesvc.Options{Events: p.bus, EngineVersion: version})
+	images, err := p.newImages(cfg, facts, log)
+	if err != nil {
+		return nil, err
+	}
 	p.network, err = slirp.New(slirp.Options{
 		StateDir: facts.StateDir, RunDir: facts.RunDir, DataDir: facts.Root, MTU: cfg.MTU, Driver: cfg.NetworkDriver,
 	})
@@ -100,7 +99,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 		return nil, err
 	}
 	images.SetUsers(p.containers)
-	about, err := newSystem(cfg, facts, identity, p, images, runtime, <-answer)
+	about, err := newSystem(cfg, facts, identity, p, images, p.registries.Config(), runtime, <-answer)
 	if err != nil {
 		return nil, err
 	}
@@ -108,14 +107,33 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	return p, err
 }
 
+func openStore(ctx context.Context, cfg config.Config, facts rootless.Facts, log zerolog.Logger) (*storage.Store, error) {
+	store, err := storage.Open(ctx, storage.Options{
+		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open storage: %w", err)
+	}
+	if why := store.DriverReason(); why != "" {
+		log.Info().Str("driver", store.Driver()).Str("reason", why).Msg("storage driver")
+	}
+	for _, note := range store.Notes() {
+		log.Warn().Str("note", note).Msg("storage recovered")
+	}
+	return store, nil
+}
+
 // abandon gives up an engine that could not be put together.
-func (p *parts) abandon() error {
+func (p *parts) abandon() (err error) {
 	p.unwatchContainers()
 	if p.containers != nil {
 		p.containers.Close()
 	}
 	p.bus.Close()
-	return p.store.Close()
+	if p.registries != nil {
+		err = p.registries.Close()
+	}
+	return errors.Join(err, p.store.Close())
 }
 
 // watchContainers makes what follows the containers' processes.
@@ -205,8 +223,8 @@ func newManager(
 }
 
 func newSystem(
-	cfg config.Config, facts rootless.Facts, identity string, p *parts, images *imagesvc.Service, runtime ociRuntime,
-	answer asked,
+	cfg config.Config, facts rootless.Facts, identity string, p *parts, images *imagesvc.Service, known registry.Settings,
+	runtime ociRuntime, answer asked,
 ) (*system.Service, error) {
 	status, err := p.store.Status()
 	if err != nil {
@@ -227,6 +245,7 @@ func newSystem(
 		Plugins: system.Plugins{
 			Volume: []string{volume.DriverLocal}, Network: []string{"bridge", "host", "null"}, Log: []string{container.LogJSONFile, container.LogJournald, container.LogNone},
 		},
+		Registries: registryFacts(known), InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
 		HTTPProxy: proxy("HTTP_PROXY"), HTTPSProxy: proxy("HTTPS_PROXY"), NoProxy: proxy("NO_PROXY"),
 		Warnings: warnings, Debug: cfg.LogLevel == "debug",
 	}, system.Counters{
@@ -240,14 +259,6 @@ func newSystem(
 		},
 		Listeners: p.bus.Listeners,
 	})
-}
-
-// proxy reads one of the user's proxy settings, which are written in either case.
-func proxy(name string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
-	}
-	return os.Getenv(strings.ToLower(name))
 }
 
 // identity is what makes one data folder recognisable.

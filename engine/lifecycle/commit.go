@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,10 +40,15 @@ func (m *Manager) Commit(ctx context.Context, ref string, opt container.CommitOp
 	if err != nil {
 		return "", err
 	}
+	made, err := json.Marshal(r.Config)
+	if err != nil {
+		return "", fmt.Errorf("encode configuration of %s: %w", r.ID, err)
+	}
 	imageID, name, err := m.opt.Images.Commit(ctx, image.Commit{
 		Repo: opt.Repo, Tag: opt.Tag, Author: opt.Author, Comment: opt.Comment, Changes: opt.Changes,
 		Config: config, Parent: r.ImageID, ContainerID: r.ID,
-		CreatedBy: strings.Join(append([]string{r.Path}, r.Args...), " "),
+		CreatedBy:       strings.Join(append([]string{r.Path}, r.Args...), " "),
+		ContainerConfig: made,
 	}, func(ctx context.Context) (io.ReadCloser, error) { return m.stillLayer(ctx, c, opt.Pause) })
 	if err != nil {
 		return "", err

@@ -1,0 +1,114 @@
+package conn
+
+import "sync"
+
+// Feed is a stream of JSON messages that never makes who sends wait: a slow client must not hold up the work that it is
+// told of, nor others that wait for the same work. Messages queue; one that only says how far something has come takes
+// the place of its forerunner while that has not been sent. It may be used by any number of goroutines.
+type Feed struct {
+	stream *JSON
+	done   chan struct{} // closed when the sending has ended
+	wake   chan struct{} // has room for one
+
+	mu     sync.Mutex // guards the fields below
+	queue  []queued
+	newest map[string]int // index in queue of a topic's last message
+	begun  bool           // something was put
+	closed bool
+	gone   bool // the client has hung up
+}
+
+// queued is one message that waits.
+type queued struct {
+	step    string // what may be replaced by a message of the same step; empty: nothing
+	message []byte
+}
+
+// NewFeed starts sending what is put. The stream is the feed's until Close.
+func NewFeed(stream *JSON) *Feed {
+	f := &Feed{stream: stream, done: make(chan struct{}), wake: make(chan struct{}, 1), newest: map[string]int{}}
+	go f.run()
+	return f
+}
+
+// Put queues a message about a topic. One with a step replaces the topic's last message if that has the same step and was
+// not sent yet. The message must not be changed any more. After the client's hang-up it does nothing.
+func (f *Feed) Put(topic, step string, message []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone || f.closed {
+		return
+	}
+	if i, known := f.newest[topic]; known && step != "" && f.queue[i].step == step {
+		f.queue[i].message = message
+		return
+	}
+	f.begun = true
+	f.newest[topic] = len(f.queue)
+	f.queue = append(f.queue, queued{step: step, message: message})
+	f.nudge()
+}
+
+// Begun reports whether there was a message: an error can be a status no more then.
+func (f *Feed) Begun() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.begun
+}
+
+// Close sends what is left and waits for it. What is put afterwards is dropped.
+func (f *Feed) Close() {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.nudge()
+	<-f.done
+}
+
+// nudge wakes the sending.
+func (f *Feed) nudge() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends until the feed is closed and everything is out, or the client has gone.
+func (f *Feed) run() {
+	defer close(f.done)
+	for range f.wake {
+		for {
+			batch, closed := f.take()
+			if len(batch) == 0 {
+				if closed {
+					return
+				}
+				break
+			}
+			if err := f.stream.SendAll(batch); err != nil {
+				f.giveUp()
+				return
+			}
+		}
+	}
+}
+
+// take empties the queue.
+func (f *Feed) take() (batch [][]byte, closed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, q := range f.queue {
+		batch = append(batch, q.message)
+	}
+	f.queue = nil
+	clear(f.newest)
+	return batch, f.closed
+}
+
+// giveUp drops what is queued for a client that has gone.
+func (f *Feed) giveUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone, f.queue = true, nil
+	clear(f.newest)
+}

@@ -1,0 +1,184 @@
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"moss/api/apierr"
+	"moss/api/conn"
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+func (h *Handler) imageCreate(c *route.Call) error {
+	switch {
+	case c.Has("fromImage"):
+		return h.imagePull(c)
+	case c.Has("fromSrc"):
+		return h.imageImport(c)
+	default:
+		return fault.Invalid("one of fromImage and fromSrc is needed")
+	}
+}
+
+func (h *Handler) imagePull(c *route.Call) error {
+	opt := image.PullOptions{Repo: c.Text("fromImage"), Tag: c.Text("tag"), Platform: c.Text("platform"), Auth: readAuth(c)}
+	skipBody(c)
+	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
+		return h.images.Pull(ctx, opt, progress)
+	})
+}
+
+func (h *Handler) imagePush(c *route.Call) error {
+	opt := image.PushOptions{Repo: c.Param("name"), Tag: c.Text("tag"), Auth: readAuth(c)}
+	if c.Request().Header.Get(authHeader) == "" {
+		var err error
+		if opt.Auth, err = bodyAuth(c); err != nil {
+			return err
+		}
+	}
+	skipBody(c)
+	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
+		return h.images.Push(ctx, opt, progress)
+	})
+}
+
+// fromBody is the source of an import whose archive comes along.
+const fromBody = "-"
+
+// imageImport makes an image from the body, or from what a URL leads to. The image's id is the last message that the
+// service reports.
+func (h *Handler) imageImport(c *route.Call) error {
+	opt := image.ImportOptions{
+		Source: c.Text("fromSrc"), Repo: c.Text("repo"), Tag: c.Text("tag"), Message: c.Text("message"), Changes: c.Texts("changes"),
+	}
+	src := c.Request().Body
+	if opt.Source == fromBody {
+		opt.Source = ""
+	} else {
+		skipBody(c)
+		src = http.NoBody
+	}
+	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
+		_, err := h.images.Import(ctx, src, opt, progress)
+		drain(src, err)
+		return err
+	})
+}
+
+// imageLoad takes an archive in. Versions before 1.23 have no messages: their answer is empty, or an error's status.
+func (h *Handler) imageLoad(c *route.Call) error {
+	src := c.Request().Body
+	if c.Version() < v(23) {
+		err := h.images.Load(c.Ctx(), src, true, func(image.Progress) {})
+		drain(src, err)
+		return c.Empty(err)
+	}
+	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
+		err := h.images.Load(ctx, src, c.Bool("quiet"), progress)
+		drain(src, err)
+		return err
+	})
+}
+
+// imageSave writes one image as an archive. An error on the way breaks the answer off.
+func (h *Handler) imageSave(c *route.Call) error { return h.save(c, []string{c.Param("name")}) }
+
+// imagesSave writes several images as one archive.
+func (h *Handler) imagesSave(c *route.Call) error {
+	names := c.Texts("names")
+	if len(names) == 0 {
+		return fault.Invalid("the parameter names is needed")
+	}
+	return h.save(c, names)
+}
+
+func (h *Handler) save(c *route.Call, names []string) error {
+	return h.images.Save(c.Ctx(), names, func() (io.Writer, error) {
+		c.Writer().Header().Set("Content-Type", tarType)
+		c.Writer().WriteHeader(http.StatusOK)
+		return c.Writer(), nil
+	})
+}
+
+// messages answers with the progress of work. An error before the first message is a status, one after it a message.
+func (h *Handler) messages(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
+	feed := conn.NewFeed(conn.NewJSON(c.Writer(), c.Request()))
+	err := work(c.Ctx(), func(p image.Progress) {
+		raw, err := wire.Encode(wire.NewProgress(p), c.Version())
+		if err != nil {
+			raw = apierr.StreamMessage(err)
+		}
+		step := ""
+		if p.Current != 0 || p.Total != 0 {
+			step = p.Status // what only says how far it is can be overtaken
+		}
+		feed.Put(p.ID, step, raw)
+	})
+	if err == nil || !feed.Begun() {
+		feed.Close()
+		return err
+	}
+	if apierr.Status(err) == http.StatusInternalServerError && !apierr.HungUp(c.Ctx(), err) {
+		h.log.Error().Err(err).Str("path", c.Request().URL.Path).Msg("request failed midway")
+	}
+	feed.Put("", "", apierr.StreamMessage(err))
+	feed.Close()
+	return nil
+}
+
+// maxUnread is how many bytes of an archive that was refused are still taken from the client.
+const maxUnread = 1 << 30
+
+// drain takes what a client still sends of an archive that was refused with err: it does not look for an answer before.
+func drain(src io.Reader, err error) {
+	if err != nil {
+		_, _ = io.CopyN(io.Discard, src, maxUnread) // A client that cannot send on sees a broken connection and not the error.
+	}
+}
+
+// skipBody takes a body that means nothing: until it was read, a client's hang-up is not noticed.
+func skipBody(c *route.Call) { _, _ = io.CopyN(io.Discard, c.Request().Body, route.MaxBody) }
+
+// authHeader carries credentials for a registry (document 3, 5.1).
+const authHeader = "X-Registry-Auth"
+
+// readAuth returns the credentials of the header. What cannot be read asks as nobody: clients have sent all sorts.
+func readAuth(c *route.Call) image.RegistryAuth {
+	raw, err := wire.DecodeBase64(c.Request().Header.Get(authHeader))
+	var auth wire.AuthConfig
+	if err != nil || wire.Decode(raw, &auth, c.Version()) != nil {
+		return image.RegistryAuth{}
+	}
+	return auth.Registry()
+}
+
+// bodyAuth returns the credentials that the oldest clients send as the body of a push.
+func bodyAuth(c *route.Call) (image.RegistryAuth, error) {
+	var auth wire.AuthConfig
+	err := json.NewDecoder(io.LimitReader(c.Request().Body, route.MaxBody)).Decode(&auth)
+	if err != nil {
+		return image.RegistryAuth{}, fault.Invalid("Bad parameters and missing %s: %v", authHeader, err)
+	}
+	return auth.Registry(), nil
+}
+
+func (h *Handler) login(c *route.Call) error {
+	raw, err := c.JSONBody()
+	if err != nil {
+		return err
+	}
+	var auth wire.AuthConfig
+	if err := wire.Decode(raw, &auth, c.Version()); err != nil {
+		return err
+	}
+	answer, err := h.images.Login(c.Ctx(), auth.Registry())
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, wire.NewLogin(answer))
+}

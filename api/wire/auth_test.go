@@ -1,0 +1,80 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"moss/api/apiver"
+	"moss/api/wire"
+	"moss/engine/image"
+)
+
+func TestAuthConfig(t *testing.T) {
+	const whole = `{"username":"u","password":"p","email":"e","serveraddress":"s","identitytoken":"i","registrytoken":"r","auth":"eDp5"}`
+	for version, want := range map[apiver.Version]wire.AuthConfig{
+		apiver.New(1, 18): {Username: "u", Password: "p", Email: "e", ServerAddress: "s", RegistryToken: "r", Auth: "eDp5"},
+		apiver.New(1, 22): {Username: "u", Password: "p", Email: "e", ServerAddress: "s", RegistryToken: "r", Auth: "eDp5"},
+		apiver.New(1, 24): {Username: "u", Password: "p", ServerAddress: "s", IdentityToken: "i", RegistryToken: "r", Auth: "eDp5"},
+	} {
+		var got wire.AuthConfig
+		if err := wire.Decode([]byte(whole), &got, version); err != nil || got != want {
+			t.Errorf("at %v: %#v, %v, want %#v", version, got, err, want)
+		}
+		// user name and password come before what holds both of them
+		if auth := got.Registry(); auth.Username != "u" || auth.Password != "p" {
+			t.Errorf("at %v: user %q, want u", version, auth.Username)
+		}
+		if shown := fmt.Sprintf("%v %+v %#v", got, got, got); strings.Contains(shown, "eDp5") || strings.Contains(shown, `"p"`) {
+			t.Errorf("printed: %s", shown)
+		}
+	}
+}
+
+func TestAuthOfOneText(t *testing.T) {
+	for text, want := range map[string]image.RegistryAuth{
+		base64.StdEncoding.EncodeToString([]byte("u:p:q")):       {Username: "u", Password: "p:q"},
+		base64.StdEncoding.EncodeToString([]byte("u:p\x00\x00")): {Username: "u", Password: "p"},
+		base64.StdEncoding.EncodeToString([]byte("u")):           {Username: "u"},
+		"%": {},
+		"":  {},
+	} {
+		auth := wire.AuthConfig{Auth: image.Secret(text)}
+		if got := auth.Registry(); got != want {
+			t.Errorf("auth %q gives user %q, want %q", text, got.Username, want.Username)
+		}
+	}
+}
+
+func FuzzDecodeBase64(f *testing.F) {
+	for _, seed := range []string{"", "e30", "e30=", "_-8", "/+8=", " e30= ", "%", "="} {
+		f.Add(seed, []byte("{}"))
+	}
+	f.Fuzz(func(t *testing.T, text string, raw []byte) {
+		_, _ = wire.DecodeBase64(text)
+		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
+			if got, err := wire.DecodeBase64(encoding.EncodeToString(raw)); err != nil || !bytes.Equal(got, raw) {
+				t.Errorf("DecodeBase64(%q) = %q, %v, want %q", encoding.EncodeToString(raw), got, err, raw)
+			}
+		}
+	})
+}
+
+// TestContainerConfigFromAnywhere shows what others wrote into an image as far as it can be read.
+func TestContainerConfigFromAnywhere(t *testing.T) {
+	for raw, want := range map[string]string{
+		``:                           "",
+		`null`:                       "",
+		`{"Hostname":"h"}`:           "h",
+		`{"Hostname":"h","Cmd":1}`:   "",
+		`{"Hostname":"h","New":[1]}`: "h",
+		`[1]`:                        "",
+	} {
+		shown := wire.NewImageInspect(&image.Image{ContainerConfig: []byte(raw)}, "overlay").ContainerConfig
+		if shown == nil || shown.Hostname != want || shown.Labels == nil {
+			t.Errorf("%s: got %+v, want the host name %q and labels", raw, shown, want)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"moss/engine/config"
+	"moss/engine/system"
+	"moss/imagesvc"
+	"moss/imagesvc/registry"
+	"moss/imagesvc/token"
+	"moss/rootless"
+)
+
+// newImages makes the images' service, and the way to registries for it.
+func (p *parts) newImages(cfg config.Config, facts rootless.Facts, log zerolog.Logger) (_ *imagesvc.Service, err error) {
+	tokens := token.New()
+	p.registries, err = registry.New(registry.Config{
+		Mirrors: cfg.RegistryMirrors, Insecure: cfg.InsecureRegistries, CertDirs: certDirs(os.Getenv),
+		RunDir: filepath.Join(facts.RunDir, "registry"), UserAgent: "moss/" + version, Tokens: tokens, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return imagesvc.New(p.store, imagesvc.Options{
+		Events: p.bus, EngineVersion: version, Registry: p.registries, Tokens: tokens,
+		MaxDownloads: cfg.MaxDownloads, MaxUploads: cfg.MaxUploads,
+	}), nil
+}
+
+// certDirs returns the folders of registries' certificates: moss's own first, then the user's and the machine's that
+// other engines read as well.
+func certDirs(env func(string) string) []string {
+	var dirs []string
+	home := env("HOME")
+	switch config := env("XDG_CONFIG_HOME"); {
+	case filepath.IsAbs(config):
+		dirs = append(dirs, filepath.Join(config, "moss", "certs.d"))
+	case filepath.IsAbs(home):
+		dirs = append(dirs, filepath.Join(home, ".config", "moss", "certs.d"))
+	}
+	if filepath.IsAbs(home) {
+		dirs = append(dirs, filepath.Join(home, ".config", "containers", "certs.d"))
+	}
+	return append(dirs, "/etc/docker/certs.d", "/etc/containers/certs.d")
+}
+
+// registryFacts is what info shows of registries.
+func registryFacts(known registry.Settings) []system.Registry {
+	all := make([]system.Registry, 0, len(known.Indexes))
+	for _, r := range known.Indexes {
+		all = append(all, system.Registry{Name: r.Name, Mirrors: r.Mirrors, Secure: r.Secure, Official: r.Official})
+	}
+	return all
+}
+
+// proxy reads one of the user's proxy settings, which are written in either case. A password in it is not for everyone
+// who may ask the engine about itself.
+func proxy(name string) string {
+	v := os.Getenv(name)
+	if v == "" {
+		v = os.Getenv(strings.ToLower(name))
+	}
+	if u, err := url.Parse(v); err == nil && u.User != nil {
+		u.User = url.UserPassword("xxxxx", "xxxxx") // as clients know it from other engines
+		return u.String()
+	}
+	return v
+}

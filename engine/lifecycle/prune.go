@@ -1,0 +1,43 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/prune"
+)
+
+// Prune removes the containers that are at rest, with label, label! and until among the filters, and returns their ids and
+// the bytes that they had written. Their volumes stay. One that was started or removed meanwhile is left out.
+//
+// What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
+func (m *Manager) Prune(ctx context.Context, filters map[string][]string) (removed []string, reclaimed int64, err error) {
+	f, err := prune.New(filters, time.Now(), prune.Label, prune.NotLabel, prune.Until)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, c := range m.index.all() {
+		r := c.record()
+		if !r.State.AtRest() || r.State == container.Removing || !f.Takes(r.Config.Labels, r.Created) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return removed, reclaimed, err
+		}
+		size, _, sizeErr := m.opt.Layers.Size(ctx, c.id)
+		err := m.Remove(ctx, c.id, container.RemoveOptions{})
+		switch {
+		case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound):
+			continue
+		case err != nil:
+			return removed, reclaimed, err
+		}
+		removed = append(removed, c.id)
+		if sizeErr == nil { // what is left of a dead container may have no layer any more
+			reclaimed += size
+		}
+	}
+	return removed, reclaimed, nil
+}

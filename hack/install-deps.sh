@@ -53,6 +53,10 @@ test|npm|E|npm|npm|npm|npm|npm
 test|xz|E|xz-utils|xz|xz|xz|xz
 test|zstd|E|zstd|zstd|zstd|zstd|zstd
 test|bzip2|E|bzip2|bzip2|bzip2|bzip2|bzip2
+test|docker-registry registry|E|docker-registry|docker-distribution|distribution-registry|docker-registry|-
+test|skopeo|E|skopeo|skopeo|skopeo|skopeo|skopeo
+test|podman|E|podman|podman|podman|podman|podman
+test|buildah|E|buildah|buildah|buildah|buildah|buildah
 lint|shellcheck|E|shellcheck|ShellCheck|ShellCheck|shellcheck|shellcheck
 lint|shfmt|E|shfmt|shfmt|shfmt|shfmt|shfmt
 bench|podman|E|podman|podman|podman|podman|podman

@@ -61,6 +61,23 @@ func TestCheckTable(t *testing.T) {
 	}
 }
 
+func TestEarlierTooIsSaid(t *testing.T) {
+	for _, tc := range []struct{ list, does, want string }{
+		{"one\t1.24-\tearlier too\n", "shown, earlier too", ""},
+		{"one\t1.24-\n", "shown", ""},
+		{"one\t1.24-\tearlier too\n", "shown", `one: "earlier too" in one of list and table only`},
+		{"one\t1.24-\n", "shown, earlier too", `one: "earlier too" in one of list and table only`},
+	} {
+		findings, _, err := check(repository(t, tc.list, "| `one` | 1.24- | "+tc.does+" | 11-exec: it runs |\n"), "")
+		if got := strings.Join(findings, "\n"); err != nil || got != tc.want {
+			t.Errorf("%q and %q: got %q, %v, want %q", tc.list, tc.does, got, err, tc.want)
+		}
+	}
+	if _, err := readItems(writeList(t, "one\tall\tsometimes")); err == nil {
+		t.Error("other words behind the versions: got no error")
+	}
+}
+
 func TestNeverNeedsNoTest(t *testing.T) {
 	findings, _, err := check(repository(t, "one\tall\n", "| `one` | all | never: nothing attaches | |\n"), "")
 	if err != nil || len(findings) != 0 {
@@ -100,6 +117,9 @@ func TestCheckShapes(t *testing.T) {
 		{"inspect.Volumes\t-1.18", ""},
 		{"host.ShmSize\tall", "at 1.18"},
 		{"host.NoSuchThing\tall", "has no such field"},
+		{"image.Config\t1.24-\tearlier too", ""},
+		{"image.Config\t1.24-", "at 1.18"},
+		{"image.RootFS\tall\tearlier too", "at 1.18"},
 	} {
 		items, err := readItems(writeList(t, tc.line))
 		if err != nil {

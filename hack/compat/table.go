@@ -12,6 +12,7 @@ import (
 type item struct {
 	name     string
 	versions apiver.Range
+	earlier  bool // clients read it in earlier versions too, and it is there in them
 }
 
 // row is an item's line in the table.
@@ -21,6 +22,10 @@ type row struct {
 	does   string
 	proofs string // tests, as "11-exec: name of the test" or "engine/exec TestName", with semicolons between them
 }
+
+// earlierToo is what the list says behind the versions of an item that is there in earlier ones as well. The table says so
+// in its words.
+const earlierToo = "earlier too"
 
 // allVersions is how the files write the range without ends.
 const allVersions = "all"
@@ -32,7 +37,7 @@ func parseVersions(s string) (apiver.Range, error) {
 	return apiver.ParseRange(s)
 }
 
-// readItems reads docs/fields.tsv: an item, a tab, its versions.
+// readItems reads docs/fields.tsv: an item, a tab, its versions, and perhaps another tab and the words of earlierToo.
 func readItems(path string) ([]item, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -48,11 +53,15 @@ func readItems(path string) ([]item, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: no versions: %q", path, line)
 		}
+		versions, more, _ := strings.Cut(versions, "\t")
 		r, err := parseVersions(versions)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, name, err)
 		}
-		items = append(items, item{name: name, versions: r})
+		if more != "" && more != earlierToo {
+			return nil, fmt.Errorf("%s: %s: %q behind the versions", path, name, more)
+		}
+		items = append(items, item{name: name, versions: r, earlier: more != ""})
 	}
 	return items, nil
 }
@@ -88,20 +97,22 @@ func readTable(path string) ([]row, error) {
 // compare says where the table and the list of items differ.
 func compare(items []item, table []row) []string {
 	var findings []string
-	listed := make(map[string]apiver.Range, len(items))
+	listed := make(map[string]item, len(items))
 	for _, i := range items {
-		listed[i.name] = i.versions
+		listed[i.name] = i
 	}
 	seen := make(map[string]bool, len(table))
 	for _, r := range table {
-		versions, known := listed[r.name]
+		i, known := listed[r.name]
 		switch {
 		case !known:
 			findings = append(findings, r.name+": in the table, not in the list")
 		case seen[r.name]:
 			findings = append(findings, r.name+": twice in the table")
-		case versions != r.versions:
-			findings = append(findings, fmt.Sprintf("%s: versions %s in the table, %s in the list", r.name, r.versions, versions))
+		case i.versions != r.versions:
+			findings = append(findings, fmt.Sprintf("%s: versions %s in the table, %s in the list", r.name, r.versions, i.versions))
+		case i.earlier != strings.Contains(r.does, earlierToo):
+			findings = append(findings, fmt.Sprintf("%s: %q in one of list and table only", r.name, earlierToo))
 		}
 		if r.does == "" {
 			findings = append(findings, r.name+": the table does not say what moss does with it")

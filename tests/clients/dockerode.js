@@ -3,7 +3,7 @@
 'use strict';
 const assert = require('node:assert');
 const { once } = require('node:events');
-const { PassThrough } = require('node:stream');
+const { PassThrough, Readable } = require('node:stream');
 const { test } = require('node:test');
 const Docker = require('dockerode');
 const tar = require('tar-stream'); // of dockerode's own dependencies
@@ -170,4 +170,100 @@ test('verbs: top, changes, export, pause, rename, update, commit', async (t) => 
   const committed = docker.getImage(Id);
   t.after(() => committed.remove({ force: true }));
   assert.strictEqual((await committed.inspect()).Comment, 'words');
+});
+
+// What follows needs $REGISTRY with lib/box:one and :two, $CLOSED that wants ann:secret, and $SITE with busybox.tar.
+const registry = process.env.REGISTRY;
+const closed = process.env.CLOSED;
+const ann = { username: 'ann', password: 'secret' };
+
+// messages waits for the end of a verb's progress; an error among it rejects.
+function messages(stream) {
+  return new Promise((resolve, reject) => {
+    docker.modem.followProgress(stream, (err, all) => (err ? reject(err) : resolve(all)));
+  });
+}
+
+let names = 0;
+// named makes a name of the test's own that goes with it.
+function named(t, what) {
+  const name = `${what}-${version.replace('.', '-')}-${process.pid}-${names += 1}`;
+  t.after(() => forget(name));
+  return name;
+}
+
+async function forget(part) {
+  for (const entry of await docker.listImages({ all: true })) {
+    for (const tag of entry.RepoTags) {
+      if (tag.includes(part)) await docker.getImage(tag).remove({ force: true });
+    }
+  }
+}
+
+test('images: pull by tag and digest, again, and what is not there', async (t) => {
+  t.after(() => forget(`${registry}/lib/box`));
+  const all = await messages(await docker.pull(`${registry}/lib/box:one`));
+  assert.match(all.at(-1).status, /^Status: Downloaded newer image/);
+  const record = await docker.getImage(`${registry}/lib/box:one`).inspect();
+  const again = await messages(await docker.pull(record.RepoDigests[0]));
+  assert.match(again.at(-1).status, /^Status: Image is up to date/);
+  await assert.rejects(docker.pull(`${registry}/no/such:t`), { statusCode: 404 });
+});
+
+test('images: push, and credentials', async (t) => {
+  const name = `${closed}/${named(t, 'pushed')}`;
+  const source = docker.getImage(image);
+  await source.tag({ repo: name, tag: 't' });
+  const made = docker.getImage(name);
+  const all = await messages(await made.push({ tag: 't', authconfig: ann }));
+  assert.strictEqual(all.find((m) => m.aux).aux.Tag, 't');
+  await docker.getImage(`${name}:t`).remove();
+  await messages(await docker.createImage(ann, { fromImage: name, tag: 't' }));
+  assert.strictEqual((await docker.getImage(`${name}:t`).inspect()).Id, (await source.inspect()).Id);
+  await docker.getImage(`${name}:t`).remove();
+  await assert.rejects(async () => messages(await docker.createImage({ username: 'ann', password: 'wrong' }, { fromImage: name, tag: 't' })));
+});
+
+test('images: login', async () => {
+  const answer = await docker.checkAuth({ ...ann, serveraddress: closed });
+  assert.strictEqual(answer.Status, 'Login Succeeded');
+  await assert.rejects(docker.checkAuth({ username: 'ann', password: 'wrong', serveraddress: closed }), { statusCode: 401 });
+});
+
+test('images: tag, list, inspect, history, remove', async (t) => {
+  const name = named(t, 'tagged');
+  await docker.getImage(image).tag({ repo: name, tag: 'a' });
+  const tagged = docker.getImage(`${name}:a`);
+  const record = await tagged.inspect();
+  assert.ok(record.RepoTags.includes(`${name}:a`));
+  assert.strictEqual((await tagged.history())[0].Id, record.Id);
+  const listed = await docker.listImages({ filters: { reference: [name] } });
+  assert.deepStrictEqual(listed.map((e) => e.Id), [record.Id]);
+  assert.deepStrictEqual(await tagged.remove(), [{ Untagged: `${name}:a` }]);
+  await assert.rejects(tagged.inspect(), { statusCode: 404 });
+});
+
+test('images: save and load', async (t) => {
+  const name = named(t, 'saved');
+  await docker.getImage(image).tag({ repo: name, tag: 'a' });
+  const saved = await docker.getImage(`${name}:a`).get();
+  const parts = [];
+  for await (const part of saved) parts.push(part);
+  await docker.getImage(`${name}:a`).remove();
+  const stream = await docker.loadImage(Readable.from([Buffer.concat(parts)]));
+  const all = await text(stream);
+  if (version === '1.24') assert.match(all, new RegExp(`Loaded image: ${name}:a`));
+  await docker.getImage(`${name}:a`).inspect();
+});
+
+test('images: import from the body and from a URL', async (t) => {
+  const name = named(t, 'imported');
+  await messages(await docker.importImage(pack({ file: 'text' }), { repo: name, tag: 'a' }));
+  await messages(await docker.createImage({ fromSrc: `${process.env.SITE}/busybox.tar`, repo: name, tag: 'url' }));
+  for (const tag of ['a', 'url']) await docker.getImage(`${name}:${tag}`).inspect();
+});
+
+test('images: search', async () => {
+  const found = await docker.searchImages({ term: `${registry}/box` });
+  assert.deepStrictEqual(found.map((f) => f.name), ['lib/box']);
 });

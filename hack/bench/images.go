@@ -127,6 +127,9 @@ func (b *bench) pulls(ctx context.Context, i *instance) error {
 		if s["remove"], err = i.api.removeImage(ctx, ref); err != nil {
 			return err
 		}
+		if err := pause(ctx, settle); err != nil { // what an engine still deletes is not the next one's burden
+			return err
+		}
 	}
 	b.report.add(i.name, "image", s)
 	return b.archiveImage(ctx, i, shelf)
@@ -149,6 +152,9 @@ func (b *bench) archiveImage(ctx context.Context, i *instance, shelf *shelf) err
 	}
 	s["save"] = time.Since(began).Seconds()
 	if _, err := i.api.removeImage(ctx, bigName); err != nil {
+		return err
+	}
+	if err := pause(ctx, settle); err != nil {
 		return err
 	}
 	b.report.add(i.name, "image", s)

@@ -21,6 +21,9 @@ import (
 	"moss/engine/thread"
 )
 
+// StagingThreads is how many threads Stage keeps busy.
+const StagingThreads = 4
+
 // unpacker unpacks one plain archive into the folder that the library's driver gives it. The driver's own way needs the
 // layer below, writes through a helper process and hashes in turn with it.
 type unpacker struct {
@@ -34,7 +37,7 @@ type unpacker struct {
 func (u *unpacker) Close() error { return nil }
 
 // ApplyDiff unpacks the archive into dest. Three readers share it: one writes the files, on a thread that sees nothing but
-// dest; one packs what the files do not hold; one hashes. The source is read by the caller's own thread.
+// dest; one packs what the files do not hold; one hashes. Reading the source, which may decompress, has a thread too.
 func (u *unpacker) ApplyDiff(dest string, options *archive.TarOptions, differ *graphdriver.DifferOptions) (graphdriver.DriverWithDifferOutput, error) {
 	var out graphdriver.DriverWithDifferOutput
 	headers, err := unnamed(differ.StagingDirectory)
@@ -69,18 +72,19 @@ func (u *unpacker) share(dest string, options *archive.TarOptions, headers *os.F
 	var done sync.WaitGroup
 	work := func(r *feedReader, use func(io.Reader) error) {
 		done.Go(func() {
-			err := use(r)
-			if err == nil {
-				_, err = r.WriteTo(io.Discard) // the end mark, padding
-			}
+			err := thread.Heavy(func() error {
+				err := use(r)
+				if err == nil {
+					_, err = r.WriteTo(io.Discard) // the end mark, padding
+				}
+				return err
+			})
 			if err != nil {
 				f.fail(err)
 			}
 		})
 	}
-	work(f.readers[0], func(r io.Reader) error {
-		return thread.Apart(func() error { return u.unpack(r, dest, *options) })
-	})
+	work(f.readers[0], func(r io.Reader) error { return u.unpack(r, dest, *options) })
 	work(f.readers[1], func(r io.Reader) (err error) {
 		w := bufio.NewWriterSize(headers, headersBuffer)
 		if sum, err = pack(r, w); err != nil {
@@ -89,7 +93,8 @@ func (u *unpacker) share(dest string, options *archive.TarOptions, headers *os.F
 		return w.Flush()
 	})
 	work(f.readers[2], func(r io.Reader) error { _, err := io.Copy(hash, r); return err })
-	size, err := f.run(u.src)
+	var size int64
+	err := thread.Heavy(func() (err error) { size, err = f.run(u.src); return err })
 	done.Wait()
 	if u.src.err != nil {
 		return nil, "", 0, u.src.err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -10,14 +11,21 @@ import (
 
 	"moss/engine/config"
 	"moss/engine/system"
+	"moss/engine/thread"
 	"moss/imagesvc"
 	"moss/imagesvc/registry"
 	"moss/imagesvc/token"
 	"moss/rootless"
+	"moss/storage"
 )
+
+// defaultDownloads is how many layers are fetched at the same time: enough to hide a registry's answer times.
+const defaultDownloads = 6
 
 // newImages makes the images' service, and the way to registries for it.
 func (p *parts) newImages(cfg config.Config, facts rootless.Facts, log zerolog.Logger) (_ *imagesvc.Service, err error) {
+	downloads := cmp.Or(cfg.MaxDownloads, defaultDownloads)
+	thread.Prepare(downloads * storage.StagingThreads)
 	tokens := token.New()
 	p.registries, err = registry.New(registry.Config{
 		Mirrors: cfg.RegistryMirrors, Insecure: cfg.InsecureRegistries, CertDirs: certDirs(os.Getenv),
@@ -28,7 +36,7 @@ func (p *parts) newImages(cfg config.Config, facts rootless.Facts, log zerolog.L
 	}
 	return imagesvc.New(p.store, imagesvc.Options{
 		Events: p.bus, EngineVersion: version, Registry: p.registries, Tokens: tokens,
-		MaxDownloads: cfg.MaxDownloads, MaxUploads: cfg.MaxUploads,
+		MaxDownloads: downloads, MaxUploads: cfg.MaxUploads,
 	}), nil
 }
 

@@ -2,6 +2,7 @@ package thread_test
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -23,5 +24,38 @@ func TestApart(t *testing.T) {
 	want := errors.New("its own")
 	if err := thread.Apart(func() error { return want }); !errors.Is(err, want) {
 		t.Errorf("Apart = %v, want %v", err, want)
+	}
+}
+
+// TestHeavy looks that heavy work gives way, and that nobody else does.
+func TestHeavy(t *testing.T) {
+	niceOf := func(id int) int {
+		attr, err := unix.SchedGetAttr(id, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(attr.Nice)
+	}
+	before := niceOf(unix.Getpid())
+	want := errors.New("its own")
+	got := thread.Heavy(func() error {
+		if id := unix.Gettid(); id == unix.Getpid() || niceOf(id) <= before {
+			t.Errorf("thread %d of process %d is as nice as %d, want more than %d", id, unix.Getpid(), niceOf(id), before)
+		}
+		return want
+	})
+	if !errors.Is(got, want) {
+		t.Errorf("Heavy = %v, want %v", got, want)
+	}
+	if after := niceOf(unix.Getpid()); after != before {
+		t.Errorf("the main thread is as nice as %d now, was %d", after, before)
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	thread.Prepare(7)
+	if got, want := runtime.GOMAXPROCS(0), runtime.NumCPU()+7; got != want {
+		t.Errorf("the runtime has %d processors, want %d", got, want)
 	}
 }

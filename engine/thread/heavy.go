@@ -1,0 +1,31 @@
+package thread
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// heavyNice is what a thread of Heavy yields to the others of this process, and of the machine.
+	heavyNice = 5
+	// heavySlice is how long its turns are. A thread that wakes goes before one with longer turns than its own (Linux 6.12
+	// and later; earlier ones take no notice); the usual ones are of two or three milliseconds.
+	heavySlice = 20 * time.Millisecond
+)
+
+// Heavy runs f on a thread of its own that gives way to the rest of the process: an answer must not wait for work that
+// keeps a processor busy for seconds. It returns what f returns.
+func Heavy(f func() error) error {
+	return Apart(func() error {
+		// Without it f is as good, only in the way.
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{
+			Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Nice: heavyNice, Runtime: uint64(heavySlice),
+		}, 0)
+		return f()
+	})
+}
+
+// Prepare makes the process ready for so many calls of Heavy at once: they do not take all of the runtime's processors.
+func Prepare(heavy int) { runtime.GOMAXPROCS(runtime.NumCPU() + heavy) }

@@ -156,6 +156,9 @@ func tagNames(tags []string) ([]image.Ref, error) {
 		if name.Digest() != "" {
 			return nil, fault.Invalid("the archive names an image by a digest: %.200q", tag)
 		}
+		if err := name.CanName(); err != nil {
+			return nil, err
+		}
 		if !slices.ContainsFunc(names, func(other image.Ref) bool { return other.Canonical() == name.Canonical() }) {
 			names = append(names, name)
 		}

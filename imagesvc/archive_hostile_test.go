@@ -85,6 +85,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a bomb", pack(t, dockerArchive(t, nil, configOf(t, "x", bombLayer), bombLayer)...), "times its size"},
 		{"a bomb outside", compressed(t, pack(t, archived{name: "zeros", raw: make([]byte, 64<<20)}), toZstd), "times its size"},
 		{"a bad name", pack(t, dockerArchive(t, []string{"A B"}, config, one, two)...), "invalid reference"},
+		{"a name like an id", pack(t, dockerArchive(t, []string{"sha256:abc"}, config, one, two)...), "ambiguous"},
 		{"a name by digest", pack(t, dockerArchive(t, []string{"a@" + digest.FromString("x").String()}, config, one, two)...), "digest"},
 		{"a name outside", add(archived{name: "../x", raw: []byte("x")}), "leads out"},
 		{"an absolute name", add(archived{name: "/etc/x", raw: []byte("x")}), "leads out"},

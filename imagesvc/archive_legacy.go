@@ -83,6 +83,9 @@ func (l *loader) v1Names() (names map[string][]image.Ref, order []string, err er
 			if name.Digest() != "" {
 				return nil, nil, fault.Invalid("the archive names an image by a digest: %.200q", name.Familiar())
 			}
+			if err := name.CanName(); err != nil {
+				return nil, nil, err
+			}
 			if names[id] == nil {
 				order = append(order, id)
 			}

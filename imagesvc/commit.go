@@ -29,6 +29,9 @@ func (s *Service) Commit(
 		if ref.Digest() != "" {
 			return "", "", fault.Invalid("cannot commit to digest reference")
 		}
+		if err = ref.CanName(); err != nil {
+			return "", "", err
+		}
 		names = []string{ref.Canonical()}
 	} else if c.Tag != "" {
 		return "", "", fault.Invalid("invalid value for tag: %q has no repo that it could be a tag of", c.Tag)

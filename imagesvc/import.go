@@ -33,7 +33,12 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 		if name.Digest() != "" {
 			return "", fault.Invalid("cannot import digest reference")
 		}
+		if err := name.CanName(); err != nil {
+			return "", err
+		}
 		names = []string{name.Canonical()}
+	} else if opts.Tag != "" {
+		return "", fault.Invalid("invalid value for tag: %q has no repo that it could be a tag of", opts.Tag)
 	}
 	config, err := image.Config{}.Apply(opts.Changes)
 	if err != nil {

@@ -207,6 +207,8 @@ func TestImportLeavesNothing(t *testing.T) {
 		{name: "bad name", src: bytes.NewReader(plain), opts: image.ImportOptions{Repo: "Bad"}, want: "invalid reference format"},
 		{name: "bad tag", src: bytes.NewReader(plain), opts: image.ImportOptions{Repo: "a", Tag: "b c"}, want: "invalid tag format"},
 		{name: "digest", src: bytes.NewReader(plain), opts: image.ImportOptions{Repo: "a", Tag: "sha256:" + strings.Repeat("a", 64)}, want: "cannot import digest"},
+		{name: "a name like an id", src: bytes.NewReader(plain), opts: image.ImportOptions{Repo: "sha256", Tag: "abc"}, want: "refusing to create an ambiguous"},
+		{name: "tag alone", src: bytes.NewReader(plain), opts: image.ImportOptions{Tag: "t"}, want: `invalid value for tag: "t" has no repo`},
 		{name: "bad change", src: bytes.NewReader(plain), opts: image.ImportOptions{Changes: []string{"RUN x"}}, want: "RUN is not a valid"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

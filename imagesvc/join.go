@@ -6,14 +6,9 @@ import (
 	"sync"
 
 	"github.com/opencontainers/go-digest"
-	"golang.org/x/sys/unix"
 
-	"moss/engine/thread"
 	"moss/storage"
 )
-
-// workNice is how much less the threads that unpack layers weigh than those that answer clients (nice(2)).
-const workNice = 10
 
 // defaultDownloads is how many layers are fetched at the same time: enough to hide a registry's answer times.
 const defaultDownloads = 6
@@ -83,12 +78,7 @@ func (fs *flights) start(f *flight, work func(ctx context.Context, m *meter) (*s
 			defer end()
 			defer f.stop()
 			if f.err = f.wait(turn); f.err == nil {
-				f.err = thread.Apart(func() (err error) {
-					// It takes a processor for itself for seconds: whoever asks the engine something goes first.
-					_ = unix.Setpriority(unix.PRIO_PROCESS, 0, workNice)
-					f.staged, err = work(f.ctx, &f.meter)
-					return err
-				})
+				f.staged, f.err = work(f.ctx, &f.meter)
 			}
 			fs.slots.leave(turn)
 			if f.err != nil {

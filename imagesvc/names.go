@@ -12,7 +12,7 @@ import (
 type ledger interface {
 	Tag(ctx context.Context, imageID, name string) error
 	History(ctx context.Context, imageID string) (steps []storage.History, sizes []int64, err error)
-	Usage(ctx context.Context) (total int64, shared, unique map[string]int64, err error)
+	Usage(ctx context.Context, stays func(imageID string) bool) (storage.Usage, error)
 }
 
 // Tag gives an image another name; the image that had it loses it. An empty tag is that of repo, or latest.
@@ -29,6 +29,9 @@ func (s *Service) Tag(ctx context.Context, ref, repo, tag string) error {
 	}
 	if base.Digest() != "" || name.Digest() != "" {
 		return fault.Invalid("refusing to create a tag with a digest reference")
+	}
+	if err := name.CanName(); err != nil {
+		return err
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -50,6 +50,7 @@ func TestTag(t *testing.T) {
 		{name: "an id", ref: "one", repo: one.ID[7:], fail: "invalid reference format", kind: fault.Invalid},
 		{name: "digest", ref: "one", repo: "a@" + sum, fail: "refusing to create a tag with a digest", kind: fault.Invalid},
 		{name: "digest and tag", ref: "one", repo: "a@" + sum, tag: "x", fail: "refusing to create a tag with a digest", kind: fault.Invalid},
+		{name: "like an id", ref: "one", repo: "sha256", tag: "abc", fail: "refusing to create an ambiguous tag", kind: fault.Invalid},
 		{name: "digest as tag", ref: "one", repo: "a", tag: sum, fail: "refusing to create a tag with a digest", kind: fault.Invalid},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -155,6 +156,9 @@ func TestUsage(t *testing.T) {
 	}
 	if want := a.Size + b.Size - base.Size + alone.Size; usage.LayersSize != want {
 		t.Errorf("LayersSize = %d, want %d", usage.LayersSize, want)
+	}
+	if usage.LayersUsed != a.Size {
+		t.Errorf("LayersUsed = %d, want %d", usage.LayersUsed, a.Size)
 	}
 	want := map[string]image.ImageUsage{
 		base.ID: {SharedSize: base.Size}, a.ID: {SharedSize: base.Size, UniqueSize: a.Size - base.Size, Containers: 2},

@@ -2,6 +2,7 @@ package imagesvc
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +147,20 @@ func TestPullOfIndex(t *testing.T) {
 		blobs := reg.count("blobs/*")
 		if shown, err = pull(""); err != nil || reg.count("blobs/*") != blobs {
 			t.Errorf("Pull for this machine again = %v, %d blobs, progress:\n%s", err, reg.count("blobs/*")-blobs, shown.once())
+		}
+	}
+	// By its own digest the image gets that name besides, and nothing is fetched.
+	if _, err = pull(""); err != nil {
+		t.Fatal(err)
+	}
+	ownDigest, _ := own["digest"].(digest.Digest)
+	for range 2 {
+		blobs := reg.count("blobs/*")
+		err = s.Pull(t.Context(), image.PullOptions{Repo: reg.repo(), Tag: ownDigest.String()}, shown.add)
+		img, getErr := s.Get(t.Context(), reg.repo()+":v")
+		if err != nil || getErr != nil || len(img.RepoDigests) != 2 || !slices.Contains(img.RepoDigests, reg.repo()+"@"+ownDigest.String()) ||
+			reg.count("blobs/*") > blobs+1 {
+			t.Errorf("Pull by the image's own digest = %v, names %v, %v, want the digest too and no layer fetched", err, img.RepoDigests, getErr)
 		}
 	}
 	if _, err = pull("linux/s390x"); !fault.Is(err, fault.NotFound) || err.Error() != "no matching manifest for linux/s390x in the manifest list entries" {

@@ -2,12 +2,12 @@ package imagesvc
 
 import (
 	"context"
-	"strconv"
-	"strings"
+	"maps"
 	"time"
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/prune"
 )
 
 // Prune removes images that no container uses: those without a tag, or with the filter dangling=false all of them. The
@@ -86,83 +86,25 @@ func (s *Service) layerSizes(ctx context.Context, img *image.Image) (map[string]
 
 // pruneFilter picks what may go.
 type pruneFilter struct {
-	all       bool // with a tag too
-	labels    []string
-	notLabels []string
-	until     time.Time
+	all    bool // with a tag too
+	filter *prune.Filter
 }
 
 func newPruneFilter(filters map[string][]string, now time.Time) (*pruneFilter, error) {
-	f := &pruneFilter{}
-	for key, values := range filters {
-		switch key {
-		case "dangling":
-			dangling, err := boolFilter(key, values)
-			if err != nil {
-				return nil, err
-			}
-			f.all = dangling != nil && !*dangling
-		case "label":
-			f.labels = values
-		case "label!":
-			f.notLabels = values
-		case "until":
-			if len(values) != 1 {
-				return nil, fault.Invalid("Invalid filter 'until': want one value, got %d", len(values))
-			}
-			until, err := pointInTime(values[0], now)
-			if err != nil {
-				return nil, fault.Invalid("Invalid filter 'until=%s'", values[0])
-			}
-			f.until = until
-		default:
-			return nil, fault.Invalid("Invalid filter '%s'", key)
-		}
+	const dangling = "dangling"
+	only, err := boolFilter(dangling, filters[dangling])
+	if err != nil {
+		return nil, err
 	}
-	return f, nil
+	others := maps.Clone(filters)
+	delete(others, dangling)
+	f, err := prune.New(others, now, prune.Label, prune.NotLabel, prune.Until)
+	if err != nil {
+		return nil, err
+	}
+	return &pruneFilter{all: only != nil && !*only, filter: f}, nil
 }
 
 func (f *pruneFilter) takes(img *image.Image) bool {
-	if !f.all && len(img.RepoTags) > 0 || !f.until.IsZero() && img.Created.After(f.until) {
-		return false
-	}
-	for _, want := range f.labels {
-		if !hasLabel(img.Config.Labels, want) {
-			return false
-		}
-	}
-	for _, not := range f.notLabels {
-		if hasLabel(img.Config.Labels, not) {
-			return false
-		}
-	}
-	return true
-}
-
-// pointInTime reads a time as clients write it in filters: Unix seconds with a fraction, a duration before now, or a date with
-// as much of a time and a zone as they care for.
-func pointInTime(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(-d), nil
-	}
-	whole, fraction, _ := strings.Cut(text, ".")
-	if seconds, err := strconv.ParseInt(whole, 10, 64); err == nil {
-		if len(fraction) > 9 {
-			return time.Time{}, fault.Invalid("more than nanoseconds in %q", text)
-		}
-		nanos, err := strconv.ParseUint(fraction+strings.Repeat("0", 9-len(fraction)), 10, 32)
-		if err != nil {
-			return time.Time{}, fault.Invalid("no time: %q", text)
-		}
-		return time.Unix(seconds, int64(nanos)), nil //nolint:gosec // nine digits
-	}
-	for _, layout := range []string{
-		time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04",
-		"2006-01-02T15Z07:00", "2006-01-02T15", "2006-01-02Z07:00", time.DateOnly,
-	} {
-		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fault.Invalid("no time: %q", text)
+	return (f.all || len(img.RepoTags) == 0) && f.filter.Takes(img.Config.Labels, img.Created)
 }

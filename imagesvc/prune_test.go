@@ -105,37 +105,3 @@ func TestPruneRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestPointInTime(t *testing.T) {
-	now := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
-	local := func(y int, m time.Month, d, h, mi, s int) time.Time {
-		return time.Date(y, m, d, h, mi, s, 0, time.Local)
-	} //nolint:gosmopolitan // that is what clients mean
-	for text, want := range map[string]time.Time{
-		"10m": now.Add(-10 * time.Minute), "1h30m": now.Add(-90 * time.Minute), "0": now, "1500000000": time.Unix(1_500_000_000, 0),
-		"1500000000.5": time.Unix(1_500_000_000, 5e8), "2019-01-02": local(2019, 1, 2, 0, 0, 0), "2019-01-02T03": local(2019, 1, 2, 3, 0, 0),
-		"2019-01-02T03:04": local(2019, 1, 2, 3, 4, 0), "2019-01-02T03:04:05": local(2019, 1, 2, 3, 4, 5),
-		"2019-01-02T03:04:05Z": time.Date(2019, 1, 2, 3, 4, 5, 0, time.UTC), "2019-01-02T03:04:05.5+01:00": time.Date(2019, 1, 2, 2, 4, 5, 5e8, time.UTC),
-		"2019-01-02Z": time.Date(2019, 1, 2, 0, 0, 0, 0, time.UTC),
-	} {
-		if got, err := pointInTime(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("pointInTime(%q) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "x", "1500000000.1234567890", "1.-5", "2019-13-01", "5 minutes"} {
-		if got, err := pointInTime(text, now); !fault.Is(err, fault.Invalid) {
-			t.Errorf("pointInTime(%q) = %v, %v, want an invalid fault", text, got, err)
-		}
-	}
-}
-
-func FuzzPointInTime(f *testing.F) {
-	for _, text := range []string{"10m", "1500000000.5", "2019-01-02T03:04:05Z", "", ".", "-1.5"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if _, err := pointInTime(text, time.Unix(0, 0)); err != nil && !fault.Is(err, fault.Invalid) {
-			t.Errorf("pointInTime(%q) = %v, no invalid fault", text, err)
-		}
-	})
-}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -64,6 +65,9 @@ func (s *Service) Pull(ctx context.Context, opts image.PullOptions, progress fun
 		return fault.Invalid("image operating system %q cannot be used on this platform", want.OS)
 	}
 	ref, err := image.ParseRepoTag(opts.Repo, opts.Tag)
+	if err == nil {
+		err = ref.CanName()
+	}
 	if err != nil {
 		return err
 	}
@@ -164,8 +168,8 @@ func (p *pull) upToDate(ctx context.Context) (img *image.Image, before string) {
 	if err != nil {
 		return nil, ""
 	}
-	same, err := p.s.store.Get(ctx, p.name())
-	if err != nil || same.ID != old.ID || !p.want.suits(p.own, platform{old.OS, old.Architecture, old.Variant}) {
+	byDigest, err := image.ParseRef(p.name()) // images are also found by digests that are none of their names
+	if err != nil || !slices.Contains(old.RepoDigests, byDigest.Familiar()) || !p.want.suits(p.own, platform{old.OS, old.Architecture, old.Variant}) {
 		return nil, old.ID
 	}
 	return old, old.ID

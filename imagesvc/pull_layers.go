@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// maxRounds is how often a pull begins again with what has gone, or what another pull failed to bring.
-	maxRounds = 8
+	// maxRounds is how often a pull begins again with what has gone, or what another pull failed to bring or was quicker to
+	// use. In each of them somebody else came to an end, so that a dozen pulls at once can take a dozen.
+	maxRounds = 32
 	// growth and fileSize are what a compressed layer makes of itself, by a low guess: nobody is refused who has room.
 	growth   = 2
 	fileSize = 64 << 10

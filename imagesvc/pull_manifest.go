@@ -42,7 +42,7 @@ func (p *pull) readManifest(ctx context.Context) error {
 	if id == "" {
 		id = p.ref.Digest()
 	}
-	p.progress(image.Progress{ID: id, Status: "Pulling from " + p.ref.Path()})
+	p.progress(image.Progress{ID: id, Status: "Pulling from " + p.ref.Path(), Heading: true})
 	return nil
 }
 

@@ -360,6 +360,7 @@ func TestPullRefuses(t *testing.T) {
 	}{
 		{image.PullOptions{Repo: "Bad"}, "invalid reference format"},
 		{image.PullOptions{Repo: "a", Tag: "b c"}, "invalid tag format"},
+		{image.PullOptions{Repo: "sha256:abc"}, "refusing to create an ambiguous tag"},
 		{image.PullOptions{Repo: "a", Platform: "linux//"}, `"linux//" is no platform`},
 		{image.PullOptions{Repo: "a", Platform: "windows/amd64"}, `image operating system "windows" cannot be used`},
 	} {

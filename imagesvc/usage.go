@@ -13,14 +13,14 @@ func (s *Service) Usage(ctx context.Context) (image.Usage, error) {
 	if err != nil {
 		return image.Usage{}, err
 	}
-	total, shared, unique, err := s.store.Usage(ctx)
+	layers, err := s.store.Usage(ctx, func(imageID string) bool { return len(s.usersOf(imageID)) > 0 })
 	if err != nil {
 		return image.Usage{}, err
 	}
-	usage := image.Usage{LayersSize: total, Images: make([]image.ImageUsage, 0, len(images))}
+	usage := image.Usage{LayersSize: layers.Total, LayersUsed: layers.Kept, Images: make([]image.ImageUsage, 0, len(images))}
 	for _, img := range images {
 		usage.Images = append(usage.Images, image.ImageUsage{
-			Image: img, SharedSize: shared[img.ID], UniqueSize: unique[img.ID], Containers: len(s.usersOf(img.ID)),
+			Image: img, SharedSize: layers.Shared[img.ID], UniqueSize: layers.Unique[img.ID], Containers: len(s.usersOf(img.ID)),
 		})
 	}
 	return usage, nil

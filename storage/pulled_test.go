@@ -109,10 +109,18 @@ func TestPutPulledAgain(t *testing.T) {
 	if err != nil || len(steps) != 1 || steps[0].CreatedBy != "img" || !slices.Equal(sizes, []int64{int64(len(lower)), int64(len(upper))}) {
 		t.Errorf("History = %v, %v, %v", steps, sizes, err)
 	}
-	total, shared, unique, err := s.Usage(ctx)
 	a, b := int64(len(lower)), int64(len(upper))
-	if err != nil || total != a+b || shared[img.ID] != a || unique[img.ID] != b || shared[other.ID] != a || unique[other.ID] != 0 {
-		t.Errorf("Usage = %d, %v, %v, %v; want %d, shared %d, own %d", total, shared, unique, err, a+b, a, b)
+	for _, tc := range []struct {
+		stays string
+		kept  int64
+	}{{"", 0}, {img.ID, a + b}, {other.ID, a}} {
+		u, err := s.Usage(ctx, func(imageID string) bool { return imageID == tc.stays })
+		if err != nil || u.Total != a+b || u.Shared[img.ID] != a || u.Unique[img.ID] != b || u.Shared[other.ID] != a || u.Unique[other.ID] != 0 {
+			t.Errorf("Usage = %+v, %v; want %d, shared %d, own %d", u, err, a+b, a, b)
+		}
+		if u.Kept != tc.kept {
+			t.Errorf("Usage: kept with %q = %d, want %d", tc.stays, u.Kept, tc.kept)
+		}
 	}
 	none := "sha256:" + newID(t)
 	for what, f := range map[string]func() error{

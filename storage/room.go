@@ -19,6 +19,7 @@ const (
 	ballastFile  = "moss-ballast"
 	ballastSize  = 4 << 20 // bytes: the library writes all its records anew to delete one
 	ballastPiece = 1 << 20
+	ballastFiles = 16      // beside it, without bytes: the library moves what it deletes into new folders with locks
 	scarceBytes  = 1 << 20 // less than this and records may not be written
 	scarceFiles  = 16
 )
@@ -63,12 +64,13 @@ func human(n int64) string {
 	return fmt.Sprintf("%.4g %s", value, unit)
 }
 
-// ballast is a file that only takes up room. It is given up piece by piece when there is none left, so that something can be
-// deleted: that takes room as well.
+// ballast is files that only take up room. They are given up, the large one piece by piece, when there is none left, so
+// that something can be deleted: that takes room as well.
 type ballast struct {
-	path string
-	mu   sync.Mutex // held while the file is changed; guards size
-	size int64      // bytes
+	path  string
+	mu    sync.Mutex // held while the files are changed; guards size and files
+	size  int64      // bytes
+	files bool       // those without bytes are there
 }
 
 // newBallast takes up room, or none if there is little.
@@ -77,9 +79,14 @@ func newBallast(root string) *ballast {
 	if info, err := os.Stat(b.path); err == nil {
 		b.size = info.Size()
 	}
+	_, err := os.Stat(b.file(ballastFiles - 1))
+	b.files = err == nil
 	b.restore()
 	return b
 }
+
+// file returns the path of one of the files without bytes.
+func (b *ballast) file(i int) string { return fmt.Sprintf("%s.%02d", b.path, i) }
 
 // ease gives a piece of the ballast up if there is hardly any room.
 func (b *ballast) ease() {
@@ -89,13 +96,25 @@ func (b *ballast) ease() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.size == 0 {
-		return
-	}
-	left := max(b.size-ballastPiece, 0)
 	if files < scarceFiles {
-		left = 0
+		b.dropFiles()
 	}
+	if free < scarceBytes && b.size > 0 {
+		b.shrink()
+	}
+}
+
+// dropFiles is called with b.mu held. What stays goes with the next call.
+func (b *ballast) dropFiles() {
+	for i := range ballastFiles {
+		_ = os.Remove(b.file(i))
+	}
+	b.files = false
+}
+
+// shrink is called with b.mu held.
+func (b *ballast) shrink() {
+	left := max(b.size-ballastPiece, 0)
 	var err error
 	if left == 0 {
 		err = os.Remove(b.path)
@@ -124,16 +143,23 @@ func (b *ballast) free() (bytes, files int64) {
 func (b *ballast) restore() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.size == ballastSize {
+	free, files := b.free()
+	if b.size != ballastSize && free >= 4*ballastSize {
+		b.size = 0
+		if preallocate(b.path, ballastSize) == nil {
+			b.size = ballastSize
+		}
+	}
+	if b.files || files < 4*ballastFiles {
 		return
 	}
-	if free, _ := b.free(); free < 4*ballastSize {
-		return
+	for i := range ballastFiles {
+		if err := os.WriteFile(b.file(i), nil, 0o600); err != nil {
+			b.dropFiles()
+			return
+		}
 	}
-	b.size = 0
-	if preallocate(b.path, ballastSize) == nil {
-		b.size = ballastSize
-	}
+	b.files = true
 }
 
 func preallocate(path string, size int64) error {

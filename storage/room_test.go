@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -175,10 +176,41 @@ func TestNoFilesLeft(t *testing.T) {
 	if _, err := s.Stage(t.Context(), bytes.NewReader(tarball(t, many)), Blob{Size: -1}); err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("Stage of too many files = %v", err)
 	}
+	id := newID(t)
+	if err := s.Create(t.Context(), id, img.ID); err != nil {
+		t.Fatal(err)
+	}
+	// Deleting works where no file can be made, and the ballast comes back.
+	other := filepath.Join(s.root, "other")
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		f, err := os.CreateTemp(other, "")
+		if errors.Is(err, unix.ENOSPC) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove without files: %v", err)
+	}
 	if _, err := s.Delete(t.Context(), img.ID); err != nil {
-		t.Error(err)
+		t.Errorf("Delete without files: %v", err)
 	}
 	nothingLeft(t, s)
+	if err := os.RemoveAll(other); err != nil {
+		t.Fatal(err)
+	}
+	s.ballast.restore()
+	if left, err := filepath.Glob(s.ballast.path + ".*"); err != nil || len(left) != ballastFiles {
+		t.Errorf("%d files of ballast, %v; want %d", len(left), err, ballastFiles)
+	}
 }
 
 func TestHuman(t *testing.T) {

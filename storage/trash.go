@@ -1,12 +1,15 @@
 package storage
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // trashFolder is where the files of removed layers wait for their end.
@@ -100,27 +103,35 @@ func (t *trash) clearAll() error {
 	return t.clear(t.dir)
 }
 
-// clear deletes all below dir, unless the store is closed meanwhile.
+// clear deletes all below dir, unless the store is closed meanwhile. What cannot be deleted does not keep the rest.
 func (t *trash) clear(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("empty the trash: %w", err)
 	}
+	var left error
 	for _, entry := range entries {
 		if !t.turn() {
 			return errQuit
 		}
 		path := filepath.Join(dir, entry.Name())
 		if entry.IsDir() {
-			if err := t.clear(path); err != nil {
-				return err
-			}
+			err = t.clear(path)
 		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("empty the trash: %w", err)
+		switch {
+		case err == nil:
+			err = os.Remove(path)
+		case errors.Is(err, errQuit):
+			return err
+		case errors.Is(err, unix.ENAMETOOLONG):
+			err = os.RemoveAll(path) // goes folder by folder: names were shorter in the layer's own root
 		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			left = fmt.Errorf("empty the trash: %w", err)
+		}
+		err = nil
 	}
-	return nil
+	return left
 }
 
 // take moves a folder into the trash and leaves an empty one in its place.
@@ -129,11 +140,8 @@ func (t *trash) take(folder string) error {
 	if err != nil {
 		return fmt.Errorf("move to the trash: %w", err)
 	}
-	into, err := os.MkdirTemp(t.dir, "layer")
-	if err != nil {
-		return fmt.Errorf("move to the trash: %w", err)
-	}
-	if err := os.Rename(folder, filepath.Join(into, "files")); err != nil {
+	// It has no folder around it there: an empty one might be deleted before.
+	if err := os.Rename(folder, filepath.Join(t.dir, rand.Text())); err != nil {
 		return fmt.Errorf("move to the trash: %w", err)
 	}
 	if err := os.Mkdir(folder, info.Mode().Perm()); err != nil {

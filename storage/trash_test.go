@@ -3,7 +3,10 @@ package storage
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestTrash(t *testing.T) {
@@ -93,5 +96,49 @@ func TestTrashStandsBack(t *testing.T) {
 	goOn()
 	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 1 {
 		t.Errorf("the trash holds %v, %v; want what the next start deletes", left, err)
+	}
+}
+
+// A path that fits in a layer's root may be too long for the kernel with the store's folders before it.
+func TestTrashOfLongPaths(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "layer")
+	if err := os.MkdirAll(filepath.Join(folder, "zz"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Open(folder, unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("n", 200)
+	for range 25 {
+		if err := unix.Mkdirat(at, name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		below, err := unix.Openat(at, name, unix.O_DIRECTORY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Close(at); err != nil {
+			t.Fatal(err)
+		}
+		at = below
+	}
+	if err := unix.Close(at); err != nil {
+		t.Fatal(err)
+	}
+	bin, err := newTrash(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bin.close()
+	if err := bin.take(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := bin.drain(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 0 {
+		t.Errorf("the trash holds %v, %v; want nothing", left, err)
 	}
 }

@@ -63,6 +63,23 @@ id_of() { dock image inspect --format '{{.Id}}' "$1"; }
   expect output "hello from busybox"
 }
 
+@test "a terminal shows one line for each layer" {
+  # It has a layer of its own, so that nothing of it is here already.
+  head -c 3000000 /dev/urandom >"$BATS_TEST_TMPDIR/data"
+  tar -C "$BATS_TEST_TMPDIR" -cf "$BATS_TEST_TMPDIR/data.tar" data
+  dock import "$BATS_TEST_TMPDIR/data.tar" "$PLAIN/drawn/data:1"
+  run pty 24 100 env DOCKER_HOST="unix://$MOSS_SOCK" docker push "$PLAIN/drawn/data:1"
+  expect status 0
+  # Cursor up, clear the line, write: the messages of a layer follow each other in one line.
+  expect matches '^.\[1A.\[2K.*: Preparing .*: Pushing .*: Pushed '
+  dock rmi "$PLAIN/drawn/data:1"
+  run pty 24 100 env DOCKER_HOST="unix://$MOSS_SOCK" docker pull "$PLAIN/drawn/data:1"
+  expect status 0
+  expect line 0 $'1: Pulling from drawn/data\r'
+  expect matches '^.\[1A.\[2K.*: Pulling fs layer .*: Download complete .*: Pull complete '
+  dock rmi "$PLAIN/drawn/data:1"
+}
+
 @test "pull: what is not there, and what may not be seen" {
   run dock pull "$PLAIN/lib/box:none"
   expect status 1
@@ -236,12 +253,12 @@ id_of() { dock image inspect --format '{{.Id}}' "$1"; }
   name=$(unique made)
   run dock import -m words -c 'CMD ["echo", "from file"]' "$MOSS_DIR/busybox.tar" "$name:file"
   expect status 0
-  run dock run --rm "$name:file"
+  run --separate-stderr dock run --rm "$name:file"
   expect output "from file"
   serve_files "$MOSS_DIR"
   run dock import -c 'CMD ["echo", "from url"]' "$FILES_URL/busybox.tar" "$name:url"
   expect status 0
-  run dock run --rm "$name:url"
+  run --separate-stderr dock run --rm "$name:url"
   expect output "from url"
   run dock import "$FILES_URL/none.tar" "$name:none"
   expect status 1

@@ -448,6 +448,9 @@ SH
   expect matches '^Images +[0-9]+ +[0-9]+ +[0-9.]+MB +[0-9.]+[kM]?B \([0-9]+%\)$'
   expect matches '^Containers +[0-9]+ +0 +5MB +5MB \(100%\)$'
   expect matches '^Local Volumes +'
+  # Exactly what a prune of images gives back, and not what is shared with images in use.
+  expect equal "$(api GET /v1.24/system/df | head -n 1 | jq '.LayersSize - .LayersUsed')" \
+    "$(api GET /v1.24/system/df | head -n 1 | jq '[.Images[] | select(.Containers == 0) | .UniqueSize] | add')"
   run moss system df -v
   expect contains "SHARED SIZE" "UNIQUE SIZE" "$name"
   moss rm "$name"

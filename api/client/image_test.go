@@ -139,7 +139,7 @@ func TestLoadFailsByItsArchive(t *testing.T) {
 func TestUsageAnswers(t *testing.T) {
 	engine := clienttest.New(t)
 	engine.Override["GET /system/df"] = func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"LayersSize":9,"Images":[{"Id":"i","Size":5,"SharedSize":2,"UniqueSize":3,"Containers":1}],`+
+		_, _ = io.WriteString(w, `{"LayersSize":9,"LayersUsed":5,"Images":[{"Id":"i","Size":5,"SharedSize":2,"UniqueSize":3,"Containers":1}],`+
 			`"Containers":[{"Id":"c","SizeRw":4,"SizeRootFs":6}],"Volumes":[{"Name":"v","UsageData":{"Size":7,"RefCount":2}}]}`)
 	}
 	engine.Override["POST /images/prune"] = func(w http.ResponseWriter, _ *http.Request) {
@@ -147,7 +147,7 @@ func TestUsageAnswers(t *testing.T) {
 	}
 	c := newClient(t, engine)
 	u, err := c.DiskUsage(t.Context())
-	if err != nil || u.LayersSize != 9 || len(u.Images) != 1 || len(u.Containers) != 1 || len(u.Volumes) != 1 {
+	if err != nil || u.LayersSize != 9 || u.LayersUsed != 5 || len(u.Images) != 1 || len(u.Containers) != 1 || len(u.Volumes) != 1 {
 		t.Fatalf("usage = %+v, %v", u, err)
 	}
 	if i := u.Images[0]; i.ID != "i" || i.Size != 5 || i.SharedSize != 2 || i.UniqueSize != 3 || i.Containers != 1 {

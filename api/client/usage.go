@@ -10,6 +10,7 @@ import (
 // LayersSize.
 type DiskUsage struct {
 	LayersSize int64
+	LayersUsed int64 // of images that containers use
 	Images     []ImageUsage
 	Containers []Container // with their sizes
 	Volumes    []VolumeUsage

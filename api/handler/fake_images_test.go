@@ -79,8 +79,8 @@ func (f *images) History(_ context.Context, ref string) ([]image.HistoryEntry, e
 
 func (f *images) Usage(context.Context) (image.Usage, error) {
 	return image.Usage{
-		LayersSize: 30,
-		Images:     []image.ImageUsage{{Image: &image.Image{ID: "sha256:1", Size: 20}, SharedSize: 5, UniqueSize: 15, Containers: 2}},
+		LayersSize: 30, LayersUsed: 20,
+		Images: []image.ImageUsage{{Image: &image.Image{ID: "sha256:1", Size: 20}, SharedSize: 5, UniqueSize: 15, Containers: 2}},
 	}, f.err
 }
 
@@ -135,7 +135,7 @@ func (f *images) Save(_ context.Context, refs []string, open func() (io.Writer, 
 
 func (f *images) Pull(ctx context.Context, opt image.PullOptions, progress func(image.Progress)) error {
 	f.said = fmt.Sprintf("%+v %s", opt, secrets(opt.Auth))
-	return f.transfer(ctx, progress, image.Progress{ID: "b", Status: "Pulling from a"})
+	return f.transfer(ctx, progress, image.Progress{ID: "b", Status: "Pulling from a", Heading: true})
 }
 
 func (f *images) Push(ctx context.Context, opt image.PushOptions, progress func(image.Progress)) error {

@@ -148,7 +148,7 @@ func TestPruneAndUsage(t *testing.T) {
 		t.Errorf("calls %q, %q, want %q", a.images.said, a.volumes.said, want)
 	}
 	status, body := a.ask("GET", "/system/df", "")
-	if status != 200 || field(t, body, "LayersSize") != 30.0 {
+	if status != 200 || field(t, body, "LayersSize") != 30.0 || field(t, body, "LayersUsed") != 20.0 {
 		t.Fatalf("df = %d %q", status, body)
 	}
 	for _, part := range []string{

@@ -16,6 +16,10 @@ import (
 
 func (h *Handler) imageCreate(c *route.Call) error {
 	switch {
+	case c.Has("fromImage") && c.Has("fromSrc"):
+		return fault.Invalid("fromImage and fromSrc exclude each other")
+	case c.Has("fromSrc") && c.Has("platform"):
+		return fault.Invalid("platform picks an image of a registry: an import has none")
 	case c.Has("fromImage"):
 		return h.imagePull(c)
 	case c.Has("fromSrc"):

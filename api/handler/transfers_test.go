@@ -25,7 +25,6 @@ func TestPull(t *testing.T) {
 		{"fromImage=a&tag=sha256:12", "Repo:a Tag:sha256:12 "},
 		{"fromImage=a@sha256:12", "Repo:a@sha256:12 Tag: "},
 		{"fromImage=a&tag=t&platform=linux/arm64/v8", "Platform:linux/arm64/v8"},
-		{"fromImage=a&fromSrc=-", "Repo:a"},
 	} {
 		for _, version := range []string{"/v1.18", ""} {
 			status, body := a.ask("POST", version+"/images/create?"+tc.query, "")
@@ -65,6 +64,22 @@ func TestTransferErrors(t *testing.T) {
 		if first, last, _ := strings.Cut(body, "\n"); status != 200 || strings.Contains(first, "error") ||
 			last != `{"errorDetail":{"message":"line cut"},"error":"line cut"}`+"\n" {
 			t.Errorf("%s failing midway = %d %q", endpoint, status, body)
+		}
+	}
+}
+
+// TestCreateRefuses has parameters that do not go together.
+func TestCreateRefuses(t *testing.T) {
+	a := newAPI(t)
+	for query, want := range map[string]string{
+		"":                                  "one of fromImage and fromSrc is needed",
+		"fromImage=&fromSrc=":               "one of fromImage and fromSrc is needed",
+		"fromImage=a&fromSrc=-":             "fromImage and fromSrc exclude each other",
+		"fromSrc=-&platform=linux/arm64":    "platform picks an image of a registry",
+		"fromSrc=http://a/b&platform=linux": "platform picks an image of a registry",
+	} {
+		if status, body := a.ask("POST", "/images/create?"+query, ""); status != 400 || !strings.Contains(body, want) || a.images.said != "" {
+			t.Errorf("%s = %d %q with call %q, want 400 %q", query, status, body, a.images.said, want)
 		}
 	}
 }

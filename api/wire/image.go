@@ -181,12 +181,16 @@ type ErrorDetail struct {
 	Message string `json:"message"`
 }
 
-// NewProgress fills a message.
+// NewProgress fills a message. Clients draw it in the line of its part if it has a progressDetail, be that empty, and on
+// lines of its own otherwise.
 func NewProgress(p image.Progress) *Progress {
 	m := &Progress{Stream: p.Stream, Status: p.Status, ID: p.ID, Aux: p.Aux}
-	if p.Current != 0 || p.Total != 0 {
+	switch {
+	case p.Current != 0 || p.Total != 0:
 		m.ProgressDetail = &ProgressDetail{Current: p.Current, Total: p.Total}
 		m.Progress = bar(p.Current, p.Total)
+	case p.ID != "" && !p.Heading:
+		m.ProgressDetail = &ProgressDetail{}
 	}
 	return m
 }

@@ -8,6 +8,7 @@ import (
 // DiskUsage is the answer to system/df, an addition of later versions that is served at all. Sizes are bytes.
 type DiskUsage struct {
 	LayersSize int64 // of all layers of images, each counted once
+	LayersUsed int64 // of those of images that containers use; an addition of moss
 	Images     []ImageUsage
 	Containers []*ContainerSummary
 	Volumes    []VolumeUsage
@@ -38,7 +39,7 @@ type VolumeUsageData struct {
 // NewDiskUsage fills the answer but for its containers.
 func NewDiskUsage(images *image.Usage, volumes []volume.Usage) *DiskUsage {
 	d := &DiskUsage{
-		LayersSize: images.LayersSize, Images: make([]ImageUsage, 0, len(images.Images)),
+		LayersSize: images.LayersSize, LayersUsed: images.LayersUsed, Images: make([]ImageUsage, 0, len(images.Images)),
 		Containers: []*ContainerSummary{}, Volumes: make([]VolumeUsage, 0, len(volumes)),
 	}
 	for _, i := range images.Images {

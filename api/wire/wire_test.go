@@ -132,6 +132,24 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestProgressLines has what tells clients which messages are drawn in the line of a part.
+func TestProgressLines(t *testing.T) {
+	for _, tc := range []struct {
+		p    image.Progress
+		want string
+	}{
+		{image.Progress{ID: "0123456789ab", Status: "Pull complete"}, `{"status":"Pull complete","progressDetail":{},"id":"0123456789ab"}`},
+		{image.Progress{ID: "v1", Status: "Pulling from a", Heading: true}, `{"status":"Pulling from a","id":"v1"}`},
+		{image.Progress{Status: "Digest: sha256:1"}, `{"status":"Digest: sha256:1"}`},
+		{image.Progress{Stream: "Loaded image: a:b\n"}, `{"stream":"Loaded image: a:b\n"}`},
+	} {
+		raw, err := wire.Encode(wire.NewProgress(tc.p), apiver.Max)
+		if err != nil || string(raw) != tc.want {
+			t.Errorf("%+v = %s, %v, want %s", tc.p, raw, err, tc.want)
+		}
+	}
+}
+
 func sampleExec() exec.Info {
 	code := 3
 	return exec.Info{ID: "7d", ContainerID: "4f", ExitCode: &code, Config: exec.Config{

@@ -262,8 +262,8 @@ func TestAttachCommand(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
-	if _, stderr, code := moss(t, clienttest.New(t), "", "fly"); code != exitFailed || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("exit code %d, stderr %q, want 1 and one line", code, stderr)
+	if _, stderr, code := moss(t, clienttest.New(t), "", "fly"); code != exitEngine || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit code %d, stderr %q, want 125 and one line", code, stderr)
 	}
 }
 

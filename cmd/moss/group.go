@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,11 +13,19 @@ func under(use, short, example string, commands ...*cobra.Command) *cobra.Comman
 		Use:     use + " COMMAND",
 		Short:   short,
 		Example: example,
-		Args:    arguments(0, 0),
+		Args:    noSuchCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(commands...)
 	return cmd
+}
+
+// noSuchCommand is for commands that only hold others: what is left over names none of these.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usage(cmd, fmt.Errorf("there is no command %q", args[0]))
 }
 
 // called gives a command another name below a group.

@@ -30,7 +30,7 @@ func (a *app) root(args []string) *cobra.Command {
 		Version:       version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          noSuchCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -198,7 +198,10 @@ func (a *app) completeImages(most int) completer {
 		for _, image := range list {
 			for _, tag := range image.RepoTags {
 				if tag != noTag && strings.HasPrefix(tag, prefix) {
-					names = append(names, tag, strings.TrimSuffix(tag, ":latest"))
+					names = append(names, tag)
+					if short, ok := strings.CutSuffix(tag, ":latest"); ok {
+						names = append(names, short)
+					}
 				}
 			}
 		}

@@ -19,7 +19,7 @@ func (a *app) usageCommand() *cobra.Command {
 		Use:   "df [flags]",
 		Short: "Show what images, containers and volumes take on the disk",
 		Long: "Show what images, containers and volumes take on the disk. A layer that several images share is counted once.\n" +
-			"What can be reclaimed is what 'moss system prune -a --volumes' gives back at most.",
+			"What can be reclaimed of images is what 'moss image prune -a' gives back.",
 		Example: "  moss system df -v",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,22 +67,15 @@ func usageRow(kind string, total, active int, size, reclaimable int64) show.Row 
 	}
 }
 
-// usageOfImages takes for kept what the images in use have for themselves, and the most that one of them shares with
-// others: all of it, unless they stand on several bases that unused images have as well.
+// usageOfImages takes for kept the layers of images that containers use, those that unused images have as well included.
 func usageOfImages(used client.DiskUsage) show.Row {
-	active, own, shared := 0, int64(0), int64(0)
+	active := 0
 	for _, image := range used.Images {
 		if image.Containers > 0 {
 			active++
-			own += image.UniqueSize
-			shared = max(shared, image.SharedSize)
 		}
 	}
-	reclaimable := max(used.LayersSize-own-shared, 0)
-	if active == len(used.Images) {
-		reclaimable = 0
-	}
-	return usageRow("Images", len(used.Images), active, used.LayersSize, reclaimable)
+	return usageRow("Images", len(used.Images), active, used.LayersSize, used.LayersSize-used.LayersUsed)
 }
 
 func usageOfContainers(used client.DiskUsage) show.Row {

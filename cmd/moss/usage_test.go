@@ -46,7 +46,7 @@ copy:v1           same00000000   1         1MB       1MB
 	}
 }
 
-const usageAnswer = `{"LayersSize":1000,
+const usageAnswer = `{"LayersSize":1000,"LayersUsed":600,
 	"Images":[{"Id":"sha256:0123456789abcdef","RepoTags":["box:v1"],"Size":600,"SharedSize":200,"UniqueSize":400,"Containers":1},
 		{"Id":"sha256:fedcba9876543210","RepoTags":["<none>:<none>"],"Size":600,"SharedSize":200,"UniqueSize":400,"Containers":0}],
 	"Containers":[{"Id":"1","Names":["/a"],"State":"running","SizeRw":10},{"Id":"2","Names":["/b"],"State":"exited","SizeRw":30},
@@ -73,21 +73,16 @@ func TestDiskUsage(t *testing.T) {
 			t.Errorf("-v lacks %q:\n%s", want, stdout)
 		}
 	}
-	image := func(shared, unique int64, containers int) client.ImageUsage {
-		return client.ImageUsage{SharedSize: shared, UniqueSize: unique, Containers: containers}
-	}
 	for name, tc := range map[string]struct {
-		layers int64
-		images []client.ImageUsage
-		want   string
+		layers, used int64
+		want         string
 	}{
-		"no image":                 {0, nil, "0B"},
-		"none is used":             {100, []client.ImageUsage{image(60, 20, 0), image(60, 20, 0)}, "100B (100%)"},
-		"all are used":             {100, []client.ImageUsage{image(60, 20, 1), image(60, 20, 3)}, "0B (0%)"},
-		"a base and what is on it": {100, []client.ImageUsage{image(80, 0, 0), image(80, 20, 1)}, "0B (0%)"},
-		"two on one base":          {120, []client.ImageUsage{image(60, 20, 1), image(60, 20, 1), image(60, 20, 0)}, "20B (16%)"},
+		"no image":      {0, 0, "0B"},
+		"none is used":  {100, 0, "100B (100%)"},
+		"all are used":  {100, 100, "0B (0%)"},
+		"some are used": {120, 100, "20B (16%)"},
 	} {
-		if row := usageOfImages(client.DiskUsage{LayersSize: tc.layers, Images: tc.images}); row["Reclaimable"] != tc.want {
+		if row := usageOfImages(client.DiskUsage{LayersSize: tc.layers, LayersUsed: tc.used}); row["Reclaimable"] != tc.want {
 			t.Errorf("%s: %s can be reclaimed, want %s", name, row["Reclaimable"], tc.want)
 		}
 	}
@@ -157,5 +152,17 @@ func TestGroups(t *testing.T) {
 		if stdout, stderr, _ := moss(t, engine, "", strings.Fields(args)...); stdout != "0123456789ab\n" {
 			t.Errorf("moss %s: %q, %q", args, stdout, stderr)
 		}
+	}
+	for args, want := range map[string]string{
+		"bogus":       "moss: there is no command \"bogus\"; see 'moss --help'\n",
+		"image bogus": "moss: there is no command \"bogus\"; see 'moss image --help'\n",
+	} {
+		if stdout, stderr, code := moss(t, engine, "", strings.Fields(args)...); stdout != "" || stderr != want || code != exitEngine {
+			t.Errorf("moss %s: %q, %q, %d, want %q, 125", args, stdout, stderr, code, want)
+		}
+	}
+	engine.Override["GET /images/json"] = answer(`[{"Id":"sha256:0123456789abcdef","RepoTags":["box:latest","box:v1"]}]`)
+	if stdout, _, _ := moss(t, engine, "", "__complete", "rmi", "b"); !strings.HasPrefix(stdout, "box:latest\nbox\nbox:v1\n:") {
+		t.Errorf("completion of an image: %q, want each name once", stdout)
 	}
 }

@@ -24,6 +24,8 @@ type Progress struct {
 	Total   int64
 	Stream  string
 	Aux     any // sent as it is under aux
+
+	Heading bool // above the lines of the parts; without it ID names the part that Status is of
 }
 
 // RemoveOptions says how to remove an image.

@@ -25,6 +25,14 @@ func ParseRef(s string) (Ref, error) {
 	return Ref{reference.TagNameOnly(named)}, nil
 }
 
+// CanName refuses the name that could be taken for an id: sha256:TAG. Images get no such name. The error is fault.Invalid.
+func (r Ref) CanName() error {
+	if r.FamiliarRepo()+":" == idPrefix {
+		return fault.Invalid("refusing to create an ambiguous tag using digest algorithm as name")
+	}
+	return nil
+}
+
 // ParseRepoTag reads a repository and a tag that came apart, as in the queries of create, tag and commit. An empty tag
 // is latest unless repo holds one already; a tag that is a digest ("sha256:…") is taken as one. Errors are fault.Invalid.
 func ParseRepoTag(repo, tag string) (Ref, error) {

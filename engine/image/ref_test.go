@@ -74,6 +74,20 @@ func TestParseRepoTag(t *testing.T) {
 	}
 }
 
+func TestCanName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a": true, "sha256/a": true, "h:1/sha256": true, "sha256": false, "sha256:abc": false, "docker.io/library/sha256:abc": false,
+	} {
+		r, err := ParseRef(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.CanName(); err == nil != want || err != nil && !fault.Is(err, fault.Invalid) {
+			t.Errorf("CanName(%q) = %v, want it to be right: %t", name, err, want)
+		}
+	}
+}
+
 func TestWithoutTag(t *testing.T) {
 	for in, want := range map[string]string{
 		"a":                     "a:latest",

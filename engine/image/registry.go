@@ -91,6 +91,7 @@ type Login struct {
 // Usage is what images take on the disk. A layer that several images share is counted once.
 type Usage struct {
 	LayersSize int64 // bytes of all layers of images
+	LayersUsed int64 // bytes of those of images that containers use
 	Images     []ImageUsage
 }
 

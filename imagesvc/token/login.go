@@ -3,7 +3,6 @@ package token
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -93,7 +92,12 @@ func (r Registry) reach(ctx context.Context) (base string, res *reply, err error
 		if err == nil {
 			return base, res, nil
 		}
-		all = errors.Join(all, err)
+		switch {
+		case all == nil:
+			all = err
+		case all.Error() != err.Error():
+			all = fmt.Errorf("%w; %w", all, err)
+		}
 		if ctx.Err() != nil {
 			break
 		}

@@ -68,6 +68,9 @@ func inParallel(ctx context.Context, limit, n int, do func(ctx context.Context, 
 	for range min(limit, n) {
 		wg.Go(func() {
 			for i := range next {
+				if ctx.Err() != nil {
+					continue // given out at the same moment
+				}
 				if err := do(ctx, i); err != nil {
 					cancel(err)
 				}

@@ -1,14 +1,15 @@
 #!/usr/bin/env bats
-# What many execs and many containers leave behind: nothing. MOSS_EXECS and MOSS_RUNS say how many; the defaults keep the
-# suite short.
+# What many execs, containers and images leave behind: nothing. MOSS_EXECS, MOSS_RUNS and MOSS_IMAGES say how many; the
+# defaults keep the suite short.
 
 load lib/moss
+load lib/registry
 
 setup_file() {
   start_engine
   import_busybox
 }
-teardown_file() { stop_engine; }
+teardown_file() { stop_registries && stop_engine; }
 setup() { begin; }
 teardown() { finish; }
 
@@ -54,6 +55,37 @@ grew() { [ $(($3 - $2)) -le "$4" ] || fail "$1 grew from $2 to $3"; }
   before=$(holdings "$engine") goroutines=$(goroutines) memory=$(rss "$engine")
   python3 "$BATS_TEST_DIRNAME/lib/many.py" "$MOSS_SOCK" run "${MOSS_RUNS:-100}" busybox
   eventually 20 same_as "$before" "$engine" || fail "before: $before" "after:  $(holdings "$engine")"
+  grew goroutines "$goroutines" "$(goroutines)" 2
+  grew "the engine's memory in KiB" "$memory" "$(rss "$engine")" 16384
+}
+
+# stored: the store's files and folders, but for the list of layers that are on their way to the disk, and what the
+# registry keeps of uploads that were not finished.
+stored() {
+  find "$MOSS_DATA/root/storage" ! -name unsynced.json 2>/dev/null | wc -l
+  find "$MOSS_DATA/registry-leaks" -path '*/_uploads/*' | wc -l
+}
+trash_is_empty() { [ -z "$(ls -A "$MOSS_DATA/root/storage/moss-trash")" ]; }
+same_images() { same_as "$1" "$2" && [ "$(stored)" = "$3" ]; }
+
+@test "many images leave nothing behind" {
+  start_registry leaks
+  for i in 0 1 2 3; do
+    put_image "$REGISTRY/leak:$i" "word $i"
+    moss pull "$REGISTRY/leak:$i"
+    moss save -o "$MOSS_DIR/leak.$i" "$REGISTRY/leak:$i"
+    moss rmi "$REGISTRY/leak:$i"
+  done
+  engine=$(inner_pid)
+  many() {
+    python3 "$BATS_TEST_DIRNAME/lib/many.py" "$MOSS_SOCK" pull "$1" "$REGISTRY/leak"
+    python3 "$BATS_TEST_DIRNAME/lib/many.py" "$MOSS_SOCK" load "$1" "$MOSS_DIR/leak"
+  }
+  many 40
+  eventually 20 trash_is_empty
+  before=$(holdings "$engine") files=$(stored) goroutines=$(goroutines) memory=$(rss "$engine")
+  many "${MOSS_IMAGES:-60}"
+  eventually 20 same_images "$before" "$engine" "$files" || fail "before: $before" "after:  $(holdings "$engine")" "stored: $files, $(stored)"
   grew goroutines "$goroutines" "$(goroutines)" 2
   grew "the engine's memory in KiB" "$memory" "$(rss "$engine")" 16384
 }

@@ -71,6 +71,11 @@ rm -f "$root/etc/machine-id"
 chroot "$root" systemd-machine-id-setup >/dev/null 2>&1
 install -d "$root/project"
 
+# A file system of its own that is soon full, of bytes and of inodes.
+install -d "$root/small"
+truncate -s 192M "$root/var/small.img"
+mke2fs -q -t ext4 -m 0 -N 2500 -O ^has_journal -E root_owner=1000:1000 "$root/var/small.img"
+
 # An initrd with the four modules of the virtual machine only: each one more is seconds of emulation.
 printf '%s\n' virtio_pci virtio_blk virtio_mmio ext4 >>"$root/etc/initramfs-tools/modules"
 sed -i 's/^MODULES=.*/MODULES=list/; s/^COMPRESS=.*/COMPRESS=lz4/' "$root/etc/initramfs-tools/initramfs.conf"

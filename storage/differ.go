@@ -21,7 +21,7 @@ import (
 	"moss/engine/thread"
 )
 
-// StagingThreads is how many threads Stage keeps busy.
+// StagingThreads is how many goroutines of Stage want a processor at the same time.
 const StagingThreads = 4
 
 // unpacker unpacks one plain archive into the folder that the library's driver gives it. The driver's own way needs the
@@ -37,7 +37,8 @@ type unpacker struct {
 func (u *unpacker) Close() error { return nil }
 
 // ApplyDiff unpacks the archive into dest. Three readers share it: one writes the files, on a thread that sees nothing but
-// dest; one packs what the files do not hold; one hashes. Reading the source, which may decompress, has a thread too.
+// dest; one packs what the files do not hold; one hashes. The source is read on a thread of its own too: what decompresses
+// it takes half of the time.
 func (u *unpacker) ApplyDiff(dest string, options *archive.TarOptions, differ *graphdriver.DifferOptions) (graphdriver.DriverWithDifferOutput, error) {
 	var out graphdriver.DriverWithDifferOutput
 	headers, err := unnamed(differ.StagingDirectory)
@@ -72,19 +73,18 @@ func (u *unpacker) share(dest string, options *archive.TarOptions, headers *os.F
 	var done sync.WaitGroup
 	work := func(r *feedReader, use func(io.Reader) error) {
 		done.Go(func() {
-			err := thread.Heavy(func() error {
-				err := use(r)
-				if err == nil {
-					_, err = r.WriteTo(io.Discard) // the end mark, padding
-				}
-				return err
-			})
+			err := use(r)
+			if err == nil {
+				_, err = r.WriteTo(io.Discard) // the end mark, padding
+			}
 			if err != nil {
 				f.fail(err)
 			}
 		})
 	}
-	work(f.readers[0], func(r io.Reader) error { return u.unpack(r, dest, *options) })
+	work(f.readers[0], func(r io.Reader) error {
+		return thread.Heavy(func() error { return u.unpack(r, dest, *options) })
+	})
 	work(f.readers[1], func(r io.Reader) (err error) {
 		w := bufio.NewWriterSize(headers, headersBuffer)
 		if sum, err = pack(r, w); err != nil {

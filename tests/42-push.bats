@@ -287,20 +287,20 @@ PY
   head -c 30000000 /dev/urandom >"$BATS_TEST_TMPDIR/noise"
   tar -C "$BATS_TEST_TMPDIR" -cf "$BATS_TEST_TMPDIR/noise.tar" noise
   moss import "$BATS_TEST_TMPDIR/noise.tar" "$B/$name:1"
-  registry=$(cat "$(registry_dir b)/pid")
+  server=$(cat "$(registry_dir b)/pid")
   forget_log b
   # The registry answers until the first bytes of the layer are under way, and then no more.
   curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'X-Registry-Auth: e30=' "http://moss/images/$B/$name/push?tag=1" >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   client=$!
   begun() { registry_log b | grep -q "^POST /v2/$name/blobs/uploads/"; }
   eventually 20 begun
-  kill -STOP "$registry"
+  kill -STOP "$server"
   run moss rmi "$B/$name:1"
   removed=$status text=$output
   kill -KILL "$client" 2>/dev/null || true
   free() { moss rmi "$B/$name:1" >/dev/null 2>&1; }
   [ "$removed" = 0 ] || eventually 20 free
-  kill -CONT "$registry"
+  kill -CONT "$server"
   if [ "$removed" = 0 ]; then # the upload was faster than the signal
     grep -q "digest:" "$BATS_TEST_TMPDIR/out"
   else

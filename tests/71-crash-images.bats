@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # kill -9 of the engine at any moment while images come, get names and go: the store opens, nothing is there by half, and
-# what was left is reclaimed. MOSS_KILLS sets the rounds of each verb (10).
+# what was left is reclaimed. MOSS_KILLS sets the rounds of each verb (4).
 
 load lib/moss
 
@@ -19,7 +19,7 @@ teardown_file() { stop_engine; }
 setup() { begin; }
 teardown() { finish; }
 
-rounds=${MOSS_KILLS:-10}
+rounds=${MOSS_KILLS:-4}
 
 another_engine() {
   local now

@@ -6,6 +6,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"moss/imagesvc/token"
 )
@@ -92,7 +94,12 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	clear(c.probes)
 	c.mu.Unlock()
-	return errors.Join(os.RemoveAll(c.registriesConf()), os.RemoveAll(c.emptyDir()))
+	err := errors.Join(os.RemoveAll(c.registriesConf()), os.RemoveAll(c.emptyDir()))
+	// What others put there stays.
+	if gone := os.Remove(c.cfg.RunDir); gone != nil && !errors.Is(gone, fs.ErrNotExist) && !errors.Is(gone, unix.ENOTEMPTY) {
+		err = errors.Join(err, gone)
+	}
+	return err
 }
 
 // prepareFiles makes the files that the image library is pointed to, so that it looks at none of the user's or the

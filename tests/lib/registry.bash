@@ -20,14 +20,19 @@ registry_bin=$(command -v docker-registry || command -v registry)
 # client.key.
 registry_dir() { echo "$MOSS_DIR/registries/$1"; }
 
-# outside_name: a name of this machine that does not look like loopback, so that the engine holds registries there to
-# TLS. It means a loopback address all the same, or one of this machine's.
+# outside_name: a name or an address of this machine that does not look like loopback, so that the engine holds registries
+# there to TLS. What is sent there stays in the machine all the same.
 outside_name() {
   local name
-  name=$(uname -n)
-  [ "$name" != localhost ] && [ -n "$(outside_address "$name")" ] ||
-    fail "no address for this machine's name $name: put '127.0.0.1 $name' into /etc/hosts" || return 1
-  echo "$name"
+  for name in "$(uname -n)" $(awk '/^127\./ {for (i = 2; i <= NF && $i !~ /^#/; i++) print $i}' /etc/hosts) \
+    $(ip -4 -o addr show scope global | awk '{sub("/.*", "", $4); print $4}'); do
+    case $name in localhost | localhost.* | *.localhost) continue ;; esac
+    [ -z "$(outside_address "$name")" ] || {
+      echo "$name"
+      return
+    }
+  done
+  fail "this machine has no name and no address besides localhost: put '127.0.0.1 $(uname -n)' into /etc/hosts"
 }
 outside_address() { getent ahostsv4 "$1" | awk 'NR == 1 {print $1}'; }
 

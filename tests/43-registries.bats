@@ -17,6 +17,9 @@ setup_file() {
   start_registry secure --tls
   export SECURE=$REGISTRY
   put_image "$SECURE/public/a" secure
+  start_registry elsewhere --outside
+  export ELSEWHERE=$REGISTRY
+  put_image "$ELSEWHERE/public/a" public/a
   start_registry closed --htpasswd ann:secret
   export CLOSED=$REGISTRY
   put_image "$CLOSED/a" closed --dest-creds ann:secret
@@ -113,13 +116,13 @@ auth_of() { jq -r --arg r "$1" ".auths[\$r]${2:+.$2}" "$DOCKER_CONFIG/config.jso
 }
 
 @test "a registry elsewhere without TLS is refused" {
-  run dock pull "$(outside_name):${PLAIN##*:}/public/a"
+  run dock pull "$ELSEWHERE/public/a"
   expect status 1
   expect contains "does not speak TLS"
 }
 
 @test "settings: a registry without TLS, a mirror" {
-  elsewhere=$(outside_name):${PLAIN##*:}
+  elsewhere=$ELSEWHERE
   put_image "$PLAIN/library/mirrored" mirror
   halt_engine
   spawn_engine --insecure-registry "$elsewhere" --registry-mirror "http://$PLAIN"

@@ -39,20 +39,22 @@ outside_address() { getent ahostsv4 "$1" | awk 'NR == 1 {print $1}'; }
 # start_registry NAME [OPTION...]: starts a registry and waits until it listens. Sets REGISTRY to its HOST:PORT, exported.
 #   --tls             its certificate comes from a CA of its own: ca.crt in its folder. Its host is then outside_name
 #   --loopback        with --tls: its host is 127.0.0.1 nevertheless
+#   --outside         without --tls: its host is outside_name
 #   --certs-of NAME   with --tls: the certificates of another one
 #   --client-ca       with --tls: clients need client.cert and client.key of that CA
 #   --htpasswd U:P    Basic authentication, for the user U with the password P
 #   --token URL NAME  bearer tokens of the token server NAME, which has this URL
 #   --proxy URL       a read-only mirror of the registry at URL
 start_registry() {
-  local name=$1 dir tls=no clients=no loopback=no auth='' proxy='' host=127.0.0.1 address=127.0.0.1
+  local name=$1 dir tls=no clients=no loopback=no outside=no auth='' proxy='' host=127.0.0.1 address=127.0.0.1
   shift
   dir=$(registry_dir "$name")
   mkdir -p "$dir" "$MOSS_DATA/registry-$name"
   while [ $# -gt 0 ]; do
     case $1 in
-      --tls) tls=yes ;;
+      --tls) tls=yes outside=yes ;;
       --loopback) loopback=yes ;;
+      --outside) outside=yes ;;
       --client-ca) clients=yes ;;
       --certs-of)
         cp "$(registry_dir "$2")"/{ca.crt,server.crt,server.key,client.cert,client.key} "$dir/" || return
@@ -75,7 +77,7 @@ start_registry() {
     esac
     shift
   done
-  if [ $tls = yes ] && [ $loopback = no ]; then
+  if [ $outside = yes ] && [ $loopback = no ]; then
     host=$(outside_name) || return
     address=$(outside_address "$host")
   fi

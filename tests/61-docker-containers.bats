@@ -284,7 +284,8 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   expect contains /dev/pts/0
   for proxy in true false; do
     out=$BATS_TEST_TMPDIR/out-$proxy
-    DOCKER_HOST=unix://$MOSS_SOCK docker run --sig-proxy=$proxy --name "$name" busybox \
+    # A caller may have had SIGHUP ignored, as nohup does.
+    DOCKER_HOST=unix://$MOSS_SOCK env --default-signal=HUP docker run --sig-proxy=$proxy --name "$name" busybox \
       sh -c 'trap "echo got; exit 42" HUP; echo ready; while :; do sleep 0.05; done' >"$out" 2>&1 </dev/null 3>&- &
     client=$!
     eventually 20 file_has "$out" ready

@@ -2,6 +2,7 @@ package imagesvc
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -10,8 +11,9 @@ import (
 	"moss/storage"
 )
 
-// defaultDownloads is how many layers are fetched at the same time: enough to hide a registry's answer times.
-const defaultDownloads = 6
+// DefaultDownloads is how many layers are fetched at the same time if nothing else is said: enough to hide a registry's
+// answer times, and not many more than there are processors to unpack them.
+func DefaultDownloads() int { return max(3, min(runtime.NumCPU()+1, 6)) }
 
 // blobKey says when two pulls want the same work: the same bytes that unpack to the same layer. nth tells apart the
 // places of a layer that an image has several times, since what is staged becomes part of one place only.

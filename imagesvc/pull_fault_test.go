@@ -196,10 +196,10 @@ func TestPullFaults(t *testing.T) {
 	}
 }
 
-// noFlights makes sure that no layer is under way and nobody holds a slot, of which there are defaultDownloads or so many.
+// noFlights makes sure that no layer is under way and nobody holds a slot, of which there are DefaultDownloads or so many.
 func noFlights(t *testing.T, s *Service, slots ...int) {
 	t.Helper()
-	want := append(slots, defaultDownloads)[0]
+	want := append(slots, DefaultDownloads())[0]
 	s.flights.mu.Lock()
 	defer s.flights.mu.Unlock()
 	if n, held := len(s.flights.m), len(s.flights.committing); n+held != 0 {

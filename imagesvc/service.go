@@ -46,7 +46,7 @@ type Options struct {
 	EngineVersion string // noted in images that are made here
 	Limits        Limits // zero fields take their defaults
 	MaxUploads    int    // layers sent at the same time by one push; 0: 5
-	MaxDownloads  int    // layers fetched at the same time by all pulls together; 0: 6
+	MaxDownloads  int    // layers fetched at the same time by all pulls together; 0: DefaultDownloads
 	Registry      *registry.Client
 	Tokens        *token.Service // Registry's; nil: one of this service's own
 }
@@ -88,7 +88,7 @@ func New(s store, opts Options) *Service {
 		tokens:   opts.Tokens,
 		uploads:  cmp.Or(opts.MaxUploads, defaultUploads),
 		slots:    make(chan struct{}, runtime.GOMAXPROCS(0)),
-		flights:  newFlights(cmp.Or(opts.MaxDownloads, defaultDownloads)),
+		flights:  newFlights(cmp.Or(opts.MaxDownloads, DefaultDownloads())),
 	}
 	if svc.tokens == nil {
 		svc.tokens = token.New()

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -20,13 +19,9 @@ import (
 	"moss/storage"
 )
 
-// defaultDownloads is how many layers are fetched at the same time: enough to hide a registry's answer times, and not many
-// more than there are processors to unpack them.
-func defaultDownloads() int { return max(3, min(runtime.NumCPU()+1, 6)) }
-
 // newImages makes the images' service, and the way to registries for it.
 func (p *parts) newImages(cfg config.Config, facts rootless.Facts, log zerolog.Logger) (_ *imagesvc.Service, err error) {
-	downloads := cmp.Or(cfg.MaxDownloads, defaultDownloads())
+	downloads := cmp.Or(cfg.MaxDownloads, imagesvc.DefaultDownloads())
 	thread.Prepare(downloads * storage.StagingThreads)
 	tokens := token.New()
 	p.registries, err = registry.New(registry.Config{

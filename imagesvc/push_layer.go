@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"moss/engine/fault"
+	"moss/engine/id"
 	"moss/engine/image"
 	"moss/storage"
 )
@@ -31,10 +32,10 @@ func (p *push) sendAll(
 		}
 		first[layer.DiffID] = i
 		jobs = append(jobs, i)
-		p.tell(image.Progress{ID: shortDigest(layer.DiffID), Status: "Preparing"})
+		p.tell(image.Progress{ID: id.Short(layer.DiffID.String()), Status: "Preparing"})
 	}
 	for _, i := range jobs[min(p.s.uploads, len(jobs)):] {
-		p.tell(image.Progress{ID: shortDigest(layers[i].DiffID), Status: "Waiting"})
+		p.tell(image.Progress{ID: id.Short(layers[i].DiffID.String()), Status: "Waiting"})
 	}
 	sent, made = make([]storage.Blob, len(layers)), make([]digest.Digest, len(layers))
 	err = inParallel(ctx, p.s.uploads, len(jobs)+1, func(ctx context.Context, n int) error {
@@ -90,12 +91,6 @@ func inParallel(ctx context.Context, limit, n int, do func(ctx context.Context, 
 	return context.Cause(ctx)
 }
 
-// shortDigest returns the 12 digits that clients show of a layer.
-func shortDigest(d digest.Digest) string {
-	encoded := d.Encoded()
-	return encoded[:min(12, len(encoded))]
-}
-
 func (p *push) sendConfig(ctx context.Context, config []byte) error {
 	b := storage.Blob{Digest: digest.FromBytes(config), Size: int64(len(config)), MediaType: p.family.configType()}
 	there, err := p.dest.Has(ctx, b)
@@ -108,14 +103,14 @@ func (p *push) sendConfig(ctx context.Context, config []byte) error {
 
 // findLayer reports whether the registry has a layer, or takes it over from another repository, and in what form.
 func (p *push) findLayer(ctx context.Context, index int, layer storage.LayerInfo) (b storage.Blob, there bool, err error) {
-	id := shortDigest(layer.DiffID)
+	short := id.Short(layer.DiffID.String())
 	known := p.family.candidates(index, layer)
 	for _, b := range known {
 		if there, err = p.dest.Has(ctx, b); err != nil {
 			return b, false, err
 		}
 		if there {
-			p.tell(image.Progress{ID: id, Status: "Layer already exists"})
+			p.tell(image.Progress{ID: short, Status: "Layer already exists"})
 			return b, true, nil
 		}
 	}
@@ -128,7 +123,7 @@ func (p *push) findLayer(ctx context.Context, index int, layer storage.LayerInfo
 				return b, false, err
 			}
 			if there {
-				p.tell(image.Progress{ID: id, Status: "Mounted from " + from.Path()})
+				p.tell(image.Progress{ID: short, Status: "Mounted from " + from.Path()})
 				return b, true, nil
 			}
 		}
@@ -141,17 +136,17 @@ var retries = []time.Duration{time.Second, 5 * time.Second}
 
 // upload compresses a layer into the registry.
 func (p *push) upload(ctx context.Context, index int, layer storage.LayerInfo) (storage.Blob, error) {
-	id := shortDigest(layer.DiffID)
+	short := id.Short(layer.DiffID.String())
 	for try := 0; ; try++ {
 		sent, again, err := p.uploadOnce(ctx, index, layer)
 		if err == nil {
-			p.tell(image.Progress{ID: id, Status: "Pushed"})
+			p.tell(image.Progress{ID: short, Status: "Pushed"})
 			return sent, nil
 		}
 		if !again || try == len(retries) || ctx.Err() != nil {
 			return storage.Blob{}, err
 		}
-		p.tell(image.Progress{ID: id, Status: "Retrying in " + retries[try].String()})
+		p.tell(image.Progress{ID: short, Status: "Retrying in " + retries[try].String()})
 		select {
 		case <-time.After(retries[try]):
 		case <-ctx.Done():
@@ -167,7 +162,7 @@ func (p *push) uploadOnce(ctx context.Context, index int, layer storage.LayerInf
 		return storage.Blob{}, false, fmt.Errorf("read layer %s: %w", layer.DiffID, err)
 	}
 	g := newGzipper(&sending{
-		ReadCloser: plain, tell: p.tell, total: max(layer.Size, 0), id: shortDigest(layer.DiffID),
+		ReadCloser: plain, tell: p.tell, total: max(layer.Size, 0), id: id.Short(layer.DiffID.String()),
 	}, layer.DiffID, p.s.slots)
 	kind := p.family.layerType(formGzip)
 	sent, err = p.dest.Put(ctx, storage.Blob{Size: -1, MediaType: kind}, g)

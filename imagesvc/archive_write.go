@@ -123,10 +123,8 @@ func layerSize(ctx context.Context, from contents, imageID string, index int) (i
 
 // write writes the archive. The documents come first: who reads it knows then what the layers are.
 func (p *archivePlan) write(ctx context.Context, from contents, w io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	ahead := readAhead(ctx, from, p.folders)
-	defer ahead.wait()
-	defer cancel()
+	ahead := newAhead(ctx, from, p.folders)
+	defer ahead.close()
 	out := bufio.NewWriterSize(w, 64<<10)
 	a := &archiveWriter{tar: tar.NewWriter(out)}
 	if err := a.documents(p); err != nil {

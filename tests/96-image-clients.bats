@@ -3,6 +3,7 @@
 
 load lib/moss
 load lib/registry
+load lib/clients
 
 setup_file() {
   start_engine
@@ -28,43 +29,20 @@ teardown_file() {
 setup() { begin; }
 teardown() { finish; }
 
-# docker_py VERSION TEST: one of the tests of images of tests/clients/docker_py.py. Python is the system's: the library is
-# its package.
-docker_py() {
-  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$BATS_TEST_TMPDIR API_VERSION=$1 timeout --foreground 120 \
-    /usr/bin/python3 "$BATS_TEST_DIRNAME/clients/docker_py.py" -v "Images.test_$2" 2>&1
-}
+@test "docker-py: pull" { each "1.24 1.21" docker_py Images.test_pull; }
+@test "docker-py: pull of what is not there" { each "1.24 1.21" docker_py Images.test_pull_what_is_not_there; }
+@test "docker-py: push" { each "1.24 1.21" docker_py Images.test_push; }
+@test "docker-py: credentials" { each "1.24 1.21" docker_py Images.test_credentials; }
+@test "docker-py: login" { each "1.24 1.21" docker_py Images.test_login; }
+@test "docker-py: tag, history, inspect, remove" { each "1.24 1.22 1.21" docker_py Images.test_tag_history_inspect_remove; }
+@test "docker-py: save and load" { each "1.24 1.22 1.21" docker_py Images.test_save_and_load; }
+@test "docker-py: import" { each "1.24 1.21" docker_py Images.test_import; }
+@test "docker-py: search" { each "1.24 1.21" docker_py Images.test_search; }
 
-# dockerode VERSION NAME: the tests of tests/clients/dockerode.js whose name begins with NAME, behind "images: ".
-dockerode() {
-  NODE_PATH=$moss_top/.cache/clients/node_modules API_VERSION=$1 timeout --foreground 120 \
-    node --test --test-name-pattern "^images: $2" "$BATS_TEST_DIRNAME/clients/dockerode.js" 2>&1
-}
-
-# each VERSIONS CLIENT PART: the part passes at every version.
-each() {
-  local v
-  for v in $1; do
-    run "$2" "$v" "$3"
-    expect status 0
-    expect lacks "Ran 0 tests" "# tests 0"
-  done
-}
-
-@test "docker-py: pull" { each "1.24 1.21" docker_py pull; }
-@test "docker-py: pull of what is not there" { each "1.24 1.21" docker_py pull_what_is_not_there; }
-@test "docker-py: push" { each "1.24 1.21" docker_py push; }
-@test "docker-py: credentials" { each "1.24 1.21" docker_py credentials; }
-@test "docker-py: login" { each "1.24 1.21" docker_py login; }
-@test "docker-py: tag, history, inspect, remove" { each "1.24 1.22 1.21" docker_py tag_history_inspect_remove; }
-@test "docker-py: save and load" { each "1.24 1.22 1.21" docker_py save_and_load; }
-@test "docker-py: import" { each "1.24 1.21" docker_py import; }
-@test "docker-py: search" { each "1.24 1.21" docker_py search; }
-
-@test "dockerode: pull" { each "1.24 1.20" dockerode pull; }
-@test "dockerode: push and credentials" { each "1.24 1.20" dockerode push; }
-@test "dockerode: login" { each "1.24 1.20" dockerode login; }
-@test "dockerode: tag, list, inspect, history, remove" { each "1.24 1.20" dockerode tag; }
-@test "dockerode: save and load" { each "1.24 1.20" dockerode save; }
-@test "dockerode: import" { each "1.24 1.20" dockerode import; }
-@test "dockerode: search" { each "1.24 1.20" dockerode search; }
+@test "dockerode: pull" { each "1.24 1.20" dockerode "images: pull"; }
+@test "dockerode: push and credentials" { each "1.24 1.20" dockerode "images: push"; }
+@test "dockerode: login" { each "1.24 1.20" dockerode "images: login"; }
+@test "dockerode: tag, list, inspect, history, remove" { each "1.24 1.20" dockerode "images: tag"; }
+@test "dockerode: save and load" { each "1.24 1.20" dockerode "images: save"; }
+@test "dockerode: import" { each "1.24 1.20" dockerode "images: import"; }
+@test "dockerode: search" { each "1.24 1.20" dockerode "images: search"; }

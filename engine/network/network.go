@@ -1,7 +1,13 @@
-// Package network holds what the engine means by a network, and what it asks of whatever builds one.
+// Package network holds what the engine means by a network: its record, the rules for making and removing one, and what
+// is asked of whatever builds it.
 package network
 
-// Driver names of the built-in networks (API document 1, 2.9), and the mode of a container that uses another's network.
+import (
+	"net/netip"
+	"time"
+)
+
+// The networks that every host has (API document 1, 2.9), and the mode of a container that uses another's network.
 const (
 	Bridge    = "bridge"
 	Host      = "host"
@@ -9,49 +15,69 @@ const (
 	Container = "container"
 )
 
-// Request asks for a container's network.
-type Request struct {
-	ContainerID string
-	Mode        string // Bridge, Host or None; container.Spec has resolved "" and "default"
-	MacAddress  string // empty: derived from the address
-	Ports       []PortRequest
+// The drivers there are. Those of the built-in networks host and none make nothing; a client may ask for bridge only.
+const (
+	DriverBridge = "bridge"
+	DriverHost   = "host"
+	DriverNull   = "null"
+)
+
+// ScopeLocal is how far the networks of one engine reach.
+const ScopeLocal = "local"
+
+// The options of a network of the driver bridge that clients know (API document 2, 4.5: Options).
+const (
+	OptionName      = "com.docker.network.bridge.name"                 // of the device
+	OptionMTU       = "com.docker.network.driver.mtu"                  // bytes
+	OptionICC       = "com.docker.network.bridge.enable_icc"           // false: its containers do not reach each other
+	OptionMasq      = "com.docker.network.bridge.enable_ip_masquerade" // false: no address is translated on the way out
+	OptionHostIPv4  = "com.docker.network.bridge.host_binding_ipv4"    // where published ports listen by default
+	OptionDefault   = "com.docker.network.bridge.default_bridge"       // shown of the built-in bridge; of no effect
+	OptionPrefix    = "com.docker.network.container_iface_prefix"      // of the devices inside containers, for example eth
+	OptionNamespace = "com.docker.network."                            // what begins all of them
+)
+
+// Network is one network. One that has been handed out is never changed.
+type Network struct {
+	ID         string // 64 hexadecimal digits
+	Name       string
+	Driver     string
+	Created    time.Time
+	Internal   bool // no way out, and no names from outside
+	EnableIPv6 bool
+	IPAM       IPAM
+	Options    map[string]string // as the client gave them
+	Labels     map[string]string
+	Device     string // of the bridge, in the containers' own network namespace; empty with other drivers
 }
 
-// PortRequest asks for one published port. HostLow 0 takes an ephemeral port; a range takes the first free one.
-type PortRequest struct {
-	Proto         string // tcp, udp or sctp
-	ContainerPort uint16
-	HostIP        string // empty: all addresses
-	HostLow       uint16
-	HostHigh      uint16
+// IPAM says which addresses a network has.
+type IPAM struct {
+	Driver  string // default, or null for networks without addresses
+	Options map[string]string
+	Pools   []Pool // at most one of IPv4 and one of IPv6
 }
 
-// Sandbox is a network that is ready for a container.
-type Sandbox struct {
-	ID        string
-	Mode      string
-	Path      string // of the network namespace to enter; empty with Host and None (None: the runtime makes an empty one)
-	Endpoints map[string]Endpoint
-	Ports     []Port
-	DNS       []string // name servers a container reaches
-	Search    []string
-	Options   []string
+// Pool is one subnet.
+type Pool struct {
+	Subnet  netip.Prefix          // invalid in a request: the engine chooses one
+	Range   netip.Prefix          // what containers get when they ask for no address; invalid: all of the subnet
+	Gateway netip.Addr            // invalid in a request: the first address of the subnet
+	Aux     map[string]netip.Addr // by the name of a device: addresses that nobody gets
 }
 
-// Endpoint is a place in one network.
-type Endpoint struct {
-	NetworkID   string
-	EndpointID  string
-	Gateway     string
-	IPAddress   string
-	IPPrefixLen int
-	MacAddress  string
-}
+// Builtin reports whether a network of this name is there on every host.
+func Builtin(name string) bool { return name == Bridge || name == Host || name == None }
 
-// Port is a published port in use.
-type Port struct {
-	Proto         string
-	ContainerPort uint16
-	HostIP        string
-	HostPort      uint16
+// Builtin reports whether the network is there on every host.
+func (n *Network) Builtin() bool { return Builtin(n.Name) }
+
+// Pool returns the network's pool of IPv4 (v6 false) or IPv6; ok is false if it has none.
+func (n *Network) Pool(v6 bool) (Pool, bool) {
+	for _, p := range n.IPAM.Pools {
+		if p.Subnet.IsValid() && p.Subnet.Addr().Is6() == v6 {
+			return p, true
+		}
+	}
+	return Pool{}, false
 }

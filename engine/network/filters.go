@@ -1,0 +1,114 @@
+package network
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/prune"
+)
+
+// maxPattern bounds a pattern of the filters name and id, in bytes.
+const maxPattern = 4 << 10
+
+// List returns the networks that pass the filters, by name: driver, id and name (all or part, or a pattern), label (all of
+// them must match) and type, which is custom or builtin. Several values of another filter mean any of them. fault.Invalid
+// for another filter or value.
+func (s *Service) List(filters map[string][]string) ([]*Network, error) {
+	var tests []func(*Network) bool
+	for key, values := range filters {
+		if len(values) == 0 && knownFilter(key) {
+			continue
+		}
+		test, err := newTest(key, values)
+		if err != nil {
+			return nil, err
+		}
+		tests = append(tests, test)
+	}
+	return slices.DeleteFunc(s.all(), func(n *Network) bool {
+		return slices.ContainsFunc(tests, func(test func(*Network) bool) bool { return !test(n) })
+	}), nil
+}
+
+func knownFilter(key string) bool {
+	return slices.Contains([]string{"driver", "id", "name", "label", "type"}, key)
+}
+
+func newTest(key string, values []string) (func(*Network) bool, error) {
+	switch key {
+	case "driver":
+		return func(n *Network) bool { return slices.Contains(values, n.Driver) }, nil
+	case "id":
+		return matcher(key, values, func(n *Network) string { return n.ID })
+	case "name":
+		return matcher(key, values, func(n *Network) string { return n.Name })
+	case "label":
+		f, err := prune.New(map[string][]string{prune.Label: values}, time.Time{}, prune.Label)
+		return func(n *Network) bool { return f.Takes(n.Labels, n.Created) }, err
+	case "type":
+		for _, v := range values {
+			if v != "custom" && v != "builtin" {
+				return nil, fault.Invalid("Invalid filter 'type=%s': want custom or builtin", v)
+			}
+		}
+		return func(n *Network) bool {
+			return n.Builtin() && slices.Contains(values, "builtin") || !n.Builtin() && slices.Contains(values, "custom")
+		}, nil
+	default:
+		return nil, fault.Invalid("Invalid filter '%s'", key)
+	}
+}
+
+// matcher takes regular expressions, as clients rely on: a part of a text is one, ^ and $ tie it to an end.
+func matcher(key string, values []string, text func(*Network) string) (func(*Network) bool, error) {
+	patterns := make([]*regexp.Regexp, 0, len(values))
+	for _, v := range values {
+		if len(v) > maxPattern {
+			return nil, fault.Invalid("Invalid filter value for %s: it has %d bytes, more than %d", key, len(v), maxPattern)
+		}
+		p, err := regexp.Compile(v)
+		if err != nil {
+			return nil, fault.Invalid("Invalid filter value for %s: %w", key, err)
+		}
+		patterns = append(patterns, p)
+	}
+	return func(n *Network) bool {
+		return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(text(n)) })
+	}, nil
+}
+
+// Prune removes the networks that are not built in and that used does not report, with label, label! and until among the
+// filters, and returns their names. One that got a container meanwhile stays. used is asked with an id and must not
+// make or remove networks.
+//
+// What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
+func (s *Service) Prune(ctx context.Context, filters map[string][]string, used func(id string) bool) (removed []string, err error) {
+	f, err := prune.New(filters, time.Now(), prune.Label, prune.NotLabel, prune.Until)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer s.release()
+	for _, n := range s.all() {
+		if n.Builtin() || !f.Takes(n.Labels, n.Created) || used(n.ID) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return removed, err
+		}
+		err := s.remove(ctx, n)
+		if fault.Is(err, fault.Conflict) {
+			continue
+		}
+		if err != nil {
+			return removed, err
+		}
+		removed = append(removed, n.Name)
+	}
+	return removed, nil
+}

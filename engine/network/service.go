@@ -1,0 +1,208 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"moss/engine/event"
+	"moss/engine/fault"
+	"moss/engine/id"
+	"moss/engine/record"
+)
+
+// Driver builds networks of the driver bridge.
+type Driver interface {
+	// Adopt tells of all networks that there are, before anything else is asked, and returns those whose pools changed.
+	// It makes no device: that happens when the first container joins.
+	Adopt(ctx context.Context, all []*Network) (changed []*Network, err error)
+	// AddNetwork fills the pools, sets Device and makes that; n stays as it is. fault.Invalid for impossible pools,
+	// fault.Conflict for some that overlap with others and for a device's name in use, fault.Unavailable when no subnet is
+	// left. On error nothing is left.
+	AddNetwork(ctx context.Context, n *Network) (*Network, error)
+	// RemoveNetwork takes the device away. fault.Conflict while a container has a place in the network. One that is not
+	// known is no error.
+	RemoveNetwork(ctx context.Context, id string) error
+}
+
+// events is told what happened.
+type events interface {
+	Publish(e event.Event)
+}
+
+// Options is what a Service is made of. All of it but MTU is required.
+type Options struct {
+	Dir    string // where the records lie; made if it is missing
+	Driver Driver
+	Events events
+	MTU    int // bytes that a packet on the way out may have; 0: not known
+	Log    zerolog.Logger
+}
+
+// Service keeps all networks. Readers use what is published and never wait for a verb; verbs queue.
+type Service struct {
+	opt   Options
+	token chan struct{} // held by who makes or removes a network
+
+	mu       sync.Mutex          // guards networks
+	networks map[string]*Network // by id
+}
+
+// Open reads the records, makes those of the built-in networks if they are missing and tells the driver of all. A record
+// that cannot be read is left out and told to the log.
+func Open(ctx context.Context, opt Options) (*Service, error) {
+	s := &Service{opt: opt, token: make(chan struct{}, 1), networks: map[string]*Network{}}
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open networks: %w", err)
+	}
+	if err := record.Sweep(opt.Dir); err != nil {
+		return nil, fmt.Errorf("open networks: %w", err)
+	}
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("open networks: %w", err)
+	}
+	if err := s.ensureBuiltin(); err != nil {
+		return nil, fmt.Errorf("make the built-in networks: %w", err)
+	}
+	changed, err := opt.Driver.Adopt(ctx, s.bridges())
+	if err != nil {
+		return nil, fmt.Errorf("take up the networks: %w", err)
+	}
+	for _, n := range changed {
+		if err := s.save(n); err != nil {
+			return nil, fmt.Errorf("take up network %s: %w", n.Name, err)
+		}
+	}
+	return s, nil
+}
+
+// bridges returns the networks that the driver builds, the oldest first.
+func (s *Service) bridges() []*Network {
+	all := s.all()
+	all = slices.DeleteFunc(all, func(n *Network) bool { return n.Driver != DriverBridge })
+	slices.SortStableFunc(all, func(a, b *Network) int { return a.Created.Compare(b.Created) })
+	return all
+}
+
+// all returns the networks by name, those of one name by age.
+func (s *Service) all() []*Network {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.networks))
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b *Network) int {
+		if a.Name != b.Name {
+			return strings.Compare(a.Name, b.Name)
+		}
+		if !a.Created.Equal(b.Created) {
+			return a.Created.Compare(b.Created)
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return all
+}
+
+// Find returns the network with that id, of that name, or with the one id that begins so. fault.NotFound if there is none,
+// fault.Conflict if several are meant.
+func (s *Service) Find(ref string) (*Network, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.networks[ref]; n != nil {
+		return n, nil
+	}
+	var named, begun []*Network
+	for _, n := range s.networks {
+		if n.Name == ref {
+			named = append(named, n)
+		}
+		if id.IsPrefix(ref) && strings.HasPrefix(n.ID, ref) {
+			begun = append(begun, n)
+		}
+	}
+	switch {
+	case len(named) == 1:
+		return named[0], nil
+	case len(named) > 1:
+		return nil, fault.Conflict("network %s is ambiguous (%d matches found based on name)", ref, len(named))
+	case len(begun) == 1:
+		return begun[0], nil
+	case len(begun) > 1:
+		return nil, fault.Conflict("network %s is ambiguous (%d matches found based on ID prefix)", ref, len(begun))
+	default:
+		return nil, NoSuch(ref)
+	}
+}
+
+// NoSuch is what clients are told of a network that is not there.
+func NoSuch(ref string) error { return fault.NotFound("network %s not found", ref) }
+
+// Remove deletes a network. fault.NotFound if there is none, fault.Forbidden for a built-in one, fault.Conflict while a
+// container has a place in it.
+func (s *Service) Remove(ctx context.Context, ref string) error {
+	if err := s.acquire(ctx); err != nil {
+		return err
+	}
+	defer s.release()
+	n, err := s.Find(ref)
+	if err != nil {
+		return err
+	}
+	return s.remove(ctx, n)
+}
+
+// remove is Remove for who holds the token.
+func (s *Service) remove(ctx context.Context, n *Network) (err error) {
+	if n.Builtin() {
+		return fault.Forbidden("%s is a pre-defined network and cannot be removed", n.Name)
+	}
+	ctx = context.WithoutCancel(ctx) // from here on all of it goes, or nothing
+	if err := s.opt.Driver.RemoveNetwork(ctx, n.ID); err != nil {
+		if fault.Is(err, fault.Conflict) {
+			return fault.Conflict("error while removing network: network %s id %s has active endpoints", n.Name, n.ID)
+		}
+		return fmt.Errorf("remove network %s: %w", n.Name, err)
+	}
+	if err := record.Remove(s.path(n.ID)); err != nil {
+		_, back := s.opt.Driver.AddNetwork(ctx, n)
+		if back != nil {
+			s.opt.Log.Error().Err(back).Str("network", n.Name).Msg("network not made again: its record could not be removed")
+		}
+		return fmt.Errorf("remove network %s: %w", n.Name, err)
+	}
+	s.mu.Lock()
+	delete(s.networks, n.ID)
+	s.mu.Unlock()
+	s.publish("destroy", n)
+	return nil
+}
+
+// acquire takes the token; release gives it back.
+func (s *Service) acquire(ctx context.Context) error {
+	select {
+	case s.token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Service) release() { <-s.token }
+
+// add publishes a network to the readers.
+func (s *Service) add(n *Network) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.networks[n.ID] = n
+}
+
+func (s *Service) publish(action string, n *Network) {
+	s.opt.Events.Publish(event.Event{
+		Type: event.TypeNetwork, Action: action, ID: n.ID, Attributes: map[string]string{"name": n.Name, "type": n.Driver}, Time: time.Now(),
+	})
+}

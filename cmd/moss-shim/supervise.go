@@ -7,12 +7,15 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"moss/engine/fdstore"
 )
 
 const (
@@ -29,7 +32,8 @@ const (
 
 // supervise runs a command, passes signals on to it, and starts it again when it crashes or asks for it. It ends with
 // the command's own status, with its parent, or when the command ends after a forwarded SIGTERM or SIGINT. Descriptors
-// of socket activation are passed on as MOSS_LISTEN_FDS.
+// of socket activation are passed on as MOSS_LISTEN_FDS, and whatever the command puts into its descriptor store is there
+// when it is started again.
 func supervise(argv []string) (int, error) {
 	// The parent-death signal belongs to the thread that forked: this one stays for the life of the process.
 	runtime.LockOSThread()
@@ -47,6 +51,8 @@ func supervise(argv []string) (int, error) {
 		return notExecuted, err
 	}
 	s := &supervisor{path: path, argv: argv, signals: signals}
+	s.shelf.Warn = func(err error) { fmt.Fprintf(os.Stderr, "moss-shim: %v\n", err) }
+	defer s.shelf.Close()
 	s.env, s.files = activation(os.Environ(), os.Getpid())
 	return s.loop()
 }
@@ -58,15 +64,14 @@ type supervisor struct {
 	files    []uintptr
 	signals  <-chan os.Signal
 	stopping bool // a signal to end was forwarded
+	shelf    fdstore.Shelf
 }
 
 func (s *supervisor) loop() (int, error) {
 	backOff := firstBackOff
 	for {
 		begun := time.Now()
-		pid, err := syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
-			Env: s.env, Files: s.files, Sys: &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
-		})
+		pid, err := s.start()
 		if err != nil {
 			return notExecuted, fmt.Errorf("run %s: %w", s.path, err)
 		}
@@ -74,6 +79,7 @@ func (s *supervisor) loop() (int, error) {
 		if err != nil {
 			return 1, err
 		}
+		s.shelf.Wait()
 		if s.stopping || !restarts(ws) {
 			return status(ws), nil
 		}
@@ -89,6 +95,20 @@ func (s *supervisor) loop() (int, error) {
 		}
 		backOff = min(2*backOff, lastBackOff)
 	}
+}
+
+// start starts the child with a new way to the descriptor store, after the descriptors of socket activation.
+func (s *supervisor) start() (pid int, err error) {
+	store, err := s.shelf.Serve()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = unix.Close(store) }()
+	return syscall.ForkExec(s.path, s.argv, &syscall.ProcAttr{
+		Env:   append(slices.Clip(s.env), fdstore.Env+"="+strconv.Itoa(len(s.files))),
+		Files: append(slices.Clip(s.files), uintptr(store)),
+		Sys:   &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
+	})
 }
 
 // wait forwards signals to the child until it has ended.
@@ -172,7 +192,7 @@ func activation(environ []string, pid int) ([]string, []uintptr) {
 			listenPid, _ = strconv.Atoi(value) // not a number is not our pid
 		case "LISTEN_FDS":
 			listenFDs, _ = strconv.Atoi(value) // not a number is none
-		case "LISTEN_FDNAMES", "MOSS_LISTEN_FDS":
+		case "LISTEN_FDNAMES", "MOSS_LISTEN_FDS", fdstore.Env:
 		default:
 			env = append(env, kv)
 		}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,10 +15,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"moss/engine/fdstore"
 )
 
-// The test binary plays moss-shim itself when it is told to.
+// The test binary plays moss-shim itself when it is told to, or an engine.
 func TestMain(m *testing.M) {
+	if os.Getenv("MOSS_TEST_ENGINE") != "" {
+		os.Exit(engine())
+	}
 	if os.Getenv("MOSS_TEST_SHIM") != "" {
 		main()
 	}
@@ -208,4 +214,75 @@ func TestUsage(t *testing.T) {
 	if code := exitCode(t, cmd.Run()); code != notExecuted {
 		t.Errorf("supervise of a missing program ends with %d, want %d", code, notExecuted)
 	}
+}
+
+// engine is a supervised program that keeps its standard input and dies of it.
+func engine() int {
+	store, err := fdstore.FromEnv()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var out bytes.Buffer
+	defer func() { _, _ = out.WriteTo(os.Stdout) }()
+	fmt.Fprintf(&out, "%q listen=%s", store.Names(), os.Getenv("MOSS_LISTEN_FDS"))
+	if os.Getenv("MOSS_LISTEN_FDS") != "" {
+		text, err := io.ReadAll(os.NewFile(3, "activated"))
+		fmt.Fprintf(&out, " activated=%q %v", text, err)
+	}
+	fmt.Fprintln(&out)
+	if f := store.Take("input"); f != nil {
+		text, err := io.ReadAll(f)
+		fmt.Fprintf(&out, "input=%q %v\n", text, err)
+		return 0
+	}
+	if err := store.Put("input", 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_, _ = out.WriteTo(os.Stdout)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// TestSuperviseKeeps looks that the next program finds what the last one has put away, beside descriptors of socket
+// activation.
+func TestSuperviseKeeps(t *testing.T) {
+	for name, tc := range map[string]struct{ activation, want string }{
+		"plain": {"", "[] listen=\n[\"input\"] listen=\ninput=\"kept\" <nil>\n"},
+		"activated": {
+			"LISTEN_PID=$$ LISTEN_FDS=1 ",
+			"[] listen=1 activated=\"socket\" <nil>\n[\"input\"] listen=1 activated=\"\" <nil>\ninput=\"kept\" <nil>\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), "sh", "-c",
+				tc.activation+`MOSS_TEST_SHIM=1 exec "$0" supervise -- sh -c 'MOSS_TEST_ENGINE=1 exec /proc/$PPID/exe'`, "/proc/"+strconv.Itoa(os.Getpid())+"/exe")
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, os.Stderr
+			stdin, socket := filled(t, "kept"), filled(t, "socket")
+			cmd.Stdin, cmd.ExtraFiles = stdin, []*os.File{socket}
+			if err := cmd.Run(); err != nil || out.String() != tc.want {
+				t.Errorf("output %q, %v, want %q", out.String(), err, tc.want)
+			}
+		})
+	}
+}
+
+// filled returns a pipe with a text in it.
+func filled(t *testing.T, text string) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	if _, err := w.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

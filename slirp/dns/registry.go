@@ -1,0 +1,167 @@
+package dns
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/miekg/dns"
+)
+
+// registry holds who is in which network. The zero value needs its map.
+type registry struct {
+	mu       sync.RWMutex // guards networks and all below
+	networks map[string]*names
+}
+
+// names are those of one network, in lower case.
+type names struct {
+	members map[string]Member     // by container id
+	byName  map[string][]string   // to container ids
+	byAddr  map[netip.Addr]string // to a container id
+}
+
+func (r *registry) put(networkID string, m Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.networks[networkID]
+	if n == nil {
+		n = &names{members: make(map[string]Member), byName: make(map[string][]string), byAddr: make(map[netip.Addr]string)}
+		r.networks[networkID] = n
+	}
+	n.remove(m.ContainerID)
+	n.members[m.ContainerID] = m
+	for _, name := range m.Names {
+		key := strings.ToLower(name)
+		if !slices.Contains(n.byName[key], m.ContainerID) {
+			n.byName[key] = append(n.byName[key], m.ContainerID)
+		}
+	}
+	for _, a := range m.Addrs {
+		n.byAddr[a] = m.ContainerID
+	}
+}
+
+func (r *registry) remove(networkID, containerID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.networks[networkID]
+	if n == nil {
+		return
+	}
+	n.remove(containerID)
+	if len(n.members) == 0 {
+		delete(r.networks, networkID)
+	}
+}
+
+func (n *names) remove(containerID string) {
+	m, ok := n.members[containerID]
+	if !ok {
+		return
+	}
+	delete(n.members, containerID)
+	for _, name := range m.Names {
+		key := strings.ToLower(name)
+		left := slices.DeleteFunc(n.byName[key], func(id string) bool { return id == containerID })
+		if len(left) == 0 {
+			delete(n.byName, key)
+		} else {
+			n.byName[key] = left
+		}
+	}
+	for _, a := range m.Addrs {
+		if n.byAddr[a] == containerID { // an address that moved is the new one's
+			delete(n.byAddr, a)
+		}
+	}
+}
+
+// addresses returns what a name, in lower case and without its last dot, stands for in a view. known is false if it
+// means nothing there.
+func (r *registry) addresses(v *View, name string) (addrs []netip.Addr, known bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for alias, id := range v.Links {
+		if !strings.EqualFold(alias, name) {
+			continue
+		}
+		known = true // also while the container is not there
+		for _, networkID := range v.Networks {
+			if n := r.networks[networkID]; n != nil {
+				addrs = append(addrs, n.members[id].Addrs...)
+			}
+		}
+	}
+	if known {
+		return addrs, true
+	}
+	var v4, v6 bool
+	for _, networkID := range v.Networks {
+		n := r.networks[networkID]
+		if n == nil {
+			continue
+		}
+		ids := n.lookup(name)
+		known = known || len(ids) > 0
+		// The first network that has an address of the family says where the name leads.
+		var has4, has6 bool
+		for _, id := range ids {
+			for _, a := range n.members[id].Addrs {
+				if a.Is4() && !v4 || a.Is6() && !v6 {
+					addrs = append(addrs, a)
+				}
+				has4, has6 = has4 || a.Is4(), has6 || a.Is6()
+			}
+		}
+		v4, v6 = v4 || has4, v6 || has6
+	}
+	return addrs, known
+}
+
+// lookup returns the containers that a name, or a name followed by the network's, stands for.
+func (n *names) lookup(name string) []string {
+	if ids := n.byName[name]; len(ids) > 0 {
+		return ids
+	}
+	// All members of a network know it by one name, but a rename may be half through.
+	for cut := strings.LastIndexByte(name, '.'); cut > 0; cut = strings.LastIndexByte(name[:cut], '.') {
+		var ids []string
+		for _, id := range n.byName[name[:cut]] {
+			if network := n.members[id].Network; network != "" && strings.EqualFold(network, name[cut+1:]) {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) > 0 {
+			return ids
+		}
+	}
+	return nil
+}
+
+// nameOf returns the name that an address of a view's networks has, as a domain name; empty: it is nobody's.
+func (r *registry) nameOf(v *View, addr netip.Addr) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, networkID := range v.Networks {
+		n := r.networks[networkID]
+		if n == nil {
+			continue
+		}
+		id, ok := n.byAddr[addr]
+		if !ok {
+			continue
+		}
+		m := n.members[id]
+		for _, name := range m.Names {
+			if m.Network != "" {
+				name += "." + m.Network
+			}
+			if _, ok := dns.IsDomainName(name); ok { // a container's name may be longer than a label
+				return dns.Fqdn(name)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,222 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rootless-containers/rootlesskit/v3/pkg/api"
+	"github.com/rootless-containers/rootlesskit/v3/pkg/port"
+	"github.com/rootless-containers/rootlesskit/v3/pkg/port/portutil"
+
+	"moss/engine/fault"
+)
+
+// sayEvery is the least time between two messages: what goes wrong for one connection goes wrong for a thousand.
+const sayEvery = 10 * time.Second
+
+// Parent is the half of the driver that runs in the outer process. Its methods may be called at the same time.
+type Parent struct {
+	log      io.Writer
+	hide     bool
+	path     string
+	listener *net.UnixListener // for the other half; until RunParentDriver has accepted it
+	work     sync.WaitGroup
+	pipes    pipes
+	dialer   *dialer // set by RunParentDriver before there is a port
+
+	mu     sync.Mutex // guards the fields below
+	ports  map[int]*entry
+	nextID int
+	ended  bool
+	said   time.Time
+}
+
+// entry is a port that is open, or is being opened.
+type entry struct {
+	status port.Status
+	open   opened // nil: not yet
+}
+
+// opened is a port of either protocol. close stops it at once and lets what is under way come to its end; cut does not.
+type opened interface {
+	close() error
+	cut()
+}
+
+// NewParent returns a parent driver that awaits its other half at a socket in dir, a folder that only the user enters.
+// With hide set, containers never see clients' addresses. Messages go to log.
+func NewParent(log io.Writer, dir string, hide bool) (*Parent, error) {
+	path := filepath.Join(dir, ".ports.sock")
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the socket of an earlier run: %w", err)
+	}
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: path, Net: network})
+	if err != nil {
+		return nil, fmt.Errorf("listen for the inner half of the port driver: %w", err)
+	}
+	return &Parent{log: log, hide: hide, path: path, listener: l, ports: make(map[int]*entry), nextID: 1}, nil
+}
+
+// Info names the driver and what it forwards.
+func (p *Parent) Info(context.Context) (*api.PortDriverInfo, error) {
+	return &api.PortDriverInfo{Driver: "moss", Protos: []string{"tcp", "tcp4", "tcp6", "udp", "udp4", "udp6"}}, nil
+}
+
+// OpaqueForChild tells the child where to find this half.
+func (p *Parent) OpaqueForChild() map[string]string { return map[string]string{keySocket: p.path} }
+
+// RunParentDriver waits for the child, sends to initComplete, and returns after quit, when all ports are closed.
+func (p *Parent) RunParentDriver(initComplete chan struct{}, quit <-chan struct{}, _ *port.ChildContext) error {
+	accepted := make(chan error, 1)
+	var conn *net.UnixConn
+	go func() {
+		var err error
+		conn, err = p.listener.AcceptUnix()
+		accepted <- err
+	}()
+	select {
+	case <-quit:
+		err := p.listener.Close()
+		if <-accepted == nil {
+			err = errors.Join(err, conn.Close())
+		}
+		return err
+	case err := <-accepted:
+		if err = errors.Join(err, p.listener.Close()); err != nil { // which also removes the file
+			return fmt.Errorf("wait for the inner half of the port driver: %w", err)
+		}
+	}
+	p.dialer = &dialer{pool: &pool{conn: conn}, hide: p.hide, flows: make(map[flow]struct{})}
+	select {
+	case initComplete <- struct{}{}:
+		<-quit
+	case <-quit:
+	}
+	return p.end()
+}
+
+// AddPort opens a port. Invalid and Unsupported specs are faults; everything else is the kernel's refusal, or a text with
+// "conflict with ID" for a port of which this driver knows itself.
+func (p *Parent) AddPort(ctx context.Context, spec port.Spec) (*port.Status, error) {
+	r, err := parse(spec)
+	if err != nil {
+		return nil, err
+	}
+	e, err := p.reserve(spec)
+	if err != nil {
+		return nil, err
+	}
+	var o opened
+	if r.udp {
+		o, err = p.openUDP(ctx, r)
+	} else {
+		o, err = p.openTCP(ctx, r)
+	}
+	p.mu.Lock()
+	if err == nil && p.ended {
+		err = net.ErrClosed
+		defer o.close() //nolint:errcheck // the process is ending
+	}
+	if err != nil {
+		delete(p.ports, e.status.ID)
+		p.mu.Unlock()
+		return nil, err
+	}
+	e.open = o
+	p.mu.Unlock()
+	status := e.status
+	return &status, nil
+}
+
+// reserve keeps others from opening the same port meanwhile.
+func (p *Parent) reserve(spec port.Spec) (*entry, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dialer == nil || p.ended {
+		return nil, fault.Unavailable("the port driver does not run")
+	}
+	known := make(map[int]*port.Status, len(p.ports))
+	for id, e := range p.ports {
+		known[id] = &e.status
+	}
+	if err := portutil.ValidatePortSpec(spec, known); err != nil {
+		return nil, err
+	}
+	e := &entry{status: port.Status{ID: p.nextID, Spec: spec}}
+	p.ports[e.status.ID] = e
+	p.nextID++
+	return e, nil
+}
+
+// ListPorts lists the open ports, in no order.
+func (p *Parent) ListPorts(context.Context) ([]port.Status, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]port.Status, 0, len(p.ports))
+	for _, e := range p.ports {
+		if e.open != nil {
+			list = append(list, e.status)
+		}
+	}
+	return list, nil
+}
+
+// RemovePort closes a port and its connections. Those that the container has ended itself may still send what is under
+// way. When it returns the port is free.
+func (p *Parent) RemovePort(_ context.Context, id int) error {
+	p.mu.Lock()
+	e, ok := p.ports[id]
+	if !ok || e.open == nil {
+		p.mu.Unlock()
+		return fmt.Errorf("unknown id: %d", id) // as RootlessKit's own driver says it
+	}
+	delete(p.ports, id)
+	p.mu.Unlock()
+	return e.open.close()
+}
+
+// end closes everything and waits for it.
+func (p *Parent) end() error {
+	p.mu.Lock()
+	p.ended = true
+	var all []opened
+	for _, e := range p.ports {
+		if e.open != nil {
+			all = append(all, e.open)
+		}
+	}
+	clear(p.ports)
+	p.mu.Unlock()
+	errs := make([]error, 0, len(all)+1)
+	for _, o := range all {
+		errs = append(errs, o.close())
+		o.cut()
+	}
+	errs = append(errs, p.dialer.pool.close())
+	p.work.Wait()
+	p.dialer.close()
+	p.pipes.close()
+	return errors.Join(errs...)
+}
+
+// say writes a message, unless there was one just now.
+func (p *Parent) say(format string, args ...any) {
+	p.mu.Lock()
+	now := time.Now()
+	quiet := now.Sub(p.said) < sayEvery
+	if !quiet {
+		p.said = now
+	}
+	p.mu.Unlock()
+	if !quiet {
+		_, _ = fmt.Fprintf(p.log, format+"\n", args...)
+	}
+}

@@ -1,0 +1,196 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	acceptPauseMin = 5 * time.Millisecond // after an accept that failed, for instance for want of descriptors; doubles
+	acceptPauseMax = time.Second
+	// drainWait is how long a connection that the container has ended may take for the rest once its port is closed.
+	drainWait = 30 * time.Second
+)
+
+// keepAlive finds dead peers; a machine at rest is woken twice a minute and connection at most.
+func keepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
+}
+
+// tcpPort is one open TCP port.
+type tcpPort struct {
+	parent   *Parent
+	listener *net.TCPListener
+	to       target
+	kind     kind
+	quit     chan struct{} // closed with the port
+
+	mu       sync.Mutex // guards sessions, closed
+	sessions map[*session]struct{}
+	closed   bool
+}
+
+// session is one connection: both its sides.
+type session struct{ client, container *net.TCPConn }
+
+func (p *Parent) openTCP(ctx context.Context, r route) (*tcpPort, error) {
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive()}
+	l, err := lc.Listen(ctx, r.network, r.from.String())
+	if err != nil {
+		return nil, err
+	}
+	listener, ok := l.(*net.TCPListener)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("not a TCP listener but %T", l), l.Close())
+	}
+	t := &tcpPort{
+		parent: p, listener: listener, kind: r.kind(), quit: make(chan struct{}),
+		to: target{addr: r.to}, sessions: make(map[*session]struct{}),
+	}
+	p.work.Go(t.accept)
+	return t, nil
+}
+
+func (t *tcpPort) accept() {
+	pause := acceptPauseMin
+	for {
+		client, err := t.listener.AcceptTCP()
+		switch {
+		case err == nil:
+			pause = acceptPauseMin
+			t.parent.work.Go(func() { t.serve(client) })
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			t.parent.say("accept at %s: %v", t.listener.Addr(), err)
+			select {
+			case <-time.After(pause):
+			case <-t.quit:
+			}
+			pause = min(2*pause, acceptPauseMax)
+		}
+	}
+}
+
+// serve connects a client with the container and carries everything between them until both have ended, or one is gone.
+func (t *tcpPort) serve(client *net.TCPConn) {
+	peer, _ := netip.ParseAddrPort(client.RemoteAddr().String()) // invalid: as if it were on the loopback
+	container, err := t.parent.dialer.tcp(netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), &t.to, t.kind)
+	if err != nil {
+		// The container's no is the port's no, as far as that is possible once the kernel has said yes.
+		reset(client)
+		return
+	}
+	s := &session{client: client, container: container}
+	if !t.enlist(s) {
+		s.abort()
+		return
+	}
+	_ = container.SetKeepAliveConfig(keepAlive()) // a connection that cannot have it does without
+	there := make(chan error, 1)
+	t.parent.work.Go(func() { there <- s.carry(&t.parent.pipes, container, client) })
+	back := s.carry(&t.parent.pipes, client, container)
+	_ = errors.Join(back, <-there) // both sides know already
+	t.mu.Lock()
+	delete(t.sessions, s)
+	t.mu.Unlock()
+	_ = client.Close()
+	_ = container.Close()
+}
+
+func (t *tcpPort) enlist(s *session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.sessions[s] = struct{}{}
+	return true
+}
+
+// carry is one direction. What breaks it breaks the other, and both peers are told.
+func (s *session) carry(via *pipes, to, from *net.TCPConn) error {
+	err := via.relay(to, from)
+	if err != nil {
+		s.abort()
+	}
+	return err
+}
+
+// abort resets both sides: neither may take what it got for all there was.
+func (s *session) abort() {
+	reset(s.client)
+	reset(s.container)
+}
+
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
+
+// close ends the port. A connection that the container has ended goes on with what is under way, for drainWait; the
+// others are cut, since their container is gone or elsewhere.
+func (t *tcpPort) close() error {
+	err := t.listener.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return err
+	}
+	t.closed = true
+	close(t.quit)
+	for s := range t.sessions {
+		if finished(s.container) {
+			_ = s.client.SetWriteDeadline(time.Now().Add(drainWait))
+			_ = s.client.SetReadDeadline(time.Now().Add(drainWait))
+			continue
+		}
+		s.abort()
+	}
+	return err
+}
+
+// cut ends what close has left.
+func (t *tcpPort) cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.sessions {
+		s.abort()
+	}
+}
+
+// The states of a TCP connection in which the other side has said its last word, by the kernel's numbers.
+const (
+	tcpTimeWait  = 6
+	tcpClose     = 7
+	tcpCloseWait = 8
+	tcpLastAck   = 9
+	tcpClosing   = 11
+)
+
+// finished tells whether the peer has ended its direction, whether or not everything before has been read.
+func finished(c *net.TCPConn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	done := false
+	err = raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil {
+			return
+		}
+		switch info.State {
+		case tcpTimeWait, tcpClose, tcpCloseWait, tcpLastAck, tcpClosing:
+			done = true
+		}
+	})
+	return err == nil && done
+}

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+
+	"moss/engine/fault"
+	"moss/slirp/uplink"
 )
 
 // Facts is what the outer process found out and the engine needs to know.
@@ -15,10 +18,12 @@ type Facts struct {
 	SingleID       bool   // no sub-ids: uid 0 inside is the only id there is
 	SingleIDReason string
 	Cgroups        Cgroups
-	Path           string // the user's PATH
+	Path           string        // the user's PATH
+	Uplink         uplink.Status `json:"-"` // as the engine finds it at its start
 }
 
-// EngineFacts reads what the outer process left for the engine and takes it out of the environment.
+// EngineFacts reads what the outer process left for the engine and takes it out of the environment. The uplink's status
+// was written later, once one of those that are possible here had started.
 func EngineFacts() (Facts, error) {
 	var f Facts
 	if err := json.Unmarshal([]byte(os.Getenv(factsKey)), &f); err != nil {
@@ -28,6 +33,11 @@ func EngineFacts() (Facts, error) {
 		if err := os.Unsetenv(key); err != nil {
 			return f, err
 		}
+	}
+	var err error
+	// An outer process of an earlier version, which a new engine may find, writes none.
+	if f.Uplink, err = uplink.ReadStatus(f.StateDir); err != nil && !fault.Is(err, fault.NotFound) {
+		return f, fmt.Errorf("read which uplink there is: %w", err)
 	}
 	return f, nil
 }

@@ -2,20 +2,17 @@ package uplink
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/rootless-containers/rootlesskit/v3/pkg/api"
-	"github.com/rootless-containers/rootlesskit/v3/pkg/messages"
-	"github.com/rootless-containers/rootlesskit/v3/pkg/network"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/network/pasta"
 	"golang.org/x/sys/unix"
 
@@ -25,54 +22,65 @@ import (
 // endWait is how long an ended pasta may take to go; it holds nothing that takes time to let go.
 const endWait = 2 * time.Second
 
-// pastaParent is RootlessKit's driver plus the end of the process: pasta goes into the background by itself, RootlessKit
-// keeps no hold on it, and with a detached network namespace it does not notice that the namespace is gone.
-type pastaParent struct {
-	rootlesskit network.ParentDriver
-	procDir     string
-	stateDir    string
-}
+// oldSend is what pasta of 2023 bears in bytes: it tells containers that a peer nearby takes all that the peer's window
+// has room for, drops what its own socket then does not, and the connection crawls. With more than this under way the
+// throughput to the host is a third on average, at times a twentieth.
+const oldSend = 256 << 10
 
-func newPasta(cfg Config, ipnet *net.IPNet, log io.Writer) (network.ParentDriver, error) {
+// newPasta ends what a killed predecessor with the same state directory left running.
+func newPasta(cfg Config) (program, error) {
 	binary, err := lookup("pasta", "passt")
 	if err != nil {
+		return program{}, err
+	}
+	if err := (orphans{procDir: "/proc", stateDir: cfg.StateDir}).end(); err != nil {
+		return program{}, fmt.Errorf("end the pasta of an earlier run: %w", err)
+	}
+	has, err := pasta.DetectFeatures(binary)
+	if err != nil {
+		return program{}, fault.Unavailable("examine %s: %w", binary, err)
+	}
+	send := 0
+	if !has.HasHostLoToNsLo { // of October 2024
+		send = oldSend
+	}
+	said := filepath.Join(cfg.StateDir, "pasta.pid")
+	options := []string{
+		"--foreground", "--quiet", "--stderr", "--pid=" + said,
+		"--ns-ifname=" + Device, "--mtu=" + strconv.Itoa(cfg.MTU),
+		"--address=" + address, "--netmask=" + strconv.Itoa(bits), "--gateway=" + gateway, "--dns-forward=" + nameDNS,
+		// Published ports are not pasta's, and the namespace's own loopback is not the host's.
+		"--tcp-ports=none", "--udp-ports=none", "--tcp-ns=none", "--udp-ns=none",
+	}
+	if cfg.ipv6 {
+		options = append(options, "--address="+address6, "--gateway="+gateway6, "--no-ra", "--no-dhcpv6")
+	} else {
+		options = append(options, "--ipv4-only")
+	}
+	if !cfg.HostLoopback {
+		options = append(options, "--no-map-gw")
+	}
+	return program{
+		name: Pasta, binary: binary, explain: explain, send: send,
+		notify: func(*exec.Cmd) (*os.File, error) { return readyFIFO(said) },
+		args: func(at place) []string {
+			return append(slices.Clip(options),
+				fmt.Sprintf("--userns=/proc/%d/ns/user", at.childPID), "--netns="+at.netns)
+		},
+	}, nil
+}
+
+// readyFIFO opens a FIFO in the place of the file into which pasta writes its process id once it carries packets: it
+// closes descriptors that it does not know.
+func readyFIFO(path string) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	const ipv6, implicitPorts, controlSocket = false, false, ""
-	nd, err := pasta.NewParentDriver(log, binary, cfg.MTU, ipnet, Device, controlSocket, !cfg.HostLoopback, ipv6, implicitPorts)
-	if err != nil {
-		return nil, fmt.Errorf("examine %s: %w", binary, err)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		return nil, &fs.PathError{Op: "mkfifo", Path: path, Err: err}
 	}
-	p := &pastaParent{rootlesskit: nd, procDir: "/proc", stateDir: cfg.StateDir}
-	if err := p.end(); err != nil {
-		return nil, fmt.Errorf("end the pasta of an earlier run: %w", err)
-	}
-	return p, nil
+	return os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0) // for both, so that neither side waits for the other
 }
-
-// Info is RootlessKit's.
-func (p *pastaParent) Info(ctx context.Context) (*api.NetworkDriverInfo, error) {
-	return p.rootlesskit.Info(ctx)
-}
-
-// MTU is RootlessKit's.
-func (p *pastaParent) MTU() int { return p.rootlesskit.MTU() }
-
-// ConfigureNetwork starts pasta; the function it returns ends it.
-func (p *pastaParent) ConfigureNetwork(childPID int, stateDir, detachedNetNSPath string) (*messages.ParentInitNetworkDriverCompleted, func() error, error) {
-	msg, cleanup, err := p.rootlesskit.ConfigureNetwork(childPID, stateDir, detachedNetNSPath)
-	end := func() error {
-		var first error
-		if cleanup != nil {
-			first = cleanup()
-		}
-		return errors.Join(first, p.end())
-	}
-	return msg, end, explain(err)
-}
-
-// String names the driver in RootlessKit's messages.
-func (p *pastaParent) String() string { return Pasta }
 
 // noRoute is how pasta says that the host has no default route; versions of 2024 and later do without one.
 const noRoute = "No external routable interface"
@@ -95,29 +103,36 @@ func explain(err error) error {
 	return errors.New(text)
 }
 
+// orphans are the processes of pasta that outlived their outer process: one that lets pasta go into the background, as
+// earlier versions of moss did, leaves them for ever, since pasta does not see that a detached namespace is gone.
+type orphans struct {
+	procDir  string
+	stateDir string
+}
+
 // end kills every pasta that serves a namespace bound in this state directory and waits until they are gone.
-func (p *pastaParent) end() error {
-	entries, err := os.ReadDir(p.procDir)
+func (o orphans) end() error {
+	entries, err := os.ReadDir(o.procDir)
 	if err != nil {
 		return fmt.Errorf("look for pasta: %w", err)
 	}
 	var errs []error
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && p.serves(pid) {
-			errs = append(errs, p.kill(pid, endWait))
+		if pid, err := strconv.Atoi(e.Name()); err == nil && o.serves(pid) {
+			errs = append(errs, o.kill(pid, endWait))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // serves is false for a process that is gone or not ours to look at.
-func (p *pastaParent) serves(pid int) bool {
-	cmdline, err := os.ReadFile(filepath.Join(p.procDir, strconv.Itoa(pid), "cmdline"))
-	return err == nil && servesState(cmdline, p.stateDir)
+func (o orphans) serves(pid int) bool {
+	cmdline, err := os.ReadFile(filepath.Join(o.procDir, strconv.Itoa(pid), "cmdline"))
+	return err == nil && servesState(cmdline, o.stateDir)
 }
 
 // kill holds the process by a descriptor and looks at it again, so that a pid used anew is never hit.
-func (p *pastaParent) kill(pid int, wait time.Duration) error {
+func (o orphans) kill(pid int, wait time.Duration) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -126,7 +141,7 @@ func (p *pastaParent) kill(pid int, wait time.Duration) error {
 		return fmt.Errorf("open process %d: %w", pid, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !p.serves(pid) {
+	if !o.serves(pid) {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -1,27 +1,29 @@
 // Package uplink chooses how the containers' network namespace reaches the outside world and how published ports reach
 // it: it turns a configuration into the RootlessKit drivers that the outer process (parent) and its child run.
 //
-// It starts nothing by itself. Every uplink but None uses the same addresses, 10.0.2.100/24 on the device tap0, and
-// RootlessKit's builtin port driver: the drivers that come with pasta and gvisor-tap-vsock deliver to the tap's address
+// What runs as a process of its own, slirp4netns or pasta, is kept running: its death is noticed at once and a new one
+// takes its place on the same device. Addresses, routes, rules and published ports know nothing of it, since they are
+// not the program's; connections that went through it are lost. A file in the state directory tells the engine (Watch).
+//
+// Every uplink but None uses the same addresses, 10.0.2.100/24 on the device tap0, and
+// the port driver of slirp/forward: those that come with pasta and gvisor-tap-vsock deliver to the tap's address
 // only and never to a container on a bridge behind it, and Debian 12's passt is too old for its own one anyway.
 package uplink
 
 import (
 	"fmt"
 	"io"
-	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 
 	"github.com/rootless-containers/rootlesskit/v3/pkg/network"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/network/gvisortapvsock"
-	"github.com/rootless-containers/rootlesskit/v3/pkg/network/pasta"
-	"github.com/rootless-containers/rootlesskit/v3/pkg/network/slirp4netns"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/port"
-	"github.com/rootless-containers/rootlesskit/v3/pkg/port/builtin"
 
 	"moss/engine/fault"
+	"moss/slirp/forward"
 )
 
 // The drivers that Config.Driver may name.
@@ -30,6 +32,7 @@ const (
 	Pasta       = "pasta"
 	Gvisor      = "gvisor-tap-vsock"
 	None        = "none"
+	Auto        = "auto" // the fastest that works here
 )
 
 // Device is the name of the uplink's device in the containers' network namespace.
@@ -42,8 +45,16 @@ const DefaultMTU = 65520
 // maxMTU in bytes is the most that slirp4netns and RootlessKit take.
 const maxMTU = 65521
 
-// cidr is the uplink's own network: the tap is .100, and with slirp4netns the gateway .2 and the name server .3.
-const cidr = "10.0.2.0/24"
+// The uplink's own network.
+const (
+	cidr    = "10.0.2.0/24"
+	bits    = 24
+	address = "10.0.2.100" // of the tap device
+	gateway = "10.0.2.2"
+	nameDNS = "10.0.2.3" // the name server
+
+	gvisorGateway = "10.0.2.1" // and name server, with Gvisor
+)
 
 // tunDevice makes the tap device; without it no uplink works.
 const tunDevice = "/dev/net/tun"
@@ -55,6 +66,25 @@ type Config struct {
 	MTU          int    // bytes; 0: DefaultMTU
 	HostLoopback bool   // containers reach what listens on the host's loopback through the gateway's address
 	HideSource   bool   // published TCP ports do not try to keep the client's address
+
+	ipv6 bool // carried too, but not by Gvisor; Parent finds out whether the host has any
+}
+
+// HostAddr is the address by which containers reach the host, whatever the uplink.
+func HostAddr() netip.Addr { return netip.MustParseAddr(gateway) }
+
+// HostTarget says what has to be done so that HostAddr leads to the host: nothing (lead is false), since the uplink's own
+// gateway does it or there is no uplink; leading it to the address to; or, if that is invalid, to the host's outward address.
+func (c Config) HostTarget() (to netip.Addr, lead bool) {
+	switch {
+	case c.Driver == None:
+		return to, false
+	case !c.HostLoopback:
+		return to, true
+	case c.Driver == Gvisor:
+		return netip.MustParseAddr(gvisorGateway), true
+	}
+	return to, false
 }
 
 // Subnet returns the network that the uplink uses for itself. No bridge may overlap it.
@@ -69,11 +99,12 @@ func Parent(cfg Config, log io.Writer) (network.ParentDriver, port.ParentDriver,
 	if err != nil {
 		return nil, nil, err
 	}
+	cfg.ipv6 = hostHasIPv6()
 	nd, err := networkParent(cfg, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the %s uplink: %w", cfg.Driver, err)
 	}
-	pd, err := builtin.NewParentDriver(log, cfg.StateDir, !cfg.HideSource)
+	pd, err := forward.NewParent(log, cfg.StateDir, cfg.HideSource)
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the port driver: %w", err)
 	}
@@ -86,14 +117,14 @@ func Child(cfg Config, log io.Writer) (network.ChildDriver, port.ChildDriver, er
 	if err != nil {
 		return nil, nil, err
 	}
-	pd := builtin.NewChildDriver(log)
+	pd := forward.NewChild(log)
 	switch cfg.Driver {
-	case Slirp4netns:
-		return slirp4netns.NewChildDriver(), pd, nil
-	case Pasta:
-		return pasta.NewChildDriver(), pd, nil
+	case Slirp4netns, Pasta:
+		return tapChild{}, pd, nil
 	case Gvisor:
 		return gvisortapvsock.NewChildDriver(), pd, nil
+	case Auto:
+		return &autoChild{}, pd, nil
 	default: // None; resolved has refused the rest
 		return noneChild{}, pd, nil
 	}
@@ -104,9 +135,9 @@ func (c Config) resolved() (Config, error) {
 		c.Driver = Slirp4netns
 	}
 	switch c.Driver {
-	case Slirp4netns, Pasta, Gvisor, None:
+	case Slirp4netns, Pasta, Gvisor, None, Auto:
 	default:
-		return c, fault.Invalid("network driver %q is unknown: use %s, %s, %s or %s", c.Driver, Slirp4netns, Pasta, Gvisor, None)
+		return c, fault.Invalid("network driver %q is unknown: use %s, %s, %s, %s or %s", c.Driver, Slirp4netns, Pasta, Gvisor, None, Auto)
 	}
 	if c.MTU == 0 {
 		c.MTU = DefaultMTU
@@ -128,44 +159,23 @@ func networkParent(cfg Config, log io.Writer) (network.ParentDriver, error) {
 		}
 	}
 	if cfg.Driver == None {
-		return noneParent{}, nil
+		return noted{noneParent{}, cfg.StateDir, Status{Driver: None}}, nil
 	}
 	if err := checkTun(tunDevice); err != nil {
 		return nil, err
 	}
-	_, ipnet, err := net.ParseCIDR(cidr)
-	if err != nil {
-		return nil, fmt.Errorf("parse %s: %w", cidr, err)
-	}
 	switch cfg.Driver {
 	case Pasta:
-		return newPasta(cfg, ipnet, log)
+		p, err := newPasta(cfg)
+		return supervise(cfg, "", log, p), err
 	case Gvisor:
-		return gvisortapvsock.NewParentDriver(log, cfg.MTU, ipnet, Device, !cfg.HostLoopback, false)
+		return newGvisor(cfg, "", log)
+	case Auto:
+		return newAuto(cfg, log)
 	default: // Slirp4netns; resolved has refused the rest
-		return newSlirp(cfg, ipnet, log)
+		p, err := newSlirp(cfg)
+		return supervise(cfg, "", log, p), err
 	}
-}
-
-// newSlirp asks for slirp4netns' seccomp filter and does without where the kernel or the program lacks it. Its own
-// sandbox must be off with a detached network namespace (slirp4netns issue 317).
-func newSlirp(cfg Config, ipnet *net.IPNet, log io.Writer) (network.ParentDriver, error) {
-	binary, err := lookup("slirp4netns", "slirp4netns")
-	if err != nil {
-		return nil, err
-	}
-	driver := func(seccomp bool) (network.ParentDriver, error) {
-		const socket, sandbox, ipv6 = "", false, false
-		return slirp4netns.NewParentDriver(log, binary, cfg.MTU, ipnet, Device, !cfg.HostLoopback, socket, sandbox, seccomp, ipv6)
-	}
-	nd, err := driver(true)
-	if err != nil {
-		nd, err = driver(false)
-	}
-	if err != nil {
-		return nil, fault.Unavailable("examine %s: %w", binary, err)
-	}
-	return nd, nil
 }
 
 func lookup(binary, pkg string) (string, error) {

@@ -150,7 +150,7 @@ func TestEndKillsOnlyOurs(t *testing.T) {
 		_ = ours.Wait() // killed
 		close(waited)
 	}()
-	p := &pastaParent{procDir: proc, stateDir: "/s"}
+	p := orphans{procDir: proc, stateDir: "/s"}
 	if err := p.end(); err != nil {
 		t.Fatal(err)
 	}

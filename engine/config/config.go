@@ -15,6 +15,7 @@ const (
 	NetworkPasta       = "pasta"
 	NetworkGvisor      = "gvisor-tap-vsock"
 	NetworkNone        = "none"
+	NetworkAuto        = "auto" // the fastest that works here
 )
 
 // Config is everything a user can set about one engine.

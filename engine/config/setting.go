@@ -99,9 +99,9 @@ func containerSettings() []setting {
 	return []setting{
 		{
 			"network-driver", "MOSS_NETWORK_DRIVER", "link of the containers' network to the host's",
-			"slirp4netns, pasta, gvisor-tap-vsock or none", false,
+			"slirp4netns, pasta, gvisor-tap-vsock, none, or auto for the fastest that works", false,
 			func(c *Config, v []string, _ func(string) string) error {
-				return setChoice(&c.NetworkDriver, v[0], NetworkSlirp4netns, NetworkPasta, NetworkGvisor, NetworkNone)
+				return setChoice(&c.NetworkDriver, v[0], NetworkSlirp4netns, NetworkPasta, NetworkGvisor, NetworkNone, NetworkAuto)
 			},
 		},
 		{

@@ -69,9 +69,18 @@ func TestParentNamesThePackageThatIsMissing(t *testing.T) {
 	if nd, pd, err := Parent(Config{Driver: None, StateDir: t.TempDir()}, io.Discard); err != nil || nd == nil || pd == nil {
 		t.Errorf("Parent(none) = %v, %v, %v; it needs nothing more", nd, pd, err)
 	}
+	nd, _, err := Parent(Config{Driver: Auto, StateDir: t.TempDir()}, io.Discard)
+	if n, ok := nd.(noted); err != nil || !ok || n.status.Driver != Gvisor || !strings.Contains(n.status.Reason, "package passt") {
+		t.Errorf("Parent(auto) without any program = %+v, %v; want %s and why", nd, err, Gvisor)
+	}
 	add("slirp4netns") // one that does not know its own options
 	if _, _, err := Parent(Config{StateDir: t.TempDir()}, io.Discard); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("Parent with a strange slirp4netns = %v, want an Unavailable fault", err)
+	}
+	add("pasta") // which says yes to everything, as a new one does
+	nd, _, err = Parent(Config{Driver: Auto, StateDir: t.TempDir()}, io.Discard)
+	if s, ok := nd.(*supervisor); err != nil || !ok || len(s.programs) != 1 || s.programs[0].name != Pasta || s.programs[0].send != 0 {
+		t.Errorf("Parent(auto) with pasta = %+v, %v; want it alone", nd, err)
 	}
 }
 

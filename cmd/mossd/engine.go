@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -32,11 +33,13 @@ func engine(ctx context.Context, cfg config.Config) int {
 		log.Error().Err(err).Msg("mossd cannot start")
 		return 1
 	}
+	cfg.NetworkDriver = cmp.Or(facts.Uplink.Driver, cfg.NetworkDriver) // what auto has come to
 	parts, err := wire(ctx, cfg, facts)
 	if err != nil {
 		log.Error().Err(err).Msg("mossd cannot start")
 		return 1
 	}
+	parts.uplink = watchUplink(ctx, cfg, parts, facts)
 	log.Info().Strs("listen", parts.server.Addresses()).Str("root", cfg.Root).Str("storage", parts.store.Driver()).
 		Str("network", cfg.NetworkDriver).Str("cgroups", string(facts.Cgroups.Kind)).
 		Strs("controllers", facts.Cgroups.Controllers).Bool("single-id", facts.SingleID).Msg("engine ready")
@@ -83,11 +86,15 @@ func (p *parts) handOver(ctx context.Context) {
 }
 
 func (p *parts) close(ctx context.Context) {
+	p.uplink.Close(ctx)
 	p.unwatchContainers()
 	p.containers.Close()
 	p.bus.Close()
 	if err := p.registries.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("registries not closed whole")
+	}
+	if err := p.fds.Close(); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("descriptor store not closed")
 	}
 	if err := p.store.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("storage not closed whole")

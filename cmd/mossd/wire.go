@@ -18,10 +18,12 @@ import (
 	"moss/engine/event"
 	"moss/engine/exec"
 	"moss/engine/fault"
+	"moss/engine/fdstore"
 	"moss/engine/health"
 	"moss/engine/id"
 	"moss/engine/image"
 	"moss/engine/lifecycle"
+	"moss/engine/network"
 	"moss/engine/ocispec"
 	"moss/engine/record"
 	"moss/engine/shim/client"
@@ -43,7 +45,10 @@ type parts struct {
 	execs      *exec.Service
 	health     *health.Service
 	network    *slirp.Network
+	networks   *network.Service
+	uplink     *uplinkWatch
 	store      *storage.Store
+	fds        *fdstore.Store // of name servers, which go on with the next engine
 	registries *registry.Client
 	volumes    *volume.Store
 	bus        *event.Bus
@@ -52,6 +57,10 @@ type parts struct {
 // wire puts the engine together. It is the only place that sees everything.
 func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *parts, err error) {
 	log := *zerolog.Ctx(ctx)
+	fds, err := fdstore.FromEnv() // before anything is executed
+	if err != nil {
+		return nil, err
+	}
 	if err := os.Setenv("PATH", facts.Path); err != nil {
 		return nil, err
 	}
@@ -72,7 +81,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{store: store, bus: event.NewBus()}
+	p := &parts{store: store, fds: fds, bus: event.NewBus()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.abandon())
@@ -82,10 +91,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err != nil {
 		return nil, err
 	}
-	p.network, err = slirp.New(slirp.Options{
-		StateDir: facts.StateDir, RunDir: facts.RunDir, DataDir: facts.Root, MTU: cfg.MTU, Driver: cfg.NetworkDriver,
-	})
-	if err != nil {
+	if err := p.openNetworks(ctx, cfg, facts); err != nil {
 		return nil, err
 	}
 	specs, err := ocispec.New(hostOptions(facts, controllers(facts.Cgroups, runtime)))
@@ -133,7 +139,7 @@ func (p *parts) abandon() (err error) {
 	if p.registries != nil {
 		err = p.registries.Close()
 	}
-	return errors.Join(err, p.store.Close())
+	return errors.Join(err, p.fds.Close(), p.store.Close())
 }
 
 // watchContainers makes what follows the containers' processes.
@@ -171,7 +177,7 @@ func newServer(
 		Archive: archive.New(archive.Options{Containers: p.containers, Events: p.bus}),
 		Stats:   stats.New(stats.Options{Containers: p.containers, Cgroups: "/sys/fs/cgroup", Proc: "/proc"}),
 		Top:     top.New(top.Options{Containers: p.containers, Events: p.bus, Proc: "/proc", Path: facts.Path}),
-		Images:  images, Volumes: p.volumes, System: about, Events: p.bus,
+		Images:  images, Volumes: p.volumes, Networks: p.networks, Members: p.containers, System: about, Events: p.bus,
 		StorageDriver: p.store.Driver(), Log: log,
 	})
 	hosts, files := cfg.Hosts, sockets()
@@ -206,7 +212,7 @@ func newManager(
 		return nil, err
 	}
 	opt := lifecycle.Options{
-		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Differences: p.store, Images: images, Networks: p.network, Volumes: p.volumes, Events: p.bus,
+		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Differences: p.store, Images: images, Networks: p.network, NetworkStore: p.networks, Volumes: p.volumes, Events: p.bus,
 		Tasks: tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
 		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllers(facts.Cgroups, runtime),
 	}

@@ -114,7 +114,7 @@ type HostConfig struct {
 	Init                 *bool
 	MaskedPaths          *[]string
 	ReadonlyPaths        *[]string
-	Mounts               []any // refused: Binds and Tmpfs say the same
+	Mounts               []MountConfig
 	CPUShares            int64
 	Memory               int64
 	NanoCPUs             int64
@@ -216,9 +216,11 @@ type Ulimit struct {
 
 // EndpointConfig is what a client asks of one network (API document 1, 2.2: NetworkingConfig).
 type EndpointConfig struct {
+	NetworkID  string // of the network meant, in a record; empty in a request, and while there is no network of that name
 	IPAMConfig *IPAMConfig
-	Links      []string
+	Links      []string // name:alias; in networks that a user has made, the container of that name need not be there
 	Aliases    []string
+	MacAddress string // of later clients, which name one for each network
 }
 
 // IPAMConfig asks for addresses.

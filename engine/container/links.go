@@ -11,8 +11,8 @@ import (
 	"moss/engine/fault"
 )
 
-// Link is another container that one knows by a name of its own. Its settings appear in the environment and its address
-// in the hosts file.
+// Link is another container that one knows by a name of its own. In the default network its settings appear in the
+// environment and its address in the hosts file.
 type Link struct {
 	Container string // in a Spec what the client wrote, in a Record the id
 	Alias     string
@@ -40,26 +40,53 @@ func ParseLink(s string) (Link, error) {
 	return Link{Container: name, Alias: alias}, nil
 }
 
-// checkLinks parses the links of HostConfig and of the container's endpoint. Each alias stands for one container.
+// checkLinks parses the links of HostConfig and of the container's endpoints. Those of HostConfig are for the network of
+// its mode. In the default network they become hosts lines and environment, in others names that the resolver knows.
 func checkLinks(d *draft) error {
-	asked := slices.Clone(d.Host.Links)
 	for _, name := range slices.Sorted(maps.Keys(d.Endpoints)) {
-		asked = append(asked, d.Endpoints[name].Links...)
-	}
-	for _, s := range asked {
-		link, err := ParseLink(s)
+		e := d.Endpoints[name]
+		asked := e.Links
+		if name == d.Network {
+			asked = slices.Concat(d.Host.Links, asked)
+		}
+		links, err := ParseLinks(asked)
 		if err != nil {
 			return err
 		}
-		if slices.Contains(d.Links, link) {
-			continue // clients write a link in both places
+		if name == NetworkBridge {
+			d.Links = links
+			continue
 		}
-		if slices.ContainsFunc(d.Links, func(l Link) bool { return l.Alias == link.Alias }) {
-			return fault.Invalid("bad format for links: %q: the alias %s is used twice", s, link.Alias)
+		e.Links = nil
+		for _, l := range links {
+			e.Links = append(e.Links, l.Container+":"+l.Alias)
 		}
-		d.Links = append(d.Links, link)
+		d.Endpoints[name] = e
+	}
+	if len(d.Endpoints) > 0 && d.Network != NetworkBridge {
+		d.Host.Links = nil // they are in Endpoints now
 	}
 	return nil
+}
+
+// ParseLinks parses the links of one network, in their order. Each alias stands for one container, or it is fault.Invalid;
+// clients may write a link twice.
+func ParseLinks(asked []string) ([]Link, error) {
+	var links []Link
+	for _, s := range asked {
+		link, err := ParseLink(s)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(links, link) {
+			continue
+		}
+		if slices.ContainsFunc(links, func(l Link) bool { return l.Alias == link.Alias }) {
+			return nil, fault.Invalid("bad format for links: %q: the alias %s is used twice", s, link.Alias)
+		}
+		links = append(links, link)
+	}
+	return links, nil
 }
 
 // ShowLink is how inspect shows that the container parent knows child by an alias.

@@ -17,6 +17,8 @@ type Bind struct {
 	ReadOnly    bool
 	Propagation string // one of private, rprivate, shared, rshared, slave, rslave
 	Mode        string // as the client wrote it after the second colon
+	Flags       string // further options, joined by commas; of volumes only
+	BindTerms
 }
 
 // Tmpfs is a file system in memory.
@@ -25,9 +27,9 @@ type Tmpfs struct {
 	Options     []string // mount options, the defaults included
 }
 
-// checkMounts parses Binds and Tmpfs, and adds the volumes of both sides where these leave room.
+// checkMounts parses Binds, Mounts and Tmpfs, and adds the volumes of both sides where these leave room.
 func checkMounts(d *draft) error {
-	taken := make(map[string]bool, len(d.Host.Binds)+len(d.Host.Tmpfs))
+	taken := make(map[string]bool, len(d.Host.Binds)+len(d.Host.Mounts)+len(d.Host.Tmpfs))
 	take := func(dst string) error {
 		if taken[dst] {
 			return fault.Invalid("Duplicate mount point: %s", dst)
@@ -47,11 +49,11 @@ func checkMounts(d *draft) error {
 			d.Volumes = append(d.Volumes, v)
 			continue
 		}
-		if strings.HasSuffix(b.Propagation, "shared") {
-			d.warn("Mounts made below %s in the container are not seen outside: an ordinary user's mounts cannot be shared with the host.",
-				b.Destination)
-		}
+		d.warnShared(b)
 		d.Binds = append(d.Binds, b)
+	}
+	if err := d.checkMountConfigs(take); err != nil {
+		return err
 	}
 	for _, dst := range slices.Sorted(maps.Keys(d.Host.Tmpfs)) {
 		t, err := parseTmpfs(dst, d.Host.Tmpfs[dst])
@@ -64,6 +66,14 @@ func checkMounts(d *draft) error {
 		d.Tmpfs = append(d.Tmpfs, t)
 	}
 	return d.checkVolumes(taken)
+}
+
+// warnShared tells what a propagation does not do here.
+func (d *draft) warnShared(b Bind) {
+	if strings.HasSuffix(b.Propagation, "shared") {
+		d.warn("Mounts made below %s in the container are not seen outside: an ordinary user's mounts cannot be shared with the host.",
+			b.Destination)
+	}
 }
 
 // ParseBind takes "source:destination" and "source:destination:mode", where mode is a comma-separated list of ro or rw,

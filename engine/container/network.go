@@ -1,10 +1,8 @@
 package container
 
 import (
-	"maps"
-	"net"
-	"net/netip"
 	"slices"
+	"strings"
 
 	"moss/engine/fault"
 )
@@ -22,23 +20,30 @@ func BuiltinNetwork(name string) bool {
 	return slices.Contains([]string{NetworkBridge, NetworkHost, NetworkNone}, name)
 }
 
-// checkNetwork resolves NetworkMode and the addresses asked for. The name of a network that is not built in is only
-// checked to be one: whether there is such a network turns out at the start.
+// UserNetwork reports whether a network is one that a user has made.
+func UserNetwork(name string) bool {
+	return name != NetworkContainer && !BuiltinNetwork(name) && !strings.HasPrefix(name, joinPrefix)
+}
+
+// networkOf is the network that a NetworkMode, or the name of an endpoint, means: clients have two more words for bridge.
+func networkOf(mode string) string {
+	if mode == "" || mode == "default" {
+		return NetworkBridge
+	}
+	return mode
+}
+
+// checkNetwork resolves NetworkMode. The name of a network that is not built in is only checked to be one: whether there
+// is such a network turns out at the start.
 func checkNetwork(d *draft) (err error) {
 	var other bool
 	if d.Join.Network, other, err = joined("NetworkMode: invalid network mode", d.Host.NetworkMode); err != nil {
 		return err
 	}
-	switch mode := d.Host.NetworkMode; {
-	case other:
+	if d.Network = networkOf(d.Host.NetworkMode); other {
 		d.Network = NetworkContainer
-	case mode == "", mode == "default":
-		d.Network = NetworkBridge
-	default:
-		if name, err := CheckName(mode); err != nil || name != mode {
-			return fault.Invalid("NetworkMode: invalid network mode: %s", mode)
-		}
-		d.Network = mode
+	} else if !isNetworkName(d.Network) || d.Network == NetworkContainer {
+		return fault.Invalid("NetworkMode: invalid network mode: %s", d.Network)
 	}
 	if err := d.checkShared(); err != nil {
 		return err
@@ -93,66 +98,13 @@ func (d *draft) checkMAC() error {
 	if mac == "" {
 		return nil
 	}
-	hw, err := net.ParseMAC(mac)
-	if err != nil || len(hw) != 6 || hw[0]&1 != 0 {
-		return fault.Invalid("invalid MacAddress %q: not the address of one Ethernet interface", mac)
+	mac, err := parseMAC(mac)
+	if err != nil {
+		return err
 	}
 	if d.Network == NetworkHost || d.Network == NetworkNone {
 		return fault.Invalid("conflicting options: mac-address and the network mode")
 	}
-	d.Config.MacAddress = hw.String()
-	return nil
-}
-
-// checkEndpoints allows settings for the container's own network only. In the built-in ones nobody chooses addresses and
-// aliases. Links mean the same as those of HostConfig.
-func checkEndpoints(d *draft) error {
-	for _, name := range slices.Sorted(maps.Keys(d.Endpoints)) {
-		e := d.Endpoints[name]
-		network := name
-		if name == "default" {
-			network = NetworkBridge
-		}
-		switch {
-		case network == d.Network, d.Network == NetworkContainer && network == d.Host.NetworkMode:
-		case BuiltinNetwork(network):
-			return fault.Invalid("Container cannot be connected to network endpoints: %s: its network mode is %s", name, d.Network)
-		default:
-			return fault.NotFound("network %s not found", name)
-		}
-		builtin := BuiltinNetwork(d.Network) || d.Network == NetworkContainer
-		if builtin && len(e.Aliases) > 0 {
-			return fault.Invalid("network-scoped alias is supported only for containers in user defined networks")
-		}
-		if err := checkIPAM(e.IPAMConfig, builtin); err != nil {
-			return err
-		}
-		if d.Network != NetworkBridge && builtin && len(e.Links) > 0 {
-			return fault.Invalid("conflicting options: %s type networking can't be used with links. This would result in undefined behavior",
-				d.Network)
-		}
-	}
-	return nil
-}
-
-func checkIPAM(c *IPAMConfig, builtin bool) error {
-	if c == nil {
-		return nil
-	}
-	for field, list := range map[string][]string{
-		"IPv4Address": {c.IPv4Address}, "IPv6Address": {c.IPv6Address}, "LinkLocalIPs": c.LinkLocalIPs,
-	} {
-		for _, address := range list {
-			if address == "" {
-				continue
-			}
-			if builtin {
-				return fault.Invalid("user specified IP address is supported on user defined networks only")
-			}
-			if _, err := netip.ParseAddr(address); err != nil {
-				return fault.Invalid("invalid %s %q in IPAMConfig: not an IP address", field, address)
-			}
-		}
-	}
+	d.Config.MacAddress = mac
 	return nil
 }

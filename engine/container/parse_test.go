@@ -15,14 +15,14 @@ import (
 
 func TestParseBind(t *testing.T) {
 	for s, want := range map[string]Bind{
-		"/a:/b":               {"/a", "/b", false, "rprivate", ""},
-		"/a/../c//:/b/":       {"/c", "/b", false, "rprivate", ""},
-		"/a:/b:ro":            {"/a", "/b", true, "rprivate", "ro"},
-		"/a:/b:rw,z,rslave":   {"/a", "/b", false, "rslave", "rw,z,rslave"},
-		"/a b:/c,d:cached,ro": {"/a b", "/c,d", true, "rprivate", "cached,ro"},
-		"/:/host:ro,shared":   {"/", "/host", true, "shared", "ro,shared"},
+		"/a:/b":               {"/a", "/b", false, "rprivate", "", "", BindTerms{}},
+		"/a/../c//:/b/":       {"/c", "/b", false, "rprivate", "", "", BindTerms{}},
+		"/a:/b:ro":            {"/a", "/b", true, "rprivate", "ro", "", BindTerms{}},
+		"/a:/b:rw,z,rslave":   {"/a", "/b", false, "rslave", "rw,z,rslave", "", BindTerms{}},
+		"/a b:/c,d:cached,ro": {"/a b", "/c,d", true, "rprivate", "cached,ro", "", BindTerms{}},
+		"/:/host:ro,shared":   {"/", "/host", true, "shared", "ro,shared", "", BindTerms{}},
 	} {
-		if got, volume, err := ParseBind(s); err != nil || got != want || volume != (VolumeMount{}) {
+		if got, volume, err := ParseBind(s); err != nil || got != want || !reflect.DeepEqual(volume, VolumeMount{}) {
 			t.Errorf("ParseBind(%q) = %+v, %+v, %v, want %+v", s, got, volume, err, want)
 		}
 	}
@@ -40,7 +40,7 @@ func FuzzParseBind(f *testing.F) {
 			}
 			return
 		}
-		isVolume := v != VolumeMount{}
+		isVolume := !reflect.DeepEqual(v, VolumeMount{})
 		if isVolume == (b != Bind{}) || !isVolume && !path.IsAbs(b.Source) || isVolume && (v.Name == "") != v.Anonymous {
 			t.Errorf("ParseBind(%q) = %+v, %+v, want one of them", s, b, v)
 		}
@@ -74,7 +74,7 @@ func TestPublish(t *testing.T) {
 		exposed      int
 	}{
 		{"", `{"PortBindings":{"80/tcp":[{"HostPort":"8080"}]}}`, []Publish{{"tcp", 80, "", 8080, 8080}}, 1},
-		{"", `{"PortBindings":{"80":[{"HostIp":"0.0.0.0","HostPort":"8080"}]}}`, []Publish{{"tcp", 80, "", 8080, 8080}}, 1},
+		{"", `{"PortBindings":{"80":[{"HostIp":"0.0.0.0","HostPort":"8080"}]}}`, []Publish{{"tcp", 80, "0.0.0.0", 8080, 8080}}, 1},
 		{"", `{"PortBindings":{"53/UDP":[{"HostIp":"127.0.0.1"}]}}`, []Publish{{"udp", 53, "127.0.0.1", 0, 0}}, 1},
 		{"", `{"PortBindings":{"80/tcp":[{"HostIp":"[::1]","HostPort":"0"}]}}`, []Publish{{"tcp", 80, "::1", 0, 0}}, 1},
 		{"", `{"PortBindings":{"80/tcp":[{"HostPort":"8000-8010"}]}}`, []Publish{{"tcp", 80, "", 8000, 8010}}, 1},

@@ -24,7 +24,7 @@ type Publish struct {
 // HostIP is one extra line of /etc/hosts.
 type HostIP struct {
 	Name string
-	IP   netip.Addr
+	IP   netip.Addr // invalid: that by which the container reaches the host
 }
 
 // checkPorts parses ExposedPorts and PortBindings (API document 1, 2.3).
@@ -64,7 +64,7 @@ func checkPorts(d *draft) error {
 			cmp.Compare(a.HostIP, b.HostIP), cmp.Compare(a.HostLow, b.HostLow), cmp.Compare(a.HostHigh, b.HostHigh))
 	})
 	d.Publish = slices.Compact(d.Publish)
-	if len(d.Publish) > 0 && d.Network != NetworkBridge {
+	if len(d.Publish) > 0 && slices.Contains([]string{NetworkHost, NetworkNone, NetworkContainer}, d.Network) {
 		d.warn("Published ports are discarded when using %s network mode", d.Network)
 		d.Publish = nil
 	}
@@ -160,9 +160,9 @@ func parseBinding(key string, binding PortBinding) ([]Publish, error) {
 	return ports, nil
 }
 
-// parseHostIP takes an address, or the ways to say "all addresses", which give the empty string.
+// parseHostIP takes an address. Without one it gives the empty string: all there are, or what the network says.
 func parseHostIP(s string) (string, error) {
-	if s == "" || s == "0.0.0.0" {
+	if s == "" {
 		return "", nil
 	}
 	addr, err := netip.ParseAddr(strings.Trim(s, "[]"))
@@ -172,7 +172,7 @@ func parseHostIP(s string) (string, error) {
 	return addr.String(), nil
 }
 
-// checkResolver checks what will be written into resolv.conf and hosts.
+// checkResolver checks what will be written into resolv.conf.
 func checkResolver(d *draft) error {
 	for _, server := range d.Host.DNS {
 		if _, err := netip.ParseAddr(server); err != nil {
@@ -186,13 +186,22 @@ func checkResolver(d *draft) error {
 			}
 		}
 	}
+	return nil
+}
+
+// hostGateway stands in ExtraHosts for the address by which the container reaches the host.
+const hostGateway = "host-gateway"
+
+// checkHosts checks what will be written into hosts.
+func checkHosts(d *draft) error {
 	for _, line := range d.Host.ExtraHosts {
 		name, ip, _ := strings.Cut(line, ":")
 		if !isWord(name) || strings.HasPrefix(name, "#") {
 			return fault.Invalid("invalid ExtraHosts %q: expected hostname:IP", line)
 		}
-		if ip == "host-gateway" {
-			return unsupported("ExtraHosts", line)
+		if ip == hostGateway {
+			d.Hosts = append(d.Hosts, HostIP{Name: name})
+			continue
 		}
 		addr, err := netip.ParseAddr(strings.Trim(ip, "[]"))
 		if err != nil {

@@ -2,7 +2,6 @@ package container
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +13,9 @@ import (
 // Spec is the checked form of what a client asked for: every string is parsed, every bound kept, and whatever the engine
 // cannot do has been refused or answered with a warning. Readers need not check again.
 type Spec struct {
-	Config    Config     // merged with the image's, normalised
-	Host      HostConfig // normalised; sizes and limits are within their bounds
-	Endpoints map[string]EndpointConfig
+	Config    Config                    // merged with the image's, normalised
+	Host      HostConfig                // normalised; sizes and limits are within their bounds
+	Endpoints map[string]EndpointConfig // the networks it is in, by name; none with NetworkContainer
 
 	Args        []string      // the command line; never empty
 	Env         []string      // NAME=value, every name once
@@ -24,9 +23,9 @@ type Spec struct {
 	StopSignal  int           // number
 	StopTimeout time.Duration // between the stop signal and SIGKILL; negative waits for ever
 
-	Network string // NetworkBridge, NetworkHost, NetworkNone, NetworkContainer, or the name of another network
+	Network string // NetworkHost, NetworkNone, NetworkContainer, or the first of the networks in Endpoints
 	Join    Join   // whose namespaces it enters
-	Links   []Link // in the order of the request
+	Links   []Link // of the default network, in the order of the request; those of others are in Endpoints
 	PidHost bool   // shares the engine's process ids
 	UTSHost bool   // shares the host name
 	Ipc     Ipc    // whose shared memory
@@ -61,6 +60,7 @@ type draft struct {
 	img      image.Config
 	warnings []string
 	exposes  bool // the client itself asks for exposed ports
+	settled  bool // Endpoints are those of a record: the networks that the container is in, whatever its NetworkMode says
 }
 
 func (d *draft) warn(format string, args ...any) {
@@ -72,15 +72,18 @@ func (d *draft) warn(format string, args ...any) {
 //
 // A value out of bounds gives fault.Invalid, something that moss does not do fault.Unsupported; both name the field.
 func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, img image.Config) (Spec, []string, error) {
-	d := &draft{Spec: Spec{Config: cfg, Host: host, Endpoints: maps.Clone(endpoints)}, img: img}
-	d.exposes = len(cfg.ExposedPorts) > 0
-	if slices.Contains(cfg.Env, "") {
+	return check(&draft{Spec: Spec{Config: cfg, Host: host, Endpoints: endpoints}, img: img})
+}
+
+func check(d *draft) (Spec, []string, error) {
+	d.exposes = len(d.Config.ExposedPorts) > 0
+	if slices.Contains(d.Config.Env, "") {
 		return Spec{}, nil, fault.Invalid("Env: invalid environment variable: %q", "")
 	}
 	d.merge()
 	steps := []func(*draft) error{
 		checkUnsupported, checkHealth, checkNames, checkCommand, checkEnv, checkStop,
-		checkNamespaces, checkNetwork, checkEndpoints, within("Links", checkLinks), checkPorts, checkResolver,
+		checkNamespaces, checkNetwork, checkEndpoints, within("Links", checkLinks), checkPorts, checkResolver, checkHosts,
 		checkMounts, checkMemory, checkCPU, checkBlkio, checkPids,
 		within("Ulimits", checkUlimits), within("Devices", checkDevices), checkCaps, checkSecurity, within("Sysctls", checkSysctls),
 		within("RestartPolicy", checkRestart), within("LogConfig", checkLog), checkCgroupParent, checkStorageOpt,
@@ -123,7 +126,7 @@ func SpecOf(r *Record) (Spec, error) {
 }
 
 // SpecWith makes the Spec that a container would have with another HostConfig. As after NewSpec, its volumes are still to
-// be made and those of VolumesFrom to be taken over.
+// be made and those of VolumesFrom to be taken over. Another NetworkMode takes it out of all networks that it is in.
 func SpecWith(r *Record, host HostConfig) (Spec, error) {
 	cfg := r.Config
 	if r.Host.UTSMode == utsHost { // the record shows the host's name, which nobody asked for
@@ -132,7 +135,11 @@ func SpecWith(r *Record, host HostConfig) (Spec, error) {
 	if strings.HasPrefix(r.Host.NetworkMode, joinPrefix) || strings.HasPrefix(host.NetworkMode, joinPrefix) {
 		cfg.Hostname, cfg.Domainname, cfg.ExposedPorts = "", "", nil // likewise, the other container's and the image's
 	}
-	spec, _, err := NewSpec(cfg, host, r.Endpoints, image.Config{})
+	d := &draft{Spec: Spec{Config: cfg, Host: host, Endpoints: r.Endpoints}, settled: r.Endpoints != nil}
+	if networkOf(r.Host.NetworkMode) != networkOf(host.NetworkMode) {
+		d.Endpoints, d.settled = nil, false
+	}
+	spec, _, err := check(d)
 	if err != nil {
 		return Spec{}, fmt.Errorf("settings of container %s: %w", r.ID, err)
 	}
@@ -167,7 +174,6 @@ func checkUnsupported(d *draft) error {
 		{h.Cgroup != "", "Cgroup", h.Cgroup},
 		{h.Init != nil && *h.Init, "Init", true},
 		{len(h.DeviceCgroupRules) > 0, "DeviceCgroupRules", h.DeviceCgroupRules},
-		{len(h.Mounts) > 0, "Mounts (--mount)", "of later API versions, instead of Binds (-v) and Tmpfs (--tmpfs),"},
 		{h.Isolation == "process" || h.Isolation == "hyperv", "Isolation", h.Isolation},
 		{h.CPURealtimePeriod != 0, "CpuRealtimePeriod", h.CPURealtimePeriod},
 		{h.CPURealtimeRuntime != 0, "CpuRealtimeRuntime", h.CPURealtimeRuntime},

@@ -193,8 +193,8 @@ func TestNewSpecUnsupported(t *testing.T) {
 		{ask{host: `{"Isolation":"hyperv"}`}, "Isolation hyperv"},
 		{ask{host: `{"Init":true}`}, "Init true"},
 		{ask{host: `{"DeviceCgroupRules":["c 1:3 rwm"]}`}, "DeviceCgroupRules"},
-		{ask{host: `{"Mounts":[{"Type":"bind","Source":"/a","Target":"/b"}]}`}, "Mounts (--mount)"},
-		{ask{host: `{"ExtraHosts":["host:host-gateway"]}`}, "ExtraHosts host:host-gateway"},
+		{ask{host: `{"Mounts":[{"Type":"npipe","Source":"a","Target":"/b"}]}`}, "Mounts: Type npipe"},
+		{ask{host: `{"Mounts":[{"Type":"volume","Target":"/b","VolumeOptions":{"DriverConfig":{"Name":"x"}}}]}`}, "VolumeOptions.DriverConfig.Name x"},
 	} {
 		_, _, err := tc.spec(t)
 		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), tc.field) {

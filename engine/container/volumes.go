@@ -20,6 +20,7 @@ type VolumeMount struct {
 	Anonymous   bool   // goes with its last container if volumes are removed with that
 	Implied     bool   // of Config.Volumes: gives way to what VolumesFrom brings
 	Mode        string // as the client wrote it after the second colon
+	VolumeTerms
 }
 
 // VolumesFrom names a container whose binds and volumes are taken over.
@@ -35,6 +36,7 @@ const localDriver = "local"
 const (
 	mountBind   = "bind"
 	mountVolume = "volume"
+	mountTmpfs  = "tmpfs"
 )
 
 // checkVolumes makes anonymous volumes of Config.Volumes where nothing else is mounted, and parses VolumesFrom.
@@ -120,11 +122,13 @@ func (s *Spec) addMount(m Mount) {
 		s.Volumes = append(s.Volumes, VolumeMount{
 			Name: m.Name, Driver: m.Driver, Source: m.Source, Destination: m.Destination,
 			ReadOnly: !m.RW, NoCopy: m.NoCopy, Anonymous: m.Anonymous, Mode: m.Mode,
+			VolumeTerms: m.Volume,
 		})
 		return
 	}
 	s.Binds = append(s.Binds, Bind{
 		Source: m.Source, Destination: m.Destination, ReadOnly: !m.RW, Propagation: m.Propagation, Mode: m.Mode,
+		BindTerms: m.Bind,
 	})
 }
 
@@ -134,16 +138,28 @@ func (s *Spec) Mounts() []Mount {
 	for _, b := range s.Binds {
 		mounts = append(mounts, Mount{
 			Type: mountBind, Source: b.Source, Destination: b.Destination,
-			Mode: b.Mode, RW: !b.ReadOnly, Propagation: b.Propagation,
+			Mode: b.Mode, RW: !b.ReadOnly, Propagation: b.Propagation, Bind: b.BindTerms,
 		})
 	}
 	for _, v := range s.Volumes {
 		mounts = append(mounts, Mount{
 			Type: mountVolume, Name: v.Name, Source: v.Source, Destination: v.Destination, Driver: v.Driver,
 			Mode: v.Mode, RW: !v.ReadOnly, Anonymous: v.Anonymous, NoCopy: v.NoCopy,
+			Volume: v.VolumeTerms,
 		})
 	}
 	return mounts
+}
+
+// MountPoints are the mounts that inspect shows: those of Mounts, and what Host.Mounts has in memory.
+func (r *Record) MountPoints() []Mount {
+	points := slices.Clone(r.Mounts)
+	for _, c := range r.Host.Mounts {
+		if c.Type == mountTmpfs {
+			points = append(points, Mount{Type: mountTmpfs, Destination: path.Clean(c.Target), RW: !c.ReadOnly})
+		}
+	}
+	return points
 }
 
 // VolumeNames are the volumes that a record's mounts name.

@@ -21,7 +21,7 @@ func TestParseBindOfVolumes(t *testing.T) {
 		"/b/":                   {Driver: "local", Destination: "/b", Anonymous: true},
 		strings.Repeat("/b", 2): {Driver: "local", Destination: "/b/b", Anonymous: true},
 	} {
-		if bind, got, err := ParseBind(s); err != nil || got != want || bind != (Bind{}) {
+		if bind, got, err := ParseBind(s); err != nil || !reflect.DeepEqual(got, want) || bind != (Bind{}) {
 			t.Errorf("ParseBind(%q) = %+v, %+v, %v, want %+v", s, bind, got, err, want)
 		}
 	}
@@ -158,7 +158,7 @@ func FuzzSpecOf(f *testing.F) {
 			t.Fatalf("SpecOf(%s): %v", raw, err)
 		}
 		if strings.ToValidUTF8(bind+volume+anonymous, "") == bind+volume+anonymous &&
-			(!slices.Equal(spec.Binds, again.Binds) || !slices.Equal(spec.Volumes, again.Volumes)) {
+			(!slices.Equal(spec.Binds, again.Binds) || !reflect.DeepEqual(spec.Volumes, again.Volumes)) {
 			t.Errorf("SpecOf(%s) has %+v and %+v, want %+v and %+v", raw, again.Binds, again.Volumes, spec.Binds, spec.Volumes)
 		}
 	})

@@ -5,26 +5,88 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"moss/engine/container"
 	"moss/engine/fault"
 )
 
-// makeSources makes folders where binds have nothing to bind, as clients rely on. The engine's own /etc and /run are
-// copies that the host does not see: what is missing there is fault.Invalid.
+// makeSources makes folders where binds have nothing to bind, as clients rely on, unless the client said that there is to
+// be something. What is missing then, or cannot be reached, is fault.Invalid. The engine's own /etc and /run are copies
+// that the host does not see: nothing is made there either.
 func makeSources(binds []container.Bind) error {
 	for _, b := range binds {
-		if err := makeSource(b.Source); err != nil {
+		if err := readySource(b.Source, b.BindTerms); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func makeSource(source string) error {
-	if _, err := os.Stat(source); !errors.Is(err, fs.ErrNotExist) {
-		return nil // what is wrong with it, the runtime finds and says
+// checkSources finds what makeSources will not make, before there is a container.
+func checkSources(binds []container.Bind) error {
+	for _, b := range binds {
+		if b.MustExist {
+			if err := readySource(b.Source, b.BindTerms); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// readySource makes a folder where there is nothing to bind, or says that there is nothing.
+func readySource(source string, terms container.BindTerms) error {
+	_, err := os.Stat(source)
+	switch {
+	case err == nil && terms.NonRecursive:
+		return checkSingle(source)
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fault.Invalid("bind source path cannot be used: %v", err)
+	case terms.MustExist:
+		return fault.Invalid("invalid mount config for type \"bind\": bind source path does not exist: %s", source)
+	default:
+		return makeSource(source)
+	}
+}
+
+// checkSingle refuses a source with mounts below it to a bind that is to leave them out: in a user's namespace the kernel
+// gives such a mount with all that covers something of it, or not at all, and runtimes then take all. fault.Unsupported.
+func checkSingle(source string) error {
+	resolved, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return fault.Invalid("bind source path cannot be used: %v", err)
+	}
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	if below := mountBelow(string(table), resolved); below != "" {
+		return fault.Unsupported("Mounts: BindOptions.NonRecursive is not supported for %s: an ordinary user cannot leave out what is mounted at %s",
+			source, below)
+	}
+	return nil
+}
+
+// mountBelow finds a mount point below a folder in a table of the form of proc_pid_mountinfo(5); empty if there is none.
+func mountBelow(table, dir string) string {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		point := unescape.Replace(fields[4])
+		if point != dir && strings.HasPrefix(point, strings.TrimSuffix(dir, "/")+"/") {
+			return point
+		}
+	}
+	return ""
+}
+
+func makeSource(source string) error {
 	parent := filepath.Dir(source)
 	for {
 		resolved, err := filepath.EvalSymlinks(parent)

@@ -98,7 +98,7 @@ func mountPoints(r *container.Record) []string {
 	points := append(make([]string, 0, 16+len(r.Mounts)),
 		"/dev", "/proc", "/sys", "/dev/console", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys/fs/cgroup",
 		"/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
-	for _, mount := range r.Mounts {
+	for _, mount := range r.MountPoints() {
 		points = append(points, mount.Destination)
 	}
 	for dest := range r.Host.Tmpfs {

@@ -33,18 +33,13 @@ func (m *Manager) Create(
 	if err != nil {
 		return "", nil, noImage(cfg.Image, err)
 	}
-	spec, warnings, err := container.NewSpec(cfg, host, endpoints, img.Config)
+	containerID := id.New() // not a result: a return with an error must not change what the undo steps remove
+	spec, warnings, err := m.newSpec(containerID, cfg, host, endpoints, img)
 	if err != nil {
 		return "", nil, err
 	}
-	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec), m.keepID(cfg.User, &spec)); err != nil {
-		return "", nil, err
-	}
-	warnings = append(warnings, container.LimitWarnings(spec.Host, m.opt.Controllers)...)
-
 	var back undo
 	defer func() { back.run(ctx, &err) }()
-	containerID := id.New() // not a result: a return with an error must not change what the undo steps remove
 	if name, err = m.takeName(name, containerID); err != nil {
 		return "", nil, err
 	}
@@ -79,6 +74,27 @@ func (m *Manager) Create(
 	m.index.add(c)
 	m.publish("create", r)
 	return containerID, warnings, nil
+}
+
+// newSpec checks what a client asks for, as far as other containers do not matter. The warnings are for the client.
+func (m *Manager) newSpec(
+	containerID string, cfg container.Config, host container.HostConfig, endpoints map[string]container.EndpointConfig, img *image.Image,
+) (container.Spec, []string, error) {
+	endpoints, networkIDs, err := m.nameNetworks(&host, endpoints)
+	if err != nil {
+		return container.Spec{}, nil, err
+	}
+	spec, warnings, err := container.NewSpec(cfg, host, endpoints, img.Config)
+	if err != nil {
+		return spec, nil, err
+	}
+	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec), m.keepID(cfg.User, &spec)); err != nil {
+		return spec, nil, err
+	}
+	if err := m.settleNetworks(containerID, &spec, networkIDs); err != nil {
+		return spec, nil, err
+	}
+	return spec, append(warnings, container.LimitWarnings(spec.Host, m.opt.Controllers)...), nil
 }
 
 // noImage tells a client that asks for a container what to pull; clients act on the kind.
@@ -167,6 +183,8 @@ func (m *Manager) Rename(ctx context.Context, ref, name string) (err error) {
 		return fmt.Errorf("save container %s: %w", c.id, err)
 	}
 	m.index.free(old, c.id)
+	m.renamed(c)
+	m.namesChanged(c)
 	m.publish("rename", c.record(), "oldName", "/"+old)
 	return nil
 }

@@ -29,6 +29,8 @@ type ctr struct {
 
 	hosts sync.Mutex // held while the hosts file of the running container is rewritten
 
+	net sync.Mutex // held while the networks of the running container change
+
 	mu       sync.Mutex // guards the fields below and the replacement of published
 	task     task.Task  // nil while there is no process
 	rest     *rest

@@ -4,8 +4,8 @@
 //
 // # Who waits for whom
 //
-// Verbs that change a container (start, stop, restart, remove, rename, pause, unpause, update, commit) hold its operation
-// token, which honours the caller's context. kill, wait, attach, logs, inspect, list and resize never take it, so they
+// Verbs that change a container (start, stop, restart, remove, rename, pause, unpause, update, commit, and connecting it to
+// networks) hold its operation token, which honours the caller's context. kill, wait, attach, logs, inspect, list and resize never take it, so they
 // answer while a verb is at work. The exit watcher never takes it either. Nobody ever holds two tokens.
 //
 // Locks, outer to inner: a container's token, its save lock (which is held for the write of its record), its mu (memory
@@ -14,6 +14,8 @@
 //
 // A start below a CgroupParent holds the cgroups lock for reading; it is taken whole only to remove empty parents. A container's
 // hosts lock is held while its hosts file is rewritten: its own start does that, and those of containers it is linked with.
+// Its net lock is held while its networks change after the start: the watcher waits for that, and gives them back under it.
+// The net lock is outside of the save lock, the hosts lock and mu.
 //
 // Readers get the published record, an immutable snapshot. On an exit the watcher first drains the output, releases
 // network and mount, then changes the state, saves it, wakes the waiters and publishes die: Exited means cleaned up.

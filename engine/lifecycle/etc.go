@@ -1,20 +1,17 @@
 package lifecycle
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
-	"moss/engine/network"
 )
 
 // writeEtc writes the three files of /etc that the engine manages for a container. They lie outside its root filesystem
@@ -24,7 +21,7 @@ func writeEtc(r *container.Record, spec *container.Spec, p *parts, hostname stri
 	if err != nil {
 		return err
 	}
-	resolv, err := resolvFile(spec, p.sandbox)
+	resolv, err := resolvFile(spec, &p.sandbox)
 	if err != nil {
 		return err
 	}
@@ -50,69 +47,6 @@ func (m *Manager) placeEtc(c *ctr, with *joined) *container.Record {
 		c.update(func(r *container.Record) { r.HostnamePath, r.HostsPath, r.ResolvConf = hostname, hosts, resolv })
 	}
 	return c.record()
-}
-
-func hostsFile(spec *container.Spec, p *parts, hostname string) ([]byte, error) {
-	var b bytes.Buffer
-	if p.sandbox.Mode == network.Host {
-		host, err := os.ReadFile("/etc/hosts")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		b.Write(bytes.TrimRight(host, "\n"))
-		b.WriteByte('\n')
-	} else {
-		b.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
-			"fe00::0\tip6-localnet\nff00::0\tip6-mcastprefix\nff02::1\tip6-allnodes\nff02::2\tip6-allrouters\n")
-	}
-	for _, h := range spec.Hosts {
-		fmt.Fprintf(&b, "%s\t%s\n", h.IP, h.Name)
-	}
-	for _, n := range p.near {
-		b.WriteString(n.hostsLine() + "\n")
-	}
-	names := hostname
-	if domain := spec.Config.Domainname; domain != "" {
-		names = hostname + "." + domain + " " + hostname
-	}
-	for _, ep := range p.sandbox.Endpoints {
-		fmt.Fprintf(&b, "%s\t%s\n", ep.IPAddress, names)
-	}
-	return b.Bytes(), nil
-}
-
-// resolvFile takes what the client asks for and fills it up: from the host with the host's network or none, otherwise
-// with the name servers that the network has.
-func resolvFile(spec *container.Spec, sandbox network.Sandbox) ([]byte, error) {
-	servers, search, options := spec.Host.DNS, spec.Host.DNSSearch, spec.Host.DNSOptions
-	if sandbox.Mode == network.Host && len(servers)+len(search)+len(options) == 0 {
-		host, err := os.ReadFile("/etc/resolv.conf")
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return host, err
-	}
-	if len(servers) == 0 {
-		servers = sandbox.DNS
-	}
-	if len(search) == 0 {
-		search = sandbox.Search
-	}
-	if len(options) == 0 {
-		options = sandbox.Options
-	}
-	var b bytes.Buffer
-	for _, s := range servers {
-		fmt.Fprintf(&b, "nameserver %s\n", s)
-	}
-	// A single dot asks for no search list at all.
-	if len(search) > 0 && (len(search) != 1 || search[0] != ".") {
-		fmt.Fprintf(&b, "search %s\n", strings.Join(search, " "))
-	}
-	if len(options) > 0 {
-		fmt.Fprintf(&b, "options %s\n", strings.Join(options, " "))
-	}
-	return b.Bytes(), nil
 }
 
 // lookupUser resolves the user inside the root filesystem. The files are the container's to write, so they are opened

@@ -82,6 +82,8 @@ func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		c.net.Lock()
+		defer c.net.Unlock()
 		network = m.opt.Networks.Leave(ctx, c.id)
 	}()
 	deleted := t.Delete(ctx)

@@ -1,11 +1,9 @@
 package lifecycle
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/image"
-	"moss/engine/network"
 	"moss/engine/ocispec"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
@@ -43,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	return &world{
 		t: t, root: t.TempDir(), run: t.TempDir(), boot: "boot-1", tasks: &tasktest.Fake{},
 		layers: &fakeLayers{dir: t.TempDir(), made: map[string]bool{}, mounted: map[string]bool{}, reclaimed: map[string]int{}},
-		nets:   &fakeNetworks{joined: map[string]network.Sandbox{}},
+		nets:   newFakeNetworks(),
 		images: &fakeImages{img: &image.Image{ID: "sha256:" + strings.Repeat("ab", 32), Parent: "sha256:base", Config: image.Config{Cmd: []string{"sh"}}}},
 		log:    &eventLog{},
 	}
@@ -62,7 +59,7 @@ func (w *world) engine() *Manager {
 	}
 	m, err := New(w.t.Context(), Options{
 		Volumes: stored,
-		Root:    w.root, RunDir: w.run, Layers: w.layers, Images: w.images, Networks: w.nets, Events: w.log, Tasks: w.tasks,
+		Root:    w.root, RunDir: w.run, Layers: w.layers, Images: w.images, Networks: w.nets, NetworkStore: w.nets, Events: w.log, Tasks: w.tasks,
 		Specs: specs, Runtime: task.Runtime{Path: "/usr/bin/crun", Root: w.run}, Log: zerolog.Nop(), BootID: w.boot,
 	})
 	if err != nil {
@@ -165,43 +162,6 @@ func (f *fakeLayers) Diff(_ context.Context, id string, _ []string) (io.ReadClos
 }
 
 func (f *fakeLayers) Driver() string { return "fake" }
-
-type fakeNetworks struct {
-	mu      sync.Mutex // guards the fields below
-	joined  map[string]network.Sandbox
-	address string // of whoever joins; empty: 172.17.0.2
-	fail    error
-	asked   []string // whose networks Restore was asked for
-}
-
-func (f *fakeNetworks) Join(_ context.Context, req network.Request) (network.Sandbox, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.fail != nil {
-		return network.Sandbox{}, f.fail
-	}
-	s := network.Sandbox{
-		ID: "sandbox", Mode: req.Mode, Path: "/run/netns/" + req.ContainerID,
-		Endpoints: map[string]network.Endpoint{"bridge": {NetworkID: "net", IPAddress: cmp.Or(f.address, "172.17.0.2"), IPPrefixLen: 16}},
-	}
-	f.joined[req.ContainerID] = s
-	return s, nil
-}
-
-func (f *fakeNetworks) Leave(_ context.Context, id string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.joined, id)
-	return nil
-}
-
-func (f *fakeNetworks) Restore(_ context.Context, live map[string]network.Sandbox) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.joined = live
-	f.asked = slices.Collect(maps.Keys(live))
-	return f.fail
-}
 
 type fakeImages struct {
 	img       *image.Image

@@ -69,15 +69,17 @@ func (x *index) linkedLocked(parent, alias string) (*ctr, error) {
 	return nil, noSuch(parent + "/" + alias)
 }
 
-// linking returns the containers that are linked with others, in no order.
-func (x *index) linking() []*ctr {
+// having returns the containers whose records pass, in no order.
+func (x *index) having(pass func(*container.Record) bool) []*ctr {
+	return slices.DeleteFunc(x.unsorted(), func(c *ctr) bool { return !pass(c.record()) })
+}
+
+func (x *index) unsorted() []*ctr {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	var list []*ctr
+	list := make([]*ctr, 0, len(x.byID))
 	for _, c := range x.byID {
-		if len(c.record().Links) > 0 {
-			list = append(list, c)
-		}
+		list = append(list, c)
 	}
 	return list
 }
@@ -121,12 +123,7 @@ func (x *index) drop(c *ctr) {
 
 // all returns every container, newest first.
 func (x *index) all() []*ctr {
-	x.mu.RLock()
-	list := make([]*ctr, 0, len(x.byID))
-	for _, c := range x.byID {
-		list = append(list, c)
-	}
-	x.mu.RUnlock()
+	list := x.unsorted()
 	slices.SortFunc(list, func(a, b *ctr) int { return newestFirst(a.record(), b.record()) })
 	return list
 }

@@ -15,6 +15,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/id"
 	"moss/engine/network"
 	"moss/engine/ocispec"
 	"moss/engine/thread"
@@ -288,10 +289,21 @@ func (m *Manager) joinNetwork(
 	if j.network != nil {
 		return j.sandbox, nil
 	}
-	if !container.BuiltinNetwork(spec.Network) {
-		return network.Sandbox{}, needError{fault.NotFound("network %s not found", spec.Network)}
+	req, err := m.networkRequest(r, spec)
+	if err != nil {
+		return network.Sandbox{}, needError{err}
 	}
-	return m.opt.Networks.Join(ctx, networkRequest(r, spec))
+	s, err := m.opt.Networks.Join(ctx, req)
+	switch {
+	case fault.Is(err, fault.NotFound): // it was removed meanwhile
+		return s, needError{err}
+	case err != nil:
+		return s, err
+	}
+	if _, in := s.Endpoints[req.Mode]; !in && len(spec.Endpoints) > 0 && req.Mode != network.Bridge {
+		s.Endpoints = map[string]network.Endpoint{req.Mode: {NetworkID: spec.Endpoints[req.Mode].NetworkID, EndpointID: id.New()}}
+	}
+	return s, nil
 }
 
 // needPatience bounds how long a container that starts with the engine waits for those it needs.

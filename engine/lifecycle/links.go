@@ -3,15 +3,10 @@ package lifecycle
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -100,7 +95,7 @@ func linkEnv(parent string, list []neighbour, own []string) []string {
 // may have moved while it started, and those of all that are linked with it.
 func (m *Manager) linksChanged(c *ctr) {
 	r := c.record()
-	for _, other := range m.index.linking() {
+	for _, other := range m.index.having(func(r *container.Record) bool { return len(r.Links) > 0 }) {
 		concerned := other == c || slices.ContainsFunc(other.record().Links, func(l container.Link) bool {
 			target, err := m.linked(l.Container)
 			return err == nil && target.ID == r.ID
@@ -134,32 +129,7 @@ func (m *Manager) refreshHosts(c *ctr, gone string) error {
 			}
 		}
 	}
-	f, err := os.OpenFile(r.HostsPath, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(rewriteHosts(f, now), f.Close())
-}
-
-// maxHosts bounds a hosts file, in bytes: the container may have written it.
-const maxHosts = 1 << 20
-
-func rewriteHosts(f *os.File, now map[string]string) error {
-	content, err := io.ReadAll(io.LimitReader(f, maxHosts+1))
-	if err != nil {
-		return err
-	}
-	if len(content) > maxHosts {
-		return fault.Invalid("%s has more than %d bytes", f.Name(), maxHosts)
-	}
-	renewed := relink(content, now)
-	if bytes.Equal(renewed, content) {
-		return nil
-	}
-	if _, err := f.WriteAt(renewed, 0); err != nil {
-		return err
-	}
-	return f.Truncate(int64(len(renewed)))
+	return rewrite(r.HostsPath, func(have []byte) []byte { return relink(have, now) })
 }
 
 // relink gives the lines of linked containers their present addresses, by alias, and leaves out those whose address is

@@ -61,7 +61,7 @@ func TestRewriteHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // of a test
-	if err := rewriteHosts(f, map[string]string{"db": "10.0.0.1"}); err != nil {
+	if err := rewriteFile(f, func(have []byte) []byte { return relink(have, map[string]string{"db": "10.0.0.1"}) }); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)

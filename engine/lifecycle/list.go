@@ -173,7 +173,9 @@ var filters = map[string]func(ctx context.Context, m *Manager, values []string) 
 	"before":   filterTime("before", func(order int) bool { return order < 0 }),
 	"since":    filterTime("since", func(order int) bool { return order > 0 }),
 	"volume":   filterVolume,
-	"network":  filterNetwork,
+	"network": func(_ context.Context, m *Manager, values []string) (test, error) {
+		return filterNetwork(values, m.opt.NetworkStore.Find), nil
+	},
 	"isolation": func(_ context.Context, _ *Manager, values []string) (test, error) {
 		for _, v := range values {
 			if !slices.Contains([]string{"default", "process", "hyperv"}, v) {
@@ -300,28 +302,5 @@ func filterVolume(_ context.Context, _ *Manager, values []string) (test, error) 
 		return slices.ContainsFunc(r.Mounts, func(mount container.Mount) bool {
 			return slices.Contains(values, mount.Name) && mount.Name != "" || slices.Contains(values, mount.Destination)
 		})
-	}, nil
-}
-
-func filterNetwork(_ context.Context, _ *Manager, values []string) (test, error) {
-	return func(r *container.Record) bool {
-		mode := r.Host.NetworkMode
-		if mode == "" || mode == "default" {
-			mode = container.NetworkBridge
-		}
-		if slices.Contains(values, mode) {
-			return true
-		}
-		for name := range r.Endpoints {
-			if slices.Contains(values, name) {
-				return true
-			}
-		}
-		for name, ep := range r.Network.Endpoints {
-			if slices.Contains(values, name) || slices.Contains(values, ep.NetworkID) {
-				return true
-			}
-		}
-		return false
 	}, nil
 }

@@ -47,7 +47,16 @@ type images interface {
 type networks interface {
 	Join(ctx context.Context, req network.Request) (network.Sandbox, error)
 	Leave(ctx context.Context, containerID string) error
-	Restore(ctx context.Context, live map[string]network.Sandbox) error
+	Restore(ctx context.Context, live map[string]network.Joined) error
+	connections
+}
+
+// connections change the networks of containers that run. Each container's are changed by one caller at a time, and Leave
+// is such a change. Connect and Disconnect return the whole new state; on error all is as before.
+type connections interface {
+	Connect(ctx context.Context, containerID string, a network.Attachment) (network.Sandbox, error)
+	Disconnect(ctx context.Context, containerID, networkID string) (network.Sandbox, error)
+	Rename(containerID string, all []network.Attachment)
 }
 
 // events is told what happened.
@@ -57,20 +66,21 @@ type events interface {
 
 // Options is what a Manager is made of. Every field is needed unless it says otherwise.
 type Options struct {
-	Root        string // data folder: records and logs go to <Root>/containers/<id>
-	RunDir      string // this boot's folder: tasks go to <RunDir>/tasks/<id>
-	Layers      layers
-	Mapped      mappedLayers // for UsernsMode keep-id; may be nil: it is refused
-	Differences differences
-	Images      images
-	Networks    networks
-	Volumes     volumes
-	Events      events
-	Tasks       task.Runner
-	Specs       *ocispec.Builder
-	Seccomp     seccompCache // may be nil: the runtime compiles each filter itself
-	Runtime     task.Runtime
-	Log         zerolog.Logger
+	Root         string // data folder: records and logs go to <Root>/containers/<id>
+	RunDir       string // this boot's folder: tasks go to <RunDir>/tasks/<id>
+	Layers       layers
+	Mapped       mappedLayers // for UsernsMode keep-id; may be nil: it is refused
+	Differences  differences
+	Images       images
+	Networks     networks
+	NetworkStore networkStore
+	Volumes      volumes
+	Events       events
+	Tasks        task.Runner
+	Specs        *ocispec.Builder
+	Seccomp      seccompCache // may be nil: the runtime compiles each filter itself
+	Runtime      task.Runtime
+	Log          zerolog.Logger
 
 	Keepalive   string            // see task.Spec
 	BootID      string            // of the running kernel
@@ -171,14 +181,4 @@ func (m *Manager) publish(action string, r *container.Record, attributes ...stri
 	m.opt.Events.Publish(event.Event{
 		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes(attributes...), Time: time.Now(),
 	})
-}
-
-// publishNetwork tells that a container joined or left its networks.
-func (m *Manager) publishNetwork(action string, r *container.Record) {
-	for name, ep := range r.Network.Endpoints {
-		m.opt.Events.Publish(event.Event{
-			Type: event.TypeNetwork, Action: action, ID: ep.NetworkID,
-			Attributes: map[string]string{"container": r.ID, "name": name, "type": name}, Time: time.Now(),
-		})
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,8 @@ func (m *Manager) reconcile(ctx context.Context) error {
 		return err
 	}
 	adopted := map[*ctr]task.Task{}
-	live := map[string]network.Sandbox{}
+	live := map[string]network.Joined{}
+	alive := map[string]bool{}
 	for _, c := range all {
 		t, running, err := m.adopt(ctx, c)
 		if ctx.Err() != nil {
@@ -45,16 +47,24 @@ func (m *Manager) reconcile(ctx context.Context) error {
 			adopted[c] = t
 		}
 		if running { // the ports of one that has ended may be somebody else's by now
-			live[c.id] = sandboxOf(c.record())
+			alive[c.id] = true
+			r := c.record()
+			if _, others := strings.CutPrefix(r.Host.NetworkMode, container.JoinMode("")); !others || r.Network.SandboxID != "" {
+				live[c.id] = m.joinedAs(r)
+			}
 		}
 	}
 	if err := m.opt.Networks.Restore(ctx, live); err != nil {
 		m.opt.Log.Error().Err(err).Msg("networks not restored whole")
 	}
-	if err := m.restoreVolumes(ctx, all, func(id string) bool { _, ok := live[id]; return ok }); err != nil {
+	if err := m.restoreVolumes(ctx, all, func(id string) bool { return alive[id] }); err != nil {
 		m.opt.Log.Error().Err(err).Msg("volumes not restored whole")
 	}
 	for c, t := range adopted {
+		if alive[c.id] {
+			m.finishLeaving(ctx, c)
+			m.renewEtc(c)
+		}
 		m.watch(c, t)
 	}
 	if err := m.dropOrphans(ctx); err != nil {
@@ -313,19 +323,4 @@ func (m *Manager) finishRemoval(ctx context.Context, c *ctr) {
 	if err != nil {
 		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("interrupted removal not completed")
 	}
-}
-
-// sandboxOf is what a running container's record says of its network.
-func sandboxOf(r *container.Record) network.Sandbox {
-	s := network.Sandbox{ID: r.Network.SandboxID, Path: r.Network.SandboxKey, Endpoints: map[string]network.Endpoint{}}
-	for name, ep := range r.Network.Endpoints {
-		s.Endpoints[name] = network.Endpoint{
-			NetworkID: ep.NetworkID, EndpointID: ep.EndpointID, Gateway: ep.Gateway,
-			IPAddress: ep.IPAddress, IPPrefixLen: ep.IPPrefixLen, MacAddress: ep.MacAddress,
-		}
-	}
-	for _, p := range r.Network.Ports {
-		s.Ports = append(s.Ports, network.Port(p))
-	}
-	return s
 }

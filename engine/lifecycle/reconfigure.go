@@ -29,7 +29,14 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	if host.KeepsID() != before.Host.KeepsID() {
 		return fault.Invalid("UsernsMode %q cannot be changed: the container's files have their owners", host.UsernsMode)
 	}
+	_, networkIDs, err := m.nameNetworks(&host, nil)
+	if err != nil {
+		return err
+	}
 	spec, err := container.SpecWith(before, host)
+	if err == nil {
+		err = m.settleNetworks(c.id, &spec, networkIDs)
+	}
 	if err != nil {
 		return err
 	}
@@ -46,7 +53,7 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 		return err
 	}
 	c.update(func(r *container.Record) {
-		r.Links = links
+		r.Links, r.Endpoints = links, spec.Endpoints
 		r.Host, r.Mounts = spec.Host, spec.Mounts()
 		r.Warnings = container.LimitWarnings(spec.Host, m.opt.Controllers)
 		r.LogPath = m.logPath(r.ID, &spec)

@@ -204,13 +204,13 @@ func (m *Manager) viewPoints(ctx context.Context, r *container.Record, back *und
 	for _, mount := range r.Mounts {
 		p := viewPoint{mount.Source, path.Clean(mount.Destination), !mount.RW}
 		if mount.Name != "" {
-			src, err := m.opt.Volumes.Mount(ctx, mount.Name, user)
+			src, err := m.opt.Volumes.Mount(ctx, mount.Name, user, mount.Volume.Subpath)
 			if err != nil {
 				return nil, err
 			}
 			back.push(func(ctx context.Context) error { return m.opt.Volumes.Unmount(ctx, mount.Name, user) })
 			p.source, p.readOnly = src.Dir, p.readOnly || src.ReadOnly
-		} else if err := makeSource(mount.Source); err != nil {
+		} else if err := readySource(mount.Source, mount.Bind); err != nil {
 			return nil, err
 		}
 		points = append(points, p)

@@ -167,6 +167,7 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 	}
 	m.layerApart(ctx, c)
 	m.linksChanged(c)
+	m.namesChanged(c)
 	m.publishNetwork("connect", after)
 	m.publishVolumes("mount", after)
 	m.publish("start", after)
@@ -184,6 +185,7 @@ func (m *Manager) begun(r *container.Record, op container.Op, pid int, at time.T
 	if op == container.OpStart {
 		r.StoppedByUser, r.RestartCount = false, 0
 	}
+	noteNetworks(r)
 }
 
 // parts is what a container's process is put together from.
@@ -233,28 +235,6 @@ func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, wit
 		return p, fmt.Errorf("start %s: %w", c.record().Name, err)
 	}
 	return p, nil
-}
-
-func networkRequest(r *container.Record, spec *container.Spec) network.Request {
-	req := network.Request{ContainerID: r.ID, Mode: spec.Network, MacAddress: spec.Config.MacAddress}
-	for _, p := range spec.Publish {
-		req.Ports = append(req.Ports, network.PortRequest(p))
-	}
-	return req
-}
-
-func recordNetwork(s network.Sandbox) container.Network {
-	n := container.Network{SandboxID: s.ID, SandboxKey: s.Path, Endpoints: map[string]container.Endpoint{}}
-	for name, ep := range s.Endpoints {
-		n.Endpoints[name] = container.Endpoint{
-			NetworkID: ep.NetworkID, EndpointID: ep.EndpointID, Gateway: ep.Gateway,
-			IPAddress: ep.IPAddress, IPPrefixLen: ep.IPPrefixLen, MacAddress: ep.MacAddress,
-		}
-	}
-	for _, p := range s.Ports {
-		n.Ports = append(n.Ports, container.Port(p))
-	}
-	return n
 }
 
 func (m *Manager) taskSpec(r *container.Record, spec *container.Spec) task.Spec {

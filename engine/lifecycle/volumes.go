@@ -23,7 +23,7 @@ import (
 
 // volumes keeps the data that outlives containers, whose ids name its users.
 type volumes interface {
-	Hold(ctx context.Context, name, containerID string) (v *volume.Volume, made bool, err error)
+	Hold(ctx context.Context, opt volume.CreateOptions, containerID string) (v *volume.Volume, made bool, err error)
 	Join(ctx context.Context, name, containerID string) (*volume.Volume, error)
 	Settle(name string) error
 	Release(name, containerID string)
@@ -34,7 +34,7 @@ type volumes interface {
 // volumeMounts is what running containers need of volumes.
 type volumeMounts interface {
 	Fill(ctx context.Context, name, containerID string, open func() (*os.File, error)) error
-	Mount(ctx context.Context, name, containerID string) (volume.Source, error)
+	Mount(ctx context.Context, name, containerID, subpath string) (volume.Source, error)
 	Unmount(ctx context.Context, name, containerID string) error
 	Restore(ctx context.Context, users map[string][]string, running func(containerID string) bool) error
 }
@@ -43,6 +43,9 @@ type volumeMounts interface {
 // containers, found by name or made, and filled with what the image has in their places. The container's layer must be
 // there. old are the mounts it has now: its anonymous volumes stay where it still asks for one.
 func (m *Manager) addVolumes(ctx context.Context, r *container.Record, spec *container.Spec, old []container.Mount, back *undo) error {
+	if err := checkSources(spec.Binds); err != nil {
+		return err
+	}
 	if len(spec.Volumes)+len(spec.VolumesFrom) == 0 {
 		return nil
 	}
@@ -107,7 +110,7 @@ func (m *Manager) holdVolume(
 	ctx context.Context, v *container.VolumeMount, containerID string,
 ) (release func(context.Context) error, err error) {
 	name := v.Name
-	found, made, err := m.opt.Volumes.Hold(ctx, name, containerID)
+	found, made, err := m.opt.Volumes.Hold(ctx, volumeFor(v), containerID)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +122,11 @@ func (m *Manager) holdVolume(
 		}
 		return nil
 	}, nil
+}
+
+// volumeFor is the volume that a mount asks for where there is none yet.
+func volumeFor(v *container.VolumeMount) volume.CreateOptions {
+	return volume.CreateOptions{Name: v.Name, Driver: v.Driver, Options: v.Options, Labels: v.Labels}
 }
 
 // joinVolume makes the container a user of a volume that another one brings. It is not made anew if it has gone with that.
@@ -236,16 +244,16 @@ func (m *Manager) dropVolumes(ctx context.Context, r *container.Record) error {
 // mountVolumes turns the volumes of a container that starts into binds. One that is gone is made again, empty.
 func (m *Manager) mountVolumes(ctx context.Context, containerID string, spec *container.Spec, back *undo) error {
 	for _, v := range spec.Volumes {
-		src, err := m.opt.Volumes.Mount(ctx, v.Name, containerID)
+		src, err := m.opt.Volumes.Mount(ctx, v.Name, containerID, v.Subpath)
 		if fault.Is(err, fault.NotFound) {
 			m.opt.Log.Warn().Str("container", containerID).Str("volume", v.Name).Msg("volume is gone: an empty one takes its place")
-			if _, _, err := m.opt.Volumes.Hold(ctx, v.Name, containerID); err != nil {
+			if _, _, err := m.opt.Volumes.Hold(ctx, volumeFor(&v), containerID); err != nil {
 				return err
 			}
 			if err := m.opt.Volumes.Settle(v.Name); err != nil {
 				return err
 			}
-			src, err = m.opt.Volumes.Mount(ctx, v.Name, containerID)
+			src, err = m.opt.Volumes.Mount(ctx, v.Name, containerID, v.Subpath)
 		}
 		if err != nil {
 			return err
@@ -253,6 +261,7 @@ func (m *Manager) mountVolumes(ctx context.Context, containerID string, spec *co
 		back.push(func(ctx context.Context) error { return m.opt.Volumes.Unmount(ctx, v.Name, containerID) })
 		spec.Binds = append(spec.Binds, container.Bind{
 			Source: src.Dir, Destination: v.Destination, ReadOnly: v.ReadOnly || src.ReadOnly, Propagation: "rprivate", Mode: v.Mode,
+			Flags: src.Flags,
 		})
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/event"
 	"moss/engine/fault"
+	"moss/engine/volume"
 )
 
 // volumeNames are the volumes on disk.
@@ -200,7 +201,7 @@ func TestVolumesAfterACrash(t *testing.T) {
 	// A create that did not come to its end, and a removal that did not.
 	half := strings.Repeat("ab", 32)
 	w.must(os.MkdirAll(m.dataDir(half), 0o700))
-	_, made, err := m.opt.Volumes.Hold(t.Context(), "half", half)
+	_, made, err := m.opt.Volumes.Hold(t.Context(), volume.CreateOptions{Name: "half"}, half)
 	if err != nil || !made {
 		t.Fatalf("Hold: made %v, %v", made, err)
 	}

@@ -95,7 +95,7 @@ func New(opt Options) (*Builder, error) {
 }
 
 // Check reports what of a spec Build would refuse for any container, so that create can already do so: a seccomp profile
-// that is none, or a user where there is only root. The kinds are fault.Invalid and fault.Unsupported.
+// that is none, a user where there is only root, or a read-only mount that cannot be one. The kinds are fault.Invalid and fault.Unsupported.
 func (b *Builder) Check(spec *container.Spec) error {
 	if s := spec.Security.Seccomp; s != "" && s != container.SeccompUnconfined {
 		probe := specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
@@ -109,6 +109,11 @@ func (b *Builder) Check(spec *container.Spec) error {
 	}
 	if b.opt.SingleID && len(spec.Host.GroupAdd) > 0 {
 		return fault.Unsupported("GroupAdd %v is not supported: the user has no subordinate ids", spec.Host.GroupAdd)
+	}
+	for _, bind := range spec.Binds {
+		if bind.ReadOnlyForceRecursive && !b.opt.RecursiveReadOnly {
+			return fault.Unsupported("Mounts: BindOptions.ReadOnlyForceRecursive is not supported: neither by the kernel nor by the runtime here")
+		}
 	}
 	_, err := b.blockIO(&spec.Host)
 	return err

@@ -165,9 +165,13 @@ func (b *Builder) clientMounts(s *container.Spec) []specs.Mount {
 		})
 	}
 	for _, bind := range s.Binds {
+		depth := "rbind"
+		if bind.NonRecursive {
+			depth = "bind"
+		}
 		mounts = append(mounts, specs.Mount{
 			Destination: bind.Destination, Type: "bind", Source: bind.Source,
-			Options: []string{"rbind", bind.Propagation, b.access(bind)},
+			Options: bindOptions(depth, bind, b.access(bind)),
 		})
 	}
 	for _, d := range s.Devices {
@@ -184,10 +188,20 @@ func (b *Builder) clientMounts(s *container.Spec) []specs.Mount {
 	return mounts
 }
 
+func bindOptions(depth string, bind container.Bind, access string) []string {
+	options := []string{depth, bind.Propagation, access}
+	if bind.Flags != "" {
+		options = append(options, strings.Split(bind.Flags, ",")...)
+	}
+	return options
+}
+
 func (b *Builder) access(bind container.Bind) string {
 	switch {
 	case !bind.ReadOnly:
 		return "rw"
+	case bind.NonRecursive || bind.ReadOnlyNonRecursive:
+		return "ro"
 	case b.opt.RecursiveReadOnly && b.opt.IsDir != nil && b.opt.IsDir(bind.Source):
 		return "rro"
 	default:

@@ -576,3 +576,126 @@ crash() {
   run api POST /containers/create '{"Image":"busybox","Cmd":["true"],"HostConfig":{"ShmSize":-1}}'
   expect line -1 400
 }
+
+@test "lists by label and removal by force, of later versions, are served from 1.24 on and at every one" {
+  name=$(unique later)
+  api POST /v1.24/volumes/create "{\"Name\":\"$name\",\"Labels\":{\"team\":\"$name\",\"stage\":\"test\"}}"
+  for client in moss dock; do
+    for filter in "label=team=$name" "label=team"; do
+      run $client volume ls -q --filter "$filter" --filter label=stage=test
+      expect output "$name"
+    done
+    run $client volume ls -q --filter "label=team=$name" --filter label=stage=live
+    expect output ""
+  done
+  run curl -sS -G --unix-socket "$MOSS_SOCK" -w '\n%{http_code}' --data-urlencode 'filters={"label":["team"]}' http://moss/v1.22/volumes
+  expect line -1 400
+  id=$(make "$name" "\"Image\":\"busybox\",\"HostConfig\":{\"Binds\":[\"$name:/d\"]}")
+  run api DELETE "/v1.21/volumes/$name?force=1"
+  expect line -1 409
+  expect contains "remove $name: volume is in use - [$id]"
+  moss rm "$name"
+  for _ in 1 2; do
+    run api DELETE "/v1.21/volumes/$name?force=1"
+    expect line -1 204
+  done
+  run api DELETE "/v1.21/volumes/$name?force=0"
+  expect line -1 404
+}
+
+@test "what an ordinary user cannot mount is refused when the volume is made, with the reason" {
+  name=$(unique nfs)
+  for opts in '"type":"nfs","device":":/x","o":"addr=127.0.0.1,rw"' '"type":"cifs","device":"//127.0.0.1/x","o":"username=x"' \
+    '"type":"overlay","device":"overlay","o":"lowerdir=/tmp"' '"type":"ext4","device":"/dev/sda1"'; do
+    run api POST /v1.24/volumes/create "{\"Name\":\"$name\",\"DriverOpts\":{$opts}}"
+    expect line -1 400
+    expect contains "an ordinary user can have"
+    missing "$name"
+  done
+}
+
+@test "a bind that cannot be reached says so, at the start and in copies, and the container stays as it was" {
+  name=$(unique closed)
+  make "$name" '"Image":"busybox","HostConfig":{"Binds":["/root/closed/x:/b"]}'
+  run api POST "/containers/$name/start"
+  expect line -1 400
+  expect contains "bind source path cannot be used" /root/closed/x
+  expect equal "$(state "$name")" created
+  run moss cp "$name:/b" "$BATS_TEST_TMPDIR/copy"
+  expect contains "bind source path cannot be used"
+  moss rm "$name"
+  echo x >"$BATS_TEST_TMPDIR/file"
+  run moss run --rm -v "$BATS_TEST_TMPDIR/file/below:/b" busybox true
+  expect contains "bind source path cannot be used"
+}
+
+@test "many create, use and remove one volume at once: each answer is one of the documents', and nothing is half there" {
+  name=$(unique many)
+  worker() {
+    for _ in {1..15}; do
+      api POST /volumes/create "{\"Name\":\"$name\",\"Labels\":{\"a\":\"1\"}}" | tail -n 1
+      api POST "/containers/create?name=$name-$1" "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":{\"Binds\":[\"$name:/d\"]}}" | tail -n 1
+      api DELETE "/volumes/$name" | tail -n 1
+      api DELETE "/containers/$name-$1" | tail -n 1
+    done
+  }
+  local pids=()
+  for n in 1 2 3; do
+    worker $n >"$BATS_TEST_TMPDIR/$n" 2>&1 3>&- &
+    pids+=($!)
+  done
+  wait "${pids[@]}"
+  expect equal "$(sort -u "$BATS_TEST_TMPDIR"/[123] | grep -vxE '201|204|404|409')" ""
+  # The create of a container never meets a volume that is going, so none of these failed.
+  expect equal "$(cat "$BATS_TEST_TMPDIR"/[123] | grep -c 201)" 90
+  api DELETE "/volumes/$name?force=1"
+  expect equal "$(find "$MOSS_DATA/root/volumes" -maxdepth 1 \( -name '.*' -o -name "$name" \))" ""
+}
+
+@test "a full disk: the create that copies an image's content fails clearly and leaves no volume" {
+  name=$(unique full)
+  volumes=$MOSS_DATA/root/volumes
+  # A small file system over the volumes, which the next engine opens.
+  nsenter --preserve-credentials -U -m -t "$(inner_pid)" mount -t tmpfs -o size=256k,mode=0700 small "$volumes"
+  crash
+  run api POST "/containers/create?name=$name" "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":{\"Binds\":[\"$name:/bin\"]}}"
+  expect line -1 500
+  expect contains "no space left on device" "$name"
+  is_gone "$name"
+  missing "$name"
+  expect equal "$(nsenter --preserve-credentials -U -m -t "$(inner_pid)" ls -A "$volumes")" ""
+  moss volume create "$name"
+  run moss run --rm -v "$name:/d" busybox sh -c 'cat /dev/zero >/d/fill; echo still'
+  expect contains "No space left" still
+  # With nothing left a volume is made whole or not at all, and what is there can go.
+  run api POST /volumes/create "{\"Name\":\"$name-2\"}"
+  if [ "${lines[-1]}" != 201 ]; then
+    expect contains "no space left on device"
+    missing "$name-2"
+  fi
+  api DELETE "/volumes/$name-2?force=1"
+  run moss volume rm "$name"
+  expect output "$name"
+  expect equal "$(nsenter --preserve-credentials -U -m -t "$(inner_pid)" ls -A "$volumes")" ""
+  nsenter --preserve-credentials -U -m -t "$(inner_pid)" umount -l "$volumes"
+  crash
+}
+
+@test "a volume's options noexec, nosuid and nodev hold in its containers, also read-only" {
+  name=$(unique flags)
+  dock volume create -o type=tmpfs -o o=size=4m,noexec,nodev "$name"
+  mkdir "$BATS_TEST_TMPDIR/folder"
+  dock volume create -o o=bind,nosuid,noexec -o "device=$BATS_TEST_TMPDIR/folder" "$name-b"
+  for access in rw ro; do
+    for volume in "$name" "$name-b"; do
+      moss run -d --name "$name" -v "$volume:/w" busybox sleep 1000
+      moss exec "$name" cp /bin/busybox /w/box
+      run moss run --rm -v "$volume:/v:$access" busybox sh -c 'grep " /v " /proc/mounts; /v/box true; echo "left $?"'
+      expect contains noexec "left 126"
+      [ "$volume" != "$name" ] || expect contains nodev
+      [ "$volume" = "$name" ] || expect contains nosuid
+      moss rm -f "$name"
+    done
+  done
+  moss volume rm "$name" "$name-b"
+}

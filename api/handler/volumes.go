@@ -72,5 +72,9 @@ func (h *Handler) volumeInspect(c *route.Call) error {
 }
 
 func (h *Handler) volumeRemove(c *route.Call) error {
-	return c.NoContent(h.volumes.Remove(c.Ctx(), c.Param("name")))
+	err := h.volumes.Remove(c.Ctx(), c.Param("name"))
+	if c.Bool("force") && fault.Is(err, fault.NotFound) {
+		err = nil // of 1.25: what is gone is what was asked for
+	}
+	return c.NoContent(err)
 }

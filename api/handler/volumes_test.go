@@ -109,11 +109,19 @@ func TestVolumeErrors(t *testing.T) {
 			{http.MethodPost, "/v1.24/volumes/create", "{}"},
 			{http.MethodGet, "/v1.24/volumes/data"},
 			{http.MethodDelete, "/v1.24/volumes/data"},
+			{http.MethodDelete, "/v1.24/volumes/data?force=0"},
 		} {
 			status, answer := a.ask(call[0], call[1], call[2])
 			if status != tc.status || field(t, answer, "message") != tc.err.Error() {
 				t.Errorf("%s %s: %d %s, want %d", call[0], call[1], status, answer, tc.status)
 			}
+		}
+		want := tc.status
+		if want == 404 { // force is for what is gone, not for what is in use
+			want = 204
+		}
+		if status, answer := a.ask(http.MethodDelete, "/v1.24/volumes/data?force=1", ""); status != want {
+			t.Errorf("DELETE with force: %d %s, want %d", status, answer, want)
 		}
 	}
 }

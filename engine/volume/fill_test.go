@@ -84,7 +84,7 @@ func TestFill(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, _ := open(t, t.TempDir())
-			v, _, err := s.Hold(t.Context(), "data", "c")
+			v, _, err := s.Hold(t.Context(), CreateOptions{Name: "data"}, "c")
 			must(t, err)
 			tc.prepare(s)
 			from := image(t)
@@ -118,7 +118,7 @@ func TestFill(t *testing.T) {
 
 func TestFillOfNothing(t *testing.T) {
 	s, _ := open(t, t.TempDir())
-	v, _, err := s.Hold(t.Context(), "data", "c")
+	v, _, err := s.Hold(t.Context(), CreateOptions{Name: "data"}, "c")
 	must(t, err)
 	must(t, s.Fill(t.Context(), "data", "c", func() (*os.File, error) { return nil, fs.ErrNotExist }))
 	broken := errors.New("broken")
@@ -150,7 +150,7 @@ func TestFillOfNothing(t *testing.T) {
 
 func TestFillNestedTooDeep(t *testing.T) {
 	s, _ := open(t, t.TempDir())
-	v, _, err := s.Hold(t.Context(), "data", "c")
+	v, _, err := s.Hold(t.Context(), CreateOptions{Name: "data"}, "c")
 	must(t, err)
 	from := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(from, strings.Repeat("d/", maxDepth+1)), 0o700))

@@ -25,6 +25,7 @@ type backing struct {
 	device   string // the other folder, absolute; for tmpfs the name in the table of mounts
 	data     string // of mount(2)
 	readOnly bool
+	flags    string // noexec, nosuid and nodev, as far as they were asked for, joined by commas
 }
 
 // parseOptions takes type, device and o as far as an ordinary user can mount: nothing at all, type=tmpfs, or o=bind with a
@@ -64,7 +65,9 @@ func parseBind(device string, words []string) (backing, error) {
 		case "ro":
 			b.readOnly = true
 		default:
-			return backing{}, fault.Invalid("invalid option o=%q: a bind takes bind, rbind, ro and rw", word)
+			if !b.setFlag(word) {
+				return backing{}, fault.Invalid("invalid option o=%q: a bind takes bind, rbind, ro, rw, noexec, nosuid and nodev", word)
+			}
 		}
 	}
 	return b, nil
@@ -86,13 +89,29 @@ func parseTmpfs(device string, words []string) (backing, error) {
 			b.readOnly = true
 		case validTmpfsData(word):
 			data = append(data, word)
+		case b.setFlag(word):
 		default:
-			// Flags such as noexec are not kept by the mounts of containers.
-			return backing{}, fault.Invalid("invalid option o=%q: type tmpfs takes size, nr_blocks, nr_inodes, mode, uid, gid, ro and rw", word)
+			return backing{}, fault.Invalid("invalid option o=%q: type tmpfs takes size, nr_blocks, nr_inodes, mode, uid, gid, ro, rw, "+
+				"noexec, nosuid and nodev", word)
 		}
 	}
 	b.data = strings.Join(data, ",")
 	return b, nil
+}
+
+// setFlag takes a flag that a container's mount of the volume can have, or one that says what is so anyway.
+func (b *backing) setFlag(word string) bool {
+	switch word {
+	case "noexec", "nosuid", "nodev":
+		if !slices.Contains(strings.Split(b.flags, ","), word) {
+			b.flags = strings.TrimPrefix(b.flags+","+word, ",")
+		}
+		return true
+	case "exec", "suid", "dev":
+		return !slices.Contains(strings.Split(b.flags, ","), "no"+word)
+	default:
+		return false
+	}
 }
 
 func validTmpfsData(word string) bool {

@@ -55,7 +55,8 @@ const (
 	dataName    = "_data"
 	recordName  = "volume.json"
 	pendingName = "pending"
-	copyName    = "_copy" // content on its way into an empty volume
+	copyName    = "_copy"  // content on its way into an empty volume
+	partsName   = "_parts" // where parts of the volume are mounted for containers, in a folder for each
 	newPrefix   = ".new-"
 	gonePrefix  = ".gone-"
 )
@@ -147,11 +148,11 @@ func (s *Store) create(ctx context.Context, opt CreateOptions, containerID strin
 		return nil, false, err
 	}
 	defer s.release(opt.Name, e)
-	if v := s.hold(e, containerID); v != nil {
+	if v := s.hold(e, ""); v != nil {
 		if len(opt.Options) > 0 && !maps.Equal(opt.Options, v.Options) {
 			return nil, false, fault.Conflict("create %s: the volume exists already, with other options", opt.Name)
 		}
-		return v, false, nil
+		return s.hold(e, containerID), false, nil
 	}
 	v := &Volume{
 		Name: opt.Name, Driver: DriverLocal, Mountpoint: filepath.Join(s.opt.Dir, opt.Name, dataName),
@@ -226,14 +227,14 @@ func (s *Store) Get(name string) (*Volume, error) {
 	return nil, NoSuch(name)
 }
 
-// List returns the volumes that pass the filters, by name: name and driver take all or part of it, dangling a boolean that
-// is true for those that no container uses. Several values of one filter mean any of them. fault.Invalid for another
+// List returns the volumes that pass the filters, by name: name and driver take all or part of it, label a key or
+// key=value, dangling a boolean that is true for those that no container uses. Several values of one filter mean any of them, of label all. fault.Invalid for another
 // filter or value.
 func (s *Store) List(filters map[string][]string) ([]*Volume, error) {
 	dangling := map[bool]bool{}
 	for key, values := range filters {
 		switch key {
-		case "name", "driver":
+		case "name", "driver", "label":
 		case "dangling":
 			for _, value := range values {
 				wanted, err := yesOrNo(value)
@@ -252,7 +253,7 @@ func (s *Store) List(filters map[string][]string) ([]*Volume, error) {
 		if e.volume == nil || len(dangling) > 0 && !dangling[len(e.users) == 0] {
 			continue
 		}
-		if part(name, filters["name"]) && part(e.volume.Driver, filters["driver"]) {
+		if part(name, filters["name"]) && part(e.volume.Driver, filters["driver"]) && labelled(e.volume.Labels, filters["label"]) {
 			list = append(list, e.volume)
 		}
 	}
@@ -277,6 +278,17 @@ func part(text string, values []string) bool {
 	return len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.Contains(text, v) })
 }
 
+// labelled reports whether every one of the values is a label's key, or its key=value. Each of them counts, as elsewhere.
+func labelled(labels map[string]string, values []string) bool {
+	for _, wanted := range values {
+		key, value, given := strings.Cut(wanted, "=")
+		if have, ok := labels[key]; !ok || given && have != value {
+			return false
+		}
+	}
+	return true
+}
+
 // Remove deletes a volume with its data. fault.NotFound if there is none, fault.Conflict while containers use it.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	e, err := s.acquire(ctx, name)
@@ -293,7 +305,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	if len(users) > 0 {
 		return fault.Conflict("remove %s: volume is in use - [%s]", name, strings.Join(users, ", "))
 	}
-	if err := s.leave(v); err != nil {
+	if err := errors.Join(s.leaveParts(v, func(string) bool { return false }), s.leave(v)); err != nil {
 		return fmt.Errorf("remove volume %s: %w", name, err)
 	}
 	gone := filepath.Join(s.opt.Dir, gonePrefix+id.New())

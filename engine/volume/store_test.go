@@ -137,27 +137,34 @@ func TestCreateRefuses(t *testing.T) {
 func TestList(t *testing.T) {
 	s, _ := open(t, t.TempDir())
 	for _, name := range []string{"web-1", "web-2", "db-1"} {
-		_, _, err := s.Hold(t.Context(), name, "c-"+name)
+		_, _, err := s.Hold(t.Context(), CreateOptions{Name: name}, "c-"+name)
 		must(t, err)
 	}
 	s.Release("web-2", "c-web-2")
+	_, err := s.Create(t.Context(), CreateOptions{Name: "noted", Labels: map[string]string{"team": "a", "stage": "test"}})
+	must(t, err)
+	s.entries["noted"].users["c"] = true
 	for _, tc := range []struct {
 		filters map[string][]string
 		want    string
 	}{
-		{nil, "db-1 web-1 web-2"},
+		{nil, "db-1 noted web-1 web-2"},
 		{map[string][]string{"name": {"web"}}, "web-1 web-2"},
 		{map[string][]string{"name": {"-1", "nothing"}}, "db-1 web-1"},
 		{map[string][]string{"driver": {"loc"}, "dangling": {"1"}}, "web-2"},
-		{map[string][]string{"dangling": {"False"}}, "db-1 web-1"},
-		{map[string][]string{"dangling": {"true", "0"}}, "db-1 web-1 web-2"},
+		{map[string][]string{"dangling": {"False"}}, "db-1 noted web-1"},
+		{map[string][]string{"dangling": {"true", "0"}}, "db-1 noted web-1 web-2"},
 		{map[string][]string{"driver": {"nfs"}}, ""},
+		{map[string][]string{"label": {"team"}}, "noted"},
+		{map[string][]string{"label": {"team=a", "stage"}}, "noted"},
+		{map[string][]string{"label": {"team=a", "stage=live"}}, ""},
+		{map[string][]string{"label": {"tea"}}, ""},
 	} {
 		if got := strings.Join(names(t, s, tc.filters), " "); got != tc.want {
 			t.Errorf("List(%v) = %q, want %q", tc.filters, got, tc.want)
 		}
 	}
-	for _, filters := range []map[string][]string{{"dangling": {"x"}}, {"label": {"a"}}} {
+	for _, filters := range []map[string][]string{{"dangling": {"x"}}, {"colour": {"a"}}} {
 		if _, err := s.List(filters); !fault.Is(err, fault.Invalid) {
 			t.Errorf("List(%v) = %v, want fault.Invalid", filters, err)
 		}
@@ -170,9 +177,12 @@ func TestUsersKeepAVolume(t *testing.T) {
 	if _, err := s.Join(ctx, "data", "one"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Join of none = %v, want fault.NotFound", err)
 	}
-	v, made, err := s.Hold(ctx, "data", "one")
+	v, made, err := s.Hold(ctx, CreateOptions{Name: "data"}, "one")
 	must(t, err)
-	again, madeAgain, err := s.Hold(ctx, "data", "two")
+	if _, _, err := s.Hold(ctx, CreateOptions{Name: "data", Options: options("type=tmpfs")}, "refused"); !fault.Is(err, fault.Conflict) {
+		t.Fatalf("Hold with other options: %v, want fault.Conflict", err)
+	}
+	again, madeAgain, err := s.Hold(ctx, CreateOptions{Name: "data"}, "two")
 	must(t, err)
 	if !made || madeAgain || v != again {
 		t.Errorf("made %v, then %v", made, madeAgain)
@@ -198,7 +208,7 @@ func TestOpenAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	s, _ := open(t, dir)
 	for _, name := range []string{"good", "copying", "damaged", "settled", "pending", "shared"} {
-		_, _, err := s.Hold(t.Context(), name, "gone")
+		_, _, err := s.Hold(t.Context(), CreateOptions{Name: name}, "gone")
 		must(t, err)
 	}
 	must(t, s.Settle("settled"))
@@ -244,10 +254,10 @@ func TestOpenAfterACrash(t *testing.T) {
 		t.Errorf("in use: %q", got)
 	}
 	// What a record names and the disk has lost is made again.
-	if _, err := s.Mount(t.Context(), "lost", "one"); !fault.Is(err, fault.NotFound) {
+	if _, err := s.Mount(t.Context(), "lost", "one", ""); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Mount of the lost one = %v, want fault.NotFound", err)
 	}
-	if _, made, err := s.Hold(t.Context(), "lost", "one"); err != nil || !made {
+	if _, made, err := s.Hold(t.Context(), CreateOptions{Name: "lost"}, "one"); err != nil || !made {
 		t.Errorf("Hold of the lost one: made %v, %v", made, err)
 	}
 }
@@ -260,13 +270,13 @@ func TestMountSources(t *testing.T) {
 	_, err = s.Create(t.Context(), CreateOptions{Name: "bound", Options: map[string]string{"o": "bind,ro", "device": device + "/"}})
 	must(t, err)
 	for name, want := range map[string]Source{"plain": {Dir: plain.Mountpoint}, "bound": {Dir: device, ReadOnly: true}} {
-		if got, err := s.Mount(t.Context(), name, "c"); err != nil || got != want {
+		if got, err := s.Mount(t.Context(), name, "c", ""); err != nil || got != want {
 			t.Errorf("Mount(%s) = %+v, %v, want %+v", name, got, err, want)
 		}
 		must(t, s.Unmount(t.Context(), name, "c"))
 	}
 	must(t, os.Remove(device))
-	if _, err := s.Mount(t.Context(), "bound", "c"); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), device) {
+	if _, err := s.Mount(t.Context(), "bound", "c", ""); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), device) {
 		t.Errorf("Mount without its device = %v, want fault.Invalid that names it", err)
 	}
 	must(t, s.Unmount(t.Context(), "nothing", "c"))
@@ -292,7 +302,7 @@ func TestHoldAgainstRemove(t *testing.T) {
 		users.Go(func() {
 			for round := range 25 {
 				containerID := strconv.Itoa(i)
-				v, _, err := s.Hold(t.Context(), "data", containerID)
+				v, _, err := s.Hold(t.Context(), CreateOptions{Name: "data"}, containerID)
 				if err != nil {
 					t.Errorf("Hold = %v", err)
 					return
@@ -325,14 +335,16 @@ func TestParseOptions(t *testing.T) {
 		"type=tmpfs;o=size=1m,rw,uid=5,gid=6,mode=1777,nr_inodes=9k": {kind: kindTmpfs, device: "tmpfs", data: "size=1m,uid=5,gid=6,mode=1777,nr_inodes=9k"},
 		"type=none;o=bind;device=/a/../b":                            {kind: kindBind, device: "/b"},
 		"o=rbind,ro;device=/a":                                       {kind: kindBind, device: "/a", readOnly: true},
+		"o=bind,nodev,noexec,nodev;device=/a":                        {kind: kindBind, device: "/a", flags: "nodev,noexec"},
+		"type=tmpfs;o=exec,dev,nosuid,size=1k":                       {kind: kindTmpfs, device: "tmpfs", data: "size=1k", flags: "nosuid"},
 	} {
 		if got, err := parseOptions(options(text)); err != nil || got != want {
 			t.Errorf("parseOptions(%q) = %+v, %v, want %+v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{
-		"type=nfs;device=:/x", "type=bind;device=/a", "o=bind", "o=bind;device=a", "o=bind,noexec;device=/a", "type=ext4;o=bind;device=/a",
-		"type=tmpfs;o=noexec", "type=tmpfs;o=size=", "type=tmpfs;o=size=k", "type=tmpfs;o=mode=9", "type=tmpfs;o=mode=17777",
+		"type=nfs;device=:/x", "type=bind;device=/a", "o=bind", "o=bind;device=a", "o=bind,sync;device=/a", "o=bind,noexec,exec;device=/a", "type=ext4;o=bind;device=/a",
+		"type=tmpfs;o=noatime", "type=tmpfs;o=size=", "type=tmpfs;o=size=k", "type=tmpfs;o=mode=9", "type=tmpfs;o=mode=17777",
 		"type=tmpfs;o=uid=4294967295", "type=tmpfs;o=uid=-1", "size=1", "device=/a", "type=tmpfs;o=size=1,mpol=x", "type=none;o=ro;device=/a",
 	} {
 		if got, err := parseOptions(options(text)); !fault.Is(err, fault.Invalid) {

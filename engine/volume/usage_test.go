@@ -27,7 +27,7 @@ func TestUsage(t *testing.T) {
 	used, err := s.Create(t.Context(), CreateOptions{Name: "used"})
 	must(t, err)
 	fill(t, used.Mountpoint)
-	_, _, err = s.Hold(t.Context(), "used", "c1")
+	_, _, err = s.Hold(t.Context(), CreateOptions{Name: "used"}, "c1")
 	must(t, err)
 	_, err = s.Create(t.Context(), CreateOptions{Name: "empty"})
 	must(t, err)
@@ -46,7 +46,7 @@ func TestPrune(t *testing.T) {
 		must(t, err)
 		fill(t, v.Mountpoint)
 	}
-	_, _, err := s.Hold(t.Context(), "used", "c1")
+	_, _, err := s.Hold(t.Context(), CreateOptions{Name: "used"}, "c1")
 	must(t, err)
 	removed, reclaimed, err := s.Prune(t.Context(), map[string][]string{"label!": {"b"}})
 	must(t, err)

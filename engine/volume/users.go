@@ -16,9 +16,9 @@ import (
 // Hold makes a container a user of a volume, and makes the volume if there is none. made tells whether it did: it is then
 // the caller's to remove again, or to Settle. Holding twice is no error; one Release is enough.
 //
-// fault.Invalid for a bad name.
-func (s *Store) Hold(ctx context.Context, name, containerID string) (v *Volume, made bool, err error) {
-	return s.create(ctx, CreateOptions{Name: name}, containerID)
+// The error kinds are those of Create.
+func (s *Store) Hold(ctx context.Context, opt CreateOptions, containerID string) (v *Volume, made bool, err error) {
+	return s.create(ctx, opt, containerID)
 }
 
 // Join makes a container a user of a volume that is there. fault.NotFound if it is not.
@@ -57,11 +57,11 @@ func (s *Store) Release(name, containerID string) {
 	}
 }
 
-// Mount readies a volume for a container that starts, and returns what to bind. A volume of tmpfs is filled with nothing
-// the first time and stays mounted until the last of its containers has ended.
+// Mount readies a volume, or the file or folder of it that subpath names, for a container that starts, and returns what to
+// bind. A volume of tmpfs is filled with nothing the first time and stays mounted until the last of its containers has ended.
 //
-// fault.NotFound if there is no such volume, fault.Invalid if what its options name is not there.
-func (s *Store) Mount(ctx context.Context, name, containerID string) (Source, error) {
+// fault.NotFound if there is no such volume, fault.Invalid if what its options name or the subpath is not there.
+func (s *Store) Mount(ctx context.Context, name, containerID, subpath string) (Source, error) {
 	e, err := s.acquire(ctx, name)
 	if err != nil {
 		return Source{}, err
@@ -71,7 +71,7 @@ func (s *Store) Mount(ctx context.Context, name, containerID string) (Source, er
 	if v == nil {
 		return Source{}, NoSuch(name)
 	}
-	src := Source{Dir: v.Mountpoint, ReadOnly: v.backing.readOnly}
+	src := Source{Dir: v.Mountpoint, ReadOnly: v.backing.readOnly, Flags: v.backing.flags}
 	switch v.backing.kind {
 	case kindFolder:
 	case kindBind:
@@ -85,6 +85,11 @@ func (s *Store) Mount(ctx context.Context, name, containerID string) (Source, er
 		}
 	case kindTmpfs:
 		if err := mountTmpfs(v); err != nil {
+			return Source{}, fmt.Errorf("mount volume %s: %w", name, err)
+		}
+	}
+	if subpath != "" {
+		if src.Dir, err = s.mountPart(v, src.Dir, containerID, subpath); err != nil {
 			return Source{}, fmt.Errorf("mount volume %s: %w", name, err)
 		}
 	}
@@ -122,10 +127,14 @@ func (s *Store) Unmount(ctx context.Context, name, containerID string) error {
 	delete(e.mounted, containerID)
 	v, left := e.volume, len(e.mounted)
 	s.mu.Unlock()
-	if v == nil || left > 0 {
+	if v == nil {
 		return nil
 	}
-	if err := s.leave(v); err != nil {
+	err = s.leaveParts(v, func(id string) bool { return id != containerID })
+	if left == 0 {
+		err = errors.Join(err, s.leave(v))
+	}
+	if err != nil {
 		return fmt.Errorf("unmount volume %s: %w", name, err)
 	}
 	return nil
@@ -171,6 +180,7 @@ func (s *Store) Restore(ctx context.Context, users map[string][]string, running 
 	s.mu.Unlock()
 	var errs []error
 	for _, v := range all {
+		errs = append(errs, s.leaveParts(v, running))
 		if idle[v.Name] {
 			errs = append(errs, s.leave(v))
 		}

@@ -41,6 +41,7 @@ type CreateOptions struct {
 type Source struct {
 	Dir      string // on the host, as the engine sees it
 	ReadOnly bool   // whatever the container asks for
+	Flags    string // further options of the mount, joined by commas: noexec, nosuid, nodev
 }
 
 // NoSuch is what clients are told of a volume that is not there.

@@ -162,8 +162,9 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   net='"NetworkMode":"away"'
   ipam='"IPAMConfig":{"IPv4Address":"192.0.2.9","IPv6Address":"2001:db8::9","LinkLocalIPs":["169.254.1.1"]}'
   make "\"Cmd\":[\"true\"],\"HostConfig\":{$net},\"NetworkingConfig\":{\"EndpointsConfig\":{\"away\":{$ipam,\"Aliases\":[\"front\"]}}}"
+  short=$(inspect '.Id[:12]')
   expect equal "$(inspect '.NetworkSettings.Networks.away | [.IPAMConfig, .Aliases, .Links]')" \
-    '[{"IPv4Address":"192.0.2.9","IPv6Address":"2001:db8::9","LinkLocalIPs":["169.254.1.1"]},["front"],null]'
+    '[{"IPv4Address":"192.0.2.9","IPv6Address":"2001:db8::9","LinkLocalIPs":["169.254.1.1"]},["front",'"$short"'],null]'
   expect equal "$(inspect .NetworkSettings.Networks.away.IPAMConfig 1.22)" '{"IPv4Address":"192.0.2.9","IPv6Address":"2001:db8::9"}'
   # No address of such a network is given out: the start says that there is none.
   run api POST "/containers/$box/start"
@@ -171,12 +172,12 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   expect contains "network away not found"
   moss rm "$box"
   for field in IPv4Address IPv6Address; do
-    refused 400 "invalid $field" "\"HostConfig\":{$net},\"NetworkingConfig\":{\"EndpointsConfig\":{\"away\":{\"IPAMConfig\":{\"$field\":\"here\"}}}}"
+    refused 400 "invalid ${field%Address} address" "\"HostConfig\":{$net},\"NetworkingConfig\":{\"EndpointsConfig\":{\"away\":{\"IPAMConfig\":{\"$field\":\"here\"}}}}"
     refused 400 "user specified IP address is supported on user defined networks only" \
       "\"NetworkingConfig\":{\"EndpointsConfig\":{\"bridge\":{\"IPAMConfig\":{\"$field\":\"192.0.2.9\"}}}}"
   done
   refused 400 "user specified IP address" '"NetworkingConfig":{"EndpointsConfig":{"bridge":{"IPAMConfig":{"LinkLocalIPs":["169.254.1.1"]}}}}'
-  refused 400 "invalid LinkLocalIPs" "\"HostConfig\":{$net},\"NetworkingConfig\":{\"EndpointsConfig\":{\"away\":{\"IPAMConfig\":{\"LinkLocalIPs\":[\"here\"]}}}}"
+  refused 400 "invalid link-local IP address" "\"HostConfig\":{$net},\"NetworkingConfig\":{\"EndpointsConfig\":{\"away\":{\"IPAMConfig\":{\"LinkLocalIPs\":[\"here\"]}}}}"
   # A link of the default network's endpoint leads to the other container, and stays to be seen.
   other=$(unique other)
   moss run -d --name "$other" busybox sleep 1000

@@ -58,6 +58,7 @@ type HostConfig struct {
 	SecurityOpt       []string                 `json:",omitempty"`
 	StorageOpt        map[string]string        `json:",omitempty"`
 	Tmpfs             map[string]string        `json:",omitempty"`
+	Mounts            []MountConfig            `json:",omitempty"`
 	ShmSize           int64                    `json:",omitempty"`
 	Sysctls           map[string]string        `json:",omitempty"`
 	Runtime           string                   `json:",omitempty"`
@@ -156,6 +157,7 @@ type EndpointConfig struct {
 	IPAMConfig *IPAMConfig `json:",omitempty"`
 	Links      []string    `json:",omitempty"`
 	Aliases    []string    `json:",omitempty"`
+	MacAddress string      `json:",omitempty"`
 }
 
 // IPAMConfig asks for addresses.

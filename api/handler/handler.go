@@ -110,6 +110,8 @@ type Services struct {
 	Top           Top
 	Images        Images
 	Volumes       Volumes
+	Networks      Networks
+	Members       Members
 	System        System
 	Events        Events
 	StorageDriver string // what holds images, as inspect shows it
@@ -126,6 +128,8 @@ type Handler struct {
 	top        Top
 	images     Images
 	volumes    Volumes
+	networks   Networks
+	members    Members
 	system     System
 	events     Events
 	driver     string
@@ -136,6 +140,7 @@ type Handler struct {
 func New(s Services) *Handler {
 	return &Handler{
 		containers: s.Containers, execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top, images: s.Images, volumes: s.Volumes, system: s.System, events: s.Events,
+		networks: s.Networks, members: s.Members,
 		driver: s.StorageDriver, log: s.Log,
 	}
 }

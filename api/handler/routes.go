@@ -12,7 +12,7 @@ import (
 func (h *Handler) Routes() []route.Route {
 	var routes []route.Route
 	for _, part := range [][]route.Route{
-		h.containerRoutes(), h.imageRoutes(), h.execRoutes(), h.volumeRoutes(), networkRoutes(), swarmRoutes(), h.systemRoutes(),
+		h.containerRoutes(), h.imageRoutes(), h.execRoutes(), h.volumeRoutes(), h.networkRoutes(), swarmRoutes(), h.systemRoutes(),
 	} {
 		routes = append(routes, part...)
 	}
@@ -92,14 +92,15 @@ func (h *Handler) volumeRoutes() []route.Route {
 	}
 }
 
-func networkRoutes() []route.Route {
+func (h *Handler) networkRoutes() []route.Route {
 	return []route.Route{
-		{Method: http.MethodGet, Path: "/networks", Versions: since(21)},
-		{Method: http.MethodGet, Path: "/networks/:id", Versions: since(21)},
-		{Method: http.MethodPost, Path: "/networks/create", Versions: since(21)},
-		{Method: http.MethodPost, Path: "/networks/:id/connect", Versions: since(21)},
-		{Method: http.MethodPost, Path: "/networks/:id/disconnect", Versions: since(21)},
-		{Method: http.MethodDelete, Path: "/networks/:id", Versions: since(21)},
+		{Method: http.MethodGet, Path: "/networks", Versions: since(21), Do: h.networkList},
+		{Method: http.MethodGet, Path: "/networks/:id", Versions: since(21), Do: h.networkInspect},
+		{Method: http.MethodPost, Path: "/networks/create", Versions: since(21), Do: h.networkCreate},
+		{Method: http.MethodPost, Path: "/networks/prune", Do: h.networksPrune}, // of 1.25
+		{Method: http.MethodPost, Path: "/networks/:id/connect", Versions: since(21), Do: h.networkConnect},
+		{Method: http.MethodPost, Path: "/networks/:id/disconnect", Versions: since(21), Do: h.networkDisconnect},
+		{Method: http.MethodDelete, Path: "/networks/:id", Versions: since(21), Do: h.networkRemove},
 	}
 }
 

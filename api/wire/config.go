@@ -69,17 +69,17 @@ type HostConfig struct {
 	StorageOpt           map[string]string `json:",omitempty" api:"1.24-"`
 	Tmpfs                map[string]string `json:",omitempty" api:"1.22-"`
 	UTSMode              string
-	UsernsMode           string            `api:"1.24-"`
-	ShmSize              int64             `api:"1.22-"`
-	Sysctls              map[string]string `json:",omitempty" api:"1.24-"`
-	Runtime              string            `api:"1.24-"`
-	ConsoleSize          [2]uint           `api:"1.22-"`
-	Isolation            string            `api:"1.22-"`
-	Init                 *bool             `json:",omitempty" api:"1.25-"`
-	MaskedPaths          *[]string         `json:",omitempty"`
-	ReadonlyPaths        *[]string         `json:",omitempty"`
-	Mounts               []any             `json:",omitempty"`
-	CPUShares            int64             `json:"CpuShares"`
+	UsernsMode           string                  `api:"1.24-"`
+	ShmSize              int64                   `api:"1.22-"`
+	Sysctls              map[string]string       `json:",omitempty" api:"1.24-"`
+	Runtime              string                  `api:"1.24-"`
+	ConsoleSize          [2]uint                 `api:"1.22-"`
+	Isolation            string                  `api:"1.22-"`
+	Init                 *bool                   `json:",omitempty" api:"1.25-"`
+	MaskedPaths          *[]string               `json:",omitempty"`
+	ReadonlyPaths        *[]string               `json:",omitempty"`
+	Mounts               []container.MountConfig `json:",omitempty"`
+	CPUShares            int64                   `json:"CpuShares"`
 	Memory               int64
 	NanoCPUs             int64 `json:"NanoCpus" api:"1.25-"`
 	CgroupParent         string
@@ -116,11 +116,31 @@ type NetworkingConfig struct {
 	EndpointsConfig map[string]*EndpointConfig
 }
 
-// EndpointConfig asks for a place in one network.
+// EndpointConfig asks for a place in one network. MacAddress is of later clients and read at every version, but for settings
+// with an EndpointID: those were copied from an inspected container, whose address follows from an IP address that the new
+// one need not get.
 type EndpointConfig struct {
 	IPAMConfig *IPAMConfig
 	Links      []string
 	Aliases    []string
+	MacAddress string `json:",omitempty"`
+	EndpointID string `json:",omitempty"`
+}
+
+// Asked returns what the settings ask for; nothing in particular if there are none.
+func (e *EndpointConfig) Asked() container.EndpointConfig {
+	if e == nil {
+		return container.EndpointConfig{}
+	}
+	asked := container.EndpointConfig{Links: e.Links, Aliases: e.Aliases}
+	if e.EndpointID == "" {
+		asked.MacAddress = e.MacAddress
+	}
+	if e.IPAMConfig != nil {
+		ipam := container.IPAMConfig(*e.IPAMConfig)
+		asked.IPAMConfig = &ipam
+	}
+	return asked
 }
 
 // IPAMConfig asks for addresses in one network.
@@ -175,15 +195,7 @@ func (c *ContainerCreate) Endpoints() map[string]container.EndpointConfig {
 	}
 	endpoints := make(map[string]container.EndpointConfig, len(c.NetworkingConfig.EndpointsConfig))
 	for name, asked := range c.NetworkingConfig.EndpointsConfig {
-		var e container.EndpointConfig
-		if asked != nil {
-			e = container.EndpointConfig{Links: asked.Links, Aliases: asked.Aliases}
-			if asked.IPAMConfig != nil {
-				ipam := container.IPAMConfig(*asked.IPAMConfig)
-				e.IPAMConfig = &ipam
-			}
-		}
-		endpoints[name] = e
+		endpoints[name] = asked.Asked()
 	}
 	return endpoints
 }

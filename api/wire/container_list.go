@@ -125,8 +125,9 @@ func listPorts(r *container.Record) []Port {
 }
 
 func mounts(r *container.Record) []MountPoint {
-	list := make([]MountPoint, 0, len(r.Mounts))
-	for _, m := range r.Mounts {
+	points := r.MountPoints()
+	list := make([]MountPoint, 0, len(points))
+	for _, m := range points {
 		list = append(list, MountPoint{
 			Type: m.Type, Name: m.Name, Source: m.Source, Destination: m.Destination, Driver: m.Driver,
 			Mode: m.Mode, RW: m.RW, Propagation: m.Propagation,
@@ -135,21 +136,14 @@ func mounts(r *container.Record) []MountPoint {
 	return list
 }
 
-// networks shows the places a container has, and those it asked for, without addresses, while it is not running.
+// networks shows the places that a container has, and those it will get, without addresses, while it is not running.
 func networks(r *container.Record) map[string]EndpointSettings {
 	shown := map[string]EndpointSettings{}
-	for name, asked := range r.Endpoints {
-		shown[name] = askedEndpoint(asked)
-	}
-	if mode := r.Host.NetworkMode; !strings.Contains(mode, ":") {
-		if mode == "" || mode == "default" {
-			mode = "bridge"
+	for name, e := range r.Networks() {
+		if name == "default" { // in records of before there were others
+			name = container.NetworkBridge
 		}
-		asked := r.Endpoints["default"]
-		delete(shown, "default")
-		if _, ok := shown[mode]; !ok {
-			shown[mode] = askedEndpoint(asked)
-		}
+		shown[name] = askedEndpoint(e)
 	}
 	for name, e := range r.Network.Endpoints {
 		s := shown[name]
@@ -163,7 +157,7 @@ func networks(r *container.Record) map[string]EndpointSettings {
 }
 
 func askedEndpoint(asked container.EndpointConfig) EndpointSettings {
-	s := EndpointSettings{Links: asked.Links, Aliases: asked.Aliases}
+	s := EndpointSettings{NetworkID: asked.NetworkID, Links: asked.Links, Aliases: asked.Aliases}
 	if asked.IPAMConfig != nil {
 		ipam := IPAMConfig(*asked.IPAMConfig)
 		s.IPAMConfig = &ipam

@@ -21,6 +21,7 @@ func TestFieldVersions(t *testing.T) {
 	entry.SizeRw, entry.SizeRootFs, record.SizeRw, record.SizeRootFs = &size, &size, &size, &size
 	step := wire.ImageHistory{Tags: []string{"a:b"}}
 	shown := map[string]any{
+		"network": wire.NewNetworkInspect(sampleNetwork(), []*container.Record{member()}), "networks": []*wire.Network{wire.NewNetwork(sampleNetwork(), []*container.Record{member()})},
 		"list": entry, "inspect": record, "history": &step, "login": &wire.Login{},
 		"image": wire.NewImageInspect(sampleImage(), "overlay"), "images": wire.NewImageSummary(sampleImage(), true),
 	}
@@ -56,6 +57,14 @@ func TestFieldVersions(t *testing.T) {
 		{18, 24, "image", "Id Parent Created Container ContainerConfig Size " + // and what clients of all versions read
 			"RepoTags RepoDigests Config Comment Author Architecture Os VirtualSize EngineVersion"},
 		{24, 24, "image", "GraphDriver.Name GraphDriver.Data RootFS.Type RootFS.Layers"},
+		{18, 24, "network", "Name Id Scope Driver IPAM.Driver IPAM.Config.0.Subnet IPAM.Config.0.IPRange IPAM.Config.0.Gateway " +
+			"IPAM.Config.0.AuxAddress.router IPAM.Config.0.AuxiliaryAddresses.router Containers Options Created"},
+		{22, 24, "network", "IPAM.Options Internal"},
+		{24, 24, "network", "EnableIPv6 Labels"},
+		{18, 24, "network.Containers.4fa6", "EndpointID MacAddress IPv4Address IPv6Address"},
+		{22, 24, "network.Containers.4fa6", "Name"},
+		{18, 24, "networks.0.Containers.4fa6", "EndpointID MacAddress IPv4Address IPv6Address"},
+		{1, 1, "networks.0.Containers.4fa6", "Name"}, // in inspect only
 		{18, 24, "history", "Id Created CreatedBy"},
 		{24, 24, "history", "Tags Size Comment"},
 		{18, 24, "login", "Status"},

@@ -15,6 +15,7 @@ import (
 	"moss/engine/event"
 	"moss/engine/exec"
 	"moss/engine/image"
+	"moss/engine/network"
 	"moss/engine/system"
 )
 
@@ -124,6 +125,8 @@ func TestGolden(t *testing.T) {
 		"exec-running":  wire.NewExecInspect(exec.Info{ID: "7d", Running: true, Pid: 5, Config: exec.Config{Cmd: []string{"sh"}}}, nil),
 		"health":        wire.NewContainerInspect(&container.Record{Health: sampleHealth(when)}).State,
 		"event-network": wire.NewEvent(&event.Event{Type: event.TypeNetwork, Action: "connect", ID: "6b", Time: when}),
+		"networks":      []*wire.Network{wire.NewNetwork(sampleNetwork(), []*container.Record{member()}), wire.NewNetwork(&network.Network{Name: "none"}, nil)},
+		"network":       wire.NewNetworkInspect(sampleNetwork(), []*container.Record{member()}),
 		"progress":      wire.NewProgress(image.Progress{ID: "1", Status: "Importing", Current: 50, Total: 100}),
 	} {
 		for _, version := range described() {

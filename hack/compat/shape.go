@@ -25,6 +25,7 @@ type shape struct {
 }
 
 func shapes() []shape {
+	networks := apiver.Range{Since: apiver.New(1, 21)}
 	return []shape{
 		{prefix: "list.", of: reflect.TypeFor[wire.ContainerSummary]()},
 		{prefix: "endpoint.", of: reflect.TypeFor[wire.EndpointSettings](), since: apiver.Range{Since: apiver.New(1, 21)}},
@@ -33,6 +34,11 @@ func shapes() []shape {
 		{prefix: "host.", of: reflect.TypeFor[wire.HostConfig]()},
 		{prefix: "inspect.", of: reflect.TypeFor[wire.ContainerInspect]()},
 		{prefix: "wait.", of: reflect.TypeFor[wire.ContainerWaited]()},
+		{prefix: "network.", of: reflect.TypeFor[wire.Network](), since: networks},
+		{prefix: "networkcreate.", of: reflect.TypeFor[wire.NetworkCreate](), since: networks},
+		{prefix: "networkcreated.", of: reflect.TypeFor[wire.NetworkCreated](), since: networks},
+		{prefix: "networkconnect.", of: reflect.TypeFor[wire.NetworkConnect](), since: networks},
+		{prefix: "networkdisconnect.", of: reflect.TypeFor[wire.NetworkDisconnect](), since: networks},
 		{prefix: "images.", of: reflect.TypeFor[wire.ImageSummary]()},
 		{prefix: "image.", of: reflect.TypeFor[wire.ImageInspect]()},
 		{prefix: "history.", of: reflect.TypeFor[wire.ImageHistory]()},

@@ -1,0 +1,140 @@
+package handler
+
+import (
+	"context"
+	"net/http"
+
+	"moss/api/apiver"
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/network"
+)
+
+// Networks is all that the endpoints need of networks.
+type Networks interface {
+	Find(ref string) (*network.Network, error)
+	List(filters map[string][]string) ([]*network.Network, error)
+	Create(ctx context.Context, opt network.CreateOptions) (n *network.Network, warning string, err error)
+	Remove(ctx context.Context, ref string) error
+	// Prune asks used, by id, which networks have to stay.
+	Prune(ctx context.Context, filters map[string][]string, used func(id string) bool) (removed []string, err error)
+}
+
+// Members is what the endpoints need of the containers in networks.
+type Members interface {
+	ConnectNetwork(ctx context.Context, ref string, n *network.Network, cfg container.EndpointConfig) error
+	DisconnectNetwork(ctx context.Context, ref string, n *network.Network, force bool) error
+	// NetworkMembers returns the records of the containers that run in a network.
+	NetworkMembers(networkID string) []*container.Record
+	// UsesNetwork reports whether a container has a place in the network, running or not.
+	UsesNetwork(networkID string) bool
+}
+
+func (h *Handler) networkList(c *route.Call) error {
+	filters, err := c.Filters()
+	if err != nil {
+		return err
+	}
+	if err := knownNetworkFilters(c.Version(), filters); err != nil {
+		return err
+	}
+	networks, err := h.networks.List(filters)
+	if err != nil {
+		return err
+	}
+	list := make([]*wire.Network, 0, len(networks))
+	for _, n := range networks {
+		list = append(list, wire.NewNetwork(n, h.members.NetworkMembers(n.ID)))
+	}
+	return reply(c, http.StatusOK, list)
+}
+
+// knownNetworkFilters refuses the filters that a version does not have yet (document 2, 4.5).
+func knownNetworkFilters(version apiver.Version, filters map[string][]string) error {
+	for key, first := range map[string]uint16{"type": 22, "driver": 24, "label": 24} {
+		if version < v(first) && len(filters[key]) > 0 {
+			return fault.Invalid("Invalid filter '%s' at version %s: it is there from 1.%d on", key, version, first)
+		}
+	}
+	return nil
+}
+
+func (h *Handler) networkInspect(c *route.Call) error {
+	n, err := h.networks.Find(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, wire.NewNetworkInspect(n, h.members.NetworkMembers(n.ID)))
+}
+
+func (h *Handler) networkCreate(c *route.Call) error {
+	body := &wire.NetworkCreate{}
+	if err := decode(c, body); err != nil {
+		return err
+	}
+	asked, err := body.Asked()
+	if err != nil {
+		return err
+	}
+	made, warning, err := h.networks.Create(c.Ctx(), asked)
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusCreated, &wire.NetworkCreated{ID: made.ID, Warning: warning})
+}
+
+func (h *Handler) networkConnect(c *route.Call) error {
+	body := &wire.NetworkConnect{}
+	n, err := h.networkAndBody(c, body, &body.Container)
+	if err != nil {
+		return err
+	}
+	return c.Empty(h.members.ConnectNetwork(c.Ctx(), body.Container, n, body.EndpointConfig.Asked()))
+}
+
+func (h *Handler) networkDisconnect(c *route.Call) error {
+	body := &wire.NetworkDisconnect{}
+	n, err := h.networkAndBody(c, body, &body.Container)
+	if err != nil {
+		return err
+	}
+	return c.Empty(h.members.DisconnectNetwork(c.Ctx(), body.Container, n, body.Force))
+}
+
+// networkAndBody reads the body, in which a container must be named, and finds the network.
+func (h *Handler) networkAndBody(c *route.Call, body any, name *string) (*network.Network, error) {
+	if err := decode(c, body); err != nil {
+		return nil, err
+	}
+	if *name == "" {
+		return nil, fault.Invalid("Container: want the name or the id of a container")
+	}
+	return h.networks.Find(c.Param("id"))
+}
+
+func (h *Handler) networkRemove(c *route.Call) error {
+	return c.Empty(h.networks.Remove(c.Ctx(), c.Param("id")))
+}
+
+func (h *Handler) networksPrune(c *route.Call) error {
+	filters, err := c.Filters()
+	if err != nil {
+		return err
+	}
+	removed, err := h.networks.Prune(c.Ctx(), filters, h.members.UsesNetwork)
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, &wire.NetworksPruned{NetworksDeleted: removed})
+}
+
+// decode reads the call's JSON body. None leaves into as it is.
+func decode(c *route.Call, into any) error {
+	raw, err := c.JSONBody()
+	if err != nil || len(raw) == 0 {
+		return err
+	}
+	return wire.Decode(raw, into, c.Version())
+}

@@ -1,0 +1,216 @@
+package handler_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/network"
+)
+
+// networks is a fake that records the last call. Its one container is web.
+type networks struct {
+	said string
+	err  error
+}
+
+func (f *networks) one() *network.Network {
+	return &network.Network{
+		ID: "6b", Name: "blue", Driver: "bridge", Created: time.Unix(1448064000, 0), Internal: true, EnableIPv6: true,
+		IPAM: network.IPAM{Driver: "default", Options: map[string]string{"o": "p"}, Pools: []network.Pool{{
+			Subnet: netip.MustParsePrefix("10.1.0.0/16"), Range: netip.MustParsePrefix("10.1.2.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"),
+			Aux: map[string]netip.Addr{"r": netip.MustParseAddr("10.1.0.9")},
+		}}},
+		Options: map[string]string{"k": "v"}, Labels: map[string]string{"a": "1"},
+	}
+}
+
+func (f *networks) Find(ref string) (*network.Network, error) {
+	f.said = "find " + ref
+	return f.one(), f.err
+}
+
+func (f *networks) List(filters map[string][]string) ([]*network.Network, error) {
+	f.said = fmt.Sprintf("list %v", filters)
+	return []*network.Network{f.one()}, f.err
+}
+
+func (f *networks) Create(_ context.Context, opt network.CreateOptions) (*network.Network, string, error) {
+	f.said = fmt.Sprintf("create %+v", opt)
+	return f.one(), "mind", f.err
+}
+
+func (f *networks) Remove(_ context.Context, ref string) error {
+	f.said = "remove " + ref
+	return f.err
+}
+
+func (f *networks) Prune(_ context.Context, filters map[string][]string, used func(string) bool) ([]string, error) {
+	f.said = fmt.Sprintf("prune %v used=%v", filters, used("6b"))
+	return []string{"blue"}, f.err
+}
+
+func (f *networks) ConnectNetwork(_ context.Context, ref string, n *network.Network, cfg container.EndpointConfig) error {
+	raw, err := json.Marshal(cfg)
+	f.said = fmt.Sprintf("connect %s to %s %s", ref, n.Name, raw)
+	return err
+}
+
+func (f *networks) DisconnectNetwork(_ context.Context, ref string, n *network.Network, force bool) error {
+	f.said = fmt.Sprintf("disconnect %s from %s force=%v", ref, n.Name, force)
+	return nil
+}
+
+func (f *networks) NetworkMembers(networkID string) []*container.Record {
+	return []*container.Record{{ID: "4fa6e0", Name: "web", Network: container.Network{Endpoints: map[string]container.Endpoint{
+		"bridge": {NetworkID: "5a", EndpointID: "5b", IPAddress: "172.17.0.2"},
+		"blue": {
+			NetworkID: networkID, EndpointID: "7c", IPAddress: "10.1.2.1", IPPrefixLen: 16, GlobalIPv6Address: "fd00::2", GlobalIPv6PrefixLen: 64,
+			MacAddress: "02:42:0a:01:02:01",
+		},
+	}}}}
+}
+
+func (f *networks) UsesNetwork(networkID string) bool { return networkID == "6b" }
+
+func TestNetworks(t *testing.T) {
+	const (
+		ipam  = `{"Subnet":"10.1.0.0/16","IPRange":"10.1.2.0/24","Gateway":"10.1.0.1","AuxAddress":{"r":"10.1.0.9"},"AuxiliaryAddresses":{"r":"10.1.0.9"}}`
+		ends  = `"EndpointID":"7c","MacAddress":"02:42:0a:01:02:01","IPv4Address":"10.1.2.1/16","IPv6Address":"fd00::2/64"}}`
+		first = `{"Name":"blue","Id":"6b","Created":"2015-11-21T00:00:00Z","Scope":"local","Driver":"bridge",`
+
+		at24 = first + `"EnableIPv6":true,"IPAM":{"Driver":"default","Options":{"o":"p"},"Config":[` + ipam +
+			`]},"Internal":true,"Containers":{"4fa6e0":{NAME` + ends + `,"Options":{"k":"v"},"Labels":{"a":"1"}}`
+		at22 = first + `"IPAM":{"Driver":"default","Options":{"o":"p"},"Config":[` + ipam + `]},"Internal":true,"Containers":{"4fa6e0":{NAME` + ends + `,"Options":{"k":"v"}}`
+		at21 = first + `"IPAM":{"Driver":"default","Config":[` + ipam + `]},"Containers":{"4fa6e0":{NAME` + ends + `,"Options":{"k":"v"}}`
+
+		whole = `{"Name":"n","CheckDuplicate":true,"Driver":"bridge","Internal":true,"EnableIPv6":true,"Options":{"k":"v"},"Labels":{"a":"1"},"Attachable":true,
+			"IPAM":{"Driver":"default","Options":{"o":"p"},"Config":[{"Subnet":"10.0.0.0/8","IPRange":"10.1.0.0/16","Gateway":"10.0.0.1","AuxAddress":"h:10.0.0.2"},
+			{"AuxAddress":{"a":"1"},"AuxiliaryAddresses":{"a":"1","b":"2"}}]}}`
+		pools   = `Pools:[{Subnet:10.0.0.0/8 Range:10.1.0.0/16 Gateway:10.0.0.1 Aux:map[h:10.0.0.2]} {Subnet: Range: Gateway: Aux:map[a:1 b:2]}]}`
+		connect = `{"Container":"web","EndpointConfig":{"IPAMConfig":{"IPv4Address":"10.1.2.3","IPv6Address":"fd00::3"},"Aliases":["w"],"Links":["db:d"],"MacAddress":"02:00:00:00:00:01"}}`
+		asked   = `{"NetworkID":"","IPAMConfig":{"IPv4Address":"10.1.2.3","IPv6Address":"fd00::3","LinkLocalIPs":null},"Links":["db:d"],"Aliases":["w"],"MacAddress":"02:00:00:00:00:01"}`
+		nothing = `{"NetworkID":"","IPAMConfig":null,"Links":null,"Aliases":null,"MacAddress":""}`
+	)
+	named := func(s, name string) string { return strings.Replace(s, "NAME", name, 1) }
+	for _, tc := range []struct {
+		method, path, body string
+		status             int
+		said, answer       string
+	}{
+		{http.MethodGet, "/v1.24/networks", "", 200, "list map[]", "[" + named(at24, "") + "]"},
+		{http.MethodGet, "/v1.22/networks", "", 200, "list map[]", "[" + named(at22, "") + "]"},
+		{http.MethodGet, "/v1.21/networks", "", 200, "list map[]", "[" + named(at21, "") + "]"},
+		{http.MethodGet, "/v1.20/networks", "", 404, "", ""},
+		{http.MethodGet, "/v1.24/networks?filters=x", "", 400, "", ""},
+		{http.MethodGet, "/v1.24/networks/blue", "", 200, "find blue", named(at24, `"Name":"web",`)},
+		{http.MethodGet, "/v1.22/networks/blue", "", 200, "find blue", named(at22, `"Name":"web",`)},
+		{http.MethodGet, "/v1.21/networks/blue", "", 200, "find blue", named(at21, "")},
+		{http.MethodGet, "/v1.20/networks/blue", "", 404, "", ""},
+		{
+			http.MethodPost, "/v1.24/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true EnableIPv6:true " +
+				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[a:1]}", `{"Id":"6b","Warning":"mind"}`,
+		},
+		{
+			http.MethodPost, "/v1.22/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true EnableIPv6:false " +
+				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[]}", "",
+		},
+		{
+			http.MethodPost, "/v1.21/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:false EnableIPv6:false " +
+				"IPAM:{Driver:default Options:map[] " + pools + " Options:map[k:v] Labels:map[]}", "",
+		},
+		{http.MethodPost, "/v1.24/networks/create", `{"Name":[]}`, 400, "", ""},
+		{http.MethodPost, "/v1.24/networks/create", `{"IPAM":{"Config":[{"AuxAddress":7}]}}`, 400, "", ""},
+		{http.MethodPost, "/v1.24/networks/create", `{"IPAM":{"Config":[{"AuxAddress":"x"}]}}`, 400, "", ""},
+		{http.MethodPost, "/v1.24/networks/create", `{"IPAM":{"Config":[{"AuxAddress":{"a":"1"},"AuxiliaryAddresses":{"a":"2"}}]}}`, 400, "", ""},
+		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","EnableIPv4":false}`, 501, "", ""},
+		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","Scope":"swarm"}`, 501, "", ""},
+		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","Ingress":true}`, 501, "", ""},
+		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","ConfigOnly":true}`, 501, "", ""},
+		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","ConfigFrom":{"Network":"m"}}`, 501, "", ""},
+		{http.MethodPost, "/v1.20/networks/create", whole, 404, "", ""},
+		{http.MethodPost, "/v1.24/networks/blue/connect", connect, 200, "connect web to blue " + asked, ""},
+		{http.MethodPost, "/v1.22/networks/blue/connect", connect, 200, "connect web to blue " + asked, ""},
+		{http.MethodPost, "/v1.21/networks/blue/connect", connect, 200, "connect web to blue " + nothing, ""},
+		{
+			http.MethodPost, "/v1.24/networks/blue/connect", `{"Container":"web","EndpointConfig":{"EndpointID":"7c","MacAddress":"02:42:0a:01:02:01"}}`, 200,
+			"connect web to blue " + nothing, "",
+		},
+		{http.MethodPost, "/v1.24/networks/blue/connect", `{}`, 400, "", ""},
+		{http.MethodPost, "/v1.24/networks/blue/connect", `{"Container":`, 400, "", ""},
+		{http.MethodPost, "/v1.20/networks/blue/connect", connect, 404, "", ""},
+		{http.MethodPost, "/v1.24/networks/blue/disconnect", `{"Container":"web","Force":true}`, 200, "disconnect web from blue force=true", ""},
+		{http.MethodPost, "/v1.22/networks/blue/disconnect", `{"Container":"web","Force":true}`, 200, "disconnect web from blue force=true", ""},
+		{http.MethodPost, "/v1.21/networks/blue/disconnect", `{"Container":"web","Force":true}`, 200, "disconnect web from blue force=false", ""},
+		{http.MethodPost, "/v1.24/networks/blue/disconnect", "", 400, "", ""},
+		{http.MethodPost, "/v1.20/networks/blue/disconnect", `{}`, 404, "", ""},
+		{http.MethodDelete, "/v1.24/networks/blue", "", 200, "remove blue", ""},
+		{http.MethodDelete, "/v1.20/networks/blue", "", 404, "", ""},
+		{
+			http.MethodPost, "/v1.18/networks/prune?filters=%7B%22label%22%3A%5B%22a%22%5D%7D", "", 200, "prune map[label:[a]] used=true",
+			`{"NetworksDeleted":["blue"]}`,
+		},
+		{http.MethodPost, "/v1.24/networks/prune?filters=x", "", 400, "", ""},
+	} {
+		a := newAPI(t)
+		status, answer := a.ask(tc.method, tc.path, tc.body)
+		if status != tc.status || a.networks.said != tc.said || tc.answer != "" && strings.TrimSpace(answer) != tc.answer {
+			t.Errorf("%s %s %s: %d %s, asked for %q; want %d %s, %q", tc.method, tc.path, tc.body, status, answer, a.networks.said, tc.status, tc.answer, tc.said)
+		}
+	}
+}
+
+func TestNetworkErrors(t *testing.T) {
+	a := newAPI(t)
+	for _, tc := range []struct {
+		err    error
+		status int
+	}{
+		{network.NoSuch("blue"), 404},
+		{fault.Forbidden("bridge is a pre-defined network and cannot be removed"), 403},
+		{fault.Conflict("network with name blue already exists"), 409},
+		{fault.Invalid("invalid subnet"), 400},
+		{fault.Internal("broken"), 500},
+	} {
+		a.networks.err = tc.err
+		for _, call := range [][3]string{
+			{http.MethodGet, "/v1.24/networks"},
+			{http.MethodGet, "/v1.24/networks/blue"},
+			{http.MethodPost, "/v1.24/networks/create", `{"Name":"blue"}`},
+			{http.MethodPost, "/v1.24/networks/blue/connect", `{"Container":"web"}`},
+			{http.MethodPost, "/v1.24/networks/blue/disconnect", `{"Container":"web"}`},
+			{http.MethodDelete, "/v1.24/networks/blue"},
+			{http.MethodPost, "/v1.24/networks/prune"},
+		} {
+			status, answer := a.ask(call[0], call[1], call[2])
+			if status != tc.status || field(t, answer, "message") != tc.err.Error() {
+				t.Errorf("%s %s: %d %s, want %d", call[0], call[1], status, answer, tc.status)
+			}
+		}
+	}
+}
+
+// TestNetworkFiltersByVersion has 400 for the filters that a version does not have.
+func TestNetworkFiltersByVersion(t *testing.T) {
+	a := newAPI(t)
+	for _, tc := range []struct{ key, before, first string }{
+		{"name", "", "1.21"}, {"id", "", "1.21"}, {"type", "1.21", "1.22"}, {"driver", "1.23", "1.24"}, {"label", "1.23", "1.24"},
+	} {
+		query := fmt.Sprintf("/networks?filters=%%7B%%22%s%%22%%3A%%5B%%22x%%22%%5D%%7D", tc.key)
+		if tc.before != "" {
+			if status, body := a.ask("GET", "/v"+tc.before+query, ""); status != 400 || !strings.Contains(body, tc.key) {
+				t.Errorf("%s at %s = %d %q, want 400 naming it", tc.key, tc.before, status, body)
+			}
+		}
+		if status, body := a.ask("GET", "/v"+tc.first+query, ""); status != 200 {
+			t.Errorf("%s at %s = %d %q, want 200", tc.key, tc.first, status, body)
+		}
+	}
+}

@@ -143,6 +143,22 @@ done
 step "the page comes" fetch
 
 echo
+echo "== a network of one's own, in which names are known"
+show moss network create front
+show moss run -d --name db --network front busybox httpd -f -h /var/www
+serves() { moss exec db wget -qO /dev/null http://127.0.0.1/ 2>/dev/null; }
+eventually 5 serves
+ask() { show moss run --rm --network "$1" busybox timeout 5 wget -qO- http://db/ && has 'hello from busybox'; }
+step "db is found by its name" ask front
+elsewhere() { ! ask bridge; }
+step "and not by a container that is elsewhere" elsewhere
+show moss network connect front web
+connected() { show moss exec web timeout 5 wget -qO- http://db/ && has 'hello from busybox'; }
+step "one that runs is connected" connected
+show moss network inspect -f '{{range .Containers}}{{.Name}} {{.IPv4Address}}{{println}}{{end}}' front
+show moss rm -f db
+
+echo
 echo "== the engine dies; containers do not"
 # shellcheck disable=SC2016 # for the shell in the container
 show moss run -d --name count busybox sh -c 'i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done'
@@ -164,6 +180,7 @@ step "its log has no gap" [ "$((lines > 0)):$gaps" = 1:0 ]
 echo
 echo "== the end"
 show moss rm -f web count
+show moss network rm front
 stopped=yes
 step "the engine stops and leaves nothing behind" stop_engine
 

@@ -377,7 +377,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   expect status 1
   run moss inspect "$(unique missing)"
   expect status 1
-  expect contains "no container, image or volume is named"
+  expect contains "no container, image, volume or network is named"
   moss rm -f "$name"
 }
 

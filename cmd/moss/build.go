@@ -23,9 +23,9 @@ type surroundings struct {
 func (f *createFlags) build(args []string, around surroundings) (client.Create, error) {
 	body := client.Create{
 		Image: args[0], Cmd: args[1:], Hostname: f.hostname, Domainname: f.domainName, User: f.user, WorkingDir: f.workDir,
-		Tty: f.tty, OpenStdin: f.interactive, MacAddress: f.macAddress, StopSignal: f.stopSignal,
+		Tty: f.tty, OpenStdin: f.interactive, StopSignal: f.stopSignal,
 		HostConfig: client.HostConfig{
-			ContainerIDFile: f.cidFile, NetworkMode: f.network, PublishAllPorts: f.publishAll, VolumesFrom: f.volumesFrom,
+			ContainerIDFile: f.cidFile, PublishAllPorts: f.publishAll, VolumesFrom: f.volumesFrom,
 			CapAdd: f.capAdd, CapDrop: f.capDrop, DNSOptions: f.dnsOptions, DNSSearch: f.dnsSearch, GroupAdd: f.groupAdd,
 			IpcMode: f.ipc, PidMode: f.pid, UTSMode: f.uts, UsernsMode: f.userns,
 			Privileged: f.privileged, ReadonlyRootfs: f.readOnly, OomScoreAdj: f.oomScoreAdj, CPUShares: f.cpuShares,
@@ -38,7 +38,7 @@ func (f *createFlags) build(args []string, around surroundings) (client.Create, 
 		body.Entrypoint = &[]string{f.entrypoint}
 	}
 	for _, part := range []func(*client.Create, surroundings) error{
-		f.buildStreams, f.buildVariables, f.buildLabels, f.buildFiles, f.buildPorts, f.buildNames, f.buildEndpoint,
+		f.buildStreams, f.buildVariables, f.buildLabels, f.buildFiles, f.buildPorts, f.buildNames, f.buildNetworks,
 		f.buildLinks, f.buildMemory, f.buildCPUs, f.buildBlockIO, f.buildLimits, f.buildSecurity, f.buildPolicies, f.health.build,
 	} {
 		if err := part(&body, around); err != nil {
@@ -118,6 +118,13 @@ func (f *createFlags) buildFiles(body *client.Create, around surroundings) error
 		if err := volumes.Tmp(text); err != nil {
 			return err
 		}
+	}
+	for _, text := range f.mounts {
+		mount, err := arg.Mount(text, around.dir)
+		if err != nil {
+			return err
+		}
+		body.HostConfig.Mounts = append(body.HostConfig.Mounts, mount)
 	}
 	body.Volumes, body.HostConfig.Binds, body.HostConfig.Tmpfs = volumes.Anonymous, volumes.Binds, volumes.Tmpfs
 	for _, text := range f.devices {

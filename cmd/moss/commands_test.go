@@ -87,11 +87,12 @@ func TestInspect(t *testing.T) {
 	engine := clienttest.New(t)
 	engine.Override["GET /containers/web/json"] = answer(`{"Id":"1","Name":"/web","State":{"ExitCode":0,"Pid":12345678},"Config":{"Env":["A=<1>"]}}`)
 	engine.Override["GET /images/box/json"] = answer(`{"Id":"sha256:2"}`)
+	engine.Override["GET /networks/front"] = answer(`{"Name":"front","IPAM":{"Config":[{"Subnet":"10.7.0.0/24"}]}}`)
 	stdout, stderr, code := moss(t, engine, "", "inspect", "web", "none", "box")
 	want := "[\n    {\n        \"Id\": \"1\",\n        \"Name\": \"/web\",\n        \"State\": {\n            \"ExitCode\": 0,\n" +
 		"            \"Pid\": 12345678\n        },\n        \"Config\": {\n            \"Env\": [\n                \"A=<1>\"\n" +
 		"            ]\n        }\n    },\n    {\n        \"Id\": \"sha256:2\"\n    }\n]\n"
-	if stdout != want || stderr != "moss: no container, image or volume is named none\n" || code != exitFailed {
+	if stdout != want || stderr != "moss: no container, image, volume or network is named none\n" || code != exitFailed {
 		t.Errorf("got %s, %q, %d", stdout, stderr, code)
 	}
 	for format, want := range map[string]string{
@@ -105,6 +106,12 @@ func TestInspect(t *testing.T) {
 	}
 	if _, _, code := moss(t, engine, "", "inspect", "--type", "container", "box"); code != exitFailed {
 		t.Errorf("an image as a container: exit code %d, want 1", code)
+	}
+	for _, args := range [][]string{{"inspect"}, {"inspect", "--type", "network"}, {"network", "inspect"}} {
+		stdout, stderr, code := moss(t, engine, "", append(args, "-f", "{{.Name}} {{(index .IPAM.Config 0).Subnet}}", "front")...)
+		if stdout != "front 10.7.0.0/24\n" || stderr != "" || code != 0 {
+			t.Errorf("%s of a network: %q, %q, %d", args, stdout, stderr, code)
+		}
 	}
 	if stdout, _, _ := moss(t, engine, "", "inspect", "none"); stdout != "[]\n" {
 		t.Errorf("inspect of nothing: %q, want an empty array", stdout)

@@ -33,6 +33,7 @@ func (a *app) createCommand() *cobra.Command {
 	}
 	cmd.Flags().SetInterspersed(false)
 	flags.register(cmd.Flags())
+	a.completeCreateFlags(cmd)
 	return cmd
 }
 

@@ -15,10 +15,11 @@ type createFlags struct {
 	env, envFiles, labels, labelFiles                     []string
 	stopSignal, restart, logDriver                        string
 	logOpts                                               []string
-	volumes, volumesFrom, tmpfs                           []string
+	volumes, volumesFrom, tmpfs, mounts                   []string
 	shmSize                                               string
 	readOnly, privileged                                  bool
-	network, ip, ip6, macAddress                          string
+	networks                                              []string
+	ip, ip6, macAddress                                   string
 	publish, expose, addHosts, dns, dnsOptions, dnsSearch []string
 	aliases, links                                        []string
 	publishAll                                            bool
@@ -91,33 +92,36 @@ func (f *createFlags) registerFiles(set *pflag.FlagSet) {
 	set.StringVar(&f.volumeDriver, "volume-driver", "", "driver of the volumes that are made for the container")
 	set.StringArrayVar(&f.storageOpts, "storage-opt", nil, "option of the storage: `KEY=VALUE`")
 	set.StringArrayVar(&f.tmpfs, "tmpfs", nil, "mount a file system in memory: `PATH[:OPTIONS]`")
+	set.StringArrayVar(&f.mounts, "mount", nil, "mount as `KEY=VALUE,…` say: type=bind, volume or tmpfs, src=, dst=, ro, …")
 	set.StringVar(&f.shmSize, "shm-size", "", "size of /dev/shm, such as 64m")
 	set.BoolVar(&f.readOnly, "read-only", false, "mount the root file system read-only")
 	set.StringArrayVar(&f.devices, "device", nil, "show a device: `PATH[:PATH IN CONTAINER][:rwm]`")
 }
 
 func (f *createFlags) registerNetwork(set *pflag.FlagSet) {
-	set.StringVar(&f.network, "network", "default", "network to join: a name, host, none or container:NAME")
-	set.StringVar(&f.network, "net", "default", "the same as --network")
-	// The flags exist, so marking them cannot fail.
-	_ = set.MarkHidden("net")
-	set.StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port: `[[IP:]HOST PORT:]PORT[/udp]`")
-	set.BoolVarP(&f.publishAll, "publish-all", "P", false, "publish all exposed ports")
-	set.StringArrayVar(&f.expose, "expose", nil, "expose a `PORT[/udp]` or a range")
-	set.StringArrayVar(&f.addHosts, "add-host", nil, "add a line to /etc/hosts: `NAME:IP`")
+	set.StringArrayVar(&f.networks, "network", nil, "join `NETWORK`: NAME, host, none, container:NAME, or name=NAME,alias=…,ip=…; again for more")
+	synonym(set, "net", "network")
+	set.StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port or a range: `[[IP:]HOST PORT:]PORT[/udp]`")
+	set.BoolVarP(&f.publishAll, "publish-all", "P", false, "publish all exposed ports, each at a free port of the host")
+	set.StringArrayVar(&f.expose, "expose", nil, "expose a `PORT[/udp]` or a range of them")
+	set.StringArrayVar(&f.addHosts, "add-host", nil, "add a line to /etc/hosts: `NAME:IP`; the IP host-gateway is that of the host")
 	set.StringArrayVar(&f.dns, "dns", nil, "name server's `IP`")
 	set.StringArrayVar(&f.dnsOptions, "dns-option", nil, "option of the resolver")
-	set.StringArrayVar(&f.dnsOptions, "dns-opt", nil, "the same as --dns-option")
-	_ = set.MarkHidden("dns-opt")
+	synonym(set, "dns-opt", "dns-option")
 	set.StringArrayVar(&f.dnsSearch, "dns-search", nil, "`DOMAIN` to search")
 	set.StringVar(&f.ip, "ip", "", "IPv4 address in the network")
 	set.StringVar(&f.ip6, "ip6", "", "IPv6 address in the network")
 	set.StringArrayVar(&f.linkLocalIPs, "link-local-ip", nil, "link-local `IP` in the network")
-	set.StringVar(&f.macAddress, "mac-address", "", "hardware address")
+	set.StringVar(&f.macAddress, "mac-address", "", "hardware `ADDRESS` in the network")
 	set.StringArrayVar(&f.aliases, "network-alias", nil, "further `NAME` in the network")
-	set.StringArrayVar(&f.aliases, "net-alias", nil, "the same as --network-alias")
-	_ = set.MarkHidden("net-alias")
+	synonym(set, "net-alias", "network-alias")
 	set.StringArrayVar(&f.links, "link", nil, "link to another container: `CONTAINER[:ALIAS]`")
+}
+
+// synonym gives a flag another, hidden name. Both write the same list: each would start its own if it had a value of its own.
+func synonym(set *pflag.FlagSet, name, of string) {
+	set.Var(set.Lookup(of).Value, name, "the same as --"+of)
+	_ = set.MarkHidden(name) // the flag exists, so marking it cannot fail
 }
 
 func (f *createFlags) registerIsolation(set *pflag.FlagSet) {

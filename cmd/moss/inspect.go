@@ -22,6 +22,7 @@ const (
 	kindContainer = "container"
 	kindImage     = "image"
 	kindVolume    = "volume"
+	kindNetwork   = "network"
 )
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -29,19 +30,32 @@ func (a *app) inspectCommand() *cobra.Command {
 	var size bool
 	cmd := &cobra.Command{
 		Use:     "inspect [flags] NAME...",
-		Short:   "Show all that is known of containers, images and volumes",
+		Short:   "Show all that is known of containers, images, volumes and networks",
 		Example: "  moss inspect --format '{{.State.Status}}' web",
 		Args:    arguments(1, -1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-			names, _ := a.completeContainers(true, -1)(cmd, args, prefix)
-			images, directive := a.completeImages(-1)(cmd, args, prefix)
-			return append(names, images...), directive
+			var names []string
+			for _, of := range []struct {
+				kind  string
+				names completer
+			}{
+				{kindContainer, a.completeContainers(true, -1)},
+				{kindImage, a.completeImages(-1)},
+				{kindVolume, a.completeVolumes},
+				{kindNetwork, a.completeNetworks(-1)},
+			} {
+				if kind == "" || kind == of.kind {
+					found, _ := of.names(cmd, args, prefix)
+					names = append(names, found...)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch kind {
-			case "", kindContainer, kindImage, kindVolume:
+			case "", kindContainer, kindImage, kindVolume, kindNetwork:
 			default:
-				return usage(cmd, fmt.Errorf("type %q: want container, image or volume", kind))
+				return usage(cmd, fmt.Errorf("type %q: want container, image, volume or network", kind))
 			}
 			engine, err := a.client()
 			if err != nil {
@@ -51,7 +65,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&format, "format", "f", "", "a Go template for each, or json")
-	cmd.Flags().StringVar(&kind, "type", "", "look for a container, an image or a volume only")
+	cmd.Flags().StringVar(&kind, "type", "", "look for one kind only: container, image, volume or network")
 	cmd.Flags().BoolVarP(&size, "size", "s", false, "show a container's sizes on disk")
 	return cmd
 }
@@ -118,7 +132,8 @@ func (a *app) showEach(refs []string, format string, find func(ref string) (json
 	return nil
 }
 
-// lookUp returns the record of a container or, if there is none of that name, of an image or a volume.
+// lookUp returns the record of a container or, if there is none of that name, of an image, a
+// volume or a network.
 func lookUp(ctx context.Context, engine *client.Client, ref string, how inspection) (json.RawMessage, error) {
 	found := []func() (json.RawMessage, error){}
 	for _, place := range []struct {
@@ -131,6 +146,7 @@ func lookUp(ctx context.Context, engine *client.Client, ref string, how inspecti
 		}},
 		{kindImage, func() (json.RawMessage, error) { return engine.ImageInspect(ctx, ref) }},
 		{kindVolume, func() (json.RawMessage, error) { return engine.VolumeInspect(ctx, ref) }},
+		{kindNetwork, func() (json.RawMessage, error) { return engine.NetworkInspect(ctx, ref) }},
 	} {
 		if how.kind == "" || how.kind == place.kind {
 			found = append(found, place.find)
@@ -144,7 +160,7 @@ func lookUp(ctx context.Context, engine *client.Client, ref string, how inspecti
 		}
 	}
 	if how.kind == "" {
-		return nil, fmt.Errorf("no container, image or volume is named %s", ref)
+		return nil, fmt.Errorf("no container, image, volume or network is named %s", ref)
 	}
 	return raw, err
 }

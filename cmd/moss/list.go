@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,23 +146,6 @@ func nameText(names []string, full bool) string {
 		}
 	}
 	return strings.Join(shown, ",")
-}
-
-func portText(ports []client.Port) string {
-	ports = slices.Clone(ports)
-	slices.SortFunc(ports, func(a, b client.Port) int {
-		return cmp.Or(cmp.Compare(a.PrivatePort, b.PrivatePort), cmp.Compare(a.Type, b.Type), cmp.Compare(a.IP, b.IP),
-			cmp.Compare(a.PublicPort, b.PublicPort))
-	})
-	shown := make([]string, 0, len(ports))
-	for _, port := range ports {
-		text := strconv.Itoa(int(port.PrivatePort)) + "/" + port.Type
-		if port.PublicPort != 0 {
-			text = net.JoinHostPort(port.IP, strconv.Itoa(int(port.PublicPort))) + "->" + text
-		}
-		shown = append(shown, text)
-	}
-	return strings.Join(shown, ", ")
 }
 
 func pairText(pairs map[string]string) string {

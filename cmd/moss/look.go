@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -67,52 +65,4 @@ func changeText(change client.Change) string {
 		letter = kinds[change.Kind : change.Kind+1]
 	}
 	return letter + " " + show.Plain(change.Path)
-}
-
-func (a *app) portCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "port CONTAINER [PORT[/PROTOCOL]]",
-		Short:             "List the published ports of a container",
-		Example:           "  moss port web\n  moss port web 80/tcp",
-		Args:              arguments(1, 2),
-		ValidArgsFunction: a.completeContainers(false, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
-			if err != nil {
-				return err
-			}
-			ctr, err := engine.ContainerInspect(cmd.Context(), args[0], false)
-			if err != nil {
-				return err
-			}
-			ports := ctr.NetworkSettings.Ports
-			if len(args) == 1 {
-				return a.showPorts(ports)
-			}
-			key := strings.ToLower(args[1])
-			if !strings.Contains(key, "/") {
-				key += "/tcp"
-			}
-			if len(ports[key]) == 0 {
-				return fmt.Errorf("container %s publishes no port %s", args[0], key)
-			}
-			for _, binding := range ports[key] {
-				if err := a.print(net.JoinHostPort(binding.HostIP, binding.HostPort)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-}
-
-func (a *app) showPorts(ports map[string][]client.PortBinding) error {
-	for _, key := range sortedKeys(ports) {
-		for _, binding := range ports[key] {
-			if err := a.print(key + " -> " + net.JoinHostPort(binding.HostIP, binding.HostPort)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

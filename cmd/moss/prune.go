@@ -24,8 +24,9 @@ type pruneFlags struct {
 
 // pruning is what a prune removes: one or more kinds of objects, with what is said of them before.
 type pruning struct {
-	warning []string // one line for each kind
-	kinds   []func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error)
+	warning  []string // one line for each kind
+	bodiless bool     // they take no room on the disk, so none is spoken of
+	kinds    []func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error)
 }
 
 // pruned is what went of one kind.
@@ -77,19 +78,32 @@ func (a *app) volumePruneCommand() *cobra.Command {
 	return cmd
 }
 
+func (a *app) networkPruneCommand() *cobra.Command {
+	var flags pruneFlags
+	cmd := &cobra.Command{
+		Use:     "prune [flags]",
+		Short:   "Remove networks that no container is in",
+		Example: "  moss network prune -f --filter until=24h",
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, flags, pruneNetworks()) },
+	}
+	flags.register(cmd, "label, label!, until")
+	return cmd
+}
+
 func (a *app) systemPruneCommand() *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:     "prune [flags]",
-		Short:   "Remove what nothing uses: containers that do not run, images, volumes",
+		Short:   "Remove what nothing uses: containers that do not run, networks, images, volumes",
 		Example: "  moss system prune -a --volumes",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.volumes && slices.ContainsFunc(flags.filters, func(text string) bool { return strings.HasPrefix(text, "until=") }) {
 				return usage(cmd, errors.New("the filter until does not go with --volumes"))
 			}
-			all := pruneContainers() // first: it frees the images and volumes of the containers
-			parts := []pruning{pruneImages(flags.all)}
+			all := pruneContainers() // first: it frees what the containers use
+			parts := []pruning{pruneNetworks(), pruneImages(flags.all)}
 			if flags.volumes {
 				parts = append(parts, pruneVolumes())
 			}
@@ -151,6 +165,19 @@ func pruneImages(all bool) pruning {
 	}
 }
 
+func pruneNetworks() pruning {
+	return pruning{
+		warning:  []string{"all networks that no container is in"},
+		bodiless: true,
+		kinds: []func(context.Context, *client.Client, map[string][]string) (pruned, error){
+			func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error) {
+				gone, err := engine.NetworksPrune(ctx, filters)
+				return pruned{title: "Deleted Networks:", lines: gone.NetworksDeleted}, err
+			},
+		},
+	}
+}
+
 func pruneVolumes() pruning {
 	return pruning{
 		warning: []string{"all volumes that no container uses, with what is in them"},
@@ -194,8 +221,10 @@ func (a *app) prune(cmd *cobra.Command, flags pruneFlags, what pruning) error {
 			return err
 		}
 	}
-	if err := a.print("Total reclaimed space: " + show.Size(total)); err != nil {
-		return err
+	if !what.bodiless {
+		if err := a.print("Total reclaimed space: " + show.Size(total)); err != nil {
+			return err
+		}
 	}
 	return failed
 }

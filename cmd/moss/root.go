@@ -15,6 +15,7 @@ import (
 const (
 	groupContainer = "container"
 	groupImage     = "image"
+	groupNetwork   = "network"
 	groupVolume    = "volume"
 	groupEngine    = "engine"
 )
@@ -40,6 +41,7 @@ func (a *app) root(args []string) *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupContainer, Title: "Containers:"},
 		&cobra.Group{ID: groupImage, Title: "Images:"},
+		&cobra.Group{ID: groupNetwork, Title: "Networks:"},
 		&cobra.Group{ID: groupVolume, Title: "Volumes:"},
 		&cobra.Group{ID: groupEngine, Title: "Engine:"},
 	)
@@ -105,6 +107,7 @@ func (a *app) commands() []command {
 		{groupImage, "login", a.loginCommand},
 		{groupImage, "logout", a.logoutCommand},
 		{groupImage, "image", a.imageCommand},
+		{groupNetwork, "network", a.networkCommand},
 		{groupVolume, "volume", a.volumeCommand},
 		{groupEngine, "events", a.eventsCommand},
 		{groupEngine, "info", a.infoCommand},

@@ -25,7 +25,8 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Create a container and run it",
 		Long: "Create a container and run it. The exit code is that of the container; 125 if the engine or moss failed,\n" +
 			"126 if the command cannot be run, 127 if there is no such command.",
-		Example:           "  moss run --rm -it busybox sh\n  moss run -d --name web -p 8080:80 busybox httpd -f",
+		Example: "  moss run --rm -it busybox sh\n  moss run -d --name web -p 8080:80 busybox httpd -f\n" +
+			"  moss run -d --name db --network name=back,alias=store,ip=10.7.0.9 --network front busybox httpd -f",
 		Args:              arguments(1, -1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,6 +43,7 @@ func (a *app) runCommand() *cobra.Command {
 	set := cmd.Flags()
 	set.SetInterspersed(false)
 	flags.register(set)
+	a.completeCreateFlags(cmd)
 	set.BoolVarP(&flags.detach, "detach", "d", false, "run in the background and print the container's id")
 	set.BoolVar(&flags.remove, "rm", false, "remove the container and its anonymous volumes when it ends")
 	set.BoolVar(&flags.sigProxy, "sig-proxy", true, "send signals on to the container (without -t)")
@@ -70,6 +72,9 @@ func (f *runFlags) check() error {
 }
 
 func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Create) error {
+	if err := a.checkNetworks(ctx, body); err != nil {
+		return err
+	}
 	if flags.detach {
 		return a.runDetached(ctx, flags, body)
 	}
@@ -128,6 +133,9 @@ func startCode(err error) int {
 		return exitEngine // the engine said nothing of the kind
 	}
 	text := strings.ToLower(err.Error())
+	if strings.Contains(text, "external connectivity") {
+		return exitEngine // it is a port that is not permitted, not the command
+	}
 	for _, words := range []string{"executable file not found", "executable file `", "no such file or directory", "command not found"} {
 		if strings.Contains(text, words) && (words != "executable file `" || strings.Contains(text, "not found")) {
 			return exitNotFound

@@ -112,13 +112,14 @@ func TestRunInputNobodyReads(t *testing.T) {
 
 func TestRunStartFails(t *testing.T) {
 	for message, want := range map[string]int{
-		`exec: "nope": executable file not found in $PATH`:                exitNotFound,
-		"open executable: No such file or directory: OCI runtime error":   exitNotFound,
-		"crun: executable file `nope` not found in $PATH: No such file":   exitNotFound,
-		"exec: \"/etc\": permission denied":                               exitNotRunable,
-		"open executable: Permission denied: OCI permission denied":       exitNotRunable,
-		"exec /script: exec format error":                                 exitNotRunable,
-		"driver failed programming external connectivity\nport is in use": exitEngine,
+		`exec: "nope": executable file not found in $PATH`:                                                             exitNotFound,
+		"open executable: No such file or directory: OCI runtime error":                                                exitNotFound,
+		"crun: executable file `nope` not found in $PATH: No such file":                                                exitNotFound,
+		"exec: \"/etc\": permission denied":                                                                            exitNotRunable,
+		"open executable: Permission denied: OCI permission denied":                                                    exitNotRunable,
+		"exec /script: exec format error":                                                                              exitNotRunable,
+		"driver failed programming external connectivity\nport is in use":                                              exitEngine,
+		"driver failed programming external connectivity on endpoint 7: Bind for 0.0.0.0:80 failed: permission denied": exitEngine,
 	} {
 		engine := clienttest.New(t)
 		engine.Override["POST /containers/"+clienttest.ID+"/start"] = func(w http.ResponseWriter, _ *http.Request) {
@@ -193,6 +194,7 @@ func TestRunPullsMissingImage(t *testing.T) {
 
 func TestMissingNetworkIsNotAMissingImage(t *testing.T) {
 	engine := clienttest.New(t)
+	engine.Override["GET /networks/mine"] = answer(`{"Id":"1"}`) // it goes between the two requests
 	engine.Override["POST /containers/create"] = func(w http.ResponseWriter, _ *http.Request) {
 		clienttest.Fail(w, http.StatusNotFound, "network mine not found")
 	}

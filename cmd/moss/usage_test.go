@@ -93,6 +93,7 @@ func TestPrune(t *testing.T) {
 	engine.Override["POST /containers/prune"] = answer(`{"ContainersDeleted":["c1","c2"],"SpaceReclaimed":1000}`)
 	engine.Override["POST /images/prune"] = answer(`{"ImagesDeleted":[{"Untagged":"box:v1"},{"Deleted":"sha256:77"}],"SpaceReclaimed":2000}`)
 	engine.Override["POST /volumes/prune"] = answer(`{"VolumesDeleted":null,"SpaceReclaimed":0}`)
+	engine.Override["POST /networks/prune"] = answer(`{"NetworksDeleted":["front","back"]}`)
 	const dangling = "filters=%7B%22dangling%22%3A%5B%22"
 	for _, tc := range []struct {
 		args, input, stdout string
@@ -111,10 +112,15 @@ func TestPrune(t *testing.T) {
 			"image prune -af --filter label=a=b", "", "Deleted Images:\nuntagged: box:v1\ndeleted: sha256:77\n\nTotal reclaimed space: 2kB\n", 0,
 			[]string{"POST /images/prune?" + dangling + "false%22%5D%2C%22label%22%3A%5B%22a%3Db%22%5D%7D"},
 		},
+		{
+			"network prune -f --filter label!=keep", "", "Deleted Networks:\nfront\nback\n\n", 0,
+			[]string{"POST /networks/prune?filters=%7B%22label%21%22%3A%5B%22keep%22%5D%7D"},
+		},
+		{"network prune", "n\n", "", exitFailed, nil},
 		{"volume prune -f", "", "Total reclaimed space: 0B\n", 0, []string{"POST /volumes/prune"}},
 		{
-			"system prune --volumes", "YES\n", "Deleted Containers:\nc1\nc2\n\nDeleted Images:\nuntagged: box:v1\ndeleted: sha256:77\n\nTotal reclaimed space: 3kB\n", 0,
-			[]string{"POST /containers/prune", "POST /images/prune?" + dangling + "true%22%5D%7D", "POST /volumes/prune"},
+			"system prune --volumes", "YES\n", "Deleted Containers:\nc1\nc2\n\nDeleted Networks:\nfront\nback\n\nDeleted Images:\nuntagged: box:v1\ndeleted: sha256:77\n\nTotal reclaimed space: 3kB\n", 0,
+			[]string{"POST /containers/prune", "POST /networks/prune", "POST /images/prune?" + dangling + "true%22%5D%7D", "POST /volumes/prune"},
 		},
 		{"system prune -f --volumes --filter until=1h", "", "", exitEngine, nil},
 	} {
@@ -123,7 +129,7 @@ func TestPrune(t *testing.T) {
 		if stdout != tc.stdout || code != tc.code || !slices.Equal(engine.Requests()[before:], tc.requests) {
 			t.Errorf("moss %s: %q, %q, %d and %q, want %q, %d and %q", tc.args, stdout, stderr, code, engine.Requests()[before:], tc.stdout, tc.code, tc.requests)
 		}
-		if asked := strings.Contains(stderr, "Are you sure? [y/N] "); asked == strings.Contains(tc.args, "f") {
+		if asked := strings.Contains(stderr, "Are you sure? [y/N] "); asked == (strings.Contains(tc.args, " -f") || strings.Contains(tc.args, " -af")) {
 			t.Errorf("moss %s asked: %t", tc.args, asked)
 		}
 	}
@@ -131,7 +137,7 @@ func TestPrune(t *testing.T) {
 		clienttest.Fail(w, http.StatusInternalServerError, "the disk is gone")
 	}
 	stdout, stderr, code := moss(t, engine, "", "system", "prune", "-f")
-	if !strings.HasSuffix(stdout, "c2\n\nTotal reclaimed space: 1kB\n") || stderr != "moss: the disk is gone\n" || code != exitFailed {
+	if !strings.HasSuffix(stdout, "c2\n\nDeleted Networks:\nfront\nback\n\nTotal reclaimed space: 1kB\n") || stderr != "moss: the disk is gone\n" || code != exitFailed {
 		t.Errorf("after a failure: %q, %q, %d, want what went before it", stdout, stderr, code)
 	}
 }
@@ -139,7 +145,7 @@ func TestPrune(t *testing.T) {
 // TestGroups makes sure that the groups' commands have their texts, and are what they are outside.
 func TestGroups(t *testing.T) {
 	a := &app{lookup: func(string) (string, bool) { return "", false }}
-	for _, group := range []string{"image", "container", "system", "volume"} {
+	for _, group := range []string{"image", "container", "system", "volume", "network"} {
 		for _, cmd := range a.root([]string{group}).Commands()[0].Commands() {
 			if cmd.Short == "" || cmd.Example == "" || strings.HasSuffix(cmd.Short, ".") {
 				t.Errorf("moss %s %s: short %q, example %q", group, cmd.Name(), cmd.Short, cmd.Example)

@@ -91,7 +91,7 @@ func (a *app) volumeListCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show names only")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: dangling, driver, name")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: dangling, driver, label, name")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }

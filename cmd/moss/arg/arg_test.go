@@ -298,7 +298,9 @@ func TestUlimitDeviceRestartHost(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"box:1.2.3.4": "box:1.2.3.4", "box:::1": "box:::1", "box:[::1]": "box:::1", "box": "", ":1.2.3.4": "", "box:x": "",
+		"box:1.2.3.4": "box:1.2.3.4", "box:::1": "box:::1", "box:[::1]": "box:::1", "box=1.2.3.4": "box:1.2.3.4",
+		"box=::1": "box:::1", "box=[fd00::1]": "box:fd00::1", "box:host-gateway": "box:host-gateway", "box=host-gateway": "box:host-gateway",
+		"box": "", ":1.2.3.4": "", "=1.2.3.4": "", "box:x": "", "box:[::1": "", "box:::1]": "", "box:": "", "box:gateway": "",
 	} {
 		if got, err := arg.ExtraHost(text); got != want || (err != nil) != (want == "") {
 			t.Errorf("ExtraHost(%q) = %q, %v, want %q", text, got, err, want)

@@ -148,23 +148,27 @@ func Restart(text string) (*client.RestartPolicy, error) {
 	return policy, nil
 }
 
-// ExtraHost checks name:ip, where ip may be IPv6.
+// hostGateway stands in --add-host for the address by which containers reach the host.
+const hostGateway = "host-gateway"
+
+// ExtraHost checks name:ip or name=ip, where ip may be IPv6 or host-gateway, and writes it with a colon.
 func ExtraHost(text string) (string, error) {
-	name, ip, found := strings.Cut(text, ":")
-	if !found || name == "" {
+	at := strings.IndexAny(text, "=:")
+	if at <= 0 {
 		return "", fmt.Errorf("add-host %q: want name:ip", text)
 	}
-	bare := strings.TrimSuffix(strings.TrimPrefix(ip, "["), "]")
+	name, ip := text[:at], text[at+1:]
+	if ip == hostGateway {
+		return name + ":" + ip, nil
+	}
+	bare := ip
+	if inner, ok := strings.CutPrefix(ip, "["); ok {
+		if bare, ok = strings.CutSuffix(inner, "]"); !ok {
+			return "", fmt.Errorf("add-host %q: no ] after the address", text)
+		}
+	}
 	if _, err := netip.ParseAddr(bare); err != nil {
 		return "", fmt.Errorf("add-host %q: %q is no IP address", text, ip)
 	}
 	return name + ":" + bare, nil
-}
-
-// Address checks an IP address, for --dns and --ip.
-func Address(flag, text string) error {
-	if _, err := netip.ParseAddr(text); err != nil {
-		return fmt.Errorf("%s %q is no IP address", flag, text)
-	}
-	return nil
 }

@@ -1,0 +1,209 @@
+package arg
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"moss/api/client"
+)
+
+// Mount parses one --mount value: fields as in a line of CSV, each KEY=VALUE or a flag. A source that starts with a dot is
+// made absolute from dir.
+func Mount(text, dir string) (client.MountConfig, error) {
+	m := mount{MountConfig: client.MountConfig{Type: "volume"}}
+	line := csv.NewReader(strings.NewReader(text))
+	fields, err := line.Read()
+	if errors.Is(err, io.EOF) {
+		err = errors.New("nothing is in it")
+	}
+	if err == nil {
+		if _, more := line.Read(); !errors.Is(more, io.EOF) {
+			err = errors.New("it has more than one line")
+		}
+	}
+	for _, field := range fields {
+		if err != nil {
+			break
+		}
+		key, value, given := strings.Cut(field, "=")
+		err = m.set(strings.ToLower(strings.TrimSpace(key)), value, given)
+	}
+	if err == nil {
+		err = m.finish(dir)
+	}
+	if err != nil {
+		return client.MountConfig{}, fmt.Errorf("mount %q: %w", text, err)
+	}
+	return m.MountConfig, nil
+}
+
+// mount is a MountConfig in the making.
+type mount struct {
+	client.MountConfig
+	recursive string // bind-recursive
+}
+
+func (m *mount) bind() *client.BindOptions {
+	if m.BindOptions == nil {
+		m.BindOptions = &client.BindOptions{}
+	}
+	return m.BindOptions
+}
+
+func (m *mount) volume() *client.VolumeOptions {
+	if m.VolumeOptions == nil {
+		m.VolumeOptions = &client.VolumeOptions{}
+	}
+	return m.VolumeOptions
+}
+
+func (m *mount) driver() *client.DriverConfig {
+	if m.volume().DriverConfig == nil {
+		m.volume().DriverConfig = &client.DriverConfig{}
+	}
+	return m.volume().DriverConfig
+}
+
+func (m *mount) tmpfs() *client.TmpfsOptions {
+	if m.TmpfsOptions == nil {
+		m.TmpfsOptions = &client.TmpfsOptions{}
+	}
+	return m.TmpfsOptions
+}
+
+// set takes one field. given tells "key=" from "key".
+func (m *mount) set(key, value string, given bool) error {
+	if flag := m.flag(key); flag != nil {
+		return setFlag(flag, key, value, given)
+	}
+	if !given {
+		return fmt.Errorf("%q: want KEY=VALUE", key)
+	}
+	switch key {
+	case "type":
+		m.Type = strings.ToLower(value)
+	case "source", "src":
+		m.Source = value
+	case "target", "destination", "dst":
+		m.Target = value
+	case "consistency":
+		m.Consistency = strings.ToLower(value)
+	case "bind-propagation":
+		m.bind().Propagation = strings.ToLower(value)
+	case "bind-recursive":
+		m.recursive = value
+		return m.setRecursive()
+	case "volume-subpath":
+		m.volume().Subpath = value
+	case "volume-label":
+		return addPair(&m.volume().Labels, value)
+	case "volume-driver":
+		m.driver().Name = value
+	case "volume-opt":
+		return addPair(&m.driver().Options, value)
+	case "tmpfs-size":
+		size, err := Bytes(value)
+		if err != nil {
+			return fmt.Errorf("tmpfs-size: %w", err)
+		}
+		m.tmpfs().SizeBytes = size
+	case "tmpfs-mode":
+		mode, err := strconv.ParseUint(value, 8, 12)
+		if err != nil {
+			return fmt.Errorf("tmpfs-mode %q: want up to four octal digits", value)
+		}
+		m.tmpfs().Mode = uint32(mode)
+	default:
+		return fmt.Errorf("unknown key %q", key)
+	}
+	return nil
+}
+
+// flag is the setting of a key that may stand alone; nil for another key.
+func (m *mount) flag(key string) *bool {
+	switch key {
+	case "readonly", "ro":
+		return &m.ReadOnly
+	case "volume-nocopy":
+		return &m.volume().NoCopy
+	case "bind-nonrecursive":
+		return &m.bind().NonRecursive
+	case "bind-create-src":
+		return &m.bind().CreateMountpoint
+	default:
+		return nil
+	}
+}
+
+func setFlag(flag *bool, key, value string, given bool) error {
+	if !given {
+		*flag = true
+		return nil
+	}
+	on, err := strconv.ParseBool(value)
+	if err != nil {
+		return fmt.Errorf("%s %q: want true or false", key, value)
+	}
+	*flag = on
+	return nil
+}
+
+func (m *mount) setRecursive() error {
+	o := m.bind()
+	o.NonRecursive, o.ReadOnlyNonRecursive, o.ReadOnlyForceRecursive = false, false, false
+	switch m.recursive {
+	case "enabled":
+	case "disabled":
+		o.NonRecursive = true
+	case "writable":
+		o.ReadOnlyNonRecursive = true
+	case "readonly":
+		o.ReadOnlyForceRecursive = true
+	default:
+		return fmt.Errorf("bind-recursive %q: want enabled, disabled, writable or readonly", m.recursive)
+	}
+	return nil
+}
+
+func addPair(to *map[string]string, text string) error {
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	key, value, _ := strings.Cut(text, "=")
+	if key == "" {
+		return fmt.Errorf("%q: want KEY=VALUE", text)
+	}
+	(*to)[key] = value
+	return nil
+}
+
+// finish checks what the fields say together.
+func (m *mount) finish(dir string) error {
+	if m.Target == "" {
+		return errors.New("a target is needed: target=PATH")
+	}
+	for _, options := range []struct {
+		given bool
+		kind  string
+	}{
+		{m.BindOptions != nil, "bind"},
+		{m.VolumeOptions != nil, "volume"},
+		{m.TmpfsOptions != nil, "tmpfs"},
+	} {
+		if options.given && m.Type != options.kind {
+			return fmt.Errorf("%s-… is not for type %s", options.kind, m.Type)
+		}
+	}
+	if m.recursive == "readonly" && (!m.ReadOnly || m.BindOptions.Propagation != "rprivate") {
+		return errors.New("bind-recursive=readonly needs readonly and bind-propagation=rprivate")
+	}
+	if m.Type == "bind" && strings.HasPrefix(m.Source, ".") {
+		m.Source = filepath.Join(dir, m.Source)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+	"moss/cmd/moss/arg"
+)
+
+func (a *app) networkCommand() *cobra.Command {
+	return under("network", "Make, list and remove networks, and connect containers to them",
+		"  moss network create front\n  moss run -d --name db --network front busybox httpd -f\n  moss run --rm --network front busybox wget -O- http://db",
+		a.networkCreateCommand(), a.networkListCommand(), a.networkInspectCommand(), a.networkConnectCommand(),
+		a.networkDisconnectCommand(), a.networkRemoveCommand(), a.networkPruneCommand())
+}
+
+type networkCreateFlags struct {
+	body                         client.NetworkCreate
+	pools                        arg.PoolFlags
+	options, labels, ipamOptions []string
+	ipamDriver                   string
+}
+
+func (a *app) networkCreateCommand() *cobra.Command {
+	var flags networkCreateFlags
+	cmd := &cobra.Command{
+		Use:   "create [flags] NETWORK",
+		Short: "Make a network",
+		Long: "Make a network. Containers in it find each other by name, and those of other networks do not reach them.\n" +
+			"The engine chooses a free subnet unless --subnet names one; only then may containers ask for addresses in it.",
+		Example: "  moss network create front\n  moss network create --internal --subnet 10.7.0.0/24 --gateway 10.7.0.1 back\n" +
+			"  moss network create --ipv6 --subnet 10.8.0.0/24 --subnet fd00:8::/64 -o com.docker.network.driver.mtu=1400 both",
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body, err := flags.build(args[0])
+			if err != nil {
+				return usage(cmd, err)
+			}
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			made, err := engine.NetworkCreate(cmd.Context(), body)
+			if err != nil {
+				return err
+			}
+			if made.Warning != "" {
+				a.warn([]string{made.Warning})
+			}
+			return a.print(made.ID)
+		},
+	}
+	set := cmd.Flags()
+	set.StringVarP(&flags.body.Driver, "driver", "d", "bridge", "the network's driver")
+	set.StringArrayVar(&flags.pools.Subnets, "subnet", nil, "`SUBNET` of the network, such as 10.7.0.0/24; again for one of IPv6")
+	set.StringArrayVar(&flags.pools.Gateways, "gateway", nil, "`IP` of the gateway in a subnet")
+	set.StringArrayVar(&flags.pools.Ranges, "ip-range", nil, "`PART` of a subnet that containers get addresses from")
+	set.StringArrayVar(&flags.pools.Aux, "aux-address", nil, "address that no container gets: `NAME=IP`")
+	set.BoolVar(&flags.body.Internal, "internal", false, "no way out of the network")
+	set.BoolVar(&flags.body.EnableIPv6, "ipv6", false, "IPv6 beside IPv4")
+	set.StringArrayVar(&flags.labels, "label", nil, "set a label: `KEY=VALUE`")
+	set.StringArrayVarP(&flags.options, "opt", "o", nil, "set an option of the driver: `KEY=VALUE`")
+	set.StringVar(&flags.ipamDriver, "ipam-driver", "", "driver that chooses the addresses")
+	set.StringArrayVar(&flags.ipamOptions, "ipam-opt", nil, "set an option of that driver: `KEY=VALUE`")
+	return cmd
+}
+
+func (f *networkCreateFlags) build(name string) (client.NetworkCreate, error) {
+	body := f.body
+	body.Name, body.CheckDuplicate = name, true
+	var err error
+	if body.Options, err = arg.Pairs("opt", f.options); err != nil {
+		return body, err
+	}
+	for _, text := range f.labels {
+		if body.Labels == nil {
+			body.Labels = map[string]string{}
+		}
+		if err := arg.Labels(body.Labels, text); err != nil {
+			return body, err
+		}
+	}
+	ipam := client.NetworkIPAM{Driver: f.ipamDriver}
+	if ipam.Config, err = f.pools.Pools(); err != nil {
+		return body, err
+	}
+	if ipam.Options, err = arg.Pairs("ipam-opt", f.ipamOptions); err != nil {
+		return body, err
+	}
+	if ipam.Driver != "" || len(ipam.Config) > 0 || ipam.Options != nil {
+		body.IPAM = &ipam
+	}
+	return body, nil
+}
+
+func (a *app) networkInspectCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:               "inspect [flags] NETWORK...",
+		Short:             "Show all that is known of networks",
+		Example:           "  moss network inspect -f '{{range .Containers}}{{.Name}} {{.IPv4Address}}{{println}}{{end}}' front",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeNetworks(-1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			return a.showEach(args, format, func(ref string) (json.RawMessage, error) {
+				return engine.NetworkInspect(cmd.Context(), ref)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&format, "format", "f", "", "a Go template for each, or json")
+	return cmd
+}
+
+func (a *app) networkRemoveCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:               "rm [flags] NETWORK...",
+		Aliases:           []string{"remove"},
+		Short:             "Remove networks that no container is in",
+		Example:           "  moss network rm front back",
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeNetworks(-1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verb(args, func(engine *client.Client, ref string) error {
+				err := engine.NetworkRemove(cmd.Context(), ref)
+				if force && client.StatusOf(err) == statusNotFound {
+					return nil // gone is what was asked for
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "a missing network is no error")
+	return cmd
+}
+
+// networkConnectFlags are what a container asks of the network it joins.
+type networkConnectFlags struct {
+	ip, ip6               string
+	aliases, links, local []string
+}
+
+func (a *app) networkConnectCommand() *cobra.Command {
+	var flags networkConnectFlags
+	cmd := &cobra.Command{
+		Use:               "connect [flags] NETWORK CONTAINER",
+		Short:             "Give a container a place in a network, at once if it runs",
+		Example:           "  moss network connect --alias db --ip 10.7.0.9 back postgres",
+		Args:              arguments(2, 2),
+		ValidArgsFunction: a.completeNetworkThenContainer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			endpoint, err := flags.build()
+			if err != nil {
+				return usage(cmd, err)
+			}
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			return engine.NetworkConnect(cmd.Context(), args[0], args[1], endpoint)
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&flags.ip, "ip", "", "IPv4 address in the network")
+	set.StringVar(&flags.ip6, "ip6", "", "IPv6 address in the network")
+	set.StringArrayVar(&flags.links, "link", nil, "link to another container: `CONTAINER[:ALIAS]`")
+	set.StringArrayVar(&flags.aliases, "alias", nil, "further `NAME` in the network")
+	set.StringArrayVar(&flags.local, "link-local-ip", nil, "link-local `IP` in the network")
+	return cmd
+}
+
+// build returns nil when nothing is asked for.
+func (f *networkConnectFlags) build() (*client.EndpointConfig, error) {
+	ask := createFlags{ip: f.ip, ip6: f.ip6, aliases: f.aliases, links: f.links, linkLocalIPs: f.local}
+	var endpoint client.EndpointConfig
+	if err := ask.fillFirst(&client.Create{}, "", &endpoint); err != nil {
+		return nil, err
+	}
+	if emptyEndpoint(&endpoint) {
+		return nil, nil //nolint:nilnil // the API has a missing object for it
+	}
+	return &endpoint, nil
+}
+
+func (a *app) networkDisconnectCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:               "disconnect [flags] NETWORK CONTAINER",
+		Short:             "Take a container out of a network, at once if it runs",
+		Example:           "  moss network disconnect back postgres",
+		Args:              arguments(2, 2),
+		ValidArgsFunction: a.completeNetworkThenContainer,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			engine, err := a.client()
+			if err != nil {
+				return err
+			}
+			return engine.NetworkDisconnect(cmd.Context(), args[0], args[1], force)
+		},
+	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "even if the container is gone or does not answer")
+	return cmd
+}

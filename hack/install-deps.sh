@@ -55,11 +55,13 @@ test|zstd|E|zstd|zstd|zstd|zstd|zstd
 test|bzip2|E|bzip2|bzip2|bzip2|bzip2|bzip2
 test|docker-registry registry|E|docker-registry|docker-distribution|distribution-registry|docker-registry|-
 test|skopeo|E|skopeo|skopeo|skopeo|skopeo|skopeo
+test|docker-compose|E|docker-compose|-|-|-|-
 test|podman|E|podman|podman|podman|podman|podman
 test|buildah|E|buildah|buildah|buildah|buildah|buildah
 lint|shellcheck|E|shellcheck|ShellCheck|ShellCheck|shellcheck|shellcheck
 lint|shfmt|E|shfmt|shfmt|shfmt|shfmt|shfmt
 bench|podman|E|podman|podman|podman|podman|podman
+bench|iperf3|E|iperf3|iperf3|iperf3|iperf3|iperf3
 bench|crun|E|crun|crun|crun|crun|crun
 guest|qemu-system-x86_64|E|qemu-system-x86|qemu-system-x86-core|qemu-x86|qemu-system-x86_64|qemu-system-x86
 guest|qemu-img|E|qemu-utils|qemu-img|qemu-tools|qemu-img|qemu-img

@@ -165,9 +165,12 @@ TABLE
   moss rm "$name"
 }
 
-@test "endpoint settings: only of the container's own network, without addresses and aliases in the built-in ones" {
-  refuse 404 "network nowhere not found" '"NetworkingConfig":{"EndpointsConfig":{"nowhere":{}}}'
-  refuse 400 "network mode is bridge" '"NetworkingConfig":{"EndpointsConfig":{"none":{}}}'
+@test "endpoint settings: networks that go together, without addresses and aliases in the built-in ones" {
+  refuse 400 "private (none) mode" '"NetworkingConfig":{"EndpointsConfig":{"none":{}}}'
+  refuse 400 "private (none) mode" '"HostConfig":{"NetworkMode":"none"},"NetworkingConfig":{"EndpointsConfig":{"bridge":{}}}'
+  refuse 400 "connected to host network" '"NetworkingConfig":{"EndpointsConfig":{"host":{}}}'
+  refuse 400 "Container sharing network namespace with another container or host" \
+    '"HostConfig":{"NetworkMode":"host"},"NetworkingConfig":{"EndpointsConfig":{"bridge":{}}}'
   refuse 400 "user specified IP address is supported on user defined networks only" \
     '"NetworkingConfig":{"EndpointsConfig":{"bridge":{"IPAMConfig":{"IPv4Address":"172.17.0.9"}}}}'
   refuse 400 "network-scoped alias is supported only for containers in user defined networks" \

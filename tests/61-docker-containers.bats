@@ -11,7 +11,8 @@
 #   update       --cpu-rt-period --cpu-rt-runtime --cpus --pids-limit
 #   container prune
 # What it takes and does not send at 1.24: stop --signal, restart --signal, run --kernel-memory.
-# What it sends all the same is refused by the engine: --mount, --use-api-socket, --device-cgroup-rule.
+# What it sends all the same: --mount, which the engine takes, --use-api-socket, a mount of a socket that has to be there,
+# and --device-cgroup-rule, which is refused.
 
 load lib/moss
 
@@ -93,7 +94,8 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   refused "invalid mode: zz" -v /tmp:/x:zz
   refused "No such container: none-such" --volumes-from none-such
   refused "VolumeDriver" --volume-driver none-such -v x:/x
-  refused "--mount" --mount type=tmpfs,dst=/x
+  prints 1 --mount type=tmpfs,dst=/x,tmpfs-size=1m -- grep -c " /x tmpfs .*size=1024k" /proc/mounts
+  refused "Mounts: Type npipe" --mount type=npipe,src=/x,dst=/x
 }
 
 @test "run: capabilities, privileges, security options" {

@@ -185,10 +185,10 @@ refused() {
   expect output still
   # Fill it to the last byte: create must fail with the reason, and work again afterwards.
   other run --name filler busybox sh -c 'cat /dev/zero >/fill' || true
-  run other create --name none busybox true
+  run other create --name half busybox true
   if [ "$status" -ne 0 ]; then
     expect contains "no space left"
-    run other inspect none
+    run other inspect half
     [ "$status" -ne 0 ] || fail "half a container is left"
   fi
   [ "$(curl -s --max-time 5 --unix-socket "$OTHER_SOCK" http://moss/_ping)" = OK ]

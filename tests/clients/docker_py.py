@@ -1,4 +1,4 @@
-"""What docker-py does with containers, on the engine of $DOCKER_HOST with API version $API_VERSION.
+"""What docker-py does with containers, images, networks and volumes, on the engine of $DOCKER_HOST with API version $API_VERSION.
 
 unittest runs it: python3 docker_py.py Exec.test_streams. $IMAGE names an image with a busybox.
 """
@@ -7,9 +7,11 @@ import os
 import socket
 import struct
 import tarfile
+import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 import docker
 from docker.types import LogConfig
@@ -314,6 +316,140 @@ class Verbs(Case):
             made = self.running('sh', '-c', command, volumes={volume.name: {'bind': '/data', 'mode': 'rw'}})
             self.assertEqual(made.wait()['StatusCode'], 0)
             self.drop(made)
+
+
+class Networks(Case):
+    def network(self, name, **options):
+        made = self.client.networks.create(f'{name}-{os.getpid()}', driver='bridge', check_duplicate=True, **options)
+        self.addCleanup(made.remove)
+        return made
+
+    def server(self, network, *command, **options):
+        return self.running('sh', '-c', 'echo "from $HOSTNAME" >/tmp/index.html; exec httpd -f -h /tmp', network=network.name,
+                            network_mode=network.name, **options)
+
+    def fetch(self, container, url):
+        """The exit code and the output of a request from inside."""
+        result = container.exec_run(['timeout', '5', 'wget', '-q', '-O', '-', url])
+        return result.exit_code, result.output.decode()
+
+    def test_life(self):
+        pool = docker.types.IPAMPool(subnet='10.97.1.0/24', iprange='10.97.1.128/25', gateway='10.97.1.254')
+        options = {'labels': {'py': str(os.getpid())}} if at_least(23) else {}
+        made = self.network('life', ipam=docker.types.IPAMConfig(pool_configs=[pool]), options={'com.docker.network.driver.mtu': '1400'}, **options)
+        made.reload()
+        self.assertEqual(made.attrs['Driver'], 'bridge')
+        self.assertEqual(made.attrs['IPAM']['Config'][0]['Subnet'], '10.97.1.0/24')
+        self.assertEqual(made.attrs['Options'], {'com.docker.network.driver.mtu': '1400'})
+        self.assertEqual([n.id for n in self.client.networks.list(names=[made.name])], [made.id])
+        self.assertEqual([n.id for n in self.client.networks.list(ids=[made.id[:12]])], [made.id])
+        if at_least(24):
+            self.assertEqual([n.id for n in self.client.networks.list(filters={'label': f'py={os.getpid()}'})], [made.id])
+        with self.assertRaises(docker.errors.APIError) as raised:
+            self.client.networks.create(made.name, check_duplicate=True)
+        self.assertEqual(raised.exception.status_code, 409)
+        with self.assertRaises(docker.errors.NotFound):
+            self.client.networks.get('none-such')
+
+    @since(22)
+    def test_names_and_connect(self):
+        one, two = self.network('one'), self.network('two')
+        first, second = self.server(one), self.server(two)
+        code, _ = self.fetch(first, f'http://{second.name}/')
+        self.assertNotEqual(code, 0)
+        one.connect(second, aliases=['second'])
+        self.assertEqual(self.fetch(first, 'http://second/'), (0, f'from {second.id[:12]}\n'))
+        one.reload()
+        self.assertEqual({c.id for c in one.containers}, {first.id, second.id})
+        with self.assertRaises(docker.errors.APIError):
+            one.remove()
+        one.disconnect(second)
+        self.assertNotEqual(self.fetch(first, 'http://second/')[0], 0)
+        second.reload()
+        self.assertEqual(list(second.attrs['NetworkSettings']['Networks']), [two.name])
+        with self.assertRaises(docker.errors.APIError):
+            one.disconnect(second)
+        first.remove(force=True)
+        second.remove(force=True)
+
+    @since(22)
+    def test_addresses(self):
+        pool = docker.types.IPAMPool(subnet='10.97.2.0/24')
+        made = self.network('fixed', internal=True, ipam=docker.types.IPAMConfig(pool_configs=[pool]))
+        low = self.client.api
+        config = low.create_networking_config({made.name: low.create_endpoint_config(ipv4_address='10.97.2.9', aliases=['nine'])})
+        host = low.create_host_config(network_mode=made.name)
+        created = low.create_container(IMAGE, ['sleep', '1000'], networking_config=config, host_config=host)['Id']
+        self.addCleanup(low.remove_container, created, force=True)
+        low.start(created)
+        endpoint = low.inspect_container(created)['NetworkSettings']['Networks'][made.name]
+        self.assertEqual(endpoint['IPAddress'], '10.97.2.9')
+        self.assertEqual(endpoint['IPAMConfig'], {'IPv4Address': '10.97.2.9'})
+        self.assertIn('nine', endpoint['Aliases'])
+        other = self.running(network=made.name, network_mode=made.name)
+        self.assertEqual(other.exec_run(['ping', '-c', '1', '-W', '5', 'nine']).exit_code, 0)
+        made.disconnect(other, force=True)
+
+    def test_ports(self):
+        made = self.running('sh', '-c', 'echo page >/tmp/index.html; exec httpd -f -p 8080 -h /tmp', network_mode='bridge',
+                            ports={'8080/tcp': ('127.0.0.1', None)})
+        made.reload()
+        bound = made.ports['8080/tcp'][0]
+        self.assertEqual(bound['HostIp'], '127.0.0.1')
+
+        def answers():
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{bound['HostPort']}/", timeout=5) as answer:
+                    return answer.read() == b'page\n'
+            except OSError:
+                return False
+        self.until(answers)
+        self.assertEqual(self.client.api.port(made.id, 8080), made.ports['8080/tcp'])
+
+
+class Volumes(Case):
+    def test_life(self):
+        options = {'labels': {'py': str(os.getpid())}} if at_least(23) else {}
+        made = self.client.volumes.create(f'volume-{os.getpid()}', driver='local', driver_opts={'type': 'tmpfs', 'o': 'size=1m'}, **options)
+        self.assertEqual(self.client.volumes.get(made.name).attrs['Driver'], 'local')
+        self.assertIn(made.name, [v.name for v in self.client.volumes.list()])
+        self.assertIn(made.name, [v.name for v in self.client.volumes.list(filters={'dangling': True})])
+        if at_least(24):
+            self.assertEqual([v.name for v in self.client.volumes.list(filters={'label': f'py={os.getpid()}'})], [made.name])
+        holder = self.container('true', volumes={made.name: {'bind': '/data', 'mode': 'ro'}})
+        self.assertNotIn(made.name, [v.name for v in self.client.volumes.list(filters={'dangling': True})])
+        with self.assertRaises(docker.errors.APIError) as raised:
+            made.remove()
+        self.assertEqual(raised.exception.status_code, 409)
+        holder.remove()
+        made.remove()
+        with self.assertRaises(docker.errors.NotFound):
+            self.client.volumes.get(made.name)
+        with self.assertRaises(docker.errors.NotFound):
+            self.client.volumes.create('x-plugin', driver='none-such')
+
+    @since(22)
+    def test_mounts_of_all_kinds(self):
+        made = self.client.volumes.create(f'kinds-{os.getpid()}')
+        self.addCleanup(made.remove)
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, 'file'), 'w', encoding='utf-8') as file:
+                file.write('of the host\n')
+            holder = self.running('sh', '-c', 'cat /b/file; touch /b/x; echo kept >/v/kept; grep -c " /t tmpfs " /proc/mounts',
+                                  volumes=[f'{folder}:/b:ro', f'{made.name}:/v', '/anonymous'], tmpfs={'/t': 'size=1m'})
+            self.assertEqual(holder.wait()['StatusCode'], 0)
+            self.assertEqual(holder.logs(stderr=False), b'of the host\n1\n')
+        holder.reload()
+        kinds = {m['Destination']: m for m in holder.attrs['Mounts']}
+        self.assertEqual(kinds['/v']['Name'], made.name)
+        self.assertEqual(kinds['/b']['RW'], False)
+        taker = self.running('cat', '/v/kept', volumes_from=[holder.id])
+        self.assertEqual(taker.wait()['StatusCode'], 0)
+        taker.remove()
+        anonymous = kinds['/anonymous']['Name']
+        holder.remove(v=True)
+        self.assertNotIn(anonymous, [v.name for v in self.client.volumes.list()])
+        self.assertIn(made.name, [v.name for v in self.client.volumes.list()])
 
 
 class Images(Case):

@@ -267,3 +267,123 @@ test('images: search', async () => {
   const found = await docker.searchImages({ term: `${registry}/box` });
   assert.deepStrictEqual(found.map((f) => f.name), ['lib/box']);
 });
+
+const minor = Number(version.split('.')[1]);
+
+// made is a network of this test, which takes it away again after the containers that came later.
+async function made(t, name, options) {
+  const network = await docker.createNetwork({ Name: `${name}-${process.pid}`, CheckDuplicate: true, ...options });
+  t.after(async () => {
+    for (const id of Object.keys((await network.inspect()).Containers)) await network.disconnect({ Container: id, Force: true });
+    await network.remove();
+  });
+  return network;
+}
+
+// server is a container with a page, in a network.
+async function server(t, network, options) {
+  return running(t, {
+    Cmd: ['sh', '-c', 'echo "from $HOSTNAME" >/tmp/index.html; exec httpd -f -p 8080 -h /tmp'],
+    ...options, HostConfig: { NetworkMode: network, ...(options || {}).HostConfig },
+  });
+}
+
+// fetch is the output of a request from inside a container; empty when it fails.
+async function fetchFrom(container, url) {
+  const exec = await container.exec({ Cmd: ['timeout', '5', 'wget', '-q', '-O', '-', url], AttachStdout: true, AttachStderr: true });
+  const [out] = split(await exec.start());
+  return out;
+}
+
+test('networks: create, list, inspect, remove', async (t) => {
+  const network = await made(t, 'life', {
+    Driver: 'bridge', Internal: true, Labels: { node: String(process.pid) }, Options: { 'com.docker.network.driver.mtu': '1400' },
+    IPAM: { Driver: 'default', Config: [{ Subnet: '10.98.1.0/24', Gateway: '10.98.1.9' }] },
+  });
+  const record = await network.inspect();
+  assert.strictEqual(record.Id, network.id);
+  assert.strictEqual(record.IPAM.Config[0].Subnet, '10.98.1.0/24');
+  assert.strictEqual(record.Options['com.docker.network.driver.mtu'], '1400');
+  const listed = await docker.listNetworks({ filters: { name: [record.Name], type: ['custom'] } });
+  assert.deepStrictEqual(listed.map((n) => n.Id), [network.id]);
+  assert.strictEqual((await docker.getNetwork(network.id.slice(0, 12)).inspect()).Name, record.Name);
+  await assert.rejects(docker.createNetwork({ Name: record.Name, CheckDuplicate: true }), { statusCode: 409 });
+  await assert.rejects(docker.createNetwork({ Name: 'x-plugin', Driver: 'none-such' }), { statusCode: 404 });
+  await assert.rejects(docker.getNetwork('none-such').inspect(), { statusCode: 404 });
+  await assert.rejects(docker.getNetwork('bridge').remove(), { statusCode: 403 });
+});
+
+test('networks: connect and disconnect, names and addresses', async (t) => {
+  const one = await made(t, 'one', { IPAM: { Config: [{ Subnet: '10.98.2.0/24' }] } });
+  const two = await made(t, 'two');
+  const first = await server(t, one.id);
+  const second = await server(t, two.id);
+  const page = `from ${second.id.slice(0, 12)}\n`;
+  await one.connect({ Container: second.id, EndpointConfig: { Aliases: ['second'], IPAMConfig: { IPv4Address: '10.98.2.77' } } });
+  const place = (await one.inspect()).Containers[second.id];
+  // Versions before 1.22 have nothing to say about the place in the network.
+  const hosts = minor >= 22 ? ['second', '10.98.2.77'] : [(await second.inspect()).Name.slice(1)];
+  for (const host of hosts) assert.strictEqual(await fetchFrom(first, `http://${host}:8080/`), page);
+  if (minor >= 22) assert.strictEqual(place.IPv4Address, '10.98.2.77/24');
+  await assert.rejects(one.connect({ Container: second.id }));
+  await assert.rejects(one.remove());
+  await one.disconnect({ Container: second.id });
+  assert.strictEqual(await fetchFrom(first, `http://${hosts[0]}:8080/`), '');
+  await assert.rejects(one.disconnect({ Container: second.id }));
+  if (minor >= 22) {
+    const third = await server(t, one.id, { NetworkingConfig: { EndpointsConfig: { [(await one.inspect()).Name]: { Aliases: ['third'], IPAMConfig: { IPv4Address: '10.98.2.78' } } } } });
+    assert.strictEqual(await fetchFrom(first, 'http://third:8080/'), `from ${third.id.slice(0, 12)}\n`);
+    assert.strictEqual(Object.values((await third.inspect()).NetworkSettings.Networks)[0].IPAddress, '10.98.2.78');
+  }
+});
+
+test('networks: published ports', async (t) => {
+  const container = await server(t, 'bridge', {
+    ExposedPorts: { '8080/tcp': {} }, HostConfig: { PortBindings: { '8080/tcp': [{ HostIp: '127.0.0.1', HostPort: '' }] } },
+  });
+  const [bound] = (await container.inspect()).NetworkSettings.Ports['8080/tcp'];
+  assert.strictEqual(bound.HostIp, '127.0.0.1');
+  const end = Date.now() + 20000;
+  let page = '';
+  while (!page && Date.now() < end) page = await fetch(`http://127.0.0.1:${bound.HostPort}/`).then((r) => r.text(), () => '');
+  assert.strictEqual(page, `from ${container.id.slice(0, 12)}\n`);
+  const taken = await create(t, {
+    ExposedPorts: { '8080/tcp': {} }, HostConfig: { NetworkMode: 'bridge', PortBindings: { '8080/tcp': [{ HostIp: '127.0.0.1', HostPort: bound.HostPort }] } },
+  });
+  await assert.rejects(taken.start(), /already allocated/);
+});
+
+test('volumes: create, list, use, remove', async (t) => {
+  const name = `data-${process.pid}`;
+  await docker.createVolume({ Name: name, Driver: 'local', Labels: { node: String(process.pid) } });
+  const volume = docker.getVolume(name);
+  assert.strictEqual((await volume.inspect()).Name, name);
+  const { Volumes: all } = await docker.listVolumes({ filters: { dangling: ['true'] } });
+  assert.ok(all.some((v) => v.Name === name));
+  if (minor >= 24) {
+    const { Volumes: found } = await docker.listVolumes({ filters: { label: [`node=${process.pid}`] } });
+    assert.deepStrictEqual(found.map((v) => v.Name), [name]);
+  }
+  // Mounts is of later versions; clients send it at every one.
+  const user = await create(t, {
+    Cmd: ['sh', '-c', 'echo kept >/v/kept; cat /v/kept; grep -c " /t tmpfs " /proc/mounts; touch /b/x || echo read-only'],
+    Tty: true,
+    HostConfig: {
+      Mounts: [
+        { Type: 'volume', Source: name, Target: '/v' }, { Type: 'tmpfs', Target: '/t', TmpfsOptions: { SizeBytes: 65536 } },
+        { Type: 'bind', Source: '/usr', Target: '/b', ReadOnly: true },
+      ],
+    },
+  });
+  await user.start();
+  assert.strictEqual((await user.wait()).StatusCode, 0);
+  assert.match((await user.logs({ stdout: true })).toString(), /kept\r\n1\r\n[^]*read-only/);
+  assert.strictEqual((await user.inspect()).HostConfig.Mounts.length, 3);
+  await assert.rejects(volume.remove(), { statusCode: 409 });
+  await assert.rejects(volume.remove({ force: true }), { statusCode: 409 });
+  await user.remove();
+  await volume.remove();
+  await assert.rejects(volume.remove(), { statusCode: 404 });
+  await assert.rejects(create(t, { HostConfig: { Mounts: [{ Type: 'bind', Source: '/none-such', Target: '/b' }] } }), { statusCode: 400 });
+  await assert.rejects(docker.createVolume({ Name: 'a/b' }), { statusCode: 400 });
+});

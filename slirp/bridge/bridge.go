@@ -1,14 +1,17 @@
-// Package bridge builds the containers' default network inside the detached network namespace: the bridge device, its
-// rules, and per container a network namespace with one virtual cable to the bridge.
+// Package bridge builds the containers' networks inside the detached network namespace: one bridge device per network,
+// the rules between them and the outside, and per container a network namespace with a virtual cable to each bridge.
 //
-// Everything is done by netlink from this process; nothing is executed. It holds no list of containers and no addresses:
-// a container's network is its file under Options.Dir, so that a new engine finds what the old one left.
+// Everything is done by netlink from this process; nothing is executed. It holds no list of containers and gives no
+// addresses: a container's network is its file under Options.Dir, so that a new engine finds what the old one left.
 package bridge
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"sync"
@@ -23,163 +26,162 @@ import (
 	"moss/engine/thread"
 )
 
-// Device is the bridge's name. Containers of this network are its ports.
-const Device = "moss0"
-
-// Options says where things are. Every field but Avoid must be set.
+// Options says where things are. NetNS, Dir and Uplink must be set.
 type Options struct {
-	NetNS  string         // the detached network namespace, bound to a file
-	Dir    string         // gets one bound namespace per container; on a file system that ends with the boot
-	File   string         // remembers the network's id and subnet over boots
-	Uplink string         // the device that leads outside, in the detached namespace
-	MTU    int            // bytes, of the bridge and of the containers' devices
-	Avoid  []netip.Prefix // networks that the subnet must stay clear of, beside those the host has routes to
+	NetNS  string // the detached network namespace, bound to a file
+	Dir    string // gets one bound namespace per container; on a file system that ends with the boot
+	Uplink string // the device that leads outside, in the detached namespace
+	Send   int    // bytes that a connection of a container may have under way; 0: as many as the host's
+
+	// How forwarded connections keep their clients' addresses; all 0: they do not.
+	DialMark   uint32 // that sockets of the forwarder have
+	ReplyMark  uint32 // for what answers them
+	ReplyTable int    // where packets with ReplyMark are routed: to the forwarder
 }
 
-// Config is what a network that is set up looks like.
-type Config struct {
-	ID      string // 64 hexadecimal digits
-	Subnet  netip.Prefix
-	Gateway netip.Addr // the bridge's own address
+// Net is one network as its device and the rules have it.
+type Net struct {
+	ID       string
+	Device   string
+	IPv4     netip.Prefix // the bridge's own address in its subnet
+	IPv6     netip.Prefix // likewise; invalid: none
+	MTU      int          // bytes
+	Internal bool         // nothing is forwarded in or out
+	Isolated bool         // its containers do not reach each other
+	NoMasq   bool         // what leaves keeps its address
 }
 
-// Bridge is the default network. All methods may be called at the same time, each container by one caller at a time.
-type Bridge struct {
-	opts Options
-
-	setup sync.Mutex // held while the network is set up, over system calls, so that it happens once
+// Fabric is all of the networks. All methods may be called at the same time, each container and each network by one
+// caller at a time.
+type Fabric struct {
+	opts  Options
 	spare spares
 
-	mu   sync.Mutex // guards live
+	setup sync.Mutex // held while the namespace is entered and devices and rules change, over system calls; guards ports, ruled
+	ports map[PortKey]PortTarget
+	ruled bool // this process has set the rules
+
+	mu   sync.Mutex // guards live, up; taken below setup
 	live *live
+	up   map[string]standing // by id
 }
 
-// live is a network that is set up, with the sockets into the detached namespace. It is never changed.
+// standing is a network whose device stands.
+type standing struct {
+	Net
+	index int // of the device
+}
+
+// live is the detached namespace as this process reaches it. It is never changed.
 type live struct {
-	config Config
-	index  int32 // of the bridge device
 	handle *netlink.Handle
 	raw    *nl.SocketHandle
+	rules  *nftables.Conn // used with Fabric.setup held
+	packet int            // a socket for frames; -1: none
+	has6   bool           // the kernel has IPv6
 }
 
-// New returns the network without touching anything: the first Ensure or Attach sets it up.
-func New(opts Options) (*Bridge, error) {
-	if opts.NetNS == "" || opts.Dir == "" || opts.File == "" || opts.Uplink == "" || opts.MTU <= 0 {
+// New returns the networks without touching anything.
+func New(opts Options) (*Fabric, error) {
+	if opts.NetNS == "" || opts.Dir == "" || opts.Uplink == "" {
 		return nil, fault.Internal("bridge: incomplete options %+v", opts)
 	}
-	return &Bridge{opts: opts}, nil
+	more := sendSysctls(opts.Send)
+	return &Fabric{opts: opts, spare: spares{more: more}, ports: make(map[PortKey]PortTarget), up: make(map[string]standing)}, nil
 }
 
-// Ensure sets the network up unless it is, and returns what it looks like. What an earlier engine has set up is kept.
-func (b *Bridge) Ensure(ctx context.Context) (Config, error) {
-	l, err := b.ensure(ctx)
-	if err != nil {
-		return Config{}, err
-	}
-	return l.config, nil
-}
+// Warm makes a namespace ready, so that the first container does not wait for it.
+func (f *Fabric) Warm() { f.spare.refill() }
 
-// Warm sets the network up and makes a namespace ready, so that the first container waits for neither.
-func (b *Bridge) Warm(ctx context.Context) error {
-	if _, err := b.ensure(ctx); err != nil {
-		return err
-	}
-	b.spare.refill()
-	return nil
-}
-
-// Close waits for work in the background and closes what this process holds open. The network itself and the
-// containers' namespaces stay. The Bridge must not be used afterwards.
-func (b *Bridge) Close() error {
-	err := b.spare.close()
-	b.mu.Lock()
-	l := b.live
-	b.live = nil
-	b.mu.Unlock()
+// Close waits for work in the background and closes what this process holds open. The networks themselves and the
+// containers' namespaces stay. The Fabric must not be used afterwards.
+func (f *Fabric) Close() error {
+	err := f.spare.close()
+	f.mu.Lock()
+	l := f.live
+	f.live = nil
+	f.mu.Unlock()
 	if l != nil {
 		l.close()
 	}
 	return err
 }
 
-func (b *Bridge) ensure(ctx context.Context) (*live, error) {
-	if l := b.current(); l != nil {
-		return l, nil
-	}
-	b.setup.Lock()
-	defer b.setup.Unlock()
-	if l := b.current(); l != nil {
+// reach returns the way into the namespace, which is opened the first time.
+func (f *Fabric) reach(ctx context.Context) (*live, error) {
+	f.setup.Lock()
+	defer f.setup.Unlock()
+	return f.reachLocked(ctx)
+}
+
+// reachLocked wants setup to be held.
+func (f *Fabric) reachLocked(ctx context.Context) (*live, error) {
+	if l := f.current(); l != nil {
 		return l, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("set up network bridge: %w", err)
+		return nil, fmt.Errorf("set up networks: %w", err)
 	}
-	l, err := b.open()
-	if err != nil {
-		return nil, fmt.Errorf("set up network bridge: %w", err)
+	if err := os.MkdirAll(f.opts.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("set up networks: %w", err)
 	}
-	b.mu.Lock()
-	b.live = l
-	b.mu.Unlock()
+	l := &live{packet: -1}
+	if err := f.open(l); err != nil {
+		l.close()
+		return nil, fmt.Errorf("set up networks: %w", err)
+	}
+	f.mu.Lock()
+	f.live = l
+	f.mu.Unlock()
 	return l, nil
 }
 
-func (b *Bridge) current() *live {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.live
+func (f *Fabric) current() *live {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.live
 }
 
-// open makes or adopts the device and rules, and keeps sockets into the namespace.
-func (b *Bridge) open() (_ *live, err error) {
-	if err := os.MkdirAll(b.opts.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	l := &live{}
-	defer func() {
-		if err != nil {
-			l.close()
-		}
-	}()
-	rules, err := b.reach(l)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rules.CloseLasting()) }()
-
-	link, existing, err := findDevice(l.handle)
-	if err != nil {
-		return nil, err
-	}
-	if l.config, err = b.settle(existing); err != nil {
-		return nil, err
-	}
-	// Each step may find its work done by an earlier engine, in whole or in part.
-	if link == nil {
-		if link, err = makeDevice(l.handle, b.opts.MTU, l.config.Gateway); err != nil {
-			return nil, err
-		}
-	}
-	l.index = int32(link.Attrs().Index)
-	if err := raiseDevice(l.handle, link, b.opts.MTU, l.config); err != nil {
-		return nil, err
-	}
-	return l, setRules(rules, b.opts.Uplink, l.config.Subnet)
+// indexOf returns the device's index of a network that is up.
+func (f *Fabric) indexOf(networkID string) (int, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, ok := f.up[networkID]
+	return n.index, ok
 }
 
-// reach opens the sockets into the containers' network namespace and sets its sysctls, before the devices that copy the
+// nets lists the networks that are up.
+func (f *Fabric) nets() []Net {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make([]Net, 0, len(f.up))
+	for _, n := range f.up {
+		all = append(all, n.Net)
+	}
+	return all
+}
+
+func (f *Fabric) note(n Net, index int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.up[n.ID] = standing{n, index}
+}
+
+func (f *Fabric) drop(networkID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.up, networkID)
+}
+
+// open opens the sockets into the containers' network namespace and sets its sysctls, before the devices that copy the
 // defaults. The libraries' own ways to open a socket elsewhere would spoil the thread: a process in a user namespace may
 // leave the host's network namespace but never enter it again.
-func (b *Bridge) reach(l *live) (rules *nftables.Conn, err error) {
-	err = thread.Apart(func() error {
-		ns, err := os.Open(b.opts.NetNS)
-		if err != nil {
-			return fmt.Errorf("open the containers' network namespace: %w", err)
+func (f *Fabric) open(l *live) error {
+	return thread.Apart(func() error {
+		if err := enterFile(f.opts.NetNS); err != nil {
+			return fmt.Errorf("the containers' network namespace: %w", err)
 		}
-		err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
-		if err = errors.Join(err, ns.Close()); err != nil {
-			return fmt.Errorf("enter the containers' network namespace: %w", err)
-		}
+		var err error
 		if l.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 			return fmt.Errorf("open netlink: %w", err)
 		}
@@ -189,18 +191,19 @@ func (b *Bridge) reach(l *live) (rules *nftables.Conn, err error) {
 			return fmt.Errorf("open netlink: %w", err)
 		}
 		l.raw = &nl.SocketHandle{Socket: sock}
-		if err := applySysctls(append(quietIPv6(),
-			sysctl{"net/ipv6/conf/" + b.opts.Uplink + "/accept_ra", "0"},
-			sysctl{"net/ipv4/ip_forward", "1"},
-		)); err != nil {
+		if l.packet, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
+			return fmt.Errorf("open a packet socket: %w", err)
+		}
+		l.has6 = exists("/proc/sys/net/ipv6")
+		if err := applySysctls(detachedSysctls(f.opts.Uplink)); err != nil {
 			return err
 		}
-		if rules, err = nftables.New(nftables.AsLasting()); err != nil {
+		_ = applySysctls(bridgedSysctls()) // for speed only
+		if l.rules, err = nftables.New(nftables.AsLasting()); err != nil {
 			return fmt.Errorf("open nftables: %w", err)
 		}
 		return nil
 	})
-	return rules, err
 }
 
 func (l *live) close() {
@@ -210,57 +213,53 @@ func (l *live) close() {
 	if l.raw != nil {
 		l.raw.Close()
 	}
+	if l.packet >= 0 {
+		_ = unix.Close(l.packet)
+	}
+	if l.rules != nil {
+		_ = l.rules.CloseLasting()
+	}
 }
 
-// findDevice returns nothing and no error when there is no bridge yet.
-func findDevice(h *netlink.Handle) (netlink.Link, netip.Prefix, error) {
-	link, err := h.LinkByName(Device)
-	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
-		return nil, netip.Prefix{}, nil
-	}
+// NewID returns a fresh id of 64 hexadecimal digits.
+func NewID() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// MACFor returns the address that goes with an IPv4 address, as clients know it: 02:42 and the four bytes. A container
+// that gets the address of one long gone has its MAC too, so that no neighbour remembers a wrong one.
+func MACFor(addr netip.Addr) net.HardwareAddr {
+	a := addr.As4()
+	return net.HardwareAddr{0x02, 0x42, a[0], a[1], a[2], a[3]}
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// HostRoutes lists the networks that this process's own namespace, which is the host's, has IPv4 routes to.
+func HostRoutes() ([]netip.Prefix, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, netip.Prefix{}, fmt.Errorf("look for %s: %w", Device, err)
+		return nil, fmt.Errorf("open netlink on the host: %w", err)
 	}
-	addrs, err := h.AddrList(link, unix.AF_INET)
-	if err != nil {
-		return nil, netip.Prefix{}, fmt.Errorf("list addresses of %s: %w", Device, err)
+	defer h.Close()
+	routes, err := h.RouteList(nil, unix.AF_INET)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("list the host's routes: %w", err)
 	}
-	for _, a := range addrs {
-		ip, ok := netip.AddrFromSlice(a.IP.To4())
-		bits, _ := a.Mask.Size()
-		if ok && bits > 0 {
-			return link, netip.PrefixFrom(ip, bits).Masked(), nil
+	var nets []netip.Prefix
+	for _, r := range routes {
+		if r.Dst == nil {
+			continue
+		}
+		ip, ok := netip.AddrFromSlice(r.Dst.IP.To4())
+		// The default route, and the halves of it that VPNs set, do not name a network.
+		if bits, _ := r.Dst.Mask.Size(); ok && bits > 1 {
+			nets = append(nets, netip.PrefixFrom(ip, bits))
 		}
 	}
-	return link, netip.Prefix{}, nil
-}
-
-// makeDevice gives the bridge a fixed MAC address: otherwise it takes the lowest of its ports' and changes it under the
-// containers' feet.
-func makeDevice(h *netlink.Handle, mtu int, gateway netip.Addr) (netlink.Link, error) {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = Device
-	attrs.MTU = mtu
-	attrs.HardwareAddr = MACFor(gateway)
-	link := &netlink.Bridge{LinkAttrs: attrs}
-	if err := h.LinkAdd(link); err != nil {
-		return nil, fmt.Errorf("make %s: %w", Device, err)
-	}
-	return link, nil
-}
-
-func raiseDevice(h *netlink.Handle, link netlink.Link, mtu int, c Config) error {
-	if link.Attrs().MTU != mtu {
-		if err := h.LinkSetMTU(link, mtu); err != nil {
-			return fmt.Errorf("set the MTU of %s to %d: %w", Device, mtu, err)
-		}
-	}
-	addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(c.Gateway, c.Subnet.Bits()))}
-	if err := h.AddrAdd(link, addr); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("give %s the address %s: %w", Device, c.Gateway, err)
-	}
-	if err := h.LinkSetUp(link); err != nil {
-		return fmt.Errorf("bring up %s: %w", Device, err)
-	}
-	return nil
+	return nets, nil
 }

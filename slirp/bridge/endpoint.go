@@ -10,74 +10,89 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
-
 	"moss/engine/fault"
 )
 
-// inside is the name of a container's device.
-const inside = "eth0"
-
-// Endpoint asks for a container's place in the network.
+// Endpoint asks for a container's place in a network that is up.
 type Endpoint struct {
-	ContainerID string
-	ID          string // 64 hexadecimal digits, unique: the device's name comes from it, so that no two ever collide
-	Addr        netip.Addr
-	MAC         net.HardwareAddr
+	ID       string // 64 hexadecimal digits, unique: the outer device's name comes from it, so that no two ever collide
+	Net      Net
+	Device   string // inside the container
+	MAC      net.HardwareAddr
+	Addrs    []netip.Prefix // an address and its subnet's length each
+	Announce bool           // neighbours may know one of the addresses with another MAC address
 }
 
-// Attach makes the container's network namespace with lo and eth0 up, addressed and routed, and returns the path where it
-// is bound. What an earlier engine left for the same container is dropped first. On error nothing is left.
-func (b *Bridge) Attach(ctx context.Context, e Endpoint) (path string, err error) {
-	path, err = b.path(e.ContainerID)
-	if err != nil {
-		return "", err
-	}
-	l, err := b.ensure(ctx)
-	if err != nil {
-		return "", err
-	}
-	n, err := b.spare.take()
-	if err != nil {
-		return "", err
-	}
-	// Both once the container's part is done, so that the work behind does not compete with it.
-	defer b.spare.refill()
-	defer n.close()
+// Gateway is the way out of a container: one for each family at most.
+type Gateway struct {
+	Device string
+	Addr   netip.Addr
+}
 
-	err = n.bind(path)
-	if errors.Is(err, fs.ErrExist) {
-		if err = unbind(path); err == nil {
-			err = n.bind(path)
-		}
+// Plug connects a container that runs to one more network and sets its ways out. On error nothing is left.
+func (f *Fabric) Plug(ctx context.Context, containerID string, e Endpoint, gateways []Gateway) error {
+	l, n, err := f.inside(ctx, containerID)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	_, err = f.connect(l, n, e)
+	if err == nil {
+		err = n.route(gateways)
 	}
 	if err != nil {
-		return "", fmt.Errorf("attach %s to network bridge: %w", e.ContainerID, err)
+		return errors.Join(fmt.Errorf("connect %s to %s: %w", containerID, e.Net.Device, err), l.remove(outerName(e.ID)))
 	}
-	if err := l.connect(n, e, b.opts.MTU); err != nil {
-		return "", errors.Join(fmt.Errorf("attach %s to network bridge: %w", e.ContainerID, err), unbind(path))
+	return nil
+}
+
+// Unplug sets the ways out that a running container has without an endpoint, and takes that away, by its id. An endpoint
+// that is gone is no error.
+func (f *Fabric) Unplug(ctx context.Context, containerID, endpointID string, gateways []Gateway) error {
+	if err := f.Route(ctx, containerID, gateways); err != nil {
+		return err
 	}
-	return path, nil
+	l, err := f.reach(ctx)
+	if err != nil {
+		return err
+	}
+	return l.remove(outerName(endpointID))
+}
+
+// Route sets a running container's ways out.
+func (f *Fabric) Route(ctx context.Context, containerID string, gateways []Gateway) error {
+	_, n, err := f.inside(ctx, containerID)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	if err := n.route(gateways); err != nil {
+		return fmt.Errorf("route %s: %w", containerID, err)
+	}
+	return nil
+}
+
+// Plugged reports whether the endpoint's cable is there.
+func (f *Fabric) Plugged(ctx context.Context, endpointID string) (bool, error) {
+	return f.Taken(ctx, outerName(endpointID))
 }
 
 // Detach drops the container's namespace and with it its devices, which the kernel takes away in its own time after the
 // last process in there has ended. Detaching what is not attached is no error.
-func (b *Bridge) Detach(containerID string) error {
-	path, err := b.path(containerID)
+func (f *Fabric) Detach(containerID string) error {
+	path, err := f.Path(containerID)
 	if err != nil {
 		return err
 	}
 	if err := unbind(path); err != nil {
-		return fmt.Errorf("detach %s from network bridge: %w", containerID, err)
+		return fmt.Errorf("detach %s from its networks: %w", containerID, err)
 	}
 	return nil
 }
 
 // Attached lists the containers that have a namespace bound.
-func (b *Bridge) Attached() ([]string, error) {
-	entries, err := os.ReadDir(b.opts.Dir)
+func (f *Fabric) Attached() ([]string, error) {
+	entries, err := os.ReadDir(f.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -93,64 +108,26 @@ func (b *Bridge) Attached() ([]string, error) {
 	return ids, nil
 }
 
-func (b *Bridge) path(containerID string) (string, error) {
+// Path is where the container's namespace is bound.
+func (f *Fabric) Path(containerID string) (string, error) {
 	if containerID == "" || containerID[0] == '.' || filepath.Base(containerID) != containerID {
 		return "", fault.Internal("%q is no container id", containerID)
 	}
-	return filepath.Join(b.opts.Dir, containerID), nil
+	return filepath.Join(f.opts.Dir, containerID), nil
 }
 
-// connect lays the cable and configures its inner end.
-func (l *live) connect(n *namespace, e Endpoint, mtu int) error {
-	if err := l.addCable(n, e, mtu); err != nil {
-		return fmt.Errorf("make veth pair: %w", err)
-	}
-	link, err := n.handle.LinkByName(inside)
+func (f *Fabric) inside(ctx context.Context, containerID string) (*live, *namespace, error) {
+	path, err := f.Path(containerID)
 	if err != nil {
-		return fmt.Errorf("find %s: %w", inside, err)
+		return nil, nil, err
 	}
-	addr := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(e.Addr, l.config.Subnet.Bits()))}
-	if err := n.handle.AddrAdd(link, addr); err != nil {
-		return fmt.Errorf("give %s the address %s: %w", inside, e.Addr, err)
+	l, err := f.reach(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := n.handle.LinkSetUp(link); err != nil {
-		return fmt.Errorf("bring up %s: %w", inside, err)
+	n, err := openNamespace(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the network namespace of %s: %w", containerID, err)
 	}
-	route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: l.config.Gateway.AsSlice()}
-	if err := n.handle.RouteAdd(route); err != nil {
-		return fmt.Errorf("set the default route by %s: %w", l.config.Gateway, err)
-	}
-	return nil
-}
-
-// addCable makes both ends, each in its namespace, and the outer one up and a port of the bridge, in one request: the
-// library's LinkAdd takes four, and each waits for the kernel's one lock on network devices.
-func (l *live) addCable(n *namespace, e Endpoint, mtu int) error {
-	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
-	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: l.raw}
-
-	outer := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	outer.Flags, outer.Change = unix.IFF_UP, unix.IFF_UP
-	req.AddData(outer)
-	req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(outerName(e.ID))))
-	req.AddData(nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(mtu))))
-	req.AddData(nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(l.index))))
-
-	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
-	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("veth"))
-	peer := info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER, nil)
-	nl.NewIfInfomsgChild(peer, unix.AF_UNSPEC) // not up: the kernel would raise it before it knows the other end
-	peer.AddRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(inside))
-	peer.AddRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(mtu)))
-	peer.AddRtAttr(unix.IFLA_ADDRESS, e.MAC)
-	peer.AddRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(n.file.Fd())))
-	req.AddData(info)
-
-	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
-	return err
-}
-
-// outerName fits the kernel's 15 characters with 44 bits of the endpoint's id.
-func outerName(endpointID string) string {
-	return "veth" + endpointID[:11]
+	return l, n, nil
 }

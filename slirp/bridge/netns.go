@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"moss/engine/fault"
 	"moss/engine/thread"
 )
 
@@ -22,9 +23,11 @@ const loopback = 1
 type namespace struct {
 	file   *os.File
 	handle *netlink.Handle
+	no6    *os.File // says whether devices that come have no IPv6; nil: the kernel has none anyway
 }
 
-func newNamespace() (*namespace, error) {
+// newNamespace also sets what is given beyond that which every namespace has.
+func newNamespace(more ...sysctl) (*namespace, error) {
 	n := &namespace{}
 	err := thread.Apart(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -33,13 +36,10 @@ func newNamespace() (*namespace, error) {
 		if n.file, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return fmt.Errorf("hold a network namespace: %w", err)
 		}
-		if err := applySysctls(quietIPv6()); err != nil {
+		if err := applySysctls(append(quietIPv6(), more...)); err != nil {
 			return err
 		}
-		if n.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
-			return fmt.Errorf("open netlink in a network namespace: %w", err)
-		}
-		return nil
+		return n.openHere()
 	})
 	if err == nil {
 		lo := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: loopback}}
@@ -54,10 +54,76 @@ func newNamespace() (*namespace, error) {
 	return n, nil
 }
 
+// openNamespace opens the namespace of a container that runs.
+func openNamespace(path string) (*namespace, error) {
+	n := &namespace{}
+	err := thread.Apart(func() (err error) {
+		if n.file, err = os.Open(path); err != nil {
+			return err
+		}
+		if err := enter(n.file); err != nil {
+			return err
+		}
+		return n.openHere()
+	})
+	if err != nil {
+		n.close()
+		return nil, err
+	}
+	return n, nil
+}
+
+// openHere opens the ways into the namespace that the calling thread is in.
+func (n *namespace) openHere() (err error) {
+	if n.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return fmt.Errorf("open netlink in a network namespace: %w", err)
+	}
+	n.no6, err = os.OpenFile("/proc/sys/net/ipv6/conf/default/disable_ipv6", os.O_WRONLY, 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("open a sysctl of a network namespace: %w", err)
+	}
+	return nil
+}
+
+// allow6 says whether devices that come from now on have IPv6. The file is of the namespace that it was opened in: no
+// thread has to go there.
+func (n *namespace) allow6(yes bool) error {
+	if n.no6 == nil {
+		return fault.Unavailable("the kernel has no IPv6 (as root: modprobe ipv6)")
+	}
+	value := "1"
+	if yes {
+		value = "0"
+	}
+	if _, err := n.no6.WriteAt([]byte(value), 0); err != nil {
+		return fmt.Errorf("switch IPv6 on for a device: %w", err)
+	}
+	return nil
+}
+
+// enterFile moves the calling thread, which must be given up afterwards, into the network namespace bound at path.
+func enterFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(enter(f), f.Close())
+}
+
+func enter(f *os.File) error {
+	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter network namespace %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
 // close lets the namespace go; it lives on only where it is bound or a process is inside.
 func (n *namespace) close() {
 	if n.handle != nil {
 		n.handle.Close()
+	}
+	if n.no6 != nil {
+		_ = n.no6.Close()
 	}
 	if n.file != nil {
 		_ = n.file.Close()
@@ -94,6 +160,7 @@ func unbind(path string) error {
 // spares keeps one namespace ready, because making one takes longer than all the rest. It is bound nowhere: when the
 // process dies the kernel takes it back.
 type spares struct {
+	more []sysctl // of every namespace
 	work sync.WaitGroup
 
 	mu      sync.Mutex // guards ready, filling, closed
@@ -111,7 +178,7 @@ func (s *spares) take() (*namespace, error) {
 	if n != nil {
 		return n, nil
 	}
-	return newNamespace()
+	return newNamespace(s.more...)
 }
 
 // refill makes a namespace in the background unless one is ready. Trouble is left to take, which has someone to tell.
@@ -123,7 +190,7 @@ func (s *spares) refill() {
 	}
 	s.filling = true
 	s.work.Go(func() {
-		n, err := newNamespace()
+		n, err := newNamespace(s.more...)
 		s.mu.Lock()
 		s.filling = false
 		if err == nil && !s.closed {
@@ -157,7 +224,42 @@ func quietIPv6() []sysctl {
 	return []sysctl{
 		{"net/ipv6/conf/all/accept_ra", "0"},
 		{"net/ipv6/conf/default/accept_ra", "0"},
+		{"net/ipv6/conf/default/accept_dad", "0"}, // addresses are derived from MAC addresses, or given, once each: use them at once
 		{"net/ipv6/conf/default/disable_ipv6", "1"},
+	}
+}
+
+// sendSysctls keep connections of containers from having more bytes under way; 0: as many as the host's.
+func sendSysctls(most int) []sysctl {
+	if most == 0 {
+		return nil
+	}
+	const least, first = 4096, 16384 // as the kernel has them
+	return []sysctl{{"net/ipv4/tcp_wmem", fmt.Sprintf("%d %d %d", least, first, most)}}
+}
+
+// detachedSysctls are for the namespace that the bridges are in.
+func detachedSysctls(uplink string) []sysctl {
+	return append(quietIPv6(),
+		sysctl{"net/ipv6/conf/" + uplink + "/accept_ra", "0"},
+		sysctl{"net/ipv4/ip_forward", "1"},
+		sysctl{"net/ipv6/conf/all/forwarding", "1"},
+	)
+}
+
+// bridgedSysctls keep frames within a bridge out of the rules, which takes time for nothing. The rules let them pass where
+// an older kernel refuses.
+func bridgedSysctls() []sysctl {
+	return []sysctl{{"net/bridge/bridge-nf-call-iptables", "0"}, {"net/bridge/bridge-nf-call-ip6tables", "0"}, {"net/bridge/bridge-nf-call-arptables", "0"}}
+}
+
+// ipv6Sysctls switch IPv6 on for one device. Its link-local address is of use at once: neighbours are asked from it on
+// behalf of published ports, and nobody else is there to have the same.
+func ipv6Sysctls(device string) []sysctl {
+	return []sysctl{
+		{"net/ipv6/conf/" + device + "/accept_ra", "0"},
+		{"net/ipv6/conf/" + device + "/accept_dad", "0"},
+		{"net/ipv6/conf/" + device + "/disable_ipv6", "0"},
 	}
 }
 
@@ -176,4 +278,9 @@ func applySysctls(all []sysctl) error {
 		return fmt.Errorf("set %s to %s: %w", s.path, s.value, err)
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -26,45 +26,93 @@ func newPlace(t testing.TB) place {
 	t.Helper()
 	dir := t.TempDir()
 	return place{Options{
-		NetNS:  slirptest.Detached(t, dir),
-		Dir:    filepath.Join(dir, "run", "netns"),
-		File:   filepath.Join(dir, "data", "networks", "bridge.json"),
-		Uplink: "tap0",
-		MTU:    65520,
-		Avoid:  []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")},
+		NetNS: slirptest.Detached(t, dir), Dir: filepath.Join(dir, "run", "netns"), Uplink: "tap0",
+		DialMark: 0x101, ReplyMark: 0x102, ReplyTable: 103,
 	}}
 }
 
-func (p place) bridge(t testing.TB) *Bridge {
+func (p place) fabric(t testing.TB) *Fabric {
 	t.Helper()
-	b, err := New(p.opts)
+	f, err := New(p.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ids, err := b.Attached()
+		ids, err := f.Attached()
 		if err != nil {
 			t.Error(err)
 		}
 		for _, id := range ids {
-			if err := b.Detach(id); err != nil {
+			if err := f.Detach(id); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := b.Close(); err != nil {
+		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return b
+	return f
 }
 
-func attach(t testing.TB, b *Bridge, id string, addr netip.Addr) string {
-	t.Helper()
-	path, err := b.Attach(t.Context(), Endpoint{ContainerID: id, ID: NewID(), Addr: addr, MAC: MACFor(addr)})
-	if err != nil {
-		t.Fatalf("Attach(%s): %v", id, err)
+// first is the network of most tests.
+func first() Net {
+	return Net{ID: "one", Device: "moss0", IPv4: netip.MustParsePrefix("172.17.0.1/16"), MTU: 65520}
+}
+
+// second is another one, with IPv6.
+func second() Net {
+	return Net{
+		ID: "two", Device: "br-two", IPv4: netip.MustParsePrefix("172.18.0.1/16"), IPv6: netip.MustParsePrefix("fd00:18::1/64"), MTU: 1500,
 	}
-	return path
+}
+
+func up(t testing.TB, f *Fabric, nets ...Net) {
+	t.Helper()
+	for _, n := range nets {
+		if err := f.Up(t.Context(), n); err != nil {
+			t.Fatalf("Up(%s): %v", n.Device, err)
+		}
+	}
+}
+
+// endpoint is the place with this number in a network.
+func endpoint(n Net, device string, number byte) Endpoint {
+	a := n.IPv4.Addr().As4()
+	a[3] = number
+	addr := netip.AddrFrom4(a)
+	e := Endpoint{ID: NewID(), Net: n, Device: device, MAC: MACFor(addr), Addrs: []netip.Prefix{netip.PrefixFrom(addr, n.IPv4.Bits())}}
+	if n.IPv6.IsValid() {
+		b := n.IPv6.Addr().As16()
+		b[15] = number
+		e.Addrs = append(e.Addrs, netip.PrefixFrom(netip.AddrFrom16(b), n.IPv6.Bits()))
+	}
+	return e
+}
+
+// gateways lead out by the first of the endpoints.
+func gateways(all ...Endpoint) []Gateway {
+	var g []Gateway
+	if len(all) > 0 && !all[0].Net.Internal {
+		g = append(g, Gateway{all[0].Device, all[0].Net.IPv4.Addr()})
+		if v6 := all[0].Net.IPv6; v6.IsValid() {
+			g = append(g, Gateway{all[0].Device, v6.Addr()})
+		}
+	}
+	return g
+}
+
+// attach makes a container with these endpoints and returns the path of its namespace.
+func attach(t testing.TB, f *Fabric, id string, all ...Endpoint) string {
+	t.Helper()
+	s, err := f.Make(t.Context(), id)
+	if err != nil {
+		t.Fatalf("Make(%s): %v", id, err)
+	}
+	defer s.Close()
+	if err := s.Furnish(t.Context(), all, gateways(all...)); err != nil {
+		t.Fatalf("Furnish(%s): %v", id, err)
+	}
+	return s.Path()
 }
 
 func nsenter(t testing.TB, args ...string) string {
@@ -91,7 +139,7 @@ func talk(t testing.TB, server, listen, client, dial string) string {
 	t.Helper()
 	var l net.Listener
 	slirptest.In(t, server, func() (err error) {
-		l, err = net.Listen("tcp4", net.JoinHostPort(listen, "0"))
+		l, err = net.Listen("tcp", net.JoinHostPort(listen, "0"))
 		return err
 	})
 	defer func() { _ = l.Close() }()
@@ -110,7 +158,7 @@ func talk(t testing.TB, server, listen, client, dial string) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	var conn net.Conn
 	slirptest.In(t, client, func() (err error) {
-		conn, err = net.DialTimeout("tcp4", net.JoinHostPort(dial, port), 5*time.Second)
+		conn, err = net.DialTimeout("tcp", net.JoinHostPort(dial, port), 5*time.Second)
 		return err
 	})
 	defer func() { _ = conn.Close() }()
@@ -124,6 +172,25 @@ func talk(t testing.TB, server, listen, client, dial string) string {
 		t.Errorf("echo gave %d bytes, %v; want the %d sent", len(got), err, len(sent))
 	}
 	return <-seen
+}
+
+// refused looks that a client in one namespace cannot open a connection to an address, where a server in another listens.
+func refused(t testing.TB, server, listen, client, dial string) {
+	t.Helper()
+	var l net.Listener
+	slirptest.In(t, server, func() (err error) {
+		l, err = net.Listen("tcp", net.JoinHostPort(listen, "0"))
+		return err
+	})
+	defer func() { _ = l.Close() }()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	slirptest.In(t, client, func() error {
+		if conn, err := net.DialTimeout("tcp", net.JoinHostPort(dial, port), 300*time.Millisecond); err == nil {
+			t.Errorf("%s can be reached and must not", dial)
+			return conn.Close()
+		}
+		return nil
+	})
 }
 
 func handle(t testing.TB, path string) *netlink.Handle {

@@ -10,90 +10,236 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// table is the name of the nftables table; everything in it is ours.
+// table is the name of the nftables tables, one for each family; everything in them is ours.
 const table = "moss"
 
-// sourceOffset and sourceLen find the source address in an IPv4 header, in bytes.
-const (
-	sourceOffset = 12
-	sourceLen    = 4
-)
+// tableRules are the rules of one family while they are put together.
+//
+// Which networks there are stands in sets, so that the rules are as many with a hundred networks as with one:
+//
+//	bridges  all devices of networks
+//	open     those that are not internal
+//	same     pairs of a device and itself, of networks whose containers may reach each other
+//	own      a device and the addresses of the host that its containers may reach
+//	masq     the subnets that take the uplink's address on the way out
+type tableRules struct {
+	conn *nftables.Conn
+	t    *nftables.Table
+	v6   bool
+	up   string // the uplink's device
+	err  error  // the first
+}
 
-// setRules replaces the whole table in one transaction: what leaves by the uplink takes the uplink's address, and
-// nothing beyond it opens a connection to a container. Between containers everything passes.
-func setRules(conn *nftables.Conn, uplink string, subnet netip.Prefix) error {
-	t := &nftables.Table{Name: table, Family: nftables.TableFamilyIPv4}
-	conn.AddTable(t) // so that there is one to delete
-	conn.DelTable(t)
-	conn.AddTable(t)
-
-	postrouting := conn.AddChain(&nftables.Chain{
-		Name:     "postrouting",
-		Table:    t,
-		Type:     nftables.ChainTypeNAT,
-		Hooknum:  nftables.ChainHookPostrouting,
-		Priority: nftables.ChainPriorityNATSource,
-	})
-	conn.AddRule(&nftables.Rule{Table: t, Chain: postrouting, Exprs: rule(
-		from(subnet), device(expr.MetaKeyOIFNAME, uplink), []expr.Any{&expr.Masq{}},
-	)})
-
-	accept := nftables.ChainPolicyAccept
-	forward := conn.AddChain(&nftables.Chain{
-		Name:     "forward",
-		Table:    t,
-		Type:     nftables.ChainTypeFilter,
-		Hooknum:  nftables.ChainHookForward,
-		Priority: nftables.ChainPriorityFilter,
-		Policy:   &accept,
-	})
-	conn.AddRule(&nftables.Rule{Table: t, Chain: forward, Exprs: rule(
-		connState(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED), verdict(expr.VerdictAccept),
-	)})
-	conn.AddRule(&nftables.Rule{Table: t, Chain: forward, Exprs: rule(
-		device(expr.MetaKeyIIFNAME, uplink), device(expr.MetaKeyOIFNAME, Device), verdict(expr.VerdictDrop),
-	)})
-	if err := conn.Flush(); err != nil {
+// setRules replaces the tables in one transaction. Established connections go on: what has been translated is in the
+// kernel's own list.
+func (f *Fabric) setRules(l *live) error {
+	if !f.ruled {
+		if err := f.routeReplies(l); err != nil {
+			return err
+		}
+	}
+	var six bool
+	up := f.nets()
+	for _, n := range up {
+		six = six || n.IPv6.IsValid()
+	}
+	families := []nftables.TableFamily{nftables.TableFamilyIPv4}
+	if l.has6 {
+		families = append(families, nftables.TableFamilyIPv6)
+	}
+	for _, family := range families {
+		t := &nftables.Table{Name: table, Family: family}
+		l.rules.AddTable(t) // so that there is one to delete
+		l.rules.DelTable(t)
+		v6 := family == nftables.TableFamilyIPv6
+		if v6 && !six && f.opts.ReplyMark == 0 {
+			continue
+		}
+		l.rules.AddTable(t)
+		r := &tableRules{conn: l.rules, t: t, v6: v6, up: f.opts.Uplink}
+		r.forwarder(f.opts)
+		s := r.fill(up)
+		r.networks(s)
+		if !v6 {
+			r.published(f.ports, s)
+		}
+		if r.err != nil {
+			return fmt.Errorf("put nftables rules together: %w", r.err)
+		}
+	}
+	if err := l.rules.Flush(); err != nil {
 		return fmt.Errorf("set nftables rules (the kernel needs nf_tables and nft_masq): %w", err)
 	}
+	f.ruled = true
 	return nil
 }
 
-func rule(parts ...[]expr.Any) []expr.Any {
+// networks makes what keeps networks apart and lets them out.
+func (r *tableRules) networks(s sets) {
+	established := connState(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
+
+	forward := r.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
+	r.add(forward, established, verdict(expr.VerdictAccept))
+	// Ports that containers reach by their gateway's address lead wherever they are published from. What is translated to
+	// the host (package hostaddr) goes by the rules for the uplink.
+	r.add(forward, load(expr.MetaKeyOIFNAME, 1), in(s.bridges), translated(), verdict(expr.VerdictAccept))
+	// Frames within one bridge come by here where br_netfilter is loaded.
+	r.add(forward, load(expr.MetaKeyIIFNAME, 1), load(expr.MetaKeyOIFNAME, 2), in(s.same), verdict(expr.VerdictAccept))
+	r.add(forward, load(expr.MetaKeyIIFNAME, 1), in(s.open), device(expr.MetaKeyOIFNAME, r.up), verdict(expr.VerdictAccept))
+	r.add(forward, load(expr.MetaKeyIIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
+	r.add(forward, load(expr.MetaKeyOIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
+
+	input := r.chain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
+	r.add(input, established, verdict(expr.VerdictAccept))
+	if r.v6 {
+		r.add(input, neighbours(), verdict(expr.VerdictAccept))
+	}
+	r.add(input, load(expr.MetaKeyIIFNAME, 1), r.destination(2), in(s.own), verdict(expr.VerdictAccept))
+	r.add(input, load(expr.MetaKeyIIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
+	r.add(input, device(expr.MetaKeyIIFNAME, r.up), verdict(expr.VerdictDrop))
+
+	postrouting := r.chain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+	r.add(postrouting, device(expr.MetaKeyOIFNAME, r.up), r.source(1), in(s.masq), []expr.Any{&expr.Masq{}})
+	// Otherwise a container of the same network would answer the asking one directly, which does not know it by that address.
+	r.add(postrouting, load(expr.MetaKeyOIFNAME, 1), in(s.bridges), translated(), []expr.Any{&expr.Masq{}})
+}
+
+// forwarder makes connections of the port forwarder known and sends what answers them back to it, although it goes to
+// addresses that are elsewhere.
+func (r *tableRules) forwarder(o Options) {
+	if o.ReplyMark == 0 {
+		return
+	}
+	output := r.chain("output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityMangle)
+	r.add(output, mark(o.DialMark), []expr.Any{
+		&expr.Immediate{Register: 1, Data: binaryutil.NativeEndian.PutUint32(o.ReplyMark)},
+		&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: 1},
+	})
+	prerouting := r.chain("replies", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityMangle)
+	r.add(prerouting, []expr.Any{
+		&expr.Ct{Key: expr.CtKeyMARK, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(o.ReplyMark)},
+		&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{ctReply}},
+		&expr.Immediate{Register: 1, Data: binaryutil.NativeEndian.PutUint32(o.ReplyMark)},
+		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
+	})
+}
+
+// ctReply is the direction of packets that answer (linux/netfilter/nf_conntrack_tuple_common.h, IP_CT_DIR_REPLY).
+const ctReply = 1
+
+type sets struct{ bridges, open, same, own, masq *nftables.Set }
+
+func (r *tableRules) fill(up []Net) sets {
+	var bridges, open, same, own, masq []nftables.SetElement
+	for _, n := range up {
+		at := n.IPv4
+		if r.v6 {
+			at = n.IPv6
+		}
+		name := ifname(n.Device)
+		bridges = append(bridges, nftables.SetElement{Key: name})
+		if !n.Isolated {
+			same = append(same, nftables.SetElement{Key: concat(name, name)})
+		}
+		if !n.Internal {
+			open = append(open, nftables.SetElement{Key: name})
+		}
+		if !at.IsValid() {
+			continue
+		}
+		own = append(own, nftables.SetElement{Key: concat(name, at.Addr().AsSlice())})
+		if !n.NoMasq && !n.Internal {
+			masq = append(masq, interval(at.Masked())...)
+		}
+	}
+	addr := nftables.TypeIPAddr
+	if r.v6 {
+		addr = nftables.TypeIP6Addr
+	}
+	return sets{
+		bridges: r.set("bridges", bridges, false, nftables.TypeIFName),
+		open:    r.set("open", open, false, nftables.TypeIFName),
+		same:    r.set("same", same, false, nftables.TypeIFName, nftables.TypeIFName),
+		own:     r.set("own", own, false, nftables.TypeIFName, addr),
+		masq:    r.set("masq", masq, true, addr),
+	}
+}
+
+func (r *tableRules) set(name string, elements []nftables.SetElement, ranges bool, types ...nftables.SetDatatype) *nftables.Set {
+	s := &nftables.Set{Table: r.t, Name: name, Interval: ranges, KeyType: types[0]}
+	if len(types) > 1 {
+		s.Concatenation = true
+		var err error
+		if s.KeyType, err = nftables.ConcatSetType(types...); err != nil {
+			r.fail(err)
+		}
+	}
+	if err := r.conn.AddSet(s, elements); err != nil {
+		r.fail(fmt.Errorf("set %s: %w", name, err))
+	}
+	return s
+}
+
+func (r *tableRules) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *tableRules) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
+	accept := nftables.ChainPolicyAccept
+	return r.conn.AddChain(&nftables.Chain{Name: name, Table: r.t, Type: kind, Hooknum: hook, Priority: priority, Policy: &accept})
+}
+
+func (r *tableRules) add(c *nftables.Chain, parts ...[]expr.Any) {
 	var all []expr.Any
 	for _, p := range parts {
 		all = append(all, p...)
 	}
-	return all
+	r.conn.AddRule(&nftables.Rule{Table: r.t, Chain: c, Exprs: all})
 }
 
-func verdict(kind expr.VerdictKind) []expr.Any {
-	return []expr.Any{&expr.Verdict{Kind: kind}}
-}
+// source and destination load an address of the packet's header into a 32-bit register's place, counted from 1: see load.
+func (r *tableRules) source(place int) []expr.Any      { return r.header(place, 12, 8) }
+func (r *tableRules) destination(place int) []expr.Any { return r.header(place, 16, 24) }
 
-func from(subnet netip.Prefix) []expr.Any {
-	network := ipNet(subnet)
-	return []expr.Any{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: sourceOffset, Len: sourceLen},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: sourceLen, Mask: network.Mask, Xor: make([]byte, sourceLen)},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: network.IP.To4()},
+func (r *tableRules) header(place int, offset4, offset6 uint32) []expr.Any {
+	offset, size := offset4, uint32(4)
+	if r.v6 {
+		offset, size = offset6, 16
 	}
+	return []expr.Any{&expr.Payload{DestRegister: register(place), Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size}}
 }
 
-func device(key expr.MetaKey, name string) []expr.Any {
+// interval is a prefix as sets with ranges have it: where it begins and where it has ended.
+func interval(p netip.Prefix) []nftables.SetElement {
+	all := []nftables.SetElement{{Key: p.Addr().AsSlice()}}
+	end := p.Addr().AsSlice()
+	for i := p.Bits() - 1; i >= 0; i-- { // plus one at the last bit of the prefix
+		bit := byte(0x80 >> (i % 8))
+		end[i/8] ^= bit
+		if end[i/8]&bit != 0 {
+			return append(all, nftables.SetElement{Key: end, IntervalEnd: true})
+		}
+	}
+	return all // to the end of all addresses
+}
+
+func ifname(name string) []byte {
 	padded := make([]byte, unix.IFNAMSIZ)
 	copy(padded, name)
-	return []expr.Any{
-		&expr.Meta{Key: key, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: padded},
-	}
+	return padded
 }
 
-func connState(bits uint32) []expr.Any {
-	zero := binaryutil.NativeEndian.PutUint32(0)
-	return []expr.Any{
-		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: uint32(len(zero)), Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: zero},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: zero},
+func concat(parts ...[]byte) []byte {
+	var all []byte
+	for _, p := range parts {
+		all = append(all, p...)
+		for len(all)%4 != 0 {
+			all = append(all, 0)
+		}
 	}
+	return all
 }

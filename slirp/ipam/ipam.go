@@ -1,5 +1,5 @@
-// Package ipam hands out the addresses of one IPv4 network. Who holds which address lives in memory only: the owner's
-// record is what survives a restart, and Claim puts it back. It configures no device.
+// Package ipam hands out the addresses of networks and chooses subnets. Who holds which address lives in memory only: the
+// owner's record is what survives a restart, and Claim puts it back. It configures no device.
 package ipam
 
 import (
@@ -8,70 +8,148 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
 	"moss/engine/fault"
 )
 
-// smallest is the longest prefix in bits that still has room for a gateway and one more address.
-const smallest = 30
+// The longest prefixes in bits that still have room for a gateway and one more address.
+const (
+	smallest4 = 30
+	smallest6 = 126
+)
 
-// Pool is one network's addresses. It goes round: a released address comes back only after all others had their turn,
-// because the kernel takes a dead container's device away some time after its last process. All methods may be called
-// at the same time.
+// cursorSize in bytes is that of the text in a cursor file: the longest address and a line feed.
+const cursorSize = 40
+
+// Options says which addresses a pool has. Only Subnet must be set.
+type Options struct {
+	Subnet  netip.Prefix
+	Range   netip.Prefix // what Take gives; invalid: all of Subnet
+	Gateway netip.Addr   // invalid: the first address of Subnet
+	Aux     []netip.Addr // what nobody gets
+	Cursor  string       // a file that remembers where to go on; its folder is made. Empty: none
+}
+
+// Pool is one network's addresses of one family. It goes round: a released address comes back only after all others had
+// their turn, because the kernel takes a dead container's device away some time after its last process. All methods may
+// be called at the same time.
 type Pool struct {
-	prefix  netip.Prefix
-	gateway netip.Addr
-	last    netip.Addr // highest address that can be given
-	cursor  *os.File   // remembers next over a restart of the engine; a hint, so never synced
+	subnet      netip.Prefix
+	gateway     netip.Addr
+	first, last netip.Addr // of what Take gives
+	cursor      *os.File   // remembers next over a restart of the engine; a hint, so never synced
 
 	mu     sync.Mutex // guards owners, next
 	owners map[netip.Addr]string
 	next   netip.Addr
 }
 
-// Open returns the pool of a network; its first address is the gateway's and is never given. The place to go on from is
-// kept in the file cursorPath, which need not exist. The caller closes the pool. A prefix that is not IPv4 or too small
-// is a fault.Invalid.
-func Open(prefix netip.Prefix, cursorPath string) (*Pool, error) {
-	if !prefix.Addr().Is4() || prefix.Bits() > smallest {
-		return nil, fault.Invalid("subnet %s: need an IPv4 network of /%d or larger", prefix, smallest)
+// reserved is the owner of addresses that nobody gets.
+const reserved = ""
+
+// Check reports what is impossible about the options, as a fault.Invalid that says what.
+func Check(o Options) error {
+	s := o.Subnet
+	if !s.IsValid() {
+		return fault.Invalid("a pool needs a subnet")
 	}
-	prefix = prefix.Masked()
-	f, err := os.OpenFile(cursorPath, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open address cursor: %w", err)
+	bits, family := smallest4, "IPv4"
+	if s.Addr().Is6() {
+		bits, family = smallest6, "IPv6"
+	}
+	if s.Bits() > bits {
+		return fault.Invalid("subnet %s: need an %s network of /%d or larger", s, family, bits)
+	}
+	if o.Range.IsValid() && (o.Range.Bits() < s.Bits() || !s.Contains(o.Range.Addr())) {
+		return fault.Invalid("range %s is not in the subnet %s", o.Range, s)
+	}
+	if o.Range.IsValid() && o.Range.IsSingleIP() && !usable(s, o.Range.Addr()) {
+		return fault.Invalid("range %s has no address of the subnet %s to give", o.Range, s)
+	}
+	if o.Gateway.IsValid() && !usable(s, o.Gateway) {
+		return fault.Invalid("gateway %s is no address of the subnet %s", o.Gateway, s)
+	}
+	for _, a := range o.Aux {
+		if !usable(s, a) {
+			return fault.Invalid("auxiliary address %s is no address of the subnet %s", a, s)
+		}
+		if a == gatewayOf(o) {
+			return fault.Invalid("auxiliary address %s is the gateway's", a)
+		}
+	}
+	return nil
+}
+
+// Open returns the pool of a network. The caller closes it. Options that Check refuses are a fault.Invalid.
+func Open(o Options) (*Pool, error) {
+	if err := Check(o); err != nil {
+		return nil, err
+	}
+	give := o.Range
+	if !give.IsValid() {
+		give = o.Subnet
 	}
 	p := &Pool{
-		prefix:  prefix,
-		gateway: prefix.Addr().Next(),
-		last:    broadcast(prefix).Prev(),
-		cursor:  f,
-		owners:  make(map[netip.Addr]string),
+		subnet: o.Subnet.Masked(), gateway: gatewayOf(o),
+		first: give.Masked().Addr(), last: highest(give),
+		owners: make(map[netip.Addr]string, 1+len(o.Aux)),
 	}
-	p.next = p.gateway.Next()
-	data, err := io.ReadAll(io.LimitReader(f, 64))
+	p.owners[p.gateway] = reserved
+	for _, a := range o.Aux {
+		p.owners[a] = reserved
+	}
+	if !usable(p.subnet, p.first) {
+		p.first = p.first.Next()
+	}
+	if !usable(p.subnet, p.last) {
+		p.last = p.last.Prev()
+	}
+	p.next = p.first
+	if o.Cursor == "" {
+		return p, nil
+	}
+	return p, p.remember(o.Cursor)
+}
+
+func (p *Pool) remember(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("open address cursor: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read address cursor: %w", err), f.Close())
+		return fmt.Errorf("open address cursor: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, 2*cursorSize))
+	if err != nil {
+		return errors.Join(fmt.Errorf("read address cursor: %w", err), f.Close())
 	}
 	if addr, err := netip.ParseAddr(strings.TrimSpace(string(data))); err == nil && p.givable(addr) {
 		p.next = addr
 	}
-	return p, nil
+	p.cursor = f
+	return nil
 }
 
-// Gateway returns the network's first address.
+// Gateway returns the address that the bridge has.
 func (p *Pool) Gateway() netip.Addr { return p.gateway }
 
-// Take gives owner a free address. When none is left it is a fault.Unavailable.
+// Subnet returns the network that the addresses are of.
+func (p *Pool) Subnet() netip.Prefix { return p.subnet }
+
+// Take gives owner, which is not empty, a free address. When none is left it is a fault.Unavailable.
 func (p *Pool) Take(owner string) (netip.Addr, error) {
 	addr, next, ok := p.take(owner)
 	if !ok {
-		return netip.Addr{}, fault.Unavailable("no available IPv4 addresses in %s", p.prefix)
+		return netip.Addr{}, fault.Unavailable("no available addresses in %s", p.subnet)
+	}
+	if p.cursor == nil {
+		return addr, nil
 	}
 	// Padded to the longest address, so that one write replaces the old text; two at once may end in either order.
-	if _, err := p.cursor.WriteAt(fmt.Appendf(nil, "%-15s\n", next), 0); err != nil {
+	if _, err := p.cursor.WriteAt(fmt.Appendf(nil, "%-*s\n", cursorSize-1, next), 0); err != nil {
 		p.Release(owner, addr)
 		return netip.Addr{}, fmt.Errorf("save address cursor: %w", err)
 	}
@@ -84,7 +162,7 @@ func (p *Pool) take(owner string) (addr, next netip.Addr, ok bool) {
 	for addr = p.next; ; {
 		next = addr.Next()
 		if !p.givable(next) {
-			next = p.gateway.Next()
+			next = p.first
 		}
 		if _, taken := p.owners[addr]; !taken {
 			p.owners[addr] = owner
@@ -98,16 +176,17 @@ func (p *Pool) take(owner string) (addr, next netip.Addr, ok bool) {
 	}
 }
 
-// Claim gives owner the address that its record says it has. An address outside the network is a fault.Invalid, one that
-// somebody else holds a fault.Conflict; claiming one's own again is no error.
+// Claim gives owner the address that it asks for, or that its record says it has; it need not be in the range. An address
+// outside the subnet is a fault.Invalid, one that somebody else holds or nobody may a fault.Conflict; claiming one's own
+// again is no error.
 func (p *Pool) Claim(owner string, addr netip.Addr) error {
-	if !p.givable(addr) {
-		return fault.Invalid("address %s cannot be given out of %s", addr, p.prefix)
+	if !p.subnet.Contains(addr) {
+		return fault.Invalid("no configured subnet or ip-range contain the IP address %s", addr)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if holder, taken := p.owners[addr]; taken && holder != owner {
-		return fault.Conflict("address %s is in use by %s", addr, holder)
+	if holder, taken := p.owners[addr]; !usable(p.subnet, addr) || taken && holder != owner {
+		return fault.Conflict("Address already in use: %s", addr)
 	}
 	p.owners[addr] = owner
 	return nil
@@ -117,7 +196,7 @@ func (p *Pool) Claim(owner string, addr netip.Addr) error {
 func (p *Pool) Release(owner string, addr netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.owners[addr] == owner {
+	if owner != reserved && p.owners[addr] == owner {
 		delete(p.owners, addr)
 	}
 }
@@ -126,21 +205,46 @@ func (p *Pool) Release(owner string, addr netip.Addr) {
 func (p *Pool) Len() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.owners)
+	n := 0
+	for _, owner := range p.owners {
+		if owner != reserved {
+			n++
+		}
+	}
+	return n
 }
 
 // Close lets the cursor file go. The pool must not be used afterwards.
-func (p *Pool) Close() error { return p.cursor.Close() }
-
-func (p *Pool) givable(addr netip.Addr) bool {
-	return addr.Is4() && addr.Compare(p.gateway) > 0 && addr.Compare(p.last) <= 0
+func (p *Pool) Close() error {
+	if p.cursor == nil {
+		return nil
+	}
+	return p.cursor.Close()
 }
 
-// broadcast returns the highest address of an IPv4 network.
-func broadcast(prefix netip.Prefix) netip.Addr {
-	a := prefix.Addr().As4()
-	for bit := prefix.Bits(); bit < 32; bit++ {
+func (p *Pool) givable(addr netip.Addr) bool {
+	return addr.BitLen() == p.first.BitLen() && addr.Compare(p.first) >= 0 && addr.Compare(p.last) <= 0
+}
+
+func gatewayOf(o Options) netip.Addr {
+	if o.Gateway.IsValid() {
+		return o.Gateway
+	}
+	return o.Subnet.Masked().Addr().Next()
+}
+
+// usable reports whether a device may have the address: not that of the network itself, which in IPv6 is any router's,
+// nor the broadcast address of IPv4.
+func usable(subnet netip.Prefix, addr netip.Addr) bool {
+	return subnet.Contains(addr) && addr != subnet.Masked().Addr() && (addr.Is6() || addr != highest(subnet))
+}
+
+// highest returns the last address of a network.
+func highest(prefix netip.Prefix) netip.Addr {
+	a := prefix.Addr().AsSlice()
+	for bit := prefix.Bits(); bit < 8*len(a); bit++ {
 		a[bit/8] |= 0x80 >> (bit % 8)
 	}
-	return netip.AddrFrom4(a)
+	addr, _ := netip.AddrFromSlice(a) // of the length it had
+	return addr
 }

@@ -10,16 +10,17 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/api/router"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/port"
-	"github.com/rootless-containers/rootlesskit/v3/pkg/port/builtin"
+
+	"moss/slirp/forward"
 )
 
-// Outer plays the outer process over a Detached namespace: RootlessKit's builtin port driver, both halves of it, behind
-// its API at dir/api.sock. The port manager that is returned looks past the API. All ends when the test ends.
+// Outer plays the outer process over a Detached namespace: the port driver, both halves of it, behind RootlessKit's
+// API at dir/api.sock. The port manager that is returned looks past the API. All ends when the test ends.
 func Outer(t testing.TB, dir, netns string) port.Manager {
 	t.Helper()
-	parent, err := builtin.NewParentDriver(logger{t}, dir, true)
+	parent, err := forward.NewParent(logger{t}, dir, false)
 	check(t, err)
-	child := builtin.NewChildDriver(logger{t})
+	child := forward.NewChild(logger{t})
 	ended := make(chan error, 2)
 	quitParent, quitChild := make(chan struct{}), make(chan struct{})
 	ready := make(chan struct{})

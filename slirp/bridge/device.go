@@ -1,0 +1,259 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+	"moss/engine/thread"
+)
+
+// Device is a bridge that stands in the detached namespace.
+type Device struct {
+	Name  string
+	Addrs []netip.Prefix
+}
+
+// Devices lists the bridges that stand, whoever made them.
+func (f *Fabric) Devices(ctx context.Context) ([]Device, error) {
+	l, err := f.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	links, err := l.links()
+	if err != nil {
+		return nil, err
+	}
+	var found []Device
+	for _, link := range links {
+		if link.Type() != "bridge" {
+			continue
+		}
+		addrs, err := l.handle.AddrList(link, unix.AF_UNSPEC)
+		if err != nil {
+			return nil, fmt.Errorf("list addresses of %s: %w", link.Attrs().Name, err)
+		}
+		d := Device{Name: link.Attrs().Name}
+		for _, a := range addrs {
+			ip, ok := netip.AddrFromSlice(a.IP)
+			if bits, _ := a.Mask.Size(); ok && !ip.Unmap().IsLinkLocalUnicast() {
+				d.Addrs = append(d.Addrs, netip.PrefixFrom(ip.Unmap(), bits))
+			}
+		}
+		found = append(found, d)
+	}
+	return found, nil
+}
+
+// Taken reports whether there is a device of that name in the detached namespace.
+func (f *Fabric) Taken(ctx context.Context, name string) (bool, error) {
+	l, err := f.reach(ctx)
+	if err != nil {
+		return false, err
+	}
+	link, err := l.find(name)
+	return link != nil, err
+}
+
+// Up makes the network's device and rules. What an earlier engine, or a failed attempt, has made is kept and completed.
+func (f *Fabric) Up(ctx context.Context, n Net) error {
+	f.setup.Lock()
+	defer f.setup.Unlock()
+	l, err := f.reachLocked(ctx)
+	if err != nil {
+		return err
+	}
+	err = f.raise(l, n)
+	if err == nil {
+		if err = f.setRules(l); err != nil {
+			f.drop(n.ID)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("set up network bridge %s: %w", n.Device, err)
+	}
+	return nil
+}
+
+// Down takes the network's device and rules away. A network that is not up is no error.
+func (f *Fabric) Down(ctx context.Context, n Net) error {
+	f.setup.Lock()
+	defer f.setup.Unlock()
+	l, err := f.reachLocked(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.remove(n.Device); err != nil {
+		return err
+	}
+	if _, ok := f.indexOf(n.ID); !ok {
+		return nil
+	}
+	f.drop(n.ID)
+	return f.setRules(l)
+}
+
+// Keep says which of the devices that stand are networks of ours: their rules are set anew, and all other bridges are
+// taken away, with all cables but those to the endpoints named. The ports are those of Ports. It returns the ids of the networks that
+// stand.
+func (f *Fabric) Keep(ctx context.Context, nets []Net, endpoints []string, ports map[PortKey]PortTarget) (standing []string, err error) {
+	f.setup.Lock()
+	defer f.setup.Unlock()
+	l, err := f.reachLocked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	links, err := l.links()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, link := range links {
+		name := link.Attrs().Name
+		switch {
+		case link.Type() == "veth" && strings.HasPrefix(name, cablePrefix):
+			if !slices.ContainsFunc(endpoints, func(id string) bool { return outerName(id) == name }) {
+				errs = append(errs, l.remove(name))
+			}
+		case link.Type() == "bridge":
+			i := slices.IndexFunc(nets, func(n Net) bool { return n.Device == name })
+			if i < 0 {
+				errs = append(errs, l.remove(name))
+				continue
+			}
+			if err := f.raise(l, nets[i]); err != nil {
+				errs = append(errs, fmt.Errorf("take up network bridge %s: %w", name, err))
+				continue
+			}
+			standing = append(standing, nets[i].ID)
+		}
+	}
+	f.ports = maps.Clone(ports)
+	if len(standing) > 0 {
+		errs = append(errs, f.setRules(l))
+	}
+	return standing, errors.Join(errs...)
+}
+
+// raise makes the device or completes one that stands.
+func (f *Fabric) raise(l *live, n Net) error {
+	link, err := l.find(n.Device)
+	if err != nil {
+		return err
+	}
+	if n.IPv6.IsValid() && !l.has6 {
+		return fault.Unavailable("the kernel has no IPv6 (as root: modprobe ipv6)")
+	}
+	if link == nil {
+		if link, err = l.makeBridge(n); err != nil {
+			return err
+		}
+	}
+	if link.Type() != "bridge" {
+		return fault.Conflict("device %s is there and no bridge", n.Device)
+	}
+	if n.IPv6.IsValid() {
+		if err := thread.Apart(func() error {
+			if err := enterFile(f.opts.NetNS); err != nil {
+				return err
+			}
+			return applySysctls(ipv6Sysctls(n.Device))
+		}); err != nil {
+			return err
+		}
+	}
+	if err := l.complete(link, n); err != nil {
+		return err
+	}
+	f.note(n, link.Attrs().Index)
+	return nil
+}
+
+// makeBridge gives the bridge a fixed MAC address: otherwise it takes the lowest of its ports' and changes it under the
+// containers' feet.
+func (l *live) makeBridge(n Net) (netlink.Link, error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = n.Device, n.MTU, MACFor(n.IPv4.Addr())
+	link := &netlink.Bridge{LinkAttrs: attrs}
+	if err := l.handle.LinkAdd(link); err != nil {
+		return nil, fmt.Errorf("make the device: %w", err)
+	}
+	return link, nil
+}
+
+func (l *live) complete(link netlink.Link, n Net) error {
+	if link.Attrs().MTU != n.MTU {
+		if err := l.handle.LinkSetMTU(link, n.MTU); err != nil {
+			return fmt.Errorf("set the MTU to %d: %w", n.MTU, err)
+		}
+	}
+	for _, p := range []netip.Prefix{n.IPv4, n.IPv6} {
+		if !p.IsValid() {
+			continue
+		}
+		if err := l.handle.AddrAdd(link, address(p)); err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("give it the address %s: %w", p, err)
+		}
+	}
+	if err := l.handle.LinkSetUp(link); err != nil {
+		return fmt.Errorf("bring it up: %w", err)
+	}
+	return nil
+}
+
+// address is for use at once: nobody else can have an address that IPAM has given, so the kernel need not look.
+func address(p netip.Prefix) *netlink.Addr {
+	a := &netlink.Addr{IPNet: ipNet(p)}
+	if p.Addr().Is6() {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	return a
+}
+
+// find returns nothing and no error when there is no device of that name.
+func (l *live) find(name string) (netlink.Link, error) {
+	link, err := l.handle.LinkByName(name)
+	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for %s: %w", name, err)
+	}
+	return link, nil
+}
+
+// links lists all devices. A list that changed while it was read is read again.
+func (l *live) links() ([]netlink.Link, error) {
+	const tries = 10
+	var err error
+	for range tries {
+		var links []netlink.Link
+		if links, err = l.handle.LinkList(); err == nil {
+			return links, nil
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("list the devices of the containers' network namespace: %w", err)
+}
+
+// remove takes a device away. One that is not there is no error.
+func (l *live) remove(name string) error {
+	link, err := l.find(name)
+	if err != nil || link == nil {
+		return err
+	}
+	if err := l.handle.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package slirp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"moss/engine/fault"
+	"moss/engine/network"
+	"moss/slirp/bridge"
+)
+
+// Join makes the container's network ready and publishes its ports. With network.None and network.Host there is no
+// namespace and no port. A container that has joined already is a fault.Conflict, a network that is not known a
+// fault.NotFound, an unknown mode, a malformed MAC address or an address outside its network a fault.Invalid, an address in
+// use a fault.Conflict; see publish.Publish for the faults of ports. On error nothing is left.
+func (n *Network) Join(ctx context.Context, req network.Request) (network.Sandbox, error) {
+	p := &place{request: req, sandbox: network.Sandbox{ID: bridge.NewID(), Mode: req.Mode, Endpoints: make(map[string]network.Endpoint)}}
+	switch req.Mode {
+	case network.Bridge, network.None, network.Host:
+	default:
+		return network.Sandbox{}, fault.Invalid("network mode %q is not supported", req.Mode)
+	}
+	if !n.enter(req.ContainerID, p) {
+		return network.Sandbox{}, fault.Conflict("container %s has a network already", req.ContainerID)
+	}
+	if req.Mode != network.Bridge {
+		p.sandbox.Endpoints[req.Mode] = network.Endpoint{NetworkID: network.FixedID(req.Mode), EndpointID: bridge.NewID()}
+		return p.sandbox, nil
+	}
+	s, err := n.joinBridge(ctx, p)
+	if err != nil {
+		// Undone even if the client hangs up.
+		return network.Sandbox{}, errors.Join(err, n.Leave(context.WithoutCancel(ctx), req.ContainerID))
+	}
+	return s, nil
+}
+
+// joinBridge works on a copy of the place, and puts it in its stead before anything that Leave would have to undo.
+func (n *Network) joinBridge(ctx context.Context, reserved *place) (network.Sandbox, error) {
+	fail := func(err error) (network.Sandbox, error) { return network.Sandbox{}, err }
+	p := reserved.copy()
+	id := p.request.ContainerID
+	cables := make([]bridge.Endpoint, 0, len(p.request.Attach))
+	for _, a := range p.request.Attach {
+		cable, err := n.seat(ctx, p, a)
+		if err != nil {
+			return fail(errors.Join(err, n.vacate(id, p.sandbox)))
+		}
+		cables = append(cables, cable)
+	}
+	p.sandbox.Primary = n.primary(p)
+	space, err := n.fabric.Make(ctx, id)
+	if err != nil {
+		return fail(errors.Join(err, n.vacate(id, p.sandbox)))
+	}
+	defer space.Close()
+	p.sandbox.Path = space.Path()
+	n.names.describe(n, p)
+	n.put(id, p)
+
+	// Beside each other: each waits for a different part of the machine.
+	var wg sync.WaitGroup
+	var open, publishing error
+	if p.resolve {
+		wg.Go(func() { open = n.names.open(n, p, space.File()) }) //nolint:contextcheck // what answers names outlives the call
+	}
+	if len(p.request.Ports) > 0 && p.sandbox.Primary != "" {
+		wg.Go(func() { p.sandbox.Ports, publishing = n.publish(ctx, p) })
+	}
+	err = space.Furnish(ctx, cables, n.gateways(p))
+	wg.Wait()
+	n.put(id, p) // also after an error: Leave closes the ports
+	if err := errors.Join(err, open, publishing); err != nil {
+		return fail(err)
+	}
+	n.names.announce(n, p)
+	return p.sandbox, nil
+}
+
+// Leave takes a container's ports, names, namespace and addresses away. A container that has no network is no error. After
+// an error, calling again goes on where it stopped; the addresses are kept until the ports that lead there are closed.
+func (n *Network) Leave(ctx context.Context, containerID string) error {
+	p := n.placeOf(containerID)
+	if p != nil {
+		n.names.withdraw(p)
+	}
+	err := errors.Join(n.unpublish(ctx, containerID, p), n.names.shut(containerID), n.fabric.Detach(containerID))
+	if err == nil && p != nil {
+		err = n.vacate(containerID, p.sandbox)
+	}
+	if err != nil {
+		return fmt.Errorf("leave network: %w", err)
+	}
+	n.mu.Lock()
+	delete(n.places, containerID)
+	n.mu.Unlock()
+	return nil
+}
+
+// seat gives the container addresses in one network, whose device it makes if need be, and notes the endpoint in the
+// place. On error it leaves nothing.
+func (n *Network) seat(ctx context.Context, p *place, a network.Attachment) (_ bridge.Endpoint, err error) {
+	fail := func(err error) (bridge.Endpoint, error) { return bridge.Endpoint{}, err }
+	if a.Network == nil {
+		return fail(fault.Internal("attachment %q of %s names no network", a.Name, p.request.ContainerID))
+	}
+	mac, err := parseMAC(a.MacAddress)
+	if err != nil {
+		return fail(err)
+	}
+	id := p.request.ContainerID
+	l, err := n.enroll(id, a.Network)
+	if err != nil {
+		return fail(err)
+	}
+	var addrs []netip.Addr
+	defer func() {
+		if err != nil {
+			l.release(id, addrs...)
+			n.expel(id, l)
+		}
+	}()
+	if err := n.raise(ctx, l); err != nil {
+		return fail(err)
+	}
+	v4, err := take(l.v4, id, a.IPv4)
+	if err != nil {
+		return fail(err)
+	}
+	addrs = append(addrs, v4)
+	asked := mac != nil
+	if !asked {
+		mac = bridge.MACFor(v4)
+	}
+	ep := network.Endpoint{
+		NetworkID: l.record.ID, EndpointID: bridge.NewID(), Device: freeName(p, l.set.prefix), MacAddress: mac.String(),
+		IPAddress: v4.String(), IPPrefixLen: l.v4.Subnet().Bits(),
+	}
+	if !l.record.Internal {
+		ep.Gateway = l.v4.Gateway().String()
+	}
+	switch {
+	case l.v6 != nil:
+		v6, err := take(l.v6, id, a.IPv6)
+		if err != nil {
+			return fail(err)
+		}
+		addrs = append(addrs, v6)
+		ep.GlobalIPv6Address, ep.GlobalIPv6PrefixLen = v6.String(), l.v6.Subnet().Bits()
+		if !l.record.Internal {
+			ep.IPv6Gateway = l.v6.Gateway().String()
+		}
+	case a.IPv6.IsValid():
+		return fail(fault.Invalid("no configured subnet or ip-range contain the IP address %s", a.IPv6))
+	}
+	p.sandbox.Endpoints[a.Name] = ep
+	return l.cable(ep, mac, asked, a.LinkLocal), nil
+}

@@ -1,0 +1,279 @@
+package slirp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"moss/engine/fault"
+	"moss/engine/network"
+	"moss/slirp/bridge"
+	"moss/slirp/ipam"
+)
+
+// defaultDevice is the name of the default network's bridge.
+const defaultDevice = "moss0"
+
+// lan is one network of the driver bridge. Only up and members change.
+type lan struct {
+	record *network.Network
+	set    settings
+	link   bridge.Net
+	v4, v6 *ipam.Pool // v6 is nil without IPv6
+
+	raising sync.Mutex // held while the device is made; guards up
+	up      bool
+
+	members map[string]bool // containers that have, or are getting, a place; guarded by Network.mu
+}
+
+func (l *lan) close() error {
+	err := l.v4.Close()
+	if l.v6 != nil {
+		err = errors.Join(err, l.v6.Close())
+	}
+	return err
+}
+
+// Adopt implements network.Driver.
+func (n *Network) Adopt(ctx context.Context, all []*network.Network) (changed []*network.Network, err error) {
+	standing, err := n.fabric.Devices(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("take up networks: %w", err)
+	}
+	for _, nw := range all {
+		if nw.Driver != network.DriverBridge {
+			continue
+		}
+		filled, l, err := n.takeUp(nw, all, standing)
+		if err != nil {
+			// One network must not keep the engine, and with it all others, from answering.
+			n.opts.Log.Error().Err(err).Str("network", nw.Name).Str("id", nw.ID).Msg("network not taken up: no container can join it")
+			continue
+		}
+		n.mu.Lock()
+		n.lans[filled.ID] = l
+		n.mu.Unlock()
+		if filled != nw {
+			changed = append(changed, filled)
+		}
+	}
+	return changed, nil
+}
+
+func (n *Network) takeUp(nw *network.Network, all []*network.Network, standing []bridge.Device) (_ *network.Network, _ *lan, err error) {
+	if nw.Name == network.Bridge {
+		if nw, err = n.settle(nw, all, standing); err != nil {
+			return nil, nil, err
+		}
+	}
+	l, err := n.newLAN(nw)
+	return nw, l, err
+}
+
+// settle decides on the default network's subnet. A device that stands decides, then the record, so that addresses stay;
+// but without a device a remembered subnet that the host meanwhile has a route to gives way, since containers could not
+// reach that network any more.
+func (n *Network) settle(nw *network.Network, all []*network.Network, standing []bridge.Device) (*network.Network, error) {
+	var pool network.Pool
+	i := slices.IndexFunc(standing, func(d bridge.Device) bool { return d.Name == defaultDevice })
+	if i >= 0 {
+		for _, a := range standing[i].Addrs {
+			if a.Addr().Is4() {
+				pool = network.Pool{Subnet: a.Masked(), Gateway: a.Addr()}
+			}
+		}
+	}
+	old, had := nw.Pool(false)
+	if !pool.Subnet.IsValid() {
+		taken, err := n.taken(all, nw.ID)
+		if err != nil {
+			return nil, err
+		}
+		subnet, err := ipam.Choose(old.Subnet, taken)
+		if err != nil {
+			return nil, err
+		}
+		pool = network.Pool{Subnet: subnet, Gateway: subnet.Addr().Next()}
+		if subnet == old.Subnet && old.Gateway.IsValid() {
+			pool.Gateway = old.Gateway
+		}
+	}
+	if had && pool.Subnet == old.Subnet && pool.Gateway == old.Gateway && nw.Device == defaultDevice {
+		return nw, nil
+	}
+	next := *nw
+	next.IPAM.Pools, next.Device = []network.Pool{pool}, defaultDevice
+	return &next, nil
+}
+
+// AddNetwork implements network.Driver.
+func (n *Network) AddNetwork(ctx context.Context, nw *network.Network) (_ *network.Network, err error) {
+	n.adding.Lock()
+	defer n.adding.Unlock()
+	filled, err := n.fill(ctx, nw)
+	if err != nil {
+		return nil, err
+	}
+	l, err := n.newLAN(filled)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.raise(ctx, l); err != nil {
+		undo := n.fabric.Down(context.WithoutCancel(ctx), l.link) // undone even if the client hangs up
+		return nil, errors.Join(err, undo, l.close(), n.forgetCursors(filled.ID))
+	}
+	n.mu.Lock()
+	n.lans[filled.ID] = l
+	n.mu.Unlock()
+	return filled, nil
+}
+
+// RemoveNetwork implements network.Driver.
+func (n *Network) RemoveNetwork(ctx context.Context, id string) error {
+	n.mu.Lock()
+	l := n.lans[id]
+	if l == nil {
+		n.mu.Unlock()
+		return nil
+	}
+	if len(l.members) > 0 {
+		n.mu.Unlock()
+		return fault.Conflict("error while removing network: network %s id %s has active endpoints", l.record.Name, id)
+	}
+	delete(n.lans, id)
+	n.mu.Unlock()
+	if err := n.fabric.Down(context.WithoutCancel(ctx), l.link); err != nil { // all or nothing, even if the client hangs up
+		n.mu.Lock()
+		n.lans[id] = l
+		n.mu.Unlock()
+		return fmt.Errorf("error while removing network: network %s id %s: %w", l.record.Name, id, err)
+	}
+	return errors.Join(l.close(), n.forgetCursors(id))
+}
+
+// newLAN opens the network's addresses. Its pools have been filled.
+func (n *Network) newLAN(nw *network.Network) (*lan, error) {
+	set, err := parseSettings(nw.Options)
+	if err != nil {
+		return nil, err
+	}
+	l := &lan{record: nw, set: set, members: make(map[string]bool)}
+	l.link = bridge.Net{
+		ID: nw.ID, Device: nw.Device, MTU: set.mtu, Internal: nw.Internal, Isolated: set.isolated, NoMasq: set.noMasq,
+	}
+	if l.link.MTU == 0 {
+		l.link.MTU = n.opts.MTU
+	}
+	pool, ok := nw.Pool(false)
+	if !ok {
+		return nil, fault.Invalid("network %s has no IPv4 subnet", nw.Name)
+	}
+	if l.v4, err = n.openPool(nw.ID, pool); err != nil {
+		return nil, err
+	}
+	l.link.IPv4 = netip.PrefixFrom(l.v4.Gateway(), pool.Subnet.Bits())
+	if pool, ok = nw.Pool(true); ok {
+		if l.v6, err = n.openPool(nw.ID, pool); err != nil {
+			return nil, errors.Join(err, l.v4.Close())
+		}
+		l.link.IPv6 = netip.PrefixFrom(l.v6.Gateway(), pool.Subnet.Bits())
+	}
+	return l, nil
+}
+
+func (n *Network) openPool(networkID string, p network.Pool) (*ipam.Pool, error) {
+	o := poolOptions(p)
+	o.Cursor = n.cursorPath(networkID, p.Subnet.Addr().Is6())
+	return ipam.Open(o)
+}
+
+func poolOptions(p network.Pool) ipam.Options {
+	o := ipam.Options{Subnet: p.Subnet, Range: p.Range, Gateway: p.Gateway}
+	for _, a := range p.Aux {
+		o.Aux = append(o.Aux, a)
+	}
+	return o
+}
+
+func (n *Network) cursorPath(networkID string, v6 bool) string {
+	family := "v4"
+	if v6 {
+		family = "v6"
+	}
+	return filepath.Join(n.cursorDir(), networkID+"."+family)
+}
+
+func (n *Network) forgetCursors(networkID string) error {
+	return errors.Join(removeIfThere(n.cursorPath(networkID, false)), removeIfThere(n.cursorPath(networkID, true)))
+}
+
+// raise makes the network's device and rules unless they are there.
+func (n *Network) raise(ctx context.Context, l *lan) error {
+	l.raising.Lock()
+	defer l.raising.Unlock()
+	if l.up {
+		return nil
+	}
+	if err := n.fabric.Up(ctx, l.link); err != nil {
+		return err
+	}
+	if l.record.Name == network.Bridge {
+		if err := n.names.share(l); err != nil { //nolint:contextcheck // what answers names outlives the call
+			return err
+		}
+	}
+	l.up = true
+	return nil
+}
+
+// standing reports whether the network's device is known to be there.
+func (l *lan) standing() bool {
+	l.raising.Lock()
+	defer l.raising.Unlock()
+	return l.up
+}
+
+// settings are the options of a network that make a difference here.
+type settings struct {
+	device   string // empty: one is made up
+	mtu      int    // bytes; 0: the engine's
+	isolated bool
+	noMasq   bool
+	host     netip.Addr // where ports are published that name no address; invalid: everywhere
+	prefix   string     // of the devices inside containers
+}
+
+// parseSettings reads what engine/network has checked; values that cannot be are a fault.Invalid all the same.
+func parseSettings(options map[string]string) (settings, error) {
+	s := settings{prefix: "eth"}
+	for key, value := range options {
+		var err error
+		var on bool
+		switch key {
+		case network.OptionName:
+			s.device = value
+		case network.OptionMTU:
+			s.mtu, err = strconv.Atoi(value)
+		case network.OptionICC:
+			on, err = strconv.ParseBool(value)
+			s.isolated = !on
+		case network.OptionMasq:
+			on, err = strconv.ParseBool(value)
+			s.noMasq = !on
+		case network.OptionHostIPv4:
+			s.host, err = netip.ParseAddr(value)
+		case network.OptionPrefix:
+			s.prefix = value
+		}
+		if err != nil {
+			return settings{}, fault.Invalid("invalid value for %s: %q: %w", key, value, err)
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,195 @@
+package slirp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+
+	"moss/engine/network"
+	"moss/slirp/dns"
+	"moss/slirp/uplink"
+)
+
+// gateway is the owner of the name server that all containers of the default network share. No container has that id.
+const gateway = "default"
+
+// names is what containers resolve names with.
+type names struct {
+	server *dns.Server
+	host   *dns.Host
+	netns  string     // the detached namespace
+	reach  netip.Addr // the host, as containers see it; invalid: they do not
+	log    zerolog.Logger
+	shared atomic.Bool // the gateway's name server answers
+}
+
+func newNames(ctx context.Context, opts Options) *names {
+	n := &names{host: dns.NewHost("/"), netns: filepath.Join(opts.StateDir, "netns"), log: opts.Log}
+	if opts.Driver != uplink.None {
+		n.reach = uplink.HostAddr()
+	}
+	n.server = dns.NewServer(ctx, dns.Options{Host: n.host, Keep: opts.Keep, Log: opts.Log})
+	return n
+}
+
+func (n *names) close() error { return n.server.Close() }
+
+// describe fills in what the container's resolv.conf says.
+func (n *names) describe(all *Network, p *place) {
+	s := &p.sandbox
+	var first *lan
+	for _, ep := range s.Endpoints {
+		if l := all.lan(ep.NetworkID); l != nil && l.record.Name == network.Bridge {
+			first = l
+		} else if l != nil {
+			p.resolve = true // and it goes on when the container leaves the network: its resolv.conf says so
+		}
+	}
+	s.DNS, s.Search, s.Options, s.Host = nil, n.host.Search(), n.host.Options(), netip.Addr{}
+	if s.Primary != "" {
+		s.Host = n.reach
+	}
+	switch {
+	case p.resolve:
+		// Names without a dot are asked for as they are: those of containers.
+		s.DNS = []string{dns.Address}
+		s.Options = append(slices.DeleteFunc(s.Options, isNdots), "ndots:0")
+	case len(p.request.DNS) > 0:
+		for _, a := range p.request.DNS {
+			s.DNS = append(s.DNS, a.String())
+		}
+	case first != nil:
+		s.DNS = []string{first.link.IPv4.Addr().String()}
+	}
+}
+
+func isNdots(option string) bool { return len(option) > 6 && option[:6] == "ndots:" }
+
+// open makes the container's own name server, in its namespace.
+func (n *names) open(all *Network, p *place, ns *os.File) error {
+	sock, err := dns.Open(ns)
+	if err != nil {
+		return err
+	}
+	return n.server.Attach(p.request.ContainerID, sock, n.view(all, p))
+}
+
+// share makes the name server at the default network's gateway, unless it is there.
+func (n *names) share(l *lan) error {
+	if n.shared.Load() {
+		return nil
+	}
+	ns, err := os.Open(n.netns)
+	if err != nil {
+		return fmt.Errorf("open the default network's name server: %w", err)
+	}
+	sock, err := dns.OpenAt(ns, l.link.IPv4.Addr())
+	if err = errors.Join(err, ns.Close()); err != nil {
+		return err
+	}
+	if err := n.server.Attach(gateway, sock, n.sharedView()); err != nil {
+		return err
+	}
+	n.shared.Store(true)
+	return nil
+}
+
+func (n *names) sharedView() dns.View {
+	return dns.View{Outside: n.reach.IsValid(), Host: n.reach, NS: n.netns}
+}
+
+// view is what the container's name server knows and asks.
+func (n *names) view(all *Network, p *place) dns.View {
+	v := dns.View{
+		Links: make(map[string]string), Servers: p.request.DNS, NS: p.sandbox.Path, Host: p.sandbox.Host,
+		Outside: p.sandbox.Primary != "" && n.reach.IsValid(),
+	}
+	for _, a := range p.request.Attach {
+		ep, ok := p.sandbox.Endpoints[a.Name]
+		l := all.lan(ep.NetworkID)
+		if !ok || l == nil || l.record.Name == network.Bridge {
+			continue
+		}
+		v.Networks = append(v.Networks, ep.NetworkID)
+		maps.Copy(v.Links, a.Links)
+	}
+	return v
+}
+
+// announce makes the container known to the others in its networks.
+func (n *names) announce(all *Network, p *place) {
+	for _, a := range p.request.Attach {
+		ep, ok := p.sandbox.Endpoints[a.Name]
+		l := all.lan(ep.NetworkID)
+		if !ok || l == nil || len(a.Names) == 0 {
+			continue
+		}
+		addrs, err := addrsOf(ep)
+		if err != nil {
+			continue // of a record that somebody has written by hand: Restore has said so
+		}
+		n.server.Put(ep.NetworkID, dns.Member{ContainerID: p.request.ContainerID, Network: l.record.Name, Names: a.Names, Addrs: addrs})
+	}
+}
+
+// withdraw makes the container unknown.
+func (n *names) withdraw(p *place) {
+	for _, ep := range p.sandbox.Endpoints {
+		n.server.Remove(ep.NetworkID, p.request.ContainerID)
+	}
+}
+
+// change tells the container's own name server of new networks and links, or opens it if it has none yet.
+func (n *names) change(all *Network, old, now *place) error {
+	if !now.resolve {
+		return nil
+	}
+	if old.resolve {
+		return n.server.Update(now.request.ContainerID, n.view(all, now))
+	}
+	ns, err := os.Open(now.sandbox.Path)
+	if err != nil {
+		return fmt.Errorf("open the container's name server: %w", err)
+	}
+	return errors.Join(n.open(all, now, ns), ns.Close())
+}
+
+// shut ends the container's own name server.
+func (n *names) shut(containerID string) error { return n.server.Detach(containerID) }
+
+// restore goes on with the name servers of an earlier engine and gives those up that nobody needs; then it opens what is
+// missing.
+func (n *names) restore(all *Network, live []*place) error {
+	var missing []*place
+	for _, p := range live {
+		n.announce(all, p)
+		if p.resolve && !n.server.Adopt(p.request.ContainerID, n.view(all, p)) {
+			missing = append(missing, p)
+		}
+	}
+	l := all.defaultLAN()
+	shares := len(live) > 0 && l != nil && l.standing() // without containers nobody asks before the first Join
+	if shares {
+		n.shared.Store(n.server.Adopt(gateway, n.sharedView()))
+	}
+	errs := []error{n.server.Sweep()}
+	for _, p := range missing {
+		ns, err := os.Open(p.sandbox.Path)
+		if err == nil {
+			err = errors.Join(n.open(all, p, ns), ns.Close())
+		}
+		errs = append(errs, err)
+	}
+	if shares {
+		errs = append(errs, n.share(l))
+	}
+	return errors.Join(errs...)
+}

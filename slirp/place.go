@@ -1,0 +1,234 @@
+package slirp
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+
+	"moss/engine/fault"
+	"moss/engine/network"
+	"moss/slirp/bridge"
+	"moss/slirp/ipam"
+)
+
+// place is a container's part in its networks. One that is in Network.places is replaced, never changed.
+type place struct {
+	request network.Request
+	sandbox network.Sandbox
+	resolve bool // its namespace has sockets of our name server
+}
+
+func (p *place) copy() *place {
+	c := *p
+	c.sandbox.Endpoints = maps.Clone(p.sandbox.Endpoints)
+	c.request.Attach = slices.Clone(p.request.Attach)
+	return &c
+}
+
+// enter reserves the container's place, unless it has one.
+func (n *Network) enter(containerID string, p *place) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, there := n.places[containerID]; there {
+		return false
+	}
+	n.places[containerID] = p
+	return true
+}
+
+func (n *Network) put(containerID string, p *place) {
+	p = p.copy() // the caller goes on with its own
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.places[containerID] = p
+}
+
+func (n *Network) placeOf(containerID string) *place {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.places[containerID]
+}
+
+func (n *Network) lan(networkID string) *lan {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lans[networkID]
+}
+
+// enroll makes the container a member of the network, which then cannot be removed.
+func (n *Network) enroll(containerID string, nw *network.Network) (*lan, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.lans[nw.ID]
+	if l == nil {
+		return nil, fault.NotFound("network %s not found", nw.Name)
+	}
+	if l.members[containerID] {
+		return nil, fault.Forbidden("container %s is already connected to network %s", containerID, nw.Name)
+	}
+	l.members[containerID] = true
+	return l, nil
+}
+
+func (n *Network) expel(containerID string, l *lan) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(l.members, containerID)
+}
+
+// vacate gives back what seat has given for all of the sandbox's endpoints.
+func (n *Network) vacate(containerID string, s network.Sandbox) error {
+	var errs []error
+	for _, ep := range s.Endpoints {
+		l := n.lan(ep.NetworkID)
+		if l == nil {
+			continue
+		}
+		addrs, err := addrsOf(ep)
+		errs = append(errs, err)
+		l.release(containerID, addrs...)
+		n.expel(containerID, l)
+	}
+	return errors.Join(errs...)
+}
+
+func (l *lan) release(containerID string, addrs ...netip.Addr) {
+	for _, a := range addrs {
+		switch {
+		case a.Is4():
+			l.v4.Release(containerID, a)
+		case l.v6 != nil:
+			l.v6.Release(containerID, a)
+		}
+	}
+}
+
+// claim takes the endpoint's addresses out of the pools.
+func (l *lan) claim(containerID string, ep network.Endpoint) error {
+	addrs, err := addrsOf(ep)
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		switch {
+		case a.Is4():
+			err = l.v4.Claim(containerID, a)
+		case l.v6 != nil:
+			err = l.v6.Claim(containerID, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take gives the address that is asked for, or the next one.
+func take(p *ipam.Pool, containerID string, asked netip.Addr) (netip.Addr, error) {
+	if asked.IsValid() {
+		return asked, p.Claim(containerID, asked)
+	}
+	return p.Take(containerID)
+}
+
+// addrsOf returns the addresses that an endpoint has out of pools, IPv4 first.
+func addrsOf(ep network.Endpoint) ([]netip.Addr, error) {
+	var addrs []netip.Addr
+	for _, text := range []string{ep.IPAddress, ep.GlobalIPv6Address} {
+		if text == "" {
+			continue
+		}
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, fmt.Errorf("address of endpoint %s: %w", ep.EndpointID, err)
+		}
+		addrs = append(addrs, a)
+	}
+	return addrs, nil
+}
+
+// The lengths of the subnets that link-local addresses are in (RFC 3927, RFC 4291).
+const (
+	linkLocal4 = 16
+	linkLocal6 = 64
+)
+
+// cable returns what the bridge needs to know of an endpoint.
+func (l *lan) cable(ep network.Endpoint, mac net.HardwareAddr, asked bool, more []netip.Addr) bridge.Endpoint {
+	// An IPv6 address may have been somebody else's, whose MAC address followed from another IPv4 address.
+	e := bridge.Endpoint{ID: ep.EndpointID, Net: l.link, Device: ep.Device, MAC: mac, Announce: asked || l.v6 != nil || len(more) > 0}
+	if a, err := netip.ParseAddr(ep.IPAddress); err == nil {
+		e.Addrs = append(e.Addrs, netip.PrefixFrom(a, ep.IPPrefixLen))
+	}
+	if a, err := netip.ParseAddr(ep.GlobalIPv6Address); err == nil {
+		e.Addrs = append(e.Addrs, netip.PrefixFrom(a, ep.GlobalIPv6PrefixLen))
+	}
+	for _, a := range more {
+		bits := a.BitLen()
+		if a.IsLinkLocalUnicast() {
+			bits = linkLocal4
+			if a.Is6() {
+				bits = linkLocal6
+			}
+		}
+		e.Addrs = append(e.Addrs, netip.PrefixFrom(a, bits))
+	}
+	return e
+}
+
+// freeName returns the name of the container's next device: the lowest number that is free.
+func freeName(p *place, prefix string) string {
+	for i := 0; ; i++ {
+		name := fmt.Sprint(prefix, i)
+		used := false
+		for _, ep := range p.sandbox.Endpoints {
+			used = used || ep.Device == name
+		}
+		if !used {
+			return name
+		}
+	}
+}
+
+// primary returns the name of the endpoint that leads outside and has the published ports: the first one in a network
+// that is not internal.
+func (n *Network) primary(p *place) string {
+	for _, a := range p.request.Attach {
+		if ep, ok := p.sandbox.Endpoints[a.Name]; ok && ep.Gateway != "" {
+			return a.Name
+		}
+	}
+	return ""
+}
+
+// gateways are the container's ways out: that of its primary network, and in IPv6 that of the first one that has any.
+func (n *Network) gateways(p *place) []bridge.Gateway {
+	var all []bridge.Gateway
+	if ep, ok := p.sandbox.Endpoints[p.sandbox.Primary]; ok {
+		if a, err := netip.ParseAddr(ep.Gateway); err == nil {
+			all = append(all, bridge.Gateway{Device: ep.Device, Addr: a})
+		}
+	}
+	for _, at := range p.request.Attach {
+		ep := p.sandbox.Endpoints[at.Name]
+		if a, err := netip.ParseAddr(ep.IPv6Gateway); err == nil {
+			return append(all, bridge.Gateway{Device: ep.Device, Addr: a})
+		}
+	}
+	return all
+}
+
+// parseMAC returns nil for no wish. A group address is no device's.
+func parseMAC(s string) (net.HardwareAddr, error) {
+	if s == "" {
+		return nil, nil
+	}
+	mac, err := net.ParseMAC(s)
+	if err != nil || len(mac) != 6 || mac[0]&1 != 0 {
+		return nil, fault.Invalid("invalid MAC address %q", s)
+	}
+	return mac, nil
+}

@@ -1,0 +1,105 @@
+package slirp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/network"
+	"moss/slirp/bridge"
+	"moss/slirp/publish"
+)
+
+// target is where the container's published ports lead.
+func (n *Network) target(p *place) publish.Target {
+	ep := p.sandbox.Endpoints[p.sandbox.Primary]
+	addr, _ := netip.ParseAddr(ep.IPAddress) // of an endpoint that seat has made, or none
+	six, _ := netip.ParseAddr(ep.GlobalIPv6Address)
+	return publish.Target{Owner: p.request.ContainerID, EndpointID: ep.EndpointID, Addr: addr, Addr6: six}
+}
+
+// asked is what the container publishes: where it names no address, its primary network's option decides.
+func (n *Network) asked(p *place) []network.PortRequest {
+	l := n.lan(p.sandbox.Endpoints[p.sandbox.Primary].NetworkID)
+	if l == nil || !l.set.host.IsValid() {
+		return p.request.Ports
+	}
+	ports := slices.Clone(p.request.Ports)
+	for i := range ports {
+		ports[i].HostIP = cmp.Or(ports[i].HostIP, l.set.host.String())
+	}
+	return ports
+}
+
+// publish opens the container's ports on the host, and for containers on their gateways.
+func (n *Network) publish(ctx context.Context, p *place) ([]network.Port, error) {
+	ports, err := n.ports.Publish(ctx, n.target(p), n.asked(p))
+	if err != nil {
+		return nil, err
+	}
+	shown := *p
+	shown.sandbox.Ports = ports
+	return ports, n.fabric.Ports(ctx, nil, n.exposed(&shown))
+}
+
+// unpublish closes the container's ports. p is nil if nothing is known of it.
+func (n *Network) unpublish(ctx context.Context, containerID string, p *place) error {
+	var err error
+	if p != nil {
+		err = n.fabric.Ports(ctx, keys(n.exposed(p)), nil)
+	}
+	return errors.Join(err, n.ports.Unpublish(ctx, containerID))
+}
+
+// movePorts lets the published ports follow the primary network. Without one they are closed; with the first one that
+// comes they open again.
+func (n *Network) movePorts(ctx context.Context, from, to *place) (err error) {
+	switch {
+	case from.sandbox.Primary == to.sandbox.Primary || len(to.request.Ports) == 0:
+		return nil
+	case to.sandbox.Primary == "":
+		to.sandbox.Ports = nil
+		return n.unpublish(ctx, to.request.ContainerID, from)
+	case from.sandbox.Primary == "":
+		to.sandbox.Ports, err = n.publish(ctx, to)
+		return err
+	default:
+		if to.sandbox.Ports, err = n.ports.Move(ctx, n.target(to)); err != nil {
+			return err
+		}
+		return n.fabric.Ports(ctx, keys(n.exposed(from)), n.exposed(to))
+	}
+}
+
+// exposed are the published ports that containers reach by the addresses of their gateways, as those of Docker's do: the
+// ones that are published on all addresses of the host. Port 53 is not: there the default network's name server answers.
+func (n *Network) exposed(p *place) map[bridge.PortKey]bridge.PortTarget {
+	all := make(map[bridge.PortKey]bridge.PortTarget)
+	to := n.target(p).Addr
+	for _, port := range p.sandbox.Ports {
+		const names = 53
+		ip, err := netip.ParseAddr(port.HostIP)
+		if err != nil || ip != netip.IPv4Unspecified() || port.HostPort == names || !to.Is4() {
+			continue
+		}
+		switch port.Proto {
+		case "tcp":
+			all[bridge.PortKey{Proto: unix.IPPROTO_TCP, Port: port.HostPort}] = bridge.PortTarget{Addr: to, Port: port.ContainerPort}
+		case "udp":
+			all[bridge.PortKey{Proto: unix.IPPROTO_UDP, Port: port.HostPort}] = bridge.PortTarget{Addr: to, Port: port.ContainerPort}
+		}
+	}
+	return all
+}
+
+func keys(all map[bridge.PortKey]bridge.PortTarget) []bridge.PortKey {
+	list := make([]bridge.PortKey, 0, len(all))
+	for k := range all {
+		list = append(list, k)
+	}
+	return list
+}

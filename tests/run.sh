@@ -54,11 +54,13 @@ for tag in "${alternatives[@]}"; do
   if [ ${#all[@]} -gt 0 ]; then filter+=(--filter-tags "$(IFS=, && echo "${all[*]}")"); fi
 done
 
-# The token server that tests/lib/registry.bash starts.
-if ! CGO_ENABLED=0 go build -buildvcs=false -o .cache/bin/tokend ./tests/tokend && [ ! -x .cache/bin/tokend ]; then
-  echo "run.sh: no .cache/bin/tokend: go build -o .cache/bin/tokend ./tests/tokend" >&2
-  exit 1
-fi
+# The token server that tests/lib/registry.bash starts, and the peer of the tests of published ports.
+for helper in tokend peerd; do
+  if ! CGO_ENABLED=0 go build -buildvcs=false -o .cache/bin/$helper ./tests/$helper && [ ! -x .cache/bin/$helper ]; then
+    echo "run.sh: no .cache/bin/$helper: go build -o .cache/bin/$helper ./tests/$helper" >&2
+    exit 1
+  fi
+done
 
 export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
 log=$(mktemp)

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"net"
@@ -160,10 +161,16 @@ func checkIPAM(c *IPAMConfig) error {
 			return fault.Invalid("invalid IPv6 address: IPv6Address %q in IPAMConfig", a)
 		}
 	}
+	seen := make(map[netip.Addr]bool, len(c.LinkLocalIPs))
 	for _, a := range c.LinkLocalIPs {
-		if ip, err := netip.ParseAddr(a); err != nil || !ip.IsLinkLocalUnicast() || ip.Is4In6() || ip.Zone() != "" {
+		ip, err := netip.ParseAddr(a)
+		if err != nil || !ip.IsLinkLocalUnicast() || ip.Is4In6() || ip.Zone() != "" {
 			return fault.Invalid("invalid link-local IP address: LinkLocalIPs %q in IPAMConfig", a)
 		}
+		if seen[ip] {
+			return fault.Invalid("invalid link-local IP address: LinkLocalIPs has %q twice in IPAMConfig", a)
+		}
+		seen[ip] = true
 	}
 	return nil
 }
@@ -174,7 +181,7 @@ func parseMAC(s string) (string, error) {
 		return "", nil
 	}
 	hw, err := net.ParseMAC(s)
-	if err != nil || len(hw) != 6 || hw[0]&1 != 0 {
+	if err != nil || len(hw) != 6 || hw[0]&1 != 0 || bytes.Equal(hw, make([]byte, 6)) {
 		return "", fault.Invalid("invalid MacAddress %q: not the address of one Ethernet interface", s)
 	}
 	return hw.String(), nil

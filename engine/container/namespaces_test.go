@@ -71,6 +71,8 @@ func TestNewSpecNetworkRefused(t *testing.T) {
 		{ask{nets: `{"mynet":{"IPAMConfig":{"IPv6Address":"fe80::1%eth0"}}}`}, "invalid IPv6 address", fault.Invalid},
 		{ask{nets: `{"mynet":{"IPAMConfig":{"LinkLocalIPs":["192.0.2.1"]}}}`}, "invalid link-local IP address", fault.Invalid},
 		{ask{nets: `{"mynet":{"IPAMConfig":{"LinkLocalIPs":["x"]}}}`}, "invalid link-local IP address", fault.Invalid},
+		{ask{nets: `{"mynet":{"IPAMConfig":{"LinkLocalIPs":["fe80::1","fe80:0::1"]}}}`}, `"fe80:0::1" twice`, fault.Invalid},
+		{ask{nets: `{"mynet":{"MacAddress":"00:00:00:00:00:00"}}`}, "invalid MacAddress", fault.Invalid},
 		{ask{nets: `{"bridge":{"Aliases":["x"]}}`}, "user defined networks", fault.Invalid},
 		{ask{nets: `{"bridge":{"IPAMConfig":{"IPv6Address":"::9"}}}`}, "user defined networks only", fault.Invalid},
 		{ask{nets: `{"mynet":{"IPAMConfig":{"IPv4Address":"9"}}}`, host: `{"NetworkMode":"mynet"}`}, "invalid IPv4 address", fault.Invalid},

@@ -23,11 +23,12 @@ const ephemeralTries = 16
 type want struct {
 	proto     string // tcp or udp
 	container uint16
-	ip        netip.Addr
-	low, high uint16 // both 0: any
+	ips       []netip.Addr // of the host; the same port on each
+	low, high uint16       // both 0: any
 }
 
-func parse(r network.PortRequest) (want, error) {
+// parse checks a request; one that names no address is for all, those of IPv6 too if the host has any.
+func (h host) parse(r network.PortRequest) (want, error) {
 	w := want{proto: r.Proto, container: r.ContainerPort, low: r.HostLow, high: max(r.HostLow, r.HostHigh)}
 	switch r.Proto {
 	case "tcp", "udp":
@@ -47,13 +48,17 @@ func parse(r network.PortRequest) (want, error) {
 	if w.low == 0 {
 		w.high = 0
 	}
-	w.ip = netip.IPv4Unspecified()
 	if r.HostIP != "" {
 		ip, err := netip.ParseAddr(r.HostIP)
 		if err != nil || ip.Zone() != "" {
 			return want{}, fault.Invalid("publish port %d/%s: %q is no host address", r.ContainerPort, w.proto, r.HostIP)
 		}
-		w.ip = ip.Unmap()
+		w.ips = []netip.Addr{ip.Unmap()}
+		return w, nil
+	}
+	w.ips = []netip.Addr{netip.IPv4Unspecified()}
+	if h.hasIPv6() {
+		w.ips = append(w.ips, netip.IPv6Unspecified())
 	}
 	return w, nil
 }
@@ -66,12 +71,19 @@ func (w want) attempts() int {
 	return int(w.high) - int(w.low) + 1
 }
 
+// fixed tells whether only one port will do.
+func (w want) fixed() bool { return w.low != 0 && w.low == w.high }
+
 // specOf is the form in which RootlessKit gets a port and lists it again; nothing in it is left to a default, so that
 // the two compare equal.
-func specOf(np network.Port, child netip.Addr) (port.Spec, error) {
+func specOf(np network.Port, to Target) (port.Spec, error) {
 	ip, err := netip.ParseAddr(np.HostIP)
 	if err != nil {
 		return port.Spec{}, fmt.Errorf("host address of port %d: %w", np.HostPort, err)
+	}
+	child := to.Addr
+	if to.Addr6.IsValid() && (ip.Is6() || !child.IsValid()) {
+		child = to.Addr6 // so that a client of IPv6 keeps its address
 	}
 	return port.Spec{
 		Proto:      family(np.Proto, ip),
@@ -91,32 +103,39 @@ func family(proto string, ip netip.Addr) string {
 }
 
 // host answers what only the host's network namespace knows; this process is in it.
-type host struct{ procSys string }
+type host struct{ proc string }
+
+// hasIPv6 is true for a host whose loopback has an address of IPv6.
+func (h host) hasIPv6() bool {
+	data, err := os.ReadFile(filepath.Join(h.proc, "net/if_inet6"))
+	return err == nil && len(data) > 0
+}
 
 // pick returns the port for attempt n: the next of the range, or one that the kernel has free in its own range.
 func (h host) pick(ctx context.Context, w want, n int) (uint16, error) {
 	if w.low != 0 {
 		return w.low + uint16(n), nil
 	}
-	at := netip.AddrPortFrom(w.ip, 0).String()
+	ip := w.ips[0]
+	at := netip.AddrPortFrom(ip, 0).String()
 	var (
 		lc   net.ListenConfig
 		addr net.Addr
 	)
 	switch w.proto {
 	case "udp":
-		c, err := lc.ListenPacket(ctx, family("udp", w.ip), at)
+		c, err := lc.ListenPacket(ctx, family("udp", ip), at)
 		if err != nil {
-			return 0, h.explain(err, w.ip, 0)
+			return 0, h.explain(err, ip, 0)
 		}
 		addr = c.LocalAddr()
 		if err := c.Close(); err != nil {
 			return 0, err
 		}
 	default: // tcp; parse has refused the rest
-		l, err := lc.Listen(ctx, family("tcp", w.ip), at)
+		l, err := lc.Listen(ctx, family("tcp", ip), at)
 		if err != nil {
-			return 0, h.explain(err, w.ip, 0)
+			return 0, h.explain(err, ip, 0)
 		}
 		addr = l.Addr()
 		if err := l.Close(); err != nil {
@@ -132,13 +151,13 @@ func isConflict(err error) bool {
 	return strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "conflict with ID")
 }
 
-// allocated is the text that clients know.
-func allocated(w want) error {
-	if w.low == w.high && w.low != 0 {
-		return fault.Internal("Bind for %s failed: port is already allocated", netip.AddrPortFrom(w.ip, w.low))
+// allocated is the text that clients know; ip is the address that the last port was refused on.
+func allocated(w want, ip netip.Addr) error {
+	if w.fixed() {
+		return fault.Internal("Bind for %s failed: port is already allocated", netip.AddrPortFrom(ip, w.low))
 	}
-	at := w.ip.String()
-	if w.ip.Is6() {
+	at := ip.String()
+	if ip.Is6() {
 		at = "[" + at + "]"
 	}
 	return fault.Internal("Bind for %s:%d-%d failed: all ports are allocated", at, w.low, w.high)
@@ -163,7 +182,7 @@ func (h host) explain(err error, ip netip.Addr, hostPort uint16) error {
 // firstUnprivileged is the kernel's default where it does not tell.
 func (h host) firstUnprivileged() int {
 	const fallback = 1024
-	data, err := os.ReadFile(filepath.Join(h.procSys, "net/ipv4/ip_unprivileged_port_start"))
+	data, err := os.ReadFile(filepath.Join(h.proc, "sys/net/ipv4/ip_unprivileged_port_start"))
 	if err != nil {
 		return fallback
 	}

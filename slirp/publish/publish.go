@@ -39,6 +39,7 @@ type Target struct {
 	Owner      string     // container id
 	EndpointID string     // for error messages
 	Addr       netip.Addr // the container's, on its bridge
+	Addr6      netip.Addr // likewise, for ports on the host's IPv6 addresses; invalid: they lead to Addr
 }
 
 // Published is an owner's state as its record has it.
@@ -61,24 +62,26 @@ type Publisher struct {
 // open is a port in use and RootlessKit's number for it.
 type open struct {
 	id   int
+	spec port.Spec
 	port network.Port
 }
 
 // New returns a publisher that talks to the API at a unix socket, which need not be there yet.
 func New(socket string) *Publisher {
-	return &Publisher{socket: socket, host: host{procSys: "/proc/sys"}, held: make(map[string][]open)}
+	return &Publisher{socket: socket, host: host{proc: "/proc"}, held: make(map[string][]open)}
 }
 
-// Publish opens the ports that reqs ask for and returns those it got, in the same order; after an error none is open.
-// A protocol other than tcp and udp is a fault.Unsupported, an impossible request a fault.Invalid, a port in use an
-// internal fault with the text that clients know, and an outer process that does not answer a fault.Unavailable.
-func (p *Publisher) Publish(ctx context.Context, to Target, reqs []network.PortRequest) (_ []network.Port, err error) {
+// Publish opens the ports that reqs ask for and returns those it got, in the same order; after an error none is open. A
+// request that names no host address gives two where the host has IPv6, with one number. A protocol other than tcp and udp
+// is a fault.Unsupported, an impossible request a fault.Invalid, a port in use an internal fault with the text that
+// clients know, and an outer process that does not answer a fault.Unavailable.
+func (p *Publisher) Publish(ctx context.Context, to Target, reqs []network.PortRequest) ([]network.Port, error) {
 	if len(reqs) == 0 {
 		return nil, nil
 	}
 	wants := make([]want, 0, len(reqs))
 	for _, r := range reqs {
-		w, err := parse(r)
+		w, err := p.host.parse(r)
 		if err != nil {
 			return nil, err
 		}
@@ -88,25 +91,13 @@ func (p *Publisher) Publish(ctx context.Context, to Target, reqs []network.PortR
 	if err != nil {
 		return nil, err
 	}
-	var got []open
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.withdraw(ctx, ports, to.Owner, got))
-		}
-	}()
-	result := make([]network.Port, 0, len(wants))
-	for _, w := range wants {
-		o, err := p.openOne(ctx, ports, to, w)
-		if err != nil {
-			return nil, fmt.Errorf("driver failed programming external connectivity on endpoint %s: %w", to.EndpointID, err)
-		}
-		got = append(got, o)
-		result = append(result, o.port)
+	got, err := p.openAll(ctx, ports, to, wants)
+	if err != nil {
+		err = fmt.Errorf("driver failed programming external connectivity on endpoint %s: %w", to.EndpointID, err)
+		return nil, errors.Join(err, p.withdraw(ctx, ports, to.Owner, got))
 	}
-	p.mu.Lock()
-	p.held[to.Owner] = append(p.held[to.Owner], got...)
-	p.mu.Unlock()
-	return result, nil
+	p.keep(to.Owner, got)
+	return portsOf(got), nil
 }
 
 // Unpublish closes the owner's ports. It is no error when there are none, or when the outer process that forwarded them
@@ -146,7 +137,7 @@ func (p *Publisher) Restore(ctx context.Context, live []Published) error {
 	specs := make(map[port.Spec]network.Port)
 	for _, l := range live {
 		for _, np := range l.Ports {
-			spec, err := specOf(np, l.Addr)
+			spec, err := specOf(np, l.Target)
 			if err != nil {
 				return fmt.Errorf("restore ports of %s: %w", l.Owner, err)
 			}
@@ -154,23 +145,31 @@ func (p *Publisher) Restore(ctx context.Context, live []Published) error {
 		}
 	}
 	held := make(map[string][]open)
-	var errs []error
+	var stale []int
 	for _, st := range list {
 		owner, ok := wanted[st.Spec]
 		if !ok {
-			errs = append(errs, remove(ctx, ports, st.ID))
+			stale = append(stale, st.ID)
 			continue
 		}
-		held[owner] = append(held[owner], open{st.ID, specs[st.Spec]})
+		held[owner] = append(held[owner], open{st.ID, st.Spec, specs[st.Spec]})
 		delete(wanted, st.Spec)
 	}
-	for spec, owner := range wanted {
-		st, err := add(ctx, ports, spec)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("publish port %d of %s again: %w", spec.ParentPort, owner, err))
+	// What is stale first: its port may be one that is wanted.
+	left := make([]error, len(stale))
+	each(len(stale), func(i int) { left[i] = remove(ctx, ports, stale[i]) })
+	errs := []error{errors.Join(left...)}
+	lost := slices.Collect(maps.Keys(wanted))
+	found := make([]*port.Status, len(lost))
+	failed := make([]error, len(lost))
+	each(len(lost), func(i int) { found[i], failed[i] = add(ctx, ports, lost[i]) })
+	for i, spec := range lost {
+		owner := wanted[spec]
+		if failed[i] != nil {
+			errs = append(errs, fmt.Errorf("publish port %d of %s again: %w", spec.ParentPort, owner, failed[i]))
 			continue
 		}
-		held[owner] = append(held[owner], open{st.ID, specs[spec]})
+		held[owner] = append(held[owner], open{found[i].ID, spec, specs[spec]})
 	}
 	p.mu.Lock()
 	maps.Copy(p.held, held)
@@ -185,44 +184,6 @@ func (p *Publisher) Close() {
 	if p.client != nil {
 		p.client.HTTPClient().CloseIdleConnections()
 	}
-}
-
-// openOne tries each port that the wish allows.
-func (p *Publisher) openOne(ctx context.Context, ports port.Manager, to Target, w want) (open, error) {
-	for n := range w.attempts() {
-		hostPort, err := p.host.pick(ctx, w, n)
-		if err != nil {
-			return open{}, err
-		}
-		np := network.Port{Proto: w.proto, ContainerPort: w.container, HostIP: w.ip.String(), HostPort: hostPort}
-		spec, err := specOf(np, to.Addr)
-		if err != nil {
-			return open{}, err
-		}
-		st, err := add(ctx, ports, spec)
-		if err == nil {
-			return open{st.ID, np}, nil
-		}
-		if !isConflict(err) {
-			return open{}, p.host.explain(err, w.ip, hostPort)
-		}
-	}
-	return open{}, allocated(w)
-}
-
-// withdraw closes ports and puts back on the owner those that it could not close.
-func (p *Publisher) withdraw(ctx context.Context, ports port.Manager, owner string, opened []open) error {
-	var (
-		errs []error
-		left []open
-	)
-	for _, o := range opened {
-		if err := remove(ctx, ports, o.id); err != nil {
-			errs, left = append(errs, err), append(left, o)
-		}
-	}
-	p.keep(owner, left)
-	return errors.Join(errs...)
 }
 
 func (p *Publisher) keep(owner string, opened []open) {

@@ -122,11 +122,12 @@ func TestPublishTCP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := (network.Port{Proto: "tcp", ContainerPort: 80, HostIP: "0.0.0.0", HostPort: want}); len(got) != 1 || got[0] != w {
+	w := []network.Port{{Proto: "tcp", ContainerPort: 80, HostIP: "0.0.0.0", HostPort: want}, {Proto: "tcp", ContainerPort: 80, HostIP: "::", HostPort: want}}
+	if !slices.Equal(got, w) {
 		t.Errorf("Publish = %+v, want %+v", got, w)
 	}
-	for _, from := range []string{"127.0.0.1", slirptest.OutsideAddr} {
-		conn, err := net.DialTimeout("tcp4", net.JoinHostPort(from, strconv.Itoa(int(want))), 5*time.Second)
+	for _, from := range []string{"127.0.0.1", "::1", slirptest.OutsideAddr} {
+		conn, err := net.DialTimeout("tcp", net.JoinHostPort(from, strconv.Itoa(int(want))), 5*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,8 +199,13 @@ func TestPublishIPv6HostAddressLeavesIPv4Alone(t *testing.T) {
 	if _, err := p.Publish(t.Context(), target("six"), []network.PortRequest{six}); err != nil {
 		t.Skipf("this kernel has no IPv6 (load the module ipv6 to run this): %v", err)
 	}
-	if _, err := p.Publish(t.Context(), target("four"), []network.PortRequest{tcp(hostPort, hostPort)}); err != nil {
+	four := network.PortRequest{Proto: "tcp", ContainerPort: 80, HostIP: "0.0.0.0", HostLow: hostPort}
+	if _, err := p.Publish(t.Context(), target("four"), []network.PortRequest{four}); err != nil {
 		t.Errorf("the same port on IPv4: %v", err)
+	}
+	_, err := p.Publish(t.Context(), target("both"), []network.PortRequest{tcp(hostPort, hostPort)})
+	if err == nil || !strings.Contains(err.Error(), "port is already allocated") {
+		t.Errorf("the same port on all addresses = %v, want it to be allocated", err)
 	}
 }
 
@@ -235,7 +241,7 @@ func TestPublishConflictUndoesWhatWasOpen(t *testing.T) {
 	if !fault.Is(err, fault.Internal) {
 		t.Errorf("its kind is %v, want internal as clients expect", fault.KindOf(err))
 	}
-	if specs := r.open(t); len(specs) != 1 || specs[0].ParentPort != int(low+1) {
+	if specs := r.open(t); len(specs) != 2 || specs[0].ParentPort != int(low+1) || specs[1].ParentPort != int(low+1) {
 		t.Errorf("open are %+v, want the first container's only", specs)
 	}
 	occupy(t, low) // by a stranger
@@ -267,13 +273,13 @@ func TestParseRefuses(t *testing.T) {
 
 func TestExplainPrivilegedPort(t *testing.T) {
 	proc := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(proc, "net/ipv4"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(proc, "sys/net/ipv4"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(proc, "net/ipv4/ip_unprivileged_port_start"), []byte("500\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(proc, "sys/net/ipv4/ip_unprivileged_port_start"), []byte("500\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := host{procSys: proc}
+	h := host{proc: proc}
 	denied := errors.New("listen tcp4 0.0.0.0:80: bind: permission denied")
 	any4 := netip.IPv4Unspecified()
 	err := h.explain(denied, any4, 80)
@@ -311,7 +317,7 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	specs := r.open(t)
-	if len(specs) != 2 || slices.ContainsFunc(specs, func(s port.Spec) bool { return s.ParentPort == int(dead[0].HostPort) }) {
+	if len(specs) != 4 || slices.ContainsFunc(specs, func(s port.Spec) bool { return s.ParentPort == int(dead[0].HostPort) }) {
 		t.Errorf("open after Restore are %+v, want those of lives and lost", specs)
 	}
 	after, err := r.outer.ListPorts(t.Context())
@@ -380,19 +386,5 @@ func TestUnpublishWhenOuterIsGone(t *testing.T) {
 	})
 	if err := p.Unpublish(t.Context(), "a"); err != nil {
 		t.Errorf("Unpublish without an outer process: %v", err)
-	}
-}
-
-func BenchmarkPublishUnpublish(b *testing.B) {
-	dir := b.TempDir()
-	slirptest.Outer(b, dir, slirptest.Detached(b, dir))
-	p := New(filepath.Join(dir, "api.sock"))
-	for b.Loop() {
-		if _, err := p.Publish(b.Context(), target("a"), []network.PortRequest{tcp(0, 0)}); err != nil {
-			b.Fatal(err)
-		}
-		if err := p.Unpublish(b.Context(), "a"); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -98,9 +98,11 @@ func (a *api) importImage(ctx context.Context, tar []byte) error {
 }
 
 func (a *api) create(ctx context.Context, network string, cmd ...string) (id string, err error) {
-	body, err := json.Marshal(map[string]any{
-		"Image": imageRef, "Cmd": cmd, "HostConfig": map[string]any{"NetworkMode": network},
-	})
+	return a.createWith(ctx, map[string]any{"Image": imageRef, "Cmd": cmd, "HostConfig": map[string]any{"NetworkMode": network}})
+}
+
+func (a *api) createWith(ctx context.Context, settings map[string]any) (id string, err error) {
+	body, err := json.Marshal(settings)
 	if err != nil {
 		return "", err
 	}

@@ -22,6 +22,7 @@ func (b *bench) heavyMetrics() []heavy {
 		{"archive", false, b.archives},
 		{"logs", false, b.logs},
 		{"attach", false, b.attach},
+		{"net", false, b.nets},
 		{"image", false, b.pulls},
 		{"pulls", false, b.pullCrowd},
 		{"busy", true, b.busy},

@@ -7,7 +7,8 @@
 // the default one), run and run-none (the same by the command line), start (engine start to its first answer), memory
 // (PSS of an engine at rest and what each running container adds), stress (containers started per second by 8 clients),
 // exec (of true, through the API), archive (one large file and many small ones into a container and out), logs (lines
-// written and read back), attach (zeros to the docker command line), image (470 MiB in six
+// written and read back), attach (zeros to the docker command line), net (TCP by iperf3 between
+// containers, the host and published ports, and what 500 of those weigh), image (470 MiB in six
 // layers from a registry, from an archive and back), pulls (ten of it at once, and 2 GiB), busy (how fast other calls are answered beside an
 // upload, a slow stop and execs), crowd (create to running beside 0, 100 and 1000 other containers, and lists of them).
 //
@@ -45,7 +46,7 @@ type options struct {
 
 // metricNames in the order of the table.
 func metricNames() []string {
-	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "image", "pulls", "busy", "crowd"}
+	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "net", "image", "pulls", "busy", "crowd"}
 }
 
 const (

@@ -14,6 +14,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/nftables"
@@ -158,6 +160,7 @@ func (f *Fabric) nets() []Net {
 	for _, n := range f.up {
 		all = append(all, n.Net)
 	}
+	slices.SortFunc(all, func(a, b Net) int { return strings.Compare(a.Device, b.Device) }) // the same rules every time
 	return all
 }
 

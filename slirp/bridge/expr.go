@@ -23,6 +23,10 @@ func in(s *nftables.Set) []expr.Any {
 	return []expr.Any{&expr.Lookup{SourceRegister: register(1), SetName: s.Name, SetID: s.ID}}
 }
 
+func notIn(s *nftables.Set) []expr.Any {
+	return []expr.Any{&expr.Lookup{SourceRegister: register(1), SetName: s.Name, SetID: s.ID, Invert: true}}
+}
+
 func device(key expr.MetaKey, name string) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: key, Register: 1},

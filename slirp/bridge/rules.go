@@ -21,6 +21,7 @@ const table = "moss"
 //	open     those that are not internal
 //	same     pairs of a device and itself, of networks whose containers may reach each other
 //	own      a device and the addresses of the host that its containers may reach
+//	from     a device and the addresses that its containers may send from
 //	masq     the subnets that take the uplink's address on the way out
 type tableRules struct {
 	conn *nftables.Conn
@@ -79,21 +80,26 @@ func (r *tableRules) networks(s sets) {
 	established := connState(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
 
 	forward := r.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
+	// Frames within one bridge come by here where br_netfilter is loaded.
+	r.add(forward, load(expr.MetaKeyIIFNAME, 1), load(expr.MetaKeyOIFNAME, 2), in(s.same), verdict(expr.VerdictAccept))
+	// A connection is known by its addresses, wherever a packet comes from: before anything that is established passes,
+	// nobody may speak for a container of another network, or for who that one speaks with.
+	foreign := [][]expr.Any{load(expr.MetaKeyIIFNAME, 1), in(s.bridges), r.source(2), notIn(s.from), verdict(expr.VerdictDrop)}
+	r.add(forward, foreign...)
 	r.add(forward, established, verdict(expr.VerdictAccept))
 	// Ports that containers reach by their gateway's address lead wherever they are published from. What is translated to
 	// the host (package hostaddr) goes by the rules for the uplink.
 	r.add(forward, load(expr.MetaKeyOIFNAME, 1), in(s.bridges), translated(), verdict(expr.VerdictAccept))
-	// Frames within one bridge come by here where br_netfilter is loaded.
-	r.add(forward, load(expr.MetaKeyIIFNAME, 1), load(expr.MetaKeyOIFNAME, 2), in(s.same), verdict(expr.VerdictAccept))
 	r.add(forward, load(expr.MetaKeyIIFNAME, 1), in(s.open), device(expr.MetaKeyOIFNAME, r.up), verdict(expr.VerdictAccept))
 	r.add(forward, load(expr.MetaKeyIIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
 	r.add(forward, load(expr.MetaKeyOIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
 
 	input := r.chain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
-	r.add(input, established, verdict(expr.VerdictAccept))
 	if r.v6 {
 		r.add(input, neighbours(), verdict(expr.VerdictAccept))
 	}
+	r.add(input, foreign...)
+	r.add(input, established, verdict(expr.VerdictAccept))
 	r.add(input, load(expr.MetaKeyIIFNAME, 1), r.destination(2), in(s.own), verdict(expr.VerdictAccept))
 	r.add(input, load(expr.MetaKeyIIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
 	r.add(input, device(expr.MetaKeyIIFNAME, r.up), verdict(expr.VerdictDrop))
@@ -129,10 +135,10 @@ func (r *tableRules) forwarder(o Options) {
 // ctReply is the direction of packets that answer (linux/netfilter/nf_conntrack_tuple_common.h, IP_CT_DIR_REPLY).
 const ctReply = 1
 
-type sets struct{ bridges, open, same, own, masq *nftables.Set }
+type sets struct{ bridges, open, same, own, from, masq *nftables.Set }
 
 func (r *tableRules) fill(up []Net) sets {
-	var bridges, open, same, own, masq []nftables.SetElement
+	var bridges, open, same, own, from, masq []nftables.SetElement
 	for _, n := range up {
 		at := n.IPv4
 		if r.v6 {
@@ -150,6 +156,7 @@ func (r *tableRules) fill(up []Net) sets {
 			continue
 		}
 		own = append(own, nftables.SetElement{Key: concat(name, at.Addr().AsSlice())})
+		from = append(from, nftables.SetElement{Key: concat(name, at.Masked().Addr().AsSlice()), KeyEnd: concat(name, last(at))})
 		if !n.NoMasq && !n.Internal {
 			masq = append(masq, interval(at.Masked())...)
 		}
@@ -163,6 +170,7 @@ func (r *tableRules) fill(up []Net) sets {
 		open:    r.set("open", open, false, nftables.TypeIFName),
 		same:    r.set("same", same, false, nftables.TypeIFName, nftables.TypeIFName),
 		own:     r.set("own", own, false, nftables.TypeIFName, addr),
+		from:    r.set("from", from, true, nftables.TypeIFName, addr),
 		masq:    r.set("masq", masq, true, addr),
 	}
 }
@@ -225,6 +233,15 @@ func interval(p netip.Prefix) []nftables.SetElement {
 		}
 	}
 	return all // to the end of all addresses
+}
+
+// last returns the last address of a prefix.
+func last(p netip.Prefix) []byte {
+	end := p.Addr().AsSlice()
+	for i := p.Bits(); i < p.Addr().BitLen(); i++ {
+		end[i/8] |= 0x80 >> (i % 8)
+	}
+	return end
 }
 
 func ifname(name string) []byte {

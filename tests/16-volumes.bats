@@ -627,6 +627,15 @@ crash() {
   echo x >"$BATS_TEST_TMPDIR/file"
   run moss run --rm -v "$BATS_TEST_TMPDIR/file/below:/b" busybox true
   expect contains "bind source path cannot be used"
+  # What is there and of no use to this user, folder or file; what they may enter alone is of some.
+  for closed in /lost+found /etc/shadow; do
+    [ -e "$closed" ] && [ ! -r "$closed" ] && [ ! -x "$closed" ] || continue
+    run moss run --rm -v "$closed:/b" busybox true
+    expect contains "bind source path cannot be used" "$closed" "permission denied"
+  done
+  mkdir "$BATS_TEST_TMPDIR/enter"
+  chmod 0111 "$BATS_TEST_TMPDIR/enter"
+  moss run --rm -v "$BATS_TEST_TMPDIR/enter:/b" busybox true
 }
 
 @test "many create, use and remove one volume at once: each answer is one of the documents', and nothing is half there" {

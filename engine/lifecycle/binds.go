@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/container"
 	"moss/engine/fault"
 )
@@ -38,6 +40,9 @@ func checkSources(binds []container.Bind) error {
 // readySource makes a folder where there is nothing to bind, or says that there is nothing.
 func readySource(source string, terms container.BindTerms) error {
 	_, err := os.Stat(source)
+	if err == nil {
+		err = usable(source)
+	}
 	switch {
 	case err == nil && terms.NonRecursive:
 		return checkSingle(source)
@@ -50,6 +55,18 @@ func readySource(source string, terms container.BindTerms) error {
 	default:
 		return makeSource(source)
 	}
+}
+
+// usable finds what this user can neither read, nor write, nor enter or run: it would be mounted, and the container would
+// hear of it at some later time.
+func usable(path string) error {
+	var err error
+	for _, way := range []uint32{unix.R_OK, unix.X_OK, unix.W_OK} {
+		if err = unix.Access(path, way); !errors.Is(err, unix.EACCES) {
+			return nil
+		}
+	}
+	return &fs.PathError{Op: "access", Path: path, Err: err}
 }
 
 // checkSingle refuses a source with mounts below it to a bind that is to leave them out: in a user's namespace the kernel

@@ -177,7 +177,8 @@ func (n *names) restore(all *Network, live []*place) error {
 	}
 	l := all.defaultLAN()
 	shares := len(live) > 0 && l != nil && l.standing() // without containers nobody asks before the first Join
-	if shares {
+	// It may be that the bridge was missing and has just been made, with its name server.
+	if shares && !n.shared.Load() {
 		n.shared.Store(n.server.Adopt(gateway, n.sharedView()))
 	}
 	errs := []error{n.server.Sweep()}

@@ -99,6 +99,22 @@ func TestRestoreLaysLostCablesAgain(t *testing.T) {
 	}
 }
 
+// TestRestoreMakesTheDefaultBridgeAgain: it has gone, and so has the name server at its address, which comes back once.
+func TestRestoreMakesTheDefaultBridgeAgain(t *testing.T) {
+	m := newMachine(t)
+	old := m.start(t)
+	req := m.request("c1")
+	s := join(t, old, req)
+	must(t, old.fabric.Unplug(t.Context(), "c1", s.Endpoints[network.Bridge].EndpointID, nil))
+	must(t, old.fabric.Down(t.Context(), old.defaultLAN().link))
+	old.crash(t)
+	n := m.engine(t)
+	must(t, n.Restore(t.Context(), map[string]network.Joined{"c1": {Request: req, Sandbox: s}}))
+	if !alive(t, s) || !n.names.shared.Load() {
+		t.Errorf("alive %t, name server %t, want both", alive(t, s), n.names.shared.Load())
+	}
+}
+
 // TestRestoreWithoutContainers is the start after a clean end: nothing is made.
 func TestRestoreWithoutContainers(t *testing.T) {
 	m := newMachine(t)

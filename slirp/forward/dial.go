@@ -31,6 +31,11 @@ type dialer struct {
 	mu     sync.Mutex // guards the fields below
 	probes [kinds]int // by udp4 and udp6: sockets that send nothing; 0: not made yet
 	flows  map[flow]struct{}
+	trying map[*net.TCPConn]struct{} // nil: the driver ends
+}
+
+func newDialer(from *pool, hide bool) *dialer {
+	return &dialer{pool: from, hide: hide, flows: make(map[flow]struct{}), trying: make(map[*net.TCPConn]struct{})}
 }
 
 // flow is a UDP client's address in use towards a container. The kernel would let two sockets have the same.
@@ -54,10 +59,11 @@ func (d *dialer) keeps(client netip.AddrPort, to *target) bool {
 	return time.Now().Unix() >= to.hidden.Load() && d.outside(ip)
 }
 
-// Addresses that nobody has (RFC 1112, 4; RFC 6666), so the way to them is the way out.
+// Addresses that nobody has (RFC 1112, 4; RFC 9637), so the way to them is the way out. That of IPv6 is in 2000::/3, which
+// an uplink may have in place of a default route.
 var (
 	beyond4 = netip.AddrPortFrom(netip.AddrFrom4([4]byte{240, 0, 0, 1}), 9)
-	beyond6 = netip.AddrPortFrom(netip.AddrFrom16([16]byte{0: 1, 15: 1}), 9)
+	beyond6 = netip.AddrPortFrom(netip.AddrFrom16([16]byte{0: 0x3f, 1: 0xff, 15: 1}), 9)
 )
 
 // outside tells whether an address means nothing among the containers. One that does cannot be a client's: the answer
@@ -74,7 +80,7 @@ func (d *dialer) outside(ip netip.Addr) bool {
 	defer d.mu.Unlock()
 	out := localFor(d.probes[k], beyond)
 	way := localFor(d.probes[k], netip.AddrPortFrom(ip, beyond.Port()))
-	return way == out && way != ip
+	return !way.IsValid() || way == out && way != ip
 }
 
 // probe sees that there is a socket to ask for ways.
@@ -156,7 +162,7 @@ func (d *dialer) connectTCP(from, to netip.AddrPort, k kind, wait time.Duration)
 	}
 	err = c.SetWriteDeadline(time.Now().Add(wait))
 	if err == nil {
-		err = connect(c, from, to)
+		err = d.try(c, from, to)
 	}
 	if err == nil {
 		err = c.SetWriteDeadline(time.Time{})
@@ -166,6 +172,33 @@ func (d *dialer) connectTCP(from, to netip.AddrPort, k kind, wait time.Duration)
 		return nil, fmt.Errorf("connect to %s: %w", to, err)
 	}
 	return c, nil
+}
+
+// try connects unless, or until, the driver ends.
+func (d *dialer) try(c *net.TCPConn, from, to netip.AddrPort) error {
+	d.mu.Lock()
+	if d.trying == nil {
+		d.mu.Unlock()
+		return net.ErrClosed
+	}
+	d.trying[c] = struct{}{}
+	d.mu.Unlock()
+	err := connect(c, from, to)
+	d.mu.Lock()
+	delete(d.trying, c)
+	d.mu.Unlock()
+	return err
+}
+
+// stop breaks off connections that are being made, and lets no more begin.
+func (d *dialer) stop() {
+	d.mu.Lock()
+	trying := d.trying
+	d.trying = nil
+	d.mu.Unlock()
+	for c := range trying {
+		_ = c.Close()
+	}
 }
 
 // udp makes a socket that is connected to the target, from the client's address if keep is set and that is possible.
@@ -239,9 +272,13 @@ func connect(conn syscall.Conn, from, to netip.AddrPort) error {
 		}
 		begun = true
 		if from.IsValid() {
-			if failed = unix.Bind(int(fd), sockaddr(from)); failed != nil {
-				return true
-			}
+			failed = unix.Bind(int(fd), sockaddr(from))
+		} else {
+			// Two sockets that share may be given one port, and answers to either would go to one of them.
+			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 0)
+		}
+		if failed != nil {
+			return true
 		}
 		failed = unix.Connect(int(fd), sockaddr(to))
 		if errors.Is(failed, unix.EINPROGRESS) || errors.Is(failed, unix.EINTR) {

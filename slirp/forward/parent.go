@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/rootless-containers/rootlesskit/v3/pkg/api"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/port"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/port/portutil"
+	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
 )
@@ -31,6 +33,8 @@ type Parent struct {
 	work     sync.WaitGroup
 	pipes    pipes
 	dialer   *dialer // set by RunParentDriver before there is a port
+
+	most int // ports that may be open
 
 	mu     sync.Mutex // guards the fields below
 	ports  map[int]*entry
@@ -62,7 +66,17 @@ func NewParent(log io.Writer, dir string, hide bool) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the inner half of the port driver: %w", err)
 	}
-	return &Parent{log: log, hide: hide, path: path, listener: l, ports: make(map[int]*entry), nextID: 1}, nil
+	return &Parent{log: log, hide: hide, path: path, listener: l, most: mostPorts(), ports: make(map[int]*entry), nextID: 1}, nil
+}
+
+// mostPorts leaves half of the descriptors that this process may have for connections, and for the API by which ports are
+// closed again: without any left it would not hear of it.
+func mostPorts() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxInt // then the kernel says no, later
+	}
+	return int(min(limit.Cur/2, math.MaxInt32))
 }
 
 // Info names the driver and what it forwards.
@@ -94,7 +108,7 @@ func (p *Parent) RunParentDriver(initComplete chan struct{}, quit <-chan struct{
 			return fmt.Errorf("wait for the inner half of the port driver: %w", err)
 		}
 	}
-	p.dialer = &dialer{pool: &pool{conn: conn}, hide: p.hide, flows: make(map[flow]struct{})}
+	p.dialer = newDialer(&pool{conn: conn}, p.hide)
 	select {
 	case initComplete <- struct{}{}:
 		<-quit
@@ -103,7 +117,7 @@ func (p *Parent) RunParentDriver(initComplete chan struct{}, quit <-chan struct{
 	return p.end()
 }
 
-// AddPort opens a port. Invalid and Unsupported specs are faults; everything else is the kernel's refusal, or a text with
+// AddPort opens a port. Invalid and Unsupported specs are faults, and so is one port too many (Unavailable); everything else is the kernel's refusal, or a text with
 // "conflict with ID" for a port of which this driver knows itself.
 func (p *Parent) AddPort(ctx context.Context, spec port.Spec) (*port.Status, error) {
 	r, err := parse(spec)
@@ -142,6 +156,9 @@ func (p *Parent) reserve(spec port.Spec) (*entry, error) {
 	defer p.mu.Unlock()
 	if p.dialer == nil || p.ended {
 		return nil, fault.Unavailable("the port driver does not run")
+	}
+	if len(p.ports) >= p.most {
+		return nil, fault.Unavailable("%d ports are open, which is half of the files that the engine may have open", len(p.ports))
 	}
 	known := make(map[int]*port.Status, len(p.ports))
 	for id, e := range p.ports {
@@ -200,6 +217,7 @@ func (p *Parent) end() error {
 		errs = append(errs, o.close())
 		o.cut()
 	}
+	p.dialer.stop()
 	errs = append(errs, p.dialer.pool.close())
 	p.work.Wait()
 	p.dialer.close()

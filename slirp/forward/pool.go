@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -48,18 +47,24 @@ type pool struct {
 
 // take returns a socket that blocks and is bound to nothing; the caller closes it. It waits only if none is left.
 func (p *pool) take(k kind) (int, error) {
-	fd, ok, err := p.pop(k)
-	if ok || err != nil {
+	if fd, ok, err := p.pop(k); ok || err != nil {
 		return fd, err
 	}
-	if err := p.fill(k); err != nil {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	if fd, ok, err := p.pop(k); ok || err != nil {
+		return fd, err // of a batch that another has fetched meanwhile
+	}
+	fds, err := p.ask(k)
+	if err != nil {
+		return 0, fmt.Errorf("get sockets of the containers' network: %w", err)
+	}
+	// One is kept out: with many callers the batch may be gone before this one comes to it.
+	if err := p.put(k, fds[1:]); err != nil {
+		closeAll(fds[:1])
 		return 0, err
 	}
-	fd, ok, err = p.pop(k)
-	if !ok && err == nil {
-		err = errors.New("the sockets are gone already") // to as many callers as there were sockets
-	}
-	return fd, err
+	return fds[0], nil
 }
 
 // pop takes a spare socket if there is one, and sees to more in good time.
@@ -77,30 +82,25 @@ func (p *pool) pop(k kind) (fd int, ok bool, err error) {
 	p.spare[k] = p.spare[k][:last]
 	if last < lowWater && !p.filling[k] {
 		p.filling[k] = true
-		p.work.Go(func() {
-			_ = p.fill(k) // who needs one and gets none has someone to tell
-			p.mu.Lock()
-			p.filling[k] = false
-			p.mu.Unlock()
-		})
+		p.work.Go(func() { p.refill(k) })
 	}
 	return fd, true, nil
 }
 
-// fill fetches a batch. Callers that have waited for another's batch are content with that.
-func (p *pool) fill(k kind) error {
+// refill fetches a batch while nobody waits. Its trouble is left to take, which has someone to tell.
+func (p *pool) refill(k kind) {
 	p.asking.Lock()
-	defer p.asking.Unlock()
-	p.mu.Lock()
-	enough := len(p.spare[k]) >= lowWater
-	p.mu.Unlock()
-	if enough {
-		return nil
-	}
 	fds, err := p.ask(k)
-	if err != nil {
-		return fmt.Errorf("get sockets of the containers' network: %w", err)
+	p.asking.Unlock()
+	if err == nil {
+		_ = p.put(k, fds)
 	}
+	p.mu.Lock()
+	p.filling[k] = false
+	p.mu.Unlock()
+}
+
+func (p *pool) put(k kind, fds []int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

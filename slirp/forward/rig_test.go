@@ -3,11 +3,13 @@ package forward_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -49,6 +51,9 @@ func newRig(t testing.TB, routed bool) rig {
 	inner := t.TempDir()
 	r.container = filepath.Join(inner, "netns")
 	makeContainer(t, r.detached, r.container)
+	for _, ip := range []string{container, container6} { // the kernel may take a second to use a new link
+		slirptest.In(t, r.detached, func() error { return reach(ip) })
+	}
 	if routed {
 		check(t, slirptest.Enter(r.detached, bringBack))
 	}
@@ -61,8 +66,22 @@ func newRig(t testing.TB, routed bool) rig {
 		check(t, netlink.AddrAdd(lo, addr))
 		t.Cleanup(func() { check(t, netlink.AddrDel(lo, addr)) })
 	}
+	check(t, reach(client6)) // it is not there as soon as it has been added
 	r.ports = run(t, r.dir, r.detached)
 	return r
+}
+
+// reach waits until an address answers, which nobody listens at.
+func reach(ip string) error {
+	for end := time.Now().Add(patience); ; {
+		_, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "9"), patience)
+		if errors.Is(err, unix.ECONNREFUSED) {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("reach %s: %w", ip, err)
+		}
+	}
 }
 
 // run starts both halves; they end with the test.

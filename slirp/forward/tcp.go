@@ -15,8 +15,10 @@ import (
 const (
 	acceptPauseMin = 5 * time.Millisecond // after an accept that failed, for instance for want of descriptors; doubles
 	acceptPauseMax = time.Second
-	// drainWait is how long a connection that the container has ended may take for the rest once its port is closed.
+	// drainWait is how long a connection that the container has ended may take for the rest once its port is closed, and
+	// cutWait how long the others go on: the end of a container that has just exited may still be behind what it sent.
 	drainWait = 30 * time.Second
+	cutWait   = 500 * time.Millisecond
 )
 
 // keepAlive finds dead peers; a machine at rest is woken twice a minute and connection at most.
@@ -32,9 +34,10 @@ type tcpPort struct {
 	kind     kind
 	quit     chan struct{} // closed with the port
 
-	mu       sync.Mutex // guards sessions, closed
+	mu       sync.Mutex // guards the fields below
 	sessions map[*session]struct{}
 	closed   bool
+	over     bool // the driver ends
 }
 
 // session is one connection: both its sides.
@@ -108,11 +111,25 @@ func (t *tcpPort) serve(client *net.TCPConn) {
 func (t *tcpPort) enlist(s *session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.over {
 		return false
+	}
+	if t.closed {
+		s.expire() // accepted before
 	}
 	t.sessions[s] = struct{}{}
 	return true
+}
+
+// expire leaves a connection of a closed port so much time.
+func (s *session) expire() {
+	wait := cutWait
+	if finished(s.container) {
+		wait = drainWait
+	}
+	for _, c := range []*net.TCPConn{s.client, s.container} {
+		_ = c.SetDeadline(time.Now().Add(wait))
+	}
 }
 
 // carry is one direction. What breaks it breaks the other, and both peers are told.
@@ -136,7 +153,7 @@ func reset(c *net.TCPConn) {
 }
 
 // close ends the port. A connection that the container has ended goes on with what is under way, for drainWait; the
-// others are cut, since their container is gone or elsewhere.
+// others are cut after cutWait, since their container is gone or elsewhere.
 func (t *tcpPort) close() error {
 	err := t.listener.Close()
 	t.mu.Lock()
@@ -147,12 +164,7 @@ func (t *tcpPort) close() error {
 	t.closed = true
 	close(t.quit)
 	for s := range t.sessions {
-		if finished(s.container) {
-			_ = s.client.SetWriteDeadline(time.Now().Add(drainWait))
-			_ = s.client.SetReadDeadline(time.Now().Add(drainWait))
-			continue
-		}
-		s.abort()
+		s.expire()
 	}
 	return err
 }
@@ -161,6 +173,7 @@ func (t *tcpPort) close() error {
 func (t *tcpPort) cut() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.over = true
 	for s := range t.sessions {
 		s.abort()
 	}

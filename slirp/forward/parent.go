@@ -34,13 +34,14 @@ type Parent struct {
 	pipes    pipes
 	dialer   *dialer // set by RunParentDriver before there is a port
 
-	most int // ports that may be open
+	files int // descriptors that this process may have
 
-	mu     sync.Mutex // guards the fields below
-	ports  map[int]*entry
-	nextID int
-	ended  bool
-	said   time.Time
+	mu      sync.Mutex // guards the fields below
+	ports   map[int]*entry
+	carried int // connections under way
+	nextID  int
+	ended   bool
+	said    time.Time
 }
 
 // entry is a port that is open, or is being opened.
@@ -66,17 +67,39 @@ func NewParent(log io.Writer, dir string, hide bool) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the inner half of the port driver: %w", err)
 	}
-	return &Parent{log: log, hide: hide, path: path, listener: l, most: mostPorts(), ports: make(map[int]*entry), nextID: 1}, nil
+	return &Parent{log: log, hide: hide, path: path, listener: l, files: mostFiles(), ports: make(map[int]*entry), nextID: 1}, nil
 }
 
-// mostPorts leaves half of the descriptors that this process may have for connections, and for the API by which ports are
-// closed again: without any left it would not hear of it.
-func mostPorts() int {
+// Ports and connections leave descriptors for the API by which ports are closed again: without any it would not hear of it.
+const (
+	filesOfConnection = 6   // two sockets, and a pipe for each direction
+	filesOfOthers     = 128 // of the API, of spare sockets and pipes, of the process itself
+)
+
+// mostFiles is how many descriptors this process may have.
+func mostFiles() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return math.MaxInt // then the kernel says no, later
+		return math.MaxInt32 // then the kernel says no, later
 	}
-	return int(min(limit.Cur/2, math.MaxInt32))
+	return int(min(limit.Cur, math.MaxInt32))
+}
+
+// admit counts a connection, which leave ends. It is false when there are as many as this process can bear.
+func (p *Parent) admit() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if (p.carried+1)*filesOfConnection > p.files-len(p.ports)-filesOfOthers {
+		return false
+	}
+	p.carried++
+	return true
+}
+
+func (p *Parent) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.carried--
 }
 
 // Info names the driver and what it forwards.
@@ -157,7 +180,7 @@ func (p *Parent) reserve(spec port.Spec) (*entry, error) {
 	if p.dialer == nil || p.ended {
 		return nil, fault.Unavailable("the port driver does not run")
 	}
-	if len(p.ports) >= p.most {
+	if len(p.ports) >= p.files/2 {
 		return nil, fault.Unavailable("%d ports are open, which is half of the files that the engine may have open", len(p.ports))
 	}
 	known := make(map[int]*port.Status, len(p.ports))

@@ -10,7 +10,7 @@ import (
 
 // TestReserveLeavesDescriptors opens no port more than the process can bear.
 func TestReserveLeavesDescriptors(t *testing.T) {
-	p := &Parent{dialer: &dialer{}, most: 2, ports: make(map[int]*entry), nextID: 1}
+	p := &Parent{dialer: &dialer{}, files: 4, ports: make(map[int]*entry), nextID: 1}
 	spec := port.Spec{Proto: "tcp", ParentIP: "127.0.0.1", ChildIP: "192.0.2.1", ChildPort: 80}
 	for i := range 3 {
 		spec.ParentPort = 8000 + i
@@ -19,7 +19,24 @@ func TestReserveLeavesDescriptors(t *testing.T) {
 			t.Errorf("port %d: error = %v, refused %t, want %t", i, err, got, want)
 		}
 	}
-	if n := mostPorts(); n < 64 {
-		t.Errorf("mostPorts() = %d, want half of what a process may have", n)
+}
+
+// TestAdmitLeavesDescriptors carries no connection more than the process can bear, beside the ports that are open.
+func TestAdmitLeavesDescriptors(t *testing.T) {
+	p := &Parent{files: filesOfOthers + 2*filesOfConnection + 1, ports: map[int]*entry{1: {}}}
+	for range 2 {
+		if !p.admit() {
+			t.Fatal("a connection was refused though there are descriptors for it")
+		}
+	}
+	if p.admit() {
+		t.Error("a connection was taken without descriptors for it")
+	}
+	p.leave()
+	if !p.admit() {
+		t.Error("a connection was refused after another had ended")
+	}
+	if n := mostFiles(); n < filesOfOthers {
+		t.Errorf("mostFiles() = %d, want what a process may have", n)
 	}
 }

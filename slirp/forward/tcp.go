@@ -84,6 +84,12 @@ func (t *tcpPort) accept() {
 
 // serve connects a client with the container and carries everything between them until both have ended, or one is gone.
 func (t *tcpPort) serve(client *net.TCPConn) {
+	if !t.parent.admit() {
+		t.parent.say("refuse a connection at %s: there are as many as this process can bear", t.listener.Addr())
+		reset(client)
+		return
+	}
+	defer t.parent.leave()
 	peer, _ := netip.ParseAddrPort(client.RemoteAddr().String()) // invalid: as if it were on the loopback
 	container, err := t.parent.dialer.tcp(netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), &t.to, t.kind)
 	if err != nil {

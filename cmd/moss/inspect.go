@@ -41,7 +41,7 @@ func (a *app) inspectCommand() *cobra.Command {
 			}{
 				{kindContainer, a.completeContainers(true, -1)},
 				{kindImage, a.completeImages(-1)},
-				{kindVolume, a.completeVolumes},
+				{kindVolume, a.completeVolumes(-1)},
 				{kindNetwork, a.completeNetworks(-1)},
 			} {
 				if kind == "" || kind == of.kind {

@@ -87,32 +87,6 @@ func networkRow(network client.Network, full bool) show.Row {
 	return row
 }
 
-// completeNetworks offers names of networks, up to most of them.
-func (a *app) completeNetworks(most int) completer {
-	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if most >= 0 && len(args) >= most {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		engine, err := a.connect(false)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		list, err := engine.NetworkList(ctx, nil)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, network := range list {
-			if strings.HasPrefix(network.Name, prefix) {
-				names = append(names, network.Name)
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
 // completeCreateFlags offers names for the values of flags of run and create.
 func (a *app) completeCreateFlags(cmd *cobra.Command) {
 	// The flags exist and have no other completion, so this cannot fail.

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-
-	"moss/api/client"
 )
 
 // Groups of commands in the help text.
@@ -146,68 +142,4 @@ func commandName(args []string) string {
 		}
 	}
 	return ""
-}
-
-// completionTimeout bounds what a shell waits for names; completion never starts an engine.
-const completionTimeout = time.Second
-
-type completer = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective)
-
-// completeContainers offers names of containers, all or only running ones, up to most of them.
-func (a *app) completeContainers(all bool, most int) completer {
-	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if most >= 0 && len(args) >= most {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		engine, err := a.connect(false)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		list, err := engine.Containers(ctx, client.ContainersOptions{All: all})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, ctr := range list {
-			for _, name := range ctr.Names {
-				if name = strings.TrimPrefix(name, "/"); strings.HasPrefix(name, prefix) {
-					names = append(names, name)
-				}
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeImages offers names of images, up to most of them.
-func (a *app) completeImages(most int) completer {
-	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if most >= 0 && len(args) >= most {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		engine, err := a.connect(false)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-		defer cancel()
-		list, err := engine.Images(ctx, client.ImagesOptions{})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, image := range list {
-			for _, tag := range image.RepoTags {
-				if tag != noTag && strings.HasPrefix(tag, prefix) {
-					names = append(names, tag)
-					if short, ok := strings.CutSuffix(tag, ":latest"); ok {
-						names = append(names, short)
-					}
-				}
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
 }

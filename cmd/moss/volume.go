@@ -132,7 +132,7 @@ func (a *app) volumeInspectCommand() *cobra.Command {
 		Short:             "Show all that is known of volumes",
 		Example:           "  moss volume inspect --format '{{.Mountpoint}}' data",
 		Args:              arguments(1, -1),
-		ValidArgsFunction: a.completeVolumes,
+		ValidArgsFunction: a.completeVolumes(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			engine, err := a.client()
 			if err != nil {
@@ -155,7 +155,7 @@ func (a *app) volumeRemoveCommand() *cobra.Command {
 		Short:             "Remove volumes that no container uses",
 		Example:           "  moss volume rm data",
 		Args:              arguments(1, -1),
-		ValidArgsFunction: a.completeVolumes,
+		ValidArgsFunction: a.completeVolumes(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.verb(args, func(engine *client.Client, name string) error {
 				err := engine.VolumeRemove(cmd.Context(), name)
@@ -168,25 +168,4 @@ func (a *app) volumeRemoveCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "a missing volume is no error")
 	return cmd
-}
-
-// completeVolumes offers names of volumes.
-func (a *app) completeVolumes(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	engine, err := a.connect(false)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
-	defer cancel()
-	list, _, err := engine.Volumes(ctx, nil)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, volume := range list {
-		if strings.HasPrefix(volume.Name, prefix) {
-			names = append(names, volume.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"moss/api/client"
+)
+
+// completionTimeout bounds what a shell waits for names; completion never starts an engine.
+const completionTimeout = time.Second
+
+type completer = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective)
+
+// complete offers the names that an engine has, up to most of them in one command; -1 is no bound. Without an engine there
+// are none.
+func (a *app) complete(most int, names func(context.Context, *client.Client) ([]string, error)) completer {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if most >= 0 && len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		engine, err := a.connect(false)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		all, err := names(ctx, engine)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var offered []string
+		for _, name := range all {
+			if strings.HasPrefix(name, prefix) {
+				offered = append(offered, name)
+			}
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeContainers offers names of containers, all or only running ones.
+func (a *app) completeContainers(all bool, most int) completer {
+	return a.complete(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
+		list, err := engine.Containers(ctx, client.ContainersOptions{All: all})
+		for _, ctr := range list {
+			for _, name := range ctr.Names {
+				names = append(names, strings.TrimPrefix(name, "/"))
+			}
+		}
+		return names, err
+	})
+}
+
+// completeImages offers names of images, with and without the tag that goes without saying.
+func (a *app) completeImages(most int) completer {
+	return a.complete(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
+		list, err := engine.Images(ctx, client.ImagesOptions{})
+		for _, image := range list {
+			for _, tag := range image.RepoTags {
+				if tag == noTag {
+					continue
+				}
+				names = append(names, tag)
+				if short, ok := strings.CutSuffix(tag, ":latest"); ok {
+					names = append(names, short)
+				}
+			}
+		}
+		return names, err
+	})
+}
+
+// completeVolumes offers names of volumes.
+func (a *app) completeVolumes(most int) completer {
+	return a.complete(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
+		list, _, err := engine.Volumes(ctx, nil)
+		for _, volume := range list {
+			names = append(names, volume.Name)
+		}
+		return names, err
+	})
+}
+
+// completeNetworks offers names of networks.
+func (a *app) completeNetworks(most int) completer {
+	return a.complete(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
+		list, err := engine.NetworkList(ctx, nil)
+		for _, network := range list {
+			names = append(names, network.Name)
+		}
+		return names, err
+	})
+}

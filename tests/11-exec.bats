@@ -398,12 +398,6 @@ EXPECT
   expect equal "$(status_of "$output")" 200
 }
 
-# A new engine answers once the old one is gone.
-another_engine() {
-  local now
-  now=$(inner_pid 2>/dev/null) && [ "$now" != "$1" ] && ping_ok
-}
-
 @test "an engine that is killed leaves execs running, and the next one knows them" {
   sleeper
   going=$(made '{"Cmd":["sh","-c","while [ ! -e /tmp/go ]; do sleep 0.02; done; exit 8"]}')

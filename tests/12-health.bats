@@ -186,12 +186,6 @@ health_status: healthy"
   eventually 10 health_is healthy
 }
 
-# A new engine answers once the old one is gone.
-another_engine() {
-  local now
-  now=$(inner_pid 2>/dev/null) && [ "$now" != "$1" ] && ping_ok
-}
-
 @test "a new engine goes on where the killed one was, and ends its checks" {
   checked "{\"Test\":[\"CMD-SHELL\",\"until test -e /tmp/ok; do sleep 0.05; done\"],\"Interval\":500000000,\"Timeout\":60$sec,\"Retries\":1}"
   inside touch /tmp/ok

@@ -14,10 +14,6 @@ teardown() { finish; }
 
 mounts() { awk '{ print $5 }' "/proc/$(inner_pid)/mountinfo" | sort; }
 overlays() { grep -c ' - overlay ' "/proc/$(inner_pid)/mountinfo" || true; }
-another_engine() {
-  local now
-  now=$(inner_pid 2>/dev/null) && [ "$now" != "$1" ] && ping_ok
-}
 crash() {
   local old
   old=$(inner_pid)

@@ -189,12 +189,6 @@ nothing_left() { [ -z "$(leftovers)" ]; }
   no_image "$REG/gone:v1" || moss rmi "$REG/gone:v1" # it may have been quick
 }
 
-# another_engine OLD: a new engine answers once the old one is gone.
-another_engine() {
-  local now
-  now=$(inner_pid 2>/dev/null) && [ "$now" != "$1" ] && ping_ok
-}
-
 @test "kill -9 of the engine in the middle of a pull: no half image, no leftovers, and the pull works afterwards" {
   for i in 1 2 3; do noise "$MOSS_DIR/k$i.tar" 12; done
   push_image killed:v1 "$MOSS_DIR/box.tar" "$MOSS_DIR"/k{1,2,3}.tar

@@ -11,12 +11,6 @@ teardown_file() { stop_engine; }
 setup() { begin; }
 teardown() { finish; }
 
-# A new engine answers once the old one is gone.
-another_engine() {
-  local now
-  now=$(inner_pid 2>/dev/null) && [ "$now" != "$1" ] && ping_ok
-}
-
 # crash: kills the inner engine and waits for the next.
 crash() {
   local old

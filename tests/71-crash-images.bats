@@ -3,6 +3,7 @@
 # what was left is reclaimed. MOSS_KILLS sets the rounds of each verb (4).
 
 load lib/moss
+load lib/crash
 
 setup_file() {
   start_engine
@@ -20,32 +21,6 @@ setup() { begin; }
 teardown() { finish; }
 
 rounds=${MOSS_KILLS:-4}
-
-another_engine() {
-  local now
-  now=$(inner_pid 2>/dev/null) && [ "$now" != "$1" ] && ping_ok
-}
-
-# measure CMD...: runs it undisturbed and sets span to the milliseconds that it takes.
-measure() {
-  local before
-  before=$(date +%s%N)
-  "$@" >/dev/null
-  span=$((($(date +%s%N) - before) / 1000000 + 1))
-}
-
-# killed_during CMD...: runs CMD, kills the engine at some moment of it or shortly after, and waits for the next engine.
-killed_during() {
-  local old client after
-  old=$(inner_pid)
-  after=$((RANDOM % (span * 11 / 10 + 1)))
-  "$@" >/dev/null 2>&1 3>&- &
-  client=$!
-  sleep "$(printf '0.%04d' $((after * 10 > 9999 ? 9999 : after * 10)))" # the moment is what the test is about
-  kill -KILL "$old"
-  wait $client || true
-  eventually 30 another_engine "$old"
-}
 
 # stored: what the store keeps on the disk. Lock files, lists and empty folders for work come and stay.
 stored() {

@@ -3,6 +3,7 @@
 # by half, nothing is held by nobody or by two, and what runs goes on. MOSS_KILLS sets the rounds of each verb (1).
 
 load lib/moss
+load lib/crash
 
 setup_file() {
   start_engine
@@ -28,32 +29,6 @@ shims() { pgrep -u "$(id -u)" -f "moss-shim run $MOSS_DIR/run/tasks" || true; }
 no_shims() { [ -z "$(shims)" ]; }
 
 rounds=${MOSS_KILLS:-1}
-
-another_engine() {
-  local now
-  now=$(inner_pid 2>/dev/null) && [ "$now" != "$1" ] && ping_ok
-}
-
-# measure CMD...: runs it undisturbed and sets span to the milliseconds that it takes.
-measure() {
-  local before
-  before=$(date +%s%N)
-  "$@" >/dev/null
-  span=$((($(date +%s%N) - before) / 1000000 + 1))
-}
-
-# killed_during CMD...: runs CMD, kills the engine at some moment of it or shortly after, and waits for the next engine.
-killed_during() {
-  local old client after
-  old=$(inner_pid)
-  after=$((RANDOM % (span * 11 / 10 + 1)))
-  "$@" >/dev/null 2>&1 3>&- &
-  client=$!
-  sleep "$(printf '%d.%03d' $((after / 1000)) $((after % 1000)))" # the moment is what the test is about
-  kill -KILL "$old"
-  wait $client || true
-  eventually 30 another_engine "$old"
-}
 
 # inside CMD...: runs a command of this machine in the containers' own network namespace.
 inside() {

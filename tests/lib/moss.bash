@@ -103,6 +103,12 @@ ping_ok() {
   [ "$(curl -s --max-time 5 --unix-socket "$MOSS_SOCK" http://moss/_ping 2>/dev/null)" = OK ]
 }
 
+# another_engine PID tells whether a new engine answers, once the one of that PID is gone.
+another_engine() {
+  local now
+  now=$(inner_pid 2>/dev/null) && [ "$now" != "$1" ] && ping_ok
+}
+
 # mossd_gone tells whether the outer process has ended.
 mossd_gone() { ! kill -0 "$MOSSD_PID" 2>/dev/null; }
 

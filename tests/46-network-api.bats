@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The endpoints of networks as bytes: every parameter, field, status and message, at the versions of the API.
 
+# bats file_tags=subids
+
 load lib/moss
 
 setup_file() {

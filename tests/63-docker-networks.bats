@@ -5,6 +5,8 @@
 # --scope --config-only, network inspect --verbose, network connect --driver-opt, run with several --network or with
 # --mac-address in a network of one's own.
 
+# bats file_tags=subids
+
 load lib/moss
 
 setup_file() {

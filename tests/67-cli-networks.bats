@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # moss: networks, ports and names, as its command line makes and shows them.
 
+# bats file_tags=subids
+
 load lib/moss
 
 setup_file() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # kill -9 of the engine at any moment while images come, get names and go: the store opens, nothing is there by half, and
-# what was left is reclaimed. MOSS_KILLS sets the rounds of each verb (4).
+# what was left is reclaimed. MOSS_KILLS sets the rounds of each verb (2).
 
 load lib/moss
 load lib/crash
@@ -20,7 +20,7 @@ teardown_file() { stop_engine; }
 setup() { begin; }
 teardown() { finish; }
 
-rounds=${MOSS_KILLS:-4}
+rounds=${MOSS_KILLS:-2}
 
 # stored: what the store keeps on the disk. Lock files, lists and empty folders for work come and stay.
 stored() {

@@ -2,6 +2,8 @@
 # kill -9 of the engine at any moment while networks, places in them, names, ports and volumes come and go: nothing is there
 # by half, nothing is held by nobody or by two, and what runs goes on. MOSS_KILLS sets the rounds of each verb (1).
 
+# bats file_tags=subids
+
 load lib/moss
 load lib/crash
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # Client libraries, unmodified, on networks, ports, names and volumes: docker-py and dockerode, at several versions of the API.
 
+# bats file_tags=subids
+
 load lib/moss
 load lib/clients
 

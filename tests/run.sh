@@ -3,7 +3,8 @@
 #
 #   tests/run.sh [--no-subids] [--cgroups] [FILE...]
 #
-# --no-subids takes a user without sub-ids and leaves out the tests that carry the tag "subids".
+# --no-subids takes a user without sub-ids and leaves out the tests with the tag "subids": those that need them, and those
+# for which they make no difference.
 # --cgroups delegates cgroups to the user; without it tests with the tag "cgroups" are left out. Without a FILE it runs
 # those and the ones with the tag "cgroups-too" alone.
 # The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs,
@@ -27,7 +28,7 @@ while [ $# -gt 0 ]; do
       ;;
     --) ;;
     -*)
-      sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+      sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
       exit 2
       ;;
     *) break ;;

@@ -100,14 +100,7 @@ func setNetwork(p *parts, ids *container.IDMap, spec *container.Spec) error {
 		}
 	}
 	spec.Host.Sysctls = own
-	ns, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(thread.Apart(func() error {
-		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter network namespace: %w", err)
-		}
+	return thread.InNetworkAt(path, func() error {
 		for key, value := range asked {
 			file := filepath.Join("/proc/sys", strings.ReplaceAll(key, ".", "/"))
 			err := os.WriteFile(file, []byte(value), 0)
@@ -119,5 +112,5 @@ func setNetwork(p *parts, ids *container.IDMap, spec *container.Spec) error {
 			}
 		}
 		return nil
-	}), ns.Close())
+	})
 }

@@ -2,6 +2,8 @@ package thread_test
 
 import (
 	"errors"
+	"io/fs"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -57,5 +59,15 @@ func TestPrepare(t *testing.T) {
 	thread.Prepare(7)
 	if got, want := runtime.GOMAXPROCS(0), runtime.NumCPU()+7; got != want {
 		t.Errorf("the runtime has %d processors, want %d", got, want)
+	}
+}
+
+func TestInNetworkAtNothing(t *testing.T) {
+	err := thread.InNetworkAt(filepath.Join(t.TempDir(), "none"), func() error {
+		t.Error("ran without the network namespace")
+		return nil
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("InNetworkAt of a missing file = %v, want that it does not exist", err)
 	}
 }

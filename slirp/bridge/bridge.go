@@ -177,14 +177,9 @@ func (f *Fabric) drop(networkID string) {
 }
 
 // open opens the sockets into the containers' network namespace and sets its sysctls, before the devices that copy the
-// defaults. The libraries' own ways to open a socket elsewhere would spoil the thread: a process in a user namespace may
-// leave the host's network namespace but never enter it again.
+// defaults.
 func (f *Fabric) open(l *live) error {
-	return thread.Apart(func() error {
-		if err := enterFile(f.opts.NetNS); err != nil {
-			return fmt.Errorf("the containers' network namespace: %w", err)
-		}
-		var err error
+	return thread.InNetworkAt(f.opts.NetNS, func() (err error) {
 		if l.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 			return fmt.Errorf("open netlink: %w", err)
 		}

@@ -161,12 +161,8 @@ func (f *Fabric) raise(l *live, n Net) error {
 		return fault.Conflict("device %s is there and no bridge", n.Device)
 	}
 	if n.IPv6.IsValid() {
-		if err := thread.Apart(func() error {
-			if err := enterFile(f.opts.NetNS); err != nil {
-				return err
-			}
-			return applySysctls(ipv6Sysctls(n.Device))
-		}); err != nil {
+		err := thread.InNetworkAt(f.opts.NetNS, func() error { return applySysctls(ipv6Sysctls(n.Device)) })
+		if err != nil {
 			return err
 		}
 	}

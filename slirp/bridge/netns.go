@@ -56,17 +56,12 @@ func newNamespace(more ...sysctl) (*namespace, error) {
 
 // openNamespace opens the namespace of a container that runs.
 func openNamespace(path string) (*namespace, error) {
-	n := &namespace{}
-	err := thread.Apart(func() (err error) {
-		if n.file, err = os.Open(path); err != nil {
-			return err
-		}
-		if err := enter(n.file); err != nil {
-			return err
-		}
-		return n.openHere()
-	})
+	file, err := os.Open(path)
 	if err != nil {
+		return nil, err
+	}
+	n := &namespace{file: file}
+	if err := thread.InNetwork(file, n.openHere); err != nil {
 		n.close()
 		return nil, err
 	}
@@ -97,22 +92,6 @@ func (n *namespace) allow6(yes bool) error {
 	}
 	if _, err := n.no6.WriteAt([]byte(value), 0); err != nil {
 		return fmt.Errorf("switch IPv6 on for a device: %w", err)
-	}
-	return nil
-}
-
-// enterFile moves the calling thread, which must be given up afterwards, into the network namespace bound at path.
-func enterFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(enter(f), f.Close())
-}
-
-func enter(f *os.File) error {
-	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("enter network namespace %s: %w", f.Name(), err)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"moss/engine/thread"
 )
 
 const (
@@ -96,7 +98,7 @@ func dialInside(path string) func(context.Context, string, netip.AddrPort) (net.
 			return nil, fmt.Errorf("open the container's network namespace: %w", err)
 		}
 		defer func() { _ = ns.Close() }()
-		err = inside(ns, func() error {
+		err = thread.InNetwork(ns, func() error {
 			conn, err = dialHere(ctx, network, to)
 			return err
 		})

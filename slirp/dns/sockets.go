@@ -31,7 +31,7 @@ const (
 // there are replaced. The caller closes ns.
 func Open(ns *os.File) (s Sockets, err error) {
 	addr := netip.MustParseAddr(Address)
-	err = inside(ns, func() error {
+	err = thread.InNetwork(ns, func() error {
 		if s, err = listen(netip.AddrPortFrom(addr, 0)); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func Open(ns *os.File) (s Sockets, err error) {
 
 // OpenAt makes a name server's sockets on port 53 of a bridge's address. The caller closes ns.
 func OpenAt(ns *os.File, addr netip.Addr) (s Sockets, err error) {
-	err = inside(ns, func() error {
+	err = thread.InNetwork(ns, func() error {
 		s, err = listen(netip.AddrPortFrom(addr, port))
 		return err
 	})
@@ -54,17 +54,6 @@ func OpenAt(ns *os.File, addr netip.Addr) (s Sockets, err error) {
 		return Sockets{}, errors.Join(fmt.Errorf("open a network's name server: %w", err), s.Close())
 	}
 	return s, nil
-}
-
-// inside runs f in a network namespace, on a thread that is not used again: there is no way back for a process in a user
-// namespace.
-func inside(ns *os.File, f func() error) error {
-	return thread.Apart(func() error {
-		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("enter the network namespace: %w", err)
-		}
-		return f()
-	})
 }
 
 func listen(addr netip.AddrPort) (s Sockets, err error) {

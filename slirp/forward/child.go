@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -30,12 +29,11 @@ func (c *Child) RunChildDriver(opaque map[string]string, quit <-chan struct{}, n
 	served := make(chan error, 1)
 	go func() {
 		// The thread stays in the namespace; entering it for each batch would cost more than the batch.
-		served <- thread.Apart(func() error {
-			if err := enter(netns); err != nil {
-				return err
-			}
-			return serve(conn, newSocket)
-		})
+		run := thread.Apart
+		if netns != "" {
+			run = func(f func() error) error { return thread.InNetworkAt(netns, f) }
+		}
+		served <- run(func() error { return serve(conn, newSocket) })
 	}()
 	select {
 	case <-quit:
@@ -47,21 +45,6 @@ func (c *Child) RunChildDriver(opaque map[string]string, quit <-chan struct{}, n
 	}
 	<-quit
 	return errors.Join(err, conn.Close())
-}
-
-func enter(netns string) error {
-	if netns == "" {
-		return nil
-	}
-	f, err := os.Open(netns)
-	if err != nil {
-		return fmt.Errorf("enter the containers' network namespace: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("enter the containers' network namespace: %w", err)
-	}
-	return nil
 }
 
 // serve answers requests until the other side, or this one, closes the connection.

@@ -105,18 +105,9 @@ func (f *Follower) Close() error {
 	return errors.Join(errs...)
 }
 
-// enter opens the sockets into the containers' network namespace. The libraries' own ways to do that would spoil the
-// thread: a process in a user namespace may leave the host's network namespace but never enter it again.
+// enter opens the sockets into the containers' network namespace.
 func (f *Follower) enter() error {
-	return thread.Apart(func() error {
-		ns, err := os.Open(f.opts.NetNS)
-		if err != nil {
-			return fmt.Errorf("open the containers' network namespace: %w", err)
-		}
-		err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
-		if err = errors.Join(err, ns.Close()); err != nil {
-			return fmt.Errorf("enter the containers' network namespace: %w", err)
-		}
+	return thread.InNetworkAt(f.opts.NetNS, func() (err error) {
 		if f.rules, err = nftables.New(nftables.AsLasting()); err != nil {
 			return fmt.Errorf("open nftables: %w", err)
 		}

@@ -1,7 +1,6 @@
 package uplink
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -42,17 +41,7 @@ func (tapChild) ConfigureNetworkChild(msg *messages.ParentInitNetworkDriverCompl
 	if msg.NetworkDriverOpaque[ipv6Key] == "" {
 		return msg.Dev, nil
 	}
-	err := thread.Apart(func() error {
-		ns, err := os.Open(netns)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET), ns.Close()); err != nil {
-			return fmt.Errorf("enter the containers' network namespace: %w", err)
-		}
-		return configure6(msg.Dev)
-	})
-	if err != nil {
+	if err := thread.InNetworkAt(netns, func() error { return configure6(msg.Dev) }); err != nil {
 		return "", fmt.Errorf("set IPv6 up on %s: %w", msg.Dev, err)
 	}
 	return msg.Dev, nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"moss/engine/dockerfile"
 	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/storage"
@@ -36,7 +37,7 @@ func (s *Service) Commit(
 	} else if c.Tag != "" {
 		return "", "", fault.Invalid("invalid value for tag: %q has no repo that it could be a tag of", c.Tag)
 	}
-	config, err := c.Config.Apply(c.Changes)
+	config, err := dockerfile.Apply(c.Config, c.Changes)
 	if err != nil {
 		return "", "", err
 	}

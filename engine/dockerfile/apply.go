@@ -1,0 +1,98 @@
+package dockerfile
+
+import (
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// maxChange bounds one instruction, in bytes.
+const maxChange = 64 << 10
+
+// Apply changes a config as build instructions say, the way import and commit take them: CMD, ENTRYPOINT, ENV, EXPOSE,
+// LABEL, USER, VOLUME, WORKDIR, STOPSIGNAL, ONBUILD, HEALTHCHECK and SHELL (API document 2, 4.2: commit, changes). It
+// returns the new config and leaves c alone. Errors are fault.Invalid and name the instruction.
+func Apply(c image.Config, changes []string) (image.Config, error) {
+	s := State{Config: clone(c)}
+	for _, change := range changes {
+		for line := range strings.Lines(change) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			if len(line) > maxChange-1 {
+				return image.Config{}, fault.Invalid("a change has %d bytes, more than %d", len(line), maxChange-1)
+			}
+			if !isText(line) {
+				return image.Config{}, fault.Invalid("a change is not text: %q", line)
+			}
+			if strings.Count(line, "${") > maxVariables {
+				return image.Config{}, fault.Invalid("a change has more than %d variables", maxVariables)
+			}
+			if err := s.apply(line); err != nil {
+				return image.Config{}, err
+			}
+		}
+	}
+	return s.Config, nil
+}
+
+// apply carries one line out.
+func (s *State) apply(line string) error {
+	name := strings.ToUpper(strings.Fields(line)[0])
+	switch name {
+	case "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "LABEL", "USER", "VOLUME", "WORKDIR", "STOPSIGNAL", "ONBUILD", "HEALTHCHECK",
+		"SHELL":
+	default:
+		return fault.Invalid("%s is not a valid change command", name)
+	}
+	cmd, err := parseChange(line)
+	if err == nil {
+		err = s.change(cmd)
+	}
+	if err != nil {
+		if strings.HasPrefix(err.Error(), name) {
+			return fault.Invalid("%w", err)
+		}
+		return fault.Invalid("%s: %w", name, err)
+	}
+	return nil
+}
+
+func parseChange(line string) (instructions.Command, error) {
+	tree, err := parser.Parse(strings.NewReader(line))
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := instructions.ParseCommand(tree.AST.Children[0])
+	if err != nil {
+		return nil, err
+	}
+	if h, ok := cmd.(*instructions.HealthCheckCommand); ok && h.Health.StartInterval != 0 {
+		return nil, fault.Invalid("--start-interval is not supported")
+	}
+	return cmd, nil
+}
+
+// change expands an instruction with the config's own variables and carries it out.
+func (s *State) change(cmd instructions.Command) error {
+	env := &variables{}
+	for _, entry := range s.Config.Env {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			env.set(name, value)
+		}
+	}
+	if err := expandWords(cmd, newExpander('\\', env)); err != nil {
+		return err
+	}
+	next, err := s.Edit(cmd)
+	if err != nil {
+		return err
+	}
+	*s = next
+	return nil
+}

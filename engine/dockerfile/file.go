@@ -1,0 +1,150 @@
+package dockerfile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/linter"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+
+	"moss/engine/fault"
+)
+
+// ParseOptions is what Parse depends on besides the file.
+type ParseOptions struct {
+	Name string             // of the file, for messages; empty: Dockerfile
+	Args map[string]*string // build arguments; BUILDKIT_SYNTAX and BUILDKIT_DOCKERFILE_CHECK stand for directives
+}
+
+// File is a Dockerfile whose instructions are known to be well formed.
+type File struct {
+	MetaArgs []*instructions.ArgCommand // ARG before the first FROM
+	Stages   []*Stage                   // at least one
+	Warnings []Warning                  // in the order of lines
+	Escape   rune                       // \ or `
+
+	src   source
+	check linter.Config // what the check directive says
+}
+
+// Stage is what stands below one FROM.
+type Stage struct {
+	Index    int    // from 0
+	Name     string // lower case; empty: it has none
+	From     string // as FROM has it, variables and all
+	Platform string // of FROM --platform, as it is written; empty: the build's
+	Code     string // the FROM instruction, as it is shown
+	Line     int    // of it, from 1
+	Commands []instructions.Command
+
+	keyword  string         // FROM, as it is written
+	location []parser.Range // of FROM
+	comments []string       // directly above it
+}
+
+// Parse reads a Dockerfile of at most 1 MiB. Errors are fault.Invalid; they name the line and show it.
+func Parse(src []byte, opts ParseOptions) (*File, error) {
+	if opts.Name == "" {
+		opts.Name = "Dockerfile"
+	}
+	if len(strings.TrimSpace(string(src))) == 0 {
+		return nil, fault.Invalid("the Dockerfile (%s) cannot be empty", opts.Name)
+	}
+	text := source(src)
+	if err := text.check(opts.Name); err != nil {
+		return nil, err
+	}
+	if err := checkSyntax(src, opts.Args); err != nil {
+		return nil, err
+	}
+	f := &File{src: text}
+	if err := f.readCheck(opts.Args); err != nil {
+		return nil, err
+	}
+	tree, err := parser.Parse(strings.NewReader(string(src)))
+	if err != nil {
+		return nil, text.parseError(err)
+	}
+	f.Escape = tree.EscapeToken
+	findings := newFindings(f.check)
+	for _, w := range tree.Warnings {
+		findings.run(&linter.RuleNoEmptyContinuation, []parser.Range{*w.Location}, linter.RuleNoEmptyContinuation.Format())
+	}
+	if n := len(tree.AST.Children); n > maxInstructions {
+		return nil, fault.Invalid("%s has %d instructions, more than %d", opts.Name, n, maxInstructions)
+	}
+	for _, node := range tree.AST.Children {
+		if err := f.add(node, findings); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.Stages) == 0 {
+		return nil, fault.Invalid("%s contains no stages to build", opts.Name)
+	}
+	if n := len(f.Stages); n > maxStages {
+		return nil, fault.Invalid("%s has %d stages, more than %d", opts.Name, n, maxStages)
+	}
+	f.lint(findings)
+	if err := findings.err(); err != nil {
+		return nil, err
+	}
+	f.Warnings = slices.Concat(findings.list, f.startIntervals())
+	slices.SortStableFunc(f.Warnings, func(a, b Warning) int { return a.Line - b.Line })
+	return f, nil
+}
+
+// add takes one instruction in.
+func (f *File) add(node *parser.Node, findings *findings) error {
+	if !isText(node.Original) {
+		return f.src.fault(node.StartLine, node.EndLine, "%s is not text", strings.ToUpper(node.Value))
+	}
+	parsed, err := instructions.ParseInstructionWithLinter(node, findings.linter)
+	if err != nil {
+		return f.src.fault(node.StartLine, node.EndLine, "%w", err)
+	}
+	switch cmd := parsed.(type) {
+	case *instructions.Stage:
+		f.Stages = append(f.Stages, &Stage{
+			Index: len(f.Stages), Name: cmd.Name, From: cmd.BaseName, Platform: cmd.Platform, Code: cmd.SourceCode,
+			Line: node.StartLine, keyword: cmd.OrigCmd, location: cmd.Location, comments: cmd.Comments,
+		})
+	case instructions.Command:
+		if len(f.Stages) > 0 {
+			stage := f.Stages[len(f.Stages)-1]
+			stage.Commands = append(stage.Commands, cmd)
+			return nil
+		}
+		arg, ok := cmd.(*instructions.ArgCommand)
+		if !ok {
+			return f.src.fault(node.StartLine, node.EndLine, "no build stage in current context")
+		}
+		f.MetaArgs = append(f.MetaArgs, arg)
+	default:
+		return f.src.fault(node.StartLine, node.EndLine, "%s is not an instruction", node.Value)
+	}
+	return nil
+}
+
+// startIntervals warns of the one option that images of moss do not have.
+func (f *File) startIntervals() []Warning {
+	var found []Warning
+	for _, stage := range f.Stages {
+		for _, cmd := range stage.Commands {
+			if h, ok := cmd.(*instructions.HealthCheckCommand); ok && h.Health.StartInterval != 0 {
+				found = append(found, Warning{
+					Rule: "HealthcheckStartInterval", Text: "HEALTHCHECK --start-interval has no effect", Line: line(h.Location()),
+				})
+			}
+		}
+	}
+	return found
+}
+
+// line returns where an instruction begins; 0: nowhere.
+func line(location []parser.Range) int {
+	if len(location) == 0 {
+		return 0
+	}
+	return location[0].Start.Line
+}

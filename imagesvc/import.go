@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"moss/engine/compress"
+	"moss/engine/dockerfile"
+	"moss/engine/download"
 	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/storage"
@@ -40,7 +42,7 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 	} else if opts.Tag != "" {
 		return "", fault.Invalid("invalid value for tag: %q has no repo that it could be a tag of", opts.Tag)
 	}
-	config, err := image.Config{}.Apply(opts.Changes)
+	config, err := dockerfile.Apply(image.Config{}, opts.Changes)
 	if err != nil {
 		return "", err
 	}
@@ -49,13 +51,16 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 	}
 	comment := "Imported from -"
 	if opts.Source != "" {
-		from, err := importURL(opts.Source)
+		from, err := download.Parse(opts.Source)
 		if err != nil {
 			return "", err
 		}
-		archive, err := s.download(ctx, from, progress)
+		archive, err := download.Open(ctx, from, s.downloadOptions(progress))
 		if err != nil {
 			return "", err
+		}
+		if progress != nil {
+			progress(image.Progress{Status: "Downloading from " + from.Redacted()})
 		}
 		defer archive.Close() //nolint:errcheck // the archive has been read to its end, or an error is known
 		src, comment = archive, "Imported from "+from.Redacted()
@@ -78,6 +83,17 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 		progress(image.Progress{Status: img.ID})
 	}
 	return img.ID, nil
+}
+
+// downloadOptions has progress, which may be nil, told how much of an archive has come.
+func (s *Service) downloadOptions(progress func(image.Progress)) download.Options {
+	opt := download.Options{What: "the archive", UserAgent: "moss/" + s.version}
+	if progress != nil {
+		opt.Progress = func(current, total int64) {
+			progress(image.Progress{Status: "Downloading", Current: current, Total: total})
+		}
+	}
+	return opt
 }
 
 // unpack brings an archive into the store.

@@ -1,0 +1,54 @@
+package copying
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"moss/engine/build/source"
+)
+
+// find returns how far the way to the folder leads in an image, and what is missing.
+func (f Folder) find(ctx context.Context, t *tree) (*node, []string, error) {
+	at, err := newPlace("", f.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, missing, err := t.walk(ctx, t.root, at.path, true)
+	if err == nil && !n.dir() {
+		err = notFolder(n)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("WORKDIR %s: %w", f.Path, err)
+	}
+	return n, missing, nil
+}
+
+func (f Folder) exists(ctx context.Context, base source.Source) (bool, error) {
+	_, missing, err := f.find(ctx, newTree(base))
+	return err == nil && len(missing) == 0, err
+}
+
+func (f Folder) writeLayer(ctx context.Context, base source.Source, w io.Writer) error {
+	l := &layer{plan: &Plan{}, tree: newTree(base), writer: newWriter(w)}
+	at, missing, err := f.find(ctx, l.tree)
+	if err != nil {
+		return err
+	}
+	whose, err := parseOwner(f.Owner)
+	if err != nil {
+		return err
+	}
+	like := made{mode: fs.ModeDir | 0o755, time: f.Created}
+	if like.ids, err = whose.orRoot(ctx, base); err != nil {
+		return err
+	}
+	if _, err := l.tree.mkdir(at, missing, like); err != nil {
+		return err
+	}
+	if err := l.flush(ctx); err != nil {
+		return err
+	}
+	return l.close()
+}

@@ -1,0 +1,249 @@
+package copying
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"moss/engine/build/source"
+	"moss/engine/fault"
+)
+
+// tree is the file system that comes out: what the image below has, as far as it was looked at, and what is put on top.
+// A path in it means what it means in the image; nothing leads out.
+type tree struct {
+	base source.Source // nil: nothing is below
+	root *node
+}
+
+// node is a file, folder or link of a tree.
+type node struct {
+	parent *node // nil: the root
+	name   string
+	entry  *source.Entry
+	from   *match                   // whose file it is: the instruction's owner and mode go for it; nil: entry is as it will be
+	kids   map[string]*node         // those that were looked at
+	rest   []file                   // those that the instruction puts into a new folder, sorted, not among kids yet
+	restOf *match                   // whose rest is
+	lower  *source.Entry            // folder of the image below that is under this one
+	names  map[string]*source.Entry // all that is in lower, once it was listed
+
+	stored *stored // content that it shares with other nodes, or that an archive has; nil: its entry's own
+
+	changed bool // the layer says what it is
+	above   bool // something below it is changed
+	written bool // the layer has it already
+	hides   bool // it is no folder, in the place of one that the image below has
+	opaque  bool // a folder that shows nothing of the image below
+}
+
+func newTree(base source.Source) *tree {
+	t := &tree{base: base, root: &node{entry: &source.Entry{Path: ".", Mode: fs.ModeDir | 0o755}}}
+	if base != nil {
+		t.root.lower = t.root.entry // stands for one
+	}
+	return t
+}
+
+func (n *node) dir() bool { return n.entry.Mode.IsDir() }
+
+// path returns where the node is; "." is the root.
+func (n *node) path() string {
+	if n.parent == nil {
+		return "."
+	}
+	if n.parent.parent == nil {
+		return n.name
+	}
+	return n.parent.path() + "/" + n.name
+}
+
+// alive reports whether the node still is in its tree.
+func (n *node) alive() bool {
+	for ; n.parent != nil; n = n.parent {
+		if n.parent.kids[n.name] != n {
+			return false
+		}
+	}
+	return true
+}
+
+// settle makes nodes of what the instruction puts into a folder.
+func (n *node) settle() {
+	if n.rest == nil {
+		return
+	}
+	rest := n.rest
+	n.rest = nil
+	if n.kids == nil {
+		n.kids = make(map[string]*node, len(rest))
+	}
+	for i := range rest {
+		f := &rest[i]
+		kid := &node{parent: n, name: f.name, entry: f.entry, from: n.restOf, changed: true}
+		kid.pend(f.kids, n.restOf)
+		n.kids[f.name] = kid
+	}
+}
+
+// pend puts files into a folder that nothing is in.
+func (n *node) pend(files []file, m *match) {
+	if len(files) > 0 {
+		n.rest, n.restOf, n.above = files, m, true
+	}
+}
+
+// child returns what is under a name in a folder, nil if nothing is.
+func (t *tree) child(ctx context.Context, dir *node, name string) (*node, error) {
+	dir.settle()
+	if n := dir.kids[name]; n != nil {
+		return n, nil
+	}
+	if dir.lower == nil {
+		return nil, nil
+	}
+	entry := dir.names[name]
+	if dir.names == nil {
+		var err error
+		entry, err = t.base.Stat(ctx, path.Join(dir.path(), name), false)
+		if err != nil && !notThere(err) {
+			return nil, err
+		}
+		if err != nil {
+			entry = nil
+		}
+	}
+	if entry == nil {
+		return nil, nil
+	}
+	n := &node{entry: entry}
+	if entry.Mode.IsDir() {
+		n.lower = entry
+	}
+	dir.adopt(name, n)
+	return n, nil
+}
+
+// adopt gives a folder an entry.
+func (n *node) adopt(name string, kid *node) {
+	kid.parent, kid.name = n, name
+	if n.kids == nil {
+		n.kids = map[string]*node{}
+	}
+	n.kids[name] = kid
+}
+
+// list looks at all that the image below has in a folder, where that is cheaper than to ask for each name.
+func (t *tree) list(ctx context.Context, dir *node, asked int) error {
+	const worth = 8
+	if dir.lower == nil || dir.names != nil || asked < worth {
+		return nil
+	}
+	entry := dir.lower
+	if dir.parent == nil {
+		var err error
+		if entry, err = t.base.Stat(ctx, ".", false); err != nil {
+			return err
+		}
+	}
+	entries, err := t.base.List(ctx, entry)
+	if err != nil {
+		return err
+	}
+	dir.names = make(map[string]*source.Entry, len(entries))
+	for _, e := range entries {
+		dir.names[path.Base(e.Path)] = e
+	}
+	return nil
+}
+
+// touch notes that the layer says what a node is.
+func (n *node) touch() {
+	n.changed = true
+	for p := n.parent; p != nil && !p.above; p = p.parent {
+		p.above = true
+	}
+}
+
+// maxLinks is how many links one path may lead through.
+const maxLinks = 255
+
+// walk follows a path from top, which nothing leads out of: "/" and what is above it are top itself. It returns the last
+// node that is there and the names that are not. A link at the end is followed only if follow is set.
+func (t *tree) walk(ctx context.Context, top *node, name string, follow bool) (at *node, missing []string, err error) {
+	at = top
+	links := 0
+	queue := strings.Split(name, "/")
+	for len(queue) > 0 {
+		part := queue[0]
+		queue = queue[1:]
+		switch {
+		case part == "" || part == ".":
+			continue
+		case part == ".." && len(missing) > 0:
+			missing = missing[:len(missing)-1]
+			continue
+		case part == "..":
+			if at != top {
+				at = at.parent
+			}
+			continue
+		case len(missing) > 0:
+			missing = append(missing, part)
+			continue
+		case !at.dir():
+			return nil, nil, notFolder(at)
+		}
+		next, err := t.child(ctx, at, part)
+		if err != nil {
+			return nil, nil, err
+		}
+		last := !slices.ContainsFunc(queue, func(part string) bool { return part != "" && part != "." })
+		switch {
+		case next == nil:
+			missing = append(missing, part)
+		case next.entry.Mode&fs.ModeSymlink != 0 && (follow || !last):
+			if links++; links > maxLinks || len(queue) > 1<<14 {
+				return nil, nil, fault.Invalid("%s: too many levels of symbolic links", name)
+			}
+			if path.IsAbs(next.entry.Link) {
+				at = top
+			}
+			queue = append(strings.Split(next.entry.Link, "/"), queue...)
+		default:
+			at = next
+		}
+	}
+	return at, missing, nil
+}
+
+// notFolder is what is said where a folder is needed.
+func notFolder(n *node) error { return fault.Invalid("mkdir /%s: not a directory", n.path()) }
+
+// made is what folders are like that are made on the way.
+type made struct {
+	mode fs.FileMode
+	ids  ids
+	time time.Time
+}
+
+// mkdir makes folders below at, one in the other, and returns the last.
+func (t *tree) mkdir(at *node, names []string, like made) (*node, error) {
+	if !at.dir() {
+		return nil, notFolder(at)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, whiteout) {
+			return nil, hidden(name)
+		}
+		n := &node{entry: &source.Entry{Mode: like.mode, UID: like.ids.uid, GID: like.ids.gid, ModTime: like.time}}
+		at.settle()
+		at.adopt(name, n)
+		n.touch()
+		at = n
+	}
+	return at, nil
+}

@@ -1,0 +1,292 @@
+package copying
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"moss/engine/build/source"
+	"moss/engine/compress"
+	"moss/engine/fault"
+)
+
+// unpacker puts the entries of one archive below a folder, which is the root for all that they say.
+type unpacker struct {
+	*layer
+	*archive
+	top *node
+}
+
+// index puts what an archive holds into the tree.
+func (l *layer) index(ctx context.Context, m *match, top *node) error {
+	u := &unpacker{layer: l, archive: &archive{match: m}, top: top}
+	keep := &some{most: maxKept - l.kept}
+	err := u.each(ctx, keep, func(_ *tar.Reader, h *tar.Header, number int64) error { return u.put(ctx, h, number) })
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", m.name, err)
+	}
+	if !keep.over {
+		u.plain = keep.kept
+		l.kept += len(u.plain)
+	}
+	l.archives = append(l.archives, u.archive)
+	return nil
+}
+
+// unpack writes the files of an archive that are left.
+func (l *layer) unpack(ctx context.Context, a *archive) error {
+	next := a.stored
+	err := a.each(ctx, nil, func(r *tar.Reader, h *tar.Header, number int64) error {
+		if len(next) == 0 || next[0].number != number {
+			return nil
+		}
+		c := next[0]
+		next = next[1:]
+		return l.extract(ctx, r, h, c)
+	})
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", a.name, err)
+	}
+	a.plain = nil
+	return nil
+}
+
+// extract writes the content of an entry under the first of its names that is left. The others become links to it.
+func (l *layer) extract(ctx context.Context, r io.Reader, h *tar.Header, c *stored) error {
+	at := slices.IndexFunc(c.nodes, (*node).alive)
+	if at < 0 {
+		return nil
+	}
+	n := c.nodes[at]
+	if h.Size != n.entry.Size {
+		return fault.Invalid("%q changed while it was read", h.Name)
+	}
+	if err := l.writeAbove(ctx, n.parent); err != nil {
+		return err
+	}
+	n.written, c.first = true, n.path()
+	if err := l.header(n.entry, c.first, ""); err != nil {
+		return err
+	}
+	err := l.content(ctx, c.first, r, h.Size)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return compress.Truncated()
+	}
+	return err
+}
+
+// writeAbove writes a folder, after those that it is in.
+func (l *layer) writeAbove(ctx context.Context, dir *node) error {
+	if dir.parent == nil || dir.written {
+		return nil
+	}
+	if err := l.writeAbove(ctx, dir.parent); err != nil {
+		return err
+	}
+	return l.write(ctx, dir.path(), dir)
+}
+
+// put puts one entry where it belongs.
+func (u *unpacker) put(ctx context.Context, h *tar.Header, number int64) error {
+	name, err := inside("name", h.Name)
+	if err != nil {
+		return err
+	}
+	if err := u.checkSparse(h); err != nil {
+		return err
+	}
+	if name == "." {
+		if h.Typeflag != tar.TypeDir {
+			return fault.Invalid("the entry %q would take the place of the folder that it is unpacked into", h.Name)
+		}
+		return nil // the folder stays as it is
+	}
+	dir, err := u.parent(ctx, name)
+	if err != nil {
+		return err
+	}
+	base := path.Base(name)
+	there, err := u.tree.child(ctx, dir, base)
+	if err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeLink {
+		return u.link(ctx, h, dir, there, base)
+	}
+	entry, err := u.entry(h)
+	if err != nil {
+		return err
+	}
+	if entry.Mode.IsDir() && there != nil && there.dir() {
+		there.entry, there.from = entry, nil
+		there.touch()
+		return nil
+	}
+	n := replace(dir, there, base, &node{entry: entry})
+	if entry.Mode.IsRegular() {
+		n.stored = &stored{number: number, nodes: []*node{n}}
+		u.stored = append(u.stored, n.stored)
+	}
+	return nil
+}
+
+// inside returns a name of an archive as it is meant below the folder that the archive is unpacked into.
+func inside(what, name string) (string, error) {
+	switch {
+	case name == "":
+		return "", fault.Invalid("the %s of an entry is empty", what)
+	case len(name) > maxName:
+		return "", fault.Invalid("the %s of an entry has more than %d bytes: %.64q…", what, maxName, name)
+	case strings.ContainsRune(name, 0):
+		return "", fault.Invalid("the %s %q holds a zero byte", what, name)
+	case strings.Count(name, "/") > maxDepth:
+		return "", fault.Invalid("the %s %.64q… is more than %d folders deep", what, name, maxDepth)
+	}
+	clean := path.Clean("./" + strings.TrimLeft(name, "/"))
+	if clean == ".." || strings.HasPrefix(clean, "../") {
+		return "", fault.Invalid("the %s %q leads out of the folder that the archive is unpacked into", what, name)
+	}
+	if strings.HasPrefix(clean, whiteout) || strings.Contains(clean, "/"+whiteout) {
+		return "", hidden(name)
+	}
+	return clean, nil
+}
+
+// checkSparse adds up what sparse entries pretend to: all of it is written.
+func (u *unpacker) checkSparse(h *tar.Header) error {
+	sparse := h.Typeflag == tar.TypeGNUSparse
+	for key := range h.PAXRecords {
+		sparse = sparse || strings.HasPrefix(key, "GNU.sparse.")
+	}
+	if !sparse {
+		return nil
+	}
+	if h.Size > maxSparse-u.sparse {
+		return fault.Invalid("sparse entry %q: the archive's sparse entries pretend to more than %d bytes", h.Name, maxSparse)
+	}
+	u.sparse += h.Size
+	return nil
+}
+
+// parent returns the folder that an entry goes into. Links on the way are followed, folders that are missing are made.
+func (u *unpacker) parent(ctx context.Context, name string) (*node, error) {
+	at, missing, err := u.tree.walk(ctx, u.top, path.Dir(name), true)
+	if err != nil {
+		return nil, fmt.Errorf("entry %q: %w", name, err)
+	}
+	at, err = u.tree.mkdir(at, missing, made{mode: fs.ModeDir | 0o755, time: u.like.time})
+	if err != nil {
+		return nil, fmt.Errorf("entry %q: %w", name, err)
+	}
+	return at, nil
+}
+
+// replace puts a node into a folder, in the place of what is there.
+func replace(dir, there *node, base string, n *node) *node {
+	if there != nil {
+		n.hides = there.hides || there.lower != nil
+	}
+	if n.dir() {
+		n.opaque = n.hides
+	}
+	dir.adopt(base, n)
+	n.touch()
+	return n
+}
+
+// link gives a file that is there one more name. A symbolic link is linked itself.
+func (u *unpacker) link(ctx context.Context, h *tar.Header, dir, there *node, base string) error {
+	name, err := inside("link target", h.Linkname)
+	if err != nil {
+		return err
+	}
+	at, missing, err := u.tree.walk(ctx, u.top, name, false)
+	if err != nil {
+		return fmt.Errorf("entry %q: the target of the link: %w", h.Name, err)
+	}
+	if len(missing) > 0 || at.dir() {
+		return fault.Invalid("the entry %q cannot be a link to %q: there is no such file", h.Name, h.Linkname)
+	}
+	if at == there {
+		return nil
+	}
+	n := replace(dir, there, base, &node{entry: at.entry, from: at.from})
+	if at.entry.Mode&fs.ModeSymlink != 0 {
+		return nil
+	}
+	if at.stored == nil { // of a source, or of the image below: it comes up as it is
+		at.stored = &stored{}
+		at.touch()
+	}
+	n.stored = at.stored
+	if n.stored.number > 0 {
+		n.stored.nodes = append(n.stored.nodes, n)
+	}
+	return nil
+}
+
+// entry returns what an entry says of a file.
+func (u *unpacker) entry(h *tar.Header) (*source.Entry, error) {
+	if len(h.Linkname) > maxName {
+		return nil, fault.Invalid("the link of entry %.64q has more than %d bytes", h.Name, maxName)
+	}
+	if h.Uid < 0 || h.Gid < 0 || h.Uid >= math.MaxUint32 || h.Gid >= math.MaxUint32 {
+		return nil, fault.Invalid("the entry %q belongs to %d:%d, which nobody is", h.Name, h.Uid, h.Gid)
+	}
+	e := &source.Entry{Mode: goMode(h.Mode), UID: h.Uid, GID: h.Gid, ModTime: h.ModTime}
+	if u.plan.owner.text != "" {
+		e.UID, e.GID = u.whose.uid, u.whose.gid
+	}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeRegA, tar.TypeGNUSparse: //nolint:staticcheck // old archives have TypeRegA
+		e.Size = h.Size
+	case tar.TypeDir:
+		e.Mode |= fs.ModeDir
+	case tar.TypeSymlink:
+		e.Mode |= fs.ModeSymlink
+		e.Link = h.Linkname
+		if e.Link == "" || strings.ContainsRune(e.Link, 0) {
+			return nil, fault.Invalid("the link of entry %q leads to %q", h.Name, e.Link)
+		}
+	case tar.TypeFifo:
+		e.Mode |= fs.ModeNamedPipe
+	case tar.TypeChar, tar.TypeBlock:
+		if err := device(e, h); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fault.Invalid("the entry %q has an unknown type %q", h.Name, h.Typeflag)
+	}
+	for key, value := range h.PAXRecords {
+		if attr, ok := strings.CutPrefix(key, xattrRecord); ok && carried(attr) {
+			if e.Xattrs == nil {
+				e.Xattrs = map[string]string{}
+			}
+			e.Xattrs[attr] = value
+		}
+	}
+	return e, nil
+}
+
+// device makes an entry the device that a header says.
+func device(e *source.Entry, h *tar.Header) error {
+	if h.Devmajor < 0 || h.Devminor < 0 || h.Devmajor > math.MaxUint32 || h.Devminor > math.MaxUint32 {
+		return fault.Invalid("the entry %q is the device %d:%d, which cannot be", h.Name, h.Devmajor, h.Devminor)
+	}
+	if h.Devmajor == 0 && h.Devminor == 0 {
+		return noDevice(h.Name)
+	}
+	e.Mode |= fs.ModeDevice
+	if h.Typeflag == tar.TypeChar {
+		e.Mode |= fs.ModeCharDevice
+	}
+	e.Major, e.Minor = uint32(h.Devmajor), uint32(h.Devminor)
+	return nil
+}

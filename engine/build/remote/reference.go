@@ -1,0 +1,171 @@
+package remote
+
+import (
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+const (
+	maxURL = 8 << 10 // bytes
+	maxRef = 255     // bytes
+)
+
+// reference is what is wanted of a git repository.
+type reference struct {
+	remote     *url.URL // http, https or git, without credentials
+	user       *url.Userinfo
+	ref        string // branch, tag or commit; empty: where HEAD points
+	subdir     string // clean; "." is all
+	checksum   string // of the commit, or its beginning; may be empty
+	keep       bool   // .git stays
+	submodules bool
+}
+
+// What stands for repositories: scp's way of writing ssh, and the end of a path.
+var (
+	scpStyle = regexp.MustCompile(`^[a-zA-Z0-9_.-]+@[a-zA-Z0-9_.\[\]-]+:`)
+	checksum = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+	commit   = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
+)
+
+// isGit reports whether a text means a git repository, reachable or not.
+func isGit(text string) bool {
+	switch strings.ToLower(scheme.FindString(text)) {
+	case "git://", "ssh://", "git+ssh://":
+		return true
+	case "http://", "https://":
+		text, _, _ = strings.Cut(text, "#")
+		text, _, _ = strings.Cut(text, "?")
+		return strings.HasSuffix(text, ".git")
+	case "":
+		return scpStyle.MatchString(text)
+	default:
+		return false
+	}
+}
+
+// parse reads a reference: URL[?query][#ref[:subdir]]. Errors are fault.Invalid, fault.Unsupported for ssh, and hold no
+// password.
+func parse(text string) (*reference, error) {
+	if len(text) > maxURL {
+		return nil, fault.Invalid("the git URL has %d bytes, more than %d", len(text), maxURL)
+	}
+	if scpStyle.MatchString(text) {
+		return nil, noSSH()
+	}
+	if strings.HasPrefix(text, "github.com/") {
+		text = "https://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fault.Invalid("the git URL cannot be read") // the error would repeat it with its password
+	}
+	switch u.Scheme {
+	case "http", "https", "git":
+	case "ssh", "git+ssh":
+		return nil, noSSH()
+	default:
+		return nil, fault.Invalid("git repositories come from http://, https:// or git://, not from %s://", u.Scheme)
+	}
+	if u.Hostname() == "" || strings.HasPrefix(u.Host, "-") || strings.HasPrefix(u.Path, "/-") {
+		return nil, fault.Invalid("the git URL %s has no good host or path", u.Redacted())
+	}
+	r := &reference{user: u.User, submodules: true}
+	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	r.remote = &bare
+	r.ref, r.subdir, _ = strings.Cut(u.Fragment, ":")
+	if err := r.query(u.RawQuery); err != nil {
+		return nil, err
+	}
+	r.subdir = strings.TrimPrefix(path.Clean("/"+r.subdir), "/")
+	if r.subdir == "" {
+		r.subdir = "."
+	}
+	if r.checksum != "" && !checksum.MatchString(r.checksum) {
+		return nil, fault.Invalid("the git checksum %.100q is not a commit", r.checksum)
+	}
+	return r, checkRef(r.ref)
+}
+
+func noSSH() error {
+	return fault.Unsupported("builds do not use ssh: want the repository's https:// or git:// URL")
+}
+
+// query reads what BuildKit has in the query of a git URL.
+func (r *reference) query(raw string) error {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return fault.Invalid("the query of the git URL: %w", err)
+	}
+	for key, list := range values {
+		if len(list) != 1 {
+			return fault.Invalid("the query of the git URL has several %q", key)
+		}
+		if err := r.option(key, list[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reference) option(key, value string) error {
+	switch key {
+	case "ref":
+		return r.once("reference", &r.ref, value)
+	case "tag":
+		return r.once("reference", &r.ref, "refs/tags/"+strings.TrimPrefix(value, "refs/tags/"))
+	case "branch":
+		return r.once("reference", &r.ref, "refs/heads/"+strings.TrimPrefix(value, "refs/heads/"))
+	case "subdir":
+		return r.once("subdirectory", &r.subdir, value)
+	case "checksum", "commit":
+		return r.once("checksum", &r.checksum, value)
+	case "keep-git-dir":
+		return flag(key, value, &r.keep)
+	case "submodules":
+		return flag(key, value, &r.submodules)
+	default:
+		return fault.Invalid("unexpected query %q of the git URL", key)
+	}
+}
+
+// once sets what may be said in several ways, but only one.
+func (r *reference) once(what string, to *string, value string) error {
+	if value == "" || *to != "" && *to != value {
+		return fault.Invalid("the git URL %s has no %s, or several", r.remote, what)
+	}
+	*to = value
+	return nil
+}
+
+// flag reads a switch, which is on without a value.
+func flag(key, value string, to *bool) error {
+	on := true
+	if value != "" {
+		var err error
+		if on, err = strconv.ParseBool(value); err != nil {
+			return fault.Invalid("the query %s=%q of the git URL is neither true nor false", key, value)
+		}
+	}
+	*to = on
+	return nil
+}
+
+// checkRef refuses what is no name of git's, above all what its program would take for an option or a rule for many names.
+func checkRef(ref string) error {
+	bad := len(ref) > maxRef || strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "+") || strings.Contains(ref, "..") || strings.Contains(ref, "@{")
+	for _, c := range ref {
+		if c <= ' ' || c == 0x7f || strings.ContainsRune("~^:?*[\\", c) {
+			bad = true
+		}
+	}
+	if bad {
+		return fault.Invalid("the git reference %.100q is none", ref)
+	}
+	return nil
+}

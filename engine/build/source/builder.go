@@ -1,0 +1,284 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"path"
+	"strings"
+	"time"
+
+	"moss/engine/fault"
+)
+
+// What a tree may hold, unless Options say otherwise.
+const (
+	maxEntries = 1_000_000
+	maxText    = 64 << 20  // bytes of names, links and attributes together
+	maxSparse  = 16 << 30  // bytes that sparse files may pretend to together; they take no place on the disk, but are all read
+	freeOut    = 512 << 20 // bytes that may come out whatever went in
+	maxRatio   = 500       // bytes that may come out for each that went in, beyond those; real files reach ten
+	maxXattr   = 64 << 10  // bytes of a value: the kernel's bound
+)
+
+// builder fills a tree.
+type builder struct {
+	tree    *Tree
+	spool   *spool
+	limit   int // entries
+	entries int // made so far, also those that were replaced
+	text    int // bytes of names, links and attributes so far
+	numbers uint64
+	folders []*folder
+
+	last       string // the folder that the last entry went to, and what it is; links may lead there
+	lastFolder *folder
+}
+
+// newBuilder begins a tree. Its finish or abandon ends it.
+func newBuilder(ctx context.Context, opt Options) (*builder, error) {
+	spool, err := newSpool(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{tree: &Tree{}, spool: spool, limit: opt.MaxEntries}
+	if b.limit <= 0 {
+		b.limit = maxEntries
+	}
+	b.tree.root = b.newFolder()
+	return b, nil
+}
+
+// finish returns the tree.
+func (b *builder) finish() (*Tree, error) {
+	for _, f := range b.folders {
+		f.settle()
+	}
+	file, err := b.spool.finish()
+	if err != nil {
+		return nil, err
+	}
+	b.tree.content, b.tree.file = file, file
+	b.tree.entries, b.tree.bytes = b.tree.root.weight()
+	return b.tree, nil
+}
+
+// abandon throws everything away.
+func (b *builder) abandon() { b.spool.abandon() }
+
+// newFolder returns an empty folder as those are that no entry describes: of root, and as old as can be.
+func (b *builder) newFolder() *inode {
+	n := &inode{mode: fs.ModeDir | 0o755, kids: &folder{}}
+	b.folders = append(b.folders, n.kids)
+	return n
+}
+
+// describe gives an inode an owner and a time. Ids that cannot be are root's.
+func (n *inode) describe(uid, gid int, at time.Time) {
+	n.uid, n.gid = known(uid), known(gid)
+	n.sec, n.nsec = at.Unix(), uint32(at.Nanosecond())
+}
+
+func known(id int) uint32 {
+	if id < 0 || id >= math.MaxUint32 {
+		return 0
+	}
+	return uint32(id)
+}
+
+// cleanName returns the name of an entry relative to the tree's root, "." for that itself.
+func cleanName(what, name string) (string, error) {
+	switch {
+	case name == "" || strings.ContainsRune(name, 0):
+		return "", fault.Invalid("the %s %q of an entry is none", what, name)
+	case len(name) > maxName:
+		return "", fault.Invalid("the %s %.64q… of an entry has more than %d bytes", what, name, maxName)
+	case strings.Count(name, "/") > maxDepth:
+		return "", fault.Invalid("the %s %.64q… is more than %d folders deep", what, name, maxDepth)
+	}
+	clean := path.Clean("./" + strings.TrimLeft(name, "/"))
+	if clean == ".." || strings.HasPrefix(clean, "../") {
+		return "", fault.Invalid("the %s %q leads out of the build context", what, name)
+	}
+	return clean, nil
+}
+
+// count bounds what the index takes.
+func (b *builder) count(text int) error {
+	if b.entries++; b.entries > b.limit {
+		return fault.Invalid("the build context has more than %d entries", b.limit)
+	}
+	return b.weigh(text)
+}
+
+func (b *builder) weigh(text int) error {
+	if b.text += text; b.text > maxText {
+		return fault.Invalid("the names and links of the build context have more than %d bytes", maxText)
+	}
+	return nil
+}
+
+// parent returns the folder that an entry goes to. Folders on the way that no entry has told of are made; links are followed
+// inside the tree.
+func (b *builder) parent(name string) (*folder, error) {
+	dir := path.Dir(name)
+	if b.lastFolder != nil && dir == b.last {
+		return b.lastFolder, nil
+	}
+	at := b.tree.root
+	for rest, done := dir, 0; rest != "." && rest != ""; {
+		var part string
+		part, rest, _ = strings.Cut(rest, "/")
+		next := at.kids.get(part)
+		if next == nil {
+			if err := b.count(len(part)); err != nil {
+				return nil, err
+			}
+			next = b.newFolder()
+			at.kids.add(strings.Clone(part), next)
+		}
+		done += len(part)
+		if next.mode&fs.ModeSymlink != 0 {
+			var err error
+			if next, err = b.through(dir[:done], name); err != nil {
+				return nil, err
+			}
+		}
+		if next.kids == nil {
+			return nil, fault.Invalid("entry %q is in %q, which is not a folder", name, dir[:done])
+		}
+		done++ // the slash
+		at = next
+	}
+	b.last, b.lastFolder = dir, at.kids
+	return at.kids, nil
+}
+
+// through follows a link on the way of an entry. What is behind it counts as deep as it really is.
+func (b *builder) through(link, name string) (*inode, error) {
+	to, node, err := b.tree.walk(link, true)
+	if err != nil {
+		return nil, fault.Invalid("entry %q goes through a link: %w", name, err)
+	}
+	if rest := name[len(link):]; len(to)+len(rest) > maxName || strings.Count(to, "/")+strings.Count(rest, "/") > maxDepth {
+		return nil, fault.Invalid("entry %q goes through a link to where it is too deep", name)
+	}
+	return node, nil
+}
+
+// put gives an inode a name. What had it before is replaced, unless both are folders: then the old one is kept and described
+// anew.
+func (b *builder) put(name string, node *inode) error {
+	if name == "." {
+		return b.putRoot(node)
+	}
+	in, err := b.parent(name)
+	if err != nil {
+		return err
+	}
+	base := path.Base(name)
+	i := in.find(base)
+	if i < 0 {
+		if err := b.count(len(base)); err != nil {
+			return err
+		}
+		b.adopt(node)
+		in.add(strings.Clone(base), node)
+		return nil
+	}
+	old := in.children[i].node
+	if old.kids != nil && node.mode.IsDir() {
+		node.kids = old.kids
+		*old = *node
+		return nil
+	}
+	b.adopt(node)
+	in.children[i].node = node
+	b.lastFolder = nil // it may have been reached through what is replaced
+	return nil
+}
+
+func (b *builder) adopt(node *inode) {
+	if node.mode.IsDir() && node.kids == nil {
+		node.kids = &folder{}
+		b.folders = append(b.folders, node.kids)
+	}
+}
+
+func (b *builder) putRoot(node *inode) error {
+	if !node.mode.IsDir() {
+		return fault.Invalid("an entry would take the place of the whole build context")
+	}
+	node.kids = b.tree.root.kids
+	*b.tree.root = *node
+	return nil
+}
+
+// link gives what has the name target one more name. A symbolic link is linked itself and never followed.
+func (b *builder) link(name, target string) error {
+	if name == target {
+		return nil
+	}
+	_, node, err := b.tree.walk(target, false)
+	if err != nil {
+		return fault.Invalid("entry %q cannot be a link to %q: %w", name, target, err)
+	}
+	if node.kids != nil {
+		return fault.Invalid("entry %q cannot be a link to %q, which is a folder", name, target)
+	}
+	if node.mode.IsRegular() && (node.more == nil || node.more.number == 0) {
+		b.numbers++
+		node.extra().number = b.numbers
+	}
+	return b.put(name, node)
+}
+
+// fill reads a regular file's content, which it then has. Zeros become holes of the spool if sparse is set.
+func (b *builder) fill(node *inode, src io.Reader, sparse bool) error {
+	b.spool.begin(node)
+	for {
+		space, err := b.spool.space()
+		if err != nil {
+			return err
+		}
+		n, err := src.Read(space)
+		node.size += int64(n)
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
+			return err
+		}
+		if sparse && n > 0 && allZero(space[:n]) {
+			if err := b.spool.hole(node, int64(n)); err != nil {
+				return err
+			}
+			n = 0
+			if !ended {
+				continue
+			}
+			if _, err := b.spool.space(); err != nil {
+				return err
+			}
+		}
+		b.spool.wrote(node, n, ended)
+		if ended {
+			return nil
+		}
+	}
+}
+
+func allZero(p []byte) bool {
+	for len(p) >= 8 {
+		if p[0]|p[1]|p[2]|p[3]|p[4]|p[5]|p[6]|p[7] != 0 {
+			return false
+		}
+		p = p[8:]
+	}
+	for _, c := range p {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

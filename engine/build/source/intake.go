@@ -1,0 +1,264 @@
+package source
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"moss/engine/compress"
+	"moss/engine/fault"
+)
+
+// maxAfter is how much may follow the archive's end, in bytes: padding. It means nothing, but left unread it would break the
+// client's connection.
+const maxAfter = 64 << 20
+
+// Intake reads an archive, plain or compressed with gzip, bzip2, xz or zstd, to its end. Nothing at all is an empty tree.
+// Devices are left out, as they are where a user unpacks; owners that cannot be are root. The caller closes the tree.
+//
+// Errors are fault.Invalid (no archive, a broken one, one that is too much), those of src, of ctx and of Room, and internal.
+func Intake(ctx context.Context, src io.Reader, opt Options) (*Tree, error) {
+	in := compress.From(contextReader{ctx, src})
+	plain, err := compress.Plain(in)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Close() //nolint:errcheck // the archive has been read to its end, or an error is known
+	ahead := readAhead(plain)
+	defer ahead.Close() //nolint:errcheck // likewise
+	b, err := newBuilder(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	t := &taker{builder: b, ctx: ctx, in: in, src: ahead, free: opt.FreeOut}
+	if t.free <= 0 {
+		t.free = freeOut
+	}
+	t.tar = tar.NewReader(t)
+	if err := t.all(); err != nil {
+		b.abandon()
+		return nil, t.word(err)
+	}
+	tree, err := b.finish()
+	if err != nil {
+		return nil, t.word(err)
+	}
+	return tree, nil
+}
+
+// contextReader ends with its context.
+type contextReader struct {
+	ctx context.Context //nolint:containedctx // of the one call that the reader lives for
+	src io.Reader
+}
+
+// Read reads from the source.
+func (r contextReader) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.src.Read(p)
+}
+
+// taker takes in one archive.
+type taker struct {
+	*builder
+	ctx    context.Context //nolint:containedctx // of the one call that the taker lives for
+	in     *compress.Source
+	src    io.Reader
+	tar    *tar.Reader
+	free   int64 // bytes that may come out whatever went in
+	out    int64 // plain bytes so far
+	seen   int   // entries of the archive
+	sparse int64 // bytes that sparse entries pretended to
+	broke  error // why no more came, if that was not the archive's end
+}
+
+// Read is where the tar reader gets its bytes from.
+func (t *taker) Read(p []byte) (int, error) {
+	n, err := t.src.Read(p)
+	t.out += int64(n)
+	if t.out > t.free && (t.out-t.free)/maxRatio > t.in.Count() {
+		return 0, fault.Invalid("the build context unpacks to more than %d times its size", maxRatio)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.broke = err
+	}
+	return n, err
+}
+
+// all takes in every entry.
+func (t *taker) all() error {
+	for {
+		h, err := t.tar.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return t.rest()
+		case errors.Is(err, tar.ErrInsecurePath): // judged below
+		case err != nil:
+			return err
+		}
+		if t.seen++; t.seen > 4*t.limit { // an entry may come again, but not for ever
+			return fault.Invalid("the archive of the build context has more than %d entries", 4*t.limit)
+		}
+		if err := t.entry(h); err != nil {
+			return err
+		}
+	}
+}
+
+// rest reads what follows the archive's end.
+func (t *taker) rest() error {
+	n, err := io.CopyN(io.Discard, struct{ io.Reader }{t}, maxAfter)
+	if err == nil && n == maxAfter {
+		return fault.Invalid("more than %d bytes follow the archive of the build context", maxAfter)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// word turns an error into what the client is told.
+func (t *taker) word(err error) error {
+	switch {
+	case t.ctx.Err() != nil:
+		return fmt.Errorf("read the build context: %w", context.Cause(t.ctx))
+	case fault.KindOf(err) != fault.KindInternal:
+		return err
+	case t.broke != nil:
+		return fmt.Errorf("receive the build context: %w", t.broke)
+	case t.seen == 0 && (errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)):
+		return fault.Invalid("the build context is not a tar archive: %w", err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return compress.Truncated()
+	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong):
+		return fault.Invalid("entry %d of the build context: %w", t.seen+1, err)
+	default:
+		return fmt.Errorf("read the build context: %w", err)
+	}
+}
+
+// entry takes in one entry.
+func (t *taker) entry(h *tar.Header) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	name, err := cleanName("name", h.Name)
+	if err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeLink {
+		target, err := cleanName("link target", h.Linkname)
+		if err != nil {
+			return err
+		}
+		return t.link(name, target)
+	}
+	node := &inode{mode: permissions(h.Mode)}
+	node.describe(h.Uid, h.Gid, h.ModTime)
+	switch h.Typeflag {
+	case tar.TypeDir:
+		node.mode |= fs.ModeDir
+	case tar.TypeReg, tar.TypeRegA, tar.TypeGNUSparse, tar.TypeCont: //nolint:staticcheck // old archives have TypeRegA
+		if name == "." {
+			return t.putRoot(node)
+		}
+		if err := t.content(node, h); err != nil {
+			return err
+		}
+	case tar.TypeSymlink:
+		if h.Linkname == "" || len(h.Linkname) > maxName || strings.ContainsRune(h.Linkname, 0) {
+			return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d without a zero", name, len(h.Linkname), maxName)
+		}
+		node.mode = fs.ModeSymlink | 0o777
+		node.extra().link = strings.Clone(h.Linkname)
+	case tar.TypeFifo:
+		node.mode |= fs.ModeNamedPipe
+	case tar.TypeChar, tar.TypeBlock:
+		return nil
+	default:
+		return fault.Invalid("entry %q has an unknown type %q", h.Name, h.Typeflag)
+	}
+	if err := t.weigh(len(node.link())); err != nil {
+		return err
+	}
+	if err := t.attributes(node, h); err != nil {
+		return err
+	}
+	return t.put(name, node)
+}
+
+// permissions are those of an archive's mode, as Go has them.
+func permissions(mode int64) fs.FileMode {
+	m := fs.FileMode(mode & 0o777)
+	if mode&0o4000 != 0 {
+		m |= fs.ModeSetuid
+	}
+	if mode&0o2000 != 0 {
+		m |= fs.ModeSetgid
+	}
+	if mode&0o1000 != 0 {
+		m |= fs.ModeSticky
+	}
+	return m
+}
+
+// content takes in what a regular file holds. What sparse ones pretend to is added up: it is all read, if not written.
+func (t *taker) content(node *inode, h *tar.Header) error {
+	sparse := isSparse(h)
+	if sparse {
+		if h.Size > maxSparse-t.sparse {
+			return fault.Invalid("sparse entry %q: the sparse files of the build context pretend to more than %d bytes", h.Name, int64(maxSparse))
+		}
+		t.sparse += h.Size
+	}
+	return t.fill(node, t.tar, sparse)
+}
+
+func isSparse(h *tar.Header) bool {
+	if h.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// xattrRecord begins the names of pax records that hold extended attributes.
+const xattrRecord = "SCHILY.xattr."
+
+// attributes takes over the extended attributes that belong in a layer.
+func (t *taker) attributes(node *inode, h *tar.Header) error {
+	for key, value := range h.PAXRecords {
+		name, ok := strings.CutPrefix(key, xattrRecord)
+		if !ok || !carried(name) || node.mode&fs.ModeSymlink != 0 {
+			continue
+		}
+		if len(value) > maxXattr {
+			return fault.Invalid("entry %q: the attribute %.64q has more than %d bytes", h.Name, name, maxXattr)
+		}
+		if err := t.weigh(len(name) + len(value)); err != nil {
+			return err
+		}
+		if node.extra().xattrs == nil {
+			node.more.xattrs = map[string]string{}
+		}
+		node.more.xattrs[strings.Clone(name)] = strings.Clone(value)
+	}
+	return nil
+}
+
+// carried reports whether an extended attribute belongs in a layer: what users set, and file capabilities. The rest is the
+// machine's, or that of the file system that keeps layers.
+func carried(name string) bool {
+	return name == "security.capability" || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") &&
+		!strings.HasPrefix(name, "user.fuseoverlayfs.") && !strings.HasPrefix(name, "user.containers.")
+}

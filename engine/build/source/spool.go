@@ -1,0 +1,273 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+)
+
+// roomStep is how many bytes are asked for at once.
+const roomStep = 8 << 20
+
+// spool writes the content of files, one after the other, into a file without a name, while their digests are made. Two
+// goroutines do that, block by block; only the caller's goes through the files.
+type spool struct {
+	ctx  context.Context //nolint:containedctx // of the one call that fills the spool
+	file *os.File
+	room func(bytes, files int64) error
+
+	granted int64 // bytes that there is room for
+	at      int64 // where the block under way begins
+	now     *block
+
+	free, toWrite, toHash chan *block
+	workers               sync.WaitGroup
+	failed                atomic.Pointer[error]
+}
+
+// block is a piece of content with the files that it belongs to.
+type block struct {
+	data  []byte
+	at    int64 // in the file
+	parts []part
+	zeros int64        // instead of data: a hole of the file that parts[0] belongs to
+	users atomic.Int32 // who still reads it
+}
+
+// part is how much of a block, in order, belongs to one file.
+type part struct {
+	node *inode
+	n    int
+	last bool
+}
+
+// newSpool makes a spool in a folder. Its finish or abandon ends it.
+func newSpool(ctx context.Context, opt Options) (*spool, error) {
+	fd, err := unix.Open(opt.Dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) { // NFS, and FUSE before Linux 6.3
+		return namedSpool(ctx, opt)
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "make a file in", Path: opt.Dir, Err: err}
+	}
+	return startSpool(ctx, os.NewFile(uintptr(fd), opt.Dir+"/(content)"), opt), nil
+}
+
+// namedSpool is newSpool where files have names from the beginning.
+func namedSpool(ctx context.Context, opt Options) (*spool, error) {
+	f, err := os.CreateTemp(opt.Dir, "content-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil { //nolint:forbidigo // made by the line before
+		return nil, errors.Join(err, f.Close())
+	}
+	return startSpool(ctx, f, opt), nil
+}
+
+func startSpool(ctx context.Context, file *os.File, opt Options) *spool {
+	s := &spool{
+		ctx: ctx, file: file, room: opt.Room,
+		free: make(chan *block, pieces), toWrite: make(chan *block, pieces), toHash: make(chan *block, pieces),
+	}
+	for range pieces {
+		s.free <- nil // made when it is needed
+	}
+	s.workers.Go(s.write)
+	s.workers.Go(s.hash)
+	return s
+}
+
+// begin tells where the next file's content will be.
+func (s *spool) begin(node *inode) {
+	node.at = s.at
+	if s.now != nil {
+		node.at += int64(len(s.now.data))
+	}
+}
+
+// space returns where bytes of a file go next. It is never empty.
+func (s *spool) space() ([]byte, error) {
+	if s.now != nil && len(s.now.data) == cap(s.now.data) {
+		if err := s.flush(); err != nil {
+			return nil, err
+		}
+	}
+	if s.now == nil {
+		if err := s.take(); err != nil {
+			return nil, err
+		}
+	}
+	return s.now.data[len(s.now.data):cap(s.now.data)], nil
+}
+
+// take gets an empty block.
+func (s *spool) take() error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	b := <-s.free
+	if b == nil {
+		b = &block{data: make([]byte, 0, piece)}
+	}
+	b.data, b.parts, b.zeros, b.at = b.data[:0], b.parts[:0], 0, s.at
+	s.now = b
+	return nil
+}
+
+// wrote notes that n bytes of space are the file's, and whether they are its last.
+func (s *spool) wrote(node *inode, n int, last bool) {
+	s.now.data = s.now.data[:len(s.now.data)+n]
+	if k := len(s.now.parts) - 1; k >= 0 && s.now.parts[k].node == node {
+		s.now.parts[k].n += n
+		s.now.parts[k].last = last
+		return
+	}
+	s.now.parts = append(s.now.parts, part{node, n, last})
+}
+
+// hole notes that n zeros are the file's, which take no room. They follow what was written of the same file, or begin it.
+func (s *spool) hole(node *inode, n int64) error {
+	if s.now != nil {
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
+	if err := s.take(); err != nil {
+		return err
+	}
+	s.now.zeros = n
+	s.now.parts = append(s.now.parts, part{node: node})
+	return s.flush()
+}
+
+// flush hands the block under way to the workers.
+func (s *spool) flush() error {
+	b := s.now
+	s.now = nil
+	s.at = b.at + int64(len(b.data)) + b.zeros
+	if s.room != nil && b.zeros == 0 && s.at > s.granted {
+		if err := s.room(roomStep, 1); err != nil {
+			s.free <- b
+			return err
+		}
+		s.granted = s.at + roomStep
+	}
+	b.users.Store(2)
+	s.toWrite <- b
+	s.toHash <- b
+	return s.err()
+}
+
+// done gives a block back when both workers are through with it.
+func (s *spool) done(b *block) {
+	if b.users.Add(-1) == 0 {
+		s.free <- b // never blocks: there are no more blocks than places
+	}
+}
+
+// err returns why the spool cannot go on.
+func (s *spool) err() error {
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return nil
+}
+
+// write is the goroutine that writes.
+func (s *spool) write() {
+	for b := range s.toWrite {
+		if len(b.data) > 0 && s.failed.Load() == nil {
+			if _, err := s.file.WriteAt(b.data, b.at); err != nil {
+				err = fmt.Errorf("keep what the build reads: %w", full(err))
+				s.failed.Store(&err)
+			}
+		}
+		s.done(b)
+	}
+}
+
+// full words a disk that is full.
+func full(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		return fault.Internal("no space left on device")
+	case errors.Is(err, unix.EDQUOT):
+		return fault.Internal("disk quota exceeded")
+	default:
+		return err
+	}
+}
+
+// hash is the goroutine that makes digests.
+func (s *spool) hash() {
+	h := sha256.New()
+	var zero []byte
+	for b := range s.toHash {
+		if b.zeros > 0 {
+			if zero == nil {
+				zero = make([]byte, piece)
+			}
+			for left := b.zeros; left > 0 && s.err() == nil; left -= piece {
+				h.Write(zero[:min(left, piece)])
+			}
+		}
+		data := b.data
+		for _, p := range b.parts {
+			h.Write(data[:p.n])
+			data = data[p.n:]
+			if p.last {
+				finishSum(h, p.node)
+			}
+		}
+		s.done(b)
+	}
+}
+
+func finishSum(h hash.Hash, node *inode) {
+	h.Sum(node.sum[:0])
+	h.Reset()
+}
+
+// finish waits for the workers and returns the file, which is the caller's now.
+func (s *spool) finish() (*os.File, error) {
+	var err error
+	if s.now != nil {
+		err = s.flush()
+	}
+	s.wait()
+	if err == nil {
+		err = s.err()
+	}
+	if err == nil {
+		err = s.file.Truncate(s.at) // the content may end in a hole
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.file.Close())
+	}
+	return s.file, nil
+}
+
+// abandon waits for the workers and throws the content away.
+func (s *spool) abandon() {
+	s.wait()
+	s.file.Close() //nolint:errcheck // nobody will read it
+}
+
+func (s *spool) wait() {
+	close(s.toWrite)
+	close(s.toHash)
+	s.workers.Wait()
+}

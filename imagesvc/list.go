@@ -10,7 +10,8 @@ import (
 )
 
 // List returns images, newest first (API document 2, 4.2: images/json). With a name or a reference filter an image shows
-// only the names that match. Images without a name that others were built on come with All only.
+// only the names that match. Images without a name that others were built on, or that a step of a build made which no build
+// ended with, come with All only.
 //
 // Errors are fault.Invalid (an unknown filter, a bad value), fault.NotFound (the image of before or since) or internal.
 func (s *Service) List(ctx context.Context, opts image.ListOptions) ([]*image.Image, error) {
@@ -30,7 +31,7 @@ func (s *Service) List(ctx context.Context, opts image.ListOptions) ([]*image.Im
 	}
 	images := make([]*image.Image, 0, len(all))
 	for _, img := range all {
-		keep, err := f.keep(img, built[img.ID])
+		keep, err := f.keep(img, built[img.ID] || isStep(img))
 		if err != nil {
 			return nil, err
 		}
@@ -40,6 +41,9 @@ func (s *Service) List(ctx context.Context, opts image.ListOptions) ([]*image.Im
 	}
 	return images, nil
 }
+
+// isStep reports whether an image belongs to the build cache alone.
+func isStep(img *image.Image) bool { return img.Step != "" && !img.Result }
 
 // filter picks images.
 type filter struct {
@@ -111,7 +115,8 @@ func (s *Service) bound(ctx context.Context, found *image.Image, refs []string, 
 	return found, nil
 }
 
-// keep reports whether img is to be shown, and leaves it the names that match. built says that an image was built on it.
+// keep reports whether img is to be shown, and leaves it the names that match. built says that an image was built on it,
+// or that it is a step of a build only.
 func (f *filter) keep(img *image.Image, built bool) (bool, error) {
 	if f.before != nil && !img.Created.Before(f.before.Created) || f.since != nil && !img.Created.After(f.since.Created) {
 		return false, nil

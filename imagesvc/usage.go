@@ -7,13 +7,16 @@ import (
 )
 
 // Usage returns what images take on the disk, each layer counted once. Images that only serve as parents of others have no
-// entry of their own: they share all they have.
+// entry of their own: they share all they have. What the build cache alone has does not count.
 func (s *Service) Usage(ctx context.Context) (image.Usage, error) {
 	images, err := s.List(ctx, image.ListOptions{})
 	if err != nil {
 		return image.Usage{}, err
 	}
-	layers, err := s.store.Usage(ctx, func(imageID string) bool { return len(s.usersOf(imageID)) > 0 })
+	layers, err := s.store.Usage(ctx, func(img *image.Image) (counts, stays bool) {
+		used := len(s.usersOf(img.ID)) > 0
+		return used || !isStep(img), used
+	})
 	if err != nil {
 		return image.Usage{}, err
 	}

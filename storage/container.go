@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	cstorage "go.podman.io/storage"
-	graphdriver "go.podman.io/storage/drivers"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
@@ -87,7 +86,7 @@ func (s *Store) Mount(ctx context.Context, containerID string) (string, error) {
 	if err != nil {
 		return "", wrap(err, "mount layer of %s", containerID)
 	}
-	dir, err := driver.Get(containerID, graphdriver.MountOpts{})
+	dir, err := s.getLayer(driver, containerID)
 	if errors.Is(err, fs.ErrNotExist) && !driver.Exists(containerID) {
 		return "", noLayer(containerID)
 	}
@@ -176,6 +175,9 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 	if err != nil && !errors.Is(err, cstorage.ErrNotALayer) && !errors.Is(err, cstorage.ErrLayerUnknown) {
 		return wrap(err, "remove layer of %s", containerID)
 	}
+	s.mu.Lock()
+	delete(s.volatile, containerID)
+	s.mu.Unlock()
 	s.flusher.mark()
 	return s.pruneOrphans(parent)
 }

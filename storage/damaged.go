@@ -46,9 +46,9 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	records, err := s.cs.Images()
+	records, err := s.imageRecords()
 	if err != nil {
-		return wrap(err, "list images")
+		return err
 	}
 	for i := range records {
 		chain, err := s.chain(records[i].TopLayer)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	cstorage "go.podman.io/storage"
 
@@ -64,7 +65,7 @@ func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
 
 // deleteImage removes an image and those of its layers that nothing else needs and nobody reads, topmost first.
 func (s *Store) deleteImage(bare string) (gone []string, err error) {
-	layers, err := s.cs.DeleteImage(bare, false) // only says what would go
+	layers, err := s.freed(bare)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +87,49 @@ func (s *Store) deleteImage(bare string) (gone []string, err error) {
 		gone = append(gone, layerID)
 	}
 	return gone, nil
+}
+
+// freed returns the layers that nothing needs but one image, topmost first: no other image ends with them, and no layer lies on
+// them that stays.
+func (s *Store) freed(bare string) ([]string, error) {
+	records, err := s.imageRecords()
+	if err != nil {
+		return nil, err
+	}
+	var own *cstorage.Image
+	tops := make(map[string]bool, len(records))
+	for i := range records {
+		if records[i].ID == bare {
+			own = &records[i]
+			continue
+		}
+		tops[records[i].TopLayer] = true
+		for _, mapped := range records[i].MappedTopLayers {
+			tops[mapped] = true
+		}
+	}
+	if own == nil {
+		return nil, cstorage.ErrImageUnknown
+	}
+	all, err := s.cs.Layers()
+	if err != nil {
+		return nil, err
+	}
+	parents := make(map[string]string, len(all))
+	children := make(map[string]int, len(all))
+	for i := range all {
+		parents[all[i].ID] = all[i].Parent
+		children[all[i].Parent]++
+	}
+	freed := slices.Clone(own.MappedTopLayers)
+	for _, mapped := range freed {
+		children[parents[mapped]]--
+	}
+	for layerID := own.TopLayer; layerID != "" && !tops[layerID] && children[layerID] == 0; layerID = parents[layerID] {
+		freed = append(freed, layerID)
+		children[parents[layerID]]--
+	}
+	return freed, nil
 }
 
 // chain returns a layer and all below it.
@@ -131,9 +175,9 @@ func (s *Store) imageLayers() (map[string]bool, error) {
 	for i := range layers {
 		parents[layers[i].ID] = layers[i].Parent
 	}
-	records, err := s.cs.Images()
+	records, err := s.imageRecords()
 	if err != nil {
-		return nil, wrap(err, "list images")
+		return nil, err
 	}
 	needed, imageTops := map[string]bool{}, map[string]bool{}
 	for i := range records {

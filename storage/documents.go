@@ -31,9 +31,9 @@ func (s *Store) Layers(ctx context.Context, imageID string) ([]LayerInfo, error)
 	if err != nil {
 		return nil, err
 	}
-	records, err := s.cs.Images()
+	records, err := s.imageRecords()
 	if err != nil {
-		return nil, wrap(err, "list images")
+		return nil, err
 	}
 	slices.SortStableFunc(records, func(a, b cstorage.Image) int {
 		switch bare {
@@ -118,15 +118,20 @@ func (s *Store) Documents(ctx context.Context, imageID string) (config []byte, m
 		return nil, nil, fmt.Errorf("documents of image %s: %w", imageID, err)
 	}
 	bare := bareID(imageID)
-	if _, err := s.config(bare); err != nil {
+	cfg, err := s.config(bare)
+	if err != nil {
 		return nil, nil, err
 	}
-	record, err := s.cs.Image(bare)
+	record, err := s.imageRecord(bare)
 	if err != nil {
 		return nil, nil, wrap(err, "documents of image %s", imageID)
 	}
 	if config, err = s.configBlob(record); err != nil {
 		return nil, nil, fmt.Errorf("config of image %s: %w", imageID, err)
+	}
+	if isLight(record) {
+		docs, err := document(config, cfg.diffIDs, cfg.sizes)
+		return config, []Document{{MediaType: mediaTypeManifest, Raw: docs.manifest}}, err
 	}
 	for _, key := range manifestKeys(record) {
 		raw, err := s.bigData(record, key)

@@ -28,21 +28,37 @@ type flusher struct {
 	done  chan struct{}
 	once  sync.Once
 	err   error // of the last sync; read after done is closed
+
+	working sync.Mutex   // held while the records are synced
+	before  func() error // brings to the disk what has to be there before them
 }
 
-// newFlusher starts a flusher for the library's layer folder. close ends it.
-func newFlusher(dir string) *flusher {
-	f := &flusher{dir: dir, dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+// newFlusher starts a flusher for the library's layer folder. before is called ahead of every sync. close ends it.
+func newFlusher(dir string, before func() error) *flusher {
+	f := &flusher{dir: dir, dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), before: before}
 	go f.run()
 	return f
 }
 
-// mark asks for a sync.
+// mark asks for a sync. A store that is being opened has no flusher yet.
 func (f *flusher) mark() {
+	if f == nil {
+		return
+	}
 	select {
 	case f.dirty <- struct{}{}:
 	default:
 	}
+}
+
+// now brings the records of this moment to the disk before it returns, if that is needed.
+func (f *flusher) now(needed func() bool) error {
+	f.working.Lock()
+	defer f.working.Unlock()
+	if !needed() {
+		return nil
+	}
+	return f.syncLocked()
 }
 
 // close syncs what is left and ends the flusher. It may be called again.
@@ -78,15 +94,24 @@ func (f *flusher) run() {
 // sync brings the present records to the disk and backs them up. The library replaces the file by a new one each time, so
 // what is open here does not change.
 func (f *flusher) sync() error {
+	f.working.Lock()
+	defer f.working.Unlock()
+	return f.syncLocked()
+}
+
+func (f *flusher) syncLocked() error {
 	path := filepath.Join(f.dir, volatileFile)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return f.before()
 	}
 	if err != nil {
 		return fmt.Errorf("sync layer records: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // opened for reading
+	defer file.Close()                 //nolint:errcheck // opened for reading
+	if err := f.before(); err != nil { // of what is open now, all is there to be listed
+		return err
+	}
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("sync layer records: %w", err)
 	}

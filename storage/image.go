@@ -35,9 +35,9 @@ func (s *Store) List(ctx context.Context) ([]*image.Image, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
 	}
-	records, err := s.cs.Images()
+	records, err := s.imageRecords()
 	if err != nil {
-		return nil, wrap(err, "list images")
+		return nil, err
 	}
 	images := make([]*image.Image, 0, len(records))
 	for i := range records {
@@ -81,15 +81,43 @@ func (s *Store) find(l image.Lookup) (*cstorage.Image, error) {
 		}
 	}
 	if l.Prefix != "" {
-		record, err := s.cs.Image(l.Prefix)
-		if err == nil && strings.HasPrefix(record.ID, l.Prefix) {
-			return record, nil
-		}
-		if err != nil && !errors.Is(err, cstorage.ErrImageUnknown) {
-			return nil, fmt.Errorf("look up image %s: %w", l, err)
+		if record, err := s.findID(l.Prefix); err != nil || record != nil {
+			return record, err
 		}
 	}
 	return nil, image.NoSuch(l.String())
+}
+
+// findID returns the image of an id or the beginning of one, nil if there is none or there are several.
+func (s *Store) findID(prefix string) (*cstorage.Image, error) {
+	if r := s.light(prefix); r != nil {
+		return r.record(prefix), nil
+	}
+	step, r, several := s.stepsOf(prefix)
+	if several {
+		return nil, nil //nolint:nilnil // no image and no error is the answer
+	}
+	record, err := s.cs.Image(prefix)
+	if err != nil && !errors.Is(err, cstorage.ErrImageUnknown) {
+		return nil, fmt.Errorf("look up image %s: %w", prefix, err)
+	}
+	found := err == nil && strings.HasPrefix(record.ID, prefix)
+	switch {
+	case r == nil && !found, r != nil && found && record.ID != step:
+		return nil, nil //nolint:nilnil // no image and no error is the answer
+	case found:
+		return record, nil
+	}
+	records, err := s.cs.Images() // the library says the same of none and of several
+	if err != nil {
+		return nil, fmt.Errorf("look up image %s: %w", prefix, err)
+	}
+	for i := range records {
+		if strings.HasPrefix(records[i].ID, prefix) {
+			return nil, nil //nolint:nilnil // no image and no error is the answer
+		}
+	}
+	return r.record(step), nil
 }
 
 // findName returns the image of a name, nil if no image has it. A digest also finds an image that has a tag in the same
@@ -130,6 +158,7 @@ func (s *Store) assemble(record *cstorage.Image) (*image.Image, error) {
 	if parent, ok := record.Flags[parentFlag].(string); ok {
 		img.Parent = parent
 	}
+	img.Step, img.Result = stepKey(record), !isLight(record)
 	return &img, nil
 }
 
@@ -159,7 +188,7 @@ func (s *Store) config(bare string) (*configCache, error) {
 	if cfg != nil {
 		return cfg, nil
 	}
-	record, err := s.cs.Image(bare)
+	record, err := s.imageRecord(bare)
 	if errors.Is(err, cstorage.ErrImageUnknown) || (err == nil && record.ID != bare) {
 		return nil, image.NoSuch("sha256:" + bare)
 	}
@@ -235,6 +264,16 @@ func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
 // configBlob returns an image's config. Its digest is the image's id, unless the library has given the image another one
 // (partial pulls): then the manifest names it.
 func (s *Store) configBlob(record *cstorage.Image) ([]byte, error) {
+	if isLight(record) {
+		if _, config, err := s.readStep(record.ID); err == nil || !fault.Is(err, fault.NotFound) {
+			return config, err
+		}
+		full, err := s.cs.Image(record.ID) // it has got its place in the library meanwhile
+		if err != nil {
+			return nil, err
+		}
+		record = full
+	}
 	key := "sha256:" + record.ID
 	if !slices.Contains(record.BigDataNames, key) {
 		raw, err := s.bigData(record, cstorage.ImageDigestBigDataKey)

@@ -122,9 +122,10 @@ func killedHelper(t *testing.T, root string) {
 			}
 			containers = containers[1:]
 		}
+		buildOn(t, s, img.ID, i)
 		if list, err := s.List(t.Context()); err != nil {
 			t.Fatalf("List: %v", err)
-		} else if len(list) > 3 {
+		} else if len(list) > 6 {
 			if _, err := s.Delete(t.Context(), list[rand.IntN(len(list))].ID); err != nil {
 				t.Fatalf("Delete: %v", err)
 			}
@@ -132,6 +133,25 @@ func killedHelper(t *testing.T, root string) {
 		if _, err := s.Stage(t.Context(), readerFunc(func(p []byte) (int, error) { return 0, io.ErrClosedPipe }), Blob{Size: -1}); err == nil {
 			t.Fatal("Stage of nothing succeeded")
 		}
+	}
+}
+
+// buildOn makes images as the steps of a build do.
+func buildOn(t *testing.T, s *Store, parent string, i int) {
+	t.Helper()
+	env := putStep(t, s, parent, fmt.Sprint("ENV ", i), nil)
+	layer := putStep(t, s, env.ID, fmt.Sprint("COPY ", i), map[string]string{"copied": noise(i, 20_000)})
+	view, err := s.View(t.Context(), layer.ID)
+	must(t, err)
+	id := ran(t, s, layer.ID, func(dir string) {
+		write(t, dir, "written", noise(i, 30_000))
+		must(t, os.Remove(filepath.Join(dir, "copied")), os.Mkdir(filepath.Join(dir, "point"), 0o755))
+	})
+	last, err := s.Seal(t.Context(), id, stepSpec(layer.ID, fmt.Sprint("RUN ", i)), []string{"/point"})
+	must(t, err, view.Close(), s.Remove(t.Context(), id))
+	if i%3 == 0 {
+		_, err := s.Finish(t.Context(), last.ID, []string{fmt.Sprintf("built/%d", i%2)})
+		must(t, err)
 	}
 }
 

@@ -36,6 +36,9 @@ func (s *Store) AddManifest(ctx context.Context, imageID string, doc Document, n
 	if _, err := s.config(bare); err != nil {
 		return err
 	}
+	if err := s.promote(bare, nil); err != nil {
+		return err
+	}
 	sum := digest.FromBytes(doc.Raw)
 	key := cstorage.ImageDigestManifestBigDataNamePrefix + "-" + sum.String()
 	err = s.cs.SetImageBigData(bare, key, doc.Raw, func([]byte) (digest.Digest, error) { return sum, nil })

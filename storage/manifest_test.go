@@ -81,7 +81,7 @@ func TestNeverNamed(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		docs, err := render(ImageSpec{Base: kept.ID, Comment: strconv.FormatBool(named)}, nil, nil, nil)
 		if err == nil {
-			_, err = s.createRecord(docs, time.Now(), "", "", named)
+			_, err = s.createRecord(docs, time.Now(), map[string]any{namedFlag: named}, "")
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -75,9 +75,9 @@ func idMaps(layer *cstorage.Layer) *idtools.IDMappings {
 // dropMapped deletes the copies of an image's top layer, unless another image has the same. Those that containers use
 // become orphans, which go with the last of them. It is called with s.images held.
 func (s *Store) dropMapped(bare, top string) error {
-	records, err := s.cs.Images()
+	records, err := s.imageRecords()
 	if err != nil {
-		return wrap(err, "list images")
+		return err
 	}
 	for i := range records {
 		if records[i].TopLayer == top && records[i].ID != bare {

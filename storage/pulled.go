@@ -130,7 +130,7 @@ func (s *Store) putPulled(ctx context.Context, p Pulled) (*image.Image, error) {
 			return nil, put.undo(wrap(err, "put layer %d", here+i))
 		}
 	}
-	record, err := s.putRecord(pulledDocuments(p), created, "", top, names)
+	record, err := s.putRecord(pulledDocuments(p), created, map[string]any{}, top, names)
 	if err != nil {
 		return nil, put.undo(err)
 	}
@@ -181,6 +181,7 @@ func pulledDocuments(p Pulled) documents {
 // putting makes layers of staged content and takes them back if the image comes to nothing. It is used with s.images held.
 type putting struct {
 	store   *Store
+	light   bool     // of an image that only builds know: nothing waits for the disk
 	ids     []string // the layers to be
 	applied []string
 }
@@ -190,7 +191,7 @@ func (p *putting) begin(chain []digest.Digest) error {
 	for _, chainID := range chain {
 		p.ids = append(p.ids, chainID.Encoded())
 	}
-	return p.store.unsynced.add(p.ids)
+	return p.store.unsynced.add(p.ids, p.light)
 }
 
 // apply makes the next layer over parent and returns its id.
@@ -208,7 +209,7 @@ func (p *putting) apply(staged *Staged, parent string) (string, error) {
 		}
 		if err == nil {
 			_, err = s.cs.ApplyStagedLayer(cstorage.ApplyStagedLayerOptions{
-				ID: layerID, ParentLayer: parent, LayerOptions: &cstorage.LayerOptions{}, DiffOutput: out, DiffOptions: &graphdriver.ApplyDiffWithDifferOpts{},
+				ID: layerID, ParentLayer: parent, LayerOptions: &cstorage.LayerOptions{Volatile: p.light}, DiffOutput: out, DiffOptions: &graphdriver.ApplyDiffWithDifferOpts{},
 			})
 		}
 		// The library leaves the folder around what it took.
@@ -216,12 +217,15 @@ func (p *putting) apply(staged *Staged, parent string) (string, error) {
 			err = errors.Join(err, derr)
 		}
 	case file != "":
-		err = s.putFile(file, layerID, parent, staged)
+		err = s.putFile(file, layerID, parent, staged, p.light)
 	default:
 		err = ErrLayersGone
 	}
 	if err != nil {
 		return "", err
+	}
+	if p.light {
+		s.flusher.mark()
 	}
 	p.applied = append(p.applied, layerID)
 	return layerID, nil
@@ -229,14 +233,14 @@ func (p *putting) apply(staged *Staged, parent string) (string, error) {
 
 // putFile makes a layer of a plain archive, for drivers that take no unpacked one. The headers that the library has packed
 // give place to our own: it loses how the pieces of sparse files lie.
-func (s *Store) putFile(path, layerID, parent string, staged *Staged) (err error) {
+func (s *Store) putFile(path, layerID, parent string, staged *Staged, light bool) (err error) {
 	defer func() { err = errors.Join(err, staged.removeFile(path)) }()
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // opened for reading
-	opts := &cstorage.LayerOptions{UncompressedDigest: staged.diffID}
+	opts := &cstorage.LayerOptions{UncompressedDigest: staged.diffID, Volatile: light}
 	if staged.blob.Digest != "" {
 		opts.OriginalDigest = staged.blob.Digest
 		if staged.blob.Size >= 0 {
@@ -299,4 +303,4 @@ func (p *putting) undo(err error) error {
 }
 
 // done has the layers brought to the disk in the background.
-func (p *putting) done() { p.store.unsynced.commit(p.ids) }
+func (p *putting) done() { p.store.unsynced.commit(p.ids, p.light) }

@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"moss/engine/fault"
+	"moss/engine/image"
 )
 
 func TestPutPulledRefuses(t *testing.T) {
@@ -114,7 +115,7 @@ func TestPutPulledAgain(t *testing.T) {
 		stays string
 		kept  int64
 	}{{"", 0}, {img.ID, a + b}, {other.ID, a}} {
-		u, err := s.Usage(ctx, func(imageID string) bool { return imageID == tc.stays })
+		u, err := s.Usage(ctx, func(img *image.Image) (counts, stays bool) { return true, img.ID == tc.stays })
 		if err != nil || u.Total != a+b || u.Shared[img.ID] != a || u.Unique[img.ID] != b || u.Shared[other.ID] != a || u.Unique[other.ID] != 0 {
 			t.Errorf("Usage = %+v, %v; want %d, shared %d, own %d", u, err, a+b, a, b)
 		}

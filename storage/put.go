@@ -26,10 +26,7 @@ func (s *Store) PutImage(ctx context.Context, layer io.Reader, spec ImageSpec, n
 	if err != nil {
 		return nil, err
 	}
-	if spec.Created.IsZero() {
-		spec.Created = time.Now()
-	}
-	spec.Created = spec.Created.UTC()
+	spec.stamp()
 	var staged *Staged
 	if layer != nil {
 		if staged, err = s.Stage(ctx, layer, Blob{Size: -1}); err != nil {
@@ -61,7 +58,7 @@ func (s *Store) putStaged(staged *Staged, spec ImageSpec, names []string) (*imag
 		}
 		top, diffIDs, sizes = base.topLayer, slices.Clone(base.diffIDs), slices.Clone(base.sizes)
 	}
-	put := &putting{store: s}
+	put := &putting{store: s, light: spec.Step != "" && len(names) == 0}
 	if staged != nil {
 		diffIDs, sizes = append(diffIDs, staged.diffID), append(sizes, staged.plain)
 		here, highest := s.highest(diffIDs)
@@ -81,12 +78,12 @@ func (s *Store) putStaged(staged *Staged, spec ImageSpec, names []string) (*imag
 	if err != nil {
 		return nil, put.undo(err)
 	}
-	record, err := s.putRecord(docs, spec.Created, spec.Base, top, names)
+	img, err := s.putDocuments(docs, spec, top, names)
 	if err != nil {
 		return nil, put.undo(err)
 	}
 	put.done()
-	return s.assemble(record)
+	return img, nil
 }
 
 func canonicalNames(names []string) ([]string, error) {
@@ -137,9 +134,24 @@ func (s *Store) dropLayer(layerID string) error {
 
 // putRecord makes the record of an image over a layer, as the library's transport would find it, and gives it names. An
 // image that is there already gets the documents that it lacks. It is called with s.images held.
-func (s *Store) putRecord(docs documents, created time.Time, parent, top string, names []string) (*cstorage.Image, error) {
+func (s *Store) putRecord(
+	docs documents, created time.Time, flags map[string]any, top string, names []string,
+) (*cstorage.Image, error) {
 	bare := docs.configDigest.Encoded()
-	known, err := s.createRecord(docs, created, parent, top, len(names) > 0)
+	if len(names) > 0 {
+		flags[namedFlag] = true // a name is to follow
+	}
+	step := s.light(bare)
+	if step != nil {
+		flags[stepFlag] = step.Key
+		if flags[parentFlag] == nil && step.Parent != "" {
+			flags[parentFlag] = step.Parent
+		}
+	}
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
+	known, err := s.createRecord(docs, created, flags, top)
 	if err != nil {
 		return nil, err
 	}
@@ -153,23 +165,19 @@ func (s *Store) putRecord(docs documents, created time.Time, parent, top string,
 	}
 	if err != nil {
 		if !known {
-			err = errors.Join(err, s.dropRecord(bare))
+			err = errors.Join(err, s.dropFromLibrary(bare))
 		}
 		return nil, err
 	}
 	s.adoptLayers(top)
-	return record, nil
+	if step != nil {
+		err = s.dropStep(bare) // what is left of it goes with the next start
+	}
+	return record, err
 }
 
-// createRecord stores an image's documents. The same image once more is known. named says that a name is to follow.
-func (s *Store) createRecord(docs documents, created time.Time, parent, top string, named bool) (known bool, err error) {
-	flags := map[string]any{}
-	if named {
-		flags[namedFlag] = true
-	}
-	if parent != "" {
-		flags[parentFlag] = "sha256:" + bareID(parent)
-	}
+// createRecord stores an image's documents. The same image once more is known.
+func (s *Store) createRecord(docs documents, created time.Time, flags map[string]any, top string) (known bool, err error) {
 	const more = cstorage.ImageDigestManifestBigDataNamePrefix + "-"
 	data := []cstorage.ImageBigDataOption{
 		{Key: docs.configDigest.String(), Data: docs.config, Digest: docs.configDigest},
@@ -220,7 +228,7 @@ func (s *Store) Tag(ctx context.Context, imageID, name string) error {
 	if _, err := s.config(bareID(imageID)); err != nil {
 		return err
 	}
-	return wrap(s.cs.AddNames(bareID(imageID), []string{ref.Canonical()}), "name image %s", imageID)
+	return s.promote(bareID(imageID), []string{ref.Canonical()})
 }
 
 // Untag takes a name from an image. A name that the image does not have is no error.
@@ -235,6 +243,9 @@ func (s *Store) Untag(ctx context.Context, imageID, name string) error {
 	defer s.images.Unlock()
 	if _, err := s.config(bareID(imageID)); err != nil {
 		return err
+	}
+	if s.light(bareID(imageID)) != nil {
+		return nil // it has no names
 	}
 	s.ballast.ease() // it is the way to remove an image
 	return wrap(s.cs.RemoveNames(bareID(imageID), []string{ref.Canonical()}), "take name from image %s", imageID)

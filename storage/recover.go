@@ -78,6 +78,9 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 	if err := s.dropHalfImages(); err != nil {
 		return err
 	}
+	if err := s.loadSteps(); err != nil {
+		return err
+	}
 	if err := s.dropDamaged(ctx, suspects); err != nil {
 		return err
 	}
@@ -158,6 +161,15 @@ func (s *Store) isWhole(r *cstorage.Image) bool {
 
 // dropRecord removes the record of an image and leaves its layers.
 func (s *Store) dropRecord(bare string) error {
+	if s.light(bare) != nil {
+		s.forget(bare)
+		return s.dropStep(bare)
+	}
+	return s.dropFromLibrary(bare)
+}
+
+// dropFromLibrary is dropRecord for an image that has a place in the library, also beside its file of a step.
+func (s *Store) dropFromLibrary(bare string) error {
 	s.ballast.ease()
 	err := s.cs.Delete(bare)
 	if err == nil || errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown) {

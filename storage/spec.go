@@ -36,6 +36,16 @@ type ImageSpec struct {
 	EngineVersion string
 
 	ContainerConfig json.RawMessage // of that container; may be empty
+
+	Step string // the key of the build's step that makes the image; empty: an image of its own
+}
+
+// stamp makes sure that the spec says when the image was made.
+func (spec *ImageSpec) stamp() {
+	if spec.Created.IsZero() {
+		spec.Created = time.Now()
+	}
+	spec.Created = spec.Created.UTC()
 }
 
 // History is one step of an image's making, oldest first (OCI image spec, history).
@@ -112,6 +122,11 @@ func render(spec ImageSpec, base *configCache, diffIDs []digest.Digest, sizes []
 	if err != nil {
 		return documents{}, fmt.Errorf("encode image config: %w", err)
 	}
+	return document(config, diffIDs, sizes)
+}
+
+// document makes the documents of an image from its config. The manifest of an image that was made here is always the same.
+func document(config []byte, diffIDs []digest.Digest, sizes []int64) (documents, error) {
 	docs := documents{config: config, configDigest: digest.FromBytes(config)}
 	m := manifest{
 		SchemaVersion: 2, MediaType: mediaTypeManifest,
@@ -121,6 +136,7 @@ func render(spec ImageSpec, base *configCache, diffIDs []digest.Digest, sizes []
 	for i, d := range diffIDs {
 		m.Layers = append(m.Layers, descriptor{MediaType: mediaTypeLayer, Size: sizes[i], Digest: d})
 	}
+	var err error
 	if docs.manifest, err = json.Marshal(m); err != nil {
 		return documents{}, fmt.Errorf("encode image manifest: %w", err)
 	}

@@ -8,6 +8,8 @@
 // With the other drivers a layer is staged first: unpacked, whatever is to be below it, by a chrooted thread of this process.
 // Its record is made when the image is, by a rename.
 //
+// Images that only the build cache knows have a file each instead of a record in the library (step.go).
+//
 // A container has a layer of its own and no record in containers/storage: the layer's id is the container's, and the
 // layer's parent is the top layer of its image. That saves a locked and synced file per verb, and it lets an image go
 // while a stopped container still uses its layers, as clients expect of a forced removal.
@@ -58,13 +60,18 @@ type Store struct {
 
 	naive sync.Mutex // held while a driver may mount an image's layer to compare trees
 
+	probing sync.Mutex // held while the first volatile layer is mounted; guards probed
+	probed  bool
+
 	trash *trash // files of removed layers
 
-	mu      sync.Mutex              // guards configs, orphans, borrows, pins and detached
-	configs map[string]*configCache // by image id without sha256:
-	orphans map[string]struct{}     // layers of removed images that containers still need
-	borrows map[string]int          // container layers mounted for diffs only, with the number of these
-	pins    map[string]int          // image layers that are read, with the number of readers
+	mu       sync.Mutex              // guards configs, steps, orphans, borrows, volatile, pins and detached
+	configs  map[string]*configCache // by image id without sha256:
+	steps    map[string]*stepRecord  // images that only builds know, by id without sha256:
+	orphans  map[string]struct{}     // layers of removed images that containers still need
+	borrows  map[string]int          // container layers mounted for diffs only, with the number of these
+	volatile map[string]struct{}     // containers whose layers nobody wants after a crash of the machine
+	pins     map[string]int          // image layers that are read, with the number of readers
 
 	detached map[string]*os.File // mounts of container layers that are in no namespace of the engine's; nil: out of reach
 
@@ -104,13 +111,15 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open storage in %s: %w", root, err)
 	}
 	s := &Store{
-		cs:      cs,
-		root:    root,
-		choice:  picked,
-		configs: map[string]*configCache{},
-		orphans: map[string]struct{}{},
-		borrows: map[string]int{},
-		pins:    map[string]int{},
+		cs:       cs,
+		root:     root,
+		choice:   picked,
+		configs:  map[string]*configCache{},
+		steps:    map[string]*stepRecord{},
+		orphans:  map[string]struct{}{},
+		borrows:  map[string]int{},
+		pins:     map[string]int{},
+		volatile: map[string]struct{}{},
 
 		singleID: opts.SingleID,
 		ballast:  room,
@@ -130,7 +139,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		spread(root)
 	}
 	s.unsynced = newJournal(root, boot, unsynced)
-	s.flusher = newFlusher(filepath.Join(root, cs.GraphDriverName()+"-layers"))
+	s.flusher = newFlusher(filepath.Join(root, cs.GraphDriverName()+"-layers"), s.unsynced.persist)
 	return s, nil
 }
 
@@ -139,7 +148,7 @@ func (s *Store) tidy(ctx context.Context, suspects unsyncedList) (err error) {
 	if s.trash, err = newTrash(s.root); err != nil {
 		return err
 	}
-	if err = s.recover(ctx, suspects); err != nil {
+	if err = errors.Join(s.dropViews(), s.recover(ctx, suspects)); err != nil {
 		err = fmt.Errorf("recover storage in %s: %w", s.root, err)
 	} else if suspects.all {
 		err = record.Remove(filepath.Join(s.root, unsyncedFile))

@@ -167,6 +167,7 @@ func (s *Store) deleteLayer(layerID string) error {
 		// Nothing is lost if this fails: the library deletes what is still there.
 		_ = s.trash.take(s.layerFolder(layer.ID))
 	}
+	s.flusher.mark()
 	return s.cs.DeleteLayer(layer.ID)
 }
 

@@ -27,9 +27,11 @@ type journal struct {
 
 	writing sync.Mutex // held while the list is written, so that the newest one is the last
 
-	mu     sync.Mutex      // guards layers and failed
+	mu     sync.Mutex      // guards the fields below
 	layers map[string]bool // true: part of an image, its files are all written
 	failed error           // of the last sync
+	soft   bool            // the list was written without waiting for the disk
+	lazy   bool            // soft layers wait for their time
 
 	wake chan struct{}
 	quit chan struct{}
@@ -61,8 +63,10 @@ func newJournal(root, boot string, layers []string) *journal {
 	return j
 }
 
-// add lists layers before there is a record of them, and returns once the list is on the disk.
-func (j *journal) add(layers []string) error {
+// add lists layers before there is a record of them, and returns once the list is on the disk. For soft layers it only is
+// written, ahead of records that do not wait for the disk either; persist is called before these do. Should the machine go
+// down in between, file systems have both or the list alone, and a list without content means any layer.
+func (j *journal) add(layers []string, soft bool) error {
 	if len(layers) == 0 {
 		return nil
 	}
@@ -70,16 +74,36 @@ func (j *journal) add(layers []string) error {
 	for _, layerID := range layers {
 		j.layers[layerID] = false
 	}
+	j.soft = j.soft || soft
 	j.mu.Unlock()
-	if err := j.write(); err != nil {
+	if err := j.write(!soft); err != nil {
 		j.drop(layers)
 		return wrap(err, "list new layers")
 	}
 	return nil
 }
 
+// isSoft reports whether the list is not on the disk yet.
+func (j *journal) isSoft() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.soft
+}
+
+// persist brings a list to the disk that was written without waiting for it.
+func (j *journal) persist() error {
+	if !j.isSoft() {
+		return nil
+	}
+	return wrap(j.write(true), "list new layers")
+}
+
+// lazyDelay is how long soft layers wait for the disk: a build makes one after the other, and bringing each to the disk takes
+// from what the build itself does.
+const lazyDelay = 10 * time.Second
+
 // commit says that the files of layers are all written: they are to be brought to the disk.
-func (j *journal) commit(layers []string) {
+func (j *journal) commit(layers []string, soft bool) {
 	if len(layers) == 0 {
 		return
 	}
@@ -87,8 +111,15 @@ func (j *journal) commit(layers []string) {
 	for _, layerID := range layers {
 		j.layers[layerID] = true
 	}
+	later := soft && j.lazy
+	j.lazy = j.lazy || soft
 	j.mu.Unlock()
-	j.rouse()
+	switch {
+	case !soft:
+		j.rouse()
+	case !later:
+		time.AfterFunc(lazyDelay, j.rouse)
+	}
 }
 
 // drop takes layers off the list that came to nothing.
@@ -110,6 +141,12 @@ func (j *journal) rouse() {
 
 // close brings to the disk what is listed and ends the journal. It may be called again.
 func (j *journal) close() error {
+	j.mu.Lock()
+	waiting := j.lazy
+	j.mu.Unlock()
+	if waiting {
+		j.rouse()
+	}
 	j.once.Do(func() { close(j.quit) })
 	<-j.done
 	j.mu.Lock()
@@ -143,6 +180,7 @@ func (j *journal) run() {
 // sync brings the whole file system to the disk, since a layer has too many files to sync each, and shortens the list.
 func (j *journal) sync() {
 	j.mu.Lock()
+	j.lazy = false
 	var through []string
 	for layerID, committed := range j.layers {
 		if committed {
@@ -160,25 +198,35 @@ func (j *journal) sync() {
 			delete(j.layers, layerID)
 		}
 		j.mu.Unlock()
-		err = j.write()
+		err = j.write(true)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.failed = err
 }
 
-// write replaces the list on the disk by the present one.
-func (j *journal) write() error {
+// write replaces the list on the disk by the present one. durable waits for the disk.
+func (j *journal) write(durable bool) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.mu.Lock()
 	list := unsyncedList{Boot: j.boot, Layers: slices.Sorted(maps.Keys(j.layers))}
+	j.soft = !durable
 	j.mu.Unlock()
 	path := filepath.Join(j.root, unsyncedFile)
-	if len(list.Layers) == 0 {
+	switch {
+	case len(list.Layers) == 0:
 		return record.Remove(path)
+	case !durable:
+		return record.PutVolatile(path, list)
 	}
-	return record.Put(path, list)
+	err := record.Put(path, list)
+	if err != nil {
+		j.mu.Lock()
+		j.soft = true
+		j.mu.Unlock()
+	}
+	return err
 }
 
 // readUnsynced returns the list that the last engine left, and the id of the present boot.

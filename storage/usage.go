@@ -2,7 +2,9 @@ package storage
 
 import (
 	"context"
-	"fmt"
+	"slices"
+
+	"moss/engine/image"
 )
 
 // Usage is what the layers of images take on the disk, in bytes.
@@ -14,15 +16,12 @@ type Usage struct {
 	Shared, Unique map[string]int64
 }
 
-// Usage counts the bytes of the layers of images. stays tells whether an image does, by its id.
-func (s *Store) Usage(ctx context.Context, stays func(imageID string) bool) (Usage, error) {
-	if err := ctx.Err(); err != nil {
-		return Usage{}, fmt.Errorf("usage of images: %w", err)
-	}
+// Usage counts the bytes of the layers of images. look tells whether an image counts at all, and whether it stays.
+func (s *Store) Usage(ctx context.Context, look func(*image.Image) (counts, stays bool)) (Usage, error) {
 	// The images come first: layers that came since are in none of them, those that went are found missing.
-	records, err := s.cs.Images()
+	images, err := s.List(ctx)
 	if err != nil {
-		return Usage{}, wrap(err, "list images")
+		return Usage{}, err
 	}
 	layers, err := s.cs.Layers()
 	if err != nil {
@@ -43,20 +42,24 @@ func (s *Store) Usage(ctx context.Context, stays func(imageID string) bool) (Usa
 			visit(n)
 		}
 	}
-	for i := range records {
-		each(records[i].TopLayer, func(n *node) { n.images++ })
+	stay := make(map[string]bool, len(images))
+	images = slices.DeleteFunc(images, func(img *image.Image) bool {
+		counts, stays := look(img)
+		stay[img.ID] = stays
+		return !counts
+	})
+	for _, img := range images {
+		each(img.TopLayer, func(n *node) { n.images++ })
 	}
-	usage := Usage{Shared: make(map[string]int64, len(records)), Unique: make(map[string]int64, len(records))}
-	for i := range records {
-		id := "sha256:" + records[i].ID
-		usage.Shared[id], usage.Unique[id] = 0, 0
-		kept := stays(id)
-		each(records[i].TopLayer, func(n *node) {
-			n.kept = n.kept || kept
+	usage := Usage{Shared: make(map[string]int64, len(images)), Unique: make(map[string]int64, len(images))}
+	for _, img := range images {
+		usage.Shared[img.ID], usage.Unique[img.ID] = 0, 0
+		each(img.TopLayer, func(n *node) {
+			n.kept = n.kept || stay[img.ID]
 			if n.images > 1 {
-				usage.Shared[id] += n.size
+				usage.Shared[img.ID] += n.size
 			} else {
-				usage.Unique[id] += n.size
+				usage.Unique[img.ID] += n.size
 			}
 		})
 	}

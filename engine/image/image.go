@@ -25,6 +25,9 @@ type Image struct {
 	EngineVersion string   // of the engine that made it; may be empty
 	Config        Config
 
+	Step   string // the key of the build's step that made it here; empty: none did
+	Result bool   // a build's, or made otherwise; false: such a step that no build ended with
+
 	// ContainerConfig is what the container that it was committed from was made with, as JSON that clients know (API
 	// document 1, 2.6). It is what the image's maker wrote: nothing of it need be so. It may be empty.
 	ContainerConfig json.RawMessage

@@ -1,0 +1,281 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	cstorage "go.podman.io/storage"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// Flags of the images that steps of builds made.
+const (
+	stepFlag  = "moss-step"  // the step's key
+	lightFlag = "moss-light" // the image has no record in the library; never written
+)
+
+// stepsFolder holds the images that only builds know, a file each. The library writes all its records anew for every change
+// of one, and several times: thousands of steps would make each other's images, and all other ones, slow. Nobody misses a
+// step that a power cut takes away, so nothing waits for the disk. What becomes more than a step gets its place in the
+// library.
+const stepsFolder = "moss-steps"
+
+// stepRecord is the first line of a step's file; behind it comes the image's config.
+type stepRecord struct {
+	Key      string    `json:"key"`
+	Parent   string    `json:"parent,omitempty"` // id of the image of the step before
+	TopLayer string    `json:"layer,omitempty"`
+	Created  time.Time `json:"created"`
+}
+
+// record returns a step's image as the library would have it.
+func (r *stepRecord) record(bare string) *cstorage.Image {
+	flags := map[string]any{stepFlag: r.Key, lightFlag: true}
+	if r.Parent != "" {
+		flags[parentFlag] = r.Parent
+	}
+	return &cstorage.Image{ID: bare, TopLayer: r.TopLayer, Created: r.Created, Flags: flags}
+}
+
+func isLight(r *cstorage.Image) bool { return r.Flags[lightFlag] == true }
+
+// stepKey returns the key of the step that made an image. An image that was there before the step has it as metadata.
+func stepKey(r *cstorage.Image) string {
+	var about stepRecord
+	if r.Metadata != "" && json.Unmarshal([]byte(r.Metadata), &about) == nil && about.Key != "" {
+		return about.Key
+	}
+	key, _ := r.Flags[stepFlag].(string)
+	return key
+}
+
+func (s *Store) stepFile(bare string) string { return filepath.Join(s.root, stepsFolder, bare) }
+
+// light returns what is kept of an image that only builds know; nil if it is none.
+func (s *Store) light(bare string) *stepRecord {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.steps[bare]
+}
+
+// stepsOf returns the image that only builds know whose id begins with some text, or that there are several.
+func (s *Store) stepsOf(prefix string) (bare string, r *stepRecord, several bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other, found := range s.steps {
+		if !strings.HasPrefix(other, prefix) {
+			continue
+		}
+		if r != nil {
+			return "", nil, true
+		}
+		bare, r = other, found
+	}
+	return bare, r, false
+}
+
+// imageRecords returns the records of all images.
+func (s *Store) imageRecords() ([]cstorage.Image, error) {
+	s.mu.Lock() // The steps come first: they only ever move to the library.
+	light := maps.Clone(s.steps)
+	s.mu.Unlock()
+	records, err := s.cs.Images()
+	if err != nil {
+		return nil, wrap(err, "list images")
+	}
+	for i := range records {
+		delete(light, records[i].ID)
+	}
+	for bare, r := range light {
+		records = append(records, *r.record(bare))
+	}
+	return records, nil
+}
+
+// imageRecord returns the record of an image by its id. Errors are the library's.
+func (s *Store) imageRecord(bare string) (*cstorage.Image, error) {
+	if r := s.light(bare); r != nil {
+		return r.record(bare), nil
+	}
+	return s.cs.Image(bare)
+}
+
+// putStep makes the image of a step, or notes the step's key with an image that is there already. It is called with
+// s.images held.
+func (s *Store) putStep(docs documents, spec ImageSpec, top string) (*cstorage.Image, error) {
+	bare := docs.configDigest.Encoded()
+	r := &stepRecord{Key: spec.Step, Created: spec.Created, TopLayer: top}
+	if spec.Base != "" {
+		r.Parent = "sha256:" + bareID(spec.Base)
+	}
+	known, err := s.cs.Image(bare)
+	if err == nil {
+		return known, s.noteKey(known, spec.Step)
+	}
+	if !errors.Is(err, cstorage.ErrImageUnknown) {
+		return nil, wrap(err, "look for image %s", bare)
+	}
+	if known := s.light(bare); known != nil {
+		r.TopLayer = known.TopLayer
+	}
+	if err := s.writeStep(bare, r, docs.config); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.steps[bare] = r
+	s.mu.Unlock()
+	s.adoptLayers(r.TopLayer)
+	return r.record(bare), nil
+}
+
+// noteKey keeps a step's key with an image of the library.
+func (s *Store) noteKey(record *cstorage.Image, key string) error {
+	if stepKey(record) == key {
+		return nil
+	}
+	raw, err := json.Marshal(stepRecord{Key: key, Created: record.Created})
+	if err != nil {
+		return fmt.Errorf("note the step of image %s: %w", record.ID, err)
+	}
+	if err := s.cs.SetMetadata(record.ID, string(raw)); err != nil {
+		return wrap(err, "note the step of image %s", record.ID)
+	}
+	record.Metadata = string(raw)
+	return nil
+}
+
+func (s *Store) writeStep(bare string, r *stepRecord, config []byte) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("record step: %w", err)
+	}
+	path := s.stepFile(bare)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return wrap(err, "record step")
+	}
+	temp := path + ".new"
+	err = os.WriteFile(temp, slices.Concat(line, []byte("\n"), config), 0o600)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		err = errors.Join(err, removeFile(temp))
+	}
+	return wrap(err, "record step")
+}
+
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// readStep returns what is kept of a step's image, and its config. A file that is not whole is an error.
+func (s *Store) readStep(bare string) (*stepRecord, []byte, error) {
+	raw, err := os.ReadFile(s.stepFile(bare))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, image.NoSuch("sha256:" + bare)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read step: %w", err)
+	}
+	line, config, _ := bytes.Cut(raw, []byte("\n"))
+	r := &stepRecord{}
+	if err := json.Unmarshal(line, r); err != nil {
+		return nil, nil, fmt.Errorf("read step: %w", err)
+	}
+	if digest.FromBytes(config).Encoded() != bare {
+		return nil, nil, fault.Internal("read step: the config of %s is not whole", bare)
+	}
+	return r, config, nil
+}
+
+// loadSteps reads the steps' images. What a crash left half written goes, and what has a place in the library or lacks a layer.
+// It is called at the opening, once the library's own records are in order.
+func (s *Store) loadSteps() error {
+	dir := filepath.Join(s.root, stepsFolder)
+	entries, err := readDir(dir)
+	if err != nil {
+		return wrap(err, "read steps")
+	}
+	records, err := s.cs.Images()
+	if err != nil {
+		return wrap(err, "list images")
+	}
+	inLibrary := make(map[string]bool, len(records))
+	for i := range records {
+		inLibrary[records[i].ID] = true
+	}
+	for _, entry := range entries {
+		bare := entry.Name()
+		r, config, err := s.readStep(bare)
+		if err == nil && !inLibrary[bare] && s.hasLayers(r, config) {
+			s.steps[bare] = r
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, bare)); err != nil {
+			return wrap(err, "remove leftovers")
+		}
+	}
+	return nil
+}
+
+// hasLayers reports whether the layers of a step's image are those that its config tells of.
+func (s *Store) hasLayers(r *stepRecord, config []byte) bool {
+	var doc imageJSON
+	if json.Unmarshal(config, &doc) != nil {
+		return false
+	}
+	chain, err := s.chain(r.TopLayer)
+	return err == nil && len(chain) == len(doc.RootFS.DiffIDs)
+}
+
+// dropStep forgets a step's image.
+func (s *Store) dropStep(bare string) error {
+	s.mu.Lock()
+	delete(s.steps, bare)
+	s.mu.Unlock()
+	return wrap(removeFile(s.stepFile(bare)), "remove step %s", bare)
+}
+
+// promote gives a step's image its place in the library, with names; an image that is there gets the names only. It is
+// called with s.images held.
+func (s *Store) promote(bare string, names []string) error {
+	r := s.light(bare)
+	if r == nil {
+		if len(names) == 0 {
+			return nil
+		}
+		return wrap(s.cs.AddNames(bare, names), "name image %s", bare)
+	}
+	_, config, err := s.readStep(bare)
+	if err != nil {
+		return err
+	}
+	cfg, err := s.config(bare)
+	if err != nil {
+		return err
+	}
+	docs, err := document(config, cfg.diffIDs, cfg.sizes)
+	if err != nil {
+		return err
+	}
+	_, err = s.putRecord(docs, r.Created, map[string]any{}, r.TopLayer, names)
+	return err
+}
+
+// settle brings the records of layers to the disk that images of the library are to stand on.
+func (s *Store) settle() error { return s.flusher.now(s.unsynced.isSoft) }

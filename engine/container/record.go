@@ -47,6 +47,7 @@ type Record struct {
 	Health         *Health // of the last start; nil without a health check
 	End            *End    // of the process, while what it held is being released; nil otherwise
 	Thaw           bool    // its processes are frozen for a moment only: an engine that finds it so lets them go on
+	Build          bool    `json:"-"` // it runs a step of a build: it is gone with the engine, and has no record on the disk
 }
 
 // End is how a container's process ended.

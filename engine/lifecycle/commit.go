@@ -85,7 +85,7 @@ func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.Read
 		return nil, fmt.Errorf("read layer of %s: %w", c.id, err)
 	}
 	back.push(func(context.Context) error { return drop() })
-	layer, err := m.opt.Layers.Diff(ctx, c.id, mountPoints(c.record()))
+	layer, err := m.opt.Layers.Diff(ctx, c.id, c.mountPoints())
 	if err != nil {
 		return nil, fmt.Errorf("read layer of %s: %w", c.id, err)
 	}

@@ -33,6 +33,14 @@ func (m *Manager) Create(
 	if err != nil {
 		return "", nil, noImage(cfg.Image, err)
 	}
+	return m.make(ctx, name, cfg, host, endpoints, img, nil)
+}
+
+// make does the work of Create, and of CreateStep if step is not nil.
+func (m *Manager) make(
+	ctx context.Context, name string, cfg container.Config, host container.HostConfig,
+	endpoints map[string]container.EndpointConfig, img *image.Image, step *container.Step,
+) (_ string, warnings []string, err error) {
 	containerID := id.New() // not a result: a return with an error must not change what the undo steps remove
 	spec, warnings, err := m.newSpec(containerID, cfg, host, endpoints, img)
 	if err != nil {
@@ -53,7 +61,7 @@ func (m *Manager) Create(
 	if err != nil {
 		return "", nil, err
 	}
-	r.Links = links
+	r.Links, r.Build = links, step != nil
 	back.push(func(context.Context) error { return os.RemoveAll(m.dataDir(containerID)) })
 	if err := os.MkdirAll(m.dataDir(containerID), 0o700); err != nil {
 		return "", nil, fmt.Errorf("create container %s: %w", containerID, err)
@@ -62,11 +70,17 @@ func (m *Manager) Create(
 	if err := m.createLayer(ctx, containerID, img.ID, &spec); err != nil {
 		return "", nil, fmt.Errorf("create writable layer of %s: %w", containerID, err)
 	}
+	if step != nil {
+		if err := m.opt.Layers.SetVolatile(ctx, containerID, true); err != nil {
+			return "", nil, err
+		}
+	}
 	if err := m.addVolumes(ctx, r, &spec, nil, &back); err != nil {
 		return "", nil, err
 	}
 	r.Mounts = spec.Mounts()
 	c := newCtr(r, m.recordPath(containerID))
+	c.step = step
 	if err := c.persist(true); err != nil {
 		return "", nil, fmt.Errorf("save container %s: %w", containerID, err)
 	}
@@ -238,6 +252,11 @@ func (m *Manager) remove(ctx context.Context, c *ctr) error {
 
 // removeTold is remove as a client asks for it. Anonymous volumes go with a container that removes itself, too.
 func (m *Manager) removeTold(ctx context.Context, c *ctr, opt container.RemoveOptions) error {
+	return m.removeGiving(ctx, c, opt, func() error { return nil })
+}
+
+// removeGiving is removeTold of a container whose layer somebody takes before. What take returns is nothing to the removal.
+func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.RemoveOptions, take func() error) error {
 	_, err := c.transition(container.OpRemove, func(r *container.Record) {
 		r.RemoveVolumes = r.RemoveVolumes || opt.Volumes || r.Host.AutoRemove
 	})
@@ -252,7 +271,7 @@ func (m *Manager) removeTold(ctx context.Context, c *ctr, opt container.RemoveOp
 	c.dropViewers()
 	err = errors.Join(
 		m.opt.Networks.Leave(ctx, c.id),
-		m.removeLayer(ctx, c),
+		m.removeLayer(ctx, c, take),
 		os.RemoveAll(m.taskDir(c.id)),
 		m.dropVolumes(ctx, c.record()),
 	)

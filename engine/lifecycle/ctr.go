@@ -39,6 +39,8 @@ type ctr struct {
 	enders   int       // callers that wait for its end
 	// detachKeys are those that the last start named; nil for the usual ones.
 	detachKeys []byte
+	step       *container.Step // of the build that the container runs for; nil otherwise
+	points     []string        // of a step, where something is mounted, as they were found at the start
 	// restartDelay is what the restart policy waited last; 0 before its first restart since a start by a user.
 	restartDelay time.Duration
 	gone         bool // removed: nothing is written any more
@@ -146,14 +148,14 @@ func (c *ctr) waiting() *rest {
 }
 
 // persist writes the newest published record. durable waits for the disk; without it the record survives the engine's
-// death but perhaps not the machine's.
+// death but perhaps not the machine's. That of a step of a build is never written.
 func (c *ctr) persist(durable bool) error {
 	c.save.Lock()
 	defer c.save.Unlock()
 	c.mu.Lock()
 	r, gone := c.published.Load(), c.gone
 	c.mu.Unlock()
-	if gone {
+	if gone || r.Build {
 		return nil
 	}
 	if durable {

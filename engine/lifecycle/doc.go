@@ -5,7 +5,7 @@
 // # Who waits for whom
 //
 // Verbs that change a container (start, stop, restart, remove, rename, pause, unpause, update, commit, and connecting it to
-// networks) hold its operation token, which honours the caller's context. kill, wait, attach, logs, inspect, list and resize never take it, so they
+// networks, and surrendering or keeping the container of a build) hold its operation token, which honours the caller's context. kill, wait, attach, logs, inspect, list and resize never take it, so they
 // answer while a verb is at work. The exit watcher never takes it either. Nobody ever holds two tokens.
 //
 // Locks, outer to inner: a container's token, its save lock (which is held for the write of its record), its mu (memory

@@ -109,6 +109,7 @@ type fakeLayers struct {
 	diffed  bool             // the last diff was of a mounted layer
 
 	reclaimed map[string]int // process ids
+	volatile  map[string]bool
 }
 
 func (f *fakeLayers) do(verb string, change func()) error {
@@ -131,6 +132,10 @@ func (f *fakeLayers) Mount(_ context.Context, id string) (string, error) {
 
 func (f *fakeLayers) Unmount(_ context.Context, id string) error {
 	return f.do("unmount", func() { delete(f.mounted, id) })
+}
+
+func (f *fakeLayers) SetVolatile(_ context.Context, id string, volatile bool) error {
+	return f.do("volatile", func() { f.volatile = map[string]bool{id: volatile} })
 }
 
 func (f *fakeLayers) Detach(_ context.Context, id string) error {

@@ -35,6 +35,8 @@ type layerMounts interface {
 	Unmount(ctx context.Context, containerID string) error
 	Detach(ctx context.Context, containerID string) error
 	Reclaim(ctx context.Context, containerID string, pid int) error
+	// SetVolatile says whether mounts to come keep nothing back for the disk. fault.Conflict while there is a mount.
+	SetVolatile(ctx context.Context, containerID string, volatile bool) error
 }
 
 // images finds the image that a client names, fault.NotFound if there is none, and makes images of containers.
@@ -162,7 +164,11 @@ func (m *Manager) Shutdown(ctx context.Context) {
 		}
 		all.Go(func() {
 			c.update(func(r *container.Record) { r.RestartAtStart = true })
-			if err := m.endProcess(ctx, c, r, m.stopTimeout(r, nil)); err != nil {
+			patience := m.stopTimeout(r, nil)
+			if r.Build {
+				patience = 0 // it is of no use any more
+			}
+			if err := m.endProcess(ctx, c, r, patience); err != nil {
 				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container did not stop")
 			}
 		})

@@ -10,7 +10,7 @@ import (
 )
 
 // Prune removes the containers that are at rest, with label, label! and until among the filters, and returns their ids and
-// the bytes that they had written. Their volumes stay. One that was started or removed meanwhile is left out.
+// the bytes that they had written. Their volumes stay, and so do those of builds. One that was started or removed meanwhile is left out.
 //
 // What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
 func (m *Manager) Prune(ctx context.Context, filters map[string][]string) (removed []string, reclaimed int64, err error) {
@@ -20,7 +20,7 @@ func (m *Manager) Prune(ctx context.Context, filters map[string][]string) (remov
 	}
 	for _, c := range m.index.all() {
 		r := c.record()
-		if !r.State.AtRest() || r.State == container.Removing || !f.Takes(r.Config.Labels, r.Created) {
+		if !r.State.AtRest() || r.State == container.Removing || r.Build || !f.Takes(r.Config.Labels, r.Created) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -235,8 +236,19 @@ func (m *Manager) lost(c *ctr, why string) error {
 	return errors.Join(err, c.persist(false))
 }
 
-// dropOrphans removes writable layers and task folders that belong to no container.
+// dropOrphans removes task folders and writable layers that belong to no container: processes end before their files go.
+// The containers of builds are among them.
 func (m *Manager) dropOrphans(ctx context.Context) error {
+	entries, err := os.ReadDir(filepath.Join(m.opt.RunDir, "tasks"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, entry := range entries {
+		if _, err := os.Stat(m.dataDir(entry.Name())); err == nil {
+			continue // also of a container whose record cannot be read: it is for a person to look at
+		}
+		m.endOrphan(ctx, entry.Name())
+	}
 	owned, err := m.opt.Layers.Containers(ctx)
 	if err != nil {
 		return fmt.Errorf("list writable layers: %w", err)
@@ -247,16 +259,6 @@ func (m *Manager) dropOrphans(ctx context.Context) error {
 				m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("writable layer without container not removed")
 			}
 		}
-	}
-	entries, err := os.ReadDir(filepath.Join(m.opt.RunDir, "tasks"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, entry := range entries {
-		if _, err := os.Stat(m.dataDir(entry.Name())); err == nil {
-			continue // also of a container whose record cannot be read: it is for a person to look at
-		}
-		m.endOrphan(ctx, entry.Name())
 	}
 	return nil
 }
@@ -280,9 +282,34 @@ func (m *Manager) endOrphan(ctx context.Context, containerID string) {
 		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task without container not ended")
 		return
 	}
+	parent := m.orphanCgroup(containerID)
 	if err := os.RemoveAll(dir); err != nil {
 		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task folder without container not removed")
 	}
+	if parent != "" {
+		pruneCgroups(cgroupMount, m.opt.CgroupBase, parent)
+	}
+}
+
+// orphanCgroup is the parent that a task's cgroup was given, as the task's own settings tell; empty if it had none.
+func (m *Manager) orphanCgroup(containerID string) string {
+	raw, err := os.ReadFile(filepath.Join(m.taskDir(containerID), "config.json"))
+	if err != nil || m.opt.CgroupBase == "" {
+		return ""
+	}
+	var oci struct {
+		Linux struct {
+			CgroupsPath string `json:"cgroupsPath"`
+		} `json:"linux"`
+	}
+	if err := json.Unmarshal(raw, &oci); err != nil {
+		return "" // half written: nothing was started by it
+	}
+	below, ok := strings.CutPrefix(filepath.Dir(oci.Linux.CgroupsPath), filepath.Join("/", m.opt.CgroupBase)+"/")
+	if !ok {
+		return ""
+	}
+	return below
 }
 
 // resume goes on where the last engine was: timers of restart policies, removals, automatic starts.

@@ -130,9 +130,12 @@ func (m *Manager) dropLayer(ctx context.Context, c *ctr) error {
 
 // removeLayer removes the layer of a container that is Removing, and with it the mount. Views that are being opened are
 // waited for; those that are open go on without files.
-func (m *Manager) removeLayer(ctx context.Context, c *ctr) error {
+func (m *Manager) removeLayer(ctx context.Context, c *ctr, take func() error) error {
 	c.views.Lock()
 	defer c.views.Unlock()
+	if err := take(); err != nil {
+		return err
+	}
 	return m.opt.Layers.Remove(ctx, c.id)
 }
 
@@ -186,7 +189,7 @@ func (m *Manager) Changes(ctx context.Context, ref string) ([]container.Change, 
 	}
 	var changes []container.Change
 	if _, err = m.holdLayer(ctx, c); err == nil { // links on the way to mount points are followed where it is mounted
-		changes, err = m.opt.Differences.Changes(ctx, c.id, mountPoints(c.record()))
+		changes, err = m.opt.Differences.Changes(ctx, c.id, c.mountPoints())
 		err = errors.Join(err, m.dropLayer(context.WithoutCancel(ctx), c))
 	}
 	if err != nil && c.removed() {

@@ -120,6 +120,7 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 		return err
 	}
 	parts.near = near
+	c.addStep(&spec, parts.rootfs)
 	if err := m.mountVolumes(ctx, c.id, &spec, &back); err != nil {
 		return err
 	}

@@ -1,0 +1,220 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/container"
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// CreateStep makes a container that runs one step of a build and returns its id and the warnings for the client. Clients see
+// it like any other, but nothing of it outlives the engine: the next one ends and removes it. The errors are those of Create.
+func (m *Manager) CreateStep(ctx context.Context, step container.Step) (containerID string, warnings []string, err error) {
+	step.Config.Image = step.ImageID
+	if err := checkSources(step.Binds); err != nil {
+		return "", nil, err
+	}
+	return m.make(ctx, "", step.Config, step.Host, nil, &image.Image{ID: step.ImageID}, &step)
+}
+
+// Surrender removes a container of CreateStep that is at rest, after take has had its writable layer, which nobody has
+// mounted then. skip are the paths that are there only because something was mounted over them. The container goes
+// whatever take says, whose error is returned, and whatever becomes of ctx, which is take's.
+//
+// fault.NotFound if there is no such container, fault.Conflict if it runs or is no container of a build.
+func (m *Manager) Surrender(ctx context.Context, ref string, take func(ctx context.Context, skip []string) error) error {
+	c, err := m.step(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	outlive := context.WithoutCancel(ctx)
+	var taken error
+	err = m.removeGiving(outlive, c, container.RemoveOptions{}, func() error {
+		if err := m.bareLayer(outlive, c); err != nil {
+			return err
+		}
+		taken = take(ctx, c.mountPoints())
+		return nil
+	})
+	return errors.Join(taken, err)
+}
+
+// bareLayer takes the mount of a layer away under whoever looks at it still.
+func (m *Manager) bareLayer(ctx context.Context, c *ctr) error {
+	c.layer.Lock()
+	defer c.layer.Unlock()
+	return m.opt.Layers.Unmount(ctx, c.id)
+}
+
+// Keep makes a container of CreateStep one like any other: it has a record from now on. The errors are those of Surrender.
+// One that was kept before is no error.
+func (m *Manager) Keep(ctx context.Context, ref string) error {
+	if c, err := m.index.find(ref); err == nil && !c.record().Build {
+		return nil
+	}
+	c, err := m.step(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	if err := m.settleLayer(context.WithoutCancel(ctx), c); err != nil {
+		return fmt.Errorf("keep container %s: %w", c.id, err)
+	}
+	c.update(func(r *container.Record) { r.Build = false })
+	if err := c.persist(true); err != nil {
+		c.update(func(r *container.Record) { r.Build = true })
+		return fmt.Errorf("save container %s: %w", c.id, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.step = nil // with the secrets in it
+	return nil
+}
+
+// settleLayer has the files of a container that is to be kept written to the disk, now and whenever it runs: its layer was
+// mounted for a step, which need not survive a crash of the machine. It takes one mount for that.
+func (m *Manager) settleLayer(ctx context.Context, c *ctr) error {
+	c.views.Lock() // nobody looks at its files from here on
+	defer c.views.Unlock()
+	if err := m.bareLayer(ctx, c); err != nil {
+		return err
+	}
+	if err := m.opt.Layers.SetVolatile(ctx, c.id, false); err != nil {
+		return err
+	}
+	if _, err := m.holdLayer(ctx, c); err != nil {
+		return err
+	}
+	return m.dropLayer(ctx, c)
+}
+
+// Layer opens what a container of CreateStep has written, as a plain archive without what is there only because something
+// was mounted over it. The caller closes it. The errors are those of Surrender.
+func (m *Manager) Layer(ctx context.Context, ref string) (io.ReadCloser, error) {
+	c, err := m.step(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer c.release()
+	return m.stillLayer(ctx, c, false)
+}
+
+// step finds a container of CreateStep that is at rest and takes its token, which the caller gives back.
+func (m *Manager) step(ctx context.Context, ref string) (*ctr, error) {
+	c, err := m.index.find(ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return nil, err
+	}
+	switch r := c.record(); {
+	case c.removed():
+		err = noSuch(ref) // while this waited
+	case !r.Build:
+		err = fault.Conflict("container %s does not belong to a build", r.ID)
+	case !r.State.AtRest():
+		err = fault.Conflict("container %s of a build is %s", r.ID, r.State)
+	}
+	if err != nil {
+		c.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// addStep adds to the spec of a start what is not in the record, and finds where things will be mounted below rootfs. A
+// container that is no step's is left alone.
+func (c *ctr) addStep(spec *container.Spec, rootfs string) {
+	c.mu.Lock()
+	step := c.step
+	c.mu.Unlock()
+	if step == nil {
+		return
+	}
+	for _, entry := range step.Env {
+		name, _, _ := strings.Cut(entry, "=")
+		spec.Env = slices.DeleteFunc(slices.Clone(spec.Env), func(have string) bool { return strings.HasPrefix(have, name+"=") })
+		spec.Env = append(spec.Env, entry)
+	}
+	spec.Binds, spec.Tmpfs = slices.Concat(spec.Binds, step.Binds), slices.Concat(spec.Tmpfs, step.Tmpfs)
+	points := mountPoints(c.record())
+	for _, b := range step.Binds {
+		points = append(points, b.Destination)
+	}
+	for _, t := range step.Tmpfs {
+		points = append(points, t.Destination)
+	}
+	points = resolvePoints(rootfs, points)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.points = points
+}
+
+// mountPoints are the paths in the container's root where something is mounted.
+func (c *ctr) mountPoints() []string {
+	c.mu.Lock()
+	points := c.points
+	c.mu.Unlock()
+	if points != nil {
+		return points
+	}
+	return mountPoints(c.record())
+}
+
+// resolvePoints follows the links on the way to mount points as the runtime will: once the root is not mounted any more
+// nobody can.
+func resolvePoints(rootfs string, points []string) []string {
+	root, err := unix.Open(rootfs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return points // the start will say so
+	}
+	defer unix.Close(root) //nolint:errcheck // only a handle
+	own, err := nameOf(root)
+	if err != nil {
+		return points
+	}
+	for i, point := range points {
+		points[i] = resolvePoint(root, own, path.Clean("/"+point))
+	}
+	slices.Sort(points)
+	return slices.Compact(points)
+}
+
+// resolvePoint follows the links in as much of a path as there is. own is the name of the root.
+func resolvePoint(root int, own, point string) string {
+	fd, err := openInRoot(root, point)
+	if err != nil {
+		if point == "/" {
+			return point
+		}
+		return path.Join(resolvePoint(root, own, path.Dir(point)), path.Base(point))
+	}
+	defer unix.Close(fd) //nolint:errcheck // only a handle
+	name, err := nameOf(fd)
+	if err != nil {
+		return point
+	}
+	if inside, ok := strings.CutPrefix(name, own); ok {
+		return path.Clean("/" + inside)
+	}
+	return point
+}
+
+// nameOf is the path by which the kernel knows what a handle stands for.
+func nameOf(fd int) (string, error) {
+	name := make([]byte, unix.PathMax)
+	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), name)
+	return string(name[:max(n, 0)]), err
+}

@@ -13,6 +13,8 @@ import (
 	"moss/api/route"
 	"moss/api/server"
 	"moss/engine/archive"
+	"moss/engine/build"
+	"moss/engine/build/worker"
 	"moss/engine/config"
 	"moss/engine/container"
 	"moss/engine/event"
@@ -52,6 +54,8 @@ type parts struct {
 	registries *registry.Client
 	volumes    *volume.Store
 	bus        *event.Bus
+	worker     *worker.Worker
+	builds     *build.Service
 }
 
 // wire puts the engine together. It is the only place that sees everything.
@@ -105,6 +109,9 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 		return nil, err
 	}
 	images.SetUsers(p.containers)
+	if err := p.openBuilds(ctx, cfg, facts, images); err != nil {
+		return nil, err
+	}
 	about, err := newSystem(cfg, facts, identity, p, images, p.registries.Config(), runtime, <-answer)
 	if err != nil {
 		return nil, err
@@ -131,6 +138,7 @@ func openStore(ctx context.Context, cfg config.Config, facts rootless.Facts, log
 
 // abandon gives up an engine that could not be put together.
 func (p *parts) abandon() (err error) {
+	p.closeBuilds()
 	p.unwatchContainers()
 	if p.containers != nil {
 		p.containers.Close()
@@ -177,7 +185,7 @@ func newServer(
 		Archive: archive.New(archive.Options{Containers: p.containers, Events: p.bus}),
 		Stats:   stats.New(stats.Options{Containers: p.containers, Cgroups: "/sys/fs/cgroup", Proc: "/proc"}),
 		Top:     top.New(top.Options{Containers: p.containers, Events: p.bus, Proc: "/proc", Path: facts.Path}),
-		Images:  images, Volumes: p.volumes, Networks: p.networks, Members: p.containers, System: about, Events: p.bus,
+		Images:  images, Builds: p.builds, Volumes: p.volumes, Networks: p.networks, Members: p.containers, System: about, Events: p.bus,
 		StorageDriver: p.store.Driver(), Log: log,
 	})
 	hosts, files := cfg.Hosts, sockets()

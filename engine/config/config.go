@@ -51,6 +51,9 @@ type Config struct {
 	InsecureRegistries []string
 	// MaxDownloads and MaxUploads are how many layers are on their way at the same time; 0 leaves it to the engine.
 	MaxDownloads, MaxUploads int
+	// BuildCacheSize is how many bytes the steps of builds and their cache mounts may each take before the oldest go; 0
+	// leaves it to the engine.
+	BuildCacheSize int64
 }
 
 // Options say where Load looks.

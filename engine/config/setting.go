@@ -56,7 +56,7 @@ var errNotAllowed = errors.New("")
 
 // table returns all settings.
 func table() []setting {
-	return slices.Concat(engineSettings(), containerSettings(), registrySettings())
+	return slices.Concat(engineSettings(), containerSettings(), registrySettings(), buildSettings())
 }
 
 // engineSettings are about the engine itself. The variable of host is MOSS_HOSTS, since MOSS_HOST is the client's.

@@ -1,0 +1,151 @@
+package build
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"moss/engine/fault"
+	"moss/engine/image"
+	"moss/engine/record"
+)
+
+// keyFormat begins what keys are made of: another number makes all older ones unknown.
+const keyFormat = "moss build step 1"
+
+// cache knows the images of steps by what they depend on. The images themselves are the cache: this is an index of them.
+type cache struct {
+	file string // that remembers the uses
+
+	mu    sync.Mutex // guards the fields below
+	byKey map[string]string
+	steps map[string]image.Built // by id
+	used  map[string]use         // by id
+}
+
+// use is when the image of a step was last taken from the cache, and how often.
+type use struct {
+	Last  time.Time
+	Count int
+}
+
+// openCache takes up the steps that earlier engines made.
+func openCache(ctx context.Context, dir string, images steps) (*cache, error) {
+	c := &cache{
+		file: filepath.Join(dir, "used.json"), byKey: map[string]string{}, steps: map[string]image.Built{}, used: map[string]use{},
+	}
+	known, err := images.Steps(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the steps of builds: %w", err)
+	}
+	for _, step := range known {
+		c.add(step)
+	}
+	var used map[string]use
+	if err := record.Get(c.file, &used); err == nil { // without it, or with a broken one, the oldest go first
+		for id, u := range used {
+			if _, ok := c.steps[id]; ok {
+				c.used[id] = u
+			}
+		}
+	}
+	return c, nil
+}
+
+// add makes a step known. The latest of those with one key counts.
+func (c *cache) add(step image.Built) {
+	if step.Key == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.steps[step.ID] = step
+	if old, ok := c.steps[c.byKey[step.Key]]; !ok || !step.Created.Before(old.Created) {
+		c.byKey[step.Key] = step.ID
+	}
+}
+
+// find returns the id of a step's image, or nothing.
+func (c *cache) find(key string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byKey[key]
+}
+
+// forget leaves out an image that is gone.
+func (c *cache) forget(imageID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	step := c.steps[imageID]
+	delete(c.steps, imageID)
+	delete(c.used, imageID)
+	if c.byKey[step.Key] == imageID {
+		delete(c.byKey, step.Key)
+	}
+}
+
+// touch notes that a build has used the images.
+func (c *cache) touch(ids []string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		if _, ok := c.steps[id]; ok {
+			c.used[id] = use{Last: now, Count: c.used[id].Count + 1}
+		}
+	}
+}
+
+// uses returns all uses.
+func (c *cache) uses() map[string]use {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.used)
+}
+
+// save writes the uses down.
+func (c *cache) save() error { return record.PutVolatile(c.file, c.uses()) }
+
+// ancestors adds an image and those it was made on, as far as they are steps, to a set.
+func (c *cache) ancestors(img *image.Image, into map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	into[img.ID] = true
+	for id := img.Parent; id != "" && !into[id]; id = c.steps[id].Parent {
+		into[id] = true
+	}
+}
+
+// keyOf is what a step depends on: the image below it, the platform, the instruction as the history has it, what it reads,
+// and the config that comes out.
+func keyOf(spec image.Step, content string) (string, error) {
+	config, err := json.Marshal(spec.Config)
+	if err != nil {
+		return "", fmt.Errorf("write the config of a step: %w", err)
+	}
+	h := sha256.New()
+	for _, part := range []string{
+		keyFormat, spec.Parent, spec.OS, spec.Architecture, spec.Variant, spec.Author, spec.CreatedBy, content, string(config),
+	} {
+		_, _ = fmt.Fprintf(h, "%d:%s\n", len(part), part) // a hash takes everything
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// stored finds the image of a step that was made before and keeps it for this build; nil if there is none.
+func (b *build) stored(ctx context.Context, imageID string) (*image.Image, error) {
+	if imageID == "" {
+		return nil, nil
+	}
+	img, err := b.keep(ctx, imageID)
+	if fault.Is(err, fault.NotFound) {
+		b.s.cache.forget(imageID)
+		return nil, nil
+	}
+	return img, err
+}

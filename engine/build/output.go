@@ -1,0 +1,175 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"unicode/utf8"
+)
+
+const (
+	// outputInMemory is how much of a step's output is kept in memory, in bytes; the rest goes to an unlinked file.
+	outputInMemory = 64 << 10
+	// outputKept bounds the output of one step, in bytes: a step that many builds wait for may be read from its start at any
+	// time, and nobody reads that of a stage whose turn has not come.
+	outputKept = 128 << 20
+	// outputPiece is the most that goes out in one message, in bytes.
+	outputPiece = 32 << 10
+)
+
+// outputCut ends an output that is longer than outputKept.
+const outputCut = "\n[Warning] the output of this step is longer than 128 MiB: the rest is not shown\n"
+
+// output is what a step tells, from its start, for everyone who waits for it, at each one's own pace. Writing never waits
+// for readers. It is closed when the step is done, and freed when nobody reads it any more.
+type output struct {
+	dir string
+
+	mu      sync.Mutex // guards the fields below
+	memory  []byte
+	file    *os.File // holds what comes after memory; may be nil
+	length  int64
+	closed  bool
+	cut     bool
+	changed chan struct{} // closed at each change
+}
+
+func newOutput(dir string) *output { return &output{dir: dir, changed: make(chan struct{})} }
+
+// Write adds to the output. What cannot be kept is lost rather than stop the step.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.cut || len(p) == 0 {
+		return len(p), nil
+	}
+	keep := p
+	if o.length+int64(len(p)) > outputKept {
+		keep, o.cut = append(append([]byte(nil), p[:outputKept-o.length]...), outputCut...), true
+	}
+	o.appendLocked(keep)
+	close(o.changed)
+	o.changed = make(chan struct{})
+	return len(p), nil
+}
+
+// text adds a line of the engine's own.
+func (o *output) text(s string) { _, _ = o.Write([]byte(s)) }
+
+// appendLocked keeps p. The file is in the page cache: that is memory work but for a disk that is full.
+func (o *output) appendLocked(p []byte) {
+	if room := outputInMemory - len(o.memory); room > 0 && o.file == nil {
+		n := min(room, len(p))
+		o.memory = append(o.memory, p[:n]...)
+		o.length += int64(n)
+		p = p[n:]
+	}
+	if len(p) == 0 {
+		return
+	}
+	if o.file == nil {
+		var err error
+		if o.file, err = unlinked(o.dir); err != nil {
+			o.cut = true
+			return
+		}
+	}
+	n, err := o.file.WriteAt(p, o.length-int64(len(o.memory)))
+	o.length += int64(n)
+	if err != nil {
+		o.cut = true
+	}
+}
+
+// unlinked makes a file without a name.
+func unlinked(dir string) (*os.File, error) {
+	file, err := os.CreateTemp(dir, "output-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// close says that nothing more comes.
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.closed = true
+		close(o.changed)
+	}
+}
+
+// free gives the file up. Nobody reads any more.
+func (o *output) free() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed, o.memory = true, nil
+	if o.file != nil {
+		_ = o.file.Close() // it was unlinked: nothing is lost with it
+		o.file = nil
+	}
+	o.length = 0
+}
+
+// copyTo sends the output from its start to its end, piece by piece, cut between characters where that is possible.
+func (o *output) copyTo(ctx context.Context, send func(string) error) error {
+	buf := make([]byte, outputPiece)
+	for at := int64(0); ; {
+		n, ended, changed := o.read(buf, at)
+		piece := buf[:n]
+		if !ended {
+			piece = wholeRunes(piece)
+		}
+		if len(piece) > 0 {
+			if err := send(string(piece)); err != nil {
+				return err
+			}
+			at += int64(len(piece))
+			continue
+		}
+		if ended {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// read returns what there is from an offset on; ended is set if nothing comes after it.
+func (o *output) read(buf []byte, at int64) (n int, ended bool, changed <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at < int64(len(o.memory)) {
+		n = copy(buf, o.memory[at:])
+	} else if o.file != nil && at < o.length {
+		var err error
+		if n, err = o.file.ReadAt(buf[:min(int64(len(buf)), o.length-at)], at-int64(len(o.memory))); n == 0 && err != nil && err != io.EOF {
+			return 0, true, o.changed
+		}
+	}
+	return n, o.closed && at+int64(n) >= o.length, o.changed
+}
+
+// wholeRunes leaves out the beginning of a character at the end of p.
+func wholeRunes(p []byte) []byte {
+	for cut := 1; cut < utf8.UTFMax && cut <= len(p); cut++ {
+		b := p[len(p)-cut]
+		if !utf8.RuneStart(b) {
+			continue
+		}
+		if b >= utf8.RuneSelf && !utf8.FullRune(p[len(p)-cut:]) {
+			return p[:len(p)-cut]
+		}
+		break
+	}
+	return p
+}

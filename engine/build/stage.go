@@ -1,0 +1,196 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+
+	"moss/engine/dockerfile"
+	"moss/engine/id"
+	"moss/engine/image"
+)
+
+// stage is one stage of a build.
+type stage struct {
+	b      *build
+	def    *dockerfile.Stage
+	t      *transcript
+	first  int                    // number of its FROM
+	total  int                    // steps of the build
+	labels []instructions.Command // of the request, after all others
+
+	done chan struct{} // closed when the stage is carried out; the fields below hold then
+	ok   bool
+
+	// The fields below are of the goroutine that carries the stage out until done is closed.
+
+	image *image.Image // of the latest step; nil: nothing yet (FROM scratch)
+	state dockerfile.State
+	scope *dockerfile.Scope
+	spec  image.Step     // what all steps have: platform
+	extra map[int]*stage // by index: those that only a trigger needs
+}
+
+func newStage(b *build, def *dockerfile.Stage, t *transcript) *stage {
+	return &stage{b: b, def: def, t: t, done: make(chan struct{})}
+}
+
+// carryOut makes the stage, step by step.
+func (st *stage) carryOut(ctx context.Context) error {
+	defer close(st.done)
+	if err := st.numbered(ctx, st.first, st.def.Code, func(ctx context.Context) (bool, error) { return false, st.from(ctx) }); err != nil {
+		return err
+	}
+	for i, cmd := range append(append([]instructions.Command(nil), st.def.Commands...), st.labels...) {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		err := st.numbered(ctx, st.first+1+i, dockerfile.Text(cmd), func(ctx context.Context) (bool, error) { return st.do(ctx, cmd) })
+		if err != nil {
+			return err
+		}
+	}
+	st.ok = true
+	return nil
+}
+
+// numbered carries one instruction out and tells about it.
+func (st *stage) numbered(ctx context.Context, number int, text string, do func(context.Context) (cached bool, err error)) error {
+	st.t.text(fmt.Sprintf("Step %d/%d : %s\n", number, st.total, text))
+	told := Step{
+		Stage: st.def.Index, StageName: st.def.Name, Number: number, Total: st.total, Instruction: text, State: StepStarted,
+	}
+	st.tell(told)
+	began := time.Now()
+	cached, err := do(ctx)
+	told.Seconds = time.Since(began).Seconds()
+	switch {
+	case err != nil:
+		told.State = StepFailed
+	case cached:
+		told.State = StepCached
+	default:
+		told.State = StepDone
+	}
+	if st.image != nil && err == nil {
+		told.Image = st.image.ID
+	}
+	st.tell(told)
+	if err == nil {
+		st.t.text(" ---> " + st.shown() + "\n")
+	}
+	return err
+}
+
+// tell tells programs how far the stage is, if they have asked.
+func (st *stage) tell(step Step) {
+	if st.b.req.Steps {
+		st.t.aux(step)
+	}
+}
+
+// shown is how lines show the image of the latest step.
+func (st *stage) shown() string {
+	if st.image == nil {
+		return ""
+	}
+	return id.Short(st.image.ID)
+}
+
+// wait returns when the stage is carried out.
+func (st *stage) wait(ctx context.Context) error {
+	select {
+	case <-st.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !st.ok {
+		<-ctx.Done() // its failure ends all others
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// needed returns a stage that is to be there before an instruction of st. One that only a trigger of the base image names is
+// carried out here and now.
+func (st *stage) needed(ctx context.Context, def *dockerfile.Stage) (*stage, error) {
+	if other := st.b.stages[def.Index]; other != nil {
+		return other, other.wait(ctx)
+	}
+	if other := st.extra[def.Index]; other != nil {
+		return other, nil
+	}
+	other := newStage(st.b, def, st.t)
+	other.first, other.total = 1, 1+len(def.Commands)
+	if st.extra == nil {
+		st.extra = map[int]*stage{}
+	}
+	st.extra[def.Index] = other
+	return other, other.carryOut(ctx)
+}
+
+// from begins the stage: on top of another one, of an image, or of nothing.
+func (st *stage) from(ctx context.Context) error {
+	origin := st.b.plan.Base(st.def)
+	platform := st.b.plan.Platform(st.def)
+	var (
+		config image.Config
+		author string
+		below  *dockerfile.Scope
+	)
+	switch {
+	case origin.Stage != nil:
+		other, err := st.needed(ctx, origin.Stage)
+		if err != nil {
+			return err
+		}
+		st.image, below = other.image, other.scope
+		config, author = other.state.Config, other.state.Author
+	case origin.Image != "":
+		img, err := st.b.bases.get(ctx, origin.Image, platform, st.t)
+		if err != nil {
+			return err
+		}
+		st.image, config, author = img, img.Config, img.Author
+	}
+	st.spec = specFor(st.image, platform)
+	st.scope = st.b.plan.Scope(st.def, below)
+	var triggers []string
+	st.state, triggers = dockerfile.Begin(config, author)
+	return st.trigger(ctx, triggers)
+}
+
+// trigger carries out what the image below has left for builds on top of it.
+func (st *stage) trigger(ctx context.Context, lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	commands, err := st.b.plan.Triggers(st.def, lines)
+	if err != nil {
+		return err
+	}
+	plural := ""
+	if len(commands) > 1 {
+		plural = "s"
+	}
+	st.t.text(fmt.Sprintf("# Executing %d build trigger%s\n", len(commands), plural))
+	for _, cmd := range commands {
+		if _, err := st.do(ctx, cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// specFor is what all images of a stage have in common.
+func specFor(below *image.Image, platform string) image.Step {
+	if below != nil && below.OS != "" {
+		return image.Step{OS: below.OS, Architecture: below.Architecture, Variant: below.Variant}
+	}
+	parts := strings.SplitN(platform, "/", 3)
+	parts = append(parts, "", "", "")
+	return image.Step{OS: parts[0], Architecture: parts[1], Variant: parts[2]}
+}

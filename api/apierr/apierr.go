@@ -92,9 +92,9 @@ func StreamMessage(err error) []byte {
 
 // exitCode returns the code that an error of a container's command carries, 0 when it carries none.
 func exitCode(err error) int {
-	var coded interface{ ExitCode() int }
+	var coded interface{ StreamCode() int } // no ExitCode: programs that the engine runs end with errors that have one
 	if errors.As(err, &coded) {
-		return coded.ExitCode()
+		return coded.StreamCode()
 	}
 	return 0
 }

@@ -78,8 +78,8 @@ func TestWrite(t *testing.T) {
 
 type exitError struct{}
 
-func (exitError) Error() string { return "returned a non-zero code: 3" }
-func (exitError) ExitCode() int { return 3 }
+func (exitError) Error() string   { return "returned a non-zero code: 3" }
+func (exitError) StreamCode() int { return 3 }
 
 func TestStreamMessage(t *testing.T) {
 	for _, tc := range []struct {

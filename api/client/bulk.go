@@ -10,7 +10,7 @@ import (
 const bulkBuffer = 256 << 10
 
 // bulk is a request's body that is sent in large pieces, and that remembers why it broke: net/http copies in pieces of
-// 32 KiB what does not write itself.
+// 32 KiB what does not write itself. A reader that writes itself does so.
 type bulk struct {
 	io.Reader
 
@@ -22,15 +22,43 @@ type bulk struct {
 func (b *bulk) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		b.mu.Lock()
-		b.err = err
-		b.mu.Unlock()
+		b.note(err)
 	}
 	return n, err
 }
 
+func (b *bulk) note(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+// noting is a writer that remembers its failure.
+type noting struct {
+	io.Writer
+
+	err error
+}
+
+// Write writes.
+func (n *noting) Write(p []byte) (int, error) {
+	size, err := n.Writer.Write(p)
+	if err != nil {
+		n.err = err
+	}
+	return size, err
+}
+
 // WriteTo sends all of it.
 func (b *bulk) WriteTo(w io.Writer) (int64, error) {
+	if direct, ok := b.Reader.(io.WriterTo); ok {
+		out := &noting{Writer: w}
+		n, err := direct.WriteTo(out)
+		if err != nil && out.err == nil {
+			b.note(err)
+		}
+		return n, err
+	}
 	return io.CopyBuffer(struct{ io.Writer }{w}, readOnly{b}, make([]byte, bulkBuffer))
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -92,12 +93,13 @@ type request struct {
 	method string
 	path   string // without the version prefix; what came from outside is escaped already
 	query  url.Values
-	json   any       // sent as the body when not nil
-	body   io.Reader // sent as the body when json is nil
-	size   int64     // of body; negative: unknown
-	kind   string    // Content-Type of body
-	bare   bool      // no version prefix
-	auth   *Auth     // sent as X-Registry-Auth when not nil
+	json   any         // sent as the body when not nil
+	body   io.Reader   // sent as the body when json is nil
+	size   int64       // of body; negative: unknown
+	kind   string      // Content-Type of body
+	bare   bool        // no version prefix
+	auth   *Auth       // sent as X-Registry-Auth when not nil
+	header http.Header // further ones
 }
 
 func (c *Client) target(req request) string {
@@ -142,6 +144,7 @@ func (c *Client) send(ctx context.Context, req request) (*http.Response, error) 
 		hr.Header.Set("Content-Type", req.kind)
 	}
 	hr.Header.Set("User-Agent", c.agent)
+	maps.Copy(hr.Header, req.header)
 	if req.auth != nil {
 		value, err := req.auth.header()
 		if err != nil {

@@ -17,6 +17,7 @@ const maxMessage = 64 << 10
 type Error struct {
 	Status  int    // HTTP status; 0 when the error came inside a stream
 	Message string // the engine's own words
+	Code    int    // exit code of the command that failed inside a stream; 0: none did
 }
 
 // Error returns the engine's message.

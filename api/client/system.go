@@ -122,13 +122,14 @@ func streamError(raw json.RawMessage) error {
 	var message struct {
 		Error       string `json:"error"`
 		ErrorDetail struct {
+			Code    int    `json:"code"`
 			Message string `json:"message"`
 		} `json:"errorDetail"`
 	}
 	// What is no such object is not for this function to complain about: message stays empty.
 	_ = json.Unmarshal(raw, &message)
 	if text := cmp.Or(message.ErrorDetail.Message, message.Error); text != "" {
-		return &Error{Message: text}
+		return &Error{Message: text, Code: message.ErrorDetail.Code}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"time"
 )
 
 // DiskUsage is what the engine's things take on the disk, in bytes. A layer that several images share is counted once in
@@ -14,6 +15,21 @@ type DiskUsage struct {
 	Images     []ImageUsage
 	Containers []Container // with their sizes
 	Volumes    []VolumeUsage
+	BuildCache []BuildCache
+}
+
+// BuildCache is one piece of what builds have left for later ones.
+type BuildCache struct {
+	ID          string
+	Parent      string
+	Type        string // regular, or exec.cachemount
+	Description string
+	InUse       bool
+	Shared      bool  // an image outside of the cache has it too
+	Size        int64 // bytes
+	CreatedAt   time.Time
+	LastUsedAt  *time.Time // nil: not since the engine started
+	UsageCount  int
 }
 
 // ImageUsage is one image's part of it.

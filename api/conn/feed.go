@@ -1,6 +1,9 @@
 package conn
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Feed is a stream of JSON messages that never makes who sends wait: a slow client must not hold up the work that it is
 // told of, nor others that wait for the same work. Messages queue; one that only says how far something has come takes
@@ -12,6 +15,8 @@ type Feed struct {
 
 	mu     sync.Mutex // guards the fields below
 	queue  []queued
+	size   int            // bytes of the messages in queue
+	taken  chan struct{}  // closed when the queue is next emptied
 	newest map[string]int // index in queue of a topic's last message
 	begun  bool           // something was put
 	closed bool
@@ -26,7 +31,7 @@ type queued struct {
 
 // NewFeed starts sending what is put. The stream is the feed's until Close.
 func NewFeed(stream *JSON) *Feed {
-	f := &Feed{stream: stream, done: make(chan struct{}), wake: make(chan struct{}, 1), newest: map[string]int{}}
+	f := &Feed{stream: stream, done: make(chan struct{}), wake: make(chan struct{}, 1), taken: make(chan struct{}), newest: map[string]int{}}
 	go f.run()
 	return f
 }
@@ -40,13 +45,33 @@ func (f *Feed) Put(topic, step string, message []byte) {
 		return
 	}
 	if i, known := f.newest[topic]; known && step != "" && f.queue[i].step == step {
+		f.size += len(message) - len(f.queue[i].message)
 		f.queue[i].message = message
 		return
 	}
 	f.begun = true
+	f.size += len(message)
 	f.newest[topic] = len(f.queue)
 	f.queue = append(f.queue, queued{step: step, message: message})
 	f.nudge()
+}
+
+// Wait lets who sends go at the client's pace: it blocks while more than most bytes are queued, the client is there and
+// ctx is not done.
+func (f *Feed) Wait(ctx context.Context, most int) {
+	for {
+		f.mu.Lock()
+		full, taken := f.size > most && !f.gone && !f.closed, f.taken
+		f.mu.Unlock()
+		if !full {
+			return
+		}
+		select {
+		case <-taken:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Begun reports whether there was a message: an error can be a status no more then.
@@ -100,8 +125,7 @@ func (f *Feed) take() (batch [][]byte, closed bool) {
 	for _, q := range f.queue {
 		batch = append(batch, q.message)
 	}
-	f.queue = nil
-	clear(f.newest)
+	f.emptyLocked()
 	return batch, f.closed
 }
 
@@ -109,6 +133,13 @@ func (f *Feed) take() (batch [][]byte, closed bool) {
 func (f *Feed) giveUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.gone, f.queue = true, nil
+	f.gone = true
+	f.emptyLocked()
+}
+
+func (f *Feed) emptyLocked() {
+	f.queue, f.size = nil, 0
 	clear(f.newest)
+	close(f.taken)
+	f.taken = make(chan struct{})
 }

@@ -1,6 +1,7 @@
 package conn_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -94,4 +95,34 @@ func TestFeedOfOneWhoHangsUp(t *testing.T) {
 	if got := strings.Join(g.got, "|"); got != "first\n" || !f.Begun() {
 		t.Errorf("sent %q, begun %t, want the first message alone", got, f.Begun())
 	}
+}
+
+func TestFeedWait(t *testing.T) {
+	g := newGate()
+	f := newFeed(t, g)
+	f.Put("", "", []byte("first"))
+	<-g.enter
+	f.Put("", "", []byte("12345"))
+	f.Wait(t.Context(), 5) // no more than that: it does not wait
+	f.Put("a", "down", []byte("6"))
+	f.Put("a", "down", []byte("")) // in place of the 6
+	f.Wait(t.Context(), 5)
+	f.Put("", "", []byte("7"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.Wait(ctx, 5) // nobody waits for an answer any more
+	waited := make(chan struct{})
+	go func() { f.Wait(t.Context(), 5); close(waited) }()
+	select {
+	case <-waited:
+		t.Error("Wait went on with more than it allows")
+	case g.let <- nil:
+	}
+	<-waited
+	<-g.enter
+	f.Put("", "", []byte("123456"))
+	go func() { g.let <- errors.New("broken pipe") }()
+	f.Wait(t.Context(), 5) // until the client has gone
+	f.Close()
+	f.Wait(t.Context(), 0)
 }

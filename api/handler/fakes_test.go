@@ -222,6 +222,7 @@ type api struct {
 	containers *containers
 	execs      *execs
 	images     *images
+	builds     *builds
 	volumes    *volumes
 	networks   *networks
 	usage      *usage
@@ -232,14 +233,14 @@ type api struct {
 func newAPI(t *testing.T) *api {
 	t.Helper()
 	a := &api{
-		t: t, path: filepath.Join(t.TempDir(), "s"), about: &about{}, usage: &usage{}, events: event.NewBus(), images: &images{}, execs: &execs{}, volumes: &volumes{}, networks: &networks{},
+		t: t, path: filepath.Join(t.TempDir(), "s"), about: &about{}, usage: &usage{}, events: event.NewBus(), images: &images{}, builds: &builds{}, execs: &execs{}, volumes: &volumes{}, networks: &networks{},
 		containers: &containers{record: &container.Record{
 			ID: "4fa6e0", Name: "web", Created: time.Unix(1448064000, 0), State: container.Running, LogPath: "/log",
 			Config: container.Config{Labels: map[string]string{"a": "1"}, Env: []string{"E=2"}},
 		}},
 	}
 	h := handler.New(handler.Services{
-		Containers: a.containers, Execs: a.execs, Stats: a.usage, Top: a.usage, Images: a.images, Volumes: a.volumes, Networks: a.networks, Members: a.networks, System: a.about, Events: a.events, StorageDriver: "overlay", Log: zerolog.Nop(),
+		Containers: a.containers, Execs: a.execs, Stats: a.usage, Top: a.usage, Images: a.images, Builds: a.builds, Volumes: a.volumes, Networks: a.networks, Members: a.networks, System: a.about, Events: a.events, StorageDriver: "overlay", Log: zerolog.Nop(),
 	})
 	var config net.ListenConfig
 	l, err := config.Listen(t.Context(), "unix", a.path)

@@ -109,6 +109,7 @@ type Services struct {
 	Changes       ContainerChanges
 	Top           Top
 	Images        Images
+	Builds        Builds
 	Volumes       Volumes
 	Networks      Networks
 	Members       Members
@@ -127,6 +128,7 @@ type Handler struct {
 	changes    ContainerChanges
 	top        Top
 	images     Images
+	builds     Builds
 	volumes    Volumes
 	networks   Networks
 	members    Members
@@ -140,7 +142,7 @@ type Handler struct {
 func New(s Services) *Handler {
 	return &Handler{
 		containers: s.Containers, execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top, images: s.Images, volumes: s.Volumes, system: s.System, events: s.Events,
-		networks: s.Networks, members: s.Members,
+		builds: s.Builds, networks: s.Networks, members: s.Members,
 		driver: s.StorageDriver, log: s.Log,
 	}
 }

@@ -57,7 +57,8 @@ func (h *Handler) imageRoutes() []route.Route {
 	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
 	return []route.Route{
 		{Method: get, Path: "/images/json", Do: h.imageList},
-		{Method: post, Path: "/build"},
+		{Method: post, Path: "/build", Do: h.imageBuild},
+		{Method: post, Path: "/build/prune", Do: h.buildPrune}, // of 1.31
 		{Method: post, Path: "/images/create", Do: h.imageCreate},
 		{Method: get, Path: "/images/:name/json", Do: h.imageInspect},
 		{Method: get, Path: "/images/:name/history", Do: h.imageHistory},

@@ -111,6 +111,20 @@ func (h *Handler) save(c *route.Call, names []string) error {
 
 // messages answers with the progress of work. An error before the first message is a status, one after it a message.
 func (h *Handler) messages(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
+	return h.stream(c, work, func(*conn.Feed) {})
+}
+
+// maxAhead is how many bytes of messages may wait for a client before those who make them wait too.
+const maxAhead = 1 << 20
+
+// messagesAtClientsPace is messages for work that can write without end.
+func (h *Handler) messagesAtClientsPace(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
+	return h.stream(c, work, func(feed *conn.Feed) { feed.Wait(c.Ctx(), maxAhead) })
+}
+
+func (h *Handler) stream(
+	c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error, pace func(*conn.Feed),
+) error {
 	feed := conn.NewFeed(conn.NewJSON(c.Writer(), c.Request()))
 	err := work(c.Ctx(), func(p image.Progress) {
 		raw, err := wire.Encode(wire.NewProgress(p), c.Version())
@@ -122,6 +136,7 @@ func (h *Handler) messages(c *route.Call, work func(ctx context.Context, progres
 			step = p.Status // what only says how far it is can be overtaken
 		}
 		feed.Put(p.ID, step, raw)
+		pace(feed)
 	})
 	if err == nil || !feed.Begun() {
 		feed.Close()

@@ -66,7 +66,11 @@ func (h *Handler) systemUsage(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	usage := wire.NewDiskUsage(&images, volumes)
+	cache, err := h.buildCache(c.Ctx())
+	if err != nil {
+		return err
+	}
+	usage := wire.NewDiskUsage(&images, volumes, cache)
 	now := time.Now()
 	for _, r := range records {
 		entry := wire.NewContainerSummary(r, now)

@@ -12,6 +12,7 @@ type DiskUsage struct {
 	Images     []ImageUsage
 	Containers []*ContainerSummary
 	Volumes    []VolumeUsage
+	BuildCache []BuildCache
 }
 
 // ImageUsage is one image's part of it.
@@ -37,10 +38,10 @@ type VolumeUsageData struct {
 }
 
 // NewDiskUsage fills the answer but for its containers.
-func NewDiskUsage(images *image.Usage, volumes []volume.Usage) *DiskUsage {
+func NewDiskUsage(images *image.Usage, volumes []volume.Usage, cache []BuildCache) *DiskUsage {
 	d := &DiskUsage{
 		LayersSize: images.LayersSize, LayersUsed: images.LayersUsed, Images: make([]ImageUsage, 0, len(images.Images)),
-		Containers: []*ContainerSummary{}, Volumes: make([]VolumeUsage, 0, len(volumes)),
+		Containers: []*ContainerSummary{}, Volumes: make([]VolumeUsage, 0, len(volumes)), BuildCache: cache,
 	}
 	for _, i := range images.Images {
 		d.Images = append(d.Images, ImageUsage{

@@ -1,0 +1,181 @@
+package handler
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/build"
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// Builds makes images from Dockerfiles, and knows what it keeps of that.
+type Builds interface {
+	// Build emits nothing before the Dockerfile is known to be right: an error until then is a status.
+	Build(ctx context.Context, req build.Request, emit func(image.Progress)) (id string, err error)
+	Prune(ctx context.Context, opts build.PruneOptions) (build.Pruned, error)
+	Usage(ctx context.Context) ([]build.CacheRecord, error)
+}
+
+// Headers of a build. The second is an extension of moss.
+const (
+	registriesHeader = "X-Registry-Config"
+	secretsHeader    = "X-Build-Secrets"
+)
+
+func (h *Handler) imageBuild(c *route.Call) error {
+	req, err := buildRequest(c)
+	if err != nil {
+		drain(c.Request().Body, err)
+		return err
+	}
+	if req.Remote != "" {
+		skipBody(c)
+		req.Context = http.NoBody
+	}
+	return h.messagesAtClientsPace(c, func(ctx context.Context, progress func(image.Progress)) error {
+		_, err := h.builds.Build(ctx, req, progress)
+		drain(req.Context, err)
+		return err
+	})
+}
+
+// buildRequest reads the query and the headers.
+func buildRequest(c *route.Call) (build.Request, error) {
+	if err := refuseBuild(c); err != nil {
+		return build.Request{}, err
+	}
+	req := build.Request{
+		Context: c.Request().Body, Remote: c.Text("remote"), Dockerfile: c.Text("dockerfile"), Tags: filled(c.Texts("t")),
+		Target: c.Text("target"), Platform: c.Text("platform"),
+		Quiet: c.Bool("q"), NoCache: c.Bool("nocache"), Pull: c.Bool("pull"), ForceRemove: c.Bool("forcerm"), Steps: c.Bool("steps"),
+		Auths: wire.DecodeRegistryConfig(c.Request().Header.Get(registriesHeader), c.Version()),
+	}
+	if c.Has("enginefile") {
+		req.Dockerfile = c.Text("enginefile")
+	}
+	req.Remove = !c.Has("rm") || c.Bool("rm") || req.ForceRemove
+	var err error
+	if req.Args, err = wire.DecodeBuildArgs(c.Text("buildargs")); err != nil {
+		return req, err
+	}
+	if req.Labels, err = wire.DecodeLabels(c.Text("labels")); err != nil {
+		return req, err
+	}
+	if req.CacheFrom, err = wire.DecodeCacheFrom(c.Text("cachefrom")); err != nil {
+		return req, err
+	}
+	if req.Secrets, err = wire.DecodeBuildSecrets(c.Request().Header.Get(secretsHeader)); err != nil {
+		return req, err
+	}
+	return req, buildHost(c, &req)
+}
+
+// buildHost reads what holds for the containers of a build.
+func buildHost(c *route.Call, req *build.Request) (err error) {
+	host := &req.Host
+	host.NetworkMode, host.CgroupParent, host.Isolation = c.Text("networkmode"), c.Text("cgroupparent"), c.Text("isolation")
+	host.CpusetCpus, host.CpusetMems = c.Text("cpusetcpus"), c.Text("cpusetmems")
+	host.ExtraHosts, host.SecurityOpt = filled(c.Texts("extrahosts")), filled(c.Texts("securityopt"))
+	if host.Ulimits, err = wire.DecodeUlimits(c.Text("ulimits")); err != nil {
+		return err
+	}
+	for name, field := range map[string]*int64{
+		"memory": &host.Memory, "memswap": &host.MemorySwap, "shmsize": &host.ShmSize,
+		"cpushares": &host.CPUShares, "cpuperiod": &host.CPUPeriod, "cpuquota": &host.CPUQuota,
+	} {
+		if *field, err = size(c, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseBuild refuses what takes another builder, or another kind of result.
+func refuseBuild(c *route.Call) error {
+	switch version := c.Text("version"); version {
+	case "", "1":
+	case "2":
+		return fault.Unsupported("version 2 of the builder (BuildKit) is not there: use version 1, with docker's command line DOCKER_BUILDKIT=0")
+	default:
+		return fault.Invalid("invalid value for version: got %q, want 1", version)
+	}
+	switch outputs := strings.Join(strings.Fields(c.Text("outputs")), ""); {
+	case outputs != "" && outputs != "null" && outputs != "[]":
+		return fault.Unsupported("outputs are not there: a build's result is an image")
+	case c.Bool("squash"):
+		return fault.Unsupported("squash is not there: a multi-stage build with COPY --from has few layers too")
+	case c.Has("session"):
+		return fault.Unsupported("sessions are not there: they belong to BuildKit; use docker's command line with DOCKER_BUILDKIT=0")
+	case c.Has("buildid"):
+		return fault.Unsupported("buildid is not there: a build is cancelled by hanging up")
+	}
+	return nil
+}
+
+// filled returns the values that are not empty: clients send a parameter without a value for none.
+func filled(values []string) []string {
+	var list []string
+	for _, value := range values {
+		if value != "" {
+			list = append(list, value)
+		}
+	}
+	return list
+}
+
+// size returns a query parameter as a number of 64 bits, 0 when it is not there. Another text is fault.Invalid.
+func size(c *route.Call, name string) (int64, error) {
+	text := c.Text(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fault.Invalid("invalid value for %s: got %q, want an integer", name, text)
+	}
+	return n, nil
+}
+
+func (h *Handler) buildPrune(c *route.Call) error {
+	filters, err := c.Filters()
+	if err != nil {
+		return err
+	}
+	opts := build.PruneOptions{All: c.Bool("all"), Filters: filters}
+	if opts.Keep, err = size(c, "keep-storage"); err != nil {
+		return err
+	}
+	if opts.Keep < 0 {
+		return fault.Invalid("invalid value for keep-storage: got %d, want a number of bytes", opts.Keep)
+	}
+	gone, err := h.builds.Prune(c.Ctx(), opts)
+	if err != nil {
+		return err
+	}
+	return reply(c, http.StatusOK, &wire.BuildsPruned{CachesDeleted: gone.Deleted, SpaceReclaimed: gone.Bytes})
+}
+
+// buildCache lists the cache as system/df shows it.
+func (h *Handler) buildCache(ctx context.Context) ([]wire.BuildCache, error) {
+	records, err := h.builds.Usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]wire.BuildCache, 0, len(records))
+	for _, r := range records {
+		entry := wire.BuildCache{
+			ID: r.ID, Parent: r.Parent, Type: r.Type, Description: r.Description, InUse: r.InUse, Shared: r.Shared,
+			Size: r.Size, CreatedAt: r.Created, UsageCount: r.Used,
+		}
+		if !r.LastUsed.IsZero() {
+			entry.LastUsedAt = &r.LastUsed
+		}
+		list = append(list, entry)
+	}
+	return list, nil
+}

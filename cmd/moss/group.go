@@ -40,8 +40,13 @@ func (a *app) imageCommand() *cobra.Command {
 	inspect := a.inspectAs(kindImage, "inspect [flags] IMAGE...", "Show all that is known of images", "  moss image inspect --format '{{.Id}}' busybox")
 	return under("image", "List, get, send and remove images", "  moss image ls\n  moss image prune",
 		called("ls", a.imagesCommand(), "list"), called("rm", a.imageRemoveCommand(), "remove"),
-		a.pullCommand(), a.pushCommand(), a.tagCommand(), a.historyCommand(), a.saveCommand(), a.loadCommand(),
+		a.buildCommand(), a.pullCommand(), a.pushCommand(), a.tagCommand(), a.historyCommand(), a.saveCommand(), a.loadCommand(),
 		a.importCommand(), a.searchCommand(), inspect, a.imagePruneCommand())
+}
+
+func (a *app) builderCommand() *cobra.Command {
+	return under("builder", "Build images, and give back what builds keep for later ones", "  moss builder prune --filter until=24h",
+		a.buildCommand(), a.builderPruneCommand())
 }
 
 func (a *app) containerCommand() *cobra.Command {

@@ -91,11 +91,35 @@ func (a *app) networkPruneCommand() *cobra.Command {
 	return cmd
 }
 
+func (a *app) builderPruneCommand() *cobra.Command {
+	var flags pruneFlags
+	var keep string
+	cmd := &cobra.Command{
+		Use:   "prune [flags]",
+		Short: "Remove what builds keep for later ones",
+		Long: "Remove what builds keep for later ones: the images of steps and the folders of RUN --mount=type=cache. Images that\n" +
+			"have a name or that something uses stay, with their steps.",
+		Example: "  moss builder prune -f --filter until=24h\n  moss builder prune --all --keep-storage 5g",
+		Args:    arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var bytes int64
+			if err := setSize(&bytes, "keep-storage", keep, arg.Bytes); err != nil {
+				return usage(cmd, err)
+			}
+			return a.prune(cmd, flags, pruneBuilds(flags.all, bytes))
+		},
+	}
+	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all of it, not only what the latest builds did not use")
+	cmd.Flags().StringVar(&keep, "keep-storage", "", "leave so many `BYTES` of it, such as 5g")
+	flags.register(cmd, "until, id")
+	return cmd
+}
+
 func (a *app) systemPruneCommand() *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:     "prune [flags]",
-		Short:   "Remove what nothing uses: containers that do not run, networks, images, volumes",
+		Short:   "Remove what nothing uses: containers that do not run, networks, images, build cache, volumes",
 		Example: "  moss system prune -a --volumes",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -104,6 +128,9 @@ func (a *app) systemPruneCommand() *cobra.Command {
 			}
 			all := pruneContainers() // first: it frees what the containers use
 			parts := []pruning{pruneNetworks(), pruneImages(flags.all)}
+			if !slices.ContainsFunc(flags.filters, func(text string) bool { return strings.HasPrefix(text, "label") }) {
+				parts = append(parts, pruneBuilds(flags.all, 0)) // nothing of it has labels
+			}
 			if flags.volumes {
 				parts = append(parts, pruneVolumes())
 			}
@@ -160,6 +187,22 @@ func pruneImages(all bool) pruning {
 					}
 				}
 				return pruned{title: "Deleted Images:", lines: lines, bytes: gone.SpaceReclaimed}, err
+			},
+		},
+	}
+}
+
+func pruneBuilds(all bool, keep int64) pruning {
+	what := "what builds keep for later ones and the latest did not use"
+	if all {
+		what = "all that builds keep for later ones"
+	}
+	return pruning{
+		warning: []string{what},
+		kinds: []func(context.Context, *client.Client, map[string][]string) (pruned, error){
+			func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error) {
+				gone, err := engine.BuildPrune(ctx, client.BuildPruneOptions{All: all, Keep: keep, Filters: filters})
+				return pruned{title: "Deleted build cache objects:", lines: gone.CachesDeleted, bytes: gone.SpaceReclaimed}, err
 			},
 		},
 	}

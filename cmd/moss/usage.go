@@ -17,8 +17,8 @@ func (a *app) usageCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "df [flags]",
-		Short: "Show what images, containers and volumes take on the disk",
-		Long: "Show what images, containers and volumes take on the disk. A layer that several images share is counted once.\n" +
+		Short: "Show what images, containers, volumes and the build cache take on the disk",
+		Long: "Show what images, containers, volumes and the build cache take on the disk. A layer that several images share is counted once.\n" +
 			"What can be reclaimed of images is what 'moss image prune -a' gives back.",
 		Example: "  moss system df -v",
 		Args:    arguments(0, 0),
@@ -40,13 +40,13 @@ func (a *app) usageCommand() *cobra.Command {
 			return a.showUsage(used, format)
 		},
 	}
-	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show each image, container and volume")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "show each image, container, volume and piece of the build cache")
 	cmd.Flags().StringVar(&format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }
 
 func (a *app) showUsage(used client.DiskUsage, format string) error {
-	rows := []show.Row{usageOfImages(used), usageOfContainers(used), usageOfVolumes(used)}
+	rows := []show.Row{usageOfImages(used), usageOfContainers(used), usageOfVolumes(used), usageOfBuilds(used)}
 	columns := []show.Column{
 		{Field: "Type", Title: "TYPE"},
 		{Field: "TotalCount", Title: "TOTAL"},
@@ -109,6 +109,24 @@ func usageOfVolumes(used client.DiskUsage) show.Row {
 	return usageRow("Local Volumes", len(used.Volumes), active, size, reclaimable)
 }
 
+// usageOfBuilds counts what only the cache has: what images have too is theirs.
+func usageOfBuilds(used client.DiskUsage) show.Row {
+	active, size, reclaimable := 0, int64(0), int64(0)
+	for _, cache := range used.BuildCache {
+		if cache.InUse {
+			active++
+		}
+		if cache.Shared {
+			continue
+		}
+		size += cache.Size
+		if !cache.InUse {
+			reclaimable += cache.Size
+		}
+	}
+	return usageRow("Build Cache", len(used.BuildCache), active, size, reclaimable)
+}
+
 // showUsageOfEach shows one table for each kind.
 func (a *app) showUsageOfEach(used client.DiskUsage) error {
 	now := time.Now()
@@ -144,7 +162,12 @@ func (a *app) showUsageOfEach(used client.DiskUsage) error {
 	for _, table := range []struct {
 		title string
 		lines [][]string
-	}{{"Images space usage:\n", images}, {"\nContainers space usage:\n", containers}, {"\nLocal Volumes space usage:\n", volumes}} {
+	}{
+		{"Images space usage:\n", images},
+		{"\nContainers space usage:\n", containers},
+		{"\nLocal Volumes space usage:\n", volumes},
+		{"\nBuild cache usage:\n", cacheLines(used.BuildCache, now)},
+	} {
 		if err := a.print(table.title); err != nil {
 			return err
 		}
@@ -153,4 +176,21 @@ func (a *app) showUsageOfEach(used client.DiskUsage) error {
 		}
 	}
 	return nil
+}
+
+// cacheLines is the table of the build cache.
+func cacheLines(list []client.BuildCache, now time.Time) [][]string {
+	lines := make([][]string, 0, 1+len(list))
+	lines = append(lines, []string{"CACHE ID", "CACHE TYPE", "SIZE", "CREATED", "LAST USED", "USAGE", "SHARED"})
+	for _, cache := range list {
+		last := ""
+		if cache.LastUsedAt != nil {
+			last = show.Ago(now.Sub(*cache.LastUsedAt)) + " ago"
+		}
+		lines = append(lines, []string{
+			shorten(cache.ID, false), cache.Type, show.Size(cache.Size), show.Ago(now.Sub(cache.CreatedAt)) + " ago", last,
+			strconv.Itoa(cache.UsageCount), strconv.FormatBool(cache.Shared),
+		})
+	}
+	return lines
 }

@@ -51,7 +51,10 @@ const usageAnswer = `{"LayersSize":1000,"LayersUsed":600,
 		{"Id":"sha256:fedcba9876543210","RepoTags":["<none>:<none>"],"Size":600,"SharedSize":200,"UniqueSize":400,"Containers":0}],
 	"Containers":[{"Id":"1","Names":["/a"],"State":"running","SizeRw":10},{"Id":"2","Names":["/b"],"State":"exited","SizeRw":30},
 		{"Id":"3","State":"paused","SizeRw":0}],
-	"Volumes":[{"Name":"v","UsageData":{"Size":500,"RefCount":0}},{"Name":"w","UsageData":{"Size":1500,"RefCount":2}}]}`
+	"Volumes":[{"Name":"v","UsageData":{"Size":500,"RefCount":0}},{"Name":"w","UsageData":{"Size":1500,"RefCount":2}}],
+	"BuildCache":[{"ID":"sha256:0123456789abcdef","Type":"regular","Size":100,"InUse":true,"UsageCount":3,"LastUsedAt":"2015-11-21T00:00:00Z"},
+		{"ID":"sha256:aaaaaaaaaaaaaaaa","Type":"regular","Size":5000,"Shared":true},
+		{"ID":"cache","Type":"exec.cachemount","Size":300}]}`
 
 func TestDiskUsage(t *testing.T) {
 	engine := clienttest.New(t)
@@ -60,15 +63,16 @@ func TestDiskUsage(t *testing.T) {
 	want := "TYPE            TOTAL     ACTIVE    SIZE      RECLAIMABLE\n" +
 		"Images          2         1         1kB       400B (40%)\n" +
 		"Containers      3         2         40B       30B (75%)\n" +
-		"Local Volumes   2         1         2kB       500B (25%)\n"
+		"Local Volumes   2         1         2kB       500B (25%)\n" +
+		"Build Cache     3         1         400B      300B (75%)\n"
 	if stdout != want || stderr != "" || code != 0 {
 		t.Errorf("got %q, %q, %d, want %q", stdout, stderr, code, want)
 	}
-	if stdout, _, _ := moss(t, engine, "", "system", "df", "--format", "{{.Type}}={{.TotalCount}}/{{.Active}}"); stdout != "Images=2/1\nContainers=3/2\nLocal Volumes=2/1\n" {
+	if stdout, _, _ := moss(t, engine, "", "system", "df", "--format", "{{.Type}}={{.TotalCount}}/{{.Active}}"); stdout != "Images=2/1\nContainers=3/2\nLocal Volumes=2/1\nBuild Cache=3/1\n" {
 		t.Errorf("--format: %q", stdout)
 	}
 	stdout, _, code = moss(t, engine, "", "system", "df", "-v")
-	for _, want := range []string{"Images space usage:", "SHARED SIZE   UNIQUE SIZE", "200B          400B          1", "LINKS", "w             2         1.5kB"} {
+	for _, want := range []string{"Images space usage:", "SHARED SIZE   UNIQUE SIZE", "200B          400B          1", "LINKS", "w             2         1.5kB", "Build cache usage:", "years ago   3         false", "exec.cachemount   300B"} {
 		if !strings.Contains(stdout, want) || code != 0 {
 			t.Errorf("-v lacks %q:\n%s", want, stdout)
 		}
@@ -94,6 +98,7 @@ func TestPrune(t *testing.T) {
 	engine.Override["POST /images/prune"] = answer(`{"ImagesDeleted":[{"Untagged":"box:v1"},{"Deleted":"sha256:77"}],"SpaceReclaimed":2000}`)
 	engine.Override["POST /volumes/prune"] = answer(`{"VolumesDeleted":null,"SpaceReclaimed":0}`)
 	engine.Override["POST /networks/prune"] = answer(`{"NetworksDeleted":["front","back"]}`)
+	engine.Override["POST /build/prune"] = answer(`{"CachesDeleted":["sha256:78"],"SpaceReclaimed":4000}`)
 	const dangling = "filters=%7B%22dangling%22%3A%5B%22"
 	for _, tc := range []struct {
 		args, input, stdout string
@@ -119,9 +124,23 @@ func TestPrune(t *testing.T) {
 		{"network prune", "n\n", "", exitFailed, nil},
 		{"volume prune -f", "", "Total reclaimed space: 0B\n", 0, []string{"POST /volumes/prune"}},
 		{
-			"system prune --volumes", "YES\n", "Deleted Containers:\nc1\nc2\n\nDeleted Networks:\nfront\nback\n\nDeleted Images:\nuntagged: box:v1\ndeleted: sha256:77\n\nTotal reclaimed space: 3kB\n", 0,
-			[]string{"POST /containers/prune", "POST /networks/prune", "POST /images/prune?" + dangling + "true%22%5D%7D", "POST /volumes/prune"},
+			"system prune --volumes", "YES\n", "Deleted Containers:\nc1\nc2\n\nDeleted Networks:\nfront\nback\n\nDeleted Images:\nuntagged: box:v1\ndeleted: sha256:77\n\nDeleted build cache objects:\nsha256:78\n\nTotal reclaimed space: 7kB\n", 0,
+			[]string{"POST /containers/prune", "POST /networks/prune", "POST /images/prune?" + dangling + "true%22%5D%7D", "POST /build/prune", "POST /volumes/prune"},
 		},
+		{
+			"system prune -f --filter label=a=b", "", "Deleted Containers:\nc1\nc2\n\nDeleted Networks:\nfront\nback\n\nDeleted Images:\nuntagged: box:v1\ndeleted: sha256:77\n\nTotal reclaimed space: 3kB\n", 0,
+			[]string{
+				"POST /containers/prune?filters=%7B%22label%22%3A%5B%22a%3Db%22%5D%7D", "POST /networks/prune?filters=%7B%22label%22%3A%5B%22a%3Db%22%5D%7D",
+				"POST /images/prune?" + dangling + "true%22%5D%2C%22label%22%3A%5B%22a%3Db%22%5D%7D",
+			},
+		},
+		{"builder prune", "n\n", "", exitFailed, nil},
+		{"builder prune -f", "", "Deleted build cache objects:\nsha256:78\n\nTotal reclaimed space: 4kB\n", 0, []string{"POST /build/prune"}},
+		{
+			"builder prune -af --keep-storage 5k --filter until=24h", "", "Deleted build cache objects:\nsha256:78\n\nTotal reclaimed space: 4kB\n", 0,
+			[]string{"POST /build/prune?all=1&filters=%7B%22until%22%3A%5B%2224h%22%5D%7D&keep-storage=5120"},
+		},
+		{"builder prune -f --keep-storage much", "", "", exitEngine, nil},
 		{"system prune -f --volumes --filter until=1h", "", "", exitEngine, nil},
 	} {
 		before := len(engine.Requests())
@@ -145,7 +164,7 @@ func TestPrune(t *testing.T) {
 // TestGroups makes sure that the groups' commands have their texts, and are what they are outside.
 func TestGroups(t *testing.T) {
 	a := &app{lookup: func(string) (string, bool) { return "", false }}
-	for _, group := range []string{"image", "container", "system", "volume", "network"} {
+	for _, group := range []string{"image", "container", "system", "volume", "network", "builder"} {
 		for _, cmd := range a.root([]string{group}).Commands()[0].Commands() {
 			if cmd.Short == "" || cmd.Example == "" || strings.HasSuffix(cmd.Short, ".") {
 				t.Errorf("moss %s %s: short %q, example %q", group, cmd.Name(), cmd.Short, cmd.Example)

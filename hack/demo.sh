@@ -178,6 +178,20 @@ echo "   $lines lines of log, $gaps out of order"
 step "its log has no gap" [ "$((lines > 0)):$gaps" = 1:0 ]
 
 echo
+echo "== an image of one's own, from a Dockerfile"
+mkdir "$MOSS_DIR/context"
+echo 'hello from a build' >"$MOSS_DIR/context/index.html"
+printf '%s\n' 'FROM busybox AS pages' 'COPY index.html /pages/' 'RUN md5sum /pages/* >/pages/sums' \
+  'FROM busybox' 'COPY --from=pages --chown=www /pages /var/www' 'USER www' 'CMD ["cat", "/var/www/index.html"]' >"$MOSS_DIR/context/Dockerfile"
+show moss build --progress plain -t pages:demo "$MOSS_DIR/context"
+step "it is built" has 'pages:demo'
+greets() { show moss run --rm pages:demo && has 'hello from a build'; }
+step "and runs" greets
+began=$(date +%s%N)
+show moss build -q -t pages:demo "$MOSS_DIR/context"
+echo "again, from the cache, after $((($(date +%s%N) - began) / 1000000)) ms"
+
+echo
 echo "== the end"
 show moss rm -f web count
 show moss network rm front

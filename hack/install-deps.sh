@@ -58,6 +58,7 @@ test|skopeo|E|skopeo|skopeo|skopeo|skopeo|skopeo
 test|docker-compose|E|docker-compose|-|-|-|-
 test|podman|E|podman|podman|podman|podman|podman
 test|buildah|E|buildah|buildah|buildah|buildah|buildah
+test|mmdebstrap|E|mmdebstrap|mmdebstrap|-|-|-
 lint|shellcheck|E|shellcheck|ShellCheck|ShellCheck|shellcheck|shellcheck
 lint|shfmt|E|shfmt|shfmt|shfmt|shfmt|shfmt
 bench|podman|E|podman|podman|podman|podman|podman
@@ -166,7 +167,7 @@ missing() {
     esac
     echo "E $pkg docker-py(python3)"
   fi
-  if wants demo || wants guest; then
+  if wants demo || wants guest || wants test; then
     # mmdebstrap and debootstrap check the archive's signatures with it.
     [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || {
       pkg=debian-archive-keyring

@@ -25,6 +25,7 @@ func (b *bench) heavyMetrics() []heavy {
 		{"net", false, b.nets},
 		{"image", false, b.pulls},
 		{"pulls", false, b.pullCrowd},
+		{"build", false, b.builds},
 		{"busy", true, b.busy},
 		{"crowd", true, b.crowds},
 	}

@@ -15,7 +15,9 @@ import (
 const imageRef = "localhost/moss-bench/busybox:latest"
 
 // applets that the image has.
-func applets() []string { return []string{"sh", "true", "sleep", "cat", "dd", "head", "yes"} }
+func applets() []string {
+	return []string{"sh", "true", "sleep", "cat", "dd", "head", "yes", "ls", "wc", "mkdir", "cp", "tar", "rm"}
+}
 
 // findBusybox returns a static busybox, which is all that the image holds.
 func findBusybox() (string, error) {

@@ -9,7 +9,8 @@
 // exec (of true, through the API), archive (one large file and many small ones into a container and out), logs (lines
 // written and read back), attach (zeros to the docker command line), net (TCP by iperf3 between
 // containers, the host and published ports, and what 500 of those weigh), image (470 MiB in six
-// layers from a registry, from an archive and back), pulls (ten of it at once, and 2 GiB), busy (how fast other calls are answered beside an
+// layers from a registry, from an archive and back), pulls (ten of it at once, and 2 GiB), build (twelve steps cold, cached
+// and with a change, and a context of 50,000 files beside tar), busy (how fast other calls are answered beside an
 // upload, a slow stop and execs), crowd (create to running beside 0, 100 and 1000 other containers, and lists of them).
 //
 // It runs as an ordinary user. Root drops to the test user by hack/as-user.sh, in a mount namespace of its own that
@@ -46,7 +47,7 @@ type options struct {
 
 // metricNames in the order of the table.
 func metricNames() []string {
-	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "net", "image", "pulls", "busy", "crowd"}
+	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "net", "image", "pulls", "build", "busy", "crowd"}
 }
 
 const (

@@ -2,6 +2,7 @@
 
 unittest runs it: python3 docker_py.py Exec.test_streams. $IMAGE names an image with a busybox.
 """
+import gzip
 import io
 import os
 import socket
@@ -551,6 +552,133 @@ class Images(Case):
     def test_search(self):
         found = self.client.images.search(f'{self.registry}/box')
         self.assertEqual([r['name'] for r in found], ['lib/box'])
+
+
+class Build(Case):
+    """Images from Dockerfiles. Needs $CLOSED that wants ann:secret, and $SITE with context.tar and a Dockerfile."""
+
+    name, forget = Images.name, Images.forget
+
+    def context(self, **files):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, text in files.items():
+            path = os.path.join(folder.name, {'ignore': '.dockerignore'}.get(name, name.replace('__', '/')))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, 'w') as file:
+                file.write(text)
+        return folder.name
+
+    def build(self, **options):
+        """The image and the lines of a build."""
+        options.setdefault('tag', self.name('built'))
+        options.setdefault('rm', True)
+        options.setdefault('forcerm', True)
+        made, lines = self.client.images.build(**options)
+        self.addCleanup(self.drop_image, made.id)
+        return made, list(lines)
+
+    def drop_image(self, made):
+        try:
+            self.client.images.remove(made, force=True)
+        except docker.errors.ImageNotFound:
+            pass  # two builds may have made the same
+
+    def says(self, made, *command):
+        return self.client.containers.run(made.id, list(command), remove=True, network_mode='none').decode()
+
+    def test_folder(self):
+        path = self.context(Dockerfile=f'FROM {IMAGE}\nARG WORD\nCOPY . /src/\nRUN echo $WORD >/word\n', a='1', b='2', drop__c='3', ignore='drop\n')
+        made, lines = self.build(path=path, buildargs={'WORD': 'given'}, **({'labels': {'a': 'b'}} if at_least(23) else {}))
+        text = ''.join(line.get('stream', '') for line in lines)
+        steps = 5 if at_least(23) else 4  # labels of the request are a step of their own
+        for part in (f'Step 1/{steps} : FROM {IMAGE}', ' ---> Running in ', 'Successfully built ', f'Successfully tagged {made.tags[0]}'):
+            self.assertIn(part, text)
+        self.assertEqual(self.says(made, 'cat', '/word'), 'given\n')
+        self.assertEqual(self.says(made, 'ls', '-A', '/src').split(), ['.dockerignore', 'Dockerfile', 'a', 'b'])
+        if at_least(23):
+            self.assertEqual(made.labels, {'a': 'b'})
+
+    def test_id(self):
+        """The library takes the id out of the lines: the short one of "Successfully built", or all of it when quiet."""
+        path = self.context(Dockerfile=f'FROM {IMAGE}\nENV A=b\n')
+        tag = self.name('id')
+        made, _ = self.build(path=path, tag=tag)
+        self.assertEqual(made.id, self.client.images.get(tag).id)
+        quiet, lines = self.build(path=path, quiet=True, tag=tag)
+        self.assertEqual(quiet.id, made.id)
+        self.assertEqual([line['stream'].strip() for line in lines if 'stream' in line], [made.id])
+
+    def test_error(self):
+        path = self.context(Dockerfile=f'FROM {IMAGE}\nRUN echo why; exit 3\n')
+        with self.assertRaises(docker.errors.BuildError) as caught:
+            self.build(path=path)
+        self.assertEqual(caught.exception.msg, "The command '/bin/sh -c echo why; exit 3' returned a non-zero code: 3")
+        log = list(caught.exception.build_log)
+        self.assertIn({'stream': 'why\n'}, log)
+        self.assertEqual(log[-1]['errorDetail']['code'], 3)
+        with self.assertRaises(docker.errors.APIError) as caught:
+            self.build(path=self.context(Dockerfile=f'FROM {IMAGE}\nNOSUCH x\n'))
+        self.assertEqual(caught.exception.status_code, 400)
+        self.assertIn('unknown instruction: NOSUCH', str(caught.exception))
+        with self.assertRaises(docker.errors.BuildError):
+            self.build(path=self.context(Dockerfile=f'FROM {IMAGE}\nCOPY missing /\n'))
+
+    def test_streams(self):
+        """A Dockerfile alone, an archive of one's own, one of gzip, and a Dockerfile that is outside of the context."""
+        made, _ = self.build(fileobj=io.BytesIO(f'FROM {IMAGE}\nRUN echo alone >/alone\n'.encode()))
+        self.assertEqual(self.says(made, 'cat', '/alone'), 'alone\n')
+        own = archive(sub__File=f'FROM {IMAGE}\nCOPY word /word\n'.encode(), word=b'own')
+        made, _ = self.build(fileobj=io.BytesIO(own), custom_context=True, dockerfile='sub/File')
+        self.assertEqual(self.says(made, 'cat', '/word'), 'own')
+        small, _ = self.build(fileobj=io.BytesIO(gzip.compress(own)), custom_context=True, encoding='gzip', dockerfile='sub/File')
+        self.assertEqual(small.id, made.id)
+        outside = os.path.join(self.context(Else=f'FROM {IMAGE}\nCOPY word /else\n'), 'Else')
+        made, _ = self.build(path=self.context(word='inside'), dockerfile=outside, gzip=True)
+        self.assertEqual(self.says(made, 'cat', '/else'), 'inside')
+
+    def test_options(self):
+        path = self.context(Dockerfile=f'FROM {IMAGE}\nRUN df -k /dev/shm | tail -n 1 >/shm\n')
+        options = {'shmsize': 4 << 20} if at_least(22) else {}
+        made, lines = self.build(path=path, nocache=True, pull=False, container_limits={'memory': 1 << 28, 'memswap': 1 << 29, 'cpushares': 100}, **options)
+        if options:
+            self.assertEqual(self.says(made, 'awk', '{print $2}', '/shm'), '4096\n')
+        again, lines = self.build(path=path, container_limits={'memory': 1 << 28, 'memswap': 1 << 29, 'cpushares': 100}, **options)
+        self.assertEqual(again.id, made.id)
+        self.assertIn({'stream': ' ---> Using cache\n'}, lines)
+
+    def test_kept_container(self):
+        before = {c.id for c in self.client.containers.list(all=True)}
+        self.build(path=self.context(Dockerfile=f'FROM {IMAGE}\nRUN echo {time.time_ns()}\n'), rm=False, forcerm=False)
+        left = [c for c in self.client.containers.list(all=True) if c.id not in before]
+        self.assertEqual([c.status for c in left], ['exited'])
+        left[0].remove()
+
+    def test_remote(self):
+        site = os.environ['SITE']
+        made, _ = self.build(path=f'{site}/context.tar')
+        self.assertEqual(self.says(made, 'cat', '/word'), 'remote\n')
+        made, _ = self.build(path=f'{site}/Dockerfile')
+        self.assertEqual(self.says(made, 'cat', '/alone'), 'remote\n')
+        with self.assertRaises((docker.errors.APIError, docker.errors.BuildError)) as caught:
+            self.build(path=f'{site}/missing.tar')
+        self.assertIn('404', str(caught.exception))
+
+    def test_credentials(self):
+        """The library sends what it knows of registries with X-Registry-Config."""
+        closed = os.environ['CLOSED']
+        name = self.name('base')
+        self.client.images.get(IMAGE).tag(f'{closed}/{name}', tag='t')
+        self.client.images.push(f'{closed}/{name}', tag='t', auth_config=Images.ann)
+        self.client.images.remove(f'{closed}/{name}:t')
+        path = self.context(Dockerfile=f'FROM {closed}/{name}:t\nRUN true\n')
+        with self.assertRaises((docker.errors.APIError, docker.errors.BuildError)):
+            self.build(path=path)
+        knows = docker.DockerClient(base_url=os.environ['DOCKER_HOST'], version=VERSION)
+        self.addCleanup(knows.close)
+        knows.login('ann', 'secret', registry=closed)
+        made, _ = knows.images.build(path=path, rm=True, forcerm=True)
+        self.addCleanup(self.drop_image, made.id)
 
 
 if __name__ == '__main__':

@@ -268,6 +268,59 @@ test('images: search', async () => {
   assert.deepStrictEqual(found.map((f) => f.name), ['lib/box']);
 });
 
+// built builds a context and returns the messages; the image goes with the test.
+async function built(t, context, options) {
+  const name = named(t, 'built');
+  return [name, await messages(await docker.buildImage(context, { t: name, rm: 1, forcerm: 1, ...options }))];
+}
+const lines = (list) => list.map((m) => m.stream || '').join('');
+
+test('build: an archive, its arguments and labels', async (t) => {
+  const context = pack({ Dockerfile: `FROM ${image}\nARG WORD\nCOPY file /file\nRUN echo $WORD >/word\nLABEL a=file`, file: 'text' });
+  const [name, told] = await built(t, context, { buildargs: { WORD: 'given' }, labels: { b: 'option' } });
+  assert.match(lines(told), /Step 1\/[56] : FROM .*Successfully built [0-9a-f]{12}\n.*Successfully tagged/s);
+  const shown = await docker.getImage(name).inspect();
+  assert.match(shown.Config.Labels.a, /file/);
+  const made = await create(t, { Image: name, Cmd: ['cat', '/word', '/file'] });
+  const stream = await made.attach({ stream: true, stdout: true, stderr: true });
+  const [out] = split(stream);
+  await made.start();
+  assert.strictEqual(await out, 'given\ntext');
+});
+
+test('build: a folder of files, and a Dockerfile of another name', async (t) => {
+  const folder = require('node:fs').mkdtempSync(require('node:path').join(require('node:os').tmpdir(), 'build'));
+  t.after(() => require('node:fs').rmSync(folder, { recursive: true }));
+  require('node:fs').writeFileSync(`${folder}/Other`, `FROM ${image}\nCOPY word /word\n`);
+  require('node:fs').writeFileSync(`${folder}/word`, 'w');
+  const [, told] = await built(t, { context: folder, src: ['Other', 'word'] }, { dockerfile: 'Other' });
+  assert.match(lines(told), /Successfully built/);
+});
+
+test('build: progress to its end, and a step that fails', async (t) => {
+  const stream = await docker.buildImage(pack({ Dockerfile: `FROM ${image}\nRUN echo why; exit 4` }), { t: named(t, 'failed'), forcerm: 1 });
+  const told = await new Promise((resolve, reject) => {
+    docker.modem.followProgress(stream, (err, all) => (err ? reject(err) : resolve(all)));
+  });
+  assert.match(lines(told), /^why$/m);
+  assert.deepStrictEqual(told.at(-1).errorDetail, { code: 4, message: "The command '/bin/sh -c echo why; exit 4' returned a non-zero code: 4" });
+  assert.strictEqual(told.at(-1).error, told.at(-1).errorDetail.message);
+  await assert.rejects(docker.buildImage(pack({ Dockerfile: `FROM ${image}\nNOSUCH x` }), {}), (err) => {
+    assert.strictEqual(err.statusCode, 400);
+    assert.match(err.message, /unknown instruction: NOSUCH/);
+    return true;
+  });
+});
+
+test('build: quiet, from the cache, and by a remote', async (t) => {
+  const context = () => pack({ Dockerfile: `FROM ${image}\nENV A=b` });
+  const [name] = await built(t, context());
+  const [, told] = await built(t, context(), { q: 1 });
+  assert.strictEqual(lines(told).trim(), (await docker.getImage(name).inspect()).Id);
+  const [, fetched] = await built(t, null, { remote: `${process.env.SITE}/context.tar` });
+  assert.match(lines(fetched), /Successfully built/);
+});
+
 const minor = Number(version.split('.')[1]);
 
 // made is a network of this test, which takes it away again after the containers that came later.

@@ -109,7 +109,7 @@ func (a *app) builderPruneCommand() *cobra.Command {
 			return a.prune(cmd, flags, pruneBuilds(flags.all, bytes))
 		},
 	}
-	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all of it, not only what the latest builds did not use")
+	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove the folders of RUN --mount=type=cache too, not only steps")
 	cmd.Flags().StringVar(&keep, "keep-storage", "", "leave so many `BYTES` of it, such as 5g")
 	flags.register(cmd, "until, id")
 	return cmd

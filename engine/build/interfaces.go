@@ -65,7 +65,7 @@ type caches interface {
 
 // PruneOptions say what of the cache may go (API document 2, 4.2: build/prune of later versions).
 type PruneOptions struct {
-	All     bool                // also the folders of RUN --mount=type=cache
+	All     bool                // the folders of RUN --mount=type=cache too, not only steps that no image needs
 	Keep    int64               // bytes of steps to leave; 0: nothing needs to stay
 	Filters map[string][]string // until: not used since; id: its beginning
 }

@@ -558,6 +558,42 @@ EOF
   expect equal "$(layers)" "$before"
 }
 
+# stalled FILE PART: begins a build of this archive, of which it sends a part (half) or all, and reads no answer.
+stalled() {
+  exec python3 - "$MOSS_SOCK" "$@" <<'PYTHON'
+import socket, sys, time
+with open(sys.argv[2], "rb") as f:
+    body = f.read()
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+head = "POST /build?nocache=1 HTTP/1.1\r\nHost: moss\r\nContent-Type: application/x-tar\r\nContent-Length: %d\r\n\r\n"
+s.sendall((head % len(body)).encode() + (body[:600] if sys.argv[3] == "half" else body))
+time.sleep(60)
+PYTHON
+}
+
+@test "the end of the engine does not wait for a client that neither sends nor reads" {
+  context stalled <<'EOF'
+FROM busybox
+RUN head -c 30000000 /dev/zero | tr '\\0' x; sleep 43.48
+EOF
+  tar -C "$dir" -cf "$BATS_TEST_TMPDIR/context.tar" .
+  stalled "$BATS_TEST_TMPDIR/context.tar" half 3>&- &
+  sender=$!
+  stalled "$BATS_TEST_TMPDIR/context.tar" whole 3>&- &
+  reader=$!
+  eventually 10 says 'sleep 43.48'
+  old=$(inner_pid)
+  start=$SECONDS
+  kill -HUP "$MOSSD_PID"
+  eventually 20 another_engine "$old"
+  [ $((SECONDS - start)) -lt 12 ] || fail "it took $((SECONDS - start)) s"
+  silent 'sleep 43.48'
+  run nothing_left
+  expect status 0
+  kill "$sender" "$reader" || true
+}
+
 @test "a command is a container that clients see and may end" {
   context seen <<'EOF'
 FROM busybox

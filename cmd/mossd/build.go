@@ -34,6 +34,13 @@ func (p *parts) openBuilds(ctx context.Context, cfg config.Config, facts rootles
 	return nil
 }
 
+// stopBuilds ends what builds have at work, whatever their clients do.
+func (p *parts) stopBuilds() {
+	if p.builds != nil {
+		p.builds.Stop()
+	}
+}
+
 // closeBuilds ends the builds that run, which leave nothing but the steps that were done.
 func (p *parts) closeBuilds() {
 	if p.builds != nil {

@@ -64,7 +64,7 @@ func engine(ctx context.Context, cfg config.Config) int {
 				return exitReload
 			}
 			log.Info().Str("signal", s.String()).Msg("stopping containers")
-			parts.closeBuilds()
+			parts.stopBuilds()
 			parts.containers.Shutdown(ctx)
 			parts.handOver(ctx)
 			if err := parts.network.Close(ctx); err != nil {
@@ -78,7 +78,7 @@ func engine(ctx context.Context, cfg config.Config) int {
 
 // handOver ends everything of this engine and leaves what runs to the next.
 func (p *parts) handOver(ctx context.Context) {
-	p.closeBuilds() // none could go on: their clients are told
+	p.stopBuilds() // none could go on: their clients are told
 	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
 	defer cancel()
 	if err := p.server.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {

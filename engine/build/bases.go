@@ -15,8 +15,9 @@ import (
 type bases struct {
 	b *build
 
-	mu    sync.Mutex // guards byRef
+	mu    sync.Mutex // guards the fields below
 	byRef map[string]*base
+	pulls map[string]*sync.Mutex // by name: held while it is fetched, for it means the image that came last
 }
 
 // base is one image that is looked for.
@@ -26,7 +27,9 @@ type base struct {
 	err   error
 }
 
-func newBases(b *build) *bases { return &bases{b: b, byRef: map[string]*base{}} }
+func newBases(b *build) *bases {
+	return &bases{b: b, byRef: map[string]*base{}, pulls: map[string]*sync.Mutex{}}
+}
 
 // get returns an image for a platform, and fetches it if it is not here or the build asks for newer ones. What the pull tells
 // goes to t, of whoever asks first. The image stays until the build is over.
@@ -71,6 +74,9 @@ func (s *bases) find(ctx context.Context, ref, platform string, t *transcript) (
 		}
 		return nil, err
 	}
+	alone := s.pulling(named.Canonical())
+	alone.Lock()
+	defer alone.Unlock()
 	err = images.Pull(ctx, image.PullOptions{
 		Repo: named.Canonical(), Platform: platform, Auth: authFor(s.b.req.Auths, named.Domain()),
 	}, t.pull)
@@ -85,6 +91,16 @@ func (s *bases) find(ctx context.Context, ref, platform string, t *transcript) (
 		return nil, fault.Invalid("image %s is for %s, not for %s", ref, platformOf(img), platform)
 	}
 	return s.b.keep(ctx, img.ID)
+}
+
+// pulling returns what keeps pulls of one name for several platforms apart.
+func (s *bases) pulling(name string) *sync.Mutex {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pulls[name] == nil {
+		s.pulls[name] = &sync.Mutex{}
+	}
+	return s.pulls[name]
 }
 
 // isID reports whether ref means an image by its id, so that nothing can be fetched for it.

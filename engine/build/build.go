@@ -3,12 +3,14 @@ package build
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"moss/engine/build/source"
 	"moss/engine/dockerfile"
+	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/image"
 )
@@ -33,11 +35,15 @@ type build struct {
 	holders int        // who needs what undo frees: the build, and steps that other builds wait for too
 	undo    []func() error
 	kept    map[string]bool // ids of images that are kept
+	extra   map[int]*stage  // by index: those that only triggers need
 }
 
 // run carries the build out. The client's messages come from the goroutine of the caller.
 func (b *build) run(ctx context.Context, emit func(image.Progress)) (string, error) {
 	defer b.console.free()
+	if err := b.s.begin(&b.s.works); err != nil {
+		return "", err
+	}
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
@@ -45,7 +51,10 @@ func (b *build) run(ctx context.Context, emit func(image.Progress)) (string, err
 		stopped = len(b.stages)     // nothing is shown of stages after it
 		done    = make(chan error, 1)
 	)
-	go func() { done <- b.work(work, cancel, failed) }()
+	go func() {
+		defer b.s.works.Done()
+		done <- b.work(work, cancel, failed)
+	}()
 	if b.req.Quiet {
 		return b.runQuiet(ctx, done, failed, emit)
 	}
@@ -121,7 +130,7 @@ func (b *build) work(ctx context.Context, cancel context.CancelCauseFunc, failed
 		}
 		all.Go(func() {
 			defer b.console.stages[i].close()
-			if err := st.carryOut(ctx); err != nil {
+			if err := guarded(func() error { return st.carryOut(ctx) }); err != nil {
 				once.Do(func() {
 					first = err
 					failed <- i
@@ -137,6 +146,16 @@ func (b *build) work(ctx context.Context, cancel context.CancelCauseFunc, failed
 	return first
 }
 
+// guarded is do, with a panic as its error: what reads Dockerfiles is not all ours, and nobody above a stage would catch it.
+func guarded(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fault.Internal("the build has come upon a defect of the engine: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do()
+}
+
 // errNoImage is what a Dockerfile of FROM scratch alone makes.
 var errNoImage = errors.New("No image was generated. Is your Dockerfile empty?") //nolint:staticcheck // as clients know it
 
@@ -146,7 +165,7 @@ func (b *build) keep(ctx context.Context, imageID string) (*image.Image, error) 
 	known := b.kept[imageID]
 	b.mu.Unlock()
 	if !known {
-		release, err := b.s.opt.Images.Hold(ctx, imageID, "a build uses it")
+		release, err := b.s.opt.Images.Hold(ctx, imageID, "used by a build")
 		if err != nil {
 			return nil, err
 		}

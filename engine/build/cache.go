@@ -75,7 +75,12 @@ func (c *cache) add(step image.Built) {
 func (c *cache) find(key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.byKey[key]
+	id := c.byKey[key]
+	if _, there := c.steps[id]; !there { // it is gone; several keys may have led to it
+		delete(c.byKey, key)
+		return ""
+	}
+	return id
 }
 
 // forget leaves out an image that is gone.

@@ -34,7 +34,7 @@ func (st *stage) readyCopy(ctx context.Context, c *instructions.CopyCommand, ori
 		}
 		origin = copying.FromImage
 		if from != nil {
-			memo = fmt.Sprintf("%s %q %v", from.ID, c.SourcePaths, req) // no pointer is in there
+			memo = fmt.Sprintf("%s %q %#v", from.ID, c.SourcePaths, req) // no pointer is in there
 		}
 	}
 	find := func(ctx context.Context) (*copying.Plan, error) {
@@ -77,7 +77,7 @@ func (st *stage) readyAdd(ctx context.Context, c *instructions.AddCommand) (*wor
 		if !elsewhere {
 			return nil, fault.Invalid("ADD --checksum is for one source that is a URL or a git repository")
 		}
-		memo = fmt.Sprintf("%s %q %v %t %t", c.Checksum, c.SourcePaths, req, c.KeepGitDir != nil && *c.KeepGitDir, c.Unpack != nil && *c.Unpack)
+		memo = fmt.Sprintf("%s %q %#v %t %t", c.Checksum, c.SourcePaths, req, c.KeepGitDir != nil && *c.KeepGitDir, c.Unpack != nil && *c.Unpack)
 	}
 	req.Unpack = c.Unpack
 	find := func(ctx context.Context) (*copying.Plan, error) {

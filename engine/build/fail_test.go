@@ -56,6 +56,17 @@ func TestAFailingCommand(t *testing.T) {
 	}
 }
 
+func TestADefectEndsTheBuildAlone(t *testing.T) {
+	r := newRig(t)
+	r.runner.run = func(context.Context, worker.Step) error { panic("a defect") }
+	got := r.build(t.Context(), request("FROM base\nRUN x\n", nil))
+	if got.err == nil || !strings.Contains(got.err.Error(), "a defect") {
+		t.Errorf("build: %v, want the defect", got.err)
+	}
+	r.runner.run = nil
+	r.must(request("FROM base\nRUN x\n", nil))
+}
+
 func TestWithoutRemoveContainersStay(t *testing.T) {
 	r := newRig(t)
 	req := request("FROM base\nRUN one\n", nil)

@@ -284,7 +284,8 @@ type fakeRunner struct {
 	left  map[string]string // containers and what became of them: ran, kept
 	count int
 
-	run func(ctx context.Context, step worker.Step) error // nil: it works
+	run    func(ctx context.Context, step worker.Step) error // nil: it works
+	refuse error                                             // what Seal and Keep say; nil: they work
 }
 
 func (r *fakeRunner) Run(ctx context.Context, step worker.Step) (worker.Result, error) {
@@ -323,6 +324,9 @@ func (r *fakeRunner) set(id, state string) {
 }
 
 func (r *fakeRunner) Seal(ctx context.Context, run worker.Result, take func(context.Context, []string) error) error {
+	if r.refuse != nil {
+		return r.refuse
+	}
 	defer r.set(run.ContainerID, "")
 	return take(ctx, nil)
 }
@@ -332,6 +336,9 @@ func (r *fakeRunner) Layer(context.Context, worker.Result) (io.ReadCloser, error
 }
 
 func (r *fakeRunner) Keep(_ context.Context, run worker.Result) error {
+	if r.refuse != nil {
+		return r.refuse
+	}
 	r.set(run.ContainerID, "kept")
 	return nil
 }

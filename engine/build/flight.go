@@ -59,7 +59,7 @@ func (f *flights) join(life context.Context, key string, known func() string, be
 		defer ended()
 		defer f.read(fl)
 		defer cancel(nil)
-		fl.image, fl.err = do(ctx, fl.output)
+		fl.err = guarded(func() (err error) { fl.image, err = do(ctx, fl.output); return err })
 		fl.output.close()
 		f.mu.Lock()
 		if f.byKey[key] == fl {

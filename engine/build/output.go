@@ -31,6 +31,7 @@ type output struct {
 	memory  []byte
 	file    *os.File // holds what comes after memory; may be nil
 	length  int64
+	edges   []int64 // where lines of the engine's own begin and end, ascending
 	closed  bool
 	cut     bool
 	changed chan struct{} // closed at each change
@@ -42,8 +43,13 @@ func newOutput(dir string) *output { return &output{dir: dir, changed: make(chan
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.writeLocked(p)
+	return len(p), nil
+}
+
+func (o *output) writeLocked(p []byte) {
 	if o.closed || o.cut || len(p) == 0 {
-		return len(p), nil
+		return
 	}
 	keep := p
 	if o.length+int64(len(p)) > outputKept {
@@ -52,11 +58,18 @@ func (o *output) Write(p []byte) (int, error) {
 	o.appendLocked(keep)
 	close(o.changed)
 	o.changed = make(chan struct{})
-	return len(p), nil
 }
 
-// text adds a line of the engine's own.
-func (o *output) text(s string) { _, _ = o.Write([]byte(s)) }
+// text adds a line of the engine's own. It is a message by itself, as clients look for it, however late it is read.
+func (o *output) text(s string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	from := o.length
+	o.writeLocked([]byte(s))
+	if o.length > from {
+		o.edges = append(o.edges, from, o.length)
+	}
+}
 
 // appendLocked keeps p. The file is in the page cache: that is memory work but for a disk that is full.
 func (o *output) appendLocked(p []byte) {
@@ -121,9 +134,9 @@ func (o *output) free() {
 func (o *output) copyTo(ctx context.Context, send func(string) error) error {
 	buf := make([]byte, outputPiece)
 	for at := int64(0); ; {
-		n, ended, changed := o.read(buf, at)
+		n, whole, changed := o.read(buf, at)
 		piece := buf[:n]
-		if !ended {
+		if !whole {
 			piece = wholeRunes(piece)
 		}
 		if len(piece) > 0 {
@@ -133,7 +146,7 @@ func (o *output) copyTo(ctx context.Context, send func(string) error) error {
 			at += int64(len(piece))
 			continue
 		}
-		if ended {
+		if whole {
 			return nil
 		}
 		select {
@@ -144,19 +157,30 @@ func (o *output) copyTo(ctx context.Context, send func(string) error) error {
 	}
 }
 
-// read returns what there is from an offset on; ended is set if nothing comes after it.
-func (o *output) read(buf []byte, at int64) (n int, ended bool, changed <-chan struct{}) {
+// read returns what there is from an offset on, to the next edge at most; whole is set if nothing that belongs to it comes
+// after it, without bytes if that is the end.
+func (o *output) read(buf []byte, at int64) (n int, whole bool, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for _, edge := range o.edges {
+		if edge > at {
+			buf = buf[:min(int64(len(buf)), edge-at)]
+			whole = int64(len(buf)) == edge-at
+			break
+		}
+	}
 	if at < int64(len(o.memory)) {
 		n = copy(buf, o.memory[at:])
-	} else if o.file != nil && at < o.length {
-		var err error
-		if n, err = o.file.ReadAt(buf[:min(int64(len(buf)), o.length-at)], at-int64(len(o.memory))); n == 0 && err != nil && err != io.EOF {
+	}
+	// A character may begin in memory and end in the file.
+	if from := at + int64(n); o.file != nil && from < o.length && n < len(buf) {
+		more, err := o.file.ReadAt(buf[n:min(int64(len(buf)), o.length-at)], from-int64(len(o.memory)))
+		if n += more; n == 0 && err != nil && err != io.EOF {
 			return 0, true, o.changed
 		}
 	}
-	return n, o.closed && at+int64(n) >= o.length, o.changed
+	whole = whole && n == len(buf) || o.closed && at+int64(n) >= o.length
+	return n, whole, o.changed
 }
 
 // wholeRunes leaves out the beginning of a character at the end of p.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,7 +66,7 @@ func TestOutputComesAsItIsWritten(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- o.copyTo(t.Context(), func(s string) error { pieces = append(pieces, s); return nil }) }()
 		for _, text := range []string{"one\n", "h\xc3", "\xa4lf", "\xe2\x82"} {
-			o.text(text)
+			_, _ = o.Write([]byte(text))
 			synctest.Wait()
 		}
 		if want := "one\n|h|älf"; strings.Join(pieces, "|") != want {
@@ -76,6 +77,52 @@ func TestOutputComesAsItIsWritten(t *testing.T) {
 			t.Errorf("at the end %v and %q, want what was left", err, pieces)
 		}
 	})
+}
+
+func TestOutputOfManyCharacters(t *testing.T) {
+	for before := range 3 { // so that one of them lies across each boundary
+		o := newOutput(t.TempDir())
+		want := strings.Repeat("x", before) + strings.Repeat("€", outputInMemory)
+		_, _ = o.Write([]byte(want))
+		o.close()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var got strings.Builder
+		err := o.copyTo(ctx, func(s string) error {
+			if !utf8.ValidString(s) {
+				t.Errorf("a piece of %d bytes is cut in a character", len(s))
+			}
+			got.WriteString(s)
+			return nil
+		})
+		if err != nil || got.String() != want {
+			t.Errorf("copyTo = %v after %d bytes, want all %d", err, got.Len(), len(want))
+		}
+	}
+}
+
+func TestLinesOfTheEngineAreMessagesByThemselves(t *testing.T) {
+	o := newOutput(t.TempDir())
+	o.text(" ---> Running in 0123456789ab\n")
+	_, _ = o.Write([]byte("one\ntwo, cut \xe2\x82"))
+	o.text("Removing intermediate container 0123456789ab\n")
+	o.text(" ---> last\n")
+	large := strings.Repeat("x", 3*outputPiece)
+	_, _ = o.Write([]byte(large))
+	o.close()
+	var pieces []string
+	if err := o.copyTo(t.Context(), func(s string) error { pieces = append(pieces, s); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		" ---> Running in 0123456789ab\n", "one\ntwo, cut \xe2\x82", "Removing intermediate container 0123456789ab\n", " ---> last\n",
+	}
+	if len(pieces) < len(want) || !slices.Equal(pieces[:len(want)], want) {
+		t.Errorf("pieces %q, want %q first", pieces[:min(len(pieces), len(want))], want)
+	}
+	if got := strings.Join(pieces[min(len(pieces), len(want)):], ""); got != large {
+		t.Errorf("%d bytes follow, want %d", len(got), len(large))
+	}
 }
 
 func TestOutputEndsWithItsReader(t *testing.T) {

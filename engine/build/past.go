@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -40,6 +41,20 @@ func (p pastSource) continues(below *image.Image, past []image.Past) (next int, 
 	return len(past), true
 }
 
+// has reports whether the source is what a step is to make: some words of a history are those of several configs.
+func (p pastSource) has(spec image.Step) bool {
+	config := func(c image.Config) string {
+		text, err := json.Marshal(c)
+		if err != nil {
+			return err.Error() // it came out of JSON
+		}
+		return string(text)
+	}
+	img := p.image
+	return img.OS == spec.OS && img.Architecture == spec.Architecture && img.Variant == spec.Variant && img.Author == spec.Author &&
+		config(img.Config) == config(spec.Config)
+}
+
 // fromPast returns the image of a step out of the history of an image that counts as done; nil if none has it. It is that
 // image itself for its last step. past is the history of the image below.
 func (b *build) fromPast(ctx context.Context, spec image.Step, below *image.Image) (*image.Image, error) {
@@ -58,7 +73,7 @@ func (b *build) fromPast(ctx context.Context, spec image.Step, below *image.Imag
 		if !ok || from.past[next].CreatedBy != spec.CreatedBy {
 			continue
 		}
-		if next == len(from.past)-1 {
+		if next == len(from.past)-1 && from.has(spec) {
 			return from.image, nil
 		}
 		layers := 0

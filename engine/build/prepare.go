@@ -61,7 +61,6 @@ func (s *Service) prepare(ctx context.Context, req Request) (_ *build, err error
 	if err != nil {
 		return nil, err
 	}
-	b.push(s.opt.Runner.Hold(b.tree))
 	file, err := dockerfile.Parse(text, dockerfile.ParseOptions{Name: name, Args: req.Args})
 	if err != nil {
 		return nil, err
@@ -122,6 +121,11 @@ func limitsOf(req Request) (string, error) {
 	}
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s %t %t\n", host, req.Remove, req.ForceRemove)
+	for _, name := range slices.Sorted(maps.Keys(req.Args)) {
+		if value := req.Args[name]; value != nil && strings.HasSuffix(strings.ToLower(name), "_proxy") {
+			_, _ = fmt.Fprintf(h, "%q %q\n", name, *value)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(req.Secrets)) {
 		_, _ = fmt.Fprintf(h, "%q %q\n", name, string(req.Secrets[name]))
 	}

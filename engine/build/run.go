@@ -33,7 +33,10 @@ func (st *stage) readyRun(ctx context.Context, cmd *instructions.RunCommand, ori
 		Command: run.Args, Shown: strings.Join(run.Args, " "), Env: st.scope.Environ(st.state.Config), User: st.state.Config.User, WorkDir: st.state.Config.WorkingDir,
 		Hostname: st.b.plan.Hostname(), Network: run.Network, Host: st.b.req.Host, Secrets: st.b.secret,
 	}
+	w := &work{state: st.state, text: st.scope.DescribeRun(st.state.Config, run)}
+	w.unsaid = !cmd.PrependShell && len(run.Args) > 1 // where one word ends is not in the text
 	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%q %q %q\n", st.scope.Arguments(st.state.Config), run.Flags, run.Args)
 	for _, file := range run.Files {
 		step.Files = append(step.Files, worker.File{Name: path.Base(file.Path), Content: file.Content, Mode: 0o755})
 		_, _ = fmt.Fprintf(h, "file %q %q\n", file.Path, file.Content)
@@ -51,12 +54,10 @@ func (st *stage) readyRun(ctx context.Context, cmd *instructions.RunCommand, ori
 			return nil, err
 		}
 		_, _ = fmt.Fprintf(h, "mount %q\n", read)
+		w.unsaid = w.unsaid || read != ""
 		step.Mounts = append(step.Mounts, mount)
 	}
-	w := &work{state: st.state, text: st.scope.DescribeRun(st.state.Config, run)}
-	if len(run.Files)+len(run.Mounts) > 0 {
-		w.content = hex.EncodeToString(h.Sum(nil))
-	}
+	w.content = hex.EncodeToString(h.Sum(nil))
 	w.layer = st.b.runLayer(step, st.image)
 	return w, nil
 }
@@ -81,7 +82,7 @@ func (st *stage) show(ctx context.Context, m *instructions.Mount, mount *worker.
 	if m.From == "" {
 		mount.Files = st.b.tree
 		plan, err := copying.NewPlan(ctx, copying.Request{
-			Items: []copying.Item{{Source: st.b.tree, Origin: copying.FromGit, Path: mount.Path}}, Dest: "/",
+			Items: []copying.Item{{Source: st.b.tree, Origin: copying.FromMount, Path: mount.Path}}, Dest: "/",
 		})
 		if err != nil {
 			return "", fmt.Errorf("RUN --mount=type=%s: %w", mount.Type, err)
@@ -144,6 +145,7 @@ func (b *build) runLayer(step worker.Step, below *image.Image) layer {
 			return err
 		})
 		if err != nil {
+			err = errors.Join(err, b.s.opt.Runner.Drop(ctx, ran)) // it may not have come to that
 			return nil, fmt.Errorf("make a layer of %s: %w", id.Short(ran.ContainerID), err)
 		}
 		out.text(removing(ran.ContainerID))
@@ -178,7 +180,8 @@ func (b *build) ground(ctx context.Context, spec image.Step, below *image.Image)
 	if err != nil {
 		return "", fmt.Errorf("make an image of nothing: %w", err)
 	}
-	return img.ID, nil
+	_, err = b.keep(ctx, img.ID)
+	return img.ID, err
 }
 
 // failed removes or leaves the container of a command that failed, as the request says.
@@ -188,7 +191,7 @@ func (b *build) failed(ctx context.Context, ran worker.Result, err error, out *o
 			err = errors.Join(err, b.s.opt.Runner.Drop(ctx, ran))
 			out.text(removing(ran.ContainerID))
 		} else {
-			err = errors.Join(err, b.s.opt.Runner.Keep(ctx, ran))
+			err = errors.Join(err, b.leave(ctx, ran))
 		}
 	}
 	if exit, ok := errors.AsType[*worker.ExitError](err); ok {
@@ -208,7 +211,16 @@ func (b *build) copyOut(ctx context.Context, spec image.Step, ran worker.Result)
 	if err = errors.Join(err, written.Close()); err != nil {
 		return nil, drop(fmt.Errorf("make a layer of %s: %w", id.Short(ran.ContainerID), err))
 	}
-	return img, b.s.opt.Runner.Keep(ctx, ran)
+	return img, b.leave(ctx, ran)
+}
+
+// leave has a container stay. One that cannot is removed: nobody else would before the engine's end.
+func (b *build) leave(ctx context.Context, ran worker.Result) error {
+	err := b.s.opt.Runner.Keep(ctx, ran)
+	if err != nil {
+		err = errors.Join(err, b.s.opt.Runner.Drop(ctx, ran))
+	}
+	return err
 }
 
 func removing(containerID string) string {

@@ -39,9 +39,10 @@ type Service struct {
 	flights flights
 	digests digests
 
-	mu     sync.Mutex // guards closed and adding to builds
+	mu     sync.Mutex // guards closed and adding to the groups below
 	closed bool
-	builds sync.WaitGroup
+	builds sync.WaitGroup // calls of Build
+	works  sync.WaitGroup // builds whose stages are being carried out
 
 	tending chan struct{}   // holds a token while the cache is put in order
 	life    context.Context //nolint:containedctx // of the service itself, for steps that several builds wait for
@@ -83,24 +84,32 @@ func empty(dir string) error {
 // errClosing ends what runs when the engine does.
 var errClosing = errors.New("the engine is shutting down")
 
-// Close ends the builds that run and waits for them.
-func (s *Service) Close() {
+// Stop ends the builds that run and waits until nothing is at work for them. It waits for no client: one may stop in the
+// middle of its context, or not read what it is told.
+func (s *Service) Stop() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	s.end(errClosing)
+	s.works.Wait()
+	s.flights.background.Wait()
+}
+
+// Close is Stop and waits for the calls of Build too.
+func (s *Service) Close() {
+	s.Stop()
 	s.builds.Wait()
 	s.flights.background.Wait()
 }
 
-// begin counts a build in. The caller calls s.builds.Done at its end.
-func (s *Service) begin() error {
+// begin counts something of a build in, unless the service is closed. The caller calls group.Done at its end.
+func (s *Service) begin(group *sync.WaitGroup) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return fault.Unavailable("%w", errClosing)
 	}
-	s.builds.Add(1)
+	group.Add(1)
 	return nil
 }
 
@@ -114,7 +123,7 @@ type Result struct {
 // is called by the caller's goroutine alone. The end of ctx ends the build: at once and so that nothing of it is left but the
 // steps that were done.
 func (s *Service) Build(ctx context.Context, req Request, emit func(image.Progress)) (id string, err error) {
-	if err := s.begin(); err != nil {
+	if err := s.begin(&s.builds); err != nil {
 		return "", err
 	}
 	defer s.builds.Done()

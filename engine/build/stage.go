@@ -30,8 +30,7 @@ type stage struct {
 	image *image.Image // of the latest step; nil: nothing yet (FROM scratch)
 	state dockerfile.State
 	scope *dockerfile.Scope
-	spec  image.Step     // what all steps have: platform
-	extra map[int]*stage // by index: those that only a trigger needs
+	spec  image.Step // what all steps have: platform
 }
 
 func newStage(b *build, def *dockerfile.Stage, t *transcript) *stage {
@@ -120,16 +119,27 @@ func (st *stage) needed(ctx context.Context, def *dockerfile.Stage) (*stage, err
 	if other := st.b.stages[def.Index]; other != nil {
 		return other, other.wait(ctx)
 	}
-	if other := st.extra[def.Index]; other != nil {
-		return other, nil
+	other, first := st.b.extraStage(def, st.t)
+	if !first {
+		return other, other.wait(ctx)
 	}
-	other := newStage(st.b, def, st.t)
-	other.first, other.total = 1, 1+len(def.Commands)
-	if st.extra == nil {
-		st.extra = map[int]*stage{}
-	}
-	st.extra[def.Index] = other
 	return other, other.carryOut(ctx)
+}
+
+// extraStage returns a stage that only triggers need, and whether it is new: who asks first carries it out.
+func (b *build) extraStage(def *dockerfile.Stage, t *transcript) (st *stage, first bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if st = b.extra[def.Index]; st != nil {
+		return st, false
+	}
+	st = newStage(b, def, t)
+	st.first, st.total = 1, 1+len(def.Commands)
+	if b.extra == nil {
+		b.extra = map[int]*stage{}
+	}
+	b.extra[def.Index] = st
+	return st, true
 }
 
 // from begins the stage: on top of another one, of an image, or of nothing.

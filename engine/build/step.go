@@ -20,6 +20,7 @@ type work struct {
 	state   dockerfile.State // after it
 	text    string           // for the history
 	content string           // digest of what it reads; empty: nothing that text does not tell
+	unsaid  bool             // the history of an image from elsewhere does not tell whether it was this
 	layer   layer            // makes the image; nil: only the config differs
 }
 
@@ -106,7 +107,7 @@ func (st *stage) obtain(ctx context.Context, w *work) (img *image.Image, cached 
 	if at, ok := b.plan.Epoch(); ok {
 		spec.Key = fmt.Sprintf("%s-%d", spec.Key, at.Unix())
 	}
-	if img, err = st.cached(ctx, spec); img != nil || err != nil {
+	if img, err = st.cached(ctx, w, spec); img != nil || err != nil {
 		if img != nil {
 			st.t.text(" ---> Using cache\n")
 		}
@@ -122,7 +123,7 @@ func (st *stage) obtain(ctx context.Context, w *work) (img *image.Image, cached 
 }
 
 // cached returns the image of a step that was made before; nil if there is none that counts.
-func (st *stage) cached(ctx context.Context, spec image.Step) (*image.Image, error) {
+func (st *stage) cached(ctx context.Context, w *work, spec image.Step) (*image.Image, error) {
 	if st.b.req.NoCache {
 		return nil, nil
 	}
@@ -131,6 +132,9 @@ func (st *stage) cached(ctx context.Context, spec image.Step) (*image.Image, err
 		if img, err := st.b.stored(ctx, imageID); img != nil || err != nil {
 			return img, err
 		}
+	}
+	if w.unsaid {
+		return nil, nil
 	}
 	return st.b.fromPast(ctx, spec, st.image)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"github.com/moby/buildkit/frontend/dockerfile/shell"
 
 	"moss/engine/fault"
 )
@@ -103,6 +104,9 @@ func (f *File) add(node *parser.Node, findings *findings) error {
 	if err != nil {
 		return f.src.fault(node.StartLine, node.EndLine, "%w", err)
 	}
+	if err := f.checkMounts(node); err != nil {
+		return f.src.fault(node.StartLine, node.EndLine, "%w", err)
+	}
 	switch cmd := parsed.(type) {
 	case *instructions.Stage:
 		f.Stages = append(f.Stages, &Stage{
@@ -122,6 +126,38 @@ func (f *File) add(node *parser.Node, findings *findings) error {
 		f.MetaArgs = append(f.MetaArgs, arg)
 	default:
 		return f.src.fault(node.StartLine, node.EndLine, "%s is not an instruction", node.Value)
+	}
+	return nil
+}
+
+// checkMounts finds what is wrong with the mounts of a RUN before anything runs: the parser leaves them until variables have
+// their values. Flags with a variable in them still wait for that.
+func (f *File) checkMounts(node *parser.Node) error {
+	mounts := false
+	for _, flag := range node.Flags {
+		if strings.Contains(flag, "$") {
+			return nil
+		}
+		mounts = mounts || strings.HasPrefix(flag, "--mount")
+	}
+	if !mounts {
+		return nil
+	}
+	again, err := instructions.ParseInstruction(node) // the instruction of the build is as it was written
+	if err != nil {
+		return err
+	}
+	run, ok := again.(*instructions.RunCommand)
+	if !ok {
+		return nil
+	}
+	if err := run.Expand(newExpander(f.Escape, shell.EnvsFromSlice(nil)).word); err != nil {
+		return err
+	}
+	for _, m := range instructions.GetMounts(run) {
+		if m.Target == "" && m.Type != instructions.MountTypeSecret && m.Type != instructions.MountTypeSSH {
+			return fault.Invalid("RUN --mount=type=%s: target is required", m.Type)
+		}
 	}
 	return nil
 }

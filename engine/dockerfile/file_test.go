@@ -108,6 +108,9 @@ func TestParseRefuses(t *testing.T) {
 		{"json", "FROM a\nCMD [1]\n", "dockerfile parse error line 2: when using JSON array syntax, arrays must be comprised of strings only"},
 		{"onbuild", "FROM a\nONBUILD FROM b\n", "dockerfile parse error line 2: FROM isn't allowed as an ONBUILD trigger"},
 		{"mount", "FROM a\nRUN --mount=type=cache,from=$X,target=/x y\n", "dockerfile parse error line 2: 'from' doesn't support variable expansion"},
+		{"mount type", "FROM a\nRUN x\nRUN --mount=type=x,target=/x y\n", `dockerfile parse error line 3: unsupported mount type "x"`},
+		{"mount target", "FROM a\nRUN --mount=type=cache,id=x y\n", `dockerfile parse error line 2: RUN --mount=type=cache: target is required`},
+		{"mount mode", "FROM a\nRUN --mount=type=tmpfs,target=/x,mode=7 y\n", `dockerfile parse error line 2: mode not allowed for "tmpfs" type mounts`},
 		{"network", "FROM a\nRUN --network=x y\n", `dockerfile parse error line 2: invalid network mode "x"`},
 		{
 			"several lines", "FROM a\nCOPY \\\n\tx\nRUN y\n",

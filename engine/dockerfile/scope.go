@@ -174,8 +174,8 @@ func (s *Scope) Environ(c image.Config) []string {
 	return env
 }
 
-// DescribeRun returns what the history says of a RUN: arguments in effect (but for undeclared proxies), flags, command.
-func (s *Scope) DescribeRun(c image.Config, r Run) string {
+// Arguments returns the arguments in effect for a RUN (but for undeclared proxies), as NAME=value, sorted.
+func (s *Scope) Arguments(c image.Config) []string {
 	hidden := names(c)
 	var words []string
 	for _, name := range s.args.names {
@@ -183,8 +183,14 @@ func (s *Scope) DescribeRun(c image.Config, r Run) string {
 			words = append(words, name+"="+s.args.values[name])
 		}
 	}
+	slices.Sort(words)
+	return words
+}
+
+// DescribeRun returns what the history says of a RUN: arguments in effect (but for undeclared proxies), flags, command.
+func (s *Scope) DescribeRun(c image.Config, r Run) string {
+	words := s.Arguments(c)
 	if len(words) > 0 {
-		slices.Sort(words)
 		words = append([]string{"|" + strconv.Itoa(len(words))}, words...)
 	}
 	if r.Flags != "" {

@@ -23,6 +23,7 @@ const (
 	FromDownload               // a file that was fetched: its path is just that; archives are unpacked only on demand
 	FromInline                 // a document in the Dockerfile: its path is just that; never unpacked
 	FromGit                    // a checkout: its path is a folder whose content is copied; never unpacked
+	FromMount                  // what a RUN sees as it is: as FromGit, but a file too, and files keep their owners
 )
 
 // Item is one source of an instruction.

@@ -2,7 +2,6 @@ package copying
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -20,7 +19,7 @@ func (f Folder) find(ctx context.Context, t *tree) (*node, []string, error) {
 		err = notFolder(n)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("WORKDIR %s: %w", f.Path, err)
+		return nil, nil, err
 	}
 	return n, missing, nil
 }

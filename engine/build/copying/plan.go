@@ -133,7 +133,7 @@ func (p *Plan) find(ctx context.Context, item Item) error {
 			return item.missing(item.Path, err)
 		}
 		return p.add(ctx, item, path.Base(item.Path), entry)
-	case FromGit:
+	case FromGit, FromMount:
 		entry, err := item.Source.Stat(ctx, item.Path, true)
 		if err != nil {
 			return item.missing(item.Path, err)
@@ -226,7 +226,8 @@ func (p *Plan) findParents(ctx context.Context, item Item) error {
 
 // add adds an entry under a name.
 func (p *Plan) add(ctx context.Context, item Item, name string, entry *source.Entry) error {
-	m := &match{src: item.Source, keep: item.Origin == FromImage, name: name, file: file{name: name, entry: entry}}
+	keep := item.Origin == FromImage || item.Origin == FromMount
+	m := &match{src: item.Source, keep: keep, name: name, file: file{name: name, entry: entry}}
 	var err error
 	if entry.Mode.IsDir() {
 		m.file.name = "" // only what is in it is copied
@@ -254,7 +255,7 @@ func (p *Plan) unpacks(item Item) bool {
 		return p.req.Add
 	case FromDownload:
 		return p.req.Unpack != nil && *p.req.Unpack
-	case FromInline, FromGit:
+	case FromInline, FromGit, FromMount:
 		return false
 	}
 	return false

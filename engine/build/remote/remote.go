@@ -106,6 +106,9 @@ func Context(ctx context.Context, text string, opt Options) (*Remote, error) {
 		return nil, err
 	}
 	defer body.Close() //nolint:errcheck // it has been read to its end, or an error is known
+	if err := hasRoom(body, opt); err != nil {
+		return nil, err
+	}
 	in := bufio.NewReaderSize(body, sniffLen)
 	head, err := in.Peek(sniffLen)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -126,6 +129,15 @@ func Context(ctx context.Context, text string, opt Options) (*Remote, error) {
 		return nil, fault.Invalid("remote %s: a text, and so the Dockerfile, of more than %d bytes", u.Redacted(), maxDockerfile)
 	}
 	return &Remote{Tree: source.Empty(), Dockerfile: content}, nil
+}
+
+// hasRoom refuses a download that is said to be larger than the disk before anything of it is written; one without a known size
+// is looked at while it comes.
+func hasRoom(body *download.Body, opt Options) error {
+	if body.Size <= 0 || opt.Source.Room == nil {
+		return nil
+	}
+	return opt.Source.Room(body.Size, 1)
 }
 
 // isText tells a Dockerfile from an archive: by what it begins with, since servers often know better than they say, and by
@@ -162,6 +174,9 @@ func File(ctx context.Context, text string, want digest.Digest, opt Options) (tr
 		return nil, "", err
 	}
 	defer body.Close() //nolint:errcheck // it has been read to its end, or an error is known
+	if err := hasRoom(body, opt); err != nil {
+		return nil, "", err
+	}
 	name = nameOf(body.Header, u)
 	entry := name
 	if entry == "" {

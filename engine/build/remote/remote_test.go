@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +219,29 @@ func TestEndless(t *testing.T) {
 	opt.Progress = func(int64, int64) { cancel() }
 	if _, err := Context(ctx, srv.URL+"/endless", opt); !errors.Is(err, context.Canceled) {
 		t.Errorf("Context = %v, want cancelled", err)
+	}
+	nothingLeft(t, opt)
+}
+
+func TestADownloadThatIsTooLargeIsNotBegun(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(1<<50))
+		_, _ = io.WriteString(w, "FROM busybox\n")
+	}))
+	t.Cleanup(srv.Close)
+	opt := options(t)
+	noRoom := fault.Internal("no room")
+	opt.Source.Room = func(bytes, _ int64) error {
+		if bytes >= 1<<50 {
+			return noRoom
+		}
+		return nil
+	}
+	if _, err := Context(t.Context(), srv.URL, opt); !errors.Is(err, noRoom) {
+		t.Errorf("Context = %v, want no room", err)
+	}
+	if _, _, err := File(t.Context(), srv.URL+"/x", "", opt); !errors.Is(err, noRoom) {
+		t.Errorf("File = %v, want no room", err)
 	}
 	nothingLeft(t, opt)
 }

@@ -325,6 +325,32 @@ serve_files() {
   expect lacks "Successfully"
 }
 
+@test "ADD of a git repository: a folder of it, all of it with .git, and a branch that moves" {
+  local repo=$BATS_TEST_TMPDIR/web.d/app.git
+  mkdir -p "$repo/sub"
+  git=(git -c user.name=a -c user.email=a@b -C "$repo")
+  "${git[@]}" init -q -b main
+  echo one | tee "$repo/sub/word" >"$repo/top"
+  "${git[@]}" add .
+  "${git[@]}" commit -qm one
+  "${git[@]}" update-server-info
+  serve_files "$BATS_TEST_TMPDIR/web.d"
+  dockerfile 'FROM busybox' "ADD $FILES_URL/app.git/.git#main:sub /part/" "ADD --keep-git-dir=true $FILES_URL/app.git/.git#main /whole/"
+  run build
+  expect status 0
+  expect equal "$(says sh -c 'cat /part/word /whole/top; ls -A /part; ls -d /whole/.git')" $'one\none\nword\n/whole/.git'
+  echo two >"$repo/sub/word"
+  "${git[@]}" commit -qam two
+  "${git[@]}" update-server-info
+  run build # a name that stands for another commit now
+  expect status 0
+  expect equal "$(says cat /part/word)" two
+  dockerfile 'FROM busybox' "ADD $FILES_URL/app.git/.git#gone /part/"
+  run build
+  expect status 1
+  expect contains gone
+}
+
 @test "the cache: what counts and what does not" {
   # Its own word, so that no other test has made these steps.
   dockerfile 'FROM busybox' "RUN echo $name >/one" 'COPY word /word' 'RUN cat /word >/two'

@@ -198,7 +198,7 @@ func (b *build) added(ctx context.Context, c *instructions.AddCommand, text stri
 			}
 		}
 		opt.Progress = func(current, total int64) {
-			t.pull(image.Progress{ID: text, Status: "Downloading", Current: current, Total: total})
+			t.pull(image.Progress{ID: remote.Redacted(text), Status: "Downloading", Current: current, Total: total})
 		}
 		tree, name, err := remote.File(ctx, text, want, opt)
 		if err != nil {
@@ -207,7 +207,7 @@ func (b *build) added(ctx context.Context, c *instructions.AddCommand, text stri
 		b.push(tree.Close)
 		if name == "" {
 			if dest := c.DestPath; dest == "" || dest[len(dest)-1] == '/' {
-				return copying.Item{}, fault.Invalid("cannot determine filename for source %s", text)
+				return copying.Item{}, fault.Invalid("cannot determine filename for source %s", remote.Redacted(text))
 			}
 			name = "download"
 		}

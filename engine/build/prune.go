@@ -122,7 +122,12 @@ func (s *Service) tend() {
 	default:
 		return // somebody does
 	}
-	s.flights.background.Go(func() {
+	if s.begin(&s.flights.background) != nil {
+		<-s.tending
+		return // the engine ends: nobody waits for more
+	}
+	go func() {
+		defer s.flights.background.Done()
 		defer func() { <-s.tending }()
 		if err := s.trim(s.life); err != nil && s.life.Err() == nil {
 			s.opt.Log.Warn().Err(err).Msg("keep the build cache within its bounds")
@@ -130,7 +135,7 @@ func (s *Service) tend() {
 		if err := s.cache.save(); err != nil {
 			s.opt.Log.Warn().Err(err).Msg("write down the uses of the build cache")
 		}
-	})
+	}()
 }
 
 // trim removes what is too old, and the oldest of what is too much.

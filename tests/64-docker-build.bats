@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The docker command line's build, with its classic builder: options, contexts, output, cache, errors.
 
+# bats file_tags=subids
+
 load lib/moss
 load lib/registry
 

@@ -2,6 +2,8 @@
 # moss build: contexts of every kind, what of them is sent, flags, secrets, how a build is shown on a terminal and elsewhere,
 # exit codes; moss builder prune.
 
+# bats file_tags=subids
+
 load lib/moss
 load lib/registry
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Builds that are cut off at any moment: by the death of the engine, by the client's, by a disk that is full. Nothing of them
-# is left, no process runs on, the next build works, and what the cache says is true. MOSS_KILLS sets the rounds (4).
+# is left, no process runs on, the next build works, and what the cache says is true. MOSS_KILLS sets the rounds (2).
 
 load lib/moss
 load lib/crash
@@ -26,7 +26,7 @@ setup() {
 }
 teardown() { finish; }
 
-rounds=${MOSS_KILLS:-4}
+rounds=${MOSS_KILLS:-2}
 
 # context: the archive of a build that no build before has done: stages at the same time, steps that write much, a cache, a
 # mount, a folder, settings.

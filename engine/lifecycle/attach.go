@@ -58,11 +58,13 @@ func (m *Manager) Attach(
 	v := &viewer{req: req, streams: make(chan task.Streams, 1)}
 	var ended task.Task
 	for {
-		t, err := c.addViewer(v, ended)
-		if err != nil {
+		t, over, err := c.addViewer(v, ended)
+		switch {
+		case err != nil:
 			return err
-		}
-		if t == nil {
+		case over:
+			return m.viewOver(ctx, c, opt, open)
+		case t == nil:
 			return m.viewLater(ctx, c, opt, v, open)
 		}
 		streams, mark, err := t.Attach(ctx, req)
@@ -72,7 +74,7 @@ func (m *Manager) Attach(
 		case !fault.Is(err, fault.Conflict):
 			return err
 		}
-		ended = t // just now: it is the next start that counts
+		ended = t // just now
 	}
 }
 
@@ -99,6 +101,38 @@ func (m *Manager) view(
 	m.pump(ctx, c, opt, streams, conn)
 	return nil
 }
+
+// viewOver serves a client that came to a process which has ended, but of which the state still says that it runs: there is
+// nothing to see, and the client, which has looked at the state, waits for no other start.
+func (m *Manager) viewOver(
+	ctx context.Context, c *ctr, opt container.AttachOptions, open func() (io.ReadWriteCloser, error),
+) error {
+	if opt.Logs {
+		return m.replay(ctx, c.record(), opt, nil, open)
+	}
+	conn, err := open()
+	if err != nil {
+		return err
+	}
+	m.publish("attach", c.record())
+	m.pump(ctx, c, opt, overStreams{}, conn)
+	return nil
+}
+
+// overStreams are those of a process that has ended.
+type overStreams struct{}
+
+// Read has nothing.
+func (overStreams) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Write drops what the client sends.
+func (overStreams) Write(p []byte) (int, error) { return len(p), nil }
+
+// CloseWrite has nothing to end.
+func (overStreams) CloseWrite() error { return nil }
+
+// Close has nothing to end.
+func (overStreams) Close() error { return nil }
 
 // viewLater serves a client that came before the start: it is answered at once and joined when the start comes.
 func (m *Manager) viewLater(
@@ -130,18 +164,22 @@ func (m *Manager) viewLater(
 }
 
 // addViewer registers a viewer for the next start, unless there is a task to join at once, which it returns then. It runs
-// already or is about to; ended is one that the viewer came too late for.
-func (c *ctr) addViewer(v *viewer, ended task.Task) (task.Task, error) {
+// already or is about to; ended is one that the viewer came too late for. over reports that the process has ended and the
+// state does not say so yet.
+func (c *ctr) addViewer(v *viewer, ended task.Task) (t task.Task, over bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	state := c.published.Load().State
 	switch {
-	case c.gone || c.published.Load().State == container.Removing:
-		return nil, noSuch(c.id) // there will be no start
+	case c.gone || state == container.Removing:
+		return nil, false, noSuch(c.id) // there will be no start
 	case c.task != nil && c.task != ended:
-		return c.task, nil
+		return c.task, false, nil
+	case state.HasProcess():
+		return nil, true, nil
 	}
 	c.viewers = append(c.viewers, v)
-	return nil, nil
+	return nil, false, nil
 }
 
 func (c *ctr) removeViewer(v *viewer) {

@@ -16,6 +16,8 @@ import (
 
 // fakeNetworks are the networks there are and whoever builds them, in memory.
 type fakeNetworks struct {
+	leave chan struct{} // if not nil, Leave waits until it is closed; set before anybody leaves
+
 	mu       sync.Mutex // guards the fields below
 	joined   map[string]network.Sandbox
 	requests map[string]network.Request // of the last Join, and what changed since
@@ -159,6 +161,9 @@ func (f *fakeNetworks) Rename(id string, all []network.Attachment) {
 }
 
 func (f *fakeNetworks) Leave(_ context.Context, id string) error {
+	if f.leave != nil {
+		<-f.leave
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.joined, id)

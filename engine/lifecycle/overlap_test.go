@@ -229,6 +229,49 @@ func TestAttachDuringRemoval(t *testing.T) {
 	})
 }
 
+// TestAttachAtTheVeryEnd: the process has ended and the state does not say so yet. Clients look at it, before and after they
+// attach, and take the container for one that runs.
+func TestAttachAtTheVeryEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		released bool // the task is given back already
+	}{{"ended", false}, {"released", true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				m := w.engine()
+				id := w.create(m, "web")
+				w.must(m.Start(t.Context(), id))
+				c, err := m.index.find(id)
+				w.must(err)
+				lived := w.tasks.Task(id)
+				w.nets.leave = make(chan struct{}) // keeps the exit from being recorded
+				lived.End(task.Exit{Code: 3})
+				if tc.released {
+					synctest.Wait()
+					c.setTask(nil)
+				}
+				client, server := newWire(strings.NewReader(""))
+				attached := make(chan error, 1)
+				go func() {
+					attached <- m.Attach(t.Context(), id, container.AttachOptions{Stream: true, Stdout: true},
+						func() (io.ReadWriteCloser, error) { return server, nil })
+				}()
+				if got, err := io.ReadAll(client); err != nil || len(got) != 0 {
+					t.Errorf("viewer got %q, %v; want the end", got, err)
+				}
+				w.must(<-attached)
+				close(w.nets.leave)
+				synctest.Wait()
+				if got := w.state(m, id); got != container.Exited {
+					t.Errorf("state: got %s, want exited", got)
+				}
+				m.Close()
+			})
+		})
+	}
+}
+
 // TestShutdownMeetsStart: a start under way when the engine ends is finished and stopped, a later one is refused.
 func TestShutdownMeetsStart(t *testing.T) {
 	w := newWorld(t)

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The docker command line on images: pull, push, save, load, login, search, images, rmi, history, tag, import, commit.
 
+# bats file_tags=subids
+
 load lib/moss
 load lib/registry
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # moss on images and registries: what its commands show and do, on a terminal and elsewhere, and where credentials are kept.
 
+# bats file_tags=subids
+
 load lib/moss
 load lib/registry
 

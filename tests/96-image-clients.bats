@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # Client libraries, unmodified, on images and registries: docker-py and dockerode, at several versions of the API.
 
+# bats file_tags=subids
+
 load lib/moss
 load lib/registry
 load lib/clients

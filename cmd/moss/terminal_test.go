@@ -34,6 +34,7 @@ type terminal struct {
 	slave  *os.File
 	cmd    *exec.Cmd
 	screen chan string
+	rest   string // what was read from the screen behind what was waited for
 }
 
 func onTerminal(t *testing.T, engine *clienttest.Engine, args ...string) *terminal {
@@ -65,24 +66,29 @@ func onTerminal(t *testing.T, engine *clienttest.Engine, args ...string) *termin
 	return term
 }
 
-// await reads the screen until it holds text.
+// await reads the screen to the end of text: what stands behind it is left to those who read on.
 func (term *terminal) await(text string) {
 	term.t.Helper()
-	var seen strings.Builder
+	seen := term.rest
 	late := time.After(10 * time.Second)
-	for !strings.Contains(seen.String(), text) {
+	for !strings.Contains(seen, text) {
 		select {
 		case part := <-term.screen:
-			seen.WriteString(part)
+			seen += part
 		case <-late:
-			term.t.Fatalf("the screen shows %q, want %q", seen.String(), text)
+			term.t.Fatalf("the screen shows %q, want %q", seen, text)
 		}
 	}
+	_, term.rest, _ = strings.Cut(seen, text)
 }
 
 // next waits for more of the screen.
 func (term *terminal) next() string {
 	term.t.Helper()
+	if rest := term.rest; rest != "" {
+		term.rest = ""
+		return rest
+	}
 	select {
 	case part := <-term.screen:
 		return part

@@ -11,6 +11,7 @@ import (
 
 	"moss/engine/compress"
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // Limits bound what an archive may hold. Zero fields take the defaults.
@@ -183,7 +184,7 @@ func (c *checker) advance() error {
 // enter prepares for the content of the entry whose header was read.
 func (c *checker) enter(h *tar.Header) {
 	switch {
-	case isSparse(h):
+	case tarfile.IsSparse(h):
 		c.mapped = true
 		if c.scratch == nil {
 			c.scratch = make([]byte, 32<<10)
@@ -277,7 +278,7 @@ func (c *checker) check(h *tar.Header) error {
 
 // checkSparse adds up what sparse entries pretend to: an unpacker may write it all.
 func (c *checker) checkSparse(h *tar.Header) error {
-	if !isSparse(h) {
+	if !tarfile.IsSparse(h) {
 		return nil
 	}
 	if h.Size > c.limits.Sparse-c.sparse {
@@ -285,18 +286,6 @@ func (c *checker) checkSparse(h *tar.Header) error {
 	}
 	c.sparse += h.Size
 	return nil
-}
-
-func isSparse(h *tar.Header) bool {
-	if h.Typeflag == tar.TypeGNUSparse {
-		return true
-	}
-	for key := range h.PAXRecords {
-		if strings.HasPrefix(key, "GNU.sparse.") {
-			return true
-		}
-	}
-	return false
 }
 
 func (c *checker) checkName(what, name string) error {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // errNotPlain says that a container's folder needs those below it to be understood: it cannot be an image's layer.
@@ -162,7 +163,7 @@ func (f *folderWriter) entry(dir *os.File, parent, base string, opaque bool) err
 	case unix.S_IFDIR:
 		err = f.subfolder(dir, base, h, opaque, isOpaque)
 	case unix.S_IFLNK:
-		if h.Linkname, err = readlink(int(dir.Fd()), base); err == nil {
+		if h.Linkname, err = tarfile.ReadLink(int(dir.Fd()), base); err == nil {
 			err = f.out.WriteHeader(h)
 		}
 	default:
@@ -238,31 +239,6 @@ func isBelow(below []string, name string) bool {
 
 func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
 
-// header returns what an archive says of a file, but for its extended attributes. Times are whole seconds, as all tools
-// write them.
-func header(name string, st *unix.Stat_t) *tar.Header {
-	h := &tar.Header{
-		Name: name, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid), ModTime: time.Unix(st.Mtim.Sec, 0),
-	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		h.Typeflag, h.Size = tar.TypeReg, st.Size
-	case unix.S_IFDIR:
-		h.Typeflag, h.Name = tar.TypeDir, strings.TrimSuffix(name, "/")+"/"
-	case unix.S_IFLNK:
-		h.Typeflag = tar.TypeSymlink
-	case unix.S_IFIFO:
-		h.Typeflag = tar.TypeFifo
-	case unix.S_IFCHR, unix.S_IFBLK:
-		h.Typeflag = tar.TypeChar
-		if st.Mode&unix.S_IFMT == unix.S_IFBLK {
-			h.Typeflag = tar.TypeBlock
-		}
-		h.Devmajor, h.Devminor = int64(unix.Major(st.Rdev)), int64(unix.Minor(st.Rdev))
-	}
-	return h
-}
-
 // xattrs adds the attributes that belong in a layer to a header, takes the overlay's notes from the file that a layer has no
 // use for, and reports whether the overlay has it hide what is below.
 func (f *folderWriter) xattrs(path string, h *tar.Header) (opaque bool, err error) {
@@ -298,11 +274,9 @@ func (f *folderWriter) xattrs(path string, h *tar.Header) (opaque bool, err erro
 	return opaque, nil
 }
 
-func readlink(dir int, name string) (string, error) {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(dir, name, buf)
-	if err != nil {
-		return "", err
-	}
-	return string(buf[:n]), nil
+// header describes a file of a layer. Times are whole seconds, as all tools write them.
+func header(name string, st *unix.Stat_t) *tar.Header {
+	h := tarfile.Header(name, st)
+	h.ModTime = time.Unix(st.Mtim.Sec, 0)
+	return h
 }

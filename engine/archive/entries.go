@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // spot is where an entry goes: a name in an open folder.
@@ -112,7 +113,7 @@ func openMounted(at spot) (int, error) {
 
 // fill writes the entry's bytes. The zeros of a sparse entry become holes.
 func (u *unpacker) fill(fd int, h *tar.Header) error {
-	sparse := isSparse(h)
+	sparse := tarfile.IsSparse(h)
 	for {
 		n, err := 0, error(nil)
 		for n < len(u.buf) && err == nil { // whole pieces, which the kernel writes fastest
@@ -150,8 +151,8 @@ func allZero(p []byte) bool {
 }
 
 func (u *unpacker) symlink(at spot, h *tar.Header) error {
-	if h.Linkname == "" || len(h.Linkname) > maxName {
-		return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d", at.name, len(h.Linkname), maxName)
+	if h.Linkname == "" || len(h.Linkname) > tarfile.MaxName {
+		return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d", at.name, len(h.Linkname), tarfile.MaxName)
 	}
 	err := u.make(at, false, func() error { return unix.Symlinkat(h.Linkname, at.dir, at.base) })
 	if err != nil {
@@ -167,7 +168,7 @@ func (u *unpacker) symlink(at spot, h *tar.Header) error {
 
 // hardlink gives a file of the destination one more name. A symbolic link is linked itself and never followed.
 func (u *unpacker) hardlink(at spot, h *tar.Header) error {
-	name, err := cleanName("link target", h.Linkname)
+	name, err := tarfile.CleanName("link target", h.Linkname, "destination")
 	if err != nil {
 		return err
 	}
@@ -263,7 +264,7 @@ func removeAll(dir int, base string, depth int) error {
 	if err == nil || !errors.Is(err, unix.EISDIR) {
 		return err
 	}
-	if depth > maxDepth {
+	if depth > tarfile.MaxDepth {
 		return unix.ELOOP
 	}
 	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // Download is something of a container's that is about to be copied out.
@@ -35,9 +34,10 @@ func (d *Download) Close() error {
 }
 
 const (
-	piece    = 1 << 20   // bytes read or written at once
-	gather   = 256 << 10 // bytes of small entries that are sent at once
-	maxLinks = 100_000   // files with several names that are remembered; later ones are sent once for each name
+	piece       = 1 << 20   // bytes read or written at once
+	piecesAhead = 3         // read of an archive that comes, ahead of its unpacking
+	gather      = 256 << 10 // bytes of small entries that are sent at once
+	maxLinks    = 100_000   // files with several names that are remembered; later ones are sent once for each name
 )
 
 // Send writes the tar archive to w. What is a file system of the kernel's own (proc, sysfs) is an empty folder in it,
@@ -118,7 +118,7 @@ func (p *packer) entry(dir int, base, name string, above uint64, depth int) erro
 		defer unix.Close(f) //nolint:errcheck // only read
 		return p.file(f, name)
 	case unix.S_IFLNK:
-		text, err := readLink(dir, base)
+		text, err := tarfile.ReadLink(dir, base)
 		if errors.Is(err, unix.EINVAL) {
 			return nil // it is no link since a moment
 		}
@@ -146,8 +146,8 @@ func gone(err error, name string) error {
 // folder writes a folder and all below it. above is the device of the folder that it is in: where another file system of
 // the kernel's own begins, the folder is an empty one.
 func (p *packer) folder(dir int, base, name string, above uint64, depth int) error {
-	if depth > maxDepth {
-		return fault.Invalid("%.64s…: folders are more than %d deep", name, maxDepth)
+	if depth > tarfile.MaxDepth {
+		return fault.Invalid("%.64s…: folders are more than %d deep", name, tarfile.MaxDepth)
 	}
 	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) {
@@ -248,32 +248,10 @@ func (p *packer) unknown(fd int, st *unix.Stat_t) (bool, error) {
 
 // header describes a file as its archive entry does. Files without a type of their own are sockets, which never get here.
 func (p *packer) header(name string, st *unix.Stat_t) *tar.Header {
-	h := &tar.Header{
-		Name: name, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid), ModTime: time.Unix(st.Mtim.Unix()),
-		Typeflag: tar.TypeReg,
-	}
+	h := tarfile.Header(name, st)
 	if p.ids != nil {
 		uid, gid := p.ids.Inside(st.Uid, st.Gid)
 		h.Uid, h.Gid = int(uid), int(gid)
-	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		h.Size = st.Size
-	case unix.S_IFDIR:
-		h.Typeflag = tar.TypeDir
-		if path.Base(name) != "/" {
-			h.Name += "/"
-		}
-	case unix.S_IFLNK:
-		h.Typeflag = tar.TypeSymlink
-	case unix.S_IFIFO:
-		h.Typeflag = tar.TypeFifo
-	case unix.S_IFCHR, unix.S_IFBLK:
-		h.Typeflag = tar.TypeChar
-		if st.Mode&unix.S_IFMT == unix.S_IFBLK {
-			h.Typeflag = tar.TypeBlock
-		}
-		h.Devmajor, h.Devminor = int64(unix.Major(st.Rdev)), int64(unix.Minor(st.Rdev))
 	}
 	return h
 }

@@ -10,11 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 const (
-	maxName  = 4096 // bytes of a path or of a link's target: PATH_MAX
-	maxDepth = 512  // folders in each other; each holds a descriptor while its files are read
 	// races is how often the kernel may find that what it resolves is being renamed before that is an error.
 	races = 1000
 )
@@ -35,8 +34,8 @@ func parsePlace(asked string) (place, error) {
 		return place{}, fault.Invalid("bad parameter: 'path' cannot be empty")
 	case strings.ContainsRune(asked, 0):
 		return place{}, fault.Invalid("bad parameter: 'path' holds a zero byte")
-	case len(asked) > maxName:
-		return place{}, fault.Invalid("bad parameter: 'path' has more than %d bytes", maxName)
+	case len(asked) > tarfile.MaxName:
+		return place{}, fault.Invalid("bad parameter: 'path' has more than %d bytes", tarfile.MaxName)
 	}
 	p := place{asked: asked, path: path.Join("/", asked)}
 	p.name = path.Base(p.path)

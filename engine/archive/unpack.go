@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +15,7 @@ import (
 	"moss/engine/compress"
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // What an archive may hold. Its headers are bounded by the tar reader itself: a megabyte each.
@@ -44,7 +44,7 @@ func unpack(ctx context.Context, src io.Reader, t target) error {
 		return err
 	}
 	defer plain.Close() //nolint:errcheck // the archive has been read to its end, or an error is known
-	ahead := readAhead(plain)
+	ahead := compress.Ahead(plain, piecesAhead, piece)
 	defer ahead.Close() //nolint:errcheck // likewise
 	u := &unpacker{target: t, ctx: ctx, in: in, src: ahead, folders: map[string]*parent{}, buf: make([]byte, piece)}
 	defer u.forget()
@@ -159,29 +159,12 @@ func swapped(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTEMPTY)
 }
 
-// cleanName returns a name of the archive relative to the destination, "." for that itself.
-func cleanName(what, name string) (string, error) {
-	switch {
-	case name == "" || strings.ContainsRune(name, 0):
-		return "", fault.Invalid("the %s %q of an entry is none", what, name)
-	case len(name) > maxName:
-		return "", fault.Invalid("the %s %.64q… of an entry has more than %d bytes", what, name, maxName)
-	case strings.Count(name, "/") > maxDepth:
-		return "", fault.Invalid("the %s %.64q… is more than %d folders deep", what, name, maxDepth)
-	}
-	clean := path.Clean("./" + strings.TrimLeft(name, "/"))
-	if clean == ".." || strings.HasPrefix(clean, "../") {
-		return "", fault.Invalid("the %s %q leads out of the destination", what, name)
-	}
-	return clean, nil
-}
-
 // entry unpacks one entry.
 func (u *unpacker) entry(h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
-	name, err := cleanName("name", h.Name)
+	name, err := tarfile.CleanName("name", h.Name, "destination")
 	if err != nil {
 		return err
 	}
@@ -223,7 +206,7 @@ func (u *unpacker) entry(h *tar.Header) error {
 
 // checkSparse adds up what sparse entries pretend to: it is all read, if not written.
 func (u *unpacker) checkSparse(h *tar.Header) error {
-	if !isSparse(h) {
+	if !tarfile.IsSparse(h) {
 		return nil
 	}
 	if h.Size > maxSparse-u.sparse {
@@ -231,18 +214,6 @@ func (u *unpacker) checkSparse(h *tar.Header) error {
 	}
 	u.sparse += h.Size
 	return nil
-}
-
-func isSparse(h *tar.Header) bool {
-	if h.Typeflag == tar.TypeGNUSparse {
-		return true
-	}
-	for key := range h.PAXRecords {
-		if strings.HasPrefix(key, "GNU.sparse.") {
-			return true
-		}
-	}
-	return false
 }
 
 // settle gives the folders their times. One that is gone or replaced meanwhile has none to get.

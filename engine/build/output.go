@@ -6,7 +6,8 @@ import (
 	"io"
 	"os"
 	"sync"
-	"unicode/utf8"
+
+	"moss/engine/stdio"
 )
 
 const (
@@ -137,7 +138,7 @@ func (o *output) copyTo(ctx context.Context, send func(string) error) error {
 		n, whole, changed := o.read(buf, at)
 		piece := buf[:n]
 		if !whole {
-			piece = wholeRunes(piece)
+			piece = piece[:stdio.WholeRunes(piece)]
 		}
 		if len(piece) > 0 {
 			if err := send(string(piece)); err != nil {
@@ -181,19 +182,4 @@ func (o *output) read(buf []byte, at int64) (n int, whole bool, changed <-chan s
 	}
 	whole = whole && n == len(buf) || o.closed && at+int64(n) >= o.length
 	return n, whole, o.changed
-}
-
-// wholeRunes leaves out the beginning of a character at the end of p.
-func wholeRunes(p []byte) []byte {
-	for cut := 1; cut < utf8.UTFMax && cut <= len(p); cut++ {
-		b := p[len(p)-cut]
-		if !utf8.RuneStart(b) {
-			continue
-		}
-		if b >= utf8.RuneSelf && !utf8.FullRune(p[len(p)-cut:]) {
-			return p[:len(p)-cut]
-		}
-		break
-	}
-	return p
 }

@@ -164,21 +164,6 @@ func TestOutputWithoutRoomForItsFile(t *testing.T) {
 	}
 }
 
-func FuzzWholeRunes(f *testing.F) {
-	for _, s := range []string{"", "a", "ä", "\xe2\x82", "a\xff", "\xf0\x9f\x98"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, p []byte) {
-		got := wholeRunes(p)
-		if !bytes.HasPrefix(p, got) || len(p)-len(got) >= utf8.UTFMax {
-			t.Errorf("wholeRunes(%q) = %q", p, got)
-		}
-		if utf8.Valid(p) && len(got) != len(p) {
-			t.Errorf("wholeRunes(%q) = %q leaves something out", p, got)
-		}
-	})
-}
-
 func TestTranscriptDropsOldProgress(t *testing.T) {
 	c := newConsole(2, false)
 	late := newOutput(t.TempDir())

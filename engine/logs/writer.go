@@ -187,11 +187,11 @@ func (t *partial) next(p []byte) (line, rest []byte) {
 		t.bytes = append(t.bytes, p...)
 		return nil, nil
 	case old == 0:
-		cut := wholeRunes(p[:room])
+		cut := stdio.WholeRunes(p[:room])
 		return p[:cut], p[cut:]
 	}
 	line = t.join(p[:room])
-	cut := wholeRunes(line)
+	cut := stdio.WholeRunes(line)
 	if cut < old { // a rune that began in the kept bytes does not fit
 		t.bytes = bytes.Clone(line[cut:old])
 		return line[:cut], p
@@ -242,7 +242,7 @@ func (w *Writer) flushPartials(keepRunes bool) error {
 		t := &w.partial[i]
 		cut := len(t.bytes)
 		if keepRunes {
-			cut = wholeRunes(t.bytes)
+			cut = stdio.WholeRunes(t.bytes)
 		}
 		if cut == 0 {
 			continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // What a tree may hold, unless Options say otherwise.
@@ -88,23 +89,6 @@ func known(id int) uint32 {
 	return uint32(id)
 }
 
-// cleanName returns the name of an entry relative to the tree's root, "." for that itself.
-func cleanName(what, name string) (string, error) {
-	switch {
-	case name == "" || strings.ContainsRune(name, 0):
-		return "", fault.Invalid("the %s %q of an entry is none", what, name)
-	case len(name) > maxName:
-		return "", fault.Invalid("the %s %.64q… of an entry has more than %d bytes", what, name, maxName)
-	case strings.Count(name, "/") > maxDepth:
-		return "", fault.Invalid("the %s %.64q… is more than %d folders deep", what, name, maxDepth)
-	}
-	clean := path.Clean("./" + strings.TrimLeft(name, "/"))
-	if clean == ".." || strings.HasPrefix(clean, "../") {
-		return "", fault.Invalid("the %s %q leads out of the build context", what, name)
-	}
-	return clean, nil
-}
-
 // count bounds what the index takes.
 func (b *builder) count(text int) error {
 	if b.entries++; b.entries > b.limit {
@@ -162,7 +146,7 @@ func (b *builder) through(link, name string) (*inode, error) {
 	if err != nil {
 		return nil, fault.Invalid("entry %q goes through a link: %w", name, err)
 	}
-	if rest := name[len(link):]; len(to)+len(rest) > maxName || strings.Count(to, "/")+strings.Count(rest, "/") > maxDepth {
+	if rest := name[len(link):]; len(to)+len(rest) > tarfile.MaxName || strings.Count(to, "/")+strings.Count(rest, "/") > tarfile.MaxDepth {
 		return nil, fault.Invalid("entry %q goes through a link to where it is too deep", name)
 	}
 	return node, nil

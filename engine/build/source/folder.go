@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"moss/engine/tarfile"
 )
 
 func sum(content []byte) [32]byte { return sha256.Sum256(content) }
@@ -105,7 +107,7 @@ func (c *collector) entry(e *Entry) error {
 //
 // Errors are fault.Invalid (the name), those of src, of ctx and of Room, and internal.
 func FromReader(ctx context.Context, name string, src io.Reader, mode fs.FileMode, at time.Time, opt Options) (*Tree, error) {
-	name, err := cleanName("name", name)
+	name, err := tarfile.CleanName("name", name, "build context")
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"moss/engine/compress"
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // maxAfter is how much may follow the archive's end, in bytes: padding. It means nothing, but left unread it would break the
@@ -28,7 +29,7 @@ func Intake(ctx context.Context, src io.Reader, opt Options) (*Tree, error) {
 		return nil, err
 	}
 	defer plain.Close() //nolint:errcheck // the archive has been read to its end, or an error is known
-	ahead := readAhead(plain)
+	ahead := compress.Ahead(plain, pieces, piece)
 	defer ahead.Close() //nolint:errcheck // likewise
 	b, err := newBuilder(ctx, opt)
 	if err != nil {
@@ -148,18 +149,18 @@ func (t *taker) entry(h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
-	name, err := cleanName("name", h.Name)
+	name, err := tarfile.CleanName("name", h.Name, "build context")
 	if err != nil {
 		return err
 	}
 	if h.Typeflag == tar.TypeLink {
-		target, err := cleanName("link target", h.Linkname)
+		target, err := tarfile.CleanName("link target", h.Linkname, "build context")
 		if err != nil {
 			return err
 		}
 		return t.link(name, target)
 	}
-	node := &inode{mode: permissions(h.Mode)}
+	node := &inode{mode: tarfile.Permissions(h.Mode)}
 	node.describe(h.Uid, h.Gid, h.ModTime)
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -172,8 +173,8 @@ func (t *taker) entry(h *tar.Header) error {
 			return err
 		}
 	case tar.TypeSymlink:
-		if h.Linkname == "" || len(h.Linkname) > maxName || strings.ContainsRune(h.Linkname, 0) {
-			return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d without a zero", name, len(h.Linkname), maxName)
+		if h.Linkname == "" || len(h.Linkname) > tarfile.MaxName || strings.ContainsRune(h.Linkname, 0) {
+			return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d without a zero", name, len(h.Linkname), tarfile.MaxName)
 		}
 		node.mode = fs.ModeSymlink | 0o777
 		node.extra().link = strings.Clone(h.Linkname)
@@ -193,24 +194,9 @@ func (t *taker) entry(h *tar.Header) error {
 	return t.put(name, node)
 }
 
-// permissions are those of an archive's mode, as Go has them.
-func permissions(mode int64) fs.FileMode {
-	m := fs.FileMode(mode & 0o777)
-	if mode&0o4000 != 0 {
-		m |= fs.ModeSetuid
-	}
-	if mode&0o2000 != 0 {
-		m |= fs.ModeSetgid
-	}
-	if mode&0o1000 != 0 {
-		m |= fs.ModeSticky
-	}
-	return m
-}
-
 // content takes in what a regular file holds. What sparse ones pretend to is added up: it is all read, if not written.
 func (t *taker) content(node *inode, h *tar.Header) error {
-	sparse := isSparse(h)
+	sparse := tarfile.IsSparse(h)
 	if sparse {
 		if h.Size > maxSparse-t.sparse {
 			return fault.Invalid("sparse entry %q: the sparse files of the build context pretend to more than %d bytes", h.Name, int64(maxSparse))
@@ -218,18 +204,6 @@ func (t *taker) content(node *inode, h *tar.Header) error {
 		t.sparse += h.Size
 	}
 	return t.fill(node, t.tar, sparse)
-}
-
-func isSparse(h *tar.Header) bool {
-	if h.Typeflag == tar.TypeGNUSparse {
-		return true
-	}
-	for key := range h.PAXRecords {
-		if strings.HasPrefix(key, "GNU.sparse.") {
-			return true
-		}
-	}
-	return false
 }
 
 // xattrRecord begins the names of pax records that hold extended attributes.

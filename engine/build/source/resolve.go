@@ -6,12 +6,11 @@ import (
 	"strings"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 const (
-	maxName  = 4096 // bytes of a path or of what a link says: PATH_MAX
-	maxDepth = 512  // folders in each other
-	maxLinks = 40   // that one path leads through, as the kernel has it
+	maxLinks = 40 // that one path leads through, as the kernel has it
 )
 
 // Texts of errors, which are the kernel's.
@@ -29,8 +28,8 @@ func cleanPath(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
 		return "", fault.Invalid("the path %q holds a zero byte", name)
 	}
-	if len(name) > maxName {
-		return "", fault.Invalid("the path %.64q… has more than %d bytes", name, maxName)
+	if len(name) > tarfile.MaxName {
+		return "", fault.Invalid("the path %.64q… has more than %d bytes", name, tarfile.MaxName)
 	}
 	clean := strings.TrimLeft(path.Clean("/"+name), "/")
 	if clean == "" {
@@ -61,7 +60,7 @@ func resolve(name string, follow bool, look func(clean string) (fs.FileMode, str
 		}
 		switch {
 		case mode&fs.ModeSymlink != 0 && (rest != "" || follow):
-			if links++; links > maxLinks || len(link)+len(rest) > maxName {
+			if links++; links > maxLinks || len(link)+len(rest) > tarfile.MaxName {
 				return "", looped(name)
 			}
 			if path.IsAbs(link) {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // Root is a Source over a folder of this machine: an image's file system. It may be used by several goroutines at once.
@@ -104,7 +105,7 @@ func (r *Root) stat(clean string) (*Entry, error) {
 	}
 	e := entryOf(clean, &st)
 	if e.Mode&fs.ModeSymlink != 0 {
-		e.Link, err = readLink(int(f.Fd()), "")
+		e.Link, err = tarfile.ReadLink(int(f.Fd()), "")
 		return e, err
 	}
 	// A handle has no attributes of its own; its link in /proc leads to what it is a handle of.
@@ -116,7 +117,7 @@ func (r *Root) stat(clean string) (*Entry, error) {
 // entryOf describes what the kernel tells of a file.
 func entryOf(name string, st *unix.Stat_t) *Entry {
 	e := &Entry{
-		Path: name, Mode: fileMode(st.Mode), UID: int(st.Uid), GID: int(st.Gid), ModTime: time.Unix(st.Mtim.Unix()).UTC(),
+		Path: name, Mode: tarfile.FileMode(st.Mode), UID: int(st.Uid), GID: int(st.Gid), ModTime: time.Unix(st.Mtim.Unix()).UTC(),
 	}
 	switch {
 	case e.Mode.IsRegular():
@@ -169,7 +170,7 @@ func childOf(dir *os.File, name, clean string) (*Entry, error) {
 	switch {
 	case e.Mode&fs.ModeSymlink != 0:
 		var err error
-		e.Link, err = readLink(int(dir.Fd()), name)
+		e.Link, err = tarfile.ReadLink(int(dir.Fd()), name)
 		return e, err
 	case e.Mode.IsRegular(), e.Mode.IsDir():
 		place := procPath(dir) + "/" + name // one name below a descriptor: no link is followed

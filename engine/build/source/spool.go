@@ -15,6 +15,11 @@ import (
 	"moss/engine/fault"
 )
 
+const (
+	piece  = 256 << 10 // bytes read, written and hashed at once
+	pieces = 4         // of each kind under way
+)
+
 // roomStep is how many bytes are asked for at once.
 const roomStep = 8 << 20
 

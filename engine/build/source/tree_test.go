@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 func TestTreeStat(t *testing.T) {
@@ -214,7 +215,7 @@ func FuzzResolve(f *testing.F) {
 		f.Add(path, "/d/e")
 	}
 	f.Fuzz(func(t *testing.T, path, link string) {
-		if link == "" || len(link) > maxName || strings.ContainsRune(link, 0) {
+		if link == "" || len(link) > tarfile.MaxName || strings.ContainsRune(link, 0) {
 			return
 		}
 		folder := func(children ...child) *inode {

@@ -1,12 +1,12 @@
-package archive
+package compress
 
 import (
 	"io"
 	"sync"
 )
 
-// reader reads a source in a goroutine of its own, some pieces ahead of who reads from it.
-type reader struct {
+// Reader reads a source in a goroutine of its own, some pieces ahead of who reads from it.
+type Reader struct {
 	full  chan filled
 	empty chan []byte
 	stop  chan struct{}
@@ -15,6 +15,8 @@ type reader struct {
 	now  []byte // what is left of the piece under way
 	held []byte // that piece
 	err  error
+
+	size int // of a piece, in bytes
 }
 
 type filled struct {
@@ -22,11 +24,10 @@ type filled struct {
 	err  error
 }
 
-// readAhead returns a reader of src. Its Close ends the goroutine, after the read that it may be in: src is the caller's
-// again then.
-func readAhead(src io.Reader) *reader {
-	const pieces = 3
-	r := &reader{full: make(chan filled, pieces+1), empty: make(chan []byte, pieces), stop: make(chan struct{})}
+// Ahead returns a reader of src that is so many pieces of size bytes ahead. Its Close ends the goroutine, after the read that
+// it may be in: src is the caller's again then.
+func Ahead(src io.Reader, pieces, size int) *Reader {
+	r := &Reader{full: make(chan filled, pieces+1), empty: make(chan []byte, pieces), stop: make(chan struct{}), size: size}
 	for range pieces {
 		r.empty <- nil // made when it is needed
 	}
@@ -34,7 +35,7 @@ func readAhead(src io.Reader) *reader {
 	return r
 }
 
-func (r *reader) fill(src io.Reader) {
+func (r *Reader) fill(src io.Reader) {
 	defer close(r.full)
 	for {
 		select {
@@ -42,7 +43,7 @@ func (r *reader) fill(src io.Reader) {
 			return
 		case buf := <-r.empty:
 			if buf == nil {
-				buf = make([]byte, piece)
+				buf = make([]byte, r.size)
 			}
 			n, err := src.Read(buf)
 			for err == nil && n < len(buf)/2 && len(r.full) > 0 { // nobody waits for it
@@ -59,7 +60,7 @@ func (r *reader) fill(src io.Reader) {
 }
 
 // Read returns bytes of the source, then its error.
-func (r *reader) Read(p []byte) (int, error) {
+func (r *Reader) Read(p []byte) (int, error) {
 	for len(r.now) == 0 {
 		if r.err != nil {
 			return 0, r.err
@@ -80,7 +81,7 @@ func (r *reader) Read(p []byte) (int, error) {
 }
 
 // Close ends the reading.
-func (r *reader) Close() error {
+func (r *Reader) Close() error {
 	r.once.Do(func() { close(r.stop) })
 	for range r.full { // only waits
 	}

@@ -6,7 +6,10 @@ PREFIX  ?= $(HOME)/.local
 DESTDIR ?=
 GO      ?= go
 TAGS    := containers_image_openpgp,nomsgpack,exclude_graphdriver_btrfs,exclude_graphdriver_zfs,no_vpnkit,no_lxcusernic
-LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+# The time of the commit: two builds of it are the same, byte for byte.
+BUILT   := $(shell TZ=UTC git -c safe.directory='*' log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null)
+NAMES   := -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.buildTime=$(BUILT)
+LDFLAGS := -s -w $(NAMES)
 PROGRAMS := $(notdir $(patsubst %/,%,$(dir $(wildcard cmd/moss*/main.go))))
 
 export PATH := $(CURDIR)/.cache/bin:$(PATH):/usr/local/go/bin:$(shell $(GO) env GOPATH 2>/dev/null)/bin
@@ -34,7 +37,7 @@ build: ## bin/mossd, bin/moss, bin/moss-shim: static, for this machine
 
 build-race:
 	@mkdir -p bin/race
-	CGO_ENABLED=1 $(GO) build -race -trimpath -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/race/ $(addprefix ./cmd/,$(PROGRAMS))
+	CGO_ENABLED=1 $(GO) build -race -trimpath -ldflags '$(NAMES)' -o bin/race/ $(addprefix ./cmd/,$(PROGRAMS))
 
 deps: ## installs what building, running and testing need
 	hack/install-deps.sh --for build --for run --for test

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 
@@ -32,7 +31,7 @@ type names struct {
 }
 
 func newNames(ctx context.Context, opts Options) *names {
-	n := &names{host: dns.NewHost("/"), netns: filepath.Join(opts.StateDir, "netns"), log: opts.Log}
+	n := &names{host: dns.NewHost("/"), netns: opts.netNS(), log: opts.Log}
 	if opts.Driver != uplink.None {
 		n.reach = uplink.HostAddr()
 	}

@@ -18,6 +18,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/network"
+	"moss/engine/thread"
 	"moss/slirp/bridge"
 	"moss/slirp/dns"
 	"moss/slirp/forward"
@@ -78,7 +79,7 @@ func New(ctx context.Context, opts Options) (*Network, error) {
 		return nil, err
 	}
 	fabric, err := bridge.New(bridge.Options{
-		NetNS: filepath.Join(opts.StateDir, "netns"), Dir: filepath.Join(opts.RunDir, "netns"), Uplink: uplink.Device, Send: opts.Send,
+		NetNS: opts.netNS(), Dir: filepath.Join(opts.RunDir, "netns"), Uplink: uplink.Device, Send: opts.Send,
 		DialMark: forward.DialMark, ReplyMark: forward.ReplyMark, ReplyTable: forward.Table,
 	})
 	if err != nil {
@@ -132,6 +133,9 @@ func (n *Network) Close(ctx context.Context) error {
 	return nil
 }
 
+// netNS is where the namespace of the containers' bridges is bound.
+func (o *Options) netNS() string { return filepath.Join(o.StateDir, "netns") }
+
 // Info says what the network is at the moment.
 func (n *Network) Info() Info {
 	i := Info{Driver: n.opts.Driver, MTU: n.opts.MTU}
@@ -140,6 +144,9 @@ func (n *Network) Info() Info {
 	}
 	return i
 }
+
+// Inside runs f on a thread in the containers' network namespace.
+func (n *Network) Inside(f func() error) error { return thread.InNetworkAt(n.opts.netNS(), f) }
 
 func (n *Network) cursorDir() string { return filepath.Join(n.opts.RunDir, "ipam") }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"moss/api/apiver"
@@ -168,7 +169,7 @@ func NewInfo(i *system.Info) *Info {
 		OomKillDisable:     i.Cgroup.OOMKillDisable,
 		NGoroutines:        i.Goroutines,
 		SystemTime:         i.Time.Format(time.RFC3339Nano),
-		ExecutionDriver:    "native-0.2",
+		ExecutionDriver:    strings.TrimSpace(i.DefaultRuntime + " " + i.Runtimes[i.DefaultRuntime].Version),
 		LoggingDriver:      i.LogDriver,
 		CgroupDriver:       i.Cgroup.Driver,
 		CgroupVersion:      i.Cgroup.Version,

@@ -26,6 +26,8 @@ import (
 var (
 	version = "0.0.0-dev"
 	commit  = "unknown"
+	// buildTime is RFC 3339, in UTC.
+	buildTime = ""
 )
 
 func main() {

@@ -16,18 +16,13 @@ import (
 	"moss/engine/build"
 	"moss/engine/build/worker"
 	"moss/engine/config"
-	"moss/engine/container"
 	"moss/engine/event"
 	"moss/engine/exec"
-	"moss/engine/fault"
 	"moss/engine/fdstore"
 	"moss/engine/health"
-	"moss/engine/id"
-	"moss/engine/image"
 	"moss/engine/lifecycle"
 	"moss/engine/network"
 	"moss/engine/ocispec"
-	"moss/engine/record"
 	"moss/engine/shim/client"
 	"moss/engine/stats"
 	"moss/engine/stats/top"
@@ -234,69 +229,4 @@ func newManager(
 		opt.Seccomp = cache
 	}
 	return lifecycle.New(ctx, opt)
-}
-
-func newSystem(
-	cfg config.Config, facts rootless.Facts, identity string, p *parts, images *imagesvc.Service, known registry.Settings,
-	runtime ociRuntime, answer asked,
-) (*system.Service, error) {
-	status, err := p.store.Status()
-	if err != nil {
-		return nil, err
-	}
-	security := []string{"name=seccomp,profile=default", "name=rootless"}
-	number, warnings := answer.shown(runtime)
-	warnings = append(warnings, limitWarnings(facts, runtime)...)
-	if facts.SingleID {
-		warnings = append(warnings, "No subordinate ids: running with a single id ("+facts.SingleIDReason+")")
-	}
-	return system.New(system.Facts{
-		ID: identity, Version: version, GitCommit: commit, DataRoot: facts.Root,
-		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups, runtime),
-		Runtimes:       map[string]system.Runtime{runtime.name: {Path: runtime.call.Path, Version: number}},
-		DefaultRuntime: runtime.name, LogDriver: container.LogJSONFile, Uplink: cfg.NetworkDriver,
-		SingleID: facts.SingleID, SecurityOptions: security,
-		Plugins: system.Plugins{
-			Volume: []string{volume.DriverLocal}, Network: []string{"bridge", "host", "null"}, Log: []string{container.LogJSONFile, container.LogJournald, container.LogNone},
-		},
-		Registries: registryFacts(known), InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
-		HTTPProxy: proxy("HTTP_PROXY"), HTTPSProxy: proxy("HTTPS_PROXY"), NoProxy: proxy("NO_PROXY"),
-		Warnings: warnings, Debug: cfg.LogLevel == "debug",
-	}, system.Counters{
-		Containers: func(context.Context) (system.Counts, error) {
-			_, running, paused, stopped := p.containers.Counts()
-			return system.Counts{Running: running, Paused: paused, Stopped: stopped}, nil
-		},
-		Images: func(ctx context.Context) (int, error) {
-			list, err := images.List(ctx, image.ListOptions{})
-			return len(list), err
-		},
-		Listeners: p.bus.Listeners,
-	})
-}
-
-// identity is what makes one data folder recognisable.
-type engineIdentity struct {
-	ID     string
-	Format int // of the data folder
-}
-
-// dataFormat is the layout of the data folder that this engine writes. A newer one is refused rather than misread.
-const dataFormat = 1
-
-// identify returns the id of the data folder, which is made with it.
-func identify(root string) (string, error) {
-	path := filepath.Join(root, "engine.json")
-	var known engineIdentity
-	err := record.Get(path, &known)
-	switch {
-	case err == nil && known.Format > dataFormat:
-		return "", fault.Conflict("%s was written by a newer moss (format %d, this one knows %d)", root, known.Format, dataFormat)
-	case err == nil:
-		return known.ID, nil
-	case !fault.Is(err, fault.NotFound):
-		return "", err
-	}
-	known = engineIdentity{ID: id.New(), Format: dataFormat}
-	return known.ID, record.Put(path, known)
 }

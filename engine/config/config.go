@@ -31,6 +31,8 @@ type Config struct {
 	// InsecureTCP allows tcp:// hosts: anyone who can open a connection on this machine's loopback then has the user's
 	// rights.
 	InsecureTCP bool
+	// Labels describe the engine in /info: KEY=VALUE, each key once.
+	Labels []string
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
 	// LogFormat is text or json.

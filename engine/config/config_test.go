@@ -64,6 +64,7 @@ root = "~/engine"
 run-dir = "/tmp/run/../x"
 host = ["unix:///tmp/a.sock", "fd://"]
 insecure-tcp = true
+label = ["tier=dev", "empty="]
 log-level = "debug"
 log-format = "json"
 network-driver = "pasta"
@@ -84,14 +85,14 @@ func TestPrecedence(t *testing.T) {
 	env := []string{
 		"HOME=/home/u",
 		"MOSS_ROOT=/env", "MOSS_RUN_DIR=/env/run", "MOSS_HOSTS=unix:///e1,unix:///e2", "MOSS_INSECURE_TCP=false",
-		"MOSS_LOG_LEVEL=warn", "MOSS_LOG_FORMAT=text", "MOSS_NETWORK_DRIVER=gvisor-tap-vsock", "MOSS_MTU=0",
+		"MOSS_LABELS=a=1,b=2", "MOSS_LOG_LEVEL=warn", "MOSS_LOG_FORMAT=text", "MOSS_NETWORK_DRIVER=gvisor-tap-vsock", "MOSS_MTU=0",
 		"MOSS_HOST_LOOPBACK=false", "MOSS_RUNTIME=/opt/crun", "MOSS_STORAGE_DRIVER=overlay",
 		"MOSS_REGISTRY_MIRROR=a.example,https://b.example/", "MOSS_INSECURE_REGISTRY=fd00::/8,[fd00::1]:5000",
 		"MOSS_MAX_CONCURRENT_DOWNLOADS=64", "MOSS_MAX_CONCURRENT_UPLOADS=1", "MOSS_BUILD_CACHE_SIZE=500MiB",
 	}
 	flags := map[string][]string{
 		"root": {"/flag"}, "run-dir": {"/flag/run"}, "host": {"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, "insecure-tcp": {"true"},
-		"log-level": {"info", "error"}, "log-format": {"json"}, "network-driver": {"none"}, "mtu": {"65520"},
+		"label": {"c=3"}, "log-level": {"info", "error"}, "log-format": {"json"}, "network-driver": {"none"}, "mtu": {"65520"},
 		"host-loopback": {"true"}, "runtime": {"auto"}, "storage-driver": {"auto"},
 		"registry-mirror": {"c.example:443"}, "insecure-registry": {"d", "127.1.2.3"},
 		"max-concurrent-downloads": {"0"}, "max-concurrent-uploads": {"7"}, "build-cache-size": {"4096"},
@@ -108,18 +109,19 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"file", config.Options{Environ: environ("HOME=/home/u")}, config.Config{
 			Root: "/home/u/engine", RunDir: "/tmp/x", Hosts: []string{"unix:///tmp/a.sock", "fd://"}, InsecureTCP: true,
+			Labels:   []string{"tier=dev", "empty="},
 			LogLevel: "debug", LogFormat: "json", NetworkDriver: "pasta", MTU: 1500, HostLoopback: true, Runtime: "runc", StorageDriver: "vfs",
 			RegistryMirrors: []string{"mirror.example", "http://10.0.0.1:5000"}, InsecureRegistries: []string{"10.0.0.0/8", "reg.example:5000"},
 			MaxDownloads: 3, MaxUploads: 2, BuildCacheSize: 10 << 30,
 		}},
 		{"environment over file", config.Options{Environ: environ(env...)}, config.Config{
-			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"},
+			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"}, Labels: []string{"a=1", "b=2"},
 			LogLevel: "warn", LogFormat: "text", NetworkDriver: "gvisor-tap-vsock", Runtime: "/opt/crun", StorageDriver: "overlay",
 			RegistryMirrors: []string{"a.example", "https://b.example/"}, InsecureRegistries: []string{"fd00::/8", "[fd00::1]:5000"},
 			MaxDownloads: 64, MaxUploads: 1, BuildCacheSize: 500 << 20,
 		}},
 		{"flags over both", config.Options{Environ: environ(env...), Flags: flags}, config.Config{
-			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true,
+			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true, Labels: []string{"c=3"},
 			LogLevel: "error", LogFormat: "json", NetworkDriver: "none", MTU: 65520, HostLoopback: true,
 			RegistryMirrors: []string{"c.example:443"}, InsecureRegistries: []string{"d", "127.1.2.3"}, MaxUploads: 7, BuildCacheSize: 4096,
 		}},
@@ -231,6 +233,9 @@ func TestRefusals(t *testing.T) {
 		{name: "insecure bare ipv6", flags: map[string][]string{"insecure-registry": {"fd00::1"}}, want: []string{"--insecure-registry"}},
 		{name: "insecure port", flags: map[string][]string{"insecure-registry": {"x:70000"}}, want: []string{"--insecure-registry"}},
 		{name: "insecure docker.io", flags: map[string][]string{"insecure-registry": {"registry-1.docker.io:443"}}, want: []string{"always reached by TLS"}},
+		{name: "label without a value", flags: map[string][]string{"label": {"a"}}, want: []string{"--label", "KEY=VALUE"}},
+		{name: "label without a key", file: "label = '=a'", want: []string{"label", "KEY=VALUE"}},
+		{name: "label twice", env: []string{"MOSS_LABELS=a=1,a=2"}, want: []string{"MOSS_LABELS", `"a"`, "twice"}},
 		{name: "downloads", flags: map[string][]string{"max-concurrent-downloads": {"65"}}, want: []string{"--max-concurrent-downloads", "1 to 64"}},
 		{name: "cache", flags: map[string][]string{"build-cache-size": {"9999999T"}}, want: []string{"--build-cache-size", "bytes"}},
 		{name: "uploads", env: []string{"MOSS_MAX_CONCURRENT_UPLOADS=-1"}, want: []string{"MOSS_MAX_CONCURRENT_UPLOADS"}},

@@ -80,6 +80,10 @@ func engineSettings() []setting {
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.InsecureTCP, v[0]) },
 		},
 		{
+			"label", "MOSS_LABELS", "label of the engine, shown by info; may be given several times", "KEY=VALUE, each key once", true,
+			func(c *Config, v []string, _ func(string) string) error { return setLabels(&c.Labels, v) },
+		},
+		{
 			"log-level", "MOSS_LOG_LEVEL", "least important lines of the engine's log", "debug, info, warn or error", false,
 			func(c *Config, v []string, _ func(string) string) error {
 				return setChoice(&c.LogLevel, v[0], "debug", "info", "warn", "error")

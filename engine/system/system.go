@@ -54,6 +54,8 @@ type Counters struct {
 	Containers func(ctx context.Context) (Counts, error)
 	Images     func(ctx context.Context) (int, error)
 	Listeners  func() int // clients that listen to events
+	// InNetwork runs f in the network namespace of the containers. Without it the engine's own is looked at.
+	InNetwork func(f func() error) error
 }
 
 // Facts is what does not change while the engine runs.
@@ -164,9 +166,9 @@ func (s *Service) Info(ctx context.Context) (Info, error) {
 		CPUs:            runtime.NumCPU(),
 		Goroutines:      runtime.NumGoroutine(),
 		Time:            time.Now(),
-		IPv4Forwarding:  isOn("/proc/sys/net/ipv4/ip_forward"),
-		BridgeNF:        isOn("/proc/sys/net/bridge/bridge-nf-call-iptables"),
-		BridgeNFIPv6:    isOn("/proc/sys/net/bridge/bridge-nf-call-ip6tables"),
+	}
+	if err := s.lookAtNetwork(&info); err != nil {
+		return Info{}, fmt.Errorf("look at the containers' network: %w", err)
 	}
 	var err error
 	if s.counters.Containers != nil {
@@ -190,6 +192,20 @@ func (s *Service) Info(ctx context.Context) (Info, error) {
 	}
 	info.Files = openFiles()
 	return info, nil
+}
+
+// lookAtNetwork reads the kernel's switches where they are those of the containers' packets.
+func (s *Service) lookAtNetwork(info *Info) error {
+	look := func() error {
+		info.IPv4Forwarding = isOn("/proc/sys/net/ipv4/ip_forward")
+		info.BridgeNF = isOn("/proc/sys/net/bridge/bridge-nf-call-iptables")
+		info.BridgeNFIPv6 = isOn("/proc/sys/net/bridge/bridge-nf-call-ip6tables")
+		return nil
+	}
+	if s.counters.InNetwork == nil {
+		return look()
+	}
+	return s.counters.InNetwork(look)
 }
 
 func kernelVersion() (string, error) {

@@ -26,6 +26,7 @@ func (b *bench) heavyMetrics() []heavy {
 		{"image", false, b.pulls},
 		{"pulls", false, b.pullCrowd},
 		{"build", false, b.builds},
+		{"edge", false, b.edge},
 		{"busy", true, b.busy},
 		{"crowd", true, b.crowds},
 	}

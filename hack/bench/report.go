@@ -115,6 +115,10 @@ func containerRows() []row {
 
 func crowdRows() []row {
 	return []row{
+		{metric: "edge", figure: "_ping p50", unit: "ms", target: 0.1},
+		{metric: "edge", figure: "_ping p99", unit: "ms"},
+		{metric: "edge", figure: "_ping at 64", unit: "/s", target: 15000, more: true},
+		{metric: "edge", figure: "inspect at 64", unit: "/s", target: 5000, more: true},
 		{metric: "busy", figure: "_ping p99", unit: "ms", target: 5},
 		{metric: "busy", figure: "list p99", unit: "ms", target: 5},
 		{metric: "busy", figure: "inspect p99", unit: "ms", target: 5},

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Health checks: what create accepts, what inspect, lists and events show, and what ends them.
+# bats file_tags=subids
 
 load lib/moss
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # What containers use and run: stats and top.
+# bats file_tags=subids
 
 load lib/moss
 

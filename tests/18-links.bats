@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Links: one container knows another by a name of its own.
+# bats file_tags=subids
 
 load lib/moss
 

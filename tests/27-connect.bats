@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Containers in several networks: connect and disconnect, running and not, and what they find inside.
+# bats file_tags=subids
 
 load lib/moss
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Names: what containers find each other by, and how names from outside reach them. MOSS_NAMES says how many containers
 # resolve each other in one network; the default keeps the suite short.
+# bats file_tags=subids
 
 load lib/moss
 

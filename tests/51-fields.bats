@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Fields of containers, one by one: what lists and inspect show is what is so inside and on the host, and what create is
 # given has its effect there.
+# bats file_tags=subids
 
 load lib/moss
 

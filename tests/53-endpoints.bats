@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The endpoints of containers and exec instances as bytes: every status with its head and body, and the parameters that
 # came with later versions.
+# bats file_tags=subids
 
 load lib/moss
 

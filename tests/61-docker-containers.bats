@@ -13,6 +13,7 @@
 # What it takes and does not send at 1.24: stop --signal, restart --signal, run --kernel-memory.
 # What it sends all the same: --mount, which the engine takes, --use-api-socket, a mount of a socket that has to be there,
 # and --device-cgroup-rule, which is refused.
+# bats file_tags=subids
 
 load lib/moss
 

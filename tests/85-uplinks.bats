@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # What links the containers' network to the host's: each driver starts, publishes, keeps the host's loopback closed,
 # and leaves no process behind.
+# bats file_tags=subids
 
 load lib/moss
 

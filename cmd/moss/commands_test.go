@@ -233,9 +233,9 @@ func TestEventsAndInfo(t *testing.T) {
 	if stdout, _, _ := moss(t, engine, "", "events", "--format", "{{.Action}} {{.Actor.Attributes.exitCode}}"); stdout != "die 3\n" {
 		t.Errorf("events --format: %q", stdout)
 	}
-	engine.Override["GET /info"] = answer(`{"Containers":3,"MemTotal":8000000000,"Driver":"overlay","DriverStatus":[["Backing","ext4"]],"Warnings":["no limits"]}`)
+	engine.Override["GET /info"] = answer(`{"Containers":3,"MemTotal":8000000000,"Driver":"overlay","DriverStatus":[["Backing","ext4"]],"Labels":["tier=dev"],"Warnings":["no limits"]}`)
 	stdout, stderr, _ := moss(t, engine, "", "info")
-	if want := "Containers: 3\nStorage driver: overlay\nMemory: 8GB\nStorage:\n Backing: ext4\n"; stdout != want || stderr != "moss: warning: no limits\n" {
+	if want := "Containers: 3\nStorage driver: overlay\nMemory: 8GB\nLabels:\n tier=dev\nStorage:\n Backing: ext4\n"; stdout != want || stderr != "moss: warning: no limits\n" {
 		t.Errorf("info: %q, %q, want %q", stdout, stderr, want)
 	}
 	engine.Override["GET /version"] = answer(`{"Version":"0.1","ApiVersion":"1.24","Os":"linux","Arch":"amd64"}`)

@@ -134,6 +134,7 @@ func (a *app) showInfo(raw json.RawMessage) error {
 		{"Driver", "Storage driver"},
 		{"LoggingDriver", "Log driver"},
 		{"CgroupDriver", "Cgroup driver"},
+		{"DefaultRuntime", "Runtime"},
 		{"SecurityOptions", "Security options"},
 		{"KernelVersion", "Kernel version"},
 		{"OperatingSystem", "Operating system"},
@@ -144,6 +145,10 @@ func (a *app) showInfo(raw json.RawMessage) error {
 		{"Name", "Name"},
 		{"ID", "ID"},
 		{"DockerRootDir", "Data folder"},
+		{"HttpProxy", "HTTP proxy"},
+		{"HttpsProxy", "HTTPS proxy"},
+		{"NoProxy", "No proxy"},
+		{"Labels", "Labels"},
 		{"DriverStatus", "Storage"},
 		{"SystemStatus", "Status"},
 	} {

@@ -1,8 +1,10 @@
 package conn
 
 import (
+	"bytes"
 	"net/http"
 
+	"moss/api/compat"
 	"moss/engine/fault"
 )
 
@@ -40,10 +42,14 @@ func (j *JSON) SendAll(messages [][]byte) error {
 		return err
 	}
 	var lines []byte
-	for _, message := range messages {
-		lines = append(lines, message...)
-		if n := len(message); n == 0 || message[n-1] != '\n' {
-			lines = append(lines, '\n')
+	if len(messages) == 1 && bytes.HasSuffix(messages[0], []byte("\n")) {
+		lines = messages[0] // may be many lines: they are not copied
+	} else {
+		for _, message := range messages {
+			lines = append(lines, message...)
+			if !bytes.HasSuffix(message, []byte("\n")) {
+				lines = append(lines, '\n')
+			}
 		}
 	}
 	if _, err := j.w.Write(lines); err != nil {
@@ -66,7 +72,7 @@ func (j *JSON) begin() error {
 		j.w.Header().Set("Connection", "close")
 	}
 	j.begun = true
-	j.w.Header().Set("Content-Type", "application/json")
+	j.w.Header().Set("Content-Type", compat.JSON)
 	j.w.WriteHeader(http.StatusOK)
 	return nil
 }

@@ -9,30 +9,52 @@ import (
 
 // Filter picks events as the filters parameter of the wire asks (API document 3, section 6). The zero Filter takes all.
 type Filter struct {
-	wants map[string][]string
+	wants []want
+}
+
+// want is one key with its values.
+type want struct {
+	key    string
+	values []string
+}
+
+// keys in the order in which they are looked at: what tells most events apart, and is quickest, comes first.
+func keys() []string {
+	return []string{"type", "container", "daemon", "network", "volume", "event", "image", "label"}
 }
 
 // NewFilter checks the keys: container, daemon, event, image, label, network, type and volume. Another one gives
 // fault.Invalid. An event passes if it meets every key that has values; it meets label by meeting all its values and any
 // other key by meeting one.
 func NewFilter(wants map[string][]string) (Filter, error) {
-	keys := []string{"container", "daemon", "event", "image", "label", "network", "type", "volume"}
-	f := Filter{wants: make(map[string][]string, len(wants))}
-	for key, values := range wants {
-		if !slices.Contains(keys, key) {
-			return Filter{}, fault.Invalid("invalid filter %q: use %s", key, strings.Join(keys, ", "))
+	for key := range wants {
+		if !slices.Contains(keys(), key) {
+			return Filter{}, fault.Invalid("invalid filter %q: use %s", key, strings.Join(slices.Sorted(slices.Values(keys())), ", "))
 		}
-		if len(values) > 0 {
-			f.wants[key] = slices.Clone(values)
+	}
+	var f Filter
+	for _, key := range keys() {
+		if len(wants[key]) == 0 {
+			continue
 		}
+		values := slices.Clone(wants[key])
+		for i, value := range values {
+			switch key {
+			case "image":
+				values[i] = familiar(value)
+			case "container", "daemon", "network", "volume":
+				values[i] = strings.TrimPrefix(value, "/")
+			}
+		}
+		f.wants = append(f.wants, want{key: key, values: values})
 	}
 	return f, nil
 }
 
 // Match reports whether the event passes. It fits Options.Filter.
 func (f Filter) Match(ev *Event) bool {
-	for key, values := range f.wants {
-		if !matchKey(ev, key, values) {
+	for i := range f.wants {
+		if !matchKey(ev, f.wants[i].key, f.wants[i].values) {
 			return false
 		}
 	}
@@ -70,27 +92,31 @@ func matchLabel(attributes map[string]string, want string) bool {
 
 // matchObject takes a name, an id or the beginning of an id.
 func matchObject(ev *Event, want string) bool {
-	want = strings.TrimPrefix(want, "/")
-	if want == "" {
-		return false
-	}
-	return ev.Attributes["name"] == want || strings.HasPrefix(ev.ID, want)
+	return want != "" && (strings.HasPrefix(ev.ID, want) || ev.Attributes["name"] == want)
 }
 
-// matchImage takes the id or the name, with or without tag, of an image itself or of the image behind a container.
+// matchImage takes the id, the beginning of one, or the name, with or without tag, of an image itself or of the image
+// behind a container.
 func matchImage(ev *Event, want string) bool {
 	if want == "" {
 		return false
 	}
-	names := []string{ev.Attributes["image"]}
-	if ev.Type == TypeImage {
-		names = []string{ev.ID, ev.Attributes["name"]}
+	if ev.Type != TypeImage {
+		return isImage(ev.Attributes["image"], want)
 	}
-	want = familiar(want)
-	return slices.ContainsFunc(names, func(name string) bool {
-		name = familiar(name)
-		return name == want || repository(name) == want
-	})
+	return isImage(ev.ID, want) || isImage(ev.Attributes["name"], want)
+}
+
+// shortID is how many digits of an image's id clients show. Fewer, without the algorithm, may be a name.
+const shortID = 12
+
+func isImage(name, want string) bool {
+	if digits, ok := strings.CutPrefix(name, "sha256:"); ok {
+		short, full := strings.CutPrefix(want, "sha256:")
+		return short != "" && (full || len(short) >= shortID) && strings.HasPrefix(digits, short)
+	}
+	name = familiar(name)
+	return name == want || repository(name) == want
 }
 
 // familiar leaves out what a client may leave out of an image's name.
@@ -103,12 +129,8 @@ func familiar(name string) string {
 	return name
 }
 
-// repository cuts the digest and the tag off a name and leaves an id alone. The colon of a registry's port is not a
-// tag's.
+// repository cuts the digest and the tag off a name. The colon of a registry's port is not a tag's.
 func repository(name string) string {
-	if strings.HasPrefix(name, "sha256:") {
-		return name
-	}
 	name, _, _ = strings.Cut(name, "@")
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		return name[:i]

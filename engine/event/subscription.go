@@ -3,101 +3,280 @@ package event
 import (
 	"context"
 	"io"
-	"slices"
+	"math"
 	"time"
+
+	"moss/engine/fault"
 )
 
-// Subscription is one listener's view of a Bus. Next is for one goroutine at a time; Close may come from any.
+// Options say what a listener wants to hear.
+type Options struct {
+	// Since asks for the events from that time on that are still known, before the new ones.
+	Since time.Time
+	// Until ends the subscription after the events of that time; zero never ends it.
+	Until time.Time
+	// Past asks for all events that are still known.
+	Past bool
+	// Filter picks events; nil takes all. It runs in several goroutines, and must not change the event.
+	Filter func(*Event) bool
+}
+
+// Subscription is one listener's place in the events of a Bus. Wait and Take are for one goroutine at a time; Close may
+// come from any.
 type Subscription struct {
 	bus     *Bus
-	until   time.Time
+	until   int64
 	filter  func(*Event) bool
-	wake    chan struct{} // holds one signal: something below has changed
-	unwatch func() bool
+	woken   chan struct{}    // holds one signal: Wait is to look again
+	expired <-chan time.Time // nil: there is no Until
+	timer   *time.Timer
+	reader  JournalReader // nil while the ring has what comes next
+	ended   error         // what Take returns from now on
 
 	// Guarded by bus.mu.
-	queue []Event
-	read  int   // events of queue that Next has taken
-	end   error // what Next returns once the queue is read
+	next   uint64 // number of the event that comes next; 0: the first after the time below
+	after  int64  // time of the event before that
+	must   uint64 // number of the event from which on nothing may be missing
+	over   bool   // Until has passed
+	closed bool
+	waits  int // its index in bus.waiting, -1 if it does not wait
 }
 
-// Next returns the next event that the filter takes. It returns io.EOF after the last event of Options.Until, after
-// Close, after the end of the context of Subscribe and after the bus was closed; fault.Unavailable when this listener
-// was so slow that events were lost to it; and ctx's error when ctx ends first.
-func (s *Subscription) Next(ctx context.Context) (Event, error) {
-	var expired <-chan time.Time
-	if !s.until.IsZero() {
-		timer := time.NewTimer(time.Until(s.until))
-		defer timer.Stop()
-		expired = timer.C
+// Subscribe joins the bus: the listener misses no event and gets none twice, old and new ones together. The caller must
+// Close the subscription.
+func (b *Bus) Subscribe(opts Options) *Subscription {
+	s := &Subscription{bus: b, until: math.MaxInt64, filter: opts.Filter, woken: make(chan struct{}, 1), waits: -1}
+	if !opts.Until.IsZero() {
+		s.until = nanos(opts.Until)
+		s.timer = time.NewTimer(time.Until(opts.Until))
+		s.expired = s.timer.C
 	}
-	over := false
-	for {
-		if err := ctx.Err(); err != nil {
-			return Event{}, context.Cause(ctx)
-		}
-		ev, ok, err := s.take()
-		switch {
-		case err != nil:
-			return Event{}, err
-		case ok && !s.until.IsZero() && ev.Time.After(s.until):
-			s.Close()
-			return Event{}, io.EOF
-		case ok && (s.filter == nil || s.filter(&ev)):
-			return ev, nil
-		case ok:
-			continue
-		case over:
-			s.Close()
-			return Event{}, io.EOF
-		}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open++
+	switch {
+	case opts.Past:
+		s.after = math.MinInt64
+	case !opts.Since.IsZero():
+		s.after = max(nanos(opts.Since), math.MinInt64+1) - 1
+	default:
+		s.next, s.after, s.must = b.ring.next, b.last, b.ring.next
+		return s
+	}
+	if s.after >= b.ring.gone || b.journal == nil {
+		s.next = b.ring.after(s.after)
+		s.must = s.next
+		return s
+	}
+	// What the journal does not have of the time before is in the log, and cannot be told. From here on it would be a gap.
+	s.must = b.ring.first
+	return s
+}
+
+// Wait returns nil once Take will give something or end, and ctx's error when ctx ends before that.
+func (s *Subscription) Wait(ctx context.Context) error {
+	for !s.ready() {
 		select {
-		case <-s.wake:
-		case <-expired:
-			over = true // once more: events of that very moment may be in the queue
+		case <-s.woken:
+		case <-s.expired:
+			s.bus.mu.Lock()
+			s.over = true
+			s.bus.stopWaiting(s)
+			s.bus.mu.Unlock()
 		case <-ctx.Done():
+			s.bus.mu.Lock()
+			s.bus.stopWaiting(s)
+			s.bus.mu.Unlock()
+			if !s.ready() {
+				return context.Cause(ctx)
+			}
 		}
 	}
+	return nil
 }
 
-// Close leaves the bus; Next returns io.EOF from then on. A second Close does nothing.
+// ready tells whether there is something to take, and joins those who wait if not.
+func (s *Subscription) ready() bool {
+	b := s.bus
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.ended != nil || s.closed || s.over || b.closed || s.next < b.ring.next {
+		b.stopWaiting(s)
+		return true
+	}
+	if s.waits < 0 {
+		s.waits = len(b.waiting)
+		b.waiting = append(b.waiting, s)
+	}
+	return false
+}
+
+// Take fills into with the next events that the filter takes and returns how many there were: none if there are none now.
+// It reads the journal where it must, and waits for nothing else. It returns io.EOF after the last event of
+// Options.Until, after Close, and after the last event of a closed bus; fault.Unavailable when events were lost to this
+// listener because it was too slow; ctx's error when ctx ends while the journal is behind.
+func (s *Subscription) Take(ctx context.Context, into []*Published) (int, error) {
+	for s.ended == nil {
+		n, err := s.fetch(ctx, into)
+		if err != nil {
+			s.end(err)
+			break
+		}
+		if n == 0 {
+			return 0, nil
+		}
+		if taken := s.pick(into, n); taken > 0 {
+			return taken, nil
+		}
+		if s.ended == nil && ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+	return 0, s.ended
+}
+
+// Close leaves the bus; Take returns io.EOF from then on. A second Close does nothing.
 func (s *Subscription) Close() {
-	s.unwatch()
+	s.leave()
+	signal(s.woken)
+}
+
+// end remembers why Take gives nothing more, and leaves the bus.
+func (s *Subscription) end(err error) {
+	s.ended, s.reader = err, nil
 	s.leave()
 }
 
 func (s *Subscription) leave() {
 	b := s.bus
 	b.mu.Lock()
-	if i := slices.Index(b.subs, s); i >= 0 {
-		b.subs = slices.Concat(b.subs[:i], b.subs[i+1:])
+	defer b.mu.Unlock()
+	if s.closed {
+		return
 	}
-	s.queue, s.read, s.end = nil, 0, io.EOF
-	b.mu.Unlock()
-	s.signal()
-}
-
-// signal wakes Next, now or when it next looks.
-func (s *Subscription) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
+	s.closed = true
+	b.open--
+	b.stopWaiting(s)
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }
 
-// take removes the first event of the queue. Without one it returns the error that ended the subscription, if any.
-func (s *Subscription) take() (ev Event, ok bool, err error) {
+// wants tells whether one of the events is for this listener, or ends it.
+func (s *Subscription) wants(events []*Published) bool {
+	for _, p := range events {
+		if s.filter == nil || s.filter(&p.Event) || p.Time.UnixNano() > s.until {
+			return true
+		}
+	}
+	return false
+}
+
+// pick moves those of the first n events that the filter takes to the front and returns their number.
+func (s *Subscription) pick(into []*Published, n int) int {
+	taken := 0
+	for _, p := range into[:n] {
+		if p.Time.UnixNano() > s.until {
+			s.end(io.EOF)
+			break
+		}
+		if s.filter == nil || s.filter(&p.Event) {
+			into[taken] = p
+			taken++
+		}
+	}
+	clear(into[taken:n])
+	return taken
+}
+
+// fetch fills into with the next events, whatever they are, and returns how many there were.
+func (s *Subscription) fetch(ctx context.Context, into []*Published) (int, error) {
+	for {
+		n, place, err := s.fromRing(into)
+		if n > 0 || err != nil || !place.behind {
+			return n, err
+		}
+		if n, err = s.fromJournal(ctx, into, place); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// ringPlace is what fetch must know of the ring to read the journal.
+type ringPlace struct {
+	behind bool   // the next event is not in the ring
+	first  uint64 // the ring's oldest
+	kept   uint64 // the journal's latest
+}
+
+func (s *Subscription) fromRing(into []*Published) (int, ringPlace, error) {
 	b := s.bus
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.read == len(s.queue) {
-		return Event{}, false, s.end
+	if s.closed {
+		return 0, ringPlace{}, io.EOF
 	}
-	ev = s.queue[s.read]
-	s.queue[s.read] = Event{} // lets go of the attributes
-	s.read++
-	if s.read == len(s.queue) || s.read == queueLen {
-		s.queue, s.read = slices.Delete(s.queue, 0, s.read), 0 // a queue that never runs empty must not grow for ever
+	if s.next < b.ring.first {
+		if b.journal == nil {
+			return 0, ringPlace{}, lost()
+		}
+		return 0, ringPlace{behind: true, first: b.ring.first, kept: b.kept}, nil
 	}
-	return ev, true, nil
+	s.reader = nil
+	n := b.ring.copyTo(into, s.next)
+	if n > 0 {
+		s.next, s.after = s.next+uint64(n), into[n-1].Time.UnixNano() //nolint:gosec // not negative
+		return n, ringPlace{}, nil
+	}
+	if s.over || b.closed {
+		return 0, ringPlace{}, io.EOF
+	}
+	return 0, ringPlace{}, nil
+}
+
+// fromJournal reads what the ring no longer has. Nothing and no error: look at the ring again.
+func (s *Subscription) fromJournal(ctx context.Context, into []*Published, place ringPlace) (int, error) {
+	if s.reader == nil {
+		s.reader = s.bus.journal.After(s.after)
+	}
+	n, err := s.reader.Next(into)
+	if err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		if place.kept+1 < place.first {
+			return 0, s.bus.awaitKept(ctx, place.kept)
+		}
+		if err := s.skip(place.first); err != nil {
+			return 0, err
+		}
+		s.goOn(place.first, s.after)
+		return 0, nil
+	}
+	for _, p := range into[:n] {
+		if err := s.skip(p.Seq); err != nil {
+			return 0, err
+		}
+		s.goOn(p.Seq+1, p.Time.UnixNano())
+	}
+	return n, nil
+}
+
+// skip goes on with the event of a number; those before it that this listener has not seen are not kept.
+func (s *Subscription) skip(to uint64) error {
+	if s.next < to && to > s.must {
+		return lost()
+	}
+	return nil
+}
+
+func (s *Subscription) goOn(next uint64, after int64) {
+	s.bus.mu.Lock()
+	s.next, s.after = next, after
+	s.bus.mu.Unlock()
+}
+
+// lost is what a listener hears when there are events that it can no longer get.
+func lost() error {
+	return fault.Unavailable("events were lost: this listener fell behind further than events are kept")
 }

@@ -2,7 +2,3 @@
 // (attach), streams of JSON messages, and streams of a container's output. It writes heads and bytes and knows neither
 // containers nor endpoints.
 package conn
-
-// RawStream is the media type of a connection or answer that carries a container's streams (document 2, 4.1). Clients of
-// the versions served here do not compare it.
-const RawStream = "application/vnd.engine.raw-stream"

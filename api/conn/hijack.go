@@ -2,15 +2,21 @@ package conn
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"strings"
 	"sync"
+	"syscall"
 
+	"golang.org/x/sys/unix"
+
+	"moss/api/compat"
 	"moss/engine/fault"
 )
 
@@ -33,16 +39,24 @@ func hasToken(h http.Header, key, token string) bool {
 // Hijack takes the connection over and writes the head: 101 with the upgrade's headers when the client asked for one, 200
 // otherwise. What follows is raw bytes both ways. Headers set on w before are not sent, but for the engine's own. The
 // caller closes the stream. An error before the takeover leaves w usable.
+//
+// A body that comes with the request is the beginning of the input, without its chunks' heads; without an upgrade its end
+// is that of the input too, since nothing but another request could follow it.
 func Hijack(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 	if err := dropBody(w, r); err != nil {
 		return nil, err
 	}
-	head := head(w.Header(), Upgrades(r))
+	upgrade := Upgrades(r)
+	head := compat.Takeover(w.Header(), upgrade)
 	raw, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, fault.Internal("take over the connection: %v", err)
 	}
-	s := &Stream{conn: raw, in: unread(raw, buffered.Reader), hangups: newHangups(raw), done: make(chan struct{})}
+	s := &Stream{conn: raw, done: make(chan struct{})}
+	s.takeInput(r, buffered.Reader, upgrade)
+	if hasBody(r) && r.ProtoAtLeast(1, 1) && hasToken(r.Header, "Expect", "100-continue") {
+		head = "HTTP/1.1 100 Continue\r\n\r\n" + head
+	}
 	if _, err := io.WriteString(raw, head); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the head: %w", err), s.Close())
 	}
@@ -52,54 +66,76 @@ func Hijack(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 // maxBody is how many bytes of a request's own body are read before the takeover.
 const maxBody = 1 << 20
 
+func hasBody(r *http.Request) bool {
+	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0
+}
+
 // dropBody reads the JSON body that some clients send along: it repeats their query and is no input of the process. A
 // body of any other type is input. One that is too long, or ends early, is fault.Invalid.
 func dropBody(w http.ResponseWriter, r *http.Request) error {
 	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // what is not one is empty
-	if mediaType != "application/json" || r.ContentLength <= 0 {
+	if mediaType != compat.JSON || !hasBody(r) {
 		return nil
 	}
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		return fault.Invalid("read the body: %v", err)
 	}
+	BodyRead(r)
 	return nil
 }
 
-// head builds the answer's head. Its form is the one that clients of that time compare literally.
-func head(set http.Header, upgrade bool) string {
-	var b strings.Builder
-	if upgrade {
-		b.WriteString("HTTP/1.1 101 UPGRADED\r\nContent-Type: " + RawStream + "\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n")
-	} else {
-		b.WriteString("HTTP/1.1 200 OK\r\nContent-Type: " + RawStream + "\r\n")
+// BodyRead notes that a request's body has been read to its end: none of it is input of a process.
+func BodyRead(r *http.Request) { r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil }
+
+// takeInput makes the input of what the HTTP server has already taken from the connection, then the connection.
+func (s *Stream) takeInput(r *http.Request, buffered *bufio.Reader, upgrade bool) {
+	var ahead []byte
+	if n := buffered.Buffered(); n > 0 {
+		ahead, _ = buffered.Peek(n) // that many are there
 	}
-	for _, key := range []string{"Api-Version", "Ostype", "Docker-Experimental", "Server"} {
-		if value := set.Get(key); value != "" {
-			b.WriteString(key + ": " + value + "\r\n")
+	s.ahead = bytes.NewReader(bytes.Clone(ahead))
+	s.in = io.MultiReader(s.ahead, s.conn)
+	switch {
+	case !hasBody(r):
+	case r.ContentLength < 0:
+		lines := bufio.NewReader(s.in)
+		s.in, s.coded = httputil.NewChunkedReader(lines), true
+		if upgrade {
+			s.in = io.MultiReader(s.in, &trailer{lines: lines}, lines)
 		}
+	case !upgrade:
+		s.in, s.coded = io.LimitReader(s.in, r.ContentLength), true
 	}
-	b.WriteString("\r\n")
-	return b.String()
 }
 
-// unread returns a reader of the bytes that the HTTP server has already taken from the connection, then the connection.
-func unread(raw net.Conn, buffered *bufio.Reader) io.Reader {
-	n := buffered.Buffered()
-	if n == 0 {
-		return raw
+// trailer reads what follows the last chunk of a body, up to and with its empty line, and gives nothing of it.
+type trailer struct {
+	lines *bufio.Reader
+	size  int
+}
+
+// Read returns io.EOF, or fault.Invalid for what is no trailer.
+func (t *trailer) Read([]byte) (int, error) {
+	for {
+		line, err := t.lines.ReadSlice('\n')
+		t.size += len(line)
+		switch {
+		case err != nil:
+			return 0, fault.Invalid("read the body's trailer: %v", err)
+		case len(bytes.TrimRight(line, "\r\n")) == 0:
+			return 0, io.EOF
+		case t.size > maxBody:
+			return 0, fault.Invalid("the body's trailer has more than %d bytes", maxBody)
+		}
 	}
-	early, err := buffered.Peek(n)
-	if err != nil {
-		return raw
-	}
-	return io.MultiReader(strings.NewReader(string(early)), raw)
 }
 
 // Stream is a client's connection after the takeover. Reading and writing may happen at the same time.
 type Stream struct {
-	conn    net.Conn
-	in      io.Reader
-	hangups *hangups // nil where the connection cannot be watched
+	conn  net.Conn
+	in    io.Reader
+	ahead *bytes.Reader // of the raw input, what came with the request
+	coded bool          // the input is not the connection's bytes as they are
 
 	once sync.Once
 	done chan struct{} // closed by Close
@@ -109,6 +145,24 @@ type Stream struct {
 // Read reads what the client sent, beginning with what it sent along with its request. io.EOF means that it closed its
 // side for writing; it may still be reading.
 func (s *Stream) Read(p []byte) (int, error) { return s.in.Read(p) }
+
+// DropInput reads until the client has ended its side, also beyond the body that was the input, or Close is called.
+func (s *Stream) DropInput() {
+	io.Copy(io.Discard, s.conn) //nolint:errcheck // either side may leave at any time
+}
+
+// AwaitInput blocks until Read would not, where the connection can be waited for.
+func (s *Stream) AwaitInput() error {
+	raw := socketOf(s.conn)
+	if _, plain := s.conn.(syscall.Conn); raw == nil || !plain || s.coded || s.ahead.Len() > 0 {
+		return nil
+	}
+	return raw.Read(func(fd uintptr) bool {
+		state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(state, 0)
+		return err != nil || n > 0
+	})
+}
 
 // Write sends to the client.
 func (s *Stream) Write(p []byte) (int, error) { return s.conn.Write(p) }
@@ -123,9 +177,10 @@ func (s *Stream) CloseWrite() error {
 }
 
 // AwaitHangup blocks until the client has closed both of its sides or Close is called. A client that only ended its
-// input is still there. Over TCP a client that went looks like one that ended its input until something is sent to it.
+// input is still there. Over TCP a client that went looks like one that ended its input until something is sent to it, or
+// until its system says that it knows the connection no more.
 func (s *Stream) AwaitHangup() {
-	if s.hangups == nil || !s.hangups.wait() {
+	if !awaitHangup(s.conn, s.done) {
 		<-s.done
 	}
 }
@@ -134,10 +189,7 @@ func (s *Stream) AwaitHangup() {
 func (s *Stream) Close() error {
 	s.once.Do(func() {
 		close(s.done)
-		if s.hangups != nil {
-			s.err = s.hangups.close()
-		}
-		s.err = errors.Join(s.conn.Close(), s.err)
+		s.err = s.conn.Close()
 	})
 	return s.err
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"moss/api/compat"
+	"moss/engine/session"
 	"moss/engine/stdio"
 )
 
@@ -43,9 +45,9 @@ func NewOutput(w http.ResponseWriter, r *http.Request, tty bool) (*Output, error
 		if err != nil {
 			return nil, err
 		}
-		return &Output{w: s, flush: func() error { return nil }, close: s.Close, stream: s, tty: tty}, nil
+		return &Output{w: s, flush: func() error { return nil }, close: func() error { return session.End(s) }, stream: s, tty: tty}, nil
 	}
-	w.Header().Set("Content-Type", RawStream)
+	w.Header().Set("Content-Type", compat.RawStream)
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
 	return &Output{w: w, flush: out.Flush, close: func() error { return nil }, tty: tty}, out.Flush()
@@ -82,17 +84,18 @@ func (o *Output) Send(stream stdio.Stream, parts ...[]byte) error {
 	for _, part := range parts {
 		o.pending = append(o.pending, part...)
 	}
-	switch {
-	case len(o.pending) >= outputBatch || !o.waiting && time.Since(o.sent) > outputWindow:
+	if len(o.pending) >= outputBatch || !o.waiting && time.Since(o.sent) > outputWindow {
 		o.sendLocked()
-	case !o.waiting:
+	}
+	if !o.waiting {
 		o.waiting = true
 		time.AfterFunc(outputWindow, o.sendLate)
 	}
 	return o.err
 }
 
-// sendLate sends what was kept back, unless the answer has ended.
+// sendLate sends what was kept back, unless the answer has ended, and gives the buffer up: most answers are silent most of
+// the time.
 func (o *Output) sendLate() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,6 +103,7 @@ func (o *Output) sendLate() {
 	if !o.closed {
 		o.sendLocked()
 	}
+	o.pending = nil
 }
 
 func (o *Output) sendLocked() {
@@ -120,9 +124,13 @@ func (o *Output) Fail(err error) error {
 // Close sends what is left and ends the answer. Closing twice is safe.
 func (o *Output) Close() error {
 	o.mu.Lock()
+	again := o.closed
 	o.sendLocked()
 	o.closed = true
 	err := o.err
 	o.mu.Unlock()
+	if again {
+		return nil
+	}
 	return errors.Join(err, o.close())
 }

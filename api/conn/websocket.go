@@ -59,11 +59,10 @@ func CheckWebSocket(w http.ResponseWriter, r *http.Request) error {
 //
 // One goroutine may read while another writes. To close the input alone has no form here: a client that closes has gone.
 type WebSocket struct {
-	ctx     context.Context //nolint:containedctx // of the connection, which outlives its request
-	ws      *websocket.Conn
-	raw     net.Conn
-	hangups *hangups // nil where the connection cannot be watched
-	binary  bool     // no message is text
+	ctx    context.Context //nolint:containedctx // of the connection, which outlives its request
+	ws     *websocket.Conn
+	raw    net.Conn
+	binary bool // no message is text
 
 	input chan []byte   // what the client sent; closed after the last of it
 	ahead []byte        // of input, not read yet
@@ -95,7 +94,7 @@ func NewWebSocket(w http.ResponseWriter, r *http.Request, tty bool) (*WebSocket,
 	}
 	ws.SetReadLimit(maxMessage)
 	s := &WebSocket{
-		ctx: context.WithoutCancel(r.Context()), ws: ws, raw: grip.raw, hangups: newHangups(grip.raw), binary: ws.Subprotocol() != "",
+		ctx: context.WithoutCancel(r.Context()), ws: ws, raw: grip.raw, binary: ws.Subprotocol() != "",
 		input: make(chan []byte, inputAhead), ended: make(chan struct{}), gone: make(chan struct{}),
 		over: make(chan struct{}), shut: make(chan struct{}),
 	}
@@ -103,13 +102,11 @@ func NewWebSocket(w http.ResponseWriter, r *http.Request, tty bool) (*WebSocket,
 		s.frames = &unframer{}
 	}
 	s.workers.Go(s.receive)
-	if s.hangups != nil {
-		s.workers.Go(func() {
-			if s.hangups.wait() {
-				close(s.gone)
-			}
-		})
-	}
+	s.workers.Go(func() {
+		if awaitHangup(s.raw, s.over) {
+			close(s.gone)
+		}
+	})
 	return s, nil
 }
 
@@ -243,9 +240,6 @@ func (s *WebSocket) Close() error {
 		<-s.shut
 		force.Stop()
 		s.raw.Close() //nolint:errcheck // as a rule it is closed already
-		if s.hangups != nil {
-			s.hangups.close() //nolint:errcheck // a second descriptor of what is closed
-		}
 		s.workers.Wait()
 	})
 	return nil

@@ -260,10 +260,15 @@ func TestCheckWebSocket(t *testing.T) {
 		{"another version", "Sec-WebSocket-Version: 8\r\n", http.StatusBadRequest},
 		{"a short key", "Sec-WebSocket-Key: dGhl\r\n", http.StatusBadRequest},
 		{"no base64", "Sec-WebSocket-Key: !!!\r\n", http.StatusBadRequest},
+		{"HTTP/1.0", "HTTP/1.0", http.StatusBadRequest},
 		{"two keys", "Sec-WebSocket-Key: a\r\nSec-WebSocket-Key: b\r\n", http.StatusBadRequest},
 	} {
 		c := dial()
-		send(t, c, handshake(tc.changed))
+		request := handshake(tc.changed)
+		if tc.changed == "HTTP/1.0" {
+			request = strings.Replace(handshake(""), "HTTP/1.1", tc.changed, 1)
+		}
+		send(t, c, request)
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -275,5 +280,101 @@ func TestCheckWebSocket(t *testing.T) {
 		if got := resp.Header.Get("Sec-WebSocket-Version"); strings.Contains(tc.name, "version") && got != "13" {
 			t.Errorf("%s: Sec-WebSocket-Version %q, want 13", tc.name, got)
 		}
+	}
+}
+
+// masked is a message's piece as clients send it (RFC 6455, 5.2), masked with zeros.
+func masked(last bool, opcode byte, payload string) string {
+	if last {
+		opcode |= 0x80
+	}
+	return string([]byte{opcode, 0x80 | byte(len(payload)), 0, 0, 0, 0}) + payload
+}
+
+// TestWebSocketPieces: messages in pieces, with a ping between them, an empty one, and frames that are none.
+func TestWebSocketPieces(t *testing.T) {
+	input := make(chan string, 1)
+	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		s, err := conn.NewWebSocket(w, r, true)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got, err := io.ReadAll(s)
+		if err != nil {
+			t.Error(err)
+		}
+		input <- string(got)
+		s.Close() //nolint:errcheck // It has no error.
+	})
+	const text, binary, more, closing, ping, pong, unknown = 1, 2, 0, 8, 9, 10, 3
+	for _, tc := range []struct{ name, sent, input, answer string }{
+		{
+			"pieces", masked(false, text, "a") + masked(true, ping, "hi") + masked(false, more, "b") + masked(true, more, "c") +
+				masked(true, binary, "") + masked(true, binary, "d") + masked(true, closing, "\x03\xe8"),
+			"abcd", "\x8a\x02hi" + "\x88\x02\x03\xe8",
+		},
+		{"an answer nobody asked for", masked(true, pong, "x") + masked(true, closing, ""), "", "\x88\x00"},
+		{"an unknown kind", masked(true, unknown, ""), "", "\x88\x02\x03\xea"},
+		{"a piece of nothing", masked(true, more, "x"), "", "\x88\x02\x03\xea"},
+		{"not masked", "\x81\x01x", "", "\x88\x02\x03\xe8"},
+		{"cut off", masked(false, text, "a") + "\x81", "a", "\x88\x02\x03\xe8"},
+	} {
+		c := dial()
+		send(t, c, handshake("")+tc.sent)
+		c.CloseWrite() //nolint:errcheck // the answer tells
+		if got := <-input; got != tc.input {
+			t.Errorf("%s: input %q, want %q", tc.name, got, tc.input)
+		}
+		r := bufio.NewReader(c)
+		resp, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()        //nolint:errcheck // There is none.
+		rest, _ := io.ReadAll(r) // it may be cut off after its last message
+		// A reason may follow the code, and the length of both is that of the frame.
+		want, got := tc.answer, string(rest)
+		if strings.HasPrefix(want, "\x88\x02\x03\xea") && len(got) > 4 {
+			got = got[:1] + "\x02" + got[2:4]
+		}
+		if got != want {
+			t.Errorf("%s: answer %q, want %q", tc.name, rest, want)
+		}
+	}
+}
+
+// TestWebSocketSlowReader: one that never reads blocks what is written to it and nothing else; its going ends that.
+func TestWebSocketSlowReader(t *testing.T) {
+	done := make(chan int, 1)
+	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		s, err := conn.NewWebSocket(w, r, true)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		n, piece := 0, make([]byte, 64<<10)
+		for n < 64<<20 && err == nil {
+			_, err = s.Write(piece)
+			n += len(piece)
+		}
+		s.Close() //nolint:errcheck // It has no error.
+		done <- n
+	})
+	c := dial()
+	send(t, c, handshake(""))
+	select {
+	case n := <-done:
+		t.Fatalf("%d bytes were taken for a client that does not read", n)
+	case <-time.After(100 * time.Millisecond):
+	}
+	c.Close() //nolint:errcheck // It was not read.
+	select {
+	case n := <-done:
+		if n > 2<<20 {
+			t.Errorf("%d bytes were taken", n)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the write is still blocked")
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"runtime"
 	"runtime/debug"
 	"time"
 )
@@ -18,4 +20,32 @@ func thrifty() {
 		debug.SetGCPercent(idleGCPercent)
 		debug.FreeOSMemory()
 	})
+}
+
+const (
+	trimPause = 30 * time.Second
+	trimAbove = 64 << 20 // bytes that an engine may keep although nothing happens
+)
+
+// trim gives memory back that a crowd of clients or a large build has left, until ctx is done: at rest the runtime would
+// keep it for minutes, since it collects garbage when more is asked for.
+func trim(ctx context.Context) {
+	tick := time.NewTicker(trimPause)
+	defer tick.Stop()
+	var last uint32 // how many collections there had been after ours
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		if m.NumGC == last || m.Sys-m.HeapReleased < trimAbove {
+			continue
+		}
+		debug.FreeOSMemory()
+		runtime.ReadMemStats(&m)
+		last = m.NumGC
+	}
 }

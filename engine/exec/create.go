@@ -41,7 +41,9 @@ func (s *Service) Inspect(execID string) (Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	info := Info{
-		ID: in.id, ContainerID: in.containerID, Config: in.config, Running: in.state == running, Pid: in.pid,
+		ID: in.id, ContainerID: in.containerID, Config: in.config, Pid: in.pid,
+		// A client that has been answered asks until it does not run any more, to take the code then: see Start.
+		Running: in.state == starting || in.state == running,
 	}
 	if in.state == over {
 		code := in.code

@@ -21,6 +21,7 @@ import (
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/ocispec"
+	"moss/engine/session"
 	"moss/engine/stdio"
 	"moss/engine/task"
 )
@@ -50,7 +51,7 @@ type Info struct {
 	ID          string
 	ContainerID string
 	Config      Config
-	Running     bool
+	Running     bool // also while it is being started
 	Pid         int  // in the engine's pid namespace; 0 when it does not run
 	ExitCode    *int // nil until it has ended
 }
@@ -86,6 +87,7 @@ type Service struct {
 	opt        Options
 	hostName   string
 	killFamily func(pid int) // not the function of that name where pids are a fake's
+	buffers    session.Buffers
 
 	mu          sync.Mutex // guards the fields below and what instances say is guarded
 	byID        map[string]*instance

@@ -63,7 +63,7 @@ func (s *Service) Start(
 		return explain(func() (io.ReadWriteCloser, error) { return conn, nil }, opt.Raw, err)
 	}
 	session.Run(ctx, conn, framed(streams, in.config.Tty, opt.Raw), session.Options{
-		Input: in.config.AttachStdin, Keys: in.detachKeys(), Over: in.awaitEnd,
+		Input: in.config.AttachStdin, Keys: in.detachKeys(), Over: in.awaitEnd, Buffers: &s.buffers,
 		Detached: func() { s.publish("exec_detach", r, in) },
 	})
 	return nil
@@ -221,10 +221,7 @@ func explain(open func() (io.ReadWriteCloser, error), raw bool, cause error) err
 	} else {
 		_, err = stdio.NewFrameWriter(conn, stdio.Stderr).Write([]byte(cause.Error() + "\n"))
 	}
-	if cw, ok := conn.(interface{ CloseWrite() error }); ok {
-		err = errors.Join(err, cw.CloseWrite())
-	}
-	return errors.Join(err, conn.Close())
+	return errors.Join(err, session.End(conn))
 }
 
 // framed gives the output the form that the start asks for where that is not the form of the process: with frames unless

@@ -54,6 +54,28 @@ func TestCommandThatCannotRun(t *testing.T) {
 	}
 }
 
+// TestRunsFromTheAnswerOn: a client that asks for the exit code until the instance does not run any more begins with the
+// answer to its start, and would take an instance that does not run yet for one that has ended.
+func TestRunsFromTheAnswerOn(t *testing.T) {
+	w := newWorld(t)
+	s := w.service()
+	execID := mustCreate(t, s, Config{Cmd: []string{"x"}, AttachStdin: true, AttachStdout: true, Tty: true, DetachKeys: "a,b"})
+	c := newConn("ab")
+	err := s.Start(t.Context(), execID, StartOptions{Raw: true}, func() (io.ReadWriteCloser, error) {
+		info, err := s.Inspect(execID)
+		if err != nil || !info.Running || info.ExitCode != nil {
+			t.Errorf("Inspect when the client is answered = %+v, %v, want it to run", info, err)
+		}
+		return c.open()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.opened {
+		t.Error("the client was not answered")
+	}
+}
+
 func TestDetachKeys(t *testing.T) {
 	w := newWorld(t)
 	s := w.service()

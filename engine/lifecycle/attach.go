@@ -21,12 +21,6 @@ type viewer struct {
 	streams chan task.Streams // gets the joined streams at the start; closed when the container goes
 }
 
-// client is what the connection of an attached client can do beside reading and writing.
-type client interface {
-	io.ReadWriteCloser
-	CloseWrite() error
-}
-
 // hangup is implemented by connections that can tell a client that has gone from one that only ended its input.
 type hangup interface {
 	// AwaitHangup blocks until the client has gone or the connection is closed.
@@ -255,7 +249,9 @@ func (m *Manager) pump(
 	ctx context.Context, c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser,
 ) {
 	r := c.record()
-	o := session.Options{Input: opt.Stdin && r.Config.OpenStdin, Detached: func() { m.publish("detach", r) }}
+	o := session.Options{
+		Input: opt.Stdin && r.Config.OpenStdin, Detached: func() { m.publish("detach", r) }, Buffers: &m.buffers,
+	}
 	if r.Config.Tty {
 		o.Keys = opt.DetachKeys
 		if o.Keys == nil {
@@ -271,7 +267,8 @@ type seen struct {
 	next task.Streams
 }
 
-// replay sends the log and, with after, goes on with what is written since.
+// replay sends the log and, with after, goes on with what is written since. An error after the answer has begun is told in
+// the stream too.
 func (m *Manager) replay(
 	ctx context.Context, r *container.Record, opt container.AttachOptions, after *seen,
 	open func() (io.ReadWriteCloser, error),
@@ -281,34 +278,55 @@ func (m *Manager) replay(
 		return err
 	}
 	if opt.Logs && hasLog(r) {
-		read := logs.ReadOptions{Stdout: opt.Stdout, Stderr: opt.Stderr, Tail: -1}
-		if after != nil {
-			read.StopAt = &logs.Mark{Inode: after.mark.Inode, Size: after.mark.Size}
-		}
-		err := m.readLog(ctx, r, read, func(e logs.Entry) error {
-			if r.Config.Tty {
-				_, err := conn.Write(e.Line)
-				return err
-			}
-			_, err := stdio.NewFrameWriter(conn, e.Stream).Write(e.Line)
-			return err
-		})
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return errors.Join(err, conn.Close())
+		if err := m.sendLog(ctx, r, opt, after, conn); err != nil {
+			return m.sendFailure(r, err, conn)
 		}
 	}
 	if after == nil {
-		if cw, ok := conn.(client); ok {
-			cw.CloseWrite() //nolint:errcheck // the client may have gone
-		}
-		return conn.Close()
+		return session.End(conn)
 	}
 	c, err := m.index.find(r.ID)
 	if err != nil {
-		return errors.Join(err, conn.Close())
+		return m.sendFailure(r, err, conn)
 	}
 	m.pump(ctx, c, opt, after.next, conn)
 	return nil
+}
+
+// sendLog sends the log, up to where the view after it begins.
+func (m *Manager) sendLog(
+	ctx context.Context, r *container.Record, opt container.AttachOptions, after *seen, conn io.Writer,
+) error {
+	read := logs.ReadOptions{Stdout: opt.Stdout, Stderr: opt.Stderr, Tail: -1}
+	if after != nil {
+		read.StopAt = &logs.Mark{Inode: after.mark.Inode, Size: after.mark.Size}
+	}
+	err := m.readLog(ctx, r, read, func(e logs.Entry) error {
+		if r.Config.Tty {
+			_, err := conn.Write(e.Line)
+			return err
+		}
+		_, err := stdio.NewFrameWriter(conn, e.Stream).Write(e.Line)
+		return err
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it has never run
+	}
+	return err
+}
+
+// sendFailure ends an answer that has begun with the reason, in the form of the output. It returns cause.
+func (m *Manager) sendFailure(r *container.Record, cause error, conn io.ReadWriteCloser) error {
+	var err error
+	if text := "Error: " + cause.Error(); r.Config.Tty {
+		_, err = io.WriteString(conn, text+"\r\n")
+	} else {
+		_, err = stdio.NewFrameWriter(conn, stdio.Stderr).Write([]byte(text + "\n"))
+	}
+	if err != nil { // the client has gone: it may be the cause itself
+		return errors.Join(cause, conn.Close())
+	}
+	return errors.Join(cause, session.End(conn))
 }
 
 // Logs passes the container's log lines to emit, oldest first, each with its attributes, which must not be changed. With

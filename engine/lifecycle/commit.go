@@ -75,7 +75,7 @@ func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.Read
 		switch {
 		case err == nil:
 			back.push(func(context.Context) error { return thaw() })
-		case c.record().State == container.Running:
+		case c.record().State == container.Running && !fault.Is(err, fault.Conflict): // then it has ended, or is about to be seen so
 			return nil, err
 		}
 	}

@@ -100,6 +100,24 @@ func TestCommitThatFailsLetsTheContainerGoOn(t *testing.T) {
 	}
 }
 
+// TestCommitOfWhatHasJustEnded commits a container whose process has ended, of which its state does not tell yet.
+func TestCommitOfWhatHasJustEnded(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web")
+	w.must(m.Start(t.Context(), id))
+	w.tasks.GroupErr = func(spec task.Spec, verb string) error {
+		if verb == "pause" {
+			return fault.Conflict("task %s is not running", spec.ID)
+		}
+		return nil
+	}
+	if made, err := m.Commit(t.Context(), id, container.CommitOptions{Pause: true}); err != nil || made != "sha256:made" {
+		t.Errorf("commit = %q, %v, want an image", made, err)
+	}
+	w.must(m.Kill(t.Context(), id, ""))
+}
+
 // TestCommitReadsAMountedLayer commits containers at rest: their layers are mounted while they are read, and only then.
 func TestCommitReadsAMountedLayer(t *testing.T) {
 	for name, fail := range map[string]error{"all went well": nil, "failed": errors.New("no space left")} {

@@ -21,6 +21,7 @@ func (m *Manager) journalEnd(r *container.Record) string {
 // readLog reads a container's log, wherever its driver keeps it.
 func (m *Manager) readLog(ctx context.Context, r *container.Record, opts logs.ReadOptions, fn func(logs.Entry) error) error {
 	if r.Host.LogConfig.Type != container.LogJournald {
+		opts.Watcher = &m.logChanges
 		return logs.Read(ctx, r.LogPath, opts, fn)
 	}
 	spec, err := container.SpecOf(r)

@@ -12,8 +12,10 @@ import (
 	"moss/engine/container"
 	"moss/engine/event"
 	"moss/engine/image"
+	"moss/engine/logs"
 	"moss/engine/network"
 	"moss/engine/ocispec"
+	"moss/engine/session"
 	"moss/engine/task"
 )
 
@@ -100,8 +102,11 @@ type seccompCache interface {
 
 // Manager knows all containers. Make one with New; Close it after Shutdown.
 type Manager struct {
-	opt   Options
-	index index
+	opt     Options
+	index   index
+	buffers session.Buffers // of attached clients
+
+	logChanges logs.Watcher
 
 	cgroups sync.RWMutex // read-locked by every start below a CgroupParent, locked while empty ones are removed
 

@@ -15,6 +15,7 @@ import (
 
 const (
 	readSize = 128 << 10 // of the first buffer; one that holds no whole line grows
+	restSize = 4 << 10   // of the buffer of a follower at rest, of which there may be thousands
 	maxEntry = 1 << 20   // a line of the file longer than this is damage and skipped: ours end near 100 KiB
 	// untilSlack is how far entries may be out of order: their times are taken by two readers of pipes before the
 	// entries queue for the file.
@@ -40,6 +41,8 @@ type ReadOptions struct {
 	// StopAt ends the reading at a position of the log, also with Follow. If that file is gone, all there is lies
 	// behind the position, and nothing is read.
 	StopAt *Mark
+	// Watcher tells a Follow of changes; nil: it has its own.
+	Watcher *Watcher
 }
 
 // Read calls fn with the entries of the log at path, in the order in which they were written, older files first; an
@@ -52,11 +55,17 @@ func Read(ctx context.Context, path string, opts ReadOptions, fn func(Entry) err
 	if !opts.Stdout && !opts.Stderr {
 		return fault.Invalid("a reader of logs must choose at least one stream")
 	}
-	r := &reader{path: path, opts: opts, fn: fn, buf: make([]byte, readSize)}
+	r := &reader{path: path, opts: opts, fn: fn}
+	r.grow()
+	defer r.rest()
 	var changes *watch
 	if opts.Follow && opts.StopAt == nil {
+		w := opts.Watcher
+		if w == nil {
+			w = &Watcher{}
+		}
 		var err error
-		if changes, err = newWatch(path); err != nil { // before the first look, so that no change falls between
+		if changes, err = w.watch(path); err != nil { // before the first look, so that no change falls between
 			return err
 		}
 		defer changes.close()
@@ -198,6 +207,10 @@ func (r *reader) readFile(ctx context.Context, s *segment) error {
 		if n < len(r.buf) { // the end of the file, or the limit
 			return nil
 		}
+		if len(r.buf) < readSize {
+			r.grow()
+			continue
+		}
 		if used == 0 {
 			if len(r.buf) < maxEntry {
 				r.buf = make([]byte, 2*len(r.buf))
@@ -206,6 +219,27 @@ func (r *reader) readFile(ctx context.Context, s *segment) error {
 			s.pos += int64(n)
 			r.skipping = true
 		}
+	}
+}
+
+// grow takes a buffer of readSize.
+func (r *reader) grow() {
+	if r.opts.Watcher != nil {
+		if buf, ok := r.opts.Watcher.buffers.Get().(*[readSize]byte); ok {
+			r.buf = buf[:]
+			return
+		}
+	}
+	r.buf = new([readSize]byte)[:]
+}
+
+// rest gives a large buffer up while nothing comes.
+func (r *reader) rest() {
+	if len(r.buf) == readSize && r.opts.Watcher != nil {
+		r.opts.Watcher.buffers.Put((*[readSize]byte)(r.buf))
+	}
+	if len(r.buf) > restSize {
+		r.buf = make([]byte, restSize)
 	}
 }
 

@@ -14,10 +14,11 @@ import (
 
 // Options say what a session does beside copying.
 type Options struct {
-	Input    bool   // what the client sends is for the process; otherwise it is dropped
-	Keys     []byte // what the client types to leave; empty: nothing it types does that
-	Over     func() // if not nil, runs when the output has ended and before the client is told
-	Detached func() // if not nil, runs when the keys were typed
+	Input    bool     // what the client sends is for the process; otherwise it is dropped
+	Keys     []byte   // what the client types to leave; empty: nothing it types does that
+	Over     func()   // if not nil, runs when the output has ended and before the client is told
+	Detached func()   // if not nil, runs when the keys were typed
+	Buffers  *Buffers // nil: each direction has one of its own
 }
 
 // client is what the connection of a client can do beside reading and writing.
@@ -30,6 +31,12 @@ type client interface {
 type hangup interface {
 	// AwaitHangup blocks until the client has gone or the connection is closed.
 	AwaitHangup()
+}
+
+// beyond is implemented by connections on which more may come than their input.
+type beyond interface {
+	// DropInput reads until the client has ended its side, or the connection is closed.
+	DropInput()
 }
 
 // linger is how long a client gets to see the end of the output and close its side.
@@ -50,7 +57,7 @@ func Run(ctx context.Context, conn io.ReadWriteCloser, streams task.Streams, opt
 	output := make(chan struct{})
 	go func() {
 		defer close(output)
-		io.Copy(conn, streams) //nolint:errcheck // either side may leave at any time
+		opt.Buffers.copy(conn, streams) //nolint:errcheck // either side may leave at any time
 	}()
 	over := false
 	select {
@@ -74,6 +81,24 @@ func Run(ctx context.Context, conn io.ReadWriteCloser, streams task.Streams, opt
 	<-output
 }
 
+// End closes a connection on which everything was sent that there is. What the client has sent and nobody has read is
+// dropped first, for linger at most: closing on top of it would give the client an error in place of the end.
+func End(conn io.ReadWriteCloser) error {
+	cw, ok := conn.(client)
+	if !ok {
+		return conn.Close()
+	}
+	if err := cw.CloseWrite(); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	unread := make(chan error, 1)
+	unread <- errNotRead
+	lastInput(conn, unread)
+	return conn.Close()
+}
+
+var errNotRead = errors.New("the client's input was not read")
+
 // lastInput drops what the client has sent and nobody has read: closing on top of that would give the client an error in
 // place of the end of the output. It returns when the client's input has ended, but soon.
 func lastInput(conn io.ReadWriteCloser, sent <-chan error) {
@@ -81,6 +106,9 @@ func lastInput(conn io.ReadWriteCloser, sent <-chan error) {
 	defer closer.Stop()
 	if err := <-sent; err != nil {
 		io.Copy(io.Discard, conn) //nolint:errcheck // either side may leave at any time
+	}
+	if more, ok := conn.(beyond); ok {
+		more.DropInput()
 	}
 }
 
@@ -95,7 +123,7 @@ func pumpInput(conn io.ReadWriteCloser, streams task.Streams, opt Options, sent 
 	if !opt.Input {
 		dst = io.Discard
 	}
-	_, err := io.Copy(dst, src)
+	err := opt.Buffers.copy(dst, src)
 	sent <- err
 	if errors.Is(err, stdio.ErrDetached) {
 		if opt.Detached != nil {

@@ -199,8 +199,8 @@ func (s *Service) sample(ctx context.Context, id string, cpu *steady) (*Sample, 
 	}
 	sample, err := read.take()
 	now, _, stillErr := s.opt.Containers.Running(id)
-	if stillErr != nil || now.Pid != r.Pid || !now.StartedAt.Equal(r.StartedAt) {
-		return s.resting(id) // what was read is of a process that was about to go
+	if stillErr != nil || now.Pid != r.Pid || !now.StartedAt.Equal(r.StartedAt) || fault.Is(err, fault.Conflict) {
+		return s.resting(id) // what was read is of a process that was about to go, or has gone and its record does not say so yet
 	}
 	if err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ type fakeContainers struct {
 	task.Task
 	mu       sync.Mutex // guards the fields below
 	record   *container.Record
-	readings int // how often its processes were asked for
+	readings int  // how often its processes were asked for
+	ended    bool // its processes have gone, and its record does not say so yet
 }
 
 func (f *fakeContainers) Get(string) (*container.Record, error) {
@@ -44,6 +45,9 @@ func (f *fakeContainers) Pids(context.Context) ([]int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.readings++
+	if f.ended {
+		return nil, container.NotRunning("task")
+	}
 	return []int{42}, nil
 }
 
@@ -88,6 +92,16 @@ func TestOnce(t *testing.T) {
 			t.Errorf("%d samplers are left", len(s.samplers))
 		}
 	})
+}
+
+// TestOnceAtTheEnd asks for the use of a container whose process has ended a moment ago.
+func TestOnceAtTheEnd(t *testing.T) {
+	s, f := newService(t)
+	f.ended = true
+	got, err := s.Once(t.Context(), "web")
+	if want := (&Sample{ID: ctrID, Name: "web"}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("Once = %+v, %v, want zeros", got, err)
+	}
 }
 
 func TestOnceWithoutProcess(t *testing.T) {

@@ -101,6 +101,14 @@ func (d *DetachReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// AwaitInput blocks until Read would not. A reader below that cannot be waited for is not.
+func (d *DetachReader) AwaitInput() error {
+	if r, ok := d.r.(interface{ AwaitInput() error }); ok && len(d.out) == 0 && d.err == nil {
+		return r.AwaitInput()
+	}
+	return nil
+}
+
 // scan moves the bytes of p that do not belong to the sequence to out.
 func (d *DetachReader) scan(p []byte) {
 	d.out = d.out[:0]

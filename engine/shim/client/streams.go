@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // streams is a joined view: the connection after the reply.
@@ -20,13 +22,17 @@ func (s *streams) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo copies all output to w, inside the kernel where w is a socket.
-func (s *streams) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.Copy(w, s.conn)
-	if errors.Is(err, syscall.ECONNRESET) {
-		err = nil
+// AwaitInput blocks until Read would not.
+func (s *streams) AwaitInput() error {
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		return err
 	}
-	return n, err
+	return raw.Read(func(fd uintptr) bool {
+		state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
+		n, err := unix.Poll(state, 0)
+		return err != nil || n > 0
+	})
 }
 
 // Write sends input.

@@ -20,11 +20,12 @@ import (
 type hub struct {
 	framed bool // viewers get frames; otherwise the raw bytes of a pty
 
-	mu      sync.Mutex // guards the fields below
-	log     logWriter  // nil: none is kept
-	logErr  error      // the first trouble with the log
-	viewers []*viewer  // replaced on every change, never changed in place
-	ended   bool       // nobody joins any more
+	mu      sync.Mutex    // guards the fields below
+	log     logWriter     // nil: none is kept
+	logErr  error         // the first trouble with the log
+	viewers []*viewer     // replaced on every change, never changed in place
+	ended   bool          // nobody joins any more
+	news    chan struct{} // closed and replaced when who waits for whom may have changed
 }
 
 // logWriter is a log of either driver.
@@ -58,11 +59,11 @@ func openLog(id string, l task.Log) (logWriter, error) {
 }
 
 func newHub(log logWriter, framed bool) *hub {
-	return &hub{log: log, framed: framed}
+	return &hub{log: log, framed: framed, news: make(chan struct{})}
 }
 
-// write takes one piece of output. Frame has stdio.HeaderSize bytes of room in front of the data. It blocks as long as a
-// viewer does, until the hub has ended.
+// write takes one piece of output. Frame has stdio.HeaderSize bytes of room in front of the data. It blocks as long as the
+// viewers do, until the hub has ended, but not long for one of them when others wait: see await.
 func (h *hub) write(stream stdio.Stream, frame []byte) {
 	data := frame[stdio.HeaderSize:]
 	h.mu.Lock()
@@ -79,10 +80,17 @@ func (h *hub) write(stream stdio.Stream, frame []byte) {
 		stdio.AppendHeader(frame[:0], stream, len(data))
 		out = frame
 	}
+	var late []*laggard
 	for _, v := range viewers {
-		if v.wants(stream) {
-			v.write(out)
+		if !v.wants(stream) {
+			continue
 		}
+		if rest, locked := v.offer(out); len(rest) > 0 || locked {
+			late = append(late, &laggard{v: v, rest: rest, locked: locked})
+		}
+	}
+	if len(late) > 0 {
+		h.await(late)
 	}
 }
 
@@ -122,6 +130,7 @@ func (h *hub) add(v *viewer, mark bool) (proto.Reply, error) {
 		m.Inode, m.Size = h.log.Mark()
 	}
 	h.viewers = append(slices.Clone(h.viewers), v)
+	h.tellLocked()
 	return proto.Reply{Mark: &m}, nil
 }
 
@@ -131,6 +140,7 @@ func (h *hub) leave(v *viewer) {
 	defer h.mu.Unlock()
 	if i := slices.Index(h.viewers, v); i >= 0 {
 		h.viewers = slices.Delete(slices.Clone(h.viewers), i, i+1)
+		h.tellLocked()
 	}
 }
 
@@ -158,7 +168,7 @@ func (h *hub) close() {
 	h.viewers = nil
 	h.mu.Unlock()
 	for _, v := range viewers {
-		go v.finish()
+		go v.finish(nil)
 	}
 }
 

@@ -162,7 +162,11 @@ func socketViewer(t *testing.T, req task.Attach) (*viewer, *os.File) {
 		_ = conn.Close()
 		_ = peer.Close()
 	})
-	return newViewer(conn, req), peer
+	v, err := newViewer(conn, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, peer
 }
 
 func hubFrame(text string) []byte {

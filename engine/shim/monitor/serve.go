@@ -167,8 +167,11 @@ func (p *process) attach(conn *os.File, req proto.Request) {
 	if req.Attach != nil {
 		want = *req.Attach
 	}
-	v := newViewer(conn, want)
-	if err := p.hub.join(v, want.Mark); err != nil {
+	v, err := newViewer(conn, want)
+	if err == nil {
+		err = p.hub.join(v, want.Mark)
+	}
+	if err != nil {
 		_ = proto.Write(conn, proto.Fail(err))
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,19 +16,27 @@ import (
 
 // viewer is one attached connection.
 type viewer struct {
-	conn  *os.File
-	req   task.Attach
-	ended atomic.Bool   // queue rather than wait
-	gone  chan struct{} // closed when the viewer has taken everything or has hung up
-	once  sync.Once
+	conn    *os.File
+	raw     syscall.RawConn // of conn
+	req     task.Attach
+	ended   atomic.Bool   // queue rather than wait
+	pending atomic.Int32  // pieces of output that wait for it, one of each stream at most
+	gone    chan struct{} // closed when the viewer has taken everything or has hung up
+	once    sync.Once
+
+	held time.Duration // how far it lags behind slowestPace while others wait; guarded by the hub's mu
 
 	mu    sync.Mutex // guards the output side of conn and the queue
 	queue []byte
 	dead  bool
 }
 
-func newViewer(conn *os.File, req task.Attach) *viewer {
-	return &viewer{conn: conn, req: req, gone: make(chan struct{})}
+func newViewer(conn *os.File, req task.Attach) (*viewer, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &viewer{conn: conn, raw: raw, req: req, gone: make(chan struct{})}, nil
 }
 
 func (v *viewer) wants(s stdio.Stream) bool {
@@ -37,10 +46,41 @@ func (v *viewer) wants(s stdio.Stream) bool {
 	return v.req.Stdout
 }
 
-// write sends output. It waits for a slow viewer, which holds the container up like a slow terminal, until unblock.
-// A viewer that hung up takes nothing and is never waited for.
+// watches reports whether the viewer waits for any output.
+func (v *viewer) watches() bool { return v.req.Stdout || v.req.Stderr }
+
+// offer sends what the viewer takes at once and returns the rest. With a rest that has begun, locked is true and v.mu is
+// held until finishWrite: nothing may come into the middle of a frame.
+func (v *viewer) offer(out []byte) (rest []byte, locked bool) {
+	if !v.mu.TryLock() {
+		return out, false // a piece of the other stream waits for it
+	}
+	if v.dead {
+		v.mu.Unlock()
+		return nil, false
+	}
+	n := 0
+	if !v.ended.Load() {
+		var err error
+		if err = v.raw.Write(func(fd uintptr) bool {
+			n, err = unix.Write(int(fd), out)
+			return true
+		}); err == nil && n == len(out) {
+			v.mu.Unlock()
+			return nil, false
+		}
+	}
+	return out[max(n, 0):], true // whatever is wrong comes up again
+}
+
+// write sends output. It waits for a slow viewer until unblock. One that hung up takes nothing and is never waited for.
 func (v *viewer) write(out []byte) {
 	v.mu.Lock()
+	v.finishWrite(out)
+}
+
+// finishWrite is write for who holds v.mu, which it releases.
+func (v *viewer) finishWrite(out []byte) {
 	defer v.mu.Unlock()
 	if v.dead {
 		return
@@ -61,22 +101,27 @@ func (v *viewer) write(out []byte) {
 	v.queue = append(v.queue, out[n:]...)
 }
 
-// unblock ends waiting writes; from now on they queue. The container has ended, so there is at most what the pipes hold.
+// unblock ends waiting writes; from now on they queue. The container has ended, or the viewer is cut off: there is at most
+// what the pipes hold.
 func (v *viewer) unblock() {
 	v.ended.Store(true)
 	_ = v.conn.SetWriteDeadline(time.Unix(1, 0))
 }
 
-// finish sends what is queued, however long the viewer takes, and then the end.
-func (v *viewer) finish() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// finish sends what is queued and the last words, however long the viewer takes, and then the end. Nothing else is written
+// from now on.
+func (v *viewer) finish(last []byte) {
 	defer v.hangUp()
-	if v.dead || len(v.queue) == 0 {
+	v.mu.Lock()
+	v.queue = append(v.queue, last...)
+	left, dead := v.queue, v.dead
+	v.queue, v.dead = nil, true
+	v.mu.Unlock()
+	if dead || len(left) == 0 {
 		return
 	}
 	_ = v.conn.SetWriteDeadline(time.Time{})
-	_, _ = v.conn.Write(v.queue) // who hangs up now does not want the rest
+	_, _ = v.conn.Write(left) // who hangs up now does not want the rest
 }
 
 // hangUp ends the connection for both sides.
@@ -90,11 +135,7 @@ func (v *viewer) hangUp() {
 // awaitHangUp reports true when the other side has closed the whole connection, not only its half of it, and false when
 // this side has.
 func (v *viewer) awaitHangUp() bool {
-	raw, err := v.conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	return nil == raw.Read(func(fd uintptr) bool {
+	return nil == v.raw.Read(func(fd uintptr) bool {
 		poll := []unix.PollFd{{Fd: int32(fd)}} //nolint:gosec // a descriptor
 		_, err := unix.Poll(poll, 0)
 		return err == nil && poll[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0

@@ -1,0 +1,122 @@
+package monitor
+
+import (
+	"slices"
+	"time"
+
+	"moss/engine/stdio"
+)
+
+const (
+	// slowestPace is how many bytes a second a viewer must take while others wait for it. Terminals, and what people read
+	// along with, are faster.
+	slowestPace = 256 << 10
+	// mostHeld is how far a viewer may fall behind that pace, with others waiting, before it is cut off.
+	mostHeld = 2 * time.Second
+)
+
+// laggard is a viewer that has not taken a piece of output at once.
+type laggard struct {
+	v      *viewer
+	rest   []byte        // of the piece
+	locked bool          // v.mu is held for it
+	waited time.Duration // how long others waited for this
+}
+
+// left is how much longer others will wait.
+func (l *laggard) left() time.Duration { return mostHeld - l.v.held + fairTime(l.rest) - l.waited }
+
+// fairTime is how long the slowest viewer that is not cut off may take.
+func fairTime(piece []byte) time.Duration {
+	return time.Duration(len(piece)) * time.Second / slowestPace
+}
+
+// await returns when every laggard has taken its piece, or takes no more. As long as nobody else could go on they hold the
+// process up, like a terminal that was stopped; but one that others wait for is cut off when it is slower than slowestPace
+// for too long.
+func (h *hub) await(late []*laggard) {
+	done := make(chan *laggard, len(late))
+	for _, l := range late {
+		l.v.pending.Add(1)
+		go func() {
+			if l.locked {
+				l.v.finishWrite(l.rest)
+			} else {
+				l.v.write(l.rest)
+			}
+			l.v.pending.Add(-1)
+			done <- l
+		}()
+	}
+	for len(late) > 0 {
+		news, left, waiting := h.look(late)
+		var enough <-chan time.Time
+		if waiting {
+			enough = time.After(left)
+		}
+		began := time.Now()
+		var ready *laggard
+		select {
+		case ready = <-done:
+			late = slices.DeleteFunc(late, func(l *laggard) bool { return l == ready })
+		case <-news:
+		case <-enough:
+		}
+		h.settle(late, ready, waiting, time.Since(began))
+	}
+}
+
+// look says whether anybody waits for laggards now, and how much longer the first of them is waited for. news is closed
+// when that may have changed.
+func (h *hub) look(late []*laggard) (news <-chan struct{}, left time.Duration, waiting bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	left = late[0].left()
+	for _, l := range late[1:] {
+		left = min(left, l.left())
+	}
+	waiting = slices.ContainsFunc(h.viewers, func(v *viewer) bool { return v.watches() && v.pending.Load() == 0 })
+	return h.news, max(left, 0), waiting
+}
+
+// settle charges laggards for the time that others have waited, and cuts off who has used up its own. ready, if not nil,
+// has taken its piece.
+func (h *hub) settle(late []*laggard, ready *laggard, waited bool, d time.Duration) {
+	if !waited {
+		d = 0
+	}
+	h.mu.Lock()
+	var lost []*viewer
+	for _, l := range late {
+		l.waited += d
+		if l.left() <= 0 && slices.Contains(h.viewers, l.v) {
+			lost = append(lost, l.v)
+		}
+	}
+	if ready != nil {
+		ready.waited += d
+		ready.v.held = max(0, ready.v.held+ready.waited-fairTime(ready.rest))
+		h.tellLocked()
+	}
+	h.mu.Unlock()
+	for _, v := range lost {
+		h.leave(v)
+		v.unblock()
+		go v.finish(h.farewell())
+	}
+}
+
+// tellLocked wakes who waits for laggards.
+func (h *hub) tellLocked() {
+	close(h.news)
+	h.news = make(chan struct{})
+}
+
+// farewell is the last that a viewer gets who was cut off, in the form of the output.
+func (h *hub) farewell() []byte {
+	const text = "Error: this view has ended: it read too slowly while others waited for the output"
+	if !h.framed {
+		return []byte("\r\n" + text + "\r\n")
+	}
+	return append(stdio.AppendHeader(nil, stdio.Stderr, len(text)+1), text+"\n"...)
+}

@@ -11,11 +11,12 @@ import (
 
 // Facts is what the outer process found out and the engine needs to know.
 type Facts struct {
-	RunDir         string // folder of this boot
-	Root           string // data folder
-	StateDir       string // RootlessKit's; holds netns, api.sock and resolv.conf
-	Keepalive      string // FIFO held open by the outer process
-	SingleID       bool   // no sub-ids: uid 0 inside is the only id there is
+	RunDir         string   // folder of this boot
+	Root           string   // data folder
+	Hosts          []string // that the outer process opened, as the settings named them
+	StateDir       string   // RootlessKit's; holds netns, api.sock and resolv.conf
+	Keepalive      string   // FIFO held open by the outer process
+	SingleID       bool     // no sub-ids: uid 0 inside is the only id there is
 	SingleIDReason string
 	Cgroups        Cgroups
 	Path           string        // the user's PATH

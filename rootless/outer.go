@@ -14,11 +14,11 @@ import (
 	"github.com/rootless-containers/rootlesskit/v3/pkg/common"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/copyup/tmpfssymlink"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/parent"
-	"github.com/rootless-containers/rootlesskit/v3/pkg/systemd/activation"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/fdstore"
 	"moss/slirp/uplink"
 )
 
@@ -28,10 +28,19 @@ type Options struct {
 	RunDir string // folder of this boot; already made by RunDir
 	Shim   string // path of moss-shim, whose supervise role runs the engine
 	Uplink uplink.Config
+	Hosts  []string // that Listen opens, as the settings name them
+	// Listen opens the sockets that every engine gets; it is called by Outer alone, once both folders are this process's.
+	Listen func(context.Context) (Sockets, error)
+}
+
+// Sockets listen from the first moment to the end of the outer process, whatever engine there is.
+type Sockets interface {
+	Files() []*os.File
+	Close() error
 }
 
 // Outer enters the namespaces, starts the engine in them and returns when it has ended. fault.Conflict if another engine
-// holds one of the folders, fault.Forbidden for root. The exit status of the engine is that of ExitStatus(err).
+// holds one of the folders or a socket, fault.Forbidden for root. The exit status of the engine is that of ExitStatus(err).
 func Outer(ctx context.Context, o Options) error {
 	log := zerolog.Ctx(ctx)
 	if os.Geteuid() == 0 {
@@ -50,11 +59,16 @@ func Outer(ctx context.Context, o Options) error {
 	if err := sweep(o.RunDir); err != nil {
 		return fmt.Errorf("clean up after the last engine: %w", err)
 	}
+	unlisten, err := listen(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer unlisten()
 	if err := os.Setenv("PATH", withSbin(os.Getenv("PATH"))); err != nil {
 		return err
 	}
 	facts := Facts{
-		Root: o.Root, RunDir: o.RunDir, StateDir: filepath.Join(o.RunDir, "rootlesskit"),
+		Root: o.Root, RunDir: o.RunDir, Hosts: o.Hosts, StateDir: filepath.Join(o.RunDir, "rootlesskit"),
 		Keepalive: filepath.Join(o.RunDir, "alive"),
 		Path:      os.Getenv("PATH"),
 	}
@@ -87,6 +101,31 @@ func Outer(ctx context.Context, o Options) error {
 		return err
 	}
 	return runParent(ctx, o, facts, source)
+}
+
+// lentName is the socket, in the folder of this boot, at which the supervisor gets the listening ones.
+const lentName = "lent"
+
+// listen opens the sockets and lends them to the supervisor. RootlessKit could hand down none but those of the outer
+// process's first descriptors, as systemd passes them.
+func listen(ctx context.Context, o Options) (end func(), err error) {
+	sockets, err := o.Listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(o.RunDir, lentName)
+	stop, err := fdstore.Lend(path, sockets.Files())
+	if err == nil {
+		err = os.Setenv(fdstore.LentEnv, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, sockets.Close())
+	}
+	return func() {
+		if err := errors.Join(sockets.Close(), stop()); err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("sockets not closed whole")
+		}
+	}, nil
 }
 
 func runParent(ctx context.Context, o Options, facts Facts, subIDs parent.SubidSource) error {
@@ -145,15 +184,6 @@ func Child(ctx context.Context, o Options) error {
 // errAbandoned is the child's end when the outer process has given up, which it explains itself.
 var errAbandoned = errors.New("the outer process has ended")
 
-// Activation hands the sockets of systemd to the supervisor and becomes it.
-func Activation(o Options) error {
-	target, err := superviseCommand(o)
-	if err != nil {
-		return err
-	}
-	return activation.ActivationHelper(activation.Opt{RunActivationHelperEnvKey: activationKey, TargetCmd: target})
-}
-
 // withSbin adds the folders in which distributions keep ip and iptables and which are not in every user's PATH.
 func withSbin(path string) string {
 	for _, dir := range []string{"/usr/sbin", "/sbin"} {
@@ -193,7 +223,7 @@ func Ended(err error) bool {
 // sweep removes from the folder of this boot what belonged to the namespaces of an outer process that has ended: no
 // process of an exec outlives them either. Tasks stay while there are any: the next engine reads how they ended.
 func sweep(runDir string) error {
-	for _, name := range []string{"storage", "netns", "idmap", "alive", "ipam", "bridge.next", "execs"} {
+	for _, name := range []string{"storage", "netns", "idmap", "alive", "ipam", "bridge.next", "execs", lentName} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {
 			return err
 		}

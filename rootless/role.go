@@ -12,21 +12,22 @@ type Role int
 
 // The roles, in the order in which a start goes through them.
 const (
-	RoleOuter      Role = iota // the command the user or systemd started; RootlessKit's parent
-	RoleChild                  // RootlessKit's child: makes the namespaces, carries the port driver
-	RoleActivation             // hands sockets of systemd on, then becomes the supervisor
-	RoleEngine                 // the engine itself
-	RoleHelper                 // a helper command (unshare, the single-id map) that has already run
+	RoleOuter  Role = iota // the command the user or systemd started; RootlessKit's parent
+	RoleChild              // RootlessKit's child: makes the namespaces, carries the port driver
+	RoleEngine             // the engine itself
+	RoleHelper             // a helper command (unshare, the single-id map) that has already run
 )
 
 // Environment keys by which the processes of one engine find each other. None of them reaches a container.
 const (
-	pipeKey       = "_MOSS_PIPE"
+	pipeKey   = "_MOSS_PIPE"
+	stateKey  = "_MOSS_STATE_DIR"
+	engineKey = "_MOSS_ENGINE" // set for the supervisor and the engine
+	factsKey  = "_MOSS_FACTS"  // what the outer process found out, as JSON
+
+	// RootlessKit wants names for these two and does not use them: its parent sees no sockets of systemd.
 	activationKey = "_MOSS_ACTIVATION"
 	useSocketsKey = "_MOSS_USE_SOCKETS"
-	stateKey      = "_MOSS_STATE_DIR"
-	engineKey     = "_MOSS_ENGINE" // set for the supervisor and the engine
-	factsKey      = "_MOSS_FACTS"  // what the outer process found out, as JSON
 )
 
 // Dispatch tells the role of this process. Helper roles have done their work when it returns RoleHelper: main ends then.
@@ -43,8 +44,6 @@ func Dispatch() Role {
 	switch {
 	case os.Getenv(pipeKey) != "":
 		return RoleChild
-	case os.Getenv(activationKey) != "":
-		return RoleActivation
 	case os.Getenv(engineKey) != "":
 		return RoleEngine
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ type Options struct {
 	Version   string // of the API, such as 1.24; empty: DefaultVersion
 	UserAgent string // empty: moss
 	Dial      Dialer // empty: a plain net.Dialer
+	// TLS is spoken on connections over TCP; nil: none. LoadTLS makes it of files.
+	TLS *tls.Config
 }
 
 // Client calls one engine. It is safe for concurrent use. Whoever made it closes it.
@@ -38,6 +41,7 @@ type Client struct {
 	version string
 	agent   string
 	dial    Dialer
+	tls     *tls.Config // nil: none
 	http    *http.Client
 }
 
@@ -48,6 +52,9 @@ func New(opts Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{host: host, version: opts.Version, agent: opts.UserAgent, dial: opts.Dial}
+	if host.Network == "tcp" {
+		c.tls = opts.TLS
+	}
 	if c.version == "" {
 		c.version = DefaultVersion
 	}
@@ -82,6 +89,9 @@ func (c *Client) APIVersion() string { return c.version }
 
 func (c *Client) connect(ctx context.Context) (net.Conn, error) {
 	conn, err := c.dial(ctx, c.host.Network, c.host.Address)
+	if err == nil && c.tls != nil {
+		conn, err = c.secure(ctx, conn)
+	}
 	if err != nil {
 		return nil, &ConnectError{Host: c.host, Err: err}
 	}

@@ -24,7 +24,10 @@ func (h Host) header() string {
 }
 
 // ParseHost reads unix:///path, tcp://host:port, http://host:port or an absolute path. A missing port is 2375.
-func ParseHost(text string) (Host, error) {
+func ParseHost(text string) (Host, error) { return ParseHostPort(text, "2375") }
+
+// ParseHostPort is ParseHost with another port for hosts that name none.
+func ParseHostPort(text, port string) (Host, error) {
 	network, address, found := strings.Cut(text, "://")
 	if !found {
 		network, address = "unix", text
@@ -38,7 +41,7 @@ func ParseHost(text string) (Host, error) {
 	case "tcp", "http":
 		address = strings.TrimSuffix(address, "/")
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			address = net.JoinHostPort(strings.Trim(address, "[]"), "2375")
+			address = net.JoinHostPort(strings.Trim(address, "[]"), port)
 		}
 		name, port, err := net.SplitHostPort(address)
 		if err != nil || port == "" || strings.ContainsAny(address, "/?#@ \t\r\n") {

@@ -5,17 +5,22 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
-	"moss/api/route"
 	"moss/engine/fault"
 )
 
 // guard refuses what a web page could make a browser send. Unix sockets are out of a browser's reach; over TCP the Host
-// must be this machine's (a name that was rebound to it is not), and a request from a page of another origin is refused.
+// must be this engine's (a name that was rebound to its address is not), and a request from a page of another origin is
+// refused. Taking over a connection needs no reading of answers, so there the origin counts on unix sockets too.
 type guard struct {
 	next   http.Handler
+	refuse func(w http.ResponseWriter, r *http.Request, err error)
 	origin string
+	names  []string // that Host may hold besides the loopback's
+	// certified tells whether Host may hold what the engine's certificate was made for; nil: there is none.
+	certified func(name string) bool
 }
 
 type overTCP struct{}
@@ -30,41 +35,60 @@ func markTransport(ctx context.Context, c net.Conn) context.Context {
 
 // ServeHTTP checks and passes on.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	tcp := r.Context().Value(overTCP{}) != nil
-	if tcp && !localHost(r.Host) {
-		route.Refuse(w, fault.Forbidden("the host %q is not this engine's", r.Host))
-		return
-	}
-	if origin := r.Header.Get("Origin"); origin != "" && (tcp || takesOver(r)) && !g.allows(origin, r.Host) {
-		route.Refuse(w, fault.Forbidden("the origin %q may not use this engine", origin))
+	if err := g.check(r); err != nil {
+		if g.refuse == nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		g.refuse(w, r, err)
 		return
 	}
 	g.next.ServeHTTP(w, r)
 }
 
+// check returns fault.Forbidden for what must not reach the API.
+func (g *guard) check(r *http.Request) error {
+	tcp := r.Context().Value(overTCP{}) != nil
+	if tcp && !g.ours(r.Host) {
+		return fault.Forbidden("the host %q is not this engine's", r.Host)
+	}
+	for _, origin := range r.Header["Origin"] {
+		if (tcp || takesOver(r)) && !g.allows(origin, r) {
+			return fault.Forbidden("the origin %q may not use this engine", origin)
+		}
+	}
+	return nil
+}
+
 // allows reports whether pages of an origin may send requests.
-func (g *guard) allows(origin, host string) bool {
+func (g *guard) allows(origin string, r *http.Request) bool {
 	if g.origin == "*" || g.origin != "" && strings.EqualFold(g.origin, origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+	if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+		return false
+	}
+	// A page that came without TLS may have come from anybody.
+	return r.TLS == nil || u.Scheme == "https"
 }
 
 // takesOver reports whether a request asks for its connection.
 func takesOver(r *http.Request) bool {
-	return r.Header.Get("Upgrade") != "" || strings.HasSuffix(r.URL.Path, "/attach") || strings.HasPrefix(r.URL.Path, "/exec/")
+	return r.Header.Get("Upgrade") != "" || strings.Contains(r.URL.Path, "/attach") || strings.Contains(r.URL.Path, "/exec/")
 }
 
-// localHost reports whether a Host header names this machine's loopback.
-func localHost(host string) bool {
+// ours reports whether a Host header names this machine's loopback, or what the engine is called.
+func (g *guard) ours(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
 		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
-	if strings.EqualFold(name, "localhost") {
+	if slices.ContainsFunc(g.names, func(known string) bool { return strings.EqualFold(known, name) }) || strings.EqualFold(name, "localhost") {
 		return true
 	}
-	ip := net.ParseIP(name)
-	return ip != nil && ip.IsLoopback()
+	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
+		return true
+	}
+	return g.certified != nil && g.certified(name)
 }

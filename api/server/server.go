@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log"
@@ -9,78 +10,129 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"moss/api/conn"
 	"moss/engine/fault"
 )
 
 const (
-	// headerPatience is how long a client may take to send its request's head. Bodies and answers have no limit: an import
-	// or a log may take hours.
+	// headerPatience is how long a client of a unix socket may take to send its request's head. Bodies and answers have no
+	// limit: an import or a log may take hours.
 	headerPatience = 30 * time.Second
+	// remotePatience is the same over TCP, for the handshake of TLS as well.
+	remotePatience = 10 * time.Second
+	// remoteIdle is how long a connection over TCP may stay open without a request: longer than clients keep one themselves,
+	// since closing it races with the next request. Those on unix sockets are the same user's and close with their process.
+	remoteIdle = 5 * time.Minute
 	// maxHeader is how many bytes a request's head may have: credentials for many registries travel in it.
 	maxHeader = 1 << 20
 )
 
-// Options says where to listen.
+// Options says what to serve, and where.
 type Options struct {
 	Handler http.Handler
-	// Hosts are unix:///path, tcp://127.0.0.1:port and fd:// (all of Files). At least one is needed.
-	Hosts []string
-	// AllowInsecureTCP lets Hosts name TCP addresses on the loopback. Every user of the machine can then use the engine.
-	AllowInsecureTCP bool
-	// Files are listening sockets that were handed over, for fd://. The server duplicates and closes them.
+	// Refuse answers a request that must not reach Handler; nil answers in plain text.
+	Refuse func(w http.ResponseWriter, r *http.Request, err error)
+	// Names are what clients may call the engine over TCP, besides the loopback's names and those of the certificate: hosts
+	// and addresses without ports.
+	Names []string
+	// Files are sockets that listen, unix or TCP. At least one is needed. The server duplicates and closes them; what their
+	// paths name stays.
 	Files []*os.File
+	// TLS is spoken on all sockets of TCP. Nil: those on the loopback are served without.
+	TLS *TLS
+	// MaxConnections is how many connections there may be; 0 is a bound for tests and small machines.
+	MaxConnections int
 	// Origin is the one origin, besides the server's own, whose pages may send requests over TCP; * for all, empty for none.
 	Origin string
 	Log    zerolog.Logger
 }
 
-// Server answers clients on its listeners. It is made by New, which opens them.
+// Server answers clients on its listeners. It is made by New, which takes them over.
 type Server struct {
-	http      *http.Server
-	listeners []net.Listener
-	addresses []string
-	log       zerolog.Logger
-	cancel    context.CancelFunc // ends the requests under way
-	ended     chan struct{}      // closed once everything is cut off
-	endOnce   sync.Once
-
-	mu    sync.Mutex // guards taken
-	taken map[net.Conn]struct{}
+	local, remote *transport
+	listeners     []serving
+	addresses     []string
+	log           zerolog.Logger
+	cancel        context.CancelFunc // ends the requests under way
+	stopping      atomic.Bool        // Shutdown was called
+	ended         chan struct{}      // closed once everything is cut off
+	endOnce       sync.Once
 }
 
-// New opens every listener, or none. Addresses that are not allowed or malformed are fault.Invalid, a socket on which
-// another engine answers is fault.Conflict.
+// transport is one kind of clients with what bounds them.
+type transport struct {
+	http  *http.Server
+	crowd *crowd
+}
+
+// serving is a listener and who answers there.
+type serving struct {
+	net.Listener
+
+	by *transport
+}
+
+// New takes over every socket, or none. A socket of TCP that others could reach without a certificate, and certificates that
+// cannot be used, are fault.Invalid.
 func New(ctx context.Context, opt Options) (*Server, error) {
-	if len(opt.Hosts) == 0 {
-		return nil, fault.Invalid("no host to listen on")
+	if len(opt.Files) == 0 {
+		return nil, fault.Invalid("no socket to serve")
+	}
+	if opt.MaxConnections == 0 {
+		opt.MaxConnections = fewConnections
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Server{log: opt.Log, cancel: cancel, ended: make(chan struct{}), taken: map[net.Conn]struct{}{}}
-	s.http = &http.Server{
-		Handler:           &guard{next: opt.Handler, origin: opt.Origin},
-		ReadHeaderTimeout: headerPatience,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          log.New(opt.Log, "", 0),
-		BaseContext:       func(net.Listener) context.Context { return base },
-		ConnContext:       markTransport,
-		ConnState:         s.watch,
+	s := &Server{log: opt.Log, cancel: cancel, ended: make(chan struct{})}
+	certificates, err := loadCertificates(opt.TLS, opt.Log)
+	if err != nil {
+		cancel()
+		return nil, err
 	}
-	// Idle connections stay open: they are the same user's, and closing one races with the client's next request.
-	for _, host := range opt.Hosts {
-		opened, err := open(ctx, host, opt)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("listen on %s: %w", host, err), s.closeListeners())
-		}
-		for _, l := range opened {
-			s.listeners = append(s.listeners, l)
-			s.addresses = append(s.addresses, l.Addr().Network()+"://"+l.Addr().String())
-		}
+	gate := &guard{next: opt.Handler, refuse: opt.Refuse, origin: opt.Origin, names: opt.Names, certified: certificates.covers}
+	s.local = newTransport(base, gate, opt, opt.MaxConnections)
+	s.local.http.ReadHeaderTimeout = headerPatience
+	s.remote = newTransport(base, gate, opt, min(opt.MaxConnections, max(opt.MaxConnections/remoteShare, fewConnections), mostRemote))
+	s.remote.http.ReadHeaderTimeout, s.remote.http.IdleTimeout = remotePatience, remoteIdle
+	if err := s.take(opt.Files, certificates); err != nil {
+		return nil, errors.Join(err, s.closeListeners())
 	}
 	return s, nil
+}
+
+func newTransport(base context.Context, handler http.Handler, opt Options, most int) *transport {
+	t := &transport{crowd: newCrowd(most)}
+	t.http = &http.Server{
+		Handler:        &surplus{next: handler, refuse: opt.Refuse, most: most},
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       log.New(opt.Log, "", 0),
+		BaseContext:    func(net.Listener) context.Context { return base },
+		ConnContext:    connContext,
+		ConnState:      noteState,
+		// HTTP/2 has no connections that a handler could take over.
+		Protocols: new(http.Protocols),
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is answered as that of every path
+	}
+	t.http.Protocols.SetHTTP1(true)
+	return t
+}
+
+// connContext gives each connection a context of its own, which draining ends.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	ctx = markTransport(ctx, c)
+	t := trackedOf(c)
+	if t == nil {
+		return ctx
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	t.cancel.Store(&cancel)
+	t.secure, _ = c.(*tls.Conn) // nil without TLS
+	return context.WithValue(conn.WithLine(ctx, c), clientKey{}, t)
 }
 
 // Addresses returns where the server listens, with the port that the system chose for port 0.
@@ -90,42 +142,25 @@ func (s *Server) Addresses() []string { return s.addresses }
 // under way are cut off; call Shutdown before for those that should end by themselves.
 func (s *Server) Serve(ctx context.Context) error {
 	failed := make(chan error, len(s.listeners))
-	var serving sync.WaitGroup
+	var all sync.WaitGroup
 	for _, l := range s.listeners {
-		serving.Go(func() { failed <- s.http.Serve(l) })
+		all.Go(func() { failed <- l.by.http.Serve(l.Listener) })
 	}
 	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	if errors.Is(err, http.ErrServerClosed) {
+	if s.stopping.Load() {
 		<-s.ended // Shutdown gives requests their time
 		err = nil
 	}
 	if closed := s.close(); err == nil {
 		err = closed
 	}
-	serving.Wait()
+	all.Wait()
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
-}
-
-// Shutdown stops listening, ends streams and connections that were taken over, and waits for the other requests until
-// ctx is done, when it cuts them off and returns ctx's error.
-func (s *Server) Shutdown(ctx context.Context) error {
-	done := make(chan error, 1)
-	go func() { done <- s.http.Shutdown(ctx) }()
-	s.cancel()
-	s.closeTaken()
-	err := <-done
-	if closed := s.close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("shut the API down: %w", err)
 	}
 	return nil
 }
@@ -134,10 +169,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) close() error {
 	defer s.endOnce.Do(func() { close(s.ended) })
 	s.cancel()
-	err := s.http.Close()
-	s.closeTaken()
-	if closed := s.closeListeners(); err == nil {
-		err = closed
+	err := s.closeListeners()
+	for _, t := range []*transport{s.local, s.remote} {
+		err = errors.Join(err, ignoreClosed(t.http.Close()))
+		t.crowd.cut()
 	}
 	return err
 }
@@ -146,38 +181,14 @@ func (s *Server) closeListeners() error {
 	s.cancel()
 	var all error
 	for _, l := range s.listeners {
-		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			all = errors.Join(all, err)
-		}
+		all = errors.Join(all, ignoreClosed(l.Close()))
 	}
 	return all
 }
 
-// watch keeps the connections that handlers took over: the HTTP server forgets them. Each leaves when it is closed.
-func (s *Server) watch(c net.Conn, state http.ConnState) {
-	if state != http.StateHijacked {
-		return
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
 	}
-	s.mu.Lock()
-	s.taken[c] = struct{}{}
-	s.mu.Unlock()
-	if t, ok := c.(*tracked); ok {
-		t.onClose(func() {
-			s.mu.Lock()
-			delete(s.taken, c)
-			s.mu.Unlock()
-		})
-	}
-}
-
-func (s *Server) closeTaken() {
-	s.mu.Lock()
-	taken := make([]net.Conn, 0, len(s.taken))
-	for c := range s.taken {
-		taken = append(taken, c)
-	}
-	s.mu.Unlock()
-	for _, c := range taken {
-		_ = c.Close() // It may be closing already.
-	}
+	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"moss/api/conn"
+	"moss/api/socket"
 	"moss/engine/fault"
 )
 
@@ -30,6 +31,13 @@ func start(t *testing.T, handle http.HandlerFunc, opt Options) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serve(t, s)
+	return s
+}
+
+// serve has a server answer until the test ends.
+func serve(t *testing.T, s *Server) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx) }()
@@ -44,7 +52,17 @@ func start(t *testing.T, handle http.HandlerFunc, opt Options) *Server {
 			t.Error("Serve does not return")
 		}
 	})
-	return s
+}
+
+// listening opens the sockets of hosts, until the test ends.
+func listening(t *testing.T, hosts ...string) []*os.File {
+	t.Helper()
+	set, err := socket.Open(t.Context(), socket.Options{Hosts: hosts, AllowInsecureTCP: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = set.Close() }) // the server has closed some of it
+	return set.Files()
 }
 
 func dial(t *testing.T, network, address string) net.Conn {
@@ -80,132 +98,69 @@ func ask(t *testing.T, c net.Conn, request string) (int, string) {
 
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
 
-func TestUnix(t *testing.T) {
-	old := syscall.Umask(0) // the socket's mode must not depend on it
-	defer syscall.Umask(old)
-	path := filepath.Join(t.TempDir(), "moss", "moss.sock")
-	s := start(t, hello, Options{Hosts: []string{"unix://" + path}})
+// TestFiles looks that a socket outlives the server that answers on it: clients of the next one wait in its queue.
+func TestFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	files := listening(t, "unix://"+path)
+	again := []*os.File{duplicate(t, files[0])}
+	s := start(t, hello, Options{Files: files})
 	if got := s.Addresses(); len(got) != 1 || got[0] != "unix://"+path {
 		t.Errorf("Addresses = %v", got)
 	}
-	if status, body := ask(t, dial(t, "unix", path), "GET / HTTP/1.1\r\nHost: docker\r\n\r\n"); status != 200 || body != "hello" {
-		t.Errorf("answer = %d %q", status, body)
-	}
-	for name, want := range map[string]os.FileMode{path: os.ModeSocket | 0o600, filepath.Dir(path): os.ModeDir | 0o700} {
-		if info, err := os.Stat(name); err != nil || info.Mode() != want {
-			t.Errorf("mode of %s = %v, %v, want %v", name, info.Mode(), err, want)
-		}
-	}
-	if _, err := New(t.Context(), Options{Hosts: []string{"unix://" + path}}); !fault.Is(err, fault.Conflict) {
-		t.Errorf("a second server = %v, want a conflict", err)
-	}
-	if status, _ := ask(t, dial(t, "unix", path), "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
-		t.Errorf("the first server after the second's try = %d, want 200", status)
-	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Errorf("Shutdown = %v", err)
-	}
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket after Shutdown: %v, want it gone", err)
-	}
-}
-
-func TestStaleSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	start(t, hello, Options{Hosts: []string{"unix://" + path}})
-	if status, _ := ask(t, dial(t, "unix", path), "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
-		t.Errorf("after a killed engine = %d, want 200", status)
-	}
-}
-
-func TestRefusedHosts(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	open := filepath.Join(dir, "open")
-	if err := os.Mkdir(open, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o777); err != nil { //nolint:gosec // The test is about such a folder.
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		host, want string
-		allow      bool
-	}{
-		{host: "", want: "want unix:///path"},
-		{host: "/run/s", want: "want unix:///path"},
-		{host: "http://127.0.0.1:1", want: "unknown scheme"},
-		{host: "unix://relative", want: "must be absolute"},
-		{host: "unix://@abstract", want: "must be absolute"},
-		{host: "unix:///a\x00b", want: "zero byte"},
-		{host: "unix:///" + strings.Repeat("x", 107), want: "108 bytes, the kernel allows 107"},
-		{host: "unix://" + file, want: "not a socket"},
-		{host: "unix://" + open + "/s", want: "others can write"},
-		{host: "tcp://127.0.0.1:0", want: "must be allowed explicitly"},
-		{host: "tcp://0.0.0.0:0", want: "not on the loopback", allow: true},
-		{host: "tcp://localhost:0", want: "is no IP address", allow: true},
-		{host: "tcp://:2375", want: "is no IP address", allow: true},
-		{host: "tcp://127.0.0.1", want: "want tcp://127.0.0.1:port", allow: true},
-		{host: "fd://", want: "no listening socket"},
-	} {
-		s, err := New(t.Context(), Options{Hosts: []string{"unix://" + dir + "/first", tc.host}, AllowInsecureTCP: tc.allow})
-		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("New(%q) = %v, %v, want an invalid fault with %q", tc.host, s, err, tc.want)
-		}
-		if _, err := os.Lstat(dir + "/first"); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("New(%q) left its first listener behind: %v", tc.host, err)
-		}
-	}
-	if raw, err := os.ReadFile(file); err != nil || string(raw) != "precious" {
-		t.Errorf("the file in the way = %q, %v, want it untouched", raw, err)
-	}
-	if _, err := New(t.Context(), Options{}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("New without hosts = %v, want an invalid fault", err)
-	}
-}
-
-func TestFiles(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	f, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, hello, Options{Hosts: []string{"fd://"}, Files: []*os.File{f}})
 	if status, _ := ask(t, dial(t, "unix", path), "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
 		t.Errorf("over a socket handed over = %d, want 200", status)
 	}
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Errorf("Shutdown = %v", err)
 	}
-	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("the socket that others made is gone: %v", err)
+	waiting := dial(t, "unix", path)
+	start(t, hello, Options{Files: again})
+	if status, body := ask(t, waiting, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 || body != "hello" {
+		t.Errorf("a client between two servers gets %d %q", status, body)
 	}
-	if _, err := New(t.Context(), Options{Hosts: []string{"fd://"}, Files: []*os.File{os.Stdin}}); err == nil {
+	if _, err := New(t.Context(), Options{Files: []*os.File{duplicate(t, os.Stdin)}}); err == nil {
 		t.Error("New took over a file that is no socket")
+	}
+	if _, err := New(t.Context(), Options{}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("New without sockets = %v, want an invalid fault", err)
 	}
 }
 
+func duplicate(t *testing.T, f *os.File) *os.File {
+	t.Helper()
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), f.Name())
+}
+
+// TestOpenAddress: a socket that other machines reach is refused without client certificates, whoever opened it.
+func TestOpenAddress(t *testing.T) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4zero})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // It is the test's.
+	f, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := New(t.Context(), Options{Files: []*os.File{f}}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "tlsverify") {
+		t.Errorf("New = %v, %v, want an invalid fault that names the way out", s, err)
+	}
+}
+
+func refuse(w http.ResponseWriter, _ *http.Request, err error) {
+	status := http.StatusForbidden
+	if fault.Is(err, fault.Unavailable) {
+		status = http.StatusServiceUnavailable
+	}
+	http.Error(w, "refused: "+err.Error(), status)
+}
+
 func TestTCPGuard(t *testing.T) {
-	s := start(t, hello, Options{Hosts: []string{"tcp://127.0.0.1:0", "unix://" + t.TempDir() + "/s"}, AllowInsecureTCP: true, Origin: "http://ui.example"})
+	s := start(t, hello, Options{Files: listening(t, "tcp://127.0.0.1:0", "unix://"+t.TempDir()+"/s"), Origin: "http://ui.example", Refuse: refuse})
 	address := strings.TrimPrefix(s.Addresses()[0], "tcp://")
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -237,7 +192,7 @@ func TestTCPGuard(t *testing.T) {
 			network, at = "unix", unixPath
 		}
 		status, body := ask(t, dial(t, network, at), "POST /containers/create HTTP/1.1\r\nHost: "+tc.host+"\r\n"+tc.headers+"Content-Length: 0\r\n\r\n")
-		if status != tc.want || status == 403 && !strings.Contains(body, `{"message":`) {
+		if status != tc.want || status == 403 && !strings.HasPrefix(body, "refused: ") {
 			t.Errorf("%s: %d %q, want %d", tc.name, status, body, tc.want)
 		}
 	}
@@ -269,7 +224,7 @@ func TestShutdown(t *testing.T) {
 			<-release
 			hello(w, r)
 		}
-	}, Options{Hosts: []string{"unix://" + path}})
+	}, Options{Files: listening(t, "unix://"+path)})
 
 	clients := map[string]net.Conn{}
 	for _, where := range []string{"/stream", "/attach", "/work"} {
@@ -303,10 +258,8 @@ func TestShutdown(t *testing.T) {
 	if err := <-finished; err != nil {
 		t.Errorf("Shutdown = %v", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.taken) != 0 {
-		t.Errorf("%d connections are still kept", len(s.taken))
+	if left := s.local.crowd.present(); len(left) != 0 {
+		t.Errorf("%d connections are still kept", len(left))
 	}
 }
 
@@ -314,7 +267,7 @@ func TestShutdownLosesPatience(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	entered, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	s := start(t, func(http.ResponseWriter, *http.Request) { close(entered); <-release }, Options{Hosts: []string{"unix://" + path}})
+	s := start(t, func(http.ResponseWriter, *http.Request) { close(entered); <-release }, Options{Files: listening(t, "unix://"+path)})
 	if _, err := io.WriteString(dial(t, "unix", path), "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +286,7 @@ func TestClientGoneEndsRequest(t *testing.T) {
 		close(entered)
 		<-r.Context().Done()
 		close(ended)
-	}, Options{Hosts: []string{"unix://" + path}})
+	}, Options{Files: listening(t, "unix://"+path)})
 	c := dial(t, "unix", path)
 	if _, err := io.WriteString(c, "POST /containers/x/wait HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)

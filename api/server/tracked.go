@@ -1,64 +1,104 @@
 package server
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"moss/engine/fault"
 )
 
-// tracker is a listener whose connections tell when they are closed.
-type tracker struct{ net.Listener }
-
-// Accept waits for the next client.
-func (t *tracker) Accept() (net.Conn, error) {
-	c, err := t.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &tracked{Conn: c}, nil
-}
-
-// tracked is a client's connection.
+// tracked is a client's connection: it tells its crowd when it is closed, also after a handler took it over, of which the
+// HTTP server knows no more.
 type tracked struct {
 	net.Conn
 
-	mu     sync.Mutex // guards closed and after
-	closed bool
-	after  func()
+	crowd   *crowd
+	surplus bool         // one too many: it gets one answer
+	state   atomic.Int64 // an http.ConnState
+	since   atomic.Int64 // when it came into this state; nanoseconds of Unix
+	wrote   atomic.Bool  // something was sent since then
+	cancel  atomic.Pointer[context.CancelCauseFunc]
+	secure  *tls.Conn     // what TLS it is below; set before it is served
+	parting atomic.Bool   // its end has begun
+	gone    chan struct{} // closed by Close
+	once    sync.Once
+
+	writing sync.Mutex // held while a message is sent, so that none is cut; guards ended
+	ended   bool
 }
 
-// onClose has f called when the connection is closed, at once if it is.
-func (t *tracked) onClose(f func()) {
-	t.mu.Lock()
-	closed := t.closed
-	t.after = f
-	t.mu.Unlock()
-	if closed {
-		f()
+// trackedOf finds the tracked connection below TLS; nil for a stranger.
+func trackedOf(c net.Conn) *tracked {
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secure.NetConn()
+	}
+	t, ok := c.(*tracked)
+	if !ok {
+		return nil
+	}
+	return t
+}
+
+// noteState keeps what a connection is doing.
+func noteState(c net.Conn, state http.ConnState) {
+	t := trackedOf(c)
+	if t == nil {
+		return
+	}
+	t.state.Store(int64(state))
+	t.since.Store(time.Now().UnixNano())
+	if state == http.StateActive {
+		t.wrote.Store(false)
 	}
 }
 
-// Close closes the connection.
+// Write sends one message, whole unless the connection breaks.
+func (t *tracked) Write(p []byte) (int, error) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	if t.ended {
+		return 0, net.ErrClosed
+	}
+	if !t.wrote.Load() {
+		t.wrote.Store(true)
+	}
+	return t.Conn.Write(p)
+}
+
+// Close closes the connection and ends its requests.
 func (t *tracked) Close() error {
-	t.mu.Lock()
-	again := t.closed
-	after := t.after
-	t.closed = true
-	t.mu.Unlock()
-	if !again && after != nil {
-		after()
-	}
-	return t.Conn.Close()
+	err := t.Conn.Close()
+	t.once.Do(func() {
+		close(t.gone)
+		t.abandon(nil)
+		t.crowd.leave(t)
+	})
+	return err
 }
 
-// CloseWrite ends what is sent to the client.
-func (t *tracked) CloseWrite() error {
-	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
+// abandon ends the connection's requests; why is told to clients that can still be told.
+func (t *tracked) abandon(why error) {
+	if cancel := t.cancel.Load(); cancel != nil {
+		(*cancel)(why)
 	}
-	return fault.Unsupported("a %s connection cannot be closed by half", t.LocalAddr().Network())
+}
+
+// CloseWrite ends what is sent to the client, after the message that is being sent.
+func (t *tracked) CloseWrite() error {
+	half, ok := t.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return fault.Unsupported("a %s connection cannot be closed by half", t.LocalAddr().Network())
+	}
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	t.ended = true
+	return half.CloseWrite()
 }
 
 // SyscallConn gives the socket itself, to watch it.

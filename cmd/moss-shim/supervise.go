@@ -31,8 +31,8 @@ const (
 )
 
 // supervise runs a command, passes signals on to it, and starts it again when it crashes or asks for it. It ends with
-// the command's own status, with its parent, or when the command ends after a forwarded SIGTERM or SIGINT. Descriptors
-// of socket activation are passed on as MOSS_LISTEN_FDS, and whatever the command puts into its descriptor store is there
+// the command's own status, with its parent, or when the command ends after a forwarded SIGTERM or SIGINT. Sockets that the
+// outer process lends are passed on as MOSS_LISTEN_FDS, and whatever the command puts into its descriptor store is there
 // when it is started again.
 func supervise(argv []string) (int, error) {
 	// The parent-death signal belongs to the thread that forked: this one stays for the life of the process.
@@ -53,7 +53,9 @@ func supervise(argv []string) (int, error) {
 	s := &supervisor{path: path, argv: argv, signals: signals}
 	s.shelf.Warn = func(err error) { fmt.Fprintf(os.Stderr, "moss-shim: %v\n", err) }
 	defer s.shelf.Close()
-	s.env, s.files = activation(os.Environ(), os.Getpid())
+	if s.env, s.files, err = inherited(os.Environ(), fdstore.Fetch); err != nil {
+		return 1, err
+	}
 	return s.loop()
 }
 
@@ -97,7 +99,7 @@ func (s *supervisor) loop() (int, error) {
 	}
 }
 
-// start starts the child with a new way to the descriptor store, after the descriptors of socket activation.
+// start starts the child with a new way to the descriptor store, after the sockets that were lent.
 func (s *supervisor) start() (pid int, err error) {
 	store, err := s.shelf.Serve()
 	if err != nil {
@@ -179,29 +181,30 @@ func status(ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// activation returns the child's environment and descriptors. The child's pid cannot be known before it exists, so
-// LISTEN_PID cannot be set for it: MOSS_LISTEN_FDS says how many sockets follow the standard descriptors.
-func activation(environ []string, pid int) ([]string, []uintptr) {
-	files := []uintptr{0, 1, 2}
-	var env []string
-	listenPid, listenFDs := 0, 0
+// inherited returns the child's environment and descriptors: the standard ones, then the sockets that fetch gets where the
+// environment says that there are some. MOSS_LISTEN_FDS tells the child how many they are.
+func inherited(environ []string, fetch func(path string) ([]int, error)) (env []string, files []uintptr, err error) {
+	files = []uintptr{0, 1, 2}
+	var lent string
 	for _, kv := range environ {
 		key, value, _ := strings.Cut(kv, "=")
 		switch key {
-		case "LISTEN_PID":
-			listenPid, _ = strconv.Atoi(value) // not a number is not our pid
-		case "LISTEN_FDS":
-			listenFDs, _ = strconv.Atoi(value) // not a number is none
-		case "LISTEN_FDNAMES", "MOSS_LISTEN_FDS", fdstore.Env:
+		case fdstore.LentEnv:
+			lent = value
+		case "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "MOSS_LISTEN_FDS", fdstore.Env:
 		default:
 			env = append(env, kv)
 		}
 	}
-	if listenPid != pid || listenFDs <= 0 {
-		return env, files
+	if lent == "" {
+		return env, files, nil
 	}
-	for i := range listenFDs {
-		files = append(files, uintptr(3+i))
+	fds, err := fetch(lent)
+	if err != nil {
+		return nil, nil, fmt.Errorf("take over the listening sockets: %w", err)
 	}
-	return append(env, "MOSS_LISTEN_FDS="+strconv.Itoa(listenFDs)), files
+	for _, fd := range fds {
+		files = append(files, uintptr(fd))
+	}
+	return append(env, "MOSS_LISTEN_FDS="+strconv.Itoa(len(fds))), files, nil
 }

@@ -179,26 +179,32 @@ func TestSuperviseDeath(t *testing.T) {
 	}
 }
 
-func TestActivation(t *testing.T) {
+func TestInherited(t *testing.T) {
+	gone := errors.New("gone")
+	fetch := func(path string) ([]int, error) {
+		if path != "/run/lent" {
+			return nil, gone
+		}
+		return []int{7, 9}, nil
+	}
 	for _, tc := range []struct {
 		name  string
 		in    []string
 		env   []string
 		files []uintptr
+		err   error
 	}{
-		{"none", []string{"A=1"}, []string{"A=1"}, []uintptr{0, 1, 2}},
+		{name: "none", in: []string{"A=1"}, env: []string{"A=1"}, files: []uintptr{0, 1, 2}},
 		{
-			"ours",
-			[]string{"A=1", "LISTEN_PID=42", "LISTEN_FDS=2", "LISTEN_FDNAMES=x:y"},
-			[]string{"A=1", "MOSS_LISTEN_FDS=2"},
-			[]uintptr{0, 1, 2, 3, 4},
+			name: "two", in: []string{"A=1", fdstore.LentEnv + "=/run/lent", "B=2"},
+			env: []string{"A=1", "B=2", "MOSS_LISTEN_FDS=2"}, files: []uintptr{0, 1, 2, 7, 9},
 		},
-		{"somebody else's", []string{"LISTEN_PID=41", "LISTEN_FDS=2", "A=1"}, []string{"A=1"}, []uintptr{0, 1, 2}},
-		{"nonsense", []string{"LISTEN_PID=42", "LISTEN_FDS=-1", "MOSS_LISTEN_FDS=9"}, nil, []uintptr{0, 1, 2}},
+		{name: "what others left", in: []string{"LISTEN_PID=42", "LISTEN_FDS=1", "LISTEN_FDNAMES=x", "MOSS_LISTEN_FDS=9"}, files: []uintptr{0, 1, 2}},
+		{name: "nobody lends", in: []string{fdstore.LentEnv + "=/nowhere"}, err: gone},
 	} {
-		env, files := activation(tc.in, 42)
-		if !slices.Equal(env, tc.env) || !slices.Equal(files, tc.files) {
-			t.Errorf("%s: activation(%q) = %q, %v, want %q, %v", tc.name, tc.in, env, files, tc.env, tc.files)
+		env, files, err := inherited(tc.in, fetch)
+		if !slices.Equal(env, tc.env) || !slices.Equal(files, tc.files) || !errors.Is(err, tc.err) {
+			t.Errorf("%s: inherited(%q) = %q, %v, %v, want %q, %v, %v", tc.name, tc.in, env, files, err, tc.env, tc.files, tc.err)
 		}
 	}
 }
@@ -245,24 +251,30 @@ func engine() int {
 	select {}
 }
 
-// TestSuperviseKeeps looks that the next program finds what the last one has put away, beside descriptors of socket
-// activation.
+// TestSuperviseKeeps looks that the next program finds what the last one has put away, beside sockets that were lent.
 func TestSuperviseKeeps(t *testing.T) {
-	for name, tc := range map[string]struct{ activation, want string }{
-		"plain": {"", "[] listen=\n[\"input\"] listen=\ninput=\"kept\" <nil>\n"},
-		"activated": {
-			"LISTEN_PID=$$ LISTEN_FDS=1 ",
-			"[] listen=1 activated=\"socket\" <nil>\n[\"input\"] listen=1 activated=\"\" <nil>\ninput=\"kept\" <nil>\n",
-		},
+	for name, tc := range map[string]struct {
+		lent bool
+		want string
+	}{
+		"plain": {false, "[] listen=\n[\"input\"] listen=\ninput=\"kept\" <nil>\n"},
+		"lent":  {true, "[] listen=1 activated=\"socket\" <nil>\n[\"input\"] listen=1 activated=\"\" <nil>\ninput=\"kept\" <nil>\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), "sh", "-c",
-				tc.activation+`MOSS_TEST_SHIM=1 exec "$0" supervise -- sh -c 'MOSS_TEST_ENGINE=1 exec /proc/$PPID/exe'`, "/proc/"+strconv.Itoa(os.Getpid())+"/exe")
+			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "supervise", "--", "sh", "-c", "MOSS_TEST_ENGINE=1 exec /proc/$PPID/exe")
+			cmd.Env = append(os.Environ(), "MOSS_TEST_SHIM=1")
+			if tc.lent {
+				path := filepath.Join(t.TempDir(), "lent")
+				stop, err := fdstore.Lend(path, []*os.File{filled(t, "socket")})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stop() //nolint:errcheck // the folder goes
+				cmd.Env = append(cmd.Env, fdstore.LentEnv+"="+path)
+			}
 			var out bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, os.Stderr
-			stdin, socket := filled(t, "kept"), filled(t, "socket")
-			cmd.Stdin, cmd.ExtraFiles = stdin, []*os.File{socket}
+			cmd.Stdout, cmd.Stderr, cmd.Stdin = &out, os.Stderr, filled(t, "kept")
 			if err := cmd.Run(); err != nil || out.String() != tc.want {
 				t.Errorf("output %q, %v, want %q", out.String(), err, tc.want)
 			}

@@ -32,6 +32,7 @@ type app struct {
 	stdout, stderr io.Writer
 	lookup         arg.Lookup // of the environment
 	host           string     // --host
+	tls            launch.TLS // --tls, --tlsverify and the files
 
 	once   sync.Once // guards engine and failed
 	engine *client.Client
@@ -110,11 +111,16 @@ func (a *app) client() (*client.Client, error) {
 
 // connect makes a client; with start it starts the engine if need be.
 func (a *app) connect(start bool) (*client.Client, error) {
-	place, err := launch.Find(a.host, a.env)
+	place, err := launch.Find(a.host, a.tls, a.env)
 	if err != nil {
 		return nil, err
 	}
 	opts := client.Options{Host: place.Host.String(), UserAgent: "moss/" + version}
+	if place.TLS != nil {
+		if opts.TLS, err = client.LoadTLS(*place.TLS); err != nil {
+			return nil, err
+		}
+	}
 	if start {
 		starter := &launch.Starter{Place: place, Env: a.env}
 		if screen, ok := a.stderr.(*os.File); ok && tty.Is(screen) {

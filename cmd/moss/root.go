@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Groups of commands in the help text.
@@ -34,6 +35,7 @@ func (a *app) root(args []string) *cobra.Command {
 	root.SetVersionTemplate("moss {{.Version}}\n")
 	root.SetFlagErrorFunc(usage)
 	root.PersistentFlags().StringVarP(&a.host, "host", "H", "", "engine to talk to: unix:///path or tcp://host:port")
+	a.tlsFlags(root.PersistentFlags())
 	root.AddGroup(
 		&cobra.Group{ID: groupContainer, Title: "Containers:"},
 		&cobra.Group{ID: groupImage, Title: "Images:"},
@@ -124,7 +126,7 @@ func longHost(args []string) []string {
 			i++
 		case found:
 			args[i] = "--host=" + strings.TrimPrefix(short, "=")
-		case args[i] == "--host":
+		case rootValue(args[i]):
 			i++
 		case !strings.HasPrefix(args[i], "-"):
 			return args
@@ -133,11 +135,25 @@ func longHost(args []string) []string {
 	return args
 }
 
+// tlsFlags are docker's, for hosts of tcp://.
+func (a *app) tlsFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&a.tls.On, "tls", false, "speak TLS to a tcp host, whoever answers")
+	flags.BoolVar(&a.tls.Verify, "tlsverify", false, "speak TLS to a tcp host and check its certificate")
+	flags.StringVar(&a.tls.CACert, "tlscacert", "", "authority of the engine's certificate (default ca.pem in DOCKER_CERT_PATH or ~/.docker)")
+	flags.StringVar(&a.tls.Cert, "tlscert", "", "certificate to show to the engine (default cert.pem there)")
+	flags.StringVar(&a.tls.Key, "tlskey", "", "its key (default key.pem there)")
+}
+
+// rootValue reports whether an argument is a long flag of the root command that takes the next one as its value.
+func rootValue(arg string) bool {
+	return slices.Contains([]string{"--host", "--tlscacert", "--tlscert", "--tlskey"}, arg)
+}
+
 // commandName returns the first argument that is no flag of the root command and no flag's value.
 func commandName(args []string) string {
 	for i := 0; i < len(args); i++ {
 		switch {
-		case args[i] == "-H" || args[i] == "--host":
+		case args[i] == "-H" || rootValue(args[i]):
 			i++
 		case !strings.HasPrefix(args[i], "-"):
 			return args[i]

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -50,6 +49,7 @@ func engine(ctx context.Context, cfg config.Config) int {
 	go func() { served <- parts.server.Serve(serving) }()
 	// What only the start needed goes back to the system: the engine is idle most of its life.
 	debug.FreeOSMemory()
+	go trim(serving)
 
 	for {
 		select {
@@ -60,6 +60,7 @@ func engine(ctx context.Context, cfg config.Config) int {
 		case s := <-signals:
 			if s == unix.SIGHUP {
 				log.Info().Msg("handing over to a new engine")
+				parts.publishReload(cfg)
 				parts.handOver(ctx)
 				return exitReload
 			}
@@ -92,7 +93,9 @@ func (p *parts) close(ctx context.Context) {
 	p.closeBuilds()
 	p.unwatchContainers()
 	p.containers.Close()
-	p.bus.Close()
+	if err := p.closeEvents(); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("events not closed whole")
+	}
 	if err := p.registries.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("registries not closed whole")
 	}
@@ -102,19 +105,4 @@ func (p *parts) close(ctx context.Context) {
 	if err := p.store.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("storage not closed whole")
 	}
-}
-
-// sockets returns the listening sockets that the supervisor was handed by systemd.
-func sockets() []*os.File {
-	n, err := strconv.Atoi(os.Getenv("MOSS_LISTEN_FDS"))
-	if err != nil || n < 1 {
-		return nil
-	}
-	const first = 3 // after stdin, stdout and stderr
-	files := make([]*os.File, n)
-	for i := range files {
-		unix.CloseOnExec(first + i)
-		files[i] = os.NewFile(uintptr(first+i), "listener")
-	}
-	return files
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.podman.io/storage/pkg/reexec"
 
+	"moss/api/apiver"
 	"moss/engine/config"
 	"moss/rootless"
 	"moss/slirp/uplink"
@@ -58,8 +59,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case rootless.RoleChild:
 		thrifty()
 		err = child(ctx, cfg)
-	case rootless.RoleActivation:
-		err = activation(cfg)
 	case rootless.RoleEngine:
 		return engine(ctx, cfg)
 	case rootless.RoleOuter, rootless.RoleHelper:
@@ -106,6 +105,12 @@ func settings(args []string, stdout io.Writer) (cfg config.Config, done bool, er
 		}
 	}
 	cfg, err = config.Load(config.Options{File: *file, FileRequired: *file != "", Environ: os.Getenv, Flags: given})
+	if err == nil {
+		_, err = apiver.Served(cfg.APIMin, cfg.APIMax) // now, and not where only the log would tell
+		if err != nil {
+			err = fmt.Errorf("settings api-min and api-max: %w", err)
+		}
+	}
 	return cfg, false, err
 }
 
@@ -147,7 +152,7 @@ func outer(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	o.RunDir = dir
+	o.RunDir, o.Hosts, o.Listen = dir, cfg.Hosts, listen(cfg, dir)
 	return rootless.Outer(ctx, o)
 }
 
@@ -157,12 +162,4 @@ func child(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	return rootless.Child(ctx, o)
-}
-
-func activation(cfg config.Config) error {
-	o, err := options(cfg)
-	if err != nil {
-		return err
-	}
-	return rootless.Activation(o)
 }

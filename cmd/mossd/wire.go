@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"moss/api/apiver"
 	"moss/api/handler"
 	"moss/api/route"
 	"moss/api/server"
@@ -17,6 +18,7 @@ import (
 	"moss/engine/build/worker"
 	"moss/engine/config"
 	"moss/engine/event"
+	"moss/engine/event/journal"
 	"moss/engine/exec"
 	"moss/engine/fdstore"
 	"moss/engine/health"
@@ -49,6 +51,8 @@ type parts struct {
 	registries *registry.Client
 	volumes    *volume.Store
 	bus        *event.Bus
+	journal    *journal.Journal // of bus; nil: it could not be opened
+	identity   string
 	worker     *worker.Worker
 	builds     *build.Service
 }
@@ -60,6 +64,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err != nil {
 		return nil, err
 	}
+	files := sockets() // as well
 	if err := os.Setenv("PATH", facts.Path); err != nil {
 		return nil, err
 	}
@@ -80,7 +85,8 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{store: store, fds: fds, bus: event.NewBus()}
+	p := &parts{store: store, fds: fds, identity: identity}
+	p.openEvents(ctx, facts.Root)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.abandon())
@@ -111,7 +117,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err != nil {
 		return nil, err
 	}
-	p.server, err = newServer(ctx, cfg, facts, p, images, about)
+	p.server, err = newServer(ctx, cfg, facts, p, files, images, about)
 	return p, err
 }
 
@@ -138,9 +144,9 @@ func (p *parts) abandon() (err error) {
 	if p.containers != nil {
 		p.containers.Close()
 	}
-	p.bus.Close()
+	err = p.closeEvents()
 	if p.registries != nil {
-		err = p.registries.Close()
+		err = errors.Join(err, p.registries.Close())
 	}
 	return errors.Join(err, p.fds.Close(), p.store.Close())
 }
@@ -170,9 +176,9 @@ func (p *parts) unwatchContainers() {
 	}
 }
 
-// newServer opens the listeners: those of the settings, else what systemd handed over, else the default socket.
+// newServer takes over the sockets that the outer process has opened.
 func newServer(
-	ctx context.Context, cfg config.Config, facts rootless.Facts, p *parts, images *imagesvc.Service, about *system.Service,
+	ctx context.Context, cfg config.Config, facts rootless.Facts, p *parts, files []*os.File, images *imagesvc.Service, about *system.Service,
 ) (*server.Server, error) {
 	log := *zerolog.Ctx(ctx)
 	endpoints := handler.New(handler.Services{
@@ -181,19 +187,16 @@ func newServer(
 		Stats:   stats.New(stats.Options{Containers: p.containers, Cgroups: "/sys/fs/cgroup", Proc: "/proc"}),
 		Top:     top.New(top.Options{Containers: p.containers, Events: p.bus, Proc: "/proc", Path: facts.Path}),
 		Images:  images, Builds: p.builds, Volumes: p.volumes, Networks: p.networks, Members: p.containers, System: about, Events: p.bus,
-		StorageDriver: p.store.Driver(), Log: log,
+		StorageDriver: p.store.Driver(),
 	})
-	hosts, files := cfg.Hosts, sockets()
-	if len(hosts) == 0 {
-		hosts = []string{"unix://" + filepath.Join(facts.RunDir, "moss.sock")}
-		if len(files) > 0 {
-			hosts = []string{"fd://"}
-		}
+	serve, err := apiver.Served(cfg.APIMin, cfg.APIMax)
+	if err != nil {
+		return nil, err
 	}
-	return server.New(ctx, server.Options{
-		Handler: route.New(endpoints.Routes(), route.Options{Version: version, Log: log}), //nolint:contextcheck // requests bring their own
-		Hosts:   hosts, AllowInsecureTCP: cfg.InsecureTCP, Files: files, Log: log,
-	})
+	api := route.New(endpoints.Routes(), route.Options{Version: version, Serve: serve, CORS: cfg.CORS, Log: log}) //nolint:contextcheck // requests bring their own
+	opt := serverOptions(ctx, cfg, facts, files)
+	opt.Handler, opt.Refuse = api, api.Refuse
+	return server.New(ctx, opt)
 }
 
 func newManager(

@@ -25,12 +25,22 @@ type Config struct {
 	// RunDir is the folder of what this boot holds; absolute. Empty if no setting names one: the caller then finds a safe
 	// place, XDG_RUNTIME_DIR first (package rootless).
 	RunDir string
-	// Hosts are the addresses to serve the API on: unix:///PATH, tcp://LOOPBACK:PORT or fd:// (systemd activation).
-	// Empty means the socket moss.sock in RunDir.
+	// Hosts are the addresses to serve the API on: unix:///PATH, tcp://IP:PORT, or fd:// with nothing, a name or a number
+	// (systemd activation). Empty means what was handed over, or the socket moss.sock in RunDir.
 	Hosts []string
-	// InsecureTCP allows tcp:// hosts: anyone who can open a connection on this machine's loopback then has the user's
-	// rights.
+	// SocketGroup may use the unix sockets beside the user: a name or a number. Empty: nobody.
+	SocketGroup string
+	// InsecureTCP allows tcp:// hosts on the loopback without client certificates: anyone who can open a connection there
+	// then has the user's rights.
 	InsecureTCP bool
+	// TLS is spoken on tcp:// hosts; TLSVerify asks clients for a certificate of TLSCACert, and implies TLS.
+	TLS, TLSVerify bool
+	// TLSCACert, TLSCert and TLSKey are files in PEM, absolute. Empty where they are not used.
+	TLSCACert, TLSCert, TLSKey string
+	// APIMin and APIMax are the first and the last API version that is served, such as 1.24; empty leaves it to the engine.
+	APIMin, APIMax string
+	// CORS is the origin whose pages may use the engine, such as https://example.com, * for all, or empty for none.
+	CORS string
 	// Labels describe the engine in /info: KEY=VALUE, each key once.
 	Labels []string
 	// LogLevel is debug, info, warn or error.
@@ -94,7 +104,7 @@ func Load(opts Options) (Config, error) {
 	if cfg.Root == "" {
 		return Config{}, fault.Invalid("no folder for the engine's data: set root, or HOME or XDG_DATA_HOME to an absolute path")
 	}
-	if err := cfg.checkHosts(); err != nil {
+	if err := cfg.finishHosts(env); err != nil {
 		return Config{}, err
 	}
 	return cfg, nil

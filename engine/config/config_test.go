@@ -64,6 +64,15 @@ root = "~/engine"
 run-dir = "/tmp/run/../x"
 host = ["unix:///tmp/a.sock", "fd://"]
 insecure-tcp = true
+socket-group = "staff"
+tls = true
+tlsverify = true
+tlscacert = "~/ca.pem"
+tlscert = "/etc/cert.pem"
+tlskey = "/etc/key.pem"
+api-min = "1.20"
+api-max = "1.22"
+api-cors-header = "https://a.example"
 label = ["tier=dev", "empty="]
 log-level = "debug"
 log-format = "json"
@@ -85,14 +94,16 @@ func TestPrecedence(t *testing.T) {
 	env := []string{
 		"HOME=/home/u",
 		"MOSS_ROOT=/env", "MOSS_RUN_DIR=/env/run", "MOSS_HOSTS=unix:///e1,unix:///e2", "MOSS_INSECURE_TCP=false",
-		"MOSS_LABELS=a=1,b=2", "MOSS_LOG_LEVEL=warn", "MOSS_LOG_FORMAT=text", "MOSS_NETWORK_DRIVER=gvisor-tap-vsock", "MOSS_MTU=0",
+		"MOSS_SOCKET_GROUP=50", "MOSSD_TLS=true", "MOSSD_TLS_VERIFY=true", "MOSSD_TLS_CACERT=/env/ca.pem", "MOSSD_TLS_CERT=/env/cert.pem", "MOSSD_TLS_KEY=/env/key.pem",
+		"MOSS_API_MIN=1.19", "MOSS_API_MAX=1.23", "MOSS_API_CORS_HEADER=*", "MOSS_LABELS=a=1,b=2", "MOSS_LOG_LEVEL=warn", "MOSS_LOG_FORMAT=text", "MOSS_NETWORK_DRIVER=gvisor-tap-vsock", "MOSS_MTU=0",
 		"MOSS_HOST_LOOPBACK=false", "MOSS_RUNTIME=/opt/crun", "MOSS_STORAGE_DRIVER=overlay",
 		"MOSS_REGISTRY_MIRROR=a.example,https://b.example/", "MOSS_INSECURE_REGISTRY=fd00::/8,[fd00::1]:5000",
 		"MOSS_MAX_CONCURRENT_DOWNLOADS=64", "MOSS_MAX_CONCURRENT_UPLOADS=1", "MOSS_BUILD_CACHE_SIZE=500MiB",
 	}
 	flags := map[string][]string{
 		"root": {"/flag"}, "run-dir": {"/flag/run"}, "host": {"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, "insecure-tcp": {"true"},
-		"label": {"c=3"}, "log-level": {"info", "error"}, "log-format": {"json"}, "network-driver": {"none"}, "mtu": {"65520"},
+		"socket-group": {"adm"}, "tls": {"true"}, "tlsverify": {"true"}, "tlscacert": {"/flag/ca.pem"}, "tlscert": {"/flag/cert.pem"}, "tlskey": {"/flag/key.pem"},
+		"api-min": {"1.18"}, "api-max": {"1.20", "1.21"}, "api-cors-header": {""}, "label": {"c=3"}, "log-level": {"info", "error"}, "log-format": {"json"}, "network-driver": {"none"}, "mtu": {"65520"},
 		"host-loopback": {"true"}, "runtime": {"auto"}, "storage-driver": {"auto"},
 		"registry-mirror": {"c.example:443"}, "insecure-registry": {"d", "127.1.2.3"},
 		"max-concurrent-downloads": {"0"}, "max-concurrent-uploads": {"7"}, "build-cache-size": {"4096"},
@@ -109,19 +120,24 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"file", config.Options{Environ: environ("HOME=/home/u")}, config.Config{
 			Root: "/home/u/engine", RunDir: "/tmp/x", Hosts: []string{"unix:///tmp/a.sock", "fd://"}, InsecureTCP: true,
-			Labels:   []string{"tier=dev", "empty="},
+			SocketGroup: "staff", TLS: true, TLSVerify: true, TLSCACert: "/home/u/ca.pem", TLSCert: "/etc/cert.pem", TLSKey: "/etc/key.pem",
+			Labels: []string{"tier=dev", "empty="}, APIMin: "1.20", APIMax: "1.22", CORS: "https://a.example",
 			LogLevel: "debug", LogFormat: "json", NetworkDriver: "pasta", MTU: 1500, HostLoopback: true, Runtime: "runc", StorageDriver: "vfs",
 			RegistryMirrors: []string{"mirror.example", "http://10.0.0.1:5000"}, InsecureRegistries: []string{"10.0.0.0/8", "reg.example:5000"},
 			MaxDownloads: 3, MaxUploads: 2, BuildCacheSize: 10 << 30,
 		}},
 		{"environment over file", config.Options{Environ: environ(env...)}, config.Config{
-			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"}, Labels: []string{"a=1", "b=2"},
+			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"},
+			SocketGroup: "50", TLS: true, TLSVerify: true, TLSCACert: "/env/ca.pem", TLSCert: "/env/cert.pem", TLSKey: "/env/key.pem", Labels: []string{"a=1", "b=2"},
+			APIMin: "1.19", APIMax: "1.23", CORS: "*",
 			LogLevel: "warn", LogFormat: "text", NetworkDriver: "gvisor-tap-vsock", Runtime: "/opt/crun", StorageDriver: "overlay",
 			RegistryMirrors: []string{"a.example", "https://b.example/"}, InsecureRegistries: []string{"fd00::/8", "[fd00::1]:5000"},
 			MaxDownloads: 64, MaxUploads: 1, BuildCacheSize: 500 << 20,
 		}},
 		{"flags over both", config.Options{Environ: environ(env...), Flags: flags}, config.Config{
-			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true, Labels: []string{"c=3"},
+			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true,
+			SocketGroup: "adm", TLS: true, TLSVerify: true, TLSCACert: "/flag/ca.pem", TLSCert: "/flag/cert.pem", TLSKey: "/flag/key.pem", Labels: []string{"c=3"},
+			APIMin: "1.18", APIMax: "1.21",
 			LogLevel: "error", LogFormat: "json", NetworkDriver: "none", MTU: 65520, HostLoopback: true,
 			RegistryMirrors: []string{"c.example:443"}, InsecureRegistries: []string{"d", "127.1.2.3"}, MaxUploads: 7, BuildCacheSize: 4096,
 		}},
@@ -136,6 +152,32 @@ func TestPrecedence(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestTLSFiles(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		env             []string
+		flags           map[string][]string
+		tls             bool
+		ca, cert, given string
+	}{
+		{name: "none"},
+		{name: "verify", flags: map[string][]string{"tlsverify": {"true"}}, tls: true, ca: "/home/u/.config/moss/ca.pem", cert: "/home/u/.config/moss/cert.pem", given: "/home/u/.config/moss/key.pem"},
+		{name: "without clients' certificates", flags: map[string][]string{"tls": {"true"}}, tls: true, cert: "/home/u/.config/moss/cert.pem", given: "/home/u/.config/moss/key.pem"},
+		{
+			name: "one given", env: []string{"XDG_CONFIG_HOME=/xdg"}, flags: map[string][]string{"tls": {"true"}, "tlskey": {"/k"}},
+			tls: true, cert: "/xdg/moss/cert.pem", given: "/k",
+		},
+	} {
+		got, err := config.Load(config.Options{Environ: environ(append(tc.env, "HOME=/home/u")...), Flags: tc.flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.TLS != tc.tls || got.TLSCACert != tc.ca || got.TLSCert != tc.cert || got.TLSKey != tc.given {
+			t.Errorf("%s: %v %q %q %q, want %v %q %q %q", tc.name, got.TLS, got.TLSCACert, got.TLSCert, got.TLSKey, tc.tls, tc.ca, tc.cert, tc.given)
+		}
 	}
 }
 
@@ -217,8 +259,15 @@ func TestRefusals(t *testing.T) {
 		{name: "host scheme", flags: map[string][]string{"host": {"http://x"}}, want: []string{"--host", "unix:///PATH"}},
 		{name: "host relative", flags: map[string][]string{"host": {"unix://moss.sock"}}, want: []string{"--host"}},
 		{name: "host empty", env: []string{"MOSS_HOSTS=fd://,"}, want: []string{"MOSS_HOSTS"}},
-		{name: "tcp everywhere", flags: map[string][]string{"host": {"tcp://0.0.0.0:1"}, "insecure-tcp": {"true"}}, want: []string{"--host", "loopback"}},
-		{name: "tcp by name", flags: map[string][]string{"host": {"tcp://example.org:1"}, "insecure-tcp": {"true"}}, want: []string{"--host", "loopback"}},
+		{name: "tcp everywhere", flags: map[string][]string{"host": {"tcp://0.0.0.0:1"}, "insecure-tcp": {"true"}}, want: []string{"0.0.0.0:1", "loopback", "tlsverify"}},
+		{name: "tcp everywhere with tls alone", flags: map[string][]string{"host": {"tcp://0.0.0.0:1"}, "tls": {"true"}, "insecure-tcp": {"true"}}, want: []string{"0.0.0.0:1", "tlsverify"}},
+		{name: "tls alone not asked for", flags: map[string][]string{"host": {"tcp://[::1]:1"}, "tls": {"true"}}, want: []string{"insecure-tcp", "[::1]:1"}},
+		{name: "tcp by name", flags: map[string][]string{"host": {"tcp://example.org:1"}, "tlsverify": {"true"}}, want: []string{"--host", "tcp://IP:PORT"}},
+		{name: "fd with a path", flags: map[string][]string{"host": {"fd://a/b"}}, want: []string{"--host", "fd://NAME"}},
+		{name: "group", env: []string{"MOSS_SOCKET_GROUP=a:b"}, want: []string{"MOSS_SOCKET_GROUP", "name or number"}},
+		{name: "key without tls", file: "tlskey = '/key.pem'", want: []string{"tlskey", "no use without tls"}},
+		{name: "authority without tlsverify", file: "tls = true\ntlscacert = '/ca.pem'", want: []string{"tlscacert", "tlsverify"}},
+		{name: "relative certificate", file: "tls = true\ntlscert = 'cert.pem'", want: []string{"tlscert", "absolute"}},
 		{name: "tcp with a path", flags: map[string][]string{"host": {"tcp://127.0.0.1:1/x"}, "insecure-tcp": {"true"}}, want: []string{"--host"}},
 		{name: "tcp without port", flags: map[string][]string{"host": {"tcp://127.0.0.1"}, "insecure-tcp": {"true"}}, want: []string{"--host"}},
 		{name: "tcp not asked for", flags: map[string][]string{"host": {"tcp://127.0.0.1:1"}}, want: []string{"insecure-tcp", "127.0.0.1:1"}},
@@ -236,6 +285,14 @@ func TestRefusals(t *testing.T) {
 		{name: "label without a value", flags: map[string][]string{"label": {"a"}}, want: []string{"--label", "KEY=VALUE"}},
 		{name: "label without a key", file: "label = '=a'", want: []string{"label", "KEY=VALUE"}},
 		{name: "label twice", env: []string{"MOSS_LABELS=a=1,a=2"}, want: []string{"MOSS_LABELS", `"a"`, "twice"}},
+		{name: "api version", flags: map[string][]string{"api-min": {"v1.24"}}, want: []string{"--api-min", "1.24"}},
+		{name: "api version with a zero", env: []string{"MOSS_API_MAX=1.024"}, want: []string{"MOSS_API_MAX"}},
+		{name: "api version too long", file: "api-max = '1.24.1'", want: []string{"api-max"}},
+		{name: "api version as a number", file: "api-max = 1.24", want: []string{"api-max", "wrong type"}},
+		{name: "origin without a scheme", flags: map[string][]string{"api-cors-header": {"a.example"}}, want: []string{"--api-cors-header", "https://example.com"}},
+		{name: "origin with a path", flags: map[string][]string{"api-cors-header": {"https://a.example/"}}, want: []string{"--api-cors-header", "ends with the host"}},
+		{name: "two origins", env: []string{"MOSS_API_CORS_HEADER=https://a.example, https://b.example"}, want: []string{"MOSS_API_CORS_HEADER"}},
+		{name: "origin with a line", flags: map[string][]string{"api-cors-header": {"https://a.example\nX: y"}}, want: []string{"--api-cors-header"}},
 		{name: "downloads", flags: map[string][]string{"max-concurrent-downloads": {"65"}}, want: []string{"--max-concurrent-downloads", "1 to 64"}},
 		{name: "cache", flags: map[string][]string{"build-cache-size": {"9999999T"}}, want: []string{"--build-cache-size", "bytes"}},
 		{name: "uploads", env: []string{"MOSS_MAX_CONCURRENT_UPLOADS=-1"}, want: []string{"MOSS_MAX_CONCURRENT_UPLOADS"}},

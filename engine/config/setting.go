@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"net/netip"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -56,10 +54,10 @@ var errNotAllowed = errors.New("")
 
 // table returns all settings.
 func table() []setting {
-	return slices.Concat(engineSettings(), containerSettings(), registrySettings(), buildSettings())
+	return slices.Concat(engineSettings(), hostSettings(), apiSettings(), containerSettings(), registrySettings(), buildSettings())
 }
 
-// engineSettings are about the engine itself. The variable of host is MOSS_HOSTS, since MOSS_HOST is the client's.
+// engineSettings are about the engine itself.
 func engineSettings() []setting {
 	return []setting{
 		{
@@ -69,15 +67,6 @@ func engineSettings() []setting {
 		{
 			"run-dir", "MOSS_RUN_DIR", "folder of what this boot holds: sockets, state of running containers", allowedPath, false,
 			func(c *Config, v []string, env func(string) string) error { return setPath(&c.RunDir, v[0], env) },
-		},
-		{
-			"host", "MOSS_HOSTS", "address to serve the API on; may be given several times",
-			"unix:///PATH, tcp://LOOPBACK:PORT or fd://", true,
-			func(c *Config, v []string, _ func(string) string) error { return setHosts(&c.Hosts, v) },
-		},
-		{
-			"insecure-tcp", "MOSS_INSECURE_TCP", "allow tcp hosts on loopback: every local user gets your rights", allowedBool, false,
-			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.InsecureTCP, v[0]) },
 		},
 		{
 			"label", "MOSS_LABELS", "label of the engine, shown by info; may be given several times", "KEY=VALUE, each key once", true,
@@ -257,49 +246,4 @@ func orAuto(value string) string {
 		return ""
 	}
 	return value
-}
-
-func setHosts(to *[]string, values []string) error {
-	hosts := make([]string, 0, len(values))
-	for _, v := range values {
-		if err := checkHost(v); err != nil {
-			return err
-		}
-		hosts = append(hosts, v)
-	}
-	*to = hosts
-	return nil
-}
-
-func checkHost(host string) error {
-	scheme, rest, ok := strings.Cut(host, "://")
-	switch {
-	case ok && scheme == "fd" && rest == "":
-		return nil
-	case ok && scheme == "unix":
-		if filepath.IsAbs(rest) && !strings.ContainsRune(rest, 0) {
-			return nil
-		}
-	case ok && scheme == "tcp":
-		u, err := url.Parse(host)
-		if err != nil || u.Host != rest || u.Port() == "" {
-			return errNotAllowed
-		}
-		addr, err := netip.ParseAddr(u.Hostname())
-		if u.Hostname() != "localhost" && (err != nil || !addr.IsLoopback()) {
-			return errors.New("without TLS only loopback may be served")
-		}
-		return nil
-	}
-	return errNotAllowed
-}
-
-// checkHosts holds the one rule that needs two settings.
-func (c *Config) checkHosts() error {
-	for _, host := range c.Hosts {
-		if strings.HasPrefix(host, "tcp://") && !c.InsecureTCP {
-			return fault.Invalid("host %q gives every user of this machine your rights: set insecure-tcp to true if you mean it", host)
-		}
-	}
-	return nil
 }

@@ -65,7 +65,7 @@ func starter(t *testing.T, mode string) *Starter {
 	env := func(name string) string {
 		return map[string]string{"XDG_RUNTIME_DIR": dir, "XDG_STATE_HOME": filepath.Join(dir, "state")}[name]
 	}
-	place, err := Find("", env)
+	place, err := Find("", TLS{}, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestStartsOneEngine(t *testing.T) {
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
-			own := *s
+			own := Starter{Place: s.Place, Env: s.Env, Binary: s.Binary}
 			conn, err := own.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address)
 			if err != nil {
 				t.Errorf("Dial: %v", err)
@@ -116,7 +116,7 @@ func TestEngineDiesWhileStarting(t *testing.T) {
 func TestNamedEngineIsNotStarted(t *testing.T) {
 	s := starter(t, "serves")
 	var err error
-	if s.Place, err = Find("unix://"+filepath.Join(t.TempDir(), "moss.sock"), s.Env); err != nil {
+	if s.Place, err = Find("unix://"+filepath.Join(t.TempDir(), "moss.sock"), TLS{}, s.Env); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address); !nobody(err) {
@@ -166,7 +166,7 @@ func TestFind(t *testing.T) {
 		{"default with an open XDG_RUNTIME_DIR", "", map[string]string{"XDG_RUNTIME_DIR": open, "TMPDIR": temp}, fallback},
 		{"bad", "ssh://x", nil, ""},
 	} {
-		place, err := Find(tc.flag, func(name string) string { return tc.env[name] })
+		place, err := Find(tc.flag, TLS{}, func(name string) string { return tc.env[name] })
 		if (tc.want == "") != (err != nil) || (err == nil && place.Host.String() != tc.want) {
 			t.Errorf("%s: %v, %v, want %s", tc.name, place, err, tc.want)
 		}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,20 +14,24 @@ import (
 // Place is where the engine should be.
 type Place struct {
 	Host   client.Host
-	RunDir string // of the default socket; empty when the host was named, and then no engine is started
+	TLS    *client.TLSFiles // how to speak to a host of TCP; nil: without TLS
+	RunDir string           // of the default socket; empty when the host was named, and then no engine is started
 }
 
 // Env returns a variable of the environment, empty when it is not set; os.Getenv is one.
 type Env func(name string) string
 
-// Find returns the engine's place: the --host flag, MOSS_HOST, DOCKER_HOST or the default socket, in this order.
-func Find(flag string, env Env) (Place, error) {
+// Find returns the engine's place: the --host flag, MOSS_HOST, DOCKER_HOST or the default socket, in this order. TLS is for
+// hosts of TCP: for others the flags are an error, and the environment's words are not meant.
+func Find(flag string, secure TLS, env Env) (Place, error) {
 	for _, host := range []string{flag, env("MOSS_HOST"), env("DOCKER_HOST")} {
 		if host == "" {
 			continue
 		}
-		parsed, err := client.ParseHost(host)
-		return Place{Host: parsed}, err
+		return named(host, secure, env)
+	}
+	if secure.given() {
+		return Place{}, errTLSOnUnix
 	}
 	base, err := runBase(env)
 	if err != nil {
@@ -36,6 +41,27 @@ func Find(flag string, env Env) (Place, error) {
 		Host:   client.Host{Network: "unix", Address: filepath.Join(base, "moss.sock")},
 		RunDir: base,
 	}, nil
+}
+
+var errTLSOnUnix = errors.New("TLS is for hosts of tcp://: a unix socket needs none")
+
+// named returns the place of a host that somebody named.
+func named(host string, secure TLS, env Env) (Place, error) {
+	filled, port := secure.fill(env), plainPort
+	if filled.On {
+		port = securePort
+	}
+	parsed, err := client.ParseHostPort(host, port)
+	switch {
+	case err != nil:
+		return Place{}, err
+	case parsed.Network != "tcp" && secure.given():
+		return Place{}, errTLSOnUnix
+	case parsed.Network != "tcp":
+		return Place{Host: parsed}, nil
+	}
+	files, err := filled.files(env)
+	return Place{Host: parsed, TLS: files}, err
 }
 
 // runBase returns the folder of this boot's files, by the chain that the engine follows as well (package rootless):

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -21,6 +22,8 @@ const (
 	startTimeout = 60 * time.Second      // a first start makes the store on a slow disk
 	startPoll    = 10 * time.Millisecond // between two looks at the socket
 	unitTimeout  = 3 * time.Second       // for systemctl, which may hang with a broken user bus
+	quietTime    = 2 * time.Second       // before a person is told that the engine does not answer
+	pingTimeout  = time.Second           // for the ping that finds out
 )
 
 // Starter opens connections to the engine and starts it when need be.
@@ -29,6 +32,8 @@ type Starter struct {
 	Env    Env
 	Notice io.Writer // is told when an engine is started; nil: nobody
 	Binary string    // of the engine; empty: mossd beside this program or in PATH
+
+	dialled sync.Once
 }
 
 // Dial connects to the engine. With a default place where nothing listens it starts the engine first, at most one over
@@ -36,6 +41,9 @@ type Starter struct {
 func (s *Starter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, address)
+	if err == nil && s.Notice != nil && s.Place.TLS == nil {
+		s.dialled.Do(func() { time.AfterFunc(quietTime, s.explain) })
+	}
 	if err == nil || s.Place.RunDir == "" || !nobody(err) {
 		return conn, err
 	}
@@ -43,6 +51,16 @@ func (s *Starter) Dial(ctx context.Context, network, address string) (net.Conn, 
 		return nil, err
 	}
 	return dialer.DialContext(ctx, network, address)
+}
+
+// explain tells a person why nothing happens: the socket is there from the first moment on and while engines come and go,
+// so a command may wait in its queue. What merely takes long looks the same from here, so it asks on its own.
+func (s *Starter) explain() {
+	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout) // no call's: it ends with this program
+	defer cancel()
+	if !s.answers(ctx) {
+		_, _ = fmt.Fprintf(s.Notice, "moss: the engine at %s does not answer yet; waiting\n", s.Place.Host)
+	}
 }
 
 // nobody reports whether a dial failed because nothing listens.

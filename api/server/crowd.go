@@ -1,0 +1,145 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"moss/engine/fault"
+)
+
+const (
+	// fewConnections is the bound where none is set.
+	fewConnections = 256
+	// remoteShare and mostRemote bound the connections over TCP, so that whoever floods these leaves the owner's socket as it
+	// is: a share of all, and what a machine bears of handshakes that nobody finishes.
+	remoteShare, mostRemote = 4, 4096
+	// told is how many connections beyond the bound are answered that there are too many. Those after them wait in the queue.
+	told = 64
+)
+
+// crowd is all connections of one transport.
+type crowd struct {
+	slots chan struct{} // holds one for each connection
+	most  int           // more are told to come again
+
+	mu  sync.Mutex // guards all
+	all map[*tracked]struct{}
+}
+
+func newCrowd(most int) *crowd {
+	return &crowd{slots: make(chan struct{}, most+told), most: most, all: map[*tracked]struct{}{}}
+}
+
+// admit takes a connection in, for which there is a slot. Where there are too many, the one that has been idle the longest
+// has to go; where none is, the new one is told so.
+func (c *crowd) admit(conn net.Conn) *tracked {
+	t := &tracked{Conn: conn, crowd: c, gone: make(chan struct{})}
+	t.since.Store(time.Now().UnixNano())
+	c.mu.Lock()
+	t.surplus = len(c.all) >= c.most
+	c.all[t] = struct{}{}
+	var idle *tracked
+	if t.surplus {
+		idle = c.longestIdleLocked()
+	}
+	c.mu.Unlock()
+	if idle != nil {
+		t.surplus = false
+		_ = idle.Close()
+	}
+	return t
+}
+
+func (c *crowd) longestIdleLocked() *tracked {
+	var longest *tracked
+	for t := range c.all {
+		if http.ConnState(t.state.Load()) == http.StateIdle && (longest == nil || t.since.Load() < longest.since.Load()) {
+			longest = t
+		}
+	}
+	return longest
+}
+
+// leave is called once for each connection that was admitted.
+func (c *crowd) leave(t *tracked) {
+	c.mu.Lock()
+	delete(c.all, t)
+	c.mu.Unlock()
+	<-c.slots
+}
+
+// present returns all connections.
+func (c *crowd) present() []*tracked {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*tracked, 0, len(c.all))
+	for t := range c.all {
+		all = append(all, t)
+	}
+	return all
+}
+
+// cut closes all connections.
+func (c *crowd) cut() {
+	for _, t := range c.present() {
+		_ = t.Close() // It may be closing already.
+	}
+}
+
+// gate is a listener that takes no more clients than its crowd has room for; the others wait in the socket's queue. Without
+// it the process would run out of descriptors, which its containers need as well.
+type gate struct {
+	net.Listener
+
+	crowd *crowd
+	once  sync.Once
+	stop  chan struct{} // closed by Close
+}
+
+// Accept waits for room, then for the next client.
+func (g *gate) Accept() (net.Conn, error) {
+	select {
+	case g.crowd.slots <- struct{}{}:
+	case <-g.stop:
+		return nil, net.ErrClosed
+	}
+	c, err := g.Listener.Accept()
+	if err != nil {
+		<-g.crowd.slots
+		return nil, err
+	}
+	return g.crowd.admit(c), nil
+}
+
+// Close stops accepting.
+func (g *gate) Close() error {
+	g.once.Do(func() { close(g.stop) })
+	return g.Listener.Close()
+}
+
+// surplus answers those who are too many.
+type surplus struct {
+	next   http.Handler
+	refuse func(w http.ResponseWriter, r *http.Request, err error)
+	most   int
+}
+
+type clientKey struct{}
+
+// ServeHTTP passes on what comes over a connection that was not one too many.
+func (s *surplus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t, ok := r.Context().Value(clientKey{}).(*tracked)
+	if !ok || !t.surplus {
+		s.next.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Connection", "close")
+	err := fault.Unavailable("there are %d connections to the engine already: close some, or try again", s.most)
+	if s.refuse == nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	s.refuse(w, r, err)
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const get = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+// TestTooMany fills the server: the idle go first, then the next are told, and those after them wait in the queue.
+func TestTooMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	entered, release := make(chan struct{}), make(chan struct{})
+	const most = 4
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			entered <- struct{}{}
+			<-release
+		}
+		hello(w, r)
+	}, Options{Files: listening(t, "unix://"+path), MaxConnections: most, Refuse: refuse})
+
+	idle := dial(t, "unix", path)
+	if status, _ := ask(t, idle, get); status != 200 {
+		t.Fatalf("the first answer = %d", status)
+	}
+	becomesIdle(t, s)
+	busy := make([]net.Conn, most)
+	for i := range busy {
+		busy[i] = dial(t, "unix", path)
+		if _, err := io.WriteString(busy[i], "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		<-entered
+	}
+	if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection when there are many: %v, want its end", err)
+	}
+	refused := dial(t, "unix", path)
+	if _, err := io.WriteString(refused, get); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(refused), nil)
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !resp.Close {
+		t.Fatalf("one too many: %v, %v, want 503 and the end", resp, err)
+	}
+	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), "there are 4 connections") {
+		t.Errorf("one too many: %q, %v", body, err)
+	}
+	resp.Body.Close() //nolint:errcheck // It was read.
+	for range told {
+		dial(t, "unix", path) // says nothing, and takes the last of the slots
+	}
+	for len(s.local.crowd.slots) < cap(s.local.crowd.slots) {
+		time.Sleep(time.Millisecond)
+	}
+	queued := dial(t, "unix", path)
+	if _, err := io.WriteString(queued, get); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	for _, c := range busy {
+		if status, err := statusOf(c); err != nil || status != 200 {
+			t.Errorf("a busy one gets %d, %v, want its answer", status, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, err := statusOf(queued); err != nil {
+		t.Errorf("one from the queue gets %d, %v, want an answer", status, err)
+	}
+}
+
+// statusOf reads an answer and returns its status.
+func statusOf(c net.Conn) (int, error) {
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// becomesIdle waits until a server has noticed that its only client has nothing to ask.
+func becomesIdle(t *testing.T, s *Server) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		all := s.local.crowd.present()
+		if len(all) == 1 && http.ConnState(all[0].state.Load()) == http.StateIdle {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections, none of them idle", len(all))
+		}
+	}
+}
+
+// TestSlowClients: over TCP a head that does not come, and a connection that asks nothing more, end by themselves. On a unix
+// socket an idle connection stays.
+func TestSlowClients(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	files := listening(t, "tcp://127.0.0.1:0", "unix://"+path)
+	s, err := New(t.Context(), Options{Handler: http.HandlerFunc(hello), Files: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.remote.http.ReadHeaderTimeout != remotePatience || s.remote.http.IdleTimeout != remoteIdle ||
+		s.local.http.ReadHeaderTimeout != headerPatience || s.local.http.IdleTimeout != 0 {
+		t.Errorf("bounds of TCP %v, %v and unix %v, %v", s.remote.http.ReadHeaderTimeout, s.remote.http.IdleTimeout, s.local.http.ReadHeaderTimeout, s.local.http.IdleTimeout)
+	}
+	s.remote.http.ReadHeaderTimeout, s.remote.http.IdleTimeout = 20*time.Millisecond, 20*time.Millisecond
+	serve(t, s)
+	address := strings.TrimPrefix(s.Addresses()[0], "tcp://")
+	for _, begin := range []string{"", "GET / HTTP/1.1\r\nHo"} {
+		c := dial(t, "tcp", address)
+		if _, err := io.WriteString(c, begin); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(c); err != nil { // returns at all: the connection ends
+			t.Errorf("after %q: %v, want the end", begin, err)
+		}
+	}
+	idle, kept := dial(t, "tcp", address), dial(t, "unix", path)
+	for _, c := range []net.Conn{idle, kept} {
+		if status, _ := ask(t, c, get); status != 200 {
+			t.Fatalf("the first answer = %d", status)
+		}
+	}
+	if _, err := io.ReadAll(idle); err != nil {
+		t.Errorf("an idle connection: %v, want its end", err)
+	}
+	if status, _ := ask(t, kept, get); status != 200 {
+		t.Errorf("the unix connection after that time = %d, want 200", status)
+	}
+}
+
+func TestHeadBound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	start(t, hello, Options{Files: listening(t, "unix://"+path)})
+	for size, want := range map[int]int{maxHeader / 2: 200, 2 * maxHeader: 431} {
+		c := dial(t, "unix", path)
+		go io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nX-Registry-Config: "+strings.Repeat("a", size)+"\r\n\r\n") //nolint:errcheck // the answer may come before
+		if status, err := statusOf(c); err != nil || status != want {
+			t.Errorf("a head of %d bytes: %d, %v, want %d", size, status, err, want)
+		}
+	}
+}
+
+func TestHTTP10(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	start(t, hello, Options{Files: listening(t, "unix://"+path)})
+	c := dial(t, "unix", path)
+	if _, err := io.WriteString(c, "GET / HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 200") || !strings.HasSuffix(string(answer), "hello") {
+		t.Errorf("answer = %q, %v, want HTTP/1.0, and the end of the connection as its end", answer, err)
+	}
+}
+
+// TestDescriptors: a server leaves the sockets that it was given as they are, for the next.
+func TestDescriptors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s := start(t, hello, Options{Files: listening(t, "unix://"+path)})
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket after Shutdown: %v, want it in place", err)
+	}
+}

@@ -1,0 +1,202 @@
+// Package socket opens the sockets that clients come to, and decides who may reach them: unix sockets are for their owner,
+// or for a group of the owner's choice; TCP is for those who show a certificate, or on the loopback when that was asked for.
+// It runs once, in the outer process: engines come and go behind open sockets, and clients wait in their queues meanwhile.
+// It accepts no connection.
+package socket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"moss/engine/fault"
+)
+
+// Options say where to listen.
+type Options struct {
+	// Hosts are unix:///PATH, tcp://IP:PORT, and fd:// for all of Handed, fd://NAME or fd://NUMBER for those of a name or
+	// the one of a number, which counts from 3 as the descriptors of socket activation do. At least one is needed.
+	Hosts []string
+	// Handed are sockets that listen already. Those that no host names are not in the Set.
+	Handed []Handed
+	// Group may use the unix sockets beside their owner: a name or a number. Empty: nobody.
+	Group string
+	// ClientCertificates says that TCP is served by TLS alone, to those with a certificate: it may be on any address then.
+	ClientCertificates bool
+	// AllowInsecureTCP lets Hosts name TCP addresses on the loopback otherwise. Every user of the machine can then use the
+	// engine.
+	AllowInsecureTCP bool
+}
+
+// Handed is a socket that systemd, or whoever started the engine, has opened.
+type Handed struct {
+	Name string // of LISTEN_FDNAMES; may be empty or shared
+	File *os.File
+}
+
+// Set are sockets that listen. It is made by Open; whoever made it closes it.
+type Set struct {
+	files []*os.File
+	own   []node
+	notes []string
+}
+
+// node is the file of a socket that was opened here.
+type node struct {
+	path string
+	info fs.FileInfo
+}
+
+// Open opens the sockets of all hosts, or none. Hosts that are not allowed or malformed are fault.Invalid, a socket on which
+// another engine answers is fault.Conflict.
+func Open(ctx context.Context, opt Options) (_ *Set, err error) {
+	if len(opt.Hosts) == 0 {
+		return nil, fault.Invalid("no host to listen on")
+	}
+	s := &Set{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	group, err := findGroup(opt.Group)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range opt.Hosts {
+		if err := s.open(ctx, host, group, opt); err != nil {
+			return nil, fmt.Errorf("listen on %s: %w", host, err)
+		}
+	}
+	return s, nil
+}
+
+// Files are the sockets, in the order of the hosts. They stay the Set's.
+func (s *Set) Files() []*os.File { return s.files }
+
+// Notes are what people should know, one line each.
+func (s *Set) Notes() []string { return s.notes }
+
+// Close closes the sockets and removes the files of those that were opened here. Others' files stay. It is safe to call
+// twice.
+func (s *Set) Close() error {
+	var all error
+	for _, n := range s.own {
+		// Somebody else may have taken the path meanwhile: that is theirs.
+		if now, err := os.Lstat(n.path); err != nil || !os.SameFile(n.info, now) {
+			continue
+		}
+		if err := os.Remove(n.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			all = errors.Join(all, fmt.Errorf("remove the socket: %w", err))
+		}
+	}
+	for _, f := range s.files {
+		all = errors.Join(all, f.Close())
+	}
+	s.own, s.files = nil, nil
+	return all
+}
+
+func (s *Set) open(ctx context.Context, host string, group *int, opt Options) error {
+	scheme, address, ok := strings.Cut(host, "://")
+	if !ok {
+		return fault.Invalid("want unix:///path, tcp://IP:port or fd://")
+	}
+	switch scheme {
+	case "unix":
+		return s.openUnix(ctx, address, group)
+	case "tcp":
+		return s.openTCP(ctx, address, opt)
+	case "fd":
+		return s.take(address, opt.Handed)
+	default:
+		return fault.Invalid("unknown scheme %q: want unix, tcp or fd", scheme)
+	}
+}
+
+// openTCP listens where only those may come who have a certificate, or, when that was asked for, on the loopback.
+func (s *Set) openTCP(ctx context.Context, address string, opt Options) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fault.Invalid("want tcp://IP:port: %v", err)
+	}
+	if host == "localhost" {
+		host = "127.0.0.1" // without asking anybody who could answer otherwise
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case ip == nil:
+		return fault.Invalid("the address %q is no IP address: want one of this machine, such as 127.0.0.1 or [::1]", host)
+	case opt.ClientCertificates:
+	case !ip.IsLoopback():
+		return fault.Invalid("the address %s is not on the loopback: moss serves TCP to other machines only with TLS client "+
+			"certificates (tlsverify)", host)
+	case !opt.AllowInsecureTCP:
+		return fault.Invalid("TCP without client certificates lets every user of this machine use the engine: it must be allowed " +
+			"explicitly (insecure-tcp), or certificates be asked for (tlsverify)")
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return err
+	}
+	return s.keep(l)
+}
+
+// take adds the sockets that were handed over and that want names; empty or * is all of them.
+func (s *Set) take(want string, handed []Handed) error {
+	const first = 3 // after stdin, stdout and stderr
+	if len(handed) == 0 {
+		return fault.Invalid("no listening socket was handed over")
+	}
+	number, err := strconv.Atoi(want)
+	if err != nil {
+		number = -1
+	}
+	found := false
+	for i, h := range handed {
+		if want != "" && want != "*" && h.Name != want && number != first+i {
+			continue
+		}
+		found = true
+		if !slices.Contains(s.files, h.File) {
+			s.files = append(s.files, h.File)
+		}
+	}
+	if !found {
+		return fault.Invalid("no socket %q was handed over: there are %s", want, list(handed))
+	}
+	return nil
+}
+
+func list(handed []Handed) string {
+	texts := make([]string, 0, len(handed))
+	for i, h := range handed {
+		text := strconv.Itoa(3 + i)
+		if h.Name != "" {
+			text += " (" + h.Name + ")"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// keep takes a listener's socket out of it.
+func (s *Set) keep(l net.Listener) error {
+	filer, ok := l.(interface{ File() (*os.File, error) })
+	if !ok {
+		return errors.Join(fault.Internal("a %s listener has no socket", l.Addr().Network()), l.Close())
+	}
+	f, err := filer.File()
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	s.files = append(s.files, f)
+	return nil
+}

@@ -4,17 +4,14 @@ package apierr
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 
 	"moss/api/apiver"
+	"moss/api/compat"
 	"moss/engine/fault"
 )
-
-// jsonSince is the first version whose errors are JSON; before it they are plain text (document 3, 7.1).
-const jsonSince = apiver.Version(1<<16 | 24)
 
 // Status returns the status code of an error: 500 for one without a kind.
 func Status(err error) int {
@@ -58,7 +55,12 @@ func Write(w http.ResponseWriter, v apiver.Version, err error) {
 		w.WriteHeader(status)
 		return
 	}
-	contentType, body := Body(v, err)
+	Respond(w, v, status, err.Error())
+}
+
+// Respond is Write with a status and a text that are no error's of the engine.
+func Respond(w http.ResponseWriter, v apiver.Version, status int, text string) {
+	contentType, body := compat.Error(v, text)
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -67,28 +69,8 @@ func Write(w http.ResponseWriter, v apiver.Version, err error) {
 	_, _ = w.Write(body)
 }
 
-// Body returns the body of an error and its media type. Clients compare application/json as a whole string, so it
-// carries no charset.
-func Body(v apiver.Version, err error) (contentType string, body []byte) {
-	if v < jsonSince {
-		return "text/plain; charset=utf-8", append([]byte(err.Error()), '\n')
-	}
-	return "application/json", append(encode(struct {
-		Message string `json:"message"`
-	}{err.Error()}), '\n')
-}
-
 // StreamMessage returns the message that reports err in a stream that has begun (document 3, 7.3), with its newline.
-func StreamMessage(err error) []byte {
-	type detail struct {
-		Code    int    `json:"code,omitempty"`
-		Message string `json:"message"`
-	}
-	return append(encode(struct {
-		ErrorDetail detail `json:"errorDetail"`
-		Error       string `json:"error"`
-	}{detail{Code: exitCode(err), Message: err.Error()}, err.Error()}), '\n')
-}
+func StreamMessage(err error) []byte { return compat.StreamError(exitCode(err), err.Error()) }
 
 // exitCode returns the code that an error of a container's command carries, 0 when it carries none.
 func exitCode(err error) int {
@@ -97,15 +79,6 @@ func exitCode(err error) int {
 		return coded.StreamCode()
 	}
 	return 0
-}
-
-// encode marshals a value made of strings and integers, which cannot fail.
-func encode(v any) []byte {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return []byte(`{"message":"the error could not be encoded"}`)
-	}
-	return raw
 }
 
 // HungUp reports whether err is only the client's hang-up, which nobody needs to be told of.

@@ -1,10 +1,8 @@
-// Package apiver holds versions of the engine's API, ranges of them as field tags and routes state them, and the version
-// that a request asked for. It knows nothing about HTTP; adding a version to moss means raising Max here and adding
+// Package apiver holds versions of the engine's API, and ranges of them as field tags, routes and settings state them. It knows nothing about HTTP; adding a version to moss means raising Max here and adding
 // tags and routes elsewhere (API document 3, section 9).
 package apiver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -107,17 +105,39 @@ func (r Range) String() string {
 	}
 }
 
-type contextKey struct{}
-
-// NewContext returns a context that carries the version a request asked for.
-func NewContext(ctx context.Context, v Version) context.Context {
-	return context.WithValue(ctx, contextKey{}, v)
+// Within returns the range with its open ends closed.
+func (r Range) Within(low, high Version) Range {
+	if r.Since == 0 {
+		r.Since = low
+	}
+	if r.Until == 0 {
+		r.Until = high
+	}
+	return r
 }
 
-// FromContext returns the version of a request, Max when it named none.
-func FromContext(ctx context.Context) Version {
-	if v, ok := ctx.Value(contextKey{}).(Version); ok {
-		return v
+// Served reads the first and the last version that an engine is told to serve; an empty one is moss's own. What moss does
+// not have, and a first that is above the last, is refused in words.
+func Served(first, last string) (Range, error) {
+	r := Range{Since: Min, Until: Max}
+	for _, end := range []struct {
+		text string
+		to   *Version
+	}{{first, &r.Since}, {last, &r.Until}} {
+		if end.text == "" {
+			continue
+		}
+		v, err := Parse(end.text)
+		if err != nil {
+			return Range{}, err
+		}
+		if v < Min || v > Max {
+			return Range{}, fmt.Errorf("API version %v is not there: moss has %v to %v", v, Min, Max)
+		}
+		*end.to = v
 	}
-	return Max
+	if r.Since > r.Until {
+		return Range{}, fmt.Errorf("the first API version %v is above the last, %v", r.Since, r.Until)
+	}
+	return r, nil
 }

@@ -1,6 +1,7 @@
 package apiver_test
 
 import (
+	"strings"
 	"testing"
 
 	"moss/api/apiver"
@@ -81,13 +82,31 @@ func TestRange(t *testing.T) {
 	}
 }
 
-func TestContext(t *testing.T) {
-	if got := apiver.FromContext(t.Context()); got != apiver.Max {
-		t.Errorf("FromContext without a version = %v, want %v", got, apiver.Max)
-	}
-	ctx := apiver.NewContext(t.Context(), apiver.Min)
-	if got := apiver.FromContext(ctx); got != apiver.Min {
-		t.Errorf("FromContext = %v, want %v", got, apiver.Min)
+func TestServed(t *testing.T) {
+	for _, tc := range []struct {
+		first, last, want, fails string
+	}{
+		{want: "1.18-1.24"},
+		{first: "1.20", want: "1.20-1.24"},
+		{last: "1.22", want: "1.18-1.22"},
+		{first: "1.21", last: "1.21", want: "1.21"},
+		{first: "1.22", last: "1.20", fails: "1.22 is above the last, 1.20"},
+		{first: "1.17", fails: "1.17 is not there: moss has 1.18 to 1.24"},
+		{last: "1.25", fails: "1.25 is not there"},
+		{first: "1.25", last: "1.25", fails: "1.25 is not there"},
+		{last: "v1.24", fails: "has the form 1.24"},
+		{first: "x", fails: "has the form 1.24"},
+	} {
+		got, err := apiver.Served(tc.first, tc.last)
+		if tc.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.fails) {
+				t.Errorf("Served(%q, %q) = %v, %v, want %q", tc.first, tc.last, got, err, tc.fails)
+			}
+			continue
+		}
+		if err != nil || got.String() != tc.want {
+			t.Errorf("Served(%q, %q) = %v, %v, want %s", tc.first, tc.last, got, err, tc.want)
+		}
 	}
 }
 

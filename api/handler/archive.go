@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 
+	"moss/api/compat"
 	"moss/api/route"
 	"moss/api/wire"
 	"moss/engine/archive"
@@ -25,9 +26,6 @@ type Archive interface {
 type ContainerChanges interface {
 	Changes(ctx context.Context, ref string) ([]container.Change, error)
 }
-
-// tarType is the media type of archives.
-const tarType = "application/x-tar"
 
 func (h *Handler) containerChanges(c *route.Call) error {
 	changes, err := h.changes.Changes(c.Ctx(), c.Param("id"))
@@ -66,7 +64,7 @@ func (h *Handler) containerCopy(c *route.Call) error {
 		}
 		return err
 	}
-	return send(c, d, tarType)
+	return send(c, d, compat.Tar)
 }
 
 func (h *Handler) archiveStat(c *route.Call) error {
@@ -89,17 +87,17 @@ func (h *Handler) archiveGet(c *route.Call) error {
 		d.Close() //nolint:errcheck // nothing was read
 		return err
 	}
-	return send(c, d, tarType)
+	return send(c, d, compat.Tar)
 }
 
 // setPathStat describes a path in the answer's head, by the name of the documents and by the one that clients read.
 func setPathStat(c *route.Call, stat archive.Stat) error {
-	text, err := wire.PathStat(stat)
+	text, err := wire.NewPathStat(stat).Header()
 	if err != nil {
 		return err
 	}
-	c.Writer().Header().Set("X-Engine-Container-Path-Stat", text)
-	c.Writer().Header().Set("X-Docker-Container-Path-Stat", text)
+	c.Writer().Header().Set(compat.PathStat, text)
+	c.Writer().Header().Set(compat.PathStatClient, text)
 	return nil
 }
 
@@ -113,5 +111,5 @@ func send(c *route.Call, d *archive.Download, mediaType string) error {
 
 func (h *Handler) archivePut(c *route.Call) error {
 	opt := archive.UnpackOptions{NoOverwriteDirNonDir: c.Bool("noOverwriteDirNonDir")}
-	return c.Empty(h.archive.Unpack(c.Ctx(), c.Param("id"), c.Text("path"), c.Request().Body, opt))
+	return c.Empty(h.archive.Unpack(c.Ctx(), c.Param("id"), c.Text("path"), upload(c), opt))
 }

@@ -88,7 +88,7 @@ func TestArchive(t *testing.T) {
 		{"GET", "/v1.24/containers/web/changes", "", missing, 404, "changes web", "none"},
 	} {
 		f := &files{err: tc.err, changes: []container.Change{{Path: "/a", Kind: container.ChangeAdded}}}
-		h := handler.New(handler.Services{Archive: f, Changes: f, Log: zerolog.Nop()})
+		h := handler.New(handler.Services{Archive: f, Changes: f})
 		r := httptest.NewRequestWithContext(t.Context(), tc.method, tc.path, strings.NewReader(tc.body))
 		r.Header.Set("Content-Type", jsonBody)
 		w := httptest.NewRecorder()
@@ -107,7 +107,7 @@ func TestArchive(t *testing.T) {
 		}
 	}
 	f := &files{}
-	h := handler.New(handler.Services{Archive: f, Changes: f, Log: zerolog.Nop()})
+	h := handler.New(handler.Services{Archive: f, Changes: f})
 	w := httptest.NewRecorder()
 	route.New(h.Routes(), route.Options{Log: zerolog.Nop()}).
 		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1.24/containers/web/changes", http.NoBody))

@@ -33,7 +33,7 @@ func (h *Handler) containerAttachWS(c *route.Call) error {
 		return socket, nil
 	})
 	if opened && err != nil {
-		h.log.Warn().Err(err).Str("container", r.ID).Msg("attach ended early")
+		c.Log().Warn().Err(err).Str("container", r.ID).Msg("attach ended early")
 		return nil
 	}
 	return err

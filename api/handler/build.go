@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"moss/api/compat"
 	"moss/api/route"
 	"moss/api/wire"
 	"moss/engine/build"
@@ -20,12 +21,6 @@ type Builds interface {
 	Prune(ctx context.Context, opts build.PruneOptions) (build.Pruned, error)
 	Usage(ctx context.Context) ([]build.CacheRecord, error)
 }
-
-// Headers of a build. The second is an extension of moss.
-const (
-	registriesHeader = "X-Registry-Config"
-	secretsHeader    = "X-Build-Secrets"
-)
 
 func (h *Handler) imageBuild(c *route.Call) error {
 	req, err := buildRequest(c)
@@ -50,13 +45,13 @@ func buildRequest(c *route.Call) (build.Request, error) {
 		return build.Request{}, err
 	}
 	req := build.Request{
-		Context: c.Request().Body, Remote: c.Text("remote"), Dockerfile: c.Text("dockerfile"), Tags: filled(c.Texts("t")),
+		Context: upload(c), Remote: c.Text("remote"), Dockerfile: c.Text(compat.BuildFileClient), Tags: filled(c.Texts("t")),
 		Target: c.Text("target"), Platform: c.Text("platform"),
 		Quiet: c.Bool("q"), NoCache: c.Bool("nocache"), Pull: c.Bool("pull"), ForceRemove: c.Bool("forcerm"), Steps: c.Bool("steps"),
-		Auths: wire.DecodeRegistryConfig(c.Request().Header.Get(registriesHeader), c.Version()),
+		Auths: wire.DecodeRegistryConfig(c.Header(compat.RegistryConfig), c.Version()),
 	}
-	if c.Has("enginefile") {
-		req.Dockerfile = c.Text("enginefile")
+	if c.Has(compat.BuildFile) {
+		req.Dockerfile = c.Text(compat.BuildFile)
 	}
 	req.Remove = !c.Has("rm") || c.Bool("rm") || req.ForceRemove
 	var err error
@@ -69,7 +64,7 @@ func buildRequest(c *route.Call) (build.Request, error) {
 	if req.CacheFrom, err = wire.DecodeCacheFrom(c.Text("cachefrom")); err != nil {
 		return req, err
 	}
-	if req.Secrets, err = wire.DecodeBuildSecrets(c.Request().Header.Get(secretsHeader)); err != nil {
+	if req.Secrets, err = wire.DecodeBuildSecrets(c.Header(compat.BuildSecrets)); err != nil {
 		return req, err
 	}
 	return req, buildHost(c, &req)
@@ -84,15 +79,15 @@ func buildHost(c *route.Call, req *build.Request) (err error) {
 	if host.Ulimits, err = wire.DecodeUlimits(c.Text("ulimits")); err != nil {
 		return err
 	}
-	for name, field := range map[string]*int64{
-		"memory": &host.Memory, "memswap": &host.MemorySwap, "shmsize": &host.ShmSize,
-		"cpushares": &host.CPUShares, "cpuperiod": &host.CPUPeriod, "cpuquota": &host.CPUQuota,
-	} {
-		if *field, err = size(c, name); err != nil {
-			return err
+	limit := func(name string) (n int64) {
+		if err == nil {
+			n, err = size(c, name)
 		}
+		return n
 	}
-	return nil
+	host.Memory, host.MemorySwap, host.ShmSize = limit("memory"), limit("memswap"), limit("shmsize")
+	host.CPUShares, host.CPUPeriod, host.CPUQuota = limit("cpushares"), limit("cpuperiod"), limit("cpuquota")
+	return err
 }
 
 // refuseBuild refuses what takes another builder, or another kind of result.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ func (h *Handler) containerAttach(c *route.Call) error {
 		return stream, err
 	})
 	if opened && err != nil {
-		h.log.Warn().Err(err).Str("container", c.Param("id")).Msg("attach ended early")
+		c.Log().Warn().Err(err).Str("container", c.Param("id")).Msg("attach ended early")
 		return nil
 	}
 	return err
@@ -40,7 +39,7 @@ func (h *Handler) containerAttach(c *route.Call) error {
 func attachOptions(c *route.Call) (container.AttachOptions, error) {
 	var detach []byte
 	var err error
-	if c.Has("detachKeys") && c.Version() >= v(22) {
+	if c.Has("detachKeys") {
 		detach, err = stdio.ParseDetachKeys(c.Text("detachKeys"))
 	}
 	return container.AttachOptions{
@@ -48,9 +47,6 @@ func attachOptions(c *route.Call) (container.AttachOptions, error) {
 		Stdin: c.Bool("stdin"), Stdout: c.Bool("stdout"), Stderr: c.Bool("stderr"), DetachKeys: detach,
 	}, err
 }
-
-// timestampForm is how log lines show their time: nanoseconds with all their digits, so that lines stay aligned.
-const timestampForm = "2006-01-02T15:04:05.000000000Z07:00"
 
 func (h *Handler) containerLogs(c *route.Call) error {
 	opt, err := logsOptions(c)
@@ -62,7 +58,7 @@ func (h *Handler) containerLogs(c *route.Call) error {
 		return err
 	}
 	timestamps := c.Bool("timestamps")
-	details := c.Bool("details") && c.Version() >= v(24)
+	details := c.Bool("details")
 	// The head goes out with the first line, so that an error before it can be a status; when the client follows, a line
 	// may be long in coming, and what can fail has failed by then.
 	var out *conn.Output
@@ -119,10 +115,8 @@ func logsOptions(c *route.Call) (container.LogsOptions, error) {
 		return opt, fault.Invalid("Bad parameters: you must choose at least one stream")
 	}
 	var err error
-	if c.Version() >= v(20) {
-		if opt.Since, err = timestamp("since", c.Text("since")); err != nil {
-			return opt, err
-		}
+	if opt.Since, err = timestamp("since", c.Text("since"), time.Now()); err != nil {
+		return opt, err
 	}
 	if tail := c.Text("tail"); tail != "" && tail != "all" {
 		n, err := c.Int("tail", -1)
@@ -142,26 +136,4 @@ func logDetails(attrs map[string]string) string {
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ",")
-}
-
-// timestamp reads Unix seconds with an optional fraction: 1448064000.123. Empty and zero are no time at all; anything
-// else is fault.Invalid.
-func timestamp(name, text string) (time.Time, error) {
-	if text == "" || text == "0" {
-		return time.Time{}, nil
-	}
-	whole, fraction, _ := strings.Cut(text, ".")
-	seconds, err := strconv.ParseInt(whole, 10, 64)
-	const far = int64(1) << 40 // thousands of years: beyond it nanoseconds would wrap
-	if err != nil || seconds > far || seconds < -far || len(fraction) > 9 || strings.Trim(fraction, "0123456789") != "" {
-		return time.Time{}, fault.Invalid("invalid value for %s: got %q, want Unix seconds", name, text)
-	}
-	nanos := 0
-	if fraction != "" {
-		nanos, err = strconv.Atoi((fraction + "000000000")[:9])
-		if err != nil {
-			return time.Time{}, fault.Invalid("invalid value for %s: got %q, want Unix seconds", name, text)
-		}
-	}
-	return time.Unix(seconds, int64(nanos)), nil
 }

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"reflect"
@@ -17,7 +18,7 @@ func (h *Handler) containerStart(c *route.Call) error {
 	if err := h.startBody(c); err != nil {
 		return err
 	}
-	if c.Has("detachKeys") && c.Version() >= v(22) {
+	if c.Has("detachKeys") {
 		keys, err := stdio.ParseDetachKeys(c.Text("detachKeys"))
 		if err != nil {
 			return err
@@ -42,7 +43,7 @@ func (h *Handler) startBody(c *route.Call) error {
 	if c.Version() >= v(24) && !trivial {
 		return fault.Invalid("starting container with HostConfig was deprecated since v1.10 and removed in v1.12")
 	}
-	if trivial && (c.Version() >= v(24) || r.Header.Get("Content-Type") == "") {
+	if trivial && (c.Version() >= v(24) || c.Header("Content-Type") == "") {
 		return nil
 	}
 	raw, err := c.JSONBody()
@@ -99,8 +100,9 @@ func (h *Handler) containerKill(c *route.Call) error {
 	id := c.Param("id")
 	err := h.containers.Kill(c.Ctx(), id, c.Text("signal"))
 	if c.Version() < v(20) && fault.Is(err, fault.Conflict) {
-		// These clients take the killing of what does not run for done.
-		if r, getErr := h.containers.Get(id); getErr == nil && !r.State.Running() {
+		// These clients take the killing of what does not run for done. It may have ended so lately that its state does not
+		// say so: then the cause is a conflict as well.
+		if r, getErr := h.containers.Get(id); getErr == nil && (!r.State.Running() || fault.Is(errors.Unwrap(err), fault.Conflict)) {
 			err = nil
 		}
 	}

@@ -17,7 +17,7 @@ func (h *Handler) containerList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := knownFilters(c.Version(), filters); err != nil {
+	if err := knownStates(c.Version(), filters["status"]); err != nil {
 		return err
 	}
 	limit, err := c.Int("limit", 0)
@@ -48,18 +48,11 @@ func (h *Handler) containerList(c *route.Call) error {
 	return reply(c, http.StatusOK, list)
 }
 
-// knownFilters refuses the filters and the states that a version does not have yet (document 2, 4.1: containers/json). To
-// leave them out would answer with containers that were not asked for.
-func knownFilters(version apiver.Version, filters map[string][]string) error {
-	for key, first := range map[string]uint16{
-		"isolation": 22, "ancestor": 24, "before": 24, "since": 24, "volume": 24, "network": 24,
-	} {
-		if version < v(first) && len(filters[key]) > 0 {
-			return fault.Invalid("Invalid filter '%s' at version %s: it is there from 1.%d on", key, version, first)
-		}
-	}
+// knownStates refuses the states that a version does not have yet (document 2, 4.1: containers/json). To leave them out
+// would answer with containers that were not asked for.
+func knownStates(version apiver.Version, asked []string) error {
 	for word, first := range map[string]uint16{"created": 20, "dead": 22, "removing": 24} {
-		if version < v(first) && slices.Contains(filters["status"], word) {
+		if version < v(first) && slices.Contains(asked, word) {
 			return fault.Invalid("Unrecognised filter value for status: %s", word)
 		}
 	}
@@ -81,7 +74,7 @@ func (h *Handler) containerInspect(c *route.Call) error {
 	}
 	record := wire.NewContainerInspect(r)
 	record.ExecIDs = h.execs.IDs(r.ID)
-	if c.Bool("size") && c.Version() >= v(21) {
+	if c.Bool("size") {
 		if record.SizeRw, record.SizeRootFs, err = h.sizes(c, r.ID); err != nil {
 			return err
 		}

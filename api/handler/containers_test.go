@@ -59,7 +59,7 @@ func TestVerbs(t *testing.T) {
 		{"DELETE", "/containers/web", "", 204, "remove web {Force:false Volumes:false Link:false}"},
 		{"DELETE", "/containers/web?v=1&force=true", "", 204, "remove web {Force:true Volumes:true Link:false}"},
 		{"DELETE", "/containers/web/db?link=True", "", 204, "remove web/db {Force:false Volumes:false Link:true}"},
-		{"GET", "/containers/web", "", 404, ""},
+		{"GET", "/containers/web", "", 405, ""},
 	} {
 		status, body := a.ask(tc.method, tc.path, tc.body)
 		if said := a.containers.said(); status != tc.status || said != tc.said {
@@ -159,6 +159,13 @@ func TestKillOfStopped(t *testing.T) {
 	for version, want := range map[string]int{"/v1.18": 204, "/v1.19": 204, "/v1.20": 409, "/v1.24": 409} {
 		if status, _ := a.ask("POST", version+"/containers/web/kill", ""); status != want {
 			t.Errorf("kill of a stopped container at %s = %d, want %d", version, status, want)
+		}
+	}
+	a.containers.record.State = container.Running // its end has not been seen yet
+	for cause, want := range map[error]int{fault.Conflict("the task is not running"): 204, errors.New("not permitted"): 409} {
+		a.containers.err = fault.Conflict("Cannot kill container: web: %w", cause)
+		if status, _ := a.ask("POST", "/v1.18/containers/web/kill", ""); status != want {
+			t.Errorf("kill at 1.18 that fails since %v = %d, want %d", cause, status, want)
 		}
 	}
 	a.containers.err = noSuch()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 
+	"moss/api/compat"
 	"moss/api/conn"
 	"moss/api/route"
 	"moss/api/wire"
@@ -49,7 +50,7 @@ func (h *Handler) execStart(c *route.Call) error {
 		return stream, err
 	})
 	if opened && err != nil {
-		h.log.Debug().Err(err).Str("exec", id).Msg("client of exec left early")
+		c.Log().Debug().Err(err).Str("exec", id).Msg("client of exec left early")
 		return nil
 	}
 	return err
@@ -60,12 +61,13 @@ func (h *Handler) execStart(c *route.Call) error {
 func (h *Handler) execStartBody(c *route.Call, id string) (wire.ExecStart, error) {
 	var body wire.ExecStart
 	if c.Version() < v(22) && c.Request().ContentLength != 0 {
-		c.Request().Header.Set("Content-Type", "application/json")
+		c.Request().Header.Set("Content-Type", compat.JSON)
 	}
 	raw, err := c.JSONBody()
 	if err != nil {
 		return body, err
 	}
+	conn.BodyRead(c.Request())
 	if len(raw) > 0 {
 		return body, wire.Decode(raw, &body, c.Version())
 	}

@@ -8,13 +8,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"moss/api/apiver"
 	"moss/api/route"
 	"moss/api/wire"
 	"moss/engine/container"
-	"moss/engine/event"
 	"moss/engine/exec"
 	"moss/engine/stats"
 	"moss/engine/stats/top"
@@ -95,11 +92,6 @@ type System interface {
 	Version() system.Version
 }
 
-// Events is where the engine's events can be listened to.
-type Events interface {
-	Subscribe(ctx context.Context, opt event.Options) *event.Subscription
-}
-
 // Services is what the endpoints work with. All of it but StorageDriver is required.
 type Services struct {
 	Containers    Containers
@@ -116,7 +108,6 @@ type Services struct {
 	System        System
 	Events        Events
 	StorageDriver string // what holds images, as inspect shows it
-	Log           zerolog.Logger
 }
 
 // Handler answers the endpoints.
@@ -134,8 +125,8 @@ type Handler struct {
 	members    Members
 	system     System
 	events     Events
+	batches    eventBatches
 	driver     string
-	log        zerolog.Logger
 }
 
 // New returns the handler of all endpoints.
@@ -143,7 +134,7 @@ func New(s Services) *Handler {
 	return &Handler{
 		containers: s.Containers, execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top, images: s.Images, volumes: s.Volumes, system: s.System, events: s.Events,
 		builds: s.Builds, networks: s.Networks, members: s.Members,
-		driver: s.StorageDriver, log: s.Log,
+		driver: s.StorageDriver,
 	}
 }
 

@@ -144,21 +144,19 @@ const (
 )
 
 func (h *Handler) imageSearch(c *route.Call) error {
-	opt := image.SearchOptions{Term: c.Text("term"), Limit: searchLimit, Auth: readAuth(c)}
+	opt := image.SearchOptions{Term: c.Text("term"), Auth: readAuth(c)}
 	if opt.Term == "" {
 		return fault.Invalid("the parameter term is needed")
 	}
-	if c.Version() >= v(24) {
-		var err error
-		if opt.Limit, err = c.Int("limit", searchLimit); err != nil {
-			return err
-		}
-		if opt.Limit < 1 || opt.Limit > maxSearchLimit {
-			return fault.Invalid("Limit %d is outside the range of [1, %d]", opt.Limit, maxSearchLimit)
-		}
-		if opt.Filters, err = c.Filters(); err != nil {
-			return err
-		}
+	var err error
+	if opt.Limit, err = c.Int("limit", searchLimit); err != nil {
+		return err
+	}
+	if opt.Limit < 1 || opt.Limit > maxSearchLimit {
+		return fault.Invalid("Limit %d is outside the range of [1, %d]", opt.Limit, maxSearchLimit)
+	}
+	if opt.Filters, err = c.Filters(); err != nil {
+		return err
 	}
 	found, err := h.images.Search(c.Ctx(), opt)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"moss/api/apiver"
 	"moss/api/route"
 	"moss/api/wire"
 	"moss/engine/container"
@@ -37,9 +36,6 @@ func (h *Handler) networkList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := knownNetworkFilters(c.Version(), filters); err != nil {
-		return err
-	}
 	networks, err := h.networks.List(filters)
 	if err != nil {
 		return err
@@ -49,16 +45,6 @@ func (h *Handler) networkList(c *route.Call) error {
 		list = append(list, wire.NewNetwork(n, h.members.NetworkMembers(n.ID)))
 	}
 	return reply(c, http.StatusOK, list)
-}
-
-// knownNetworkFilters refuses the filters that a version does not have yet (document 2, 4.5).
-func knownNetworkFilters(version apiver.Version, filters map[string][]string) error {
-	for key, first := range map[string]uint16{"type": 22, "driver": 24, "label": 24} {
-		if version < v(first) && len(filters[key]) > 0 {
-			return fault.Invalid("Invalid filter '%s' at version %s: it is there from 1.%d on", key, version, first)
-		}
-	}
-	return nil
 }
 
 func (h *Handler) networkInspect(c *route.Call) error {

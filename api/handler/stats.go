@@ -12,7 +12,7 @@ import (
 )
 
 func (h *Handler) containerStats(c *route.Call) error {
-	if c.Version() >= v(20) && c.Has("stream") && !c.Bool("stream") {
+	if c.Has("stream") && !c.Bool("stream") {
 		sample, err := h.stats.Once(c.Ctx(), c.Param("id"))
 		if err != nil {
 			return err

@@ -1,10 +1,8 @@
 package handler_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"moss/engine/container"
-	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/stdio"
 )
@@ -184,79 +181,6 @@ func TestLogsFollow(t *testing.T) {
 				t.Fatal("the log is followed without its client")
 			}
 		})
-	}
-}
-
-func TestEvents(t *testing.T) {
-	a := newAPI(t)
-	resp := a.open("GET", `/v1.24/events?filters=%7B%22type%22%3A%5B%22container%22%5D%7D`, "") //nolint:bodyclose // The cleanup of open does.
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" {
-		t.Fatalf("events = %d %q, want 200 at once", resp.StatusCode, resp.Header.Get("Content-Type"))
-	}
-	at := time.Now()
-	a.events.Publish(event.Event{Type: event.TypeNetwork, Action: "connect", ID: "n", Time: at})
-	a.events.Publish(event.Event{Type: event.TypeContainer, Action: "die", ID: "4f", Attributes: map[string]string{"exitCode": "3", "image": "busybox"}, Time: at})
-	got, err := bufio.NewReader(resp.Body).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, path := range map[string][]string{
-		"die": {"status"}, "4f": {"id"}, "busybox": {"from"}, "container": {"Type"}, "3": {"Actor", "Attributes", "exitCode"},
-	} {
-		if v := field(t, got, path...); v != want {
-			t.Errorf("event %s: %v = %v, want %s", got, path, v, want)
-		}
-	}
-	// The past, then the end.
-	path := fmt.Sprintf("/v1.24/events?since=%d&until=%d", at.Add(-time.Minute).Unix(), at.Add(-time.Second).Unix())
-	if status, body := a.ask("GET", path, ""); status != 200 || body != "" {
-		t.Errorf("%s = %d %q, want nothing", path, status, body)
-	}
-	path = fmt.Sprintf("/v1.24/events?since=0&until=%d.%09d", at.Unix(), at.Nanosecond()+999)
-	if status, body := a.ask("GET", path, ""); status != 200 || strings.Count(body, "\n") != 2 {
-		t.Errorf("%s = %d %q, want both events", path, status, body)
-	}
-	for _, query := range []string{"since=x", "until=-", "filters=x", "filters=%7B%22nope%22%3A%5B%22a%22%5D%7D", "since=5&until=4"} {
-		if status, body := a.ask("GET", "/events?"+query, ""); status != 400 {
-			t.Errorf("events?%s = %d %q, want 400", query, status, body)
-		}
-	}
-}
-
-// TestEventsByVersion has the events that came with 1.24, and only there.
-func TestEventsByVersion(t *testing.T) {
-	a := newAPI(t)
-	at := time.Now()
-	for _, e := range []struct{ kind, action string }{
-		{event.TypeContainer, "create"},
-		{event.TypeContainer, "detach"},
-		{event.TypeContainer, "exec_detach"},
-		{event.TypeContainer, "health_status: healthy"},
-		{event.TypeImage, "import"},
-		{event.TypeImage, "load"},
-		{event.TypeImage, "save"},
-		{event.TypeDaemon, "reload"},
-		{event.TypeContainer, "die"},
-	} {
-		a.events.Publish(event.Event{Type: e.kind, Action: e.action, ID: "4f", Time: at})
-	}
-	for version, want := range map[string]int{"/v1.18": 3, "/v1.23": 3, "/v1.24": 9, "": 9} {
-		status, body := a.ask("GET", fmt.Sprintf("%s/events?since=0&until=%d", version, at.Unix()+1), "")
-		if got := strings.Count(body, "\n"); status != 200 || got != want {
-			t.Errorf("events at %q = %d with %d events, want %d:\n%s", version, status, got, want, body)
-		}
-	}
-}
-
-func TestEventsEndWithTheBus(t *testing.T) {
-	a := newAPI(t)
-	resp := a.open("GET", "/events", "") //nolint:bodyclose // The cleanup of open does.
-	a.events.Close()
-	if body, err := io.ReadAll(resp.Body); err != nil || len(body) != 0 {
-		t.Errorf("events after the bus was closed = %q, %v, want the end", body, err)
-	}
-	if n := a.events.Listeners(); n != 0 {
-		t.Errorf("%d listeners are left", n)
 	}
 }
 

@@ -3,10 +3,12 @@ package handler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 
 	"moss/api/apierr"
+	"moss/api/compat"
 	"moss/api/conn"
 	"moss/api/route"
 	"moss/api/wire"
@@ -39,7 +41,7 @@ func (h *Handler) imagePull(c *route.Call) error {
 
 func (h *Handler) imagePush(c *route.Call) error {
 	opt := image.PushOptions{Repo: c.Param("name"), Tag: c.Text("tag"), Auth: readAuth(c)}
-	if c.Request().Header.Get(authHeader) == "" {
+	if c.Header(compat.RegistryAuth) == "" {
 		var err error
 		if opt.Auth, err = bodyAuth(c); err != nil {
 			return err
@@ -60,7 +62,7 @@ func (h *Handler) imageImport(c *route.Call) error {
 	opt := image.ImportOptions{
 		Source: c.Text("fromSrc"), Repo: c.Text("repo"), Tag: c.Text("tag"), Message: c.Text("message"), Changes: c.Texts("changes"),
 	}
-	src := c.Request().Body
+	src := upload(c)
 	if opt.Source == fromBody {
 		opt.Source = ""
 	} else {
@@ -76,7 +78,7 @@ func (h *Handler) imageImport(c *route.Call) error {
 
 // imageLoad takes an archive in. Versions before 1.23 have no messages: their answer is empty, or an error's status.
 func (h *Handler) imageLoad(c *route.Call) error {
-	src := c.Request().Body
+	src := upload(c)
 	if c.Version() < v(23) {
 		err := h.images.Load(c.Ctx(), src, true, func(image.Progress) {})
 		drain(src, err)
@@ -103,7 +105,7 @@ func (h *Handler) imagesSave(c *route.Call) error {
 
 func (h *Handler) save(c *route.Call, names []string) error {
 	return h.images.Save(c.Ctx(), names, func() (io.Writer, error) {
-		c.Writer().Header().Set("Content-Type", tarType)
+		c.Writer().Header().Set("Content-Type", compat.Tar)
 		c.Writer().WriteHeader(http.StatusOK)
 		return c.Writer(), nil
 	})
@@ -143,11 +145,25 @@ func (h *Handler) stream(
 		return err
 	}
 	if apierr.Status(err) == http.StatusInternalServerError && !apierr.HungUp(c.Ctx(), err) {
-		h.log.Error().Err(err).Str("path", c.Request().URL.Path).Msg("request failed midway")
+		c.Log().Error().Err(err).Str("method", c.Request().Method).Str("path", c.Request().URL.Path).Msg("request failed midway")
 	}
 	feed.Put("", "", apierr.StreamMessage(err))
 	feed.Close()
 	return nil
+}
+
+// upload returns the body as an archive. That it ends early is the client's fault, or its hang-up: fault.Invalid.
+func upload(c *route.Call) io.ReadCloser { return &archiveBody{c.Request().Body} }
+
+type archiveBody struct{ io.ReadCloser }
+
+// Read reads on.
+func (b *archiveBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fault.Invalid("the body cannot be read: %w", err)
+	}
+	return n, err
 }
 
 // maxUnread is how many bytes of an archive that was refused are still taken from the client.
@@ -163,12 +179,9 @@ func drain(src io.Reader, err error) {
 // skipBody takes a body that means nothing: until it was read, a client's hang-up is not noticed.
 func skipBody(c *route.Call) { _, _ = io.CopyN(io.Discard, c.Request().Body, route.MaxBody) }
 
-// authHeader carries credentials for a registry (document 3, 5.1).
-const authHeader = "X-Registry-Auth"
-
 // readAuth returns the credentials of the header. What cannot be read asks as nobody: clients have sent all sorts.
 func readAuth(c *route.Call) image.RegistryAuth {
-	raw, err := wire.DecodeBase64(c.Request().Header.Get(authHeader))
+	raw, err := wire.DecodeBase64(c.Header(compat.RegistryAuth))
 	var auth wire.AuthConfig
 	if err != nil || wire.Decode(raw, &auth, c.Version()) != nil {
 		return image.RegistryAuth{}
@@ -181,7 +194,7 @@ func bodyAuth(c *route.Call) (image.RegistryAuth, error) {
 	var auth wire.AuthConfig
 	err := json.NewDecoder(io.LimitReader(c.Request().Body, route.MaxBody)).Decode(&auth)
 	if err != nil {
-		return image.RegistryAuth{}, fault.Invalid("Bad parameters and missing %s: %v", authHeader, err)
+		return image.RegistryAuth{}, fault.Invalid("Bad parameters and missing %s: %v", compat.RegistryAuth, err)
 	}
 	return auth.Registry(), nil
 }

@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -170,6 +171,31 @@ func TestLoad(t *testing.T) {
 	a.images.late = errors.New("bad layer")
 	if status, body := a.ask("POST", "/v1.22/images/load", "x"); status != 500 || body != "bad layer\n" {
 		t.Errorf("load at 1.22 failing midway = %d %q, want 500: there is no stream", status, body)
+	}
+}
+
+// TestArchiveThatEndsEarly: a client that ends its side in the middle of an archive is told that this was wrong.
+func TestArchiveThatEndsEarly(t *testing.T) {
+	a := newAPI(t)
+	for _, request := range []string{
+		"POST /v1.22/images/load HTTP/1.1", "POST /images/load HTTP/1.1",
+	} {
+		c := a.dial()
+		if _, err := io.WriteString(c, request+"\r\nHost: moss\r\nContent-Length: 100\r\n\r\nhalf"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", request, err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close() //nolint:errcheck // It was read.
+		if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "the body cannot be read: unexpected EOF") {
+			t.Errorf("%s = %d %q, %v, want 400 and the reason", request, resp.StatusCode, body, err)
+		}
 	}
 }
 

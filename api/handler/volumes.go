@@ -25,13 +25,6 @@ func (h *Handler) volumeList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	if c.Version() < v(24) {
-		for key := range filters {
-			if key != "dangling" { // the one filter of these versions
-				return fault.Invalid("Invalid filter '%s'", key)
-			}
-		}
-	}
 	volumes, err := h.volumes.List(filters)
 	if err != nil {
 		return err

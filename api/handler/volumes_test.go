@@ -69,7 +69,7 @@ func TestVolumes(t *testing.T) {
 		{http.MethodGet, "/v1.21/volumes", "", 200, "list map[]", `{"Volumes":[` + short + `]}`},
 		{http.MethodGet, `/v1.24/volumes?filters=%7B%22name%22%3A%5B%22x%22%5D%7D`, "", 200, "list map[name:[x]]", ""},
 		{http.MethodGet, `/v1.23/volumes?filters=%7B%22dangling%22%3A%7B%22true%22%3Atrue%7D%7D`, "", 200, "list map[dangling:[true]]", ""},
-		{http.MethodGet, `/v1.23/volumes?filters=%7B%22name%22%3A%5B%22x%22%5D%7D`, "", 400, "", "Invalid filter 'name'\n"},
+		{http.MethodGet, `/v1.23/volumes?filters=%7B%22name%22%3A%5B%22x%22%5D%7D`, "", 400, "", "Invalid filter 'name' at version 1.23: it is there from 1.24 on\n"},
 		{http.MethodGet, "/v1.24/volumes?filters=x", "", 400, "", ""},
 		{http.MethodGet, "/v1.20/volumes", "", 404, "", ""},
 		{

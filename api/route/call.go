@@ -2,17 +2,18 @@ package route
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"moss/api/apiver"
+	"moss/api/compat"
 	"moss/engine/fault"
 )
 
@@ -23,18 +24,27 @@ const MaxBody = 8 << 20
 type Call struct {
 	w      http.ResponseWriter
 	r      *http.Request
-	params func(name string) string
+	x      *exchange
+	params func(name string) string // the parts of the path
 	query  url.Values
+
+	declared []Param // what the route says that it reads
 }
 
-// Ctx is cancelled when the client hangs up, and when the server shuts down.
-func (c *Call) Ctx() context.Context { return c.r.Context() }
+// Ctx is cancelled when the client hangs up, and when the server shuts down. Its logger names the request.
+func (c *Call) Ctx() context.Context { return c.x.scope().Context() }
+
+// Log returns a logger that names the request.
+func (c *Call) Log() *zerolog.Logger { return zerolog.Ctx(c.Ctx()) }
 
 // Version is the API version of the request.
-func (c *Call) Version() apiver.Version { return apiver.FromContext(c.r.Context()) }
+func (c *Call) Version() apiver.Version { return c.x.version }
+
+// Served are the API versions that the engine serves.
+func (c *Call) Served() apiver.Range { return c.x.served }
 
 // Request returns the HTTP request, for answers that are more than one body.
-func (c *Call) Request() *http.Request { return c.r }
+func (c *Call) Request() *http.Request { return c.x.scope() }
 
 // Writer returns the HTTP answer, for answers that are more than one body.
 func (c *Call) Writer() http.ResponseWriter { return c.w }
@@ -49,28 +59,29 @@ func (c *Call) Param(name string) string {
 	return strings.TrimPrefix(value, "/")
 }
 
-// Text returns a query parameter, empty when it is missing.
-func (c *Call) Text(name string) string { return c.query.Get(name) }
+// Text returns a query parameter, empty when it is missing. As with all that read parameters, one that the route has in
+// other versions only is missing, whatever the client sent.
+func (c *Call) Text(name string) string {
+	if values := c.given(name); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
 
 // Texts returns all values of a query parameter.
-func (c *Call) Texts(name string) []string { return c.query[name] }
+func (c *Call) Texts(name string) []string { return c.given(name) }
 
 // Has reports whether a query parameter is there and not empty.
-func (c *Call) Has(name string) bool { return c.query.Get(name) != "" }
+func (c *Call) Has(name string) bool { return c.Text(name) != "" }
 
 // Bool returns a query parameter as a boolean. Everything that does not say no is true, as clients rely on.
 func (c *Call) Bool(name string) bool {
-	switch strings.ToLower(strings.TrimSpace(c.query.Get(name))) {
-	case "", "0", "no", "false", "none":
-		return false
-	default:
-		return true
-	}
+	return compat.Yes(c.Text(name))
 }
 
 // Int returns a query parameter as a number, missing when it is not there. Another text is fault.Invalid.
 func (c *Call) Int(name string, missing int) (int, error) {
-	text := c.query.Get(name)
+	text := c.Text(name)
 	if text == "" {
 		return missing, nil
 	}
@@ -81,41 +92,37 @@ func (c *Call) Int(name string, missing int) (int, error) {
 	return n, nil
 }
 
+// filtersName is the one parameter that holds filters.
+const filtersName = "filters"
+
 // Filters returns the query parameter filters: a JSON map of lists, or of maps to booleans as later clients send it.
-// Anything else is fault.Invalid.
+// Anything else is fault.Invalid, and so is a filter that the route has in other versions only.
 func (c *Call) Filters() (map[string][]string, error) {
-	return parseFilters(c.query.Get("filters"))
+	filters, err := compat.Filters(c.Text(filtersName))
+	if err != nil {
+		return nil, err
+	}
+	if p := find(c.declared, filtersName, false); p != nil {
+		err = p.refuseLate(filters, c.Version())
+	}
+	return filters, err
 }
 
-func parseFilters(text string) (map[string][]string, error) {
-	if strings.TrimSpace(text) == "" {
-		return map[string][]string{}, nil
+// Header returns a header of the request, empty when it is missing or the route has it in other versions only.
+func (c *Call) Header(name string) string {
+	if p := find(c.declared, name, true); p != nil && !p.Versions.Has(c.Version()) {
+		return ""
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &fields); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return nil, fault.Invalid("invalid value for filters: got %s, want a JSON map of lists of strings", wrong.Value)
-		}
-		return nil, fault.Invalid("invalid value for filters: want a JSON map of lists of strings: %v", err)
+	return c.r.Header.Get(name)
+}
+
+// given returns the values of a query parameter. One that the route does not declare is a mistake that the tests of package
+// handler find; it is read as it came.
+func (c *Call) given(name string) []string {
+	if p := find(c.declared, name, false); p != nil && !p.Versions.Has(c.Version()) {
+		return nil
 	}
-	filters := make(map[string][]string, len(fields))
-	for key, raw := range fields {
-		var list []string
-		if json.Unmarshal(raw, &list) == nil {
-			filters[key] = append(filters[key], list...)
-			continue
-		}
-		var set map[string]bool
-		if err := json.Unmarshal(raw, &set); err != nil {
-			return nil, fault.Invalid("invalid value for filters: %q: want a list of strings", key)
-		}
-		for value, on := range set {
-			if on {
-				filters[key] = append(filters[key], value)
-			}
-		}
-	}
-	return filters, nil
+	return c.query[name]
 }
 
 // JSONBody reads a JSON body whole. It is nil when the client sent none. A body of another media type is fault.Invalid,
@@ -126,8 +133,8 @@ func (c *Call) JSONBody() ([]byte, error) {
 	if empty && contentType == "" {
 		return nil, nil
 	}
-	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != "application/json" {
-		return nil, fault.Invalid("Content-Type specified (%s) must be 'application/json'", contentType)
+	if mediaType, _, err := mime.ParseMediaType(contentType); err != nil || mediaType != compat.JSON {
+		return nil, fault.Invalid("Content-Type specified (%s) must be '"+compat.JSON+"'", contentType)
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, MaxBody))
 	if err != nil {
@@ -139,11 +146,16 @@ func (c *Call) JSONBody() ([]byte, error) {
 	return raw, nil
 }
 
+// keptBack is how many bytes of a body the HTTP server holds back at least before it has to say how long it is.
+const keptBack = 1024
+
 // Bytes answers with a body of a media type. An error is the client's hang-up.
 func (c *Call) Bytes(status int, contentType string, body []byte) error {
 	h := c.w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	if len(body) > keptBack || c.r.Method == http.MethodHead { // of a shorter one the HTTP server tells the length itself
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
 	c.w.WriteHeader(status)
 	if c.r.Method == http.MethodHead {
 		return nil
@@ -152,9 +164,9 @@ func (c *Call) Bytes(status int, contentType string, body []byte) error {
 	return hangUp(err)
 }
 
-// JSON answers with encoded JSON.
+// JSON answers with encoded JSON, which nobody else may use.
 func (c *Call) JSON(status int, body []byte) error {
-	return c.Bytes(status, "application/json", append(slices.Clip(body), '\n'))
+	return c.Bytes(status, compat.JSON, append(body, '\n'))
 }
 
 // NoContent answers 204, or passes an error on.
@@ -171,7 +183,7 @@ func (c *Call) Empty(err error) error {
 	if err != nil {
 		return err
 	}
-	return c.Bytes(http.StatusOK, "text/plain; charset=utf-8", nil)
+	return c.Bytes(http.StatusOK, compat.Text, nil)
 }
 
 // hangUp drops an error of writing: the client is gone, and nobody can be told.

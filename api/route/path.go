@@ -2,39 +2,43 @@ package route
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 
 	"moss/api/apiver"
-	"moss/engine/fault"
+	"moss/api/compat"
 )
 
-// splitVersion takes the version off an escaped path. A path without one is of the newest version; rest begins with a
-// slash. The error is fault.Invalid; the version that comes with it is the one asked for, so that the answer has its form.
-func splitVersion(path string) (v apiver.Version, rest string, err error) {
-	first, after, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+// splitVersion takes the version off an escaped path. A path without one is of the newest version that is served; rest
+// begins with a slash. The error is fault.Invalid; the version that comes with it is the one asked for, so that the answer
+// has its form.
+func splitVersion(path string, serve apiver.Range) (v apiver.Version, rest string, err error) {
+	first, after, _ := strings.Cut(strings.TrimLeft(path, "/"), "/")
 	digits, found := strings.CutPrefix(first, "v")
 	if !found || digits == "" || digits[0] < '0' || digits[0] > '9' {
-		return apiver.Max, path, nil
+		return serve.Until, path, nil
 	}
 	v, err = apiver.Parse(digits)
 	switch {
 	case err != nil:
-		return apiver.Max, "", fault.Invalid("invalid API version %q: want a prefix like /v%v", first, apiver.Max)
-	case v > apiver.Max:
-		return v, "", fault.Invalid("client is newer than server (client API version: %v, server API version: %v). "+
-			"Set DOCKER_API_VERSION=%v for clients that can speak older versions", v, apiver.Max, apiver.Max)
-	case v < apiver.Min:
-		return v, "", fault.Invalid("client version %v is too old. Minimum supported API version is %v, please upgrade your client "+
-			"to a newer version or set DOCKER_API_VERSION=%v", v, apiver.Min, apiver.Max)
+		return serve.Until, "", compat.NoVersion(first, serve)
+	case v > serve.Until:
+		return v, "", compat.TooNew(v, serve)
+	case v < serve.Since:
+		return v, "", compat.TooOld(v, serve)
 	}
-	return v, "/" + after, nil
+	if after == "" {
+		return v, "/", nil
+	}
+	return v, path[len(path)-len(after)-1:], nil
 }
 
 // fold makes one segment of a name that holds slashes, so that routes can match it: /images/a/b/json becomes
 // /images/a%2Fb/json. It works on escaped paths and drops empty segments, since clients paste container names with their
 // leading slash.
 func fold(method, path string) string {
+	if isFolded(method, path) {
+		return path
+	}
 	var segments []string
 	for s := range strings.SplitSeq(path, "/") {
 		if s != "" {
@@ -52,6 +56,31 @@ func fold(method, path string) string {
 		}
 	}
 	return "/" + strings.Join(segments, "/")
+}
+
+// placeOf is fold for those who ask which methods a path has. What stands behind a container there is not the alias of a link:
+// each path about containers would be one that can be deleted.
+func placeOf(method, path string) string {
+	if strings.HasPrefix(path, "/containers/") {
+		method = http.MethodGet
+	}
+	return fold(method, path)
+}
+
+// isFolded tells of most paths that there is nothing to do.
+func isFolded(method, path string) bool {
+	if path == "" || path[0] != '/' || path[len(path)-1] == '/' || strings.Contains(path, "//") {
+		return false
+	}
+	noun, rest, _ := strings.Cut(path[1:], "/")
+	switch noun {
+	case "images", "volumes":
+		return !strings.Contains(rest, "/")
+	case "containers":
+		return method != http.MethodDelete || !strings.Contains(rest, "/")
+	default:
+		return true
+	}
 }
 
 // named reports whether a path is the noun and a name, with no verb behind it.
@@ -81,11 +110,17 @@ func verb(method, noun, last string) bool {
 	}
 }
 
-// unescape returns the readable form of an escaped path.
-func unescape(path string) (string, error) {
-	plain, err := url.PathUnescape(path)
-	if err != nil {
-		return "", fault.Invalid("malformed path: %v", err)
+// matches reports whether a folded path is one of a route's.
+func matches(pattern, path string) bool {
+	for {
+		want, restOfPattern, moreWanted := strings.Cut(pattern, "/")
+		got, rest, more := strings.Cut(path, "/")
+		if want != got && (got == "" || !strings.HasPrefix(want, ":")) || moreWanted != more {
+			return false
+		}
+		if !more {
+			return true
+		}
+		pattern, path = restOfPattern, rest
 	}
-	return plain, nil
 }

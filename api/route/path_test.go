@@ -2,13 +2,14 @@ package route
 
 import (
 	"net/url"
-	"reflect"
 	"strings"
 	"testing"
 
 	"moss/api/apiver"
 	"moss/engine/fault"
 )
+
+var all = apiver.Range{Since: apiver.Min, Until: apiver.Max}
 
 func TestSplitVersion(t *testing.T) {
 	for _, tc := range []struct {
@@ -23,13 +24,15 @@ func TestSplitVersion(t *testing.T) {
 		{in: "/version", rest: "/version", version: apiver.Max},
 		{in: "/", rest: "/", version: apiver.Max},
 		{in: "/v1.24", rest: "/", version: apiver.Max},
+		{in: "//v1.19//info/", rest: "//info/", version: apiver.New(1, 19)},
+		{in: "/v1.19/", rest: "/", version: apiver.New(1, 19)},
 		{in: "/v1.25/info", fails: "client is newer than server (client API version: 1.25, server API version: 1.24)", version: apiver.New(1, 25)},
 		{in: "/v2.0/info", fails: "DOCKER_API_VERSION=1.24", version: apiver.New(2, 0)},
 		{in: "/v1.17/info", fails: "client version 1.17 is too old. Minimum supported API version is 1.18", version: apiver.New(1, 17)},
 		{in: "/v1.x/info", fails: `invalid API version "v1.x"`, version: apiver.Max},
 		{in: "/v1/info", fails: `invalid API version "v1"`, version: apiver.Max},
 	} {
-		version, rest, err := splitVersion(tc.in)
+		version, rest, err := splitVersion(tc.in, all)
 		if version != tc.version || rest != tc.rest || (err != nil) != (tc.fails != "") {
 			t.Errorf("splitVersion(%q) = %v, %q, %v, want %v, %q, %q", tc.in, version, rest, err, tc.version, tc.rest, tc.fails)
 		}
@@ -70,30 +73,43 @@ func TestFold(t *testing.T) {
 	}
 }
 
-func TestParseFilters(t *testing.T) {
+func TestConfiguredVersions(t *testing.T) {
+	some := apiver.Range{Since: apiver.New(1, 20), Until: apiver.New(1, 22)}
 	for _, tc := range []struct {
-		in   string
-		want map[string][]string
-		bad  bool
+		in, fails string
+		version   apiver.Version
 	}{
-		{in: "", want: map[string][]string{}},
-		{in: "{}", want: map[string][]string{}},
-		{in: "null", want: map[string][]string{}},
-		{in: `{"label":["a=b","c"]}`, want: map[string][]string{"label": {"a=b", "c"}}},
-		{in: `{"label":{"a=b":true,"c":false}}`, want: map[string][]string{"label": {"a=b"}}},
-		{in: `{"label":null}`, want: map[string][]string{"label": nil}},
-		{in: `{"label":"a"}`, bad: true},
-		{in: `{"label":[1]}`, bad: true},
-		{in: `["a"]`, bad: true},
-		{in: `{"a":[]} x`, bad: true},
-		{in: `label=a`, bad: true},
+		{in: "/info", version: apiver.New(1, 22)},
+		{in: "/v1.20/info", version: apiver.New(1, 20)},
+		{in: "/v1.19/info", fails: "Minimum supported API version is 1.20", version: apiver.New(1, 19)},
+		{in: "/v1.19/info", fails: "This engine serves 1.20 to 1.22", version: apiver.New(1, 19)},
+		{in: "/v1.24/info", fails: "(client API version: 1.24, server API version: 1.22)", version: apiver.Max},
+		{in: "/v1.24/info", fails: "Maximum supported API version is 1.22. This engine serves 1.20 to 1.22: set DOCKER_API_VERSION=1.22", version: apiver.Max},
 	} {
-		got, err := parseFilters(tc.in)
-		if tc.bad != (err != nil) || err == nil && !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("parseFilters(%q) = %v, %v, want %v, error %v", tc.in, got, err, tc.want, tc.bad)
+		version, _, err := splitVersion(tc.in, some)
+		if version != tc.version || (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+			t.Errorf("splitVersion(%q) of 1.20 to 1.22 = %v, %v, want %v, %q", tc.in, version, err, tc.version, tc.fails)
 		}
-		if err != nil && (!fault.Is(err, fault.Invalid) || strings.Contains(err.Error(), "Go value")) {
-			t.Errorf("parseFilters(%q) = %v, want an invalid fault in the client's words", tc.in, err)
+	}
+}
+
+func TestMatches(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"/info", "/info", true},
+		{"/info", "/infos", false},
+		{"/info", "/info/x", false},
+		{"/info", "/", false},
+		{"/images/:name/json", "/images/a%2Fb/json", true},
+		{"/images/:name/json", "/images/a/b/json", false},
+		{"/images/:name", "/images/json", true},
+		{"/images/:name", "/images/", false},
+		{"/images/:name", "/images", false},
+	} {
+		if got := matches(tc.pattern, tc.path); got != tc.want {
+			t.Errorf("matches(%q, %q) = %v, want %v", tc.pattern, tc.path, got, tc.want)
 		}
 	}
 }
@@ -103,12 +119,15 @@ func FuzzPath(f *testing.F) {
 		f.Add("GET", s)
 	}
 	f.Fuzz(func(t *testing.T, method, path string) {
-		version, rest, err := splitVersion(path)
+		version, rest, err := splitVersion(path, all)
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) {
 				t.Fatalf("splitVersion(%q) = %v, want an invalid fault", path, err)
 			}
 			return
+		}
+		for _, pattern := range []string{"/images/:name", "/containers/:id/json", "/info"} {
+			matches(pattern, fold(method, rest))
 		}
 		if version < apiver.Min || version > apiver.Max {
 			t.Fatalf("splitVersion(%q) = %v, outside what is served", path, version)
@@ -125,16 +144,6 @@ func FuzzPath(f *testing.F) {
 		}
 		if again := fold(method, folded); again != folded {
 			t.Fatalf("folded twice: %q, %q", folded, again)
-		}
-	})
-}
-
-func FuzzFilters(f *testing.F) {
-	f.Add(`{"label":["a"],"b":{"c":true}}`)
-	f.Add(`{"a":null}`)
-	f.Fuzz(func(t *testing.T, in string) {
-		if _, err := parseFilters(in); err != nil && !fault.Is(err, fault.Invalid) {
-			t.Fatalf("parseFilters(%q) = %v, want an invalid fault", in, err)
 		}
 	})
 }

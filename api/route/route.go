@@ -3,16 +3,21 @@
 package route
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 
 	"moss/api/apierr"
 	"moss/api/apiver"
+	"moss/api/compat"
 	"moss/engine/fault"
 )
 
@@ -24,25 +29,42 @@ type Route struct {
 	Method, Path string
 	Versions     apiver.Range // zero: every version
 	Do           Func         // nil: moss does not have it yet, and says so
+	Shape        Shape
 }
 
 // Options describes the server to its clients.
 type Options struct {
-	Version string // of moss, in the header Server
-	CORS    string // the origin that other pages may come from, * for all; empty: none
+	Version string       // of moss, in the header Server
+	Serve   apiver.Range // the versions that are served; an open end is that of apiver
+	CORS    string       // the origin that other pages may come from, * for all; empty: none
 	Log     zerolog.Logger
 }
 
+// API is the handler of all routes. It stands before gin.
+type API struct {
+	engine *gin.Engine
+	routes []Route
+	serve  apiver.Range
+	head   []compat.Header // of every answer
+	ids    *ids
+	log    zerolog.Logger
+	debug  bool // every answer is logged
+}
+
 // New returns the handler of all routes. Two routes may share a method and a path if their versions do not meet.
-func New(routes []Route, opt Options) http.Handler {
+func New(routes []Route, opt Options) *API {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.RedirectTrailingSlash = false
 	engine.RedirectFixedPath = false
-	engine.HandleMethodNotAllowed = false
+	engine.HandleMethodNotAllowed = false // gin knows no versions
 	engine.UseRawPath = true
 	engine.UnescapePathValues = false // Call.Param does it, and leaves plus signs alone
-	f := &front{engine: engine, opt: opt}
+	a := &API{
+		engine: engine, routes: routes, serve: opt.Serve.Within(apiver.Min, apiver.Max), ids: newIDs(), log: opt.Log,
+		debug: opt.Log.GetLevel() <= zerolog.DebugLevel && zerolog.GlobalLevel() <= zerolog.DebugLevel,
+	}
+	a.head = append(compat.Head(opt.Version, a.serve.Until), compat.CrossOrigin(opt.CORS)...)
 
 	type place struct{ method, path string }
 	shared := map[place][]Route{}
@@ -55,83 +77,121 @@ func New(routes []Route, opt Options) http.Handler {
 		shared[p] = append(shared[p], r)
 	}
 	for _, p := range order {
-		engine.Handle(p.method, p.path, f.dispatch(shared[p]))
+		engine.Handle(p.method, p.path, a.dispatch(shared[p]))
 	}
-	engine.NoRoute(func(g *gin.Context) { f.fail(g.Writer, g.Request, pageNotFound()) })
-	return f
-}
-
-// Refuse answers a request that must not reach its route, in the form of the newest version.
-func Refuse(w http.ResponseWriter, err error) { apierr.Write(w, apiver.Max, err) }
-
-func pageNotFound() error { return fault.NotFound("page not found") }
-
-func notYet(r Route) error {
-	return fault.Unsupported("moss does not implement %s %s yet", r.Method, r.Path)
-}
-
-// front stands before gin.
-type front struct {
-	engine *gin.Engine
-	opt    Options
+	engine.NoRoute(func(g *gin.Context) {
+		a.missing(exchangeOf(g))
+		g.Writer.WriteHeaderNow() // or gin adds a text of its own, which breaks the connection
+	})
+	return a
 }
 
 // ServeHTTP takes the version off the path and passes the rest on.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.setHeaders(w.Header())
-	version, rest, err := splitVersion(r.URL.EscapedPath())
-	r = r.WithContext(apiver.NewContext(r.Context(), version))
-	if err != nil {
-		f.fail(w, r, err)
-		return
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := a.open(w, r)
+	if a.debug {
+		begin := time.Now()
+		defer func() { a.note(x, time.Since(begin)) }()
 	}
-	if r.Method == http.MethodOptions { // what a browser may do is said by the headers alone
-		w.WriteHeader(http.StatusOK)
-		return
+	var err error
+	x.version, x.rest, err = splitVersion(r.URL.EscapedPath(), a.serve)
+	switch {
+	case err != nil:
+		a.fail(x, err) //nolint:contextcheck // the exchange has the request
+	case r.Method == http.MethodOptions: // what a browser may do is said by the headers alone
+		if allowed := a.methods(x); allowed != "" {
+			w.Header().Set("Allow", allowed)
+		}
+		x.WriteHeader(http.StatusOK)
+		x.begin()
+	default:
+		// The request is the server's own and ends here: its path may be changed, and needs no copy.
+		r.URL.RawPath = fold(r.Method, x.rest)
+		a.engine.ServeHTTP(x, r)
 	}
-	rest = fold(r.Method, rest)
-	plain, err := unescape(rest)
-	if err != nil {
-		f.fail(w, r, err)
-		return
-	}
-	r.URL = &url.URL{Path: plain, RawPath: rest, RawQuery: r.URL.RawQuery}
-	f.engine.ServeHTTP(w, r)
 }
 
-func (f *front) setHeaders(h http.Header) {
-	h.Set("Server", "moss/"+f.opt.Version+" (linux)")
-	h.Set("Api-Version", apiver.Max.String())
-	h.Set("Ostype", "linux")
-	h.Set("Docker-Experimental", "false")
-	if f.opt.CORS != "" {
-		h.Set("Access-Control-Allow-Origin", f.opt.CORS)
-		h.Set("Access-Control-Allow-Headers", "Origin, X-Requested-With, Content-Type, Accept, X-Registry-Auth")
-		h.Set("Access-Control-Allow-Methods", "HEAD, GET, POST, DELETE, PUT, OPTIONS")
+// Refuse answers a request that must not reach its route, as ServeHTTP would answer it.
+func (a *API) Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	x := a.open(w, r)
+	if version, _, wrong := splitVersion(r.URL.EscapedPath(), a.serve); wrong == nil {
+		x.version = version
 	}
+	a.fail(x, err)
+	if a.debug {
+		a.note(x, 0)
+	}
+}
+
+// open begins an exchange: from here on every answer has the same headers.
+func (a *API) open(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{ResponseWriter: w, request: r, served: a.serve, version: a.serve.Until, log: &a.log, status: http.StatusOK}
+	if brought := r.Header[compat.RequestID]; len(brought) > 0 && usable(brought[0]) {
+		x.id[0] = brought[0]
+	} else {
+		x.id[0] = a.ids.next()
+	}
+	h := w.Header()
+	for i := range a.head {
+		h[a.head[i].Key] = a.head[i].Value
+	}
+	h[compat.RequestID] = x.id[:]
+	return x
 }
 
 // dispatch picks the route of the request's version among those that share a path.
-func (f *front) dispatch(routes []Route) gin.HandlerFunc {
+func (a *API) dispatch(routes []Route) gin.HandlerFunc {
 	return func(g *gin.Context) {
-		version := apiver.FromContext(g.Request.Context())
-		for _, r := range routes {
-			if !r.Versions.Has(version) {
+		x := exchangeOf(g)
+		for i := range routes {
+			r := &routes[i]
+			if !r.Versions.Has(x.version) {
 				continue
 			}
 			if r.Do == nil {
-				f.fail(g.Writer, g.Request, notYet(r))
+				a.fail(x, fault.Unsupported("moss does not implement %s %s yet", r.Method, r.Path))
 				return
 			}
-			f.run(g, r.Do)
+			a.run(x, g, r)
 			return
 		}
-		f.fail(g.Writer, g.Request, pageNotFound())
+		a.missing(x)
 	}
 }
 
+// missing answers a request that no route takes: with 405 if others of its path and version take another method.
+func (a *API) missing(x *exchange) {
+	allowed := a.methods(x)
+	if allowed == "" {
+		a.fail(x, fault.NotFound(compat.PageNotFound))
+		return
+	}
+	x.Header().Set("Allow", allowed)
+	apierr.Respond(x, x.version, http.StatusMethodNotAllowed, "method not allowed: this path takes "+allowed)
+}
+
+// methods lists the methods of a request's path at its version, empty when it is no endpoint's.
+func (a *API) methods(x *exchange) string {
+	var found []string
+	for _, method := range []string{
+		http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut,
+	} {
+		path := placeOf(method, x.rest)
+		for i := range a.routes {
+			if r := &a.routes[i]; r.Method == method && r.Versions.Has(x.version) && matches(r.Path, path) {
+				found = append(found, method)
+				break
+			}
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return strings.Join(append(found, http.MethodOptions), ", ")
+}
+
 // run calls a handler and answers with its error. A panic ends the request and not the engine.
-func (f *front) run(g *gin.Context, do Func) {
+func (a *API) run(x *exchange, g *gin.Context, r *Route) {
 	defer func() {
 		what := recover()
 		if what == nil {
@@ -140,42 +200,53 @@ func (f *front) run(g *gin.Context, do Func) {
 		if what == http.ErrAbortHandler { //nolint:errorlint // What was panicked with is compared, not an error.
 			panic(what)
 		}
-		err := fmt.Errorf("panic while answering: %v", what)
-		f.opt.Log.Error().Err(err).Str("method", g.Request.Method).Str("path", g.Request.URL.Path).
-			Bytes("stack", debug.Stack()).Msg("request panicked")
-		if g.Writer.Written() {
+		x.logger().Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("request panicked")
+		if x.begun {
 			panic(http.ErrAbortHandler)
 		}
-		apierr.Write(g.Writer, apiver.FromContext(g.Request.Context()), err)
+		apierr.Respond(x, x.version, http.StatusInternalServerError, "internal error: the engine's log tells more of request "+x.id[0])
 	}()
-	query, err := url.ParseQuery(g.Request.URL.RawQuery)
-	if err != nil {
-		f.end(g, fault.Invalid("malformed query: %v", err))
+	defer x.close()
+	call := &Call{w: x, r: x.request, x: x, params: g.Param, declared: r.Shape.Params}
+	if raw := x.request.URL.RawQuery; raw != "" {
+		var err error
+		if call.query, err = url.ParseQuery(raw); err != nil {
+			a.fail(x, fault.Invalid("malformed query: %v", err))
+			return
+		}
+	}
+	if err := r.Do(call); err != nil {
+		a.end(x, err)
 		return
 	}
-	if err := do(&Call{w: g.Writer, r: g.Request, params: g.Param, query: query}); err != nil {
-		f.end(g, err)
-		return
-	}
-	g.Writer.WriteHeaderNow()
+	x.begin()
 }
 
 // end answers with an error, or breaks an answer off that was begun, so that the client cannot take it for a whole one.
-func (f *front) end(g *gin.Context, err error) {
-	if !g.Writer.Written() {
-		f.fail(g.Writer, g.Request, err)
+func (a *API) end(x *exchange, err error) {
+	if !x.begun {
+		a.fail(x, err)
 		return
 	}
-	if !apierr.HungUp(g.Request.Context(), err) {
-		f.opt.Log.Warn().Err(err).Str("method", g.Request.Method).Str("path", g.Request.URL.Path).Msg("answer broken off")
+	if !apierr.HungUp(x.context(), err) {
+		x.logger().Warn().Err(err).Msg("answer broken off")
 	}
 	panic(http.ErrAbortHandler)
 }
 
 // fail answers with an error and logs the engine's own trouble: nobody above passes it on.
-func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if apierr.Status(err) == http.StatusInternalServerError && !apierr.HungUp(r.Context(), err) {
-		f.opt.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("request failed")
+func (a *API) fail(x *exchange, err error) {
+	if cause := context.Cause(x.request.Context()); errors.Is(err, context.Canceled) && fault.Is(cause, fault.Unavailable) {
+		err = cause // the server has ended the request, and says why
 	}
-	apierr.Write(w, apiver.FromContext(r.Context()), err)
+	if apierr.Status(err) == http.StatusInternalServerError && !apierr.HungUp(x.context(), err) {
+		x.logger().Error().Err(err).Msg("request failed")
+	}
+	apierr.Write(x, x.version, err)
+	x.begin()
+}
+
+// note logs an answer.
+func (a *API) note(x *exchange, took time.Duration) {
+	x.logger().Debug().Stringer("version", x.version).Int("status", x.status).Int64("bytes", x.bytes).Dur("took", took).Msg("answered")
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -61,6 +63,7 @@ func TestRoutes(t *testing.T) {
 		route.Route{Method: "GET", Path: "/images/:name/json", Do: echo},
 		route.Route{Method: "GET", Path: "/images/json", Do: echo},
 		route.Route{Method: "DELETE", Path: "/images/:name", Do: echo},
+		route.Route{Method: "DELETE", Path: "/containers/:name", Do: echo},
 		route.Route{Method: "GET", Path: "/new", Versions: since20, Do: echo},
 		route.Route{Method: "GET", Path: "/both", Versions: since20, Do: echo},
 		route.Route{Method: "GET", Path: "/both", Versions: until19, Do: func(c *route.Call) error { return c.JSON(200, []byte("19")) }},
@@ -70,6 +73,13 @@ func TestRoutes(t *testing.T) {
 		route.Route{Method: "POST", Path: "/empty", Do: func(c *route.Call) error { return c.Empty(nil) }},
 		route.Route{Method: "GET", Path: "/fails", Do: func(*route.Call) error { return fmt.Errorf("x: %w", fault.Conflict("taken")) }},
 	)
+	seen := map[string]bool{}
+	wrongMethod := func(allowed string) string {
+		return "{\"message\":\"method not allowed: this path takes " + allowed + "\"}\n"
+	}
+	const tooNew = `{"message":"client is newer than server (client API version: 1.25, server API version: 1.24): client version 1.25 is too ` +
+		`new. Maximum supported API version is 1.24. This engine serves 1.18 to 1.24: set DOCKER_API_VERSION=1.24 for clients that can speak ` +
+		"older versions\"}\n"
 	const notFound = "{\"message\":\"page not found\"}\n"
 	for _, tc := range []struct {
 		method, path, want string
@@ -92,7 +102,18 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/v1.18/later/x", "moss does not implement POST /later/:name yet\n", 501},
 		{"GET", "/nothing", notFound, 404},
 		{"GET", "/v1.23/nothing", "page not found\n", 404},
-		{"POST", "/images/json", notFound, 404},
+		{"POST", "/images/json", wrongMethod("DELETE, GET, OPTIONS"), 405},
+		{"GET", "/v1.19/gone", "method not allowed: this path takes POST, OPTIONS\n", 405},
+		{"HEAD", "/images/json", "", 405},
+		{"BREW", "/new", wrongMethod("GET, OPTIONS"), 405},
+		{"POST", "/v1.19/new", "page not found\n", 404},
+		{"GET", "/images/a/b", wrongMethod("DELETE, OPTIONS"), 405},
+		{"POST", "/images/a/b/c/json", wrongMethod("DELETE, GET, OPTIONS"), 405},
+		{"GET", "/later/a/b", notFound, 404},
+		{"GET", "/containers/a", wrongMethod("DELETE, OPTIONS"), 405},
+		{"GET", "/containers/a/b", notFound, 404},
+		{"OPTIONS", "/v1.25/images/json", tooNew, 400},
+		{"OPTIONS", "/nothing", "", 200},
 		{"GET", "/", notFound, 404},
 		{"OPTIONS", "/images/json", "", 200},
 		{"POST", "/gone", "", 204},
@@ -114,18 +135,180 @@ func TestRoutes(t *testing.T) {
 				t.Errorf("%s %s: %s = %q, want %q", tc.method, tc.path, key, v, want)
 			}
 		}
+		id := got.header.Get("X-Request-Id")
+		if len(id) != 16 || seen[id] {
+			t.Errorf("%s %s: X-Request-Id = %q, want a new one", tc.method, tc.path, id)
+		}
+		seen[id] = true
+		if kind := got.header.Get("Content-Type"); tc.status >= 400 && kind != "application/json" && kind != "text/plain; charset=utf-8" {
+			t.Errorf("%s %s: Content-Type = %q", tc.method, tc.path, kind)
+		}
+		if allowed := got.header.Get("Allow"); (tc.status == 405) != (allowed != "") && tc.method != "OPTIONS" ||
+			tc.status == 405 && tc.method != "HEAD" && !strings.Contains(got.body, allowed) {
+			t.Errorf("%s %s = %d with Allow %q", tc.method, tc.path, tc.status, allowed)
+		}
 	}
 	if got := ask(t, server, "GET", "/v1.40/info", "").header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type of an error = %q, want exactly application/json", got)
 	}
 }
 
-func TestCORS(t *testing.T) {
-	server := httptest.NewServer(route.New(nil, route.Options{Version: "1", CORS: "*", Log: zerolog.Nop()}))
+// TestConnectionStays: no answer ends its connection, or clients would have to connect again for each.
+func TestConnectionStays(t *testing.T) {
+	api := route.New([]route.Route{{Method: "GET", Path: "/x", Do: echo}, {Method: "POST", Path: "/x", Do: echoNothing}}, route.Options{Version: "1", Log: zerolog.Nop()})
+	var connections atomic.Int32
+	server := httptest.NewUnstartedServer(api)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
 	defer server.Close()
-	got := ask(t, server, http.MethodOptions, "/v1.24/anything", "")
-	if got.status != 200 || got.header.Get("Access-Control-Allow-Origin") != "*" {
-		t.Errorf("OPTIONS with CORS = %d, %v, want 200 and the headers", got.status, got.header)
+	for _, call := range []string{
+		"GET /x", "GET /nothing", "HEAD /x", "PUT /x", "POST /x", "OPTIONS /x", "GET /v1.99/x", "GET /x?a=%zz", "HEAD /nothing", "GET /v1.20/nothing", "POST /x",
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		ask(t, server, method, path, "")
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("the client needed %d connections, want 1", n)
+	}
+}
+
+func TestCORS(t *testing.T) {
+	for _, tc := range []struct{ cors, origin, vary string }{
+		{"*", "*", ""},
+		{"https://a.example", "https://a.example", "Origin"},
+		{"", "", ""},
+	} {
+		api := route.New([]route.Route{{Method: "GET", Path: "/info", Do: echoNothing}}, route.Options{Version: "1", CORS: tc.cors, Log: zerolog.Nop()})
+		server := httptest.NewServer(api)
+		defer server.Close()
+		for _, path := range []string{"/v1.24/info", "/anything", "/v1.24/info?x=1"} {
+			got := ask(t, server, http.MethodOptions, path, "")
+			if got.status != 200 || got.body != "" || got.header.Get("Access-Control-Allow-Origin") != tc.origin || got.header.Get("Vary") != tc.vary {
+				t.Errorf("OPTIONS %s with CORS %q = %d %q, %v, want 200 and the headers", path, tc.cors, got.status, got.body, got.header)
+			}
+			if want := strings.Contains(path, "/info"); want != (got.header.Get("Allow") == "GET, OPTIONS") {
+				t.Errorf("OPTIONS %s: Allow = %q", path, got.header.Get("Allow"))
+			}
+		}
+		for _, path := range []string{"/info", "/nothing", "/v1.99/info"} {
+			if got := ask(t, server, http.MethodGet, path, ""); got.header.Get("Access-Control-Allow-Origin") != tc.origin {
+				t.Errorf("GET %s with CORS %q: %v", path, tc.cors, got.header)
+			}
+		}
+	}
+}
+
+func echoNothing(c *route.Call) error { return c.NoContent(nil) }
+
+// TestConfiguredVersions: what an engine is told to serve is all that it says and serves.
+func TestConfiguredVersions(t *testing.T) {
+	api := route.New([]route.Route{{Method: "GET", Path: "/x", Do: echo}},
+		route.Options{Version: "1", Serve: apiver.Range{Since: apiver.New(1, 20), Until: apiver.New(1, 22)}, Log: zerolog.Nop()})
+	server := httptest.NewServer(api)
+	defer server.Close()
+	for _, tc := range []struct {
+		path, want string
+		status     int
+	}{
+		{"/x", `"1.22 "`, 200},
+		{"/v1.20/x", `"1.20 "`, 200},
+		{"/v1.24/x", `{"message":"client is newer than server (client API version: 1.24, server API version: 1.22)`, 400},
+		{"/v1.23/x", "client is newer than server", 400},
+		{"/v1.19/x", "client version 1.19 is too old. Minimum supported API version is 1.20", 400},
+		{"/nothing", "page not found", 404},
+	} {
+		got := ask(t, server, "GET", tc.path, "")
+		if got.status != tc.status || !strings.HasPrefix(got.body, tc.want) || got.header.Get("Api-Version") != "1.22" {
+			t.Errorf("GET %s = %d %q, Api-Version %s, want %d %q and 1.22", tc.path, got.status, got.body, got.header.Get("Api-Version"), tc.status, tc.want)
+		}
+	}
+}
+
+// TestRequestID: a client's own id is taken if it can stand in a header and in the log, and every line about a request has it.
+func TestRequestID(t *testing.T) {
+	var log bytes.Buffer
+	server := serve(t, &log,
+		route.Route{Method: "GET", Path: "/logs", Do: func(c *route.Call) error {
+			c.Log().Info().Msg("by the call")
+			zerolog.Ctx(c.Ctx()).Info().Msg("by the context")
+			return errors.New("torn")
+		}},
+	)
+	for _, tc := range []struct {
+		id    string
+		taken bool
+	}{
+		{"a", true},
+		{"A-z_0.9", true},
+		{strings.Repeat("x", 64), true},
+		{strings.Repeat("x", 65), false},
+		{"", false},
+		{"a b", false},
+		{"a\tb", false},
+		{"\u00e4", false},
+		{`a"b`, false},
+	} {
+		log.Reset()
+		got := ask(t, server, "GET", "/logs", "", "X-Request-Id", tc.id)
+		id := got.header.Get("X-Request-Id")
+		if (id == tc.id) != tc.taken || id == "" {
+			t.Errorf("with X-Request-Id %q the answer's is %q, want it taken: %v", tc.id, id, tc.taken)
+		}
+		for _, line := range []string{"by the call", "by the context", "request failed", "answered"} {
+			if !strings.Contains(log.String(), line) {
+				t.Errorf("no line %q in %s", line, &log)
+			}
+		}
+		for line := range strings.Lines(log.String()) {
+			if !strings.Contains(line, `"request":"`+id+`"`) {
+				t.Errorf("a line without the id %q: %s", id, line)
+			}
+		}
+	}
+	log.Reset()
+	ask(t, server, "GET", "/"+strings.Repeat("x", 5000), "")
+	if !strings.Contains(log.String(), `xxx..."`) || log.Len() > 1000 {
+		t.Errorf("the line about a long path has %d bytes: %.400s", log.Len(), &log)
+	}
+	log.Reset()
+	ask(t, server, "GET", "/v1.20/nothing?x=secret", "")
+	for _, want := range []string{`"method":"GET"`, `"path":"/v1.20/nothing"`, `"version":"1.20"`, `"status":404`, `"bytes":15`, `"took":`} {
+		if !strings.Contains(log.String(), want) || strings.Contains(log.String(), "secret") {
+			t.Errorf("the line of an answer is %s, want %s and no query", &log, want)
+		}
+	}
+}
+
+// TestQuietLog: unless asked for by the level, what went well is not logged.
+func TestQuietLog(t *testing.T) {
+	var log bytes.Buffer
+	api := route.New([]route.Route{{Method: "GET", Path: "/x", Do: echoNothing}}, route.Options{Version: "1", Log: zerolog.New(&log).Level(zerolog.InfoLevel)})
+	server := httptest.NewServer(api)
+	defer server.Close()
+	ask(t, server, "GET", "/x", "")
+	ask(t, server, "GET", "/y", "")
+	if log.Len() > 0 {
+		t.Errorf("logged at level info: %s", &log)
+	}
+}
+
+// TestRefuse: what must not reach a route is answered like everything else.
+func TestRefuse(t *testing.T) {
+	api := route.New(nil, route.Options{Version: "1.2.3", Log: zerolog.Nop()})
+	for _, tc := range []struct{ path, body string }{
+		{"/info", "{\"message\":\"no entry\"}\n"},
+		{"/v1.20/info", "no entry\n"},
+		{"/v9.9/info", "{\"message\":\"no entry\"}\n"},
+	} {
+		w := httptest.NewRecorder()
+		api.Refuse(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, tc.path, http.NoBody), fault.Forbidden("no entry"))
+		if w.Code != 403 || w.Body.String() != tc.body || w.Header().Get("X-Request-Id") == "" || w.Header().Get("Server") != "moss/1.2.3 (linux)" {
+			t.Errorf("%s refused = %d %q, %v, want 403 %q", tc.path, w.Code, w.Body, w.Header(), tc.body)
+		}
 	}
 }
 
@@ -146,8 +329,9 @@ func TestPanic(t *testing.T) {
 			return errors.New("torn")
 		}},
 	)
-	if got := ask(t, server, "GET", "/early", ""); got.status != 500 || !strings.Contains(got.body, "boom") {
-		t.Errorf("panic = %d %q, want 500 with its text", got.status, got.body)
+	if got := ask(t, server, "GET", "/early", ""); got.status != 500 || strings.Contains(got.body, "boom") ||
+		!strings.Contains(got.body, "internal error") || !strings.Contains(got.body, got.header.Get("X-Request-Id")) {
+		t.Errorf("panic = %d %q, want 500 with the request's id and nothing of the panic", got.status, got.body)
 	}
 	if !strings.Contains(log.String(), "boom") || !strings.Contains(log.String(), "route_test.go") {
 		t.Errorf("the log has no stack of the panic: %s", &log)

@@ -29,14 +29,22 @@ func NewChanges(changes []container.Change) []ContainerChange {
 	return list
 }
 
-// PathStat returns the header that describes a path: JSON in standard base64 (document 2, 4.1: archive).
-func PathStat(s archive.Stat) (string, error) {
-	raw, err := json.Marshal(struct {
-		Name       string    `json:"name"`
-		Size       int64     `json:"size"`
-		Mode       uint32    `json:"mode"` // Go's fs.FileMode
-		ModTime    time.Time `json:"mtime"`
-		LinkTarget string    `json:"linkTarget"`
-	}{s.Name, s.Size, uint32(s.Mode), s.ModTime, s.LinkTarget})
+// PathStat describes a path of a container (document 1, 2.5).
+type PathStat struct {
+	Name       string    `json:"name"`
+	Size       int64     `json:"size"`
+	Mode       uint32    `json:"mode"` // Go's fs.FileMode
+	ModTime    time.Time `json:"mtime"`
+	LinkTarget string    `json:"linkTarget"`
+}
+
+// NewPathStat fills a description.
+func NewPathStat(s archive.Stat) PathStat {
+	return PathStat{Name: s.Name, Size: s.Size, Mode: uint32(s.Mode), ModTime: s.ModTime, LinkTarget: s.LinkTarget}
+}
+
+// Header returns the value of the header that describes a path: JSON in standard base64 (document 2, 4.1: archive).
+func (p PathStat) Header() (string, error) {
+	raw, err := json.Marshal(p)
 	return base64.StdEncoding.EncodeToString(raw), err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"moss/api/compat"
 	"moss/engine/container"
 )
 
@@ -128,7 +129,7 @@ func NewContainerInspect(r *container.Record) *ContainerInspect {
 		Name:            "/" + r.Name,
 		RestartCount:    r.RestartCount,
 		Driver:          r.Driver,
-		ExecDriver:      "native-0.2", // what engines with one driver said to clients of that time
+		ExecDriver:      compat.ExecDriver,
 		MountLabel:      r.MountLabel,
 		ProcessLabel:    r.ProcessLabel,
 		HostConfig:      HostConfig(r.Host),

@@ -3,9 +3,11 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"moss/api/apiver"
@@ -15,14 +17,18 @@ import (
 // does not hold the version, and with < > & as they are. There is no newline at the end. Values may be wire types or
 // anything encoding/json takes; errors are those of types that encode themselves.
 func Encode(v any, version apiver.Version) ([]byte, error) {
-	e := encoder{version: version, out: make([]byte, 0, 512)}
 	if v == nil {
 		return []byte("null"), nil
 	}
 	value := reflect.ValueOf(v)
-	if err := e.value(value, plans.of(value.Type())); err != nil {
+	p := plans.of(value.Type())
+	// As much as the last one took, and some more: growing means copying.
+	last := int(p.size.Load())
+	e := encoder{version: version, out: make([]byte, 0, max(512, last+last/8))}
+	if err := e.value(value, p); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
+	p.size.Store(int64(len(e.out)))
 	return e.out, nil
 }
 
@@ -33,16 +39,26 @@ type encoder struct {
 	version apiver.Version
 	depth   int
 	out     []byte
+	keys    []string // of a map of strings, while it is written
+	entries map[*plan]*entry
 }
 
 func (e *encoder) value(v reflect.Value, p *plan) error {
 	if e.depth++; e.depth > maxDepth {
 		return fmt.Errorf("a value nests more than %d deep", maxDepth)
 	}
-	defer func() { e.depth-- }()
-	if p.custom != notCustom {
-		return e.custom(v, p)
+	var err error
+	if p.custom == notCustom {
+		err = e.plain(v, p)
+	} else {
+		err = e.custom(v, p)
 	}
+	e.depth--
+	return err
+}
+
+// plain writes a value of a type that does not encode itself.
+func (e *encoder) plain(v reflect.Value, p *plan) error {
 	switch p.kind {
 	case reflect.Bool:
 		e.out = strconv.AppendBool(e.out, v.Bool())
@@ -83,6 +99,11 @@ func (e *encoder) custom(v reflect.Value, p *plan) error {
 		e.null()
 		return nil
 	}
+	if p.custom == byTime {
+		if t, ok := reflect.TypeAssert[time.Time](v); ok {
+			return e.time(t)
+		}
+	}
 	if p.custom != byVersion {
 		raw, err := json.Marshal(v.Interface())
 		e.out = append(e.out, raw...)
@@ -96,6 +117,16 @@ func (e *encoder) custom(v reflect.Value, p *plan) error {
 	return nil
 }
 
+// time writes a time as encoding/json does.
+func (e *encoder) time(t time.Time) (err error) {
+	e.out = append(e.out, '"')
+	if e.out, err = t.AppendText(e.out); err != nil {
+		return err
+	}
+	e.out = append(e.out, '"')
+	return nil
+}
+
 func (e *encoder) structure(v reflect.Value, p *plan) error {
 	open := byte('{')
 	for i := range p.fields {
@@ -103,7 +134,10 @@ func (e *encoder) structure(v reflect.Value, p *plan) error {
 		if !f.versions.Has(e.version) {
 			continue
 		}
-		fv := v.FieldByIndex(f.index)
+		fv := v.Field(f.index[0])
+		if len(f.index) > 1 {
+			fv = v.FieldByIndex(f.index)
+		}
 		if f.omitEmpty && isEmpty(fv) {
 			continue
 		}
@@ -126,6 +160,13 @@ func (e *encoder) mapping(v reflect.Value, p *plan) error {
 		e.null()
 		return nil
 	}
+	if texts, ok := reflect.TypeAssert[map[string]string](v); ok {
+		e.texts(texts)
+		return nil
+	}
+	if v.Len() == 1 {
+		return e.single(v, p)
+	}
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int {
 		if a.String() < b.String() {
@@ -145,6 +186,53 @@ func (e *encoder) mapping(v reflect.Value, p *plan) error {
 	}
 	e.out = append(e.out, '}')
 	return nil
+}
+
+// entry is a place that the one entry of a map is read into. Those of a list's elements follow each other, and a new place
+// for each is most of what their encoding takes.
+type entry struct {
+	key, value reflect.Value
+	taken      bool // by a map that this one is part of
+}
+
+// single writes a map with one entry, as most have.
+func (e *encoder) single(v reflect.Value, p *plan) error {
+	at := e.entries[p]
+	if at == nil || at.taken {
+		at = &entry{key: reflect.New(v.Type().Key()).Elem(), value: reflect.New(v.Type().Elem()).Elem()}
+		if e.entries == nil {
+			e.entries = map[*plan]*entry{}
+		}
+		e.entries[p] = at
+	}
+	at.taken = true
+	all := v.MapRange()
+	all.Next()
+	at.key.SetIterKey(all)
+	at.value.SetIterValue(all)
+	e.out = append(e.out, '{')
+	e.out = append(appendString(e.out, at.key.String()), ':')
+	if err := e.value(at.value, p.elem); err != nil {
+		return fmt.Errorf("%s: %w", at.key.String(), err)
+	}
+	e.out = append(e.out, '}')
+	at.taken = false
+	return nil
+}
+
+// texts writes the kind of map that there is most of.
+func (e *encoder) texts(m map[string]string) {
+	e.keys = slices.AppendSeq(e.keys[:0], maps.Keys(m))
+	slices.Sort(e.keys)
+	e.out = append(e.out, '{')
+	for i, key := range e.keys {
+		if i > 0 {
+			e.out = append(e.out, ',')
+		}
+		e.out = append(appendString(e.out, key), ':')
+		e.out = appendString(e.out, m[key])
+	}
+	e.out = append(e.out, '}')
 }
 
 func (e *encoder) list(v reflect.Value, p *plan) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"moss/api/compat"
 	"moss/engine/container"
 	"moss/engine/image"
 )
@@ -19,9 +20,6 @@ type ImageSummary struct {
 	VirtualSize int64
 	Labels      map[string]string `api:"1.20-"`
 }
-
-// none stands for a missing part of an image's name.
-const none = "<none>"
 
 // NewImageSummary fills a list entry. An image without a name shows <none>:<none>, as clients expect in lists. Digests
 // are shown when withDigests is set.
@@ -39,9 +37,9 @@ func NewImageSummary(i *image.Image, withDigests bool) *ImageSummary {
 		s.RepoDigests = orNone(i.RepoDigests)
 	}
 	if len(i.RepoTags) == 0 {
-		s.RepoTags = []string{none + ":" + none}
+		s.RepoTags = []string{compat.None + ":" + compat.None}
 		if withDigests && len(i.RepoDigests) == 0 {
-			s.RepoDigests = []string{none + "@" + none}
+			s.RepoDigests = []string{compat.None + "@" + compat.None}
 		}
 	}
 	return s
@@ -188,7 +186,7 @@ func NewProgress(p image.Progress) *Progress {
 	switch {
 	case p.Current != 0 || p.Total != 0:
 		m.ProgressDetail = &ProgressDetail{Current: p.Current, Total: p.Total}
-		m.Progress = bar(p.Current, p.Total)
+		m.Progress = compat.Bar(p.Current, p.Total)
 	case p.ID != "" && !p.Heading:
 		m.ProgressDetail = &ProgressDetail{}
 	}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"moss/api/apiver"
 )
@@ -28,6 +30,8 @@ type plan struct {
 	custom custom
 	// ranged marks a type that holds a field with a range, at any depth.
 	ranged bool
+	// size is how many bytes the last value of the type took as a whole answer.
+	size atomic.Int64
 }
 
 // custom says how a type encodes itself.
@@ -36,6 +40,7 @@ type custom int
 const (
 	notCustom  custom = iota
 	byVersion         // it is a versioned
+	byTime            // it is a time.Time
 	byJSON            // it is a json.Marshaler or encoding.TextMarshaler
 	byEncoding        // encoding/json knows it better: bytes, numbers as text, maps with odd keys
 )
@@ -123,6 +128,8 @@ func customOf(t reflect.Type) custom {
 	switch {
 	case t.Implements(reflect.TypeFor[versioned]()):
 		return byVersion
+	case t == reflect.TypeFor[time.Time]():
+		return byTime
 	case t.Kind() != reflect.Interface && t.Implements(reflect.TypeFor[json.Marshaler]()):
 		return byJSON
 	case t.Kind() != reflect.Interface && t.Implements(reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()):

@@ -247,16 +247,16 @@ type Version struct {
 	Os            string
 	Arch          string
 	KernelVersion string
-	Experimental  bool   `json:",omitempty"`
-	BuildTime     string `json:",omitempty"`
+	Experimental  bool
+	BuildTime     string
 }
 
-// NewVersion fills the version record. It names the newest version that the engine serves, whichever the request has.
-func NewVersion(v system.Version) *Version {
+// NewVersion fills the version record. It names the versions that the engine serves, whichever the request has.
+func NewVersion(v system.Version, served apiver.Range) *Version {
 	return &Version{
 		Version:       v.Version,
-		APIVersion:    apiver.Max.String(),
-		MinAPIVersion: apiver.Min.String(),
+		APIVersion:    served.Until.String(),
+		MinAPIVersion: served.Since.String(),
 		GitCommit:     v.GitCommit,
 		GoVersion:     v.GoVersion,
 		Os:            v.OS,

@@ -1,0 +1,44 @@
+package compat
+
+import (
+	"strconv"
+	"strings"
+)
+
+// barWidth is how many signs a full progress bar has.
+const barWidth = 50
+
+// Bar draws how far an operation is, for clients that show the text and not the numbers.
+func Bar(current, total int64) string {
+	if total <= 0 || current > total {
+		return size(current)
+	}
+	done := int(current * barWidth / total)
+	if total > 1<<56 {
+		done = int(current / (total / barWidth))
+	}
+	done = min(max(done, 0), barWidth)
+	var b strings.Builder
+	b.WriteByte('[')
+	b.WriteString(strings.Repeat("=", done))
+	if done < barWidth {
+		b.WriteByte('>')
+		b.WriteString(strings.Repeat(" ", barWidth-done-1))
+	}
+	b.WriteString("] ")
+	b.WriteString(size(current))
+	b.WriteByte('/')
+	b.WriteString(size(total))
+	return b.String()
+}
+
+// size writes bytes in decimal units with up to four digits: 12.34 MB.
+func size(n int64) string {
+	value, unit := float64(n), 0
+	units := [...]string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
+	for value >= 1000 && unit < len(units)-1 {
+		value /= 1000
+		unit++
+	}
+	return strconv.FormatFloat(value, 'g', 4, 64) + " " + units[unit]
+}

@@ -1,0 +1,166 @@
+package handler
+
+import (
+	"reflect"
+
+	"moss/api/compat"
+	"moss/api/route"
+	"moss/api/wire"
+)
+
+// imageRoutes show images and change them.
+func (h *Handler) imageRoutes() []route.Route {
+	return []route.Route{
+		{Method: get, Path: "/images/json", Do: h.imageList, Shape: route.Shape{
+			About: "lists images, the newest first",
+			Params: params(
+				flag("all", "also parents without a name"),
+				filters("a JSON map of lists: all of them must hold", keys("dangling", "label", "before", "since", "reference")),
+				text("filter", "by name, a shell pattern too"),
+				flag("digests", "adds RepoDigests; from 1.22 on they are always there"),
+			),
+			Out: reflect.TypeFor[[]wire.ImageSummary](), Codes: codes(200, 400),
+		}},
+		{Method: get, Path: "/images/:name/json", Do: h.imageInspect, Shape: route.Shape{
+			About: "shows all about an image", Out: reflect.TypeFor[wire.ImageInspect](), Codes: codes(200, 404, 400, 409),
+		}},
+		{Method: get, Path: "/images/:name/history", Do: h.imageHistory, Shape: route.Shape{
+			About: "lists the steps that made an image, the newest first", Out: reflect.TypeFor[[]wire.ImageHistory](),
+			Codes: codes(200, 404, 400, 409),
+		}},
+		{Method: post, Path: "/images/:name/tag", Do: h.imageTag, Shape: route.Shape{
+			About: "gives an image another name",
+			Params: params(
+				needed(text("repo", "the repository, with a tag or without")),
+				text("tag", "latest without it"),
+				flag("force", "moves the name from another image; later versions need no force").Until(v(21)),
+			),
+			Codes: codes(201, 400, 404, 409),
+		}},
+		{Method: del, Path: "/images/:name", Do: h.imageRemove, Shape: route.Shape{
+			About: "takes a name away, and with the last one the image",
+			Params: params(
+				flag("force", "also what containers at rest use or several names hold"),
+				flag("noprune", "keeps parents without a name"),
+			),
+			Out: reflect.TypeFor[[]wire.ImageRemoved](), Codes: codes(200, 404, 409, 400),
+		}},
+		{Method: get, Path: "/images/search", Do: h.imageSearch, Shape: route.Shape{
+			About: "searches the index of a registry",
+			Params: params(
+				needed(text("term", "what to look for; it may begin with a registry's host")),
+				number("limit", "1 to 100, 25 without it").Since(v(24)),
+				filters("a JSON map of lists", keys("stars", "is-automated", "is-official")).Since(v(24)),
+				credentials(),
+			),
+			Out: reflect.TypeFor[[]wire.SearchResult](), Codes: codes(200, 400, 401, 403, 404, 501, 503),
+		}},
+		{Method: post, Path: "/images/prune", Do: h.imagesPrune, Shape: route.Shape{
+			About:  "removes the images that no container uses; of 1.25",
+			Params: params(pruneFilters("dangling", "label", "label!", "until")),
+			Out:    reflect.TypeFor[wire.ImagesPruned](), Codes: codes(200, 400, 409),
+		}},
+	}
+}
+
+// imageTransferRoutes bring images in and out.
+func (h *Handler) imageTransferRoutes() []route.Route {
+	messages := reflect.TypeFor[wire.Progress]()
+	return []route.Route{
+		{Method: post, Path: "/images/create", Do: h.imageCreate, Shape: route.Shape{
+			About: "pulls an image, or imports an archive of files as one",
+			Params: params(
+				text("fromImage", "what to pull, with a tag or digest or without"),
+				text("fromSrc", "what to import: - for the body, or a URL with http or https"),
+				text("repo", "of what is imported"),
+				text("tag", "a tag or a digest; on pull none means all tags"),
+				text("message", "of what is imported"),
+				several("changes", "instructions on the configuration of what is imported"),
+				text("platform", "os[/arch[/variant]] of what is pulled"),
+				credentials(),
+			),
+			InMedia: compat.Tar, Out: messages, Stream: true, Codes: codes(200, 404, 400, 401, 403, 409, 501, 503),
+		}},
+		{Method: post, Path: "/images/:name/push", Do: h.imagePush, Shape: route.Shape{
+			About:  "pushes an image to the registry that its name holds",
+			Params: params(text("tag", "one tag; without it that of the name, or all"), credentials()),
+			In:     reflect.TypeFor[wire.AuthConfig](), Out: messages, Stream: true,
+			Codes: codes(200, 404, 400, 401, 403, 409, 501, 503),
+		}},
+		{Method: get, Path: "/images/:name/get", Do: h.imageSave, Shape: route.Shape{
+			About: "gives an image as a tar archive", OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409),
+		}},
+		{Method: get, Path: "/images/get", Do: h.imagesSave, Shape: route.Shape{
+			About:    "gives several images as one tar archive",
+			Params:   params(needed(several("names", "names or ids"))),
+			OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409),
+		}},
+		{Method: post, Path: "/images/load", Do: h.imageLoad, Shape: route.Shape{
+			About:   "takes the images of a tar archive in",
+			Params:  params(flag("quiet", "leaves out the progress of layers").Since(v(23))),
+			InMedia: compat.Tar, Out: messages, Stream: true, Codes: codes(200, 400, 409, 501),
+		}},
+	}
+}
+
+// buildRoutes make images from Dockerfiles.
+func (h *Handler) buildRoutes() []route.Route {
+	return []route.Route{
+		{Method: post, Path: "/build", Do: h.imageBuild, Shape: route.Shape{
+			About: "makes an image from a Dockerfile", Params: buildParams(),
+			InMedia: compat.Tar, Out: reflect.TypeFor[wire.Progress](), Stream: true,
+			Codes: codes(200, 400, 401, 403, 404, 409, 501, 503),
+		}},
+		{Method: post, Path: "/build/prune", Do: h.buildPrune, Shape: route.Shape{
+			About: "removes what nothing needs of the build cache; of 1.31",
+			Params: params(
+				flag("all", "also what the latest builds used"),
+				number("keep-storage", "bytes that may stay"),
+				pruneFilters("until", "id"),
+			),
+			Out: reflect.TypeFor[wire.BuildsPruned](), Codes: codes(200, 400, 409),
+		}},
+	}
+}
+
+// buildParams are of every version: clients send those of later ones without looking.
+func buildParams() []route.Param {
+	return params(
+		text(compat.BuildFile, "path of the Dockerfile in the context"),
+		text(compat.BuildFileClient, "what docker clients call enginefile"),
+		several("t", "name of the image"),
+		text("remote", "URL of the context: a git repository, an archive or a Dockerfile"),
+		flag("q", "the id alone"),
+		flag("nocache", "every step is done anew"),
+		flag("pull", "the registry of each base image is asked"),
+		flag("rm", "containers of steps that succeeded are removed; on without it"),
+		flag("forcerm", "those of failed steps too"),
+		number("memory", "bytes, of RUN"),
+		number("memswap", "bytes, memory and swap of RUN; -1: no limit of swap"),
+		number("cpushares", "weight of RUN"),
+		text("cpusetcpus", "CPUs of RUN"),
+		text("cpusetmems", "memory nodes of RUN"),
+		number("cpuperiod", "microseconds, of RUN"),
+		number("cpuquota", "microseconds, of RUN"),
+		number("shmsize", "bytes of /dev/shm, of RUN"),
+		document("buildargs", "a map of arguments; null is one without a value"),
+		document("labels", "a map; over those of the Dockerfile"),
+		document("ulimits", "a list of objects with Name, Soft and Hard"),
+		document("cachefrom", "a list of images whose steps count as done"),
+		text("cgroupparent", "below the group of the engine"),
+		text("isolation", "default"),
+		text("networkmode", "default, bridge, none, a network or container:NAME"),
+		several("extrahosts", "NAME:IP"),
+		several("securityopt", "as in HostConfig"),
+		text("target", "name or number of a stage"),
+		text("platform", "of base images that are fetched"),
+		flag("steps", "of moss alone: messages tell of each step under aux"),
+		text("version", "1; 2, which is BuildKit, is 501"),
+		flag("squash", "501"),
+		text("session", "501"),
+		text("buildid", "501"),
+		document("outputs", "501, but for an empty list"),
+		header(compat.RegistryConfig, "base64 of a JSON map of registries to credentials, or of a configuration file"),
+		header(compat.BuildSecrets, "of moss alone: base64 of a JSON map of ids to contents in base64"),
+	)
+}

@@ -1,0 +1,76 @@
+package handler
+
+import (
+	"reflect"
+
+	"moss/api/route"
+	"moss/api/wire"
+)
+
+// systemRoutes are about the engine itself.
+func (h *Handler) systemRoutes() []route.Route {
+	return []route.Route{
+		{Method: post, Path: "/auth", Do: h.login, Shape: route.Shape{
+			About: "asks a registry whether it takes the credentials", Params: params(mediaType()),
+			In: reflect.TypeFor[wire.AuthConfig](), Out: reflect.TypeFor[wire.Login](),
+			Codes: codes(200, 204, 400, 401, 403, 404, 501, 503),
+		}},
+		{Method: get, Path: "/info", Do: h.systemInfo, Shape: route.Shape{
+			About: "tells about the engine and its host", Out: reflect.TypeFor[wire.Info](), Codes: codes(200),
+		}},
+		{Method: get, Path: "/system/df", Do: h.systemUsage, Shape: route.Shape{
+			About: "tells what takes how much room; of 1.25", Out: reflect.TypeFor[wire.DiskUsage](), Codes: codes(200),
+		}},
+		{Method: get, Path: "/version", Do: h.systemVersion, Shape: route.Shape{
+			About: "tells the versions of the engine", Out: reflect.TypeFor[wire.Version](), Codes: codes(200),
+		}},
+		{Method: get, Path: "/_ping", Do: ping, Shape: route.Shape{
+			About: "answers OK", OutMedia: plainText, Codes: codes(200),
+		}},
+		{Method: head, Path: "/_ping", Do: ping, Shape: route.Shape{About: "answers without a body", Codes: codes(200)}},
+		{Method: get, Path: "/events", Do: h.systemEvents, Shape: route.Shape{
+			About: "tells what happens, as it happens",
+			Params: params(
+				moment("since", "begins with what happened from then on"),
+				moment("until", "ends then"),
+				filters("a JSON map of lists: all of them must hold",
+					keys("container", "event", "image", "label", "type", "volume", "network"), keysSince(24, "daemon")),
+			),
+			Out: reflect.TypeFor[wire.Event](), Stream: true, Codes: codes(200, 400),
+		}},
+		{Method: get, Path: "/openapi.yaml", Do: openAPI, Shape: route.Shape{
+			About: "describes all this to programs, as OpenAPI has it, at 1.24; of moss alone", OutMedia: "application/yaml",
+			Codes: codes(200),
+		}},
+	}
+}
+
+// swarmRoutes are about machines that work together. moss is none of several: what needs a swarm says so, as the documents
+// want it (document 2, 4.6), and what makes one is not there.
+func swarmRoutes() []route.Route {
+	routes := []route.Route{
+		{Method: post, Path: "/swarm/init", Shape: route.Shape{About: "makes a swarm", Codes: codes(501)}},
+		{Method: post, Path: "/swarm/join", Shape: route.Shape{About: "joins a swarm", Codes: codes(501)}},
+		{Method: get, Path: "/services", Do: notInSwarm, Shape: outside("lists services")},
+		{Method: post, Path: "/services/create", Do: notInSwarm, Shape: outside("makes a service")},
+		{Method: get, Path: "/services/:id", Do: notInSwarm, Shape: outside("shows a service")},
+		{Method: del, Path: "/services/:id", Do: notInSwarm, Shape: outside("removes a service")},
+		{Method: post, Path: "/services/:id/update", Do: notInSwarm, Shape: outside("changes a service")},
+		{Method: get, Path: "/tasks", Do: notInSwarm, Shape: outside("lists tasks")},
+		{Method: get, Path: "/tasks/:id", Do: notInSwarm, Shape: outside("shows a task")},
+		{Method: get, Path: "/swarm", Do: notInSwarm, Shape: outside("shows the swarm")},
+		{Method: post, Path: "/swarm/leave", Do: notInSwarm, Shape: outside("leaves the swarm")},
+		{Method: post, Path: "/swarm/update", Do: notInSwarm, Shape: outside("changes the swarm")},
+		{Method: get, Path: "/nodes", Do: notInSwarm, Shape: outside("lists nodes")},
+		{Method: get, Path: "/nodes/:id", Do: notInSwarm, Shape: outside("shows a node")},
+		{Method: del, Path: "/nodes/:id", Do: notInSwarm, Shape: outside("removes a node")},
+		{Method: post, Path: "/nodes/:id/update", Do: notInSwarm, Shape: outside("changes a node")},
+	}
+	for i := range routes {
+		routes[i].Versions = since(24)
+	}
+	return routes
+}
+
+// outside is the shape of what only a node of a swarm can do.
+func outside(about string) route.Shape { return route.Shape{About: about, Codes: codes(406)} }

@@ -3,18 +3,21 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"moss/api/apiver"
-	"moss/api/handler"
 	"moss/api/wire"
 )
 
-// described are the versions that the specification describes. What lies between them it leaves open.
-func described() []apiver.Version {
-	return []apiver.Version{
-		apiver.New(1, 18), apiver.New(1, 20), apiver.New(1, 21), apiver.New(1, 22), apiver.New(1, 24),
+// versions are all that moss serves. The specification describes five of them; what 1.19 and 1.23 have is moss's decision,
+// which the ranges of the list state as well.
+func versions() []apiver.Version {
+	var all []apiver.Version
+	for v := apiver.Min; v <= apiver.Max; v++ {
+		all = append(all, v)
 	}
+	return all
 }
 
 // shape is a wire struct that carries the items of one prefix.
@@ -25,15 +28,35 @@ type shape struct {
 }
 
 func shapes() []shape {
-	networks := apiver.Range{Since: apiver.New(1, 21)}
+	archives, volumes := apiver.Range{Since: apiver.New(1, 20)}, apiver.Range{Since: apiver.New(1, 21)}
+	networks, updates := volumes, apiver.Range{Since: apiver.New(1, 22)}
 	return []shape{
 		{prefix: "list.", of: reflect.TypeFor[wire.ContainerSummary]()},
-		{prefix: "endpoint.", of: reflect.TypeFor[wire.EndpointSettings](), since: apiver.Range{Since: apiver.New(1, 21)}},
-		{prefix: "mount.", of: reflect.TypeFor[wire.MountPoint](), since: apiver.Range{Since: apiver.New(1, 20)}},
+		{prefix: "endpoint.", of: reflect.TypeFor[wire.EndpointSettings](), since: networks},
+		{prefix: "mount.", of: reflect.TypeFor[wire.MountPoint](), since: archives},
 		{prefix: "create.", of: reflect.TypeFor[wire.ContainerCreate]()},
+		{prefix: "created.", of: reflect.TypeFor[wire.ContainerCreated]()},
 		{prefix: "host.", of: reflect.TypeFor[wire.HostConfig]()},
+		{prefix: "update.", of: reflect.TypeFor[wire.ContainerUpdate](), since: updates},
+		{prefix: "updated.", of: reflect.TypeFor[wire.ContainerUpdated](), since: updates},
 		{prefix: "inspect.", of: reflect.TypeFor[wire.ContainerInspect]()},
+		{prefix: "top.", of: reflect.TypeFor[wire.Top]()},
+		{prefix: "changes.", of: reflect.TypeFor[wire.ContainerChange]()},
+		{prefix: "copy.", of: reflect.TypeFor[wire.CopySource]()},
+		{prefix: "pathstat.", of: reflect.TypeFor[wire.PathStat](), since: archives},
 		{prefix: "wait.", of: reflect.TypeFor[wire.ContainerWaited]()},
+		{prefix: "stats.cpu_stats.", of: reflect.TypeFor[wire.StatsCPU]()},
+		{prefix: "stats.networks.", of: reflect.TypeFor[wire.StatsNetwork]()},
+		{prefix: "stats.blkio_stats.entry.", of: reflect.TypeFor[wire.StatsIO]()},
+		{prefix: "stats.", of: reflect.TypeFor[wire.Stats]()},
+		{prefix: "exec.create.", of: reflect.TypeFor[wire.ExecCreate]()},
+		{prefix: "exec.created.", of: reflect.TypeFor[wire.ExecCreated]()},
+		{prefix: "exec.start.", of: reflect.TypeFor[wire.ExecStart]()},
+		{prefix: "exec.inspect.", of: reflect.TypeFor[wire.ExecInspect]()},
+		{prefix: "committed.", of: reflect.TypeFor[wire.ImageCommitted]()},
+		{prefix: "volume.", of: reflect.TypeFor[wire.Volume](), since: volumes},
+		{prefix: "volumes.", of: reflect.TypeFor[wire.VolumeList](), since: volumes},
+		{prefix: "volumecreate.", of: reflect.TypeFor[wire.VolumeCreate](), since: volumes},
 		{prefix: "network.", of: reflect.TypeFor[wire.Network](), since: networks},
 		{prefix: "networkcreate.", of: reflect.TypeFor[wire.NetworkCreate](), since: networks},
 		{prefix: "networkcreated.", of: reflect.TypeFor[wire.NetworkCreated](), since: networks},
@@ -48,29 +71,56 @@ func shapes() []shape {
 		{prefix: "auth.", of: reflect.TypeFor[wire.AuthConfig]()},
 		{prefix: "login.", of: reflect.TypeFor[wire.Login]()},
 		{prefix: "info.", of: reflect.TypeFor[wire.Info]()},
+		{prefix: "version.", of: reflect.TypeFor[wire.Version]()},
+		{prefix: "message.", of: reflect.TypeFor[wire.Event]()},
 		{prefix: "df.", of: reflect.TypeFor[wire.DiskUsage]()},
+		{prefix: "pruned.images.", of: reflect.TypeFor[wire.ImagesPruned]()},
+		{prefix: "pruned.containers.", of: reflect.TypeFor[wire.ContainersPruned]()},
+		{prefix: "pruned.volumes.", of: reflect.TypeFor[wire.VolumesPruned]()},
+		{prefix: "pruned.networks.", of: reflect.TypeFor[wire.NetworksPruned]()},
+		{prefix: "pruned.builds.", of: reflect.TypeFor[wire.BuildsPruned]()},
 	}
 }
 
-// checkShapes says which fields the wire structs lack, or have in other versions than the list.
+// prefixes returns the prefix of each record's items by its type. A container's configuration is part of the create body's.
+func prefixes() map[reflect.Type]string {
+	all := map[reflect.Type]string{reflect.TypeFor[wire.Config](): "create."}
+	for _, s := range shapes() {
+		all[s.of] = s.prefix
+	}
+	return all
+}
+
+// shapeOf returns the shape that an item's name belongs to, and the name of its field.
+func shapeOf(name string) (s shape, field string, ok bool) {
+	for _, s := range shapes() {
+		if field, ok := strings.CutPrefix(name, s.prefix); ok {
+			return s, field, true
+		}
+	}
+	return shape{}, "", false
+}
+
+// checkShapes says which fields the wire structs lack, or have in another form or in other versions than the list.
 func checkShapes(items []item) []string {
 	var findings []string
 	for _, i := range items {
-		for _, s := range shapes() {
-			path, ok := strings.CutPrefix(i.name, s.prefix)
-			if !ok {
-				continue
-			}
-			ranges, found := walk(s.of, strings.Split(path, "."))
-			if !found {
-				findings = append(findings, fmt.Sprintf("%s: %s has no such field", i.name, s.of))
-				continue
-			}
-			ranges = append(ranges, s.since)
-			for _, v := range described() {
-				if has, want := inAll(ranges, v), i.versions.Has(v); has != want && (!has || !i.earlier) {
-					findings = append(findings, fmt.Sprintf("%s: at %s %s has it: %t, listed: %t", i.name, v, s.of, has, want))
-				}
+		s, path, ok := shapeOf(i.name)
+		if !ok {
+			continue
+		}
+		last, ranges, found := walk(s.of, strings.Split(path, "."))
+		if !found {
+			findings = append(findings, fmt.Sprintf("%s: %s has no such field", i.name, s.of))
+			continue
+		}
+		if form := formOf(last); form != i.kind && (i.note != wider || !isWider(form, i.kind)) {
+			findings = append(findings, fmt.Sprintf("%s: %s has it as %s, listed: %s", i.name, s.of, form, i.kind))
+		}
+		ranges = append(ranges, s.since)
+		for _, v := range versions() {
+			if has, want := inAll(ranges, v), i.versions.Has(v); has != want && (!has || i.note != earlierToo) {
+				findings = append(findings, fmt.Sprintf("%s: at %s %s has it: %t, listed: %t", i.name, v, s.of, has, want))
 			}
 		}
 	}
@@ -86,61 +136,110 @@ func inAll(ranges []apiver.Range, v apiver.Version) bool {
 	return true
 }
 
-// walk follows the names of JSON fields through structs, pointers, lists and maps, and collects the fields' versions.
-func walk(t reflect.Type, path []string) (ranges []apiver.Range, found bool) {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-		t = t.Elem()
-	}
+// walk follows the names of JSON fields through structs, pointers, lists and maps. It returns the type of the last one and
+// the versions of all.
+func walk(t reflect.Type, path []string) (last reflect.Type, ranges []apiver.Range, found bool) {
 	if len(path) == 0 {
-		return nil, true
+		return t, nil, true
 	}
+	keys := t.Kind() == reflect.Map && held(t).Kind() != reflect.Struct && len(path) == 1
+	if keys { // which can be anything
+		return t.Elem(), nil, true
+	}
+	t = held(t)
 	if t.Kind() != reflect.Struct {
-		return nil, false
+		return nil, nil, false
+	}
+	for f := range t.Fields() { // a field of the struct's own hides one of an embedded struct
+		if name, embedded := jsonName(f); !embedded && name == path[0] {
+			own, err := apiver.ParseRange(f.Tag.Get("api"))
+			if err != nil {
+				return nil, nil, false
+			}
+			last, below, found := walk(f.Type, path[1:])
+			return last, append(below, own), found
+		}
 	}
 	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && name == "" {
-			if ranges, found := walk(f.Type, path); found {
-				return ranges, true
+		if _, embedded := jsonName(f); embedded {
+			if last, ranges, found := walk(f.Type, path); found {
+				return last, ranges, true
 			}
-			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
-		if name != path[0] {
-			continue
-		}
-		own, err := apiver.ParseRange(f.Tag.Get("api"))
-		if err != nil {
-			return nil, false
-		}
-		below, found := walk(f.Type, path[1:])
-		return append(below, own), found
 	}
-	return nil, false
+	return nil, nil, false
 }
 
-// checkRoutes says which endpoints of the list have no handler in a version that has them.
-func checkRoutes(items []item) []string {
-	var findings []string
-	routes := handler.New(handler.Services{}).Routes()
+// held returns what pointers, lists and maps lead to.
+func held(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	return t
+}
+
+// jsonName returns the name of a struct's field in JSON, empty for one that is not there, and whether its own fields stand
+// in its place.
+func jsonName(f reflect.StructField) (name string, embedded bool) {
+	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
+	switch {
+	case name == "-" || !f.IsExported() && !f.Anonymous:
+		return "", false
+	case name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct:
+		return "", true
+	case name == "":
+		return f.Name, false
+	default:
+		return name, false
+	}
+}
+
+// checkUnlisted says which fields the wire structs have that the list does not. A field that is there in no version that is
+// served is none; an object need not be listed if what is in it is.
+func checkUnlisted(items []item) []string {
+	listed := make(map[string]bool, len(items))
 	for _, i := range items {
-		method, rest, ok := strings.Cut(i.name, " ")
-		if !ok || strings.ToUpper(method) != method || !strings.HasPrefix(rest, "/") {
-			continue
-		}
-		path, _, _ := strings.Cut(rest, " ") // without a parameter or a status
-		path = strings.NewReplacer("{", ":", "}", "").Replace(path)
-		for _, v := range described() {
-			served := false
-			for _, r := range routes {
-				served = served || r.Method == method && r.Path == path && r.Do != nil && r.Versions.Has(v)
-			}
-			if i.versions.Has(v) && !served {
-				findings = append(findings, fmt.Sprintf("%s: not served at %s", i.name, v))
-			}
+		listed[i.name] = true
+	}
+	elsewhere := prefixes()
+	var findings []string
+	for _, s := range shapes() {
+		for _, name := range unlisted(s.of, s.prefix, s, elsewhere, listed) {
+			findings = append(findings, fmt.Sprintf("%s: %s has it, not in the list", name, s.of))
 		}
 	}
 	return findings
 }
+
+// unlisted returns the names of the fields of t and below it that are not listed. at is where t stands in the shape s.
+func unlisted(t reflect.Type, at string, s shape, elsewhere map[reflect.Type]string, listed map[string]bool) []string {
+	var missing []string
+	for f := range t.Fields() {
+		name, embedded := jsonName(f)
+		own, err := apiver.ParseRange(f.Tag.Get("api"))
+		if name == "" && !embedded || err != nil || !served(own) {
+			continue
+		}
+		inner := held(f.Type)
+		prefix, known := elsewhere[inner]
+		apart := known && prefix != s.prefix // its fields are items of another prefix
+		switch {
+		case embedded && !apart:
+			missing = append(missing, unlisted(inner, at, s, elsewhere, listed)...)
+			continue
+		case embedded:
+			continue
+		}
+		_, whole := declared()[f.Type] // its form says all about it
+		deep := inner.Kind() == reflect.Struct && formOf(inner) == "object" && !apart && !whole && inner.NumField() > 0
+		if !listed[at+name] && (!deep || formOf(f.Type) != "object") {
+			missing = append(missing, at+name)
+		}
+		if deep {
+			missing = append(missing, unlisted(inner, at+name+".", s, elsewhere, listed)...)
+		}
+	}
+	return missing
+}
+
+func served(r apiver.Range) bool { return slices.ContainsFunc(versions(), r.Has) }

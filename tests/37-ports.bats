@@ -217,7 +217,9 @@ free_port() {
 @test "a container that does not listen refuses, and a stopped one has no port" {
   moss run -d --name "$box" -p 127.0.0.1::80 busybox sleep 1000 >/dev/null
   port=$(port_of 80/tcp)
-  refused "127.0.0.1:$port"
+  # The kernel has taken the connection by then: it ends at once, with or without a reset, as the request is quick or not.
+  run curl -s --max-time 5 "http://127.0.0.1:$port/"
+  [ "$status" = 52 ] || [ "$status" = 56 ] || fail "curl ends with $status, want an empty answer or a reset connection"
   moss stop -t 0 "$box"
   refused "127.0.0.1:$port"
   run moss port "$box"

@@ -93,8 +93,13 @@ func (t *tcpPort) serve(client *net.TCPConn) {
 	peer, _ := netip.ParseAddrPort(client.RemoteAddr().String()) // invalid: as if it were on the loopback
 	container, err := t.parent.dialer.tcp(netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), &t.to, t.kind)
 	if err != nil {
-		// The container's no is the port's no, as far as that is possible once the kernel has said yes.
-		reset(client)
+		if errors.Is(err, unix.ECONNREFUSED) {
+			// An end, not a reset: one that is quicker than the client's connect would be that one's error, and clients
+			// that wait for a port try again after a refusal alone.
+			_ = client.Close()
+		} else {
+			reset(client)
+		}
 		return
 	}
 	s := &session{client: client, container: container}

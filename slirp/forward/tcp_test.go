@@ -118,27 +118,36 @@ func TestTCPResets(t *testing.T) {
 		_ = c.SetLinger(0)
 		_ = c.Close()
 	})
-	for _, tc := range []struct {
-		name string
-		port int
-	}{{"the container resets", 81}, {"the container does not listen", 82}} {
-		at, _ := r.open(t, "tcp4", "127.0.0.1", container, tc.port)
-		c, err := net.DialTimeout("tcp", at.String(), patience)
-		if err == nil { // otherwise the reset was quicker
-			check(t, c.SetDeadline(time.Now().Add(patience)))
-			_, err = io.ReadAll(c)
-			_ = c.Close()
-		}
-		if !errors.Is(err, unix.ECONNRESET) {
-			t.Errorf("%s: the client's read = %v, want a reset", tc.name, err)
-		}
+	at, _ := r.open(t, "tcp4", "127.0.0.1", container, 81)
+	reached, err := net.DialTimeout("tcp", at.String(), patience)
+	if err == nil { // otherwise the reset was quicker
+		check(t, reached.SetDeadline(time.Now().Add(patience)))
+		_, err = io.ReadAll(reached)
+		_ = reached.Close()
 	}
-	at, _ := r.open(t, "tcp4", "127.0.0.1", container, 80)
+	if !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the container resets: the client's read = %v, want a reset", err)
+	}
+	at, _ = r.open(t, "tcp4", "127.0.0.1", container, 80)
 	c := dial(t, "127.0.0.1", at)
-	_, err := io.WriteString(c, "x")
+	_, err = io.WriteString(c, "x")
 	check(t, errors.Join(err, c.SetLinger(0), c.Close()))
 	if err := <-gone; !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("the client resets: the container's read = %v, want a reset", err)
+	}
+}
+
+// Clients that wait for a port must be able to connect before anybody listens in the container: see serve.
+func TestTCPNobodyListens(t *testing.T) {
+	r := newRig(t, true)
+	at, _ := r.open(t, "tcp4", "127.0.0.1", container, 82)
+	for range 50 {
+		c := dial(t, "127.0.0.1", at)
+		text, err := io.ReadAll(c)
+		if err != nil || len(text) > 0 {
+			t.Fatalf("the client's read = %q, %v, want an end", text, err)
+		}
+		check(t, c.Close())
 	}
 }
 

@@ -17,14 +17,10 @@ setup_file() {
   for tag in one two; do
     skopeo copy -q --dest-tls-verify=false "docker-archive:$MOSS_DIR/box.tar" "docker://$REGISTRY/lib/box:$tag"
   done
-  python3 -u -m http.server --bind 127.0.0.1 --directory "$MOSS_DIR" 0 >"$MOSS_DIR/web" 2>&1 3>&- 4>&- &
-  echo $! >"$MOSS_DIR/web.pid"
-  eventually 10 file_has "$MOSS_DIR/web" 'port '
-  SITE=http://127.0.0.1:$(sed -nE 's/.* port ([0-9]+).*/\1/p' "$MOSS_DIR/web")
-  export SITE
+  start_site "$MOSS_DIR"
 }
 teardown_file() {
-  kill "$(cat "$MOSS_DIR/web.pid")" || true
+  stop_site
   stop_registries
   stop_engine
 }

@@ -19,14 +19,10 @@ setup_file() {
   printf 'FROM busybox\nCOPY word /word\n' >"$MOSS_DIR/context/Dockerfile"
   echo remote >"$MOSS_DIR/context/word"
   tar -C "$MOSS_DIR/context" -cf "$site/context.tar" .
-  python3 -u -m http.server --bind 127.0.0.1 --directory "$site" 0 >"$MOSS_DIR/web" 2>&1 3>&- 4>&- &
-  echo $! >"$MOSS_DIR/web.pid"
-  eventually 10 file_has "$MOSS_DIR/web" 'port '
-  SITE=http://127.0.0.1:$(sed -nE 's/.* port ([0-9]+).*/\1/p' "$MOSS_DIR/web")
-  export SITE
+  start_site "$site"
 }
 teardown_file() {
-  kill "$(cat "$MOSS_DIR/web.pid")" || true
+  stop_site
   stop_registries
   stop_engine
 }

@@ -13,6 +13,16 @@ dockerode() {
     node --test --test-name-pattern "^$2" "$BATS_TEST_DIRNAME/clients/dockerode.js" 2>&1
 }
 
+# start_site DIR: serves the files of a folder by HTTP until stop_site. Sets SITE to its URL, exported.
+start_site() {
+  python3 -u -m http.server --bind 127.0.0.1 --directory "$1" 0 >"$MOSS_DIR/web" 2>&1 3>&- 4>&- &
+  echo $! >"$MOSS_DIR/web.pid"
+  eventually 10 file_has "$MOSS_DIR/web" 'port '
+  SITE=http://127.0.0.1:$(sed -nE 's/.* port ([0-9]+).*/\1/p' "$MOSS_DIR/web")
+  export SITE
+}
+stop_site() { kill "$(cat "$MOSS_DIR/web.pid")" || true; }
+
 # each VERSIONS CLIENT PART: the part passes at every version.
 each() {
   local v
@@ -21,4 +31,24 @@ each() {
     expect status 0
     expect lacks "Ran 0 tests" "# tests 0"
   done
+}
+
+# scenario CLIENT CMD...: the command is a scenario: it prints "step N: TEXT" for each of its steps, and ends with 0.
+scenario() {
+  local client=$1
+  shift
+  run "$@"
+  expect status 0
+  steps=$(grep -cE '^step [0-9]+: ' <<<"$output") || true
+  enough_steps "$client"
+}
+
+# step TEXT: begins the next step of a scenario in Bash. enough_steps CLIENT ends it: there were 25 of them or more.
+step() {
+  steps=$((${steps:-0} + 1))
+  echo "step $steps: $1"
+}
+enough_steps() {
+  [ "$steps" -ge 25 ] || fail "$1: $steps steps, want 25 or more"
+  echo "# $1: $steps steps" >&3
 }

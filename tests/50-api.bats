@@ -29,8 +29,6 @@ make() { api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",$2}" | he
   expect line -1 404
   run api GET /v1.24/nothing
   expect line -1 404
-  run api PATCH /v1.24/version
-  expect line -1 404
 }
 
 @test "unsupported and broken versions are 400" {
@@ -39,14 +37,159 @@ make() { api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",$2}" | he
     expect line -1 400
     expect contains "$v"
   done
+  run api GET /v1.45/info
+  expect contains "client is newer than server (client API version: 1.45, server API version: 1.24)" \
+    "client version 1.45 is too new. Maximum supported API version is 1.24" "DOCKER_API_VERSION=1.24"
+  run api GET /v1.12/info
+  expect contains "client version 1.12 is too old. Minimum supported API version is 1.18, please upgrade your client to a newer version"
 }
 
 @test "what is not built yet is 501 with a message" {
-  for call in "GET /swarm" "GET /services"; do
-    run api "${call% *}" "/v1.24${call#* }"
-    expect line -1 501
-    expect --in "$(jq -r .message <<<"${lines[0]}")" contains moss
+  run api POST /v1.24/swarm/init '{}'
+  expect line -1 501
+  expect --in "$(jq -r .message <<<"${lines[0]}")" contains moss
+}
+
+# heads METHOD PATH [ARG...]: the head of the answer.
+heads() { curl -sS -i --max-time 10 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" "http://moss$2" | tr -d '\r' | sed '/^$/q'; }
+
+@test "every answer has the same headers, errors too" {
+  for call in "GET /_ping 200" "GET /v1.18/info 200" "GET /nothing 404" "GET /v1.99/info 400" "POST /info 405" "GET /containers/none/json 404" \
+    "GET /containers/json?a=%zz 400" "OPTIONS /info 200" "DELETE /containers/none 404" "POST /v1.24/swarm/init 501" "GET /events?until=1 200"; do
+    read -r method path code <<<"$call"
+    run heads "$method" "$path"
+    expect contains "HTTP/1.1 $code" "Server: moss/" "(linux)" "Api-Version: 1.24" "Ostype: linux" "Docker-Experimental: false"
+    expect matches '^X-Request-Id: [0-9a-f]{16}$'
+    expect lacks Access-Control
   done
+}
+
+@test "a request's id: the client's own if it can be one; the log tells it with all that the request led to" {
+  name=$(unique req)
+  run heads GET /containers/none/json -H "X-Request-Id: $name"
+  expect contains "X-Request-Id: $name"
+  expect --in "$(grep -F "request=$name" "$MOSS_DIR/mossd.log")" contains answered method=GET path=/containers/none/json status=404 version=1.24
+  for id in "a b" "a/b" "$(printf '%65s' '' | tr ' ' x)" ä; do
+    run heads GET /_ping -H "X-Request-Id: $id"
+    expect matches '^X-Request-Id: [0-9a-f]{16}$'
+  done
+  id=$(make "$name" '"Cmd":["true"],"AttachStdout":true')
+  run raw attach "$id" 'stream=1&stdout=1' --upgrade --start
+  expect contains "HTTP/1.1 101 UPGRADED" X-Request-Id
+  moss rm -f "$name"
+}
+
+@test "a wrong method is 405 with Allow, in both forms; what only another version has is 404" {
+  name=$(unique wrong)
+  make "$name" '"Cmd":["true"]'
+  for call in "PATCH /version GET,OPTIONS" "POST /_ping GET,HEAD,OPTIONS" "POST /containers/$name/archive GET,HEAD,PUT,OPTIONS" \
+    "GET /containers/create POST,OPTIONS|DELETE,POST,OPTIONS" "HEAD /info GET,OPTIONS" "GET /images/a/b DELETE,OPTIONS"; do
+    read -r method path allow <<<"$call"
+    args=()
+    [ "$method" != HEAD ] || args=(--head)
+    for v in 1.20 1.24; do
+      run heads "$method" "/v$v$path" "${args[@]}"
+      expect contains "HTTP/1.1 405 Method Not Allowed"
+      expect matches "^Allow: (${allow//,/, })\$"
+    done
+  done
+  run heads OPTIONS "/containers/$name/start"
+  expect contains "200 OK" "Allow: POST, OPTIONS"
+  run api GET "/v1.18/containers/$name/archive?path=/"
+  expect output $'page not found\n\n404'
+  run api POST "/v1.21/containers/$name/update" '{}'
+  expect line -1 404
+  run api DELETE /v1.20/volumes/x
+  expect line -1 404
+  moss rm -f "$name"
+}
+
+@test "statuses by endpoint, cause and version" {
+  name=$(unique st)
+  moss volume create "$name-vol" >/dev/null
+  moss run -d --name "$name" -v "$name-vol:/v" busybox sleep 1000 >/dev/null
+  moss create --name "$name-off" busybox true >/dev/null
+  sed "s/BOX/$name/g" "$moss_top/tests/lib/statuses.txt" | timeout 60 python3 "$moss_top/tests/lib/statuses.py" "$MOSS_SOCK"
+  moss rm -f "$name" "$name-off"
+  moss volume rm "$name-vol"
+}
+
+@test "filters in both forms, and what means no is no" {
+  name=$(unique form)
+  make "$name" "\"Cmd\":[\"true\"],\"Labels\":{\"form\":\"$name\"}"
+  for filters in "{\"label\":[\"form=$name\"]}" "{\"label\":{\"form=$name\":true}}" "{\"label\":{\"form=$name\":true,\"no\":false}}"; do
+    for v in 1.18 1.21 1.24; do
+      run curl -sS --max-time 10 --unix-socket "$MOSS_SOCK" -G --data-urlencode "filters=$filters" "http://moss/v$v/containers/json?all=1"
+      expect equal "$(jq -r '.[].Names[0]' <<<"$output")" "/$name"
+    done
+  done
+  for all in 1 true True TRUE yes anything; do
+    expect equal "$(api GET "/containers/json?all=$all" | head -n 1 | jq -r '.[].Names[0]' | grep -cx "/$name")" 1
+  done
+  for all in '' 0 no No false FALSE none; do
+    expect equal "$(api GET "/containers/json?all=$all" | head -n 1 | jq -r '.[].Names[0]' | grep -cx "/$name")" 0
+  done
+  moss rm "$name"
+}
+
+@test "both names of one thing: the documents' and the clients'" {
+  name=$(unique pair)
+  expect equal "$(api GET /info | head -n 1 | jq '.EngineRootDir == .DockerRootDir and .EngineRootDir != null')" true
+  expect equal "$(api GET /images/busybox/json | head -n 1 | jq '.EngineVersion == .DockerVersion and has("DockerVersion")')" true
+  id=$(make "$name" '"Cmd":["true"]')
+  run heads HEAD "/containers/$id/archive?path=/" --head
+  expect equal "$(sed -n 's/^X-Engine-Container-Path-Stat: //p' <<<"$output")" "$(sed -n 's/^X-Docker-Container-Path-Stat: //p' <<<"$output")"
+  expect matches '^X-Docker-Container-Path-Stat: [A-Za-z0-9+/=]+$'
+  moss rm "$name"
+}
+
+# wire BYTES: sends them as they are, printf's escapes made, and prints what comes back.
+wire() { printf "%b" "$1" | timeout 10 socat -t 5 - "UNIX-CONNECT:$MOSS_SOCK" | tr -d '\r\000'; }
+
+@test "requests that are malformed as HTTP have their status, and the engine goes on" {
+  host='Host: moss\r\n'
+  create="POST /containers/create HTTP/1.1\r\n${host}Content-Type: application/json\r\nConnection: close\r\n"
+  while IFS='|' read -r code bytes; do
+    run wire "${bytes//CREATE/$create}"
+    expect --in "${lines[0]-}" matches "^HTTP/1\.[01] ($code) "
+    expect lacks goroutine panic
+  done <<LIST
+400|NONSENSE\r\n\r\n
+400|GET /info\r\n\r\n
+400|GET /in\x00fo HTTP/1.1\r\n$host\r\n
+400|GET /in fo HTTP/1.1\r\n$host\r\n
+400|GET /%zz HTTP/1.1\r\n$host\r\n
+400|GET /info HTTP/1.1\r\n\r\n
+400|GET /info HTTP/1.1\r\n$host$host\r\n
+400|GET /info HTTP/1.1\r\n${host}bad header\r\n\r\n
+400|GET /info HTTP/1.1\r\n${host}X: a\x01b\r\n\r\n
+505|GET /info HTTP/3.7\r\n$host\r\n
+400|POST /info HTTP/1.1\r\n${host}Content-Length: -1\r\n\r\n
+400|POST /info HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n
+501|POST /info HTTP/1.1\r\n${host}Transfer-Encoding: gzip\r\n\r\n
+400|CREATE${host:0:0}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n
+400|CREATE${host:0:0}Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx
+400|CREATE${host:0:0}Content-Length: 9\r\n\r\n{}
+200|GET /info HTTP/1.0\r\n\r\n
+200|OPTIONS * HTTP/1.1\r\n${host}Connection: close\r\n\r\n
+200|GET //v1.24//info/ HTTP/1.1\r\n${host}Connection: close\r\n\r\n
+200|GET http://else.where/_ping HTTP/1.1\r\n${host}Connection: close\r\n\r\n
+404|GET /containers/../../etc/json HTTP/1.1\r\n${host}Connection: close\r\n\r\n
+LIST
+  # The head's bound is 1 MiB, and a few KiB for what is read ahead. The log keeps the beginning of a path only.
+  for size in '404 900000' '431 1200000'; do
+    { printf 'GET /containers/' && head -c "${size#* }" /dev/zero | tr '\0' x && printf '/json HTTP/1.1\r\nHost: moss\r\nConnection: close\r\n\r\n'; } |
+      timeout 10 socat -t 5 - "UNIX-CONNECT:$MOSS_SOCK" 2>/dev/null | head -c 60 >"$BATS_TEST_TMPDIR/long" || true
+    expect equal "$(head -n 1 "$BATS_TEST_TMPDIR/long" | cut -d ' ' -f 2)" "${size% *}"
+  done
+  [ "$(wc -L <"$MOSS_DIR/mossd.log")" -lt 5000 ] || fail "a path fills the log"
+  for open in '[' '{"a":' '{"Labels":{"a":'; do
+    deep=$(printf "%0.s$open" $(seq 20000))
+    printf '%s' "$deep" >"$BATS_TEST_TMPDIR/deep"
+    run api POST /containers/create "@$BATS_TEST_TMPDIR/deep"
+    expect line -1 400
+  done
+  ping_ok
 }
 
 @test "errors are JSON at 1.24 and text before" {

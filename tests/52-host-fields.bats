@@ -398,7 +398,7 @@ EOT
   # Of each field: is it shown where it should be, kept where it was read, and left alone where it was not?
   program='def since: if . == "all" or startswith("-") then 0 else .[2:4] | tonumber end;
     def until: if startswith("-") then .[3:] | tonumber else 99 end;
-    $fields | split("\n") | map(select(startswith("host.") and (startswith("host.StorageOpt") | not)) | split("\t")
+    $fields | split("\n") | map(select(startswith("host.") and (startswith("host.StorageOpt") | not)) | split("\t") | select((.[3] // "") | IN("clients", "later") | not)
       | {name: (.[0] | split("."))[1], has: ($minor >= (.[1] | since) and $minor <= (.[1] | until))}) | unique | map(.name as $n
       | select((($shown | has($n)) != .has)
         or (if .has then ($all | has($n)) and ($n | IN("LxcConf", "NetworkMode", "UsernsMode") | not) and $stored[$n] == $plain[$n] else $stored[$n] != $plain[$n] end)))

@@ -24,7 +24,7 @@ export KEEP_TAP = $(if $(FILES),,$(CURDIR)/$(RAN))
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bench race fuzz lint fmt layers compat guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bench race fuzz apifuzz lint fmt openapi layers compat guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -52,6 +52,7 @@ test: deps unit bats bats-nosub bats-cgroups ## unit tests, then the engine's te
 unit: ## unit tests with the race detector, as an unprivileged user
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest
 	CGO_ENABLED=1 gotest -passed $(RAN)/unit.txt -- -race -timeout 10m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) ./...
+	CGO_ENABLED=0 $(GO) test -C hack/openapi/check ./...
 
 bats: build ## tests/*.bats against a real engine (FILES= for some of them)
 	tests/run.sh $(FILES)
@@ -75,6 +76,10 @@ FUZZTIME ?= 10s
 fuzz: ## every Fuzz function for FUZZTIME (10s)
 	hack/fuzz.sh $(FUZZTIME)
 
+FUZZSECONDS ?= 1800
+apifuzz: build ## random calls of the API with a model beside them for FUZZSECONDS (1800; make test has 60)
+	KEEP_TAP= MOSS_FUZZ_SECONDS=$(FUZZSECONDS) tests/run.sh tests/92-fuzz.bats
+
 lint: ## golangci-lint, gofumpt, shellcheck, shfmt
 	hack/install-deps.sh --for lint
 	golangci-lint config verify
@@ -89,6 +94,9 @@ fmt: ## rewrites what gofumpt and shfmt would
 
 compat: ## checks docs/compatibility.md against the specification's fields, the code, and the tests that passed last
 	$(GO) run ./hack/compat -ran $(RAN)
+
+openapi: ## writes docs/openapi.yaml and docs/api.md from the code (a test compares them)
+	$(GO) run ./hack/openapi
 
 layers: ## checks who imports whom against hack/layers.txt
 	$(GO) run ./hack/layers

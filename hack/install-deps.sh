@@ -50,6 +50,7 @@ test|socat|E|socat|socat|socat|socat|socat
 test|python3|E|python3|python3|python3|python3|python
 test|node|E|nodejs|nodejs|nodejs|nodejs|nodejs
 test|npm|E|npm|npm|npm|npm|npm
+test|openssl|E|openssl|openssl|openssl|openssl|openssl
 test|xz|E|xz-utils|xz|xz|xz|xz
 test|zstd|E|zstd|zstd|zstd|zstd|zstd
 test|bzip2|E|bzip2|bzip2|bzip2|bzip2|bzip2
@@ -268,6 +269,14 @@ dockerode() {
   return 1
 }
 
+# go_clients gets the modules of the clients in Go that the tests drive: a module of their own, with the user's settings of Go.
+go_clients() {
+  wants test && go_ok || return 0
+  proxy=$(go env GOPROXY)
+  [ $check = no ] || proxy=off
+  (cd "$top/tests/clients/go" && GOPROXY=$proxy GOFLAGS='' CGO_ENABLED=0 go list -deps ./... >/dev/null)
+}
+
 go_ok() {
   command -v go >/dev/null 2>&1 || return 1
   minor=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
@@ -351,6 +360,10 @@ docker_client || {
 }
 dockerode || {
   warn "missing (needed): dockerode of tests/clients/package.json in .cache/clients (npm install)"
+  bad=1
+}
+go_clients || {
+  warn "missing (needed): the modules of tests/clients/go (go mod download)"
   bad=1
 }
 if wants run; then

@@ -27,6 +27,8 @@ func (b *bench) heavyMetrics() []heavy {
 		{"pulls", false, b.pullCrowd},
 		{"build", false, b.builds},
 		{"edge", false, b.edge},
+		{"events", false, b.events},
+		{"streams", false, b.streams},
 		{"busy", true, b.busy},
 		{"crowd", true, b.crowds},
 	}

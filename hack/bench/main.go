@@ -11,7 +11,8 @@
 // containers, the host and published ports, and what 500 of those weigh), image (470 MiB in six
 // layers from a registry, from an archive and back), pulls (ten of it at once, and 2 GiB), build (twelve steps cold, cached
 // and with a change, and a context of 50,000 files beside tar), busy (how fast other calls are answered beside an
-// upload, a slow stop and execs), crowd (create to running beside 0, 100 and 1000 other containers, and lists of them).
+// upload, a slow stop and execs), events (what 1000 listeners weigh, and whether 10,000 events a second reach 100), streams (what 1000 of each kind
+// weigh, and how long a line is on its way to them), crowd (create to running beside 0, 100 and 1000 other containers, and lists of them).
 //
 // It runs as an ordinary user. Root drops to the test user by hack/as-user.sh, in a mount namespace of its own that
 // hides /sys/fs/cgroup from every engine alike: crun refuses the hybrid layout, and no engine can set limits there.
@@ -47,7 +48,7 @@ type options struct {
 
 // metricNames in the order of the table.
 func metricNames() []string {
-	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "net", "image", "pulls", "build", "edge", "busy", "crowd"}
+	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "net", "image", "pulls", "build", "edge", "events", "streams", "busy", "crowd"}
 }
 
 const (

@@ -138,7 +138,7 @@ happened() {
   for v in $versions; do
     same info "$v" /info info.Plugins.Log info.Runtimes.runtimeArgs
   done
-  expect equal "$(get /v1.18/info | jq -c '[.Debug, .MemoryLimit, .SwapLimit, .IPv4Forwarding | type]')" '["number","number","number","number"]'
+  expect equal "$(get /v1.18/info | jq -c '[.Debug, .MemoryLimit, .SwapLimit, .IPv4Forwarding | type]')" '["boolean","boolean","boolean","boolean"]'
   expect equal "$(get /v1.19/info | jq -c '[.Debug, .MemoryLimit, .SwapLimit, .IPv4Forwarding | type]')" '["boolean","boolean","boolean","boolean"]'
   expect equal "$(get /info | jq -c '[.OSType, .Labels, .Swarm.LocalNodeState, .EngineRootDir == .DockerRootDir]')" '["linux",["place=here"],"inactive",true]'
 }

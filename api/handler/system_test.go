@@ -39,7 +39,7 @@ func TestPing(t *testing.T) {
 
 func TestInfoAndVersion(t *testing.T) {
 	a := newAPI(t)
-	if status, body := a.ask("GET", "/v1.18/info", ""); status != 200 || field(t, body, "Debug") != 0.0 || field(t, body, "Containers") != 2.0 {
+	if status, body := a.ask("GET", "/v1.18/info", ""); status != 200 || field(t, body, "Debug") != false || field(t, body, "Containers") != 2.0 {
 		t.Errorf("info at 1.18 = %d %q", status, body)
 	}
 	if _, body := a.ask("GET", "/info", ""); field(t, body, "Debug") != false || field(t, body, "Swarm", "LocalNodeState") != "inactive" {

@@ -175,19 +175,6 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-func TestFlag(t *testing.T) {
-	for minor, want := range map[uint16]string{18: "[1,0]", 19: "[true,false]", 24: "[true,false]"} {
-		got, err := wire.Encode([]wire.Flag{true, false}, apiver.New(1, minor))
-		if err != nil || string(got) != want {
-			t.Errorf("Encode at 1.%d = %s, %v, want %s", minor, got, err, want)
-		}
-		var back []wire.Flag
-		if err := json.Unmarshal(got, &back); err != nil || !bool(back[0]) || bool(back[1]) {
-			t.Errorf("Unmarshal(%s) = %v, %v", got, back, err)
-		}
-	}
-}
-
 func FuzzCreate(f *testing.F) {
 	f.Add([]byte(`{"Image":"b","Cmd":"sh","HostConfig":{"Memory":5,"LxcConf":[{"Key":"a"}],"Dns":null},"NetworkingConfig":{"EndpointsConfig":{"n":null}}}`))
 	f.Add([]byte(`{"Labels":{"\ud800":"\u2028<"},"StopSignal":"SIGTERM","Healthcheck":{"Interval":5}}`))

@@ -1,36 +1,12 @@
 package wire
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
 	"moss/api/apiver"
 	"moss/engine/system"
 )
-
-// Flag is a boolean that was 0 or 1 up to 1.18.
-type Flag bool
-
-// flagSince is the first version with booleans for flags.
-const flagSince = apiver.Version(1<<16 | 19)
-
-func (f Flag) appendVersion(out []byte, v apiver.Version) []byte {
-	switch {
-	case v >= flagSince:
-		return strconv.AppendBool(out, bool(f))
-	case bool(f):
-		return append(out, '1')
-	default:
-		return append(out, '0')
-	}
-}
-
-// UnmarshalJSON takes either form.
-func (f *Flag) UnmarshalJSON(raw []byte) error {
-	*f = Flag(string(raw) == "true" || string(raw) == "1")
-	return nil
-}
 
 // Info is the answer to info (document 1, 2.11). The data root is there under the name of the documents and under the
 // one that clients know.
@@ -45,18 +21,18 @@ type Info struct {
 	DriverStatus       [][2]string
 	SystemStatus       [][2]string
 	Plugins            InfoPlugins
-	MemoryLimit        Flag
-	SwapLimit          Flag
+	MemoryLimit        bool
+	SwapLimit          bool
 	KernelMemory       bool `api:"1.24-"`
 	CPUCfsPeriod       bool `json:"CpuCfsPeriod"`
 	CPUCfsQuota        bool `json:"CpuCfsQuota"`
 	CPUShares          bool `json:"CPUShares" api:"1.19-"`
 	CPUSet             bool `json:"CPUSet" api:"1.19-"`
 	PidsLimit          bool `api:"1.40-"`
-	IPv4Forwarding     Flag
+	IPv4Forwarding     bool
 	BridgeNfIptables   bool `api:"1.19-"`
 	BridgeNfIP6tables  bool `json:"BridgeNfIp6tables" api:"1.19-"`
-	Debug              Flag
+	Debug              bool
 	NFd                int
 	OomKillDisable     bool
 	NGoroutines        int
@@ -153,18 +129,18 @@ func NewInfo(i *system.Info) *Info {
 		DriverStatus:       i.StorageStatus,
 		SystemStatus:       systemStatus(i),
 		Plugins:            InfoPlugins{Volume: orNone(i.Plugins.Volume), Network: orNone(i.Plugins.Network), Log: i.Plugins.Log},
-		MemoryLimit:        Flag(i.Cgroup.Memory),
-		SwapLimit:          Flag(i.Cgroup.Swap),
+		MemoryLimit:        i.Cgroup.Memory,
+		SwapLimit:          i.Cgroup.Swap,
 		KernelMemory:       i.Cgroup.KernelMemory,
 		CPUCfsPeriod:       i.Cgroup.CPUPeriod,
 		CPUCfsQuota:        i.Cgroup.CPUQuota,
 		CPUShares:          i.Cgroup.CPUShares,
 		CPUSet:             i.Cgroup.CPUSet,
 		PidsLimit:          i.Cgroup.Pids,
-		IPv4Forwarding:     Flag(i.IPv4Forwarding),
+		IPv4Forwarding:     i.IPv4Forwarding,
 		BridgeNfIptables:   i.BridgeNF,
 		BridgeNfIP6tables:  i.BridgeNFIPv6,
-		Debug:              Flag(i.Debug),
+		Debug:              i.Debug,
 		NFd:                i.Files,
 		OomKillDisable:     i.Cgroup.OOMKillDisable,
 		NGoroutines:        i.Goroutines,

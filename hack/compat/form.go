@@ -34,7 +34,6 @@ func declared() map[reflect.Type]string {
 		reflect.TypeFor[container.Signal]():  "string or int",
 		reflect.TypeFor[container.LxcConf](): "map of string or array of object",
 		reflect.TypeFor[wire.AuxAddresses](): "map of string or string",
-		reflect.TypeFor[wire.Flag]():         "bool or 0 and 1",
 	}
 }
 

@@ -79,7 +79,6 @@ func TestEveryDifferenceIsFound(t *testing.T) {
 		{"create.Cmd", kindOf("array of string"), "has it as string or array of string, listed: array of string"},
 		{"create.StopSignal", kindOf("string"), "has it as string or int, listed: string"},
 		{"host.LxcConf", noteOf(""), "listed: map of string"},
-		{"info.Debug", noteOf(""), "has it as bool or 0 and 1, listed: bool"},
 		{"list.ImageID", versionsOf(t, "all"), "list.ImageID: at 1.20 wire.ContainerSummary has it: false, listed: true"},
 		{"list.ImageID", versionsOf(t, "1.22-"), "list.ImageID: at 1.21 wire.ContainerSummary has it: true, listed: false"},
 		{"inspect.ExecDriver", versionsOf(t, "all"), "at 1.23 wire.ContainerInspect has it: false, listed: true"},
@@ -214,7 +213,6 @@ func TestFormOf(t *testing.T) {
 		{[]any{}, "array of any"},
 		{map[string][]struct{}{}, "map of array of object"},
 		{[2]uint{}, "array of int"},
-		{wire.Flag(true), "bool or 0 and 1"},
 		{secretive{}, unknownForm}, // what encodes itself must be declared
 		{picky{}, unknownForm},
 		{func() {}, unknownForm},

@@ -87,7 +87,6 @@ func forms() map[reflect.Type]form {
 		reflect.TypeFor[time.Time]():         same(object{{"type", "string"}, {"format", "date-time"}}, "time"),
 		reflect.TypeFor[time.Duration]():     same(object{{"type", "integer"}, {"format", "int64"}}, "integer, nanoseconds"),
 		reflect.TypeFor[json.RawMessage]():   same(object{}, "JSON"),
-		reflect.TypeFor[wire.Flag]():         same(object{{"type", "boolean"}}, "boolean; 0 or 1 at 1.18"),
 		reflect.TypeFor[image.Secret]():      same(object{{"type", "string"}, {"format", "password"}}, "string"),
 		reflect.TypeFor[wire.AuxAddresses](): same(mapOf(text), "map of strings"),
 		reflect.TypeFor[container.LxcConf](): same(object{}, "map of strings, or array of objects with Key and Value"),

@@ -39,6 +39,9 @@ func (s *Service) hostPS(ctx context.Context, pids []int, words []string) (*Tabl
 	if _, exited := errors.AsType[*exec.ExitError](err); exited && out.Len() > 0 && complaint.Len() == 0 {
 		err = nil // it has found no process
 	}
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.E2BIG) { // a zero byte in them, or too many
+		return nil, fault.Invalid("ps: no program can be given these arguments: %w", err)
+	}
 	if err != nil {
 		if text := strings.TrimSpace(complaint.String()); ctx.Err() == nil && text != "" {
 			first, _, _ := strings.Cut(text, "\n")

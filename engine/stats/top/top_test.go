@@ -211,7 +211,7 @@ func TestHostPSRefuses(t *testing.T) {
 		t.Skip("needs ps: install procps")
 	}
 	s := newWorld(10).service("/proc", filepath.Dir(ps))
-	for _, args := range []string{"-o nonsense", "--nonsense", "-o"} {
+	for _, args := range []string{"-o nonsense", "--nonsense", "-o", "a\x00b", "-C " + strings.Repeat("x", 1<<18)} {
 		if got, err := s.Top(t.Context(), "web", args); !fault.Is(err, fault.Invalid) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("Top(%q) = %+v, %v, want fault.Invalid on one line", args, got, err)
 		}

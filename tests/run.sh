@@ -55,8 +55,8 @@ for tag in "${alternatives[@]}"; do
   if [ ${#all[@]} -gt 0 ]; then filter+=(--filter-tags "$(IFS=, && echo "${all[*]}")"); fi
 done
 
-# The token server that tests/lib/registry.bash starts, and the peer of the tests of published ports.
-for helper in tokend peerd; do
+# The token server that tests/lib/registry.bash starts, the peer of the tests of published ports, and the fuzzer of the API.
+for helper in tokend peerd apifuzz; do
   if ! CGO_ENABLED=0 go build -buildvcs=false -o .cache/bin/$helper ./tests/$helper && [ ! -x .cache/bin/$helper ]; then
     echo "run.sh: no .cache/bin/$helper: go build -o .cache/bin/$helper ./tests/$helper" >&2
     exit 1
@@ -65,6 +65,14 @@ done
 
 # The images that tests/49-build-corpus.bats builds upon: made here, where .cache can be written to.
 if [[ " $* " == *49-build-corpus* ]] && [ $title = bats ]; then tests/build/bases.sh .cache/build >/dev/null; fi
+
+# The clients in Go that tests/94-scenarios.bats drives: a module of their own, which moss does not depend on.
+if [[ " $* " == *94-scenarios* ]] && [ $title = bats ]; then
+  if ! CGO_ENABLED=0 go build -C tests/clients/go -buildvcs=false -o "$PWD/.cache/bin/" ./dockerclient ./testcontainers; then
+    echo "run.sh: the programs of tests/clients/go cannot be built: hack/install-deps.sh --for test gets their modules" >&2
+    exit 1
+  fi
+fi
 
 export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
 log=$(mktemp)

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+func (w *worker) fileActs() []act {
+	return []act{
+		{"archive put", 3, w.putFile},
+		{"archive get", 3, w.getFile},
+		{"archive head", 2, w.statFile},
+		{"archive wrong", 3, w.wrongFile},
+		{"copy", 2, w.copyFile},
+		{"export", 1, w.export},
+	}
+}
+
+// archiveOf returns a tar archive of files: names and contents by turns. A name that ends in a slash is a folder.
+func archiveOf(pairs ...string) []byte {
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h := &tar.Header{Name: pairs[i], Mode: 0o644, Size: int64(len(pairs[i+1])), ModTime: time.Unix(1, 0), Typeflag: tar.TypeReg}
+		if strings.HasSuffix(h.Name, "/") {
+			h.Mode, h.Typeflag = 0o755, tar.TypeDir
+		}
+		_ = t.WriteHeader(h) // A buffer takes all.
+		_, _ = t.Write([]byte(pairs[i+1]))
+	}
+	_ = t.Close() // Likewise.
+	return b.Bytes()
+}
+
+func (w *worker) putFile() {
+	if b := w.box(); b != nil {
+		c := w.request("PUT /containers/:id/archive", w.ref(b)).with("path", "/tmp", "noOverwriteDirNonDir", one(w.rng, []string{"", "1"}))
+		c.chunked = chance(w.rng, 30)
+		w.apply(b, change, c.tar(archiveOf("put/", "", "put/file", strings.Repeat("x", w.rng.IntN(5000)))))
+	}
+}
+
+func (w *worker) getFile() {
+	if b := w.box(); b != nil {
+		w.apply(b, look, w.request("GET /containers/:id/archive", w.ref(b)).with("path", one(w.rng, []string{"/etc/passwd", "etc", "/etc/.", "/bin/sh"})))
+	}
+}
+
+func (w *worker) statFile() {
+	if b := w.box(); b != nil {
+		w.apply(b, look, w.request("HEAD /containers/:id/archive", w.ref(b)).with("path", one(w.rng, []string{"/etc/passwd", "/", "/bin/sh"})))
+	}
+}
+
+// wrongFile asks for what is not there or cannot be.
+func (w *worker) wrongFile() {
+	b := w.box()
+	if b == nil {
+		return
+	}
+	type ask struct {
+		path string
+		code int
+	}
+	asked := one(w.rng, []ask{
+		{"", bad},
+		{"/nowhere", missing},
+		{"/nowhere/", missing},
+		{"/etc/passwd/", bad},
+		{"/etc/passwd/x", missing},
+		{"../../../../../nowhere", missing},
+		{"/\x00", bad},
+		{"/" + strings.Repeat("n", 300), missing},
+	})
+	route := one(w.rng, []string{"GET /containers/:id/archive", "HEAD /containers/:id/archive", "PUT /containers/:id/archive"})
+	c := w.request(route, w.ref(b)).with("path", asked.path)
+	if c.method == "PUT" {
+		c.tar(archiveOf("f", "x"))
+	}
+	w.want(c, "no such path", asked.code, missing, bad)
+}
+
+func (w *worker) copyFile() {
+	if b := w.box(); b != nil {
+		w.apply(b, look, w.request("POST /containers/:id/copy", w.ref(b)).json(map[string]string{"Resource": one(w.rng, []string{"/etc/passwd", "etc"})}))
+	}
+}
+
+func (w *worker) export() {
+	b := w.box()
+	if b == nil {
+		return
+	}
+	c := w.request("GET /containers/:id/export", w.ref(b))
+	if chance(w.rng, 50) {
+		c.manner, c.linger = streaming, w.delay(20)
+	}
+	w.apply(b, look, c)
+}
+
+// compare judges what inspect shows of a box.
+func (w *worker) compare(b *box, raw []byte) {
+	var seen struct {
+		ID    string `json:"Id"`
+		Name  string
+		State struct{ Running, Paused, Restarting, Dead bool }
+	}
+	if err := json.Unmarshal(raw, &seen); err != nil {
+		w.report.found(w.number, "inspect of %s: %v", b, err)
+		return
+	}
+	was := b.states()
+	is := created | exited
+	switch {
+	case seen.State.Paused:
+		is = paused
+	case seen.State.Running:
+		is = running
+	}
+	switch {
+	case seen.Name != "/"+b.name && b.unsure <= w.step, b.id != "" && seen.ID != b.id && b.unsure <= w.step:
+		w.report.found(w.number, "inspect of %s shows the name %s and the id %s", b, seen.Name, seen.ID)
+	case was&is == 0 || seen.State.Dead || seen.State.Restarting:
+		w.report.found(w.number, "inspect of %s shows %+v", b, seen.State)
+	case b.unsure <= w.step:
+		b.is = was & is
+	}
+}

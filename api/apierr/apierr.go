@@ -81,6 +81,12 @@ func exitCode(err error) int {
 	return 0
 }
 
+// IsTrouble reports whether err is the engine's own trouble, which its log should tell: not the client's hang-up, and not
+// the end of a command that the client gave.
+func IsTrouble(ctx context.Context, err error) bool {
+	return Status(err) == http.StatusInternalServerError && exitCode(err) == 0 && !HungUp(ctx, err)
+}
+
 // HungUp reports whether err is only the client's hang-up, which nobody needs to be told of.
 func HungUp(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Canceled)

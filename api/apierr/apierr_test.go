@@ -108,3 +108,23 @@ func TestHungUp(t *testing.T) {
 		t.Error("HungUp must be true for the cancellation and false for another error")
 	}
 }
+
+func TestIsTrouble(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		ctx  context.Context
+		err  error
+		want bool
+	}{
+		{t.Context(), errors.New("disk"), true},
+		{t.Context(), fmt.Errorf("build: %w", exitError{}), false},
+		{t.Context(), fault.Conflict("x"), false},
+		{gone, fmt.Errorf("pull: %w", context.Canceled), false},
+		{gone, errors.New("disk"), true},
+	} {
+		if got := apierr.IsTrouble(tc.ctx, tc.err); got != tc.want {
+			t.Errorf("IsTrouble(%v) with %v = %t, want %t", tc.err, tc.ctx.Err(), got, tc.want)
+		}
+	}
+}

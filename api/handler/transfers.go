@@ -144,7 +144,7 @@ func (h *Handler) stream(
 		feed.Close()
 		return err
 	}
-	if apierr.Status(err) == http.StatusInternalServerError && !apierr.HungUp(c.Ctx(), err) {
+	if apierr.IsTrouble(c.Ctx(), err) {
 		c.Log().Error().Err(err).Str("method", c.Request().Method).Str("path", c.Request().URL.Path).Msg("request failed midway")
 	}
 	feed.Put("", "", apierr.StreamMessage(err))

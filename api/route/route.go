@@ -239,7 +239,7 @@ func (a *API) fail(x *exchange, err error) {
 	if cause := context.Cause(x.request.Context()); errors.Is(err, context.Canceled) && fault.Is(cause, fault.Unavailable) {
 		err = cause // the server has ended the request, and says why
 	}
-	if apierr.Status(err) == http.StatusInternalServerError && !apierr.HungUp(x.context(), err) {
+	if apierr.IsTrouble(x.context(), err) {
 		x.logger().Error().Err(err).Msg("request failed")
 	}
 	apierr.Write(x, x.version, err)

@@ -10,16 +10,20 @@ import (
 	"moss/engine/fault"
 )
 
-// maxHostname is what a host name may have at most (RFC 1123, 2.1).
-const maxHostname = 63
+const (
+	// maxHostname is what a host name may have at most (RFC 1123, 2.1).
+	maxHostname = 63
+	// maxKernelName is what the kernel takes as one.
+	maxKernelName = 64
+)
 
 // checkNames checks host name, domain name, user and label-like strings.
 func checkNames(d *draft) error {
 	c := &d.Config
-	if c.Hostname != "" && (len(c.Hostname) > maxHostname || !isHostname(c.Hostname)) {
+	if len(c.Hostname) > maxKernelName || strings.ContainsFunc(c.Hostname, notInHosts) {
 		return fault.Invalid("invalid hostname format: %s", c.Hostname)
 	}
-	if c.Domainname != "" && (len(c.Domainname) > maxHostname || !isHostname(c.Domainname)) {
+	if c.Domainname != "" && !IsHostname(c.Domainname) {
 		return fault.Invalid("invalid domainname format: %s", c.Domainname)
 	}
 	if err := checkUser(d); err != nil {
@@ -44,8 +48,18 @@ func checkUser(d *draft) (err error) {
 	return err
 }
 
-// isHostname follows RFC 1123: labels of letters, digits and inner hyphens, separated by dots.
-func isHostname(s string) bool {
+// notInHosts reports whether a host name must not have a sign: kernels would take it, the files that the name is written to
+// would not.
+func notInHosts(r rune) bool {
+	return r > 0x7f || !isAlnum(byte(r)) && r != '-' && r != '_' && r != '.'
+}
+
+// IsHostname follows RFC 1123: up to 63 signs in labels of letters, digits and inner hyphens, separated by dots. Clients of
+// old have other names for containers, such as a_b.
+func IsHostname(s string) bool {
+	if len(s) > maxHostname {
+		return false
+	}
 	for label := range strings.SplitSeq(s, ".") {
 		if label == "" || len(label) > maxHostname || label[0] == '-' || label[len(label)-1] == '-' {
 			return false

@@ -133,7 +133,17 @@ func destination(spec, dst string) (string, error) {
 	if clean == "/" {
 		return "", fault.Invalid("invalid volume specification: '%s': invalid specification: destination can't be '/'", spec)
 	}
+	if ofProcess(clean) {
+		return "", fault.Invalid("invalid volume specification: '%s': '%s' is a process's own and cannot be mounted upon", spec, clean)
+	}
 	return clean, nil
+}
+
+// ofProcess tells whether a path lies in the folder that /proc has of a process: no runtime follows it to there.
+func ofProcess(clean string) bool {
+	below, ok := strings.CutPrefix(clean, "/proc/")
+	first, _, _ := strings.Cut(below, "/")
+	return ok && (first == "self" || first == "thread-self" || strings.Trim(first, "0123456789") == "")
 }
 
 // mode is the parsed form of what follows the second colon.

@@ -168,6 +168,7 @@ told() {
   expect equal "$(told "since=0&until=$second.$(printf %09d $((nanos[1] % 1000000000 - 1)))")" "$first"
   expect equal "$(told "since=2h&until=1h")" ""
   expect equal "$(told "until=1")" ""
+  expect equal "$(told "until=0")" ""
   local query
   for query in since=x until=never since=5\&until=4 since=5m\&until=10m since=2013-02-30 'since=5.1234567890' filters=x 'filters=%7B%22colour%22%3A%5B%22red%22%5D%7D'; do
     answers 400 GET "/v1.24/events?$query"

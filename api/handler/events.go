@@ -64,6 +64,9 @@ func eventOptions(c *route.Call) (event.Options, error) {
 	if opt.Until, err = timestamp("until", c.Text("until"), now); err != nil {
 		return opt, err
 	}
+	if c.Has("until") && opt.Until.IsZero() {
+		opt.Until = time.Unix(0, 0) // a time that is over, and not that there is none
+	}
 	if !opt.Until.IsZero() && opt.Until.Before(opt.Since) {
 		return opt, fault.Invalid("until must not be before since")
 	}

@@ -58,6 +58,8 @@ func TestEventsTimes(t *testing.T) {
 		{"61m", date(0), "0"},
 		{"10m", "5m", ""},
 		{"", "0s", ""},
+		{"", "0", ""},
+		{"0", "0", ""},
 		{"", "10m", ""},
 		{"1", "2", ""},
 	} {
@@ -69,7 +71,7 @@ func TestEventsTimes(t *testing.T) {
 	}
 	for _, query := range []string{
 		"since=x", "until=-", "since=10&until=9.999999999", "until=2013-13-13", "filters=x", "filters=%7B%22nope%22%3A%5B%22a%22%5D%7D", "since=5&until=4",
-		"since=5m&until=10m", "since=-1h&until=0s",
+		"since=5m&until=10m", "since=5&until=0", "since=-1h&until=0s",
 	} {
 		if status, body := a.ask("GET", "/events?"+query, ""); status != 400 {
 			t.Errorf("events?%s = %d %q, want 400", query, status, body)

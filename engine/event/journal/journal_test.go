@@ -296,3 +296,36 @@ func FuzzDamaged(f *testing.F) {
 		}
 	})
 }
+
+// TestRemovedFiles: a segment that somebody has removed is passed over, and not looked for again and again.
+func TestRemovedFiles(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, journal.Options{Dir: dir, SegmentBytes: 512, TotalBytes: 1 << 20})
+	defer closeJournal(t, j)
+	for n := 1; n <= 12; n++ {
+		j.Keep([]*event.Published{published(n, n*10)})
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d segments, %v, want some", len(files), err)
+	}
+	all := numbers(t, j, 0)
+	if err := os.Remove(files[1]); err != nil {
+		t.Fatal(err)
+	}
+	some := numbers(t, j, 0)
+	if len(some) == 0 || len(some) >= len(all) || some[0] != 1 || some[len(some)-1] != 12 {
+		t.Errorf("without a segment in the middle: %v, want 1 to 12 but for its own", some)
+	}
+	for _, file := range files[2:] {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if none := numbers(t, j, 0); len(none) > 0 {
+		t.Errorf("without any segment: %v, want nothing", none)
+	}
+}

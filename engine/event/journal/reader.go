@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 
 	"moss/engine/event"
@@ -29,7 +30,7 @@ type reader struct {
 func (j *Journal) After(nanos int64) event.JournalReader { return &reader{j: j, after: nanos} }
 
 // Next fills into with the next events and returns how many there were, none at the end of the journal. It skips lines
-// that are damaged. Events that have been removed since the last call are fault.Unavailable.
+// that are damaged, and files that are missing. Events that have been removed since the last call are fault.Unavailable.
 func (r *reader) Next(into []*event.Published) (int, error) {
 	for {
 		s, last, err := r.segment()
@@ -38,9 +39,9 @@ func (r *reader) Next(into []*event.Published) (int, error) {
 		}
 		n, err := r.read(s, into)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist) && !r.j.has(s.first):
 			continue // it was removed this moment: the row of segments tells what that means
-		case n > 0 || err != nil:
+		case n > 0 || err != nil && !errors.Is(err, fs.ErrNotExist): // a file that somebody else has removed is empty
 			return n, err
 		case last:
 			return 0, nil
@@ -72,6 +73,13 @@ func (r *reader) segment() (_ *segment, last bool, err error) {
 	}
 	found := all[i]
 	return &found, i == len(all)-1, nil
+}
+
+// has tells whether there still is a segment, as far as the journal knows.
+func (j *Journal) has(first int64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.segments, func(s segment) bool { return s.first == first })
 }
 
 // follow moves to the segment after this one, if there is one.

@@ -16,7 +16,7 @@ import (
 // $TMPDIR/moss-UID, /tmp/moss-UID. why says which link was taken when it is not the first.
 func RunDir(want string, environ func(string) string) (dir, why string, err error) {
 	if want != "" {
-		return want, "", secureDir(want)
+		return want, "", secureRunDir(want)
 	}
 	uid := strconv.Itoa(os.Geteuid())
 	switch base := environ("XDG_RUNTIME_DIR"); {
@@ -28,13 +28,13 @@ func RunDir(want string, environ func(string) string) (dir, why string, err erro
 		problem := ownedPrivate(base)
 		if problem == nil {
 			dir = filepath.Join(base, "moss")
-			return dir, "", secureDir(dir)
+			return dir, "", secureRunDir(dir)
 		}
 		why = fmt.Sprintf("XDG_RUNTIME_DIR: %v; ", problem)
 	}
 	if base := filepath.Join("/run/user", uid); ownedPrivate(base) == nil {
 		dir = filepath.Join(base, "moss")
-		return dir, why + "using " + dir, secureDir(dir)
+		return dir, why + "using " + dir, secureRunDir(dir)
 	}
 	base := environ("TMPDIR")
 	if !filepath.IsAbs(base) {
@@ -44,7 +44,18 @@ func RunDir(want string, environ func(string) string) (dir, why string, err erro
 		return "", "", fmt.Errorf("%stemporary folder: %w", why, err)
 	}
 	dir = filepath.Join(base, "moss-"+uid)
-	return dir, why + "using " + dir, secureDir(dir)
+	return dir, why + "using " + dir, secureRunDir(dir)
+}
+
+// maxRunDir is how long in bytes the path of the folder of this boot may be: the kernel lets that of a socket have 107.
+const maxRunDir = 107 - len("/rootlesskit/.ports.sock")
+
+// secureRunDir is secureDir for the folder of this boot.
+func secureRunDir(dir string) error {
+	if len(dir) > maxRunDir {
+		return fmt.Errorf("the path %s has %d bytes: with more than %d there is no room for the sockets in it", dir, len(dir), maxRunDir)
+	}
+	return secureDir(dir)
 }
 
 // keptApart refuses a folder in which another user could put something in the place of what is ours.

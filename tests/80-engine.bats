@@ -64,6 +64,12 @@ refused() {
   refused --root "$OTHER/root" --run-dir "$OTHER/link" --host "unix://$OTHER_SOCK"
 }
 
+@test "a folder of this boot whose path leaves no room for sockets is refused" {
+  other_folder
+  refused --root "$OTHER/root" --run-dir "$OTHER/$(printf 'x%.0s' {1..70})" --host "unix://$OTHER_SOCK"
+  expect contains "folder for this boot" "no room for the sockets"
+}
+
 @test "SIGTERM ends the containers by their stop signal and leaves nothing" {
   other_folder
   other_engine --root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK"

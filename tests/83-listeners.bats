@@ -304,19 +304,34 @@ nobody_holds() { ! pgrep -u "$(id -u)" -f "$1" >/dev/null; }
 }
 
 @test "a reload with settings that would open the port to everybody ends the engine instead" {
+  reloaded() { # IP WANT...
+    other_folder
+    printf 'host = ["tcp://%s:0"]\ntlsverify = true\ntlscacert = "%s"\ntlscert = "%s"\ntlskey = "%s"\n' \
+      "$1" "$MOSS_PKI/ca.pem" "$MOSS_PKI/server.pem" "$MOSS_PKI/server.key" >"$OTHER/moss.toml"
+    other --config "$OTHER/moss.toml"
+    ready
+    PORT=$(port_of "$OTHER/log")
+    expect equal "$(secure client /_ping)" OK
+    : >"$OTHER/moss.toml"
+    kill -HUP "$OTHER_PID"
+    eventually 20 ended "$OTHER_PID"
+    expect --in "$(cat "$OTHER/log")" contains "${@:2}"
+    run curl -s --max-time 5 "http://127.0.0.1:$PORT/_ping"
+    expect status 7
+  }
+  reloaded 0.0.0.0 "other hosts than mossd was started with" "it is not on the loopback"
+  wipe "$OTHER"
+  reloaded 127.0.0.1 "every user of this machine could use the engine"
+}
+
+@test "a socket in a folder where another user can put one in its place is refused" {
+  has_subids || skip "a second user is made of sub-ids: see hack/as-user.sh"
   other_folder
-  printf 'host = ["tcp://0.0.0.0:0"]\ntlsverify = true\ntlscacert = "%s"\ntlscert = "%s"\ntlskey = "%s"\n' \
-    "$MOSS_PKI/ca.pem" "$MOSS_PKI/server.pem" "$MOSS_PKI/server.key" >"$OTHER/moss.toml"
-  other --config "$OTHER/moss.toml"
-  ready
-  PORT=$(port_of "$OTHER/log")
-  expect equal "$(secure client /_ping)" OK
-  : >"$OTHER/moss.toml"
-  kill -HUP "$OTHER_PID"
-  eventually 20 ended "$OTHER_PID"
-  expect --in "$(cat "$OTHER/log")" contains "other hosts than mossd was started with" "it is not on the loopback"
-  run curl -s --max-time 5 "http://127.0.0.1:$PORT/_ping"
-  expect status 7
+  chmod 0711 "$OTHER"
+  unshare --user --map-root-user --map-auto sh -c 'mkdir "$1" && chmod 1777 "$1" && chown 1 "$1"' - "$OTHER/theirs"
+  refused --host "unix://$OTHER/theirs/s"
+  expect contains "$OTHER/theirs" "belongs to another user"
+  unshare --user --map-root-user --map-auto rm -rf "$OTHER/theirs"
 }
 
 @test "socket-group: members use the socket, others do not" {

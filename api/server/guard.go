@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"moss/engine/fault"
@@ -18,8 +17,7 @@ type guard struct {
 	next   http.Handler
 	refuse func(w http.ResponseWriter, r *http.Request, err error)
 	origin string
-	names  []string // that Host may hold besides the loopback's
-	// certified tells whether Host may hold what the engine's certificate was made for; nil: there is none.
+	// certified tells whether the engine's certificate was made for a name, which Host may then hold besides the loopback's.
 	certified func(name string) bool
 }
 
@@ -84,11 +82,11 @@ func (g *guard) ours(host string) bool {
 	if err != nil {
 		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
-	if slices.ContainsFunc(g.names, func(known string) bool { return strings.EqualFold(known, name) }) || strings.EqualFold(name, "localhost") {
+	if strings.EqualFold(name, "localhost") {
 		return true
 	}
 	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
 		return true
 	}
-	return g.certified != nil && g.certified(name)
+	return g.certified(name)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"moss/engine/fault"
@@ -39,7 +40,9 @@ func TestGuard(t *testing.T) {
 		{name: "another port", path: "/info", host: own, page: "https://engine.example", refused: true},
 		{name: "no origin to speak of", path: "/info", host: own, page: "null", refused: true},
 	} {
-		g := &guard{origin: tc.origin, names: []string{"engine.example", "2001:db8::1"}}
+		g := &guard{origin: tc.origin, certified: func(name string) bool {
+			return strings.EqualFold(name, "engine.example") || name == "2001:db8::1"
+		}}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tc.path, http.NoBody)
 		r.Host, r.TLS = tc.host, nil
 		if !tc.unix {

@@ -108,7 +108,7 @@ func becomesIdle(t *testing.T, s *Server) {
 func TestSlowClients(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	files := listening(t, "tcp://127.0.0.1:0", "unix://"+path)
-	s, err := New(t.Context(), Options{Handler: http.HandlerFunc(hello), Files: files})
+	s, err := New(t.Context(), Options{Handler: http.HandlerFunc(hello), Files: files, AllowInsecureTCP: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,14 +37,14 @@ type Options struct {
 	Handler http.Handler
 	// Refuse answers a request that must not reach Handler; nil answers in plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
-	// Names are what clients may call the engine over TCP, besides the loopback's names and those of the certificate: hosts
-	// and addresses without ports.
-	Names []string
 	// Files are sockets that listen, unix or TCP. At least one is needed. The server duplicates and closes them; what their
 	// paths name stays.
 	Files []*os.File
-	// TLS is spoken on all sockets of TCP. Nil: those on the loopback are served without.
+	// TLS is spoken on all sockets of TCP; nil: none. Without client certificates those are refused, see AllowInsecureTCP.
 	TLS *TLS
+	// AllowInsecureTCP lets sockets of TCP on the loopback be served without client certificates. Every user of the machine
+	// can then use the engine.
+	AllowInsecureTCP bool
 	// MaxConnections is how many connections there may be; 0 is a bound for tests and small machines.
 	MaxConnections int
 	// Origin is the one origin, besides the server's own, whose pages may send requests over TCP; * for all, empty for none.
@@ -93,12 +93,12 @@ func New(ctx context.Context, opt Options) (*Server, error) {
 		cancel()
 		return nil, err
 	}
-	gate := &guard{next: opt.Handler, refuse: opt.Refuse, origin: opt.Origin, names: opt.Names, certified: certificates.covers}
+	gate := &guard{next: opt.Handler, refuse: opt.Refuse, origin: opt.Origin, certified: certificates.covers}
 	s.local = newTransport(base, gate, opt, opt.MaxConnections)
 	s.local.http.ReadHeaderTimeout = headerPatience
 	s.remote = newTransport(base, gate, opt, min(opt.MaxConnections, max(opt.MaxConnections/remoteShare, fewConnections), mostRemote))
 	s.remote.http.ReadHeaderTimeout, s.remote.http.IdleTimeout = remotePatience, remoteIdle
-	if err := s.take(opt.Files, certificates); err != nil {
+	if err := s.take(opt, certificates); err != nil {
 		return nil, errors.Join(err, s.closeListeners())
 	}
 	return s, nil

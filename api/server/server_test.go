@@ -26,7 +26,7 @@ const patience = 20 * time.Second
 // start serves handle on hosts until the test ends.
 func start(t *testing.T, handle http.HandlerFunc, opt Options) *Server {
 	t.Helper()
-	opt.Handler, opt.Log = handle, zerolog.Nop()
+	opt.Handler, opt.Log, opt.AllowInsecureTCP = handle, zerolog.Nop(), true
 	s, err := New(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
@@ -135,19 +135,37 @@ func duplicate(t *testing.T, f *os.File) *os.File {
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
-// TestOpenAddress: a socket that other machines reach is refused without client certificates, whoever opened it.
+// TestOpenAddress: a socket that others reach is refused without client certificates, whoever opened it.
 func TestOpenAddress(t *testing.T) {
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4zero})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // It is the test's.
-	f, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := New(t.Context(), Options{Files: []*os.File{f}}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "tlsverify") {
-		t.Errorf("New = %v, %v, want an invalid fault that names the way out", s, err)
+	for _, tc := range []struct {
+		ip       net.IP
+		insecure bool
+		want     string // empty: it is served
+	}{
+		{net.IPv4zero, true, "tlsverify"},
+		{net.IPv4(127, 0, 0, 1), false, "insecure-tcp"},
+		{net.IPv4(127, 0, 0, 1), true, ""},
+	} {
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: tc.ip})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:errcheck // It is the test's.
+		f, err := l.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(t.Context(), Options{Files: []*os.File{f}, AllowInsecureTCP: tc.insecure})
+		switch {
+		case tc.want != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("New on %s = %v, %v, want an invalid fault that names the way out", tc.ip, s, err)
+		case tc.want == "" && err != nil:
+			t.Errorf("New on %s = %v, want it served", tc.ip, err)
+		case tc.want == "":
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -5,20 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"moss/engine/fault"
 )
 
 // take makes listeners of sockets that listen already.
-func (s *Server) take(files []*os.File, certificates *certificates) error {
-	for _, f := range files {
+func (s *Server) take(opt Options, certificates *certificates) error {
+	for _, f := range opt.Files {
 		l, err := net.FileListener(f)
 		if err != nil {
 			return fmt.Errorf("take over %s: %w", f.Name(), err)
 		}
 		_ = f.Close() // It was duplicated.
-		one, err := s.prepare(l, certificates)
+		one, err := s.prepare(l, certificates, opt.AllowInsecureTCP)
 		if err != nil {
 			return errors.Join(fmt.Errorf("serve %s: %w", address(l), err), l.Close())
 		}
@@ -30,9 +29,9 @@ func (s *Server) take(files []*os.File, certificates *certificates) error {
 
 func address(l net.Listener) string { return l.Addr().Network() + "://" + l.Addr().String() }
 
-// prepare says who answers on a listener. Whoever opened one of TCP on the loopback has allowed that everybody on this
-// machine uses it; beyond the machine a certificate is asked for.
-func (s *Server) prepare(l net.Listener, certificates *certificates) (serving, error) {
+// prepare says who answers on a listener. One of TCP is looked at again, whoever opened it: the settings may have changed
+// since then, and systemd asks nobody.
+func (s *Server) prepare(l net.Listener, certificates *certificates, insecure bool) (serving, error) {
 	tcp, overTCP := l.Addr().(*net.TCPAddr)
 	if !overTCP {
 		if unix, ok := l.(*net.UnixListener); ok {
@@ -40,8 +39,13 @@ func (s *Server) prepare(l net.Listener, certificates *certificates) (serving, e
 		}
 		return serving{&gate{Listener: l, crowd: s.local.crowd, stop: make(chan struct{})}, s.local}, nil
 	}
-	if !tcp.IP.IsLoopback() && !certificates.verifies() {
+	switch {
+	case certificates.verifies():
+	case !tcp.IP.IsLoopback():
 		return serving{}, fault.Invalid("it is not on the loopback: others may come only with TLS client certificates (tlsverify)")
+	case !insecure:
+		return serving{}, fault.Invalid("without client certificates every user of this machine could use the engine: it must be " +
+			"allowed explicitly (insecure-tcp), or certificates be asked for (tlsverify)")
 	}
 	var kept net.Listener = &gate{Listener: l, crowd: s.remote.crowd, stop: make(chan struct{})}
 	if certificates != nil {

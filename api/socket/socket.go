@@ -11,9 +11,12 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
 )
@@ -149,7 +152,8 @@ func (s *Set) openTCP(ctx context.Context, address string, opt Options) error {
 	return s.keep(l)
 }
 
-// take adds the sockets that were handed over and that want names; empty or * is all of them.
+// take adds the sockets that were handed over and that want names; empty or * is all of them. The server looks at those of
+// TCP.
 func (s *Set) take(want string, handed []Handed) error {
 	const first = 3 // after stdin, stdout and stderr
 	if len(handed) == 0 {
@@ -165,12 +169,45 @@ func (s *Set) take(want string, handed []Handed) error {
 			continue
 		}
 		found = true
+		if err := checkHanded(h.File); err != nil {
+			return err
+		}
 		if !slices.Contains(s.files, h.File) {
 			s.files = append(s.files, h.File)
 		}
 	}
 	if !found {
 		return fault.Invalid("no socket %q was handed over: there are %s", want, list(handed))
+	}
+	return nil
+}
+
+// checkHanded refuses what does not listen, and a unix socket that every user of the machine can connect to, as systemd
+// makes them unless it is told not to: the file must have a mode that keeps others out, or be in a folder that does.
+func checkHanded(f *os.File) error {
+	fd := int(f.Fd())
+	if listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || listens == 0 {
+		return fault.Invalid("%s does not listen: it must be handed over before anybody has connected (Accept=no)", f.Name())
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		return fmt.Errorf("ask for the address of %s: %w", f.Name(), err)
+	}
+	local, ok := name.(*unix.SockaddrUnix)
+	if !ok {
+		return nil
+	}
+	if !filepath.IsAbs(local.Name) {
+		return fault.Invalid("%q names no file: every user of this machine could use the engine", local.Name)
+	}
+	info, err := os.Stat(local.Name)
+	if err != nil {
+		return fmt.Errorf("check who may connect: %w", err)
+	}
+	const othersConnect = 0o002
+	if info.Mode().Perm()&othersConnect != 0 && closedTo(nobodys, filepath.Dir(local.Name)) == "" {
+		return fault.Invalid("every user of this machine could use the engine by %s, which has mode %04o: chmod 600 (SocketMode=0600)",
+			local.Name, info.Mode().Perm())
 	}
 	return nil
 }

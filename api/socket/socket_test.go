@@ -261,6 +261,60 @@ func TestHanded(t *testing.T) {
 	}
 }
 
+// TestHandedToEverybody holds that sockets of others' making are no wider open than those that are opened here.
+func TestHandedToEverybody(t *testing.T) {
+	open, err := os.MkdirTemp("/tmp", "handed") //nolint:usetesting // That of testing is in a folder that is closed to others.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(open) }) // It is a temporary one.
+	shut := t.TempDir()
+	for dir, mode := range map[string]os.FileMode{open: 0o755, shut: 0o700} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		address string
+		mode    os.FileMode
+		want    string // empty: it is taken
+	}{
+		{filepath.Join(open, "all"), 0o666, "every user of this machine"},
+		{filepath.Join(open, "group"), 0o660, ""},
+		{filepath.Join(open, "own"), 0o600, ""},
+		{filepath.Join(shut, "all"), 0o666, ""},
+		{"@" + filepath.Base(open), 0, "no file"},
+	} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tc.address, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() }) // The folder goes as well.
+		if tc.mode != 0 {
+			if err := os.Chmod(tc.address, tc.mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := l.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), Options{Hosts: []string{"fd://"}, Handed: []Handed{{File: f}}})
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%s with mode %04o: %v, want it taken", tc.address, tc.mode, err)
+		case tc.want != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%s with mode %04o: %v, %v, want an invalid fault with %q", tc.address, tc.mode, s, err, tc.want)
+		}
+		if s != nil {
+			_ = s.Close() // It has opened nothing.
+		}
+	}
+	if _, err := Open(t.Context(), Options{Hosts: []string{"fd://"}, Handed: []Handed{{File: os.Stdin}}}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("what does not listen: %v, want an invalid fault", err)
+	}
+}
+
 func TestGroup(t *testing.T) {
 	gid := os.Getegid()
 	base := t.TempDir()

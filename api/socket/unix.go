@@ -111,7 +111,7 @@ func prepareFolder(dir string, group *int) error {
 	switch sticky := info.Mode()&os.ModeSticky != 0; {
 	case info.Mode().Perm()&othersWrite != 0 && !sticky:
 		return fault.Invalid("others can write to the folder %s: it must be yours alone (mode 0700)", dir)
-	case int(stat.Uid) != os.Geteuid() && !sticky:
+	case int(stat.Uid) != os.Geteuid() && (!sticky || stat.Uid != 0): // its owner could, whatever the mode
 		return fault.Invalid("the folder %s belongs to another user (%d)", dir, stat.Uid)
 	}
 	return nil

@@ -104,7 +104,7 @@ func serverOptions(ctx context.Context, cfg config.Config, facts rootless.Facts,
 	if !slices.Equal(cfg.Hosts, facts.Hosts) {
 		log.Warn().Strs("hosts", cfg.Hosts).Msg("the settings name other hosts than mossd was started with: they need a restart, not a reload")
 	}
-	opt := server.Options{Files: files, MaxConnections: maxConnections(), Log: log, Origin: cfg.CORS}
+	opt := server.Options{Files: files, MaxConnections: maxConnections(), Log: log, Origin: cfg.CORS, AllowInsecureTCP: cfg.InsecureTCP}
 	if cfg.TLS {
 		opt.TLS = &server.TLS{Cert: cfg.TLSCert, Key: cfg.TLSKey, CA: cfg.TLSCACert}
 	}

@@ -399,6 +399,17 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   expect output $'front.example\nfront.example\nfront.example'
 }
 
+@test "Hostname before 1.24 may have other forms, and is the container's" {
+  make '"Hostname":"my_front","Cmd":["sh","-c","hostname; cat /etc/hostname; echo $HOSTNAME"]' 1.23
+  run moss start -a "$box"
+  expect output $'my_front\nmy_front\nmy_front'
+  for bad in 'a b' 'a/b' 'a\nb' "$(printf 'a%.0s' {1..65})"; do
+    run api POST /v1.18/containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"Hostname\":\"$bad\"}"
+    expect line -1 400
+    expect contains "invalid hostname format"
+  done
+}
+
 @test "NetworkDisabled: a loopback and nothing else, shown as given" {
   make "$sleeps,\"NetworkDisabled\":true"
   moss start "$box"

@@ -272,6 +272,21 @@ EOT
   expect equal "$(inspect '[.RestartCount, .State.Status]')" "[$count,\"exited\"]"
 }
 
+@test "NetworkMode: networks that users made are there from 1.21 on" {
+  for v in 1.18 1.20; do
+    run api POST "/v$v/containers/create" '{"Image":"busybox","Cmd":["true"],"HostConfig":{"NetworkMode":"front"}}'
+    expect line -1 400
+    expect contains front
+    for mode in '' default bridge host none; do
+      make "{\"NetworkMode\":\"$mode\"}" "$v"
+      again
+    done
+  done
+  make '{"NetworkMode":"front"}' 1.21
+  run api POST "/v1.20/containers/$box/start" '{"NetworkMode":"other"}'
+  expect line -1 400
+}
+
 @test "kill without a signal answers when the container has ended" {
   starts '{}'
   pid=$(inspect .State.Pid)

@@ -113,18 +113,17 @@ func TestIsTrouble(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tc := range []struct {
-		ctx  context.Context
 		err  error
-		want bool
+		want bool // while the client is there
+		left bool // once it has gone
 	}{
-		{t.Context(), errors.New("disk"), true},
-		{t.Context(), fmt.Errorf("build: %w", exitError{}), false},
-		{t.Context(), fault.Conflict("x"), false},
-		{gone, fmt.Errorf("pull: %w", context.Canceled), false},
-		{gone, errors.New("disk"), true},
+		{errors.New("disk"), true, true},
+		{fmt.Errorf("build: %w", exitError{}), false, false},
+		{fault.Conflict("x"), false, false},
+		{fmt.Errorf("pull: %w", context.Canceled), false, false},
 	} {
-		if got := apierr.IsTrouble(tc.ctx, tc.err); got != tc.want {
-			t.Errorf("IsTrouble(%v) with %v = %t, want %t", tc.err, tc.ctx.Err(), got, tc.want)
+		if here, left := apierr.IsTrouble(t.Context(), tc.err), apierr.IsTrouble(gone, tc.err); here != tc.want || left != tc.left {
+			t.Errorf("IsTrouble(%v) = %t, and %t without the client, want %t and %t", tc.err, here, left, tc.want, tc.left)
 		}
 	}
 }

@@ -57,10 +57,11 @@ func (h *Handler) startBody(c *route.Call) error {
 	if asked == nil || reflect.ValueOf(*asked).IsZero() {
 		return nil
 	}
-	if err := knownPolicy(c.Version(), asked.RestartPolicy); err != nil {
+	host := container.HostConfig(*asked)
+	if err := knownHost(c.Version(), &host); err != nil {
 		return err
 	}
-	return h.containers.Reconfigure(c.Ctx(), c.Param("id"), container.HostConfig(*asked))
+	return h.containers.Reconfigure(c.Ctx(), c.Param("id"), host)
 }
 
 func (h *Handler) containerStop(c *route.Call) error {

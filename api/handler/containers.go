@@ -59,10 +59,24 @@ func knownStates(version apiver.Version, asked []string) error {
 	return nil
 }
 
-// knownPolicy refuses the restart policy that a version does not have yet (document 1, 2.3).
-func knownPolicy(version apiver.Version, policy container.RestartPolicy) error {
-	if version < v(21) && policy.Name == container.RestartUnlessStopped {
-		return fault.Invalid("invalid restart policy '%s' at version %s: it is there from 1.21 on", policy.Name, version)
+// knownHost refuses the values of settings that a version does not have yet (document 1, 2.3).
+func knownHost(version apiver.Version, host *container.HostConfig) error {
+	if version >= v(21) {
+		return nil
+	}
+	if host.RestartPolicy.Name == container.RestartUnlessStopped {
+		return fault.Invalid("invalid restart policy '%s' at version %s: it is there from 1.21 on", host.RestartPolicy.Name, version)
+	}
+	if mode := host.NetworkMode; mode != "" && mode != "default" && container.UserNetwork(mode) {
+		return fault.Invalid("invalid network mode '%s' at version %s: networks are there from 1.21 on", mode, version)
+	}
+	return nil
+}
+
+// knownHostname refuses what versions before 1.24 take as a host name (document 1, 2.2): they have no rule for its form.
+func knownHostname(version apiver.Version, name string) error {
+	if version >= v(24) && name != "" && !container.IsHostname(name) {
+		return fault.Invalid("invalid hostname format: %s", name)
 	}
 	return nil
 }
@@ -104,11 +118,15 @@ func (h *Handler) containerCreate(c *route.Call) error {
 	if body == nil {
 		return fault.Invalid("Config cannot be empty in order to create a container")
 	}
-	if err := knownPolicy(c.Version(), body.Host().RestartPolicy); err != nil {
+	config, host := body.ContainerConfig(), body.Host()
+	if err := knownHostname(c.Version(), config.Hostname); err != nil {
+		return err
+	}
+	if err := knownHost(c.Version(), &host); err != nil {
 		return err
 	}
 	// AutoRemove is of 1.25, but clients of older versions that remove containers themselves do not send it: who does asks.
-	id, warnings, err := h.containers.Create(c.Ctx(), c.Text("name"), body.ContainerConfig(), body.Host(), body.Endpoints())
+	id, warnings, err := h.containers.Create(c.Ctx(), c.Text("name"), config, host, body.Endpoints())
 	if err != nil {
 		return err
 	}

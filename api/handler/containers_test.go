@@ -229,6 +229,40 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// TestKnownValues asks for values of settings that versions do not have.
+func TestKnownValues(t *testing.T) {
+	a := newAPI(t)
+	unlessStopped := `{"HostConfig":{"RestartPolicy":{"Name":"unless-stopped"}}}`
+	for _, tc := range []struct {
+		version, body, want string // of the answer; empty: the engine is asked
+	}{
+		{"1.20", unlessStopped, "invalid restart policy 'unless-stopped' at version 1.20"},
+		{"1.21", unlessStopped, ""},
+		{"1.18", `{"HostConfig":{"NetworkMode":"front"}}`, "invalid network mode 'front' at version 1.18"},
+		{"1.20", `{"HostConfig":{"NetworkMode":"front"}}`, "invalid network mode 'front' at version 1.20"},
+		{"1.21", `{"HostConfig":{"NetworkMode":"front"}}`, ""},
+		{"1.18", `{"HostConfig":{"NetworkMode":"default"}}`, ""},
+		{"1.18", `{"HostConfig":{"NetworkMode":"host"}}`, ""},
+		{"1.18", `{"HostConfig":{"NetworkMode":"container:front"}}`, ""},
+		{"1.23", `{"Hostname":"a_b"}`, ""},
+		{"1.24", `{"Hostname":"a_b"}`, "invalid hostname format: a_b"},
+		{"1.24", `{"Hostname":"-a"}`, "invalid hostname format: -a"},
+		{"1.24", `{"Hostname":"a..b"}`, "invalid hostname format: a..b"},
+		{"1.24", `{"Hostname":"` + strings.Repeat("a", 64) + `"}`, "invalid hostname format"},
+		{"1.24", `{"Hostname":"a-b.c"}`, ""},
+	} {
+		status, body := a.ask("POST", "/v"+tc.version+"/containers/create", tc.body)
+		asked := a.containers.said() != ""
+		if asked != (tc.want == "") || !asked && (status != 400 || !strings.Contains(body, tc.want)) {
+			t.Errorf("create at %s with %s = %d %q, the engine asked %v, want 400 with %q or the engine asked", tc.version, tc.body, status, body, asked, tc.want)
+		}
+	}
+	status, body := a.ask("POST", "/v1.20/containers/web/start", `{"NetworkMode":"front"}`)
+	if said := a.containers.said(); status != 400 || !strings.Contains(body, "front") || said != "" {
+		t.Errorf("start at 1.20 in a network = %d %q with calls %q, want 400 and none", status, body, said)
+	}
+}
+
 func TestListAndInspect(t *testing.T) {
 	a := newAPI(t)
 	for path, want := range map[string]string{

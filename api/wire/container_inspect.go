@@ -141,6 +141,9 @@ func NewContainerInspect(r *container.Record) *ContainerInspect {
 		NetworkSettings: newNetworkSettings(r),
 	}
 	c.HostConfig.NetworkMode = networkMode(r)
+	if c.HostConfig.LogConfig.Config == nil {
+		c.HostConfig.LogConfig.Config = map[string]string{} // clients look for options in it
+	}
 	for _, m := range r.Mounts {
 		c.Volumes[m.Destination], c.VolumesRW[m.Destination] = m.Source, m.RW
 	}

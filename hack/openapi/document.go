@@ -167,7 +167,11 @@ func parameter(p route.Param, version apiver.Version) object {
 	if p.Header {
 		where = "header"
 	}
-	o := object{{"name", p.Name}, {"in", where}, {"description", p.About}}
+	about := p.About
+	if p.Kind == route.Time { // one of many forms, which no format of a schema says
+		about += ": Unix seconds with a fraction or without, a date of RFC 3339, or a duration before now such as 10m"
+	}
+	o := object{{"name", p.Name}, {"in", where}, {"description", about}}
 	if p.Needed {
 		o.add("required", true)
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -98,7 +100,11 @@ func (p *process) await(ready *os.File) error {
 	}()
 	select {
 	case why := <-p.ended:
-		return why
+		if !wasReady(ready, said) {
+			return why
+		}
+		p.ended <- why // it has run, and its end is for those who watch it
+		return nil
 	case err := <-said:
 		switch {
 		case err == nil:
@@ -112,6 +118,27 @@ func (p *process) await(ready *os.File) error {
 		}
 		return errors.Join(fmt.Errorf("wait until it is ready: %w", err), p.end())
 	}
+}
+
+// wasReady tells whether a process that has ended said before that it was ready. said is what a reader of ready has found,
+// who may still be at it.
+func wasReady(ready *os.File, said <-chan error) bool {
+	if ready.SetReadDeadline(time.Now()) != nil {
+		return false
+	}
+	if err := <-said; !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err == nil
+	}
+	raw, err := ready.SyscallConn()
+	if err != nil || ready.SetReadDeadline(time.Time{}) != nil {
+		return false
+	}
+	n := 0
+	err = raw.Read(func(fd uintptr) bool {
+		n, _ = unix.Read(int(fd), make([]byte, 1))
+		return true
+	})
+	return err == nil && n == 1
 }
 
 // tail passes a program's output on and keeps the end of it.

@@ -221,6 +221,33 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestReadyAndEnded has both news there at once: whichever is seen first, a process that was ready has started.
+func TestReadyAndEnded(t *testing.T) {
+	for _, tc := range []struct{ said, want string }{{"1", ""}, {"", "over"}} {
+		for range 200 {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.WriteString(tc.said); err != nil {
+				t.Fatal(err)
+			}
+			p := &process{kill: func() error { return nil }, ended: make(chan error, 1)}
+			p.ended <- errors.New("over")
+			got := ""
+			if err := p.await(r); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want || got == "" && len(p.ended) != 1 {
+				t.Fatalf("await of what said %q and ended = %q, want %q and the end still to be heard of", tc.said, got, tc.want)
+			}
+			if err := errors.Join(r.Close(), w.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestReadyFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pid")
 	for range 2 { // the second time in the place of the first

@@ -269,12 +269,14 @@ dockerode() {
   return 1
 }
 
-# go_clients gets the modules of the clients in Go that the tests drive: a module of their own, with the user's settings of Go.
-go_clients() {
+# go_modules gets what the modules of their own need that the tests use, with the user's settings of Go.
+go_modules() {
   wants test && go_ok || return 0
   proxy=$(go env GOPROXY)
   [ $check = no ] || proxy=off
-  (cd "$top/tests/clients/go" && GOPROXY=$proxy GOFLAGS='' CGO_ENABLED=0 go list -deps ./... >/dev/null)
+  for dir in tests/clients/go hack/openapi/check; do
+    (cd "$top/$dir" && GOPROXY=$proxy GOFLAGS='' CGO_ENABLED=0 go list -deps -test ./... >/dev/null) || return 1
+  done
 }
 
 go_ok() {
@@ -362,8 +364,8 @@ dockerode || {
   warn "missing (needed): dockerode of tests/clients/package.json in .cache/clients (npm install)"
   bad=1
 }
-go_clients || {
-  warn "missing (needed): the modules of tests/clients/go (go mod download)"
+go_modules || {
+  warn "missing (needed): the modules of tests/clients/go and hack/openapi/check (go mod download)"
   bad=1
 }
 if wants run; then

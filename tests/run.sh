@@ -66,13 +66,21 @@ done
 # The images that tests/49-build-corpus.bats builds upon: made here, where .cache can be written to.
 if [[ " $* " == *49-build-corpus* ]] && [ $title = bats ]; then tests/build/bases.sh .cache/build >/dev/null; fi
 
-# The clients in Go that tests/94-scenarios.bats drives: a module of their own, which moss does not depend on.
-if [[ " $* " == *94-scenarios* ]] && [ $title = bats ]; then
-  if ! CGO_ENABLED=0 go build -C tests/clients/go -buildvcs=false -o "$PWD/.cache/bin/" ./dockerclient ./testcontainers; then
-    echo "run.sh: the programs of tests/clients/go cannot be built: hack/install-deps.sh --for test gets their modules" >&2
+# What is a module of its own, which moss does not depend on, is made only for the tests that use it: the clients in Go, and
+# what holds answers against the OpenAPI document.
+# module FILE DIR OUT PACKAGE...: builds those packages of the module in DIR as .cache/bin/OUT if FILE is among the tests.
+files=" $* "
+module() {
+  local file=$1 dir=$2 out=$3
+  shift 3
+  if [[ $files != *"$file"* ]] || [ $title != bats ]; then return 0; fi
+  if ! CGO_ENABLED=0 go build -C "$dir" -buildvcs=false -o "$PWD/.cache/bin/$out" "$@"; then
+    echo "run.sh: the programs of $dir cannot be built: hack/install-deps.sh --for test gets their modules" >&2
     exit 1
   fi
-fi
+}
+module 93-openapi hack/openapi/check openapicheck .
+module 94-scenarios tests/clients/go '' ./dockerclient ./testcontainers
 
 export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
 log=$(mktemp)

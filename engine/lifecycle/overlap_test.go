@@ -48,6 +48,21 @@ func TestKillDuringPolicyRestart(t *testing.T) {
 	})
 }
 
+// TestKillOfWhatHasJustEnded: who is told that the container does not run finds it at rest.
+func TestKillOfWhatHasJustEnded(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web")
+	for range 100 {
+		w.must(m.Start(t.Context(), id))
+		w.tasks.Task(id).End(task.Exit{})
+		err := m.Kill(t.Context(), id, "TERM")
+		if got := w.state(m, id); got != container.Exited || err != nil && !fault.Is(err, fault.Conflict) {
+			t.Fatalf("kill = %v, and the state is %s, want a conflict if anything, and exited", err, got)
+		}
+	}
+}
+
 // TestCrashAfterPolicyRestart: the engine dies after the restarted process runs and before its record says so.
 func TestCrashAfterPolicyRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

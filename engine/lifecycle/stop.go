@@ -185,6 +185,9 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 	}
 	rest := c.waiting()
 	if err := send(ctx, c, signal); err != nil {
+		if fault.Is(err, fault.Conflict) {
+			waitRest(ctx, rest, killWait) // the process has just ended: what is asked next shall find it so
+		}
 		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 	}
 	if signal != int(unix.SIGKILL) {

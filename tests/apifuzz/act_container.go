@@ -74,7 +74,7 @@ func (w *worker) apply(b *box, v verb, c *call) (*answer, bool) {
 		return a, false
 	}
 	next, codes := v.after(before, a.status)
-	if next == 0 && a.cut {
+	if next == 0 && (a.cut || a.status == conflict && !w.knows(b)) { // or it meets what goes on of a call that was broken off
 		return a, false
 	}
 	if next == 0 {
@@ -85,17 +85,10 @@ func (w *worker) apply(b *box, v verb, c *call) (*answer, bool) {
 	if b.ends && a.status == conflict {
 		next |= before & (running | paused) // it is known to have ended a moment before its state says so
 	}
-	if b.unsure <= w.step {
+	if w.knows(b) {
 		b.is = next
 	}
 	return a, a.status < same
-}
-
-// shake notes that nothing is known of a box for a while.
-func (w *worker) shake(b *box) {
-	if b.is != absent {
-		b.is, b.unsure = anyState, w.step+shaken
-	}
 }
 
 // plain makes a call without parameters.
@@ -263,7 +256,7 @@ func (w *worker) rename() {
 		return
 	}
 	name, before := w.name("c"), b.states()
-	if b.unsure > w.step || before&absent != 0 && before != absent {
+	if !w.knows(b) || before&absent != 0 && before != absent {
 		return
 	}
 	if _, done := w.want(w.request("POST /containers/:id/rename", w.ref(b)).with("name", name), "a free name", pick(before == absent, missing, done)); done {
@@ -314,12 +307,12 @@ func (w *worker) wait() {
 		return
 	}
 	c := w.request("POST /containers/:id/wait", w.ref(b))
-	if before := b.states(); before&(running|paused) != 0 && (!b.ends || before&paused != 0) || b.unsure > w.step {
+	if before := b.states(); before&(running|paused) != 0 && (!b.ends || before&paused != 0) || !w.knows(b) {
 		c.manner, c.linger = rude, time.Duration(w.rng.IntN(100))*time.Millisecond
 		w.try(c)
 		return
 	}
-	if _, ended := w.apply(b, look, c); ended && b.is&running != 0 && b.unsure <= w.step {
+	if _, ended := w.apply(b, look, c); ended && b.is&running != 0 && w.knows(b) {
 		b.is = exited
 	}
 }
@@ -331,7 +324,7 @@ func (w *worker) pruneBoxes() {
 		return
 	}
 	for _, b := range w.world.boxes {
-		if b.unsure > w.step {
+		if !w.knows(b) {
 			continue
 		}
 		next := b.is &^ (created | exited)

@@ -121,11 +121,11 @@ func (w *worker) compare(b *box, raw []byte) {
 		is = running
 	}
 	switch {
-	case seen.Name != "/"+b.name && b.unsure <= w.step, b.id != "" && seen.ID != b.id && b.unsure <= w.step:
+	case seen.Name != "/"+b.name && w.knows(b), b.id != "" && seen.ID != b.id && w.knows(b):
 		w.report.found(w.number, "inspect of %s shows the name %s and the id %s", b, seen.Name, seen.ID)
 	case was&is == 0 || seen.State.Dead || seen.State.Restarting:
 		w.report.found(w.number, "inspect of %s shows %+v", b, seen.State)
-	case b.unsure <= w.step:
+	case w.knows(b):
 		b.is = was & is
 	}
 }

@@ -72,7 +72,7 @@ func (w *worker) networkList() {
 
 // within reports whether a box's states are sure to be among some.
 func (w *worker) within(b *box, states state) bool {
-	return b.unsure <= w.step && b.states()&^states == 0
+	return w.knows(b) && b.states()&^states == 0
 }
 
 func (w *worker) connect() {
@@ -84,7 +84,7 @@ func (w *worker) connect() {
 	c := w.request("POST /networks/:id/connect", ref).json(map[string]any{"Container": w.ref(b)})
 	var codes []int
 	switch {
-	case b.unsure > w.step || b.is&absent != 0 && b.is != absent:
+	case !w.knows(b) || b.is&absent != 0 && b.is != absent:
 		codes = []int{ok, missing, conflict, forbidden, bad}
 	case b.is == absent:
 		codes = []int{missing}
@@ -109,7 +109,7 @@ func (w *worker) disconnect() {
 	c := w.request("POST /networks/:id/disconnect", ref).json(map[string]any{"Container": w.ref(b)})
 	var codes []int
 	switch {
-	case b.unsure > w.step || b.is&absent != 0 && b.is != absent:
+	case !w.knows(b) || b.is&absent != 0 && b.is != absent:
 		codes = []int{ok, missing, conflict, forbidden, bad}
 	case b.is == absent || !b.networks[name]:
 		codes = []int{missing}

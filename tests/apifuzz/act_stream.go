@@ -90,7 +90,7 @@ func (w *worker) attach() {
 // echo writes to a container that gives back what it gets.
 func (w *worker) echo() {
 	b := w.box()
-	if b == nil || !b.stdin || b.unsure > w.step {
+	if b == nil || !b.stdin || !w.knows(b) {
 		return
 	}
 	c := w.request("POST /containers/:id/attach", w.ref(b)).with("stdin", "1", "stdout", "1", "stream", "1")
@@ -177,7 +177,7 @@ func (w *worker) execution() (*box, *execution) {
 
 // certain reports whether a box has run since an exec was made and runs now, for sure.
 func (w *worker) certain(b *box, e *execution) bool {
-	return b.unsure <= w.step && b.is == running && !b.ends && e.run == b.ran
+	return w.knows(b) && b.is == running && !b.ends && e.run == b.ran
 }
 
 func (w *worker) execStart() {

@@ -86,7 +86,7 @@ func (w *worker) check(inv *inventory) {
 		seen, there := inv.containers[b.name]
 		is := b.states()
 		switch {
-		case b.unsure > w.step:
+		case !w.knows(b):
 			continue
 		case !there && is&absent == 0:
 			w.report.found(w.number, "the list lacks %s", b)

@@ -196,4 +196,7 @@ func (w *worker) spoil(c *call) bool {
 // shaken is for how many steps of its worker nothing is known of an object, after a call about it was broken off.
 const shaken = 60
 
+// longest is how long the engine may go on with a call that was broken off: a stop gives a process ten seconds.
+const longest = 15 * time.Second
+
 func (b *box) String() string { return fmt.Sprintf("%s (%s)", b.name, b.states()) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // box is a container of the model.
@@ -21,7 +22,9 @@ type box struct {
 	noNet    bool
 	execs    []*execution
 	ran      int // how often it was started
-	unsure   int // until this step of its worker nothing is known of it: a call about it was broken off
+	// Until this step of its worker, and this time, nothing is known of it: a call about it was broken off.
+	unsure int
+	calm   time.Time
 }
 
 // execution is a process added to a container.
@@ -131,3 +134,13 @@ func one[T any](rng *rand.Rand, list []T) (t T) {
 
 // chance is true n times of a hundred.
 func chance(rng *rand.Rand, n int) bool { return rng.IntN(100) < n }
+
+// shake notes that nothing is known of a box for a while.
+func (w *worker) shake(b *box) {
+	if b.is != absent {
+		b.is, b.unsure, b.calm = anyState, w.step+shaken, time.Now().Add(longest)
+	}
+}
+
+// knows reports whether what the model says of a box holds.
+func (w *worker) knows(b *box) bool { return b.unsure <= w.step && time.Now().After(b.calm) }

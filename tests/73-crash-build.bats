@@ -154,7 +154,7 @@ stored_is() { [ "$(stored)" = "$1" ]; }
     curl -sS --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$MOSS_DIR/context.tar" -o /dev/null "http://moss/build?t=$name" 3>&- &
     client=$!
     sleep "$(printf '%d.%03d' $((after / 1000)) $((after % 1000)))" # the moment is what the test is about
-    kill -KILL $client
+    kill -KILL $client 2>/dev/null || true                          # or the build was quicker: that moment is one as well
     wait $client || true
     is_clean
     works

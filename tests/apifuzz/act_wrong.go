@@ -88,6 +88,18 @@ func paramsOf(r *route.Route) []route.Param {
 	return list
 }
 
+// tagged is the name that a repository gets with a tag, which goes in the place of its own tag or digest.
+func tagged(repo, tag string) string {
+	if tag == "" {
+		return repo
+	}
+	repo, _, _ = strings.Cut(repo, "@")
+	if at := strings.LastIndexByte(repo, ':'); at > strings.LastIndexByte(repo, '/') {
+		repo = repo[:at]
+	}
+	return repo + ":" + tag
+}
+
 // cleanUp removes what a wrong call made against expectation.
 func (w *worker) cleanUp(c *call, a *answer) {
 	if a.status != ok && a.status != made {
@@ -108,7 +120,7 @@ func (w *worker) cleanUp(c *call, a *answer) {
 		w.want(v24("DELETE /images/:name", a.decoded("Id")).with("force", "1"), "it was made just now", ok)
 	case "POST /images/:name/tag":
 		q, _ := url.ParseQuery(c.query) // Its own encoding.
-		w.want(v24("DELETE /images/:name", strings.TrimSuffix(q.Get("repo")+":"+q.Get("tag"), ":")), "it was made just now", ok)
+		w.want(v24("DELETE /images/:name", tagged(q.Get("repo"), q.Get("tag"))), "it was made just now", ok)
 	case "POST /images/create":
 		if id := importedID.FindString(string(a.body)); id != "" {
 			w.want(v24("DELETE /images/:name", id).with("force", "1"), "it was made just now", ok)

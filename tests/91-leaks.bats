@@ -66,7 +66,13 @@ stored() {
   find "$MOSS_DATA/registry-leaks" -path '*/_uploads/*' | wc -l
 }
 trash_is_empty() { [ -z "$(ls -A "$MOSS_DATA/root/storage/moss-trash")" ]; }
-same_images() { same_as "$1" "$2" && [ "$(stored)" = "$3" ]; }
+# same_images BEFORE ENGINE STORED: nothing more is held and kept; what was just being written at the first look may be less.
+same_images() {
+  local was is
+  mapfile -t was <<<"$3"
+  mapfile -t is < <(stored)
+  same_as "$1" "$2" && [ "${is[0]}" -le "${was[0]}" ] && [ "${is[1]}" -le "${was[1]}" ]
+}
 
 @test "many images leave nothing behind" {
   start_registry leaks

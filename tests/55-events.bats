@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Events: all that happens to a container, as a stream and from the past, with their attributes, by version; times, filters,
 # listeners, and the journal that outlives the engine.
+# bats file_tags=subids
 
 load lib/moss
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # Client libraries, unmodified: docker-py and dockerode, at the newest version of the API and at older ones.
+# bats file_tags=subids
 
 load lib/moss
 load lib/clients

@@ -63,6 +63,25 @@ func TestKillOfWhatHasJustEnded(t *testing.T) {
 	}
 }
 
+// TestSignalToWhatIsStartedAgain: a signal that is not meant to end the container does not wait for it to come to rest.
+func TestSignalToWhatIsStartedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		m := w.engine()
+		id := w.create(m, "web", always)
+		w.must(m.Start(t.Context(), id))
+		w.tasks.Task(id).End(task.Exit{Code: 1})
+		began := time.Now()
+		err := m.Kill(t.Context(), id, "HUP")
+		if took := time.Since(began); took > 0 || err != nil && !fault.Is(err, fault.Conflict) {
+			t.Errorf("kill = %v after %s, want an answer at once", err, took)
+		}
+		time.Sleep(time.Second) // it runs again
+		w.must(m.Kill(t.Context(), id, "KILL"))
+		m.Close()
+	})
+}
+
 // TestCrashAfterPolicyRestart: the engine dies after the restarted process runs and before its record says so.
 func TestCrashAfterPolicyRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -174,8 +174,9 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 	if m.stopRestarting(c, container.OpKill) {
 		return nil
 	}
+	ends := signal == int(unix.SIGKILL) || signal == stopSignal(r)
 	send := m.signal
-	if signal == int(unix.SIGKILL) || signal == stopSignal(r) {
+	if ends {
 		m.noteManualStop(c)
 		if m.stopRestarting(c, container.OpKill) {
 			return nil
@@ -185,8 +186,9 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 	}
 	rest := c.waiting()
 	if err := send(ctx, c, signal); err != nil {
-		if fault.Is(err, fault.Conflict) {
-			waitRest(ctx, rest, killWait) // the process has just ended: what is asked next shall find it so
+		if ends && fault.Is(err, fault.Conflict) {
+			// The process has just ended: what is asked next shall find it so. After other signals its policy may start it again.
+			waitRest(ctx, rest, killWait)
 		}
 		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 	}

@@ -14,10 +14,9 @@ import (
 	"sync"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"moss/api/compat"
 	"moss/engine/fault"
+	"moss/engine/stdio"
 )
 
 // Upgrades reports whether the client asked for another protocol on its connection: Upgrade: tcp and Connection: Upgrade.
@@ -157,11 +156,7 @@ func (s *Stream) AwaitInput() error {
 	if _, plain := s.conn.(syscall.Conn); raw == nil || !plain || s.coded || s.ahead.Len() > 0 {
 		return nil
 	}
-	return raw.Read(func(fd uintptr) bool {
-		state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(state, 0)
-		return err != nil || n > 0
-	})
+	return stdio.AwaitInput(raw)
 }
 
 // Write sends to the client.

@@ -7,7 +7,7 @@ import (
 	"net"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"moss/engine/stdio"
 )
 
 // streams is a joined view: the connection after the reply.
@@ -28,11 +28,7 @@ func (s *streams) AwaitInput() error {
 	if err != nil {
 		return err
 	}
-	return raw.Read(func(fd uintptr) bool {
-		state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
-		n, err := unix.Poll(state, 0)
-		return err != nil || n > 0
-	})
+	return stdio.AwaitInput(raw)
 }
 
 // Write sends input.

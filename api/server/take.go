@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 
-	"moss/engine/fault"
+	"moss/api/socket"
 )
 
 // take makes listeners of sockets that listen already.
@@ -39,13 +39,8 @@ func (s *Server) prepare(l net.Listener, certificates *certificates, insecure bo
 		}
 		return serving{&gate{Listener: l, crowd: s.local.crowd, stop: make(chan struct{})}, s.local}, nil
 	}
-	switch {
-	case certificates.verifies():
-	case !tcp.IP.IsLoopback():
-		return serving{}, fault.Invalid("it is not on the loopback: others may come only with TLS client certificates (tlsverify)")
-	case !insecure:
-		return serving{}, fault.Invalid("without client certificates every user of this machine could use the engine: it must be " +
-			"allowed explicitly (insecure-tcp), or certificates be asked for (tlsverify)")
+	if err := socket.CheckTCP(tcp.IP, certificates.verifies(), insecure); err != nil {
+		return serving{}, err
 	}
 	var kept net.Listener = &gate{Listener: l, crowd: s.remote.crowd, stop: make(chan struct{})}
 	if certificates != nil {

@@ -133,16 +133,11 @@ func (s *Set) openTCP(ctx context.Context, address string, opt Options) error {
 		host = "127.0.0.1" // without asking anybody who could answer otherwise
 	}
 	ip := net.ParseIP(host)
-	switch {
-	case ip == nil:
+	if ip == nil {
 		return fault.Invalid("the address %q is no IP address: want one of this machine, such as 127.0.0.1 or [::1]", host)
-	case opt.ClientCertificates:
-	case !ip.IsLoopback():
-		return fault.Invalid("the address %s is not on the loopback: moss serves TCP to other machines only with TLS client "+
-			"certificates (tlsverify)", host)
-	case !opt.AllowInsecureTCP:
-		return fault.Invalid("TCP without client certificates lets every user of this machine use the engine: it must be allowed " +
-			"explicitly (insecure-tcp), or certificates be asked for (tlsverify)")
+	}
+	if err := CheckTCP(ip, opt.ClientCertificates, opt.AllowInsecureTCP); err != nil {
+		return err
 	}
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, port))
@@ -150,6 +145,20 @@ func (s *Set) openTCP(ctx context.Context, address string, opt Options) error {
 		return err
 	}
 	return s.keep(l)
+}
+
+// CheckTCP returns fault.Invalid for an address of TCP at which those could come who must not: without client certificates
+// nobody from other machines, and those of this machine only when that is allowed.
+func CheckTCP(ip net.IP, clientCertificates, allowInsecure bool) error {
+	switch {
+	case clientCertificates:
+	case !ip.IsLoopback():
+		return fault.Invalid("it is not on the loopback: others may come only with TLS client certificates (tlsverify)")
+	case !allowInsecure:
+		return fault.Invalid("without client certificates every user of this machine could use the engine: it must be " +
+			"allowed explicitly (insecure-tcp), or certificates be asked for (tlsverify)")
+	}
+	return nil
 }
 
 // take adds the sockets that were handed over and that want names; empty or * is all of them. The server looks at those of

@@ -55,7 +55,7 @@ type segment struct {
 	size  int64
 }
 
-// Open finds the place of the last event. It reads the end of the last file and none of the others. What is damaged there
+// Open finds the place of the last event. It reads the last file and none of the others. What is damaged there
 // is cut off. The caller must Close the journal.
 func Open(opt Options) (*Journal, error) {
 	if opt.SegmentBytes == 0 {

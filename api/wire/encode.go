@@ -104,17 +104,9 @@ func (e *encoder) custom(v reflect.Value, p *plan) error {
 			return e.time(t)
 		}
 	}
-	if p.custom != byVersion {
-		raw, err := json.Marshal(v.Interface())
-		e.out = append(e.out, raw...)
-		return err
-	}
-	if self, ok := reflect.TypeAssert[versioned](v); ok {
-		e.out = self.appendVersion(e.out, e.version)
-	} else {
-		e.null()
-	}
-	return nil
+	raw, err := json.Marshal(v.Interface())
+	e.out = append(e.out, raw...)
+	return err
 }
 
 // time writes a time as encoding/json does.

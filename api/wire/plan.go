@@ -39,16 +39,10 @@ type custom int
 
 const (
 	notCustom  custom = iota
-	byVersion         // it is a versioned
 	byTime            // it is a time.Time
 	byJSON            // it is a json.Marshaler or encoding.TextMarshaler
 	byEncoding        // encoding/json knows it better: bytes, numbers as text, maps with odd keys
 )
-
-// versioned is a value whose form depends on the version in another way than being there or not.
-type versioned interface {
-	appendVersion(out []byte, v apiver.Version) []byte
-}
 
 // planner makes plans and keeps them: types are few and live as long as the process.
 type planner struct {
@@ -126,8 +120,6 @@ func (p *planner) fieldsLocked(t reflect.Type, path []int) []field {
 
 func customOf(t reflect.Type) custom {
 	switch {
-	case t.Implements(reflect.TypeFor[versioned]()):
-		return byVersion
 	case t == reflect.TypeFor[time.Time]():
 		return byTime
 	case t.Kind() != reflect.Interface && t.Implements(reflect.TypeFor[json.Marshaler]()):

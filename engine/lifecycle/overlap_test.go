@@ -63,6 +63,22 @@ func TestKillOfWhatHasJustEnded(t *testing.T) {
 	}
 }
 
+// TestKillOfALoopThatHasJustEnded: the process ends by itself just before the signal. The kill keeps the policy from starting
+// the next one, so it has done what was asked.
+func TestKillOfALoopThatHasJustEnded(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web", always)
+	for range 100 {
+		w.must(m.Start(t.Context(), id))
+		w.tasks.Task(id).End(task.Exit{Code: 1})
+		w.must(m.Kill(t.Context(), id, "KILL"))
+		if got := w.state(m, id); got != container.Exited {
+			t.Fatalf("state: got %s, want exited", got)
+		}
+	}
+}
+
 // TestSignalToWhatIsStartedAgain: a signal that is not meant to end the container does not wait for it to come to rest.
 func TestSignalToWhatIsStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

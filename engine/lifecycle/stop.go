@@ -189,6 +189,11 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 		if ends && fault.Is(err, fault.Conflict) {
 			// The process has just ended: what is asked next shall find it so. After other signals its policy may start it again.
 			waitRest(ctx, rest, killWait)
+			ended := *c.record()
+			ended.StoppedByUser = false
+			if ended.State == container.Exited && shouldRestart(&ended, ended.ExitCode, ended.RestartCount) {
+				return nil // it would run again: this call ended it
+			}
 		}
 		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 	}

@@ -2,8 +2,9 @@
 //
 //	go run ./hack/gotest -passed FILE -- ARG...
 //
-// It prints what go test prints without -v: a line per package, and all that a failed test said. FILE gets a line
-// "package test" per test that passed, subtests included; it is replaced whole. The exit status is that of go test.
+// It prints what go test prints without -v: a line per package, and all that a failed test said; then
+// "go: N passed, N failed, N skipped", subtests included. FILE gets a line "package test" per test that passed; it is
+// replaced whole. The exit status is that of go test.
 package main
 
 import (
@@ -44,12 +45,20 @@ func run(ctx context.Context, file string, args []string, w io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	passed, err := follow(out, w)
+	ended, err := follow(out, w)
 	err = errors.Join(err, cmd.Wait()) // in this order: Wait closes the pipe
+	_, told := fmt.Fprintf(w, "go: %d passed, %d failed, %d skipped\n", len(ended.passed), ended.failed, ended.skipped)
+	err = errors.Join(err, told)
 	if file == "" {
 		return err
 	}
-	return errors.Join(err, replace(file, passed))
+	return errors.Join(err, replace(file, ended.passed))
+}
+
+// counts is what came of the tests.
+type counts struct {
+	passed          []string // "package test"
+	failed, skipped int
 }
 
 // event is a line of go test -json (go doc test2json).
@@ -60,8 +69,8 @@ type event struct {
 	Output  string
 }
 
-// follow prints what matters of the events and returns the tests that passed.
-func follow(r io.Reader, w io.Writer) (passed []string, err error) {
+// follow prints what matters of the events and counts the tests.
+func follow(r io.Reader, w io.Writer) (ended counts, err error) {
 	said := map[string]string{} // by package and test, until the test has ended
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), 16<<20)
@@ -83,11 +92,13 @@ func follow(r io.Reader, w io.Writer) (passed []string, err error) {
 			}
 		case e.Test == "":
 		case e.Action == "pass":
-			passed = append(passed, key)
+			ended.passed = append(ended.passed, key)
 			delete(said, key)
 		case e.Action == "skip":
+			ended.skipped++
 			delete(said, key)
 		case e.Action == "fail":
+			ended.failed++
 			show = said[key]
 			delete(said, key)
 		}
@@ -98,7 +109,7 @@ func follow(r io.Reader, w io.Writer) (passed []string, err error) {
 			_, err = io.WriteString(w, text)
 		}
 	}
-	return passed, errors.Join(err, lines.Err())
+	return ended, errors.Join(err, lines.Err())
 }
 
 func replace(file string, lines []string) error {

@@ -22,12 +22,15 @@ func TestFollow(t *testing.T) {
 something else
 `
 	var out strings.Builder
-	passed, err := follow(strings.NewReader(events), &out)
+	ended, err := follow(strings.NewReader(events), &out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"p TestGood/part", "p TestGood"}; !slices.Equal(passed, want) {
-		t.Errorf("passed: got %q, want %q", passed, want)
+	if want := []string{"p TestGood/part", "p TestGood"}; !slices.Equal(ended.passed, want) {
+		t.Errorf("passed: got %q, want %q", ended.passed, want)
+	}
+	if ended.failed != 1 || ended.skipped != 1 {
+		t.Errorf("got %d failed and %d skipped, want 1 and 1", ended.failed, ended.skipped)
 	}
 	want := "bad_test.go:1: got 1, want 2\nFAIL\tp\t0.1s\nq.go:1: no\nsomething else\n"
 	if out.String() != want {

@@ -1,61 +1,69 @@
 #!/bin/bash
-# run.sh: runs tests/*.bats as an ordinary user (as the test user when root calls it).
+# run.sh: runs tests/*.bats as an ordinary user (as the test user when root calls it), files side by side.
 #
-#   tests/run.sh [--no-subids] [--cgroups] [FILE...]
+#   tests/run.sh [--no-subids [--whole] | --cgroups | --chance] [--jobs N] [--test NAME] [FILE...]
 #
-# --no-subids takes a user without sub-ids and leaves out the tests with the tag "subids": those that need them, and those
-# for which they make no difference.
+# --no-subids takes a user without sub-ids, for the tests with the tag "nosub". With --whole it runs all the others too, but
+# those with the tag "subids".
 # --cgroups delegates cgroups to the user; without it tests with the tag "cgroups" are left out. Without a FILE it runs
 # those and the ones with the tag "cgroups-too" alone.
-# The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs,
-# KEEP_TAP one where the results are kept.
+# --chance runs the tests with the tag "chance", which are left out otherwise, once for each seed of MOSS_SEEDS (1).
+# --jobs is how many files run side by side (4). A file with the tag "alone" runs after them, by itself.
+# --test runs the test of exactly that name.
+# The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs, KEEP_TAP one
+# where the results are kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 user=(hack/as-user.sh)
-tags=()
-title=bats
+title=bats jobs=4 whole=no name=''
+need() { [ $# -gt 1 ] || usage; }
+usage() {
+  sed -n '2,15s/^# \{0,1\}//p' tests/run.sh >&2
+  exit 2
+}
 while [ $# -gt 0 ]; do
   case $1 in
-    --no-subids)
-      user+=(--no-subids)
-      tags+=('!subids')
-      title=bats-no-subids
-      ;;
-    --cgroups)
-      user+=(--cgroups)
-      title=bats-cgroups
+    --no-subids) title=bats-no-subids ;;
+    --whole) whole=yes ;;
+    --cgroups) title=bats-cgroups ;;
+    --chance) title=bats-chance ;;
+    --jobs | --test)
+      need "$@"
+      if [ "$1" = --jobs ]; then jobs=$2; else name=$2; fi
+      shift
       ;;
     --) ;;
-    -*)
-      sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
-      exit 2
-      ;;
+    -*) usage ;;
     *) break ;;
   esac
   shift
 done
-alternatives=('')
-if [[ " ${user[*]} " != *" --cgroups "* ]]; then
-  tags+=('!cgroups')
-elif [ $# = 0 ]; then
-  mapfile -t tagged < <(grep -lE '^# bats (test|file)_tags=.*cgroups' tests/*.bats)
-  set -- "${tagged[@]}"
-  alternatives=(cgroups cgroups-too)
-fi
-[ $# -gt 0 ] || set -- tests/*.bats
+
+# tags are alternatives, by spaces: a test must match one of them. Within one, commas mean "and".
+some=$#
+case $title in
+  bats) tags='!cgroups,!chance' ;;
+  bats-chance) tags='!cgroups,chance' ;;
+  bats-cgroups) if [ $some = 0 ]; then tags='cgroups,!chance cgroups-too,!chance'; else tags='!chance'; fi ;;
+  bats-no-subids) if [ $whole = yes ] || [ $some != 0 ]; then tags='!subids,!cgroups,!chance'; else tags='nosub,!subids,!cgroups,!chance'; fi ;;
+esac
+case $title in
+  bats-no-subids) user+=(--no-subids) ;;
+  bats-cgroups) user+=(--cgroups) ;;
+esac
+[ $some != 0 ] || set -- tests/*.bats
 
 if [ "$(id -u)" != 0 ] && [ $title = bats-no-subids ] && grep -qsE "^($(id -un)|$(id -u)):" /etc/subuid; then
   echo "$title: left out: $(id -un) has sub-ids. Run it as root, which makes a user without any."
   exit 0
 fi
-filter=()
-for tag in "${alternatives[@]}"; do
-  all=(${tag:+"$tag"} "${tags[@]}")
-  if [ ${#all[@]} -gt 0 ]; then filter+=(--filter-tags "$(IFS=, && echo "${all[*]}")"); fi
-done
+if [ "$(id -u)" != 0 ] && [ $title = bats-cgroups ]; then
+  echo "$title: left out: only root can delegate cgroups v1 to a user."
+  exit 0
+fi
 
-# The token server that tests/lib/registry.bash starts, the peer of the tests of published ports, and the fuzzer of the API.
+# Helpers: the token server of tests/lib/registry.bash, the peer of the tests of published ports, the fuzzer of the API.
 for helper in tokend peerd apifuzz; do
   if ! CGO_ENABLED=0 go build -buildvcs=false -o .cache/bin/$helper ./tests/$helper && [ ! -x .cache/bin/$helper ]; then
     echo "run.sh: no .cache/bin/$helper: go build -o .cache/bin/$helper ./tests/$helper" >&2
@@ -82,17 +90,55 @@ module() {
 module 93-openapi hack/openapi/check openapicheck .
 module 94-scenarios tests/clients/go '' ./dockerclient ./testcontainers
 
+# tagged TAG FILE...: the files with that tag, at the head or at one of their tests.
+tagged() {
+  local tag=$1
+  shift
+  grep -lE "^# bats (test|file)_tags=([a-z-]+, *)*$tag(,|\$)" "$@" || true
+}
+# with TAG: the alternatives, each with one more condition.
+with() {
+  local alternative
+  for alternative in $tags; do printf '%s,%s ' "$alternative" "$1"; done
+}
+# Files without any test for this run are not started at all.
+if [ $some = 0 ]; then
+  case $tags in
+    nosub* | chance*) mapfile -t files < <(tagged "${tags%%,*}" "$@") ;;
+    cgroups*) mapfile -t files < <(tagged 'cgroups(-too)?' "$@") ;;
+    *) files=("$@") ;;
+  esac
+else
+  files=("$@")
+fi
+
 export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-"${user[@]}" bats --formatter tap --timing --print-output-on-failure "${filter[@]}" "$@" </dev/null | tee "$log" || status=$?
+# run_files JOBS TAG FILE...: runs those tests of the files that fulfil TAG as well, so many files at a time.
+run_files() {
+  local at_once=$1 more=$2
+  shift 2
+  [ $# -gt 0 ] || return 0
+  printf '%s\0' "$@" | "${user[@]}" xargs -0 -n 1 -P "$at_once" tests/lib/file.sh "$(with "$more")" "$name" | tee -a "$log" || status=1
+}
+seeds=('')
+if [ $title = bats-chance ]; then read -ra seeds <<<"${MOSS_SEEDS:-1}"; fi
+mapfile -t single < <(tagged alone "${files[@]}")
+for seed in "${seeds[@]}"; do
+  if [ -n "$seed" ]; then
+    export MOSS_SEED=$seed
+    echo "# MOSS_SEED=$seed"
+  fi
+  run_files "$jobs" '!alone' "${files[@]}"
+  run_files 1 alone "${single[@]}"
+done
 
 skipped=$(grep -cE '^ok .*# skip' "$log" || true)
 passed=$(($(grep -cE '^ok ' "$log" || true) - skipped))
 failed=$(grep -cE '^not ok ' "$log" || true)
-grep -E '^not ok ' "$log" || true
-# bats fails without a failed test where a setup_file or teardown_file does: that is a failure too.
+grep -E '^not ok |^# alone: ' "$log" || true
 if [ $status != 0 ] && [ "$failed" = 0 ]; then failed=1; fi
 if [ "$passed" = 0 ] && [ "$failed" = 0 ]; then
   echo "$title: no test ran" >&2

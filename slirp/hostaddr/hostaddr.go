@@ -149,15 +149,22 @@ func (f *Follower) lead(addr netip.Addr) error {
 	f.mu.Lock()
 	f.now = addr
 	f.mu.Unlock()
-	filter := &netlink.ConntrackFilter{}
-	if err := filter.AddIP(netlink.ConntrackOrigDstIP, f.opts.Addr.AsSlice()); err != nil {
-		return err
-	}
 	// A kernel that cannot list connections has at worst some that wait for their time-out.
-	if _, err := f.inside.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, filter); err != nil {
+	if _, err := f.inside.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, elsewhere{f.opts.Addr, addr}); err != nil {
 		f.opts.Log.Debug().Err(err).Msg("connections to the host's former address not forgotten")
 	}
 	return nil
+}
+
+// elsewhere matches the connections to the address from that lead to another place than to.
+type elsewhere struct{ from, to netip.Addr }
+
+// MatchConntrackFlow leaves out what leads to the right place already: a connection that a container has made since the
+// table was set, or under an earlier engine. One that is forgotten in its middle ends.
+func (e elsewhere) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	dialed, _ := netip.AddrFromSlice(flow.Forward.DstIP)
+	answers, _ := netip.AddrFromSlice(flow.Reverse.SrcIP)
+	return dialed.Unmap() == e.from && answers.Unmap() != e.to
 }
 
 // subscribe opens a socket that is readable after each change of the host's IPv4 addresses and routes.

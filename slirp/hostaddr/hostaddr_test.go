@@ -24,6 +24,9 @@ func TestMain(m *testing.M) { slirptest.Main(m) }
 // fixed is what containers call the host; the pretended uplink of slirptest has it itself.
 var fixed = netip.MustParseAddr(slirptest.OutsideAddr)
 
+// patience is for a busy machine: what is refused is so at once, and nothing here is dropped.
+const patience = 10 * time.Second
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -139,12 +142,12 @@ func newContainer(t *testing.T, dir, detached string) string {
 func ask(t *testing.T, container, port string) (got string) {
 	t.Helper()
 	slirptest.In(t, container, func() error {
-		conn, err := net.DialTimeout("tcp4", net.JoinHostPort(fixed.String(), port), time.Second)
+		conn, err := net.DialTimeout("tcp4", net.JoinHostPort(fixed.String(), port), patience)
 		if err != nil {
 			return nil // nothing is an answer too
 		}
 		defer func() { _ = conn.Close() }()
-		if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 			return err
 		}
 		all, _ := io.ReadAll(conn)
@@ -172,7 +175,7 @@ func hasTable(t *testing.T, detached string) (has bool) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not in time: %s", what)
 		}

@@ -41,6 +41,8 @@ test|bats|E|bats|bats|bats|bats|bats
 test|busybox.static busybox|E|busybox-static|busybox|busybox-static|busybox-static|busybox
 test|runc|o|runc|runc|runc|runc|runc
 test|pasta|o|passt|passt|passt|passt|passt
+test|nft|E|nftables|nftables|nftables|nftables|nftables
+test|ps|E|procps|procps-ng|procps|procps|procps-ng
 test|curl|E|curl|curl|curl|curl|curl
 test|jq|E|jq|jq|jq|jq|jq
 test|expect|E|expect|expect|expect|expect|expect

@@ -21,21 +21,25 @@ import (
 const (
 	killRootVar   = "MOSS_TEST_KILL_ROOT"
 	killDriverVar = "MOSS_TEST_KILL_DRIVER"
+	seedVar       = "MOSS_SEED"
 )
 
 // TestKilled kills an engine at any moment of its work, again and again: each time the next one finds images that are whole,
-// and nothing else. MOSS_KILLS is the number of rounds.
+// and nothing else. MOSS_CHANCE_ROUNDS is the number of rounds. MOSS_SEED fixes the moments and the work, but not how far the
+// work has come by then.
 func TestKilled(t *testing.T) {
 	if root := os.Getenv(killRootVar); root != "" {
 		killedHelper(t, root)
 		return
 	}
 	rounds := 40
-	if n, err := strconv.Atoi(os.Getenv("MOSS_KILLS")); err == nil {
+	if n, err := strconv.Atoi(os.Getenv("MOSS_CHANCE_ROUNDS")); err == nil {
 		rounds = n
 	}
-	for driver, rounds := range map[string]int{driverOverlay: rounds, driverVFS: rounds / 4} {
+	seed := drawSeed(t)
+	for driver, rounds := range map[string]int{driverOverlay: rounds, driverVFS: (rounds + 3) / 4} {
 		t.Run(driver, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, uint64(len(driver)))) //nolint:gosec // a seed makes it repeatable
 			root := t.TempDir()
 			run := filepath.Join(root, "run")
 			if err := os.Mkdir(run, 0o700); err != nil {
@@ -50,7 +54,7 @@ func TestKilled(t *testing.T) {
 				}
 			})
 			for round := range rounds {
-				killOnce(t, root, driver)
+				killOnce(t, root, driver, random)
 				s := open(t, root, driver)
 				checkWhole(t, s)
 				if err := s.Close(); err != nil {
@@ -64,10 +68,27 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-func killOnce(t *testing.T, root, driver string) {
+// drawSeed returns what a test of chance draws from: MOSS_SEED, or another one each time. A failure shows it.
+func drawSeed(t *testing.T) uint64 {
 	t.Helper()
+	text := os.Getenv(seedVar)
+	if text == "" {
+		text = strconv.FormatUint(rand.Uint64N(1<<31), 10) //nolint:gosec // no secret
+	}
+	seed, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		t.Fatalf("%s: %v", seedVar, err)
+	}
+	t.Logf("to repeat: %s=%d", seedVar, seed)
+	return seed
+}
+
+func killOnce(t *testing.T, root, driver string, random *rand.Rand) {
+	t.Helper()
+	moment, work := time.Duration(random.IntN(150_000))*time.Microsecond, random.Uint32N(1<<31)
+	t.Logf("%s: killed after %v of work %d", driver, moment, work)
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestKilled$")
-	cmd.Env = append(os.Environ(), killRootVar+"="+root, killDriverVar+"="+driver)
+	cmd.Env = append(os.Environ(), killRootVar+"="+root, killDriverVar+"="+driver, fmt.Sprintf("%s=%d", seedVar, work))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +101,7 @@ func killOnce(t *testing.T, root, driver string) {
 	if _, err := io.ReadFull(out, ready); err != nil {
 		t.Fatalf("the helper did not come up: %v", err)
 	}
-	time.Sleep(time.Duration(rand.IntN(150_000)) * time.Microsecond)
+	time.Sleep(moment)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +115,13 @@ func killOnce(t *testing.T, root, driver string) {
 // killedHelper takes images in, names and deletes them until it is killed.
 func killedHelper(t *testing.T, root string) {
 	s := open(t, root, os.Getenv(killDriverVar))
+	random := rand.New(rand.NewPCG(drawSeed(t), 0)) //nolint:gosec // a seed makes it repeatable
 	base := entries(t, folder("bin/"), file("bin/sh", noise(1, 200_000)))
 	fmt.Print("+")
 	var containers []string
 	for i := 0; ; i++ {
 		own := entries(t, file(fmt.Sprintf("f%d", i%7), noise(i, 50_000)), folder("d/"), file("d/.wh..wh..opq", ""))
-		p := pulled(t, strconv.Itoa(rand.IntN(5)), []string{"r/img", fmt.Sprintf("r/%d", rand.IntN(6))}, base, own)
+		p := pulled(t, strconv.Itoa(random.IntN(5)), []string{"r/img", fmt.Sprintf("r/%d", random.IntN(6))}, base, own)
 		p.Index.Raw = []byte(`{"schemaVersion":2,"manifests":[]}`)
 		for at := s.Here(p.DiffIDs); at < 2; at++ {
 			p.Layers[at] = stage(t, s, [][]byte{base, own}[at])
@@ -126,7 +148,7 @@ func killedHelper(t *testing.T, root string) {
 		if list, err := s.List(t.Context()); err != nil {
 			t.Fatalf("List: %v", err)
 		} else if len(list) > 6 {
-			if _, err := s.Delete(t.Context(), list[rand.IntN(len(list))].ID); err != nil {
+			if _, err := s.Delete(t.Context(), list[random.IntN(len(list))].ID); err != nil {
 				t.Fatalf("Delete: %v", err)
 			}
 		}

@@ -2,6 +2,7 @@
 # Volumes: named and anonymous ones, what images bring into them, taking them over, and what becomes of them.
 
 load lib/moss
+load lib/crash
 
 setup_file() {
   start_engine
@@ -427,7 +428,9 @@ crash() {
   expect equal "$(jq -c 'select(.Action == "destroy").Actor.Attributes' <<<"$output")" '{"driver":"local"}'
 }
 
+# bats test_tags=chance
 @test "a crash in the middle of creates leaves no volume without its container" {
+  seed_chance
   before=$(volume_names)
   name=$(unique crash)
   (
@@ -436,10 +439,15 @@ crash() {
       i=$((i + 1))
       make "$name-$i" "\"Image\":\"vol\",\"Volumes\":{\"/a\":{},\"/b\":{}},\"HostConfig\":{\"Binds\":[\"$name-$i:/n\"]}" || true
     done
-  ) >/dev/null 2>&1 3>&- &
+  ) >"$BATS_TEST_TMPDIR/ids" 2>/dev/null 3>&- &
   maker=$!
-  for _ in 1 2 3; do
-    sleep 0.4
+  span=400
+  ids() { grep -cE '^[0-9a-f]{64}$' "$BATS_TEST_TMPDIR/ids"; }
+  more() { [ "$(ids)" -gt $((seen + 1)) ]; }
+  for _ in $(seq "${MOSS_CHANCE_ROUNDS:-3}"); do
+    seen=$(ids || true)
+    eventually 20 more
+    pass_moment
     crash
   done
   touch "$BATS_TEST_TMPDIR/stop"
@@ -456,7 +464,8 @@ crash() {
   done >"$BATS_TEST_TMPDIR/removals"
   (while read -r method path; do api "$method" "$path"; done <"$BATS_TEST_TMPDIR/removals") >/dev/null 2>&1 3>&- &
   remover=$!
-  sleep 0.2
+  span=400
+  pass_moment
   crash
   wait $remover || true
   while read -r method path; do api "$method" "$path" >/dev/null; done <"$BATS_TEST_TMPDIR/removals"
@@ -638,7 +647,9 @@ crash() {
   moss run --rm -v "$BATS_TEST_TMPDIR/enter:/b" busybox true
 }
 
+# bats test_tags=chance
 @test "many create, use and remove one volume at once: each answer is one of the documents', and nothing is half there" {
+  seed_chance
   name=$(unique many)
   worker() {
     for _ in {1..15}; do

@@ -3,6 +3,7 @@
 # bats file_tags=subids
 
 load lib/moss
+load lib/crash
 
 setup_file() {
   start_engine
@@ -350,11 +351,14 @@ consistent() {
   drop_networks "$net"
 }
 
+# bats test_tags=chance
 @test "kill -9 of the engine in the middle of connects and disconnects: what is shown is what there is" {
+  seed_chance
   net=$(unique net) web=$(unique web)
   make_network "$net" '"IPAM":{"Config":[{"Subnet":"10.97.8.0/29"}]}' # six addresses: one that leaks is missed soon
   idle "$web"
-  for _ in 1 2 3 4 5; do
+  span=80
+  for _ in $(seq "${MOSS_CHANCE_ROUNDS:-5}"); do
     (
       for _ in 1 2 3 4 5 6 7 8; do
         connect "$net" "$web" >/dev/null 2>&1 || exit 0
@@ -362,7 +366,7 @@ consistent() {
       done
     ) 3>&- 4>&- &
     client=$!
-    sleep "0.0$((RANDOM % 9))" # no condition to wait for: any moment will do
+    pass_moment
     crash_engine
     wait "$client"
     consistent "$web"

@@ -2,6 +2,7 @@
 # Networks of the driver bridge as containers see them: who reaches whom, addresses, devices, and what a crash leaves.
 
 load lib/moss
+load lib/crash
 
 setup_file() {
   start_engine
@@ -330,14 +331,10 @@ has_device() { inside ip -o link show "$1" >/dev/null 2>&1; }
   expect contains "default via 10.99.0.1"
 }
 
-@test "kill -9 in the middle of starts and connects leaves no device that nobody has" {
-  net one
-  net two
-  box a "$one"
-  pids=()
-  for i in $(seq 6); do
-    name=$(unique s)
-    boxes+=("$name")
+# starts_and_connects: six containers start in $one, while $a joins and leaves $two six times, each by a client of its own.
+starts_and_connects() {
+  local name pids=()
+  for name in "$@"; do
     moss run -d --name "$name" --network "$one" busybox sleep 1000 >/dev/null 2>&1 &
     pids+=($!)
     moss network connect "$two" "$a" >/dev/null 2>&1 &
@@ -345,15 +342,28 @@ has_device() { inside ip -o link show "$1" >/dev/null 2>&1; }
     moss network disconnect "$two" "$a" >/dev/null 2>&1 &
     pids+=($!)
   done
-  kill -KILL "$(inner_pid)"
   wait "${pids[@]}" || true
-  eventually 30 ping_ok
-  # A cable to each network that each running container's record has.
-  want=$(moss ps -q | xargs -r -n 1 "$moss_bin/moss" --host "unix://$MOSS_SOCK" inspect | jq -s '[.[][].NetworkSettings.Networks | length] | add')
-  cables() { [ "$(inside ip -o link | grep -c veth)" = "$want" ]; }
-  eventually 10 cables
-  for c in $(moss ps -q); do
-    in_box "$c" ip route | grep -q default
+}
+
+# bats test_tags=chance
+@test "kill -9 in the middle of starts and connects leaves no device that nobody has" {
+  seed_chance
+  net one
+  net two
+  box a "$one"
+  span=1000
+  for _ in $(seq "${MOSS_CHANCE_ROUNDS:-1}"); do
+    names=()
+    for _ in 1 2 3 4 5 6; do names+=("$(unique s)"); done
+    boxes+=("${names[@]}")
+    killed_during starts_and_connects "${names[@]}"
+    # A cable to each network that each running container's record has.
+    want=$(moss ps -q | xargs -r -n 1 "$moss_bin/moss" --host "unix://$MOSS_SOCK" inspect | jq -s '[.[][].NetworkSettings.Networks | length] | add')
+    cables() { [ "$(inside ip -o link | grep -c veth)" = "$want" ]; }
+    eventually 10 cables
+    for c in $(moss ps -q); do
+      in_box "$c" ip route | grep -q default
+    done
   done
 }
 

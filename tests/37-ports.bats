@@ -2,6 +2,7 @@
 # Published ports: whose address a container sees, tcp and udp, IPv4 and IPv6, ranges, conflicts, and what they survive.
 
 load lib/moss
+load lib/ports
 
 peerd_bin=${MOSS_PEERD:-$moss_top/.cache/bin/peerd}
 
@@ -52,17 +53,6 @@ teller() {
 told() { [ -n "$(ask "$@" 2>/dev/null)" ]; }
 # ask tcp|udp FROM TO: the address that the container has seen.
 ask() { echo hello | timeout 10 "$MOSS_DIR/peerd" ask "$1" "$2" "$3" | sed -n '1{s/ hello$//;p}'; }
-
-# free_port: a port of 127.0.0.1 outside the range of ephemeral ports, so that nobody else gets it by chance.
-free_port() {
-  local p
-  for p in $(shuf -i 20000-29999 -n 50); do
-    (: <"/dev/tcp/127.0.0.1/$p") 2>/dev/null || {
-      echo "$p"
-      return
-    }
-  done
-}
 
 @test "tcp and udp: a client's address arrives in the container" {
   own_address 4
@@ -139,7 +129,7 @@ free_port() {
 }
 
 @test "ranges: one to one, and any of a range" {
-  low=$(free_port)
+  low=$(free_port 6)
   web -p "127.0.0.1:$low-$((low + 1)):80-81"
   expect equal "$(port_of 80/tcp) $(port_of 81/tcp)" "$low $((low + 1))"
   eventually 10 page "127.0.0.1:$low"
@@ -173,7 +163,7 @@ free_port() {
 }
 
 @test "a port in use: by a container, by a stranger, by itself; nothing is left open" {
-  taken=$(free_port)
+  taken=$(free_port 2)
   spare=$((taken + 1))
   web -p "127.0.0.1:$taken:80"
   run moss run -d --name "$other" -p "127.0.0.1:$spare:81" -p "127.0.0.1:$taken:80" busybox sleep 1000

@@ -3,6 +3,7 @@
 # and the engine killed at any moment of it.
 
 load lib/moss
+load lib/crash
 load lib/registry
 
 setup_file() {
@@ -189,25 +190,17 @@ nothing_left() { [ -z "$(leftovers)" ]; }
   no_image "$REG/gone:v1" || moss rmi "$REG/gone:v1" # it may have been quick
 }
 
+# bats test_tags=chance
 @test "kill -9 of the engine in the middle of a pull: no half image, no leftovers, and the pull works afterwards" {
+  seed_chance
   for i in 1 2 3; do noise "$MOSS_DIR/k$i.tar" 12; done
   push_image killed:v1 "$MOSS_DIR/box.tar" "$MOSS_DIR"/k{1,2,3}.tar
   id=$(config_digest killed:v1)
-  before=$(date +%s%N)
-  dock pull -q "$REG/killed:v1"
-  span=$((($(date +%s%N) - before) / 1000000))
+  measure dock pull -q "$REG/killed:v1"
   moss rmi "$REG/killed:v1"
-  rounds=${MOSS_KILLS:-8}
-  for ((i = 0; i < rounds; i++)); do
-    dock pull -q "$REG/killed:v1" >/dev/null 2>&1 3>&- &
-    client=$!
-    delay=$((RANDOM % (span * 11 / 10))) # from before the first message to beyond the end
-    sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
-    old=$(inner_pid)
-    kill -KILL "$old"
-    wait $client || true
-    eventually 20 another_engine "$old"
-    nothing_left || fail "left after a kill at $delay ms:" "$(leftovers)" || return
+  for _ in $(seq "${MOSS_CHANCE_ROUNDS:-8}"); do
+    killed_during dock pull -q "$REG/killed:v1"
+    nothing_left || fail "left after a kill at $after ms:" "$(leftovers)" || return
     if ! no_image "$REG/killed:v1"; then
       # The image was there already, and then it is whole.
       expect equal "$(image_id "$REG/killed:v1")" "$id"

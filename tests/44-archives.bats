@@ -2,6 +2,7 @@
 # Archives of images: save and load, by docker, moss, skopeo, podman and buildah, whole and broken.
 
 load lib/moss
+load lib/crash
 
 setup_file() {
   start_engine
@@ -276,7 +277,9 @@ podman_gone() {
   expect line -1 404
 }
 
+# bats test_tags=chance
 @test "the same archive loaded by two clients at once, and an image removed while it is saved" {
+  seed_chance
   name=$(unique twice)
   own "$name:1"
   id=$(id_of "$name:1")
@@ -297,9 +300,11 @@ podman_gone() {
   dock tag "$name:1" two:1
   dock tag "$name:1" "$name:2"
   # Whatever comes first: the archive is whole, or there is an error.
-  for i in 1 2 3 4; do
+  span=200
+  for _ in $(seq "${MOSS_CHANCE_ROUNDS:-4}"); do
     dock save -o "$BATS_TEST_TMPDIR/s.tar" "$name:2" >"$BATS_TEST_TMPDIR/log" 2>&1 3>&- &
     saver=$!
+    pass_moment
     dock rmi -f "$name:2" >/dev/null 2>&1 || true
     if wait $saver; then
       expect equal "$(config_digest "docker-archive:$BATS_TEST_TMPDIR/s.tar")" "$id"
@@ -311,7 +316,9 @@ podman_gone() {
   dock rmi "$name:1" "$name:2"
 }
 
+# bats test_tags=chance
 @test "kill -9 of the engine in the middle of a load leaves a store that opens, and nothing half-made" {
+  seed_chance
   name=$(unique killed)
   tree=$BATS_TEST_TMPDIR/tree
   mkdir -p "$tree"
@@ -323,15 +330,18 @@ podman_gone() {
   moss rmi "$name:1"
   before=$(stored)
   size=$(stat -c %s "$BATS_TEST_TMPDIR/a.tar")
-  for round in $(seq "${MOSS_KILLS:-8}"); do
+  rounds=${MOSS_CHANCE_ROUNDS:-8}
+  parts=$((rounds > 1 ? rounds - 1 : 1))
+  for round in $(seq "$rounds"); do
     old=$(inner_pid)
     mkfifo "$BATS_TEST_TMPDIR/way"
     curl -sS --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' -T "$BATS_TEST_TMPDIR/way" \
       http://moss/images/load >"$BATS_TEST_TMPDIR/said" 2>&1 3>&- 4>&- &
     client=$!
     exec 5>"$BATS_TEST_TMPDIR/way"
-    # Some of the archive, another part of it each time; in the last rounds all of it.
-    head -c $((size * round * 10 / (${MOSS_KILLS:-8} * 9))) "$BATS_TEST_TMPDIR/a.tar" >&5 || true
+    # Some of the archive, drawn from another part of it each time; in the last round all of it.
+    draw 0 999
+    head -c $((size * (round * 1000 - drawn) / (parts * 1000))) "$BATS_TEST_TMPDIR/a.tar" >&5 || true
     kill -KILL "$old"
     exec 5>&-
     wait $client || true

@@ -343,10 +343,11 @@ RUN wget -qO- http://127.0.0.1/'
 }
 
 @test "a command cannot reach what listens on the host's loopback" {
-  port=$((20000 + RANDOM % 10000))
-  python3 -c "import http.server; http.server.HTTPServer(('127.0.0.1', $port), http.server.SimpleHTTPRequestHandler).serve_forever()" >/dev/null 2>&1 3>&- &
+  python3 -u -m http.server --bind 127.0.0.1 0 >"$BATS_TEST_TMPDIR/served" 2>&1 3>&- &
   listener=$!
-  eventually 5 bash -c "echo >/dev/tcp/127.0.0.1/$port"
+  eventually 5 file_has "$BATS_TEST_TMPDIR/served" ' port '
+  port=$(sed -nE 's/^Serving .* port ([0-9]+).*/\1/p' "$BATS_TEST_TMPDIR/served")
+  bash -c "echo >/dev/tcp/127.0.0.1/$port"
   context loopback <<EOF
 FROM busybox
 RUN for host in 127.0.0.1 10.0.2.2 \$(ip route | awk '/default/ {print \$3}'); do echo "asked \$host"; if wget -q -T 2 -O- http://\$host:$port/ >/dev/null 2>&1; then echo "rea""ched"; fi; done

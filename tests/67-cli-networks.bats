@@ -4,6 +4,7 @@
 # bats file_tags=subids
 
 load lib/moss
+load lib/ports
 
 setup_file() {
   start_engine
@@ -31,25 +32,6 @@ got() { [ "$(moss exec "$1" timeout 5 wget -qO- "$2" 2>/dev/null)" = "$3" ]; }
 fetched() { [ "$(curl -s --max-time 5 "$1")" = "$2" ]; }
 # address CONTAINER NETWORK: its IPv4 address there.
 address() { moss inspect -f "{{(index .NetworkSettings.Networks \"$2\").IPAddress}}" "$1"; }
-# free_port: a port of this host that nobody has.
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'; }
-# free_run N: the first of N neighbouring free ports.
-free_run() {
-  python3 - "$1" <<'PYTHON'
-import random, socket, sys
-count = int(sys.argv[1])
-while True:
-    first, held = random.randrange(20000, 30000), []
-    try:
-        for port in range(first, first + count):
-            held.append(socket.socket())
-            held[-1].bind(("", port))
-    except OSError:
-        continue
-    print(first)
-    break
-PYTHON
-}
 no_container() { [ -z "$(moss ps -aq --filter "name=$1")" ]; }
 
 @test "network create, ls, inspect and rm" {
@@ -293,7 +275,7 @@ no_container() { [ -z "$(moss ps -aq --filter "name=$1")" ]; }
 
 @test "-p, -P and --expose: ps, port and inspect show what is published" {
   name=$(unique web)
-  first=$(free_run 3)
+  first=$(free_port 3)
   web "$name" -p "$first-$((first + 2)):80-82" -p "127.0.0.1::90" -p "$first:53/udp" --expose 100-101
   fetched "http://127.0.0.1:$first/" "from $name" || fail "nothing at port $first"
   run moss port "$name" 80

@@ -2,6 +2,7 @@
 # What survives a crash: of the inner engine everything, of the outer one the truth.
 
 load lib/moss
+load lib/crash
 
 setup_file() {
   start_engine
@@ -52,7 +53,9 @@ no_shims() { [ -z "$(shims)" ]; }
   moss rm "$name"
 }
 
-@test "under load, five crashes lose no container, no line and no exit code" {
+# bats test_tags=chance
+@test "under load, crashes lose no container, no line and no exit code" {
+  seed_chance
   name=$(unique load)
   n=20
   (
@@ -69,8 +72,9 @@ no_shims() { [ -z "$(shims)" ]; }
     done
   ) >/dev/null 2>&1 3>&- &
   starter=$!
-  for _ in 1 2 3 4 5; do
-    sleep 0.4
+  span=800
+  for _ in $(seq "${MOSS_CHANCE_ROUNDS:-5}"); do
+    pass_moment
     crash
   done
   wait $starter || true

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # kill -9 of the engine at any moment while images come, get names and go: the store opens, nothing is there by half, and
-# what was left is reclaimed. MOSS_KILLS sets the rounds of each verb (2).
+# what was left is reclaimed. MOSS_CHANCE_ROUNDS sets the rounds of each verb (2).
+# bats file_tags=chance
 
 load lib/moss
 load lib/crash
@@ -17,10 +18,13 @@ setup_file() {
   moss import "$MOSS_DIR/big.tar" base:latest
 }
 teardown_file() { stop_engine; }
-setup() { begin; }
+setup() {
+  begin
+  seed_chance
+}
 teardown() { finish; }
 
-rounds=${MOSS_KILLS:-2}
+rounds=${MOSS_CHANCE_ROUNDS:-2}
 
 # stored: what the store keeps on the disk. Lock files, lists and empty folders for work come and stay.
 stored() {

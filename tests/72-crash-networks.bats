@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
 # kill -9 of the engine at any moment while networks, places in them, names, ports and volumes come and go: nothing is there
-# by half, nothing is held by nobody or by two, and what runs goes on. MOSS_KILLS sets the rounds of each verb (1).
+# by half, nothing is held by nobody or by two, and what runs goes on. MOSS_CHANCE_ROUNDS sets the rounds of
+# each verb (1).
 
-# bats file_tags=subids
+# bats file_tags=subids,chance
 
 load lib/moss
 load lib/crash
@@ -18,7 +19,10 @@ setup_file() {
   eventually 20 another_engine "$old"
 }
 teardown_file() { stop_engine; }
-setup() { begin; }
+setup() {
+  begin
+  seed_chance
+}
 teardown() {
   finish
   moss ps -aq | xargs -r timeout 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm -f >/dev/null 2>&1
@@ -30,7 +34,7 @@ teardown() {
 shims() { pgrep -u "$(id -u)" -f "moss-shim run $MOSS_DIR/run/tasks" || true; }
 no_shims() { [ -z "$(shims)" ]; }
 
-rounds=${MOSS_KILLS:-1}
+rounds=${MOSS_CHANCE_ROUNDS:-1}
 
 # inside CMD...: runs a command of this machine in the containers' own network namespace.
 inside() {
@@ -247,12 +251,14 @@ whole() {
 
 @test "rm of a network while a container starts in it: one of them wins, and all stays true" {
   witness
-  for _ in 1 2 3 4 5 6 7 8; do
+  span=100
+  for _ in $(seq "${MOSS_CHANCE_ROUNDS:-8}"); do
     other=$(unique other)
     moss network create "$other" >/dev/null
     moss create --name "$other-c" --network "$other" busybox sleep 1000 >/dev/null
     moss start "$other-c" >"$BATS_TEST_TMPDIR/start" 2>&1 3>&- &
     starter=$!
+    pass_moment
     if moss network rm "$other" 2>/dev/null; then
       if wait $starter; then fail "a container runs in a network that is gone"; fi
       expect equal "$(state "$other-c")" created
@@ -271,7 +277,7 @@ whole() {
   witness
   for i in 1 2 3 4; do moss network create "$a-$i" >/dev/null; done
   to_and_fro() {
-    for _ in 1 2 3 4 5; do
+    for _ in $(seq "${MOSS_CHANCE_ROUNDS:-5}"); do
       moss network connect "$a-$1" "$a" && moss network disconnect "$a-$1" "$a" || return
     done
   }
@@ -289,11 +295,11 @@ whole() {
   witness
   moss network create --subnet 10.99.7.0/24 --gateway 10.99.7.9 "$net-2" >/dev/null
   before=$(moss network inspect "$net" "$net-2" bridge | jq -c '[.[] | [.Id, .Name, .IPAM.Config]]')
-  span=300
+  span=400
   for _ in $(seq $((rounds / 2 + 1))); do
     moss run -d --name "$(unique more)" --network "$net-2" -p 0:80 busybox sleep 1000 >/dev/null 2>&1 3>&- &
     client=$!
-    sleep "0.$((RANDOM % 5))"
+    pass_moment
     kill -KILL "$MOSSD_PID"
     wait $client || true
     eventually 10 ended "$MOSSD_PID"

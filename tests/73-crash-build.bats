@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Builds that are cut off at any moment: by the death of the engine, by the client's, by a disk that is full. Nothing of them
-# is left, no process runs on, the next build works, and what the cache says is true. MOSS_KILLS sets the rounds (2).
+# is left, no process runs on, the next build works, and what the cache says is true. MOSS_CHANCE_ROUNDS sets the rounds
+# (2).
 
 load lib/moss
 load lib/crash
@@ -26,7 +27,7 @@ setup() {
 }
 teardown() { finish; }
 
-rounds=${MOSS_KILLS:-2}
+rounds=${MOSS_CHANCE_ROUNDS:-2}
 
 # context: the archive of a build that no build before has done: stages at the same time, steps that write much, a cache, a
 # mount, a folder, settings.
@@ -90,7 +91,9 @@ forget_builds() {
 }
 stored_is() { [ "$(stored)" = "$1" ]; }
 
+# bats test_tags=chance
 @test "the engine dies at any moment of a build" {
+  seed_chance
   context
   measure build
   right
@@ -110,7 +113,9 @@ stored_is() { [ "$(stored)" = "$1" ]; }
   eventually 20 stored_is "$clean" || fail "the store has more than before:" "$(stored | diff <(echo "$clean") - || true)"
 }
 
+# bats test_tags=chance
 @test "the engine dies while a build's images are removed and its cache is pruned" {
+  seed_chance
   context
   # shellcheck disable=SC2119 # without a query
   build >/dev/null
@@ -143,18 +148,19 @@ stored_is() { [ "$(stored)" = "$1" ]; }
   expect equal "$(moss ps -aq)" ""
 }
 
+# bats test_tags=chance
 @test "a client that goes at any moment of a build" {
+  seed_chance
   context
   measure build
   files=$(find "/proc/$(inner_pid)/fd" -mindepth 1 | wc -l)
   for _ in $(seq "$rounds"); do
     context
     moss rmi "$name" >/dev/null
-    after=$((RANDOM % (span + 1)))
     curl -sS --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$MOSS_DIR/context.tar" -o /dev/null "http://moss/build?t=$name" 3>&- &
     client=$!
-    sleep "$(printf '%d.%03d' $((after / 1000)) $((after % 1000)))" # the moment is what the test is about
-    kill -KILL $client 2>/dev/null || true                          # or the build was quicker: that moment is one as well
+    pass_moment
+    kill -KILL $client 2>/dev/null || true # or the build was quicker: that moment is one as well
     wait $client || true
     is_clean
     works

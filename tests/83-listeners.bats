@@ -3,6 +3,7 @@
 # bats file_tags=subids
 
 load lib/moss
+load lib/crash
 
 # One engine with a unix socket and one of TCP with client certificates, on a port that the system chooses.
 setup_file() {
@@ -97,7 +98,9 @@ reload() {
   eventually 20 another_engine "$old"
 }
 
-@test "three reloads under clients refuse and cut nobody" {
+# bats test_tags=chance
+@test "reloads under clients refuse and cut nobody" {
+  seed_chance
   keep_asking() { # NAME CMD...: until the file "over" is there
     local out=$BATS_TEST_TMPDIR/$1 n=0
     shift
@@ -119,7 +122,11 @@ reload() {
   jobs+=($!)
   keep_asking curl curl -sSf --max-time 20 --unix-socket "$MOSS_SOCK" http://moss/containers/json?all=1 3>&- &
   jobs+=($!)
-  for _ in 1 2 3; do reload; done
+  span=300
+  for _ in $(seq "${MOSS_CHANCE_ROUNDS:-3}"); do
+    pass_moment
+    reload
+  done
   touch "$BATS_TEST_TMPDIR/over"
   wait "${jobs[@]}"
   for name in docker moss tls curl; do

@@ -28,23 +28,15 @@ teardown() {
   finish
 }
 
-# free_port: one of the host's that nothing listens on.
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 10000))
-    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-  done
-  echo $port
-}
-
 # host_service ADDRESS: a web server of the host; sets host_port.
 host_service() {
-  host_port=$(free_port)
   mkdir -p "$BATS_TEST_TMPDIR/www"
   echo secret >"$BATS_TEST_TMPDIR/www/secret"
-  "$(command -v busybox.static || command -v busybox)" httpd -f -p "$1:$host_port" -h "$BATS_TEST_TMPDIR/www" 3>&- 4>&- &
+  : >"$BATS_TEST_TMPDIR/served"
+  python3 -u -m http.server --bind "$1" --directory "$BATS_TEST_TMPDIR/www" 0 >"$BATS_TEST_TMPDIR/served" 2>&1 3>&- 4>&- &
   WEB_PID=$!
+  eventually 10 file_has "$BATS_TEST_TMPDIR/served" ' port '
+  host_port=$(sed -nE 's/^Serving .* port ([0-9]+).*/\1/p' "$BATS_TEST_TMPDIR/served")
   answers() { curl -s "http://$1:$host_port/secret" | grep -q secret; }
   eventually 10 answers "$1"
 }
@@ -68,14 +60,17 @@ uplinks() {
 }
 no_uplink() { [ -z "$(uplinks)" ]; }
 
+# port_of NAME: the host's port that leads to the container's port 80.
+port_of() { moss port "$1" 80/tcp | sed -n '1s/.*://p'; }
+
 # publishes: a container has an address on a bridge, and its port answers on the host's loopback with the client's
 # address kept from looking local.
 publishes() {
   local name port
   name=$(unique web)
-  port=$(free_port)
-  moss run -d --name "$name" -p "$port:80" busybox sh -c 'mkdir -p /www/cgi-bin
+  moss run -d --name "$name" -p 0:80 busybox sh -c 'mkdir -p /www/cgi-bin
     printf "#!/bin/sh\necho\necho client=\$REMOTE_ADDR\n" >/www/cgi-bin/who; chmod +x /www/cgi-bin/who; exec httpd -f -h /www'
+  port=$(port_of "$name")
   web() { curl -s --max-time 5 "http://127.0.0.1:$port/cgi-bin/who" | grep client=; }
   eventually 10 web
   run web
@@ -144,8 +139,9 @@ survives() {
   local driver=$1 web port echo_ip first second
   spawn_engine --network-driver="$driver" --host-loopback
   host_service 127.0.0.1
-  web=$(unique web) port=$(free_port) client=$(unique client)
-  moss run -d --name "$web" -p "$port:80" busybox sh -c 'echo hello >/tmp/index.html; nc -ll -p 7 -e cat & exec httpd -f -h /tmp'
+  web=$(unique web) client=$(unique client)
+  moss run -d --name "$web" -p 0:80 busybox sh -c 'echo hello >/tmp/index.html; nc -ll -p 7 -e cat & exec httpd -f -h /tmp'
+  port=$(port_of "$web")
   echo_ip=$(moss inspect "$web" | jq -r '.[0].NetworkSettings.IPAddress')
   # A connection between two containers that is open all the time.
   moss run -d --name "$client" busybox sh -c "while :; do echo line; sleep 0.1; done | nc $echo_ip 7"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# bats file_tags=subids
-# Random calls with a model beside them: tests/apifuzz. MOSS_FUZZ_SECONDS is for how long (60), MOSS_FUZZ_SEED repeats a
-# run, MOSS_FUZZ_FLAGS are further arguments.
+# bats file_tags=subids,chance
+# Random calls with a model beside them: tests/apifuzz. MOSS_FUZZ_SECONDS is for how long (60), MOSS_FUZZ_FLAGS are further
+# arguments, as -workers 1, with which a seed repeats the same calls.
 
 load lib/moss
 
@@ -12,15 +12,18 @@ setup_file() {
   import_busybox
 }
 teardown_file() { stop_engine; }
-setup() { begin; }
+setup() {
+  begin
+  seed_chance
+}
 teardown() { finish; }
 
 @test "random calls, right and wrong, find nothing" {
   local flags
   read -ra flags <<<"${MOSS_FUZZ_FLAGS:-}"
-  run "$moss_top/.cache/bin/apifuzz" -socket "$MOSS_SOCK" -image busybox:latest -seed "${MOSS_FUZZ_SEED:-0}" \
+  run "$moss_top/.cache/bin/apifuzz" "${flags[@]}" -socket "$MOSS_SOCK" -image busybox:latest -seed "$MOSS_SEED" \
     -duration "${MOSS_FUZZ_SECONDS:-60}s" -pid "$(inner_pid)" -run "$MOSS_DIR/run" -data "$MOSS_DATA/root" \
-    -log "$MOSS_DIR/mossd.log" "${flags[@]}"
+    -log "$MOSS_DIR/mossd.log"
   expect status 0
   printf '%s\n' "${lines[@]: -3}"
 }

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strings"
@@ -32,7 +33,7 @@ func main() {
 	var f fuzzer
 	flag.StringVar(&f.socket, "socket", "", "the engine's socket")
 	flag.StringVar(&f.image, "image", "busybox:latest", "what containers are made of")
-	flag.Uint64Var(&f.seed, "seed", 0, "0: another one each time")
+	flag.Uint64Var(&f.seed, "seed", rand.Uint64N(1<<31), "what the calls are drawn from; another one each time without it") //nolint:gosec // no secret
 	flag.DurationVar(&f.duration, "duration", time.Minute, "how long to make calls")
 	flag.DurationVar(&f.patience, "patience", time.Minute, "an answer that takes longer is a hang")
 	flag.IntVar(&f.workers, "workers", 4, "how many make calls at once")
@@ -75,9 +76,6 @@ const round = 80
 func (f *fuzzer) fuzz(ctx context.Context) (findings int, err error) {
 	if f.socket == "" || f.workers < 1 {
 		return 0, errors.New("want -socket and at least one worker")
-	}
-	if f.seed == 0 {
-		f.seed = uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 	}
 	run, halt := context.WithTimeout(ctx, f.duration)
 	defer halt()

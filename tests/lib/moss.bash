@@ -227,6 +227,29 @@ inner_pid() {
   fail "mossd has no inner engine"
 }
 
+# seed_chance: for tests with the tag chance, whose course is drawn. What draw gives then follows from MOSS_SEED, a number
+# below 2^31, and the test's own name, so that a test draws the same alone. Without MOSS_SEED a new one is drawn and shown.
+seed_chance() {
+  if [ -z "${MOSS_SEED:-}" ]; then
+    MOSS_SEED=$(($(od -An -N4 -tu4 /dev/urandom) >> 1))
+    echo "# MOSS_SEED=$MOSS_SEED $BATS_TEST_DESCRIPTION" >&3
+  fi
+  [[ $MOSS_SEED =~ ^(0|[1-9][0-9]{0,9})$ ]] && [ "$MOSS_SEED" -lt $((1 << 31)) ] ||
+    fail "MOSS_SEED is $MOSS_SEED, want a decimal number below $((1 << 31))" || return
+  export MOSS_SEED
+  echo "to repeat: MOSS_SEED=$MOSS_SEED tests/run.sh --chance tests/${BATS_TEST_FILENAME##*/}"
+  chance=$(cksum <<<"$MOSS_SEED ${BATS_TEST_FILENAME##*/} $BATS_TEST_NAME" | cut -d ' ' -f 1)
+}
+
+# draw LOW HIGH: sets drawn to a number from LOW to HIGH, which are less than 2^31 apart. It is no RANDOM, which a subshell
+# seeds anew and which differs between versions of bash.
+draw() {
+  [ -n "${chance:-}" ] || fail "draw needs seed_chance first" || return
+  chance=$((chance * 6364136223846793005 + 1442695040888963407))
+  drawn=$(($1 + (chance >> 33 & 0x7fffffff) % ($2 - $1 + 1)))
+  echo "drew $drawn of $1 to $2"
+}
+
 # begin and finish frame each test: after a failure the end of the engine's log is shown.
 begin() {
   MOSSD_PID=$(cat "$MOSS_DIR/mossd.pid")

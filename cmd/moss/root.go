@@ -109,6 +109,7 @@ func (a *app) commands() []command {
 		{groupImage, "builder", a.builderCommand},
 		{groupNetwork, "network", a.networkCommand},
 		{groupVolume, "volume", a.volumeCommand},
+		{groupEngine, "debug", a.debugCommand},
 		{groupEngine, "events", a.eventsCommand},
 		{groupEngine, "info", a.infoCommand},
 		{groupEngine, "system", a.systemCommand},

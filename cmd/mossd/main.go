@@ -37,6 +37,7 @@ func main() {
 
 // run does what this process is for and returns its exit status.
 func run(args []string, stdout, stderr io.Writer) int {
+	sample := holdSampling()
 	if reexec.Init() {
 		return 0 // a helper of containers/storage, in its own process
 	}
@@ -60,6 +61,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		thrifty()
 		err = child(ctx, cfg)
 	case rootless.RoleEngine:
+		if cfg.DebugProfiles {
+			sample()
+		}
 		return engine(ctx, cfg)
 	case rootless.RoleOuter, rootless.RoleHelper:
 		thrifty()

@@ -22,6 +22,14 @@ func thrifty() {
 	})
 }
 
+// holdSampling ends the sampling of allocations, which the runtime does by itself in every program that holds code to read
+// it. What it returns begins it again, for an engine whose profiles may be asked for.
+func holdSampling() (sample func()) {
+	usual := runtime.MemProfileRate
+	runtime.MemProfileRate = 0
+	return func() { runtime.MemProfileRate = usual }
+}
+
 const (
 	trimPause = 30 * time.Second
 	trimAbove = 64 << 20 // bytes that an engine may keep although nothing happens

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -11,6 +12,7 @@ import (
 
 	"moss/api/apiver"
 	"moss/api/handler"
+	"moss/api/profile"
 	"moss/api/route"
 	"moss/api/server"
 	"moss/engine/archive"
@@ -195,7 +197,11 @@ func newServer(
 	}
 	api := route.New(endpoints.Routes(), route.Options{Version: version, Serve: serve, CORS: cfg.CORS, Log: log}) //nolint:contextcheck // requests bring their own
 	opt := serverOptions(ctx, cfg, facts, files)
-	opt.Handler, opt.Refuse = api, api.Refuse
+	opt.Refuse = api.Refuse
+	opt.Handler = profile.New(profile.Options{
+		On: cfg.DebugProfiles, Next: api, Refuse: api.Refuse, Log: log,
+		Owner: func(r *http.Request) bool { return server.FromOwner(r.Context()) },
+	})
 	return server.New(ctx, opt)
 }
 

@@ -47,6 +47,8 @@ type Config struct {
 	LogLevel string
 	// LogFormat is text or json.
 	LogFormat string
+	// DebugProfiles lets the user ask the engine for its profiles and traces, over its unix socket.
+	DebugProfiles bool
 	// NetworkDriver is one of the constants above.
 	NetworkDriver string
 	// MTU of the containers' network in bytes; 0 leaves it to the driver.

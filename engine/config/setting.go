@@ -84,6 +84,10 @@ func engineSettings() []setting {
 				return setChoice(&c.LogFormat, v[0], "text", "json")
 			},
 		},
+		{
+			"debug-profiles", "MOSS_DEBUG_PROFILES", "let 'moss debug' get the engine's profiles and traces, over your unix socket by you alone", allowedBool, false,
+			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.DebugProfiles, v[0]) },
+		},
 	}
 }
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # The engine starts, says what it is, and refuses what it does not know.
 
 load lib/moss

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # moss run: what goes in, what comes out, how it ends.
 
 load lib/moss

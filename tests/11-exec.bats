@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # exec: one more process in a container that runs, through the docker command line and the bare API.
 
 load lib/moss
@@ -340,6 +341,7 @@ EXPECT
   expect equal "$(field "$id" .ExitCode)" 6
 }
 
+# bats test_tags=alone
 @test "a child that keeps the output open does not keep the client" {
   sleeper
   SECONDS=0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # Files in and out of containers: archive, copy, export, changes, and docker cp on top of them.
 
 load lib/moss

@@ -27,6 +27,7 @@ share() {
     / (.cpu_stats.system_cpu_usage - .precpu_stats.system_cpu_usage) * (.cpu_stats.cpu_usage.percpu_usage | length) * 100 | round' <<<"$1"
 }
 
+# bats test_tags=alone
 @test "stats: one sample has a reading before it, a second apart" {
   name=$(unique one)
   run_quietly "$name" --network none busybox sh -c "$busy"
@@ -155,7 +156,7 @@ has_memory() { [ "$(sample "$name" | jq '.memory_stats | .usage > 40000000 and .
   moss rm -f "$name"
 }
 
-# bats test_tags=cgroups
+# bats test_tags=cgroups,alone
 @test "stats of a cgroup: limits, throttling, largest use, and every counter of memory.stat" {
   name=$(unique group)
   run_quietly "$name" --network none -m 64m --cpu-period 100000 --cpu-quota 20000 busybox sh -c "$busy"

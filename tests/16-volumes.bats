@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # Volumes: named and anonymous ones, what images bring into them, taking them over, and what becomes of them.
 
 load lib/moss

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # Namespaces of other containers and of the host: network, processes, shared memory, host name.
 
 load lib/moss

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # What HostConfig asks for, seen from inside running containers.
 
 load lib/moss

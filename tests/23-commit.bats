@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # Commit: an image of what a container has changed, with its configuration, and containers made from it.
 
 load lib/moss

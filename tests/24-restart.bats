@@ -171,6 +171,7 @@ EOT
   done
 }
 
+# bats test_tags=alone
 @test "stop and restart take t; a bad one is 400" {
   name=$(unique patience)
   moss run -d --name "$name" busybox sh -c 'trap "" TERM; echo ready; while :; do sleep 0.05; done'

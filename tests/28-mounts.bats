@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # HostConfig.Mounts, which later versions of the API have beside Binds, Volumes and Tmpfs: what docker run --mount,
 # newer composes and client libraries send. It is read at every version.
 

@@ -290,6 +290,7 @@ flow() {
   dock network rm "$net"
 }
 
+# bats test_tags=alone
 @test "500 ports are published at once and gone at once" {
   ports=$(jq -nc '[range(1; 251)] | map({("\(.)/tcp"): [{HostIp: "127.0.0.1"}]}, {("\(.)/udp"): [{HostIp: "127.0.0.1"}]}) | add')
   run api POST "/containers/create?name=$box" "{\"Image\":\"busybox\",\"Cmd\":[\"httpd\",\"-f\",\"-h\",\"/var/www\"],\"HostConfig\":{\"PortBindings\":$ports}}"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # Images from archives: every compression, what is broken or hostile, list, inspect, remove.
 
 load lib/moss

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # Pull from a real registry, by docker's command line and by moss: names, platforms, what is here already, joined pulls,
 # and the engine killed at any moment of it.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # RUN of builds: mounts, networks, limits, users, exit codes, secrets, hang-ups and kills.
 
 load lib/moss
@@ -493,6 +494,7 @@ EOF
   expect status 0
 }
 
+# bats test_tags=alone
 @test "a client that hangs up ends the command at once and leaves nothing" {
   before=$(layers)
   context hangup <<'EOF'
@@ -539,6 +541,7 @@ RUN --mount=type=cache,target=/c cat /c/file'
   expect status 0
 }
 
+# bats test_tags=alone
 @test "the end of the engine does not wait for a command" {
   before=$(layers)
   context halt <<'EOF'
@@ -573,6 +576,7 @@ time.sleep(60)
 PYTHON
 }
 
+# bats test_tags=alone
 @test "the end of the engine does not wait for a client that neither sends nor reads" {
   context stalled <<'EOF'
 FROM busybox

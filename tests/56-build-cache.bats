@@ -136,6 +136,7 @@ END
   moss rmi "$app"
 }
 
+# bats test_tags=alone
 @test "stages that do not need each other run at the same time, those that nothing needs not at all" {
   dockerfile <<'END'
 FROM busybox AS one

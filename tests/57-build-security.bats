@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # What a build must never reach: the host's files and network, other images, and what its secrets must never get into.
 
 load lib/moss
@@ -201,6 +202,7 @@ device disk"
   untouched
 }
 
+# bats test_tags=alone
 @test "accounts of an image are read as files of a bounded size, and nothing else" {
   canary
   name=$(unique accounts)

@@ -52,6 +52,7 @@ streams() { timeout 120 python3 "$moss_top/tests/lib/streams.py" "$MOSS_SOCK" "$
   moss rm -f "$name"
 }
 
+# bats test_tags=alone
 @test "a stream ends a bounded time after its process, whoever still holds it" {
   name=$(unique held)
   moss run -d --name "$name" busybox sleep 1000 >/dev/null

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=alone
 # What survives a crash: of the inner engine everything, of the outer one the truth.
 
 load lib/moss

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # kill -9 of the engine at any moment while images come, get names and go: the store opens, nothing is there by half, and
 # what was left is reclaimed. MOSS_CHANCE_ROUNDS sets the rounds of each verb (2).
-# bats file_tags=chance
+# bats file_tags=chance,alone
 
 load lib/moss
 load lib/crash

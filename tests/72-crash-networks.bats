@@ -3,7 +3,7 @@
 # by half, nothing is held by nobody or by two, and what runs goes on. MOSS_CHANCE_ROUNDS sets the rounds of
 # each verb (1).
 
-# bats file_tags=subids,chance
+# bats file_tags=subids,chance,alone
 
 load lib/moss
 load lib/crash

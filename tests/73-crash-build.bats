@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=alone
 # Builds that are cut off at any moment: by the death of the engine, by the client's, by a disk that is full. Nothing of them
 # is left, no process runs on, the next build works, and what the cache says is true. MOSS_CHANCE_ROUNDS sets the rounds
 # (2).

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # The engine as a program: its folders, its sockets, its end, a full disk.
 
 load lib/moss

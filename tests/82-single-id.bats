@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=nosub
 # A user without sub-ids: root is the only user there is in containers. With sub-ids the same is reached by hiding
 # newuidmap, so that these tests run for every user.
 

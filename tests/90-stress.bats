@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=alone
 # Many, much and rude: nothing is lost and nothing is left.
 
 load lib/moss

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# bats file_tags=alone
 # What many execs, containers and images leave behind: nothing. MOSS_EXECS, MOSS_RUNS and MOSS_IMAGES say how many; the
 # defaults keep the suite short.
 

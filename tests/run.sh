@@ -7,7 +7,8 @@
 # those with the tag "subids".
 # --cgroups delegates cgroups to the user; without it tests with the tag "cgroups" are left out. Without a FILE it runs
 # those and the ones with the tag "cgroups-too" alone.
-# --chance runs the tests with the tag "chance", which are left out otherwise, once for each seed of MOSS_SEEDS (1).
+# --chance runs the tests with the tag "chance", which are left out otherwise, once for each seed of MOSS_SEEDS, from which
+# they draw: numbers below 2^31, by spaces. Without it the seeds are 1 and 2.
 # --jobs is how many files run side by side (4). A file with the tag "alone" runs after them, by itself.
 # --test runs the test of exactly that name.
 # The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs, KEEP_TAP one
@@ -19,7 +20,7 @@ user=(hack/as-user.sh)
 title=bats jobs=4 whole=no name=''
 need() { [ $# -gt 1 ] || usage; }
 usage() {
-  sed -n '2,15s/^# \{0,1\}//p' tests/run.sh >&2
+  sed -n '2,16s/^# \{0,1\}//p' tests/run.sh >&2
   exit 2
 }
 while [ $# -gt 0 ]; do
@@ -48,10 +49,16 @@ case $title in
   bats-cgroups) if [ $some = 0 ]; then tags='cgroups,!chance cgroups-too,!chance'; else tags='!chance'; fi ;;
   bats-no-subids) if [ $whole = yes ] || [ $some != 0 ]; then tags='!subids,!cgroups,!chance'; else tags='nosub,!subids,!cgroups,!chance'; fi ;;
 esac
+# MOSS_RUN is what a failed test says of how to run it alone.
 case $title in
-  bats-no-subids) user+=(--no-subids) ;;
-  bats-cgroups) user+=(--cgroups) ;;
+  bats-no-subids) user+=(--no-subids) MOSS_RUN='--no-subids ' ;;
+  bats-cgroups) user+=(--cgroups) MOSS_RUN='--cgroups ' ;;
+  bats-chance)
+    MOSS_RUN='--chance '
+    BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-$((180 + 60 * ${MOSS_CHANCE_ROUNDS:-1}))} # a round of the slowest takes 40 s
+    ;;
 esac
+export MOSS_RUN
 [ $some != 0 ] || set -- tests/*.bats
 
 if [ "$(id -u)" != 0 ] && [ $title = bats-no-subids ] && grep -qsE "^($(id -un)|$(id -u)):" /etc/subuid; then
@@ -124,7 +131,7 @@ run_files() {
   printf '%s\0' "$@" | "${user[@]}" xargs -0 -n 1 -P "$at_once" tests/lib/file.sh "$(with "$more")" "$name" | tee -a "$log" || status=1
 }
 seeds=('')
-if [ $title = bats-chance ]; then read -ra seeds <<<"${MOSS_SEEDS:-1}"; fi
+if [ $title = bats-chance ]; then read -ra seeds <<<"${MOSS_SEEDS:-${MOSS_SEED:-1 2}}"; fi
 mapfile -t single < <(tagged alone "${files[@]}")
 for seed in "${seeds[@]}"; do
   if [ -n "$seed" ]; then

@@ -237,7 +237,6 @@ seed_chance() {
   [[ $MOSS_SEED =~ ^(0|[1-9][0-9]{0,9})$ ]] && [ "$MOSS_SEED" -lt $((1 << 31)) ] ||
     fail "MOSS_SEED is $MOSS_SEED, want a decimal number below $((1 << 31))" || return
   export MOSS_SEED
-  echo "to repeat: MOSS_SEED=$MOSS_SEED tests/run.sh --chance tests/${BATS_TEST_FILENAME##*/}"
   chance=$(cksum <<<"$MOSS_SEED ${BATS_TEST_FILENAME##*/} $BATS_TEST_NAME" | cut -d ' ' -f 1)
 }
 
@@ -250,7 +249,7 @@ draw() {
   echo "drew $drawn of $1 to $2"
 }
 
-# begin and finish frame each test: after a failure the end of the engine's log is shown.
+# begin and finish frame each test: after a failure the end of the engine's log is shown, and how the test runs alone.
 begin() {
   MOSSD_PID=$(cat "$MOSS_DIR/mossd.pid")
   log_start=$(wc -l <"$MOSS_DIR/mossd.log")
@@ -259,6 +258,7 @@ finish() {
   [ -n "${BATS_TEST_COMPLETED:-}" ] || {
     echo "--- engine's log during this test ---"
     tail -n "+$((log_start + 1))" "$MOSS_DIR/mossd.log" | tail -n 60
+    echo "alone: ${MOSS_CHANCE_ROUNDS:+MOSS_CHANCE_ROUNDS=$MOSS_CHANCE_ROUNDS }${MOSS_SEED:+MOSS_SEED=$MOSS_SEED }tests/run.sh ${MOSS_RUN:-}--test ${BATS_TEST_DESCRIPTION@Q} tests/${BATS_TEST_FILENAME##*/}"
   }
 }
 

@@ -13,7 +13,8 @@ LDFLAGS := -s -w $(NAMES)
 PROGRAMS := $(notdir $(patsubst %/,%,$(dir $(wildcard cmd/moss*/main.go))))
 
 export PATH := $(CURDIR)/.cache/bin:$(PATH):/usr/local/go/bin:$(shell $(GO) env GOPATH 2>/dev/null)/bin
-export GOFLAGS := -tags=$(TAGS) -buildvcs=false
+# -trimpath: what is compiled does not depend on the checkout's folder, so every clone finds it in Go's cache.
+export GOFLAGS := -tags=$(TAGS) -buildvcs=false -trimpath
 export CGO_ENABLED ?= 0
 
 # Units of systemd's user manager: its search path for a private prefix differs from that of a system's.
@@ -24,7 +25,7 @@ export KEEP_TAP = $(if $(FILES),,$(CURDIR)/$(RAN))
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bench race fuzz apifuzz lint fmt openapi layers compat guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance chance flake quick fresh bench race fuzz apifuzz lint fmt openapi layers compat guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -33,11 +34,11 @@ help: ## this list
 
 build: ## bin/mossd, bin/moss, bin/moss-shim: static, for this machine
 	@mkdir -p bin
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
 
 build-race:
 	@mkdir -p bin/race
-	CGO_ENABLED=1 $(GO) build -race -trimpath -ldflags '$(NAMES)' -o bin/race/ $(addprefix ./cmd/,$(PROGRAMS))
+	CGO_ENABLED=1 $(GO) build -race -ldflags '$(NAMES)' -o bin/race/ $(addprefix ./cmd/,$(PROGRAMS))
 
 deps: ## installs what building, running and testing need
 	hack/install-deps.sh --for build --for run --for test
@@ -47,22 +48,43 @@ demo: ## from nothing to running containers, shown step by step
 	$(MAKE) --no-print-directory build
 	hack/demo.sh
 
-test: deps unit bats bats-nosub bats-cgroups ## unit tests, then the engine's tests as an unprivileged user
+# What make test runs, side by side (hack/ci/stages.go). ALSO= adds stages.
+STAGES := build unit bats bats-no-subids bats-cgroups bats-chance
 
-unit: ## unit tests with the race detector, as an unprivileged user
+test: deps ## unit tests and the engine's tests, all as an unprivileged user
+	CGO_ENABLED=0 $(GO) build -o .cache/bin/ci ./hack/ci
+	.cache/bin/ci $(STAGES) $(ALSO)
+
+# Packages whose tests take long come first, so that none of them runs alone at the end.
+SLOW := 
+EVERY := $(SLOW) ./...
+PACKAGES ?= $(EVERY)
+PASSED := $(if $(UNITFLAGS)$(filter-out $(EVERY),$(PACKAGES)),,-passed $(RAN)/unit.txt)
+
+unit: ## unit tests with the race detector, as an unprivileged user (PACKAGES= for some of them)
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest
-	CGO_ENABLED=1 gotest -passed $(RAN)/unit.txt -- -race -timeout 10m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) ./...
+	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -timeout 15m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
 	CGO_ENABLED=0 $(GO) test -C hack/openapi/check ./...
 
-bats: build ## tests/*.bats against a real engine (FILES= for some of them)
-	tests/run.sh $(FILES)
+bats: build ## tests/*.bats against a real engine (FILES= for some of them, RUN= for more options of tests/run.sh)
+	tests/run.sh $(RUN) $(FILES)
 
-bats-nosub: build ## the same for a user without sub-ids
-	tests/run.sh --no-subids $(FILES)
+bats-nosub: build ## the tests that sub-ids matter for, as a user without any (WHOLE=1: all that do not need them)
+	tests/run.sh --no-subids $(if $(WHOLE),--whole) $(RUN) $(FILES)
 
 bats-cgroups: build ## the tests that need delegated cgroups (root delegates them)
-	@if [ "$$(id -u)" = 0 ]; then tests/run.sh --cgroups $(FILES); \
-	else echo "bats-cgroups: left out: only root can delegate cgroups v1 to a user"; fi
+	tests/run.sh --cgroups $(RUN) $(FILES)
+
+bats-chance: build ## fuzzer, kill loops and storms with the seeds that CI has (MOSS_SEEDS= for others)
+	tests/run.sh --chance $(RUN) $(FILES)
+
+COUNT ?= 10
+flake: build ## FILES= of tests/ COUNT= times (10) under load
+	hack/flake.sh $(COUNT) $(FILES)
+
+quick: export KEEP_TAP =
+quick: build ## what touches the changed packages, in three minutes (BASE= is what they are compared with)
+	$(GO) run ./hack/quick $(if $(BASE),-base $(BASE))
 
 bench: build ## measures moss beside podman and bare crun
 	hack/install-deps.sh --for bench
@@ -77,8 +99,14 @@ fuzz: ## every Fuzz function for FUZZTIME (10s)
 	hack/fuzz.sh $(FUZZTIME)
 
 FUZZSECONDS ?= 1800
-apifuzz: build ## random calls of the API with a model beside them for FUZZSECONDS (1800; make test has 60)
-	KEEP_TAP= MOSS_FUZZ_SECONDS=$(FUZZSECONDS) tests/run.sh tests/92-fuzz.bats
+apifuzz: build ## random calls of the API with a model beside them for FUZZSECONDS (1800; make test has 30 for each seed)
+	KEEP_TAP= MOSS_FUZZ_SECONDS=$(FUZZSECONDS) MOSS_SEEDS='$(call new_seeds,1)' tests/run.sh --chance tests/92-fuzz.bats
+
+# new_seeds N: so many that were not there before.
+new_seeds = $(shell shuf -i 1-2147483647 -n $(1))
+SEEDS ?= 5
+chance: build ## fuzzer, kill loops and storms with SEEDS= new seeds (5), printed; MOSS_CHANCE_ROUNDS= kills in each
+	KEEP_TAP= MOSS_SEEDS='$(call new_seeds,$(SEEDS))' tests/run.sh --chance $(RUN) $(FILES)
 
 lint: ## golangci-lint, gofumpt, shellcheck, shfmt
 	hack/install-deps.sh --for lint
@@ -100,6 +128,10 @@ openapi: ## writes docs/openapi.yaml and docs/api.md from the code (a test compa
 
 layers: ## checks who imports whom against hack/layers.txt
 	$(GO) run ./hack/layers
+
+fresh: ## installs all dependencies in a bare Debian, and looks for each program that is executed (root)
+	hack/install-deps.sh --for test
+	hack/fresh.sh
 
 guest: build ## tests/guest/*.bats in a virtual machine with systemd and cgroup v2 (root makes it once)
 	hack/install-deps.sh --for guest

@@ -273,3 +273,4 @@ func TestParseRefuses(t *testing.T) {
 		})
 	}
 }
+

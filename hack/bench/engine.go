@@ -163,10 +163,27 @@ log_driver = "k8s-file"
 pids_limit = 0
 `
 
+// runRootLimit is the number of characters that podman 4.3 allows for the folder of its run files. Its service does not
+// check it, but the cleanup that runs after a container has ended does: that fails unseen, and wait answers after 20 s.
+const runRootLimit = 50
+
+// podmanRunRoot returns the folder of podman's run files for an engine on dir.
+func podmanRunRoot(dir string) (string, error) {
+	root := filepath.Join(dir, "r")
+	if len(root) > runRootLimit {
+		return "", fmt.Errorf("%s has more than %d characters, which podman's cleanup refuses: give --state a shorter folder", root, runRootLimit)
+	}
+	return root, nil
+}
+
 // podman is the one that the system has, with a registry that it may reach without TLS. Its command line does the work
 // itself, beside the service.
 func podman(path, insecure string) *engine {
 	return &engine{name: "podman", prepare: func(dir string) (plan, error) {
+		runRoot, err := podmanRunRoot(dir)
+		if err != nil {
+			return plan{}, err
+		}
 		env, err := environment(dir)
 		if err != nil {
 			return plan{}, err
@@ -174,7 +191,7 @@ func podman(path, insecure string) *engine {
 		containers, storage := filepath.Join(dir, "containers.conf"), filepath.Join(dir, "storage.conf")
 		registries, policy := filepath.Join(dir, "registries.conf"), filepath.Join(dir, "home", ".config", "containers", "policy.json")
 		store := fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n",
-			filepath.Join(dir, "root"), filepath.Join(dir, "run", "containers"))
+			filepath.Join(dir, "root"), runRoot)
 		if err := errors.Join(
 			os.WriteFile(containers, []byte(podmanConf), 0o600), os.WriteFile(storage, []byte(store), 0o600),
 			os.WriteFile(registries, fmt.Appendf(nil, "[[registry]]\nlocation = %q\ninsecure = true\n", insecure), 0o600),
@@ -188,8 +205,8 @@ func podman(path, insecure string) *engine {
 			return plan{}, err
 		}
 		return plan{
-			serve: []string{path, "--log-level", "error", "system", "service", "--time", "0", "unix://" + socket},
-			cli:   []string{path, "--log-level", "error"},
+			serve: []string{path, "--log-level", "error", "--runroot", runRoot, "system", "service", "--time", "0", "unix://" + socket},
+			cli:   []string{path, "--log-level", "error", "--runroot", runRoot},
 			env: append(env, "CONTAINERS_CONF="+containers, "CONTAINERS_STORAGE_CONF="+storage,
 				"CONTAINERS_REGISTRIES_CONF="+registries),
 			socket: socket,

@@ -8,9 +8,9 @@ import (
 	"moss/hack/reaper"
 )
 
-// reap runs this program again and becomes the parent of what its engines leave: podman waits 20 s for a monitor that
-// has ended and that init has not reaped, which not every container's or machine's init does at once. What is left when
-// the measuring is over (podman's pause process) is ended.
+// reap runs this program again and becomes the parent of what its engines leave: podman takes a monitor that has ended
+// for alive until it is reaped, which not every container's or machine's init does at once. What is left when the
+// measuring is over (podman's pause process) is ended.
 func reap(ctx context.Context) (int, error) {
 	self, err := os.Executable()
 	if err != nil {

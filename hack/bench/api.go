@@ -30,10 +30,19 @@ func newAPI(socket string) *api {
 
 func (a *api) close() { a.http.CloseIdleConnections() }
 
-// call makes one request and decodes the answer into out, unless out is nil.
+// call makes one request that moves little and decodes the answer into out, unless out is nil.
 func (a *api) call(ctx context.Context, method, path string, body io.Reader, kind string, out any) error {
+	return a.within(ctx, callLimit, method, path, body, kind, out)
+}
+
+// within makes one request that is answered within limit and decodes the answer into out, unless out is nil.
+func (a *api) within(ctx context.Context, limit time.Duration, method, path string, body io.Reader, kind string, out any) error {
 	var raw bytes.Buffer
-	if _, err := a.copy(ctx, method, path, body, kind, &raw); err != nil || out == nil {
+	err := bound(ctx, limit, method+" "+path, func(ctx context.Context) error {
+		_, err := a.send(ctx, method, path, body, kind, &raw)
+		return err
+	})
+	if err != nil || out == nil {
 		return err
 	}
 	if err := json.Unmarshal(raw.Bytes(), out); err != nil {
@@ -47,8 +56,16 @@ func (a *api) drain(ctx context.Context, method, path string, body io.Reader, ki
 	return a.copy(ctx, method, path, body, kind, io.Discard)
 }
 
-// copy makes one request and passes the body of the answer to out.
+// copy makes one request that may move much and passes the body of the answer to out.
 func (a *api) copy(ctx context.Context, method, path string, body io.Reader, kind string, out io.Writer) (n int64, err error) {
+	err = bound(ctx, transferLimit, method+" "+path, func(ctx context.Context) error {
+		n, err = a.send(ctx, method, path, body, kind, out)
+		return err
+	})
+	return n, err
+}
+
+func (a *api) send(ctx context.Context, method, path string, body io.Reader, kind string, out io.Writer) (n int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, body)
 	if err != nil {
 		return 0, err
@@ -73,7 +90,7 @@ func (a *api) copy(ctx context.Context, method, path string, body io.Reader, kin
 
 // put sends an archive into a container.
 func (a *api) put(ctx context.Context, id, path string, archive io.Reader) error {
-	return a.call(ctx, http.MethodPut, "/v1.24/containers/"+id+"/archive?path="+url.QueryEscape(path), archive, "application/x-tar", nil)
+	return a.within(ctx, transferLimit, http.MethodPut, "/v1.24/containers/"+id+"/archive?path="+url.QueryEscape(path), archive, "application/x-tar", nil)
 }
 
 func (a *api) execCreate(ctx context.Context, id string, cmd ...string) (execID string, err error) {
@@ -116,9 +133,11 @@ func (a *api) start(ctx context.Context, id string) error {
 }
 
 // wait returns once the container has ended; an exit code other than 0 is an error.
-func (a *api) wait(ctx context.Context, id string) error {
+func (a *api) wait(ctx context.Context, id string) error { return a.waitWithin(ctx, callLimit, id) }
+
+func (a *api) waitWithin(ctx context.Context, limit time.Duration, id string) error {
 	var ended struct{ StatusCode int }
-	if err := a.call(ctx, http.MethodPost, "/v1.24/containers/"+id+"/wait", nil, "", &ended); err != nil {
+	if err := a.within(ctx, limit, http.MethodPost, "/v1.24/containers/"+id+"/wait", nil, "", &ended); err != nil {
 		return err
 	}
 	if ended.StatusCode != 0 {

@@ -158,7 +158,7 @@ func (b *bench) manyBuild(ctx context.Context, i *instance, s samples) error {
 		return err
 	}
 	for _, figure := range []string{"50,000 files", "50,000 files, cached"} {
-		took, err := i.command(ctx, "build", "-q", "-t", builtRef+"-many", dir)
+		took, err := i.command(ctx, transferLimit, "build", "-q", "-t", builtRef+"-many", dir)
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (b *bench) busy(ctx context.Context, i *instance) error {
 			}
 		})
 		working.Go(func() {
-			i.api.call(load, http.MethodPost, "/v1.24/containers/"+stubborn+"/stop?t=60", nil, "", nil) //nolint:errcheck // it is cut off
+			i.api.drain(load, http.MethodPost, "/v1.24/containers/"+stubborn+"/stop?t=60", nil, "") //nolint:errcheck // it is cut off
 		})
 		var execErr error
 		for range busyExecs {

@@ -17,6 +17,7 @@ const (
 	edgePings   = 20000 // one after the other, on one connection
 	edgeClients = 64
 	edgeSpan    = 3 * time.Second
+	edgeLimit   = time.Minute // of one connection
 )
 
 // edge measures what the way of a request costs: the shortest one on one connection, and how many there are in a second.
@@ -90,6 +91,10 @@ func dialLean(ctx context.Context, socket string) (*lean, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, err
+	}
+	// One deadline for all that it asks: setting one each time would be measured too.
+	if err := c.SetDeadline(time.Now().Add(edgeLimit)); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	return &lean{Conn: c, in: bufio.NewReader(c)}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,7 @@ type instance struct {
 	name  string
 	own   bool
 	box   string // id of a container that sleeps, once it is there
+	lost  error  // why the engine was stopped before the end of the run
 	cmd   *exec.Cmd
 	ended chan error
 	api   *api
@@ -85,7 +87,7 @@ func (e *engine) launch(ctx context.Context, dir string) (*instance, error) {
 	}
 }
 
-// stop ends the engine and waits for it.
+// stop ends the engine and waits for it. An engine that does not end is killed.
 func (i *instance) stop() error {
 	i.api.close()
 	if err := i.cmd.Process.Signal(unix.SIGTERM); err != nil {
@@ -95,22 +97,27 @@ func (i *instance) stop() error {
 	case <-i.ended: //nolint:errcheck // podman's service ends with an error when it is told to end
 		return nil
 	case <-time.After(stopLimit):
-		return errors.Join(fmt.Errorf("%s does not end\n%s", i.name, i.tail()), i.cmd.Process.Kill())
+		err := errors.Join(fmt.Errorf("%s does not end\n%s", i.name, i.tail()), i.cmd.Process.Kill())
+		<-i.ended //nolint:errcheck // it was killed
+		return err
 	}
 }
 
-// command runs the engine's command line and returns how long it took.
-func (i *instance) command(ctx context.Context, args ...string) (float64, error) {
+// command runs the engine's command line for at most limit and returns how long it took.
+func (i *instance) command(ctx context.Context, limit time.Duration, args ...string) (took float64, err error) {
 	line := append(append([]string(nil), i.cli...), args...)
-	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
-	cmd.Env, cmd.Dir = i.env, filepath.Dir(i.log)
-	began := time.Now()
-	out, err := cmd.CombinedOutput()
-	took := milliseconds(time.Since(began))
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w: %s", i.name, err, out)
-	}
-	return took, nil
+	err = bound(ctx, limit, strings.Join(args, " "), func(ctx context.Context) error {
+		cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+		cmd.Env, cmd.Dir, cmd.WaitDelay = i.env, filepath.Dir(i.log), pipeLimit
+		began := time.Now()
+		out, err := cmd.CombinedOutput()
+		took = milliseconds(time.Since(began))
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", i.name, err, out)
+		}
+		return nil
+	})
+	return took, err
 }
 
 // tail returns the end of the engine's log.

@@ -28,6 +28,12 @@ type floor struct {
 	stderr  bytes.Buffer
 }
 
+// Names of the floor in the report.
+const (
+	floorName   = "floor"
+	floorMetric = "crun"
+)
+
 // floorVariants are how the filter of system calls gets in: as rules that crun compiles, compiled beforehand, not at all.
 func floorVariants() []string { return []string{"bpf", "rules", "none"} }
 
@@ -51,7 +57,7 @@ func startFloor(ctx context.Context, dir, busybox string) (*floor, error) {
 	words := append(ownNamespace(), self)
 	f := &floor{cmd: exec.CommandContext(ctx, words[0], words[1:]...)}
 	f.cmd.Env = append(os.Environ(), envFloor+"="+dir, "XDG_RUNTIME_DIR="+dir)
-	f.cmd.Stderr = &f.stderr
+	f.cmd.Stderr, f.cmd.WaitDelay = &f.stderr, pipeLimit
 	if f.in, err = f.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -63,22 +69,39 @@ func startFloor(ctx context.Context, dir, busybox string) (*floor, error) {
 	if err := f.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if !f.answers.Scan() {
-		return nil, errors.Join(fmt.Errorf("floor does not start: %s", f.stderr.String()), f.stop())
+	if err := f.scan("its start"); err != nil {
+		return nil, errors.Join(fmt.Errorf("floor does not start: %w", err), f.stop())
 	}
 	return f, nil
 }
 
+// scan reads one answer. A helper that gives none is killed.
+func (f *floor) scan(to string) error {
+	late := time.AfterFunc(callLimit, func() { _ = f.cmd.Process.Kill() }) // it may have ended
+	if f.answers.Scan() {
+		late.Stop()
+		return nil
+	}
+	if !late.Stop() {
+		return noAnswer{limit: callLimit, to: to}
+	}
+	return fmt.Errorf("floor ended: %s", f.stderr.String())
+}
+
 // stop ends the helper and waits for it.
-func (f *floor) stop() error { return errors.Join(f.in.Close(), f.cmd.Wait()) }
+func (f *floor) stop() error {
+	late := time.AfterFunc(stopLimit, func() { _ = f.cmd.Process.Kill() })
+	defer late.Stop()
+	return errors.Join(f.in.Close(), f.cmd.Wait())
+}
 
 // sample runs one container and returns the milliseconds it took.
 func (f *floor) sample(variant string) (float64, error) {
 	if _, err := io.WriteString(f.in, variant+"\n"); err != nil {
 		return 0, err
 	}
-	if !f.answers.Scan() {
-		return 0, fmt.Errorf("floor ended: %s", f.stderr.String())
+	if err := f.scan(variant); err != nil {
+		return 0, err
 	}
 	ms, err := strconv.ParseFloat(f.answers.Text(), 64)
 	if err != nil {

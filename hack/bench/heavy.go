@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// heavyLimit is how long one round of one of these may take.
-const heavyLimit = 10 * time.Minute
-
 // heavy is a metric that takes seconds each time, or changes what runs beside the others.
 type heavy struct {
 	name string
@@ -19,6 +16,7 @@ type heavy struct {
 
 func (b *bench) heavyMetrics() []heavy {
 	return []heavy{
+		{"stress", false, b.stress},
 		{"archive", false, b.archives},
 		{"logs", false, b.logs},
 		{"attach", false, b.attach},
@@ -34,8 +32,8 @@ func (b *bench) heavyMetrics() []heavy {
 	}
 }
 
-// heavies measures those that were asked for, engine by engine. What another engine cannot do is said and left out.
-func (b *bench) heavies(ctx context.Context) error {
+// heavies measures those that were asked for, engine by engine.
+func (b *bench) heavies(ctx context.Context) {
 	for _, h := range b.heavyMetrics() {
 		if !b.opt.wants(h.name) {
 			continue
@@ -46,22 +44,10 @@ func (b *bench) heavies(ctx context.Context) error {
 				if h.own && !i.own {
 					continue
 				}
-				if err := b.heavy(ctx, h, i); err != nil {
-					if i.own || ctx.Err() != nil {
-						return fmt.Errorf("%s of %s: %w", h.name, i.name, err)
-					}
-					b.say("%s of %s is left out: %v", h.name, i.name, err)
-				}
+				b.attempt(ctx, i.name, i, h.name, heavyLimit, func(ctx context.Context) error { return h.do(ctx, i) })
 			}
 		}
 	}
-	return nil
-}
-
-func (b *bench) heavy(ctx context.Context, h heavy, i *instance) error {
-	ctx, cancel := context.WithTimeout(ctx, heavyLimit)
-	defer cancel()
-	return h.do(ctx, i)
 }
 
 // withBox runs work beside a container that does nothing, and removes it.
@@ -78,8 +64,6 @@ func withBox(ctx context.Context, i *instance, work func(id string) error) error
 
 // execs measures one exec of true by the API in a container that runs: create, start with its streams, inspect.
 func (b *bench) execs(ctx context.Context, i *instance) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
 	if i.box == "" {
 		id, err := i.api.create(ctx, "none", "sleep", "86400")
 		if err != nil {

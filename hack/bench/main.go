@@ -87,14 +87,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	report, err := measure(ctx, opt, stderr)
-	if err != nil {
+	if report == nil {
 		return err
 	}
-	if err := report.table(stdout); err != nil {
+	// What was measured is shown, whatever else went wrong.
+	if err := errors.Join(err, report.table(stdout), report.save(opt.out), ctx.Err()); err != nil {
 		return err
 	}
-	if err := report.save(opt.out); err != nil {
-		return err
+	if broken := report.broken(); len(broken) > 0 {
+		return fmt.Errorf("failed: %s", strings.Join(broken, ", "))
 	}
 	if missed := report.missed(); opt.strict && len(missed) > 0 {
 		return fmt.Errorf("targets missed: %s", strings.Join(missed, ", "))

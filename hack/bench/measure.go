@@ -19,7 +19,6 @@ const (
 	memoryContainers = 20
 	settle           = 3 * time.Second // for what an engine still does after it answers or has started containers
 	warmups          = 3               // of every engine, before the first round
-	callLimit        = 30 * time.Second
 )
 
 // bench is one run.
@@ -37,7 +36,7 @@ type bench struct {
 	report  *report
 }
 
-// measure does all that the options ask for.
+// measure does all that the options ask for. What fails is in the report; an error means that nothing could be measured.
 func measure(ctx context.Context, opt options, log io.Writer) (_ *report, err error) {
 	dir, remove, err := workDir(ctx, opt)
 	if err != nil {
@@ -48,33 +47,51 @@ func measure(ctx context.Context, opt options, log io.Writer) (_ *report, err er
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{opt: opt, dir: dir, busybox: busybox, log: log, engines: []*engine{moss("moss", opt.bin)}, report: newReport(opt)}
-	if opt.beside != "" {
-		b.engines = append(b.engines, moss("beside", opt.beside))
+	b := &bench{opt: opt, dir: dir, busybox: busybox, log: log, report: newReport(opt)}
+	b.report.Versions = versions(ctx, opt)
+	if b.image, err = imageTar(busybox); err != nil {
+		return nil, fmt.Errorf("make the image: %w", err)
+	}
+	b.chooseEngines(ctx)
+	for _, step := range []func(context.Context){b.memories, b.start, b.rounds, b.heavies} {
+		step(ctx)
+	}
+	if err := b.stop(); err != nil {
+		b.say("%v", err) // of the figures it changes nothing
+	}
+	b.report.finish()
+	return b.report, nil
+}
+
+// chooseEngines says which engines are measured, and starts the registry that they pull from.
+func (b *bench) chooseEngines(ctx context.Context) {
+	b.engines = []*engine{moss("moss", b.opt.bin)}
+	if b.opt.beside != "" {
+		b.engines = append(b.engines, moss("beside", b.opt.beside))
 	}
 	insecure := ""
-	if opt.wants("image") || opt.wants("pulls") {
-		if b.shelf, err = makeShelf(ctx, dir); err != nil {
-			return nil, err
+	var shelfErr error
+	if b.opt.wants("image") || b.opt.wants("pulls") {
+		shelfErr = bound(ctx, setupLimit, "the registry and its images", func(ctx context.Context) (err error) {
+			b.shelf, err = makeShelf(ctx, b.dir)
+			return err
+		})
+		if shelfErr == nil {
+			insecure = b.shelf.addr
 		}
-		insecure = b.shelf.addr
 	}
 	if path, err := exec.LookPath("podman"); err == nil {
 		b.engines = append(b.engines, podman(path, insecure))
 	} else {
 		b.say("podman is not installed: moss is measured without it (hack/install-deps.sh --for bench installs it)")
 	}
-	defer func() { err = errors.Join(err, b.stop()) }()
-	if b.image, err = imageTar(busybox); err != nil {
-		return nil, fmt.Errorf("make the image: %w", err)
-	}
-	for _, step := range []func(context.Context) error{b.memories, b.start, b.rounds, b.stresses, b.heavies} {
-		if err := step(ctx); err != nil {
-			return nil, err
+	for _, e := range b.engines {
+		for _, metric := range []string{"image", "pulls"} {
+			if shelfErr != nil && b.opt.wants(metric) {
+				b.report.fail(e.name, metric, fmt.Errorf("its images: %w", shelfErr))
+			}
 		}
 	}
-	b.report.finish()
-	return b.report, nil
 }
 
 func (b *bench) say(format string, args ...any) {
@@ -82,38 +99,59 @@ func (b *bench) say(format string, args ...any) {
 }
 
 // start starts every engine, gives it the image and lets it fill its caches.
-func (b *bench) start(ctx context.Context) (err error) {
+func (b *bench) start(ctx context.Context) {
+	var err error
 	if b.floor, err = startFloor(ctx, filepath.Join(b.dir, "floor"), b.busybox); err != nil {
-		return err
+		b.failFloor(ctx, err)
 	}
 	for _, e := range b.engines {
-		dir := filepath.Join(b.dir, e.name+"-main")
-		if err := os.Mkdir(dir, 0o700); err != nil {
+		var i *instance
+		err := bound(ctx, setupLimit, "its start", func(ctx context.Context) (err error) {
+			i, err = b.startMain(ctx, e)
 			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			b.say("%s does not take part: %v", e.name, err)
+			if i != nil {
+				err = errors.Join(err, i.stop())
+			}
+			i = &instance{name: e.name, own: e.own, lost: err}
 		}
-		i, err := e.launch(ctx, dir)
-		if err != nil {
-			return err
+		if i != nil {
+			b.running = append(b.running, i)
 		}
-		b.running = append(b.running, i)
-		if err := i.api.importImage(ctx, b.image); err != nil {
-			return fmt.Errorf("%s: import the image: %w", e.name, err)
-		}
-		for range warmups {
-			for _, network := range []string{"none", "default"} {
-				if _, err := b.cycle(ctx, i, network); err != nil {
-					return fmt.Errorf("%s: %w", e.name, err)
-				}
+	}
+}
+
+// startMain returns the instance with an error too if it runs.
+func (b *bench) startMain(ctx context.Context, e *engine) (*instance, error) {
+	dir := filepath.Join(b.dir, e.name+"-main")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	i, err := e.launch(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.api.importImage(ctx, b.image); err != nil {
+		return i, fmt.Errorf("import the image: %w", err)
+	}
+	for range warmups {
+		for _, network := range []string{"none", "default"} {
+			if _, err := i.api.cycle(ctx, network); err != nil {
+				return i, err
 			}
 		}
 	}
-	return nil
+	return i, nil
 }
 
 func (b *bench) stop() error {
 	var err error
 	for _, i := range b.running {
-		err = errors.Join(err, i.stop())
+		if i.lost == nil {
+			err = errors.Join(err, i.stop())
+		}
 	}
 	if b.floor != nil {
 		err = errors.Join(err, b.floor.stop())
@@ -124,64 +162,72 @@ func (b *bench) stop() error {
 	return err
 }
 
-func (b *bench) cycle(ctx context.Context, i *instance, network string) (samples, error) {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	return i.api.cycle(ctx, network)
-}
-
 // rounds measures what is over quickly: each round takes every engine and the floor once, in turning order.
-func (b *bench) rounds(ctx context.Context) error {
+func (b *bench) rounds(ctx context.Context) {
 	for round := range b.opt.rounds {
-		for _, variant := range floorVariants() {
-			ms, err := b.floor.sample(variant)
-			if err != nil {
-				return err
-			}
-			b.report.add("floor", "crun-"+variant, samples{"run": ms})
-		}
+		b.floorRound(ctx)
 		for k := range b.running {
 			i := b.running[(k+round)%len(b.running)]
-			if err := b.round(ctx, i, round); err != nil {
-				return fmt.Errorf("round %d of %s: %w", round, i.name, err)
-			}
+			b.round(ctx, i, round)
 		}
 	}
-	return nil
+	for _, i := range b.running {
+		if i.box != "" && i.lost == nil {
+			b.recover(ctx, i) // what comes now starts without the container of the execs, whatever was asked for
+		}
+	}
 }
 
-func (b *bench) round(ctx context.Context, i *instance, round int) error {
-	for _, network := range []string{"none", "default"} {
-		if !b.opt.wants(network) {
-			continue
-		}
-		s, err := b.cycle(ctx, i, network)
+func (b *bench) floorRound(ctx context.Context) {
+	if b.floor == nil || b.report.failed(floorName, floorMetric) != nil || ctx.Err() != nil {
+		return
+	}
+	for _, variant := range floorVariants() {
+		ms, err := b.floor.sample(variant)
 		if err != nil {
-			return err
+			b.failFloor(ctx, err)
+			return
 		}
-		b.report.add(i.name, network, s)
+		b.report.add(floorName, "crun-"+variant, samples{"run": ms})
+	}
+}
+
+func (b *bench) failFloor(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return // the user ends the run
+	}
+	b.say("floor: %v", err)
+	b.report.fail(floorName, floorMetric, err)
+}
+
+func (b *bench) round(ctx context.Context, i *instance, round int) {
+	quick := func(metric string, work func(context.Context) error) {
+		if b.opt.wants(metric) {
+			b.attempt(ctx, i.name, i, metric, quickLimit, work)
+		}
+	}
+	for _, network := range []string{"none", "default"} {
+		quick(network, func(ctx context.Context) error {
+			s, err := i.api.cycle(ctx, network)
+			b.report.add(i.name, network, s) // nothing with an error
+			return err
+		})
 	}
 	for name, args := range map[string][]string{
 		"run": {"run", "--rm", imageRef, "true"}, "run-none": {"run", "--rm", "--network", "none", imageRef, "true"},
 	} {
-		if !b.opt.wants(name) {
-			continue
-		}
-		ms, err := i.command(ctx, args...)
-		if err != nil {
+		quick(name, func(ctx context.Context) error {
+			ms, err := i.command(ctx, callLimit, args...)
+			if err == nil {
+				b.report.add(i.name, name, samples{"wall": ms})
+			}
 			return err
-		}
-		b.report.add(i.name, name, samples{"wall": ms})
+		})
 	}
-	if b.opt.wants("exec") {
-		if err := b.execs(ctx, i); err != nil {
-			return err
-		}
+	quick("exec", func(ctx context.Context) error { return b.execs(ctx, i) })
+	if round%3 == 0 {
+		quick("start", func(ctx context.Context) error { return b.starts(ctx, i.name, round) })
 	}
-	if b.opt.wants("start") && round%3 == 0 {
-		return b.starts(ctx, i.name, round)
-	}
-	return nil
 }
 
 // starts measures an engine of its own on a fresh folder, and the same folder again.
@@ -208,26 +254,8 @@ func (b *bench) starts(ctx context.Context, name string, round int) error {
 	return nil
 }
 
-// stresses takes seconds each time, so it has rounds of its own.
-func (b *bench) stresses(ctx context.Context) error {
-	if !b.opt.wants("stress") {
-		return nil
-	}
-	for round := range b.opt.slow() {
-		for k := range b.running {
-			i := b.running[(k+round)%len(b.running)]
-			if err := b.stress(ctx, i); err != nil {
-				return fmt.Errorf("stress of %s: %w", i.name, err)
-			}
-		}
-	}
-	return nil
-}
-
 // stress lets clients create and start containers as fast as they get answers, then clears up.
 func (b *bench) stress(ctx context.Context, i *instance) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
 	began := time.Now()
 	ids, err := crowd(ctx, stressContainers, func(ctx context.Context) (string, error) {
 		id, err := i.api.create(ctx, "none", "sleep", "600")
@@ -240,7 +268,7 @@ func (b *bench) stress(ctx context.Context, i *instance) error {
 	if err == nil {
 		b.report.add(i.name, "stress", samples{"per second": stressContainers / took.Seconds()})
 	}
-	return errors.Join(err, b.clear(ctx, i, ids))
+	return errors.Join(err, b.clear(context.WithoutCancel(ctx), i, ids))
 }
 
 func (b *bench) clear(ctx context.Context, i *instance, ids []string) error {
@@ -285,71 +313,4 @@ func crowd(ctx context.Context, n int, work func(context.Context) (string, error
 	}
 	group.Wait()
 	return ids, errors.Join(errs...)
-}
-
-// memories comes before anything else runs: a second engine of the same program would share its pages, and each would
-// seem to need less.
-func (b *bench) memories(ctx context.Context) error {
-	if !b.opt.wants("memory") {
-		return nil
-	}
-	for round := range b.opt.slow() {
-		for _, e := range b.engines {
-			if err := b.memory(ctx, e, round); err != nil {
-				return fmt.Errorf("memory of %s: %w", e.name, err)
-			}
-		}
-	}
-	return nil
-}
-
-// memory measures an engine that has only just been started, then adds containers.
-func (b *bench) memory(ctx context.Context, e *engine, round int) (err error) {
-	dir := filepath.Join(b.dir, e.name+"-memory"+strconv.Itoa(round))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	first, err := e.launch(ctx, dir)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(first.api.importImage(ctx, b.image), first.stop()); err != nil {
-		return err
-	}
-	i, err := e.launch(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, i.stop()) }()
-	if err := pause(ctx, settle); err != nil {
-		return err
-	}
-	idle, parts, err := memoryOf(i.cmd.Process.Pid)
-	if err != nil {
-		return err
-	}
-	var ids []string
-	for range memoryContainers {
-		id, err := i.api.create(ctx, "none", "sleep", "600")
-		if err != nil {
-			return err
-		}
-		ids = append(ids, id)
-		if err := i.api.start(ctx, id); err != nil {
-			return err
-		}
-	}
-	if err := pause(ctx, settle); err != nil {
-		return err
-	}
-	full, _, err := memoryOf(i.cmd.Process.Pid)
-	if err != nil {
-		return err
-	}
-	s := samples{"idle": idle, "per container": (full - idle) / memoryContainers}
-	for part, pss := range parts {
-		s["idle: "+part] = pss
-	}
-	b.report.add(e.name, "memory", s)
-	return b.clear(ctx, i, ids)
 }

@@ -31,8 +31,7 @@ const (
 func (b *bench) nets(ctx context.Context, i *instance) error {
 	iperf, err := exec.LookPath("iperf3")
 	if err != nil {
-		b.say("iperf3 is not installed: the network is not measured (hack/install-deps.sh --for bench installs it)")
-		return nil //nolint:nilerr // said, and the rest of the bench goes on
+		return err
 	}
 	if err := importWith(ctx, i, iperf); err != nil {
 		return err
@@ -44,9 +43,10 @@ func (b *bench) nets(ctx context.Context, i *instance) error {
 		if !i.own && (figure == "container to container" || figure == "bare veth") {
 			continue // without root podman's containers have a network each
 		}
-		ctx, cancel := context.WithTimeout(ctx, netLimit)
-		s[figure], err = work(ctx, i)
-		cancel()
+		err := bound(ctx, netLimit, figure, func(ctx context.Context) (err error) {
+			s[figure], err = work(ctx, i)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", figure, err)
 		}
@@ -104,7 +104,7 @@ func client(ctx context.Context, env []string, line ...string) (float64, error) 
 		cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 		cmd.Env = env
 		var said bytes.Buffer
-		cmd.Stderr = &said
+		cmd.Stderr, cmd.WaitDelay = &said, pipeLimit
 		out, err := cmd.Output()
 		rate := 0.0
 		if err == nil {

@@ -27,7 +27,7 @@ func (b *bench) logs(ctx context.Context, i *instance) error {
 	}
 	measured := func() error {
 		began := time.Now()
-		if err := errors.Join(i.api.start(ctx, id), i.api.wait(ctx, id)); err != nil {
+		if err := errors.Join(i.api.start(ctx, id), i.api.waitWithin(ctx, transferLimit, id)); err != nil {
 			return err
 		}
 		written := time.Since(began)
@@ -51,15 +51,17 @@ func (b *bench) logs(ctx context.Context, i *instance) error {
 func (b *bench) attach(ctx context.Context, i *instance) error {
 	docker, err := exec.LookPath("docker")
 	if err != nil {
-		b.say("the docker command line is not installed: attach is not measured")
-		return nil
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attachLimit)
-	defer cancel()
+	return bound(ctx, attachLimit, "docker run", func(ctx context.Context) error { return b.attachBy(ctx, i, docker) })
+}
+
+func (b *bench) attachBy(ctx context.Context, i *instance, docker string) error {
 	cmd := exec.CommandContext(ctx, docker, "run", "--rm", "--network", "none", "--log-driver", "none", imageRef,
 		"dd", "if=/dev/zero", "bs=1M", "count="+strconv.Itoa(attachBytes>>20))
 	dir := filepath.Dir(i.log)
 	cmd.Env = append([]string{"DOCKER_HOST=unix://" + i.socket, "DOCKER_CONFIG=" + filepath.Join(dir, "docker")}, i.env...)
+	cmd.WaitDelay = pipeLimit
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -86,6 +86,8 @@ func (r *registry) stop() error {
 	if err := r.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		return err
 	}
+	late := time.AfterFunc(stopLimit, func() { _ = r.cmd.Process.Kill() })
+	defer late.Stop()
 	r.cmd.Wait() //nolint:errcheck // it ends by the signal
 	return r.log.Close()
 }

@@ -3,16 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"math"
 	"os"
+	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -22,130 +17,29 @@ type report struct {
 	Rounds int
 	CPUs   int
 	Kernel string
-	Load   [2]string                               // load averages before and after
-	Values map[string]map[string]map[string]series // engine, metric, figure
+	// Versions of what is measured, and the machine's processor, memory and file system.
+	Versions []string
+	Load     [2]string                               // load averages before and after
+	Values   map[string]map[string]map[string]series // engine, metric, figure
+
+	Failures []failure
+	Seconds  map[string]float64 // that each metric took, of all engines together
+	out      *os.File           // that root opened; nil until the first save
 }
 
-// row is one line of the table.
-type row struct {
-	metric, figure, unit string
-	target               float64 // for moss; 0: none
-	floor                bool    // compare with the floor
-	more                 bool    // more is better
-}
+// failure is a metric of an engine that has no figures, or not all.
+type failure struct {
+	Engine, Metric, Reason string
 
-// misses tells whether a figure is worse than its target. What was not measured does not miss.
-func (r row) misses(got float64) bool {
-	switch {
-	case r.target == 0 || math.IsNaN(got):
-		return false
-	case r.more:
-		return got < r.target
-	default:
-		return got > r.target
-	}
-}
-
-// rows of the table, with what moss is to reach.
-func rows() []row { return slices.Concat(containerRows(), imageRows(), crowdRows()) }
-
-func imageRows() []row {
-	return []row{
-		{metric: "image", figure: "pull gzip", unit: "s", target: 2.8},
-		{metric: "image", figure: "pull zstd", unit: "s", target: 1.9},
-		{metric: "image", figure: "pull again", unit: "ms", target: 30},
-		{metric: "image", figure: "pull one layer of six", unit: "s"},
-		{metric: "image", figure: "one layer / all", unit: "", target: 0.25},
-		{metric: "image", figure: "load", unit: "s", target: 2.5},
-		{metric: "image", figure: "save", unit: "s", target: 1.6},
-		{metric: "image", figure: "remove", unit: "s", target: 0.2},
-		{metric: "pulls", figure: "ten at once / one", unit: "", target: 1.3},
-		{metric: "pulls", figure: "_ping p99", unit: "ms", target: 3},
-		{metric: "pulls", figure: "peak for 2 GiB", unit: "MB", target: 120},
-		{metric: "build", figure: "12 steps, cold", unit: "ms", target: 1400},
-		{metric: "build", figure: "12 steps, cached", unit: "ms", target: 150},
-		{metric: "build", figure: "last COPY changed", unit: "ms"},
-		{metric: "build", figure: "50,000 files", unit: "s"},
-		{metric: "build", figure: "50,000 files / tar both ways", unit: "", target: 2},
-		{metric: "build", figure: "50,000 files, cached", unit: "s"},
-		{metric: "build", figure: "50,000 files, cached / tar", unit: "", target: 2},
-		{metric: "build", figure: "peak of the engine", unit: "MB", target: 120},
-	}
-}
-
-func containerRows() []row {
-	return []row{
-		{metric: "none", figure: "create", unit: "ms"},
-		{metric: "none", figure: "start", unit: "ms"},
-		{metric: "none", figure: "wait", unit: "ms"},
-		{metric: "none", figure: "remove", unit: "ms"},
-		{metric: "none", figure: "sum", unit: "ms", target: 40, floor: true},
-		{metric: "default", figure: "create", unit: "ms"},
-		{metric: "default", figure: "start", unit: "ms"},
-		{metric: "default", figure: "wait", unit: "ms"},
-		{metric: "default", figure: "remove", unit: "ms"},
-		{metric: "default", figure: "sum", unit: "ms", target: 55, floor: true},
-		{metric: "run", figure: "wall", unit: "ms", target: 55, floor: true},
-		{metric: "run-none", figure: "wall", unit: "ms", floor: true},
-		{metric: "start", figure: "cold", unit: "ms"},
-		{metric: "start", figure: "warm", unit: "ms", target: 250},
-		{metric: "memory", figure: "idle", unit: "MiB", target: 42},
-		{metric: "memory", figure: "per container", unit: "MiB", target: 1.5},
-		{metric: "stress", figure: "per second", unit: "/s", target: 75, more: true},
-		{metric: "exec", figure: "create", unit: "ms"},
-		{metric: "exec", figure: "start", unit: "ms"},
-		{metric: "exec", figure: "inspect", unit: "ms"},
-		{metric: "exec", figure: "sum", unit: "ms", target: 12},
-		{metric: "archive", figure: "1000 MiB file in", unit: "s", target: 0.8},
-		{metric: "archive", figure: "1000 MiB file out", unit: "s", target: 0.8},
-		{metric: "archive", figure: "5000 files in", unit: "s", target: 0.6},
-		{metric: "archive", figure: "5000 files out", unit: "s", target: 0.4},
-		{metric: "archive", figure: "peak of the engine", unit: "MB", target: 100},
-		{metric: "logs", figure: "written", unit: "MB/s", target: 150, more: true},
-		{metric: "logs", figure: "read", unit: "MB/s", target: 200, more: true},
-		{metric: "attach", figure: "500 MiB by docker run", unit: "s", target: 0.8},
-		{metric: "net", figure: "container to host", unit: "Gbit/s"},
-		{metric: "net", figure: "host to port", unit: "Gbit/s", target: 12, more: true},
-		{metric: "net", figure: "container to container", unit: "Gbit/s"},
-		{metric: "net", figure: "bare veth", unit: "Gbit/s"},
-		{metric: "net", figure: "containers / veth", unit: "", target: 0.9, more: true},
-		{metric: "net", figure: "500 ports", unit: "MiB", target: 20},
-	}
-}
-
-func crowdRows() []row {
-	return []row{
-		{metric: "edge", figure: "_ping p50", unit: "ms", target: 0.1},
-		{metric: "edge", figure: "_ping p99", unit: "ms"},
-		{metric: "edge", figure: "_ping at 64", unit: "/s", target: 15000, more: true},
-		{metric: "edge", figure: "inspect at 64", unit: "/s", target: 5000, more: true},
-		{metric: "streams", figure: "1000 attach", unit: "MiB", target: 60},
-		{metric: "streams", figure: "1000 logs", unit: "MiB", target: 50},
-		{metric: "streams", figure: "1000 wait", unit: "MiB", target: 40},
-		{metric: "streams", figure: "a line to 1000 attach", unit: "ms"},
-		{metric: "streams", figure: "a line to 1000 logs", unit: "ms"},
-		{metric: "events", figure: "1000 idle listeners", unit: "MiB", target: 30},
-		{metric: "events", figure: "published a second", unit: "/s", target: 9900, more: true},
-		{metric: "events", figure: "lost of them by 100", unit: "", target: 0.5},
-		{metric: "events", figure: "worst delay", unit: "ms"},
-		{metric: "busy", figure: "_ping p99", unit: "ms", target: 5},
-		{metric: "busy", figure: "list p99", unit: "ms", target: 5},
-		{metric: "busy", figure: "inspect p99", unit: "ms", target: 5},
-		{metric: "crowd", figure: "start beside 0", unit: "ms"},
-		{metric: "crowd", figure: "start beside 100", unit: "ms"},
-		{metric: "crowd", figure: "start beside 1000", unit: "ms"},
-		{metric: "crowd", figure: "start beside 100 / 0", unit: "", target: 1.2},
-		{metric: "crowd", figure: "start beside 1000 / 0", unit: "", target: 1.2},
-		{metric: "crowd", figure: "list of 100", unit: "ms", target: 2},
-		{metric: "crowd", figure: "list of 1000", unit: "ms", target: 15},
-	}
+	Missing bool `json:",omitempty"` // for want of a program, which is nobody's defect
+	brief   string
 }
 
 func newReport(opt options) *report {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease") // only shown
 	return &report{
 		Date: time.Now().UTC(), Rounds: opt.rounds, CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)),
-		Load: [2]string{loadAverage()}, Values: map[string]map[string]map[string]series{},
+		Load: [2]string{loadAverage()}, Values: map[string]map[string]map[string]series{}, Seconds: map[string]float64{},
 	}
 }
 
@@ -172,6 +66,43 @@ func (r *report) series(engine, metric, figure string) series {
 	return r.Values[engine][metric][figure]
 }
 
+// fail keeps why an engine has no figures of a metric.
+func (r *report) fail(engine, metric string, err error) {
+	f := failure{Engine: engine, Metric: metric, Reason: err.Error(), brief: "failed"}
+	var late noAnswer
+	switch {
+	case errors.As(err, &late):
+		f.brief = late.brief()
+	case errors.Is(err, exec.ErrNotFound):
+		f.Missing, f.brief = true, "not measured"
+		f.Reason += " (hack/install-deps.sh --for bench installs it)"
+	}
+	r.Failures = append(r.Failures, f)
+}
+
+// failed returns the failure of a metric, nil if there is none.
+func (r *report) failed(engine, metric string) *failure {
+	for k := range r.Failures {
+		if f := &r.Failures[k]; f.Engine == engine && f.Metric == metric {
+			return f
+		}
+	}
+	return nil
+}
+
+// broken names the metrics that failed by a defect.
+func (r *report) broken() []string {
+	var names []string
+	for _, f := range r.Failures {
+		if !f.Missing {
+			names = append(names, f.Metric+" of "+f.Engine)
+		}
+	}
+	return names
+}
+
+func (r *report) spend(metric string, took time.Duration) { r.Seconds[metric] += took.Seconds() }
+
 // missed names what moss did not reach.
 func (r *report) missed() []string {
 	var missed []string
@@ -183,90 +114,54 @@ func (r *report) missed() []string {
 	return missed
 }
 
-// table writes the figures for people.
-func (r *report) table(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s, kernel %s, %d CPUs, %d rounds, load %s before and %s after; median (90th percentile of 100)\n",
-		r.Date.Format(time.DateOnly), r.Kernel, r.CPUs, r.Rounds, r.Load[0], r.Load[1])
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	floor := r.series("floor", "crun-bpf", "run").median()
-	lines := [][]string{{"METRIC", "UNIT", "MOSS", "P90", "BESIDE", "PODMAN", "P90", "MOSS/PODMAN", "MOSS/FLOOR", "TARGET", ""}}
-	for _, line := range rows() {
-		own := r.series("moss", line.metric, line.figure)
-		if len(own) == 0 {
-			continue
-		}
-		peer := r.series("podman", line.metric, line.figure)
-		overFloor, target, verdict := "", "", ""
-		if line.floor {
-			overFloor = number(own.median()/floor, 2)
-		}
-		if line.target > 0 {
-			target, verdict = number(line.target, 3), "ok"
-			if line.misses(own.median()) {
-				verdict = "MISSED"
-			}
-		}
-		lines = append(lines, []string{
-			line.metric + " " + line.figure, line.unit, number(own.median(), 4), number(own.quantile(0.9), 4),
-			number(r.series("beside", line.metric, line.figure).median(), 4), number(peer.median(), 4), number(peer.quantile(0.9), 4), number(own.median()/peer.median(), 3), overFloor, target, verdict,
-		})
-	}
-	for _, variant := range floorVariants() {
-		s := r.series("floor", "crun-"+variant, "run")
-		lines = append(lines, []string{
-			"floor: crun run, filter " + variant, "ms", number(s.median(), 4), number(s.quantile(0.9), 4), "", "", "", "", number(s.median()/floor, 2), "", "",
-		})
-	}
-	for _, cells := range lines {
-		_, e := fmt.Fprintln(tab, strings.Join(cells, "\t"))
-		err = errors.Join(err, e)
-	}
-	return errors.Join(err, tab.Flush(), r.idleTable(w))
+// summary is what the table shows of a series.
+type summary struct {
+	N                int
+	Min, Median, P90 float64
 }
 
-// idleTable tells which program the memory of an engine at rest is.
-func (r *report) idleTable(w io.Writer) error {
-	var err error
-	for _, engine := range slices.Sorted(maps.Keys(r.Values)) {
-		var parts []string
-		for _, figure := range slices.Sorted(maps.Keys(r.Values[engine]["memory"])) {
-			if name, found := strings.CutPrefix(figure, "idle: "); found {
-				parts = append(parts, name+" "+number(r.series(engine, "memory", figure).median(), 3))
+func (r *report) summaries() map[string]map[string]map[string]summary {
+	all := map[string]map[string]map[string]summary{}
+	for engine, metrics := range r.Values {
+		all[engine] = map[string]map[string]summary{}
+		for metric, figures := range metrics {
+			all[engine][metric] = map[string]summary{}
+			for figure, s := range figures {
+				all[engine][metric][figure] = summary{N: len(s), Min: s.quantile(0), Median: s.median(), P90: s.quantile(0.9)}
 			}
 		}
-		if len(parts) > 0 {
-			_, e := fmt.Fprintf(w, "%s at rest, MiB: %s\n", engine, strings.Join(parts, ", "))
-			err = errors.Join(err, e)
-		}
 	}
-	return err
+	return all
 }
 
-// save writes every single value as JSON, to the file that root opened or to path.
+// save writes every single value as JSON, to the file that root opened or to path, in place of what an earlier save wrote.
 func (r *report) save(path string) error {
-	raw, err := json.MarshalIndent(r, "", " ")
+	raw, err := json.MarshalIndent(struct {
+		*report
+
+		Summary map[string]map[string]map[string]summary // as Values
+	}{r, r.summaries()}, "", " ")
 	if err != nil {
 		return err
 	}
 	raw = append(raw, '\n')
 	if fd, err := strconv.Atoi(os.Getenv(envOut)); err == nil {
-		out := os.NewFile(uintptr(fd), "results")
-		_, err := out.Write(raw)
-		return errors.Join(err, out.Close())
+		if r.out == nil {
+			r.out = os.NewFile(uintptr(fd), "results")
+		}
+		return rewrite(r.out, raw)
 	}
 	if path == "" {
 		return nil
 	}
-	return os.WriteFile(path, raw, 0o644)
+	if err := os.WriteFile(path+".new", raw, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
-// number shows a figure with so many digits; nothing for what was not measured.
-func number(v float64, digits int) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return "-"
-	}
-	if v >= math.Pow10(digits-1) {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'g', digits, 64)
+// rewrite puts content in place of all that a file holds.
+func rewrite(file *os.File, content []byte) error {
+	_, err := file.WriteAt(content, 0)
+	return errors.Join(err, file.Truncate(int64(len(content))))
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestQuantile(t *testing.T) {
@@ -56,6 +58,42 @@ func TestFamilyFindsWhatLostItsParent(t *testing.T) {
 	}
 	if want := []int{10, 11, 12, 13}; !slices.Equal(got, want) {
 		t.Errorf("family = %v, want %v", got, want)
+	}
+}
+
+func TestStrangersAreWhatIsNotToBeThere(t *testing.T) {
+	all := []process{
+		{pid: 1, name: "bench"},
+		{pid: 2, parent: 1, name: "bench"},
+		{pid: 3, parent: 2, name: "docker-registry"},
+		{pid: 4, parent: 1, name: "podman pause"},
+		{pid: 5, parent: 1, name: "conmon", ended: true},
+	}
+	if got, want := strangers(all, []int{1, 2, 3}), all[3:4]; !slices.Equal(got, want) {
+		t.Errorf("strangers = %+v, want %+v", got, want)
+	}
+}
+
+func TestMemoryIsNotMeasuredBesideAnotherEngine(t *testing.T) {
+	b := &bench{running: []*instance{{name: "moss"}}}
+	if err := b.alone(t.Context()); err == nil {
+		t.Error("alone with an engine that runs: got no error")
+	}
+}
+
+func TestHasEnded(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{&os.PathError{Op: "open", Err: unix.ESRCH}, true},
+		{&os.PathError{Op: "open", Err: unix.ENOENT}, true},
+		{&os.PathError{Op: "open", Err: unix.EACCES}, false},
+	} {
+		if got := hasEnded(tc.err); got != tc.want {
+			t.Errorf("hasEnded(%v) = %t, want %t", tc.err, got, tc.want)
+		}
 	}
 }
 
@@ -138,6 +176,7 @@ func TestParseStat(t *testing.T) {
 	}{
 		{stat: "7 (mossd) S 3 7 7", want: process{pid: 7, parent: 3, name: "mossd"}},
 		{stat: "7 (a) b (c) S 3 7", want: process{pid: 7, parent: 3, name: "a) b (c"}},
+		{stat: "7 (mossd) Z 3 7", want: process{pid: 7, parent: 3, name: "mossd", ended: true}},
 		{stat: "7 mossd S 3", bad: true},
 		{stat: "7 (mossd)", bad: true},
 		{stat: "x (mossd) S 3", bad: true},

@@ -111,6 +111,25 @@ func workDir(ctx context.Context, opt options) (dir string, remove func() error,
 	}, nil
 }
 
+// ownPrograms copies the builds to measure into the run's folder, if root has not done so: an engine of the same files that
+// runs elsewhere, or the build beside, would share their pages.
+func ownPrograms(opt options, dir string) (options, error) {
+	if os.Getenv(envWork) != "" {
+		return opt, nil
+	}
+	for name, from := range map[string]*string{"bin": &opt.bin, "beside": &opt.beside} {
+		if *from == "" {
+			continue
+		}
+		to := filepath.Join(dir, name)
+		if err := copyPrograms(*from, to); err != nil {
+			return opt, err
+		}
+		*from = to
+	}
+	return opt, nil
+}
+
 // removeAll removes the folder of a run; what the engines kept mounted went with their mount namespace, which may take
 // a moment longer than they do.
 func removeAll(dir string) error {

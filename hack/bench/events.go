@@ -36,6 +36,9 @@ const (
 // API in a process of their own, clients included.
 func (b *bench) events(ctx context.Context, i *instance) error {
 	s := samples{}
+	if err := pause(ctx, settle); err != nil { // the metric before may leave a process that still ends
+		return err
+	}
 	before, _, err := memoryOf(i.cmd.Process.Pid)
 	if err != nil {
 		return err

@@ -43,6 +43,9 @@ func measure(ctx context.Context, opt options, log io.Writer) (_ *report, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
+	if opt, err = ownPrograms(opt, dir); err != nil {
+		return nil, err
+	}
 	busybox, err := findBusybox()
 	if err != nil {
 		return nil, err
@@ -80,8 +83,9 @@ func (b *bench) chooseEngines(ctx context.Context) {
 			insecure = b.shelf.addr
 		}
 	}
-	if path, err := exec.LookPath("podman"); err == nil {
-		b.engines = append(b.engines, podman(path, insecure))
+	own := filepath.Join(b.dir, "podman") // or a podman of somebody else would share its pages
+	if path, err := exec.LookPath("podman"); err == nil && copyFile(path, own, 0o755) == nil {
+		b.engines = append(b.engines, podman(own, insecure))
 	} else {
 		b.say("podman is not installed: moss is measured without it (hack/install-deps.sh --for bench installs it)")
 	}

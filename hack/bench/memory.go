@@ -3,12 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is one process as far as memory goes.
@@ -16,6 +19,7 @@ type process struct {
 	pid, parent int
 	name        string
 	userNS      string
+	ended       bool // but not reaped
 }
 
 // family returns all processes of an engine: those that descend from the one that was started, and those that live in
@@ -51,10 +55,10 @@ func memoryOf(root int) (total float64, byName map[string]float64, err error) {
 	byName = map[string]float64{}
 	for _, p := range family(all, root, own) {
 		raw, err := os.ReadFile(procFile(p.pid, "smaps_rollup"))
+		if hasEnded(err) {
+			continue
+		}
 		if err != nil {
-			if _, gone := os.Stat(procFile(p.pid, "")); gone != nil {
-				continue
-			}
 			return 0, nil, fmt.Errorf("memory of %s: %w", p.name, err)
 		}
 		pss, err := parsePSS(raw)
@@ -66,6 +70,9 @@ func memoryOf(root int) (total float64, byName map[string]float64, err error) {
 	}
 	return total, byName, nil
 }
+
+// hasEnded tells whether a file of a process cannot be read because the process has ended, reaped or not.
+func hasEnded(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
@@ -113,7 +120,7 @@ func parseStat(stat string) (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	return process{pid: pid, parent: parent, name: stat[open+1 : end]}, nil
+	return process{pid: pid, parent: parent, name: stat[open+1 : end], ended: rest[0] == "Z" || rest[0] == "X"}, nil
 }
 
 // parsePSS returns the Pss line of smaps_rollup in MiB. A process that has no memory any more has none.

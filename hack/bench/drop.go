@@ -52,7 +52,7 @@ func asUser(ctx context.Context, opt options, args []string, stdout, stderr io.W
 			return err
 		}
 	}
-	if err := copyFile(self, filepath.Join(work, "bench"), 0o755); err != nil {
+	if err := copyProgram(self, filepath.Join(work, "bench")); err != nil {
 		return err
 	}
 	line := append([]string{
@@ -85,7 +85,7 @@ func copyPrograms(from, to string) error {
 		return err
 	}
 	for _, name := range programs() {
-		if err := copyFile(filepath.Join(from, name), filepath.Join(to, name), 0o755); err != nil {
+		if err := copyProgram(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return err
 		}
 	}
@@ -143,20 +143,20 @@ func removeAll(dir string) error {
 	return err
 }
 
-func copyFile(from, to string, mode os.FileMode) (err error) {
+func copyProgram(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755) //nolint:gosec // a program
 	if err != nil {
 		return err
 	}
 	if _, err := io.Copy(out, in); err != nil {
 		return errors.Join(err, out.Close())
 	}
-	return errors.Join(out.Chmod(mode), out.Close())
+	return errors.Join(out.Chmod(0o755), out.Close())
 }
 
 // pause waits, unless ctx ends first.

@@ -76,7 +76,7 @@ func unpackRootfs(busybox, dir string) error {
 			return err
 		}
 	}
-	if err := copyFile(busybox, filepath.Join(dir, "bin", "busybox"), 0o755); err != nil {
+	if err := copyProgram(busybox, filepath.Join(dir, "bin", "busybox")); err != nil {
 		return err
 	}
 	for _, name := range applets() {

@@ -84,10 +84,14 @@ func (b *bench) chooseEngines(ctx context.Context) {
 		}
 	}
 	own := filepath.Join(b.dir, "podman") // or a podman of somebody else would share its pages
-	if path, err := exec.LookPath("podman"); err == nil && copyFile(path, own, 0o755) == nil {
+	path, err := exec.LookPath("podman")
+	if err == nil {
+		err = copyProgram(path, own)
+	}
+	if err == nil {
 		b.engines = append(b.engines, podman(own, insecure))
 	} else {
-		b.say("podman is not installed: moss is measured without it (hack/install-deps.sh --for bench installs it)")
+		b.say("moss is measured without podman: %v (hack/install-deps.sh --for bench installs it)", err)
 	}
 	for _, e := range b.engines {
 		for _, metric := range []string{"image", "pulls"} {

@@ -21,6 +21,7 @@ type part struct {
 	env    []string                // beyond that of this process
 	check  func(w io.Writer) error // instead of argv
 	silent bool                    // what it prints is what is wrong
+	built  bool                    // it waits for the build, which compiles what it needs
 	bound  []string                // packages: it does not begin when the budget is used up
 }
 
@@ -61,16 +62,18 @@ func planParts(sel selection, m *module, table batsMap) plan {
 		p.code = append(p.code, part{name: "unit of " + dir, argv: []string{"go", "test", "-C", dir, "./..."}, env: plain})
 	}
 	if sel.compat {
-		p.code = append(p.code, part{name: "compat", argv: []string{"go", "run", "./hack/compat"}, env: plain})
+		p.code = append(p.code, part{name: "compat", argv: []string{"go", "run", "./hack/compat"}, env: plain, built: sel.build})
 	}
 	if len(sel.affected) > 0 {
 		// One analysis that needs nothing of the packages below: what is left is the check of the types.
-		p.code = append(p.code, part{name: "types of dependants", argv: slices.Concat([]string{"go", "vet", "-buildtag"}, patterns(sel.affected)), env: plain})
+		argv := slices.Concat([]string{"go", "vet", "-buildtag"}, patterns(sel.affected))
+		p.code = append(p.code, part{name: "types of dependants", argv: argv, env: plain, built: sel.build})
 	}
-	p.addTool(patterns(sel.changed), part{name: "lint", argv: []string{"golangci-lint", "run", "--allow-parallel-runners"}, env: plain})
+	lint := part{name: "lint", argv: []string{"golangci-lint", "run", "--allow-parallel-runners"}, env: plain, built: sel.build}
+	p.addTool(patterns(sel.changed), lint)
 	for group := range slices.Chunk(sel.dependants, groupSize) {
 		unit := unitPart("unit of dependants", []string{"-vet=off"}, plain, group)
-		unit.bound = group
+		unit.bound, unit.built = group, sel.build
 		p.code = append(p.code, unit)
 	}
 	return p

@@ -37,28 +37,40 @@ type runner struct {
 // runLanes runs both lanes to their end.
 func (r *runner) runLanes(ctx context.Context, p plan) {
 	r.leftOut = append(r.leftOut, p.leftOut...)
+	built := make(chan bool, 1) // gets one value: whether the first part of the engine's lane passed
 	var code sync.WaitGroup
 	code.Go(func() {
+		waited, good := false, false
 		for _, part := range p.code {
-			r.runPart(ctx, part)
+			if part.built && !waited {
+				waited, good = true, <-built
+			}
+			if part.built && !good {
+				r.skip(part)
+			} else {
+				r.runPart(ctx, part)
+			}
 		}
 	})
+	good := true
 	for i, part := range p.engine {
-		if !r.runPart(ctx, part) {
-			r.skipRest(p.engine[i+1:], part.name)
-			break
+		if !good {
+			r.skip(part)
+			continue
+		}
+		good = r.runPart(ctx, part)
+		if i == 0 {
+			built <- good
 		}
 	}
 	code.Wait()
 }
 
-// skipRest notes the parts that cannot run because the one before them failed.
-func (r *runner) skipRest(parts []part, failed string) {
+// skip notes a part that cannot run because the build failed.
+func (r *runner) skip(p part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, part := range parts {
-		r.leftOut = append(r.leftOut, part.name+": "+failed+" failed")
-	}
+	r.leftOut = append(r.leftOut, p.label()+": the build failed")
 }
 
 // runPart runs one part and tells whether it passed.
@@ -95,10 +107,7 @@ func (r *runner) runPart(ctx context.Context, p part) bool {
 func (r *runner) finish(p part, took time.Duration, out []byte, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := p.name
-	if len(p.bound) > 0 {
-		name += ": " + strings.Join(p.bound, " ")
-	}
+	name := p.label()
 	word := "ok"
 	if err == nil {
 		r.passed++
@@ -112,6 +121,14 @@ func (r *runner) finish(p part, took time.Duration, out []byte, err error) bool 
 	}
 	r.printLocked("%-7s %6.1f s  %s\n", word, took.Seconds(), name)
 	return err == nil
+}
+
+// label is the part's name, with what it is about where several parts have that name.
+func (p part) label() string {
+	if len(p.bound) == 0 {
+		return p.name
+	}
+	return p.name + ": " + strings.Join(p.bound, " ")
 }
 
 // close writes what was left out and the closing line.

@@ -21,6 +21,7 @@ func TestRunLanes(t *testing.T) {
 			{name: "good", check: say("fine\n", nil)},
 			{name: "command", argv: []string{"sh", "-c", `echo "$WORD"; exit 3`}, env: []string{"WORD=from the command"}},
 			{name: "format", check: say("bad.go\n", nil), silent: true},
+			{name: "lint", check: say("", errFailed), built: true},
 			{name: "late", check: say("", errFailed), bound: []string{"far/away"}},
 		},
 		leftOut: []string{"lint: not installed"},
@@ -38,7 +39,8 @@ func TestRunLanes(t *testing.T) {
 		"bad.go\nFAILED     0.0 s  format\n",
 		"left out: x.sh: no tests are known for it\n",
 		"left out: lint: not installed\n",
-		"left out: bats: build failed\n",
+		"left out: bats: the build failed\n",
+		"left out: lint: the build failed\n",
 		"left out: no time within 1m0s for the unit tests of 1 of 2 dependants: far/away\n",
 		"\nquick: 1 parts passed, 3 failed in 3600 s\n",
 	} {

@@ -40,7 +40,9 @@ func choose(m *module, table batsMap, files []change) selection {
 		case owner.holds(file.path):
 			sources = append(sources, owner.name)
 			sel.changed = append(sel.changed, owner.name)
-			names = table.findForFolder(owner.name)
+			if _, found := table[file.path]; !found {
+				names = table.findForFolder(owner.name)
+			}
 		case path.Dir(file.path) == owner.name || strings.Contains(file.path, "/testdata/"):
 			sel.changed = append(sel.changed, owner.name) // a test of the package, or what one reads
 			names = nil

@@ -30,6 +30,7 @@ func testModule() *module {
 const testMap = `
 leaf        | 01-a 02-b  # a comment
 mid         | 02-b
+mid/own.go  | 04-d
 side/...    | 03-c
 cmd/...     | 04-d
 tests/lib/x | 01-a
@@ -74,6 +75,10 @@ func TestChoose(t *testing.T) {
 		{
 			name: "a file that is gone", files: "leaf/a.go-", changed: "leaf", own: "leaf", affected: "near mid cmd/top",
 			dependants: "mid cmd/top", bats: "01-a 02-b", wantBuild: true, wantLayers: true,
+		},
+		{
+			name: "a file with a line of its own", files: "mid/own.go", changed: "mid", own: "mid", affected: "cmd/top", dependants: "cmd/top",
+			bats: "04-d", goFiles: "mid/own.go", wantBuild: true, wantLayers: true,
 		},
 		{name: "a bats file", files: "tests/09-z.bats", bats: "09-z", scripts: "tests/09-z.bats", wantBuild: true, wantCompat: true},
 		{name: "a bats file that is gone", files: "tests/09-z.bats-", leftOut: "tests/09-z.bats: no tests are known for it", wantCompat: true},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -401,30 +402,39 @@ func TestParseResolvConf(t *testing.T) {
 	}
 }
 
-// TestRemembered looks that a file that is old enough is not parsed again, and that a change is noticed all the same.
+// TestRemembered looks that a file that is old enough is not parsed again, and that a change is noticed all the same. The
+// times of files are the kernel's: the bubble's clock, which begins in another year, is set by them.
 func TestRemembered(t *testing.T) {
 	host, path := hostWith(t, "nameserver 192.0.2.1\n")
-	read := func() string {
-		t.Helper()
-		c, err := host.read()
-		check(t, err)
-		return c.servers[0].String()
-	}
-	read()
-	if host.stamp != (stamp{}) {
-		t.Error("a file that has only just changed is remembered")
-	}
-	for time.Sleep(settled); host.stamp == (stamp{}); time.Sleep(10 * time.Millisecond) {
+	info, err := os.Stat(path)
+	check(t, err)
+	made := info.ModTime()
+	synctest.Test(t, func(t *testing.T) {
+		read := func() string {
+			t.Helper()
+			c, err := host.read()
+			check(t, err)
+			return c.servers[0].String()
+		}
+		time.Sleep(time.Until(made.Add(settled)))
 		read()
-	}
-	host.known.servers = []netip.Addr{netip.MustParseAddr("192.0.2.9")}
-	if got := read(); got != "192.0.2.9" {
-		t.Errorf("an old file is read again: %s", got)
-	}
-	check(t, os.WriteFile(path, []byte("nameserver 192.0.2.2\n"), 0o600))
-	if got, want := read(), "192.0.2.2"; got != want {
-		t.Errorf("after a change: %s, want %s", got, want)
-	}
+		if host.stamp != (stamp{}) {
+			t.Errorf("a file that changed %s ago is remembered", settled)
+		}
+		time.Sleep(time.Second) // the time of its change is somewhat later than that of its content
+		read()
+		if host.stamp == (stamp{}) {
+			t.Errorf("a file that changed more than %s ago is not remembered", settled)
+		}
+		host.known.servers = []netip.Addr{netip.MustParseAddr("192.0.2.9")}
+		if got := read(); got != "192.0.2.9" {
+			t.Errorf("an old file is read again: %s", got)
+		}
+		check(t, os.WriteFile(path, []byte("nameserver 192.0.2.2\n"), 0o600))
+		if got, want := read(), "192.0.2.2"; got != want {
+			t.Errorf("after a change: %s, want %s", got, want)
+		}
+	})
 }
 
 // TestFlood looks that one container's questions to a server that says nothing stay bounded, and that names of the

@@ -217,69 +217,72 @@ func TestFinishedAreBounded(t *testing.T) {
 }
 
 func TestTheNextEngineKnowsThem(t *testing.T) {
-	w := newWorld(t)
-	w.fake.ExecScript = func(_ task.Spec, _ task.ExecSpec, p *tasktest.Proc) int {
-		select {
-		case n := <-p.Signals:
-			return n
-		case <-p.Done:
-			return 0
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.fake.ExecScript = func(_ task.Spec, _ task.ExecSpec, p *tasktest.Proc) int {
+			select {
+			case n := <-p.Signals:
+				return n
+			case <-p.Done:
+				return 0
+			}
 		}
-	}
-	s := w.service()
-	begun, ended, pending := mustCreate(t, s, Config{User: "www", Tty: true}), mustCreate(t, s, Config{}), mustCreate(t, s, Config{})
-	for _, execID := range []string{begun, ended} {
-		if err := s.Start(t.Context(), execID, StartOptions{Detach: true}, nil); err != nil {
+		s := w.service()
+		begun, ended, pending := mustCreate(t, s, Config{User: "www", Tty: true}), mustCreate(t, s, Config{}), mustCreate(t, s, Config{})
+		for _, execID := range []string{begun, ended} {
+			if err := s.Start(t.Context(), execID, StartOptions{Detach: true}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in, err := s.find(ended)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	in, err := s.find(ended)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := in.process.Signal(t.Context(), 5); err != nil {
-		t.Fatal(err)
-	}
-	<-in.done
-	probe := make(chan error)
-	go func() {
-		_, _, err := s.Run(t.Context(), w.record.ID, []string{"probe"}, time.Minute, 10)
-		probe <- err
-	}()
-	for len(w.task.(*tasktest.FakeTask).Execs()) < 2 || w.files() < 4 {
-		time.Sleep(time.Millisecond)
-	}
-	s.end() // as a crash: nothing is undone
-	s.background.Wait()
+		if err := in.process.Signal(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		<-in.done
+		probe := make(chan error)
+		go func() {
+			_, _, err := s.Run(t.Context(), w.record.ID, []string{"probe"}, time.Minute, 10)
+			probe <- err
+		}()
+		synctest.Wait() // until the probe runs
+		if n, files := len(w.task.(*tasktest.FakeTask).Execs()), w.files(); n != 2 || files != 4 {
+			t.Fatalf("%d processes and %d files, want the probe beside the running one", n, files)
+		}
+		s.end() // as a crash: nothing is undone
+		s.background.Wait()
 
-	next := w.service()
-	if info, err := next.Inspect(begun); err != nil || !info.Running || info.Pid == 0 || info.Config.User != "www" || !info.Config.Tty {
-		t.Errorf("Inspect of the running one = %+v, %v", info, err)
-	}
-	if info, err := next.Inspect(ended); err != nil || info.ExitCode == nil || *info.ExitCode != 5 {
-		t.Errorf("Inspect of the finished one = %+v, %v, want 5", info, err)
-	}
-	if _, err := next.Inspect(pending); !fault.Is(err, fault.NotFound) {
-		t.Errorf("Inspect of one that never ran = %v, want not found", err)
-	}
-	if err := <-probe; err != nil {
-		t.Errorf("the probe of the last engine ended with %v, want its end by the next", err)
-	}
-	w.set(func() {
-		if len(w.killed) != 1 {
-			t.Errorf("killed the families of %v, want that of the probe", w.killed)
+		next := w.service()
+		if info, err := next.Inspect(begun); err != nil || !info.Running || info.Pid == 0 || info.Config.User != "www" || !info.Config.Tty {
+			t.Errorf("Inspect of the running one = %+v, %v", info, err)
+		}
+		if info, err := next.Inspect(ended); err != nil || info.ExitCode == nil || *info.ExitCode != 5 {
+			t.Errorf("Inspect of the finished one = %+v, %v, want 5", info, err)
+		}
+		if _, err := next.Inspect(pending); !fault.Is(err, fault.NotFound) {
+			t.Errorf("Inspect of one that never ran = %v, want not found", err)
+		}
+		if err := <-probe; err != nil {
+			t.Errorf("the probe of the last engine ended with %v, want its end by the next", err)
+		}
+		w.set(func() {
+			if len(w.killed) != 1 {
+				t.Errorf("killed the families of %v, want that of the probe", w.killed)
+			}
+		})
+		if in, err = next.find(begun); err != nil {
+			t.Fatal(err)
+		}
+		if err := in.process.Signal(t.Context(), 6); err != nil {
+			t.Fatal(err)
+		}
+		<-in.done
+		if info, err := next.Inspect(begun); err != nil || info.ExitCode == nil || *info.ExitCode != 6 {
+			t.Errorf("Inspect after its end = %+v, %v, want 6", info, err)
 		}
 	})
-	if in, err = next.find(begun); err != nil {
-		t.Fatal(err)
-	}
-	if err := in.process.Signal(t.Context(), 6); err != nil {
-		t.Fatal(err)
-	}
-	<-in.done
-	if info, err := next.Inspect(begun); err != nil || info.ExitCode == nil || *info.ExitCode != 6 {
-		t.Errorf("Inspect after its end = %+v, %v, want 6", info, err)
-	}
 }
 
 func TestDamagedFilesGo(t *testing.T) {

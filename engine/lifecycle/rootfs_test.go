@@ -106,14 +106,19 @@ func TestViewMeetsRemoval(t *testing.T) {
 	c.views.RLock() // as a view that is being opened
 	removed := make(chan error)
 	go func() { removed <- m.Remove(t.Context(), "web", container.RemoveOptions{}) }()
-	for c.record().State != container.Removing {
-		time.Sleep(time.Millisecond)
+	made := func() bool {
+		w.layers.mu.Lock()
+		defer w.layers.mu.Unlock()
+		return w.layers.made[c.id]
 	}
-	time.Sleep(20 * time.Millisecond) // for a removal that does not wait
-	w.layers.mu.Lock()
-	made := w.layers.made[c.id]
-	w.layers.mu.Unlock()
-	if !made {
+	// A removal that waits lets no second reader in; one that does not wait takes the layer.
+	for deadline := time.Now().Add(10 * time.Second); made() && c.views.TryRLock(); time.Sleep(time.Millisecond) {
+		c.views.RUnlock()
+		if time.Now().After(deadline) {
+			t.Fatal("the removal neither waits for the view nor takes the layer")
+		}
+	}
+	if !made() {
 		t.Error("the layer went while a view was being opened")
 	}
 	c.views.RUnlock()

@@ -127,7 +127,7 @@ func TestVerbs(t *testing.T) {
 	engine.Override["DELETE /containers/a"] = done
 	engine.Override["POST /containers/a/wait"] = answer(`{"StatusCode":9}`)
 	engine.Override["POST /containers/b/stop"] = func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(20 * time.Millisecond) // the order of the output is that of the arguments all the same
+		time.Sleep(20 * time.Millisecond) // the other's answer is there first: the order of the output is that of the arguments all the same
 		done(w, r)
 	}
 	for _, tc := range []struct {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"moss/api/client/clienttest"
 )
@@ -232,16 +231,14 @@ func TestCIDFile(t *testing.T) {
 
 func TestRunForwardsSignals(t *testing.T) {
 	engine := clienttest.New(t)
-	started := make(chan struct{})
 	engine.Process = func(_ io.Reader, stdout, _ io.Writer, signals <-chan string) int {
-		close(started)
 		_, _ = io.WriteString(stdout, "got "+<-signals)
 		return 128 + 10
 	}
 	go func() {
-		<-started
-		time.Sleep(20 * time.Millisecond) // until the command has left its setup
-		_ = syscall.Kill(os.Getpid(), syscall.SIGUSR1)
+		if wasAsked(engine, "POST /containers/"+clienttest.ID+"/wait") { // the command has left its setup
+			_ = syscall.Kill(os.Getpid(), syscall.SIGUSR1)
+		}
 	}()
 	stdout, stderr, code := moss(t, engine, "", "run", "box")
 	if stdout != "got 10" || code != 138 || stderr != "" {
@@ -253,9 +250,7 @@ func TestEngineDiesMidway(t *testing.T) {
 	engine := clienttest.New(t)
 	engine.Process = func(_ io.Reader, stdout, _ io.Writer, signals <-chan string) int {
 		_, _ = io.WriteString(stdout, "begun")
-		for !slices.Contains(engine.Requests(), "POST /containers/"+clienttest.ID+"/wait") {
-			time.Sleep(time.Millisecond)
-		}
+		_ = wasAsked(engine, "POST /containers/"+clienttest.ID+"/wait")
 		go engine.Kill()
 		<-signals
 		return 0

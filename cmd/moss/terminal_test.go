@@ -200,12 +200,19 @@ func TestWindowSize(t *testing.T) {
 
 func awaitRequest(t *testing.T, engine *clienttest.Engine, want string) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); time.Now().Before(late); time.Sleep(5 * time.Millisecond) {
+	if !wasAsked(engine, want) {
+		t.Fatalf("requests %q, want %s among them", engine.Requests(), want)
+	}
+}
+
+// wasAsked waits for a request, and reports whether it came.
+func wasAsked(engine *clienttest.Engine, want string) bool {
+	for late := time.Now().Add(10 * time.Second); time.Now().Before(late); time.Sleep(time.Millisecond) {
 		if slices.Contains(engine.Requests(), want) {
-			return
+			return true
 		}
 	}
-	t.Fatalf("requests %q, want %s among them", engine.Requests(), want)
+	return false
 }
 
 // TestInterrupt leaves it to the container what an interrupt at the keyboard means, and ends with its code.

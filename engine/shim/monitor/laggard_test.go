@@ -86,7 +86,7 @@ func TestHubWaitsForWhoIsAlone(t *testing.T) {
 	alone := joinHub(t, h, task.Attach{Stdout: true})
 	joinHub(t, h, task.Attach{Stdin: true}) // waits for no output
 	done := flood(h, stdio.Stdout, floodSize)
-	select {
+	select { // the moment is what counts: with another viewer it would have been cut off by then, and the flood be over
 	case <-done:
 		t.Fatal("a viewer that does not read was not waited for")
 	case <-time.After(mostHeld + 500*time.Millisecond):
@@ -102,7 +102,7 @@ func TestHubTellsWhoIsHeldUpFromAJoin(t *testing.T) {
 	h := newHub(nil, false)
 	asleep := joinHub(t, h, task.Attach{Stdout: true})
 	done := flood(h, stdio.Stdout, floodSize)
-	select {
+	select { // not waited for, the flood is over in a few milliseconds
 	case <-done:
 		t.Fatal("a viewer that does not read was not waited for")
 	case <-time.After(50 * time.Millisecond):

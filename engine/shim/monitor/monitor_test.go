@@ -110,9 +110,15 @@ func TestSourceGrowsAndGivesBack(t *testing.T) {
 		<-idled
 	}
 	go func() {
-		<-idled // next waits
-		time.Sleep(quietAfter + 500*time.Millisecond)
-		_, _ = in.WriteString("late")
+		defer in.WriteString("late") //nolint:errcheck // next tells
+		overdue := time.After(quietAfter + 10*time.Second)
+		for begin := time.Now(); time.Since(begin) < quietAfter; {
+			select {
+			case <-idled: // next waits: at first, and again when it has given the buffer back
+			case <-overdue:
+				return
+			}
+		}
 	}()
 	frame, err := src.next()
 	if err != nil || string(frame[stdio.HeaderSize:]) != "late" || len(src.buf) != stdio.HeaderSize+smallBuffer {

@@ -160,7 +160,7 @@ func TestAwaitHangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ended
-	select {
+	select { // the poller has told the watch of the end of input by now; taken for a hang-up, it would end the watch at once
 	case <-gone:
 		t.Fatal("the end of input counts as hanging up")
 	case <-time.After(50 * time.Millisecond):

@@ -198,7 +198,7 @@ func TestPatient(t *testing.T) {
 	}
 	silence := func(what string) {
 		t.Helper()
-		select {
+		select { // a hang-up is noticed at once, so that what is taken for one ends the request within the time
 		case how := <-ended:
 			t.Fatalf("%s: %s", what, how)
 		case <-time.After(50 * time.Millisecond):

@@ -363,7 +363,7 @@ func TestWebSocketSlowReader(t *testing.T) {
 	})
 	c := dial()
 	send(t, c, handshake(""))
-	select {
+	select { // unless the write blocks, a memory copy of 64 MiB is over, or far beyond the limit below
 	case n := <-done:
 		t.Fatalf("%d bytes were taken for a client that does not read", n)
 	case <-time.After(100 * time.Millisecond):

@@ -343,7 +343,8 @@ func TestBuildWaitsForItsClient(t *testing.T) {
 	<-ended
 }
 
-// settle returns the last number that comes before there is none for a while.
+// settle returns the last number that comes before there is none for a while: that a writer stands still shows in nothing
+// but time. One that does not halt never settles, or beyond the limit.
 func settle(moved <-chan int, last int) int {
 	for {
 		select {

@@ -191,8 +191,10 @@ func TestWaitEndsWithItsClient(t *testing.T) {
 	if _, err := io.WriteString(c, "POST /containers/web/wait HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	for a.containers.said() == "" {
-		<-time.After(time.Millisecond)
+	for end := time.Now().Add(20 * time.Second); a.containers.said() == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody waits for the container")
+		}
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)

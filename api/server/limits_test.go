@@ -59,8 +59,10 @@ func TestTooMany(t *testing.T) {
 	for range told {
 		dial(t, "unix", path) // says nothing, and takes the last of the slots
 	}
-	for len(s.local.crowd.slots) < cap(s.local.crowd.slots) {
-		time.Sleep(time.Millisecond)
+	for deadline := time.Now().Add(patience); len(s.local.crowd.slots) < cap(s.local.crowd.slots); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d slots are taken, want all %d", len(s.local.crowd.slots), cap(s.local.crowd.slots))
+		}
 	}
 	queued := dial(t, "unix", path)
 	if _, err := io.WriteString(queued, get); err != nil {

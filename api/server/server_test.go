@@ -259,7 +259,7 @@ func TestShutdown(t *testing.T) {
 			t.Errorf("%s: %v, want a clean end", where, err)
 		}
 	}
-	select {
+	select { // one that waits for nothing more returns when the streams have ended, which they have
 	case err := <-finished:
 		t.Fatalf("Shutdown = %v before the last answer was made", err)
 	case <-time.After(20 * time.Millisecond):

@@ -101,7 +101,7 @@ func killOnce(t *testing.T, root, driver string, random *rand.Rand) {
 	if _, err := io.ReadFull(out, ready); err != nil {
 		t.Fatalf("the helper did not come up: %v", err)
 	}
-	time.Sleep(moment)
+	time.Sleep(moment) // the moment is what the test is about
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func TestBlobSlowReader(t *testing.T) {
 		if _, err := io.CopyN(&got, r, n); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(250 * time.Millisecond)
+		time.Sleep(250 * time.Millisecond) // a server that took so long would be given up
 	}
 	if _, err := io.Copy(&got, r); err != nil || !bytes.Equal(got.Bytes(), layer) {
 		t.Errorf("%d bytes, %v", got.Len(), err)

@@ -57,6 +57,7 @@ func (f *follower) expectEnd(t *testing.T, want error) {
 	}
 }
 
+// expectQuiet gives the follower time to do what it must not: it reads at once what it takes for a line, or for its end.
 func (f *follower) expectQuiet(t *testing.T) {
 	t.Helper()
 	select {
@@ -68,6 +69,32 @@ func (f *follower) expectQuiet(t *testing.T) {
 	}
 }
 
+// begin writes lines until the follower of new lines has begun and gets one, as all after that, and nothing older. It
+// returns the number of the last.
+func (f *follower) begin(t *testing.T, w *logs.Writer) (last int) {
+	t.Helper()
+	var got string
+	for deadline := time.Now().Add(10 * time.Second); got == ""; last++ {
+		if time.Now().After(deadline) {
+			t.Fatal("the follower gets no line")
+		}
+		write(t, w, stdio.Stdout, fmt.Sprint("begun ", last, "\n"))
+		select {
+		case got = <-f.lines:
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	last--
+	var first int
+	if _, err := fmt.Sscanf(got, "begun %d\n", &first); err != nil {
+		t.Fatalf("got %q first, want a new line", got)
+	}
+	for first++; first <= last; first++ {
+		f.expect(t, fmt.Sprint("begun ", first, "\n"))
+	}
+	return last
+}
+
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	w := open(t, path, logs.Options{})
@@ -76,7 +103,11 @@ func TestFollow(t *testing.T) {
 	all := follow(t.Context(), path, logs.ReadOptions{Tail: -1, End: end})
 	all.expect(t, "old\n")
 	fresh := follow(t.Context(), path, logs.ReadOptions{Tail: 0, End: end})
-	fresh.expectQuiet(t)
+	fresh.expectQuiet(t) // with an older line it would begin by that
+	last := fresh.begin(t, w)
+	for i := range last + 1 {
+		all.expect(t, fmt.Sprint("begun ", i, "\n"))
+	}
 	for i := range 100 {
 		write(t, w, stdio.Stderr, fmt.Sprint(i, "\n"))
 		for _, f := range []*follower{all, fresh} {

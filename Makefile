@@ -82,9 +82,8 @@ COUNT ?= 10
 flake: build ## FILES= of tests/ COUNT= times (10) under load
 	hack/flake.sh $(COUNT) $(FILES)
 
-quick: export KEEP_TAP =
-quick: build ## what touches the changed packages, in three minutes (BASE= is what they are compared with)
-	$(GO) run ./hack/quick $(if $(BASE),-base $(BASE))
+quick: ## what touches your change, in about three minutes (QUICKFLAGS=-n only prints what that is)
+	$(GO) run ./hack/quick $(QUICKFLAGS)
 
 bench: build ## measures moss beside podman and bare crun
 	hack/install-deps.sh --for bench

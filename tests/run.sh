@@ -70,16 +70,20 @@ if [ "$(id -u)" != 0 ] && [ $title = bats-cgroups ]; then
   exit 0
 fi
 
+# The images that tests/49-build-corpus.bats builds upon: made here, where .cache can be written to, while the rest is built.
+bases=
+if [[ " $* " == *49-build-corpus* ]] && [ $title = bats ]; then
+  tests/build/bases.sh .cache/build >/dev/null &
+  bases=$!
+fi
+
 # Helpers: the token server of tests/lib/registry.bash, the peer of the tests of published ports, the fuzzer of the API.
 for helper in tokend peerd apifuzz; do
-  if ! CGO_ENABLED=0 go build -buildvcs=false -o .cache/bin/$helper ./tests/$helper && [ ! -x .cache/bin/$helper ]; then
+  if ! CGO_ENABLED=0 go build -trimpath -buildvcs=false -o .cache/bin/$helper ./tests/$helper && [ ! -x .cache/bin/$helper ]; then
     echo "run.sh: no .cache/bin/$helper: go build -o .cache/bin/$helper ./tests/$helper" >&2
     exit 1
   fi
 done
-
-# The images that tests/49-build-corpus.bats builds upon: made here, where .cache can be written to.
-if [[ " $* " == *49-build-corpus* ]] && [ $title = bats ]; then tests/build/bases.sh .cache/build >/dev/null; fi
 
 # What is a module of its own, which moss does not depend on, is made only for the tests that use it: the clients in Go, and
 # what holds answers against the OpenAPI document.
@@ -89,13 +93,15 @@ module() {
   local file=$1 dir=$2 out=$3
   shift 3
   if [[ $files != *"$file"* ]] || [ $title != bats ]; then return 0; fi
-  if ! CGO_ENABLED=0 go build -C "$dir" -buildvcs=false -o "$PWD/.cache/bin/$out" "$@"; then
+  if ! CGO_ENABLED=0 go build -C "$dir" -trimpath -buildvcs=false -o "$PWD/.cache/bin/$out" "$@"; then
     echo "run.sh: the programs of $dir cannot be built: hack/install-deps.sh --for test gets their modules" >&2
     exit 1
   fi
 }
 module 93-openapi hack/openapi/check openapicheck .
 module 94-scenarios tests/clients/go '' ./dockerclient ./testcontainers
+
+[ -z "$bases" ] || wait "$bases"
 
 # tagged TAG FILE...: the files with that tag, at the head or at one of their tests.
 tagged() {

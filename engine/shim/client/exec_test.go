@@ -339,7 +339,7 @@ func TestExecMeetsTheEnd(t *testing.T) {
 				for _, p := range ps {
 					wg.Go(func() { _, _ = p.Start(t.Context()) }) // it succeeds or fails, depending on the moment
 				}
-				time.Sleep(time.Duration(i) * time.Millisecond)
+				time.Sleep(time.Duration(i) * time.Millisecond) // the moment is what the test is about
 				if err := tk.Signal(t.Context(), int(syscall.SIGKILL)); err != nil {
 					t.Fatal(err)
 				}

@@ -248,18 +248,18 @@ func TestShimKilledDuringStart(t *testing.T) {
 	slow := func(t *testing.T, spec *task.Spec, script string) {
 		crun := filepath.Join(spec.Dir, "crun")
 		if err := os.WriteFile(crun, []byte("#!/bin/sh\n"+strings.NewReplacer(
-			"CRUN", spec.Runtime.Path+` "$@"`, "$ROOT", spec.Runtime.Root, "$ID", spec.ID).Replace(script)), 0o700); err != nil {
+			"CRUN", spec.Runtime.Path+` "$@"`, "$ROOT", spec.Runtime.Root, "$ID", spec.ID, "REACHED", spec.Dir+"/reached").Replace(script)), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		spec.Runtime.Path = crun
 	}
 	for _, tc := range []struct {
-		name, runtime string
-		delay         time.Duration
+		name, runtime string        // the runtime tells REACHED where it is, and goes on half a second later
+		delay         time.Duration // without one: the moment is what the test is about
 	}{
-		{"runtime is about to start", `case "$*" in *" run "*) sleep 0.5;; esac; exec CRUN`, 200 * time.Millisecond},
-		{"runtime has started it", `CRUN; case "$*" in *" run "*) sleep 0.5;; esac`, 300 * time.Millisecond},
-		{"runtime has started it and not noted so", `CRUN; case "$*" in *" run "*) rm -rf "$ROOT/$ID"; sleep 0.5;; esac`, 300 * time.Millisecond},
+		{"runtime is about to start", `case "$*" in *" run "*) >REACHED; sleep 0.5;; esac; exec CRUN`, 0},
+		{"runtime has started it", `CRUN; case "$*" in *" run "*) >REACHED; sleep 0.5;; esac`, 0},
+		{"runtime has started it and not noted so", `CRUN; case "$*" in *" run "*) rm -rf "$ROOT/$ID"; >REACHED; sleep 0.5;; esac`, 0},
 		{"somewhere", "", 0},
 		{"somewhere", "", 5 * time.Millisecond},
 		{"somewhere", "", 10 * time.Millisecond},
@@ -280,6 +280,12 @@ func TestShimKilledDuringStart(t *testing.T) {
 				defer close(started)
 				tk.Start(t.Context()) //nolint:errcheck // it succeeds or fails, depending on the moment
 			}()
+			if tc.runtime != "" {
+				eventually(t, "the runtime gets there", 10*time.Second, func() bool {
+					_, err := os.Stat(filepath.Join(spec.Dir, "reached"))
+					return err == nil
+				})
+			}
 			time.Sleep(tc.delay)
 			if err := syscall.Kill(shim, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -288,17 +294,16 @@ func TestShimKilledDuringStart(t *testing.T) {
 			if err := tk.Delete(t.Context()); err != nil {
 				t.Errorf("Delete = %v", err)
 			}
-			time.Sleep(700 * time.Millisecond) // a runtime that goes on without its shim would be done
+			eventually(t, "end of a runtime that goes on without its shim", 10*time.Second, func() bool {
+				return len(processes(t, spec.Dir))+len(processes(t, spec.ID)) == 0
+			})
 			if left := processes(t, marker); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
-			if states, err := os.ReadDir(spec.Runtime.Root); err == nil {
-				for _, state := range states {
-					if state.Name() == spec.ID {
-						t.Error("the runtime still knows the container")
-					}
-				}
-			}
+			eventually(t, "the runtime forgets the container", 5*time.Second, func() bool {
+				_, err := os.Stat(filepath.Join(spec.Runtime.Root, spec.ID))
+				return errors.Is(err, os.ErrNotExist)
+			})
 		})
 	}
 }

@@ -27,6 +27,7 @@ table() {
   cat <<'TABLE'
 build|make|E|make|make|make|make|make
 build|git|o|git|git|git|git|git
+run|git|o|git|git|git|git|git
 run|newuidmap|E|uidmap|shadow-utils|shadow|shadow-uidmap|shadow
 run|newgidmap|E|uidmap|shadow-utils|shadow|shadow-uidmap|shadow
 run|slirp4netns|E|slirp4netns|slirp4netns|slirp4netns|slirp4netns|slirp4netns
@@ -65,6 +66,9 @@ test|mmdebstrap|E|mmdebstrap|mmdebstrap|-|-|-
 lint|shellcheck|E|shellcheck|ShellCheck|ShellCheck|shellcheck|shellcheck
 lint|shfmt|E|shfmt|shfmt|shfmt|shfmt|shfmt
 bench|podman|E|podman|podman|podman|podman|podman
+bench|busybox.static busybox|E|busybox-static|busybox|busybox-static|busybox-static|busybox
+bench|docker-registry registry|E|docker-registry|docker-distribution|distribution-registry|docker-registry|-
+bench|setpriv|E|util-linux|util-linux|util-linux|setpriv|util-linux
 bench|iperf3|E|iperf3|iperf3|iperf3|iperf3|iperf3
 bench|crun|E|crun|crun|crun|crun|crun
 guest|qemu-system-x86_64|E|qemu-system-x86|qemu-system-x86-core|qemu-x86|qemu-system-x86_64|qemu-system-x86
@@ -76,6 +80,7 @@ guest|socat|E|socat|socat|socat|socat|socat
 demo|mmdebstrap debootstrap|E|mmdebstrap|debootstrap|debootstrap|debootstrap|debootstrap
 demo|busybox.static busybox|E|busybox-static|busybox|busybox-static|busybox-static|busybox
 demo|setpriv|E|util-linux|util-linux|util-linux|setpriv|util-linux
+demo|ps|E|procps|procps-ng|procps|procps|procps-ng
 demo|curl|E|curl|curl|curl|curl|curl
 demo|jq|E|jq|jq|jq|jq|jq
 demo|expect|E|expect|expect|expect|expect|expect
@@ -145,6 +150,15 @@ have() {
   return 1
 }
 
+# trusts_authorities tells whether this machine has certificates of authorities, in one of the places where Go looks.
+trusts_authorities() {
+  for file in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt \
+    /etc/ssl/ca-bundle.pem /etc/pki/tls/cacert.pem /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem /etc/ssl/cert.pem; do
+    [ -s "$file" ] && return 0
+  done
+  return 1
+}
+
 # missing prints "E|o <packages> <commands>" for each line of the table that is wanted and not there.
 missing() {
   table | while IFS='|' read -r purpose tools need apt dnf zypper apk pacman; do
@@ -169,6 +183,10 @@ missing() {
       *) pkg=- ;;
     esac
     echo "E $pkg docker-py(python3)"
+  fi
+  # The go command fetches modules with these.
+  if wants build || wants lint; then
+    trusts_authorities || echo "o ca-certificates ca-certificates"
   fi
   if wants demo || wants guest || wants test; then
     # mmdebstrap and debootstrap check the archive's signatures with it.
@@ -276,7 +294,7 @@ go_modules() {
   wants test && go_ok || return 0
   proxy=$(go env GOPROXY)
   [ $check = no ] || proxy=off
-  for dir in tests/clients/go hack/openapi/check; do
+  for dir in tests/clients/go hack/openapi/check hack/programs; do
     (cd "$top/$dir" && GOPROXY=$proxy GOFLAGS='' CGO_ENABLED=0 go list -deps -test ./... >/dev/null) || return 1
   done
 }
@@ -367,7 +385,7 @@ dockerode || {
   bad=1
 }
 go_modules || {
-  warn "missing (needed): the modules of tests/clients/go and hack/openapi/check (go mod download)"
+  warn "missing (needed): the modules of tests/clients/go, hack/openapi/check and hack/programs (go mod download)"
   bad=1
 }
 if wants run; then

@@ -2,7 +2,7 @@
 # fresh.sh: holds hack/install-deps.sh against a machine that has nothing: a bare Debian 12 in a folder.
 #
 #   hack/fresh.sh [PURPOSE...]       bare build run demo lint guest bench test
-#   hack/fresh.sh --make TARGET      make TARGET from nothing, in such a Debian: demo, test
+#   hack/fresh.sh --make ARG...      make demo, make test and the like from nothing, in such a Debian
 #
 # For each purpose it takes a new root, runs hack/install-deps.sh --for PURPOSE there, and looks for every program that
 # hack/programs finds in the sources for that purpose, and for the modules of Python. bare is what must be there before
@@ -11,7 +11,7 @@
 # Root only; it needs mmdebstrap (hack/install-deps.sh --for test) and this machine's mirror, module proxy and npm registry,
 # whose settings it passes on; this machine's Go is shown at /usr/local/go, and its caches of Go, so that nothing is compiled
 # twice. The roots have mounts and processes of their own, which end with this script, and the network of this machine.
-# --make wants about 10 GiB of disk and what make TARGET wants of the kernel: namespaces of users, /dev/net/tun, /dev/fuse;
+# --make wants about 10 GiB of disk for test and what make wants of the kernel: namespaces of users, /dev/net/tun, /dev/fuse;
 # --cgroups of the tests finds this machine's groups. Its root is made anew each time.
 # MOSS_FRESH_DIR (/var/tmp/moss-fresh) holds the bare root and the packages that were fetched, for the next time.
 set -euo pipefail
@@ -25,18 +25,14 @@ die() {
   exit 1
 }
 
-target=
+make=()
 purposes=()
 while [ $# -gt 0 ]; do
   case $1 in
     --make)
       shift
-      target=${1:-}
-      case $target in demo | test) ;; *)
-        usage >&2
-        exit 2
-        ;;
-      esac
+      make=("${@:-help}")
+      break
       ;;
     -h | --help)
       usage
@@ -145,11 +141,12 @@ while IFS="	" read -r _ program places; do
 done </moss/.cache/programs'
 
 bare_tar
-if [ -n "$target" ]; then
+if [ ${#make[@]} -gt 0 ]; then
   lay_root
   inside apt-get -q install -y --no-install-recommends make # the one thing that make cannot install
-  inside make "$target"
-  exit
+  status=0
+  inside make "${make[@]}" || status=$?
+  exit $status
 fi
 
 CGO_ENABLED=0 GOFLAGS='' go build -C hack/programs -o "$top/.cache/bin/programs" .
@@ -170,6 +167,12 @@ for purpose in "${purposes[@]}"; do
   if [ "$purpose" != bare ] && ! inside hack/install-deps.sh --for "$purpose" >"$root/log" 2>&1; then
     tail -n 30 "$root/log"
     echo "$purpose: hack/install-deps.sh --for $purpose fails"
+    status=1
+  fi
+  # The caches of Go hide what its downloads need.
+  if [[ $kinds == *build* ]] && ! inside env GOMODCACHE=/tmp/modules GOFLAGS=-modcacherw go mod download -C hack/programs >"$root/log" 2>&1; then
+    tail -n 5 "$root/log"
+    echo "$purpose: the go command fetches no modules"
     status=1
   fi
   missing+=$(inside bash -c "$look" | sort -u | sed "s/^/$purpose: /")$'\n'

@@ -48,9 +48,9 @@ type caches struct {
 
 	mu      sync.Mutex // guards the fields below
 	entries map[string]*cache
-	changed chan struct{} // closed when somebody gives a cache back
-	stale   map[string]bool
-	sizing  bool // somebody looks at the sizes of those that are stale
+	changed chan struct{}   // closed when somebody gives a cache back
+	stale   map[string]bool // used since their record was written
+	sizing  bool            // a goroutine looks at the sizes of those that are stale, and writes their records
 }
 
 // cache is one of them. about is its record; zero before it is made.
@@ -137,7 +137,7 @@ func (w *Worker) takeCaches(ctx context.Context, m *mounts, wanted []*cacheMount
 	if err != nil {
 		return err
 	}
-	m.back = append(m.back, func() error { return w.giveBack(taken) })
+	m.back = append(m.back, func() error { w.giveBack(taken); return nil })
 	for _, c := range wanted {
 		if err := w.makeCache(ctx, c); err != nil {
 			return fmt.Errorf("cache %s: %w", c.name(), err)
@@ -219,28 +219,18 @@ func (c *caches) toldLocked() {
 	c.changed = make(chan struct{})
 }
 
-// giveBack ends the use of caches. Those that could not be made are forgotten.
-func (w *Worker) giveBack(taken []string) error {
+// giveBack ends the use of caches. Those that could not be made are forgotten. The records are written behind it.
+func (w *Worker) giveBack(taken []string) {
 	c := w.caches
-	var errs []error
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, key := range taken {
-		c.mu.Lock()
 		e := c.entries[key]
 		if e.about.ID != "" {
 			e.about.LastUsed = time.Now().UTC()
 			e.about.Uses++
 			c.stale[key] = true
 		}
-		about := e.about
-		c.mu.Unlock()
-		if about.ID != "" { // still its user, so nobody removes it
-			errs = append(errs, record.PutVolatile(filepath.Join(c.dir, key, cacheRecord), about))
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, key := range taken {
-		e := c.entries[key]
 		if e.users--; e.users == 0 {
 			e.alone = false
 			if e.about.ID == "" {
@@ -250,7 +240,6 @@ func (w *Worker) giveBack(taken []string) error {
 	}
 	c.toldLocked()
 	w.measureLocked()
-	return errors.Join(errs...)
 }
 
 // makeCache makes the folder of a cache that is this run's alone, unless it is there.

@@ -128,7 +128,9 @@ func (w *Worker) measureLocked() {
 	})
 }
 
-// measureOne looks at one cache. It reports false when there is none left, and the next to be given back begins anew.
+// measureOne looks at one cache and writes its record. It is the only writer of records of caches that were used, so none is
+// overwritten by an older one. It reports false when no cache is left, and the next to be given back begins anew. After the
+// end of ctx it looks no longer, and only writes.
 func (w *Worker) measureOne(ctx context.Context) bool {
 	c := w.caches
 	c.mu.Lock()
@@ -137,28 +139,27 @@ func (w *Worker) measureOne(ctx context.Context) bool {
 		break
 	}
 	delete(c.stale, key)
-	if key == "" || ctx.Err() != nil {
+	if key == "" {
 		c.sizing = false
 		c.mu.Unlock()
 		return false
 	}
 	c.mu.Unlock()
 	size, err := sizeOf(ctx, filepath.Join(c.dir, key, cacheFiles))
-	if err != nil {
-		return true // it has been removed, or its next use looks again
-	}
 	c.mu.Lock()
 	e := c.entries[key]
-	if e == nil || e.about.ID == "" {
+	if e == nil || e.about.ID == "" { // removed meanwhile
 		c.mu.Unlock()
 		return true
 	}
-	e.about.Bytes = size
+	if err == nil { // otherwise its next use looks again
+		e.about.Bytes = size
+	}
 	about := e.about
 	c.mu.Unlock()
 	err = record.PutVolatile(filepath.Join(c.dir, key, cacheRecord), about)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed meanwhile
-		w.opt.Log.Warn().Err(err).Str("cache", about.Name).Msg("size of a cache not noted")
+		w.opt.Log.Warn().Err(err).Str("cache", about.Name).Msg("use of a cache not noted")
 	}
 	return true
 }

@@ -278,9 +278,7 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 	if err != nil {
 		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
 	}
-	c.mu.Lock()
-	c.gone = true
-	c.mu.Unlock()
+	c.setGone(true)
 	if err := os.RemoveAll(m.dataDir(c.id)); err != nil {
 		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
 	}
@@ -293,9 +291,7 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 }
 
 func (m *Manager) markDead(c *ctr, cause error) error {
-	c.mu.Lock()
-	c.gone = false
-	c.mu.Unlock()
+	c.setGone(false)
 	_, err := c.transition(container.OpRemoveFailed, func(r *container.Record) { r.Error = cause.Error() })
 	return errors.Join(cause, err, c.persist(false))
 }

@@ -178,6 +178,16 @@ func (c *ctr) removed() bool {
 	return c.gone
 }
 
+// setGone says whether the container is gone for good. Once it is, its record is not written any more, and a write under way
+// has ended: the folder can be removed. The watcher of an exit writes after those who wait for the exit go on.
+func (c *ctr) setGone(gone bool) {
+	c.save.Lock()
+	defer c.save.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = gone
+}
+
 func (c *ctr) setTask(t task.Task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -79,6 +79,18 @@ func TestKillOfALoopThatHasJustEnded(t *testing.T) {
 	}
 }
 
+// TestRemovalDuringTheLastSave: who waits for the end of a process may remove the container while the watcher writes the
+// record of that end.
+func TestRemovalDuringTheLastSave(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	for range 100 {
+		id := w.create(m, "web")
+		w.must(m.Start(t.Context(), id))
+		w.must(m.Remove(t.Context(), id, container.RemoveOptions{Force: true}))
+	}
+}
+
 // TestSignalToWhatIsStartedAgain: a signal that is not meant to end the container does not wait for it to come to rest.
 func TestSignalToWhatIsStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -25,6 +25,7 @@
 //	progress: bars, aux, times            Bar, wire.NewProgress; TestBar, TestGolden
 //	an error midway, with a code          StreamError; TestStreamError
 //	101 and 200 of a takeover             Takeover, conn.Hijack; TestTakeover, 50-api
+//	no output in one read with the head   conn.Stream.Write; TestHeadIsReadAlone
 //	logs: chunks, or 101 if asked for     conn.NewOutput; 53-endpoints
 //	frames or a raw terminal              conn.Output, handler.execStart; 50-api
 //	credentials in headers                RegistryAuth, RegistryConfig, wire.DecodeBase64; TestAuthConfig, 43-registries

@@ -135,6 +135,7 @@ type Stream struct {
 	in    io.Reader
 	ahead *bytes.Reader // of the raw input, what came with the request
 	coded bool          // the input is not the connection's bytes as they are
+	begin sync.Once     // of the output
 
 	once sync.Once
 	done chan struct{} // closed by Close
@@ -159,8 +160,11 @@ func (s *Stream) AwaitInput() error {
 	return stdio.AwaitInput(raw)
 }
 
-// Write sends to the client.
-func (s *Stream) Write(p []byte) (int, error) { return s.conn.Write(p) }
+// Write sends to the client. The first call waits until the client has read the head, five seconds at most.
+func (s *Stream) Write(p []byte) (int, error) {
+	s.begin.Do(s.awaitHead)
+	return s.conn.Write(p)
+}
 
 // CloseWrite tells the client that nothing more comes, and goes on reading. Where the connection knows no half-close it
 // does nothing.

@@ -74,6 +74,33 @@ func TestHijackBodies(t *testing.T) {
 }
 
 // TestAwaitInput: what is there, or the end, is told at once; and nothing is lost by waiting.
+// TestHeadIsReadAlone: a client that reads late gets the head, and what follows in another read: one that reads the head
+// through a buffer and the rest from the socket itself loses nothing.
+func TestHeadIsReadAlone(t *testing.T) {
+	writes := make(chan struct{})
+	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		s, err := conn.Hijack(w, r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		close(writes)
+		send(t, s, "output")
+		s.Close() //nolint:errcheck // a test's own
+	})
+	c := dial()
+	send(t, c, "POST / HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-writes
+	time.Sleep(100 * time.Millisecond) // the output is there by then, unless it waits for the reading of the head
+	buffer := make([]byte, 4096)
+	for _, want := range []string{plainHead, "output"} {
+		n, err := c.Read(buffer)
+		if got := string(buffer[:n]); err != nil || got != want {
+			t.Fatalf("got %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
 func TestAwaitInput(t *testing.T) {
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		s, err := conn.Hijack(w, r)

@@ -277,11 +277,11 @@ docker_client() {
   esac
 }
 
-# dockerode gets the Node.js client that the tests drive, into .cache/clients. It runs no scripts of packages.
-dockerode() {
+# node_clients gets the Node.js clients that the tests drive, into .cache/clients. It runs no scripts of packages.
+node_clients() {
   wants test || return 0
   home=$top/.cache/clients
-  cmp -s "$top/tests/clients/package.json" "$home/package.json" && [ -d "$home/node_modules/dockerode" ] && return 0
+  cmp -s "$top/tests/clients/package.json" "$home/package.json" && [ -d "$home/node_modules/ws" ] && return 0
   [ $check = no ] || return 1
   mkdir -p "$home" && cp "$top/tests/clients/package.json" "$home/" &&
     npm install --prefix "$home" --ignore-scripts --no-package-lock --no-audit --no-fund --loglevel=error </dev/null && return 0
@@ -380,8 +380,8 @@ docker_client || {
   warn "missing (needed): docker, the command line client only (package: docker-cli, or docker.io on Debian 12)"
   bad=1
 }
-dockerode || {
-  warn "missing (needed): dockerode of tests/clients/package.json in .cache/clients (npm install)"
+node_clients || {
+  warn "missing (needed): what tests/clients/package.json names, in .cache/clients (npm install)"
   bad=1
 }
 go_modules || {

@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
-# Attach over a WebSocket (RFC 6455), with Node's client.
+# Attach over a WebSocket (RFC 6455), with Node's most used client.
 
 load lib/moss
 
 setup_file() {
-  start_engine --host tcp://127.0.0.1:0 --insecure-tcp # Node's client speaks no unix sockets
+  start_engine --host tcp://127.0.0.1:0 --insecure-tcp # as a page in a browser would come
   import_busybox
   grep -o 'tcp://127.0.0.1:[0-9]*' "$MOSS_DIR/mossd.log" | tail -n 1 | cut -c7- >"$MOSS_DIR/address"
 }
 teardown_file() { stop_engine; }
 setup() {
-  command -v node >/dev/null || skip "needs Node 20 or newer: install nodejs"
+  command -v node >/dev/null || skip "needs Node: hack/install-deps.sh --for test"
   begin
   address=$(cat "$MOSS_DIR/address")
 }
@@ -20,8 +20,10 @@ teardown() { finish; }
 ws() {
   local path="/containers/$1/attach/ws?$2"
   shift 2
-  timeout 40 node --no-warnings --experimental-websocket "$moss_top/tests/lib/ws.js" "ws://$address$path" "$@"
+  node_ws "$moss_top/tests/lib/ws.js" "ws://$address$path" "$@"
 }
+# node_ws SCRIPT [ARG]...: runs it with the client, which hack/install-deps.sh has put there.
+node_ws() { NODE_PATH=$moss_top/.cache/clients/node_modules timeout 40 node "$@"; }
 # upgrade PATH [HEADER...]: the head of the answer to a handshake over TCP.
 upgrade() {
   local path=$1 args=() h
@@ -106,9 +108,9 @@ view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS
 @test "attach/ws: a message that is too long closes with 1009" {
   name=$(unique long)
   moss run -di --name "$name" busybox cat >/dev/null
-  printf 'const ws = new WebSocket(process.argv[2]); ws.onopen = () => ws.send("x".repeat(2 << 20)); ws.onclose = (e) => console.log(e.code);' \
+  printf 'const WebSocket = require("ws"); const ws = new WebSocket(process.argv[2]); ws.onopen = () => ws.send("x".repeat(2 << 20)); ws.onclose = (e) => console.log(e.code);' \
     >"$BATS_TEST_TMPDIR/long.js"
-  run timeout 40 node --no-warnings --experimental-websocket "$BATS_TEST_TMPDIR/long.js" "ws://$address/containers/$name/attach/ws?stream=1&stdin=1"
+  run node_ws "$BATS_TEST_TMPDIR/long.js" "ws://$address/containers/$name/attach/ws?stream=1&stdin=1"
   expect output 1009
   expect equal "$(state "$name")" running
   moss rm -f "$name"

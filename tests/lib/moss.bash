@@ -10,7 +10,10 @@
 # Every test makes its own names with unique, so that it passes alone and in any order.
 
 # The demo uses this file too, without bats.
-if declare -F bats_require_minimum_version >/dev/null; then bats_require_minimum_version 1.5.0; fi
+if declare -F bats_require_minimum_version >/dev/null; then
+  bats_require_minimum_version 1.5.0
+  export TERM=xterm # of the terminals that tests make; the caller may have none
+fi
 
 moss_top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 moss_bin=${MOSS_BIN:-$moss_top/bin}

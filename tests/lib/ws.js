@@ -1,9 +1,11 @@
-// ws.js: a WebSocket client for the tests, with what Node has built in (node --experimental-websocket).
+// ws.js: a WebSocket client for the tests, with the package ws: what Node itself has differs by its version.
 //
 //   ws.js URL [--protocol NAME] [--send TEXT]... [--binary HEX]... [--each TEXT] [--close-after TEXT]
 //
 // Prints each message as "text JSON" or "binary HEX", then "closed CODE". What is to be sent goes out once the connection
 // is open, and what --each says after each message that comes. --close-after closes when that text has come.
+const WebSocket = require('ws');
+
 const [url, ...args] = process.argv.slice(2);
 const sent = [];
 let protocol = [];

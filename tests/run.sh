@@ -5,8 +5,8 @@
 #
 # --no-subids takes a user without sub-ids, for the tests with the tag "nosub". With --whole it runs all the others too, but
 # those with the tag "subids".
-# --cgroups delegates cgroups to the user; without it tests with the tag "cgroups" are left out. Without a FILE it runs
-# those and the ones with the tag "cgroups-too" alone.
+# --cgroups delegates cgroups to the user, for one file after the other; without it tests with the tag "cgroups" are left
+# out. Without a FILE it runs those and the ones with the tag "cgroups-too" alone.
 # --chance runs the tests with the tag "chance", which are left out otherwise, once for each seed of MOSS_SEEDS, from which
 # they draw: numbers below 2^31, by spaces. Without it the seeds are 1 and 2.
 # --jobs is how many files run side by side (4). A file with the tag "alone" runs after them, by itself.
@@ -52,7 +52,10 @@ esac
 # MOSS_RUN is what a failed test says of how to run it alone.
 case $title in
   bats-no-subids) user+=(--no-subids) MOSS_RUN='--no-subids ' ;;
-  bats-cgroups) user+=(--cgroups) MOSS_RUN='--cgroups ' ;;
+  bats-cgroups)
+    user+=(--cgroups) MOSS_RUN='--cgroups '
+    jobs=1 # there is one delegated group, and what is left in it is looked for
+    ;;
   bats-chance)
     MOSS_RUN='--chance '
     BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-$((180 + 60 * ${MOSS_CHANCE_ROUNDS:-1}))} # a round of the slowest takes 40 s

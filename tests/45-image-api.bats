@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The endpoints of images and registries as bytes: every parameter, field, status and message, at the versions of the
 # API, with a real registry behind the engine.
-# bats file_tags=subids
+# bats file_tags=subids,long
 
 load lib/moss
 load lib/registry

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The endpoints of networks as bytes: every parameter, field, status and message, at the versions of the API.
 
-# bats file_tags=subids
+# bats file_tags=subids,long
 
 load lib/moss
 

@@ -2,7 +2,7 @@
 # POST /build and POST /build/prune as bytes: every parameter and header has its effect or is refused in words, at the
 # versions of the API, with what clients parse of the stream, and errors before and in it.
 
-# bats file_tags=subids
+# bats file_tags=subids,long
 
 load lib/moss
 load lib/registry

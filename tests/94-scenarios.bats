@@ -2,7 +2,7 @@
 # One scenario of at least 25 steps for each client in use, unmodified: containers, images, exec, archive, networks, volumes,
 # build, events, as far as the client and the version of the API have them.
 
-# bats file_tags=subids
+# bats file_tags=subids,long
 
 load lib/moss
 load lib/registry

@@ -9,7 +9,8 @@
 # out. Without a FILE it runs those and the ones with the tag "cgroups-too" alone.
 # --chance runs the tests with the tag "chance", which are left out otherwise, once for each seed of MOSS_SEEDS, from which
 # they draw: numbers below 2^31, by spaces. Without it the seeds are 1 and 2.
-# --jobs is how many files run side by side (4). A file with the tag "alone" runs after them, by itself.
+# --jobs is how many files run side by side (4). Files with the tag "long" come first. A file with the tag "alone" runs after
+# them, by itself.
 # --test runs the test of exactly that name.
 # The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs, KEEP_TAP one
 # where the results are kept.
@@ -20,7 +21,7 @@ user=(hack/as-user.sh)
 title=bats jobs=4 whole=no name=''
 need() { [ $# -gt 1 ] || usage; }
 usage() {
-  sed -n '2,16s/^# \{0,1\}//p' tests/run.sh >&2
+  sed -n '2,17s/^# \{0,1\}//p' tests/run.sh >&2
   exit 2
 }
 while [ $# -gt 0 ]; do
@@ -127,6 +128,12 @@ if [ $some = 0 ]; then
 else
   files=("$@")
 fi
+# Long ones first, so that none of them runs alone at the end.
+first=() rest=()
+for file in "${files[@]}"; do
+  if [ -n "$(tagged long "$file")" ]; then first+=("$file"); else rest+=("$file"); fi
+done
+files=("${first[@]}" "${rest[@]}")
 
 export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
 log=$(mktemp)

@@ -55,16 +55,17 @@ test: deps ## unit tests and the engine's tests, all as an unprivileged user
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/ci ./hack/ci
 	.cache/bin/ci $(STAGES) $(ALSO)
 
-# Packages whose tests take long come first, so that none of them runs alone at the end.
-SLOW := ./storage ./engine/shim/client ./engine/logs ./engine/build ./slirp/dns ./slirp/forward ./slirp ./engine/dockerfile ./imagesvc/registry
+# Packages whose tests take long come first, so that none of them runs alone at the end; four at a time, since they wait as
+# often as they compute.
+SLOW := ./storage ./engine/shim/client ./engine/archive ./imagesvc ./engine/build/copying ./engine/build ./engine/build/remote ./engine/dockerfile
 EVERY := $(SLOW) ./...
 PACKAGES ?= $(EVERY)
 PASSED := $(if $(UNITFLAGS)$(filter-out $(EVERY),$(PACKAGES)),,-passed $(RAN)/unit.txt)
 
 unit: ## unit tests with the race detector, as an unprivileged user (PACKAGES= for some of them)
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest
-	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -timeout 15m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
-	CGO_ENABLED=0 $(GO) test -C hack/openapi/check ./...
+	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -p 4 -timeout 15m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
+	for module in hack/openapi/check hack/programs; do CGO_ENABLED=0 $(GO) test -C $$module ./... || exit 1; done
 
 bats: build ## tests/*.bats against a real engine (FILES= for some of them, RUN= for more options of tests/run.sh)
 	tests/run.sh $(RUN) $(FILES)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	settleLimit = 3 * time.Second       // how long the journal gets to store what was sent to it
+	settleLimit = 3 * time.Second       // how long the journal gets to store what was sent to it, and for each entry to come
 	settleStep  = 50 * time.Millisecond // between two looks
 	maxEntry    = 4 << 20               // bytes of one entry in journalctl's JSON: every byte of a line may take four
 )
@@ -193,7 +193,7 @@ func (r *reader) run(ctx context.Context, over <-chan end) error {
 // pass hands entries to fn. It reports whether the end was reached on purpose.
 func (r *reader) pass(lines <-chan entry, over <-chan end) (done bool, err error) {
 	var last, seen end
-	var late, until <-chan time.Time // the last entry is stored, and must come soon; a Follow's own bound
+	var late, until <-chan time.Time // the last entry is stored, and the next must come soon; a Follow's own bound
 	if over != nil && !r.opts.Until.IsZero() {
 		until = time.After(time.Until(r.opts.Until))
 	}
@@ -212,6 +212,9 @@ func (r *reader) pass(lines <-chan entry, over <-chan end) (done bool, err error
 			}
 			if done, err := r.emit(e); err != nil || done {
 				return true, err
+			}
+			if late != nil { // a busy machine has a long rest to pass on
+				late = time.After(settleLimit)
 			}
 		case last = <-over:
 			if last == (end{}) { // nothing was ever written

@@ -25,8 +25,9 @@ type stage struct {
 	command []string
 }
 
-// stages is the table of all. The lane "engine" holds what drives engines, which wait as often as they compute; "compute" what
-// compiles, at a lower priority, so that it fills the gaps; "guest" an emulator.
+// stages is the table of all. The lane "engine" holds what drives engines, which wait as often as they compute, and "chance"
+// what mostly waits for engines to start again; "compute" what compiles, at a lower priority, so that it fills the gaps;
+// "guest" an emulator.
 func stages() []stage {
 	bats := func(arguments ...string) []string { return append([]string{"tests/run.sh"}, arguments...) }
 	target := func(name string) []string { return []string{"make", "--no-print-directory", name} }
@@ -35,7 +36,7 @@ func stages() []stage {
 		{name: "bats", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats()},
 		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--no-subids")},
 		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--cgroups")},
-		{name: "bats-chance", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--chance")},
+		{name: "bats-chance", lane: "chance", after: []string{"build", "bats"}, limit: 15 * time.Minute, command: bats("--chance")},
 		{name: "unit", lane: "compute", nice: 5, after: []string{"build"}, limit: 30 * time.Minute, command: target("unit")},
 		{name: "layers", lane: "compute", nice: 5, limit: 5 * time.Minute, command: target("layers")},
 		{name: "lint", lane: "compute", nice: 5, limit: 30 * time.Minute, command: target("lint")},

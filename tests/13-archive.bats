@@ -299,7 +299,7 @@ owner() { tar tvPf "$BATS_TEST_TMPDIR/body" --numeric-owner | awk -v want="$1" '
   expect equal "$(dock cp "$name:/new/deep/f" - | tar xOf -)" one
   run dock cp "$name:/no/such" .
   expect status 1
-  expect contains "Could not find the file /no/such in container $name"
+  expect matches "Could not find the file /no/such in container $name|No such container:path: $name:/no/such"
   dock rm -f "$name"
 }
 

@@ -157,7 +157,7 @@ crash() {
   expect status 1
   run dock volume rm "$name"
   expect status 1
-  expect contains "no such volume"
+  expect matches "[Nn]o such volume"
   run dock info --format '{{.Plugins.Volume}}'
   expect output "[local]"
 }

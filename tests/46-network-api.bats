@@ -554,7 +554,7 @@ listens() { [ "$(quietly http://moss/v1.24/info | jq .NEventsListener)" -ge 1 ];
   expect contains "\"$net\""
   run dock network inspect "$net-none"
   [ "$status" -ne 0 ] || fail "there is a network"
-  expect contains "network $net-none not found"
+  expect matches "network $net-none not found|No such network: $net-none"
   run dock network inspect --format '{{.Name}} {{.Driver}} {{.Scope}}' "$net"
   expect output "$net bridge local"
   run dock inspect --format '{{.Name}}' "$net"

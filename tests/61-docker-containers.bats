@@ -110,7 +110,7 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   expect contains "not permitted"
   warned "without AppArmor" --security-opt apparmor=mine
   refused "invalid --security-opt" --security-opt magic=on
-  refused "CAP" --cap-add NO_SUCH
+  refused NO_SUCH --cap-add NO_SUCH
 }
 
 @test "run: ulimits, sysctls, devices, OOM score" {
@@ -121,7 +121,7 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   warned "CgroupPermissions r" --device /dev/zero:/dev/nought:r
   prints 300 --oom-score-adj 300 -- cat /proc/self/oom_score_adj
   refused "no-such" --device /dev/no-such
-  refused "not allowed" --sysctl kernel.panic=1
+  refused kernel.panic --sysctl kernel.panic=1 # older clients refuse it themselves
   refused "[-1000, 1000]" --oom-score-adj 2000
   refused "invalid ulimit" --ulimit none=1
   refused DeviceCgroupRules --device-cgroup-rule 'c 1:3 rwm'
@@ -182,7 +182,7 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   expect equal "${#lines[@]}" 2
   run dock port "$name" 81
   expect status 1
-  expect contains "No public port '81' published for $name"
+  expect matches "No public port '81(/tcp)?' published for $name"
   run dock ps --filter "name=$name" --format '{{.Ports}}'
   expect contains "81/tcp, 90-91/udp, 127.0.0.1:" "->80/tcp"
   refused "port is already allocated" -p "$at:80"
@@ -230,7 +230,7 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   refused "log driver none-such is not supported" --log-driver none-such
   refused "unknown log opt 'colour'" --log-opt colour=red
   refused "Invalid signal: NOPE" --stop-signal NOPE
-  refused "cannot specify both --restart and --rm" --restart always
+  refused "--restart and --rm" --restart always
 }
 
 @test "run: the log keeps within its bounds, and --restart starts again" {
@@ -265,11 +265,11 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   refused "StorageOpt" --storage-opt size=1G
   refused "Runtime" --runtime none-such
   refused "Isolation" --isolation hyperv
-  refused "user defined networks" --ip 172.30.1.1
+  refused "user defined networks" --network default --ip 172.30.1.1 # without a network older clients send no address
   for flag in --init --cpus=1 --platform=linux/amd64 --stop-timeout=3 --annotation=a=b --gpus=all --cgroupns=host --health-start-period=1s; do
     run dock run --rm $flag busybox true
     [ "$status" != 0 ] || fail "run $flag is taken"
-    expect contains "requires API version"
+    expect matches "requires API version|unknown flag: ${flag%%=*}\$" # the client says so, an older one in its way
   done
 }
 
@@ -489,7 +489,7 @@ EXPECT
   expect contains "cannot remove a running container"
   dock wait "$name-new" >"$BATS_TEST_TMPDIR/code" 3>&- &
   waiter=$!
-  run dock stop --timeout 20 "$name-new"
+  run dock stop -t 20 "$name-new"
   expect output "$name-new"
   wait $waiter
   expect equal "$(cat "$BATS_TEST_TMPDIR/code")" 3
@@ -582,7 +582,7 @@ EXPECT
   expect equal "$(dock exec "$name" cat /root/in)" in
   run dock cp "$name:/no-such" "$dir"
   expect status 1
-  expect contains "Could not find the file /no-such in container $name"
+  expect matches "Could not find the file /no-such in container $name|No such container:path: $name:/no-such"
   dock exec "$name" sh -c 'rm /bin/zcat; echo >>/etc/group'
   run dock diff "$name"
   for line in "D /bin/zcat" "C /etc/group" "A /root/in" "A /tmp/in"; do expect matches "^$line$"; done

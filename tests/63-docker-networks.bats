@@ -83,7 +83,7 @@ got() { curl -sS --max-time 5 "$1"; }
   expect output "$name"
   run dock network inspect "$name"
   expect status 1
-  expect contains "network $name not found"
+  expect matches "network $name not found|No such network: $name"
   run dock network rm "$name"
   expect status 1
 }
@@ -162,7 +162,7 @@ got() { curl -sS --max-time 5 "$1"; }
   expect output "from $name-2"
   run dock run --rm busybox timeout 2 wget -q -O - "http://$name-2/"
   [ "$status" -ne 0 ] || fail "the default network resolves names"
-  run dock run --rm --ip 10.95.1.41 busybox true
+  run dock run --rm --network default --ip 10.95.1.41 busybox true
   expect status 125
   expect contains "user"
   run dock run --rm --network "container:$name-1" busybox timeout 5 wget -q -O - http://127.0.0.1/

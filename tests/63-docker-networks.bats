@@ -41,6 +41,8 @@ fetch() { dock exec "$1" timeout 5 wget -q -O - "$2"; }
 fetches() { [ "$(fetch "$1" "$2" 2>/dev/null)" = "$3" ]; }
 # got URL: what the host gets there.
 got() { curl -sS --max-time 5 "$1"; }
+# gives URL TEXT: the host gets that text there, once the server in the container listens.
+gives() { eventually 10 eval '[ "$(got "'"$1"'" 2>/dev/null)" = "'"$2"'" ]'; }
 
 @test "docker network: create with all it takes, ls with filters, inspect, rm, and what is refused" {
   name=$(unique net)
@@ -193,8 +195,7 @@ got() { curl -sS --max-time 5 "$1"; }
   run dock port "$name" 80
   expect matches '^127\.0\.0\.1:[0-9]+$'
   at=$output
-  run got "http://$at/"
-  expect output "from $name"
+  gives "http://$at/" "from $name"
   run dock port "$name"
   expect contains "80/tcp -> $at" "53/udp -> 127.0.0.1:"
   run dock ps --filter "name=$name" --format '{{.Ports}}'
@@ -204,11 +205,10 @@ got() { curl -sS --max-time 5 "$1"; }
   expect contains "port is already allocated"
   dock rm -f "$name-2" >/dev/null
   server "$name-3" -P --expose 80
-  run got "http://127.0.0.1:$(dock port "$name-3" 80 | sed -n '1s/.*://p')/"
-  expect output "from $name-3"
+  gives "http://127.0.0.1:$(dock port "$name-3" 80 | sed -n '1s/.*://p')/" "from $name-3"
   dock restart -t 0 "$name" >/dev/null
   at=$(dock port "$name" 80)
-  eventually 10 eval '[ "$(got "http://$at/" 2>/dev/null)" = "from $name" ]'
+  gives "http://$at/" "from $name"
   dock rm -f "$name" "$name-3" >/dev/null
   run got "http://$at/"
   [ "$status" -ne 0 ] || fail "the port is still open"
@@ -322,8 +322,7 @@ life() {
   # Ports and logs.
   run compose port web 80
   expect matches '^127\.0\.0\.1:[0-9]+$'
-  run got "http://$output/"
-  expect output "page of web"
+  gives "http://$output/" "page of web"
   run compose logs app
   expect contains "app_1" "app is up"
   # The same again changes nothing; two of a kind share their name.

@@ -55,6 +55,9 @@ test: deps ## unit tests and the engine's tests, all as an unprivileged user
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/ci ./hack/ci
 	.cache/bin/ci $(STAGES) $(ALSO)
 
+# Tools that are modules of their own: what they need is nothing to moss.
+MODULES := hack/openapi/check hack/programs
+
 # Packages whose tests take long come first, so that none of them runs alone at the end; four at a time, since they wait as
 # often as they compute.
 SLOW := ./storage ./engine/shim/client ./engine/archive ./imagesvc ./engine/build/copying ./engine/build ./engine/build/remote ./engine/dockerfile
@@ -65,7 +68,7 @@ PASSED := $(if $(UNITFLAGS)$(filter-out $(EVERY),$(PACKAGES)),,-passed $(RAN)/un
 unit: ## unit tests with the race detector, as an unprivileged user (PACKAGES= for some of them)
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest
 	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -p 4 -timeout 15m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
-	for module in hack/openapi/check hack/programs; do CGO_ENABLED=0 $(GO) test -C $$module ./... || exit 1; done
+	for module in $(MODULES); do CGO_ENABLED=0 $(GO) test -C $$module ./... || exit 1; done
 
 bats: build ## tests/*.bats against a real engine (FILES= for some of them, RUN= for more options of tests/run.sh)
 	tests/run.sh $(RUN) $(FILES)
@@ -86,8 +89,9 @@ flake: build ## FILES= of tests/ COUNT= times (10) under load
 quick: ## what touches your change, in about three minutes (QUICKFLAGS=-n only prints what that is)
 	$(GO) run ./hack/quick $(QUICKFLAGS)
 
-bench: build ## measures moss beside podman and bare crun
+bench: ## measures moss beside podman and bare crun
 	hack/install-deps.sh --for bench
+	$(MAKE) --no-print-directory build
 	CGO_ENABLED=0 $(GO) run ./hack/bench $(BENCHFLAGS)
 
 race: build-race ## unit tests several times and tests/*.bats, all with the race detector
@@ -112,6 +116,7 @@ lint: ## golangci-lint, gofumpt, shellcheck, shfmt
 	hack/install-deps.sh --for lint
 	golangci-lint config verify
 	golangci-lint run ./...
+	for module in $(MODULES); do (cd $$module && golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || exit 1; done
 	test -z "$$(gofumpt -l . | tee /dev/stderr)"
 	shellcheck -x -P . $(SCRIPTS)
 	shfmt -d -i 2 -ci $(SCRIPTS)
@@ -133,8 +138,9 @@ fresh: ## installs all dependencies in a bare Debian, and looks for each program
 	hack/install-deps.sh --for test
 	hack/fresh.sh
 
-guest: build ## tests/guest/*.bats in a virtual machine with systemd and cgroup v2 (root makes it once)
-	hack/install-deps.sh --for guest
+guest: ## tests/guest/*.bats in a virtual machine with systemd and cgroup v2 (root makes it once)
+	hack/install-deps.sh --for build --for guest
+	$(MAKE) --no-print-directory build
 	tests/guest.sh $(FILES)
 
 install: build ## programs, units and completions into PREFIX (~/.local)

@@ -91,23 +91,37 @@ func TestRemovalDuringTheLastSave(t *testing.T) {
 	}
 }
 
-// TestSignalToWhatIsStartedAgain: a signal that is not meant to end the container does not wait for it to come to rest.
+// TestSignalToWhatIsStartedAgain: a signal that is not meant to end the container does not wait for it to come to rest, and
+// does not keep its policy from starting it again, whether it comes before the end is known or after.
 func TestSignalToWhatIsStartedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		m := w.engine()
-		id := w.create(m, "web", always)
-		w.must(m.Start(t.Context(), id))
-		w.tasks.Task(id).End(task.Exit{Code: 1})
-		began := time.Now()
-		err := m.Kill(t.Context(), id, "HUP")
-		if took := time.Since(began); took > 0 || err != nil && !fault.Is(err, fault.Conflict) {
-			t.Errorf("kill = %v after %s, want an answer at once", err, took)
-		}
-		time.Sleep(time.Second) // it runs again
-		w.must(m.Kill(t.Context(), id, "KILL"))
-		m.Close()
-	})
+	for _, tc := range []struct {
+		name  string
+		known bool
+	}{{"the end is not known yet", false}, {"it waits for its restart", true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				m := w.engine()
+				id := w.create(m, "web", always)
+				w.must(m.Start(t.Context(), id))
+				w.tasks.Task(id).End(task.Exit{Code: 1})
+				if tc.known {
+					synctest.Wait()
+				}
+				began := time.Now()
+				err := m.Kill(t.Context(), id, "HUP")
+				if took := time.Since(began); took > 0 || err != nil && !fault.Is(err, fault.Conflict) {
+					t.Errorf("kill = %v after %s, want an answer at once", err, took)
+				}
+				time.Sleep(time.Second)
+				if got := w.state(m, id); got != container.Running {
+					t.Errorf("state: got %s, want running again", got)
+				}
+				w.must(m.Kill(t.Context(), id, "KILL"))
+				m.Close()
+			})
+		})
+	}
 }
 
 // TestCrashAfterPolicyRestart: the engine dies after the restarted process runs and before its record says so.

@@ -171,9 +171,6 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 	if _, err := container.NextOf(r.Name, r.State, container.OpKill); err != nil {
 		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 	}
-	if m.stopRestarting(c, container.OpKill) {
-		return nil
-	}
 	ends := signal == int(unix.SIGKILL) || signal == stopSignal(r)
 	send := m.signal
 	if ends {

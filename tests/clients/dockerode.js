@@ -335,10 +335,14 @@ async function made(t, name, options) {
 
 // server is a container with a page, in a network.
 async function server(t, network, options) {
-  return running(t, {
+  const container = await running(t, {
     Cmd: ['sh', '-c', 'echo "from $HOSTNAME" >/tmp/index.html; exec httpd -f -p 8080 -h /tmp'],
     ...options, HostConfig: { NetworkMode: network, ...(options || {}).HostConfig },
   });
+  // It runs before it listens.
+  const end = Date.now() + 20000;
+  while (!await fetchFrom(container, 'http://127.0.0.1:8080/')) assert.ok(Date.now() < end, 'the server does not listen');
+  return container;
 }
 
 // fetch is the output of a request from inside a container; empty when it fails.

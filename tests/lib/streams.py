@@ -261,6 +261,10 @@ def answers():
     box = container("sh", "-c", "echo out; echo err >&2; read x; echo $x")
     attacher = attached(box, "stream=1&stdin=1")
     start(box)
+    follower = Client()
+    follower.s.sendall(request("GET", f"/containers/{box}/logs?stdout=1&follow=1", version="1.0"))
+    follower.until(b"out\n")  # it is started before it has said anything
+    follower.close()
     # HTTP/1.0: no chunks, the end is the connection's.
     for half in False, True:
         for path, want in (

@@ -67,12 +67,12 @@ func summarize(results []result) (text string, passed bool) {
 
 // closingLine matches the lines with which runners and linters end.
 func closingLine() *regexp.Regexp {
-	return regexp.MustCompile(`^(go|bats|bats-[a-z-]+|guest|layers|compat|fresh): |^[0-9]+ issues`)
+	return regexp.MustCompile(`^(go|bats|bats-[a-z-]+|guest|layers|compat|fresh): ([0-9]+|left out)|^[0-9]+ issues`)
 }
 
 // failureLine matches the line with which a failure begins.
 func failureLine() *regexp.Regexp {
-	return regexp.MustCompile(`^not ok |^\s*--- FAIL|^FAIL|^panic: |WARNING: DATA RACE|^make.*\*\*\*|: error|^\S+\.go:[0-9]+`)
+	return regexp.MustCompile(`^not ok |^\s*--- FAIL|^FAIL|^panic: |WARNING: DATA RACE|^make.*\*\*\*|^\s*\S+\.go:[0-9]+:`)
 }
 
 func findLines(pattern *regexp.Regexp, text string, most int) (found []string) {

@@ -335,6 +335,7 @@ RUN --network=host true'
   expect status 1
   moss rm -f "$open"
   own=$(moss run -d busybox sh -c 'echo shared >/tmp/index.html; exec httpd -f -h /tmp')
+  eventually 10 moss exec "$own" wget -qO- http://127.0.0.1/ # it runs before it listens
   context joined <<<'FROM busybox
 RUN wget -qO- http://127.0.0.1/'
   run build "$dir" "nocache=1&networkmode=container:$own"

@@ -35,6 +35,7 @@ server() {
   local name=$1
   shift
   dock run -d --name "$name" "$@" busybox sh -c "echo from $name >/var/www/index.html; exec httpd -f -p 80 -h /var/www" >/dev/null
+  eventually 10 fetches "$name" http://127.0.0.1/ "from $name" # it runs before it listens
 }
 # fetch CONTAINER URL: what a container gets there, in at most 5 seconds. (A static wget with -T cannot look names up.)
 fetch() { dock exec "$1" timeout 5 wget -q -O - "$2"; }

@@ -199,6 +199,7 @@ serve_files() {
   net=$(unique net)
   dock network create "$net"
   web=$(dock run -d --network "$net" --name "$name" busybox httpd -f -h /var/www)
+  eventually 10 dock exec "$name" wget -qO- http://127.0.0.1/ # it runs before it listens
   dockerfile 'FROM busybox' "RUN timeout 5 wget -qO /page http://$name/"
   run post "networkmode=$net"
   built

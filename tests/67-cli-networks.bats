@@ -25,6 +25,7 @@ web() {
   local name=$1
   shift
   moss run -d --name "$name" "$@" busybox sh -c "echo from $name >/tmp/index.html; exec httpd -f -h /tmp" >/dev/null
+  eventually 10 got "$name" http://127.0.0.1/ "from $name" # it runs before it listens
 }
 # got CONTAINER URL TEXT: does the container get the text from there?
 got() { [ "$(moss exec "$1" timeout 5 wget -qO- "$2" 2>/dev/null)" = "$3" ]; }

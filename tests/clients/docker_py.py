@@ -326,8 +326,12 @@ class Networks(Case):
         return made
 
     def server(self, network, *command, **options):
-        return self.running('sh', '-c', 'echo "from $HOSTNAME" >/tmp/index.html; exec httpd -f -h /tmp', network=network.name,
-                            network_mode=network.name, **options)
+        container = self.running('sh', '-c', 'echo "from $HOSTNAME" >/tmp/index.html; exec httpd -f -h /tmp', network=network.name,
+                                 network_mode=network.name, **options)
+        end = time.monotonic() + 20
+        while self.fetch(container, 'http://127.0.0.1/')[0] != 0:  # it runs before it listens
+            self.assertLess(time.monotonic(), end, 'the server does not listen')
+        return container
 
     def fetch(self, container, url):
         """The exit code and the output of a request from inside."""

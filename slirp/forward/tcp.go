@@ -19,6 +19,8 @@ const (
 	// cutWait how long the others go on: the end of a container that has just exited may still be behind what it sent.
 	drainWait = 30 * time.Second
 	cutWait   = 500 * time.Millisecond
+	// refuseWait is how long a client has for its first words where nobody listens in the container.
+	refuseWait = 200 * time.Millisecond
 )
 
 // keepAlive finds dead peers; a machine at rest is woken twice a minute and connection at most.
@@ -94,9 +96,7 @@ func (t *tcpPort) serve(client *net.TCPConn) {
 	container, err := t.parent.dialer.tcp(netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), &t.to, t.kind)
 	if err != nil {
 		if errors.Is(err, unix.ECONNREFUSED) {
-			// An end, not a reset: one that is quicker than the client's connect would be that one's error, and clients
-			// that wait for a port try again after a refusal alone.
-			_ = client.Close()
+			refuse(client)
 		} else {
 			reset(client)
 		}
@@ -117,6 +117,18 @@ func (t *tcpPort) serve(client *net.TCPConn) {
 	t.mu.Unlock()
 	_ = client.Close()
 	_ = container.Close()
+}
+
+// refuse ends a connection that the container has refused: by a reset once the client has sent something, by an end if it
+// sends nothing. A reset that is quicker than the client's connect would be that one's error, and clients that wait for a
+// port try again after a refusal alone; an end that is quicker than the request leaves Node's fetch waiting for ever.
+func refuse(client *net.TCPConn) {
+	_ = client.SetReadDeadline(time.Now().Add(refuseWait))
+	if n, _ := client.Read(make([]byte, 1)); n > 0 {
+		reset(client)
+		return
+	}
+	_ = client.Close()
 }
 
 func (t *tcpPort) enlist(s *session) bool {

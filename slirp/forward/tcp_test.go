@@ -137,15 +137,22 @@ func TestTCPResets(t *testing.T) {
 	}
 }
 
-// Clients that wait for a port must be able to connect before anybody listens in the container: see serve.
+// Clients that wait for a port must be able to connect before anybody listens in the container, and those that ask at once
+// must learn that there is no answer: see refuse.
 func TestTCPNobodyListens(t *testing.T) {
 	r := newRig(t, true)
 	at, _ := r.open(t, "tcp4", "127.0.0.1", container, 82)
-	for range 50 {
+	for i := range 50 {
 		c := dial(t, "127.0.0.1", at)
+		want := error(nil)
+		if i%10 != 0 { // most clients ask at once
+			_, err := io.WriteString(c, "x")
+			check(t, err)
+			want = unix.ECONNRESET
+		}
 		text, err := io.ReadAll(c)
-		if err != nil || len(text) > 0 {
-			t.Fatalf("the client's read = %q, %v, want an end", text, err)
+		if !errors.Is(err, want) || len(text) > 0 {
+			t.Fatalf("client %d: the read = %q, %v, want %v", i, text, err, want)
 		}
 		check(t, c.Close())
 	}

@@ -117,7 +117,7 @@ lint: ## golangci-lint, gofumpt, shellcheck, shfmt
 	golangci-lint config verify
 	golangci-lint run ./...
 	for module in $(MODULES); do (cd $$module && golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || exit 1; done
-	test -z "$$(gofumpt -l . | tee /dev/stderr)"
+	files=$$(gofumpt -l .) && test -z "$$files" || { echo "not gofumpt's form: $$files"; exit 1; }
 	shellcheck -x -P . $(SCRIPTS)
 	shfmt -d -i 2 -ci $(SCRIPTS)
 

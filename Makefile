@@ -125,7 +125,7 @@ fmt: ## rewrites what gofumpt and shfmt would
 	gofumpt -w .
 	shfmt -w -i 2 -ci $(SCRIPTS)
 
-compat: ## checks docs/compatibility.md against the specification's fields, the code, and the tests that passed last
+compat: ## checks the pages of docs that name tests against the specification's fields, the code, and the tests that passed last
 	$(GO) run ./hack/compat -ran $(RAN)
 
 openapi: ## writes docs/openapi.yaml and docs/api.md from the code (a test compares them)

@@ -7,7 +7,8 @@
 // that prove it. The wire structs and the routes must have the fields, endpoints, parameters, headers and statuses in just
 // these versions and forms, and none that the list does not have: it names what is there for clients, of later versions or
 // of moss alone as well. Every test that a row names must exist. With -ran each of them must have passed in the last run,
-// whose names are in the files of DIR. It prints one line per finding and exits with 1 if there is any.
+// whose names are in the files of DIR. The same is asked of the promises in docs/security.md and docs/reliability.md. It
+// prints one line per finding and exits with 1 if there is any.
 package main
 
 import (
@@ -61,6 +62,13 @@ func check(root, ran string) (findings []string, rows int, err error) {
 	findings = append(findings, checkShapes(items)...)
 	findings = append(findings, checkUnlisted(items)...)
 	findings = append(findings, checkRoutes(items, routes())...)
+	for _, page := range promiseFiles {
+		promises, err := readPromises(root, page)
+		if err != nil {
+			return nil, 0, err
+		}
+		table = append(table, promises...)
+	}
 	findings = append(findings, checkProofs(table, tests, passed)...)
 	return findings, len(table), nil
 }

@@ -39,10 +39,13 @@ func (p *packer) attributes(fd int, h *tar.Header) {
 	}
 }
 
+// capabilities is the attribute with the privileges that a program gets.
+const capabilities = "security.capability"
+
 // carried reports whether an extended attribute goes into archives and out of them: what users set, and file
 // capabilities. The rest belongs to the machine, or to the file system that keeps the container's layers.
 func carried(name string) bool {
-	return name == "security.capability" || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") &&
+	return name == capabilities || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") &&
 		!strings.HasPrefix(name, "user.fuseoverlayfs.") && !strings.HasPrefix(name, "user.containers.")
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/tarfile"
 )
@@ -158,7 +159,7 @@ func (u *unpacker) symlink(at spot, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	if err := u.own(h, func(uid, gid int) error {
+	if _, err := u.own(h, func(uid, gid int) error {
 		return unix.Fchownat(at.dir, at.base, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
 	}); err != nil {
 		return &os.PathError{Op: "change owner of", Path: at.name, Err: err}
@@ -294,16 +295,22 @@ func removeAll(dir int, base string, depth int) error {
 }
 
 // describe gives an open file what the entry says of it. The mode comes after the owner, whose change takes bits of it.
+// Bits that mean privilege were meant for the entry's owner: they go where that is not the one that the file gets.
 func (u *unpacker) describe(fd int, at spot, h *tar.Header) error {
-	if err := u.own(h, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) }); err != nil {
+	same, err := u.own(h, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) })
+	if err != nil {
 		return &os.PathError{Op: "change owner of", Path: at.name, Err: err}
 	}
-	if err := unix.Fchmod(fd, uint32(h.Mode&0o7777)); err != nil {
+	mode := uint32(h.Mode & 0o7777)
+	if !same {
+		mode &^= unix.S_ISUID | unix.S_ISGID
+	}
+	if err := unix.Fchmod(fd, mode); err != nil {
 		return &os.PathError{Op: "change mode of", Path: at.name, Err: err}
 	}
 	for key, value := range h.PAXRecords {
 		name, ok := strings.CutPrefix(key, xattrRecord)
-		if ok && carried(name) {
+		if ok && carried(name) && (same || name != capabilities) {
 			// Not every file system has them, and archives are full of them.
 			unix.Fsetxattr(fd, name, []byte(value), 0) //nolint:errcheck // see above
 		}
@@ -311,22 +318,28 @@ func (u *unpacker) describe(fd int, at spot, h *tar.Header) error {
 	return nil
 }
 
-// own changes an owner. A user or group that the container does not have stays the container root's.
-func (u *unpacker) own(h *tar.Header, change func(uid, gid int) error) error {
-	if u.ids != nil {
-		return change(u.ids.Owner(h.Uid, h.Gid))
-	}
+// own changes an owner, and reports whether it is the one that the entry names now. A user or group that the container does
+// not have stays the container root's.
+func (u *unpacker) own(h *tar.Header, change func(uid, gid int) error) (same bool, err error) {
 	uid, gid := known(h.Uid), known(h.Gid)
-	err := change(uid, gid)
+	same = uid >= 0 && gid >= 0
+	if u.ids != nil {
+		if same {
+			_, err := u.ids.Outside(container.UserIDs{UID: uint32(uid), GID: uint32(gid)})
+			same = err == nil
+		}
+		return same, change(u.ids.Owner(h.Uid, h.Gid))
+	}
+	err = change(uid, gid)
 	if !errors.Is(err, unix.EINVAL) {
-		return err
+		return same, err
 	}
 	for _, part := range [][2]int{{uid, -1}, {-1, gid}} {
 		if err := change(part[0], part[1]); err != nil && !errors.Is(err, unix.EINVAL) {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // known returns an id that can be one, or -1, which changes nothing.

@@ -28,3 +28,57 @@ func TestOwnersOfTheOnlyUser(t *testing.T) {
 		}
 	}
 }
+
+// TestPrivilegesGoWithTheirOwner unpacks programs whose bits mean somebody's privileges: for an owner that the container does
+// not have, whose files become its root's, they are gone.
+func TestPrivilegesGoWithTheirOwner(t *testing.T) {
+	const caps = "\x01\x00\x00\x02\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" // cap_net_raw=ep
+	program := func(name string, uid, gid int) *tar.Header {
+		return entry(name, func(h *tar.Header) {
+			h.Mode, h.Uid, h.Gid, h.Format = 0o6755, uid, gid, tar.FormatPAX
+			h.PAXRecords = map[string]string{xattrRecord + capabilities: caps, xattrRecord + "user.note": "x"}
+		})
+	}
+	mine := container.KeepID(1000, 1001, 1, 1)
+	for _, tc := range []struct {
+		name     string
+		ids      *container.IDMap
+		uid, gid int
+		want     uint32
+	}{
+		{"root", nil, 0, 0, 0o6755},
+		{"another user", nil, 1000, 0, 0o755},
+		{"another group", nil, 0, 1000, 0o755},
+		{"no user", nil, -1, 0, 0o755},
+		{"the only user", &mine, 1000, 1001, 0o6755},
+		{"root where only the user is", &mine, 0, 0, 0o755},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBox(t)
+			b.ids = tc.ids
+			header := program("dest", tc.uid, tc.gid)
+			if tc.uid < 0 {
+				header.Uid, header.Format = -1, tar.FormatGNU
+				header.PAXRecords = nil
+			}
+			header.Name = "program"
+			b.must(b.unpack("/dest", archiveOf(t, header)))
+			var st unix.Stat_t
+			b.must(unix.Stat(b.root+"/dest/program", &st))
+			if st.Mode&0o7777 != tc.want {
+				t.Errorf("the mode is %o, want %o", st.Mode&0o7777, tc.want)
+			}
+			if header.PAXRecords == nil {
+				return
+			}
+			value := make([]byte, 64)
+			_, err := unix.Getxattr(b.root+"/dest/program", capabilities, value)
+			if kept := err == nil; kept != (tc.want == 0o6755) {
+				t.Errorf("capabilities are there: %v (%v)", kept, err)
+			}
+			if _, err := unix.Getxattr(b.root+"/dest/program", "user.note", value); err != nil {
+				t.Errorf("user.note: %v", err)
+			}
+		})
+	}
+}

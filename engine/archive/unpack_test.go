@@ -149,7 +149,7 @@ func TestUnpackThings(t *testing.T) {
 		entry("d/", func(h *tar.Header) { h.Mode = 0o2750 }),
 		entry("d/f", func(h *tar.Header) {
 			h.Mode = 0o4711
-			h.Uid, h.Gid = 4000000, 1 // ids that the container does not have
+			h.Uid, h.Gid = 4000000, 1 // ids that the container does not have: nobody gets their privileges
 			h.PAXRecords = map[string]string{
 				"SCHILY.xattr.user.mine": "yes\x00", "SCHILY.xattr.user.overlay.opaque": "y", "SCHILY.xattr.trusted.x": "y",
 			}
@@ -161,7 +161,7 @@ func TestUnpackThings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]uint32{
-		"/dest/d": unix.S_IFDIR | 0o2750, "/dest/d/f": unix.S_IFREG | 0o4711, "/dest/d/l": unix.S_IFLNK | 0o777,
+		"/dest/d": unix.S_IFDIR | 0o2750, "/dest/d/f": unix.S_IFREG | 0o711, "/dest/d/l": unix.S_IFLNK | 0o777,
 		"/dest/d/p": unix.S_IFIFO | 0o620,
 	} {
 		var st unix.Stat_t

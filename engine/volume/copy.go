@@ -142,14 +142,16 @@ func link(from, to *os.File, name string, st *unix.Stat_t) error {
 	if err := unix.Symlinkat(string(target[:n]), int(to.Fd()), name); err != nil {
 		return err
 	}
-	return ownerAndTimes(to, name, st)
+	_, err = ownerAndTimes(to, name, st)
+	return err
 }
 
 func fifo(to *os.File, name string, st *unix.Stat_t) error {
 	if err := unix.Mknodat(int(to.Fd()), name, unix.S_IFIFO|0o600, 0); err != nil {
 		return err
 	}
-	if err := ownerAndTimes(to, name, st); err != nil {
+	same, err := ownerAndTimes(to, name, st)
+	if err != nil {
 		return err
 	}
 	handle, err := openAt(to, name, unix.O_PATH, 0) // one that is not opened
@@ -157,42 +159,52 @@ func fifo(to *os.File, name string, st *unix.Stat_t) error {
 		return err
 	}
 	defer handle.Close() //nolint:errcheck // only a handle
-	return unix.Fchmodat(unix.AT_FDCWD, procPath(handle), st.Mode&0o7777, 0)
+	return unix.Fchmodat(unix.AT_FDCWD, procPath(handle), permissions(st, same), 0)
 }
 
-// ownerAndTimes is for what cannot be opened.
-func ownerAndTimes(dir *os.File, name string, st *unix.Stat_t) error {
-	err := unix.Fchownat(int(dir.Fd()), name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW)
+// ownerAndTimes is for what cannot be opened. It reports whether the owner is the same.
+func ownerAndTimes(dir *os.File, name string, st *unix.Stat_t) (same bool, err error) {
+	err = unix.Fchownat(int(dir.Fd()), name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil && !errors.Is(err, unix.EINVAL) {
-		return err
+		return false, err
 	}
-	return unix.UtimesNanoAt(int(dir.Fd()), name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil, unix.UtimesNanoAt(int(dir.Fd()), name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // attributes gives one open file what another has: owner, mode, extended attributes and times. An owner that the user's
-// ids do not hold (EINVAL) is left out.
+// ids do not hold (EINVAL) is left out, and with it the bits that mean his privileges.
 func attributes(from, to *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(from.Fd()), &st); err != nil {
 		return err
 	}
-	if err := unix.Fchown(int(to.Fd()), int(st.Uid), int(st.Gid)); err != nil && !errors.Is(err, unix.EINVAL) {
+	err := unix.Fchown(int(to.Fd()), int(st.Uid), int(st.Gid))
+	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
-	if err := unix.Fchmod(int(to.Fd()), st.Mode&0o7777); err != nil {
+	same := err == nil
+	if err := unix.Fchmod(int(to.Fd()), permissions(&st, same)); err != nil {
 		return err
 	}
-	if err := xattrs(from, to); err != nil {
+	if err := xattrs(from, to, same); err != nil {
 		return err
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, procPath(to), []unix.Timespec{st.Atim, st.Mtim}, 0)
 }
 
+// permissions are those of a file for the same owner, or for another one.
+func permissions(st *unix.Stat_t, same bool) uint32 {
+	if same {
+		return st.Mode & 0o7777
+	}
+	return st.Mode & 0o1777
+}
+
 // maxXattr is the longest value the kernel takes, and the longest list of names, in bytes.
 const maxXattr = 64 << 10
 
-// xattrs copies the extended attributes that a user's volume can have.
-func xattrs(from, to *os.File) error {
+// xattrs copies the extended attributes that a user's volume can have. Capabilities are for the same owner only.
+func xattrs(from, to *os.File, same bool) error {
 	list := make([]byte, 256)
 	n, err := unix.Flistxattr(int(from.Fd()), list)
 	if errors.Is(err, unix.ERANGE) {
@@ -204,7 +216,7 @@ func xattrs(from, to *os.File) error {
 	}
 	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
 		if name == "" || !strings.HasPrefix(name, "user.") && name != "security.capability" && !strings.HasPrefix(name, "system.posix_acl_") ||
-			strings.HasPrefix(name, "user.overlay.") {
+			strings.HasPrefix(name, "user.overlay.") || !same && name == "security.capability" {
 			continue
 		}
 		value := make([]byte, maxXattr)

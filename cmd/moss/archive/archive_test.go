@@ -389,3 +389,39 @@ func FuzzUnpack(f *testing.F) {
 		}
 	})
 }
+
+// TestUnpackKeepsNoPrivilegesOfOthers unpacks a program of another user, with the wish to keep owners: what cannot be that
+// user's must not carry his privileges.
+func TestUnpackKeepsNoPrivilegesOfOthers(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may give files away: run by hack/test-exec.sh")
+	}
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for name, uid := range map[string]int{"d/mine": os.Getuid(), "d/roots": 0} {
+		gid := os.Getgid()
+		if uid == 0 {
+			gid = 0
+		}
+		h := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o6755, Uid: uid, Gid: gid, ModTime: time.Unix(1e9, 0)}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := archive.Unpack(&out, dir, archive.Unpacking{Name: "d", Owners: true}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{"mine": 0o755 | fs.ModeSetuid | fs.ModeSetgid, "roots": 0o755} {
+		info, err := os.Stat(filepath.Join(dir, "d", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != want {
+			t.Errorf("%s has mode %v, want %v", name, info.Mode(), want)
+		}
+	}
+}

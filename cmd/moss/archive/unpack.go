@@ -144,11 +144,12 @@ func (u *unpacker) file(header *tar.Header, content io.Reader) error {
 			return err
 		}
 		_, err = io.CopyBuffer(struct{ io.Writer }{file}, struct{ io.Reader }{content}, u.buffer)
+		var owned bool
 		if err == nil {
-			err = u.own(header) // before the mode: a new owner clears the set-id bits
+			owned, err = u.own(header) // before the mode: a new owner clears the set-id bits
 		}
 		if err == nil {
-			err = file.Chmod(u.mode(header))
+			err = file.Chmod(u.mode(header, owned))
 		}
 		err = errors.Join(err, file.Close())
 		if err != nil {
@@ -173,7 +174,7 @@ func (u *unpacker) fifo(header *tar.Header) error {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	return unix.Mkfifoat(int(dir.Fd()), path.Base(header.Name), uint32(u.mode(header).Perm()))
+	return unix.Mkfifoat(int(dir.Fd()), path.Base(header.Name), uint32(u.mode(header, false).Perm()))
 }
 
 // replace makes something that is no folder in the place of what is there and no folder either.
@@ -207,9 +208,9 @@ func (u *unpacker) parents(name string) error {
 // finish gives new folders their modes and times, the inner ones first.
 func (u *unpacker) finish() error {
 	for _, header := range slices.Backward(u.dirs) {
-		err := u.own(header)
+		owned, err := u.own(header)
 		if err == nil {
-			err = u.root.Chmod(header.Name, u.mode(header))
+			err = u.root.Chmod(header.Name, u.mode(header, owned))
 		}
 		if err == nil {
 			err = u.root.Chtimes(header.Name, time.Time{}, header.ModTime)
@@ -223,23 +224,24 @@ func (u *unpacker) finish() error {
 
 // mode returns an entry's permissions. The set-id bits go with the owners: a container's choice of them must not
 // become a program of this user's.
-func (u *unpacker) mode(header *tar.Header) fs.FileMode {
+func (u *unpacker) mode(header *tar.Header, owned bool) fs.FileMode {
 	mode := header.FileInfo().Mode()
-	if u.how.Owners {
+	if owned {
 		return mode & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 	}
 	return mode & (fs.ModePerm | fs.ModeSticky)
 }
 
-// own gives an entry its owner, where the user may.
-func (u *unpacker) own(header *tar.Header) error {
+// own gives an entry its owner, where the user may, and reports whether it has that owner now.
+func (u *unpacker) own(header *tar.Header) (owned bool, err error) {
 	if !u.how.Owners {
-		return nil
+		return false, nil
 	}
-	if err := u.root.Lchown(header.Name, header.Uid, header.Gid); !errors.Is(err, syscall.EPERM) {
-		return err
+	err = u.root.Lchown(header.Name, header.Uid, header.Gid)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) {
+		return false, nil
 	}
-	return nil
+	return err == nil, err
 }
 
 // unpacking names the file in an error.

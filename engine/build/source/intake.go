@@ -162,6 +162,9 @@ func (t *taker) entry(h *tar.Header) error {
 	}
 	node := &inode{mode: tarfile.Permissions(h.Mode)}
 	node.describe(h.Uid, h.Gid, h.ModTime)
+	if !owned(h) { // what was meant for another owner is not for root
+		node.mode &^= fs.ModeSetuid | fs.ModeSetgid
+	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		node.mode |= fs.ModeDir
@@ -194,6 +197,11 @@ func (t *taker) entry(h *tar.Header) error {
 	return t.put(name, node)
 }
 
+// owned reports whether an entry's owner is one that can be.
+func owned(h *tar.Header) bool {
+	return int64(known(h.Uid)) == int64(h.Uid) && int64(known(h.Gid)) == int64(h.Gid)
+}
+
 // content takes in what a regular file holds. What sparse ones pretend to is added up: it is all read, if not written.
 func (t *taker) content(node *inode, h *tar.Header) error {
 	sparse := tarfile.IsSparse(h)
@@ -216,6 +224,9 @@ func (t *taker) attributes(node *inode, h *tar.Header) error {
 		if !ok || !carried(name) || node.mode&fs.ModeSymlink != 0 {
 			continue
 		}
+		if name == capabilities && !owned(h) {
+			continue
+		}
 		if len(value) > maxXattr {
 			return fault.Invalid("entry %q: the attribute %.64q has more than %d bytes", h.Name, name, maxXattr)
 		}
@@ -230,9 +241,12 @@ func (t *taker) attributes(node *inode, h *tar.Header) error {
 	return nil
 }
 
+// capabilities is the attribute with the privileges that a program gets.
+const capabilities = "security.capability"
+
 // carried reports whether an extended attribute belongs in a layer: what users set, and file capabilities. The rest is the
 // machine's, or that of the file system that keeps layers.
 func carried(name string) bool {
-	return name == "security.capability" || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") &&
+	return name == capabilities || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") &&
 		!strings.HasPrefix(name, "user.fuseoverlayfs.") && !strings.HasPrefix(name, "user.containers.")
 }

@@ -119,6 +119,20 @@ func TestIntakeDescribes(t *testing.T) {
 	}
 }
 
+// TestIntakePrivileges takes in programs of owners that cannot be, which become root's without their privileges.
+func TestIntakePrivileges(t *testing.T) {
+	program := func(name string, uid, gid int) *tar.Header {
+		return entry(name, func(h *tar.Header) { h.Mode, h.Uid, h.Gid, h.Format = 0o6755, uid, gid, tar.FormatGNU })
+	}
+	tree := treeOf(t, program("roots", 0, 0), program("users", 1000, 1000), program("nobodys", -1, 0), program("no group", 0, 1<<40))
+	const special = fs.ModeSetuid | fs.ModeSetgid
+	for name, want := range map[string]fs.FileMode{"roots": 0o755 | special, "users": 0o755 | special, "nobodys": 0o755, "no group": 0o755} {
+		if e, err := tree.Stat(t.Context(), name, false); err != nil || e.Mode != want {
+			t.Errorf("%s is %v, %v, want mode %v", name, e.Mode, err, want)
+		}
+	}
+}
+
 func TestIntakeCompressed(t *testing.T) {
 	raw := archiveOf(t, entry("a/"), entry("a/x"), entry("big", func(h *tar.Header) { h.Size = 3*piece + 5 }), entry("z"))
 	for name, wrap := range map[string]func(io.Writer) (io.WriteCloser, error){

@@ -148,16 +148,24 @@ func (m *materializer) file(dir int, base string, e *Entry) error {
 	return setTime(dir, base, e)
 }
 
-// describe gives an open file what its entry says. The mode comes after the owner, whose change takes bits of it.
+// describe gives an open file what its entry says. The mode comes after the owner, whose change takes bits of it. Bits that
+// mean privilege go where the file gets another owner.
 func describe(fd int, e *Entry) error {
-	if err := unix.Fchown(fd, e.UID, e.GID); err != nil && !refused(err) {
+	err := unix.Fchown(fd, e.UID, e.GID)
+	if err != nil && !refused(err) {
 		return &os.PathError{Op: "change owner of", Path: e.Path, Err: err}
 	}
-	if err := unix.Fchmod(fd, kernelMode(e.Mode)); err != nil {
+	mode, same := kernelMode(e.Mode), err == nil
+	if !same {
+		mode &^= unix.S_ISUID | unix.S_ISGID
+	}
+	if err := unix.Fchmod(fd, mode); err != nil {
 		return &os.PathError{Op: "change mode of", Path: e.Path, Err: err}
 	}
 	for name, value := range e.Xattrs {
-		unix.Fsetxattr(fd, name, []byte(value), 0) //nolint:errcheck // not every file system has them
+		if same || name != capabilities {
+			unix.Fsetxattr(fd, name, []byte(value), 0) //nolint:errcheck // not every file system has them
+		}
 	}
 	return nil
 }

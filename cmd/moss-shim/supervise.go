@@ -22,10 +22,11 @@ const (
 	statusPanic   = 2  // what a Go program ends with after a panic
 	statusRestart = 75 // what the engine ends with when it wants to be started again
 
-	firstBackOff = 100 * time.Millisecond // doubles after each quick end
+	firstBackOff = 100 * time.Millisecond // doubles with each child in a row that died young
 	lastBackOff  = 5 * time.Second
-	askedAfter   = time.Second      // a child that ran so long and asks for it is started again at once
-	steadyAfter  = 10 * time.Second // a child that ran so long starts over with firstBackOff
+	// young is the age below which a child's end says that the next one may end the same way. An engine serves in less, so
+	// one that was killed or replaced in its work is older.
+	young = time.Second
 
 	notExecuted = 127
 )
@@ -70,7 +71,7 @@ type supervisor struct {
 }
 
 func (s *supervisor) loop() (int, error) {
-	backOff := firstBackOff
+	var wait time.Duration
 	for {
 		begun := time.Now()
 		pid, err := s.start()
@@ -85,18 +86,23 @@ func (s *supervisor) loop() (int, error) {
 		if s.stopping || !restarts(ws) {
 			return status(ws), nil
 		}
-		if time.Since(begun) >= steadyAfter {
-			backOff = firstBackOff
-		}
-		if ws.ExitStatus() == statusRestart && time.Since(begun) >= askedAfter {
+		wait = backOff(wait, time.Since(begun))
+		if ws.ExitStatus() == statusRestart && wait == 0 {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "moss-shim: %s ended with status %d, starting it again in %s\n", s.argv[0], status(ws), backOff)
-		if s.pause(backOff) {
+		fmt.Fprintf(os.Stderr, "moss-shim: %s ended with status %d, starting it again in %s\n", s.argv[0], status(ws), wait)
+		if s.pause(wait) {
 			return status(ws), nil
 		}
-		backOff = min(2*backOff, lastBackOff)
 	}
+}
+
+// backOff returns how long the next child has to wait for its start: last is what this one waited, lived how long it ran.
+func backOff(last, lived time.Duration) time.Duration {
+	if lived >= young {
+		return 0
+	}
+	return min(max(2*last, firstBackOff), lastBackOff)
 }
 
 // start starts the child with a new way to the descriptor store, after the sockets that were lent.

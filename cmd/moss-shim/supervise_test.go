@@ -179,6 +179,30 @@ func TestSuperviseDeath(t *testing.T) {
 	}
 }
 
+// TestBackOff: one child that dies young makes the next ones wait, however many were killed at work before.
+func TestBackOff(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct {
+		name  string
+		lived []time.Duration
+		want  []time.Duration
+	}{
+		{"killed at work again and again", []time.Duration{3 * time.Second, 2 * time.Second, time.Second}, []time.Duration{0, 0, 0}},
+		{"dies young again and again", []time.Duration{0, 10 * ms, 999 * ms, 0}, []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms}},
+		{"no longer than the last", make([]time.Duration, 8), []time.Duration{
+			100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 5 * time.Second, 5 * time.Second,
+		}},
+		{"once steady, all is forgotten", []time.Duration{0, 0, time.Second, 0}, []time.Duration{100 * ms, 200 * ms, 0, 100 * ms}},
+	} {
+		var wait time.Duration
+		for i, lived := range tc.lived {
+			if wait = backOff(wait, lived); wait != tc.want[i] {
+				t.Errorf("%s: after life %d, of %s, the next waits %s, want %s", tc.name, i+1, lived, wait, tc.want[i])
+			}
+		}
+	}
+}
+
 func TestInherited(t *testing.T) {
 	gone := errors.New("gone")
 	fetch := func(path string) ([]int, error) {

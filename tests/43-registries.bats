@@ -141,6 +141,39 @@ auth_of() { jq -r --arg r "$1" ".auths[\$r]${2:+.$2}" "$DOCKER_CONFIG/config.jso
   spawn_engine
 }
 
+# lead TO: starts a registry that leads to TO who wants a blob (lib/leads.py), and sets LEADS to its address.
+lead() {
+  python3 "$BATS_TEST_DIRNAME/lib/leads.py" "$PLAIN" "$1" >"$BATS_TEST_TMPDIR/leads" 2>&1 3>&- 4>&- &
+  leads_pid=$!
+  eventually 10 file_has "$BATS_TEST_TMPDIR/leads" 'ready '
+  LEADS=127.0.0.1:$(sed -n 's/^ready //p' "$BATS_TEST_TMPDIR/leads")
+}
+
+@test "a redirect to another server on this machine or in a private network is refused, unless it is named" {
+  start_registry inside
+  inside=$REGISTRY
+  put_image "$inside/public/a" plain
+  for to in "$inside" "localhost:${inside##*:}" 10.255.255.1:1 '[fd00::1]:1'; do
+    lead "$to"
+    run dock pull "$LEADS/public/a"
+    expect status 1
+    expect contains "refused to be led to $to" "registry-redirect"
+    kill "$leads_pid"
+  done
+  expect equal "$(registry_log inside | grep -c 'GET /v2/public/a/blobs')" 0
+  halt_engine
+  spawn_engine --registry-redirect "$inside"
+  lead "$inside"
+  run dock pull "$LEADS/public/a"
+  expect status 0
+  expect equal "$(word_of "$LEADS/public/a")" plain
+  moss rmi "$LEADS/public/a"
+  kill "$leads_pid"
+  stop_registry inside
+  halt_engine
+  spawn_engine
+}
+
 @test "a registry on loopback may have a certificate that nobody knows" {
   start_registry self --tls --loopback
   put_image "$REGISTRY/public/a" self

@@ -56,6 +56,7 @@ func reloadEvent(cfg config.Config, identity string) event.Event {
 		"runtime":                  cfg.Runtime,
 		"registry-mirrors":         list(cfg.RegistryMirrors),
 		"insecure-registries":      list(cfg.InsecureRegistries),
+		"registry-redirects":       list(cfg.RegistryRedirects),
 		"max-concurrent-downloads": strconv.Itoa(cfg.MaxDownloads),
 		"max-concurrent-uploads":   strconv.Itoa(cfg.MaxUploads),
 		"build-cache-size":         strconv.FormatInt(cfg.BuildCacheSize, 10),

@@ -25,7 +25,7 @@ func (p *parts) newImages(cfg config.Config, facts rootless.Facts, log zerolog.L
 	thread.Prepare(downloads * storage.StagingThreads)
 	tokens := token.New()
 	p.registries, err = registry.New(registry.Config{
-		Mirrors: cfg.RegistryMirrors, Insecure: cfg.InsecureRegistries, CertDirs: certDirs(os.Getenv),
+		Mirrors: cfg.RegistryMirrors, Insecure: cfg.InsecureRegistries, Redirects: cfg.RegistryRedirects, CertDirs: certDirs(os.Getenv),
 		RunDir: filepath.Join(facts.RunDir, "registry"), UserAgent: "moss/" + version, Tokens: tokens, Log: log,
 	})
 	if err != nil {

@@ -63,6 +63,9 @@ type Config struct {
 	RegistryMirrors []string
 	// InsecureRegistries are HOST[:PORT] or networks in CIDR form, besides loopback.
 	InsecureRegistries []string
+	// RegistryRedirects are HOST[:PORT] or networks in CIDR form, on this machine or in private networks, to which registries
+	// may lead.
+	RegistryRedirects []string
 	// MaxDownloads and MaxUploads are how many layers are on their way at the same time; 0 leaves it to the engine.
 	MaxDownloads, MaxUploads int
 	// BuildCacheSize is how many bytes the steps of builds and their cache mounts may each take before the oldest go; 0

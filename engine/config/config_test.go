@@ -84,6 +84,7 @@ runtime = "runc"
 storage-driver = "vfs"
 registry-mirror = ["mirror.example", "http://10.0.0.1:5000"]
 insecure-registry = ["10.0.0.0/8", "reg.example:5000"]
+registry-redirect = ["store.lan:9000", "192.168.0.0/16"]
 max-concurrent-downloads = 3
 max-concurrent-uploads = 2
 build-cache-size = "10G"
@@ -98,7 +99,7 @@ func TestPrecedence(t *testing.T) {
 		"MOSS_SOCKET_GROUP=50", "MOSSD_TLS=true", "MOSSD_TLS_VERIFY=true", "MOSSD_TLS_CACERT=/env/ca.pem", "MOSSD_TLS_CERT=/env/cert.pem", "MOSSD_TLS_KEY=/env/key.pem",
 		"MOSS_API_MIN=1.19", "MOSS_API_MAX=1.23", "MOSS_API_CORS_HEADER=*", "MOSS_LABELS=a=1,b=2", "MOSS_LOG_LEVEL=warn", "MOSS_LOG_FORMAT=text", "MOSS_DEBUG_PROFILES=false", "MOSS_NETWORK_DRIVER=gvisor-tap-vsock", "MOSS_MTU=0",
 		"MOSS_HOST_LOOPBACK=false", "MOSS_RUNTIME=/opt/crun", "MOSS_STORAGE_DRIVER=overlay",
-		"MOSS_REGISTRY_MIRROR=a.example,https://b.example/", "MOSS_INSECURE_REGISTRY=fd00::/8,[fd00::1]:5000",
+		"MOSS_REGISTRY_MIRROR=a.example,https://b.example/", "MOSS_INSECURE_REGISTRY=fd00::/8,[fd00::1]:5000", "MOSS_REGISTRY_REDIRECT=store.lan",
 		"MOSS_MAX_CONCURRENT_DOWNLOADS=64", "MOSS_MAX_CONCURRENT_UPLOADS=1", "MOSS_BUILD_CACHE_SIZE=500MiB",
 	}
 	flags := map[string][]string{
@@ -106,7 +107,7 @@ func TestPrecedence(t *testing.T) {
 		"socket-group": {"adm"}, "tls": {"true"}, "tlsverify": {"true"}, "tlscacert": {"/flag/ca.pem"}, "tlscert": {"/flag/cert.pem"}, "tlskey": {"/flag/key.pem"},
 		"api-min": {"1.18"}, "api-max": {"1.20", "1.21"}, "api-cors-header": {""}, "label": {"c=3"}, "log-level": {"info", "error"}, "log-format": {"json"}, "debug-profiles": {"true"}, "network-driver": {"none"}, "mtu": {"65520"},
 		"host-loopback": {"true"}, "runtime": {"auto"}, "storage-driver": {"auto"},
-		"registry-mirror": {"c.example:443"}, "insecure-registry": {"d", "127.1.2.3"},
+		"registry-mirror": {"c.example:443"}, "insecure-registry": {"d", "127.1.2.3"}, "registry-redirect": {"10.0.0.1:9000"},
 		"max-concurrent-downloads": {"0"}, "max-concurrent-uploads": {"7"}, "build-cache-size": {"4096"},
 	}
 	for _, s := range config.Settings() {
@@ -125,14 +126,15 @@ func TestPrecedence(t *testing.T) {
 			Labels: []string{"tier=dev", "empty="}, APIMin: "1.20", APIMax: "1.22", CORS: "https://a.example",
 			LogLevel: "debug", LogFormat: "json", DebugProfiles: true, NetworkDriver: "pasta", MTU: 1500, HostLoopback: true, Runtime: "runc", StorageDriver: "vfs",
 			RegistryMirrors: []string{"mirror.example", "http://10.0.0.1:5000"}, InsecureRegistries: []string{"10.0.0.0/8", "reg.example:5000"},
-			MaxDownloads: 3, MaxUploads: 2, BuildCacheSize: 10 << 30,
+			RegistryRedirects: []string{"store.lan:9000", "192.168.0.0/16"},
+			MaxDownloads:      3, MaxUploads: 2, BuildCacheSize: 10 << 30,
 		}},
 		{"environment over file", config.Options{Environ: environ(env...)}, config.Config{
 			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"},
 			SocketGroup: "50", TLS: true, TLSVerify: true, TLSCACert: "/env/ca.pem", TLSCert: "/env/cert.pem", TLSKey: "/env/key.pem", Labels: []string{"a=1", "b=2"},
 			APIMin: "1.19", APIMax: "1.23", CORS: "*",
 			LogLevel: "warn", LogFormat: "text", NetworkDriver: "gvisor-tap-vsock", Runtime: "/opt/crun", StorageDriver: "overlay",
-			RegistryMirrors: []string{"a.example", "https://b.example/"}, InsecureRegistries: []string{"fd00::/8", "[fd00::1]:5000"},
+			RegistryMirrors: []string{"a.example", "https://b.example/"}, InsecureRegistries: []string{"fd00::/8", "[fd00::1]:5000"}, RegistryRedirects: []string{"store.lan"},
 			MaxDownloads: 64, MaxUploads: 1, BuildCacheSize: 500 << 20,
 		}},
 		{"flags over both", config.Options{Environ: environ(env...), Flags: flags}, config.Config{
@@ -140,7 +142,7 @@ func TestPrecedence(t *testing.T) {
 			SocketGroup: "adm", TLS: true, TLSVerify: true, TLSCACert: "/flag/ca.pem", TLSCert: "/flag/cert.pem", TLSKey: "/flag/key.pem", Labels: []string{"c=3"},
 			APIMin: "1.18", APIMax: "1.21",
 			LogLevel: "error", LogFormat: "json", DebugProfiles: true, NetworkDriver: "none", MTU: 65520, HostLoopback: true,
-			RegistryMirrors: []string{"c.example:443"}, InsecureRegistries: []string{"d", "127.1.2.3"}, MaxUploads: 7, BuildCacheSize: 4096,
+			RegistryMirrors: []string{"c.example:443"}, InsecureRegistries: []string{"d", "127.1.2.3"}, RegistryRedirects: []string{"10.0.0.1:9000"}, MaxUploads: 7, BuildCacheSize: 4096,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -280,6 +282,7 @@ func TestRefusals(t *testing.T) {
 		{name: "mirror port", file: "registry-mirror = 'x.example:0'", want: []string{"registry-mirror"}},
 		{name: "insecure scheme", flags: map[string][]string{"insecure-registry": {"http://x"}}, want: []string{"--insecure-registry", "CIDR"}},
 		{name: "insecure network", flags: map[string][]string{"insecure-registry": {"10.0.0.0/33"}}, want: []string{"--insecure-registry"}},
+		{name: "redirect scheme", flags: map[string][]string{"registry-redirect": {"https://x"}}, want: []string{"--registry-redirect", "CIDR"}},
 		{name: "insecure bare ipv6", flags: map[string][]string{"insecure-registry": {"fd00::1"}}, want: []string{"--insecure-registry"}},
 		{name: "insecure port", flags: map[string][]string{"insecure-registry": {"x:70000"}}, want: []string{"--insecure-registry"}},
 		{name: "insecure docker.io", flags: map[string][]string{"insecure-registry": {"registry-1.docker.io:443"}}, want: []string{"always reached by TLS"}},

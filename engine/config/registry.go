@@ -31,6 +31,14 @@ func registrySettings() []setting {
 			},
 		},
 		{
+			"registry-redirect", "MOSS_REGISTRY_REDIRECT",
+			"server on this machine or in a private network that registries may redirect to; may be given several times",
+			"HOST[:PORT] or a network in CIDR form", true,
+			func(c *Config, v []string, _ func(string) string) error {
+				return setEach(&c.RegistryRedirects, v, checkServer)
+			},
+		},
+		{
 			"max-concurrent-downloads", "MOSS_MAX_CONCURRENT_DOWNLOADS", "layers that all pulls fetch at the same time",
 			"0 (the engine's own) or 1 to 64", false,
 			func(c *Config, v []string, _ func(string) string) error { return setTransfers(&c.MaxDownloads, v[0]) },
@@ -79,14 +87,19 @@ func checkMirror(text string) error {
 	return checkRegistry(u.Host)
 }
 
-func checkInsecure(text string) error {
+// checkServer takes a network too.
+func checkServer(text string) error {
 	if _, err := netip.ParsePrefix(text); err == nil {
 		return nil
 	}
+	return checkRegistry(text)
+}
+
+func checkInsecure(text string) error {
 	if name := strings.ToLower(hostname(text)); name == "docker.io" || strings.HasSuffix(name, ".docker.io") {
 		return errors.New("docker.io is always reached by TLS")
 	}
-	return checkRegistry(text)
+	return checkServer(text)
 }
 
 // checkRegistry tells whether text can be the host of an image's name: letters, digits, dots and dashes, or an address,

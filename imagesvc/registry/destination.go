@@ -256,7 +256,7 @@ func (d *Destination) open(ctx context.Context, want access) (*upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	lib, err := ref.NewImageDestination(ctx, d.e.system(g))
+	lib, err := ref.NewImageDestination(ctx, d.e.system(ctx, g))
 	if err != nil {
 		return nil, d.e.pushError(d.ref, err, d.began)
 	}

@@ -2,9 +2,7 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -16,7 +14,6 @@ import (
 	"github.com/distribution/reference"
 	"go.podman.io/image/v5/types"
 
-	"moss/engine/fault"
 	"moss/engine/image"
 )
 
@@ -80,8 +77,9 @@ func (e *endpoint) bases() []string {
 
 // system returns the image library's settings for this endpoint. Every path is given: the defaults are those of other
 // programs, and of root, whom the library takes the engine for.
-func (e *endpoint) system(g grant) *types.SystemContext {
+func (e *endpoint) system(ctx context.Context, g grant) *types.SystemContext {
 	empty := e.c.emptyDir()
+	ctx = context.WithoutCancel(ctx) // another request than the one that logged in may ask for the way
 	return &types.SystemContext{
 		RegistriesDirPath:                 empty,
 		SystemRegistriesConfPath:          e.c.registriesConf(),
@@ -97,40 +95,13 @@ func (e *endpoint) system(g grant) *types.SystemContext {
 		DockerBearerRegistryToken:         string(g.bearer),
 		DockerRegistryUserAgent:           e.c.cfg.UserAgent,
 		DockerDisableDestSchema1MIMETypes: true,
-		DockerProxy:                       e.route,
+		DockerProxy: func(u *url.URL) (*url.URL, error) {
+			if err := e.allowsLibrary(ctx, u); err != nil {
+				return nil, err
+			}
+			return e.route(ctx, u)
+		},
 	}
-}
-
-// errBadProxy stands for the original, which shows the setting and with it a password.
-var errBadProxy = errors.New("the proxy set for it is not a usable URL")
-
-// allows refuses addresses that a registry must not lead to: one reached over TLS must not lead credentials or content out
-// of it, and one elsewhere must not reach what listens on this machine only.
-func (e *endpoint) allows(u *url.URL) error {
-	if u.Scheme != "https" && (u.Scheme != "http" || !e.insecure) {
-		return fault.Invalid("registry %s: refused to go on without TLS at %s", e.host, u.Host)
-	}
-	if isLocal(u.Hostname()) && !isLocal(hostname(e.server)) {
-		return fault.Invalid("registry %s: refused to be led to %s on this machine", e.host, u.Host)
-	}
-	return nil
-}
-
-// route is asked for a proxy before every request, those that follow a redirect included. That makes it the place to
-// refuse redirects in the image library, which has no other.
-func (e *endpoint) route(u *url.URL) (*url.URL, error) {
-	if err := e.allows(u); err != nil {
-		return nil, err
-	}
-	proxy := e.c.cfg.Proxy
-	if proxy == nil {
-		proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }
-	}
-	via, err := proxy(u)
-	if err != nil {
-		return nil, errBadProxy
-	}
-	return via, nil
 }
 
 // isInsecure reports whether a registry needs no TLS: those on loopback, those set by name, and those whose address is
@@ -140,23 +111,18 @@ func (c *Client) isInsecure(ctx context.Context, host string) bool {
 	switch {
 	case host == dockerHub:
 		return false
-	case isLoopback(name), slices.Contains(c.names, strings.ToLower(host)), slices.Contains(c.names, strings.ToLower(name)):
+	case isLoopback(name), c.insecure.has(host):
 		return true
-	case len(c.networks) == 0:
+	case len(c.insecure.networks) == 0:
 		return false
 	}
 	if addr, err := netip.ParseAddr(name); err == nil {
-		return c.inNetworks(addr)
+		return c.insecure.hold(addr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
-	return err == nil && slices.ContainsFunc(addrs, c.inNetworks)
-}
-
-func (c *Client) inNetworks(addr netip.Addr) bool {
-	addr = addr.Unmap().WithZone("")
-	return slices.ContainsFunc(c.networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+	return err == nil && slices.ContainsFunc(addrs, c.insecure.hold)
 }
 
 // certDir returns the first folder of a registry's certificates.
@@ -179,23 +145,4 @@ func hostname(host string) string {
 		return h
 	}
 	return strings.Trim(host, "[]")
-}
-
-// isLoopback tells whether a name or a literal address is this machine for certain. No name is looked up: whoever
-// answers could say so of any.
-func isLoopback(name string) bool {
-	if addr, err := netip.ParseAddr(name); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	return name == "localhost" || strings.HasSuffix(name, ".localhost")
-}
-
-// isLocal is isLoopback, and addresses that mean something else on every machine: unspecified and link-local ones.
-func isLocal(name string) bool {
-	if addr, err := netip.ParseAddr(name); err == nil {
-		addr = addr.Unmap()
-		return addr.IsLoopback() || addr.IsUnspecified() || addr.IsLinkLocalUnicast()
-	}
-	return isLoopback(name)
 }

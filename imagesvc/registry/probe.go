@@ -43,7 +43,7 @@ func (e *endpoint) client() (*http.Client, error) {
 	if err := tlsclientconfig.SetupCertificates(e.certDir, t.TLSClientConfig); err != nil {
 		return nil, fmt.Errorf("certificates for %s: %w", e.host, err)
 	}
-	t.Proxy = func(r *http.Request) (*url.URL, error) { return e.route(r.URL) }
+	t.Proxy = func(r *http.Request) (*url.URL, error) { return e.route(r.Context(), r.URL) }
 	t.ResponseHeaderTimeout = e.c.cfg.Stall
 	t.IdleConnTimeout = 5 * time.Second
 	t.MaxIdleConnsPerHost = idleConnections
@@ -54,7 +54,13 @@ func (e *endpoint) client() (*http.Client, error) {
 		if r.URL.Host != via[0].URL.Host || r.URL.Scheme != via[0].URL.Scheme {
 			r.Header.Del("Authorization")
 		}
-		return e.allows(r.URL) // what is neither http nor https asks for no proxy
+		if err := e.allowsScheme(r.URL); err != nil { // what is neither http nor https asks for no proxy
+			return err
+		}
+		if address(r.URL) == address(via[0].URL) {
+			return nil
+		}
+		return e.allowsAway(r.Context(), r.URL)
 	}}, nil
 }
 
@@ -70,7 +76,7 @@ var errNoRegistry = errors.New("no registry there")
 
 // probe asks the server how it wants to be spoken to, or remembers. An answer that no registry gives is errNoRegistry.
 func (e *endpoint) probe(ctx context.Context, client *http.Client) (probe, error) {
-	key := fmt.Sprint(e.server, e.insecure, e.certDir)
+	key := e.key()
 	e.c.mu.Lock()
 	known, ok := e.c.probes[key]
 	e.c.mu.Unlock()
@@ -97,8 +103,11 @@ func (e *endpoint) probe(ctx context.Context, client *http.Client) (probe, error
 func (e *endpoint) forget() {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	delete(e.c.probes, fmt.Sprint(e.server, e.insecure, e.certDir))
+	delete(e.c.probes, e.key())
 }
+
+// key is that of the server's probe.
+func (e *endpoint) key() string { return fmt.Sprint(e.server, e.insecure, e.certDir) }
 
 func ask(ctx context.Context, client *http.Client, base, userAgent string) (probe, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 type Config struct {
 	Mirrors   []string // of docker.io, tried in this order before it: see parseMirror
 	Insecure  []string // registries that need no TLS, besides those on loopback: see parseInsecure
+	Redirects []string // servers on this machine or in private networks that registries may lead to: see parseServer
 	CertDirs  []string // searched in this order for a folder HOST:PORT with certificates and keys
 	RunDir    string   // for files that the image library wants to see; made if it is missing
 	UserAgent string
@@ -46,11 +45,11 @@ const (
 
 // Client reaches registries. Its methods may be called by any number of goroutines.
 type Client struct {
-	cfg      Config
-	mirrors  []mirror
-	names    []string       // insecure registries, host or host:port
-	networks []netip.Prefix // of insecure registries
-	tokens   *token.Service
+	cfg       Config
+	mirrors   []mirror
+	insecure  servers // registries
+	redirects servers // to which registries may lead from wherever they are
+	tokens    *token.Service
 
 	mu     sync.Mutex // guards probes
 	probes map[string]probe
@@ -66,16 +65,12 @@ func New(cfg Config) (*Client, error) {
 		}
 		c.mirrors = append(c.mirrors, m)
 	}
-	for _, text := range cfg.Insecure {
-		network, err := parseInsecure(text)
-		if err != nil {
-			return nil, err
-		}
-		if network.IsValid() {
-			c.networks = append(c.networks, network)
-		} else {
-			c.names = append(c.names, strings.ToLower(text))
-		}
+	var err error
+	if c.insecure, err = parseServers(cfg.Insecure, parseInsecure); err != nil {
+		return nil, err
+	}
+	if c.redirects, err = parseServers(cfg.Redirects, parseServer); err != nil {
+		return nil, err
 	}
 	if c.tokens == nil {
 		c.tokens = token.New()
@@ -138,7 +133,7 @@ type Index struct {
 // Config returns what is set about registries.
 func (c *Client) Config() Settings {
 	s := Settings{IndexServer: IndexServer, InsecureCIDRs: []string{"::1/128", "127.0.0.0/8"}}
-	for _, n := range c.networks {
+	for _, n := range c.insecure.networks {
 		if text := n.String(); !slices.Contains(s.InsecureCIDRs, text) {
 			s.InsecureCIDRs = append(s.InsecureCIDRs, text)
 		}
@@ -148,7 +143,7 @@ func (c *Client) Config() Settings {
 		official.Mirrors = append(official.Mirrors, m.url())
 	}
 	s.Indexes = append(s.Indexes, official)
-	for _, name := range c.names {
+	for _, name := range c.insecure.names {
 		s.Indexes = append(s.Indexes, Index{Name: name})
 	}
 	return s

@@ -42,19 +42,42 @@ func parseMirror(text string) (mirror, error) {
 	return m, nil
 }
 
-// parseInsecure reads a registry that needs no TLS: HOST[:PORT] or a network in CIDR form, which is returned. Errors are
-// fault.Invalid.
-func parseInsecure(text string) (netip.Prefix, error) {
+// parseServers reads a list of a setting.
+func parseServers(texts []string, parse func(string) (netip.Prefix, error)) (s servers, err error) {
+	for _, text := range texts {
+		network, err := parse(text)
+		if err != nil {
+			return s, err
+		}
+		if network.IsValid() {
+			s.networks = append(s.networks, network)
+		} else {
+			s.names = append(s.names, strings.ToLower(text))
+		}
+	}
+	return s, nil
+}
+
+// parseServer reads a server: HOST[:PORT] or a network in CIDR form, which is returned. Errors are fault.Invalid.
+func parseServer(text string) (netip.Prefix, error) {
 	if network, err := netip.ParsePrefix(text); err == nil {
 		return network.Masked(), nil
 	}
 	if !isHost(text) {
-		return netip.Prefix{}, fault.Invalid("insecure registry %q: want HOST[:PORT] or a network in CIDR form", text)
-	}
-	if name := strings.ToLower(hostname(text)); name == dockerHub || strings.HasSuffix(name, "."+dockerHub) {
-		return netip.Prefix{}, fault.Invalid("insecure registry %q: docker.io is always reached by TLS", text)
+		return netip.Prefix{}, fault.Invalid("server %q: want HOST[:PORT] or a network in CIDR form", text)
 	}
 	return netip.Prefix{}, nil
+}
+
+// parseInsecure is parseServer for a registry that needs no TLS.
+func parseInsecure(text string) (netip.Prefix, error) {
+	network, err := parseServer(text)
+	if err == nil && !network.IsValid() {
+		if name := strings.ToLower(hostname(text)); name == dockerHub || strings.HasSuffix(name, "."+dockerHub) {
+			return network, fault.Invalid("insecure registry %q: docker.io is always reached by TLS", text)
+		}
+	}
+	return network, err
 }
 
 // isHost reports whether text can be the host of an image's name.

@@ -13,6 +13,7 @@ import (
 	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/imagesvc/registry"
+	"moss/storage"
 )
 
 func TestRedirects(t *testing.T) {
@@ -31,6 +32,9 @@ func TestRedirects(t *testing.T) {
 		{name: "same host without TLS", to: "http://reg.example:5000", want: "refused to go on without TLS"},
 		{name: "this machine", to: "https://127.0.0.1:1", want: "refused to be led to 127.0.0.1:1"},
 		{name: "this machine by name", to: "https://localhost:1", want: "refused to be led to localhost:1"},
+		{name: "a private network", to: "https://10.1.2.3", want: "refused to be led to 10.1.2.3 in a private network"},
+		{name: "a private network of IPv6", to: "https://[fd00::1]", want: "refused to be led to [fd00::1]"},
+		{name: "this machine as IPv6", to: "https://[::ffff:127.0.0.1]:1", want: "refused to be led to [::ffff:127.0.0.1]:1"},
 		{name: "metadata", to: "https://169.254.169.254", want: "refused to be led to 169.254.169.254"},
 		{name: "a file", to: "file:///etc/passwd", want: "refused to go on without TLS"},
 		{name: "itself", to: "https://" + host, want: "redirected too often"},
@@ -73,6 +77,94 @@ func TestRedirects(t *testing.T) {
 				t.Error("the redirect was not followed")
 			}
 		})
+	}
+}
+
+// TestRedirectsOnLoopback has registries of this machine lead to other servers on it, with a proxy for none of them.
+func TestRedirectsOnLoopback(t *testing.T) {
+	layer := noise(1000)
+	direct := func(*url.URL) (*url.URL, error) { return nil, nil } //nolint:nilnil // as http.Transport has it
+	for _, tc := range []struct {
+		name  string
+		to    func(s, other *server) string // the base that blobs are led to
+		allow func(other *server) []string  // of the setting
+		want  string                        // part of the error
+	}{
+		{name: "the same server", to: func(s, _ *server) string { return "http://" + s.host + "/moved" }},
+		{
+			name: "another port", to: func(_, other *server) string { return "http://" + other.host },
+			want: "on this machine: name it in registry-redirect",
+		},
+		{
+			name: "another port by a name", to: func(_, other *server) string {
+				return strings.Replace("http://"+other.host, "127.0.0.1", "localhost", 1)
+			},
+			want: "refused to be led to localhost",
+		},
+		{
+			name: "another port that is allowed", to: func(_, other *server) string { return "http://" + other.host },
+			allow: func(other *server) []string { return []string{other.host} },
+		},
+		{
+			name: "a network that is allowed", to: func(_, other *server) string { return "http://" + other.host },
+			allow: func(*server) []string { return []string{"127.0.0.0/8"} },
+		},
+		{
+			name: "another network is allowed", to: func(_, other *server) string { return "http://" + other.host },
+			allow: func(*server) []string { return []string{"10.0.0.0/8", "127.0.0.1:1"} }, want: "on this machine",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, other := newServer(t), newServer(t)
+			_, blob := s.put("a/b", "v", layer)
+			other.put("a/b", "v", layer)
+			s.before = func(res http.ResponseWriter, r *http.Request) bool {
+				if path, ok := strings.CutPrefix(r.URL.Path, "/moved"); ok {
+					r.URL.Path = path
+					return false
+				}
+				if strings.Contains(r.URL.Path, "/blobs/") {
+					http.Redirect(res, r, tc.to(s, other)+r.URL.Path, http.StatusTemporaryRedirect)
+					return true
+				}
+				return false
+			}
+			cfg := registry.Config{Proxy: direct}
+			if tc.allow != nil {
+				cfg.Redirects = tc.allow(other)
+			}
+			_, err := readBlob(t, open(t, newClient(t, cfg), s.host+"/a/b:v", image.RegistryAuth{}), blob)
+			if (tc.want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if n := len(other.seen("/")); tc.want != "" && n != 0 {
+				t.Errorf("%d requests reached the other server, want none", n)
+			}
+		})
+	}
+}
+
+// TestUploadsElsewhere has a registry name another server of this machine as the place of an upload.
+func TestUploadsElsewhere(t *testing.T) {
+	s, other := newServer(t), newServer(t)
+	s.writable()
+	begin := s.before
+	s.before = func(res http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			res.Header().Set("Location", "http://"+other.host+r.URL.Path+"1")
+			res.WriteHeader(http.StatusAccepted)
+			return true
+		}
+		return begin != nil && begin(res, r)
+	}
+	d, err := newClient(t, registry.Config{}).Destination(t.Context(), parse(t, s.host+"/u/x:v"), image.RegistryAuth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // nothing depends on it
+	_, err = d.Put(t.Context(), storage.Blob{Size: 3}, strings.NewReader("abc"))
+	if err == nil || !strings.Contains(err.Error(), "refused to be led to") || len(other.seen("/")) != 0 {
+		t.Errorf("got %v and %d requests elsewhere, want a refusal", err, len(other.seen("/")))
 	}
 }
 

@@ -23,7 +23,9 @@ type exchange struct {
 	scopes   Scopes
 	account  account
 	client   *http.Client
-	secrets  []string // must not come back in an error's text
+	// allows is what the client says of a redirect; it may be nil.
+	allows  func(*http.Request, []*http.Request) error
+	secrets []string // must not come back in an error's text
 }
 
 func newExchange(s *Service, r Request) (*exchange, error) {
@@ -35,12 +37,13 @@ func newExchange(s *Service, r Request) (*exchange, error) {
 	if r.Client != nil {
 		client = *r.Client
 	}
+	allows := client.CheckRedirect
 	// A form with a secret goes to the server it is meant for and nowhere else; get makes its own exceptions.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Jar = nil
 	auth := r.Auth
 	return &exchange{
-		s: s, registry: r.Registry, auth: auth, realm: realm, client: &client,
+		s: s, registry: r.Registry, auth: auth, realm: realm, client: &client, allows: allows,
 		scopes: r.Challenge.Scopes().With(r.Scopes...),
 		account: account{
 			issuer:  realm.Scheme + "://" + realm.Host + realm.EscapedPath(),
@@ -198,7 +201,12 @@ func (x *exchange) get(ctx context.Context) (Token, error) {
 	u := *x.realm
 	u.RawQuery = query.Encode()
 	client := *x.client
-	client.CheckRedirect = func(req *http.Request, via []*http.Request) error { return checkRedirect(req, via, known) }
+	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if err := checkRedirect(req, via, known); err != nil || x.allows == nil {
+			return err
+		}
+		return x.allows(req, via)
+	}
 	r, err := x.send(ctx, &client, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 		if err == nil && known {

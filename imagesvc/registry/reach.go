@@ -1,0 +1,196 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"moss/engine/fault"
+	"moss/imagesvc/token"
+)
+
+// servers are hosts and networks that the settings name.
+type servers struct {
+	names    []string // host or host:port, in lower case
+	networks []netip.Prefix
+}
+
+func (s servers) has(address string) bool {
+	address = strings.ToLower(address)
+	return slices.Contains(s.names, address) || slices.Contains(s.names, hostname(address))
+}
+
+func (s servers) hold(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(s.networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+}
+
+// reach says from where an address can be reached.
+type reach int
+
+const (
+	everywhere reach = iota
+	private          // this network
+	local            // this machine, or what means something else on every machine: unspecified and link-local addresses
+)
+
+func reachOf(addr netip.Addr) reach {
+	addr = addr.Unmap()
+	switch {
+	case addr.IsLoopback(), addr.IsUnspecified(), addr.IsLinkLocalUnicast():
+		return local
+	case addr.IsPrivate():
+		return private
+	}
+	return everywhere
+}
+
+// isLoopback tells whether a name or a literal address is this machine for certain. No name is looked up: whoever
+// answers could say so of any.
+func isLoopback(name string) bool {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return addr.Unmap().IsLoopback()
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// address returns the host and port of a URL.
+func address(u *url.URL) string {
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
+
+// allowsScheme keeps a registry reached over TLS from leading credentials or content out of it.
+func (e *endpoint) allowsScheme(u *url.URL) error {
+	if u.Scheme != "https" && (u.Scheme != "http" || !e.insecure) {
+		return fault.Invalid("registry %s: refused to go on without TLS at %s", e.host, u.Host)
+	}
+	return nil
+}
+
+// allowsAway refuses a redirect to another server on this machine or in a private network, unless the settings name it:
+// what listens there may trust whoever can reach it.
+func (e *endpoint) allowsAway(ctx context.Context, u *url.URL) error {
+	return e.allowsUpTo(ctx, everywhere, u)
+}
+
+// allowsLibrary is for the image library, which asks for a proxy before every request, and has no other place to refuse
+// one. Other servers that it asks are the token server, and those of redirects and uploads.
+func (e *endpoint) allowsLibrary(ctx context.Context, u *url.URL) error {
+	if e.isOwn(u) || e.isRealm(u) {
+		return nil
+	}
+	return e.allowsAway(ctx, u)
+}
+
+// allows is for every request: the server of a registry's tokens may be no deeper inside than the registry itself.
+func (e *endpoint) allows(ctx context.Context, u *url.URL) error {
+	if err := e.allowsScheme(u); err != nil {
+		return err
+	}
+	if e.isOwn(u) {
+		return nil
+	}
+	if e.allowsUpTo(ctx, everywhere, u) == nil {
+		return nil
+	}
+	own, err := e.farthest(ctx, &url.URL{Scheme: "https", Host: e.server})
+	if err != nil {
+		return err
+	}
+	return e.allowsUpTo(ctx, own, u)
+}
+
+func (e *endpoint) allowsUpTo(ctx context.Context, most reach, u *url.URL) error {
+	if e.c.redirects.has(u.Host) || e.c.redirects.has(address(u)) {
+		return nil
+	}
+	found, err := e.farthest(ctx, u)
+	if err == nil && found > most {
+		where := map[reach]string{private: "in a private network", local: "on this machine"}[found]
+		err = fault.Invalid("registry %s: refused to be led to %s %s: name it in registry-redirect if that is right", e.host, u.Host, where)
+	}
+	return err
+}
+
+// farthest returns how deep inside a server is, with all the addresses that its name has, but for those that the settings
+// name. A name that a proxy looks up is everywhere.
+func (e *endpoint) farthest(ctx context.Context, u *url.URL) (reach, error) {
+	name := u.Hostname()
+	if isLoopback(name) {
+		if addr, err := netip.ParseAddr(name); err == nil && e.c.redirects.hold(addr) {
+			return everywhere, nil
+		}
+		return local, nil
+	}
+	addr, err := netip.ParseAddr(name)
+	addrs := []netip.Addr{addr}
+	if err != nil {
+		if via, err := e.proxy(u); err != nil || via != nil {
+			return everywhere, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, lookupTime)
+		defer cancel()
+		if addrs, err = net.DefaultResolver.LookupNetIP(ctx, "ip", name); err != nil {
+			return everywhere, fmt.Errorf("registry %s: look up %s: %w", e.host, name, err)
+		}
+	}
+	most := everywhere
+	for _, addr := range addrs {
+		if !e.c.redirects.hold(addr) {
+			most = max(most, reachOf(addr))
+		}
+	}
+	return most, nil
+}
+
+func (e *endpoint) isOwn(u *url.URL) bool {
+	return slices.ContainsFunc(e.bases(), func(base string) bool {
+		own, err := url.Parse(base)
+		return err == nil && address(own) == address(u)
+	})
+}
+
+// isRealm reports whether the registry has named this server for its tokens.
+func (e *endpoint) isRealm(u *url.URL) bool {
+	e.c.mu.Lock()
+	defer e.c.mu.Unlock()
+	challenge, ok := token.Offer(e.c.probes[e.key()].challenges, "bearer")
+	if !ok {
+		return false
+	}
+	realm, err := url.Parse(challenge.Params["realm"])
+	return err == nil && address(realm) == address(u)
+}
+
+// route is asked for a proxy before every request, those that follow a redirect included.
+func (e *endpoint) route(ctx context.Context, u *url.URL) (*url.URL, error) {
+	if err := e.allows(ctx, u); err != nil {
+		return nil, err
+	}
+	return e.proxy(u)
+}
+
+// errBadProxy stands for the original, which shows the setting and with it a password.
+var errBadProxy = errors.New("the proxy set for it is not a usable URL")
+
+// proxy returns what the settings of the user's environment say.
+func (e *endpoint) proxy(u *url.URL) (*url.URL, error) {
+	proxy := e.c.cfg.Proxy
+	if proxy == nil {
+		proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }
+	}
+	via, err := proxy(u)
+	if err != nil {
+		return nil, errBadProxy
+	}
+	return via, nil
+}

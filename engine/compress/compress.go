@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
+	"github.com/therootcompany/xz"
 
 	"moss/engine/fault"
 )
@@ -82,10 +82,7 @@ func decoderFor(head []byte, in io.Reader) (io.ReadCloser, error) {
 	case bytes.HasPrefix(head, []byte("BZh")) && len(head) > 3 && head[3] >= '1' && head[3] <= '9':
 		return io.NopCloser(bzip2.NewReader(in)), nil
 	case bytes.HasPrefix(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
-		if err := checkXZ(head); err != nil {
-			return nil, err
-		}
-		r, err := xz.NewReader(in)
+		r, err := xz.NewReader(in, maxWindow) // holds for every block of every stream
 		return io.NopCloser(r), err
 	case isZstd(head):
 		r, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
@@ -120,7 +117,9 @@ func (d *decoder) blame(err error) error {
 		return err
 	case d.src.err != nil:
 		return fmt.Errorf("read the archive: %w", d.src.err)
-	case errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, xz.ErrMemlimit):
+		return fault.Invalid("the archive needs a dictionary of more than %d bytes", maxWindow)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, xz.ErrBuf):
 		return Truncated()
 	default:
 		return fault.Invalid("the archive cannot be decompressed: %w", err)
@@ -134,42 +133,4 @@ func isZstd(head []byte) bool {
 	}
 	magic := binary.LittleEndian.Uint32(head)
 	return magic == 0xfd2fb528 || magic&0xfffffff0 == 0x184d2a50
-}
-
-// checkXZ refuses a first block with a dictionary beyond maxWindow (xz file format, 3.1 and 5.3.1). Later blocks come from
-// the same program with the same settings; a forged one is bounded by what has been unpacked until then.
-func checkXZ(head []byte) error {
-	const streamHeader, idLZMA2 = 12, 0x21
-	if len(head) < streamHeader+8 || head[streamHeader] == 0 {
-		return nil // cut short or without a block: the reader finds out
-	}
-	flags := head[streamHeader+1]
-	rest := head[streamHeader+2:]
-	for _, present := range []byte{0x40, 0x80} { // compressed and uncompressed size
-		if flags&present != 0 {
-			_, n := binary.Uvarint(rest)
-			if n <= 0 {
-				return nil
-			}
-			rest = rest[n:]
-		}
-	}
-	for range flags&3 + 1 { // filters
-		if len(rest) < 3 {
-			return nil
-		}
-		id, size := rest[0], int(rest[1])
-		if id == idLZMA2 && size == 1 {
-			bits := rest[2] & 0x3f
-			if bits >= 40 || (2|uint64(bits&1))<<(bits/2+11) > maxWindow {
-				return fault.Invalid("the archive needs a dictionary of more than %d bytes", maxWindow)
-			}
-			return nil
-		}
-		if len(rest) < 2+size {
-			return nil
-		}
-		rest = rest[2+size:]
-	}
-	return nil
 }

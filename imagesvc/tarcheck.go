@@ -12,11 +12,12 @@ import (
 	"moss/engine/compress"
 	"moss/engine/fault"
 	"moss/engine/tarfile"
+	"moss/engine/tree"
 )
 
 // Limits bound what an archive may hold. Zero fields take the defaults.
 type Limits struct {
-	Entries   int64 // number of entries
+	Entries   int64 // number of entries, with the folders that they imply
 	HeaderLen int   // bytes of one entry's headers, extended ones included
 	NameLen   int   // bytes of a name or of a link's target
 	Depth     int   // folders in a name
@@ -63,14 +64,16 @@ type checker struct {
 	mapped  bool         // the present entry is sparse: the tar reader alone knows how much there is of it
 	tail    bool         // the end mark is behind
 	entries int64        // seen so far, the present one included
-	sparse  int64        // bytes that sparse entries have pretended to
-	out     int64        // bytes taken from src
-	err     error        // what ended it
+	budget  *tree.Budget
+	names   *tree.Names
+	out     int64 // bytes taken from src
+	err     error // what ended it
 }
 
 // newChecker returns a reader of the plain archive src. read says how many bytes came in before decompression.
 func newChecker(src io.Reader, limits Limits, read func() int64) *checker {
-	c := &checker{limits: limits, read: read, src: src}
+	budget := tree.NewBudget(tree.Limits{Entries: limits.Entries, Free: limits.Free, Ratio: limits.Ratio, Sparse: limits.Sparse})
+	c := &checker{limits: limits, read: read, src: src, budget: budget, names: tree.NewNames(budget)}
 	c.tar = tar.NewReader(readerFunc(c.take))
 	return c
 }
@@ -105,8 +108,8 @@ func (c *checker) pass(p []byte) int {
 	n, err := c.src.Read(p)
 	c.out += int64(n)
 	c.body -= int64(n)
-	if c.tooMuch() {
-		c.err = c.bomb()
+	if bomb := c.budget.Bytes(c.out, c.read()); bomb != nil {
+		c.err = bomb
 		return 0
 	}
 	switch {
@@ -121,21 +124,12 @@ func (c *checker) pass(p []byte) int {
 	return n
 }
 
-// tooMuch reports whether more came out of the decompressor than the limits allow for what went in.
-func (c *checker) tooMuch() bool {
-	return c.out > c.limits.Free && c.out-c.limits.Free > c.limits.Ratio*c.read()
-}
-
-func (c *checker) bomb() error {
-	return fault.Invalid("the archive unpacks to more than %d times its size", c.limits.Ratio)
-}
-
 // take is where the tar reader gets its bytes from: they are kept until they are checked.
 func (c *checker) take(p []byte) (int, error) {
 	n, err := c.src.Read(p)
 	c.out += int64(n)
-	if c.tooMuch() {
-		return 0, c.bomb()
+	if err := c.budget.Bytes(c.out, c.read()); err != nil {
+		return 0, err
 	}
 	if c.head && c.pending.Len()+n > c.limits.HeaderLen {
 		return 0, fault.Invalid("an entry's headers have more than %d bytes", c.limits.HeaderLen)
@@ -246,11 +240,8 @@ const blockSize = 512 // of tar
 
 // check refuses an entry that reaches out of the archive's root, that no file system takes, or that is a trap.
 func (c *checker) check(h *tar.Header) error {
-	if c.entries > c.limits.Entries {
-		return fault.Invalid("the archive has more than %d entries", c.limits.Entries)
-	}
 	if h.Typeflag == tar.TypeXGlobalHeader {
-		return nil
+		return c.budget.Entry()
 	}
 	if err := c.checkName("name", h.Name); err != nil {
 		return err
@@ -273,19 +264,26 @@ func (c *checker) check(h *tar.Header) error {
 	if hidden, ok := strings.CutPrefix(path.Base(h.Name), ".wh."); ok && (hidden == "" || hidden == "." || hidden == "..") {
 		return fault.Invalid("entry %q hides what is not inside", h.Name)
 	}
-	return c.checkSparse(h)
+	if tarfile.IsSparse(h) { // an unpacker may write it all
+		if err := c.budget.Sparse(h.Name, h.Size); err != nil {
+			return err
+		}
+	}
+	return c.spend(h)
 }
 
-// checkSparse adds up what sparse entries pretend to: an unpacker may write it all.
-func (c *checker) checkSparse(h *tar.Header) error {
-	if !tarfile.IsSparse(h) {
-		return nil
+// spend tells the budget what the unpacker will do with an entry.
+func (c *checker) spend(h *tar.Header) error {
+	kind, link := tree.KindFile, h.Linkname
+	switch h.Typeflag {
+	case tar.TypeDir:
+		kind = tree.KindFolder
+	case tar.TypeSymlink:
+		kind = tree.KindSymlink
+	case tar.TypeLink:
+		kind, link = tree.KindHardLink, inRoot(link)
 	}
-	if h.Size > c.limits.Sparse-c.sparse {
-		return fault.Invalid("sparse entry %q: the archive's sparse entries pretend to more than %d bytes", h.Name, c.limits.Sparse)
-	}
-	c.sparse += h.Size
-	return nil
+	return c.names.Enter(inRoot(h.Name), kind, link)
 }
 
 func (c *checker) checkName(what, name string) error {

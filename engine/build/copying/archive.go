@@ -10,17 +10,16 @@ import (
 	"moss/engine/build/source"
 	"moss/engine/compress"
 	"moss/engine/fault"
+	trees "moss/engine/tree"
 )
 
-// Bounds on what an archive may hold: what is beyond is a trap, not data.
-const (
-	maxEntries = 1 << 20
-	maxName    = 4096      // bytes of a name or of a link's target: PATH_MAX
-	maxDepth   = 512       // folders in a name
-	maxSparse  = 1 << 30   // bytes that sparse entries may pretend to
-	freeBytes  = 512 << 20 // bytes that may come out whatever went in
-	maxRatio   = 500       // bytes that may come out for each that went in, beyond freeBytes
-)
+// maxEntries bounds the headers of one archive, and what all archives of an instruction come to.
+const maxEntries = 1 << 20
+
+// newBudget returns what the archives of an instruction may cost together.
+func newBudget() *trees.Budget {
+	return trees.NewBudget(trees.Limits{Entries: maxEntries, Sparse: 1 << 30}) // sparse files are written whole
+}
 
 // isArchive reports whether a file is a tar archive, plain or compressed, by what it begins with.
 func isArchive(ctx context.Context, src source.Source, e *source.Entry) (bool, error) {
@@ -33,7 +32,7 @@ func isArchive(ctx context.Context, src source.Source, e *source.Entry) (bool, e
 	plain, err := compress.Plain(in)
 	if err == nil {
 		defer plain.Close() //nolint:errcheck // only read
-		_, err = tar.NewReader(&bounded{ctx: ctx, plain: plain, in: in}).Next()
+		_, err = tar.NewReader(&bounded{ctx: ctx, plain: plain, in: in, budget: newBudget()}).Next()
 	}
 	if errors.Is(err, tar.ErrInsecurePath) {
 		err = nil
@@ -46,10 +45,11 @@ func isArchive(ctx context.Context, src source.Source, e *source.Entry) (bool, e
 
 // bounded reads what comes out of a decompressor, no more than is sane for what went in.
 type bounded struct {
-	ctx   context.Context //nolint:containedctx // of the one call that reads
-	plain io.Reader
-	in    *compress.Source
-	out   int64
+	ctx    context.Context //nolint:containedctx // of the one call that reads
+	plain  io.Reader
+	in     *compress.Source
+	out    int64
+	budget *trees.Budget
 }
 
 // Read returns plain bytes. Errors are fault.Invalid for too many of them.
@@ -59,8 +59,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	n, err := b.plain.Read(p)
 	b.out += int64(n)
-	if b.out > freeBytes && b.out-freeBytes > maxRatio*b.in.Count() {
-		return 0, fault.Invalid("the archive unpacks to more than %d times its size", maxRatio)
+	if err := b.budget.Bytes(b.out, b.in.Count()); err != nil {
+		return 0, err
 	}
 	return n, err
 }
@@ -76,8 +76,8 @@ type stored struct {
 // know what comes out, then what is in the files that are left.
 type archive struct {
 	*match
-	plain  []byte // of a small one
-	sparse int64
+	budget *trees.Budget
+	plain  []byte    // of a small one
 	stored []*stored // in the order in which they come
 }
 
@@ -138,7 +138,7 @@ func (a *archive) open(ctx context.Context) (io.Reader, func(), error) {
 		plain.Close() //nolint:errcheck // only read
 		f.Close()     //nolint:errcheck // likewise
 	}
-	return &bounded{ctx: ctx, plain: plain, in: in}, free, nil
+	return &bounded{ctx: ctx, plain: plain, in: in, budget: a.budget}, free, nil
 }
 
 // some keeps bytes up to a bound, otherwise none.

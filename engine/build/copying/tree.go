@@ -10,13 +10,16 @@ import (
 
 	"moss/engine/build/source"
 	"moss/engine/fault"
+	"moss/engine/tarfile"
+	trees "moss/engine/tree"
 )
 
 // tree is the file system that comes out: what the image below has, as far as it was looked at, and what is put on top.
 // A path in it means what it means in the image; nothing leads out.
 type tree struct {
-	base source.Source // nil: nothing is below
-	root *node
+	base   source.Source // nil: nothing is below
+	root   *node
+	budget *trees.Budget // what archives and links may cost
 }
 
 // node is a file, folder or link of a tree.
@@ -36,12 +39,13 @@ type node struct {
 	changed bool // the layer says what it is
 	above   bool // something below it is changed
 	written bool // the layer has it already
+	gone    bool // another one took its place
 	hides   bool // it is no folder, in the place of one that the image below has
 	opaque  bool // a folder that shows nothing of the image below
 }
 
 func newTree(base source.Source) *tree {
-	t := &tree{base: base, root: &node{entry: &source.Entry{Path: ".", Mode: fs.ModeDir | 0o755}}}
+	t := &tree{base: base, root: &node{entry: &source.Entry{Path: ".", Mode: fs.ModeDir | 0o755}}, budget: newBudget()}
 	if base != nil {
 		t.root.lower = t.root.entry // stands for one
 	}
@@ -55,16 +59,27 @@ func (n *node) path() string {
 	if n.parent == nil {
 		return "."
 	}
-	if n.parent.parent == nil {
-		return n.name
+	var parts []string
+	for ; n.parent != nil; n = n.parent {
+		parts = append(parts, n.name)
 	}
-	return n.parent.path() + "/" + n.name
+	slices.Reverse(parts)
+	return strings.Join(parts, "/")
+}
+
+// depth returns how many folders the node is in.
+func (n *node) depth() int {
+	depth := 0
+	for ; n.parent != nil; n = n.parent {
+		depth++
+	}
+	return depth
 }
 
 // alive reports whether the node still is in its tree.
 func (n *node) alive() bool {
 	for ; n.parent != nil; n = n.parent {
-		if n.parent.kids[n.name] != n {
+		if n.gone {
 			return false
 		}
 	}
@@ -133,6 +148,9 @@ func (n *node) adopt(name string, kid *node) {
 	if n.kids == nil {
 		n.kids = map[string]*node{}
 	}
+	if there := n.kids[name]; there != nil {
+		there.gone = true
+	}
 	n.kids[name] = kid
 }
 
@@ -168,18 +186,19 @@ func (n *node) touch() {
 	}
 }
 
-// maxLinks is how many links one path may lead through.
-const maxLinks = 255
-
 // walk follows a path from top, which nothing leads out of: "/" and what is above it are top itself. It returns the last
 // node that is there and the names that are not. A link at the end is followed only if follow is set.
 func (t *tree) walk(ctx context.Context, top *node, name string, follow bool) (at *node, missing []string, err error) {
 	at = top
 	links := 0
-	queue := strings.Split(name, "/")
-	for len(queue) > 0 {
-		part := queue[0]
-		queue = queue[1:]
+	for rest := name; rest != ""; {
+		var part string
+		part, rest, _ = strings.Cut(rest, "/")
+		if links > 0 {
+			if err := t.budget.Step(1); err != nil {
+				return nil, nil, err
+			}
+		}
 		switch {
 		case part == "" || part == ".":
 			continue
@@ -201,23 +220,34 @@ func (t *tree) walk(ctx context.Context, top *node, name string, follow bool) (a
 		if err != nil {
 			return nil, nil, err
 		}
-		last := !slices.ContainsFunc(queue, func(part string) bool { return part != "" && part != "." })
 		switch {
 		case next == nil:
 			missing = append(missing, part)
-		case next.entry.Mode&fs.ModeSymlink != 0 && (follow || !last):
-			if links++; links > maxLinks || len(queue) > 1<<14 {
-				return nil, nil, fault.Invalid("%s: too many levels of symbolic links", name)
+		case next.entry.Mode&fs.ModeSymlink != 0 && (follow || !ends(rest)):
+			link := next.entry.Link
+			if links++; links > trees.MaxLinks || len(link)+len(rest) > tarfile.MaxName {
+				return nil, nil, fault.Invalid("%.64s: too many levels of symbolic links", name)
 			}
-			if path.IsAbs(next.entry.Link) {
+			if path.IsAbs(link) {
 				at = top
 			}
-			queue = append(strings.Split(next.entry.Link, "/"), queue...)
+			rest = link + "/" + rest
 		default:
 			at = next
 		}
 	}
 	return at, missing, nil
+}
+
+// ends reports whether nothing follows in a path that leads further.
+func ends(rest string) bool {
+	for rest != "" {
+		var part string
+		if part, rest, _ = strings.Cut(rest, "/"); part != "" && part != "." {
+			return false
+		}
+	}
+	return true
 }
 
 // notFolder is what is said where a folder is needed.

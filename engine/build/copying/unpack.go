@@ -15,18 +15,21 @@ import (
 	"moss/engine/build/source"
 	"moss/engine/compress"
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // unpacker puts the entries of one archive below a folder, which is the root for all that they say.
 type unpacker struct {
 	*layer
 	*archive
-	top *node
+	top  *node
+	last string // the folder of the entry before; empty: unknown
+	into *node  // that folder
 }
 
 // index puts what an archive holds into the tree.
 func (l *layer) index(ctx context.Context, m *match, top *node) error {
-	u := &unpacker{layer: l, archive: &archive{match: m}, top: top}
+	u := &unpacker{layer: l, archive: &archive{match: m, budget: l.tree.budget}, top: top}
 	keep := &some{most: maxKept - l.kept}
 	err := u.each(ctx, keep, func(_ *tar.Reader, h *tar.Header, number int64) error { return u.put(ctx, h, number) })
 	if err != nil {
@@ -95,12 +98,17 @@ func (l *layer) writeAbove(ctx context.Context, dir *node) error {
 
 // put puts one entry where it belongs.
 func (u *unpacker) put(ctx context.Context, h *tar.Header, number int64) error {
+	if err := u.tree.budget.Entry(); err != nil {
+		return err
+	}
 	name, err := inside("name", h.Name)
 	if err != nil {
 		return err
 	}
-	if err := u.checkSparse(h); err != nil {
-		return err
+	if tarfile.IsSparse(h) { // all of it is written
+		if err := u.tree.budget.Sparse(h.Name, h.Size); err != nil {
+			return err
+		}
 	}
 	if name == "." {
 		if h.Typeflag != tar.TypeDir {
@@ -129,7 +137,7 @@ func (u *unpacker) put(ctx context.Context, h *tar.Header, number int64) error {
 		there.touch()
 		return nil
 	}
-	n := replace(dir, there, base, &node{entry: entry})
+	n := u.replace(dir, there, base, &node{entry: entry})
 	if entry.Mode.IsRegular() {
 		n.stored = &stored{number: number, nodes: []*node{n}}
 		u.stored = append(u.stored, n.stored)
@@ -142,12 +150,12 @@ func inside(what, name string) (string, error) {
 	switch {
 	case name == "":
 		return "", fault.Invalid("the %s of an entry is empty", what)
-	case len(name) > maxName:
-		return "", fault.Invalid("the %s of an entry has more than %d bytes: %.64q…", what, maxName, name)
+	case len(name) > tarfile.MaxName:
+		return "", fault.Invalid("the %s of an entry has more than %d bytes: %.64q…", what, tarfile.MaxName, name)
 	case strings.ContainsRune(name, 0):
 		return "", fault.Invalid("the %s %q holds a zero byte", what, name)
-	case strings.Count(name, "/") > maxDepth:
-		return "", fault.Invalid("the %s %.64q… is more than %d folders deep", what, name, maxDepth)
+	case strings.Count(name, "/") > tarfile.MaxDepth:
+		return "", fault.Invalid("the %s %.64q… is more than %d folders deep", what, name, tarfile.MaxDepth)
 	}
 	clean := path.Clean("./" + strings.TrimLeft(name, "/"))
 	if clean == ".." || strings.HasPrefix(clean, "../") {
@@ -159,38 +167,36 @@ func inside(what, name string) (string, error) {
 	return clean, nil
 }
 
-// checkSparse adds up what sparse entries pretend to: all of it is written.
-func (u *unpacker) checkSparse(h *tar.Header) error {
-	sparse := h.Typeflag == tar.TypeGNUSparse
-	for key := range h.PAXRecords {
-		sparse = sparse || strings.HasPrefix(key, "GNU.sparse.")
-	}
-	if !sparse {
-		return nil
-	}
-	if h.Size > maxSparse-u.sparse {
-		return fault.Invalid("sparse entry %q: the archive's sparse entries pretend to more than %d bytes", h.Name, maxSparse)
-	}
-	u.sparse += h.Size
-	return nil
-}
-
 // parent returns the folder that an entry goes into. Links on the way are followed, folders that are missing are made.
 func (u *unpacker) parent(ctx context.Context, name string) (*node, error) {
-	at, missing, err := u.tree.walk(ctx, u.top, path.Dir(name), true)
+	dir := path.Dir(name)
+	if dir == u.last {
+		return u.into, nil
+	}
+	at, missing, err := u.tree.walk(ctx, u.top, dir, true)
 	if err != nil {
-		return nil, fmt.Errorf("entry %q: %w", name, err)
+		return nil, fmt.Errorf("entry %.64q: %w", name, err)
+	}
+	if err := u.tree.budget.Depth(at.depth() + len(missing)); err != nil {
+		return nil, err
+	}
+	for range missing {
+		if err := u.tree.budget.Folder(); err != nil {
+			return nil, err
+		}
 	}
 	at, err = u.tree.mkdir(at, missing, made{mode: fs.ModeDir | 0o755, time: u.like.time})
 	if err != nil {
-		return nil, fmt.Errorf("entry %q: %w", name, err)
+		return nil, fmt.Errorf("entry %.64q: %w", name, err)
 	}
+	u.last, u.into = dir, at
 	return at, nil
 }
 
 // replace puts a node into a folder, in the place of what is there.
-func replace(dir, there *node, base string, n *node) *node {
+func (u *unpacker) replace(dir, there *node, base string, n *node) *node {
 	if there != nil {
+		u.last = "" // what is replaced may have been on the way there
 		n.hides = there.hides || there.lower != nil
 	}
 	if n.dir() {
@@ -217,7 +223,7 @@ func (u *unpacker) link(ctx context.Context, h *tar.Header, dir, there *node, ba
 	if at == there {
 		return nil
 	}
-	n := replace(dir, there, base, &node{entry: at.entry, from: at.from})
+	n := u.replace(dir, there, base, &node{entry: at.entry, from: at.from})
 	if at.entry.Mode&fs.ModeSymlink != 0 {
 		return nil
 	}
@@ -234,8 +240,8 @@ func (u *unpacker) link(ctx context.Context, h *tar.Header, dir, there *node, ba
 
 // entry returns what an entry says of a file.
 func (u *unpacker) entry(h *tar.Header) (*source.Entry, error) {
-	if len(h.Linkname) > maxName {
-		return nil, fault.Invalid("the link of entry %.64q has more than %d bytes", h.Name, maxName)
+	if len(h.Linkname) > tarfile.MaxName {
+		return nil, fault.Invalid("the link of entry %.64q has more than %d bytes", h.Name, tarfile.MaxName)
 	}
 	if h.Uid < 0 || h.Gid < 0 || h.Uid >= math.MaxUint32 || h.Gid >= math.MaxUint32 {
 		return nil, fault.Invalid("the entry %q belongs to %d:%d, which nobody is", h.Name, h.Uid, h.Gid)

@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/ulikunitz/xz"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
 )
 
 // entry makes one of an archive from a line as files takes them.
@@ -215,7 +218,7 @@ func TestUnpackLarge(t *testing.T) {
 }
 
 func TestUnpackHostile(t *testing.T) {
-	deep := strings.Repeat("d/", maxDepth+1) + "x"
+	deep := strings.Repeat("d/", tarfile.MaxDepth+1) + "x"
 	cases := []struct {
 		name string
 		in   string
@@ -233,7 +236,7 @@ func TestUnpackHostile(t *testing.T) {
 		{"a removal by a device", packed(t, entry{Header: tar.Header{Typeflag: tar.TypeChar, Name: "x"}}), "the device 0:0 means"},
 		{"the folder itself", packed(t, reg("x/..")), "would take the place of the folder"},
 		{"too deep", packed(t, reg(deep)), "folders deep"},
-		{"a name that is too long", packed(t, reg(strings.Repeat("x", maxName+1))), "more than 4096 bytes"},
+		{"a name that is too long", packed(t, reg(strings.Repeat("x", tarfile.MaxName+1))), "more than 4096 bytes"},
 		{"nobody's", packed(t, reg("x").with(func(h *tar.Header) { h.Uid = 1<<32 - 1 })), "which nobody is"},
 		{"cut short", packed(t, reg("x"), reg("y"))[:1500], "the archive is truncated"},
 		{"broken", packed(t, reg("x"))[:1024] + strings.Repeat("broken", 200), "entry 2 of the archive"},
@@ -243,6 +246,60 @@ func TestUnpackHostile(t *testing.T) {
 			got, err := add(t, tc.in, files(t, "etc/passwd=secret"), nil)
 			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "ADD failed: unpack a.tar: ") {
 				t.Errorf("ADD = %v, want %q; it made %s", err, tc.want, got)
+			}
+		})
+	}
+}
+
+// TestUnpackManyFolders unpacks archives that cost more than they weigh.
+func TestUnpackManyFolders(t *testing.T) {
+	walk := strings.Repeat("d/../", 800)
+	chain := slices.Grow([]entry{dir("d"), reg("l30/f")}, 30)
+	for i := range 30 {
+		chain = append(chain, soft(fmt.Sprint("l", i), walk+fmt.Sprint("l", i+1)))
+	}
+	folders, entries, targets := make([]entry, 0, 300), slices.Clone(chain), slices.Clone(chain)
+	for i := range 300 {
+		folders = append(folders, reg(fmt.Sprintf("%d/%sf", i, strings.Repeat("a/", 490))))
+		entries = append(entries, reg(fmt.Sprintf("l0/%d/f", i)))
+		targets = append(targets, hard(fmt.Sprint("h", i), "l0/f"))
+	}
+	half := strings.Repeat("d/", tarfile.MaxDepth/2+1)
+	for _, tc := range []struct {
+		name, want string
+		entries    []entry
+	}{
+		{"implied folders", "folders that it does not list", folders},
+		{"links", "too many symbolic links", entries},
+		{"targets of links", "too many symbolic links", targets},
+		{"deep by a link", "folders deep", []entry{reg(half + "f"), soft("l", half), reg("l/" + half + "f")}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := add(t, packed(t, tc.entries...), files(t, "etc/passwd=secret"), nil)
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 400 {
+				t.Errorf("ADD = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestUnpackReplaced unpacks entries whose folder another entry takes the place of: neither they nor what comes after them
+// ends up in a folder that is gone.
+func TestUnpackReplaced(t *testing.T) {
+	for name, tc := range map[string]struct {
+		entries []entry
+		want    string
+	}{
+		"a file for the folder": {[]entry{reg("d/a"), reg("d")}, "dest/\ndest/d=d"},
+		"a folder again":        {[]entry{reg("d/a"), reg("d"), dir("d"), reg("d/b")}, "dest/\ndest/d/\ndest/d/b=d/b"},
+		"a link for the folder": {[]entry{dir("e"), reg("d/a"), soft("d", "e"), reg("d/b")}, "dest/\ndest/d -> e\ndest/e/\ndest/e/b=d/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := add(t, packed(t, tc.entries...), files(t), nil)
+			lines := strings.Split(got, "\n")
+			slices.Sort(lines)
+			if got := strings.Join(lines, "\n"); err != nil || got != tc.want {
+				t.Errorf("ADD made\n%s\n%v, want\n%s", got, err, tc.want)
 			}
 		})
 	}

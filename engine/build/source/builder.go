@@ -12,25 +12,23 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/tarfile"
+	trees "moss/engine/tree"
 )
 
 // What a tree may hold, unless Options say otherwise.
 const (
 	maxEntries = 1_000_000
-	maxText    = 64 << 20  // bytes of names, links and attributes together
-	maxSparse  = 16 << 30  // bytes that sparse files may pretend to together; they take no place on the disk, but are all read
-	freeOut    = 512 << 20 // bytes that may come out whatever went in
-	maxRatio   = 500       // bytes that may come out for each that went in, beyond those; real files reach ten
-	maxXattr   = 64 << 10  // bytes of a value: the kernel's bound
+	maxText    = 64 << 20 // bytes of names, links and attributes together
+	maxXattr   = 64 << 10 // bytes of a value: the kernel's bound
 )
 
 // builder fills a tree.
 type builder struct {
 	tree    *Tree
 	spool   *spool
-	limit   int // entries
-	entries int // made so far, also those that were replaced
-	text    int // bytes of names, links and attributes so far
+	limit   int           // entries
+	budget  *trees.Budget // of entries made so far, also those that were replaced
+	text    int           // bytes of names, links and attributes so far
 	numbers uint64
 	folders []*folder
 
@@ -48,6 +46,7 @@ func newBuilder(ctx context.Context, opt Options) (*builder, error) {
 	if b.limit <= 0 {
 		b.limit = maxEntries
 	}
+	b.budget = trees.NewBudget(trees.Limits{Whole: "the build context", Entries: int64(b.limit), Free: opt.FreeOut})
 	b.tree.root = b.newFolder()
 	return b, nil
 }
@@ -89,14 +88,7 @@ func known(id int) uint32 {
 	return uint32(id)
 }
 
-// count bounds what the index takes.
-func (b *builder) count(text int) error {
-	if b.entries++; b.entries > b.limit {
-		return fault.Invalid("the build context has more than %d entries", b.limit)
-	}
-	return b.weigh(text)
-}
-
+// weigh bounds what the index takes.
 func (b *builder) weigh(text int) error {
 	if b.text += text; b.text > maxText {
 		return fault.Invalid("the names and links of the build context have more than %d bytes", maxText)
@@ -117,7 +109,7 @@ func (b *builder) parent(name string) (*folder, error) {
 		part, rest, _ = strings.Cut(rest, "/")
 		next := at.kids.get(part)
 		if next == nil {
-			if err := b.count(len(part)); err != nil {
+			if err := errors.Join(b.budget.Folder(), b.weigh(len(part))); err != nil {
 				return nil, err
 			}
 			next = b.newFolder()
@@ -131,7 +123,7 @@ func (b *builder) parent(name string) (*folder, error) {
 			}
 		}
 		if next.kids == nil {
-			return nil, fault.Invalid("entry %q is in %q, which is not a folder", name, dir[:done])
+			return nil, fault.Invalid("entry %.64q is in %.64q, which is not a folder", name, dir[:done])
 		}
 		done++ // the slash
 		at = next
@@ -142,12 +134,12 @@ func (b *builder) parent(name string) (*folder, error) {
 
 // through follows a link on the way of an entry. What is behind it counts as deep as it really is.
 func (b *builder) through(link, name string) (*inode, error) {
-	to, node, err := b.tree.walk(link, true)
+	to, node, err := b.tree.walk(link, true, b.budget.Step)
 	if err != nil {
-		return nil, fault.Invalid("entry %q goes through a link: %w", name, err)
+		return nil, fault.Invalid("entry %.64q goes through a link: %w", name, err)
 	}
 	if rest := name[len(link):]; len(to)+len(rest) > tarfile.MaxName || strings.Count(to, "/")+strings.Count(rest, "/") > tarfile.MaxDepth {
-		return nil, fault.Invalid("entry %q goes through a link to where it is too deep", name)
+		return nil, fault.Invalid("entry %.64q goes through a link to where it is too deep", name)
 	}
 	return node, nil
 }
@@ -165,7 +157,7 @@ func (b *builder) put(name string, node *inode) error {
 	base := path.Base(name)
 	i := in.find(base)
 	if i < 0 {
-		if err := b.count(len(base)); err != nil {
+		if err := errors.Join(b.budget.Entry(), b.weigh(len(base))); err != nil {
 			return err
 		}
 		b.adopt(node)
@@ -205,9 +197,9 @@ func (b *builder) link(name, target string) error {
 	if name == target {
 		return nil
 	}
-	_, node, err := b.tree.walk(target, false)
+	_, node, err := b.tree.walk(target, false, b.budget.Step)
 	if err != nil {
-		return fault.Invalid("entry %q cannot be a link to %q: %w", name, target, err)
+		return fault.Invalid("entry %.64q cannot be a link to %.64q: %w", name, target, err)
 	}
 	if node.kids != nil {
 		return fault.Invalid("entry %q cannot be a link to %q, which is a folder", name, target)

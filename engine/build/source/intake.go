@@ -35,10 +35,7 @@ func Intake(ctx context.Context, src io.Reader, opt Options) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &taker{builder: b, ctx: ctx, in: in, src: ahead, free: opt.FreeOut}
-	if t.free <= 0 {
-		t.free = freeOut
-	}
+	t := &taker{builder: b, ctx: ctx, in: in, src: ahead}
 	t.tar = tar.NewReader(t)
 	if err := t.all(); err != nil {
 		b.abandon()
@@ -68,23 +65,21 @@ func (r contextReader) Read(p []byte) (int, error) {
 // taker takes in one archive.
 type taker struct {
 	*builder
-	ctx    context.Context //nolint:containedctx // of the one call that the taker lives for
-	in     *compress.Source
-	src    io.Reader
-	tar    *tar.Reader
-	free   int64 // bytes that may come out whatever went in
-	out    int64 // plain bytes so far
-	seen   int   // entries of the archive
-	sparse int64 // bytes that sparse entries pretended to
-	broke  error // why no more came, if that was not the archive's end
+	ctx   context.Context //nolint:containedctx // of the one call that the taker lives for
+	in    *compress.Source
+	src   io.Reader
+	tar   *tar.Reader
+	out   int64 // plain bytes so far
+	seen  int   // entries of the archive
+	broke error // why no more came, if that was not the archive's end
 }
 
 // Read is where the tar reader gets its bytes from.
 func (t *taker) Read(p []byte) (int, error) {
 	n, err := t.src.Read(p)
 	t.out += int64(n)
-	if t.out > t.free && (t.out-t.free)/maxRatio > t.in.Count() {
-		return 0, fault.Invalid("the build context unpacks to more than %d times its size", maxRatio)
+	if err := t.budget.Bytes(t.out, t.in.Count()); err != nil {
+		return 0, err
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		t.broke = err
@@ -206,10 +201,9 @@ func owned(h *tar.Header) bool {
 func (t *taker) content(node *inode, h *tar.Header) error {
 	sparse := tarfile.IsSparse(h)
 	if sparse {
-		if h.Size > maxSparse-t.sparse {
-			return fault.Invalid("sparse entry %q: the sparse files of the build context pretend to more than %d bytes", h.Name, int64(maxSparse))
+		if err := t.budget.Sparse(h.Name, h.Size); err != nil {
+			return err
 		}
-		t.sparse += h.Size
 	}
 	return t.fill(node, t.tar, sparse)
 }

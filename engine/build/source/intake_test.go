@@ -119,6 +119,36 @@ func TestIntakeDescribes(t *testing.T) {
 	}
 }
 
+// TestIntakeBombs takes in contexts that cost more than they weigh.
+func TestIntakeBombs(t *testing.T) {
+	walk := strings.Repeat("d/../", 800)
+	chain := slices.Grow([]*tar.Header{entry("d/"), entry("l30/f")}, 30)
+	for i := range 30 {
+		chain = append(chain, soft(fmt.Sprint("l", i), walk+fmt.Sprint("l", i+1)))
+	}
+	many := func(n int, entry func(i int) *tar.Header) []*tar.Header {
+		list := make([]*tar.Header, n)
+		for i := range list {
+			list[i] = entry(i)
+		}
+		return list
+	}
+	for _, tc := range []struct {
+		name, text string
+		entries    []*tar.Header
+	}{
+		{"implied folders", "folders that it does not list", many(200, func(i int) *tar.Header { return entry(fmt.Sprintf("%d/%sf", i, strings.Repeat("a/", 490))) })},
+		{"links", "too many symbolic links", append(chain, many(100, func(i int) *tar.Header { return entry(fmt.Sprintf("l0/%d/f", i)) })...)},
+		{"targets", "too many symbolic links", append(chain, many(100, func(i int) *tar.Header { return hard(fmt.Sprint("h", i), "l0/f") })...)},
+	} {
+		_, err := Intake(t.Context(), bytes.NewReader(archiveOf(t, tc.entries...)), Options{Dir: t.TempDir()})
+		holds(t, tc.name, err, fault.Invalid, tc.text)
+		if err != nil && len(err.Error()) > 400 {
+			t.Errorf("%s: the error has %d bytes", tc.name, len(err.Error()))
+		}
+	}
+}
+
 // TestIntakePrivileges takes in programs of owners that cannot be, which become root's without their privileges.
 func TestIntakePrivileges(t *testing.T) {
 	program := func(name string, uid, gid int) *tar.Header {

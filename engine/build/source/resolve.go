@@ -7,10 +7,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/tarfile"
-)
-
-const (
-	maxLinks = 40 // that one path leads through, as the kernel has it
+	trees "moss/engine/tree"
 )
 
 // Texts of errors, which are the kernel's.
@@ -60,7 +57,7 @@ func resolve(name string, follow bool, look func(clean string) (fs.FileMode, str
 		}
 		switch {
 		case mode&fs.ModeSymlink != 0 && (rest != "" || follow):
-			if links++; links > maxLinks || len(link)+len(rest) > tarfile.MaxName {
+			if links++; links > trees.MaxLinks || len(link)+len(rest) > tarfile.MaxName {
 				return "", looped(name)
 			}
 			if path.IsAbs(link) {

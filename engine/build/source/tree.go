@@ -14,6 +14,8 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
+	trees "moss/engine/tree"
 )
 
 // Options say where trees keep their content and what they may hold.
@@ -130,27 +132,59 @@ func (t *Tree) Stat(_ context.Context, name string, follow bool) (*Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	clean, node, err := t.walk(clean, follow)
+	clean, node, err := t.walk(clean, follow, nil)
 	if err != nil {
 		return nil, err
 	}
 	return node.entry(clean), nil
 }
 
-// walk returns what is at a clean path, links followed, and the path that they led to.
-func (t *Tree) walk(clean string, follow bool) (string, *inode, error) {
-	at, err := resolve(clean, follow, func(clean string) (fs.FileMode, string, error) {
-		node, err := t.find(clean)
-		if err != nil {
-			return 0, "", err
+// walk returns what is at a clean path, links followed, and the path that they led to. step is told of names that are looked
+// up because of a link; it may be nil.
+func (t *Tree) walk(clean string, follow bool, step func(names int) error) (string, *inode, error) {
+	at, parts, links := []*inode{t.root}, []string(nil), 0 // the folders on the way, and their names below the root
+	for rest := clean; rest != ""; {
+		var part string
+		part, rest, _ = strings.Cut(rest, "/")
+		if links > 0 && step != nil {
+			if err := step(1); err != nil {
+				return "", nil, err
+			}
 		}
-		return node.mode, node.link(), nil
-	})
-	if err != nil {
-		return "", nil, err
+		in := at[len(at)-1]
+		if part != "" && in.kids == nil {
+			return "", nil, notFolder(clean)
+		}
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			if len(parts) > 0 {
+				at, parts = at[:len(at)-1], parts[:len(parts)-1]
+			}
+			continue
+		}
+		next := in.kids.get(part)
+		if next == nil {
+			return "", nil, missing(clean)
+		}
+		if next.mode&fs.ModeSymlink != 0 && (rest != "" || follow) {
+			link := next.link()
+			if links++; links > trees.MaxLinks || len(link)+len(rest) > tarfile.MaxName {
+				return "", nil, looped(clean)
+			}
+			if path.IsAbs(link) {
+				at, parts = at[:1], parts[:0]
+			}
+			rest = link + "/" + rest
+			continue
+		}
+		at, parts = append(at, next), append(parts, part)
 	}
-	node, err := t.find(at)
-	return at, node, err
+	if len(parts) == 0 {
+		return ".", t.root, nil
+	}
+	return strings.Join(parts, "/"), at[len(at)-1], nil
 }
 
 // find returns what is at a clean path without links on its way.

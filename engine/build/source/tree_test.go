@@ -12,7 +12,7 @@ import (
 
 func TestTreeStat(t *testing.T) {
 	tree := treeOf(t, entry("d/e/f"), soft("abs", "/d/e"), soft("up", "../../d/e/f"), soft("d/e/back", "../../abs/f"), soft("a", "b"), soft("b", "a"),
-		soft("out", "/etc/passwd"), soft("root", "/"), soft("dots", "d/e/.."), soft("chain", "abs/back"))
+		soft("out", "/etc/passwd"), soft("root", "/"), soft("dots", "d/e/.."), soft("chain", "abs/back"), soft("below", "d/e/f/.."))
 	for _, tc := range []struct{ path, follow, nofollow string }{
 		{".", ".", "."},
 		{"", ".", "."},
@@ -40,6 +40,9 @@ func TestTreeStat(t *testing.T) {
 		}
 	}
 	checkStatFails(t, tree)
+	if _, err := tree.Stat(t.Context(), "below", true); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("a link that goes up from a file: %v", err)
+	}
 }
 
 // checkStatFails asks for what leads nowhere; both kinds of sources answer alike.

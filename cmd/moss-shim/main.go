@@ -22,6 +22,7 @@ import (
 const controlFD = 3
 
 func main() {
+	unix.Umask(0o077) // the supervisor's; those beside containers have another
 	code, err := dispatch(context.Background(), os.Args[1:])
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "moss-shim: %v\n", err)
@@ -29,11 +30,17 @@ func main() {
 	os.Exit(code)
 }
 
+// runtimeUmask is for the points of mounts that a runtime makes in a container. The shim's own files have their modes
+// explicitly.
+const runtimeUmask = 0o022
+
 func dispatch(ctx context.Context, args []string) (int, error) {
 	switch {
 	case len(args) == 2 && args[0] == "run":
+		unix.Umask(runtimeUmask)
 		return exitStatus(runShim(ctx, args[1]))
 	case len(args) == 2 && args[0] == "cleanup":
+		unix.Umask(runtimeUmask)
 		return exitStatus(monitor.Cleanup(ctx, args[1]))
 	case len(args) >= 3 && args[0] == "supervise" && args[1] == "--":
 		return supervise(args[2:])

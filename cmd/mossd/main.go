@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 	"go.podman.io/storage/pkg/reexec"
+	"golang.org/x/sys/unix"
 
 	"moss/api/apiver"
 	"moss/engine/config"
@@ -42,6 +43,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0 // a helper of containers/storage, in its own process
 	}
 	role := rootless.Dispatch()
+	setUmask(role)
 	if role == rootless.RoleHelper {
 		return 0
 	}
@@ -73,6 +75,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 		log.Error().Err(err).Msg("mossd cannot go on")
 	}
 	return rootless.ExitStatus(err)
+}
+
+// setUmask makes the modes of files independent of the user's umask. The engine's is Docker's, for what the storage library
+// and the kernel make in layers with it; its own files have their modes explicitly, as those of the shims have.
+func setUmask(role rootless.Role) {
+	if role == rootless.RoleEngine {
+		unix.Umask(0o022)
+	} else {
+		unix.Umask(0o077)
+	}
 }
 
 // settings reads the command line and what lies below it. done means that the question was only --help or --version.

@@ -14,6 +14,9 @@ import (
 // defaultPath is where a command without a slash is looked for when neither image nor client say.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+// processUmask is every process's of a container, whatever the engine's own is.
+const processUmask = 0o022
+
 // setProcess fills who runs what, with which environment, limits and capabilities.
 func (b *Builder) setProcess(gen *generate.Generator, in *Input) {
 	s, p := in.Spec, gen.Config.Process
@@ -27,7 +30,8 @@ func (b *Builder) setProcess(gen *generate.Generator, in *Input) {
 	if s.Config.WorkingDir != "" {
 		gen.SetProcessCwd(s.Config.WorkingDir)
 	}
-	p.User = specs.User{UID: in.User.UID, GID: in.User.GID}
+	umask := uint32(processUmask)
+	p.User = specs.User{UID: in.User.UID, GID: in.User.GID, Umask: &umask}
 	if !b.opt.SingleID { // with one id setgroups is denied
 		p.User.AdditionalGids = groups(in.User)
 	}

@@ -190,8 +190,11 @@ func (s *Store) write(v *Volume, containerID string) (err error) {
 			err = errors.Join(err, os.RemoveAll(temp))
 		}
 	}()
-	// The folder above is the user's alone; in here the containers' users come too.
-	if err := os.MkdirAll(filepath.Join(temp, dataName), 0o755); err != nil { //nolint:gosec // see above
+	if err := os.MkdirAll(filepath.Join(temp, dataName), 0o700); err != nil {
+		return err
+	}
+	// The folder above is the user's alone; in here the containers' users come too, whatever the engine's own umask is.
+	if err := os.Chmod(filepath.Join(temp, dataName), 0o755); err != nil { //nolint:gosec // see above
 		return err
 	}
 	put := record.Put

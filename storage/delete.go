@@ -23,12 +23,12 @@ func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
 	bare := bareID(imageID)
 	s.images.Lock()
 	defer s.images.Unlock()
-	cfg, err := s.config(bare)
+	cfg, err := s.known(bare)
 	if err != nil {
 		return nil, err
 	}
 	chain, err := s.chain(cfg.topLayer)
-	if err != nil {
+	if err != nil && cfg.damaged == nil {
 		return nil, fmt.Errorf("delete image %s: %w", imageID, err)
 	}
 	defer s.ballast.restore()
@@ -45,6 +45,7 @@ func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
 		return nil, wrap(err, "delete image %s", imageID)
 	}
 	s.forget(bare)
+	s.damage.Settle(s.imageFolder(bare))
 	removed := make(map[string]bool, len(gone))
 	for _, layerID := range gone {
 		removed[layerID] = true
@@ -132,13 +133,13 @@ func (s *Store) freed(bare string) ([]string, error) {
 	return freed, nil
 }
 
-// chain returns a layer and all below it.
+// chain returns a layer and all below it, with an error those above the one that is missing.
 func (s *Store) chain(top string) ([]string, error) {
 	var chain []string
 	for layerID := top; layerID != ""; {
 		layer, err := s.cs.Layer(layerID)
 		if err != nil {
-			return nil, fmt.Errorf("layer %s: %w", layerID, err)
+			return chain, fmt.Errorf("layer %s: %w", layerID, err)
 		}
 		chain = append(chain, layerID)
 		layerID = layer.Parent

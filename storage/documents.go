@@ -3,7 +3,9 @@ package storage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -129,16 +131,19 @@ func (s *Store) Documents(ctx context.Context, imageID string) (config []byte, m
 	if config, err = s.configBlob(record); err != nil {
 		return nil, nil, fmt.Errorf("config of image %s: %w", imageID, err)
 	}
-	if isLight(record) {
-		docs, err := document(config, cfg.diffIDs, cfg.sizes)
-		return config, []Document{{MediaType: mediaTypeManifest, Raw: docs.manifest}}, err
-	}
 	for _, key := range manifestKeys(record) {
 		raw, err := s.bigData(record, key)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was damaged, and is set aside
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("manifest of image %s: %w", imageID, err)
 		}
 		manifests = append(manifests, Document{MediaType: mediaTypeOf(raw), Raw: raw})
+	}
+	if !slices.ContainsFunc(manifests, func(d Document) bool { return d.MediaType != mediaTypeIndex }) {
+		docs, err := document(config, cfg.diffIDs, cfg.sizes)
+		return config, []Document{{MediaType: mediaTypeManifest, Raw: docs.manifest}}, err
 	}
 	return config, manifests, nil
 }
@@ -155,7 +160,7 @@ func mediaTypeOf(raw []byte) string {
 	case doc.MediaType != "":
 		return doc.MediaType
 	case doc.Manifests != nil:
-		return "application/vnd.oci.image.index.v1+json"
+		return mediaTypeIndex
 	default:
 		return "application/vnd.oci.image.manifest.v1+json"
 	}
@@ -168,7 +173,7 @@ func (s *Store) History(ctx context.Context, imageID string) (steps []History, s
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("history of image %s: %w", imageID, err)
 	}
-	cfg, err := s.config(bareID(imageID))
+	cfg, err := s.known(bareID(imageID))
 	if err != nil {
 		return nil, nil, err
 	}

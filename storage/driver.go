@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +18,7 @@ import (
 	"go.podman.io/storage/types"
 	"golang.org/x/sys/unix"
 
+	"moss/engine/damage"
 	"moss/engine/fault"
 )
 
@@ -31,22 +32,25 @@ const (
 // driverFile holds the name of the driver that a store was made with.
 const driverFile = "moss-driver"
 
+// mountProgramFile is where the library notes whether fuse-overlayfs mounts its layers.
+const mountProgramFile = ".has-mount-program"
+
 // choice is the driver in use and why.
 type choice struct{ driver, reason string }
 
 // openDriver opens the library's store with the driver that the store was made with, that opts ask for, or that works.
-func openDriver(ctx context.Context, root, run string, opts Options) (cstorage.Store, choice, error) {
+func openDriver(ctx context.Context, root, run string, opts Options) (opened, choice, error) {
 	switch opts.Driver {
 	case "", driverOverlay, driverFuse, driverVFS:
 	default:
-		return nil, choice{}, fault.Invalid("unknown storage driver %q: use overlay, fuse-overlayfs or vfs", opts.Driver)
+		return opened{}, choice{}, fault.Invalid("unknown storage driver %q: use overlay, fuse-overlayfs or vfs", opts.Driver)
 	}
-	made, err := madeWith(root)
+	made, err := madeWith(root, opts.Damage)
 	if err != nil {
-		return nil, choice{}, err
+		return opened{}, choice{}, err
 	}
 	if made != "" && opts.Driver != "" && opts.Driver != made {
-		return nil, choice{}, fault.Conflict("the store was made with driver %s, %s was asked for: use another root or remove it", made, opts.Driver)
+		return opened{}, choice{}, fault.Conflict("the store was made with driver %s, %s was asked for: use another root or remove it", made, opts.Driver)
 	}
 	var refused []string
 	for _, driver := range []string{driverOverlay, driverFuse, driverVFS} {
@@ -74,15 +78,19 @@ func openDriver(ctx context.Context, root, run string, opts Options) (cstorage.S
 		}
 		refused = append(refused, driver+" does not: "+firstLine(err.Error()))
 	}
-	return nil, choice{}, fault.Internal("no storage driver works: %s", strings.Join(refused, "; "))
+	return opened{}, choice{}, fault.Internal("no storage driver works: %s", strings.Join(refused, "; "))
 }
 
-// madeWith returns the driver that the store was made with, nothing for a new store.
-func madeWith(root string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(root, driverFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+// madeWith returns the driver that the store was made with, nothing for a new store. If the file that says so is damaged, the
+// store's own files tell.
+func madeWith(root string, account *damage.Account) (string, error) {
+	path := filepath.Join(root, driverFile)
+	if there, err := account.Plain(path); err != nil {
+		return "", err
+	} else if !there {
+		return guessDriver(root), nil
 	}
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return "", fmt.Errorf("read the store's driver: %w", err)
 	}
@@ -90,8 +98,25 @@ func madeWith(root string) (string, error) {
 	case driverOverlay, driverFuse, driverVFS:
 		return name, nil
 	default:
-		return "", fault.Internal("the store's driver %q is unknown", name)
+		err := account.SetAside(path, fmt.Errorf("it names the unknown driver %.40q", name))
+		return guessDriver(root), err
 	}
+}
+
+// guessDriver tells by the folders of layers what a store was made with; nothing if there are none.
+func guessDriver(root string) string {
+	if entries, err := os.ReadDir(filepath.Join(root, driverVFS, "dir")); err == nil && len(entries) > 0 {
+		return driverVFS
+	}
+	home := filepath.Join(root, driverOverlay)
+	entries, err := readDir(home)
+	if err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return validID(e.Name()) == nil }) {
+		return ""
+	}
+	if flag, err := os.ReadFile(filepath.Join(home, mountProgramFile)); err == nil && string(flag) == "true" {
+		return driverFuse
+	}
+	return driverOverlay
 }
 
 func remember(root, driver, made string) error {
@@ -104,7 +129,13 @@ func remember(root, driver, made string) error {
 	return nil
 }
 
-func tryDriver(ctx context.Context, driver, root, run string, opts Options, known bool) (cstorage.Store, error) {
+// opened is the library's store, and what its indexes were found to be.
+type opened struct {
+	cstorage.Store
+	lost bool // an index was damaged: something may be there that none lists any more
+}
+
+func tryDriver(ctx context.Context, driver, root, run string, opts Options, known bool) (opened, error) {
 	so := types.StoreOptions{
 		GraphRoot:       root,
 		RunRoot:         run,
@@ -116,12 +147,12 @@ func tryDriver(ctx context.Context, driver, root, run string, opts Options, know
 	switch driver {
 	case driverOverlay:
 		if err := nativeOverlay(root, run); err != nil {
-			return nil, err
+			return opened{}, err
 		}
 	case driverFuse:
 		program, err := fuseOverlay(ctx, root, known)
 		if err != nil {
-			return nil, err
+			return opened{}, err
 		}
 		so.GraphDriverOptions = append(so.GraphDriverOptions, "overlay.mount_program="+program)
 	case driverVFS:
@@ -134,14 +165,20 @@ func tryDriver(ctx context.Context, driver, root, run string, opts Options, know
 	} else {
 		so.GraphDriverOptions = append(so.GraphDriverOptions, "vfs.ignore_chown_errors="+strconv.FormatBool(opts.SingleID))
 	}
-	if err := restoreRecords(filepath.Join(root, so.GraphDriverName+"-layers")); err != nil {
-		return nil, err
+	parents, lost, err := mendIndexes(root, so.GraphDriverName, opts.Damage)
+	if err != nil {
+		return opened{}, fmt.Errorf("mend the indexes: %w", err)
+	}
+	if so.GraphDriverName == driverOverlay {
+		if err := mendPlaces(filepath.Join(root, driverOverlay), parents, opts.Damage); err != nil {
+			return opened{}, fmt.Errorf("mend the layers' places: %w", err)
+		}
 	}
 	cs, err := cstorage.GetStore(so)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", driver, err)
+		return opened{}, fmt.Errorf("%s: %w", driver, err)
 	}
-	return cs, nil
+	return opened{Store: cs, lost: lost}, nil
 }
 
 // nativeOverlay says why the kernel's overlay does not work on root, nil if it does. The library tries a real mount once

@@ -1,8 +1,6 @@
 package storage
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -145,33 +143,6 @@ func syncDir(dir string) error {
 	defer d.Close() //nolint:errcheck // opened for reading
 	if err := d.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
-}
-
-// restoreRecords puts the backup in place of records that a power cut made unreadable. It is called before the library
-// opens the store.
-func restoreRecords(dir string) error {
-	path, backup := filepath.Join(dir, volatileFile), filepath.Join(dir, backupFile)
-	saved, err := os.ReadFile(backup)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("restore layer records: %w", err)
-	}
-	present, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("restore layer records: %w", err)
-	}
-	if json.Valid(bytes.TrimSpace(present)) || !json.Valid(saved) {
-		return nil
-	}
-	if err := os.WriteFile(path+".restored", saved, 0o600); err != nil {
-		return fmt.Errorf("restore layer records: %w", err)
-	}
-	if err := os.Rename(path+".restored", path); err != nil {
-		return fmt.Errorf("restore layer records: %w", err)
 	}
 	return nil
 }

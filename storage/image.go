@@ -28,6 +28,7 @@ type configCache struct {
 	diffIDs  []digest.Digest
 	sizes    []int64 // of the layers, uncompressed; -1 if unknown
 	history  []History
+	damaged  error // why the image cannot be used; nil for one that can
 }
 
 // List returns all images, newest first.
@@ -180,24 +181,7 @@ func familiarNames(names []string) (tags, digests []string) {
 	return tags, digests
 }
 
-// config returns what never changes of an image, by its id without sha256:.
-func (s *Store) config(bare string) (*configCache, error) {
-	s.mu.Lock()
-	cfg := s.configs[bare]
-	s.mu.Unlock()
-	if cfg != nil {
-		return cfg, nil
-	}
-	record, err := s.imageRecord(bare)
-	if errors.Is(err, cstorage.ErrImageUnknown) || (err == nil && record.ID != bare) {
-		return nil, image.NoSuch("sha256:" + bare)
-	}
-	if err != nil {
-		return nil, wrap(err, "look up image %s", bare)
-	}
-	return s.configOf(record)
-}
-
+// configOf returns what never changes of an image, or as much as is known of a damaged one.
 func (s *Store) configOf(record *cstorage.Image) (*configCache, error) {
 	s.mu.Lock()
 	cfg := s.configs[record.ID]
@@ -210,7 +194,8 @@ func (s *Store) configOf(record *cstorage.Image) (*configCache, error) {
 		return nil, image.NoSuch("sha256:" + record.ID)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read config of image %s: %w", record.ID, err)
+		s.damage.Note(s.imageFolder(record.ID), fmt.Errorf("image %v: %w", record.Names, err))
+		cfg = s.broken(record, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,11 +212,11 @@ func (s *Store) forget(bare string) {
 func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
 	raw, err := s.configBlob(record)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("config: %w", err)
 	}
 	var doc imageJSON
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
+		return nil, fmt.Errorf("config: %w", err)
 	}
 	cfg := &configCache{topLayer: record.TopLayer, diffIDs: doc.RootFS.DiffIDs, history: doc.History}
 	var total int64
@@ -243,6 +228,9 @@ func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
 		cfg.sizes = append(cfg.sizes, layer.UncompressedSize)
 		total += max(layer.UncompressedSize, 0)
 		layerID = layer.Parent
+	}
+	if len(cfg.sizes) != len(cfg.diffIDs) {
+		return nil, fmt.Errorf("it has %d layers, its config tells of %d", len(cfg.sizes), len(cfg.diffIDs))
 	}
 	slices.Reverse(cfg.sizes)
 	layers := make([]string, 0, len(doc.RootFS.DiffIDs))

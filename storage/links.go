@@ -1,77 +1,219 @@
 package storage
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/damage"
 )
 
-// mendLinks puts the overlay driver's short names in order: each layer has a file "link" with a name, and in the folder "l" a
-// link of that name leads to the layer. A crash leaves names of layers that are gone, and empty files. An empty file makes
-// the driver (1.64) remove the whole folder "l" together with the layer. It is called before the library opens the store.
-func mendLinks(home string) error {
-	dir := filepath.Join(home, "l")
-	entries, err := readDir(dir)
+// places puts the overlay driver's small files in order: each layer has a file "link" with a short name, in the folder "l" a
+// link of that name leads to the layer, and the files "lower" and "lower-layers" list the layers below it, by short names and
+// by ids. All of it follows from the index. The driver (1.64) believes these files: a damaged list mounts other layers, and
+// a damaged short name has it remove another path together with the layer.
+type places struct {
+	home    string
+	parents map[string]string // the layer below each layer, by id
+	damage  *damage.Account
+
+	names  map[string]string // short names by layer
+	owners map[string]string // the reverse
+	lowers map[string]lists  // by layer
+}
+
+// lists are the contents of lower and lower-layers; empty for a layer without others below it.
+type lists struct{ short, ids string }
+
+// maxBelow bounds how many layers may lie below one: a ring in a damaged index has no end.
+const maxBelow = 500
+
+// mendPlaces is called before the library opens the store.
+func mendPlaces(home string, parents map[string]string, account *damage.Account) error {
+	p := &places{
+		home: home, parents: parents, damage: account,
+		names: map[string]string{}, owners: map[string]string{}, lowers: map[string]lists{},
+	}
+	entries, err := readDir(home)
 	if err != nil {
 		return err
 	}
+	var layers []string
 	for _, entry := range entries {
-		err = errors.Join(err, checkLink(home, entry.Name()))
+		if validID(entry.Name()) == nil && entry.IsDir() {
+			layers = append(layers, entry.Name())
+		}
 	}
-	layers, rerr := readDir(home)
-	err = errors.Join(err, rerr)
-	for _, entry := range layers {
-		if len(entry.Name()) == 64 && entry.IsDir() {
-			err = errors.Join(err, mendLink(home, entry.Name()))
+	for _, layerID := range layers {
+		if err := p.readName(layerID); err != nil {
+			return err
+		}
+	}
+	if err := p.readLinks(); err != nil {
+		return err
+	}
+	for _, layerID := range layers {
+		if err := p.mendName(layerID); err != nil {
+			return err
+		}
+	}
+	for _, layerID := range layers {
+		if err := p.mendLists(layerID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *places) known(layerID string) bool {
+	_, ok := p.parents[layerID]
+	return ok
+}
+
+// isShort reports whether the driver may have made a short name.
+func isShort(name string) bool {
+	return len(name) == 26 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+// readName reads the file with a layer's short name. One that is damaged goes, since the driver follows it anywhere.
+func (p *places) readName(layerID string) error {
+	path := filepath.Join(p.home, layerID, "link")
+	raw, err := readPlain(path)
+	name := string(raw)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && !isShort(name):
+		err = fmt.Errorf("not a short name: %.40q", name)
+	case err == nil && p.owners[name] != "":
+		err = fmt.Errorf("it is the short name of %s", p.owners[name])
+	case err == nil:
+		p.names[layerID], p.owners[name] = name, layerID
+		return nil
+	}
+	return p.damage.SetAside(path, err)
+}
+
+// readLinks removes links that lead to no layer of that name. A layer without a name takes that of a link to it.
+func (p *places) readLinks() error {
+	dir := filepath.Join(p.home, "l")
+	entries, err := readDir(dir)
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		target, lerr := os.Readlink(path)
+		if lerr != nil {
+			err = errors.Join(err, p.damage.SetAside(path, lerr))
+			continue
+		}
+		layerID, inside := strings.CutPrefix(target, "../")
+		layerID, ok := strings.CutSuffix(layerID, "/diff")
+		if inside && ok && p.known(layerID) && p.names[layerID] == "" && p.owners[entry.Name()] == "" && isShort(entry.Name()) {
+			p.names[layerID], p.owners[entry.Name()] = entry.Name(), layerID
+		}
+		if !inside || !ok || p.names[layerID] != entry.Name() {
+			err = errors.Join(err, os.Remove(path)) // of a layer that is gone
 		}
 	}
 	return err
 }
 
-// checkLink removes a link that does not lead to a layer of that name. A layer whose file is empty takes the name.
-func checkLink(home, name string) error {
-	link := filepath.Join(home, "l", name)
-	target, err := os.Readlink(link)
-	layerID, inside := strings.CutPrefix(target, "../")
-	layerID, ok := strings.CutSuffix(layerID, "/diff")
-	if err != nil || !inside || !ok || len(layerID) != 64 {
-		return os.RemoveAll(link)
+// mendName makes the link and the file of a layer's short name if they are missing.
+func (p *places) mendName(layerID string) error {
+	name := p.names[layerID]
+	if name == "" {
+		if !p.known(layerID) {
+			return nil // the library removes it
+		}
+		for name == "" || p.owners[name] != "" {
+			name = rand.Text()
+		}
+		p.names[layerID], p.owners[name] = name, layerID
 	}
-	file := filepath.Join(home, layerID, "link")
-	raw, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return os.Remove(link)
-	case err != nil:
+	if err := p.write(layerID, "link", name); err != nil {
 		return err
-	case len(raw) == 0:
-		return os.WriteFile(file, []byte(name), 0o644)
-	case string(raw) != name:
-		return os.Remove(link)
-	default:
-		return nil
 	}
-}
-
-// mendLink makes the link that a layer's file names. A file without a name goes: the library removes the folder then.
-func mendLink(home, layerID string) error {
-	file := filepath.Join(home, layerID, "link")
-	raw, err := os.ReadFile(file)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
+	if err := os.MkdirAll(filepath.Join(p.home, "l"), 0o700); err != nil {
 		return err
-	case len(raw) == 0:
-		return os.Remove(file)
-	case strings.ContainsRune(string(raw), '/'):
-		return nil // not what the driver writes
 	}
-	err = os.Symlink(filepath.Join("..", layerID, "diff"), filepath.Join(home, "l", string(raw)))
+	err := os.Symlink(filepath.Join("..", layerID, "diff"), filepath.Join(p.home, "l", name))
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	return err
+}
+
+// mendLists writes the lists of the layers below a layer where they are not what they should be.
+func (p *places) mendLists(layerID string) error {
+	if !p.known(layerID) {
+		return nil
+	}
+	want := p.below(layerID, maxBelow)
+	return errors.Join(p.write(layerID, "lower", want.short), p.write(layerID, "lower-layers", want.ids))
+}
+
+// below returns the lists of the layers below a layer.
+func (p *places) below(layerID string, depth int) lists {
+	if known, ok := p.lowers[layerID]; ok {
+		return known
+	}
+	parent := p.parents[layerID]
+	if parent == "" || depth == 0 {
+		return lists{}
+	}
+	l := lists{short: "l/" + p.names[parent], ids: parent}
+	if under := p.below(parent, depth-1); under.ids != "" {
+		l.short, l.ids = l.short+":"+under.short, l.ids+":"+under.ids
+	}
+	p.lowers[layerID] = l
+	return l
+}
+
+// write brings a small file to its content; without any it is not to be there. A power cut leaves empty ones.
+func (p *places) write(layerID, name, want string) error {
+	path := filepath.Join(p.home, layerID, name)
+	raw, err := readPlain(path)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err == nil && string(raw) == want && want != "" || missing && want == "" {
+		return nil
+	}
+	if !missing {
+		if err == nil {
+			err = fmt.Errorf("not what the index says: %.200q", raw)
+		}
+		if err := p.damage.SetAside(path, err); err != nil {
+			return err
+		}
+	}
+	if want == "" {
+		return nil
+	}
+	return os.WriteFile(path, []byte(want), 0o644) //nolint:gosec // as the driver does
+}
+
+// readPlain reads a small file, and nothing that is none.
+func readPlain(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > 1<<20 {
+		return nil, fmt.Errorf("not a small file: %s of %d bytes", info.Mode(), info.Size())
+	}
+	raw := make([]byte, info.Size())
+	n, err := f.ReadAt(raw, 0)
+	if err != nil {
+		return nil, err
+	}
+	return raw[:n], nil
 }

@@ -61,3 +61,54 @@ func TestMendLinks(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The small files of a layer follow from the index: whatever they say, the layers mounted are the right ones.
+func TestMendPlaces(t *testing.T) {
+	for _, name := range []string{"link", "lower", "lower-layers"} {
+		for way := range spoilt("") {
+			t.Run(name+" "+way, func(t *testing.T) {
+				root := t.TempDir()
+				s := open(t, root, driverOverlay)
+				img := mustPull(t, s, "img", nil, entries(t, file("1", "1")), entries(t, file("2", "2")))
+				mustPull(t, s, "other", nil, entries(t, file("3", "3")), entries(t, file("4", "4")))
+				id := newContainer(t, s, img)
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				home := filepath.Join(s.root, driverOverlay)
+				if err := spoilt(filepath.Join(home, img.TopLayer, name))[way](filepath.Join(home, id, name)); err != nil {
+					t.Fatal(err)
+				}
+				s = open(t, root, driverOverlay)
+				dir, err := s.Mount(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for name, want := range map[string]bool{"1": true, "2": true, "3": false, "4": false} {
+					if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
+						t.Errorf("file %s: %v, want it there: %v", name, err, want)
+					}
+				}
+				if err := s.Unmount(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+				checkPlace(t, s, []string{id, img.TopLayer, layerBelow(t, s, img.TopLayer)})
+				if err := s.Remove(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func layerBelow(t *testing.T, s *Store, layerID string) string {
+	t.Helper()
+	layer, err := s.cs.Layer(layerID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layer.Parent
+}

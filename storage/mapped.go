@@ -53,6 +53,7 @@ func (s *Store) mapped(top string, maps cstorage.LayerIDMappingOptions) (string,
 	_, err := s.cs.CreateLayer(id, top, nil, "", false, &cstorage.LayerOptions{
 		IDMappingOptions: maps, Flags: map[string]any{mappedFlag: top},
 	})
+	s.copies.mark()
 	return id, err
 }
 

@@ -91,7 +91,7 @@ func (s *Store) layerFolder(layerID string) string {
 
 // headersFile returns where the headers of a layer's archive lie.
 func (s *Store) headersFile(layerID string) string {
-	return filepath.Join(s.root, s.cs.GraphDriverName()+"-layers", layerID+".tar-split.gz")
+	return filepath.Join(s.root, s.cs.GraphDriverName()+"-layers", layerID+tarSplitSuffix)
 }
 
 // layerReader is a layer's archive, which a goroutine puts together some way ahead of who reads it.

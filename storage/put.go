@@ -203,8 +203,17 @@ func (s *Store) createRecord(docs documents, created time.Time, flags map[string
 	if err != nil {
 		return true, wrap(err, "record image")
 	}
-	for _, item := range data[1:] {
-		if slices.Contains(record.BigDataNames, item.Key) {
+	cfg, err := s.configOf(record)
+	if err != nil {
+		return true, err
+	}
+	if cfg.damaged != nil { // all of it once more
+		data = append(data, cstorage.ImageBigDataOption{Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest})
+		s.forget(bare)
+		s.damage.Settle(s.imageFolder(bare))
+	}
+	for _, item := range data {
+		if cfg.damaged == nil && (item.Key == docs.configDigest.String() || slices.Contains(record.BigDataNames, item.Key)) {
 			continue
 		}
 		digestOf := func([]byte) (digest.Digest, error) { return item.Digest, nil }
@@ -225,7 +234,7 @@ func (s *Store) Tag(ctx context.Context, imageID, name string) error {
 	}
 	s.images.Lock()
 	defer s.images.Unlock()
-	if _, err := s.config(bareID(imageID)); err != nil {
+	if _, err := s.known(bareID(imageID)); err != nil {
 		return err
 	}
 	return s.promote(bareID(imageID), []string{ref.Canonical()})
@@ -241,7 +250,7 @@ func (s *Store) Untag(ctx context.Context, imageID, name string) error {
 	}
 	s.images.Lock()
 	defer s.images.Unlock()
-	if _, err := s.config(bareID(imageID)); err != nil {
+	if _, err := s.known(bareID(imageID)); err != nil {
 		return err
 	}
 	if s.light(bareID(imageID)) != nil {

@@ -25,7 +25,6 @@ func sweep(root string) error {
 		removeAllIn(filepath.Join(root, driverOverlay, "staging")),
 		removeAllIn(filepath.Join(root, stagedFolder)),
 		record.Sweep(root),
-		mendLinks(filepath.Join(root, driverOverlay)),
 	)
 	for _, kind := range []string{"layers", "images", "containers"} {
 		for _, driver := range []string{driverOverlay, driverVFS} {
@@ -72,6 +71,11 @@ func readDir(dir string) ([]os.DirEntry, error) {
 // recover clears what a crash left: the library drops layers that were half made or half removed when it loads its
 // records; folders without a record, images that were half made and layers that became part of no image are dropped here.
 func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
+	if s.lost {
+		if err := s.setUnlistedAside(); err != nil {
+			return err
+		}
+	}
 	if err := s.cs.GarbageCollect(); err != nil {
 		return wrap(err, "collect leftovers")
 	}
@@ -99,6 +103,11 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 	var leaves []string
 	for i := range layers {
 		if l := &layers[i]; !needed[l.ID] && !isContainer(l) {
+			if s.lost {
+				if err := s.setLayerAside(l.ID, errors.New("no image has it")); err != nil {
+					return err
+				}
+			}
 			s.orphans[l.ID] = struct{}{}
 			if children[l.ID] == 0 {
 				leaves = append(leaves, l.ID)
@@ -113,8 +122,8 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 	return nil
 }
 
-// dropHalfImages removes the records of images that lack a document or a layer, and folders of documents that have no
-// record.
+// dropHalfImages removes the records of images that were half made, and folders of documents that have no record. It sets
+// aside documents that are damaged.
 func (s *Store) dropHalfImages() error {
 	records, err := s.cs.Images()
 	if err != nil {
@@ -123,8 +132,14 @@ func (s *Store) dropHalfImages() error {
 	known := map[string]bool{}
 	for i := range records {
 		r := &records[i]
-		if s.isWhole(r) {
+		if s.isComplete(r) {
 			known[r.ID] = true
+			if err := s.checkDocuments(r); err != nil {
+				return err
+			}
+			if _, err := s.configOf(r); err != nil { // says so if the image is damaged
+				return err
+			}
 			continue
 		}
 		if err := s.dropRecord(r.ID); err != nil {
@@ -142,21 +157,10 @@ func (s *Store) dropHalfImages() error {
 	return wrap(err, "remove leftovers")
 }
 
-// isWhole reports whether an image has its documents, its layers, and has had the name that it was made with.
-func (s *Store) isWhole(r *cstorage.Image) bool {
-	if r.Flags[namedFlag] == true && len(r.NamesHistory) == 0 {
-		return false
-	}
-	if !slices.Contains(r.BigDataNames, cstorage.ImageDigestBigDataKey) {
-		return false
-	}
-	if !slices.Contains(r.BigDataNames, "sha256:"+r.ID) {
-		if _, err := s.configBlob(r); err != nil {
-			return false
-		}
-	}
-	_, err := s.chain(r.TopLayer)
-	return err == nil
+// isComplete reports whether the making of an image came to its end: it has had its documents, and the name that it was made
+// with.
+func (s *Store) isComplete(r *cstorage.Image) bool {
+	return (r.Flags[namedFlag] != true || len(r.NamesHistory) > 0) && slices.Contains(r.BigDataNames, cstorage.ImageDigestBigDataKey)
 }
 
 // dropRecord removes the record of an image and leaves its layers.

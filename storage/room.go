@@ -85,6 +85,15 @@ func newBallast(root string) *ballast {
 	return b
 }
 
+// ballastNames returns the names of the files without bytes.
+func ballastNames() []string {
+	names := make([]string, ballastFiles)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s.%02d", ballastFile, i)
+	}
+	return names
+}
+
 // file returns the path of one of the files without bytes.
 func (b *ballast) file(i int) string { return fmt.Sprintf("%s.%02d", b.path, i) }
 

@@ -13,6 +13,7 @@ import (
 // Media types of what is stored: the schema that every registry and client takes, with room for the fields that the OCI
 // one lacks (health check, ONBUILD, shell).
 const (
+	mediaTypeIndex    = "application/vnd.oci.image.index.v1+json"
 	mediaTypeManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	mediaTypeConfig   = "application/vnd.docker.container.image.v1+json"
 	mediaTypeLayer    = "application/vnd.docker.image.rootfs.diff.tar"

@@ -34,6 +34,9 @@ func (s *Store) Steps(ctx context.Context) ([]image.Built, error) {
 		if err != nil {
 			return nil, err
 		}
+		if cfg.damaged != nil {
+			continue // none is made from it
+		}
 		built := image.Built{ID: "sha256:" + record.ID, Key: key, Created: cfg.image.Created, Result: !isLight(record)}
 		built.Parent, _ = record.Flags[parentFlag].(string)
 		if n := len(cfg.history); n > 0 {

@@ -26,9 +26,9 @@ import (
 	cstorage "go.podman.io/storage"
 	"golang.org/x/sys/unix"
 
+	"moss/engine/damage"
 	"moss/engine/fault"
 	"moss/engine/image"
-	"moss/engine/record"
 )
 
 // Options says where a store lies and how it is to be opened.
@@ -40,6 +40,8 @@ type Options struct {
 	// Driver is overlay, fuse-overlayfs or vfs; empty takes the first of these that works here. What an existing store
 	// was made with always decides: asking for another one is a conflict.
 	Driver string
+	// Damage takes what is found damaged; nil for an account of Root of its own.
+	Damage *damage.Account
 	// SingleID says that the user namespace has one id only: every file then belongs to uid 0.
 	SingleID bool
 }
@@ -56,7 +58,11 @@ type Store struct {
 	ballast  *ballast
 	notes    []string // of the opening
 
-	images sync.Mutex // held while an image's records, names or layers change together
+	damage *damage.Account
+	lost   bool    // an index was damaged: what none lists is set aside instead of removed
+	copies *copier // of the indexes
+
+	images imagesLock // held while an image's records, names or layers change together
 
 	naive sync.Mutex // held while a driver may mount an image's layer to compare trees
 
@@ -88,16 +94,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Root == "" || opts.RunRoot == "" {
 		return nil, fault.Invalid("storage needs a root and a run root")
 	}
-	if err := isolate(); err != nil {
-		return nil, err
+	if opts.Damage == nil {
+		opts.Damage = damage.New(opts.Root, nil)
 	}
 	root, run := filepath.Join(opts.Root, "storage"), filepath.Join(opts.RunRoot, "storage")
-	for _, dir := range []string{root, run} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make the storage folder: %w", err)
-		}
-	}
-	if err := sweep(root); err != nil {
+	if err := prepare(root, run, opts.Damage); err != nil {
 		return nil, err
 	}
 	suspects, boot, err := readUnsynced(root)
@@ -111,7 +112,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open storage in %s: %w", root, err)
 	}
 	s := &Store{
-		cs:       cs,
+		cs:       cs.Store,
 		root:     root,
 		choice:   picked,
 		configs:  map[string]*configCache{},
@@ -123,6 +124,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 
 		singleID: opts.SingleID,
 		ballast:  room,
+		damage:   opts.Damage,
+		lost:     cs.lost,
 
 		detached: map[string]*os.File{},
 	}
@@ -139,8 +142,23 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		spread(root)
 	}
 	s.unsynced = newJournal(root, boot, unsynced)
+	s.copies = newCopier(root, cs.GraphDriverName())
+	s.images.changed = s.copies.mark
 	s.flusher = newFlusher(filepath.Join(root, cs.GraphDriverName()+"-layers"), s.unsynced.persist)
 	return s, nil
+}
+
+// prepare makes the folders and clears what a crash or damage left in them, before the library sees them.
+func prepare(root, run string, account *damage.Account) error {
+	if err := isolate(); err != nil {
+		return err
+	}
+	for _, dir := range []string{root, run} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make the storage folder: %w", err)
+		}
+	}
+	return errors.Join(mendFiles(root, account), sweep(root))
 }
 
 // tidy starts what deletes and has it delete what a crash left.
@@ -151,7 +169,7 @@ func (s *Store) tidy(ctx context.Context, suspects unsyncedList) (err error) {
 	if err = errors.Join(s.dropViews(), s.recover(ctx, suspects)); err != nil {
 		err = fmt.Errorf("recover storage in %s: %w", s.root, err)
 	} else if suspects.all {
-		err = record.Remove(filepath.Join(s.root, unsyncedFile))
+		err = s.damage.SetAside(filepath.Join(s.root, unsyncedFile), errors.New("the list of layers that may not be on the disk cannot be read"))
 	}
 	if err != nil {
 		s.trash.close()
@@ -163,6 +181,7 @@ func (s *Store) tidy(ctx context.Context, suspects unsyncedList) (err error) {
 // containers outlive the engine. The store is of no use afterwards.
 func (s *Store) Close() error {
 	s.trash.close()
+	s.copies.close()
 	err := errors.Join(s.unsynced.close(), s.flusher.close())
 	s.mu.Lock()
 	for _, tree := range s.detached {

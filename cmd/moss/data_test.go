@@ -116,6 +116,19 @@ func TestUpdateCommand(t *testing.T) {
 	}
 }
 
+func TestCheckCommand(t *testing.T) {
+	engine := clienttest.New(t)
+	engine.Override["GET /info"] = answer(`{"Warnings":["no limits"]}`)
+	if stdout, stderr, code := moss(t, engine, "", "system", "check"); stdout != "No damaged files are known.\n" || stderr != "" || code != 0 {
+		t.Errorf("got %q, %q, %d", stdout, stderr, code)
+	}
+	engine.Override["GET /info"] = answer(`{"Warnings":["no limits","damaged: engine.json: empty\u001b"]}`)
+	if stdout, stderr, code := moss(t, engine, "", "system", "check"); !strings.HasPrefix(stdout, "engine.json: empty") ||
+		strings.Contains(stdout, "\x1b") || strings.Count(stdout, "\n") != 1 || stderr != "" || code != exitFailed {
+		t.Errorf("got %q, %q, %d", stdout, stderr, code)
+	}
+}
+
 func TestPauseCommands(t *testing.T) {
 	engine := clienttest.New(t)
 	for _, verb := range []string{"pause", "unpause"} {

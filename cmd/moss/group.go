@@ -62,5 +62,5 @@ func (a *app) containerCommand() *cobra.Command {
 
 func (a *app) systemCommand() *cobra.Command {
 	return under("system", "Show and give back what the engine takes on the disk", "  moss system df\n  moss system prune",
-		a.usageCommand(), a.systemPruneCommand(), a.infoCommand(), a.eventsCommand())
+		a.usageCommand(), a.systemPruneCommand(), a.checkCommand(), a.infoCommand(), a.eventsCommand())
 }

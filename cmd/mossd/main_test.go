@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"moss/engine/damage"
 	"moss/engine/oci"
 	"moss/rootless"
 )
@@ -84,17 +85,38 @@ func TestRuntimeVersionShown(t *testing.T) {
 
 func TestIdentifyKeepsTheID(t *testing.T) {
 	root := t.TempDir()
-	first, err := identify(root)
+	first, err := identify(root, damage.New(root, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := identify(root); err != nil || again != first {
+	if again, err := identify(root, damage.New(root, nil)); err != nil || again != first {
 		t.Errorf("second identify = %q, %v, want %q", again, err, first)
 	}
 	if err := os.WriteFile(filepath.Join(root, "engine.json"), []byte(`{"ID":"x","Format":99}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identify(root); err == nil || !strings.Contains(err.Error(), "newer moss") {
+	if _, err := identify(root, damage.New(root, nil)); err == nil || !strings.Contains(err.Error(), "newer moss") {
 		t.Errorf("identify of a newer format: %v, want a refusal", err)
+	}
+}
+
+func TestIdentifyDamaged(t *testing.T) {
+	for _, text := range []string{"", "{}", `{"ID":"half`, "garbage", `[]`, `{"ID":"../x","Format":1}`} {
+		root := t.TempDir()
+		account := damage.New(root, nil)
+		path := filepath.Join(root, "engine.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		made, err := identify(root, account)
+		if err != nil || made == "" {
+			t.Errorf("identify with %q: %q, %v; want another id", text, made, err)
+		}
+		if again, err := identify(root, account); err != nil || again != made {
+			t.Errorf("second identify = %q, %v; want %q", again, err, made)
+		}
+		if lines := damageShown(account); len(lines) != 1 || !strings.HasPrefix(lines[0], "damaged: engine.json: ") {
+			t.Errorf("shown: %q", lines)
+		}
 	}
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"runtime/debug"
 
 	"moss/engine/config"
 	"moss/engine/container"
+	"moss/engine/damage"
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/image"
@@ -20,7 +23,7 @@ import (
 
 // newSystem gathers what the engine says about itself.
 func newSystem(
-	cfg config.Config, facts rootless.Facts, identity string, p *parts, images *imagesvc.Service, known registry.Settings,
+	cfg config.Config, facts rootless.Facts, p *parts, images *imagesvc.Service, known registry.Settings,
 	runtime ociRuntime, answer asked,
 ) (*system.Service, error) {
 	status, err := p.store.Status()
@@ -34,7 +37,7 @@ func newSystem(
 		warnings = append(warnings, "No subordinate ids: running with a single id ("+facts.SingleIDReason+")")
 	}
 	return system.New(system.Facts{
-		ID: identity, Version: version, GitCommit: commit, BuildTime: builtAt(), DataRoot: facts.Root, Labels: cfg.Labels,
+		ID: p.identity, Version: version, GitCommit: commit, BuildTime: builtAt(), DataRoot: facts.Root, Labels: cfg.Labels,
 		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups, runtime),
 		Runtimes:       map[string]system.Runtime{runtime.name: {Path: runtime.call.Path, Version: number}},
 		DefaultRuntime: runtime.name, LogDriver: container.LogJSONFile, Uplink: cfg.NetworkDriver,
@@ -55,8 +58,29 @@ func newSystem(
 			return len(list), err
 		},
 		Listeners: p.bus.Listeners,
+		Damaged:   func() []string { return damageShown(p.damage) },
 		InNetwork: p.network.Inside,
 	})
+}
+
+// maxDamageShown bounds what info shows of damaged files; the folder has them all.
+const maxDamageShown = 200
+
+// damageShown describes what is damaged, a line each.
+func damageShown(account *damage.Account) []string {
+	found, err := account.All()
+	var lines []string
+	for _, f := range found {
+		if len(lines) == maxDamageShown {
+			lines = append(lines, fmt.Sprintf("damaged: and %d more", len(found)-maxDamageShown))
+			break
+		}
+		lines = append(lines, f.String())
+	}
+	if err != nil {
+		lines = append(lines, "damaged: "+err.Error())
+	}
+	return lines
 }
 
 // identity is what makes one data folder recognisable.
@@ -68,18 +92,26 @@ type engineIdentity struct {
 // dataFormat is the layout of the data folder that this engine writes. A newer one is refused rather than misread.
 const dataFormat = 1
 
-// identify returns the id of the data folder, which is made with it.
-func identify(root string) (string, error) {
+// identify returns the id of the data folder, which is made with it. A folder whose file is damaged gets another one:
+// nothing but what clients see depends on it.
+func identify(root string, account *damage.Account) (string, error) {
 	path := filepath.Join(root, "engine.json")
 	var known engineIdentity
 	err := record.Get(path, &known)
 	switch {
 	case err == nil && known.Format > dataFormat:
 		return "", fault.Conflict("%s was written by a newer moss (format %d, this one knows %d)", root, known.Format, dataFormat)
-	case err == nil:
+	case err == nil && id.Is(known.ID):
 		return known.ID, nil
-	case !fault.Is(err, fault.NotFound):
-		return "", err
+	case err == nil:
+		err = errors.New("it holds no id")
+	case fault.Is(err, fault.NotFound):
+		err = nil
+	}
+	if err != nil {
+		if err := account.SetAside(path, err); err != nil {
+			return "", err
+		}
 	}
 	known = engineIdentity{ID: id.New(), Format: dataFormat}
 	return known.ID, record.Put(path, known)

@@ -19,6 +19,7 @@ import (
 	"moss/engine/build"
 	"moss/engine/build/worker"
 	"moss/engine/config"
+	"moss/engine/damage"
 	"moss/engine/event"
 	"moss/engine/event/journal"
 	"moss/engine/exec"
@@ -55,6 +56,7 @@ type parts struct {
 	bus        *event.Bus
 	journal    *journal.Journal // of bus; nil: it could not be opened
 	identity   string
+	damage     *damage.Account // of the data folder
 	worker     *worker.Worker
 	builds     *build.Service
 }
@@ -79,15 +81,13 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 		return nil, err
 	}
 	answer := askVersion(ctx, runtime)
-	identity, err := identify(facts.Root)
-	if err != nil {
+	p := &parts{fds: fds, damage: openDamage(facts.Root, log)}
+	if p.identity, err = identify(facts.Root, p.damage); err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, cfg, facts, log)
-	if err != nil {
+	if p.store, err = openStore(ctx, cfg, facts, p.damage, log); err != nil {
 		return nil, err
 	}
-	p := &parts{store: store, fds: fds, identity: identity}
 	p.openEvents(ctx, facts.Root)
 	defer func() {
 		if err != nil {
@@ -115,7 +115,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err := p.openBuilds(ctx, cfg, facts, images); err != nil {
 		return nil, err
 	}
-	about, err := newSystem(cfg, facts, identity, p, images, p.registries.Config(), runtime, <-answer)
+	about, err := newSystem(cfg, facts, p, images, p.registries.Config(), runtime, <-answer)
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +123,18 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	return p, err
 }
 
-func openStore(ctx context.Context, cfg config.Config, facts rootless.Facts, log zerolog.Logger) (*storage.Store, error) {
+// openDamage takes account of damaged files below the data folder, and tells the log of each.
+func openDamage(root string, log zerolog.Logger) *damage.Account {
+	return damage.New(root, func(f damage.Found) {
+		log.Error().Str("file", f.Path).Str("why", f.Why).Str("aside", f.Aside).Msg("damaged file")
+	})
+}
+
+func openStore(
+	ctx context.Context, cfg config.Config, facts rootless.Facts, account *damage.Account, log zerolog.Logger,
+) (*storage.Store, error) {
 	store, err := storage.Open(ctx, storage.Options{
-		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID,
+		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID, Damage: account,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open storage: %w", err)

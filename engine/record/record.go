@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"moss/engine/fault"
 )
@@ -31,10 +33,10 @@ func Put(path string, v any) error { return put(path, v, true) }
 // whole for every reader and for a crash of the engine.
 func PutVolatile(path string, v any) error { return put(path, v, false) }
 
-// Get reads the record at path into v. A missing file gives fault.NotFound; a file that does not hold the JSON of v a
-// plain error that names the path, and v is then undefined.
+// Get reads the record at path into v. A missing file gives fault.NotFound; a file that does not hold the JSON of v, and
+// whatever else is in its place, a plain error that names the path, and v is then undefined. Links are not followed.
 func Get(path string, v any) error {
-	raw, err := os.ReadFile(path)
+	raw, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.NotFound("no record %s", path)
 	}
@@ -45,6 +47,26 @@ func Get(path string, v any) error {
 		return fmt.Errorf("record %s is damaged: %w", path, err)
 	}
 	return nil
+}
+
+// maxSize bounds a record, in bytes.
+const maxSize = 64 << 20
+
+// read reads a file. It waits for no pipe's other end.
+func read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSize {
+		return nil, fmt.Errorf("%s is not a record: %s of %d bytes", path, info.Mode(), info.Size())
+	}
+	return io.ReadAll(f)
 }
 
 // Remove deletes the record at path and returns once that would survive a power loss. Removing an absent record is not

@@ -159,6 +159,31 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// What is no file is no record: it is neither followed nor waited for, and never taken for a missing one.
+func TestGetWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := record.Put(at("whole"), object{Name: "whole"}); err != nil {
+		t.Fatal(err)
+	}
+	for path, target := range map[string]string{at("link"): at("whole"), at("dangling"): at("nothing")} {
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(at("folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(at("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"link", "dangling", "folder", "pipe"} {
+		if err := record.Get(at(name), &object{}); err == nil || fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), at(name)) {
+			t.Errorf("Get of a %s: %v, want an error that names it and is no NotFound", name, err)
+		}
+	}
+}
+
 // TestReadersSeeWholeRecords has readers beside a writer: each read must be one of the written records.
 func TestReadersSeeWholeRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record.json")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +54,8 @@ type Plugins struct {
 type Counters struct {
 	Containers func(ctx context.Context) (Counts, error)
 	Images     func(ctx context.Context) (int, error)
-	Listeners  func() int // clients that listen to events
+	Listeners  func() int      // clients that listen to events
+	Damaged    func() []string // files that are not what they should be, one line each
 	// InNetwork runs f in the network namespace of the containers. Without it the engine's own is looked at.
 	InNetwork func(f func() error) error
 }
@@ -189,6 +191,9 @@ func (s *Service) Info(ctx context.Context) (Info, error) {
 	}
 	if info.MemTotal, err = memTotal(); err != nil {
 		return Info{}, err
+	}
+	if s.counters.Damaged != nil {
+		info.Warnings = slices.Concat(info.Warnings, s.counters.Damaged())
 	}
 	info.Files = openFiles()
 	return info, nil

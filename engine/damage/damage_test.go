@@ -1,0 +1,129 @@
+package damage_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/damage"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func all(t *testing.T, a *damage.Account) []damage.Found {
+	t.Helper()
+	found, err := a.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestSetAside(t *testing.T) {
+	root := t.TempDir()
+	var told []damage.Found
+	a := damage.New(root, func(f damage.Found) { told = append(told, f) })
+	path := filepath.Join(root, "containers", "ab", "record.json")
+	write(t, path, "half")
+	if err := a.SetAside(path, errors.New("unexpected end")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.SetAside(path, errors.New("again")); err != nil {
+		t.Errorf("SetAside of what is gone: %v", err)
+	}
+	found := all(t, a)
+	if len(found) != 1 || len(told) != 1 || found[0] != told[0] {
+		t.Fatalf("All = %v, told %v; want one and the same", found, told)
+	}
+	if f := found[0]; f.Path != "containers/ab/record.json" || f.Why != "unexpected end" {
+		t.Errorf("found %+v", f)
+	}
+	raw, err := os.ReadFile(filepath.Join(root, found[0].Aside))
+	if err != nil || string(raw) != "half" {
+		t.Errorf("what was set aside: %q, %v; want its old content", raw, err)
+	}
+	next := all(t, damage.New(root, nil))
+	if len(next) != 1 || next[0].Path != found[0].Path || !next[0].At.Equal(found[0].At) {
+		t.Errorf("the next engine sees %v, want %v", next, found)
+	}
+	if err := os.Remove(filepath.Join(root, found[0].Aside)); err != nil {
+		t.Fatal(err)
+	}
+	if left := all(t, a); len(left) != 0 {
+		t.Errorf("All = %v once somebody removed the file, want nothing", left)
+	}
+}
+
+// A file in the place of the folder is moved too; names too long for one are cut.
+func TestSetAsideObstacles(t *testing.T) {
+	root := t.TempDir()
+	a := damage.New(root, nil)
+	write(t, filepath.Join(root, damage.Folder), "in the way")
+	long := filepath.Join(root, "volumes", strings.Repeat("v%", 120), "volume.json")
+	write(t, long, "{}")
+	if err := a.SetAside(long, errors.New("why")); err != nil {
+		t.Fatal(err)
+	}
+	if found := all(t, a); len(found) != 1 || !strings.HasSuffix(found[0].Aside, "volume.json") {
+		t.Errorf("All = %v", found)
+	}
+	if found := all(t, damage.New(root, nil)); len(found) != 1 || !strings.HasSuffix(found[0].Path, "volume.json") {
+		t.Errorf("All of the next engine = %v", found)
+	}
+}
+
+func TestNote(t *testing.T) {
+	root := t.TempDir()
+	a := damage.New(root, nil)
+	a.Note(filepath.Join(root, "images", "x"), errors.New("one\ntwo"))
+	if found := all(t, a); len(found) != 1 || found[0].String() != "damaged: images/x: one; two" {
+		t.Errorf("All = %v", found)
+	}
+	a.Settle(filepath.Join(root, "images"))
+	if found := all(t, a); len(found) != 0 {
+		t.Errorf("All = %v once it is settled, want nothing", found)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	root := t.TempDir()
+	a := damage.New(root, nil)
+	at := func(name string) string { return filepath.Join(root, name) }
+	write(t, at("file"), "x")
+	write(t, at("empty"), "")
+	write(t, at("folder/inside"), "x")
+	for name, target := range map[string]string{"link": at("file"), "dangling": at("nothing")} {
+		if err := os.Symlink(target, at(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(at("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"file": true, "empty": true, "absent": false, "folder": false, "link": false, "dangling": false, "pipe": false,
+	} {
+		there, err := a.Plain(at(name))
+		if err != nil || there != want {
+			t.Errorf("Plain of %s = %v, %v; want %v", name, there, err, want)
+		}
+		if _, err := os.Lstat(at(name)); (err == nil) != want {
+			t.Errorf("%s after Plain: %v", name, err)
+		}
+	}
+	if found := all(t, a); len(found) != 4 {
+		t.Errorf("All = %v, want four", found)
+	}
+}

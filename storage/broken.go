@@ -1,0 +1,134 @@
+package storage
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	cstorage "go.podman.io/storage"
+
+	"moss/engine/damage"
+	"moss/engine/fault"
+	"moss/engine/image"
+)
+
+// checkDocuments compares the documents of an image with their digests. One that is damaged is set aside; where another one
+// is the same, it comes back. What the image cannot be without shows when its config is loaded.
+func (s *Store) checkDocuments(record *cstorage.Image) error {
+	whole := map[digest.Digest][]byte{}
+	bad := map[string]error{}
+	for _, key := range record.BigDataNames {
+		raw, err := s.readDocument(record, key)
+		if err != nil {
+			bad[key] = err
+			continue
+		}
+		whole[record.BigDataDigests[key]] = raw
+	}
+	for key, why := range bad {
+		path := s.documentFile(record.ID, key)
+		if err := s.damage.SetAside(path, why); err != nil {
+			return err
+		}
+		if raw, ok := whole[record.BigDataDigests[key]]; ok {
+			if err := os.WriteFile(path, raw, 0o600); err != nil {
+				return fmt.Errorf("restore %s: %w", path, err)
+			}
+		}
+	}
+	return nil
+}
+
+// readDocument reads one of an image's documents and compares it with its digest.
+func (s *Store) readDocument(record *cstorage.Image, key string) ([]byte, error) {
+	if err := damage.CheckPlain(s.documentFile(record.ID, key)); err != nil {
+		return nil, err
+	}
+	raw, err := s.bigData(record, key)
+	if err != nil {
+		return nil, err
+	}
+	if want := record.BigDataDigests[key]; want != "" {
+		if err := want.Validate(); err != nil {
+			return nil, err
+		}
+		if got := want.Algorithm().FromBytes(raw); got != want {
+			return nil, fmt.Errorf("its digest is %s, not %s", got, want)
+		}
+	}
+	return raw, nil
+}
+
+// documentFile is where the library (1.64) keeps a document of an image. The keys of images are "manifest" and such with
+// characters that it does not have in names.
+func (s *Store) documentFile(bare, key string) string {
+	name := key
+	if key != cstorage.ImageDigestBigDataKey {
+		name = "=" + base64.StdEncoding.EncodeToString([]byte(key))
+	}
+	return filepath.Join(s.imageFolder(bare), name)
+}
+
+func (s *Store) imageFolder(bare string) string {
+	return filepath.Join(s.root, s.cs.GraphDriverName()+"-images", bare)
+}
+
+// broken returns what is known of an image whose documents or layers are damaged: it can be listed, named and removed.
+func (s *Store) broken(record *cstorage.Image, why error) *configCache {
+	cfg := &configCache{topLayer: record.TopLayer, damaged: why}
+	var layers []string
+	for layerID := record.TopLayer; layerID != ""; {
+		layer, err := s.cs.Layer(layerID)
+		if err != nil {
+			break
+		}
+		cfg.sizes = append(cfg.sizes, layer.UncompressedSize)
+		cfg.diffIDs = append(cfg.diffIDs, layer.UncompressedDigest)
+		cfg.image.Size += max(layer.UncompressedSize, 0)
+		layers = append(layers, layer.UncompressedDigest.String())
+		layerID = layer.Parent
+	}
+	slices.Reverse(cfg.sizes)
+	slices.Reverse(cfg.diffIDs)
+	slices.Reverse(layers)
+	cfg.image.ID, cfg.image.Created = "sha256:"+record.ID, record.Created
+	cfg.image.Layers, cfg.image.TopLayer = layers, record.TopLayer
+	cfg.image.Comment = "damaged: " + why.Error()
+	return cfg
+}
+
+// errBroken is what clients are told who want to use such an image.
+func errBroken(bare string, why error) error {
+	return fault.Conflict("image sha256:%s is damaged: remove it, or pull or load it again: %w", bare, why)
+}
+
+// known is config for those who do not need the image to be whole.
+func (s *Store) known(bare string) (*configCache, error) {
+	s.mu.Lock()
+	cfg := s.configs[bare]
+	s.mu.Unlock()
+	if cfg != nil {
+		return cfg, nil
+	}
+	record, err := s.imageRecord(bare)
+	if errors.Is(err, cstorage.ErrImageUnknown) || (err == nil && record.ID != bare) {
+		return nil, image.NoSuch("sha256:" + bare)
+	}
+	if err != nil {
+		return nil, wrap(err, "look up image %s", bare)
+	}
+	return s.configOf(record)
+}
+
+// config returns what never changes of an image, by its id without sha256:. fault.Conflict if the image is damaged.
+func (s *Store) config(bare string) (*configCache, error) {
+	cfg, err := s.known(bare)
+	if err == nil && cfg.damaged != nil {
+		return nil, errBroken(bare, cfg.damaged)
+	}
+	return cfg, err
+}

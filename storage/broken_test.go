@@ -1,0 +1,117 @@
+package storage
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	cstorage "go.podman.io/storage"
+
+	"moss/engine/damage"
+	"moss/engine/fault"
+)
+
+// An image whose config is damaged is listed, cannot be used, and can be put again or removed. The others do not notice.
+func TestDamagedConfig(t *testing.T) {
+	for way := range spoilt("") {
+		t.Run(way, func(t *testing.T) {
+			root := t.TempDir()
+			s := open(t, root, driverOverlay)
+			layer := entries(t, file("1", "1"))
+			bad := mustPull(t, s, "bad", []string{"r/bad:1"}, layer)
+			good := mustPull(t, s, "good", []string{"r/good:1"}, entries(t, file("2", "2")))
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			path := s.documentFile(bareID(bad.ID), bad.ID)
+			if err := spoilt(s.documentFile(bareID(good.ID), good.ID))[way](path); err != nil {
+				t.Fatal(err)
+			}
+			var found []damage.Found
+			account := damage.New(root, func(f damage.Found) { found = append(found, f) })
+			s = openWith(t, root, account)
+			list, err := s.List(t.Context())
+			if err != nil || len(list) != 2 {
+				t.Fatalf("images = %v, %v; want both", list, err)
+			}
+			if !slices.ContainsFunc(found, func(f damage.Found) bool { return strings.Contains(f.Path+f.Why, bareID(bad.ID)) }) {
+				t.Errorf("found %v, want the image in it", found)
+			}
+			img, err := s.Get(t.Context(), "r/bad:1")
+			if err != nil || img.ID != bad.ID || img.Size != bad.Size {
+				t.Errorf("Get = %+v, %v; want id and size of the image", img, err)
+			}
+			if err := s.Create(t.Context(), newID(t), bad.ID); !fault.Is(err, fault.Conflict) {
+				t.Errorf("Create: %v, want a Conflict", err)
+			}
+			if id := newContainer(t, s, good); s.Remove(t.Context(), id) != nil {
+				t.Error("container of the other image not removed")
+			}
+			if again := mustPull(t, s, "bad", []string{"r/bad:1"}, layer); again.ID != bad.ID || again.Comment != bad.Comment {
+				t.Errorf("the image put again: %+v, want %+v", again, bad)
+			}
+			id := newContainer(t, s, bad)
+			if err := s.Remove(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := spoilt(s.documentFile(bareID(good.ID), good.ID))[way](path); err != nil {
+				t.Fatal(err)
+			}
+			s = openWith(t, root, account)
+			if gone, err := s.Delete(t.Context(), bad.ID); err != nil || len(gone) != 1 {
+				t.Errorf("Delete = %v, %v; want a layer", gone, err)
+			}
+			if list, err := s.List(t.Context()); err != nil || len(list) != 1 {
+				t.Errorf("images = %v, %v; want one", list, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A damaged manifest comes back from its other copy, or is made anew: the image can be run and sent.
+func TestDamagedManifest(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		for way := range spoilt("") {
+			root := t.TempDir()
+			s := open(t, root, driverOverlay)
+			img := mustPull(t, s, "img", []string{"r/img:1"}, entries(t, file("1", "1")))
+			bare := bareID(img.ID)
+			record, err := s.cs.Image(bare)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, before, err := s.Documents(t.Context(), img.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for key := range maps.Keys(record.BigDataDigests) {
+				if key == cstorage.ImageDigestBigDataKey || both && key != img.ID {
+					if err := spoilt(s.documentFile(bare, img.ID))[way](s.documentFile(bare, key)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			s = openWith(t, root, damage.New(root, nil))
+			_, after, err := s.Documents(t.Context(), img.ID)
+			if err != nil || len(after) == 0 || len(after[0].Raw) == 0 || !both && string(after[0].Raw) != string(before[0].Raw) {
+				t.Errorf("%s, both %v: documents %v, %v; want %v", way, both, after, err, before)
+			}
+			if id := newContainer(t, s, img); s.Remove(t.Context(), id) != nil {
+				t.Error("container not removed")
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package storage
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"moss/engine/damage"
+)
+
+// tarSplitSuffix ends the names of the files that the library keeps the headers of a layer in.
+const tarSplitSuffix = ".tar-split.gz"
+
+// mendFiles sets aside what is in the place of files that the store or the library opens, or of folders that it works in,
+// and is none. Both make them anew.
+func mendFiles(root string, account *damage.Account) error {
+	files := []string{
+		"storage.lock", "userns.lock", ballastFile, "overlay/" + mountProgramFile,
+		"overlay-layers/layers.lock", "overlay-images/images.lock", "overlay-containers/containers.lock",
+		"vfs-layers/layers.lock", "vfs-images/images.lock", "vfs-containers/containers.lock",
+	}
+	files = append(files, ballastNames()...)
+	for _, name := range []string{
+		driverOverlay, "overlay-layers", "overlay-images", "overlay-containers", "overlay-layers/tmp", "overlay/l", "overlay/staging",
+		"overlay/tempdirs", driverVFS, "vfs-layers", "vfs-images", "vfs-containers", "vfs-layers/tmp", "vfs/dir",
+		stepsFolder, trashFolder, stagedFolder,
+	} {
+		path := filepath.Join(root, name)
+		info, err := os.Lstat(path)
+		if err == nil && !info.IsDir() {
+			err = account.SetAside(path, errors.New("not a folder"))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, name := range files {
+		if _, err := account.Plain(filepath.Join(root, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setUnlistedAside moves what no index lists out of the library's sight, which would delete it.
+func (s *Store) setUnlistedAside() error {
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return wrap(err, "list layers")
+	}
+	images, err := s.cs.Images()
+	if err != nil {
+		return wrap(err, "list images")
+	}
+	known := map[string]bool{}
+	for i := range layers {
+		known[layers[i].ID] = true
+	}
+	_, _, list := indexesOf(s.root, s.cs.GraphDriverName())
+	imageFolders := list.home
+	if err := s.setUnknownAside(filepath.Dir(s.layerHome("x")), known); err != nil {
+		return err
+	}
+	if err := s.setUnknownAside(filepath.Join(s.root, s.cs.GraphDriverName()+"-layers"), known); err != nil {
+		return err
+	}
+	clear(known)
+	for i := range images {
+		known[images[i].ID] = true
+	}
+	return s.setUnknownAside(imageFolders, known)
+}
+
+// setUnknownAside sets aside what belongs to ids that are not known.
+func (s *Store) setUnknownAside(dir string, known map[string]bool) error {
+	entries, err := readDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		id := strings.TrimSuffix(entry.Name(), tarSplitSuffix)
+		if validID(id) != nil || known[id] {
+			continue
+		}
+		if err := s.damage.SetAside(filepath.Join(dir, entry.Name()), errors.New("no index lists it any more")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layerHome returns the folder of all that the driver keeps of a layer.
+func (s *Store) layerHome(layerID string) string {
+	if s.choice.driver == driverVFS {
+		return s.layerFolder(layerID)
+	}
+	return filepath.Dir(s.layerFolder(layerID))
+}
+
+// setLayerAside keeps the files of a layer whose record is about to go.
+func (s *Store) setLayerAside(layerID string, why error) error {
+	folder := s.layerFolder(layerID)
+	info, err := os.Lstat(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return wrap(err, "set layer aside")
+	}
+	if err := s.damage.SetAside(folder, why); err != nil {
+		return err
+	}
+	return wrap(os.Mkdir(folder, info.Mode().Perm()), "set layer aside")
+}

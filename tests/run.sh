@@ -16,6 +16,8 @@
 # where the results are kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=tests/lib/left-out.bash
+. tests/lib/left-out.bash
 
 user=(hack/as-user.sh)
 title=bats jobs=4 whole=no name=''
@@ -66,12 +68,10 @@ export MOSS_RUN
 [ $some != 0 ] || set -- tests/*.bats
 
 if [ "$(id -u)" != 0 ] && [ $title = bats-no-subids ] && grep -qsE "^($(id -un)|$(id -u)):" /etc/subuid; then
-  echo "$title: left out: $(id -un) has sub-ids. Run it as root, which makes a user without any."
-  exit 0
+  left_out $title "$(id -un) has sub-ids. Run it as root, which makes a user without any."
 fi
 if [ "$(id -u)" != 0 ] && [ $title = bats-cgroups ]; then
-  echo "$title: left out: only root can delegate cgroups v1 to a user."
-  exit 0
+  left_out $title 'only root can delegate cgroups v1 to a user.'
 fi
 
 # The images that tests/49-build-corpus.bats builds upon: made here, where .cache can be written to, while the rest is built.
@@ -168,5 +168,5 @@ if [ "$passed" = 0 ] && [ "$failed" = 0 ]; then
   status=1
 fi
 echo "$title: $passed passed, $failed failed, $skipped skipped"
-if [ -n "${KEEP_TAP:-}" ]; then mkdir -p "$KEEP_TAP" && cp "$log" "$KEEP_TAP/$title.tap"; fi
+keep_tap $title "$log"
 exit $status

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Record is all the engine knows of one container. It is what lies in containers/<id>/record.json, and what readers
+// Record is all the engine knows of one container. It is what lies in the files of containers/<id>, and what readers
 // get: a *Record that has been published is never changed again.
 type Record struct {
 	ID      string
@@ -47,6 +47,7 @@ type Record struct {
 	Health         *Health // of the last start; nil without a health check
 	End            *End    // of the process, while what it held is being released; nil otherwise
 	Thaw           bool    // its processes are frozen for a moment only: an engine that finds it so lets them go on
+	Revision       uint64  // of what was written last; what is written later has a higher one
 	Build          bool    `json:"-"` // it runs a step of a build: it is gone with the engine, and has no record on the disk
 }
 

@@ -14,7 +14,6 @@ import (
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/network"
-	"moss/engine/record"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
 )
@@ -254,13 +253,13 @@ func TestConnectUndone(t *testing.T) {
 	id := w.createIn(m, "web", "n", nil)
 	w.must(m.Start(t.Context(), "web"))
 	c, before := must(m.index.find("web")), must(json.Marshal(must(m.Get("web")).Network))
-	path := c.path
+	dir := c.dir
 	for _, tc := range []struct {
 		name  string
 		spoil func()
 	}{
 		{"network", func() { w.nets.refuse = map[string]error{"connect": errors.New("no"), "disconnect": errors.New("no")} }},
-		{"record", func() { c.path = path + "/none/record.json" }},
+		{"record", func() { c.dir = dir + "/none" }},
 	} {
 		tc.spoil()
 		if err := m.ConnectNetwork(t.Context(), "web", more, container.EndpointConfig{}); err == nil {
@@ -269,7 +268,7 @@ func TestConnectUndone(t *testing.T) {
 		if err := m.DisconnectNetwork(t.Context(), "web", n, false); err == nil {
 			t.Errorf("%s: disconnected", tc.name)
 		}
-		w.nets.refuse, c.path = nil, path
+		w.nets.refuse, c.dir = nil, dir
 		r := must(m.Get("web"))
 		if after := must(json.Marshal(r.Network)); string(after) != string(before) || len(r.Endpoints) != 1 {
 			t.Errorf("%s: network = %s, want %s", tc.name, after, before)
@@ -278,8 +277,8 @@ func TestConnectUndone(t *testing.T) {
 			t.Errorf("%s: places = %+v, want one", tc.name, asked)
 		}
 	}
-	saved := &container.Record{}
-	w.must(record.Get(path, saved))
+	saved, _, err := readRecord(dir)
+	w.must(err)
 	if saved.Network.Leaving != "" {
 		t.Errorf("the record says that it leaves %s", saved.Network.Leaving)
 	}

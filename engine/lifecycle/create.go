@@ -79,7 +79,7 @@ func (m *Manager) make(
 		return "", nil, err
 	}
 	r.Mounts = spec.Mounts()
-	c := newCtr(r, m.recordPath(containerID))
+	c := newCtr(r, m.dataDir(containerID))
 	c.step = step
 	if err := c.persist(true); err != nil {
 		return "", nil, fmt.Errorf("save container %s: %w", containerID, err)

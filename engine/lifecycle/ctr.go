@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"moss/engine/container"
-	"moss/engine/record"
 	"moss/engine/task"
 )
 
 // ctr is one container in memory.
 type ctr struct {
 	id    string
-	path  string // of its record file
+	dir   string // of its records
 	token chan struct{}
 
 	published atomic.Pointer[container.Record]
 
-	save sync.Mutex // held while the record file is written, so that the newest record is the last one written
+	save     sync.Mutex // held while a file of the record is written, so that the newest is the last; guards revision and phase
+	revision uint64     // of the last record written
+	phase    phase      // as it was written last
 
 	layer   sync.Mutex // held while the layer is mounted or unmounted; guards holders and apart
 	holders int        // of the mount: the task, and views on the files
@@ -53,8 +54,8 @@ type rest struct {
 	over bool
 }
 
-func newCtr(r *container.Record, path string) *ctr {
-	c := &ctr{id: r.ID, path: path, token: make(chan struct{}, 1), rest: &rest{done: make(chan struct{})}}
+func newCtr(r *container.Record, dir string) *ctr {
+	c := &ctr{id: r.ID, dir: dir, revision: r.Revision, token: make(chan struct{}, 1), rest: &rest{done: make(chan struct{})}}
 	c.published.Store(r)
 	if r.State.AtRest() {
 		c.rest.finish(r.ExitCode)
@@ -145,23 +146,6 @@ func (c *ctr) waiting() *rest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rest
-}
-
-// persist writes the newest published record. durable waits for the disk; without it the record survives the engine's
-// death but perhaps not the machine's. That of a step of a build is never written.
-func (c *ctr) persist(durable bool) error {
-	c.save.Lock()
-	defer c.save.Unlock()
-	c.mu.Lock()
-	r, gone := c.published.Load(), c.gone
-	c.mu.Unlock()
-	if gone || r.Build {
-		return nil
-	}
-	if durable {
-		return record.Put(c.path, r)
-	}
-	return record.PutVolatile(c.path, r)
 }
 
 // running returns the task and whether there is a process.

@@ -185,8 +185,6 @@ func (m *Manager) dataDir(id string) string { return filepath.Join(m.opt.Root, "
 
 func (m *Manager) taskDir(id string) string { return filepath.Join(m.opt.RunDir, "tasks", id) }
 
-func (m *Manager) recordPath(id string) string { return filepath.Join(m.dataDir(id), "record.json") }
-
 // publish tells of something that happened to a container.
 func (m *Manager) publish(action string, r *container.Record, attributes ...string) {
 	m.opt.Events.Publish(event.Event{

@@ -71,6 +71,9 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	if err := m.dropOrphans(ctx); err != nil {
 		return err
 	}
+	if err := m.remake(ctx, all); err != nil {
+		return err
+	}
 	if err := m.sweepShm(); err != nil {
 		m.opt.Log.Warn().Err(err).Msg("shared memory of an interrupted start not released")
 	}
@@ -96,12 +99,11 @@ func (m *Manager) load() ([]*ctr, error) {
 		if !id.Is(entry.Name()) {
 			continue
 		}
-		path := m.recordPath(entry.Name())
-		r := &container.Record{}
-		err := record.Get(path, r)
+		dir := m.dataDir(entry.Name())
+		r, p, err := readRecord(dir)
 		switch {
 		case fault.Is(err, fault.NotFound):
-			if err := os.RemoveAll(m.dataDir(entry.Name())); err != nil {
+			if err := os.RemoveAll(dir); err != nil {
 				return nil, err
 			}
 			continue
@@ -110,10 +112,11 @@ func (m *Manager) load() ([]*ctr, error) {
 			m.opt.Log.Error().Err(err).Str("container", entry.Name()).Msg("record unreadable: container left out")
 			continue
 		}
-		if err := record.Sweep(m.dataDir(entry.Name())); err != nil {
+		if err := record.Sweep(dir); err != nil {
 			m.opt.Log.Warn().Err(err).Str("container", entry.Name()).Msg("half-written record not removed")
 		}
-		c := newCtr(r, path)
+		c := newCtr(r, dir)
+		c.phase = p
 		m.index.add(c)
 		all = append(all, c)
 	}
@@ -212,6 +215,9 @@ func (m *Manager) clear(ctx context.Context, c *ctr) {
 	}
 }
 
+// lostCode is the exit code of a process whose own is not known.
+const lostCode = 137
+
 // lost records the end of a container whose process and monitor are both gone. An empty why stands for just that.
 func (m *Manager) lost(c *ctr, why string) error {
 	r := c.record()
@@ -225,7 +231,7 @@ func (m *Manager) lost(c *ctr, why string) error {
 	default:
 		why = "the container's monitor was gone when the engine started"
 	}
-	end := container.End{Code: 137, At: time.Now(), Error: why}
+	end := container.End{Code: lostCode, At: time.Now(), Error: why}
 	if r.End != nil {
 		end = *r.End // the last engine died after it had read this and before it had saved the state
 	}

@@ -177,11 +177,11 @@ func TestCrashBetweenStartAndSave(t *testing.T) {
 		w := newWorld(t)
 		first := w.engine()
 		id := w.create(first, "web")
-		record, err := os.ReadFile(first.recordPath(id))
-		w.must(err)
 		w.must(first.Start(t.Context(), "web"))
 		first.Close()
-		w.must(os.WriteFile(first.recordPath(id), record, 0o600)) // as if the start had not been saved
+		for _, name := range []string{stateName, string(phaseStarted)} { // as if the start had not been saved
+			w.must(os.Remove(filepath.Join(first.dataDir(id), name)))
+		}
 		second := w.engine()
 		if got := w.state(second, "web"); got != container.Running {
 			t.Errorf("state = %s, want running", got)
@@ -214,7 +214,9 @@ func TestUnreadableRecordLeavesItsContainerAlone(t *testing.T) {
 	id := w.create(first, "web")
 	w.must(first.Start(t.Context(), id))
 	first.Close()
-	w.must(os.WriteFile(first.recordPath(id), []byte("{"), 0o600))
+	for _, name := range []string{recordName, stateName} {
+		w.must(os.WriteFile(filepath.Join(first.dataDir(id), name), []byte("{"), 0o600))
+	}
 	w.engine()
 	if fake := w.tasks.Task(id); fake == nil || len(fake.Signals()) != 0 {
 		t.Error("the running task was ended")

@@ -117,7 +117,7 @@ func (m *Manager) endRestarting(c *ctr, op container.Op, note func(*container.Re
 	if err != nil || after.State != container.Exited {
 		return false
 	}
-	if err := c.persist(false); err != nil {
+	if err := c.persistStop(); err != nil {
 		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("stop of container not saved")
 	}
 	return true

@@ -87,8 +87,10 @@ func TestStepRunsWithWhatIsNotRecorded(t *testing.T) {
 			t.Errorf("the record shows %q: %s", secret, shown)
 		}
 	}
-	if _, err := os.Stat(m.recordPath(id)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("record on the disk: %v, want none", err)
+	for _, name := range []string{recordName, stateName} {
+		if _, err := os.Stat(filepath.Join(m.dataDir(id), name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s on the disk: %v, want none", name, err)
+		}
 	}
 	w.tasks.Task(id).End(task.Exit{Code: 0})
 	if _, err := m.Wait(t.Context(), id); err != nil {

@@ -46,10 +46,10 @@ func (m *Manager) stop(ctx context.Context, c *ctr, timeout *time.Duration) erro
 }
 
 // noteManualStop keeps the restart policy from undoing what a user asks for. It is saved at once: an engine that takes
-// over in the middle of a stop must know of it.
+// over in the middle of a stop must know of it, and one that starts after a power cut as well.
 func (m *Manager) noteManualStop(c *ctr) {
 	c.update(func(r *container.Record) { r.StoppedByUser = true })
-	if err := c.persist(false); err != nil {
+	if err := c.persistStop(); err != nil {
 		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("manual stop not saved")
 	}
 }

@@ -78,7 +78,7 @@ func Remove(path string) error {
 		}
 		return fmt.Errorf("remove record: %w", err)
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 // Sweep deletes what unfinished Puts left in dir; it does not descend. It must not run beside a Put in the same folder,
@@ -123,7 +123,7 @@ func put(path string, v any, durable bool) error {
 	if !durable {
 		return nil
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 // writeTemp writes a new file in dir and returns its path; on error the file is gone again. os.CreateTemp makes it with
@@ -147,8 +147,8 @@ func writeTemp(dir string, content []byte, durable bool) (path string, err error
 	return f.Name(), nil
 }
 
-// syncDir makes the names in dir durable.
-func syncDir(dir string) error {
+// SyncDir returns once the names in dir would survive a power loss.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)

@@ -181,8 +181,8 @@ func (s *Store) hold(e *entry, containerID string) *Volume {
 	return e.volume
 }
 
-// write brings a volume's folder into being. What clients make survives a power loss from then on; what is made for a
-// container is made again should it be missing.
+// write brings a volume's folder into being. What clients make survives a power loss from then on, and what has labels or
+// options; any other that is made for a container is made again should it be missing.
 func (s *Store) write(v *Volume, containerID string) (err error) {
 	temp := filepath.Join(s.opt.Dir, newPrefix+id.New())
 	defer func() {
@@ -197,9 +197,11 @@ func (s *Store) write(v *Volume, containerID string) (err error) {
 	if err := os.Chmod(filepath.Join(temp, dataName), 0o755); err != nil { //nolint:gosec // see above
 		return err
 	}
-	put := record.Put
+	put, durable := record.Put, true
 	if containerID != "" {
-		put = record.PutVolatile
+		if len(v.Options)+len(v.Labels) == 0 {
+			put, durable = record.PutVolatile, false
+		}
 		if err := os.WriteFile(filepath.Join(temp, pendingName), []byte(containerID), 0o600); err != nil {
 			return err
 		}
@@ -210,14 +212,13 @@ func (s *Store) write(v *Volume, containerID string) (err error) {
 	if err := os.Rename(temp, filepath.Join(s.opt.Dir, v.Name)); err != nil {
 		return err
 	}
-	if containerID != "" {
+	if !durable {
 		return nil
 	}
-	dir, err := os.Open(s.opt.Dir)
-	if err != nil {
-		return err
+	if err := record.SyncDir(s.opt.Dir); err != nil {
+		return errors.Join(err, os.RemoveAll(filepath.Join(s.opt.Dir, v.Name)))
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }
 
 // Get returns a volume. fault.NotFound if there is none.

@@ -12,8 +12,8 @@ import (
 	cstorage "go.podman.io/storage"
 )
 
-// dropDamaged looks at layers that may not have reached the disk before a power cut, and removes the images that have one
-// that did not. Layers that containers need stay.
+// dropDamaged looks at layers that may not have reached the disk before the machine or the file system went down, and removes
+// the images that have one that did not. Layers that containers need stay.
 func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 	if suspects.all {
 		s.notes = append(s.notes, "the list of layers that may not be on the disk cannot be read: all are looked at")

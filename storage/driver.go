@@ -123,10 +123,7 @@ func remember(root, driver, made string) error {
 	if made == driver {
 		return nil
 	}
-	if err := os.WriteFile(filepath.Join(root, driverFile), []byte(driver+"\n"), 0o600); err != nil {
-		return fmt.Errorf("remember the storage driver: %w", err)
-	}
-	return nil
+	return wrap(replaceFile(filepath.Join(root, driverFile), strings.NewReader(driver+"\n")), "remember the storage driver")
 }
 
 // opened is the library's store, and what its indexes were found to be.

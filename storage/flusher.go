@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +19,8 @@ const (
 )
 
 // flusher brings the records of container layers to the disk soon after they changed, and keeps the last synced ones:
-// a power cut in between may leave an empty file on some file systems.
+// a power cut in between may leave an empty file on some file systems. It also makes durable that new records of images,
+// which the library syncs, have taken the place of the last ones.
 type flusher struct {
 	dir   string
 	dirty chan struct{} // one waiting mark is enough
@@ -29,11 +31,14 @@ type flusher struct {
 
 	working sync.Mutex   // held while the records are synced
 	before  func() error // brings to the disk what has to be there before them
+	images  string       // folder of the images' records
+	renamed atomic.Bool  // these were replaced
 }
 
-// newFlusher starts a flusher for the library's layer folder. before is called ahead of every sync. close ends it.
-func newFlusher(dir string, before func() error) *flusher {
-	f := &flusher{dir: dir, dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), before: before}
+// newFlusher starts a flusher for the library's folders of layers and of images. before is called ahead of every sync. close
+// ends it.
+func newFlusher(dir, images string, before func() error) *flusher {
+	f := &flusher{dir: dir, images: images, dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), before: before}
 	go f.run()
 	return f
 }
@@ -47,6 +52,15 @@ func (f *flusher) mark() {
 	case f.dirty <- struct{}{}:
 	default:
 	}
+}
+
+// markImages is mark after a change of images.
+func (f *flusher) markImages() {
+	if f == nil {
+		return
+	}
+	f.renamed.Store(true)
+	f.mark()
 }
 
 // now brings the records of this moment to the disk before it returns, if that is needed.
@@ -98,6 +112,12 @@ func (f *flusher) sync() error {
 }
 
 func (f *flusher) syncLocked() error {
+	if f.renamed.Swap(false) {
+		if err := syncDir(f.images); err != nil {
+			f.renamed.Store(true)
+			return err
+		}
+	}
 	path := filepath.Join(f.dir, volatileFile)
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,21 +138,29 @@ func (f *flusher) syncLocked() error {
 
 // backup copies the records, so that the copy is whole on the disk before it takes the place of the last one.
 func (f *flusher) backup(records io.Reader) error {
-	next := filepath.Join(f.dir, backupFile+".new")
-	out, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("back up layer records: %w", err)
+	return wrap(replaceFile(filepath.Join(f.dir, backupFile), records), "back up layer records")
+}
+
+// replaceFile puts a file of that content, whole and on the disk, in the place of another.
+func replaceFile(path string, content io.Reader) error {
+	next := path + ".new"
+	if err := os.RemoveAll(next); err != nil { // whatever damage put there
+		return err
 	}
-	if _, err = io.Copy(out, records); err == nil {
+	out, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(out, content); err == nil {
 		err = out.Sync()
 	}
 	if err := errors.Join(err, out.Close()); err != nil {
-		return fmt.Errorf("back up layer records: %w", err)
+		return err
 	}
-	if err := os.Rename(next, filepath.Join(f.dir, backupFile)); err != nil {
-		return fmt.Errorf("back up layer records: %w", err)
+	if err := os.Rename(next, path); err != nil {
+		return err
 	}
-	return syncDir(f.dir)
+	return syncDir(filepath.Dir(path))
 }
 
 func syncDir(dir string) error {

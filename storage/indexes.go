@@ -188,7 +188,7 @@ func (x *index) mend(account *damage.Account) error {
 		if x.saved != nil && bytes.Equal(x.saved.raw, x.present.raw) {
 			return nil
 		}
-		_ = writeWhole(x.copy, x.present.raw) // on a full disk the old one stays; the copier tries again
+		_ = replaceFile(x.copy, bytes.NewReader(x.present.raw)) // on a full disk the old one stays; the copier tries again
 		return nil
 	}
 	if x.saved == nil {
@@ -216,28 +216,5 @@ func (x *index) mend(account *damage.Account) error {
 	}
 	kept.raw = raw
 	x.present = kept
-	return writeWhole(x.path, raw)
-}
-
-// writeWhole replaces a file, durably.
-func writeWhole(path string, raw []byte) error {
-	next := path + ".new"
-	if err := os.RemoveAll(next); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = f.Write(raw)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return wrap(replaceFile(x.path, bytes.NewReader(raw)), "restore %s", x.path)
 }

@@ -148,10 +148,16 @@ func (p *places) mendName(layerID string) error {
 	return err
 }
 
-// mendLists writes the lists of the layers below a layer where they are not what they should be.
+// mendLists writes the lists of the layers below a layer where they are not what they should be, and makes the folders that
+// the driver mounts with.
 func (p *places) mendLists(layerID string) error {
 	if !p.known(layerID) {
 		return nil
+	}
+	for _, name := range []string{"work", "merged"} { // nothing is in them
+		if err := os.Mkdir(filepath.Join(p.home, layerID, name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
 	}
 	want := p.below(layerID, maxBelow)
 	return errors.Join(p.write(layerID, "lower", want.short), p.write(layerID, "lower-layers", want.ids))

@@ -112,3 +112,74 @@ func layerBelow(t *testing.T, s *Store, layerID string) string {
 	}
 	return layer.Parent
 }
+
+// TestPlacesComeBack damages the small files that follow from a layer's parent: each says again what it should, and what was
+// below a layer is below it.
+func TestPlacesComeBack(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root, driverOverlay)
+	img := mustPull(t, s, "img", nil, entries(t, file("1", "1")), entries(t, file("2", "2")), entries(t, file("3", "3")))
+	id := newID(t)
+	must(t, s.Create(t.Context(), id, img.ID))
+	chain, err := s.chain(id)
+	must(t, err)
+	must(t, s.Close())
+	home := filepath.Join(s.root, driverOverlay)
+	read := func(layerID, name string) string {
+		raw, err := os.ReadFile(filepath.Join(home, layerID, name))
+		must(t, err)
+		return string(raw)
+	}
+	before := map[string]string{}
+	for _, layerID := range chain[:3] {
+		before[layerID] = read(layerID, "lower") + " " + read(layerID, "lower-layers")
+	}
+	for name, damage := range map[string]func(path, content string){
+		"empty":     func(path, _ string) { truncate(t, path) },
+		"zeros":     func(path, content string) { must(t, os.WriteFile(path, make([]byte, len(content)), 0o600)) },
+		"half":      func(path, content string) { must(t, os.WriteFile(path, []byte(content[:len(content)/2]), 0o600)) },
+		"gone":      func(path, _ string) { must(t, os.Remove(path)) },
+		"another's": func(path, _ string) { must(t, os.WriteFile(path, []byte(chain[3]), 0o600)) },
+	} {
+		for _, layerID := range chain[:3] {
+			for _, small := range []string{"lower", "lower-layers"} {
+				damage(filepath.Join(home, layerID, small), read(layerID, small))
+			}
+		}
+		must(t, os.RemoveAll(filepath.Join(home, id, "work")))
+		must(t, os.RemoveAll(filepath.Join(home, id, "merged")))
+		s = open(t, root, driverOverlay)
+		for layerID, want := range before {
+			if got := read(layerID, "lower") + " " + read(layerID, "lower-layers"); got != want {
+				t.Errorf("%s: the lists of %s are %q, want %q", name, layerID, got, want)
+			}
+		}
+		dir, err := s.Mount(t.Context(), id)
+		must(t, err)
+		for _, name := range []string{"1", "2", "3"} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				t.Error(err)
+			}
+		}
+		must(t, s.Unmount(t.Context(), id))
+		must(t, s.Close())
+	}
+	// Both the name and the link of it are lost: the layer gets another one, and all above it say so.
+	name := read(chain[2], "link")
+	truncate(t, filepath.Join(home, chain[2], "link"))
+	must(t, os.Remove(filepath.Join(home, "l", name)))
+	s = open(t, root, driverOverlay)
+	if now := read(chain[2], "link"); now == name || !isShort(now) || !strings.Contains(read(id, "lower"), now) {
+		t.Errorf("short name %q after %q, those below the container: %s", now, name, read(id, "lower"))
+	}
+	must(t, s.Close())
+	// A container's folder that did not reach the disk takes its record along: it can be made anew.
+	must(t, os.RemoveAll(filepath.Join(home, id)))
+	s = open(t, root, driverOverlay)
+	if ids, err := s.Containers(t.Context()); err != nil || len(ids) != 0 {
+		t.Errorf("containers = %v, %v; want none", ids, err)
+	}
+	must(t, s.Create(t.Context(), id, img.ID))
+	must(t, s.Remove(t.Context(), id))
+	must(t, s.Close())
+}

@@ -79,6 +79,9 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 	if err := s.cs.GarbageCollect(); err != nil {
 		return wrap(err, "collect leftovers")
 	}
+	if err := s.dropFolderless(); err != nil {
+		return err
+	}
 	if err := s.dropHalfImages(); err != nil {
 		return err
 	}
@@ -118,6 +121,28 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 		if err := s.pruneOrphans(layerID); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// dropFolderless removes the records of containers' layers whose folders did not reach the disk before a power cut. Whose
+// containers are there still makes them anew.
+func (s *Store) dropFolderless() error {
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return wrap(err, "list layers")
+	}
+	for i := range layers {
+		if !isContainer(&layers[i]) {
+			continue
+		}
+		if _, err := os.Lstat(s.layerFolder(layers[i].ID)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := s.cs.DeleteLayer(layers[i].ID); err != nil {
+			return wrap(err, "remove layer %s", layers[i].ID)
+		}
+		s.notes = append(s.notes, fmt.Sprintf("the files of container %s did not reach the disk before the machine went down", layers[i].ID))
 	}
 	return nil
 }

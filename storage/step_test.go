@@ -272,7 +272,7 @@ func TestStepPowerCut(t *testing.T) {
 		t.Fatalf("the list of layers that may not be on the disk: %s, %v", raw, err)
 	}
 	must(t, s.Close())
-	must(t, os.WriteFile(filepath.Join(root, "storage", unsyncedFile), bytes.Replace(raw, []byte(s.unsynced.boot), []byte("another"), 1), 0o600))
+	must(t, os.WriteFile(filepath.Join(root, "storage", unsyncedFile), bytes.Replace(raw, []byte(s.unsynced.mount), []byte("another"), 1), 0o600))
 	must(t, os.Truncate(filepath.Join(s.layerFolder(hurt.TopLayer), "b"), 0))
 
 	s = open(t, root, driverOverlay)

@@ -101,7 +101,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := prepare(root, run, opts.Damage); err != nil {
 		return nil, err
 	}
-	suspects, boot, err := readUnsynced(root)
+	suspects := readUnsynced(root)
+	mount, err := mountID(root)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		detached: map[string]*os.File{},
 	}
 	unsynced := suspects.Layers
-	if suspects.Boot == boot {
+	if mount != "" && suspects.Mount == mount {
 		suspects.Layers = nil // the kernel still has what was written
 	}
 	if err := s.tidy(ctx, suspects); err != nil {
@@ -141,10 +142,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if s.choice.driver != driverVFS {
 		spread(root)
 	}
-	s.unsynced = newJournal(root, boot, unsynced)
+	s.unsynced = newJournal(root, mount, unsynced)
 	s.copies = newCopier(root, cs.GraphDriverName())
 	s.images.changed = s.copies.mark
-	s.flusher = newFlusher(filepath.Join(root, cs.GraphDriverName()+"-layers"), s.unsynced.persist)
+	named := filepath.Join(root, cs.GraphDriverName())
+	s.flusher = newFlusher(named+"-layers", named+"-images", s.unsynced.persist)
 	return s, nil
 }
 

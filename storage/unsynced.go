@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,10 +21,11 @@ import (
 const unsyncedFile = "unsynced.json"
 
 // journal brings the files of new layers to the disk in the background. The library's records of them are on the disk at
-// once; should the machine go down before the files are, the next start knows from the list which layers to look at.
+// once; should the machine or the file system go down before the files are, the next start knows from the list which layers
+// to look at.
 type journal struct {
-	root string
-	boot string // id of this boot
+	root  string
+	mount string // of the file system, see mountID
 
 	writing sync.Mutex // held while the list is written, so that the newest one is the last
 
@@ -41,16 +43,16 @@ type journal struct {
 
 // unsyncedList is what the file holds.
 type unsyncedList struct {
-	Boot   string   `json:"boot"`
+	Mount  string   `json:"mount"` // under which they were written; see mountID
 	Layers []string `json:"layers"`
 
 	all bool // the list is lost: any layer may be meant
 }
 
 // newJournal makes a journal that starts with some layers. close ends it.
-func newJournal(root, boot string, layers []string) *journal {
+func newJournal(root, mount string, layers []string) *journal {
 	j := &journal{
-		root: root, boot: boot, layers: map[string]bool{},
+		root: root, mount: mount, layers: map[string]bool{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	for _, layerID := range layers {
@@ -210,7 +212,7 @@ func (j *journal) write(durable bool) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.mu.Lock()
-	list := unsyncedList{Boot: j.boot, Layers: slices.Sorted(maps.Keys(j.layers))}
+	list := unsyncedList{Mount: j.mount, Layers: slices.Sorted(maps.Keys(j.layers))}
 	j.soft = !durable
 	j.mu.Unlock()
 	path := filepath.Join(j.root, unsyncedFile)
@@ -229,17 +231,30 @@ func (j *journal) write(durable bool) error {
 	return err
 }
 
-// readUnsynced returns the list that the last engine left, and the id of the present boot.
-func readUnsynced(root string) (list unsyncedList, boot string, err error) {
-	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return list, "", fmt.Errorf("read the boot's id: %w", err)
-	}
-	err = record.Get(filepath.Join(root, unsyncedFile), &list)
+// readUnsynced returns the list that the last engine left.
+func readUnsynced(root string) (list unsyncedList) {
+	err := record.Get(filepath.Join(root, unsyncedFile), &list)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		list = unsyncedList{all: true}
 	}
-	return list, strings.TrimSpace(string(raw)), nil
+	return list
+}
+
+// mountID names the mount that a path lies on, in this boot, as no other is ever named: while it is the same, the kernel
+// still has what was written. It is empty where the kernel does not tell (before 6.8): the numbers of mounts are given again.
+func mountID(path string) (string, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read the boot's id: %w", err)
+	}
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID_UNIQUE, &st); err != nil {
+		return "", fmt.Errorf("look at the mount of %s: %w", path, err)
+	}
+	if st.Mask&unix.STATX_MNT_ID_UNIQUE == 0 {
+		return "", nil
+	}
+	return strings.TrimSpace(string(boot)) + " " + strconv.FormatUint(st.Mnt_id, 10), nil
 }
 
 func syncFS(path string) error {

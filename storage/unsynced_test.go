@@ -15,28 +15,32 @@ func TestUnsynced(t *testing.T) {
 	for _, driver := range []string{driverOverlay, driverVFS} {
 		for name, tc := range map[string]struct {
 			damage func(t *testing.T, s *Store, layerID string)
-			boot   string // of the list; empty: the present one
+			mount  string // of the list; empty: the present one
 			list   string // in place of the list
 			gone   bool
 		}{
-			"another boot and all is well": {func(*testing.T, *Store, string) {}, "other", "", false},
-			"another boot and a file is empty": {func(t *testing.T, s *Store, id string) {
+			"another mount and all is well": {func(*testing.T, *Store, string) {}, "other", "", false},
+			"another mount and a file is empty": {func(t *testing.T, s *Store, id string) {
 				truncate(t, filepath.Join(s.layerFolder(id), "f"))
 			}, "other", "", true},
-			"another boot and a file is gone": {func(t *testing.T, s *Store, id string) {
+			"another mount and a file is gone": {func(t *testing.T, s *Store, id string) {
 				if err := os.Remove(filepath.Join(s.layerFolder(id), "f")); err != nil {
 					t.Fatal(err)
 				}
 			}, "other", "", true},
-			"another boot and the headers are empty": {func(t *testing.T, s *Store, id string) {
+			"another mount and the headers are empty": {func(t *testing.T, s *Store, id string) {
 				truncate(t, s.headersFile(id))
 			}, "other", "", true},
-			"another boot and the place is lost": {func(t *testing.T, s *Store, id string) {
-				if s.choice.driver == driverOverlay {
-					truncate(t, filepath.Join(filepath.Dir(s.layerFolder(id)), "lower"))
+			"another mount and the place is lost": {func(t *testing.T, s *Store, id string) {
+				if s.choice.driver == driverVFS {
+					truncate(t, s.headersFile(id))
+					return
 				}
-			}, "other", "", false},
-			"the same boot": {func(t *testing.T, s *Store, id string) {
+				for _, name := range []string{"link", "lower", "lower-layers"} {
+					truncate(t, filepath.Join(filepath.Dir(s.layerFolder(id)), name))
+				}
+			}, "other", "", driver == driverVFS}, // what follows from others is written anew
+			"the same mount": {func(t *testing.T, s *Store, id string) {
 				truncate(t, filepath.Join(s.layerFolder(id), "f"))
 			}, "", "", false},
 			"the list is lost": {func(t *testing.T, s *Store, id string) {
@@ -64,8 +68,8 @@ func TestUnsynced(t *testing.T) {
 					t.Errorf("the list after Close: %v, want none", err)
 				}
 				tc.damage(t, s, bad.TopLayer)
-				if tc.boot != "" {
-					list.Boot = tc.boot
+				if tc.mount != "" {
+					list.Mount = tc.mount
 				}
 				if err := record.Put(filepath.Join(s.root, unsyncedFile), list); err != nil {
 					t.Fatal(err)
@@ -76,6 +80,9 @@ func TestUnsynced(t *testing.T) {
 					}
 				}
 				s = open(t, root, driver)
+				if list.Mount == "" && name == "the same mount" {
+					tc.gone = true // this kernel does not tell mounts apart: all that is listed is looked at
+				}
 				images, err := s.List(t.Context())
 				want := 2
 				if tc.gone {

@@ -41,7 +41,7 @@ func (s *Store) AddManifest(ctx context.Context, imageID string, doc Document, n
 	}
 	sum := digest.FromBytes(doc.Raw)
 	key := cstorage.ImageDigestManifestBigDataNamePrefix + "-" + sum.String()
-	err = s.cs.SetImageBigData(bare, key, doc.Raw, func([]byte) (digest.Digest, error) { return sum, nil })
+	err = s.addDocument(bare, key, doc.Raw, sum)
 	if errors.Is(err, cstorage.ErrImageUnknown) {
 		return image.NoSuch(imageID)
 	}
@@ -51,5 +51,5 @@ func (s *Store) AddManifest(ctx context.Context, imageID string, doc Document, n
 	if len(canonical) == 0 {
 		return nil
 	}
-	return wrap(s.cs.AddNames(bare, canonical), "name image %s", imageID)
+	return wrap(s.addNames(bare, canonical), "name image %s", imageID)
 }

@@ -157,7 +157,7 @@ func (s *Store) putRecord(
 	}
 	var record *cstorage.Image
 	if len(names) > 0 {
-		err = wrap(s.cs.AddNames(bare, names), "name image")
+		err = wrap(s.addNames(bare, names), "name image")
 	}
 	if err == nil {
 		record, err = s.cs.Image(bare)
@@ -169,6 +169,7 @@ func (s *Store) putRecord(
 		}
 		return nil, err
 	}
+	s.flusher.markImages()
 	s.adoptLayers(top)
 	if step != nil {
 		err = s.dropStep(bare) // what is left of it goes with the next start
@@ -216,8 +217,7 @@ func (s *Store) createRecord(docs documents, created time.Time, flags map[string
 		if cfg.damaged == nil && (item.Key == docs.configDigest.String() || slices.Contains(record.BigDataNames, item.Key)) {
 			continue
 		}
-		digestOf := func([]byte) (digest.Digest, error) { return item.Digest, nil }
-		if err := s.cs.SetImageBigData(bare, item.Key, item.Data, digestOf); err != nil {
+		if err := s.addDocument(bare, item.Key, item.Data, item.Digest); err != nil {
 			return true, wrap(err, "record image")
 		}
 	}
@@ -257,7 +257,9 @@ func (s *Store) Untag(ctx context.Context, imageID, name string) error {
 		return nil // it has no names
 	}
 	s.ballast.ease() // it is the way to remove an image
-	return wrap(s.cs.RemoveNames(bareID(imageID), []string{ref.Canonical()}), "take name from image %s", imageID)
+	return wrap(s.changeImage(func() error {
+		return s.cs.RemoveNames(bareID(imageID), []string{ref.Canonical()})
+	}), "take name from image %s", imageID)
 }
 
 func (s *Store) nameForChange(ctx context.Context, name string) (image.Ref, error) {

@@ -200,7 +200,7 @@ func (s *Store) dropRecord(bare string) error {
 // dropFromLibrary is dropRecord for an image that has a place in the library, also beside its file of a step.
 func (s *Store) dropFromLibrary(bare string) error {
 	s.ballast.ease()
-	err := s.cs.Delete(bare)
+	err := s.changeImage(func() error { return s.cs.Delete(bare) })
 	if err == nil || errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown) {
 		s.forget(bare)
 		return nil

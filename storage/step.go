@@ -149,7 +149,7 @@ func (s *Store) noteKey(record *cstorage.Image, key string) error {
 	if err != nil {
 		return fmt.Errorf("note the step of image %s: %w", record.ID, err)
 	}
-	if err := s.cs.SetMetadata(record.ID, string(raw)); err != nil {
+	if err := s.changeImage(func() error { return s.cs.SetMetadata(record.ID, string(raw)) }); err != nil {
 		return wrap(err, "note the step of image %s", record.ID)
 	}
 	record.Metadata = string(raw)
@@ -259,7 +259,7 @@ func (s *Store) promote(bare string, names []string) error {
 		if len(names) == 0 {
 			return nil
 		}
-		return wrap(s.cs.AddNames(bare, names), "name image %s", bare)
+		return wrap(s.addNames(bare, names), "name image %s", bare)
 	}
 	_, config, err := s.readStep(bare)
 	if err != nil {

@@ -1,0 +1,49 @@
+package storage
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// changeImage changes the library's record of an image that is there. It is called with s.images held.
+//
+// The library (1.64) changes its records in memory first, and does not take that back when they cannot be written, on a full
+// disk for instance: it is made to read them again, so that what answers an error has not been done.
+func (s *Store) changeImage(change func() error) error {
+	s.flusher.markImages()
+	err := change()
+	if err != nil {
+		err = errors.Join(err, s.rereadImages())
+	}
+	return err
+}
+
+func (s *Store) addNames(bare string, names []string) error {
+	return s.changeImage(func() error { return s.cs.AddNames(bare, names) })
+}
+
+// addDocument keeps a document with an image.
+func (s *Store) addDocument(bare, key string, raw []byte, sum digest.Digest) error {
+	return s.changeImage(func() error {
+		return s.cs.SetImageBigData(bare, key, raw, func([]byte) (digest.Digest, error) { return sum, nil })
+	})
+}
+
+// rereadImages makes the library read its records of images anew: it does when another process has left its mark, 64 bytes
+// that are never the same, in the lock file. They are overwritten, which takes no room.
+func (s *Store) rereadImages() error {
+	file, err := os.OpenFile(filepath.Join(s.root, s.cs.GraphDriverName()+"-images", "images.lock"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	mark := make([]byte, 64)
+	_, err = rand.Read(mark)
+	if err == nil {
+		_, err = file.WriteAt(mark, 0)
+	}
+	return errors.Join(err, file.Close())
+}

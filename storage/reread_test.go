@@ -1,0 +1,59 @@
+package storage
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"moss/engine/image"
+)
+
+// TestNamesOnAFullDisk: what answers an error has not been done, now and after the next start.
+func TestNamesOnAFullDisk(t *testing.T) {
+	for _, driver := range []string{driverOverlay, driverVFS} {
+		t.Run(driver, func(t *testing.T) {
+			s := openSmall(t, driver, "size=40m")
+			ctx := t.Context()
+			one := mustPull(t, s, "one", []string{"one"}, entries(t, file("1", "1")))
+			two := mustPull(t, s, "two", []string{"two"}, entries(t, file("2", "2")))
+			step := putStep(t, s, one.ID, "step", nil)
+			if err := os.Remove(s.ballast.path); err != nil {
+				t.Fatal(err)
+			}
+			s.ballast.size = 0
+			filler := fill(t, s)
+			for name, verb := range map[string]func() error{
+				"tag":         func() error { return s.Tag(ctx, one.ID, "other") },
+				"tag, taking": func() error { return s.Tag(ctx, one.ID, "two") },
+				"tag a step":  func() error { return s.Tag(ctx, step.ID, "other") },
+				"finish":      func() error { _, err := s.Finish(ctx, step.ID, []string{"two"}); return err },
+				"untag":       func() error { return s.Untag(ctx, one.ID, "one") },
+				"delete":      func() error { _, err := s.Delete(ctx, two.ID); return err },
+				"manifest": func() error {
+					return s.AddManifest(ctx, one.ID, Document{Raw: []byte(`{"a":1}`)}, []string{"two"})
+				},
+			} {
+				if err := verb(); err == nil || !strings.Contains(err.Error(), "no space left on device") {
+					t.Errorf("%s on a full disk: %v, want no space left", name, err)
+				}
+				for ref, want := range map[string]*image.Image{"one": one, "two": two, "other": nil} {
+					img, err := s.Get(ctx, ref)
+					if (err == nil) != (want != nil) || err == nil && img.ID != want.ID {
+						t.Errorf("after a %s that failed %s is %v, %v; want %v", name, ref, img, err, want)
+					}
+				}
+			}
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Tag(ctx, one.ID, "two"); err != nil {
+				t.Fatalf("Tag with room again: %v", err)
+			}
+			list, err := s.List(ctx)
+			if err != nil || len(list) != 3 || !slices.ContainsFunc(list, func(img *image.Image) bool { return img.ID == two.ID && len(img.RepoTags) == 0 }) {
+				t.Errorf("images = %v, %v; want the second without its name, which was taken, and a step", list, err)
+			}
+		})
+	}
+}

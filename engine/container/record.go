@@ -48,6 +48,7 @@ type Record struct {
 	End            *End    // of the process, while what it held is being released; nil otherwise
 	Thaw           bool    // its processes are frozen for a moment only: an engine that finds it so lets them go on
 	Revision       uint64  // of what was written last; what is written later has a higher one
+	MonitorSilent  bool    `json:"-"` // its monitor does not answer: what else is said of it is what was last known
 	Build          bool    `json:"-"` // it runs a step of a build: it is gone with the engine, and has no record on the disk
 }
 

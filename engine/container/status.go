@@ -11,9 +11,9 @@ func Status(r *Record, now time.Time) string {
 	case Created:
 		return "Created"
 	case Running:
-		return "Up " + humanDuration(now.Sub(r.StartedAt)) + healthWord(r.Health)
+		return "Up " + humanDuration(now.Sub(r.StartedAt)) + healthWord(r.Health) + monitorWord(r)
 	case Paused:
-		return "Up " + humanDuration(now.Sub(r.StartedAt)) + " (Paused)"
+		return "Up " + humanDuration(now.Sub(r.StartedAt)) + " (Paused)" + monitorWord(r)
 	case Restarting:
 		return fmt.Sprintf("Restarting (%d) %s ago", r.ExitCode, humanDuration(now.Sub(r.FinishedAt)))
 	case Exited:
@@ -37,6 +37,14 @@ func healthWord(h *Health) string {
 	default:
 		return " (" + h.Status + ")"
 	}
+}
+
+// monitorWord says that what is shown may be out of date.
+func monitorWord(r *Record) string {
+	if !r.MonitorSilent {
+		return ""
+	}
+	return " (monitor does not answer)"
 }
 
 // humanDuration says roughly how long d is, in the words that users and scripts know from other engines.

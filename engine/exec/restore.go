@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -73,29 +74,72 @@ func (s *Service) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	soon, cancel := context.WithTimeoutCause(ctx, restoreWait, task.ErrSilent)
+	defer cancel()
+	slots := make(chan struct{}, restoreAtOnce)
+	var asked sync.WaitGroup
+	defer asked.Wait()
 	for _, entry := range entries {
 		execID, _, _ := strings.Cut(entry.Name(), ".")
 		if !id.Is(execID) || !strings.HasSuffix(entry.Name(), begunFile) {
 			continue
 		}
 		var f file
-		kept := false
 		if err := s.load(execID, begunFile, &f); err != nil {
 			s.opt.Log.Warn().Err(err).Str("exec", execID).Msg("file of exec unreadable")
-		} else if f.ID == execID {
-			kept = s.takeUp(ctx, f)
 		}
-		if !kept {
+		if f.ID != execID {
 			s.dropFiles(execID)
+			continue
 		}
+		if r, err := s.opt.Containers.Get(f.ContainerID); err == nil && r.MonitorSilent { // it was waited for already
+			s.takeUpLater(f)
+			continue
+		}
+		slots <- struct{}{}
+		asked.Go(func() {
+			defer func() { <-slots }()
+			s.takeUpOrDrop(soon, f)
+		})
 	}
 	return nil
 }
 
-// takeUp makes one instance known again. It reports whether there is anything of it to know.
-func (s *Service) takeUp(ctx context.Context, f file) bool {
+const (
+	// restoreWait is how long a new engine waits for the monitors before it serves.
+	restoreWait = 500 * time.Millisecond
+	// restoreAtOnce bounds how many instances are asked for at the same time, each over a connection.
+	restoreAtOnce = 64
+)
+
+// takeUpOrDrop makes one instance known again, or removes its files.
+func (s *Service) takeUpOrDrop(ctx context.Context, f file) {
+	kept, err := s.takeUp(ctx, f)
+	switch {
+	case errors.Is(err, task.ErrSilent):
+		s.takeUpLater(f)
+	case !kept:
+		s.dropFiles(f.ID)
+	}
+}
+
+// takeUpLater is takeUpOrDrop once the container's monitor answers. Until then the instance is not known.
+func (s *Service) takeUpLater(f file) {
+	s.work(func(ctx context.Context) {
+		if _, t, err := s.opt.Containers.Running(f.ContainerID); err == nil {
+			t.Reach(ctx) //nolint:errcheck // whatever it is, the next question tells as well
+		}
+		if ctx.Err() == nil {
+			s.takeUpOrDrop(ctx, f)
+		}
+	})
+}
+
+// takeUp makes one instance known again. It reports whether there is anything of it to know; task.ErrSilent if nobody can
+// tell.
+func (s *Service) takeUp(ctx context.Context, f file) (kept bool, err error) {
 	if _, err := s.opt.Containers.Get(f.ContainerID); err != nil {
-		return false
+		return false, nil //nolint:nilerr // it went with its container
 	}
 	keys, _ := stdio.ParseDetachKeys(f.Config.DetachKeys) // it was checked at create
 	in := &instance{
@@ -105,9 +149,11 @@ func (s *Service) takeUp(ctx context.Context, f file) bool {
 	var ended end
 	known := s.load(f.ID, endFile, &ended)
 	switch {
+	case errors.Is(err, task.ErrSilent) && known != nil:
+		return false, err
 	case f.Probe:
 		s.endProbe(p, status, err)
-		return false
+		return false, nil
 	case known == nil:
 		if err == nil {
 			s.work(func(ctx context.Context) { p.Delete(ctx) }) //nolint:errcheck // the last engine died before it
@@ -115,17 +161,17 @@ func (s *Service) takeUp(ctx context.Context, f file) bool {
 		in.state, in.code, in.ended = over, ended.Code, ended.At
 		close(in.done)
 		s.add(in)
-		return true
+		return true, nil
 	case err != nil:
-		return false
+		return false, nil //nolint:nilerr // there is nothing of it
 	case status.Exit == nil && status.Pid == 0: // the last engine died before the start, and no client was told of one
 		s.work(func(ctx context.Context) { p.Delete(ctx) }) //nolint:errcheck // it goes with its container
-		return false
+		return false, nil
 	}
 	in.state, in.pid, in.process = running, status.Pid, p
 	s.add(in)
 	s.watch(in, p)
-	return true
+	return true, nil
 }
 
 // adopt finds the process of an instance.
@@ -136,7 +182,7 @@ func (s *Service) adopt(ctx context.Context, f file) (task.Process, task.Status,
 	}
 	p, err := t.AdoptExec(ctx, f.ID)
 	if err != nil {
-		if !fault.Is(err, fault.NotFound) {
+		if !fault.Is(err, fault.NotFound) && !errors.Is(err, task.ErrSilent) {
 			s.opt.Log.Warn().Err(err).Str("exec", f.ID).Msg("exec not taken over")
 		}
 		return nil, task.Status{}, err

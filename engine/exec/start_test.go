@@ -285,6 +285,43 @@ func TestTheNextEngineKnowsThem(t *testing.T) {
 	})
 }
 
+// TestTheNextEngineMeetsSilence: the instances of a container whose monitor does not answer are known when it does.
+func TestTheNextEngineMeetsSilence(t *testing.T) {
+	for name, told := range map[string]bool{"nobody knows": false, "the container says so": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				s := w.service()
+				execID := mustCreate(t, s, Config{})
+				if err := s.Start(t.Context(), execID, StartOptions{Detach: true}, nil); err != nil {
+					t.Fatal(err)
+				}
+				s.end() // as a crash
+				s.background.Wait()
+				goOn := w.task.(*tasktest.FakeTask).Hang()
+				silent := *w.record
+				silent.MonitorSilent = told
+				w.set(func() { w.record = &silent })
+
+				began := time.Now()
+				next := w.service()
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("ready after %s", took)
+				}
+				time.Sleep(time.Hour)
+				if _, err := next.Inspect(execID); !fault.Is(err, fault.NotFound) {
+					t.Errorf("Inspect while the monitor is silent = %v, want not found", err)
+				}
+				goOn()
+				synctest.Wait()
+				if info, err := next.Inspect(execID); err != nil || !info.Running || info.Pid == 0 {
+					t.Errorf("Inspect when it answers = %+v, %v, want it running", info, err)
+				}
+			})
+		})
+	}
+}
+
 func TestDamagedFilesGo(t *testing.T) {
 	w := newWorld(t)
 	name := filepath.Join(w.dir, strings.Repeat("a", 64)+".json")

@@ -269,6 +269,9 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("removal of container not noted beforehand")
 	}
 	c.dropViewers()
+	if err := m.endLeftover(ctx, c); err != nil {
+		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
+	}
 	err = errors.Join(
 		m.opt.Networks.Leave(ctx, c.id),
 		m.removeLayer(ctx, c, take),

@@ -5,25 +5,18 @@ import (
 	"errors"
 	"os"
 	"strconv"
-	"time"
 
 	"moss/engine/container"
 	"moss/engine/task"
 )
 
 // watch follows a running task to its end and cleans up after it. One watcher runs per running container; it takes no
-// token, so that it is never kept from its work.
-func (m *Manager) watch(c *ctr, t task.Task) {
+// token, so that it is never kept from its work. silence, if not nil, says why nothing could be learned of the task so far.
+func (m *Manager) watch(c *ctr, t task.Task, silence error) {
 	m.work(func(ctx context.Context) {
-		exit, err := t.Wait(ctx)
-		if m.closing() {
-			return // this engine goes; the next one takes the task over
+		if exit, over := m.follow(ctx, c, t, silence); over { // otherwise the next engine takes the task over
+			m.exited(context.WithoutCancel(ctx), c, t, exit)
 		}
-		if err != nil {
-			// The shim is gone without a word: the process may have been killed with it.
-			exit = task.Exit{Code: 137, At: time.Now(), Error: "the container's monitor is gone: " + err.Error()}
-		}
-		m.exited(context.WithoutCancel(ctx), c, t, exit)
 	})
 }
 
@@ -45,7 +38,7 @@ func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exi
 	op, delay := m.verdict(c, before, exit)
 	change := func(r *container.Record) {
 		r.Pid, r.ExitCode, r.FinishedAt, r.Error = 0, exit.Code, exit.At.UTC(), exit.Error
-		r.OOMKilled, r.Network, r.End, r.Thaw = exit.OOMKilled, container.Network{}, nil, false
+		r.OOMKilled, r.Network, r.End, r.Thaw, r.MonitorSilent = exit.OOMKilled, container.Network{}, nil, false, false
 		if op == container.OpRestart {
 			r.RestartCount++
 		}

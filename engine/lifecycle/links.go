@@ -10,6 +10,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/task"
 )
 
 // neighbour is a running container that another one is linked with.
@@ -187,10 +188,13 @@ func (m *Manager) removeLink(ctx context.Context, name string) error {
 
 // shown returns a record as readers want it: with its links by the present names of the containers.
 func (m *Manager) shown(r *container.Record) *container.Record {
-	if len(r.Links) == 0 && len(r.Host.Links) == 0 {
+	if len(r.Links) == 0 && len(r.Host.Links) == 0 && !r.MonitorSilent {
 		return r
 	}
 	with := *r
+	if r.MonitorSilent {
+		with.Error = task.ErrSilent.Error()
+	}
 	with.Host.Links = nil
 	for _, l := range r.Links {
 		if other, err := m.index.find(l.Container); err == nil {

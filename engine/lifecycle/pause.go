@@ -129,11 +129,10 @@ func (m *Manager) saveFrozen(c *ctr) {
 
 // settleFreeze makes a running task that is taken over and its record agree. A freeze that the last engine left half-done,
 // or that was for a moment only, ends; otherwise what the task says counts.
-func (m *Manager) settleFreeze(ctx context.Context, c *ctr, t task.Task, frozen bool) {
+func (m *Manager) settleFreeze(ctx context.Context, c *ctr, t task.Task, frozen bool) error {
 	if c.record().Thaw {
 		if err := ignoreEnd(t.Resume(ctx)); err != nil {
-			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not thawed")
-			return
+			return fmt.Errorf("thaw container %s: %w", c.id, err)
 		}
 		frozen = false
 	}
@@ -147,6 +146,7 @@ func (m *Manager) settleFreeze(ctx context.Context, c *ctr, t task.Task, frozen 
 	if after := c.record(); after.State != before.State || before.Thaw {
 		m.saveFrozen(c)
 	}
+	return nil
 }
 
 // ignoreEnd drops the error of a task that has ended: there is nothing left to be done to it.

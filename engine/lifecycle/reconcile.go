@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -28,30 +25,25 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	adopted := map[*ctr]task.Task{}
+	orphans, err := m.orphanTasks()
+	if err != nil {
+		return err
+	}
+	soon, cancel := context.WithTimeoutCause(ctx, adoptWait, task.ErrSilent)
+	defer cancel()
+	tasks := m.findTasks(soon, append(m.withTask(all), orphans...))
+	adopted, err := m.adoptAll(ctx, soon, all, tasks)
+	if err != nil {
+		return err
+	}
 	live := map[string]network.Joined{}
 	alive := map[string]bool{}
-	for _, c := range all {
-		t, running, err := m.adopt(ctx, c)
-		if ctx.Err() != nil {
-			return fmt.Errorf("take over containers: %w", context.Cause(ctx))
-		}
-		if err != nil {
-			// One container must not keep the engine, and with it all others, from answering.
-			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not taken over")
-			if err := m.lost(c, "it could not be taken over: "+err.Error()); err != nil {
-				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("end of container not saved")
-			}
-			continue
-		}
-		if t != nil {
-			adopted[c] = t
-		}
-		if running { // the ports of one that has ended may be somebody else's by now
-			alive[c.id] = true
-			r := c.record()
+	for _, a := range adopted {
+		if a.running { // the ports of one that has ended may be somebody else's by now
+			alive[a.c.id] = true
+			r := a.c.record()
 			if _, others := strings.CutPrefix(r.Host.NetworkMode, container.JoinMode("")); !others || r.Network.SandboxID != "" {
-				live[c.id] = m.joinedAs(r)
+				live[a.c.id] = m.joinedAs(r)
 			}
 		}
 	}
@@ -61,14 +53,14 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	if err := m.restoreVolumes(ctx, all, func(id string) bool { return alive[id] }); err != nil {
 		m.opt.Log.Error().Err(err).Msg("volumes not restored whole")
 	}
-	for c, t := range adopted {
-		if alive[c.id] {
-			m.finishLeaving(ctx, c)
-			m.renewEtc(c)
+	for _, a := range adopted {
+		if a.running {
+			m.finishLeaving(ctx, a.c)
+			m.renewEtc(a.c)
 		}
-		m.watch(c, t)
+		m.watch(a.c, a.task, a.silence)
 	}
-	if err := m.dropOrphans(ctx); err != nil {
+	if err := m.dropOrphans(ctx, soon, orphans, tasks); err != nil {
 		return err
 	}
 	if err := m.remake(ctx, all); err != nil {
@@ -82,6 +74,41 @@ func (m *Manager) reconcile(ctx context.Context) error {
 		m.resume(ctx, c, begun)
 	}
 	return nil
+}
+
+// adoption is a task to be watched.
+type adoption struct {
+	c       *ctr
+	task    task.Task
+	running bool
+	silence error // why nothing is known of it; nil for one that is known
+}
+
+// adoptAll makes the containers what has become of their tasks. One must not keep the engine, and with it all others, from
+// answering: the only error is the end of ctx.
+func (m *Manager) adoptAll(ctx, soon context.Context, all []*ctr, tasks map[string]found) ([]adoption, error) {
+	var adopted []adoption
+	for _, c := range all {
+		f, asked := tasks[c.id]
+		if !asked {
+			f.err = fault.NotFound("no task %s", c.id)
+		}
+		t, running, err := m.adopt(ctx, soon, c, f)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("take over containers: %w", context.Cause(ctx))
+		}
+		switch {
+		case err != nil && f.task == nil:
+			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not taken over")
+		case err != nil:
+			if m.keepSilent(ctx, c, f.task, err) {
+				adopted = append(adopted, adoption{c, f.task, true, err})
+			}
+		case t != nil:
+			adopted = append(adopted, adoption{c, t, running, nil})
+		}
+	}
+	return adopted, nil
 }
 
 // load reads every record. A folder without one is what a crash left of a create or a remove.
@@ -123,30 +150,39 @@ func (m *Manager) load() ([]*ctr, error) {
 	return all, nil
 }
 
-// adopt finds out what has become of one container. It returns a task to watch if there is one, and whether it runs.
-func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool, err error) {
-	r := c.record()
-	if r.State.AtRest() {
-		if _, err := os.Stat(m.taskDir(c.id)); errors.Is(err, fs.ErrNotExist) {
-			return nil, false, m.opt.Layers.Unmount(ctx, c.id) // a view on its files may have been open
+// withTask lists the containers that may have a task.
+func (m *Manager) withTask(all []*ctr) []string {
+	ids := make([]string, 0, len(all))
+	for _, c := range all {
+		if c.record().State.AtRest() {
+			if _, err := os.Stat(m.taskDir(c.id)); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
 		}
+		ids = append(ids, c.id)
 	}
-	t, err = m.opt.Tasks.Adopt(ctx, c.id, m.taskDir(c.id))
-	if fault.Is(err, fault.NotFound) {
+	return ids
+}
+
+// adopt makes one container what has become of its task. It returns a task to watch if there is one, and whether it runs.
+// What has to be asked of the task once more has to be answered soon. An error means that nothing is known of the task.
+func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task, running bool, err error) {
+	r := c.record()
+	t, status := f.task, f.status
+	switch {
+	case fault.Is(f.err, fault.NotFound) && r.State.AtRest():
+		m.clear(ctx, c) // a view on its files may have been open
+		return nil, false, nil
+	case fault.Is(f.err, fault.NotFound):
 		m.clear(ctx, c)
 		return nil, false, m.lost(c, "")
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	status, err := t.Status(ctx)
-	if err != nil {
-		return nil, false, err
+	case f.err != nil:
+		return nil, false, f.err
 	}
 	if r.State.AtRest() || r.State == container.Restarting {
 		if status.Pid == 0 && status.Exit == nil {
 			// The engine died between preparing and starting. Nothing ran, nobody was told that it would.
-			err := t.Delete(ctx)
+			err := t.Delete(soon)
 			if err == nil {
 				m.clear(ctx, c)
 				return nil, false, nil
@@ -154,7 +190,7 @@ func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool,
 			if !fault.Is(err, fault.Conflict) {
 				return nil, false, err
 			}
-			if status, err = begunMeanwhile(ctx, t); err != nil { // the runtime is at it
+			if status, err = begunMeanwhile(soon, t); err != nil { // the runtime is at it
 				return nil, false, err
 			}
 		}
@@ -179,19 +215,14 @@ func (m *Manager) adopt(ctx context.Context, c *ctr) (t task.Task, running bool,
 		pid = 0
 	}
 	m.adoptLayer(ctx, c, pid)
-	if status.Exit == nil {
-		m.settleFreeze(ctx, c, t, status.Paused)
+	if status.Exit == nil && m.settleFreeze(soon, c, t, status.Paused) != nil {
+		m.work(func(ctx context.Context) { m.settleLate(ctx, c, t) })
 	}
 	return t, status.Exit == nil, nil
 }
 
-// begunPatience is how long a new engine waits for a start that the one before it has asked for.
-const begunPatience = 10 * time.Second
-
 // begunMeanwhile waits until a process that is just being started runs or has failed to.
 func begunMeanwhile(ctx context.Context, t task.Task) (task.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, begunPatience)
-	defer cancel()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {
@@ -202,7 +233,7 @@ func begunMeanwhile(ctx context.Context, t task.Task) (task.Status, error) {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return status, fmt.Errorf("wait for a start that was under way: %w", ctx.Err())
+			return status, fmt.Errorf("wait for a start that was under way: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -242,82 +273,6 @@ func (m *Manager) lost(c *ctr, why string) error {
 	return errors.Join(err, c.persist(false))
 }
 
-// dropOrphans removes task folders and writable layers that belong to no container: processes end before their files go.
-// The containers of builds are among them.
-func (m *Manager) dropOrphans(ctx context.Context) error {
-	entries, err := os.ReadDir(filepath.Join(m.opt.RunDir, "tasks"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, entry := range entries {
-		if _, err := os.Stat(m.dataDir(entry.Name())); err == nil {
-			continue // also of a container whose record cannot be read: it is for a person to look at
-		}
-		m.endOrphan(ctx, entry.Name())
-	}
-	owned, err := m.opt.Layers.Containers(ctx)
-	if err != nil {
-		return fmt.Errorf("list writable layers: %w", err)
-	}
-	for _, containerID := range owned {
-		if _, err := os.Stat(m.dataDir(containerID)); errors.Is(err, fs.ErrNotExist) {
-			if err := m.opt.Layers.Remove(ctx, containerID); err != nil {
-				m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("writable layer without container not removed")
-			}
-		}
-	}
-	return nil
-}
-
-// endOrphan ends a task whose container is gone.
-func (m *Manager) endOrphan(ctx context.Context, containerID string) {
-	dir := m.taskDir(containerID)
-	t, err := m.opt.Tasks.Adopt(ctx, containerID, dir)
-	if err == nil {
-		err = t.Signal(ctx, int(unix.SIGKILL))
-		if err == nil { // it can be deleted only when it has ended
-			bounded, cancel := context.WithTimeout(ctx, killWait)
-			_, err = t.Wait(bounded)
-			cancel()
-		}
-		if err == nil || fault.Is(err, fault.Conflict) {
-			err = t.Delete(ctx)
-		}
-	}
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task without container not ended")
-		return
-	}
-	parent := m.orphanCgroup(containerID)
-	if err := os.RemoveAll(dir); err != nil {
-		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task folder without container not removed")
-	}
-	if parent != "" {
-		pruneCgroups(cgroupMount, m.opt.CgroupBase, parent)
-	}
-}
-
-// orphanCgroup is the parent that a task's cgroup was given, as the task's own settings tell; empty if it had none.
-func (m *Manager) orphanCgroup(containerID string) string {
-	raw, err := os.ReadFile(filepath.Join(m.taskDir(containerID), "config.json"))
-	if err != nil || m.opt.CgroupBase == "" {
-		return ""
-	}
-	var oci struct {
-		Linux struct {
-			CgroupsPath string `json:"cgroupsPath"`
-		} `json:"linux"`
-	}
-	if err := json.Unmarshal(raw, &oci); err != nil {
-		return "" // half written: nothing was started by it
-	}
-	below, ok := strings.CutPrefix(filepath.Dir(oci.Linux.CgroupsPath), filepath.Join("/", m.opt.CgroupBase)+"/")
-	if !ok {
-		return ""
-	}
-	return below
-}
-
 // resume goes on where the last engine was: timers of restart policies, removals, automatic starts.
 func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan struct{}) {
 	r := c.record()
@@ -325,6 +280,16 @@ func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan stru
 	case r.State == container.Restarting:
 		m.restartAfter(c, restartFloor)
 	case r.State == container.Removing:
+		if _, left := c.running(); left { // of which nothing could be learned: it has to be ended first
+			m.work(func(ctx context.Context) {
+				if err := c.acquire(ctx); err != nil {
+					return
+				}
+				defer c.release()
+				m.finishRemoval(context.WithoutCancel(ctx), c)
+			})
+			return
+		}
 		m.finishRemoval(context.WithoutCancel(ctx), c)
 	case startsWithEngine(r):
 		m.work(func(ctx context.Context) {

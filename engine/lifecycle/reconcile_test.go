@@ -112,7 +112,9 @@ func TestTheNextEngineMeetsAStart(t *testing.T) {
 				m.opt.Tasks = &slowStart{looks: tc.looks, end: tc.end}
 				c, err := m.index.find(id)
 				w.must(err)
-				_, running, err := m.adopt(t.Context(), c)
+				soon, cancel := context.WithTimeout(t.Context(), adoptWait)
+				defer cancel()
+				_, running, err := m.adopt(t.Context(), soon, c, m.findTask(soon, id))
 				if running != tc.running || (err != nil) != tc.fails {
 					t.Errorf("adopt: running %t, %v; want %t, an error: %t", running, err, tc.running, tc.fails)
 				}

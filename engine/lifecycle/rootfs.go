@@ -15,6 +15,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/id"
+	"moss/engine/task"
 	"moss/engine/thread"
 )
 
@@ -32,6 +33,9 @@ func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, 
 	return m.openView(ctx, ref, func(c *ctr, dir string, back *undo) (root, space *os.File, err error) {
 		if t, running := c.running(); running {
 			status, err := t.Status(ctx)
+			if errors.Is(err, task.ErrSilent) { // the view shows whether it is still that process
+				status, err = task.Status{Pid: c.record().Pid}, nil
+			}
 			if err == nil && status.Exit == nil && status.Pid > 0 {
 				root, space, err = runningView(status.Pid, dir)
 			}

@@ -45,6 +45,9 @@ func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
 	if _, err := container.NextOf(r.Name, r.State, op); err != nil {
 		return err
 	}
+	if err := m.endLeftover(ctx, c); err != nil {
+		return err
+	}
 	err := m.launch(ctx, c, op)
 	switch {
 	case err == nil:
@@ -173,7 +176,7 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 	m.publishVolumes("mount", after)
 	m.publish("start", after)
 	m.tellBegan(after)
-	m.watch(c, parts.task)
+	m.watch(c, parts.task, nil)
 	m.opt.Log.Info().Str("container", c.id).Str("name", after.Name).Int("pid", pid).Msg("container started")
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"moss/engine/fault"
 )
 
-// killWait bounds the wait for a process that was sent SIGKILL: one that the kernel holds (a dead network mount) must
-// not hold the verb for ever.
+// killWait bounds the wait for a process that has ended, or was sent SIGKILL, to be released: one that the kernel holds (a
+// dead network mount) must not hold the verb for ever.
 const killWait = 30 * time.Second
 
 // Stop sends the container's stop signal and, after timeout, SIGKILL. A nil timeout takes the container's own, a
@@ -92,10 +92,7 @@ func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, p
 	if err := m.endSignal(ctx, c, int(unix.SIGKILL)); err != nil && !fault.Is(err, fault.Conflict) {
 		return err
 	}
-	if !waitRest(ctx, rest, killWait) {
-		return fmt.Errorf("container %s did not end within %s of SIGKILL", r.Name, killWait)
-	}
-	return nil
+	return m.awaitKilled(ctx, c, rest)
 }
 
 // endedMeanwhile reports whether the process that is to be ended has ended by itself and waits for its policy to start it
@@ -192,15 +189,15 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 				return nil // it would run again: this call ended it
 			}
 		}
+		if !fault.Is(err, fault.Conflict) {
+			return fmt.Errorf("%s: %s: %w", "Cannot kill container", ref, err)
+		}
 		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 	}
 	if signal != int(unix.SIGKILL) {
 		return nil
 	}
-	if !waitRest(ctx, rest, killWait) && ctx.Err() == nil {
-		return fmt.Errorf("container %s did not end within %s of SIGKILL", r.Name, killWait)
-	}
-	return ctx.Err()
+	return m.awaitKilled(ctx, c, rest)
 }
 
 // Restart stops a running container as Stop does and starts it again; one at rest is just started.

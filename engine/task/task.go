@@ -7,6 +7,7 @@ package task
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"time"
 )
@@ -96,6 +97,9 @@ type ExecSpec struct {
 	Height    uint16
 }
 
+// ErrSilent says that a task's monitor did not answer in time. Nothing is known of the task then but that it is not over.
+var ErrSilent = errors.New("the container's monitor does not answer")
+
 // Process is a process that can be watched and spoken to: a container's first one, or one that was added to it.
 //
 // The order of life is any number of Attach, Start, Wait, Delete. Every method may be called by several goroutines.
@@ -124,6 +128,19 @@ type Process interface {
 type Task interface {
 	Process
 	Group
+	Monitored
+}
+
+// Monitored is what is done about a monitor that does not answer. A task's own Signal and Wait know of that as well: Signal
+// goes to the process by its id then, with SIGKILL as Destroy does, and Wait ends with ErrSilent when another call has met
+// the silence.
+type Monitored interface {
+	// Reach is Status that waits for the answer as long as ctx does.
+	Reach(ctx context.Context) (Status, error)
+	// Destroy ends the task without its monitor: it kills the first process, then the monitor, each known by the number and
+	// the time of its start, and whatever else there is of the container. The exit is 137. A plain error when the process is
+	// not known or does not end; the monitor is left alone then. No error when the task is over.
+	Destroy(ctx context.Context) error
 }
 
 // Group is what is done to all processes of a running container at once. Without one all of it is fault.Conflict.
@@ -152,6 +169,7 @@ type Runner interface {
 	// Prepare makes everything ready up to the process itself. On error nothing is left.
 	Prepare(ctx context.Context, spec Spec) (Task, error)
 	// Adopt finds the task of an earlier engine in its folder: running, or ended with the exit that its shim recorded.
-	// fault.NotFound when there is neither a living shim nor a recorded exit.
+	// fault.NotFound when there is neither a living shim nor a recorded exit. Any other error says that what became of the
+	// task is not known, and comes with the task, to be reached or destroyed.
 	Adopt(ctx context.Context, id, dir string) (Task, error)
 }

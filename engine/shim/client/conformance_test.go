@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"moss/engine/shim/client"
+	"moss/engine/shim/proto"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
 )
@@ -56,8 +59,18 @@ func runtimes(t *testing.T) []string {
 
 func harness(t *testing.T, programs map[tasktest.Program]bundle) tasktest.Harness {
 	t.Helper()
+	runner := newRunner(t)
 	return tasktest.Harness{
-		Runner: configuring{newRunner(t), t, programs},
+		Runner: configuring{runner, t, programs},
+		Hang: func(t *testing.T, _ task.Task, spec task.Spec) func() {
+			t.Helper()
+			runner.SetLimits(300*time.Millisecond, 100*time.Millisecond, 10*time.Second)
+			goOn := hang(t, spec.Dir)
+			return func() {
+				runner.SetLimits(10*time.Second, time.Second, 10*time.Second) // machines may be busy
+				goOn()
+			}
+		},
 		Spec: func(t *testing.T, p tasktest.Program) task.Spec {
 			t.Helper()
 			spec := newSpec(t, programs[p])
@@ -68,6 +81,24 @@ func harness(t *testing.T, programs map[tasktest.Program]bundle) tasktest.Harnes
 			t.Helper()
 			return process(t, programs[p], terminal)
 		},
+	}
+}
+
+// hang stops a task's shim until the returned function is called.
+func hang(t *testing.T, dir string) (goOn func()) {
+	t.Helper()
+	alive, err := proto.ReadAlive(dir)
+	if err == nil {
+		err = alive.Shim.Signal(int(syscall.SIGSTOP))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = alive.Shim.Signal(int(syscall.SIGCONT)) })
+	return func() {
+		if err := alive.Shim.Signal(int(syscall.SIGCONT)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

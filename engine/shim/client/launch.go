@@ -31,15 +31,17 @@ func (r *Runner) launch(ctx context.Context, t *Task) error {
 	}
 	t.hold, t.proc = ours, p
 	var reply proto.Reply
-	err = exchange(ctx, ours, nil, &reply)
-	if err != nil && ctx.Err() == nil {
+	bounded, cancel := context.WithTimeoutCause(ctx, r.limits.ready, silence(r.limits.ready))
+	defer cancel()
+	err = exchange(bounded, ours, nil, &reply)
+	if err != nil && bounded.Err() == nil {
 		err = fmt.Errorf("moss-shim ended before it was ready (%w): %s", err, lastWords(t.dir))
 	}
 	if err == nil {
 		err = reply.Err()
 	}
 	if err != nil {
-		p.end()
+		p.end(r.limits.end)
 		_ = ours.Close()
 	}
 	return err
@@ -115,41 +117,31 @@ func (p *process) reap(pidfd int) {
 	collect(0) // a kernel without pidfd, or one that cannot poll it
 }
 
-// end kills a shim that failed to get ready and waits until it is gone.
-func (p *process) end() {
+// end kills a shim that failed to get ready and waits until it is gone, or has not gone by the limit: the kernel may hold
+// it. It runs no code any more.
+func (p *process) end(limit time.Duration) {
 	select {
 	case <-p.exited:
 		return
 	default:
 	}
 	_ = syscall.Kill(p.pid, syscall.SIGKILL) // not reaped yet, so the number is still its own
-	<-p.exited
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+	case <-timer.C:
+	}
 }
 
 // cleanup lets moss-shim end and record a container whose shim was killed.
 func (r *Runner) cleanup(ctx context.Context, dir string) error {
 	cmd := exec.CommandContext(ctx, r.path, "cleanup", dir)
 	cmd.Env, cmd.Dir = r.env, dir
+	cmd.WaitDelay = 100 * time.Millisecond // a runtime that goes on after ctx has the pipe as well
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("moss-shim cleanup: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
-}
-
-// exchange sends req, if there is one, and receives the reply, both bounded by ctx.
-func exchange(ctx context.Context, conn net.Conn, req *proto.Request, reply *proto.Reply) error {
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	err := func() error {
-		if req != nil {
-			if err := proto.Write(conn, req); err != nil {
-				return err
-			}
-		}
-		return proto.Read(conn, reply)
-	}()
-	if !stop() && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
 }

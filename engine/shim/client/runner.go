@@ -24,8 +24,9 @@ type Options struct {
 
 // Runner starts and finds tasks. It is safe for several goroutines.
 type Runner struct {
-	path string
-	env  []string
+	path   string
+	env    []string
+	limits limits
 }
 
 var (
@@ -50,7 +51,7 @@ func New(opts Options) (*Runner, error) {
 	}
 	// A shim holds little and waits most of the time: one processor and an early garbage collector keep it small.
 	env := append([]string{"GOMAXPROCS=1", "GOGC=25", "PATH=" + os.Getenv("PATH")}, opts.Env...)
-	return &Runner{path: path, env: env}, nil
+	return &Runner{path: path, env: env, limits: usualLimits()}, nil
 }
 
 // Prepare starts a shim for a task and returns when it serves. fault.Unavailable when the keepalive has no writer,
@@ -69,24 +70,25 @@ func (r *Runner) Prepare(ctx context.Context, spec task.Spec) (task.Task, error)
 	return t, nil
 }
 
-// Adopt finds the task of an earlier engine. A shim that was killed has left its container to be cleaned up; Adopt does
-// that and returns the ended task.
+// Adopt finds the task of an earlier engine: see task.Runner. A shim that was killed has left its container to be cleaned
+// up; Adopt does that and returns the ended task.
 func (r *Runner) Adopt(ctx context.Context, id, dir string) (task.Task, error) {
 	t := r.newTask(id, dir)
 	rec, err := t.query(ctx, proto.Request{Op: proto.OpStatus})
-	if err != nil {
-		return nil, fmt.Errorf("adopt task %s: %w", id, err)
+	if err == nil && rec.Exit == nil && rec.StartedAt.IsZero() {
+		err = t.holdOn(ctx)
 	}
-	if rec.Exit == nil && rec.StartedAt.IsZero() {
-		if err := t.holdOn(ctx); err != nil {
-			return nil, fmt.Errorf("adopt task %s: %w", id, err)
-		}
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, fmt.Errorf("adopt task %s: %w", id, err)
+	case err != nil:
+		return t, fmt.Errorf("adopt task %s: %w", id, err)
 	}
 	return t, nil
 }
 
 func (r *Runner) newTask(id, dir string) *Task {
-	return &Task{runner: r, id: id, dir: dir}
+	return &Task{runner: r, id: id, dir: dir, recovering: make(chan struct{}, 1)}
 }
 
 // recover returns the record of a task whose shim does not answer. It lets moss-shim clean up when there should be a
@@ -109,9 +111,9 @@ func (r *Runner) recover(ctx context.Context, dir string) (proto.Record, error) 
 func files() []string {
 	return []string{
 		// A pid without an exit is a container that a shim has left behind, and needs the spec to be ended.
-		proto.SocketFile, proto.LogFile, proto.PidFile, proto.ExitFile, proto.SpecFile, proto.RuntimeLogFile, proto.ConsoleFile,
+		proto.SocketFile, proto.LogFile, proto.PidFile, proto.AliveFile, proto.ExitFile, proto.SpecFile, proto.RuntimeLogFile, proto.ConsoleFile,
 		proto.ResourcesFile,
-		proto.SpecFile + ".new", proto.ExitFile + ".new",
+		proto.SpecFile + ".new", proto.ExitFile + ".new", proto.AliveFile + ".new",
 	}
 }
 

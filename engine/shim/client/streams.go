@@ -11,12 +11,15 @@ import (
 )
 
 // streams is a joined view: the connection after the reply.
-type streams struct{ conn *net.UnixConn }
+type streams struct {
+	conn  *net.UnixConn
+	leave func() // forgets the connection
+}
 
 // Read reads output. The end of the task is io.EOF, also when the shim went with input that it had not taken.
 func (s *streams) Read(p []byte) (int, error) {
 	n, err := s.conn.Read(p)
-	if errors.Is(err, syscall.ECONNRESET) {
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) { // closed: the shim was abandoned
 		err = io.EOF
 	}
 	return n, err
@@ -44,11 +47,15 @@ func (s *streams) CloseWrite() error {
 }
 
 // Close leaves.
-func (s *streams) Close() error { return s.conn.Close() }
+func (s *streams) Close() error {
+	s.leave()
+	return s.conn.Close()
+}
 
-// isGone reports whether an error means that no shim serves the task: there is no socket, nobody listens, or it ended
-// before it replied.
+// isGone reports whether an error means that no shim serves the task: there is no socket, nobody listens, it ended before
+// it replied, or it was killed.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
-		errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, errAbandoned)
 }

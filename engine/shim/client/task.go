@@ -4,14 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"path/filepath"
-	"strconv"
+	"io"
 	"sync"
-	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
 	"moss/engine/shim/proto"
@@ -24,11 +18,16 @@ type Task struct {
 	id     string
 	dir    string
 
+	recovering chan struct{} // held by whoever looks up the record of a shim that has gone, and may have to make it
+
 	mu    sync.Mutex    // guards the fields below
-	hold  *net.UnixConn // keeps the shim alive until the start
+	hold  io.Closer     // keeps the shim alive until the start
 	proc  *process      // nil for an adopted shim
 	ended *proto.Record // once known; it does not change any more
 	gone  bool          // Delete is done
+	calls map[*call]struct{}
+	// abandoned is true once the shim was killed: nobody answers, though its socket may still be there.
+	abandoned bool
 }
 
 // Attach joins the streams: see task.Process.
@@ -43,20 +42,9 @@ type named interface {
 }
 
 func (t *Task) attach(ctx context.Context, req proto.Request, who named) (task.Streams, task.Mark, error) {
-	conn, err := t.dial(ctx)
+	view, reply, err := t.join(ctx, req)
 	if err != nil {
-		if isGone(err) {
-			err = who.notRunning()
-		}
-		return nil, task.Mark{}, err
-	}
-	var reply proto.Reply
-	err = exchange(ctx, conn, &req, &reply)
-	if err == nil {
-		err = reply.Err()
-	}
-	if err != nil {
-		_ = conn.Close()
+		t.noteSilence(err)
 		if isGone(err) || fault.Is(err, fault.NotFound) {
 			err = who.notRunning()
 		}
@@ -66,7 +54,34 @@ func (t *Task) attach(ctx context.Context, req proto.Request, who named) (task.S
 	if reply.Mark != nil {
 		mark = *reply.Mark
 	}
-	return &streams{conn: conn}, mark, nil
+	return view, mark, nil
+}
+
+// join makes a request after whose reply the connection goes on. The bound is for the reply.
+func (t *Task) join(ctx context.Context, req proto.Request) (*streams, proto.Reply, error) {
+	var reply proto.Reply
+	limit := t.runner.limits.answer
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, silence(limit))
+	defer cancel()
+	conn, err := t.dial(bounded)
+	if err != nil {
+		return nil, reply, err
+	}
+	leave, err := t.enter(&call{cancel: func(error) { _ = conn.Close() }})
+	if err == nil {
+		err = exchange(bounded, conn, &req, &reply)
+	}
+	if err == nil {
+		err = reply.Err()
+	}
+	if err != nil {
+		_ = conn.Close()
+		if leave != nil {
+			leave()
+		}
+		return nil, reply, err
+	}
+	return &streams{conn: conn, leave: leave}, reply, nil
 }
 
 // Start runs the container's process: see task.Process.
@@ -82,9 +97,16 @@ func (t *Task) Start(ctx context.Context) (int, error) {
 	return rec.Pid, nil
 }
 
-// Signal sends a signal to the first process: see task.Process.
+// Signal sends a signal to the first process: see task.Process. The shim is asked first, since it knows of freezers and of
+// an end that nobody else has seen; where it does not answer, the signal goes to the process itself.
 func (t *Task) Signal(ctx context.Context, signal int) error {
-	return t.command(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
+	err := t.command(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
+	if errors.Is(err, task.ErrSilent) && ctx.Err() == nil {
+		if err = t.signalDirectly(ctx, signal); err != nil {
+			err = fmt.Errorf("signal task %s: %w", t.id, err)
+		}
+	}
+	return err
 }
 
 // Resize sets the size of the pty: see task.Process.
@@ -128,7 +150,7 @@ func (t *Task) Delete(ctx context.Context) error {
 		t.letGo()
 		if proc != nil && t.known() == nil {
 			if _, rerr := proto.ReadRecord(t.dir); fault.Is(rerr, fault.NotFound) { // never started: it has no viewers to wait for
-				err = await(ctx, proc.exited)
+				err = t.awaitExit(ctx, proc.exited)
 			}
 		}
 	case isGone(err):
@@ -150,13 +172,16 @@ func (t *Task) Delete(ctx context.Context) error {
 	return nil
 }
 
-// await waits for the end of a shim.
-func await(ctx context.Context, exited <-chan struct{}) error {
+// awaitExit waits for the end of a shim that has nothing left to do.
+func (t *Task) awaitExit(ctx context.Context, exited <-chan struct{}) error {
+	limit := t.runner.limits.answer
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, silence(limit))
+	defer cancel()
 	select {
 	case <-exited:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
@@ -174,10 +199,17 @@ func (t *Task) command(ctx context.Context, req proto.Request) error {
 
 // query is a call that the record answers when the shim has ended.
 func (t *Task) query(ctx context.Context, req proto.Request) (proto.Record, error) {
+	return t.queryBy(ctx, t.request, req)
+}
+
+// queryBy is query by one way of asking.
+func (t *Task) queryBy(
+	ctx context.Context, ask func(context.Context, proto.Request) (proto.Reply, error), req proto.Request,
+) (proto.Record, error) {
 	if rec := t.known(); rec != nil {
 		return *rec, nil
 	}
-	rec, err := t.call(ctx, req)
+	rec, err := recordOf(ask(ctx, req))
 	if err != nil && isGone(err) {
 		rec, err = t.lookUp(ctx)
 	}
@@ -197,55 +229,47 @@ func (t *Task) lookUp(ctx context.Context) (proto.Record, error) {
 	if gone {
 		return proto.Record{}, fault.NotFound("task %s was deleted", t.id)
 	}
+	select {
+	case t.recovering <- struct{}{}:
+	case <-ctx.Done():
+		return proto.Record{}, ctx.Err()
+	}
+	defer func() { <-t.recovering }()
 	return t.runner.recover(ctx, t.dir)
 }
 
 // call makes one request whose answer is a record. An error for which isGone holds means that no shim serves it.
 func (t *Task) call(ctx context.Context, req proto.Request) (proto.Record, error) {
-	reply, err := t.request(ctx, req)
+	return recordOf(t.request(ctx, req))
+}
+
+func recordOf(reply proto.Reply, err error) (proto.Record, error) {
 	if err != nil || reply.State == nil {
 		return proto.Record{}, err
 	}
 	return *reply.State, nil
 }
 
-func (t *Task) request(ctx context.Context, req proto.Request) (proto.Reply, error) {
-	conn, err := t.dial(ctx)
-	if err != nil {
-		return proto.Reply{}, err
-	}
-	defer func() { _ = conn.Close() }()
-	var reply proto.Reply
-	if err := exchange(ctx, conn, &req, &reply); err != nil {
-		return proto.Reply{}, err
-	}
-	return reply, reply.Err()
-}
-
 // holdOn keeps the shim of a task that was never started from following the engine that prepared it.
 func (t *Task) holdOn(ctx context.Context) error {
-	conn, err := t.dial(ctx)
+	view, _, err := t.join(ctx, proto.Request{Op: proto.OpHold})
 	if err != nil {
-		return err
-	}
-	var reply proto.Reply
-	if err := exchange(ctx, conn, &proto.Request{Op: proto.OpHold}, &reply); err != nil {
-		_ = conn.Close()
 		return err
 	}
 	t.mu.Lock()
-	t.hold = conn
-	t.mu.Unlock()
-	return reply.Err()
+	defer t.mu.Unlock()
+	t.hold = view
+	return nil
 }
 
 // letGo closes the connection that kept the shim alive.
 func (t *Task) letGo() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.hold != nil {
-		_ = t.hold.Close()
-		t.hold = nil
+	hold := t.hold
+	t.hold = nil
+	t.mu.Unlock()
+	if hold != nil {
+		_ = hold.Close()
 	}
 }
 
@@ -258,35 +282,3 @@ func (t *Task) known() *proto.Record {
 func (t *Task) name() string { return "task " + t.id }
 
 func (t *Task) notRunning() error { return fault.Conflict("%s is not running", t.name()) }
-
-// dial connects to the shim. The socket's path may be longer than an address: it is reached through its folder's
-// descriptor then.
-func (t *Task) dial(ctx context.Context) (*net.UnixConn, error) {
-	path := filepath.Join(t.dir, proto.SocketFile)
-	if len(path) > maxSocketPath {
-		folder, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = unix.Close(folder) }()
-		path = "/proc/self/fd/" + strconv.Itoa(folder) + "/" + proto.SocketFile
-	}
-	var d net.Dialer
-	for {
-		conn, err := d.DialContext(ctx, "unix", path)
-		if err == nil {
-			return conn.(*net.UnixConn), nil //nolint:forcetypeassert // the network is unix
-		}
-		if !errors.Is(err, syscall.EAGAIN) { // EAGAIN: its queue of connections is full
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
-// maxSocketPath is the longest path in bytes that fits into a unix socket address.
-const maxSocketPath = 107

@@ -13,6 +13,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/oci"
+	"moss/engine/pidfd"
 	"moss/engine/shim/proto"
 )
 
@@ -61,7 +62,7 @@ func rootedPids(rootfs string, since uint64) []int {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if st, ok := readStat(pid); ok && st.start >= since {
+		if st, ok := pidfd.ReadStat(pid); ok && st.Start >= since {
 			pids = append(pids, pid)
 		}
 	}

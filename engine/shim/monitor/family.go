@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"moss/engine/pidfd"
 )
 
 // learn notes by what others of the first process's will be found.
@@ -16,8 +18,8 @@ func (m *monitor) learn(pid int) {
 		return
 	}
 	m.mounts = mountsOf(pid)
-	if st, ok := readStat(pid); ok {
-		m.since = st.start
+	if st, ok := pidfd.ReadStat(pid); ok {
+		m.since = st.Start
 	}
 }
 
@@ -32,8 +34,8 @@ func (m *monitor) pids() ([]int, error) {
 	}
 	slices.Sort(pids)
 	return slices.DeleteFunc(slices.Compact(pids), func(pid int) bool {
-		st, ok := readStat(pid)
-		return !ok || st.dead()
+		st, ok := pidfd.ReadStat(pid)
+		return !ok || st.Dead()
 	}), nil
 }
 
@@ -89,8 +91,8 @@ func (m *monitor) firstPid() int {
 
 // alive reports whether the first process has not ended. The kernel knows of an end before the shim does.
 func (m *monitor) alive() bool {
-	st, ok := readStat(m.firstPid())
-	return ok && !st.dead()
+	st, ok := pidfd.ReadStat(m.firstPid())
+	return ok && !st.Dead()
 }
 
 // appendTree adds a process and all below it.
@@ -192,46 +194,3 @@ func innermostPid(status string) int {
 	}
 	return 0
 }
-
-// stat is what /proc/PID/stat says of a process.
-type stat struct {
-	state byte
-	start uint64 // in clock ticks after the boot; tells processes of one number apart
-}
-
-// readStat reports false if the process has gone.
-func readStat(pid int) (stat, bool) {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return stat{}, false
-	}
-	return parseStat(data)
-}
-
-// parseStat reads "pid (name) state …"; the name is the process's own and may hold anything.
-func parseStat(data []byte) (s stat, ok bool) {
-	const startField = 19 // counted from the state, which is the third of all
-	end := bytes.LastIndexByte(data, ')')
-	if end < 0 {
-		return s, false
-	}
-	fields := strings.Fields(string(data[end+1:]))
-	if len(fields) <= startField || len(fields[0]) != 1 {
-		return s, false
-	}
-	start, err := strconv.ParseUint(fields[startField], 10, 64)
-	if err != nil {
-		return s, false
-	}
-	return stat{state: fields[0][0], start: start}, true
-}
-
-// dead reports whether the process has ended and only its parent has not noticed.
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
-
-// still reports whether the process is stopped.
-func (s stat) still() bool { return s.state == 'T' || s.state == 't' }
-
-// runs reports whether the process may execute code of its own: it is on a processor, waits for one, or sleeps
-// interruptibly. One that sleeps otherwise is in the kernel and stops on its way out.
-func (s stat) runs() bool { return s.state == 'R' || s.state == 'S' }

@@ -1,55 +1,17 @@
 package monitor
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"moss/engine/stdio"
 )
-
-func TestParseStat(t *testing.T) {
-	rest := " S" + strings.Repeat(" 7", 18) + " 4711 9 9\n"
-	for _, tc := range []struct {
-		name, in string
-		want     stat
-		ok       bool
-	}{
-		{"plain", "12 (sleep)" + rest, stat{'S', 4711}, true},
-		{"a name like the end", "12 (a) R 1)" + rest, stat{'S', 4711}, true},
-		{"a name with a line", "12 (a\nb)" + rest, stat{'S', 4711}, true},
-		{"nothing", "", stat{}, false},
-		{"cut off", "12 (sleep) S 1 2", stat{}, false},
-		{"no number", "12 (sleep) S" + strings.Repeat(" x", 20), stat{}, false},
-		{"no state", "12 (sleep)" + strings.Repeat(" 17", 20), stat{}, false},
-	} {
-		if got, ok := parseStat([]byte(tc.in)); got != tc.want || ok != tc.ok {
-			t.Errorf("%s: parseStat(%q) = %+v, %t, want %+v, %t", tc.name, tc.in, got, ok, tc.want, tc.ok)
-		}
-	}
-	if st, ok := readStat(os.Getpid()); !ok || !st.runs() || st.start == 0 {
-		t.Errorf("readStat of this process = %+v, %t, want one that runs", st, ok)
-	}
-	if st, ok := readStat(1 << 30); ok {
-		t.Errorf("readStat of none = %+v, want nothing", st)
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add([]byte("12 (sleep) S" + strings.Repeat(" 7", 18) + " 4711\n"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		if st, ok := parseStat(in); ok && (st.state == 0 || !bytes.Contains(in, []byte{st.state})) {
-			t.Fatalf("parseStat(%q) = %+v", in, st)
-		}
-	})
-}
 
 func TestInnermostPid(t *testing.T) {
 	for in, want := range map[string]int{

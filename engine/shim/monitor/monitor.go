@@ -18,6 +18,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/oci"
+	"moss/engine/pidfd"
 	"moss/engine/shim/proto"
 	"moss/engine/task"
 )
@@ -116,11 +117,29 @@ func prepare(dir string) (*monitor, error) {
 		m: m, name: "task " + spec.ID, dir: dir, terminal: spec.Terminal, openStdin: spec.OpenStdin, stdinOnce: spec.StdinOnce,
 		hub: newHub(log, !spec.Terminal), width: spec.Width, height: spec.Height,
 	})
-	if m.socket, err = listen(dir, proto.SocketFile); err != nil {
+	if err = m.noteAlive(0); err == nil {
+		m.socket, err = listen(dir, proto.SocketFile)
+	}
+	if err != nil {
 		m.first.hub.close()
 		return nil, err
 	}
 	return m, nil
+}
+
+// noteAlive leaves a word on which processes this task consists of: by it an engine ends them should the shim hang. first
+// is the container's first process; 0 before it runs.
+func (m *monitor) noteAlive(first int) (err error) {
+	var a proto.Alive
+	if a.Shim, err = pidfd.Find(os.Getpid()); err != nil {
+		return err
+	}
+	if first != 0 {
+		if a.First, err = pidfd.Find(first); err != nil {
+			return err
+		}
+	}
+	return proto.WriteAlive(m.dir, a)
 }
 
 // runtimeEnv is the fixed environment of the OCI runtime, with what its systemd cgroup manager needs.

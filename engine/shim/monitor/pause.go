@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/pidfd"
 	"moss/engine/shim/proto"
 )
 
@@ -123,12 +124,12 @@ func (m *monitor) stopAll(ctx context.Context) (all []stopped, err error) {
 	for calm := 0; calm < 2; {
 		calm++
 		for _, pid := range m.lookAtFamily() {
-			st, ok := readStat(pid)
-			if !ok || st.dead() || st.still() {
+			st, ok := pidfd.ReadStat(pid)
+			if !ok || st.Dead() || st.Still() {
 				continue
 			}
-			one := stopped{pid, st.start}
-			if st.runs() || !seen[one] {
+			one := stopped{pid, st.Start}
+			if st.Runs() || !seen[one] {
 				calm = 0
 			}
 			if !seen[one] {
@@ -154,7 +155,7 @@ func (m *monitor) stopAll(ctx context.Context) (all []stopped, err error) {
 // those before it: order does not matter.
 func letGo(all []stopped) {
 	for _, one := range all {
-		if st, ok := readStat(one.pid); ok && st.start == one.start {
+		if st, ok := pidfd.ReadStat(one.pid); ok && st.Start == one.start {
 			_ = unix.Kill(one.pid, unix.SIGCONT)
 		}
 	}

@@ -53,6 +53,9 @@ func (m *monitor) handle(ctx context.Context, conn *os.File) {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
+	if hungUp(conn) {
+		return // it was given up while this shim stood still, and may have been done in another way
+	}
 	p, err := m.process(req.Exec)
 	if req.Op == proto.OpExec {
 		p, err = m.first, m.exec(req)
@@ -76,6 +79,21 @@ func (m *monitor) handle(ctx context.Context, conn *os.File) {
 	default:
 		_ = proto.Write(conn, proto.Fail(fault.Unsupported("shim request %q", req.Op)))
 	}
+}
+
+// hungUp reports whether the other side has closed the connection.
+func hungUp(conn *os.File) bool {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		gone = n == 0 && err == nil
+	})
+	return gone || err != nil
 }
 
 // answer serves the requests that are one call.

@@ -205,6 +205,9 @@ func (p *process) run(ctx context.Context, s *streams, t *terminal, pid int, sta
 	}
 	if p.first() {
 		p.m.learn(pid)
+		if err := p.m.noteAlive(pid); err != nil {
+			report("note the first process", err)
+		}
 	}
 	p.mu.Lock()
 	p.pid = pid

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"moss/engine/fault"
+	"moss/engine/pidfd"
 	"moss/engine/task"
 )
 
@@ -19,6 +20,12 @@ type Record struct {
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	Paused    bool      `json:"paused,omitempty"`
 	Exit      *Exit     `json:"exit,omitempty"`
+}
+
+// Alive is which processes a task consists of, for whoever has to end it without its shim's help.
+type Alive struct {
+	Shim  pidfd.ID `json:"shim"`
+	First pidfd.ID `json:"first,omitzero"` // the container's first process; zero before it runs
 }
 
 // Exit is task.Exit in its written form.
@@ -68,6 +75,18 @@ func ReadRecord(dir string) (Record, error) {
 		return Record{}, fault.Invalid("%s in %s has no exit", ExitFile, dir)
 	}
 	return r, nil
+}
+
+// WriteAlive replaces dir's AliveFile.
+func WriteAlive(dir string, a Alive) error {
+	return replace(filepath.Join(dir, AliveFile), a)
+}
+
+// ReadAlive reads dir's AliveFile. fault.NotFound when there is none: also of a shim of an earlier version.
+func ReadAlive(dir string) (Alive, error) {
+	var a Alive
+	err := load(filepath.Join(dir, AliveFile), &a)
+	return a, err
 }
 
 // WriteSpec replaces dir's SpecFile.

@@ -3,7 +3,7 @@
 //
 // Every request has a connection of its own: one Request, one Reply, each as four bytes of length in big endian and that
 // many bytes of JSON. After the reply to OpAttach the connection carries the streams, and after the one to OpHold
-// nothing more.
+// nothing more. A request whose connection was closed before the shim has read it is not carried out.
 package proto
 
 import (
@@ -23,6 +23,7 @@ const (
 	SocketFile     = "shim.sock"    // where the shim listens, as long as the task has not ended
 	LogFile        = "shim.log"     // the shim's own errors
 	ExitFile       = "exit.json"    // the Record, written by the shim when the task has ended
+	AliveFile      = "alive.json"   // the Alive, written by the shim when it serves, and again when the container runs
 	PidFile        = "pid"          // of the container's first process, written by the runtime
 	RuntimeLogFile = "runtime.log"  // the runtime's messages
 	ConsoleFile    = "console.sock" // where the runtime delivers the pty, during start only

@@ -60,7 +60,7 @@ func (f *Fake) Prepare(ctx context.Context, spec task.Spec) (task.Task, error) {
 // Adopt finds a task that was prepared and not deleted.
 func (f *Fake) Adopt(_ context.Context, id, _ string) (task.Task, error) {
 	if t := f.Task(id); t != nil {
-		return t, nil
+		return t, t.answers()
 	}
 	return nil, fault.NotFound("no task %s", id)
 }
@@ -96,10 +96,12 @@ type FakeTask struct {
 	execs   map[string]*FakeProcess
 	paused  bool
 	updates []json.RawMessage
+	silence chan struct{} // closed when the monitor answers again; nil while it does
+	hushed  chan struct{} // closed when it no longer answers
 }
 
 func newFakeTask(f *Fake, spec task.Spec) *FakeTask {
-	t := &FakeTask{fake: f, spec: spec, execs: map[string]*FakeProcess{}}
+	t := &FakeTask{fake: f, spec: spec, execs: map[string]*FakeProcess{}, hushed: make(chan struct{})}
 	t.FakeProcess = newFakeProcess(&FakeProcess{
 		name: "task " + spec.ID, terminal: spec.Terminal, openStdin: spec.OpenStdin, stdinOnce: spec.StdinOnce,
 		script: func(p *Proc) int {
@@ -148,6 +150,9 @@ func (t *FakeTask) execsLocked() []*FakeProcess {
 
 // Status returns what is known.
 func (t *FakeTask) Status(ctx context.Context) (task.Status, error) {
+	if err := t.answers(); err != nil {
+		return task.Status{}, err
+	}
 	s, err := t.FakeProcess.Status(ctx)
 	t.group.Lock()
 	defer t.group.Unlock()
@@ -158,6 +163,9 @@ func (t *FakeTask) Status(ctx context.Context) (task.Status, error) {
 // Exec adds a process.
 func (t *FakeTask) Exec(ctx context.Context, spec task.ExecSpec) (task.Process, error) {
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := t.answers(); err != nil {
 		return nil, err
 	}
 	if !t.isRunning() {
@@ -213,6 +221,9 @@ func (t *FakeTask) newExec(spec task.ExecSpec) *FakeProcess {
 
 // AdoptExec finds a process that was added and not deleted.
 func (t *FakeTask) AdoptExec(_ context.Context, id string) (task.Process, error) {
+	if err := t.answers(); err != nil {
+		return nil, err
+	}
 	t.group.Lock()
 	defer t.group.Unlock()
 	if p := t.execs[id]; p != nil {
@@ -252,6 +263,9 @@ func (t *FakeTask) Pids(ctx context.Context) ([]int, error) {
 
 // change does one thing to all processes of a running task.
 func (t *FakeTask) change(verb string, do func()) error {
+	if err := t.answers(); err != nil {
+		return err
+	}
 	if !t.isRunning() {
 		return t.notRunning()
 	}

@@ -190,6 +190,13 @@ func (p *FakeProcess) shutLocked() {
 	close(p.over)
 }
 
+// note keeps a signal for Signals.
+func (p *FakeProcess) note(signal int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = append(p.seen, signal)
+}
+
 // Signal hands a signal to the script; SIGKILL ends the task.
 func (p *FakeProcess) Signal(ctx context.Context, signal int) error {
 	if err := ctx.Err(); err != nil {

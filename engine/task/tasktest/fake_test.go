@@ -34,6 +34,7 @@ func TestFake(t *testing.T) {
 		}
 		return tasktest.Harness{
 			Runner: f,
+			Hang:   func(_ *testing.T, _ task.Task, spec task.Spec) func() { return f.Task(spec.ID).Hang() },
 			Spec: func(t *testing.T, p tasktest.Program) task.Spec {
 				t.Helper()
 				id := "t" + strconv.Itoa(int(count.Add(1)))

@@ -35,6 +35,8 @@ type Harness struct {
 	Runner task.Runner
 	// Spec returns a valid spec that runs the program in a folder of its own, without terminal and stdin.
 	Spec func(t *testing.T, p Program) task.Spec
+	// Hang stops the monitor of a running task until the returned function is called.
+	Hang func(t *testing.T, tk task.Task, spec task.Spec) (goOn func())
 	// Process returns the process object of an added process that runs the program.
 	Process func(t *testing.T, p Program, terminal bool) json.RawMessage
 }
@@ -64,6 +66,10 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"delete while running", testDeleteRunning},
 		{"adopt", testAdopt},
 		{"cancelled", testCancelled},
+		{"silent monitor", testSilent},
+		{"silent monitor, signal", testSilentSignal},
+		{"silent monitor, kill", testSilentKill},
+		{"destroy", testDestroy},
 	}...) {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -1,0 +1,207 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/shim/proto"
+	"moss/engine/task"
+)
+
+// limits bound how long a shim may be silent. A shim has little to do and one answers in well under a millisecond; on a
+// machine with many times more work than processors it gets its turn within some hundred. Seconds of silence mean that it
+// is stopped, or that what it needs does not come.
+type limits struct {
+	answer time.Duration // to a request that is memory work, from connecting to the last byte of the answer
+	sign   time.Duration // how often a shim at work on a long request is asked for a sign of life
+	ready  time.Duration // for a new shim to serve: programs are loaded and logs opened from disks that may be slow
+	end    time.Duration // for processes to go after SIGKILL
+}
+
+func usualLimits() limits {
+	return limits{answer: 5 * time.Second, sign: 2 * time.Second, ready: 30 * time.Second, end: 10 * time.Second}
+}
+
+// errAbandoned is the answer for a shim that was killed and has not gone: no shim serves the task.
+var errAbandoned = errors.New("the container's monitor was killed")
+
+// silence says what was waited for in vain.
+func silence(limit time.Duration) error { return fmt.Errorf("%w within %s", task.ErrSilent, limit) }
+
+// request makes one request within its bound. An answer is due at once from a shim that need not wait for anything, in any
+// time from one that calls the runtime, as long as it gives signs of life, and to OpWait when the process ends.
+func (t *Task) request(ctx context.Context, req proto.Request) (proto.Reply, error) {
+	switch req.Op {
+	case proto.OpWait:
+		return t.ask(ctx, req)
+	case proto.OpStart, proto.OpPause, proto.OpResume, proto.OpUpdate, proto.OpPids:
+		return t.askWorking(ctx, req)
+	case proto.OpAttach, proto.OpSignal, proto.OpResize, proto.OpStatus, proto.OpDelete, proto.OpHold, proto.OpExec:
+	}
+	return t.askPrompt(ctx, req)
+}
+
+// askPrompt makes a request that is answered at once. When it is not, whoever waits for the task's end is told.
+func (t *Task) askPrompt(ctx context.Context, req proto.Request) (proto.Reply, error) {
+	limit := t.runner.limits.answer
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, silence(limit))
+	defer cancel()
+	reply, err := t.ask(bounded, req)
+	t.noteSilence(err)
+	return reply, err
+}
+
+// askWorking makes a request that may take long. It ends when the shim gives no sign of life.
+func (t *Task) askWorking(ctx context.Context, req proto.Request) (proto.Reply, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	defer func() {
+		cancel(nil)
+		<-watched
+	}()
+	go func() {
+		defer close(watched)
+		tick := time.NewTicker(t.runner.limits.sign)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := t.askPrompt(ctx, proto.Request{Op: proto.OpStatus}); errors.Is(err, task.ErrSilent) {
+				cancel(err)
+			}
+		}
+	}()
+	return t.ask(ctx, req)
+}
+
+// ask makes one request without a bound of its own.
+func (t *Task) ask(ctx context.Context, req proto.Request) (proto.Reply, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	leave, err := t.enter(&call{cancel: cancel, waits: req.Op == proto.OpWait && req.Exec == ""})
+	if err != nil {
+		return proto.Reply{}, err
+	}
+	defer leave()
+	conn, err := t.dial(ctx)
+	if err != nil {
+		return proto.Reply{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	var reply proto.Reply
+	if err := exchange(ctx, conn, &req, &reply); err != nil {
+		return proto.Reply{}, err
+	}
+	return reply, reply.Err()
+}
+
+// call is a request or a view under way.
+type call struct {
+	cancel context.CancelCauseFunc
+	waits  bool // for the end of the task
+}
+
+// enter notes a call until leave is called. errAbandoned if there is nobody to be called any more.
+func (t *Task) enter(c *call) (leave func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned {
+		return nil, errAbandoned
+	}
+	if t.calls == nil {
+		t.calls = map[*call]struct{}{}
+	}
+	t.calls[c] = struct{}{}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.calls, c)
+	}, nil
+}
+
+// noteSilence ends the waiting for the task's end if an error says that the shim does not answer.
+func (t *Task) noteSilence(err error) {
+	if !errors.Is(err, task.ErrSilent) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.calls {
+		if c.waits {
+			c.cancel(err)
+		}
+	}
+}
+
+// abandon ends all calls of a shim that was killed: it may be held by the kernel, and with it its connections.
+func (t *Task) abandon() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.abandoned = true
+	for c := range t.calls {
+		c.cancel(errAbandoned)
+	}
+}
+
+// exchange sends req, if there is one, and receives the reply, both bounded by ctx.
+func exchange(ctx context.Context, conn net.Conn, req *proto.Request, reply *proto.Reply) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	err := func() error {
+		if req != nil {
+			if err := proto.Write(conn, req); err != nil {
+				return err
+			}
+		}
+		return proto.Read(conn, reply)
+	}()
+	if !stop() && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// dial connects to the shim. The socket's path may be longer than an address: it is reached through its folder's
+// descriptor then.
+func (t *Task) dial(ctx context.Context) (*net.UnixConn, error) {
+	path := filepath.Join(t.dir, proto.SocketFile)
+	if len(path) > maxSocketPath {
+		folder, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = unix.Close(folder) }()
+		path = "/proc/self/fd/" + strconv.Itoa(folder) + "/" + proto.SocketFile
+	}
+	var d net.Dialer
+	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
+		conn, err := d.DialContext(ctx, "unix", path)
+		if err == nil {
+			return conn.(*net.UnixConn), nil //nolint:forcetypeassert // the network is unix
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if !errors.Is(err, syscall.EAGAIN) { // EAGAIN: its queue of connections is full
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// maxSocketPath is the longest path in bytes that fits into a unix socket address.
+const maxSocketPath = 107

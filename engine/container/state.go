@@ -96,6 +96,7 @@ const (
 	OpKill                   // a signal; from Restarting the timer ends
 	OpPause                  // freeze
 	OpUnpause                // thaw
+	OpEnd                    // its process ended; what it held is being released, and OpExit or OpRestart follows
 	OpExit                   // its process ended for good
 	OpRestart                // its process ended and the policy restarts it; from Restarting: the timer fired
 	OpRemove                 // remove it if it is at rest
@@ -106,7 +107,7 @@ const (
 // Ops lists every operation in its order.
 func Ops() []Op {
 	return []Op{
-		OpStart, OpStop, OpKill, OpPause, OpUnpause, OpExit, OpRestart, OpRemove, OpForceRemove, OpRemoveFailed,
+		OpStart, OpStop, OpKill, OpPause, OpUnpause, OpEnd, OpExit, OpRestart, OpRemove, OpForceRemove, OpRemoveFailed,
 	}
 }
 
@@ -123,6 +124,8 @@ func (o Op) String() string {
 		return "pause"
 	case OpUnpause:
 		return "unpause"
+	case OpEnd:
+		return "end"
 	case OpExit:
 		return "exit"
 	case OpRestart:
@@ -142,6 +145,23 @@ func (o Op) String() string {
 // that rules op out fault.Conflict, and what only a bug of the engine can ask for a plain error; the state that comes
 // with an error is s. NextOf does the same and names the container in the error.
 func Next(s State, op Op) (State, error) { return NextOf("", s, op) }
+
+// Next is the state of the record's container after op: as the function of that name, but a container whose process has
+// ended and is being released has a row of its own.
+func (r *Record) Next(op Op) (State, error) {
+	if r.End == nil || !r.State.HasProcess() {
+		return NextOf(r.Name, r.State, op)
+	}
+	next, err := NextOf(r.Name, ending, op)
+	if err != nil {
+		next = r.State
+	}
+	return next, err
+}
+
+// ending is the row of a container whose process has ended and what it held is being released. It is no state: clients
+// see such a container as running.
+const ending State = Dead + 1
 
 // NextOf is Next with the container's name or id for the text of the error.
 func NextOf(ref string, s State, op Op) (State, error) {
@@ -167,19 +187,20 @@ const (
 
 // lookup is the table: a row per state, a column per operation.
 func lookup(s State, op Op) State {
-	if s < Created || s > Dead || op < OpStart || op > OpRemoveFailed {
+	if s < Created || s > ending || op < OpStart || op > OpRemoveFailed {
 		return never
 	}
 	// An exit while Removing is the end of a container that is removed by force: it stays Removing.
 	rows := [...][OpRemoveFailed + 1]State{
-		//           start     stop    kill     pause   unpause  exit      restart     remove    force     failed
-		Created:    {Running, same, wrong, wrong, wrong, never, never, Removing, Removing, never},
-		Running:    {same, Exited, Running, Paused, wrong, Exited, Restarting, wrong, Removing, never},
-		Paused:     {wrong, Exited, Paused, wrong, Running, Exited, Restarting, wrong, Removing, never},
-		Restarting: {same, Exited, Exited, wrong, wrong, never, Running, wrong, Removing, never},
-		Exited:     {Running, same, wrong, wrong, wrong, never, never, Removing, Removing, never},
-		Removing:   {wrong, same, wrong, wrong, wrong, Removing, never, wrong, wrong, Dead},
-		Dead:       {wrong, same, wrong, wrong, wrong, never, never, Removing, Removing, never},
+		//           start     stop    kill     pause   unpause  end       exit      restart     remove    force     failed
+		Created:    {Running, same, wrong, wrong, wrong, never, never, never, Removing, Removing, never},
+		Running:    {same, Exited, Running, Paused, wrong, Running, Exited, Restarting, wrong, Removing, never},
+		Paused:     {wrong, Exited, Paused, wrong, Running, Running, Exited, Restarting, wrong, Removing, never},
+		Restarting: {same, Exited, Exited, wrong, wrong, never, never, Running, wrong, Removing, never},
+		Exited:     {Running, same, wrong, wrong, wrong, never, never, never, Removing, Removing, never},
+		Removing:   {wrong, same, wrong, wrong, wrong, Removing, Removing, never, wrong, wrong, Dead},
+		Dead:       {wrong, same, wrong, wrong, wrong, never, never, never, Removing, Removing, never},
+		ending:     {same, Exited, Running, wrong, wrong, Running, Exited, Restarting, wrong, Removing, never},
 	}
 	return rows[s][op]
 }
@@ -223,7 +244,7 @@ func wrongState(ref string, s State, op Op) error {
 			return fault.Conflict("cannot start a paused container, try unpause instead: %s", who)
 		}
 		return fault.Conflict("%s is marked for removal and cannot be started", who)
-	case OpStop, OpKill, OpExit, OpRestart, OpRemoveFailed:
+	case OpStop, OpKill, OpEnd, OpExit, OpRestart, OpRemoveFailed:
 		return NotRunning(ref)
 	default:
 		return NotRunning(ref)

@@ -12,15 +12,18 @@ import (
 //
 //nolint:dupword // cells of a table
 const stateTable = `
-            start    stop    kill     pause   unpause  exit      restart     remove    force     failed
-created     running  304     !        !       !        -         -           removing  removing  -
-running     304      exited  running  paused  !        exited    restarting  !         removing  -
-paused      !        exited  paused   !       running  exited    restarting  !         removing  -
-restarting  304      exited  exited   !       !        -         running     !         removing  -
-exited      running  304     !        !       !        -         -           removing  removing  -
-removing    !        304     !        !       !        removing  -           !         !         dead
-dead        !        304     !        !       !        -         -           removing  removing  -
+            start    stop    kill     pause   unpause  end       exit      restart     remove    force     failed
+created     running  304     !        !       !        -         -         -           removing  removing  -
+running     304      exited  running  paused  !        running   exited    restarting  !         removing  -
+paused      !        exited  paused   !       running  running   exited    restarting  !         removing  -
+restarting  304      exited  exited   !       !        -         -         running     !         removing  -
+exited      running  304     !        !       !        -         -         -           removing  removing  -
+removing    !        304     !        !       !        removing  removing  -           !         !         dead
+dead        !        304     !        !       !        -         -         -           removing  removing  -
 `
+
+// endingRow is that of a container whose process has ended and what it held is being released: it cannot be paused.
+const endingRow = "ending 304 exited running ! ! running exited restarting ! removing -"
 
 func TestNextFollowsTheTable(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(stateTable), "\n")
@@ -51,6 +54,26 @@ func TestNextFollowsTheTable(t *testing.T) {
 	}
 }
 
+func TestNextOfAnEndingContainer(t *testing.T) {
+	cells := strings.Fields(endingRow)
+	for _, state := range []State{Running, Paused} {
+		r := &Record{Name: "web", State: state, End: &End{Code: 1}}
+		for i, op := range Ops() {
+			next, err := r.Next(op)
+			if got, want := verdict(next, err), cells[i+1]; got != want {
+				t.Errorf("Next(%s) of an ending container = %s, want %s", op, got, want)
+			}
+			if err != nil && next != state {
+				t.Errorf("Next(%s) with error %v = %s, want %s", op, err, next, state)
+			}
+		}
+		r.End = nil
+		if next, err := r.Next(OpPause); state == Running && (err != nil || next != Paused) {
+			t.Errorf("Next(pause) of one that lives = %s, %v, want paused", next, err)
+		}
+	}
+}
+
 func verdict(next State, err error) string {
 	switch {
 	case err == nil:
@@ -68,7 +91,7 @@ func TestNextOutsideTheTable(t *testing.T) {
 	for _, tc := range []struct {
 		from State
 		op   Op
-	}{{Dead + 1, OpStart}, {-1, OpStart}, {Created, -1}, {Created, OpRemoveFailed + 1}} {
+	}{{ending + 1, OpStart}, {-1, OpStart}, {Created, -1}, {Created, OpRemoveFailed + 1}} {
 		if _, err := Next(tc.from, tc.op); err == nil || fault.KindOf(err) != fault.KindInternal {
 			t.Errorf("Next(%d, %d) error = %v, want an internal one", tc.from, tc.op, err)
 		}

@@ -66,10 +66,10 @@ func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.Read
 	if pause && c.record().State == container.Running {
 		outlive := context.WithoutCancel(ctx) // a client that hangs up must not leave the processes frozen
 		thaw = func() error {
-			if err := m.unfreeze(outlive, c); err != nil && c.record().State == container.Paused {
+			if err := m.unfreeze(outlive, c); !fault.Is(err, fault.Conflict) {
 				return err
 			}
-			return nil // it runs: a kill has thawed it, or it has ended
+			return nil // it is not paused any more: a kill has thawed it, or it has ended
 		}
 		err := m.freezeForNow(outlive, c)
 		switch {

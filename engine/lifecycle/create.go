@@ -213,11 +213,11 @@ func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOp
 		return err
 	}
 	if r := c.record(); r.State == container.Removing {
-		_, err := container.NextOf(r.Name, r.State, container.OpRemove)
+		_, err := r.Next(container.OpRemove)
 		return err
 	}
 	if !opt.Force && !c.record().State.AtRest() {
-		_, err := container.NextOf(c.record().Name, c.record().State, container.OpRemove)
+		_, err := c.record().Next(container.OpRemove)
 		return err
 	}
 	if err := c.acquire(ctx); err != nil {

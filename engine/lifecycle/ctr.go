@@ -116,7 +116,7 @@ func (c *ctr) transitionTold(op container.Op, change, tell func(*container.Recor
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.published.Load()
-	state, err := container.NextOf(before.Name, before.State, op)
+	state, err := before.Next(op)
 	if err != nil {
 		return before, err
 	}

@@ -24,9 +24,12 @@ func (m *Manager) watch(c *ctr, t task.Task, silence error) {
 func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exit) {
 	log := m.opt.Log.With().Str("container", c.id).Logger()
 	// The task goes with its word on the end: should the engine die before the state is saved, the record has it.
-	c.update(func(r *container.Record) {
+	_, err := c.transition(container.OpEnd, func(r *container.Record) {
 		r.End = &container.End{Code: exit.Code, At: exit.At, OOMKilled: exit.OOMKilled, Error: exit.Error}
 	})
+	if err != nil {
+		log.Error().Err(err).Msg("process of container ended in a state that has none")
+	}
 	if err := c.persist(false); err != nil {
 		log.Error().Err(err).Msg("exit of container not saved")
 	}

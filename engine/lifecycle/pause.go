@@ -48,7 +48,7 @@ func (m *Manager) freeze(ctx context.Context, c *ctr) error {
 // freezeForNow is freeze that does not outlive the engine: should it die, the next one lets the processes go on.
 func (m *Manager) freezeForNow(ctx context.Context, c *ctr) (err error) {
 	r := c.record()
-	if _, err := container.NextOf(r.Name, r.State, container.OpPause); err != nil {
+	if _, err := r.Next(container.OpPause); err != nil {
 		return err
 	}
 	t, ok := c.running()
@@ -84,14 +84,19 @@ func (m *Manager) freezeForNow(ctx context.Context, c *ctr) (err error) {
 // unfreeze does the work of Unpause. The caller holds the token.
 func (m *Manager) unfreeze(ctx context.Context, c *ctr) error {
 	r := c.record()
-	if _, err := container.NextOf(r.Name, r.State, container.OpUnpause); err != nil {
+	if _, err := r.Next(container.OpUnpause); err != nil {
 		return err
 	}
 	t, ok := c.running()
 	if !ok {
 		return container.NotRunning(r.Name)
 	}
-	if err := t.Resume(ctx); err != nil {
+	err := t.Resume(ctx)
+	if fault.Is(err, fault.Conflict) { // its process has ended, which nobody has told yet
+		m.endFrozen(c)
+		return container.NotRunning(r.Name)
+	}
+	if err != nil {
 		return fmt.Errorf("Cannot unpause container %s: %w", c.id, err) //nolint:staticcheck // clients know the text
 	}
 	after, err := c.transition(container.OpUnpause, func(r *container.Record) { r.Thaw = false })
@@ -103,12 +108,22 @@ func (m *Manager) unfreeze(ctx context.Context, c *ctr) error {
 	return nil
 }
 
+// endFrozen takes up that the process of a container that was paused has ended. Its watcher tells of the end.
+func (m *Manager) endFrozen(c *ctr) {
+	c.transition(container.OpEnd, func(r *container.Record) { r.Thaw = false }) //nolint:errcheck // the watcher was faster
+}
+
 // thaw lets the processes of a container that is to end go on, so that they can. It needs no token.
 func (m *Manager) thaw(ctx context.Context, c *ctr, t task.Task) {
 	if c.record().State != container.Paused {
 		return
 	}
-	if err := ignoreEnd(t.Resume(ctx)); err != nil {
+	err := t.Resume(ctx)
+	switch {
+	case fault.Is(err, fault.Conflict): // it has ended already
+		m.endFrozen(c)
+		return
+	case err != nil:
 		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container that is to end not thawed")
 		return
 	}

@@ -241,6 +241,99 @@ func TestExitWhilePaused(t *testing.T) {
 	})
 }
 
+// TestEndOfAPausedContainerThatNobodyHasTold: whoever finds that the process has ended is told so, and from then on nobody
+// sees the container paused. Its events pair the pause with the end.
+func TestEndOfAPausedContainerThatNobodyHasTold(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		before []string // what happens to it first
+		do     func(m *Manager, id string) error
+		fails  bool
+		events []string
+	}{
+		{"unpause", []string{"pause"}, func(m *Manager, id string) error { return m.Unpause(m.life, id) }, true, []string{"pause", "die"}},
+		{"commit", nil, func(m *Manager, id string) error {
+			_, err := m.Commit(m.life, id, container.CommitOptions{Pause: true})
+			return err
+		}, false, []string{"pause", "commit", "die"}},
+		{"signal to end it", []string{"pause"}, func(m *Manager, id string) error { return m.Kill(m.life, id, "TERM") }, false, []string{"pause", "kill", "die"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.tasks.Script = func(_ task.Spec, p *tasktest.Proc) int { <-p.Done; return 0 }
+				m := w.engine()
+				id := w.create(m, "web")
+				w.must(m.Start(t.Context(), id))
+				if len(tc.before) > 0 {
+					w.must(m.Pause(t.Context(), id))
+				}
+				w.tasks.GroupErr = func(spec task.Spec, verb string) error {
+					if verb == "resume" {
+						return fault.Conflict("task %s is not running", spec.ID)
+					}
+					return nil
+				}
+				err := tc.do(m, id)
+				if tc.fails && (!fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "is not running")) || !tc.fails && err != nil {
+					t.Errorf("%s: %v, want a conflict that says why: %t", tc.name, err, tc.fails)
+				}
+				if got := w.state(m, id); got != container.Running {
+					t.Errorf("state: %s, want running until its end is handled", got)
+				}
+				w.tasks.Task(id).End(task.Exit{Code: 5})
+				synctest.Wait()
+				if r, err := m.Get(id); err != nil || r.State != container.Exited || r.ExitCode != 5 {
+					t.Errorf("afterwards: %s, code %d, %v; want exited with 5", r.State, r.ExitCode, err)
+				}
+				if got := w.actionsAfter("start"); !slices.Equal(got, tc.events) {
+					t.Errorf("events %q, want %q", got, tc.events)
+				}
+			})
+		})
+	}
+}
+
+// ender asks what is seen of a container just before it is seen at rest.
+type ender struct {
+	m     *Manager
+	state container.State
+	pause error
+}
+
+func (*ender) Began(*container.Record) {}
+
+func (e *ender) Ended(containerID string) {
+	if r, err := e.m.Get(containerID); err == nil {
+		e.state = r.State
+	}
+	e.pause = e.m.Pause(e.m.life, containerID)
+}
+
+// TestNobodyIsPausedWhoHasEnded: while what a process has held is being released the container is not paused, and cannot be.
+func TestNobodyIsPausedWhoHasEnded(t *testing.T) {
+	for name, paused := range map[string]bool{"paused": true, "running": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				m := w.engine()
+				e := &ender{m: m}
+				m.Watch(e)
+				id := w.create(m, "web")
+				w.must(m.Start(t.Context(), id))
+				if paused {
+					w.must(m.Pause(t.Context(), id))
+				}
+				w.tasks.Task(id).End(task.Exit{Code: 5})
+				synctest.Wait()
+				if e.state != container.Running || !fault.Is(e.pause, fault.Conflict) {
+					t.Errorf("while it was released: %s, pause: %v; want running, and a conflict", e.state, e.pause)
+				}
+			})
+		})
+	}
+}
+
 // TestPauseMeetsKill: the kill has sent its signal before the freeze and must not wait for an unpause.
 func TestPauseMeetsKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
 		return fault.Unavailable("the engine is shutting down") // a container that is Restarting stays so for the next one
 	}
 	r := c.record()
-	if _, err := container.NextOf(r.Name, r.State, op); err != nil {
+	if _, err := r.Next(op); err != nil {
 		return err
 	}
 	if err := m.endLeftover(ctx, c); err != nil {

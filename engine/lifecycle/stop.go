@@ -32,7 +32,7 @@ func (m *Manager) Stop(ctx context.Context, ref string, timeout *time.Duration) 
 
 func (m *Manager) stop(ctx context.Context, c *ctr, timeout *time.Duration) error {
 	r := c.record()
-	if _, err := container.NextOf(r.Name, r.State, container.OpStop); err != nil {
+	if _, err := r.Next(container.OpStop); err != nil {
 		return err
 	}
 	if !m.stopRestarting(c, container.OpStop) {
@@ -165,7 +165,7 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 		return err
 	}
 	r := c.record()
-	if _, err := container.NextOf(r.Name, r.State, container.OpKill); err != nil {
+	if _, err := r.Next(container.OpKill); err != nil {
 		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 	}
 	ends := signal == int(unix.SIGKILL) || signal == stopSignal(r)

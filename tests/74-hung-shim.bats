@@ -54,10 +54,10 @@ crash() {
   made=$(api POST "/containers/$name/exec" '{"Cmd":["true"],"AttachStdout":true}' | head -n 1 | jq -r .Id)
   hang "$name"
   # All at once: none waits for another one.
-  asked=()
+  asked=() clients=()
   ask() {
     api "$@" >"$BATS_TEST_TMPDIR/answer-${#asked[@]}" 3>&- &
-    asked+=("$*")
+    asked+=("$*") clients+=($!)
   }
   ask POST "/exec/$made/start" '{"Detach":true}'
   ask POST "/containers/$name/resize?h=20&w=80"
@@ -69,7 +69,7 @@ crash() {
   run moss exec "$name" true
   [ "$status" -ne 0 ] && [ "$status" -ne 124 ] || fail "exec ends with $status"
   expect contains 'monitor does not answer'
-  wait
+  wait "${clients[@]}"
   for i in "${!asked[@]}"; do
     answer=$(cat "$BATS_TEST_TMPDIR/answer-$i")
     [ "${answer##*$'\n'}" = 500 ] || fail "${asked[$i]}:" "$answer"
@@ -161,7 +161,7 @@ crash() {
   expect equal "$(pid_of "$name")" "$pid"
   run moss rm "$name"
   [ "$status" -ne 0 ] || fail "it was removed"
-  expect equal "$(find "$MOSS_DIR/run/tasks" -mindepth 1 -maxdepth 1 | wc -l)" 3
+  expect equal "$(pgrep -c -u "$(id -u)" -f "moss-shim run $MOSS_DIR/run/tasks/$(id_of "$name")")" 1
   continue_shims
   eventually 10 says_nothing "$name"
   eventually 10 says_nothing "$paused"

@@ -165,7 +165,7 @@ func (m *Manager) withTask(all []*ctr) []string {
 }
 
 // adopt makes one container what has become of its task. It returns a task to watch if there is one, and whether it runs.
-// What has to be asked of the task once more has to be answered soon. An error means that nothing is known of the task.
+// What can wait is asked of the task later if it is not answered soon. An error means that nothing is known of the task.
 func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task, running bool, err error) {
 	r := c.record()
 	t, status := f.task, f.status
@@ -182,7 +182,7 @@ func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task
 	if r.State.AtRest() || r.State == container.Restarting {
 		if status.Pid == 0 && status.Exit == nil {
 			// The engine died between preparing and starting. Nothing ran, nobody was told that it would.
-			err := t.Delete(soon)
+			err := t.Delete(ctx)
 			if err == nil {
 				m.clear(ctx, c)
 				return nil, false, nil
@@ -190,7 +190,7 @@ func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task
 			if !fault.Is(err, fault.Conflict) {
 				return nil, false, err
 			}
-			if status, err = begunMeanwhile(soon, t); err != nil { // the runtime is at it
+			if status, err = begunMeanwhile(ctx, t); err != nil { // the runtime is at it
 				return nil, false, err
 			}
 		}
@@ -221,8 +221,13 @@ func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task
 	return t, status.Exit == nil, nil
 }
 
+// begunPatience is how long a new engine waits for a start that the one before it has asked for, of a monitor that answers.
+const begunPatience = 10 * time.Second
+
 // begunMeanwhile waits until a process that is just being started runs or has failed to.
 func begunMeanwhile(ctx context.Context, t task.Task) (task.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, begunPatience)
+	defer cancel()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for {

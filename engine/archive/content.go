@@ -2,7 +2,6 @@ package archive
 
 import (
 	"fmt"
-	"io"
 
 	"golang.org/x/sys/unix"
 )
@@ -127,22 +126,4 @@ func readFull(fd int, buf []byte) (int, error) {
 		n += more
 	}
 	return n, nil
-}
-
-// writeFull writes all of buf.
-func writeFull(fd int, buf []byte) error {
-	for len(buf) > 0 {
-		n, err := unix.Write(fd, buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return io.ErrShortWrite
-		}
-		buf = buf[n:]
-	}
-	return nil
 }

@@ -173,6 +173,23 @@ func TestBombs(t *testing.T) {
 		{"many folders", func() io.Reader {
 			return entries(60_000, func(int) *tar.Header { return &tar.Header{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o700} })
 		}, ""},
+		{"implied folders", func() io.Reader {
+			return entries(300, func(i int) *tar.Header {
+				return &tar.Header{Name: strconv.Itoa(i) + "/" + strings.Repeat("a/", 490) + "f"}
+			})
+		}, "folders that it does not list"},
+		{"links that walk about", func() io.Reader {
+			return entries(3000, func(i int) *tar.Header {
+				switch {
+				case i < 30:
+					return &tar.Header{Name: fmt.Sprint("l", i), Typeflag: tar.TypeSymlink, Linkname: strings.Repeat("../dest/", 500) + fmt.Sprint("l", i+1)}
+				case i == 30:
+					return &tar.Header{Name: "l30/", Typeflag: tar.TypeDir}
+				default:
+					return &tar.Header{Name: fmt.Sprintf("l0/%d/f", i)}
+				}
+			})
+		}, "too many symbolic links"},
 		{"sparse", func() io.Reader { return bytes.NewReader(sparse(t, 1<<60)) }, "sparse entries pretend"},
 		{"large pax headers", func() io.Reader {
 			raw := archiveOf(t, entry("x"))

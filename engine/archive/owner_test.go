@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	trees "moss/engine/tree"
 )
 
 // TestOwnersOfTheOnlyUser copies into and out of a container in which nobody but the user exists, under their own number.
@@ -36,7 +37,7 @@ func TestPrivilegesGoWithTheirOwner(t *testing.T) {
 	program := func(name string, uid, gid int) *tar.Header {
 		return entry(name, func(h *tar.Header) {
 			h.Mode, h.Uid, h.Gid, h.Format = 0o6755, uid, gid, tar.FormatPAX
-			h.PAXRecords = map[string]string{xattrRecord + capabilities: caps, xattrRecord + "user.note": "x"}
+			h.PAXRecords = map[string]string{trees.XattrRecord + trees.Capabilities: caps, trees.XattrRecord + "user.note": "x"}
 		})
 	}
 	mine := container.KeepID(1000, 1001, 1, 1)
@@ -72,7 +73,7 @@ func TestPrivilegesGoWithTheirOwner(t *testing.T) {
 				return
 			}
 			value := make([]byte, 64)
-			_, err := unix.Getxattr(b.root+"/dest/program", capabilities, value)
+			_, err := unix.Getxattr(b.root+"/dest/program", trees.Capabilities, value)
 			if kept := err == nil; kept != (tc.want == 0o6755) {
 				t.Errorf("capabilities are there: %v (%v)", kept, err)
 			}

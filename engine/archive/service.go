@@ -41,9 +41,6 @@ type Service struct{ opt Options }
 
 // New returns the service.
 func New(opt Options) *Service {
-	if opt.FreeOut == 0 {
-		opt.FreeOut = freeOut
-	}
 	return &Service{opt: opt}
 }
 

@@ -98,7 +98,7 @@ func (b *Budget) Bytes(out, in int64) error {
 // Sparse counts the bytes that a sparse entry pretends to.
 func (b *Budget) Sparse(name string, size int64) error {
 	if size > b.limits.Sparse-b.sparse {
-		return fault.Invalid("sparse entry %.64q: the sparse files of %s pretend to more than %d bytes", name, b.limits.Whole, b.limits.Sparse)
+		return fault.Invalid("sparse entry %.64q: the sparse entries pretend to more than %d bytes in all", name, b.limits.Sparse)
 	}
 	b.sparse += size
 	return nil

@@ -1,0 +1,236 @@
+package tree
+
+import (
+	"errors"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+	"moss/engine/tarfile"
+)
+
+// parent is a folder that entries go into.
+type parent struct {
+	fd     int
+	handle *os.File // nil for the destination itself, which others close
+	depth  int      // folders above it and itself
+}
+
+const (
+	maxParents = 128  // folders that a writer keeps open
+	races      = 1000 // how often the kernel may find that what it resolves is being renamed before that is an error
+)
+
+// parent returns a folder below the destination by its clean name. With make it makes what is missing. Symbolic links on the
+// way are followed inside the root, as its own processes would.
+func (w *Writer) parent(name string, mkdir bool) (*parent, error) {
+	if name == "." {
+		return &parent{fd: int(w.opt.Dest.Fd())}, nil
+	}
+	if known := w.folders[name]; known != nil {
+		return known, nil
+	}
+	handle, depth, err := w.openParent(name)
+	if errors.Is(err, unix.ENOENT) && mkdir {
+		var above *parent
+		if above, err = w.parent(path.Dir(name), true); err != nil {
+			return nil, err
+		}
+		if err = w.imply(above, path.Base(name)); err != nil {
+			if fault.Is(err, fault.Invalid) {
+				return nil, err
+			}
+			return nil, &os.PathError{Op: "make folder", Path: name, Err: err}
+		}
+		handle, depth, err = w.openParent(name)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT):
+		return nil, fault.Invalid("cannot unpack into %.64q: it is not a directory", name)
+	default:
+		return nil, &os.PathError{Op: "open folder", Path: name, Err: err}
+	}
+	if len(w.folders) >= maxParents {
+		w.forget()
+	}
+	p := &parent{fd: int(handle.Fd()), handle: handle, depth: depth}
+	w.folders[name] = p
+	return p, nil
+}
+
+// imply makes a folder that no entry tells of, and that is the root user's. One that is there stays as it is, and so does what
+// others put in the place of a new one.
+func (w *Writer) imply(above *parent, base string) error {
+	if err := errors.Join(w.opt.Budget.Folder(), w.opt.Budget.Depth(above.depth+1)); err != nil {
+		return err
+	}
+	err := unix.Mkdirat(above.fd, base, 0o700)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Openat(above.fd, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if swapped(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written to it
+	if w.opt.Owner != nil {
+		if uid, gid, _ := w.opt.Owner(0, 0); uid != 0 || gid != 0 {
+			if err := unix.Fchown(fd, uid, gid); err != nil {
+				return err
+			}
+		}
+	}
+	return unix.Fchmod(fd, 0o755) // whatever the engine's own umask is
+}
+
+// openParent opens a folder below the destination, and says how deep it is. Where a link is on the way, the name is resolved
+// from the root: only from there it is known where links lead.
+func (w *Writer) openParent(name string) (*os.File, int, error) {
+	depth := depthOf(name)
+	f, err := openIn(w.opt.Dest, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if errors.Is(err, unix.ELOOP) {
+		f, depth, err = w.through(path.Join(w.opt.At, name))
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if foreign, err := w.foreign(int(f.Fd())); err != nil || foreign {
+		f.Close() //nolint:errcheck // only a handle
+		if err == nil {
+			err = fault.Invalid("cannot unpack into %.64q: it does not hold data but files of the system", name)
+		}
+		return nil, 0, err
+	}
+	return f, depth, nil
+}
+
+// through opens a folder of the root and follows links on the way, one name after the other: the kernel would not tell how
+// many names it looks up, and for a chain of links these are so many that each entry costs milliseconds. Each name is opened in
+// an open folder and never goes up, so nothing leads out of the root, whatever is renamed meanwhile.
+func (w *Writer) through(name string) (_ *os.File, depth int, err error) {
+	at, parts, links := w.opt.Root, []string(nil), 0
+	defer func() {
+		if err != nil {
+			w.leave(at)
+		}
+	}()
+	for rest := name; rest != ""; {
+		var part string
+		part, rest, _ = strings.Cut(rest, "/")
+		if links > 0 {
+			if err := w.opt.Budget.Step(1); err != nil {
+				return nil, 0, err
+			}
+		}
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			parts = parts[:max(len(parts)-1, 0)]
+			above, err := w.again(parts)
+			if err != nil {
+				return nil, 0, err
+			}
+			w.leave(at)
+			at = above
+			continue
+		}
+		next, link, err := w.look(at, part)
+		if err != nil {
+			return nil, 0, err
+		}
+		if next != nil {
+			w.leave(at)
+			at, parts = next, append(parts, part)
+			continue
+		}
+		if links++; links > MaxLinks || len(link)+len(rest) > tarfile.MaxName {
+			return nil, 0, Looped(name)
+		}
+		if path.IsAbs(link) {
+			w.leave(at)
+			at, parts = w.opt.Root, nil
+		}
+		rest = link + "/" + rest
+	}
+	if at == w.opt.Root { // the caller closes what it gets
+		at, err = w.again(nil)
+	}
+	return at, len(parts), err
+}
+
+// leave closes a folder that a walk is through with.
+func (w *Writer) leave(f *os.File) {
+	if f != nil && f != w.opt.Root {
+		f.Close() //nolint:errcheck // only a handle
+	}
+}
+
+// again opens a folder of the root by names that are no links.
+func (w *Writer) again(parts []string) (*os.File, error) {
+	if err := w.opt.Budget.Step(len(parts)); err != nil {
+		return nil, err
+	}
+	return openIn(w.opt.Root, "./"+strings.Join(parts, "/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+}
+
+// look returns the folder that has a name in an open one, or what the link there says.
+func (w *Writer) look(at *os.File, name string) (*os.File, string, error) {
+	fd, err := unix.Openat(int(at.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return f, "", nil
+	}
+	defer f.Close() //nolint:errcheck // only a handle
+	if err != nil {
+		return nil, "", err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return nil, "", unix.ENOTDIR
+	}
+	if foreign, err := w.foreign(fd); err != nil || foreign { // such links lead where they do not say
+		return nil, "", errors.Join(err, unix.ELOOP)
+	}
+	link, err := tarfile.ReadLink(fd, "")
+	return nil, link, err
+}
+
+// forget closes the folders that are kept open: what their names mean may have changed.
+func (w *Writer) forget() {
+	for name, p := range w.folders {
+		p.handle.Close() //nolint:errcheck // only a handle
+		delete(w.folders, name)
+	}
+}
+
+// openIn is openat2 relative to a folder. The kernel gives up with EAGAIN when names on its way are being renamed.
+func openIn(dir *os.File, name string, flags, resolve uint64) (*os.File, error) {
+	for try := 0; ; try++ {
+		fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{Flags: flags, Resolve: resolve})
+		if err == nil {
+			return os.NewFile(uintptr(fd), name), nil
+		}
+		if (err != unix.EAGAIN || try == races) && err != unix.EINTR {
+			return nil, err
+		}
+	}
+}
+
+// handlePath names an open file by its descriptor.
+func handlePath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

@@ -1,0 +1,103 @@
+package tree
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
+	"moss/engine/tarfile"
+)
+
+// tries is how often something may appear where something was just removed.
+const tries = 8
+
+// make makes an entry, after what is there was removed if it must be. The error of what cannot be made is Go's or, of what
+// must not be replaced, fault.Invalid.
+func (w *Writer) make(at spot, folder bool, try func() error) error {
+	for range tries {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if errors.Is(err, unix.ENAMETOOLONG) {
+			return fault.Invalid("the name %.64q… is too long", at.name)
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			return &os.PathError{Op: "make", Path: at.name, Err: err}
+		}
+		if err := w.remove(at, folder); err != nil {
+			return err
+		}
+	}
+	return fault.Internal("make %.64q: it is made again and again", at.name)
+}
+
+// remove takes away what is in the place of an entry that is a folder or not.
+func (w *Writer) remove(at spot, folder bool) error {
+	var st unix.Stat_t
+	err := unix.Fstatat(at.dir, at.base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "look at", Path: at.name, Err: err}
+	}
+	there := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if w.opt.KeepKinds && there != folder {
+		if there {
+			return fault.Invalid("cannot overwrite directory %.64q with non-directory", at.name)
+		}
+		return fault.Invalid("cannot overwrite non-directory %.64q with directory", at.name)
+	}
+	if there {
+		w.stale = true
+		err = removeBelow(at.dir, at.base, 0)
+	} else {
+		err = unix.Unlinkat(at.dir, at.base, 0)
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return &os.PathError{Op: "remove", Path: at.name, Err: err}
+	}
+	return nil
+}
+
+// removeBelow removes a folder with all that is in it. What is mounted in it ends the removal.
+func removeBelow(dir int, base string, depth int) error {
+	err := unix.Unlinkat(dir, base, 0)
+	if err == nil || !errors.Is(err, unix.EISDIR) {
+		return err
+	}
+	if depth > tarfile.MaxDepth {
+		return unix.ELOOP
+	}
+	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	d := os.NewFile(uintptr(fd), base)
+	defer d.Close() //nolint:errcheck // only read
+	for {
+		names, err := d.Readdirnames(1000)
+		for _, name := range names {
+			if err := removeBelow(fd, name, depth+1); err != nil && !errors.Is(err, unix.ENOENT) {
+				return err
+			}
+		}
+		if len(names) > 0 { // what was removed may have moved what follows
+			if _, err := d.Seek(0, io.SeekStart); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		return unix.Unlinkat(dir, base, unix.AT_REMOVEDIR)
+	}
+}

@@ -12,29 +12,45 @@ import (
 
 	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
+
+	trees "moss/engine/tree"
 )
 
 // maxDepth bounds how deep folders may nest in what is copied: each level keeps two descriptors open.
 const maxDepth = 500
 
+// maxEntries is how many files, folders and links are copied into a volume: several layers' worth.
+const maxEntries = 4 << 20
+
 // copyTree copies what is in one open folder, and its own attributes, into another. Every step goes through descriptors
 // of these two and follows no link: both may hold what containers have made. Sockets and devices stay behind, which a
 // user's image does not have.
 func copyTree(ctx context.Context, from, to *os.File) error {
-	c := &copier{root: to, seen: map[inode]string{}}
+	budget := trees.NewBudget(trees.Limits{Whole: "the image's folder", Entries: maxEntries})
+	c := &copier{root: to, seen: map[inode]string{}, budget: budget}
 	return c.folder(ctx, from, to, ".", 0)
 }
 
 type inode struct{ dev, ino uint64 }
 
 type copier struct {
-	root *os.File
-	seen map[inode]string // the path below root of the first name of a file that has several
+	root   *os.File
+	seen   map[inode]string // the path below root of the first name of a file that has several
+	budget *trees.Budget
+}
+
+// shown is a path as errors have it: one of a deep folder may have megabytes.
+func shown(at string) string {
+	const most = 128
+	if len(at) <= most {
+		return at
+	}
+	return at[:most] + "…"
 }
 
 func (c *copier) folder(ctx context.Context, from, to *os.File, at string, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%s: folders nest more than %d deep", at, maxDepth)
+		return fmt.Errorf("%s: folders nest more than %d deep", shown(at), maxDepth)
 	}
 	for {
 		names, err := from.Readdirnames(256)
@@ -54,15 +70,18 @@ func (c *copier) folder(ctx context.Context, from, to *os.File, at string, depth
 		}
 	}
 	if err := attributes(from, to); err != nil {
-		return fmt.Errorf("%s: %w", at, err)
+		return fmt.Errorf("%s: %w", shown(at), err)
 	}
 	return nil
 }
 
 func (c *copier) entry(ctx context.Context, from, to *os.File, name, at string, depth int) error {
+	if err := c.budget.Entry(); err != nil {
+		return err
+	}
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(from.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return fmt.Errorf("%s: %w", at, err)
+		return fmt.Errorf("%s: %w", shown(at), err)
 	}
 	var err error
 	switch st.Mode & unix.S_IFMT {
@@ -76,24 +95,24 @@ func (c *copier) entry(ctx context.Context, from, to *os.File, name, at string, 
 		err = fifo(to, name, &st)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", at, err)
+		return fmt.Errorf("%s: %w", shown(at), err)
 	}
 	return nil
 }
 
 func (c *copier) below(ctx context.Context, from, to *os.File, name, at string, depth int) error {
 	if err := unix.Mkdirat(int(to.Fd()), name, 0o700); err != nil {
-		return fmt.Errorf("%s: %w", at, err)
+		return fmt.Errorf("%s: %w", shown(at), err)
 	}
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY
 	src, err := openAt(from, name, flags, 0)
 	if err != nil {
-		return fmt.Errorf("%s: %w", at, err)
+		return fmt.Errorf("%s: %w", shown(at), err)
 	}
 	defer src.Close() //nolint:errcheck // only read
 	dst, err := openAt(to, name, flags, 0)
 	if err != nil {
-		return fmt.Errorf("%s: %w", at, err)
+		return fmt.Errorf("%s: %w", shown(at), err)
 	}
 	defer dst.Close() //nolint:errcheck // only a handle
 	return c.folder(ctx, src, dst, at, depth+1)

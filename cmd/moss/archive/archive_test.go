@@ -425,3 +425,32 @@ func TestUnpackKeepsNoPrivilegesOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestUnpackBombs unpacks archives of a hostile container into the user's folder.
+func TestUnpackBombs(t *testing.T) {
+	link := func(name, to string) entry { return entry{name: name, link: to, kind: tar.TypeSymlink} }
+	folders, links := make([]entry, 0, 100), make([]entry, 0, 50)
+	for i := range 45 {
+		links = append(links, link(fmt.Sprint("t/l", i), fmt.Sprint("l", i+1)))
+	}
+	for i := range 100 {
+		folders = append(folders, entry{name: fmt.Sprintf("t/%d/%sf", i, strings.Repeat("a/", 490))})
+	}
+	links = append(links, entry{name: "t/h", link: "t/l0/f", kind: tar.TypeLink})
+	for name, tc := range map[string]struct {
+		entries []entry
+		text    string
+	}{
+		"implied folders": {folders, "folders that it does not list"},
+		"links":           {links, "symbolic links"},
+		"depth":           {[]entry{{name: "t/" + strings.Repeat("d/", 600) + "f"}}, "folders deep"},
+		"length":          {[]entry{{name: "t/" + strings.Repeat("d", 5000)}}, "longer than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := archive.Unpack(stream(t, tc.entries...), t.TempDir(), archive.Unpacking{Name: "t"})
+			if err == nil || !strings.Contains(err.Error(), tc.text) || len(err.Error()) > 500 {
+				t.Errorf("Unpack = %.600v, want an error with %q", err, tc.text)
+			}
+		})
+	}
+}

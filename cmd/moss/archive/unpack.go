@@ -15,7 +15,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"moss/engine/tarfile"
+	"moss/engine/tree"
 )
+
+// maxEntries bounds what a container may make of a folder of this machine, with the folders that its entries imply.
+const maxEntries = 4 << 20
 
 // Unpacking says where in a folder an archive goes.
 type Unpacking struct {
@@ -34,7 +40,8 @@ func Unpack(r io.Reader, dir string, how Unpacking) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	u := &unpacker{root: root, how: how, buffer: make([]byte, pieces)}
+	budget := tree.NewBudget(tree.Limits{Entries: maxEntries})
+	u := &unpacker{root: root, how: how, buffer: make([]byte, pieces), names: tree.NewNames(budget)}
 	archive := tar.NewReader(bufio.NewReaderSize(r, pieces))
 	for {
 		header, err := archive.Next()
@@ -55,6 +62,7 @@ type unpacker struct {
 	root   *os.Root
 	how    Unpacking
 	buffer []byte
+	names  *tree.Names // what the entries cost: the container chose them
 	begun  bool
 	top    string // the first part of all names
 	dirs   []*tar.Header
@@ -88,14 +96,38 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 		return err
 	}
 	header.Name = name
+	if err := u.spend(header); err != nil {
+		return err
+	}
 	if err := create(header, content); err != nil {
 		return unpacking(name, err)
 	}
 	return nil
 }
 
+// spend counts what an entry costs, before anything is made of it.
+func (u *unpacker) spend(header *tar.Header) error {
+	kind, link := tree.KindFile, header.Linkname
+	switch header.Typeflag {
+	case tar.TypeDir:
+		kind = tree.KindFolder
+	case tar.TypeSymlink:
+		kind = tree.KindSymlink
+	case tar.TypeLink:
+		target, err := u.place(link)
+		if err != nil {
+			return err
+		}
+		kind, link = tree.KindHardLink, target
+	}
+	return u.names.Enter(header.Name, kind, link)
+}
+
 // place returns where an entry of the given name goes, relative to the folder.
 func (u *unpacker) place(name string) (string, error) {
+	if len(name) > tarfile.MaxName || strings.Count(name, "/") > tarfile.MaxDepth {
+		return "", fmt.Errorf("the archive's entry %.64q… is longer than %d bytes or more than %d folders deep", name, tarfile.MaxName, tarfile.MaxDepth)
+	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
 			return "", fmt.Errorf("the archive's entry %q leads out of it", name)

@@ -15,6 +15,7 @@ import (
 
 	"moss/engine/build/source"
 	"moss/engine/fault"
+	trees "moss/engine/tree"
 )
 
 // layer is one that is being written.
@@ -232,7 +233,7 @@ func (w *writer) header(e *source.Entry, name, link string) error {
 			if h.PAXRecords == nil {
 				h.PAXRecords = map[string]string{}
 			}
-			h.PAXRecords[xattrRecord+key] = value
+			h.PAXRecords[trees.XattrRecord+key] = value
 		}
 	}
 	if err := w.tar.WriteHeader(&h); err != nil {
@@ -272,17 +273,9 @@ func (w *writer) content(ctx context.Context, name string, src io.Reader, size i
 	return nil
 }
 
-// xattrRecord begins the names of pax records that hold extended attributes.
-const xattrRecord = "SCHILY.xattr."
-
-// carried reports whether an extended attribute goes into layers: what users set, and file capabilities. The rest belongs
-// to the machine, or means something to the file system that keeps the layers.
+// carried reports whether an extended attribute goes into layers.
 func carried(name string) bool {
-	if strings.ContainsAny(name, "=\x00") {
-		return false // no archive can hold it
-	}
-	return name == "security.capability" || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") &&
-		!strings.HasPrefix(name, "user.fuseoverlayfs.") && !strings.HasPrefix(name, "user.containers.")
+	return trees.Carried(name) && !strings.ContainsAny(name, "=\x00") // no archive can hold those
 }
 
 // wholeSeconds returns a time as every archive can hold it.

@@ -19,6 +19,7 @@ import (
 
 	"moss/engine/build/source"
 	"moss/engine/fault"
+	trees "moss/engine/tree"
 )
 
 // then is when all files of the tests were changed.
@@ -224,7 +225,7 @@ func attributesOf(h *tar.Header) string {
 		attrs = append(attrs, "at "+h.ModTime.UTC().Format("2006-01-02"))
 	}
 	for key, value := range h.PAXRecords {
-		if name, ok := strings.CutPrefix(key, xattrRecord); ok {
+		if name, ok := strings.CutPrefix(key, trees.XattrRecord); ok {
 			attrs = append(attrs, name+"="+value)
 		}
 	}

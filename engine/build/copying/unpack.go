@@ -16,6 +16,7 @@ import (
 	"moss/engine/compress"
 	"moss/engine/fault"
 	"moss/engine/tarfile"
+	trees "moss/engine/tree"
 )
 
 // unpacker puts the entries of one archive below a folder, which is the root for all that they say.
@@ -271,7 +272,7 @@ func (u *unpacker) entry(h *tar.Header) (*source.Entry, error) {
 		return nil, fault.Invalid("the entry %q has an unknown type %q", h.Name, h.Typeflag)
 	}
 	for key, value := range h.PAXRecords {
-		if attr, ok := strings.CutPrefix(key, xattrRecord); ok && carried(attr) {
+		if attr, ok := strings.CutPrefix(key, trees.XattrRecord); ok && carried(attr) {
 			if e.Xattrs == nil {
 				e.Xattrs = map[string]string{}
 			}

@@ -12,6 +12,7 @@ import (
 	"moss/engine/compress"
 	"moss/engine/fault"
 	"moss/engine/tarfile"
+	trees "moss/engine/tree"
 )
 
 // maxAfter is how much may follow the archive's end, in bytes: padding. It means nothing, but left unread it would break the
@@ -208,17 +209,14 @@ func (t *taker) content(node *inode, h *tar.Header) error {
 	return t.fill(node, t.tar, sparse)
 }
 
-// xattrRecord begins the names of pax records that hold extended attributes.
-const xattrRecord = "SCHILY.xattr."
-
 // attributes takes over the extended attributes that belong in a layer.
 func (t *taker) attributes(node *inode, h *tar.Header) error {
 	for key, value := range h.PAXRecords {
-		name, ok := strings.CutPrefix(key, xattrRecord)
-		if !ok || !carried(name) || node.mode&fs.ModeSymlink != 0 {
+		name, ok := strings.CutPrefix(key, trees.XattrRecord)
+		if !ok || !trees.Carried(name) || node.mode&fs.ModeSymlink != 0 {
 			continue
 		}
-		if name == capabilities && !owned(h) {
+		if name == trees.Capabilities && !owned(h) {
 			continue
 		}
 		if len(value) > maxXattr {
@@ -233,14 +231,4 @@ func (t *taker) attributes(node *inode, h *tar.Header) error {
 		node.more.xattrs[strings.Clone(name)] = strings.Clone(value)
 	}
 	return nil
-}
-
-// capabilities is the attribute with the privileges that a program gets.
-const capabilities = "security.capability"
-
-// carried reports whether an extended attribute belongs in a layer: what users set, and file capabilities. The rest is the
-// machine's, or that of the file system that keeps layers.
-func carried(name string) bool {
-	return name == capabilities || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.") &&
-		!strings.HasPrefix(name, "user.fuseoverlayfs.") && !strings.HasPrefix(name, "user.containers.")
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	trees "moss/engine/tree"
 )
 
 // Materialize writes what is at a path of a source, links followed, into an empty folder of this machine that nobody else
@@ -163,7 +165,7 @@ func describe(fd int, e *Entry) error {
 		return &os.PathError{Op: "change mode of", Path: e.Path, Err: err}
 	}
 	for name, value := range e.Xattrs {
-		if same || name != capabilities {
+		if same || name != trees.Capabilities {
 			unix.Fsetxattr(fd, name, []byte(value), 0) //nolint:errcheck // not every file system has them
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/tarfile"
+	trees "moss/engine/tree"
 )
 
 // Root is a Source over a folder of this machine: an image's file system. It may be used by several goroutines at once.
@@ -194,7 +195,7 @@ func attributes(list func([]byte) (int, error), get func(string, []byte) (int, e
 	}
 	var found map[string]string
 	for name := range strings.SplitSeq(strings.TrimRight(string(names[:n]), "\x00"), "\x00") {
-		if !carried(name) {
+		if !trees.Carried(name) {
 			continue
 		}
 		size, err := get(name, nil)

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,13 +45,17 @@ func (s *Store) StageChunked(ctx context.Context, blob Blob, from Ranges) (*Stag
 	if err := blob.Digest.Validate(); err != nil {
 		return nil, fault.Invalid("digest of a layer: %w", err)
 	}
-	src := &rangeSource{ctx: ctx, from: from, quit: make(chan struct{})}
+	src := &rangeSource{ctx: ctx, from: from, quit: make(chan struct{}), contents: &bytes.Buffer{}}
 	defer close(src.quit)
 	differ, err := chunked.NewDiffer(ctx, s.cs, blob.Digest, blob.Size, blob.Annotations, src)
 	if err != nil {
 		return nil, src.cause(err)
 	}
 	defer differ.Close() //nolint:errcheck // what it holds was taken over, or is of no use
+	if err := checkContents(src.contents.Bytes()); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotChunked, err)
+	}
+	src.contents = nil
 	unpack := &chunkedUnpacker{Differ: differ}
 	out, err := s.cs.PrepareStagedLayer(nil, unpack)
 	if err == nil && out.UncompressedDigest == "" {
@@ -110,6 +115,9 @@ type rangeSource struct {
 	from Ranges
 	quit chan struct{} // closed when nobody reads any more
 
+	contents *bytes.Buffer // the first part that is fetched, as it is read: the table of contents; nil: it was looked at
+	began    bool          // that part was asked for
+
 	mu  sync.Mutex // guards err
 	err error      // the first of from or ctx
 }
@@ -158,12 +166,17 @@ func (r *rangeSource) GetBlobAt(chunks []chunked.ImageSourceChunk) (chan io.Read
 		return nil, nil, r.note(err)
 	}
 	out, fails := make(chan io.ReadCloser), make(chan error)
-	go r.pass(streams, errs, out, fails)
+	var keep *bytes.Buffer
+	if !r.began {
+		keep, r.began = r.contents, true
+	}
+	go r.pass(streams, errs, out, fails, keep)
 	return out, fails, nil
 }
 
-// pass hands the parts on until nobody wants them any more. It ends with the source's channels.
-func (r *rangeSource) pass(streams chan io.ReadCloser, errs chan error, out chan io.ReadCloser, fails chan error) {
+// pass hands the parts on until nobody wants them any more, and keeps what is read of the first one. It ends with the
+// source's channels.
+func (r *rangeSource) pass(streams chan io.ReadCloser, errs chan error, out chan io.ReadCloser, fails chan error, keep *bytes.Buffer) {
 	defer close(out)
 	defer close(fails)
 	for streams != nil || errs != nil {
@@ -174,7 +187,8 @@ func (r *rangeSource) pass(streams chan io.ReadCloser, errs chan error, out chan
 				continue
 			}
 			select {
-			case out <- &rangePart{ReadCloser: part, src: r}:
+			case out <- &rangePart{ReadCloser: part, src: r, keep: keep}:
+				keep = nil
 			case <-r.quit:
 				part.Close() //nolint:errcheck // nobody wants it
 			}
@@ -194,7 +208,8 @@ func (r *rangeSource) pass(streams chan io.ReadCloser, errs chan error, out chan
 // rangePart is one part of the blob.
 type rangePart struct {
 	io.ReadCloser
-	src *rangeSource
+	src  *rangeSource
+	keep *bytes.Buffer // of what is read; may be nil
 }
 
 // Read returns the next bytes of the part, or the error of the source or of ctx.
@@ -203,6 +218,9 @@ func (p *rangePart) Read(buf []byte) (int, error) {
 		return 0, p.src.note(fmt.Errorf("fetch layer: %w", err))
 	}
 	n, err := p.ReadCloser.Read(buf)
+	if p.keep != nil {
+		p.keep.Write(buf[:n])
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return n, p.src.note(err)
 	}

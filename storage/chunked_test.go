@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -176,4 +177,47 @@ func TestStageChunkedErrors(t *testing.T) {
 			t.Errorf("StageChunked of a bad digest: %v", err)
 		}
 	})
+}
+
+// TestStageChunkedBombs fetches layers whose table of contents costs more than it weighs: they are to be fetched whole, and
+// whoever does so checks their archive.
+func TestStageChunkedBombs(t *testing.T) {
+	pack := func(headers ...*tar.Header) []byte {
+		var out bytes.Buffer
+		w := tar.NewWriter(&out)
+		for _, h := range headers {
+			if err := w.WriteHeader(h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	folders, links := make([]*tar.Header, 0, 300), make([]*tar.Header, 0, 50)
+	for i := range 300 {
+		folders = append(folders, &tar.Header{Name: fmt.Sprintf("%d/%sf", i, strings.Repeat("a/", 490)), Typeflag: tar.TypeReg, Mode: 0o644})
+	}
+	for i := range 45 {
+		links = append(links, &tar.Header{Name: fmt.Sprint("l", i), Typeflag: tar.TypeSymlink, Linkname: fmt.Sprint("l", i+1)})
+	}
+	links = append(links, &tar.Header{Name: "l0/f", Typeflag: tar.TypeReg, Mode: 0o644})
+	for name, tc := range map[string]struct {
+		headers []*tar.Header
+		text    string
+	}{"implied folders": {folders, "folders that it does not list"}, "links": {links, "symbolic links"}} {
+		t.Run(name, func(t *testing.T) {
+			eachDriver(t, func(t *testing.T, s *Store) {
+				if s.choice.driver == driverVFS {
+					return
+				}
+				blob, raw := inChunks(t, pack(tc.headers...))
+				_, err := s.StageChunked(t.Context(), blob, &partSource{blob: raw})
+				if !errors.Is(err, ErrNotChunked) || !strings.Contains(err.Error(), tc.text) {
+					t.Errorf("StageChunked = %v, want that it is not chunked for %q", err, tc.text)
+				}
+			})
+		})
+	}
 }

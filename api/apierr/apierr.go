@@ -55,7 +55,7 @@ func Write(w http.ResponseWriter, v apiver.Version, err error) {
 		w.WriteHeader(status)
 		return
 	}
-	Respond(w, v, status, err.Error())
+	Respond(w, v, status, fault.Text(err))
 }
 
 // Respond is Write with a status and a text that are no error's of the engine.
@@ -70,7 +70,7 @@ func Respond(w http.ResponseWriter, v apiver.Version, status int, text string) {
 }
 
 // StreamMessage returns the message that reports err in a stream that has begun (document 3, 7.3), with its newline.
-func StreamMessage(err error) []byte { return compat.StreamError(exitCode(err), err.Error()) }
+func StreamMessage(err error) []byte { return compat.StreamError(exitCode(err), fault.Text(err)) }
 
 // exitCode returns the code that an error of a container's command carries, 0 when it carries none.
 func exitCode(err error) int {

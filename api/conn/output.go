@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"moss/api/compat"
+	"moss/engine/fault"
 	"moss/engine/session"
 	"moss/engine/stdio"
 )
@@ -118,7 +119,7 @@ func (o *Output) sendLocked() {
 
 // Fail tells the client of an error after the head: as a line of its error stream.
 func (o *Output) Fail(err error) error {
-	return o.Send(stdio.Stderr, []byte("Error: "+err.Error()+"\n"))
+	return o.Send(stdio.Stderr, []byte("Error: "+fault.Text(err)+"\n"))
 }
 
 // Close sends what is left and ends the answer. Closing twice is safe.

@@ -8,6 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"moss/engine/config"
+	"moss/engine/fault"
 )
 
 // logger writes to stderr, for people or for machines.
@@ -17,6 +18,7 @@ func logger(cfg config.Config, stderr io.Writer) zerolog.Logger {
 		level = zerolog.InfoLevel
 	}
 	zerolog.TimeFieldFormat = time.RFC3339Nano
+	zerolog.ErrorMarshalFunc = func(err error) any { return fault.Text(err) } //nolint:reassign // its way to be set up
 	out := stderr
 	if cfg.LogFormat != "json" {
 		out = zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.RFC3339}

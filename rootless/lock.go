@@ -86,6 +86,7 @@ func orUnknown(s string) string {
 // end of the outer process by the end of the file. A new inode each time keeps the shims of a dead outer process from
 // mistaking its successor for it.
 func keepalive(path string) (*os.File, error) {
+	// The engines alone write there.
 	if err := os.RemoveAll(path); err != nil {
 		return nil, err
 	}

@@ -221,7 +221,8 @@ func Ended(err error) bool {
 }
 
 // sweep removes from the folder of this boot what belonged to the namespaces of an outer process that has ended: no
-// process of an exec outlives them either. Tasks stay while there are any: the next engine reads how they ended.
+// process of an exec outlives them either. Engines and monitors alone have written there. Tasks stay while there are any: the next
+// engine reads how they ended.
 func sweep(runDir string) error {
 	for _, name := range []string{"storage", "netns", "idmap", "alive", "ipam", "bridge.next", "execs", lentName} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {

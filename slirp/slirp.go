@@ -126,6 +126,7 @@ func (n *Network) Close(ctx context.Context) error {
 	for _, l := range lans {
 		err = errors.Join(err, l.close())
 	}
+	// The engine alone writes there.
 	err = errors.Join(err, os.RemoveAll(n.cursorDir()), removeIfThere(filepath.Join(n.opts.RunDir, "netns")))
 	if err != nil {
 		return fmt.Errorf("close networks: %w", err)

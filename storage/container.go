@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -165,13 +164,11 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 	}
 	defer s.ballast.restore()
 	s.ballast.ease()
-	err := s.cs.DeleteLayer(containerID)
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// The library notes what it is about to do. On a full disk the container's own files make room for that.
-		if err = s.empty(containerID); err == nil {
-			err = s.cs.DeleteLayer(containerID)
-		}
+	// On a full disk the container's own files make room for what the library notes.
+	if err := s.emptyLayer(containerID); err != nil {
+		return wrap(err, "remove layer of %s", containerID)
 	}
+	err := s.cs.DeleteLayer(containerID)
 	if err != nil && !errors.Is(err, cstorage.ErrNotALayer) && !errors.Is(err, cstorage.ErrLayerUnknown) {
 		return wrap(err, "remove layer of %s", containerID)
 	}
@@ -180,19 +177,6 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 	s.mu.Unlock()
 	s.flusher.mark()
 	return s.pruneOrphans(parent)
-}
-
-// empty removes what a container wrote from its layer, which is not mounted.
-func (s *Store) empty(containerID string) error {
-	dir := s.layerFolder(containerID)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
-	}
-	return err
 }
 
 // Containers returns the ids of all containers that have a layer.

@@ -13,6 +13,7 @@ import (
 	"go.podman.io/storage/pkg/archive"
 
 	"moss/engine/container"
+	"moss/engine/tree"
 )
 
 // Size returns how many bytes a container has written (rw) and how many it has in all, with its image's (root).
@@ -24,7 +25,14 @@ func (s *Store) Size(ctx context.Context, containerID string) (rw, root int64, e
 		return 0, 0, err
 	}
 	defer unlock()
-	if rw, err = driver.DiffSize(containerID, nil, layer.Parent, nil, ""); err != nil {
+	if s.choice.driver == driverVFS {
+		if err = s.checkBounds(ctx, containerID); err == nil {
+			rw, err = driver.DiffSize(containerID, nil, layer.Parent, nil, "")
+		}
+	} else {
+		rw, err = tree.Size(ctx, s.layerFolder(containerID))
+	}
+	if err != nil {
 		return 0, 0, wrap(err, "size of layer of %s", containerID)
 	}
 	root = rw
@@ -50,9 +58,12 @@ func (s *Store) Diff(ctx context.Context, containerID string, skip []string) (io
 		return nil, err
 	}
 	defer unlock()
+	if err := s.checkBounds(ctx, containerID); err != nil {
+		return nil, wrap(err, "diff of layer of %s", containerID)
+	}
 	var left map[string]bool
 	if len(skip) > 0 {
-		if _, left, err = s.changesLocked(layer, driver, skip); err != nil {
+		if _, left, err = s.changesLocked(ctx, layer, driver, skip); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +181,7 @@ func (s *Store) Changes(ctx context.Context, containerID string, skip []string) 
 		return nil, err
 	}
 	defer unlock()
-	changes, left, err := s.changesLocked(layer, driver, skip)
+	changes, left, err := s.changesLocked(ctx, layer, driver, skip)
 	if err != nil {
 		return nil, err
 	}
@@ -178,12 +189,36 @@ func (s *Store) Changes(ctx context.Context, containerID string, skip []string) 
 }
 
 // changesLocked returns all changes, and the paths of those that skip leaves out.
-func (s *Store) changesLocked(layer *cstorage.Layer, driver graphdriver.Driver, skip []string) ([]container.Change, map[string]bool, error) {
+func (s *Store) changesLocked(
+	ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver, skip []string,
+) ([]container.Change, map[string]bool, error) {
+	var changes []container.Change
+	own, below, err := s.folders(layer, driver)
+	switch {
+	case err != nil:
+	case s.choice.driver == driverVFS || s.comparesTrees(driver):
+		changes, err = s.comparedChanges(ctx, layer, driver)
+	default:
+		changes, err = overlayChanges(ctx, own, below)
+	}
+	if err != nil {
+		return nil, nil, wrap(err, "changes of layer of %s", layer.ID)
+	}
+	slices.SortStableFunc(changes, func(a, b container.Change) int { return strings.Compare(a.Path, b.Path) })
+	left, err := s.leftOut(layer, driver, changes, skip)
+	return changes, left, err
+}
+
+// comparedChanges has the library compare the trees of a container and its image, which goes by paths.
+func (s *Store) comparedChanges(ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver) ([]container.Change, error) {
+	if err := s.checkBounds(ctx, layer.ID); err != nil {
+		return nil, err
+	}
 	s.naive.Lock()
 	found, err := driver.Changes(layer.ID, nil, layer.Parent, nil, "")
 	s.naive.Unlock()
 	if err != nil {
-		return nil, nil, wrap(err, "changes of layer of %s", layer.ID)
+		return nil, err
 	}
 	changes := make([]container.Change, 0, len(found))
 	for _, c := range found {
@@ -197,9 +232,7 @@ func (s *Store) changesLocked(layer *cstorage.Layer, driver graphdriver.Driver, 
 		}
 		changes = append(changes, container.Change{Path: c.Path, Kind: kind})
 	}
-	slices.SortStableFunc(changes, func(a, b container.Change) int { return strings.Compare(a.Path, b.Path) })
-	left, err := s.leftOut(layer, driver, changes, skip)
-	return changes, left, err
+	return changes, nil
 }
 
 // layerForDiff returns a container's layer with its lock held. The library's own calls for diffs are not used: they keep

@@ -221,7 +221,7 @@ func fuseOverlay(ctx context.Context, root string, known bool) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("try fuse-overlayfs: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // an empty folder left behind does no harm
+	defer os.RemoveAll(dir) //nolint:errcheck // made here, with nothing in it: what is left behind does no harm
 	for _, sub := range []string{"lower", "upper", "work", "merged"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			return "", fmt.Errorf("try fuse-overlayfs: %w", err)

@@ -13,6 +13,7 @@ import (
 	cstorage "go.podman.io/storage"
 
 	"moss/engine/record"
+	"moss/engine/tree"
 )
 
 // Notes returns what the store did at its opening that its owner should know: images that a power cut damaged, for
@@ -20,29 +21,31 @@ import (
 func (s *Store) Notes() []string { return slices.Clone(s.notes) }
 
 // sweep removes what a crash left beside the records. It is called before the library opens the store: nothing is in use.
-func sweep(root string) error {
-	err := errors.Join(
-		removeAllIn(filepath.Join(root, driverOverlay, "staging")),
-		removeAllIn(filepath.Join(root, stagedFolder)),
-		record.Sweep(root),
-	)
+// What a container, an image or a client may have shaped goes into the trash, whatever it is: the library would remove some of
+// it when it opens the store, with a descriptor for each level. What resists is noted, and stops nothing.
+func sweep(root string) (notes []string, err error) {
+	for _, dir := range []string{
+		"overlay/staging", stagedFolder, "overlay/tempdirs", "overlay-layers/tmp", "vfs/tempdirs", "vfs-layers/tmp",
+	} {
+		dir = filepath.Join(root, dir)
+		entries, err := readDir(dir)
+		for _, entry := range entries {
+			err = errors.Join(err, setAside(root, filepath.Join(dir, entry.Name())))
+		}
+		if err != nil {
+			notes = append(notes, fmt.Sprintf("leftovers in %s cannot be removed: %v", dir, err))
+		}
+	}
+	err = record.Sweep(root)
 	for _, kind := range []string{"layers", "images", "containers"} {
 		for _, driver := range []string{driverOverlay, driverVFS} {
 			err = errors.Join(err, removeTemps(filepath.Join(root, driver+"-"+kind), 1))
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("remove leftovers: %w", err)
+		return notes, fmt.Errorf("remove leftovers: %w", err)
 	}
-	return nil
-}
-
-func removeAllIn(dir string) error {
-	entries, err := readDir(dir)
-	for _, entry := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
-	}
-	return err
+	return notes, nil
 }
 
 // removeTemps removes the files that the library was about to put in place of others, in a folder and so many levels below.
@@ -76,8 +79,11 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 			return err
 		}
 	}
+	if err := s.emptyUnknown(); err != nil {
+		return err
+	}
 	if err := s.cs.GarbageCollect(); err != nil {
-		return wrap(err, "collect leftovers")
+		s.notes = append(s.notes, fmt.Sprintf("leftovers cannot be removed: %v", err))
 	}
 	if err := s.dropFolderless(); err != nil {
 		return err
@@ -147,6 +153,34 @@ func (s *Store) dropFolderless() error {
 	return nil
 }
 
+// emptyUnknown takes the files from folders of layers that have no record, which the library is about to remove.
+func (s *Store) emptyUnknown() error {
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return wrap(err, "list layers")
+	}
+	known := make(map[string]bool, len(layers))
+	for i := range layers {
+		known[layers[i].ID] = true
+	}
+	home := filepath.Join(s.root, driverOverlay)
+	if s.choice.driver == driverVFS {
+		home = filepath.Join(s.root, driverVFS, "dir")
+	}
+	entries, err := readDir(home)
+	if err != nil {
+		return wrap(err, "list folders of layers")
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && !known[entry.Name()] && validID(entry.Name()) == nil {
+			if err := s.emptyLayer(entry.Name()); err != nil {
+				s.notes = append(s.notes, err.Error())
+			}
+		}
+	}
+	return nil
+}
+
 // dropHalfImages removes the records of images that were half made, and folders of documents that have no record. It sets
 // aside documents that are damaged.
 func (s *Store) dropHalfImages() error {
@@ -176,7 +210,7 @@ func (s *Store) dropHalfImages() error {
 	entries, err := readDir(dir)
 	for _, entry := range entries {
 		if entry.IsDir() && !known[entry.Name()] {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+			err = errors.Join(err, tree.RemovePath(filepath.Join(dir, entry.Name())))
 		}
 	}
 	return wrap(err, "remove leftovers")

@@ -29,7 +29,7 @@ func (s *Store) Room(bytes int64, files int64) error {
 	if s.room(bytes, files) == nil {
 		return nil
 	}
-	if err := s.trash.drain(); err != nil {
+	if err := s.trash.Drain(); err != nil {
 		return err
 	}
 	return s.room(bytes, files)

@@ -76,9 +76,12 @@ func (s *Store) copyLayer(ctx context.Context, layer *cstorage.Layer, driver gra
 	if err != nil {
 		return nil, wrap(err, "seal layer of %s", layer.ID)
 	}
-	changes, left, err := s.changesLocked(layer, driver, followAll(own, below, skip))
+	changes, left, err := s.changesLocked(ctx, layer, driver, followAll(own, below, skip))
 	if err != nil || len(left) == len(changes) {
 		return nil, err
+	}
+	if err := s.checkBounds(ctx, layer.ID); err != nil {
+		return nil, wrap(err, "seal layer of %s", layer.ID)
 	}
 	s.naive.Lock()
 	diff, err := driver.Diff(layer.ID, idMaps(layer), layer.Parent, idMaps(layer), "")

@@ -60,7 +60,7 @@ func TestSealMany(t *testing.T) {
 					}
 					parent = img
 				}
-				got := tree(t, s, parent.ID)
+				got := treeOf(t, s, parent.ID)
 				for i := range steps {
 					if got[fmt.Sprintf("f%d.%d", c, i)] == "" {
 						t.Errorf("chain %d lacks the file of step %d: %v", c, i, got)

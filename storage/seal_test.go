@@ -92,7 +92,7 @@ func content(t testing.TB, s *Store, img *image.Image) map[string]*tar.Header {
 }
 
 // tree returns what is seen in an image: a line for each file.
-func tree(t testing.TB, s *Store, imageID string) map[string]string {
+func treeOf(t testing.TB, s *Store, imageID string) map[string]string {
 	t.Helper()
 	view, err := s.View(t.Context(), imageID)
 	if err != nil {
@@ -211,7 +211,7 @@ func TestSeal(t *testing.T) {
 		if h := headers["a-three"]; h == nil || h.PAXRecords["SCHILY.xattr.user.colour"] != "blue\x00green" {
 			t.Errorf("the attribute of a-three: %+v", h)
 		}
-		want := tree(t, s, img.ID)
+		want := treeOf(t, s, img.ID)
 		for _, name := range []string{"etc/gone", "srv/deep", "again/old", "fresh/socket", "var/lib/x"} {
 			if want[name] != "" {
 				t.Errorf("%s is seen in the image: %s", name, want[name])
@@ -226,13 +226,13 @@ func TestSeal(t *testing.T) {
 		other := put(t, s, sealBase2())
 		copied, err := s.PutImage(t.Context(), r, ImageSpec{Base: other.ID, OS: "linux"}, nil)
 		must(t, err, r.Close())
-		unpacked := tree(t, s, copied.ID)
+		unpacked := treeOf(t, s, copied.ID)
 		delete(unpacked, "zz")
 		same(t, "unpacked", unpacked, want)
 		if err := s.Remove(t.Context(), id); err != nil {
 			t.Errorf("Remove: %v", err)
 		}
-		same(t, "after the container", tree(t, s, img.ID), want)
+		same(t, "after the container", treeOf(t, s, img.ID), want)
 	})
 }
 
@@ -300,7 +300,7 @@ func TestSealMountPoints(t *testing.T) {
 		if got := names(content(t, s, img)); !slices.Equal(got, want) {
 			t.Errorf("the layer has %v, want %v", got, want)
 		}
-		got := tree(t, s, img.ID)
+		got := treeOf(t, s, img.ID)
 		for _, name := range []string{"etc/hosts", "cache", "run/secrets", "data/mnt"} {
 			if got[name] != "" {
 				t.Errorf("%s is left: %s", name, got[name])
@@ -333,7 +333,7 @@ func TestSealRefused(t *testing.T) {
 		t.Errorf("with an ended context: %v", err)
 	}
 	img, err := s.Seal(t.Context(), id, stepSpec(base.ID, "RUN b"), nil)
-	if err != nil || tree(t, s, img.ID)["b"] == "" {
+	if err != nil || treeOf(t, s, img.ID)["b"] == "" {
 		t.Fatalf("Seal after all that = %v, %v", img, err)
 	}
 	// The container has an empty layer now, which can be mounted and goes as any other.

@@ -18,6 +18,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/tarfile"
+	"moss/engine/tree"
 )
 
 // errNotPlain says that a container's folder needs those below it to be understood: it cannot be an image's layer.
@@ -130,6 +131,10 @@ func setTimes(fd int, st *unix.Stat_t) error {
 func (f *folderWriter) entry(dir *os.File, parent, base string, opaque bool) error {
 	var st unix.Stat_t
 	name := parent + base
+	if len(name) >= tarfile.MaxName || strings.Count(name, "/") > tarfile.MaxDepth {
+		return fault.Invalid("/%s: its path has more than %d bytes or is more than %d folders deep, which no layer can hold",
+			tree.Short(name), tarfile.MaxName, tarfile.MaxDepth)
+	}
 	if err := unix.Fstatat(int(dir.Fd()), base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fmt.Errorf("look at /%s: %w", name, err)
 	}
@@ -158,10 +163,10 @@ func (f *folderWriter) entry(dir *os.File, parent, base string, opaque bool) err
 		return fmt.Errorf("look at /%s: %w", name, err)
 	}
 	switch kind {
+	case unix.S_IFDIR:
+		return f.subfolder(dir, base, h, opaque, isOpaque)
 	case unix.S_IFREG:
 		err = f.file(dir, base, h)
-	case unix.S_IFDIR:
-		err = f.subfolder(dir, base, h, opaque, isOpaque)
 	case unix.S_IFLNK:
 		if h.Linkname, err = tarfile.ReadLink(int(dir.Fd()), base); err == nil {
 			err = f.out.WriteHeader(h)
@@ -201,22 +206,23 @@ func (f *folderWriter) file(dir *os.File, base string, h *tar.Header) error {
 	return nil
 }
 
-// subfolder writes a folder with all in it. One that hides what the image has says so.
+// subfolder writes a folder with all in it. One that hides what the image has says so. Errors name what they are of: those of
+// what is in it come back as they are.
 func (f *folderWriter) subfolder(dir *os.File, base string, h *tar.Header, under, opaque bool) error {
 	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return fmt.Errorf("read /%s: %w", h.Name, err)
 	}
 	sub := os.NewFile(uintptr(fd), base)
 	defer sub.Close() //nolint:errcheck // opened for reading
 	if err := f.out.WriteHeader(h); err != nil {
-		return err
+		return fmt.Errorf("write /%s: %w", h.Name, err)
 	}
 	if opaque && !under && isBelow(f.below, h.Name) {
 		mark := *h
 		mark.Typeflag, mark.Name, mark.PAXRecords = tar.TypeReg, h.Name+archive.WhiteoutOpaqueDir, nil
 		if err := f.out.WriteHeader(&mark); err != nil {
-			return err
+			return fmt.Errorf("write /%s: %w", mark.Name, err)
 		}
 	}
 	return f.folder(sub, h.Name, under || opaque)

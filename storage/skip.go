@@ -80,6 +80,11 @@ func statBelow(dir, name string, st *unix.Stat_t) error {
 		return err
 	}
 	defer unix.Close(root) //nolint:errcheck // only a handle
+	return statIn(root, name, st)
+}
+
+// statIn is statBelow with an open folder.
+func statIn(root int, name string, st *unix.Stat_t) error {
 	fd, err := unix.Openat2(root, "."+name, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	})

@@ -14,6 +14,7 @@ import (
 	graphdriver "go.podman.io/storage/drivers"
 
 	"moss/engine/fault"
+	"moss/engine/tree"
 )
 
 // Blob is the form in which a registry or an archive has a layer.
@@ -107,7 +108,7 @@ func (s *Store) Stage(ctx context.Context, plain io.Reader, blob Blob) (*Staged,
 	if _, ok := driver.(graphdriver.DriverWithDiffer); !ok {
 		return s.stageFile(src, blob)
 	}
-	defer s.trash.stand()()
+	defer s.trash.Stand()()
 	unpack := &unpacker{src: src, singleID: s.singleID, blob: blob}
 	out, err := s.cs.PrepareStagedLayer(nil, unpack)
 	if err != nil {
@@ -189,7 +190,7 @@ func (s *Store) dropStaging(out *graphdriver.DriverWithDifferOutput) error {
 	if out.Target == "" {
 		return nil // the driver failed before there was a folder
 	}
-	err := os.RemoveAll(out.Target)
+	err := tree.RemovePath(out.Target)
 	return wrap(errors.Join(err, s.cs.CleanupStagedLayer(out)), "discard layer")
 }
 

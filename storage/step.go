@@ -18,6 +18,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/tree"
 )
 
 // Flags of the images that steps of builds made.
@@ -226,7 +227,7 @@ func (s *Store) loadSteps() error {
 			s.steps[bare] = r
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, bare)); err != nil {
+		if err := tree.RemovePath(filepath.Join(dir, bare)); err != nil {
 			return wrap(err, "remove leftovers")
 		}
 	}

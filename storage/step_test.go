@@ -77,7 +77,7 @@ func TestSteps(t *testing.T) {
 			if len(s.Notes()) > 0 {
 				t.Errorf("the opening: %q", s.Notes())
 			}
-			if got := tree(t, s, last.ID); got["f"] == "" || got["bin/sh"] == "" {
+			if got := treeOf(t, s, last.ID); got["f"] == "" || got["bin/sh"] == "" {
 				t.Errorf("the files of the last step: %v", got)
 			}
 			done, err := s.Finish(t.Context(), last.ID, []string{"result", "result:2"})
@@ -189,7 +189,7 @@ func TestGraft(t *testing.T) {
 	if err != nil || !slices.Equal(got.Layers, second.Layers) || got.TopLayer != second.TopLayer || got.Parent != base.ID {
 		t.Fatalf("Graft = %+v, %v", got, err)
 	}
-	same(t, "grafted", tree(t, s, got.ID), tree(t, s, second.ID))
+	same(t, "grafted", treeOf(t, s, got.ID), treeOf(t, s, second.ID))
 	history, sizes, err := s.History(t.Context(), got.ID)
 	if err != nil || len(history) != 2 || history[1].CreatedBy != "COPY grafted" || history[1].EmptyLayer || len(sizes) != 2 {
 		t.Errorf("history %+v, %v, %v", history, sizes, err)

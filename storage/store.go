@@ -29,6 +29,7 @@ import (
 	"moss/engine/damage"
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/tree"
 )
 
 // Options says where a store lies and how it is to be opened.
@@ -44,6 +45,14 @@ type Options struct {
 	Damage *damage.Account
 	// SingleID says that the user namespace has one id only: every file then belongs to uid 0.
 	SingleID bool
+	// Report is told of what a person should know and nobody waits for: files that cannot be deleted. May be nil.
+	Report func(error)
+}
+
+func (o Options) report(err error) {
+	if o.Report != nil {
+		o.Report(err)
+	}
 }
 
 // Store is an open store. Its methods may be called by any number of goroutines.
@@ -69,7 +78,7 @@ type Store struct {
 	probing sync.Mutex // held while the first volatile layer is mounted; guards probed
 	probed  bool
 
-	trash *trash // files of removed layers
+	trash *tree.Trash // files of removed layers
 
 	mu       sync.Mutex              // guards configs, steps, orphans, borrows, volatile, pins and detached
 	configs  map[string]*configCache // by image id without sha256:
@@ -98,7 +107,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		opts.Damage = damage.New(opts.Root, nil)
 	}
 	root, run := filepath.Join(opts.Root, "storage"), filepath.Join(opts.RunRoot, "storage")
-	if err := prepare(root, run, opts.Damage); err != nil {
+	notes, err := prepare(root, run, opts.Damage)
+	if err != nil {
 		return nil, err
 	}
 	suspects := readUnsynced(root)
@@ -127,6 +137,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		ballast:  room,
 		damage:   opts.Damage,
 		lost:     cs.lost,
+		notes:    notes,
 
 		detached: map[string]*os.File{},
 	}
@@ -134,7 +145,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if mount != "" && suspects.Mount == mount {
 		suspects.Layers = nil // the kernel still has what was written
 	}
-	if err := s.tidy(ctx, suspects); err != nil {
+	if err := s.tidy(ctx, opts, suspects); err != nil {
 		cs.Free()
 		return nil, err
 	}
@@ -150,22 +161,26 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes the folders and clears what a crash or damage left in them, before the library sees them.
-func prepare(root, run string, account *damage.Account) error {
+// prepare makes the folders and clears what a crash or damage left in them, before the library sees them. notes name what
+// resists.
+func prepare(root, run string, account *damage.Account) (notes []string, err error) {
 	if err := isolate(); err != nil {
-		return err
+		return nil, err
 	}
 	for _, dir := range []string{root, run} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("make the storage folder: %w", err)
+			return nil, fmt.Errorf("make the storage folder: %w", err)
 		}
 	}
-	return errors.Join(mendFiles(root, account), sweep(root))
+	if err := mendFiles(root, account); err != nil {
+		return nil, err
+	}
+	return sweep(root)
 }
 
 // tidy starts what deletes and has it delete what a crash left.
-func (s *Store) tidy(ctx context.Context, suspects unsyncedList) (err error) {
-	if s.trash, err = newTrash(s.root); err != nil {
+func (s *Store) tidy(ctx context.Context, opts Options, suspects unsyncedList) (err error) {
+	if s.trash, err = tree.NewTrash(filepath.Join(s.root, trashFolder), opts.report); err != nil {
 		return err
 	}
 	if err = errors.Join(s.dropViews(), s.recover(ctx, suspects)); err != nil {
@@ -174,7 +189,7 @@ func (s *Store) tidy(ctx context.Context, suspects unsyncedList) (err error) {
 		err = s.damage.SetAside(filepath.Join(s.root, unsyncedFile), errors.New("the list of layers that may not be on the disk cannot be read"))
 	}
 	if err != nil {
-		s.trash.close()
+		s.trash.Close()
 	}
 	return err
 }
@@ -182,7 +197,7 @@ func (s *Store) tidy(ctx context.Context, suspects unsyncedList) (err error) {
 // Close leaves everything on the disk. Mounted layers stay mounted, detached ones stay with their containers:
 // containers outlive the engine. The store is of no use afterwards.
 func (s *Store) Close() error {
-	s.trash.close()
+	s.trash.Close()
 	s.copies.close()
 	err := errors.Join(s.unsynced.close(), s.flusher.close())
 	s.mu.Lock()

@@ -35,7 +35,7 @@ func (h *Handler) containerList(c *route.Call) error {
 	for _, r := range records {
 		entry := wire.NewContainerSummary(r, now)
 		if c.Bool("size") {
-			entry.SizeRw, entry.SizeRootFs, err = h.sizes(c, r.ID)
+			err := h.addSizes(c, entry, r.ID)
 			if fault.Is(err, fault.NotFound) {
 				continue // removed since the list was made
 			}
@@ -94,6 +94,20 @@ func (h *Handler) containerInspect(c *route.Call) error {
 		}
 	}
 	return reply(c, http.StatusOK, record)
+}
+
+// addSizes adds the sizes of one of many containers. Without them, the entry says nothing of its sizes: the trouble of one
+// container is not that of all others.
+func (h *Handler) addSizes(c *route.Call, entry *wire.ContainerSummary, ref string) (err error) {
+	entry.SizeRw, entry.SizeRootFs, err = h.sizes(c, ref)
+	if err == nil || fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if stop := c.Ctx().Err(); stop != nil {
+		return stop
+	}
+	c.Log().Error().Err(err).Str("container", ref).Msg("size of container not known")
+	return nil
 }
 
 func (h *Handler) sizes(c *route.Call, ref string) (rw, rootfs *int64, err error) {

@@ -74,7 +74,7 @@ func (h *Handler) systemUsage(c *route.Call) error {
 	now := time.Now()
 	for _, r := range records {
 		entry := wire.NewContainerSummary(r, now)
-		entry.SizeRw, entry.SizeRootFs, err = h.sizes(c, r.ID)
+		err := h.addSizes(c, entry, r.ID)
 		if fault.Is(err, fault.NotFound) {
 			continue // removed since the list was made
 		}

@@ -99,11 +99,11 @@ func outlives(state string) bool {
 func usageOfVolumes(used client.DiskUsage) show.Row {
 	active, size, reclaimable := 0, int64(0), int64(0)
 	for _, volume := range used.Volumes {
-		size += volume.UsageData.Size
+		size += max(volume.UsageData.Size, 0) // -1: not known
 		if volume.UsageData.RefCount > 0 {
 			active++
 		} else {
-			reclaimable += volume.UsageData.Size
+			reclaimable += max(volume.UsageData.Size, 0)
 		}
 	}
 	return usageRow("Local Volumes", len(used.Volumes), active, size, reclaimable)
@@ -157,7 +157,7 @@ func (a *app) showUsageOfEach(used client.DiskUsage) error {
 	volumes := make([][]string, 0, 1+len(used.Volumes))
 	volumes = append(volumes, []string{"VOLUME NAME", "LINKS", "SIZE"})
 	for _, volume := range used.Volumes {
-		volumes = append(volumes, []string{volume.Name, strconv.Itoa(volume.UsageData.RefCount), show.Size(volume.UsageData.Size)})
+		volumes = append(volumes, []string{volume.Name, strconv.Itoa(volume.UsageData.RefCount), show.Size(max(volume.UsageData.Size, 0))})
 	}
 	for _, table := range []struct {
 		title string

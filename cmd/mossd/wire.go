@@ -32,6 +32,7 @@ import (
 	"moss/engine/stats"
 	"moss/engine/stats/top"
 	"moss/engine/system"
+	"moss/engine/tree"
 	"moss/engine/volume"
 	"moss/imagesvc"
 	"moss/imagesvc/registry"
@@ -50,6 +51,7 @@ type parts struct {
 	networks   *network.Service
 	uplink     *uplinkWatch
 	store      *storage.Store
+	trash      *tree.Trash    // files of volumes and builds that are on their way out
 	fds        *fdstore.Store // of name servers, which go on with the next engine
 	registries *registry.Client
 	volumes    *volume.Store
@@ -135,6 +137,7 @@ func openStore(
 ) (*storage.Store, error) {
 	store, err := storage.Open(ctx, storage.Options{
 		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID, Damage: account,
+		Report: func(err error) { log.Warn().Err(err).Msg("storage") },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open storage: %w", err)
@@ -158,6 +161,9 @@ func (p *parts) abandon() (err error) {
 	err = p.closeEvents()
 	if p.registries != nil {
 		err = errors.Join(err, p.registries.Close())
+	}
+	if p.trash != nil {
+		p.trash.Close()
 	}
 	return errors.Join(err, p.fds.Close(), p.store.Close())
 }
@@ -226,8 +232,12 @@ func newManager(
 	if err != nil {
 		return nil, err
 	}
+	p.trash, err = tree.NewTrash(filepath.Join(facts.Root, "trash"), func(err error) { zerolog.Ctx(ctx).Warn().Err(err).Msg("trash") })
+	if err != nil {
+		return nil, err
+	}
 	p.volumes, err = volume.Open(volume.Options{
-		Dir: filepath.Join(facts.Root, "volumes"), Events: p.bus, Log: *zerolog.Ctx(ctx),
+		Dir: filepath.Join(facts.Root, "volumes"), Events: p.bus, Log: *zerolog.Ctx(ctx), Trash: p.trash,
 	})
 	if err != nil {
 		return nil, err

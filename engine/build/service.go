@@ -14,6 +14,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/tree"
 )
 
 // defaultCacheSize is how many bytes of layers steps may hold that no image needs.
@@ -30,6 +31,7 @@ type Options struct {
 	Parallel  int    // steps of one build that run at the same time; 0: as many as there are processors, at least two
 	UserAgent string // for downloads; empty: moss
 	Log       zerolog.Logger
+	Trash     *tree.Trash // for what an earlier engine left; nil: it is deleted at once
 }
 
 // Service builds images. Make one with New; Close it at the end.
@@ -57,7 +59,7 @@ func New(ctx context.Context, opt Options) (*Service, error) {
 	if opt.Parallel <= 0 {
 		opt.Parallel = max(2, runtime.GOMAXPROCS(0))
 	}
-	if err := empty(opt.spool()); err != nil {
+	if err := empty(opt.spool(), opt.Trash); err != nil {
 		return nil, err
 	}
 	known, err := openCache(ctx, opt.Dir, opt.Images)
@@ -74,8 +76,8 @@ func New(ctx context.Context, opt Options) (*Service, error) {
 func (o Options) spool() string { return filepath.Join(o.Dir, "tmp") }
 
 // empty makes an empty folder.
-func empty(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
+func empty(dir string, trash *tree.Trash) error {
+	if err := trash.Take(dir); err != nil {
 		return fmt.Errorf("empty the folder of builds: %w", err)
 	}
 	return os.MkdirAll(dir, 0o700)

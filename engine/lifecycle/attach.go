@@ -318,7 +318,7 @@ func (m *Manager) sendLog(
 // sendFailure ends an answer that has begun with the reason, in the form of the output. It returns cause.
 func (m *Manager) sendFailure(r *container.Record, cause error, conn io.ReadWriteCloser) error {
 	var err error
-	if text := "Error: " + cause.Error(); r.Config.Tty {
+	if text := "Error: " + fault.Text(cause); r.Config.Tty {
 		_, err = io.WriteString(conn, text+"\r\n")
 	} else {
 		_, err = stdio.NewFrameWriter(conn, stdio.Stderr).Write([]byte(text + "\n"))

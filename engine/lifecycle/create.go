@@ -14,6 +14,7 @@ import (
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/image"
+	"moss/engine/tree"
 )
 
 // Create makes a container and returns its id and the warnings for the client. Nothing of it runs yet.
@@ -62,7 +63,7 @@ func (m *Manager) make(
 		return "", nil, err
 	}
 	r.Links, r.Build = links, step != nil
-	back.push(func(context.Context) error { return os.RemoveAll(m.dataDir(containerID)) })
+	back.push(func(context.Context) error { return tree.RemovePath(m.dataDir(containerID)) })
 	if err := os.MkdirAll(m.dataDir(containerID), 0o700); err != nil {
 		return "", nil, fmt.Errorf("create container %s: %w", containerID, err)
 	}
@@ -275,14 +276,14 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 	err = errors.Join(
 		m.opt.Networks.Leave(ctx, c.id),
 		m.removeLayer(ctx, c, take),
-		os.RemoveAll(m.taskDir(c.id)),
+		tree.RemovePath(m.taskDir(c.id)),
 		m.dropVolumes(ctx, c.record()),
 	)
 	if err != nil {
 		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
 	}
 	c.setGone(true)
-	if err := os.RemoveAll(m.dataDir(c.id)); err != nil {
+	if err := tree.RemovePath(m.dataDir(c.id)); err != nil {
 		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
 	}
 	m.index.drop(c)
@@ -295,6 +296,6 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 
 func (m *Manager) markDead(c *ctr, cause error) error {
 	c.setGone(false)
-	_, err := c.transition(container.OpRemoveFailed, func(r *container.Record) { r.Error = cause.Error() })
+	_, err := c.transition(container.OpRemoveFailed, func(r *container.Record) { r.Error = fault.Text(cause) })
 	return errors.Join(cause, err, c.persist(false))
 }

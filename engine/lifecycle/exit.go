@@ -3,11 +3,11 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"os"
 	"strconv"
 
 	"moss/engine/container"
 	"moss/engine/task"
+	"moss/engine/tree"
 )
 
 // watch follows a running task to its end and cleans up after it. One watcher runs per running container; it takes no
@@ -84,7 +84,7 @@ func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 	}()
 	deleted := t.Delete(ctx)
 	if deleted == nil {
-		deleted = os.RemoveAll(m.taskDir(c.id)) // what launch has put beside the task's own files
+		deleted = tree.RemovePath(m.taskDir(c.id)) // what launch has put beside the task's own files
 	}
 	c.layerBack()
 	mount = m.dropLayer(ctx, c)

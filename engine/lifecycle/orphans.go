@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tree"
 )
 
 // orphanTasks lists the tasks that belong to no container. The containers of builds are among them.
@@ -91,7 +92,7 @@ func (m *Manager) endOrphan(ctx context.Context, containerID string, f found) er
 		return err
 	}
 	parent := m.orphanCgroup(containerID)
-	if err := os.RemoveAll(m.taskDir(containerID)); err != nil {
+	if err := tree.RemovePath(m.taskDir(containerID)); err != nil {
 		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task folder without container not removed")
 	}
 	if parent != "" {

@@ -16,6 +16,7 @@ import (
 	"moss/engine/network"
 	"moss/engine/record"
 	"moss/engine/task"
+	"moss/engine/tree"
 )
 
 // reconcile reads all records and makes them true again: what runs is watched, what ended meanwhile is recorded as it
@@ -130,7 +131,7 @@ func (m *Manager) load() ([]*ctr, error) {
 		r, p, err := readRecord(dir)
 		switch {
 		case fault.Is(err, fault.NotFound):
-			if err := os.RemoveAll(dir); err != nil {
+			if err := tree.RemovePath(dir); err != nil {
 				return nil, err
 			}
 			continue
@@ -246,7 +247,7 @@ func begunMeanwhile(ctx context.Context, t task.Task) (task.Status, error) {
 // clear takes away what a start that came to nothing, or an end that was not handled whole, has left of a container
 // without a task. Its network goes when the networks are restored.
 func (m *Manager) clear(ctx context.Context, c *ctr) {
-	if err := errors.Join(m.opt.Layers.Unmount(ctx, c.id), os.RemoveAll(m.taskDir(c.id))); err != nil {
+	if err := errors.Join(m.opt.Layers.Unmount(ctx, c.id), tree.RemovePath(m.taskDir(c.id))); err != nil {
 		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("leftovers of container not removed")
 	}
 }

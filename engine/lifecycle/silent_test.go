@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -205,11 +206,11 @@ func TestInterruptedStartWithoutMonitor(t *testing.T) {
 				w := newWorld(t)
 				first := w.engine()
 				id := w.create(first, "web", policy)
-				record, err := os.ReadFile(first.recordPath(id))
-				w.must(err)
 				w.must(first.Start(t.Context(), id))
 				first.Close()
-				w.must(os.WriteFile(first.recordPath(id), record, 0o600)) // as if the start had not been saved
+				for _, name := range []string{stateName, string(phaseStarted)} { // as if the start had not been saved
+					w.must(os.Remove(filepath.Join(first.dataDir(id), name)))
+				}
 				old := w.tasks.Task(id)
 				old.Hang()
 				m := w.engine()

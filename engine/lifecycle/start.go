@@ -18,6 +18,7 @@ import (
 	"moss/engine/ocispec"
 	"moss/engine/record"
 	"moss/engine/task"
+	"moss/engine/tree"
 )
 
 // Start runs the container's process. fault.NotModified if it runs already; fault.NotFound if the command is not in the
@@ -71,7 +72,7 @@ func (m *Manager) startFailed(c *ctr, op container.Op, cause error) error {
 		cause = fault.Internal("%w", cause) // the documents know no 403 here
 	}
 	note := func(r *container.Record) {
-		r.ExitCode, r.Error, r.FinishedAt = code, cause.Error(), time.Now().UTC()
+		r.ExitCode, r.Error, r.FinishedAt = code, fault.Text(cause), time.Now().UTC()
 	}
 	var after *container.Record
 	if op == container.OpRestart {
@@ -205,13 +206,13 @@ type parts struct {
 func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, with *joined, back *undo) (p parts, err error) {
 	p.with = with
 	dir := m.taskDir(c.id)
-	if err := os.RemoveAll(dir); err != nil {
+	if err := tree.RemovePath(dir); err != nil {
 		return p, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return p, err
 	}
-	back.push(func(context.Context) error { return os.RemoveAll(dir) })
+	back.push(func(context.Context) error { return tree.RemovePath(dir) })
 
 	var joinErr, mountErr, taskErr error
 	joined, mounted := make(chan struct{}), make(chan struct{})

@@ -1,6 +1,7 @@
-package storage
+package tree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,7 @@ import (
 
 func TestTrash(t *testing.T) {
 	root := t.TempDir()
-	bin, err := newTrash(root)
+	bin, err := NewTrash(filepath.Join(root, "trash"), func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,13 +27,16 @@ func TestTrash(t *testing.T) {
 	if err := os.Symlink(root, filepath.Join(folder, "a", "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := bin.take(folder); err != nil {
+	if err := bin.Take(folder); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
-		t.Errorf("the folder holds %v, %v; want it empty", left, err)
+	if _, err := os.Lstat(folder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is there still: %v", err)
 	}
-	if err := bin.drain(); err != nil {
+	if err := bin.Take(folder); err != nil {
+		t.Errorf("Take of what is not there: %v", err)
+	}
+	if err := bin.Drain(); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 0 {
@@ -41,21 +45,21 @@ func TestTrash(t *testing.T) {
 	if _, err := os.Stat(outside); err != nil {
 		t.Errorf("what a link leads to: %v, want it untouched", err)
 	}
-	bin.close()
+	bin.Close()
 }
 
 // What one engine leaves in the trash, the next one deletes.
 func TestTrashOfTheLastEngine(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, trashFolder, "layer1", "files", "sub"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, "trash", "layer1", "files", "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	bin, err := newTrash(root)
+	bin, err := NewTrash(filepath.Join(root, "trash"), func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bin.close()
-	if err := bin.drain(); err != nil {
+	defer bin.Close()
+	if err := bin.Drain(); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 0 {
@@ -65,7 +69,7 @@ func TestTrashOfTheLastEngine(t *testing.T) {
 
 func TestTrashStandsBack(t *testing.T) {
 	root := t.TempDir()
-	bin, err := newTrash(root)
+	bin, err := NewTrash(filepath.Join(root, "trash"), func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +77,14 @@ func TestTrashStandsBack(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(folder, "a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	goOn := bin.stand()
-	if err := bin.take(folder); err != nil {
+	goOn := bin.Stand()
+	if err := bin.Take(folder); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 1 {
 		t.Errorf("the trash holds %v, %v; want what was moved there", left, err)
 	}
-	if err := bin.drain(); err != nil { // who needs the room does not wait
+	if err := bin.Drain(); err != nil { // who needs the room does not wait
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 0 {
@@ -89,10 +93,10 @@ func TestTrashStandsBack(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(folder, "b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := bin.take(folder); err != nil {
+	if err := bin.Take(folder); err != nil {
 		t.Fatal(err)
 	}
-	bin.close() // does not wait for who stands in its way
+	bin.Close() // does not wait for who stands in its way
 	goOn()
 	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 1 {
 		t.Errorf("the trash holds %v, %v; want what the next start deletes", left, err)
@@ -127,15 +131,15 @@ func TestTrashOfLongPaths(t *testing.T) {
 	if err := unix.Close(at); err != nil {
 		t.Fatal(err)
 	}
-	bin, err := newTrash(root)
+	bin, err := NewTrash(filepath.Join(root, "trash"), func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bin.close()
-	if err := bin.take(folder); err != nil {
+	defer bin.Close()
+	if err := bin.Take(folder); err != nil {
 		t.Fatal(err)
 	}
-	if err := bin.drain(); err != nil {
+	if err := bin.Drain(); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(bin.dir); err != nil || len(left) != 0 {

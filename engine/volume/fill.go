@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"moss/engine/tree"
 )
 
 // Fill copies what the image has at a volume's place into the volume if that is empty: content, owners, modes, extended
@@ -89,7 +91,7 @@ func fillAside(ctx context.Context, from *os.File, dir string) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(aside))
+			err = errors.Join(err, tree.RemovePath(aside))
 		}
 	}()
 	if err := fillInPlace(ctx, from, aside); err != nil {

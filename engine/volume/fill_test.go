@@ -42,7 +42,7 @@ func opener(dir string) func() (*os.File, error) {
 }
 
 // tree describes what is in a folder.
-func tree(t *testing.T, dir string) []string {
+func listing(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -89,8 +89,8 @@ func TestFill(t *testing.T) {
 			tc.prepare(s)
 			from := image(t)
 			must(t, s.Fill(t.Context(), "data", "c", opener(from)))
-			want := slices.DeleteFunc(tree(t, from), func(line string) bool { return strings.HasPrefix(line, "socket ") })
-			if got := tree(t, v.Mountpoint); !slices.Equal(got, want) {
+			want := slices.DeleteFunc(listing(t, from), func(line string) bool { return strings.HasPrefix(line, "socket ") })
+			if got := listing(t, v.Mountpoint); !slices.Equal(got, want) {
 				t.Errorf("the volume has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			a, err := os.Stat(filepath.Join(v.Mountpoint, "file"))

@@ -19,6 +19,7 @@ import (
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/record"
+	"moss/engine/tree"
 )
 
 // events is told what happened.
@@ -31,6 +32,7 @@ type Options struct {
 	Dir    string // where the volumes lie; made if it is missing
 	Events events
 	Log    zerolog.Logger
+	Trash  *tree.Trash // for what containers have shaped; nil: it is deleted at once
 }
 
 // Store keeps all volumes. Readers use what is published and never wait for a verb; verbs on one name queue on its token.
@@ -75,7 +77,7 @@ func Open(opt Options) (*Store, error) {
 	for _, folder := range folders {
 		name := folder.Name()
 		if strings.HasPrefix(name, newPrefix) || strings.HasPrefix(name, gonePrefix) {
-			if err := os.RemoveAll(filepath.Join(opt.Dir, name)); err != nil {
+			if err := opt.Trash.Take(filepath.Join(opt.Dir, name)); err != nil {
 				opt.Log.Warn().Err(err).Str("folder", name).Msg("rest of a volume not removed")
 			}
 			continue
@@ -114,7 +116,7 @@ func (s *Store) load(name string) *Volume {
 		return nil
 	}
 	v.Mountpoint = filepath.Join(dir, dataName)
-	if err := os.RemoveAll(filepath.Join(dir, copyName)); err != nil {
+	if err := s.opt.Trash.Take(filepath.Join(dir, copyName)); err != nil {
 		log.Warn().Err(err).Msg("rest of a copy not removed")
 	}
 	if err := record.Sweep(dir); err != nil {
@@ -187,7 +189,7 @@ func (s *Store) write(v *Volume, containerID string) (err error) {
 	temp := filepath.Join(s.opt.Dir, newPrefix+id.New())
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(temp))
+			err = errors.Join(err, os.RemoveAll(temp)) // a few files, all made here
 		}
 	}()
 	if err := os.MkdirAll(filepath.Join(temp, dataName), 0o700); err != nil {
@@ -321,7 +323,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	e.volume = nil
 	s.mu.Unlock()
 	s.publish("destroy", v)
-	if err := os.RemoveAll(gone); err != nil { // the next start tries again
+	if err := s.opt.Trash.Take(gone); err != nil { // the next start tries again
 		return fmt.Errorf("remove data of volume %s: %w", name, err)
 	}
 	return nil

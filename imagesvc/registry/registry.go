@@ -89,6 +89,7 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	clear(c.probes)
 	c.mu.Unlock()
+	// Both are made and filled by the engine alone.
 	err := errors.Join(os.RemoveAll(c.registriesConf()), os.RemoveAll(c.emptyDir()))
 	// What others put there stays.
 	if gone := os.Remove(c.cfg.RunDir); gone != nil && !errors.Is(gone, fs.ErrNotExist) && !errors.Is(gone, unix.ENOTEMPTY) {

@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"moss/engine/build/source"
 	"moss/engine/fault"
+	"moss/engine/tree"
 )
 
 // GitOptions say what ADD wants of a repository.
@@ -46,24 +46,19 @@ func Repository(ctx context.Context, text string, want GitOptions, opt Options) 
 	if program, err = exec.LookPath(program); err != nil {
 		return nil, fault.Unsupported("fetch %s: git is needed for it and not installed", r.remote)
 	}
-	base, err := os.OpenRoot(opt.Source.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer base.Close() //nolint:errcheck // only a handle
 	dir, err := os.MkdirTemp(opt.Source.Dir, "git-*")
 	if err != nil {
 		return nil, err
 	}
 	g := &git{program: program, dir: dir, r: r, room: opt.Source.Room}
-	tree, err := g.fetch(ctx, opt.Source)
-	if err = errors.Join(err, base.RemoveAll(filepath.Base(dir))); err != nil {
-		if tree != nil {
-			tree.Close() //nolint:errcheck // nobody will read it
+	files, err := g.fetch(ctx, opt.Source)
+	if err = errors.Join(err, tree.RemovePath(dir)); err != nil {
+		if files != nil {
+			files.Close() //nolint:errcheck // nobody will read it
 		}
 		return nil, fmt.Errorf("git repository %s: %w", r.remote, err)
 	}
-	return tree, nil
+	return files, nil
 }
 
 // git runs git for one repository.

@@ -17,6 +17,7 @@ import (
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/record"
+	"moss/engine/tree"
 )
 
 // Cache is the folder of a cache mount, which stays between builds.
@@ -61,7 +62,7 @@ type cache struct {
 }
 
 // openCaches reads the records. A folder without one is what a crash left.
-func openCaches(dir string) (*caches, error) {
+func openCaches(dir string, trash *tree.Trash) (*caches, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func openCaches(dir string) (*caches, error) {
 		err := record.Get(filepath.Join(dir, entry.Name(), cacheRecord), &about)
 		if !id.Is(entry.Name()) || err != nil || about.ID != entry.Name() {
 			// It is a cache: what is not understood may go.
-			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
+			if err := trash.Take(filepath.Join(dir, entry.Name())); err != nil {
 				return nil, err
 			}
 			continue
@@ -265,7 +266,7 @@ func (w *Worker) makeCache(ctx context.Context, want *cacheMount) error {
 		err = os.Rename(fresh, filepath.Join(c.dir, want.id))
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(fresh))
+		return errors.Join(err, tree.RemovePath(fresh))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"moss/engine/build/source"
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/record"
 	"moss/engine/thread"
+	"moss/engine/tree"
 )
 
 // seedCache copies a folder of an image.
@@ -66,7 +66,7 @@ func (w *Worker) PruneCaches(ctx context.Context, drop func(Cache) bool) (remove
 		if about.InUse || !drop(about) {
 			continue
 		}
-		if size, err := sizeOf(ctx, filepath.Join(w.caches.dir, about.ID, cacheFiles)); err == nil {
+		if size, err := tree.Size(ctx, filepath.Join(w.caches.dir, about.ID, cacheFiles)); err == nil {
 			about.Bytes = size
 		}
 		gone, err := w.caches.remove(about.ID)
@@ -104,7 +104,7 @@ func (c *caches) remove(key string) (gone bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	return true, os.RemoveAll(old)
+	return true, tree.RemovePath(old)
 }
 
 // measureLocked has somebody look at the sizes of caches that were used, and remove the longest unused ones if all of them
@@ -145,7 +145,7 @@ func (w *Worker) measureOne(ctx context.Context) bool {
 		return false
 	}
 	c.mu.Unlock()
-	size, err := sizeOf(ctx, filepath.Join(c.dir, key, cacheFiles))
+	size, err := tree.Size(ctx, filepath.Join(c.dir, key, cacheFiles))
 	c.mu.Lock()
 	e := c.entries[key]
 	if e == nil || e.about.ID == "" { // removed meanwhile
@@ -181,42 +181,4 @@ func (w *Worker) trim(ctx context.Context) error {
 		return true
 	})
 	return err
-}
-
-// sizeOf returns the bytes of the files below a folder, one with several names counted once. It follows no link out of it:
-// commands may change the files meanwhile.
-func sizeOf(ctx context.Context, dir string) (total int64, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer root.Close() //nolint:errcheck // only read
-	seen := map[uint64]bool{}
-	err = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
-		}
-		if err != nil || info.IsDir() {
-			return err
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-			if seen[st.Ino] {
-				return nil
-			}
-			seen[st.Ino] = true
-		}
-		total += info.Size()
-		return nil
-	})
-	return total, err
 }

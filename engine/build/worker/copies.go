@@ -9,6 +9,7 @@ import (
 
 	"moss/engine/build/source"
 	"moss/engine/id"
+	"moss/engine/tree"
 )
 
 // copyKey is what a copy is of.
@@ -107,13 +108,13 @@ func (c *copied) write(ctx context.Context, files source.Source, path string) (a
 		at, err = source.Materialize(ctx, files, path, inside)
 	}
 	if err != nil {
-		os.RemoveAll(c.dir) //nolint:errcheck // the first error says more; the next engine removes it
+		tree.RemovePath(c.dir) //nolint:errcheck // the first error says more; the next engine removes it
 		return "", fmt.Errorf("%s: %w", filepath.Clean("/"+path), err)
 	}
 	return at, nil
 }
 
-func (c *copied) remove() error { return os.RemoveAll(c.dir) }
+func (c *copied) remove() error { return tree.RemovePath(c.dir) }
 
 // Hold has the copies of a build's context stay for the next run of that build. release, which is called once, removes them
 // when no run uses them any more.

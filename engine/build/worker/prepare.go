@@ -17,6 +17,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/id"
+	"moss/engine/tree"
 )
 
 // maxSecret bounds one secret, in bytes.
@@ -228,7 +229,7 @@ func (w *Worker) memory(m *mounts) (string, error) {
 		return "", err
 	}
 	m.secrets = dir
-	m.back = append(m.back, func() error { return os.RemoveAll(dir) })
+	m.back = append(m.back, func() error { return tree.RemovePath(dir) })
 	return dir, nil
 }
 

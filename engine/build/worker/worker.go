@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -15,6 +14,7 @@ import (
 	"moss/engine/build/source"
 	"moss/engine/container"
 	"moss/engine/image"
+	"moss/engine/tree"
 )
 
 // containers runs what builds run. A container of CreateStep is gone with the engine; its verbs are those of any other.
@@ -52,7 +52,8 @@ type Options struct {
 	RunDir     string // this boot's folder: secrets go to <RunDir>/build
 	Containers containers
 	Images     images
-	CacheSize  int64 // bytes that cache mounts may take before the oldest go; 0: no bound
+	Trash      *tree.Trash // for what commands have shaped; nil: it is deleted at once
+	CacheSize  int64       // bytes that cache mounts may take before the oldest go; 0: no bound
 	Log        zerolog.Logger
 }
 
@@ -74,12 +75,12 @@ type Worker struct {
 func New(ctx context.Context, opt Options) (*Worker, error) {
 	w := &Worker{opt: opt, copies: map[copyKey]*copied{}, held: map[source.Source]int{}}
 	for _, dir := range []string{w.copyDir(), w.secretDir()} {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := opt.Trash.Take(dir); err != nil {
 			return nil, fmt.Errorf("sweep what is left of builds: %w", err)
 		}
 	}
 	var err error
-	if w.caches, err = openCaches(filepath.Join(opt.Root, "cache")); err != nil {
+	if w.caches, err = openCaches(filepath.Join(opt.Root, "cache"), opt.Trash); err != nil {
 		return nil, fmt.Errorf("open caches of builds: %w", err)
 	}
 	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))

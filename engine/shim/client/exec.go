@@ -43,7 +43,7 @@ func (t *Task) Exec(ctx context.Context, spec task.ExecSpec) (task.Process, erro
 		Op: proto.OpExec, Exec: spec.ID, Terminal: spec.Terminal, OpenStdin: spec.OpenStdin, Width: spec.Width, Height: spec.Height,
 	})
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(p.dir()))
+		return nil, errors.Join(err, os.RemoveAll(p.dir())) // the monitor and the engine alone write there
 	}
 	return p, nil
 }
@@ -78,7 +78,7 @@ func (p *Process) write(process json.RawMessage) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, proto.ProcessFile), process, 0o600); err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return errors.Join(err, os.RemoveAll(dir)) // made here
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (p *Process) Delete(ctx context.Context) error {
 	switch {
 	case err == nil:
 	case isGone(err): // with it all its processes are
-		err = os.RemoveAll(p.dir())
+		err = os.RemoveAll(p.dir()) // the monitor and the engine alone write there
 	case fault.Is(err, fault.NotFound): // by another
 		err = nil
 	}

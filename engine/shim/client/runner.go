@@ -119,6 +119,7 @@ func files() []string {
 
 // clean removes the shim's files from a task's folder.
 func clean(dir string) error {
+	// The monitor and the engine alone write there.
 	errs := []error{os.RemoveAll(filepath.Join(dir, proto.ExecFolder))}
 	for _, name := range files() {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -64,6 +64,7 @@ func (m *monitor) forget(p *process) error {
 	}
 	p.mu.Unlock()
 	<-p.over // its record comes first, and soon
+	// The monitor and the engine alone write there.
 	if err := os.RemoveAll(p.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

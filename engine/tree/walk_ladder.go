@@ -1,0 +1,115 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxOpen is how many folders of one tree are open at a time. Hardly any real tree is deeper.
+const maxOpen = 16
+
+// ErrMoved is the error for a folder that was moved elsewhere while the files below it were looked at.
+var ErrMoved = errors.New("a folder was moved meanwhile")
+
+// inode names a file whatever its name.
+type inode struct{ dev, ino uint64 }
+
+func inodeOf(st *unix.Stat_t) inode { return inode{dev: st.Dev, ino: st.Ino} }
+
+// ladder is the way from a root folder down to the current one. Only the lowest levels are open; those above are opened
+// again by "..", which must lead to the folder that was left.
+type ladder struct {
+	levels []rung
+	first  int // index of the first open level; all below it are open as well
+}
+
+type rung struct {
+	id inode
+	fd int
+}
+
+// current returns the descriptor of the lowest level.
+func (l *ladder) current() int { return l.levels[len(l.levels)-1].fd }
+
+// down makes an open folder the lowest level, which the ladder closes from then on.
+func (l *ladder) down(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd) //nolint:errcheck // only read
+		return err
+	}
+	l.levels = append(l.levels, rung{id: inodeOf(&st), fd: fd})
+	if len(l.levels)-l.first > maxOpen {
+		unix.Close(l.levels[l.first].fd) //nolint:errcheck // only read
+		l.levels[l.first].fd = -1
+		l.first++
+	}
+	return nil
+}
+
+// above returns the descriptor of the level above the lowest one, and whether it had to be opened again.
+func (l *ladder) above() (fd int, again bool, err error) {
+	at := len(l.levels) - 2
+	if at >= l.first {
+		return l.levels[at].fd, false, nil
+	}
+	fd, err = unix.Openat(l.current(), "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, false, fmt.Errorf("open the folder above: %w", err)
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && inodeOf(&st) != l.levels[at].id {
+		err = ErrMoved
+	}
+	if err != nil {
+		unix.Close(fd) //nolint:errcheck // only read
+		return -1, false, err
+	}
+	l.levels[at].fd, l.first = fd, at
+	return fd, true, nil
+}
+
+// up leaves the lowest level. The level above must be open, see above, unless it is the last one.
+func (l *ladder) up() {
+	last := len(l.levels) - 1
+	unix.Close(l.levels[last].fd) //nolint:errcheck // only read
+	l.levels = l.levels[:last]
+}
+
+// close leaves all levels.
+func (l *ladder) close() {
+	for _, r := range l.levels[l.first:] {
+		unix.Close(r.fd) //nolint:errcheck // only read
+	}
+	l.levels, l.first = nil, 0
+}
+
+const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+
+// openFolder opens a folder in an open one; unless mounts says so, none that another file system is mounted on (EXDEV).
+func openFolder(dir int, name string, mounts bool) (int, error) {
+	how := &unix.OpenHow{Flags: folderFlags, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	if !mounts {
+		how.Resolve |= unix.RESOLVE_NO_XDEV
+	}
+	for {
+		fd, err := unix.Openat2(dir, name, how)
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return fd, err
+		}
+	}
+}
+
+// maxShown is how many bytes of a name or path an error shows.
+const maxShown = 128
+
+// Short returns a name or path as an error shows it: containers make paths of any length.
+func Short(path string) string {
+	if len(path) <= maxShown {
+		return path
+	}
+	return path[:maxShown/2] + "…" + path[len(path)-maxShown/2:]
+}

@@ -12,11 +12,29 @@ import (
 // trashFolder is where the files of removed layers wait for their end.
 const trashFolder = "moss-trash"
 
+// Trash returns what deletes files of the engine's data folder soon, for others that have much to delete: who needs room
+// (see Room) waits for it. It ends with the store.
+func (s *Store) Trash() *tree.Trash { return s.trash }
+
+// fewFiles is how many entries a removal deletes while its client waits: moving a folder costs as much.
+const fewFiles = 64
+
+var errMany = errors.New("more than a few files")
+
 // emptyLayer takes all files from the folder of a layer that is not mounted, before the library removes the folder: it
 // would take a descriptor for each level, and a lock on all layers. They are deleted later, unless there is hardly any room:
 // then who removes something wants it at once.
 func (s *Store) emptyLayer(layerID string) error {
-	folder := s.layerFolder(layerID)
+	folder, seen := s.layerFolder(layerID), 0
+	few := tree.Remover{Turn: func() error {
+		if seen++; seen > fewFiles {
+			return errMany
+		}
+		return nil
+	}}
+	if few.RemoveIn(folder) == nil {
+		return nil
+	}
 	if s.room(ballastSize, reserveFiles) == nil && s.discard(folder) == nil {
 		return nil
 	}

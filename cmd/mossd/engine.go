@@ -102,7 +102,6 @@ func (p *parts) close(ctx context.Context) {
 	if err := p.fds.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("descriptor store not closed")
 	}
-	p.trash.Close()
 	if err := p.store.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("storage not closed whole")
 	}

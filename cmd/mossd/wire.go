@@ -32,7 +32,6 @@ import (
 	"moss/engine/stats"
 	"moss/engine/stats/top"
 	"moss/engine/system"
-	"moss/engine/tree"
 	"moss/engine/volume"
 	"moss/imagesvc"
 	"moss/imagesvc/registry"
@@ -51,7 +50,6 @@ type parts struct {
 	networks   *network.Service
 	uplink     *uplinkWatch
 	store      *storage.Store
-	trash      *tree.Trash    // files of volumes and builds that are on their way out
 	fds        *fdstore.Store // of name servers, which go on with the next engine
 	registries *registry.Client
 	volumes    *volume.Store
@@ -162,9 +160,6 @@ func (p *parts) abandon() (err error) {
 	if p.registries != nil {
 		err = errors.Join(err, p.registries.Close())
 	}
-	if p.trash != nil {
-		p.trash.Close()
-	}
 	return errors.Join(err, p.fds.Close(), p.store.Close())
 }
 
@@ -232,12 +227,8 @@ func newManager(
 	if err != nil {
 		return nil, err
 	}
-	p.trash, err = tree.NewTrash(filepath.Join(facts.Root, "trash"), func(err error) { zerolog.Ctx(ctx).Warn().Err(err).Msg("trash") })
-	if err != nil {
-		return nil, err
-	}
 	p.volumes, err = volume.Open(volume.Options{
-		Dir: filepath.Join(facts.Root, "volumes"), Events: p.bus, Log: *zerolog.Ctx(ctx), Trash: p.trash,
+		Dir: filepath.Join(facts.Root, "volumes"), Events: p.bus, Log: *zerolog.Ctx(ctx), Trash: p.store.Trash(),
 	})
 	if err != nil {
 		return nil, err

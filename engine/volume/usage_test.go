@@ -39,6 +39,26 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A volume that cannot be read keeps nobody from knowing the sizes of all others.
+func TestUsageWithAnUnreadableVolume(t *testing.T) {
+	s, _ := open(t, t.TempDir())
+	for _, name := range []string{"shut", "well"} {
+		v, err := s.Create(t.Context(), CreateOptions{Name: name})
+		must(t, err)
+		fill(t, v.Mountpoint)
+		if name == "shut" {
+			below := filepath.Join(v.Mountpoint, "below")
+			must(t, os.Chmod(below, 0))
+			t.Cleanup(func() { must(t, os.Chmod(below, 0o700)) }) //nolint:gosec // for what removes it
+		}
+	}
+	list, err := s.Usage(t.Context())
+	must(t, err)
+	if len(list) != 2 || list[0].Size != -1 || list[1].Size != filled {
+		t.Errorf("usage %+v, want shut with -1 and well with %d", list, filled)
+	}
+}
+
 func TestPrune(t *testing.T) {
 	s, _ := open(t, t.TempDir())
 	for name, label := range map[string]string{"used": "a", "idle": "a", "kept": "b"} {

@@ -35,7 +35,7 @@ stored() {
 word_of() {
   case $1 in
     implied | again) echo "folders that it does not list" ;;
-    deep | long) echo "folders deep" ;;
+    deep | long) echo "deep" ;;
     links | targets | loop) echo "symbolic links" ;;
     xz) echo "dictionary" ;;
     empty) echo "entries" ;;
@@ -70,7 +70,7 @@ image_of() {
 
 @test "import refuses archives that cost more than they weigh, and leaves nothing" {
   before=$(stored)
-  for kind in implied again links targets loop deep long xz; do
+  for kind in implied links targets loop deep long xz; do
     bomb $kind >"$BATS_TEST_TMPDIR/$kind"
     soon 40 post_file "/images/create?fromSrc=-&repo=$(unique bomb-$kind)" "$BATS_TEST_TMPDIR/$kind"
     expect contains "$(word_of $kind)"
@@ -109,4 +109,99 @@ image_of() {
     expect contains "$(word_of $kind)"
     expect equal "$(stored)" "$before"
   done
+}
+
+@test "an archive that costs more than it weighs is not unpacked into a container, and its folder can be removed" {
+  name=$(unique cp)
+  dock run -d --name "$name" busybox sleep 1000 >/dev/null
+  for kind in implied again links targets loop deep long xz; do
+    bomb $kind >"$BATS_TEST_TMPDIR/$kind"
+    dock exec "$name" mkdir -p "/$kind"
+    soon 40 put_file "/containers/$name/archive?path=/$kind" "$BATS_TEST_TMPDIR/$kind"
+    expect contains "$(word_of $kind)"
+    expect line -1 400
+    [ ${#output} -lt 1000 ] || fail "$kind: ${#output} bytes are answered"
+  done
+  bomb real >"$BATS_TEST_TMPDIR/real"
+  dock exec "$name" mkdir /real
+  run put_file "/containers/$name/archive?path=/real" "$BATS_TEST_TMPDIR/real"
+  expect line -1 200
+  soon 40 dock rm -f "$name"
+  expect status 0
+}
+
+# bits CONTAINER FILE: the file's owner and mode, as the container sees them.
+bits() { dock exec "$1" stat -c '%u:%g %a' "$2"; }
+
+# bats test_tags=subids
+@test "privileges go with the owner they were for: cp, ADD, import" {
+  name=$(unique owners)
+  bomb owners >"$BATS_TEST_TMPDIR/owners.tar"
+  dock run -d --name "$name" busybox sh -c 'mkdir -p /mnt; : >/ready; sleep 1000' >/dev/null
+  eventually 20 dock exec "$name" test -e /ready
+  run put_file "/containers/$name/archive?path=/mnt" "$BATS_TEST_TMPDIR/owners.tar"
+  expect line -1 200
+  expect equal "$(bits "$name" /mnt/mine)" "0:0 6755"
+  expect equal "$(bits "$name" /mnt/theirs)" "0:0 755"
+  expect equal "$(bits "$name" /mnt/their-group)" "0:0 755"
+  dock rm -f "$name" >/dev/null
+  run post_file "/images/create?fromSrc=-&repo=$name" "$BATS_TEST_TMPDIR/owners.tar"
+  expect contains "users or groups beyond"
+  mkdir "$BATS_TEST_TMPDIR/context"
+  cp "$BATS_TEST_TMPDIR/owners.tar" "$BATS_TEST_TMPDIR/context/"
+  printf 'FROM busybox\nADD owners.tar /mnt/\n' >"$BATS_TEST_TMPDIR/context/Dockerfile"
+  run moss build -t "$name" "$BATS_TEST_TMPDIR/context"
+  [ "$status" -ne 0 ] || fail "ADD took owners that cannot be"
+  expect contains "users or groups beyond"
+}
+
+@test "ADD and build contexts refuse what costs more than it weighs, and COPY gets none of it" {
+  before=$(stored)
+  for kind in implied again links targets loop deep long; do
+    name=$(unique add-$kind)
+    mkdir "$BATS_TEST_TMPDIR/$kind"
+    bomb $kind >"$BATS_TEST_TMPDIR/$kind/bomb.tar"
+    printf 'FROM busybox\nADD bomb.tar /bomb/\n' >"$BATS_TEST_TMPDIR/$kind/Dockerfile"
+    soon 40 moss build -t "$name" "$BATS_TEST_TMPDIR/$kind"
+    [ "$status" -ne 0 ] || fail "ADD of $kind succeeded: $output"
+    expect contains "$(word_of $kind)"
+    # The same entries as the context itself.
+    printf 'FROM busybox\nCOPY . /bomb/\n' >"$BATS_TEST_TMPDIR/Dockerfile"
+    bomb $kind >"$BATS_TEST_TMPDIR/context.tar"
+    tar -C "$BATS_TEST_TMPDIR" -rf "$BATS_TEST_TMPDIR/context.tar" Dockerfile
+    soon 40 post_file "/build?t=$name" "$BATS_TEST_TMPDIR/context.tar"
+    expect contains "$(word_of $kind)"
+  done
+  bomb empty | gzip -1 >"$BATS_TEST_TMPDIR/context.tar"
+  soon 60 post_file "/build" "$BATS_TEST_TMPDIR/context.tar"
+  expect contains entries
+  expect line -1 400
+  expect equal "$(stored)" "$before"
+}
+
+@test "moss cp puts nothing into the user's folder that costs more than it weighs" {
+  name=$(unique host)
+  dock run -d --name "$name" busybox sh -c 'd=/deep; for i in 1 2 3 4 5 6; do d=$d/$(printf "d/%.0s" $(seq 100)); mkdir -p $d; done; : >/ready; sleep 1000' >/dev/null
+  eventually 20 dock exec "$name" test -e /ready
+  mkdir "$BATS_TEST_TMPDIR/to"
+  soon 40 moss cp "$name:/deep" "$BATS_TEST_TMPDIR/to"
+  [ "$status" -ne 0 ] || fail "a folder 600 deep was copied: $output"
+  [ ${#output} -lt 1000 ] || fail "${#output} bytes are said"
+  soon 20 rm -rf "$BATS_TEST_TMPDIR/to"
+  dock rm -f "$name" >/dev/null
+}
+
+@test "a volume is filled from an image with many folders, or refuses a deep one, in good time" {
+  name=$(unique volume)
+  bomb real >"$BATS_TEST_TMPDIR/real"
+  run post_file "/images/create?fromSrc=-&repo=$name" "$BATS_TEST_TMPDIR/real"
+  expect contains 200
+  soon 40 dock create --name "$name" -v "$name:/usr" "$name" /f
+  expect status 0
+  soon 40 moss cp "$name:/usr/lib/0" "$BATS_TEST_TMPDIR/out"
+  expect status 0
+  [ "$(find "$BATS_TEST_TMPDIR/out" -type f | wc -l)" = 50 ] || fail "$(find "$BATS_TEST_TMPDIR/out" -type f | wc -l) files are in the volume"
+  dock rm "$name" >/dev/null
+  dock volume rm "$name" >/dev/null
+  dock rmi "$name" >/dev/null
 }

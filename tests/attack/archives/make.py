@@ -32,6 +32,7 @@ def implied(archive):
 def again(archive):
     """The same folders again and again, each time in the place of a file."""
     for _ in range(200):
+        add(archive, "r", tarfile.DIRTYPE)
         add(archive, "r/" + "a/" * 490 + "f")
         add(archive, "r")
 

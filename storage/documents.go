@@ -29,7 +29,7 @@ func (s *Store) Layers(ctx context.Context, imageID string) ([]LayerInfo, error)
 		return nil, fmt.Errorf("layers of image %s: %w", imageID, err)
 	}
 	bare := bareID(imageID)
-	cfg, err := s.config(bare)
+	cfg, err := s.known(bare)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"moss/engine/damage"
@@ -16,11 +17,11 @@ const tarSplitSuffix = ".tar-split.gz"
 // mendFiles sets aside what is in the place of files that the store or the library opens, or of folders that it works in,
 // and is none. Both make them anew.
 func mendFiles(root string, account *damage.Account) error {
-	files := append(ballastNames(),
-		"storage.lock", "userns.lock", ballastFile, "overlay/"+mountProgramFile,
+	files := slices.Concat(ballastNames(), []string{
+		"storage.lock", "userns.lock", ballastFile, "overlay/" + mountProgramFile,
 		"overlay-layers/layers.lock", "overlay-images/images.lock", "overlay-containers/containers.lock",
 		"vfs-layers/layers.lock", "vfs-images/images.lock", "vfs-containers/containers.lock",
-	)
+	})
 	for _, name := range []string{
 		driverOverlay, "overlay-layers", "overlay-images", "overlay-containers", "overlay-layers/tmp", "overlay/l", "overlay/staging",
 		"overlay/tempdirs", driverVFS, "vfs-layers", "vfs-images", "vfs-containers", "vfs-layers/tmp", "vfs/dir",

@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	cstorage "go.podman.io/storage"
 
+	"moss/engine/damage"
 	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/engine/tree"
@@ -204,7 +205,8 @@ func (s *Store) readStep(bare string) (*stepRecord, []byte, error) {
 	return r, config, nil
 }
 
-// loadSteps reads the steps' images. What a crash left half written goes, and what has a place in the library or lacks a layer.
+// loadSteps reads the steps' images. What a crash left half written goes, and what has a place in the library or lacks a layer;
+// a file that is damaged is set aside.
 // It is called at the opening, once the library's own records are in order.
 func (s *Store) loadSteps() error {
 	dir := filepath.Join(s.root, stepsFolder)
@@ -222,16 +224,32 @@ func (s *Store) loadSteps() error {
 	}
 	for _, entry := range entries {
 		bare := entry.Name()
-		r, config, err := s.readStep(bare)
-		if err == nil && !inLibrary[bare] && s.hasLayers(r, config) {
+		why := damage.CheckPlain(filepath.Join(dir, bare))
+		var r *stepRecord
+		var config []byte
+		if why == nil {
+			r, config, why = s.readStep(bare)
+		}
+		if why == nil && !inLibrary[bare] && s.hasLayers(r, config) {
 			s.steps[bare] = r
 			continue
 		}
-		if err := tree.RemovePath(filepath.Join(dir, bare)); err != nil {
+		if err := s.dropStepFile(filepath.Join(dir, bare), why); err != nil {
 			return wrap(err, "remove leftovers")
 		}
 	}
 	return nil
+}
+
+// dropStepFile removes a step's file, or sets it aside if it is damaged or its layers may be.
+func (s *Store) dropStepFile(path string, why error) error {
+	switch {
+	case why == nil && s.lost:
+		why = errors.New("its layers are not all there")
+	case why == nil || validID(filepath.Base(path)) != nil:
+		return tree.RemovePath(path)
+	}
+	return s.damage.SetAside(path, why)
 }
 
 // hasLayers reports whether the layers of a step's image are those that its config tells of.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"moss/engine/damage"
 )
 
 // lock is the claim of one engine on a folder.
@@ -20,7 +22,13 @@ type lock struct {
 func lockDir(dir string) (*lock, error) {
 	path := filepath.Join(dir, "lock")
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) { // what it leads to would be overwritten
+			if err := damage.New(dir, nil).SetAside(path, err); err != nil {
+				return nil, fmt.Errorf("lock %s: %w", dir, err)
+			}
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}

@@ -125,6 +125,39 @@ func TestLockDirRefusesASecondEngine(t *testing.T) {
 	}
 }
 
+// A link in the place of the lock is not followed: what it leads to would be overwritten.
+func TestLockDirIsNoFile(t *testing.T) {
+	for name, spoil := range map[string]func(path, other string) error{
+		"link":     func(path, other string) error { return os.Symlink(other, path) },
+		"dangling": func(path, other string) error { return os.Symlink(other+"x", path) },
+		"folder":   func(path, _ string) error { return os.Mkdir(path, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			other := filepath.Join(t.TempDir(), "other")
+			if err := os.WriteFile(other, []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(filepath.Join(dir, "lock"), other); err != nil {
+				t.Fatal(err)
+			}
+			l, err := lockDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if raw, err := os.ReadFile(other); err != nil || string(raw) != "mine" {
+				t.Errorf("what the link leads to: %q, %v", raw, err)
+			}
+			if _, err := os.Stat(other + "x"); err == nil {
+				t.Error("the lock was made where the link leads to")
+			}
+			if err := l.remove(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestKeepaliveEndsWithItsHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "alive")
 	first, err := keepalive(path)

@@ -20,14 +20,15 @@ func (p *parts) openBuilds(ctx context.Context, cfg config.Config, facts rootles
 	log, dir := *zerolog.Ctx(ctx), filepath.Join(facts.Root, "build")
 	p.worker, err = worker.New(ctx, worker.Options{
 		Root: dir, RunDir: facts.RunDir, Containers: p.containers, Images: images, CacheSize: cfg.BuildCacheSize, Log: log,
-		Trash: p.store.Trash(),
+		Trash:  p.store.Trash(),
+		Damage: p.damage,
 	})
 	if err != nil {
 		return fmt.Errorf("take up builds: %w", err)
 	}
 	p.builds, err = build.New(ctx, build.Options{
 		Dir: dir, Images: images, Runner: p.worker, Caches: p.worker, Platform: "linux/" + runtime.GOARCH,
-		CacheSize: cfg.BuildCacheSize, UserAgent: "moss/" + version, Log: log, Trash: p.store.Trash(),
+		CacheSize: cfg.BuildCacheSize, UserAgent: "moss/" + version, Log: log, Trash: p.store.Trash(), Damage: p.damage,
 	})
 	if err != nil {
 		return fmt.Errorf("take up builds: %w", err)

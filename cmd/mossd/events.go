@@ -22,7 +22,7 @@ func (p *parts) openEvents(ctx context.Context, root string) {
 	var err error
 	p.journal, err = journal.Open(journal.Options{Dir: filepath.Join(root, "events"), Trouble: func(err error) {
 		log.Warn().Err(err).Msg("events are not kept for later listeners")
-	}})
+	}, SetAside: p.damage.SetAside})
 	if err != nil {
 		log.Warn().Err(err).Msg("events are kept in memory only")
 		p.bus = event.NewBus()

@@ -23,6 +23,7 @@ func (p *parts) openNetworks(ctx context.Context, cfg config.Config, facts rootl
 	}
 	p.networks, err = network.Open(ctx, network.Options{
 		Dir: filepath.Join(facts.Root, "networks"), Driver: p.network, Events: p.bus, MTU: p.network.Info().MTU, Log: *zerolog.Ctx(ctx),
+		Damage: p.damage,
 	})
 	return err
 }

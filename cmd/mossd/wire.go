@@ -228,7 +228,7 @@ func newManager(
 		return nil, err
 	}
 	p.volumes, err = volume.Open(volume.Options{
-		Dir: filepath.Join(facts.Root, "volumes"), Events: p.bus, Log: *zerolog.Ctx(ctx), Trash: p.store.Trash(),
+		Dir: filepath.Join(facts.Root, "volumes"), Events: p.bus, Log: *zerolog.Ctx(ctx), Trash: p.store.Trash(), Damage: p.damage,
 	})
 	if err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func newManager(
 		Tasks: tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
 		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllers(facts.Cgroups, runtime),
 	}
-	opt.Mapped = p.store
+	opt.Mapped, opt.Damage = p.store, p.damage
 	opt.User, opt.KeepID = userIDs()
 	if runtime.name == "crun" {
 		cache, err := lifecycle.NewSeccompCache(filepath.Join(facts.Root, "cache", "seccomp"), runtime.stamp)

@@ -36,7 +36,7 @@ type use struct {
 }
 
 // openCache takes up the steps that earlier engines made.
-func openCache(ctx context.Context, dir string, images steps) (*cache, error) {
+func openCache(ctx context.Context, dir string, images steps, account damaged) (*cache, error) {
 	c := &cache{
 		file: filepath.Join(dir, "used.json"), byKey: map[string]string{}, steps: map[string]image.Built{}, used: map[string]use{},
 	}
@@ -48,11 +48,16 @@ func openCache(ctx context.Context, dir string, images steps) (*cache, error) {
 		c.add(step)
 	}
 	var used map[string]use
-	if err := record.Get(c.file, &used); err == nil { // without it, or with a broken one, the oldest go first
-		for id, u := range used {
-			if _, ok := c.steps[id]; ok {
-				c.used[id] = u
-			}
+	err = record.Get(c.file, &used)
+	if err != nil && !fault.Is(err, fault.NotFound) { // the oldest go first then
+		used = nil
+		if err := account.SetAside(c.file, err); err != nil {
+			return nil, err
+		}
+	}
+	for id, u := range used {
+		if _, ok := c.steps[id]; ok {
+			c.used[id] = u
 		}
 	}
 	return c, nil

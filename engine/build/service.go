@@ -32,6 +32,12 @@ type Options struct {
 	UserAgent string // for downloads; empty: moss
 	Log       zerolog.Logger
 	Trash     *tree.Trash // for what an earlier engine left; nil: it is deleted at once
+	Damage    damaged
+}
+
+// damaged takes files that are not what they should be.
+type damaged interface {
+	SetAside(path string, why error) error
 }
 
 // Service builds images. Make one with New; Close it at the end.
@@ -62,7 +68,7 @@ func New(ctx context.Context, opt Options) (*Service, error) {
 	if err := empty(opt.spool(), opt.Trash); err != nil {
 		return nil, err
 	}
-	known, err := openCache(ctx, opt.Dir, opt.Images)
+	known, err := openCache(ctx, opt.Dir, opt.Images, opt.Damage)
 	if err != nil {
 		return nil, err
 	}

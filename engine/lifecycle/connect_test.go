@@ -277,7 +277,7 @@ func TestConnectUndone(t *testing.T) {
 			t.Errorf("%s: places = %+v, want one", tc.name, asked)
 		}
 	}
-	saved, _, err := readRecord(dir)
+	saved, _, err := m.readRecord(id)
 	w.must(err)
 	if saved.Network.Leaving != "" {
 		t.Errorf("the record says that it leaves %s", saved.Network.Leaving)

@@ -258,6 +258,7 @@ func (m *Manager) removeTold(ctx context.Context, c *ctr, opt container.RemoveOp
 
 // removeGiving is removeTold of a container whose layer somebody takes before. What take returns is nothing to the removal.
 func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.RemoveOptions, take func() error) error {
+	unknown := m.isUnknown(c)
 	_, err := c.transition(container.OpRemove, func(r *container.Record) {
 		r.RemoveVolumes = r.RemoveVolumes || opt.Volumes || r.Host.AutoRemove
 	})
@@ -272,6 +273,11 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 	c.dropViewers()
 	if err := m.endLeftover(ctx, c); err != nil {
 		return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
+	}
+	if unknown {
+		if err := m.endUnknown(ctx, c); err != nil {
+			return m.markDead(c, fmt.Errorf("remove %s: %w", c.id, err))
+		}
 	}
 	err = errors.Join(
 		m.opt.Networks.Leave(ctx, c.id),

@@ -28,11 +28,7 @@ func writeEtc(r *container.Record, spec *container.Spec, p *parts, hostname stri
 	for path, content := range map[string][]byte{
 		r.HostnamePath: []byte(hostname + "\n"), r.HostsPath: hosts, r.ResolvConf: resolv,
 	} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return err
-		}
-		// Readable for every user in the container; the folder above is the user's alone.
-		if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // see above
+		if err := writeOwn(path, content); err != nil {
 			return err
 		}
 	}

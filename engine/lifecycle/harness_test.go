@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"moss/engine/container"
+	"moss/engine/damage"
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/image"
@@ -53,13 +54,13 @@ func (w *world) engine() *Manager {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	stored, err := volume.Open(volume.Options{Dir: filepath.Join(w.root, "volumes"), Events: w.log, Log: zerolog.Nop()})
+	stored, err := volume.Open(volume.Options{Dir: filepath.Join(w.root, "volumes"), Damage: damage.New(w.root, nil), Events: w.log, Log: zerolog.Nop()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	m, err := New(w.t.Context(), Options{
-		Volumes: stored,
-		Root:    w.root, RunDir: w.run, Layers: w.layers, Images: w.images, Networks: w.nets, NetworkStore: w.nets, Events: w.log, Tasks: w.tasks,
+		Volumes: stored, Damage: damage.New(w.root, nil),
+		Root: w.root, RunDir: w.run, Layers: w.layers, Images: w.images, Networks: w.nets, NetworkStore: w.nets, Events: w.log, Tasks: w.tasks,
 		Specs: specs, Runtime: task.Runtime{Path: "/usr/bin/crun", Root: w.run}, Log: zerolog.Nop(), BootID: w.boot,
 	})
 	if err != nil {

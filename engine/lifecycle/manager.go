@@ -84,6 +84,7 @@ type Options struct {
 	Specs        *ocispec.Builder
 	Seccomp      seccompCache // may be nil: the runtime compiles each filter itself
 	Runtime      task.Runtime
+	Damage       damaged
 	Log          zerolog.Logger
 
 	Keepalive   string            // see task.Spec

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"moss/engine/container"
-	"moss/engine/fault"
 	"moss/engine/record"
 )
 
@@ -129,32 +128,6 @@ func readPhase(dir string) (phase, error) {
 		}
 	}
 	return phaseNew, nil
-}
-
-// readRecord reads the record in a container's folder. fault.NotFound if there is none. The state stands in for a damaged
-// record, which is as old as the last verb that changed a setting.
-func readRecord(dir string) (*container.Record, phase, error) {
-	r, state := &container.Record{}, &container.Record{}
-	err := record.Get(filepath.Join(dir, recordName), r)
-	if fault.Is(err, fault.NotFound) {
-		return nil, phaseNew, err
-	}
-	stateErr := record.Get(filepath.Join(dir, stateName), state)
-	if err != nil && stateErr != nil {
-		return nil, phaseNew, err
-	}
-	if stateErr == nil && (err != nil || state.ID == r.ID && state.Revision > r.Revision) {
-		r = state
-	}
-	p, err := readPhase(dir)
-	if err != nil {
-		return nil, phaseNew, err
-	}
-	damaged := stateErr != nil && !fault.Is(stateErr, fault.NotFound)
-	if damaged || p != phaseOf(r) {
-		recall(r, p)
-	}
-	return r, p, nil
 }
 
 // recall makes a record agree with the phase, which is newer. A container whose end is not known ran.

@@ -158,7 +158,7 @@ func TestRecordsStayApart(t *testing.T) {
 			t.Errorf("the folder holds %q, want %s in it", names, want)
 		}
 	}
-	if r, _, err := readRecord(m.dataDir(id)); err != nil || r.Name != "other" || r.State != container.Exited {
+	if r, _, err := m.readRecord(id); err != nil || r.Name != "other" || r.State != container.Exited {
 		t.Errorf("record = %+v, %v; want the newest", r, err)
 	}
 }

@@ -90,6 +90,9 @@ type adoption struct {
 func (m *Manager) adoptAll(ctx, soon context.Context, all []*ctr, tasks map[string]found) ([]adoption, error) {
 	var adopted []adoption
 	for _, c := range all {
+		if m.isUnknown(c) {
+			continue
+		}
 		f, asked := tasks[c.id]
 		if !asked {
 			f.err = fault.NotFound("no task %s", c.id)
@@ -127,19 +130,22 @@ func (m *Manager) load() ([]*ctr, error) {
 		if !id.Is(entry.Name()) {
 			continue
 		}
-		dir := m.dataDir(entry.Name())
-		r, p, err := readRecord(dir)
-		switch {
-		case fault.Is(err, fault.NotFound):
-			if err := tree.RemovePath(dir); err != nil {
+		r, p, err := m.readRecord(entry.Name())
+		if fault.Is(err, fault.NotFound) {
+			if err := tree.RemovePath(m.dataDir(entry.Name())); err != nil {
 				return nil, err
 			}
 			continue
-		case err != nil:
-			// A record that cannot be read keeps its files for a person to look at, and the engine goes on.
-			m.opt.Log.Error().Err(err).Str("container", entry.Name()).Msg("record unreadable: container left out")
-			continue
 		}
+		if err != nil {
+			if r, p, err = m.replace(entry.Name(), err); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.setLinksAside(entry.Name()); err != nil {
+			return nil, err
+		}
+		dir := m.dataDir(entry.Name())
 		if err := record.Sweep(dir); err != nil {
 			m.opt.Log.Warn().Err(err).Str("container", entry.Name()).Msg("half-written record not removed")
 		}
@@ -155,6 +161,9 @@ func (m *Manager) load() ([]*ctr, error) {
 func (m *Manager) withTask(all []*ctr) []string {
 	ids := make([]string, 0, len(all))
 	for _, c := range all {
+		if m.isUnknown(c) {
+			continue
+		}
 		if c.record().State.AtRest() {
 			if _, err := os.Stat(m.taskDir(c.id)); errors.Is(err, fs.ErrNotExist) {
 				continue

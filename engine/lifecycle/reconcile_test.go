@@ -209,24 +209,77 @@ func TestOrphansGo(t *testing.T) {
 	}
 }
 
-// TestUnreadableRecordLeavesItsContainerAlone: a person may mend the record; until then nothing of it is touched.
-func TestUnreadableRecordLeavesItsContainerAlone(t *testing.T) {
-	w := newWorld(t)
-	first := w.engine()
-	id := w.create(first, "web")
-	w.must(first.Start(t.Context(), id))
-	first.Close()
-	for _, name := range []string{recordName, stateName} {
-		w.must(os.WriteFile(filepath.Join(first.dataDir(id), name), []byte("{"), 0o600))
+// TestDamagedRecord: a person may mend the record; until then the container is there to be seen and removed, and its process
+// goes on.
+func TestDamagedRecord(t *testing.T) {
+	link := func(to string) func(string) error {
+		return func(path string) error { return errors.Join(os.Remove(path), os.Symlink(to, path)) }
 	}
-	w.engine()
-	if fake := w.tasks.Task(id); fake == nil || len(fake.Signals()) != 0 {
-		t.Error("the running task was ended")
+	text := func(text string) func(string) error {
+		return func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
 	}
-	if !w.layers.made[id] {
-		t.Error("the writable layer was removed")
+	for name, spoil := range map[string]func(path string) error{
+		"empty": text(""), "half": text(`{"ID":"x","Na`), "object": text("{}"), "list": text("[]"), "garbage": text("\x00\x01"),
+		"another's": func(path string) error {
+			raw, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(path, []byte(strings.Replace(string(raw), `"ID":"`, `"ID":"ff`, 1)), 0o600))
+		},
+		"without a name": func(path string) error {
+			raw, err := os.ReadFile(path)
+			return errors.Join(err, os.WriteFile(path, []byte(strings.Replace(string(raw), `"Name":"web"`, `"Name":""`, 1)), 0o600))
+		},
+		"folder": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+		"link":   link("/dev/null"), "dangling link": link("nothing"),
+		"folder of it": func(path string) error {
+			dir := filepath.Dir(path)
+			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, []byte("x"), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			first := w.engine()
+			id, other := w.create(first, "web"), w.create(first, "other")
+			w.must(first.Start(t.Context(), id))
+			first.Close()
+			for _, name := range []string{stateName, recordName} {
+				w.must(spoil(filepath.Join(first.dataDir(id), name)))
+			}
+			for range 2 { // what stands in for the record lasts
+				m := w.engine()
+				list, err := m.List(t.Context(), container.ListOptions{All: true})
+				if err != nil || len(list) != 2 {
+					t.Fatalf("List = %v, %v; want both", list, err)
+				}
+				r, err := m.Get(id[:12])
+				if err != nil || r.State != container.Dead || r.ID != id || !strings.Contains(r.Error, "damaged") {
+					t.Fatalf("Get = %+v, %v; want a dead container of that id", r, err)
+				}
+				if fake := w.tasks.Task(id); fake == nil || len(fake.Signals()) != 0 {
+					t.Error("the running task was ended")
+				}
+				if !w.layers.made[id] {
+					t.Error("the writable layer was removed")
+				}
+				m.Close()
+			}
+			m := w.engine()
+			fake := w.tasks.Task(id)
+			go func() {
+				for len(fake.Signals()) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				fake.End(task.Exit{Code: 137})
+			}()
+			w.must(m.Remove(t.Context(), id, container.RemoveOptions{Force: true}))
+			if w.layers.made[id] || !w.layers.made[other] {
+				t.Errorf("layers %v, want that of %s alone", w.layers.made, other)
+			}
+			if _, err := os.Stat(w.run + "/tasks/" + id); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("folder of the task: %v", err)
+			}
+			w.must(m.Remove(t.Context(), other, container.RemoveOptions{}))
+		})
 	}
-	w.tasks.Task(id).End(task.Exit{})
 }
 
 // TestCrashDuringStop: the stop that a user asked for holds with the next engine too.
@@ -265,5 +318,33 @@ func TestHalfWrittenRecordsGo(t *testing.T) {
 	}
 	if got := w.state(second, "web"); got != container.Created {
 		t.Errorf("state = %s, want created", got)
+	}
+}
+
+// TestOneDamagedFileOfTwo: what is left of a container's record stands in for the file that is damaged.
+func TestOneDamagedFileOfTwo(t *testing.T) {
+	for _, name := range []string{recordName, stateName} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			first := w.engine()
+			id := w.create(first, "web")
+			w.must(first.Start(t.Context(), id))
+			first.Close()
+			path := filepath.Join(first.dataDir(id), name)
+			w.must(os.WriteFile(path, []byte("{"), 0o600))
+			for range 2 {
+				m := w.engine()
+				if r, err := m.Get("web"); err != nil || r.State != container.Running {
+					t.Fatalf("Get = %+v, %v; want it running", r, err)
+				}
+				m.Close()
+			}
+			m := w.engine()
+			if raw, err := os.ReadFile(path); string(raw) == "{" || errors.Is(err, os.ErrNotExist) && name == recordName {
+				t.Errorf("%s holds %q, %v", name, raw, err)
+			}
+			w.tasks.Task(id).End(task.Exit{})
+			w.must(m.Remove(t.Context(), id, container.RemoveOptions{Force: true}))
+		})
 	}
 }

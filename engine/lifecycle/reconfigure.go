@@ -67,10 +67,13 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	return nil
 }
 
+// logSuffix ends the name of a container's log.
+const logSuffix = "-json.log"
+
 // logPath is where the container's log goes; empty for a driver without a file.
 func (m *Manager) logPath(containerID string, spec *container.Spec) string {
 	if spec.Log.Driver != container.LogJSONFile {
 		return ""
 	}
-	return filepath.Join(m.dataDir(containerID), containerID+"-json.log")
+	return filepath.Join(m.dataDir(containerID), containerID+logSuffix)
 }

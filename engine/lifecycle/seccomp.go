@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -41,9 +42,13 @@ func (s *SeccompCache) Get(key string) ([]byte, bool) {
 	if bpf, ok := s.loaded[key]; ok {
 		return bpf, true
 	}
-	bpf, err := os.ReadFile(s.path(key)) // a few kilobytes, once per profile
-	if err != nil || !plausible(bpf) {
+	raw, err := os.ReadFile(s.path(key)) // a few kilobytes, once per profile
+	if err != nil || len(raw) < sha256.Size {
 		return nil, false
+	}
+	bpf := raw[sha256.Size:]
+	if sum := s.sum(key, bpf); !plausible(bpf) || string(sum[:]) != string(raw[:sha256.Size]) {
+		return nil, false // damaged: another filter may let everything pass, or keep every container from starting
 	}
 	s.loaded[key] = bpf
 	return bpf, true
@@ -60,14 +65,35 @@ func (s *SeccompCache) Keep(key, path string) {
 	if err != nil {
 		return
 	}
-	_, err = temp.Write(bpf)
-	if closed := temp.Close(); err != nil || closed != nil || os.Rename(temp.Name(), s.path(key)) != nil {
+	sum := s.sum(key, bpf)
+	_, err = temp.Write(append(sum[:], bpf...))
+	if closed := temp.Close(); err != nil || closed != nil || s.replace(temp.Name(), s.path(key)) != nil {
 		os.Remove(temp.Name()) //nolint:errcheck // a leftover of a full disk
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loaded[key] = bpf
+}
+
+// sum is what a file begins with: it tells whether the rest is the filter of that key.
+func (s *SeccompCache) sum(key string, bpf []byte) [sha256.Size]byte {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%s\x00%s\x00", s.stamp, key) // a hash takes everything
+	_, _ = h.Write(bpf)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// replace puts a file in place of another one, or of whatever is there.
+func (s *SeccompCache) replace(from, to string) error {
+	err := os.Rename(from, to)
+	if err == nil {
+		return nil
+	}
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 func plausible(bpf []byte) bool {

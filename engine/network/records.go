@@ -44,7 +44,9 @@ func (s *Service) load() error {
 		}
 		n := &Network{}
 		if err := s.read(networkID, n); err != nil {
-			s.opt.Log.Error().Err(err).Str("network", networkID).Msg("network left out")
+			if err := s.opt.Damage.SetAside(s.path(networkID), err); err != nil {
+				return err
+			}
 			continue
 		}
 		if n.Name == Bridge {

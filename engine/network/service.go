@@ -44,6 +44,12 @@ type Options struct {
 	Events events
 	MTU    int // bytes that a packet on the way out may have; 0: not known
 	Log    zerolog.Logger
+	Damage damaged
+}
+
+// damaged takes files that are not what they should be.
+type damaged interface {
+	SetAside(path string, why error) error
 }
 
 // Service keeps all networks. Readers use what is published and never wait for a verb; verbs queue.
@@ -56,7 +62,7 @@ type Service struct {
 }
 
 // Open reads the records, makes those of the built-in networks if they are missing and tells the driver of all. A record
-// that cannot be read is left out and told to the log.
+// that is damaged is set aside.
 func Open(ctx context.Context, opt Options) (*Service, error) {
 	s := &Service{opt: opt, token: make(chan struct{}, 1), networks: map[string]*Network{}}
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {

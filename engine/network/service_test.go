@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"moss/engine/damage"
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/id"
@@ -109,7 +110,7 @@ func (d *driver) ids() []string {
 func open(t *testing.T, dir string) (*Service, *driver, *told) {
 	t.Helper()
 	d, events := newDriver(), &told{}
-	s, err := Open(t.Context(), Options{Dir: dir, Driver: d, Events: events, MTU: 65520, Log: zerolog.Nop()})
+	s, err := Open(t.Context(), Options{Dir: dir, Driver: d, Events: events, MTU: 65520, Log: zerolog.Nop(), Damage: damage.New(dir, nil)})
 	must(t, err)
 	return s, d, events
 }

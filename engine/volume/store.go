@@ -33,6 +33,12 @@ type Options struct {
 	Events events
 	Log    zerolog.Logger
 	Trash  *tree.Trash // for what containers have shaped; nil: it is deleted at once
+	Damage damaged
+}
+
+// damaged takes files that are not what they should be.
+type damaged interface {
+	SetAside(path string, why error) error
 }
 
 // Store keeps all volumes. Readers use what is published and never wait for a verb; verbs on one name queue on its token.
@@ -82,7 +88,13 @@ func Open(opt Options) (*Store, error) {
 			}
 			continue
 		}
-		if !folder.IsDir() || CheckName(name) != nil {
+		if CheckName(name) != nil {
+			continue
+		}
+		if !folder.IsDir() {
+			if err := opt.Damage.SetAside(filepath.Join(opt.Dir, name), errors.New("not the folder of a volume")); err != nil {
+				return nil, fmt.Errorf("open volumes: %w", err)
+			}
 			continue
 		}
 		if v := s.load(name); v != nil {
@@ -96,24 +108,26 @@ func newEntry(v *Volume) *entry {
 	return &entry{token: make(chan struct{}, 1), volume: v, users: map[string]bool{}, mounted: map[string]bool{}}
 }
 
-// load reads one volume. One whose record was lost with the power keeps its data and loses its labels.
+// load reads one volume. One whose record is damaged, or was lost with the power, keeps its data and loses its labels.
 func (s *Store) load(name string) *Volume {
 	log := s.opt.Log.With().Str("volume", name).Logger()
 	dir := filepath.Join(s.opt.Dir, name)
 	v := &Volume{}
 	if err := record.Get(filepath.Join(dir, recordName), v); err != nil || v.Name != name {
-		info, statErr := os.Stat(filepath.Join(dir, dataName))
-		if statErr != nil {
-			log.Error().AnErr("record", err).Err(statErr).Msg("not a volume: left out")
+		if err == nil {
+			err = fmt.Errorf("not the record of volume %s: name %.80q", name, v.Name)
+		}
+		if v, err = s.replace(name, err); err != nil {
+			log.Error().Err(err).Msg("not a volume: left out")
 			return nil
 		}
-		log.Warn().Err(err).Msg("record of volume unreadable: it is a plain one from now on")
-		v = &Volume{Name: name, Driver: DriverLocal, CreatedAt: info.ModTime()}
 	}
 	var err error
 	if v.backing, err = parseOptions(v.Options); err != nil {
-		log.Error().Err(err).Msg("volume left out")
-		return nil
+		if v, err = s.replace(name, err); err != nil {
+			log.Error().Err(err).Msg("volume left out")
+			return nil
+		}
 	}
 	v.Mountpoint = filepath.Join(dir, dataName)
 	if err := s.opt.Trash.Take(filepath.Join(dir, copyName)); err != nil {
@@ -123,6 +137,21 @@ func (s *Store) load(name string) *Volume {
 		log.Warn().Err(err).Msg("half-written record not removed")
 	}
 	return v
+}
+
+// replace sets a damaged record aside and makes the volume a plain one.
+func (s *Store) replace(name string, why error) (*Volume, error) {
+	dir := filepath.Join(s.opt.Dir, name)
+	info, err := os.Lstat(filepath.Join(dir, dataName))
+	if err != nil || !info.IsDir() {
+		return nil, errors.Join(why, err, s.opt.Damage.SetAside(dir, errors.Join(errors.New("a volume without data"), why)))
+	}
+	path := filepath.Join(dir, recordName)
+	if err := s.opt.Damage.SetAside(path, fmt.Errorf("%w: the volume has no labels and options from now on", why)); err != nil {
+		return nil, err
+	}
+	v := &Volume{Name: name, Driver: DriverLocal, CreatedAt: info.ModTime()}
+	return v, record.Put(path, v)
 }
 
 // Create makes a volume and returns it; one of the name that is there already is returned as it is. fault.Invalid for a

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"moss/engine/damage"
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/id"
@@ -35,7 +36,7 @@ func (l *told) Publish(e event.Event) {
 func open(t *testing.T, dir string) (*Store, *told) {
 	t.Helper()
 	events := &told{}
-	s, err := Open(Options{Dir: dir, Events: events, Log: zerolog.Nop()})
+	s, err := Open(Options{Dir: dir, Events: events, Log: zerolog.Nop(), Damage: damage.New(filepath.Dir(dir), nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func TestOpenAfterACrash(t *testing.T) {
 		must(t, os.WriteFile(data(name, "file"), nil, 0o600))
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "copying", "_copy"), 0o700))
-	must(t, os.WriteFile(filepath.Join(dir, "damaged", "volume.json"), nil, 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "damaged", "volume.json"), []byte(`{"Name":"good","Labels":{"a":"b"}}`), 0o600))
 	for _, half := range []string{".new-1/_data", ".gone-2/_data/x", "empty"} {
 		must(t, os.MkdirAll(filepath.Join(dir, half), 0o700))
 	}
@@ -249,6 +250,12 @@ func TestOpenAfterACrash(t *testing.T) {
 	}
 	if _, err := os.Stat(data("damaged", "file")); err != nil {
 		t.Errorf("data of the damaged one: %v", err)
+	}
+	if v, err := s.Get("damaged"); err != nil || len(v.Labels) > 0 {
+		t.Errorf("the damaged one is %+v, %v; want it without labels", v, err)
+	}
+	if found, err := damage.New(filepath.Dir(dir), nil).All(); err != nil || len(found) != 2 || found[0].Path != filepath.Base(dir)+"/damaged/volume.json" || found[1].Path != filepath.Base(dir)+"/empty" {
+		t.Errorf("set aside: %v, %v; want its record, and the folder without data", found, err)
 	}
 	if got := names(t, s, map[string][]string{"dangling": {"false"}}); !slices.Equal(got, []string{"good", "shared"}) {
 		t.Errorf("in use: %q", got)

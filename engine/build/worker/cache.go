@@ -61,8 +61,8 @@ type cache struct {
 	alone bool // its one user wants no other
 }
 
-// openCaches reads the records. A folder without one is what a crash left.
-func openCaches(dir string, trash *tree.Trash) (*caches, error) {
+// openCaches reads the records. A folder without one is what a crash left; one whose record is damaged is set aside.
+func openCaches(dir string, trash *tree.Trash, account damaged) (*caches, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -75,8 +75,7 @@ func openCaches(dir string, trash *tree.Trash) (*caches, error) {
 		var about Cache
 		err := record.Get(filepath.Join(dir, entry.Name(), cacheRecord), &about)
 		if !id.Is(entry.Name()) || err != nil || about.ID != entry.Name() {
-			// It is a cache: what is not understood may go.
-			if err := trash.Take(filepath.Join(dir, entry.Name())); err != nil {
+			if err := dropCache(filepath.Join(dir, entry.Name()), err, trash, account); err != nil {
 				return nil, err
 			}
 			continue
@@ -87,6 +86,18 @@ func openCaches(dir string, trash *tree.Trash) (*caches, error) {
 		c.entries[about.ID] = &cache{about: about}
 	}
 	return c, nil
+}
+
+// dropCache removes the folder of a cache that was being made or removed. why says what is wrong with its record; nil: it
+// is another one's.
+func dropCache(dir string, why error, trash *tree.Trash, account damaged) error {
+	if fault.Is(why, fault.NotFound) || !id.Is(filepath.Base(dir)) {
+		return trash.Take(dir)
+	}
+	if why == nil {
+		why = errors.New("its record is that of another cache")
+	}
+	return account.SetAside(dir, why)
 }
 
 // cacheMount is a cache that a run wants, and the folder that it got.

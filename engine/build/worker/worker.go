@@ -54,7 +54,13 @@ type Options struct {
 	Images     images
 	Trash      *tree.Trash // for what commands have shaped; nil: it is deleted at once
 	CacheSize  int64       // bytes that cache mounts may take before the oldest go; 0: no bound
+	Damage     damaged
 	Log        zerolog.Logger
+}
+
+// damaged takes files that are not what they should be.
+type damaged interface {
+	SetAside(path string, why error) error
 }
 
 // Worker runs commands. Make one with New; Close it at the end, when no build runs any more.
@@ -80,7 +86,7 @@ func New(ctx context.Context, opt Options) (*Worker, error) {
 		}
 	}
 	var err error
-	if w.caches, err = openCaches(filepath.Join(opt.Root, "cache"), opt.Trash); err != nil {
+	if w.caches, err = openCaches(filepath.Join(opt.Root, "cache"), opt.Trash, opt.Damage); err != nil {
 		return nil, fmt.Errorf("open caches of builds: %w", err)
 	}
 	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))

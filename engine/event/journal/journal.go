@@ -35,6 +35,8 @@ type Options struct {
 	TotalBytes   int64  // of all segments
 	// Trouble is told when events cannot be kept, and then not again until some were. It is called by Keep; nil: nobody.
 	Trouble func(error)
+	// SetAside moves a segment out of the way that is damaged from its beginning; nil: it is removed.
+	SetAside func(path string, why error) error
 }
 
 // Journal is the folder of one engine. Keep is for one goroutine at a time, readers may be many beside it.
@@ -75,7 +77,13 @@ func Open(opt Options) (*Journal, error) {
 	for _, e := range entries {
 		first, ok := segmentTime(e.Name())
 		info, err := e.Info()
-		if !ok || err != nil || !info.Mode().IsRegular() {
+		if !ok || err != nil {
+			continue
+		}
+		if !info.Mode().IsRegular() {
+			if err := j.setAside(filepath.Join(opt.Dir, e.Name()), fmt.Errorf("not a file but %s", info.Mode().Type())); err != nil {
+				return nil, fmt.Errorf("open the journal of events: %w", err)
+			}
 			continue
 		}
 		j.segments = append(j.segments, segment{first: first, size: info.Size()})
@@ -107,17 +115,21 @@ func (j *Journal) Close() error {
 	return err
 }
 
-// recover cuts off what follows the last whole line, and removes a segment without any.
+// recover cuts off what follows the last whole line, and sets a segment without any aside.
 func (j *Journal) recover(s *segment) error {
 	path := j.path(s.first)
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		s.size = 0
+		return j.setAside(path, err)
 	}
 	end, place := lastLine(raw)
 	if end == 0 {
 		s.size = 0
-		return os.Remove(path)
+		if len(raw) == 0 {
+			return os.Remove(path)
+		}
+		return j.setAside(path, errors.New("no event in it is whole"))
 	}
 	j.end = place
 	if end < len(raw) {
@@ -127,6 +139,13 @@ func (j *Journal) recover(s *segment) error {
 	}
 	s.size = int64(end)
 	return nil
+}
+
+func (j *Journal) setAside(path string, why error) error {
+	if j.opt.SetAside == nil {
+		return os.RemoveAll(path)
+	}
+	return j.opt.SetAside(path, why)
 }
 
 // Keep adds events. What cannot be written is dropped, and Trouble told of it once.

@@ -329,3 +329,34 @@ func TestRemovedFiles(t *testing.T) {
 		t.Errorf("without any segment: %v, want nothing", none)
 	}
 }
+
+// A segment that is damaged from its beginning, and what is no file, is set aside; the events of the others are there.
+func TestDamagedSegments(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"garbage": func(path string) error { return os.WriteFile(path, []byte("garbage\n{}\n"), 0o600) },
+		"folder":  func(path string) error { return os.Mkdir(path, 0o700) },
+		"link":    func(path string) error { return os.Symlink("/dev/zero", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			j := open(t, journal.Options{Dir: dir})
+			j.Keep([]*event.Published{published(1, 1)})
+			closeJournal(t, j)
+			if err := spoil(filepath.Join(dir, fmt.Sprintf("%020d.events", 9))); err != nil {
+				t.Fatal(err)
+			}
+			var aside []string
+			j = open(t, journal.Options{Dir: dir, SetAside: func(path string, _ error) error {
+				aside = append(aside, filepath.Base(path))
+				return os.Rename(path, filepath.Join(dir, "aside"))
+			}})
+			defer closeJournal(t, j)
+			if len(aside) != 1 || aside[0] != fmt.Sprintf("%020d.events", 9) {
+				t.Errorf("set aside: %q", aside)
+			}
+			if end := j.End(); end.Seq != 1 {
+				t.Errorf("the journal ends with %+v, want the event that it had", end)
+			}
+		})
+	}
+}

@@ -1,0 +1,471 @@
+#!/usr/bin/python3
+"""damage.py: damages each kind of file below an engine's data folder, in every way, and looks at what that costs.
+
+  damage.py BIN FOLDER SOCKETS [--jobs N] [--part] [KIND[:WAY]...]
+
+BIN has mossd and moss. FOLDER takes data folders, SOCKETS is a short path for sockets. Each worker fills a data folder of
+its own with containers, images, volumes, networks, events and a build cache, and keeps a copy of it. Then, for each kind of
+file and each way: put the copy back, damage one file, start an engine, look, remove what is damaged, stop the engine.
+--part takes each file with two of the ways, other ones for each. KIND or KIND:WAY takes these only.
+
+The kinds are found by walking. A file that no kind describes fails: put it into KINDS, with what its damage may cost.
+"""
+import argparse
+import concurrent.futures
+import http.client
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+
+ID = r"[0-9a-f]{64}"
+
+
+class Kind:
+    """One kind of file. silent: ways in which damage cannot be told from what the file may hold, or costs nothing worth
+    telling. costs: what may be gone or unusable afterwards: nothing, container, image, volume, network."""
+
+    def __init__(self, name, pattern, costs="nothing", silent=(), ways=None):
+        self.name, self.pattern, self.costs = name, re.compile(pattern + "$"), costs
+        self.silent, self.ways = silent, ways or list(WAYS)
+
+
+CONTENT = ("empty", "half", "object", "garbage", "another")
+PLACE = ("folder", "link")
+WAYS = CONTENT + PLACE
+ANY = WAYS
+
+KINDS = [
+    # What the engine says of itself.
+    Kind("engine", "engine.json"),
+    # Containers: the record is the container; the others are written at each start. A log is what it is.
+    Kind("container", f"containers/{ID}/record.json", costs="container"),
+    Kind("hosts", f"containers/{ID}/(hostname|hosts|resolv.conf)", silent=CONTENT),
+    Kind("log", f"containers/{ID}/{ID}-json.log", silent=CONTENT),
+    Kind("volume", r"volumes/[^/]+/volume.json", costs="volume"),
+    Kind("network", f"networks/{ID}.json", costs="network"),
+    # Events: a journal that ends early is what a crash leaves; damaged lines are left out.
+    Kind("events", r"events/\d{20}.events", silent=("empty", "half")),
+    # Caches: made anew. A filter that is not the one that was kept is not used.
+    Kind("seccomp", r"cache/seccomp/[0-9a-f]{32}\.bpf", silent=ANY),
+    Kind("build-uses", "build/used.json", silent=("object",)),
+    Kind("build-cache", f"build/cache/{ID}/record.json"),
+    # Storage.
+    Kind("driver", "storage/moss-driver"),
+    Kind("ballast", r"storage/moss-ballast(\.\d\d)?", silent=CONTENT),
+    Kind("storage-lock", r"storage/(storage|userns|overlay-(layers/layers|images/images|containers/containers))\.lock", silent=CONTENT),
+    Kind("mount-program", r"storage/overlay/\.has-mount-program", silent=CONTENT),
+    Kind("layers-index", r"storage/overlay-layers/layers\.json"),
+    Kind("containers-index", r"storage/overlay-layers/volatile-layers\.json"),
+    Kind("images-index", r"storage/overlay-images/images\.json"),
+    Kind("index-copy", r"storage/overlay-(layers/(layers|volatile-layers)|images/images)\.bak", silent=("another",)),
+    Kind("headers", f"storage/overlay-layers/{ID}\\.tar-split\\.gz", silent=ANY),
+    Kind("config", f"storage/overlay-images/{ID}/=c2hhMjU2O.*", costs="image"),
+    Kind("manifest", f"storage/overlay-images/{ID}/(manifest|=bWFuaWZlc3Q.*)"),
+    Kind("step", f"storage/moss-steps/{ID}"),
+    Kind("place", f"storage/overlay/{ID}/(link|lower|lower-layers)"),
+    Kind("short-name", "storage/overlay/l/[A-Z2-7]{26}", silent=ANY, ways=["empty", "folder", "link"]),
+]
+
+# Below these lies what users keep: the engine does not look at it.
+CONTENTS = re.compile(rf"(storage/overlay/{ID}/(diff|work|merged|empty)|volumes/[^/]+/_data|build/cache/{ID}/files)(/|$)")
+
+
+class Failed(Exception):
+    """What was seen is not what is promised."""
+
+
+def want(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("moss", timeout=30)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def in_ids(*command):
+    """Runs a command that deals with files of sub-ids."""
+    subprocess.run(["unshare", "--user", "--map-root-user", "--map-auto", *command], check=True)
+
+
+class Engine:
+    """A data folder and the engine on it."""
+
+    def __init__(self, binaries, folder, run):
+        self.binaries, self.root, self.run = binaries, os.path.join(folder, "root"), run
+        self.copy, self.log = os.path.join(folder, "copy"), os.path.join(folder, "mossd.log")
+        self.socket = os.path.join(run, "s")
+        self.process = None
+        for path in (folder, self.root, run):
+            os.makedirs(path, mode=0o700)
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.binaries + "/mossd", "--root", self.root, "--run-dir", self.run + "/run", "--host", "unix://" + self.socket],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        end = time.monotonic() + 30
+        while True:
+            try:
+                if self.call("GET", "/_ping")[0] == 200:
+                    return
+            except OSError:
+                pass
+            if self.process.poll() is not None or time.monotonic() > end:
+                with open(self.log, "rb") as log:
+                    tail = log.read()[-1500:].decode(errors="replace")
+                self.stop()
+                raise Failed("the engine does not start: " + tail)
+            time.sleep(0.02)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise Failed("the engine does not stop") from None
+
+    def call(self, method, path, body=None, kind="application/json"):
+        connection = UnixConnection(self.socket)
+        try:
+            if body is not None and not isinstance(body, bytes):
+                body = json.dumps(body).encode()
+            connection.request(method, path, body, {"Content-Type": kind} if body is not None else {})
+            answer = connection.getresponse()
+            raw = answer.read()
+        finally:
+            connection.close()
+        try:
+            return answer.status, json.loads(raw) if raw else None
+        except ValueError:
+            return answer.status, raw.decode(errors="replace")
+
+    def ask(self, method, path, body=None, kind="application/json", status=(200, 201, 204)):
+        got, answer = self.call(method, path, body, kind)
+        want(got in status, f"{method} {path[:100]}: {got} {str(answer)[:300]}")
+        return answer
+
+    def moss(self, *args):
+        done = subprocess.run([self.binaries + "/moss", "--host", "unix://" + self.socket, *args], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def run_container(self, image, *command, **more):
+        made = self.ask("POST", "/containers/create" + more.pop("query", ""),
+                        {"Image": image, "Cmd": list(command), "StopSignal": "SIGKILL", **more})
+        self.ask("POST", f"/containers/{made['Id']}/start")
+        return made["Id"]
+
+    def run_to_end(self, image, *command, **more):
+        container = self.run_container(image, *command, **more)
+        ended = self.ask("POST", f"/containers/{container}/wait")
+        return container, ended["StatusCode"]
+
+    def keep(self):
+        in_ids("cp", "-a", "--reflink=auto", self.root, self.copy)
+
+    def restore(self):
+        in_ids("sh", "-c", 'rm -rf "$1"/* "$1"/.[!.]* && cp -a --reflink=auto "$2"/. "$1"/', "sh", self.root, self.copy)
+
+
+def busybox(extra):
+    """A root file system with busybox and one more file."""
+    box = shutil.which("busybox.static") or shutil.which("busybox")
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for folder in ("bin", "etc", "proc", "sys", "dev", "tmp"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        with open(box, "rb") as binary:
+            entry = tarfile.TarInfo("bin/busybox")
+            entry.size, entry.mode = os.path.getsize(box), 0o755
+            archive.addfile(entry, binary)
+        for link in ("sh", "true", "cat", "touch", "sleep", "echo"):
+            entry = tarfile.TarInfo("bin/" + link)
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            archive.addfile(entry)
+        entry = tarfile.TarInfo("which")
+        entry.size = len(extra)
+        archive.addfile(entry, io.BytesIO(extra.encode()))
+    return out.getvalue()
+
+
+def context(dockerfile):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, text in (("Dockerfile", dockerfile), ("f", "f")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+DOCKERFILE = """FROM box
+COPY f /f
+RUN echo built >/built
+RUN --mount=type=cache,target=/c echo y >/c/y
+CMD ["cat", "/built"]
+"""
+
+
+def fill(engine):
+    """Makes one of everything. Returns what is there then."""
+    for name in ("box", "other"):
+        engine.ask("POST", f"/images/create?fromSrc=-&repo={name}&tag=latest", busybox(name), "application/x-tar")
+    built = engine.ask("POST", "/build?t=built", context(DOCKERFILE), "application/x-tar")
+    want("error" not in str(built), str(built))
+    engine.ask("POST", "/volumes/create", {"Name": "vol", "Labels": {"a": "b"}})
+    engine.ask("POST", "/networks/create", {"Name": "net"})
+    ended, code = engine.run_to_end("box", "sh", "-c", "echo said; touch /v/a /written", query="?name=ended", HostConfig={"Binds": ["vol:/v"]})
+    want(code == 0, f"container: {code}")
+    engine.run_container("other", "sleep", "1000", query="?name=runs")
+    engine.run_container("built", "sleep", "1000", query="?name=ran", HostConfig={"NetworkMode": "net", "RestartPolicy": {"Name": "always"}})
+    engine.ask("POST", f"/commit?container={ended}&repo=committed", {})
+
+
+def files(root):
+    """All files and links below a folder but contents, as paths below it."""
+    found = []
+    for folder, below, names in os.walk(root, onerror=lambda err: None):
+        rel = os.path.relpath(folder, root)
+        below[:] = [d for d in below if not CONTENTS.match(os.path.normpath(os.path.join(rel, d)))]
+        for name in names + [d for d in below if os.path.islink(os.path.join(folder, d))]:
+            found.append(os.path.normpath(os.path.join(rel, name)))
+    return sorted(f for f in found if not CONTENTS.match(f))
+
+
+def kind_of(path):
+    for kind in KINDS:
+        if kind.pattern.match(path):
+            return kind
+    return None
+
+
+def spoil(path, way, other):
+    """Damages a file. What another file of the data folder holds is other."""
+    if way in ("folder", "link") or os.path.islink(path):
+        os.unlink(path)
+    if way == "folder":
+        os.mkdir(path)
+        with open(path + "/inside", "w", encoding="ascii") as inside:
+            inside.write("x")
+    elif way == "link":
+        os.symlink(other, path)
+    elif way == "half":
+        os.truncate(path, os.path.getsize(path) // 2)
+    else:
+        text = {"empty": b"", "object": b"{}", "garbage": b"\x00\xff\x7f garbage " * 7}.get(way)
+        if way == "another":
+            with open(other, "rb") as f:
+                text = f.read()
+        with open(path, "wb") as f:
+            f.write(text)
+
+
+class Worker:
+    """Has a data folder of its own."""
+
+    def __init__(self, binaries, folder, run):
+        self.engine = Engine(binaries, folder, run)
+        self.canary = os.path.join(folder, "canary")
+        with open(self.canary, "w", encoding="ascii") as f:
+            f.write("canary")
+        self.engine.start()
+        fill(self.engine)
+        self.containers = {c["Names"][0][1:]: c["Id"] for c in self.engine.ask("GET", "/containers/json?all=1")}
+        self.images = {i["RepoTags"][0]: i["Id"].removeprefix("sha256:") for i in self.engine.ask("GET", "/images/json")}
+        self.engine.stop()
+        self.engine.keep()
+
+    def victims(self):
+        """Returns the cases: kind and path. Of a kind with several files that differ, those that differ."""
+        cases, seen = [], set()
+        for path in files(self.engine.copy):
+            kind = kind_of(path)
+            want(kind, f"{path}: a file of no known kind: put it into KINDS, with what its damage costs")
+            role = (kind.name, "")
+            if kind.name in ("config", "container"):
+                role = (kind.name, self.role(path.split("/")[-2]))
+            elif kind.name == "place":
+                role = (kind.name, os.path.basename(path), self.role(path.split("/")[2]) == "some")
+            elif kind.name in ("hosts", "manifest", "storage-lock", "index-copy"):
+                role = (kind.name, re.sub(ID + "|=.*", "", path))
+            if role not in seen:
+                seen.add(role)
+                cases.append((kind, path))
+        return cases
+
+    def role(self, name):
+        for known, whole in {**self.containers, **self.images}.items():
+            if whole == name:
+                return known
+        return "some"
+
+    def case(self, kind, path, way):
+        engine = self.engine
+        engine.restore()
+        victim = os.path.join(engine.root, path)
+        other = os.path.join(engine.root, self.another(kind, path))
+        spoil(victim, way, self.canary if way == "link" else other)
+        engine.start()
+        try:
+            self.look(kind, path, way)
+        finally:
+            engine.stop()
+        with open(self.canary, encoding="ascii") as f:
+            want(f.read() == "canary", "the file that a link led to was changed")
+
+    def another(self, kind, path):
+        """Another file of the kind, where there is one; otherwise an index or a record."""
+        def content(name):
+            if os.path.islink(os.path.join(self.engine.copy, name)):
+                return b""
+            with open(os.path.join(self.engine.copy, name), "rb") as f:
+                return f.read()
+
+        for other in files(self.engine.copy):
+            if kind.pattern.match(other) and content(other) not in (b"", content(path)):
+                return other
+        return "engine.json" if path != "engine.json" else "storage/overlay-layers/layers.json"
+
+    def look(self, kind, path, way):
+        """Looks at an engine that found something damaged."""
+        engine = self.engine
+        hit = {m for m in re.findall(ID, path)}
+        lists = {c["Id"]: c for c in engine.ask("GET", "/containers/json?all=1")}
+        for name, container in self.containers.items():
+            want(container in lists, f"container {name} is not listed")
+            if kind.costs == "container" and container in hit:
+                want(lists[container]["Status"] == "Dead" or lists[container].get("State") == "dead", f"container {name}: {lists[container]}")
+            else:
+                want(lists[container]["Names"] == ["/" + name], f"container {name}: {lists[container]['Names']}")
+        tags = {tag: i["Id"] for i in engine.ask("GET", "/images/json") for tag in i["RepoTags"]}
+        want(set(tags) == set(self.images), f"images: {sorted(tags)}")
+        volumes = {v["Name"] for v in engine.ask("GET", "/volumes")["Volumes"]}
+        want("vol" in volumes, f"volumes: {volumes}")
+        networks = {n["Name"]: n for n in engine.ask("GET", "/networks")}
+        want(kind.costs == "network" or "net" in networks, f"networks: {sorted(networks)}")
+        want({"bridge", "host", "none"} <= set(networks), f"networks: {sorted(networks)}")
+        for path_too in ("/info", "/system/df", "/containers/json?all=1&size=1", "/events?since=1&until=2"):
+            engine.ask("GET", path_too)
+        self.named(kind, path, way)
+        self.works(kind, hit)
+        self.removable(kind, path, hit)
+
+    def named(self, kind, path, way):
+        code, text = self.engine.moss("system", "check")
+        if way in kind.silent:
+            return
+        want(code == 1, f"moss system check ends with {code}: {text}")
+        ids = re.findall(ID, path)
+        want(path in text or any(i in text for i in ids), f"moss system check does not name {path}: {text}")
+
+    def works(self, kind, hit):
+        """The others go on, and new ones can be made."""
+        engine = self.engine
+        for image in ("box", "other", "built", "committed"):
+            damaged = kind.costs == "image" and self.images[image + ":latest"] in hit
+            if damaged:
+                status, answer = engine.call("POST", "/containers/create", {"Image": image, "Cmd": ["true"]})
+                want(status == 409 and "damaged" in str(answer), f"create of a damaged image: {status} {answer}")
+                continue
+            container, code = engine.run_to_end(image, "cat", "/which")
+            want(code == 0, f"run of {image}: {code}")
+            said = engine.ask("GET", f"/containers/{container}/logs?stdout=1")
+            which = "other" if image == "other" else "box"
+            want(which in str(said), f"{image} has the files of another one: {said}")
+        for name in ("ended", "runs", "ran"):
+            if kind.costs == "container" and self.containers[name] in hit:
+                continue
+            if kind.costs == "network" and name == "ran":
+                continue
+            engine.ask("POST", f"/containers/{name}/start", status=(204, 304))
+            engine.call("GET", f"/containers/{name}/logs?stdout=1")
+        want(kind.name == "volume" or os.path.exists(self.engine.root + "/volumes/vol/_data/a"), "the volume's file is gone")
+        base = "box" if self.images["other:latest"] in hit else "other"
+        dockerfile = DOCKERFILE.replace("built", "again").replace("FROM box", "FROM " + base)
+        built = engine.ask("POST", "/build?t=again", context(dockerfile), "application/x-tar")
+        want("error" not in str(built), f"build: {str(built)[-300:]}")
+
+    def removable(self, kind, path, hit):
+        """What is damaged can be removed, and then everything else."""
+        engine = self.engine
+        for container in engine.ask("GET", "/containers/json?all=1"):
+            engine.ask("DELETE", f"/containers/{container['Id']}?force=1")
+        want(engine.ask("GET", "/containers/json?all=1") == [], "containers are left")
+        engine.ask("POST", "/build/prune?all=1")
+        for name in ("volumes", "networks", "images?filters=%7B%22dangling%22%3A%5B%22false%22%5D%7D"):
+            base, _, query = name.partition("?")
+            engine.ask("POST", f"/{base}/prune" + ("?" + query if query else ""))
+        left = engine.ask("GET", "/images/json")
+        want(left == [], f"images are left: {left}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binaries")
+    parser.add_argument("folder")
+    parser.add_argument("sockets")
+    parser.add_argument("kinds", nargs="*")
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--part", action="store_true")
+    args = parser.parse_intermixed_args()
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        workers = list(pool.map(lambda i: Worker(args.binaries, f"{args.folder}/{i}", f"{args.sockets}/{i}"), range(args.jobs)))
+        number = max(len(worker.victims()) for worker in workers)
+        print(f"{number} files of {len(KINDS)} kinds, filled in {time.monotonic() - begin:.1f} s", flush=True)
+        met = {kind.name for kind, _ in workers[0].victims()}
+        failures = [f"no file of the kind {kind.name}" for kind in KINDS if kind.name not in met]
+        todo, lock = [], threading.Lock()
+        for at, (kind, _) in enumerate(workers[0].victims()):
+            ways = kind.ways
+            if args.part:
+                contents = [way for way in kind.ways if way in CONTENT]
+                ways = [contents[at % len(contents)], PLACE[at % len(PLACE)]]
+            todo += [(at, way) for way in ways
+                     if not args.kinds or kind.name in args.kinds or f"{kind.name}:{way}" in args.kinds]
+        done = len(todo)
+
+        def work(worker):
+            cases = worker.victims()
+            while True:
+                with lock:
+                    if not todo:
+                        return
+                    at, way = todo.pop(0)
+                kind, path = cases[at]
+                try:
+                    worker.case(kind, path, way)
+                except Exception as err:  # pylint: disable=broad-except
+                    with lock:
+                        failures.append(f"{kind.name}:{way} {path}: {type(err).__name__ if not isinstance(err, Failed) else ''} {err}")
+                        print("FAILED", failures[-1], flush=True)
+
+        list(pool.map(work, workers))
+    print(f"{done} cases, {len(failures)} failures, {time.monotonic() - begin:.1f} s")
+    for failure in failures:
+        print("failed:", failure)
+    sys.exit(1 if failures or not done else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -60,7 +61,7 @@ func New(root string, tell func(Found)) *Account {
 	return &Account{root: root, tell: tell}
 }
 
-// SetAside moves a file, link or folder out of the way. What is absent is no error and no damage.
+// SetAside moves a file, link or folder out of the way, into the folder for that, or beside its old place. What is absent is no error and no damage.
 func (a *Account) SetAside(path string, why error) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -70,11 +71,16 @@ func (a *Account) SetAside(path string, why error) error {
 	if err := makeFolder(dir, f.At); err != nil {
 		return fmt.Errorf("set %s aside: %w", f.Path, err)
 	}
-	name := f.At.Format(stampForm) + " " + escape(f.Path)
-	if err := os.Rename(path, filepath.Join(dir, name)); err != nil {
+	f.Aside = filepath.Join(Folder, f.At.Format(stampForm)+" "+escape(f.Path))
+	err := os.Rename(path, filepath.Join(a.root, f.Aside))
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EXDEV) {
+		// A folder of somebody else's, or one on another file system, moves within the folder around it only.
+		f.Aside = filepath.Join(filepath.Dir(f.Path), "."+Folder+"-"+f.At.Format(stampForm))
+		err = os.Rename(path, filepath.Join(a.root, f.Aside))
+	}
+	if err != nil {
 		return fmt.Errorf("set %s aside: %w", f.Path, err)
 	}
-	f.Aside = filepath.Join(Folder, name)
 	a.add(f)
 	return nil
 }
@@ -106,7 +112,8 @@ func (a *Account) All() ([]Found, error) {
 		aside[filepath.Join(Folder, entry.Name())] = true
 	}
 	all = slices.DeleteFunc(all, func(f Found) bool { // somebody has dealt with it
-		return f.Aside != "" && !aside[f.Aside]
+		_, err := os.Lstat(filepath.Join(a.root, f.Aside))
+		return f.Aside != "" && errors.Is(err, fs.ErrNotExist)
 	})
 	for _, f := range all {
 		delete(aside, f.Aside)

@@ -84,6 +84,35 @@ func TestSetAsideObstacles(t *testing.T) {
 	}
 }
 
+// What cannot leave the folder that it is in is renamed there.
+func TestSetAsideInPlace(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, "volumes", "data", "volume.json")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(folder, 0o500); err != nil { // without the right to write its entry for the folder above
+		t.Fatal(err)
+	}
+	a := damage.New(root, nil)
+	if err := a.SetAside(folder, errors.New("why")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(folder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder: %v, want it gone", err)
+	}
+	found := all(t, a)
+	if len(found) != 1 || filepath.Dir(found[0].Aside) != "volumes/data" {
+		t.Fatalf("All = %v, want it in the folder that it was in", found)
+	}
+	if err := os.Remove(filepath.Join(root, found[0].Aside)); err != nil {
+		t.Error(err)
+	}
+	if found := all(t, a); len(found) != 0 {
+		t.Errorf("All = %v once it is gone", found)
+	}
+}
+
 func TestNote(t *testing.T) {
 	root := t.TempDir()
 	a := damage.New(root, nil)
@@ -112,8 +141,12 @@ func TestPlain(t *testing.T) {
 	if err := unix.Mkfifo(at("pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	write(t, at("unreadable"), "x") // as one is whose blocks the disk does not give
+	if err := os.Chmod(at("unreadable"), 0); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]bool{
-		"file": true, "empty": true, "absent": false, "folder": false, "link": false, "dangling": false, "pipe": false,
+		"unreadable": false, "file": true, "empty": true, "absent": false, "folder": false, "link": false, "dangling": false, "pipe": false,
 	} {
 		there, err := a.Plain(at(name))
 		if err != nil || there != want {
@@ -123,7 +156,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%s after Plain: %v", name, err)
 		}
 	}
-	if found := all(t, a); len(found) != 4 {
-		t.Errorf("All = %v, want four", found)
+	if found := all(t, a); len(found) != 5 {
+		t.Errorf("All = %v, want five", found)
 	}
 }

@@ -27,6 +27,7 @@ func (l *imagesLock) Unlock() {
 // changes soon, and wait for no disk: an index that a power cut damages has been there before.
 type copier struct {
 	indexes []*index
+	still   sync.Locker   // held, nothing of the images is half done
 	copied  []fs.FileInfo // of the indexes, when their copies were made
 
 	wake chan struct{} // one waiting mark is enough
@@ -35,11 +36,11 @@ type copier struct {
 	once sync.Once
 }
 
-// newCopier starts a copier of a store whose indexes and copies are in line. close ends it.
-func newCopier(root, driver string) *copier {
+// newCopier starts a copier of a store whose indexes and copies are in line. close ends it, without still held.
+func newCopier(root, driver string, still sync.Locker) *copier {
 	layers, _, images := indexesOf(root, driver)
 	c := &copier{
-		indexes: []*index{layers, images}, copied: make([]fs.FileInfo, 2),
+		indexes: []*index{layers, images}, still: still, copied: make([]fs.FileInfo, 2),
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	c.mark() // the opening may have changed something
@@ -83,6 +84,8 @@ func (c *copier) run() {
 // copy copies the indexes that changed. The library replaces them, so none changes while it is read. On a full disk the old
 // copy stays until the next time.
 func (c *copier) copy() {
+	c.still.Lock()
+	defer c.still.Unlock()
 	for i, x := range c.indexes {
 		info, err := os.Stat(x.path)
 		if err == nil && !sameFile(info, c.copied[i]) && copyIndex(x) == nil {

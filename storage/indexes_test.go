@@ -91,6 +91,39 @@ func TestDamagedIndex(t *testing.T) {
 	}
 }
 
+// A container whose image was removed keeps its layers when an index comes back from its copy.
+func TestDamagedIndexAndOrphans(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root, driverOverlay)
+	img := mustPull(t, s, "img", []string{"r/img:1"}, entries(t, file("1", "1")))
+	mustPull(t, s, "other", []string{"r/other:1"}, entries(t, file("2", "2")))
+	id := newContainer(t, s, img)
+	if _, err := s.Delete(t.Context(), img.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	truncate(t, filepath.Join(s.root, "overlay-images", "images.json"))
+	s = openWith(t, root, damage.New(root, nil))
+	dir, err := s.Mount(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "1")); err != nil || string(got) != "1" {
+		t.Errorf("file of the removed image: %q, %v", got, err)
+	}
+	if err := s.Remove(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if records, _ := layers(t, s); records != 1 {
+		t.Errorf("%d layers are left, want that of the other image", records)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Without the copy an index is lost. What it listed is set aside and not deleted.
 func TestLostIndex(t *testing.T) {
 	for _, name := range []string{"layers", "images"} {

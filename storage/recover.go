@@ -112,11 +112,6 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 	var leaves []string
 	for i := range layers {
 		if l := &layers[i]; !needed[l.ID] && !isContainer(l) {
-			if s.lost {
-				if err := s.setLayerAside(l.ID, errors.New("no image has it")); err != nil {
-					return err
-				}
-			}
 			s.orphans[l.ID] = struct{}{}
 			if children[l.ID] == 0 {
 				leaves = append(leaves, l.ID)

@@ -68,7 +68,7 @@ type Store struct {
 	notes    []string // of the opening
 
 	damage *damage.Account
-	lost   bool    // an index was damaged: what none lists is set aside instead of removed
+	lost   bool    // while the store is opened: an index was damaged, and what none lists is set aside instead of removed
 	copies *copier // of the indexes
 
 	images imagesLock // held while an image's records, names or layers change together
@@ -149,12 +149,13 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		cs.Free()
 		return nil, err
 	}
+	s.lost = false
 	room.restore()
 	if s.choice.driver != driverVFS {
 		spread(root)
 	}
 	s.unsynced = newJournal(root, mount, unsynced)
-	s.copies = newCopier(root, cs.GraphDriverName())
+	s.copies = newCopier(root, cs.GraphDriverName(), &s.images.Mutex)
 	s.images.changed = s.copies.mark
 	named := filepath.Join(root, cs.GraphDriverName())
 	s.flusher = newFlusher(named+"-layers", named+"-images", s.unsynced.persist)

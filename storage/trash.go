@@ -80,7 +80,13 @@ func (s *Store) deleteLayer(layerID string) error {
 	}
 	s.birth.Lock()
 	defer s.birth.Unlock()
-	if !s.hasChildren(layer.ID) {
+	switch {
+	case s.hasChildren(layer.ID):
+	case s.lost:
+		if err := s.setLayerAside(layer.ID, errors.New("a layer that no image has any more")); err != nil {
+			return err
+		}
+	default:
 		if err := s.emptyLayer(layer.ID); err != nil {
 			return err
 		}

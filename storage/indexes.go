@@ -99,11 +99,21 @@ func mendIndexes(root, driver string, account *damage.Account) (parents map[stri
 		if x.present == nil && (!missing || used && x != volatile) {
 			lost = true
 		}
-		if err := x.mend(account); err != nil {
+		if err := x.restore(account); err != nil {
 			return nil, false, err
 		}
-		if x.present != nil {
+		if x.present != nil && x != images {
 			maps.Copy(parents, x.present.parents)
+		}
+	}
+	if lost { // before an index is there: a crash in between must not have the next start delete it
+		if err := setUnlistedAside(layers, images, parents, account); err != nil {
+			return nil, false, err
+		}
+	}
+	for _, x := range all {
+		if err := x.write(); err != nil {
+			return nil, false, err
 		}
 	}
 	return parents, lost, nil
@@ -182,25 +192,20 @@ func (x *index) hasFolder(id string) bool {
 	return err == nil && info.IsDir()
 }
 
-// mend brings the index and its copy into line: the index comes first, unless it is damaged.
-func (x *index) mend(account *damage.Account) error {
-	if x.present != nil {
-		if x.saved != nil && bytes.Equal(x.saved.raw, x.present.raw) {
-			return nil
-		}
-		_ = replaceFile(x.copy, bytes.NewReader(x.present.raw)) // on a full disk the old one stays; the copier tries again
+// restore takes the copy for the index if that is damaged, as far as the copy is still true, and sets the damaged one aside.
+func (x *index) restore(account *damage.Account) error {
+	missing := errors.Is(x.why, fs.ErrNotExist)
+	switch {
+	case x.present != nil || missing && x.saved == nil:
 		return nil
-	}
-	if x.saved == nil {
-		if errors.Is(x.why, fs.ErrNotExist) {
-			return nil
-		}
+	case x.saved == nil:
 		return account.SetAside(x.path, x.why)
-	}
-	if errors.Is(x.why, fs.ErrNotExist) {
+	case missing:
 		account.Note(x.path, errors.New("missing, replaced by its copy"))
-	} else if err := account.SetAside(x.path, fmt.Errorf("%w: replaced by its copy", x.why)); err != nil {
-		return err
+	default:
+		if err := account.SetAside(x.path, fmt.Errorf("%w: replaced by its copy", x.why)); err != nil {
+			return err
+		}
 	}
 	kept := &listing{records: []json.RawMessage{}, parents: map[string]string{}}
 	for i, id := range x.saved.ids {
@@ -210,11 +215,23 @@ func (x *index) mend(account *damage.Account) error {
 		kept.records, kept.ids = append(kept.records, x.saved.records[i]), append(kept.ids, id)
 		kept.parents[id] = x.saved.parents[id]
 	}
-	raw, err := json.Marshal(kept.records)
-	if err != nil {
+	var err error
+	if kept.raw, err = json.Marshal(kept.records); err != nil {
 		return fmt.Errorf("restore %s: %w", x.path, err)
 	}
-	kept.raw = raw
 	x.present = kept
-	return wrap(replaceFile(x.path, bytes.NewReader(raw)), "restore %s", x.path)
+	return nil
+}
+
+// write brings the index and its copy to what was found to be true.
+func (x *index) write() error {
+	switch {
+	case x.present == nil:
+		return nil
+	case x.why != nil:
+		return wrap(replaceFile(x.path, bytes.NewReader(x.present.raw)), "restore %s", x.path)
+	case x.saved == nil || !bytes.Equal(x.saved.raw, x.present.raw):
+		_ = replaceFile(x.copy, bytes.NewReader(x.present.raw)) // on a full disk the old one stays; the copier tries again
+	}
+	return nil
 }

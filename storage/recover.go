@@ -74,11 +74,6 @@ func readDir(dir string) ([]os.DirEntry, error) {
 // recover clears what a crash left: the library drops layers that were half made or half removed when it loads its
 // records; folders without a record, images that were half made and layers that became part of no image are dropped here.
 func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
-	if s.lost {
-		if err := s.setUnlistedAside(); err != nil {
-			return err
-		}
-	}
 	if err := s.emptyUnknown(); err != nil {
 		return err
 	}

@@ -45,58 +45,34 @@ func mendFiles(root string, account *damage.Account) error {
 }
 
 // setUnlistedAside moves what no index lists out of the library's sight, which would delete it.
-func (s *Store) setUnlistedAside() error {
-	layers, err := s.cs.Layers()
-	if err != nil {
-		return wrap(err, "list layers")
+func setUnlistedAside(layers, images *index, parents map[string]string, account *damage.Account) error {
+	listed := map[string]string{}
+	if images.present != nil {
+		listed = images.present.parents
 	}
-	images, err := s.cs.Images()
-	if err != nil {
-		return wrap(err, "list images")
-	}
-	known := map[string]bool{}
-	for i := range layers {
-		known[layers[i].ID] = true
-	}
-	_, _, list := indexesOf(s.root, s.cs.GraphDriverName())
-	imageFolders := list.home
-	if err := s.setUnknownAside(filepath.Dir(s.layerHome("x")), known); err != nil {
-		return err
-	}
-	if err := s.setUnknownAside(filepath.Join(s.root, s.cs.GraphDriverName()+"-layers"), known); err != nil {
-		return err
-	}
-	clear(known)
-	for i := range images {
-		known[images[i].ID] = true
-	}
-	return s.setUnknownAside(imageFolders, known)
+	return errors.Join(
+		setUnknownAside(layers.home, parents, account),
+		setUnknownAside(filepath.Dir(layers.path), parents, account),
+		setUnknownAside(images.home, listed, account),
+	)
 }
 
 // setUnknownAside sets aside what belongs to ids that are not known.
-func (s *Store) setUnknownAside(dir string, known map[string]bool) error {
+func setUnknownAside(dir string, known map[string]string, account *damage.Account) error {
 	entries, err := readDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
 		id := strings.TrimSuffix(entry.Name(), tarSplitSuffix)
-		if validID(id) != nil || known[id] {
+		if _, ok := known[id]; ok || validID(id) != nil {
 			continue
 		}
-		if err := s.damage.SetAside(filepath.Join(dir, entry.Name()), errors.New("no index lists it any more")); err != nil {
+		if err := account.SetAside(filepath.Join(dir, entry.Name()), errors.New("no index lists it any more")); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// layerHome returns the folder of all that the driver keeps of a layer.
-func (s *Store) layerHome(layerID string) string {
-	if s.choice.driver == driverVFS {
-		return s.layerFolder(layerID)
-	}
-	return filepath.Dir(s.layerFolder(layerID))
 }
 
 // setLayerAside keeps the files of a layer whose record is about to go.

@@ -263,6 +263,24 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
+// A container that cannot be measured is listed without sizes, and so are all others with theirs.
+func TestListsOfWhatCannotBeMeasured(t *testing.T) {
+	a := newAPI(t)
+	a.containers.sizeErr = errors.New("too deep")
+	for _, path := range []string{"/containers/json?size=1", "/system/df"} {
+		if status, body := a.ask("GET", path, ""); status != 200 || !strings.Contains(body, `"Id":"4fa6e0`) || strings.Contains(body, "SizeRw") {
+			t.Errorf("%s = %d %q, want 200 with the container, without its sizes", path, status, body)
+		}
+	}
+	if status, _ := a.ask("GET", "/containers/web/json?size=1", ""); status != 500 {
+		t.Errorf("inspect of what cannot be measured = %d, want 500", status)
+	}
+	a.containers.sizeErr = fault.NotFound("gone")
+	if status, body := a.ask("GET", "/containers/json?size=1", ""); status != 200 || body != "[]\n" {
+		t.Errorf("list with a container that has gone meanwhile = %d %q, want none", status, body)
+	}
+}
+
 func TestListAndInspect(t *testing.T) {
 	a := newAPI(t)
 	for path, want := range map[string]string{

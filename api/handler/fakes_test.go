@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -42,6 +43,7 @@ type containers struct {
 	warnings []string
 	lines    []logLine
 	logsErr  error
+	sizeErr  error
 	waiting  chan struct{} // Wait blocks on it
 	waitDone chan error    // gets what Wait saw of its context
 	attach   func(ctx context.Context, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
@@ -156,7 +158,7 @@ func (f *containers) List(_ context.Context, opt container.ListOptions) ([]*cont
 }
 
 func (f *containers) Size(_ context.Context, ref string) (rw, rootfs int64, err error) {
-	return 10, 20, f.note("size %s", ref)
+	return 10, 20, errors.Join(f.note("size %s", ref), f.sizeErr)
 }
 
 func (f *containers) Wait(ctx context.Context, ref string) (int, error) {

@@ -12,6 +12,7 @@ import (
 
 	cstorage "go.podman.io/storage"
 
+	"moss/engine/fault"
 	"moss/engine/record"
 	"moss/engine/tree"
 )
@@ -33,7 +34,7 @@ func sweep(root string) (notes []string, err error) {
 			err = errors.Join(err, setAside(root, filepath.Join(dir, entry.Name())))
 		}
 		if err != nil {
-			notes = append(notes, fmt.Sprintf("leftovers in %s cannot be removed: %v", dir, err))
+			notes = append(notes, fmt.Sprintf("leftovers in %s cannot be removed: %s", dir, fault.Text(err)))
 		}
 	}
 	err = record.Sweep(root)
@@ -78,7 +79,7 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 		return err
 	}
 	if err := s.cs.GarbageCollect(); err != nil {
-		s.notes = append(s.notes, fmt.Sprintf("leftovers cannot be removed: %v", err))
+		s.notes = append(s.notes, "leftovers cannot be removed: "+fault.Text(err))
 	}
 	if err := s.dropFolderless(); err != nil {
 		return err
@@ -164,7 +165,7 @@ func (s *Store) emptyUnknown() error {
 	for _, entry := range entries {
 		if entry.IsDir() && !known[entry.Name()] && validID(entry.Name()) == nil {
 			if err := s.emptyLayer(entry.Name()); err != nil {
-				s.notes = append(s.notes, err.Error())
+				s.notes = append(s.notes, fault.Text(err))
 			}
 		}
 	}

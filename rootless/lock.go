@@ -47,8 +47,34 @@ func lockDir(dir string) (*lock, error) {
 	}
 }
 
-// remove gives the claim up and takes the file away.
-func (l *lock) remove() error { return errors.Join(os.Remove(l.path), l.file.Close()) }
+// remove gives the claim up and takes the file away, unless it is another's by now.
+func (l *lock) remove() error {
+	if !sameFile(l.file, l.path) {
+		return l.file.Close()
+	}
+	return errors.Join(os.Remove(l.path), l.file.Close())
+}
+
+// note writes where clients find the holder, for those that look for it elsewhere (package launch of the command line).
+func (l *lock) note(hosts []string) error {
+	if err := l.file.Truncate(0); err != nil {
+		return fmt.Errorf("lock %s: %w", filepath.Dir(l.path), err)
+	}
+	text := strings.Join(append([]string{holder()}, hosts...), "\n") + "\n"
+	if _, err := l.file.WriteAt([]byte(text), 0); err != nil {
+		return fmt.Errorf("lock %s: %w", filepath.Dir(l.path), err)
+	}
+	return nil
+}
+
+// holder names this process.
+func holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	return fmt.Sprintf("pid %d on %s", os.Getpid(), host)
+}
 
 func sameFile(f *os.File, path string) bool {
 	held, err := f.Stat()
@@ -63,24 +89,15 @@ func sameFile(f *os.File, path string) bool {
 func claim(f *os.File, dir string) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		holder, _ := os.ReadFile(f.Name()) // only makes the message better
+		text, _ := os.ReadFile(f.Name()) // only makes the message better
+		who, _, _ := strings.Cut(string(text), "\n")
 		return fmt.Errorf("%s is in use by another engine (%s); stop it, or choose another --root and --run-dir",
-			dir, orUnknown(strings.TrimSpace(string(holder))))
+			dir, orUnknown(strings.TrimSpace(who)))
 	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", dir, err)
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("lock %s: %w", dir, err)
-	}
-	if _, err := fmt.Fprintf(f, "pid %d on %s\n", os.Getpid(), host); err != nil {
-		return fmt.Errorf("lock %s: %w", dir, err)
-	}
-	return nil
+	return (&lock{file: f, path: f.Name()}).note(nil)
 }
 
 func orUnknown(s string) string {

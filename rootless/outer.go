@@ -36,63 +36,69 @@ type Options struct {
 // Sockets listen from the first moment to the end of the outer process, whatever engine there is.
 type Sockets interface {
 	Files() []*os.File
+	// Folders are those of the sockets that have files.
+	Folders() []string
+	// Restore opens sockets anew whose files are gone, and returns them; the old ones still listen. The caller closes them.
+	Restore(context.Context) ([]*os.File, error)
+	// Hosts are where clients find them, such as unix:///PATH.
+	Hosts() []string
 	Close() error
 }
 
 // Outer enters the namespaces, starts the engine in them and returns when it has ended. fault.Conflict if another engine
 // holds one of the folders or a socket, fault.Forbidden for root. The exit status of the engine is that of ExitStatus(err).
 func Outer(ctx context.Context, o Options) error {
-	log := zerolog.Ctx(ctx)
 	if os.Geteuid() == 0 {
 		return fault.Forbidden("mossd runs as an ordinary user, not as root")
 	}
 	if err := secureDir(o.Root); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	for _, dir := range []string{o.Root, o.RunDir} {
-		lock, err := lockDir(dir)
-		if err != nil {
+	locks := make([]*lock, 2)
+	for i, dir := range []string{o.Root, o.RunDir} {
+		var err error
+		if locks[i], err = lockDir(dir); err != nil {
 			return fault.Conflict("%w", err)
 		}
-		defer lock.remove() //nolint:errcheck // the end of the process gives it up all the same
+		defer locks[i].remove() //nolint:errcheck // the end of the process gives it up all the same
 	}
 	if err := sweep(o.RunDir); err != nil {
 		return fmt.Errorf("clean up after the last engine: %w", err)
 	}
-	unlisten, err := listen(ctx, o)
+	run := &runFolder{dir: o.RunDir, lock: locks[1]}
+	unlisten, err := run.listen(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer unlisten()
+	if err := locks[0].note(run.sockets.Hosts()); err != nil {
+		return err
+	}
 	if err := os.Setenv("PATH", withSbin(os.Getenv("PATH"))); err != nil {
 		return err
 	}
 	facts := Facts{
-		Root: o.Root, RunDir: o.RunDir, Hosts: o.Hosts, StateDir: filepath.Join(o.RunDir, "rootlesskit"),
-		Keepalive: filepath.Join(o.RunDir, "alive"),
+		Root: o.Root, RunDir: o.RunDir, Hosts: o.Hosts, StateDir: filepath.Join(o.RunDir, stateName),
+		Keepalive: filepath.Join(o.RunDir, aliveName),
 		Path:      os.Getenv("PATH"),
 	}
-	alive, err := keepalive(facts.Keepalive)
-	if err != nil {
+	if run.alive, err = keepalive(facts.Keepalive); err != nil {
 		return err
 	}
 	defer func() {
-		alive.Close()   //nolint:errcheck // nothing was written
-		sweep(o.RunDir) //nolint:errcheck // the next start does it as well
+		run.alive.Close()            //nolint:errcheck // nothing was written
+		sweep(o.RunDir)              //nolint:errcheck // the next start does it as well
+		os.RemoveAll(facts.StateDir) //nolint:errcheck // it may have been restored after RootlessKit removed it
 	}()
+	stop, err := run.keep(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
 
-	var source parent.SubidSource
-	facts.SingleIDReason, source = singleIDReason()
-	facts.SingleID = facts.SingleIDReason != ""
-	if facts.SingleID {
-		log.Warn().Str("reason", facts.SingleIDReason).Msg("no sub-ids: running with a single id")
-		helpers := filepath.Join(o.RunDir, "idmap")
-		if err := putMapHelpers(helpers); err != nil {
-			return fmt.Errorf("prepare the single-id map: %w", err)
-		}
-		if err := os.Setenv("PATH", helpers+":"+facts.Path); err != nil {
-			return err
-		}
+	source, err := chooseIDs(ctx, &facts)
+	if err != nil {
+		return err
 	}
 	groups, leave := takeCgroups(ctx, o.RunDir)
 	facts.Cgroups = groups
@@ -103,26 +109,51 @@ func Outer(ctx context.Context, o Options) error {
 	return runParent(ctx, o, facts, source)
 }
 
-// lentName is the socket, in the folder of this boot, at which the supervisor gets the listening ones.
-const lentName = "lent"
+// chooseIDs finds out whether there are sub-ids, and prepares the single id otherwise.
+func chooseIDs(ctx context.Context, facts *Facts) (source parent.SubidSource, err error) {
+	facts.SingleIDReason, source = singleIDReason()
+	facts.SingleID = facts.SingleIDReason != ""
+	if !facts.SingleID {
+		return source, nil
+	}
+	zerolog.Ctx(ctx).Warn().Str("reason", facts.SingleIDReason).Msg("no sub-ids: running with a single id")
+	helpers := filepath.Join(facts.RunDir, "idmap")
+	if err := putMapHelpers(helpers); err != nil {
+		return source, fmt.Errorf("prepare the single-id map: %w", err)
+	}
+	return source, os.Setenv("PATH", helpers+":"+facts.Path)
+}
 
-// listen opens the sockets and lends them to the supervisor. RootlessKit could hand down none but those of the outer
-// process's first descriptors, as systemd passes them.
-func listen(ctx context.Context, o Options) (end func(), err error) {
-	sockets, err := o.Listen(ctx)
-	if err != nil {
+// Names in the folder of this boot: the socket at which the supervisor gets the listening ones, the shims' FIFO, and the
+// folder of RootlessKit.
+const (
+	lentName  = "lent"
+	aliveName = "alive"
+	stateName = "rootlesskit"
+)
+
+// listen opens the sockets and lends them to the supervisor, and after them the one by which more may come. RootlessKit could
+// hand down none but those of the outer process's first descriptors, as systemd passes them.
+func (f *runFolder) listen(ctx context.Context, o Options) (end func(), err error) {
+	if f.sockets, err = o.Listen(ctx); err != nil {
 		return nil, err
 	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, errors.Join(err, f.sockets.Close())
+	}
+	f.pass = pair[0]
+	theirs := os.NewFile(uintptr(pair[1]), "more sockets")
 	path := filepath.Join(o.RunDir, lentName)
-	stop, err := fdstore.Lend(path, sockets.Files())
+	stop, err := fdstore.Lend(path, append(slices.Clip(f.sockets.Files()), theirs))
 	if err == nil {
 		err = os.Setenv(fdstore.LentEnv, path)
 	}
 	if err != nil {
-		return nil, errors.Join(err, sockets.Close())
+		return nil, errors.Join(err, f.sockets.Close(), theirs.Close(), unix.Close(f.pass))
 	}
 	return func() {
-		if err := errors.Join(sockets.Close(), stop()); err != nil {
+		if err := errors.Join(f.sockets.Close(), stop(), theirs.Close(), unix.Close(f.pass)); err != nil {
 			zerolog.Ctx(ctx).Warn().Err(err).Msg("sockets not closed whole")
 		}
 	}, nil
@@ -224,7 +255,7 @@ func Ended(err error) bool {
 // process of an exec outlives them either. Engines and monitors alone have written there. Tasks stay while there are any: the next
 // engine reads how they ended.
 func sweep(runDir string) error {
-	for _, name := range []string{"storage", "netns", "idmap", "alive", "ipam", "bridge.next", "execs", lentName} {
+	for _, name := range []string{"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", "registry", lentName} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@
 package slirp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,10 @@ type Options struct {
 	Send     int        // what uplink.Status says
 	Keep     dns.Keeper // keeps name servers over a restart of the engine; nil: they end with it
 	Log      zerolog.Logger
+
+	// Anchor returns a path that leads to a file of StateDir even when that folder is gone; nil: there is none but its own.
+	Anchor func(name, path string) (string, error)
+	ns     string // what it says of the containers' namespace
 }
 
 // Info describes the network for the engine's own info.
@@ -78,6 +83,12 @@ func New(ctx context.Context, opts Options) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Anchor == nil {
+		opts.Anchor = func(_, path string) (string, error) { return path, nil }
+	}
+	if opts.ns, err = opts.Anchor("netns", opts.netNS()); err != nil {
+		return nil, err
+	}
 	fabric, err := bridge.New(bridge.Options{
 		NetNS: opts.netNS(), Dir: filepath.Join(opts.RunDir, "netns"), Uplink: uplink.Device, Send: opts.Send,
 		DialMark: forward.DialMark, ReplyMark: forward.ReplyMark, ReplyTable: forward.Table,
@@ -87,7 +98,7 @@ func New(ctx context.Context, opts Options) (*Network, error) {
 	}
 	return &Network{
 		opts: opts, avoid: []netip.Prefix{avoid}, fabric: fabric,
-		ports: publish.New(filepath.Join(opts.StateDir, "api.sock")), names: newNames(ctx, opts),
+		ports: publish.New(filepath.Join(opts.StateDir, "api.sock"), opts.Anchor), names: newNames(ctx, opts),
 		lans: make(map[string]*lan), places: make(map[string]*place),
 	}, nil
 }
@@ -135,7 +146,10 @@ func (n *Network) Close(ctx context.Context) error {
 }
 
 // netNS is where the namespace of the containers' bridges is bound.
-func (o *Options) netNS() string { return filepath.Join(o.StateDir, "netns") }
+func (o *Options) netNS() string { return cmp.Or(o.ns, filepath.Join(o.StateDir, "netns")) }
+
+// NetNS returns a path to the namespace of the containers' bridges.
+func (n *Network) NetNS() string { return n.opts.netNS() }
 
 // Info says what the network is at the moment.
 func (n *Network) Info() Info {

@@ -47,3 +47,63 @@ open_files() {
   done
   spawn_engine
 }
+
+# reload_engine: replaces the engine by a new one.
+reload_engine() {
+  before=$(inner_pid)
+  kill -HUP "$MOSSD_PID"
+  eventually 20 replaced "$before"
+  eventually 20 ping_ok
+}
+replaced() { [ "$(inner_pid)" != "$1" ]; }
+
+# works NAME: a running container can be used in every way, and a new one started.
+works() {
+  run moss exec "$1" echo "in $1"
+  expect output "in $1"
+  run moss run --rm -p 0:80 busybox echo new
+  expect output new
+}
+
+@test "the folder of this boot is emptied: socket, exec, stop, rm and new containers go on" {
+  a=$(unique a) b=$(unique b) c=$(unique c)
+  for name in "$a" "$b" "$c"; do
+    moss run -d --name "$name" -p 0:80 busybox sh -c 'trap "exit 3" TERM; echo up; while :; do sleep 0.1; done'
+  done
+  rm -rf "$MOSS_SOCK" "${MOSS_DIR:?}"/run/* || true # what is being made again may be in the way
+  eventually 10 ping_ok
+  works "$a"
+  expect equal "$(stat -c %a "$MOSS_SOCK" "$MOSS_DIR/run/lock" "$MOSS_DIR/run/alive" | sort -u)" 600
+  moss stop -t 10 "$a"
+  expect equal "$(moss inspect -f '{{.State.ExitCode}}' "$a")" 3
+  moss rm -f "$b"
+  # The next engine finds all of it.
+  reload_engine
+  works "$c"
+  moss logs "$c" | grep up
+  # A second time, the folder too.
+  rm -rf "$MOSS_SOCK" "${MOSS_DIR:?}/run" || true
+  eventually 10 ping_ok
+  works "$c"
+  moss kill "$c"
+  moss rm "$a" "$c"
+  # Nobody else gets in meanwhile.
+  run timeout 20 "$moss_bin/mossd" --root "$MOSS_DATA/root2" --run-dir "$MOSS_DIR/run" --host "unix://$MOSS_DIR/s2"
+  expect status 1
+  expect contains "in use by another engine"
+}
+
+@test "a logout takes the runtime folder away, a login brings a new one: the same engine goes on" {
+  dir=$(mktemp -d "$MOSS_DATA/logout.XXXXXX")
+  cp "$MOSS_DIR/busybox.tar" "$dir/"
+  run unshare --user --map-user="$(id -u)" --map-group="$(id -g)" --keep-caps --mount \
+    "$BATS_TEST_DIRNAME/lib/logout.sh" "$moss_bin" "$dir" 3>&- 4>&-
+  expect status 0
+  expect output "exec: hello
+stop: a 3
+run: new
+rm: b
+exec: again
+rm: a c"
+  wipe "$dir"
+}

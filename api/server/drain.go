@@ -49,7 +49,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 func (s *Server) stopListening() (err error) {
-	for _, l := range s.listeners {
+	for _, l := range s.all() {
 		if closed := ignoreClosed(l.Close()); err == nil {
 			err = closed
 		}

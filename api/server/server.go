@@ -55,13 +55,17 @@ type Options struct {
 // Server answers clients on its listeners. It is made by New, which takes them over.
 type Server struct {
 	local, remote *transport
-	listeners     []serving
 	addresses     []string
 	log           zerolog.Logger
 	cancel        context.CancelFunc // ends the requests under way
 	stopping      atomic.Bool        // Shutdown was called
 	ended         chan struct{}      // closed once everything is cut off
 	endOnce       sync.Once
+
+	mu        sync.Mutex // guards the fields below
+	listeners []serving
+	added     []serving     // those of Add, which are among them
+	begin     func(serving) // nil before Serve and after it
 }
 
 // transport is one kind of clients with what bounds them.
@@ -141,11 +145,25 @@ func (s *Server) Addresses() []string { return s.addresses }
 // Serve answers until ctx is done, Shutdown is called (nil) or a listener breaks (its error). When ctx ends, requests
 // under way are cut off; call Shutdown before for those that should end by themselves.
 func (s *Server) Serve(ctx context.Context) error {
-	failed := make(chan error, len(s.listeners))
+	failed := make(chan error)
 	var all sync.WaitGroup
-	for _, l := range s.listeners {
-		all.Go(func() { failed <- l.by.http.Serve(l.Listener) })
+	s.mu.Lock()
+	s.begin = func(l serving) {
+		all.Go(func() {
+			err := l.by.http.Serve(l.Listener)
+			if s.isGone(l) {
+				return
+			}
+			select {
+			case failed <- err:
+			case <-s.ended:
+			}
+		})
 	}
+	for _, l := range s.listeners {
+		s.begin(l)
+	}
+	s.mu.Unlock()
 	var err error
 	select {
 	case <-ctx.Done():
@@ -179,6 +197,9 @@ func (s *Server) close() error {
 
 func (s *Server) closeListeners() error {
 	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin = nil
 	var all error
 	for _, l := range s.listeners {
 		all = errors.Join(all, ignoreClosed(l.Close()))

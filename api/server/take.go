@@ -5,9 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 
 	"moss/api/socket"
+	"moss/engine/fault"
 )
+
+// mostAdded is how many sockets of Add are served at the same time, the last ones.
+const mostAdded = 16
 
 // take makes listeners of sockets that listen already.
 func (s *Server) take(opt Options, certificates *certificates) error {
@@ -26,6 +32,49 @@ func (s *Server) take(opt Options, certificates *certificates) error {
 	}
 	return nil
 }
+
+// Add serves one more unix socket that listens, which the server takes over. When there are too many, the oldest one of Add is
+// closed. It may be called at any time; fault.Conflict once the server ends.
+func (s *Server) Add(f *os.File) error {
+	l, err := net.FileListener(f)
+	_ = f.Close() // It was duplicated.
+	if err != nil {
+		return fmt.Errorf("take over %s: %w", f.Name(), err)
+	}
+	if _, ok := l.(*net.UnixListener); !ok {
+		return errors.Join(fault.Invalid("%s is not a unix socket", address(l)), l.Close())
+	}
+	one, err := s.prepare(l, nil, false)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping.Load() {
+		return errors.Join(fault.Conflict("the server ends"), l.Close())
+	}
+	s.listeners, s.added = append(s.listeners, one), append(s.added, one)
+	if len(s.added) > mostAdded {
+		oldest := s.added[0]
+		s.added = s.added[1:]
+		s.listeners = slices.DeleteFunc(s.listeners, func(l serving) bool { return l == oldest })
+		_ = oldest.Close()
+	}
+	if s.begin != nil {
+		s.begin(one)
+	}
+	return nil
+}
+
+// all returns the listeners of now.
+func (s *Server) all() []serving {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.listeners)
+}
+
+// isGone reports whether Add has closed a listener.
+func (s *Server) isGone(l serving) bool { return !slices.Contains(s.all(), l) }
 
 func address(l net.Listener) string { return l.Addr().Network() + "://" + l.Addr().String() }
 

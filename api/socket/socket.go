@@ -52,8 +52,9 @@ type Set struct {
 
 // node is the file of a socket that was opened here.
 type node struct {
-	path string
-	info fs.FileInfo
+	path  string
+	info  fs.FileInfo
+	group *int
 }
 
 // Open opens the sockets of all hosts, or none. Hosts that are not allowed or malformed are fault.Invalid, a socket on which
@@ -82,6 +83,52 @@ func Open(ctx context.Context, opt Options) (_ *Set, err error) {
 
 // Files are the sockets, in the order of the hosts. They stay the Set's.
 func (s *Set) Files() []*os.File { return s.files }
+
+// Folders are those of the sockets that were opened here.
+func (s *Set) Folders() []string {
+	dirs := make([]string, 0, len(s.own))
+	for _, n := range s.own {
+		dirs = append(dirs, filepath.Dir(n.path))
+	}
+	return dirs
+}
+
+// Hosts are the sockets that were opened here, as clients name them.
+func (s *Set) Hosts() []string {
+	hosts := make([]string, 0, len(s.own))
+	for _, n := range s.own {
+		hosts = append(hosts, "unix://"+n.path)
+	}
+	return hosts
+}
+
+// Restore opens the sockets anew whose files are gone, and returns them: clients come to these from then on. The old ones
+// listen as long as they are held, for clients that have kept their files. The caller closes what is returned. No folder above that of a
+// socket is made. It must not be called beside Open or Close.
+func (s *Set) Restore(ctx context.Context) (opened []*os.File, err error) {
+	for i, n := range s.own {
+		if now, lerr := os.Lstat(n.path); lerr == nil && os.SameFile(n.info, now) {
+			continue
+		}
+		if _, aerr := os.Stat(filepath.Dir(filepath.Dir(n.path))); aerr != nil {
+			err = errors.Join(err, aerr)
+			continue
+		}
+		l, again, berr := s.bind(ctx, n.path, n.group)
+		if berr != nil {
+			err = errors.Join(err, fmt.Errorf("listen on %s again: %w", n.path, berr))
+			continue
+		}
+		s.own[i] = again
+		f, ferr := detach(l)
+		if ferr != nil {
+			err = errors.Join(err, ferr)
+			continue
+		}
+		opened = append(opened, f)
+	}
+	return opened, err
+}
 
 // Notes are what people should know, one line each.
 func (s *Set) Notes() []string { return s.notes }
@@ -235,14 +282,19 @@ func list(handed []Handed) string {
 
 // keep takes a listener's socket out of it.
 func (s *Set) keep(l net.Listener) error {
+	f, err := detach(l)
+	if err == nil {
+		s.files = append(s.files, f)
+	}
+	return err
+}
+
+// detach closes a listener and returns its socket, which goes on listening.
+func detach(l net.Listener) (*os.File, error) {
 	filer, ok := l.(interface{ File() (*os.File, error) })
 	if !ok {
-		return errors.Join(fault.Internal("a %s listener has no socket", l.Addr().Network()), l.Close())
+		return nil, errors.Join(fault.Internal("a %s listener has no socket", l.Addr().Network()), l.Close())
 	}
 	f, err := filer.File()
-	if err = errors.Join(err, l.Close()); err != nil {
-		return err
-	}
-	s.files = append(s.files, f)
-	return nil
+	return f, errors.Join(err, l.Close())
 }

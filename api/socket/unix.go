@@ -39,17 +39,26 @@ func (s *Set) openUnix(ctx context.Context, path string, group *int) error {
 	case len(path) > maxSocketPath:
 		return fault.Invalid("the socket's path has %d bytes, the kernel allows %d", len(path), maxSocketPath)
 	}
-	path = filepath.Clean(path)
-	if err := prepareFolder(filepath.Dir(path), group); err != nil {
-		return err
-	}
-	unlock, err := lockFolder(ctx, filepath.Dir(path))
+	l, n, err := s.bind(ctx, filepath.Clean(path), group)
 	if err != nil {
 		return err
 	}
+	s.own = append(s.own, n)
+	return s.keep(l)
+}
+
+// bind makes the socket's file and its folder. On error neither the socket nor its file is left.
+func (s *Set) bind(ctx context.Context, path string, group *int) (_ net.Listener, n node, err error) {
+	if err := prepareFolder(filepath.Dir(path), group); err != nil {
+		return nil, n, err
+	}
+	unlock, err := lockFolder(ctx, filepath.Dir(path))
+	if err != nil {
+		return nil, n, err
+	}
 	defer unlock()
 	if err := removeStale(ctx, path); err != nil {
-		return err
+		return nil, n, err
 	}
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		// The socket's mode is its file's from the first moment: no window in which others could connect.
@@ -58,20 +67,19 @@ func (s *Set) openUnix(ctx context.Context, path string, group *int) error {
 	}}
 	l, err := config.Listen(ctx, "unix", path)
 	if err != nil {
-		return err
+		return nil, n, err
+	}
+	info, err := os.Lstat(path)
+	if err == nil {
+		err = s.admit(path, group)
+	}
+	if err != nil {
+		return nil, n, errors.Join(err, l.Close())
 	}
 	if own, ok := l.(*net.UnixListener); ok {
 		own.SetUnlinkOnClose(false)
 	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	s.own = append(s.own, node{path: path, info: info})
-	if err := s.admit(path, group); err != nil {
-		return errors.Join(err, l.Close())
-	}
-	return s.keep(l)
+	return l, node{path: path, info: info, group: group}, nil
 }
 
 // admit lets a group use the socket.

@@ -47,6 +47,7 @@ func engine(ctx context.Context, cfg config.Config) int {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { served <- parts.server.Serve(serving) }()
+	parts.serveLater(serving, *log)
 	// What only the start needed goes back to the system: the engine is idle most of its life.
 	debug.FreeOSMemory()
 	go trim(serving)
@@ -80,6 +81,7 @@ func engine(ctx context.Context, cfg config.Config) int {
 // handOver ends everything of this engine and leaves what runs to the next.
 func (p *parts) handOver(ctx context.Context) {
 	p.stopBuilds() // none could go on: their clients are told
+	p.tasks.Restore(ctx)
 	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
 	defer cancel()
 	if err := p.server.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -89,6 +91,7 @@ func (p *parts) handOver(ctx context.Context) {
 }
 
 func (p *parts) close(ctx context.Context) {
+	p.endLater()
 	p.uplink.Close(ctx)
 	p.closeBuilds()
 	p.unwatchContainers()

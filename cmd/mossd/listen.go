@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -14,6 +18,7 @@ import (
 	"moss/api/server"
 	"moss/api/socket"
 	"moss/engine/config"
+	"moss/engine/fdstore"
 	"moss/rootless"
 )
 
@@ -87,6 +92,119 @@ func sockets() []*os.File {
 		return nil
 	}
 	return inheritedFiles(n)
+}
+
+// moreSockets takes out of the sockets the last one, by which the outer process passes on those that it opens later. An outer
+// process of an earlier version has none.
+func moreSockets(files []*os.File) (listening []*os.File, more *os.File) {
+	if len(files) == 0 {
+		return files, nil
+	}
+	last := files[len(files)-1]
+	raw, err := last.SyscallConn()
+	if err != nil {
+		return files, nil
+	}
+	dup, kind := -1, 0
+	err = raw.Control(func(fd uintptr) {
+		if kind, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE); kind == unix.SOCK_SEQPACKET {
+			dup, _ = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+		}
+	})
+	if err != nil || dup < 0 || unix.SetNonblock(dup, true) != nil { // so that waiting for it can be ended
+		return files, nil
+	}
+	_ = last.Close()
+	return files[:len(files)-1], os.NewFile(uintptr(dup), "more sockets")
+}
+
+// laterPrefix begins the names of sockets in the descriptor store that were opened later.
+const laterPrefix = "listen:"
+
+// later serves the sockets that the outer process opens because the files of others have gone. The next engine goes on with
+// them.
+type later struct {
+	server *server.Server
+	fds    *fdstore.Store
+	log    zerolog.Logger
+	next   int
+}
+
+// serveLater serves what an earlier engine was given, and what comes.
+func (p *parts) serveLater(ctx context.Context, log zerolog.Logger) {
+	l := &later{server: p.server, fds: p.fds, log: log}
+	l.takeUp()
+	if p.more == nil {
+		return
+	}
+	p.laterEnded = make(chan struct{})
+	go func() {
+		defer close(p.laterEnded)
+		l.follow(p.more, func() { p.tasks.Restore(ctx) })
+	}()
+}
+
+// endLater ends serveLater. What comes waits for the next engine.
+func (p *parts) endLater() {
+	if p.more == nil {
+		return
+	}
+	_ = p.more.SetReadDeadline(time.Now())
+	<-p.laterEnded
+	_ = p.more.Close()
+}
+
+// takeUp serves what an earlier engine was given.
+func (l *later) takeUp() {
+	for _, name := range l.fds.Names() {
+		number, ok := strings.CutPrefix(name, laterPrefix)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.Atoi(number); err == nil {
+			l.next = max(l.next, n+1)
+		}
+		if f := l.fds.Take(name); f != nil {
+			l.add(f)
+		}
+	}
+}
+
+// follow serves what comes until the deadline of more, and calls restored each time: the folder of this boot was gone.
+func (l *later) follow(more *os.File, restored func()) {
+	for {
+		err := fdstore.Passed(more, func(files []*os.File) {
+			for _, f := range files {
+				if err := l.fds.Put(l.name(l.next), f.Fd()); err != nil {
+					l.log.Warn().Err(err).Msg("a socket is not kept for the next engine")
+				}
+				if old := l.next - mostLater; old >= 0 {
+					_ = l.fds.Drop(l.name(old)) // the way is broken if it fails, which Put has said
+				}
+				l.next++
+				l.add(f)
+			}
+		})
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+				l.log.Warn().Err(err).Msg("sockets that are opened later are not served")
+			}
+			return
+		}
+		restored()
+	}
+}
+
+// mostLater is how many of them are kept for the next engine.
+const mostLater = 16
+
+// name has digits enough that names are in the order of their numbers.
+func (l *later) name(n int) string { return fmt.Sprintf("%s%09d", laterPrefix, n) }
+
+func (l *later) add(f *os.File) {
+	if err := l.server.Add(f); err != nil {
+		l.log.Warn().Err(err).Msg("a socket that was opened later is not served")
+	}
 }
 
 func inheritedFiles(n int) []*os.File {

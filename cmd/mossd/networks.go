@@ -16,7 +16,7 @@ import (
 func (p *parts) openNetworks(ctx context.Context, cfg config.Config, facts rootless.Facts) (err error) {
 	p.network, err = slirp.New(ctx, slirp.Options{
 		StateDir: facts.StateDir, RunDir: facts.RunDir, MTU: cfg.MTU, Driver: cfg.NetworkDriver, Send: facts.Uplink.Send,
-		Keep: p.fds, Log: *zerolog.Ctx(ctx),
+		Keep: p.fds, Anchor: p.fds.Anchor, Log: *zerolog.Ctx(ctx),
 	})
 	if err != nil {
 		return err

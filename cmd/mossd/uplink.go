@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"strconv"
 
 	"github.com/rs/zerolog"
@@ -36,7 +35,7 @@ func watchUplink(ctx context.Context, cfg config.Config, p *parts, facts rootles
 	if lead {
 		var err error
 		w.host, err = hostaddr.Start(ctx, hostaddr.Options{
-			NetNS: filepath.Join(facts.StateDir, "netns"), Uplink: uplink.Device, Addr: uplink.HostAddr(), To: to, Log: *log,
+			NetNS: p.network.NetNS(), Uplink: uplink.Device, Addr: uplink.HostAddr(), To: to, Log: *log,
 		})
 		if err != nil {
 			log.Warn().Err(err).Msg("containers will not reach the host by its name")

@@ -44,11 +44,14 @@ import (
 type parts struct {
 	server     *server.Server
 	containers *lifecycle.Manager
+	tasks      *client.Runner
 	execs      *exec.Service
 	health     *health.Service
 	network    *slirp.Network
 	networks   *network.Service
 	uplink     *uplinkWatch
+	more       *os.File // where sockets come from that the outer process opens later; nil: nowhere
+	laterEnded chan struct{}
 	store      *storage.Store
 	fds        *fdstore.Store // of name servers, which go on with the next engine
 	registries *registry.Client
@@ -68,7 +71,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err != nil {
 		return nil, err
 	}
-	files := sockets() // as well
+	files, more := moreSockets(sockets()) // as well
 	if err := os.Setenv("PATH", facts.Path); err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 		return nil, err
 	}
 	answer := askVersion(ctx, runtime)
-	p := &parts{fds: fds, damage: openDamage(facts.Root, log)}
+	p := &parts{fds: fds, more: more, damage: openDamage(facts.Root, log)}
 	if p.identity, err = identify(facts.Root, p.damage); err != nil {
 		return nil, err
 	}
@@ -223,8 +226,7 @@ func newManager(
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := client.New(client.Options{Path: shim})
-	if err != nil {
+	if p.tasks, err = client.New(client.Options{Path: shim}); err != nil {
 		return nil, err
 	}
 	p.volumes, err = volume.Open(volume.Options{
@@ -235,7 +237,7 @@ func newManager(
 	}
 	opt := lifecycle.Options{
 		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Differences: p.store, Images: images, Networks: p.network, NetworkStore: p.networks, Volumes: p.volumes, Events: p.bus,
-		Tasks: tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
+		Tasks: p.tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
 		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllers(facts.Cgroups, runtime),
 	}
 	opt.Mapped, opt.Damage = p.store, p.damage

@@ -43,8 +43,10 @@ const (
 type Store struct {
 	mu   sync.Mutex // guards fd while a message is sent
 	fd   int
-	left sync.Mutex // guards held
+	left sync.Mutex // guards held and anchors
 	held map[string]*os.File
+
+	anchors []int
 }
 
 // FromEnv returns the Store of this process, with all that the last engine has left in it, or nil if there is none. The
@@ -135,6 +137,8 @@ func (s *Store) Close() error {
 	s.left.Lock()
 	held := s.held
 	s.held = nil
+	closeAll(s.anchors)
+	s.anchors = nil
 	s.left.Unlock()
 	errs := make([]error, 0, len(held)+1)
 	for _, f := range held {
@@ -145,6 +149,32 @@ func (s *Store) Close() error {
 	errs = append(errs, unix.Close(s.fd))
 	s.fd = -1
 	return errors.Join(errs...)
+}
+
+// Anchor returns a path that leads to the file at path, or to the one that an earlier engine has found there, whatever becomes
+// of its name and of the mount that it is: a descriptor holds it, until Close for this engine.
+func (s *Store) Anchor(name, path string) (string, error) {
+	if s == nil {
+		return path, nil
+	}
+	var fd int
+	var err error
+	if f := s.Take(name); f != nil {
+		fd, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		err = errors.Join(err, f.Close())
+	} else if fd, err = unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
+		err = s.Put(name, uintptr(fd))
+	}
+	if err != nil {
+		if fd > 0 { // it is -1 where there is none
+			_ = unix.Close(fd)
+		}
+		return "", fmt.Errorf("hold %s: %w", path, err)
+	}
+	s.left.Lock()
+	defer s.left.Unlock()
+	s.anchors = append(s.anchors, fd)
+	return "/proc/self/fd/" + strconv.Itoa(fd), nil
 }
 
 func (s *Store) send(op byte, name string, rights []byte) error {
@@ -197,12 +227,14 @@ func send(fd int, msg, rights []byte) error {
 
 // receive returns one message with its descriptors, which are the caller's and are not inherited further. An empty one is
 // the end.
-func receive(fd int) (msg []byte, fds []int, err error) {
+func receive(fd int) (msg []byte, fds []int, err error) { return receiveFlags(fd, 0) }
+
+func receiveFlags(fd, how int) (msg []byte, fds []int, err error) {
 	buf := make([]byte, 1+batch*(MaxName+1))
 	oob := make([]byte, unix.CmsgSpace(batch*4))
 	var n, oobn, flags int
 	for {
-		n, oobn, flags, _, err = unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		n, oobn, flags, _, err = unix.Recvmsg(fd, buf, oob, how|unix.MSG_CMSG_CLOEXEC)
 		if !errors.Is(err, unix.EINTR) {
 			break
 		}

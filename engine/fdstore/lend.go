@@ -3,6 +3,7 @@ package fdstore
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -95,4 +96,58 @@ func Fetch(path string) (fds []int, err error) {
 		return nil, fmt.Errorf("fetch descriptors at %s: no answer", path)
 	}
 	return fds, nil
+}
+
+// Pass sends descriptors, which may be none, to whoever calls Passed at the other end of a pair of sockets that keep messages apart. It does not
+// wait: where nobody has taken the last ones, the kernel keeps them.
+func Pass(fd int, files []*os.File) error {
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = int(f.Fd())
+	}
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	if err := send(fd, []byte{opHeld}, rights); err != nil {
+		return fmt.Errorf("pass on descriptors: %w", err)
+	}
+	return nil
+}
+
+// Passed waits for the next descriptors of Pass and gives them to keep before they are taken from the kernel: who dies in
+// between leaves them to the next. It returns io.EOF when the other end has gone. f must be in the mode that does not
+// block; its deadline ends the wait.
+func Passed(f *os.File, keep func([]*os.File)) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var msg []byte
+	var fds []int
+	var rerr error
+	take := func(flags int) error {
+		err := raw.Read(func(fd uintptr) bool {
+			msg, fds, rerr = receiveFlags(int(fd), flags|unix.MSG_DONTWAIT)
+			return !errors.Is(rerr, unix.EAGAIN)
+		})
+		if err != nil {
+			return err
+		}
+		return rerr
+	}
+	if err := take(unix.MSG_PEEK); err != nil {
+		return err
+	}
+	if len(msg) == 0 {
+		return io.EOF
+	}
+	files := make([]*os.File, len(fds))
+	for i, fd := range fds {
+		files[i] = os.NewFile(uintptr(fd), "socket")
+	}
+	keep(files)
+	err = take(0)
+	closeAll(fds)
+	return err
 }

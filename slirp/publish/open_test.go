@@ -72,7 +72,7 @@ func TestMove(t *testing.T) {
 	})
 	r.serve(t, inner.String(), "old")
 	r.serve(t, second, "new")
-	p := New(r.socket)
+	p := New(r.socket, itself)
 	was, err := p.Publish(t.Context(), target("a"), []network.PortRequest{tcp(0, 0), tcp(0, 0)})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestMove(t *testing.T) {
 
 func TestPublishOrder(t *testing.T) {
 	r := newRig(t)
-	p := New(r.socket)
+	p := New(r.socket, itself)
 	low := freeRun(t, 4)
 	// Neither the range nor the ephemeral ports may take what somebody else can only have.
 	reqs := []network.PortRequest{tcp(0, 0), tcp(low, low+3), tcp(low, low+3), tcp(low, low), tcp(low+2, low+2)}
@@ -133,7 +133,7 @@ func TestPublishOrder(t *testing.T) {
 
 func TestPublishMany(t *testing.T) {
 	r := newRig(t)
-	p := New(r.socket)
+	p := New(r.socket, itself)
 	reqs := make([]network.PortRequest, 500)
 	for i := range reqs {
 		reqs[i] = network.PortRequest{Proto: []string{"tcp", "udp"}[i%2], ContainerPort: uint16(i + 1)}
@@ -188,7 +188,7 @@ func TestParseHostAddress(t *testing.T) {
 func BenchmarkPublishUnpublish(b *testing.B) {
 	dir := b.TempDir()
 	slirptest.Outer(b, dir, slirptest.Detached(b, dir))
-	p := New(filepath.Join(dir, "api.sock"))
+	p := New(filepath.Join(dir, "api.sock"), itself)
 	for b.Loop() {
 		if _, err := p.Publish(b.Context(), target("a"), []network.PortRequest{tcp(0, 0)}); err != nil {
 			b.Fatal(err)

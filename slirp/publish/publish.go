@@ -52,9 +52,11 @@ type Published struct {
 // caller at a time.
 type Publisher struct {
 	socket string
+	anchor func(name, path string) (string, error)
 	host   host
 
-	mu     sync.Mutex // guards client, held
+	mu     sync.Mutex // guards at, client, held
+	at     string     // the socket's path once it is anchored
 	client client.Client
 	held   map[string][]open // by owner
 }
@@ -66,9 +68,10 @@ type open struct {
 	port network.Port
 }
 
-// New returns a publisher that talks to the API at a unix socket, which need not be there yet.
-func New(socket string) *Publisher {
-	return &Publisher{socket: socket, host: host{proc: "/proc"}, held: make(map[string][]open)}
+// New returns a publisher that talks to the API at a unix socket, which need not be there yet. anchor returns a path that leads
+// to it even when its file is gone, once it is there.
+func New(socket string, anchor func(name, path string) (string, error)) *Publisher {
+	return &Publisher{socket: socket, anchor: anchor, host: host{proc: "/proc"}, held: make(map[string][]open)}
 }
 
 // Publish opens the ports that reqs ask for and returns those it got, in the same order; after an error none is open. A
@@ -122,7 +125,7 @@ func (p *Publisher) Unpublish(ctx context.Context, owner string) error {
 // name but nobody forwards is opened again, and all others are closed. When the API's socket is not there the outer
 // process is new and forwards nothing yet; the ports of live owners are then opened once it is.
 func (p *Publisher) Restore(ctx context.Context, live []Published) error {
-	if !p.answers() && !slices.ContainsFunc(live, func(l Published) bool { return len(l.Ports) > 0 }) {
+	if _, ok := p.answers(); !ok && !slices.ContainsFunc(live, func(l Published) bool { return len(l.Ports) > 0 }) {
 		return nil
 	}
 	ports, err := p.manager(ctx)
@@ -224,14 +227,15 @@ func (p *Publisher) manager(ctx context.Context) (port.Manager, error) {
 	defer cancel()
 	tick := time.NewTicker(socketPoll)
 	defer tick.Stop()
-	for !p.answers() {
+	at, ok := p.answers()
+	for ; !ok; at, ok = p.answers() {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("publish ports: %w", context.Cause(ctx))
 		case <-tick.C:
 		}
 	}
-	c, err := client.New(p.socket)
+	c, err := client.New(at)
 	if err != nil {
 		return nil, fmt.Errorf("publish ports: %w", err)
 	}
@@ -244,11 +248,23 @@ func (p *Publisher) manager(ctx context.Context) (port.Manager, error) {
 }
 
 // answers connects, because the file may be there a moment before it listens, or long after.
-func (p *Publisher) answers() bool {
-	conn, err := net.DialTimeout("unix", p.socket, socketPoll)
+func (p *Publisher) answers() (at string, ok bool) {
+	p.mu.Lock()
+	at = p.at
+	p.mu.Unlock()
+	if at == "" {
+		var err error
+		if at, err = p.anchor("ports", p.socket); err != nil {
+			return "", false
+		}
+		p.mu.Lock()
+		p.at = at
+		p.mu.Unlock()
+	}
+	conn, err := net.DialTimeout("unix", at, socketPoll)
 	if err != nil {
-		return false
+		return "", false
 	}
 	_ = conn.Close()
-	return true
+	return at, true
 }

@@ -116,7 +116,7 @@ func TestPublishTCP(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	p := New(r.socket)
+	p := New(r.socket, itself)
 	want := freePort(t)
 	got, err := p.Publish(t.Context(), target("a"), []network.PortRequest{tcp(want, want)})
 	if err != nil {
@@ -168,7 +168,7 @@ func TestPublishUDP(t *testing.T) {
 			_, _ = c.WriteTo(buf[:n], from)
 		}
 	}()
-	p := New(r.socket)
+	p := New(r.socket, itself)
 	got, err := p.Publish(t.Context(), target("a"), []network.PortRequest{{Proto: "udp", ContainerPort: 53, HostIP: "127.0.0.1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestPublishUDP(t *testing.T) {
 
 func TestPublishIPv6HostAddressLeavesIPv4Alone(t *testing.T) {
 	r := newRig(t)
-	p := New(r.socket)
+	p := New(r.socket, itself)
 	hostPort := freePort(t)
 	six := network.PortRequest{Proto: "tcp", ContainerPort: 80, HostIP: "::", HostLow: hostPort}
 	if _, err := p.Publish(t.Context(), target("six"), []network.PortRequest{six}); err != nil {
@@ -211,7 +211,7 @@ func TestPublishIPv6HostAddressLeavesIPv4Alone(t *testing.T) {
 
 func TestPublishRangeTakesTheFirstFree(t *testing.T) {
 	r := newRig(t)
-	p := New(r.socket)
+	p := New(r.socket, itself)
 	low := freeRun(t, 3)
 	occupy(t, low)
 	for i, want := range []uint16{low + 1, low + 2} {
@@ -228,7 +228,7 @@ func TestPublishRangeTakesTheFirstFree(t *testing.T) {
 
 func TestPublishConflictUndoesWhatWasOpen(t *testing.T) {
 	r := newRig(t)
-	p := New(r.socket)
+	p := New(r.socket, itself)
 	low := freeRun(t, 2)
 	if _, err := p.Publish(t.Context(), target("first"), []network.PortRequest{tcp(low+1, 0)}); err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestParseRefuses(t *testing.T) {
 		{"zone", network.PortRequest{Proto: "tcp", ContainerPort: 80, HostIP: "fe80::1%eth0"}, fault.Invalid},
 	} {
 		// The socket does not exist: what is wrong is said without asking.
-		if _, err := New("/nonexistent").Publish(t.Context(), target("a"), []network.PortRequest{tc.req}); !fault.Is(err, tc.want) {
+		if _, err := New("/nonexistent", itself).Publish(t.Context(), target("a"), []network.PortRequest{tc.req}); !fault.Is(err, tc.want) {
 			t.Errorf("%s: Publish = %v, want kind %v", tc.name, err, fault.KindOf(tc.want("")))
 		}
 	}
@@ -295,7 +295,7 @@ func TestExplainPrivilegedPort(t *testing.T) {
 
 func TestRestore(t *testing.T) {
 	r := newRig(t)
-	old := New(r.socket)
+	old := New(r.socket, itself)
 	publish := func(owner string) []network.Port {
 		ports, err := old.Publish(t.Context(), target(owner), []network.PortRequest{tcp(0, 0)})
 		if err != nil {
@@ -312,7 +312,7 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	p := New(r.socket) // a new engine
+	p := New(r.socket, itself) // a new engine
 	if err := p.Restore(t.Context(), []Published{{target("lives"), lives}, {target("lost"), lost}}); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestRestore(t *testing.T) {
 
 func TestRestoreWithoutOuterDoesNotWait(t *testing.T) {
 	begin := time.Now()
-	if err := New(filepath.Join(t.TempDir(), "api.sock")).Restore(t.Context(), []Published{{Target: target("a")}}); err != nil {
+	if err := New(filepath.Join(t.TempDir(), "api.sock"), itself).Restore(t.Context(), []Published{{Target: target("a")}}); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(begin); took > time.Second {
@@ -353,7 +353,7 @@ func TestRestoreWithoutOuterDoesNotWait(t *testing.T) {
 func TestPublishWaitsForTheSocket(t *testing.T) {
 	dir := t.TempDir()
 	ns := slirptest.Detached(t, dir)
-	p := New(filepath.Join(dir, "api.sock"))
+	p := New(filepath.Join(dir, "api.sock"), itself)
 	done := make(chan error, 1)
 	go func() {
 		_, err := p.Publish(t.Context(), target("a"), []network.PortRequest{tcp(0, 0)})
@@ -370,16 +370,16 @@ func TestPublishWaitsForTheSocket(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := New("/nonexistent").Publish(ctx, target("a"), []network.PortRequest{tcp(0, 0)}); !errors.Is(err, context.Canceled) {
+	if _, err := New("/nonexistent", itself).Publish(ctx, target("a"), []network.PortRequest{tcp(0, 0)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Publish after a hang-up = %v, want context canceled", err)
 	}
 }
 
 func TestUnpublishWhenOuterIsGone(t *testing.T) {
-	p := New("")
+	p := New("", itself)
 	t.Run("while it runs", func(t *testing.T) {
 		r := newRig(t)
-		*p = Publisher{socket: r.socket, host: p.host, held: p.held}
+		*p = Publisher{socket: r.socket, anchor: itself, host: p.host, held: p.held}
 		if _, err := p.Publish(t.Context(), target("a"), []network.PortRequest{tcp(0, 0)}); err != nil {
 			t.Fatal(err)
 		}
@@ -388,3 +388,6 @@ func TestUnpublishWhenOuterIsGone(t *testing.T) {
 		t.Errorf("Unpublish without an outer process: %v", err)
 	}
 }
+
+// itself is an anchor that holds nothing.
+func itself(_, path string) (string, error) { return path, nil }

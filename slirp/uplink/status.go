@@ -7,8 +7,8 @@ import (
 	"moss/engine/record"
 )
 
-// statusFile is replaced in the state directory at every change.
-const statusFile = "uplink.json"
+// StatusFile is replaced in the state directory at every change.
+const StatusFile = "uplink.json"
 
 // Status says how the uplink does. It is written by the outer process and read by the engine.
 type Status struct {
@@ -25,12 +25,12 @@ type Status struct {
 // process has set the uplink up.
 func ReadStatus(stateDir string) (Status, error) {
 	var s Status
-	err := record.Get(filepath.Join(stateDir, statusFile), &s)
+	err := record.Get(filepath.Join(stateDir, StatusFile), &s)
 	return s, err
 }
 
 // put makes the status known. It is gone with the boot anyway, so nobody waits for the disk.
 func (s Status) put(stateDir string) error {
 	s.At = time.Now().UTC()
-	return record.PutVolatile(filepath.Join(stateDir, statusFile), s)
+	return record.PutVolatile(filepath.Join(stateDir, StatusFile), s)
 }

@@ -36,10 +36,14 @@ func (t *Task) Exec(ctx context.Context, spec task.ExecSpec) (task.Process, erro
 		return nil, t.notRunning()
 	}
 	p := &Process{task: t, id: spec.ID}
-	if err := p.write(spec.Process); err != nil {
+	err := p.write(spec.Process)
+	if fault.Is(err, fault.Conflict) && isMissing(t.dir) && t.restore(ctx) {
+		err = p.write(spec.Process)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("add %s to task %s: %w", p.name(), t.id, err)
 	}
-	err := t.command(ctx, proto.Request{
+	err = t.command(ctx, proto.Request{
 		Op: proto.OpExec, Exec: spec.ID, Terminal: spec.Terminal, OpenStdin: spec.OpenStdin, Width: spec.Width, Height: spec.Height,
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -99,6 +100,10 @@ func (t *Task) ask(ctx context.Context, req proto.Request) (proto.Reply, error) 
 		return proto.Reply{}, err
 	}
 	defer func() { _ = conn.Close() }()
+	if req.Op == proto.OpWait && req.Exec == "" {
+		t.waitsOn(nil, conn)
+		defer t.waitsOn(conn, nil)
+	}
 	var reply proto.Reply
 	if err := exchange(ctx, conn, &req, &reply); err != nil {
 		return proto.Reply{}, err
@@ -171,9 +176,18 @@ func exchange(ctx context.Context, conn net.Conn, req *proto.Request, reply *pro
 	return err
 }
 
-// dial connects to the shim. The socket's path may be longer than an address: it is reached through its folder's
-// descriptor then.
+// dial connects to the shim, which restores its folder before if that has gone.
 func (t *Task) dial(ctx context.Context) (*net.UnixConn, error) {
+	conn, err := t.dialOnce(ctx)
+	if errors.Is(err, fs.ErrNotExist) && t.restore(ctx) {
+		conn, err = t.dialOnce(ctx)
+	}
+	return conn, err
+}
+
+// dialOnce connects to the shim. The socket's path may be longer than an address: it is reached through its folder's
+// descriptor then.
+func (t *Task) dialOnce(ctx context.Context) (*net.UnixConn, error) {
 	path := filepath.Join(t.dir, proto.SocketFile)
 	if len(path) > maxSocketPath {
 		folder, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

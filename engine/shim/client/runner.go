@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"moss/engine/fault"
 	"moss/engine/shim/proto"
@@ -27,6 +28,9 @@ type Runner struct {
 	path   string
 	env    []string
 	limits limits
+
+	mu      sync.Mutex // guards waiting
+	waiting map[*Task]struct{}
 }
 
 var (
@@ -51,7 +55,7 @@ func New(opts Options) (*Runner, error) {
 	}
 	// A shim holds little and waits most of the time: one processor and an early garbage collector keep it small.
 	env := append([]string{"GOMAXPROCS=1", "GOGC=25", "PATH=" + os.Getenv("PATH")}, opts.Env...)
-	return &Runner{path: path, env: env, limits: usualLimits()}, nil
+	return &Runner{path: path, env: env, limits: usualLimits(), waiting: map[*Task]struct{}{}}, nil
 }
 
 // Prepare starts a shim for a task and returns when it serves. fault.Unavailable when the keepalive has no writer,

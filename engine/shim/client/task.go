@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 
 	"moss/engine/fault"
@@ -28,6 +29,7 @@ type Task struct {
 	calls map[*call]struct{}
 	// abandoned is true once the shim was killed: nobody answers, though its socket may still be there.
 	abandoned bool
+	wait      *net.UnixConn // on which the end is waited for; nil: nobody waits
 }
 
 // Attach joins the streams: see task.Process.

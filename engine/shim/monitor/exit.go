@@ -25,6 +25,7 @@ func (m *monitor) killed() proto.Exit {
 // finish cleans up after the first process and makes its end known, after those of the added ones.
 func (m *monitor) finish(ctx context.Context, code int, at time.Time) {
 	close(m.ending)
+	m.restoreForEnd()
 	m.first.hub.end()
 	m.killRest()
 	oom := oomKilled(m.dir)

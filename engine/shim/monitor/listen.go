@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,14 +16,40 @@ const backlog = 128
 
 // listener is a unix socket in a folder. Package net would do the same and cost each shim some 70 KiB.
 type listener struct {
+	path string
+
+	mu     sync.Mutex // guards the fields below
 	f      *os.File
-	path   string
-	closed atomic.Bool
+	closed bool
 }
 
-// listen binds name in dir, for the user alone. The path may be longer than a socket address: it is bound through the
-// folder's descriptor.
+// listen binds name in dir, for the user alone.
 func listen(dir, name string) (*listener, error) {
+	f, err := bind(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return &listener{f: f, path: filepath.Join(dir, name)}, nil
+}
+
+// bindAgain listens at the same path on a new socket, in the place of one whose file has gone.
+func (l *listener) bindAgain() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	f, err := bind(filepath.Dir(l.path), filepath.Base(l.path))
+	if err != nil {
+		return err
+	}
+	_ = l.f.Close() // accept goes on with the new one
+	l.f = f
+	return nil
+}
+
+// bind makes the socket. The path may be longer than a socket address: it is bound through the folder's descriptor.
+func bind(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, name)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old socket: %w", err)
@@ -48,12 +74,35 @@ func listen(dir, name string) (*listener, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
-	return &listener{f: os.NewFile(uintptr(fd), name), path: path}, nil
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // accept waits for a connection. It returns os.ErrClosed once the listener is closed.
 func (l *listener) accept() (*os.File, error) {
-	raw, err := l.f.SyscallConn()
+	for {
+		f, closed := l.now()
+		if closed {
+			return nil, os.ErrClosed
+		}
+		conn, err := acceptOn(f)
+		if again, closed := l.now(); again != f || closed {
+			if err == nil {
+				_ = conn.Close()
+			}
+			continue
+		}
+		return conn, err
+	}
+}
+
+func (l *listener) now() (f *os.File, closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f, l.closed
+}
+
+func acceptOn(f *os.File) (*os.File, error) {
+	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +123,6 @@ func (l *listener) accept() (*os.File, error) {
 	if err == nil {
 		err = aerr
 	}
-	if l.closed.Load() {
-		if err == nil {
-			_ = unix.Close(conn)
-		}
-		return nil, os.ErrClosed
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +131,10 @@ func (l *listener) accept() (*os.File, error) {
 
 // close stops listening and removes the socket file. A second close does nothing.
 func (l *listener) close() {
-	if !l.closed.Swap(true) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.closed = true
 		_ = os.Remove(l.path)
 		_ = l.f.Close()
 	}

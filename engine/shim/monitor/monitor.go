@@ -35,6 +35,7 @@ type monitor struct {
 	runtime *oci.Runtime
 	socket  *listener
 	first   *process
+	kept    kept
 
 	children sync.RWMutex // shared: a runtime call, whose processes nobody else may collect; alone: none is under way
 

@@ -158,13 +158,21 @@ func (m *monitor) hold(conn *os.File) {
 	}
 }
 
-// wait replies when the record is written, or not at all when the other side hangs up before.
+// wait replies when the record is written, or not at all when the other side hangs up before. Who waits for the task may ask
+// meanwhile to have its folder written again.
 func (p *process) wait(conn *os.File) {
 	hungUp := make(chan struct{})
 	go func() {
+		defer close(hungUp)
 		var b [1]byte
-		_, _ = conn.Read(b[:])
-		close(hungUp)
+		for {
+			if n, err := conn.Read(b[:]); n == 0 || err != nil || b[0] != proto.RestoreMark || !p.first() {
+				return
+			}
+			if err := p.m.restore(); err != nil {
+				report("write the task's folder again", err)
+			}
+		}
 	}()
 	select {
 	case <-hungUp:

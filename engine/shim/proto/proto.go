@@ -51,7 +51,7 @@ const (
 	OpAttach Op = "attach" // join the streams; replies with Mark, then the streams follow
 	OpSignal Op = "signal"
 	OpResize Op = "resize"
-	OpWait   Op = "wait"   // replies with Exit when the task has ended
+	OpWait   Op = "wait"   // replies with Exit when the task has ended; see RestoreMark
 	OpStatus Op = "status" // replies with Pid, StartedAt and Exit
 	OpDelete Op = "delete" // ends a shim whose task was never started, or forgets an added process; conflict if it runs
 	OpHold   Op = "hold"   // keeps a shim alive whose task was never started
@@ -61,6 +61,11 @@ const (
 	OpUpdate Op = "update"
 	OpPids   Op = "pids" // replies with Pids
 )
+
+// RestoreMark is a byte that may follow the request OpWait of the first process any number of times: the shim writes again what
+// is gone of the task's folder, and the socket comes last. There is no reply: the connection is the only way to a shim
+// whose folder is gone.
+const RestoreMark = 'R'
 
 // Request is one call of the engine. OpStart to OpDelete concern the added process Exec, or the first one if it is empty.
 type Request struct {

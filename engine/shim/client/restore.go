@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"moss/engine/shim/proto"
+)
+
+const (
+	restorePatience = 2 * time.Second
+	restorePoll     = 2 * time.Millisecond
+)
+
+// waitsOn notes the connection on which the end of the task is waited for. Only that of was is replaced; nil is any.
+func (t *Task) waitsOn(was, now *net.UnixConn) {
+	t.mu.Lock()
+	replaced := was == nil || t.wait == was
+	if replaced {
+		t.wait = now
+	}
+	t.mu.Unlock()
+	if replaced {
+		t.runner.note(t, now != nil)
+	}
+}
+
+// note keeps the tasks whose end is waited for.
+func (r *Runner) note(t *Task, waits bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if waits {
+		r.waiting[t] = struct{}{}
+	} else {
+		delete(r.waiting, t)
+	}
+}
+
+// Restore has the shims of all running tasks write their folders again that are gone, all at once, so that the next engine
+// finds them. It returns after restorePatience at the latest.
+func (r *Runner) Restore(ctx context.Context) {
+	r.mu.Lock()
+	tasks := slices.Collect(maps.Keys(r.waiting))
+	r.mu.Unlock()
+	var all sync.WaitGroup
+	for _, t := range tasks {
+		if isMissing(filepath.Join(t.dir, proto.SocketFile)) {
+			all.Go(func() { t.restore(ctx) })
+		}
+	}
+	all.Wait()
+}
+
+func (t *Task) waits() *net.UnixConn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wait
+}
+
+// restore has the shim of a running task write its folder again if that is gone, as after a logout, and reports whether it
+// listens there.
+func (t *Task) restore(ctx context.Context) bool {
+	conn := t.waits()
+	if conn == nil || !isMissing(filepath.Join(t.dir, proto.ExitFile)) {
+		return false // it has ended
+	}
+	if _, err := conn.Write([]byte{proto.RestoreMark}); err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, restorePatience)
+	defer cancel()
+	tick := time.NewTicker(restorePoll)
+	defer tick.Stop()
+	for isMissing(filepath.Join(t.dir, proto.SocketFile)) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+		if t.waits() != conn {
+			return false // it has ended meanwhile
+		}
+	}
+	return true
+}
+
+func isMissing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}

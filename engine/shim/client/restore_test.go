@@ -1,0 +1,73 @@
+package client_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/shim/proto"
+	"moss/engine/task"
+)
+
+// TestFolderGone takes the task's folder and the runtime's away while it runs, with the engine's own wait for its end.
+func TestFolderGone(t *testing.T) {
+	r := newRunner(t)
+	spec := newSpec(t, sh("trap 'exit 3' TERM; while :; do sleep 0.05; done"))
+	tk := prepare(t, r, spec)
+	shim := shimOf(t, start(t, tk))
+	ended := make(chan task.Exit, 1)
+	go func() {
+		exit, err := tk.Wait(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- exit
+	}()
+	config, err := os.ReadFile(filepath.Join(spec.Dir, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := filepath.Join(spec.Runtime.Root, spec.ID)
+	eventually(t, "the shim holds the bundle", 10*time.Second, func() bool {
+		held, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", shim))
+		return err == nil && slices.ContainsFunc(held, func(fd string) bool {
+			to, err := os.Readlink(fd)
+			return err == nil && to == filepath.Join(spec.Dir, "config.json")
+		})
+	})
+	for range 2 {
+		for _, dir := range []string{spec.Dir, id} {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "the shim answers", 10*time.Second, func() bool {
+			r.Restore(t.Context())
+			st, err := tk.Status(t.Context())
+			return err == nil && st.Pid != 0
+		})
+		if got, err := os.ReadFile(filepath.Join(spec.Dir, "config.json")); err != nil || string(got) != string(config) {
+			t.Errorf("the bundle has %d bytes, %v, want %d", len(got), err, len(config))
+		}
+		if alive, err := proto.ReadAlive(spec.Dir); err != nil || alive.Shim.Pid != shim || alive.First.Pid == 0 {
+			t.Errorf("the processes are noted as %+v, %v, want those of the shim %d", alive, err, shim)
+		}
+	}
+	if err := os.RemoveAll(spec.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := tk.Signal(t.Context(), int(unix.SIGTERM)); err != nil { // by itself
+		t.Fatal(err)
+	}
+	if exit := <-ended; exit.Code != 3 {
+		t.Errorf("exit %+v, want code 3", exit)
+	}
+	if err := tk.Delete(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,121 @@
+package monitor
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"moss/engine/shim/proto"
+)
+
+const (
+	mostKept     = 16      // files
+	mostKeptSize = 4 << 20 // bytes of each
+)
+
+// kept are the files without which a runtime does nothing for a container: its bundle, and what the runtime itself noted.
+// They are in a folder that a logout or a program that tidies up may empty; held open, they can be written again.
+type kept struct {
+	mu    sync.Mutex // guards files, and is held by restore
+	files []*os.File // by the names that they were opened by
+}
+
+// keepFiles opens them once the container runs.
+func (m *monitor) keepFiles() {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	names := []string{filepath.Join(m.dir, "config.json")}
+	state := filepath.Join(m.spec.Runtime.Root, m.spec.ID)
+	entries, err := os.ReadDir(state)
+	if err != nil && m.spec.Runtime.Root != "" {
+		report("keep the runtime's files", err)
+	}
+	for _, entry := range entries {
+		if entry.Type().IsRegular() {
+			names = append(names, filepath.Join(state, entry.Name()))
+		}
+	}
+	for _, name := range names[:min(len(names), mostKept)] {
+		if f, err := os.Open(name); err == nil {
+			m.kept.files = append(m.kept.files, f)
+		}
+	}
+}
+
+// restore writes again what is gone of the task's folder and of the runtime's, and listens there anew, while the task runs.
+func (m *monitor) restore() error {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	if !m.first.is(running) {
+		return nil
+	}
+	err := m.writeFilesLocked()
+	if isMissing(m.socket.path) { // the last: who finds it finds the rest
+		err = errors.Join(err, m.socket.bindAgain())
+	}
+	return err
+}
+
+func (m *monitor) writeFilesLocked() error {
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return err
+	}
+	errs := make([]error, 0, len(m.kept.files))
+	for _, f := range m.kept.files {
+		errs = append(errs, writeAgain(f))
+	}
+	if isMissing(filepath.Join(m.dir, proto.SpecFile)) {
+		errs = append(errs, proto.WriteSpec(m.dir, m.spec))
+	}
+	if path := filepath.Join(m.dir, proto.PidFile); isMissing(path) {
+		errs = append(errs, os.WriteFile(path, []byte(strconv.Itoa(m.first.status().Pid)), 0o600))
+	}
+	if isMissing(filepath.Join(m.dir, proto.AliveFile)) {
+		errs = append(errs, m.noteAlive(m.first.status().Pid))
+	}
+	m.mu.Lock()
+	for _, p := range m.execs {
+		errs = append(errs, os.MkdirAll(p.dir, 0o700))
+	}
+	m.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+// restoreForEnd is restore for the runtime's own cleaning up and for the record, and gives up what was kept.
+func (m *monitor) restoreForEnd() {
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	if isMissing(filepath.Join(m.dir, proto.SpecFile)) {
+		if err := m.writeFilesLocked(); err != nil {
+			report("write the task's folder again", err)
+		}
+	}
+	for _, f := range m.kept.files {
+		_ = f.Close()
+	}
+	m.kept.files = nil
+}
+
+// writeAgain puts a file back under its name unless there is one.
+func writeAgain(f *os.File) error {
+	if !isMissing(f.Name()) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(f.Name()), 0o700); err != nil {
+		return err
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, mostKeptSize))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(f.Name(), data, 0o600)
+}
+
+func isMissing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}

@@ -107,3 +107,25 @@ exec: again
 rm: a c"
   wipe "$dir"
 }
+
+@test "moss finds the engine that holds the data folder, wherever it listens" {
+  other=$(mktemp -d "$MOSS_DIR/o.XXXXXX")
+  mkdir -m 0700 "$other/xdg" "$other/run"
+  "$moss_bin/mossd" --root "$MOSS_DATA/other/moss" --run-dir "$other/run" >"$other/log" 2>&1 3>&- 4>&- &
+  pid=$!
+  eventually 30 test -S "$other/run/moss.sock"
+  there() { env -u DOCKER_HOST -u MOSS_HOST XDG_RUNTIME_DIR="$other/xdg" XDG_DATA_HOME="$MOSS_DATA/other" timeout 60 "$moss_bin/moss" "$@"; }
+  run there info
+  expect status 0
+  expect contains "$MOSS_DATA/other/moss"
+  # Others could have put a socket there.
+  chmod 0777 "$other/run"
+  run there info
+  expect status 1
+  expect contains "in use by another engine (pid $pid on "
+  chmod 0700 "$other/run"
+  kill -TERM "$pid"
+  wait "$pid"
+  rm -rf "$other/run" "$other/xdg"
+  wipe "$MOSS_DATA/other"
+}

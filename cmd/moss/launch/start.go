@@ -36,8 +36,8 @@ type Starter struct {
 	dialled sync.Once
 }
 
-// Dial connects to the engine. With a default place where nothing listens it starts the engine first, at most one over
-// all commands that try it at once. It is a client.Dialer.
+// Dial connects to the engine. With a default place where nothing listens it looks for an engine elsewhere, and then
+// starts one first, at most one over all commands that try it at once. It is a client.Dialer.
 func (s *Starter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -46,6 +46,9 @@ func (s *Starter) Dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	if err == nil || s.Place.RunDir == "" || !nobody(err) {
 		return conn, err
+	}
+	if conn, ok := s.follow(ctx); ok {
+		return conn, nil
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, err

@@ -21,7 +21,8 @@ pid_of() { moss inspect "$1" | jq '.[0].State.Pid'; }
 error_of() { moss inspect "$1" | jq -r '.[0].State.Error'; }
 # shim_of NAME: the process id of its monitor, which is the parent of its first process.
 shim_of() { awk '/^PPid/ {print $2}' "/proc/$(pid_of "$1")/status"; }
-stopped() { [ "$(awk '/^State/ {print $2}' "/proc/$1/status")" = T ]; }
+# stopped PID: do all its threads stand still? Each stops when it next leaves the kernel.
+stopped() { [ "$(awk '/^State/ {print $2}' /proc/"$1"/task/*/status | sort -u)" = T ]; }
 # hang NAME: stops its monitor and sets shim to it.
 hang() {
   shim=$(shim_of "$1")

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"moss/engine/pidfd"
 	"moss/engine/shim/client"
 	"moss/engine/shim/proto"
 	"moss/engine/task"
@@ -95,11 +97,32 @@ func hang(t *testing.T, dir string) (goOn func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = alive.Shim.Signal(int(syscall.SIGCONT)) })
+	for !stopped(alive.Shim.Pid) {
+		if t.Context().Err() != nil {
+			t.Fatal("the shim does not stop")
+		}
+		time.Sleep(time.Millisecond)
+	}
 	return func() {
 		if err := alive.Shim.Signal(int(syscall.SIGCONT)); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// stopped reports whether all threads of a process stand still: each stops when it next leaves the kernel.
+func stopped(pid int) bool {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return false
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if stat, ok := pidfd.ReadStat(id); err != nil || !ok || !stat.Still() {
+			return false
+		}
+	}
+	return true
 }
 
 // configuring brings config.json in line with what the suite changed in the spec.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"moss/engine/oci"
 )
@@ -13,11 +16,23 @@ type asked struct {
 	err     error
 }
 
-// askVersion asks while the caller goes on; receive the answer once.
-func askVersion(ctx context.Context, rt ociRuntime) <-chan asked {
+// versionLimit is more than any runtime needs, even on a machine that is busy.
+const versionLimit = 20 * time.Second
+
+// askVersion asks while the caller goes on; receive the answer once. Dir is made for the runtime's temporary files and removed
+// again, with what an engine before this one has left there when it was killed.
+func askVersion(ctx context.Context, rt ociRuntime, dir string) <-chan asked {
 	answer := make(chan asked, 1)
 	go func() {
-		version, err := oci.New(rt.call, nil).Version(ctx)
+		ctx, cancel := context.WithTimeout(ctx, versionLimit)
+		defer cancel()
+		sweep := func() error { oci.DropCopies(dir); return os.RemoveAll(dir) }
+		err := errors.Join(sweep(), os.Mkdir(dir, 0o700))
+		var version oci.Version
+		if err == nil {
+			version, err = oci.New(rt.call, dir, nil).Version(ctx)
+		}
+		err = errors.Join(err, sweep())
 		answer <- asked{version, err}
 	}()
 	return answer

@@ -83,7 +83,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err := showCgroups(runtime, &facts, log); err != nil {
 		return nil, err
 	}
-	answer := askVersion(ctx, runtime)
+	answer := askVersion(ctx, runtime, filepath.Join(facts.RunDir, "version"))
 	p := &parts{fds: fds, more: more, damage: openDamage(facts.Root, log)}
 	if p.identity, err = identify(facts.Root, p.damage); err != nil {
 		return nil, err

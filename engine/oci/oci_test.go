@@ -71,7 +71,7 @@ func TestLaunchFault(t *testing.T) {
 }
 
 func TestLaunchWithoutRuntime(t *testing.T) {
-	rt := New(task.Runtime{Path: "/no/such/runtime"}, nil)
+	rt := New(task.Runtime{Path: "/no/such/runtime"}, "", nil)
 	err := rt.RunDetached(t.Context(), Launch{ID: "x", Dir: t.TempDir(), Log: "runtime.log", PidFile: "pid"})
 	if !errors.Is(err, os.ErrNotExist) || fault.KindOf(err) != fault.KindInternal {
 		t.Errorf("RunDetached of a missing runtime = %v (kind %d), want a plain error that wraps %v", err, fault.KindOf(err), os.ErrNotExist)
@@ -124,7 +124,7 @@ func runtimes(t *testing.T) []*Runtime {
 			t.Fatal("crun is missing: install it (apt-get install crun)")
 		}
 		if err == nil {
-			rts = append(rts, New(task.Runtime{Path: path, Root: t.TempDir()}, []string{"PATH=" + os.Getenv("PATH")}))
+			rts = append(rts, New(task.Runtime{Path: path, Root: t.TempDir()}, "", []string{"PATH=" + os.Getenv("PATH")}))
 		}
 	}
 	return rts
@@ -147,7 +147,7 @@ func TestAbsentContainer(t *testing.T) {
 }
 
 func TestVerbErrorNamesTheVerb(t *testing.T) {
-	rt := New(task.Runtime{Path: "/bin/sh", GlobalArgs: []string{"-c", "echo one >&2; echo two >&2; exit 3"}}, nil)
+	rt := New(task.Runtime{Path: "/bin/sh", GlobalArgs: []string{"-c", "echo one >&2; echo two >&2; exit 3"}}, "", nil)
 	_, err := rt.State(t.Context(), "x")
 	if err == nil || err.Error() != "sh state: one: two" {
 		t.Errorf("State = %v, want %q", err, "sh state: one: two")

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,18 +21,23 @@ import (
 // Runtime calls one runtime binary with one state folder.
 type Runtime struct {
 	rt  task.Runtime
+	dir string
 	env []string
 }
 
-// New returns a Runtime. Env is the whole environment of the runtime's process; a container never sees it.
-func New(rt task.Runtime, env []string) *Runtime {
-	return &Runtime{rt: rt, env: env}
+// New returns a Runtime. Dir is a folder for temporary files of verbs that start no process; empty is the system's. Env is
+// the rest of the environment of the runtime's process; a container never sees it.
+//
+// A call whose context ends is killed with all that it has started, also in sessions of their own, and leaves no temporary
+// file.
+func New(rt task.Runtime, dir string, env []string) *Runtime {
+	return &Runtime{rt: rt, dir: dir, env: env}
 }
 
 // Launch says where a verb that starts a process works and which streams the process gets.
 type Launch struct {
 	ID  string // the container's
-	Dir string // the runtime's working folder; for RunDetached the bundle, which holds config.json
+	Dir string // the runtime's working folder, where its temporary files are as well; for RunDetached the bundle with config.json
 	// PidFile, Log and ConsoleSocket are names relative to Dir (a socket's path is limited to 107 bytes) or absolute.
 	PidFile       string
 	Log           string // the runtime's own messages
@@ -73,13 +77,14 @@ func (r *Runtime) launch(ctx context.Context, l Launch, args ...string) (msgs []
 	if l.ConsoleSocket != "" {
 		args = append(args, "--console-socket", l.ConsoleSocket)
 	}
-	cmd := r.command(ctx, l.Log, append(args, l.ID))
+	cmd := r.command(ctx, l.Dir, l.Log, append(args, l.ID))
 	cmd.Dir = l.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = reader(l.Stdin), writer(l.Stdout), writer(l.Stderr)
 	// A runtime that goes on after its caller's death would make a process that nobody knows. The signal comes with the
 	// end of the thread that forks: Go ends a thread only with a goroutine that is locked to it, and there is none here.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil {
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if err := run(ctx, cmd); err != nil {
+		DropCopies(l.Dir)
 		return messages(inFolder(l.Dir, l.Log)), err
 	}
 	return nil, nil
@@ -151,30 +156,21 @@ func (r *Runtime) Version(ctx context.Context) (Version, error) {
 
 // output runs one verb and returns what it prints. The runtime's messages join the error.
 func (r *Runtime) output(ctx context.Context, args ...string) ([]byte, error) {
+	dir, err := os.MkdirTemp(r.dir, callFolder)
+	if err != nil {
+		return nil, verbError(r.name(), args[0], "", err)
+	}
+	defer func() {
+		DropCopies(dir)
+		_ = os.RemoveAll(dir)
+	}()
 	var stdout, stderr bytes.Buffer
-	cmd := r.command(ctx, "", args)
+	cmd := r.command(ctx, dir, "", args)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
+	if err := run(ctx, cmd); err != nil {
 		return nil, verbError(r.name(), args[0], stderr.String(), err)
 	}
 	return stdout.Bytes(), nil
-}
-
-func (r *Runtime) command(ctx context.Context, log string, args []string) *exec.Cmd {
-	global := append([]string{}, r.rt.GlobalArgs...)
-	if r.rt.Root != "" {
-		global = append(global, "--root", r.rt.Root)
-	}
-	if log != "" {
-		// The format stays text: in JSON crun would write to the container's stderr in JSON as well when execve fails.
-		global = append(global, "--log", log)
-	}
-	cmd := exec.CommandContext(ctx, r.rt.Path, append(global, args...)...)
-	cmd.Env = r.env
-	if cmd.Env == nil {
-		cmd.Env = []string{}
-	}
-	return cmd
 }
 
 func (r *Runtime) name() string { return filepath.Base(r.rt.Path) }

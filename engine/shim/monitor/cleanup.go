@@ -30,9 +30,10 @@ func Cleanup(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, runtimeLimit)
 	defer cancel()
 	oom := oomKilled(dir)
-	if err := oci.New(spec.Runtime, runtimeEnv()).Delete(ctx, spec.ID, true); err != nil && !fault.Is(err, fault.NotFound) {
+	if err := oci.New(spec.Runtime, dir, runtimeEnv()).Delete(ctx, spec.ID, true); err != nil && !fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("clean up after the shim of %s: %w", spec.ID, err)
 	}
+	oci.DropCopies(dir)
 	for _, pid := range rootedPids(rootOf(dir), 0) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}

@@ -25,7 +25,7 @@ import (
 
 const (
 	orphanAfter  = 5 * time.Second         // a shim whose task was never started waits so long for another engine
-	runtimeLimit = 2 * time.Minute         // a call of the runtime that takes longer is killed
+	runtimeLimit = time.Minute             // a call of the runtime that takes longer is killed
 	drainLimit   = 1500 * time.Millisecond // for output of a process that outlived the one that is over
 )
 
@@ -109,7 +109,7 @@ func prepare(dir string) (*monitor, error) {
 	m := &monitor{
 		dir:     dir,
 		spec:    spec,
-		runtime: oci.New(spec.Runtime, runtimeEnv()),
+		runtime: oci.New(spec.Runtime, dir, runtimeEnv()),
 		execs:   map[string]*process{},
 		holders: 1, // the control connection
 		ending:  make(chan struct{}),

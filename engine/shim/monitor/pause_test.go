@@ -26,7 +26,7 @@ func TestUpdateMeetsTheEnd(t *testing.T) {
 	if err := unix.Mkfifo(called, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := &monitor{dir: dir, runtime: oci.New(task.Runtime{Path: runtime, Root: dir}, runtimeEnv()), ending: make(chan struct{})}
+	m := &monitor{dir: dir, runtime: oci.New(task.Runtime{Path: runtime, Root: dir}, dir, runtimeEnv()), ending: make(chan struct{})}
 	m.first = &process{m: m, name: "task", state: running}
 	updated := make(chan error, 1)
 	go func() { updated <- m.update(t.Context(), []byte("{}")) }()

@@ -61,6 +61,7 @@ type containers interface {
 	Get(ref string) (*container.Record, error)
 	Running(ref string) (*container.Record, task.Task, error)
 	User(ref, user string) (container.UserIDs, error)
+	CheckWorkingDir(ref string) error
 }
 
 // specs makes OCI process objects.

@@ -97,6 +97,9 @@ func (s *Service) prepare(
 	if err != nil {
 		return nil, err
 	}
+	if err := s.opt.Containers.CheckWorkingDir(r.ID); err != nil {
+		return nil, err
+	}
 	raw, err := s.opt.Specs.Process(ocispec.Exec{
 		ID: r.ID, Spec: &spec, HostName: s.hostName, User: ids,
 		Args: in.config.Cmd, Terminal: in.config.Tty, Privileged: in.config.Privileged,

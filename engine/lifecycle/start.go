@@ -10,9 +10,11 @@ import (
 	"strconv"
 	"time"
 
+	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/destination"
 	"moss/engine/fault"
 	"moss/engine/network"
 	"moss/engine/ocispec"
@@ -290,9 +292,6 @@ func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (fi
 	if err != nil {
 		return "", err
 	}
-	if err := makeWorkingDir(p.rootfs, spec.Config.WorkingDir, owner); err != nil {
-		return "", err
-	}
 	if err := setNetwork(&p, idMap, spec); err != nil {
 		return "", err
 	}
@@ -304,15 +303,14 @@ func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (fi
 	if err != nil {
 		return "", err
 	}
-	if m.opt.Seccomp != nil {
-		if key := ocispec.SeccompKey(oci); key != "" {
-			if bpf, ok := m.opt.Seccomp.Get(key); ok {
-				ocispec.UseCompiledSeccomp(oci, bpf)
-			} else {
-				filterKey = key
-			}
-		}
+	workingDir, err := destination.Resolve(oci)
+	if err != nil {
+		return "", err
 	}
+	if err := makeWorkingDir(p.rootfs, workingDir, owner); err != nil {
+		return "", err
+	}
+	filterKey = m.useFilter(oci)
 	raw, err := json.Marshal(oci)
 	if err != nil {
 		return "", err
@@ -322,6 +320,23 @@ func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (fi
 		return "", err
 	}
 	return filterKey, os.WriteFile(filepath.Join(m.taskDir(r.ID), "config.json"), raw, 0o600)
+}
+
+// useFilter puts the compiled seccomp filter into a spec. It returns the key of one that must be compiled; empty if none must.
+func (m *Manager) useFilter(oci *specs.Spec) (missing string) {
+	if m.opt.Seccomp == nil {
+		return ""
+	}
+	key := ocispec.SeccompKey(oci)
+	if key == "" {
+		return ""
+	}
+	bpf, ok := m.opt.Seccomp.Get(key)
+	if !ok {
+		return key
+	}
+	ocispec.UseCompiledSeccomp(oci, bpf)
+	return ""
 }
 
 // keepFilter keeps the filter that the runtime has just compiled, so that the next start need not.

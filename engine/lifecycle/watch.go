@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"moss/engine/container"
+	"moss/engine/destination"
 )
 
 // Watcher is told when containers begin and end to have a process. It must not block, and it must bear hearing of the same
@@ -62,6 +63,16 @@ func (m *Manager) User(ref, user string) (container.UserIDs, error) {
 		user = r.Config.User
 	}
 	return lookupUser(fmt.Sprintf("/proc/%d/root", r.Pid), user, r.Host.GroupAdd)
+}
+
+// CheckWorkingDir refuses to add a process to a running container whose working folder ends in proc by now. fault.NotFound
+// and fault.Conflict as Running, fault.Invalid for such a folder.
+func (m *Manager) CheckWorkingDir(ref string) error {
+	r, _, err := m.Running(ref)
+	if err != nil || r.Config.WorkingDir == "" {
+		return err
+	}
+	return destination.CheckWorkingDir(fmt.Sprintf("/proc/%d/root", r.Pid), r.Config.WorkingDir)
 }
 
 // SetHealth notes what is known of the health of a container, if the process that began as r still runs. It returns the

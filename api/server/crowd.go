@@ -15,6 +15,9 @@ const (
 	// remoteShare and mostRemote bound the connections over TCP, so that whoever floods these leaves the owner's socket as it
 	// is: a share of all, and what a machine bears of handshakes that nobody finishes.
 	remoteShare, mostRemote = 4, 4096
+	// stallPatience is how long a client may keep others out of a full crowd without sending what it has announced: its
+	// request's head, or the next byte of the body. Where there is room it may take as long as it likes.
+	stallPatience = 5 * time.Second
 	// told is how many connections beyond the bound are answered that there are too many. Those after them wait in the queue.
 	told = 64
 )
@@ -33,30 +36,36 @@ func newCrowd(most int) *crowd {
 }
 
 // admit takes a connection in, for which there is a slot. Where there are too many, the one that has been idle the longest
-// has to go; where none is, the new one is told so.
+// has to go, or else the one whose client has been silent the longest in the middle of a request; where there is neither,
+// the new one is told so.
 func (c *crowd) admit(conn net.Conn) *tracked {
 	t := &tracked{Conn: conn, crowd: c, gone: make(chan struct{})}
 	t.since.Store(time.Now().UnixNano())
 	c.mu.Lock()
-	t.surplus = len(c.all) >= c.most
-	c.all[t] = struct{}{}
-	var idle *tracked
-	if t.surplus {
-		idle = c.longestIdleLocked()
+	var out *tracked
+	if len(c.all) >= c.most {
+		if out = c.longestLocked((*tracked).idleSince); out == nil {
+			out = c.longestLocked((*tracked).stalledSince)
+		}
+		t.surplus = out == nil
 	}
+	c.all[t] = struct{}{}
 	c.mu.Unlock()
-	if idle != nil {
-		t.surplus = false
-		_ = idle.Close()
+	if out != nil {
+		_ = out.Close()
 	}
 	return t
 }
 
-func (c *crowd) longestIdleLocked() *tracked {
-	var longest *tracked
+// longestLocked returns the connection with the earliest time; nil if none has one.
+func (c *crowd) longestLocked(since func(*tracked) int64) *tracked {
+	var (
+		longest *tracked
+		first   int64
+	)
 	for t := range c.all {
-		if http.ConnState(t.state.Load()) == http.StateIdle && (longest == nil || t.since.Load() < longest.since.Load()) {
-			longest = t
+		if at := since(t); at != 0 && (longest == nil || at < first) {
+			longest, first = t, at
 		}
 	}
 	return longest
@@ -132,6 +141,9 @@ type clientKey struct{}
 func (s *surplus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, ok := r.Context().Value(clientKey{}).(*tracked)
 	if !ok || !t.surplus {
+		if ok && r.Body != http.NoBody {
+			r.Body = &watchedBody{r.Body, t}
+		}
 		s.next.ServeHTTP(w, r)
 		return
 	}

@@ -82,6 +82,72 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
+// TestStalledRequestsMakeRoom fills the server with requests whose bodies do not come, and with one whose head does not:
+// they keep others out for some seconds, not for ever, and only where there is no room.
+func TestStalledRequestsMakeRoom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	const most = 3
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err == nil {
+			hello(w, r)
+		}
+	}, Options{Files: listening(t, "unix://"+path), MaxConnections: most, Refuse: refuse})
+	stalled := make([]net.Conn, most)
+	for i := range stalled {
+		stalled[i] = dial(t, "unix", path)
+		head := "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"
+		if i == most-1 {
+			head = head[:20]
+		}
+		if _, err := io.WriteString(stalled[i], head); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting := func() (bodies []*tracked, heads int) {
+		for _, c := range s.local.crowd.present() {
+			if c.reading.Load() != 0 {
+				bodies = append(bodies, c)
+			} else if http.ConnState(c.state.Load()) == http.StateNew {
+				heads++
+			}
+		}
+		return bodies, heads
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if bodies, heads := waiting(); len(bodies) == most-1 && heads == 1 {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%d bodies and %d heads are waited for, want %d and 1", len(bodies), heads, most-1)
+		}
+	}
+	if status, _ := ask(t, dial(t, "unix", path), get); status != http.StatusServiceUnavailable {
+		t.Errorf("one too many, at once: %d, want 503", status)
+	}
+	bodies, _ := waiting()
+	bodies[0].reading.Add(-2 * int64(stallPatience))
+	owner := dial(t, "unix", path)
+	if status, _ := ask(t, owner, get); status != 200 {
+		t.Errorf("one too many while a body has not come for long: %d, want 200", status)
+	}
+	if bodies, heads := waiting(); len(bodies) != most-2 || heads != 1 {
+		t.Errorf("%d bodies and %d heads are waited for, want one body less", len(bodies), heads)
+	}
+	for idle := false; !idle; time.Sleep(time.Millisecond) {
+		for _, c := range s.local.crowd.present() {
+			idle = idle || c.idleSince() != 0
+		}
+	}
+	for _, c := range s.local.crowd.present() {
+		c.since.Add(-2 * int64(stallPatience))
+	}
+	if status, _ := ask(t, dial(t, "unix", path), get); status != 200 { // the idle one goes first
+		t.Error("no room beside an idle connection")
+	}
+	if bodies, heads := waiting(); len(bodies) != most-2 || heads != 1 {
+		t.Errorf("%d bodies and %d heads are waited for, want the idle one to have gone", len(bodies), heads)
+	}
+}
+
 // statusOf reads an answer and returns its status.
 func statusOf(c net.Conn) (int, error) {
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -23,6 +24,7 @@ type tracked struct {
 	state   atomic.Int64 // an http.ConnState
 	since   atomic.Int64 // when it came into this state; nanoseconds of Unix
 	wrote   atomic.Bool  // something was sent since then
+	reading atomic.Int64 // since when a handler waits for the request's body; 0: none does
 	cancel  atomic.Pointer[context.CancelCauseFunc]
 	secure  *tls.Conn     // what TLS it is below; set before it is served
 	parting atomic.Bool   // its end has begun
@@ -56,6 +58,40 @@ func noteState(c net.Conn, state http.ConnState) {
 	if state == http.StateActive {
 		t.wrote.Store(false)
 	}
+}
+
+// idleSince is when the last request ended of a connection that has none; 0 for others. Times are nanoseconds of Unix.
+func (t *tracked) idleSince() int64 {
+	if http.ConnState(t.state.Load()) != http.StateIdle {
+		return 0
+	}
+	return t.since.Load()
+}
+
+// stalledSince is since when nothing has come of a request's head or body, if that is longer than it should be.
+func (t *tracked) stalledSince() int64 {
+	at := t.reading.Load()
+	if at == 0 && http.ConnState(t.state.Load()) == http.StateNew && !t.surplus {
+		at = t.since.Load()
+	}
+	if at == 0 || time.Now().UnixNano()-at < int64(stallPatience) {
+		return 0
+	}
+	return at
+}
+
+// watchedBody notes when a request's body is waited for.
+type watchedBody struct {
+	io.ReadCloser
+
+	conn *tracked
+}
+
+// Read reads.
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.conn.reading.Store(time.Now().UnixNano())
+	defer b.conn.reading.Store(0)
+	return b.ReadCloser.Read(p)
 }
 
 // Write sends one message, whole unless the connection breaks.

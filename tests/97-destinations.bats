@@ -236,3 +236,22 @@ links_are_refused() {
   halt_engine
   spawn_engine
 }
+
+# bats test_tags=alone
+@test "8,500 half bodies do not keep the owner out" {
+  local ready=$BATS_TEST_TMPDIR/ready n
+  "$moss_top/tests/attack/requests/half_bodies.py" "$MOSS_SOCK" 8500 "$ready" 3>&- &
+  local flood=$!
+  eventually 120 test -s "$ready"
+  [ "$(<"$ready")" -gt 1000 ]
+  owner_in() { moss ps >/dev/null 2>&1; }
+  eventually 30 owner_in
+  for n in {1..10}; do
+    run moss ps
+    expect status 0
+  done
+  run moss run --rm busybox echo fine
+  expect output fine
+  kill "$flood"
+  wait "$flood" || true
+}

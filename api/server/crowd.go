@@ -18,6 +18,8 @@ const (
 	// stallPatience is how long a client may keep others out of a full crowd without sending what it has announced: its
 	// request's head, or the next byte of the body. Where there is room it may take as long as it likes.
 	stallPatience = 5 * time.Second
+	// surplusPatience is how long a connection that is too many may take to send its head, and the rest of its body.
+	surplusPatience = 2 * time.Second
 	// told is how many connections beyond the bound are answered that there are too many. Those after them wait in the queue.
 	told = 64
 )

@@ -306,3 +306,29 @@ flow() {
   moss stop -t 0 "$box"
   refused "127.0.0.1:$port"
 }
+
+# many_ports NAME N: a container that publishes all of its N exposed ports.
+many_ports() {
+  python3 -c 'import json, sys; json.dump({"Image": "busybox", "Cmd": ["sleep", "100"], "HostConfig": {"PublishAllPorts": True},
+    "ExposedPorts": {f"{port}/tcp": {} for port in range(1, int(sys.argv[1]) + 1)}}, sys.stdout)' "$2" >"$BATS_TEST_TMPDIR/many"
+  api POST "/containers/create?name=$1" "@$BATS_TEST_TMPDIR/many"
+}
+
+@test "thousands of exposed ports are published in seconds, and all that there are is refused at once" {
+  local name network
+  name=$(unique many)
+  network=$(unique other)
+  many_ports "$name" 3000 >/dev/null
+  CLIENT_SECONDS=30 moss start "$name"
+  expect equal "$(moss inspect "$name" | jq '[.[0].NetworkSettings.Ports[] | select(length > 0)] | length')" 3000
+  moss network create "$network" # which makes all rules anew
+  run moss run --rm --net "$network" busybox echo fine
+  expect output fine
+  moss rm -f "$name"
+  moss network rm "$network"
+
+  run many_ports "$name" 65535
+  expect contains 'cannot publish 65535 ports: a container can have 16384 at most'
+  expect line -1 400
+  is_gone "$name"
+}

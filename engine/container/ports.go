@@ -27,6 +27,10 @@ type HostIP struct {
 	IP   netip.Addr // invalid: that by which the container reaches the host
 }
 
+// maxPublished is how many ports a container can publish. Each takes a listener in the outer process for each of the host's
+// addresses, which has half of its descriptors for them; a range of the size that telephony wants fits in.
+const maxPublished = 16384
+
 // checkPorts parses ExposedPorts and PortBindings (API document 1, 2.3).
 func checkPorts(d *draft) error {
 	exposed := make(map[Port]bool)
@@ -49,9 +53,12 @@ func checkPorts(d *draft) error {
 		}
 	}
 	if d.Host.PublishAllPorts {
+		bound := make(map[Port]bool, len(d.Publish))
+		for _, p := range d.Publish {
+			bound[Port{Proto: p.Proto, ContainerPort: p.ContainerPort}] = true
+		}
 		for port := range exposed {
-			bound := func(p Publish) bool { return p.Proto == port.Proto && p.ContainerPort == port.ContainerPort }
-			if !slices.ContainsFunc(d.Publish, bound) {
+			if !bound[port] {
 				d.Publish = append(d.Publish, Publish{Proto: port.Proto, ContainerPort: port.ContainerPort})
 			}
 		}
@@ -67,6 +74,9 @@ func checkPorts(d *draft) error {
 	if len(d.Publish) > 0 && slices.Contains([]string{NetworkHost, NetworkNone, NetworkContainer}, d.Network) {
 		d.warn("Published ports are discarded when using %s network mode", d.Network)
 		d.Publish = nil
+	}
+	if len(d.Publish) > maxPublished {
+		return fault.Invalid("cannot publish %d ports: a container can have %d at most", len(d.Publish), maxPublished)
 	}
 	return nil
 }

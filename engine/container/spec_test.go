@@ -86,6 +86,7 @@ func TestNewSpecInvalid(t *testing.T) {
 		{ask{host: `{"Binds":["/x:/proc/self/root"]}`}, "a process's own"},
 		{ask{host: `{"Binds":["/proc/thread-self"]}`}, "a process's own"},
 		{ask{host: `{"Tmpfs":{"/proc/1":""}}`}, "a process's own"},
+		{ask{config: `{"ExposedPorts":{"1-65535/tcp":{}}}`, host: `{"PublishAllPorts":true}`}, "cannot publish 65535 ports: a container can have 16384 at most"},
 		{ask{host: `{"Binds":["/x:/y:zz"]}`}, "invalid mode: zz"},
 		{ask{host: `{"Binds":["/x:/y:ro,rw"]}`}, "invalid mode: ro,rw"},
 		{ask{host: `{"Binds":["/x:/y:rshared,slave"]}`}, "invalid mode"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -69,18 +70,21 @@ func (l *live) changePublished(gone, fresh []nftables.SetElement) error {
 	if err != nil {
 		return err
 	}
-	if len(gone) > 0 {
-		if err := l.rules.SetDeleteElements(s, gone); err != nil {
+	for some := range slices.Chunk(gone, mostElements) {
+		if err := l.rules.SetDeleteElements(s, some); err != nil {
 			return err
 		}
 	}
-	if len(fresh) > 0 {
-		if err := l.rules.SetAddElements(s, fresh); err != nil {
+	for some := range slices.Chunk(fresh, mostElements) {
+		if err := l.rules.SetAddElements(s, some); err != nil {
 			return err
 		}
 	}
 	return l.rules.Flush()
 }
+
+// mostElements is how many elements go into one message: the length of their list is a number of 16 bits there.
+const mostElements = 500
 
 func element(k PortKey, to PortTarget) nftables.SetElement {
 	return nftables.SetElement{
@@ -109,7 +113,12 @@ func (r *tableRules) published(ports map[PortKey]PortTarget, s sets) {
 	}
 	m, err := publishedSet(r.t)
 	if err == nil {
-		err = r.conn.AddSet(m, elements)
+		err = r.conn.AddSet(m, nil)
+	}
+	for some := range slices.Chunk(elements, mostElements) {
+		if err == nil {
+			err = r.conn.SetAddElements(m, some)
+		}
 	}
 	if err != nil {
 		r.fail(err)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rootless-containers/rootlesskit/v3/pkg/api"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/port"
-	"github.com/rootless-containers/rootlesskit/v3/pkg/port/portutil"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
@@ -38,7 +37,8 @@ type Parent struct {
 
 	mu      sync.Mutex // guards the fields below
 	ports   map[int]*entry
-	carried int // connections under way
+	taken   map[place]int // which of them has a place
+	carried int           // connections under way
 	nextID  int
 	ended   bool
 	said    time.Time
@@ -49,6 +49,14 @@ type entry struct {
 	status port.Status
 	open   opened // nil: not yet
 }
+
+// place is what two ports cannot share.
+type place struct {
+	proto, ip string
+	port      int
+}
+
+func placeOf(s port.Spec) place { return place{s.Proto, s.ParentIP, s.ParentPort} }
 
 // opened is a port of either protocol. close stops it at once and lets what is under way come to its end; cut does not.
 type opened interface {
@@ -67,7 +75,7 @@ func NewParent(log io.Writer, dir string, hide bool) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the inner half of the port driver: %w", err)
 	}
-	return &Parent{log: log, hide: hide, path: path, listener: l, files: mostFiles(), ports: make(map[int]*entry), nextID: 1}, nil
+	return &Parent{log: log, hide: hide, path: path, listener: l, files: mostFiles(), ports: make(map[int]*entry), taken: make(map[place]int), nextID: 1}, nil
 }
 
 // Ports and connections leave descriptors for the API by which ports are closed again: without any it would not hear of it.
@@ -163,7 +171,7 @@ func (p *Parent) AddPort(ctx context.Context, spec port.Spec) (*port.Status, err
 		defer o.close() //nolint:errcheck // the process is ending
 	}
 	if err != nil {
-		delete(p.ports, e.status.ID)
+		p.dropLocked(e)
 		p.mu.Unlock()
 		return nil, err
 	}
@@ -183,15 +191,11 @@ func (p *Parent) reserve(spec port.Spec) (*entry, error) {
 	if len(p.ports) >= p.files/2 {
 		return nil, fault.Unavailable("%d ports are open, which is half of the files that the engine may have open", len(p.ports))
 	}
-	known := make(map[int]*port.Status, len(p.ports))
-	for id, e := range p.ports {
-		known[id] = &e.status
-	}
-	if err := portutil.ValidatePortSpec(spec, known); err != nil {
-		return nil, err
+	if id, ok := p.taken[placeOf(spec)]; ok {
+		return nil, fmt.Errorf("conflict with ID %d", id) // as RootlessKit's own driver says it
 	}
 	e := &entry{status: port.Status{ID: p.nextID, Spec: spec}}
-	p.ports[e.status.ID] = e
+	p.ports[e.status.ID], p.taken[placeOf(spec)] = e, e.status.ID
 	p.nextID++
 	return e, nil
 }
@@ -218,9 +222,15 @@ func (p *Parent) RemovePort(_ context.Context, id int) error {
 		p.mu.Unlock()
 		return fmt.Errorf("unknown id: %d", id) // as RootlessKit's own driver says it
 	}
-	delete(p.ports, id)
+	p.dropLocked(e)
 	p.mu.Unlock()
 	return e.open.close()
+}
+
+// dropLocked forgets a port.
+func (p *Parent) dropLocked(e *entry) {
+	delete(p.ports, e.status.ID)
+	delete(p.taken, placeOf(e.status.Spec))
 }
 
 // end closes everything and waits for it.
@@ -234,6 +244,7 @@ func (p *Parent) end() error {
 		}
 	}
 	clear(p.ports)
+	clear(p.taken)
 	p.mu.Unlock()
 	errs := make([]error, 0, len(all)+1)
 	for _, o := range all {

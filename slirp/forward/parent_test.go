@@ -10,7 +10,7 @@ import (
 
 // TestReserveLeavesDescriptors opens no port more than the process can bear.
 func TestReserveLeavesDescriptors(t *testing.T) {
-	p := &Parent{dialer: &dialer{}, files: 4, ports: make(map[int]*entry), nextID: 1}
+	p := &Parent{dialer: &dialer{}, files: 4, ports: make(map[int]*entry), taken: make(map[place]int), nextID: 1}
 	spec := port.Spec{Proto: "tcp", ParentIP: "127.0.0.1", ChildIP: "192.0.2.1", ChildPort: 80}
 	for i := range 3 {
 		spec.ParentPort = 8000 + i

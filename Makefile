@@ -25,7 +25,7 @@ export KEEP_TAP = $(if $(FILES),,$(CURDIR)/$(RAN))
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance chance flake quick fresh bench race fuzz apifuzz lint fmt openapi layers compat guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance chance flake quick fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -49,7 +49,7 @@ demo: ## from nothing to running containers, shown step by step
 	hack/demo.sh
 
 # What make test runs, side by side (hack/ci/stages.go). ALSO= adds stages.
-STAGES := build unit bats bats-no-subids bats-cgroups bats-chance
+STAGES := build unit bats bats-no-subids bats-cgroups bats-chance powercut
 
 test: deps ## unit tests and the engine's tests, all as an unprivileged user
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/ci ./hack/ci
@@ -111,6 +111,10 @@ new_seeds = $(shell shuf -i 1-2147483647 -n $(1))
 SEEDS ?= 5
 chance: build ## fuzzer, kill loops and storms with SEEDS= new seeds (5), printed; MOSS_CHANCE_ROUNDS= kills in each
 	KEEP_TAP= MOSS_SEEDS='$(call new_seeds,$(SEEDS))' tests/run.sh --chance $(RUN) $(FILES)
+
+ROUNDS ?= 10
+powercut: build ## cuts the power of XFS, ext4 and btrfs below an engine, ROUNDS= times each (10), with new seeds, printed (root)
+	hack/powercut.sh --rounds $(ROUNDS) $(if $(FS),--fs $(FS)) $(if $(SEED),--seed $(SEED))
 
 lint: ## golangci-lint, gofumpt, shellcheck, shfmt
 	hack/install-deps.sh --for lint

@@ -63,6 +63,14 @@ test|docker-compose|E|docker-compose|-|-|-|-
 test|podman|E|podman|podman|podman|podman|podman
 test|buildah|E|buildah|buildah|buildah|buildah|buildah
 test|mmdebstrap|E|mmdebstrap|mmdebstrap|-|-|-
+test|losetup|E|mount|util-linux|util-linux|losetup|util-linux
+test|mount|E|mount|util-linux|util-linux|mount|util-linux
+test|umount|E|mount|util-linux|util-linux|umount|util-linux
+test|unshare|E|util-linux|util-linux|util-linux|util-linux-misc|util-linux
+test|modprobe|o|kmod|kmod|kmod|kmod|kmod
+test|mkfs.xfs|E|xfsprogs|xfsprogs|xfsprogs|xfsprogs|xfsprogs
+test|mkfs.ext4|E|e2fsprogs|e2fsprogs|e2fsprogs|e2fsprogs|e2fsprogs
+test|mkfs.btrfs|o|btrfs-progs|btrfs-progs|btrfsprogs|btrfs-progs|btrfs-progs
 lint|shellcheck|E|shellcheck|ShellCheck|ShellCheck|shellcheck|shellcheck
 lint|shfmt|E|shfmt|shfmt|shfmt|shfmt|shfmt
 bench|podman|E|podman|podman|podman|podman|podman

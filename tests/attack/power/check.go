@@ -1,0 +1,236 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"moss/api/client"
+)
+
+// settle is how long the engine has after its first answer to start what its policies say.
+const settle = time.Second
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// check compares what the engine says with what was acknowledged.
+func (m *model) check(ctx context.Context, c *client.Client) (faults []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := &checker{ctx: ctx, c: c}
+	wait(ctx, settle)
+	known := map[string]bool{}
+	for _, ctr := range m.containers {
+		known[ctr.id] = true
+		k.container(ctr)
+	}
+	k.volumes(m.volumes)
+	k.networks(m.networks)
+	k.images(m.images, m.over)
+	k.use(known)
+	return k.faults
+}
+
+type checker struct {
+	ctx    context.Context //nolint:containedctx // of one check
+	c      *client.Client
+	faults []string
+}
+
+func (k *checker) fault(format string, args ...any) {
+	k.faults = append(k.faults, fmt.Sprintf(format, args...))
+}
+
+// about is what inspect says of a container.
+type about struct {
+	Name   string
+	State  struct{ Status string }
+	Config struct{ Labels map[string]string }
+
+	HostConfig      struct{ RestartPolicy struct{ Name string } }
+	NetworkSettings struct{ Networks map[string]json.RawMessage }
+}
+
+func (k *checker) container(ctr *ctr) {
+	found, err := k.c.ContainerInspect(k.ctx, ctr.id, false)
+	if err != nil {
+		if !ctr.removing {
+			k.fault("container %s (%.12s) is lost: %v", &ctr.name, ctr.id, err)
+		}
+		return
+	}
+	if ctr.removing {
+		return // there still, or again: whole, which is seen when it is used
+	}
+	var is about
+	if err := json.Unmarshal(found.Raw, &is); err != nil {
+		k.fault("container %s: %v", &ctr.name, err)
+		return
+	}
+	name := strings.TrimPrefix(is.Name, "/")
+	if !ctr.name.allows(name) {
+		k.fault("container %.12s has the name %q, want %s", ctr.id, name, &ctr.name)
+	}
+	if got := is.HostConfig.RestartPolicy.Name; !ctr.policy.allows(got) {
+		k.fault("container %s has the restart policy %q, want %s", name, got, &ctr.policy)
+	}
+	if is.Config.Labels["made"] == "" {
+		k.fault("container %s has lost its labels", name)
+	}
+	for network, v := range ctr.joined {
+		got := "no"
+		if _, in := is.NetworkSettings.Networks[network]; in {
+			got = "yes"
+		}
+		if !v.allows(got) {
+			k.fault("container %s in network %s: %q, want %s", name, network, got, v)
+		}
+	}
+	status := is.State.Status
+	switch {
+	case !ctr.started && status != "created":
+		k.fault("container %s was never started and is %s", name, status)
+	case ctr.stopped && !ctr.policy.busy && ctr.policy.now != "always" && (status == "running" || status == "restarting"):
+		k.fault("container %s (%s) was stopped by its user and is %s", name, ctr.policy.now, status)
+	}
+}
+
+func (k *checker) volumes(want map[string]bool) {
+	list, _, err := k.c.Volumes(k.ctx, nil)
+	if err != nil {
+		k.fault("volumes: %v", err)
+	}
+	there := map[string]client.Volume{}
+	for _, v := range list {
+		there[v.Name] = v
+		if _, asked := want[v.Name]; asked && strings.HasPrefix(v.Name, "v") && v.Labels["made"] != v.Name {
+			k.fault("volume %s has lost its labels", v.Name)
+		}
+	}
+	for name, acked := range want {
+		if _, ok := there[name]; acked && !ok {
+			k.fault("volume %s is lost", name)
+		}
+	}
+}
+
+func (k *checker) networks(want map[string]bool) {
+	list, err := k.c.NetworkList(k.ctx, nil)
+	if err != nil {
+		k.fault("networks: %v", err)
+	}
+	there := map[string]client.Network{}
+	for _, n := range list {
+		there[n.Name] = n
+	}
+	for name, acked := range want {
+		if n, ok := there[name]; acked && (!ok || n.Labels["made"] != name) {
+			k.fault("network %s is lost: %v", name, n)
+		}
+	}
+}
+
+// images checks that none is lost but the newest, and that each that is there is whole.
+func (k *checker) images(want []*img, cut time.Time) {
+	list, err := k.c.Images(k.ctx, client.ImagesOptions{})
+	if err != nil {
+		k.fault("images: %v", err)
+		return
+	}
+	there := map[string]bool{}
+	for _, i := range list {
+		tags := slices.DeleteFunc(slices.Clone(i.RepoTags), func(t string) bool { return t == "<none>:<none>" })
+		for _, t := range tags {
+			there[t] = true
+		}
+		if len(tags) == 0 {
+			k.fault("image %s has no name", i.ID)
+		}
+		if err := k.whole(i.ID); err != nil {
+			k.fault("image %s %v is not whole: %v", i.ID, tags, err)
+		}
+	}
+	for _, i := range want {
+		if !there[i.name] && !i.gone && cut.Sub(i.acked) > i.grace {
+			k.fault("image %s is lost, acknowledged %s before the cut", i.name, cut.Sub(i.acked).Round(time.Millisecond))
+		}
+	}
+}
+
+// whole saves an image and compares its layers with what its config says of them.
+func (k *checker) whole(id string) error {
+	var buf bytes.Buffer
+	if err := k.c.ImageSave(k.ctx, []string{id}, &buf); err != nil {
+		return err
+	}
+	files, sums := map[string][]byte{}, map[string]string{}
+	for r := tar.NewReader(&buf); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		raw, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		if h.Typeflag == tar.TypeSymlink {
+			continue
+		}
+		sum := sha256.Sum256(raw)
+		files[h.Name], sums[h.Name] = raw, "sha256:"+hex.EncodeToString(sum[:])
+	}
+	var manifest []struct {
+		Config string
+		Layers []string
+	}
+	if err := json.Unmarshal(files["manifest.json"], &manifest); err != nil || len(manifest) != 1 {
+		return fmt.Errorf("manifest: %w, %d entries", err, len(manifest))
+	}
+	var config struct {
+		RootFS struct {
+			DiffIDs []string `json:"diff_ids"`
+		} `json:"rootfs"`
+	}
+	if err := json.Unmarshal(files[manifest[0].Config], &config); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	if len(config.RootFS.DiffIDs) != len(manifest[0].Layers) {
+		return fmt.Errorf("%d layers, want %d", len(manifest[0].Layers), len(config.RootFS.DiffIDs))
+	}
+	for n, want := range config.RootFS.DiffIDs {
+		if got := sums[manifest[0].Layers[n]]; got != want {
+			return fmt.Errorf("layer %d is %s, want %s", n, got, want)
+		}
+	}
+	return nil
+}
+
+// use starts and removes every container: none is half there.
+func (k *checker) use(known map[string]bool) {
+	list, err := k.c.Containers(k.ctx, client.ContainersOptions{All: true})
+	if err != nil {
+		k.fault("containers: %v", err)
+	}
+	for _, ctr := range list {
+		err := k.c.ContainerStart(k.ctx, ctr.ID, "")
+		if err != nil {
+			k.fault("container %v (acknowledged: %v) does not start: %v", ctr.Names, known[ctr.ID], err)
+		}
+		if err := k.c.ContainerRemove(k.ctx, ctr.ID, client.RemoveOptions{Force: true, Volumes: true}); err != nil {
+			k.fault("container %v is not removed: %v", ctr.Names, err)
+		}
+	}
+}

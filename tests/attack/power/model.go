@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"moss/api/client"
+)
+
+// model is what the engine has acknowledged, and what was asked for and not answered when the power went.
+type model struct {
+	seed uint64
+
+	mu         sync.Mutex // guards all below, and all in it
+	over       time.Time  // of the cut; zero: not yet
+	containers []*ctr
+	images     []*img
+	volumes    map[string]bool // true: acknowledged
+	networks   map[string]bool
+	acks       int
+}
+
+// value is a setting: what was acknowledged last, and what may be true as well since it was asked for later.
+type value struct {
+	now  string
+	next string
+	busy bool
+}
+
+func (v *value) allows(got string) bool { return got == v.now || v.busy && got == v.next }
+
+func (v *value) String() string {
+	if v.busy {
+		return fmt.Sprintf("%q or %q", v.now, v.next)
+	}
+	return fmt.Sprintf("%q", v.now)
+}
+
+type ctr struct {
+	id       string
+	name     value
+	policy   value
+	joined   map[string]*value // by network: "yes" or "no"
+	volume   string            // that came with it
+	started  bool              // a start was asked for
+	stopped  bool              // the last of all starts and stops was a stop, and is acknowledged
+	removing bool
+}
+
+type img struct {
+	name  string
+	acked time.Time
+	grace time.Duration // how long before the cut it may be lost
+	gone  bool          // a removal was asked for
+}
+
+func newModel(draw *rand.Rand) *model {
+	return &model{seed: draw.Uint64(), volumes: map[string]bool{}, networks: map[string]bool{}}
+}
+
+// end is the moment of the cut: no answer counts any more.
+func (m *model) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over = time.Now()
+}
+
+// ask notes what a verb may lead to from now on.
+func (m *model) ask(note func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over.IsZero() {
+		note()
+	}
+}
+
+// ack notes what was acknowledged, unless that came too late.
+func (m *model) ack(note func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over.IsZero() {
+		m.acks++
+		note()
+	}
+}
+
+func (m *model) count() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return fmt.Sprintf("%d verbs, %d containers, %d images", m.acks, len(m.containers), len(m.images))
+}
+
+// change does a verb that changes one setting.
+func (m *model) change(v *value, to string, verb func() error) error {
+	m.ask(func() { v.next, v.busy = to, true })
+	err := verb()
+	m.ack(func() {
+		if err == nil {
+			v.now = to
+		}
+		v.busy = false
+	})
+	return err
+}
+
+func (m *model) worker(n int) *worker {
+	w := &worker{model: m, n: n, rand: rand.New(rand.NewPCG(m.seed, uint64(n)))}
+	return w
+}
+
+var policies = []string{"no", "always", "unless-stopped", "on-failure"}
+
+func policy(name string) *client.RestartPolicy { return &client.RestartPolicy{Name: name} }

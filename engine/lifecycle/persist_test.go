@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -160,5 +161,46 @@ func TestRecordsStayApart(t *testing.T) {
 	}
 	if r, _, err := m.readRecord(id); err != nil || r.Name != "other" || r.State != container.Exited {
 		t.Errorf("record = %+v, %v; want the newest", r, err)
+	}
+}
+
+// TestWhatCannotBeSavedIsNotDone: a verb that answers an error since the disk is full has changed nothing, neither now nor for
+// the next engine.
+func TestWhatCannotBeSavedIsNotDone(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	n := w.nets.add("n", 10)
+	id := w.create(m, "web", policy("no", 0))
+	c := must(m.index.find(id))
+	before, dir := must(json.Marshal(c.record())), c.dir
+	for name, verb := range map[string]func() error{
+		"rename": func() error { return m.Rename(t.Context(), id, "other") },
+		"update": func() error {
+			_, err := m.Update(t.Context(), id, container.HostConfig{RestartPolicy: container.RestartPolicy{Name: "always"}})
+			return err
+		},
+		"connect": func() error { return m.ConnectNetwork(t.Context(), id, n, container.EndpointConfig{}) },
+		"reconfigure": func() error {
+			return m.Reconfigure(t.Context(), id, container.HostConfig{Binds: []string{"/srv:/data"}})
+		},
+	} {
+		c.dir = dir + "/full"
+		err := verb()
+		c.dir = dir
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if after := must(json.Marshal(c.record())); string(after) != string(before) {
+			t.Errorf("%s changed the record to\n%s, want\n%s", name, after, before)
+		}
+	}
+	if _, err := m.index.find("other"); err == nil {
+		t.Error("the container has the name that it could not get")
+	}
+	w.create(m, "other") // the name is free
+	m.Close()
+	next := w.engine()
+	if r, err := next.Get(id); err != nil || r.Name != "web" || r.Host.RestartPolicy.Name != "no" || len(r.Mounts) != 0 {
+		t.Errorf("the next engine has %+v, %v; want what was before", r, err)
 	}
 }

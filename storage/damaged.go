@@ -44,6 +44,9 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 	if len(bad) == 0 {
 		return nil
 	}
+	if err := s.tellContainers(bad); err != nil {
+		return err
+	}
 	records, err := s.imageRecords()
 	if err != nil {
 		return err
@@ -57,6 +60,24 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 			return err
 		}
 		s.notes = append(s.notes, fmt.Sprintf("image sha256:%s (%s) is removed: it has a damaged layer", records[i].ID, strings.Join(records[i].Names, ", ")))
+	}
+	return nil
+}
+
+// tellContainers notes which containers stand on damaged layers: they are kept, for what was written in them.
+func (s *Store) tellContainers(bad map[string]bool) error {
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return wrap(err, "list layers")
+	}
+	for i := range layers {
+		if !isContainer(&layers[i]) {
+			continue
+		}
+		chain, err := s.chain(layers[i].ID)
+		if err == nil && slices.ContainsFunc(chain, func(id string) bool { return bad[id] }) {
+			s.notes = append(s.notes, fmt.Sprintf("container %s lacks files of its image: it stands on a damaged layer", layers[i].ID))
+		}
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func TestUnsynced(t *testing.T) {
 					t.Errorf("images = %v, %v; want %d", images, err, want)
 				}
 				notes := strings.Join(s.Notes(), "\n")
-				if told := strings.Contains(notes, bad.ID) && strings.Contains(notes, "r/bad:1"); told != tc.gone {
+				if told := strings.Contains(notes, bad.ID) && strings.Contains(notes, "r/bad:1") && strings.Contains(notes, container); told != tc.gone {
 					t.Errorf("notes = %q", notes)
 				}
 				if ids, err := s.Containers(t.Context()); err != nil || !slices.Equal(ids, []string{container}) {

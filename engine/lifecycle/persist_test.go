@@ -132,6 +132,24 @@ func TestLayerAndVolumeMadeAnew(t *testing.T) {
 	}
 }
 
+// TestLayerMadeAnewOfOneThatEnded: the file system went down and the folders of the boot did not: the exit is known.
+func TestLayerMadeAnewOfOneThatEnded(t *testing.T) {
+	w := newWorld(t)
+	first := w.engine()
+	id := w.create(first, "web")
+	w.must(first.Start(t.Context(), id))
+	first.Close()
+	w.tasks.Task(id).End(task.Exit{Code: 3})
+	delete(w.layers.made, id)
+	next := w.engine()
+	if code, err := next.Wait(t.Context(), id); err != nil || code != 3 {
+		t.Errorf("Wait = %d, %v; want 3", code, err)
+	}
+	if ids, err := w.layers.Containers(t.Context()); err != nil || !slices.Contains(ids, id) {
+		t.Errorf("layers = %v, %v; want that of the container", ids, err)
+	}
+}
+
 // TestRecordsStayApart: what changes often is never put in the place of what must stay.
 func TestRecordsStayApart(t *testing.T) {
 	w := newWorld(t)

@@ -54,6 +54,9 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	if err := m.restoreVolumes(ctx, all, func(id string) bool { return alive[id] }); err != nil {
 		m.opt.Log.Error().Err(err).Msg("volumes not restored whole")
 	}
+	if err := m.remake(ctx, all, func(id string) bool { return alive[id] }); err != nil {
+		return err
+	}
 	for _, a := range adopted {
 		if a.running {
 			m.finishLeaving(ctx, a.c)
@@ -62,9 +65,6 @@ func (m *Manager) reconcile(ctx context.Context) error {
 		m.watch(a.c, a.task, a.silence)
 	}
 	if err := m.dropOrphans(ctx, soon, orphans, tasks); err != nil {
-		return err
-	}
-	if err := m.remake(ctx, all); err != nil {
 		return err
 	}
 	if err := m.sweepShm(); err != nil {

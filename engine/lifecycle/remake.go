@@ -8,8 +8,8 @@ import (
 )
 
 // remake makes anew what a container was given at its create and a power cut has taken: its writable layer and its volumes
-// reach the disk within a second, its record at once. What was in them is as old as that.
-func (m *Manager) remake(ctx context.Context, all []*ctr) error {
+// reach the disk within a second, its record at once. What was in them is as old as that. Nobody watches ends yet.
+func (m *Manager) remake(ctx context.Context, all []*ctr, running func(containerID string) bool) error {
 	owned, err := m.opt.Layers.Containers(ctx)
 	if err != nil {
 		return fmt.Errorf("list writable layers: %w", err)
@@ -28,7 +28,7 @@ func (m *Manager) remake(ctx context.Context, all []*ctr) error {
 			continue // its start says so
 		}
 		log := m.opt.Log.With().Str("container", c.id).Logger()
-		if !there[c.id] && !r.State.HasProcess() {
+		if !there[c.id] && !running(c.id) {
 			log.Warn().Msg("writable layer is lost: an empty one takes its place")
 			if err := m.createLayer(ctx, c.id, r.ImageID, &spec); err != nil {
 				log.Error().Err(err).Msg("writable layer not made anew")

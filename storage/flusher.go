@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -32,13 +32,18 @@ type flusher struct {
 	working sync.Mutex   // held while the records are synced
 	before  func() error // brings to the disk what has to be there before them
 	images  string       // folder of the images' records
-	renamed atomic.Bool  // these were replaced
+
+	mu      sync.Mutex      // guards changed
+	changed map[string]bool // images whose records or documents were replaced
 }
 
 // newFlusher starts a flusher for the library's folders of layers and of images. before is called ahead of every sync. close
 // ends it.
 func newFlusher(dir, images string, before func() error) *flusher {
-	f := &flusher{dir: dir, images: images, dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}), before: before}
+	f := &flusher{
+		dir: dir, images: images, changed: map[string]bool{}, before: before,
+		dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+	}
 	go f.run()
 	return f
 }
@@ -54,12 +59,14 @@ func (f *flusher) mark() {
 	}
 }
 
-// markImages is mark after a change of images.
-func (f *flusher) markImages() {
+// markImage is mark after a change of an image.
+func (f *flusher) markImage(bare string) {
 	if f == nil {
 		return
 	}
-	f.renamed.Store(true)
+	f.mu.Lock()
+	f.changed[bare] = true
+	f.mu.Unlock()
 	f.mark()
 }
 
@@ -112,11 +119,8 @@ func (f *flusher) sync() error {
 }
 
 func (f *flusher) syncLocked() error {
-	if f.renamed.Swap(false) {
-		if err := syncDir(f.images); err != nil {
-			f.renamed.Store(true)
-			return err
-		}
+	if err := f.syncImages(); err != nil {
+		return err
 	}
 	path := filepath.Join(f.dir, volatileFile)
 	file, err := os.Open(path)
@@ -134,6 +138,29 @@ func (f *flusher) syncLocked() error {
 		return fmt.Errorf("sync layer records: %w", err)
 	}
 	return f.backup(file)
+}
+
+// syncImages brings to the disk which files the folders of changed images hold, and then which records of all images count.
+func (f *flusher) syncImages() error {
+	f.mu.Lock()
+	changed := f.changed
+	f.changed = map[string]bool{}
+	f.mu.Unlock()
+	if len(changed) == 0 {
+		return nil
+	}
+	var err error
+	for bare := range changed {
+		if serr := syncDir(filepath.Join(f.images, bare)); serr != nil && !errors.Is(serr, fs.ErrNotExist) { // then it was removed
+			err = errors.Join(err, serr)
+		}
+	}
+	if err = errors.Join(err, syncDir(f.images)); err != nil {
+		f.mu.Lock()
+		maps.Copy(f.changed, changed)
+		f.mu.Unlock()
+	}
+	return err
 }
 
 // backup copies the records, so that the copy is whole on the disk before it takes the place of the last one.

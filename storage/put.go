@@ -169,7 +169,7 @@ func (s *Store) putRecord(
 		}
 		return nil, err
 	}
-	s.flusher.markImages()
+	s.flusher.markImage(bare)
 	s.adoptLayers(top)
 	if step != nil {
 		err = s.dropStep(bare) // what is left of it goes with the next start
@@ -257,8 +257,9 @@ func (s *Store) Untag(ctx context.Context, imageID, name string) error {
 		return nil // it has no names
 	}
 	s.ballast.ease() // it is the way to remove an image
-	return wrap(s.changeImage(func() error {
-		return s.cs.RemoveNames(bareID(imageID), []string{ref.Canonical()})
+	bare := bareID(imageID)
+	return wrap(s.changeImage(bare, func() error {
+		return s.cs.RemoveNames(bare, []string{ref.Canonical()})
 	}), "take name from image %s", imageID)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	cstorage "go.podman.io/storage"
 
+	"moss/engine/damage"
 	"moss/engine/fault"
 	"moss/engine/record"
 	"moss/engine/tree"
@@ -182,7 +183,11 @@ func (s *Store) dropHalfImages() error {
 	known := map[string]bool{}
 	for i := range records {
 		r := &records[i]
-		if s.isComplete(r) {
+		lost, err := s.hasLostConfig(r)
+		if err != nil {
+			return err
+		}
+		if s.isComplete(r) && !lost {
 			known[r.ID] = true
 			if err := s.checkDocuments(r); err != nil {
 				return err
@@ -213,6 +218,18 @@ func (s *Store) isComplete(r *cstorage.Image) bool {
 	return (r.Flags[namedFlag] != true || len(r.NamesHistory) > 0) && slices.Contains(r.BigDataNames, cstorage.ImageDigestBigDataKey)
 }
 
+// hasLostConfig reports whether the config of an image is missing, and not because it was set aside. The library syncs each
+// document, and not that it has its name: after a power cut the record may be on the disk without them.
+func (s *Store) hasLostConfig(r *cstorage.Image) (bool, error) {
+	key := "sha256:" + r.ID
+	_, err := os.Lstat(s.documentFile(r.ID, key))
+	if !slices.Contains(r.BigDataNames, key) || !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	found, err := s.damage.All()
+	return !slices.ContainsFunc(found, func(f damage.Found) bool { return strings.Contains(f.Path, r.ID) }), err
+}
+
 // dropRecord removes the record of an image and leaves its layers.
 func (s *Store) dropRecord(bare string) error {
 	if s.light(bare) != nil {
@@ -225,7 +242,7 @@ func (s *Store) dropRecord(bare string) error {
 // dropFromLibrary is dropRecord for an image that has a place in the library, also beside its file of a step.
 func (s *Store) dropFromLibrary(bare string) error {
 	s.ballast.ease()
-	err := s.changeImage(func() error { return s.cs.Delete(bare) })
+	err := s.changeImage(bare, func() error { return s.cs.Delete(bare) })
 	if err == nil || errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown) {
 		s.forget(bare)
 		return nil

@@ -13,8 +13,8 @@ import (
 //
 // The library (1.64) changes its records in memory first, and does not take that back when they cannot be written, on a full
 // disk for instance: it is made to read them again, so that what answers an error has not been done.
-func (s *Store) changeImage(change func() error) error {
-	s.flusher.markImages()
+func (s *Store) changeImage(bare string, change func() error) error {
+	s.flusher.markImage(bare)
 	err := change()
 	if err != nil {
 		err = errors.Join(err, s.rereadImages())
@@ -23,12 +23,12 @@ func (s *Store) changeImage(change func() error) error {
 }
 
 func (s *Store) addNames(bare string, names []string) error {
-	return s.changeImage(func() error { return s.cs.AddNames(bare, names) })
+	return s.changeImage(bare, func() error { return s.cs.AddNames(bare, names) })
 }
 
 // addDocument keeps a document with an image.
 func (s *Store) addDocument(bare, key string, raw []byte, sum digest.Digest) error {
-	return s.changeImage(func() error {
+	return s.changeImage(bare, func() error {
 		return s.cs.SetImageBigData(bare, key, raw, func([]byte) (digest.Digest, error) { return sum, nil })
 	})
 }

@@ -151,7 +151,7 @@ func (s *Store) noteKey(record *cstorage.Image, key string) error {
 	if err != nil {
 		return fmt.Errorf("note the step of image %s: %w", record.ID, err)
 	}
-	if err := s.changeImage(func() error { return s.cs.SetMetadata(record.ID, string(raw)) }); err != nil {
+	if err := s.changeImage(record.ID, func() error { return s.cs.SetMetadata(record.ID, string(raw)) }); err != nil {
 		return wrap(err, "note the step of image %s", record.ID)
 	}
 	record.Metadata = string(raw)

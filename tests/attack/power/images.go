@@ -96,6 +96,19 @@ func (w *worker) build(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
+func (w *worker) commit(ctx context.Context, c *client.Client) error {
+	ctr := w.pick()
+	if ctr == nil {
+		return nil
+	}
+	name := w.fresh("k")
+	if _, err := c.ContainerCommit(ctx, ctr.id, client.Commit{Repo: name, Tag: "1"}); err != nil {
+		return err
+	}
+	w.image(name+":1", imageGrace)
+	return nil
+}
+
 // files are small ones of drawn content.
 func (w *worker) files(n int) map[string]string { return drawn(w.rand, n) }
 

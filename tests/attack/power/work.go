@@ -30,8 +30,8 @@ func (w *worker) work(ctx context.Context, c *client.Client) {
 			return
 		}
 		verbs := []func(context.Context, *client.Client) error{
-			w.create, w.create, w.rename, w.update, w.update, w.start, w.start, w.stop, w.stop, w.connect, w.disconnect,
-			w.remove, w.volume, w.network, w.load, w.tag, w.untag, w.build,
+			w.create, w.create, w.rename, w.update, w.update, w.start, w.start, w.stop, w.stop, w.kill, w.restart,
+			w.connect, w.disconnect, w.remove, w.volume, w.network, w.load, w.tag, w.untag, w.build, w.commit,
 		}
 		_ = verbs[w.rand.IntN(len(verbs))](ctx, c) // a refusal, or the end
 	}
@@ -111,12 +111,29 @@ func (w *worker) start(ctx context.Context, c *client.Client) error {
 	return c.ContainerStart(ctx, ctr.id, "")
 }
 
-func (w *worker) stop(ctx context.Context, c *client.Client) error {
+func (w *worker) restart(ctx context.Context, c *client.Client) error {
 	ctr := w.pick()
 	if ctr == nil {
 		return nil
 	}
-	err := c.ContainerStop(ctx, ctr.id, 0)
+	w.model.ask(func() { ctr.started, ctr.stopped = true, false })
+	return c.ContainerRestart(ctx, ctr.id, 0)
+}
+
+func (w *worker) stop(ctx context.Context, c *client.Client) error {
+	return w.end(func(id string) error { return c.ContainerStop(ctx, id, 0) })
+}
+
+func (w *worker) kill(ctx context.Context, c *client.Client) error {
+	return w.end(func(id string) error { return c.ContainerKill(ctx, id, "") })
+}
+
+func (w *worker) end(verb func(id string) error) error {
+	ctr := w.pick()
+	if ctr == nil {
+		return nil
+	}
+	err := verb(ctr.id)
 	if err == nil {
 		w.model.ack(func() { ctr.stopped = ctr.started })
 	}

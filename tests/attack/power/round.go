@@ -70,14 +70,14 @@ func (r *round) run(ctx context.Context) (faults []string, err error) {
 	if err := r.load(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.disk.again(ctx); err != nil { // it waits for the last process
+		return nil, err
+	}
 	// The same boot, by its id. A machine that went down has lost the folders of the boot, too.
 	if r.rand.IntN(2) == 0 {
 		if err := r.freshRun(); err != nil {
 			return nil, err
 		}
-	}
-	if err := r.disk.again(ctx); err != nil {
-		return nil, err
 	}
 	if err := r.start(ctx); err != nil {
 		return []string{fmt.Sprintf("the engine does not start after the cut: %v", err)}, nil

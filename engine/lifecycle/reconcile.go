@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -277,14 +278,27 @@ func (m *Manager) lost(c *ctr, why string) error {
 	default:
 		why = "the container's monitor was gone when the engine started"
 	}
-	end := container.End{Code: lostCode, At: time.Now(), Error: why}
 	if r.End != nil {
-		end = *r.End // the last engine died after it had read this and before it had saved the state
+		return m.recallEnd(c, *r.End)
 	}
 	_, err := c.transition(container.OpExit, func(r *container.Record) {
-		r.Pid, r.ExitCode, r.Error, r.FinishedAt, r.OOMKilled = 0, end.Code, end.Error, end.At.UTC(), end.OOMKilled
-		r.Network, r.RestartAtStart, r.End, r.Thaw = container.Network{}, true, nil, false
+		r.Pid, r.ExitCode, r.Error, r.FinishedAt, r.OOMKilled = 0, lostCode, why, time.Now().UTC(), false
+		r.Network, r.RestartAtStart, r.Thaw = container.Network{}, true, false
 	})
+	return errors.Join(err, c.persist(false))
+}
+
+// recallEnd makes a container ended whose end the last engine had read; it died before it had saved the state. The restart
+// policy holds and counts as if it had not.
+func (m *Manager) recallEnd(c *ctr, end container.End) error {
+	op, _ := m.verdict(c, c.record(), task.Exit{Code: end.Code, At: end.At})
+	_, err := c.transitionTold(op, func(r *container.Record) {
+		r.Pid, r.ExitCode, r.Error, r.FinishedAt, r.OOMKilled = 0, end.Code, end.Error, end.At.UTC(), end.OOMKilled
+		r.Network, r.End, r.Thaw = container.Network{}, nil, false
+		if op == container.OpRestart {
+			r.RestartCount++
+		}
+	}, func(after *container.Record) { m.publish("die", after, "exitCode", strconv.Itoa(end.Code)) })
 	return errors.Join(err, c.persist(false))
 }
 

@@ -70,6 +70,42 @@ func TestCrashBetweenEndAndSave(t *testing.T) {
 	}
 }
 
+// TestCrashBetweenEndAndRestart: the restart that an end leads to is one of those that the policy allows, also when another
+// engine has read that end.
+func TestCrashBetweenEndAndRestart(t *testing.T) {
+	for restarts, want := range map[int]container.State{1: container.Restarting, 2: container.Exited} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			first := w.engine()
+			id := w.create(first, "web", policy("on-failure", 2))
+			w.must(first.Start(t.Context(), id))
+			first.Close()
+			c, err := first.index.find(id)
+			w.must(err)
+			c.update(func(r *container.Record) {
+				r.RestartCount, r.End = restarts, &container.End{Code: 23, At: r.StartedAt.Add(1)}
+			})
+			w.must(c.persist(false))
+			w.tasks.Task(id).End(task.Exit{})
+			w.tasks.Forget(id)
+			second := w.engine()
+			r, err := second.Get("web")
+			w.must(err)
+			if r.State != want || r.RestartCount != 2 || r.ExitCode != 23 {
+				t.Errorf("after %d restarts: %s, %d restarts, code %d; want %s, 2, 23", restarts, r.State, r.RestartCount, r.ExitCode, want)
+			}
+			if want == container.Restarting {
+				time.Sleep(restartFloor)
+				synctest.Wait()
+				if state := w.state(second, id); state != container.Running {
+					t.Errorf("after the delay: %s, want it running", state)
+				}
+				w.must(second.Kill(t.Context(), "web", ""))
+			}
+		})
+	}
+}
+
 // slowStart is a task in the middle of its start: it cannot be deleted, and runs after some looks at it.
 type slowStart struct {
 	task.Task

@@ -127,9 +127,10 @@ func TestMark(t *testing.T) {
 	start(t, tk)
 	type part struct {
 		mark int64
-		view task.Streams
+		text bytes.Buffer
 	}
-	var parts []part
+	var parts []*part
+	var wg sync.WaitGroup
 	for range 4 {
 		if _, _, err := stdio.ReadFrame(slow, nil); err != nil {
 			t.Fatal(err)
@@ -138,27 +139,24 @@ func TestMark(t *testing.T) {
 		if err != nil {
 			break // it was faster
 		}
-		parts = append(parts, part{mark.Size, view})
+		p := &part{mark: mark.Size}
+		parts = append(parts, p)
+		wg.Go(func() { // at once: who does not read while others wait is cut off
+			if err := stdio.Demux(view, &p.text, nil); err != nil {
+				t.Errorf("Demux = %v", err)
+			}
+			_ = view.Close()
+		})
 	}
 	if len(parts) == 0 {
 		t.Fatal("no viewer joined while the process ran")
 	}
 	go func() { _, _ = io.Copy(io.Discard, slow) }()
-	texts := make([]bytes.Buffer, len(parts))
-	var wg sync.WaitGroup
-	for i, p := range parts {
-		wg.Go(func() {
-			if err := stdio.Demux(p.view, &texts[i], nil); err != nil {
-				t.Errorf("Demux = %v", err)
-			}
-			_ = p.view.Close()
-		})
-	}
 	wg.Wait()
 	wait(t, tk, 0)
 	want := counted(lines)
 	for i, p := range parts {
-		if got := logText(t, log, "stdout", p.mark) + texts[i].String(); got != want {
+		if got := logText(t, log, "stdout", p.mark) + p.text.String(); got != want {
 			t.Errorf("viewer %d: log up to %d and the view give %d bytes, want %d", i, p.mark, len(got), len(want))
 		}
 	}

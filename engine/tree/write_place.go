@@ -2,13 +2,11 @@ package tree
 
 import (
 	"errors"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
-	"moss/engine/tarfile"
 )
 
 // tries is how often something may appear where something was just removed.
@@ -57,7 +55,7 @@ func (w *Writer) remove(at spot, folder bool) error {
 	}
 	if there {
 		w.stale = true
-		err = removeBelow(at.dir, at.base, 0)
+		err = Remover{}.Remove(at.dir, at.base)
 	} else {
 		err = unix.Unlinkat(at.dir, at.base, 0)
 	}
@@ -65,39 +63,4 @@ func (w *Writer) remove(at spot, folder bool) error {
 		return &os.PathError{Op: "remove", Path: at.name, Err: err}
 	}
 	return nil
-}
-
-// removeBelow removes a folder with all that is in it. What is mounted in it ends the removal.
-func removeBelow(dir int, base string, depth int) error {
-	err := unix.Unlinkat(dir, base, 0)
-	if err == nil || !errors.Is(err, unix.EISDIR) {
-		return err
-	}
-	if depth > tarfile.MaxDepth {
-		return unix.ELOOP
-	}
-	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	d := os.NewFile(uintptr(fd), base)
-	defer d.Close() //nolint:errcheck // only read
-	for {
-		names, err := d.Readdirnames(1000)
-		for _, name := range names {
-			if err := removeBelow(fd, name, depth+1); err != nil && !errors.Is(err, unix.ENOENT) {
-				return err
-			}
-		}
-		if len(names) > 0 { // what was removed may have moved what follows
-			if _, err := d.Seek(0, io.SeekStart); err != nil {
-				return err
-			}
-			continue
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		return unix.Unlinkat(dir, base, unix.AT_REMOVEDIR)
-	}
 }

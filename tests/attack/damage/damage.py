@@ -46,8 +46,11 @@ ANY = WAYS
 KINDS = [
     # What the engine says of itself.
     Kind("engine", "engine.json"),
-    # Containers: the record is the container; the others are written at each start. A log is what it is.
+    # Containers: the record is the container, unless its state stands in for it; the name of a phase is all that it holds;
+    # the others are written at each start. A log is what it is. A power cut leaves states empty.
     Kind("container", f"containers/{ID}/record.json", costs="container"),
+    Kind("state", f"containers/{ID}/state.json", silent=("empty",)),
+    Kind("phase", f"containers/{ID}/(started|stopped|removing)", silent=ANY),
     Kind("hosts", f"containers/{ID}/(hostname|hosts|resolv.conf)", silent=CONTENT),
     Kind("log", f"containers/{ID}/{ID}-json.log", silent=CONTENT),
     Kind("volume", r"volumes/[^/]+/volume.json", costs="volume"),
@@ -302,7 +305,7 @@ class Worker:
             kind = kind_of(path)
             want(kind, f"{path}: a file of no known kind: put it into KINDS, with what its damage costs")
             role = (kind.name, "")
-            if kind.name in ("config", "container"):
+            if kind.name in ("config", "container", "state", "phase"):
                 role = (kind.name, self.role(path.split("/")[-2]))
             elif kind.name == "place":
                 role = (kind.name, os.path.basename(path), self.role(path.split("/")[2]) == "some")
@@ -350,6 +353,8 @@ class Worker:
         """Looks at an engine that found something damaged."""
         engine = self.engine
         hit = {m for m in re.findall(ID, path)}
+        if kind.name == "container" and os.path.exists(os.path.join(engine.copy, os.path.dirname(path), "state.json")):
+            hit = set()  # the state stands in for the record
         lists = {c["Id"]: c for c in engine.ask("GET", "/containers/json?all=1")}
         for name, container in self.containers.items():
             want(container in lists, f"container {name} is not listed")

@@ -140,7 +140,10 @@ func zipped(src io.Reader) io.Reader {
 
 // TestBombs unpacks traps: they are refused, or do no harm, and the memory stays small.
 func TestBombs(t *testing.T) {
-	const growth = 64 // MiB that a trap may take, beside what the test program has
+	growth := 64 // MiB that a trap may take, beside what the test program has
+	if raceDetector {
+		growth *= 3 // it keeps account of each word of memory that was used, and collects garbage late
+	}
 	entries := func(n int, header func(i int) *tar.Header) io.Reader {
 		return generate(func(w *tar.Writer) error {
 			for i := range n {

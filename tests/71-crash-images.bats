@@ -26,9 +26,9 @@ teardown() { finish; }
 
 rounds=${MOSS_CHANCE_ROUNDS:-2}
 
-# stored: what the store keeps on the disk. Lock files, lists and empty folders for work come and stay.
+# stored: what the store keeps on the disk. Lock files, lists and their copies, and empty folders for work come and stay.
 stored() {
-  find "$MOSS_DATA/root/storage" -mindepth 2 -maxdepth 2 -not -name '*.lock' -not -name 'volatile-layers.*' -not -name '*.json' \
+  find "$MOSS_DATA/root/storage" -mindepth 2 -maxdepth 2 -not -name '*.lock' -not -name '*.bak' -not -name '*.json' \
     -not \( -type d -empty \) -printf '%P\n' 2>/dev/null | sort
 }
 is_clean() { [ "$(stored)" = "$1" ]; }

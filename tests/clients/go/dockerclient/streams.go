@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	docker "github.com/fsouza/go-dockerclient"
@@ -51,7 +52,7 @@ func (r *run) execs() {
 	r.Step("exec: a terminal with a size", func() error {
 		made, err := r.client.CreateExec(docker.CreateExecOptions{
 			Container: r.web, AttachStdin: true, AttachStdout: true, Tty: true,
-			Cmd: []string{"sh", "-c", "until stty size 2>/dev/null; do sleep 0.02; done"}, // the pty may be there before its size
+			Cmd: []string{"sh", "-c", "until stty size 2>/dev/null; do sleep 0.02; done; read -r _"}, // the pty may be there before its size
 		})
 		if err != nil {
 			return err
@@ -59,10 +60,34 @@ func (r *run) execs() {
 		if err := r.client.ResizeExecTTY(made.ID, 31, 97); err != nil {
 			return err
 		}
-		out := &bytes.Buffer{}
-		err = r.client.StartExec(made.ID, docker.StartExecOptions{OutputStream: out, Tty: true, RawTerminal: true})
-		return scenario.First(err, scenario.Equal("size", out.String(), "31 97\r\n"))
+		input, keys := io.Pipe()
+		out := &prompt{keys: keys}
+		err = r.client.StartExec(made.ID, docker.StartExecOptions{InputStream: input, OutputStream: out, Tty: true, RawTerminal: true})
+		size, _, _ := strings.Cut(out.shown.String(), "\r\n")
+		return scenario.First(err, scenario.Equal("size", size, "31 97"))
 	})
+}
+
+// prompt is the output of a terminal whose command prints a line and waits for one. It answers, and ends the input. A command
+// that does not wait may lose the line: when the leader of a terminal's session ends, the kernel drops what it has not
+// passed on yet.
+type prompt struct {
+	shown bytes.Buffer
+	keys  *io.PipeWriter // nil once it is closed
+}
+
+// Write keeps what the terminal shows.
+func (p *prompt) Write(shown []byte) (int, error) {
+	n, err := p.shown.Write(shown)
+	if p.keys != nil && bytes.Contains(p.shown.Bytes(), []byte("\r\n")) {
+		keys := p.keys
+		p.keys = nil
+		go func() {
+			_, err := io.WriteString(keys, "\n")
+			_ = keys.CloseWithError(err)
+		}()
+	}
+	return n, err
 }
 
 // streams reads and writes what containers do.

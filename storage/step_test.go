@@ -263,6 +263,7 @@ func TestStepFiles(t *testing.T) {
 func TestStepPowerCut(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root, driverOverlay)
+	s.unsynced.delay = time.Hour // nothing leaves the list before Close
 	base := put(t, s, map[string]string{"a": "1"}, "base")
 	hurt := putStep(t, s, base.ID, "hurt", map[string]string{"b": "content"})
 	child := putStep(t, s, hurt.ID, "child", nil)

@@ -25,7 +25,8 @@ const unsyncedFile = "unsynced.json"
 // to look at.
 type journal struct {
 	root  string
-	mount string // of the file system, see mountID
+	mount string        // of the file system, see mountID
+	delay time.Duration // between a verb and the sync that it shares with others; tests set it before the first verb
 
 	writing sync.Mutex // held while the list is written, so that the newest one is the last
 
@@ -52,7 +53,7 @@ type unsyncedList struct {
 // newJournal makes a journal that starts with some layers. close ends it.
 func newJournal(root, mount string, layers []string) *journal {
 	j := &journal{
-		root: root, mount: mount, layers: map[string]bool{},
+		root: root, mount: mount, delay: flushDelay, layers: map[string]bool{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	for _, layerID := range layers {
@@ -169,7 +170,7 @@ func (j *journal) run() {
 			return
 		case <-j.wake:
 		}
-		delay := time.NewTimer(flushDelay)
+		delay := time.NewTimer(j.delay)
 		select {
 		case <-j.quit:
 			delay.Stop()

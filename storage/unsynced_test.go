@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"moss/engine/image"
 	"moss/engine/record"
@@ -50,6 +51,7 @@ func TestUnsynced(t *testing.T) {
 			t.Run(driver+" "+name, func(t *testing.T) {
 				root := t.TempDir()
 				s := open(t, root, driver)
+				s.unsynced.delay = time.Hour // nothing leaves the list before Close
 				base := entries(t, file("base", "base"))
 				good := mustPull(t, s, "good", []string{"good"}, base)
 				bad := mustPull(t, s, "bad", []string{"r/bad:1"}, base, entries(t, file("f", "content")))

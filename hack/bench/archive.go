@@ -23,7 +23,7 @@ const (
 
 // archives measures archives into a container and out of it: one large file, and many small ones.
 func (b *bench) archives(ctx context.Context, i *instance) error {
-	small, err := smallTar(archiveFiles)
+	small, err := smallTar()
 	if err != nil {
 		return err
 	}
@@ -88,15 +88,23 @@ func (a *again) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// smallTar returns an archive of n files of 100 to 8000 bytes below tree, 100 in each folder.
-func smallTar(n int) ([]byte, error) {
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
+// smallTar returns an archive of files of 100 to 8000 bytes.
+func smallTar() ([]byte, error) {
 	source := rand.NewChaCha8([32]byte{2})
 	random := rand.New(source)
-	for k := range n {
+	return treeTar(archiveFiles, func() []byte {
 		content := make([]byte, 100+random.IntN(7900))
 		source.Read(content) //nolint:errcheck // it has no error
+		return content
+	})
+}
+
+// treeTar returns an archive of n files below tree, 100 in each folder.
+func treeTar(n int, next func() []byte) ([]byte, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for k := range n {
+		content := next()
 		dir := "tree/d" + strconv.Itoa(k/100)
 		var err error
 		if k == 0 {

@@ -19,7 +19,7 @@ func (b *bench) crowds(ctx context.Context, i *instance) (err error) {
 	s := samples{}
 	var alone float64
 	for _, size := range []int{0, 100, 1000} {
-		more, err := crowd(ctx, size-len(ids), func(ctx context.Context) (string, error) {
+		more, err := crowd(ctx, stressClients, size-len(ids), func(ctx context.Context) (string, error) {
 			id, err := i.api.create(ctx, "none", "sleep", "86400")
 			if err != nil {
 				return "", err

@@ -32,6 +32,9 @@ func (b *bench) heavyMetrics() []heavy {
 		{"streams", false, b.streams},
 		{"busy", true, b.busy},
 		{"crowd", true, b.crowds},
+		{"stopped", true, b.stopped},
+		{"entries", true, b.entries},
+		{"hung", true, b.hung},
 	}
 }
 

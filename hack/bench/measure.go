@@ -265,7 +265,7 @@ func (b *bench) starts(ctx context.Context, name string, round int) error {
 // stress lets clients create and start containers as fast as they get answers, then clears up.
 func (b *bench) stress(ctx context.Context, i *instance) error {
 	began := time.Now()
-	ids, err := crowd(ctx, stressContainers, func(ctx context.Context) (string, error) {
+	ids, err := crowd(ctx, stressClients, stressContainers, func(ctx context.Context) (string, error) {
 		id, err := i.api.create(ctx, "none", "sleep", "600")
 		if err != nil {
 			return "", err
@@ -284,12 +284,12 @@ func (b *bench) clear(ctx context.Context, i *instance, ids []string) error {
 	for _, id := range ids {
 		left <- id
 	}
-	_, err := crowd(ctx, len(ids), func(ctx context.Context) (string, error) { return "", i.api.remove(ctx, <-left) })
+	_, err := crowd(ctx, stressClients, len(ids), func(ctx context.Context) (string, error) { return "", i.api.remove(ctx, <-left) })
 	return err
 }
 
-// crowd does the work n times by several clients at once and returns what came out. It waits for all of them.
-func crowd(ctx context.Context, n int, work func(context.Context) (string, error)) ([]string, error) {
+// crowd does the work n times by so many clients at once and returns what came out. It waits for all of them.
+func crowd(ctx context.Context, clients, n int, work func(context.Context) (string, error)) ([]string, error) {
 	todo := make(chan struct{}, n)
 	for range n {
 		todo <- struct{}{}
@@ -301,7 +301,7 @@ func crowd(ctx context.Context, n int, work func(context.Context) (string, error
 		ids   []string
 		errs  []error
 	)
-	for range stressClients {
+	for range clients {
 		group.Go(func() {
 			for range todo {
 				id, err := work(ctx)

@@ -117,5 +117,13 @@ func crowdRows() []row {
 		{metric: "crowd", figure: "start beside 1000 / 0", unit: "", target: 1.2},
 		{metric: "crowd", figure: "list of 100", unit: "ms", target: 2},
 		{metric: "crowd", figure: "list of 1000", unit: "ms", target: 15},
+		{metric: "stopped", figure: "1000 removed by 4 clients", unit: "s", target: 6},
+		{metric: "entries", figure: "size", unit: "s"},
+		{metric: "entries", figure: "size / du", unit: "", target: 1.5},
+		{metric: "entries", figure: "removal answered", unit: "s"},
+		{metric: "entries", figure: "files gone", unit: "s", target: 5},
+		{metric: "entries", figure: "files gone / rm", unit: ""},
+		{metric: "hung", figure: "200 run, 0 monitors hang", unit: "s"},
+		{metric: "hung", figure: "200 run, 5 monitors hang", unit: "s", target: 2},
 	}
 }

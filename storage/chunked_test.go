@@ -95,7 +95,7 @@ func TestStageChunked(t *testing.T) {
 				if i == changed {
 					seed = 1000 + i
 				}
-				list = append(list, file(fmt.Sprintf("bin/f%d", i), noise(seed, 50_000)))
+				list = append(list, file(fmt.Sprintf("bin/f%d", i), noise(seed, 5_000)))
 			}
 			return entries(t, append(list, link(tar.TypeSymlink, "sh", "bin/f1"), link(tar.TypeLink, "same", "bin/f2"), file("bin/.wh.gone", ""))...)
 		}
@@ -106,8 +106,8 @@ func TestStageChunked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if staged.DiffID() != digest.FromBytes(first) || staged.Size() != 40*50_000 {
-			t.Errorf("StageChunked = %s, %d bytes; want %s, %d", staged.DiffID(), staged.Size(), digest.FromBytes(first), 40*50_000)
+		if staged.DiffID() != digest.FromBytes(first) || staged.Size() != 40*5_000 {
+			t.Errorf("StageChunked = %s, %d bytes; want %s, %d", staged.DiffID(), staged.Size(), digest.FromBytes(first), 40*5_000)
 		}
 		p := pulled(t, "first", []string{"first"}, first)
 		p.Layers[0] = staged

@@ -33,7 +33,7 @@ func stages() []stage {
 	target := func(name string) []string { return []string{"make", "--no-print-directory", name} }
 	return []stage{
 		{name: "build", lane: "engine", limit: 10 * time.Minute, command: target("build")},
-		{name: "bats", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats()},
+		{name: "bats", lane: "engine", after: []string{"build"}, limit: 45 * time.Minute, command: bats()},
 		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--no-subids")},
 		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--cgroups")},
 		{name: "bats-chance", lane: "chance", after: []string{"build", "bats"}, limit: 15 * time.Minute, command: bats("--chance")},

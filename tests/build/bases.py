@@ -24,7 +24,7 @@ CREATED = '2001-09-09T01:46:40Z'
 
 
 def output(*command, **options):
-    return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout.strip()
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout.strip()
 
 
 class Layer:
@@ -111,8 +111,8 @@ def go_layer(path, service, work):
     tools = output('go', 'env', 'GOTOOLDIR')
     source = os.path.join(work, 'source')
     service.unpack(source, os.path.join(work, 'site'), '')
-    env = {**os.environ, 'GOCACHE': os.path.join(work, 'cache'), 'GOFLAGS': '', 'GOWORK': 'off', 'CGO_ENABLED': '0', 'GOTOOLCHAIN': 'local'}
-    build = ['go', 'build', '-trimpath', '-buildvcs=false', '-o', os.path.join(work, 'program'), '.']
+    env = {**os.environ, 'GOCACHE': os.path.join(work, 'cache'), 'GOFLAGS': '-trimpath -buildvcs=false', 'GOWORK': 'off', 'CGO_ENABLED': '0', 'GOTOOLCHAIN': 'local'}
+    build = ['go', 'build', '-o', os.path.join(work, 'program'), '.']
     subprocess.run(build, cwd=source, env=env, check=True)
     layer = Layer(path)
     layer.copy(os.path.join(root, 'bin/go'), 'usr/local/go/bin/go')

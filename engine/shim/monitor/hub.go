@@ -18,7 +18,8 @@ import (
 // hub takes all output to the log first and then to every viewer. What one viewer gets is exactly what follows the mark
 // that it was given when it joined.
 type hub struct {
-	framed bool // viewers get frames; otherwise the raw bytes of a pty
+	framed   bool          // viewers get frames; otherwise the raw bytes of a pty
+	patience time.Duration // how far a viewer may fall behind, see mostHeld; tests set it before the first write
 
 	mu      sync.Mutex    // guards the fields below
 	log     logWriter     // nil: none is kept
@@ -59,7 +60,7 @@ func openLog(id string, l task.Log) (logWriter, error) {
 }
 
 func newHub(log logWriter, framed bool) *hub {
-	return &hub{log: log, framed: framed, news: make(chan struct{})}
+	return &hub{log: log, framed: framed, patience: mostHeld, news: make(chan struct{})}
 }
 
 // write takes one piece of output. Frame has stdio.HeaderSize bytes of room in front of the data. It blocks as long as the

@@ -23,9 +23,6 @@ type laggard struct {
 	waited time.Duration // how long others waited for this
 }
 
-// left is how much longer others will wait.
-func (l *laggard) left() time.Duration { return mostHeld - l.v.held + fairTime(l.rest) - l.waited }
-
 // fairTime is how long the slowest viewer that is not cut off may take.
 func fairTime(piece []byte) time.Duration {
 	return time.Duration(len(piece)) * time.Second / slowestPace
@@ -71,12 +68,17 @@ func (h *hub) await(late []*laggard) {
 func (h *hub) look(late []*laggard) (news <-chan struct{}, left time.Duration, waiting bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	left = late[0].left()
+	left = h.leftLocked(late[0])
 	for _, l := range late[1:] {
-		left = min(left, l.left())
+		left = min(left, h.leftLocked(l))
 	}
 	waiting = slices.ContainsFunc(h.viewers, func(v *viewer) bool { return v.watches() && v.pending.Load() == 0 })
 	return h.news, max(left, 0), waiting
+}
+
+// leftLocked is how much longer others will wait for a laggard.
+func (h *hub) leftLocked(l *laggard) time.Duration {
+	return h.patience - l.v.held + fairTime(l.rest) - l.waited
 }
 
 // settle charges laggards for the time that others have waited, and cuts off who has used up its own. ready, if not nil,
@@ -89,7 +91,7 @@ func (h *hub) settle(late []*laggard, ready *laggard, waited bool, d time.Durati
 	var lost []*viewer
 	for _, l := range late {
 		l.waited += d
-		if l.left() <= 0 && slices.Contains(h.viewers, l.v) {
+		if h.leftLocked(l) <= 0 && slices.Contains(h.viewers, l.v) {
 			lost = append(lost, l.v)
 		}
 	}

@@ -24,6 +24,7 @@ func TestConformance(t *testing.T) {
 	programs := map[tasktest.Program]bundle{
 		tasktest.Exit3:         sh("exit 3"),
 		tasktest.Hello:         sh("echo out; echo err >&2"),
+		tasktest.Prompt:        sh("echo out; echo err >&2; read x"),
 		tasktest.Cat:           {args: []string{"cat"}},
 		tasktest.Trap:          sh("trap 'exit 7' TERM; trap '' WINCH; echo ready; while :; do sleep 1 & wait $!; done"),
 		tasktest.Missing:       {args: []string{"nope"}},
@@ -66,10 +67,10 @@ func harness(t *testing.T, programs map[tasktest.Program]bundle) tasktest.Harnes
 		Runner: configuring{runner, t, programs},
 		Hang: func(t *testing.T, _ task.Task, spec task.Spec) func() {
 			t.Helper()
-			runner.SetLimits(300*time.Millisecond, 100*time.Millisecond, 10*time.Second)
+			runner.SetLimits(300*time.Millisecond, 100*time.Millisecond, patience)
 			goOn := hang(t, spec.Dir)
 			return func() {
-				runner.SetLimits(10*time.Second, time.Second, 10*time.Second) // machines may be busy
+				runner.SetLimits(patience, time.Second, patience) // machines may be busy
 				goOn()
 			}
 		},

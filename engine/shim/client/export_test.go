@@ -5,6 +5,13 @@ import "time"
 // Files lists the shim's files in the order of their removal.
 func Files() []string { return files() }
 
+// Waits reports whether somebody waits for the end of a task.
+func (r *Runner) Waits() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting) > 0
+}
+
 // SetLimits makes a runner less patient than usual: the tests know which shim hangs.
 func (r *Runner) SetLimits(answer, sign, end time.Duration) {
 	r.limits.answer, r.limits.sign, r.limits.end = answer, sign, end

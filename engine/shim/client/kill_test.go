@@ -156,7 +156,7 @@ func TestEngineKilled(t *testing.T) {
 func TestEndWhileNoEngine(t *testing.T) {
 	spec := newSpec(t, sh("sleep 0.2; exit 9"))
 	startEngine(t, order{Spec: spec, Start: true})()
-	eventually(t, "exit record", 10*time.Second, func() bool {
+	eventually(t, "exit record", func() bool {
 		_, err := os.Stat(filepath.Join(spec.Dir, proto.ExitFile))
 		return err == nil
 	})
@@ -178,7 +178,7 @@ func TestEngineKilledBeforeStart(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Adopt = %v", err)
 	}
-	eventually(t, "end of the shim that nobody adopted", 20*time.Second, func() bool { return len(processes(t, left.Dir)) == 0 })
+	eventually(t, "end of the shim that nobody adopted", func() bool { return len(processes(t, left.Dir)) == 0 })
 	if _, err := newRunner(t).Adopt(t.Context(), left.ID, left.Dir); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Adopt of the other = %v, want not found", err)
 	}
@@ -192,7 +192,7 @@ func TestEngineKilledBeforeStart(t *testing.T) {
 // shimOf returns the pid of the shim of a container's first process.
 func shimOf(tb testing.TB, pid int) (shim int) {
 	tb.Helper()
-	eventually(tb, "the shim is the parent", 5*time.Second, func() bool { // crun's own parent process goes last
+	eventually(tb, "the shim is the parent", func() bool { // crun's own parent process goes last
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		_, rest, _ := strings.Cut(string(status), "PPid:")
 		_, _ = fmt.Sscan(rest, &shim)
@@ -213,7 +213,7 @@ func TestShimKilled(t *testing.T) {
 	if exit := wait(t, tk, 137); exit.Error == "" {
 		t.Errorf("Wait = %+v, want an error text", exit)
 	}
-	eventually(t, "end of the container", 5*time.Second, func() bool {
+	eventually(t, "end of the container", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(state), ") Z ")
 	})
@@ -281,7 +281,7 @@ func TestShimKilledDuringStart(t *testing.T) {
 				tk.Start(t.Context()) //nolint:errcheck // it succeeds or fails, depending on the moment
 			}()
 			if tc.runtime != "" {
-				eventually(t, "the runtime gets there", 10*time.Second, func() bool {
+				eventually(t, "the runtime gets there", func() bool {
 					_, err := os.Stat(filepath.Join(spec.Dir, "reached"))
 					return err == nil
 				})
@@ -294,13 +294,11 @@ func TestShimKilledDuringStart(t *testing.T) {
 			if err := tk.Delete(t.Context()); err != nil {
 				t.Errorf("Delete = %v", err)
 			}
-			eventually(t, "end of a runtime that goes on without its shim", 10*time.Second, func() bool {
+			eventually(t, "end of a runtime that goes on without its shim", func() bool {
 				return len(processes(t, spec.Dir))+len(processes(t, spec.ID)) == 0
 			})
-			if left := processes(t, marker); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
-			eventually(t, "the runtime forgets the container", 5*time.Second, func() bool {
+			eventually(t, "nothing is left", func() bool { return len(processes(t, marker)) == 0 })
+			eventually(t, "the runtime forgets the container", func() bool {
 				_, err := os.Stat(filepath.Join(spec.Runtime.Root, spec.ID))
 				return errors.Is(err, os.ErrNotExist)
 			})
@@ -362,8 +360,8 @@ func TestKeepalive(t *testing.T) {
 			begun := time.Now()
 			_ = outer.Close()
 			exit := wait(t, tk, tc.code)
-			if want := "the engine's outer process ended"; exit.Error != want || time.Since(begun) < tc.atLeast || time.Since(begun) > tc.atLeast+3*time.Second {
-				t.Errorf("Wait = %+v after %s, want error %q after %s", exit, time.Since(begun), want, tc.atLeast)
+			if want := "the engine's outer process ended"; exit.Error != want || time.Since(begun) < tc.atLeast {
+				t.Errorf("Wait = %+v after %s, want error %q after %s at least", exit, time.Since(begun), want, tc.atLeast)
 			}
 		})
 	}
@@ -381,7 +379,7 @@ func TestKeepaliveBeforeStart(t *testing.T) {
 	}
 	tk := prepare(t, newRunner(t), spec)
 	_ = outer.Close()
-	eventually(t, "end of the shim", 5*time.Second, func() bool { return len(processes(t, spec.Dir)) == 0 })
+	eventually(t, "end of the shim", func() bool { return len(processes(t, spec.Dir)) == 0 })
 	if _, err := tk.Start(t.Context()); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Start = %v, want a conflict", err)
 	}

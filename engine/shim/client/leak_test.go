@@ -8,7 +8,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"moss/engine/fault"
 	"moss/engine/shim/client"
@@ -45,11 +44,11 @@ func TestNothingLeft(t *testing.T) {
 		if states, err := os.ReadDir(spec.Runtime.Root); err != nil || len(states) > 0 {
 			t.Errorf("the runtime keeps %v, %v, want nothing", states, err)
 		}
-		eventually(t, "end of the shim", 5*time.Second, func() bool { return len(processes(t, spec.Dir)) == 0 })
-		eventually(t, "its reaping", 5*time.Second, func() bool { return before < 0 || openFiles(t) <= before })
+		eventually(t, "end of the shim", func() bool { return len(processes(t, spec.Dir)) == 0 })
+		eventually(t, "its reaping", func() bool { return before < 0 || openFiles(t) <= before })
 		before = openFiles(t)
 	}
-	eventually(t, "no child is left as a zombie", 5*time.Second, func() bool { return stateOf(t, os.Getpid()).zombies == 0 })
+	eventually(t, "no child is left as a zombie", func() bool { return stateOf(t, os.Getpid()).zombies == 0 })
 }
 
 func TestLongPath(t *testing.T) {
@@ -166,5 +165,5 @@ func TestMany(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "end of all shims", 10*time.Second, func() bool { return len(processes(t, "moss-shim run "+os.Getenv(envLab))) == 0 })
+	eventually(t, "end of all shims", func() bool { return len(processes(t, "moss-shim run "+os.Getenv(envLab))) == 0 })
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +29,9 @@ const (
 	envGroup = "MOSS_TEST_GROUP" // the user's own cgroup, the same in each v1 hierarchy; empty without any
 	testUID  = 40123             // has no name and owns nothing else
 )
+
+// patience is how long the tests wait for anything that comes.
+const patience = time.Minute
 
 //go:embed testdata/config.json
 var baseConfig []byte
@@ -277,7 +281,7 @@ func prepare(tb testing.TB, r *client.Runner, spec task.Spec) task.Task {
 		tb.Fatalf("Prepare = %v", err)
 	}
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), patience)
 		defer cancel()
 		_ = tk.Delete(ctx) // ends one that was never started
 		_ = tk.Signal(ctx, int(syscall.SIGKILL))
@@ -308,7 +312,7 @@ func attach(tb testing.TB, tk task.Process, req task.Attach) task.Streams {
 
 func wait(tb testing.TB, tk task.Process, code int) task.Exit {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	exit, err := tk.Wait(ctx)
 	if err != nil || exit.Code != code {
@@ -318,13 +322,25 @@ func wait(tb testing.TB, tk task.Process, code int) task.Exit {
 }
 
 // eventually waits until something is true.
-func eventually(tb testing.TB, what string, limit time.Duration, ok func() bool) {
+func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("not within %s: %s", limit, what)
+			tb.Fatalf("not within %s: %s", patience, what)
 		}
 	}
+}
+
+// quiet waits until nothing comes for a while: what was written before is on its way for as long as the machine likes.
+func quiet(tb testing.TB, what string, counts ...*atomic.Int64) {
+	tb.Helper()
+	eventually(tb, what, func() bool {
+		for _, n := range counts {
+			n.Store(0)
+		}
+		time.Sleep(100 * time.Millisecond)
+		return !slices.ContainsFunc(counts, func(n *atomic.Int64) bool { return n.Load() > 0 })
+	})
 }
 
 // processes lists the processes that mention text in their command line.

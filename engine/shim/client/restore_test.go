@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,12 +27,13 @@ func TestFolderGone(t *testing.T) {
 		}
 		ended <- exit
 	}()
+	eventually(t, "the end is waited for", r.Waits)
 	config, err := os.ReadFile(filepath.Join(spec.Dir, "config.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := filepath.Join(spec.Runtime.Root, spec.ID)
-	eventually(t, "the shim holds the bundle", 10*time.Second, func() bool {
+	eventually(t, "the shim holds the bundle", func() bool {
 		held, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", shim))
 		return err == nil && slices.ContainsFunc(held, func(fd string) bool {
 			to, err := os.Readlink(fd)
@@ -46,7 +46,7 @@ func TestFolderGone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "the shim answers", 10*time.Second, func() bool {
+		eventually(t, "the shim answers", func() bool {
 			r.Restore(t.Context())
 			st, err := tk.Status(t.Context())
 			return err == nil && st.Pid != 0

@@ -52,7 +52,7 @@ func refusal(program tasktest.Program) error {
 		return fault.NotFound("no such command")
 	case tasktest.NotExecutable:
 		return fault.Forbidden("not executable")
-	case tasktest.Exit3, tasktest.Hello, tasktest.Cat, tasktest.Trap:
+	case tasktest.Exit3, tasktest.Hello, tasktest.Prompt, tasktest.Cat, tasktest.Trap:
 	}
 	return nil
 }
@@ -64,6 +64,10 @@ func play(program tasktest.Program, p *tasktest.Proc) int {
 	case tasktest.Hello:
 		_, _ = io.WriteString(p.Stdout, "out\n")
 		_, _ = io.WriteString(p.Stderr, "err\n")
+	case tasktest.Prompt:
+		_, _ = io.WriteString(p.Stdout, "out\n")
+		_, _ = io.WriteString(p.Stderr, "err\n")
+		_, _ = p.Stdin.Read(make([]byte, 1))
 	case tasktest.Cat:
 		_, _ = io.Copy(p.Stdout, p.Stdin)
 	case tasktest.Trap:

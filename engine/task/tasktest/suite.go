@@ -24,6 +24,7 @@ type Program string
 const (
 	Exit3         Program = "exit3"         // ends at once with code 3
 	Hello         Program = "hello"         // writes "out\n" to stdout and "err\n" to stderr and ends with code 0
+	Prompt        Program = "prompt"        // writes what Hello does, waits for a line on stdin and ends with code 0
 	Cat           Program = "cat"           // copies stdin to stdout until its end, then ends with code 0
 	Trap          Program = "trap"          // writes "ready\n"; at SIGTERM it ends with code 7; it ignores SIGWINCH
 	Missing       Program = "missing"       // a command that does not exist
@@ -42,7 +43,7 @@ type Harness struct {
 }
 
 // patience is how long the suite waits for anything. Only a broken Runner takes so long.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Run puts a Runner through the whole contract of package task. New is called once per subtest.
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
@@ -185,7 +186,28 @@ func (s *suite) expect(t *testing.T, view task.Streams, want string) {
 	}
 }
 
-var output = task.Attach{Stdout: true, Stderr: true}
+var (
+	output       = task.Attach{Stdout: true, Stderr: true}
+	conversation = task.Attach{Stdin: true, Stdout: true, Stderr: true}
+)
+
+// converse expects what Prompt writes to a terminal, and answers. What a process writes to its terminal just before it ends
+// may get lost: the kernel drops what the terminal has not passed on.
+func (s *suite) converse(t *testing.T, view task.Streams) {
+	t.Helper()
+	const want = "out\r\nerr\r\n"
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(view, got)
+	if string(got[:n]) != want || err != nil {
+		t.Fatalf("view of a terminal = %q, %v, want %q without frames", got[:n], err, want)
+	}
+	if _, err := io.WriteString(view, "\n"); err != nil {
+		t.Fatalf("Write = %v", err)
+	}
+	if _, err := io.Copy(io.Discard, view); err != nil {
+		t.Errorf("the view ends with %v", err)
+	}
+}
 
 func testLife(t *testing.T, s *suite) {
 	before := time.Now().Add(-time.Second)
@@ -230,17 +252,14 @@ func testAttachFirst(t *testing.T, s *suite) {
 }
 
 func testTerminal(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Hello, func(spec *task.Spec) { spec.Terminal = true })
-	view := s.attach(t, tk, output)
+	tk, _ := s.prepare(t, Prompt, func(spec *task.Spec) { spec.Terminal, spec.OpenStdin = true, true })
+	view := s.attach(t, tk, conversation)
 	if err := tk.Resize(s.ctx, 100, 30); err != nil {
 		t.Errorf("Resize before the start = %v", err)
 	}
 	s.start(t, tk)
+	s.converse(t, view)
 	s.wait(t, tk, 0)
-	got, err := io.ReadAll(view)
-	if want := "out\r\nerr\r\n"; string(got) != want || err != nil {
-		t.Errorf("view of a terminal = %q, %v, want %q without frames", got, err, want)
-	}
 	if err := tk.Resize(s.ctx, 100, 30); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Resize after the end = %v, want a conflict", err)
 	}

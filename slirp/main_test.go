@@ -138,12 +138,12 @@ func outerEnv(t *testing.T, driver, dir, server string) []string {
 
 // readFrom connects and reads until the other side closes.
 func readFrom(addr string) (string, error) {
-	conn, err := net.DialTimeout("tcp4", addr, 10*time.Second)
+	conn, err := net.DialTimeout("tcp4", addr, time.Minute)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return "", err
 	}
 	data, err := io.ReadAll(conn)

@@ -75,7 +75,7 @@ func TestPastaOfAKilledOuterIsEnded(t *testing.T) {
 	cmd := outerCommand(t, uplink.Pasta, dir, "") // no server: the engine waits
 	must(t, cmd.Start())
 	ready := filepath.Join(dir, "ready")
-	for range 3000 { // a build with -race takes seconds to get there
+	for range 12000 { // a build with -race takes seconds to get there
 		if _, err := os.Stat(ready); err == nil {
 			break
 		}
@@ -100,11 +100,11 @@ func outerCommand(t *testing.T, driver, dir, server string) *exec.Cmd {
 	t.Helper()
 	runtime.LockOSThread() // what RootlessKit starts dies with the thread that started it
 	t.Cleanup(runtime.UnlockOSThread)
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Env = outerEnv(t, driver, dir, server)
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = time.Minute
 	return cmd
 }
 
@@ -187,7 +187,7 @@ func checkThreads(n *Network, attach []network.Attachment) error {
 	if err != nil {
 		return err
 	}
-	for range 100 { // spares and dying threads
+	for range 6000 { // spares and dying threads
 		time.Sleep(10 * time.Millisecond)
 		var links []string
 		if links, err = filepath.Glob("/proc/self/task/*/ns/net"); err != nil {

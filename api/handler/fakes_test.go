@@ -262,7 +262,7 @@ func (a *api) dial() *net.UnixConn {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		a.t.Fatal(err)
 	}
 	a.t.Cleanup(func() { c.Close() }) //nolint:errcheck // It may be closed already.

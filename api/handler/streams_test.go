@@ -177,7 +177,7 @@ func TestLogsFollow(t *testing.T) {
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("the log saw %v, want %v", err, context.Canceled)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the log is followed without its client")
 			}
 		})
@@ -191,7 +191,7 @@ func TestWaitEndsWithItsClient(t *testing.T) {
 	if _, err := io.WriteString(c, "POST /containers/web/wait HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); a.containers.said() == ""; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); a.containers.said() == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("nobody waits for the container")
 		}
@@ -204,7 +204,7 @@ func TestWaitEndsWithItsClient(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("wait saw %v, want %v", err, context.Canceled)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("wait goes on without its client")
 	}
 }

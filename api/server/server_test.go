@@ -21,7 +21,7 @@ import (
 	"moss/engine/fault"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // start serves handle on hosts until the test ends.
 func start(t *testing.T, handle http.HandlerFunc, opt Options) *Server {

@@ -70,7 +70,7 @@ func onTerminal(t *testing.T, engine *clienttest.Engine, args ...string) *termin
 func (term *terminal) await(text string) {
 	term.t.Helper()
 	seen := term.rest
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for !strings.Contains(seen, text) {
 		select {
 		case part := <-term.screen:
@@ -92,7 +92,7 @@ func (term *terminal) next() string {
 	select {
 	case part := <-term.screen:
 		return part
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		term.t.Fatal("the screen shows nothing more")
 		return ""
 	}
@@ -108,7 +108,7 @@ func (term *terminal) typeIn(text string) {
 // exitCode waits for the command's end.
 func (term *terminal) exitCode() int {
 	term.t.Helper()
-	late := time.AfterFunc(10*time.Second, func() { _ = term.cmd.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { _ = term.cmd.Process.Kill() })
 	defer late.Stop()
 	err := term.cmd.Wait()
 	var failed *exec.ExitError
@@ -207,7 +207,7 @@ func awaitRequest(t *testing.T, engine *clienttest.Engine, want string) {
 
 // wasAsked waits for a request, and reports whether it came.
 func wasAsked(engine *clienttest.Engine, want string) bool {
-	for late := time.Now().Add(10 * time.Second); time.Now().Before(late); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(time.Millisecond) {
 		if slices.Contains(engine.Requests(), want) {
 			return true
 		}

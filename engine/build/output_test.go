@@ -85,7 +85,7 @@ func TestOutputOfManyCharacters(t *testing.T) {
 		want := strings.Repeat("x", before) + strings.Repeat("€", outputInMemory)
 		_, _ = o.Write([]byte(want))
 		o.close()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var got strings.Builder
 		err := o.copyTo(ctx, func(s string) error {

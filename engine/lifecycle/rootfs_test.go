@@ -112,7 +112,7 @@ func TestViewMeetsRemoval(t *testing.T) {
 		return w.layers.made[c.id]
 	}
 	// A removal that waits lets no second reader in; one that does not wait takes the layer.
-	for deadline := time.Now().Add(10 * time.Second); made() && c.views.TryRLock(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); made() && c.views.TryRLock(); time.Sleep(time.Millisecond) {
 		c.views.RUnlock()
 		if time.Now().After(deadline) {
 			t.Fatal("the removal neither waits for the view nor takes the layer")

@@ -37,8 +37,8 @@ func (f *follower) expect(t *testing.T, want string) {
 		if !ok || got != want {
 			t.Fatalf("got %q (open %t), want %q", got, ok, want)
 		}
-	case <-time.After(10 * time.Second):
-		t.Fatalf("no %q within 10s", want)
+	case <-time.After(time.Minute):
+		t.Fatalf("no %q within a minute", want)
 	}
 }
 
@@ -49,7 +49,7 @@ func (f *follower) expectEnd(t *testing.T, want error) {
 		if !errors.Is(err, want) {
 			t.Fatalf("Read = %v, want %v", err, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the follower does not end")
 	}
 	for line := range f.lines {
@@ -74,7 +74,7 @@ func (f *follower) expectQuiet(t *testing.T) {
 func (f *follower) begin(t *testing.T, w *logs.Writer) (last int) {
 	t.Helper()
 	var got string
-	for deadline := time.Now().Add(10 * time.Second); got == ""; last++ {
+	for deadline := time.Now().Add(time.Minute); got == ""; last++ {
 		if time.Now().After(deadline) {
 			t.Fatal("the follower gets no line")
 		}

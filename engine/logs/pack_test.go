@@ -18,7 +18,7 @@ import (
 // awaitFile waits until a file is there, or is not.
 func awaitFile(t *testing.T, path string, there bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		if _, err := os.Lstat(path); (err == nil) == there {
 			return
 		}

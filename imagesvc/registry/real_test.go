@@ -52,7 +52,7 @@ func startRegistry(t *testing.T) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		res, err := http.Get("http://" + host + "/v2/")
 		if err == nil {
 			_ = res.Body.Close()

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { slirptest.Main(m) }
 var fixed = netip.MustParseAddr(slirptest.OutsideAddr)
 
 // patience is for a busy machine: what is refused is so at once, and nothing here is dropped.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 func must(t testing.TB, err error) {
 	t.Helper()

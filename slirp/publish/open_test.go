@@ -41,12 +41,12 @@ func (r rig) serve(t *testing.T, addr, word string) {
 
 func ask(t *testing.T, hostPort uint16) string {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp4", fmt.Sprint("127.0.0.1:", hostPort), 5*time.Second)
+	conn, err := net.DialTimeout("tcp4", fmt.Sprint("127.0.0.1:", hostPort), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	data, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)

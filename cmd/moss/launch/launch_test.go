@@ -63,7 +63,7 @@ func crowded(dir string) bool {
 		return false
 	}
 	fds := fmt.Sprintf("/proc/%d/fd/", os.Getppid())
-	for late := time.Now().Add(10 * time.Second); time.Now().Before(late); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(time.Millisecond) {
 		list, _ := os.ReadDir(fds) // descriptors come and go
 		n := 0
 		for _, fd := range list {

@@ -32,7 +32,7 @@ func listen(t *testing.T) (path string, receive func() map[string]string) {
 	return path, func() map[string]string {
 		t.Helper()
 		buf := make([]byte, 64<<10)
-		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		n, err := conn.Read(buf)
@@ -165,7 +165,7 @@ func TestWriterFollowsANewJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 1<<10)
-	if err := fresh.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := fresh.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	n, err := fresh.Read(buf)
@@ -250,7 +250,7 @@ func TestReadFollowEndsWithTheLastEntry(t *testing.T) {
 	// settle asks the same program, which never ends when it follows: give it one that answers at once.
 	over := make(chan struct{})
 	close(over)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	got, err := read(ctx, journal.Source{Program: wrapped(t, bin), ID: "abc", EndFile: endFile},
 		logs.ReadOptions{Stdout: true, Stderr: true, Tail: -1, Follow: true, End: over})
@@ -320,7 +320,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		bin, _ := program(t, string(out), "")
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := read(ctx, journal.Source{Program: bin, ID: "abc"}, logs.ReadOptions{Stdout: true, Stderr: true, Tail: -1}); err != nil {
 			t.Errorf("Read of %q: %v", out, err)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -331,6 +330,7 @@ func TestPushRefused(t *testing.T) {
 func TestPushStalls(t *testing.T) {
 	for _, method := range []string{http.MethodPatch, http.MethodPut, http.MethodHead} {
 		t.Run(method, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			s := newServer(t)
 			s.writable()
 			ask := s.before
@@ -343,7 +343,7 @@ func TestPushStalls(t *testing.T) {
 				}
 				return ask(w, r)
 			}
-			c := newClient(t, registry.Config{Stall: 50 * time.Millisecond})
+			c := newClient(t, registry.Config{Stall: busyStall})
 			d, err := c.Destination(t.Context(), parse(t, s.host+"/a/new:v"), image.RegistryAuth{})
 			if err != nil {
 				t.Fatal(err)

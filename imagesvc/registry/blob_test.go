@@ -187,6 +187,7 @@ func TestBlobStalls(t *testing.T) {
 		sent int // before it stalls; -1: not even the header
 	}{{"in the body", 10}, {"before the answer", -1}} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			s := newServer(t)
 			layer := noise(1000)
 			_, blob := s.put("a/b", "v", layer)
@@ -203,7 +204,7 @@ func TestBlobStalls(t *testing.T) {
 				<-r.Context().Done()
 				return true
 			}
-			c := newClient(t, registry.Config{Stall: 200 * time.Millisecond})
+			c := newClient(t, registry.Config{Stall: busyStall})
 			got, err := readBlob(t, open(t, c, s.host+"/a/b:v", image.RegistryAuth{}), blob)
 			if err != nil || !bytes.Equal(got, layer) {
 				t.Errorf("%d bytes, %v, want all 1000", len(got), err)
@@ -212,14 +213,16 @@ func TestBlobStalls(t *testing.T) {
 	}
 }
 
+// busyStall is longer than a server on a busy machine takes to answer.
+const busyStall = 3 * time.Second
+
 // TestBlobSlowReader takes longer than a server may: that is not the server's fault.
 func TestBlobSlowReader(t *testing.T) {
-	t.Parallel()                  // it mostly sleeps
-	const stall = 3 * time.Second // a server on a busy machine answers sooner
+	t.Parallel() // it mostly sleeps
 	s := newServer(t)
 	layer := noise(8 << 20) // more than the sockets hold
 	_, blob := s.put("a/b", "v", layer)
-	c := newClient(t, registry.Config{Stall: stall})
+	c := newClient(t, registry.Config{Stall: busyStall})
 	r, _, err := open(t, c, s.host+"/a/b:v", image.RegistryAuth{}).Blob(t.Context(), blob)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +232,7 @@ func TestBlobSlowReader(t *testing.T) {
 		if _, err := io.CopyN(&got, r, n); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(stall + 100*time.Millisecond) // a server that took so long would be given up
+		time.Sleep(busyStall + 100*time.Millisecond) // a server that took so long would be given up
 	}
 	if _, err := io.Copy(&got, r); err != nil || !bytes.Equal(got.Bytes(), layer) {
 		t.Errorf("%d bytes, %v", got.Len(), err)

@@ -158,11 +158,11 @@ func talk(t testing.TB, server, listen, client, dial string) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	var conn net.Conn
 	slirptest.In(t, client, func() (err error) {
-		conn, err = net.DialTimeout("tcp", net.JoinHostPort(dial, port), 5*time.Second)
+		conn, err = net.DialTimeout("tcp", net.JoinHostPort(dial, port), time.Minute)
 		return err
 	})
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	sent := bytes.Repeat([]byte("moss"), 1<<18) // more than any packet
 	go func() {
 		_, _ = conn.Write(sent)

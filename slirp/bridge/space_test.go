@@ -56,7 +56,7 @@ func TestDetachLeavesNothing(t *testing.T) {
 		t.Errorf("left mounted: %v", mounts)
 	}
 	h := handle(t, p.opts.NetNS)
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		links, err := h.LinkList()
 		must(t, err)

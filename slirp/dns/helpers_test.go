@@ -157,7 +157,7 @@ func (c *container) exchange(network string, q *dns.Msg) *dns.Msg {
 func (c *container) exchangeAt(network, server string, q *dns.Msg) (reply *dns.Msg) {
 	c.t.Helper()
 	slirptest.In(c.t, c.ns, func() (err error) {
-		client := &dns.Client{Net: network, Timeout: 10 * time.Second, UDPSize: dns.MaxMsgSize}
+		client := &dns.Client{Net: network, Timeout: time.Minute, UDPSize: dns.MaxMsgSize}
 		for range 3 { // as clients do: a packet may get lost
 			if reply, _, err = client.Exchange(q, net.JoinHostPort(server, "53")); err == nil {
 				return nil

@@ -25,8 +25,9 @@ const (
 
 // dialer opens connections into the other namespace.
 type dialer struct {
-	pool *pool
-	hide bool // never use clients' addresses
+	pool       *pool
+	hide       bool          // never use clients' addresses
+	sourceWait time.Duration // tests set it before the first connection
 
 	mu     sync.Mutex // guards the fields below
 	probes [kinds]int // by udp4 and udp6: sockets that send nothing; 0: not made yet
@@ -35,7 +36,7 @@ type dialer struct {
 }
 
 func newDialer(from *pool, hide bool) *dialer {
-	return &dialer{pool: from, hide: hide, flows: make(map[flow]struct{}), trying: make(map[*net.TCPConn]struct{})}
+	return &dialer{pool: from, hide: hide, sourceWait: sourceWait, flows: make(map[flow]struct{}), trying: make(map[*net.TCPConn]struct{})}
 }
 
 // flow is a UDP client's address in use towards a container. The kernel would let two sockets have the same.
@@ -128,7 +129,7 @@ func (d *dialer) tcp(client netip.AddrPort, to *target, k kind) (*net.TCPConn, e
 	if !d.keeps(client, to) {
 		return d.connectTCP(netip.AddrPort{}, to.addr, k, connectWait)
 	}
-	conn, err := d.connectTCP(client, to.addr, k, sourceWait)
+	conn, err := d.connectTCP(client, to.addr, k, d.sourceWait)
 	if err == nil || !aboutSource(err) {
 		return conn, err
 	}

@@ -2,11 +2,15 @@ package forward
 
 import (
 	"testing"
+	"time"
 
 	"github.com/rootless-containers/rootlesskit/v3/pkg/port"
 
 	"moss/engine/fault"
 )
+
+// SetSourceWait changes how long a connection with the client's address is waited for: a test knows whether it comes.
+func (p *Parent) SetSourceWait(d time.Duration) { p.dialer.sourceWait = d }
 
 // TestReserveLeavesDescriptors opens no port more than the process can bear.
 func TestReserveLeavesDescriptors(t *testing.T) {

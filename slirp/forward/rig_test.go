@@ -41,6 +41,8 @@ type rig struct {
 	dir       string
 	detached  string // path of the namespace
 	container string
+	// sourceWait is how long a connection with the client's address is waited for.
+	sourceWait time.Duration
 }
 
 // newRig leaves the driver's routing out if routed is false: nobody brings replies to a client's address back then.
@@ -66,8 +68,12 @@ func newRig(t testing.TB, routed bool) rig {
 		check(t, netlink.AddrAdd(lo, addr))
 		t.Cleanup(func() { check(t, netlink.AddrDel(lo, addr)) })
 	}
-	check(t, reach(client6)) // it is not there as soon as it has been added
-	r.ports = run(t, r.dir, r.detached)
+	check(t, reach(client6))   // it is not there as soon as it has been added
+	r.sourceWait = time.Minute // nothing is lost
+	if !routed {
+		r.sourceWait = 5 * time.Second
+	}
+	r.ports = run(t, r)
 	return r
 }
 
@@ -85,17 +91,18 @@ func reach(ip string) error {
 }
 
 // run starts both halves; they end with the test.
-func run(t testing.TB, dir, detached string) port.ParentDriver {
+func run(t testing.TB, r rig) port.ParentDriver {
 	t.Helper()
-	parent, err := forward.NewParent(t.Output(), dir, false)
+	parent, err := forward.NewParent(t.Output(), r.dir, false)
 	check(t, err)
 	child := forward.NewChild(t.Output())
 	ended := make(chan error, 2)
 	quitParent, quitChild := make(chan struct{}), make(chan struct{})
 	ready := make(chan struct{})
-	go func() { ended <- child.RunChildDriver(parent.OpaqueForChild(), quitChild, detached) }()
+	go func() { ended <- child.RunChildDriver(parent.OpaqueForChild(), quitChild, r.detached) }()
 	go func() { ended <- parent.RunParentDriver(ready, quitParent, nil) }()
 	<-ready
+	parent.SetSourceWait(r.sourceWait)
 	t.Cleanup(func() {
 		close(quitParent)
 		close(quitChild)

@@ -71,9 +71,9 @@ teardown() { finish; }
 }
 
 @test "wrong arguments end with a message and no engine" {
-  run timeout 20 "$moss_bin/mossd" --no-such-flag
+  run timeout 180 "$moss_bin/mossd" --no-such-flag
   [ "$status" -ne 0 ] && [ "$status" -ne 124 ] || fail "status $status"
   expect contains no-such-flag
-  run timeout 20 "$moss_bin/mossd" --host nonsense://x --root "$MOSS_DIR/r3" --run-dir "$MOSS_DIR/run3"
+  run timeout 180 "$moss_bin/mossd" --host nonsense://x --root "$MOSS_DIR/r3" --run-dir "$MOSS_DIR/run3"
   [ "$status" -ne 0 ] && [ "$status" -ne 124 ] || fail "status $status"
 }

@@ -204,14 +204,14 @@ teardown() { finish; }
 }
 
 @test "-t gives a terminal of the client's size" {
-  run pty 41 101 "$moss_bin/moss" --host "unix://$MOSS_SOCK" run --rm -it busybox sh -c 'stty size; tty; echo $TERM'
+  run pty_until xterm 41 101 "$moss_bin/moss" --host "unix://$MOSS_SOCK" run --rm -it busybox sh -c 'stty size; tty; echo $TERM; read x'
   expect status 0
   expect contains "41 101" /dev/pts/0 xterm
 }
 
 @test "the terminal's size follows the client's, and is given back as it was" {
   cat >"$BATS_TEST_TMPDIR/e" <<'EXPECT'
-set timeout 20
+set timeout 120
 spawn sh
 expect "\\$ "
 send "stty rows 30 cols 90; stty -g >$env(BATS_TEST_TMPDIR)/before\r"
@@ -222,8 +222,10 @@ send "stty size\r"
 expect "30 90"
 exec stty rows 31 cols 91 <$spawn_out(slave,name)
 expect "# "
-send "for i in 1 2 3 4 5 6 7 8 9; do stty size | grep '31 91' && break; sleep 0.2; done; exit 5\r"
+send "until stty size | grep '31 91'; do sleep 0.1; done\r"
 expect -re "\n31 91"
+expect "# "
+send "exit 5\r"
 expect "\\$ "
 send "echo code=\$?\r"
 expect "code=5"
@@ -233,7 +235,7 @@ expect eof
 lassign [wait] pid id os status
 exit $status
 EXPECT
-  MOSS_BIN_=$moss_bin PS1='$ ' run timeout 60 expect "$BATS_TEST_TMPDIR/e"
+  MOSS_BIN_=$moss_bin PS1='$ ' run timeout 600 expect "$BATS_TEST_TMPDIR/e"
   expect status 9
   expect contains "code=5"
   cut -d: -f1-4 "$BATS_TEST_TMPDIR/before" >"$BATS_TEST_TMPDIR/before.modes"
@@ -243,7 +245,7 @@ EXPECT
 @test "the detach keys leave the container running; attach comes back to it" {
   name=$(unique keys)
   cat >"$BATS_TEST_TMPDIR/e" <<'EXPECT'
-set timeout 20
+set timeout 120
 spawn $env(MOSS_BIN_)/moss -H unix://$env(MOSS_SOCK) run -it --name $env(NAME) busybox sh
 expect "# "
 send "x=before\r"
@@ -263,7 +265,7 @@ expect eof
 lassign [wait] pid id os status
 if {$status != 0} {exit 91}
 EXPECT
-  MOSS_BIN_=$moss_bin NAME=$name run timeout 60 expect "$BATS_TEST_TMPDIR/e"
+  MOSS_BIN_=$moss_bin NAME=$name run timeout 600 expect "$BATS_TEST_TMPDIR/e"
   expect status 0
   expect equal "$(state "$name")" running
   moss rm -f "$name"

@@ -435,8 +435,8 @@ owner() { tar tvPf "$BATS_TEST_TMPDIR/body" --numeric-owner | awk -v want="$1" '
   upload=$!
   answers=0
   until ended $upload; do
-    expect equal "$(curl -sS --max-time 10 --unix-socket "$MOSS_SOCK" http://moss/_ping)" OK
-    curl -sS --max-time 10 --unix-socket "$MOSS_SOCK" "http://moss/v1.24/containers/json?all=1" | grep -qF "\"/$name\""
+    expect equal "$(curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" http://moss/_ping)" OK
+    curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v1.24/containers/json?all=1" | grep -qF "\"/$name\""
     answers=$((answers + 1))
   done
   wait $upload
@@ -470,7 +470,7 @@ owner() { tar tvPf "$BATS_TEST_TMPDIR/body" --numeric-owner | awk -v want="$1" '
   folder=0 root=0 start=$SECONDS
   # Three seconds at least, and until the link was met as well as the folder.
   until [ $folder -gt 0 ] && [ $root -gt 0 ] && [ $SECONDS -ge $((start + 3)) ]; do
-    [ $SECONDS -lt $((start + 30)) ] || fail "in 30 seconds the folder was met $folder times, the link $root times"
+    [ $SECONDS -lt $((start + 150)) ] || fail "in 150 seconds the folder was met $folder times, the link $root times"
     run raw HEAD "/v1.24/containers/$name/archive?path=/race/x$canary/file"
     expect matches '^(200|404)$'
     [ "$output" = 404 ] || [ "$(path_stat size)" != 4321 ] || fail "HEAD describes the canary"

@@ -23,7 +23,7 @@ ws() {
   node_ws "$moss_top/tests/lib/ws.js" "ws://$address$path" "$@"
 }
 # node_ws SCRIPT [ARG]...: runs it with the client, which hack/install-deps.sh has put there.
-node_ws() { NODE_PATH=$moss_top/.cache/clients/node_modules timeout 40 node "$@"; }
+node_ws() { NODE_PATH=$moss_top/.cache/clients/node_modules timeout 180 node "$@"; }
 # upgrade PATH [HEADER...]: the head of the answer to a handshake over TCP.
 upgrade() {
   local path=$1 args=() h
@@ -31,7 +31,7 @@ upgrade() {
   for h in Connection:Upgrade Upgrade:websocket Sec-WebSocket-Version:13 Sec-WebSocket-Key:dGhlIHNhbXBsZSBub25jZQ== "$@"; do
     args+=(-H "$h")
   done
-  curl -sS -i --http1.1 --max-time 1 "${args[@]}" "http://$address$path" 2>/dev/null | tr -d '\r' || true
+  curl -sS -i --http1.1 --max-time 10 "${args[@]}" "http://$address$path" 2>/dev/null | tr -d '\r' || true
 }
 
 @test "attach/ws: output of both streams comes as text without frames, and the end with code 1000" {

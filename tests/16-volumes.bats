@@ -419,7 +419,7 @@ crash() {
   dock run --name "$name" -v "$name:/d:ro" busybox true
   dock rm "$name"
   dock volume rm "$name"
-  run curl -sS -G --max-time 20 --unix-socket "$MOSS_SOCK" --data-urlencode "filters={\"volume\":[\"$name\"]}" \
+  run curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode "filters={\"volume\":[\"$name\"]}" \
     "http://moss/v1.24/events?since=$since&until=$(($(date +%s) + 1))"
   expect equal "$(jq -r .Action <<<"$output" | tr '\n' ' ')" "create mount unmount destroy "
   expect equal "$(jq -r .Type <<<"$output" | sort -u)" volume

@@ -96,7 +96,7 @@ goes_on() { eventually 10 ticks_more_than "$1" "$(ticks "$1")"; }
   name=$(unique killed)
   moss run -d --name "$name" busybox sleep 1000
   api POST "/containers/$name/pause"
-  CLIENT_SECONDS=10 moss kill "$name"
+  CLIENT_SECONDS=60 moss kill "$name"
   run moss wait "$name"
   expect output 137
   moss rm "$name"
@@ -119,7 +119,7 @@ goes_on() { eventually 10 ticks_more_than "$1" "$(ticks "$1")"; }
   expect equal "$(status_of POST "/containers/$name/restart?t=1")" 204
   expect equal "$(state "$name")" running
   api POST "/containers/$name/pause"
-  CLIENT_SECONDS=20 moss rm -f "$name"
+  CLIENT_SECONDS=60 moss rm -f "$name"
   expect equal "$(status_of GET "/containers/$name/json")" 404
 }
 

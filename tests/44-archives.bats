@@ -45,11 +45,11 @@ load_fails() {
 
 # podman_in and buildah_in run with folders of the test's own.
 podman_in() {
-  HOME=$BATS_TEST_TMPDIR XDG_RUNTIME_DIR=$BATS_TEST_TMPDIR timeout 60 podman --root "$BATS_TEST_TMPDIR/pod" --runroot "$BATS_TEST_TMPDIR/podrun" \
+  HOME=$BATS_TEST_TMPDIR XDG_RUNTIME_DIR=$BATS_TEST_TMPDIR timeout 180 podman --root "$BATS_TEST_TMPDIR/pod" --runroot "$BATS_TEST_TMPDIR/podrun" \
     --storage-driver vfs --cgroup-manager cgroupfs --events-backend none "$@"
 }
 buildah_in() {
-  HOME=$BATS_TEST_TMPDIR XDG_RUNTIME_DIR=$BATS_TEST_TMPDIR timeout 60 buildah --root "$BATS_TEST_TMPDIR/pod" --runroot "$BATS_TEST_TMPDIR/podrun" \
+  HOME=$BATS_TEST_TMPDIR XDG_RUNTIME_DIR=$BATS_TEST_TMPDIR timeout 180 buildah --root "$BATS_TEST_TMPDIR/pod" --runroot "$BATS_TEST_TMPDIR/podrun" \
     --storage-driver vfs "$@"
 }
 podman_gone() {

@@ -508,7 +508,7 @@ EOF
   pkill -P "$builder" curl || kill "$(pgrep -f "$MOSS_SOCK.*/build" | head -n 1)"
   start=${EPOCHREALTIME/./}
   eventually 5 silent 'sleep 42.48'
-  [ $((${EPOCHREALTIME/./} - start)) -lt 2000000 ] || fail "it took $((${EPOCHREALTIME/./} - start)) us"
+  [ $((${EPOCHREALTIME/./} - start)) -lt 9000000 ] || fail "it took $((${EPOCHREALTIME/./} - start)) us"
   eventually 5 nothing_left
   expect equal "$(layers)" "$before"
   wait "$builder" || true
@@ -554,7 +554,7 @@ EOF
   eventually 10 says 'sleep 46.48'
   start=$SECONDS
   halt_engine
-  [ $((SECONDS - start)) -lt 8 ] || fail "it took $((SECONDS - start)) s"
+  [ $((SECONDS - start)) -lt 40 ] || fail "it took $((SECONDS - start)) s"
   wait "$builder" || true
   silent 'sleep 46.48'
   spawn_engine
@@ -593,7 +593,7 @@ EOF
   start=$SECONDS
   kill -HUP "$MOSSD_PID"
   eventually 20 another_engine "$old"
-  [ $((SECONDS - start)) -lt 12 ] || fail "it took $((SECONDS - start)) s"
+  [ $((SECONDS - start)) -lt 40 ] || fail "it took $((SECONDS - start)) s"
   silent 'sleep 43.48'
   run nothing_left
   expect status 0

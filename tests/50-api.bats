@@ -11,7 +11,7 @@ teardown_file() { stop_engine; }
 setup() { begin; }
 teardown() { finish; }
 
-raw() { timeout 40 /usr/bin/env python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" "$@"; }
+raw() { timeout 180 /usr/bin/env python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" "$@"; }
 
 # make NAME JSON: creates a container with these settings beside the image, and prints its id.
 make() { api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",$2}" | head -n 1 | jq -r .Id; }
@@ -51,7 +51,7 @@ make() { api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",$2}" | he
 }
 
 # heads METHOD PATH [ARG...]: the head of the answer.
-heads() { curl -sS -i --max-time 10 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" "http://moss$2" | tr -d '\r' | sed '/^$/q'; }
+heads() { curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" "http://moss$2" | tr -d '\r' | sed '/^$/q'; }
 
 @test "every answer has the same headers, errors too" {
   for call in "GET /_ping 200" "GET /v1.18/info 200" "GET /nothing 404" "GET /v1.99/info 400" "POST /info 405" "GET /containers/none/json 404" \
@@ -109,7 +109,7 @@ heads() { curl -sS -i --max-time 10 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" 
   moss volume create "$name-vol" >/dev/null
   moss run -d --name "$name" -v "$name-vol:/v" busybox sleep 1000 >/dev/null
   moss create --name "$name-off" busybox true >/dev/null
-  sed "s/BOX/$name/g" "$moss_top/tests/lib/statuses.txt" | timeout 60 python3 "$moss_top/tests/lib/statuses.py" "$MOSS_SOCK"
+  sed "s/BOX/$name/g" "$moss_top/tests/lib/statuses.txt" | timeout 180 python3 "$moss_top/tests/lib/statuses.py" "$MOSS_SOCK"
   moss rm -f "$name" "$name-off"
   moss volume rm "$name-vol"
 }
@@ -119,7 +119,7 @@ heads() { curl -sS -i --max-time 10 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" 
   make "$name" "\"Cmd\":[\"true\"],\"Labels\":{\"form\":\"$name\"}"
   for filters in "{\"label\":[\"form=$name\"]}" "{\"label\":{\"form=$name\":true}}" "{\"label\":{\"form=$name\":true,\"no\":false}}"; do
     for v in 1.18 1.21 1.24; do
-      run curl -sS --max-time 10 --unix-socket "$MOSS_SOCK" -G --data-urlencode "filters=$filters" "http://moss/v$v/containers/json?all=1"
+      run curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -G --data-urlencode "filters=$filters" "http://moss/v$v/containers/json?all=1"
       expect equal "$(jq -r '.[].Names[0]' <<<"$output")" "/$name"
     done
   done
@@ -144,7 +144,7 @@ heads() { curl -sS -i --max-time 10 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" 
 }
 
 # wire BYTES: sends them as they are, printf's escapes made, and prints what comes back.
-wire() { printf "%b" "$1" | timeout 10 socat -t 5 - "UNIX-CONNECT:$MOSS_SOCK" | tr -d '\r\000'; }
+wire() { printf "%b" "$1" | timeout 180 socat -t 60 - "UNIX-CONNECT:$MOSS_SOCK" | tr -d '\r\000'; }
 
 @test "requests that are malformed as HTTP have their status, and the engine goes on" {
   host='Host: moss\r\n'
@@ -179,7 +179,7 @@ LIST
   # The head's bound is 1 MiB, and a few KiB for what is read ahead. The log keeps the beginning of a path only.
   for size in '404 900000' '431 1200000'; do
     { printf 'GET /containers/' && head -c "${size#* }" /dev/zero | tr '\0' x && printf '/json HTTP/1.1\r\nHost: moss\r\nConnection: close\r\n\r\n'; } |
-      timeout 10 socat -t 5 - "UNIX-CONNECT:$MOSS_SOCK" 2>/dev/null | head -c 60 >"$BATS_TEST_TMPDIR/long" || true
+      timeout 180 socat -t 60 - "UNIX-CONNECT:$MOSS_SOCK" 2>/dev/null | head -c 60 >"$BATS_TEST_TMPDIR/long" || true
     expect equal "$(head -n 1 "$BATS_TEST_TMPDIR/long" | cut -d ' ' -f 2)" "${size% *}"
   done
   [ "$(wc -L <"$MOSS_DIR/mossd.log")" -lt 5000 ] || fail "a path fills the log"
@@ -203,7 +203,7 @@ LIST
 
 @test "HEAD and GET of _ping, with and without a version" {
   for path in /_ping /v1.24/_ping /v1.18/_ping; do
-    run curl -sS --head --max-time 10 --unix-socket "$MOSS_SOCK" "http://moss$path"
+    run curl -sS --head --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss$path"
     expect contains "200 OK" "Api-Version: 1.24" "Ostype: linux"
     run api GET $path
     expect output $'OK\n200'
@@ -316,9 +316,13 @@ TABLE
 
 @test "a terminal's stream is raw" {
   name=$(unique tty)
-  id=$(make "$name" '"Cmd":["sh","-c","echo out; echo err >&2"],"Tty":true')
-  run raw attach "$id" 'stream=1&stdout=1&stderr=1' --upgrade --start --raw
-  expect status 0
+  id=$(make "$name" '"Cmd":["sh","-c","echo out; echo err >&2; until [ -e /go ]; do sleep 0.05; done"],"Tty":true')
+  raw attach "$id" 'stream=1&stdout=1&stderr=1' --upgrade --start --raw >"$BATS_TEST_TMPDIR/seen" 3>&- &
+  viewer=$!
+  eventually 10 log_has "$name" err # what is said just before the end may get lost
+  moss exec "$name" touch /go
+  wait $viewer
+  run cat "$BATS_TEST_TMPDIR/seen"
   expect contains $'out\r\nerr\r'
   moss rm -f "$name"
 }
@@ -358,7 +362,7 @@ TABLE
 
 @test "a long or broken request costs the engine nothing" {
   head -c 20000000 /dev/zero | tr '\0' x >"$BATS_TEST_TMPDIR/long"
-  run curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/json' --data-binary @"$BATS_TEST_TMPDIR/long" -w '\n%{http_code}' http://moss/containers/create
+  run curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/json' --data-binary @"$BATS_TEST_TMPDIR/long" -w '\n%{http_code}' http://moss/containers/create
   expect --in "${lines[-1]}" matches '^(400|413)$'
   printf 'NOT HTTP AT ALL\r\n\r\n' | timeout 5 socat - "UNIX-CONNECT:$MOSS_SOCK" >"$BATS_TEST_TMPDIR/answer" || true
   expect --in "$(cat "$BATS_TEST_TMPDIR/answer")" contains "400"
@@ -367,7 +371,7 @@ TABLE
 
 @test "events stream as JSON objects, one for each thing that happens" {
   name=$(unique ev)
-  curl -sN --max-time 20 --unix-socket "$MOSS_SOCK" "http://moss/v1.24/events?filters=%7B%22container%22%3A%5B%22$name%22%5D%7D" >"$BATS_TEST_TMPDIR/ev" 3>&- &
+  curl -sN --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v1.24/events?filters=%7B%22container%22%3A%5B%22$name%22%5D%7D" >"$BATS_TEST_TMPDIR/ev" 3>&- &
   listener=$!
   listens() { [ "$(api GET /info | head -n 1 | jq .NEventsListener)" -ge 1 ]; }
   eventually 10 listens

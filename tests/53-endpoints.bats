@@ -40,7 +40,7 @@ answers() {
 # the answer goes to stdout, what comes behind it to $BATS_TEST_TMPDIR/body, as od -c prints it in one piece.
 talk() {
   printf '%s %s HTTP/1.1\r\nHost: moss\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%b\r\n%s%b' "$1" "$2" "${#4}" "$3" "${4:-}" "${5:-}" |
-    timeout 20 socat -,ignoreeof "UNIX-CONNECT:$MOSS_SOCK" >"$BATS_TEST_TMPDIR/answer"
+    timeout 180 socat -,ignoreeof "UNIX-CONNECT:$MOSS_SOCK" >"$BATS_TEST_TMPDIR/answer"
   sed '1,/^\r$/d' "$BATS_TEST_TMPDIR/answer" | od -An -c | tr -d ' \n' >"$BATS_TEST_TMPDIR/body"
   sed '/^\r$/,$d' "$BATS_TEST_TMPDIR/answer" | tr -d '\r'
 }
@@ -93,7 +93,7 @@ LIST
       expect --in "$(body)" contains "No such exec instance: nobody"
     done
     answers 404 POST "/v$v/containers/create" '{"Image":"no-such-image","Cmd":["true"]}'
-    run curl -sS -i --max-time 10 --unix-socket "$MOSS_SOCK" -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
+    run curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
       -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==' "http://moss/v$v/containers/nobody/attach/ws?stream=1"
     expect contains "404 Not Found" "No such container: nobody"
   done
@@ -164,14 +164,14 @@ LIST
       expect line 0 "HTTP/1.1 101 UPGRADED"
       expect contains "Content-Type: application/vnd.engine.raw-stream" "Connection: Upgrade" "Upgrade: tcp"
       expect equal "$(body)" "$frame"
-      run curl -sS -i --max-time 20 --unix-socket "$MOSS_SOCK" -X "${call%% *}" --output "$BATS_TEST_TMPDIR/answer" "http://moss${call#* }"
+      run curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -X "${call%% *}" --output "$BATS_TEST_TMPDIR/answer" "http://moss${call#* }"
       expect equal "$(head -n 1 "$BATS_TEST_TMPDIR/answer")" $'HTTP/1.1 200 OK\r'
       expect equal "$(sed '1,/^\r$/d' "$BATS_TEST_TMPDIR/answer" | od -An -c | tr -d ' \n')" "$frame"
     done
   done
   # A client that ends its own side at once still gets the log.
   printf 'GET /containers/%s/logs?stdout=1 HTTP/1.1\r\nHost: moss\r\n%b\r\n' "$box" "$upgrade" |
-    timeout 20 socat -t 15 - "UNIX-CONNECT:$MOSS_SOCK" >"$BATS_TEST_TMPDIR/half"
+    timeout 180 socat -t 60 - "UNIX-CONNECT:$MOSS_SOCK" >"$BATS_TEST_TMPDIR/half"
   expect equal "$(head -n 1 "$BATS_TEST_TMPDIR/half")" $'HTTP/1.1 101 UPGRADED\r'
   expect equal "$(sed '1,/^\r$/d' "$BATS_TEST_TMPDIR/half" | od -An -c | tr -d ' \n')" "$frame"
   moss rm "$box"
@@ -286,15 +286,15 @@ LIST
 @test "parameters and endpoints come with their version" {
   moss run -d --name "$box" --label team=red --log-opt labels=team busybox sh -c 'echo line; sleep 1000' >/dev/null
   eventually 10 log_has "$box" line
-  logs() { curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" "http://moss/v$1/containers/$box/logs?stdout=1&$2" | tail -c +9; }
+  logs() { curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v$1/containers/$box/logs?stdout=1&$2" | tail -c +9; }
   expect equal "$(logs 1.19 since=$((EPOCHSECONDS + 1000)))" line
   expect equal "$(logs 1.20 since=$((EPOCHSECONDS + 1000)))" ""
   expect equal "$(logs 1.23 details=1)" line
   expect equal "$(logs 1.24 details=1)" "team=red line"
   has_size() { ask GET "/v$1/containers/$box/json?size=1" >/dev/null && body | jq 'has("SizeRw") and has("SizeRootFs")'; }
   expect equal "$(has_size 1.20) $(has_size 1.21)" "false true"
-  run curl -sSN --max-time 3 --unix-socket "$MOSS_SOCK" "http://moss/v1.19/containers/$box/stats?stream=0"
-  expect status 28
+  run head -n 2 < <(curl -sN --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v1.19/containers/$box/stats?stream=0")
+  expect equal "$(grep -c memory_stats <<<"$output")" 2
   answers "200 application/json" GET "/v1.20/containers/$box/stats?stream=0"
   expect equal "$(body | jq -s 'map(has("precpu_stats"))' -c)" '[true]'
   for pair in 1.21:304 1.22:400; do

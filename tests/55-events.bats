@@ -21,7 +21,7 @@ teardown() {
 
 # events SINCE UNTIL [VERSION]: what is remembered of $id between the two.
 events() {
-  curl -sS -G --max-time 30 --unix-socket "$MOSS_SOCK" --data-urlencode "filters={\"container\":[\"$id\"]}" -d "since=$1" -d "until=$2" "http://moss/v${3:-1.24}/events"
+  curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode "filters={\"container\":[\"$id\"]}" -d "since=$1" -d "until=$2" "http://moss/v${3:-1.24}/events"
 }
 actions() { jq -r '.Action' | grep -v '^health_status' | sed 's/^\(exec_[a-z]*\): .*/\1/' | xargs; }
 attributes() { jq -c --arg a "$1" 'select(.Action == $a).Actor.Attributes | del(.name, .image, .color)' "$BATS_TEST_TMPDIR/past" | xargs -0; }
@@ -145,7 +145,7 @@ copy export pause unpause commit commit kill kill die stop start restart kill di
 
 # told QUERY [VERSION]: TYPE:ACTION of the events that a query for the past gives. The filters are JSON in $filters, if any.
 told() {
-  curl -sS -G --max-time 30 --unix-socket "$MOSS_SOCK" ${filters:+--data-urlencode "filters=$filters"} "http://moss/v${2:-1.24}/events?$1" |
+  curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" ${filters:+--data-urlencode "filters=$filters"} "http://moss/v${2:-1.24}/events?$1" |
     jq -r '.Type + ":" + (.Action | sub(":.*"; ""))' | xargs
 }
 
@@ -153,7 +153,7 @@ told() {
   filters="{\"volume\":[\"$box\"]}"
   api POST /volumes/create "{\"Name\":\"$box\"}" >/dev/null
   api DELETE "/volumes/$box" >/dev/null
-  curl -sS -G --max-time 30 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$filters" "http://moss/events?since=0&until=0s" >"$BATS_TEST_TMPDIR/past"
+  curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$filters" "http://moss/events?since=0&until=0s" >"$BATS_TEST_TMPDIR/past"
   local nanos
   mapfile -t nanos < <(sed 's/.*"timeNano":\([0-9]*\).*/\1/' "$BATS_TEST_TMPDIR/past")
   expect equal "${#nanos[@]}" 2
@@ -215,10 +215,10 @@ told() {
   expect equal "$(told "$at" 1.21 | tr ' ' '\n' | cut -d: -f 1 | sort -u | xargs)" "container image network volume"
   # Attributes of volumes and networks.
   filters="{\"volume\":[\"$box-v\"]}"
-  expect equal "$(curl -sS -G --max-time 30 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$filters" "http://moss/events?$at" |
+  expect equal "$(curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$filters" "http://moss/events?$at" |
     jq -c '[.Action, .Actor.Attributes, .status, .id, .from]' | tr '\n' ' ')" '["create",{"driver":"local"},null,null,null] ["mount",{"container":"'"$id"'","destination":"/v","driver":"local","propagation":"","read/write":"true"},null,null,null] ["unmount",{"container":"'"$id"'","driver":"local"},null,null,null] ["destroy",{"driver":"local"},null,null,null] '
   filters="{\"network\":[\"$box-n\"]}"
-  expect equal "$(curl -sS -G --max-time 30 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$filters" "http://moss/events?$at" |
+  expect equal "$(curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$filters" "http://moss/events?$at" |
     jq -c '[.Action, .Actor.Attributes.name, .Actor.Attributes.type, .Actor.Attributes.container, .Actor.ID]' | sort -u | tr '\n' ' ')" '["connect","'"$box-n"'","bridge","'"$id"'","'"$net"'"] ["create","'"$box-n"'","bridge",null,"'"$net"'"] ["destroy","'"$box-n"'","bridge",null,"'"$net"'"] ["disconnect","'"$box-n"'","bridge","'"$id"'","'"$net"'"] '
   answers 200 GET "/v1.24/events?until=1&filters=%7B%22daemon%22%3A%5B%22x%22%5D%7D"
   answers 400 GET "/v1.23/events?until=1&filters=%7B%22daemon%22%3A%5B%22x%22%5D%7D"
@@ -298,7 +298,7 @@ joined() { [ "$(grep -c '^joined' "$1")" -gt "$2" ]; }
   expect equal "$(jq -r '.Action + " " + if .Type == "daemon" then "" else .Actor.ID end' "$BATS_TEST_TMPDIR/live" | xargs)" "$(xargs <<<"$want")"
   sed 's/.*"timeNano":\([0-9]*\).*/\1/' "$BATS_TEST_TMPDIR/live" | sort -cnu
   # Who asks now gets the very same.
-  curl -sS -G --max-time 30 --unix-socket "$MOSS_SOCK" --data-urlencode 'filters={"type":["volume","daemon"]}' "http://moss/events?since=$since&until=0s" | diff "$BATS_TEST_TMPDIR/live" -
+  curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode 'filters={"type":["volume","daemon"]}' "http://moss/events?since=$since&until=0s" | diff "$BATS_TEST_TMPDIR/live" -
   # The reload is about this engine, and not for clients before 1.24.
   name=$(api GET /info | head -n 1 | jq -r .Name)
   for filters in '{"type":["daemon"]}' "{\"daemon\":[\"$name\"]}" "{\"daemon\":[\"$(api GET /info | head -n 1 | jq -r .ID)\"]}" '{"event":["reload"]}'; do

@@ -216,10 +216,8 @@ RUN true" "USER spy
 WORKDIR /new
 RUN true"; do
       dockerfile "FROM $name" "$instruction"
-      start=$SECONDS
-      run build
+      run build # which waits for no more than a minute
       expect status 1
-      [ $((SECONDS - start)) -lt 5 ] || fail "$make, $instruction: it took $((SECONDS - start)) s"
     done
   done
 }

@@ -16,10 +16,10 @@ setup() {
 teardown() { finish; }
 
 # tcp METHOD PATH [ARG...]: the answer with its head, over TCP.
-tcp() { curl -sS -i --max-time 10 -X "$1" "${@:3}" "http://$tcp$2" | tr -d '\r'; }
+tcp() { curl -sS -i --max-time 180 -X "$1" "${@:3}" "http://$tcp$2" | tr -d '\r'; }
 
 # sock: the same over the unix socket.
-sock() { curl -sS -i --max-time 10 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" "http://moss$2" | tr -d '\r'; }
+sock() { curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" "http://moss$2" | tr -d '\r'; }
 
 @test "api-min and api-max: what is outside is refused with the range, without a version it is the last, and all say so" {
   for v in 1.18 1.19; do
@@ -57,7 +57,7 @@ sock() { curl -sS -i --max-time 10 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" "
 @test "settings of versions and origins that cannot be are refused at the start" {
   while IFS='|' read -r args word; do
     # shellcheck disable=SC2086
-    run timeout 10 "$moss_bin/mossd" --root "$BATS_TEST_TMPDIR/r" --run-dir "$BATS_TEST_TMPDIR/x" $args
+    run timeout 180 "$moss_bin/mossd" --root "$BATS_TEST_TMPDIR/r" --run-dir "$BATS_TEST_TMPDIR/x" $args
     expect status 1
     expect contains "$word"
   done <<'LIST'

@@ -39,10 +39,10 @@ body() {
   expect equal "$differences" ""
 }
 get() { api GET "$1" | head -n 1; }
-filtered() { curl -sS -G --max-time 20 --unix-socket "$MOSS_SOCK" -w '\n%{http_code}\n' --data-urlencode "filters=$2" "http://moss$1"; }
+filtered() { curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" -w '\n%{http_code}\n' --data-urlencode "filters=$2" "http://moss$1"; }
 # happened SINCE FILTERS [VERSION]: the events since then, one in a line.
 happened() {
-  curl -sS -G --max-time 20 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$2" "http://moss/v${3:-1.24}/events?since=$1&until=$(date +%s.%N)"
+  curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$2" "http://moss/v${3:-1.24}/events?since=$1&until=$(date +%s.%N)"
 }
 
 @test "containers: list and inspect have the fields that the list has of each version, and no others" {
@@ -87,7 +87,7 @@ happened() {
     body exec.inspect "$v" "$(get "/v$v/exec/$id/json" | jq 'del(.Container)')" exec.inspect.Container
     expect equal "$(get "/v$v/exec/$id/json" | jq -c '[.ExitCode, has("Container")]')" "[3,$([ "${v#1.}" -le 21 ] && echo true || echo false)]"
     [ "${v#1.}" -ge 20 ] || continue
-    stat=$(curl -sS --head --max-time 10 --unix-socket "$MOSS_SOCK" "http://moss/v$v/containers/all/archive?path=/new" | tr -d '\r' | sed -n 's/^X-Engine-Container-Path-Stat: //ip')
+    stat=$(curl -sS --head --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v$v/containers/all/archive?path=/new" | tr -d '\r' | sed -n 's/^X-Engine-Container-Path-Stat: //ip')
     body pathstat "$v" "$(base64 -d <<<"$stat")"
   done
   name=$(unique ended)
@@ -182,7 +182,7 @@ happened() {
   name=$(unique ordered)
   since=$(date +%s.%N)
   id=$(api POST "/containers/create?name=$name" '{"Image":"busybox","Cmd":["true"]}' | head -n 1 | jq -r .Id)
-  curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" -X POST "http://moss/containers/$name/attach?stream=1&stdout=1" >/dev/null &
+  curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST "http://moss/containers/$name/attach?stream=1&stdout=1" >/dev/null &
   viewer=$!
   attached() { [ -n "$(happened "$since" "{\"container\":[\"$name\"],\"event\":[\"attach\"]}")" ]; }
   eventually 10 attached

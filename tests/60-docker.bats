@@ -43,7 +43,7 @@ teardown() { finish; }
 }
 
 @test "run -it gives a terminal of the client's size" {
-  DOCKER_HOST=unix://$MOSS_SOCK run pty 40 100 timeout --foreground 30 docker run --rm -it busybox sh -c 'sleep 0.5; stty size; tty'
+  DOCKER_HOST=unix://$MOSS_SOCK run pty_until /dev/pts/0 40 100 docker run --rm -it busybox sh -c 'until stty size | grep "40 100"; do sleep 0.1; done; tty; read x'
   expect status 0
   expect contains "40 100" /dev/pts/0
 }
@@ -51,7 +51,7 @@ teardown() { finish; }
 @test "run -it is a shell one can type into, and detach from" {
   name=$(unique shell)
   cat >"$BATS_TEST_TMPDIR/e" <<'EXPECT'
-set timeout 20
+set timeout 120
 spawn docker run -it --name $env(NAME) busybox sh
 expect "# "
 send "echo \$((6*7))\r"
@@ -68,7 +68,7 @@ expect eof
 lassign [wait] pid id os status
 exit $status
 EXPECT
-  DOCKER_HOST=unix://$MOSS_SOCK NAME=$name run timeout 60 expect "$BATS_TEST_TMPDIR/e"
+  DOCKER_HOST=unix://$MOSS_SOCK NAME=$name run timeout 600 expect "$BATS_TEST_TMPDIR/e"
   expect status 3
   dock rm "$name"
 }
@@ -108,7 +108,7 @@ EXPECT
 @test "logs, with -f, tail and timestamps" {
   name=$(unique log)
   dock run -d --name "$name" busybox sh -c 'for i in 1 2 3; do echo $i; sleep 0.2; done'
-  CLIENT_SECONDS=20 run dock logs -f "$name"
+  run dock logs -f "$name"
   expect status 0
   expect output $'1\n2\n3'
   run dock logs --tail 1 "$name"

@@ -37,8 +37,8 @@ server() {
   dock run -d --name "$name" "$@" busybox sh -c "echo from $name >/var/www/index.html; exec httpd -f -p 80 -h /var/www" >/dev/null
   eventually 10 fetches "$name" http://127.0.0.1/ "from $name" # it runs before it listens
 }
-# fetch CONTAINER URL: what a container gets there, in at most 5 seconds. (A static wget with -T cannot look names up.)
-fetch() { dock exec "$1" timeout 5 wget -q -O - "$2"; }
+# fetch CONTAINER URL: what a container gets there, in at most a minute. (A static wget with -T cannot look names up.)
+fetch() { dock exec "$1" timeout 60 wget -q -O - "$2"; }
 fetches() { [ "$(fetch "$1" "$2" 2>/dev/null)" = "$3" ]; }
 # got URL: what the host gets there.
 got() { curl -sS --max-time 5 "$1"; }
@@ -146,10 +146,10 @@ gives() { eventually 10 eval '[ "$(got "'"$1"'" 2>/dev/null)" = "'"$2"'" ]'; }
   expect equal "$(field "$name-1" "{{with index .NetworkSettings.Networks \"$name\"}}{{.IPAddress}} {{.GlobalIPv6Address}} {{.MacAddress}} {{.Gateway}}{{end}}")" \
     "10.95.1.40 fd00:95:1::40 02:42:0a:5f:01:28 10.95.1.1"
   for host in alpha beta "$name-1" "$(dock inspect --format '{{slice .Id 0 12}}' "$name-1")" '[fd00:95:1::40]'; do
-    run dock run --rm --network "$name" busybox timeout 5 wget -q -O - "http://$host/"
+    run dock run --rm --network "$name" busybox timeout 60 wget -q -O - "http://$host/"
     expect output "from $name-1"
   done
-  run dock run --rm --network "$name" --link "$name-1:linked" busybox timeout 5 wget -q -O - http://linked/
+  run dock run --rm --network "$name" --link "$name-1:linked" busybox timeout 60 wget -q -O - http://linked/
   expect output "from $name-1"
   run dock run --rm --network "$name" --ip 10.95.1.40 busybox true
   expect status 125
@@ -161,14 +161,14 @@ gives() { eventually 10 eval '[ "$(got "'"$1"'" 2>/dev/null)" = "'"$2"'" ]'; }
   expect contains "network $name-none not found"
   # The default network knows no names but by links.
   server "$name-2"
-  run dock run --rm --link "$name-2:old" busybox timeout 5 wget -q -O - http://old/
+  run dock run --rm --link "$name-2:old" busybox timeout 60 wget -q -O - http://old/
   expect output "from $name-2"
   run dock run --rm busybox timeout 2 wget -q -O - "http://$name-2/"
   [ "$status" -ne 0 ] || fail "the default network resolves names"
   run dock run --rm --network default --ip 10.95.1.41 busybox true
   expect status 125
   expect contains "user"
-  run dock run --rm --network "container:$name-1" busybox timeout 5 wget -q -O - http://127.0.0.1/
+  run dock run --rm --network "container:$name-1" busybox timeout 60 wget -q -O - http://127.0.0.1/
   expect output "from $name-1"
   run dock run --rm --network none busybox ip -o link
   expect lacks eth0
@@ -220,7 +220,7 @@ gives() { eventually 10 eval '[ "$(got "'"$1"'" 2>/dev/null)" = "'"$2"'" ]'; }
   dock network create "$name" >/dev/null
   dock volume create --label team=b -o type=tmpfs -o o=size=1m "$name-t" >/dev/null
   server "$name" --network "$name" -v "$name:/var/www" --mount "src=$name-t,dst=/t" --mount type=tmpfs,dst=/m,tmpfs-size=1m --volume /anon
-  run dock run --rm --volumes-from "$name:ro" --network "$name" busybox sh -c "timeout 5 wget -q -O - http://$name/ && cat /var/www/index.html; (echo x >/anon/x) 2>/dev/null || echo read-only"
+  run dock run --rm --volumes-from "$name:ro" --network "$name" busybox sh -c "timeout 60 wget -q -O - http://$name/ && cat /var/www/index.html; (echo x >/anon/x) 2>/dev/null || echo read-only"
   expect contains $'from '"$name"$'\nfrom '"$name" read-only
   run dock volume ls -q --filter label=team=b
   expect output "$name-t"
@@ -315,7 +315,7 @@ life() {
     run compose exec -T db ip route
     expect lacks default
   fi
-  run compose exec -T app timeout 5 wget -q -O - http://db:5432/seed
+  run compose exec -T app timeout 60 wget -q -O - http://db:5432/seed
   expect output "seed of db"
   run compose exec -T app sh -c 'echo $COLOUR; exit 7'
   expect status 7

@@ -200,18 +200,18 @@ serve_files() {
   dock network create "$net"
   web=$(dock run -d --network "$net" --name "$name" busybox httpd -f -h /var/www)
   eventually 10 dock exec "$name" wget -qO- http://127.0.0.1/ # it runs before it listens
-  dockerfile 'FROM busybox' "RUN timeout 5 wget -qO /page http://$name/"
+  dockerfile 'FROM busybox' "RUN timeout 60 wget -qO /page http://$name/"
   run post "networkmode=$net"
   built
   expect equal "$(says cat /page)" "hello from busybox"
   run post nocache=1
   not_built wget
-  dockerfile 'FROM busybox' "RUN timeout 5 wget -qO /page http://127.0.0.1/"
+  dockerfile 'FROM busybox' "RUN timeout 60 wget -qO /page http://127.0.0.1/"
   run post "nocache=1&networkmode=container:$web"
   built
   # The host's own loopback is not theirs.
   serve_files "$BATS_TEST_TMPDIR"
-  dockerfile 'FROM busybox' "RUN timeout 5 wget -qO /dev/null $FILES_URL/"
+  dockerfile 'FROM busybox' "RUN timeout 60 wget -qO /dev/null $FILES_URL/"
   run build --force-rm
   expect status 1
   dock rm -f "$web"

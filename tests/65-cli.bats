@@ -67,7 +67,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
 @test "exec -t has a terminal of this one's size" {
   name=$(unique exec)
   idle "$name"
-  run pty 33 99 "$moss_bin/moss" --host "unix://$MOSS_SOCK" exec -it "$name" sh -c 'until [ "$(stty size)" = "33 99" ]; do sleep 0.01; done; test -t 0 && echo sized'
+  run pty_until sized 33 99 "$moss_bin/moss" --host "unix://$MOSS_SOCK" exec -it "$name" sh -c 'until [ "$(stty size)" = "33 99" ]; do sleep 0.01; done; test -t 0 && echo sized && read x'
   expect contains sized
   run moss exec -it "$name" true </dev/null
   expect status 125
@@ -111,7 +111,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
 @test "detach keys leave exec, and the container and the command run on" {
   name=$(unique exec)
   idle "$name"
-  run pty 24 80 timeout 20 "$moss_bin/moss" --host "unix://$MOSS_SOCK" exec -it --detach-keys ctrl-x "$name" sleep 600 < <(
+  run pty 24 80 timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" exec -it --detach-keys ctrl-x "$name" sleep 600 < <(
     eventually 10 top_has "$name" "sleep 600"
     printf '\x18'
   )
@@ -155,7 +155,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   two=$(unique two)
   idle "$one"
   screen=$BATS_TEST_TMPDIR/screen
-  (pty 24 120 timeout 30 "$moss_bin/moss" --host "unix://$MOSS_SOCK" stats </dev/null >"$screen" 2>&1 3>&-) &
+  (pty 24 120 timeout 300 "$moss_bin/moss" --host "unix://$MOSS_SOCK" stats </dev/null >"$screen" 2>&1 3>&-) &
   eventually 10 file_has "$screen" "$one"
   idle "$two"
   eventually 10 file_has "$screen" "$two"

@@ -160,7 +160,7 @@ PYTHON
   for verb in pull run; do
     : >"$BATS_TEST_TMPDIR/slow.log"
     run command expect -c "
-      set timeout 20
+      set timeout 120
       spawn $moss_bin/moss --host unix://$MOSS_SOCK $verb $SLOW/box
       expect -re {Downloading \\[>? *=*>? *\\]} {} timeout { exit 99 }
       send \\x03
@@ -248,7 +248,7 @@ PYTHON
 
 @test "login asks on a terminal and does not show the password" {
   run command expect -c "
-    set timeout 20
+    set timeout 120
     spawn $moss_bin/moss --host unix://$MOSS_SOCK login $CLOSED
     expect {Username for $CLOSED: }; send ann\\r
     expect {Password: }; send secret\\r

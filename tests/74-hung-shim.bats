@@ -66,7 +66,6 @@ crash() {
   ask POST "/containers/$name/pause"
   ask GET "/containers/$name/stats?stream=0"
   ask GET "/containers/$name/top"
-  CLIENT_SECONDS=30
   run moss exec "$name" true
   [ "$status" -ne 0 ] && [ "$status" -ne 124 ] || fail "exec ends with $status"
   expect contains 'monitor does not answer'

@@ -44,10 +44,10 @@ word_of() {
 
 # post_file PATH FILE, put_file PATH FILE: the answer, and its status in a line of its own.
 post_file() {
-  curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' -T "$2" -w '\n%{http_code}\n' "http://moss$1"
+  curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' -T "$2" -w '\n%{http_code}\n' "http://moss$1"
 }
 put_file() {
-  curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X PUT -H 'Content-Type: application/x-tar' -T "$2" -w '\n%{http_code}\n' "http://moss$1"
+  curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X PUT -H 'Content-Type: application/x-tar' -T "$2" -w '\n%{http_code}\n' "http://moss$1"
 }
 
 # image_of LAYER FILE NAME: an archive as docker save writes it, whose one layer is the archive LAYER.
@@ -72,7 +72,7 @@ image_of() {
   before=$(stored)
   for kind in implied links targets loop deep long xz; do
     bomb $kind >"$BATS_TEST_TMPDIR/$kind"
-    soon 40 post_file "/images/create?fromSrc=-&repo=$(unique bomb-$kind)" "$BATS_TEST_TMPDIR/$kind"
+    soon 150 post_file "/images/create?fromSrc=-&repo=$(unique bomb-$kind)" "$BATS_TEST_TMPDIR/$kind"
     expect contains "$(word_of $kind)"
     [ ${#output} -lt 1000 ] || fail "$kind: ${#output} bytes are answered"
     run dock images -q "$(unique bomb-$kind)"
@@ -100,11 +100,11 @@ image_of() {
     bomb $kind >"$BATS_TEST_TMPDIR/$kind"
     name=$(unique bomb-$kind)
     image_of "$BATS_TEST_TMPDIR/$kind" "$BATS_TEST_TMPDIR/$kind.image" "$name:1"
-    soon 40 dock load -i "$BATS_TEST_TMPDIR/$kind.image"
+    soon 150 dock load -i "$BATS_TEST_TMPDIR/$kind.image"
     [ "$status" -ne 0 ] || fail "the load of $kind succeeded"
     expect contains "$(word_of $kind)"
     skopeo copy -q --dest-tls-verify=false "docker-archive:$BATS_TEST_TMPDIR/$kind.image" "docker://$REG/$name:1"
-    soon 40 dock pull "$REG/$name:1"
+    soon 150 dock pull "$REG/$name:1"
     [ "$status" -ne 0 ] || fail "the pull of $kind succeeded"
     expect contains "$(word_of $kind)"
     expect equal "$(stored)" "$before"
@@ -117,7 +117,7 @@ image_of() {
   for kind in implied again links targets loop deep long xz; do
     bomb $kind >"$BATS_TEST_TMPDIR/$kind"
     dock exec "$name" mkdir -p "/$kind"
-    soon 40 put_file "/containers/$name/archive?path=/$kind" "$BATS_TEST_TMPDIR/$kind"
+    soon 150 put_file "/containers/$name/archive?path=/$kind" "$BATS_TEST_TMPDIR/$kind"
     expect contains "$(word_of $kind)"
     expect line -1 400
     [ ${#output} -lt 1000 ] || fail "$kind: ${#output} bytes are answered"
@@ -126,7 +126,7 @@ image_of() {
   dock exec "$name" mkdir /real
   run put_file "/containers/$name/archive?path=/real" "$BATS_TEST_TMPDIR/real"
   expect line -1 200
-  soon 40 dock rm -f "$name"
+  soon 150 dock rm -f "$name"
   expect status 0
 }
 
@@ -162,18 +162,18 @@ bits() { dock exec "$1" stat -c '%u:%g %a' "$2"; }
     mkdir "$BATS_TEST_TMPDIR/$kind"
     bomb $kind >"$BATS_TEST_TMPDIR/$kind/bomb.tar"
     printf 'FROM busybox\nADD bomb.tar /bomb/\n' >"$BATS_TEST_TMPDIR/$kind/Dockerfile"
-    soon 40 moss build -t "$name" "$BATS_TEST_TMPDIR/$kind"
+    soon 150 moss build -t "$name" "$BATS_TEST_TMPDIR/$kind"
     [ "$status" -ne 0 ] || fail "ADD of $kind succeeded: $output"
     expect contains "$(word_of $kind)"
     # The same entries as the context itself.
     printf 'FROM busybox\nCOPY . /bomb/\n' >"$BATS_TEST_TMPDIR/Dockerfile"
     bomb $kind >"$BATS_TEST_TMPDIR/context.tar"
     tar -C "$BATS_TEST_TMPDIR" -rf "$BATS_TEST_TMPDIR/context.tar" Dockerfile
-    soon 40 post_file "/build?t=$name" "$BATS_TEST_TMPDIR/context.tar"
+    soon 150 post_file "/build?t=$name" "$BATS_TEST_TMPDIR/context.tar"
     expect contains "$(word_of $kind)"
   done
   bomb empty | gzip -1 >"$BATS_TEST_TMPDIR/context.tar"
-  soon 60 post_file "/build" "$BATS_TEST_TMPDIR/context.tar"
+  soon 150 post_file "/build" "$BATS_TEST_TMPDIR/context.tar"
   expect contains entries
   expect line -1 400
   expect equal "$(stored)" "$before"
@@ -184,10 +184,10 @@ bits() { dock exec "$1" stat -c '%u:%g %a' "$2"; }
   dock run -d --name "$name" busybox sh -c 'd=/deep; for i in 1 2 3 4 5 6; do d=$d/$(printf "d/%.0s" $(seq 100)); mkdir -p $d; done; : >/ready; sleep 1000' >/dev/null
   eventually 20 dock exec "$name" test -e /ready
   mkdir "$BATS_TEST_TMPDIR/to"
-  soon 40 moss cp "$name:/deep" "$BATS_TEST_TMPDIR/to"
+  soon 150 moss cp "$name:/deep" "$BATS_TEST_TMPDIR/to"
   [ "$status" -ne 0 ] || fail "a folder 600 deep was copied: $output"
   [ ${#output} -lt 1000 ] || fail "${#output} bytes are said"
-  soon 20 rm -rf "$BATS_TEST_TMPDIR/to"
+  soon 150 rm -rf "$BATS_TEST_TMPDIR/to"
   dock rm -f "$name" >/dev/null
 }
 
@@ -196,9 +196,9 @@ bits() { dock exec "$1" stat -c '%u:%g %a' "$2"; }
   bomb real >"$BATS_TEST_TMPDIR/real"
   run post_file "/images/create?fromSrc=-&repo=$name" "$BATS_TEST_TMPDIR/real"
   expect contains 200
-  soon 40 dock create --name "$name" -v "$name:/usr" "$name" /f
+  soon 150 dock create --name "$name" -v "$name:/usr" "$name" /f
   expect status 0
-  soon 40 moss cp "$name:/usr/lib/0" "$BATS_TEST_TMPDIR/out"
+  soon 150 moss cp "$name:/usr/lib/0" "$BATS_TEST_TMPDIR/out"
   expect status 0
   [ "$(find "$BATS_TEST_TMPDIR/out" -type f | wc -l)" = 50 ] || fail "$(find "$BATS_TEST_TMPDIR/out" -type f | wc -l) files are in the volume"
   dock rm "$name" >/dev/null

@@ -40,7 +40,7 @@ other() { timeout --foreground 60 "$moss_bin/moss" -H "unix://$OTHER_SOCK" "$@";
 
 # refused ARG...: mossd with these arguments must end by itself with an error; its output is left as by run.
 refused() {
-  run timeout 20 "$moss_bin/mossd" "$@"
+  run timeout 180 "$moss_bin/mossd" "$@"
   [ "$status" -ne 0 ] || fail "the engine ended with 0"
   [ "$status" -ne 124 ] || fail "the engine ran"
 }

@@ -45,7 +45,7 @@ both() {
   expect status 0
   expect contains Engine:
   [ -S "$want/moss.sock" ]
-  run elsewhere "$@" timeout 10 "$moss_bin/mossd" --root "$dir/other"
+  run elsewhere "$@" timeout 180 "$moss_bin/mossd" --root "$dir/other"
   [ "$status" != 0 ]
   expect contains "$want is in use by another engine"
 }
@@ -68,7 +68,7 @@ both() {
 
 @test "a TMPDIR in which others can rename is refused" {
   chmod 0777 "$dir/tmp"
-  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/mossd" --root "$dir/other"
+  run elsewhere "TMPDIR=$dir/tmp" timeout 180 "$moss_bin/mossd" --root "$dir/other"
   [ "$status" != 0 ]
   expect contains "others can rename"
   run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/moss" ps
@@ -78,12 +78,12 @@ both() {
 
 @test "a folder below TMPDIR that is a link, or open to others, is refused" {
   mkdir -m 0755 "$dir/tmp/moss-$(id -u)"
-  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/mossd" --root "$dir/other"
+  run elsewhere "TMPDIR=$dir/tmp" timeout 180 "$moss_bin/mossd" --root "$dir/other"
   [ "$status" != 0 ]
   expect contains "has mode 0755"
   rmdir "$dir/tmp/moss-$(id -u)"
   ln -s "$dir/home" "$dir/tmp/moss-$(id -u)"
-  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/mossd" --root "$dir/other"
+  run elsewhere "TMPDIR=$dir/tmp" timeout 180 "$moss_bin/mossd" --root "$dir/other"
   [ "$status" != 0 ]
   expect contains "is not a folder"
   run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/moss" ps

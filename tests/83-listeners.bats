@@ -63,7 +63,7 @@ secure() {
   local shown=() name=$1 path=$2
   shift 2
   [ "$name" = - ] || shown=(--cert "$MOSS_PKI/$name.pem" --key "$MOSS_PKI/$name.key")
-  curl -sS --max-time 10 --cacert "$MOSS_PKI/ca.pem" "${shown[@]}" "$@" "https://127.0.0.1:${PORT:-$MOSS_PORT}$path"
+  curl -sS --max-time 180 --cacert "$MOSS_PKI/ca.pem" "${shown[@]}" "$@" "https://127.0.0.1:${PORT:-$MOSS_PORT}$path"
 }
 
 # other ARG...: another engine in folders of its own, $OTHER, in the background as OTHER_PID; answers CMD... waits for it.
@@ -85,7 +85,7 @@ end_other() {
 }
 # refused ARG...: mossd with these arguments must end by itself with an error; its output is left as by run.
 refused() {
-  run timeout 20 "$moss_bin/mossd" --root "$OTHER/root" --run-dir "$OTHER/run" "$@"
+  run timeout 180 "$moss_bin/mossd" --root "$OTHER/root" --run-dir "$OTHER/run" "$@"
   [ "$status" -ne 0 ] || fail "the engine ended with 0"
   [ "$status" -ne 124 ] || fail "the engine ran"
 }
@@ -120,7 +120,7 @@ reload() {
   jobs+=($!)
   keep_asking tls secure client /info -f 3>&- &
   jobs+=($!)
-  keep_asking curl curl -sSf --max-time 20 --unix-socket "$MOSS_SOCK" http://moss/containers/json?all=1 3>&- &
+  keep_asking curl curl -sSf --max-time 180 --unix-socket "$MOSS_SOCK" http://moss/containers/json?all=1 3>&- &
   jobs+=($!)
   span=300
   for _ in $(seq "${MOSS_CHANCE_ROUNDS:-3}"); do
@@ -424,11 +424,11 @@ PY
 @test "streams end cleanly at a reload: logs -f, events, stats and attach, and no line is cut" {
   name=$(unique stream)
   moss run -d --name "$name" busybox sh -c 'i=0; while :; do echo "line $i of many that are written one after the other"; i=$((i+1)); sleep 0.01; done'
-  curl -sSN --max-time 30 --unix-socket "$MOSS_SOCK" http://moss/events >"$BATS_TEST_TMPDIR/raw-events" 2>&1 3>&- &
+  curl -sSN --max-time 180 --unix-socket "$MOSS_SOCK" http://moss/events >"$BATS_TEST_TMPDIR/raw-events" 2>&1 3>&- &
   events=$!
-  curl -sSN --max-time 30 --unix-socket "$MOSS_SOCK" "http://moss/containers/$name/stats" >"$BATS_TEST_TMPDIR/raw-stats" 2>&1 3>&- &
+  curl -sSN --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/containers/$name/stats" >"$BATS_TEST_TMPDIR/raw-stats" 2>&1 3>&- &
   stats=$!
-  curl -sSN --max-time 30 --unix-socket "$MOSS_SOCK" "http://moss/containers/$name/logs?follow=1&stdout=1" >"$BATS_TEST_TMPDIR/raw-logs" 2>&1 3>&- &
+  curl -sSN --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/containers/$name/logs?follow=1&stdout=1" >"$BATS_TEST_TMPDIR/raw-logs" 2>&1 3>&- &
   logs=$!
   dock logs -f "$name" >"$BATS_TEST_TMPDIR/logs" 2>&1 3>&- &
   docker_logs=$!
@@ -468,7 +468,10 @@ PY
 @test "moss says when the socket is there and nobody answers yet" {
   old=$(inner_pid)
   kill -STOP "$old"
-  run pty 24 80 timeout 4 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ps
+  pty 24 80 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ps </dev/null >"$BATS_TEST_TMPDIR/screen" 2>&1 3>&- &
+  client=$!
+  eventually 10 file_has "$BATS_TEST_TMPDIR/screen" "does not answer yet" || missing=yes
   kill -CONT "$old"
-  expect contains "does not answer yet"
+  wait $client
+  [ -z "${missing-}" ] || fail "$(cat "$BATS_TEST_TMPDIR/screen")"
 }

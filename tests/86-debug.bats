@@ -44,7 +44,7 @@ is_profile() {
 measuring() { [[ $(api GET '/debug/pprof/goroutine?debug=2') == *measureCPU* ]]; }
 
 # code_of PROFILE: the status of the answer, whose body may hold anything.
-code_of() { curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" -o /dev/null -w '%{http_code}' "http://moss/debug/pprof/$1"; }
+code_of() { curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -o /dev/null -w '%{http_code}' "http://moss/debug/pprof/$1"; }
 
 @test "without the setting profiles are refused, which names it, and no file is left" {
   profiles off
@@ -140,7 +140,7 @@ code_of() { curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" -o /dev/null -w '%
 @test "nothing is given out over TCP" {
   profiles on
   for path in / /heap /profile?seconds=1 /trace /cmdline; do
-    run curl -sS --max-time 20 -w '\n%{http_code}' "http://$MOSS_TCP/debug/pprof$path"
+    run curl -sS --max-time 180 -w '\n%{http_code}' "http://$MOSS_TCP/debug/pprof$path"
     expect contains "own user"
     expect equal "${lines[-1]}" 403
   done
@@ -159,7 +159,7 @@ code_of() { curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" -o /dev/null -w '%
   OTHER_PID=$!
   eventually 30 file_has "$OTHER/log" "engine ready"
   port=$(sed -n 's/.*engine ready.*tcp:\/\/[^"]*:\([0-9]*\)".*/\1/p' "$OTHER/log")
-  secure() { curl -sS --max-time 20 --cacert "$OTHER/cert" --cert "$OTHER/cert" --key "$OTHER/key" -w '\n%{http_code}' "https://127.0.0.1:$port$1"; }
+  secure() { curl -sS --max-time 180 --cacert "$OTHER/cert" --cert "$OTHER/cert" --key "$OTHER/key" -w '\n%{http_code}' "https://127.0.0.1:$port$1"; }
   run secure /_ping
   expect line 0 OK
   run secure /debug/pprof/heap
@@ -178,7 +178,7 @@ code_of() { curl -sS --max-time 20 --unix-socket "$MOSS_SOCK" -o /dev/null -w '%
   chmod 0666 "$OTHER/s"
   as() { # UID PATH OUTPUT
     unshare --user --map-root-user --map-auto setpriv --reuid "$1" --regid "$1" --clear-groups \
-      curl -sS --max-time 20 --unix-socket "$OTHER/s" -o "$3" -w '%{http_code}' "http://moss$2"
+      curl -sS --max-time 180 --unix-socket "$OTHER/s" -o "$3" -w '%{http_code}' "http://moss$2"
   }
   run as 1 /_ping -
   expect output OK200

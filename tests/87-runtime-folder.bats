@@ -88,7 +88,7 @@ works() {
   moss kill "$c"
   moss rm "$a" "$c"
   # Nobody else gets in meanwhile.
-  run timeout 20 "$moss_bin/mossd" --root "$MOSS_DATA/root2" --run-dir "$MOSS_DIR/run" --host "unix://$MOSS_DIR/s2"
+  run timeout 180 "$moss_bin/mossd" --root "$MOSS_DATA/root2" --run-dir "$MOSS_DIR/run" --host "unix://$MOSS_DIR/s2"
   expect status 1
   expect contains "in use by another engine"
 }

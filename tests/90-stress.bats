@@ -55,11 +55,11 @@ back_to() { # HELD FDS GOROUTINES: small pools may have filled meanwhile
   done
   for p in "${pids[@]}"; do wait "$p"; done
   for i in $(seq 200); do echo $((i % 200)); done >"$BATS_TEST_TMPDIR/want"
-  seq 200 | sed "s/^/$name-/" | xargs timeout 60 "$moss_bin/moss" -H "unix://$MOSS_SOCK" wait >"$BATS_TEST_TMPDIR/got"
+  seq 200 | sed "s/^/$name-/" | xargs timeout 600 "$moss_bin/moss" -H "unix://$MOSS_SOCK" wait >"$BATS_TEST_TMPDIR/got"
   diff "$BATS_TEST_TMPDIR/want" "$BATS_TEST_TMPDIR/got"
   expect equal "$(moss ps -aq --filter "label=set=$name" --filter status=exited | wc -l)" 200
   expect equal "$(moss logs "$name-77")" 77
-  moss ps -aq --filter "label=set=$name" | xargs timeout 120 "$moss_bin/moss" -H "unix://$MOSS_SOCK" rm >/dev/null
+  moss ps -aq --filter "label=set=$name" | xargs timeout 600 "$moss_bin/moss" -H "unix://$MOSS_SOCK" rm >/dev/null
   back_to "$before" "$fds" "$goroutines"
 }
 
@@ -82,7 +82,7 @@ back_to() { # HELD FDS GOROUTINES: small pools may have filled meanwhile
   moss run -d -i --name "$name" busybox sh -c 'while :; do echo x; sleep 0.01; done'
   id=$(moss inspect "$name" | jq -r '.[0].Id')
   for _ in $(seq 20); do
-    timeout 20 python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" attach "$id" 'stream=1&stdin=1&stdout=1&stderr=1' --upgrade --hang-up >/dev/null
+    timeout 180 python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" attach "$id" 'stream=1&stdin=1&stdout=1&stderr=1' --upgrade --hang-up >/dev/null
   done
   for _ in 1 2 3; do timeout -s KILL 0.5 "$moss_bin/moss" -H "unix://$MOSS_SOCK" logs -f "$name" >/dev/null || true; done
   is_running "$name"
@@ -105,7 +105,7 @@ back_to() { # HELD FDS GOROUTINES: small pools may have filled meanwhile
   before=$(held) fds=$(fds) goroutines=$(goroutines)
   name=$(unique half)
   for n in 100 20000 700000; do
-    timeout 20 python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" send "/images/create?fromSrc=-&repo=$name" $n <"$MOSS_DIR/busybox.tar"
+    timeout 180 python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" send "/images/create?fromSrc=-&repo=$name" $n <"$MOSS_DIR/busybox.tar"
   done
   back_to "$before" "$fds" "$goroutines"
   run api GET "/images/$name/json"
@@ -117,7 +117,7 @@ back_to() { # HELD FDS GOROUTINES: small pools may have filled meanwhile
   moss run -d -i --name "$name" busybox sh -c 'read x; i=0; while [ $i -lt 20000 ]; do echo "$i and some more to fill the buffers of a viewer that sleeps"; i=$((i+1)); done'
   id=$(moss inspect "$name" | jq -r '.[0].Id')
   for round in leaves stays; do
-    timeout 60 python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" attach "$id" 'stream=1&stdin=1&stdout=1' --upgrade --sleep --stdin $'go\n' >"$BATS_TEST_TMPDIR/$round" 3>&- &
+    timeout 180 python3 "$moss_top/tests/lib/raw.py" "$MOSS_SOCK" attach "$id" 'stream=1&stdin=1&stdout=1' --upgrade --sleep --stdin $'go\n' >"$BATS_TEST_TMPDIR/$round" 3>&- &
     sleeper=$!
     eventually 10 log_has "$name" "1000 and"
     is_running "$name" # and inspect answers

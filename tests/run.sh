@@ -61,7 +61,7 @@ case $title in
     ;;
   bats-chance)
     MOSS_RUN='--chance '
-    BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-$((180 + 60 * ${MOSS_CHANCE_ROUNDS:-1}))} # a round of the slowest takes 40 s
+    BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-$((900 + 60 * ${MOSS_CHANCE_ROUNDS:-1}))} # a round of the slowest takes 40 s
     ;;
 esac
 export MOSS_RUN
@@ -135,7 +135,7 @@ for file in "${files[@]}"; do
 done
 files=("${first[@]}" "${rest[@]}")
 
-export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-180}
+export BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-900} # for a test that hangs; most take a few seconds
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0

@@ -13,10 +13,10 @@ mount --bind "$dir/none" /etc/subuid
 mount --bind "$dir/none" /etc/subgid
 export XDG_RUNTIME_DIR=$dir/run XDG_DATA_HOME=$dir/data HOME=$dir
 unset DOCKER_HOST MOSS_HOST
-moss() { timeout 60 "$bin/moss" "$@" 2>&1; }
-answers() { curl -s --max-time 2 --unix-socket "$XDG_RUNTIME_DIR/moss/moss.sock" http://moss/_ping >/dev/null; }
+moss() { timeout 180 "$bin/moss" "$@" 2>&1; }
+answers() { curl -s --max-time 10 --unix-socket "$XDG_RUNTIME_DIR/moss/moss.sock" http://moss/_ping >/dev/null; }
 wait_for() {
-  local end=$((SECONDS + 30))
+  local end=$((SECONDS + 120))
   until "$@"; do
     if [ $SECONDS -ge $end ]; then
       echo "not true in time: $*"

@@ -57,9 +57,10 @@ expect() {
   esac
 }
 
-# eventually SECONDS CMD...: waits until CMD succeeds. The one way for a test to wait.
+# eventually SECONDS CMD...: waits until CMD succeeds. SECONDS is much for an idle machine; a slow and busy one gets six times
+# as many. The one way for a test to wait.
 eventually() {
-  local end=$((SECONDS + $1))
+  local end=$((SECONDS + 6 * $1))
   shift
   until "$@"; do
     [ $SECONDS -lt "$end" ] || fail "not true in time: $*" || return 1
@@ -67,10 +68,10 @@ eventually() {
   done
 }
 
-# The clients. All speak to this file's engine, and none longer than CLIENT_SECONDS (60): a hang is a failure.
-moss() { timeout --foreground -k 2 "${CLIENT_SECONDS:-60}" "$moss_bin/moss" --host "unix://$MOSS_SOCK" "$@"; }
+# The clients. All speak to this file's engine, and none longer than CLIENT_SECONDS (180): a hang is a failure.
+moss() { timeout --foreground -k 2 "${CLIENT_SECONDS:-180}" "$moss_bin/moss" --host "unix://$MOSS_SOCK" "$@"; }
 dock() {
-  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$MOSS_DIR/docker-config timeout --foreground -k 2 "${CLIENT_SECONDS:-60}" docker "$@"
+  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$MOSS_DIR/docker-config timeout --foreground -k 2 "${CLIENT_SECONDS:-180}" docker "$@"
 }
 
 # state NAME: the state that inspect shows. is_STATE and the like are made for eventually.
@@ -89,6 +90,19 @@ pty() {
   script -qec "stty rows $rows cols $cols; ${*@Q}" /dev/null
 }
 
+# pty_until TEXT ROWS COLS CMD...: pty for a command that shows TEXT last and waits for a line, which it gets then. A command
+# that ends at once may lose what it has written: when the leader of a terminal's session ends, the kernel drops what has
+# not been read.
+pty_until() {
+  local text=$1 screen status=0
+  shift
+  screen=$(mktemp "$BATS_TEST_TMPDIR/screen.XXXXXX")
+  # shellcheck disable=SC2094 # the one reads what the other has written
+  pty "$@" >"$screen" < <(eventually 20 file_has "$screen" "$text" && echo) || status=$?
+  cat "$screen"
+  return $status
+}
+
 # api METHOD PATH [BODY]: one request. The body of the answer goes to stdout, its status into $code.
 # Called by `run api ...`, the status is the last line of the output.
 api() {
@@ -96,7 +110,7 @@ api() {
   [ $# -lt 3 ] || args=(-H 'Content-Type: application/json' --data-binary "$3")
   [ "$method" != HEAD ] || args+=(--head)
   local answer
-  answer=$(curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X "$method" "${args[@]}" -w '\n%{http_code}' "http://moss$path") || return
+  answer=$(curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X "$method" "${args[@]}" -w '\n%{http_code}' "http://moss$path") || return
   code=${answer##*$'\n'}
   printf '%s\n' "$answer"
 }
@@ -122,7 +136,7 @@ spawn_engine() {
   MOSSD_PID=$!
   export MOSSD_PID
   echo "$MOSSD_PID" >"$MOSS_DIR/mossd.pid"
-  local end=$((SECONDS + ${MOSS_START_SECONDS:-30}))
+  local end=$((SECONDS + ${MOSS_START_SECONDS:-120}))
   until ping_ok; do
     if mossd_gone || [ $SECONDS -ge $end ]; then
       tail -n 40 "$MOSS_DIR/mossd.log" >&2

@@ -16,7 +16,7 @@ import time
 
 def connect(path):
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(30)
+    s.settimeout(120)
     s.connect(path)
     return s
 

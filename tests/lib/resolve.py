@@ -19,7 +19,7 @@ for asker, _, pid in members:
         sys.exit(f"enter the network of {asker}: {os.strerror(ctypes.get_errno())}")
     os.close(ns)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-        udp.settimeout(10)
+        udp.settimeout(60)
         udp.connect(("127.0.0.11", 53))
         for at in range(0, len(names), 50):  # some at a time: a socket holds a few hundred
             part = names[at : at + 50]

@@ -18,7 +18,7 @@ import (
 )
 
 // answerWait is for one answer by UDP.
-const answerWait = 5 * time.Second
+const answerWait = time.Minute
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

@@ -93,7 +93,7 @@ def want(condition, text):
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path):
-        super().__init__("moss", timeout=30)
+        super().__init__("moss", timeout=120)
         self.path = path
 
     def connect(self):
@@ -123,7 +123,7 @@ class Engine:
             self.process = subprocess.Popen(
                 [self.binaries + "/mossd", "--root", self.root, "--run-dir", self.run + "/run", "--host", "unix://" + self.socket],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while True:
             try:
                 if self.call("GET", "/_ping")[0] == 200:
@@ -140,7 +140,7 @@ class Engine:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(60)
+            self.process.wait(180)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -167,7 +167,7 @@ class Engine:
         return answer
 
     def moss(self, *args):
-        done = subprocess.run([self.binaries + "/moss", "--host", "unix://" + self.socket, *args], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([self.binaries + "/moss", "--host", "unix://" + self.socket, *args], capture_output=True, text=True, timeout=180)
         return done.returncode, done.stdout + done.stderr
 
     def run_container(self, image, *command, **more):

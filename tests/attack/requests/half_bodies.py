@@ -26,7 +26,7 @@ def main():
     held = []
     for _ in range(min(count, hard - 64)):
         s = socket.socket(socket.AF_UNIX)
-        s.settimeout(2)  # beyond what the engine takes and what waits in its queue there is no more to fill
+        s.settimeout(10)  # beyond what the engine takes and what waits in its queue there is no more to fill
         try:
             s.connect(path)
             s.sendall(HALF)

@@ -59,7 +59,7 @@ def unpack(chunks, name):
 
 def page(port):
     """What the server at this port says, once it listens."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while True:
         try:
             with urllib.request.urlopen(f'http://127.0.0.1:{port}/', timeout=5) as answer:
@@ -255,7 +255,7 @@ def main():
     step('the events of the container came in order')
     wanted = ['create', 'start', 'pause', 'unpause', 'rename', *(['update'] if MINOR >= 22 else []), 'pause', 'unpause', 'commit',
               'kill', 'die', 'stop', 'start', 'restart', 'kill', 'die', 'destroy']
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not any(e.get('status') == 'destroy' and e['id'] == web.id for e in seen):
         assert time.monotonic() < end, 'no event destroy'
         time.sleep(0.02)

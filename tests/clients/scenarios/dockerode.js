@@ -127,7 +127,7 @@ async function places() {
 }
 
 async function page(port) {
-  for (const end = Date.now() + 10000; ; await sleep(20)) {
+  for (const end = Date.now() + 60000; ; await sleep(20)) {
     const got = await fetch(`http://127.0.0.1:${port}/`).then((r) => r.text(), () => '');
     if (got || Date.now() > end) return got;
   }
@@ -281,7 +281,7 @@ async function main() {
   const wanted = ['create', 'start', 'pause', 'unpause', 'rename', ...(minor >= 22 ? ['update'] : []), 'pause', 'unpause', 'commit',
     'kill', 'die', 'stop', 'start', 'restart', 'kill', 'die', 'destroy'];
   const life = () => seen.filter((e) => e.id === web.id && wanted.includes(e.status)).map((e) => e.status);
-  for (const end = Date.now() + 10000; life().at(-1) !== 'destroy' && Date.now() < end;) await sleep(20);
+  for (const end = Date.now() + 60000; life().at(-1) !== 'destroy' && Date.now() < end;) await sleep(20);
   events.destroy();
   assert.deepStrictEqual(life(), wanted);
   console.log(`steps: ${steps}`);

@@ -192,7 +192,7 @@ func (r *run) life() error {
 		"kill", "die", "destroy",
 	}
 	var came []*docker.APIEvents
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for len(came) < len(want) {
 		select {
 		case event := <-r.events:

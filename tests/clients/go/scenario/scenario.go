@@ -95,9 +95,9 @@ func Page(ctx context.Context, url string) (string, error) {
 	return string(text), errors.Join(err, answer.Body.Close())
 }
 
-// Eventually tries until there is no error, for ten seconds.
+// Eventually tries until there is no error, for a minute.
 func Eventually(ctx context.Context, do func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

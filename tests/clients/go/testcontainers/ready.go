@@ -177,7 +177,7 @@ func (c *consumer) Accept(l tc.Log) { c.lines <- l.LogType + ": " + string(l.Con
 
 // has waits for the line that the server writes first.
 func (c *consumer) has() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		select {

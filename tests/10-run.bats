@@ -25,7 +25,7 @@ teardown() { finish; }
   run moss run --rm busybox sh -c 'sh -c "kill -TERM \$\$"; exit $?'
   expect status 143
   name=$(unique kill)
-  timeout 30 "$moss_bin/moss" --host "unix://$MOSS_SOCK" run --rm --name "$name" busybox sleep 1000 3>&- &
+  timeout 300 "$moss_bin/moss" --host "unix://$MOSS_SOCK" run --rm --name "$name" busybox sleep 1000 3>&- &
   client=$!
   eventually 10 is_running "$name"
   moss kill "$name"

@@ -42,7 +42,7 @@ begin_raw() {
     printf 'POST /v1.24/exec/%s/start HTTP/1.1\r\nHost: moss\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' "$1" "${#2}" "$2"
     eventually 10 is_up "$1"
     printf '%b' "$3"
-  } | timeout 20 socat -t "$4" - "UNIX-CONNECT:$MOSS_SOCK"
+  } | timeout 180 socat -t "$4" - "UNIX-CONNECT:$MOSS_SOCK"
 }
 status_of() { tail -n 1 <<<"$1"; }
 

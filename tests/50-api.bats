@@ -364,7 +364,7 @@ TABLE
   head -c 20000000 /dev/zero | tr '\0' x >"$BATS_TEST_TMPDIR/long"
   run curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/json' --data-binary @"$BATS_TEST_TMPDIR/long" -w '\n%{http_code}' http://moss/containers/create
   expect --in "${lines[-1]}" matches '^(400|413)$'
-  printf 'NOT HTTP AT ALL\r\n\r\n' | timeout 5 socat - "UNIX-CONNECT:$MOSS_SOCK" >"$BATS_TEST_TMPDIR/answer" || true
+  printf 'NOT HTTP AT ALL\r\n\r\n' | timeout 180 socat -t 60 - "UNIX-CONNECT:$MOSS_SOCK" >"$BATS_TEST_TMPDIR/answer" || true
   expect --in "$(cat "$BATS_TEST_TMPDIR/answer")" contains "400"
   ping_ok
 }

@@ -67,7 +67,7 @@ happened() {
 
 @test "stats: every field in the versions that have it, with its form" {
   for v in 1.18 1.20 1.21 1.24; do
-    one=$(timeout 20 curl -sN --unix-socket "$MOSS_SOCK" "http://moss/v$v/containers/all/stats?stream=0" | head -n 1)
+    one=$(timeout 180 curl -sN --unix-socket "$MOSS_SOCK" "http://moss/v$v/containers/all/stats?stream=0" | head -n 1)
     body stats "$v" "$one" stats.blkio_stats.entry
     body stats.networks "$v" "$(jq '.network // .networks.eth0' <<<"$one")"
     body stats.blkio_stats.entry "$v" "$(jq '.blkio_stats | [.[][]] + [{major: 8, minor: 0, op: "Read", value: 1}]' <<<"$one")"

@@ -454,7 +454,7 @@ serve_files() {
   mkdir "$BATS_TEST_TMPDIR/config"
   echo '{"proxies": {"default": {"httpProxy": "http://127.0.0.1:9", "noProxy": "*.example.org"}}}' >"$BATS_TEST_TMPDIR/config/config.json"
   dockerfile 'FROM busybox' 'RUN echo "$HTTP_PROXY $http_proxy $no_proxy" >/proxies'
-  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$BATS_TEST_TMPDIR/config timeout 60 docker build -t "$name" "$ctx"
+  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$BATS_TEST_TMPDIR/config timeout 300 docker build -t "$name" "$ctx"
   expect equal "$(dock run --rm --network none "$name" cat /proxies)" "http://127.0.0.1:9 http://127.0.0.1:9 *.example.org"
   expect --in "$(dock image inspect "$name")" lacks 127.0.0.1:9
   expect --in "$(dock history --no-trunc "$name")" lacks 127.0.0.1:9

@@ -25,7 +25,7 @@ setup() {
 }
 teardown() {
   finish
-  moss ps -aq | xargs -r timeout 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm -f >/dev/null 2>&1
+  moss ps -aq | xargs -r timeout 300 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm -f >/dev/null 2>&1
   moss network prune -f >/dev/null 2>&1
   moss volume prune -f >/dev/null 2>&1
   true
@@ -45,7 +45,7 @@ inside() {
 ports_socket() { find "$MOSS_DIR/run" -maxdepth 3 -name api.sock | head -n 1; }
 
 # truth writes what the engine says there is, found what there is. Each line is a thing.
-running() { moss ps -q --no-trunc | xargs -r timeout 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" inspect; }
+running() { moss ps -q --no-trunc | xargs -r timeout 300 "$moss_bin/moss" --host "unix://$MOSS_SOCK" inspect; }
 truth() {
   local all nets
   all=$(running)
@@ -229,7 +229,7 @@ goes_on() {
     killed_during fill
     # What the next container finds is all or nothing, never a part taken for the whole.
     expect equal "$(moss run --rm -v "$v-full:/home" "$v" sh -c 'cat /home/* | md5sum')" "$sum"
-    moss ps -aq --filter volume="$v-full" | xargs -r timeout 60 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm -f # made and not started
+    moss ps -aq --filter volume="$v-full" | xargs -r timeout 300 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm -f # made and not started
     eventually 10 nobody_uses "$v-full"
     killed_during moss volume rm "$v-full"
     whole

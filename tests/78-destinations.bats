@@ -29,7 +29,7 @@ refused() {
   local text=$1 name
   shift
   name=$(unique refused)
-  CLIENT_SECONDS=20 run moss run --name "$name" "$@" "$image" true
+  CLIENT_SECONDS=120 run moss run --name "$name" "$@" "$image" true
   expect status 125
   expect contains "$text"
   run api POST "/containers/$name/start"
@@ -42,7 +42,7 @@ refused() {
 works() {
   local want=$1
   shift
-  CLIENT_SECONDS=20 run moss run --rm "$@" "$image" sh -c "${COMMAND:-echo fine}"
+  CLIENT_SECONDS=120 run moss run --rm "$@" "$image" sh -c "${COMMAND:-echo fine}"
   expect output "$want"
 }
 

@@ -116,7 +116,7 @@ refused() {
   XDG_RUNTIME_DIR=$OTHER/xdg XDG_DATA_HOME=$OTHER/data other_engine
   expect equal "$(stat -c %a "$OTHER/xdg/moss")" 700
   expect equal "$(stat -c %a "$OTHER_SOCK")" 600
-  run env -u DOCKER_HOST -u MOSS_HOST XDG_RUNTIME_DIR="$OTHER/xdg" timeout 20 "$moss_bin/moss" version
+  run env -u DOCKER_HOST -u MOSS_HOST XDG_RUNTIME_DIR="$OTHER/xdg" timeout 180 "$moss_bin/moss" version
   expect status 0
   expect contains Engine:
   [ -d "$OTHER/data/moss" ]
@@ -138,7 +138,7 @@ refused() {
   for xdg in "" "$OTHER/open" "$OTHER/absent"; do
     XDG_RUNTIME_DIR=$xdg TMPDIR=$OTHER/tmp XDG_DATA_HOME=$OTHER/data other_engine
     expect --in "$(cat "$OTHER/log")" contains XDG_RUNTIME_DIR
-    run env -u DOCKER_HOST -u MOSS_HOST XDG_RUNTIME_DIR="$xdg" TMPDIR="$OTHER/tmp" XDG_DATA_HOME="$OTHER/data" timeout 20 "$moss_bin/moss" info
+    run env -u DOCKER_HOST -u MOSS_HOST XDG_RUNTIME_DIR="$xdg" TMPDIR="$OTHER/tmp" XDG_DATA_HOME="$OTHER/data" timeout 180 "$moss_bin/moss" info
     expect status 0
     [ ! -e "$OTHER/open/moss" ] || fail "the open folder is used"
     end_other

@@ -41,7 +41,7 @@ elsewhere() {
 both() {
   local want=$1
   shift
-  run elsewhere "$@" timeout 30 "$moss_bin/moss" version
+  run elsewhere "$@" timeout 180 "$moss_bin/moss" version
   expect status 0
   expect contains Engine:
   [ -S "$want/moss.sock" ]
@@ -71,7 +71,7 @@ both() {
   run elsewhere "TMPDIR=$dir/tmp" timeout 180 "$moss_bin/mossd" --root "$dir/other"
   [ "$status" != 0 ]
   expect contains "others can rename"
-  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/moss" ps
+  run elsewhere "TMPDIR=$dir/tmp" timeout 180 "$moss_bin/moss" ps
   [ "$status" != 0 ]
   expect contains "others can rename"
 }
@@ -86,7 +86,7 @@ both() {
   run elsewhere "TMPDIR=$dir/tmp" timeout 180 "$moss_bin/mossd" --root "$dir/other"
   [ "$status" != 0 ]
   expect contains "is not a folder"
-  run elsewhere "TMPDIR=$dir/tmp" timeout 10 "$moss_bin/moss" ps
+  run elsewhere "TMPDIR=$dir/tmp" timeout 180 "$moss_bin/moss" ps
   [ "$status" != 0 ]
   expect contains "is no folder"
 }

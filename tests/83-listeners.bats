@@ -170,7 +170,7 @@ gone_or_dead() { ended "$1" || grep -q ') Z ' "/proc/$1/stat"; }
   other --host "unix://$OTHER/s"
   there() { [ -S "$OTHER/s" ] || ended "$OTHER_PID"; }
   eventually 10 there
-  run timeout 20 "$moss_bin/moss" --host "unix://$OTHER/s" version
+  run timeout 180 "$moss_bin/moss" --host "unix://$OTHER/s" version
   [ "$status" -ne 124 ] || fail "the client hangs"
   eventually 20 ended "$OTHER_PID"
   expect --in "$(cat "$OTHER/log")" contains "newer moss"
@@ -199,7 +199,7 @@ nobody_holds() { ! pgrep -u "$(id -u)" -f "$1" >/dev/null; }
   run docker --tlsverify --tlscacert "$MOSS_PKI/ca.pem" --tlscert "$MOSS_PKI/client.pem" --tlskey "$MOSS_PKI/client.key" \
     -H "tcp://127.0.0.1:$MOSS_PORT" run --rm busybox echo by docker
   expect output "by docker"
-  run timeout 20 "$moss_bin/moss" -H "tcp://127.0.0.1:$MOSS_PORT" --tlsverify --tlscacert "$MOSS_PKI/ca.pem" \
+  run timeout 180 "$moss_bin/moss" -H "tcp://127.0.0.1:$MOSS_PORT" --tlsverify --tlscacert "$MOSS_PKI/ca.pem" \
     --tlscert "$MOSS_PKI/client.pem" --tlskey "$MOSS_PKI/client.key" run --rm -i busybox cat <<<"by moss"
   expect output "by moss"
   mkdir "$BATS_TEST_TMPDIR/certs"
@@ -222,10 +222,10 @@ nobody_holds() { ! pgrep -u "$(id -u)" -f "$1" >/dev/null; }
   [ "$status" -ne 0 ] || fail "TLS 1.1 is spoken"
   run curl -sS --max-time 5 "http://127.0.0.1:$MOSS_PORT/_ping"
   expect lacks OK
-  run timeout 20 "$moss_bin/moss" -H "tcp://127.0.0.1:$MOSS_PORT" --tlsverify --tlscacert "$MOSS_PKI/foreign.pem" ps
+  run timeout 180 "$moss_bin/moss" -H "tcp://127.0.0.1:$MOSS_PORT" --tlsverify --tlscacert "$MOSS_PKI/foreign.pem" ps
   expect status 1
   expect contains "certificate signed by unknown authority"
-  run timeout 20 "$moss_bin/moss" -H "tcp://127.0.0.1:$MOSS_PORT" --tls ps
+  run timeout 180 "$moss_bin/moss" -H "tcp://127.0.0.1:$MOSS_PORT" --tls ps
   expect status 1
   expect contains "certificate required"
 }
@@ -439,6 +439,8 @@ PY
   dock attach --no-stdin "$name" >"$BATS_TEST_TMPDIR/attach" 2>&1 3>&- &
   docker_attach=$!
   for f in raw-stats raw-logs logs stats attach; do eventually 10 test -s "$BATS_TEST_TMPDIR/$f"; done
+  both_listen() { [ "$(api GET /info | head -n 1 | jq .NEventsListener)" -ge 2 ]; }
+  eventually 10 both_listen
   moss run --rm busybox true
   eventually 10 test -s "$BATS_TEST_TMPDIR/raw-events"
   reload

@@ -127,7 +127,7 @@ back_to() { # HELD FDS GOROUTINES: small pools may have filled meanwhile
       expect equal "$(moss logs "$name" | wc -l)" 20000
       moss start "$name"
     else
-      CLIENT_SECONDS=15 moss stop -t 0 "$name"
+      CLIENT_SECONDS=60 moss stop -t 0 "$name"
       kill $sleeper
     fi
   done

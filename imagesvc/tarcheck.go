@@ -274,16 +274,11 @@ func (c *checker) check(h *tar.Header) error {
 
 // spend tells the budget what the unpacker will do with an entry.
 func (c *checker) spend(h *tar.Header) error {
-	kind, link := tree.KindFile, h.Linkname
-	switch h.Typeflag {
-	case tar.TypeDir:
-		kind = tree.KindFolder
-	case tar.TypeSymlink:
-		kind = tree.KindSymlink
-	case tar.TypeLink:
-		kind, link = tree.KindHardLink, inRoot(link)
+	link := h.Linkname
+	if h.Typeflag == tar.TypeLink {
+		link = inRoot(link)
 	}
-	return c.names.Enter(inRoot(h.Name), kind, link)
+	return c.names.Enter(inRoot(h.Name), h.Typeflag, link)
 }
 
 func (c *checker) checkName(what, name string) error {

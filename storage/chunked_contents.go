@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"archive/tar"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -35,16 +36,16 @@ func checkContents(packed []byte) error {
 	}
 	names := trees.NewNames(trees.NewBudget(trees.Limits{}))
 	for _, e := range contents.Entries {
-		kind, link := trees.KindFile, e.LinkName
+		kind, link := byte(tar.TypeReg), e.LinkName
 		switch e.Type {
 		case "chunk": // more of the file before
 			continue
 		case "dir":
-			kind = trees.KindFolder
+			kind = tar.TypeDir
 		case "symlink":
-			kind = trees.KindSymlink
+			kind = tar.TypeSymlink
 		case "hardlink":
-			kind = trees.KindHardLink
+			kind = tar.TypeLink
 			if link, err = tarfile.CleanName("link target", link, "layer"); err != nil {
 				return err
 			}

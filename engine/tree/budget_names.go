@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"archive/tar"
 	"encoding/binary"
 	"hash/maphash"
 	"path"
@@ -34,39 +35,30 @@ func NewNames(budget *Budget) *Names {
 	return &Names{budget: budget, seed: maphash.MakeSeed(), folders: map[uint64]uint32{}, links: map[uint64]string{}}
 }
 
-// Kind is what an entry is.
-type Kind int
-
-// The kinds that differ for names.
-const (
-	KindFile     Kind = iota // nothing is in it, and it leads nowhere
-	KindFolder               //
-	KindSymlink              // link is what it says
-	KindHardLink             // link is the clean name of another entry
-)
-
 // key says what is under a name in a folder. Two names that have one by chance are counted once.
 func (n *Names) key(dir uint32, name string) uint64 {
 	n.scratch = append(binary.LittleEndian.AppendUint32(n.scratch[:0], dir), name...)
 	return maphash.Bytes(n.seed, n.scratch)
 }
 
-// Enter spends what an entry with a clean name costs. Errors are fault.Invalid.
-func (n *Names) Enter(name string, kind Kind, link string) error {
+// Enter spends what an entry with a clean name costs. kind is that of its header: a folder, a symbolic link, of which link is
+// what it says, a hard link, of which link is another entry's clean name, or anything else, in which nothing is. Errors are
+// fault.Invalid.
+func (n *Names) Enter(name string, kind byte, link string) error {
 	if err := n.budget.Entry(); err != nil {
 		return err
 	}
 	if name == "." {
 		return nil
 	}
-	if kind == KindHardLink { // one of a symbolic link is a symbolic link
+	if kind == tar.TypeLink { // one of a symbolic link is a symbolic link
 		at, err := n.walk(path.Dir(link), n.other[:0])
 		if err != nil {
 			return err
 		}
 		n.other = at
 		if text, ok := n.links[n.key(at[len(at)-1], path.Base(link))]; ok {
-			kind, link = KindSymlink, text
+			kind, link = tar.TypeSymlink, text
 		}
 	}
 	if dir := path.Dir(name); dir != n.last || dir == "." {
@@ -82,12 +74,12 @@ func (n *Names) Enter(name string, kind Kind, link string) error {
 
 // put notes what an entry is. What was there before is gone, unless both are folders: numbers of folders are not used again,
 // so nothing that was below it is known any more.
-func (n *Names) put(key uint64, kind Kind, link string) error {
+func (n *Names) put(key uint64, kind byte, link string) error {
 	if _, ok := n.links[key]; ok {
 		delete(n.links, key)
 		n.last = ""
 	}
-	if kind == KindFolder {
+	if kind == tar.TypeDir {
 		if _, ok := n.folders[key]; !ok {
 			n.newest++
 			n.folders[key] = n.newest
@@ -98,7 +90,7 @@ func (n *Names) put(key uint64, kind Kind, link string) error {
 		delete(n.folders, key)
 		n.last = ""
 	}
-	if kind == KindSymlink {
+	if kind == tar.TypeSymlink {
 		if n.text += len(link); n.text > maxText {
 			return fault.Invalid("the symbolic links of %s say more than %d bytes", n.budget.limits.Whole, maxText)
 		}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"archive/tar"
 	"fmt"
 	"path"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 // named is an entry of an archive.
 type named struct {
 	name string
-	kind Kind
+	kind byte
 	link string
 }
 
@@ -44,17 +45,17 @@ func TestNamesImplied(t *testing.T) {
 		entries []named
 		want    int64
 	}{
-		"all told of":                 {[]named{{"a", KindFolder, ""}, {"a/b", KindFolder, ""}, {"a/b/f", KindFile, ""}}, 0},
-		"none told of":                {[]named{{"a/b/f", KindFile, ""}, {"a/c/g", KindFile, ""}}, 3},
-		"told of later":               {[]named{{"a/b/f", KindFile, ""}, {"a/b", KindFolder, ""}, {"a/b/g", KindFile, ""}}, 2},
-		"one deep name":               {[]named{{deep + "f", KindFile, ""}, {deep + "g", KindFile, ""}}, tarfile.MaxDepth - 1},
-		"a file in a folder's place":  {[]named{{"a/b/f", KindFile, ""}, {"a", KindFile, ""}, {"a", KindFolder, ""}, {"a/b/f", KindFile, ""}}, 3},
-		"through a link":              {[]named{{"d/x/f", KindFile, ""}, {"l", KindSymlink, "d"}, {"l/x/g", KindFile, ""}}, 2},
-		"through an absolute link":    {[]named{{"d/x/f", KindFile, ""}, {"e/l", KindSymlink, "/../d/./"}, {"e/l/x/g", KindFile, ""}}, 3},
-		"through a link of a link":    {[]named{{"d/x/f", KindFile, ""}, {"l", KindSymlink, "d/.."}, {"h", KindHardLink, "l"}, {"h/d/x/g", KindFile, ""}}, 2},
-		"a folder in a link's place":  {[]named{{"d/x/f", KindFile, ""}, {"l", KindSymlink, "d"}, {"l", KindFolder, ""}, {"l/x/g", KindFile, ""}}, 3},
-		"the root":                    {[]named{{".", KindFolder, ""}, {"f", KindFile, ""}}, 0},
-		"a link in a replaced folder": {[]named{{"r/l", KindSymlink, "/d"}, {"r", KindFile, ""}, {"r", KindFolder, ""}, {"r/l/f", KindFile, ""}}, 2},
+		"all told of":                 {[]named{{"a", tar.TypeDir, ""}, {"a/b", tar.TypeDir, ""}, {"a/b/f", tar.TypeReg, ""}}, 0},
+		"none told of":                {[]named{{"a/b/f", tar.TypeReg, ""}, {"a/c/g", tar.TypeReg, ""}}, 3},
+		"told of later":               {[]named{{"a/b/f", tar.TypeReg, ""}, {"a/b", tar.TypeDir, ""}, {"a/b/g", tar.TypeReg, ""}}, 2},
+		"one deep name":               {[]named{{deep + "f", tar.TypeReg, ""}, {deep + "g", tar.TypeReg, ""}}, tarfile.MaxDepth - 1},
+		"a file in a folder's place":  {[]named{{"a/b/f", tar.TypeReg, ""}, {"a", tar.TypeReg, ""}, {"a", tar.TypeDir, ""}, {"a/b/f", tar.TypeReg, ""}}, 3},
+		"through a link":              {[]named{{"d/x/f", tar.TypeReg, ""}, {"l", tar.TypeSymlink, "d"}, {"l/x/g", tar.TypeReg, ""}}, 2},
+		"through an absolute link":    {[]named{{"d/x/f", tar.TypeReg, ""}, {"e/l", tar.TypeSymlink, "/../d/./"}, {"e/l/x/g", tar.TypeReg, ""}}, 3},
+		"through a link of a link":    {[]named{{"d/x/f", tar.TypeReg, ""}, {"l", tar.TypeSymlink, "d/.."}, {"h", tar.TypeLink, "l"}, {"h/d/x/g", tar.TypeReg, ""}}, 2},
+		"a folder in a link's place":  {[]named{{"d/x/f", tar.TypeReg, ""}, {"l", tar.TypeSymlink, "d"}, {"l", tar.TypeDir, ""}, {"l/x/g", tar.TypeReg, ""}}, 3},
+		"the root":                    {[]named{{".", tar.TypeDir, ""}, {"f", tar.TypeReg, ""}}, 0},
+		"a link in a replaced folder": {[]named{{"r/l", tar.TypeSymlink, "/d"}, {"r", tar.TypeReg, ""}, {"r", tar.TypeDir, ""}, {"r/l/f", tar.TypeReg, ""}}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := enter(Limits{}, tc.entries...)
@@ -69,12 +70,12 @@ func TestNamesImplied(t *testing.T) {
 func TestNamesOfRealArchives(t *testing.T) {
 	for name, entry := range map[string]func(i int) named{
 		"objects": func(i int) named {
-			return named{fmt.Sprintf("%02x/%02x/%02x/%d", i%256, i/256%256, i/7%256, i), KindFile, ""}
+			return named{fmt.Sprintf("%02x/%02x/%02x/%d", i%256, i/256%256, i/7%256, i), tar.TypeReg, ""}
 		},
-		"each its own": func(i int) named { return named{fmt.Sprintf("org/a%d/b/c/d/e/f/1.0/a.jar", i), KindFile, ""} },
-		"merged":       func(i int) named { return named{fmt.Sprintf("lib/m%d/n/f", i), KindFile, ""} },
+		"each its own": func(i int) named { return named{fmt.Sprintf("org/a%d/b/c/d/e/f/1.0/a.jar", i), tar.TypeReg, ""} },
+		"merged":       func(i int) named { return named{fmt.Sprintf("lib/m%d/n/f", i), tar.TypeReg, ""} },
 	} {
-		entries := append([]named{{"lib", KindSymlink, "usr/lib"}}, many(40_000, entry)...)
+		entries := append([]named{{"lib", tar.TypeSymlink, "usr/lib"}}, many(40_000, entry)...)
 		if _, err := enter(Limits{}, entries...); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -93,7 +94,7 @@ func TestNamesRefuse(t *testing.T) {
 		{
 			"folders for each entry",
 			Limits{},
-			many(300, func(i int) named { return named{fmt.Sprintf("%d/%sf", i, strings.Repeat("a/", 490)), KindFile, ""} }),
+			many(300, func(i int) named { return named{fmt.Sprintf("%d/%sf", i, strings.Repeat("a/", 490)), tar.TypeReg, ""} }),
 			"folders that it does not list",
 		},
 		{
@@ -101,41 +102,41 @@ func TestNamesRefuse(t *testing.T) {
 			Limits{},
 			many(600, func(i int) named {
 				if i%2 == 0 {
-					return named{"r/" + strings.Repeat("a/", 490) + "f", KindFile, ""}
+					return named{"r/" + strings.Repeat("a/", 490) + "f", tar.TypeReg, ""}
 				}
-				return named{"r", KindFile, ""}
+				return named{"r", tar.TypeReg, ""}
 			}),
 			"folders that it does not list",
 		},
-		{"implied ones count", Limits{Entries: 20}, many(15, func(i int) named { return named{fmt.Sprintf("%d/f", i), KindFile, ""} }), "more than 20 entries"},
-		{"entries", Limits{Entries: 20, Whole: "the pile"}, many(21, func(i int) named { return named{strconv.Itoa(i), KindFile, ""} }), "the pile has more than 20 entries"},
-		{"a loop", Limits{}, []named{{"l", KindSymlink, "l"}, {"l/f", KindFile, ""}}, "symbolic links"},
-		{"a loop of a hard link", Limits{}, []named{{"l", KindSymlink, "l"}, {"f", KindHardLink, "l/x"}}, "symbolic links"},
+		{"implied ones count", Limits{Entries: 20}, many(15, func(i int) named { return named{fmt.Sprintf("%d/f", i), tar.TypeReg, ""} }), "more than 20 entries"},
+		{"entries", Limits{Entries: 20, Whole: "the pile"}, many(21, func(i int) named { return named{strconv.Itoa(i), tar.TypeReg, ""} }), "the pile has more than 20 entries"},
+		{"a loop", Limits{}, []named{{"l", tar.TypeSymlink, "l"}, {"l/f", tar.TypeReg, ""}}, "symbolic links"},
+		{"a loop of a hard link", Limits{}, []named{{"l", tar.TypeSymlink, "l"}, {"f", tar.TypeLink, "l/x"}}, "symbolic links"},
 		{
 			"a chain",
 			Limits{},
-			append(many(45, func(i int) named { return named{fmt.Sprint("l", i), KindSymlink, fmt.Sprint("l", i+1)} }), named{"l0/f", KindFile, ""}),
+			append(many(45, func(i int) named { return named{fmt.Sprint("l", i), tar.TypeSymlink, fmt.Sprint("l", i+1)} }), named{"l0/f", tar.TypeReg, ""}),
 			"more than 40 symbolic links",
 		},
 		{
 			"links that walk about",
 			Limits{},
-			append(many(30, func(i int) named { return named{fmt.Sprint("l", i), KindSymlink, walk + fmt.Sprint("l", i+1)} }),
-				many(100, func(i int) named { return named{fmt.Sprintf("l0/%d/f", i), KindFile, ""} })...),
+			append(many(30, func(i int) named { return named{fmt.Sprint("l", i), tar.TypeSymlink, walk + fmt.Sprint("l", i+1)} }),
+				many(100, func(i int) named { return named{fmt.Sprintf("l0/%d/f", i), tar.TypeReg, ""} })...),
 			"too many symbolic links",
 		},
 		{
 			"links that grow",
 			Limits{},
 			append(many(30, func(i int) named {
-				return named{fmt.Sprint("l", i), KindSymlink, fmt.Sprint("l", i+1, "/", strings.Repeat("x", 200))}
-			}), named{"l0/f", KindFile, ""}),
+				return named{fmt.Sprint("l", i), tar.TypeSymlink, fmt.Sprint("l", i+1, "/", strings.Repeat("x", 200))}
+			}), named{"l0/f", tar.TypeReg, ""}),
 			"symbolic links",
 		},
 		{
 			"deep by links",
 			Limits{},
-			[]named{{"l", KindSymlink, half}, {"l/" + half + "m", KindSymlink, "x"}, {"k", KindSymlink, half + half}, {"k/d/f", KindFile, ""}},
+			[]named{{"l", tar.TypeSymlink, half}, {"l/" + half + "m", tar.TypeSymlink, "x"}, {"k", tar.TypeSymlink, half + half}, {"k/d/f", tar.TypeReg, ""}},
 			"folders deep",
 		},
 	} {
@@ -173,26 +174,27 @@ func TestBudgetBytes(t *testing.T) {
 func FuzzNames(f *testing.F) {
 	f.Add([]byte("a/b/c\x00f\x00d\x01a/b\x03l\x02../a"))
 	f.Add([]byte("l\x02l\x00l/x\x00"))
+	kinds := []byte{tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		b := NewBudget(Limits{Entries: 10_000})
 		n := NewNames(b)
 		made, plain := map[string]bool{".": true}, true
 		for len(raw) > 1 {
 			size := min(int(raw[0])%24+1, len(raw)-1)
-			name, kind := path.Clean("./"+strings.Trim(strings.ToValidUTF8(string(raw[1:1+size]), "_"), "/")), Kind(raw[0]>>6)
+			name, kind := path.Clean("./"+strings.Trim(strings.ToValidUTF8(string(raw[1:1+size]), "_"), "/")), kinds[raw[0]>>6]
 			raw = raw[1+size:]
 			if name == ".." || strings.HasPrefix(name, "../") {
 				continue
 			}
 			link := name
-			if kind == KindSymlink {
+			if kind == tar.TypeSymlink {
 				link = "x/" + name
 			}
 			for dir := path.Dir(name); !made[dir]; dir = path.Dir(dir) {
 				made[dir] = true
 			}
-			plain = plain && kind != KindSymlink && (kind == KindFolder || !made[name]) && kind != KindHardLink
-			if kind == KindFolder {
+			plain = plain && kind != tar.TypeSymlink && (kind == tar.TypeDir || !made[name]) && kind != tar.TypeLink
+			if kind == tar.TypeDir {
 				made[name] = true
 			}
 			if err := n.Enter(name, kind, link); err != nil {
@@ -219,7 +221,7 @@ func BenchmarkNames(b *testing.B) {
 	for b.Loop() {
 		n := NewNames(NewBudget(Limits{}))
 		for _, name := range names {
-			if err := n.Enter(name, KindFile, ""); err != nil {
+			if err := n.Enter(name, tar.TypeReg, ""); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -107,20 +107,14 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 
 // spend counts what an entry costs, before anything is made of it.
 func (u *unpacker) spend(header *tar.Header) error {
-	kind, link := tree.KindFile, header.Linkname
-	switch header.Typeflag {
-	case tar.TypeDir:
-		kind = tree.KindFolder
-	case tar.TypeSymlink:
-		kind = tree.KindSymlink
-	case tar.TypeLink:
-		target, err := u.place(link)
-		if err != nil {
+	link := header.Linkname
+	if header.Typeflag == tar.TypeLink {
+		var err error
+		if link, err = u.place(link); err != nil {
 			return err
 		}
-		kind, link = tree.KindHardLink, target
 	}
-	return u.names.Enter(header.Name, kind, link)
+	return u.names.Enter(header.Name, header.Typeflag, link)
 }
 
 // place returns where an entry of the given name goes, relative to the folder.

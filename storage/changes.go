@@ -3,7 +3,6 @@ package storage
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -160,6 +159,6 @@ func isSameFolder(now, before *unix.Stat_t) bool {
 // isOpaque reports whether a folder hides what the image has in its place.
 func isOpaque(e *tree.Entry) bool {
 	var value [1]byte
-	n, err := unix.Lgetxattr("/proc/self/fd/"+strconv.Itoa(e.Dir)+"/"+e.Base, overlayXattrs+"opaque", value[:])
+	n, err := unix.Lgetxattr(tree.PathOf(e.Dir)+"/"+e.Base, overlayXattrs+"opaque", value[:])
 	return err == nil && n == 1 && value[0] == 'y'
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tree"
 )
 
 // errDamaged says that a layer's files are not what was unpacked.
@@ -232,10 +233,8 @@ func (a *assembler) Read(p []byte) (int, error) {
 
 // openFile opens the file of the present entry. What the archive's own links lead to stays inside the layer.
 func (a *assembler) openFile() error {
-	fd, err := unix.Openat2(a.root, a.entry.GetName(), &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	const flags, resolve = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK, unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
+	fd, err := tree.Openat2(a.root, a.entry.GetName(), flags, resolve)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -124,7 +123,7 @@ func dropSockets(dir *os.File, entries []os.DirEntry) error {
 
 // setTimes gives an open file the times that it had.
 func setTimes(fd int, st *unix.Stat_t) error {
-	return unix.UtimesNanoAt(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), []unix.Timespec{st.Atim, st.Mtim}, 0)
+	return unix.UtimesNanoAt(unix.AT_FDCWD, tree.PathOf(fd), []unix.Timespec{st.Atim, st.Mtim}, 0)
 }
 
 // entry writes one file, and what is in it.
@@ -157,7 +156,7 @@ func (f *folderWriter) entry(dir *os.File, parent, base string, opaque bool) err
 		}
 		f.links[key] = name
 	}
-	path := "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + base
+	path := tree.PathOf(int(dir.Fd())) + "/" + base
 	isOpaque, err := f.xattrs(path, h)
 	if err != nil {
 		return fmt.Errorf("look at /%s: %w", name, err)

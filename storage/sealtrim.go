@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"moss/engine/tree"
 )
 
 // trim removes from a container's folder what is there only because something was mounted over it: the rules are those of
@@ -63,9 +65,7 @@ func removeMade(root int, own string, below []string, name string) (bool, error)
 	default:
 		return false, nil
 	}
-	dir, err := unix.Openat2(root, "."+path.Dir(name), &unix.OpenHow{
-		Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-	})
+	dir, err := tree.Openat2(root, "."+path.Dir(name), unix.O_RDONLY|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return false, err
 	}

@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	cstorage "go.podman.io/storage"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/tree"
 )
 
 // leftOut returns the paths among sorted changes that are there only because something is mounted over them.
@@ -85,9 +85,7 @@ func statBelow(dir, name string, st *unix.Stat_t) error {
 
 // statIn is statBelow with an open folder.
 func statIn(root int, name string, st *unix.Stat_t) error {
-	fd, err := unix.Openat2(root, "."+name, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-	})
+	fd, err := tree.Openat2(root, "."+name, unix.O_PATH|unix.O_NOFOLLOW, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return err
 	}
@@ -127,15 +125,13 @@ func (s *Store) resolved(containerID, point string) string {
 		return clean
 	}
 	defer unix.Close(root) //nolint:errcheck // only a handle
-	fd, err := unix.Openat2(root, clean, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := tree.Openat2(root, clean, unix.O_PATH, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
 	if err != nil {
 		return clean
 	}
 	defer unix.Close(fd) //nolint:errcheck // only a handle
 	name := make([]byte, unix.PathMax)
-	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), name)
+	n, err := unix.Readlink(tree.PathOf(fd), name)
 	if err != nil {
 		return clean
 	}

@@ -12,6 +12,8 @@ import (
 	tarsplit "github.com/vbatts/tar-split/tar/storage"
 	graphdriver "go.podman.io/storage/drivers"
 	"golang.org/x/sys/unix"
+
+	"moss/engine/tree"
 )
 
 // StageAgain stages the content of a staged layer once more, for another place of the same image. The first one stays as it
@@ -50,7 +52,7 @@ func (s *Store) StageAgain(ctx context.Context, staged *Staged) (*Staged, error)
 func newStagedAssembler(out *graphdriver.DriverWithDifferOutput) (*assembler, error) {
 	a := &assembler{file: -1, root: -1, crc: crc64.New(tarsplit.CRCTable)}
 	var err error
-	if a.headers, err = os.Open(fmt.Sprintf("/proc/self/fd/%d", out.TarSplit.Fd())); err != nil {
+	if a.headers, err = os.Open(tree.PathOf(int(out.TarSplit.Fd()))); err != nil {
 		return nil, fmt.Errorf("open its headers: %w", err)
 	}
 	a.entries = json.NewDecoder(bufio.NewReaderSize(a.headers, 64<<10))

@@ -14,6 +14,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/tarfile"
+	trees "moss/engine/tree"
 )
 
 // Download is something of a container's that is about to be copied out.
@@ -84,7 +85,7 @@ func (p *packer) top(handle *os.File, at place) error {
 	case unix.S_IFDIR:
 		return p.folder(fd, ".", at.name, st.Dev, 0)
 	case unix.S_IFREG:
-		f, err := unix.Open(procPath(handle), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		f, err := unix.Open(trees.PathOf(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}

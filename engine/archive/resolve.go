@@ -4,18 +4,13 @@ import (
 	"errors"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
 	"moss/engine/tarfile"
-)
-
-const (
-	// races is how often the kernel may find that what it resolves is being renamed before that is an error.
-	races = 1000
+	trees "moss/engine/tree"
 )
 
 // place is a path in a container as a client names it.
@@ -64,11 +59,11 @@ type tree struct {
 // open resolves a place to a handle that neither reads nor writes (O_PATH). follow says what becomes of a symbolic link at
 // its end. Errors are fault.NotFound and fault.Invalid, which name the path.
 func (t tree) open(p place, follow bool) (*os.File, error) {
-	flags := uint64(unix.O_PATH | unix.O_CLOEXEC)
+	flags := uint64(unix.O_PATH)
 	if !follow && !p.folder {
 		flags |= unix.O_NOFOLLOW
 	}
-	f, err := openIn(t.root, p.path, flags, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
+	f, err := trees.OpenIn(t.root, p.path, flags, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ESTALE):
@@ -90,22 +85,6 @@ func (t tree) open(p place, follow bool) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// openIn is openat2 relative to a folder. The kernel gives up with EAGAIN when names on its way are being renamed.
-func openIn(dir *os.File, name string, flags, resolve uint64) (*os.File, error) {
-	for try := 0; ; try++ {
-		fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{Flags: flags, Resolve: resolve})
-		if err == nil {
-			return os.NewFile(uintptr(fd), name), nil
-		}
-		if (err != unix.EAGAIN || try == races) && err != unix.EINTR {
-			return nil, err
-		}
-	}
-}
-
-// procPath names an open file by its descriptor.
-func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
 // systemFS reports whether a file lies on a file system of the kernel's own, whose files are not data: reading them may
 // block, end never, or do something.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/tarfile"
+	trees "moss/engine/tree"
 )
 
 // Stat is what a client learns of a path (API document 2, 4.1: archive).
@@ -40,16 +41,16 @@ func (t tree) statOf(p place, f *os.File) (Stat, error) {
 	if !path.IsAbs(text) {
 		s.LinkTarget = path.Join(path.Dir(p.path), text)
 	}
-	target, err := openIn(t.root, p.path, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
+	target, err := trees.OpenIn(t.root, p.path, unix.O_PATH, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
 	if err != nil {
 		return s, nil // it leads nowhere
 	}
 	defer target.Close() //nolint:errcheck // only a handle
-	root, err := tarfile.ReadLink(unix.AT_FDCWD, procPath(t.root))
+	root, err := tarfile.ReadLink(unix.AT_FDCWD, trees.PathOf(int(t.root.Fd())))
 	if err != nil {
 		return Stat{}, err
 	}
-	full, err := tarfile.ReadLink(unix.AT_FDCWD, procPath(target))
+	full, err := tarfile.ReadLink(unix.AT_FDCWD, trees.PathOf(int(target.Fd())))
 	if err != nil {
 		return Stat{}, err
 	}

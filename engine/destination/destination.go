@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tree"
 )
 
 // Resolve replaces the destinations of a spec's mounts, and what it hides and protects, by the places where they end in the
@@ -92,7 +93,7 @@ func procFiles() []string {
 // some of them by their paths before the container's root is its own.
 func (r *resolver) checkSystemFolders() error {
 	for _, dir := range []string{"/proc", "/sys", "/dev"} {
-		fd, err := openat2(r.covers[0].root, dir[1:], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, beneath)
+		fd, err := tree.Openat2(r.covers[0].root, dir[1:], unix.O_PATH|unix.O_DIRECTORY, beneath)
 		switch {
 		case err == nil:
 			unix.Close(fd) //nolint:errcheck // only a handle

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tree"
 )
 
 const (
 	maxLinks = 40   // as the kernel's
 	maxSteps = 1024 // names on the way of one destination, those of links included
-	races    = 1000 // how often the kernel may find that a name on its way is being renamed before that is an error
 	beneath  = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 )
 
@@ -92,7 +92,7 @@ func (r *resolver) open(c *cover, place string, flags uint64) (int, error) {
 	if name == "" { // what is mounted may be a file
 		fd, err = unix.FcntlInt(uintptr(c.root), unix.F_DUPFD_CLOEXEC, 0)
 	} else {
-		fd, err = openat2(c.root, name, unix.O_PATH|unix.O_CLOEXEC|flags, beneath)
+		fd, err = tree.Openat2(c.root, name, unix.O_PATH|flags, beneath)
 	}
 	if err == nil && (c.at != "/" || r.mounted) && onProc(fd) {
 		unix.Close(fd) //nolint:errcheck // only a handle
@@ -184,14 +184,4 @@ func inProc(asked, place string) error {
 
 func tooLong(asked string) error {
 	return fault.Invalid("%.64s… leads over too long a way", asked)
-}
-
-// openat2 is the system call. The kernel gives up with EAGAIN when names on its way are being renamed.
-func openat2(dir int, name string, flags, resolve uint64) (int, error) {
-	for try := 0; ; try++ {
-		fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: flags, Resolve: resolve})
-		if err != unix.EAGAIN && err != unix.EINTR || try == races {
-			return fd, err
-		}
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"moss/engine/network"
 	"moss/engine/ocispec"
 	"moss/engine/thread"
+	"moss/engine/tree"
 )
 
 // needError is what a container lacks to start that is not its own: another container, or a network.
@@ -212,15 +213,15 @@ func misnamed(err error) error {
 
 // showShm mounts the /dev/shm of the mount namespace mounts at dir, which is made. On error nothing is left.
 func showShm(mounts *os.File, dir string) (err error) {
-	tree := -1
-	if err := thread.Apart(func() error { tree, err = cloneShm(mounts); return err }); err != nil {
+	shm := -1
+	if err := thread.Apart(func() error { shm, err = cloneShm(mounts); return err }); err != nil {
 		return err
 	}
-	defer unix.Close(tree) //nolint:errcheck // mounted, or of no use
+	defer unix.Close(shm) //nolint:errcheck // mounted, or of no use
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	if err := unix.MoveMount(shm, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return errors.Join(fmt.Errorf("mount at %s: %w", dir, err), os.Remove(dir))
 	}
 	return nil
@@ -228,25 +229,23 @@ func showShm(mounts *os.File, dir string) (err error) {
 
 // cloneShm spoils the calling thread: it stays in the other mount namespace. The container may have put anything in the
 // place of /dev/shm, so that links are not followed; a folder of its own is all it can offer.
-func cloneShm(mounts *os.File) (tree int, err error) {
+func cloneShm(mounts *os.File) (shm int, err error) {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return -1, fmt.Errorf("leave the file system state of the other threads: %w", err)
 	}
 	if err := unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS); err != nil {
 		return -1, fmt.Errorf("enter mount namespace: %w", err)
 	}
-	dir, err := unix.Openat2(unix.AT_FDCWD, "/dev/shm", &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
-	})
+	dir, err := tree.Openat2(unix.AT_FDCWD, "/dev/shm", unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return -1, fmt.Errorf("open /dev/shm: %w", err)
 	}
 	defer unix.Close(dir) //nolint:errcheck // only a handle
-	tree, err = unix.OpenTree(dir, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	shm, err = unix.OpenTree(dir, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return -1, fmt.Errorf("copy the mount /dev/shm: %w", err)
 	}
-	return tree, nil
+	return shm, nil
 }
 
 // dropShm undoes showShm. An empty path, or one where nothing is, is no error.

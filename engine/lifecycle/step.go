@@ -7,7 +7,6 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +14,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/tree"
 )
 
 // CreateStep makes a container that runs one step of a build and returns its id and the warnings for the client. Clients see
@@ -215,6 +215,6 @@ func resolvePoint(root int, own, point string) string {
 // nameOf is the path by which the kernel knows what a handle stands for.
 func nameOf(fd int) (string, error) {
 	name := make([]byte, unix.PathMax)
-	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), name)
+	n, err := unix.Readlink(tree.PathOf(fd), name)
 	return string(name[:max(n, 0)]), err
 }

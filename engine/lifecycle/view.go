@@ -11,6 +11,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/thread"
+	"moss/engine/tree"
 )
 
 // viewPoint is a file or folder that a view shows in a place of the container's.
@@ -173,14 +174,7 @@ func makePoint(above int, base string, folder bool, maker container.UserIDs) err
 	return unix.Fchmod(fd, mode) // whatever the engine's own umask is
 }
 
-// openInRoot resolves a name inside root to a handle. The kernel gives up with EAGAIN when it is being renamed.
+// openInRoot resolves a name inside root to a handle.
 func openInRoot(root int, name string) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	for range 100 {
-		fd, err := unix.Openat2(root, name, &how)
-		if err != unix.EAGAIN && err != unix.EINTR {
-			return fd, err
-		}
-	}
-	return -1, unix.EAGAIN
+	return tree.Openat2(root, name, unix.O_PATH, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
 }

@@ -244,7 +244,7 @@ func allow(dir int, name string) error {
 		return err
 	}
 	defer unix.Close(fd) //nolint:errcheck // only a handle
-	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700)
+	return unix.Chmod(PathOf(fd), 0o700)
 }
 
 // up removes the lowest folder, whose listing has ended.

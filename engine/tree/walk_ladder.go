@@ -91,16 +91,11 @@ const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_
 
 // openFolder opens a folder in an open one; unless mounts says so, none that another file system is mounted on (EXDEV).
 func openFolder(dir int, name string, mounts bool) (int, error) {
-	how := &unix.OpenHow{Flags: folderFlags, Resolve: unix.RESOLVE_NO_SYMLINKS}
+	resolve := uint64(unix.RESOLVE_NO_SYMLINKS)
 	if !mounts {
-		how.Resolve |= unix.RESOLVE_NO_XDEV
+		resolve |= unix.RESOLVE_NO_XDEV
 	}
-	for {
-		fd, err := unix.Openat2(dir, name, how)
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
-			return fd, err
-		}
-	}
+	return Openat2(dir, name, folderFlags, resolve)
 }
 
 // maxShown is how many bytes of a name or path an error shows.

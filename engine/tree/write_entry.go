@@ -97,7 +97,7 @@ func (w *Writer) openMounted(at spot) (int, error) {
 	if foreign || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return -1, fault.Invalid("cannot overwrite %.64q: it is a mount point", at.name)
 	}
-	fd, err := unix.Open(handlePath(f), unix.O_WRONLY|unix.O_TRUNC|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(PathOf(handle), unix.O_WRONLY|unix.O_TRUNC|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, &os.PathError{Op: "open", Path: at.name, Err: err}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,10 +19,8 @@ type parent struct {
 	depth  int      // folders above it and itself
 }
 
-const (
-	maxParents = 128  // folders that a writer keeps open
-	races      = 1000 // how often the kernel may find that what it resolves is being renamed before that is an error
-)
+// maxParents is how many folders a writer keeps open.
+const maxParents = 128
 
 // parent returns a folder below the destination by its clean name. With make it makes what is missing. Symbolic links on the
 // way are followed inside the root, as its own processes would.
@@ -98,7 +95,7 @@ func (w *Writer) imply(above *parent, base string) error {
 // from the root: only from there it is known where links lead.
 func (w *Writer) openParent(name string) (*os.File, int, error) {
 	depth := depthOf(name)
-	f, err := openIn(w.opt.Dest, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	f, err := OpenIn(w.opt.Dest, name, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if errors.Is(err, unix.ELOOP) {
 		f, depth, err = w.through(path.Join(w.opt.At, name))
 	}
@@ -182,7 +179,7 @@ func (w *Writer) again(parts []string) (*os.File, error) {
 	if err := w.opt.Budget.Step(len(parts)); err != nil {
 		return nil, err
 	}
-	return openIn(w.opt.Root, "./"+strings.Join(parts, "/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	return OpenIn(w.opt.Root, "./"+strings.Join(parts, "/"), unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 }
 
 // look returns the folder that has a name in an open one, or what the link there says.
@@ -218,19 +215,3 @@ func (w *Writer) forget() {
 		delete(w.folders, name)
 	}
 }
-
-// openIn is openat2 relative to a folder. The kernel gives up with EAGAIN when names on its way are being renamed.
-func openIn(dir *os.File, name string, flags, resolve uint64) (*os.File, error) {
-	for try := 0; ; try++ {
-		fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{Flags: flags, Resolve: resolve})
-		if err == nil {
-			return os.NewFile(uintptr(fd), name), nil
-		}
-		if (err != unix.EAGAIN || try == races) && err != unix.EINTR {
-			return nil, err
-		}
-	}
-}
-
-// handlePath names an open file by its descriptor.
-func handlePath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

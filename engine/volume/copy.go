@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 
-	trees "moss/engine/tree"
+	"moss/engine/tree"
 )
 
 // maxDepth bounds how deep folders may nest in what is copied: each level keeps two descriptors open.
@@ -26,7 +25,7 @@ const maxEntries = 4 << 20
 // of these two and follows no link: both may hold what containers have made. Sockets and devices stay behind, which a
 // user's image does not have.
 func copyTree(ctx context.Context, from, to *os.File) error {
-	budget := trees.NewBudget(trees.Limits{Whole: "the image's folder", Entries: maxEntries})
+	budget := tree.NewBudget(tree.Limits{Whole: "the image's folder", Entries: maxEntries})
 	c := &copier{root: to, seen: map[inode]string{}, budget: budget}
 	return c.folder(ctx, from, to, ".", 0)
 }
@@ -36,7 +35,7 @@ type inode struct{ dev, ino uint64 }
 type copier struct {
 	root   *os.File
 	seen   map[inode]string // the path below root of the first name of a file that has several
-	budget *trees.Budget
+	budget *tree.Budget
 }
 
 // shown is a path as errors have it: one of a deep folder may have megabytes.
@@ -149,7 +148,7 @@ func (c *copier) secondName(first string, to *os.File, name string) error {
 		return err
 	}
 	defer handle.Close() //nolint:errcheck // only a handle
-	return unix.Linkat(unix.AT_FDCWD, procPath(handle), int(to.Fd()), name, unix.AT_SYMLINK_FOLLOW)
+	return unix.Linkat(unix.AT_FDCWD, tree.PathOf(int(handle.Fd())), int(to.Fd()), name, unix.AT_SYMLINK_FOLLOW)
 }
 
 func link(from, to *os.File, name string, st *unix.Stat_t) error {
@@ -178,7 +177,7 @@ func fifo(to *os.File, name string, st *unix.Stat_t) error {
 		return err
 	}
 	defer handle.Close() //nolint:errcheck // only a handle
-	return unix.Fchmodat(unix.AT_FDCWD, procPath(handle), permissions(st, same), 0)
+	return unix.Fchmodat(unix.AT_FDCWD, tree.PathOf(int(handle.Fd())), permissions(st, same), 0)
 }
 
 // ownerAndTimes is for what cannot be opened. It reports whether the owner is the same.
@@ -208,7 +207,7 @@ func attributes(from, to *os.File) error {
 	if err := xattrs(from, to, same); err != nil {
 		return err
 	}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, procPath(to), []unix.Timespec{st.Atim, st.Mtim}, 0)
+	return unix.UtimesNanoAt(unix.AT_FDCWD, tree.PathOf(int(to.Fd())), []unix.Timespec{st.Atim, st.Mtim}, 0)
 }
 
 // permissions are those of a file for the same owner, or for another one.
@@ -266,6 +265,3 @@ func openAt(dir *os.File, name string, flags int, mode uint32) (*os.File, error)
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }
-
-// procPath names an open file.
-func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tree"
 )
 
 // mountPart mounts what a path inside a volume leads to, and returns where. Containers may change links of the volume at
@@ -43,7 +44,7 @@ func (s *Store) mountPart(v *Volume, dir, containerID, subpath string) (place st
 	if err := makePlace(place, info.IsDir()); err != nil {
 		return "", err
 	}
-	if err := unix.Mount(procPath(part), place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+	if err := unix.Mount(tree.PathOf(int(part.Fd())), place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return "", fmt.Errorf("subpath %s: %w", subpath, err)
 	}
 	if err := unix.Mount("", place, "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {

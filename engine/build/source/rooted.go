@@ -30,24 +30,10 @@ var _ Source = (*Root)(nil)
 // source is used.
 func Rooted(root *os.File) *Root { return &Root{dir: root} }
 
-// races is how often the kernel may find that what it resolves is being renamed before that is an error.
-const races = 1000
-
 // open opens a clean path on which there is no link; the last name may be one, for O_PATH with O_NOFOLLOW.
 func (r *Root) open(clean string, flags uint64) (*os.File, error) {
-	how := unix.OpenHow{
-		Flags:   flags | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS,
-	}
-	for try := 0; ; try++ {
-		fd, err := unix.Openat2(int(r.dir.Fd()), clean, &how)
-		if err == nil {
-			return os.NewFile(uintptr(fd), clean), nil
-		}
-		if (err != unix.EAGAIN || try == races) && err != unix.EINTR {
-			return nil, err
-		}
-	}
+	const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS
+	return trees.OpenIn(r.dir, clean, flags|unix.O_NOFOLLOW, resolve)
 }
 
 // word gives an error of the kernel's its kind.
@@ -110,8 +96,9 @@ func (r *Root) stat(clean string) (*Entry, error) {
 		return e, err
 	}
 	// A handle has no attributes of its own; its link in /proc leads to what it is a handle of.
-	e.Xattrs = attributes(func(list []byte) (int, error) { return unix.Listxattr(procPath(f), list) },
-		func(name string, value []byte) (int, error) { return unix.Getxattr(procPath(f), name, value) })
+	place := trees.PathOf(int(f.Fd()))
+	e.Xattrs = attributes(func(list []byte) (int, error) { return unix.Listxattr(place, list) },
+		func(name string, value []byte) (int, error) { return unix.Getxattr(place, name, value) })
 	return e, nil
 }
 
@@ -174,7 +161,7 @@ func childOf(dir *os.File, name, clean string) (*Entry, error) {
 		e.Link, err = tarfile.ReadLink(int(dir.Fd()), name)
 		return e, err
 	case e.Mode.IsRegular(), e.Mode.IsDir():
-		place := procPath(dir) + "/" + name // one name below a descriptor: no link is followed
+		place := trees.PathOf(int(dir.Fd())) + "/" + name // one name below a descriptor: no link is followed
 		e.Xattrs = attributes(func(list []byte) (int, error) { return unix.Llistxattr(place, list) },
 			func(name string, value []byte) (int, error) { return unix.Lgetxattr(place, name, value) })
 	}

@@ -2,14 +2,9 @@ package source
 
 import (
 	"io/fs"
-	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
-
-// procPath names an open file by its descriptor.
-func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
 // kernelMode turns the permissions of a mode into the kernel's.
 func kernelMode(mode fs.FileMode) uint32 {

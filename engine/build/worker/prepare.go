@@ -161,9 +161,7 @@ func (w *Worker) bind(ctx context.Context, m *mounts, mount *Mount, target strin
 // pathIn is where a path leads to in a folder that nobody changes, as a path of the engine's. fault.NotFound if there is
 // nothing.
 func pathIn(root *os.File, name string) (string, error) {
-	fd, err := unix.Openat2(int(root.Fd()), path.Join("/", name), &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := tree.Openat2(int(root.Fd()), path.Join("/", name), unix.O_PATH, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return "", fault.NotFound("%s: not found", path.Join("/", name))
 	}
@@ -171,7 +169,7 @@ func pathIn(root *os.File, name string) (string, error) {
 		return "", fmt.Errorf("open %s: %w", name, err)
 	}
 	defer unix.Close(fd) //nolint:errcheck // only a handle
-	at, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	at, err := os.Readlink(tree.PathOf(fd))
 	if err != nil {
 		return "", fmt.Errorf("open %s: %w", name, err)
 	}

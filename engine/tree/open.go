@@ -1,0 +1,35 @@
+package tree
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// races is how often the kernel may find that what it resolves is being renamed before that is an error.
+const races = 1000
+
+// Openat2 is the system call, with O_CLOEXEC. The kernel gives up with EAGAIN when names on its way are being renamed, and is
+// asked again.
+func Openat2(dir int, name string, flags, resolve uint64) (int, error) {
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: resolve}
+	for try := 0; ; try++ {
+		fd, err := unix.Openat2(dir, name, &how)
+		if err != unix.EAGAIN && err != unix.EINTR || try == races {
+			return fd, err
+		}
+	}
+}
+
+// OpenIn is Openat2 for files.
+func OpenIn(dir *os.File, name string, flags, resolve uint64) (*os.File, error) {
+	fd, err := Openat2(int(dir.Fd()), name, flags, resolve)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// PathOf names an open file by its descriptor, for system calls that take a path.
+func PathOf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

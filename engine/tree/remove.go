@@ -83,8 +83,8 @@ func (r Remover) Remove(dir int, name string) error {
 	if err != nil {
 		return err
 	}
-	defer m.way.close()
-	if err := m.way.down(above); err != nil {
+	defer m.way.Close()
+	if err := m.way.Down(above); err != nil {
 		return err
 	}
 	m.folders = []*removing{{name: "."}}
@@ -110,7 +110,7 @@ func shorten(err error, name string) error {
 // removal is one call of Remove.
 type removal struct {
 	turn    func() error
-	way     ladder
+	way     Ladder
 	folders []*removing // for each level of way
 	buf     []byte
 	first   error // of what could not be removed
@@ -130,7 +130,7 @@ func (m *removal) step() error {
 	f := m.folders[len(m.folders)-1]
 	if len(f.pending) == 0 {
 		var err error
-		if f.pending, err = list(m.way.current(), m.buf, f.pending); err != nil {
+		if f.pending, err = list(m.way.Current(), m.buf, f.pending); err != nil {
 			return shorten(err, f.name)
 		}
 		if len(f.pending) == 0 {
@@ -147,11 +147,11 @@ func (m *removal) step() error {
 			return err
 		}
 	}
-	done, err := m.entry(m.way.current(), e)
+	done, err := m.entry(m.way.Current(), e)
 	if isDenied(err) && !f.opened {
 		f.opened = true
-		if unix.Fchmod(m.way.current(), 0o700) == nil {
-			done, err = m.entry(m.way.current(), e)
+		if unix.Fchmod(m.way.Current(), 0o700) == nil {
+			done, err = m.entry(m.way.Current(), e)
 		}
 	}
 	if err == nil && !done {
@@ -216,7 +216,7 @@ func (m *removal) leave(f *removing, name string, err error) {
 
 // down enters a folder of the lowest one.
 func (m *removal) down(name string) error {
-	dir := m.way.current()
+	dir := m.way.Current()
 	fd, err := openFolder(dir, name, false)
 	if isDenied(err) && allow(dir, name) == nil {
 		fd, err = openFolder(dir, name, false)
@@ -227,7 +227,7 @@ func (m *removal) down(name string) error {
 	if err != nil {
 		return err
 	}
-	if err := m.way.down(fd); err != nil {
+	if err := m.way.Down(fd); err != nil {
 		return err
 	}
 	m.folders = append(m.folders, &removing{name: name})
@@ -264,7 +264,7 @@ func (m *removal) up(f *removing) error {
 	case (errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST)) && f.progress:
 		// What went may have moved what followed in the listing.
 		f.progress = false
-		_, err := unix.Seek(m.way.current(), 0, unix.SEEK_SET)
+		_, err := unix.Seek(m.way.Current(), 0, unix.SEEK_SET)
 		return shorten(err, f.name)
 	default:
 		m.leave(parent, f.name, err)

@@ -228,14 +228,14 @@ func TestWalkOrderEnterAndLeave(t *testing.T) {
 			got = append(got, "in "+e.Path())
 			return e.Base != "shut", nil
 		},
-		Leave: func(_, depth int) error {
-			got = append(got, fmt.Sprint("out ", depth))
+		Leave: func(_ int, e *Entry) error {
+			got = append(got, fmt.Sprint("out ", e.Depth, " ", e.Path()))
 			return nil
 		},
 	})
 	want := []string{
-		"a", "in a", "a/x", "out 1", "b", "in b", "b/c", "in b/c", "b/c/file", "out 2", "b/z", "out 1",
-		"shut", "in shut", "skip", "out 0",
+		"in ", "a", "in a", "a/x", "out 1 a", "b", "in b", "b/c", "in b/c", "b/c/file", "out 2 b/c", "b/z", "out 1 b",
+		"shut", "in shut", "skip", "out 0 ",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("Walk = %v, %q, want %q", err, got, want)

@@ -3,7 +3,7 @@ package tree
 import (
 	"context"
 	"errors"
-	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,17 +20,17 @@ type Options struct {
 type Visitor struct {
 	// Entry is called for every entry before what is in it. A folder is entered only if it says so.
 	Entry func(e *Entry) (enter bool, err error)
-	// Enter is called with the descriptor of a folder that is entered, before its entries.
+	// Enter is called with the descriptor of a folder that is entered, before its entries, for the root folder too.
 	Enter func(fd int, e *Entry) (enter bool, err error)
-	// Leave is called with the descriptor of a folder after its entries, for the root folder too. depth is the folder's.
-	Leave func(fd, depth int) error
+	// Leave is called with the descriptor of a folder after its entries, if Enter did not refuse them.
+	Leave func(fd int, e *Entry) error
 }
 
 // Entry is what a walk has come to. It is valid during the call only.
 type Entry struct {
 	Dir   int         // descriptor of the folder that holds it
-	Base  string      // its name in that folder
-	Stat  unix.Stat_t // of the entry itself: no link is followed
+	Base  string      // its name in that folder; the root folder has none
+	Stat  unix.Stat_t // of the entry itself, no link is followed; for Enter of the open folder, for Leave of none
 	Depth int         // 1 for what is in the root folder
 
 	way []byte // path of the folder, with a slash at its end unless it is the root
@@ -64,12 +64,13 @@ const maxPending = 256 << 20
 // is left out; ErrMoved is the error where a folder deep in the tree was moved.
 func Walk(ctx context.Context, root int, opt Options, v Visitor) error {
 	w := &walk{ctx: ctx, opt: opt, visit: v, buf: make([]byte, listBuffer)}
+	w.entry.Dir = root
 	fd, err := unix.Openat(root, ".", folderFlags, 0)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "open", Path: w.entry.Shown(), Err: err}
 	}
-	defer w.way.close()
-	if err := w.down(fd, 0); err != nil {
+	defer w.way.Close()
+	if err := w.down(fd, &w.entry); err != nil {
 		return err
 	}
 	for len(w.folders) > 0 {
@@ -84,7 +85,7 @@ type walk struct {
 	ctx     context.Context //nolint:containedctx // of the one call that the walk lives for
 	opt     Options
 	visit   Visitor
-	way     ladder
+	way     Ladder
 	folders []walking // for each level of way
 	path    []byte    // of the lowest folder
 	pending int       // bytes of the names in folders
@@ -113,13 +114,13 @@ func (w *walk) step() error {
 	f.entries = f.entries[:last]
 	w.pending -= len(name)
 	e := &w.entry
-	e.Dir, e.Base, e.Depth, e.way = w.way.current(), name, len(w.folders), w.path
+	e.Dir, e.Base, e.Depth, e.way = w.way.Current(), name, len(w.folders), w.path
 	err := unix.Fstatat(e.Dir, name, &e.Stat, unix.AT_SYMLINK_NOFOLLOW)
 	if isGone(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", e.Shown(), err)
+		return &os.PathError{Op: "look at", Path: e.Shown(), Err: err}
 	}
 	enter := true
 	if w.visit.Entry != nil {
@@ -144,34 +145,39 @@ func (w *walk) enter(e *Entry) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("open %s: %w", e.Shown(), err)
+		return &os.PathError{Op: "open", Path: e.Shown(), Err: err}
+	}
+	return w.down(fd, e)
+}
+
+// down makes an open folder the lowest one. Its names are read at once, since what is below may take its descriptor.
+func (w *walk) down(fd int, e *Entry) error {
+	if err := w.way.down(fd, &e.Stat); err != nil {
+		return &os.PathError{Op: "look at", Path: e.Shown(), Err: err}
 	}
 	if w.visit.Enter != nil {
-		enter, err := w.visit.Enter(fd, e)
-		if err != nil || !enter {
-			unix.Close(fd) //nolint:errcheck // only read
+		if enter, err := w.visit.Enter(fd, e); err != nil || !enter {
+			w.way.up()
 			return err
 		}
 	}
-	above := len(w.path)
-	w.path = append(append(w.path, e.Base...), '/')
-	if err := w.down(fd, above); err != nil {
-		return fmt.Errorf("read %s: %w", e.Shown(), err)
+	entries, err := w.list(fd)
+	if err != nil {
+		return &os.PathError{Op: "read", Path: e.Shown(), Err: err}
+	}
+	w.folders = append(w.folders, walking{entries: entries, path: len(w.path)})
+	if e.Depth > 0 {
+		w.path = append(append(w.path, e.Base...), '/')
 	}
 	return nil
 }
 
-// down makes an open folder the lowest one. Its names are read at once, since what is below may take its descriptor.
-func (w *walk) down(fd, above int) error {
-	if err := w.way.down(fd); err != nil {
-		return err
-	}
-	var entries []listed
+// list reads the names of an open folder, the last one first.
+func (w *walk) list(fd int) (entries []listed, err error) {
 	for {
 		before := len(entries)
-		var err error
 		if entries, err = list(fd, w.buf, entries); err != nil {
-			return err
+			return nil, err
 		}
 		for i := range entries[before:] {
 			w.pending += len(entries[before+i].name)
@@ -180,10 +186,10 @@ func (w *walk) down(fd, above int) error {
 			break
 		}
 		if w.pending > maxPending {
-			return errors.New("too many entries in one folder")
+			return nil, errors.New("too many entries in one folder")
 		}
 		if err := w.ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if w.opt.Sorted {
@@ -191,25 +197,21 @@ func (w *walk) down(fd, above int) error {
 	} else {
 		slices.Reverse(entries)
 	}
-	w.folders = append(w.folders, walking{entries: entries, path: above})
-	return nil
+	return entries, nil
 }
 
 // up leaves the lowest folder.
 func (w *walk) up() error {
 	last := len(w.folders) - 1
+	above := w.folders[last].path
 	if w.visit.Leave != nil {
-		if err := w.visit.Leave(w.way.current(), last); err != nil {
+		e := &w.entry
+		e.Dir, e.Base, e.Depth, e.way = -1, strings.TrimSuffix(string(w.path[above:]), "/"), last, w.path[:above]
+		if err := w.visit.Leave(w.way.Current(), e); err != nil {
 			return err
 		}
 	}
-	if last > 0 {
-		if _, _, err := w.way.above(); err != nil {
-			return err
-		}
-	}
-	w.path = w.path[:w.folders[last].path]
-	w.way.up()
+	w.path = w.path[:above]
 	w.folders = w.folders[:last]
-	return nil
+	return w.way.Up()
 }

@@ -18,9 +18,9 @@ type inode struct{ dev, ino uint64 }
 
 func inodeOf(st *unix.Stat_t) inode { return inode{dev: st.Dev, ino: st.Ino} }
 
-// ladder is the way from a root folder down to the current one. Only the lowest levels are open; those above are opened
-// again by "..", which must lead to the folder that was left.
-type ladder struct {
+// Ladder is the way from a root folder down to the current one. Only the lowest levels are open; those above are opened
+// again by "..", which must lead to the folder that was left. The zero value has no level.
+type Ladder struct {
 	levels []rung
 	first  int // index of the first open level; all below it are open as well
 }
@@ -30,17 +30,22 @@ type rung struct {
 	fd int
 }
 
-// current returns the descriptor of the lowest level.
-func (l *ladder) current() int { return l.levels[len(l.levels)-1].fd }
+// Current returns the descriptor of the lowest level.
+func (l *Ladder) Current() int { return l.levels[len(l.levels)-1].fd }
 
-// down makes an open folder the lowest level, which the ladder closes from then on.
-func (l *ladder) down(fd int) error {
+// Down makes an open folder the lowest level, which the ladder closes from then on.
+func (l *Ladder) Down(fd int) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	return l.down(fd, &st)
+}
+
+// down is Down, and tells what the folder is.
+func (l *Ladder) down(fd int, st *unix.Stat_t) error {
+	if err := unix.Fstat(fd, st); err != nil {
 		unix.Close(fd) //nolint:errcheck // only read
 		return err
 	}
-	l.levels = append(l.levels, rung{id: inodeOf(&st), fd: fd})
+	l.levels = append(l.levels, rung{id: inodeOf(st), fd: fd})
 	if len(l.levels)-l.first > maxOpen {
 		unix.Close(l.levels[l.first].fd) //nolint:errcheck // only read
 		l.levels[l.first].fd = -1
@@ -50,12 +55,12 @@ func (l *ladder) down(fd int) error {
 }
 
 // above returns the descriptor of the level above the lowest one, and whether it had to be opened again.
-func (l *ladder) above() (fd int, again bool, err error) {
+func (l *Ladder) above() (fd int, again bool, err error) {
 	at := len(l.levels) - 2
 	if at >= l.first {
 		return l.levels[at].fd, false, nil
 	}
-	fd, err = unix.Openat(l.current(), "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err = unix.Openat(l.Current(), "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, false, fmt.Errorf("open the folder above: %w", err)
 	}
@@ -72,15 +77,26 @@ func (l *ladder) above() (fd int, again bool, err error) {
 	return fd, true, nil
 }
 
+// Up leaves the lowest level for the one above.
+func (l *Ladder) Up() error {
+	if len(l.levels) > 1 {
+		if _, _, err := l.above(); err != nil {
+			return err
+		}
+	}
+	l.up()
+	return nil
+}
+
 // up leaves the lowest level. The level above must be open, see above, unless it is the last one.
-func (l *ladder) up() {
+func (l *Ladder) up() {
 	last := len(l.levels) - 1
 	unix.Close(l.levels[last].fd) //nolint:errcheck // only read
 	l.levels = l.levels[:last]
 }
 
-// close leaves all levels.
-func (l *ladder) close() {
+// Close leaves all levels.
+func (l *Ladder) Close() {
 	for _, r := range l.levels[l.first:] {
 		unix.Close(r.fd) //nolint:errcheck // only read
 	}

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"strings"
 
-	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/tree"
 )
 
-// maxDepth bounds how deep folders may nest in what is copied: each level keeps two descriptors open.
-const maxDepth = 500
+// maxDepth bounds how deep folders may nest in what is copied: as deep as in an image.
+const maxDepth = 512
 
 // maxEntries is how many files, folders and links are copied into a volume: several layers' worth.
 const maxEntries = 4 << 20
@@ -27,187 +25,164 @@ const maxEntries = 4 << 20
 func copyTree(ctx context.Context, from, to *os.File) error {
 	budget := tree.NewBudget(tree.Limits{Whole: "the image's folder", Entries: maxEntries})
 	c := &copier{root: to, seen: map[inode]string{}, budget: budget}
-	return c.folder(ctx, from, to, ".", 0)
+	defer c.way.Close()
+	return tree.Walk(ctx, int(from.Fd()), tree.Options{Mounts: true}, tree.Visitor{Entry: c.entry, Enter: c.enter, Leave: c.leave})
 }
 
 type inode struct{ dev, ino uint64 }
 
 type copier struct {
 	root   *os.File
+	way    tree.Ladder      // from root to the folder that is written
 	seen   map[inode]string // the path below root of the first name of a file that has several
 	budget *tree.Budget
 }
 
-// shown is a path as errors have it: one of a deep folder may have megabytes.
-func shown(at string) string {
-	const most = 128
-	if len(at) <= most {
-		return at
+// named says which entry an error is of.
+func named(e *tree.Entry, err error) error {
+	if err == nil {
+		return nil
 	}
-	return at[:most] + "…"
+	return fmt.Errorf("%s: %w", e.Shown(), err)
 }
 
-func (c *copier) folder(ctx context.Context, from, to *os.File, at string, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%s: folders nest more than %d deep", shown(at), maxDepth)
-	}
-	for {
-		names, err := from.Readdirnames(256)
-		for _, name := range names {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := c.entry(ctx, from, to, name, path.Join(at, name), depth); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := attributes(from, to); err != nil {
-		return fmt.Errorf("%s: %w", shown(at), err)
-	}
-	return nil
-}
-
-func (c *copier) entry(ctx context.Context, from, to *os.File, name, at string, depth int) error {
+func (c *copier) entry(e *tree.Entry) (enter bool, err error) {
 	if err := c.budget.Entry(); err != nil {
-		return err
+		return false, err
 	}
-	var st unix.Stat_t
-	if err := unix.Fstatat(int(from.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return fmt.Errorf("%s: %w", shown(at), err)
-	}
-	var err error
-	switch st.Mode & unix.S_IFMT {
+	switch e.Stat.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return c.below(ctx, from, to, name, at, depth)
-	case unix.S_IFREG:
-		err = c.file(from, to, name, at, &st)
-	case unix.S_IFLNK:
-		err = link(from, to, name, &st)
-	case unix.S_IFIFO:
-		err = fifo(to, name, &st)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", shown(at), err)
-	}
-	return nil
-}
-
-func (c *copier) below(ctx context.Context, from, to *os.File, name, at string, depth int) error {
-	if err := unix.Mkdirat(int(to.Fd()), name, 0o700); err != nil {
-		return fmt.Errorf("%s: %w", shown(at), err)
-	}
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY
-	src, err := openAt(from, name, flags, 0)
-	if err != nil {
-		return fmt.Errorf("%s: %w", shown(at), err)
-	}
-	defer src.Close() //nolint:errcheck // only read
-	dst, err := openAt(to, name, flags, 0)
-	if err != nil {
-		return fmt.Errorf("%s: %w", shown(at), err)
-	}
-	defer dst.Close() //nolint:errcheck // only a handle
-	return c.folder(ctx, src, dst, at, depth+1)
-}
-
-func (c *copier) file(from, to *os.File, name, at string, st *unix.Stat_t) (err error) {
-	if st.Nlink > 1 {
-		key := inode{dev: st.Dev, ino: st.Ino}
-		if first, ok := c.seen[key]; ok {
-			return c.secondName(first, to, name)
+		if e.Depth > maxDepth {
+			return false, fmt.Errorf("%s: folders nest more than %d deep", e.Shown(), maxDepth)
 		}
-		c.seen[key] = at
+		return true, nil
+	case unix.S_IFREG:
+		err = c.file(e, c.way.Current())
+	case unix.S_IFLNK:
+		err = link(e, c.way.Current())
+	case unix.S_IFIFO:
+		err = fifo(e, c.way.Current())
 	}
-	src, err := openAt(from, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	return false, named(e, err)
+}
+
+// enter makes a folder and goes down into it.
+func (c *copier) enter(_ int, e *tree.Entry) (bool, error) {
+	dir, name := int(c.root.Fd()), "."
+	if e.Depth > 0 {
+		dir, name = c.way.Current(), e.Base
+		if err := unix.Mkdirat(dir, name, 0o700); err != nil {
+			return false, named(e, err)
+		}
+	}
+	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == nil {
+		err = c.way.Down(fd)
+	}
+	return true, named(e, err)
+}
+
+// leave gives a folder its attributes, which writing into it would change, and goes up.
+func (c *copier) leave(from int, e *tree.Entry) error {
+	if err := attributes(from, c.way.Current()); err != nil {
+		return named(e, err)
+	}
+	return c.way.Up()
+}
+
+func (c *copier) file(e *tree.Entry, to int) (err error) {
+	if e.Stat.Nlink > 1 {
+		key := inode{dev: e.Stat.Dev, ino: e.Stat.Ino}
+		if first, ok := c.seen[key]; ok {
+			return c.secondName(first, to, e.Base)
+		}
+		c.seen[key] = e.Path()
+	}
+	from, err := openAt(e.Dir, e.Base, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
+	src := os.NewFile(uintptr(from), e.Base)
 	defer src.Close() //nolint:errcheck // only read
-	dst, err := openAt(to, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	made, err := openAt(to, e.Base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
+	dst := os.NewFile(uintptr(made), e.Base)
 	defer func() { err = errors.Join(err, dst.Close()) }()
 	if _, err := io.Copy(dst, src); err != nil {
 		return err
 	}
-	return attributes(src, dst)
+	return attributes(from, made)
 }
 
 // secondName links a file that was copied before.
-func (c *copier) secondName(first string, to *os.File, name string) error {
-	handle, err := pathrs.OpenatInRoot(c.root, first)
+func (c *copier) secondName(first string, to int, name string) error {
+	handle, err := tree.Openat2(int(c.root.Fd()), first, unix.O_PATH|unix.O_NOFOLLOW, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return err
 	}
-	defer handle.Close() //nolint:errcheck // only a handle
-	return unix.Linkat(unix.AT_FDCWD, tree.PathOf(int(handle.Fd())), int(to.Fd()), name, unix.AT_SYMLINK_FOLLOW)
+	defer unix.Close(handle) //nolint:errcheck // only a handle
+	return unix.Linkat(unix.AT_FDCWD, tree.PathOf(handle), to, name, unix.AT_SYMLINK_FOLLOW)
 }
 
-func link(from, to *os.File, name string, st *unix.Stat_t) error {
+func link(e *tree.Entry, to int) error {
 	target := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(int(from.Fd()), name, target)
+	n, err := unix.Readlinkat(e.Dir, e.Base, target)
 	if err != nil {
 		return err
 	}
-	if err := unix.Symlinkat(string(target[:n]), int(to.Fd()), name); err != nil {
+	if err := unix.Symlinkat(string(target[:n]), to, e.Base); err != nil {
 		return err
 	}
-	_, err = ownerAndTimes(to, name, st)
+	_, err = ownerAndTimes(to, e.Base, &e.Stat)
 	return err
 }
 
-func fifo(to *os.File, name string, st *unix.Stat_t) error {
-	if err := unix.Mknodat(int(to.Fd()), name, unix.S_IFIFO|0o600, 0); err != nil {
+func fifo(e *tree.Entry, to int) error {
+	if err := unix.Mknodat(to, e.Base, unix.S_IFIFO|0o600, 0); err != nil {
 		return err
 	}
-	same, err := ownerAndTimes(to, name, st)
+	same, err := ownerAndTimes(to, e.Base, &e.Stat)
 	if err != nil {
 		return err
 	}
-	handle, err := openAt(to, name, unix.O_PATH, 0) // one that is not opened
+	handle, err := openAt(to, e.Base, unix.O_PATH, 0) // one that is not opened
 	if err != nil {
 		return err
 	}
-	defer handle.Close() //nolint:errcheck // only a handle
-	return unix.Fchmodat(unix.AT_FDCWD, tree.PathOf(int(handle.Fd())), permissions(st, same), 0)
+	defer unix.Close(handle) //nolint:errcheck // only a handle
+	return unix.Fchmodat(unix.AT_FDCWD, tree.PathOf(handle), permissions(&e.Stat, same), 0)
 }
 
 // ownerAndTimes is for what cannot be opened. It reports whether the owner is the same.
-func ownerAndTimes(dir *os.File, name string, st *unix.Stat_t) (same bool, err error) {
-	err = unix.Fchownat(int(dir.Fd()), name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW)
+func ownerAndTimes(dir int, name string, st *unix.Stat_t) (same bool, err error) {
+	err = unix.Fchownat(dir, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return false, err
 	}
-	return err == nil, unix.UtimesNanoAt(int(dir.Fd()), name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil, unix.UtimesNanoAt(dir, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // attributes gives one open file what another has: owner, mode, extended attributes and times. An owner that the user's
 // ids do not hold (EINVAL) is left out, and with it the bits that mean his privileges.
-func attributes(from, to *os.File) error {
+func attributes(from, to int) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(int(from.Fd()), &st); err != nil {
+	if err := unix.Fstat(from, &st); err != nil {
 		return err
 	}
-	err := unix.Fchown(int(to.Fd()), int(st.Uid), int(st.Gid))
+	err := unix.Fchown(to, int(st.Uid), int(st.Gid))
 	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	same := err == nil
-	if err := unix.Fchmod(int(to.Fd()), permissions(&st, same)); err != nil {
+	if err := unix.Fchmod(to, permissions(&st, same)); err != nil {
 		return err
 	}
 	if err := xattrs(from, to, same); err != nil {
 		return err
 	}
-	return unix.UtimesNanoAt(unix.AT_FDCWD, tree.PathOf(int(to.Fd())), []unix.Timespec{st.Atim, st.Mtim}, 0)
+	return unix.UtimesNanoAt(unix.AT_FDCWD, tree.PathOf(to), []unix.Timespec{st.Atim, st.Mtim}, 0)
 }
 
 // permissions are those of a file for the same owner, or for another one.
@@ -222,12 +197,12 @@ func permissions(st *unix.Stat_t, same bool) uint32 {
 const maxXattr = 64 << 10
 
 // xattrs copies the extended attributes that a user's volume can have. Capabilities are for the same owner only.
-func xattrs(from, to *os.File, same bool) error {
+func xattrs(from, to int, same bool) error {
 	list := make([]byte, 256)
-	n, err := unix.Flistxattr(int(from.Fd()), list)
+	n, err := unix.Flistxattr(from, list)
 	if errors.Is(err, unix.ERANGE) {
 		list = make([]byte, maxXattr)
-		n, err = unix.Flistxattr(int(from.Fd()), list)
+		n, err = unix.Flistxattr(from, list)
 	}
 	if err != nil {
 		return ignoreUnsupported(err)
@@ -238,9 +213,9 @@ func xattrs(from, to *os.File, same bool) error {
 			continue
 		}
 		value := make([]byte, maxXattr)
-		n, err := unix.Fgetxattr(int(from.Fd()), name, value)
+		n, err := unix.Fgetxattr(from, name, value)
 		if err == nil {
-			err = unix.Fsetxattr(int(to.Fd()), name, value[:n], 0)
+			err = unix.Fsetxattr(to, name, value[:n], 0)
 		}
 		if err := ignoreUnsupported(err); err != nil {
 			return fmt.Errorf("attribute %s: %w", name, err)
@@ -258,10 +233,6 @@ func ignoreUnsupported(err error) error {
 }
 
 // openAt opens one name in an open folder and follows no link.
-func openAt(dir *os.File, name string, flags int, mode uint32) (*os.File, error) {
-	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
+func openAt(dir int, name string, flags int, mode uint32) (int, error) {
+	return unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"moss/engine/tree/treetest"
 )
 
 // image makes a folder as an image would have it.
@@ -146,6 +148,23 @@ func TestFillOfNothing(t *testing.T) {
 		t.Error("the image was asked for")
 		return nil, fs.ErrNotExist
 	}))
+}
+
+func TestFillDeepWithFewDescriptors(t *testing.T) {
+	s, _ := open(t, t.TempDir())
+	v, _, err := s.Hold(t.Context(), CreateOptions{Name: "data"}, "c")
+	must(t, err)
+	from, deep := t.TempDir(), strings.Repeat("d/", maxDepth)
+	must(t, os.MkdirAll(filepath.Join(from, deep), 0o700))
+	must(t, os.WriteFile(filepath.Join(from, deep, "file"), []byte("content"), 0o600))
+	must(t, os.Link(filepath.Join(from, deep, "file"), filepath.Join(from, deep, "hard")))
+	must(t, os.WriteFile(filepath.Join(from, "d", "last"), nil, 0o600))
+	ctx := treetest.Watch(t)
+	must(t, s.Fill(ctx, "data", "c", opener(from)))
+	ctx.Check()
+	if got, want := listing(t, v.Mountpoint), listing(t, from); !slices.Equal(got, want) {
+		t.Errorf("the volume has %d entries, not the same %d", len(got), len(want))
+	}
 }
 
 func TestFillNestedTooDeep(t *testing.T) {

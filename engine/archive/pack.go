@@ -70,8 +70,10 @@ type packer struct {
 	ids    *container.IDMap // nil: owners are the same numbers to the engine
 	links  map[inode]string // first names of files that have more
 	pieces [][]byte
-	names  []byte // of extended attributes
-	value  []byte // of one of them
+	root   string   // name of the folder that the archive is for
+	above  []uint64 // devices of the folders above, that one's the first
+	names  []byte   // of extended attributes
+	value  []byte   // of one of them
 }
 
 // top writes the entry that the archive is for, and all below it.
@@ -83,7 +85,8 @@ func (p *packer) top(handle *os.File, at place) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return p.folder(fd, ".", at.name, st.Dev, 0)
+		p.root = at.name
+		return trees.Walk(p.ctx, fd, trees.Options{Mounts: true}, trees.Visitor{Entry: p.entry, Enter: p.folder})
 	case unix.S_IFREG:
 		f, err := unix.Open(trees.PathOf(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -96,43 +99,40 @@ func (p *packer) top(handle *os.File, at place) error {
 	}
 }
 
-// entry writes what a folder holds under a name. One that is gone meanwhile is left out.
-func (p *packer) entry(dir int, base, name string, above uint64, depth int) error {
-	if err := p.ctx.Err(); err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return gone(err, name)
-	}
-	switch st.Mode & unix.S_IFMT {
+// entry writes what a folder holds. What is gone meanwhile is left out.
+func (p *packer) entry(e *trees.Entry) (enter bool, err error) {
+	name := join(p.root, e)
+	switch e.Stat.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return p.folder(dir, base, name, above, depth)
+		if e.Depth > tarfile.MaxDepth {
+			return false, fault.Invalid("%.64s…: folders are more than %d deep", name, tarfile.MaxDepth)
+		}
+		return true, nil
 	case unix.S_IFREG:
-		f, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		f, err := unix.Openat(e.Dir, e.Base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 		if errors.Is(err, unix.ELOOP) {
-			return nil // it is a link since a moment
+			return false, nil // it is a link since a moment
 		}
 		if err != nil {
-			return gone(err, name)
+			return false, gone(err, name)
 		}
 		defer unix.Close(f) //nolint:errcheck // only read
-		return p.file(f, name)
+		return false, p.file(f, name)
 	case unix.S_IFLNK:
-		text, err := tarfile.ReadLink(dir, base)
+		text, err := tarfile.ReadLink(e.Dir, e.Base)
 		if errors.Is(err, unix.EINVAL) {
-			return nil // it is no link since a moment
+			return false, nil // it is no link since a moment
 		}
 		if err != nil {
-			return gone(err, name)
+			return false, gone(err, name)
 		}
-		h := p.header(name, &st)
+		h := p.header(name, &e.Stat)
 		h.Linkname = text
-		return p.tar.WriteHeader(h)
+		return false, p.tar.WriteHeader(h)
 	case unix.S_IFSOCK:
-		return nil
+		return false, nil
 	default:
-		return p.tar.WriteHeader(p.header(name, &st))
+		return false, p.tar.WriteHeader(p.header(name, &e.Stat))
 	}
 }
 
@@ -144,68 +144,32 @@ func gone(err error, name string) error {
 	return &os.PathError{Op: "read", Path: name, Err: err}
 }
 
-// folder writes a folder and all below it. above is the device of the folder that it is in: where another file system of
-// the kernel's own begins, the folder is an empty one.
-func (p *packer) folder(dir int, base, name string, above uint64, depth int) error {
-	if depth > tarfile.MaxDepth {
-		return fault.Invalid("%.64s…: folders are more than %d deep", name, tarfile.MaxDepth)
-	}
-	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ELOOP) {
-		return nil // it is a link since a moment
-	}
-	if err != nil {
-		return gone(err, name)
-	}
-	d := os.NewFile(uintptr(fd), name)
-	defer d.Close() //nolint:errcheck // only read
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	if name != "" {
-		h := p.header(name, &st)
+// folder writes a folder. Where another file system begins that is one of the kernel's own, the folder is an empty one.
+func (p *packer) folder(fd int, e *trees.Entry) (enter bool, err error) {
+	if name := join(p.root, e); name != "" {
+		h := p.header(name, &e.Stat)
 		p.attributes(fd, h)
 		if err := p.tar.WriteHeader(h); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if st.Dev != above {
-		if system, err := systemFS(fd); err != nil || system {
-			return err
-		}
+	p.above = append(p.above[:e.Depth], e.Stat.Dev)
+	if e.Depth == 0 || e.Stat.Dev == p.above[e.Depth-1] {
+		return true, nil
 	}
-	return p.children(d, name, st.Dev, depth)
+	system, err := systemFS(fd)
+	return !system, err
 }
 
-// children writes what is in a folder.
-func (p *packer) children(d *os.File, name string, dev uint64, depth int) error {
-	fd := int(d.Fd())
-	for {
-		names, err := d.Readdirnames(1000)
-		for _, child := range names {
-			if err := p.entry(fd, child, join(name, child), dev, depth+1); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return gone(err, name)
-		}
+// join returns the name in the archive of what is in a folder of it.
+func join(folder string, e *trees.Entry) string {
+	if e.Depth == 0 {
+		return folder
 	}
-}
-
-func join(folder, child string) string {
-	switch folder {
-	case "":
-		return child
-	case "/":
-		return "/" + child
-	default:
-		return folder + "/" + child
+	if folder != "" && folder != "/" {
+		folder += "/"
 	}
+	return folder + e.Path()
 }
 
 // file writes an open regular file; one that has just taken its place may be anything, and is left out.

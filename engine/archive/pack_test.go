@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tarfile"
+	"moss/engine/tree/treetest"
 )
 
 func TestPackNames(t *testing.T) {
@@ -120,6 +122,27 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("the large file came back with %d bytes, %v", len(got), err)
 	}
 	b.untouched()
+}
+
+// TestPackDeep packs folders as deep as an archive may have them, and one deeper.
+func TestPackDeep(t *testing.T) {
+	b := newBox(t)
+	deep := "d/" + strings.Repeat("d/", tarfile.MaxDepth)
+	b.must(os.MkdirAll(b.root+"/"+deep, 0o755))
+	b.must(os.WriteFile(b.root+"/"+deep+"f", nil, 0o644))
+	ctx := treetest.Watch(t)
+	d, err := b.service().Open(ctx, "web", "/d")
+	b.must(err)
+	defer d.Close() //nolint:errcheck // it has been read
+	var out bytes.Buffer
+	b.must(d.Send(ctx, &out))
+	ctx.Check()
+	if !bytes.Contains(out.Bytes(), []byte(deep+"f")) {
+		t.Error("the lowest file is not in the archive")
+	}
+	b.must(os.Mkdir(b.root+"/"+deep+"d", 0o755))
+	_, _, err = b.pack("/d")
+	holds(t, "Open of what is too deep", err, fault.Invalid, "folders are more than 512 deep")
 }
 
 // TestPackShrinking reads files that have fewer bytes than was said.

@@ -17,7 +17,11 @@ const maxChanges = 256 << 20
 
 // bounded refuses an entry that no archive of a layer can hold: those who read one have bounds too.
 func bounded(e *tree.Entry) error {
-	if e.PathLen() < tarfile.MaxName && e.Depth <= tarfile.MaxDepth {
+	folders := e.Depth
+	if !e.IsDir() {
+		folders--
+	}
+	if e.PathLen() < tarfile.MaxName && folders <= tarfile.MaxDepth {
 		return nil
 	}
 	return fault.Invalid("%s: its path has more than %d bytes or is more than %d folders deep, which no layer can hold",

@@ -20,6 +20,8 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/tarfile"
+	"moss/engine/tree/treetest"
 )
 
 // stepSpec describes the image of a step.
@@ -270,6 +272,19 @@ func TestSealNothing(t *testing.T) {
 			t.Errorf("history %+v, %v", history, err)
 		}
 	})
+}
+
+// TestSealDeep archives folders as deep as a layer may have them, with few files open, and one deeper.
+func TestSealDeep(t *testing.T) {
+	own, deep := t.TempDir(), strings.Repeat("d/", tarfile.MaxDepth)
+	must(t, os.MkdirAll(filepath.Join(own, deep), 0o755), os.WriteFile(filepath.Join(own, deep, "f"), nil, 0o644))
+	ctx := treetest.Watch(t)
+	must(t, writeFolder(ctx, io.Discard, own, nil))
+	ctx.Check()
+	must(t, os.Mkdir(filepath.Join(own, deep, "d"), 0o755))
+	if err := writeFolder(t.Context(), io.Discard, own, nil); !fault.Is(err, fault.Invalid) || len(err.Error()) > 1000 {
+		t.Errorf("writeFolder = %.300v, want fault.Invalid in short", err)
+	}
 }
 
 // TestSealMountPoints seals a layer in which a runtime made mount points.

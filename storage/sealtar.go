@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,28 +28,25 @@ const overlayXattrs = "user.overlay."
 // folderWriter makes an archive of a container's own folder, in the same order each time. What has no place in layers
 // goes from the folder as well.
 type folderWriter struct {
-	ctx   context.Context //nolint:containedctx // of one walk
-	out   *tar.Writer
-	below []string             // folders of the image's layers, the upper ones first
-	links map[[2]uint64]string // names of files with several, by device and inode
-	buf   []byte
+	ctx    context.Context //nolint:containedctx // of one walk
+	out    *tar.Writer
+	below  []string             // folders of the image's layers, the upper ones first
+	links  map[[2]uint64]string // names of files with several, by device and inode
+	opaque []bool               // of each folder above, the root first: nothing of the image's is seen in it
+	buf    []byte
 }
 
 // writeFolder writes the archive of a folder to w.
 func writeFolder(ctx context.Context, w io.Writer, own string, below []string) error {
 	buffered := bufio.NewWriterSize(w, 256<<10)
 	f := &folderWriter{
-		ctx: ctx, out: tar.NewWriter(buffered), below: below, links: map[[2]uint64]string{}, buf: make([]byte, 256<<10),
+		ctx: ctx, out: tar.NewWriter(buffered), below: below, links: map[[2]uint64]string{}, opaque: []bool{false},
+		buf: make([]byte, 256<<10),
 	}
-	dir, err := os.Open(own)
-	if err != nil {
+	if err := f.root(own); err != nil {
 		return err
 	}
-	defer dir.Close() //nolint:errcheck // opened for reading
-	if err := f.root(dir, own); err != nil {
-		return err
-	}
-	if err := f.folder(dir, "", false); err != nil {
+	if err := walkFolder(ctx, own, tree.Options{Sorted: true}, tree.Visitor{Entry: f.entry}); err != nil {
 		return err
 	}
 	if err := f.out.Close(); err != nil {
@@ -60,14 +56,14 @@ func writeFolder(ctx context.Context, w io.Writer, own string, below []string) e
 }
 
 // root writes an entry of the root folder if the container has changed it.
-func (f *folderWriter) root(dir *os.File, own string) error {
+func (f *folderWriter) root(own string) error {
 	changed, err := rootChanged(own, f.below)
 	if err != nil {
 		return err
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
-		return err
+	if err := unix.Stat(own, &st); err != nil {
+		return fmt.Errorf("look at the root folder: %w", err)
 	}
 	h := header("./", &st)
 	if _, err := f.xattrs(own, h); err != nil || !changed {
@@ -76,49 +72,16 @@ func (f *folderWriter) root(dir *os.File, own string) error {
 	return f.out.WriteHeader(h)
 }
 
-// folder writes what is in a folder. opaque says that nothing of the image's is seen in it.
-func (f *folderWriter) folder(dir *os.File, name string, opaque bool) error {
-	entries, err := dir.ReadDir(-1)
-	if err != nil {
-		return fmt.Errorf("read /%s: %w", name, err)
-	}
-	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	if err := f.ctx.Err(); err != nil {
-		return fmt.Errorf("seal layer: %w", err)
-	}
-	if err := dropSockets(dir, entries); err != nil {
-		return fmt.Errorf("seal /%s: %w", name, err)
-	}
-	for _, entry := range entries {
-		if entry.Type()&os.ModeSocket != 0 {
-			continue
-		}
-		if err := f.entry(dir, name, entry.Name(), opaque); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// dropSockets removes the sockets of a folder: an archive cannot have them.
-func dropSockets(dir *os.File, entries []os.DirEntry) error {
-	isSocket := func(entry os.DirEntry) bool { return entry.Type()&os.ModeSocket != 0 }
-	if !slices.ContainsFunc(entries, isSocket) {
-		return nil
-	}
+// dropSocket removes a socket, which an archive cannot have; its folder stays as old as it is.
+func dropSocket(e *tree.Entry) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+	if err := unix.Fstat(e.Dir, &st); err != nil {
 		return err
 	}
-	for _, entry := range entries {
-		if !isSocket(entry) {
-			continue
-		}
-		if err := unix.Unlinkat(int(dir.Fd()), entry.Name(), 0); err != nil {
-			return err
-		}
+	if err := unix.Unlinkat(e.Dir, e.Base, 0); err != nil {
+		return err
 	}
-	return setTimes(int(dir.Fd()), &st)
+	return setTimes(e.Dir, &st)
 }
 
 // setTimes gives an open file the times that it had.
@@ -126,68 +89,68 @@ func setTimes(fd int, st *unix.Stat_t) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, tree.PathOf(fd), []unix.Timespec{st.Atim, st.Mtim}, 0)
 }
 
-// entry writes one file, and what is in it.
-func (f *folderWriter) entry(dir *os.File, parent, base string, opaque bool) error {
-	var st unix.Stat_t
-	name := parent + base
-	if len(name) >= tarfile.MaxName || strings.Count(name, "/") > tarfile.MaxDepth {
-		return fault.Invalid("/%s: its path has more than %d bytes or is more than %d folders deep, which no layer can hold",
-			tree.Short(name), tarfile.MaxName, tarfile.MaxDepth)
+// entry writes one entry.
+func (f *folderWriter) entry(e *tree.Entry) (enter bool, err error) {
+	kind := e.Stat.Mode & unix.S_IFMT
+	if kind == unix.S_IFSOCK {
+		if err := dropSocket(e); err != nil {
+			return false, fmt.Errorf("remove %s: %w", e.Shown(), err)
+		}
+		return false, nil
 	}
-	if err := unix.Fstatat(int(dir.Fd()), base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return fmt.Errorf("look at /%s: %w", name, err)
+	if err := bounded(e); err != nil {
+		return false, err
 	}
-	kind := st.Mode & unix.S_IFMT
-	if kind == unix.S_IFCHR && st.Rdev == 0 {
-		gone := header(parent+archive.WhiteoutPrefix+base, &st)
+	name := e.Path()
+	switch {
+	case isWhiteout(&e.Stat):
+		gone := header(strings.TrimSuffix(name, e.Base)+archive.WhiteoutPrefix+e.Base, &e.Stat)
 		gone.Typeflag, gone.Mode, gone.Devmajor, gone.Devminor = tar.TypeReg, 0, 0, 0
-		return f.out.WriteHeader(gone)
+		return false, f.out.WriteHeader(gone)
+	case strings.HasPrefix(e.Base, archive.WhiteoutPrefix):
+		return false, fault.Invalid("the file %s cannot be part of a layer: names that begin with %s stand for deleted files there",
+			e.Shown(), archive.WhiteoutPrefix)
 	}
-	if strings.HasPrefix(base, archive.WhiteoutPrefix) {
-		return fault.Invalid("the file /%s cannot be part of a layer: names that begin with %s stand for deleted files there",
-			name, archive.WhiteoutPrefix)
-	}
-	h := header(name, &st)
-	if kind == unix.S_IFREG && st.Nlink > 1 {
-		key := [2]uint64{st.Dev, st.Ino}
+	h := header(name, &e.Stat)
+	if kind == unix.S_IFREG && e.Stat.Nlink > 1 {
+		key := [2]uint64{e.Stat.Dev, e.Stat.Ino}
 		if first, ok := f.links[key]; ok {
 			h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
-			return f.out.WriteHeader(h)
+			return false, f.out.WriteHeader(h)
 		}
 		f.links[key] = name
 	}
-	path := tree.PathOf(int(dir.Fd())) + "/" + base
-	isOpaque, err := f.xattrs(path, h)
+	opaque, err := f.xattrs(tree.PathOf(e.Dir)+"/"+e.Base, h)
 	if err != nil {
-		return fmt.Errorf("look at /%s: %w", name, err)
+		return false, fmt.Errorf("look at %s: %w", e.Shown(), err)
 	}
 	switch kind {
 	case unix.S_IFDIR:
-		return f.subfolder(dir, base, h, opaque, isOpaque)
+		err = f.folder(e.Depth, h, opaque)
 	case unix.S_IFREG:
-		err = f.file(dir, base, h)
+		err = f.file(e, h)
 	case unix.S_IFLNK:
-		if h.Linkname, err = tarfile.ReadLink(int(dir.Fd()), base); err == nil {
+		if h.Linkname, err = tarfile.ReadLink(e.Dir, e.Base); err == nil {
 			err = f.out.WriteHeader(h)
 		}
 	default:
 		err = f.out.WriteHeader(h)
 	}
 	if err != nil {
-		return fmt.Errorf("read /%s: %w", name, err)
+		return false, fmt.Errorf("read %s: %w", e.Shown(), err)
 	}
-	return nil
+	return true, nil
 }
 
-func (f *folderWriter) file(dir *os.File, base string, h *tar.Header) error {
+func (f *folderWriter) file(e *tree.Entry, h *tar.Header) error {
 	if err := f.out.WriteHeader(h); err != nil || h.Size == 0 {
 		return err
 	}
-	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(e.Dir, e.Base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	file := os.NewFile(uintptr(fd), base)
+	file := os.NewFile(uintptr(fd), e.Base)
 	defer file.Close() //nolint:errcheck // opened for reading
 	for left := h.Size; left > 0; {
 		if err := f.ctx.Err(); err != nil {
@@ -205,26 +168,19 @@ func (f *folderWriter) file(dir *os.File, base string, h *tar.Header) error {
 	return nil
 }
 
-// subfolder writes a folder with all in it. One that hides what the image has says so. Errors name what they are of: those of
-// what is in it come back as they are.
-func (f *folderWriter) subfolder(dir *os.File, base string, h *tar.Header, under, opaque bool) error {
-	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("read /%s: %w", h.Name, err)
-	}
-	sub := os.NewFile(uintptr(fd), base)
-	defer sub.Close() //nolint:errcheck // opened for reading
+// folder writes an entry of a folder. One that hides what the image has says so.
+func (f *folderWriter) folder(depth int, h *tar.Header, opaque bool) error {
 	if err := f.out.WriteHeader(h); err != nil {
-		return fmt.Errorf("write /%s: %w", h.Name, err)
+		return err
 	}
-	if opaque && !under && isBelow(f.below, h.Name) {
-		mark := *h
-		mark.Typeflag, mark.Name, mark.PAXRecords = tar.TypeReg, h.Name+archive.WhiteoutOpaqueDir, nil
-		if err := f.out.WriteHeader(&mark); err != nil {
-			return fmt.Errorf("write /%s: %w", mark.Name, err)
-		}
+	under := f.opaque[depth-1]
+	f.opaque = append(f.opaque[:depth], under || opaque)
+	if !opaque || under || !isBelow(f.below, h.Name) {
+		return nil
 	}
-	return f.folder(sub, h.Name, under || opaque)
+	mark := *h
+	mark.Typeflag, mark.Name, mark.PAXRecords = tar.TypeReg, h.Name+archive.WhiteoutOpaqueDir, nil
+	return f.out.WriteHeader(&mark)
 }
 
 // isBelow reports whether the image has something under a name.

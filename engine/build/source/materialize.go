@@ -28,21 +28,15 @@ func Materialize(ctx context.Context, src Source, name, dir string) (string, err
 	if err != nil {
 		return "", &os.PathError{Op: "open", Path: dir, Err: err}
 	}
-	root := os.NewFile(uintptr(fd), dir)
-	defer root.Close() //nolint:errcheck // only a handle
+	defer unix.Close(fd) //nolint:errcheck // only a handle
 	m := &materializer{ctx: ctx, src: src, root: fd, links: map[uint64]string{}, buf: make([]byte, piece)}
 	if !top.Mode.IsDir() {
 		m.from = path.Dir(top.Path)
 		return path.Join(dir, path.Base(top.Path)), m.entry(fd, top)
 	}
 	m.from = top.Path
-	if err := m.children(fd, top); err != nil {
-		return "", err
-	}
-	if err := describe(fd, top); err != nil {
-		return "", err
-	}
-	return dir, setTime(unix.AT_FDCWD, dir, top)
+	defer m.way.Close()
+	return dir, m.folder(top)
 }
 
 // materializer writes one tree.
@@ -52,6 +46,8 @@ type materializer struct {
 	root  int
 	from  string            // the path that the root stands for
 	links map[uint64]string // first names, below the root, of files that have more
+	way   trees.Ladder      // from the root to the folder that is written
+	above []level           // for each of its levels
 	buf   []byte
 }
 
@@ -63,21 +59,55 @@ func (m *materializer) local(e *Entry) string {
 	return strings.TrimPrefix(e.Path, m.from+"/")
 }
 
-// children writes what is in a folder into an open one.
-func (m *materializer) children(fd int, dir *Entry) error {
-	list, err := m.src.List(m.ctx, dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		if err := m.entry(fd, e); err != nil {
-			return err
-		}
-	}
-	return nil
+// level is a folder that is written.
+type level struct {
+	dir  *Entry
+	left []*Entry // what is in it and not written yet
 }
 
-// entry writes one entry into an open folder.
+// folder writes what is in a folder, at any depth. The mode and time of each folder come after what is in it.
+func (m *materializer) folder(top *Entry) error {
+	err := m.enter(m.root, ".", top)
+	for err == nil && len(m.above) > 0 {
+		l := &m.above[len(m.above)-1]
+		if len(l.left) == 0 {
+			err = m.leave(l.dir)
+			continue
+		}
+		e := l.left[0]
+		l.left = l.left[1:]
+		err = m.entry(m.way.Current(), e)
+	}
+	return err
+}
+
+// enter goes down into a folder.
+func (m *materializer) enter(dir int, base string, e *Entry) error {
+	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = m.way.Down(fd)
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: e.Path, Err: err}
+	}
+	list, err := m.src.List(m.ctx, e)
+	m.above = append(m.above, level{e, list})
+	return err
+}
+
+// leave describes the lowest folder and goes up.
+func (m *materializer) leave(e *Entry) error {
+	if err := setTime(m.way.Current(), ".", e); err != nil { // before the mode, which may forbid it
+		return err
+	}
+	if err := describe(m.way.Current(), e); err != nil {
+		return err
+	}
+	m.above = m.above[:len(m.above)-1]
+	return m.way.Up()
+}
+
+// entry writes one entry into an open folder, and goes down into what is a folder.
 func (m *materializer) entry(dir int, e *Entry) error {
 	if m.ctx.Err() != nil {
 		return context.Cause(m.ctx)
@@ -85,7 +115,9 @@ func (m *materializer) entry(dir int, e *Entry) error {
 	base, err := path.Base(e.Path), error(nil)
 	switch {
 	case e.Mode.IsDir():
-		return m.folder(dir, base, e) // its errors name what is in it
+		if err = unix.Mkdirat(dir, base, 0o700); err == nil {
+			return m.enter(dir, base, e)
+		}
 	case e.Mode.IsRegular():
 		err = m.file(dir, base, e)
 	case e.Mode&fs.ModeSymlink != 0:
@@ -101,25 +133,6 @@ func (m *materializer) entry(dir int, e *Entry) error {
 		return &os.PathError{Op: "write", Path: e.Path, Err: full(err)}
 	}
 	return nil
-}
-
-// folder writes a folder and what is in it. Its mode and time come last.
-func (m *materializer) folder(dir int, base string, e *Entry) error {
-	if err := unix.Mkdirat(dir, base, 0o700); err != nil {
-		return &os.PathError{Op: "make", Path: e.Path, Err: full(err)}
-	}
-	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: e.Path, Err: err}
-	}
-	defer unix.Close(fd) //nolint:errcheck // only a handle
-	if err := m.children(fd, e); err != nil {
-		return err
-	}
-	if err := describe(fd, e); err != nil {
-		return err
-	}
-	return setTime(dir, base, e)
 }
 
 // file writes a regular file, or one more name of it.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/tree/treetest"
 )
 
 // folderOf makes a folder with a canary beside it: lines are name/, name->link, name=>hard, or name=content.
@@ -206,5 +207,26 @@ func TestMaterialize(t *testing.T) {
 	cancel()
 	if _, err := Materialize(ctx, tree, ".", t.TempDir()); !errors.Is(err, context.Canceled) {
 		t.Errorf("Materialize = %v, want cancelled", err)
+	}
+}
+
+func TestMaterializeDeepWithFewDescriptors(t *testing.T) {
+	from, to, deep := t.TempDir(), t.TempDir(), strings.Repeat("d/", 600)
+	must(t, os.MkdirAll(filepath.Join(from, deep), 0o755))
+	must(t, os.WriteFile(filepath.Join(from, deep, "f"), []byte("content"), 0o644))
+	old := time.Unix(1e9, 0)
+	must(t, os.Chtimes(filepath.Join(from, "d/d"), old, old))
+	src, closeIt := rooted(t, from)
+	defer closeIt()
+	ctx := treetest.Watch(t)
+	if _, err := Materialize(ctx, src, ".", to); err != nil {
+		t.Fatal(err)
+	}
+	ctx.Check()
+	if got, err := os.ReadFile(filepath.Join(to, deep, "f")); err != nil || string(got) != "content" {
+		t.Errorf("the lowest file holds %q, %v", got, err)
+	}
+	if info, err := os.Stat(filepath.Join(to, "d/d")); err != nil || !info.ModTime().Equal(old) {
+		t.Errorf("a folder is of %v, %v, want %v", info.ModTime(), err, old)
 	}
 }

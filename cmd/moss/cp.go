@@ -165,7 +165,7 @@ func (c *copying) in(ctx context.Context, ref, from, to string) error {
 	packed := make(chan struct{})
 	go func() {
 		defer close(packed)
-		_ = writer.CloseWithError(archive.Pack(writer, file, archive.Packing{Name: name, Owners: c.owners, Notice: c.notice}))
+		_ = writer.CloseWithError(archive.Pack(ctx, writer, file, archive.Packing{Name: name, Owners: c.owners, Notice: c.notice}))
 	}()
 	err = c.engine.ContainerCopyTo(ctx, ref, dir, c.counted(reader), put)
 	_ = reader.Close() // ends a packer that the engine no longer listens to

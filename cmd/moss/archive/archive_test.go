@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"moss/cmd/moss/archive"
+	"moss/engine/tree/treetest"
 )
 
 // entry is one entry of a tar stream that a test makes.
@@ -312,7 +313,7 @@ func TestPackAndBack(t *testing.T) {
 		var notices []string
 		var out bytes.Buffer
 		how := archive.Packing{Name: tc.packed, Notice: func(text string) { notices = append(notices, text) }}
-		if err := archive.Pack(&out, filepath.Join(source, "site"), how); err != nil {
+		if err := archive.Pack(t.Context(), &out, filepath.Join(source, "site"), how); err != nil {
 			t.Fatal(err)
 		}
 		if len(notices) != 1 || !strings.Contains(notices[0], "socket") {
@@ -339,7 +340,7 @@ func TestPackOwners(t *testing.T) {
 	}
 	for owners, want := range map[bool]int{true: os.Getuid(), false: 0} {
 		var out bytes.Buffer
-		if err := archive.Pack(&out, file, archive.Packing{Name: "new", Owners: owners}); err != nil {
+		if err := archive.Pack(t.Context(), &out, file, archive.Packing{Name: "new", Owners: owners}); err != nil {
 			t.Fatal(err)
 		}
 		header, err := tar.NewReader(&out).Next()
@@ -353,13 +354,37 @@ func TestPackFails(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root can read everything; run the tests as an ordinary user")
 	}
+	for name, hide := range map[string]func(name string) error{
+		"secret": func(name string) error { return os.WriteFile(name, nil, 0) },
+		"shut":   func(name string) error { return os.Mkdir(name, 0o100) },
+	} {
+		dir := t.TempDir()
+		if err := hide(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("pack %s/%s: permission denied", dir, name)
+		for _, source := range []string{filepath.Join(dir, name), dir} {
+			if err := archive.Pack(t.Context(), io.Discard, source, archive.Packing{Name: "d"}); err == nil || err.Error() != want {
+				t.Errorf("Pack of %s = %v, want %s", source, err, want)
+			}
+		}
+	}
+}
+
+func TestPackDeepWithFewDescriptors(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "secret"), nil, 0); err != nil {
+	deep := strings.Repeat("d/", 600)
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, deep), 0o755), os.WriteFile(filepath.Join(dir, deep, "f"), nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	err := archive.Pack(io.Discard, dir, archive.Packing{Name: "d"})
-	if want := fmt.Sprintf("pack %s/secret: permission denied", dir); err == nil || err.Error() != want {
-		t.Errorf("Pack = %v, want %s", err, want)
+	ctx := treetest.Watch(t)
+	var out bytes.Buffer
+	if err := archive.Pack(ctx, &out, dir, archive.Packing{Name: "."}); err != nil {
+		t.Fatal(err)
+	}
+	ctx.Check()
+	if !bytes.Contains(out.Bytes(), []byte(deep+"f")) {
+		t.Error("the lowest file is not in the archive")
 	}
 }
 

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,11 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"moss/engine/tarfile"
+	"moss/engine/tree"
 )
 
 // pieces is the size of the pieces in which files are copied.
@@ -23,30 +28,33 @@ type Packing struct {
 	Notice func(text string) // told of what is left out; may be nil
 }
 
-// Pack writes a file, or a folder and all below it, as a tar stream. source is not followed if it is a symbolic link.
-func Pack(w io.Writer, source string, how Packing) error {
-	info, err := os.Lstat(source)
+// Pack writes a file, or a folder and all below it, as a tar stream. source is not followed if it is a symbolic link. What is
+// removed meanwhile is left out.
+func Pack(ctx context.Context, w io.Writer, source string, how Packing) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(source, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: source, Err: err}
+	}
+	dir, isDir := filepath.Dir(source), st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if isDir {
+		dir = source
+	}
+	fd, err := tree.Openat2(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	p := &packer{tar: tar.NewWriter(w), how: how, buffer: make([]byte, pieces), linked: map[inode]string{}}
-	if info.IsDir() {
-		root, err := os.OpenRoot(source)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = root.Close() }()
-		if err := p.folder(root, how.Name, source, info); err != nil {
-			return err
-		}
-		return p.tar.Close()
+	defer func() { _ = unix.Close(fd) }()
+	p := &packer{tar: tar.NewWriter(w), how: how, dir: dir, buffer: make([]byte, pieces), linked: map[inode]string{}}
+	if isDir {
+		err = tree.Walk(ctx, fd, tree.Options{Mounts: true}, tree.Visitor{Entry: p.entry, Enter: p.folder})
+	} else {
+		e := &tree.Entry{Dir: fd, Base: filepath.Base(source), Stat: st}
+		err = named(e, p.other(e, how.Name))
 	}
-	root, err := os.OpenRoot(filepath.Dir(source))
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("pack %s: %s", filepath.Join(dir, failed.Path), strings.TrimPrefix(failed.Err.Error(), "archive/tar: "))
+	}
 	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	if err := p.entry(root, filepath.Base(source), how.Name, source, info); err != nil {
 		return err
 	}
 	return p.tar.Close()
@@ -55,6 +63,7 @@ func Pack(w io.Writer, source string, how Packing) error {
 type packer struct {
 	tar    *tar.Writer
 	how    Packing
+	dir    string // what paths of entries begin with
 	buffer []byte
 	linked map[inode]string // the first name of files with several
 }
@@ -62,135 +71,88 @@ type packer struct {
 // inode tells a file from all others.
 type inode struct{ device, number uint64 }
 
-// folder packs an open folder. name is what it is called in the archive, shown what errors call it.
-func (p *packer) folder(root *os.Root, name, shown string, info fs.FileInfo) error {
-	if name != "." { // the archive's top has no entry: it is a folder that exists, and keeps its mode
-		if err := p.header(info, name+"/", ""); err != nil {
-			return packing(shown, err)
-		}
+// named says which entry an error is of.
+func named(e *tree.Entry, err error) error {
+	if err == nil {
+		return nil
 	}
-	dir, err := root.Open(".")
-	if err != nil {
-		return packing(shown, err)
-	}
-	names, err := dir.Readdirnames(-1)
-	_ = dir.Close()
-	if err != nil {
-		return packing(shown, err)
-	}
-	for _, base := range names {
-		info, err := root.Lstat(base)
-		if err != nil {
-			return packing(filepath.Join(shown, base), err)
-		}
-		if err := p.entry(root, base, path.Join(name, base), filepath.Join(shown, base), info); err != nil {
-			return err
-		}
-	}
-	return nil
+	return &fs.PathError{Op: "pack", Path: e.Shown(), Err: err}
 }
 
-func (p *packer) entry(root *os.Root, base, name, shown string, info fs.FileInfo) error {
-	switch info.Mode().Type() {
-	case fs.ModeDir:
-		sub, err := root.OpenRoot(base)
-		if err != nil {
-			return packing(shown, err)
-		}
-		defer func() { _ = sub.Close() }()
-		return p.folder(sub, name, shown, info)
-	case 0:
-		return packing(shown, p.file(root, base, name, info))
-	case fs.ModeSymlink:
-		target, err := root.Readlink(base)
-		if err != nil {
-			return packing(shown, err)
-		}
-		return packing(shown, p.header(info, name, target))
-	case fs.ModeNamedPipe, fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice:
-		return packing(shown, p.header(info, name, ""))
-	default: // a socket: archives have no name for it
+// folder packs a folder.
+func (p *packer) folder(_ int, e *tree.Entry) (enter bool, err error) {
+	name := path.Join(p.how.Name, e.Path())
+	if name == "." { // the archive's top has no entry: it is a folder that exists, and keeps its mode
+		return true, nil
+	}
+	return true, named(e, p.write(tarfile.Header(name, &e.Stat)))
+}
+
+func (p *packer) entry(e *tree.Entry) (enter bool, err error) {
+	if e.IsDir() {
+		return true, nil
+	}
+	return false, named(e, p.other(e, path.Join(p.how.Name, e.Path())))
+}
+
+// other packs what is no folder.
+func (p *packer) other(e *tree.Entry, name string) error {
+	header := tarfile.Header(name, &e.Stat)
+	var err error
+	switch e.Stat.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return p.file(e, header)
+	case unix.S_IFLNK:
+		header.Linkname, err = tarfile.ReadLink(e.Dir, e.Base)
+	case unix.S_IFSOCK: // archives have no name for it
 		if p.how.Notice != nil {
-			p.how.Notice(shown + " is a socket and left out")
+			p.how.Notice(filepath.Join(p.dir, e.Path()) + " is a socket and left out")
 		}
 		return nil
 	}
-}
-
-// file packs a regular file; one that was packed under another name becomes a link to that.
-func (p *packer) file(root *os.Root, base, name string, info fs.FileInfo) error {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
-		key := inode{device: uint64(stat.Dev), number: stat.Ino} //nolint:unconvert // its type differs by platform
-		if first, known := p.linked[key]; known {
-			return p.link(info, name, first)
-		}
-		p.linked[key] = name
-	}
-	// Nothing may come between the look and the opening that would block or lead away.
-	file, err := root.OpenFile(base, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }()
-	if info, err = file.Stat(); err != nil {
+	return p.write(header)
+}
+
+// file packs a regular file; one that was packed under another name becomes a link to that.
+func (p *packer) file(e *tree.Entry, header *tar.Header) error {
+	if e.Stat.Nlink > 1 {
+		key := inode{device: e.Stat.Dev, number: e.Stat.Ino}
+		if first, known := p.linked[key]; known {
+			header.Typeflag, header.Linkname, header.Size = tar.TypeLink, first, 0
+			return p.write(header)
+		}
+		p.linked[key] = header.Name
+	}
+	// Nothing may come between the look and the opening that would block or lead away.
+	fd, err := tree.Openat2(e.Dir, e.Base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
+	file := os.NewFile(uintptr(fd), e.Base)
+	defer func() { _ = file.Close() }()
+	if err := unix.Fstat(fd, &e.Stat); err != nil {
+		return err
+	}
+	if e.Stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return errors.New("it changed while it was read")
 	}
-	if err := p.header(info, name, ""); err != nil {
+	if err := p.write(tarfile.Header(header.Name, &e.Stat)); err != nil {
 		return err
 	}
 	// What is written meanwhile is not taken; the size is promised.
-	n, err := io.CopyBuffer(struct{ io.Writer }{p.tar}, io.LimitReader(file, info.Size()), p.buffer)
-	if err == nil && n < info.Size() {
-		return fmt.Errorf("it shrank while it was read: %d of %d bytes", n, info.Size())
+	n, err := io.CopyBuffer(struct{ io.Writer }{p.tar}, io.LimitReader(file, e.Stat.Size), p.buffer)
+	if err == nil && n < e.Stat.Size {
+		return fmt.Errorf("it shrank while it was read: %d of %d bytes", n, e.Stat.Size)
 	}
 	return err
 }
 
-func (p *packer) header(info fs.FileInfo, name, target string) error {
-	header, err := tar.FileInfoHeader(nameless{info}, target)
-	if err != nil {
-		return err
-	}
-	return p.write(header, name)
-}
-
-func (p *packer) link(info fs.FileInfo, name, first string) error {
-	header, err := tar.FileInfoHeader(nameless{info}, "")
-	if err != nil {
-		return err
-	}
-	header.Typeflag, header.Linkname, header.Size = tar.TypeLink, first, 0
-	return p.write(header, name)
-}
-
-func (p *packer) write(header *tar.Header, name string) error {
-	header.Name = name
+func (p *packer) write(header *tar.Header) error {
 	if !p.how.Owners {
 		header.Uid, header.Gid = 0, 0
 	}
 	return p.tar.WriteHeader(header)
-}
-
-// nameless is a file whose owners' names nobody looks up: they mean nothing in a container.
-type nameless struct{ fs.FileInfo }
-
-// Uname returns no name.
-func (nameless) Uname() (string, error) { return "", nil }
-
-// Gname returns no name.
-func (nameless) Gname() (string, error) { return "", nil }
-
-// packing names the file in an error, unless it stands there already.
-func packing(shown string, err error) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	if wrapped, ok := err.(*fs.PathError); ok { //nolint:errorlint // only the outermost one names a file below the root
-		text = wrapped.Err.Error()
-	}
-	return fmt.Errorf("pack %s: %s", shown, strings.TrimPrefix(text, "archive/tar: "))
 }

@@ -51,7 +51,7 @@ func (b *bench) leftovers() ([]process, error) {
 	}
 	keep := []int{os.Getppid(), os.Getpid()}
 	if b.shelf != nil {
-		keep = append(keep, b.shelf.cmd.Process.Pid)
+		keep = append(keep, b.shelf.Pid())
 	}
 	return strangers(family(all, os.Getppid(), own), keep), nil
 }

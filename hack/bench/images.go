@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"moss/hack/registry"
 )
 
 const (
@@ -21,9 +23,15 @@ const (
 	tagChanged = "changed"
 )
 
+// How layers are compressed.
+const (
+	kindGzip = "gzip"
+	kindZstd = "zstd"
+)
+
 // shelf is a registry with the images to pull, and the archive to load.
 type shelf struct {
-	*registry
+	*registry.Registry
 	archive string
 	bytes   int64 // of the large image's layers
 }
@@ -45,12 +53,12 @@ func makeShelf(ctx context.Context, dir string) (_ *shelf, err error) {
 	if err := saveArchive(s.archive, bigName, layers); err != nil {
 		return nil, err
 	}
-	if s.registry, err = startRegistry(ctx, filepath.Join(dir, "registry")); err != nil {
+	if s.Registry, err = registry.Start(ctx, filepath.Join(dir, "registry")); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.stop())
+			err = errors.Join(err, s.Stop())
 		}
 	}()
 	for _, kind := range []string{kindGzip, kindZstd} {
@@ -64,6 +72,28 @@ func makeShelf(ctx context.Context, dir string) (_ *shelf, err error) {
 		return nil, err
 	}
 	return s, s.push(ctx, bigRepo, tagChanged, kindGzip, changed)
+}
+
+// push puts an image into the registry as repo:tag, with layers compressed in one way.
+func (s *shelf) push(ctx context.Context, repo, tag, kind string, layers []layerFile) error {
+	blobs := make([]registry.Blob, 0, len(layers))
+	for _, layer := range layers {
+		content, err := squeeze(layer, kind)
+		if err != nil {
+			return err
+		}
+		blob, err := s.PutLayer(ctx, repo, kind, content)
+		if err != nil {
+			return err
+		}
+		blobs = append(blobs, blob)
+	}
+	config, err := imageConfig(layers)
+	if err != nil {
+		return err
+	}
+	_, err = s.PutImage(ctx, repo, config, blobs, tag)
+	return err
 }
 
 // pull fetches an image and returns the seconds it took.
@@ -105,7 +135,7 @@ func (b *bench) pulls(ctx context.Context, i *instance) error {
 	shelf, s := b.shelf, samples{}
 	var err error
 	for _, kind := range []string{kindGzip, kindZstd} {
-		ref := shelf.addr + "/" + bigRepo + ":" + kind
+		ref := shelf.Addr() + "/" + bigRepo + ":" + kind
 		if s["pull "+kind], err = i.api.pull(ctx, ref); err != nil {
 			return err
 		}
@@ -115,7 +145,7 @@ func (b *bench) pulls(ctx context.Context, i *instance) error {
 		}
 		s["pull again"] = again * 1000 //nolint:mnd // milliseconds
 		if kind == kindGzip {
-			other := shelf.addr + "/" + bigRepo + ":" + tagChanged
+			other := shelf.Addr() + "/" + bigRepo + ":" + tagChanged
 			if s["pull one layer of six"], err = i.api.pull(ctx, other); err != nil {
 				return err
 			}
@@ -165,7 +195,7 @@ func (b *bench) archiveImage(ctx context.Context, i *instance, shelf *shelf) err
 // the memory that an image of 2 GiB takes to pull.
 func (b *bench) pullCrowd(ctx context.Context, i *instance) error {
 	shelf := b.shelf
-	ref := shelf.addr + "/" + bigRepo + ":" + kindGzip
+	ref := shelf.Addr() + "/" + bigRepo + ":" + kindGzip
 	alone, err := i.api.pull(ctx, ref)
 	if err != nil {
 		return err
@@ -220,7 +250,7 @@ func pings(ctx context.Context, i *instance, done <-chan struct{}) (samples, err
 
 // hugePull returns the most memory of the engine while it pulls an image of 2 GiB, in MB.
 func (b *bench) hugePull(ctx context.Context, i *instance, shelf *shelf) (float64, error) {
-	ref := shelf.addr + "/" + hugeRepo + ":latest"
+	ref := shelf.Addr() + "/" + hugeRepo + ":latest"
 	if !b.huge {
 		layers := make([]layerFile, hugeLayers)
 		var err error

@@ -80,7 +80,7 @@ func (b *bench) chooseEngines(ctx context.Context) {
 			return err
 		})
 		if shelfErr == nil {
-			insecure = b.shelf.addr
+			insecure = b.shelf.Addr()
 		}
 	}
 	own := filepath.Join(b.dir, "podman") // or a podman of somebody else would share its pages
@@ -165,7 +165,7 @@ func (b *bench) stop() error {
 		err = errors.Join(err, b.floor.stop())
 	}
 	if b.shelf != nil {
-		err = errors.Join(err, b.shelf.stop())
+		err = errors.Join(err, b.shelf.Stop())
 	}
 	return err
 }

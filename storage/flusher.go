@@ -33,8 +33,9 @@ type flusher struct {
 	before  func() error // brings to the disk what has to be there before them
 	images  string       // folder of the images' records
 
-	mu      sync.Mutex      // guards changed
+	mu      sync.Mutex      // guards the fields below
 	changed map[string]bool // images whose records or documents were replaced
+	steps   bool            // there are layers of steps whose records may not be on the disk
 }
 
 // newFlusher starts a flusher for the library's folders of layers and of images. before is called ahead of every sync. close
@@ -70,14 +71,29 @@ func (f *flusher) markImage(bare string) {
 	f.mark()
 }
 
-// now brings the records of this moment to the disk before it returns, if that is needed.
-func (f *flusher) now(needed func() bool) error {
+// markStep is mark for the layer of a step, which an image of the library may stand on before the sync.
+func (f *flusher) markStep() {
+	f.noteSteps(true)
+	f.mark()
+}
+
+// settle brings the records of all layers of steps to the disk that are not there yet.
+func (f *flusher) settle() error {
 	f.working.Lock()
 	defer f.working.Unlock()
-	if !needed() {
+	f.mu.Lock()
+	needed := f.steps
+	f.mu.Unlock()
+	if !needed {
 		return nil
 	}
 	return f.syncLocked()
+}
+
+func (f *flusher) noteSteps(unsynced bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.steps = unsynced
 }
 
 // close syncs what is left and ends the flusher. It may be called again.
@@ -118,7 +134,13 @@ func (f *flusher) sync() error {
 	return f.syncLocked()
 }
 
-func (f *flusher) syncLocked() error {
+func (f *flusher) syncLocked() (err error) {
+	f.noteSteps(false) // of what comes while this is under way it is noted again
+	defer func() {
+		if err != nil {
+			f.noteSteps(true)
+		}
+	}()
 	if err := f.syncImages(); err != nil {
 		return err
 	}

@@ -225,7 +225,7 @@ func (p *putting) apply(staged *Staged, parent string) (string, error) {
 		return "", err
 	}
 	if p.light {
-		s.flusher.mark()
+		s.flusher.markStep()
 	}
 	p.applied = append(p.applied, layerID)
 	return layerID, nil

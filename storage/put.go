@@ -148,7 +148,7 @@ func (s *Store) putRecord(
 			flags[parentFlag] = step.Parent
 		}
 	}
-	if err := s.settle(); err != nil {
+	if err := s.flusher.settle(); err != nil { // it may stand on layers of steps
 		return nil, err
 	}
 	known, err := s.createRecord(docs, created, flags, top)

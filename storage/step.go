@@ -295,6 +295,3 @@ func (s *Store) promote(bare string, names []string) error {
 	_, err = s.putRecord(docs, r.Created, map[string]any{}, r.TopLayer, names)
 	return err
 }
-
-// settle brings the records of layers to the disk that images of the library are to stand on.
-func (s *Store) settle() error { return s.flusher.now(s.unsynced.isSoft) }

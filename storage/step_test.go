@@ -259,6 +259,27 @@ func TestStepFiles(t *testing.T) {
 	must(t, s.Close())
 }
 
+// TestFinishedStepPowerCut empties the records of layers that are not on the disk when an image of steps has got its name,
+// beside a pull that has brought the list of layers to the disk and not their records.
+func TestFinishedStepPowerCut(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root, driverOverlay)
+	records := filepath.Join(s.root, "overlay-layers", volatileFile)
+	step := putStep(t, s, "", "step", map[string]string{"a": "1"})
+	mustPull(t, s, "beside", []string{"beside"}, entries(t, file("b", "2")))
+	_, err := s.Finish(t.Context(), step.ID, []string{"built"})
+	must(t, err)
+	copied, err := os.ReadFile(filepath.Join(filepath.Dir(records), backupFile))
+	must(t, err, s.Close())
+	must(t, os.WriteFile(filepath.Join(filepath.Dir(records), backupFile), copied, 0o600), os.Truncate(records, 0))
+
+	s = open(t, root, driverOverlay)
+	if err := s.Create(t.Context(), newID(t), step.ID); err != nil {
+		t.Errorf("a container of the image that was built: %v", err)
+	}
+	must(t, s.Close())
+}
+
 // TestStepPowerCut damages a layer of a step that may not have reached the disk: the step goes, all others stay.
 func TestStepPowerCut(t *testing.T) {
 	root := t.TempDir()

@@ -86,16 +86,12 @@ func (j *journal) add(layers []string, soft bool) error {
 	return nil
 }
 
-// isSoft reports whether the list is not on the disk yet.
-func (j *journal) isSoft() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.soft
-}
-
 // persist brings a list to the disk that was written without waiting for it.
 func (j *journal) persist() error {
-	if !j.isSoft() {
+	j.mu.Lock()
+	soft := j.soft
+	j.mu.Unlock()
+	if !soft {
 		return nil
 	}
 	return wrap(j.write(true), "list new layers")

@@ -3,7 +3,8 @@
 #
 #   hack/powercut.sh [--fs xfs,ext4,btrfs] [--rounds N] [--seed S] [--keep]
 #
-# It needs root, loop devices, and the programs of XFS, ext4 and btrfs; without root or loop devices it says so and passes.
+# It needs root, loop devices, docker-registry, and the programs of XFS, ext4 and btrfs; without root or loop devices it says
+# so and passes.
 # All mounts are in a namespace of its own, and the engine runs as the test user. Every round prints its seed.
 # MOSS_BIN names another folder with the programs.
 set -euo pipefail

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -27,7 +21,7 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 func (m *model) check(ctx context.Context, c *client.Client) (faults []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := &checker{ctx: ctx, c: c}
+	k := &checker{ctx: ctx, c: c, saved: map[string]bool{}}
 	wait(ctx, settle)
 	known := map[string]bool{}
 	for _, ctr := range m.containers {
@@ -44,6 +38,7 @@ func (m *model) check(ctx context.Context, c *client.Client) (faults []string) {
 type checker struct {
 	ctx    context.Context //nolint:containedctx // of one check
 	c      *client.Client
+	saved  map[string]bool // images, by their ids
 	faults []string
 }
 
@@ -138,84 +133,6 @@ func (k *checker) networks(want map[string]bool) {
 			k.fault("network %s is lost: %v", name, n)
 		}
 	}
-}
-
-// images checks that none is lost but the newest, and that each that is there is whole.
-func (k *checker) images(want []*img, cut time.Time) {
-	list, err := k.c.Images(k.ctx, client.ImagesOptions{})
-	if err != nil {
-		k.fault("images: %v", err)
-		return
-	}
-	there := map[string]bool{}
-	for _, i := range list {
-		tags := slices.DeleteFunc(slices.Clone(i.RepoTags), func(t string) bool { return t == "<none>:<none>" })
-		for _, t := range tags {
-			there[t] = true
-		}
-		if len(tags) == 0 {
-			k.fault("image %s has no name", i.ID)
-		}
-		if err := k.whole(i.ID); err != nil {
-			k.fault("image %s %v is not whole: %v", i.ID, tags, err)
-		}
-	}
-	for _, i := range want {
-		if !there[i.name] && !i.gone && cut.Sub(i.acked) > i.grace {
-			k.fault("image %s is lost, acknowledged %s before the cut", i.name, cut.Sub(i.acked).Round(time.Millisecond))
-		}
-	}
-}
-
-// whole saves an image and compares its layers with what its config says of them.
-func (k *checker) whole(id string) error {
-	var buf bytes.Buffer
-	if err := k.c.ImageSave(k.ctx, []string{id}, &buf); err != nil {
-		return err
-	}
-	files, sums := map[string][]byte{}, map[string]string{}
-	for r := tar.NewReader(&buf); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		raw, err := io.ReadAll(r)
-		if err != nil {
-			return err
-		}
-		if h.Typeflag == tar.TypeSymlink {
-			continue
-		}
-		sum := sha256.Sum256(raw)
-		files[h.Name], sums[h.Name] = raw, "sha256:"+hex.EncodeToString(sum[:])
-	}
-	var manifest []struct {
-		Config string
-		Layers []string
-	}
-	if err := json.Unmarshal(files["manifest.json"], &manifest); err != nil || len(manifest) != 1 {
-		return fmt.Errorf("manifest: %w, %d entries", err, len(manifest))
-	}
-	var config struct {
-		RootFS struct {
-			DiffIDs []string `json:"diff_ids"`
-		} `json:"rootfs"`
-	}
-	if err := json.Unmarshal(files[manifest[0].Config], &config); err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
-	if len(config.RootFS.DiffIDs) != len(manifest[0].Layers) {
-		return fmt.Errorf("%d layers, want %d", len(manifest[0].Layers), len(config.RootFS.DiffIDs))
-	}
-	for n, want := range config.RootFS.DiffIDs {
-		if got := sums[manifest[0].Layers[n]]; got != want {
-			return fmt.Errorf("layer %d is %s, want %s", n, got, want)
-		}
-	}
-	return nil
 }
 
 // use starts and removes every container: none is half there.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -35,7 +36,7 @@ func (m *model) base(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	files := map[string]string{"bin/busybox": string(raw), "bin/sh": string(raw), "bin/sleep": string(raw), "bin/true": string(raw)}
-	if err := c.ImageLoad(ctx, bytes.NewReader(archive(baseName, layer(files))), 0, true, func(client.Progress) error { return nil }); err != nil {
+	if err := c.ImageLoad(ctx, bytes.NewReader(archive(baseName, layer(files))), 0, true, ignore); err != nil {
 		return err
 	}
 	acked := time.Now()
@@ -44,32 +45,50 @@ func (m *model) base(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// image notes an image that has just been acknowledged.
-func (w *worker) image(name string, grace time.Duration) {
+// image makes an image and notes that it was asked for, and then that it was acknowledged.
+func (w *worker) image(ctx context.Context, c *client.Client, i *img) error {
+	w.model.ask(func() { w.model.images = append(w.model.images, i) })
+	if err := i.from(ctx, c); err != nil {
+		return err
+	}
 	w.model.ack(func() {
-		i := &img{name: name, acked: time.Now(), grace: grace}
+		i.acked = time.Now()
 		w.tags = append(w.tags, i)
-		w.model.images = append(w.model.images, i)
 	})
+	return nil
 }
+
+func ignore(client.Progress) error { return nil }
 
 func (w *worker) load(ctx context.Context, c *client.Client) error {
 	name := w.fresh("l") + ":1"
-	image := archive(name, layer(w.files(40)), layer(w.files(100)))
-	if err := c.ImageLoad(ctx, bytes.NewReader(image), 0, true, func(client.Progress) error { return nil }); err != nil {
-		return err
+	layers := []map[string]string{w.files(40), w.files(100)}
+	image := archive(name, layer(layers[0]), layer(layers[1]))
+	return w.image(ctx, c, &img{
+		name: name, id: digest(config(layer(layers[0]), layer(layers[1]))), root: "/files", files: union(layers...), grace: imageGrace,
+		from: func(ctx context.Context, c *client.Client) error {
+			return c.ImageLoad(ctx, bytes.NewReader(image), 0, true, ignore)
+		},
+	})
+}
+
+// pull fetches the next image of the pool, by a tag of this worker alone. All take them in the same order: what one fetches,
+// another one fetches at the same time, has already or removes.
+func (w *worker) pull(ctx context.Context, c *client.Client) error {
+	if w.drawn == len(w.model.pool.images) {
+		return nil
 	}
-	w.image(name, imageGrace)
-	return nil
+	i := w.model.pool.image(w.drawn, w.n)
+	w.drawn++
+	return w.image(ctx, c, i)
 }
 
 func (w *worker) tag(ctx context.Context, c *client.Client) error {
 	name := w.fresh("t")
-	if err := c.ImageTag(ctx, baseName, name, "1"); err != nil {
-		return err
-	}
-	w.image(name+":1", imageGrace)
-	return nil
+	return w.image(ctx, c, &img{
+		name: name + ":1", grace: imageGrace,
+		from: func(ctx context.Context, c *client.Client) error { return c.ImageTag(ctx, baseName, name, "1") },
+	})
 }
 
 func (w *worker) untag(ctx context.Context, c *client.Client) error {
@@ -87,13 +106,15 @@ func (w *worker) untag(ctx context.Context, c *client.Client) error {
 func (w *worker) build(ctx context.Context, c *client.Client) error {
 	name := w.fresh("b") + ":1"
 	files := w.files(30)
-	files["Dockerfile"] = "FROM " + baseName + "\nCOPY . /src\nRUN echo " + name + " >/made\nENV A=" + name + "\n"
-	err := c.ImageBuild(ctx, client.BuildOptions{Context: bytes.NewReader(layer(files)), Tags: []string{name}}, func(client.Progress) error { return nil })
-	if err != nil {
-		return err
-	}
-	w.image(name, buildGrace)
-	return nil
+	sent := maps.Clone(files)
+	sent["Dockerfile"] = "FROM " + baseName + "\nCOPY files /src\nRUN cp -r /src /copy\nENV A=" + name + "\n"
+	folder := layer(sent)
+	return w.image(ctx, c, &img{
+		name: name, root: "/copy", files: files, grace: buildGrace,
+		from: func(ctx context.Context, c *client.Client) error {
+			return c.ImageBuild(ctx, client.BuildOptions{Context: bytes.NewReader(folder), Tags: []string{name}}, ignore)
+		},
+	})
 }
 
 func (w *worker) commit(ctx context.Context, c *client.Client) error {
@@ -102,11 +123,13 @@ func (w *worker) commit(ctx context.Context, c *client.Client) error {
 		return nil
 	}
 	name := w.fresh("k")
-	if _, err := c.ContainerCommit(ctx, ctr.id, client.Commit{Repo: name, Tag: "1"}); err != nil {
-		return err
-	}
-	w.image(name+":1", imageGrace)
-	return nil
+	return w.image(ctx, c, &img{
+		name: name + ":1", grace: imageGrace,
+		from: func(ctx context.Context, c *client.Client) error {
+			_, err := c.ContainerCommit(ctx, ctr.id, client.Commit{Repo: name, Tag: "1"})
+			return err
+		},
+	})
 }
 
 // files are small ones of drawn content.
@@ -119,7 +142,7 @@ func drawn(draw *rand.Rand, n int) map[string]string {
 		for j := range content {
 			content[j] = byte(draw.Uint32())
 		}
-		files[fmt.Sprintf("d%d/f%d", i%7, i)] = string(content)
+		files[fmt.Sprintf("files/d%d/f%d", i%7, i)] = string(content)
 	}
 	return files
 }
@@ -145,24 +168,34 @@ func archive(name string, layers ...[]byte) []byte {
 		Layers   []string
 	}
 	e := entry{Config: "config.json", RepoTags: []string{name}}
-	files := map[string]string{}
-	diffIDs := make([]string, 0, len(layers))
+	files := map[string]string{e.Config: string(config(layers...))}
 	for i, l := range layers {
-		sum := sha256.Sum256(l)
-		diffIDs = append(diffIDs, "sha256:"+hex.EncodeToString(sum[:]))
 		e.Layers = append(e.Layers, fmt.Sprintf("%d.tar", i))
 		files[e.Layers[i]] = string(l)
 	}
-	config, err := json.Marshal(map[string]any{
-		"architecture": "amd64", "os": "linux", "created": "2026-01-02T03:04:05Z",
-		"config": map[string]any{"Env": []string{"PATH=/bin"}}, "rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
-	})
-	must(err)
-	files["config.json"] = string(config)
 	manifest, err := json.Marshal([]entry{e})
 	must(err)
 	files["manifest.json"] = string(manifest)
 	return layer(files)
+}
+
+// config is that of an image of those layers.
+func config(layers ...[]byte) []byte {
+	diffIDs := make([]string, 0, len(layers))
+	for _, l := range layers {
+		diffIDs = append(diffIDs, digest(l))
+	}
+	raw, err := json.Marshal(map[string]any{
+		"architecture": "amd64", "os": "linux", "created": "2026-01-02T03:04:05Z",
+		"config": map[string]any{"Env": []string{"PATH=/bin"}}, "rootfs": map[string]any{"type": "layers", "diff_ids": diffIDs},
+	})
+	must(err)
+	return raw
+}
+
+func digest(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // must ends the test for what cannot fail in memory.

@@ -7,6 +7,7 @@
 // drawn moment. On XFS and ext4 that is the shutdown ioctl without a flush of the log. btrfs has none that every kernel
 // knows: its device lies on an XFS file, of which a reflink clone is taken, which has what had reached the device at that one
 // moment. Then all processes are killed, the file system is mounted again, which replays its log, and the next engine starts.
+// Images are pulled from a registry on loopback, the same ones in every round.
 //
 // What is drawn is the same for a seed, what the engine is doing at the moment of the cut is not. The last line is
 // "powercut: N rounds, M failed".
@@ -39,6 +40,7 @@ type options struct {
 	uid       int
 	keep      bool // the folder of a round that failed
 	out       io.Writer
+	pool      *pool
 }
 
 func main() {
@@ -77,6 +79,10 @@ func (o *options) run(ctx context.Context) (rounds, failed int, err error) {
 	if err := os.Chmod(top, 0o755); err != nil {
 		return 0, 0, err
 	}
+	if o.pool, err = newPool(ctx, filepath.Join(top, "registry")); err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, o.pool.registry.Stop()) }()
 	for _, kind := range o.kinds {
 		if why := missing(ctx, kind); why != "" {
 			o.say("powercut: left out: %s: %s\n", kind, why)
@@ -105,7 +111,7 @@ func (o *options) say(format string, args ...any) {
 
 // round runs one round and tells of it.
 func (o *options) round(ctx context.Context, kind string, seed uint64, dir string) (ok bool, err error) {
-	r := &round{kind: kind, seed: seed, dir: dir, bin: o.bin, user: o.user, uid: o.uid, rand: rand.New(rand.NewPCG(seed, 0))}
+	r := &round{kind: kind, seed: seed, dir: dir, bin: o.bin, user: o.user, uid: o.uid, rand: rand.New(rand.NewPCG(seed, 0)), pool: o.pool}
 	began := time.Now()
 	faults, err := r.run(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -12,6 +13,7 @@ import (
 // model is what the engine has acknowledged, and what was asked for and not answered when the power went.
 type model struct {
 	seed uint64
+	pool *pool
 
 	mu         sync.Mutex // guards all below, and all in it
 	over       time.Time  // of the cut; zero: not yet
@@ -50,14 +52,20 @@ type ctr struct {
 }
 
 type img struct {
-	name  string
-	acked time.Time
-	grace time.Duration // how long before the cut it may be lost
-	gone  bool          // a removal was asked for
+	name   string
+	id     string            // empty: any
+	digest string            // that a pull notes
+	root   string            // folder that holds the files
+	files  map[string]string // by their names below root; nil: any
+	grace  time.Duration     // how long before the cut it may be lost
+	acked  time.Time         // zero: it was asked for
+	gone   bool              // a removal was asked for
+
+	from func(context.Context, *client.Client) error // makes it, once more after the cut
 }
 
-func newModel(draw *rand.Rand) *model {
-	return &model{seed: draw.Uint64(), volumes: map[string]bool{}, networks: map[string]bool{}}
+func newModel(draw *rand.Rand, p *pool) *model {
+	return &model{seed: draw.Uint64(), pool: p, volumes: map[string]bool{}, networks: map[string]bool{}}
 }
 
 // end is the moment of the cut: no answer counts any more.
@@ -89,7 +97,13 @@ func (m *model) ack(note func()) {
 func (m *model) count() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return fmt.Sprintf("%d verbs, %d containers, %d images", m.acks, len(m.containers), len(m.images))
+	acked := 0
+	for _, i := range m.images {
+		if !i.acked.IsZero() {
+			acked++
+		}
+	}
+	return fmt.Sprintf("%d verbs, %d containers, %d images", m.acks, len(m.containers), acked)
 }
 
 // change does a verb that changes one setting.

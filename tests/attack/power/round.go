@@ -32,6 +32,7 @@ type round struct {
 	bin, user string
 	uid       int
 	rand      *rand.Rand
+	pool      *pool
 
 	disk     *disk
 	engine   *exec.Cmd
@@ -61,7 +62,7 @@ func (r *round) run(ctx context.Context) (faults []string, err error) {
 	if err := r.start(ctx); err != nil {
 		return nil, err
 	}
-	r.model = newModel(r.rand)
+	r.model = newModel(r.rand, r.pool)
 	if err := r.model.base(ctx, r.client); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ type worker struct {
 	n     int
 	rand  *rand.Rand
 	made  int
+	drawn int // images of the pool
 
 	own      []*ctr
 	networks []string
@@ -31,7 +32,7 @@ func (w *worker) work(ctx context.Context, c *client.Client) {
 		}
 		verbs := []func(context.Context, *client.Client) error{
 			w.create, w.create, w.rename, w.update, w.update, w.start, w.start, w.stop, w.stop, w.kill, w.restart,
-			w.connect, w.disconnect, w.remove, w.volume, w.network, w.load, w.tag, w.untag, w.build, w.commit,
+			w.connect, w.disconnect, w.remove, w.volume, w.network, w.load, w.pull, w.pull, w.tag, w.untag, w.build, w.commit,
 		}
 		_ = verbs[w.rand.IntN(len(verbs))](ctx, c) // a refusal, or the end
 	}

@@ -93,6 +93,23 @@ works() {
   expect contains "in use by another engine"
 }
 
+@test "the folder goes and the engine dies before it has asked for anything: the next one finds the containers" {
+  name=$(unique web)
+  moss run -d --name "$name" -p 0:80 busybox sh -c 'trap "exit 3" TERM; echo up; while :; do sleep 0.1; done'
+  before=$(inner_pid)
+  kill -STOP "$before"
+  rm -rf "$MOSS_SOCK" "${MOSS_DIR:?}"/run/* || true # what is being made again may be in the way
+  eventually 10 test -S "$MOSS_SOCK"
+  kill -KILL "$before"
+  eventually 20 replaced "$before"
+  eventually 20 ping_ok
+  expect equal "$(moss inspect -f '{{.State.Status}}' "$name")" running
+  works "$name"
+  moss stop -t 10 "$name"
+  expect equal "$(moss inspect -f '{{.State.ExitCode}}' "$name")" 3
+  moss rm "$name"
+}
+
 @test "a logout takes the runtime folder away, a login brings a new one: the same engine goes on" {
   dir=$(mktemp -d "$MOSS_DATA/logout.XXXXXX")
   cp "$MOSS_DIR/busybox.tar" "$dir/"

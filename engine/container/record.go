@@ -23,6 +23,7 @@ type Record struct {
 
 	State          State
 	Pid            int
+	PidStart       uint64 // when that process began, in clock ticks after the boot: it tells it from a later one of the same number
 	ExitCode       int
 	Error          string // of the last start or exit
 	OOMKilled      bool

@@ -214,8 +214,9 @@ func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task
 		if err := record.Get(m.networkPath(c.id), &net); err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, false, err
 		}
+		process := identify(status.Pid)
 		if _, err := c.transition(op, func(r *container.Record) {
-			m.begun(r, op, status.Pid, status.StartedAt, net)
+			m.begun(r, op, process, status.StartedAt, net)
 		}); err != nil {
 			return nil, false, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/pidfd"
 	"moss/engine/task"
 )
 
@@ -16,6 +17,8 @@ const (
 	adoptWait = time.Second
 	// adoptAtOnce bounds how many monitors are asked at the same time, each over a connection.
 	adoptAtOnce = 64
+	// folderPoll is how often a new engine looks for a folder that a monitor is about to write again.
+	folderPoll = 10 * time.Millisecond
 	// retryFloor and retryCeiling are the delays after which a task is asked again of which something else but silence keeps
 	// the engine from knowing: it has no descriptors left, or the runtime cannot clean up.
 	retryFloor   = time.Second
@@ -128,11 +131,34 @@ func (m *Manager) findTasks(ctx context.Context, ids []string) map[string]found 
 	return all
 }
 
+// findTask asks one monitor. It waits for one whose folder has gone together with the last engine: the monitor of a living
+// process writes it again.
 func (m *Manager) findTask(ctx context.Context, id string) (f found) {
-	if f.task, f.err = m.opt.Tasks.Adopt(ctx, id, m.taskDir(id)); f.err == nil {
-		f.status, f.err = f.task.Status(ctx)
+	look := time.NewTicker(folderPoll)
+	defer look.Stop()
+	for {
+		if f.task, f.err = m.opt.Tasks.Adopt(ctx, id, m.taskDir(id)); f.err == nil {
+			f.status, f.err = f.task.Status(ctx)
+		}
+		if !fault.Is(f.err, fault.NotFound) || !m.hasLivingProcess(id) {
+			return f
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return f
+		}
 	}
-	return f
+}
+
+// hasLivingProcess reports whether the process lives that a container has by its record.
+func (m *Manager) hasLivingProcess(containerID string) bool {
+	c, err := m.index.find(containerID)
+	if err != nil {
+		return false // a task without a container
+	}
+	r := c.record()
+	return r.State.HasProcess() && r.BootID == m.opt.BootID && pidfd.ID{Pid: r.Pid, Start: r.PidStart}.Lives()
 }
 
 // keepSilent takes up a container of whose task nothing could be learned. One that runs by its record goes on so. For one

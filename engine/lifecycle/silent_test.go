@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/pidfd"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
 )
@@ -252,4 +254,58 @@ func TestOrphansWithoutMonitor(t *testing.T) {
 			t.Error("its layer is still there")
 		}
 	})
+}
+
+// lateFolder is a runner whose task is found after some looks: its monitor writes its folder again.
+type lateFolder struct {
+	task.Runner
+
+	looks int
+}
+
+func (l *lateFolder) Adopt(ctx context.Context, id, dir string) (task.Task, error) {
+	if l.looks--; l.looks >= 0 {
+		return nil, fault.NotFound("no task %s", id)
+	}
+	return l.Runner.Adopt(ctx, id, dir)
+}
+
+// TestTheNextEngineWaitsForFolders: a container whose process lives is not taken for ended while its monitor writes the
+// task's folder again.
+func TestTheNextEngineWaitsForFolders(t *testing.T) {
+	self, err := pidfd.Find(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name  string
+		start uint64
+		boot  string
+		looks int
+		found bool
+	}{
+		{"soon", self.Start, "boot-1", 20, true},
+		{"never", self.Start, "boot-1", math.MaxInt, false},
+		{"the process has ended", self.Start + 1, "boot-1", 1, false},
+		{"another boot", self.Start, "boot-0", 1, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				m := w.engine()
+				id := w.create(m, "web")
+				w.must(m.Start(t.Context(), id))
+				c, err := m.index.find(id)
+				w.must(err)
+				c.update(func(r *container.Record) { r.Pid, r.PidStart, r.BootID = self.Pid, tc.start, tc.boot })
+				m.opt.Tasks = &lateFolder{w.tasks, tc.looks}
+				soon, cancel := context.WithTimeout(t.Context(), adoptWait)
+				defer cancel()
+				if f := m.findTask(soon, id); (f.err == nil) != tc.found || f.err != nil && !fault.Is(f.err, fault.NotFound) {
+					t.Errorf("findTask: %v, want it found: %t", f.err, tc.found)
+				}
+				w.must(m.Kill(t.Context(), id, ""))
+			})
+		})
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"moss/engine/fault"
 	"moss/engine/network"
 	"moss/engine/ocispec"
+	"moss/engine/pidfd"
 	"moss/engine/record"
 	"moss/engine/task"
 	"moss/engine/tree"
@@ -148,8 +149,9 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 
 // started publishes a process that runs. From here on the watcher owns what launch has made.
 func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts parts, pid int) error {
+	process := identify(pid)
 	after, err := c.transition(op, func(r *container.Record) {
-		m.begun(r, op, pid, time.Now().UTC(), recordNetwork(parts.sandbox))
+		m.begun(r, op, process, time.Now().UTC(), recordNetwork(parts.sandbox))
 	})
 	if err != nil {
 		// A kill has ended the restarting meanwhile, and it means this process too. Only then can launch take it back.
@@ -184,9 +186,18 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 	return nil
 }
 
+// identify tells a container's process from a later one of the same number.
+func identify(pid int) pidfd.ID {
+	process, err := pidfd.Find(pid)
+	if err != nil {
+		return pidfd.ID{Pid: pid} // it has ended already
+	}
+	return process
+}
+
 // begun notes in a record that a process of the container runs.
-func (m *Manager) begun(r *container.Record, op container.Op, pid int, at time.Time, net container.Network) {
-	r.Pid, r.StartedAt, r.ExitCode, r.Error, r.OOMKilled = pid, at, 0, "", false
+func (m *Manager) begun(r *container.Record, op container.Op, process pidfd.ID, at time.Time, net container.Network) {
+	r.Pid, r.PidStart, r.StartedAt, r.ExitCode, r.Error, r.OOMKilled = process.Pid, process.Start, at, 0, "", false
 	r.BootID, r.RestartAtStart, r.Network, r.End, r.Thaw = m.opt.BootID, false, net, nil, false
 	r.Health = container.NewHealth(&r.Config)
 	if op == container.OpStart {

@@ -30,6 +30,12 @@ func Find(pid int) (ID, error) {
 	return ID{Pid: pid, Start: stat.Start}, nil
 }
 
+// Lives reports whether the process has not ended.
+func (id ID) Lives() bool {
+	stat, ok := ReadStat(id.Pid)
+	return ok && stat.Start == id.Start && !stat.Dead()
+}
+
 // Signal sends a signal to the process and to no other one that has its number by now. os.ErrProcessDone if it has gone.
 func (id ID) Signal(signal int) error {
 	fd, err := id.open()

@@ -1,6 +1,10 @@
 package client
 
-import "time"
+import (
+	"time"
+
+	"moss/engine/task"
+)
 
 // Files lists the shim's files in the order of their removal.
 func Files() []string { return files() }
@@ -16,3 +20,6 @@ func (r *Runner) Waits() bool {
 func (r *Runner) SetLimits(answer, sign, end time.Duration) {
 	r.limits.answer, r.limits.sign, r.limits.end = answer, sign, end
 }
+
+// Waits reports whether somebody waits for the task's end.
+func Waits(t task.Task) bool { return t.(*Task).waits() != nil }

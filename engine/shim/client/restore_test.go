@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"moss/engine/shim/client"
 	"moss/engine/shim/proto"
 	"moss/engine/task"
 )
@@ -66,6 +68,49 @@ func TestFolderGone(t *testing.T) {
 	}
 	if exit := <-ended; exit.Code != 3 {
 		t.Errorf("exit %+v, want code 3", exit)
+	}
+	if err := tk.Delete(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFolderGoneWithoutEngine takes the task's folder and the runtime's away while nobody waits for the task's end.
+func TestFolderGoneWithoutEngine(t *testing.T) {
+	r := newRunner(t)
+	spec := newSpec(t, sh("while :; do sleep 0.05; done"))
+	tk := prepare(t, r, spec)
+	pid := start(t, tk)
+	for _, when := range []string{"before the engine dies", "after it has died"} {
+		ctx, die := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = tk.Wait(ctx)
+		}()
+		eventually(t, "the engine waits", 10*time.Second, func() bool { return client.Waits(tk) })
+		if when != "before the engine dies" {
+			die()
+			<-ended
+		}
+		if err := os.RemoveAll(spec.Dir); err != nil {
+			t.Fatal(err)
+		}
+		die()
+		<-ended
+		eventually(t, "the next engine finds the task gone "+when, 10*time.Second, func() bool {
+			var err error
+			tk, err = newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir)
+			return err == nil
+		})
+		if st, err := tk.Status(t.Context()); err != nil || st.Pid != pid {
+			t.Errorf("gone %s: %+v, %v, want pid %d", when, st, err, pid)
+		}
+	}
+	if err := tk.Signal(t.Context(), int(unix.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tk.Wait(t.Context()); err != nil {
+		t.Error(err)
 	}
 	if err := tk.Delete(t.Context()); err != nil {
 		t.Error(err)

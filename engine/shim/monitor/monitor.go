@@ -43,6 +43,8 @@ type monitor struct {
 	execs   map[string]*process
 	paused  bool
 	stopped []stopped // by Pause, without a freezer
+	waiters int       // connections of engines that wait for the end of the first process
+	keeping bool      // somebody looks after the task's folder while there is no waiter
 	holders int       // connections that keep a task alive that was never started
 	adopts  int       // how often adopt was called since somebody began to look after strangers; 0: nobody does
 	trim    *time.Timer

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"moss/engine/shim/proto"
 )
@@ -44,6 +45,52 @@ func (m *monitor) keepFiles() {
 			m.kept.files = append(m.kept.files, f)
 		}
 	}
+}
+
+// lookAlone is how often a shim without an engine looks after its folder.
+const lookAlone = 100 * time.Millisecond
+
+func (m *monitor) countWaiter(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiters += n
+}
+
+// keepFolder has the task's folder written again whenever it goes while no engine waits for the task's end, which would ask
+// for it: the next engine finds the task by it.
+func (m *monitor) keepFolder() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waiters > 0 || m.keeping || !m.first.is(running) {
+		return
+	}
+	m.keeping = true
+	go m.lookAfterFolder() // ends with the task
+}
+
+func (m *monitor) lookAfterFolder() {
+	look := time.NewTicker(lookAlone)
+	defer look.Stop()
+	for m.isAlone() {
+		// Whoever owns the folder above makes it; what a login mounts there later would hide one of the shim's.
+		if isMissing(m.socket.path) && !isMissing(filepath.Dir(m.dir)) {
+			if err := m.restore(); err != nil {
+				report("write the task's folder again", err)
+			}
+		}
+		select {
+		case <-look.C:
+		case <-m.first.over:
+		}
+	}
+}
+
+// isAlone reports whether the task's folder is to be looked after. It is called by lookAfterFolder, which ends otherwise.
+func (m *monitor) isAlone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keeping = m.waiters == 0 && m.first.is(running)
+	return m.keeping
 }
 
 // restore writes again what is gone of the task's folder and of the runtime's, and listens there anew, while the task runs.

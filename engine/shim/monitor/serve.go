@@ -161,6 +161,11 @@ func (m *monitor) hold(conn *os.File) {
 // wait replies when the record is written, or not at all when the other side hangs up before. Who waits for the task may ask
 // meanwhile to have its folder written again.
 func (p *process) wait(conn *os.File) {
+	if p.first() {
+		p.m.countWaiter(1)
+		defer p.m.keepFolder()
+		defer p.m.countWaiter(-1)
+	}
 	hungUp := make(chan struct{})
 	go func() {
 		defer close(hungUp)

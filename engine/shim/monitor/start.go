@@ -232,7 +232,10 @@ func (p *process) run(ctx context.Context, s *streams, t *terminal, pid int, sta
 	close(p.started)
 	ctx = context.WithoutCancel(ctx) // the process lives on after the request that started it
 	if p.first() {
-		go p.m.keepFiles() // nobody waits for it
+		go func() { // nobody waits for it
+			p.m.keepFiles()
+			p.m.keepFolder()
+		}()
 	}
 	go p.watch(ctx, pid)
 	if p.first() {

@@ -127,11 +127,12 @@ func (d *disk) release(ctx context.Context) error {
 	if d.loop == "" {
 		return nil
 	}
-	err := errors.Join(command(ctx, "umount", d.at), command(ctx, "losetup", "--detach", d.loop))
+	err := errors.Join(command(ctx, "umount", "--lazy", d.at), command(ctx, "losetup", "--detach", d.loop))
 	if err != nil {
 		return err
 	}
-	// The device goes with the last mount of it, which may be in a namespace whose processes are just ending.
+	// The device goes with the last use of the file system: by a namespace whose processes are just ending, or by the loop
+	// device of another file system, which closes its file here a moment after it has gone.
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for d.held() {

@@ -35,7 +35,7 @@ func (m *model) base(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	files := map[string]string{"bin/busybox": string(raw), "bin/sh": string(raw), "bin/sleep": string(raw), "bin/true": string(raw)}
+	files := map[string]string{"bin/busybox": string(raw), "bin/sh": string(raw)}
 	if err := c.ImageLoad(ctx, bytes.NewReader(archive(baseName, layer(files))), 0, true, ignore); err != nil {
 		return err
 	}

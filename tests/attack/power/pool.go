@@ -66,8 +66,9 @@ func (p *pool) put(ctx context.Context, n int, layers []map[string]string) error
 	for i, files := range layers {
 		archives[i] = layer(files)
 		var buf bytes.Buffer
-		w := gzip.NewWriter(&buf)
-		_, err := w.Write(archives[i])
+		w, err := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
+		must(err)
+		_, err = w.Write(archives[i])
 		must(err)
 		must(w.Close())
 		if blobs[i], err = p.registry.PutLayer(ctx, poolRepo, "gzip", buf.Bytes()); err != nil {

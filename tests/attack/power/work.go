@@ -54,7 +54,7 @@ func (w *worker) pick() *ctr {
 func (w *worker) create(ctx context.Context, c *client.Client) error {
 	name, p := w.fresh("c"), policies[w.rand.IntN(len(policies))]
 	body := client.Create{
-		Image: baseName, Cmd: []string{"sleep", "1000"}, Labels: map[string]string{"made": name},
+		Image: baseName, Cmd: []string{"busybox", "sleep", "1000"}, Labels: map[string]string{"made": name},
 		HostConfig: client.HostConfig{RestartPolicy: policy(p), NetworkMode: "none"},
 	}
 	ctr := &ctr{name: value{now: name}, policy: value{now: p}, joined: map[string]*value{}}

@@ -87,7 +87,7 @@ func TestFolderGoneWithoutEngine(t *testing.T) {
 			defer close(ended)
 			_, _ = tk.Wait(ctx)
 		}()
-		eventually(t, "the engine waits", 10*time.Second, func() bool { return client.Waits(tk) })
+		eventually(t, "the engine waits", func() bool { return client.Waits(tk) })
 		if when != "before the engine dies" {
 			die()
 			<-ended
@@ -97,7 +97,7 @@ func TestFolderGoneWithoutEngine(t *testing.T) {
 		}
 		die()
 		<-ended
-		eventually(t, "the next engine finds the task gone "+when, 10*time.Second, func() bool {
+		eventually(t, "the next engine finds the task gone "+when, func() bool {
 			var err error
 			tk, err = newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir)
 			return err == nil

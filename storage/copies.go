@@ -104,7 +104,7 @@ func copyIndex(x *index) error {
 	if err != nil {
 		return err
 	}
-	next := x.copy + ".next"
+	next := x.copy + newSuffix
 	if err = os.WriteFile(next, raw, 0o600); err == nil {
 		err = os.Rename(next, x.copy)
 	}

@@ -190,9 +190,12 @@ func (f *flusher) backup(records io.Reader) error {
 	return wrap(replaceFile(filepath.Join(f.dir, backupFile), records), "back up layer records")
 }
 
+// newSuffix marks a file that is about to take another's place. A crash may leave it; the next start removes it.
+const newSuffix = ".new"
+
 // replaceFile puts a file of that content, whole and on the disk, in the place of another.
 func replaceFile(path string, content io.Reader) error {
-	next := path + ".new"
+	next := path + newSuffix
 	if err := os.RemoveAll(next); err != nil { // whatever damage put there
 		return err
 	}

@@ -112,7 +112,7 @@ func mendIndexes(root, driver string, account *damage.Account) (parents map[stri
 		}
 	}
 	for _, x := range all {
-		if err := x.write(); err != nil {
+		if err := errors.Join(x.write(), os.RemoveAll(x.path+newSuffix), os.RemoveAll(x.copy+newSuffix)); err != nil {
 			return nil, false, err
 		}
 	}

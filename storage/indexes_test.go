@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,6 +152,33 @@ func TestLostIndex(t *testing.T) {
 				t.Errorf("the files of %s are gone", img.ID)
 			}
 		})
+	}
+}
+
+// TestHalfWrittenCopies are what a crash leaves of a copy: nothing is kept of them, whatever damage made of them.
+func TestHalfWrittenCopies(t *testing.T) {
+	root := t.TempDir()
+	s := open(t, root, driverOverlay)
+	mustPull(t, s, "img", []string{"r/img:1"}, entries(t, file("1", "1")))
+	must(t, s.Close())
+	layers, volatile, images := indexesOf(s.root, driverOverlay)
+	var left []string
+	for _, x := range []*index{layers, volatile, images} {
+		left = append(left, x.path+newSuffix, x.copy+newSuffix)
+	}
+	for i, path := range left {
+		if i%2 == 0 {
+			must(t, os.Mkdir(path, 0o700))
+			path = filepath.Join(path, "f")
+		}
+		must(t, os.WriteFile(path, []byte("{"), 0o600))
+	}
+	s = open(t, root, driverOverlay)
+	must(t, s.Close())
+	for _, path := range left {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s after the next start: %v, want none", filepath.Base(path), err)
+		}
 	}
 }
 

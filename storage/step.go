@@ -167,7 +167,7 @@ func (s *Store) writeStep(bare string, r *stepRecord, config []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return wrap(err, "record step")
 	}
-	temp := path + ".new"
+	temp := path + newSuffix
 	err = os.WriteFile(temp, slices.Concat(line, []byte("\n"), config), 0o600)
 	if err == nil {
 		err = os.Rename(temp, path)

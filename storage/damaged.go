@@ -39,6 +39,9 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 			}
 			bad[layerID] = true
 			s.notes = append(s.notes, fmt.Sprintf("layer %s did not reach the disk before the machine went down: %v", layerID, err))
+			if err := s.cs.SetMetadata(layerID, damagedMark); err != nil {
+				return wrap(err, "note that layer %s is damaged", layerID)
+			}
 		}
 	}
 	if len(bad) == 0 {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/id"
 	"moss/engine/image"
 )
 
@@ -47,11 +48,13 @@ func (s *Store) Here(diffIDs []digest.Digest) int {
 	return here
 }
 
-// highest returns how many of the layers are here, and the id of the topmost of them.
+// highest returns how many of the layers are here, and the id of the topmost of them. Layers that are damaged, or stand on
+// one that is, do not count.
 func (s *Store) highest(diffIDs []digest.Digest) (here int, top string) {
 	for i, chainID := range chainIDs(diffIDs) {
 		layerID := chainID.Encoded()
-		if layer, err := s.cs.Layer(layerID); err == nil && layer.ID == layerID && layer.UncompressedDigest == diffIDs[i] && !isHalfMade(layer) {
+		if layer, err := s.cs.Layer(layerID); err == nil && layer.ID == layerID && layer.UncompressedDigest == diffIDs[i] &&
+			!isHalfMade(layer) && !isDamaged(layer) && (here == i && layer.Parent == top || s.isSound(layer.Parent)) {
 			here, top = i+1, layerID
 		} else if here == i {
 			if twin := s.twin(top, diffIDs[i]); twin != "" {
@@ -70,7 +73,7 @@ func (s *Store) twin(parent string, diffID digest.Digest) string {
 		return "" // a layer of our own is right in any case
 	}
 	for i := range layers {
-		if l := &layers[i]; l.Parent == parent && !isContainer(l) && !isHalfMade(l) && l.Flags[mappedFlag] == nil {
+		if l := &layers[i]; l.Parent == parent && !isContainer(l) && !isHalfMade(l) && !isDamaged(l) && l.Flags[mappedFlag] == nil {
 			return l.ID
 		}
 	}
@@ -79,6 +82,23 @@ func (s *Store) twin(parent string, diffID digest.Digest) string {
 
 // isHalfMade reports whether a layer is one that the library could neither finish nor remove: on a full disk, for instance.
 func isHalfMade(l *cstorage.Layer) bool { return l.Flags["incomplete"] == true }
+
+// damagedMark is the metadata of a layer whose files are damaged. It is kept for the containers on it alone.
+const damagedMark = "moss-damaged"
+
+func isDamaged(l *cstorage.Layer) bool { return l.Metadata == damagedMark }
+
+// isSound reports whether neither a layer nor any below it is damaged.
+func (s *Store) isSound(layerID string) bool {
+	for layerID != "" {
+		layer, err := s.cs.Layer(layerID)
+		if err != nil || isDamaged(layer) {
+			return false
+		}
+		layerID = layer.Parent
+	}
+	return true
+}
 
 // PutPulled makes an image of staged layers and those that are here. It is all or nothing; the staged layers are spent in
 // either case, but for ErrLayersGone, which leaves them to be used again. An image that is there already gets the names and
@@ -189,7 +209,11 @@ type putting struct {
 // begin notes which layers are to come, so that they are looked at if the machine goes down before they are on the disk.
 func (p *putting) begin(chain []digest.Digest) error {
 	for _, chainID := range chain {
-		p.ids = append(p.ids, chainID.Encoded())
+		layerID := chainID.Encoded()
+		if p.store.cs.Exists(layerID) && !p.store.isSound(layerID) {
+			layerID = id.New() // the damaged layer keeps the id until its containers are gone
+		}
+		p.ids = append(p.ids, layerID)
 	}
 	return p.store.unsynced.add(p.ids, p.light)
 }

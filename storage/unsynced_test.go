@@ -123,3 +123,58 @@ func truncate(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// A damaged layer that is kept for a container is no layer of an image that is pulled again, nor are those above it.
+func TestPullBesideADamagedLayer(t *testing.T) {
+	for _, driver := range []string{driverOverlay, driverVFS} {
+		for damaged, name := range []string{"base", "upper"} {
+			t.Run(driver+" "+name, func(t *testing.T) {
+				root := t.TempDir()
+				s := open(t, root, driver)
+				content := [][]byte{entries(t, file("base", "base")), entries(t, file("upper", "upper"))}
+				img := mustPull(t, s, "img", []string{"r/img:1"}, content...)
+				container := newID(t)
+				if err := s.Create(t.Context(), container, img.ID); err != nil {
+					t.Fatal(err)
+				}
+				chain, err := s.chain(img.TopLayer)
+				if err != nil || len(chain) != 2 {
+					t.Fatalf("chain = %v, %v; want two layers", chain, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				truncate(t, s.headersFile(chain[1-damaged]))
+				if err := record.Put(filepath.Join(s.root, unsyncedFile), unsyncedList{Mount: "other", Layers: chain}); err != nil {
+					t.Fatal(err)
+				}
+				s = open(t, root, driver)
+				for _, again := range []string{"at once", "after one more start"} {
+					p := pulled(t, "img", nil, content...)
+					if here := s.Here(p.DiffIDs); here != damaged {
+						t.Errorf("%s: %d layers are here, want %d", again, here, damaged)
+					}
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+					s = open(t, root, driver)
+				}
+				img = mustPull(t, s, "img", []string{"r/img:1"}, content...)
+				checkLayer(t, s, img.ID, 0, content[0])
+				checkLayer(t, s, img.ID, 1, content[1])
+				if ids, err := s.Containers(t.Context()); err != nil || !slices.Equal(ids, []string{container}) {
+					t.Errorf("containers = %v, %v; want the one that was there", ids, err)
+				}
+				if err := s.Remove(t.Context(), container); err != nil {
+					t.Error(err)
+				}
+				if records, _ := layers(t, s); records != 2 {
+					t.Errorf("%d layers are left, want those of the image", records)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}

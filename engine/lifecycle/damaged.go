@@ -12,6 +12,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/logs"
 	"moss/engine/record"
 	"moss/engine/task"
 )
@@ -149,6 +150,17 @@ func (m *Manager) setLinksAside(containerID string) error {
 		if err := m.opt.Damage.SetAside(path, fmt.Errorf("not a file but %s", info.Mode().Type())); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// setLogAside looks at the log that a container is about to go on with. Its monitor reads the end of the log first.
+func (m *Manager) setLogAside(path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := logs.Check(path); err != nil {
+		return m.opt.Damage.SetAside(path, err)
 	}
 	return nil
 }

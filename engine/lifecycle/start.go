@@ -226,6 +226,9 @@ func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, wit
 		return p, err
 	}
 	back.push(func(context.Context) error { return tree.RemovePath(dir) })
+	if err := m.setLogAside(c.record().LogPath); err != nil {
+		return p, err
+	}
 
 	var joinErr, mountErr, taskErr error
 	joined, mounted := make(chan struct{}), make(chan struct{})

@@ -307,6 +307,24 @@ func repair(f *os.File) (int64, error) {
 	return end, f.Truncate(end)
 }
 
+// Check tells why the log at path cannot be gone on with; nil if it can. One that does not exist yet can.
+func Check(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = lastLineEnd(f, info.Size())
+	return err
+}
+
 // lastLineEnd returns the offset behind the last newline before limit, 0 if there is none.
 func lastLineEnd(f io.ReaderAt, limit int64) (int64, error) {
 	var block [4096]byte

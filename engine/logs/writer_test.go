@@ -373,3 +373,21 @@ func TestManyWriters(t *testing.T) {
 		t.Errorf("got %v lines, want %d each", next, each)
 	}
 }
+
+// A log is gone on with where its end can be read, and begun where there is none.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "log")
+	if err := logs.Check(path); err != nil {
+		t.Errorf("Check of no log = %v, want nil", err)
+	}
+	if err := os.WriteFile(path, []byte("half a line"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := logs.Check(path); err != nil {
+		t.Errorf("Check of a torn log = %v, want nil", err)
+	}
+	if err := logs.Check(dir); err == nil {
+		t.Error("Check of what cannot be read = nil, want an error")
+	}
+}

@@ -42,6 +42,8 @@ test|bats|E|bats|bats|bats|bats|bats
 test|busybox.static busybox|E|busybox-static|busybox|busybox-static|busybox-static|busybox
 test|runc|o|runc|runc|runc|runc|runc
 test|pasta|o|passt|passt|passt|passt|passt
+test|fusermount3|E|fuse3|fuse3|fuse3|fuse3|fuse3
+test|fuse-overlayfs|E|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs
 test|nft|E|nftables|nftables|nftables|nftables|nftables
 test|ps|E|procps|procps-ng|procps|procps|procps-ng
 test|curl|E|curl|curl|curl|curl|curl

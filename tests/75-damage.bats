@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Damaged files of the data folder: whatever became of one, the engine starts, the others are unharmed, and what is damaged
 # is named and can be removed. MOSS_DAMAGE=all takes every kind of file with every damage, some five minutes.
+# A file that cannot be read lies on a FUSE file system, which needs /dev/fuse and the program fusermount3.
 # bats file_tags=long
 
 load lib/moss
@@ -14,9 +15,17 @@ teardown() {
   rm -rf "$sockets"
 }
 
-@test "a damaged file costs what it describes, no more" {
-  local part=(--part)
-  [ "${MOSS_DAMAGE:-}" != all ] || part=()
-  run python3 "$BATS_TEST_DIRNAME/attack/damage/damage.py" --jobs 3 "${part[@]}" "$moss_bin" "$folder" "$sockets"
+# damage [ARG]...: damages one file after the other and looks at what that costs.
+damage() {
+  [ "${MOSS_DAMAGE:-}" = all ] || set -- --part "$@"
+  run python3 "$BATS_TEST_DIRNAME/attack/damage/damage.py" --jobs 3 "$@" "$moss_bin" "$folder" "$sockets"
   expect status 0
+}
+
+@test "a damaged file costs what it describes, no more" {
+  damage
+}
+
+@test "a file that the disk cannot read costs what it describes, no more" {
+  damage --unreadable "$moss_top/.cache/bin/attack/badsector"
 }

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """damage.py: damages each kind of file below an engine's data folder, in every way, and looks at what that costs.
 
-  damage.py BIN FOLDER SOCKETS [--jobs N] [--part] [KIND[:WAY]...]
+  damage.py BIN FOLDER SOCKETS [--jobs N] [--part] [--unreadable BADSECTOR] [KIND[:WAY]...]
 
 BIN has mossd and moss. FOLDER takes data folders, SOCKETS is a short path for sockets. Each worker fills a data folder of
 its own with containers, images, volumes, networks, events and a build cache, and keeps a copy of it. Then, for each kind of
 file and each way: put the copy back, damage one file, start an engine, look, remove what is damaged, stop the engine.
 --part takes each file with two of the ways, other ones for each. KIND or KIND:WAY takes these only.
+--unreadable has one way only: reading the file gives EIO, since the data folder lies on the file system of the program
+BADSECTOR (tests/attack/badsector). --part takes every third file then.
 
 The kinds are found by walking. A file that no kind describes fails: put it into KINDS, with what its damage may cost.
 """
@@ -41,7 +43,8 @@ class Kind:
 CONTENT = ("empty", "half", "object", "garbage", "another")
 PLACE = ("folder", "link")
 WAYS = CONTENT + PLACE
-ANY = WAYS
+UNREADABLE = "unreadable"
+ANY = (*WAYS, UNREADABLE)
 
 KINDS = [
     # What the engine says of itself.
@@ -51,7 +54,7 @@ KINDS = [
     Kind("container", f"containers/{ID}/record.json", costs="container"),
     Kind("state", f"containers/{ID}/state.json", silent=("empty",)),
     Kind("phase", f"containers/{ID}/(started|stopped|removing)", silent=ANY),
-    Kind("hosts", f"containers/{ID}/(hostname|hosts|resolv.conf)", silent=CONTENT),
+    Kind("hosts", f"containers/{ID}/(hostname|hosts|resolv.conf)", silent=(*CONTENT, UNREADABLE)),
     Kind("log", f"containers/{ID}/{ID}-json.log", silent=CONTENT),
     Kind("volume", r"volumes/[^/]+/volume.json", costs="volume"),
     Kind("network", f"networks/{ID}.json", costs="network"),
@@ -110,18 +113,39 @@ def in_ids(*command):
 class Engine:
     """A data folder and the engine on it."""
 
-    def __init__(self, binaries, folder, run):
+    def __init__(self, binaries, folder, run, badsector):
         self.binaries, self.root, self.run = binaries, os.path.join(folder, "root"), run
         self.copy, self.log = os.path.join(folder, "copy"), os.path.join(folder, "mossd.log")
         self.socket = os.path.join(run, "s")
         self.process = None
-        for path in (folder, self.root, run):
+        self.badsector, self.disk = badsector, os.path.join(folder, "disk") if badsector else self.root
+        for path in (folder, self.root, run, *([self.disk] if badsector else [])):
             os.makedirs(path, mode=0o700)
 
+    def mount(self, path):
+        """Shows the disk at the data folder, with a bad sector in the file at path."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            subprocess.run(["fusermount3", "-o", "fsname=badsector", "--", self.root], pass_fds=[theirs.fileno()],
+                           env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())}, check=True)
+            device = socket.recv_fds(ours, 1, 1)[1][0]
+        # A file system of the kernel's looks into folders of any mode for those who may.
+        served = subprocess.Popen(["unshare", "--user", "--map-current-user", "--keep-caps", self.badsector, self.disk,
+                                   f"/dev/fd/{device}", path], pass_fds=[device])
+        os.close(device)
+        return served
+
+    def unmount(self, served):
+        subprocess.run(["fusermount3", "-u", "--", self.root], check=True)
+        served.kill()  # engines beside this one may have the mount in their namespaces
+        served.wait()
+
     def start(self):
+        # The kernel's overlay writes to no file system of a program.
+        driver = ["--storage-driver", "fuse-overlayfs"] if self.badsector else []
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [self.binaries + "/mossd", "--root", self.root, "--run-dir", self.run + "/run", "--host", "unix://" + self.socket],
+                [self.binaries + "/mossd", "--root", self.root, "--run-dir", self.run + "/run", "--host", "unix://" + self.socket, *driver],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         end = time.monotonic() + 120
         while True:
@@ -185,7 +209,7 @@ class Engine:
         in_ids("cp", "-a", "--reflink=auto", self.root, self.copy)
 
     def restore(self):
-        in_ids("sh", "-c", 'rm -rf "$1"/* "$1"/.[!.]* && cp -a --reflink=auto "$2"/. "$1"/', "sh", self.root, self.copy)
+        in_ids("sh", "-c", 'rm -rf "$1"/* "$1"/.[!.]* && cp -a --reflink=auto "$2"/. "$1"/', "sh", self.disk, self.copy)
 
 
 def busybox(extra):
@@ -286,8 +310,8 @@ def spoil(path, way, other):
 class Worker:
     """Has a data folder of its own."""
 
-    def __init__(self, binaries, folder, run):
-        self.engine = Engine(binaries, folder, run)
+    def __init__(self, binaries, folder, run, badsector):
+        self.engine = Engine(binaries, folder, run, badsector)
         self.canary = os.path.join(folder, "canary")
         with open(self.canary, "w", encoding="ascii") as f:
             f.write("canary")
@@ -304,6 +328,8 @@ class Worker:
         for path in files(self.engine.copy):
             kind = kind_of(path)
             want(kind, f"{path}: a file of no known kind: put it into KINDS, with what its damage costs")
+            if kind.name == "log" and not os.path.getsize(os.path.join(self.engine.copy, path)):
+                continue  # of a container that says nothing
             role = (kind.name, "")
             if kind.name in ("config", "container", "state", "phase"):
                 role = (kind.name, self.role(path.split("/")[-2]))
@@ -325,16 +351,27 @@ class Worker:
     def case(self, kind, path, way):
         engine = self.engine
         engine.restore()
+        if way == UNREADABLE:
+            served = engine.mount(path)
+            try:
+                self.start_and_look(kind, path, way)
+            finally:
+                engine.unmount(served)
+            return
         victim = os.path.join(engine.root, path)
         other = os.path.join(engine.root, self.another(kind, path))
         spoil(victim, way, self.canary if way == "link" else other)
+        self.start_and_look(kind, path, way)
+        with open(self.canary, encoding="ascii") as f:
+            want(f.read() == "canary", "the file that a link led to was changed")
+
+    def start_and_look(self, kind, path, way):
+        engine = self.engine
         engine.start()
         try:
             self.look(kind, path, way)
         finally:
             engine.stop()
-        with open(self.canary, encoding="ascii") as f:
-            want(f.read() == "canary", "the file that a link led to was changed")
 
     def another(self, kind, path):
         """Another file of the kind, where there is one; otherwise an index or a record."""
@@ -371,13 +408,16 @@ class Worker:
         want({"bridge", "host", "none"} <= set(networks), f"networks: {sorted(networks)}")
         for path_too in ("/info", "/system/df", "/containers/json?all=1&size=1", "/events?since=1&until=2"):
             engine.ask("GET", path_too)
+        if kind.name == "log":  # its content is looked at when the container starts
+            engine.ask("POST", f"/containers/{hit.pop()}/start", status=(204, 304))
         self.named(kind, path, way)
         self.works(kind, hit)
         self.removable(kind, path, hit)
 
     def named(self, kind, path, way):
         code, text = self.engine.moss("system", "check")
-        if way in kind.silent:
+        victim = os.path.join(self.engine.copy, path)
+        if way in kind.silent or way == UNREADABLE and os.path.isfile(victim) and os.path.getsize(victim) == 0:
             return
         want(code == 1, f"moss system check ends with {code}: {text}")
         ids = re.findall(ID, path)
@@ -432,10 +472,11 @@ def main():
     parser.add_argument("kinds", nargs="*")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--part", action="store_true")
+    parser.add_argument("--unreadable", metavar="BADSECTOR")
     args = parser.parse_intermixed_args()
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        workers = list(pool.map(lambda i: Worker(args.binaries, f"{args.folder}/{i}", f"{args.sockets}/{i}"), range(args.jobs)))
+        workers = list(pool.map(lambda i: Worker(args.binaries, f"{args.folder}/{i}", f"{args.sockets}/{i}", args.unreadable), range(args.jobs)))
         number = max(len(worker.victims()) for worker in workers)
         print(f"{number} files of {len(KINDS)} kinds, filled in {time.monotonic() - begin:.1f} s", flush=True)
         met = {kind.name for kind, _ in workers[0].victims()}
@@ -443,7 +484,9 @@ def main():
         todo, lock = [], threading.Lock()
         for at, (kind, _) in enumerate(workers[0].victims()):
             ways = kind.ways
-            if args.part:
+            if args.unreadable:
+                ways = [UNREADABLE] if not args.part or at % 3 == 0 else []
+            elif args.part:
                 contents = [way for way in kind.ways if way in CONTENT]
                 ways = [contents[at % len(contents)], PLACE[at % len(PLACE)]]
             todo += [(at, way) for way in ways

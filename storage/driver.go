@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,14 +86,13 @@ func openDriver(ctx context.Context, root, run string, opts Options) (opened, ch
 // store's own files tell.
 func madeWith(root string, account *damage.Account) (string, error) {
 	path := filepath.Join(root, driverFile)
-	if there, err := account.Plain(path); err != nil {
-		return "", err
-	} else if !there {
+	raw, err := damage.Read(path, maxPlace)
+	if errors.Is(err, fs.ErrNotExist) {
 		return guessDriver(root), nil
 	}
-	raw, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("read the store's driver: %w", err)
+		err := account.SetAside(path, err)
+		return guessDriver(root), err
 	}
 	switch name := strings.TrimSpace(string(raw)); name {
 	case driverOverlay, driverFuse, driverVFS:

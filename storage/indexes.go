@@ -25,6 +25,9 @@ const (
 	imagesCopy  = "images.bak"
 )
 
+// maxIndex bounds an index, in bytes: there may be many layers, of a kilobyte each.
+const maxIndex = 1 << 30
+
 // index is one of the library's lists of records, which lie in one file and have a folder each.
 type index struct {
 	path, copy string
@@ -142,10 +145,7 @@ func (x *index) read(account *damage.Account) error {
 }
 
 func (x *index) load(path string) (*listing, error) {
-	if err := damage.CheckPlain(path); err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(path)
+	raw, err := damage.Read(path, maxIndex)
 	if err != nil {
 		return nil, err
 	}

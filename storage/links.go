@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"moss/engine/damage"
 )
 
@@ -33,6 +31,9 @@ type lists struct{ short, ids string }
 
 // maxBelow bounds how many layers may lie below one: a ring in a damaged index has no end.
 const maxBelow = 500
+
+// maxPlace bounds one of the small files, in bytes.
+const maxPlace = 1 << 20
 
 // mendPlaces is called before the library opens the store.
 func mendPlaces(home string, parents map[string]string, account *damage.Account) error {
@@ -84,7 +85,7 @@ func isShort(name string) bool {
 // readName reads the file with a layer's short name. One that is damaged goes, since the driver follows it anywhere.
 func (p *places) readName(layerID string) error {
 	path := filepath.Join(p.home, layerID, "link")
-	raw, err := readPlain(path)
+	raw, err := damage.Read(path, maxPlace)
 	name := string(raw)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -183,7 +184,7 @@ func (p *places) below(layerID string, depth int) lists {
 // write brings a small file to its content; without any it is not to be there. A power cut leaves empty ones.
 func (p *places) write(layerID, name, want string) error {
 	path := filepath.Join(p.home, layerID, name)
-	raw, err := readPlain(path)
+	raw, err := damage.Read(path, maxPlace)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err == nil && string(raw) == want && want != "" || missing && want == "" {
 		return nil
@@ -200,26 +201,4 @@ func (p *places) write(layerID, name, want string) error {
 		return nil
 	}
 	return os.WriteFile(path, []byte(want), 0o644) //nolint:gosec // as the driver does
-}
-
-// readPlain reads a small file, and nothing that is none.
-func readPlain(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // opened for reading
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > 1<<20 {
-		return nil, fmt.Errorf("not a small file: %s of %d bytes", info.Mode(), info.Size())
-	}
-	raw := make([]byte, info.Size())
-	n, err := f.ReadAt(raw, 0)
-	if err != nil {
-		return nil, err
-	}
-	return raw[:n], nil
 }

@@ -34,6 +34,9 @@ const (
 // library.
 const stepsFolder = "moss-steps"
 
+// maxStep bounds a step's file, in bytes.
+const maxStep = 2 * maxConfig
+
 // stepRecord is the first line of a step's file; behind it comes the image's config.
 type stepRecord struct {
 	Key      string    `json:"key"`
@@ -187,7 +190,7 @@ func removeFile(path string) error {
 
 // readStep returns what is kept of a step's image, and its config. A file that is not whole is an error.
 func (s *Store) readStep(bare string) (*stepRecord, []byte, error) {
-	raw, err := os.ReadFile(s.stepFile(bare))
+	raw, err := damage.Read(s.stepFile(bare), maxStep)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, image.NoSuch("sha256:" + bare)
 	}
@@ -224,12 +227,7 @@ func (s *Store) loadSteps() error {
 	}
 	for _, entry := range entries {
 		bare := entry.Name()
-		why := damage.CheckPlain(filepath.Join(dir, bare))
-		var r *stepRecord
-		var config []byte
-		if why == nil {
-			r, config, why = s.readStep(bare)
-		}
+		r, config, why := s.readStep(bare)
 		if why == nil && !inLibrary[bare] && s.hasLayers(r, config) {
 			s.steps[bare] = r
 			continue

@@ -5,6 +5,7 @@ package damage
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -165,6 +166,30 @@ func CheckPlain(path string) error {
 		_, err = f.ReadAt(make([]byte, 1), 0)
 	}
 	return errors.Join(err, f.Close())
+}
+
+// Read returns the content of a file of at most limit bytes. What is no file is neither followed nor waited for, and is an
+// error that names it.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%s is not a file but a link", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file but %s", path, info.Mode().Type())
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), limit)
+	}
+	return io.ReadAll(f)
 }
 
 func (a *Account) describe(path string, why error) Found {

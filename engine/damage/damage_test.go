@@ -2,6 +2,7 @@ package damage_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,5 +159,31 @@ func TestPlain(t *testing.T) {
 	}
 	if found := all(t, a); len(found) != 5 {
 		t.Errorf("All = %v, want five", found)
+	}
+}
+
+// What is no file is neither followed nor waited for.
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write(t, at("file"), "content")
+	for name, err := range map[string]error{
+		"link": os.Symlink(at("file"), at("link")), "folder": os.Mkdir(at("folder"), 0o700), "pipe": unix.Mkfifo(at("pipe"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := damage.Read(at(name), 100); err == nil || !strings.Contains(err.Error(), at(name)) {
+			t.Errorf("Read of a %s: %v, want an error that names it", name, err)
+		}
+	}
+	if raw, err := damage.Read(at("file"), 7); err != nil || string(raw) != "content" {
+		t.Errorf("Read = %q, %v; want the content", raw, err)
+	}
+	if _, err := damage.Read(at("file"), 6); err == nil {
+		t.Error("Read of a file that is too large = nil, want an error")
+	}
+	if _, err := damage.Read(at("missing"), 6); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Read of no file = %v, want fs.ErrNotExist in its chain", err)
 	}
 }

@@ -7,13 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"moss/engine/damage"
 	"moss/engine/fault"
 )
 
@@ -36,7 +35,7 @@ func PutVolatile(path string, v any) error { return put(path, v, false) }
 // Get reads the record at path into v. A missing file gives fault.NotFound; a file that does not hold the JSON of v, and
 // whatever else is in its place, a plain error that names the path, and v is then undefined. Links are not followed.
 func Get(path string, v any) error {
-	raw, err := read(path)
+	raw, err := damage.Read(path, maxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.NotFound("no record %s", path)
 	}
@@ -51,23 +50,6 @@ func Get(path string, v any) error {
 
 // maxSize bounds a record, in bytes.
 const maxSize = 64 << 20
-
-// read reads a file. It waits for no pipe's other end.
-func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // opened for reading
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxSize {
-		return nil, fmt.Errorf("%s is not a record: %s of %d bytes", path, info.Mode(), info.Size())
-	}
-	return io.ReadAll(f)
-}
 
 // Remove deletes the record at path and returns once that would survive a power loss. Removing an absent record is not
 // an error.

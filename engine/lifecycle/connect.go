@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 
@@ -150,11 +149,7 @@ func (m *Manager) whileItRuns(c *ctr, f func(*container.Record) error) (bool, er
 func (m *Manager) changeNetworks(c *ctr, change func(*container.Record)) error {
 	before := c.record()
 	c.update(change)
-	if err := c.persist(true); err != nil {
-		c.update(func(r *container.Record) { r.Endpoints = before.Endpoints })
-		return fmt.Errorf("save container %s: %w", c.id, err)
-	}
-	return nil
+	return c.keep(func(r *container.Record) { r.Endpoints = before.Endpoints })
 }
 
 // connectLive connects a container that runs. A crash in between leaves a place that no record has: the next engine takes
@@ -255,11 +250,7 @@ func (m *Manager) noteLive(c *ctr, before *container.Record, s network.Sandbox, 
 		r.Network = recordNetwork(s)
 		r.Network.Etc = etc
 	})
-	if err := c.persist(true); err != nil {
-		c.update(func(r *container.Record) { r.Endpoints, r.Network = before.Endpoints, before.Network })
-		return fmt.Errorf("save container %s: %w", c.id, err)
-	}
-	return nil
+	return c.keep(func(r *container.Record) { r.Endpoints, r.Network = before.Endpoints, before.Network })
 }
 
 // finishLeaving ends a disconnect that a crash interrupted. The container is not watched yet.

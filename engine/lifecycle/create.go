@@ -192,10 +192,9 @@ func (m *Manager) Rename(ctx context.Context, ref, name string) (err error) {
 		return err
 	}
 	c.update(func(r *container.Record) { r.Name = name })
-	if err := c.persist(true); err != nil {
-		c.update(func(r *container.Record) { r.Name = old })
+	if err := c.keep(func(r *container.Record) { r.Name = old }); err != nil {
 		m.index.free(name, c.id)
-		return fmt.Errorf("save container %s: %w", c.id, err)
+		return err
 	}
 	m.index.free(old, c.id)
 	m.renamed(c)

@@ -179,9 +179,8 @@ func (m *Manager) removeLink(ctx context.Context, name string) error {
 		return noSuch(name)
 	}
 	c.update(func(r *container.Record) { r.Links = links })
-	if err := c.persist(true); err != nil {
-		c.update(func(r *container.Record) { r.Links = before.Links })
-		return fmt.Errorf("save container %s: %w", c.id, err)
+	if err := c.keep(func(r *container.Record) { r.Links = before.Links }); err != nil {
+		return err
 	}
 	return m.refreshHosts(c, alias)
 }

@@ -56,6 +56,18 @@ func (c *ctr) persist(durable bool) error {
 	})
 }
 
+// keep saves a change that undo takes back should that fail. A record whose folder could not be synced is in place all the
+// same: one without the change, of a higher revision, then counts for the next engine.
+func (c *ctr) keep(undo func(*container.Record)) error {
+	err := c.persist(true)
+	if err == nil {
+		return nil
+	}
+	c.update(undo)
+	_ = c.persist(false) // on a full disk nothing is in place
+	return fmt.Errorf("save container %s: %w", c.id, err)
+}
+
 // persistStop is persist of a stop by the user. It waits for the disk where a policy would start the container again after
 // a power cut.
 func (c *ctr) persistStop() error {

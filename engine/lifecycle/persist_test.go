@@ -182,15 +182,36 @@ func TestRecordsStayApart(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeSavedIsNotDone: a verb that answers an error since the disk is full has changed nothing, neither now nor for
-// the next engine.
+// TestWhatCannotBeSavedIsNotDone: a verb that answers an error since the disk is full, or cannot sync a folder, has changed
+// nothing, neither now nor for the next engine.
 func TestWhatCannotBeSavedIsNotDone(t *testing.T) {
+	for name, fail := range map[string]func(c *ctr, verb func() error) error{
+		"written": func(c *ctr, verb func() error) error {
+			dir := c.dir
+			defer func() { c.dir = dir }()
+			c.dir = dir + "/full"
+			return verb()
+		},
+		"synced": func(c *ctr, verb func() error) error {
+			err := os.Chmod(c.dir, 0o300) // files are replaced, the folder is not opened
+			if err == nil {
+				err = verb()
+			}
+			return errors.Join(err, os.Chmod(c.dir, 0o700)) //nolint:gosec // a folder
+		},
+	} {
+		t.Run(name, func(t *testing.T) { refuseVerbs(t, fail) })
+	}
+}
+
+// refuseVerbs has verbs fail by fail.
+func refuseVerbs(t *testing.T, fail func(c *ctr, verb func() error) error) {
 	w := newWorld(t)
 	m := w.engine()
 	n := w.nets.add("n", 10)
 	id := w.create(m, "web", policy("no", 0))
 	c := must(m.index.find(id))
-	before, dir := must(json.Marshal(c.record())), c.dir
+	before := must(json.Marshal(c.record()))
 	for name, verb := range map[string]func() error{
 		"rename": func() error { return m.Rename(t.Context(), id, "other") },
 		"update": func() error {
@@ -202,10 +223,7 @@ func TestWhatCannotBeSavedIsNotDone(t *testing.T) {
 			return m.Reconfigure(t.Context(), id, container.HostConfig{Binds: []string{"/srv:/data"}})
 		},
 	} {
-		c.dir = dir + "/full"
-		err := verb()
-		c.dir = dir
-		if err == nil {
+		if err := fail(c, verb); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if after := must(json.Marshal(c.record())); string(after) != string(before) {

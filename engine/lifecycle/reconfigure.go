@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 
 	"moss/engine/container"
@@ -58,9 +57,8 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 		r.Warnings = container.LimitWarnings(spec.Host, m.opt.Controllers)
 		r.LogPath = m.logPath(r.ID, &spec)
 	})
-	if err := c.persist(true); err != nil {
-		c.update(func(r *container.Record) { *r = *before })
-		return fmt.Errorf("save container %s: %w", c.id, err)
+	if err := c.keep(func(r *container.Record) { *r = *before }); err != nil {
+		return err
 	}
 	m.settleVolumes(c.record())
 	m.replaceVolumes(ctx, before, c.record())

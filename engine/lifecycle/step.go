@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/record"
 	"moss/engine/tree"
 )
 
@@ -72,9 +74,8 @@ func (m *Manager) Keep(ctx context.Context, ref string) error {
 		return fmt.Errorf("keep container %s: %w", c.id, err)
 	}
 	c.update(func(r *container.Record) { r.Build = false })
-	if err := c.persist(true); err != nil {
-		c.update(func(r *container.Record) { r.Build = true })
-		return fmt.Errorf("save container %s: %w", c.id, err)
+	if err := c.keep(func(r *container.Record) { r.Build = true }); err != nil {
+		return errors.Join(err, record.Remove(filepath.Join(c.dir, recordName))) // a step has none
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

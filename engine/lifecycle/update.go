@@ -47,12 +47,8 @@ func (m *Manager) change(ctx context.Context, c *ctr, asked container.HostConfig
 		warnings = append(warnings, more...)
 	}
 	c.update(func(r *container.Record) { r.Host = host })
-	back.push(func(context.Context) error {
-		c.update(func(r *container.Record) { r.Host = before.Host })
-		return nil
-	})
-	if err := c.persist(true); err != nil {
-		return nil, fmt.Errorf("save container %s: %w", c.id, err)
+	if err := c.keep(func(r *container.Record) { r.Host = before.Host }); err != nil {
+		return nil, err
 	}
 	if r := c.record(); asked.RestartPolicy.Name != "" && r.State == container.Restarting && !shouldRestart(r, r.ExitCode, r.RestartCount-1) {
 		m.endRestarting(c, container.OpStop, nil)

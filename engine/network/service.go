@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -176,6 +177,7 @@ func (s *Service) remove(ctx context.Context, n *Network) (err error) {
 	}
 	if err := record.Remove(s.path(n.ID)); err != nil {
 		_, back := s.opt.Driver.AddNetwork(ctx, n)
+		back = errors.Join(back, record.PutVolatile(s.path(n.ID), n)) // it may be gone, and only its folder not be synced
 		if back != nil {
 			s.opt.Log.Error().Err(back).Str("network", n.Name).Msg("network not made again: its record could not be removed")
 		}

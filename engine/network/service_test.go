@@ -356,6 +356,12 @@ func TestNothingHalfMade(t *testing.T) {
 	if !slices.Contains(d.ids(), n.ID) || names(t, s, nil) != "blue bridge host none" {
 		t.Errorf("after a failed Remove: %q in the driver, %q listed", d.ids(), names(t, s, nil))
 	}
+	must(t, os.Chmod(dir, 0o300)) // files come and go, the folder is not opened to be synced
+	err := s.Remove(t.Context(), "blue")
+	must(t, os.Chmod(dir, 0o700)) //nolint:gosec // a folder
+	if err == nil || !slices.Contains(files(t, dir), n.ID+".json") {
+		t.Errorf("Remove in a folder that is not synced = %v, files %q; want an error and the record", err, files(t, dir))
+	}
 	must(t, s.Remove(t.Context(), "blue"))
 }
 

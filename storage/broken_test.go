@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -116,5 +119,59 @@ func TestDamagedManifest(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// An image whose layer has lost its folder is listed, cannot be used, and gets another layer when it is put again. A container
+// keeps the damaged one.
+func TestLayerWithoutAFolder(t *testing.T) {
+	for _, driver := range []string{driverOverlay, driverVFS} {
+		t.Run(driver, func(t *testing.T) {
+			root := t.TempDir()
+			s := open(t, root, driver)
+			content := entries(t, file("1", "1"))
+			bad := mustPull(t, s, "bad", []string{"r/bad:1", "r/bad:2"}, content)
+			good := mustPull(t, s, "good", nil, entries(t, file("2", "2")))
+			container := newContainer(t, s, bad)
+			folder := filepath.Join(s.root, driverOverlay, bad.TopLayer)
+			if driver == driverVFS {
+				folder = s.layerFolder(bad.TopLayer)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.RemoveAll(folder), os.WriteFile(folder, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			account := damage.New(root, nil)
+			s = openWith(t, root, account)
+			if found, err := account.All(); err != nil || !slices.ContainsFunc(found, func(f damage.Found) bool { return strings.Contains(f.Path, bad.TopLayer) }) {
+				t.Errorf("found %v, %v; want the layer's folder in it", found, err)
+			}
+			for _, img := range []string{bad.ID, good.ID} {
+				err := s.Create(t.Context(), newID(t), img)
+				if img == bad.ID && !fault.Is(err, fault.Conflict) || img == good.ID && err != nil {
+					t.Errorf("Create of %s: %v, want a Conflict for %s alone", img, err, bad.ID)
+				}
+			}
+			if again := mustPull(t, s, "bad", []string{"r/bad:1"}, content); again.Comment != bad.Comment || len(again.RepoTags) != 2 {
+				t.Errorf("the image put again: %+v, want %+v", again, bad)
+			}
+			checkLayer(t, s, bad.ID, 0, content)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openWith(t, root, account)
+			checkLayer(t, s, bad.ID, 0, content)
+			if id := newContainer(t, s, bad); s.Remove(t.Context(), id) != nil {
+				t.Error("container of the image not removed")
+			}
+			if err := s.Remove(t.Context(), container); err != nil {
+				t.Errorf("remove the container on the damaged layer: %v", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -225,6 +225,9 @@ func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
 		if err != nil {
 			return nil, fmt.Errorf("layer %s: %w", layerID, err)
 		}
+		if isDamaged(layer) {
+			return nil, fmt.Errorf("layer %s is damaged", layerID)
+		}
 		cfg.sizes = append(cfg.sizes, layer.UncompressedSize)
 		total += max(layer.UncompressedSize, 0)
 		layerID = layer.Parent

@@ -188,15 +188,19 @@ func (s *Store) createRecord(docs documents, created time.Time, flags map[string
 		data = append(data, cstorage.ImageBigDataOption{Key: more + docs.indexDigest.String(), Data: docs.index, Digest: docs.indexDigest})
 	}
 	bare := docs.configDigest.Encoded()
-	_, err = s.cs.CreateImage(bare, nil, top, "", &cstorage.ImageOptions{
-		CreationDate: created,
-		Digest:       docs.manifestDigest,
-		Flags:        flags,
-		// The main manifest comes last: an image that has it is whole.
-		BigData: append(data, cstorage.ImageBigDataOption{
-			Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest,
-		}),
-	})
+	create := func(names []string) error {
+		_, err := s.cs.CreateImage(bare, names, top, "", &cstorage.ImageOptions{
+			CreationDate: created,
+			Digest:       docs.manifestDigest,
+			Flags:        flags,
+			// The main manifest comes last: an image that has it is whole.
+			BigData: append(data, cstorage.ImageBigDataOption{
+				Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest,
+			}),
+		})
+		return err
+	}
+	err = create(nil)
 	if !errors.Is(err, cstorage.ErrDuplicateID) {
 		return false, wrap(err, "record image")
 	}
@@ -207,6 +211,13 @@ func (s *Store) createRecord(docs documents, created time.Time, flags map[string
 	cfg, err := s.configOf(record)
 	if err != nil {
 		return true, err
+	}
+	if cfg.damaged != nil && record.TopLayer != top { // its layers are damaged: it gets others
+		if err := s.dropFromLibrary(bare); err != nil {
+			return true, err
+		}
+		s.damage.Settle(s.imageFolder(bare))
+		return true, wrap(create(record.Names), "record image")
 	}
 	if cfg.damaged != nil { // all of it once more
 		data = append(data, cstorage.ImageBigDataOption{Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest})

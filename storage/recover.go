@@ -123,24 +123,28 @@ func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
 	return nil
 }
 
-// dropFolderless removes the records of containers' layers whose folders did not reach the disk before a power cut. Whose
-// containers are there still makes them anew.
+// dropFolderless removes the records of containers' layers whose folders are not there: they did not reach the disk before a
+// power cut, or were set aside. Whose containers are there still makes them anew. Such layers of images are damaged.
 func (s *Store) dropFolderless() error {
 	layers, err := s.cs.Layers()
 	if err != nil {
 		return wrap(err, "list layers")
 	}
 	for i := range layers {
+		layerID := layers[i].ID
+		if _, err := os.Lstat(s.layerFolder(layerID)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if !isContainer(&layers[i]) {
+			if err := s.cs.SetMetadata(layerID, damagedMark); err != nil {
+				return wrap(err, "note that layer %s is damaged", layerID)
+			}
 			continue
 		}
-		if _, err := os.Lstat(s.layerFolder(layers[i].ID)); !errors.Is(err, fs.ErrNotExist) {
-			continue
+		if err := s.cs.DeleteLayer(layerID); err != nil {
+			return wrap(err, "remove layer %s", layerID)
 		}
-		if err := s.cs.DeleteLayer(layers[i].ID); err != nil {
-			return wrap(err, "remove layer %s", layers[i].ID)
-		}
-		s.notes = append(s.notes, fmt.Sprintf("the files of container %s did not reach the disk before the machine went down", layers[i].ID))
+		s.notes = append(s.notes, fmt.Sprintf("the files of container %s are lost", layerID))
 	}
 	return nil
 }

@@ -44,6 +44,36 @@ func mendFiles(root string, account *damage.Account) error {
 	return nil
 }
 
+// setFoldersAside sets aside what is in the place of folders of layers and images, and cannot be listed. The overlay driver's
+// small files are made anew in an empty folder of a layer, so that no other layer's list leads elsewhere.
+func setFoldersAside(root string, account *damage.Account) error {
+	overlay := filepath.Join(root, driverOverlay)
+	for _, dir := range []string{overlay, filepath.Join(root, driverVFS, "dir"), filepath.Join(root, "overlay-images"), filepath.Join(root, "vfs-images")} {
+		entries, err := readDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			path := filepath.Join(dir, entry.Name())
+			if validID(entry.Name()) != nil {
+				continue
+			}
+			why := damage.CheckFolder(path)
+			if why == nil {
+				continue
+			}
+			err := account.SetAside(path, why)
+			if err == nil && dir == overlay {
+				err = os.Mkdir(path, 0o700)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // setUnlistedAside moves what no index lists out of the library's sight, which would delete it.
 func setUnlistedAside(layers, images *index, parents map[string]string, account *damage.Account) error {
 	listed := map[string]string{}

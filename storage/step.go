@@ -250,14 +250,14 @@ func (s *Store) dropStepFile(path string, why error) error {
 	return s.damage.SetAside(path, why)
 }
 
-// hasLayers reports whether the layers of a step's image are those that its config tells of.
+// hasLayers reports whether the layers of a step's image are those that its config tells of, and whole.
 func (s *Store) hasLayers(r *stepRecord, config []byte) bool {
 	var doc imageJSON
 	if json.Unmarshal(config, &doc) != nil {
 		return false
 	}
 	chain, err := s.chain(r.TopLayer)
-	return err == nil && len(chain) == len(doc.RootFS.DiffIDs)
+	return err == nil && len(chain) == len(doc.RootFS.DiffIDs) && s.isSound(r.TopLayer)
 }
 
 // dropStep forgets a step's image.

@@ -173,7 +173,7 @@ func prepare(root, run string, account *damage.Account) (notes []string, err err
 			return nil, fmt.Errorf("make the storage folder: %w", err)
 		}
 	}
-	if err := mendFiles(root, account); err != nil {
+	if err := errors.Join(mendFiles(root, account), setFoldersAside(root, account)); err != nil {
 		return nil, err
 	}
 	return sweep(root)

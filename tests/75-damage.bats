@@ -18,7 +18,7 @@ teardown() {
 # damage [ARG]...: damages one file after the other and looks at what that costs.
 damage() {
   [ "${MOSS_DAMAGE:-}" = all ] || set -- --part "$@"
-  run python3 "$BATS_TEST_DIRNAME/attack/damage/damage.py" --jobs 3 "$@" "$moss_bin" "$folder" "$sockets"
+  run python3 -B "$BATS_TEST_DIRNAME/attack/damage/damage.py" --jobs 3 "$@" "$moss_bin" "$folder" "$sockets"
   expect status 0
 }
 

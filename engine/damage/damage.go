@@ -168,6 +168,19 @@ func CheckPlain(path string) error {
 	return errors.Join(err, f.Close())
 }
 
+// CheckFolder tells why a path is no folder that can be listed; nil if it is one. A link is not followed.
+func CheckFolder(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Readdirnames(1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
 // Read returns the content of a file of at most limit bytes. What is no file is neither followed nor waited for, and is an
 // error that names it.
 func Read(path string, limit int64) ([]byte, error) {

@@ -187,3 +187,24 @@ func TestRead(t *testing.T) {
 		t.Errorf("Read of no file = %v, want fs.ErrNotExist in its chain", err)
 	}
 }
+
+// Only a folder that can be listed is one.
+func TestCheckFolder(t *testing.T) {
+	dir := t.TempDir()
+	file, link, closed := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "closed")
+	if err := damage.CheckFolder(dir); err != nil {
+		t.Errorf("CheckFolder of an empty folder = %v, want nil", err)
+	}
+	write(t, file, "x")
+	if err := errors.Join(os.Symlink(dir, link), os.Mkdir(closed, 0o300)); err != nil {
+		t.Fatal(err)
+	}
+	if err := damage.CheckFolder(dir); err != nil {
+		t.Errorf("CheckFolder of a folder = %v, want nil", err)
+	}
+	for _, path := range []string{file, link, closed, filepath.Join(dir, "missing")} {
+		if err := damage.CheckFolder(path); err == nil {
+			t.Errorf("CheckFolder of %s = nil, want an error", path)
+		}
+	}
+}

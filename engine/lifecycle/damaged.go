@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/damage"
 	"moss/engine/fault"
 	"moss/engine/logs"
 	"moss/engine/record"
@@ -27,8 +28,8 @@ type damaged interface {
 // verb that changed a setting, state.json comes with the next change.
 func (m *Manager) readRecord(containerID string) (*container.Record, phase, error) {
 	dir := m.dataDir(containerID)
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		return nil, phaseNew, errors.Join(err, errors.New("its folder is none"))
+	if err := damage.CheckFolder(dir); err != nil {
+		return nil, phaseNew, err
 	}
 	r, err := getRecord(filepath.Join(dir, recordName), containerID)
 	if fault.Is(err, fault.NotFound) {
@@ -89,9 +90,9 @@ func (m *Manager) replace(containerID string, why error) (*container.Record, pha
 	path := filepath.Join(dir, recordName)
 	if info, err := os.Lstat(dir); err == nil {
 		made = info.ModTime()
-		if !info.IsDir() {
-			path = dir
-		}
+	}
+	if damage.CheckFolder(dir) != nil {
+		path = dir
 	}
 	if err := m.opt.Damage.SetAside(path, why); err != nil {
 		return nil, phaseNew, err

@@ -74,14 +74,14 @@ func openCaches(dir string, trash *tree.Trash, account damaged) (*caches, error)
 	for _, entry := range found {
 		var about Cache
 		err := record.Get(filepath.Join(dir, entry.Name(), cacheRecord), &about)
+		if err == nil {
+			err = record.Sweep(filepath.Join(dir, entry.Name()))
+		}
 		if !id.Is(entry.Name()) || err != nil || about.ID != entry.Name() {
 			if err := dropCache(filepath.Join(dir, entry.Name()), err, trash, account); err != nil {
 				return nil, err
 			}
 			continue
-		}
-		if err := record.Sweep(filepath.Join(dir, entry.Name())); err != nil {
-			return nil, err
 		}
 		c.entries[about.ID] = &cache{about: about}
 	}

@@ -95,6 +95,11 @@ func (n *badNode) OpendirHandle(context.Context, uint32) (fs.FileHandle, uint32,
 	return nil, 0, syscall.EIO
 }
 
+// Lookup fails for what is in the folder.
+func (n *badNode) Lookup(context.Context, string, *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	return nil, syscall.EIO
+}
+
 // badFile is an open file that cannot be read.
 type badFile struct {
 	*fs.LoopbackFile

@@ -10,7 +10,7 @@ file and each way: put the copy back, damage one file, start an engine, look, re
 --unreadable has one way only: reading the file gives EIO, since the data folder lies on the file system of the program
 BADSECTOR (tests/attack/badsector). --part takes every third file then.
 
-The kinds are found by walking. A file that no kind describes fails: put it into KINDS, with what its damage may cost.
+The kinds are found by walking. A file that no kind describes fails: put it into kinds.py, with what its damage may cost.
 """
 import argparse
 import concurrent.futures
@@ -28,61 +28,7 @@ import tarfile
 import threading
 import time
 
-ID = r"[0-9a-f]{64}"
-
-
-class Kind:
-    """One kind of file. silent: ways in which damage cannot be told from what the file may hold, or costs nothing worth
-    telling. costs: what may be gone or unusable afterwards: nothing, container, image, volume, network."""
-
-    def __init__(self, name, pattern, costs="nothing", silent=(), ways=None):
-        self.name, self.pattern, self.costs = name, re.compile(pattern + "$"), costs
-        self.silent, self.ways = silent, ways or list(WAYS)
-
-
-CONTENT = ("empty", "half", "object", "garbage", "another")
-PLACE = ("folder", "link")
-WAYS = CONTENT + PLACE
-UNREADABLE = "unreadable"
-ANY = (*WAYS, UNREADABLE)
-
-KINDS = [
-    # What the engine says of itself.
-    Kind("engine", "engine.json"),
-    # Containers: the record is the container, unless its state stands in for it; the name of a phase is all that it holds;
-    # the others are written at each start. A log is what it is. A power cut leaves states empty.
-    Kind("container", f"containers/{ID}/record.json", costs="container"),
-    Kind("state", f"containers/{ID}/state.json", silent=("empty",)),
-    Kind("phase", f"containers/{ID}/(started|stopped|removing)", silent=ANY),
-    Kind("hosts", f"containers/{ID}/(hostname|hosts|resolv.conf)", silent=(*CONTENT, UNREADABLE)),
-    Kind("log", f"containers/{ID}/{ID}-json.log", silent=CONTENT),
-    Kind("volume", r"volumes/[^/]+/volume.json", costs="volume"),
-    Kind("network", f"networks/{ID}.json", costs="network"),
-    # Events: a journal that ends early is what a crash leaves; damaged lines are left out.
-    Kind("events", r"events/\d{20}.events", silent=("empty", "half")),
-    # Caches: made anew. A filter that is not the one that was kept is not used.
-    Kind("seccomp", r"cache/seccomp/[0-9a-f]{32}\.bpf", silent=ANY),
-    Kind("build-uses", "build/used.json", silent=("object",)),
-    Kind("build-cache", f"build/cache/{ID}/record.json"),
-    # Storage.
-    Kind("driver", "storage/moss-driver"),
-    Kind("ballast", r"storage/moss-ballast(\.\d\d)?", silent=CONTENT),
-    Kind("storage-lock", r"storage/(storage|userns|overlay-(layers/layers|images/images|containers/containers))\.lock", silent=CONTENT),
-    Kind("mount-program", r"storage/overlay/\.has-mount-program", silent=CONTENT),
-    Kind("layers-index", r"storage/overlay-layers/layers\.json"),
-    Kind("containers-index", r"storage/overlay-layers/volatile-layers\.json"),
-    Kind("images-index", r"storage/overlay-images/images\.json"),
-    Kind("index-copy", r"storage/overlay-(layers/(layers|volatile-layers)|images/images)\.bak", silent=("another",)),
-    Kind("headers", f"storage/overlay-layers/{ID}\\.tar-split\\.gz", silent=ANY),
-    Kind("config", f"storage/overlay-images/{ID}/=c2hhMjU2O.*", costs="image"),
-    Kind("manifest", f"storage/overlay-images/{ID}/(manifest|=bWFuaWZlc3Q.*)"),
-    Kind("step", f"storage/moss-steps/{ID}"),
-    Kind("place", f"storage/overlay/{ID}/(link|lower|lower-layers)"),
-    Kind("short-name", "storage/overlay/l/[A-Z2-7]{26}", silent=ANY, ways=["empty", "folder", "link"]),
-]
-
-# Below these lies what users keep: the engine does not look at it.
-CONTENTS = re.compile(rf"(storage/overlay/{ID}/(diff|work|merged|empty)|volumes/[^/]+/_data|build/cache/{ID}/files)(/|$)")
+from kinds import CONTENT, CONTENTS, ID, KINDS, PLACE, UNREADABLE, kind_of
 
 
 class Failed(Exception):
@@ -276,14 +222,8 @@ def files(root):
         below[:] = [d for d in below if not CONTENTS.match(os.path.normpath(os.path.join(rel, d)))]
         for name in names + [d for d in below if os.path.islink(os.path.join(folder, d))]:
             found.append(os.path.normpath(os.path.join(rel, name)))
+        found += [d for d in (os.path.normpath(os.path.join(rel, d)) for d in below) if kind_of(d)]
     return sorted(f for f in found if not CONTENTS.match(f))
-
-
-def kind_of(path):
-    for kind in KINDS:
-        if kind.pattern.match(path):
-            return kind
-    return None
 
 
 def spoil(path, way, other):
@@ -327,12 +267,14 @@ class Worker:
         cases, seen = [], set()
         for path in files(self.engine.copy):
             kind = kind_of(path)
-            want(kind, f"{path}: a file of no known kind: put it into KINDS, with what its damage costs")
+            want(kind, f"{path}: a file of no known kind: put it into kinds.py, with what its damage costs")
             if kind.name == "log" and not os.path.getsize(os.path.join(self.engine.copy, path)):
                 continue  # of a container that says nothing
             role = (kind.name, "")
             if kind.name in ("config", "container", "state", "phase"):
                 role = (kind.name, self.role(path.split("/")[-2]))
+            elif kind.name == "layer-folder":
+                role = (kind.name, self.role(path.split("/")[2]))
             elif kind.name == "place":
                 role = (kind.name, os.path.basename(path), self.role(path.split("/")[2]) == "some")
             elif kind.name in ("hosts", "manifest", "storage-lock", "index-copy"):
@@ -376,7 +318,7 @@ class Worker:
     def another(self, kind, path):
         """Another file of the kind, where there is one; otherwise an index or a record."""
         def content(name):
-            if os.path.islink(os.path.join(self.engine.copy, name)):
+            if not os.path.isfile(os.path.join(self.engine.copy, name)) or os.path.islink(os.path.join(self.engine.copy, name)):
                 return b""
             with open(os.path.join(self.engine.copy, name), "rb") as f:
                 return f.read()
@@ -392,6 +334,8 @@ class Worker:
         hit = {m for m in re.findall(ID, path)}
         if kind.name == "container" and os.path.exists(os.path.join(engine.copy, os.path.dirname(path), "state.json")):
             hit = set()  # the state stands in for the record
+        if kind.costs == "layer":
+            hit = self.standing_on(hit)
         lists = {c["Id"]: c for c in engine.ask("GET", "/containers/json?all=1")}
         for name, container in self.containers.items():
             want(container in lists, f"container {name} is not listed")
@@ -414,6 +358,23 @@ class Worker:
         self.works(kind, hit)
         self.removable(kind, path, hit)
 
+    def standing_on(self, layers):
+        """The images and containers on layers. That a container's own is lost keeps nothing from working."""
+        def records(name):
+            with open(os.path.join(self.engine.copy, "storage", name), "rb") as f:
+                return json.load(f)
+
+        parents = {r["id"]: r.get("parent") for index in ("layers", "volatile-layers") for r in records(f"overlay-layers/{index}.json")}
+        tops = {r["id"]: r["layer"] for r in records("overlay-images/images.json")}
+        tops.update({c: parents[c] for c in self.containers.values()})
+        hit = set()
+        for name, layer in tops.items():
+            while layer:
+                if layer in layers:
+                    hit.add(name)
+                layer = parents[layer]
+        return hit
+
     def named(self, kind, path, way):
         code, text = self.engine.moss("system", "check")
         victim = os.path.join(self.engine.copy, path)
@@ -427,7 +388,7 @@ class Worker:
         """The others go on, and new ones can be made."""
         engine = self.engine
         for image in ("box", "other", "built", "committed"):
-            damaged = kind.costs == "image" and self.images[image + ":latest"] in hit
+            damaged = kind.costs in ("image", "layer") and self.images[image + ":latest"] in hit
             if damaged:
                 status, answer = engine.call("POST", "/containers/create", {"Image": image, "Cmd": ["true"]})
                 want(status == 409 and "damaged" in str(answer), f"create of a damaged image: {status} {answer}")
@@ -438,13 +399,13 @@ class Worker:
             which = "other" if image == "other" else "box"
             want(which in str(said), f"{image} has the files of another one: {said}")
         for name in ("ended", "runs", "ran"):
-            if kind.costs == "container" and self.containers[name] in hit:
+            if kind.costs in ("container", "layer") and self.containers[name] in hit:
                 continue
             if kind.costs == "network" and name == "ran":
                 continue
             engine.ask("POST", f"/containers/{name}/start", status=(204, 304))
             engine.call("GET", f"/containers/{name}/logs?stdout=1")
-        want(kind.name == "volume" or os.path.exists(self.engine.root + "/volumes/vol/_data/a"), "the volume's file is gone")
+        want(kind.costs == "volume" or os.path.exists(self.engine.root + "/volumes/vol/_data/a"), "the volume's file is gone")
         base = "box" if self.images["other:latest"] in hit else "other"
         dockerfile = DOCKERFILE.replace("built", "again").replace("FROM box", "FROM " + base)
         built = engine.ask("POST", "/build?t=again", context(dockerfile), "application/x-tar")
@@ -486,7 +447,7 @@ def main():
             ways = kind.ways
             if args.unreadable:
                 ways = [UNREADABLE] if not args.part or at % 3 == 0 else []
-            elif args.part:
+            elif args.part and ways:
                 contents = [way for way in kind.ways if way in CONTENT]
                 ways = [contents[at % len(contents)], PLACE[at % len(PLACE)]]
             todo += [(at, way) for way in ways

@@ -162,7 +162,7 @@ func TestHalfWrittenCopies(t *testing.T) {
 	mustPull(t, s, "img", []string{"r/img:1"}, entries(t, file("1", "1")))
 	must(t, s.Close())
 	layers, volatile, images := indexesOf(s.root, driverOverlay)
-	var left []string
+	left := make([]string, 0, 6)
 	for _, x := range []*index{layers, volatile, images} {
 		left = append(left, x.path+newSuffix, x.copy+newSuffix)
 	}

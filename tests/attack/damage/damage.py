@@ -263,8 +263,9 @@ class Worker:
         self.engine.keep()
 
     def victims(self):
-        """Returns the cases: kind and path. Of a kind with several files that differ, those that differ."""
-        cases, seen = [], set()
+        """Returns the cases: kind and path, in the same order for each worker. Of a kind with several files that differ, those
+        that differ."""
+        cases = {}
         for path in files(self.engine.copy):
             kind = kind_of(path)
             want(kind, f"{path}: a file of no known kind: put it into kinds.py, with what its damage costs")
@@ -279,10 +280,8 @@ class Worker:
                 role = (kind.name, os.path.basename(path), self.role(path.split("/")[2]) == "some")
             elif kind.name in ("hosts", "manifest", "storage-lock", "index-copy"):
                 role = (kind.name, re.sub(ID + "|=.*", "", path))
-            if role not in seen:
-                seen.add(role)
-                cases.append((kind, path))
-        return cases
+            cases.setdefault(role, (kind, path))
+        return [cases[role] for role in sorted(cases)]
 
     def role(self, name):
         for known, whole in {**self.containers, **self.images}.items():

@@ -25,7 +25,8 @@ const (
 // Put replaces the record at path with v as JSON and returns once it would survive a power loss. The folder must exist;
 // the file is readable by its owner only. On error the old record stays as it was and nothing else is left behind,
 // except for an error that says "sync folder": the new record is then in place, but a power loss may bring the old one
-// back. Callers that report the change as not done have to write the old one. Two Puts on one path at the same time are safe; one of them wins.
+// back. Callers that report the change as not done have to write the old one. Two Puts on one path at the same time are safe;
+// one of them wins.
 func Put(path string, v any) error { return put(path, v, true) }
 
 // PutVolatile is Put without waiting for the disk: for state that a power loss ends anyway. It is still replaced as a

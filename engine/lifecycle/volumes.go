@@ -26,6 +26,7 @@ type volumes interface {
 	Hold(ctx context.Context, opt volume.CreateOptions, containerID string) (v *volume.Volume, made bool, err error)
 	Join(ctx context.Context, name, containerID string) (*volume.Volume, error)
 	Settle(name string) error
+	Persist(ctx context.Context, name string) error
 	Release(name, containerID string)
 	Remove(ctx context.Context, name string) error
 	volumeMounts
@@ -233,8 +234,14 @@ func (m *Manager) dropVolumes(ctx context.Context, r *container.Record) error {
 		if mount.Name == "" {
 			continue
 		}
+		goes := mount.Anonymous && r.RemoveVolumes
+		if !goes {
+			if err := m.opt.Volumes.Persist(ctx, mount.Name); err != nil { // the removal goes on, as on a full disk
+				m.opt.Log.Warn().Err(err).Str("container", r.ID).Msg("a power cut may take a volume")
+			}
+		}
 		m.opt.Volumes.Release(mount.Name, r.ID)
-		if mount.Anonymous && r.RemoveVolumes {
+		if goes {
 			errs = append(errs, m.removeVolume(ctx, mount.Name))
 		}
 	}

@@ -54,6 +54,7 @@ type entry struct {
 	token   chan struct{}
 	waiting int
 	volume  *Volume         // nil while there is none
+	soft    bool            // nothing has waited until the volume is on the disk; set when it is made
 	users   map[string]bool // containers that hold it, running or not
 	mounted map[string]bool // containers that run with it
 }
@@ -193,7 +194,7 @@ func (s *Store) create(ctx context.Context, opt CreateOptions, containerID strin
 		return nil, false, fmt.Errorf("create volume %s: %w", opt.Name, err)
 	}
 	s.mu.Lock()
-	e.volume = v
+	e.volume, e.soft = v, isSoft(v, containerID)
 	if containerID != "" {
 		e.users[containerID] = true
 	}
@@ -230,7 +231,7 @@ func (s *Store) write(v *Volume, containerID string) (err error) {
 	}
 	put, durable := record.Put, true
 	if containerID != "" {
-		if len(v.Options)+len(v.Labels) == 0 {
+		if isSoft(v, containerID) {
 			put, durable = record.PutVolatile, false
 		}
 		if err := os.WriteFile(filepath.Join(temp, pendingName), []byte(containerID), 0o600); err != nil {

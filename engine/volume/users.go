@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/record"
 )
 
 // Hold makes a container a user of a volume, and makes the volume if there is none. made tells whether it did: it is then
@@ -40,6 +41,34 @@ func (s *Store) Settle(name string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("settle volume %s: %w", name, err)
 	}
+	return nil
+}
+
+// isSoft reports whether a new volume can be made again from what is known of a container.
+func isSoft(v *Volume, containerID string) bool {
+	return containerID != "" && len(v.Options)+len(v.Labels) == 0
+}
+
+// Persist brings a volume to the disk that was made for a container which is about to go: nobody would make it again then.
+// One that is gone is no error.
+func (s *Store) Persist(ctx context.Context, name string) error {
+	e, err := s.acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer s.release(name, e)
+	s.mu.Lock()
+	v, soft := e.volume, e.soft
+	s.mu.Unlock()
+	if v == nil || !soft {
+		return nil
+	}
+	if err := errors.Join(record.Put(filepath.Join(s.opt.Dir, name, recordName), v), record.SyncDir(s.opt.Dir)); err != nil {
+		return fmt.Errorf("bring volume %s to the disk: %w", name, err)
+	}
+	s.mu.Lock()
+	e.soft = false
+	s.mu.Unlock()
 	return nil
 }
 

@@ -127,7 +127,7 @@ func (f *flusher) run() {
 }
 
 // sync brings the present records to the disk and backs them up. The library replaces the file by a new one each time, so
-// what is open here does not change.
+// what is open does not change.
 func (f *flusher) sync() error {
 	f.working.Lock()
 	defer f.working.Unlock()
@@ -144,22 +144,53 @@ func (f *flusher) syncLocked() (err error) {
 	if err := f.syncImages(); err != nil {
 		return err
 	}
-	path := filepath.Join(f.dir, volatileFile)
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f.before()
+	return f.syncRecords()
+}
+
+// replacedOften is how often the records may be replaced while they are brought to the disk before all of the file system is.
+const replacedOften = 3
+
+// syncRecords brings the records of layers to the disk, under their name, and backs them up. A file that was replaced while it
+// was synced has its content on the disk, and its name may still mean an older one there.
+func (f *flusher) syncRecords() error {
+	for try := 1; ; try++ {
+		file, err := os.Open(filepath.Join(f.dir, volatileFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return f.before()
+		}
+		if err != nil {
+			return fmt.Errorf("sync layer records: %w", err)
+		}
+		named, err := f.syncFile(file)
+		if err == nil && !named && try == replacedOften {
+			named, err = true, syncFS(f.dir)
+		}
+		if err == nil && named {
+			err = f.backup(file)
+		}
+		if err = errors.Join(err, file.Close()); err != nil || named {
+			return err
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("sync layer records: %w", err)
-	}
-	defer file.Close()                 //nolint:errcheck // opened for reading
+}
+
+// syncFile syncs the open records and reports whether they are those that have the name.
+func (f *flusher) syncFile(file *os.File) (named bool, err error) {
 	if err := f.before(); err != nil { // of what is open now, all is there to be listed
-		return err
+		return false, err
 	}
 	if err := file.Sync(); err != nil {
-		return fmt.Errorf("sync layer records: %w", err)
+		return false, fmt.Errorf("sync layer records: %w", err)
 	}
-	return f.backup(file)
+	synced, err := file.Stat()
+	if err != nil {
+		return false, fmt.Errorf("sync layer records: %w", err)
+	}
+	now, err := os.Stat(file.Name())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("sync layer records: %w", err)
+	}
+	return err == nil && os.SameFile(synced, now), nil
 }
 
 // syncImages brings to the disk which files the folders of changed images hold, and then which records of all images count.

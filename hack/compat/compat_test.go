@@ -16,10 +16,10 @@ func repository(t *testing.T, fields, table string) string {
 		"docs/fields.tsv":          fields,
 		"docs/compatibility.md":    table,
 		"tests/12-two.bats":        "@test \"one; and another\" {\n}\n",
-		"tests/11-exec.bats":       "@test \"it runs\" {\n}\n",
+		"tests/11-exec.bats":       "@test \"it \\$runs\" {\n}\n",
 		"engine/exec/ex_test.go":   "func TestRuns(t *testing.T) {\n",
 		".cache/tests/hidden.bats": "@test \"hidden\" {\n}\n",
-		"ran/bats.tap":             "1..2\nok 1 it runs in 20ms\nok 2 left out in 1ms # skip no kvm\n",
+		"ran/bats.tap":             "1..2\nok 1 it $runs in 20ms\nok 2 left out in 1ms # skip no kvm\n",
 		"ran/go.txt":               "moss/engine/exec TestRuns\n",
 	} {
 		path := filepath.Join(root, name)
@@ -35,21 +35,21 @@ func repository(t *testing.T, fields, table string) string {
 
 func TestCheckTable(t *testing.T) {
 	const list = "# a part\none\tall\trule\ntwo\t1.22-\trule\n"
-	const good = "| `one` | all | carried out | 11-exec: it runs |\n| `two` | 1.22- | shown | engine/exec TestRuns; 11-exec: it runs |\n"
+	const good = "| `one` | all | carried out | 11-exec: it $runs |\n| `two` | 1.22- | shown | engine/exec TestRuns; 11-exec: it $runs |\n"
 	for _, tc := range []struct {
 		name, table, want string
 	}{
 		{"whole", good, ""},
 		{"a semicolon in a name", strings.Replace(good, "engine/exec TestRuns", "12-two: one; and another; engine/exec TestRuns", 1), ""},
 		{"a row too few", strings.Split(good, "\n")[0], "two: not in the table"},
-		{"a row too many", good + "| `three` | all | x | 11-exec: it runs |\n", "three: in the table, not in the list"},
+		{"a row too many", good + "| `three` | all | x | 11-exec: it $runs |\n", "three: in the table, not in the list"},
 		{"never", strings.Replace(good, "carried out", "never: it cannot", 1), `one: "never" in one of list and table only`},
-		{"twice", good + "| `one` | all | x | 11-exec: it runs |\n", "one: twice in the table"},
+		{"twice", good + "| `one` | all | x | 11-exec: it $runs |\n", "one: twice in the table"},
 		{"other versions", strings.Replace(good, "1.22-", "1.24-", 1), "two: versions 1.24- in the table, 1.22- in the list"},
 		{"no words", strings.Replace(good, "shown", "", 1), "two: the table does not say what moss does with it"},
-		{"no test", strings.Replace(good, "| 11-exec: it runs |", "| |", 1), "one: no test is named"},
+		{"no test", strings.Replace(good, "| 11-exec: it $runs |", "| |", 1), "one: no test is named"},
 		{"a test that is not there", strings.Replace(good, "TestRuns", "TestWalks", 1), `two: there is no test "engine/exec TestWalks"`},
-		{"a hidden test", strings.Replace(good, "11-exec: it runs", "hidden: hidden", 1), `one: there is no test "hidden: hidden"`},
+		{"a hidden test", strings.Replace(good, "11-exec: it $runs", "hidden: hidden", 1), `one: there is no test "hidden: hidden"`},
 	} {
 		got, err := differences(t, list, tc.table)
 		if err != nil || got != tc.want {
@@ -68,7 +68,7 @@ func TestNotesAreSaid(t *testing.T) {
 		{"one\t1.24-\trule\tnever\n", "shown", `one: "never" in one of list and table only`},
 		{"one\t1.24-\trule\none\t1.24-\trule\n", "shown", "one: twice in the list"},
 	} {
-		proof := "11-exec: it runs"
+		proof := "11-exec: it $runs"
 		if strings.HasPrefix(tc.does, notApplicable) {
 			proof = "" // it needs none
 		}
@@ -121,7 +121,7 @@ func TestListIsWellFormed(t *testing.T) {
 }
 
 func TestCheckRan(t *testing.T) {
-	root := repository(t, "", "| `one` | all | x | 11-exec: it runs; engine/exec TestRuns |\n")
+	root := repository(t, "", "| `one` | all | x | 11-exec: it $runs; engine/exec TestRuns |\n")
 	rows, err := readTable(filepath.Join(root, "docs", "compatibility.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -131,10 +131,10 @@ func TestCheckRan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ran, want := range map[string][]string{
-		"ok 1 it runs in 20ms\nmoss/engine/exec TestRuns\n":       nil,
-		"not ok 1 it runs\nmoss/engine/exec TestRuns\n":           {`one: the test "11-exec: it runs" did not pass in that run`},
-		"ok 1 it runs # skip no kvm\nmoss/engine/exec TestRuns\n": {`one: the test "11-exec: it runs" did not pass in that run`},
-		"ok 1 it runs\nmoss/engine/exec TestWalks\n":              {`one: the test "engine/exec TestRuns" did not pass in that run`},
+		"ok 1 it $runs in 20ms\nmoss/engine/exec TestRuns\n":       nil,
+		"not ok 1 it $runs\nmoss/engine/exec TestRuns\n":           {`one: the test "11-exec: it $runs" did not pass in that run`},
+		"ok 1 it $runs # skip no kvm\nmoss/engine/exec TestRuns\n": {`one: the test "11-exec: it $runs" did not pass in that run`},
+		"ok 1 it $runs\nmoss/engine/exec TestWalks\n":              {`one: the test "engine/exec TestRuns" did not pass in that run`},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "tap"), []byte(ran), 0o600); err != nil {
@@ -155,7 +155,7 @@ func TestSkippedHasNotPassed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !passed["it runs"] || passed["left out"] || len(passed) != 2 && !passed["engine/exec TestRuns"] {
+	if !passed["it $runs"] || passed["left out"] || len(passed) != 2 && !passed["engine/exec TestRuns"] {
 		t.Errorf("passed: got %v", passed)
 	}
 }

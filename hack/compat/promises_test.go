@@ -10,10 +10,10 @@ import (
 func TestPromises(t *testing.T) {
 	const head = "# Page\n\n| promise | test |\n|---|---|\n"
 	for _, tc := range []struct{ name, text, want string }{
-		{"whole", head + "| nothing leaks | 11-exec: it runs; engine/exec TestRuns |\n", ""},
+		{"whole", head + "| nothing leaks | 11-exec: it $runs; engine/exec TestRuns |\n", ""},
 		{"no test", head + "| nothing leaks | |\n", "docs/page.md: nothing leaks: no test is named"},
 		{"an unknown test", head + "| nothing leaks | 11-exec: it walks |\n", `docs/page.md: nothing leaks: there is no test "11-exec: it walks"`},
-		{"a second table", head + "| a | 11-exec: it runs |\n\n## More\n\n| promise | test |\n|---|---|\n| b | |\n", "docs/page.md: b: no test is named"},
+		{"a second table", head + "| a | 11-exec: it $runs |\n\n## More\n\n| promise | test |\n|---|---|\n| b | |\n", "docs/page.md: b: no test is named"},
 		{"no table", "# Page\n", "docs/page.md: no table of promises"},
 	} {
 		root := repository(t, "", "")

@@ -16,6 +16,7 @@ const notApplicable = "never:"
 func findTests(root string) (map[string]bool, error) {
 	inGo := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	inBats := regexp.MustCompile(`(?m)^@test "((?:[^"\\]|\\.)*)"`)
+	escaped := regexp.MustCompile(`\\(.)`)
 	tests := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -45,7 +46,7 @@ func findTests(root string) (map[string]bool, error) {
 		}
 		file := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(place), "tests/"), ".bats")
 		for _, m := range inBats.FindAllSubmatch(text, -1) {
-			tests[file+": "+strings.ReplaceAll(string(m[1]), `\"`, `"`)] = true
+			tests[file+": "+escaped.ReplaceAllString(string(m[1]), "$1")] = true // as bats prints it
 		}
 		return nil
 	})

@@ -330,7 +330,7 @@ crash() {
   moss run --name "$name-1" -v "$name:/named" -v /anon -v "$BATS_TEST_TMPDIR/host:/host" busybox sh -c 'echo 1 >/named/f; echo 2 >/anon/f'
   make "$name-2" "\"Image\":\"busybox\",\"HostConfig\":{\"VolumesFrom\":[\"$name-1:ro\"]}"
   moss rm "$name-1"
-  run moss run --name "$name-3" --volumes-from "$name-2" busybox sh -c 'cat /named/f /anon/f /host/f; echo x >/named/g; echo x >/host/g'
+  run moss run --name "$name-3" --volumes-from "$name-2" busybox sh -c 'exec 2>&1; cat /named/f /anon/f /host/f; echo x >/named/g; echo x >/host/g'
   expect contains $'1\n2\nhost' "can't create /named/g: Read-only" "can't create /host/g: Read-only"
   # The client's own mounts and tmpfs win, its Config.Volumes give way, and the second container goes over the first.
   run moss run --rm --volumes-from "$name-3" -v "$BATS_TEST_TMPDIR/mine:/host" --tmpfs /named -v /anon busybox sh -c \

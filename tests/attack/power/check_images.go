@@ -14,15 +14,15 @@ import (
 	"moss/api/client"
 )
 
-// images checks that none is lost but the newest, that each that is there is whole, and that what is not there can be made
-// again of whatever the cut has left.
-func (k *checker) images(want []*img, cut time.Time) {
+// images checks that none is lost but the newest, as far as the machine had time for it, that each that is there is whole, and
+// that what is not there can be made again of whatever the cut has left.
+func (k *checker) images(want []*img, cut time.Time, pace *pace) {
 	there := k.listed()
 	for _, i := range want {
 		if _, ok := there[i.name]; ok {
 			continue
 		}
-		if age := cut.Sub(i.acked); !i.acked.IsZero() && !i.gone && age > i.grace {
+		if age := cut.Sub(i.acked); !i.acked.IsZero() && !i.gone && age > i.grace+pace.waited(i.acked, cut) {
 			k.fault("image %s is lost, acknowledged %s before the cut", i.name, age.Round(time.Millisecond))
 		}
 		if i.files != nil {

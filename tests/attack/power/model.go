@@ -14,6 +14,7 @@ import (
 type model struct {
 	seed uint64
 	pool *pool
+	pace *pace // of the machine under the load
 
 	mu         sync.Mutex // guards all below, and all in it
 	over       time.Time  // of the cut; zero: not yet

@@ -89,6 +89,7 @@ func (r *round) run(ctx context.Context) (faults []string, err error) {
 // load drives the engine until the power is cut, and kills it.
 func (r *round) load(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	r.model.pace = watchPace(ctx, r.dir)
 	var all sync.WaitGroup
 	for n := range workers {
 		w := r.model.worker(n)
@@ -104,7 +105,7 @@ func (r *round) load(ctx context.Context) error {
 	cancel()
 	r.kill()
 	all.Wait()
-	return err
+	return errors.Join(err, <-r.model.pace.done)
 }
 
 // freshRun makes the folder of the boot an empty one.

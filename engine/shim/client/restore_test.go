@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"moss/engine/fault"
 	"moss/engine/shim/client"
 	"moss/engine/shim/proto"
 	"moss/engine/task"
@@ -114,5 +115,37 @@ func TestFolderGoneWithoutEngine(t *testing.T) {
 	}
 	if err := tk.Delete(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAdoptOfALivingShimWithoutSocket meets a folder that is being emptied or written again: it is no reason to end anything.
+func TestAdoptOfALivingShimWithoutSocket(t *testing.T) {
+	r := newRunner(t)
+	spec := newSpec(t, sh("while :; do sleep 0.05; done"))
+	tk := prepare(t, r, spec)
+	pid := start(t, tk)
+	alive, err := proto.ReadAlive(spec.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signal := func(signal unix.Signal) {
+		if err := unix.Kill(alive.Shim.Pid, signal); err != nil {
+			t.Error(err)
+		}
+	}
+	signal(unix.SIGSTOP) // it would write the socket again
+	if err := os.Remove(filepath.Join(spec.Dir, proto.SocketFile)); err != nil {
+		t.Error(err)
+	}
+	if _, err := newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir); !fault.Is(err, fault.NotFound) {
+		t.Errorf("Adopt without the socket = %v, want not found", err)
+	}
+	signal(unix.SIGCONT)
+	eventually(t, "the next engine finds the task", func() bool {
+		tk, err = newRunner(t).Adopt(t.Context(), spec.ID, spec.Dir)
+		return err == nil
+	})
+	if st, err := tk.Status(t.Context()); err != nil || st.Pid != pid {
+		t.Errorf("%+v, %v, want pid %d", st, err, pid)
 	}
 }

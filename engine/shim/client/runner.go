@@ -96,7 +96,7 @@ func (r *Runner) newTask(id, dir string) *Task {
 }
 
 // recover returns the record of a task whose shim does not answer. It lets moss-shim clean up when there should be a
-// record and is none. fault.NotFound when the task never ran.
+// record and is none. fault.NotFound when the task never ran, and while a living shim has lost its socket.
 func (r *Runner) recover(ctx context.Context, dir string) (proto.Record, error) {
 	rec, err := proto.ReadRecord(dir)
 	if err == nil || !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Invalid) {
@@ -104,6 +104,12 @@ func (r *Runner) recover(ctx context.Context, dir string) (proto.Record, error) 
 	}
 	if _, serr := os.Stat(filepath.Join(dir, proto.PidFile)); serr != nil {
 		return rec, fault.NotFound("no task in %s", dir)
+	}
+	// A shim that is being killed may still seem alive, but leaves its socket.
+	if _, serr := os.Lstat(filepath.Join(dir, proto.SocketFile)); errors.Is(serr, fs.ErrNotExist) {
+		if alive, err := proto.ReadAlive(dir); err == nil && alive.Shim.Lives() {
+			return rec, fault.NotFound("the monitor of %s is about to write its folder again", dir)
+		}
 	}
 	if err := r.cleanup(ctx, dir); err != nil {
 		return rec, err

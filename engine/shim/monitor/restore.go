@@ -101,10 +101,10 @@ func (m *monitor) restore() error {
 		return nil
 	}
 	err := m.writeFilesLocked()
-	if isMissing(m.socket.path) { // the last: who finds it finds the rest
+	if isMissing(m.socket.path) { // who finds it finds the rest
 		err = errors.Join(err, m.socket.bindAgain())
 	}
-	return err
+	return errors.Join(err, m.writePid()) // the last: without a socket beside it the shim is taken for dead
 }
 
 func (m *monitor) writeFilesLocked() error {
@@ -118,9 +118,6 @@ func (m *monitor) writeFilesLocked() error {
 	if isMissing(filepath.Join(m.dir, proto.SpecFile)) {
 		errs = append(errs, proto.WriteSpec(m.dir, m.spec))
 	}
-	if path := filepath.Join(m.dir, proto.PidFile); isMissing(path) {
-		errs = append(errs, os.WriteFile(path, []byte(strconv.Itoa(m.first.status().Pid)), 0o600))
-	}
 	if isMissing(filepath.Join(m.dir, proto.AliveFile)) {
 		errs = append(errs, m.noteAlive(m.first.status().Pid))
 	}
@@ -132,12 +129,20 @@ func (m *monitor) writeFilesLocked() error {
 	return errors.Join(errs...)
 }
 
+func (m *monitor) writePid() error {
+	path := filepath.Join(m.dir, proto.PidFile)
+	if !isMissing(path) {
+		return nil
+	}
+	return os.WriteFile(path, []byte(strconv.Itoa(m.first.status().Pid)), 0o600)
+}
+
 // restoreForEnd is restore for the runtime's own cleaning up and for the record, and gives up what was kept.
 func (m *monitor) restoreForEnd() {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
 	if isMissing(filepath.Join(m.dir, proto.SpecFile)) {
-		if err := m.writeFilesLocked(); err != nil {
+		if err := errors.Join(m.writeFilesLocked(), m.writePid()); err != nil {
 			report("write the task's folder again", err)
 		}
 	}

@@ -52,7 +52,8 @@ func (r *run) execs() {
 	r.Step("exec: a terminal with a size", func() error {
 		made, err := r.client.CreateExec(docker.CreateExecOptions{
 			Container: r.web, AttachStdin: true, AttachStdout: true, Tty: true,
-			Cmd: []string{"sh", "-c", "until stty size 2>/dev/null; do sleep 0.02; done; read -r _"}, // the pty may be there before its size
+			// The pty may be there before its size. BusyBox's stty prints nothing then, and exits with 0.
+			Cmd: []string{"sh", "-c", `until size=$(stty size 2>/dev/null) && [ "$size" ]; do sleep 0.02; done; echo "$size"; read -r _`},
 		})
 		if err != nil {
 			return err

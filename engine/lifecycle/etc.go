@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/tree"
 )
 
 // writeEtc writes the three files of /etc that the engine manages for a container. They lie outside its root filesystem
@@ -67,7 +68,7 @@ const maxAccounts = 1 << 20
 
 // readInRoot reads a regular file inside the root filesystem; a missing one is empty.
 func readInRoot(rootfs, name string) ([]byte, error) {
-	handle, err := pathrs.OpenInRoot(rootfs, name)
+	handle, err := handleInRoot(rootfs, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, nil
 	}
@@ -82,7 +83,7 @@ func readInRoot(rootfs, name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, nil
 	}
-	f, err := pathrs.Reopen(handle, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
+	f, err := os.OpenFile(tree.PathOf(int(handle.Fd())), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open %s of the container: %w", name, err)
 	}
@@ -90,12 +91,26 @@ func readInRoot(rootfs, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxAccounts))
 }
 
+// handleInRoot is a handle to what a path leads to inside the root filesystem. The kernel keeps links inside it.
+func handleInRoot(rootfs, name string) (*os.File, error) {
+	root, err := os.OpenFile(rootfs, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // only a handle
+	fd, err := openInRoot(int(root.Fd()), name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
 // makeWorkingDir makes the working folder inside the root filesystem if it is missing.
 func makeWorkingDir(rootfs, dir string, ids container.UserIDs) error {
 	if dir == "" || dir == "/" {
 		return nil
 	}
-	if handle, err := pathrs.OpenInRoot(rootfs, dir); err == nil {
+	if handle, err := handleInRoot(rootfs, dir); err == nil {
 		return handle.Close()
 	}
 	root, err := os.OpenFile(rootfs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/id"
+	"moss/engine/tree"
 	"moss/engine/volume"
 )
 
@@ -182,7 +182,7 @@ func (m *Manager) fillVolumes(ctx context.Context, containerID string, spec *con
 // openFolder opens a folder inside the root filesystem; fs.ErrNotExist if there is none. A link leads nowhere else, and
 // something that is no folder is fault.Invalid: no volume can be mounted there.
 func openFolder(rootfs, name string) (*os.File, error) {
-	handle, err := pathrs.OpenInRoot(rootfs, name)
+	handle, err := handleInRoot(rootfs, name)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, fault.Invalid("cannot mount volume at %s: %v", name, err)
 	}
@@ -197,7 +197,7 @@ func openFolder(rootfs, name string) (*os.File, error) {
 	if !info.IsDir() {
 		return nil, fault.Invalid("cannot mount volume over existing file, file exists %s", name)
 	}
-	return pathrs.Reopen(handle, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	return os.OpenFile(tree.PathOf(int(handle.Fd())), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
 // settleVolumes says that the container which the volumes were made for is saved.

@@ -257,7 +257,7 @@ func (m *Manager) removeTold(ctx context.Context, c *ctr, opt container.RemoveOp
 
 // removeGiving is removeTold of a container whose layer somebody takes before. What take returns is nothing to the removal.
 func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.RemoveOptions, take func() error) error {
-	unknown := m.isUnknown(c)
+	unknown, told := m.isUnknown(c), c.record().RemoveVolumes
 	_, err := c.transition(container.OpRemove, func(r *container.Record) {
 		r.RemoveVolumes = r.RemoveVolumes || opt.Volumes || r.Host.AutoRemove
 	})
@@ -266,7 +266,11 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 	}
 	// The record goes last: a crash on the way finds it and ends the work. Where it cannot be written, the disk may be full,
 	// and a removal is what helps.
-	if err := c.persist(false); err != nil {
+	note := c.persistPhase // says it all
+	if opt.Volumes && !told {
+		note = func() error { return c.persist(false) }
+	}
+	if err := note(); err != nil {
 		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("removal of container not noted beforehand")
 	}
 	c.dropViewers()

@@ -80,6 +80,11 @@ func (c *ctr) persistStop() error {
 	})
 }
 
+// persistPhase writes the phase alone: the rest of the record is as it was, or follows from it.
+func (c *ctr) persistPhase() error {
+	return c.write(func(*container.Record) error { return nil })
+}
+
 // forgetsStop reports whether a container would be started with the next engine if its stop were not known.
 func forgetsStop(r *container.Record) bool {
 	switch r.Host.RestartPolicy.Name {

@@ -194,6 +194,47 @@ func TestVolumesFromChain(t *testing.T) {
 	}
 }
 
+// What lies on the disk while a container is being removed tells the next engine all about it.
+func TestRemovalIsNotedBeforehand(t *testing.T) {
+	for _, volumes := range []bool{false, true} {
+		w := newWorld(t)
+		m := w.engine()
+		id := w.create(m, "web", withVolumes)
+		c, err := m.index.find(id)
+		w.must(err)
+		w.must(m.removeGiving(t.Context(), c, container.RemoveOptions{Volumes: volumes}, func() error {
+			noted, p, err := m.readRecord(id)
+			if err == nil && (p != phaseRemoving || noted.State != container.Removing || noted.RemoveVolumes != volumes) {
+				t.Errorf("noted: phase %q, state %s, volumes go %v, want %v", p, noted.State, noted.RemoveVolumes, volumes)
+			}
+			return err
+		}))
+	}
+}
+
+// The anonymous volumes of a container that removes itself go, also when the engine dies meanwhile.
+func TestRemovalByItselfAfterACrash(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	id := w.create(m, "web", func(cfg *container.Config, host *container.HostConfig) {
+		withVolumes(cfg, host)
+		host.AutoRemove = true
+	})
+	c, err := m.index.find(id)
+	w.must(err)
+	_, err = c.transition(container.OpRemove, nil)
+	w.must(err)
+	w.must(c.persistPhase())
+	m.Close()
+	m = w.engine()
+	if _, err := m.Get("web"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the removed container: %v", err)
+	}
+	if got := w.volumeNames(); !slices.Equal(got, []string{"data"}) {
+		t.Errorf("volumes left %q, want data alone", got)
+	}
+}
+
 func TestVolumesAfterACrash(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 
 	"moss/engine/container"
 	"moss/engine/task"
@@ -75,21 +76,22 @@ func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exi
 // releaseTask gives back the network, the mount and the task itself.
 func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 	var network, mount error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var others sync.WaitGroup
+	others.Go(func() {
 		c.net.Lock()
 		defer c.net.Unlock()
 		network = m.opt.Networks.Leave(ctx, c.id)
-	}()
+	})
+	others.Go(func() { // the kernel takes its time over a mount
+		c.layerBack()
+		mount = m.dropLayer(ctx, c)
+	})
 	deleted := t.Delete(ctx)
 	if deleted == nil {
 		deleted = tree.RemovePath(m.taskDir(c.id)) // what launch has put beside the task's own files
 	}
-	c.layerBack()
-	mount = m.dropLayer(ctx, c)
 	m.pruneCgroups(c.record())
-	<-done
+	others.Wait()
 	c.setTask(nil)
 	return errors.Join(deleted, mount, network, m.unmountVolumes(ctx, c.record()))
 }

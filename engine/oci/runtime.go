@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/task"
 )
 
@@ -161,8 +163,10 @@ func (r *Runtime) output(ctx context.Context, args ...string) ([]byte, error) {
 		return nil, verbError(r.name(), args[0], "", err)
 	}
 	defer func() {
-		DropCopies(dir)
-		_ = os.RemoveAll(dir)
+		if unix.Rmdir(dir) != nil { // mostly it is empty
+			DropCopies(dir)
+			_ = os.RemoveAll(dir)
+		}
 	}()
 	var stdout, stderr bytes.Buffer
 	cmd := r.command(ctx, dir, "", args)

@@ -32,6 +32,7 @@ const (
 type monitor struct {
 	dir     string
 	spec    task.Spec
+	self    pidfd.ID
 	runtime *oci.Runtime
 	socket  *listener
 	first   *process
@@ -104,6 +105,10 @@ func prepare(dir string) (*monitor, error) {
 		return nil, err
 	}
 	spec.Dir = dir
+	self, err := pidfd.Find(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
 	log, err := openLog(spec.ID, spec.Log)
 	if err != nil {
 		return nil, err
@@ -111,6 +116,7 @@ func prepare(dir string) (*monitor, error) {
 	m := &monitor{
 		dir:     dir,
 		spec:    spec,
+		self:    self,
 		runtime: oci.New(spec.Runtime, dir, runtimeEnv()),
 		execs:   map[string]*process{},
 		holders: 1, // the control connection
@@ -133,10 +139,7 @@ func prepare(dir string) (*monitor, error) {
 // noteAlive leaves a word on which processes this task consists of: by it an engine ends them should the shim hang. first
 // is the container's first process; 0 before it runs.
 func (m *monitor) noteAlive(first int) (err error) {
-	var a proto.Alive
-	if a.Shim, err = pidfd.Find(os.Getpid()); err != nil {
-		return err
-	}
+	a := proto.Alive{Shim: m.self}
 	if first != 0 {
 		if a.First, err = pidfd.Find(first); err != nil {
 			return err

@@ -14,9 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callFolder begins the names of folders for the temporary files of one call.
-const callFolder = ".call-"
-
 // outputWait is how long the output of a runtime is waited for that has ended itself: something else holds it.
 const outputWait = 2 * time.Second
 
@@ -93,7 +90,10 @@ func childrenOf(pid int) []int {
 // DropCopies removes what a runtime that was killed on its way has left in its folder for temporary files: the copy of
 // itself, which may be a mount. What is to be removed with all in it gets such a file out of its way first.
 func DropCopies(dir string) {
-	for _, pattern := range []string{"crun.??????", "runc.??????", callFolder + "*/crun.??????", callFolder + "*/runc.??????"} {
+	if dir == "" {
+		return // the system's folder: others make theirs there
+	}
+	for _, pattern := range []string{"crun.??????", "runc.??????"} {
 		copies, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is a good one
 		for _, name := range copies {
 			_ = unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // mostly it is none

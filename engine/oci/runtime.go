@@ -15,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"moss/engine/task"
 )
 
@@ -158,20 +156,11 @@ func (r *Runtime) Version(ctx context.Context) (Version, error) {
 
 // output runs one verb and returns what it prints. The runtime's messages join the error.
 func (r *Runtime) output(ctx context.Context, args ...string) ([]byte, error) {
-	dir, err := os.MkdirTemp(r.dir, callFolder)
-	if err != nil {
-		return nil, verbError(r.name(), args[0], "", err)
-	}
-	defer func() {
-		if unix.Rmdir(dir) != nil { // mostly it is empty
-			DropCopies(dir)
-			_ = os.RemoveAll(dir)
-		}
-	}()
 	var stdout, stderr bytes.Buffer
-	cmd := r.command(ctx, dir, "", args)
+	cmd := r.command(ctx, r.dir, "", args)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := run(ctx, cmd); err != nil {
+		DropCopies(r.dir)
 		return nil, verbError(r.name(), args[0], stderr.String(), err)
 	}
 	return stdout.Bytes(), nil

@@ -20,9 +20,12 @@ const (
 )
 
 // hideCgroups is run by root in a mount namespace of its own. podman keeps a lock in /dev/shm that belongs to the user,
-// not to the store; a private one keeps the user's other podman out of this.
+// not to the store; a private one keeps the user's other podman out of this. What engines keep for as long as the user is
+// logged in lies in memory, as everywhere with a login manager.
 const hideCgroups = `set -e
 mount --make-rshared /
+mkdir "$` + envWork + `/` + runName + `"
+mount -t tmpfs -o mode=1777 bench "$` + envWork + `/` + runName + `"
 [ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t tmpfs -o mode=0755 bench /sys/fs/cgroup
 mount -t tmpfs -o mode=1777 bench /dev/shm
 exec "$@"`

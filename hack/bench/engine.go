@@ -131,15 +131,23 @@ func (i *instance) tail() string {
 
 // environment is what an engine on dir sees of its user.
 func environment(dir string) ([]string, error) {
-	for _, name := range []string{"home", "run", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+	for _, path := range []string{filepath.Join(dir, "home"), filepath.Join(dir, "tmp"), runFolder(dir)} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, err
 		}
 	}
 	return []string{
-		"HOME=" + filepath.Join(dir, "home"), "XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"),
+		"HOME=" + filepath.Join(dir, "home"), "XDG_RUNTIME_DIR=" + runFolder(dir),
 		"TMPDIR=" + filepath.Join(dir, "tmp"), "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
 	}, nil
+}
+
+// runName is the folder of what engines keep in their XDG_RUNTIME_DIR, beside theirs. Short: see runRootLimit.
+const runName = "t"
+
+// runFolder is the XDG_RUNTIME_DIR of an engine on dir.
+func runFolder(dir string) string {
+	return filepath.Join(filepath.Dir(dir), runName, filepath.Base(dir))
 }
 
 // moss is a build of the engine of this repository.
@@ -149,7 +157,7 @@ func moss(name, bin string) *engine {
 		if err != nil {
 			return plan{}, err
 		}
-		run := filepath.Join(dir, "run", "moss")
+		run := filepath.Join(runFolder(dir), "moss")
 		socket := filepath.Join(run, "moss.sock")
 		return plan{
 			serve:  []string{filepath.Join(bin, "mossd"), "--root", filepath.Join(dir, "root"), "--run-dir", run},
@@ -176,7 +184,7 @@ const runRootLimit = 50
 
 // podmanRunRoot returns the folder of podman's run files for an engine on dir.
 func podmanRunRoot(dir string) (string, error) {
-	root := filepath.Join(dir, "r")
+	root := filepath.Join(runFolder(dir), "r")
 	if len(root) > runRootLimit {
 		return "", fmt.Errorf("%s has more than %d characters, which podman's cleanup refuses: give --state a shorter folder", root, runRootLimit)
 	}
@@ -206,7 +214,7 @@ func podman(path, insecure string) *engine {
 		); err != nil {
 			return plan{}, err
 		}
-		socket := filepath.Join(dir, "run", "podman.sock")
+		socket := filepath.Join(runFolder(dir), "podman.sock")
 		// An earlier service leaves its socket, and the next refuses to start over it.
 		if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return plan{}, err

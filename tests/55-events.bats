@@ -168,6 +168,8 @@ told() {
   expect equal "$(told "since=10m&until=0s")" "$both"
   expect equal "$(told "since=0&until=$second.$(printf %09d $((nanos[1] % 1000000000 - 1)))")" "$first"
   expect equal "$(told "since=2h&until=1h")" ""
+  expect equal "$(told "until=0s")" "$both"
+  expect equal "$(told "until=$second.$(printf %09d $((nanos[1] % 1000000000 - 1)))")" "$first"
   expect equal "$(told "until=1")" ""
   expect equal "$(told "until=0")" ""
   local query

@@ -60,7 +60,7 @@ func eventOptions(c *route.Call) (event.Options, error) {
 	if opt.Since, err = timestamp("since", c.Text("since"), now); err != nil {
 		return opt, err
 	}
-	opt.Past = c.Has("since") && opt.Since.IsZero()
+	opt.Past = opt.Since.IsZero() && (c.Has("since") || c.Has("until"))
 	if opt.Until, err = timestamp("until", c.Text("until"), now); err != nil {
 		return opt, err
 	}

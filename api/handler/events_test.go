@@ -57,10 +57,11 @@ func TestEventsTimes(t *testing.T) {
 		{date(1), "1m", "1 2"},
 		{"61m", date(0), "0"},
 		{"10m", "5m", ""},
-		{"", "0s", ""},
+		{"", "0s", "0 1 2"},
+		{"", moment(1, 0), "0 1"},
 		{"", "0", ""},
 		{"0", "0", ""},
-		{"", "10m", ""},
+		{"", "10m", "0 1 2"},
 		{"1", "2", ""},
 	} {
 		query := url.Values{"since": {tc.since}, "until": {tc.until}}.Encode()

@@ -69,6 +69,23 @@ crash_engine() {
   moss rm -f "$name" "$steady"
 }
 
+@test "wait answers at the next end of a container that is restarted" {
+  for policy in always unless-stopped on-failure; do
+    name=$(unique "$policy")
+    moss run -d --name "$name" --restart "$policy" -v "$BATS_TEST_TMPDIR:/on:ro" busybox \
+      sh -c "until [ -e /on/$policy ]; do sleep 0.05; done; exit 6"
+    moss wait "$name" >"$BATS_TEST_TMPDIR/code" &
+    waiting=$!
+    : >"$BATS_TEST_TMPDIR/$policy"
+    wait "$waiting"
+    expect equal "$(<"$BATS_TEST_TMPDIR/code")" 6
+    eventually 20 restarted "$name" 5 # now it waits between two runs most of the time
+    eventually 20 is_restarting "$name"
+    expect equal "$(dock wait "$name")" 6
+    moss rm -f "$name"
+  done
+}
+
 @test "on-failure counts its retries over a crash of the engine" {
   name=$(unique counted)
   moss run -d --name "$name" --restart on-failure:6 busybox sh -c 'exit 5'

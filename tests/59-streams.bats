@@ -27,6 +27,20 @@ streams() { timeout 600 python3 "$moss_top/tests/lib/streams.py" "$MOSS_SOCK" "$
 
 @test "either side may end first, or go without a word: nothing is lost and nothing is left" { streams halves; }
 
+@test "who reads to the end of a stream finds the end and its exit code" { streams ends 30; }
+
+@test "docker: start -a shows each run whole, and what is asked next knows its end" {
+  name=$(unique again)
+  moss create --name "$name" busybox sh -c 'echo out; exit 7' >/dev/null
+  for _ in {1..10}; do
+    run dock start -a "$name"
+    expect status 7
+    expect output out
+    expect equal "$(dock inspect -f '{{.State.Status}} {{.State.ExitCode}}' "$name")" "exited 7"
+  done
+  moss rm "$name"
+}
+
 @test "detach keys: in the middle of a packet, split over two, the default and those of the request" { streams keys; }
 
 @test "who does not read is cut off once others wait, in bounded memory; who reads gets everything" { streams sleepers 40 "$(inner_pid)"; }

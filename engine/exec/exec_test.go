@@ -2,6 +2,7 @@ package exec
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/rs/zerolog"
@@ -317,5 +319,25 @@ func TestStartRefusals(t *testing.T) {
 	}
 	if info, err := s.Inspect(stranger); err != nil || info.ExitCode == nil || *info.ExitCode != 126 {
 		t.Errorf("Inspect of it = %+v, %v, want 126", info, err)
+	}
+}
+
+// TestAwaitEnd: a stream that ends before its process is not held back.
+func TestAwaitEnd(t *testing.T) {
+	w := newWorld(t)
+	s := w.service()
+	execID := mustCreate(t, s, Config{})
+	if err := s.Start(t.Context(), execID, StartOptions{Detach: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.find(execID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s.awaitEnd(ctx, in, in.process)
+	if ctx.Err() != nil {
+		t.Error("the end of a process that lives is waited for")
 	}
 }

@@ -63,7 +63,7 @@ func (s *Service) Start(
 		return explain(func() (io.ReadWriteCloser, error) { return conn, nil }, opt.Raw, err)
 	}
 	session.Run(ctx, conn, framed(streams, in.config.Tty, opt.Raw), session.Options{
-		Input: in.config.AttachStdin, Keys: in.detachKeys(), Over: in.awaitEnd, Buffers: &s.buffers,
+		Input: in.config.AttachStdin, Keys: in.detachKeys(), Over: func(ctx context.Context) { s.awaitEnd(ctx, in, p) }, Buffers: &s.buffers,
 		Detached: func() { s.publish("exec_detach", r, in) },
 	})
 	return nil
@@ -193,15 +193,21 @@ func (s *Service) refuse(ctx context.Context, in *instance, p task.Process, caus
 	return cause
 }
 
-// awaitEnd waits until the end of a process whose output has ended is known, but not for long: a client that sees the end
-// of the output asks for the exit code next.
-func (in *instance) awaitEnd() {
-	const patience = 2 * time.Second
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+// awaitEnd waits until the end of a process whose output has ended is known, or ctx is done: a client that sees the end of
+// the output asks for the exit code next. It returns at once if the process lives on, since only this view has ended then.
+func (s *Service) awaitEnd(ctx context.Context, in *instance, p task.Process) {
 	select {
 	case <-in.done:
-	case <-timer.C:
+		return
+	default:
+	}
+	if p.Signal(ctx, 0) == nil {
+		return
+	}
+	select {
+	case <-in.done:
+	case <-ctx.Done():
+	case <-s.life.Done(): // the next engine sees to the end
 	}
 }
 

@@ -10,15 +10,28 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/logs"
+	"moss/engine/pidfd"
 	"moss/engine/session"
 	"moss/engine/stdio"
 	"moss/engine/task"
 )
 
-// viewer is somebody who attached before the container's start.
+// viewer is a client that attached before the container's start.
 type viewer struct {
-	req     task.Attach
-	streams chan task.Streams // gets the joined streams at the start; closed when the container goes
+	req    task.Attach
+	joined chan view // gets the view at the start; closed when the container goes
+}
+
+// view is what a client sees of one run of a container.
+type view struct {
+	streams task.Streams
+	run
+}
+
+// run is one run of a container's process. Its end has come once everybody can see it.
+type run struct {
+	task task.Task // nil: the process has ended
+	end  *moment
 }
 
 // hangup is implemented by connections that can tell a client that has gone from one that only ended its input.
@@ -49,67 +62,51 @@ func (m *Manager) Attach(
 	req := task.Attach{
 		Stdin: opt.Stdin && r.Config.OpenStdin, Stdout: opt.Stdout, Stderr: opt.Stderr, Mark: opt.Logs,
 	}
-	v := &viewer{req: req, streams: make(chan task.Streams, 1)}
+	v := &viewer{req: req, joined: make(chan view, 1)}
 	var ended task.Task
 	for {
-		t, over, err := c.addViewer(v, ended)
+		now, err := c.addViewer(v, ended)
 		switch {
 		case err != nil:
 			return err
-		case over:
-			return m.viewOver(ctx, c, opt, open)
-		case t == nil:
+		case now == nil:
 			return m.viewLater(ctx, c, opt, v, open)
+		case now.task == nil:
+			// The process has ended and the state still says that it runs: there is nothing to see, and the client, which
+			// has looked at the state, waits for no other start.
+			return m.view(ctx, c, opt, seen{view: view{overStreams{}, *now}}, open)
 		}
-		streams, mark, err := t.Attach(ctx, req)
+		streams, mark, err := now.task.Attach(ctx, req)
 		switch {
 		case err == nil:
-			return m.view(ctx, c, opt, streams, mark, open)
+			return m.view(ctx, c, opt, seen{view{streams, *now}, &logs.Mark{Inode: mark.Inode, Size: mark.Size}}, open)
 		case !fault.Is(err, fault.Conflict):
 			return err
 		}
-		ended = t // just now
+		ended = now.task // just now
 	}
 }
 
 // view serves a client whose streams are joined.
 func (m *Manager) view(
-	ctx context.Context, c *ctr, opt container.AttachOptions, streams task.Streams, mark task.Mark,
-	open func() (io.ReadWriteCloser, error),
+	ctx context.Context, c *ctr, opt container.AttachOptions, what seen, open func() (io.ReadWriteCloser, error),
 ) error {
-	defer streams.Close() //nolint:errcheck // the view ends either way
-	if opt.Logs {
-		return m.replay(ctx, c.record(), opt, &seen{mark: mark, next: streams}, func() (io.ReadWriteCloser, error) {
-			conn, err := open()
-			if err == nil {
-				m.publish("attach", c.record())
-			}
-			return conn, err
-		})
+	defer what.streams.Close() //nolint:errcheck // the view ends either way
+	opened := func() (io.ReadWriteCloser, error) {
+		conn, err := open()
+		if err == nil {
+			m.publish("attach", c.record())
+		}
+		return conn, err
 	}
-	conn, err := open()
+	if opt.Logs {
+		return m.replay(ctx, c.record(), opt, &what, opened)
+	}
+	conn, err := opened()
 	if err != nil {
 		return err
 	}
-	m.publish("attach", c.record())
-	m.pump(ctx, c, opt, streams, conn)
-	return nil
-}
-
-// viewOver serves a client that came to a process which has ended, but of which the state still says that it runs: there is
-// nothing to see, and the client, which has looked at the state, waits for no other start.
-func (m *Manager) viewOver(
-	ctx context.Context, c *ctr, opt container.AttachOptions, open func() (io.ReadWriteCloser, error),
-) error {
-	if opt.Logs {
-		return m.replay(ctx, c.record(), opt, nil, open)
-	}
-	conn, err := open()
-	if err != nil {
-		return err
-	}
-	m.publish("attach", c.record())
-	m.pump(ctx, c, opt, overStreams{}, conn)
+	m.pump(ctx, c, opt, what.view, conn)
 	return nil
 }
 
@@ -146,10 +143,10 @@ func (m *Manager) viewLater(
 		go func() { h.AwaitHangup(); close(gone) }()
 	}
 	select {
-	case streams, ok := <-v.streams:
+	case what, ok := <-v.joined:
 		if ok {
-			defer streams.Close() //nolint:errcheck // the view ends either way
-			m.pump(ctx, c, opt, streams, conn)
+			defer what.streams.Close() //nolint:errcheck // the view ends either way
+			m.pump(ctx, c, opt, what, conn)
 		}
 	case <-gone:
 	case <-ctx.Done():
@@ -157,23 +154,23 @@ func (m *Manager) viewLater(
 	return nil
 }
 
-// addViewer registers a viewer for the next start, unless there is a task to join at once, which it returns then. It runs
-// already or is about to; ended is one that the viewer came too late for. over reports that the process has ended and the
-// state does not say so yet.
-func (c *ctr) addViewer(v *viewer, ended task.Task) (t task.Task, over bool, err error) {
+// addViewer registers a viewer for the next start, unless there is a run to join at once, which it returns then. Its task
+// runs already or is about to; ended is one that the viewer came too late for. A run without a task is one whose process has
+// ended while the state does not say so yet.
+func (c *ctr) addViewer(v *viewer, ended task.Task) (*run, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	state := c.published.Load().State
 	switch {
 	case c.gone || state == container.Removing:
-		return nil, false, noSuch(c.id) // there will be no start
+		return nil, noSuch(c.id) // there will be no start
 	case c.task != nil && c.task != ended:
-		return c.task, false, nil
+		return &run{c.task, c.end}, nil
 	case state.HasProcess():
-		return nil, true, nil
+		return &run{nil, c.end}, nil
 	}
 	c.viewers = append(c.viewers, v)
-	return nil, false, nil
+	return nil, nil //nolint:nilnil // there is no run yet
 }
 
 func (c *ctr) removeViewer(v *viewer) {
@@ -186,9 +183,9 @@ func (c *ctr) removeViewer(v *viewer) {
 	}
 	c.mu.Unlock()
 	select {
-	case streams, ok := <-v.streams: // joined after the client had gone
+	case what, ok := <-v.joined: // after the client had gone
 		if ok {
-			streams.Close() //nolint:errcheck // nobody looks
+			what.streams.Close() //nolint:errcheck // nobody looks
 		}
 	default:
 	}
@@ -205,11 +202,12 @@ func (c *ctr) takeViewers() []*viewer {
 
 // joinViewers joins those who wait before the process runs, so that they miss nothing.
 func (c *ctr) joinViewers(ctx context.Context, t task.Task) {
+	now := run{t, c.nextEnd()}
 	for _, v := range c.takeViewers() {
 		if streams, _, err := t.Attach(ctx, v.req); err == nil {
-			v.streams <- streams
+			v.joined <- view{streams, now}
 		} else {
-			close(v.streams)
+			close(v.joined)
 		}
 	}
 }
@@ -217,7 +215,7 @@ func (c *ctr) joinViewers(ctx context.Context, t task.Task) {
 // dropViewers tells those who wait that there will be no start.
 func (c *ctr) dropViewers() {
 	for _, v := range c.takeViewers() {
-		close(v.streams)
+		close(v.joined)
 	}
 }
 
@@ -246,11 +244,12 @@ func (c *ctr) usualKeys() []byte {
 
 // pump copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.
 func (m *Manager) pump(
-	ctx context.Context, c *ctr, opt container.AttachOptions, streams task.Streams, conn io.ReadWriteCloser,
+	ctx context.Context, c *ctr, opt container.AttachOptions, what view, conn io.ReadWriteCloser,
 ) {
 	r := c.record()
 	o := session.Options{
 		Input: opt.Stdin && r.Config.OpenStdin, Detached: func() { m.publish("detach", r) }, Buffers: &m.buffers,
+		Over: func(ctx context.Context) { m.awaitEnd(ctx, c, what.run) },
 	}
 	if r.Config.Tty {
 		o.Keys = opt.DetachKeys
@@ -258,13 +257,26 @@ func (m *Manager) pump(
 			o.Keys = c.usualKeys()
 		}
 	}
-	session.Run(ctx, conn, streams, o)
+	session.Run(ctx, conn, what.streams, o)
 }
 
-// seen says how far a viewer's log reaches and what comes after it.
+// awaitEnd is called when the output of a run has ended. It returns once everybody can see that the run has, or ctx is done;
+// at once if the process lives on, since only this view has ended then.
+func (m *Manager) awaitEnd(ctx context.Context, c *ctr, now run) {
+	if r := c.record(); now.task != nil && (pidfd.ID{Pid: r.Pid, Start: r.PidStart}).Lives() && now.task.Signal(ctx, 0) == nil {
+		return // the process was looked at first: of one that has ended the monitor need not be asked
+	}
+	select {
+	case <-now.end.done:
+	case <-ctx.Done():
+	case <-m.life.Done(): // the next engine sees to the end
+	}
+}
+
+// seen is what a client that asks for the log sees after it.
 type seen struct {
-	mark task.Mark
-	next task.Streams
+	view
+	mark *logs.Mark // up to where the log is read; nil: to its end
 }
 
 // replay sends the log and, with after, goes on with what is written since. An error after the answer has begun is told in
@@ -289,7 +301,7 @@ func (m *Manager) replay(
 	if err != nil {
 		return m.sendFailure(r, err, conn)
 	}
-	m.pump(ctx, c, opt, after.next, conn)
+	m.pump(ctx, c, opt, after.view, conn)
 	return nil
 }
 
@@ -299,7 +311,7 @@ func (m *Manager) sendLog(
 ) error {
 	read := logs.ReadOptions{Stdout: opt.Stdout, Stderr: opt.Stderr, Tail: -1}
 	if after != nil {
-		read.StopAt = &logs.Mark{Inode: after.mark.Inode, Size: after.mark.Size}
+		read.StopAt = after.mark
 	}
 	err := m.readLog(ctx, r, read, func(e logs.Entry) error {
 		if r.Config.Tty {

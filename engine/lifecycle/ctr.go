@@ -34,10 +34,11 @@ type ctr struct {
 
 	mu       sync.Mutex // guards the fields below and the replacement of published
 	task     task.Task  // nil while there is no process
-	rest     *rest
-	viewers  []*viewer // attached before the start
-	stopWait func()    // ends the restart timer; nil when none runs
-	enders   int       // callers that wait for its end
+	rest     *moment    // when the container is at rest
+	end      *moment    // when the end of its process is known; the end to come once one is there or waited for
+	viewers  []*viewer  // attached before the start
+	stopWait func()     // ends the restart timer; nil when none runs
+	enders   int        // callers that wait for its end
 	// detachKeys are those that the last start named; nil for the usual ones.
 	detachKeys []byte
 	step       *container.Step // of the build that the container runs for; nil otherwise
@@ -47,26 +48,32 @@ type ctr struct {
 	gone         bool // removed: nothing is written any more
 }
 
-// rest is one time of not being at rest. done is closed at its end; code and err are set before.
-type rest struct {
+// moment is something to come that callers wait for. done is closed when it has come; code is set before.
+type moment struct {
 	done chan struct{}
-	code int
-	over bool
+	code int // the exit code that is known then
+	past bool
 }
 
 func newCtr(r *container.Record, dir string) *ctr {
-	c := &ctr{id: r.ID, dir: dir, revision: r.Revision, token: make(chan struct{}, 1), rest: &rest{done: make(chan struct{})}}
+	c := &ctr{
+		id: r.ID, dir: dir, revision: r.Revision, token: make(chan struct{}, 1), rest: newMoment(), end: newMoment(),
+	}
 	c.published.Store(r)
 	if r.State.AtRest() {
-		c.rest.finish(r.ExitCode)
+		c.rest.come(r.ExitCode)
+		c.end.come(r.ExitCode)
 	}
 	return c
 }
 
-func (r *rest) finish(code int) {
-	if !r.over {
-		r.over, r.code = true, code
-		close(r.done)
+func newMoment() *moment { return &moment{done: make(chan struct{})} }
+
+// come lets those go on who wait. A moment comes once: a second call does nothing.
+func (m *moment) come(code int) {
+	if !m.past {
+		m.past, m.code = true, code
+		close(m.done)
 	}
 }
 
@@ -127,25 +134,55 @@ func (c *ctr) transitionTold(op container.Op, change, tell func(*container.Recor
 		}
 	})
 	tell(after)
-	c.restLocked(after)
+	c.wakeLocked(after)
 	return after, nil
 }
 
-// restLocked wakes those who wait for the container to come to rest, or begins a new time of waiting.
-func (c *ctr) restLocked(r *container.Record) {
+// wakeLocked wakes those who wait for the end of the process or for the container to come to rest, or begins a new time of
+// waiting.
+func (c *ctr) wakeLocked(r *container.Record) {
 	switch {
 	case r.State.AtRest():
-		c.rest.finish(r.ExitCode)
-	case c.rest.over && r.State != container.Removing:
-		c.rest = &rest{done: make(chan struct{})}
+		c.rest.come(r.ExitCode)
+		c.end.come(r.ExitCode)
+	case r.State == container.Restarting:
+		c.end.come(r.ExitCode)
+		c.end = newMoment()
+	case r.State != container.Removing:
+		awaitNext(&c.rest)
+		awaitNext(&c.end)
 	}
 }
 
-// waiting returns the present time of not being at rest; it is over if the container is at rest.
-func (c *ctr) waiting() *rest {
+// awaitNext replaces a moment that has come by the next one.
+func awaitNext(m **moment) {
+	if (*m).past {
+		*m = newMoment()
+	}
+}
+
+// begin notes the task of a start. Unless the end of a run is waited for already, that of this one is from now on.
+func (c *ctr) begin(t task.Task, op container.Op) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.task = t
+	if op == container.OpStart { // a Restarting container was given its next end before, unless a kill has ended that
+		awaitNext(&c.end)
+	}
+}
+
+// waiting returns the present time of not being at rest; it has come if the container is at rest.
+func (c *ctr) waiting() *moment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rest
+}
+
+// nextEnd returns the end of the present process or of the next one; it has come if none is waited for.
+func (c *ctr) nextEnd() *moment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.end
 }
 
 // running returns the task and whether there is a process.

@@ -17,6 +17,6 @@
 // Its net lock is held while its networks change after the start: the watcher waits for that, and gives them back under it.
 // The net lock is outside of the save lock, the hosts lock and mu.
 //
-// Readers get the published record, an immutable snapshot. On an exit the watcher first drains the output, releases
-// network and mount, then changes the state, saves it, wakes the waiters and publishes die: Exited means cleaned up.
+// Readers get the published record, an immutable snapshot. On an exit the watcher releases network and mount, then changes
+// the state, publishes die, wakes the waiters, views of attached clients among them, and saves: Exited means cleaned up.
 package lifecycle

@@ -252,6 +252,11 @@ func TestRestartPolicies(t *testing.T) {
 				if code != tc.code || err != nil {
 					t.Errorf("Wait = %d, %v", code, err)
 				}
+				time.Sleep(time.Minute) // for every restart there is
+				synctest.Wait()
+				if got := w.state(m, "web"); got != container.Exited {
+					t.Errorf("state = %s, want exited", got)
+				}
 				if len(runs) != tc.runs {
 					t.Fatalf("%d runs, want %d", len(runs), tc.runs)
 				}

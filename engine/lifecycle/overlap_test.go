@@ -204,8 +204,8 @@ func TestAttachDuringRemoval(t *testing.T) {
 	})
 }
 
-// TestAttachAtTheVeryEnd: the process has ended and the state does not say so yet. Clients look at it, before and after they
-// attach, and take the container for one that runs.
+// TestAttachAtTheVeryEnd: the process has ended and the state does not say so yet. Clients look at it before they attach, and
+// take the container for one that runs. They look again at the end of the view, and find it ended.
 func TestAttachAtTheVeryEnd(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -232,15 +232,13 @@ func TestAttachAtTheVeryEnd(t *testing.T) {
 					attached <- m.Attach(t.Context(), id, container.AttachOptions{Stream: true, Stdout: true},
 						func() (io.ReadWriteCloser, error) { return server, nil })
 				}()
-				if got, err := io.ReadAll(client); err != nil || len(got) != 0 {
-					t.Errorf("viewer got %q, %v; want the end", got, err)
+				seen := seeEnd(m, id, client)
+				synctest.Wait()
+				close(w.nets.leave)
+				if got, want := <-seen, "exited 3 after \"\""; got != want {
+					t.Errorf("viewer sees %s, want %s", got, want)
 				}
 				w.must(<-attached)
-				close(w.nets.leave)
-				synctest.Wait()
-				if got := w.state(m, id); got != container.Exited {
-					t.Errorf("state: got %s, want exited", got)
-				}
 				m.Close()
 			})
 		})

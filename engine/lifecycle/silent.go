@@ -203,7 +203,7 @@ func (m *Manager) endLeftover(ctx context.Context, c *ctr) error {
 
 // awaitKilled waits for the end of a container that was sent SIGKILL. When its monitor does not tell of it the task is ended
 // without it.
-func (m *Manager) awaitKilled(ctx context.Context, c *ctr, rest *rest) error {
+func (m *Manager) awaitKilled(ctx context.Context, c *ctr, rest *moment) error {
 	if waitRest(ctx, rest, endWait) || ctx.Err() != nil {
 		return ctx.Err()
 	}

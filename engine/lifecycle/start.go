@@ -86,8 +86,10 @@ func (m *Manager) startFailed(c *ctr, op container.Op, cause error) error {
 	} else {
 		c.mu.Lock()
 		after = c.updateLocked(note)
-		c.rest = &rest{done: make(chan struct{})}
-		c.rest.finish(code)
+		c.end.come(code) // clients have joined this start
+		c.rest, c.end = newMoment(), newMoment()
+		c.rest.come(code)
+		c.end.come(code)
 		c.mu.Unlock()
 	}
 	if err := c.persist(false); err != nil {
@@ -135,7 +137,7 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 	if err != nil {
 		return err
 	}
-	c.setTask(parts.task)
+	c.begin(parts.task, op)
 	back.push(func(context.Context) error { c.setTask(nil); return nil })
 	c.joinViewers(ctx, parts.task)
 

@@ -106,11 +106,11 @@ func (m *Manager) endedMeanwhile(c *ctr) bool {
 	return m.stopRestarting(c, container.OpStop)
 }
 
-func waitRest(ctx context.Context, r *rest, patience time.Duration) bool {
+func waitRest(ctx context.Context, rest *moment, patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-r.done:
+	case <-rest.done:
 		return true
 	case <-timer.C:
 	case <-ctx.Done():

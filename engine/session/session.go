@@ -16,9 +16,11 @@ import (
 type Options struct {
 	Input    bool     // what the client sends is for the process; otherwise it is dropped
 	Keys     []byte   // what the client types to leave; empty: nothing it types does that
-	Over     func()   // if not nil, runs when the output has ended and before the client is told
 	Detached func()   // if not nil, runs when the keys were typed
 	Buffers  *Buffers // nil: each direction has one of its own
+	// Over, if not nil, runs when the output has ended and before the client is told. ctx is done when the session ends
+	// without that.
+	Over func(ctx context.Context)
 }
 
 // client is what the connection of a client can do beside reading and writing.
@@ -66,7 +68,7 @@ func Run(ctx context.Context, conn io.ReadWriteCloser, streams task.Streams, opt
 	case <-ctx.Done():
 	}
 	if over && opt.Over != nil {
-		opt.Over()
+		opt.Over(ctx)
 	}
 	if cw, ok := conn.(client); ok {
 		cw.CloseWrite() //nolint:errcheck // the client may have gone

@@ -54,7 +54,7 @@ type scene struct {
 	stopped context.CancelFunc
 }
 
-func play(t *testing.T, opt Options) *scene {
+func play(t *testing.T, opt Options, over ...func(context.Context)) *scene {
 	t.Helper()
 	s := &scene{said: make(chan string, 4), over: make(chan struct{})}
 	s.conn = &end{gone: make(chan struct{})}
@@ -63,7 +63,12 @@ func play(t *testing.T, opt Options) *scene {
 	streams := pipeStreams{}
 	streams.output, s.stdout = io.Pipe()
 	s.stdin, streams.input = io.Pipe()
-	opt.Over = func() { s.said <- "over" }
+	opt.Over = func(ctx context.Context) {
+		for _, f := range over {
+			f(ctx)
+		}
+		s.said <- "over"
+	}
 	opt.Detached = func() { s.said <- "detached" }
 	ctx, cancel := context.WithCancel(t.Context())
 	s.stopped = cancel
@@ -144,6 +149,23 @@ func TestRunEndsWithTheClient(t *testing.T) {
 		if got := s.take(); got != "" {
 			t.Errorf("said %q, want nothing", got)
 		}
+	})
+}
+
+// TestOverEndsWithTheClient: a client that goes is not waited for by what runs at the end of the output.
+func TestOverEndsWithTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, Options{}, func(ctx context.Context) { <-ctx.Done() })
+		s.stdout.Close() //nolint:errcheck // a pipe in memory
+		s.typed.Close()  //nolint:errcheck // likewise
+		synctest.Wait()
+		select {
+		case <-s.over:
+			t.Error("the session has not waited")
+		default:
+		}
+		s.conn.leave()
+		<-s.over
 	})
 }
 

@@ -111,7 +111,7 @@ type Process interface {
 	// fault.NotFound (no such file) or fault.Forbidden (not executable), other refusals of the runtime a plain error; the
 	// process has then ended (126, 127 or 128) and only Delete is left.
 	Start(ctx context.Context) (pid int, err error)
-	// Signal sends a signal to the process. fault.Conflict when it has ended.
+	// Signal sends a signal to the process; 0 only asks whether it lives. fault.Conflict when it has ended.
 	Signal(ctx context.Context, signal int) error
 	// Resize sets the size of the pty in characters. fault.Conflict without a pty or after the end.
 	Resize(ctx context.Context, width, height uint16) error

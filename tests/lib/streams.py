@@ -4,6 +4,7 @@
     streams.py SOCKET answers      plain answers: HTTP/1.0, half-closed, kept alive, pipelined
     streams.py SOCKET refusals     errors before the head and after it
     streams.py SOCKET halves       either side ends first, or goes without a word
+    streams.py SOCKET ends TIMES   who reads to the end of a stream and asks then
     streams.py SOCKET keys         detach keys, in the middle of a packet and split over two
     streams.py SOCKET sleepers MB ENGINE
                                    who does not read, beside one who does; ENGINE is a process id
@@ -452,6 +453,45 @@ def halves():
     beside.close()
 
 
+def ends(times):
+    said = ("sh", "-c", "echo out; exit 7")
+    base = container("sleep", "1000")
+    start(base)
+
+    def state(cid):
+        found = call("GET", f"/containers/{cid}/json")["State"]
+        listed = [c["State"] for c in call("GET", "/v1.24/containers/json?all=1") if c["Id"] == cid]
+        return found["Running"], found["ExitCode"], listed
+
+    for n in range(int(times)):
+        box = container(*said)
+        for run in "first", "second":  # the second attaches as soon as the first one's end is seen
+            c = attached(box)
+            start(box)
+            check(f"{n}: output of the {run} run", frames(c.end())[1], b"out\n")
+            check(f"{n}: inspect and list after attach, {run} run", state(box), (False, 7, ["exited"]))
+            check(f"{n}: wait", call("POST", f"/containers/{box}/wait"), {"StatusCode": 7})
+        box = container("sh", "-c", "echo out; read x; exit 7")
+        start(box)
+        c = attached(box, "stream=1&stdin=1&stdout=1&logs=1")
+        c.s.sendall(b"\n")
+        follower = Client()
+        check("logs", follower.ask("GET", f"/containers/{box}/logs?follow=1&stdout=1")[0], 200)
+        check(f"{n}: inspect and list after logs", state(box), (False, 7, ["exited"]))
+        check(f"{n}: output of attach with logs", frames(c.end())[1], b"out\n")
+        eid = execute(base, *said)
+        check(f"{n}: output of exec", frames(joined(eid).end())[1], b"out\n")
+        found = call("GET", f"/exec/{eid}/json")
+        check(f"{n}: inspect after exec", (found["Running"], found["ExitCode"]), (False, 7))
+        box = container(*said, HostConfig={"RestartPolicy": {"Name": "always"}})
+        c = attached(box)
+        start(box)
+        check(f"{n}: output of one run of many", frames(c.end())[1], b"out\n")
+        if not call("GET", f"/containers/{box}/json")["RestartCount"]:
+            sys.exit(f"{n}: the end of one run of many is not seen")
+        check(f"{n}: wait under a restart policy", call("POST", f"/containers/{box}/wait"), {"StatusCode": 7})
+
+
 kept = []
 
 
@@ -639,7 +679,7 @@ def crowd(*counts):
 
 
 def main():
-    verbs = {f.__name__: f for f in (forms, answers, refusals, halves, keys, sleepers, crowd)}
+    verbs = {f.__name__: f for f in (forms, answers, refusals, halves, ends, keys, sleepers, crowd)}
     verb = verbs[sys.argv[2]]
     arguments = sys.argv[3:9]
     before = info()

@@ -197,7 +197,7 @@ func (p *FakeProcess) note(signal int) {
 	p.seen = append(p.seen, signal)
 }
 
-// Signal hands a signal to the script; SIGKILL ends the task.
+// Signal hands a signal to the script; SIGKILL ends the task, and 0 does nothing.
 func (p *FakeProcess) Signal(ctx context.Context, signal int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -206,6 +206,10 @@ func (p *FakeProcess) Signal(ctx context.Context, signal int) error {
 	if p.status.Pid == 0 {
 		defer p.mu.Unlock()
 		return p.notRunning()
+	}
+	if signal == 0 {
+		p.mu.Unlock()
+		return nil
 	}
 	p.seen = append(p.seen, signal)
 	p.mu.Unlock()

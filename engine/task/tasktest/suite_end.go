@@ -19,8 +19,15 @@ func testSignal(t *testing.T, s *suite) {
 	view := s.attach(t, tk, output)
 	s.start(t, tk)
 	s.expect(t, view, "ready\n")
+	if err := tk.Signal(s.ctx, 0); err != nil {
+		t.Errorf("Signal 0 to a living process = %v", err)
+	}
 	if err := tk.Signal(s.ctx, int(syscall.SIGTERM)); err != nil {
 		t.Fatalf("Signal = %v", err)
+	}
+	s.read(t, view)
+	if err := tk.Signal(s.ctx, 0); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Signal 0 after the end of the output = %v, want a conflict", err)
 	}
 	s.wait(t, tk, 7)
 	if err := tk.Signal(s.ctx, int(syscall.SIGTERM)); !fault.Is(err, fault.Conflict) {

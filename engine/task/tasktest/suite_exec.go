@@ -180,8 +180,15 @@ func testExecSignal(t *testing.T, s *suite) {
 	view := s.attach(t, p, output)
 	s.start(t, p)
 	s.expect(t, view, "ready\n")
+	if err := p.Signal(s.ctx, 0); err != nil {
+		t.Errorf("Signal 0 to a living process = %v", err)
+	}
 	if err := p.Signal(s.ctx, int(syscall.SIGTERM)); err != nil {
 		t.Fatalf("Signal = %v", err)
+	}
+	s.read(t, view)
+	if err := p.Signal(s.ctx, 0); !fault.Is(err, fault.Conflict) {
+		t.Errorf("Signal 0 after the end of the output = %v, want a conflict", err)
 	}
 	s.wait(t, p, 7)
 	if err := p.Signal(s.ctx, int(syscall.SIGTERM)); !fault.Is(err, fault.Conflict) {

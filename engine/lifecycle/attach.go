@@ -19,11 +19,11 @@ import (
 // viewer is a client that attached before the container's start.
 type viewer struct {
 	req    task.Attach
-	joined chan view // gets the view at the start; closed when the container goes
+	joined chan runView // gets the view at the start; closed when the container goes
 }
 
-// view is what a client sees of one run of a container.
-type view struct {
+// runView is what a client sees of one run of a container.
+type runView struct {
 	streams task.Streams
 	run
 }
@@ -62,7 +62,7 @@ func (m *Manager) Attach(
 	req := task.Attach{
 		Stdin: opt.Stdin && r.Config.OpenStdin, Stdout: opt.Stdout, Stderr: opt.Stderr, Mark: opt.Logs,
 	}
-	v := &viewer{req: req, joined: make(chan view, 1)}
+	v := &viewer{req: req, joined: make(chan runView, 1)}
 	var ended task.Task
 	for {
 		now, err := c.addViewer(v, ended)
@@ -74,12 +74,12 @@ func (m *Manager) Attach(
 		case now.task == nil:
 			// The process has ended and the state still says that it runs: there is nothing to see, and the client, which
 			// has looked at the state, waits for no other start.
-			return m.view(ctx, c, opt, seen{view: view{overStreams{}, *now}}, open)
+			return m.view(ctx, c, opt, seen{runView: runView{overStreams{}, *now}}, open)
 		}
 		streams, mark, err := now.task.Attach(ctx, req)
 		switch {
 		case err == nil:
-			return m.view(ctx, c, opt, seen{view{streams, *now}, &logs.Mark{Inode: mark.Inode, Size: mark.Size}}, open)
+			return m.view(ctx, c, opt, seen{runView{streams, *now}, &logs.Mark{Inode: mark.Inode, Size: mark.Size}}, open)
 		case !fault.Is(err, fault.Conflict):
 			return err
 		}
@@ -106,7 +106,7 @@ func (m *Manager) view(
 	if err != nil {
 		return err
 	}
-	m.pump(ctx, c, opt, what.view, conn)
+	m.pump(ctx, c, opt, what.runView, conn)
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (c *ctr) joinViewers(ctx context.Context, t task.Task) {
 	now := run{t, c.nextEnd()}
 	for _, v := range c.takeViewers() {
 		if streams, _, err := t.Attach(ctx, v.req); err == nil {
-			v.joined <- view{streams, now}
+			v.joined <- runView{streams, now}
 		} else {
 			close(v.joined)
 		}
@@ -244,7 +244,7 @@ func (c *ctr) usualKeys() []byte {
 
 // pump copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.
 func (m *Manager) pump(
-	ctx context.Context, c *ctr, opt container.AttachOptions, what view, conn io.ReadWriteCloser,
+	ctx context.Context, c *ctr, opt container.AttachOptions, what runView, conn io.ReadWriteCloser,
 ) {
 	r := c.record()
 	o := session.Options{
@@ -252,6 +252,7 @@ func (m *Manager) pump(
 		Over: func(ctx context.Context) { m.awaitEnd(ctx, c, what.run) },
 	}
 	if r.Config.Tty {
+		o.InputEnd = o.Input // who gives up the keyboard leaves: programs see no end of input on a terminal
 		o.Keys = opt.DetachKeys
 		if o.Keys == nil {
 			o.Keys = c.usualKeys()
@@ -275,7 +276,7 @@ func (m *Manager) awaitEnd(ctx context.Context, c *ctr, now run) {
 
 // seen is what a client that asks for the log sees after it.
 type seen struct {
-	view
+	runView
 	mark *logs.Mark // up to where the log is read; nil: to its end
 }
 
@@ -301,7 +302,7 @@ func (m *Manager) replay(
 	if err != nil {
 		return m.sendFailure(r, err, conn)
 	}
-	m.pump(ctx, c, opt, after.view, conn)
+	m.pump(ctx, c, opt, after.runView, conn)
 	return nil
 }
 

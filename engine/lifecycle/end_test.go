@@ -199,3 +199,42 @@ func TestWaitUnderRestartPolicy(t *testing.T) {
 		})
 	}
 }
+
+// TestHalfCloseOnTerminal: the end of a client's input ends its view of a terminal, and no other.
+func TestHalfCloseOnTerminal(t *testing.T) {
+	for _, tc := range []struct {
+		name             string
+		tty, open, stdin bool
+		ends             bool
+	}{
+		{"terminal", true, true, true, true},
+		{"terminal without its input", true, true, false, false},
+		{"terminal that takes no input", true, false, true, false},
+		{"pipes", false, true, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				m := w.engine()
+				id := w.create(m, "web", func(c *container.Config, _ *container.HostConfig) { c.Tty, c.OpenStdin = tc.tty, tc.open })
+				w.must(m.Start(t.Context(), id))
+				client, attached := w.view(m, id, container.AttachOptions{Stream: true, Stdin: tc.stdin, Stdout: true})
+				seen := seeEnd(m, id, client)
+				synctest.Wait()
+				select {
+				case got := <-seen:
+					if want := `running 0 after ""`; !tc.ends || got != want {
+						t.Errorf("client sees %s", got)
+					}
+				default:
+					if tc.ends {
+						t.Error("the view goes on")
+					}
+				}
+				w.must(m.Kill(t.Context(), id, ""))
+				w.must(<-attached)
+				m.Close()
+			})
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 // Options say what a session does beside copying.
 type Options struct {
 	Input    bool     // what the client sends is for the process; otherwise it is dropped
+	InputEnd bool     // the session ends with the client's input, and not with the output only
 	Keys     []byte   // what the client types to leave; empty: nothing it types does that
 	Detached func()   // if not nil, runs when the keys were typed
 	Buffers  *Buffers // nil: each direction has one of its own
@@ -45,7 +46,7 @@ type beyond interface {
 const linger = 2 * time.Second
 
 // Run copies both ways until the output has ended, the client has gone, its keys were typed or ctx is done. It closes conn
-// and streams. The end of the client's input leaves the output on.
+// and streams. The end of the client's input leaves the output on, but with InputEnd.
 func Run(ctx context.Context, conn io.ReadWriteCloser, streams task.Streams, opt Options) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,7 +116,7 @@ func lastInput(conn io.ReadWriteCloser, sent <-chan error) {
 }
 
 // pumpInput copies the client's input and reports whether the whole session ends with it: the client has typed its detach
-// keys or is gone. sent gets how the copying ended; after that nothing reads from conn here.
+// keys, is gone, or has ended its side where that counts. sent gets how the copying ended; after that nothing reads from conn here.
 func pumpInput(conn io.ReadWriteCloser, streams task.Streams, opt Options, sent chan<- error) bool {
 	var src io.Reader = conn
 	if len(opt.Keys) > 0 {
@@ -134,6 +135,12 @@ func pumpInput(conn io.ReadWriteCloser, streams task.Streams, opt Options, sent 
 		return true
 	}
 	streams.CloseWrite() //nolint:errcheck // the process may have ended
+	if opt.InputEnd {
+		if more, ok := conn.(beyond); ok {
+			more.DropInput() // the input may have been a body, after which the client still listens
+		}
+		return true
+	}
 	if h, ok := conn.(hangup); ok {
 		h.AwaitHangup()
 		return true

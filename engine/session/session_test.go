@@ -152,6 +152,23 @@ func TestRunEndsWithTheClient(t *testing.T) {
 	})
 }
 
+func TestRunEndsWithTheInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, Options{Input: true, InputEnd: true})
+		go func() { io.WriteString(s.typed, "in"); s.typed.Close() }() //nolint:errcheck // pipes in memory
+		if got, err := io.ReadAll(s.stdin); string(got) != "in" || err != nil {
+			t.Errorf("process read %q, %v, want the client's input and its end", got, err)
+		}
+		if got, err := io.ReadAll(s.shown); len(got) != 0 || err != nil {
+			t.Errorf("client saw %q, %v, want the end", got, err)
+		}
+		<-s.over
+		if got := s.take(); got != "" {
+			t.Errorf("said %q, want nothing", got)
+		}
+	})
+}
+
 // TestOverEndsWithTheClient: a client that goes is not waited for by what runs at the end of the output.
 func TestOverEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -413,18 +413,24 @@ def halves():
     c.s.sendall(b"in\n")
     c.s.shutdown(socket.SHUT_WR)
     check("exec, half-closed", frames(c.end()), {1: want, 2: b"err\n"})
-    # On a terminal, and where the input stays open for others, it is nothing but the end of this client's input.
-    for more in ({"Tty": True}, {"StdinOnce": False}):
-        box = container("sh", "-c", "read x; echo got $x; read y; echo got $y", **more)
-        one, two = attached(box), attached(box)
+    # Where the input stays open for others, it is nothing but the end of this client's input. On a terminal it ends the view
+    # of the client that has typed, and no other.
+    for tty in False, True:
+        box = container("sh", "-c", "read x; echo got $x; read y; echo got $y", Tty=tty, StdinOnce=False)
+        one, two, three = attached(box), attached(box), attached(box, "stream=1&stdout=1")
         start(box)
+        three.s.shutdown(socket.SHUT_WR)
         one.s.sendall(b"first\n")
-        one.s.shutdown(socket.SHUT_WR)
+        two.until(b"got first")
         one.until(b"got first")
+        one.s.shutdown(socket.SHUT_WR)
+        if tty:
+            one.end()
+            check("the container behind a terminal", running(box), True)
         two.s.sendall(b"second\n")
-        one.until(b"got second")
-        two.until(b"got second")
-        one.end(), two.end()
+        for other in (two, three) if tty else (one, two, three):
+            other.until(b"got second")
+            other.end()
     # The output ends while the client still sends.
     for make in (lambda: attached_to("sh", "-c", "exec >&- 2>&-; echo never"), lambda: joined(execute(base, "true"))):
         c = make()

@@ -2,6 +2,7 @@
 # moss: what its commands show and do, beyond run.
 
 load lib/moss
+load lib/ports
 
 setup_file() {
   start_engine
@@ -62,6 +63,58 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   run moss exec "$name" true
   expect status 125
   moss rm "$name"
+}
+
+@test "run: 125 for what fails and is not the command, whatever the reason" {
+  run moss run --rm -v /no-such-folder/a:/b busybox true
+  expect status 125
+  expect contains "bind source path" "permission denied"
+  run moss run --rm --device /dev/no-such-device busybox true
+  expect status 125
+  expect contains /dev/no-such-device
+  run moss run --rm -w /etc/passwd busybox true
+  expect status 125
+  name=$(unique left)
+  run moss run --name "$name" --device /dev/no-such-device busybox true
+  expect status 125
+  expect contains "(container $name is created and not started; remove it with 'moss rm $name')"
+  moss rm "$name"
+}
+
+# bats test_tags=subids
+@test "run and exec name the files that give more ids" {
+  run moss run --rm -u 4000000000 busybox true
+  expect status 125
+  expect contains "users go up to" /etc/subuid /etc/subgid
+  name=$(unique ids)
+  idle "$name"
+  run moss exec -u 4000000000 "$name" true
+  expect contains "users go up to" /etc/subuid
+  moss rm -f "$name"
+}
+
+@test "a port that another container has: its name, and what became of this one" {
+  name=$(unique port) port=$(free_port)
+  idle "$name" -p "127.0.0.1:$port:80"
+  run moss run -d --name "$name-2" -p "127.0.0.1:$port:80" busybox true
+  expect status 125
+  expect contains "port is already allocated to container $name (container $name-2 is created and not started"
+  run moss start "$name-2"
+  expect status 1
+  expect contains "port is already allocated to container $name"
+  expect lacks "is created"
+  moss rm -f "$name" "$name-2"
+}
+
+@test "wrong commands and hosts: what was meant, and who named it" {
+  run moss imges
+  expect status 125
+  expect contains "did you mean 'images'?"
+  run env DOCKER_HOST=unix:///no-such-socket "$moss_bin/moss" ps
+  expect status 1
+  expect contains "no engine at unix:///no-such-socket" "DOCKER_HOST names that host"
+  run env MOSS_HOST=ssh://x "$moss_bin/moss" ps
+  expect contains 'MOSS_HOST: host "ssh://x"'
 }
 
 @test "exec -t has a terminal of this one's size" {

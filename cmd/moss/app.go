@@ -34,9 +34,11 @@ type app struct {
 	host           string     // --host
 	tls            launch.TLS // --tls, --tlsverify and the files
 
-	once   sync.Once // guards engine and failed
+	once   sync.Once // guards engine, failed and hostFrom
 	engine *client.Client
 	failed error
+	// hostFrom is the variable of the environment that named the engine's host; empty where none did.
+	hostFrom string
 }
 
 // exit is an error with an exit code. Without an error only the code is passed on.
@@ -80,6 +82,9 @@ func (a *app) run(args []string) int {
 
 // complain writes an error, whatever it holds, on one line.
 func (a *app) complain(err error) {
+	if _, ok := errors.AsType[*client.ConnectError](err); ok && a.hostFrom != "" {
+		err = fmt.Errorf("%w (%s names that host)", err, a.hostFrom)
+	}
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	_, _ = fmt.Fprintln(a.stderr, "moss: "+text)
 }
@@ -115,6 +120,7 @@ func (a *app) connect(start bool) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.hostFrom = place.Source
 	opts := client.Options{Host: place.Host.String(), UserAgent: "moss/" + version}
 	if place.TLS != nil {
 		if opts.TLS, err = client.LoadTLS(*place.TLS); err != nil {

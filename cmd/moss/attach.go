@@ -81,7 +81,7 @@ func (a *app) startCommand() *cobra.Command {
 				return asEngine(a.startAttached(cmd.Context(), args[0], flags))
 			}
 			return a.verb(args, func(engine *client.Client, ref string) error {
-				return engine.ContainerStart(cmd.Context(), ref, "")
+				return a.nameHolder(cmd.Context(), engine.ContainerStart(cmd.Context(), ref, ""))
 			})
 		},
 	}
@@ -109,5 +109,5 @@ func (a *app) startAttached(ctx context.Context, ref string, flags startFlags) e
 	if ctr.State.Running {
 		return s.rejoin(ctx)
 	}
-	return s.runNew(ctx, false)
+	return s.runNew(ctx, leftover{})
 }

@@ -268,7 +268,7 @@ func TestAttachCommand(t *testing.T) {
 	}
 }
 
-func TestUnknownCommand(t *testing.T) {
+func TestNearestCommand(t *testing.T) {
 	if _, stderr, code := moss(t, clienttest.New(t), "", "fly"); code != exitEngine || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit code %d, stderr %q, want 125 and one line", code, stderr)
 	}
@@ -301,5 +301,37 @@ func TestOneCommandIsMade(t *testing.T) {
 	}
 	if all := a.root([]string{"help", "run"}).Commands(); len(all) != len(a.commands()) {
 		t.Errorf("moss help run makes %d commands, want all %d", len(all), len(a.commands()))
+	}
+}
+
+func TestUnknownCommand(t *testing.T) {
+	for args, want := range map[string]string{
+		"imges":      "moss: there is no command \"imges\" (did you mean 'images'?); see 'moss --help'\n",
+		"biuld":      "moss: there is no command \"biuld\" (did you mean 'build'?); see 'moss --help'\n",
+		"frobnicate": "moss: there is no command \"frobnicate\"; see 'moss --help'\n",
+		"x":          "moss: there is no command \"x\"; see 'moss --help'\n",
+		"image prun": "moss: there is no command \"prun\" (did you mean 'prune'?); see 'moss image --help'\n",
+	} {
+		if _, stderr, code := mossAt(t, nil, nil, "", strings.Fields(args)...); code != exitEngine || stderr != want {
+			t.Errorf("moss %s: %q, %d, want %q, 125", args, stderr, code, want)
+		}
+	}
+}
+
+func TestHostOfTheEnvironmentIsNamed(t *testing.T) {
+	gone := "unix://" + filepath.Join(t.TempDir(), "none")
+	for _, tc := range []struct {
+		name, host, want string
+	}{
+		{"DOCKER_HOST", gone, "moss: no engine at " + gone + ": no such file or directory (DOCKER_HOST names that host)\n"},
+		{"MOSS_HOST", gone, "moss: no engine at " + gone + ": no such file or directory (MOSS_HOST names that host)\n"},
+		{"DOCKER_HOST", "ssh://x", "moss: DOCKER_HOST: host \"ssh://x\": moss speaks unix:// and tcp://\n"},
+	} {
+		if _, stderr, code := mossAt(t, nil, map[string]string{tc.name: tc.host}, "", "ps"); code != exitFailed || stderr != tc.want {
+			t.Errorf("%s=%s: %q, %d, want %q", tc.name, tc.host, stderr, code, tc.want)
+		}
+	}
+	if _, stderr, _ := mossAt(t, nil, map[string]string{"DOCKER_HOST": gone}, "", "rm", "a"); strings.Count(stderr, "DOCKER_HOST") != 1 {
+		t.Errorf("rm: %q, want the variable once", stderr)
 	}
 }

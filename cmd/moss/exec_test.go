@@ -73,6 +73,7 @@ func TestExecFails(t *testing.T) {
 		{"no command", "POST /exec/" + clienttest.ExecID + "/start", `exec: "nope": executable file not found in $PATH`, 400, exitNotFound, nil},
 		{"no program", "POST /exec/" + clienttest.ExecID + "/start", `exec: "/etc": permission denied`, 400, exitNotRunable, nil},
 		{"the record tells", "POST /exec/" + clienttest.ExecID + "/start", "the runtime speaks in tongues", 500, exitNotFound, exitNotFound},
+		{"another file", "POST /exec/" + clienttest.ExecID + "/start", "OCI runtime exec failed: crun: open /proc/7/ns/net: permission denied", 500, exitEngine, nil},
 		{"nobody tells", "POST /exec/" + clienttest.ExecID + "/start", "disk full", 500, exitEngine, nil},
 	} {
 		for _, args := range [][]string{{"exec", "web", "nope"}, {"exec", "-d", "web", "nope"}} {

@@ -25,7 +25,22 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if near := nearest(cmd, args[0]); near != "" {
+		return usage(cmd, fmt.Errorf("there is no command %q (did you mean %s?)", args[0], near))
+	}
 	return usage(cmd, fmt.Errorf("there is no command %q", args[0]))
+}
+
+// nearest returns the commands below cmd whose names are the fewest letters away from word, or that begin with it; empty
+// if there are none, or so many that they are no help.
+func nearest(cmd *cobra.Command, word string) string {
+	const most, far = 3, 2
+	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= min(far, len(word)-1); cmd.SuggestionsMinimumDistance++ {
+		if found := cmd.SuggestionsFor(word); 0 < len(found) && len(found) <= most {
+			return "'" + strings.Join(found, "' or '") + "'"
+		}
+	}
+	return ""
 }
 
 // called gives a command another name below a group.

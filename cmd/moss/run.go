@@ -92,7 +92,7 @@ func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Cre
 		id: id, tty: body.Tty, stdin: body.AttachStdin, stdout: body.AttachStdout, stderr: body.AttachStderr,
 		proxy: flags.sigProxy, detachKeys: flags.detachKeys,
 	})
-	return s.runNew(ctx, flags.remove)
+	return s.runNew(ctx, leftover{isNew: true, remove: flags.remove})
 }
 
 func (a *app) runDetached(ctx context.Context, flags *runFlags, body client.Create) error {
@@ -104,49 +104,9 @@ func (a *app) runDetached(ctx context.Context, flags *runFlags, body client.Crea
 		return err
 	}
 	if err := a.engine.ContainerStart(ctx, id, ""); err != nil {
-		return a.startFailed(ctx, id, err, flags.remove)
+		return a.startFailed(ctx, id, err, leftover{isNew: true, remove: flags.remove})
 	}
 	return a.print(id)
-}
-
-// startFailed gives a failed start its exit code, and removes the container if it was to be removed.
-func (a *app) startFailed(ctx context.Context, id string, err error, remove bool) error {
-	code := startCode(err)
-	if code == exitEngine {
-		// The engine writes 126 or 127 into the record when it was the command.
-		ctr, inspected := a.engine.ContainerInspect(ctx, id, false)
-		if inspected == nil && (ctr.State.ExitCode == exitNotRunable || ctr.State.ExitCode == exitNotFound) {
-			code = ctr.State.ExitCode
-		}
-	}
-	if remove {
-		if gone := a.engine.ContainerRemove(ctx, id, client.RemoveOptions{Force: true, Volumes: true}); !isGone(gone) {
-			err = errors.Join(err, gone)
-		}
-	}
-	return &exit{code: code, err: err}
-}
-
-// startCode reads the exit code out of the runtime's words, as other command lines do.
-func startCode(err error) int {
-	if client.StatusOf(err) == 0 {
-		return exitEngine // the engine said nothing of the kind
-	}
-	text := strings.ToLower(err.Error())
-	if strings.Contains(text, "external connectivity") {
-		return exitEngine // it is a port that is not permitted, not the command
-	}
-	for _, words := range []string{"executable file not found", "executable file `", "no such file or directory", "command not found"} {
-		if strings.Contains(text, words) && (words != "executable file `" || strings.Contains(text, "not found")) {
-			return exitNotFound
-		}
-	}
-	for _, words := range []string{"permission denied", "is a directory", "exec format error"} {
-		if strings.Contains(text, words) {
-			return exitNotRunable
-		}
-	}
-	return exitEngine
 }
 
 // isGone reports whether a removal succeeded, or somebody else's has or will.

@@ -22,7 +22,7 @@ func moss(t *testing.T, engine *clienttest.Engine, input string, args ...string)
 	return mossAt(t, engine, nil, input, args...)
 }
 
-// mossAt is moss with an environment.
+// mossAt is moss with an environment, which names the engine if that is nil.
 func mossAt(t *testing.T, engine *clienttest.Engine, env map[string]string, input string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	reader, writer, err := os.Pipe()
@@ -36,7 +36,10 @@ func mossAt(t *testing.T, engine *clienttest.Engine, env map[string]string, inpu
 	}()
 	var out, errs bytes.Buffer
 	a := &app{stdin: reader, stdout: &out, stderr: &errs, lookup: func(name string) (string, bool) { value, ok := env[name]; return value, ok }}
-	code = a.run(append([]string{"--host", engine.Host()}, args...))
+	if engine != nil {
+		args = append([]string{"--host", engine.Host()}, args...)
+	}
+	code = a.run(args)
 	return out.String(), errs.String(), code
 }
 
@@ -119,6 +122,10 @@ func TestRunStartFails(t *testing.T) {
 		"exec /script: exec format error":                                                                              exitNotRunable,
 		"driver failed programming external connectivity\nport is in use":                                              exitEngine,
 		"driver failed programming external connectivity on endpoint 7: Bind for 0.0.0.0:80 failed: permission denied": exitEngine,
+		"bind source path does not exist and cannot be made: mkdir /nosuch: permission denied":                         exitEngine,
+		"bind source path cannot be used: stat /root/x: permission denied":                                             exitEngine,
+		"OCI runtime create failed: crun: error stat'ing file `/dev/nosuch`: No such file or directory":                exitEngine,
+		"OCI runtime create failed: crun: mount `/a` to `/b`: Is a directory":                                          exitEngine,
 	} {
 		engine := clienttest.New(t)
 		engine.Override["POST /containers/"+clienttest.ID+"/start"] = func(w http.ResponseWriter, _ *http.Request) {
@@ -131,6 +138,35 @@ func TestRunStartFails(t *testing.T) {
 		last := engine.Requests()[len(engine.Requests())-1]
 		if last != "DELETE /containers/"+clienttest.ID+"?force=1&v=1" {
 			t.Errorf("%q: the last request is %s, want the removal", message, last)
+		}
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	const taken = "start p2: Bind for 0.0.0.0:8080 failed: port is already allocated"
+	created := " (container p2 is created and not started; remove it with 'moss rm p2')"
+	holder := `[{"Names":["/p0"],"Ports":[{"PublicPort":808}]},{"Names":["/p1"],"Ports":[{"PrivatePort":80},{"PublicPort":8080}]}]`
+	for _, tc := range []struct {
+		args, running, want string
+		code                int
+	}{
+		{"run -p 8080:80 box", holder, taken + " to container p1" + created, exitEngine},
+		{"run -d -p 8080:80 box", holder, taken + " to container p1" + created, exitEngine},
+		{"run -d --rm -p 8080:80 box", holder, taken + " to container p1", exitEngine},
+		{"run -p 8080:80 box", "[]", taken + created, exitEngine},
+		{"start p2", holder, taken + " to container p1", exitFailed},
+		{"start -a p2", holder, taken + " to container p1", exitEngine},
+	} {
+		engine := clienttest.New(t)
+		refuse := func(w http.ResponseWriter, _ *http.Request) {
+			clienttest.Fail(w, http.StatusInternalServerError, taken)
+		}
+		engine.Override["POST /containers/"+clienttest.ID+"/start"], engine.Override["POST /containers/p2/start"] = refuse, refuse
+		record := answer(`{"Id":"` + clienttest.ID + `","Name":"/p2","State":{"Status":"created"}}`)
+		engine.Override["GET /containers/"+clienttest.ID+"/json"], engine.Override["GET /containers/p2/json"] = record, record
+		engine.Override["GET /containers/json"] = answer(tc.running)
+		if _, stderr, code := moss(t, engine, "", strings.Fields(tc.args)...); code != tc.code || stderr != "moss: "+tc.want+"\n" {
+			t.Errorf("moss %s: %q, %d, want %q, %d", tc.args, stderr, code, tc.want, tc.code)
 		}
 	}
 }

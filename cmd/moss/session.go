@@ -43,8 +43,8 @@ func (a *app) session(set sessionSettings) *session {
 	return s
 }
 
-// runNew starts a created container, attached, and returns its exit code as an *exit. With remove it is removed at last.
-func (s *session) runNew(ctx context.Context, remove bool) error {
+// runNew starts a created container, attached, and returns its exit code as an *exit. It is removed at last if it is to be.
+func (s *session) runNew(ctx context.Context, left leftover) error {
 	signals := s.listen()
 	defer signal.Stop(signals)
 	setup, cancel := context.WithCancel(ctx)
@@ -59,7 +59,7 @@ func (s *session) runNew(ctx context.Context, remove bool) error {
 	stop()
 	if err != nil {
 		s.leave()
-		return s.notStarted(ctx, err, caught, remove)
+		return s.notStarted(ctx, err, caught, left)
 	}
 	select {
 	case sig := <-caught:
@@ -74,7 +74,7 @@ func (s *session) runNew(ctx context.Context, remove bool) error {
 	if err != nil {
 		return asEngine(err)
 	}
-	if remove {
+	if left.remove {
 		if err := s.engine.ContainerRemove(ctx, s.id, client.RemoveOptions{Volumes: true}); !isGone(err) {
 			s.app.complain(fmt.Errorf("remove container: %w", err))
 		}
@@ -83,15 +83,15 @@ func (s *session) runNew(ctx context.Context, remove bool) error {
 }
 
 // notStarted explains why a container did not start: a signal, the engine, or the command itself.
-func (s *session) notStarted(ctx context.Context, err error, caught <-chan os.Signal, remove bool) error {
+func (s *session) notStarted(ctx context.Context, err error, caught <-chan os.Signal, left leftover) error {
 	select {
 	case sig := <-caught:
-		if remove {
+		if left.remove {
 			_ = s.engine.ContainerRemove(ctx, s.id, client.RemoveOptions{Force: true, Volumes: true})
 		}
 		return signalled(sig)
 	default:
-		return s.app.startFailed(ctx, s.id, err, remove)
+		return s.app.startFailed(ctx, s.id, err, left)
 	}
 }
 

@@ -179,7 +179,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"bogus":       "moss: there is no command \"bogus\"; see 'moss --help'\n",
+		"frobnicate":  "moss: there is no command \"frobnicate\"; see 'moss --help'\n",
 		"image bogus": "moss: there is no command \"bogus\"; see 'moss image --help'\n",
 	} {
 		if stdout, stderr, code := moss(t, engine, "", strings.Fields(args)...); stdout != "" || stderr != want || code != exitEngine {

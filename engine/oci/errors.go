@@ -3,7 +3,9 @@ package oci
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"moss/engine/fault"
@@ -29,7 +31,44 @@ func launchFault(action, runtime, command string, msgs []string, err error) erro
 	if text == "" {
 		text = err.Error()
 	}
+	if lacksID(text) {
+		text += lastIDs("/proc/self/uid_map", "/proc/self/gid_map")
+	}
 	return fmt.Errorf("OCI runtime %s failed: %s: %s", action, runtime, text)
+}
+
+// lacksID reports whether a runtime's message means that a user or a group has no id of the host behind it.
+func lacksID(text string) bool {
+	about := func(call string) bool { return strings.Contains(text, call) }
+	return strings.Contains(strings.ToLower(text), "invalid argument") &&
+		slices.ContainsFunc([]string{"setresuid", "setresgid", "setuid", "setgid", "setgroups"}, about)
+}
+
+// lastIDs says up to where there are ids, by the maps of this process, and who gives more.
+func lastIDs(uidMap, gidMap string) string {
+	uid, errUser := lastID(uidMap)
+	gid, errGroup := lastID(gidMap)
+	if errUser != nil || errGroup != nil {
+		return ""
+	}
+	return fmt.Sprintf("; users go up to %d and groups up to %d here: longer ranges in /etc/subuid and /etc/subgid, and a restart of mossd, give more",
+		uid, gid)
+}
+
+// lastID returns the last id of a map of the kernel's: lines of the first id inside, the first outside, and how many.
+func lastID(path string) (last uint64, err error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		var inside, outside, count uint64
+		if _, err := fmt.Sscan(line, &inside, &outside, &count); err != nil {
+			return 0, fmt.Errorf("%s: %w", path, err)
+		}
+		last = max(last, inside+count-1)
+	}
+	return last, nil
 }
 
 type class int

@@ -70,6 +70,28 @@ func TestLaunchFault(t *testing.T) {
 	}
 }
 
+func TestLaunchNamesTheMissingIDs(t *testing.T) {
+	err := launchFault("create", "crun", "true", []string{"cannot setresuid to 70000: Invalid argument"}, &exec.ExitError{})
+	if !strings.Contains(err.Error(), "70000: Invalid argument; users go up to") || !strings.Contains(err.Error(), "/etc/subuid") {
+		t.Errorf("launchFault = %v, want the files that give more ids", err)
+	}
+	err = launchFault("create", "crun", "true", []string{"mount `x`: Invalid argument"}, &exec.ExitError{})
+	if strings.Contains(err.Error(), "/etc/subuid") {
+		t.Errorf("launchFault = %v, want nothing of ids", err)
+	}
+	users, groups := filepath.Join(t.TempDir(), "users"), filepath.Join(t.TempDir(), "groups")
+	if err := errors.Join(os.WriteFile(users, []byte("         0       1000          1\n         1     100000      65536\n"), 0o600),
+		os.WriteFile(groups, []byte("         0       1000          1\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := lastIDs(users, groups); !strings.HasPrefix(got, "; users go up to 65536 and groups up to 0 here") {
+		t.Errorf("lastIDs = %q, want 65536 and 0", got)
+	}
+	if got := lastIDs(users, filepath.Join(t.TempDir(), "missing")); got != "" {
+		t.Errorf("lastIDs without a map = %q, want nothing", got)
+	}
+}
+
 func TestLaunchWithoutRuntime(t *testing.T) {
 	rt := New(task.Runtime{Path: "/no/such/runtime"}, "", nil)
 	err := rt.RunDetached(t.Context(), Launch{ID: "x", Dir: t.TempDir(), Log: "runtime.log", PidFile: "pid"})

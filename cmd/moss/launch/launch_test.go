@@ -192,10 +192,18 @@ func TestFind(t *testing.T) {
 		{"default without XDG_RUNTIME_DIR", "", map[string]string{"TMPDIR": temp}, fallback},
 		{"default with an open XDG_RUNTIME_DIR", "", map[string]string{"XDG_RUNTIME_DIR": open, "TMPDIR": temp}, fallback},
 		{"bad", "ssh://x", nil, ""},
+		{"bad MOSS_HOST", "", map[string]string{"MOSS_HOST": "ssh://x"}, ""},
+		{"bad DOCKER_HOST", "", map[string]string{"DOCKER_HOST": "ssh://x"}, ""},
 	} {
 		place, err := Find(tc.flag, TLS{}, func(name string) string { return tc.env[name] })
 		if (tc.want == "") != (err != nil) || (err == nil && place.Host.String() != tc.want) {
 			t.Errorf("%s: %v, %v, want %s", tc.name, place, err, tc.want)
+		}
+		if source, bad := strings.CutPrefix(tc.name, "bad "); bad && (err == nil || !strings.HasPrefix(err.Error(), source+": ")) {
+			t.Errorf("%s: %v, want the variable's name", tc.name, err)
+		}
+		if err == nil && tc.env[tc.name] != "" && place.Source != tc.name {
+			t.Errorf("%s: source %q", tc.name, place.Source)
 		}
 		if err == nil && (place.RunDir != "") != strings.HasPrefix(tc.name, "default") {
 			t.Errorf("%s: run folder %q; only the default place has one", tc.name, place.RunDir)

@@ -16,6 +16,7 @@ type Place struct {
 	Host   client.Host
 	TLS    *client.TLSFiles // how to speak to a host of TCP; nil: without TLS
 	RunDir string           // of the default socket; empty when the host was named, and then no engine is started
+	Source string           // the variable of the environment that named the host; empty: none did
 }
 
 // Env returns a variable of the environment, empty when it is not set; os.Getenv is one.
@@ -24,11 +25,20 @@ type Env func(name string) string
 // Find returns the engine's place: the --host flag, MOSS_HOST, DOCKER_HOST or the default socket, in this order. TLS is for
 // hosts of TCP: for others the flags are an error, and the environment's words are not meant.
 func Find(flag string, secure TLS, env Env) (Place, error) {
-	for _, host := range []string{flag, env("MOSS_HOST"), env("DOCKER_HOST")} {
+	if flag != "" {
+		return named(flag, secure, env)
+	}
+	for _, variable := range []string{"MOSS_HOST", "DOCKER_HOST"} {
+		host := env(variable)
 		if host == "" {
 			continue
 		}
-		return named(host, secure, env)
+		place, err := named(host, secure, env)
+		if err != nil {
+			return Place{}, fmt.Errorf("%s: %w", variable, err)
+		}
+		place.Source = variable
+		return place, nil
 	}
 	if secure.given() {
 		return Place{}, errTLSOnUnix

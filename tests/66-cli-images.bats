@@ -314,6 +314,19 @@ SH
   gone "$CLOSED/lib/box:one"
 }
 
+@test "pull, search and login say in words that a registry cannot be reached" {
+  run moss pull no-such-host.invalid/box
+  expect status 1
+  expect contains "registry no-such-host.invalid cannot be reached: name resolution failed: "
+  run moss pull "127.0.0.1:1/box"
+  expect status 1
+  expect contains "registry 127.0.0.1:1 cannot be reached: connection refused"
+  run moss search "127.0.0.1:1/box"
+  expect contains "registry 127.0.0.1:1 cannot be reached: connection refused"
+  run moss login -u me --password-stdin no-such-host.invalid <<<secret
+  expect contains "log in to no-such-host.invalid: it cannot be reached: name resolution failed"
+}
+
 @test "run and create get a missing image, beside their own output" {
   image=$PLAIN/lib/box:two
   gone "$image" "$PLAIN/lib/box:one"

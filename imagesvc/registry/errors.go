@@ -18,6 +18,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/imagesvc/outage"
 )
 
 // trouble is what a registry's answer, or the lack of one, comes down to.
@@ -187,6 +188,9 @@ func (e *endpoint) unreachable(err error) error {
 		if u, parsed := url.Parse(request.URL); parsed == nil && u.Host != "" {
 			host = u.Host
 		}
+	}
+	if text, ok := outage.Words(cause); ok {
+		return tell("registry %s cannot be reached: %s", host, shown(text))
 	}
 	text := shown(cause.Error())
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

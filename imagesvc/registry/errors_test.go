@@ -160,7 +160,7 @@ func TestUnreachable(t *testing.T) {
 	}
 	c := newClient(t, registry.Config{})
 	_, err = c.Source(t.Context(), parse(t, host+"/a/b:v"), image.RegistryAuth{})
-	if !fault.Is(err, fault.Internal) || !strings.HasPrefix(err.Error(), "registry "+host+": ") || !strings.Contains(err.Error(), "connection refused") {
+	if !fault.Is(err, fault.Internal) || !strings.HasPrefix(err.Error(), "registry "+host+" cannot be reached: ") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("Source: %v, want the registry's name and the cause", err)
 	}
 	if _, err := c.Destination(t.Context(), parse(t, host+"/a/b:v"), image.RegistryAuth{}); err == nil || !strings.Contains(err.Error(), "connection refused") {

@@ -9,6 +9,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/imagesvc/outage"
 )
 
 // Registry is one that credentials are tried on.
@@ -91,6 +92,9 @@ func (r Registry) reach(ctx context.Context) (base string, res *reply, err error
 		res, err := r.ask(ctx, base, func(http.Header) {})
 		if err == nil {
 			return base, res, nil
+		}
+		if text, ok := outage.Words(err); ok {
+			err = fmt.Errorf("it cannot be reached: %s", text)
 		}
 		switch {
 		case all == nil:

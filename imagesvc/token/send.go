@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"moss/engine/fault"
+	"moss/imagesvc/outage"
 )
 
 const (
@@ -36,6 +37,9 @@ func (x *exchange) send(
 ) (*reply, error) {
 	for n := 1; ; n++ {
 		r, err := once(ctx, client, build)
+		if text, ok := outage.Words(err); ok {
+			return nil, fmt.Errorf("get a token for %s: the token server %s cannot be reached: %s", x.registry, x.realm.Host, text)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("get a token for %s from %s: %w", x.registry, x.realm.Host, err)
 		}

@@ -48,8 +48,8 @@ type Sockets interface {
 // Outer enters the namespaces, starts the engine in them and returns when it has ended. fault.Conflict if another engine
 // holds one of the folders or a socket, fault.Forbidden for root. The exit status of the engine is that of ExitStatus(err).
 func Outer(ctx context.Context, o Options) error {
-	if os.Geteuid() == 0 {
-		return fault.Forbidden("mossd runs as an ordinary user, not as root")
+	if err := checkHost(*zerolog.Ctx(ctx)); err != nil {
+		return err
 	}
 	if err := secureDir(o.Root); err != nil {
 		return fmt.Errorf("data folder: %w", err)

@@ -169,6 +169,32 @@ refused() {
   expect contains nonsense
 }
 
+@test "mossd tells a person at a terminal in a sentence why it cannot start, and the log everybody else" {
+  other_folder
+  mkdir -m 0755 "$OTHER/run"
+  args=(--root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK")
+  run pty 24 80 timeout 180 "$moss_bin/mossd" "${args[@]}"
+  expect matches "^mossd: folder for this boot: .*$OTHER/run.*0755"
+  expect lacks ERR 'error='
+  run pty 24 80 timeout 180 "$moss_bin/mossd" --log-format json "${args[@]}"
+  expect contains '"level":"error"' "$OTHER/run"
+  refused "${args[@]}"
+  expect contains ERR "$OTHER/run"
+  # The engine in its namespaces speaks in the same way.
+  chmod 0700 "$OTHER/run"
+  run pty 24 80 timeout 180 "$moss_bin/mossd" --runtime no-such-runtime "${args[@]}"
+  expect matches '^mossd: no OCI runtime found: install no-such-runtime'
+}
+
+@test "mossd names the program that its start lacks" {
+  other_folder
+  mkdir "$OTHER/bin"
+  ln -s "$(command -v mount)" "$(command -v newuidmap)" "$(command -v newgidmap)" "$OTHER/bin"
+  run env PATH="$OTHER/bin" "$(command -v timeout)" 180 "$moss_bin/mossd" --root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK"
+  expect status 1
+  expect contains "the program unshare is not in PATH"
+}
+
 @test "a full disk: import and create fail clearly, what was there stays usable" {
   other_folder
   other_engine --root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -23,19 +24,19 @@ const exitReload = 75
 const lastAnswers = 5 * time.Second
 
 // engine is the inner engine's whole life; the result is its exit status.
-func engine(ctx context.Context, cfg config.Config) int {
+func engine(ctx context.Context, cfg config.Config, stderr io.Writer) int {
 	log := zerolog.Ctx(ctx)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	facts, err := rootless.EngineFacts()
 	if err != nil {
-		log.Error().Err(err).Msg("mossd cannot start")
+		complain(*log, cfg, stderr, err, "mossd cannot start")
 		return 1
 	}
 	cfg.NetworkDriver = cmp.Or(facts.Uplink.Driver, cfg.NetworkDriver) // what auto has come to
 	parts, err := wire(ctx, cfg, facts)
 	if err != nil {
-		log.Error().Err(err).Msg("mossd cannot start")
+		complain(*log, cfg, stderr, err, "mossd cannot start")
 		return 1
 	}
 	parts.uplink = watchUplink(ctx, cfg, parts, facts)

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
 
 	"moss/engine/config"
 	"moss/engine/fault"
@@ -24,6 +27,21 @@ func logger(cfg config.Config, stderr io.Writer) zerolog.Logger {
 		out = zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.RFC3339}
 	}
 	return zerolog.New(out).Level(level).With().Timestamp().Logger()
+}
+
+// complain says why this process ends: in a sentence to a person at a terminal, in the log otherwise. A log in JSON is for
+// machines wherever it goes.
+func complain(log zerolog.Logger, cfg config.Config, stderr io.Writer, err error, what string) {
+	if file, ok := stderr.(*os.File); ok && cfg.LogFormat != "json" && isTerminal(file) {
+		fmt.Fprintf(stderr, "mossd: %s\n", fault.Text(err)) //nolint:errcheck // nowhere left to report it
+		return
+	}
+	log.Error().Err(err).Msg(what)
+}
+
+func isTerminal(file *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
 }
 
 // adoptLibraries sends to log what RootlessKit and containers/storage say through logrus' global logger. Their warnings

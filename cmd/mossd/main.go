@@ -66,13 +66,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		if cfg.DebugProfiles {
 			sample()
 		}
-		return engine(ctx, cfg)
+		return engine(ctx, cfg, stderr)
 	case rootless.RoleOuter, rootless.RoleHelper:
 		thrifty()
 		err = outer(ctx, cfg)
 	}
 	if err != nil && !rootless.Ended(err) {
-		log.Error().Err(err).Msg("mossd cannot go on")
+		complain(log, cfg, stderr, err, "mossd cannot go on")
 	}
 	return rootless.ExitStatus(err)
 }
@@ -93,18 +93,20 @@ func settings(args []string, stdout io.Writer) (cfg config.Config, done bool, er
 	flags.SetOutput(io.Discard)
 	values := map[string]*[]string{}
 	for _, s := range config.Settings() {
-		values[s.Key] = flags.StringArray(s.Key, nil, s.Usage)
+		values[s.Key] = &[]string{}
+		flags.Var(&settingFlag{setting: s, values: values[s.Key]}, s.Key, s.Usage+" ("+s.Env+")")
 		if s.Switch {
 			flags.Lookup(s.Key).NoOptDefVal = "true"
 		}
 	}
-	file := flags.String("config", "", "settings file (default ~/.config/moss/moss.toml)")
+	file := flags.String("config", "", "settings `FILE` (MOSS_CONFIG; default ~/.config/moss/moss.toml)")
 	showVersion := flags.Bool("version", false, "print the version and exit")
 	err = flags.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		_, err = fmt.Fprintf(stdout, "Usage: mossd [flags]\n\nRuns the moss container engine for the calling user until it gets SIGTERM.\n\n%s",
-			flags.FlagUsages())
+		_, err = fmt.Fprintf(stdout, "Usage: mossd [flags]\n\nRuns the moss container engine for the calling user until it gets SIGTERM.\n\n%s\n"+
+			"In parentheses: the variable of the environment for the same setting. A flag counts more than the variable, and that\n"+
+			"more than the settings file. A variable with several values has commas between them.\n", flags.FlagUsages())
 		return cfg, true, err
 	case err != nil:
 		return cfg, false, err

@@ -502,6 +502,39 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   moss rm "$one" "$two-new"
 }
 
+@test "exists: the exit code alone says whether something is there" {
+  name=$(unique exists)
+  moss create --name "$name" busybox true >/dev/null
+  moss volume create "$name" >/dev/null
+  for args in "container exists $name" "image exists busybox" "volume exists $name" "network exists bridge"; do
+    # shellcheck disable=SC2086 # words
+    run moss $args
+    expect status 0
+    expect output ""
+    # shellcheck disable=SC2086 # words
+    run moss ${args% *} no-such-thing
+    expect status 1
+    expect output ""
+  done
+  moss rm "$name"
+  moss volume rm "$name"
+}
+
+@test "create --rm, stop --timeout, update --pids-limit and rm --link" {
+  name=$(unique flags)
+  moss create --rm --name "$name" busybox sleep 1000 >/dev/null
+  moss create --name "$name-2" --link "$name:other" busybox true >/dev/null
+  moss update --pids-limit 50 "$name"
+  expect equal "$(moss inspect --format '{{.HostConfig.PidsLimit}}' "$name")" 50
+  run moss rm --link "$name-2/other"
+  expect status 0
+  expect equal "$(moss inspect --format '{{json .HostConfig.Links}}' "$name-2")" null
+  moss start "$name"
+  moss stop --timeout 0 "$name"
+  eventually 10 is_gone "$name"
+  moss rm "$name-2"
+}
+
 @test "completion offers names of containers and volumes" {
   name=$(unique complete)
   idle "$name"

@@ -18,6 +18,7 @@ type Update struct {
 	MemorySwap        int64          `json:",omitempty"` // bytes; -1: unlimited
 	MemoryReservation int64          `json:",omitempty"` // bytes
 	KernelMemory      int64          `json:",omitempty"` // bytes
+	PidsLimit         int64          `json:",omitempty"` // -1: unlimited
 	RestartPolicy     *RestartPolicy `json:",omitempty"`
 }
 

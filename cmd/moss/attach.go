@@ -64,28 +64,30 @@ type startFlags struct {
 
 func (a *app) startCommand() *cobra.Command {
 	var flags startFlags
+	var all bool
 	cmd := &cobra.Command{
 		Use:               "start [flags] CONTAINER...",
 		Short:             "Start containers",
 		Example:           "  moss start web\n  moss start -ai shell",
-		Args:              arguments(1, -1),
+		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := client.ParseDetachKeys(flags.detachKeys); err != nil {
 				return usage(cmd, err)
 			}
 			if flags.attach || flags.interactive {
-				if len(args) > 1 {
+				if len(args) != 1 {
 					return usage(cmd, errors.New("only one container can be attached to"))
 				}
 				return asEngine(a.startAttached(cmd.Context(), args[0], flags))
 			}
-			return a.verb(args, func(engine *client.Client, ref string) error {
+			return a.verbOnAll(cmd.Context(), args, all, []string{"created", "exited"}, func(engine *client.Client, ref string) error {
 				return a.nameHolder(cmd.Context(), engine.ContainerStart(cmd.Context(), ref, ""))
 			})
 		},
 	}
 	set := cmd.Flags()
+	set.BoolVar(&all, "all", false, "start all that do not run")
 	set.BoolVarP(&flags.attach, "attach", "a", false, "connect to its output and send signals on")
 	set.BoolVarP(&flags.interactive, "interactive", "i", false, "connect to its output and send stdin")
 	set.BoolVar(&flags.sigProxy, "sig-proxy", true, "send signals on to the container (if it has no terminal)")

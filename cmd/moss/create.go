@@ -13,6 +13,7 @@ import (
 
 func (a *app) createCommand() *cobra.Command {
 	var flags createFlags
+	var remove bool
 	cmd := &cobra.Command{
 		Use:               "create [flags] IMAGE [COMMAND] [ARG...]",
 		Short:             "Create a container without starting it",
@@ -21,9 +22,13 @@ func (a *app) createCommand() *cobra.Command {
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body, err := a.body(cmd, &flags, args)
+			if err == nil && remove {
+				err = flags.checkRemove()
+			}
 			if err != nil {
 				return usage(cmd, err)
 			}
+			body.HostConfig.AutoRemove = remove
 			id, err := a.create(cmd.Context(), &flags, body)
 			if err != nil {
 				return asEngine(err)
@@ -33,6 +38,7 @@ func (a *app) createCommand() *cobra.Command {
 	}
 	cmd.Flags().SetInterspersed(false)
 	flags.register(cmd.Flags())
+	cmd.Flags().BoolVar(&remove, "rm", false, "remove the container and its anonymous volumes when it ends")
 	a.completeCreateFlags(cmd)
 	return cmd
 }

@@ -56,7 +56,7 @@ func (a *app) imageCommand() *cobra.Command {
 	return under("image", "List, get, send and remove images", "  moss image ls\n  moss image prune",
 		called("ls", a.imagesCommand(), "list"), called("rm", a.imageRemoveCommand(), "remove"),
 		a.buildCommand(), a.pullCommand(), a.pushCommand(), a.tagCommand(), a.historyCommand(), a.saveCommand(), a.loadCommand(),
-		a.importCommand(), a.searchCommand(), inspect, a.imagePruneCommand())
+		a.importCommand(), a.searchCommand(), inspect, a.imageExistsCommand(), a.imagePruneCommand())
 }
 
 func (a *app) builderCommand() *cobra.Command {
@@ -68,7 +68,7 @@ func (a *app) containerCommand() *cobra.Command {
 	inspect := a.inspectAs(kindContainer, "inspect [flags] CONTAINER...", "Show all that is known of containers",
 		"  moss container inspect --format '{{.State.Status}}' web")
 	return under("container", "The commands for containers, and prune", "  moss container ls -a\n  moss container prune",
-		called("ls", a.listCommand(), "list", "ps"), inspect, a.containerPruneCommand(),
+		called("ls", a.listCommand(), "list", "ps"), inspect, a.containerExistsCommand(), a.containerPruneCommand(),
 		a.runCommand(), a.createCommand(), a.startCommand(), a.stopCommand(), a.restartCommand(), a.killCommand(),
 		called("rm", a.removeCommand(), "remove"), a.renameCommand(), a.waitCommand(), a.attachCommand(), a.execCommand(),
 		a.copyCommand(), a.logsCommand(), a.topCommand(), a.statsCommand(), a.diffCommand(), a.exportCommand(),

@@ -13,7 +13,7 @@ func (a *app) networkCommand() *cobra.Command {
 	return under("network", "Make, list and remove networks, and connect containers to them",
 		"  moss network create front\n  moss run -d --name db --network front busybox httpd -f\n  moss run --rm --network front busybox wget -O- http://db",
 		a.networkCreateCommand(), a.networkListCommand(), a.networkInspectCommand(), a.networkConnectCommand(),
-		a.networkDisconnectCommand(), a.networkRemoveCommand(), a.networkPruneCommand())
+		a.networkDisconnectCommand(), a.networkRemoveCommand(), a.networkExistsCommand(), a.networkPruneCommand())
 }
 
 type networkCreateFlags struct {

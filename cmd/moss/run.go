@@ -60,12 +60,22 @@ func asEngine(err error) error {
 	return &exit{code: exitEngine, err: err}
 }
 
+// checkRemove is for containers that go with their end.
+func (f *createFlags) checkRemove() error {
+	if f.restart != "no" && f.restart != "" {
+		return errors.New("--rm excludes --restart")
+	}
+	return nil
+}
+
 func (f *runFlags) check() error {
 	switch {
 	case f.detach && len(f.attach) > 0:
 		return errors.New("--detach excludes --attach")
-	case f.remove && f.restart != "no" && f.restart != "":
-		return errors.New("--rm excludes --restart")
+	case f.remove:
+		if err := f.checkRemove(); err != nil {
+			return err
+		}
 	}
 	_, err := client.ParseDetachKeys(f.detachKeys)
 	return err

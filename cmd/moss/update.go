@@ -57,6 +57,7 @@ func (f *updateFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&f.body.CpusetCpus, "cpuset-cpus", "", "CPUs to run on, such as 0-2,4")
 	set.StringVar(&f.body.CpusetMems, "cpuset-mems", "", "memory nodes to use")
 	set.Uint16Var(&f.body.BlkioWeight, "blkio-weight", 0, "weight of block I/O, 10 to 1000")
+	set.Int64Var(&f.body.PidsLimit, "pids-limit", 0, "limit of processes; -1 for none")
 	set.StringVar(&f.restart, "restart", "", "start again after the end: no, always, unless-stopped or on-failure[:TRIES]")
 }
 

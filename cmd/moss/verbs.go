@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -10,19 +13,23 @@ import (
 
 func (a *app) stopCommand() *cobra.Command {
 	var timeout int
+	var all bool
 	cmd := &cobra.Command{
 		Use:               "stop [flags] CONTAINER...",
 		Short:             "End containers gently, then by force",
 		Example:           "  moss stop -t 3 web",
-		Args:              arguments(1, -1),
+		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeContainers(false, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verb(args, func(engine *client.Client, ref string) error {
+			running := []string{"running", "paused", "restarting"}
+			return a.verbOnAll(cmd.Context(), args, all, running, func(engine *client.Client, ref string) error {
 				return engine.ContainerStop(cmd.Context(), ref, timeout)
 			})
 		},
 	}
 	cmd.Flags().IntVarP(&timeout, "time", "t", 10, "seconds to wait before killing")
+	synonym(cmd.Flags(), "timeout", "time")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "stop all that run")
 	return cmd
 }
 
@@ -41,6 +48,7 @@ func (a *app) restartCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&timeout, "time", "t", 10, "seconds to wait before killing")
+	synonym(cmd.Flags(), "timeout", "time")
 	return cmd
 }
 
@@ -64,14 +72,15 @@ func (a *app) killCommand() *cobra.Command {
 
 func (a *app) removeCommand() *cobra.Command {
 	var opts client.RemoveOptions
+	var all bool
 	cmd := &cobra.Command{
 		Use:               "rm [flags] CONTAINER...",
 		Short:             "Remove containers",
 		Example:           "  moss rm -f web",
-		Args:              arguments(1, -1),
+		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verb(args, func(engine *client.Client, ref string) error {
+			return a.verbOnAll(cmd.Context(), args, all, nil, func(engine *client.Client, ref string) error {
 				err := engine.ContainerRemove(cmd.Context(), ref, opts)
 				if opts.Force && client.StatusOf(err) == statusNotFound {
 					return nil // gone is what was asked for
@@ -80,8 +89,10 @@ func (a *app) removeCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "remove all; with -f also those that run")
 	cmd.Flags().BoolVarP(&opts.Force, "force", "f", false, "kill running containers first; a missing one is no error")
 	cmd.Flags().BoolVarP(&opts.Volumes, "volumes", "v", false, "remove their anonymous volumes too")
+	cmd.Flags().BoolVarP(&opts.Link, "link", "l", false, "remove links, named CONTAINER/ALIAS, and no containers")
 	return cmd
 }
 
@@ -159,4 +170,40 @@ func (a *app) verb(refs []string, do func(engine *client.Client, ref string) err
 		return err
 	}
 	return a.each(refs, func(ref string) (string, error) { return ref, do(engine, ref) })
+}
+
+// namesOrAll checks that a command gets names, or the flag for all containers and none.
+func namesOrAll(all *bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case *all && len(args) > 0:
+			return usage(cmd, errors.New("--all excludes names"))
+		case *all:
+			return nil
+		default:
+			return arguments(1, -1)(cmd, args)
+		}
+	}
+}
+
+// verbOnAll is verb; with all it is for all containers in one of the states, nil for any, instead of the named ones.
+func (a *app) verbOnAll(
+	ctx context.Context, refs []string, all bool, states []string, do func(engine *client.Client, ref string) error,
+) error {
+	engine, err := a.client()
+	if err != nil {
+		return err
+	}
+	if all {
+		list, err := engine.Containers(ctx, client.ContainersOptions{All: true})
+		if err != nil {
+			return err
+		}
+		for _, ctr := range list {
+			if states == nil || slices.Contains(states, ctr.State) {
+				refs = append(refs, ctr.ID)
+			}
+		}
+	}
+	return a.verb(refs, do)
 }

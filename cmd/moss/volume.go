@@ -22,7 +22,7 @@ func (a *app) volumeCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.volumeCreateCommand(), a.volumeListCommand(), a.volumeInspectCommand(), a.volumeRemoveCommand(),
-		a.volumePruneCommand())
+		a.volumeExistsCommand(), a.volumePruneCommand())
 	return cmd
 }
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/rs/zerolog"
@@ -108,7 +108,7 @@ func (n *names) sharedView() dns.View {
 // view is what the container's name server knows and asks.
 func (n *names) view(all *Network, p *place) dns.View {
 	v := dns.View{
-		Links: make(map[string]string), Servers: p.request.DNS, NS: p.sandbox.Path, Host: p.sandbox.Host,
+		Links: make(map[string]dns.Links), Servers: p.request.DNS, NS: p.sandbox.Path, Host: p.sandbox.Host,
 		Outside: p.sandbox.Primary != "" && n.reach.IsValid(),
 	}
 	for _, a := range p.request.Attach {
@@ -118,7 +118,7 @@ func (n *names) view(all *Network, p *place) dns.View {
 			continue
 		}
 		v.Networks = append(v.Networks, ep.NetworkID)
-		maps.Copy(v.Links, a.Links)
+		v.Links[ep.NetworkID] = a.Links
 	}
 	return v
 }
@@ -135,7 +135,11 @@ func (n *names) announce(all *Network, p *place) {
 		if err != nil {
 			continue // of a record that somebody has written by hand: Restore has said so
 		}
-		n.server.Put(ep.NetworkID, dns.Member{ContainerID: p.request.ContainerID, Network: l.record.Name, Names: a.Names, Addrs: addrs})
+		m := dns.Member{ContainerID: p.request.ContainerID, Names: a.Names, Addrs: addrs}
+		if !strings.Contains(l.record.Name, " ") { // no host's name has one
+			m.Network = l.record.Name
+		}
+		n.server.Put(ep.NetworkID, m)
 	}
 }
 

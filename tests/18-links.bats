@@ -157,6 +157,40 @@ move() {
   moss rm -f "$web"
 }
 
+@test "two links with one alias: the first one counts" {
+  db=$(unique db) other=$(unique other) web=$(unique web)
+  serve "$db"
+  moss run -d --name "$other" busybox sleep 1000
+  moss run -d --name "$web" --link "$db:store" --link "$other:store" busybox sleep 1000
+  expect equal "$(field "$web" '.HostConfig.Links | join(" ")')" "/$db:/$web/store"
+  hosts_has "$web" "$(address "$db")"$'\t'"store "
+  reaches "$web" store
+  moss rm -f "$web" "$other" "$db"
+}
+
+@test "whoever leaves the default network is linked no more, and is again once back" {
+  db=$(unique db) web=$(unique web) net=$(unique net)
+  moss network create "$net"
+  serve "$db"
+  moss run -d --name "$web" --link "$db:store" busybox sleep 1000
+  moss network connect "$net" "$web"
+  for gone in "$db" "$web"; do
+    moss network disconnect bridge "$gone"
+    if hosts_has "$web" store; then fail "the alias is still there without $gone"; fi
+    moss network connect bridge "$gone"
+    hosts_has "$web" "$(address "$db")"$'\t'"store $(field "$db" .Id | cut -c1-12) $db"
+    reaches "$web" store
+  done
+  # The same at a start: the link asks for nothing, not even that the other one runs.
+  moss network disconnect bridge "$web"
+  moss stop -t 0 "$web" "$db"
+  moss start "$web"
+  if hosts_has "$web" store; then fail "the alias came back with a start in another network"; fi
+  expect lacks --in "$(moss exec "$web" env)" STORE_NAME
+  moss rm -f "$web" "$db"
+  moss network rm "$net"
+}
+
 @test "DELETE with link=1 removes the link and nothing else" {
   db=$(unique db) web=$(unique web)
   serve "$db"
@@ -194,7 +228,6 @@ move() {
 400|bad format for links|"Links":[""]
 400|bad format for links|"Links":["DB:"]
 400|invalid alias|"Links":["DB:a b"]
-400|used twice|"Links":["DB:x","other:x"]
 400|host type networking|"Links":["DB:x"],"NetworkMode":"host"
 400|none type networking|"Links":["DB:x"],"NetworkMode":"none"
 400|container type network|"Links":["DB:x"],"NetworkMode":"container:DB"

@@ -167,6 +167,25 @@ resolves() { [ "$(lookup "$1" "$2")" = "$3" ]; }
   moss network rm "$net"
 }
 
+@test "a link leads through its own network alone, and of two with one alias the last one counts" {
+  one=$(unique one) two=$(unique two) web=$(unique web) db=$(unique db) other=$(unique other)
+  moss network create "$one"
+  moss network create "$two"
+  idle "$db" --network "$one" --network "$two"
+  idle "$other" --network "$one"
+  idle "$web" --network "$one" --network "$two" --link "$other:store" --link "$db:store"
+  expect equal "$(lookup "$web" store)" "$(address "$db" "$one")"
+  moss network disconnect "$one" "$db"
+  expect equal "$(lookup "$web" store)" NXDOMAIN
+  expect equal "$(lookup "$web" "$db")" "$(address "$db" "$two")"
+  moss network connect "$one" "$db"
+  expect equal "$(lookup "$web" store)" "$(address "$db" "$one")"
+  moss network disconnect "$one" "$web"
+  expect equal "$(lookup "$web" store)" NXDOMAIN
+  moss rm -f "$web" "$db" "$other"
+  moss network rm "$one" "$two"
+}
+
 @test "names of other networks, and of the default one, do not exist" {
   one=$(unique one) two=$(unique two) web=$(unique web) db=$(unique db) plain=$(unique plain) both=$(unique both)
   moss network create --internal "$one"

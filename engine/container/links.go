@@ -54,7 +54,7 @@ func checkLinks(d *draft) error {
 			return err
 		}
 		if name == NetworkBridge {
-			d.Links = links
+			d.Links = firstOfAliases(links)
 			continue
 		}
 		e.Links = nil
@@ -69,8 +69,19 @@ func checkLinks(d *draft) error {
 	return nil
 }
 
-// ParseLinks parses the links of one network, in their order. Each alias stands for one container, or it is fault.Invalid;
-// clients may write a link twice.
+// firstOfAliases leaves one link for each alias in the default network, the first one, as clients are used to. In other
+// networks the last one of an alias counts.
+func firstOfAliases(links []Link) []Link {
+	var first []Link
+	for _, link := range links {
+		if !slices.ContainsFunc(first, func(l Link) bool { return l.Alias == link.Alias }) {
+			first = append(first, link)
+		}
+	}
+	return first
+}
+
+// ParseLinks parses the links of one network, in their order. Clients may write a link twice.
 func ParseLinks(asked []string) ([]Link, error) {
 	var links []Link
 	for _, s := range asked {
@@ -78,13 +89,9 @@ func ParseLinks(asked []string) ([]Link, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(links, link) {
-			continue
+		if !slices.Contains(links, link) {
+			links = append(links, link)
 		}
-		if slices.ContainsFunc(links, func(l Link) bool { return l.Alias == link.Alias }) {
-			return nil, fault.Invalid("bad format for links: %q: the alias %s is used twice", s, link.Alias)
-		}
-		links = append(links, link)
 	}
 	return links, nil
 }

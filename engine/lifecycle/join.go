@@ -348,7 +348,7 @@ func needs(r *container.Record) []string {
 			ids = append(ids, id)
 		}
 	}
-	for _, l := range r.Links {
+	for _, l := range linksOf(r) {
 		ids = append(ids, l.Container)
 	}
 	return ids

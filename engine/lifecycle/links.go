@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,11 +30,19 @@ func (n neighbour) hostsLine() string {
 	return line
 }
 
+// linksOf are the links that count: those of a container that is in the default network.
+func linksOf(r *container.Record) []container.Link {
+	if _, in := r.Networks()[container.NetworkBridge]; !in {
+		return nil
+	}
+	return r.Links
+}
+
 // neighbours finds the containers that r is linked with. Each must run in the default network, or it is fault.Conflict;
 // a removed one is linked no more.
 func (m *Manager) neighbours(r *container.Record) ([]neighbour, error) {
 	var list []neighbour
-	for _, l := range r.Links {
+	for _, l := range linksOf(r) {
 		other, err := m.linked(l.Container)
 		if fault.Is(err, fault.NotFound) {
 			continue
@@ -92,8 +101,8 @@ func linkEnv(parent string, list []neighbour, own []string) []string {
 	return append(env, own...)
 }
 
-// linksChanged brings the hosts files of running containers up to date after one has started: its own, since a neighbour
-// may have moved while it started, and those of all that are linked with it.
+// linksChanged brings the hosts files of running containers up to date after one has started or its networks have changed:
+// its own, since a neighbour may have moved while it started, and those of all that are linked with it.
 func (m *Manager) linksChanged(c *ctr) {
 	r := c.record()
 	for _, other := range m.index.having(func(r *container.Record) bool { return len(r.Links) > 0 }) {
@@ -110,8 +119,9 @@ func (m *Manager) linksChanged(c *ctr) {
 	}
 }
 
-// refreshHosts renews the addresses of linked containers in the hosts file of a running one, and takes out the line of
-// gone, an alias. The file is written in place, since it is mounted in the container.
+// refreshHosts renews the lines of linked containers in the hosts file of a running one, and takes out the line of gone, an
+// alias. A container that has left the default network neither has such lines nor is in them. The file is written in
+// place, since it is mounted in the container.
 func (m *Manager) refreshHosts(c *ctr, gone string) error {
 	c.hosts.Lock()
 	defer c.hosts.Unlock()
@@ -119,39 +129,54 @@ func (m *Manager) refreshHosts(c *ctr, gone string) error {
 	if !r.State.HasProcess() {
 		return nil // it is written at the start
 	}
-	now := map[string]string{}
+	now := map[string]neighbour{}
 	if gone != "" {
-		now[gone] = ""
+		now[gone] = neighbour{}
 	}
+	_, in := r.Network.Endpoints[container.NetworkBridge]
 	for _, l := range r.Links {
-		if other, err := m.linked(l.Container); err == nil && other.State.HasProcess() {
-			if ip := other.Network.Endpoints[container.NetworkBridge].IPAddress; ip != "" {
-				now[l.Alias] = ip
-			}
+		other, err := m.linked(l.Container)
+		switch {
+		case !in:
+			now[l.Alias] = neighbour{}
+		case err == nil && other.State.HasProcess():
+			now[l.Alias] = neighbour{alias: l.Alias, record: other, ip: other.Network.Endpoints[container.NetworkBridge].IPAddress}
 		}
 	}
 	return rewrite(r.HostsPath, func(have []byte) []byte { return relink(have, now) })
 }
 
-// relink gives the lines of linked containers their present addresses, by alias, and leaves out those whose address is
-// empty. Such a line has an address, an alias and at least one more name; all others stay as they are.
-func relink(content []byte, now map[string]string) []byte {
+// relink gives the lines of linked containers their present addresses, by alias, adds those that are missing, and leaves
+// out those whose address is empty. Such a line has an address, an alias and at least one more name; all others stay as
+// they are.
+func relink(content []byte, now map[string]neighbour) []byte {
 	var b bytes.Buffer
+	there := map[string]bool{}
 	for line := range bytes.Lines(content) {
 		fields := strings.Fields(string(line))
 		if len(fields) < 3 {
 			b.Write(line)
 			continue
 		}
-		ip, known := now[fields[1]]
+		n, known := now[fields[1]]
 		if _, err := netip.ParseAddr(fields[0]); err != nil || !known {
 			b.Write(line)
 			continue
 		}
-		if ip != "" {
-			b.WriteString(ip)
+		if there[fields[1]] = true; n.ip != "" {
+			b.WriteString(n.ip)
 			b.Write(line[bytes.Index(line, []byte(fields[0]))+len(fields[0]):])
 		}
+	}
+	for _, alias := range slices.Sorted(maps.Keys(now)) {
+		n := now[alias]
+		if n.ip == "" || there[alias] {
+			continue
+		}
+		if b.Len() > 0 && b.Bytes()[b.Len()-1] != '\n' {
+			b.WriteByte('\n')
+		}
+		b.WriteString(n.hostsLine() + "\n")
 	}
 	return b.Bytes()
 }

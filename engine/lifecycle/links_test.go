@@ -12,18 +12,23 @@ import (
 	"moss/engine/network"
 )
 
+// linkRecord is of the container that links lead to.
+var linkRecord = &container.Record{Name: "store", Config: container.Config{Hostname: "host"}} //nolint:gochecknoglobals // a constant
+
 func TestRelink(t *testing.T) {
-	now := map[string]string{"db": "172.17.0.9", "gone": ""}
+	const line = "172.17.0.9\tdb host store\n"
+	now := map[string]neighbour{"db": {alias: "db", ip: "172.17.0.9", record: linkRecord}, "gone": {}}
 	for _, tc := range []struct{ name, in, want string }{
-		{"empty", "", ""},
+		{"empty", "", line},
+		{"no end", "::1 x", "::1 x\n" + line},
 		{"a link's line", "172.17.0.2\tdb 0123456789ab store\n", "172.17.0.9\tdb 0123456789ab store\n"},
 		{"without an end", "172.17.0.2 db host", "172.17.0.9 db host"},
-		{"an extra host", "172.17.0.2\tdb\n", "172.17.0.2\tdb\n"},
-		{"another alias", "172.17.0.2\tdb2 db x\n", "172.17.0.2\tdb2 db x\n"},
-		{"a removed link", "1.2.3.4\tlocalhost\n172.17.0.2\tgone host\n::1 x\n", "1.2.3.4\tlocalhost\n::1 x\n"},
-		{"no address", "# db host\n172 db host\n", "# db host\n172 db host\n"},
+		{"an extra host", "172.17.0.2\tdb\n", "172.17.0.2\tdb\n" + line},
+		{"another alias", "172.17.0.2\tdb2 db x\n", "172.17.0.2\tdb2 db x\n" + line},
+		{"a removed link", "1.2.3.4\tlocalhost\n172.17.0.2\tgone host\n::1 x\n", "1.2.3.4\tlocalhost\n::1 x\n" + line},
+		{"no address", "# db host\n172 db host\n", "# db host\n172 db host\n" + line},
 		{"indented", "  172.17.0.2 db host\n", "172.17.0.9 db host\n"},
-		{"bytes", "\xff\x00 db host\n", "\xff\x00 db host\n"},
+		{"bytes", "\xff\x00 db host\n", "\xff\x00 db host\n" + line},
 	} {
 		if got := string(relink([]byte(tc.in), now)); got != tc.want {
 			t.Errorf("%s: relink(%q) = %q, want %q", tc.name, tc.in, got, tc.want)
@@ -35,13 +40,13 @@ func FuzzRelink(f *testing.F) {
 	f.Add([]byte("172.17.0.2\tdb host\n127.0.0.1 localhost\n"))
 	f.Add([]byte(" 1.1.1.1 1.1.1.1 db x"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		now := map[string]string{"db": "172.17.0.9", "gone": ""}
+		now := map[string]neighbour{"db": {alias: "db", ip: "172.17.0.9", record: linkRecord}, "gone": {}}
 		once := relink(content, now)
 		if twice := relink(once, now); string(twice) != string(once) {
 			t.Errorf("relink(%q) = %q, and once more %q", content, once, twice)
 		}
-		if lines := strings.Count(string(once), "\n"); lines > strings.Count(string(content), "\n") {
-			t.Errorf("relink(%q) = %q has more lines", content, once)
+		if lines := strings.Count(string(once), "\n"); lines > strings.Count(string(content), "\n")+2 {
+			t.Errorf("relink(%q) = %q has more lines than the link's and the end of the last", content, once)
 		}
 	})
 }
@@ -61,7 +66,7 @@ func TestRewriteHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // of a test
-	if err := rewriteFile(f, func(have []byte) []byte { return relink(have, map[string]string{"db": "10.0.0.1"}) }); err != nil {
+	if err := rewriteFile(f, func(have []byte) []byte { return relink(have, map[string]neighbour{"db": {ip: "10.0.0.1"}}) }); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)

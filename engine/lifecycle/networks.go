@@ -179,7 +179,8 @@ func (m *Manager) attachment(r *container.Record, spec *container.Spec, name str
 	return a
 }
 
-// linksIn are the links of a network that a user has made, as far as there are such containers now, as alias to id.
+// linksIn are the links of a network that a user has made, as far as there are such containers now, as alias to id. The
+// last link of an alias counts.
 func (m *Manager) linksIn(e *container.EndpointConfig) map[string]string {
 	links, err := container.ParseLinks(e.Links)
 	if err != nil || len(links) == 0 {
@@ -187,6 +188,7 @@ func (m *Manager) linksIn(e *container.EndpointConfig) map[string]string {
 	}
 	found := make(map[string]string, len(links))
 	for _, l := range links {
+		delete(found, l.Alias)
 		c, err := m.index.find(l.Container)
 		if err != nil {
 			continue

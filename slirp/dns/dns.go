@@ -38,12 +38,25 @@ type Options struct {
 
 // View is what one container sees, or all those of the default network together.
 type View struct {
-	Networks []string          // ids, in the order in which they are looked at
-	Links    map[string]string // alias to container id: names that nobody else has
-	Servers  []netip.Addr      // the container's own, asked from inside NS; empty: those of the host
-	NS       string            // path of the container's network namespace; needed with Servers
-	Outside  bool              // false: names that the networks do not know do not exist
-	Host     netip.Addr        // of host.docker.internal and host.moss.internal; invalid: they do not exist
+	Networks []string         // ids, in the order in which they are looked at
+	Links    map[string]Links // by network id: names that nobody else has
+	Servers  []netip.Addr     // the container's own, asked from inside NS; empty: those of the host
+	NS       string           // path of the container's network namespace; needed with Servers
+	Outside  bool             // false: names that the networks do not know do not exist
+	Host     netip.Addr       // of host.docker.internal and host.moss.internal; invalid: they do not exist
+}
+
+// Links are names that a container alone has for members of one network, as alias to container id.
+type Links map[string]string
+
+// find returns the container that a name leads to, in whatever case it is written.
+func (l Links) find(name string) (id string, ok bool) {
+	for alias, id := range l {
+		if strings.EqualFold(alias, name) {
+			return id, true
+		}
+	}
+	return "", false
 }
 
 // Member is a container's place in one network. It is not changed afterwards.

@@ -44,8 +44,8 @@ func TestNames(t *testing.T) {
 	s := newServer(t, Options{Host: host})
 	furnish(s)
 	c := newContainer(t, s, "c1", View{
-		Networks: []string{"n1", "n2", "n4"}, Links: map[string]string{"Mysql": "c2", "away": "c9"}, Outside: true,
-		Host: netip.MustParseAddr("10.0.2.2"),
+		Networks: []string{"n1", "n2", "n4"}, Outside: true, Host: netip.MustParseAddr("10.0.2.2"),
+		Links: map[string]Links{"n1": {"Mysql": "c2", "away": "c9", "left": "c6", "only-there": "c9"}, "n2": {"mysql": "c2"}, "n3": {"elsewhere": "c2"}},
 	})
 	for _, tc := range []struct {
 		name string
@@ -74,6 +74,7 @@ func TestNames(t *testing.T) {
 		{"nameless", dns.TypeA, "172.21.0.2"},
 		{"mysql", dns.TypeA, "172.18.0.3 172.19.0.3"},
 		{"away", dns.TypeA, "NXDOMAIN"},
+		{"left", dns.TypeA, "NXDOMAIN"}, // its container is in another network that both are in
 		{"2.0.18.172.in-addr.arpa", dns.TypePTR, "web.front."},
 		{"2.0.18.172.IN-ADDR.ARPA", dns.TypePTR, "web.front."},
 		{"2.0.18.172.in-addr.arpa", dns.TypeTXT, ""},
@@ -94,7 +95,7 @@ func TestNames(t *testing.T) {
 	if asked := outside.asked(); len(asked) != 0 {
 		t.Errorf("names of the networks were asked for outside: %q", asked)
 	}
-	for _, name := range []string{"secret", "web.other", "2.0.20.172.in-addr.arpa", "x.web", "front", "nameless.", "web.back.end", "docker.internal"} {
+	for _, name := range []string{"secret", "web.other", "2.0.20.172.in-addr.arpa", "x.web", "front", "nameless.", "web.back.end", "docker.internal", "elsewhere"} {
 		if name == "nameless." {
 			name = "nameless.front"
 		}

@@ -87,7 +87,7 @@ func FuzzAnswer(f *testing.F) {
 	s := NewServer(f.Context(), Options{})
 	furnish(s)
 	f.Fuzz(func(t *testing.T, raw []byte, outside, tcp bool) {
-		v := &View{Networks: []string{"n1", "n2", "n4"}, Links: map[string]string{"a": "c1"}, Outside: outside, Host: netip.MustParseAddr("10.0.2.2")}
+		v := &View{Networks: []string{"n1", "n2", "n4"}, Links: map[string]Links{"n1": {"a": "c1"}}, Outside: outside, Host: netip.MustParseAddr("10.0.2.2")}
 		q, reply := s.answer(v, raw, tcp)
 		if q != nil && !outside {
 			t.Error("an internal network's query would be forwarded")

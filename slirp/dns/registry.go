@@ -79,28 +79,25 @@ func (n *names) remove(containerID string) {
 }
 
 // addresses returns what a name, in lower case and without its last dot, stands for in a view. known is false if it
-// means nothing there.
+// means nothing there. A link comes before a name and leads through its own network alone.
 func (r *registry) addresses(v *View, name string) (addrs []netip.Addr, known bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for alias, id := range v.Links {
-		if !strings.EqualFold(alias, name) {
-			continue
+	for _, networkID := range v.Networks {
+		id, linked := v.Links[networkID].find(name)
+		if n := r.networks[networkID]; linked && n != nil {
+			addrs = append(addrs, n.members[id].Addrs...)
 		}
-		known = true // also while the container is not there
-		for _, networkID := range v.Networks {
-			if n := r.networks[networkID]; n != nil {
-				addrs = append(addrs, n.members[id].Addrs...)
-			}
-		}
+		known = known || linked // also while the container is not there
 	}
-	if known {
+	if len(addrs) > 0 {
 		return addrs, true
 	}
 	var v4, v6 bool
 	for _, networkID := range v.Networks {
+		_, linked := v.Links[networkID].find(name)
 		n := r.networks[networkID]
-		if n == nil {
+		if linked || n == nil {
 			continue
 		}
 		ids := n.lookup(name)

@@ -184,6 +184,28 @@ inside() { moss exec "$@"; }
   refused 400 '"a"' POST /v1.24/networks/create '{"Name":"'"$net"'x","IPAM":{"Config":[{"Subnet":"10.213.4.0/24","AuxAddress":{"a":"10.213.4.5"},"AuxiliaryAddresses":{"a":"10.213.4.6"}}]}}'
 }
 
+@test "create: a subnet of IPv6 without EnableIPv6 is not used, with a warning" {
+  for v in $versions; do
+    answers 201 POST "/v$v/networks/create" '{"Name":"'"$net-$v"'","IPAM":{"Config":[{"Subnet":"fd13:5::/64"}]}}'
+    field .Warning "The subnet fd13:5::/64 is not used: a network has IPv6 with EnableIPv6 only"
+    answers 200 GET "/v1.24/networks/$net-$v"
+    field '[.EnableIPv6, (.IPAM.Config | length), (.IPAM.Config[0].Subnet | test("^[0-9.]+/"))]' '[false,1,true]'
+  done
+}
+
+@test "a network's name may have spaces" {
+  answers 201 POST /v1.24/networks/create '{"Name":"'"$net"' of two"}'
+  answers 200 GET "/v1.24/networks/$net%20of%20two"
+  field .Name "$net of two"
+  moss run -d --name "$box" --network "$net of two" busybox sleep 1000
+  moss run --rm --network "$net of two" busybox sh -c "ping -c 1 $box && nslookup \$(ping -c 1 $box | sed -n '1s/.*(\(.*\)).*/\1/p')" >"$BATS_TEST_TMPDIR/out"
+  expect --in "$(<"$BATS_TEST_TMPDIR/out")" contains "name = $box"
+  answers 200 POST "/v1.24/networks/$net%20of%20two/disconnect" '{"Container":"'"$box"'"}'
+  answers 200 POST "/v1.24/networks/$net%20of%20two/connect" '{"Container":"'"$box"'"}'
+  moss rm -f "$box"
+  answers 200 DELETE "/v1.24/networks/$net%20of%20two"
+}
+
 @test "create: fields of later versions are not read" {
   for v in $versions; do
     answers 201 POST "/v$v/networks/create" '{"Name":"'"$net-$v"'","Internal":true,"EnableIPv6":true,"Labels":{"a":"b"},"IPAM":{"Options":{"org.example":"x"}}}'
@@ -258,7 +280,7 @@ inside() { moss exec "$@"; }
 404|plugin "dhcp" not found|"Name":"$net","IPAM":{"Driver":"dhcp"}
 400|cannot be without addresses|"Name":"$net","IPAM":{"Driver":"null"}
 400|several IPAM configurations of one family|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24"},{"Subnet":"10.213.6.0/24"}]}
-400|needs EnableIPv6|"Name":"$net","IPAM":{"Config":[{"Subnet":"fd13:5::/64"}]}
+400|Invalid network name (a )|"Name":"a "
 400|invalid subnet ten/8: invalid CIDR block notation|"Name":"$net","IPAM":{"Config":[{"Subnet":"ten/8"}]}
 400|invalid subnet 10.213.5.0: invalid CIDR block notation|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0"}]}
 400|invalid subnet 10.213.5.7/24: it should be 10.213.5.0/24|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.7/24"}]}

@@ -301,13 +301,14 @@ EOT
   refused 400 '{"StorageOpt":{"size":"1G"}}' StorageOpt
 }
 
-@test "VolumeDriver: local makes the volumes; another is 501" {
+@test "VolumeDriver: local makes the volumes; another is 501 if there are any" {
   make '{"VolumeDriver":"local"}' 1.24 '"Volumes":{"/v":{}}'
   expect equal "$(inspect '[.HostConfig.VolumeDriver, .Mounts[0].Driver]')" '["local","local"]'
   moss start "$box"
   expect equal "$(moss exec "$box" grep -c ' /v ' /proc/self/mountinfo)" 1
   moss rm -f -v "$box"
-  refused 501 '{"VolumeDriver":"convoy"}' VolumeDriver convoy
+  refused 501 '{"VolumeDriver":"convoy","Binds":["data:/v"]}' VolumeDriver convoy
+  make '{"VolumeDriver":"convoy","Isolation":"Default","Binds":["/tmp:/v"]}'
 }
 
 @test "Devices: read and write by those who may, permissions that cannot be enforced are warned of" {

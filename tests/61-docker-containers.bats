@@ -94,7 +94,7 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   refused "mount path must be absolute" -v /x:relative
   refused "invalid mode: zz" -v /tmp:/x:zz
   refused "No such container: none-such" --volumes-from none-such
-  refused "VolumeDriver" --volume-driver none-such -v x:/x
+  refused "VolumeDriver" --volume-driver none-such -v data:/x
   prints 1 --mount type=tmpfs,dst=/x,tmpfs-size=1m -- grep -c " /x tmpfs .*size=1024k" /proc/mounts
   refused "Mounts: Type npipe" --mount type=npipe,src=/x,dst=/x
 }

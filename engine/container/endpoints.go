@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"moss/engine/fault"
 )
@@ -196,11 +197,11 @@ func isNetworkName(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		if !isAlnum(s[i]) && s[i] != '_' && s[i] != '.' && s[i] != '-' {
+		if !isAlnum(s[i]) && strings.IndexByte("_.- ", s[i]) < 0 {
 			return false
 		}
 	}
-	return true
+	return s[len(s)-1] != ' '
 }
 
 // Networks are the networks that the container is in, running or not, by name. The map must not be changed.

@@ -47,7 +47,7 @@ func TestInvalidNamesTheField(t *testing.T) {
 		{"IpcMode", ask{host: `{"IpcMode":"bogus"}`}},
 		{"IpcMode", ask{host: `{"IpcMode":"container:"}`}},
 		{"UTSMode", ask{host: `{"UTSMode":"bogus"}`}},
-		{"NetworkMode", ask{host: `{"NetworkMode":"a b"}`}},
+		{"NetworkMode", ask{host: `{"NetworkMode":"a/b"}`}},
 		{"NetworkMode", ask{host: `{"NetworkMode":"container:"}`}},
 		{"UsernsMode", ask{host: `{"UsernsMode":"bogus"}`}},
 		{"Isolation", ask{host: `{"Isolation":"bogus"}`}},

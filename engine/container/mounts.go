@@ -46,6 +46,9 @@ func checkMounts(d *draft) error {
 			return named("Binds", err)
 		}
 		if v.Destination != "" {
+			if err := d.checkVolumeDriver(); err != nil {
+				return err
+			}
 			d.Volumes = append(d.Volumes, v)
 			continue
 		}

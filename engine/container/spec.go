@@ -165,16 +165,16 @@ func (s *Spec) Hostname(id, hostName string) string {
 // checkUnsupported refuses what moss does not do today.
 func checkUnsupported(d *draft) error {
 	h := &d.Host
+	isolation := strings.ToLower(h.Isolation)
 	refused := []struct {
 		asked bool
 		field string
 		value any
 	}{
-		{h.VolumeDriver != "" && h.VolumeDriver != "local", "VolumeDriver", h.VolumeDriver},
 		{h.Cgroup != "", "Cgroup", h.Cgroup},
 		{h.Init != nil && *h.Init, "Init", true},
 		{len(h.DeviceCgroupRules) > 0, "DeviceCgroupRules", h.DeviceCgroupRules},
-		{h.Isolation == "process" || h.Isolation == "hyperv", "Isolation", h.Isolation},
+		{isolation == "process" || isolation == "hyperv", "Isolation", h.Isolation},
 		{h.CPURealtimePeriod != 0, "CpuRealtimePeriod", h.CPURealtimePeriod},
 		{h.CPURealtimeRuntime != 0, "CpuRealtimeRuntime", h.CPURealtimeRuntime},
 		{d.Config.PublishService != "", "PublishService", d.Config.PublishService},
@@ -190,7 +190,7 @@ func checkUnsupported(d *draft) error {
 		known        []string
 	}{
 		{"UsernsMode", h.UsernsMode, []string{"host", usernsKeepID}},
-		{"Isolation", h.Isolation, []string{"default"}},
+		{"Isolation", isolation, []string{"default"}},
 		{"Runtime", h.Runtime, []string{"crun", "runc"}},
 	} {
 		if choice.value != "" && !slices.Contains(choice.known, choice.value) {

@@ -194,8 +194,9 @@ func TestNewSpecUnsupported(t *testing.T) {
 		ask
 		field string
 	}{
-		{ask{host: `{"VolumeDriver":"nfs"}`}, "VolumeDriver nfs"},
-		{ask{host: `{"Isolation":"hyperv"}`}, "Isolation hyperv"},
+		{ask{host: `{"VolumeDriver":"nfs","Binds":["data:/data"]}`}, "VolumeDriver nfs"},
+		{ask{host: `{"VolumeDriver":"nfs"}`, config: `{"Volumes":{"/data":{}}}`}, "VolumeDriver nfs"},
+		{ask{host: `{"Isolation":"Hyperv"}`}, "Isolation Hyperv"},
 		{ask{host: `{"Init":true}`}, "Init true"},
 		{ask{host: `{"DeviceCgroupRules":["c 1:3 rwm"]}`}, "DeviceCgroupRules"},
 		{ask{host: `{"Mounts":[{"Type":"npipe","Source":"a","Target":"/b"}]}`}, "Mounts: Type npipe"},
@@ -204,6 +205,21 @@ func TestNewSpecUnsupported(t *testing.T) {
 		_, _, err := tc.spec(t)
 		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), tc.field) {
 			t.Errorf("NewSpec(%s %s %s) error = %v, want fault.Unsupported naming %q", tc.config, tc.host, tc.nets, err, tc.field)
+		}
+	}
+}
+
+// TestNewSpecWithoutEffect takes settings that nothing of the container asks for.
+func TestNewSpecWithoutEffect(t *testing.T) {
+	for _, tc := range []ask{
+		{host: `{"Isolation":"Default"}`},
+		{host: `{"Isolation":""}`},
+		{host: `{"VolumeDriver":"nfs"}`},
+		{host: `{"VolumeDriver":"nfs","Binds":["/tmp:/data"],"Tmpfs":{"/v":""}}`, config: `{"Volumes":{"/v":{}}}`},
+		{host: `{"VolumeDriver":"nfs","Mounts":[{"Type":"volume","Source":"data","Target":"/data"}]}`},
+	} {
+		if _, warnings, err := tc.spec(t); err != nil || len(warnings) > 0 {
+			t.Errorf("NewSpec(%s %s) = %q, %v, want neither warnings nor an error", tc.config, tc.host, warnings, err)
 		}
 	}
 }

@@ -47,6 +47,9 @@ func (d *draft) checkVolumes(taken map[string]bool) error {
 			return named("Volumes", err)
 		}
 		if !taken[clean] {
+			if err := d.checkVolumeDriver(); err != nil {
+				return err
+			}
 			taken[clean] = true
 			d.Volumes = append(d.Volumes, VolumeMount{Driver: localDriver, Destination: clean, Anonymous: true, Implied: true})
 		}
@@ -57,6 +60,14 @@ func (d *draft) checkVolumes(taken map[string]bool) error {
 			return named("VolumesFrom", err)
 		}
 		d.VolumesFrom = append(d.VolumesFrom, from)
+	}
+	return nil
+}
+
+// checkVolumeDriver refuses a driver that is not there for a volume of Binds or Volumes. Mounts name drivers of their own.
+func (d *draft) checkVolumeDriver() error {
+	if driver := d.Host.VolumeDriver; driver != "" && driver != localDriver {
+		return unsupported("VolumeDriver", driver)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -91,8 +92,12 @@ func (o *CreateOptions) network(mtu int) (n *Network, warnings []string, err err
 		ID: id.New(), Name: o.Name, Driver: DriverBridge, Created: time.Now().UTC(), Internal: o.Internal, EnableIPv6: o.EnableIPv6,
 		Options: maps.Clone(o.Options), Labels: maps.Clone(o.Labels),
 	}
-	if n.IPAM, err = o.IPAM.parse(o.EnableIPv6); err != nil {
+	var unused []netip.Prefix
+	if n.IPAM, unused, err = o.IPAM.parse(o.EnableIPv6); err != nil {
 		return nil, nil, err
+	}
+	for _, subnet := range unused {
+		warnings = append(warnings, fmt.Sprintf("The subnet %s is not used: a network has IPv6 with EnableIPv6 only", subnet))
 	}
 	settings, err := parseOptions(o.Options)
 	if err != nil {
@@ -126,10 +131,11 @@ func checkName(name string) error {
 	for i := 0; ok && i < len(name); i++ {
 		c := name[i]
 		alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		ok = alnum || i > 0 && strings.IndexByte("_.-", c) >= 0
+		ok = alnum || i > 0 && strings.IndexByte("_.-", c) >= 0 || i > 0 && i < len(name)-1 && c == ' '
 	}
 	if !ok {
-		return fault.Invalid("Invalid network name (%s), only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed, up to %d of them", name, longestName)
+		return fault.Invalid("Invalid network name (%s), only [a-zA-Z0-9][a-zA-Z0-9_.-] and spaces between them are allowed, up to %d of them",
+			name, longestName)
 	}
 	return nil
 }

@@ -40,7 +40,9 @@ func TestRefused(t *testing.T) {
 		"IPAM option":       {addresses(IPAMRequest{Options: map[string]string{"com.docker.network.ipam.serial": "1"}}), fault.Invalid, "ipam.serial"},
 		"two of IPv4":       {addresses(IPAMRequest{Pools: []PoolRequest{{Subnet: "10.1.0.0/16"}, {Subnet: "10.2.0.0/16"}}}), fault.Invalid, "one family"},
 		"two open ones":     {addresses(IPAMRequest{Pools: []PoolRequest{{}, {}}}), fault.Invalid, "one family"},
-		"IPv6 not enabled":  {addresses(pool("fd00::/64")), fault.Invalid, "EnableIPv6"},
+		"IPv6 not enabled":  {addresses(pool("fe80::/64")), fault.Invalid, "fe80::/10"},
+		"a space in front":  {CreateOptions{Name: " x"}, fault.Invalid, "( x)"},
+		"a space behind":    {CreateOptions{Name: "x "}, fault.Invalid, "(x )"},
 		"no CIDR":           {addresses(pool("10.1.0.0")), fault.Invalid, "invalid subnet 10.1.0.0: invalid CIDR block notation"},
 		"no address":        {addresses(pool("ten/8")), fault.Invalid, "CIDR"},
 		"a zone":            {addresses(pool("fd00::%eth0/64")), fault.Invalid, "CIDR"},
@@ -115,6 +117,12 @@ func TestTaken(t *testing.T) {
 		{"a name with all signs", CreateOptions{Name: "0a_b.c-d"}, ""},
 		{"an empty pool", CreateOptions{Name: "a1", IPAM: IPAMRequest{Driver: "default", Pools: []PoolRequest{{}}}}, ""},
 		{"only IPv6 named", CreateOptions{Name: "a2", EnableIPv6: true, IPAM: pool("fd00:2::/64")}, ""},
+		{"a name with spaces", CreateOptions{Name: "two  words"}, ""},
+		{
+			"IPv6 without EnableIPv6",
+			CreateOptions{Name: "a7", IPAM: IPAMRequest{Pools: []PoolRequest{{Subnet: "fd00:7::/64"}, {Subnet: "10.8.0.0/24"}}}},
+			"The subnet fd00:7::/64 is not used: a network has IPv6 with EnableIPv6 only",
+		},
 		{"the smallest", CreateOptions{Name: "a3", IPAM: pool("10.9.0.0/30")}, ""},
 		{"known options", CreateOptions{Name: "a4", Options: map[string]string{
 			OptionName: "fifteen-bytes-x", OptionMTU: "68", OptionICC: "false", OptionMasq: "0", OptionHostIPv4: "127.0.0.1", OptionPrefix: "net", OptionDefault: "false",

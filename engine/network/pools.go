@@ -30,18 +30,19 @@ type PoolRequest struct {
 	Aux     map[string]string
 }
 
-// parse checks what was asked for. Pools that leave the subnet to the engine are left out.
-func (r *IPAMRequest) parse(enableIPv6 bool) (IPAM, error) {
+// parse checks what was asked for. Pools that leave the subnet to the engine are left out, and so are those of IPv6 in a
+// network without it, which are unused.
+func (r *IPAMRequest) parse(enableIPv6 bool) (_ IPAM, unused []netip.Prefix, _ error) {
 	switch r.Driver {
 	case "", ipamDefault:
 	case ipamNull:
-		return IPAM{}, fault.Invalid("IPAM driver null: a network of the driver bridge cannot be without addresses")
+		return IPAM{}, nil, fault.Invalid("IPAM driver null: a network of the driver bridge cannot be without addresses")
 	default:
-		return IPAM{}, noPlugin(r.Driver)
+		return IPAM{}, nil, noPlugin(r.Driver)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Options)) {
 		if strings.HasPrefix(key, OptionNamespace) {
-			return IPAM{}, fault.Invalid("the IPAM driver default has no option %s", key)
+			return IPAM{}, nil, fault.Invalid("the IPAM driver default has no option %s", key)
 		}
 	}
 	ipam := IPAM{Driver: ipamDefault, Options: maps.Clone(r.Options)}
@@ -49,21 +50,22 @@ func (r *IPAMRequest) parse(enableIPv6 bool) (IPAM, error) {
 	for i := range r.Pools {
 		p, err := r.Pools[i].parse()
 		if err != nil {
-			return IPAM{}, err
+			return IPAM{}, nil, err
 		}
 		v6 := p.Subnet.IsValid() && p.Subnet.Addr().Is6()
 		switch {
-		case seen[v6]:
-			return IPAM{}, fault.Invalid("several IPAM configurations of one family: a network has one subnet of IPv4 and one of IPv6")
 		case v6 && !enableIPv6:
-			return IPAM{}, fault.Invalid("invalid subnet %s: an IPv6 subnet needs EnableIPv6", p.Subnet)
+			unused = append(unused, p.Subnet)
+			continue
+		case seen[v6]:
+			return IPAM{}, nil, fault.Invalid("several IPAM configurations of one family: a network has one subnet of IPv4 and one of IPv6")
 		}
 		seen[v6] = true
 		if p.Subnet.IsValid() {
 			ipam.Pools = append(ipam.Pools, p)
 		}
 	}
-	return ipam, nil
+	return ipam, unused, nil
 }
 
 func (r *PoolRequest) parse() (p Pool, err error) {

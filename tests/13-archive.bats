@@ -86,9 +86,15 @@ path_stat() {
   expect output 400
   expect equal "$(jq -r .message <"$BATS_TEST_TMPDIR/body")" "extraction point is not a directory"
   for path in /proc/version /proc /sys/kernel /dev/pts /proc/1/root/etc; do
-    run raw GET "/v1.24/containers/$name/archive?path=$path"
-    expect output 400
+    for method in GET HEAD; do
+      run raw "$method" "/v1.24/containers/$name/archive?path=$path"
+      expect output 400
+    done
   done
+  # Of devices there are the names alone.
+  run raw GET "/v1.24/containers/$name/archive?path=/dev/"
+  expect output 200
+  expect --in "$(tar tvf "$BATS_TEST_TMPDIR/body")" matches '^c.* 0 .* dev/null$|^c.* 1,3 .* dev/null$'
   run raw PUT "/v1.24/containers/$name/archive?path=/proc" --data-binary @"$MOSS_DIR/busybox.tar"
   expect output 400
   run raw PUT "/v1.24/containers/$name/archive?path=/tmp" --data-binary 'this is no archive, however long it is'
@@ -325,6 +331,33 @@ owner() { tar tvPf "$BATS_TEST_TMPDIR/body" --numeric-owner | awk -v want="$1" '
   dock volume rm "$vol"
 }
 
+@test "a container that has never run: its working folder and managed files are there when they are looked at" {
+  name=$(unique new)
+  dock create --name "$name" -w /work/deep -u 7:8 -h boxy --dns 192.0.2.53 --add-host gate:host-gateway --add-host six:2001:db8::7 busybox true >/dev/null
+  not_mounted() { ! grep -q "$(dock inspect -f '{{.Id}}' "$name")/merged" "/proc/$(inner_pid)/mountinfo"; }
+  not_mounted
+  run raw HEAD "/v1.24/containers/$name/archive?path=/work/deep"
+  expect output 200
+  run raw GET "/v1.24/containers/$name/archive?path=/work"
+  expect --in "$(tar tvf "$BATS_TEST_TMPDIR/body" --numeric-owner)" matches '^drwxr-xr-x 0/0 .* work/$' '^drwxr-xr-x 7/8 .* work/deep/$'
+  expect equal "$(dock cp "$name:/etc/hostname" - | tar xOf -)" boxy
+  expect equal "$(dock cp "$name:/etc/resolv.conf" - | tar xOf -)" "nameserver 192.0.2.53"
+  run dock cp "$name:/etc/hosts" -
+  expect contains ip6-localhost $'2001:db8::7\tsix'
+  expect lacks gate
+  eventually 10 not_mounted
+  # What the start makes takes their place; so it does for a container in another's network.
+  side=$(unique side)
+  dock create --name "$side" --network "container:$name" busybox true >/dev/null
+  dock cp "$side:/bin/busybox" - >/dev/null
+  run dock start -a "$name"
+  expect status 0
+  run dock cp "$name:/etc/hosts" -
+  expect contains $'10.0.2.2\tgate' boxy
+  expect equal "$(dock cp "$side:/etc/hostname" - | tar xOf -)" boxy
+  dock rm -f "$name" "$side"
+}
+
 @test "docker cp: tmpfs and mounted files of a running container" {
   name=$(unique mem)
   idle "$name" --tmpfs /mem
@@ -395,10 +428,12 @@ owner() { tar tvPf "$BATS_TEST_TMPDIR/body" --numeric-owner | awk -v want="$1" '
   expect output 500
   dock export "$name" >/dev/null
   dock cp "$name:/etc/passwd" - >/dev/null
+  tar -C "$MOSS_DIR" -cf - busybox.tar | dock cp - "$name:/tmp"
   run dock events --since "$since" --until "$(($(date +%s) + 1))" --filter "container=$name" --filter type=container --format '{{.Action}}'
   expect equal "$(grep -cx copy <<<"$output")" 3
   expect equal "$(grep -cx export <<<"$output")" 1
-  expect lacks archive extract
+  expect equal "$(grep -cx archive-path <<<"$output")" 1
+  expect equal "$(grep -cx extract-to-dir <<<"$output")" 1
   dock rm -f "$name"
 }
 

@@ -194,7 +194,7 @@ func TestPackSystemFiles(t *testing.T) {
 	holds(t, "Unpack over", b.unpack("/", archiveOf(t, entry("mnt/version"))), fault.Invalid, "mount point")
 }
 
-func TestExportAndCopyTell(t *testing.T) {
+func TestEventsOfCopies(t *testing.T) {
 	b := newBox(t)
 	d, err := b.service().OpenExport(t.Context(), "web")
 	b.must(err)
@@ -209,7 +209,18 @@ func TestExportAndCopyTell(t *testing.T) {
 	b.must(err)
 	b.must(d.Send(t.Context(), io.Discard))
 	b.must(d.Close())
-	if got := strings.Join(b.events, " "); got != "export copy" {
+	d, err = b.service().Open(t.Context(), "web", "/etc/passwd")
+	b.must(err)
+	out.Reset()
+	b.must(d.Send(t.Context(), &out))
+	b.must(d.Close())
+	_, err = b.service().Stat(t.Context(), "web", "/etc/passwd")
+	b.must(err)
+	b.must(b.unpack("/etc", out.Bytes()))
+	if err := b.unpack("/etc/passwd", out.Bytes()); err == nil {
+		t.Error("unpacked into a file")
+	}
+	if got := strings.Join(b.events, " "); got != "export copy archive-path extract-to-dir" {
 		t.Errorf("the events were %q", got)
 	}
 }

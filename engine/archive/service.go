@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,7 +47,7 @@ func New(opt Options) *Service {
 
 // Stat describes a path of a container. A symbolic link at its end is described itself, with its target; with a "/" after
 // it, what it leads to. fault.NotFound if there is no such container or path, fault.Invalid for a path that is none or is
-// wrongly said to be a folder.
+// wrongly said to be a folder, and for files of proc, sysfs and their like, which are no data.
 func (s *Service) Stat(ctx context.Context, ref, asked string) (Stat, error) {
 	p, err := parsePlace(asked)
 	if err != nil {
@@ -63,13 +64,37 @@ func (s *Service) Stat(ctx context.Context, ref, asked string) (Stat, error) {
 		return Stat{}, err
 	}
 	defer f.Close() //nolint:errcheck // only a handle
+	if err := checkSource(p, f); err != nil {
+		return Stat{}, err
+	}
 	return t.statOf(p, f)
 }
 
-// Open finds what is to be copied out of a container. Symbolic links are followed, also one at the end of the path; the
-// entries are named after the path all the same. The caller closes the download. Errors are those of Stat, and
-// fault.Invalid for what is no data: files of proc, sysfs and their like.
+// checkSource refuses what is no data.
+func checkSource(p place, f *os.File) error {
+	system, err := systemFS(int(f.Fd()))
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", p.asked, err)
+	}
+	if system {
+		return fault.Invalid("cannot copy %s: it is not data but a file of the system", p.asked)
+	}
+	return nil
+}
+
+// Open finds what is to be copied out of a container, and tells of it. Symbolic links are followed, also one at the end of
+// the path; the entries are named after the path all the same. The caller closes the download. Errors are those of Stat.
 func (s *Service) Open(ctx context.Context, ref, asked string) (*Download, error) {
+	return s.open(ctx, ref, asked, "archive-path")
+}
+
+// OpenCopy is Open for the endpoint that came before the archive ones.
+func (s *Service) OpenCopy(ctx context.Context, ref, resource string) (*Download, error) {
+	return s.open(ctx, ref, resource, "copy")
+}
+
+// open is Open with the event that tells of it.
+func (s *Service) open(ctx context.Context, ref, asked, action string) (*Download, error) {
 	p, err := parsePlace(asked)
 	if err != nil {
 		return nil, err
@@ -78,14 +103,9 @@ func (s *Service) Open(ctx context.Context, ref, asked string) (*Download, error
 	if err != nil {
 		return nil, err
 	}
-	return s.download(files, tree{root: files.Root, ref: ref}, p)
-}
-
-// OpenCopy is Open for the endpoint that came before the archive ones: it tells of the copy.
-func (s *Service) OpenCopy(ctx context.Context, ref, resource string) (*Download, error) {
-	d, err := s.Open(ctx, ref, resource)
+	d, err := s.download(files, tree{root: files.Root, ref: ref}, p)
 	if err == nil {
-		s.publish("copy", d.files.Record)
+		s.publish(action, files.Record)
 	}
 	return d, err
 }
@@ -120,12 +140,8 @@ func (s *Service) download(files *container.Files, t tree, p place) (_ *Download
 	if d.handle, err = t.open(p, true); err != nil {
 		return nil, err
 	}
-	system, err := systemFS(int(d.handle.Fd()))
-	if err != nil {
-		return nil, fmt.Errorf("look at %s: %w", p.asked, err)
-	}
-	if system {
-		return nil, fault.Invalid("cannot copy %s: it is not data but a file of the system", p.asked)
+	if err = checkSource(p, d.handle); err != nil {
+		return nil, err
 	}
 	if d.Stat, err = t.statOf(p, d.handle); err != nil {
 		return nil, fmt.Errorf("look at %s: %w", p.asked, err)
@@ -145,7 +161,7 @@ type UnpackOptions struct {
 // takes the place of what is there; a folder keeps what else is in it. Names are resolved inside the container's root, so
 // that the container's own links in them are followed, and no link of the archive leads out. Owners are those of the
 // archive as numbers of the container; one that the container does not have leaves its root as the owner. Devices are
-// left out: a user cannot make them. Names that begin with ".wh." mean nothing here.
+// left out: a user cannot make them. Names that begin with ".wh." mean nothing here. At its end it tells of it.
 //
 // An error leaves what was unpacked before it. It is fault.NotFound (no such container or folder), fault.Invalid (the path
 // is no folder, the archive is broken or a trap, opt forbids it), fault.Forbidden (nothing can be written there) or
@@ -169,7 +185,11 @@ func (s *Service) Unpack(ctx context.Context, ref, asked string, src io.Reader, 
 	if err := checkDestination(t, p, int(dest.Fd())); err != nil {
 		return err
 	}
-	return unpack(ctx, src, target{tree: t, place: p, dest: dest, free: s.opt.FreeOut, ids: files.IDs, opt: opt})
+	if err := unpack(ctx, src, target{tree: t, place: p, dest: dest, free: s.opt.FreeOut, ids: files.IDs, opt: opt}); err != nil {
+		return err
+	}
+	s.publish("extract-to-dir", files.Record)
+	return nil
 }
 
 // checkDestination refuses what nothing can be unpacked into.

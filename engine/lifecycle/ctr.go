@@ -28,7 +28,7 @@ type ctr struct {
 
 	views sync.RWMutex // read-locked while a view on its files is opened; locked while its layer is removed
 
-	hosts sync.Mutex // held while the hosts file of the running container is rewritten
+	hosts sync.Mutex // held while the managed files of /etc are written
 
 	net sync.Mutex // held while the networks of the running container change
 

@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/network"
 	"moss/engine/tree"
 )
 
@@ -47,6 +50,53 @@ func (m *Manager) placeEtc(c *ctr, with *joined) *container.Record {
 		c.update(func(r *container.Record) { r.HostnamePath, r.HostsPath, r.ResolvConf = hostname, hosts, resolv })
 	}
 	return c.record()
+}
+
+// etcAtRest returns the record of a container that does not run, with the places of its managed files. Before the first
+// start they are made with what is known then: neither its networks nor its links are.
+func (m *Manager) etcAtRest(c *ctr) (*container.Record, error) {
+	c.hosts.Lock()
+	defer c.hosts.Unlock()
+	r := *c.record()
+	if !r.StartedAt.IsZero() || r.Build {
+		return &r, nil
+	}
+	if id, shared := strings.CutPrefix(r.Host.NetworkMode, container.JoinMode("")); shared {
+		if other, err := m.index.find(id); err == nil {
+			o := other.record()
+			r.HostnamePath, r.HostsPath, r.ResolvConf = o.HostnamePath, o.HostsPath, o.ResolvConf
+		}
+		return &r, nil
+	}
+	if _, err := os.Lstat(r.HostsPath); err == nil {
+		return &r, nil
+	}
+	hostName, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := container.SpecOf(&r)
+	if err != nil {
+		return &r, nil //nolint:nilerr // the start will say so
+	}
+	spec.Hosts = slices.DeleteFunc(slices.Clone(spec.Hosts), func(h container.HostIP) bool { return !h.IP.IsValid() })
+	p := parts{sandbox: network.Sandbox{Mode: networkMode(&spec), DNS: spec.Host.DNS}}
+	return &r, writeEtc(&r, &spec, &p, spec.Hostname(r.ID, hostName))
+}
+
+// workFolder is the working folder of a container that has never run, as its first start will make it.
+func (m *Manager) workFolder(r *container.Record, rootfs string) (path string, owner container.UserIDs) {
+	if !r.StartedAt.IsZero() {
+		return "", container.UserIDs{}
+	}
+	ids, err := lookupUser(rootfs, r.Config.User, r.Host.GroupAdd)
+	if err == nil {
+		owner, err = outside(m.idMap(&r.Host), ids)
+	}
+	if err != nil {
+		owner = container.UserIDs{} // the start will say so
+	}
+	return r.Config.WorkingDir, owner
 }
 
 // lookupUser resolves the user inside the root filesystem. The files are the container's to write, so they are opened

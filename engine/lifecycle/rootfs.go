@@ -44,15 +44,19 @@ func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, 
 			}
 			// It has ended meanwhile, or its first process has left its root for another one.
 		}
-		points, err := m.viewPoints(ctx, c.record(), back)
+		r, err := m.etcAtRest(c)
 		if err != nil {
 			return nil, nil, err
 		}
-		maker, err := outside(m.idMap(&c.record().Host), container.UserIDs{})
-		if err != nil {
-			maker = container.UserIDs{} // the one user that exists
+		v := view{dir: dir, readOnly: r.Host.ReadonlyRootfs}
+		if v.points, err = m.viewPoints(ctx, r, back); err != nil {
+			return nil, nil, err
 		}
-		return restingView(dir, points, maker, c.record().Host.ReadonlyRootfs)
+		if v.maker, err = outside(m.idMap(&r.Host), container.UserIDs{}); err != nil {
+			v.maker = container.UserIDs{} // the one user that exists
+		}
+		v.work, v.worker = m.workFolder(r, dir)
+		return v.open()
 	})
 }
 

@@ -123,7 +123,8 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 	if err != nil {
 		return err
 	}
-	r, spec.Env = m.placeEtc(c, &with), linkEnv(r.Name, near, spec.Env)
+	m.placeEtc(c, &with)
+	spec.Env = linkEnv(r.Name, near, spec.Env)
 	parts, err := m.prepare(ctx, c, &spec, &with, &back)
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 	if err := m.mountVolumes(ctx, c.id, &spec, &back); err != nil {
 		return err
 	}
-	bundle, err := m.bundle(r, &spec, parts)
+	bundle, err := m.bundle(c, &spec, parts)
 	if err != nil {
 		return err
 	}
@@ -286,13 +287,17 @@ func (m *Manager) taskLog(r *container.Record, spec *container.Spec) task.Log {
 
 // bundle writes the files that the container's process starts with: the managed files of its /etc and config.json. It
 // returns the key under which the compiled seccomp filter is to be kept; empty if it is already, or there is none.
-func (m *Manager) bundle(r *container.Record, spec *container.Spec, p parts) (filterKey string, err error) {
+func (m *Manager) bundle(c *ctr, spec *container.Spec, p parts) (filterKey string, err error) {
+	r := c.record()
 	hostName, err := os.Hostname()
 	if err != nil {
 		return "", err
 	}
 	if p.with.network == nil { // otherwise the files are the other's
-		if err := writeEtc(r, spec, &p, spec.Hostname(r.ID, hostName)); err != nil {
+		c.hosts.Lock()
+		err := writeEtc(r, spec, &p, spec.Hostname(r.ID, hostName))
+		c.hosts.Unlock()
+		if err != nil {
 			return "", err
 		}
 	}

@@ -20,10 +20,20 @@ type viewPoint struct {
 	readOnly            bool
 }
 
-// restingView makes a mount namespace of its own in which dir is the root and the points are mounted, and opens that root.
+// view is what is seen of the files of a container that does not run.
+type view struct {
+	dir      string // the root
+	points   []viewPoint
+	maker    container.UserIDs // whose the mount points are that are missing
+	work     string            // a folder that is made if it is missing; empty: none
+	worker   container.UserIDs // whose that is
+	readOnly bool
+}
+
+// open makes a mount namespace of its own in which dir is the root and the points are mounted, and opens that root.
 // Nothing of it is seen elsewhere, and nothing of elsewhere in it. Mount points that are missing are made, as a start
-// does, and are maker's. The namespace lives until space and everything opened in it are closed. It takes Linux 5.12.
-func restingView(dir string, points []viewPoint, maker container.UserIDs, readOnly bool) (root, space *os.File, err error) {
+// does. The namespace lives until space and everything opened in it are closed. It takes Linux 5.12.
+func (v *view) open() (root, space *os.File, err error) {
 	err = thread.Apart(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 			return fmt.Errorf("make a mount namespace: %w", err)
@@ -34,7 +44,7 @@ func restingView(dir string, points []viewPoint, maker container.UserIDs, readOn
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("make the mounts private: %w", err)
 		}
-		trees, err := detach(points)
+		trees, err := detach(v.points)
 		defer func() {
 			for _, tree := range trees {
 				unix.Close(tree) //nolint:errcheck // it is mounted, or not wanted
@@ -43,15 +53,16 @@ func restingView(dir string, points []viewPoint, maker container.UserIDs, readOn
 		if err != nil {
 			return err
 		}
-		if root, err = enter(dir); err != nil {
+		if root, err = enter(v.dir); err != nil {
 			return err
 		}
-		for i, p := range points {
-			if err := place(int(root.Fd()), trees[i], p, maker); err != nil {
+		for i, p := range v.points {
+			if err := place(int(root.Fd()), trees[i], p, v.maker); err != nil {
 				return fmt.Errorf("show %s: %w", p.destination, err)
 			}
 		}
-		if readOnly {
+		v.makeWork(int(root.Fd()))
+		if v.readOnly {
 			return setReadOnly(int(root.Fd()), 0)
 		}
 		return nil
@@ -68,6 +79,22 @@ func restingView(dir string, points []viewPoint, maker container.UserIDs, readOn
 		err = fault.Unsupported("files of a container that does not run need Linux 5.12: %w", err)
 	}
 	return nil, nil, err
+}
+
+// makeWork makes the working folder. Where it cannot be, the start will say so.
+func (v *view) makeWork(root int) {
+	if v.work == "" {
+		return
+	}
+	name := path.Clean("/" + v.work)
+	for _, step := range []struct {
+		name  string
+		maker container.UserIDs
+	}{{path.Dir(name), v.maker}, {name, v.worker}} {
+		if fd, err := pointIn(root, step.name, true, step.maker); err == nil {
+			unix.Close(fd) //nolint:errcheck // only a handle
+		}
+	}
 }
 
 // detach copies the sources' mounts, as far as the list goes without an error.

@@ -132,6 +132,19 @@ containers() { quietly "http://moss/containers/json?all=1" | jq -rc "[.[] | .Id[
   expect equal "$code $id" "200 $want"
 }
 
+@test "build: a file dockerfile counts where there is no Dockerfile" {
+  context
+  printf 'FROM busybox\nLABEL from=lower\n' >"$dir/dockerfile"
+  printf 'FROM busybox\nLABEL from=container\n' >"$dir/Containerfile"
+  for query in "" dockerfile=Dockerfile; do
+    built "$query"
+    expect equal "$(inspect "$id" .Config.Labels.from)" lower
+  done
+  printf 'FROM busybox\nLABEL from=usual\n' >"$dir/Dockerfile"
+  built ""
+  expect equal "$(inspect "$id" .Config.Labels.from)" usual
+}
+
 @test "build: dockerfile and enginefile name the file" {
   context
   mkdir "$dir/sub"
@@ -370,7 +383,7 @@ LABEL from=container' >"$dir/Containerfile"
   mkdir "$BATS_TEST_TMPDIR/www"
   echo from remote >"$dir/file"
   tar -C "$dir" -czf "$BATS_TEST_TMPDIR/www/context.tgz" .
-  printf 'FROM busybox\nLABEL remote=text\n' >"$BATS_TEST_TMPDIR/www/text"
+  printf 'FROM busybox\nCOPY Dockerfile /\nLABEL remote=text\n' >"$BATS_TEST_TMPDIR/www/text"
   (cd "$BATS_TEST_TMPDIR/www" && exec python3 -u -m http.server --bind 127.0.0.1 0 >"$BATS_TEST_TMPDIR/www.log" 2>&1 3>&- 4>&-) &
   helper=$!
   eventually 20 file_has "$BATS_TEST_TMPDIR/www.log" 'Serving HTTP'
@@ -399,7 +412,7 @@ LABEL from=container' >"$dir/Containerfile"
   good="{\"https://other.test/v1/\":{\"username\":\"x\",\"password\":\"y\"},\"$CLOSED\":{\"username\":\"ann\",\"password\":\"secret\"}}"
   file="{\"auths\":{\"$CLOSED\":{\"auth\":\"$(printf ann:secret | base64)\"}},\"credsStore\":\"none\"}"
   for version in $versions; do
-    for config in "$good" "$file" "{\"http://$CLOSED/v2/\":{\"username\":\"ann\",\"password\":\"secret\"}}"; do
+    for config in "$good" "$file" "${file/auths/configs}" "{\"http://$CLOSED/v2/\":{\"username\":\"ann\",\"password\":\"secret\"}}"; do
       built "pull=1" -H "$(header X-Registry-Config <<<"$config")"
       quietly -X DELETE "http://moss/images/$CLOSED/lib/box:one?force=1" >/dev/null
     done

@@ -127,7 +127,7 @@ RUN printf unended; exit 3
 EOF
   run build "$dir" nocache=1
   expect status 1
-  expect contains 'to stdout' 'to stderr' 'line 0 of many' 'line 1999 of many' 'unended'
+  expect contains 'to stdout' $'\e[91mto stderr' 'line 0 of many' 'line 1999 of many' 'unended'
   expect matches "error 3 The command '/bin/sh -c printf unended; exit 3' returned a non-zero code: 3"
   for case in '127|["/no/such/program", "x"]|/no/such/program' '126|["/etc/passwd"]|/etc/passwd' '137|exit 137|137'; do
     IFS='|' read -r code command word <<<"$case"

@@ -76,8 +76,8 @@ serve_files() {
   expect matches '^Step 3/5 : RUN echo from the step'
   expect matches '^ ---> Running in [0-9a-f]{12}$'
   expect matches '^from the step$'
-  expect matches '^and an error$'
-  expect matches '^(Removing intermediate container| ---> Removed intermediate container) [0-9a-f]{12}$'
+  expect matches $'^\e\\[91mand an error$'
+  expect matches $'^\e\\[0m(Removing intermediate container| ---> Removed intermediate container) [0-9a-f]{12}$'
   expect matches '^Step 5/5 : CMD \["cat", "/word"\]$'
   expect matches '^Successfully built [0-9a-f]{12}$'
   expect matches "^Successfully tagged $name:latest$"

@@ -182,6 +182,7 @@ func TestBuildHeaders(t *testing.T) {
 		{"standard, bare", base64.RawStdEncoding.EncodeToString([]byte(auths)), whole},
 		{"a configuration file", encoded(split), whole},
 		{"one entry of the wrong type", encoded(`{"a":1,"b":null,"c":{"username":"u"}}`), map[string]image.RegistryAuth{"c": {Username: "u"}}},
+		{"a configuration file of old", encoded(strings.Replace(split, `"auths"`, `"configs"`, 1)), whole},
 		{"both forms in one", encoded(`{"auths":{},"r":{"username":"u","password":"p"}}`), map[string]image.RegistryAuth{"r": {Username: "u", Password: "p"}}},
 		{"a registry of the name auths", encoded(`{"auths":{"username":"u","password":"p"}}`), map[string]image.RegistryAuth{}},
 		{"nothing", "", nil},

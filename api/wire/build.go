@@ -69,8 +69,8 @@ func decodeParameter(name, text string, into any, want string) error {
 }
 
 // DecodeRegistryConfig reads the value of the header X-Registry-Config (document 3, 5.1): a map of registries to
-// credentials, or a configuration file that holds one under auths. What cannot be read is left out, as with
-// X-Registry-Auth: most images are there for everybody.
+// credentials, or a configuration file that holds one under auths, or under configs as clients of before 1.7 and go-dockerclient
+// have it. What cannot be read is left out, as with X-Registry-Auth: most images are there for everybody.
 func DecodeRegistryConfig(header string, version apiver.Version) map[string]image.RegistryAuth {
 	raw, err := DecodeBase64(header)
 	if err != nil {
@@ -80,10 +80,12 @@ func DecodeRegistryConfig(header string, version apiver.Version) map[string]imag
 	if json.Unmarshal(raw, &entries) != nil {
 		return nil
 	}
-	var file map[string]json.RawMessage
-	if json.Unmarshal(entries["auths"], &file) == nil && file != nil {
-		delete(entries, "auths")
-		maps.Copy(entries, file) // docker-py 5 sends both forms in one, the file's empty
+	for _, form := range []string{"configs", "auths"} {
+		var file map[string]json.RawMessage
+		if json.Unmarshal(entries[form], &file) == nil && file != nil {
+			delete(entries, form)
+			maps.Copy(entries, file) // docker-py 5 sends both forms in one, the file's empty
+		}
 	}
 	auths := make(map[string]image.RegistryAuth, len(entries))
 	for registry, entry := range entries {

@@ -179,6 +179,7 @@ func TestNothingRunsBeforeAllIsChecked(t *testing.T) {
 		{"later stage", request("FROM base\nRUN one\nCOPY --from=later /x /x\nFROM base AS later\n", nil), ""},
 		{"empty", request("  \n", nil), "cannot be empty"},
 		{"no file", Request{Context: strings.NewReader("")}, "Cannot locate specified Dockerfile: Dockerfile"},
+		{"file of the usual name", Request{Context: strings.NewReader(""), Dockerfile: "Dockerfile"}, "Cannot locate specified Dockerfile: Dockerfile"},
 		{"other file", Request{Context: strings.NewReader(""), Dockerfile: "x/y"}, "Cannot locate specified Dockerfile: x/y"},
 		{"no archive", Request{Context: strings.NewReader(strings.Repeat("no archive ", 100))}, ""},
 		{"bad name", func() Request { r := request("FROM base\n", nil); r.Tags = []string{"A b"}; return r }(), "invalid reference format"},

@@ -131,11 +131,11 @@ func TestRunOnScratch(t *testing.T) {
 func TestRemoteDockerfile(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
-		_, _ = w.Write([]byte("FROM base\nRUN remote\n"))
+		_, _ = w.Write([]byte("FROM base\nCOPY Dockerfile /of/\nRUN remote\n"))
 	}))
 	defer server.Close()
 	r := newRig(t)
-	r.must(Request{Remote: server.URL + "/Dockerfile", Remove: true})
+	r.must(Request{Remote: server.URL + "/Dockerfile", Remove: true}) // the file itself is its context
 	if got := r.runner.commands(); !slices.Equal(got, []string{"remote"}) {
 		t.Errorf("ran %q", got)
 	}

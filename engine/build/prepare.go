@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/moby/patternmatcher/ignorefile"
 
@@ -28,6 +29,7 @@ const maxDockerfile = 1 << 20
 // The names of a Dockerfile, if the request has none.
 const (
 	defaultName   = "Dockerfile"
+	lowerName     = "dockerfile" // in place of the default name, also of one that the request has
 	secondName    = "Containerfile"
 	ignoreName    = ".dockerignore"
 	ignoreSuffix  = ".dockerignore"
@@ -145,11 +147,16 @@ func (b *build) takeIn(ctx context.Context) (text []byte, name string, err error
 			return nil, "", err
 		}
 		b.push(from.Tree.Close)
-		if from.Dockerfile != nil {
-			b.tree = from.Tree
-			return from.Dockerfile, defaultName, nil
+		if from.Dockerfile == nil {
+			return b.readDockerfile(ctx, from.Tree)
 		}
-		return b.readDockerfile(ctx, from.Tree)
+		// It is all that there is to copy.
+		b.tree, err = source.FromReader(ctx, defaultName, bytes.NewReader(from.Dockerfile), 0o644, time.Unix(0, 0), b.sourceOptions())
+		if err != nil {
+			return nil, "", fmt.Errorf("keep the Dockerfile: %w", err)
+		}
+		b.push(b.tree.Close)
+		return from.Dockerfile, defaultName, nil
 	}
 	src := b.req.Context
 	if src == nil {
@@ -167,8 +174,11 @@ func (b *build) takeIn(ctx context.Context) (text []byte, name string, err error
 // or else .dockerignore.
 func (b *build) readDockerfile(ctx context.Context, tree *source.Tree) (text []byte, name string, err error) {
 	names := []string{b.req.Dockerfile}
-	if b.req.Dockerfile == "" {
-		names = []string{defaultName, secondName}
+	switch b.req.Dockerfile {
+	case "":
+		names = []string{defaultName, lowerName, secondName}
+	case defaultName:
+		names = []string{defaultName, lowerName}
 	}
 	for _, name = range names {
 		text, err = tree.ReadFile(ctx, name, maxDockerfile)

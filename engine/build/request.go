@@ -14,7 +14,7 @@ import (
 type Request struct {
 	Context    io.Reader // the context's archive, plain or compressed; not used with Remote
 	Remote     string    // where the context is fetched: a git repository, or http(s); one text file is the Dockerfile itself
-	Dockerfile string    // path in the context; empty: Dockerfile, or else Containerfile
+	Dockerfile string    // path in the context; empty: Dockerfile, or else dockerfile or Containerfile
 	Tags       []string  // names for the result, as clients write them
 	Target     string    // the stage to build; empty: the last
 	Platform   string    // os[/arch[/variant]] of images to fetch; empty: this machine's

@@ -72,7 +72,7 @@ func Open(dir, dockerfile string, text io.Reader) (*Folder, error) {
 
 // usualName finds the Dockerfile of a context.
 func usualName(dir string) (string, error) {
-	for _, name := range []string{"Dockerfile", "Containerfile", "dockerfile"} {
+	for _, name := range []string{"Dockerfile", "dockerfile", "Containerfile"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return name, nil
 		}

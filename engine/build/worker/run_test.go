@@ -31,8 +31,8 @@ func TestRunSaysWhatTheCommandSays(t *testing.T) {
 		Started: func(id string, warnings []string) { started = id + " " + strings.Join(warnings, ",") },
 	})
 	must(t, err)
-	if shown.String() != "one\ntwo\n" {
-		t.Errorf("output %q, want both streams", shown.String())
+	if shown.String() != "one\n\x1b[91mtwo\n\x1b[0m" {
+		t.Errorf("output %q, want both streams, that of errors in red", shown.String())
 	}
 	if started != run.ContainerID+" a warning" {
 		t.Errorf("told of the start: %q", started)
@@ -185,7 +185,7 @@ func TestScreenTakesFramesInPieces(t *testing.T) {
 				t.Fatalf("Write = %d, %v", n, err)
 			}
 		}
-		if got.String() != strings.Repeat("some output\n", 3) {
+		if got.String() != "some output\n\x1b[91msome output\n\x1b[0msome output\n" {
 			t.Fatalf("in pieces of %d: %q", size, got.String())
 		}
 	}

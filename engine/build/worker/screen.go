@@ -6,13 +6,20 @@ import (
 	"moss/engine/stdio"
 )
 
+// What stands around each piece of the error stream: red letters, as clients of the classic protocol are used to.
+const (
+	red   = "\x1b[91m"
+	plain = "\x1b[0m"
+)
+
 // screen is the connection of a viewer who types nothing: the frames that come in are taken apart and go to out as they
-// come, those of both streams alike.
+// come, those of the error stream in red.
 type screen struct {
 	out    io.Writer
 	header [stdio.HeaderSize]byte
 	have   int // bytes of the header
 	rest   int // bytes of the frame that are still to come
+	stream stdio.Stream
 	failed bool
 }
 
@@ -28,21 +35,29 @@ func (s *screen) Write(p []byte) (int, error) {
 			if s.have < len(s.header) {
 				break
 			}
-			_, size, err := stdio.ParseHeader(s.header[:])
+			stream, size, err := stdio.ParseHeader(s.header[:])
 			if err != nil {
 				return 0, err
 			}
-			s.have, s.rest = 0, size
+			if s.have, s.rest, s.stream = 0, size, stream; stream == stdio.Stderr && size > 0 {
+				s.show([]byte(red))
+			}
 			continue
 		}
 		n := min(s.rest, len(rest))
-		if !s.failed {
-			_, err := s.out.Write(rest[:n])
-			s.failed = err != nil
+		s.show(rest[:n])
+		if s.rest, rest = s.rest-n, rest[n:]; s.rest == 0 && s.stream == stdio.Stderr {
+			s.show([]byte(plain))
 		}
-		s.rest, rest = s.rest-n, rest[n:]
 	}
 	return len(p), nil
+}
+
+func (s *screen) show(p []byte) {
+	if !s.failed {
+		_, err := s.out.Write(p)
+		s.failed = err != nil
+	}
 }
 
 // Close does nothing: out is the caller's.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -97,7 +98,7 @@ func (p *push) sendConfig(ctx context.Context, config []byte) error {
 	if err != nil || there {
 		return err
 	}
-	_, err = p.dest.Put(ctx, b, bytes.NewReader(config))
+	_, err = p.dest.Put(ctx, b, b.Size, bytes.NewReader(config))
 	return err
 }
 
@@ -155,6 +156,15 @@ func (p *push) upload(ctx context.Context, index int, layer storage.LayerInfo) (
 	}
 }
 
+// gzipMost is how large a plain archive can be once it is compressed, in bytes: what has no pattern grows a little. The
+// size of one that is not known may be any.
+func gzipMost(plain int64) int64 {
+	if plain < 0 {
+		return math.MaxInt64
+	}
+	return plain + plain/64 + 1<<20
+}
+
 // uploadOnce is one try. again says that the next one may do better: it is the way to the registry that failed.
 func (p *push) uploadOnce(ctx context.Context, index int, layer storage.LayerInfo) (sent storage.Blob, again bool, err error) {
 	plain, err := p.s.store.OpenLayer(ctx, p.img.ID, index)
@@ -165,7 +175,7 @@ func (p *push) uploadOnce(ctx context.Context, index int, layer storage.LayerInf
 		ReadCloser: plain, tell: p.tell, total: max(layer.Size, 0), id: id.Short(layer.DiffID.String()),
 	}, layer.DiffID, p.s.slots)
 	kind := p.family.layerType(formGzip)
-	sent, err = p.dest.Put(ctx, storage.Blob{Size: -1, MediaType: kind}, g)
+	sent, err = p.dest.Put(ctx, storage.Blob{Size: -1, MediaType: kind}, gzipMost(layer.Size), g)
 	if cerr := g.Close(); err != nil || cerr != nil {
 		return storage.Blob{}, !g.failed() && fault.Is(err, fault.Internal), errors.Join(err, cerr)
 	}

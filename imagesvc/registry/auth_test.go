@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -168,6 +169,36 @@ func TestTokenEndsDuringTransfer(t *testing.T) {
 	}
 }
 
+// TestScopesOfARefusal has a registry that names what else it wants to see when it refuses a request, in one parameter or two.
+func TestScopesOfARefusal(t *testing.T) {
+	for _, wants := range []string{
+		`scope="repository:a/b:pull repository:base/c:pull"`,
+		`scope="repository:a/b:pull",scope="repository:base/c:pull"`,
+	} {
+		s := newServer(t)
+		i := guard(t, s, false)
+		s.put("a/b", "v", nil)
+		ask := s.before
+		s.before = func(w http.ResponseWriter, r *http.Request) bool {
+			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+			i.mu.Lock()
+			scopes := i.valid[token]
+			i.mu.Unlock()
+			if !strings.Contains(r.URL.Path, "/manifests/") || strings.Contains(scopes, "repository:base/c:pull") {
+				return ask(w, r)
+			}
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf("Bearer realm=%q,service=\"test\",%s", i.URL+"/token", wants))
+			refuse(w, http.StatusUnauthorized, "UNAUTHORIZED", "authentication required")
+			return true
+		}
+		open(t, newClient(t, registry.Config{}), s.host+"/a/b:v", image.RegistryAuth{})
+		asked := i.requests()
+		if want := "GET  repository:a/b:pull repository:base/c:pull"; len(asked) != 2 || asked[1] != want {
+			t.Errorf("%s: asked for tokens: %q, want %q as the second", wants, asked, want)
+		}
+	}
+}
+
 // TestTokenNeverGood has a server that issues tokens and takes none for blobs.
 func TestTokenNeverGood(t *testing.T) {
 	s := newServer(t)
@@ -264,7 +295,7 @@ func TestPushTokens(t *testing.T) {
 	if mounted, err := d.Mount(t.Context(), parse(t, s.host+"/a/other"), blob); !mounted || err != nil {
 		t.Errorf("Mount: %t, %v", mounted, err)
 	}
-	if _, err := d.Put(t.Context(), blob, strings.NewReader("x")); err != nil {
+	if _, err := d.Put(t.Context(), blob, blob.Size, strings.NewReader("x")); err != nil {
 		t.Error(err)
 	}
 	want := []string{
@@ -274,8 +305,15 @@ func TestPushTokens(t *testing.T) {
 	if asked := i.requests(); !slices.Equal(asked, want) {
 		t.Errorf("asked for tokens:\n%q, want\n%q", asked, want)
 	}
+	// A size that is not known is no reason for another token where it cannot be large.
+	if _, err := d.Put(t.Context(), storage.Blob{Size: -1}, 100, strings.NewReader("z")); err != nil {
+		t.Error(err)
+	}
+	if asked := i.requests(); !slices.Equal(asked, want) {
+		t.Errorf("asked for tokens:\n%q, want\n%q", asked, want)
+	}
 	// What may take long gets the credentials, and tokens by the library's own GET.
-	if _, err := d.Put(t.Context(), storage.Blob{Size: -1}, strings.NewReader("y")); err != nil {
+	if _, err := d.Put(t.Context(), storage.Blob{Size: -1}, math.MaxInt64, strings.NewReader("y")); err != nil {
 		t.Error(err)
 	}
 	if asked := i.requests(); len(asked) != 3 || asked[2] != "GET  repository:a/new:pull,push" {
@@ -308,7 +346,7 @@ func TestPushRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Put(t.Context(), storage.Blob{Digest: digest.FromString("x"), Size: 1}, strings.NewReader("x"))
+	_, err = d.Put(t.Context(), storage.Blob{Digest: digest.FromString("x"), Size: 1}, 1, strings.NewReader("x"))
 	if !fault.Is(err, fault.Unauthorized) || !strings.HasSuffix(err.Error(), "denied: requested access to the resource is denied") {
 		t.Errorf("Put: %v, want an Unauthorized in the registry's words", err)
 	}
@@ -349,7 +387,7 @@ func TestPushStalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			layer := noise(16 << 20) // more than the sockets hold
-			_, err = d.Put(t.Context(), storage.Blob{Digest: digest.FromBytes(layer), Size: int64(len(layer))}, bytes.NewReader(layer))
+			_, err = d.Put(t.Context(), storage.Blob{Digest: digest.FromBytes(layer), Size: int64(len(layer))}, int64(len(layer)), bytes.NewReader(layer))
 			if err == nil || !strings.Contains(err.Error(), "the server sends nothing any more") {
 				t.Errorf("got %v, want that the server stalls", err)
 			}

@@ -21,7 +21,7 @@ import (
 )
 
 // longUpload is the size in bytes from which an upload may outlive a token: the library gets the credentials then, and
-// renews by itself. So it does where the size is not known.
+// asks for tokens of its own.
 const longUpload = 256 << 20
 
 // patience is how many times longer than in the middle of a transfer a registry may take for what it does with a blob, or
@@ -139,9 +139,10 @@ func (d *Destination) cancelUpload(ctx context.Context, client *http.Client, res
 	}
 }
 
-// Put sends a blob; its digest and size may be unknown (empty and -1), and are told. A blob that the registry has is not
-// read. What has begun to be sent is not sent again: the caller may, with a new reader.
-func (d *Destination) Put(ctx context.Context, b storage.Blob, r io.Reader) (storage.Blob, error) {
+// Put sends a blob; its digest and size may be unknown (empty and -1), and are told. most is the largest size that it can
+// have, in bytes. A blob that the registry has is not read. What has begun to be sent is not sent again: the caller may,
+// with a new reader.
+func (d *Destination) Put(ctx context.Context, b storage.Blob, most int64, r io.Reader) (storage.Blob, error) {
 	if b.Digest != "" {
 		// The library would ask as well, but could not get a new token then without having lost the upload.
 		has, err := d.Has(ctx, b)
@@ -150,7 +151,7 @@ func (d *Destination) Put(ctx context.Context, b storage.Blob, r io.Reader) (sto
 		}
 	}
 	u, err := d.upload(ctx, nil)
-	if b.Size < 0 || b.Size > longUpload {
+	if most > longUpload {
 		u, err = d.longUpload(ctx)
 	}
 	if err != nil {

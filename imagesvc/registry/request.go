@@ -56,6 +56,9 @@ func (e *endpoint) do(ctx context.Context, client *http.Client, r request) (*htt
 		switch {
 		case res.StatusCode == http.StatusUnauthorized && !renewed && (g.open || (g.bearer != "" && g.bearer != r.access.auth.RegistryToken)):
 			renewed, r.access.refused = true, g.bearer
+			if c, ok := token.Offer(token.Challenges(res.Header), "bearer"); ok {
+				r.access.scopes = r.access.scopes.With(c.Scopes()...) // it may take more than one repository
+			}
 			e.forget()
 		case res.StatusCode == http.StatusTooManyRequests && asked < maxAsked && wait <= maxWait:
 			if err := sleep(ctx, wait); err != nil {

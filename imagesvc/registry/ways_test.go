@@ -162,7 +162,7 @@ func TestUploadsElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close() //nolint:errcheck // nothing depends on it
-	_, err = d.Put(t.Context(), storage.Blob{Size: 3}, strings.NewReader("abc"))
+	_, err = d.Put(t.Context(), storage.Blob{Size: 3}, 3, strings.NewReader("abc"))
 	if err == nil || !strings.Contains(err.Error(), "refused to be led to") || len(other.seen("/")) != 0 {
 		t.Errorf("got %v and %d requests elsewhere, want a refusal", err, len(other.seen("/")))
 	}

@@ -101,7 +101,7 @@ LIST
   events 0 "$((EPOCHSECONDS + 1))" >"$BATS_TEST_TMPDIR/past"
   diff "$BATS_TEST_TMPDIR/live" "$BATS_TEST_TMPDIR/past"
   expect equal "$(actions <"$BATS_TEST_TMPDIR/past")" "create rename attach start detach exec_create exec_start exec_detach resize top pause unpause update \
-copy export pause unpause commit commit kill kill die stop start restart kill die stop destroy"
+copy archive-path extract-to-dir export pause unpause commit commit kill kill die stop start restart kill die stop destroy"
   # What every event has.
   expect equal "$(jq -c '[.Type, .id == .Actor.ID, .status == .Action, .from, .Actor.Attributes.image, .Actor.Attributes.color, .time == (.timeNano / 1000000000 | floor)]' \
     "$BATS_TEST_TMPDIR/past" | sort -u)" "[\"container\",true,true,\"$image\",\"$image\",\"red\",true]"
@@ -117,7 +117,7 @@ copy export pause unpause commit commit kill kill die stop start restart kill di
   expect equal "$(attributes commit | jq -r .comment | xargs)" words
   expect equal "$(attributes commit | jq -r '.imageID[:7]' | uniq)" sha256:
   for action in "exec_create: sleep 1001" "exec_start: sleep 1001" exec_detach; do expect equal "$(attributes "$action")" "{\"execID\":\"$instance\"}"; done
-  for action in create start stop restart pause unpause top copy export update attach detach destroy "health_status: healthy"; do
+  for action in create start stop restart pause unpause top copy archive-path extract-to-dir export update attach detach destroy "health_status: healthy"; do
     expect equal "$(attributes "$action" | sort -u | xargs)" "{}"
   done
   # From the event of the rename to that of the update, both of them included.

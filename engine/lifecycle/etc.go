@@ -77,7 +77,7 @@ func (m *Manager) etcAtRest(c *ctr) (*container.Record, error) {
 	}
 	spec, err := container.SpecOf(&r)
 	if err != nil {
-		return &r, nil //nolint:nilerr // the start will say so
+		return &r, nil // the start will say so
 	}
 	spec.Hosts = slices.DeleteFunc(slices.Clone(spec.Hosts), func(h container.HostIP) bool { return !h.IP.IsValid() })
 	p := parts{sandbox: network.Sandbox{Mode: networkMode(&spec), DNS: spec.Host.DNS}}

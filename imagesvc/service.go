@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"moss/engine/event"
+	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/imagesvc/registry"
 	"moss/imagesvc/token"
@@ -123,6 +124,24 @@ func (s *Service) usersOf(imageID string) []image.User {
 // Errors are fault.NotFound ("No such image: …"), fault.Invalid (neither a name nor an id) or internal.
 func (s *Service) Get(ctx context.Context, ref string) (*image.Image, error) {
 	return s.store.Get(ctx, ref)
+}
+
+// CheckPlatform reports as fault.NotFound that an image is missing or is not for a platform in a client's words, in which
+// fault.Invalid finds a mistake.
+func (s *Service) CheckPlatform(ctx context.Context, ref, text string) error {
+	want, own, err := parsePlatform(text)
+	if err != nil {
+		return err
+	}
+	img, err := s.store.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if has := (platform{img.OS, img.Architecture, img.Variant}); !want.suits(own, has) {
+		return fault.NotFound("image with reference %s was found but does not match the specified platform: wanted %s, actual: %s",
+			ref, want, has)
+	}
+	return nil
 }
 
 // publish tells of an image. Clients of all versions see the image's labels and its name (API document 3, section 6).

@@ -79,6 +79,25 @@ status_of() { tail -n 1 <<<"$1"; }
   expect matches '^NoNewPrivs:\s0$'
 }
 
+@test "Env and WorkingDir of an exec are its own, at every version; what cannot be is refused" {
+  sleeper -e A=1 -e B=2 -w /var/www
+  for v in 1.18 1.24; do
+    run api POST "/v$v/containers/$box/exec" \
+      '{"AttachStdout":true,"Cmd":["sh","-c","echo $A ${B-none} $C; pwd"],"Env":["A=3","B","C=4"],"WorkingDir":"/tmp/"}'
+    expect line -1 201
+    run api POST "/v$v/exec/$(jq -r .Id <<<"${lines[0]}")/start" '{"Tty":true}'
+    expect contains "3 none 4" "/tmp"
+  done
+  run dock exec "$box" sh -c 'echo $A $B; pwd'
+  expect line 0 "1 2"
+  expect line 1 /var/www
+  for wrong in '"WorkingDir":"rel"' '"WorkingDir":"/proc/1"' '"Env":["=x"]' '"Env":[""]'; do
+    run api POST "/v1.24/containers/$box/exec" "{\"Cmd\":[\"true\"],$wrong}"
+    expect line -1 400
+    expect contains "$(cut -d'"' -f2 <<<"$wrong")"
+  done
+}
+
 @test "limits, capabilities and no_new_privileges follow the container" {
   sleeper --cap-drop ALL --cap-add CHOWN --ulimit nofile=100:200 --security-opt no-new-privileges
   run dock exec "$box" sh -c 'ulimit -n; ulimit -Hn; cat /proc/self/status'

@@ -259,6 +259,26 @@ happened() {
     moss kill "$name"
     eventually 10 is_gone "$name"
   done
+  for v in 1.18 1.24; do
+    for bad in '"DeviceRequests":[{"Count":-1}]' '"CpuRealtimePeriod":1000'; do
+      make "$v" "$bad"
+      expect line -1 400
+      expect contains "HostConfig.$(cut -d'"' -f2 <<<"$bad")"
+    done
+    make "$v" '"Init":true,"NanoCpus":500000000,"Annotations":{"a":"b"},"DeviceRequests":null,"CpuRealtimePeriod":0'
+    expect line -1 201
+    expect --in "$(jq -r '.Warnings[]' <<<"${lines[0]}")" contains "Init has no effect" "HostConfig.Annotations has no effect"
+    expect equal "$(get "/containers/$name/json" | jq -c '[.HostConfig.NanoCpus, .Config.StopTimeout]')" "[500000000,null]"
+    moss rm "$name"
+    run api POST "/v$v/containers/create?name=$name" '{"Image":"busybox","Cmd":["env"],"StopTimeout":3,"Env":["A=1","HOSTNAME"],"Memory":8388608,"Privileged":true}'
+    expect line -1 201
+    expect equal "$(get "/containers/$name/json" | jq -c '[.HostConfig.Memory, .HostConfig.Privileged, .Config.StopTimeout, (.Config.Env | index("HOSTNAME") != null)]')" \
+      "[8388608,true,3,true]"
+    run moss start -a "$name"
+    expect contains A=1 HOME=/root
+    [[ $output != *HOSTNAME* ]] || fail "the default HOSTNAME is still there: $output"
+    moss rm "$name"
+  done
   for bad in '"Runtime":"nosuch"' '"Isolation":"hyperv"'; do
     make 1.24 "$bad"
     expect matches '^(400|501)$'

@@ -54,9 +54,8 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   run moss exec "$(unique missing)" true
   expect status 125
   expect contains "No such container"
-  run moss exec -e A=1 "$name" env
-  expect status 125
-  expect contains "env NAME=VALUE"
+  HANDED=on run moss exec -e A=1 -e HANDED -w /tmp "$name" sh -c 'echo "$A $HANDED $PWD"'
+  expect output "1 on /tmp"
   run moss exec "$name" sh -c 'exec >&- 2>&-; sleep 0.3; exit 4'
   expect status 4
   moss stop -t 0 "$name"

@@ -18,6 +18,10 @@ type ExecConfig struct {
 	Cmd          []string
 	Privileged   bool   `json:",omitempty"`
 	User         string `json:",omitempty"` // user, user:group, uid or uid:gid
+
+	// Of later versions, and read by moss at every one.
+	Env        []string `json:",omitempty"` // NAME=VALUE
+	WorkingDir string   `json:",omitempty"`
 }
 
 // ExecInspect is what the client reads of an exec instance's record.

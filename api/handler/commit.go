@@ -9,15 +9,9 @@ import (
 )
 
 func (h *Handler) commit(c *route.Call) error {
-	raw, err := c.JSONBody()
-	if err != nil {
-		return err
-	}
 	var body *wire.Config
-	if len(raw) > 0 {
-		if err := wire.Decode(raw, &body, c.Version()); err != nil {
-			return err
-		}
+	if err := decode(c, &body); err != nil {
+		return err
 	}
 	opt := container.CommitOptions{
 		Repo: c.Text("repo"), Tag: c.Text("tag"), Author: c.Text("author"), Comment: c.Text("comment"),

@@ -46,12 +46,8 @@ func (h *Handler) startBody(c *route.Call) error {
 	if trivial && (c.Version() >= v(24) || c.Header("Content-Type") == "") {
 		return nil
 	}
-	raw, err := c.JSONBody()
-	if err != nil || len(raw) == 0 {
-		return err
-	}
 	var asked *wire.HostConfig
-	if err := wire.Decode(raw, &asked, c.Version()); err != nil {
+	if err := decode(c, &asked); err != nil {
 		return err
 	}
 	if asked == nil || reflect.ValueOf(*asked).IsZero() {
@@ -137,24 +133,16 @@ func (h *Handler) containerUnpause(c *route.Call) error {
 }
 
 func (h *Handler) containerUpdate(c *route.Call) error {
-	raw, err := c.JSONBody()
-	if err != nil {
-		return err
-	}
 	var body wire.ContainerUpdate
-	if len(raw) > 0 {
-		if err := wire.Decode(raw, &body, c.Version()); err != nil {
-			return err
-		}
-	}
-	warnings, err := h.containers.Update(c.Ctx(), c.Param("id"), body.Host())
+	warnings, err := decodeWarn(c, &body)
 	if err != nil {
 		return err
 	}
-	if warnings == nil {
-		warnings = []string{}
+	more, err := h.containers.Update(c.Ctx(), c.Param("id"), body.Host())
+	if err != nil {
+		return err
 	}
-	return reply(c, http.StatusOK, &wire.ContainerUpdated{Warnings: warnings})
+	return reply(c, http.StatusOK, &wire.ContainerUpdated{Warnings: joined(warnings, more)})
 }
 
 func (h *Handler) containerRename(c *route.Call) error {

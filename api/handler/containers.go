@@ -124,8 +124,9 @@ func (h *Handler) containerCreate(c *route.Call) error {
 		return err
 	}
 	var body *wire.ContainerCreate
+	var warnings []string
 	if len(raw) > 0 {
-		if err := wire.Decode(raw, &body, c.Version()); err != nil {
+		if body, warnings, err = wire.DecodeCreate(raw, c.Version()); err != nil {
 			return err
 		}
 	}
@@ -140,12 +141,19 @@ func (h *Handler) containerCreate(c *route.Call) error {
 		return err
 	}
 	// AutoRemove is of 1.25, but clients of older versions that remove containers themselves do not send it: who does asks.
-	id, warnings, err := h.containers.Create(c.Ctx(), c.Text("name"), config, host, body.Endpoints())
+	if c.Has("platform") {
+		if err := h.images.CheckPlatform(c.Ctx(), config.Image, c.Text("platform")); err != nil {
+			return err
+		}
+	}
+	id, more, err := h.containers.Create(c.Ctx(), c.Text("name"), config, host, body.Endpoints())
 	if err != nil {
 		return err
 	}
-	if warnings == nil {
-		warnings = []string{}
-	}
-	return reply(c, http.StatusCreated, &wire.ContainerCreated{ID: id, Warnings: warnings})
+	return reply(c, http.StatusCreated, &wire.ContainerCreated{ID: id, Warnings: joined(warnings, more)})
+}
+
+// joined returns the warnings of an answer, an empty list for none.
+func joined(warnings, more []string) []string {
+	return append(append([]string{}, warnings...), more...)
 }

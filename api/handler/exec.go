@@ -14,18 +14,16 @@ import (
 )
 
 func (h *Handler) execCreate(c *route.Call) error {
-	raw, err := c.JSONBody()
+	var body wire.ExecCreate
+	if err := decode(c, &body); err != nil {
+		return err
+	}
+	config := body.Config()
+	id, err := h.execs.Create(c.Ctx(), c.Param("id"), config)
 	if err != nil {
 		return err
 	}
-	var body wire.ExecCreate
-	if len(raw) > 0 {
-		if err := wire.Decode(raw, &body, c.Version()); err != nil {
-			return err
-		}
-	}
-	id, err := h.execs.Create(c.Ctx(), c.Param("id"), body.Config())
-	if err != nil {
+	if err := h.execSize(c, id, config.Tty, body.ConsoleSize); err != nil {
 		return err
 	}
 	return reply(c, http.StatusCreated, &wire.ExecCreated{ID: id, Warnings: []string{}})
@@ -35,6 +33,9 @@ func (h *Handler) execStart(c *route.Call) error {
 	id := c.Param("id")
 	body, err := h.execStartBody(c, id)
 	if err != nil {
+		return err
+	}
+	if err := h.execSize(c, id, body.Tty, body.ConsoleSize); err != nil {
 		return err
 	}
 	opt := exec.StartOptions{Detach: body.Detach, Raw: body.Tty}
@@ -90,6 +91,14 @@ func (h *Handler) execResize(c *route.Call) error {
 	}
 	c.Writer().WriteHeader(http.StatusCreated)
 	return nil
+}
+
+// execSize sets the size that a create or a start asks for. An empty one asks for nothing, nor does one without a terminal.
+func (h *Handler) execSize(c *route.Call, id string, tty bool, size *[2]uint16) error {
+	if !tty || size == nil || size[0] == 0 || size[1] == 0 {
+		return nil
+	}
+	return h.execs.Resize(c.Ctx(), id, size[1], size[0])
 }
 
 func (h *Handler) execInspect(c *route.Call) error {

@@ -68,11 +68,25 @@ func TestExecCreate(t *testing.T) {
 	if status != http.StatusCreated || strings.TrimSpace(body) != `{"Id":"7d","Warnings":[]}` {
 		t.Errorf("create = %d %s", status, body)
 	}
-	if want := "create web {AttachStdin:true AttachStdout:true AttachStderr:true DetachKeys:ctrl-a Tty:true Cmd:[a b] Privileged:true User:www}"; a.execs.said != want {
+	if want := "create web {AttachStdin:true AttachStdout:true AttachStderr:true DetachKeys:ctrl-a Tty:true Cmd:[a b] Privileged:true User:www Env:[] WorkingDir:}"; a.execs.said != want {
 		t.Errorf("engine was asked %q, want %q", a.execs.said, want)
 	}
 	if a.ask(http.MethodPost, "/v1.21/containers/web/exec", `{"Cmd":"a","DetachKeys":"ctrl-a"}`); !strings.Contains(a.execs.said, "DetachKeys: ") {
 		t.Errorf("engine was asked %q at 1.21, want no detach keys", a.execs.said)
+	}
+	for _, version := range []string{"1.18", "1.24"} {
+		a.ask(http.MethodPost, "/v"+version+"/containers/web/exec", `{"Cmd":"a","Env":["A=1","B"],"WorkingDir":"/tmp"}`)
+		if !strings.Contains(a.execs.said, "Env:[A=1 B] WorkingDir:/tmp") {
+			t.Errorf("engine was asked %q at %s, want variables and folder", a.execs.said, version)
+		}
+	}
+	a.ask(http.MethodPost, "/v1.24/containers/web/exec", `{"Cmd":"a","Tty":true,"ConsoleSize":[24,80]}`)
+	if a.execs.said != "resize 7d 80x24" {
+		t.Errorf("engine was asked %q, want the size of the terminal", a.execs.said)
+	}
+	a.ask(http.MethodPost, "/v1.24/containers/web/exec", `{"Cmd":"a","ConsoleSize":[24,80]}`)
+	if !strings.HasPrefix(a.execs.said, "create") {
+		t.Errorf("engine was asked %q, want no size without a terminal", a.execs.said)
 	}
 	if status, body = a.ask(http.MethodPost, "/v1.24/containers/web/exec", `{"Cmd":5}`); status != http.StatusBadRequest || !strings.Contains(body, "Cmd") {
 		t.Errorf("create with a number = %d %s, want 400 naming Cmd", status, body)

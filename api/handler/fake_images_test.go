@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"moss/engine/fault"
 	"moss/engine/image"
 )
 
@@ -38,6 +39,13 @@ func (f *images) Get(_ context.Context, ref string) (*image.Image, error) {
 		return f.other, nil
 	}
 	return f.found, f.err
+}
+
+func (f *images) CheckPlatform(_ context.Context, ref, platform string) error {
+	if platform != "linux/amd64" {
+		return fault.NotFound("image %s is not for %s", ref, platform)
+	}
+	return nil
 }
 
 func (f *images) Import(ctx context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (string, error) {

@@ -17,6 +17,8 @@ type ImageViews interface {
 	Get(ctx context.Context, ref string) (*image.Image, error)
 	History(ctx context.Context, ref string) ([]image.HistoryEntry, error)
 	Usage(ctx context.Context) (image.Usage, error)
+	// CheckPlatform is fault.NotFound if the image is not one for a platform in a client's words.
+	CheckPlatform(ctx context.Context, ref, platform string) error
 }
 
 // ImageVerbs changes images.

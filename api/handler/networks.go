@@ -115,12 +115,3 @@ func (h *Handler) networksPrune(c *route.Call) error {
 	}
 	return reply(c, http.StatusOK, &wire.NetworksPruned{NetworksDeleted: removed})
 }
-
-// decode reads the call's JSON body. None leaves into as it is.
-func decode(c *route.Call, into any) error {
-	raw, err := c.JSONBody()
-	if err != nil || len(raw) == 0 {
-		return err
-	}
-	return wire.Decode(raw, into, c.Version())
-}

@@ -27,9 +27,11 @@ func (h *Handler) containerRoutes() []route.Route {
 			Out: reflect.TypeFor[[]wire.ContainerSummary](), Codes: codes(200, 400),
 		}},
 		{Method: post, Path: "/containers/create", Do: h.containerCreate, Shape: route.Shape{
-			About:  "makes a container",
-			Params: params(text("name", "its name, a random one without"), mediaType()),
-			In:     reflect.TypeFor[wire.ContainerCreate](), Out: reflect.TypeFor[wire.ContainerCreated](),
+			About: "makes a container",
+			Params: params(
+				text("name", "its name, a random one without"), text("platform", "that the image must be for; of 1.41"), mediaType(),
+			),
+			In: reflect.TypeFor[wire.ContainerCreate](), Out: reflect.TypeFor[wire.ContainerCreated](),
 			Codes: codes(201, 400, 404, 406, 409, 403, 501),
 		}},
 		{Method: post, Path: "/containers/prune", Do: h.containersPrune, Shape: route.Shape{

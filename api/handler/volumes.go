@@ -37,15 +37,9 @@ func (h *Handler) volumeList(c *route.Call) error {
 }
 
 func (h *Handler) volumeCreate(c *route.Call) error {
-	raw, err := c.JSONBody()
-	if err != nil {
-		return err
-	}
 	body := &wire.VolumeCreate{}
-	if len(raw) > 0 {
-		if err := wire.Decode(raw, body, c.Version()); err != nil {
-			return err
-		}
+	if err := decode(c, body); err != nil {
+		return err
 	}
 	made, err := h.volumes.Create(c.Ctx(), volume.CreateOptions{
 		Name: body.Name, Driver: body.Driver, Options: body.DriverOpts, Labels: body.Labels,

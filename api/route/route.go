@@ -215,6 +215,12 @@ func (a *API) run(x *exchange, g *gin.Context, r *Route) {
 			return
 		}
 	}
+	for i := range r.Shape.Later {
+		if err := r.Shape.Later[i].refuse(call.query, x.version); err != nil {
+			a.fail(x, err)
+			return
+		}
+	}
 	if err := r.Do(call); err != nil {
 		a.end(x, err)
 		return

@@ -1,7 +1,9 @@
 package route
 
 import (
+	"net/url"
 	"reflect"
+	"slices"
 
 	"moss/api/apiver"
 	"moss/engine/fault"
@@ -42,6 +44,7 @@ type Value struct {
 type Shape struct {
 	About  string // one line for people
 	Params []Param
+	Later  []Later
 	// In and Out are the wire types of the bodies, nil where the body is none, a stream or no JSON.
 	In, Out reflect.Type
 	// InVersions are those that read a body; zero: every one.
@@ -53,6 +56,24 @@ type Shape struct {
 	// Codes are the statuses that it answers with, those of the documents first. Every route has besides 500, 503 while the
 	// engine shuts down, and 400 for a query that cannot be parsed or a version that is not served.
 	Codes []int
+}
+
+// Later is a query parameter that the route has in versions that moss does not serve. With a value it is refused: to leave it
+// out would answer what was not asked for.
+type Later struct {
+	Name  string
+	Since apiver.Version
+	Fine  []string // values that change nothing
+}
+
+// refuse returns fault.Invalid if a request of a version has the parameter with a value.
+func (p *Later) refuse(query url.Values, version apiver.Version) error {
+	for _, value := range query[p.Name] {
+		if value != "" && version < p.Since && !slices.Contains(p.Fine, value) {
+			return fault.Invalid("%s is of API version %s and not supported by this engine", p.Name, p.Since)
+		}
+	}
+	return nil
 }
 
 // Since returns the parameter as one that versions before first do not have.

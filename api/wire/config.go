@@ -1,12 +1,13 @@
 package wire
 
 import (
+	"moss/api/apiver"
 	"moss/engine/container"
 	"moss/engine/image"
 )
 
 // Config is a container's configuration (document 1, 2.2). It has the fields of container.Config in their order, so
-// that one converts to the other.
+// that one converts to the other. StopTimeout and Shell are of later versions and read at every one.
 type Config struct {
 	Hostname        string
 	Domainname      string
@@ -32,13 +33,13 @@ type Config struct {
 	OnBuild         []string
 	Labels          map[string]string
 	StopSignal      container.Signal  `json:",omitempty" api:"1.21-"`
-	StopTimeout     *int              `json:",omitempty" api:"1.25-"`
-	Shell           container.Strings `json:",omitempty" api:"1.25-"`
+	StopTimeout     *int              `json:",omitempty"`
+	Shell           container.Strings `json:",omitempty"`
 }
 
 // HostConfig is what a container asks of the host (document 1, 2.3). It has the fields of container.HostConfig in their
 // order, so that one converts to the other. Fields of later versions that clients send at these as well are read at every
-// version: to leave out AutoRemove, a mount or a rule without a word would be worse than to refuse it.
+// version: to leave out AutoRemove, a mount or a rule without a word would be worse than to refuse it. Later has the others.
 type HostConfig struct {
 	Binds                []string
 	ContainerIDFile      string
@@ -75,13 +76,13 @@ type HostConfig struct {
 	Runtime              string                  `api:"1.24-"`
 	ConsoleSize          [2]uint                 `api:"1.22-"`
 	Isolation            string                  `api:"1.22-"`
-	Init                 *bool                   `json:",omitempty" api:"1.25-"`
+	Init                 *bool                   `json:",omitempty"`
 	MaskedPaths          *[]string               `json:",omitempty"`
 	ReadonlyPaths        *[]string               `json:",omitempty"`
 	Mounts               []container.MountConfig `json:",omitempty"`
 	CPUShares            int64                   `json:"CpuShares"`
 	Memory               int64
-	NanoCPUs             int64 `json:"NanoCpus" api:"1.25-"`
+	NanoCPUs             int64 `json:"NanoCpus,omitempty"`
 	CgroupParent         string
 	BlkioWeight          uint16                     `api:"1.20-"`
 	BlkioWeightDevice    []container.WeightDevice   `api:"1.22-"`
@@ -91,8 +92,6 @@ type HostConfig struct {
 	BlkioDeviceWriteIOps []container.ThrottleDevice `api:"1.22-"`
 	CPUPeriod            int64                      `json:"CpuPeriod" api:"1.20-"`
 	CPUQuota             int64                      `json:"CpuQuota" api:"1.20-"`
-	CPURealtimePeriod    int64                      `json:"CpuRealtimePeriod" api:"1.25-"`
-	CPURealtimeRuntime   int64                      `json:"CpuRealtimeRuntime" api:"1.25-"`
 	CpusetCpus           string
 	CpusetMems           string `api:"1.20-"`
 	Devices              []container.Device
@@ -150,24 +149,36 @@ type IPAMConfig struct {
 	LinkLocalIPs []string `json:",omitempty" api:"1.24-"`
 }
 
-// ContainerCreate is the body of containers/create. The fields after NetworkingConfig are where clients before HostConfig
-// had them put these settings; Host folds them in.
+// ContainerCreate is the body of containers/create. The fields after NetworkingConfig are those of HostConfig that engines of
+// these versions read beside it as well; Host folds them in.
 type ContainerCreate struct {
 	Config
 	HostConfig       *HostConfig
 	NetworkingConfig *NetworkingConfig `api:"1.22-"`
 
-	Memory       int64  `json:",omitempty" api:"-1.19"`
-	MemorySwap   int64  `json:",omitempty" api:"-1.19"`
-	CPUShares    int64  `json:"CpuShares,omitempty" api:"-1.19"`
-	Cpuset       string `json:",omitempty" api:"-1.19"`
-	VolumeDriver string `json:",omitempty" api:"-1.20"`
+	Memory       int64  `json:",omitempty"`
+	MemorySwap   int64  `json:",omitempty"`
+	CPUShares    int64  `json:"CpuShares,omitempty"`
+	CpusetCpus   string `json:",omitempty"`
+	Cpuset       string `json:",omitempty"`
+	VolumeDriver string `json:",omitempty"`
+}
+
+// DecodeCreate reads the body of containers/create as DecodeWarn does; nil for null. Without a HostConfig its settings are
+// those at the top level, as with engines of these versions.
+func DecodeCreate(raw []byte, version apiver.Version) (body *ContainerCreate, warnings []string, err error) {
+	warnings, err = DecodeWarn(raw, &body, version)
+	if err != nil || body == nil || body.HostConfig != nil {
+		return body, warnings, err
+	}
+	body.HostConfig = &HostConfig{}
+	return body, warnings, Decode(raw, body.HostConfig, version)
 }
 
 // ContainerConfig returns the container's part of the body.
 func (c *ContainerCreate) ContainerConfig() container.Config { return container.Config(c.Config) }
 
-// Host returns the host's part of the body. A legacy setting counts only where HostConfig leaves it at zero.
+// Host returns the host's part of the body. A setting at the top level counts only where HostConfig leaves it at zero.
 func (c *ContainerCreate) Host() container.HostConfig {
 	var h container.HostConfig
 	if c.HostConfig != nil {
@@ -176,6 +187,7 @@ func (c *ContainerCreate) Host() container.HostConfig {
 	fold(&h.Memory, c.Memory)
 	fold(&h.MemorySwap, c.MemorySwap)
 	fold(&h.CPUShares, c.CPUShares)
+	fold(&h.CpusetCpus, c.CpusetCpus)
 	fold(&h.CpusetCpus, c.Cpuset)
 	fold(&h.VolumeDriver, c.VolumeDriver)
 	return h

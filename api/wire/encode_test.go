@@ -131,7 +131,6 @@ func TestDecode(t *testing.T) {
 			h := c.Host()
 			return h.Memory == 5 && h.CPUShares == 7 && h.CpusetCpus == "0" && h.VolumeDriver == "d"
 		}},
-		{"legacy too late", `{"Memory":5,"VolumeDriver":"d"}`, 24, func(c *wire.ContainerCreate) bool { return c.Host().Memory == 0 && c.Host().VolumeDriver == "" }},
 		{"other case and unknown", `{"image":"b","Nope":{}}`, 24, func(c *wire.ContainerCreate) bool { return c.Image == "b" }},
 		{"white space behind", "{\"Image\":\"b\"}\n \t", 24, func(c *wire.ContainerCreate) bool { return c.Image == "b" }},
 		{"host settings by their own names", `{"HostConfig":{"Dns":["1"],"CpuQuota":3,"PidMode":"host","LxcConf":{"a":"b"}}}`, 21, func(c *wire.ContainerCreate) bool {

@@ -5,7 +5,8 @@ import (
 	"moss/engine/exec"
 )
 
-// ExecCreate is the body of containers/{id}/exec (document 2, 4.3).
+// ExecCreate is the body of containers/{id}/exec (document 2, 4.3). Env, WorkingDir and ConsoleSize are of later versions and
+// read at every one: a command without them would do something else.
 type ExecCreate struct {
 	AttachStdin  bool
 	AttachStdout bool
@@ -15,6 +16,9 @@ type ExecCreate struct {
 	Cmd          container.Strings
 	Privileged   bool
 	User         string
+	Env          []string
+	WorkingDir   string
+	ConsoleSize  *[2]uint16 // height, width
 }
 
 // Config returns the body as the engine takes it.
@@ -22,6 +26,7 @@ func (c *ExecCreate) Config() exec.Config {
 	return exec.Config{
 		AttachStdin: c.AttachStdin, AttachStdout: c.AttachStdout, AttachStderr: c.AttachStderr,
 		DetachKeys: c.DetachKeys, Tty: c.Tty, Cmd: c.Cmd, Privileged: c.Privileged, User: c.User,
+		Env: c.Env, WorkingDir: c.WorkingDir,
 	}
 }
 
@@ -31,10 +36,11 @@ type ExecCreated struct {
 	Warnings []string
 }
 
-// ExecStart is the body of exec/{id}/start.
+// ExecStart is the body of exec/{id}/start. ConsoleSize is of later versions and read at every one.
 type ExecStart struct {
-	Detach bool
-	Tty    bool
+	Detach      bool
+	Tty         bool
+	ConsoleSize *[2]uint16 // height, width
 }
 
 // ExecInspect is the answer to exec/{id}/json (document 1, 2.7).

@@ -79,16 +79,23 @@ func (f *createFlags) buildVariables(body *client.Create, around surroundings) e
 		}
 		body.Env = append(body.Env, entries...)
 	}
-	for _, text := range f.env {
-		entry, ok, err := arg.Env(text, around.lookup)
+	entries, err := variables(f.env, around.lookup)
+	body.Env = append(body.Env, entries...)
+	return err
+}
+
+// variables reads those that the flag env names. One that is not set here is left out.
+func variables(flags []string, lookup arg.Lookup) (entries []string, err error) {
+	for _, text := range flags {
+		entry, ok, err := arg.Env(text, lookup)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if ok {
-			body.Env = append(body.Env, entry)
+			entries = append(entries, entry)
 		}
 	}
-	return nil
+	return entries, nil
 }
 
 func (f *createFlags) buildLabels(body *client.Create, _ surroundings) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/cmd/moss/arg"
 )
 
 type execFlags struct {
@@ -18,7 +19,6 @@ type execFlags struct {
 	interactive bool
 	detach      bool
 	env         []string
-	workDir     string
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -32,7 +32,7 @@ func (a *app) execCommand() *cobra.Command {
 		Args:              arguments(2, -1),
 		ValidArgsFunction: a.completeContainers(false, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flags.check(); err != nil {
+			if err := flags.check(a.lookup); err != nil {
 				return usage(cmd, err)
 			}
 			flags.config.Cmd = args[1:]
@@ -47,22 +47,16 @@ func (a *app) execCommand() *cobra.Command {
 	set.StringVarP(&flags.config.User, "user", "u", "", "run as `USER[:GROUP]`, names or numbers")
 	set.BoolVar(&flags.config.Privileged, "privileged", false, "give the command all that you have")
 	set.StringVar(&flags.config.DetachKeys, "detach-keys", "", "`KEYS` that leave the command running, such as ctrl-p,ctrl-q")
-	set.StringArrayVarP(&flags.env, "env", "e", nil, "set a variable")
-	set.StringVarP(&flags.workDir, "workdir", "w", "", "folder to run in")
-	// The flags exist, so marking them cannot fail.
-	_ = set.MarkHidden("env")
-	_ = set.MarkHidden("workdir")
+	set.StringArrayVarP(&flags.env, "env", "e", nil, "set a variable: `NAME=VALUE`, or NAME to hand yours on")
+	set.StringVarP(&flags.config.WorkingDir, "workdir", "w", "", "folder to run in")
 	return cmd
 }
 
-func (f *execFlags) check() error {
-	switch {
-	case len(f.env) > 0:
-		return errors.New("the engine's API has no variables for exec; use 'exec CONTAINER env NAME=VALUE COMMAND'")
-	case f.workDir != "":
-		return errors.New("the engine's API has no folder for exec; use 'exec CONTAINER sh -c \"cd FOLDER && COMMAND\"'")
+func (f *execFlags) check(lookup arg.Lookup) (err error) {
+	if f.config.Env, err = variables(f.env, lookup); err != nil {
+		return err
 	}
-	_, err := client.ParseDetachKeys(f.config.DetachKeys)
+	_, err = client.ParseDetachKeys(f.config.DetachKeys)
 	return err
 }
 

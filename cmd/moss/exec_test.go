@@ -19,13 +19,15 @@ func TestExec(t *testing.T) {
 		_, _ = io.Copy(stdout, stdin)
 		return 7
 	}
-	stdout, stderr, code := moss(t, engine, "input", "exec", "-i", "-u", "www", "--privileged", "--detach-keys", "ctrl-x", "web", "cat", "-n")
+	stdout, stderr, code := moss(t, engine, "input", "exec", "-i", "-u", "www", "--privileged", "--detach-keys", "ctrl-x",
+		"-e", "A=1", "-w", "/srv", "web", "cat", "-n")
 	if stdout != "input" || stderr != "err\n" || code != 7 {
 		t.Errorf("got %q, %q, %d, want input, err, 7", stdout, stderr, code)
 	}
 	config, start := engine.Executed()
 	want := map[string]any{
 		"AttachStdin": true, "AttachStdout": true, "AttachStderr": true, "Cmd": []any{"cat", "-n"}, "User": "www", "Privileged": true, "DetachKeys": "ctrl-x",
+		"Env": []any{"A=1"}, "WorkingDir": "/srv",
 	}
 	if !reflect.DeepEqual(config, want) || start["Detach"] != false {
 		t.Errorf("bodies %v and %v, want %v", config, start, want)

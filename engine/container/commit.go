@@ -54,7 +54,7 @@ func (c *Config) Committed(over *Config) (image.Config, error) {
 	if over.Healthcheck != nil {
 		merged.Healthcheck = over.Healthcheck
 	}
-	merged.Env = mergeEnv(c.Env, over.Env)
+	merged.Env = LayEnv(c.Env, over.Env)
 	merged.ExposedPorts = union(c.ExposedPorts, over.ExposedPorts)
 	merged.Volumes = union(c.Volumes, over.Volumes)
 	merged.Labels = union(c.Labels, over.Labels)

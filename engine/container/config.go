@@ -127,8 +127,6 @@ type HostConfig struct {
 	BlkioDeviceWriteIOps []ThrottleDevice
 	CPUPeriod            int64
 	CPUQuota             int64
-	CPURealtimePeriod    int64
-	CPURealtimeRuntime   int64
 	CpusetCpus           string
 	CpusetMems           string
 	Devices              []Device

@@ -88,19 +88,24 @@ func checkCommand(d *draft) error {
 	if d.Args[0] == "" {
 		return fault.Invalid("No command specified: the first argument is empty")
 	}
-	dir := d.Config.WorkingDir
+	var err error
+	d.Config.WorkingDir, err = ParseWorkingDir(d.Config.WorkingDir)
+	return err
+}
+
+// ParseWorkingDir returns a working folder in its shortest form; none is empty. Errors are fault.Invalid and name the field.
+func ParseWorkingDir(dir string) (string, error) {
 	if dir == "" {
-		return nil
+		return "", nil
 	}
 	if !path.IsAbs(dir) || strings.ContainsRune(dir, 0) {
-		return fault.Invalid("WorkingDir: the working directory '%s' is invalid, it needs to be an absolute path", dir)
+		return "", fault.Invalid("WorkingDir: the working directory '%s' is invalid, it needs to be an absolute path", dir)
 	}
 	dir = path.Clean(dir)
 	if dir == "/proc" || strings.HasPrefix(dir, "/proc/") { // descriptors of the runtime would be reachable there
-		return fault.Invalid("WorkingDir: the working directory '%s' is invalid, it cannot be under /proc", dir)
+		return "", fault.Invalid("WorkingDir: the working directory '%s' is invalid, it cannot be under /proc", dir)
 	}
-	d.Config.WorkingDir = dir
-	return nil
+	return dir, nil
 }
 
 // CheckArgs refuses what cannot be the argument of a program. Errors are fault.Invalid and begin with the field.
@@ -121,8 +126,14 @@ func maxArg() int { return 32 * unix.Getpagesize() }
 
 // checkEnv checks the merged environment.
 func checkEnv(d *draft) error {
-	for _, entry := range d.Config.Env {
-		if entry[0] == '=' {
+	d.Env = d.Config.Env
+	return CheckEnv(d.Env)
+}
+
+// CheckEnv refuses entries that cannot be variables. Errors are fault.Invalid and name the field.
+func CheckEnv(entries []string) error {
+	for _, entry := range entries {
+		if entry == "" || entry[0] == '=' {
 			return fault.Invalid("Env: invalid environment variable: %s", entry)
 		}
 		if strings.ContainsRune(entry, 0) {
@@ -132,7 +143,6 @@ func checkEnv(d *draft) error {
 			return fault.Invalid("Env: invalid environment variable: %.40q has %d bytes, the kernel takes fewer than %d", entry, len(entry), maxArg())
 		}
 	}
-	d.Env = d.Config.Env
 	return nil
 }
 

@@ -102,7 +102,10 @@ func (a *LogAttrs) Of(r *Record) map[string]string {
 		}
 	}
 	for _, entry := range r.Config.Env {
-		name, value, _ := strings.Cut(entry, "=")
+		name, value, set := strings.Cut(entry, "=")
+		if !set {
+			continue
+		}
 		if slices.Contains(a.Env, name) || a.EnvRegex != nil && a.EnvRegex.MatchString(name) {
 			attrs[name] = value
 		}

@@ -74,8 +74,8 @@ func union[V any](base, over map[string]V) map[string]V {
 	return merged
 }
 
-// mergeEnv lays the client's entries over the image's. A client's entry without "=" removes the variable; an image's is
-// dropped, since it would otherwise pick up a value from elsewhere. The last entry of a name wins, at the first one's place.
+// mergeEnv lays the client's entries over the image's. An entry without "=" takes a variable away: the client's stays and
+// stands for that, an image's is dropped. The last entry of a name wins, at the first one's place.
 func mergeEnv(base, over []string) []string {
 	merged := make([]string, 0, len(base)+len(over))
 	place := make(map[string]int, len(base)+len(over))
@@ -93,15 +93,14 @@ func mergeEnv(base, over []string) []string {
 		}
 	}
 	for _, entry := range over {
-		name, _, ok := strings.Cut(entry, "=")
-		if ok {
-			put(name, entry)
-			continue
-		}
-		if at, known := place[name]; known {
-			merged[at] = ""
-			delete(place, name)
-		}
+		name, _, _ := strings.Cut(entry, "=")
+		put(name, entry)
 	}
-	return slices.DeleteFunc(merged, func(entry string) bool { return entry == "" })
+	return merged
+}
+
+// LayEnv returns an environment with entries laid over it: those without "=" take variables away. The last entry of a name
+// wins, at the first one's place.
+func LayEnv(base, over []string) []string {
+	return slices.DeleteFunc(mergeEnv(base, over), func(entry string) bool { return !strings.Contains(entry, "=") })
 }

@@ -18,7 +18,7 @@ type Spec struct {
 	Endpoints map[string]EndpointConfig // the networks it is in, by name; none with NetworkContainer
 
 	Args        []string      // the command line; never empty
-	Env         []string      // NAME=value, every name once
+	Env         []string      // NAME=value, every name once; a NAME alone takes a default away
 	User        User          // who runs it, not yet looked up
 	StopSignal  int           // number
 	StopTimeout time.Duration // between the stop signal and SIGKILL; negative waits for ever
@@ -77,9 +77,6 @@ func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, i
 
 func check(d *draft) (Spec, []string, error) {
 	d.exposes = len(d.Config.ExposedPorts) > 0
-	if slices.Contains(d.Config.Env, "") {
-		return Spec{}, nil, fault.Invalid("Env: invalid environment variable: %q", "")
-	}
 	d.merge()
 	steps := []func(*draft) error{
 		checkUnsupported, checkHealth, checkNames, checkCommand, checkEnv, checkStop,
@@ -172,11 +169,8 @@ func checkUnsupported(d *draft) error {
 		value any
 	}{
 		{h.Cgroup != "", "Cgroup", h.Cgroup},
-		{h.Init != nil && *h.Init, "Init", true},
 		{len(h.DeviceCgroupRules) > 0, "DeviceCgroupRules", h.DeviceCgroupRules},
 		{isolation == "process" || isolation == "hyperv", "Isolation", h.Isolation},
-		{h.CPURealtimePeriod != 0, "CpuRealtimePeriod", h.CPURealtimePeriod},
-		{h.CPURealtimeRuntime != 0, "CpuRealtimeRuntime", h.CPURealtimeRuntime},
 		{d.Config.PublishService != "", "PublishService", d.Config.PublishService},
 	}
 	for _, r := range refused {
@@ -214,6 +208,7 @@ func (d *draft) ignored() {
 		why   string
 	}{
 		{len(h.LxcConf) > 0, "LxcConf", "there is no lxc execution driver"},
+		{h.Init != nil && *h.Init, "Init", "the container's command is its first process, and looks after the others itself"},
 		{h.KernelMemory != 0, "KernelMemory", "kernels no longer have that limit"},
 		{h.CPUPercent != 0, "CpuPercent", "it is for Windows only"},
 		{h.CPUCount != 0, "CpuCount", "it is for Windows only"},

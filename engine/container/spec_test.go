@@ -197,7 +197,6 @@ func TestNewSpecUnsupported(t *testing.T) {
 		{ask{host: `{"VolumeDriver":"nfs","Binds":["data:/data"]}`}, "VolumeDriver nfs"},
 		{ask{host: `{"VolumeDriver":"nfs"}`, config: `{"Volumes":{"/data":{}}}`}, "VolumeDriver nfs"},
 		{ask{host: `{"Isolation":"Hyperv"}`}, "Isolation Hyperv"},
-		{ask{host: `{"Init":true}`}, "Init true"},
 		{ask{host: `{"DeviceCgroupRules":["c 1:3 rwm"]}`}, "DeviceCgroupRules"},
 		{ask{host: `{"Mounts":[{"Type":"npipe","Source":"a","Target":"/b"}]}`}, "Mounts: Type npipe"},
 		{ask{host: `{"Mounts":[{"Type":"volume","Target":"/b","VolumeOptions":{"DriverConfig":{"Name":"x"}}}]}`}, "VolumeOptions.DriverConfig.Name x"},
@@ -231,6 +230,8 @@ func TestNewSpecWarnings(t *testing.T) {
 	}{
 		{ask{}, nil},
 		{ask{host: `{"KernelMemory":1000}`}, []string{"KernelMemory has no effect"}},
+		{ask{host: `{"Init":true}`}, []string{"Init has no effect"}},
+		{ask{host: `{"Init":false}`}, nil},
 		{ask{host: `{"CpuPercent":10,"CpuCount":2}`}, []string{"CpuPercent has no effect", "CpuCount has no effect"}},
 		{ask{host: `{"IOMaximumIOps":1,"IOMaximumBandwidth":1}`}, []string{"IOMaximumIOps has", "IOMaximumBandwidth has"}},
 		{ask{host: `{"LxcConf":{"a":"b"}}`}, []string{"LxcConf has no effect"}},
@@ -300,7 +301,7 @@ func TestMergeImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"PATH=/bin", "A=3", "C=6"}; !slices.Equal(spec.Env, want) {
+	if want := []string{"PATH=/bin", "A=3", "B", "C=6", "D"}; !slices.Equal(spec.Env, want) {
 		t.Errorf("Env = %q, want %q", spec.Env, want)
 	}
 	if want := (map[string]string{"a": "image", "b": "mine"}); !reflect.DeepEqual(spec.Config.Labels, want) {

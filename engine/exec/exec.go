@@ -36,6 +36,9 @@ type Config struct {
 	Cmd          []string
 	Privileged   bool   // all capabilities that the user can have
 	User         string // user, user:group, uid or uid:gid; empty: the container's
+
+	Env        []string `json:",omitempty"` // laid over the container's; an entry without "=" takes a variable away
+	WorkingDir string   `json:",omitempty"` // an absolute path; empty: the container's
 }
 
 // StartOptions say how an exec is started.
@@ -61,7 +64,7 @@ type containers interface {
 	Get(ref string) (*container.Record, error)
 	Running(ref string) (*container.Record, task.Task, error)
 	User(ref, user string) (container.UserIDs, error)
-	CheckWorkingDir(ref string) error
+	CheckWorkingDir(ref, dir string) error
 }
 
 // specs makes OCI process objects.
@@ -188,6 +191,12 @@ func (c *Config) check() (keys []byte, err error) {
 		if _, err := container.ParseUser(c.User); err != nil {
 			return nil, err
 		}
+	}
+	if err := container.CheckEnv(c.Env); err != nil {
+		return nil, err
+	}
+	if c.WorkingDir, err = container.ParseWorkingDir(c.WorkingDir); err != nil {
+		return nil, err
 	}
 	return stdio.ParseDetachKeys(c.DetachKeys)
 }

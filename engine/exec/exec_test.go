@@ -101,7 +101,7 @@ func (w *world) Running(ref string) (*container.Record, task.Task, error) {
 	return r, w.task, nil
 }
 
-func (w *world) CheckWorkingDir(string) error { return nil }
+func (w *world) CheckWorkingDir(string, string) error { return nil }
 
 func (w *world) User(_, user string) (container.UserIDs, error) {
 	return container.ResolveUser(user, nil, []byte("root:x:0:0::/root:\nwww:x:33:33::/var/www:\n"), nil)

@@ -97,12 +97,15 @@ func (s *Service) prepare(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.opt.Containers.CheckWorkingDir(r.ID); err != nil {
+	if in.config.WorkingDir != "" {
+		spec.Config.WorkingDir = in.config.WorkingDir
+	}
+	if err := s.opt.Containers.CheckWorkingDir(r.ID, spec.Config.WorkingDir); err != nil {
 		return nil, err
 	}
 	raw, err := s.opt.Specs.Process(ocispec.Exec{
 		ID: r.ID, Spec: &spec, HostName: s.hostName, User: ids,
-		Args: in.config.Cmd, Terminal: in.config.Tty, Privileged: in.config.Privileged,
+		Args: in.config.Cmd, Env: in.config.Env, Terminal: in.config.Tty, Privileged: in.config.Privileged,
 	})
 	if err != nil {
 		return nil, err

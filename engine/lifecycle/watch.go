@@ -65,14 +65,14 @@ func (m *Manager) User(ref, user string) (container.UserIDs, error) {
 	return lookupUser(fmt.Sprintf("/proc/%d/root", r.Pid), user, r.Host.GroupAdd)
 }
 
-// CheckWorkingDir refuses to add a process to a running container whose working folder ends in proc by now. fault.NotFound
-// and fault.Conflict as Running, fault.Invalid for such a folder.
-func (m *Manager) CheckWorkingDir(ref string) error {
+// CheckWorkingDir refuses to add a process to a running container whose working folder ends in proc by now; an empty one is
+// the root. fault.NotFound and fault.Conflict as Running, fault.Invalid for such a folder.
+func (m *Manager) CheckWorkingDir(ref, dir string) error {
 	r, _, err := m.Running(ref)
-	if err != nil || r.Config.WorkingDir == "" {
+	if err != nil || dir == "" {
 		return err
 	}
-	return destination.CheckWorkingDir(fmt.Sprintf("/proc/%d/root", r.Pid), r.Config.WorkingDir)
+	return destination.CheckWorkingDir(fmt.Sprintf("/proc/%d/root", r.Pid), dir)
 }
 
 // SetHealth notes what is known of the health of a container, if the process that began as r still runs. It returns the

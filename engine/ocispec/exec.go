@@ -2,6 +2,7 @@ package ocispec
 
 import (
 	"encoding/json"
+	"slices"
 
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -14,12 +15,13 @@ type Exec struct {
 	HostName   string          // of the host, for containers that share it
 	User       container.UserIDs
 	Args       []string
+	Env        []string // laid over the container's
 	Terminal   bool
 	Privileged bool // all capabilities, whatever the container has
 }
 
 // Process makes the runtime spec's process object. What the client of an exec cannot choose is the container's: working
-// directory, environment, limits, capabilities, no_new_privileges. The seccomp filter stays the container's even for a
+// directory, limits, capabilities, no_new_privileges. The seccomp filter stays the container's even for a
 // privileged process: the runtimes' exec has no way to leave it out. fault.Unsupported for a user that the host has no id
 // for.
 func (b *Builder) Process(in Exec) (json.RawMessage, error) {
@@ -30,6 +32,7 @@ func (b *Builder) Process(in Exec) (json.RawMessage, error) {
 	}
 	spec := *in.Spec
 	spec.Args, spec.Config.Tty, spec.Host.ConsoleSize = in.Args, in.Terminal, [2]uint{}
+	spec.Env = slices.Concat(spec.Env, in.Env)
 	spec.Host.Privileged = spec.Host.Privileged || in.Privileged
 	gen := b.generator()
 	b.setProcess(gen, &Input{ID: in.ID, Spec: &spec, User: in.User, HostName: in.HostName})

@@ -65,6 +65,36 @@ func TestProcess(t *testing.T) {
 	}
 }
 
+// TestEnvironmentOfAProcess: an entry without "=" takes a variable away, a default one too, and an empty HOME has its default.
+func TestEnvironmentOfAProcess(t *testing.T) {
+	const config = `{"Env":["A=1","B=2","C","HOSTNAME","HOME="]}`
+	for _, tc := range []struct {
+		env, has, hasNot []string
+	}{
+		{nil, []string{"A=1", "B=2", "HOME=/root", "PATH=" + defaultPath}, []string{"C", "HOSTNAME", "HOME="}},
+		{
+			[]string{"A=3", "B", "C=4", "HOSTNAME=mine", "D=", "PATH"},
+			[]string{"A=3", "C=4", "HOSTNAME=mine", "D="},
+			[]string{"A=1", "B", "B=2", "PATH=" + defaultPath},
+		},
+		{[]string{"HOME=/tmp"}, []string{"HOME=/tmp"}, []string{"HOME=/root"}},
+		{[]string{"HOME=/tmp", "HOME="}, []string{"HOME=/root"}, []string{"HOME=", "HOME=/tmp"}},
+		{[]string{"HOME"}, []string{"HOME=/root"}, []string{"HOME"}},
+	} {
+		got := process(t, config, ``, func(in *Exec) { in.Env = tc.env }).Env
+		for _, entry := range tc.has {
+			if !slices.Contains(got, entry) {
+				t.Errorf("environment with %q = %q, want %q in it", tc.env, got, entry)
+			}
+		}
+		for _, entry := range tc.hasNot {
+			if slices.Contains(got, entry) {
+				t.Errorf("environment with %q = %q, want no %q in it", tc.env, got, entry)
+			}
+		}
+	}
+}
+
 func TestProcessOfASingleID(t *testing.T) {
 	b := newBuilder(t, Options{SingleID: true})
 	in := Exec{ID: testID, Spec: newSpec(t, ``, ``), Args: []string{"ls"}}

@@ -55,17 +55,13 @@ func environment(in *Input) []string {
 	if in.User.Home != "" {
 		env = append(env, "HOME="+in.User.Home)
 	}
-	defaults := len(env)
-	for _, entry := range in.Spec.Env {
-		name, _, _ := strings.Cut(entry, "=")
-		at := slices.IndexFunc(env[:defaults], func(e string) bool { return strings.HasPrefix(e, name+"=") })
-		if at >= 0 {
-			env[at] = entry
-		} else {
-			env = append(env, entry)
-		}
+	env = container.LayEnv(env, in.Spec.Env)
+	named := func(entry string) bool { return entry != "HOME=" && strings.HasPrefix(entry, "HOME=") }
+	if in.User.Home == "" || slices.ContainsFunc(env, named) {
+		return env
 	}
-	return env
+	// Without a value it has its default, as with other engines.
+	return container.LayEnv(env, []string{"HOME=" + in.User.Home})
 }
 
 // groups are all groups of the process, its own first, as engines set them explicitly so that none is inherited.

@@ -1,0 +1,69 @@
+package handler
+
+import (
+	"moss/api/route"
+	"moss/api/wire"
+	"moss/engine/fault"
+)
+
+// laterParam is a query parameter of later API versions, and the route that moss has without it.
+type laterParam struct {
+	method, path string
+	param        route.Later
+}
+
+// laterParams is the table of those without which the answer would be another one than was asked for. Others only ask for
+// more to be shown.
+func laterParams() []laterParam {
+	later := func(minor uint16, name string, fine ...string) route.Later {
+		return route.Later{Name: name, Since: v(minor), Fine: fine}
+	}
+	return []laterParam{
+		{get, "/containers/:id/logs", later(35, "until", "0")},
+		{post, "/containers/:id/stop", later(42, "signal")},
+		{post, "/containers/:id/restart", later(42, "signal")},
+		{post, "/containers/:id/wait", later(30, "condition", "not-running")},
+		{get, "/images/:name/json", later(49, "platform")},
+		{get, "/images/:name/history", later(48, "platform")},
+		{get, "/images/:name/get", later(48, "platform")},
+		{get, "/images/get", later(48, "platform")},
+		{post, "/images/load", later(48, "platform")},
+		{post, "/images/:name/push", later(46, "platform")},
+		{del, "/images/:name", later(50, "platforms")},
+		{post, "/build/prune", later(48, "reserved-space", "0")},
+		{post, "/build/prune", later(48, "max-used-space", "0")},
+		{post, "/build/prune", later(48, "min-free-space", "0")},
+		{get, "/networks/:id", later(31, "scope", "local")},
+	}
+}
+
+// refuseLater returns the routes with the parameters of the table.
+func refuseLater(routes []route.Route) []route.Route {
+	for _, p := range laterParams() {
+		for i := range routes {
+			if r := &routes[i]; r.Method == p.method && r.Path == p.path {
+				r.Shape.Later = append(r.Shape.Later, p.param)
+			}
+		}
+	}
+	return routes
+}
+
+// decode reads the call's JSON body for an answer that has no place for warnings: what it would warn of is refused. No body
+// leaves into as it is.
+func decode(c *route.Call, into any) error {
+	warnings, err := decodeWarn(c, into)
+	if err == nil && len(warnings) > 0 {
+		return fault.Invalid("%s", warnings[0])
+	}
+	return err
+}
+
+// decodeWarn is decode for an answer with warnings.
+func decodeWarn(c *route.Call, into any) (warnings []string, err error) {
+	raw, err := c.JSONBody()
+	if err != nil || len(raw) == 0 {
+		return nil, err
+	}
+	return wire.DecodeWarn(raw, into, c.Version())
+}

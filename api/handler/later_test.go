@@ -1,0 +1,67 @@
+package handler_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestLaterParameters: what later versions have and moss does not serve is refused by its name, and nothing is done.
+func TestLaterParameters(t *testing.T) {
+	a := newAPI(t)
+	for _, tc := range []struct {
+		method, path, name, value, fine string
+	}{
+		{"GET", "/containers/web/logs?stdout=1", "until", "5", "0"},
+		{"POST", "/containers/web/stop", "signal", "SIGINT", ""},
+		{"POST", "/containers/web/restart", "signal", "SIGINT", ""},
+		{"POST", "/containers/web/wait", "condition", "removed", "not-running"},
+		{"GET", "/images/box/json", "platform", "{}", ""},
+		{"GET", "/images/box/history", "platform", "{}", ""},
+		{"GET", "/images/box/get", "platform", "{}", ""},
+		{"GET", "/images/get?names=box", "platform", "{}", ""},
+		{"POST", "/images/load", "platform", "{}", ""},
+		{"POST", "/images/box/push", "platform", "{}", ""},
+		{"DELETE", "/images/box", "platforms", "{}", ""},
+		{"POST", "/build/prune", "reserved-space", "1", "0"},
+		{"POST", "/build/prune", "max-used-space", "1", "0"},
+		{"POST", "/build/prune", "min-free-space", "1", "0"},
+		{"GET", "/networks/front", "scope", "swarm", "local"},
+	} {
+		join := "?"
+		if strings.Contains(tc.path, "?") {
+			join = "&"
+		}
+		status, body := a.ask(tc.method, "/v1.24"+tc.path+join+tc.name+"="+tc.value, "")
+		if said := a.containers.said(); status != http.StatusBadRequest || !strings.Contains(body, tc.name+" is of API version 1.") || said != "" {
+			t.Errorf("%s %s with %s=%s = %d %s with calls %q, want 400 naming it and no call", tc.method, tc.path, tc.name, tc.value, status, body, said)
+		}
+		if status, body = a.ask(tc.method, "/v1.24"+tc.path+join+tc.name+"="+tc.fine, ""); strings.Contains(body, "is of API version") {
+			t.Errorf("%s %s with %s=%s = %d %s, want it taken", tc.method, tc.path, tc.name, tc.fine, status, body)
+		}
+		a.containers.said()
+	}
+}
+
+// TestLaterFields: a warning reaches the client where the answer has a place for it, and is a refusal where there is none.
+func TestLaterFields(t *testing.T) {
+	a := newAPI(t)
+	for _, tc := range []struct {
+		path, body, want string
+		status           int
+	}{
+		{"/v1.18/containers/create", `{"Image":"box","HostConfig":{"Annotations":{"a":"b"}}}`, "HostConfig.Annotations has no effect", 201},
+		{"/v1.24/containers/create", `{"Image":"box","HostConfig":{"DeviceRequests":[{"Count":-1}]}}`, "HostConfig.DeviceRequests is of", 400},
+		{"/v1.24/containers/create?platform=linux/amd64", `{"Image":"box"}`, `"Warnings":[`, 201},
+		{"/v1.24/containers/create?platform=linux/arm64", `{"Image":"box"}`, "box is not for linux/arm64", 404},
+		{"/v1.24/containers/web/update", `{"KernelMemoryTCP":1}`, "KernelMemoryTCP has no effect", 200},
+		{"/v1.23/containers/web/start", `{"Annotations":{"a":"b"}}`, "Annotations has no effect", 400},
+		{"/v1.24/volumes/create", `{"ClusterVolumeSpec":{"Group":"a"}}`, "ClusterVolumeSpec is of", 400},
+		{"/v1.24/networks/front/connect", `{"Container":"web","EndpointConfig":{"GwPriority":2}}`, "EndpointConfig.GwPriority is of", 400},
+	} {
+		status, body := a.ask(http.MethodPost, tc.path, tc.body)
+		if status != tc.status || !strings.Contains(body, tc.want) {
+			t.Errorf("POST %s %s = %d %s, want %d with %q", tc.path, tc.body, status, body, tc.status, tc.want)
+		}
+	}
+}

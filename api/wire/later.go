@@ -1,0 +1,142 @@
+package wire
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"moss/api/apiver"
+	"moss/engine/fault"
+)
+
+// The types below are the table of the fields that later API versions have and moss does not serve. Clients send many of
+// them at every version, most without a value. One with a value is refused, or warned of where its tag lost says what the
+// container goes without; the tag fine names a value that changes nothing.
+
+type laterCreate struct {
+	laterConfig
+	laterHost
+
+	HostConfig       laterHost
+	NetworkingConfig struct{ EndpointsConfig map[string]laterEndpoint }
+}
+
+type laterConfig struct {
+	Healthcheck struct {
+		StartInterval any `api:"1.44-" lost:"probes come at Interval from the start on"`
+	}
+}
+
+type laterHost struct {
+	CPURealtimePeriod  any `json:"CpuRealtimePeriod" api:"1.25-"`
+	CPURealtimeRuntime any `json:"CpuRealtimeRuntime" api:"1.25-"`
+	DeviceRequests     any `api:"1.40-"`
+	KernelMemoryTCP    any `api:"1.40-" lost:"kernels no longer have that limit"`
+	CgroupnsMode       any `api:"1.41-" fine:"private" lost:"a container has a cgroup namespace of its own"`
+	Annotations        any `api:"1.43-" lost:"the runtime is not told of them"`
+}
+
+type laterEndpoint struct {
+	DriverOpts any `api:"1.32-"`
+	GwPriority any `api:"1.48-"`
+}
+
+type laterConnect struct{ EndpointConfig laterEndpoint }
+
+type laterVolume struct {
+	ClusterVolumeSpec any `api:"1.42-"`
+}
+
+// laterOf returns the table of a body of some type; nil if there is none.
+func laterOf(body reflect.Type) any {
+	for body.Kind() == reflect.Pointer {
+		body = body.Elem()
+	}
+	switch body {
+	case reflect.TypeFor[ContainerCreate]():
+		return &laterCreate{}
+	case reflect.TypeFor[Config]():
+		return &laterConfig{}
+	case reflect.TypeFor[HostConfig](), reflect.TypeFor[ContainerUpdate]():
+		return &laterHost{}
+	case reflect.TypeFor[NetworkConnect]():
+		return &laterConnect{}
+	case reflect.TypeFor[VolumeCreate]():
+		return &laterVolume{}
+	default:
+		return nil
+	}
+}
+
+// DecodeWarn is Decode, and returns warnings of the fields with a value that later versions have and moss does not serve.
+// fault.Invalid for one that must not be left out.
+func DecodeWarn(raw []byte, into any, version apiver.Version) (warnings []string, err error) {
+	if err := Decode(raw, into, version); err != nil {
+		return nil, err
+	}
+	table := laterOf(reflect.TypeOf(into))
+	if table == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, table); err != nil {
+		return nil, describe(err, reflect.TypeOf(table))
+	}
+	err = checkLater(reflect.ValueOf(table).Elem(), "", version, &warnings)
+	return warnings, err
+}
+
+func checkLater(v reflect.Value, path string, version apiver.Version, warnings *[]string) error {
+	if v.Kind() == reflect.Map {
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			if err := checkLater(v.MapIndex(key), path+key.String()+".", version, warnings); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for field, value := range v.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" {
+			name = field.Name
+		}
+		if value.Kind() != reflect.Interface {
+			below := path + name + "."
+			if field.Anonymous {
+				below = path
+			}
+			if err := checkLater(value, below, version, warnings); err != nil {
+				return err
+			}
+			continue
+		}
+		versions, err := apiver.ParseRange(field.Tag.Get("api"))
+		if err != nil {
+			return err
+		}
+		asked := value.Interface()
+		if versions.Has(version) || saysNothing(asked) || asked == any(field.Tag.Get("fine")) {
+			continue
+		}
+		why := field.Tag.Get("lost")
+		if why == "" {
+			return fault.Invalid("%s is of API version %s and not supported by this engine", path+name, versions.Since)
+		}
+		*warnings = append(*warnings, path+name+" has no effect: "+why+".")
+	}
+	return nil
+}
+
+// saysNothing reports whether a value is what clients send for none.
+func saysNothing(value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return !slices.ContainsFunc(value, func(one any) bool { return !saysNothing(one) })
+	case map[string]any:
+		return len(value) == 0
+	default:
+		return value == nil || value == false || value == 0.0 || value == ""
+	}
+}

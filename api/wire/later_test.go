@@ -1,0 +1,145 @@
+package wire_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"moss/api/apiver"
+	"moss/api/wire"
+	"moss/engine/fault"
+)
+
+// TestLater: a field of a later version that is not served is named where it has a value, and nowhere else.
+func TestLater(t *testing.T) {
+	for _, tc := range []struct {
+		body     any
+		in       string
+		refused  string
+		warnings []string
+	}{
+		{body: &wire.ContainerCreate{}, in: `{"HostConfig":{"DeviceRequests":[{"Count":-1}]}}`, refused: "HostConfig.DeviceRequests is of API version 1.40"},
+		{body: &wire.ContainerCreate{}, in: `{"hostconfig":{"devicerequests":["x"]}}`, refused: "HostConfig.DeviceRequests"},
+		{body: &wire.ContainerCreate{}, in: `{"DeviceRequests":[{"Count":1}]}`, refused: "DeviceRequests is of"},
+		{body: &wire.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimePeriod":1}}`, refused: "HostConfig.CpuRealtimePeriod is of API version 1.25"},
+		{body: &wire.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimeRuntime":1}}`, refused: "HostConfig.CpuRealtimeRuntime"},
+		{
+			body: &wire.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"a":null,"n":{"DriverOpts":{"x":"y"}}}}}`,
+			refused: "NetworkingConfig.EndpointsConfig.n.DriverOpts",
+		},
+		{body: &wire.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"n":{"GwPriority":1}}}}`, refused: "EndpointsConfig.n.GwPriority"},
+		{
+			body:     &wire.ContainerCreate{},
+			in:       `{"Healthcheck":{"StartInterval":5},"HostConfig":{"KernelMemoryTCP":1,"CgroupnsMode":"host","Annotations":{"a":"b"}}}`,
+			warnings: []string{"Healthcheck.StartInterval has no effect", "HostConfig.KernelMemoryTCP has", "HostConfig.CgroupnsMode has", "HostConfig.Annotations has"},
+		},
+		{body: &wire.ContainerCreate{}, in: `{"Healthcheck":{"StartInterval":0},"HostConfig":{"DeviceRequests":null,"KernelMemoryTCP":0,` +
+			`"CgroupnsMode":"private","Annotations":{},"CpuRealtimePeriod":0},"NetworkingConfig":{"EndpointsConfig":{"n":{"DriverOpts":null,"GwPriority":0}}}}`},
+		{body: &wire.ContainerCreate{}, in: `{"HostConfig":{"DeviceRequests":[],"CgroupnsMode":""},"NetworkingConfig":null}`},
+		{body: &wire.ContainerCreate{}, in: `null`},
+		{body: &wire.HostConfig{}, in: `{"DeviceRequests":[{}, {"Driver":"cdi"}]}`, refused: "DeviceRequests"},
+		{body: &wire.ContainerUpdate{}, in: `{"DeviceRequests":[{"Driver":"cdi"}]}`, refused: "DeviceRequests"},
+		{body: &wire.ContainerUpdate{}, in: `{"KernelMemoryTCP":9}`, warnings: []string{"KernelMemoryTCP has no effect"}},
+		{body: &wire.Config{}, in: `{"Healthcheck":{"StartInterval":5}}`, warnings: []string{"Healthcheck.StartInterval has"}},
+		{body: &wire.NetworkConnect{}, in: `{"EndpointConfig":{"DriverOpts":{"x":"y"}}}`, refused: "EndpointConfig.DriverOpts"},
+		{body: &wire.VolumeCreate{}, in: `{"ClusterVolumeSpec":{"Group":"x"}}`, refused: "ClusterVolumeSpec"},
+		{body: &wire.VolumeCreate{}, in: `{"ClusterVolumeSpec":{}}`},
+	} {
+		warnings, err := wire.DecodeWarn([]byte(tc.in), tc.body, apiver.Max)
+		if refused := err != nil; refused != (tc.refused != "") || refused && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.refused)) {
+			t.Errorf("DecodeWarn(%s) as %T = %v, want a refusal with %q", tc.in, tc.body, err, tc.refused)
+		}
+		if !slices.EqualFunc(warnings, tc.warnings, strings.HasPrefix) {
+			t.Errorf("DecodeWarn(%s) as %T warns %q, want %q", tc.in, tc.body, warnings, tc.warnings)
+		}
+	}
+}
+
+// TestNoFieldIsOfALaterVersion: Decode would leave such a field out without a word, whatever its value.
+func TestNoFieldIsOfALaterVersion(t *testing.T) {
+	for _, body := range []any{
+		wire.ContainerCreate{},
+		wire.ContainerUpdate{},
+		wire.Config{},
+		wire.HostConfig{},
+		wire.ExecCreate{},
+		wire.ExecStart{},
+		wire.NetworkCreate{},
+		wire.NetworkConnect{},
+		wire.NetworkDisconnect{},
+		wire.VolumeCreate{},
+		wire.CopySource{},
+		wire.AuthConfig{},
+	} {
+		for name, versions := range rangesOf(t, reflect.TypeOf(body)) {
+			if versions.Since > apiver.Max {
+				t.Errorf("%T: %s is of %s: the newest version is %s", body, name, versions.Since, apiver.Max)
+			}
+		}
+	}
+}
+
+// rangesOf lists the ranges of the fields of a struct, and of those below.
+func rangesOf(t *testing.T, of reflect.Type) map[string]apiver.Range {
+	t.Helper()
+	all := map[string]apiver.Range{}
+	for f := range of.Fields() {
+		versions, err := apiver.ParseRange(f.Tag.Get("api"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[f.Name] = versions
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct {
+			for name, below := range rangesOf(t, inner) {
+				all[f.Name+"."+name] = below
+			}
+		}
+	}
+	return all
+}
+
+// TestDecodeCreate: settings of the host at the top level are those of a body without a HostConfig; beside one some of them
+// count where it leaves them open.
+func TestDecodeCreate(t *testing.T) {
+	const top = `"Memory":5,"MemorySwap":6,"CpuShares":7,"CpusetCpus":"1","VolumeDriver":"d","Binds":["/a:/b"],` +
+		`"PortBindings":{"80/tcp":[{"HostPort":"81"}]},"Privileged":true`
+	for _, version := range []apiver.Version{apiver.Min, apiver.Max} {
+		for _, tc := range []struct {
+			in, binds, cpus string
+			memory, shares  int64
+		}{
+			{`{` + top + `}`, "/a:/b", "1", 5, 7},
+			{`{"HostConfig":null,` + top + `}`, "/a:/b", "1", 5, 7},
+			{`{"HostConfig":{},` + top + `}`, "", "1", 5, 7},
+			{`{"HostConfig":{"Memory":8,"CpusetCpus":"2"},` + top + `}`, "", "2", 8, 7},
+			{`{"HostConfig":{},"Cpuset":"3"}`, "", "3", 0, 0},
+			{`{"Cpuset":"3"}`, "", "3", 0, 0},
+		} {
+			body, warnings, err := wire.DecodeCreate([]byte(tc.in), version)
+			if err != nil || len(warnings) > 0 {
+				t.Errorf("DecodeCreate(%s) at %s = %v, %q", tc.in, version, err, warnings)
+				continue
+			}
+			h := body.Host()
+			if strings.Join(h.Binds, " ") != tc.binds || h.CpusetCpus != tc.cpus || h.Memory != tc.memory || h.CPUShares != tc.shares ||
+				h.Privileged != (tc.binds != "") || (len(h.PortBindings) == 1) != (tc.binds != "") {
+				t.Errorf("DecodeCreate(%s) at %s = %+v", tc.in, version, h)
+			}
+		}
+	}
+	body, _, err := wire.DecodeCreate([]byte(`{`+top+`}`), apiver.Max)
+	if err != nil || body.Host().VolumeDriver != "d" || body.Host().MemorySwap != 6 {
+		t.Errorf("DecodeCreate = %+v, %v, want the volume driver and the swap limit", body.Host(), err)
+	}
+	if body, _, err := wire.DecodeCreate([]byte(`null`), apiver.Max); body != nil || err != nil {
+		t.Errorf("DecodeCreate(null) = %v, %v, want nothing", body, err)
+	}
+	if _, _, err := wire.DecodeCreate([]byte(`{"Binds":"/a:/b"}`), apiver.Max); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "Binds") {
+		t.Errorf("DecodeCreate of wrong Binds = %v, want fault.Invalid naming them", err)
+	}
+}

@@ -206,7 +206,7 @@ func LimitWarnings(host HostConfig, have Controllers) []string {
 			warnings = append(warnings, noLimit(l.what))
 		}
 	}
-	if path.IsAbs(host.CgroupParent) && have != (Controllers{}) {
+	if host.CgroupParent != "" && have != (Controllers{}) {
 		warnings = append(warnings, "CgroupParent "+host.CgroupParent+" is taken below the cgroup that the engine has for containers.")
 	}
 	if host.OomKillDisable != nil && *host.OomKillDisable && host.Memory == 0 && have.Memory && !have.Unified {

@@ -198,6 +198,8 @@ func TestLimitWarnings(t *testing.T) {
 		{"no swap accounting", everything, noSwap, 1},
 		{"rates without weights", everything, noWeights, 2},
 		{"OomKillDisable without a limit", `{"OomKillDisable":true}`, all, 1},
+		{"a parent for the cgroup", `{"CgroupParent":"a"}`, all, 1},
+		{"an absolute parent", `{"CgroupParent":"/a"}`, all, 1},
 		{"CPUs", `{"NanoCpus":500000000}`, Controllers{}, 1},
 		{"unlimited pids", `{"PidsLimit":-1}`, Controllers{}, 0},
 	} {
@@ -210,7 +212,8 @@ func TestLimitWarnings(t *testing.T) {
 			t.Errorf("%s: %d warnings %q, want %d", tc.name, len(got), got, tc.want)
 		}
 		for _, w := range got {
-			if !strings.HasSuffix(w, "or the cgroup is not delegated. Limitation discarded.") && !strings.HasPrefix(w, "OOM killer is disabled") {
+			if !strings.HasSuffix(w, "or the cgroup is not delegated. Limitation discarded.") && !strings.HasPrefix(w, "OOM killer is disabled") &&
+				!strings.HasPrefix(w, "CgroupParent") {
 				t.Errorf("%s: warning %q", tc.name, w)
 			}
 		}

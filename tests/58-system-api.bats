@@ -49,7 +49,7 @@ happened() {
   for v in $versions; do
     same list "$v" "/containers/json?size=1" list.Ports.IP list.Ports.PublicPort mount.Name mount.Driver
     same inspect "$v" "/containers/all/json?size=1" create.PublishService create.ArgsEscaped create.Memory create.MemorySwap create.CpuShares create.Cpuset \
-      create.VolumeDriver create.Healthcheck.StartPeriod create.Healthcheck.Timeout create.Healthcheck.Retries mount.Name mount.Driver \
+      create.{CpusetCpus,StopTimeout,Shell} host.{Init,NanoCpus} create.VolumeDriver create.Healthcheck.StartPeriod create.Healthcheck.Timeout create.Healthcheck.Retries mount.Name mount.Driver \
       host.StorageOpt host.MaskedPaths host.ReadonlyPaths host.DeviceCgroupRules host.Mounts.{Source,ReadOnly,Consistency,BindOptions,VolumeOptions,TmpfsOptions,ImageOptions,ClusterOptions} \
       inspect.HostConfig.ContainerIDFile
   done
@@ -58,7 +58,7 @@ happened() {
 @test "images and networks: records have the fields that the list has of each version, and no others" {
   for v in $versions; do
     same images "$v" "/images/json?digests=1"
-    same image "$v" /images/busybox/json create.{ExposedPorts,PublishService,Healthcheck,ArgsEscaped,StopSignal,Memory,MemorySwap,CpuShares,Cpuset,VolumeDriver}
+    same image "$v" /images/busybox/json create.{ExposedPorts,PublishService,Healthcheck,ArgsEscaped,StopSignal,StopTimeout,Shell,Memory,MemorySwap,CpuShares,Cpuset,CpusetCpus,VolumeDriver}
     same history "$v" /images/busybox/history
     [ "${v#1.}" -ge 21 ] || continue
     same network "$v" /networks/bridge network.Containers.Name network.IPAM.Config.{IPRange,Gateway,AuxAddress,AuxiliaryAddresses}

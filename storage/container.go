@@ -165,7 +165,7 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 	defer s.ballast.restore()
 	s.ballast.ease()
 	// On a full disk the container's own files make room for what the library notes.
-	if err := s.emptyLayer(containerID); err != nil {
+	if err := s.emptyOwnLayer(containerID); err != nil {
 		return wrap(err, "remove layer of %s", containerID)
 	}
 	err := s.cs.DeleteLayer(containerID)

@@ -21,20 +21,26 @@ const fewFiles = 64
 
 var errMany = errors.New("more than a few files")
 
-// emptyLayer takes all files from the folder of a layer that is not mounted, before the library removes the folder: it
-// would take a descriptor for each level, and a lock on all layers. They are deleted later, unless there is hardly any room:
-// then who removes something wants it at once.
-func (s *Store) emptyLayer(layerID string) error {
-	folder, seen := s.layerFolder(layerID), 0
+// emptyOwnLayer is emptyLayer for that of a container, which mostly has few files and small ones: they are deleted at once.
+func (s *Store) emptyOwnLayer(layerID string) error {
+	seen := 0
 	few := tree.Remover{Turn: func() error {
 		if seen++; seen > fewFiles {
 			return errMany
 		}
 		return nil
 	}}
-	if few.RemoveIn(folder) == nil {
+	if few.RemoveIn(s.layerFolder(layerID)) == nil {
 		return nil
 	}
+	return s.emptyLayer(layerID)
+}
+
+// emptyLayer takes all files from the folder of a layer that is not mounted, before the library removes the folder: it
+// would take a descriptor for each level, and a lock on all layers. They are deleted later, unless there is hardly any room:
+// then who removes something wants it at once.
+func (s *Store) emptyLayer(layerID string) error {
+	folder := s.layerFolder(layerID)
 	if s.room(ballastSize, reserveFiles) == nil && s.discard(folder) == nil {
 		return nil
 	}

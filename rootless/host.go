@@ -22,7 +22,7 @@ func checkHost(log zerolog.Logger) error {
 	}
 	for _, program := range []string{"unshare", "mount"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return fault.NotFound("the program %s is not in PATH: install it (package util-linux or mount)", program)
+			return fault.NotFound("%s is not installed: install the package util-linux, or mount", program)
 		}
 	}
 	var name unix.Utsname

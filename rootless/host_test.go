@@ -13,7 +13,7 @@ func TestCheckHostNamesAMissingProgram(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)
 	for _, program := range []string{"unshare", "mount"} {
-		if err := checkHost(zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "program "+program+" is not in PATH") {
+		if err := checkHost(zerolog.Nop()); err == nil || !strings.Contains(err.Error(), program+" is not installed") {
 			t.Errorf("without %s: %v, want its name", program, err)
 		}
 		if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"), 0o755); err != nil { //nolint:gosec // a program

@@ -192,7 +192,7 @@ refused() {
   ln -s "$(command -v mount)" "$(command -v newuidmap)" "$(command -v newgidmap)" "$OTHER/bin"
   run env PATH="$OTHER/bin" "$(command -v timeout)" 180 "$moss_bin/mossd" --root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK"
   expect status 1
-  expect contains "the program unshare is not in PATH"
+  expect contains "unshare is not installed: install the package"
 }
 
 @test "a full disk: import and create fail clearly, what was there stays usable" {

@@ -305,7 +305,9 @@ info_driver() { api GET /info | head -n 1 | jq -r '.SystemStatus[] | select(.[0]
   run "$moss_bin/mossd" --network-driver=wet-string
   [ "$status" != 0 ]
   expect contains wet-string slirp4netns
-  run env PATH=/nonexistent "$moss_bin/mossd" --root "$MOSS_DATA/r" --run-dir "$MOSS_DIR/r"
+  mkdir "$BATS_TEST_TMPDIR/programs"
+  ln -s "$(command -v unshare)" "$(command -v mount)" "$(command -v nsenter)" "$BATS_TEST_TMPDIR/programs"
+  run env PATH="$BATS_TEST_TMPDIR/programs" "$moss_bin/mossd" --root "$MOSS_DATA/r" --run-dir "$MOSS_DIR/r"
   [ "$status" != 0 ]
-  expect contains "is not installed: install the package"
+  expect contains "slirp4netns is not installed: install the package slirp4netns"
 }

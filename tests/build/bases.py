@@ -133,7 +133,9 @@ def go_layer(path, service, work):
 def node_layer(path):
     """The Node of this machine and its npm."""
     layer = Layer(path)
-    layer.program(os.path.realpath(output('sh', '-c', 'command -v node')), 'usr/local/bin/node')
+    node = os.path.realpath(output('sh', '-c', 'command -v node'))
+    layer.program(node, node.lstrip('/'))  # Debian's looks for modules in the share folder beside its own
+    layer.add(tarfile.SYMTYPE, 'usr/local/bin/node', target=node)
     npm = os.path.realpath(output('sh', '-c', 'command -v npm'))
     folder = os.path.dirname(os.path.dirname(npm))
     layer.tree(folder, leave=('docs', 'man'))

@@ -88,6 +88,7 @@ lay_root() {
   git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |
     tar --null --files-from=- --ignore-failed-read -cf - 2>/dev/null | tar -C "$root/moss" --no-same-owner -xf -
   cp /etc/resolv.conf "$root/etc/resolv.conf"
+  ln -sf ../proc/self/mounts "$root/etc/mtab" # an installed system has it: fusermount3 reads it
   apt-config dump | grep -iE '^Acquire::[a-z]+::Proxy' >"$root/etc/apt/apt.conf.d/99proxy" || true
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fresh" # it lives for minutes
   if [ -d /usr/local/share/ca-certificates ]; then cp -r /usr/local/share/ca-certificates "$root/usr/local/share/"; fi

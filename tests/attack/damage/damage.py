@@ -82,9 +82,11 @@ class Engine:
         return served
 
     def unmount(self, served):
-        subprocess.run(["fusermount3", "-u", "--", self.root], check=True)
-        served.kill()  # engines beside this one may have the mount in their namespaces
-        served.wait()
+        try:
+            subprocess.run(["fusermount3", "-u", "--", self.root], check=True)
+        finally:
+            served.kill()  # engines beside this one may have the mount in their namespaces
+            served.wait()
 
     def start(self):
         # The kernel's overlay writes to no file system of a program.

@@ -331,6 +331,7 @@ owner() { tar tvPf "$BATS_TEST_TMPDIR/body" --numeric-owner | awk -v want="$1" '
   dock volume rm "$vol"
 }
 
+# bats test_tags=subids
 @test "a container that has never run: its working folder and managed files are there when they are looked at" {
   name=$(unique new)
   dock create --name "$name" -w /work/deep -u 7:8 -h boxy --dns 192.0.2.53 --add-host gate:host-gateway --add-host six:2001:db8::7 busybox true >/dev/null

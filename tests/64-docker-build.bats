@@ -75,9 +75,10 @@ serve_files() {
   expect matches '^Step 2/5 : ENV A=b$'
   expect matches '^Step 3/5 : RUN echo from the step'
   expect matches '^ ---> Running in [0-9a-f]{12}$'
-  expect matches '^from the step$'
+  # Either stream may come first. What comes after the errors ends their colour.
+  expect matches $'^(\e\\[0m)?from the step$'
   expect matches $'^\e\\[91mand an error$'
-  expect matches $'^\e\\[0m(Removing intermediate container| ---> Removed intermediate container) [0-9a-f]{12}$'
+  expect matches $'^(\e\\[0m)?(Removing intermediate container| ---> Removed intermediate container) [0-9a-f]{12}$'
   expect matches '^Step 5/5 : CMD \["cat", "/word"\]$'
   expect matches '^Successfully built [0-9a-f]{12}$'
   expect matches "^Successfully tagged $name:latest$"

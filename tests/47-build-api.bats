@@ -47,7 +47,7 @@ post() {
   shift
   code=$(curl -sS -g --max-time 60 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' "$@" \
     -o "$BATS_TEST_TMPDIR/body" -w '%{http_code}' "http://moss/v${version:-1.24}/build?$query")
-  text=$(body | jq -rj '.stream // empty' 2>/dev/null || true)
+  text=$(body | jq -rj '.stream // empty | gsub("\u001b\\[[0-9]+m"; "")' 2>/dev/null || true) # without the colours of errors
   id=$(body | jq -r '.aux.ID // empty' 2>/dev/null || true)
 }
 body() { cat "$BATS_TEST_TMPDIR/body"; }

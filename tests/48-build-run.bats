@@ -23,7 +23,8 @@ context() {
 }
 
 # build DIR [QUERY [CURL_ARG...]]: builds a folder. What the stream says goes to stdout; for an error the last line is
-# "error CODE MESSAGE" and the status 1. An answer before the stream has its status in place of the code.
+# "error CODE MESSAGE" and the status 1. An answer before the stream has its status in place of the code. The colours of errors
+# are left out, unless colours is set: either stream may come first, and their end would stand before a line of the other.
 build() {
   local folder=$1 query=${2-} answer status
   shift
@@ -36,7 +37,7 @@ build() {
     echo "error $status $(jq -r .message <<<"$answer")"
     return 1
   fi
-  jq -j '.stream // empty' <<<"$answer"
+  jq -j --arg keep "${colours-}" '.stream // empty | if $keep == "" then gsub("\u001b\\[[0-9]+m"; "") else . end' <<<"$answer"
   if jq -e 'select(.error)' >/dev/null <<<"$answer"; then
     jq -r 'select(.error) | "error \(.errorDetail.code) \(.errorDetail.message)"' <<<"$answer"
     return 1
@@ -125,7 +126,7 @@ RUN echo "to ""stdout"; echo "to ""stderr" >&2
 RUN i=0; while [ $i -lt 2000 ]; do echo "line $i of many"; i=$((i+1)); done
 RUN printf unended; exit 3
 EOF
-  run build "$dir" nocache=1
+  colours=yes run build "$dir" nocache=1
   expect status 1
   expect contains 'to stdout' $'\e[91mto stderr' 'line 0 of many' 'line 1999 of many' 'unended'
   expect matches "error 3 The command '/bin/sh -c printf unended; exit 3' returned a non-zero code: 3"

@@ -69,9 +69,13 @@ eventually() {
 }
 
 # The clients. All speak to this file's engine, and none longer than CLIENT_SECONDS (180): a hang is a failure.
+# docker's own log is off: at 1.24 `docker run --rm` removes the container itself and ends with the event of that. On a busy
+# machine it may see the event before the answer that came first: it logs its request as cancelled then, into the output.
 moss() { timeout --foreground -k 2 "${CLIENT_SECONDS:-180}" "$moss_bin/moss" --host "unix://$MOSS_SOCK" "$@"; }
+# DOCKER_CLI names another program than the system's.
 dock() {
-  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$MOSS_DIR/docker-config timeout --foreground -k 2 "${CLIENT_SECONDS:-180}" docker "$@"
+  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$MOSS_DIR/docker-config timeout --foreground -k 2 "${CLIENT_SECONDS:-180}" \
+    "${DOCKER_CLI:-docker}" --log-level fatal "$@"
 }
 
 # state NAME: the state that inspect shows. is_STATE and the like are made for eventually.

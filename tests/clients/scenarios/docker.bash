@@ -42,7 +42,7 @@ docker_images() {
   mkdir "$dir/context"
   printf 'FROM busybox\nARG WORD\nCOPY page /www/index.html\nRUN echo "$WORD" >/word\nENV A=b\nLABEL made.by=docker\n' >"$dir/context/Dockerfile"
   echo 'a page' >"$dir/context/page"
-  run env DOCKER_BUILDKIT=0 DOCKER_HOST="unix://$MOSS_SOCK" DOCKER_CONFIG="$dir" timeout 60 docker build -t "$name:one" --build-arg WORD=given "$dir/context"
+  DOCKER_BUILDKIT=0 run dock build -t "$name:one" --build-arg WORD=given "$dir/context"
   expect status 0
   expect contains "Step 1/6 : FROM busybox" "Successfully tagged $name:one"
   step "images, with a filter"
@@ -97,7 +97,7 @@ docker_container() {
   step "run and remove: another container reaches the first by its alias"
   gives "a page" run --rm --network "$name" busybox wget -q -O - http://web:8080/
   step "run with input, and the code of the command"
-  run bash -c "echo words | DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$dir timeout 60 docker run -i --rm --network none busybox sh -c 'cat; exit 7'"
+  run dock run -i --rm --network none busybox sh -c 'cat; exit 7' <<<words
   expect status 7
   expect output words
   step "logs"
@@ -111,7 +111,7 @@ docker_data() {
   expect status 3
   expect output f
   step "exec: another user, input"
-  expect equal "$(echo given | DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$dir timeout 60 docker exec -i -u 0 "$name" cat)" given
+  expect equal "$(dock exec -i -u 0 "$name" cat <<<given)" given
   step "cp into the container"
   dock cp "$dir/page" "$name:/tmp/copied" 2>/dev/null
   gives "a page" exec "$name" cat /tmp/copied

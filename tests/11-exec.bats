@@ -283,6 +283,7 @@ EXPECT
   # shown ID BODY: starts one on a terminal, which waits for a file when it has said hi: what a command on a terminal says just
   # before it ends may get lost.
   shown() {
+    rm -f "$BATS_TEST_TMPDIR/got" # of the one before
     start -N -H 'Content-Type: application/json' -d "$2" "http://moss/v1.24/exec/$1/start" >"$BATS_TEST_TMPDIR/got" 3>&- &
     client=$!
     eventually 10 file_has "$BATS_TEST_TMPDIR/got" hi

@@ -279,15 +279,18 @@ EOT
 }
 
 @test "AutoRemove takes the container away after its end, however it ends" {
+  mkdir "$BATS_TEST_TMPDIR/sign"
   for how in exit stop kill; do
     name=$(unique "auto-$how")
-    moss run -d --rm --name "$name" busybox sh -c 'trap "exit 0" TERM; while [ ! -e /go ]; do sleep 0.05; done'
+    moss run -d --rm --name "$name" -v "$BATS_TEST_TMPDIR/sign:/sign" busybox \
+      sh -c 'trap "exit 0" TERM; while [ ! -e /sign/go ]; do sleep 0.05; done'
     case $how in
       stop) moss stop -t 5 "$name" ;;
       kill) moss kill "$name" ;;
-      exit) dock exec "$name" touch /go ;;
+      exit) touch "$BATS_TEST_TMPDIR/sign/go" ;;
     esac
     eventually 10 is_gone "$name"
+    rm -f "$BATS_TEST_TMPDIR/sign/go"
   done
 }
 

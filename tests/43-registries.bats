@@ -143,6 +143,7 @@ auth_of() { jq -r --arg r "$1" ".auths[\$r]${2:+.$2}" "$DOCKER_CONFIG/config.jso
 
 # lead TO: starts a registry that leads to TO who wants a blob (lib/leads.py), and sets LEADS to its address.
 lead() {
+  rm -f "$BATS_TEST_TMPDIR/leads" # what an earlier one has said
   python3 "$BATS_TEST_DIRNAME/lib/leads.py" "$PLAIN" "$1" >"$BATS_TEST_TMPDIR/leads" 2>&1 3>&- 4>&- &
   leads_pid=$!
   eventually 10 file_has "$BATS_TEST_TMPDIR/leads" 'ready '

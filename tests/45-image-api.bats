@@ -89,6 +89,7 @@ stored() {
 unchanged() { [ "$(stored)" = "$1" ]; }
 # stall PORT DOWN UP: starts lib/stall.py before a registry and sets $through to its address. Its words go to $BATS_TEST_TMPDIR/stall.
 stall() {
+  rm -f "$BATS_TEST_TMPDIR/stall"
   python3 "$BATS_TEST_DIRNAME/lib/stall.py" "$@" >"$BATS_TEST_TMPDIR/stall" 3>&- &
   helper=$!
   eventually 10 file_has "$BATS_TEST_TMPDIR/stall" ''
@@ -97,6 +98,7 @@ stall() {
 }
 # web DIR: serves the files of a folder and sets $site to its address.
 web() {
+  rm -f "$BATS_TEST_TMPDIR/web"
   python3 -u -m http.server --bind 127.0.0.1 --directory "$1" 0 >"$BATS_TEST_TMPDIR/web" 2>&1 3>&- &
   helper=$!
   eventually 10 file_has "$BATS_TEST_TMPDIR/web" 'port '

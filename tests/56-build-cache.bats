@@ -199,9 +199,9 @@ END
 
   sed -i 's/sleep 3/sleep 60/' "$dir/Dockerfile"
   tar -C "$dir" -cf "$BATS_TEST_TMPDIR/context.tar" .
-  curl -sSN --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$BATS_TEST_TMPDIR/context.tar" http://moss/build >"$BATS_TEST_TMPDIR/out" &
+  curl -sSN --unix-socket "$MOSS_SOCK" -X POST --data-binary @"$BATS_TEST_TMPDIR/context.tar" http://moss/build >"$BATS_TEST_TMPDIR/again" &
   client=$!
-  eventually 10 file_has "$BATS_TEST_TMPDIR/out" "begun"
+  eventually 10 file_has "$BATS_TEST_TMPDIR/again" "begun"
   kill "$client"
   eventually 5 nothing_left
 }

@@ -148,7 +148,7 @@ links_are_refused() {
   name=$(unique swap)
   for place in self/fd/7 self/cwd 1/root self/task; do
     moss run -d --name "$name" -w /work busybox sh -c "cd / && rmdir /work && ln -s /proc/$place /work && touch /done && sleep 100"
-    swapped() { ! moss exec "$name" test -d /work -a ! -L /work; }
+    swapped() { moss exec -w / "$name" test -e /done; }
     eventually 10 swapped
     run moss exec "$name" true
     expect contains 'working directory /work leads to /proc, which is in proc: a process cannot start there'
@@ -163,10 +163,12 @@ links_are_refused() {
   echo "$word" >"$dir/$word"
   # Each round of the racer leads /work to another descriptor of the runtime's; the folder itself comes between.
   moss run -d --name "$name" -w /work busybox sh -c '
-    cd /; mkdir /real
+    cd /; mkdir /real; rm -rf /work; touch /races
     while :; do for n in 3 4 5 6 7 8 9 10 11 12; do
       rm -rf /work; ln -s /proc/self/fd/$n /work; rm -rf /work; ln -s /real /work; rm /work; ln -s /proc/self/cwd /work
     done; done'
+  races() { moss exec -w / "$name" test -e /races; } # before, its own folder is still there
+  eventually 10 races
   for n in {1..60}; do
     out=$(moss exec "$name" sh -c 'ls -di . / /real 2>&1; ls -d ./../../../../../home ./../../../../../var/tmp/moss-t* 2>/dev/null; readlink /proc/self/cwd' 2>&1) || true
     # A process that started is in the container's root or in /real; one that did not was refused.

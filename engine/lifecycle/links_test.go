@@ -137,7 +137,7 @@ func TestLinkMoves(t *testing.T) {
 	w.must(m.Start(t.Context(), "db"))
 	r, _ := m.Get("web")
 	hosts, err := os.ReadFile(r.HostsPath)
-	if err != nil || !strings.Contains(string(hosts), "172.17.0.77\tdb ") || strings.Contains(string(hosts), "172.17.0.2\tdb") {
+	if err != nil || !strings.Contains(string(hosts), "172.17.0.77\tdb ") || strings.Contains(string(hosts), "172.17.0.2\tdb ") {
 		t.Errorf("hosts = %s, %v", hosts, err)
 	}
 }

@@ -60,15 +60,6 @@ volume_names() { api GET /v1.24/volumes | head -n 1 | jq -r '.Volumes[].Name'; }
 anonymous() { moss inspect "$1" | jq -r --arg d "$2" '.[0].Mounts[] | select(.Destination == $d).Name'; }
 exists() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 200 ]; }
 missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
-# crash: kills the inner engine and waits for the next.
-crash() {
-  local old
-  old=$(inner_pid)
-  kill -KILL "$old"
-  another() { local now && now=$(inner_pid 2>/dev/null) && [ "$now" != "$old" ] && ping_ok; }
-  eventually 20 another
-}
-
 @test "create, inspect, list and remove by the API, in the form of each version" {
   name=$(unique vol)
   run api POST /v1.24/volumes/create "{\"Name\":\"$name\",\"Labels\":{\"a\":\"1\"}}"

@@ -14,12 +14,6 @@ teardown() { finish; }
 
 mounts() { awk '{ print $5 }' "/proc/$(inner_pid)/mountinfo" | sort; }
 overlays() { grep -c ' - overlay ' "/proc/$(inner_pid)/mountinfo" || true; }
-crash() {
-  local old
-  old=$(inner_pid)
-  kill -KILL "$old"
-  eventually 20 another_engine "$old"
-}
 is_overlay() { [ "$(api GET /info | head -n 1 | jq -r .Driver)" = overlay ]; }
 
 # looks NAME: what is read of a running container's layer is there, and what is mounted over it is not.

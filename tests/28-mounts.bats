@@ -22,13 +22,6 @@ create() {
   api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",\"Cmd\":${COMMAND:-[\"true\"]}${3:+,$3},\"HostConfig\":{\"Mounts\":$2}}"
 }
 volume_names() { api GET /v1.24/volumes | head -n 1 | jq -r '.Volumes[].Name'; }
-crash() {
-  local old
-  old=$(inner_pid)
-  kill -KILL "$old"
-  another() { local now && now=$(inner_pid 2>/dev/null) && [ "$now" != "$old" ] && ping_ok; }
-  eventually 20 another
-}
 # inside: a command in the engine's own namespaces.
 inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
 

@@ -13,14 +13,6 @@ teardown_file() { stop_engine; }
 setup() { begin; }
 teardown() { finish; }
 
-# crash: kills the inner engine and waits for the next.
-crash() {
-  local old
-  old=$(inner_pid)
-  kill -KILL "$old"
-  eventually 20 another_engine "$old"
-}
-
 shims() { pgrep -u "$(id -u)" -f "moss-shim run $MOSS_DIR/run/tasks" || true; }
 no_shims() { [ -z "$(shims)" ]; }
 

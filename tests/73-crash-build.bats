@@ -189,19 +189,11 @@ no_more_files() { [ "$(find "/proc/$(inner_pid)/fd" -mindepth 1 | wc -l)" -le "$
 
 # inside CMD...: in the engine's namespaces.
 inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
-# crash: the engine ends and another takes over.
-crash() {
-  local old
-  old=$(inner_pid)
-  kill -KILL "$old"
-  eventually 30 another_engine "$old"
-}
-
 @test "a full disk: of the context, of a layer, of a step" {
   root=$MOSS_DATA/root
   # A small file system over the data folder, which the next engine opens.
   inside mount -t tmpfs -o size=40m,mode=0700 small "$root"
-  crash
+  crash 30
   import_busybox
   used() { inside df -k --output=used "$root" | tail -n 1 | tr -d ' '; }
   used_is() { [ $(($(used) - $1)) -le 300 ]; } # lists and folders come and stay
@@ -239,5 +231,5 @@ crash() {
   expect contains "Successfully tagged $name:latest"
   moss rmi "$name"
   inside umount -l "$root"
-  crash
+  crash 30
 }

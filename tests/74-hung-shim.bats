@@ -40,14 +40,6 @@ says_silent() { [[ $(error_of "$1") == *'monitor does not answer'* ]]; }
 says_nothing() { [ -z "$(error_of "$1")" ]; }
 status_of() { api "$@" | tail -n 1; }
 
-# crash: kills the inner engine and waits for the next.
-crash() {
-  local old
-  old=$(inner_pid)
-  kill -KILL "$old"
-  eventually 20 another_engine "$old"
-}
-
 @test "every request ends with an error that says why, and other containers are not held up" {
   name=$(unique hung) other=$(unique other)
   moss run -d --name "$name" busybox sh -c 'while :; do sleep 0.1; done'

@@ -248,6 +248,14 @@ inner_pid() {
   fail "mossd has no inner engine"
 }
 
+# crash [SECONDS]: kills the inner engine and waits so long (20), as eventually counts, for the next.
+crash() {
+  local old
+  old=$(inner_pid)
+  kill -KILL "$old"
+  eventually "${1:-20}" another_engine "$old"
+}
+
 # seed_chance: for tests with the tag chance, whose course is drawn. What draw gives then follows from MOSS_SEED, a number
 # below 2^31, and the test's own name, so that a test draws the same alone. Without MOSS_SEED a new one is drawn and shown.
 seed_chance() {

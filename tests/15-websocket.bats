@@ -133,6 +133,8 @@ view_is_waited_for() { grep -q '"attach"' <(moss events --since "$((EPOCHSECONDS
   moss create --name "$name" busybox true >/dev/null
   run api GET "/containers/$name/attach/ws?stream=1"
   expect line -1 400
+  run api GET "/containers/nosuch/attach/ws?stream=1"
+  expect line -1 404
   run upgrade "/containers/nosuch/attach/ws?stream=1"
   expect line 0 'HTTP/1.1 404 Not Found'
   run upgrade "/containers/$name/attach/ws?stream=1&detachKeys=ctrl-1"

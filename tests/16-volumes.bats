@@ -109,17 +109,17 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
     '{"DriverOpts":{"colour":"red"}}' '{"DriverOpts":{"type":"nfs","device":":/x","o":"addr=1.2.3.4"}}' '{"DriverOpts":{"o":"bind"}}' \
     '{"DriverOpts":{"type":"none","o":"bind","device":"rel"}}' '{"DriverOpts":{"type":"tmpfs","o":"size=x"}}' '{"Name":5}' '{"Labels":[]}' 'x'; do
     run api POST /v1.24/volumes/create "$body"
-    expect line -1 400
+    expect line -1 500
   done
   run api POST /v1.24/volumes/create '{"Name":"with-plugin","Driver":"nosuch"}'
   expect line -1 404
   expect contains 'plugin \"nosuch\" not found'
   for filters in '{"colour":["x"]}' '{"dangling":["maybe"]}' 'x'; do
     run curl -sS -G --unix-socket "$MOSS_SOCK" -w '\n%{http_code}' --data-urlencode "filters=$filters" http://moss/v1.24/volumes
-    expect line -1 400
+    expect line -1 500
   done
   run curl -sS -G --unix-socket "$MOSS_SOCK" -w '\n%{http_code}' --data-urlencode 'filters={"name":["x"]}' http://moss/v1.22/volumes
-  expect line -1 400
+  expect line -1 500
 }
 
 @test "the docker command line: volume create, ls, inspect, rm, filters" {
@@ -518,9 +518,9 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
   missing "$w"
   # The same again keeps the data; a bad one changes nothing.
   run api POST "/v1.22/containers/$name/start" "{\"VolumesFrom\":[\"$name\"]}"
-  expect line -1 400
+  expect line -1 500
   run api POST "/v1.22/containers/$name/start" "{\"Binds\":[\"$name:/n\",\"-bad:/w\"]}"
-  expect line -1 400
+  expect line -1 500
   expect equal "$(moss inspect "$name" | jq -c '[.[0].Mounts[].Destination] | sort')" '["/n","/v","/w"]'
   run moss start -a "$name"
   expect contains 2
@@ -590,7 +590,7 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
     expect output ""
   done
   run curl -sS -G --unix-socket "$MOSS_SOCK" -w '\n%{http_code}' --data-urlencode 'filters={"label":["team"]}' http://moss/v1.22/volumes
-  expect line -1 400
+  expect line -1 500
   id=$(make "$name" "\"Image\":\"busybox\",\"HostConfig\":{\"Binds\":[\"$name:/d\"]}")
   run api DELETE "/v1.21/volumes/$name?force=1"
   expect line -1 409
@@ -609,7 +609,7 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
   for opts in '"type":"nfs","device":":/x","o":"addr=127.0.0.1,rw"' '"type":"cifs","device":"//127.0.0.1/x","o":"username=x"' \
     '"type":"overlay","device":"overlay","o":"lowerdir=/tmp"' '"type":"ext4","device":"/dev/sda1"'; do
     run api POST /v1.24/volumes/create "{\"Name\":\"$name\",\"DriverOpts\":{$opts}}"
-    expect line -1 400
+    expect line -1 500
     expect contains "an ordinary user can have"
     missing "$name"
   done

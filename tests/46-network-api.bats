@@ -181,7 +181,7 @@ inside() { moss exec "$@"; }
   id=$(created '{"Name":"'"$net"'","IPAM":{"Config":[{"Subnet":"10.213.3.0/24","AuxAddress":"router:10.213.3.5","AuxiliaryAddresses":{"dns":"10.213.3.6"}}]}}')
   expect equal "$(of_record "$id" '.IPAM.Config[0].AuxAddress')" '{"dns":"10.213.3.6","router":"10.213.3.5"}'
   expect equal "$(of_record "$id" '.IPAM.Config[0].AuxiliaryAddresses')" '{"dns":"10.213.3.6","router":"10.213.3.5"}'
-  refused 400 '"a"' POST /v1.24/networks/create '{"Name":"'"$net"'x","IPAM":{"Config":[{"Subnet":"10.213.4.0/24","AuxAddress":{"a":"10.213.4.5"},"AuxiliaryAddresses":{"a":"10.213.4.6"}}]}}'
+  refused 500 '"a"' POST /v1.24/networks/create '{"Name":"'"$net"'x","IPAM":{"Config":[{"Subnet":"10.213.4.0/24","AuxAddress":{"a":"10.213.4.5"},"AuxiliaryAddresses":{"a":"10.213.4.6"}}]}}'
 }
 
 @test "create: a subnet of IPv6 without EnableIPv6 is not used, with a warning" {
@@ -262,14 +262,14 @@ inside() { moss exec "$@"; }
   while IFS='|' read -r status text rest; do
     refused "$status" "$text" POST /v1.24/networks/create "{$rest}"
   done <<LIST
-400|name cannot be empty|"Driver":"bridge"
-400|name cannot be empty|"Name":""
-400|Invalid network name (a/b)|"Name":"a/b"
-400|Invalid network name (.hidden)|"Name":".hidden"
-400|Invalid network name (container:x)|"Name":"container:x"
-400|invalid value for Name|"Name":7
-400|invalid value for IPAM.Config|"Name":"$net","IPAM":{"Config":{}}
-400|invalid value for CheckDuplicate|"Name":"$net","CheckDuplicate":"x"
+500|name cannot be empty|"Driver":"bridge"
+500|name cannot be empty|"Name":""
+500|Invalid network name (a/b)|"Name":"a/b"
+500|Invalid network name (.hidden)|"Name":".hidden"
+500|Invalid network name (container:x)|"Name":"container:x"
+500|invalid value for Name|"Name":7
+500|invalid value for IPAM.Config|"Name":"$net","IPAM":{"Config":{}}
+500|invalid value for CheckDuplicate|"Name":"$net","CheckDuplicate":"x"
 403|operation is not permitted on predefined bridge network|"Name":"bridge"
 403|operation is not permitted on predefined host network|"Name":"host"
 403|operation is not permitted on predefined none network|"Name":"none","CheckDuplicate":true
@@ -278,40 +278,40 @@ inside() { moss exec "$@"; }
 403|only one instance of "null" network is allowed|"Name":"$net","Driver":"null"
 404|plugin "overlay" not found|"Name":"$net","Driver":"overlay"
 404|plugin "dhcp" not found|"Name":"$net","IPAM":{"Driver":"dhcp"}
-400|cannot be without addresses|"Name":"$net","IPAM":{"Driver":"null"}
-400|several IPAM configurations of one family|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24"},{"Subnet":"10.213.6.0/24"}]}
-400|Invalid network name (a )|"Name":"a "
-400|invalid subnet ten/8: invalid CIDR block notation|"Name":"$net","IPAM":{"Config":[{"Subnet":"ten/8"}]}
-400|invalid subnet 10.213.5.0: invalid CIDR block notation|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0"}]}
-400|invalid subnet 10.213.5.7/24: it should be 10.213.5.0/24|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.7/24"}]}
-400|invalid subnet 10.213.5.2/31|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.2/31"}]}
-400|127.0.0.0/8 are not for networks|"Name":"$net","IPAM":{"Config":[{"Subnet":"127.9.0.0/16"}]}
-400|224.0.0.0/3 are not for networks|"Name":"$net","IPAM":{"Config":[{"Subnet":"239.0.0.0/16"}]}
-400|need a Subnet|"Name":"$net","IPAM":{"Config":[{"Gateway":"10.213.5.1"}]}
-400|invalid ip-range 10.213.6.0/25: parent subnet 10.213.5.0/24 doesn't contain ip-range|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","IPRange":"10.213.6.0/25"}]}
-400|invalid ip-range 10.213.0.0/16: CIDR block is bigger|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","IPRange":"10.213.0.0/16"}]}
-400|invalid ip-range x|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","IPRange":"x"}]}
-400|invalid gateway 10.213.6.1: parent subnet 10.213.5.0/24 doesn't contain this address|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","Gateway":"10.213.6.1"}]}
-400|invalid gateway x: invalid address|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","Gateway":"x"}]}
-400|invalid gateway 10.213.5.255|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","Gateway":"10.213.5.255"}]}
-400|invalid auxiliary address 10.213.6.1|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","AuxAddress":{"a":"10.213.6.1"}}]}
-400|it is that of the gateway|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","AuxAddress":{"a":"10.213.5.1"}}]}
-400|com.docker.network.bridge.name|"Name":"$net","Options":{"com.docker.network.bridge.name":"a-name-of-16-byte"}
-400|com.docker.network.bridge.name|"Name":"$net","Options":{"com.docker.network.bridge.name":"a/b"}
-400|68 to 65535|"Name":"$net","Options":{"com.docker.network.driver.mtu":"67"}
-400|68 to 65535|"Name":"$net","Options":{"com.docker.network.driver.mtu":"65536"}
-400|enable_icc|"Name":"$net","Options":{"com.docker.network.bridge.enable_icc":"perhaps"}
-400|enable_ip_masquerade|"Name":"$net","Options":{"com.docker.network.bridge.enable_ip_masquerade":""}
-400|host_binding_ipv4|"Name":"$net","Options":{"com.docker.network.bridge.host_binding_ipv4":"here"}
-400|default_bridge|"Name":"$net","Options":{"com.docker.network.bridge.default_bridge":"true"}
-400|com.docker.network.bridge.inhibit_ipv4|"Name":"$net","Options":{"com.docker.network.bridge.inhibit_ipv4":"true"}
+500|cannot be without addresses|"Name":"$net","IPAM":{"Driver":"null"}
+500|several IPAM configurations of one family|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24"},{"Subnet":"10.213.6.0/24"}]}
+500|Invalid network name (a )|"Name":"a "
+500|invalid subnet ten/8: invalid CIDR block notation|"Name":"$net","IPAM":{"Config":[{"Subnet":"ten/8"}]}
+500|invalid subnet 10.213.5.0: invalid CIDR block notation|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0"}]}
+500|invalid subnet 10.213.5.7/24: it should be 10.213.5.0/24|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.7/24"}]}
+500|invalid subnet 10.213.5.2/31|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.2/31"}]}
+500|127.0.0.0/8 are not for networks|"Name":"$net","IPAM":{"Config":[{"Subnet":"127.9.0.0/16"}]}
+500|224.0.0.0/3 are not for networks|"Name":"$net","IPAM":{"Config":[{"Subnet":"239.0.0.0/16"}]}
+500|need a Subnet|"Name":"$net","IPAM":{"Config":[{"Gateway":"10.213.5.1"}]}
+500|invalid ip-range 10.213.6.0/25: parent subnet 10.213.5.0/24 doesn't contain ip-range|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","IPRange":"10.213.6.0/25"}]}
+500|invalid ip-range 10.213.0.0/16: CIDR block is bigger|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","IPRange":"10.213.0.0/16"}]}
+500|invalid ip-range x|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","IPRange":"x"}]}
+500|invalid gateway 10.213.6.1: parent subnet 10.213.5.0/24 doesn't contain this address|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","Gateway":"10.213.6.1"}]}
+500|invalid gateway x: invalid address|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","Gateway":"x"}]}
+500|invalid gateway 10.213.5.255|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","Gateway":"10.213.5.255"}]}
+500|invalid auxiliary address 10.213.6.1|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","AuxAddress":{"a":"10.213.6.1"}}]}
+500|it is that of the gateway|"Name":"$net","IPAM":{"Config":[{"Subnet":"10.213.5.0/24","AuxAddress":{"a":"10.213.5.1"}}]}
+500|com.docker.network.bridge.name|"Name":"$net","Options":{"com.docker.network.bridge.name":"a-name-of-16-byte"}
+500|com.docker.network.bridge.name|"Name":"$net","Options":{"com.docker.network.bridge.name":"a/b"}
+500|68 to 65535|"Name":"$net","Options":{"com.docker.network.driver.mtu":"67"}
+500|68 to 65535|"Name":"$net","Options":{"com.docker.network.driver.mtu":"65536"}
+500|enable_icc|"Name":"$net","Options":{"com.docker.network.bridge.enable_icc":"perhaps"}
+500|enable_ip_masquerade|"Name":"$net","Options":{"com.docker.network.bridge.enable_ip_masquerade":""}
+500|host_binding_ipv4|"Name":"$net","Options":{"com.docker.network.bridge.host_binding_ipv4":"here"}
+500|default_bridge|"Name":"$net","Options":{"com.docker.network.bridge.default_bridge":"true"}
+500|com.docker.network.bridge.inhibit_ipv4|"Name":"$net","Options":{"com.docker.network.bridge.inhibit_ipv4":"true"}
 501|ConfigOnly|"Name":"$net","ConfigOnly":true
 501|Ingress|"Name":"$net","Ingress":true
 501|Scope|"Name":"$net","Scope":"swarm"
 501|EnableIPv4|"Name":"$net","EnableIPv4":false
 LIST
-  answers 400 POST /v1.24/networks/create '{"Name":'
-  answers 400 POST /v1.24/networks/create
+  answers 500 POST /v1.24/networks/create '{"Name":'
+  answers 500 POST /v1.24/networks/create
   expect equal "$(quietly http://moss/v1.24/networks | jq -c '[.[].Id] | sort')" "$before"
 }
 
@@ -346,14 +346,14 @@ LIST
   expect equal "$(quietly --get --data-urlencode 'filters={"driver":["host","null"]}' http://moss/v1.24/networks | jq -c '[.[].Name]')" '["host","none"]'
 }
 
-@test "list filters come with their version, others are 400" {
+@test "list filters come with their version, others are 500" {
   while read -r first key value; do
     query="filters=%7B%22$key%22%3A%5B%22$value%22%5D%7D"
     for v in $versions; do
       if [ "${v#*.}" -ge "${first#*.}" ]; then
         answers 200 GET "/v$v/networks?$query"
       else
-        answers 400 GET "/v$v/networks?$query"
+        answers 500 GET "/v$v/networks?$query"
         expect --in "$(body)" contains "'$key'"
       fi
     done
@@ -366,7 +366,7 @@ LIST
 1.99 dangling true
 LIST
   for filters in x '[]' '{"name":7}' '{"type":["swarm"]}' '{"name":["("]}'; do
-    expect equal "$(quietly --get --data-urlencode "filters=$filters" -o /dev/null -w '%{http_code}' http://moss/v1.24/networks)" 400
+    expect equal "$(quietly --get --data-urlencode "filters=$filters" -o /dev/null -w '%{http_code}' http://moss/v1.24/networks)" 500
   done
 }
 
@@ -385,8 +385,8 @@ LIST
   done
   for path in connect disconnect; do
     refused 404 "No such container: $box" POST "/v1.24/networks/bridge/$path" '{"Container":"'"$box"'"}'
-    refused 400 Container POST "/v1.24/networks/bridge/$path" '{}'
-    answers 400 POST "/v1.24/networks/bridge/$path" '{"Container":'
+    refused 500 Container POST "/v1.24/networks/bridge/$path" '{}'
+    answers 500 POST "/v1.24/networks/bridge/$path" '{"Container":'
   done
 }
 
@@ -485,21 +485,21 @@ LIST
     refused "$status" "$text" POST "/v1.24/networks/$path/connect" "{$rest}"
   done <<LIST
 403|endpoint with name $box already exists in network $net|$net|"Container":"$box"
-400|host network|host|"Container":"$box-other"
-400|host cannot be connected to any other network|$net|"Container":"$box-host"
-400|private (none) mode|none|"Container":"$box-other"
-400|no configured subnet or ip-range contain the IP address 10.213.99.1|$net|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv4Address":"10.213.99.1"}}
-400|invalid IPv4 address|$net|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv4Address":"x"}}
-400|no configured subnet or ip-range contain the IP address fd13:99::1|$net-v6|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv6Address":"fd13:99::1"}}
+500|host network|host|"Container":"$box-other"
+500|host cannot be connected to any other network|$net|"Container":"$box-host"
+500|private (none) mode|none|"Container":"$box-other"
+500|no configured subnet or ip-range contain the IP address 10.213.99.1|$net|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv4Address":"10.213.99.1"}}
+500|invalid IPv4 address|$net|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv4Address":"x"}}
+500|no configured subnet or ip-range contain the IP address fd13:99::1|$net-v6|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv6Address":"fd13:99::1"}}
 409|Address already in use|$net|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv4Address":"10.213.12.50"}}
 409|Address already in use|$net|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv4Address":"10.213.12.9"}}
 409|Address already in use|$net|"Container":"$box-other","EndpointConfig":{"IPAMConfig":{"IPv4Address":"10.213.12.1"}}
-400|invalid value for EndpointConfig.Aliases|$net|"Container":"$box-other","EndpointConfig":{"Aliases":"a"}
+500|invalid value for EndpointConfig.Aliases|$net|"Container":"$box-other","EndpointConfig":{"Aliases":"a"}
 LIST
   expect equal "$(moss inspect "$box" "$box-host" "$box-other" | jq -c '[.[].NetworkSettings]')" "$before"
-  refused 400 "user specified IP address is supported on user defined networks only" POST /v1.24/networks/bridge/connect \
+  refused 500 "user specified IP address is supported on user defined networks only" POST /v1.24/networks/bridge/connect \
     '{"Container":"'"$box"'","EndpointConfig":{"IPAMConfig":{"IPv4Address":"172.17.0.99"}}}'
-  refused 400 "network-scoped alias is supported only for containers in user defined networks" POST /v1.24/networks/bridge/connect \
+  refused 500 "network-scoped alias is supported only for containers in user defined networks" POST /v1.24/networks/bridge/connect \
     '{"Container":"'"$box"'","EndpointConfig":{"Aliases":["x"]}}'
 }
 
@@ -508,7 +508,7 @@ LIST
   runs "$box" bridge
   runs "$box-host" host
   refused 404 "container $box is not connected to network $net" POST "/v1.24/networks/$net/disconnect" '{"Container":"'"$box"'"}'
-  refused 400 "container cannot be disconnected from host network" POST /v1.24/networks/host/disconnect '{"Container":"'"$box-host"'"}'
+  refused 500 "container cannot be disconnected from host network" POST /v1.24/networks/host/disconnect '{"Container":"'"$box-host"'"}'
   expect equal "$(moss inspect "$box" | jq -c '.[0].NetworkSettings.Networks | keys')" '["bridge"]'
 }
 

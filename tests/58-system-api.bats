@@ -125,7 +125,7 @@ happened() {
   expect equal "$(filtered /v1.24/volumes '{"driver":["loc"],"name":["data"]}' | head -n 1 | jq -c '[.Volumes[].Name]')" '["data"]'
   expect equal "$(filtered /v1.24/volumes '{"driver":["other"]}' | head -n 1 | jq -c '.Volumes | length')" 0
   for filter in name driver; do
-    expect equal "$(filtered /v1.22/volumes "{\"$filter\":[\"x\"]}" | tail -n 1)" 400
+    expect equal "$(filtered /v1.22/volumes "{\"$filter\":[\"x\"]}" | tail -n 1)" 500
   done
   for call in "DELETE data 409" "DELETE none 404" "GET none 404" "DELETE $idle 204" "GET $idle 404"; do
     read -r method name code <<<"$call"

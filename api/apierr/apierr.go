@@ -49,8 +49,11 @@ func Status(err error) int {
 
 // Write answers a request with an error in the form of version v. The head must not have been written. A failure to
 // write is the client's hang-up and is ignored.
-func Write(w http.ResponseWriter, v apiver.Version, err error) {
-	status := Status(err)
+func Write(w http.ResponseWriter, v apiver.Version, err error) { WriteStatus(w, v, Status(err), err) }
+
+// WriteStatus is Write with a status that is not the one of the error's kind. The kind is told by a header.
+func WriteStatus(w http.ResponseWriter, v apiver.Version, status int, err error) {
+	w.Header().Set(compat.FaultKind, fault.KindOf(err).String())
 	if status == http.StatusNotModified {
 		w.WriteHeader(status)
 		return
@@ -58,9 +61,20 @@ func Write(w http.ResponseWriter, v apiver.Version, err error) {
 	Respond(w, v, status, fault.Text(err))
 }
 
+// WriteText is Write for a client that expects a stream: the error is a line of text in the stream's media type, at every
+// version.
+func WriteText(w http.ResponseWriter, mediaType string, err error) {
+	w.Header().Set(compat.FaultKind, fault.KindOf(err).String())
+	respond(w, Status(err), mediaType, []byte(fault.Text(err)+"\n"))
+}
+
 // Respond is Write with a status and a text that are no error's of the engine.
 func Respond(w http.ResponseWriter, v apiver.Version, status int, text string) {
 	contentType, body := compat.Error(v, text)
+	respond(w, status, contentType, body)
+}
+
+func respond(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))

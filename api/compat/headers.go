@@ -11,6 +11,7 @@ import (
 // (document 3, 5.1), which are those of the clients.
 const (
 	RequestID      = "X-Request-Id" // of moss: what the log calls request
+	FaultKind      = "X-Fault-Kind" // of moss, of errors: their kind, which a status does not always tell
 	RegistryAuth   = "X-Registry-Auth"
 	RegistryConfig = "X-Registry-Config"
 	BuildSecrets   = "X-Build-Secrets" // of moss

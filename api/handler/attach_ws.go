@@ -9,6 +9,10 @@ import (
 )
 
 func (h *Handler) containerAttachWS(c *route.Call) error {
+	r, err := h.containers.Get(c.Param("id"))
+	if err != nil {
+		return err
+	}
 	if err := conn.CheckWebSocket(c.Writer(), c.Request()); err != nil {
 		return err
 	}
@@ -18,10 +22,6 @@ func (h *Handler) containerAttachWS(c *route.Call) error {
 	}
 	if !c.Has("stdin") && !c.Has("stdout") && !c.Has("stderr") { // clients of the time name none and expect all
 		opt.Stdin, opt.Stdout, opt.Stderr = true, true, true
-	}
-	r, err := h.containers.Get(c.Param("id"))
-	if err != nil {
-		return err
 	}
 	opened := false
 	err = h.containers.Attach(context.WithoutCancel(c.Ctx()), r.ID, opt, func() (io.ReadWriteCloser, error) {

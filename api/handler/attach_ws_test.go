@@ -84,6 +84,12 @@ func TestAttachWSErrors(t *testing.T) {
 	if status != 400 || !strings.Contains(body, "this endpoint is a WebSocket") {
 		t.Errorf("a plain request = %d %s, want 400", status, body)
 	}
+	record := a.containers.record
+	a.containers.record, a.containers.err = nil, noSuch()
+	if status, body = a.ask("GET", "/containers/nope/attach/ws?stream=1", ""); status != 404 || !strings.Contains(body, "No such container") {
+		t.Errorf("a plain request to nothing = %d %s, want 404", status, body)
+	}
+	a.containers.record, a.containers.err = record, nil
 	a.containers.attach = func(context.Context, container.AttachOptions, func() (io.ReadWriteCloser, error)) error {
 		return fault.Conflict("Container web is paused")
 	}

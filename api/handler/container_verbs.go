@@ -27,6 +27,7 @@ func (h *Handler) containerStart(c *route.Call) error {
 			return err
 		}
 	}
+	c.Refuses() // what is wrong from here on is the container, and not the request
 	return c.NoContent(h.containers.Start(c.Ctx(), c.Param("id")))
 }
 
@@ -41,6 +42,7 @@ func (h *Handler) startBody(c *route.Call) error {
 	}
 	trivial := r.ContentLength >= 0 && r.ContentLength <= trivialBody
 	if c.Version() >= v(24) && !trivial {
+		c.Refuses() // clients that try again without a body look for it
 		return fault.Invalid("starting container with HostConfig was deprecated since v1.10 and removed in v1.12")
 	}
 	if trivial && (c.Version() >= v(24) || c.Header("Content-Type") == "") {

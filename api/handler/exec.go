@@ -38,6 +38,7 @@ func (h *Handler) execStart(c *route.Call) error {
 	if err := h.execSize(c, id, body.Tty, body.ConsoleSize); err != nil {
 		return err
 	}
+	c.Refuses() // what is wrong from here on is the instance, and not the request
 	opt := exec.StartOptions{Detach: body.Detach, Raw: body.Tty}
 	if body.Detach {
 		return c.Empty(h.execs.Start(c.Ctx(), id, opt, nil))

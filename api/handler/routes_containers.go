@@ -99,7 +99,7 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 				text("detachKeys", "what ends the view of those who named no keys themselves").Since(v(22)), mediaType(),
 			),
 			In: reflect.TypeFor[wire.HostConfig](), InVersions: apiver.Range{Until: v(23)},
-			Codes: codes(204, 304, 404, 400, 403, 409, 501),
+			Codes: codes(204, 304, 404, 400, 403, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/containers/:id/stop", Do: h.containerStop, Shape: route.Shape{
 			About: "stops a container", Params: params(wait), Codes: codes(204, 304, 404, 400, 409),
@@ -121,6 +121,7 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 		}},
 		{Method: post, Path: "/containers/:id/resize", Do: h.containerResize, Shape: route.Shape{
 			About: "sets the size of a container's terminal", Params: sides(), OutMedia: plainText, Codes: codes(200, 404, 400),
+			BadSince: v(25),
 		}},
 		{Method: post, Path: "/containers/:id/wait", Do: h.containerWait, Shape: route.Shape{
 			About: "answers when a container has ended", Out: reflect.TypeFor[wire.ContainerWaited](), Codes: codes(200, 404, 400),
@@ -171,7 +172,7 @@ func (h *Handler) containerStreamRoutes() []route.Route {
 		{Method: post, Path: "/containers/:id/attach", Do: h.containerAttach, Shape: route.Shape{
 			About:  "joins the streams of a container, before its start too",
 			Params: upgrade(append(view(), header("Content-Type", "application/json: the body is not input, and dropped"))...), OutMedia: compat.RawStream,
-			Codes: codes(101, 200, 400, 404, 409, 501),
+			Codes: codes(101, 200, 400, 404, 409, 501), Refusal: compat.RawStream,
 		}},
 		{Method: get, Path: "/containers/:id/attach/ws", Do: h.containerAttachWS, Shape: route.Shape{
 			About:  "joins the streams of a container over a WebSocket",
@@ -230,13 +231,15 @@ func (h *Handler) execRoutes() []route.Route {
 		{Method: post, Path: "/containers/:id/exec", Do: h.execCreate, Shape: route.Shape{
 			About: "makes an exec instance, of which nothing runs yet", Params: params(mediaType()),
 			In: reflect.TypeFor[wire.ExecCreate](), Out: reflect.TypeFor[wire.ExecCreated](), Codes: codes(201, 404, 409, 400),
+			BadSince: v(25),
 		}},
 		{Method: post, Path: "/exec/:id/start", Do: h.execStart, Shape: route.Shape{
 			About: "runs it, attached or detached", Params: upgrade(mediaType()),
 			In: reflect.TypeFor[wire.ExecStart](), OutMedia: compat.RawStream, Codes: codes(200, 404, 409, 101, 400),
+			BadSince: v(25),
 		}},
 		{Method: post, Path: "/exec/:id/resize", Do: h.execResize, Shape: route.Shape{
-			About: "sets the size of its terminal", Params: sides(), Codes: codes(201, 404, 400, 409),
+			About: "sets the size of its terminal", Params: sides(), Codes: codes(201, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: get, Path: "/exec/:id/json", Do: h.execInspect, Shape: route.Shape{
 			About: "shows it, until five minutes after its end", Out: reflect.TypeFor[wire.ExecInspect](), Codes: codes(200, 404),

@@ -98,7 +98,7 @@ func (h *Handler) imageTransferRoutes() []route.Route {
 		{Method: post, Path: "/images/load", Do: h.imageLoad, Shape: route.Shape{
 			About:   "takes the images of a tar archive in",
 			Params:  params(flag("quiet", "leaves out the progress of layers").Since(v(23))),
-			InMedia: compat.Tar, Out: messages, Stream: true, Codes: codes(200, 400, 409, 501),
+			InMedia: compat.Tar, Out: messages, Stream: true, Codes: codes(200, 400, 409, 501), BadSince: v(25),
 		}},
 	}
 }

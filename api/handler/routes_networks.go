@@ -14,11 +14,11 @@ func (h *Handler) volumeRoutes() []route.Route {
 		{Method: get, Path: "/volumes", Versions: volumes, Do: h.volumeList, Shape: route.Shape{
 			About:  "lists volumes",
 			Params: params(filters("a JSON map of lists: all of them must hold", keys("dangling"), keysSince(24, "name", "driver", "label"))),
-			Out:    reflect.TypeFor[wire.VolumeList](), Codes: codes(200, 400),
+			Out:    reflect.TypeFor[wire.VolumeList](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: post, Path: "/volumes/create", Versions: volumes, Do: h.volumeCreate, Shape: route.Shape{
 			About: "makes a volume", Params: params(mediaType()),
-			In: reflect.TypeFor[wire.VolumeCreate](), Out: reflect.TypeFor[wire.Volume](), Codes: codes(201, 400, 404, 409),
+			In: reflect.TypeFor[wire.VolumeCreate](), Out: reflect.TypeFor[wire.Volume](), Codes: codes(201, 400, 404, 409), BadSince: v(25),
 		}},
 		{Method: get, Path: "/volumes/:name", Versions: volumes, Do: h.volumeInspect, Shape: route.Shape{
 			About: "shows a volume", Out: reflect.TypeFor[wire.Volume](), Codes: codes(200, 404),
@@ -42,26 +42,26 @@ func (h *Handler) networkRoutes() []route.Route {
 			About: "lists networks, by name",
 			Params: params(filters("a JSON map of lists: all of them must hold",
 				keys("name", "id"), keysSince(22, "type"), keysSince(24, "driver", "label"))),
-			Out: reflect.TypeFor[[]wire.Network](), Codes: codes(200, 400),
+			Out: reflect.TypeFor[[]wire.Network](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: get, Path: "/networks/:id", Versions: networks, Do: h.networkInspect, Shape: route.Shape{
-			About: "shows a network and who is in it", Out: reflect.TypeFor[wire.Network](), Codes: codes(200, 404, 400, 409),
+			About: "shows a network and who is in it", Out: reflect.TypeFor[wire.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/create", Versions: networks, Do: h.networkCreate, Shape: route.Shape{
 			About: "makes a network", Params: params(mediaType()),
 			In: reflect.TypeFor[wire.NetworkCreate](), Out: reflect.TypeFor[wire.NetworkCreated](),
-			Codes: codes(201, 403, 404, 400, 409, 501),
+			Codes: codes(201, 403, 404, 400, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/:id/connect", Versions: networks, Do: h.networkConnect, Shape: route.Shape{
 			About: "puts a container into a network, at once and for every later start", Params: params(mediaType()),
-			In: reflect.TypeFor[wire.NetworkConnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409, 501),
+			In: reflect.TypeFor[wire.NetworkConnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/:id/disconnect", Versions: networks, Do: h.networkDisconnect, Shape: route.Shape{
 			About: "takes a container out of a network, at once and for every later start", Params: params(mediaType()),
-			In: reflect.TypeFor[wire.NetworkDisconnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409),
+			In: reflect.TypeFor[wire.NetworkDisconnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409), BadSince: v(25),
 		}},
 		{Method: del, Path: "/networks/:id", Versions: networks, Do: h.networkRemove, Shape: route.Shape{
-			About: "removes a network", OutMedia: plainText, Codes: codes(200, 403, 404, 400, 409),
+			About: "removes a network", OutMedia: plainText, Codes: codes(200, 403, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/prune", Do: h.networksPrune, Shape: route.Shape{
 			About: "removes the networks that no container is in; of 1.25", Params: params(pruneFilters("label", "label!", "until")),

@@ -84,11 +84,12 @@ func (h *Handler) imageLoad(c *route.Call) error {
 		drain(src, err)
 		return c.Empty(err)
 	}
-	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
+	// A bad archive is told in the stream, whose head is 200 also where it comes first: the documents have no other status.
+	return h.stream(c, streamed{inStream: true, work: func(ctx context.Context, progress func(image.Progress)) error {
 		err := h.images.Load(ctx, src, c.Bool("quiet"), progress)
 		drain(src, err)
 		return err
-	})
+	}})
 }
 
 // imageSave writes one image as an archive. An error on the way breaks the answer off.
@@ -113,7 +114,7 @@ func (h *Handler) save(c *route.Call, names []string) error {
 
 // messages answers with the progress of work. An error before the first message is a status, one after it a message.
 func (h *Handler) messages(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
-	return h.stream(c, work, func(*conn.Feed) {})
+	return h.stream(c, streamed{work: work})
 }
 
 // maxAhead is how many bytes of messages may wait for a client before those who make them wait too.
@@ -121,14 +122,19 @@ const maxAhead = 1 << 20
 
 // messagesAtClientsPace is messages for work that can write without end.
 func (h *Handler) messagesAtClientsPace(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
-	return h.stream(c, work, func(feed *conn.Feed) { feed.Wait(c.Ctx(), maxAhead) })
+	return h.stream(c, streamed{work: work, paced: true})
 }
 
-func (h *Handler) stream(
-	c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error, pace func(*conn.Feed),
-) error {
+// streamed is work whose progress is the answer.
+type streamed struct {
+	work     func(ctx context.Context, progress func(image.Progress)) error
+	paced    bool // it waits for the client
+	inStream bool // what is invalid is a message also where it is the first one
+}
+
+func (h *Handler) stream(c *route.Call, s streamed) error {
 	feed := conn.NewFeed(conn.NewJSON(c.Writer(), c.Request()))
-	err := work(c.Ctx(), func(p image.Progress) {
+	err := s.work(c.Ctx(), func(p image.Progress) {
 		raw, err := wire.Encode(wire.NewProgress(p), c.Version())
 		if err != nil {
 			raw = apierr.StreamMessage(err)
@@ -138,9 +144,11 @@ func (h *Handler) stream(
 			step = p.Status // what only says how far it is can be overtaken
 		}
 		feed.Put(p.ID, step, raw)
-		pace(feed)
+		if s.paced {
+			feed.Wait(c.Ctx(), maxAhead)
+		}
 	})
-	if err == nil || !feed.Begun() {
+	if err == nil || !feed.Begun() && (!s.inStream || !fault.Is(err, fault.Invalid)) {
 		feed.Close()
 		return err
 	}

@@ -17,6 +17,10 @@ import (
 	"moss/engine/fault"
 )
 
+// Refuses makes 400 the status of what is invalid from here on, at every version: for refusals by which clients know what to
+// do, and for errors that are not of the request.
+func (c *Call) Refuses() { c.x.no400 = false }
+
 // MaxBody is how many bytes a JSON body may have.
 const MaxBody = 8 << 20
 

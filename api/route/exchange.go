@@ -30,6 +30,9 @@ type exchange struct {
 	id      [1]string
 	log     *zerolog.Logger // of all requests
 
+	no400   bool   // the version's document has none for the route
+	refusal string // media type of errors as text; empty: errors have the version's form
+
 	once    sync.Once // makes the fields below
 	scoped  *http.Request
 	release context.CancelFunc

@@ -161,6 +161,10 @@ func (a *API) dispatch(routes []Route) gin.HandlerFunc {
 
 // missing answers a request that no route takes: with 405 if others of its path and version take another method.
 func (a *API) missing(x *exchange) {
+	if a.lacksName(x) {
+		a.fail(x, fault.Invalid("bad parameter: the path ends where a name or an id is needed"))
+		return
+	}
 	allowed := a.methods(x)
 	if allowed == "" {
 		a.fail(x, fault.NotFound(compat.PageNotFound))
@@ -168,6 +172,21 @@ func (a *API) missing(x *exchange) {
 	}
 	x.Header().Set("Allow", allowed)
 	apierr.Respond(x, x.version, http.StatusMethodNotAllowed, "method not allowed: this path takes "+allowed)
+}
+
+// lacksName reports whether a path that ends in a slash would be an endpoint's with a name behind it.
+func (a *API) lacksName(x *exchange) bool {
+	if !strings.HasSuffix(x.rest, "/") {
+		return false
+	}
+	method := x.request.Method
+	path := fold(method, x.rest+"x")
+	for i := range a.routes {
+		if r := &a.routes[i]; r.Method == method && r.Versions.Has(x.version) && strings.Contains(r.Path, ":") && matches(r.Path, path) {
+			return true
+		}
+	}
+	return false
 }
 
 // methods lists the methods of a request's path at its version, empty when it is no endpoint's.
@@ -207,10 +226,12 @@ func (a *API) run(x *exchange, g *gin.Context, r *Route) {
 		apierr.Respond(x, x.version, http.StatusInternalServerError, "internal error: the engine's log tells more of request "+x.id[0])
 	}()
 	defer x.close()
+	x.no400, x.refusal = x.version < r.Shape.BadSince, r.Shape.Refusal
 	call := &Call{w: x, r: x.request, x: x, params: g.Param, declared: r.Shape.Params}
 	if raw := x.request.URL.RawQuery; raw != "" {
 		var err error
 		if call.query, err = url.ParseQuery(raw); err != nil {
+			x.no400 = false // no version has another status for it
 			a.fail(x, fault.Invalid("malformed query: %v", err))
 			return
 		}
@@ -248,7 +269,16 @@ func (a *API) fail(x *exchange, err error) {
 	if apierr.IsTrouble(x.context(), err) {
 		x.logger().Error().Err(err).Msg("request failed")
 	}
-	apierr.Write(x, x.version, err)
+	if x.refusal != "" {
+		apierr.WriteText(x, x.refusal, err)
+		x.begin()
+		return
+	}
+	status := apierr.Status(err)
+	if x.no400 && status == http.StatusBadRequest {
+		status = http.StatusInternalServerError
+	}
+	apierr.WriteStatus(x, x.version, status, err)
 	x.begin()
 }
 

@@ -56,6 +56,11 @@ type Shape struct {
 	// Codes are the statuses that it answers with, those of the documents first. Every route has besides 500, 503 while the
 	// engine shuts down, and 400 for a query that cannot be parsed or a version that is not served.
 	Codes []int
+	// BadSince is the first version whose document lists 400 for the route. Versions before it answer 500 to what is
+	// invalid, since they know no other status for it (document 2, 4.0). Zero: all versions answer 400.
+	BadSince apiver.Version
+	// Refusal is the media type of errors where they are lines of text at every version; empty: they have the version's form.
+	Refusal string
 }
 
 // Later is a query parameter that the route has in versions that moss does not serve. With a value it is refused: to leave it

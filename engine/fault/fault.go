@@ -26,6 +26,34 @@ const (
 	KindUnavailable               // 503: not now (shutting down, uplink restarting)
 )
 
+// String returns the kind in a word, as clients are told it.
+func (k Kind) String() string {
+	switch k {
+	case KindInternal:
+		return "internal"
+	case KindNotModified:
+		return "not-modified"
+	case KindInvalid:
+		return "invalid"
+	case KindUnauthorized:
+		return "unauthorized"
+	case KindForbidden:
+		return "forbidden"
+	case KindNotFound:
+		return "not-found"
+	case KindNotAcceptable:
+		return "not-acceptable"
+	case KindConflict:
+		return "conflict"
+	case KindUnsupported:
+		return "unsupported"
+	case KindUnavailable:
+		return "unavailable"
+	default:
+		return "internal"
+	}
+}
+
 // Error is an error with a kind.
 type Error struct {
 	kind Kind

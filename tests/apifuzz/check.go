@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"moss/api/apiver"
 )
 
 // traces are what no answer may hold: the inside of the program.
@@ -29,13 +31,25 @@ func (t *table) judge(c *call, a *answer) string {
 	text := string(a.body)
 	r, known := t.find(c)
 	left := a.status == http.StatusServiceUnavailable && c.manner != polite // taken for a hang-up
-	if a.status >= broken && !left && !malformed(c, a) && explained(c, a.status, text) == "" {
+	if a.status >= broken && a.verdict(t, c) >= broken && !left && !malformed(c, a) && explained(c, a.status, text) == "" {
 		return "an unexplained " + http.StatusText(a.status)
 	}
 	if known && c.manner == polite && !promised(&r, a.status) {
 		return fmt.Sprintf("status %d is not among those of %s: %v", a.status, c.route, r.Shape.Codes)
 	}
 	return form(c, a)
+}
+
+// attachRoute has its errors in the media type of its stream, at every version.
+const attachRoute = "POST /containers/:id/attach"
+
+// verdict returns an answer's status, but 400 for a 500 by which a version without 400 says that the request is wrong.
+func (a *answer) verdict(t *table, c *call) int {
+	r, known := t.find(c)
+	if known && a.status == broken && a.header.Get("X-Fault-Kind") == "invalid" && apiver.New(1, uint16(c.minor())) < r.Shape.BadSince { //nolint:gosec // 18 to 24
+		return bad
+	}
+	return a.status
 }
 
 // form judges an answer's head and body.
@@ -79,6 +93,12 @@ func refusal(c *call, a *answer) string {
 	}
 	got := a.header.Get("Content-Type")
 	plain := got == "text/plain; charset=utf-8"
+	if c.route == attachRoute && a.header.Get("X-Fault-Kind") != "" {
+		if got != "application/vnd.engine.raw-stream" || len(bytes.TrimSpace(a.body)) == 0 {
+			return fmt.Sprintf("a refused attach as %q: %q", got, a.body)
+		}
+		return ""
+	}
 	if c.minor() < newest || c.route == "" && plain && strings.HasPrefix(c.path, "/v") { // it has the form of the version it asks for
 		if !plain || len(bytes.TrimSpace(a.body)) == 0 {
 			return fmt.Sprintf("an error of 1.%d as %q: %q", c.minor(), got, a.body)

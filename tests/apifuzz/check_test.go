@@ -16,6 +16,11 @@ func TestJudge(t *testing.T) {
 	older := &call{method: "POST", route: "POST /containers/:id/start", version: "1.20", path: "/containers/a/start"}
 	list := &call{method: "GET", route: "GET /containers/json", path: "/containers/json"}
 	resize := &call{method: "POST", route: "POST /containers/:id/resize", path: "/containers/a/resize"}
+	attach := &call{method: "POST", route: attachRoute, path: "/containers/a/attach"}
+	kind := func(h http.Header, kind string) http.Header {
+		h.Set("X-Fault-Kind", kind)
+		return h
+	}
 	stray := &call{method: "GET", path: "/nope"}
 	for _, tc := range []struct {
 		name  string
@@ -32,6 +37,11 @@ func TestJudge(t *testing.T) {
 		{"charset", start, answer{status: missing, header: engine(jsonType + "; charset=utf-8"), body: []byte(`{"message":"no"}`)}, "an error as"},
 		{"500", start, answer{status: broken, header: engine(jsonType), body: []byte(`{"message":"no"}`)}, "unexplained"},
 		{"500 of a resize", resize, answer{status: broken, header: engine(jsonType), body: []byte(`{"message":"cannot resize container a"}`)}, ""},
+		{"500 of a wrong request", start, answer{status: broken, header: kind(engine(jsonType), "invalid"), body: []byte(`{"message":"no"}`)}, ""},
+		{"500 where there is 400", list, answer{status: broken, header: kind(engine(jsonType), "invalid"), body: []byte(`{"message":"no"}`)}, "unexplained"},
+		{"500 of the engine", start, answer{status: broken, header: kind(engine(jsonType), "internal"), body: []byte(`{"message":"no"}`)}, "unexplained"},
+		{"attach", attach, answer{status: missing, header: kind(engine("application/vnd.engine.raw-stream"), "not-found"), body: []byte("no\n")}, ""},
+		{"attach as JSON", attach, answer{status: missing, header: kind(engine(jsonType), "not-found"), body: []byte(`{"message":"no"}`)}, "a refused attach"},
 		{"not promised", start, answer{status: http.StatusTeapot, header: engine(jsonType), body: []byte(`{"message":"no"}`)}, "not among"},
 		{"stack", start, answer{status: bad, header: engine(jsonType), body: []byte(`{"message":"runtime error: x"}`)}, "inside"},
 		{"Go's words", start, answer{status: bad, header: engine(jsonType), body: []byte(`{"message":"json: cannot unmarshal x"}`)}, "inside"},

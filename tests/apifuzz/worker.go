@@ -157,7 +157,7 @@ func (w *worker) want(c *call, why string, statuses ...int) (*answer, bool) {
 
 // expect judges a status.
 func (w *worker) expect(c *call, a *answer, why string, statuses ...int) bool {
-	if slices.Contains(statuses, a.status) {
+	if slices.Contains(statuses, a.verdict(w.table, c)) {
 		return true
 	}
 	if a.status != 0 || a.err == nil { // a broken connection has been told of

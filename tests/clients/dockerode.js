@@ -455,5 +455,5 @@ test('volumes: create, list, use, remove', async (t) => {
   await volume.remove();
   await assert.rejects(volume.remove(), { statusCode: 404 });
   await assert.rejects(create(t, { HostConfig: { Mounts: [{ Type: 'bind', Source: '/none-such', Target: '/b' }] } }), { statusCode: 400 });
-  await assert.rejects(docker.createVolume({ Name: 'a/b' }), { statusCode: 400 });
+  await assert.rejects(docker.createVolume({ Name: 'a/b' }), { statusCode: 500 });
 });

@@ -339,7 +339,7 @@ TABLE
   moss rm -f "$name"
 }
 
-@test "resize wants numbers and a terminal" {
+@test "resize wants numbers" {
   name=$(unique size)
   make "$name" '"Cmd":["sleep","1000"],"Tty":true'
   api POST "/containers/$name/start"

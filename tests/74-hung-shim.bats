@@ -42,7 +42,7 @@ status_of() { api "$@" | tail -n 1; }
 
 @test "every request ends with an error that says why, and other containers are not held up" {
   name=$(unique hung) other=$(unique other)
-  moss run -d --name "$name" busybox sh -c 'while :; do sleep 0.1; done'
+  moss run -d -t --name "$name" busybox sh -c 'while :; do sleep 0.1; done'
   moss run -d --name "$other" busybox sleep 1000
   made=$(api POST "/containers/$name/exec" '{"Cmd":["true"],"AttachStdout":true}' | head -n 1 | jq -r .Id)
   hang "$name"

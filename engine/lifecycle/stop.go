@@ -226,7 +226,8 @@ func restartErr(ref string, err error) error {
 	return fmt.Errorf("%s %s: %w", "Cannot restart container", ref, err)
 }
 
-// Resize sets the size of the container's terminal in characters. fault.Conflict without one or when it does not run.
+// Resize sets the size of the container's terminal in characters. Without a terminal there is nothing to do: clients send
+// the size of their own. fault.Conflict when it does not run.
 func (m *Manager) Resize(ctx context.Context, ref string, width, height uint16) error {
 	c, err := m.index.find(ref)
 	if err != nil {
@@ -235,6 +236,9 @@ func (m *Manager) Resize(ctx context.Context, ref string, width, height uint16) 
 	t, ok := c.running()
 	if !ok {
 		return container.NotRunning(c.record().Name)
+	}
+	if !c.record().Config.Tty {
+		return nil
 	}
 	if err := t.Resize(ctx, width, height); err != nil {
 		return err

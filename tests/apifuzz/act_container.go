@@ -285,8 +285,8 @@ func (w *worker) resize() {
 		codes = append(codes, missing)
 	}
 	if before&(created|running|paused|exited) != 0 {
-		codes = append(codes, pick(before == running && b.tty, ok, broken))
-		if before&(running|paused) != 0 && b.tty {
+		codes = append(codes, pick(before&^(running|paused) == 0, ok, broken))
+		if before&(running|paused) != 0 { // without a terminal nothing is done
 			codes = append(codes, ok)
 		}
 	}

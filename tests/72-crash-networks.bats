@@ -59,7 +59,12 @@ truth() {
   jq -r '.[].NetworkSettings.Networks[] | select(.IPAddress != "") | "cable veth" + .EndpointID[:11]' <<<"$all"
   jq -r '.[].NetworkSettings.Networks | to_entries[] | select(.value.IPAddress != "") | "address " + .value.NetworkID[:12] + " " + .value.IPAddress' <<<"$all"
   jq -r '.[].Id | "namespace " + .' <<<"$all"
-  jq -r '.[].NetworkSettings.Ports | to_entries[] | .key as $k | (.value // [])[] | "port " + ($k | split("/")[1]) + " " + .HostIp + ":" + .HostPort' <<<"$all"
+  # Clients before 1.25 are shown one address of a port that has none of its own; it listens at both.
+  local all_addresses=(0.0.0.0)
+  if [ -e /proc/net/if_inet6 ]; then all_addresses+=(::); fi
+  jq -r --args '.[].NetworkSettings.Ports | to_entries[] | .key as $k | (.value // [])[] |
+    (if .HostIp == "0.0.0.0" then $ARGS.positional[] else .HostIp end) as $ip | "port " + ($k | split("/")[1]) + " " + $ip + ":" + .HostPort' \
+    "${all_addresses[@]}" <<<"$all"
   jq -r '.[].NetworkSettings.Ports | to_entries[] | .key as $k | (.value // [])[] | select(.HostIp == "0.0.0.0") | "published " + ($k | split("/")[1]) + " " + .HostPort' <<<"$all"
   jq -r '.[] | select([.NetworkSettings.Networks | keys[] | select(. != "bridge" and . != "none" and . != "host")] != []) | "names " + .Id' <<<"$all"
 }

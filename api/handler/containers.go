@@ -34,6 +34,7 @@ func (h *Handler) containerList(c *route.Call) error {
 	list := make([]*wire.ContainerSummary, 0, len(records))
 	for _, r := range records {
 		entry := wire.NewContainerSummary(r, now)
+		entry.Fit(c.Version(), r)
 		if c.Bool("size") {
 			err := h.addSizes(c, entry, r.ID)
 			if fault.Is(err, fault.NotFound) {
@@ -87,6 +88,7 @@ func (h *Handler) containerInspect(c *route.Call) error {
 		return err
 	}
 	record := wire.NewContainerInspect(r)
+	record.Fit(c.Version(), r)
 	record.ExecIDs = h.execs.IDs(r.ID)
 	if c.Bool("size") {
 		if record.SizeRw, record.SizeRootFs, err = h.sizes(c, r.ID); err != nil {
@@ -133,6 +135,7 @@ func (h *Handler) containerCreate(c *route.Call) error {
 	if body == nil {
 		return fault.Invalid("Config cannot be empty in order to create a container")
 	}
+	// AutoRemove is of 1.25, but clients of older versions that remove containers themselves do not send it: who does asks.
 	config, host := body.ContainerConfig(), body.Host()
 	if err := knownHostname(c.Version(), config.Hostname); err != nil {
 		return err
@@ -140,7 +143,6 @@ func (h *Handler) containerCreate(c *route.Call) error {
 	if err := knownHost(c.Version(), &host); err != nil {
 		return err
 	}
-	// AutoRemove is of 1.25, but clients of older versions that remove containers themselves do not send it: who does asks.
 	if c.Has("platform") {
 		if err := h.images.CheckPlatform(c.Ctx(), config.Image, c.Text("platform")); err != nil {
 			return err

@@ -117,6 +117,7 @@ func (h *Handler) execInspect(c *route.Call) error {
 			return err
 		}
 		inContainer = wire.NewContainerInspect(r)
+		inContainer.Fit(c.Version(), r)
 		inContainer.ExecIDs = h.execs.IDs(r.ID)
 	}
 	return reply(c, http.StatusOK, wire.NewExecInspect(info, inContainer))

@@ -74,6 +74,7 @@ func (h *Handler) systemUsage(c *route.Call) error {
 	now := time.Now()
 	for _, r := range records {
 		entry := wire.NewContainerSummary(r, now)
+		entry.Fit(c.Version(), r)
 		err := h.addSizes(c, entry, r.ID)
 		if fault.Is(err, fault.NotFound) {
 			continue // removed since the list was made

@@ -39,7 +39,7 @@ type Config struct {
 
 // HostConfig is what a container asks of the host (document 1, 2.3). It has the fields of container.HostConfig in their
 // order, so that one converts to the other. Fields of later versions that clients send at these as well are read at every
-// version: to leave out AutoRemove, a mount or a rule without a word would be worse than to refuse it. Later has the others.
+// version: to leave out AutoRemove, a mount or a rule without a word would be worse than to refuse it. later.go has the others.
 type HostConfig struct {
 	Binds                []string
 	ContainerIDFile      string

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"moss/api/apiver"
 	"moss/api/compat"
 	"moss/engine/container"
 )
@@ -32,7 +33,7 @@ type ContainerInspect struct {
 	AppArmorProfile string
 	ExecIDs         []string
 	HostConfig      HostConfig
-	GraphDriver     GraphDriver       `api:"1.21-"`
+	GraphDriver     GraphDriver
 	SizeRw          *int64            `json:",omitempty" api:"1.21-"` // bytes; when asked for
 	SizeRootFs      *int64            `json:",omitempty" api:"1.21-"`
 	Mounts          []MountPoint      `api:"1.20-"`
@@ -51,6 +52,8 @@ type InspectConfig struct {
 	CPUShares    int64    `json:"CpuShares" api:"-1.19"`
 	Cpuset       string   `api:"-1.19"`
 	PortSpecs    []string `api:"-1.18"`
+
+	NoPorts *struct{} `json:"ExposedPorts,omitempty" api:"-1.20"` // in the place of ExposedPorts, which leaves out none at all
 }
 
 // ContainerState is the State of an inspected container.
@@ -144,6 +147,9 @@ func NewContainerInspect(r *container.Record) *ContainerInspect {
 	if c.HostConfig.LogConfig.Config == nil {
 		c.HostConfig.LogConfig.Config = map[string]string{} // clients look for options in it
 	}
+	if c.HostConfig.LxcConf == nil {
+		c.HostConfig.LxcConf = container.LxcConf{}
+	}
 	for _, m := range r.Mounts {
 		c.Volumes[m.Destination], c.VolumesRW[m.Destination] = m.Source, m.RW
 	}
@@ -189,7 +195,44 @@ func newInspectConfig(r *container.Record) InspectConfig {
 		Cpuset:       r.Host.CpusetCpus,
 	}
 	c.Labels = orEmpty(c.Labels)
+	if len(c.ExposedPorts) == 0 {
+		c.NoPorts = &struct{}{}
+	}
 	return c
+}
+
+// The addresses of all interfaces. A port that the client gave no address for is published at both.
+const (
+	allIPv4 = "0.0.0.0"
+	allIPv6 = "::"
+)
+
+// givesAddress reports whether the client gave a port the address of all interfaces of IPv6 itself.
+func givesAddress(r *container.Record, key string) bool {
+	return slices.ContainsFunc(r.Host.PortBindings[key], func(b container.PortBinding) bool { return b.HostIP == allIPv6 })
+}
+
+// showsAll is the first version in which limits that are not set are null, and a port has all its addresses.
+const showsAll = apiver.Version(1<<16 | 25)
+
+// Fit shows the container of the record as clients before 1.25 know it: limits that are not set have the numbers that stand
+// for it, and a port has one address where the client gave none.
+func (c *ContainerInspect) Fit(version apiver.Version, r *container.Record) {
+	if version >= showsAll {
+		return
+	}
+	for key, bindings := range c.NetworkSettings.Ports {
+		c.NetworkSettings.Ports[key] = slices.DeleteFunc(bindings, func(b container.PortBinding) bool {
+			return b.HostIP == allIPv6 && !givesAddress(r, key) &&
+				slices.Contains(bindings, container.PortBinding{HostIP: allIPv4, HostPort: b.HostPort})
+		})
+	}
+	if c.HostConfig.MemorySwappiness == nil {
+		c.HostConfig.MemorySwappiness = new(int64(-1))
+	}
+	if c.HostConfig.PidsLimit == nil {
+		c.HostConfig.PidsLimit = new(int64)
+	}
 }
 
 func newNetworkSettings(r *container.Record) NetworkSettings {

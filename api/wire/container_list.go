@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 	"time"
 
+	"moss/api/apiver"
 	"moss/engine/container"
 )
 
@@ -89,6 +91,19 @@ func NewContainerSummary(r *container.Record, now time.Time) *ContainerSummary {
 		NetworkSettings: &SummaryNetworkSettings{Networks: networks(r)},
 		Mounts:          mounts(r),
 	}
+}
+
+// Fit shows the container of the record as clients before 1.25 know it: a port has one address where the client gave none.
+func (s *ContainerSummary) Fit(version apiver.Version, r *container.Record) {
+	if version >= showsAll {
+		return
+	}
+	s.Ports = slices.DeleteFunc(s.Ports, func(p Port) bool {
+		other := p
+		other.IP = allIPv4
+		return p.IP == allIPv6 && slices.Contains(s.Ports, other) &&
+			!givesAddress(r, portKey(container.Port{ContainerPort: p.PrivatePort, Proto: p.Type}))
+	})
 }
 
 // command shows the command line as clients know it: what has a space is quoted.

@@ -1,11 +1,75 @@
 package wire_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
+	"moss/api/apiver"
 	"moss/api/wire"
 	"moss/engine/container"
 )
+
+// TestUnset: limits that are not set have the numbers that clients of the version know, those that were given stay.
+func TestUnset(t *testing.T) {
+	given := int64(-1)
+	for _, tc := range []struct {
+		minor            uint16
+		pids             *int64
+		swappiness, want string
+	}{
+		{24, nil, "-1", "0"},
+		{24, &given, "-1", "-1"},
+		{25, nil, "null", "null"},
+	} {
+		version := apiver.New(1, tc.minor)
+		record := &container.Record{Host: container.HostConfig{PidsLimit: tc.pids}}
+		shown := wire.NewContainerInspect(record)
+		shown.Fit(version, record)
+		raw, err := wire.Encode(shown, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"MemorySwappiness":` + tc.swappiness + ",", `"PidsLimit":` + tc.want + ","} {
+			if !strings.Contains(string(raw), want) {
+				t.Errorf("inspect at %s lacks %s: %s", version, want, raw)
+			}
+		}
+	}
+}
+
+// TestOneAddress: where the client gave no address a port has one below 1.25, though it is published at two.
+func TestOneAddress(t *testing.T) {
+	record := func(asked ...string) *container.Record {
+		r := &container.Record{Host: container.HostConfig{PortBindings: map[string][]container.PortBinding{}}}
+		for _, ip := range asked {
+			r.Host.PortBindings["80/tcp"] = append(r.Host.PortBindings["80/tcp"], container.PortBinding{HostIP: ip})
+		}
+		for _, ip := range []string{"0.0.0.0", "::"} {
+			r.Network.Ports = append(r.Network.Ports, container.Port{ContainerPort: 80, Proto: "tcp", HostIP: ip, HostPort: 8080})
+		}
+		return r
+	}
+	for _, tc := range []struct {
+		minor uint16
+		r     *container.Record
+		want  int
+	}{
+		{18, record(""), 1},
+		{24, record(), 1}, // by PublishAllPorts
+		{24, record("0.0.0.0", "::"), 2},
+		{25, record(""), 2},
+	} {
+		version := apiver.New(1, tc.minor)
+		shown, entry := wire.NewContainerInspect(tc.r), wire.NewContainerSummary(tc.r, time.Now())
+		shown.Fit(version, tc.r)
+		entry.Fit(version, tc.r)
+		ports := shown.NetworkSettings.Ports["80/tcp"]
+		if len(ports) != tc.want || len(entry.Ports) != tc.want || ports[0].HostIP != "0.0.0.0" || entry.Ports[0].IP != "0.0.0.0" {
+			t.Errorf("at %s: inspect %v, list %v, want %d", version, ports, entry.Ports, tc.want)
+		}
+	}
+}
 
 // TestStateFlags shows each state in the words and the flags that clients look at (document 1, 3.1).
 func TestStateFlags(t *testing.T) {

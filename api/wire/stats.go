@@ -19,7 +19,7 @@ func NewTop(t *top.Table) *Top { return &Top{Titles: t.Titles, Processes: t.Rows
 // Stats is what a container uses (document 1, 2.5).
 type Stats struct {
 	Read    time.Time `json:"read"`
-	Preread time.Time `json:"preread" api:"1.20-"`
+	Preread time.Time `json:"preread"`
 
 	PidsStats StatsPids               `json:"pids_stats" api:"1.24-"`
 	Network   StatsNetwork            `json:"network" api:"-1.20"`

@@ -152,7 +152,7 @@ func (h *HostConfig) throttles() []throttleList {
 
 func isHostPath(s string) bool { return path.IsAbs(s) && !strings.ContainsRune(s, 0) }
 
-// checkPids checks PidsLimit. Zero and -1 are unlimited.
+// checkPids checks PidsLimit. Zero and -1 are unlimited; -1 is kept, since clients look for what they gave.
 func checkPids(d *draft) error {
 	limit := d.Host.PidsLimit
 	if limit == nil {
@@ -161,7 +161,7 @@ func checkPids(d *draft) error {
 	if *limit < -1 {
 		return fault.Invalid("invalid PidsLimit %d: it is -1 for unlimited or a number of processes", *limit)
 	}
-	if *limit <= 0 {
+	if *limit == 0 {
 		d.Host.PidsLimit = nil
 	}
 	return nil

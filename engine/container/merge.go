@@ -35,7 +35,7 @@ func (d *draft) merge() {
 func (d *draft) mergeCommand() {
 	c := &d.Config
 	if len(c.Entrypoint) == 0 {
-		if len(c.Cmd) == 0 {
+		if len(c.Cmd) == 0 && (c.Cmd == nil || len(d.img.Cmd) > 0) {
 			c.Cmd = slices.Clone(Strings(d.img.Cmd))
 		}
 		if c.Entrypoint == nil {

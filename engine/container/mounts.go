@@ -199,6 +199,9 @@ func parseTmpfs(dst, options string) (Tmpfs, error) {
 		if option == "" {
 			continue
 		}
+		if isPropagation(option) {
+			continue // nothing is mounted below that others could see
+		}
 		if !validTmpfsOption(option) {
 			return Tmpfs{}, fault.Invalid("invalid tmpfs option %q of %s", option, dst)
 		}

@@ -136,7 +136,7 @@ func TestNormalised(t *testing.T) {
 		got, want any
 	}{
 		{"capabilities", spec.Caps, Caps{Add: []string{"CAP_NET_ADMIN", "CAP_SYS_TIME", "ALL"}, Drop: []string{"CAP_MKNOD"}}},
-		{"pids limit", spec.Host.PidsLimit, (*int64)(nil)},
+		{"pids limit", *spec.Host.PidsLimit, int64(-1)},
 		{"swappiness", spec.Host.MemorySwappiness, (*int64)(nil)},
 		{"ulimits", spec.Ulimits, []Ulimit{{"nofile", 3, -1}}},
 		{"devices", spec.Devices, []Device{{"/dev/fuse", "/dev/fuse", "rwm"}}},

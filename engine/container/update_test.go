@@ -31,7 +31,7 @@ func TestUpdate(t *testing.T) {
 			return h.BlkioWeight == 20 && h.CPUShares == 2 && h.CPUPeriod == 2000 && h.CPUQuota == 3000 && h.CpusetCpus == "1" && h.CpusetMems == "0" &&
 				h.Memory == 8<<20 && h.MemorySwap == 16<<20 && h.MemoryReservation == 5<<20 && *h.PidsLimit == 5 && h.RestartPolicy.MaximumRetryCount == 3
 		}, "", ""},
-		{"pids without a limit", base, HostConfig{PidsLimit: pids(-1)}, all, func(h HostConfig) bool { return h.PidsLimit == nil }, "", ""},
+		{"pids without a limit", base, HostConfig{PidsLimit: pids(-1)}, all, func(h HostConfig) bool { return *h.PidsLimit == -1 }, "", ""},
 		{"swap without a limit", base, HostConfig{MemorySwap: -1}, all, func(h HostConfig) bool { return h.MemorySwap == -1 }, "", ""},
 		{"kernel memory", base, HostConfig{KernelMemory: 8 << 20}, all, func(h HostConfig) bool { return h.KernelMemory == 8<<20 }, "KernelMemory has no effect", ""},
 		{"no controller", base, HostConfig{CPUShares: 2}, Controllers{}, func(h HostConfig) bool { return h.CPUShares == 2 }, "CPU shares", ""},

@@ -34,7 +34,7 @@ func (b *Builder) setResources(gen *generate.Generator, in *Input) error {
 			gen.SetLinuxResourcesCPUMems(h.CpusetMems)
 		}
 	}
-	if have.Pids && h.PidsLimit != nil {
+	if have.Pids && h.PidsLimit != nil && *h.PidsLimit > 0 {
 		gen.SetLinuxResourcesPidsLimit(*h.PidsLimit)
 	}
 	blkio, err := b.blockIO(h)

@@ -57,10 +57,11 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 }
 
 // hides reports whether a struct has a field of its own in place of one of a struct that is embedded in it.
+// One that only older versions have hides nothing from the newest.
 func hides(t reflect.Type, name string) bool {
 	for sf := range t.Fields() {
 		own, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		if !sf.Anonymous && (own == name || own == "" && sf.Name == name) {
+		if !sf.Anonymous && !strings.HasPrefix(sf.Tag.Get("api"), "-") && (own == name || own == "" && sf.Name == name) {
 			return true
 		}
 	}

@@ -172,7 +172,7 @@ curl_container() {
   call 200 GET "/containers/$id/json"
   has inspect ".Name == \"/$name\" and .State.Running" "$(from 20 'has("Mounts")')" "$(from 20 '(has("Volumes") | not)')" \
     "$(from 21 '.NetworkSettings | has("Networks")')" "$(from 21 '.NetworkSettings | has("PortMapping") | not')" \
-    "$(from 21 '.State.Status == "running"')" "$(from 22 '.State | has("Dead")')" "$(from 21 'has("GraphDriver")')" \
+    "$(from 21 '.State.Status == "running"')" "$(from 22 '.State | has("Dead")')" 'has("GraphDriver")' \
     "$(from 23 '(has("ExecDriver") | not)')" "$(from 20 '(.Config | has("Memory") | not)')" "$(from 22 '.HostConfig | has("ShmSize")')"
   port=$(jq -r '.NetworkSettings.Ports["8080/tcp"][0].HostPort' "$body")
   step "list containers: the fields of the version, and no others"

@@ -179,7 +179,7 @@ func (r *removal) untag(ctx context.Context, img *image.Image, name image.Ref) e
 // untagged tells that a name is gone.
 func (r *removal) untagged(img *image.Image, name image.Ref) {
 	r.done = append(r.done, image.Removed{Untagged: name.Familiar()})
-	r.s.publish("untag", img, img.ID)
+	r.s.publish("untag", img, name.Familiar())
 }
 
 // image deletes an image that nothing keeps, with its names in one step, and then its parents as far as these have neither
@@ -189,10 +189,14 @@ func (r *removal) image(ctx context.Context, img *image.Image) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range refs(img) {
+	lastName := img.ID
+	for i, name := range refs(img) {
+		if i == 0 {
+			lastName = name.Familiar()
+		}
 		r.untagged(img, name)
 	}
-	r.s.publish("delete", img, img.ID)
+	r.s.publish("delete", img, lastName)
 	r.done = append(r.done, image.Removed{Deleted: img.ID})
 	for _, layer := range layers {
 		r.done = append(r.done, image.Removed{Deleted: layer})

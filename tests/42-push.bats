@@ -237,13 +237,13 @@ fetch() {
   moss push -q "$name:1"
   moss rmi "$name:1"
   actions=$(api GET "/events?since=$since&until=$(($(date +%s) + 1))" | jq -r --arg id "$id" --arg n "$name:1" \
-    'objects | select(.id == $id or .id == $n) | .status + " " + .Actor.Attributes.name' 2>/dev/null)
+    'objects | select(.id == $id or .id == $n) | .status + " " + (.Actor.Attributes.name | sub("@sha256:[0-9a-f]{64}$"; "@DIGEST"))' 2>/dev/null)
   expect equal "$actions" "import $id
 tag $name:1
 push $name
-untag $id
-untag $id
-delete $id"
+untag $name:1
+untag $name@DIGEST
+delete $name:1"
 }
 
 @test "images without layers, and with one layer twice" {

@@ -218,7 +218,7 @@ told() {
   # Attributes of volumes and networks.
   filters="{\"volume\":[\"$box-v\"]}"
   expect equal "$(curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$filters" "http://moss/events?$at" |
-    jq -c '[.Action, .Actor.Attributes, .status, .id, .from]' | tr '\n' ' ')" '["create",{"driver":"local"},null,null,null] ["mount",{"container":"'"$id"'","destination":"/v","driver":"local","propagation":"","read/write":"true"},null,null,null] ["unmount",{"container":"'"$id"'","driver":"local"},null,null,null] ["destroy",{"driver":"local"},null,null,null] '
+    jq -c '[.Action, .Actor.Attributes, .status, .id, .from]' | tr '\n' ' ')" '["create",{"driver":"local"},null,"'"$box-v"'",null] ["mount",{"container":"'"$id"'","destination":"/v","driver":"local","propagation":"","read/write":"true"},null,"'"$box-v"'",null] ["unmount",{"container":"'"$id"'","driver":"local"},null,"'"$box-v"'",null] ["destroy",{"driver":"local"},null,"'"$box-v"'",null] '
   filters="{\"network\":[\"$box-n\"]}"
   expect equal "$(curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode "filters=$filters" "http://moss/events?$at" |
     jq -c '[.Action, .Actor.Attributes.name, .Actor.Attributes.type, .Actor.Attributes.container, .Actor.ID]' | sort -u | tr '\n' ' ')" '["connect","'"$box-n"'","bridge","'"$id"'","'"$net"'"] ["create","'"$box-n"'","bridge",null,"'"$net"'"] ["destroy","'"$box-n"'","bridge",null,"'"$net"'"] ["disconnect","'"$box-n"'","bridge","'"$id"'","'"$net"'"] '

@@ -5,8 +5,8 @@ import "moss/engine/event"
 // Event is one message of the stream of events (document 3, section 6).
 type Event struct {
 	Status string `json:"status,omitempty"` // Action again, for containers and images
-	ID     string `json:"id,omitempty"`
-	From   string `json:"from,omitempty"` // image of the container
+	ID     string `json:"id,omitempty"`     // of the object, or an image's name
+	From   string `json:"from,omitempty"`   // image of the container
 
 	Type   string
 	Action string
@@ -27,16 +27,17 @@ func NewEvent(e *event.Event) *Event {
 	m := &Event{
 		Type:     e.Type,
 		Action:   e.Action,
+		ID:       e.ID,
 		Actor:    EventActor{ID: e.ID, Attributes: orEmpty(e.Attributes)},
 		Time:     e.Time.Unix(),
 		TimeNano: e.Time.UnixNano(),
 	}
 	switch e.Type {
 	case event.TypeContainer:
-		m.Status, m.ID, m.From = e.Action, e.ID, e.Attributes["image"]
+		m.Status, m.From = e.Action, e.Attributes["image"]
 	case event.TypeImage:
-		m.Status, m.ID = e.Action, e.ID
-	default: // the documents give the short fields to containers and images only
+		m.Status = e.Action
+	default: // the documents give the other short fields to containers and images only
 	}
 	return m
 }

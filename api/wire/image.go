@@ -67,7 +67,12 @@ type ImageInspect struct {
 	VirtualSize     int64
 	GraphDriver     GraphDriver `api:"1.24-"`
 	RootFS          RootFS      `api:"1.24-"`
+	Metadata        ImageMetadata
 }
+
+// ImageMetadata is of later versions and shown at every one: clients show LastTagTime as the image's age without asking
+// whether it is there. When names were given is not noted; the image's own time stands for it.
+type ImageMetadata struct{ LastTagTime time.Time }
 
 // RootFS lists the layers of an image by their digests, lowest first.
 type RootFS struct {
@@ -98,6 +103,7 @@ func NewImageInspect(i *image.Image, driver string) *ImageInspect {
 		VirtualSize:     i.Size,
 		GraphDriver:     GraphDriver{Name: driver, Data: map[string]string{}},
 		RootFS:          RootFS{Type: "layers", Layers: i.Layers},
+		Metadata:        ImageMetadata{LastTagTime: i.Created.UTC()},
 	}
 }
 

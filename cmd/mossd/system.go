@@ -54,7 +54,7 @@ func newSystem(
 			return system.Counts{Running: running, Paused: paused, Stopped: stopped}, nil
 		},
 		Images: func(ctx context.Context) (int, error) {
-			list, err := images.List(ctx, image.ListOptions{})
+			list, err := images.List(ctx, image.ListOptions{All: true})
 			return len(list), err
 		},
 		Listeners: p.bus.Listeners,

@@ -219,6 +219,16 @@ func TestSecretsAreInNoKey(t *testing.T) {
 	}
 }
 
+// TestStepConfig: an image whose last step ran nothing names its instruction, and has the configuration of the step.
+func TestStepConfig(t *testing.T) {
+	r := newRig(t)
+	got := r.must(request("FROM base\nENV A=b\nCMD [\"x\"]\n", nil))
+	shown := string(r.images.specs[got.id].ContainerConfig)
+	if !strings.Contains(shown, `"A=b"`) || !strings.Contains(shown, `"Cmd":["/bin/sh","-c","#(nop)  CMD [\"x\"]"]`) {
+		t.Errorf("the image shows %s", shown)
+	}
+}
+
 func TestArgumentsAreNotKept(t *testing.T) {
 	r := newRig(t)
 	proxy := "http://user:password@proxy"

@@ -3,9 +3,11 @@ package build
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 
@@ -176,6 +178,7 @@ func (st *stage) fly(ctx context.Context, w *work, spec image.Step) (*image.Imag
 // make makes the image of a step and puts it into the cache.
 func (b *build) make(ctx context.Context, out *output, w *work, spec image.Step, below *image.Image) (*image.Image, error) {
 	spec.Created = b.created()
+	spec.ContainerConfig = stepConfig(spec) // of a RUN that of its container takes its place
 	var (
 		img *image.Image
 		err error
@@ -199,6 +202,18 @@ func (b *build) make(ctx context.Context, out *output, w *work, spec image.Step,
 	}
 	b.s.cache.add(built)
 	return img, nil
+}
+
+// stepConfig is what an image of a step without a container shows as its container's configuration: the step's own, with a
+// command that does nothing and names the instruction as the history does.
+func stepConfig(spec image.Step) json.RawMessage {
+	config := spec.Config
+	config.Cmd = []string{"/bin/sh", "-c", strings.TrimPrefix(spec.CreatedBy, "/bin/sh -c ")}
+	shown, err := json.Marshal(config)
+	if err != nil {
+		return nil // it is made of strings
+	}
+	return shown
 }
 
 // layerPiece is how much of a layer goes from who writes it to who stores it at once, in bytes.

@@ -114,7 +114,7 @@ refuse() {
   moss create --name "$web" busybox true
   net="\"NetworkMode\":\"container:$web\""
   while IFS='|' read -r text config host; do
-    refuse 400 "conflicting options: $text" "${config:+$config,}\"HostConfig\":{$net${host:+,$host}}"
+    refuse 400 "Conflicting options: $text" "${config:+$config,}\"HostConfig\":{$net${host:+,$host}}"
   done <<'TABLE'
 hostname and the network mode|"Hostname":"x"|
 domainname and the network mode|"Domainname":"x"|
@@ -411,9 +411,9 @@ keep() { moss run --rm --userns keep-id "$@"; }
 }
 
 @test "userns keep-id: what cannot be had with it is 400" {
-  refuse 400 "conflicting options: Privileged and UsernsMode keep-id" '"HostConfig":{"UsernsMode":"keep-id","Privileged":true}'
+  refuse 400 "Conflicting options: Privileged and UsernsMode keep-id" '"HostConfig":{"UsernsMode":"keep-id","Privileged":true}'
   donor=$(unique donor)
   moss create --name "$donor" busybox true
-  refuse 400 "conflicting options: PidMode and UsernsMode keep-id" "\"HostConfig\":{\"UsernsMode\":\"keep-id\",\"PidMode\":\"container:$donor\"}"
+  refuse 400 "Conflicting options: PidMode and UsernsMode keep-id" "\"HostConfig\":{\"UsernsMode\":\"keep-id\",\"PidMode\":\"container:$donor\"}"
   moss rm "$donor"
 }

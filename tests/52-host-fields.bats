@@ -368,7 +368,7 @@ EOT
     again
   done
   for driver in syslog gelf awslogs splunk fluentd etwlogs nope; do
-    refused 400 "{\"LogConfig\":{\"Type\":\"$driver\"}}" "log driver $driver is not supported"
+    refused 400 "{\"LogConfig\":{\"Type\":\"$driver\"}}" "logger: no log driver named '$driver' is registered"
   done
 }
 

@@ -227,7 +227,7 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
   refused "container ID file found" --cidfile "$BATS_TEST_TMPDIR/cid"
   dock rm -f "$name"
   prints shown --log-driver none -- echo shown
-  refused "log driver none-such is not supported" --log-driver none-such
+  refused "logger: no log driver named 'none-such' is registered" --log-driver none-such
   refused "unknown log opt 'colour'" --log-opt colour=red
   refused "Invalid signal: NOPE" --stop-signal NOPE
   refused "--restart and --rm" --restart always

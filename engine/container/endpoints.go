@@ -90,7 +90,7 @@ func checkShared(e *EndpointConfig) error {
 	case len(e.Links) > 0:
 		return linkElsewhere(NetworkContainer)
 	case e.MacAddress != "":
-		return fault.Invalid("conflicting options: mac-address and the network mode")
+		return fault.Invalid("Conflicting options: mac-address and the network mode")
 	default:
 		return nil
 	}
@@ -105,7 +105,7 @@ func addressElsewhere() error {
 }
 
 func linkElsewhere(network string) error {
-	return fault.Invalid("conflicting options: %s type networking can't be used with links. This would result in undefined behavior", network)
+	return fault.Invalid("Conflicting options: %s type networking can't be used with links. This would result in undefined behavior", network)
 }
 
 // addressed reports whether addresses are asked for.
@@ -129,7 +129,7 @@ func CheckEndpoint(name string, e *EndpointConfig) error {
 		case name != NetworkBridge && len(e.Links) > 0:
 			return linkElsewhere(name)
 		case name != NetworkBridge && e.MacAddress != "":
-			return fault.Invalid("conflicting options: mac-address and the network mode")
+			return fault.Invalid("Conflicting options: mac-address and the network mode")
 		}
 	}
 	for _, alias := range e.Aliases {

@@ -81,7 +81,7 @@ func checkCPU(d *draft) error {
 	case h.NanoCPUs < 0 || h.NanoCPUs > 0 && h.NanoCPUs < 1e7:
 		return fault.Invalid("invalid NanoCpus %d: range of CPUs is from 0.01", h.NanoCPUs)
 	case h.NanoCPUs > 0 && (h.CPUPeriod != 0 || h.CPUQuota != 0):
-		return fault.Invalid("conflicting options: NanoCpus and CpuPeriod or CpuQuota cannot both be set")
+		return fault.Invalid("Conflicting options: NanoCpus and CpuPeriod or CpuQuota cannot both be set")
 	case !isCPUList(h.CpusetCpus):
 		return fault.Invalid("invalid CpusetCpus %q: cpuset cpus are a list such as 0-2,4", h.CpusetCpus)
 	case !isCPUList(h.CpusetMems):

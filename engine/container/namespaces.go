@@ -86,10 +86,10 @@ func (d *draft) checkUTS() error {
 	case utsHost:
 		d.UTSHost = true
 		if d.Config.Hostname != "" {
-			return fault.Invalid("conflicting options: hostname and the UTS mode")
+			return fault.Invalid("Conflicting options: hostname and the UTS mode")
 		}
 		if d.Config.Domainname != "" {
-			return fault.Invalid("conflicting options: domainname and the UTS mode")
+			return fault.Invalid("Conflicting options: domainname and the UTS mode")
 		}
 	default:
 		return fault.Invalid("UTSMode: invalid UTS mode: %s", d.Host.UTSMode)

@@ -42,7 +42,7 @@ func TestNewSpecNetworkRefused(t *testing.T) {
 		want string
 		kind fault.Constructor
 	}{
-		{ask{host: other, config: `{"Hostname":"x"}`}, "conflicting options: hostname and the network mode", fault.Invalid},
+		{ask{host: other, config: `{"Hostname":"x"}`}, "Conflicting options: hostname and the network mode", fault.Invalid},
 		{ask{host: other, config: `{"ExposedPorts":{"80":{}}}`}, "port exposing", fault.Invalid},
 		{ask{host: `{"NetworkMode":"container:"}`}, "container:<name|id>", fault.Invalid},
 		{ask{host: `{"PidMode":"container:"}`}, "container:<name|id>", fault.Invalid},

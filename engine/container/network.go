@@ -87,7 +87,7 @@ func (d *draft) checkShared() error {
 	}
 	for _, c := range conflicts {
 		if c.asked {
-			return fault.Invalid("conflicting options: %s", c.text)
+			return fault.Invalid("Conflicting options: %s", c.text)
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func (d *draft) checkMAC() error {
 		return err
 	}
 	if d.Network == NetworkHost || d.Network == NetworkNone {
-		return fault.Invalid("conflicting options: mac-address and the network mode")
+		return fault.Invalid("Conflicting options: mac-address and the network mode")
 	}
 	d.Config.MacAddress = mac
 	return nil

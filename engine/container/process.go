@@ -75,7 +75,7 @@ func checkLog(d *draft) error {
 	case LogNone:
 		return nil // as elsewhere its options are not looked at
 	default:
-		return fault.Invalid("log driver %s is not supported", c.Type)
+		return fault.Invalid("logger: no log driver named '%s' is registered", c.Type)
 	}
 	for key, value := range c.Config {
 		if err := d.Log.setFile(key, value); err != nil {

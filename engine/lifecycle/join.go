@@ -75,7 +75,7 @@ func (m *Manager) resolve(selfID, selfName string, spec *container.Spec) ([]cont
 			return nil, fmt.Errorf("could not get container for %s: %w", l.Container, err)
 		}
 		if other.Host.NetworkMode == container.NetworkHost {
-			return nil, fault.Invalid("conflicting options: host type networking can't be used with links. This would result in undefined behavior")
+			return nil, fault.Invalid("Conflicting options: host type networking can't be used with links. This would result in undefined behavior")
 		}
 		links = append(links, container.Link{Container: other.ID, Alias: l.Alias})
 	}

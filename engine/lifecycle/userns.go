@@ -34,7 +34,7 @@ func (m *Manager) keepID(asked string, spec *container.Spec) error {
 		"PidMode": spec.Join.Pid != "", "IpcMode": spec.Join.Ipc != "", "Privileged": spec.Host.Privileged,
 	} {
 		if shared {
-			return fault.Invalid("conflicting options: %s and UsernsMode %s", mode, spec.Host.UsernsMode)
+			return fault.Invalid("Conflicting options: %s and UsernsMode %s", mode, spec.Host.UsernsMode)
 		}
 	}
 	if asked == "" {

@@ -11,9 +11,18 @@ import (
 	"moss/engine/fault"
 )
 
-// launchFault turns the failure of a run or exec into a fault; action is how clients know the verb. The texts end the way clients look for: "executable file not found
-// in $PATH" and "no such file or directory" become exit code 127 there, "permission denied" 126.
+// actionCreate is what clients call the start of a container's first process.
+const actionCreate = "create"
+
+// launchFault turns the failure of a run or exec into a fault; action is how clients know the verb. The texts end the way
+// clients look for: "executable file not found in $PATH" and "no such file or directory" become exit code 127 there,
+// "permission denied" 126. Command lines up to 1.11 know a start's by how they begin.
 func launchFault(action, runtime, command string, msgs []string, err error) error {
+	gone, barred := "", ""
+	if action == actionCreate {
+		gone = fmt.Sprintf("Container command '%s' not found or does not exist: ", command)
+		barred = fmt.Sprintf("Container command '%s' could not be invoked: ", command)
+	}
 	text := strings.Join(msgs, ": ")
 	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 		return fmt.Errorf("run %s: %w", runtime, err) // the runtime itself was not executed
@@ -21,11 +30,11 @@ func launchFault(action, runtime, command string, msgs []string, err error) erro
 	switch classify(text) {
 	case missing:
 		if strings.Contains(command, "/") {
-			return fault.NotFound("OCI runtime %s failed: %s: exec: %q: stat %s: no such file or directory", action, runtime, command, command)
+			return fault.NotFound("%sOCI runtime %s failed: %s: exec: %q: stat %s: no such file or directory", gone, action, runtime, command, command)
 		}
-		return fault.NotFound("OCI runtime %s failed: %s: exec: %q: executable file not found in $PATH", action, runtime, command)
+		return fault.NotFound("%sOCI runtime %s failed: %s: exec: %q: executable file not found in $PATH", gone, action, runtime, command)
 	case refused:
-		return fault.Forbidden("OCI runtime %s failed: %s: exec: %q: permission denied", action, runtime, command)
+		return fault.Forbidden("%sOCI runtime %s failed: %s: exec: %q: permission denied", barred, action, runtime, command)
 	case other:
 	}
 	if text == "" {

@@ -22,27 +22,27 @@ func TestLaunchFault(t *testing.T) {
 	}{
 		{
 			name: "crun not in PATH", command: "nope", msg: "executable file `nope` not found in $PATH: No such file or directory",
-			want: `OCI runtime create failed: crun: exec: "nope": executable file not found in $PATH`, kind: fault.KindNotFound,
+			want: `Container command 'nope' not found or does not exist: OCI runtime create failed: crun: exec: "nope": executable file not found in $PATH`, kind: fault.KindNotFound,
 		},
 		{
 			name: "crun no such path", command: "/nope", msg: "executable file `/nope` not found in $PATH: No such file or directory",
-			want: `OCI runtime create failed: crun: exec: "/nope": stat /nope: no such file or directory`, kind: fault.KindNotFound,
+			want: `Container command '/nope' not found or does not exist: OCI runtime create failed: crun: exec: "/nope": stat /nope: no such file or directory`, kind: fault.KindNotFound,
 		},
 		{
 			name: "runc not in PATH", command: "nope", msg: `runc run failed: unable to start container process: exec: "nope": executable file not found in $PATH`,
-			want: `OCI runtime create failed: crun: exec: "nope": executable file not found in $PATH`, kind: fault.KindNotFound,
+			want: `Container command 'nope' not found or does not exist: OCI runtime create failed: crun: exec: "nope": executable file not found in $PATH`, kind: fault.KindNotFound,
 		},
 		{
 			name: "runc no such path", command: "/nope", msg: `runc run failed: unable to start container process: exec: "/nope": stat /nope: no such file or directory`,
-			want: `OCI runtime create failed: crun: exec: "/nope": stat /nope: no such file or directory`, kind: fault.KindNotFound,
+			want: `Container command '/nope' not found or does not exist: OCI runtime create failed: crun: exec: "/nope": stat /nope: no such file or directory`, kind: fault.KindNotFound,
 		},
 		{
 			name: "not executable", command: "/etc/passwd", msg: "open executable: Permission denied",
-			want: `OCI runtime create failed: crun: exec: "/etc/passwd": permission denied`, kind: fault.KindForbidden,
+			want: `Container command '/etc/passwd' could not be invoked: OCI runtime create failed: crun: exec: "/etc/passwd": permission denied`, kind: fault.KindForbidden,
 		},
 		{
 			name: "folder", command: "/proc", msg: "open executable: Operation not permitted",
-			want: `OCI runtime create failed: crun: exec: "/proc": permission denied`, kind: fault.KindForbidden,
+			want: `Container command '/proc' could not be invoked: OCI runtime create failed: crun: exec: "/proc": permission denied`, kind: fault.KindForbidden,
 		},
 		{
 			name: "missing mount source", command: "true", msg: "error stat'ing file `/data`: No such file or directory",

@@ -53,7 +53,7 @@ type Launch struct {
 func (r *Runtime) RunDetached(ctx context.Context, l Launch) error {
 	// Keyrings are counted per user, 200 of them over all engines: containers do without one of their own.
 	if msgs, err := r.launch(ctx, l, "run", "--detach", "--no-new-keyring", "--bundle", l.Dir); err != nil {
-		return launchFault("create", r.name(), commandOfBundle(l.Dir), msgs, err)
+		return launchFault(actionCreate, r.name(), commandOfBundle(l.Dir), msgs, err)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (g *guard) ours(host string) bool {
 	if err != nil {
 		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
-	if strings.EqualFold(name, "localhost") {
+	if host == "" || strings.EqualFold(name, "localhost") { // a browser always names one
 		return true
 	}
 	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,30 +96,37 @@ func (l legacy) group(controller string) group {
 
 func (l legacy) cpu(c *CPU) (bool, error) {
 	own := l.group("cpuacct")
-	total, ok, err := own.number("cpuacct.usage")
+	each, ok, err := own.text("cpuacct.usage_percpu")
 	if err != nil || !ok {
 		return false, err
+	}
+	if err := l.perCPU(c, each); err != nil {
+		return false, fmt.Errorf("%s/cpuacct.usage_percpu: %w", own, err)
 	}
 	split, err := own.counters("cpuacct.stat")
 	if err != nil {
 		return false, err
 	}
-	c.Total, c.User, c.Kernel = total, split["user"]*uint64(proc.Tick), split["system"]*uint64(proc.Tick)
-	each, _, err := own.text("cpuacct.usage_percpu")
-	if err != nil {
-		return false, err
-	}
-	fields := strings.Fields(each) // of every CPU that the machine could have
-	for i, number := range l.online {
-		if number < len(fields) {
-			if c.PerCPU[i], err = strconv.ParseUint(fields[number], 10, 64); err != nil {
-				return false, fault.Invalid("%s/cpuacct.usage_percpu: got %q, want a number", own, fields[number])
-			}
-		}
-	}
+	c.User, c.Kernel = split["user"]*uint64(proc.Tick), split["system"]*uint64(proc.Tick)
 	quota, err := l.group("cpu").counters("cpu.stat")
 	c.Periods, c.ThrottledPeriods, c.ThrottledTime = quota["nr_periods"], quota["nr_throttled"], quota["throttled_time"]
 	return true, err
+}
+
+// perCPU takes the time on every CPU that the machine could have. Their sum is the total: one that is read beside them would be
+// of another moment.
+func (l legacy) perCPU(c *CPU, times string) error {
+	for number, field := range strings.Fields(times) {
+		time, err := strconv.ParseUint(field, 10, 64)
+		if err != nil {
+			return fault.Invalid("got %q, want a number", field)
+		}
+		c.Total += time
+		if i := slices.Index(l.online, number); i >= 0 {
+			c.PerCPU[i] = time
+		}
+	}
+	return nil
 }
 
 func (l legacy) memory(m *Memory) (ok bool, err error) {

@@ -134,7 +134,7 @@ func TestReadLegacy(t *testing.T) {
 	procs["42/cgroup"] = "5:memory:" + own + "/init\n4:cpu:" + own + "\n3:cpuacct:" + own + "\n2:pids:" + own + "\n1:blkio:/\n0::/\n"
 	own = own[1:]
 	cgroups := map[string]string{
-		"cpuacct/" + own + "/cpuacct.usage": "5000\n", "cpuacct/" + own + "/cpuacct.stat": "user 3\nsystem 4\n",
+		"cpuacct/" + own + "/cpuacct.usage": "5001\n", "cpuacct/" + own + "/cpuacct.stat": "user 3\nsystem 4\n",
 		"cpuacct/" + own + "/cpuacct.usage_percpu": "1000 0 4000 \n",
 		"cpu/" + own + "/cpu.stat":                 "nr_periods 7\nnr_throttled 2\nthrottled_time 900\n",
 		"memory/" + own + "/memory.usage_in_bytes": "4096\n", "memory/" + own + "/memory.max_usage_in_bytes": "8192\n",

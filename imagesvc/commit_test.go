@@ -60,7 +60,7 @@ func TestCommit(t *testing.T) {
 	}
 	if img.ID != id || img.Parent != base.ID || img.Author != "me" || img.Comment != "why" || img.Container != containerID ||
 		img.Architecture != "amd64" || img.OS != "linux" || len(img.Layers) != 2 || img.Config.User != "7" ||
-		!slices.Equal(img.Config.Env, []string{"A=1", "B=1"}) {
+		!slices.Equal(img.Config.Env, []string{"B=1", "A=1"}) {
 		t.Errorf("the image is %+v", img)
 	}
 	if e := events.events; len(e) != 1 || e[0].Action != "tag" || e[0].ID != id || e[0].Attributes["name"] != "made:latest" {

@@ -2,6 +2,7 @@ package container
 
 import (
 	"slices"
+	"strings"
 
 	"moss/engine/image"
 )
@@ -54,7 +55,12 @@ func (c *Config) Committed(over *Config) (image.Config, error) {
 	if over.Healthcheck != nil {
 		merged.Healthcheck = over.Healthcheck
 	}
-	merged.Env = LayEnv(c.Env, over.Env)
+	names := make([]string, 0, len(over.Env))
+	for _, entry := range over.Env {
+		name, _, _ := strings.Cut(entry, "=")
+		names = append(names, name)
+	}
+	merged.Env = image.EnvFirst(LayEnv(c.Env, over.Env), names)
 	merged.ExposedPorts = union(c.ExposedPorts, over.ExposedPorts)
 	merged.Volumes = union(c.Volumes, over.Volumes)
 	merged.Labels = union(c.Labels, over.Labels)

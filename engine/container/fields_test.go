@@ -102,7 +102,7 @@ func TestCommittedRefuses(t *testing.T) {
 		}
 	}
 	got, err := own.Committed(&Config{ExposedPorts: map[string]struct{}{"80": {}}, Env: []string{"B=2"}})
-	if _, ok := got.ExposedPorts["80/tcp"]; err != nil || !ok || !slices.Equal(got.Env, []string{"A=1", "B=2"}) {
-		t.Errorf("Committed = %+v, %v, want port 80/tcp and both variables", got, err)
+	if _, ok := got.ExposedPorts["80/tcp"]; err != nil || !ok || !slices.Equal(got.Env, []string{"B=2", "A=1"}) {
+		t.Errorf("Committed = %+v, %v, want port 80/tcp and both variables, the client's first", got, err)
 	}
 }

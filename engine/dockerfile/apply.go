@@ -15,9 +15,11 @@ const maxChange = 64 << 10
 
 // Apply changes a config as build instructions say, the way import and commit take them: CMD, ENTRYPOINT, ENV, EXPOSE,
 // LABEL, USER, VOLUME, WORKDIR, STOPSIGNAL, ONBUILD, HEALTHCHECK and SHELL (API document 2, 4.2: commit, changes). It
-// returns the new config and leaves c alone. Errors are fault.Invalid and name the instruction.
+// returns the new config and leaves c alone. Variables that ENV sets come first, in its order, as clients of these versions
+// expect. Errors are fault.Invalid and name the instruction.
 func Apply(c image.Config, changes []string) (image.Config, error) {
 	s := State{Config: clone(c)}
+	var set []string
 	for _, change := range changes {
 		for line := range strings.Lines(change) {
 			line = strings.TrimSpace(line)
@@ -33,22 +35,25 @@ func Apply(c image.Config, changes []string) (image.Config, error) {
 			if strings.Count(line, "${") > maxVariables {
 				return image.Config{}, fault.Invalid("a change has more than %d variables", maxVariables)
 			}
-			if err := s.apply(line); err != nil {
+			names, err := s.apply(line)
+			if err != nil {
 				return image.Config{}, err
 			}
+			set = append(set, names...)
 		}
 	}
+	s.Config.Env = image.EnvFirst(s.Config.Env, set)
 	return s.Config, nil
 }
 
-// apply carries one line out.
-func (s *State) apply(line string) error {
+// apply carries one line out. It returns the names of variables that it sets.
+func (s *State) apply(line string) (set []string, err error) {
 	name := strings.ToUpper(strings.Fields(line)[0])
 	switch name {
 	case "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "LABEL", "USER", "VOLUME", "WORKDIR", "STOPSIGNAL", "ONBUILD", "HEALTHCHECK",
 		"SHELL":
 	default:
-		return fault.Invalid("%s is not a valid change command", name)
+		return nil, fault.Invalid("%s is not a valid change command", name)
 	}
 	cmd, err := parseChange(line)
 	if err == nil {
@@ -56,11 +61,16 @@ func (s *State) apply(line string) error {
 	}
 	if err != nil {
 		if strings.HasPrefix(err.Error(), name) {
-			return fault.Invalid("%w", err)
+			return nil, fault.Invalid("%w", err)
 		}
-		return fault.Invalid("%s: %w", name, err)
+		return nil, fault.Invalid("%s: %w", name, err)
 	}
-	return nil
+	if env, ok := cmd.(*instructions.EnvCommand); ok {
+		for _, pair := range env.Env {
+			set = append(set, pair.Key)
+		}
+	}
+	return set, nil
 }
 
 func parseChange(line string) (instructions.Command, error) {

@@ -56,6 +56,19 @@ func TestApply(t *testing.T) {
 }
 
 func TestApplyLeavesTheOldConfig(t *testing.T) {
+	for _, tc := range []struct {
+		changes []string
+		want    string
+	}{
+		{[]string{"USER x"}, "A=1 B=2 C=3"},
+		{[]string{"ENV D=4 B=$A", "ENV C=5"}, "D=4 B=1 C=5 A=1"},
+		{[]string{"ENV B=7", "ENV A=$B B=8"}, "B=8 A=7 C=3"},
+	} {
+		c, err := Apply(image.Config{Env: []string{"A=1", "B=2", "C=3"}}, tc.changes)
+		if got := strings.Join(c.Env, " "); err != nil || got != tc.want {
+			t.Errorf("Apply(%q) gives the environment %s, %v, want %s", tc.changes, got, err, tc.want)
+		}
+	}
 	old := image.Config{Env: []string{"A=1"}, Cmd: []string{"x"}, Labels: map[string]string{"a": "1"}}
 	c, err := Apply(old, []string{"ENV A=2", "LABEL a=2", `ENTRYPOINT ["e"]`})
 	if err != nil {

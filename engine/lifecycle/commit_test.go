@@ -44,7 +44,7 @@ func TestCommit(t *testing.T) {
 			c := w.images.committed
 			if made != "sha256:made" || w.images.layer != "changes of "+id || c.ContainerID != id || c.Author != "me" || c.Comment != "why" ||
 				c.CreatedBy != "sh -c x" || c.Parent != w.images.img.ID || !slices.Equal(c.Changes, []string{"USER 1"}) ||
-				!slices.Equal(c.Config.Env, []string{"A=1", "B=2"}) || !slices.Equal(c.Config.Cmd, []string{"sh", "-c", "x"}) {
+				!slices.Equal(c.Config.Env, []string{"B=2", "A=1"}) || !slices.Equal(c.Config.Cmd, []string{"sh", "-c", "x"}) {
 				t.Errorf("committed %+v of %q as %s", c, w.images.layer, made)
 			}
 			if got := w.log.actions()[before:]; !slices.Equal(got, tc.want) {

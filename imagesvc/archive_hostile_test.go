@@ -81,7 +81,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"layers the wrong way round", pack(t, with(docker, nameManifest, manifest(archiveEntry{configName, nil, []string{names[1], names[0]}}))...), "digest"},
 		{"a layer that leads out", pack(t, dockerArchive(t, nil, configOf(t, "x", escaping), escaping)...), "leads out"},
 		{"a layer that is no archive", pack(t, dockerArchive(t, nil, configOf(t, "x", []byte("hello")), []byte("hello"))...), "layer"},
-		{"an empty layer file", pack(t, dockerArchive(t, nil, configOf(t, "x", nil), nil)...), "empty"},
+		{"an empty layer file that claims to be no archive", pack(t, dockerArchive(t, nil, configOf(t, "x", nil), nil)...), "has the digest"},
 		{"a bomb", pack(t, dockerArchive(t, nil, configOf(t, "x", bombLayer), bombLayer)...), "times its size"},
 		{"a bomb outside", compressed(t, pack(t, archived{name: "zeros", raw: make([]byte, 64<<20)}), toZstd), "times its size"},
 		{"a bad name", pack(t, dockerArchive(t, []string{"A B"}, config, one, two)...), "invalid reference"},

@@ -28,6 +28,29 @@ func TestLoadLinks(t *testing.T) {
 	}
 }
 
+// Archives of the time before 2016 may have layers of no bytes at all, for steps that changed nothing.
+func TestLoadEmptyLayers(t *testing.T) {
+	one := rootfs(t, "one")
+	record := func(name, parent string) archived {
+		return archived{name: name + "/json", raw: toJSON(t, map[string]any{"id": name, "parent": parent, "os": "linux", "architecture": runtime.GOARCH})}
+	}
+	raw := pack(t,
+		record("a", ""),
+		archived{name: "a/layer.tar", raw: []byte{}},
+		record("b", "a"),
+		archived{name: "b/layer.tar", raw: one},
+		record("c", "b"),
+		archived{name: "c/layer.tar", raw: []byte{}},
+		archived{name: nameRepositories, raw: []byte(`{"empty":{"1":"c"}}`)})
+	s, _, _ := newService(t, Limits{})
+	if says, err := load(t, s, raw); err != nil || says != "Loaded image: empty:1\n" {
+		t.Fatalf("Load = %v, says %q", err, says)
+	}
+	if img, err := s.Get(t.Context(), "empty:1"); err != nil || len(img.Layers) != 3 {
+		t.Errorf("the image has the layers %v, %v, want 3", img.Layers, err)
+	}
+}
+
 func TestLoadSeveral(t *testing.T) {
 	one, two, three := rootfs(t, "one"), rootfs(t, "two"), rootfs(t, "three")
 	a, b, c := configOf(t, "a", one, two), configOf(t, "b", one, three), configOf(t, "c", two)

@@ -99,10 +99,16 @@ status_of() { tail -n 1 <<<"$1"; }
 }
 
 @test "limits, capabilities and no_new_privileges follow the container" {
-  sleeper --cap-drop ALL --cap-add CHOWN --ulimit nofile=100:200 --security-opt no-new-privileges
-  run dock exec "$box" sh -c 'ulimit -n; ulimit -Hn; cat /proc/self/status'
+  sleeper --cap-drop ALL --cap-add CHOWN --ulimit nofile=100:200 --security-opt no-new-privileges --oom-score-adj 345
+  run dock exec "$box" sh -c 'ulimit -n; ulimit -Hn; cat /proc/self/oom_score_adj /proc/self/status'
   expect line 0 100
   expect line 1 200
+  expect line 2 345
+  run dock exec "$box" cat /proc/self/oom_score_adj # the monitor's own has not changed in between
+  expect output 345
+  parent=$(awk '/^PPid:/ {print $2}' "/proc/$(moss inspect "$box" | jq '.[0].State.Pid')/status")
+  expect equal "$(cat "/proc/$parent/oom_score_adj")" "$(cat /proc/self/oom_score_adj)"
+  run dock exec "$box" sh -c 'cat /proc/self/status'
   expect matches '^CapEff:\s0000000000000001$'
   expect matches '^NoNewPrivs:\s1$'
 }

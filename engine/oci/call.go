@@ -40,9 +40,12 @@ func (r *Runtime) command(ctx context.Context, dir, log string, args []string) *
 	return cmd
 }
 
-// run makes a call. A runtime that does not end before ctx is killed with all that it has started.
-func run(ctx context.Context, cmd *exec.Cmd) error {
-	err := cmd.Run()
+// run makes a call, which start starts. A runtime that does not end before ctx is killed with all that it has started.
+func run(ctx context.Context, cmd *exec.Cmd, start func() error) error {
+	err := start()
+	if err == nil {
+		err = cmd.Wait()
+	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errors.New("it did not end in time and was killed")
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"moss/engine/task"
@@ -23,6 +24,8 @@ type Runtime struct {
 	rt  task.Runtime
 	dir string
 	env []string
+
+	scoring sync.Mutex // held while this process has the oom_score_adj of one that it starts
 }
 
 // New returns a Runtime. Dir is a folder for temporary files of verbs that start no process; empty is the system's. Env is
@@ -52,7 +55,7 @@ type Launch struct {
 // container is left then.
 func (r *Runtime) RunDetached(ctx context.Context, l Launch) error {
 	// Keyrings are counted per user, 200 of them over all engines: containers do without one of their own.
-	if msgs, err := r.launch(ctx, l, "run", "--detach", "--no-new-keyring", "--bundle", l.Dir); err != nil {
+	if msgs, err := r.launch(ctx, l, nil, "run", "--detach", "--no-new-keyring", "--bundle", l.Dir); err != nil {
 		return launchFault(actionCreate, r.name(), commandOfBundle(l.Dir), msgs, err)
 	}
 	return nil
@@ -62,14 +65,16 @@ func (r *Runtime) RunDetached(ctx context.Context, l Launch) error {
 // with the OCI runtime spec's process object, relative to l.Dir or absolute. The process joins the container's cgroup and
 // gets its seccomp filter: crun reads it from its own state folder, where run has left it compiled.
 func (r *Runtime) ExecDetached(ctx context.Context, l Launch, process string) error {
-	if msgs, err := r.launch(ctx, l, "exec", "--detach", "--process", process); err != nil {
-		return launchFault("exec", r.name(), commandOfProcess(inFolder(l.Dir, process)), msgs, err)
+	asked := readProcess(inFolder(l.Dir, process))
+	if msgs, err := r.launch(ctx, l, asked.OOMScoreAdj, "exec", "--detach", "--process", process); err != nil {
+		return launchFault("exec", r.name(), asked.command(), msgs, err)
 	}
 	return nil
 }
 
-// launch calls a verb that starts a process and returns what the runtime had to say when it fails.
-func (r *Runtime) launch(ctx context.Context, l Launch, args ...string) (msgs []string, err error) {
+// launch calls a verb that starts a process, with an oom_score_adj that it inherits if there is one, and returns what the
+// runtime had to say when it fails.
+func (r *Runtime) launch(ctx context.Context, l Launch, score *int, args ...string) (msgs []string, err error) {
 	if err := os.Remove(inFolder(l.Dir, l.Log)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old runtime log: %w", err)
 	}
@@ -83,7 +88,11 @@ func (r *Runtime) launch(ctx context.Context, l Launch, args ...string) (msgs []
 	// A runtime that goes on after its caller's death would make a process that nobody knows. The signal comes with the
 	// end of the thread that forks: Go ends a thread only with a goroutine that is locked to it, and there is none here.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	if err := run(ctx, cmd); err != nil {
+	start := cmd.Start
+	if score != nil {
+		start = func() error { return r.startScored(cmd, *score) }
+	}
+	if err := run(ctx, cmd, start); err != nil {
 		DropCopies(l.Dir)
 		return messages(inFolder(l.Dir, l.Log)), err
 	}
@@ -159,7 +168,7 @@ func (r *Runtime) output(ctx context.Context, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := r.command(ctx, r.dir, "", args)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := run(ctx, cmd); err != nil {
+	if err := run(ctx, cmd, cmd.Start); err != nil {
 		DropCopies(r.dir)
 		return nil, verbError(r.name(), args[0], stderr.String(), err)
 	}
@@ -187,17 +196,18 @@ func commandOfBundle(bundle string) string {
 	return spec.Process.command()
 }
 
-// commandOfProcess returns the first argument of a process object, for error texts; empty if it cannot be read.
-func commandOfProcess(file string) string {
+// readProcess reads what counts here of a process object; nothing if it cannot be read.
+func readProcess(file string) process {
 	var p process
 	if data, err := os.ReadFile(file); err != nil || json.Unmarshal(data, &p) != nil {
-		return ""
+		return process{}
 	}
-	return p.command()
+	return p
 }
 
 type process struct {
-	Args []string `json:"args"`
+	Args        []string `json:"args"`
+	OOMScoreAdj *int     `json:"oomScoreAdj"`
 }
 
 func (p process) command() string {

@@ -125,6 +125,12 @@ refused() {
   run inside '{"Ulimits":[{"Name":"nofile","Soft":64,"Hard":128},{"Name":"core","Soft":0,"Hard":0}]}' sh -c 'ulimit -Sn; ulimit -Hn; ulimit -c'
   expect output $'64\n128\n0'
   refused 400 ulimit '{"Ulimits":[{"Name":"nofile","Soft":9,"Hard":3}]}'
+  run inside '{"Ulimits":[{"Name":"fsize","Soft":512,"Hard":1024}]}' sh -c 'ulimit -f; grep Seccomp: /proc/self/status'
+  expect output $'64\nSeccomp:\t2'
+  inside '{"Ulimits":[{"Name":"fsize","Soft":512,"Hard":1024}]}' true
+  expect --in "$warnings" contains fsize=512:1024
+  run inside '{"Ulimits":[{"Name":"fsize","Soft":512,"Hard":1024}],"SecurityOpt":["seccomp=unconfined"]}' sh -c 'ulimit -f'
+  expect output 64
 }
 
 @test "Dns, DnsSearch, DnsOptions and ExtraHosts are in the files" {

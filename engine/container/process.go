@@ -158,6 +158,10 @@ func ulimitNames() []string {
 	}
 }
 
+// minFileSize is the smallest limit of file sizes in bytes: crun (1.8) writes its state and the compiled seccomp filter when
+// the limit holds already, and the kernel's largest filter has 4096 instructions of 8 bytes.
+const minFileSize = 4096 * 8
+
 // checkUlimits checks names and bounds. -1 is unlimited. The last of several of one name counts.
 func checkUlimits(d *draft) error {
 	for _, u := range d.Host.Ulimits {
@@ -170,6 +174,13 @@ func checkUlimits(d *draft) error {
 		}
 		if u.Hard != -1 && (u.Soft == -1 || u.Soft > u.Hard) {
 			return fault.Invalid("invalid ulimit %s: ulimit soft limit must be less than or equal to hard limit: %d > %d", u.Name, u.Soft, u.Hard)
+		}
+		if u.Name == "fsize" && u.Soft >= 0 && u.Soft < minFileSize {
+			d.warn("Ulimits: fsize=%d:%d is too small for the runtime, which writes files under it: %d is used.", u.Soft, u.Hard, minFileSize)
+			u.Soft = minFileSize
+			if u.Hard != -1 {
+				u.Hard = max(u.Hard, minFileSize)
+			}
 		}
 		same := func(earlier Ulimit) bool { return earlier.Name == u.Name }
 		d.Ulimits = append(slices.DeleteFunc(d.Ulimits, same), u)

@@ -69,13 +69,15 @@ refused() {
 }
 
 @test "Privileged: all capabilities, no filter, /sys can be written, the user's devices are there" {
-  run inside '{"Privileged":true}' sh -c 'grep -E "CapEff|Seccomp:" /proc/self/status; mount -t tmpfs x /tmp && echo mounted; grep -c " /proc/kcore " /proc/mounts; test -e /dev/fuse && echo fuse'
+  run inside '{"Privileged":true}' sh -c 'grep -E "CapEff|Seccomp:" /proc/self/status; mount -t tmpfs x /tmp && echo mounted; grep -c " /proc/kcore " /proc/mounts; ls -d /dev/fuse /dev/net/tun 2>/dev/null | xargs'
   all=$(printf '%016x' $(((1 << ($(cat /proc/sys/kernel/cap_last_cap) + 1)) - 1)))
   expect line 0 $'CapEff:\t'"$all"
   expect line 1 $'Seccomp:\t0'
   expect line 2 mounted
   expect line 3 0
-  if [ -w /dev/fuse ]; then expect line 4 fuse; fi
+  has=
+  for device in /dev/fuse /dev/net/tun; do if [ -w "$device" ]; then has="$has $device"; fi; done
+  expect line 4 "${has# }"
 }
 
 @test "seccomp: the default refuses, unconfined allows, a profile of one's own decides by itself" {
@@ -119,6 +121,16 @@ refused() {
   expect contains "00 00 00"
   run inside '{"Devices":[{"PathOnHost":"/dev/no-such"}]}' true
   expect contains /dev/no-such
+  if [ -e /dev/net/tun ]; then
+    run inside '{"Devices":[{"PathOnHost":"/dev/net","PathInContainer":"/dev/mine"}]}' ls /dev/mine
+    expect contains tun
+  fi
+  mkdir -p "$BATS_TEST_TMPDIR/plain/folder"
+  touch "$BATS_TEST_TMPDIR/plain/file"
+  for path in "$BATS_TEST_TMPDIR/plain" "$BATS_TEST_TMPDIR/plain/file"; do
+    run inside "{\"Devices\":[{\"PathOnHost\":\"$path\"}]}" true
+    expect contains "adding custom device" "$path" "not a device node"
+  done
 }
 
 @test "Ulimits" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -189,7 +190,7 @@ func hostOptions(facts rootless.Facts, limits container.Controllers) ocispec.Opt
 	opt := ocispec.Options{
 		Controllers: limits, SingleID: facts.SingleID, RecursiveReadOnly: true,
 		LastCap: number("/proc/sys/kernel/cap_last_cap"), OomScoreAdj: number("/proc/self/oom_score_adj"),
-		HostDevices: hostDevices(), BlockDevice: blockDevice, IsDir: isDir,
+		HostDevices: hostDevices("/dev"), BlockDevice: blockDevice, IsDir: isDir,
 	}
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
@@ -215,19 +216,28 @@ func number(path string) int {
 	return n
 }
 
-// hostDevices lists the device files that a privileged container can get: those right below /dev that the user may open.
-func hostDevices() []string {
-	entries, err := os.ReadDir("/dev")
-	if err != nil {
+// hostDevices lists the device files that a privileged container can get: those below /dev that the user may open. What
+// is mounted there, such as the terminals of devpts, is not of the hardware.
+func hostDevices(dev string) []string {
+	var top unix.Stat_t
+	if unix.Stat(dev, &top) != nil {
 		return nil
 	}
 	var devices []string
-	for _, entry := range entries {
-		path := filepath.Join("/dev", entry.Name())
-		if entry.Type()&os.ModeDevice != 0 && unix.Access(path, unix.R_OK|unix.W_OK) == nil {
+	filepath.WalkDir(dev, func(path string, entry fs.DirEntry, err error) error { //nolint:errcheck // it returns none
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // a folder of other users has nothing for this one
+		case entry.IsDir():
+			var st unix.Stat_t
+			if unix.Lstat(path, &st) != nil || st.Dev != top.Dev {
+				return fs.SkipDir
+			}
+		case entry.Type()&os.ModeDevice != 0 && unix.Access(path, unix.R_OK|unix.W_OK) == nil:
 			devices = append(devices, path)
 		}
-	}
+		return nil
+	})
 	return devices
 }
 

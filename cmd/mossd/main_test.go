@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/damage"
 	"moss/engine/oci"
 	"moss/rootless"
@@ -122,6 +124,21 @@ func TestIdentifyDamaged(t *testing.T) {
 		}
 		if lines := damageShown(account); len(lines) != 1 || !strings.HasPrefix(lines[0], "damaged: engine.json: ") {
 			t.Errorf("shown: %q", lines)
+		}
+	}
+}
+
+func TestHostDevicesOfSubfolders(t *testing.T) {
+	devices := hostDevices("/dev")
+	for _, name := range []string{"/dev/null", "/dev/net/tun"} {
+		want := unix.Access(name, unix.R_OK|unix.W_OK) == nil
+		if got := slices.Contains(devices, name); got != want {
+			t.Errorf("hostDevices has %s: %t, want %t", name, got, want)
+		}
+	}
+	for _, name := range devices {
+		if strings.HasPrefix(name, "/dev/pts/") {
+			t.Errorf("hostDevices has %s, which is of a mount", name)
 		}
 	}
 }

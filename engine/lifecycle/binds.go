@@ -57,6 +57,43 @@ func readySource(source string, terms container.BindTerms) error {
 	}
 }
 
+// checkDevices finds what is neither a device of the host nor a folder with one: fault.Invalid, in the words of other
+// engines.
+func checkDevices(devices []container.Device) error {
+	for _, d := range devices {
+		err := findDevice(d.PathOnHost)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.New("it does not exist") // clients take the system's words for those of a command that is missing
+		}
+		if err != nil {
+			return fault.Invalid("error gathering device information while adding custom device %q: %w", d.PathOnHost, err)
+		}
+	}
+	return nil
+}
+
+func findDevice(name string) error {
+	top, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
+	found := false
+	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case path == top && err != nil:
+			return err
+		case err == nil && entry.Type()&fs.ModeDevice != 0:
+			found = true
+			return fs.SkipAll
+		}
+		return nil // folders below may be other users'
+	})
+	if err == nil && !found {
+		err = errors.New("not a device node")
+	}
+	return err
+}
+
 // usable finds what this user can neither read, nor write, nor enter or run: it would be mounted, and the container would
 // hear of it at some later time.
 func usable(path string) error {

@@ -301,7 +301,7 @@ func (m *Manager) bundle(c *ctr, spec *container.Spec, p parts) (filterKey strin
 			return "", err
 		}
 	}
-	if err := makeSources(spec.Binds); err != nil {
+	if err := errors.Join(makeSources(spec.Binds), checkDevices(spec.Devices)); err != nil {
 		return "", err
 	}
 	ids, err := lookupUser(p.rootfs, spec.Config.User, spec.Host.GroupAdd)

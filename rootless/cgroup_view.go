@@ -15,13 +15,17 @@ const viewSource = "moss-cgroup"
 
 // ShowCgroups puts a view over /sys/fs/cgroup of this mount namespace that the OCI runtimes accept. They refuse the
 // hybrid layout and fail on hierarchies that they may not write: what is not delegated is hidden. A pure v2 stays as it
-// is. Repeating it changes nothing. It must run inside the engine's mount namespace.
+// is. Where no cgroups are mounted, as in a container, the runtimes refuse the bare folder of sysfs as well.
+// Repeating it changes nothing. It must run inside the engine's mount namespace.
 //
 // Where nothing at all is delegated the view holds empty folders that cannot be written: runc finds the hierarchies in
 // the table of mounts, hidden or not, and goes on without a cgroup only if making one there fails with EROFS or EACCES.
 func ShowCgroups(c Cgroups) error {
-	if c.Kind == CgroupPure || c.Kind == CgroupNone {
+	if c.Kind == CgroupPure {
 		return nil
+	}
+	if info, err := os.Stat(cgroupRoot); c.Kind == CgroupNone && (err != nil || !info.IsDir()) {
+		return nil // neither cgroups nor a place for them
 	}
 	shown, err := viewShown("/proc/self/mountinfo")
 	if err != nil || shown {

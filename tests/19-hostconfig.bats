@@ -80,6 +80,30 @@ refused() {
   expect line 4 "${has# }"
 }
 
+# bats test_tags=subids
+@test "Privileged: an engine of an ordinary user works in a container" {
+  cp "$MOSS_DIR/busybox.tar" "$BATS_TEST_TMPDIR/image.tar"
+  chmod 755 "$BATS_TEST_TMPDIR"
+  chmod 644 "$BATS_TEST_TMPDIR/image.tar"
+  # The host's programs; its ip is not busybox's.
+  cat >"$BATS_TEST_TMPDIR/inner" <<'END'
+export HOME=/tmp/u XDG_RUNTIME_DIR=/tmp/run PATH=/moss:/usr/bin:/usr/sbin:/bin
+moss import - inner <image.tar >/dev/null || exit
+moss run --rm --network none inner cat /proc/self/uid_map || exit
+moss run --rm inner echo nested
+END
+  chmod 644 "$BATS_TEST_TMPDIR/inner"
+  mounts=(-v /usr:/usr:ro -v "$moss_bin:/moss:ro" -v "$BATS_TEST_TMPDIR:/given:ro")
+  for dir in /lib /lib64; do if [ -e "$dir" ]; then mounts+=(-v "$dir:$dir:ro"); fi; done
+  run moss run --rm --privileged -w /given "${mounts[@]}" busybox sh -c '
+    echo u:x:1000:1000::/tmp/u:/bin/sh >>/etc/passwd; echo u:x:1000: >>/etc/group
+    mkdir -p /run /tmp/run /tmp/u; chmod 700 /tmp/run; chown u:u /tmp/run /tmp/u
+    busybox su -s /bin/sh u ./inner'
+  expect status 0
+  expect matches '^ +0 +1000 +1$'
+  expect line -1 nested
+}
+
 @test "seccomp: the default refuses, unconfined allows, a profile of one's own decides by itself" {
   run inside '{}' sh -c 'unshare -U true; grep Seccomp: /proc/self/status'
   expect contains "not permitted" $'Seccomp:\t2'

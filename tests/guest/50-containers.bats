@@ -162,3 +162,18 @@ ticks_of() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
   remove "$b"
   [ ! -e "${one%/deep/*}" ]
 }
+
+@test "Privileged: podman runs containers in a container, with limits of their own" {
+  cp "$MOSS_DIR/busybox.tar" "$BATS_TEST_TMPDIR/image.tar"
+  chmod 0755 "$BATS_TEST_TMPDIR"
+  chmod 0644 "$BATS_TEST_TMPDIR/image.tar"
+  mounts=(-v /usr:/usr:ro -v /etc/containers:/etc/containers:ro -v "$BATS_TEST_TMPDIR:/given:ro")
+  for dir in /lib /lib64; do if [ -e "$dir" ]; then mounts+=(-v "$dir:$dir:ro"); fi; done
+  # A group gives controllers to others below it only while no process is in itself.
+  run moss run --rm --privileged -w /given -e PATH=/usr/bin:/usr/sbin:/bin "${mounts[@]}" busybox sh -c '
+    mkdir -p /var/lib /var/tmp /run /sys/fs/cgroup/first && echo 1 >/sys/fs/cgroup/first/cgroup.procs || exit
+    podman import -q image.tar inner >/dev/null || exit
+    podman run --rm --network none --memory 64m inner sh -c "echo nested; cat /sys/fs/cgroup/memory.max"'
+  expect status 0
+  expect contains $'nested\n67108864'
+}

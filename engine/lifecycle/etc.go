@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
@@ -40,7 +39,7 @@ func writeEtc(r *container.Record, spec *container.Spec, p *parts, hostname stri
 }
 
 // placeEtc notes where the container's managed files lie: with those of another container if it uses that one's network.
-func (m *Manager) placeEtc(c *ctr, with *joined) *container.Record {
+func (m *Manager) placeEtc(c *ctr, with *joined) {
 	dir, r := m.dataDir(c.id), c.record()
 	hostname, hosts, resolv := filepath.Join(dir, "hostname"), filepath.Join(dir, "hosts"), filepath.Join(dir, "resolv.conf")
 	if n := with.network; n != nil {
@@ -49,7 +48,6 @@ func (m *Manager) placeEtc(c *ctr, with *joined) *container.Record {
 	if r.HostnamePath != hostname || r.HostsPath != hosts || r.ResolvConf != resolv {
 		c.update(func(r *container.Record) { r.HostnamePath, r.HostsPath, r.ResolvConf = hostname, hosts, resolv })
 	}
-	return c.record()
 }
 
 // etcAtRest returns the record of a container that does not run, with the places of its managed files. Before the first
@@ -118,7 +116,7 @@ const maxAccounts = 1 << 20
 
 // readInRoot reads a regular file inside the root filesystem; a missing one is empty.
 func readInRoot(rootfs, name string) ([]byte, error) {
-	handle, err := handleInRoot(rootfs, name)
+	handle, err := tree.HandleIn(rootfs, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, nil
 	}
@@ -141,43 +139,20 @@ func readInRoot(rootfs, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxAccounts))
 }
 
-// handleInRoot is a handle to what a path leads to inside the root filesystem. The kernel keeps links inside it.
-func handleInRoot(rootfs, name string) (*os.File, error) {
-	root, err := os.OpenFile(rootfs, unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close() //nolint:errcheck // only a handle
-	fd, err := openInRoot(int(root.Fd()), name)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
-// makeWorkingDir makes the working folder inside the root filesystem if it is missing.
-func makeWorkingDir(rootfs, dir string, ids container.UserIDs) error {
-	if dir == "" || dir == "/" {
+// makeFolder makes a folder of owner's inside the root filesystem if it is missing; empty: there is none. The folders above it
+// are of the root in there.
+func makeFolder(rootfs, dir string, ids *container.IDMap, owner container.UserIDs) error {
+	if dir == "" {
 		return nil
 	}
-	if handle, err := handleInRoot(rootfs, dir); err == nil {
-		return handle.Close()
+	maker, err := outside(ids, container.UserIDs{})
+	if err != nil {
+		maker = container.UserIDs{} // the one user that exists
 	}
-	root, err := os.OpenFile(rootfs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	root, err := rootHandle(rootfs)
 	if err != nil {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // only a handle
-	made, err := pathrs.MkdirAllHandle(root, dir, 0o755)
-	if err != nil {
-		return fmt.Errorf("make working directory %s: %w", dir, err)
-	}
-	defer made.Close() //nolint:errcheck // only a handle
-	if ids.UID == 0 && ids.GID == 0 {
-		return nil
-	}
-	if err := made.Chown(int(ids.UID), int(ids.GID)); err != nil {
-		return fmt.Errorf("make working directory %s: %w", dir, err)
-	}
-	return nil
+	return makeFolderIn(int(root.Fd()), dir, maker, owner)
 }

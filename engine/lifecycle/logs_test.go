@@ -18,7 +18,8 @@ func TestJournalEndIsOwn(t *testing.T) {
 	w.must(err)
 	c, err := m.index.find(second)
 	w.must(err)
-	r := m.placeEtc(c, &joined{network: other})
+	m.placeEtc(c, &joined{network: other})
+	r := c.record()
 	if got, want := filepath.Dir(r.HostnamePath), m.dataDir(first); got != want {
 		t.Fatalf("files of /etc: in %s, want %s", got, want)
 	}

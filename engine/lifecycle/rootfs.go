@@ -63,7 +63,7 @@ func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, 
 // OpenLayer opens a view on a container's own file system, without what is mounted over it. The rest is as of OpenFiles.
 func (m *Manager) OpenLayer(ctx context.Context, ref string) (*container.Files, error) {
 	return m.openView(ctx, ref, func(_ *ctr, dir string, _ *undo) (root, space *os.File, err error) {
-		root, err = os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		root, err = rootHandle(dir)
 		return root, nil, err
 	})
 }
@@ -257,7 +257,7 @@ func runningView(pid int, dir string) (root, space *os.File, err error) {
 		if err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNS); err != nil {
 			return err
 		}
-		root, err = openRoot()
+		root, err = rootHandle("/")
 		return err
 	})
 	var inside, outside unix.Stat_t

@@ -328,7 +328,7 @@ func (m *Manager) bundle(c *ctr, spec *container.Spec, p parts) (filterKey strin
 	if err != nil {
 		return "", err
 	}
-	if err := makeWorkingDir(p.rootfs, workingDir, owner); err != nil {
+	if err := makeFolder(p.rootfs, workingDir, idMap, owner); err != nil {
 		return "", err
 	}
 	filterKey = m.useFilter(oci)

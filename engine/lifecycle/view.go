@@ -61,7 +61,9 @@ func (v *view) open() (root, space *os.File, err error) {
 				return fmt.Errorf("show %s: %w", p.destination, err)
 			}
 		}
-		v.makeWork(int(root.Fd()))
+		if v.work != "" {
+			_ = makeFolderIn(int(root.Fd()), v.work, v.maker, v.worker) // the start will say so
+		}
 		if v.readOnly {
 			return setReadOnly(int(root.Fd()), 0)
 		}
@@ -81,20 +83,20 @@ func (v *view) open() (root, space *os.File, err error) {
 	return nil, nil, err
 }
 
-// makeWork makes the working folder. Where it cannot be, the start will say so.
-func (v *view) makeWork(root int) {
-	if v.work == "" {
-		return
+// makeFolderIn makes a folder of owner's inside root if it is missing, and those above it, which are maker's.
+func makeFolderIn(root int, dir string, maker, owner container.UserIDs) error {
+	dir = path.Clean("/" + dir)
+	above, err := pointIn(root, path.Dir(dir), true, maker)
+	if err != nil {
+		return fmt.Errorf("make folder %s of the container: %w", dir, err)
 	}
-	name := path.Clean("/" + v.work)
-	for _, step := range []struct {
-		name  string
-		maker container.UserIDs
-	}{{path.Dir(name), v.maker}, {name, v.worker}} {
-		if fd, err := pointIn(root, step.name, true, step.maker); err == nil {
-			unix.Close(fd) //nolint:errcheck // only a handle
-		}
+	unix.Close(above) //nolint:errcheck // only a handle
+	folder, err := pointIn(root, dir, true, owner)
+	if err != nil {
+		return fmt.Errorf("make folder %s of the container: %w", dir, err)
 	}
+	unix.Close(folder) //nolint:errcheck // only a handle
+	return nil
 }
 
 // detach copies the sources' mounts, as far as the list goes without an error.
@@ -142,12 +144,12 @@ func enter(dir string) (*os.File, error) {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return nil, fmt.Errorf("leave the old root: %w", err)
 	}
-	return openRoot()
+	return rootHandle("/")
 }
 
-// openRoot opens the root of the thread's mount namespace.
-func openRoot() (*os.File, error) {
-	return os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+// rootHandle opens a root folder as a handle; "/" is the root of the thread's mount namespace.
+func rootHandle(dir string) (*os.File, error) {
+	return os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
 
 // place mounts a detached tree at its point below root.

@@ -182,7 +182,7 @@ func (m *Manager) fillVolumes(ctx context.Context, containerID string, spec *con
 // openFolder opens a folder inside the root filesystem; fs.ErrNotExist if there is none. A link leads nowhere else, and
 // something that is no folder is fault.Invalid: no volume can be mounted there.
 func openFolder(rootfs, name string) (*os.File, error) {
-	handle, err := handleInRoot(rootfs, name)
+	handle, err := tree.HandleIn(rootfs, name)
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, fault.Invalid("cannot mount volume at %s: %v", name, err)
 	}

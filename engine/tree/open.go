@@ -31,5 +31,20 @@ func OpenIn(dir *os.File, name string, flags, resolve uint64) (*os.File, error) 
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+// HandleIn opens a handle (O_PATH) to what a path leads to inside a folder. The kernel keeps links inside it. Errors are those of
+// the system.
+func HandleIn(folder, name string) (*os.File, error) {
+	root, err := os.OpenFile(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // only a handle
+	handle, err := OpenIn(root, name, unix.O_PATH, unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return handle, nil
+}
+
 // PathOf names an open file by its descriptor, for system calls that take a path.
 func PathOf(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
@@ -19,7 +18,7 @@ import (
 // mountPart mounts what a path inside a volume leads to, and returns where. Containers may change links of the volume at
 // any moment, so the path is resolved once, inside the volume, and what it led to is what the runtime binds.
 func (s *Store) mountPart(v *Volume, dir, containerID, subpath string) (place string, err error) {
-	part, err := pathrs.OpenInRoot(dir, subpath)
+	part, err := tree.HandleIn(dir, subpath)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fault.Invalid("its subpath %s does not exist", subpath)

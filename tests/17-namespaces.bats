@@ -352,6 +352,62 @@ keep() { moss run --rm --userns keep-id "$@"; }
   expect equal "$(cat "$dir/out")" inside
 }
 
+@test "userns keep-id: the user has an account and a home of theirs, once" {
+  name=$(unique account)
+  moss create --name "$name" --userns keep-id busybox \
+    sh -c 'id -un; echo $HOME; cd ~ && echo mine >file && stat -c %u file; awk -F: -v id=$(id -u) "\$3 == id" /etc/passwd | wc -l; grep -c "^$(id -un):" /etc/group'
+  want="$(id -un)"$'\n'"/home/$(id -un)"$'\n'"$(id -u)"$'\n'"1"$'\n'"1"
+  for _ in first second; do
+    run moss start -a "$name"
+    expect output "$want"
+  done
+  moss rm "$name"
+  dir=$(mktemp -d "$MOSS_DATA/home.XXXXXX")
+  run keep -v "$dir:$HOME" busybox sh -c 'echo $HOME'
+  expect output "$HOME"
+}
+
+@test "userns keep-id:uid=,gid=: the user is somebody else inside, with an account, and files on binds are theirs" {
+  name=$(unique moved)
+  dir=$(mktemp -d "$MOSS_DATA/mine.XXXXXX")
+  echo outside >"$dir/in"
+  moss create --name "$name" --userns keep-id:uid=4321,gid=5432 -v "$dir:/mine" busybox \
+    sh -c 'id -u; id -g; id -un; echo $HOME; cd ~ && touch file && stat -c %u:%g file /mine/in; echo inside >/mine/out'
+  want=$'4321\n5432\n'"$(id -un)"$'\n'"/home/$(id -un)"$'\n4321:5432\n4321:5432'
+  for _ in first second; do
+    run moss start -a "$name"
+    expect output "$want"
+  done
+  expect equal "$(stat -c %u:%g "$dir/out")" "$(id -u):$(id -g)"
+  moss rm "$name"
+  # What is left out is the user's own; an account of the image keeps its name and home.
+  run moss run --rm --userns keep-id:gid=5432 busybox sh -c 'id -u; id -g'
+  expect output "$(id -u)"$'\n5432'
+  run moss run --rm --userns keep-id:uid=33,gid=33 busybox sh -c 'id -un; id -gn; echo $HOME'
+  expect output $'www\nwww\n/var/www'
+  run moss run --rm --userns keep-id:uid=0,gid=0 busybox id -u
+  expect output 0
+  refuse 400 'invalid UsernsMode' '"HostConfig":{"UsernsMode":"keep-id:uid=x"}'
+}
+
+# bats test_tags=subids
+@test "userns keep-id:uid=,gid=: the image's files keep their owners, and each pair has its own" {
+  for ids in uid=33,gid=33 uid=4321 uid=70000,gid=70000; do
+    run moss run --rm --userns "keep-id:$ids" busybox stat -c %u:%g /bin/busybox /etc/passwd /
+    expect output $'0:0\n0:0\n0:0'
+  done
+  name=$(unique exec)
+  moss run -d --name "$name" --userns keep-id:uid=4321,gid=4321 busybox sleep 1000
+  run moss exec "$name" sh -c 'id -u; touch /tmp/f && stat -c %u:%g /tmp/f'
+  expect output $'4321\n4321:4321'
+  run moss exec -u root "$name" id -u
+  expect output 0
+  crash
+  run moss exec "$name" id -u
+  expect output 4321
+  moss rm -f "$name"
+}
+
 # bats test_tags=subids
 @test "userns keep-id: the image's files keep their owners, and root is there when asked for" {
   run keep busybox stat -c %u:%g /bin/busybox /etc/passwd /

@@ -137,7 +137,7 @@ func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
 	set.StringVar(&f.isolation, "isolation", "", "isolation technology; default is the only one on Linux")
 	set.StringVar(&f.ipc, "ipc", "", "IPC namespace: host, shareable or container:NAME")
 	set.StringVar(&f.uts, "uts", "", "host name's namespace: host")
-	set.StringVar(&f.userns, "userns", "", "user namespace: host, or keep-id to be yourself in the container")
+	set.StringVar(&f.userns, "userns", "", "user namespace: host, or keep-id[:uid=UID,gid=GID] to be yourself in the container, or that user")
 	set.StringVar(&f.cgroupParent, "cgroup-parent", "", "control group to run below")
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/user"
 	"strconv"
 	"strings"
 
@@ -53,4 +54,13 @@ func userIDs() (user container.UserIDs, keep container.IDMap) {
 	}
 	user = container.UserIDs{UID: uid, GID: gid}
 	return user, container.KeepID(uid, gid, uids, gids)
+}
+
+// userName is the name of a user of the machine. Those that no file knows, of a directory service, have it in the
+// environment.
+func userName(uid uint32) string {
+	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
+		return u.Username
+	}
+	return os.Getenv("USER")
 }

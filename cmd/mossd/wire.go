@@ -242,6 +242,7 @@ func newManager(
 	}
 	opt.Mapped, opt.Damage = p.store, p.damage
 	opt.User, opt.KeepID = userIDs()
+	opt.UserName, opt.UserHome = userName(opt.User.UID), os.Getenv("HOME")
 	if runtime.name == "crun" {
 		cache, err := lifecycle.NewSeccompCache(filepath.Join(facts.Root, "cache", "seccomp"), runtime.stamp)
 		if err != nil {

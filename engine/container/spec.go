@@ -179,11 +179,18 @@ func checkUnsupported(d *draft) error {
 		}
 	}
 	d.Runtime = h.Runtime
+	userns := h.UsernsMode
+	if h.KeepsID() {
+		if _, err := h.KeptIDs(UserIDs{}); err != nil {
+			return err
+		}
+		userns = usernsKeepID
+	}
 	for _, choice := range []struct {
 		field, value string
 		known        []string
 	}{
-		{"UsernsMode", h.UsernsMode, []string{"host", usernsKeepID}},
+		{"UsernsMode", userns, []string{"host", usernsKeepID}},
 		{"Isolation", isolation, []string{"default"}},
 		{"Runtime", h.Runtime, []string{"crun", "runc"}},
 	} {

@@ -124,6 +124,7 @@ func TestNewSpecInvalid(t *testing.T) {
 		{ask{host: `{"BlkioDeviceWriteIOps":[{"Path":"/dev/sda","Rate":0}]}`}, "invalid BlkioDeviceWriteIOps of /dev/sda: Rate must be greater than 0"},
 		{ask{host: `{"PidsLimit":-2}`}, "invalid PidsLimit -2"},
 		{ask{host: `{"OomScoreAdj":1001}`}, "range for oom score adj is [-1000, 1000]"},
+		{ask{host: `{"UsernsMode":"keep-id:size=9"}`}, `invalid UsernsMode "keep-id:size=9": expected keep-id:uid=UID,gid=GID, one of them or both`},
 		{ask{host: `{"UsernsMode":"auto"}`}, `invalid UsernsMode "auto": expected host or keep-id`},
 		{ask{host: `{"Isolation":"full"}`}, `invalid Isolation "full": expected default`},
 		{ask{host: `{"Runtime":"kata"}`}, `invalid Runtime "kata": expected crun or runc`},

@@ -2,19 +2,48 @@ package container
 
 import (
 	"math"
+	"strconv"
+	"strings"
 
 	"moss/engine/fault"
 )
 
 // usernsKeepID is the UsernsMode of a container in whose own user namespace the user has the same numbers as outside, so
-// that files on bind mounts belong to them. It is an extension of the API.
+// that files on bind mounts belong to them. It is an extension of the API. Behind a colon may stand other numbers, for images
+// whose programs run as one user of theirs: keep-id:uid=UID,gid=GID.
 const usernsKeepID = "keep-id"
 
 // overflowID is what the kernel shows of an owner who does not exist in a user namespace.
 const overflowID = 65534
 
 // KeepsID reports whether the container has a user namespace of its own, mapped by an IDMap.
-func (h *HostConfig) KeepsID() bool { return h.UsernsMode == usernsKeepID }
+func (h *HostConfig) KeepsID() bool {
+	return h.UsernsMode == usernsKeepID || strings.HasPrefix(h.UsernsMode, usernsKeepID+":")
+}
+
+// KeptIDs returns whom the user is in a container that keeps ids: the numbers of UsernsMode or, where it names none, the user's
+// own. fault.Invalid if the mode cannot be read.
+func (h *HostConfig) KeptIDs(user UserIDs) (UserIDs, error) {
+	_, options, given := strings.Cut(h.UsernsMode, ":")
+	if !given {
+		return user, nil
+	}
+	seen := map[string]bool{}
+	for option := range strings.SplitSeq(options, ",") {
+		key, text, _ := strings.Cut(option, "=")
+		id, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || id == math.MaxUint32 || seen[key] || key != "uid" && key != "gid" {
+			return user, fault.Invalid("invalid UsernsMode %q: expected keep-id:uid=UID,gid=GID, one of them or both", h.UsernsMode)
+		}
+		seen[key] = true
+		if key == "uid" {
+			user.UID = uint32(id)
+		} else {
+			user.GID = uint32(id)
+		}
+	}
+	return user, nil
+}
 
 // IDRange maps Count ids: Inside the container is Outside to the engine.
 type IDRange struct{ Inside, Outside, Count uint32 }
@@ -38,6 +67,19 @@ func keepID(id, count uint32) []IDRange {
 		ranges = append(ranges, IDRange{Inside: id + 1, Outside: id + 1, Count: count - id - 1})
 	}
 	return ranges
+}
+
+// Moved returns the map of as many ids in which the engine's root is another user inside.
+func (m *IDMap) Moved(user UserIDs) IDMap {
+	return KeepID(user.UID, user.GID, countOf(m.UIDs), countOf(m.GIDs))
+}
+
+func countOf(ranges []IDRange) uint32 {
+	var count uint32
+	for _, r := range ranges {
+		count += r.Count
+	}
+	return count
 }
 
 // Single reports whether only one user exists inside. Then all files are theirs, whatever the image says.

@@ -71,3 +71,32 @@ func checkOwners(t *testing.T, name string, m IDMap, count uint32) {
 		}
 	}
 }
+
+func TestKeptIDs(t *testing.T) {
+	me := UserIDs{UID: 1000, GID: 1001, Home: "/x"}
+	for mode, want := range map[string]UserIDs{
+		"keep-id": me, "keep-id:uid=5": {UID: 5, GID: 1001, Home: "/x"}, "keep-id:gid=6": {UID: 1000, GID: 6, Home: "/x"},
+		"keep-id:uid=5,gid=6": {UID: 5, GID: 6, Home: "/x"}, "keep-id:gid=4294967294,uid=0": {UID: 0, GID: 1<<32 - 2, Home: "/x"},
+	} {
+		host := HostConfig{UsernsMode: mode}
+		if got, err := host.KeptIDs(me); err != nil || got.UID != want.UID || got.GID != want.GID || got.Home != want.Home || !host.KeepsID() {
+			t.Errorf("%s: %+v, %v, want %+v", mode, got, err, want)
+		}
+	}
+	for _, mode := range []string{
+		"keep-id:", "keep-id:uid", "keep-id:uid=", "keep-id:uid=-1", "keep-id:uid=4294967295", "keep-id:uid=x", "keep-id:uid=1,uid=2", "keep-id:uid=1,",
+		"keep-id:size=5", "keep-id:uid=1;gid=2",
+	} {
+		host := HostConfig{UsernsMode: mode}
+		if got, err := host.KeptIDs(me); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %+v, %v, want fault.Invalid", mode, got, err)
+		}
+	}
+	if (&HostConfig{UsernsMode: "keep-idx"}).KeepsID() {
+		t.Error("keep-idx keeps ids")
+	}
+	own := KeepID(1000, 1001, 20, 30)
+	if got, want := own.Moved(UserIDs{UID: 3, GID: 40}), KeepID(3, 40, 20, 30); !slices.Equal(got.UIDs, want.UIDs) || !slices.Equal(got.GIDs, want.GIDs) {
+		t.Errorf("moved: %+v, want %+v", got, want)
+	}
+}

@@ -90,7 +90,9 @@ type Options struct {
 	Keepalive   string            // see task.Spec
 	BootID      string            // of the running kernel
 	User        container.UserIDs // whom the engine runs as, outside its namespaces
-	KeepID      container.IDMap   // in which User has its own numbers; zero: there is none
+	UserName    string            // of User on the host, for accounts in containers that keep ids; may be empty
+	UserHome    string            // on the host; may be empty
+	KeepID      container.IDMap   // in which User has its own numbers, made of all ids there are; zero: there is none
 	CgroupBase  string            // path below which containers' cgroups go; empty: none
 	Controllers container.Controllers
 }

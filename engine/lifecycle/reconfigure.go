@@ -25,7 +25,7 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	if !before.State.AtRest() {
 		return nil
 	}
-	if host.KeepsID() != before.Host.KeepsID() {
+	if (host.KeepsID() || before.Host.KeepsID()) && host.UsernsMode != before.Host.UsernsMode {
 		return fault.Invalid("UsernsMode %q cannot be changed: the container's files have their owners", host.UsernsMode)
 	}
 	_, networkIDs, err := m.nameNetworks(&host, nil)

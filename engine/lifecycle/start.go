@@ -304,6 +304,9 @@ func (m *Manager) bundle(c *ctr, spec *container.Spec, p parts) (filterKey strin
 	if err := errors.Join(makeSources(spec.Binds), checkDevices(spec.Devices)); err != nil {
 		return "", err
 	}
+	if err := m.enterUser(p.rootfs, spec); err != nil {
+		return "", err
+	}
 	ids, err := lookupUser(p.rootfs, spec.Config.User, spec.Host.GroupAdd)
 	if err != nil {
 		return "", err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/thread"
+	"moss/engine/tree"
 )
 
 // mappedLayers makes writable layers for containers with a user namespace of their own.
@@ -26,8 +28,7 @@ func (m *Manager) keepID(asked string, spec *container.Spec) error {
 	if !spec.Host.KeepsID() {
 		return nil
 	}
-	ids := m.opt.KeepID
-	if len(ids.UIDs) == 0 || m.opt.Mapped == nil {
+	if len(m.opt.KeepID.UIDs) == 0 || m.opt.Mapped == nil {
 		return fault.Invalid("UsernsMode %s is not possible: the ids of the user are not known", spec.Host.UsernsMode)
 	}
 	for mode, shared := range map[string]bool{
@@ -37,8 +38,78 @@ func (m *Manager) keepID(asked string, spec *container.Spec) error {
 			return fault.Invalid("Conflicting options: %s and UsernsMode %s", mode, spec.Host.UsernsMode)
 		}
 	}
+	user, err := spec.Host.KeptIDs(m.opt.User)
+	if err != nil {
+		return err
+	}
 	if asked == "" {
-		spec.Config.User = fmt.Sprintf("%d:%d", m.opt.User.UID, m.opt.User.GID)
+		spec.Config.User = fmt.Sprintf("%d:%d", user.UID, user.GID)
+	}
+	return nil
+}
+
+// enterUser gives the user an account in a container that keeps ids, if its image has none for the number: without one
+// there is neither a name nor a home, and sudo refuses. It is part of the writable layer. The home is the host's where that
+// is mounted, or else a new folder of the user's. An image without a passwd file stays as it is.
+func (m *Manager) enterUser(rootfs string, spec *container.Spec) error {
+	ids := m.idMap(&spec.Host)
+	if ids == nil {
+		return nil
+	}
+	passwd, err := readInRoot(rootfs, "/etc/passwd")
+	if err != nil || len(passwd) == 0 {
+		return err
+	}
+	user, err := spec.Host.KeptIDs(container.UserIDs{UID: m.opt.User.UID, GID: m.opt.User.GID})
+	if err != nil {
+		return err
+	}
+	mounted := func(b container.Bind) bool {
+		return m.opt.UserHome == b.Destination || strings.HasPrefix(m.opt.UserHome, b.Destination+"/")
+	}
+	if slices.ContainsFunc(spec.Binds, mounted) {
+		user.Home = m.opt.UserHome
+	}
+	entry, home := container.PasswdEntry(passwd, m.opt.UserName, user)
+	if entry == "" {
+		return nil
+	}
+	group, err := readInRoot(rootfs, "/etc/group")
+	if err != nil {
+		return err
+	}
+	if line := container.GroupEntry(group, m.opt.UserName, user.GID); line != "" && len(group) > 0 {
+		if err := appendInRoot(rootfs, "/etc/group", group, line); err != nil {
+			return err
+		}
+	}
+	if err := appendInRoot(rootfs, "/etc/passwd", passwd, entry); err != nil {
+		return err
+	}
+	if user.Home != "" {
+		return nil // it is mounted there
+	}
+	// What the engine makes is the user's: its root is the user in there.
+	return makeFolder(rootfs, home, ids, container.UserIDs{})
+}
+
+// appendInRoot adds a line to a regular file inside the root filesystem, whose content is known.
+func appendInRoot(rootfs, name string, content []byte, line string) error {
+	if content[len(content)-1] != '\n' {
+		line = "\n" + line
+	}
+	handle, err := tree.HandleIn(rootfs, name)
+	if err != nil {
+		return err
+	}
+	defer handle.Close() //nolint:errcheck // only a handle
+	f, err := os.OpenFile(tree.PathOf(int(handle.Fd())), os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return fmt.Errorf("add the user to %s of the container: %w", name, err)
+	}
+	_, err = f.WriteString(line + "\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("add the user to %s of the container: %w", name, err)
 	}
 	return nil
 }
@@ -46,7 +117,7 @@ func (m *Manager) keepID(asked string, spec *container.Spec) error {
 // createLayer makes a container's writable layer.
 func (m *Manager) createLayer(ctx context.Context, containerID, imageID string, spec *container.Spec) error {
 	if spec.Host.KeepsID() && !m.opt.KeepID.Single() {
-		return m.opt.Mapped.CreateMapped(ctx, containerID, imageID, m.opt.KeepID)
+		return m.opt.Mapped.CreateMapped(ctx, containerID, imageID, *m.idMap(&spec.Host))
 	}
 	return m.opt.Layers.Create(ctx, containerID, imageID)
 }
@@ -56,7 +127,11 @@ func (m *Manager) idMap(host *container.HostConfig) *container.IDMap {
 	if !host.KeepsID() {
 		return nil
 	}
-	ids := m.opt.KeepID
+	user, err := host.KeptIDs(m.opt.User)
+	if err != nil {
+		user = m.opt.User // not after create, which has refused it
+	}
+	ids := m.opt.KeepID.Moved(user)
 	return &ids
 }
 

@@ -463,6 +463,32 @@ EXPECT
   expect output "[\"$terminal\"]"
 }
 
+@test "docker exec whose engine is killed ends with the exit code of its command" {
+  sleeper
+  dock exec "$box" sh -c 'echo begun; while [ ! -e /tmp/cut ]; do sleep 0.02; done; exit 7' >"$BATS_TEST_TMPDIR/cut" 2>&1 3>&- &
+  client=$!
+  eventually 10 grep -q begun "$BATS_TEST_TMPDIR/cut"
+  crash
+  # The client asks once for the exit code; the command runs on until that was asked.
+  dock exec "$box" touch /tmp/cut
+  status=0
+  wait $client || status=$?
+  expect status 7
+}
+
+@test "moss exec whose engine is killed says that output is lost, with 125" {
+  sleeper
+  moss exec "$box" sh -c 'echo begun; while [ ! -e /tmp/lost ]; do sleep 0.02; done; exit 7' >"$BATS_TEST_TMPDIR/lost" 2>"$BATS_TEST_TMPDIR/said" 3>&- &
+  client=$!
+  eventually 10 grep -q begun "$BATS_TEST_TMPDIR/lost"
+  crash
+  moss exec "$box" touch /tmp/lost
+  status=0
+  wait $client || status=$?
+  expect status 125
+  expect --in "$(cat "$BATS_TEST_TMPDIR/said")" contains "the rest of the output is lost; the command has ended with exit code 7"
+}
+
 @test "many at once, and nothing is left of them" {
   sleeper
   for i in $(seq 20); do

@@ -187,8 +187,15 @@ func (c *Client) call(ctx context.Context, req request, out any) error {
 		}
 		return nil
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("decode answer of %s: %w", req.path, err)
+	return decode(resp, req.path, out)
+}
+
+// decode reads an answer to its end. One that ends early is a *LostError.
+func decode(resp *http.Response, path string, out any) error {
+	if err := json.NewDecoder(resp.Body).Decode(out); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &LostError{Err: err}
+	} else if err != nil {
+		return fmt.Errorf("decode answer of %s: %w", path, err)
 	}
 	// What is left is the end of the last chunk; reading it lets the connection be used again.
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10))

@@ -30,6 +30,8 @@ type ExecInspect struct {
 	ContainerID string
 	Running     bool
 	ExitCode    *int // nil while it runs
+	// Cut tells that the engine ended while a client was attached, which may have lost the end of the output.
+	Cut bool `json:"-"`
 }
 
 // ExecCreate sets up a command in a running container and returns the id of the exec instance.
@@ -78,14 +80,21 @@ func (c *Client) ExecResize(ctx context.Context, id string, height, width int) e
 	return c.call(ctx, request{method: http.MethodPost, path: path, query: query}, nil)
 }
 
-// ExecInspect returns an exec instance's record.
+// ExecInspect returns an exec instance's record. If the end of an engine has cut off the client of one that runs, it waits
+// for its end, and is an *Error of status 500 when that is long in coming.
 func (c *Client) ExecInspect(ctx context.Context, id string) (ExecInspect, error) {
 	path, err := exec(id, "/json")
 	if err != nil {
 		return ExecInspect{}, err
 	}
 	var out ExecInspect
-	err = c.call(ctx, request{method: http.MethodGet, path: path}, &out)
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: path})
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	err = decode(resp, path, &out)
+	out.Cut = resp.Header.Get("X-Output-Cut") != ""
 	return out, err
 }
 

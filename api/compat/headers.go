@@ -15,6 +15,7 @@ const (
 	RegistryAuth   = "X-Registry-Auth"
 	RegistryConfig = "X-Registry-Config"
 	BuildSecrets   = "X-Build-Secrets" // of moss
+	OutputCut      = "X-Output-Cut"    // of moss, of exec inspect: the engine went while a client read the output
 	// PathStat describes a path in the answers of the archive endpoints. Clients read the second one.
 	PathStat       = "X-Engine-Container-Path-Stat"
 	PathStatClient = "X-Docker-Container-Path-Stat"

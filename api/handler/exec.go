@@ -103,9 +103,12 @@ func (h *Handler) execSize(c *route.Call, id string, tty bool, size *[2]uint16) 
 }
 
 func (h *Handler) execInspect(c *route.Call) error {
-	info, err := h.execs.Inspect(c.Param("id"))
+	info, err := h.execs.InspectEnd(c.Ctx(), c.Param("id"))
 	if err != nil {
 		return err
+	}
+	if info.Cut {
+		c.Writer().Header().Set(compat.OutputCut, "1")
 	}
 	var inContainer *wire.ContainerInspect
 	if c.Version() < v(22) {

@@ -54,6 +54,8 @@ func (f *execs) Inspect(id string) (exec.Info, error) {
 	return f.info, nil
 }
 
+func (f *execs) InspectEnd(_ context.Context, id string) (exec.Info, error) { return f.Inspect(id) }
+
 func (f *execs) IDs(string) []string {
 	if f.info.ID == "" {
 		return nil
@@ -172,6 +174,13 @@ func TestExecInspect(t *testing.T) {
 	_, body := a.ask(http.MethodGet, "/v1.24/exec/7d/json", "")
 	if got := field(t, body, "ContainerID"); got != "4fa6e0" || field(t, body, "Running") != true || field(t, body, "Container") != nil {
 		t.Errorf("inspect at 1.24 = %s", body)
+	}
+	for _, cut := range []bool{false, true} {
+		a.execs.info.Cut = cut
+		resp := a.open(http.MethodGet, "/v1.24/exec/7d/json", "") //nolint:bodyclose // The cleanup of open does.
+		if got := resp.Header.Get("X-Output-Cut") != ""; got != cut {
+			t.Errorf("cut output: %t, the header says %t", cut, got)
+		}
 	}
 	_, body = a.ask(http.MethodGet, "/v1.21/exec/7d/json", "")
 	if got := field(t, body, "Container", "Id"); got != "4fa6e0" || field(t, body, "ContainerID") != nil {

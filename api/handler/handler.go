@@ -71,6 +71,8 @@ type Execs interface {
 	Start(ctx context.Context, id string, opt exec.StartOptions, open func() (io.ReadWriteCloser, error)) error
 	Resize(ctx context.Context, id string, width, height uint16) error
 	Inspect(id string) (exec.Info, error)
+	// InspectEnd is Inspect; if the end of an engine has cut off the client, it waits for the end, or fails.
+	InspectEnd(ctx context.Context, id string) (exec.Info, error)
 	IDs(containerID string) []string
 }
 

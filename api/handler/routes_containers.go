@@ -242,7 +242,7 @@ func (h *Handler) execRoutes() []route.Route {
 			About: "sets the size of its terminal", Params: sides(), Codes: codes(201, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: get, Path: "/exec/:id/json", Do: h.execInspect, Shape: route.Shape{
-			About: "shows it, until five minutes after its end", Out: reflect.TypeFor[wire.ExecInspect](), Codes: codes(200, 404),
+			About: "shows it, until five minutes after its end; where the end of an engine has cut off its client, waits for its end, 30 s at most, and sets the header X-Output-Cut", Out: reflect.TypeFor[wire.ExecInspect](), Codes: codes(200, 404),
 		}},
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -158,6 +159,9 @@ func (s *execSession) await(ctx context.Context) (int, error) {
 		switch {
 		case err != nil:
 			return 0, err
+		case !record.Running && record.ExitCode != nil && record.Cut:
+			return 0, fmt.Errorf("the engine ended meanwhile and the rest of the output is lost; the command has ended with exit code %d",
+				*record.ExitCode)
 		case !record.Running && record.ExitCode != nil:
 			return *record.ExitCode, nil
 		}

@@ -44,12 +44,42 @@ func (s *Service) Inspect(execID string) (Info, error) {
 		ID: in.id, ContainerID: in.containerID, Config: in.config, Pid: in.pid,
 		// A client that has been answered asks until it does not run any more, to take the code then: see Start.
 		Running: in.state == starting || in.state == running,
+		Cut:     in.cut,
 	}
 	if in.state == over {
 		code := in.code
 		info.ExitCode = &code
 	}
 	return info, nil
+}
+
+// cutWait bounds how long InspectEnd waits. Clients wait for an answer for a minute and more.
+const cutWait = 30 * time.Second
+
+// InspectEnd is Inspect for who takes the exit code next. A client that the end of an engine has cut off sees the end of the
+// stream, asks once, and reads 0 where there is no exit code yet: so the answer waits for the end of such an instance, up
+// to cutWait. fault.Internal if it still runs then.
+func (s *Service) InspectEnd(ctx context.Context, execID string) (Info, error) {
+	info, err := s.Inspect(execID)
+	if err != nil || !info.Cut || !info.Running {
+		return info, err
+	}
+	in, err := s.find(execID)
+	if err != nil {
+		return Info{}, err
+	}
+	late := time.NewTimer(cutWait)
+	defer late.Stop()
+	select {
+	case <-in.done:
+		return s.Inspect(execID)
+	case <-ctx.Done():
+		return Info{}, ctx.Err()
+	case <-s.life.Done():
+	case <-late.C:
+	}
+	return Info{}, fault.Internal(
+		"exec %s still runs: the engine ended while a client was attached, which has lost the rest of its output", execID)
 }
 
 // IDs lists the instances of a container that have not ended, in the order of their ids.

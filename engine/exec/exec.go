@@ -57,6 +57,7 @@ type Info struct {
 	Running     bool // also while it is being started
 	Pid         int  // in the engine's pid namespace; 0 when it does not run
 	ExitCode    *int // nil until it has ended
+	Cut         bool // an earlier engine went while a client was attached to it: of its output that client may lack the end
 }
 
 // containers is what runs the containers.
@@ -148,6 +149,8 @@ type instance struct {
 	// The service's mu guards the fields below.
 	state         state
 	process       task.Process // from starting on
+	attached      bool         // its start has an attached client, which waits for output
+	cut           bool         // that client was cut off by the end of an earlier engine
 	width, height uint16       // of the terminal, asked for before the start
 	pid           int
 	code          int

@@ -33,6 +33,7 @@ type file struct {
 	ContainerID string
 	Config      Config
 	Probe       bool
+	Attached    bool `json:",omitempty"` // a client waited for its output
 }
 
 // end is how an instance ended.
@@ -42,7 +43,7 @@ type end struct {
 }
 
 func (in *instance) file() file {
-	return file{ID: in.id, ContainerID: in.containerID, Config: in.config, Probe: in.probe}
+	return file{ID: in.id, ContainerID: in.containerID, Config: in.config, Probe: in.probe, Attached: in.attached}
 }
 
 // save writes one file of an instance.
@@ -144,6 +145,7 @@ func (s *Service) takeUp(ctx context.Context, f file) (kept bool, err error) {
 	keys, _ := stdio.ParseDetachKeys(f.Config.DetachKeys) // it was checked at create
 	in := &instance{
 		id: f.ID, containerID: f.ContainerID, config: f.Config, keys: keys, probe: f.Probe, done: make(chan struct{}),
+		attached: f.Attached, cut: f.Attached,
 	}
 	p, status, err := s.adopt(ctx, f)
 	var ended end

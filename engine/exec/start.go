@@ -32,7 +32,7 @@ func (s *Service) Start(
 	if err != nil {
 		return err
 	}
-	if err := s.begin(in); err != nil {
+	if err := s.begin(in, !opt.Detach); err != nil {
 		return err
 	}
 	started := context.WithoutCancel(ctx) // it keeps starting even if the client hangs up
@@ -70,7 +70,7 @@ func (s *Service) Start(
 }
 
 // begin lets one start of an instance through.
-func (s *Service) begin(in *instance) error {
+func (s *Service) begin(in *instance, attached bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -82,6 +82,7 @@ func (s *Service) begin(in *instance) error {
 		return noSuch(in.id) // its container has ended meanwhile
 	}
 	in.state = starting
+	in.attached = attached && (in.config.AttachStdout || in.config.AttachStderr)
 	return nil
 }
 

@@ -534,6 +534,30 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   moss rm "$name-2"
 }
 
+@test "ps fits the terminal and colours states there; a pipe gets all of it and no colours" {
+  name=$(unique longer)
+  moss tag busybox "$name-image:latest"
+  moss run --name "$name" "$name-image" sh -c 'exit 3; echo a command of some length' || true
+  on_screen() { pty 24 80 env "$@" timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ps -a --filter "name=$name"; }
+  run on_screen A=1
+  expect contains $'\e[31mExited (3)' "$name" '…'
+  widest=$(sed $'s/\e\\[[0-9]*m//g; s/\r//g' <<<"$output" | LC_ALL=C.UTF-8 wc -L)
+  [ "$widest" -le 80 ] || fail "a line has $widest columns: $output"
+  run on_screen NO_COLOR=1
+  expect contains 'Exited (3)'
+  expect lacks $'\e['
+  run pty 24 80 timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" ps -a --no-trunc --filter "name=$name"
+  expect contains "$name-image" 'a command of some length'
+  run moss ps -a --filter "name=$name"
+  expect contains "$name-image" 'Exited (3)' "$name"
+  expect lacks $'\e['
+  # Errors and warnings are set off on a terminal.
+  run pty 24 80 timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm "$name-not"
+  expect contains $'\e[31mmoss:\e[0m '
+  moss rm "$name"
+  moss rmi "$name-image"
+}
+
 @test "completion offers names of containers and volumes" {
   name=$(unique complete)
   idle "$name"

@@ -14,6 +14,7 @@ import (
 	"moss/api/client"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/launch"
+	"moss/cmd/moss/show"
 	"moss/cmd/moss/tty"
 )
 
@@ -86,13 +87,39 @@ func (a *app) complain(err error) {
 		err = fmt.Errorf("%w (%s names that host)", err, a.hostFrom)
 	}
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	_, _ = fmt.Fprintln(a.stderr, "moss: "+text)
+	_, _ = fmt.Fprintln(a.stderr, a.sender(show.Red)+text)
+}
+
+// sender begins a line of this command's own on stderr: a colour sets it off from what others write to a terminal.
+func (a *app) sender(colour show.Colour) string {
+	if a.colours(a.stderr) {
+		return show.Paint(colour, "moss:") + " "
+	}
+	return "moss: "
+}
+
+// colours reports whether what is written to out may have colours: it is a terminal that knows them, whose user wants them.
+func (a *app) colours(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && tty.Is(file) && a.env("NO_COLOR") == "" && a.env("TERM") != "dumb"
+}
+
+// view says how tables are shown: on a terminal they fit, unless all is to be shown in full.
+func (a *app) view(full bool) show.View {
+	if !a.onScreen() {
+		return show.View{}
+	}
+	view := show.View{Colour: a.colours(a.stdout)}
+	if !full {
+		_, view.Width = a.windowSize()
+	}
+	return view
 }
 
 // warn writes the engine's warnings.
 func (a *app) warn(warnings []string) {
 	for _, text := range warnings {
-		_, _ = fmt.Fprintln(a.stderr, "moss: warning: "+strings.TrimPrefix(text, "WARNING: "))
+		_, _ = fmt.Fprintln(a.stderr, a.sender(show.Yellow)+"warning: "+strings.TrimPrefix(text, "WARNING: "))
 	}
 }
 

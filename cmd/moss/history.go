@@ -59,13 +59,13 @@ func (a *app) showHistory(steps []client.HistoryEntry, flags historyFlags) error
 		flags.format = "{{.ID}}"
 	}
 	columns := []show.Column{
-		{Field: "ID", Title: "IMAGE"},
+		{Field: "ID", Title: "IMAGE", Keep: true},
 		{Field: "CreatedSince", Title: "CREATED"},
 		{Field: "CreatedBy", Title: "CREATED BY"},
 		{Field: "Size", Title: "SIZE"},
 		{Field: "Comment", Title: "COMMENT"},
 	}
-	return show.Table(a.stdout, flags.format, columns, map[string]string{"CreatedAt": "CREATED AT", "Tags": "TAGS"}, rows)
+	return a.view(flags.full).Table(a.stdout, flags.format, columns, map[string]string{"CreatedAt": "CREATED AT", "Tags": "TAGS"}, rows)
 }
 
 func historyRow(step client.HistoryEntry, flags historyFlags, now time.Time) show.Row {

@@ -79,19 +79,19 @@ func (a *app) showImages(list []client.Image, flags imagesFlags) error {
 		}
 		return nil
 	}
-	columns := []show.Column{{Field: "Repository", Title: "REPOSITORY"}, {Field: "Tag", Title: "TAG"}}
+	columns := []show.Column{{Field: "Repository", Title: "REPOSITORY", Keep: true}, {Field: "Tag", Title: "TAG", Keep: true}}
 	titles := map[string]string{"CreatedAt": "CREATED AT", "Digest": "DIGEST", "Labels": "LABELS"}
 	if flags.digests {
 		columns = append(columns, show.Column{Field: "Digest", Title: "DIGEST"})
 	}
-	columns = append(columns, show.Column{Field: "ID", Title: "IMAGE ID"},
+	columns = append(columns, show.Column{Field: "ID", Title: "IMAGE ID", Keep: true},
 		show.Column{Field: "CreatedSince", Title: "CREATED"}, show.Column{Field: "Size", Title: "SIZE"})
 	now := time.Now()
 	rows := make([]show.Row, 0, len(list))
 	for _, image := range list {
 		rows = append(rows, imageRows(image, flags.full, now)...)
 	}
-	return show.Table(a.stdout, flags.format, columns, titles, rows)
+	return a.view(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
 }
 
 // imageRows makes one row for each of an image's names.

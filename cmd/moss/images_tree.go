@@ -36,7 +36,7 @@ func (a *app) showTree(ctx context.Context, engine *client.Client, list []client
 	for _, root := range grow(branches) {
 		lines = root.lines(lines, "", "", 0, full)
 	}
-	return show.Grid(a.stdout, lines)
+	return a.view(full).Grid(a.stdout, lines)
 }
 
 func layersOf(ctx context.Context, engine *client.Client, id string) ([]string, error) {

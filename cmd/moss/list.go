@@ -62,6 +62,9 @@ func (a *app) listCommand() *cobra.Command {
 	return cmd
 }
 
+// leastStatus is how far a terminal that is too narrow shortens a status: "Exited (137) …".
+const leastStatus = 14
+
 func (a *app) showContainers(list []client.Container, flags listFlags) error {
 	if flags.quiet && flags.format == "" {
 		for _, ctr := range list {
@@ -72,13 +75,13 @@ func (a *app) showContainers(list []client.Container, flags listFlags) error {
 		return nil
 	}
 	columns := []show.Column{
-		{Field: "ID", Title: "CONTAINER ID"},
+		{Field: "ID", Title: "CONTAINER ID", Keep: true},
 		{Field: "Image", Title: "IMAGE"},
 		{Field: "Command", Title: "COMMAND"},
 		{Field: "RunningFor", Title: "CREATED"},
-		{Field: "Status", Title: "STATUS"},
+		{Field: "Status", Title: "STATUS", Least: leastStatus},
 		{Field: "Ports", Title: "PORTS"},
-		{Field: "Names", Title: "NAMES"},
+		{Field: "Names", Title: "NAMES", Keep: true},
 	}
 	titles := map[string]string{
 		"Size": "SIZE", "CreatedAt": "CREATED AT", "State": "STATE", "Labels": "LABELS", "Networks": "NETWORKS",
@@ -92,7 +95,7 @@ func (a *app) showContainers(list []client.Container, flags listFlags) error {
 	for _, ctr := range list {
 		rows = append(rows, containerRow(ctr, flags.full, now))
 	}
-	return show.Table(a.stdout, flags.format, columns, titles, rows)
+	return a.view(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
 }
 
 func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
@@ -133,7 +136,25 @@ func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
 		"Networks":   strings.Join(sortedKeys(ctr.NetworkSettings.Networks), ","),
 	}
 	row.SetLabels(ctr.Labels)
+	if colour := stateColour(ctr.State, ctr.Status); colour != "" {
+		row.SetColour("Status", colour)
+	}
 	return row
+}
+
+// stateColour is the colour of a state on terminals: none where nothing is to be said of it.
+func stateColour(state, status string) show.Colour {
+	switch {
+	case state == "dead" || strings.HasSuffix(status, "(unhealthy)"):
+		return show.Red
+	case state == "exited" && !strings.HasPrefix(status, "Exited (0)"):
+		return show.Red
+	case state == "paused" || state == "restarting":
+		return show.Yellow
+	case state == "running":
+		return show.Green
+	}
+	return ""
 }
 
 // nameText drops the leading slash, and names that links made unless all are asked for.

@@ -25,7 +25,7 @@ func (a *app) topCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show.Grid(a.stdout, append([][]string{list.Titles}, list.Processes...))
+			return a.view(false).Grid(a.stdout, append([][]string{list.Titles}, list.Processes...))
 		},
 	}
 	cmd.Flags().SetInterspersed(false)

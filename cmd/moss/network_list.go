@@ -62,15 +62,15 @@ func (a *app) listNetworks(ctx context.Context, filters map[string][]string, fla
 		rows = append(rows, networkRow(network, flags.full))
 	}
 	columns := []show.Column{
-		{Field: "ID", Title: "NETWORK ID"},
-		{Field: "Name", Title: "NAME"},
+		{Field: "ID", Title: "NETWORK ID", Keep: true},
+		{Field: "Name", Title: "NAME", Keep: true},
 		{Field: "Driver", Title: "DRIVER"},
 		{Field: "Scope", Title: "SCOPE"},
 	}
 	titles := map[string]string{
 		"IPv6": "IPV6", "Internal": "INTERNAL", "Labels": "LABELS", "CreatedAt": "CREATED AT", "Subnets": "SUBNETS",
 	}
-	return show.Table(a.stdout, format, columns, titles, rows)
+	return a.view(flags.full).Table(a.stdout, format, columns, titles, rows)
 }
 
 func networkRow(network client.Network, full bool) show.Row {

@@ -79,12 +79,12 @@ func (a *app) showFound(found []client.SearchResult, flags searchFlags) error {
 		})
 	}
 	columns := []show.Column{
-		{Field: "Name", Title: "NAME"},
+		{Field: "Name", Title: "NAME", Keep: true},
 		{Field: "Description", Title: "DESCRIPTION"},
 		{Field: "StarCount", Title: "STARS"},
 		{Field: "IsOfficial", Title: "OFFICIAL"},
 	}
-	return show.Table(a.stdout, flags.format, columns, map[string]string{"IsAutomated": "AUTOMATED"}, rows)
+	return a.view(flags.full).Table(a.stdout, flags.format, columns, map[string]string{"IsAutomated": "AUTOMATED"}, rows)
 }
 
 // mark writes a yes as people read it in a table, and as programs do in JSON.

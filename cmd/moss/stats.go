@@ -33,7 +33,7 @@ func (a *app) statsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.format != "" {
 				// A template that is wrong is known before anything is measured.
-				if err := show.Table(discard{}, flags.format, nil, nil, nil); err != nil {
+				if err := (show.View{}).Table(discard{}, flags.format, nil, nil, nil); err != nil {
 					return usage(cmd, err)
 				}
 			}
@@ -100,7 +100,7 @@ func (a *app) statsOnce(ctx context.Context, engine *client.Client, refs []strin
 			shown = append(shown, m)
 		}
 	}
-	if err := show.Table(a.stdout, flags.format, statsColumns(), statsTitles(), statsRows(shown, flags.full)); err != nil {
+	if err := a.view(flags.full).Table(a.stdout, flags.format, statsColumns(), statsTitles(), statsRows(shown, flags.full)); err != nil {
 		return err
 	}
 	bad := false
@@ -144,8 +144,8 @@ func (a *app) toMeasure(ctx context.Context, engine *client.Client, refs []strin
 
 func statsColumns() []show.Column {
 	return []show.Column{
-		{Field: "ID", Title: "CONTAINER ID"},
-		{Field: "Name", Title: "NAME"},
+		{Field: "ID", Title: "CONTAINER ID", Keep: true},
+		{Field: "Name", Title: "NAME", Keep: true},
 		{Field: "CPUPerc", Title: "CPU %"},
 		{Field: "MemUsage", Title: "MEM USAGE / LIMIT"},
 		{Field: "MemPerc", Title: "MEM %"},

@@ -15,7 +15,6 @@ import (
 
 	"moss/api/client"
 	"moss/cmd/moss/meter"
-	"moss/cmd/moss/show"
 )
 
 // How often the table is drawn: on a terminal, and where every table is kept.
@@ -216,7 +215,7 @@ func (b *board) show(screen, first bool) error {
 	list := slices.Clone(b.list)
 	b.mu.Unlock()
 	var table bytes.Buffer
-	if err := show.Table(&table, b.flags.format, statsColumns(), statsTitles(), statsRows(list, b.flags.full)); err != nil {
+	if err := b.app.view(b.flags.full).Table(&table, b.flags.format, statsColumns(), statsTitles(), statsRows(list, b.flags.full)); err != nil {
 		return err
 	}
 	text := table.String()

@@ -54,7 +54,7 @@ func (a *app) showUsage(used client.DiskUsage, format string) error {
 		{Field: "Size", Title: "SIZE"},
 		{Field: "Reclaimable", Title: "RECLAIMABLE"},
 	}
-	return show.Table(a.stdout, format, columns, nil, rows)
+	return a.view(false).Table(a.stdout, format, columns, nil, rows)
 }
 
 func usageRow(kind string, total, active int, size, reclaimable int64) show.Row {
@@ -171,7 +171,7 @@ func (a *app) showUsageOfEach(used client.DiskUsage) error {
 		if err := a.print(table.title); err != nil {
 			return err
 		}
-		if err := show.Grid(a.stdout, table.lines); err != nil {
+		if err := a.view(false).Grid(a.stdout, table.lines); err != nil {
 			return err
 		}
 	}

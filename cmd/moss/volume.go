@@ -120,9 +120,9 @@ func (a *app) listVolumes(ctx context.Context, filters map[string][]string, flag
 		row.SetLabels(volume.Labels)
 		rows = append(rows, row)
 	}
-	columns := []show.Column{{Field: "Driver", Title: "DRIVER"}, {Field: "Name", Title: "VOLUME NAME"}}
+	columns := []show.Column{{Field: "Driver", Title: "DRIVER"}, {Field: "Name", Title: "VOLUME NAME", Keep: true}}
 	titles := map[string]string{"Mountpoint": "MOUNTPOINT", "Scope": "SCOPE", "Labels": "LABELS"}
-	return show.Table(a.stdout, format, columns, titles, rows)
+	return a.view(false).Table(a.stdout, format, columns, titles, rows)
 }
 
 func (a *app) volumeInspectCommand() *cobra.Command {

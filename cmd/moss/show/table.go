@@ -11,6 +11,8 @@ import (
 type Column struct {
 	Field string // key of the rows, and name in templates
 	Title string
+	Keep  bool // a name or an id, which people copy: it is shortened last
+	Least int  // how far it is shortened; 0: as far as all
 }
 
 // Row is one line of a table, by field. It may hold fields that no column shows, for templates.
@@ -20,6 +22,7 @@ type Row map[string]string
 const (
 	hidden    = "\x00"
 	isHeading = hidden + "heading"
+	isColour  = hidden + "colour "
 )
 
 // SetLabels gives a row the labels that {{.Label "key"}} looks up.
@@ -28,6 +31,9 @@ func (r Row) SetLabels(labels map[string]string) {
 		r[hidden+"label "+key] = value
 	}
 }
+
+// SetColour gives the cell of a field a colour.
+func (r Row) SetColour(field string, colour Colour) { r[isColour+field] = string(colour) }
 
 // Label returns one label, for templates. In the heading it is the last part of the key.
 func (r Row) Label(key string) string {
@@ -52,7 +58,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 // Table writes rows in one of the forms that --format knows: an empty format is the table of columns, "table TEMPLATE" a
 // table of a template's making, json one object a line, anything else a template for each row. titles name the fields
 // that are no columns, for the heading of "table TEMPLATE".
-func Table(w io.Writer, format string, columns []Column, titles map[string]string, rows []Row) error {
+func (v View) Table(w io.Writer, format string, columns []Column, titles map[string]string, rows []Row) error {
 	heading := Row{isHeading: ""}
 	maps.Copy(heading, titles)
 	for _, column := range columns {
@@ -61,14 +67,7 @@ func Table(w io.Writer, format string, columns []Column, titles map[string]strin
 	template, tabular := strings.CutPrefix(format, "table")
 	switch {
 	case format == "" || (tabular && strings.TrimSpace(template) == ""):
-		return aligned(w, func(out io.Writer) error {
-			for _, row := range append([]Row{heading}, rows...) {
-				if err := writeColumns(out, columns, row); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		return v.write(w, columns, append([]Row{heading}, rows...))
 	case tabular:
 		return aligned(w, func(out io.Writer) error {
 			return writeTemplate(out, strings.TrimSpace(template), append([]Row{heading}, rows...))
@@ -78,41 +77,12 @@ func Table(w io.Writer, format string, columns []Column, titles map[string]strin
 	}
 }
 
-// Grid writes lines of cells in aligned columns.
-func Grid(w io.Writer, lines [][]string) error {
-	return aligned(w, func(out io.Writer) error {
-		for _, cells := range lines {
-			if err := writeCells(out, cells); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 func aligned(w io.Writer, fill func(io.Writer) error) error {
-	table := tabwriter.NewWriter(w, 10, 1, 3, ' ', 0)
+	table := tabwriter.NewWriter(w, leastColumn, 1, wideGap, ' ', 0)
 	if err := fill(table); err != nil {
 		return err
 	}
 	return table.Flush()
-}
-
-func writeColumns(out io.Writer, columns []Column, row Row) error {
-	cells := make([]string, 0, len(columns))
-	for _, column := range columns {
-		cells = append(cells, row[column.Field])
-	}
-	return writeCells(out, cells)
-}
-
-func writeCells(out io.Writer, cells []string) error {
-	plain := make([]string, 0, len(cells))
-	for _, cell := range cells {
-		plain = append(plain, strings.ReplaceAll(Plain(cell), "\t", " "))
-	}
-	_, err := io.WriteString(out, strings.Join(plain, "\t")+"\n")
-	return err
 }
 
 func writeTemplate(out io.Writer, format string, rows []Row) error {

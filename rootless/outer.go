@@ -225,13 +225,14 @@ func withSbin(path string) string {
 	return path
 }
 
-// superviseCommand is what runs the engine: the shim's supervise role, then this binary with the same arguments.
+// superviseCommand is what runs the engine: the shim's supervise role, then this binary with another name and the same
+// arguments.
 func superviseCommand(o Options) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find mossd's own binary: %w", err)
 	}
-	return append([]string{o.Shim, "supervise", "--", self}, os.Args[1:]...), nil
+	return append([]string{o.Shim, "supervise", "--as", EngineName, "--", self}, os.Args[1:]...), nil
 }
 
 // ExitStatus returns the exit status that stands for err: that of the engine when it ended by itself, otherwise 1.

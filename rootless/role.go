@@ -30,7 +30,15 @@ const (
 	useSocketsKey = "_MOSS_USE_SOCKETS"
 )
 
-// Dispatch tells the role of this process. Helper roles have done their work when it returns RoleHelper: main ends then.
+// Names of the processes as ps, pgrep and killall show and find them. The outer process alone is "mossd": whoever signals that
+// name means the whole engine. The kernel keeps 15 bytes.
+const (
+	childName  = "mossd-child"
+	EngineName = "mossd-engine"
+)
+
+// Dispatch tells the role of this process, and gives it the role's name. Helper roles have done their work when it returns
+// RoleHelper: main ends then.
 func Dispatch() Role {
 	switch filepath.Base(os.Args[0]) {
 	case "unshare":
@@ -43,9 +51,18 @@ func Dispatch() Role {
 	}
 	switch {
 	case os.Getenv(pipeKey) != "":
+		// RootlessKit starts it as /proc/self/exe, and executes it once more by its arguments when it has its capabilities.
+		os.Args[0] = childName
+		rename(childName)
 		return RoleChild
 	case os.Getenv(engineKey) != "":
+		rename(EngineName) // its first argument is the supervisor's to give
 		return RoleEngine
 	}
 	return RoleOuter
+}
+
+// rename gives this process a name. Where that fails it keeps the one of its file, which only people read.
+func rename(name string) {
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // the kernel's file is there
 }

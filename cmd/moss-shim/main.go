@@ -1,9 +1,9 @@
 // Command moss-shim stands beside one container: it runs it, holds its streams and records its end, whatever happens to
 // the engine. The same binary supervises the engine itself, because it is small and changes rarely.
 //
-//	moss-shim run DIR              one task; descriptor 3 is the engine's control socket
-//	moss-shim cleanup DIR          what a killed shim has left undone
-//	moss-shim supervise -- CMD…    runs CMD and starts it again when it crashes
+//	moss-shim run DIR                          one task; descriptor 3 is the engine's control socket
+//	moss-shim cleanup DIR                      what a killed shim has left undone
+//	moss-shim supervise [--as NAME] -- CMD…    runs CMD, whose argv[0] is NAME, and starts it again when it crashes
 package main
 
 import (
@@ -43,9 +43,11 @@ func dispatch(ctx context.Context, args []string) (int, error) {
 		unix.Umask(runtimeUmask)
 		return exitStatus(monitor.Cleanup(ctx, args[1]))
 	case len(args) >= 3 && args[0] == "supervise" && args[1] == "--":
-		return supervise(args[2:])
+		return supervise(args[2], args[2:])
+	case len(args) >= 5 && args[0] == "supervise" && args[1] == "--as" && args[3] == "--":
+		return supervise(args[4], append([]string{args[2]}, args[5:]...))
 	default:
-		return 2, errors.New("usage: moss-shim run DIR | cleanup DIR | supervise -- CMD [ARG...]")
+		return 2, errors.New("usage: moss-shim run DIR | cleanup DIR | supervise [--as NAME] -- CMD [ARG...]")
 	}
 }
 

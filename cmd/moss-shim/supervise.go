@@ -29,13 +29,15 @@ const (
 	young = time.Second
 
 	notExecuted = 127
+
+	supervisorName = "moss-supervisor" // as ps shows it, which is shown 15 bytes at most
 )
 
 // supervise runs a command, passes signals on to it, and starts it again when it crashes or asks for it. It ends with
 // the command's own status, with its parent, or when the command ends after a forwarded SIGTERM or SIGINT. Sockets that the
 // outer process lends are passed on as MOSS_LISTEN_FDS, and whatever the command puts into its descriptor store is there
-// when it is started again.
-func supervise(argv []string) (int, error) {
+// when it is started again. argv[0] is only the name that the command gets.
+func supervise(command string, argv []string) (int, error) {
 	// The parent-death signal belongs to the thread that forked: this one stays for the life of the process.
 	runtime.LockOSThread()
 	parent := os.Getppid()
@@ -47,10 +49,12 @@ func supervise(argv []string) (int, error) {
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	path, err := exec.LookPath(argv[0])
+	path, err := exec.LookPath(command)
 	if err != nil {
 		return notExecuted, err
 	}
+	// Whoever signals moss-shim by its name means those beside containers.
+	_ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0) // only people read it
 	s := &supervisor{path: path, argv: argv, signals: signals}
 	s.shelf.Warn = func(err error) { fmt.Fprintf(os.Stderr, "moss-shim: %v\n", err) }
 	defer s.shelf.Close()

@@ -97,6 +97,17 @@ func startShim(t *testing.T, script string) (*exec.Cmd, *bufio.Reader) {
 	return cmd, r
 }
 
+// TestSuperviseNames: the program gets the name that is asked for, and the supervisor is told from the monitors of containers.
+func TestSuperviseNames(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "supervise", "--as", "another", "--",
+		"sh", "-c", "tr '\\0' ' ' </proc/$$/cmdline; echo; cat /proc/$PPID/comm")
+	cmd.Env = append(os.Environ(), "MOSS_TEST_SHIM=1")
+	out, err := cmd.Output()
+	if err != nil || !strings.HasPrefix(string(out), "another -c ") || !strings.HasSuffix(string(out), "\nmoss-supervisor\n") {
+		t.Errorf("output %q, %v, want a command line that begins with the name, and that of the supervisor", out, err)
+	}
+}
+
 func TestSuperviseSignals(t *testing.T) {
 	for _, tc := range []struct {
 		name, script, out string
@@ -234,7 +245,9 @@ func TestInherited(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"run"}, {"supervise", "--"}, {"supervise", "sh"}, {"nonsense", "x"}} {
+	for _, args := range [][]string{
+		nil, {"run"}, {"supervise", "--"}, {"supervise", "sh"}, {"supervise", "--as", "x", "--"}, {"supervise", "--as", "x", "sh", "y"}, {"nonsense", "x"},
+	} {
 		if code, err := dispatch(t.Context(), args); code != 2 || err == nil {
 			t.Errorf("dispatch(%q) = %d, %v, want 2 and an error", args, code, err)
 		}

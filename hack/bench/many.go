@@ -244,7 +244,7 @@ func parts(root int) (inner int, monitors []int, err error) {
 	for _, p := range all {
 		line, err := os.ReadFile(procFile(p.pid, "cmdline"))
 		switch words := strings.Split(string(line), "\x00"); {
-		case err != nil || p.ended || p.name != "moss-shim":
+		case err != nil || p.ended || p.name != "moss-shim" && p.name != "moss-supervisor":
 		case words[1] == "supervise":
 			supervisor = p.pid
 		case words[1] == "run":
@@ -252,7 +252,7 @@ func parts(root int) (inner int, monitors []int, err error) {
 		}
 	}
 	for _, p := range all {
-		if p.name == "mossd" && p.parent == supervisor && !p.ended {
+		if p.name == "mossd-engine" && p.parent == supervisor && !p.ended {
 			return p.pid, monitors, nil
 		}
 	}

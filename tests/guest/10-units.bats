@@ -35,8 +35,8 @@ group() { echo "/sys/fs/cgroup$(systemctl --user show -P ControlGroup moss.servi
 # state NAME FILTER: a part of a container's state.
 state() { moss inspect "$1" | jq -r ".[0].State.$2"; }
 is_exited() { [ "$(state "$1" Status)" = exited ]; }
-# inner: the engine's process, which the supervisor starts: the youngest mossd of the unit.
-inner() { pgrep -n -u "$(id -u)" -x mossd; }
+# inner: the engine's process, which the supervisor starts.
+inner() { pgrep -n -u "$(id -u)" -x mossd-engine; }
 # with_runtime NAME: restarts the engine with that OCI runtime.
 with_runtime() {
   printf '[Service]\nEnvironment=MOSS_RUNTIME=%s\n' "$1" >~/.config/systemd/user/moss.service.d/runtime.conf

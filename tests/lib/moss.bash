@@ -232,14 +232,15 @@ stop_engine() {
 # children PID: its children, in one line.
 children() { cat /proc/"$1"/task/*/children 2>/dev/null | xargs; }
 
-# inner_pid: the process id of the inner engine, the one that answers the API: mossd below moss-shim supervise below
-# RootlessKit's child below the outer one.
+# inner_pid: the process id of the inner engine, the one that answers the API: mossd-engine below moss-shim supervise below
+# RootlessKit's child below the outer one. Monitors whose engine was replaced are children there as well.
 inner_pid() {
   local child supervisor engine
   for child in $(children "$MOSSD_PID"); do
     for supervisor in $(children "$child"); do
       [[ $(tr '\0' ' ' <"/proc/$supervisor/cmdline" 2>/dev/null) == *moss-shim\ supervise\ * ]] || continue
       for engine in $(children "$supervisor"); do
+        [ "$(cat "/proc/$engine/comm" 2>/dev/null)" = mossd-engine ] || continue
         echo "$engine"
         return
       done

@@ -14,11 +14,24 @@ import (
 // oldestMajor and oldestMinor are the first kernel that moss is made for: mounts and overlays of users work from there on.
 const oldestMajor, oldestMinor = 5, 13
 
+// RefuseRoot tells root what to do instead. fault.Forbidden for root, nil for all others.
+func RefuseRoot(uid int, environ func(string) string) error {
+	switch user := environ("SUDO_USER"); {
+	case uid != 0:
+		return nil
+	case user != "" && user != "root":
+		return fault.Forbidden("mossd runs as an ordinary user, not as root: start it as %s, without sudo", user)
+	default:
+		return fault.Forbidden("mossd runs as an ordinary user, not as root: start it as one. 'useradd --create-home NAME' makes a user, " +
+			"and 'su --login NAME' is a shell of theirs")
+	}
+}
+
 // checkHost refuses root, and a machine without the programs that RootlessKit calls, which would name them late or not at
 // all, and warns of a kernel that is too old.
 func checkHost(log zerolog.Logger) error {
-	if os.Geteuid() == 0 {
-		return fault.Forbidden("mossd runs as an ordinary user, not as root")
+	if err := RefuseRoot(os.Geteuid(), os.Getenv); err != nil {
+		return err
 	}
 	for _, program := range []string{"unshare", "mount"} {
 		if _, err := exec.LookPath(program); err != nil {

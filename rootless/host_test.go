@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rs/zerolog"
+
+	"moss/engine/fault"
 )
 
 func TestCheckHostNamesAMissingProgram(t *testing.T) {
@@ -32,6 +34,24 @@ func TestTooOld(t *testing.T) {
 	} {
 		if got := tooOld(release); got != want {
 			t.Errorf("tooOld(%q) = %t, want %t", release, got, want)
+		}
+	}
+}
+
+func TestRefuseRoot(t *testing.T) {
+	for _, tc := range []struct {
+		uid        int
+		sudo, want string
+	}{
+		{1000, "", ""},
+		{1000, "ann", ""},
+		{0, "ann", "start it as ann, without sudo"},
+		{0, "root", "useradd"},
+		{0, "", "su --login"},
+	} {
+		err := RefuseRoot(tc.uid, func(string) string { return tc.sudo })
+		if (err == nil) != (tc.want == "") || err != nil && (!fault.Is(err, fault.Forbidden) || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("RefuseRoot(%d) with SUDO_USER=%q: %v, want forbidden and %q", tc.uid, tc.sudo, err, tc.want)
 		}
 	}
 }

@@ -159,6 +159,9 @@ func findShim() (string, error) {
 }
 
 func outer(ctx context.Context, cfg config.Config) error {
+	if err := rootless.RefuseRoot(os.Geteuid(), os.Getenv); err != nil {
+		return err // before it makes folders
+	}
 	dir, why, err := rootless.RunDir(cfg.RunDir, os.Getenv)
 	if err != nil {
 		return fmt.Errorf("folder for this boot: %w", err)

@@ -76,6 +76,9 @@ func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 func (s *Starter) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
+	if err := refuseRoot(os.Geteuid(), s.Env); err != nil {
+		return err
+	}
 	if state := s.unit(ctx); state != unitNone {
 		return s.leaveToUnit(ctx, state)
 	}

@@ -175,6 +175,8 @@ func TestFind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	own, link := "unix://"+private+"/moss/moss.sock", filepath.Join(temp, "link")
+	check(t, os.Symlink(private, link))
 	uid := strconv.Itoa(os.Geteuid())
 	fallback := "unix://" + filepath.Join(temp, "moss-"+uid, "moss.sock")
 	if safe("/run/user/"+uid, os.Geteuid()) == nil {
@@ -189,6 +191,12 @@ func TestFind(t *testing.T) {
 		{"MOSS_HOST", "", map[string]string{"MOSS_HOST": "unix:///m", "DOCKER_HOST": "unix:///d"}, "unix:///m"},
 		{"DOCKER_HOST", "", map[string]string{"DOCKER_HOST": "tcp://d:1", "XDG_RUNTIME_DIR": private}, "tcp://d:1"},
 		{"default", "", map[string]string{"XDG_RUNTIME_DIR": private}, "unix://" + private + "/moss/moss.sock"},
+		{"default in a flag", own, map[string]string{"XDG_RUNTIME_DIR": private}, own},
+		{"default in MOSS_HOST", "", map[string]string{"XDG_RUNTIME_DIR": private, "MOSS_HOST": own}, own},
+		{"default in DOCKER_HOST", "", map[string]string{"XDG_RUNTIME_DIR": private, "DOCKER_HOST": own}, own},
+		{"default written in another way", "unix://" + private + "/x/../moss/moss.sock", map[string]string{"XDG_RUNTIME_DIR": private}, "unix://" + private + "/x/../moss/moss.sock"},
+		{"default by a link above", "unix://" + link + "/moss/moss.sock", map[string]string{"XDG_RUNTIME_DIR": private}, "unix://" + link + "/moss/moss.sock"},
+		{"another name beside it", "unix://" + private + "/moss/other.sock", map[string]string{"XDG_RUNTIME_DIR": private}, "unix://" + private + "/moss/other.sock"},
 		{"default without XDG_RUNTIME_DIR", "", map[string]string{"TMPDIR": temp}, fallback},
 		{"default with an open XDG_RUNTIME_DIR", "", map[string]string{"XDG_RUNTIME_DIR": open, "TMPDIR": temp}, fallback},
 		{"bad", "ssh://x", nil, ""},

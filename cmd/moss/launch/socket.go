@@ -15,7 +15,7 @@ import (
 type Place struct {
 	Host   client.Host
 	TLS    *client.TLSFiles // how to speak to a host of TCP; nil: without TLS
-	RunDir string           // of the default socket; empty when the host was named, and then no engine is started
+	RunDir string           // of the default socket; empty when another host was named, and then no engine is started
 	Source string           // the variable of the environment that named the host; empty: none did
 }
 
@@ -48,7 +48,7 @@ func Find(flag string, secure TLS, env Env) (Place, error) {
 		return Place{}, err
 	}
 	return Place{
-		Host:   client.Host{Network: "unix", Address: filepath.Join(base, "moss.sock")},
+		Host:   client.Host{Network: "unix", Address: filepath.Join(base, socketName)},
 		RunDir: base,
 	}, nil
 }
@@ -68,10 +68,40 @@ func named(host string, secure TLS, env Env) (Place, error) {
 	case parsed.Network != "tcp" && secure.given():
 		return Place{}, errTLSOnUnix
 	case parsed.Network != "tcp":
-		return Place{Host: parsed}, nil
+		return Place{Host: parsed, RunDir: defaultRunDir(parsed.Address, env)}, nil
 	}
 	files, err := filled.files(env)
 	return Place{Host: parsed, TLS: files}, err
+}
+
+// socketName is the default socket's, in the folder of this boot.
+const socketName = "moss.sock"
+
+// defaultRunDir returns the folder of this boot if a path is that of the default socket, and nothing if it is another.
+func defaultRunDir(path string, env Env) string {
+	base, err := runBase(env)
+	if err != nil || !sameFile(path, filepath.Join(base, socketName)) {
+		return "" // where there is no default socket, the path is another one
+	}
+	return base
+}
+
+// sameFile reports whether two paths lead to one file, or will once it is made: /var/run is a link to /run.
+func sameFile(one, other string) bool {
+	one, other = filepath.Clean(one), filepath.Clean(other)
+	if one == other {
+		return true
+	}
+	info, err := os.Stat(one)
+	otherInfo, otherErr := os.Stat(other)
+	switch {
+	case err == nil && otherErr == nil:
+		return os.SameFile(info, otherInfo)
+	case isMissing(err) && isMissing(otherErr) && filepath.Base(one) == filepath.Base(other):
+		return sameFile(filepath.Dir(one), filepath.Dir(other))
+	default:
+		return false
+	}
 }
 
 // runBase returns the folder of this boot's files, by the chain that the engine follows as well (package rootless):

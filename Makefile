@@ -157,9 +157,13 @@ install: build ## programs, units and completions into PREFIX (~/.local)
 	@bin/moss completion fish >"$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/moss.fish"
 	@echo "installed in $(DESTDIR)$(PREFIX). With systemd: systemctl --user daemon-reload && systemctl --user enable --now moss.socket"
 
-uninstall: ## removes what install wrote
+# Units are taken out of the way first: systemd would keep links to those that are gone.
+uninstall: ## removes what install wrote, and no data of users
+	@if [ -z "$(DESTDIR)" ] && [ -n "$(filter $(HOME)/%,$(PREFIX)/)" ] && [ -e "$(UNITDIR)/moss.service" ]; then \
+	  systemctl --user disable --now moss.socket moss.service 2>/dev/null || true; fi
 	rm -f $(foreach p,$(PROGRAMS),"$(DESTDIR)$(PREFIX)/bin/$(p)") "$(DESTDIR)$(UNITDIR)/moss.service" "$(DESTDIR)$(UNITDIR)/moss.socket" \
 	  "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/moss" "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_moss" "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/moss.fish"
+	@echo "containers, images and volumes stay in each user's ~/.local/share/moss; 'moss system reset' removes them, before this"
 
 clean: ## removes what was built here
 	rm -rf bin .cache coverage

@@ -71,7 +71,7 @@ func Outer(ctx context.Context, o Options) error {
 		return err
 	}
 	defer unlisten()
-	if err := locks[0].note(run.sockets.Hosts()); err != nil {
+	if err := errors.Join(locks[0].note(run.sockets.Hosts()), locks[1].note(run.sockets.Hosts())); err != nil {
 		return err
 	}
 	if err := os.Setenv("PATH", withSbin(os.Getenv("PATH"))); err != nil {

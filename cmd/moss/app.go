@@ -38,6 +38,8 @@ type app struct {
 	once   sync.Once // guards engine, failed and hostFrom
 	engine *client.Client
 	failed error
+	// starter starts the engine; nil where none is to be started.
+	starter *launch.Starter
 	// hostFrom is the variable of the environment that named the engine's host; empty where none did.
 	hostFrom string
 }
@@ -155,11 +157,8 @@ func (a *app) connect(start bool) (*client.Client, error) {
 		}
 	}
 	if start {
-		starter := &launch.Starter{Place: place, Env: a.env}
-		if screen, ok := a.stderr.(*os.File); ok && tty.Is(screen) {
-			starter.Notice = screen // a person wonders why this takes longer; a script must not find words it did not ask for
-		}
-		opts.Dial = starter.Dial
+		a.starter = a.newStarter(place)
+		opts.Dial = a.starter.Dial
 	}
 	return client.New(opts)
 }

@@ -76,6 +76,8 @@ func (a *app) containerCommand() *cobra.Command {
 }
 
 func (a *app) systemCommand() *cobra.Command {
-	return under("system", "Show and give back what the engine takes on the disk", "  moss system df\n  moss system prune",
-		a.usageCommand(), a.systemPruneCommand(), a.checkCommand(), a.infoCommand(), a.eventsCommand())
+	return under("system", "Start, stop and look at the engine, and give back what it takes on the disk",
+		"  moss system status\n  moss system stop\n  moss system prune",
+		a.usageCommand(), a.systemPruneCommand(), a.checkCommand(), a.infoCommand(), a.eventsCommand(),
+		a.engineStartCommand(), a.engineStopCommand(), a.engineStatusCommand(), a.engineLogsCommand(), a.engineResetCommand())
 }

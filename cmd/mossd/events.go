@@ -45,7 +45,7 @@ func (p *parts) closeEvents() error {
 func (p *parts) publishReload(cfg config.Config) {
 	if next, _, err := settings(os.Args[1:], io.Discard); err == nil {
 		next.NetworkDriver = cfg.NetworkDriver // the outer process keeps it
-		cfg = next
+		cfg = next.Config
 	}
 	p.bus.Publish(reloadEvent(cfg, p.identity))
 }

@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if role == rootless.RoleHelper {
 		return 0
 	}
-	cfg, done, err := settings(args, stdout)
+	asked, done, err := settings(args, stdout)
 	if done {
 		return 0
 	}
@@ -55,6 +55,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "mossd: %v\n", err) //nolint:errcheck // nowhere left to report it
 		return 1
 	}
+	cfg := asked.Config
 	log := logger(cfg, stderr)
 	adoptLibraries(log)
 	ctx := log.WithContext(context.Background())
@@ -63,13 +64,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 		thrifty()
 		err = child(ctx, cfg)
 	case rootless.RoleEngine:
+		if asked.reset {
+			err = reset()
+			break
+		}
 		if cfg.DebugProfiles {
 			sample()
 		}
 		return engine(ctx, cfg, stderr)
 	case rootless.RoleOuter, rootless.RoleHelper:
 		thrifty()
-		err = outer(ctx, cfg)
+		err = outer(ctx, asked)
 	}
 	if err != nil && !rootless.Ended(err) {
 		complain(log, cfg, stderr, err, "mossd cannot go on")
@@ -87,8 +92,14 @@ func setUmask(role rootless.Role) {
 	}
 }
 
+// command is what the command line and the settings below it ask for.
+type command struct {
+	config.Config
+	reset bool // remove the data folder and end
+}
+
 // settings reads the command line and what lies below it. done means that the question was only --help or --version.
-func settings(args []string, stdout io.Writer) (cfg config.Config, done bool, err error) {
+func settings(args []string, stdout io.Writer) (cfg command, done bool, err error) {
 	flags := pflag.NewFlagSet("mossd", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	values := map[string]*[]string{}
@@ -100,6 +111,7 @@ func settings(args []string, stdout io.Writer) (cfg config.Config, done bool, er
 		}
 	}
 	file := flags.String("config", "", "settings `FILE` (MOSS_CONFIG; default ~/.config/moss/moss.toml)")
+	flags.BoolVar(&cfg.reset, "reset", false, "remove all that the engine keeps in its data folder, and end; 'moss system reset' asks first")
 	showVersion := flags.Bool("version", false, "print the version and exit")
 	err = flags.Parse(args)
 	switch {
@@ -122,7 +134,10 @@ func settings(args []string, stdout io.Writer) (cfg config.Config, done bool, er
 			given[key] = *list
 		}
 	}
-	cfg, err = config.Load(config.Options{File: *file, FileRequired: *file != "", Environ: os.Getenv, Flags: given})
+	cfg.Config, err = config.Load(config.Options{File: *file, FileRequired: *file != "", Environ: os.Getenv, Flags: given})
+	if cfg.reset {
+		cfg.NetworkDriver = config.NetworkNone // no traffic goes anywhere
+	}
 	if err == nil {
 		_, err = apiver.Served(cfg.APIMin, cfg.APIMax) // now, and not where only the log would tell
 		if err != nil {
@@ -158,10 +173,11 @@ func findShim() (string, error) {
 	return filepath.Abs(found)
 }
 
-func outer(ctx context.Context, cfg config.Config) error {
+func outer(ctx context.Context, asked command) error {
 	if err := rootless.RefuseRoot(os.Geteuid(), os.Getenv); err != nil {
 		return err // before it makes folders
 	}
+	cfg := asked.Config
 	dir, why, err := rootless.RunDir(cfg.RunDir, os.Getenv)
 	if err != nil {
 		return fmt.Errorf("folder for this boot: %w", err)
@@ -174,6 +190,9 @@ func outer(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	o.RunDir, o.Hosts, o.Listen = dir, cfg.Hosts, listen(cfg, dir)
+	if asked.reset {
+		return resetOuter(ctx, o)
+	}
 	return rootless.Outer(ctx, o)
 }
 

@@ -89,13 +89,16 @@ type engineIdentity struct {
 	Format int // of the data folder
 }
 
+// identityName is the file in the data folder that holds it.
+const identityName = "engine.json"
+
 // dataFormat is the layout of the data folder that this engine writes. A newer one is refused rather than misread.
 const dataFormat = 1
 
 // identify returns the id of the data folder, which is made with it. A folder whose file is damaged gets another one:
 // nothing but what clients see depends on it.
 func identify(root string, account *damage.Account) (string, error) {
-	path := filepath.Join(root, "engine.json")
+	path := filepath.Join(root, identityName)
 	var known engineIdentity
 	err := record.Get(path, &known)
 	switch {

@@ -154,6 +154,27 @@ all_limits() {
   moss rm "$name"
 }
 
+@test "moss system status shows the unit and starts nothing, stop leaves its socket, start starts it" {
+  ping_ok
+  run moss system status
+  expect status 0
+  expect contains "Engine: running" "Unit: active" "mossd $(main_pid), mossd-engine $(inner)" "Log: $MOSS_DIR/mossd.log"
+  run moss system logs --tail 5
+  expect status 0
+  run moss system stop
+  expect output "The engine is stopped."
+  expect equal "$(systemctl --user is-active moss.service moss.socket)" $'inactive\nactive'
+  run moss system status
+  expect status 3
+  expect contains "Engine: stopped" "Unit: inactive"
+  expect equal "$(systemctl --user is-active moss.service)" inactive
+  run moss system start
+  expect contains "The engine is started"
+  expect equal "$(systemctl --user is-active moss.service)" active
+  run moss system start
+  expect contains "The engine runs already"
+}
+
 @test "limits apply, with runc" {
   with_runtime runc
   run all_limits

@@ -11,6 +11,9 @@ import (
 	"syscall"
 )
 
+// lockName is the file by which an engine holds one of its folders, and names itself (package rootless).
+const lockName = "lock"
+
 // maxLock is how many bytes of a data folder's lock are read.
 const maxLock = 4 << 10
 
@@ -22,7 +25,7 @@ func (s *Starter) follow(ctx context.Context) (net.Conn, bool) {
 		return nil, false
 	}
 	var dialer net.Dialer
-	for _, path := range namedSockets(filepath.Join(root, "lock")) {
+	for _, path := range namedSockets(filepath.Join(root, lockName)) {
 		if trusted(path) != nil {
 			continue
 		}
@@ -45,29 +48,34 @@ func dataFolder(env Env) (dir string, ok bool) {
 	return filepath.Join(home, ".local", "share", "moss"), filepath.IsAbs(home)
 }
 
-// namedSockets reads the paths of sockets in a lock of the user's own. The lock is not tried: an engine that starts just now
-// wants it.
-func namedSockets(lock string) []string {
-	f, err := os.OpenFile(lock, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || !isOwn(info) {
-		return nil
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxLock))
-	if err != nil {
-		return nil
-	}
-	var paths []string
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "unix://"); ok && filepath.IsAbs(path) {
+// namedSockets reads the paths of sockets in a lock.
+func namedSockets(lock string) (paths []string) {
+	lines, _ := readLock(lock)
+	for _, line := range lines {
+		if path, ok := strings.CutPrefix(line, "unix://"); ok && filepath.IsAbs(path) {
 			paths = append(paths, path)
 		}
 	}
 	return paths
+}
+
+// readLock reads a lock of the user's own: its holder, then the hosts; nothing if it cannot be read. The lock is not tried: an
+// engine that starts just now wants it.
+func readLock(lock string) (lines []string, info os.FileInfo) {
+	f, err := os.OpenFile(lock, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil
+	}
+	defer func() { _ = f.Close() }()
+	info, err = f.Stat()
+	if err != nil || !info.Mode().IsRegular() || !isOwn(info) {
+		return nil, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxLock))
+	if err != nil {
+		return nil, nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), info
 }
 
 // trusted refuses a socket that is not the user's, or that lies where somebody else could have put it.

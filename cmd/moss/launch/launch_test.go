@@ -28,15 +28,23 @@ func TestMain(m *testing.M) {
 
 func engine(mode, dir string) int {
 	_, _ = fmt.Fprintln(os.Stderr, "first line\nlast words")
-	if mode == "dies" {
+	switch mode {
+	case "dies":
 		return 3
+	case "holds": // its folder, and serves nobody
+		lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 1
+		}
+		_, _ = fmt.Fprintf(lock, "pid %d on x\n", os.Getpid())
+		select {} // until it is signalled
 	}
 	note, err := os.OpenFile(filepath.Join(dir, "starts"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return 1
 	}
 	_, _ = fmt.Fprintln(note, os.Getpid())
-	if !crowded(dir) {
+	if mode == "serves" && !crowded(dir) {
 		return 1
 	}
 	listener, err := net.Listen("unix", filepath.Join(dir, "moss.sock"))
@@ -148,6 +156,17 @@ func TestNamedEngineIsNotStarted(t *testing.T) {
 	}
 	if _, err := s.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address); !nobody(err) {
 		t.Errorf("Dial = %v, want the plain refusal", err)
+	}
+}
+
+func TestStayStartsNothing(t *testing.T) {
+	s := starter(t, "serves")
+	s.Stay()
+	if _, err := s.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address); !nobody(err) {
+		t.Errorf("Dial = %v, want the plain refusal", err)
+	}
+	if _, err := os.Stat(filepath.Join(s.Place.RunDir, "starts")); !isMissing(err) {
+		t.Errorf("an engine was started: %v", err)
 	}
 }
 

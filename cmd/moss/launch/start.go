@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -26,6 +27,9 @@ const (
 	pingTimeout  = time.Second           // for the ping that finds out
 )
 
+// startLock is a file in the folder of this boot: whoever starts an engine, or removes its data, has it locked meanwhile.
+const startLock = "start.lock"
+
 // Starter opens connections to the engine and starts it when need be.
 type Starter struct {
 	Place  Place
@@ -34,7 +38,12 @@ type Starter struct {
 	Binary string    // of the engine; empty: mossd beside this program or in PATH
 
 	dialled sync.Once
+	stay    atomic.Bool
 }
+
+// Stay keeps Dial from starting an engine from now on: one that has served this command
+// and is gone was stopped by somebody.
+func (s *Starter) Stay() { s.stay.Store(true) }
 
 // Dial connects to the engine. With a default place where nothing listens it looks for an engine elsewhere, and then
 // starts one first, at most one over all commands that try it at once. It is a client.Dialer.
@@ -49,6 +58,9 @@ func (s *Starter) Dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	if conn, ok := s.follow(ctx); ok {
 		return conn, nil
+	}
+	if s.stay.Load() {
+		return nil, err
 	}
 	if err := s.start(ctx); err != nil {
 		return nil, err
@@ -85,7 +97,7 @@ func (s *Starter) start(ctx context.Context) error {
 	if err := prepare(s.Place.RunDir); err != nil {
 		return err
 	}
-	release, err := lock(ctx, filepath.Join(s.Place.RunDir, "start.lock"))
+	release, err := lock(ctx, filepath.Join(s.Place.RunDir, startLock))
 	if err != nil {
 		return err
 	}
@@ -102,9 +114,9 @@ func (s *Starter) spawn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	path, err := s.logPath()
-	if err != nil {
-		return err
+	path := s.LogPath()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make the folder of the engine's log: %w", err)
 	}
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -199,21 +211,17 @@ func (s *Starter) binary() (string, error) {
 	return found, nil
 }
 
-// logPath returns $XDG_STATE_HOME/moss/mossd.log or its place in the home folder.
-func (s *Starter) logPath() (string, error) {
-	base := s.Env("XDG_STATE_HOME")
-	if !filepath.IsAbs(base) {
-		home := s.Env("HOME")
-		if !filepath.IsAbs(home) {
-			return filepath.Join(s.Place.RunDir, "mossd.log"), nil
-		}
-		base = filepath.Join(home, ".local", "state")
+// LogPath returns where an engine that is started here writes its log: $XDG_STATE_HOME/moss/mossd.log, its place in the home
+// folder, or in the folder of this boot.
+func (s *Starter) LogPath() string {
+	const name = "mossd.log"
+	if base := s.Env("XDG_STATE_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "moss", name)
 	}
-	dir := filepath.Join(base, "moss")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make the folder of the engine's log: %w", err)
+	if home := s.Env("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "moss", name)
 	}
-	return filepath.Join(dir, "mossd.log"), nil
+	return filepath.Join(s.Place.RunDir, name)
 }
 
 // tailSize is how much of the log's end is looked through for its last line, in bytes.

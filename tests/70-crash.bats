@@ -136,6 +136,74 @@ no_shims() { [ -z "$(shims)" ]; }
   eventually 10 is_gone "$name"
 }
 
+@test "moss goes on when its engine is killed: run, logs, events and wait, without a gap" {
+  name=$(unique goes)
+  out=$BATS_TEST_TMPDIR
+  mkdir "$out/sign" # by an exec it would be told of its code after the container is gone
+  moss run --rm --name "$name" -v "$out/sign:/sign" busybox \
+    sh -c 'i=0; while [ ! -e /sign/end ]; do echo $i; i=$((i+1)); sleep 0.01; done; exit 7' \
+    >"$out/run" 2>"$out/said" 3>&- &
+  runs=$!
+  eventually 10 grep -q '^5$' "$out/run"
+  moss logs -f "$name" >"$out/logs" 2>&1 3>&- &
+  logs=$!
+  moss logs -f --tail 3 "$name" >"$out/tail" 2>&1 3>&- &
+  tail=$!
+  moss wait "$name" >"$out/wait" 2>&1 3>&- &
+  waits=$!
+  moss events --filter "container=$name" --format '{{.Action}}' >"$out/events" 2>&1 3>&- &
+  events=$!
+  for file in logs tail; do eventually 10 test -s "$out/$file"; done
+  listens() { moss exec "$name" true && [ -s "$out/events" ]; }
+  eventually 10 listens
+  crash
+  seen=$(wc -l <"$out/run")
+  more() { [ "$(wc -l <"$out/run")" -gt $((seen + 20)) ]; }
+  eventually 10 more
+  crash
+  touch "$out/sign/end"
+  status=0
+  wait $runs || status=$?
+  expect status 7
+  wait $logs
+  wait $tail
+  wait $waits
+  eventually 10 grep -q destroy "$out/events"
+  kill $events
+  wait $events || true
+  expect equal "$(cat "$out/said")" ""
+  expect equal "$(cat "$out/wait")" 7
+  last=$(tail -n 1 "$out/run")
+  diff "$out/run" <(seq 0 "$last")
+  diff "$out/logs" <(seq 0 "$last")
+  diff "$out/tail" <(seq "$(head -n 1 "$out/tail")" "$last")
+  expect equal "$(grep -c '^die$' "$out/events")" 1
+  run moss inspect "$name"
+  expect status 1
+}
+
+@test "moss says so and ends with 125 where it cannot go on when its engine is killed" {
+  name=$(unique says)
+  mkfifo "$BATS_TEST_TMPDIR/keys"
+  mkdir "$BATS_TEST_TMPDIR/sign"
+  moss run --rm -i --name "$name" -v "$BATS_TEST_TMPDIR/sign:/sign" busybox \
+    sh -c 'echo begun; while [ ! -e /sign/end ]; do sleep 0.02; done' \
+    <"$BATS_TEST_TMPDIR/keys" >"$BATS_TEST_TMPDIR/input" 2>&1 3>&- &
+  input=$!
+  exec 5>"$BATS_TEST_TMPDIR/keys"
+  eventually 10 grep -q begun "$BATS_TEST_TMPDIR/input"
+  crash
+  eventually 10 grep -q "input on its way to the container may be lost" "$BATS_TEST_TMPDIR/input"
+  expect equal "$(state "$name")" running
+  touch "$BATS_TEST_TMPDIR/sign/end"
+  status=0
+  wait $input || status=$?
+  exec 5>&-
+  expect status 125
+  run moss inspect "$name"
+  expect status 1
+}
+
 @test "SIGHUP hands over to a new engine without a failed container" {
   name=$(unique hup)
   moss run -d --name "$name" busybox sh -c 'i=0; while :; do echo $i; i=$((i+1)); sleep 0.02; done'

@@ -64,6 +64,7 @@ type Inspect struct {
 	}
 	HostConfig struct {
 		AutoRemove bool
+		LogConfig  struct{ Type string }
 	}
 	NetworkSettings struct {
 		Ports map[string][]PortBinding // by port/protocol; of a running container
@@ -78,6 +79,8 @@ type State struct {
 	Paused   bool
 	ExitCode int
 	Error    string
+
+	FinishedAt string // in the form of RFC 3339; the year 1 for never
 }
 
 // RemoveOptions say how to remove a container.

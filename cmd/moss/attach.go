@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/cmd/moss/arg"
 )
 
 func (a *app) attachCommand() *cobra.Command {
@@ -110,6 +112,10 @@ func (a *app) startAttached(ctx context.Context, ref string, flags startFlags) e
 	}
 	if ctr.State.Running {
 		return s.rejoin(ctx)
+	}
+	s.log = &logPlace{driver: ctr.HostConfig.LogConfig.Type}
+	if at, err := time.Parse(time.RFC3339Nano, ctr.State.FinishedAt); err == nil && at.Year() > 1 {
+		s.log.since = arg.Seconds(at.Add(1)) // after what the run before has written
 	}
 	return s.runNew(ctx, leftover{})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ type console struct {
 
 	wait   func(ctx context.Context) (code int, err error) // for the end of the process
 	resize func(ctx context.Context, height, width int) error
+	again  func(ctx context.Context) error          // goes on with the output after the end of the stream; may be nil
 	send   func(ctx context.Context, sig os.Signal) // hands a signal on; nil: a signal ends this command
 
 	tty                   bool // the process has a terminal
@@ -35,7 +37,9 @@ type console struct {
 	output chan error // the end of the output
 	input  chan error // the end of the input
 
-	drained chan struct{} // closed after the end of the output
+	drained chan struct{} // closed after the end of the stream
+	shown   *followed     // what has come of the output
+	allSent atomic.Bool   // the input has ended and was sent
 }
 
 // result is how a process ended.
@@ -101,7 +105,7 @@ func (c *console) follow(ctx context.Context, signals <-chan os.Signal) (int, er
 		code, err := c.wait(ctx)
 		ended <- result{code: code, err: err}
 	})
-	c.startStreams()
+	c.startStreams(ctx)
 	c.safely(func() {
 		defer close(sized)
 		if c.tty {
@@ -143,19 +147,20 @@ func (c *console) unknown(err error) error {
 	return fmt.Errorf("container %.12s: %w", c.id, err)
 }
 
-func (c *console) startStreams() {
+func (c *console) startStreams(ctx context.Context) {
 	if c.stream == nil {
 		c.output <- nil
 		close(c.drained)
 		return
 	}
+	c.shown = newFollowed(c.app.stdout, c.app.stderr, c.tty)
 	c.safely(func() {
-		defer close(c.drained)
-		if c.tty {
-			c.output <- client.Copy(c.app.stdout, c.stream)
-			return
+		err := c.shown.copy(c.stream)
+		close(c.drained)
+		if c.again != nil && (err == nil || isLost(err)) {
+			err = c.again(ctx)
 		}
-		c.output <- client.Demux(c.app.stdout, c.app.stderr, c.stream)
+		c.output <- err
 	})
 	if c.stdin {
 		c.safely(func() { c.input <- c.copyInput() })
@@ -177,6 +182,7 @@ func (c *console) copyInput() error {
 	if errors.Is(err, client.ErrDetached) {
 		return err
 	}
+	c.allSent.Store(true)
 	return c.stream.CloseWrite()
 }
 
@@ -190,7 +196,7 @@ func (c *console) detach() {
 		return
 	}
 	select {
-	case <-c.output: //nolint:errcheck // the end of the stream is what is waited for, however it ends
+	case <-c.drained:
 	case <-time.After(detachPatience):
 	}
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,15 +90,85 @@ func (a *app) logs(ctx context.Context, ref string, opts client.LogsOptions, end
 const logJourney = 500 * time.Millisecond
 
 func (a *app) copyLogs(ctx context.Context, ctr client.Inspect, opts client.LogsOptions, stdout, stderr io.Writer) error {
+	shown := newFollowed(stdout, stderr, ctr.Config.Tty)
+	if opts.Follow && opts.Tail != "all" && opts.Tail != "" {
+		if fixed, err := a.fixTail(ctx, ctr, &opts); err != nil || !fixed {
+			return errors.Join(err, a.copyLog(ctx, ctr, opts, shown.copy))
+		}
+	}
+	show := shown.copy
+	return a.goOn(ctx, func() error {
+		err := a.copyLog(ctx, ctr, opts, show)
+		show = shown.resume
+		return err
+	})
+}
+
+func (a *app) copyLog(ctx context.Context, ctr client.Inspect, opts client.LogsOptions, show func(io.Reader) error) error {
 	stream, err := a.engine.ContainerLogs(ctx, ctr.ID, opts)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = stream.Close() }()
-	if ctr.Config.Tty {
-		return client.Copy(stdout, stream)
+	return show(stream)
+}
+
+// fixTail puts a time in the place of a number of lines: a log that is followed again after the end of an engine must begin
+// with the same line, while more lines have come. It reports false, and changes nothing, where no time tells the first of the
+// lines from the one before it: a program may write many at once.
+func (a *app) fixTail(ctx context.Context, ctr client.Inspect, opts *client.LogsOptions) (fixed bool, err error) {
+	last, err := arg.Count("tail", opts.Tail)
+	if err != nil {
+		return false, nil //nolint:nilerr // the engine says what is wrong with it, or knows more
 	}
-	return client.Demux(stdout, stderr, stream)
+	ask := *opts
+	ask.Follow, ask.Timestamps, ask.Details, ask.Tail = false, true, false, strconv.Itoa(last+1)
+	var times lineTimes
+	if err := a.copyLog(ctx, ctr, ask, newFollowed(&times, &times, ctr.Config.Tty).copy); err != nil {
+		return false, err
+	}
+	since, ok := times.since(last)
+	if !ok {
+		return false, nil
+	}
+	if !since.IsZero() {
+		opts.Since = arg.Seconds(since)
+	}
+	opts.Tail = "all"
+	return true, nil
+}
+
+// lineTimes takes the times out of the lines that are written to it, which begin with them.
+type lineTimes struct {
+	all  []time.Time
+	head []byte // of the present line, as much as a time takes
+}
+
+func (l *lineTimes) Write(p []byte) (int, error) {
+	for line := range bytes.Lines(p) {
+		l.head = append(l.head, line[:min(len(line), max(0, len(time.RFC3339Nano)+1-len(l.head)))]...)
+		if line[len(line)-1] != '\n' {
+			continue
+		}
+		stamp, _, _ := bytes.Cut(l.head, []byte(" "))
+		at, _ := time.Parse(time.RFC3339Nano, string(stamp)) // zero: none
+		l.all, l.head = append(l.all, at), l.head[:0]
+	}
+	return len(p), nil
+}
+
+// since returns from when on a log has its last lines and no others; zero: always. It reports false if there is no such time.
+func (l *lineTimes) since(last int) (time.Time, bool) {
+	switch {
+	case len(l.all) > last+1 || slices.ContainsFunc(l.all, time.Time.IsZero):
+		return time.Time{}, false // not one time for each line
+	case len(l.all) <= last:
+		return time.Time{}, true
+	case last == 0:
+		return l.all[0].Add(1), true
+	}
+	since := slices.MinFunc(l.all[1:], time.Time.Compare) // the two streams may be out of order
+	return since, l.all[0].Before(since)
 }
 
 // cutLogs changes options to what a log that ends at a time needs: the engine's API has no such end, so it is asked for

@@ -102,6 +102,10 @@ func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Cre
 		id: id, tty: body.Tty, stdin: body.AttachStdin, stdout: body.AttachStdout, stderr: body.AttachStderr,
 		proxy: flags.sigProxy, detachKeys: flags.detachKeys,
 	})
+	s.log = &logPlace{}
+	if body.HostConfig.LogConfig != nil {
+		s.log.driver = body.HostConfig.LogConfig.Type
+	}
 	return s.runNew(ctx, leftover{isNew: true, remove: flags.remove})
 }
 

@@ -17,6 +17,9 @@ type session struct {
 	console
 
 	engine *client.Client
+	log    *logPlace     // where the log has this session's output; nil: nobody knows
+	lost   chan struct{} // closed when the end of the engine has cut off the wait for the container's end
+	waited chan struct{} // closed when that wait is over
 }
 
 // sessionSettings are what a session is to do.
@@ -33,7 +36,12 @@ func (a *app) session(set sessionSettings) *session {
 	s := &session{engine: a.engine, console: console{
 		app: a, id: set.id, tty: set.tty, stdin: set.stdin, stdout: set.stdout, stderr: set.stderr, detachKeys: set.detachKeys,
 	}}
-	s.wait = func(ctx context.Context) (int, error) { return s.engine.ContainerWait(ctx, s.id) }
+	s.lost, s.waited = make(chan struct{}), make(chan struct{})
+	s.wait = func(ctx context.Context) (int, error) {
+		defer close(s.waited)
+		return s.app.awaitEnd(ctx, s.id, func() { close(s.lost) })
+	}
+	s.again = s.goOnWithLog
 	s.resize = func(ctx context.Context, height, width int) error {
 		return s.engine.ContainerResize(ctx, s.id, height, width)
 	}
@@ -70,6 +78,10 @@ func (s *session) runNew(ctx context.Context, left leftover) error {
 	s.leave()
 	if errors.Is(err, client.ErrDetached) {
 		return nil
+	}
+	if isCut(err) && left.remove {
+		signal.Stop(signals)
+		s.app.removeAtEnd(ctx, s.id, err)
 	}
 	if err != nil {
 		return asEngine(err)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"moss/api/client"
+	"moss/cmd/moss/arg"
 	"moss/cmd/moss/meter"
 )
 
@@ -117,7 +117,7 @@ func (b *board) watch(ctx context.Context, begun time.Time) error {
 		}
 	}
 	err := b.engine.Events(ctx, client.EventsOptions{
-		Since:   fmt.Sprintf("%d.%09d", begun.Unix(), begun.Nanosecond()),
+		Since:   arg.Seconds(begun),
 		Filters: map[string][]string{"type": {"container"}, "event": actions},
 	}, func(event client.Event, _ json.RawMessage) error {
 		name := strings.TrimPrefix(event.Actor.Attributes["name"], "/")

@@ -60,7 +60,7 @@ func (a *app) events(ctx context.Context, opts client.EventsOptions, format stri
 	if err != nil {
 		return err
 	}
-	return engine.Events(ctx, opts, func(event client.Event, raw json.RawMessage) error {
+	return a.goOnEvents(ctx, engine, opts, func(event client.Event, raw json.RawMessage) error {
 		switch {
 		case template != nil:
 			return template.Write(a.stdout, event)

@@ -151,12 +151,11 @@ func (a *app) waitCommand() *cobra.Command {
 		Args:              arguments(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
-			if err != nil {
+			if _, err := a.client(); err != nil {
 				return err
 			}
 			return a.each(args, func(ref string) (string, error) {
-				code, err := engine.ContainerWait(cmd.Context(), ref)
+				code, err := a.awaitEnd(cmd.Context(), ref, nil)
 				return strconv.Itoa(code), err
 			})
 		},

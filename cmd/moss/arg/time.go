@@ -17,11 +17,11 @@ func Time(text string, now time.Time) (string, error) {
 		return text, nil
 	}
 	if ago, err := time.ParseDuration(text); err == nil {
-		return seconds(now.Add(-ago)), nil
+		return Seconds(now.Add(-ago)), nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", "2006-01-02"} {
 		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return seconds(at), nil
+			return Seconds(at), nil
 		}
 	}
 	return "", fmt.Errorf("time %q: want Unix seconds, a duration such as 10m, or a date such as 2026-01-31T12:00:00", text)
@@ -36,7 +36,8 @@ func unix(text string) bool {
 	return !dotted || (err == nil && len(fraction) <= 9)
 }
 
-func seconds(at time.Time) string {
+// Seconds writes a time as the engine reads it: Unix seconds, with all nine digits of the fraction.
+func Seconds(at time.Time) string {
 	return fmt.Sprintf("%d.%09d", at.Unix(), at.Nanosecond())
 }
 

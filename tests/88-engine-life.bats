@@ -166,6 +166,43 @@ image() { own import "$MOSS_DIR/busybox.tar" busybox >/dev/null; }
   expect contains "--host names the engine at unix://$dir/moss/other.sock"
 }
 
+@test "run and start while the engine stops wait for the next one" {
+  own system start
+  image
+  mkdir -m 0777 "$data/v"
+  name=$(unique slow)
+  own create --name "$name-next" busybox true
+  own run -d --name "$name" -v "$data/v:/v" busybox \
+    sh -c 'trap "echo stopping; while [ ! -e /v/go ]; do sleep 0.05; done; exit 0" TERM; echo ready; while :; do sleep 0.05; done'
+  eventually 10 own_log_has "$name" ready
+  pid=$(engine_state Pid)
+  own system stop >"$dir/stop" 3>&- 4>&- &
+  stop=$!
+  eventually 10 own_log_has "$name" stopping
+  own run --rm busybox sh -c 'echo hello; exit 7' >"$dir/attached" 2>&1 3>&- 4>&- &
+  attached=$!
+  own run -d --name "$name-late" busybox true >"$dir/detached" 2>&1 3>&- 4>&- &
+  detached=$!
+  own start "$name-next" >"$dir/started" 2>&1 3>&- 4>&- &
+  started=$!
+  # The three have come to the engine that is being stopped, or wait already: it refuses starts.
+  created() { own inspect "$name-late" >/dev/null 2>&1; }
+  eventually 10 created
+  ! ended "$pid" || fail "the engine did not wait for its container"
+  touch "$data/v/go"
+  wait "$stop"
+  status=0
+  wait "$attached" || status=$?
+  expect equal "$status $(cat "$dir/attached")" "7 hello"
+  status=0
+  wait "$detached" || status=$?
+  expect equal "$status $(wc -l <"$dir/detached")" "0 1"
+  status=0
+  wait "$started" || status=$?
+  expect equal "$status $(cat "$dir/started")" "0 $name-next"
+  [ "$(engine_state Pid)" != "$pid" ] || fail "the engine was not stopped"
+}
+
 @test "system reset asks, and removes what moss has made, files of sub-ids too, and nothing else" {
   own system start
   image

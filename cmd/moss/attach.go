@@ -84,7 +84,8 @@ func (a *app) startCommand() *cobra.Command {
 				return asEngine(a.startAttached(cmd.Context(), args[0], flags))
 			}
 			return a.verbOnAll(cmd.Context(), args, all, []string{"created", "exited"}, func(engine *client.Client, ref string) error {
-				return a.nameHolder(cmd.Context(), engine.ContainerStart(cmd.Context(), ref, ""))
+				err := a.withNext(cmd.Context(), func() error { return engine.ContainerStart(cmd.Context(), ref, "") })
+				return a.nameHolder(cmd.Context(), err)
 			})
 		},
 	}

@@ -13,8 +13,9 @@ import (
 
 // Statuses of the API that commands act on (API document 3, section 7).
 const (
-	statusNotFound = 404
-	statusConflict = 409
+	statusNotFound    = 404
+	statusConflict    = 409
+	statusUnavailable = 503
 )
 
 // What inspect --type can name.

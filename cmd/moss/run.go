@@ -117,7 +117,7 @@ func (a *app) runDetached(ctx context.Context, flags *runFlags, body client.Crea
 	if err != nil {
 		return err
 	}
-	if err := a.engine.ContainerStart(ctx, id, ""); err != nil {
+	if err := a.withNext(ctx, func() error { return a.engine.ContainerStart(ctx, id, "") }); err != nil {
 		return a.startFailed(ctx, id, err, leftover{isNew: true, remove: flags.remove})
 	}
 	return a.print(id)

@@ -59,11 +59,14 @@ func (s *session) runNew(ctx context.Context, left leftover) error {
 	defer cancel()
 	caught := make(chan os.Signal, 1)
 	stop := s.watch(signals, cancel, caught)
-	err := s.join(setup)
 	defer s.leave()
-	if err == nil {
-		err = s.engine.ContainerStart(setup, s.id, s.detachKeys)
-	}
+	err := s.app.withNext(setup, func() error {
+		s.leave() // the view of an engine that is being stopped
+		if err := s.join(setup); err != nil {
+			return err
+		}
+		return s.engine.ContainerStart(setup, s.id, s.detachKeys)
+	})
 	stop()
 	if err != nil {
 		s.leave()

@@ -2,7 +2,9 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -138,6 +140,40 @@ func TestStartsOneEngine(t *testing.T) {
 	_, _ = fmt.Fprint(conn, "GET /die HTTP/1.0\r\n\r\n")
 	_, _ = conn.Read(make([]byte, 1)) // until it is gone
 	_ = conn.Close()
+}
+
+// TestDialOutlastsAnEngine: one that is being stopped takes connections and hangs up; the socket goes at last.
+func TestDialOutlastsAnEngine(t *testing.T) {
+	s := starter(t, "serves alone")
+	check(t, prepare(s.Place.RunDir))
+	ending, err := net.Listen("unix", s.Place.Host.Address)
+	check(t, err)
+	const cut = 3
+	served := make(chan error, 1)
+	go func() {
+		for range cut {
+			conn, err := ending.Accept()
+			if err != nil {
+				served <- err
+				return
+			}
+			_ = conn.Close()
+		}
+		_ = ending.Close()
+		served <- nil
+	}()
+	conn, err := s.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address)
+	check(t, err)
+	_ = ending.Close()
+	check(t, <-served)
+	_, _ = fmt.Fprint(conn, "GET /die HTTP/1.0\r\n\r\n")
+	if _, err := conn.Read(make([]byte, 1)); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the next engine: %v", err)
+	}
+	_ = conn.Close()
+	if raw, err := os.ReadFile(filepath.Join(s.Place.RunDir, "starts")); err != nil || strings.Count(string(raw), "\n") != 1 {
+		t.Errorf("engines started: %q, %v, want one", raw, err)
+	}
 }
 
 func TestEngineDiesWhileStarting(t *testing.T) {

@@ -1,14 +1,12 @@
 package launch
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +37,7 @@ type Starter struct {
 
 	dialled sync.Once
 	stay    atomic.Bool
+	greeted atomic.Bool
 }
 
 // Stay keeps Dial from starting an engine from now on: one that has served this command
@@ -46,12 +45,16 @@ type Starter struct {
 func (s *Starter) Stay() { s.stay.Store(true) }
 
 // Dial connects to the engine. With a default place where nothing listens it looks for an engine elsewhere, and then
-// starts one first, at most one over all commands that try it at once. It is a client.Dialer.
+// starts one first, at most one over all commands that try it at once. One that is ending there is followed by the next. It
+// is a client.Dialer.
 func (s *Starter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err == nil && s.Notice != nil && s.Place.TLS == nil {
 		s.dialled.Do(func() { time.AfterFunc(quietTime, s.explain) })
+	}
+	if err == nil && s.Place.RunDir != "" && !s.greeted.Load() {
+		conn, err = s.greeting(ctx, conn)
 	}
 	if err == nil || s.Place.RunDir == "" || !nobody(err) {
 		return conn, err
@@ -102,8 +105,8 @@ func (s *Starter) start(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if s.answers(ctx) {
-		return nil // another command was quicker
+	if s.answers(ctx) || s.outlast(ctx) {
+		return nil // another command was quicker, or the engine was just starting
 	}
 	return s.spawn(ctx)
 }
@@ -167,27 +170,6 @@ func exitText(err error) string {
 		return "exit status 0"
 	}
 	return err.Error()
-}
-
-// answers asks for a ping, by hand and on a connection of its own: the engine is ready when that is answered.
-func (s *Starter) answers(ctx context.Context) bool {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, s.Place.Host.Network, s.Place.Host.Address)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	if _, err := io.WriteString(conn, "GET /_ping HTTP/1.1\r\nHost: moss\r\nConnection: close\r\n\r\n"); err != nil {
-		return false
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return resp.StatusCode == http.StatusOK
 }
 
 // binary finds mossd beside this program, whatever link led to it, or in PATH.

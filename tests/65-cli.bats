@@ -534,6 +534,45 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   moss rm "$name-2"
 }
 
+@test "run --replace takes the place of a container, and takes nothing away when it fails" {
+  name=$(unique replace)
+  idle "$name"
+  old=$(moss inspect --format '{{.Id}}' "$name")
+  run moss run -d --replace --name "$name" --device /dev/no-such-driver:bad:options busybox sleep 1000
+  [ "$status" != 0 ] || fail "a bad device is taken"
+  expect equal "$(moss inspect --format '{{.Id}} {{.State.Status}}' "$name")" "$old running"
+  run moss run --replace --name "$name" busybox echo new
+  expect output new
+  run moss inspect "$old"
+  expect status 1
+  expect equal "$(moss ps -aq --filter "name=$name" | wc -l)" 1
+  moss rm "$name"
+}
+
+@test "ps --sort, logs of several, and exec --env-file" {
+  name=$(unique several)
+  moss run --name "$name-b" busybox sh -c 'echo first; echo second >&2' >/dev/null 2>&1
+  moss run -d --name "$name-a" busybox sh -c 'echo other; exec sleep 1000'
+  eventually 10 log_has "$name-a" other
+  run moss ps -a --filter "name=$name" --sort names --format '{{.Names}}'
+  expect output "$name-a"$'\n'"$name-b"
+  run moss ps -a --filter "name=$name" --sort created --format '{{.Names}}'
+  expect line 0 "$name-a"
+  run moss logs "$name-b" "$name-a"
+  expect equal "$(head -n 2 <<<"$output" | sort)" "$name-b | first"$'\n'"$name-b | second" # two streams have no order
+  expect line 2 "$name-a | other"
+  moss logs -f "$name-b" "$name-a" >"$BATS_TEST_TMPDIR/followed" 2>&1 3>&- &
+  viewer=$!
+  eventually 10 file_has "$BATS_TEST_TMPDIR/followed" "$name-a | other"
+  printf 'FROM_FILE=1\n' >"$BATS_TEST_TMPDIR/env"
+  run moss exec --env-file "$BATS_TEST_TMPDIR/env" "$name-a" sh -c 'echo $FROM_FILE'
+  expect output 1
+  moss rm -f "$name-a"
+  wait $viewer
+  expect equal "$(sort "$BATS_TEST_TMPDIR/followed")" "$name-a | other"$'\n'"$name-b | first"$'\n'"$name-b | second"
+  moss rm "$name-b"
+}
+
 @test "ps fits the terminal and colours states there; a pipe gets all of it and no colours" {
   name=$(unique longer)
   moss tag busybox "$name-image:latest"

@@ -72,30 +72,33 @@ func (f *createFlags) buildStreams(body *client.Create, _ surroundings) error {
 }
 
 func (f *createFlags) buildVariables(body *client.Create, around surroundings) error {
-	for _, path := range f.envFiles {
-		entries, err := arg.EnvFile(path, around.lookup)
-		if err != nil {
-			return err
-		}
-		body.Env = append(body.Env, entries...)
+	given, err := variables(f.envFiles, f.env, around.lookup)
+	if err != nil {
+		return err
 	}
-	entries, err := variables(f.env, around.lookup)
-	body.Env = append(body.Env, entries...)
-	return err
+	body.Env = append(body.Env, given...) // of two with one name the last counts
+	return nil
 }
 
-// variables reads those that the flag env names. One that is not set here is left out.
-func variables(flags []string, lookup arg.Lookup) (entries []string, err error) {
+// variables reads those of files, and then those that the flag env names. One of these that is not set here is left out.
+func variables(files, flags []string, lookup arg.Lookup) (all []string, err error) {
+	for _, path := range files {
+		entries, err := arg.EnvFile(path, lookup)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entries...)
+	}
 	for _, text := range flags {
 		entry, ok, err := arg.Env(text, lookup)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			entries = append(entries, entry)
+			all = append(all, entry)
 		}
 	}
-	return entries, nil
+	return all, nil
 }
 
 func (f *createFlags) buildLabels(body *client.Create, _ surroundings) error {

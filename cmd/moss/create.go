@@ -49,10 +49,11 @@ func (a *app) body(cmd *cobra.Command, flags *createFlags, args []string) (clien
 	if err != nil {
 		return client.Create{}, err
 	}
-	switch flags.pull {
-	case "missing", "never", "always":
-	default:
+	switch {
+	case flags.pull != "missing" && flags.pull != "never" && flags.pull != "always":
 		return client.Create{}, fmt.Errorf("pull %q: want missing, never or always", flags.pull)
+	case flags.replace && flags.name == "":
+		return client.Create{}, errors.New("--replace needs --name")
 	}
 	return flags.build(args, surroundings{given: cmd.Flags().Changed, lookup: a.lookup, dir: dir})
 }
@@ -67,7 +68,12 @@ func (a *app) create(ctx context.Context, flags *createFlags, body client.Create
 	if err != nil {
 		return "", err
 	}
-	created, err := a.createOrPull(ctx, engine, flags, body)
+	var created client.Created
+	if flags.replace {
+		created, err = a.createInPlace(ctx, engine, flags, body)
+	} else {
+		created, err = a.createOrPull(ctx, engine, flags, flags.name, body)
+	}
 	if err != nil {
 		return "", errors.Join(err, idFile.discard())
 	}
@@ -78,13 +84,44 @@ func (a *app) create(ctx context.Context, flags *createFlags, body client.Create
 	return created.ID, nil
 }
 
-func (a *app) createOrPull(ctx context.Context, engine *client.Client, flags *createFlags, body client.Create) (client.Created, error) {
+// createInPlace creates a container that takes the name of another one, which is removed. It has another name until then: what
+// cannot be created takes nothing away.
+func (a *app) createInPlace(ctx context.Context, engine *client.Client, flags *createFlags, body client.Create) (client.Created, error) {
+	created, err := a.createOrPull(ctx, engine, flags, "", body)
+	if err != nil {
+		return created, err
+	}
+	old, err := engine.ContainerInspect(ctx, flags.name, false)
+	switch {
+	case client.StatusOf(err) == statusNotFound:
+		err = nil
+	case err == nil && old.Name == "/"+flags.name: // otherwise it is another one's id
+		if err = engine.ContainerRemove(ctx, old.ID, client.RemoveOptions{Force: true}); isGone(err) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = engine.ContainerRename(ctx, created.ID, flags.name)
+	}
+	if err == nil {
+		return created, nil
+	}
+	err = fmt.Errorf("replace container %s: %w", flags.name, err)
+	if removed := engine.ContainerRemove(ctx, created.ID, client.RemoveOptions{Force: true, Volumes: true}); !isGone(removed) {
+		err = errors.Join(err, fmt.Errorf("remove container %.12s: %w", created.ID, removed))
+	}
+	return created, err
+}
+
+func (a *app) createOrPull(
+	ctx context.Context, engine *client.Client, flags *createFlags, name string, body client.Create,
+) (client.Created, error) {
 	if flags.pull == "always" {
 		if err := a.fetchMissing(ctx, engine, body.Image, flags.quiet); err != nil {
 			return client.Created{}, err
 		}
 	}
-	created, err := engine.ContainerCreate(ctx, flags.name, body)
+	created, err := a.createNext(ctx, engine, name, body)
 	if client.StatusOf(err) != statusNotFound {
 		return created, err
 	}
@@ -101,7 +138,16 @@ func (a *app) createOrPull(ctx context.Context, engine *client.Client, flags *cr
 	if err := a.fetchMissing(ctx, engine, body.Image, flags.quiet); err != nil {
 		return created, err
 	}
-	return engine.ContainerCreate(ctx, flags.name, body)
+	return a.createNext(ctx, engine, name, body)
+}
+
+// createNext creates a container, with the next engine where this one is being stopped.
+func (a *app) createNext(ctx context.Context, engine *client.Client, name string, body client.Create) (created client.Created, err error) {
+	err = a.withNext(ctx, func() (err error) {
+		created, err = engine.ContainerCreate(ctx, name, body)
+		return err
+	})
+	return created, err
 }
 
 // idFile is the file that --cidfile names; nil without the flag.

@@ -20,6 +20,7 @@ type execFlags struct {
 	interactive bool
 	detach      bool
 	env         []string
+	envFiles    []string
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -49,12 +50,13 @@ func (a *app) execCommand() *cobra.Command {
 	set.BoolVar(&flags.config.Privileged, "privileged", false, "give the command all that you have")
 	set.StringVar(&flags.config.DetachKeys, "detach-keys", "", "`KEYS` that leave the command running, such as ctrl-p,ctrl-q")
 	set.StringArrayVarP(&flags.env, "env", "e", nil, "set a variable: `NAME=VALUE`, or NAME to hand yours on")
+	set.StringArrayVar(&flags.envFiles, "env-file", nil, "set the variables in a `FILE`, one a line")
 	set.StringVarP(&flags.config.WorkingDir, "workdir", "w", "", "folder to run in")
 	return cmd
 }
 
 func (f *execFlags) check(lookup arg.Lookup) (err error) {
-	if f.config.Env, err = variables(f.env, lookup); err != nil {
+	if f.config.Env, err = variables(f.envFiles, f.env, lookup); err != nil {
 		return err
 	}
 	_, err = client.ParseDetachKeys(f.config.DetachKeys)

@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"syscall"
@@ -13,6 +15,10 @@ import (
 )
 
 func TestExec(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "env")
+	if err := os.WriteFile(file, []byte("# of the shop\nB=2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	engine := clienttest.New(t)
 	engine.Process = func(stdin io.Reader, stdout, stderr io.Writer, _ <-chan string) int {
 		_, _ = io.WriteString(stderr, "err\n")
@@ -20,14 +26,14 @@ func TestExec(t *testing.T) {
 		return 7
 	}
 	stdout, stderr, code := moss(t, engine, "input", "exec", "-i", "-u", "www", "--privileged", "--detach-keys", "ctrl-x",
-		"-e", "A=1", "-w", "/srv", "web", "cat", "-n")
+		"-e", "A=1", "--env-file", file, "-w", "/srv", "web", "cat", "-n")
 	if stdout != "input" || stderr != "err\n" || code != 7 {
 		t.Errorf("got %q, %q, %d, want input, err, 7", stdout, stderr, code)
 	}
 	config, start := engine.Executed()
 	want := map[string]any{
 		"AttachStdin": true, "AttachStdout": true, "AttachStderr": true, "Cmd": []any{"cat", "-n"}, "User": "www", "Privileged": true, "DetachKeys": "ctrl-x",
-		"Env": []any{"A=1"}, "WorkingDir": "/srv",
+		"Env": []any{"B=2", "A=1"}, "WorkingDir": "/srv",
 	}
 	if !reflect.DeepEqual(config, want) || start["Detach"] != false {
 		t.Errorf("bodies %v and %v, want %v", config, start, want)

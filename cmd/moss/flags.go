@@ -9,6 +9,7 @@ import (
 // createFlags are the flags of run and create that become the container's settings. What a flag means is in build.go.
 type createFlags struct {
 	name, cidFile, pull                                   string
+	replace                                               bool
 	interactive, tty, quiet                               bool
 	attach                                                []string
 	user, workDir, entrypoint, hostname, domainName       string
@@ -65,6 +66,7 @@ func (f *createFlags) register(set *pflag.FlagSet) {
 
 func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 	set.StringVar(&f.name, "name", "", "the container's name")
+	set.BoolVar(&f.replace, "replace", false, "take the place of the container that has the name, which is removed, running or not")
 	set.StringVar(&f.cidFile, "cidfile", "", "write the container's id to a new `FILE`")
 	set.StringVar(&f.pull, "pull", "missing", "get the image before creating: missing, never or always")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "do not show how getting the image goes")

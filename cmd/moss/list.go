@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,20 @@ type listFlags struct {
 	all, quiet, full, last, size bool
 	limit                        int
 	filters                      []string
-	format                       string
+	format, sort                 string
+}
+
+// orders are the keys that lists of containers are sorted by.
+var orders = map[string]func(a, b client.Container) int{
+	"command": func(a, b client.Container) int { return cmp.Compare(a.Command, b.Command) },
+	"created": func(a, b client.Container) int { return cmp.Compare(b.Created, a.Created) },
+	"id":      func(a, b client.Container) int { return cmp.Compare(a.ID, b.ID) },
+	"image":   func(a, b client.Container) int { return cmp.Compare(a.Image, b.Image) },
+	"names": func(a, b client.Container) int {
+		return cmp.Compare(nameText(a.Names, false), nameText(b.Names, false))
+	},
+	"size":   func(a, b client.Container) int { return cmp.Compare(b.SizeRw, a.SizeRw) },
+	"status": func(a, b client.Container) int { return cmp.Compare(a.Status, b.Status) },
 }
 
 func (a *app) listCommand() *cobra.Command {
@@ -33,6 +47,10 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return usage(cmd, err)
 			}
+			order, known := orders[flags.sort]
+			if !known {
+				return usage(cmd, fmt.Errorf("sort by %q: want one of %s", flags.sort, strings.Join(sortedKeys(orders), ", ")))
+			}
 			if flags.last && flags.limit <= 0 {
 				flags.limit = 1
 			}
@@ -41,12 +59,13 @@ func (a *app) listCommand() *cobra.Command {
 				return err
 			}
 			list, err := engine.Containers(cmd.Context(), client.ContainersOptions{
-				All: flags.all || flags.limit > 0, Size: flags.size || strings.Contains(flags.format, ".Size"),
+				All: flags.all || flags.limit > 0, Size: flags.size || flags.sort == "size" || strings.Contains(flags.format, ".Size"),
 				Limit: flags.limit, Filters: filters,
 			})
 			if err != nil {
 				return err
 			}
+			slices.SortStableFunc(list, order)
 			return a.showContainers(list, flags)
 		},
 	}
@@ -58,6 +77,7 @@ func (a *app) listCommand() *cobra.Command {
 	set.IntVarP(&flags.limit, "last", "n", -1, "show the `N` newest, in any state")
 	set.BoolVarP(&flags.size, "size", "s", false, "show sizes on disk")
 	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: status, name, label, ancestor, …")
+	set.StringVar(&flags.sort, "sort", "created", "sort by `KEY`: command, created (newest first), id, image, names, size (largest first) or status")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }

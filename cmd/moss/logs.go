@@ -19,11 +19,13 @@ func (a *app) logsCommand() *cobra.Command {
 	opts := client.LogsOptions{Stdout: true, Stderr: true}
 	var until string
 	cmd := &cobra.Command{
-		Use:               "logs [flags] CONTAINER",
-		Short:             "Show what a container wrote",
+		Use:   "logs [flags] CONTAINER...",
+		Short: "Show what containers wrote",
+		Long: "Show what containers wrote. Of several, each line begins with its container as it was named here; with -f the\n" +
+			"lines come as they are written, otherwise one container after the other.",
 		Example:           "  moss logs -f --tail 20 web",
-		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeContainers(true, 1),
+		Args:              arguments(1, -1),
+		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			now := time.Now()
 			var err error
@@ -33,17 +35,21 @@ func (a *app) logsCommand() *cobra.Command {
 			if until, err = arg.Time(until, now); err != nil {
 				return usage(cmd, err)
 			}
-			if until == "" {
-				return a.logs(cmd.Context(), args[0], opts, nil)
+			var end *time.Time
+			if until != "" {
+				at, err := arg.Unix(until)
+				if err != nil {
+					return usage(cmd, err)
+				}
+				if opts.Tail != "all" && opts.Follow {
+					return usage(cmd, errors.New("--until excludes --tail together with --follow"))
+				}
+				end = &at
 			}
-			end, err := arg.Unix(until)
-			if err != nil {
-				return usage(cmd, err)
+			if len(args) > 1 {
+				return a.logsOfSeveral(cmd.Context(), args, opts, end)
 			}
-			if opts.Tail != "all" && opts.Follow {
-				return usage(cmd, errors.New("--until excludes --tail together with --follow"))
-			}
-			return a.logs(cmd.Context(), args[0], opts, &end)
+			return a.logs(cmd.Context(), args[0], opts, end, a.stdout, a.stderr)
 		},
 	}
 	flags := cmd.Flags()
@@ -57,7 +63,7 @@ func (a *app) logsCommand() *cobra.Command {
 }
 
 // logs shows a container's log, up to a time unless end is nil.
-func (a *app) logs(ctx context.Context, ref string, opts client.LogsOptions, end *time.Time) error {
+func (a *app) logs(ctx context.Context, ref string, opts client.LogsOptions, end *time.Time, stdout, stderr io.Writer) error {
 	engine, err := a.client()
 	if err != nil {
 		return err
@@ -68,9 +74,9 @@ func (a *app) logs(ctx context.Context, ref string, opts client.LogsOptions, end
 		return err
 	}
 	if end == nil {
-		return a.copyLogs(ctx, ctr, opts, a.stdout, a.stderr)
+		return a.copyLogs(ctx, ctr, opts, stdout, stderr)
 	}
-	cut, err := a.cutLogs(&opts, *end)
+	cut, err := a.cutLogs(&opts, *end, stdout, stderr)
 	if err != nil {
 		return err
 	}
@@ -173,9 +179,9 @@ func (l *lineTimes) since(last int) (time.Time, bool) {
 
 // cutLogs changes options to what a log that ends at a time needs: the engine's API has no such end, so it is asked for
 // all lines with their times. What has ended already need not be followed.
-func (a *app) cutLogs(opts *client.LogsOptions, end time.Time) (*lineCut, error) {
+func (a *app) cutLogs(opts *client.LogsOptions, end time.Time, stdout, stderr io.Writer) (*lineCut, error) {
 	cut := &lineCut{end: end, keepTimes: opts.Timestamps, last: -1}
-	cut.stdout, cut.stderr = &lineWriter{cut: cut, out: a.stdout}, &lineWriter{cut: cut, out: a.stderr}
+	cut.stdout, cut.stderr = &lineWriter{cut: cut, out: stdout}, &lineWriter{cut: cut, out: stderr}
 	if opts.Tail != "all" && opts.Tail != "" {
 		var err error
 		if cut.last, err = arg.Count("tail", opts.Tail); err != nil {

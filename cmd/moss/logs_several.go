@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"moss/api/client"
+)
+
+// logsOfSeveral shows the logs of containers as logs does of one. One that fails leaves the others to go on.
+func (a *app) logsOfSeveral(ctx context.Context, refs []string, opts client.LogsOptions, end *time.Time) error {
+	width := 0
+	for _, ref := range refs {
+		width = max(width, len(ref))
+	}
+	if _, err := a.client(); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	failed := false
+	one := func(ref string) {
+		name := ref + strings.Repeat(" ", width-len(ref)) + " | "
+		stdout, stderr := &namedLines{out: a.stdout, mu: &mu, name: name}, &namedLines{out: a.stderr, mu: &mu, name: name}
+		err := errors.Join(a.logs(ctx, ref, opts, end, stdout, stderr), stdout.finish(), stderr.finish())
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failed = true
+			a.complain(err)
+		}
+	}
+	var all sync.WaitGroup
+	for _, ref := range refs {
+		if opts.Follow {
+			all.Go(func() { one(ref) })
+		} else {
+			one(ref)
+		}
+	}
+	all.Wait()
+	if failed {
+		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+// maxPart bounds how much of a line waits for its end, in bytes. A longer one is shown as several.
+const maxPart = 1 << 20
+
+// namedLines passes on whole lines with a name before each. Several of them may share an output and its mu.
+type namedLines struct {
+	out  io.Writer
+	mu   *sync.Mutex
+	name string
+	part []byte // of a line whose end has not come
+}
+
+// Write passes on the lines that have ended, in one piece.
+func (n *namedLines) Write(p []byte) (int, error) {
+	end := bytes.LastIndexByte(p, '\n') + 1
+	if end == 0 {
+		n.part = append(n.part, p...)
+		if len(n.part) > maxPart {
+			return len(p), n.finish()
+		}
+		return len(p), nil
+	}
+	var text []byte
+	n.part = append(n.part, p[:end]...)
+	for line := range bytes.Lines(n.part) {
+		text = append(append(text, n.name...), line...)
+	}
+	n.part = append(n.part[:0], p[end:]...)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, err := n.out.Write(text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// finish ends a last line that has no end.
+func (n *namedLines) finish() error {
+	if len(n.part) == 0 {
+		return nil
+	}
+	_, err := n.Write([]byte("\n"))
+	return err
+}

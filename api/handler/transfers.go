@@ -62,12 +62,11 @@ func (h *Handler) imageImport(c *route.Call) error {
 	opt := image.ImportOptions{
 		Source: c.Text("fromSrc"), Repo: c.Text("repo"), Tag: c.Text("tag"), Message: c.Text("message"), Changes: c.Texts("changes"),
 	}
-	src := upload(c)
+	src := io.ReadCloser(http.NoBody)
 	if opt.Source == fromBody {
-		opt.Source = ""
+		opt.Source, src = "", upload(c)
 	} else {
 		skipBody(c)
-		src = http.NoBody
 	}
 	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
 		_, err := h.images.Import(ctx, src, opt, progress)
@@ -161,7 +160,7 @@ func (h *Handler) stream(c *route.Call, s streamed) error {
 }
 
 // upload returns the body as an archive. That it ends early is the client's fault, or its hang-up: fault.Invalid.
-func upload(c *route.Call) io.ReadCloser { return &archiveBody{c.Request().Body} }
+func upload(c *route.Call) io.ReadCloser { return &archiveBody{conn.Body(c.Request())} }
 
 type archiveBody struct{ io.ReadCloser }
 
@@ -185,7 +184,11 @@ func drain(src io.Reader, err error) {
 }
 
 // skipBody takes a body that means nothing: until it was read, a client's hang-up is not noticed.
-func skipBody(c *route.Call) { _, _ = io.CopyN(io.Discard, c.Request().Body, route.MaxBody) }
+func skipBody(c *route.Call) {
+	if _, err := io.CopyN(io.Discard, c.Request().Body, route.MaxBody); errors.Is(err, io.EOF) {
+		conn.BodyRead(c.Request())
+	}
+}
 
 // readAuth returns the credentials of the header. What cannot be read asks as nobody: clients have sent all sorts.
 func readAuth(c *route.Call) image.RegistryAuth {

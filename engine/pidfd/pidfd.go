@@ -111,8 +111,9 @@ func readable(fd int) bool {
 
 // Stat is what /proc/PID/stat says of a process.
 type Stat struct {
-	State byte
-	Start uint64 // in clock ticks after the boot
+	State   byte   // of its first thread
+	Threads int    // that have not ended, and the first one
+	Start   uint64 // in clock ticks after the boot
 }
 
 // ReadStat reports false if the process has gone.
@@ -126,7 +127,7 @@ func ReadStat(pid int) (Stat, bool) {
 
 // parseStat reads "pid (name) state …"; the name is the process's own and may hold anything.
 func parseStat(data []byte) (s Stat, ok bool) {
-	const startField = 19 // counted from the state, which is the third of all
+	const threadsField, startField = 17, 19 // counted from the state, which is the third of all
 	end := bytes.LastIndexByte(data, ')')
 	if end < 0 {
 		return s, false
@@ -135,15 +136,20 @@ func parseStat(data []byte) (s Stat, ok bool) {
 	if len(fields) <= startField || len(fields[0]) != 1 {
 		return s, false
 	}
+	threads, err := strconv.Atoi(fields[threadsField])
+	if err != nil {
+		return s, false
+	}
 	start, err := strconv.ParseUint(fields[startField], 10, 64)
 	if err != nil {
 		return s, false
 	}
-	return Stat{State: fields[0][0], Start: start}, true
+	return Stat{State: fields[0][0], Threads: threads, Start: start}, true
 }
 
-// Dead reports whether the process has ended and only its parent has not noticed.
-func (s Stat) Dead() bool { return s.State == 'Z' || s.State == 'X' }
+// Dead reports whether the process has ended and only its parent has not noticed. One whose first thread has ended lives as
+// long as another does.
+func (s Stat) Dead() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
 // Still reports whether the process is stopped.
 func (s Stat) Still() bool { return s.State == 'T' || s.State == 't' }

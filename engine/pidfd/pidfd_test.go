@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestParseStat(t *testing.T) {
@@ -19,12 +21,13 @@ func TestParseStat(t *testing.T) {
 		want     Stat
 		ok       bool
 	}{
-		{"plain", "12 (sleep)" + rest, Stat{'S', 4711}, true},
-		{"a name like the end", "12 (a) R 1)" + rest, Stat{'S', 4711}, true},
-		{"a name with a line", "12 (a\nb)" + rest, Stat{'S', 4711}, true},
+		{"plain", "12 (sleep)" + rest, Stat{'S', 7, 4711}, true},
+		{"a name like the end", "12 (a) R 1)" + rest, Stat{'S', 7, 4711}, true},
+		{"a name with a line", "12 (a\nb)" + rest, Stat{'S', 7, 4711}, true},
 		{"nothing", "", Stat{}, false},
 		{"cut off", "12 (sleep) S 1 2", Stat{}, false},
 		{"no number", "12 (sleep) S" + strings.Repeat(" x", 20), Stat{}, false},
+		{"no number of threads", "12 (sleep) S" + strings.Repeat(" 7", 16) + " x 0 4711\n", Stat{}, false},
 		{"no state", "12 (sleep)" + strings.Repeat(" 17", 20), Stat{}, false},
 	} {
 		if got, ok := parseStat([]byte(tc.in)); got != tc.want || ok != tc.ok {
@@ -46,6 +49,51 @@ func FuzzParseStat(f *testing.F) {
 			t.Fatalf("parseStat(%q) = %+v", in, st)
 		}
 	})
+}
+
+// leaderGone is a variable of the environment: where it is set, the first thread of this program ends and the others go on.
+const leaderGone = "MOSS_TEST_LEADER_GONE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(leaderGone) != "" {
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestLeaderGone: a process whose first thread has ended is not dead, though its state reads so.
+func TestLeaderGone(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), leaderGone+"=yes")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := Find(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for st, ok := ReadStat(id.Pid); st.State != 'Z'; st, ok = ReadStat(id.Pid) {
+		if !ok || !id.Lives() {
+			t.Fatal("the process has ended")
+		}
+	}
+	if !id.Lives() {
+		t.Error("it counts as dead with threads that live")
+	}
+	if err := id.Signal(int(syscall.SIGKILL)); err != nil {
+		t.Errorf("Signal = %v", err)
+	}
+	if err := id.Await(t.Context()); err != nil {
+		t.Errorf("Await = %v", err)
+	}
+	if id.Lives() {
+		t.Error("it lives after its end")
+	}
+	_ = cmd.Wait() // says that it was killed
 }
 
 func TestSignalAndAwait(t *testing.T) {

@@ -82,7 +82,7 @@ if [[ " $* " == *49-build-corpus* ]] && [ $title = bats ]; then
 fi
 
 # Helpers: the token server of tests/lib/registry.bash, the peer of the tests of published ports, the fuzzer of the API.
-for helper in tokend peerd apifuzz attack/trees attack/badsector; do
+for helper in tokend peerd apifuzz attack/trees attack/badsector attack/hungdisk; do
   if ! CGO_ENABLED=0 go build -trimpath -buildvcs=false -o .cache/bin/$helper ./tests/$helper && [ ! -x .cache/bin/$helper ]; then
     echo "run.sh: no .cache/bin/$helper: go build -o .cache/bin/$helper ./tests/$helper" >&2
     exit 1

@@ -3,6 +3,8 @@ package container
 import (
 	"net/netip"
 	"time"
+
+	"moss/engine/pidfd"
 )
 
 // Record is all the engine knows of one container. It is what lies in the files of containers/<id>, and what readers
@@ -45,20 +47,22 @@ type Record struct {
 	Links          []Link   // the containers it knows by an alias
 	LinkedAs       []string `json:"-"` // how others know it: /web/db; in lists only
 	Network        Network
-	Health         *Health // of the last start; nil without a health check
-	End            *End    // of the process, while what it held is being released; nil otherwise
-	Thaw           bool    // its processes are frozen for a moment only: an engine that finds it so lets them go on
-	Revision       uint64  // of what was written last; what is written later has a higher one
-	MonitorSilent  bool    `json:"-"` // its monitor does not answer: what else is said of it is what was last known
-	Build          bool    `json:"-"` // it runs a step of a build: it is gone with the engine, and has no record on the disk
+	Health         *Health  // of the last start; nil without a health check
+	End            *End     // of the process, while what it held is being released; nil otherwise
+	Thaw           bool     // its processes are frozen for a moment only: an engine that finds it so lets them go on
+	KilledMonitor  pidfd.ID `json:",omitzero"` // of the last end: see task.Exit
+	Revision       uint64   // of what was written last; what is written later has a higher one
+	MonitorSilent  bool     `json:"-"` // its monitor does not answer: what else is said of it is what was last known
+	Build          bool     `json:"-"` // it runs a step of a build: it is gone with the engine, and has no record on the disk
 }
 
 // End is how a container's process ended.
 type End struct {
-	Code      int
-	At        time.Time
-	OOMKilled bool
-	Error     string // why the runtime or the monitor failed; empty for a normal end
+	Code          int
+	At            time.Time
+	OOMKilled     bool
+	Error         string   // why the runtime or the monitor failed; empty for a normal end
+	KilledMonitor pidfd.ID `json:",omitzero"` // see task.Exit
 }
 
 // Mount is one mount point as inspect shows it (API document 1, 2.1).

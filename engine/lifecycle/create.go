@@ -257,6 +257,11 @@ func (m *Manager) removeTold(ctx context.Context, c *ctr, opt container.RemoveOp
 
 // removeGiving is removeTold of a container whose layer somebody takes before. What take returns is nothing to the removal.
 func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.RemoveOptions, take func() error) error {
+	if r := c.record(); r.KilledMonitor.Pid != 0 && r.BootID == m.opt.BootID && r.KilledMonitor.Lives() {
+		// To remove its log would wait in the kernel for that write, and the end of the engine would wait for the removal.
+		return fault.Internal("remove %s: its processes were killed, but the kernel holds its monitor (process %d) in a write to its log: "+
+			"remove it again when that disk answers", r.Name, r.KilledMonitor.Pid)
+	}
 	unknown, told := m.isUnknown(c), c.record().RemoveVolumes
 	_, err := c.transition(container.OpRemove, func(r *container.Record) {
 		r.RemoveVolumes = r.RemoveVolumes || opt.Volumes || r.Host.AutoRemove

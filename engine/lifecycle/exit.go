@@ -26,7 +26,7 @@ func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exi
 	log := m.opt.Log.With().Str("container", c.id).Logger()
 	// The task goes with its word on the end: should the engine die before the state is saved, the record has it.
 	_, err := c.transition(container.OpEnd, func(r *container.Record) {
-		r.End = &container.End{Code: exit.Code, At: exit.At, OOMKilled: exit.OOMKilled, Error: exit.Error}
+		r.End = &container.End{Code: exit.Code, At: exit.At, OOMKilled: exit.OOMKilled, Error: exit.Error, KilledMonitor: exit.KilledMonitor}
 	})
 	if err != nil {
 		log.Error().Err(err).Msg("process of container ended in a state that has none")
@@ -43,6 +43,7 @@ func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exi
 	change := func(r *container.Record) {
 		r.Pid, r.ExitCode, r.FinishedAt, r.Error = 0, exit.Code, exit.At.UTC(), exit.Error
 		r.OOMKilled, r.Network, r.End, r.Thaw, r.MonitorSilent = exit.OOMKilled, container.Network{}, nil, false, false
+		r.KilledMonitor = exit.KilledMonitor
 		if op == container.OpRestart {
 			r.RestartCount++
 		}

@@ -295,7 +295,7 @@ func (m *Manager) recallEnd(c *ctr, end container.End) error {
 	op, _ := m.verdict(c, c.record(), task.Exit{Code: end.Code, At: end.At})
 	_, err := c.transitionTold(op, func(r *container.Record) {
 		r.Pid, r.ExitCode, r.Error, r.FinishedAt, r.OOMKilled = 0, end.Code, end.Error, end.At.UTC(), end.OOMKilled
-		r.Network, r.End, r.Thaw = container.Network{}, nil, false
+		r.Network, r.End, r.Thaw, r.KilledMonitor = container.Network{}, nil, false, end.KilledMonitor
 		if op == container.OpRestart {
 			r.RestartCount++
 		}

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"moss/engine/pidfd"
 )
 
 // Spec is all that a Runner needs to run one container.
@@ -50,10 +52,11 @@ type Log struct {
 
 // Exit is how a task ended.
 type Exit struct {
-	Code      int       // 0-255; 128+n for signal n
-	At        time.Time // when the first process ended
-	OOMKilled bool      // the kernel killed a process of the container for memory
-	Error     string    // why the engine ended it, for people; empty if it ended by itself
+	Code          int       // 0-255; 128+n for signal n
+	At            time.Time // when the first process ended
+	OOMKilled     bool      // the kernel killed a process of the container for memory
+	Error         string    // why the engine ended it, for people; empty if it ended by itself
+	KilledMonitor pidfd.ID  // that did not answer; while it lives the kernel holds it in a write. Zero: none
 }
 
 // Status is what a Runner knows about a task.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/pidfd"
 	"moss/engine/shim/proto"
 	"moss/engine/task"
 )
@@ -66,11 +67,11 @@ func (t *Task) destroy(ctx context.Context) error {
 	defer cancel()
 	_ = alive.Shim.Await(bounded)
 	t.abandon()
-	return t.conclude(ctx)
+	return t.conclude(ctx, alive.Shim)
 }
 
 // conclude leaves the record of a task whose processes were ended.
-func (t *Task) conclude(ctx context.Context) error {
+func (t *Task) conclude(ctx context.Context, shim pidfd.ID) error {
 	_, err := t.lookUp(ctx)
 	if err == nil || fault.Is(err, fault.NotFound) { // nothing ever ran
 		return nil
@@ -78,6 +79,7 @@ func (t *Task) conclude(ctx context.Context) error {
 	const killed = 137
 	return proto.WriteRecord(t.dir, proto.Record{Exit: &proto.Exit{
 		Code: killed, At: time.Now().UTC(), Error: "the container's monitor did not answer and was killed: " + err.Error(),
+		KilledMonitor: shim,
 	}})
 }
 

@@ -37,8 +37,10 @@ func Cleanup(ctx context.Context, dir string) error {
 	for _, pid := range rootedPids(rootOf(dir), 0) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
+	alive, _ := proto.ReadAlive(dir) // a shim of an earlier version has not said which process it is
 	return proto.WriteRecord(dir, proto.Record{Exit: &proto.Exit{
 		Code: codeSignal + int(unix.SIGKILL), At: time.Now().UTC(), OOMKilled: oom, Error: "the container's shim was killed",
+		KilledMonitor: alive.Shim,
 	}})
 }
 

@@ -30,10 +30,11 @@ type Alive struct {
 
 // Exit is task.Exit in its written form.
 type Exit struct {
-	Code      int       `json:"code"`
-	At        time.Time `json:"at"`
-	OOMKilled bool      `json:"oomKilled,omitempty"`
-	Error     string    `json:"error,omitempty"`
+	Code          int       `json:"code"`
+	At            time.Time `json:"at"`
+	OOMKilled     bool      `json:"oomKilled,omitempty"`
+	Error         string    `json:"error,omitempty"`
+	KilledMonitor pidfd.ID  `json:"killedMonitor,omitzero"`
 }
 
 // Status turns a record into what the engine's contract calls it.

@@ -133,9 +133,24 @@ func openDamage(root string, log zerolog.Logger) *damage.Account {
 	})
 }
 
+// setFoldersAside moves folders away that cannot be listed and that can be made anew. Others hold all there is of their kind: an
+// engine that began with an empty one would show none, and give their names away.
+func setFoldersAside(root string, account *damage.Account) (failed error) {
+	for _, name := range []string{"build", "cache"} {
+		path := filepath.Join(root, name)
+		if _, err := os.ReadDir(path); err != nil {
+			failed = errors.Join(failed, account.SetAside(path, err)) // what is absent is no damage
+		}
+	}
+	return failed
+}
+
 func openStore(
 	ctx context.Context, cfg config.Config, facts rootless.Facts, account *damage.Account, log zerolog.Logger,
 ) (*storage.Store, error) {
+	if err := setFoldersAside(facts.Root, account); err != nil {
+		return nil, err
+	}
 	store, err := storage.Open(ctx, storage.Options{
 		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID, Damage: account,
 		Report: func(err error) { log.Warn().Err(err).Msg("storage") },

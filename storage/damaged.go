@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -13,7 +12,7 @@ import (
 )
 
 // dropDamaged looks at layers that may not have reached the disk before the machine or the file system went down, and removes
-// the images that have one that did not. Layers that containers need stay.
+// the images that have one that did not, or one that is not there at all. Layers that containers need stay.
 func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 	if suspects.all {
 		s.notes = append(s.notes, "the list of layers that may not be on the disk cannot be read: all are looked at")
@@ -30,8 +29,15 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 	bad := map[string]bool{}
 	for _, layerID := range suspects.Layers {
 		layer, err := s.cs.Layer(layerID)
-		if err != nil || layer.ID != layerID || isContainer(layer) {
-			continue // it came to nothing
+		if errors.Is(err, cstorage.ErrLayerUnknown) {
+			bad[layerID] = true // it came to nothing, and so did an image that was made of it
+			continue
+		}
+		if err != nil {
+			return wrap(err, "look at layer %s", layerID)
+		}
+		if layer.ID != layerID || isContainer(layer) {
+			continue
 		}
 		if err := s.verify(ctx, layer); err != nil {
 			if ctx.Err() != nil {
@@ -55,8 +61,7 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 		return err
 	}
 	for i := range records {
-		chain, _ := s.chain(records[i].TopLayer) // of a damaged image as many as there are
-		if !slices.ContainsFunc(chain, func(id string) bool { return bad[id] }) {
+		if !s.standsOn(records[i].TopLayer, bad) {
 			continue
 		}
 		if err := s.dropRecord(records[i].ID); err != nil {
@@ -65,6 +70,18 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 		s.notes = append(s.notes, fmt.Sprintf("image sha256:%s (%s) is removed: it has a damaged layer", records[i].ID, strings.Join(records[i].Names, ", ")))
 	}
 	return nil
+}
+
+// standsOn reports whether a layer or one below it is bad, as far down as there are records.
+func (s *Store) standsOn(layerID string, bad map[string]bool) bool {
+	for layerID != "" && !bad[layerID] {
+		layer, err := s.cs.Layer(layerID)
+		if err != nil {
+			return false
+		}
+		layerID = layer.Parent
+	}
+	return layerID != ""
 }
 
 // tellContainers notes which containers stand on damaged layers: they are kept, for what was written in them.
@@ -77,8 +94,7 @@ func (s *Store) tellContainers(bad map[string]bool) error {
 		if !isContainer(&layers[i]) {
 			continue
 		}
-		chain, err := s.chain(layers[i].ID)
-		if err == nil && slices.ContainsFunc(chain, func(id string) bool { return bad[id] }) {
+		if s.standsOn(layers[i].ID, bad) {
 			s.notes = append(s.notes, fmt.Sprintf("container %s lacks files of its image: it stands on a damaged layer", layers[i].ID))
 		}
 	}

@@ -32,17 +32,18 @@ type flusher struct {
 	working sync.Mutex   // held while the records are synced
 	before  func() error // brings to the disk what has to be there before them
 	images  string       // folder of the images' records
+	told    func(begun time.Time)
 
 	mu      sync.Mutex      // guards the fields below
 	changed map[string]bool // images whose records or documents were replaced
 	steps   bool            // there are layers of steps whose records may not be on the disk
 }
 
-// newFlusher starts a flusher for the library's folders of layers and of images. before is called ahead of every sync. close
-// ends it.
-func newFlusher(dir, images string, before func() error) *flusher {
+// newFlusher starts a flusher for the library's folders of layers and of images. before is called ahead of every sync, and
+// told after each that has worked. close ends it.
+func newFlusher(dir, images string, before func() error, told func(begun time.Time)) *flusher {
 	f := &flusher{
-		dir: dir, images: images, changed: map[string]bool{}, before: before,
+		dir: dir, images: images, changed: map[string]bool{}, before: before, told: told,
 		dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	go f.run()
@@ -135,11 +136,14 @@ func (f *flusher) sync() error {
 }
 
 func (f *flusher) syncLocked() (err error) {
+	begun := time.Now()
 	f.noteSteps(false) // of what comes while this is under way it is noted again
 	defer func() {
 		if err != nil {
 			f.noteSteps(true)
+			return
 		}
+		f.told(begun)
 	}()
 	if err := f.syncImages(); err != nil {
 		return err

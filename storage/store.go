@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	cstorage "go.podman.io/storage"
 	"golang.org/x/sys/unix"
@@ -47,6 +48,18 @@ type Options struct {
 	SingleID bool
 	// Report is told of what a person should know and nobody waits for: files that cannot be deleted. May be nil.
 	Report func(error)
+	// Synced is told when files of new layers ("layers"), or records of images and layers ("records"), have reached the disk:
+	// all that was there when that began. May be nil.
+	Synced func(what string, begun time.Time)
+}
+
+// synced returns what tells Synced of a kind.
+func (o Options) synced(what string) func(begun time.Time) {
+	return func(begun time.Time) {
+		if o.Synced != nil {
+			o.Synced(what, begun)
+		}
+	}
 }
 
 func (o Options) report(err error) {
@@ -154,11 +167,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if s.choice.driver != driverVFS {
 		spread(root)
 	}
-	s.unsynced = newJournal(root, mount, unsynced)
+	s.unsynced = newJournal(root, mount, unsynced, opts.synced("layers"))
 	s.copies = newCopier(root, cs.GraphDriverName(), &s.images.Mutex)
 	s.images.changed = s.copies.mark
 	named := filepath.Join(root, cs.GraphDriverName())
-	s.flusher = newFlusher(named+"-layers", named+"-images", s.unsynced.persist)
+	s.flusher = newFlusher(named+"-layers", named+"-images", s.unsynced.persist, opts.synced("records"))
 	return s, nil
 }
 

@@ -27,19 +27,25 @@ type journal struct {
 	root  string
 	mount string        // of the file system, see mountID
 	delay time.Duration // between a verb and the sync that it shares with others; tests set it before the first verb
+	told  func(begun time.Time)
 
 	writing sync.Mutex // held while the list is written, so that the newest one is the last
 
-	mu     sync.Mutex      // guards the fields below
-	layers map[string]bool // true: part of an image, its files are all written
-	failed error           // of the last sync
-	soft   bool            // the list was written without waiting for the disk
-	lazy   bool            // soft layers wait for their time
+	mu     sync.Mutex // guards the fields below
+	layers map[string]*making
+	failed error // of the last sync
+	soft   bool  // the list was written without waiting for the disk
+	lazy   bool  // soft layers wait for their time
 
 	wake chan struct{}
 	quit chan struct{}
 	done chan struct{}
 	once sync.Once
+}
+
+// making is one making of a layer. A layer that was removed may be made anew under the same id.
+type making struct {
+	committed bool // part of an image, its files are all written
 }
 
 // unsyncedList is what the file holds.
@@ -50,14 +56,14 @@ type unsyncedList struct {
 	all bool // the list is lost: any layer may be meant
 }
 
-// newJournal makes a journal that starts with some layers. close ends it.
-func newJournal(root, mount string, layers []string) *journal {
+// newJournal makes a journal that starts with some layers. told learns of each sync that has worked. close ends it.
+func newJournal(root, mount string, layers []string, told func(begun time.Time)) *journal {
 	j := &journal{
-		root: root, mount: mount, delay: flushDelay, layers: map[string]bool{},
+		root: root, mount: mount, delay: flushDelay, told: told, layers: map[string]*making{},
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	for _, layerID := range layers {
-		j.layers[layerID] = true
+		j.layers[layerID] = &making{committed: true}
 	}
 	if len(layers) > 0 {
 		j.wake <- struct{}{}
@@ -75,7 +81,7 @@ func (j *journal) add(layers []string, soft bool) error {
 	}
 	j.mu.Lock()
 	for _, layerID := range layers {
-		j.layers[layerID] = false
+		j.layers[layerID] = &making{}
 	}
 	j.soft = j.soft || soft
 	j.mu.Unlock()
@@ -108,7 +114,9 @@ func (j *journal) commit(layers []string, soft bool) {
 	}
 	j.mu.Lock()
 	for _, layerID := range layers {
-		j.layers[layerID] = true
+		if m := j.layers[layerID]; m != nil {
+			m.committed = true
+		}
 	}
 	later := soft && j.lazy
 	j.lazy = j.lazy || soft
@@ -178,30 +186,43 @@ func (j *journal) run() {
 
 // sync brings the whole file system to the disk, since a layer has too many files to sync each, and shortens the list.
 func (j *journal) sync() {
-	j.mu.Lock()
-	j.lazy = false
-	var through []string
-	for layerID, committed := range j.layers {
-		if committed {
-			through = append(through, layerID)
-		}
-	}
-	j.mu.Unlock()
+	begun := time.Now()
+	through := j.committed()
 	var err error
 	if len(through) > 0 {
 		err = syncFS(j.root)
 	}
 	if err == nil {
-		j.mu.Lock()
-		for _, layerID := range through {
-			delete(j.layers, layerID)
-		}
-		j.mu.Unlock()
+		j.forget(through)
 		err = j.write(true)
+	}
+	if err == nil {
+		j.told(begun)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.failed = err
+}
+
+// committed returns the layers whose files are all written.
+func (j *journal) committed() map[string]*making {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lazy = false
+	through := map[string]*making{}
+	for layerID, m := range j.layers {
+		if m.committed {
+			through[layerID] = m
+		}
+	}
+	return through
+}
+
+// forget takes layers off the list that have reached the disk. One that was made anew since stays.
+func (j *journal) forget(through map[string]*making) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	maps.DeleteFunc(j.layers, func(layerID string, m *making) bool { return through[layerID] == m })
 }
 
 // write replaces the list on the disk by the present one. durable waits for the disk.

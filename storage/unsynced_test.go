@@ -178,3 +178,21 @@ func TestPullBesideADamagedLayer(t *testing.T) {
 		}
 	}
 }
+
+// TestLayerMadeAnewWhileOthersSync makes a layer that is being brought to the disk anew: what is new of it may not be there.
+func TestLayerMadeAnewWhileOthersSync(t *testing.T) {
+	j := newJournal(t.TempDir(), "mount", nil, func(time.Time) {})
+	j.delay = time.Hour
+	must(t, j.add([]string{"again", "once"}, false))
+	j.commit([]string{"again", "once"}, false)
+	through := j.committed()
+	must(t, j.add([]string{"again"}, false))
+	j.commit([]string{"again"}, false)
+	j.forget(through)
+	must(t, j.write(true))
+	var list unsyncedList
+	must(t, record.Get(filepath.Join(j.root, unsyncedFile), &list), j.close())
+	if !slices.Equal(list.Layers, []string{"again"}) {
+		t.Errorf("the list holds %q, want the layer that was made anew alone", list.Layers)
+	}
+}

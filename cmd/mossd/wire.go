@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -154,6 +155,9 @@ func openStore(
 	store, err := storage.Open(ctx, storage.Options{
 		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID, Damage: account,
 		Report: func(err error) { log.Warn().Err(err).Msg("storage") },
+		Synced: func(what string, begun time.Time) {
+			log.Debug().Str("what", what).Str("begun", begun.Format(time.RFC3339Nano)).Dur("took", time.Since(begun)).Msg("synced")
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open storage: %w", err)

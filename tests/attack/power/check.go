@@ -30,7 +30,7 @@ func (m *model) check(ctx context.Context, c *client.Client) (faults []string) {
 	}
 	k.volumes(m.volumes)
 	k.networks(m.networks)
-	k.images(m.images, m.over, m.pace)
+	k.images(m.images, m.over, m.syncs, m.pace)
 	k.use(known)
 	return k.faults
 }

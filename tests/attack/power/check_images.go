@@ -14,16 +14,22 @@ import (
 	"moss/api/client"
 )
 
-// images checks that none is lost but the newest, as far as the machine had time for it, that each that is there is whole, and
-// that what is not there can be made again of whatever the cut has left.
-func (k *checker) images(want []*img, cut time.Time, pace *pace) {
+// images checks that none is lost but the newest, that each that is there is whole, and that what is not there can be made again
+// of whatever the cut has left. How long a sync took is the disk's doing: one may have been under way at the acknowledgement, and
+// the next one at the cut.
+func (k *checker) images(want []*img, cut time.Time, syncs syncs, pace *pace) {
 	there := k.listed()
 	for _, i := range want {
 		if _, ok := there[i.name]; ok {
 			continue
 		}
-		if age := cut.Sub(i.acked); !i.acked.IsZero() && !i.gone && age > i.grace+pace.waited(i.acked, cut) {
-			k.fault("image %s is lost, acknowledged %s before the cut", i.name, age.Round(time.Millisecond))
+		age := cut.Sub(i.acked).Round(time.Millisecond)
+		switch {
+		case i.acked.IsZero() || i.gone:
+		case syncs.have(i.acked, cut):
+			k.fault("image %s is lost, acknowledged %s before the cut and synced since", i.name, age)
+		case age > i.grace+pace.waited(i.acked, cut)+2*syncs.longest(cut):
+			k.fault("image %s is lost, acknowledged %s before the cut and not synced, where a sync takes %s", i.name, age, syncs.longest(cut))
 		}
 		if i.files != nil {
 			if err := i.from(k.ctx, k.c); err != nil {

@@ -12,9 +12,10 @@ import (
 
 // model is what the engine has acknowledged, and what was asked for and not answered when the power went.
 type model struct {
-	seed uint64
-	pool *pool
-	pace *pace // of the machine under the load
+	seed  uint64
+	pool  *pool
+	pace  *pace // of the machine under the load
+	syncs syncs // of the engine until the cut
 
 	mu         sync.Mutex // guards all below, and all in it
 	over       time.Time  // of the cut; zero: not yet

@@ -105,7 +105,9 @@ func (r *round) load(ctx context.Context) error {
 	cancel()
 	r.kill()
 	all.Wait()
-	return errors.Join(err, <-r.model.pace.done)
+	told, terr := readSyncs(r.logFile())
+	r.model.syncs = told
+	return errors.Join(err, terr, <-r.model.pace.done)
 }
 
 // freshRun makes the folder of the boot an empty one.
@@ -124,7 +126,8 @@ func (r *round) start(ctx context.Context) error {
 	// The first process reaps what the engine's death leaves to it, which the engine itself would not.
 	r.engine = exec.CommandContext(ctx, "unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--propagation", "private",
 		"bash", "-c", `"$@" & wait`, "init", r.user, "env",
-		"XDG_DATA_HOME="+filepath.Join(r.disk.at, "data"), "XDG_RUNTIME_DIR="+filepath.Join(r.dir, "run"), filepath.Join(r.bin, "mossd"))
+		"XDG_DATA_HOME="+filepath.Join(r.disk.at, "data"), "XDG_RUNTIME_DIR="+filepath.Join(r.dir, "run"), "MOSS_LOG_LEVEL=debug",
+		filepath.Join(r.bin, "mossd"))
 	r.engine.Stdout, r.engine.Stderr = log, log
 	r.engine.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // of the main thread, which main holds
 	if err := r.engine.Start(); err != nil {

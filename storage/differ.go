@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"archive/tar"
 	"bufio"
 	"crypto/sha256"
 	"errors"
@@ -29,6 +30,8 @@ const StagingThreads = 4
 type unpacker struct {
 	src      *watched
 	singleID bool
+	open     bool // root is held to the modes of files
+	owners   owners
 	blob     Blob
 	sum      *summary // what was learnt; set by ApplyDiff
 }
@@ -118,11 +121,21 @@ func (u *unpacker) unpack(r io.Reader, dest string, options archive.TarOptions) 
 		return fmt.Errorf("change the root folder: %w", err)
 	}
 	unix.Umask(0)
+	if u.open {
+		if err := os.Chmod("/", 0o700); err != nil {
+			return fmt.Errorf("open the folder of the layer: %w", err)
+		}
+	}
 	options.InUserNS = true
 	if u.singleID {
 		// With one id everything belongs to it. Trying the owners first, as the driver's option has it, costs a call and a
 		// line on stderr for each file, and fails for whiteouts.
 		options.ChownOpts = &idtools.IDPair{}
+	}
+	if u.open || u.owners.bounded() {
+		var stop func()
+		r, stop = rewriteArchive(r, u.change)
+		defer stop()
 	}
 	err := archive.Unpack(r, "/", &options)
 	if err == nil || errors.Is(err, errStopped) {
@@ -152,6 +165,14 @@ func cause(err error) error {
 	return err
 }
 
+// change makes an entry what the store can hold of it.
+func (u *unpacker) change(h *tar.Header) {
+	u.owners.change(h)
+	if u.open {
+		openToRoot(h)
+	}
+}
+
 // finishRoot gives the layer's root folder what the archive says of it; the unpacker leaves that out. Without an entry for
 // it, it is like any folder; the driver copies the mode of the layer below, if there is one.
 func (u *unpacker) finishRoot(dest string, sum *summary) error {
@@ -159,6 +180,7 @@ func (u *unpacker) finishRoot(dest string, sum *summary) error {
 	if h == nil {
 		return wrap(os.Chmod(dest, 0o755), "unpack layer")
 	}
+	u.change(h)
 	if !u.singleID {
 		if err := os.Lchown(dest, h.Uid, h.Gid); err != nil {
 			return badArchive(err)

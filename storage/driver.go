@@ -21,6 +21,7 @@ import (
 
 	"moss/engine/damage"
 	"moss/engine/fault"
+	"moss/engine/tree"
 )
 
 // The drivers, in the order in which they are tried.
@@ -153,6 +154,9 @@ func tryDriver(ctx context.Context, driver, root, run string, opts Options, know
 		}
 		so.GraphDriverOptions = append(so.GraphDriverOptions, "overlay.mount_program="+program)
 	case driverVFS:
+		if opts.place.modes != nil && !known { // the library makes a layer's folder before it gives it a mode
+			return opened{}, fmt.Errorf("the file system holds root to the modes of files: %w", opts.place.modes)
+		}
 		so.GraphDriverName = driverVFS
 	}
 	if so.GraphDriverName == driverOverlay {
@@ -194,12 +198,18 @@ func nativeOverlay(root, run string) error {
 	if ok {
 		return nil
 	}
+	if err := sweepTrials(root); err != nil {
+		return fmt.Errorf("remove the trial of overlay: %w", err)
+	}
 	why, err := os.ReadFile(filepath.Join(runHome, "overlay-false"))
 	if err != nil || len(why) == 0 {
 		return errors.New("the kernel's overlay cannot be used on this file system")
 	}
 	return errors.New(strings.TrimSpace(string(why)))
 }
+
+// fuseTrial begins the names of folders in which fuse-overlayfs is tried.
+const fuseTrial = "fuse-trial"
 
 // fuseTimeout bounds the trial of fuse-overlayfs; it takes some milliseconds where it works.
 const fuseTimeout = 10 * time.Second
@@ -217,11 +227,11 @@ func fuseOverlay(ctx context.Context, root string, known bool) (string, error) {
 	if err := dev.Close(); err != nil || known {
 		return program, err
 	}
-	dir, err := os.MkdirTemp(root, "fuse-trial")
+	dir, err := os.MkdirTemp(root, fuseTrial)
 	if err != nil {
 		return "", fmt.Errorf("try fuse-overlayfs: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // made here, with nothing in it: what is left behind does no harm
+	defer tree.RemovePath(dir) //nolint:errcheck // the next start removes it
 	for _, sub := range []string{"lower", "upper", "work", "merged"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			return "", fmt.Errorf("try fuse-overlayfs: %w", err)

@@ -11,6 +11,7 @@ import (
 	"go.podman.io/storage/pkg/idtools"
 
 	"moss/engine/container"
+	"moss/engine/fault"
 )
 
 // mappedFlag marks a copy of an image's top layer in which all files have the owners that a map of ids gives them; its
@@ -20,12 +21,17 @@ const mappedFlag = "moss-mapped"
 // CreateMapped is Create for a container with a user namespace of its own: the image's files belong inside to whom the
 // image says. The first container of an image and a map pays for a copy of the image's files, which lives as long as the
 // image and its containers.
+//
+// fault.Unsupported where the file system gives files to no other user.
 func (s *Store) CreateMapped(ctx context.Context, containerID, imageID string, ids container.IDMap) error {
 	if err := validID(containerID); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("create layer of %s: %w", containerID, err)
+	}
+	if s.place.owners != nil {
+		return fault.Unsupported("a container with ids of its own needs files of other users, and the file system of the data folder has none: %v", s.place.owners)
 	}
 	cfg, err := s.config(bareID(imageID))
 	if err != nil {

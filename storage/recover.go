@@ -38,6 +38,9 @@ func sweep(root string) (notes []string, err error) {
 			notes = append(notes, fmt.Sprintf("leftovers in %s cannot be removed: %s", dir, fault.Text(err)))
 		}
 	}
+	if err := sweepTrials(root); err != nil {
+		notes = append(notes, "leftovers cannot be removed: "+fault.Text(err))
+	}
 	err = record.Sweep(root)
 	for _, kind := range []string{"layers", "images", "containers"} {
 		for _, driver := range []string{driverOverlay, driverVFS} {

@@ -109,7 +109,7 @@ func (s *Store) Stage(ctx context.Context, plain io.Reader, blob Blob) (*Staged,
 		return s.stageFile(src, blob)
 	}
 	defer s.trash.Stand()()
-	unpack := &unpacker{src: src, singleID: s.singleID, blob: blob}
+	unpack := &unpacker{src: src, singleID: s.singleID, owners: s.owners, open: s.place.modes != nil, blob: blob}
 	out, err := s.cs.PrepareStagedLayer(nil, unpack)
 	if err != nil {
 		if out != nil {

@@ -46,11 +46,16 @@ type Options struct {
 	Damage *damage.Account
 	// SingleID says that the user namespace has one id only: every file then belongs to uid 0.
 	SingleID bool
+	// UIDs and GIDs are how many users and groups the user namespace has, from 0 on, where images may know others: files of
+	// those become root's. 0: their layers are refused.
+	UIDs, GIDs int
 	// Report is told of what a person should know and nobody waits for: files that cannot be deleted. May be nil.
 	Report func(error)
 	// Synced is told when files of new layers ("layers"), or records of images and layers ("records"), have reached the disk:
 	// all that was there when that began. May be nil.
 	Synced func(what string, begun time.Time)
+
+	place place // found out by Open
 }
 
 // synced returns what tells Synced of a kind.
@@ -76,6 +81,8 @@ type Store struct {
 	flusher *flusher
 
 	singleID bool
+	place    place
+	owners   owners
 	unsynced *journal
 	ballast  *ballast
 	notes    []string // of the opening
@@ -111,7 +118,8 @@ type Store struct {
 // Open opens the store of a root and makes it if there is none. It waits for no other process: the caller makes sure
 // that one engine at a time uses a root. What a crash left half done is removed. Close ends the store.
 //
-// Errors are fault.Invalid (unknown driver), fault.Conflict (the store was made with another driver) or internal.
+// Errors are fault.Invalid (unknown driver), fault.Conflict (the store was made with another driver), fault.Unsupported (a
+// file system that cannot hold images) or internal.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.Root == "" || opts.RunRoot == "" {
 		return nil, fault.Invalid("storage needs a root and a run root")
@@ -120,7 +128,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		opts.Damage = damage.New(opts.Root, nil)
 	}
 	root, run := filepath.Join(opts.Root, "storage"), filepath.Join(opts.RunRoot, "storage")
-	notes, err := prepare(root, run, opts.Damage)
+	notes, err := prepare(root, run, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -146,11 +154,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		pins:     map[string]int{},
 		volatile: map[string]struct{}{},
 
-		singleID: opts.SingleID,
-		ballast:  room,
-		damage:   opts.Damage,
-		lost:     cs.lost,
-		notes:    notes,
+		singleID: opts.SingleID, owners: owners{opts.UIDs, opts.GIDs}, place: opts.place,
+		ballast: room,
+		damage:  opts.Damage,
+		lost:    cs.lost,
+		notes:   notes,
 
 		detached: map[string]*os.File{},
 	}
@@ -175,9 +183,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare makes the folders and clears what a crash or damage left in them, before the library sees them. notes name what
-// resists.
-func prepare(root, run string, account *damage.Account) (notes []string, err error) {
+// prepare makes the folders and clears what a crash or damage left in them, before the library sees them, and puts into opts
+// what their file system refuses. notes name what resists.
+func prepare(root, run string, opts *Options) (notes []string, err error) {
 	if err := isolate(); err != nil {
 		return nil, err
 	}
@@ -186,9 +194,13 @@ func prepare(root, run string, account *damage.Account) (notes []string, err err
 			return nil, fmt.Errorf("make the storage folder: %w", err)
 		}
 	}
-	if err := errors.Join(mendFiles(root, account), setFoldersAside(root, account)); err != nil {
+	if err := errors.Join(mendFiles(root, opts.Damage), setFoldersAside(root, opts.Damage)); err != nil {
 		return nil, err
 	}
+	if opts.place, err = tryPlace(root, opts.SingleID); err != nil {
+		return nil, err
+	}
+	opts.SingleID = opts.SingleID || opts.place.owners != nil // all files belong to root then, as with one id
 	return sweep(root)
 }
 
@@ -231,6 +243,9 @@ func (s *Store) Driver() string { return s.choice.driver }
 
 // DriverReason says in one line why that driver is in use.
 func (s *Store) DriverReason() string { return s.choice.reason }
+
+// Warnings says what the file system of the data folder does not let images have, a sentence each.
+func (s *Store) Warnings() []string { return s.place.warnings() }
 
 // Status returns what the driver tells of itself as pairs of name and value, for info.
 func (s *Store) Status() ([][2]string, error) {

@@ -11,6 +11,7 @@ setup() {
 }
 teardown() {
   local p
+  fusermount3 -u -z "$dir/root" 2>/dev/null || true
   for p in /proc/[0-9]*; do
     if [ -O "$p" ] && tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -q "^$moss_bin/mossd .*$dir"; then
       kill "${p#/proc/}" 2>/dev/null || true
@@ -89,4 +90,65 @@ both() {
   run elsewhere "TMPDIR=$dir/tmp" timeout 180 "$moss_bin/moss" ps
   [ "$status" != 0 ]
   expect contains "is no folder"
+}
+
+# serve: shows $dir/disk at $dir/root, by a program that has no more rights than the user, as sshfs and the like.
+serve() {
+  mkdir -m 0700 "$dir/disk" "$dir/root" "$dir/run"
+  : >"$dir/disk/canary"
+  "$moss_top/.cache/bin/attack/badsector" "$dir/disk" "$dir/root" canary >"$dir/served.log" 2>&1 3>&- 4>&- &
+  served=$!
+  eventually 20 grep -q " $dir/root " /proc/self/mounts
+  MOSS_DIR=$dir MOSS_DATA=$dir MOSS_SOCK=$dir/s
+  export MOSS_DIR MOSS_DATA MOSS_SOCK
+}
+
+@test "a data folder on a FUSE file system of the user: what it refuses is said, and containers run" {
+  serve
+  # What a trial of the kernel's overlay leaves, and root cannot list there.
+  mkdir -p "$dir/disk/storage/overlay/compat123/work/work/below"
+  chmod 0 "$dir/disk/storage/overlay/compat123/work/work"
+  spawn_engine
+  run grep -c "leftovers cannot be removed" "$dir/mossd.log"
+  expect output 0
+  [ ! -e "$dir/disk/storage/overlay/compat123" ] || fail "the leftover is there still"
+  run api GET /info
+  expect contains '"Driver":"fuse-overlayfs"' "The file system of the data folder holds root to the modes of files (permission denied)"
+  expect --in "$(cat "$dir/mossd.log")" contains "The file system of the data folder holds root to the modes of files"
+  if has_subids; then
+    expect contains "The file system of the data folder gives files to no other user (operation not permitted)"
+  fi
+
+  import_busybox
+  mkdir -p "$dir/tree/ro/below"
+  cp "$(command -v busybox.static || command -v busybox)" "$dir/tree/busybox"
+  echo theirs >"$dir/tree/ro/below/file"
+  tar -C "$dir/tree" --owner=33 --group=33 --mode=a-w -cf "$dir/tree.tar" .
+  moss import "$dir/tree.tar" readonly
+  run moss run --rm readonly /busybox sh -c '/busybox touch /ro/below/new && /busybox stat -c %u:%g /ro/below/file /ro/below/new'
+  expect status 0
+  expect output $'0:0\n0:0'
+  tar -C "$dir/tree/ro/below" --owner=33 --group=33 -cf "$dir/file.tar" file
+  id=$(moss create busybox true)
+  moss cp - "$id:/tmp" <"$dir/file.tar"
+  moss rm "$id"
+  printf 'FROM busybox\nCOPY --chown=33:33 file /srv/\nRUN touch /srv/made\n' >"$dir/tree/ro/below/Dockerfile"
+  moss build -q -t built "$dir/tree/ro/below"
+  run moss run --rm -w /made/here built cat /srv/file
+  expect output theirs
+  if has_subids; then
+    run moss run --rm -u 33 -w /www/here built cat /srv/file
+    expect output theirs
+    run moss run --rm --userns keep-id busybox true
+    expect status 125
+    expect contains "a container with ids of its own needs files of other users"
+  fi
+
+  halt_engine
+  spawn_engine
+  run moss run --rm built cat /srv/file
+  expect output theirs
+  halt_engine
+  fusermount3 -u "$dir/root"
+  eventually 20 ended "$served"
 }

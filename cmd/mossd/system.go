@@ -33,6 +33,7 @@ func newSystem(
 	security := []string{"name=seccomp,profile=default", "name=rootless"}
 	number, warnings := answer.shown(runtime)
 	warnings = append(warnings, limitWarnings(facts, runtime)...)
+	warnings = append(warnings, p.store.Warnings()...)
 	if facts.SingleID {
 		warnings = append(warnings, "No subordinate ids: running with a single id ("+facts.SingleIDReason+")")
 	}

@@ -165,6 +165,9 @@ func openStore(
 	if why := store.DriverReason(); why != "" {
 		log.Info().Str("driver", store.Driver()).Str("reason", why).Msg("storage driver")
 	}
+	for _, warning := range store.Warnings() {
+		log.Warn().Str("root", facts.Root).Msg(warning)
+	}
 	for _, note := range store.Notes() {
 		log.Warn().Str("note", note).Msg("storage recovered")
 	}

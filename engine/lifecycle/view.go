@@ -197,7 +197,8 @@ func makePoint(above int, base string, folder bool, maker container.UserIDs) err
 		return err
 	}
 	defer unix.Close(fd) //nolint:errcheck // it is empty
-	if err := unix.Fchown(fd, int(maker.UID), int(maker.GID)); err != nil {
+	// Where the file system gives nothing away (EPERM) it is root's, as the files of the image are.
+	if err := unix.Fchown(fd, int(maker.UID), int(maker.GID)); err != nil && !errors.Is(err, unix.EPERM) {
 		return err
 	}
 	return unix.Fchmod(fd, mode) // whatever the engine's own umask is

@@ -49,8 +49,8 @@ func (w *Writer) describe(fd int, at spot, h *tar.Header) error {
 	return nil
 }
 
-// own changes an owner, and reports whether it is the one that the entry names now. A user or group that there is not stays
-// the root's.
+// own changes an owner, and reports whether it is the one that the entry names now. What cannot belong to a user or group, since
+// there is none of that number (EINVAL) or the file system gives nothing away (EPERM), stays the root's.
 func (w *Writer) own(h *tar.Header, change func(uid, gid int) error) (same bool, err error) {
 	if w.opt.Owner != nil {
 		uid, gid, same := w.opt.Owner(h.Uid, h.Gid)
@@ -58,16 +58,19 @@ func (w *Writer) own(h *tar.Header, change func(uid, gid int) error) (same bool,
 	}
 	uid, gid := known(h.Uid), known(h.Gid)
 	err = change(uid, gid)
-	if !errors.Is(err, unix.EINVAL) {
+	if !isRefused(err) {
 		return uid >= 0 && gid >= 0, err
 	}
 	for _, part := range [][2]int{{uid, -1}, {-1, gid}} {
-		if err := change(part[0], part[1]); err != nil && !errors.Is(err, unix.EINVAL) {
+		if err := change(part[0], part[1]); err != nil && !isRefused(err) {
 			return false, err
 		}
 	}
 	return false, nil
 }
+
+// isRefused reports whether an owner was not changed because he is none that the file can have.
+func isRefused(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) }
 
 // known returns an id that can be one, or -1, which changes nothing.
 func known(id int) int {

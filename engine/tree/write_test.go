@@ -252,3 +252,29 @@ func BenchmarkWriter(b *testing.B) {
 		}
 	}
 }
+
+// TestOwnerRefused: an owner that a file cannot have is no error, whatever keeps him from it; all other errors are.
+func TestOwnerRefused(t *testing.T) {
+	for _, tc := range []struct {
+		refuse func(uid, gid int) error
+		same   bool
+		err    error
+	}{
+		{func(int, int) error { return nil }, true, nil},
+		{func(int, int) error { return unix.EPERM }, false, nil},
+		{func(int, int) error { return unix.EINVAL }, false, nil},
+		{func(uid, _ int) error {
+			if uid == 5 {
+				return unix.EPERM
+			}
+			return nil
+		}, false, nil},
+		{func(int, int) error { return unix.EIO }, false, unix.EIO},
+	} {
+		w := &Writer{}
+		same, err := w.own(&tar.Header{Uid: 5, Gid: 6}, tc.refuse)
+		if !errors.Is(err, tc.err) || err == nil && same != tc.same {
+			t.Errorf("own = %t, %v, want %t, %v", same, err, tc.same, tc.err)
+		}
+	}
+}

@@ -15,8 +15,9 @@ import (
 	"github.com/rootless-containers/rootlesskit/v3/pkg/parent/idtools"
 )
 
-// minSubIDs is the smallest number of sub-ids with which common images unpack: ids up to nobody's.
-const minSubIDs = 65536
+// minSubIDs is the smallest number of sub-ids that are of use: those of the accounts that systems begin with, and the group of
+// terminals. Common images want 65536.
+const minSubIDs = 100
 
 // singleIDReason says why this user gets a map of one id only; empty when sub-ids can be used. source is where
 // RootlessKit finds them, or the stand-ins of putMapHelpers.

@@ -104,6 +104,36 @@ END
   expect line -1 nested
 }
 
+# bats test_tags=subids
+@test "Privileged: an engine with a short range of sub-ids uses what there is, in a container too" {
+  mkdir "$BATS_TEST_TMPDIR/files"
+  echo x >"$BATS_TEST_TMPDIR/files/beyond"
+  echo x >"$BATS_TEST_TMPDIR/files/www"
+  cp "$MOSS_DIR/busybox.tar" "$BATS_TEST_TMPDIR/image.tar"
+  tar -C "$BATS_TEST_TMPDIR/files" --owner=3000 --group=3000 --mode=6755 -rf "$BATS_TEST_TMPDIR/image.tar" beyond
+  tar -C "$BATS_TEST_TMPDIR/files" --owner=33 --group=33 --mode=6755 -rf "$BATS_TEST_TMPDIR/image.tar" www
+  cat >"$BATS_TEST_TMPDIR/inner" <<'END'
+export HOME=/tmp/u XDG_RUNTIME_DIR=/tmp/run PATH=/suid:/moss:/usr/bin:/usr/sbin:/bin
+moss import - inner <image.tar >/dev/null || exit
+moss run --rm --network none inner sh -c 'cat /proc/self/uid_map; stat -c "%n %u:%g %a" /beyond /www' || exit
+moss run --rm --network none -u 33 inner id -u || exit
+moss run --rm --network none -u 3000 inner id -u
+moss info
+END
+  chmod 755 "$BATS_TEST_TMPDIR"
+  chmod 644 "$BATS_TEST_TMPDIR/image.tar" "$BATS_TEST_TMPDIR/inner"
+  mounts=(-v /usr:/usr:ro -v "$moss_bin:/moss:ro" -v "$BATS_TEST_TMPDIR:/given:ro")
+  for dir in /lib /lib64; do if [ -e "$dir" ]; then mounts+=(-v "$dir:$dir:ro"); fi; done
+  run moss run --rm --privileged -w /given "${mounts[@]}" busybox sh -c '
+    echo u:x:1000:1000::/tmp/u:/bin/sh >>/etc/passwd; echo u:x:1000: >>/etc/group; : >/etc/nsswitch.conf
+    echo u:2000:500 >/etc/subuid; echo u:2000:500 >/etc/subgid
+    mkdir -p /suid /run /tmp/run /tmp/u; chmod 700 /tmp/run; chown u:u /tmp/run /tmp/u
+    cp /usr/bin/newuidmap /usr/bin/newgidmap /suid; chmod 4755 /suid/*
+    busybox su -s /bin/sh u ./inner'
+  expect matches '^ +1 +2000 +500$'
+  expect contains '/beyond 0:0 755' '/www 33:33 6755' $'\n33' "users go up to 500 and groups up to 500 here" "Only 501 users and 501 groups"
+}
+
 @test "seccomp: the default refuses, unconfined allows, a profile of one's own decides by itself" {
   run inside '{}' sh -c 'unshare -U true; grep Seccomp: /proc/self/status'
   expect contains "not permitted" $'Seccomp:\t2'

@@ -37,6 +37,9 @@ func newSystem(
 	if facts.SingleID {
 		warnings = append(warnings, "No subordinate ids: running with a single id ("+facts.SingleIDReason+")")
 	}
+	if uids, gids := fewIDs("/proc/self/uid_map", "/proc/self/gid_map"); uids > 0 {
+		warnings = append(warnings, "WARNING: "+fewWarning(uids, gids))
+	}
 	return system.New(system.Facts{
 		ID: p.identity, Version: version, GitCommit: commit, BuildTime: builtAt(), DataRoot: facts.Root, Labels: cfg.Labels,
 		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups, runtime),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"strconv"
@@ -42,6 +43,26 @@ func parseIDMap(text string) (outside, count uint32, ok bool) {
 		count += n[2]
 	}
 	return outside, count, count > 0
+}
+
+// allIDs is how many ids images are used to: up to nobody's.
+const allIDs = 65535
+
+// fewIDs says how many users and groups this process's user namespace has, if there are several of them and fewer than images
+// know; zero otherwise.
+func fewIDs(uidMap, gidMap string) (uids, gids int) {
+	_, users, okUser := idMapOf(uidMap)
+	_, groups, okGroup := idMapOf(gidMap)
+	if !okUser || !okGroup || users == 1 || min(users, groups) >= allIDs {
+		return 0, 0
+	}
+	return int(users), int(groups)
+}
+
+// fewWarning tells what comes of few ids.
+func fewWarning(uids, gids int) string {
+	return fmt.Sprintf("Only %d users and %d groups: files of others in images are root's, and nothing runs as them; longer ranges in /etc/subuid and "+
+		"/etc/subgid, and a restart of mossd, give more", uids, gids)
 }
 
 // userIDs is the user as the machine knows it, and the map of ids in which containers know it by the same numbers. Without

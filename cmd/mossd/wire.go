@@ -152,8 +152,12 @@ func openStore(
 	if err := setFoldersAside(facts.Root, account); err != nil {
 		return nil, err
 	}
+	uids, gids := fewIDs("/proc/self/uid_map", "/proc/self/gid_map")
+	if uids > 0 {
+		log.Warn().Msg(fewWarning(uids, gids))
+	}
 	store, err := storage.Open(ctx, storage.Options{
-		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID, Damage: account,
+		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID, UIDs: uids, GIDs: gids, Damage: account,
 		Report: func(err error) { log.Warn().Err(err).Msg("storage") },
 		Synced: func(what string, begun time.Time) {
 			log.Debug().Str("what", what).Str("begun", begun.Format(time.RFC3339Nano)).Dur("took", time.Since(begun)).Msg("synced")

@@ -64,6 +64,10 @@ test|skopeo|E|skopeo|skopeo|skopeo|skopeo|skopeo
 test|docker-compose|E|docker-compose|-|-|-|-
 test|podman|E|podman|podman|podman|podman|podman
 test|buildah|E|buildah|buildah|buildah|buildah|buildah
+test|ar|E|binutils|binutils|binutils|binutils|binutils
+test|apt-get|E|apt|apt|-|-|-
+test|dpkg-deb|E|dpkg|dpkg|-|dpkg|dpkg
+test|rpmbuild|E|rpm|rpm-build|rpm-build|rpm-dev|rpm-tools
 test|mmdebstrap|E|mmdebstrap|mmdebstrap|-|-|-
 test|losetup|E|mount|util-linux|util-linux|losetup|util-linux
 test|mount|E|mount|util-linux|util-linux|mount|util-linux

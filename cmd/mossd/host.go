@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"moss/engine/config"
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/ocispec"
@@ -186,9 +187,9 @@ func raiseFileLimit() {
 	}
 }
 
-func hostOptions(facts rootless.Facts, limits container.Controllers) ocispec.Options {
+func hostOptions(cfg config.Config, facts rootless.Facts, limits container.Controllers) ocispec.Options {
 	opt := ocispec.Options{
-		Controllers: limits, SingleID: facts.SingleID, RecursiveReadOnly: true,
+		Controllers: limits, SingleID: facts.SingleID, EmulateIDs: emulatesIDs(cfg, facts), RecursiveReadOnly: true,
 		LastCap: number("/proc/sys/kernel/cap_last_cap"), OomScoreAdj: number("/proc/self/oom_score_adj"),
 		HostDevices: hostDevices("/dev"), BlockDevice: blockDevice, IsDir: isDir,
 	}
@@ -197,6 +198,11 @@ func hostOptions(facts rootless.Facts, limits container.Controllers) ocispec.Opt
 		opt.Nofile = min(limit.Max, mostFiles)
 	}
 	return opt
+}
+
+// emulatesIDs reports whether containers are to take it that there are other ids than root's, where there are none.
+func emulatesIDs(cfg config.Config, facts rootless.Facts) bool {
+	return cfg.EmulateIDs && facts.SingleID
 }
 
 func isDir(path string) bool {

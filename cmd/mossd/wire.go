@@ -105,11 +105,11 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err := p.openNetworks(ctx, cfg, facts); err != nil {
 		return nil, err
 	}
-	specs, err := ocispec.New(hostOptions(facts, controllers(facts.Cgroups, runtime)))
+	specs, err := ocispec.New(hostOptions(cfg, facts, controllers(facts.Cgroups, runtime)))
 	if err != nil {
 		return nil, err
 	}
-	if p.containers, err = newManager(ctx, p, images, specs, runtime, facts); err != nil {
+	if p.containers, err = newManager(ctx, p, images, specs, runtime, cfg, facts); err != nil {
 		return nil, fmt.Errorf("take up the containers: %w", err)
 	}
 	if err := p.watchContainers(ctx, specs, facts); err != nil {
@@ -246,7 +246,7 @@ func newServer(
 
 func newManager(
 	ctx context.Context, p *parts, images *imagesvc.Service, specs *ocispec.Builder, runtime ociRuntime,
-	facts rootless.Facts,
+	cfg config.Config, facts rootless.Facts,
 ) (*lifecycle.Manager, error) {
 	shim, err := findShim()
 	if err != nil {
@@ -266,7 +266,7 @@ func newManager(
 		Tasks: p.tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
 		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllers(facts.Cgroups, runtime),
 	}
-	opt.Mapped, opt.Damage = p.store, p.damage
+	opt.Mapped, opt.Damage, opt.EmulateIDs = p.store, p.damage, emulatesIDs(cfg, facts)
 	opt.User, opt.KeepID = userIDs()
 	opt.UserName, opt.UserHome = userName(opt.User.UID), os.Getenv("HOME")
 	if runtime.name == "crun" {

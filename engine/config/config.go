@@ -59,6 +59,8 @@ type Config struct {
 	Runtime string
 	// StorageDriver is overlay, fuse-overlayfs, vfs, or empty for the first that works.
 	StorageDriver string
+	// EmulateIDs lets containers of an engine without sub-ids change to ids that are not there, without effect.
+	EmulateIDs bool
 	// RegistryMirrors are asked before docker.io, in this order: HOST[:PORT] or a URL with http or https and no path.
 	RegistryMirrors []string
 	// InsecureRegistries are HOST[:PORT] or networks in CIDR form, besides loopback.
@@ -116,7 +118,7 @@ func Load(opts Options) (Config, error) {
 }
 
 func defaults(env func(string) string) Config {
-	cfg := Config{LogLevel: "info", LogFormat: "text", NetworkDriver: NetworkSlirp4netns}
+	cfg := Config{LogLevel: "info", LogFormat: "text", EmulateIDs: true}
 	if dir := xdg(env, "XDG_DATA_HOME", ".local/share"); dir != "" {
 		cfg.Root = filepath.Join(dir, "moss")
 	}

@@ -47,7 +47,7 @@ func TestDefaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := config.Config{
-				Root: tc.root, LogLevel: "info", LogFormat: "text", NetworkDriver: "slirp4netns",
+				Root: tc.root, LogLevel: "info", LogFormat: "text", EmulateIDs: true,
 			}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
@@ -82,6 +82,7 @@ mtu = 1500
 host-loopback = true
 runtime = "runc"
 storage-driver = "vfs"
+emulate-ids = false
 registry-mirror = ["mirror.example", "http://10.0.0.1:5000"]
 insecure-registry = ["10.0.0.0/8", "reg.example:5000"]
 registry-redirect = ["store.lan:9000", "192.168.0.0/16"]

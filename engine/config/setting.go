@@ -119,6 +119,10 @@ func containerSettings() []setting {
 				return setChoice(&c.StorageDriver, orAuto(v[0]), "", "overlay", "fuse-overlayfs", "vfs")
 			},
 		},
+		{
+			"emulate-ids", "MOSS_EMULATE_IDS", "without sub-ids: let chown, setgroups, setuid and the like succeed in containers, without effect (default true)", allowedBool, false,
+			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.EmulateIDs, v[0]) },
+		},
 	}
 }
 

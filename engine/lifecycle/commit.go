@@ -13,6 +13,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/ocispec"
 )
 
 // Commit makes an image of the container's writable layer and its configuration, and returns the image's id. With Pause
@@ -97,7 +98,7 @@ func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.Read
 func mountPoints(r *container.Record) []string {
 	points := append(make([]string, 0, 16+len(r.Mounts)),
 		"/dev", "/proc", "/sys", "/dev/console", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys/fs/cgroup",
-		"/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+		"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", ocispec.AptConf)
 	for _, mount := range r.MountPoints() {
 		points = append(points, mount.Destination)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/network"
+	"moss/engine/ocispec"
 	"moss/engine/tree"
 )
 
@@ -48,6 +49,32 @@ func (m *Manager) placeEtc(c *ctr, with *joined) {
 	if r.HostnamePath != hostname || r.HostsPath != hosts || r.ResolvConf != resolv {
 		c.update(func(r *container.Record) { r.HostnamePath, r.HostsPath, r.ResolvConf = hostname, hosts, resolv })
 	}
+}
+
+// aptConf keeps apt from changing to a user of its own: it looks afterwards whether it has become that, and fails.
+const aptConf = `// Made by moss: the user of this engine has no subordinate ids, and only root exists here.
+APT::Sandbox::User "root";
+`
+
+// writeAptConf writes the settings that apt is to find where ids are emulated, into the folder of the container's task. path
+// is empty where there is no need of them. A folder that is reached by links is the image's own arrangement and left alone.
+func (m *Manager) writeAptConf(containerID, rootfs string, ids *container.IDMap) (path string, err error) {
+	if !m.opt.EmulateIDs || ids != nil {
+		return "", nil
+	}
+	root, err := rootHandle(rootfs)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close() //nolint:errcheck // only a handle
+	dir, err := tree.Openat2(int(root.Fd()), filepath.Dir(ocispec.AptConf)[1:], unix.O_PATH|unix.O_DIRECTORY,
+		unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return "", nil // the image has no apt
+	}
+	unix.Close(dir) //nolint:errcheck // only a handle
+	path = filepath.Join(m.taskDir(containerID), "apt.conf")
+	return path, writeOwn(path, []byte(aptConf))
 }
 
 // etcAtRest returns the record of a container that does not run, with the places of its managed files. Before the first

@@ -95,6 +95,7 @@ type Options struct {
 	KeepID      container.IDMap   // in which User has its own numbers, made of all ids there are; zero: there is none
 	CgroupBase  string            // path below which containers' cgroups go; empty: none
 	Controllers container.Controllers
+	EmulateIDs  bool // as in ocispec.Options
 }
 
 // seccompCache holds filters that the runtime has compiled before, by the key that ocispec.SeccompKey gives.

@@ -319,10 +319,14 @@ func (m *Manager) bundle(c *ctr, spec *container.Spec, p parts) (filterKey strin
 	if err := setNetwork(&p, idMap, spec); err != nil {
 		return "", err
 	}
+	aptPath, err := m.writeAptConf(r.ID, p.rootfs, idMap)
+	if err != nil {
+		return "", err
+	}
 	oci, err := m.opt.Specs.Build(ocispec.Input{
 		ID: r.ID, Spec: spec, Rootfs: p.rootfs, User: ids, Sandbox: p.sandbox, HostName: hostName, Join: p.with.oci, IDMap: idMap,
 		HostnamePath: r.HostnamePath, HostsPath: r.HostsPath, ResolvConf: r.ResolvConf,
-		CgroupsPath: m.cgroupsPath(r),
+		AptConf: aptPath, CgroupsPath: m.cgroupsPath(r),
 	})
 	if err != nil {
 		return "", err

@@ -27,6 +27,8 @@ type Options struct {
 	Controllers container.Controllers // which limits can be applied
 	// SingleID means that the user namespace maps one user and one group only: no supplementary groups, no user but root.
 	SingleID bool
+	// EmulateIDs lets the default filter answer calls that name other ids than the one with success, where SingleID holds.
+	EmulateIDs bool
 	// Nofile is the limit of open files, soft and hard, for containers that ask for none; it must not exceed the
 	// engine's own hard limit. 0 leaves the engine's.
 	Nofile uint64
@@ -61,6 +63,7 @@ type Input struct {
 	HostnamePath string
 	HostsPath    string
 	ResolvConf   string
+	AptConf      string // for AptConf
 
 	// CgroupsPath is the container's cgroup; empty means none, and then no limit is set.
 	CgroupsPath string
@@ -139,7 +142,7 @@ func (b *Builder) Build(in Input) (*specs.Spec, error) {
 	if err := b.setResources(gen, &in); err != nil {
 		return nil, err
 	}
-	if err := b.setSeccomp(gen.Config, in.Spec); err != nil {
+	if err := b.setSeccomp(gen.Config, &in); err != nil {
 		return nil, err
 	}
 	return gen.Config, nil

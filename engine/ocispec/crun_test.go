@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,7 +28,7 @@ type probe struct {
 
 const (
 	probeBase    = 0x400000
-	probeData    = probeBase + 0x800 // path, then socketcall's arguments
+	probeData    = probeBase + 0x800 // path, then socketcall's arguments, more paths and a list of groups
 	probeResults = probeBase + 0x1000
 	probeBuffer  = probeBase + 0x2000
 	probeStatus  = 4096 // bytes of /proc/self/status that are printed
@@ -63,10 +64,49 @@ func (p *probe) call32(number, a, b, c uint32) {
 	p.emit(0xcd, 0x80, 0x48, 0x98) // and sign-extend eax
 }
 
-// What the probe tries, in the order of its results.
-var probeTries = []string{"AF_ALG", "AF_VSOCK", "AF_INET", "keyctl", "AF_ALG (32 bit)", "AF_ALG by socketcall (32 bit)", "getpid (32 bit)"}
+// try is a system call of the probe's.
+type try struct {
+	name            string
+	bits            int
+	number, a, b, c uint32
+}
 
-func newProbe() []byte {
+// socketTries are what no container may do, and some that each may.
+func socketTries() []try {
+	return []try{
+		{"AF_ALG", 64, unix.SYS_SOCKET, unix.AF_ALG, unix.SOCK_SEQPACKET, 0},
+		{"AF_VSOCK", 64, unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0},
+		{"AF_INET", 64, unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0},
+		{"keyctl", 64, unix.SYS_KEYCTL, 0, 0xfffffffd, 0},
+		{"AF_ALG (32 bit)", 32, 359, unix.AF_ALG, unix.SOCK_SEQPACKET, 0},
+		{"AF_ALG by socketcall (32 bit)", 32, 102, 1, probeData + 32, 0}, // SYS_SOCKET, {AF_ALG, SOCK_SEQPACKET, 0}
+		{"getpid (32 bit)", 32, 20, 0, 0, 0},
+	}
+}
+
+// idTries change owners and ids: /dev is a folder of root's, /none is not there.
+func idTries() []try {
+	const dev, none, groups, same = probeData + 64, probeData + 72, probeData + 80, 1<<32 - 1
+	return []try{
+		{"chown to another", 64, unix.SYS_CHOWN, dev, 33, 33},
+		{"chown to another group", 64, unix.SYS_CHOWN, dev, 0, 33},
+		{"chown to another user", 64, unix.SYS_LCHOWN, dev, 33, same},
+		{"chown to root", 64, unix.SYS_CHOWN, dev, 0, 0},
+		{"chown of nothing to root", 64, unix.SYS_CHOWN, none, 0, 0},
+		{"setuid", 64, unix.SYS_SETUID, 33, 0, 0},
+		{"seteuid", 64, unix.SYS_SETRESUID, same, 33, same},
+		{"setregid", 64, unix.SYS_SETREGID, 33, 33, 0},
+		{"setgroups", 64, unix.SYS_SETGROUPS, 1, groups, 0},
+		{"getuid", 64, unix.SYS_GETUID, 0, 0, 0},
+		{"getegid", 64, unix.SYS_GETEGID, 0, 0, 0},
+		{"chown to another (32 bit)", 32, 212, dev, 33, 33},
+		{"chown of nothing to root (32 bit)", 32, 212, none, 0, 0},
+		{"setuid (32 bit)", 32, 213, 33, 0, 0},
+		{"setgroups (32 bit)", 32, 206, 1, groups, 0},
+	}
+}
+
+func newProbe(tries []try) []byte {
 	p := &probe{}
 	p.call64(unix.SYS_OPEN, probeData, unix.O_RDONLY, 0)
 	p.keep()
@@ -77,20 +117,14 @@ func newProbe() []byte {
 	p.load(0xba, probeStatus)
 	p.emit(0x0f, 0x05)
 	p.calls = 0
-	p.call64(unix.SYS_SOCKET, unix.AF_ALG, unix.SOCK_SEQPACKET, 0)
-	p.keep()
-	p.call64(unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0)
-	p.keep()
-	p.call64(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0)
-	p.keep()
-	p.call64(unix.SYS_KEYCTL, 0, 0xfffffffd, 0)
-	p.keep()
-	p.call32(359, unix.AF_ALG, unix.SOCK_SEQPACKET, 0)
-	p.keep()
-	p.call32(102, 1, probeData+32, 0) // socketcall(SYS_SOCKET, {AF_ALG, SOCK_SEQPACKET, 0})
-	p.keep()
-	p.call32(20, 0, 0, 0)
-	p.keep()
+	for _, t := range tries {
+		if t.bits == 32 {
+			p.call32(t.number, t.a, t.b, t.c)
+		} else {
+			p.call64(t.number, t.a, t.b, t.c)
+		}
+		p.keep()
+	}
 	p.call64(unix.SYS_WRITE, 1, probeBuffer, probeStatus)
 	p.call64(unix.SYS_WRITE, 1, probeResults, uint32(8*p.calls))
 	p.call64(unix.SYS_EXIT_GROUP, 0, 0, 0)
@@ -113,13 +147,17 @@ func newProbe() []byte {
 	copy(file[0x800:], "/proc/self/status\x00")
 	le.PutUint32(file[0x820:], unix.AF_ALG)
 	le.PutUint32(file[0x824:], unix.SOCK_SEQPACKET)
+	copy(file[0x840:], "/dev\x00")
+	copy(file[0x848:], "/none\x00")
+	le.PutUint32(file[0x850:], 33)
 	return file
 }
 
 // sandbox runs crun as an ordinary user who is root of a user namespace of their own, with cgroups hidden.
 type sandbox struct {
-	t   *testing.T
-	dir string
+	t     *testing.T
+	dir   string
+	tries []try // of the probe
 }
 
 func newSandbox(t *testing.T) *sandbox {
@@ -131,7 +169,7 @@ func newSandbox(t *testing.T) *sandbox {
 			t.Skipf("%s is missing: hack/install-deps.sh installs it", tool)
 		}
 	}
-	s := &sandbox{t: t, dir: t.TempDir()}
+	s := &sandbox{t: t, dir: t.TempDir(), tries: socketTries()}
 	for dir, mode := range map[string]os.FileMode{
 		"": 0o777, "..": 0o755, "rootfs": 0o777, "rootfs/etc": 0o777, "state": 0o777, "bundle": 0o777, "source": 0o777,
 	} {
@@ -143,7 +181,7 @@ func newSandbox(t *testing.T) *sandbox {
 			t.Fatal(err)
 		}
 	}
-	s.write("rootfs/probe", newProbe())
+	s.write("rootfs/probe", newProbe(s.tries))
 	for _, file := range []string{"hostname", "hosts", "resolv.conf", "source/file"} {
 		s.write(file, []byte("x\n"))
 	}
@@ -201,7 +239,7 @@ crun="crun --cgroup-manager=disabled --root $dir/state"
 func (s *sandbox) probe(spec *specs.Spec) (status map[string]string, results map[string]int64) {
 	s.t.Helper()
 	out, err := s.run(spec, `exec $crun run --no-new-keyring -b "$dir/bundle" probe`)
-	if err != nil || len(out) != probeStatus+8*len(probeTries) {
+	if err != nil || len(out) != probeStatus+8*len(s.tries) {
 		s.t.Fatalf("probe printed %d bytes, %v", len(out), err)
 	}
 	status, results = map[string]string{}, map[string]int64{}
@@ -209,8 +247,8 @@ func (s *sandbox) probe(spec *specs.Spec) (status map[string]string, results map
 		name, value, _ := strings.Cut(line, ":")
 		status[name] = strings.TrimSpace(value)
 	}
-	for i, name := range probeTries {
-		results[name] = int64(binary.LittleEndian.Uint64(out[probeStatus+8*i:]))
+	for i, try := range s.tries {
+		results[try.name] = int64(binary.LittleEndian.Uint64(out[probeStatus+8*i:]))
 	}
 	return status, results
 }
@@ -273,9 +311,46 @@ cat "$dir/state/probe/seccomp.bpf"; $crun delete -f probe`)
 	if status["Seccomp"] != "0" || status["NoNewPrivs"] != "1" {
 		t.Errorf("unconfined: Seccomp %s, NoNewPrivs %s", status["Seccomp"], status["NoNewPrivs"])
 	}
-	for _, call := range probeTries { // or what is refused above is refused for another reason
-		if results[call] == -int64(unix.EPERM) || results[call] == -int64(unix.ENOSYS) {
-			t.Errorf("unconfined: %s = %d", call, results[call])
+	for call, result := range results { // or what is refused above is refused for another reason
+		if result == -int64(unix.EPERM) || result == -int64(unix.ENOSYS) {
+			t.Errorf("unconfined: %s = %d", call, result)
+		}
+	}
+}
+
+// TestEmulatedIDs asks the runtime and the kernel what a process without any id but root's sees.
+func TestEmulatedIDs(t *testing.T) {
+	s := newSandbox(t)
+	s.tries = idTries()
+	s.write("rootfs/probe", newProbe(s.tries))
+	for _, tc := range []struct {
+		name    string
+		emulate bool
+		host    string
+		fail    []string // what fails beside the chown of nothing
+	}{
+		{"emulated", true, "", nil},
+		{"not emulated", false, "", []string{"chown to another", "set"}},
+		{"without CHOWN", true, `,"CapDrop":["CHOWN"]`, []string{"chown to another"}},
+		{"without SETUID", true, `,"CapDrop":["SETUID"]`, []string{"setuid", "seteuid"}},
+		{"without SETGID", true, `,"CapDrop":["SETGID"]`, []string{"setregid", "setgroups"}},
+		{"unconfined", true, `,"SecurityOpt":["seccomp=unconfined"]`, []string{"chown to another", "set"}},
+	} {
+		spec, err := newBuilder(t, Options{SingleID: true, EmulateIDs: tc.emulate}).
+			Build(s.input(newSpec(t, `{"Cmd":["/probe"]}`, `{"NetworkMode":"none"`+tc.host+`}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, results := s.probe(spec)
+		for call, got := range results {
+			fails := slices.ContainsFunc(tc.fail, func(prefix string) bool { return strings.HasPrefix(call, prefix) })
+			if strings.Contains(call, "nothing") {
+				if got != -int64(unix.ENOENT) {
+					t.Errorf("%s: %s = %d, want -ENOENT", tc.name, call, got)
+				}
+			} else if fails != (got < 0) || got > 0 {
+				t.Errorf("%s: %s = %d, want a failure: %t", tc.name, call, got, fails)
+			}
 		}
 	}
 }
@@ -318,7 +393,7 @@ func TestSpecsRunInCrun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sub := &sandbox{t: t, dir: s.dir}
+			sub := &sandbox{t: t, dir: s.dir, tries: s.tries}
 			status, _ := sub.probe(spec)
 			if !strings.Contains(status["Name"], "probe") {
 				t.Errorf("status of the container's process: %v", status)

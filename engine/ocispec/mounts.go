@@ -27,7 +27,7 @@ func (b *Builder) setMounts(gen *generate.Generator, in *Input) {
 		})
 	}
 	system := slices.DeleteFunc(b.systemMounts(in), replaced)
-	rest := append(slices.DeleteFunc(etcMounts(in), replaced), asked...)
+	rest := slices.Concat(slices.DeleteFunc(etcMounts(in), replaced), aptMount(in, asked), asked)
 	depth := func(m specs.Mount) int { return strings.Count(m.Destination, "/") }
 	slices.SortStableFunc(rest, func(x, y specs.Mount) int { return depth(x) - depth(y) })
 	gen.Config.Mounts = slices.Concat(system, rest)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/moby/profiles/seccomp"
@@ -19,9 +20,9 @@ import (
 )
 
 // setSeccomp chooses the filter. A privileged container has none unless it brings a profile.
-func (b *Builder) setSeccomp(spec *specs.Spec, s *container.Spec) error {
-	asked := s.Security.Seccomp
-	if asked == container.SeccompUnconfined || asked == "" && s.Host.Privileged {
+func (b *Builder) setSeccomp(spec *specs.Spec, in *Input) error {
+	asked := in.Spec.Security.Seccomp
+	if asked == container.SeccompUnconfined || asked == "" && in.Spec.Host.Privileged {
 		return nil
 	}
 	if asked != "" {
@@ -32,7 +33,7 @@ func (b *Builder) setSeccomp(spec *specs.Spec, s *container.Spec) error {
 		spec.Linux.Seccomp = profile
 		return nil
 	}
-	profile, err := b.defaultProfile(spec)
+	profile, err := b.defaultProfile(spec, b.emulatesIDs(in))
 	if err != nil {
 		return err
 	}
@@ -69,12 +70,13 @@ func checkFilter(profile *specs.LinuxSeccomp) error {
 	return nil
 }
 
-// maxProfiles bounds the memory that remembered profiles take; a profile depends on the capabilities only.
+// maxProfiles bounds the memory that remembered profiles take; a profile depends on the capabilities and on whether ids are
+// emulated.
 const maxProfiles = 64
 
 // defaultProfile makes the default filter for a set of capabilities once and remembers it.
-func (b *Builder) defaultProfile(spec *specs.Spec) (*specs.LinuxSeccomp, error) {
-	key := strings.Join(spec.Process.Capabilities.Bounding, " ")
+func (b *Builder) defaultProfile(spec *specs.Spec, emulate bool) (*specs.LinuxSeccomp, error) {
+	key := strconv.FormatBool(emulate) + " " + strings.Join(spec.Process.Capabilities.Bounding, " ")
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if profile, ok := b.profiles[key]; ok {
@@ -85,6 +87,9 @@ func (b *Builder) defaultProfile(spec *specs.Spec) (*specs.LinuxSeccomp, error) 
 		return nil, err
 	}
 	closeSocketcall(profile, runtime.GOARCH)
+	if emulate {
+		emulateIDs(profile, spec.Process.Capabilities.Bounding)
+	}
 	if len(b.profiles) >= maxProfiles {
 		clear(b.profiles)
 	}
@@ -99,16 +104,21 @@ func closeSocketcall(profile *specs.LinuxSeccomp, goarch string) {
 	if goarch != "amd64" && goarch != "386" {
 		return // elsewhere no second ABI has socketcall, or the first one's C library depends on it
 	}
-	for i, call := range profile.Syscalls {
-		if call.Action == specs.ActAllow && slices.Contains(call.Names, "socketcall") {
-			names := slices.Clone(call.Names)
-			profile.Syscalls[i].Names = slices.DeleteFunc(names, func(name string) bool { return name == "socketcall" })
-		}
-	}
+	withdraw(profile, "socketcall")
 	nosys := uint(unix.ENOSYS)
 	profile.Syscalls = append(profile.Syscalls, specs.LinuxSyscall{
 		Names: []string{"socketcall"}, Action: specs.ActErrno, ErrnoRet: &nosys,
 	})
+}
+
+// withdraw takes system calls out of what a profile allows.
+func withdraw(profile *specs.LinuxSeccomp, calls ...string) {
+	named := func(name string) bool { return slices.Contains(calls, name) }
+	for i, call := range profile.Syscalls {
+		if call.Action == specs.ActAllow && slices.ContainsFunc(call.Names, named) {
+			profile.Syscalls[i].Names = slices.DeleteFunc(slices.Clone(call.Names), named)
+		}
+	}
 }
 
 // bpfAnnotation is how crun takes a compiled filter: base64 of an array of struct sock_filter.

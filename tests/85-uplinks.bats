@@ -272,6 +272,41 @@ with_route() {
   [ "$status" != 0 ]
 }
 
+# without_tun: what runs a program, with what follows it, where the tun device cannot be opened.
+without_tun() {
+  mkdir "$BATS_TEST_TMPDIR/bin" "$BATS_TEST_TMPDIR/moss"
+  for tool in ip nsenter unshare mount crun nft; do
+    tool=$(command -v $tool) && ln -s "$tool" "$BATS_TEST_TMPDIR/bin/" # without newuidmap: sub-ids cannot be mapped from there
+  done
+  touch "$BATS_TEST_TMPDIR/tun"
+  chmod 0400 "$BATS_TEST_TMPDIR/tun"
+  cat >"$BATS_TEST_TMPDIR/moss/mossd" <<END
+#!/bin/sh
+PATH=$BATS_TEST_TMPDIR/bin exec unshare --user --map-root-user --mount /bin/sh -c '
+  mount --bind "$BATS_TEST_TMPDIR/tun" /dev/net/tun &&
+    exec unshare --user --map-user=$(id -u) --map-group=$(id -g) "$moss_bin/mossd" "\$@"' sh "\$@"
+END
+  chmod 0755 "$BATS_TEST_TMPDIR/moss/mossd"
+}
+
+@test "without a tun device: none, and log and info say so; a driver that was named fails" {
+  [ -e /dev/net/tun ] || skip "this machine has no /dev/net/tun to hide: modprobe tun"
+  without_tun
+  moss_bin=$BATS_TEST_TMPDIR/moss spawn_engine --root "$MOSS_DATA/no-tun"
+  import_busybox
+  expect equal "$(status_of driver)" none
+  expect equal "$(info_driver)" none
+  run tail -n "+$((log_start + 1))" "$MOSS_DIR/mossd.log"
+  expect contains "network=none" "Containers reach each other and publish ports, and nothing outside" /dev/net/tun
+  run api GET /info
+  expect contains "WARNING: Containers reach each other and publish ports, and nothing outside: the tap device cannot be made"
+  publishes
+  halt_engine
+  run "$BATS_TEST_TMPDIR/moss/mossd" --root "$MOSS_DATA/no-tun" --run-dir "$MOSS_DIR/no-tun" --network-driver=slirp4netns
+  [ "$status" != 0 ]
+  expect contains "the tap device cannot be made"
+}
+
 # info_driver: what /info shows of the uplink.
 info_driver() { api GET /info | head -n 1 | jq -r '.SystemStatus[] | select(.[0] == "Uplink") | .[1]'; }
 

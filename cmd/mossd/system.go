@@ -43,6 +43,9 @@ func newSystem(
 	if uids, gids := fewIDs("/proc/self/uid_map", "/proc/self/gid_map"); uids > 0 {
 		warnings = append(warnings, "WARNING: "+fewWarning(uids, gids))
 	}
+	if facts.Uplink.Driver == config.NetworkNone && facts.Uplink.Reason != "" {
+		warnings = append(warnings, "WARNING: "+noWayOut(facts.Uplink.Reason))
+	}
 	return system.New(system.Facts{
 		ID: p.identity, Version: version, GitCommit: commit, BuildTime: builtAt(), DataRoot: facts.Root, Labels: cfg.Labels,
 		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups, runtime),

@@ -28,7 +28,9 @@ func watchUplink(ctx context.Context, cfg config.Config, p *parts, facts rootles
 	ctx, stop := context.WithCancel(ctx)
 	w := &uplinkWatch{stop: stop, ended: make(chan struct{})}
 	last := facts.Uplink
-	if last.Reason != "" {
+	if last.Driver == uplink.None && last.Reason != "" {
+		log.Warn().Msg(noWayOut(last.Reason))
+	} else if last.Reason != "" {
 		log.Info().Str("driver", last.Driver).Str("reason", last.Reason).Msg("network driver")
 	}
 	to, lead := uplink.Config{Driver: cfg.NetworkDriver, HostLoopback: cfg.HostLoopback}.HostTarget()
@@ -59,6 +61,11 @@ func watchUplink(ctx context.Context, cfg config.Config, p *parts, facts rootles
 		}
 	}()
 	return w
+}
+
+// noWayOut tells what comes of an engine that found no uplink.
+func noWayOut(reason string) string {
+	return "Containers reach each other and publish ports, and nothing outside: " + reason
 }
 
 // Close returns when nothing is told any more.

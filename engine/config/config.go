@@ -49,7 +49,7 @@ type Config struct {
 	LogFormat string
 	// DebugProfiles lets the user ask the engine for its profiles and traces, over its unix socket.
 	DebugProfiles bool
-	// NetworkDriver is one of the constants above.
+	// NetworkDriver is one of the constants above, or empty for slirp4netns where a tap device can be made and none elsewhere.
 	NetworkDriver string
 	// MTU of the containers' network in bytes; 0 leaves it to the driver.
 	MTU int

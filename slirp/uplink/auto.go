@@ -66,22 +66,27 @@ func (n noted) Info(ctx context.Context) (*api.NetworkDriverInfo, error) {
 // String names the driver in RootlessKit's messages.
 func (n noted) String() string { return n.status.Driver }
 
-// autoChild learns from the parent's message which driver that has chosen.
-type autoChild struct{ chosen network.ChildDriver }
+// chosenChild learns from the parent's message which driver that has chosen.
+type chosenChild struct{ chosen network.ChildDriver }
 
-// ConfigureNetworkChild is the chosen driver's; gvisor-tap-vsock is the one that tells its child of a socket.
-func (a *autoChild) ConfigureNetworkChild(msg *messages.ParentInitNetworkDriverCompleted, netns string) (string, error) {
-	a.chosen = tapChild{}
-	if msg.NetworkDriverOpaque["socketPath"] != "" {
-		a.chosen = gvisortapvsock.NewChildDriver()
+// ConfigureNetworkChild is the chosen driver's; gvisor-tap-vsock is the one that tells its child of a
+// socket, and none the one that has no device.
+func (c *chosenChild) ConfigureNetworkChild(msg *messages.ParentInitNetworkDriverCompleted, netns string) (string, error) {
+	switch {
+	case msg.NetworkDriverOpaque["socketPath"] != "":
+		c.chosen = gvisortapvsock.NewChildDriver()
+	case msg.Dev == "":
+		c.chosen = noneChild{}
+	default:
+		c.chosen = tapChild{}
 	}
-	return a.chosen.ConfigureNetworkChild(msg, netns)
+	return c.chosen.ConfigureNetworkChild(msg, netns)
 }
 
 // ChildDriverInfo is the chosen driver's; RootlessKit asks after ConfigureNetworkChild.
-func (a *autoChild) ChildDriverInfo() (*network.ChildDriverInfo, error) {
-	if a.chosen == nil {
+func (c *chosenChild) ChildDriverInfo() (*network.ChildDriverInfo, error) {
+	if c.chosen == nil {
 		return nil, errors.New("no uplink has been chosen yet")
 	}
-	return a.chosen.ChildDriverInfo()
+	return c.chosen.ChildDriverInfo()
 }

@@ -11,6 +11,7 @@
 package uplink
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
@@ -61,11 +62,14 @@ const tunDevice = "/dev/net/tun"
 
 // Config says which uplink to use.
 type Config struct {
-	Driver       string // empty: Slirp4netns
+	Driver       string // empty: Slirp4netns, or None where no tap device can be made
 	StateDir     string // RootlessKit's state directory, absolute; Parent needs it to exist
 	MTU          int    // bytes; 0: DefaultMTU
 	HostLoopback bool   // containers reach what listens on the host's loopback through the gateway's address
 	HideSource   bool   // published TCP ports do not try to keep the client's address
+
+	optional bool   // no driver was named: None will do
+	tun      string // the device that makes tap devices; empty: tunDevice
 
 	ipv6 bool // carried too, but not by Gvisor; Parent finds out whether the host has any
 }
@@ -118,19 +122,21 @@ func Child(cfg Config, log io.Writer) (network.ChildDriver, port.ChildDriver, er
 		return nil, nil, err
 	}
 	pd := forward.NewChild(log)
+	if cfg.optional {
+		return &chosenChild{}, pd, nil
+	}
 	switch cfg.Driver {
 	case Slirp4netns, Pasta:
 		return tapChild{}, pd, nil
 	case Gvisor:
 		return gvisortapvsock.NewChildDriver(), pd, nil
-	case Auto:
-		return &autoChild{}, pd, nil
 	default: // None; resolved has refused the rest
 		return noneChild{}, pd, nil
 	}
 }
 
 func (c Config) resolved() (Config, error) {
+	c.optional = c.Driver == "" || c.Driver == Auto
 	if c.Driver == "" {
 		c.Driver = Slirp4netns
 	}
@@ -161,7 +167,11 @@ func networkParent(cfg Config, log io.Writer) (network.ParentDriver, error) {
 	if cfg.Driver == None {
 		return noted{noneParent{}, cfg.StateDir, Status{Driver: None}}, nil
 	}
-	if err := checkTun(tunDevice); err != nil {
+	err := checkTun(cmp.Or(cfg.tun, tunDevice))
+	if err != nil && cfg.optional {
+		return noted{noneParent{}, cfg.StateDir, Status{Driver: None, Reason: err.Error()}}, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch cfg.Driver {

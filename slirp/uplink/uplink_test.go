@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rootless-containers/rootlesskit/v3/pkg/messages"
+
 	"moss/engine/fault"
 )
 
@@ -81,6 +83,36 @@ func TestParentNamesThePackageThatIsMissing(t *testing.T) {
 	nd, _, err = Parent(Config{Driver: Auto, StateDir: t.TempDir()}, io.Discard)
 	if s, ok := nd.(*supervisor); err != nil || !ok || len(s.programs) != 1 || s.programs[0].name != Pasta || s.programs[0].send != 0 {
 		t.Errorf("Parent(auto) with pasta = %+v, %v; want it alone", nd, err)
+	}
+}
+
+func TestWithoutTunThereIsNoUplink(t *testing.T) {
+	bin, missing := t.TempDir(), filepath.Join(t.TempDir(), "tun")
+	t.Setenv("PATH", bin)
+	for _, name := range []string{"ip", "nsenter"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, driver := range []string{"", Auto} {
+		nd, _, err := Parent(Config{Driver: driver, StateDir: t.TempDir(), tun: missing}, io.Discard)
+		if n, ok := nd.(noted); err != nil || !ok || n.status.Driver != None || !strings.Contains(n.status.Reason, missing) {
+			t.Errorf("Parent(%q) without %s = %+v, %v; want %s and why", driver, missing, nd, err, None)
+		}
+		child, _, err := Child(Config{Driver: driver, StateDir: t.TempDir()}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev, err := child.ConfigureNetworkChild(&messages.ParentInitNetworkDriverCompleted{}, "")
+		info, infoErr := child.ChildDriverInfo()
+		if dev != "" || err != nil || infoErr != nil || !info.ConfiguresInterface {
+			t.Errorf("Child(%q) without an uplink: %q, %v, %+v, %v", driver, dev, err, info, infoErr)
+		}
+	}
+	for _, driver := range []string{Slirp4netns, Pasta, Gvisor} {
+		if _, _, err := Parent(Config{Driver: driver, StateDir: t.TempDir(), tun: missing}, io.Discard); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("Parent(%s), named, without %s = %v, want an Unavailable fault", driver, missing, err)
+		}
 	}
 }
 

@@ -573,6 +573,23 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   moss rm "$name-b"
 }
 
+@test "run --http-proxy and --host-ca: the caller's proxies and authorities, on request alone" {
+  export HTTPS_PROXY=http://proxy.test:3128 no_proxy=.test all_proxy=
+  run moss run --rm busybox env
+  expect lacks proxy.test
+  run moss run --rm --http-proxy busybox env
+  expect contains HTTPS_PROXY=http://proxy.test:3128 no_proxy=.test
+  expect lacks all_proxy
+  run moss run --rm --http-proxy -e https_proxy=mine busybox env
+  expect contains https_proxy=mine
+  expect lacks HTTPS_PROXY
+  echo 'an authority' >"$BATS_TEST_TMPDIR/ca.pem"
+  run env SSL_CERT_FILE="$BATS_TEST_TMPDIR/ca.pem" timeout 180 "$moss_bin/moss" --host "unix://$MOSS_SOCK" \
+    run --rm --host-ca busybox sh -c 'cat "$SSL_CERT_FILE"; ! echo more >>"$SSL_CERT_FILE"'
+  expect status 0
+  expect contains 'an authority'
+}
+
 @test "ps fits the terminal and colours states there; a pipe gets all of it and no colours" {
   name=$(unique longer)
   moss tag busybox "$name-image:latest"

@@ -240,6 +240,22 @@ dock_build() { DOCKER_BUILDKIT=0 dock build "$@"; }
   expect contains 4MB
 }
 
+@test "build: --http-proxy hands the caller's proxies to RUN and to no image" {
+  tag=$(unique proxy)
+  export HTTPS_PROXY=http://proxy.test:3128 no_proxy=.test
+  write "FROM busybox" "RUN env"
+  run moss build --no-cache "$dir"
+  expect lacks proxy.test
+  run moss build --no-cache --http-proxy --build-arg NO_PROXY=mine -t "$tag" "$dir"
+  expect status 0
+  expect contains HTTPS_PROXY=http://proxy.test:3128 NO_PROXY=mine
+  expect lacks no_proxy=.test
+  run moss inspect "$tag"
+  expect lacks proxy.test
+  run moss history --no-trunc "$tag"
+  expect lacks proxy.test
+}
+
 @test "build: secrets from files and variables reach RUN and nothing else" {
   printf s3cretfile >"$BATS_TEST_TMPDIR/secret"
   export TOKEN=s3crettoken

@@ -230,6 +230,22 @@ refused() {
   expect output again
 }
 
+@test "an engine with http-proxy gives its proxies to containers and builds that name none" {
+  other_folder
+  HTTPS_PROXY=http://proxy.test:3128 no_proxy=.test \
+    other_engine --root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK" --http-proxy
+  other import "$MOSS_DIR/busybox.tar" busybox
+  run other run --rm busybox env
+  expect contains HTTPS_PROXY=http://proxy.test:3128 no_proxy=.test
+  run other run --rm -e NO_PROXY=mine -e https_proxy busybox env
+  expect contains HTTPS_PROXY=http://proxy.test:3128 NO_PROXY=mine
+  expect lacks no_proxy=.test
+  run other build --no-cache -t built - <<<$'FROM busybox\nRUN env'
+  expect contains HTTPS_PROXY=http://proxy.test:3128
+  run other inspect built
+  expect lacks proxy.test
+}
+
 @test "moss starts an engine when none answers at the default, once, and it serves" {
   other_folder
   mkdir -m 0700 "$OTHER/xdg"

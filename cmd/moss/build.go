@@ -76,6 +76,12 @@ func (f *createFlags) buildVariables(body *client.Create, around surroundings) e
 	if err != nil {
 		return err
 	}
+	if f.httpProxy {
+		body.Env = arg.Proxies(around.lookup, append(given, f.env...))
+	}
+	if f.hostCA {
+		body.Env = append(body.Env, arg.CAVariables()...)
+	}
 	body.Env = append(body.Env, given...) // of two with one name the last counts
 	return nil
 }
@@ -135,6 +141,13 @@ func (f *createFlags) buildFiles(body *client.Create, around surroundings) error
 			return err
 		}
 		body.HostConfig.Mounts = append(body.HostConfig.Mounts, mount)
+	}
+	if f.hostCA {
+		path, err := arg.HostCA(around.lookup)
+		if err != nil {
+			return fmt.Errorf("--host-ca: %w", err)
+		}
+		body.HostConfig.Mounts = append(body.HostConfig.Mounts, client.MountConfig{Type: "bind", Source: path, Target: arg.CAInside, ReadOnly: true})
 	}
 	body.Volumes, body.HostConfig.Binds, body.HostConfig.Tmpfs = volumes.Anonymous, volumes.Binds, volumes.Tmpfs
 	for _, text := range f.devices {

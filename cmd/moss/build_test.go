@@ -15,7 +15,8 @@ import (
 // bodyOf builds the create body of a command line, through the real command.
 func bodyOf(t *testing.T, command string, args ...string) (client.Create, error) {
 	t.Helper()
-	a := &app{lookup: func(name string) (string, bool) { return "mine", name == "HANDED" }}
+	env := map[string]string{"HANDED": "mine", "http_proxy": "p", "HTTPS_PROXY": "s", "SSL_CERT_FILE": "/dev/null"}
+	a := &app{lookup: func(name string) (string, bool) { value, set := env[name]; return value, set }}
 	var flags createFlags
 	cmd := a.createCommand()
 	if command == "run" {
@@ -48,6 +49,9 @@ func TestCreateBody(t *testing.T) {
 		{"-it", `{"Tty":true,"OpenStdin":true,"StdinOnce":true,"AttachStdin":true}`},
 		{"-a stdin -a stderr", `{"OpenStdin":true,"StdinOnce":true,"AttachStdin":true,"AttachStdout":false}`},
 		{"-e A=1 -e HANDED -e MISSING", `{"Env":["A=1","HANDED=mine"]}`},
+		{"--http-proxy -e A=1", `{"Env":["http_proxy=p","HTTPS_PROXY=s","A=1"]}`},
+		{"--http-proxy -e HTTP_PROXY=x", `{"Env":["HTTPS_PROXY=s","HTTP_PROXY=x"]}`},
+		{"--host-ca -e SSL_CERT_FILE=x", `{"Env":["SSL_CERT_FILE=/run/host-ca.pem","CURL_CA_BUNDLE=/run/host-ca.pem","REQUESTS_CA_BUNDLE=/run/host-ca.pem","NODE_EXTRA_CA_CERTS=/run/host-ca.pem","GIT_SSL_CAINFO=/run/host-ca.pem","SSL_CERT_FILE=x"],"HostConfig":{"Mounts":[{"Type":"bind","Source":"/dev/null","Target":"/run/host-ca.pem","ReadOnly":true}]}}`},
 		{"-l a=1 --label b", `{"Labels":{"a":"1","b":""}}`},
 		{"-u 1:2 -w /x -h name --domainname d --stop-signal INT --mac-address 02:00:00:00:00:01", `{"User":"1:2","WorkingDir":"/x","Hostname":"name","Domainname":"d","StopSignal":"INT","MacAddress":"02:00:00:00:00:01"}`},
 		{"--entrypoint /bin/sh", `{"Entrypoint":["/bin/sh"]}`},

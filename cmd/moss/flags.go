@@ -11,6 +11,7 @@ type createFlags struct {
 	name, cidFile, pull                                   string
 	replace                                               bool
 	interactive, tty, quiet                               bool
+	httpProxy, hostCA                                     bool
 	attach                                                []string
 	user, workDir, entrypoint, hostname, domainName       string
 	env, envFiles, labels, labelFiles                     []string
@@ -80,6 +81,8 @@ func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 	set.StringVar(&f.domainName, "domainname", "", "the container's domain name")
 	set.StringArrayVarP(&f.env, "env", "e", nil, "set a variable: `NAME=VALUE`, or NAME to hand yours on")
 	set.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in a `FILE`, one a line")
+	set.BoolVar(&f.httpProxy, "http-proxy", false, "hand your proxies on: http_proxy, https_proxy, ftp_proxy, no_proxy, all_proxy, in both cases")
+	set.BoolVar(&f.hostCA, "host-ca", false, "show this machine's file of authorities, and set SSL_CERT_FILE and the like to it")
 	set.StringArrayVarP(&f.labels, "label", "l", nil, "set a label: `KEY=VALUE`")
 	set.StringArrayVar(&f.labelFiles, "label-file", nil, "set the labels in a `FILE`, one a line")
 	set.StringVar(&f.stopSignal, "stop-signal", "", "signal that ends the container")

@@ -36,6 +36,7 @@ func (f *imageBuildFlags) register(set *pflag.FlagSet) {
 	set.StringVarP(&f.file, "file", "f", "", "the Dockerfile: a `PATH`, in the folder or elsewhere, or - for stdin")
 	set.StringArrayVarP(&f.tags, "tag", "t", nil, "give the image a `NAME[:TAG]`")
 	set.StringArrayVar(&f.args, "build-arg", nil, "set a build argument: `NAME=VALUE`, or NAME to hand your variable on")
+	set.BoolVar(&f.run.httpProxy, "http-proxy", false, "hand your proxies on to RUN: http_proxy, https_proxy, …; no image keeps them")
 	set.StringVar(&f.target, "target", "", "build a `STAGE` in place of the last one")
 	set.BoolVar(&f.noCache, "no-cache", false, "do every step anew")
 	set.BoolVar(&f.pull, "pull", false, "look for newer base images")
@@ -89,6 +90,12 @@ func (f *imageBuildFlags) options(given func(flag string) bool, lookup arg.Looku
 	for _, text := range f.labels {
 		if err := arg.Labels(opts.Labels, text); err != nil {
 			return opts, err
+		}
+	}
+	if f.run.httpProxy {
+		for _, entry := range arg.Proxies(lookup, f.args) {
+			name, value, _ := strings.Cut(entry, "=")
+			opts.Args[name] = &value
 		}
 	}
 	for _, text := range f.args {

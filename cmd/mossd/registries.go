@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -75,4 +76,20 @@ func proxy(name string) string {
 		return u.String()
 	}
 	return v
+}
+
+// proxies are the variables of an environment that name proxies. Programs read them in lower or in upper case.
+func proxies(environ []string) []string {
+	var found []string
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		switch strings.ToLower(name) {
+		case "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy":
+			if value != "" && (name == strings.ToLower(name) || name == strings.ToUpper(name)) {
+				found = append(found, entry)
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
 }

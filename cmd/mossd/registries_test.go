@@ -39,3 +39,11 @@ func TestProxyHidesPasswords(t *testing.T) {
 		}
 	}
 }
+
+// TestProxies is about what containers get.
+func TestProxies(t *testing.T) {
+	got := proxies([]string{"no_proxy=a=b", "HTTP_PROXY=p", "PROXY=x", "Http_Proxy=x", "https_proxy=", "PATH=/bin"})
+	if want := []string{"HTTP_PROXY=p", "no_proxy=a=b"}; !slices.Equal(got, want) {
+		t.Errorf("proxies = %q, want %q", got, want)
+	}
+}

@@ -268,6 +268,9 @@ func newManager(
 	}
 	opt.Mapped, opt.Damage, opt.EmulateIDs = p.store, p.damage, emulatesIDs(cfg, facts)
 	opt.User, opt.KeepID = userIDs()
+	if cfg.HTTPProxy {
+		opt.Proxies = proxies(os.Environ())
+	}
 	opt.UserName, opt.UserHome = userName(opt.User.UID), os.Getenv("HOME")
 	if runtime.name == "crun" {
 		cache, err := lifecycle.NewSeccompCache(filepath.Join(facts.Root, "cache", "seccomp"), runtime.stamp)

@@ -55,6 +55,8 @@ type Config struct {
 	MTU int
 	// HostLoopback lets containers reach services on the host's loopback.
 	HostLoopback bool
+	// HTTPProxy gives containers and builds the proxies of the engine's environment.
+	HTTPProxy bool
 	// Runtime is the OCI runtime: a program's name, an absolute path, or empty for the first that is found.
 	Runtime string
 	// StorageDriver is overlay, fuse-overlayfs, vfs, or empty for the first that works.

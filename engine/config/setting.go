@@ -110,6 +110,10 @@ func containerSettings() []setting {
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.HostLoopback, v[0]) },
 		},
 		{
+			"http-proxy", "MOSS_HTTP_PROXY", "give containers and builds the proxies of the engine's environment", allowedBool, false,
+			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.HTTPProxy, v[0]) },
+		},
+		{
 			"runtime", "MOSS_RUNTIME", "OCI runtime", "auto, a program's name or an absolute path", false,
 			func(c *Config, v []string, _ func(string) string) error { return setRuntime(&c.Runtime, v[0]) },
 		},

@@ -99,6 +99,7 @@ func (m *Manager) newSpec(
 	if err != nil {
 		return container.Spec{}, nil, err
 	}
+	cfg.Env = container.LayProxies(m.opt.Proxies, img.Config.Env, cfg.Env)
 	spec, warnings, err := container.NewSpec(cfg, host, endpoints, img.Config)
 	if err != nil {
 		return spec, nil, err

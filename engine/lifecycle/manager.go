@@ -93,6 +93,7 @@ type Options struct {
 	UserName    string            // of User on the host, for accounts in containers that keep ids; may be empty
 	UserHome    string            // on the host; may be empty
 	KeepID      container.IDMap   // in which User has its own numbers, made of all ids there are; zero: there is none
+	Proxies     []string          // variables, NAME=VALUE, that containers get beside their own; may be empty
 	CgroupBase  string            // path below which containers' cgroups go; empty: none
 	Controllers container.Controllers
 	EmulateIDs  bool // as in ocispec.Options

@@ -95,7 +95,7 @@ happened() {
   body created 1.24 "${lines[0]}"
   moss start "$name"
   run api POST "/containers/$name/wait"
-  body wait 1.24 "${lines[0]}"
+  body wait 1.24 "${lines[0]}" wait.Error
   expect equal "$(jq .StatusCode <<<"${lines[0]}")" 4
   moss rm "$name"
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -189,14 +190,21 @@ func (c *Client) ContainerResize(ctx context.Context, ref string, height, width 
 	return c.verb(ctx, ref, "/resize", url.Values{"h": {strconv.Itoa(height)}, "w": {strconv.Itoa(width)}})
 }
 
-// ContainerWait blocks until a container stands and returns its exit code. One that never ran answers 0 at once.
+// ContainerWait blocks until a container stands and returns its exit code. One that never ran answers 0 at once. A LostError says
+// that the engine has ended before.
 func (c *Client) ContainerWait(ctx context.Context, ref string) (int, error) {
 	path, err := container(ref, "/wait")
 	if err != nil {
 		return 0, err
 	}
-	var out struct{ StatusCode int }
+	var out struct {
+		StatusCode int
+		Error      *struct{ Message string }
+	}
 	err = c.call(ctx, request{method: http.MethodPost, path: path}, &out)
+	if err == nil && out.Error != nil {
+		return 0, &LostError{Err: errors.New(out.Error.Message)}
+	}
 	return out.StatusCode, err
 }
 

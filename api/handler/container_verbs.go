@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"moss/api/compat"
 	"moss/api/route"
 	"moss/api/wire"
 	"moss/engine/container"
@@ -187,8 +188,23 @@ func characters(c *route.Call, name string) (uint16, error) {
 }
 
 func (h *Handler) containerWait(c *route.Call) error {
-	code, err := h.containers.Wait(c.Ctx(), c.Param("id"))
+	condition, err := container.ParseWaitCondition(c.Text("condition"))
 	if err != nil {
+		return err
+	}
+	begun := false
+	code, err := h.containers.WaitFor(c.Ctx(), c.Param("id"), condition, func() {
+		begun = true
+		// Clients of today read the head before they start the container that they wait for, or attach to it.
+		c.Writer().Header().Set("Content-Type", compat.JSON)
+		c.Writer().WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(c.Writer()).Flush() // The client may have gone.
+	})
+	switch {
+	case err != nil && begun: // the status is told: the body says why there is no code, as from 1.30 on
+		why := &wire.WaitError{Message: fault.Text(c.Reason(err))}
+		return reply(c, http.StatusOK, &wire.ContainerWaited{StatusCode: -1, Error: why})
+	case err != nil:
 		return err
 	}
 	return reply(c, http.StatusOK, &wire.ContainerWaited{StatusCode: code})

@@ -45,6 +45,7 @@ type containers struct {
 	logsErr  error
 	sizeErr  error
 	waiting  chan struct{} // Wait blocks on it
+	waitErr  error         // what it returns then
 	waitDone chan error    // gets what Wait saw of its context
 	attach   func(ctx context.Context, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
 
@@ -161,13 +162,15 @@ func (f *containers) Size(_ context.Context, ref string) (rw, rootfs int64, err 
 	return 10, 20, errors.Join(f.note("size %s", ref), f.sizeErr)
 }
 
-func (f *containers) Wait(ctx context.Context, ref string) (int, error) {
-	if err := f.note("wait %s", ref); err != nil {
+func (f *containers) WaitFor(ctx context.Context, ref string, condition container.WaitCondition, begun func()) (int, error) {
+	if err := f.note("wait %s %d", ref, condition); err != nil {
 		return 0, err
 	}
 	if f.waiting != nil {
+		begun()
 		select {
 		case <-f.waiting:
+			return 3, f.waitErr
 		case <-ctx.Done():
 			f.waitDone <- ctx.Err()
 			return 0, ctx.Err()

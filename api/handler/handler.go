@@ -49,7 +49,8 @@ type ContainerViews interface {
 	Get(ref string) (*container.Record, error)
 	List(ctx context.Context, opt container.ListOptions) ([]*container.Record, error)
 	Size(ctx context.Context, ref string) (rw, rootfs int64, err error)
-	Wait(ctx context.Context, ref string) (code int, err error)
+	// WaitFor calls begun if it has to wait. An error before that is a status.
+	WaitFor(ctx context.Context, ref string, condition container.WaitCondition, begun func()) (code int, err error)
 	// Attach calls open once the viewer has joined, and closes what it returns. An error before that is a status.
 	Attach(ctx context.Context, ref string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
 	Logs(ctx context.Context, ref string, opt container.LogsOptions,

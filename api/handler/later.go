@@ -22,7 +22,6 @@ func laterParams() []laterParam {
 		{get, "/containers/:id/logs", later(35, "until", "0")},
 		{post, "/containers/:id/stop", later(42, "signal")},
 		{post, "/containers/:id/restart", later(42, "signal")},
-		{post, "/containers/:id/wait", later(30, "condition", "not-running")},
 		{get, "/images/:name/json", later(49, "platform")},
 		{get, "/images/:name/history", later(48, "platform")},
 		{get, "/images/:name/get", later(48, "platform")},

@@ -15,7 +15,6 @@ func TestLaterParameters(t *testing.T) {
 		{"GET", "/containers/web/logs?stdout=1", "until", "5", "0"},
 		{"POST", "/containers/web/stop", "signal", "SIGINT", ""},
 		{"POST", "/containers/web/restart", "signal", "SIGINT", ""},
-		{"POST", "/containers/web/wait", "condition", "removed", "not-running"},
 		{"GET", "/images/box/json", "platform", "{}", ""},
 		{"GET", "/images/box/history", "platform", "{}", ""},
 		{"GET", "/images/box/get", "platform", "{}", ""},

@@ -124,7 +124,10 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 			BadSince: v(25),
 		}},
 		{Method: post, Path: "/containers/:id/wait", Do: h.containerWait, Shape: route.Shape{
-			About: "answers when a container has ended", Out: reflect.TypeFor[wire.ContainerWaited](), Codes: codes(200, 404, 400),
+			About: "answers when a container has ended; the head comes at once",
+			Params: params(text("condition",
+				"not-running; next-exit, the next end also of a container that does not run; or removed, its removal")),
+			Out: reflect.TypeFor[wire.ContainerWaited](), Codes: codes(200, 404, 400),
 		}},
 		{Method: del, Path: "/containers/:id", Do: h.containerRemove, Shape: route.Shape{
 			About: "removes a container",

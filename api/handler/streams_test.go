@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -181,6 +182,43 @@ func TestLogsFollow(t *testing.T) {
 				t.Fatal("the log is followed without its client")
 			}
 		})
+	}
+}
+
+// TestWaitHead: clients of today read the head before they go on and start the container, or attach to it.
+func TestWaitHead(t *testing.T) {
+	for _, tc := range []struct {
+		query string
+		err   error
+		body  string
+	}{
+		{"", nil, `{"StatusCode":3}`},
+		{"?condition=next-exit", nil, `{"StatusCode":3}`},
+		{"?condition=removed", errors.New("the disk is full"), `{"StatusCode":-1,"Error":{"Message":"the disk is full"}}`},
+	} {
+		t.Run(tc.query, func(t *testing.T) { testWaitHead(t, tc.query, tc.err, tc.body) })
+	}
+}
+
+func testWaitHead(t *testing.T, query string, failed error, want string) {
+	a := newAPI(t)
+	a.containers.waitErr = failed
+	a.containers.waiting, a.containers.waitDone = make(chan struct{}), make(chan error, 1)
+	c := a.dial()
+	if _, err := io.WriteString(c, "POST /containers/web/wait"+query+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "application/json" {
+		t.Fatalf("the head = %+v, %v, want 200 of JSON at once", answer, err)
+	}
+	close(a.containers.waiting)
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || strings.TrimSpace(string(body)) != want {
+		t.Errorf("the body = %q, %v, want %s", body, err, want)
+	}
+	if err := errors.Join(answer.Body.Close(), c.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -38,6 +38,9 @@ type Call struct {
 // Ctx is cancelled when the client hangs up, and when the server shuts down. Its logger names the request.
 func (c *Call) Ctx() context.Context { return c.x.scope().Context() }
 
+// Reason returns why the server has ended the request if err says that Ctx was cancelled for that, and any other error as it is.
+func (c *Call) Reason(err error) error { return c.x.reason(err) }
+
 // Log returns a logger that names the request.
 func (c *Call) Log() *zerolog.Logger { return zerolog.Ctx(c.Ctx()) }
 

@@ -263,9 +263,7 @@ func (a *API) end(x *exchange, err error) {
 
 // fail answers with an error and logs the engine's own trouble: nobody above passes it on.
 func (a *API) fail(x *exchange, err error) {
-	if cause := context.Cause(x.request.Context()); errors.Is(err, context.Canceled) && fault.Is(cause, fault.Unavailable) {
-		err = cause // the server has ended the request, and says why
-	}
+	err = x.reason(err)
 	if apierr.IsTrouble(x.context(), err) {
 		x.logger().Error().Err(err).Msg("request failed")
 	}
@@ -280,6 +278,14 @@ func (a *API) fail(x *exchange, err error) {
 	}
 	apierr.WriteStatus(x, x.version, status, err)
 	x.begin()
+}
+
+// reason returns why the server has ended the request if err says that it did, and any other error as it is.
+func (x *exchange) reason(err error) error {
+	if cause := context.Cause(x.request.Context()); errors.Is(err, context.Canceled) && fault.Is(cause, fault.Unavailable) {
+		return cause
+	}
+	return err
 }
 
 // note logs an answer.

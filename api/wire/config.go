@@ -220,5 +220,9 @@ type ContainerCreated struct {
 
 // ContainerWaited is the answer to containers/{id}/wait.
 type ContainerWaited struct {
-	StatusCode int
+	StatusCode int        // -1 with an Error
+	Error      *WaitError `json:",omitempty"` // why there is no code; nil if there is one. Of 1.30, at every version
 }
+
+// WaitError says why a wait did not come to its end: the engine ends before, or a removal has failed.
+type WaitError struct{ Message string }

@@ -306,11 +306,13 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 		opt.Gone()
 	}
 	m.publish("destroy", c.record())
+	c.leave()
 	return nil
 }
 
 func (m *Manager) markDead(c *ctr, cause error) error {
 	c.setGone(false)
+	defer c.stay(cause)
 	_, err := c.transition(container.OpRemoveFailed, func(r *container.Record) { r.Error = fault.Text(cause) })
 	return errors.Join(cause, err, c.persist(false))
 }

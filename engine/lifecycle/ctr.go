@@ -36,6 +36,8 @@ type ctr struct {
 	task     task.Task  // nil while there is no process
 	rest     *moment    // when the container is at rest
 	end      *moment    // when the end of its process is known; the end to come once one is there or waited for
+	exit     *moment    // the next end of a container at rest; nil while nobody waits for it
+	removal  *moment    // when it is gone
 	viewers  []*viewer  // attached before the start
 	stopWait func()     // ends the restart timer; nil when none runs
 	enders   int        // callers that wait for its end
@@ -48,16 +50,18 @@ type ctr struct {
 	gone         bool // removed: nothing is written any more
 }
 
-// moment is something to come that callers wait for. done is closed when it has come; code is set before.
+// moment is something to come that callers wait for. done is closed when it has come; code and err are set before.
 type moment struct {
 	done chan struct{}
-	code int // the exit code that is known then
+	code int   // the exit code that is known then
+	err  error // why it did not come about after all
 	past bool
 }
 
 func newCtr(r *container.Record, dir string) *ctr {
 	c := &ctr{
 		id: r.ID, dir: dir, revision: r.Revision, token: make(chan struct{}, 1), rest: newMoment(), end: newMoment(),
+		removal: newMoment(),
 	}
 	c.published.Store(r)
 	if r.State.AtRest() {
@@ -144,9 +148,9 @@ func (c *ctr) wakeLocked(r *container.Record) {
 	switch {
 	case r.State.AtRest():
 		c.rest.come(r.ExitCode)
-		c.end.come(r.ExitCode)
+		c.endLocked(r.ExitCode)
 	case r.State == container.Restarting:
-		c.end.come(r.ExitCode)
+		c.endLocked(r.ExitCode)
 		c.end = newMoment()
 	case r.State != container.Removing:
 		awaitNext(&c.rest)

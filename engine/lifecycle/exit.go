@@ -112,20 +112,3 @@ func (m *Manager) removeSoon(c *ctr) {
 		}
 	})
 }
-
-// Wait blocks until the next end of the container's process, whatever its restart policy makes of that, and returns the
-// exit code. A container at rest gives its last one at once; 0 if it has never run. fault.NotFound if there is no such
-// container. A container that is removed meanwhile still gives its code.
-func (m *Manager) Wait(ctx context.Context, ref string) (code int, err error) {
-	c, err := m.index.find(ref)
-	if err != nil {
-		return 0, err
-	}
-	end := c.nextEnd()
-	select {
-	case <-end.done:
-		return end.code, nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-}

@@ -86,7 +86,7 @@ func (m *Manager) startFailed(c *ctr, op container.Op, cause error) error {
 	} else {
 		c.mu.Lock()
 		after = c.updateLocked(note)
-		c.end.come(code) // clients have joined this start
+		c.endLocked(code) // clients have joined this start
 		c.rest, c.end = newMoment(), newMoment()
 		c.rest.come(code)
 		c.end.come(code)

@@ -386,7 +386,7 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
   point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
   inspect() { api GET "/v$1/containers/$name/json" | head -n 1 | jq -c "$2"; }
   expect equal "$(inspect 1.24 '.Mounts | sort_by(.Destination)[1]')" \
-    "{\"Name\":\"$name\",\"Source\":\"$point\",\"Destination\":\"/named\",\"Driver\":\"local\",\"Mode\":\"ro\",\"RW\":false,\"Propagation\":\"\"}"
+    "{\"Type\":\"volume\",\"Name\":\"$name\",\"Source\":\"$point\",\"Destination\":\"/named\",\"Driver\":\"local\",\"Mode\":\"ro\",\"RW\":false,\"Propagation\":\"\"}"
   expect equal "$(inspect 1.24 '.Mounts | sort_by(.Destination)[0] | [.Name,.Mode,.RW]')" "[\"$anon\",\"\",true]"
   expect equal "$(inspect 1.21 '.Mounts | sort_by(.Destination)[1]')" \
     "{\"Source\":\"$point\",\"Destination\":\"/named\",\"Mode\":\"ro\",\"RW\":false}"

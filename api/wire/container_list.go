@@ -48,7 +48,7 @@ type Port struct {
 
 // MountPoint is one mount of a container (document 1, 2.1).
 type MountPoint struct {
-	Type        string `json:",omitempty" api:"1.25-"`
+	Type        string `json:",omitempty" api:"1.24-"` // documented from 1.25 on; compose speaks 1.24, and keeps volumes by it
 	Name        string `json:",omitempty" api:"1.22-"`
 	Source      string
 	Destination string

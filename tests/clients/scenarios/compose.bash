@@ -106,6 +106,15 @@ compose_use() {
   step "exec: the code of the command"
   run compose exec -T store sh -c 'exit 3'
   expect status 3
+  step "kill during an exec: it ends, and its code is not 0"
+  compose exec -T store sh -c 'echo here; sleep 1000' >"$dir/exec" 2>&1 3>&- 4>&- &
+  client=$!
+  eventually 10 file_has "$dir/exec" here
+  does kill -s KILL store
+  code=0
+  wait "$client" || code=$?
+  [ $code != 0 ] || fail "docker-compose exec in a killed container: exit status 0"
+  does start store
   step "top"
   does top
   expect contains "${project}_web_1" "httpd -p 8080"
@@ -115,6 +124,11 @@ compose_use() {
   step "run a command in a service of its own"
   does run --rm --no-deps -T -e MORE=less store sh -c 'echo "$GREETING $MORE"'
   expect contains "hello less"
+  step "run to the end, then inspect: the exit code is there"
+  run compose run --no-deps -T --name "$project-told" store sh -c 'echo out; exit 7'
+  expect status 7
+  expect equal "$(dock inspect --format '{{.State.Running}} {{.State.ExitCode}}' "$project-told")" "false 7"
+  dock rm "$project-told" >/dev/null
   step "scale up and down"
   does up -d --no-recreate --scale store=3
   expect equal "$(states store)" "running running running"

@@ -60,6 +60,7 @@ curl_scenario() {
   curl_places
   curl_container
   curl_streams
+  curl_ends
   curl_files
   curl_verbs
   curl_removal
@@ -206,6 +207,41 @@ curl_streams() {
   step "top"
   call 200 GET "/containers/$id/top"
   has top '.Titles | index("PID")' 'any(.Processes[][]; contains("httpd"))'
+}
+
+curl_ends() {
+  local round told client
+  step "attach to the end, then inspect: the exit code is there"
+  for round in 1 2 3; do # an engine that tells too late does so now and then
+    send 201 POST "/containers/create?name=$name-told$round" '{"Image": "busybox", "Cmd": ["sh", "-c", "echo out; exit 7"], "HostConfig": {"NetworkMode": "none"}}'
+    told=$(jq -r .Id "$body")
+    rm -f "$BATS_TEST_TMPDIR/attached.head" # of the round before
+    curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X POST -o "$BATS_TEST_TMPDIR/attached" -D "$BATS_TEST_TMPDIR/attached.head" \
+      "http://moss$prefix/containers/$told/attach?stream=1&stdout=1&stderr=1" 3>&- 4>&- &
+    client=$!
+    eventually 10 file_has "$BATS_TEST_TMPDIR/attached.head" 'HTTP/1.1 200'
+    call 204 POST "/containers/$told/start"
+    wait "$client"
+    call 200 GET "/containers/$told/json"
+    has inspect '.State.Running == false' '.State.ExitCode == 7'
+    call 204 DELETE "/containers/$told"
+    rm "$BATS_TEST_TMPDIR/attached.head"
+  done
+  step "kill during an exec: its stream ends, and its code is not 0"
+  send 201 POST "/containers/create?name=$name-killed" '{"Image": "busybox", "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": "none"}}'
+  told=$(jq -r .Id "$body")
+  call 204 POST "/containers/$told/start"
+  send 201 POST "/containers/$told/exec" '{"AttachStdout": true, "Cmd": ["sh", "-c", "echo here; sleep 1000"]}'
+  exec=$(jq -r .Id "$body")
+  curl -sSN --max-time 60 --unix-socket "$MOSS_SOCK" -H 'Content-Type: application/json' --data-binary '{}' -o "$BATS_TEST_TMPDIR/exec" \
+    "http://moss$prefix/exec/$exec/start" 3>&- 4>&- &
+  client=$!
+  eventually 10 file_has "$BATS_TEST_TMPDIR/exec" here
+  call 204 POST "/containers/$told/kill"
+  wait "$client"
+  call 200 GET "/exec/$exec/json"
+  has exec '.Running == false' '.ExitCode != 0 and .ExitCode != null'
+  call 204 DELETE "/containers/$told"
 }
 
 curl_files() {

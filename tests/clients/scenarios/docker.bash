@@ -27,6 +27,7 @@ docker_scenario() {
   listener=$!
   docker_images
   docker_container
+  docker_ends
   docker_data
   docker_verbs
   docker_network
@@ -103,6 +104,35 @@ docker_container() {
   step "logs"
   run --separate-stderr dock logs --tail 5 "$name"
   expect equal "$output $stderr" "up err"
+}
+
+docker_ends() {
+  local round
+  step "attach to the end, then inspect: the exit code is there"
+  for round in 1 2 3; do # an engine that tells too late does so now and then
+    dock create --name "$name-told$round" --network none busybox sh -c 'echo out; exit 7' >/dev/null
+    run dock start -a "$name-told$round"
+    expect status 7
+    expect output out
+    gives "false 7" inspect --format '{{.State.Running}} {{.State.ExitCode}}' "$name-told$round"
+    dock rm "$name-told$round" >/dev/null
+  done
+  step "attach to one that runs: input, output, and the code"
+  dock run -d -i --name "$name-runs" --network none busybox sh -c 'read -r word; echo "got $word"; exit 5' >/dev/null
+  run dock attach "$name-runs" <<<words
+  expect status 5
+  expect output "got words"
+  dock rm "$name-runs" >/dev/null
+  step "kill during an exec: it ends, and its code is not 0"
+  dock run -d --name "$name-killed" --network none busybox sleep 1000 >/dev/null
+  dock exec "$name-killed" sh -c 'echo here; sleep 1000' >"$dir/exec" 2>&1 3>&- 4>&- &
+  client=$!
+  eventually 10 file_has "$dir/exec" here
+  dock kill "$name-killed" >/dev/null
+  code=0
+  wait "$client" || code=$?
+  [ $code != 0 ] || fail "docker exec in a killed container: exit status 0"
+  dock rm "$name-killed" >/dev/null
 }
 
 docker_data() {

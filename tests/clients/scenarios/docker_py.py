@@ -172,10 +172,33 @@ def streams(web):
     equal(talks.logs(stderr=False), b'out\n')
     assert web.logs(tail=1, timestamps=True).endswith(b'Z up\n')
     talks.remove()
+    ends()
     step('stats')
     assert web.stats(stream=False)['memory_stats']['usage'] > 0
     step('top')
     assert any('httpd' in ' '.join(process) for process in web.top()['Processes'])
+
+
+def ends():
+    step('attach to the end, then inspect: the exit code is there')
+    for _ in range(5):  # an engine that tells too late does so now and then
+        told = client.containers.create('busybox', ['sh', '-c', 'echo out; exit 7'], network_mode='none')
+        output = told.attach(stream=True)
+        told.start()
+        equal(b''.join(output), b'out\n')
+        state = client.api.inspect_container(told.id)['State']
+        equal((state['Running'], state['ExitCode']), (False, 7))
+        told.remove()
+    step('kill during an exec: its stream ends, and its code is not 0')
+    killed = client.containers.run('busybox', ['sleep', '1000'], network_mode='none', detach=True)
+    made = client.api.exec_create(killed.id, ['sh', '-c', 'echo here; sleep 1000'])
+    output = client.api.exec_start(made['Id'], stream=True)
+    equal(next(output), b'here\n')
+    killed.kill()
+    equal(list(output), [])
+    shown = client.api.exec_inspect(made['Id'])
+    assert not shown['Running'] and shown['ExitCode'], shown
+    killed.remove()
 
 
 def files(web):

@@ -201,6 +201,30 @@ async function streams(web) {
   assert.match(JSON.stringify((await web.top()).Processes), /httpd/);
 }
 
+async function ends() {
+  step('attach to the end, then inspect: the exit code is there');
+  for (let i = 0; i < 5; i += 1) { // an engine that tells too late does so now and then
+    const told = await docker.createContainer({ Image: 'busybox', Cmd: ['sh', '-c', 'echo out; exit 7'], HostConfig: { NetworkMode: 'none' } });
+    const output = split(await told.attach({ stream: true, stdout: true, stderr: true }));
+    await told.start();
+    assert.deepStrictEqual(await output, ['out\n', '']);
+    const { State } = await told.inspect();
+    assert.deepStrictEqual([State.Running, State.ExitCode], [false, 7]);
+    await told.remove();
+  }
+  step('kill during an exec: its stream ends, and its code is not 0');
+  const killed = await docker.createContainer({ Image: 'busybox', Cmd: ['sleep', '1000'], HostConfig: { NetworkMode: 'none' } });
+  await killed.start();
+  const [made, output] = await exec(killed, { Cmd: ['sh', '-c', 'echo here; sleep 1000'] });
+  const parts = split(output);
+  const first = once(output, 'data').then(() => killed.kill());
+  await parts;
+  const shown = await made.inspect();
+  assert.ok(!shown.Running && shown.ExitCode, JSON.stringify(shown));
+  await first;
+  await killed.remove();
+}
+
 async function files(web) {
   step('put an archive, and get one');
   await web.putArchive(pack({ one: 'first' }), { path: '/tmp' });
@@ -274,6 +298,7 @@ async function main() {
   const [network, volume] = await places();
   const web = await server(network);
   await streams(web);
+  await ends();
   await files(web);
   await verbs(web, network);
   await removal(web, network, volume);

@@ -37,6 +37,7 @@ func main() {
 	r.networks()
 	r.execs()
 	r.streams()
+	r.ends()
 	r.archives()
 	r.verbs()
 	r.endings()

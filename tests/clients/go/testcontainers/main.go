@@ -45,6 +45,7 @@ func main() {
 	r.ready()
 	r.server()
 	r.inside()
+	r.ends()
 	r.copies()
 	r.again()
 	r.networks()

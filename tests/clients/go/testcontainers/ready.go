@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	tc "github.com/testcontainers/testcontainers-go"
 	tcexec "github.com/testcontainers/testcontainers-go/exec"
 	"github.com/testcontainers/testcontainers-go/wait"
@@ -104,6 +106,46 @@ func (r *run) inside() {
 	r.Step("exec with variables needs 1.25, as the library says itself", func() error {
 		_, _, err := r.web.Exec(r.ctx, []string{"env"}, tcexec.WithEnv([]string{"A=b"}))
 		return scenario.Contains("error", fmt.Sprint(err), `requires API version 1.25, but the Docker daemon API version is 1.24`)
+	})
+}
+
+// ends asks for exit codes as soon as streams end.
+func (r *run) ends() {
+	r.Step("read the output to its end, then ask for the state: the exit code is there", func() error {
+		return r.once(func(c tc.Container) error {
+			output, err := r.provider.Client().ContainerLogs(r.ctx, c.GetContainerID(), container.LogsOptions{ShowStdout: true, Follow: true})
+			if err != nil {
+				return err
+			}
+			if _, err := scenario.ReadAll(output); err != nil {
+				return err
+			}
+			state, err := c.State(r.ctx)
+			if err != nil {
+				return err
+			}
+			return scenario.First(scenario.Equal("running", state.Running, false), scenario.Equal("code", state.ExitCode, 7))
+		}, tc.WithCmd("sh", "-c", "echo out; exit 7"))
+	})
+	r.Step("kill during an exec: it ends, and its code is not 0", func() error {
+		return r.once(func(c tc.Container) error {
+			killed := make(chan error, 1)
+			go func() {
+				err := scenario.Eventually(r.ctx, func() error { return r.says(c, "", "test", "-e", "/tmp/here") })
+				killed <- errors.Join(err, r.provider.Client().ContainerKill(r.ctx, c.GetContainerID(), "KILL"))
+			}()
+			code, out, err := c.Exec(r.ctx, []string{"sh", "-c", "touch /tmp/here; sleep 1000"})
+			if err != nil {
+				return err
+			}
+			if _, err := io.Copy(io.Discard, out); err != nil {
+				return err
+			}
+			if code == 0 {
+				return errors.New("exec of a killed container: code 0")
+			}
+			return <-killed
+		}, sleeps())
 	})
 }
 

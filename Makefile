@@ -25,7 +25,7 @@ export KEEP_TAP = $(if $(FILES),,$(CURDIR)/$(RAN))
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance chance flake quick fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance chance flake quick fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat compat-clients guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -131,6 +131,10 @@ fmt: ## rewrites what gofumpt and shfmt would
 
 compat: ## checks the pages of docs that name tests against the specification's fields, the code, and the tests that passed last
 	$(GO) run ./hack/compat -ran $(RAN)
+
+compat-clients: build ## docker-compose 2, unmodified, on moss: a large program, which CI does not build
+	hack/install-deps.sh --for test --for clients
+	tests/run.sh $(RUN) $(or $(FILES),$(wildcard tests/clients/*.bats))
 
 openapi: ## writes docs/openapi.yaml and docs/api.md from the code (a test compares them)
 	$(GO) run ./hack/openapi

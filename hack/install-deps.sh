@@ -3,7 +3,7 @@
 #
 #   hack/install-deps.sh [--check] [--for WHAT]...
 #
-# WHAT is one of build, run, test, lint, bench, guest, demo (repeatable; default: build run).
+# WHAT is one of build, run, test, clients, lint, bench, guest, demo (repeatable; default: build run).
 # It installs with apt, dnf, zypper, apk or pacman as root or through sudo without a password.
 # Where it may not, it prints exactly what to ask the administrator for.
 # --check installs nothing and changes nothing.
@@ -113,7 +113,7 @@ while [ $# -gt 0 ]; do
     --for)
       shift
       case ${1:-} in
-        build | run | test | lint | bench | guest | demo) wanted="$wanted $1" ;;
+        build | run | test | clients | lint | bench | guest | demo) wanted="$wanted $1" ;;
         *)
           usage >&2
           exit 2
@@ -305,12 +305,20 @@ node_clients() {
 
 # go_modules gets what the modules of their own need that the tests use, with the user's settings of Go.
 go_modules() {
-  wants test && go_ok || return 0
+  go_ok || return 0
   proxy=$(go env GOPROXY)
   [ $check = no ] || proxy=off
-  for dir in tests/clients/go hack/openapi/check hack/programs; do
-    (cd "$top/$dir" && GOPROXY=$proxy GOFLAGS='' CGO_ENABLED=0 go list -deps -test ./... >/dev/null) || return 1
-  done
+  while read -r purpose dir packages; do
+    wants "$purpose" || continue
+    (cd "$top/$dir" && GOPROXY=$proxy GOFLAGS='' CGO_ENABLED=0 go list -deps -test "$packages" >/dev/null) || return 1
+  done <<'MODULES'
+test tests/clients/go ./...
+test hack/openapi/check ./...
+test hack/programs ./...
+test tests/clients/docker github.com/docker/cli/cmd/docker
+test tests/clients/act github.com/nektos/act
+clients tests/clients/compose github.com/docker/compose/v2/cmd
+MODULES
 }
 
 go_ok() {
@@ -399,7 +407,7 @@ node_clients || {
   bad=1
 }
 go_modules || {
-  warn "missing (needed): the modules of tests/clients/go, hack/openapi/check and hack/programs (go mod download)"
+  warn "missing (needed): the modules of tests/clients/go, tests/clients/docker, tests/clients/act, tests/clients/compose, hack/openapi/check and hack/programs (go mod download)"
   bad=1
 }
 if wants run; then

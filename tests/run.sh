@@ -104,6 +104,9 @@ module() {
 }
 module 93-openapi hack/openapi/check openapicheck .
 module 94-scenarios tests/clients/go '' ./dockerclient ./testcontainers
+module 99-newer-clients tests/clients/docker docker29 github.com/docker/cli/cmd/docker
+module 99-newer-clients tests/clients/act act github.com/nektos/act
+module clients/compose2 tests/clients/compose docker-compose2 github.com/docker/compose/v2/cmd
 
 [ -z "$bases" ] || wait "$bases"
 

@@ -288,7 +288,7 @@ finish() {
   [ -n "${BATS_TEST_COMPLETED:-}" ] || {
     echo "--- engine's log during this test ---"
     tail -n "+$((log_start + 1))" "$MOSS_DIR/mossd.log" | tail -n 60
-    echo "alone: ${MOSS_CHANCE_ROUNDS:+MOSS_CHANCE_ROUNDS=$MOSS_CHANCE_ROUNDS }${MOSS_SEED:+MOSS_SEED=$MOSS_SEED }tests/run.sh ${MOSS_RUN:-}--test ${BATS_TEST_DESCRIPTION@Q} tests/${BATS_TEST_FILENAME##*/}"
+    echo "alone: ${MOSS_CHANCE_ROUNDS:+MOSS_CHANCE_ROUNDS=$MOSS_CHANCE_ROUNDS }${MOSS_SEED:+MOSS_SEED=$MOSS_SEED }tests/run.sh ${MOSS_RUN:-}--test ${BATS_TEST_DESCRIPTION@Q} ${BATS_TEST_FILENAME#"$moss_top/"}"
   }
 }
 

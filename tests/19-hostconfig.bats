@@ -223,8 +223,19 @@ END
 }
 
 @test "ReadonlyRootfs: nothing but the mounts can be written" {
-  run inside '{"ReadonlyRootfs":true,"Tmpfs":{"/run":""}}' sh -c 'touch /x /etc/hosts 2>&1; touch /run/x /dev/shm/x && echo written'
+  run inside '{"ReadonlyRootfs":true,"Tmpfs":{"/run":""}}' sh -c 'touch /x /etc/hosts 2>&1; touch /run/x /dev/shm/x /dev/x && echo written'
   expect contains "/x: Read-only" "/etc/hosts: Read-only" written
+}
+
+@test "Volumes over a file of the image are refused, the client's and the image's" {
+  run moss create -v /etc/passwd busybox true
+  expect status 125
+  expect contains "cannot mount volume over existing file, file exists /etc/passwd"
+  image=$(unique image)
+  printf 'FROM busybox\nVOLUME /etc/passwd\n' >"$BATS_TEST_TMPDIR/Dockerfile"
+  moss build -q -t "$image" "$BATS_TEST_TMPDIR"
+  run moss create "$image" true
+  expect contains "cannot mount volume over existing file, file exists /etc/passwd"
 }
 
 # bats test_tags=subids

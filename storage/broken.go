@@ -73,9 +73,12 @@ func (s *Store) documentFile(bare, key string) string {
 	return filepath.Join(s.imageFolder(bare), name)
 }
 
-func (s *Store) imageFolder(bare string) string {
-	return filepath.Join(s.root, s.cs.GraphDriverName()+"-images", bare)
+// imagesFolder holds the library's records of images, and a folder of documents for each.
+func (s *Store) imagesFolder() string {
+	return filepath.Join(s.root, s.cs.GraphDriverName()+"-images")
 }
+
+func (s *Store) imageFolder(bare string) string { return filepath.Join(s.imagesFolder(), bare) }
 
 // broken returns what is known of an image whose documents or layers are damaged: it can be listed, named and removed.
 func (s *Store) broken(record *cstorage.Image, why error) *configCache {
@@ -114,14 +117,20 @@ func (s *Store) known(bare string) (*configCache, error) {
 	if cfg != nil {
 		return cfg, nil
 	}
+	record, err := s.knownRecord(bare)
+	if err != nil {
+		return nil, err
+	}
+	return s.configOf(record)
+}
+
+// knownRecord returns the record of an image, by its id without sha256:.
+func (s *Store) knownRecord(bare string) (*cstorage.Image, error) {
 	record, err := s.imageRecord(bare)
 	if errors.Is(err, cstorage.ErrImageUnknown) || (err == nil && record.ID != bare) {
 		return nil, image.NoSuch("sha256:" + bare)
 	}
-	if err != nil {
-		return nil, wrap(err, "look up image %s", bare)
-	}
-	return s.configOf(record)
+	return record, wrap(err, "look up image %s", bare)
 }
 
 // config returns what never changes of an image, by its id without sha256:. fault.Conflict if the image is damaged.

@@ -209,7 +209,7 @@ func (s *Store) dropHalfImages() error {
 		}
 		s.notes = append(s.notes, fmt.Sprintf("image sha256:%s was half made and is removed", r.ID))
 	}
-	dir := filepath.Join(s.root, s.cs.GraphDriverName()+"-images")
+	dir := s.imagesFolder()
 	entries, err := readDir(dir)
 	for _, entry := range entries {
 		if entry.IsDir() && !known[entry.Name()] {
@@ -246,10 +246,14 @@ func (s *Store) dropRecord(bare string) error {
 	return s.dropFromLibrary(bare)
 }
 
-// dropFromLibrary is dropRecord for an image that has a place in the library, also beside its file of a step.
+// dropFromLibrary is dropRecord for an image that has a place in the library, also beside its file of a step. Its layers may go
+// next, and some file systems bring that to the disk earlier: a power cut would leave the image without them.
 func (s *Store) dropFromLibrary(bare string) error {
 	s.ballast.ease()
 	err := s.changeImage(bare, func() error { return s.cs.Delete(bare) })
+	if err == nil {
+		err = syncDir(s.imagesFolder())
+	}
 	if err == nil || errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown) {
 		s.forget(bare)
 		return nil

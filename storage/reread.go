@@ -36,7 +36,7 @@ func (s *Store) addDocument(bare, key string, raw []byte, sum digest.Digest) err
 // rereadImages makes the library read its records of images anew: it does when another process has left its mark, 64 bytes
 // that are never the same, in the lock file. They are overwritten, which takes no room.
 func (s *Store) rereadImages() error {
-	file, err := os.OpenFile(filepath.Join(s.root, s.cs.GraphDriverName()+"-images", "images.lock"), os.O_WRONLY, 0)
+	file, err := os.OpenFile(filepath.Join(s.imagesFolder(), "images.lock"), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}

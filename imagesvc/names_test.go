@@ -103,7 +103,7 @@ func TestHistory(t *testing.T) {
 	}
 	check()
 	// What is not here any more has no id.
-	if _, err := st.Delete(t.Context(), middle.ID); err != nil {
+	if _, err := st.Delete(t.Context(), middle); err != nil {
 		t.Fatal(err)
 	}
 	want[1].ID, want[2].ID, want[2].Tags = missing, missing, nil

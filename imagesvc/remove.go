@@ -2,11 +2,13 @@ package imagesvc
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/image"
+	"moss/storage"
 )
 
 // Remove takes a name from an image, and the image away with its last name (API document 2, 4.2: DELETE). A name only
@@ -22,20 +24,24 @@ func (s *Service) Remove(ctx context.Context, ref string, opts image.RemoveOptio
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	img, err := s.store.Get(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	r := &removal{s: s, opts: opts}
-	if name, ok := nameOf(img, what); ok {
-		if !has(img, name) {
-			return nil, image.NoSuch(what.String())
+	for {
+		img, err := s.store.Get(ctx, ref)
+		if err != nil {
+			return nil, err
 		}
-		err = r.byName(ctx, img, name)
-	} else {
-		err = r.byID(ctx, img)
+		r := &removal{s: s, opts: opts}
+		if name, ok := nameOf(img, what); ok {
+			if !has(img, name) {
+				return nil, image.NoSuch(what.String())
+			}
+			err = r.byName(ctx, img, name)
+		} else {
+			err = r.byID(ctx, img)
+		}
+		if len(r.done) > 0 || !errors.Is(err, storage.ErrRenamed) { // a pull has named the image: decided anew
+			return r.done, err
+		}
 	}
-	return r.done, err
 }
 
 // nameOf returns the name of img that a client wrote; false if it wrote the id.
@@ -96,10 +102,15 @@ func (r *removal) byName(ctx context.Context, img *image.Image, name image.Ref) 
 			return err
 		}
 	}
+	canonical := make([]string, len(going))
+	for i, name := range going {
+		canonical[i] = name.Canonical()
+	}
+	if err := r.s.store.Untag(ctx, img, canonical...); err != nil {
+		return err
+	}
 	for _, name := range going {
-		if err := r.untag(ctx, img, name); err != nil {
-			return err
-		}
+		r.untagged(img, name)
 	}
 	return nil
 }
@@ -168,14 +179,6 @@ func isSingle(names []image.Ref) bool {
 	return tags <= 1
 }
 
-func (r *removal) untag(ctx context.Context, img *image.Image, name image.Ref) error {
-	if err := r.s.store.Untag(ctx, img.ID, name.Canonical()); err != nil {
-		return err
-	}
-	r.untagged(img, name)
-	return nil
-}
-
 // untagged tells that a name is gone.
 func (r *removal) untagged(img *image.Image, name image.Ref) {
 	r.done = append(r.done, image.Removed{Untagged: name.Familiar()})
@@ -185,7 +188,7 @@ func (r *removal) untagged(img *image.Image, name image.Ref) {
 // image deletes an image that nothing keeps, with its names in one step, and then its parents as far as these have neither
 // names nor users.
 func (r *removal) image(ctx context.Context, img *image.Image) error {
-	layers, err := r.s.store.Delete(ctx, img.ID)
+	layers, err := r.s.store.Delete(ctx, img)
 	if err != nil {
 		return err
 	}
@@ -208,13 +211,13 @@ func (r *removal) image(ctx context.Context, img *image.Image) error {
 	if err == nil {
 		err = r.conflict(ctx, parent, true, true)
 	}
+	if err == nil {
+		err = r.image(ctx, parent)
+	}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return r.image(ctx, parent)
+	return err
 }
 
 // conflict returns what keeps an image: images built on it, transfers and running containers always, stopped containers and names

@@ -23,8 +23,8 @@ type store interface {
 	List(ctx context.Context) ([]*image.Image, error)
 	Get(ctx context.Context, what string) (*image.Image, error)
 	PutImage(ctx context.Context, layer io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error)
-	Untag(ctx context.Context, imageID, name string) error
-	Delete(ctx context.Context, imageID string) (chainIDs []string, err error)
+	Untag(ctx context.Context, seen *image.Image, names ...string) error
+	Delete(ctx context.Context, seen *image.Image) (chainIDs []string, err error)
 	ledger
 	contents
 	layers

@@ -68,7 +68,7 @@ func TestDamagedConfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			s = openWith(t, root, account)
-			if gone, err := s.Delete(t.Context(), bad.ID); err != nil || len(gone) != 1 {
+			if gone, err := s.Delete(t.Context(), bad); err != nil || len(gone) != 1 {
 				t.Errorf("Delete = %v, %v; want a layer", gone, err)
 			}
 			if list, err := s.List(t.Context()); err != nil || len(list) != 1 {

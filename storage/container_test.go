@@ -127,7 +127,7 @@ func TestOrphansGoWithTheirContainer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if gone, err := s.Delete(ctx, img.ID); err != nil || len(gone) != 0 {
+	if gone, err := s.Delete(ctx, img); err != nil || len(gone) != 0 {
 		t.Errorf("Delete = %v, %v, want the layer kept for the containers", gone, err)
 	}
 	if err := s.Create(ctx, newID(t), img.ID); !fault.Is(err, fault.NotFound) {
@@ -201,7 +201,7 @@ func TestParallel(t *testing.T) {
 				t.Errorf("PutImage: %v", err)
 				continue
 			}
-			if _, err := s.Delete(ctx, img.ID); err != nil {
+			if _, err := s.Delete(ctx, img); err != nil {
 				t.Errorf("Delete: %v", err)
 			}
 		}

@@ -8,28 +8,32 @@ import (
 
 	cstorage "go.podman.io/storage"
 
+	"moss/engine/fault"
 	"moss/engine/image"
 )
 
+// ErrRenamed says that an image has other names than those that the caller knows of: look again.
+var ErrRenamed = fault.Conflict("the image got or lost a name meanwhile")
+
 // Delete removes an image with all its names, and the layers that nothing else needs. Whether it may go is the caller's
-// question: containers made from it keep their layers and go on working. It returns the chain ids of the layers that
-// went, topmost first.
+// question, who has seen the image with these names: containers made from it keep their layers and go on working. It returns
+// the chain ids of the layers that went, topmost first.
 //
-// Errors are fault.NotFound or internal.
-func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
+// Errors are fault.NotFound, ErrRenamed or internal.
+func (s *Store) Delete(ctx context.Context, seen *image.Image) ([]string, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("delete image %s: %w", imageID, err)
+		return nil, fmt.Errorf("delete image %s: %w", seen.ID, err)
 	}
-	bare := bareID(imageID)
+	bare := bareID(seen.ID)
 	s.images.Lock()
 	defer s.images.Unlock()
-	cfg, err := s.known(bare)
+	cfg, err := s.asSeen(seen)
 	if err != nil {
 		return nil, err
 	}
 	chain, err := s.chain(cfg.topLayer)
 	if err != nil && cfg.damaged == nil {
-		return nil, fmt.Errorf("delete image %s: %w", imageID, err)
+		return nil, fmt.Errorf("delete image %s: %w", seen.ID, err)
 	}
 	defer s.ballast.restore()
 	s.ballast.ease()
@@ -39,10 +43,10 @@ func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
 	gone, err := s.deleteImage(bare)
 	if errors.Is(err, cstorage.ErrNotAnImage) || errors.Is(err, cstorage.ErrImageUnknown) {
 		s.forget(bare)
-		return nil, image.NoSuch(imageID)
+		return nil, image.NoSuch(seen.ID)
 	}
 	if err != nil {
-		return nil, wrap(err, "delete image %s", imageID)
+		return nil, wrap(err, "delete image %s", seen.ID)
 	}
 	s.forget(bare)
 	s.damage.Settle(s.imageFolder(bare))
@@ -62,6 +66,19 @@ func (s *Store) Delete(ctx context.Context, imageID string) ([]string, error) {
 		}
 	}
 	return answer, s.orphan(kept)
+}
+
+// asSeen returns what never changes of an image whose names are still those that were seen. It is called with s.images held.
+func (s *Store) asSeen(seen *image.Image) (*configCache, error) {
+	record, err := s.knownRecord(bareID(seen.ID))
+	if err != nil {
+		return nil, err
+	}
+	tags, digests := familiarNames(record.Names)
+	if !slices.Equal(tags, seen.RepoTags) || !slices.Equal(digests, seen.RepoDigests) {
+		return nil, ErrRenamed
+	}
+	return s.configOf(record)
 }
 
 // deleteImage removes an image and those of its layers that nothing else needs and nobody reads, topmost first.

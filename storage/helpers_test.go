@@ -98,6 +98,16 @@ func put(t testing.TB, s *Store, files map[string]string, names ...string) *imag
 	return img
 }
 
+// seen is an image as it is now.
+func seen(t testing.TB, s *Store, img *image.Image) *image.Image {
+	t.Helper()
+	now, err := s.Get(t.Context(), img.ID)
+	if err != nil {
+		t.Fatalf("Get: %v", err)
+	}
+	return now
+}
+
 func eachDriver(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Helper()
 	const aloneVar = "MOSS_TEST_ALONE"

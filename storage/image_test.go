@@ -52,7 +52,18 @@ func TestImages(t *testing.T) {
 	if got, err := s.Get(ctx, short); err != nil || got.ID != second.ID {
 		t.Errorf("Get(%s) = %v, %v, want the image of that name", short, got, err)
 	}
-	if err := s.Untag(ctx, second.ID, short); err != nil {
+	// Who has not seen the name decides on an image that is another by now.
+	if err := s.Untag(ctx, second, second.RepoTags...); !errors.Is(err, ErrRenamed) {
+		t.Errorf("Untag of an image that got a name = %v", err)
+	}
+	if gone, err := s.Delete(ctx, second); !errors.Is(err, ErrRenamed) || len(gone) > 0 {
+		t.Errorf("Delete of an image that got a name = %v, %v", gone, err)
+	}
+	named := seen(t, s, second)
+	if !slices.Contains(named.RepoTags, second.RepoTags[0]) {
+		t.Errorf("the names are %v, want %v among them", named.RepoTags, second.RepoTags)
+	}
+	if err := s.Untag(ctx, named, short); err != nil {
 		t.Fatalf("Untag: %v", err)
 	}
 	if got, err := s.Get(ctx, short); err != nil || got.ID != first.ID {
@@ -62,11 +73,11 @@ func TestImages(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].ID != second.ID {
 		t.Errorf("List = %v, %v, want two, newest first", list, err)
 	}
-	gone, err := s.Delete(ctx, first.ID)
+	gone, err := s.Delete(ctx, seen(t, s, first))
 	if err != nil || len(gone) != 1 || gone[0] != first.Layers[0] {
 		t.Errorf("Delete = %v, %v, want the layer %v", gone, err, first.Layers)
 	}
-	if _, err := s.Delete(ctx, first.ID); !fault.Is(err, fault.NotFound) {
+	if _, err := s.Delete(ctx, first); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Delete again = %v, want not found", err)
 	}
 }
@@ -78,7 +89,7 @@ func TestTwinLayers(t *testing.T) {
 	if a.ID == b.ID || a.TopLayer != b.TopLayer {
 		t.Errorf("two images of one archive: ids %s %s, layers %s %s; want two ids and one layer", a.ID, b.ID, a.TopLayer, b.TopLayer)
 	}
-	if gone, err := s.Delete(t.Context(), a.ID); err != nil || len(gone) != 0 {
+	if gone, err := s.Delete(t.Context(), a); err != nil || len(gone) != 0 {
 		t.Errorf("Delete of one = %v, %v, want no layer gone", gone, err)
 	}
 	if err := s.Create(t.Context(), newID(t), b.ID); err != nil {

@@ -99,7 +99,7 @@ func TestDamagedIndexAndOrphans(t *testing.T) {
 	img := mustPull(t, s, "img", []string{"r/img:1"}, entries(t, file("1", "1")))
 	mustPull(t, s, "other", []string{"r/other:1"}, entries(t, file("2", "2")))
 	id := newContainer(t, s, img)
-	if _, err := s.Delete(t.Context(), img.ID); err != nil {
+	if _, err := s.Delete(t.Context(), img); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

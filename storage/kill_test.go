@@ -148,7 +148,7 @@ func killedHelper(t *testing.T, root string) {
 		if list, err := s.List(t.Context()); err != nil {
 			t.Fatalf("List: %v", err)
 		} else if len(list) > 6 {
-			if _, err := s.Delete(t.Context(), list[random.IntN(len(list))].ID); err != nil {
+			if _, err := s.Delete(t.Context(), list[random.IntN(len(list))]); err != nil {
 				t.Fatalf("Delete: %v", err)
 			}
 		}

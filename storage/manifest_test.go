@@ -87,7 +87,7 @@ func TestNeverNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Untag(t.Context(), kept.ID, "kept"); err != nil {
+	if err := s.Untag(t.Context(), kept, "kept"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/image"
 )
 
 // oneID is a map that the single id of the tests can have; it is a map all the same, and the library makes a copy for it.
@@ -68,7 +69,7 @@ func TestMappedLayers(t *testing.T) {
 	if err := s.CreateMapped(ctx, one, img.ID, oneID()); err != nil {
 		t.Fatal(err)
 	}
-	if gone, err := s.Delete(ctx, img.ID); err != nil || len(gone) != 0 {
+	if gone, err := s.Delete(ctx, img); err != nil || len(gone) != 0 {
 		t.Errorf("Delete = %v, %v, want the layers kept for the container", gone, err)
 	}
 	reopen()
@@ -99,8 +100,8 @@ func TestMappedGoesWithImage(t *testing.T) {
 		if err := s.Remove(ctx, id); err != nil {
 			t.Fatal(err)
 		}
-		for _, imageID := range []string{img.ID, twin.ID} {
-			if _, err := s.Delete(ctx, imageID); err != nil {
+		for _, i := range []*image.Image{img, twin} {
+			if _, err := s.Delete(ctx, i); err != nil {
 				t.Fatal(err)
 			}
 		}

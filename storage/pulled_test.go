@@ -144,7 +144,7 @@ func TestNoLayers(t *testing.T) {
 	if infos, err := s.Layers(t.Context(), img.ID); err != nil || len(infos) != 0 || img.TopLayer != "" || img.Size != 0 {
 		t.Errorf("an image without layers = %+v, %v, %v", img, infos, err)
 	}
-	if gone, err := s.Delete(t.Context(), img.ID); err != nil || len(gone) != 0 {
+	if gone, err := s.Delete(t.Context(), img); err != nil || len(gone) != 0 {
 		t.Errorf("Delete = %v, %v", gone, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestLayersGone(t *testing.T) {
 			t.Errorf("Here = %d, want 1", n)
 		}
 		p.Layers[1] = stage(t, s, upper)
-		if _, err := s.Delete(t.Context(), base.ID); err != nil {
+		if _, err := s.Delete(t.Context(), base); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.PutPulled(t.Context(), p); !errors.Is(err, ErrLayersGone) {
@@ -263,7 +263,7 @@ func TestReadWhileDeleted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if gone, err := s.Delete(t.Context(), img.ID); err != nil || len(gone) != 1 {
+		if gone, err := s.Delete(t.Context(), img); err != nil || len(gone) != 1 {
 			t.Errorf("Delete = %v, %v; want the upper layer", gone, err)
 		}
 		got, err := io.ReadAll(r)
@@ -314,7 +314,7 @@ func TestPutAndDelete(t *testing.T) {
 						return
 					}
 					checkLayer(t, s, img.ID, 0, shared)
-					if _, err := s.Delete(t.Context(), img.ID); err != nil {
+					if _, err := s.Delete(t.Context(), img); err != nil {
 						t.Errorf("Delete: %v", err)
 					}
 					break

@@ -251,27 +251,32 @@ func (s *Store) Tag(ctx context.Context, imageID, name string) error {
 	return s.promote(bareID(imageID), []string{ref.Canonical()})
 }
 
-// Untag takes a name from an image. A name that the image does not have is no error.
+// Untag takes names from an image that the caller has seen with all its names, all at once. A name that the image does not
+// have is no error.
 //
-// Errors are fault.NotFound (no such image), fault.Invalid (a bad name) or internal.
-func (s *Store) Untag(ctx context.Context, imageID, name string) error {
-	ref, err := s.nameForChange(ctx, name)
-	if err != nil {
-		return err
+// Errors are fault.NotFound (no such image), fault.Invalid (a bad name), ErrRenamed or internal.
+func (s *Store) Untag(ctx context.Context, seen *image.Image, names ...string) error {
+	canonical := make([]string, 0, len(names))
+	for _, name := range names {
+		ref, err := s.nameForChange(ctx, name)
+		if err != nil {
+			return err
+		}
+		canonical = append(canonical, ref.Canonical())
 	}
 	s.images.Lock()
 	defer s.images.Unlock()
-	if _, err := s.known(bareID(imageID)); err != nil {
+	if _, err := s.asSeen(seen); err != nil {
 		return err
 	}
-	if s.light(bareID(imageID)) != nil {
+	bare := bareID(seen.ID)
+	if s.light(bare) != nil {
 		return nil // it has no names
 	}
 	s.ballast.ease() // it is the way to remove an image
-	bare := bareID(imageID)
 	return wrap(s.changeImage(bare, func() error {
-		return s.cs.RemoveNames(bare, []string{ref.Canonical()})
-	}), "take name from image %s", imageID)
+		return s.cs.RemoveNames(bare, canonical)
+	}), "take names from image %s", seen.ID)
 }
 
 func (s *Store) nameForChange(ctx context.Context, name string) (image.Ref, error) {

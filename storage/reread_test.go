@@ -41,8 +41,8 @@ func TestNamesOnAFullDisk(t *testing.T) {
 				"tag, taking": func() error { return s.Tag(ctx, one.ID, "two") },
 				"tag a step":  func() error { return s.Tag(ctx, step.ID, "other") },
 				"finish":      func() error { _, err := s.Finish(ctx, step.ID, []string{"two"}); return err },
-				"untag":       func() error { return s.Untag(ctx, one.ID, "one") },
-				"delete":      func() error { _, err := s.Delete(ctx, two.ID); return err },
+				"untag":       func() error { return s.Untag(ctx, one, "one") },
+				"delete":      func() error { _, err := s.Delete(ctx, two); return err },
 				"manifest": func() error {
 					return s.AddManifest(ctx, one.ID, Document{Raw: []byte(`{"a":1}`)}, []string{"two"})
 				},

@@ -105,7 +105,7 @@ func TestStagingOnAFullDisk(t *testing.T) {
 			if err != nil {
 				t.Fatalf("PutPulled with room again: %v", err)
 			}
-			if _, err := s.Delete(ctx, again.ID); err != nil {
+			if _, err := s.Delete(ctx, again); err != nil {
 				t.Fatal(err)
 			}
 			s.ballast.restore()
@@ -123,11 +123,11 @@ func TestStagingOnAFullDisk(t *testing.T) {
 				}
 			}
 			fillUp(t, s) // somebody takes what has become free
-			if err := s.Untag(ctx, img.ID, "img"); err != nil {
+			if err := s.Untag(ctx, img, "img"); err != nil {
 				t.Errorf("Untag on a full disk: %v", err)
 			}
 			fillUp(t, s)
-			if gone, err := s.Delete(ctx, img.ID); err != nil || len(gone) != 1 {
+			if gone, err := s.Delete(ctx, seen(t, s, img)); err != nil || len(gone) != 1 {
 				t.Errorf("Delete on a full disk = %v, %v", gone, err)
 			}
 			if err := os.Remove(filepath.Join(s.root, "filler")); err != nil {
@@ -200,7 +200,7 @@ func TestNoFilesLeft(t *testing.T) {
 	if err := s.Remove(t.Context(), id); err != nil {
 		t.Errorf("Remove without files: %v", err)
 	}
-	if _, err := s.Delete(t.Context(), img.ID); err != nil {
+	if _, err := s.Delete(t.Context(), img); err != nil {
 		t.Errorf("Delete without files: %v", err)
 	}
 	nothingLeft(t, s)
@@ -247,7 +247,7 @@ func TestOpenOnAFullDisk(t *testing.T) {
 	if s, err = Open(t.Context(), opts); err != nil {
 		t.Fatalf("Open on a full disk: %v", err)
 	}
-	if _, err := s.Delete(t.Context(), img.ID); err != nil {
+	if _, err := s.Delete(t.Context(), img); err != nil {
 		t.Errorf("Delete: %v", err)
 	}
 	nothingLeft(t, s)

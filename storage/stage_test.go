@@ -187,7 +187,7 @@ func TestStageAndPut(t *testing.T) {
 		if n := s.Here([]digest.Digest{digest.FromBytes(lower), digest.FromBytes(upper)}); n != 2 {
 			t.Errorf("Here = %d, want 2", n)
 		}
-		if gone, err := s.Delete(ctx, img.ID); err != nil || len(gone) != 2 {
+		if gone, err := s.Delete(ctx, img); err != nil || len(gone) != 2 {
 			t.Errorf("Delete = %v, %v; want two layers", gone, err)
 		}
 		nothingLeft(t, s)

@@ -98,7 +98,7 @@ func TestSteps(t *testing.T) {
 				t.Errorf("documents of a step: %d, %v", len(manifests), err)
 			}
 			for _, img := range []*image.Image{last, layer, env} {
-				if _, err := s.Delete(t.Context(), img.ID); err != nil {
+				if _, err := s.Delete(t.Context(), seen(t, s, img)); err != nil {
 					t.Errorf("Delete: %v", err)
 				}
 			}
@@ -141,10 +141,10 @@ func TestStepsAreImages(t *testing.T) {
 	s := openTemp(t, driverOverlay)
 	base := put(t, s, map[string]string{"a": "1"}, "base")
 	step := putStep(t, s, base.ID, "COPY", map[string]string{"b": "2"})
-	must(t, s.Untag(t.Context(), step.ID, "nothing"))
+	must(t, s.Untag(t.Context(), step, "nothing"))
 	id := newID(t)
 	must(t, s.Create(t.Context(), id, step.ID))
-	if gone, err := s.Delete(t.Context(), step.ID); err != nil || len(gone) != 0 {
+	if gone, err := s.Delete(t.Context(), step); err != nil || len(gone) != 0 {
 		t.Errorf("Delete under a container = %v, %v", gone, err)
 	}
 	dir, err := s.Mount(t.Context(), id)
@@ -218,8 +218,8 @@ func TestGraft(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	for _, id := range []string{second.ID, from.ID, got.ID} {
-		if _, err := s.Delete(t.Context(), id); err != nil && !fault.Is(err, fault.NotFound) {
+	for _, img := range []*image.Image{second, seen(t, s, from), got} {
+		if _, err := s.Delete(t.Context(), img); err != nil && !fault.Is(err, fault.NotFound) {
 			t.Errorf("Delete: %v", err)
 		}
 	}
@@ -243,7 +243,7 @@ func TestStepFiles(t *testing.T) {
 	must(t, os.Truncate(file(cut), 100), os.Truncate(file(empty), 0))
 	raw, err = os.ReadFile(file(loose))
 	must(t, err)
-	_, err = s.Delete(t.Context(), loose.ID)
+	_, err = s.Delete(t.Context(), loose)
 	must(t, err, os.WriteFile(file(loose), raw, 0o600), os.WriteFile(file(whole)+".new", raw[:20], 0o600))
 	must(t, s.Close())
 

@@ -47,7 +47,7 @@ func TestView(t *testing.T) {
 				t.Errorf("by its handle: %v", err)
 			}
 			// The layers stay with the view, whoever removes the image.
-			if _, err := s.Delete(t.Context(), img.ID); err != nil {
+			if _, err := s.Delete(t.Context(), img); err != nil {
 				t.Errorf("Delete: %v", err)
 			}
 			if _, err := os.ReadDir(second.Dir); err != nil {
@@ -84,7 +84,7 @@ func TestLeftViews(t *testing.T) {
 		t.Error("the container's mount is gone")
 	}
 	must(t, s.Remove(t.Context(), id))
-	if _, err := s.Delete(t.Context(), img.ID); err != nil {
+	if _, err := s.Delete(t.Context(), img); err != nil {
 		t.Errorf("Delete: %v", err)
 	}
 	if records, folders := layers(t, s); records != 0 || folders != 0 {

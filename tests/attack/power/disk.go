@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,15 +175,4 @@ func wait(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// tail writes the last lines of a file.
-func tail(w io.Writer, path string, lines int) error {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	all := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
-	_, err = fmt.Fprintln(w, "    | "+strings.Join(all[max(0, len(all)-lines):], "\n    | "))
-	return err
 }

@@ -115,7 +115,7 @@ func (o *options) round(ctx context.Context, kind string, seed uint64, dir strin
 	began := time.Now()
 	faults, err := r.run(ctx)
 	if err != nil {
-		return false, fmt.Errorf("%s, seed %d: %w", kind, seed, errors.Join(err, tail(o.out, r.logFile(), 40)))
+		return false, fmt.Errorf("%s, seed %d: %w", kind, seed, errors.Join(err, tell(o.out, r.logFile(), 40)))
 	}
 	verdict := "ok"
 	if len(faults) > 0 {
@@ -126,7 +126,7 @@ func (o *options) round(ctx context.Context, kind string, seed uint64, dir strin
 		o.say("    %s\n", f)
 	}
 	if len(faults) > 0 {
-		err = tail(o.out, r.logFile(), 15)
+		err = tell(o.out, r.logFile(), 0)
 	}
 	if !o.keep || len(faults) == 0 {
 		err = errors.Join(err, os.RemoveAll(dir))

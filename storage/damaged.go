@@ -16,15 +16,11 @@ import (
 func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 	if suspects.all {
 		s.notes = append(s.notes, "the list of layers that may not be on the disk cannot be read: all are looked at")
-		layers, err := s.cs.Layers()
+		all, err := s.allLayers()
 		if err != nil {
-			return wrap(err, "list layers")
+			return err
 		}
-		for i := range layers {
-			if layers[i].UncompressedDigest != "" {
-				suspects.Layers = append(suspects.Layers, layers[i].ID)
-			}
-		}
+		suspects.Layers = append(suspects.Layers, all...)
 	}
 	bad := map[string]bool{}
 	for _, layerID := range suspects.Layers {
@@ -70,6 +66,36 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 		s.notes = append(s.notes, fmt.Sprintf("image sha256:%s (%s) is removed: it has a damaged layer", records[i].ID, strings.Join(records[i].Names, ", ")))
 	}
 	return nil
+}
+
+// allLayers returns the layers that have a digest, and those that an image stands on and that are not there.
+func (s *Store) allLayers() ([]string, error) {
+	layers, err := s.cs.Layers()
+	if err != nil {
+		return nil, wrap(err, "list layers")
+	}
+	var all []string
+	parents := make(map[string]string, len(layers))
+	for i := range layers {
+		parents[layers[i].ID] = layers[i].Parent
+		if layers[i].UncompressedDigest != "" {
+			all = append(all, layers[i].ID)
+		}
+	}
+	records, err := s.imageRecords()
+	if err != nil {
+		return nil, err
+	}
+	for i := range records {
+		missing := records[i].TopLayer
+		for below, there := parents[missing]; there; below, there = parents[missing] {
+			missing = below
+		}
+		if missing != "" {
+			all = append(all, missing)
+		}
+	}
+	return all, nil
 }
 
 // standsOn reports whether a layer or one below it is bad, as far down as there are records.

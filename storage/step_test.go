@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -283,33 +284,40 @@ func TestFinishedStepPowerCut(t *testing.T) {
 // TestFinishedStepWithoutAFolder takes the folder of a layer and empties its record: file systems that bring single files to
 // the disk, as btrfs does, may have the image and the copy of the record without them. The image goes, and can be built again.
 func TestFinishedStepWithoutAFolder(t *testing.T) {
-	root := t.TempDir()
-	s := open(t, root, driverOverlay)
-	s.unsynced.delay = time.Hour // nothing leaves the list before Close
-	base := put(t, s, map[string]string{"a": "1"}, "base")
-	low := putStep(t, s, base.ID, "low", map[string]string{"b": "2"})
-	top := putStep(t, s, low.ID, "top", map[string]string{"c": "3"})
-	_, err := s.Finish(t.Context(), top.ID, []string{"built"})
-	must(t, err)
-	records := filepath.Join(s.root, "overlay-layers", volatileFile)
-	copied, err := os.ReadFile(filepath.Join(filepath.Dir(records), backupFile))
-	must(t, err)
-	list, err := os.ReadFile(filepath.Join(s.root, unsyncedFile))
-	must(t, err, s.Close())
-	list = bytes.Replace(list, []byte(s.unsynced.mount), []byte("another"), 1)
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(records), backupFile), copied, 0o600), os.Truncate(records, 0),
-		os.WriteFile(filepath.Join(s.root, unsyncedFile), list, 0o600), os.RemoveAll(filepath.Dir(s.layerFolder(low.TopLayer))))
+	for _, listed := range []bool{true, false} { // the list of layers that may not be on the disk may be empty, too
+		t.Run(strconv.FormatBool(listed), func(t *testing.T) {
+			root := t.TempDir()
+			s := open(t, root, driverOverlay)
+			s.unsynced.delay = time.Hour // nothing leaves the list before Close
+			base := put(t, s, map[string]string{"a": "1"}, "base")
+			low := putStep(t, s, base.ID, "low", map[string]string{"b": "2"})
+			top := putStep(t, s, low.ID, "top", map[string]string{"c": "3"})
+			_, err := s.Finish(t.Context(), top.ID, []string{"built"})
+			must(t, err)
+			records := filepath.Join(s.root, "overlay-layers", volatileFile)
+			copied, err := os.ReadFile(filepath.Join(filepath.Dir(records), backupFile))
+			must(t, err)
+			list, err := os.ReadFile(filepath.Join(s.root, unsyncedFile))
+			must(t, err, s.Close())
+			list = bytes.Replace(list, []byte(s.unsynced.mount), []byte("another"), 1)
+			if !listed {
+				list = nil
+			}
+			must(t, os.WriteFile(filepath.Join(filepath.Dir(records), backupFile), copied, 0o600), os.Truncate(records, 0),
+				os.WriteFile(filepath.Join(s.root, unsyncedFile), list, 0o600), os.RemoveAll(filepath.Dir(s.layerFolder(low.TopLayer))))
 
-	s = open(t, root, driverOverlay)
-	if _, err := s.Get(t.Context(), top.ID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("Get of an image whose layer has no folder: %v, want none such; notes %q", err, s.Notes())
+			s = open(t, root, driverOverlay)
+			if _, err := s.Get(t.Context(), top.ID); !fault.Is(err, fault.NotFound) {
+				t.Errorf("Get of an image whose layer has no folder: %v, want none such; notes %q", err, s.Notes())
+			}
+			if _, err := s.Get(t.Context(), base.ID); err != nil {
+				t.Errorf("Get of the image below: %v", err)
+			}
+			again := putStep(t, s, putStep(t, s, base.ID, "low", map[string]string{"b": "2"}).ID, "top", map[string]string{"c": "3"})
+			_, err = s.Finish(t.Context(), again.ID, []string{"built"})
+			must(t, err, s.Create(t.Context(), newID(t), again.ID), s.Close())
+		})
 	}
-	if _, err := s.Get(t.Context(), base.ID); err != nil {
-		t.Errorf("Get of the image below: %v", err)
-	}
-	again := putStep(t, s, putStep(t, s, base.ID, "low", map[string]string{"b": "2"}).ID, "top", map[string]string{"c": "3"})
-	_, err = s.Finish(t.Context(), again.ID, []string{"built"})
-	must(t, err, s.Create(t.Context(), newID(t), again.ID), s.Close())
 }
 
 // TestStepPowerCut damages a layer of a step that may not have reached the disk: the step goes, all others stay.

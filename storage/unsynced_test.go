@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/engine/record"
 )
@@ -114,6 +115,33 @@ func TestUnsynced(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLayerWithoutARecord takes a layer's record and empties the list of layers that may not be on the disk: the record of the
+// image may have reached it first.
+func TestLayerWithoutARecord(t *testing.T) {
+	for _, driver := range []string{driverOverlay, driverVFS} {
+		root := t.TempDir()
+		s := open(t, root, driver)
+		base := entries(t, file("base", "base"))
+		mustPull(t, s, "good", []string{"good"}, base)
+		index := filepath.Join(s.root, driver+"-layers", layersIndex)
+		before, err := os.ReadFile(index)
+		must(t, err)
+		cut := mustPull(t, s, "cut", []string{"cut"}, base, entries(t, file("f", "content")))
+		must(t, s.Close(), os.WriteFile(index, before, 0o600), os.Remove(filepath.Join(filepath.Dir(index), layersCopy)),
+			os.WriteFile(filepath.Join(s.root, unsyncedFile), nil, 0o600))
+
+		s = open(t, root, driver)
+		if _, err := s.Get(t.Context(), cut.ID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: Get of an image whose layer has no record: %v, want none such; notes %q", driver, err, s.Notes())
+		}
+		if _, err := s.Get(t.Context(), "good"); err != nil {
+			t.Errorf("%s: Get of another image: %v", driver, err)
+		}
+		again := mustPull(t, s, "cut", []string{"cut"}, base, entries(t, file("f", "content")))
+		must(t, s.Create(t.Context(), newID(t), again.ID), s.Close())
 	}
 }
 

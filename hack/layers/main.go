@@ -2,8 +2,9 @@
 //
 //	go run ./hack/layers [-rules hack/layers.txt] [PATTERN...]
 //
-// It prints one line per import that no rule allows and per package that no rule covers, and exits with 1 if
-// there is any. Test files count. The default pattern is ./... .
+// It prints one line per import that no rule allows and per package that no rule covers, and exits with 1 if there is any.
+// Test files count. The default pattern is ./... ; with it, rules that no package has and allowances that no import needs are
+// findings as well.
 package main
 
 import (
@@ -44,7 +45,8 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return fmt.Errorf("%s: %w", *rulesFile, err)
 	}
 	patterns := flags.Args()
-	if len(patterns) == 0 {
+	all := len(patterns) == 0
+	if all {
 		patterns = []string{"./..."}
 	}
 	pkgs, err := list(ctx, patterns)
@@ -52,6 +54,11 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	findings := check(rules, pkgs)
+	if all {
+		unused := rules.unused()
+		slices.Sort(unused)
+		findings = append(findings, unused...)
+	}
 	for _, f := range findings {
 		if _, err := fmt.Fprintln(w, f); err != nil {
 			return err
@@ -109,10 +116,12 @@ func check(rules ruleSet, pkgs []pkg) []string {
 			continue
 		}
 		name := local(p.Module.Path, p.ImportPath)
-		if _, covered := rules.owner(name); !covered {
+		own, covered := rules.owner(name)
+		if !covered {
 			findings = append(findings, name+": no rule covers this package")
 			continue
 		}
+		rules.owned[own] = true
 		for _, imp := range p.Imports {
 			findings = append(findings, rules.judge(p.Module.Path, name, imp, false)...)
 		}

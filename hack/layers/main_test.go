@@ -53,7 +53,9 @@ func TestJudge(t *testing.T) {
 		{name: "allowed", from: "mid", to: "m/leaf"},
 		{name: "allowed below the prefix", from: "mid", to: "m/leaf/deep"},
 		{name: "not allowed", from: "leaf", to: "m/mid", want: "leaf: may not import mid"},
-		{name: "own rule", from: "mid", to: "m/mid/other"},
+		{name: "own part", from: "mid", to: "m/mid/other"},
+		{name: "a part its whole", from: "mid/other", to: "m/mid", want: "mid/other: may not import mid"},
+		{name: "siblings", from: "mid/other", to: "m/mid/third", want: "mid/other: may not import mid/third"},
 		{name: "longest prefix wins", from: "mid/special", to: "m/side"},
 		{name: "the shorter prefix has less", from: "mid/other", to: "m/side", want: "mid/other: may not import side"},
 		{name: "test file may more", from: "mid/other", to: "m/side", test: true},
@@ -74,11 +76,13 @@ func TestRunOnTree(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":            "module m\n\ngo 1.26\n",
-		"layers.txt":        "leaf :\nmid : leaf\n",
+		"layers.txt":        "leaf :\nmid : side leaf\nside : leaf\ngone :\ntest mid : leaf/part side\n",
 		"leaf/leaf.go":      "package leaf\n",
 		"mid/mid.go":        "package mid\n\nimport _ \"m/leaf\"\n",
 		"leaf/leaf_test.go": "package leaf_test\n\nimport _ \"m/mid\"\n",
 		"lost/lost.go":      "package lost\n\nimport _ \"m/leaf\"\n",
+		"mid/mid_test.go":   "package mid_test\n\nimport _ \"m/side\"\n",
+		"side/side.go":      "package side\n",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -94,7 +98,11 @@ func TestRunOnTree(t *testing.T) {
 		t.Errorf("run on a tree that breaks rules = no error, want one")
 	}
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
-	want := []string{"leaf: may not import mid in a test file", "lost: no rule covers this package"}
+	want := []string{
+		"leaf: may not import mid in a test file", "lost: no rule covers this package",
+		"rule gone: no package has it", "rule mid: only test files import side", "rule side: nothing imports leaf",
+		"rule test mid: nothing imports leaf/part",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("findings = %q, want %q", got, want)
 	}

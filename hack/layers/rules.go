@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -10,11 +9,19 @@ import (
 type ruleSet struct {
 	allow map[string][]string // prefix -> prefixes that its packages may import
 	tests map[string][]string // the same, for test files only and on top
+
+	owned map[string]bool    // rules that are the one of a package
+	used  map[allowance]bool // false: by test files only
 }
+
+// allowance is one prefix on the right of a rule.
+type allowance struct{ rule, prefix string }
 
 // parseRules reads the lines of layers.txt, whose head explains them.
 func parseRules(text string) (ruleSet, error) {
-	rules := ruleSet{allow: map[string][]string{}, tests: map[string][]string{}}
+	rules := ruleSet{
+		allow: map[string][]string{}, tests: map[string][]string{}, owned: map[string]bool{}, used: map[allowance]bool{},
+	}
 	for i, line := range strings.Split(text, "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		if strings.TrimSpace(line) == "" {
@@ -73,32 +80,68 @@ func (r ruleSet) judge(module, name, importPath string, test bool) []string {
 	if target == "" || target == name {
 		return nil
 	}
-	own, _ := r.owner(name)
-	targetOwner, covered := r.owner(target)
-	if !covered {
+	if _, covered := r.owner(target); !covered {
 		return []string{fmt.Sprintf("%s: imports %s, which no rule covers", name, target)}
 	}
-	if own == targetOwner {
-		return nil
-	}
-	allowed := r.allow[own]
+	own, _ := r.owner(name)
+	allowed := r.use(own, r.allow[own], target, test)
 	if test {
 		for p, more := range r.tests {
 			if covers(p, name) {
-				allowed = append(slices.Clip(allowed), more...)
+				allowed = r.use(testRule+p, more, target, test) || allowed
 			}
 		}
 	}
-	for _, a := range allowed {
-		if covers(a, target) {
-			return nil
-		}
+	if targetOwner, _ := r.owner(target); allowed || own == targetOwner && covers(name, target) {
+		return nil // a package may use its own parts
 	}
 	where := ""
 	if test {
 		where = " in a test file"
 	}
 	return []string{fmt.Sprintf("%s: may not import %s%s", name, target, where)}
+}
+
+// testRule begins the names of rules for test files in allowances.
+const testRule = "test "
+
+// use tells whether one of a rule's prefixes covers the package that is imported, and notes those that do.
+func (r ruleSet) use(rule string, prefixes []string, target string, test bool) (allowed bool) {
+	for _, prefix := range prefixes {
+		if !covers(prefix, target) {
+			continue
+		}
+		allowed = true
+		a := allowance{rule, prefix}
+		r.used[a] = r.used[a] || !test
+	}
+	return allowed
+}
+
+// unused returns the rules that no package has and the allowances that no import needs.
+func (r ruleSet) unused() (findings []string) {
+	for rule, prefixes := range r.allow {
+		if !r.owned[rule] {
+			findings = append(findings, fmt.Sprintf("rule %s: no package has it", rule))
+			continue
+		}
+		for _, prefix := range prefixes {
+			switch byCode, used := r.used[allowance{rule, prefix}]; {
+			case !used:
+				findings = append(findings, fmt.Sprintf("rule %s: nothing imports %s", rule, prefix))
+			case !byCode:
+				findings = append(findings, fmt.Sprintf("rule %s: only test files import %s", rule, prefix))
+			}
+		}
+	}
+	for rule, prefixes := range r.tests {
+		for _, prefix := range prefixes {
+			if _, used := r.used[allowance{testRule + rule, prefix}]; !used {
+				findings = append(findings, fmt.Sprintf("rule %s%s: nothing imports %s", testRule, rule, prefix))
+			}
+		}
+	}
+	return findings
 }
 
 // covers tells whether the package is the prefix itself or lies below it.

@@ -8,11 +8,11 @@ import (
 	"runtime/debug"
 
 	"moss/engine/config"
-	"moss/engine/container"
 	"moss/engine/damage"
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/image"
+	"moss/engine/logdriver"
 	"moss/engine/record"
 	"moss/engine/system"
 	"moss/engine/volume"
@@ -50,10 +50,10 @@ func newSystem(
 		ID: p.identity, Version: version, GitCommit: commit, BuildTime: builtAt(), DataRoot: facts.Root, Labels: cfg.Labels,
 		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups, runtime),
 		Runtimes:       map[string]system.Runtime{runtime.name: {Path: runtime.call.Path, Version: number}},
-		DefaultRuntime: runtime.name, LogDriver: container.LogJSONFile, Uplink: cfg.NetworkDriver,
+		DefaultRuntime: runtime.name, LogDriver: logdriver.Default, Uplink: cfg.NetworkDriver,
 		SingleID: facts.SingleID, SecurityOptions: security,
 		Plugins: system.Plugins{
-			Volume: []string{volume.DriverLocal}, Network: []string{"bridge", "host", "null"}, Log: []string{container.LogJSONFile, container.LogJournald, container.LogNone},
+			Volume: []string{volume.DriverLocal}, Network: []string{"bridge", "host", "null"}, Log: logdriver.Names(),
 		},
 		Registries: registryFacts(known), InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
 		HTTPProxy: proxy("HTTP_PROXY"), HTTPSProxy: proxy("HTTPS_PROXY"), NoProxy: proxy("NO_PROXY"),

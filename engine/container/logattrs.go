@@ -46,20 +46,6 @@ func (a *LogAttrs) set(key, value string) (known bool, err error) {
 	return true, nil
 }
 
-// checkJournald checks the options of the driver journald, which has no files to bound.
-func (d *draft) checkJournald() error {
-	for key, value := range d.Host.LogConfig.Config {
-		known, err := d.Log.Attrs.set(key, value)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return fault.Invalid("unknown log opt '%s' for journald log driver", key)
-		}
-	}
-	return d.Log.Attrs.check(&d.Config)
-}
-
 // JournalFields are what every entry of a container in the journal carries, by the names that other engines' drivers use.
 func (l *Log) JournalFields(r *Record) map[string]string {
 	fields := l.Attrs.Of(r)

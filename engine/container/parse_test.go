@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"moss/engine/fault"
+	"moss/engine/logdriver"
 )
 
 func TestParseBind(t *testing.T) {
@@ -131,6 +132,10 @@ func TestNormalised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	jsonFile, err := logdriver.Find(logdriver.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		what      string
 		got, want any
@@ -146,7 +151,7 @@ func TestNormalised(t *testing.T) {
 		}},
 		{"ipc", spec.Ipc, IpcNone},
 		{"pid", spec.PidHost, true},
-		{"log", spec.Log, Log{Driver: LogJSONFile, MaxSize: 10000000, MaxFiles: 3}},
+		{"log", spec.Log, Log{Driver: jsonFile, MaxSize: 10000000, MaxFiles: 3}},
 		{"restart", spec.Restart, Restart{RestartOnFailure, 5}},
 		{"network", spec.Network, NetworkBridge},
 		{"mac", spec.Config.MacAddress, "02:42:ac:11:00:02"},

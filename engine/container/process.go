@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"moss/engine/fault"
+	"moss/engine/logdriver"
 )
 
 // Restart is a checked restart policy (API document 1, 2.3).
@@ -25,19 +26,12 @@ const (
 
 // Log is a checked log configuration.
 type Log struct {
-	Driver   string // json-file, journald or none
-	MaxSize  int64  // bytes of one file before it is rotated; 0 is unlimited
-	MaxFiles int    // files kept, the current one included; at least 1
-	Compress bool   // older files are packed
+	Driver   logdriver.Driver
+	MaxSize  int64 // bytes of one file before it is rotated; 0 is unlimited
+	MaxFiles int   // files kept, the current one included; at least 1
+	Compress bool  // older files are packed
 	Attrs    LogAttrs
 }
-
-// The log drivers.
-const (
-	LogJSONFile = "json-file"
-	LogJournald = "journald"
-	LogNone     = "none"
-)
 
 // checkRestart checks the restart policy. An empty name means no.
 func checkRestart(d *draft) error {
@@ -64,40 +58,43 @@ func checkRestart(d *draft) error {
 
 // checkLog checks the log driver and its options.
 func checkLog(d *draft) error {
-	c := d.Host.LogConfig
-	d.Log = Log{Driver: c.Type, MaxFiles: 1}
-	switch c.Type {
-	case "":
-		d.Log.Driver = LogJSONFile
-	case LogJSONFile:
-	case LogJournald:
-		return d.checkJournald()
-	case LogNone:
-		return nil // as elsewhere its options are not looked at
-	default:
-		return fault.Invalid("logger: no log driver named '%s' is registered", c.Type)
+	c := &d.Host.LogConfig
+	driver, err := logdriver.Find(c.Type)
+	if err != nil {
+		return err
+	}
+	c.Type = driver.Name
+	d.Log = Log{Driver: driver, MaxFiles: 1}
+	if driver.Writes == logdriver.Nowhere {
+		return nil
 	}
 	for key, value := range c.Config {
-		if err := d.Log.setFile(key, value); err != nil {
+		known, err := d.Log.Attrs.set(key, value)
+		switch {
+		case known:
+		case slices.Contains(driver.Options, key):
+			err = d.Log.setFile(key, value)
+		default:
+			err = fault.Invalid("unknown log opt '%s' for %s log driver", key, driver.Name)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	if d.Log.Compress && (d.Log.MaxFiles < 2 || d.Log.MaxSize == 0) {
 		return fault.Invalid("invalid log opt 'compress': it cannot be true when max-file is less than 2 or max-size is not set")
 	}
-	if err := d.Log.Attrs.check(&d.Config); err != nil {
-		return err
-	}
-	d.Host.LogConfig.Type = d.Log.Driver
-	return nil
+	return d.Log.Attrs.check(&d.Config)
 }
 
-// setFile takes one option of the driver json-file.
-func (l *Log) setFile(key, value string) error {
-	known, err := l.Attrs.set(key, value)
-	if known || err != nil {
-		return err
-	}
+// LogDriver returns the driver of a container's log. One that this version does not know writes nowhere.
+func (r *Record) LogDriver() logdriver.Driver {
+	driver, _ := logdriver.Find(r.Host.LogConfig.Type)
+	return driver
+}
+
+// setFile takes an option of a driver that writes a file.
+func (l *Log) setFile(key, value string) (err error) {
 	switch key {
 	case "max-size":
 		l.MaxSize, err = parseLogSize(value)
@@ -114,8 +111,6 @@ func (l *Log) setFile(key, value string) error {
 		}
 	case "max-buffer-size":
 		return fault.Invalid("invalid log opt 'max-buffer-size': it is for the mode non-blocking, which this driver does not have")
-	default:
-		return fault.Invalid("unknown log opt '%s' for json-file log driver", key)
 	}
 	if err != nil {
 		return fault.Invalid("invalid value %q of log opt '%s'", value, key)

@@ -290,7 +290,7 @@ func (m *Manager) replay(
 	if err != nil {
 		return err
 	}
-	if opt.Logs && hasLog(r) {
+	if opt.Logs && r.LogDriver().Readable {
 		if err := m.sendLog(ctx, r, opt, after, conn); err != nil {
 			return m.sendFailure(r, err, conn)
 		}
@@ -354,7 +354,7 @@ func (m *Manager) Logs(
 		return err
 	}
 	r := c.record()
-	if !hasLog(r) {
+	if !r.LogDriver().Readable {
 		return fault.Unsupported("configured logging driver does not support reading")
 	}
 	read := logs.ReadOptions{

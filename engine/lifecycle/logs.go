@@ -5,12 +5,10 @@ import (
 	"path/filepath"
 
 	"moss/engine/container"
+	"moss/engine/logdriver"
 	"moss/engine/logs"
 	"moss/engine/logs/journal"
 )
-
-// hasLog reports whether there is a log of the container that can be read.
-func hasLog(r *container.Record) bool { return r.Host.LogConfig.Type != container.LogNone }
 
 // journalEnd is the file that tells of a container's last entry in the journal. It is the container's own, which the files
 // of its /etc need not be.
@@ -20,7 +18,7 @@ func (m *Manager) journalEnd(r *container.Record) string {
 
 // readLog reads a container's log, wherever its driver keeps it.
 func (m *Manager) readLog(ctx context.Context, r *container.Record, opts logs.ReadOptions, fn func(logs.Entry) error) error {
-	if r.Host.LogConfig.Type != container.LogJournald {
+	if r.LogDriver().Writes != logdriver.Journal {
 		opts.Watcher = &m.logChanges
 		return logs.Read(ctx, r.LogPath, opts, fn)
 	}

@@ -13,7 +13,7 @@ func TestJournalEndIsOwn(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()
 	first := w.create(m, "first")
-	second := w.create(m, "second", func(_ *container.Config, h *container.HostConfig) { h.LogConfig.Type = container.LogJournald })
+	second := w.create(m, "second", func(_ *container.Config, h *container.HostConfig) { h.LogConfig.Type = "journald" })
 	other, err := m.Get(first)
 	w.must(err)
 	c, err := m.index.find(second)

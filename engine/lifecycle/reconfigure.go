@@ -7,6 +7,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/logdriver"
 )
 
 // Reconfigure gives a container at rest another HostConfig in place of the one of its create, as clients up to API 1.23
@@ -70,7 +71,7 @@ const logSuffix = "-json.log"
 
 // logPath is where the container's log goes; empty for a driver without a file.
 func (m *Manager) logPath(containerID string, spec *container.Spec) string {
-	if spec.Log.Driver != container.LogJSONFile {
+	if spec.Log.Driver.Writes != logdriver.File {
 		return ""
 	}
 	return filepath.Join(m.dataDir(containerID), containerID+logSuffix)

@@ -16,6 +16,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/destination"
 	"moss/engine/fault"
+	"moss/engine/logdriver"
 	"moss/engine/network"
 	"moss/engine/ocispec"
 	"moss/engine/pidfd"
@@ -273,9 +274,9 @@ func (m *Manager) taskSpec(r *container.Record, spec *container.Spec) task.Spec 
 
 func (m *Manager) taskLog(r *container.Record, spec *container.Spec) task.Log {
 	l := task.Log{
-		Driver: spec.Log.Driver, Path: r.LogPath, MaxSize: spec.Log.MaxSize, MaxFiles: spec.Log.MaxFiles, Compress: spec.Log.Compress,
+		Driver: spec.Log.Driver.Name, Path: r.LogPath, MaxSize: spec.Log.MaxSize, MaxFiles: spec.Log.MaxFiles, Compress: spec.Log.Compress,
 	}
-	if l.Driver == container.LogJournald {
+	if spec.Log.Driver.Writes == logdriver.Journal {
 		l.Path, l.Fields = m.journalEnd(r), spec.Log.JournalFields(r)
 		return l
 	}

@@ -12,6 +12,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/logdriver"
 )
 
 // Run runs a command in a new container and returns when it has ended, its output has been written and its network is
@@ -170,7 +171,7 @@ func configOf(step *Step) container.Config {
 // hostOf is what the container of a step asks of the host: its output goes to the build, not into a log.
 func (w *Worker) hostOf(step *Step) (container.HostConfig, error) {
 	host := step.Host
-	host.LogConfig = container.LogConfig{Type: container.LogNone}
+	host.LogConfig = container.LogConfig{Type: logdriver.None}
 	switch step.Network {
 	case "", "default":
 	case "none", "host":

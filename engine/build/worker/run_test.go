@@ -13,6 +13,7 @@ import (
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/logdriver"
 	"moss/engine/stdio"
 )
 
@@ -43,7 +44,7 @@ func TestRunSaysWhatTheCommandSays(t *testing.T) {
 		!slices.Equal(c.Cmd, []string{"/bin/sh", "-c", "x"}) || len(c.Entrypoint) != 0 || c.OpenStdin || c.Tty {
 		t.Errorf("made with %+v", c)
 	}
-	if step.Host.LogConfig.Type != container.LogNone {
+	if step.Host.LogConfig.Type != logdriver.None {
 		t.Errorf("log driver %q, want none", step.Host.LogConfig.Type)
 	}
 	if !strings.Contains(string(run.Config), `"User":"me"`) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"moss/engine/fault"
+	"moss/engine/logdriver"
 	"moss/engine/logs"
 	"moss/engine/logs/journal"
 	"moss/engine/shim/proto"
@@ -37,25 +38,28 @@ type logWriter interface {
 	Close() error
 }
 
-// openLog opens the log of a task; nil for the driver none.
+// openLog opens the log of a task; nil for a driver that writes nowhere. The error is fault.Unsupported for a
+// driver that this monitor, which may be older than its engine, does not know.
 func openLog(id string, l task.Log) (logWriter, error) {
-	switch l.Driver {
-	case "none":
-		return nil, nil //nolint:nilnil // no log is a log that takes nothing
-	case "journald":
+	driver, err := logdriver.Find(l.Driver)
+	if err != nil {
+		return nil, fault.Unsupported("open log: %w", err)
+	}
+	switch driver.Writes {
+	case logdriver.Journal:
 		w, err := journal.Open(journal.Options{ID: id, Fields: l.Fields, EndFile: l.Path})
 		if err != nil {
 			return nil, err
 		}
 		return w, nil
-	case "json-file":
+	case logdriver.File:
 		w, err := logs.Open(l.Path, logs.Options{MaxSize: l.MaxSize, MaxFiles: l.MaxFiles, Compress: l.Compress, Attrs: l.Attrs})
 		if err != nil {
 			return nil, fmt.Errorf("open log: %w", err)
 		}
 		return w, nil
 	default:
-		return nil, fault.Unsupported("log driver %q", l.Driver)
+		return nil, nil //nolint:nilnil // no log is a log that takes nothing
 	}
 }
 

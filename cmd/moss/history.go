@@ -73,7 +73,7 @@ func historyRow(step client.HistoryEntry, flags historyFlags, now time.Time) sho
 	row := show.Row{
 		"ID": shorten(step.ID, flags.full), "CreatedAt": created.Format(time.RFC3339), "CreatedBy": step.CreatedBy,
 		"Comment": step.Comment, "Tags": strings.Join(step.Tags, ","),
-		"CreatedSince": show.Ago(now.Sub(created)) + " ago", "Size": show.Size(step.Size),
+		"CreatedSince": show.Since(created, now), "Size": show.Size(step.Size),
 	}
 	if step.Created <= 0 {
 		row["CreatedSince"] = "N/A"

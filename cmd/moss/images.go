@@ -120,7 +120,7 @@ func imageRows(image client.Image, full bool, now time.Time) []show.Row {
 			"Digest":       digest,
 			"ID":           shorten(image.ID, full),
 			"CreatedAt":    created.Format("2006-01-02 15:04:05 -0700 MST"),
-			"CreatedSince": show.Ago(now.Sub(created)) + " ago",
+			"CreatedSince": show.Since(created, now),
 			"Size":         show.Size(image.Size),
 			"Labels":       pairText(image.Labels),
 		})

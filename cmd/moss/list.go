@@ -145,7 +145,7 @@ func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
 		"Image":      image,
 		"Command":    command,
 		"CreatedAt":  created.Format("2006-01-02 15:04:05 -0700 MST"),
-		"RunningFor": show.Ago(now.Sub(created)) + " ago",
+		"RunningFor": show.Since(created, now),
 		"Status":     ctr.Status,
 		"State":      ctr.State,
 		"Ports":      portText(ctr.Ports),

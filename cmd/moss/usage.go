@@ -185,10 +185,10 @@ func cacheLines(list []client.BuildCache, now time.Time) [][]string {
 	for _, cache := range list {
 		last := ""
 		if cache.LastUsedAt != nil {
-			last = show.Ago(now.Sub(*cache.LastUsedAt)) + " ago"
+			last = show.Since(*cache.LastUsedAt, now)
 		}
 		lines = append(lines, []string{
-			shorten(cache.ID, false), cache.Type, show.Size(cache.Size), show.Ago(now.Sub(cache.CreatedAt)) + " ago", last,
+			shorten(cache.ID, false), cache.Type, show.Size(cache.Size), show.Since(cache.CreatedAt, now), last,
 			strconv.Itoa(cache.UsageCount), strconv.FormatBool(cache.Shared),
 		})
 	}

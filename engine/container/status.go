@@ -3,6 +3,8 @@ package container
 import (
 	"fmt"
 	"time"
+
+	"github.com/docker/go-units"
 )
 
 // Status is the sentence that lists show: "Up 3 minutes", "Exited (0) 2 hours ago".
@@ -11,13 +13,13 @@ func Status(r *Record, now time.Time) string {
 	case Created:
 		return "Created"
 	case Running:
-		return "Up " + humanDuration(now.Sub(r.StartedAt)) + healthWord(r.Health) + monitorWord(r)
+		return "Up " + units.HumanDuration(now.Sub(r.StartedAt)) + healthWord(r.Health) + monitorWord(r)
 	case Paused:
-		return "Up " + humanDuration(now.Sub(r.StartedAt)) + " (Paused)" + monitorWord(r)
+		return "Up " + units.HumanDuration(now.Sub(r.StartedAt)) + " (Paused)" + monitorWord(r)
 	case Restarting:
-		return fmt.Sprintf("Restarting (%d) %s ago", r.ExitCode, humanDuration(now.Sub(r.FinishedAt)))
+		return fmt.Sprintf("Restarting (%d) %s ago", r.ExitCode, units.HumanDuration(now.Sub(r.FinishedAt)))
 	case Exited:
-		return fmt.Sprintf("Exited (%d) %s ago", r.ExitCode, humanDuration(now.Sub(r.FinishedAt)))
+		return fmt.Sprintf("Exited (%d) %s ago", r.ExitCode, units.HumanDuration(now.Sub(r.FinishedAt)))
 	case Removing:
 		return "Removal In Progress"
 	case Dead:
@@ -45,34 +47,4 @@ func monitorWord(r *Record) string {
 		return ""
 	}
 	return " (monitor does not answer)"
-}
-
-// humanDuration says roughly how long d is, in the words that users and scripts know from other engines.
-func humanDuration(d time.Duration) string {
-	const day, week, month, year = 24, 7 * 24, 30 * 24, 365 * 24 // hours
-	hours := int(d.Hours() + 0.5)
-	switch {
-	case d < time.Second:
-		return "Less than a second"
-	case d < 2*time.Second:
-		return "1 second"
-	case d < time.Minute:
-		return fmt.Sprintf("%d seconds", int(d.Seconds()))
-	case d < 2*time.Minute:
-		return "About a minute"
-	case d < time.Hour:
-		return fmt.Sprintf("%d minutes", int(d.Minutes()))
-	case hours == 1:
-		return "About an hour"
-	case hours < 2*day:
-		return fmt.Sprintf("%d hours", hours)
-	case hours < 2*week:
-		return fmt.Sprintf("%d days", hours/day)
-	case hours < 2*month:
-		return fmt.Sprintf("%d weeks", hours/week)
-	case hours < 2*year:
-		return fmt.Sprintf("%d months", hours/month)
-	default:
-		return fmt.Sprintf("%d years", hours/year)
-	}
 }

@@ -18,14 +18,14 @@ func TestSize(t *testing.T) {
 	}
 }
 
-func TestAgo(t *testing.T) {
+func TestSince(t *testing.T) {
+	now := time.Now()
 	for d, want := range map[time.Duration]string{
-		-time.Second: "less than a second", 0: "less than a second", time.Second: "1 second", 59 * time.Second: "59 seconds",
-		time.Minute: "about a minute", 3 * time.Minute: "3 minutes", time.Hour: "about an hour", 47 * time.Hour: "47 hours",
-		72 * time.Hour: "3 days", 15 * 24 * time.Hour: "2 weeks", 90 * 24 * time.Hour: "3 months", 800 * 24 * time.Hour: "2 years",
+		-time.Second: "Less than a second ago", 0: "Less than a second ago", time.Second: "1 second ago",
+		time.Minute: "About a minute ago", 3 * time.Minute: "3 minutes ago", 72 * time.Hour: "3 days ago",
 	} {
-		if got := show.Ago(d); got != want {
-			t.Errorf("Ago(%s) = %s, want %s", d, got, want)
+		if got := show.Since(now.Add(-d), now); got != want {
+			t.Errorf("Since %s = %s, want %s", d, got, want)
 		}
 	}
 }

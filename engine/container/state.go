@@ -104,13 +104,6 @@ const (
 	OpRemoveFailed           // the removal could not be completed
 )
 
-// Ops lists every operation in its order.
-func Ops() []Op {
-	return []Op{
-		OpStart, OpStop, OpKill, OpPause, OpUnpause, OpEnd, OpExit, OpRestart, OpRemove, OpForceRemove, OpRemoveFailed,
-	}
-}
-
 // String returns the operation's name.
 func (o Op) String() string {
 	switch o {
@@ -141,18 +134,15 @@ func (o Op) String() string {
 	}
 }
 
-// Next returns the state after op, and is the only way a state changes. Nothing to do gives fault.NotModified, a state
-// that rules op out fault.Conflict, and what only a bug of the engine can ask for a plain error; the state that comes
-// with an error is s. NextOf does the same and names the container in the error.
-func Next(s State, op Op) (State, error) { return NextOf("", s, op) }
-
-// Next is the state of the record's container after op: as the function of that name, but a container whose process has
-// ended and is being released has a row of its own.
+// Next returns the state of the record's container after op, and is the only way a state changes. Nothing to do gives
+// fault.NotModified, a state that rules op out fault.Conflict, and what only a bug of the engine can ask for fault.Internal; the
+// state that comes with an error is the present one. A container whose process has ended and is being released has a row of its
+// own.
 func (r *Record) Next(op Op) (State, error) {
 	if r.End == nil || !r.State.HasProcess() {
-		return NextOf(r.Name, r.State, op)
+		return nextState(r.Name, r.State, op)
 	}
-	next, err := NextOf(r.Name, ending, op)
+	next, err := nextState(r.Name, ending, op)
 	if err != nil {
 		next = r.State
 	}
@@ -163,8 +153,8 @@ func (r *Record) Next(op Op) (State, error) {
 // see such a container as running.
 const ending State = Dead + 1
 
-// NextOf is Next with the container's name or id for the text of the error.
-func NextOf(ref string, s State, op Op) (State, error) {
+// nextState looks the state after op up. ref names the container in errors.
+func nextState(ref string, s State, op Op) (State, error) {
 	cell := lookup(s, op)
 	switch cell {
 	case same:

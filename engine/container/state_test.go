@@ -8,6 +8,9 @@ import (
 	"moss/engine/fault"
 )
 
+// ops are all operations in the order of the table's columns.
+var ops = []Op{OpStart, OpStop, OpKill, OpPause, OpUnpause, OpEnd, OpExit, OpRestart, OpRemove, OpForceRemove, OpRemoveFailed}
+
 // The table of docs/architecture.md, section 3, in words: a state, "304", "!" (wrong state), "-" (cannot happen).
 //
 //nolint:dupword // cells of a table
@@ -36,11 +39,11 @@ func TestNextFollowsTheTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := len(cells)-1, len(Ops()); got != want {
+		if got, want := len(cells)-1, len(ops); got != want {
 			t.Fatalf("row %s has %d cells, want %d", from, got, want)
 		}
-		for i, op := range Ops() {
-			next, err := NextOf("web", from, op)
+		for i, op := range ops {
+			next, err := nextState("web", from, op)
 			if got, want := verdict(next, err), cells[i+1]; got != want {
 				t.Errorf("Next(%s, %s) = %s, want %s", from, op, got, want)
 			}
@@ -58,7 +61,7 @@ func TestNextOfAnEndingContainer(t *testing.T) {
 	cells := strings.Fields(endingRow)
 	for _, state := range []State{Running, Paused} {
 		r := &Record{Name: "web", State: state, End: &End{Code: 1}}
-		for i, op := range Ops() {
+		for i, op := range ops {
 			next, err := r.Next(op)
 			if got, want := verdict(next, err), cells[i+1]; got != want {
 				t.Errorf("Next(%s) of an ending container = %s, want %s", op, got, want)
@@ -92,8 +95,8 @@ func TestNextOutsideTheTable(t *testing.T) {
 		from State
 		op   Op
 	}{{ending + 1, OpStart}, {-1, OpStart}, {Created, -1}, {Created, OpRemoveFailed + 1}} {
-		if _, err := Next(tc.from, tc.op); err == nil || fault.KindOf(err) != fault.KindInternal {
-			t.Errorf("Next(%d, %d) error = %v, want an internal one", tc.from, tc.op, err)
+		if _, err := nextState("", tc.from, tc.op); err == nil || fault.KindOf(err) != fault.KindInternal {
+			t.Errorf("nextState(%d, %d) error = %v, want an internal one", tc.from, tc.op, err)
 		}
 	}
 }
@@ -116,11 +119,11 @@ func TestWrongStateTexts(t *testing.T) {
 		{Running, OpStart, "Container web is already started"},
 		{Exited, OpStop, "Container web is already stopped"},
 	} {
-		if _, err := NextOf("web", tc.from, tc.op); err == nil || err.Error() != tc.want {
-			t.Errorf("NextOf(web, %s, %s) error = %v, want %s", tc.from, tc.op, err, tc.want)
+		if _, err := nextState("web", tc.from, tc.op); err == nil || err.Error() != tc.want {
+			t.Errorf("nextState(web, %s, %s) error = %v, want %s", tc.from, tc.op, err, tc.want)
 		}
 	}
-	if _, err := Next(Exited, OpKill); err == nil || err.Error() != "Container is not running" {
+	if _, err := nextState("", Exited, OpKill); err == nil || err.Error() != "Container is not running" {
 		t.Errorf("Next(exited, kill) error = %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func TestOverdueRuntimeEndsWhole(t *testing.T) {
 		"exec": func(ctx context.Context) error {
 			return rt.ExecDetached(ctx, Launch{ID: "x", Dir: dir, Log: "log", PidFile: "pid"}, "process.json")
 		},
-		"state": func(ctx context.Context) error { _, err := rt.State(ctx, "x"); return err },
+		"delete": func(ctx context.Context) error { return rt.Delete(ctx, "x", true) },
 	} {
 		ctx, expire := context.WithCancel(t.Context())
 		go func() {
@@ -92,8 +92,8 @@ func TestKilledRuntimeLeavesNothing(t *testing.T) {
 	if where, err := os.ReadFile(system + "/where"); err != nil || strings.TrimSpace(string(where)) != dir {
 		t.Errorf("folder for temporary files: %q, %v, want %s", where, err, dir)
 	}
-	if _, err := rt.State(t.Context(), "x"); err == nil {
-		t.Error("a killed runtime has told a state")
+	if err := rt.Delete(t.Context(), "x", true); err == nil {
+		t.Error("a killed runtime has deleted a container")
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)

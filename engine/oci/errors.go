@@ -146,5 +146,3 @@ func isAbsent(err error) bool {
 		strings.Contains(e.text, "No such file or directory") &&
 			(strings.Contains(e.text, "cannot open directory") || strings.Contains(e.text, "/status"))
 }
-
-func noSuch(id string) error { return fault.NotFound("the runtime knows no container %s", id) }

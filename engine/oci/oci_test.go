@@ -159,9 +159,6 @@ func TestAbsentContainer(t *testing.T) {
 				t.Errorf("%s: Delete(absent, %v) = %v, want nil", rt.name(), force, err)
 			}
 		}
-		if s, err := rt.State(t.Context(), "absent"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("%s: State(absent) = %+v, %v, want not found", rt.name(), s, err)
-		}
 		if v, err := rt.Version(t.Context()); err != nil || v.Name != rt.name() {
 			t.Errorf("%s: Version = %+v, %v, want the name %s", rt.name(), v, err, rt.name())
 		}
@@ -170,14 +167,14 @@ func TestAbsentContainer(t *testing.T) {
 
 func TestVerbErrorNamesTheVerb(t *testing.T) {
 	rt := New(task.Runtime{Path: "/bin/sh", GlobalArgs: []string{"-c", "echo one >&2; echo two >&2; exit 3"}}, "", nil)
-	_, err := rt.State(t.Context(), "x")
-	if err == nil || err.Error() != "sh state: one: two" {
-		t.Errorf("State = %v, want %q", err, "sh state: one: two")
+	err := rt.Delete(t.Context(), "x", false)
+	if err == nil || err.Error() != "sh delete: one: two" {
+		t.Errorf("Delete = %v, want %q", err, "sh delete: one: two")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := rt.State(ctx, "x"); err == nil || !strings.Contains(err.Error(), "sh state") {
-		t.Errorf("State with a cancelled context = %v, want an error", err)
+	if err := rt.Delete(ctx, "x", false); err == nil || !strings.Contains(err.Error(), "sh delete") {
+		t.Errorf("Delete with a cancelled context = %v, want an error", err)
 	}
 }
 

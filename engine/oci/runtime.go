@@ -131,29 +131,6 @@ func (r *Runtime) Delete(ctx context.Context, id string, force bool) error {
 	return err
 }
 
-// State is what the runtime knows about a container.
-type State struct {
-	Status string `json:"status"` // created, running, paused or stopped
-	Pid    int    `json:"pid"`    // 0 when it has stopped
-	Bundle string `json:"bundle"`
-}
-
-// State asks for a container's state. An absent container is fault.NotFound.
-func (r *Runtime) State(ctx context.Context, id string) (State, error) {
-	out, err := r.output(ctx, "state", id)
-	if err != nil {
-		if isAbsent(err) {
-			return State{}, noSuch(id)
-		}
-		return State{}, err
-	}
-	var s State
-	if err := json.Unmarshal(out, &s); err != nil {
-		return State{}, fmt.Errorf("state of %s from %s: %w", id, r.name(), err)
-	}
-	return s, nil
-}
-
 // Version asks the runtime for its version.
 func (r *Runtime) Version(ctx context.Context) (Version, error) {
 	out, err := r.output(ctx, "--version")

@@ -68,7 +68,7 @@ class Layer:
         for folder, below, files in os.walk(source):
             below[:] = sorted(b for b in below if b not in leave)
             inside = os.path.join(name or source, os.path.relpath(folder, source))
-            for file in sorted(files):
+            for file in sorted(files + [b for b in below if os.path.islink(os.path.join(folder, b))]):
                 path, target = os.path.join(folder, file), os.path.normpath(os.path.join(inside, file))
                 if os.path.islink(path):
                     self.parents(target)

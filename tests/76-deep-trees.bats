@@ -43,7 +43,7 @@ trash_empty() { [ -z "$(find "$MOSS_DATA/root/storage/moss-trash" -mindepth 1 -m
   most=$(open_files moss rm -f "$name")
   [ "$most" -lt 200 ] || fail "the engine had $most files open"
   is_gone "$name"
-  most=$(open_files eventually 50 trash_empty)
+  most=$(open_files eventually 300 trash_empty)
   [ "$most" -lt 200 ] || fail "the engine had $most files open"
 }
 
@@ -54,7 +54,7 @@ trash_empty() { [ -z "$(find "$MOSS_DATA/root/storage/moss-trash" -mindepth 1 -m
   moss rm -v "$name"
   run moss volume inspect "$volume"
   [ "$status" -ne 0 ] || fail "the volume $volume is there still"
-  eventually 50 trash_empty
+  eventually 300 trash_empty
 }
 
 @test "an engine that is killed while it removes a deep tree is followed by one that starts at once and goes on" {
@@ -72,7 +72,7 @@ trash_empty() { [ -z "$(find "$MOSS_DATA/root/storage/moss-trash" -mindepth 1 -m
   eventually 10 another_engine "$old"
   expect equal "$(state "$other")" running
   is_gone "$name" || moss rm -f -v "$name"
-  eventually 50 trash_empty
+  eventually 300 trash_empty
   moss rm -f "$other"
 }
 
@@ -92,7 +92,7 @@ trash_empty() { [ -z "$(find "$MOSS_DATA/root/storage/moss-trash" -mindepth 1 -m
   run moss run --rm busybox echo works
   expect status 0
   moss rm "$name"
-  eventually 50 trash_empty
+  eventually 300 trash_empty
 }
 
 @test "sizes: a deep tree is measured, and keeps nobody else from being measured" {

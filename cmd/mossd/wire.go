@@ -201,9 +201,8 @@ func (p *parts) watchContainers(ctx context.Context, specs *ocispec.Builder, fac
 	if err != nil {
 		return err
 	}
-	p.containers.Watch(p.execs)
 	p.health = health.New(ctx, health.Options{Containers: p.containers, Commands: p.execs, Events: p.bus, Log: log})
-	p.containers.Watch(p.health)
+	p.containers.Run(p.execs, p.health)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/image"
@@ -236,14 +237,11 @@ func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOp
 
 // forceDown ends whatever of the container is alive. The caller holds the token.
 func (m *Manager) forceDown(ctx context.Context, c *ctr) error {
-	r := c.record()
-	switch {
-	case r.State == container.Restarting:
-		m.stopRestarting(c, container.OpStop)
-	case r.State.HasProcess():
-		return m.endProcess(ctx, c, r, 0)
+	r, err := m.apply(c, life.EndAsked{Op: container.OpStop})
+	if err != nil {
+		return nil //nolint:nilerr // it is at rest
 	}
-	return nil
+	return m.endProcess(ctx, c, r, 0)
 }
 
 // remove takes a container at rest away. The caller holds the token. A failure leaves it Dead, to be removed again.
@@ -263,21 +261,12 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 		return fault.Internal("remove %s: its processes were killed, but the kernel holds its monitor (process %d) in a write to its log: "+
 			"remove it again when that disk answers", r.Name, r.KilledMonitor.Pid)
 	}
-	unknown, told := m.isUnknown(c), c.record().RemoveVolumes
-	_, err := c.transition(container.OpRemove, func(r *container.Record) {
-		r.RemoveVolumes = r.RemoveVolumes || opt.Volumes || r.Host.AutoRemove
-	})
-	if err != nil {
-		return err
-	}
+	unknown := m.isUnknown(c)
 	// The record goes last: a crash on the way finds it and ends the work. Where it cannot be written, the disk may be full,
 	// and a removal is what helps.
-	note := c.persistPhase // says it all
-	if opt.Volumes && !told {
-		note = func() error { return c.persist(false) }
-	}
-	if err := note(); err != nil {
-		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("removal of container not noted beforehand")
+	_, err := m.apply(c, life.RemovalBegun{Volumes: opt.Volumes})
+	if err != nil {
+		return err
 	}
 	c.dropViewers()
 	if err := m.endLeftover(ctx, c); err != nil {
@@ -313,6 +302,6 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 func (m *Manager) markDead(c *ctr, cause error) error {
 	c.setGone(false)
 	defer c.stay(cause)
-	_, err := c.transition(container.OpRemoveFailed, func(r *container.Record) { r.Error = fault.Text(cause) })
-	return errors.Join(cause, err, c.persist(false))
+	_, err := m.apply(c, life.RemovalFailed{Error: fault.Text(cause)})
+	return errors.Join(cause, err)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/task"
 )
 
@@ -18,7 +19,7 @@ type ctr struct {
 
 	published atomic.Pointer[container.Record]
 
-	save     sync.Mutex // held while a file of the record is written, so that the newest is the last; guards revision and phase
+	files    sync.Mutex // held while an event is applied and while a file of its folder is written; guards revision and phase
 	revision uint64     // of the last record written
 	phase    phase      // as it was written last
 
@@ -28,24 +29,22 @@ type ctr struct {
 
 	views sync.RWMutex // read-locked while a view on its files is opened; locked while its layer is removed
 
-	hosts sync.Mutex // held while the managed files of /etc are written
-
 	net sync.Mutex // held while the networks of the running container change
 
-	mu       sync.Mutex // guards the fields below and the replacement of published
-	task     task.Task  // nil while there is no process
-	rest     *moment    // when the container is at rest
-	end      *moment    // when the end of its process is known; the end to come once one is there or waited for
-	exit     *moment    // the next end of a container at rest; nil while nobody waits for it
-	removal  *moment    // when it is gone
-	viewers  []*viewer  // attached before the start
-	stopWait func()     // ends the restart timer; nil when none runs
-	enders   int        // callers that wait for its end
+	mu      sync.Mutex // guards the fields below and the replacement of published
+	task    task.Task  // nil while there is no process
+	rest    *moment    // when the container is at rest
+	end     *moment    // when the end of its process is known; the end to come once one is there or waited for
+	exit    *moment    // the next end of a container at rest; nil while nobody waits for it
+	removal *moment    // when it is gone
+	viewers []*viewer  // attached before the start
+	disarm  func()     // stops the restart timer; nil when none runs
+	enders  int        // as in life.Life
 	// detachKeys are those that the last start named; nil for the usual ones.
 	detachKeys []byte
 	step       *container.Step // of the build that the container runs for; nil otherwise
 	points     []string        // of a step, where something is mounted, as they were found at the start
-	// restartDelay is what the restart policy waited last; 0 before its first restart since a start by a user.
+	// restartDelay is that of life.Life.
 	restartDelay time.Duration
 	gone         bool // removed: nothing is written any more
 }
@@ -115,40 +114,32 @@ func (c *ctr) updateLocked(change func(*container.Record)) *container.Record {
 	return &next
 }
 
-// transition is the only way a container's state changes: by the table. change is applied in the same step. It returns
-// the record after it, with an error that before it.
-func (c *ctr) transition(op container.Op, change func(*container.Record)) (*container.Record, error) {
-	return c.transitionTold(op, change, func(*container.Record) {})
-}
-
-// transitionTold is transition with the telling of it: tell runs, with the record after it, before those who wait for the
-// container to come to rest hear of it. What they do next is told after. It must not block.
-func (c *ctr) transitionTold(op container.Op, change, tell func(*container.Record)) (*container.Record, error) {
+// advance publishes what a container is after an event, and returns what is to be done about it. The only way in which its life
+// changes is apply, which holds files meanwhile.
+func (c *ctr) advance(e life.Event) (before, after *container.Record, actions []life.Action, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.published.Load()
-	state, err := before.Next(op)
-	if err != nil {
-		return before, err
+	before = c.published.Load()
+	l, actions, err := life.Life{Record: before, RestartDelay: c.restartDelay, Enders: c.enders}.Step(e)
+	if err == nil {
+		c.restartDelay, c.enders = l.RestartDelay, l.Enders
+		c.published.Store(l.Record)
 	}
-	after := c.updateLocked(func(r *container.Record) {
-		r.State = state
-		if change != nil {
-			change(r)
-		}
-	})
-	tell(after)
-	c.wakeLocked(after)
-	return after, nil
+	return before, l.Record, actions, err
 }
 
-// wakeLocked wakes those who wait for the end of the process or for the container to come to rest, or begins a new time of
+// wake lets callers go on that wait for the end of the process or for the container to come to rest, or begins a new time of
 // waiting.
-func (c *ctr) wakeLocked(r *container.Record) {
+func (c *ctr) wake(r *container.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case r.State.AtRest():
 		c.rest.come(r.ExitCode)
 		c.endLocked(r.ExitCode)
+		c.rest, c.end = newMoment(), newMoment() // the code of a failed start is another one
+		c.rest.come(r.ExitCode)
+		c.end.come(r.ExitCode)
 	case r.State == container.Restarting:
 		c.endLocked(r.ExitCode)
 		c.end = newMoment()
@@ -206,8 +197,8 @@ func (c *ctr) removed() bool {
 // setGone says whether the container is gone for good. Once it is, its record is not written any more, and a write under way
 // has ended: the folder can be removed. The watcher of an exit writes after those who wait for the exit go on.
 func (c *ctr) setGone(gone bool) {
-	c.save.Lock()
-	defer c.save.Unlock()
+	c.files.Lock()
+	defer c.files.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone = gone

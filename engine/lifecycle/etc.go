@@ -80,8 +80,8 @@ func (m *Manager) writeAptConf(containerID, rootfs string, ids *container.IDMap)
 // etcAtRest returns the record of a container that does not run, with the places of its managed files. Before the first
 // start they are made with what is known then: neither its networks nor its links are.
 func (m *Manager) etcAtRest(c *ctr) (*container.Record, error) {
-	c.hosts.Lock()
-	defer c.hosts.Unlock()
+	c.files.Lock()
+	defer c.files.Unlock()
 	r := *c.record()
 	if !r.StartedAt.IsZero() || r.Build {
 		return &r, nil

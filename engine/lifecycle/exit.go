@@ -3,10 +3,10 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/task"
 	"moss/engine/tree"
 )
@@ -24,54 +24,21 @@ func (m *Manager) watch(c *ctr, t task.Task, silence error) {
 // exited releases what a running container holds, then says that it has ended.
 func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exit) {
 	log := m.opt.Log.With().Str("container", c.id).Logger()
-	// The task goes with its word on the end: should the engine die before the state is saved, the record has it.
-	_, err := c.transition(container.OpEnd, func(r *container.Record) {
-		r.End = &container.End{Code: exit.Code, At: exit.At, OOMKilled: exit.OOMKilled, Error: exit.Error, KilledMonitor: exit.KilledMonitor}
-	})
-	if err != nil {
+	end := container.End{Code: exit.Code, At: exit.At, OOMKilled: exit.OOMKilled, Error: exit.Error, KilledMonitor: exit.KilledMonitor}
+	// The task goes with its word on the end: should the engine die before it is released, the record has it.
+	if _, err := m.apply(c, life.ProcessEnded{End: end}); err != nil {
 		log.Error().Err(err).Msg("process of container ended in a state that has none")
-	}
-	if err := c.persist(false); err != nil {
-		log.Error().Err(err).Msg("exit of container not saved")
 	}
 	if err := m.releaseTask(ctx, c, t); err != nil {
 		log.Error().Err(err).Msg("container ended but not everything of it could be released")
 	}
 	m.tellEnded(c.id)
-	before := c.record()
-	op, delay := m.verdict(c, before, exit)
-	change := func(r *container.Record) {
-		r.Pid, r.ExitCode, r.FinishedAt, r.Error = 0, exit.Code, exit.At.UTC(), exit.Error
-		r.OOMKilled, r.Network, r.End, r.Thaw, r.MonitorSilent = exit.OOMKilled, container.Network{}, nil, false, false
-		r.KilledMonitor = exit.KilledMonitor
-		if op == container.OpRestart {
-			r.RestartCount++
-		}
-	}
-	after, err := c.transitionTold(op, change, func(after *container.Record) {
-		if exit.OOMKilled {
-			m.publish("oom", after)
-		}
-		m.publish("die", after, "exitCode", strconv.Itoa(exit.Code))
-		m.publishNetwork("disconnect", before)
-		m.publishVolumes("unmount", before)
-	})
+	after, err := m.apply(c, life.Released{End: end, Closing: m.closing()})
 	if err != nil {
 		log.Error().Err(err).Msg("container ended in a state that has no end")
 		return
 	}
-	if err := c.persist(false); err != nil {
-		log.Error().Err(err).Msg("exit of container not saved")
-	}
 	log.Info().Int("exit", exit.Code).Str("state", after.State.String()).Msg("container exited")
-	switch {
-	case op == container.OpRestart && after.StoppedByUser: // since the verdict
-		m.stopRestarting(c, container.OpStop)
-	case op == container.OpRestart:
-		m.restartAfter(c, delay)
-	case after.Host.AutoRemove && after.State == container.Exited && !m.closing():
-		m.removeSoon(c)
-	}
 }
 
 // releaseTask gives back the network, the mount and the task itself.

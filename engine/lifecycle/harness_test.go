@@ -34,21 +34,40 @@ type world struct {
 	nets   *fakeNetworks
 	images *fakeImages
 	log    *eventLog
+	trace  func(what string) // of every deed and event; nil: nobody listens
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{
+	w := &world{
 		t: t, root: t.TempDir(), run: t.TempDir(), boot: "boot-1", tasks: &tasktest.Fake{},
 		layers: &fakeLayers{dir: t.TempDir(), made: map[string]bool{}, mounted: map[string]bool{}, reclaimed: map[string]int{}},
 		nets:   newFakeNetworks(),
 		images: &fakeImages{img: &image.Image{ID: "sha256:" + strings.Repeat("ab", 32), Parent: "sha256:base", Config: image.Config{Cmd: []string{"sh"}}}},
 		log:    &eventLog{},
 	}
+	w.tasks.Trace = func(_, deed string) { w.tell("task " + deed) }
+	w.layers.trace, w.nets.trace, w.log.trace = w.tell, w.tell, w.tell
+	return w
+}
+
+// tell passes on what has happened.
+func (w *world) tell(what string) {
+	if w.trace != nil {
+		w.trace(what)
+	}
 }
 
 // engine starts a Manager on the world, as a new engine would.
 func (w *world) engine() *Manager {
+	w.t.Helper()
+	m := w.open()
+	m.Run()
+	return m
+}
+
+// open is engine of one that does not run yet.
+func (w *world) open() *Manager {
 	w.t.Helper()
 	specs, err := ocispec.New(ocispec.Options{})
 	if err != nil {
@@ -111,16 +130,20 @@ type fakeLayers struct {
 
 	reclaimed map[string]int // process ids
 	volatile  map[string]bool
+	trace     func(what string) // is told of every verb that has worked
 }
 
 func (f *fakeLayers) do(verb string, change func()) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.fail[verb]; err != nil {
-		return err
+	err := f.fail[verb]
+	if err == nil {
+		change()
 	}
-	change()
-	return nil
+	f.mu.Unlock()
+	if err == nil {
+		f.trace("layer " + verb)
+	}
+	return err
 }
 
 func (f *fakeLayers) Create(_ context.Context, id, _ string) error {
@@ -200,14 +223,27 @@ func (f *fakeImages) Get(_ context.Context, ref string) (*image.Image, error) {
 }
 
 type eventLog struct {
+	trace func(what string) // is told of every event
+
 	mu   sync.Mutex // guards list
 	list []event.Event
 }
 
 func (l *eventLog) Publish(e event.Event) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.list = append(l.list, e)
+	l.mu.Unlock()
+	what := "event " + e.Action
+	if e.Type != event.TypeContainer {
+		what = "event " + e.Type + " " + e.Action
+	}
+	if code, ok := e.Attributes["exitCode"]; ok {
+		what += " exitCode=" + code
+	}
+	if signal, ok := e.Attributes["signal"]; ok {
+		what += " signal=" + signal
+	}
+	l.trace(what)
 }
 
 // actions returns what happened to containers, in order.

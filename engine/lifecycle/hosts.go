@@ -165,8 +165,8 @@ func (m *Manager) renewEtc(c *ctr) {
 }
 
 func renewFiles(c *ctr, r *container.Record) error {
-	c.hosts.Lock()
-	defer c.hosts.Unlock()
+	c.files.Lock()
+	defer c.files.Unlock()
 	had := r.Network.Etc
 	now, err := etcOf(r)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/network"
@@ -312,7 +313,7 @@ const needPatience = 30 * time.Second
 func startSignals(all []*ctr) map[string]chan struct{} {
 	begun := map[string]chan struct{}{}
 	for _, c := range all {
-		if startsWithEngine(c.record()) {
+		if life.StartsWithEngine(c.record()) {
 			begun[c.id] = make(chan struct{})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/stdio"
 	"moss/engine/task"
@@ -261,7 +262,7 @@ func TestRestartPolicies(t *testing.T) {
 					t.Fatalf("%d runs, want %d", len(runs), tc.runs)
 				}
 				last := <-runs
-				for delay := restartFloor; len(runs) > 0; delay *= 2 {
+				for delay := life.FirstDelay; len(runs) > 0; delay *= 2 {
 					next := <-runs
 					if got := next.Sub(last); got != delay {
 						t.Errorf("delay = %s, want %s", got, delay)

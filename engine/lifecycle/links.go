@@ -123,8 +123,8 @@ func (m *Manager) linksChanged(c *ctr) {
 // alias. A container that has left the default network neither has such lines nor is in them. The file is written in
 // place, since it is mounted in the container.
 func (m *Manager) refreshHosts(c *ctr, gone string) error {
-	c.hosts.Lock()
-	defer c.hosts.Unlock()
+	c.files.Lock()
+	defer c.files.Unlock()
 	r := c.record()
 	if !r.State.HasProcess() {
 		return nil // it is written at the start

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/event"
 	"moss/engine/image"
 	"moss/engine/logs"
@@ -105,7 +106,7 @@ type seccompCache interface {
 	Keep(key, path string) // path of the file in which the runtime left what it compiled
 }
 
-// Manager knows all containers. Make one with New; Close it after Shutdown.
+// Manager knows all containers. Make one with New; Run it; Close it after Shutdown.
 type Manager struct {
 	opt     Options
 	index   index
@@ -118,8 +119,8 @@ type Manager struct {
 	starting sync.RWMutex // read-locked by every start; guards ending
 	ending   bool         // nothing is started any more
 
-	watching sync.Mutex // guards watchers
-	watchers []Watcher  // a slice that is replaced, never changed
+	adopted  []adoption // what Run begins with
+	watchers []Watcher  // of Run
 
 	background sync.WaitGroup  // watchers, timers and removals
 	life       context.Context //nolint:containedctx // of the manager itself, for work that no request owns
@@ -127,7 +128,7 @@ type Manager struct {
 }
 
 // New reads the records of all containers, takes over those that still run and records how the others ended. After it
-// the manager answers truthfully. ctx bounds the start only.
+// the manager answers truthfully, and nothing happens by itself before Run. ctx bounds the start only.
 func New(ctx context.Context, opt Options) (*Manager, error) {
 	m := &Manager{opt: opt}
 	m.index.init()
@@ -137,6 +138,24 @@ func New(ctx context.Context, opt Options) (*Manager, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// Run follows the containers that run and starts those whose restart policy says so. Watchers are told of every container that
+// has a process, and of every beginning and end from then on. It is called once, before any verb that starts a container.
+func (m *Manager) Run(watchers ...Watcher) {
+	m.watchers = watchers
+	for _, a := range m.adopted {
+		if a.running {
+			m.tellBegan(a.c.record())
+		}
+		m.watch(a.c, a.task, a.silence)
+	}
+	m.adopted = nil
+	all := m.index.all()
+	begun := startSignals(all)
+	for _, c := range all {
+		m.resume(m.life, c, begun)
+	}
 }
 
 // Close ends the watchers and timers and leaves the containers as they are: those that run go on. It waits for what is
@@ -164,16 +183,11 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	m.starting.Unlock()
 	var all sync.WaitGroup
 	for _, c := range m.index.all() {
-		r := c.record()
-		if r.State == container.Restarting {
-			c.cancelRestart()
-			continue
-		}
-		if !r.State.HasProcess() {
-			continue
+		r, err := m.apply(c, life.EndAsked{Op: container.OpStop, Shutdown: true})
+		if err != nil {
+			continue // it is at rest
 		}
 		all.Go(func() {
-			c.update(func(r *container.Record) { r.RestartAtStart = true })
 			patience := m.stopTimeout(r, nil)
 			if r.Build {
 				patience = 0 // it is of no use any more

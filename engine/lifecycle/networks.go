@@ -283,17 +283,3 @@ func sandboxOf(r *container.Record) network.Sandbox {
 	}
 	return s
 }
-
-// noteNetworks keeps in a record which networks a container that starts is in: one may have been made anew since.
-func noteNetworks(r *container.Record) {
-	in := maps.Clone(r.Networks())
-	for name, ep := range r.Network.Endpoints {
-		e := in[name]
-		e.NetworkID = ep.NetworkID
-		if in == nil {
-			in = map[string]container.EndpointConfig{}
-		}
-		in[name] = e
-	}
-	r.Endpoints = in
-}

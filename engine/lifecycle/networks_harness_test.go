@@ -16,7 +16,8 @@ import (
 
 // fakeNetworks are the networks there are and whoever builds them, in memory.
 type fakeNetworks struct {
-	leave chan struct{} // if not nil, Leave waits until it is closed; set before anybody leaves
+	leave chan struct{}     // if not nil, Leave waits until it is closed; set before anybody leaves
+	trace func(what string) // is told of every join and leave
 
 	mu       sync.Mutex // guards the fields below
 	joined   map[string]network.Sandbox
@@ -84,6 +85,14 @@ func (f *fakeNetworks) Find(ref string) (*network.Network, error) {
 }
 
 func (f *fakeNetworks) Join(_ context.Context, req network.Request) (network.Sandbox, error) {
+	s, err := f.join(req)
+	if err == nil {
+		f.trace("network join")
+	}
+	return s, err
+}
+
+func (f *fakeNetworks) join(req network.Request) (network.Sandbox, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fail != nil {
@@ -165,9 +174,10 @@ func (f *fakeNetworks) Leave(_ context.Context, id string) error {
 		<-f.leave
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	delete(f.joined, id)
 	delete(f.requests, id)
+	f.mu.Unlock()
+	f.trace("network leave")
 	return nil
 }
 

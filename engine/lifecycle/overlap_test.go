@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
@@ -180,7 +181,7 @@ func TestAttachDuringRemoval(t *testing.T) {
 		id := w.create(m, "web")
 		c, err := m.index.find(id)
 		w.must(err)
-		_, err = c.transition(container.OpRemove, nil)
+		_, err = m.apply(c, life.RemovalBegun{})
 		w.must(err)
 		c.dropViewers() // remove has come so far
 		_, server := newWire(strings.NewReader(""))
@@ -355,6 +356,7 @@ func TestTroubleOfOneContainer(t *testing.T) {
 	opt.Tasks = unadoptable{w.tasks, id}
 	m, err := New(t.Context(), opt)
 	w.must(err)
+	m.Run()
 	t.Cleanup(m.Close)
 	for _, id := range []string{id, other} { // an error tells nothing of the container: its process may run
 		if got := w.state(m, id); got != container.Running || len(w.tasks.Task(id).Signals()) != 0 {
@@ -364,7 +366,7 @@ func TestTroubleOfOneContainer(t *testing.T) {
 	}
 }
 
-// TestStopMeetsPolicyRestart: the process ends by itself, and its policy has its way, just before the stop signals it.
+// TestStopMeetsPolicyRestart: the process ends by itself just before the stop signals it. Its policy does not restart it.
 func TestStopMeetsPolicyRestart(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"stop": 10 * time.Second, "kill": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -376,11 +378,12 @@ func TestStopMeetsPolicyRestart(t *testing.T) {
 				c, err := m.index.find(id)
 				w.must(err)
 				w.must(c.acquire(t.Context()))
-				before := c.record()
+				asked, err := m.apply(c, life.EndAsked{Op: container.OpStop})
+				w.must(err)
 				w.tasks.Task(id).End(task.Exit{Code: 1})
 				synctest.Wait()
 				begun := time.Now()
-				w.must(m.endProcess(t.Context(), c, before, patience))
+				w.must(m.endProcess(t.Context(), c, asked, patience))
 				c.release()
 				if got := c.record(); got.State != container.Exited || time.Since(begun) > 0 {
 					t.Errorf("got %s after %s, want exited at once", got.State, time.Since(begun))

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
@@ -316,9 +317,9 @@ func TestNobodyIsPausedWhoHasEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				m := w.engine()
+				m := w.open()
 				e := &ender{m: m}
-				m.Watch(e)
+				m.Run(e)
 				id := w.create(m, "web")
 				w.must(m.Start(t.Context(), id))
 				if paused {
@@ -343,9 +344,12 @@ func TestPauseMeetsKill(t *testing.T) {
 		w.must(m.Start(t.Context(), id))
 		c, err := m.index.find(id)
 		w.must(err)
-		done := c.ending() // a kill is under way
+		_, err = m.apply(c, life.EndAsked{Op: container.OpKill}) // a kill is under way
+		w.must(err)
 		w.must(m.Pause(t.Context(), id))
-		done()
+		synctest.Wait()
+		_, err = m.apply(c, life.GaveUp{})
+		w.must(err)
 		if got := w.state(m, id); got != container.Running || w.frozen(id) {
 			t.Errorf("state: %s, frozen %t, want it thawed for the kill", got, w.frozen(id))
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/record"
 )
 
@@ -48,11 +49,29 @@ func phaseOf(r *container.Record) phase {
 // persist writes the newest published record. durable waits for the disk; without it the record survives the engine's
 // death but perhaps not the machine's. That of a step of a build is never written.
 func (c *ctr) persist(durable bool) error {
-	return c.write(func(r *container.Record) error {
-		if durable {
-			return record.Put(filepath.Join(c.dir, recordName), r)
+	c.files.Lock()
+	defer c.files.Unlock()
+	if durable {
+		return c.writeLocked(func(r *container.Record) error { return record.Put(filepath.Join(c.dir, recordName), r) })
+	}
+	return c.writeLocked(c.putState)
+}
+
+func (c *ctr) putState(r *container.Record) error {
+	return record.PutVolatile(filepath.Join(c.dir, stateName), r)
+}
+
+// saveLocked does one of the actions that write. It is called with files locked.
+func (c *ctr) saveLocked(how life.Deed) error {
+	return c.writeLocked(func(r *container.Record) error {
+		if how == life.SavePhase {
+			return nil
 		}
-		return record.PutVolatile(filepath.Join(c.dir, stateName), r)
+		err := c.putState(r)
+		if err == nil && how == life.SaveStop && forgetsStop(r) {
+			err = record.SyncDir(c.dir)
+		}
+		return err
 	})
 }
 
@@ -68,23 +87,6 @@ func (c *ctr) keep(undo func(*container.Record)) error {
 	return fmt.Errorf("save container %s: %w", c.id, err)
 }
 
-// persistStop is persist of a stop by the user. It waits for the disk where a policy would start the container again after
-// a power cut.
-func (c *ctr) persistStop() error {
-	return c.write(func(r *container.Record) error {
-		err := record.PutVolatile(filepath.Join(c.dir, stateName), r)
-		if err == nil && forgetsStop(r) {
-			err = record.SyncDir(c.dir)
-		}
-		return err
-	})
-}
-
-// persistPhase writes the phase alone: the rest of the record is as it was, or follows from it.
-func (c *ctr) persistPhase() error {
-	return c.write(func(*container.Record) error { return nil })
-}
-
 // forgetsStop reports whether a container would be started with the next engine if its stop were not known.
 func forgetsStop(r *container.Record) bool {
 	switch r.Host.RestartPolicy.Name {
@@ -95,9 +97,8 @@ func forgetsStop(r *container.Record) bool {
 	}
 }
 
-func (c *ctr) write(put func(*container.Record) error) error {
-	c.save.Lock()
-	defer c.save.Unlock()
+// writeLocked writes the phase and what put does. It is called with files locked.
+func (c *ctr) writeLocked(put func(*container.Record) error) error {
 	c.mu.Lock()
 	newest, gone := c.published.Load(), c.gone
 	c.mu.Unlock()
@@ -113,7 +114,7 @@ func (c *ctr) write(put func(*container.Record) error) error {
 	return put(&r)
 }
 
-// writePhase is called with the save lock held.
+// writePhase is called with files locked.
 func (c *ctr) writePhase(next phase) error {
 	if next == c.phase || next == phaseNew { // a container cannot become one that was never started
 		return nil

@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/id"
 	"moss/engine/network"
@@ -63,17 +63,13 @@ func (m *Manager) reconcile(ctx context.Context) error {
 			m.finishLeaving(ctx, a.c)
 			m.renewEtc(a.c)
 		}
-		m.watch(a.c, a.task, a.silence)
 	}
+	m.adopted = adopted
 	if err := m.dropOrphans(ctx, soon, orphans, tasks); err != nil {
 		return err
 	}
 	if err := m.sweepShm(); err != nil {
 		m.opt.Log.Warn().Err(err).Msg("shared memory of an interrupted start not released")
-	}
-	begun := startSignals(all)
-	for _, c := range all {
-		m.resume(ctx, c, begun)
 	}
 	return nil
 }
@@ -214,10 +210,8 @@ func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task
 		if err := record.Get(m.networkPath(c.id), &net); err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, false, err
 		}
-		process := identify(status.Pid)
-		if _, err := c.transition(op, func(r *container.Record) {
-			m.begun(r, op, process, status.StartedAt, net)
-		}); err != nil {
+		started := life.Started{Op: op, Process: identify(status.Pid), At: status.StartedAt, BootID: m.opt.BootID, Network: net}
+		if _, err := m.apply(c, started); err != nil {
 			return nil, false, err
 		}
 	}
@@ -279,28 +273,8 @@ func (m *Manager) lost(c *ctr, why string) error {
 	default:
 		why = "the container's monitor was gone when the engine started"
 	}
-	if r.End != nil {
-		return m.recallEnd(c, *r.End)
-	}
-	_, err := c.transition(container.OpExit, func(r *container.Record) {
-		r.Pid, r.ExitCode, r.Error, r.FinishedAt, r.OOMKilled = 0, lostCode, why, time.Now().UTC(), false
-		r.Network, r.RestartAtStart, r.Thaw = container.Network{}, true, false
-	})
-	return errors.Join(err, c.persist(false))
-}
-
-// recallEnd makes a container ended whose end the last engine had read; it died before it had saved the state. The restart
-// policy holds and counts as if it had not.
-func (m *Manager) recallEnd(c *ctr, end container.End) error {
-	op, _ := m.verdict(c, c.record(), task.Exit{Code: end.Code, At: end.At})
-	_, err := c.transitionTold(op, func(r *container.Record) {
-		r.Pid, r.ExitCode, r.Error, r.FinishedAt, r.OOMKilled = 0, end.Code, end.Error, end.At.UTC(), end.OOMKilled
-		r.Network, r.End, r.Thaw, r.KilledMonitor = container.Network{}, nil, false, end.KilledMonitor
-		if op == container.OpRestart {
-			r.RestartCount++
-		}
-	}, func(after *container.Record) { m.publish("die", after, "exitCode", strconv.Itoa(end.Code)) })
-	return errors.Join(err, c.persist(false))
+	_, err := m.apply(c, life.Lost{End: container.End{Code: lostCode, At: time.Now(), Error: why}})
+	return err
 }
 
 // resume goes on where the last engine was: timers of restart policies, removals, automatic starts.
@@ -308,7 +282,7 @@ func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan stru
 	r := c.record()
 	switch {
 	case r.State == container.Restarting:
-		m.restartAfter(c, restartFloor)
+		m.restartAfter(c, life.FirstDelay)
 	case r.State == container.Removing:
 		if _, left := c.running(); left { // of which nothing could be learned: it has to be ended first
 			m.work(func(ctx context.Context) {
@@ -321,7 +295,7 @@ func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan stru
 			return
 		}
 		m.finishRemoval(context.WithoutCancel(ctx), c)
-	case startsWithEngine(r):
+	case life.StartsWithEngine(r):
 		m.work(func(ctx context.Context) {
 			if ready := begun[c.id]; ready != nil { // nil for one that has ended since
 				defer close(ready)
@@ -344,7 +318,7 @@ func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan stru
 
 // finishRemoval ends a removal that a crash interrupted.
 func (m *Manager) finishRemoval(ctx context.Context, c *ctr) {
-	_, err := c.transition(container.OpRemoveFailed, nil)
+	_, err := m.apply(c, life.RemovalFailed{Error: c.record().Error})
 	if err == nil {
 		err = m.remove(ctx, c)
 	}

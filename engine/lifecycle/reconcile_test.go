@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
@@ -95,7 +96,7 @@ func TestCrashBetweenEndAndRestart(t *testing.T) {
 				t.Errorf("after %d restarts: %s, %d restarts, code %d; want %s, 2, 23", restarts, r.State, r.RestartCount, r.ExitCode, want)
 			}
 			if want == container.Restarting {
-				time.Sleep(restartFloor)
+				time.Sleep(life.FirstDelay)
 				synctest.Wait()
 				if state := w.state(second, id); state != container.Running {
 					t.Errorf("after the delay: %s, want it running", state)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 )
 
@@ -127,7 +128,7 @@ func TestViewMeetsRemoval(t *testing.T) {
 	w.create(m, "next")
 	c, err = m.index.find("next")
 	w.must(err)
-	_, err = c.transition(container.OpRemove, nil) // as a removal under way
+	_, err = m.apply(c, life.RemovalBegun{}) // as a removal under way
 	w.must(err)
 	if files, err := m.OpenLayer(t.Context(), "next"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("view on a container that is being removed: %v, %v, want not found", files, err)

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/destination"
 	"moss/engine/fault"
 	"moss/engine/logdriver"
@@ -53,15 +53,10 @@ func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
 	if err := m.endLeftover(ctx, c); err != nil {
 		return err
 	}
-	err := m.launch(ctx, c, op)
-	switch {
-	case err == nil:
-		return nil
-	case op == container.OpRestart && c.record().State.AtRest():
-		return fmt.Errorf("killed while it was being restarted: %w", err) // the kill has noted the end already
-	default:
+	if err := m.launch(ctx, c, op); err != nil {
 		return m.startFailed(c, op, err)
 	}
+	return nil
 }
 
 // startFailed records why a container did not start and tells of it as of an end, which is what waiting clients look for.
@@ -75,30 +70,9 @@ func (m *Manager) startFailed(c *ctr, op container.Op, cause error) error {
 		code = 126
 		cause = fault.Internal("%w", cause) // the documents know no 403 here
 	}
-	note := func(r *container.Record) {
-		r.ExitCode, r.Error, r.FinishedAt = code, fault.Text(cause), time.Now().UTC()
-	}
-	var after *container.Record
-	if op == container.OpRestart {
-		var err error
-		if after, err = c.transition(container.OpStop, note); err != nil {
-			return errors.Join(cause, err)
-		}
-	} else {
-		c.mu.Lock()
-		after = c.updateLocked(note)
-		c.endLocked(code) // clients have joined this start
-		c.rest, c.end = newMoment(), newMoment()
-		c.rest.come(code)
-		c.end.come(code)
-		c.mu.Unlock()
-	}
-	if err := c.persist(false); err != nil {
-		cause = errors.Join(cause, err)
-	}
-	m.publish("die", after, "exitCode", strconv.Itoa(code))
-	if after.Host.AutoRemove {
-		m.removeSoon(c)
+	_, err := m.apply(c, life.StartFailed{Op: op, Code: code, Error: fault.Text(cause), At: time.Now()})
+	if err != nil {
+		return fmt.Errorf("killed while it was being restarted: %w", cause) // the kill has noted the end already
 	}
 	return cause
 }
@@ -153,9 +127,8 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 
 // started publishes a process that runs. From here on the watcher owns what launch has made.
 func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts parts, pid int) error {
-	process := identify(pid)
-	after, err := c.transition(op, func(r *container.Record) {
-		m.begun(r, op, process, time.Now().UTC(), recordNetwork(parts.sandbox))
+	after, err := m.apply(c, life.Started{
+		Op: op, Process: identify(pid), At: time.Now().UTC(), BootID: m.opt.BootID, Network: recordNetwork(parts.sandbox),
 	})
 	if err != nil {
 		// A kill has ended the restarting meanwhile, and it means this process too. Only then can launch take it back.
@@ -167,16 +140,6 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 			return errors.Join(err, killed)
 		}
 		return err
-	}
-	if op == container.OpStart {
-		c.mu.Lock()
-		c.restartDelay = 0
-		c.mu.Unlock()
-	}
-	if err := c.persist(false); err != nil {
-		// The process runs and is watched; only a crash of the engine right now would lose track of its start, and even
-		// then the task's folder tells of it.
-		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("start of container not saved")
 	}
 	m.layerApart(ctx, c)
 	m.linksChanged(c)
@@ -197,17 +160,6 @@ func identify(pid int) pidfd.ID {
 		return pidfd.ID{Pid: pid} // it has ended already
 	}
 	return process
-}
-
-// begun notes in a record that a process of the container runs.
-func (m *Manager) begun(r *container.Record, op container.Op, process pidfd.ID, at time.Time, net container.Network) {
-	r.Pid, r.PidStart, r.StartedAt, r.ExitCode, r.Error, r.OOMKilled = process.Pid, process.Start, at, 0, "", false
-	r.BootID, r.RestartAtStart, r.Network, r.End, r.Thaw = m.opt.BootID, false, net, nil, false
-	r.Health = container.NewHealth(&r.Config)
-	if op == container.OpStart {
-		r.StoppedByUser, r.RestartCount = false, 0
-	}
-	noteNetworks(r)
 }
 
 // parts is what a container's process is put together from.
@@ -295,9 +247,9 @@ func (m *Manager) bundle(c *ctr, spec *container.Spec, p parts) (filterKey strin
 		return "", err
 	}
 	if p.with.network == nil { // otherwise the files are the other's
-		c.hosts.Lock()
+		c.files.Lock()
 		err := writeEtc(r, spec, &p, spec.Hostname(r.ID, hostName))
-		c.hosts.Unlock()
+		c.files.Unlock()
 		if err != nil {
 			return "", err
 		}

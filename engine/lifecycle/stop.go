@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 )
 
@@ -31,27 +32,15 @@ func (m *Manager) Stop(ctx context.Context, ref string, timeout *time.Duration) 
 }
 
 func (m *Manager) stop(ctx context.Context, c *ctr, timeout *time.Duration) error {
-	r := c.record()
-	if _, err := r.Next(container.OpStop); err != nil {
+	r, err := m.apply(c, life.EndAsked{Op: container.OpStop})
+	if err != nil {
 		return err
 	}
-	if !m.stopRestarting(c, container.OpStop) {
-		m.noteManualStop(c)
-		if err := m.endProcess(ctx, c, r, m.stopTimeout(r, timeout)); err != nil {
-			return err
-		}
+	if err := m.endProcess(ctx, c, r, m.stopTimeout(r, timeout)); err != nil {
+		return err
 	}
 	m.publish("stop", c.record())
 	return nil
-}
-
-// noteManualStop keeps the restart policy from undoing what a user asks for. It is saved at once: an engine that takes
-// over in the middle of a stop must know of it, and one that starts after a power cut as well.
-func (m *Manager) noteManualStop(c *ctr) {
-	c.update(func(r *container.Record) { r.StoppedByUser = true })
-	if err := c.persistStop(); err != nil {
-		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("manual stop not saved")
-	}
 }
 
 // stopTimeout is how long a stop waits before it kills.
@@ -66,14 +55,15 @@ func (m *Manager) stopTimeout(r *container.Record, asked *time.Duration) time.Du
 	}
 }
 
-// endProcess ends the container's process and returns when its exit has been handled. patience 0 kills at once.
+// endProcess ends the process of a container that was told so (life.EndAsked), and returns when its exit has been handled. r is the
+// record after that. patience 0 kills at once.
 func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, patience time.Duration) error {
-	defer c.ending()()
+	if !r.State.HasProcess() {
+		return nil // it waited for its restart
+	}
+	defer m.apply(c, life.GaveUp{}) //nolint:errcheck // it cannot be refused
 	rest := c.waiting()
 	if patience != 0 {
-		if m.endedMeanwhile(c) {
-			return nil
-		}
 		if err := m.endSignal(ctx, c, stopSignal(r)); err != nil && !fault.Is(err, fault.Conflict) {
 			return err
 		}
@@ -85,25 +75,10 @@ func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, p
 			return nil
 		}
 	}
-	c.update(func(r *container.Record) { r.StoppedByUser = r.StoppedByUser || !r.RestartAtStart })
-	if m.endedMeanwhile(c) {
-		return nil
-	}
 	if err := m.endSignal(ctx, c, int(unix.SIGKILL)); err != nil && !fault.Is(err, fault.Conflict) {
 		return err
 	}
 	return m.awaitKilled(ctx, c, rest)
-}
-
-// endedMeanwhile reports whether the process that is to be ended has ended by itself and waits for its policy to start it
-// again, and keeps it from that. It is asked after the record says that the end is wanted: an exit handled later knows.
-func (m *Manager) endedMeanwhile(c *ctr) bool {
-	r := c.record()
-	if r.State == container.Restarting && r.RestartAtStart {
-		c.cancelRestart() // the next engine takes it up
-		return true
-	}
-	return m.stopRestarting(c, container.OpStop)
 }
 
 func waitRest(ctx context.Context, rest *moment, patience time.Duration) bool {
@@ -144,9 +119,7 @@ func (m *Manager) endSignal(ctx context.Context, c *ctr, signal int) error {
 	if err := m.signal(ctx, c, signal); err != nil {
 		return err
 	}
-	if t, ok := c.running(); ok {
-		m.thaw(ctx, c, t)
-	}
+	m.thaw(ctx, c)
 	return nil
 }
 
@@ -171,11 +144,14 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 	ends := signal == int(unix.SIGKILL) || signal == stopSignal(r)
 	send := m.signal
 	if ends {
-		m.noteManualStop(c)
-		if m.stopRestarting(c, container.OpKill) {
-			return nil
+		r, err = m.apply(c, life.EndAsked{Op: container.OpKill})
+		switch {
+		case err != nil:
+			return fault.Conflict("Cannot kill container: %s: %w", ref, err)
+		case !r.State.HasProcess():
+			return nil // it waited for its restart
 		}
-		defer c.ending()()
+		defer m.apply(c, life.GaveUp{}) //nolint:errcheck // it cannot be refused
 		send = m.endSignal
 	}
 	rest := c.waiting()
@@ -185,7 +161,7 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 			waitRest(ctx, rest, killWait)
 			ended := *c.record()
 			ended.StoppedByUser = false
-			if ended.State == container.Exited && shouldRestart(&ended, ended.ExitCode, ended.RestartCount) {
+			if ended.State == container.Exited && life.ShouldRestart(&ended, ended.RestartCount) {
 				return nil // it would run again: this call ended it
 			}
 		}

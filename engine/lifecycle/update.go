@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/task"
 )
@@ -50,8 +51,10 @@ func (m *Manager) change(ctx context.Context, c *ctr, asked container.HostConfig
 	if err := c.keep(func(r *container.Record) { r.Host = before.Host }); err != nil {
 		return nil, err
 	}
-	if r := c.record(); asked.RestartPolicy.Name != "" && r.State == container.Restarting && !shouldRestart(r, r.ExitCode, r.RestartCount-1) {
-		m.endRestarting(c, container.OpStop, nil)
+	if asked.RestartPolicy.Name != "" {
+		if _, err := m.apply(c, life.PolicyChanged{}); err != nil {
+			return nil, err
+		}
 	}
 	m.publish("update", c.record())
 	return warnings, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/ocispec"
 	"moss/engine/task"
@@ -104,7 +105,7 @@ func TestUpdateWithoutCgroups(t *testing.T) {
 	c, err := m.index.find(id)
 	w.must(err)
 	w.must(m.Kill(t.Context(), id, ""))
-	_, err = c.transition(container.OpRemove, nil)
+	_, err = m.apply(c, life.RemovalBegun{})
 	w.must(err)
 	if _, err := m.Update(t.Context(), id, container.HostConfig{CPUShares: 3}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("update of one that is being removed: %v, want a conflict", err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/volume"
@@ -222,9 +223,8 @@ func TestRemovalByItselfAfterACrash(t *testing.T) {
 	})
 	c, err := m.index.find(id)
 	w.must(err)
-	_, err = c.transition(container.OpRemove, nil)
+	_, err = m.apply(c, life.RemovalBegun{})
 	w.must(err)
-	w.must(c.persistPhase())
 	m.Close()
 	m = w.engine()
 	if _, err := m.Get("web"); !fault.Is(err, fault.NotFound) {
@@ -248,7 +248,7 @@ func TestVolumesAfterACrash(t *testing.T) {
 	}
 	c, err := m.index.find(id)
 	w.must(err)
-	_, err = c.transition(container.OpRemove, func(r *container.Record) { r.RemoveVolumes = true })
+	_, err = m.apply(c, life.RemovalBegun{Volumes: true})
 	w.must(err)
 	w.must(c.persist(true))
 	m.Close()

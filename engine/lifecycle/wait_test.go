@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"moss/engine/container"
+	"moss/engine/container/life"
 	"moss/engine/fault"
 	"moss/engine/task"
 	"moss/engine/task/tasktest"
@@ -118,7 +119,7 @@ func TestWaitRemovedFails(t *testing.T) {
 		c, err := m.index.find(id)
 		w.must(err)
 		gone := w.waits(m, id, container.WaitRemoved)
-		_, err = c.transition(container.OpRemove, nil)
+		_, err = m.apply(c, life.RemovalBegun{})
 		w.must(err)
 		cause := errors.New("disk on fire")
 		if err := m.markDead(c, cause); !errors.Is(err, cause) {

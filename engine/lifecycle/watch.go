@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"slices"
 
 	"moss/engine/container"
 	"moss/engine/destination"
@@ -17,37 +16,14 @@ type Watcher interface {
 	Ended(containerID string)
 }
 
-// Watch tells w of every container that has a process now, and from now on of every beginning and end. No lock is held
-// while w is told.
-func (m *Manager) Watch(w Watcher) {
-	m.watching.Lock()
-	m.watchers = append(slices.Clip(m.watchers), w)
-	m.watching.Unlock()
-	for _, c := range m.index.all() {
-		if _, ok := c.running(); !ok || !c.record().State.HasProcess() {
-			continue
-		}
-		w.Began(c.record())
-		if _, ok := c.running(); !ok {
-			w.Ended(c.id) // it may have ended between the look and the telling
-		}
-	}
-}
-
-func (m *Manager) told() []Watcher {
-	m.watching.Lock()
-	defer m.watching.Unlock()
-	return m.watchers // only ever replaced
-}
-
 func (m *Manager) tellBegan(r *container.Record) {
-	for _, w := range m.told() {
+	for _, w := range m.watchers {
 		w.Began(r)
 	}
 }
 
 func (m *Manager) tellEnded(containerID string) {
-	for _, w := range m.told() {
+	for _, w := range m.watchers {
 		w.Ended(containerID)
 	}
 }

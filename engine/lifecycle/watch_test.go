@@ -48,12 +48,12 @@ func (w *witness) take() []string {
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		m := w.engine()
+		m := w.open()
+		one := &witness{m: m}
+		m.Run(one)
 		w.create(m, "early")
 		w.create(m, "late")
 		w.must(m.Start(t.Context(), "early"))
-		one := &witness{m: m}
-		m.Watch(one)
 		w.must(m.Start(t.Context(), "late"))
 		if got, want := one.take(), []string{"began early running", "began late running"}; !slices.Equal(got, want) {
 			t.Errorf("told %q, want %q", got, want)
@@ -67,9 +67,9 @@ func TestWatch(t *testing.T) {
 		}
 		m.Close()
 
-		next := w.engine()
+		next := w.open()
 		two := &witness{m: next}
-		next.Watch(two)
+		next.Run(two)
 		if got, want := two.take(), []string{"began early running"}; !slices.Equal(got, want) {
 			t.Errorf("the next engine told %q, want %q", got, want)
 		}

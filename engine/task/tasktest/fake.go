@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"moss/engine/fault"
 	"moss/engine/task"
@@ -26,6 +27,11 @@ type Fake struct {
 	ExecErr, ExecStartErr func(spec task.Spec, exec task.ExecSpec) error
 	// GroupErr, if set, is asked before each "pause", "resume", "update" and "pids"; an error refuses it.
 	GroupErr func(spec task.Spec, verb string) error
+	// Lag is the time between SIGKILL and the end of a task's process.
+	Lag time.Duration
+	// Trace, if set, is told of every change that is asked of a task, after it was made: "prepare", "start", "signal 15", "pause",
+	// "resume", "delete" and "destroy".
+	Trace func(id, deed string)
 
 	mu    sync.Mutex // guards the fields below
 	tasks map[string]*FakeTask
@@ -49,12 +55,12 @@ func (f *Fake) Prepare(ctx context.Context, spec task.Spec) (task.Task, error) {
 	}
 	t := newFakeTask(f, spec)
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.tasks == nil {
 		f.tasks = map[string]*FakeTask{}
 	}
 	f.tasks[spec.ID] = t
-	return t, nil
+	f.mu.Unlock()
+	return t, t.trace("prepare", nil)
 }
 
 // Adopt finds a task that was prepared and not deleted.
@@ -116,6 +122,7 @@ func newFakeTask(f *Fake, spec task.Spec) *FakeTask {
 			}
 			return f.StartErr(spec)
 		},
+		lag:     f.Lag,
 		nextPid: f.nextPid,
 		onEnd:   t.endExecs,
 		onGone:  t.forget,
@@ -232,14 +239,28 @@ func (t *FakeTask) AdoptExec(_ context.Context, id string) (task.Process, error)
 	return nil, fault.NotFound("task %s has no process %s", t.spec.ID, id)
 }
 
+// trace tells of a deed that had no error. It returns err.
+func (t *FakeTask) trace(deed string, err error) error {
+	if err == nil && t.fake.Trace != nil {
+		t.fake.Trace(t.spec.ID, deed)
+	}
+	return err
+}
+
+// Start lets the task's process run.
+func (t *FakeTask) Start(ctx context.Context) (int, error) {
+	pid, err := t.FakeProcess.Start(ctx)
+	return pid, t.trace("start", err)
+}
+
 // Pause notes that the task is paused. Scripts run on.
 func (t *FakeTask) Pause(context.Context) error {
-	return t.change("pause", func() { t.paused = true })
+	return t.trace("pause", t.change("pause", func() { t.paused = true }))
 }
 
 // Resume undoes Pause.
 func (t *FakeTask) Resume(context.Context) error {
-	return t.change("resume", func() { t.paused = false })
+	return t.trace("resume", t.change("resume", func() { t.paused = false }))
 }
 
 // Update keeps the object for Updates.

@@ -2,6 +2,7 @@ package tasktest
 
 import (
 	"context"
+	"fmt"
 	"syscall"
 
 	"moss/engine/task"
@@ -65,7 +66,7 @@ func (t *FakeTask) Destroy(context.Context) error {
 		close(t.silence)
 		t.silence, t.hushed = nil, make(chan struct{})
 	}
-	return nil
+	return t.trace("destroy", nil)
 }
 
 // Wait is that of the process; it ends when the monitor no longer answers.
@@ -90,7 +91,7 @@ func (t *FakeTask) Signal(ctx context.Context, signal int) error {
 	if t.answers() != nil && signal == int(syscall.SIGKILL) {
 		return t.Destroy(ctx)
 	}
-	return t.FakeProcess.Signal(ctx, signal)
+	return t.trace(fmt.Sprint("signal ", signal), t.FakeProcess.Signal(ctx, signal))
 }
 
 // Resize keeps the size for Size.
@@ -114,5 +115,5 @@ func (t *FakeTask) Delete(ctx context.Context) error {
 	if err := t.answers(); err != nil {
 		return err
 	}
-	return t.FakeProcess.Delete(ctx)
+	return t.trace("delete", t.FakeProcess.Delete(ctx))
 }

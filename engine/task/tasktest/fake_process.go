@@ -30,8 +30,9 @@ type FakeProcess struct {
 	openStdin bool
 	stdinOnce bool
 	script    func(p *Proc) int
-	mayBegin  func() error // refuses a start that may be tried again; nil refuses none
-	mayStart  func() error // refuses a start for good
+	mayBegin  func() error  // refuses a start that may be tried again; nil refuses none
+	mayStart  func() error  // refuses a start for good
+	lag       time.Duration // between SIGKILL and the end
 	nextPid   func() int
 	onEnd     func() // called after the end without a lock
 	onGone    func() // called once after Delete without a lock
@@ -214,7 +215,11 @@ func (p *FakeProcess) Signal(ctx context.Context, signal int) error {
 	p.seen = append(p.seen, signal)
 	p.mu.Unlock()
 	if signal == int(syscall.SIGKILL) {
-		p.end(task.Exit{Code: 128 + signal})
+		if p.lag == 0 {
+			p.end(task.Exit{Code: 128 + signal})
+			return nil
+		}
+		time.AfterFunc(p.lag, func() { p.end(task.Exit{Code: 128 + signal}) })
 		return nil
 	}
 	select {

@@ -1,0 +1,62 @@
+package lifecycle
+
+import (
+	"context"
+	"strconv"
+
+	"moss/engine/container"
+	"moss/engine/container/life"
+)
+
+// apply is the way in which a container's life changes: by an event, one at a time. It returns the record after the event, with an
+// error, which is that of life.Step, that before. A record that could not be saved is logged.
+func (m *Manager) apply(c *ctr, e life.Event) (*container.Record, error) {
+	c.files.Lock()
+	before, after, actions, err := c.advance(e)
+	for len(actions) > 0 && actions[0].Do <= life.Wake {
+		m.doLocked(c, actions[0], before, after)
+		actions = actions[1:]
+	}
+	c.files.Unlock()
+	for _, a := range actions {
+		m.doBeside(c, a)
+	}
+	return after, err
+}
+
+// doLocked does an action that other events wait for.
+func (m *Manager) doLocked(c *ctr, a life.Action, before, after *container.Record) {
+	switch a.Do {
+	case life.Tell:
+		if a.Event == "die" {
+			m.publish(a.Event, after, "exitCode", strconv.Itoa(after.ExitCode))
+			return
+		}
+		m.publish(a.Event, after)
+	case life.TellReleased:
+		m.publishNetwork("disconnect", before)
+		m.publishVolumes("unmount", before)
+	case life.Save, life.SaveStop, life.SavePhase:
+		if err := c.saveLocked(a.Do); err != nil {
+			m.opt.Log.Error().Err(err).Str("container", c.id).Str("state", after.State.String()).Msg("state of container not saved")
+		}
+	case life.Wake:
+		c.wake(after)
+	case life.Arm, life.Disarm, life.Thaw, life.Remove: // beside
+	}
+}
+
+// doBeside does an action after which nothing of the container is held back.
+func (m *Manager) doBeside(c *ctr, a life.Action) {
+	switch a.Do {
+	case life.Arm:
+		m.restartAfter(c, a.Delay)
+	case life.Disarm:
+		c.cancelRestart()
+	case life.Thaw:
+		m.work(func(ctx context.Context) { m.thaw(ctx, c) })
+	case life.Remove:
+		m.removeSoon(c)
+	case life.Tell, life.TellReleased, life.Save, life.SaveStop, life.SavePhase, life.Wake: // done
+	}
+}

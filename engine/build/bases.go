@@ -43,7 +43,7 @@ func (s *bases) get(ctx context.Context, ref, platform string, t *transcript) (*
 	}
 	s.mu.Unlock()
 	if !known {
-		found.image, found.err = s.find(ctx, ref, platform, t)
+		found.image, found.err = s.findOrPull(ctx, ref, platform, t)
 		close(found.done)
 	}
 	select {
@@ -54,13 +54,14 @@ func (s *bases) get(ctx context.Context, ref, platform string, t *transcript) (*
 	}
 }
 
-func (s *bases) find(ctx context.Context, ref, platform string, t *transcript) (*image.Image, error) {
+// findOrPull looks an image up here, or fetches it, and holds it for the build.
+func (s *bases) findOrPull(ctx context.Context, ref, platform string, t *transcript) (*image.Image, error) {
 	images := s.b.s.opt.Images
 	if !s.b.req.Pull {
 		img, err := images.Get(ctx, ref)
 		switch {
-		case err == nil && fits(img, platform):
-			return s.b.keep(ctx, img.ID)
+		case err == nil && matchesPlatform(img, platform):
+			return s.b.holdImage(ctx, img.ID)
 		case err != nil && !fault.Is(err, fault.NotFound):
 			return nil, err
 		case err == nil && isID(ref):
@@ -70,16 +71,16 @@ func (s *bases) find(ctx context.Context, ref, platform string, t *transcript) (
 	named, err := image.ParseRef(ref)
 	if err != nil {
 		if img, getErr := images.Get(ctx, ref); getErr == nil { // an id: there is nothing newer
-			return s.b.keep(ctx, img.ID)
+			return s.b.holdImage(ctx, img.ID)
 		}
 		return nil, err
 	}
-	alone := s.pulling(named.Canonical())
+	alone := s.pullLock(named.Canonical())
 	alone.Lock()
 	defer alone.Unlock()
 	err = images.Pull(ctx, image.PullOptions{
 		Repo: named.Canonical(), Platform: platform, Auth: authFor(s.b.req.Auths, named.Domain()),
-	}, t.pull)
+	}, t.addProgress)
 	if err != nil {
 		return nil, err
 	}
@@ -87,14 +88,14 @@ func (s *bases) find(ctx context.Context, ref, platform string, t *transcript) (
 	if err != nil {
 		return nil, fmt.Errorf("find the image %s that was fetched: %w", ref, err)
 	}
-	if !fits(img, platform) {
+	if !matchesPlatform(img, platform) {
 		return nil, fault.Invalid("image %s is for %s, not for %s", ref, platformOf(img), platform)
 	}
-	return s.b.keep(ctx, img.ID)
+	return s.b.holdImage(ctx, img.ID)
 }
 
-// pulling returns what keeps pulls of one name for several platforms apart.
-func (s *bases) pulling(name string) *sync.Mutex {
+// pullLock returns the lock that keeps pulls of one name for several platforms apart.
+func (s *bases) pullLock(name string) *sync.Mutex {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pulls[name] == nil {
@@ -109,8 +110,8 @@ func isID(ref string) bool {
 	return err == nil && l.Ref.IsZero()
 }
 
-// fits reports whether an image is for a platform: os[/arch[/variant]]. What is not named on both sides does not count.
-func fits(img *image.Image, platform string) bool {
+// matchesPlatform reports whether an image is for a platform: os[/arch[/variant]]. What one side does not name does not count.
+func matchesPlatform(img *image.Image, platform string) bool {
 	want := strings.Split(platform, "/")
 	for i, have := range []string{img.OS, img.Architecture, img.Variant} {
 		if i < len(want) && want[i] != "" && have != "" && !strings.EqualFold(want[i], have) {

@@ -13,11 +13,11 @@ func TestFits(t *testing.T) {
 		"linux/arm/v7": true, "linux/arm": true, "linux": true, "": true, "Linux/ARM": true,
 		"linux/arm/v6": false, "linux/amd64": false, "windows/arm": false,
 	} {
-		if got := fits(arm, platform); got != want {
+		if got := matchesPlatform(arm, platform); got != want {
 			t.Errorf("fits(linux/arm/v7, %q) = %t, want %t", platform, got, want)
 		}
 	}
-	if !fits(&image.Image{}, "linux/arm64") {
+	if !matchesPlatform(&image.Image{}, "linux/arm64") {
 		t.Error("an image that says nothing does not fit")
 	}
 }

@@ -40,8 +40,8 @@ type build struct {
 
 // run carries the build out. The client's messages come from the goroutine of the caller.
 func (b *build) run(ctx context.Context, emit func(image.Progress)) (string, error) {
-	defer b.console.free()
-	if err := b.s.begin(&b.s.works); err != nil {
+	defer b.console.discardUnread()
+	if err := b.s.registerWork(&b.s.works); err != nil {
 		return "", err
 	}
 	work, cancel := context.WithCancelCause(ctx)
@@ -53,12 +53,12 @@ func (b *build) run(ctx context.Context, emit func(image.Progress)) (string, err
 	)
 	go func() {
 		defer b.s.works.Done()
-		done <- b.work(work, cancel, failed)
+		done <- b.runStages(work, cancel, failed)
 	}()
 	if b.req.Quiet {
 		return b.runQuiet(ctx, done, failed, emit)
 	}
-	go b.console.run(ctx, func(stage int) bool {
+	go b.console.sendAll(ctx, func(stage int) bool {
 		select {
 		case stopped = <-failed:
 		default:
@@ -95,7 +95,7 @@ func (b *build) runQuiet(ctx context.Context, done <-chan error, failed <-chan i
 	case stopped = <-failed:
 	default:
 	}
-	go b.console.run(ctx, func(stage int) bool { return stage >= stopped })
+	go b.console.sendAll(ctx, func(stage int) bool { return stage >= stopped })
 	for p := range b.console.lines {
 		emit(p)
 	}
@@ -105,7 +105,7 @@ func (b *build) runQuiet(ctx context.Context, done <-chan error, failed <-chan i
 // tellResult tells the lines that clients look for at the end.
 func (b *build) tellResult(result *image.Image, emit func(image.Progress)) {
 	if names := b.plan.Unconsumed(); len(names) > 0 {
-		emit(image.Progress{Stream: unconsumed(names)})
+		emit(image.Progress{Stream: formatUnconsumed(names)})
 	}
 	emit(image.Progress{Aux: Result{ID: result.ID}})
 	emit(image.Progress{Stream: "Successfully built " + id.Short(result.ID) + "\n"})
@@ -114,9 +114,9 @@ func (b *build) tellResult(result *image.Image, emit func(image.Progress)) {
 	}
 }
 
-// work carries the stages out: all at once, each waiting for those that it needs. It returns when nothing runs any more. The
+// runStages runs the stages: all at once, each waiting for the stages it needs. It returns when nothing runs any more. The
 // first error counts; the stage it comes from goes into failed.
-func (b *build) work(ctx context.Context, cancel context.CancelCauseFunc, failed chan<- int) error {
+func (b *build) runStages(ctx context.Context, cancel context.CancelCauseFunc, failed chan<- int) error {
 	defer b.console.close()
 	var (
 		all   sync.WaitGroup
@@ -130,7 +130,7 @@ func (b *build) work(ctx context.Context, cancel context.CancelCauseFunc, failed
 		}
 		all.Go(func() {
 			defer b.console.stages[i].close()
-			if err := guarded(func() error { return st.carryOut(ctx) }); err != nil {
+			if err := catchPanic(func() error { return st.carryOut(ctx) }); err != nil {
 				once.Do(func() {
 					first = err
 					failed <- i
@@ -146,8 +146,9 @@ func (b *build) work(ctx context.Context, cancel context.CancelCauseFunc, failed
 	return first
 }
 
-// guarded is do, with a panic as its error: what reads Dockerfiles is not all ours, and nobody above a stage would catch it.
-func guarded(do func() error) (err error) {
+// catchPanic calls do and returns a panic of it as an error: the parsers of Dockerfiles are not all ours, and nothing above a
+// stage would catch it.
+func catchPanic(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fault.Internal("the build has come upon a defect of the engine: %v\n%s", p, debug.Stack())
@@ -159,8 +160,8 @@ func guarded(do func() error) (err error) {
 // errNoImage is what a Dockerfile of FROM scratch alone makes.
 var errNoImage = errors.New("No image was generated. Is your Dockerfile empty?") //nolint:staticcheck // as clients know it
 
-// keep returns an image and keeps it until the build is over. fault.NotFound if it is gone.
-func (b *build) keep(ctx context.Context, imageID string) (*image.Image, error) {
+// holdImage returns an image and holds it until the build is over. fault.NotFound if it is gone.
+func (b *build) holdImage(ctx context.Context, imageID string) (*image.Image, error) {
 	b.mu.Lock()
 	known := b.kept[imageID]
 	b.mu.Unlock()
@@ -172,13 +173,13 @@ func (b *build) keep(ctx context.Context, imageID string) (*image.Image, error) 
 		b.mu.Lock()
 		b.kept[imageID] = true
 		b.mu.Unlock()
-		b.push(func() error { release(); return nil })
+		b.addCleanup(func() error { release(); return nil })
 	}
 	return b.s.opt.Images.Get(ctx, imageID)
 }
 
-// taken returns the ids of all images that the build has used.
-func (b *build) taken() []string {
+// listHeldImages returns the ids of all images that the build holds, which are those it has used.
+func (b *build) listHeldImages() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ids := make([]string, 0, len(b.kept))
@@ -188,8 +189,8 @@ func (b *build) taken() []string {
 	return ids
 }
 
-// push leaves something to be done when nobody needs the build's things any more.
-func (b *build) push(free func() error) {
+// addCleanup adds a function that is called when nobody needs the build's things any more.
+func (b *build) addCleanup(free func() error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.undo = append(b.undo, free)
@@ -219,8 +220,8 @@ func (b *build) release() {
 	}
 }
 
-// created is the time of what the build makes.
-func (b *build) created() time.Time {
+// creationTime is the time of what the build makes.
+func (b *build) creationTime() time.Time {
 	if at, ok := b.plan.Epoch(); ok {
 		return at
 	}

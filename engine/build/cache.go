@@ -100,8 +100,8 @@ func (c *cache) forget(imageID string) {
 	}
 }
 
-// touch notes that a build has used the images.
-func (c *cache) touch(ids []string, now time.Time) {
+// recordUse records that a build has used the images.
+func (c *cache) recordUse(ids []string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range ids {
@@ -111,18 +111,18 @@ func (c *cache) touch(ids []string, now time.Time) {
 	}
 }
 
-// uses returns all uses.
-func (c *cache) uses() map[string]use {
+// copyUses returns a copy of all uses.
+func (c *cache) copyUses() map[string]use {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.used)
 }
 
-// save writes the uses down.
-func (c *cache) save() error { return record.PutVolatile(c.file, c.uses()) }
+// saveUses writes the uses down.
+func (c *cache) saveUses() error { return record.PutVolatile(c.file, c.copyUses()) }
 
-// ancestors adds an image and those it was made on, as far as they are steps, to a set.
-func (c *cache) ancestors(img *image.Image, into map[string]bool) {
+// addAncestors adds an image and those it was made on, as far as they are steps, to a set.
+func (c *cache) addAncestors(img *image.Image, into map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	into[img.ID] = true
@@ -147,12 +147,12 @@ func keyOf(spec image.Step, content string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// stored finds the image of a step that was made before and keeps it for this build; nil if there is none.
-func (b *build) stored(ctx context.Context, imageID string) (*image.Image, error) {
+// holdIfStored returns the image of a step that was made before and holds it for this build; nil if there is none.
+func (b *build) holdIfStored(ctx context.Context, imageID string) (*image.Image, error) {
 	if imageID == "" {
 		return nil, nil
 	}
-	img, err := b.keep(ctx, imageID)
+	img, err := b.holdImage(ctx, imageID)
 	if fault.Is(err, fault.NotFound) {
 		b.s.cache.forget(imageID)
 		return nil, nil

@@ -29,7 +29,7 @@ func (st *stage) readyCopy(ctx context.Context, c *instructions.CopyCommand, ori
 	from, origin := (*image.Image)(nil), copying.FromContext
 	if c.From != "" {
 		var err error
-		if from, err = st.origin(ctx, c.From, origins); err != nil {
+		if from, err = st.resolveOrigin(ctx, c.From, origins); err != nil {
 			return nil, err
 		}
 		origin = copying.FromImage
@@ -49,13 +49,13 @@ func (st *stage) readyCopy(ctx context.Context, c *instructions.CopyCommand, ori
 		for _, p := range c.SourcePaths {
 			req.Items = append(req.Items, copying.Item{Source: files, Origin: origin, Path: p})
 		}
-		req.Items = append(req.Items, st.b.inline(c.SourceContents)...)
+		req.Items = append(req.Items, st.b.inlineItems(c.SourceContents)...)
 		return st.b.planCopy(ctx, req)
 	}
 	if len(c.SourceContents) > 0 {
 		memo = ""
 	}
-	return st.copying(ctx, c, c.Link, memo, find)
+	return st.readyCopyOrAdd(ctx, c, c.Link, memo, find)
 }
 
 // readyAdd gets an ADD ready. What it names elsewhere is fetched here, since what it holds is part of what the step depends on.
@@ -83,21 +83,21 @@ func (st *stage) readyAdd(ctx context.Context, c *instructions.AddCommand) (*wor
 	find := func(ctx context.Context) (*copying.Plan, error) {
 		req := req
 		for _, p := range c.SourcePaths {
-			item, err := st.b.added(ctx, c, p, st.t)
+			item, err := st.b.openAddSource(ctx, c, p, st.t)
 			if err != nil {
 				return nil, fmt.Errorf("ADD failed: %w", err)
 			}
 			req.Items = append(req.Items, item)
 		}
-		req.Items = append(req.Items, st.b.inline(c.SourceContents)...)
+		req.Items = append(req.Items, st.b.inlineItems(c.SourceContents)...)
 		return st.b.planCopy(ctx, req)
 	}
-	return st.copying(ctx, c, c.Link, memo, find)
+	return st.readyCopyOrAdd(ctx, c, c.Link, memo, find)
 }
 
-// copying gets a COPY or an ADD ready. What a plan that find makes reads is remembered by memo, unless that is empty: the plan
-// is then needed only if the step was not done before.
-func (st *stage) copying(
+// readyCopyOrAdd gets a COPY or an ADD ready. What a plan that find makes reads is remembered by memo, unless that is empty:
+// the plan is then needed only if the step was not done before.
+func (st *stage) readyCopyOrAdd(
 	ctx context.Context, cmd instructions.Command, link bool, memo string, find func(context.Context) (*copying.Plan, error),
 ) (*work, error) {
 	var plan *copying.Plan
@@ -108,7 +108,7 @@ func (st *stage) copying(
 			return nil, err
 		}
 		for _, pattern := range plan.Unmatched() {
-			st.t.text(warning("nothing fits " + pattern))
+			st.t.addText(formatWarning("nothing fits " + pattern))
 		}
 		kind, sum, err := plan.Digest(ctx)
 		if err != nil {
@@ -136,7 +136,7 @@ func (b *build) copyLayer(ctx context.Context, spec image.Step, plan *copying.Pl
 	if link {
 		below = nil // its files are not looked at
 	}
-	files, free, err := b.rooted(ctx, below)
+	files, free, err := b.openFiles(ctx, below)
 	if err != nil {
 		return nil, err
 	}
@@ -160,28 +160,28 @@ func (b *build) filesOf(ctx context.Context, img *image.Image) (source.Source, e
 	if img == nil {
 		return source.Empty(), nil
 	}
-	files, free, err := b.rooted(ctx, img)
+	files, free, err := b.openFiles(ctx, img)
 	if err != nil {
 		return nil, err
 	}
-	b.push(func() error { free(); return nil })
+	b.addCleanup(func() error { free(); return nil })
 	return files, nil
 }
 
-// inline returns the documents of a COPY or an ADD.
-func (b *build) inline(contents []instructions.SourceContent) []copying.Item {
+// inlineItems returns the inline documents of a COPY or an ADD as items.
+func (b *build) inlineItems(contents []instructions.SourceContent) []copying.Item {
 	items := make([]copying.Item, 0, len(contents))
 	for _, c := range contents {
 		name := path.Base(path.Clean("/" + c.Path))
 		items = append(items, copying.Item{
-			Source: source.SingleFile(name, []byte(c.Data), 0o644, b.created()), Origin: copying.FromInline, Path: name,
+			Source: source.SingleFile(name, []byte(c.Data), 0o644, b.creationTime()), Origin: copying.FromInline, Path: name,
 		})
 	}
 	return items
 }
 
-// added returns one source of an ADD, which is fetched if it is elsewhere. It stays until the build is over.
-func (b *build) added(ctx context.Context, c *instructions.AddCommand, text string, t *transcript) (copying.Item, error) {
+// openAddSource opens one source of an ADD, and fetches it if it is elsewhere. It stays until the build is over.
+func (b *build) openAddSource(ctx context.Context, c *instructions.AddCommand, text string, t *transcript) (copying.Item, error) {
 	opt := remote.Options{Source: b.sourceOptions(), UserAgent: b.s.opt.UserAgent}
 	kind, err := remote.KindOf(text)
 	if err != nil {
@@ -198,13 +198,13 @@ func (b *build) added(ctx context.Context, c *instructions.AddCommand, text stri
 			}
 		}
 		opt.Progress = func(current, total int64) {
-			t.pull(image.Progress{ID: remote.Redacted(text), Status: "Downloading", Current: current, Total: total})
+			t.addProgress(image.Progress{ID: remote.Redacted(text), Status: "Downloading", Current: current, Total: total})
 		}
 		tree, name, err := remote.File(ctx, text, want, opt)
 		if err != nil {
 			return copying.Item{}, err
 		}
-		b.push(tree.Close)
+		b.addCleanup(tree.Close)
 		if name == "" {
 			if dest := c.DestPath; dest == "" || dest[len(dest)-1] == '/' {
 				return copying.Item{}, fault.Invalid("cannot determine filename for source %s", remote.Redacted(text))
@@ -217,7 +217,7 @@ func (b *build) added(ctx context.Context, c *instructions.AddCommand, text stri
 		if err != nil {
 			return copying.Item{}, err
 		}
-		b.push(tree.Close)
+		b.addCleanup(tree.Close)
 		return copying.Item{Source: tree, Origin: copying.FromGit, Path: "/"}, nil
 	}
 	return copying.Item{}, fault.Invalid("invalid source %q", text)

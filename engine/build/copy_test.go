@@ -150,7 +150,7 @@ func TestNamed(t *testing.T) {
 		asked []string
 		want  bool
 	}{{nil, true}, {[]string{"abc"}, true}, {[]string{"sha256:ab"}, true}, {[]string{"x", "abcd"}, true}, {[]string{"b"}, false}, {[]string{""}, false}} {
-		if got := named("sha256:abcdef", tc.asked); got != tc.want {
+		if got := matchesID("sha256:abcdef", tc.asked); got != tc.want {
 			t.Errorf("named(sha256:abcdef, %q) = %t", tc.asked, got)
 		}
 	}

@@ -37,10 +37,12 @@ type flight struct {
 // flown carries a step out. What it writes is for all who wait.
 type flown func(ctx context.Context, out *output) (*image.Image, error)
 
-// join returns the flight of key, which begins with do if there is none: beside the caller, until it is done or nobody waits
-// any more. known is asked first for the image that an earlier flight has made: its id is returned then. began is called
+// joinOrStart returns the flight of key. If there is none, it starts one with do: beside the caller, until it is done or nobody
+// waits any more. known is asked first for the image that an earlier flight has made: its id is returned then. began is called
 // before do, and what it returns after it.
-func (f *flights) join(life context.Context, key string, known func() string, began func() (ended func()), do flown) (*flight, string) {
+func (f *flights) joinOrStart(
+	life context.Context, key string, known func() string, began func() (ended func()), do flown,
+) (*flight, string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fl, ok := f.byKey[key]; ok {
@@ -57,9 +59,9 @@ func (f *flights) join(life context.Context, key string, known func() string, be
 	ended := began()
 	f.background.Go(func() {
 		defer ended()
-		defer f.read(fl)
+		defer f.releaseReader(fl)
 		defer cancel(nil)
-		fl.err = guarded(func() (err error) { fl.image, err = do(ctx, fl.output); return err })
+		fl.err = catchPanic(func() (err error) { fl.image, err = do(ctx, fl.output); return err })
 		fl.output.close()
 		f.mu.Lock()
 		if f.byKey[key] == fl {
@@ -71,8 +73,8 @@ func (f *flights) join(life context.Context, key string, known func() string, be
 	return fl, ""
 }
 
-// wait returns what became of the step. The last one whose ctx ends cancels it, and waits until nothing of it is left.
-func (f *flights) wait(ctx context.Context, key string, fl *flight) (*image.Image, error) {
+// waitForResult returns the result of the step. The last one whose ctx ends cancels it, and waits until nothing of it is left.
+func (f *flights) waitForResult(ctx context.Context, key string, fl *flight) (*image.Image, error) {
 	select {
 	case <-fl.done:
 		return fl.image, fl.err
@@ -92,8 +94,8 @@ func (f *flights) wait(ctx context.Context, key string, fl *flight) (*image.Imag
 	return nil, context.Cause(ctx)
 }
 
-// read says that one reader of the output has ended.
-func (f *flights) read(fl *flight) {
+// releaseReader records that one reader of the output has ended. The last one frees the output.
+func (f *flights) releaseReader(fl *flight) {
 	f.mu.Lock()
 	fl.reading--
 	last := fl.reading == 0

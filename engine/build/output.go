@@ -61,8 +61,8 @@ func (o *output) writeLocked(p []byte) {
 	o.changed = make(chan struct{})
 }
 
-// text adds a line of the engine's own. It is a message by itself, as clients look for it, however late it is read.
-func (o *output) text(s string) {
+// writeLine adds a line of the engine's own. It is a message by itself, as clients look for it, however late it is read.
+func (o *output) writeLine(s string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	from := o.length
@@ -85,7 +85,7 @@ func (o *output) appendLocked(p []byte) {
 	}
 	if o.file == nil {
 		var err error
-		if o.file, err = unlinked(o.dir); err != nil {
+		if o.file, err = createUnlinked(o.dir); err != nil {
 			o.cut = true
 			return
 		}
@@ -97,8 +97,8 @@ func (o *output) appendLocked(p []byte) {
 	}
 }
 
-// unlinked makes a file without a name.
-func unlinked(dir string) (*os.File, error) {
+// createUnlinked creates a file without a name.
+func createUnlinked(dir string) (*os.File, error) {
 	file, err := os.CreateTemp(dir, "output-*")
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (o *output) free() {
 func (o *output) copyTo(ctx context.Context, send func(string) error) error {
 	buf := make([]byte, outputPiece)
 	for at := int64(0); ; {
-		n, whole, changed := o.read(buf, at)
+		n, whole, changed := o.readAt(buf, at)
 		piece := buf[:n]
 		if !whole {
 			piece = piece[:stdio.WholeRunes(piece)]
@@ -158,9 +158,9 @@ func (o *output) copyTo(ctx context.Context, send func(string) error) error {
 	}
 }
 
-// read returns what there is from an offset on, to the next edge at most; whole is set if nothing that belongs to it comes
+// readAt reads the output from an offset on, to the next edge at most; whole is set if nothing that belongs to it comes
 // after it, without bytes if that is the end.
-func (o *output) read(buf []byte, at int64) (n int, whole bool, changed <-chan struct{}) {
+func (o *output) readAt(buf []byte, at int64) (n int, whole bool, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, edge := range o.edges {

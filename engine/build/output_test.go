@@ -37,8 +37,8 @@ func TestOutputIsReadFromItsStartByAll(t *testing.T) {
 	o := newOutput(dir)
 	want := strings.Repeat("0123456789abcdef", outputInMemory/8) // twice what is kept in memory
 	for piece := range strings.SplitSeq(want, "9") {
-		o.text(piece)
-		o.text("9")
+		o.writeLine(piece)
+		o.writeLine("9")
 	}
 	want += "9"
 	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
@@ -103,10 +103,10 @@ func TestOutputOfManyCharacters(t *testing.T) {
 
 func TestLinesOfTheEngineAreMessagesByThemselves(t *testing.T) {
 	o := newOutput(t.TempDir())
-	o.text(" ---> Running in 0123456789ab\n")
+	o.writeLine(" ---> Running in 0123456789ab\n")
 	_, _ = o.Write([]byte("one\ntwo, cut \xe2\x82"))
-	o.text("Removing intermediate container 0123456789ab\n")
-	o.text(" ---> last\n")
+	o.writeLine("Removing intermediate container 0123456789ab\n")
+	o.writeLine(" ---> last\n")
 	large := strings.Repeat("x", 3*outputPiece)
 	_, _ = o.Write([]byte(large))
 	o.close()
@@ -157,7 +157,7 @@ func TestOutputIsBounded(t *testing.T) {
 
 func TestOutputWithoutRoomForItsFile(t *testing.T) {
 	o := newOutput("/nowhere")
-	o.text(strings.Repeat("x", outputInMemory+10))
+	o.writeLine(strings.Repeat("x", outputInMemory+10))
 	o.close()
 	if got := read(t, o); len(got) != outputInMemory {
 		t.Errorf("got %d bytes, want what memory holds", len(got))
@@ -168,16 +168,16 @@ func TestTranscriptDropsOldProgress(t *testing.T) {
 	c := newConsole(2, false)
 	late := newOutput(t.TempDir())
 	for range 3 * progressHeld {
-		c.stages[1].pull(image.Progress{ID: "layer", Status: "Downloading"})
+		c.stages[1].addProgress(image.Progress{ID: "layer", Status: "Downloading"})
 	}
-	c.stages[1].text("two\n")
+	c.stages[1].addText("two\n")
 	freed := 0
-	c.stages[1].follow(late, func() { freed++ })
-	c.stages[0].text("one\n")
-	late.text("late\n")
+	c.stages[1].addOutput(late, func() { freed++ })
+	c.stages[0].addText("one\n")
+	late.writeLine("late\n")
 	late.close()
 	c.close()
-	go c.run(t.Context(), func(int) bool { return false })
+	go c.sendAll(t.Context(), func(int) bool { return false })
 	var text strings.Builder
 	pulled := 0
 	for p := range c.lines {
@@ -195,15 +195,15 @@ func TestTranscriptFreesWhatIsNotRead(t *testing.T) {
 	tr := newTranscript("")
 	freed := 0
 	for range 3 {
-		tr.follow(newOutput(t.TempDir()), func() { freed++ })
+		tr.addOutput(newOutput(t.TempDir()), func() { freed++ })
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := tr.copyTo(ctx, func(image.Progress) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("copyTo: %v", err)
 	}
-	tr.follow(newOutput(t.TempDir()), func() { freed++ })
-	tr.free()
+	tr.addOutput(newOutput(t.TempDir()), func() { freed++ })
+	tr.discardUnread()
 	if freed != 4 {
 		t.Errorf("freed %d of 4", freed)
 	}

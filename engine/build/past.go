@@ -22,8 +22,8 @@ type pastSource struct {
 	past  []image.Past
 }
 
-// continues reports whether a source was made on top of an image, and tells where its history goes on.
-func (p pastSource) continues(below *image.Image, past []image.Past) (next int, ok bool) {
+// isBasedOn reports whether a source was made on top of an image, and tells where its history goes on.
+func (p pastSource) isBasedOn(below *image.Image, past []image.Past) (next int, ok bool) {
 	if below == nil {
 		return 0, len(p.past) > 0
 	}
@@ -41,8 +41,9 @@ func (p pastSource) continues(below *image.Image, past []image.Past) (next int, 
 	return len(past), true
 }
 
-// has reports whether the source is what a step is to make: some words of a history are those of several configs.
-func (p pastSource) has(spec image.Step) bool {
+// matchesStep reports whether the source is the image that a step is to make: several configs may have the same words of a
+// history.
+func (p pastSource) matchesStep(spec image.Step) bool {
 	config := func(c image.Config) string {
 		text, err := json.Marshal(c)
 		if err != nil {
@@ -69,11 +70,11 @@ func (b *build) fromPast(ctx context.Context, spec image.Step, below *image.Imag
 		}
 	}
 	for _, from := range b.sources.images {
-		next, ok := from.continues(below, past)
+		next, ok := from.isBasedOn(below, past)
 		if !ok || from.past[next].CreatedBy != spec.CreatedBy {
 			continue
 		}
-		if next == len(from.past)-1 && from.has(spec) {
+		if next == len(from.past)-1 && from.matchesStep(spec) {
 			return from.image, nil
 		}
 		layers := 0
@@ -88,7 +89,7 @@ func (b *build) fromPast(ctx context.Context, spec image.Step, below *image.Imag
 		if err != nil {
 			return nil, fmt.Errorf("take a step out of the history of %s: %w", from.image.ID, err)
 		}
-		return b.keep(ctx, img.ID)
+		return b.holdImage(ctx, img.ID)
 	}
 	return nil, nil
 }

@@ -76,19 +76,19 @@ func TestContinues(t *testing.T) {
 	r := newRig(t)
 	a, b := r.images.put("a:latest", image.Config{}), r.images.put("b:latest", image.Config{})
 	from := pastSource{image: a, past: append(r.images.past[a.ID], image.Past{CreatedBy: "more"})}
-	if next, ok := from.continues(a, r.images.past[a.ID]); !ok || next != 1 {
+	if next, ok := from.isBasedOn(a, r.images.past[a.ID]); !ok || next != 1 {
 		t.Errorf("on itself: %d, %t", next, ok)
 	}
-	if _, ok := from.continues(b, r.images.past[a.ID]); ok {
+	if _, ok := from.isBasedOn(b, r.images.past[a.ID]); ok {
 		t.Error("on an image with other layers")
 	}
-	if _, ok := from.continues(a, r.images.past[b.ID]); ok {
+	if _, ok := from.isBasedOn(a, r.images.past[b.ID]); ok {
 		t.Error("on an image with another history")
 	}
-	if _, ok := from.continues(a, from.past); ok {
+	if _, ok := from.isBasedOn(a, from.past); ok {
 		t.Error("on an image that is as long")
 	}
-	if next, ok := from.continues(nil, nil); !ok || next != 0 {
+	if next, ok := from.isBasedOn(nil, nil); !ok || next != 0 {
 		t.Errorf("on nothing: %d, %t", next, ok)
 	}
 }

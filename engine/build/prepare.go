@@ -38,9 +38,9 @@ const (
 	maxStageCount = 1000
 )
 
-// prepare takes the context in, reads the Dockerfile and checks all that can be checked before anything runs. The caller
+// prepareBuild reads the context, reads the Dockerfile and checks all that can be checked before anything runs. The caller
 // releases the build.
-func (s *Service) prepare(ctx context.Context, req Request) (_ *build, err error) {
+func (s *Service) prepareBuild(ctx context.Context, req Request) (_ *build, err error) {
 	names, err := checkRequest(&req)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (s *Service) prepare(ctx context.Context, req Request) (_ *build, err error
 	if err != nil {
 		return nil, err
 	}
-	b.push(s.opt.Runner.Hold(b.tree))
+	b.addCleanup(s.opt.Runner.Hold(b.tree))
 	b.layOut()
 	return b, b.openSources(ctx)
 }
@@ -136,7 +136,7 @@ func limitsOf(req Request) (string, error) {
 
 // sourceOptions say where what a build reads from elsewhere is kept.
 func (b *build) sourceOptions() source.Options {
-	return source.Options{Dir: b.s.opt.spool(), Room: b.s.opt.Images.Room}
+	return source.Options{Dir: b.s.opt.spoolDir(), Room: b.s.opt.Images.Room}
 }
 
 // takeIn reads the context and finds the Dockerfile in it.
@@ -146,7 +146,7 @@ func (b *build) takeIn(ctx context.Context) (text []byte, name string, err error
 		if err != nil {
 			return nil, "", err
 		}
-		b.push(from.Tree.Close)
+		b.addCleanup(from.Tree.Close)
 		if from.Dockerfile == nil {
 			return b.readDockerfile(ctx, from.Tree)
 		}
@@ -155,7 +155,7 @@ func (b *build) takeIn(ctx context.Context) (text []byte, name string, err error
 		if err != nil {
 			return nil, "", fmt.Errorf("keep the Dockerfile: %w", err)
 		}
-		b.push(b.tree.Close)
+		b.addCleanup(b.tree.Close)
 		return from.Dockerfile, defaultName, nil
 	}
 	src := b.req.Context
@@ -166,7 +166,7 @@ func (b *build) takeIn(ctx context.Context) (text []byte, name string, err error
 	if err != nil {
 		return nil, "", err
 	}
-	b.push(tree.Close)
+	b.addCleanup(tree.Close)
 	return b.readDockerfile(ctx, tree)
 }
 
@@ -237,17 +237,17 @@ func (b *build) layOut() {
 			st.total = total
 		}
 	}
-	b.preface()
+	b.writePreface()
 }
 
-// preface tells what stands before the first stage.
-func (b *build) preface() {
+// writePreface writes the lines that come before the first stage.
+func (b *build) writePreface() {
 	t := b.console.stages[b.plan.Needed()[0].Index]
 	for _, w := range slices.Concat(b.plan.File.Warnings, b.plan.Warnings()) {
-		t.text(warning(w.String()))
+		t.addText(formatWarning(w.String()))
 	}
 	for i, arg := range b.plan.File.MetaArgs {
-		t.text(fmt.Sprintf("Step %d/%d : %s\n", i+1, b.stages[b.plan.Target.Index].total, dockerfile.Text(arg)))
+		t.addText(fmt.Sprintf("Step %d/%d : %s\n", i+1, b.stages[b.plan.Target.Index].total, dockerfile.Text(arg)))
 	}
 }
 
@@ -264,7 +264,7 @@ func (b *build) openSources(ctx context.Context) error {
 			continue
 		}
 		if err == nil {
-			img, err = b.keep(ctx, img.ID)
+			img, err = b.holdImage(ctx, img.ID)
 		}
 		if err != nil {
 			return fmt.Errorf("look at the image %s to take steps from: %w", ref, err)
@@ -273,14 +273,14 @@ func (b *build) openSources(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look at the image %s to take steps from: %w", ref, err)
 		}
-		b.s.cache.ancestors(img, b.sources.ancestors)
+		b.s.cache.addAncestors(img, b.sources.ancestors)
 		b.sources.images = append(b.sources.images, pastSource{img, past})
 	}
 	return nil
 }
 
-func warning(text string) string { return "[Warning] " + text + "\n" }
+func formatWarning(text string) string { return "[Warning] " + text + "\n" }
 
-func unconsumed(names []string) string {
+func formatUnconsumed(names []string) string {
 	return fmt.Sprintf("[Warning] One or more build-args %v were not consumed\n", names)
 }

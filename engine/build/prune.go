@@ -22,9 +22,9 @@ type shelf struct {
 	bytes int64         // of their layers
 }
 
-// look lists the steps that may go. A step goes before the one that it was made on, otherwise the one whose use is longest
-// ago.
-func (s *Service) look(ctx context.Context) (*shelf, error) {
+// listRemovable lists the steps that may go. A step goes before the one that it was made on, otherwise the least recently used
+// one.
+func (s *Service) listRemovable(ctx context.Context) (*shelf, error) {
 	all, err := s.opt.Images.Steps(ctx)
 	if err != nil {
 		return nil, err
@@ -49,15 +49,15 @@ func (s *Service) look(ctx context.Context) (*shelf, error) {
 			found.bytes += step.Size
 		}
 	}
-	used, depth := s.cache.uses(), depths(byID)
+	used, depth := s.cache.copyUses(), countAncestors(byID)
 	slices.SortStableFunc(found.steps, func(a, b image.Built) int {
 		return cmp.Or(lastUse(used, a).Compare(lastUse(used, b)), -cmp.Compare(depth[a.ID], depth[b.ID]))
 	})
 	return found, nil
 }
 
-// depths tells how many steps each was made on.
-func depths(byID map[string]image.Built) map[string]int {
+// countAncestors counts, for each step, the steps that it was made on.
+func countAncestors(byID map[string]image.Built) map[string]int {
 	depth := make(map[string]int, len(byID))
 	for id := range byID {
 		var way []string
@@ -85,9 +85,9 @@ func lastUse(used map[string]use, step image.Built) time.Time {
 	return step.Created
 }
 
-// drop removes steps that want picks. Several rounds are needed: one that others were made on goes after these. picked is
+// dropSteps removes steps that want picks. Several rounds are needed: one that others were made on goes after these. want is
 // called again for a step that could not go.
-func (s *Service) drop(ctx context.Context, list []image.Built, want func(step image.Built, freed int64) bool) (Pruned, error) {
+func (s *Service) dropSteps(ctx context.Context, list []image.Built, want func(step image.Built, freed int64) bool) (Pruned, error) {
 	var done Pruned
 	for again := true; again; {
 		again = false
@@ -115,41 +115,41 @@ func (s *Service) drop(ctx context.Context, list []image.Built, want func(step i
 	return done, nil
 }
 
-// tend puts the cache in order beside the builds: it stays within its bounds, and the uses are written down.
-func (s *Service) tend() {
+// maintainCache puts the cache in order beside the builds: it stays within its bounds, and the uses are written down.
+func (s *Service) maintainCache() {
 	select {
 	case s.tending <- struct{}{}:
 	default:
 		return // somebody does
 	}
-	if s.begin(&s.flights.background) != nil {
+	if s.registerWork(&s.flights.background) != nil {
 		<-s.tending
 		return // the engine ends: nobody waits for more
 	}
 	go func() {
 		defer s.flights.background.Done()
 		defer func() { <-s.tending }()
-		if err := s.trim(s.life); err != nil && s.life.Err() == nil {
+		if err := s.trimCache(s.life); err != nil && s.life.Err() == nil {
 			s.opt.Log.Warn().Err(err).Msg("keep the build cache within its bounds")
 		}
-		if err := s.cache.save(); err != nil {
+		if err := s.cache.saveUses(); err != nil {
 			s.opt.Log.Warn().Err(err).Msg("write down the uses of the build cache")
 		}
 	}()
 }
 
-// trim removes what is too old, and the oldest of what is too much.
-func (s *Service) trim(ctx context.Context) error {
+// trimCache removes what is too old, and the oldest of what is too much.
+func (s *Service) trimCache(ctx context.Context) error {
 	if s.opt.CacheSize < 0 {
 		return nil
 	}
-	found, err := s.look(ctx)
+	found, err := s.listRemovable(ctx)
 	if err != nil {
 		return err
 	}
-	used, before := s.cache.uses(), time.Now().Add(-cacheAge)
+	used, before := s.cache.copyUses(), time.Now().Add(-cacheAge)
 	over := found.bytes - s.opt.CacheSize
-	_, err = s.drop(ctx, found.steps, func(step image.Built, freed int64) bool {
+	_, err = s.dropSteps(ctx, found.steps, func(step image.Built, freed int64) bool {
 		return freed < over || lastUse(used, step).Before(before)
 	})
 	return err
@@ -169,20 +169,20 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (Pruned, error) 
 	if err != nil {
 		return Pruned{}, err
 	}
-	found, err := s.look(ctx)
+	found, err := s.listRemovable(ctx)
 	if err != nil {
 		return Pruned{}, err
 	}
-	used := s.cache.uses()
-	done, err := s.drop(ctx, found.steps, func(step image.Built, freed int64) bool {
-		return (opts.Keep <= 0 || found.bytes-freed > opts.Keep) && named(step.ID, ids) && filter.Takes(nil, lastUse(used, step))
+	used := s.cache.copyUses()
+	done, err := s.dropSteps(ctx, found.steps, func(step image.Built, freed int64) bool {
+		return (opts.Keep <= 0 || found.bytes-freed > opts.Keep) && matchesID(step.ID, ids) && filter.Takes(nil, lastUse(used, step))
 	})
 	if err != nil {
 		return done, err
 	}
 	if opts.All {
 		gone, err := s.opt.Caches.PruneCaches(ctx, func(c worker.Cache) bool {
-			return named(c.ID, ids) && filter.Takes(nil, c.LastUsed)
+			return matchesID(c.ID, ids) && filter.Takes(nil, c.LastUsed)
 		})
 		if err != nil {
 			return done, err
@@ -194,8 +194,8 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (Pruned, error) 
 	return done, nil
 }
 
-// named reports whether an id is one of those that were asked for; none stand for all.
-func named(id string, asked []string) bool {
+// matchesID reports whether an id is one of those that were asked for; none stand for all.
+func matchesID(id string, asked []string) bool {
 	if len(asked) == 0 {
 		return true
 	}
@@ -210,7 +210,7 @@ func (s *Service) Usage(ctx context.Context) ([]CacheRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.look(ctx)
+	found, err := s.listRemovable(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (s *Service) Usage(ctx context.Context) ([]CacheRecord, error) {
 	for _, step := range found.steps {
 		free[step.ID] = true
 	}
-	used := s.cache.uses()
+	used := s.cache.copyUses()
 	records := make([]CacheRecord, 0, len(all))
 	for _, step := range all {
 		u := used[step.ID]

@@ -112,7 +112,7 @@ func (r *rig) idle() {
 	if len(r.images.held) > 0 || r.images.views != 0 {
 		r.t.Errorf("images held %v, views open %d; want none", r.images.held, r.images.views)
 	}
-	if list, err := os.ReadDir(r.service.opt.spool()); err != nil || len(list) > 0 {
+	if list, err := os.ReadDir(r.service.opt.spoolDir()); err != nil || len(list) > 0 {
 		r.t.Errorf("spool holds %v, %v; want nothing", list, err)
 	}
 	if len(r.service.flights.byKey) > 0 {

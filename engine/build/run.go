@@ -27,11 +27,11 @@ func (st *stage) readyRun(ctx context.Context, cmd *instructions.RunCommand, ori
 		return nil, err
 	}
 	for _, note := range run.Notes {
-		st.t.text(warning(note))
+		st.t.addText(formatWarning(note))
 	}
 	step := worker.Step{
 		Command: run.Args, Shown: strings.Join(run.Args, " "), Env: st.scope.Environ(st.state.Config), User: st.state.Config.User, WorkDir: st.state.Config.WorkingDir,
-		Hostname: st.b.plan.Hostname(), Network: run.Network, Host: st.b.req.Host, Secrets: st.b.secret,
+		Hostname: st.b.plan.Hostname(), Network: run.Network, Host: st.b.req.Host, Secrets: st.b.lookUpSecret,
 	}
 	w := &work{state: st.state, text: st.scope.DescribeRun(st.state.Config, run)}
 	w.unsaid = !cmd.PrependShell && len(run.Args) > 1 // where one word ends is not in the text
@@ -49,7 +49,7 @@ func (st *stage) readyRun(ctx context.Context, cmd *instructions.RunCommand, ori
 		if skip {
 			continue
 		}
-		read, err := st.show(ctx, m, &mount, origins)
+		read, err := st.setMountSource(ctx, m, &mount, origins)
 		if err != nil {
 			return nil, err
 		}
@@ -62,14 +62,16 @@ func (st *stage) readyRun(ctx context.Context, cmd *instructions.RunCommand, ori
 	return w, nil
 }
 
-// secret returns a secret of the request.
-func (b *build) secret(name string) ([]byte, bool) {
+// lookUpSecret returns a secret of the request.
+func (b *build) lookUpSecret(name string) ([]byte, bool) {
 	content, ok := b.req.Secrets[name]
 	return []byte(content), ok
 }
 
-// show says where a mount's files come from, and returns what that depends on.
-func (st *stage) show(ctx context.Context, m *instructions.Mount, mount *worker.Mount, origins map[int]*stage) (string, error) {
+// setMountSource sets where a mount's files come from, and returns what the step depends on because of it.
+func (st *stage) setMountSource(
+	ctx context.Context, m *instructions.Mount, mount *worker.Mount, origins map[int]*stage,
+) (string, error) {
 	switch mount.Type {
 	case worker.MountTmpfs, worker.MountSecret:
 		return "", nil
@@ -90,7 +92,7 @@ func (st *stage) show(ctx context.Context, m *instructions.Mount, mount *worker.
 		kind, sum, err := plan.Digest(ctx)
 		return kind + ":" + sum, err
 	}
-	img, err := st.origin(ctx, m.From, origins)
+	img, err := st.resolveOrigin(ctx, m.From, origins)
 	if err != nil || img == nil {
 		mount.Files = source.Empty()
 		return "", err
@@ -99,9 +101,9 @@ func (st *stage) show(ctx context.Context, m *instructions.Mount, mount *worker.
 	return img.ID, nil
 }
 
-// origin returns the image that COPY --from or a mount names: of a stage, which is carried out, or another one. It is nil for a
-// stage of FROM scratch without anything.
-func (st *stage) origin(ctx context.Context, from string, origins map[int]*stage) (*image.Image, error) {
+// resolveOrigin returns the image that COPY --from or a mount names: of a stage, which is carried out, or another one. It is
+// nil for a stage of FROM scratch without anything.
+func (st *stage) resolveOrigin(ctx context.Context, from string, origins map[int]*stage) (*image.Image, error) {
 	found, err := st.b.plan.From(st.def, from)
 	if err != nil {
 		return nil, err
@@ -118,7 +120,7 @@ func (st *stage) origin(ctx context.Context, from string, origins map[int]*stage
 // runLayer runs the command of a RUN and makes an image of what it has written.
 func (b *build) runLayer(step worker.Step, below *image.Image) layer {
 	return func(ctx context.Context, spec image.Step, out *output) (*image.Image, error) {
-		parent, err := b.ground(ctx, spec, below)
+		parent, err := b.ensureParent(ctx, spec, below)
 		if err != nil {
 			return nil, err
 		}
@@ -127,15 +129,15 @@ func (b *build) runLayer(step worker.Step, below *image.Image) layer {
 		step.Parent, step.Output = parent, out
 		step.Started = func(containerID string, warnings []string) {
 			for _, w := range warnings {
-				out.text(warning(w))
+				out.writeLine(formatWarning(w))
 			}
-			out.text(" ---> Running in " + id.Short(containerID) + "\n")
+			out.writeLine(" ---> Running in " + id.Short(containerID) + "\n")
 		}
 		ran, err := b.s.opt.Runner.Run(ctx, step)
 		if err != nil {
-			return nil, b.failed(ctx, ran, err, out)
+			return nil, b.handleRunFailure(ctx, ran, err, out)
 		}
-		spec.ContainerID, spec.ContainerConfig = ran.ContainerID, lasting(ran.Config, spec.Config.Env)
+		spec.ContainerID, spec.ContainerConfig = ran.ContainerID, replaceEnv(ran.Config, spec.Config.Env)
 		if !b.req.Remove && !b.req.ForceRemove {
 			return b.copyOut(ctx, spec, ran)
 		}
@@ -148,14 +150,14 @@ func (b *build) runLayer(step worker.Step, below *image.Image) layer {
 			err = errors.Join(err, b.s.opt.Runner.Drop(ctx, ran)) // it may not have come to that
 			return nil, fmt.Errorf("make a layer of %s: %w", id.Short(ran.ContainerID), err)
 		}
-		out.text(removing(ran.ContainerID))
+		out.writeLine(formatRemoval(ran.ContainerID))
 		return img, nil
 	}
 }
 
-// lasting is what a container was made with, as the image shows it: build arguments, proxies with their passwords among them,
-// are not for whoever gets the image.
-func lasting(made json.RawMessage, env []string) json.RawMessage {
+// replaceEnv returns a container's configuration with env as its environment, as the image shows it: build arguments, and
+// passwords of proxies among them, are not for users of the image.
+func replaceEnv(made json.RawMessage, env []string) json.RawMessage {
 	var fields map[string]any
 	if json.Unmarshal(made, &fields) != nil {
 		return nil // there is none
@@ -168,8 +170,8 @@ func lasting(made json.RawMessage, env []string) json.RawMessage {
 	return shown
 }
 
-// ground is the image that a container of a RUN is made of. FROM scratch has none: it gets one without files.
-func (b *build) ground(ctx context.Context, spec image.Step, below *image.Image) (string, error) {
+// ensureParent returns the image that a container of a RUN is made of. FROM scratch has none: it gets one without files.
+func (b *build) ensureParent(ctx context.Context, spec image.Step, below *image.Image) (string, error) {
 	if below != nil {
 		return below.ID, nil
 	}
@@ -180,18 +182,18 @@ func (b *build) ground(ctx context.Context, spec image.Step, below *image.Image)
 	if err != nil {
 		return "", fmt.Errorf("make an image of nothing: %w", err)
 	}
-	_, err = b.keep(ctx, img.ID)
+	_, err = b.holdImage(ctx, img.ID)
 	return img.ID, err
 }
 
-// failed removes or leaves the container of a command that failed, as the request says.
-func (b *build) failed(ctx context.Context, ran worker.Result, err error, out *output) error {
+// handleRunFailure removes or keeps the container of a command that failed, as the request says, and returns its error.
+func (b *build) handleRunFailure(ctx context.Context, ran worker.Result, err error, out *output) error {
 	if ran.ContainerID != "" {
 		if b.req.ForceRemove || ctx.Err() != nil {
 			err = errors.Join(err, b.s.opt.Runner.Drop(ctx, ran))
-			out.text(removing(ran.ContainerID))
+			out.writeLine(formatRemoval(ran.ContainerID))
 		} else {
-			err = errors.Join(err, b.leave(ctx, ran))
+			err = errors.Join(err, b.keepContainer(ctx, ran))
 		}
 	}
 	if exit, ok := errors.AsType[*worker.ExitError](err); ok {
@@ -211,11 +213,11 @@ func (b *build) copyOut(ctx context.Context, spec image.Step, ran worker.Result)
 	if err = errors.Join(err, written.Close()); err != nil {
 		return nil, drop(fmt.Errorf("make a layer of %s: %w", id.Short(ran.ContainerID), err))
 	}
-	return img, b.leave(ctx, ran)
+	return img, b.keepContainer(ctx, ran)
 }
 
-// leave has a container stay. One that cannot is removed: nobody else would before the engine's end.
-func (b *build) leave(ctx context.Context, ran worker.Result) error {
+// keepContainer keeps the container of a run. One that cannot stay is removed: nobody else would before the engine's end.
+func (b *build) keepContainer(ctx context.Context, ran worker.Result) error {
 	err := b.s.opt.Runner.Keep(ctx, ran)
 	if err != nil {
 		err = errors.Join(err, b.s.opt.Runner.Drop(ctx, ran))
@@ -223,14 +225,14 @@ func (b *build) leave(ctx context.Context, ran worker.Result) error {
 	return err
 }
 
-func removing(containerID string) string {
+func formatRemoval(containerID string) string {
 	return "Removing intermediate container " + id.Short(containerID) + "\n"
 }
 
-// workdir makes the folder of a WORKDIR if the image below does not have it.
-func (b *build) workdir(dir string, config image.Config, below *image.Image) layer {
+// workdirLayer returns the layer of a WORKDIR: its folder, if the image below does not have it.
+func (b *build) workdirLayer(dir string, config image.Config, below *image.Image) layer {
 	return func(ctx context.Context, spec image.Step, _ *output) (*image.Image, error) {
-		files, free, err := b.rooted(ctx, below)
+		files, free, err := b.openFiles(ctx, below)
 		if err != nil {
 			return nil, err
 		}

@@ -65,7 +65,7 @@ func New(ctx context.Context, opt Options) (*Service, error) {
 	if opt.Parallel <= 0 {
 		opt.Parallel = max(2, runtime.GOMAXPROCS(0))
 	}
-	if err := empty(opt.spool(), opt.Trash); err != nil {
+	if err := emptyDir(opt.spoolDir(), opt.Trash); err != nil {
 		return nil, err
 	}
 	known, err := openCache(ctx, opt.Dir, opt.Images, opt.Damage)
@@ -73,16 +73,16 @@ func New(ctx context.Context, opt Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opt: opt, cache: known, tending: make(chan struct{}, 1)}
-	s.flights.dir, s.flights.byKey = opt.spool(), map[string]*flight{}
+	s.flights.dir, s.flights.byKey = opt.spoolDir(), map[string]*flight{}
 	s.life, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	return s, nil
 }
 
-// spool is the folder of what is gone with the engine: contexts, downloads and checkouts, outputs.
-func (o Options) spool() string { return filepath.Join(o.Dir, "tmp") }
+// spoolDir is the folder of what is gone with the engine: contexts, downloads and checkouts, outputs.
+func (o Options) spoolDir() string { return filepath.Join(o.Dir, "tmp") }
 
-// empty makes an empty folder.
-func empty(dir string, trash *tree.Trash) error {
+// emptyDir makes an empty folder.
+func emptyDir(dir string, trash *tree.Trash) error {
 	if err := trash.Take(dir); err != nil {
 		return fmt.Errorf("empty the folder of builds: %w", err)
 	}
@@ -110,8 +110,8 @@ func (s *Service) Close() {
 	s.flights.background.Wait()
 }
 
-// begin counts something of a build in, unless the service is closed. The caller calls group.Done at its end.
-func (s *Service) begin(group *sync.WaitGroup) error {
+// registerWork adds work of a build to a group, unless the service is closed. The caller calls group.Done at its end.
+func (s *Service) registerWork(group *sync.WaitGroup) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -131,20 +131,20 @@ type Result struct {
 // is called by the caller's goroutine alone. The end of ctx ends the build: at once and so that nothing of it is left but the
 // steps that were done.
 func (s *Service) Build(ctx context.Context, req Request, emit func(image.Progress)) (id string, err error) {
-	if err := s.begin(&s.builds); err != nil {
+	if err := s.registerWork(&s.builds); err != nil {
 		return "", err
 	}
 	defer s.builds.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(errClosing) })() //nolint:contextcheck // the service has a life of its own
-	b, err := s.prepare(ctx, req)
+	b, err := s.prepareBuild(ctx, req)
 	if err != nil {
 		return "", err
 	}
 	defer b.release()
 	id, err = b.run(ctx, emit)
-	s.cache.touch(b.taken(), time.Now())
-	s.tend()
+	s.cache.recordUse(b.listHeldImages(), time.Now())
+	s.maintainCache()
 	return id, err
 }

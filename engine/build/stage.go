@@ -40,14 +40,17 @@ func newStage(b *build, def *dockerfile.Stage, t *transcript) *stage {
 // carryOut makes the stage, step by step.
 func (st *stage) carryOut(ctx context.Context) error {
 	defer close(st.done)
-	if err := st.numbered(ctx, st.first, st.def.Code, func(ctx context.Context) (bool, error) { return false, st.from(ctx) }); err != nil {
+	err := st.runNumbered(ctx, st.first, st.def.Code, func(ctx context.Context) (bool, error) { return false, st.beginFrom(ctx) })
+	if err != nil {
 		return err
 	}
 	for i, cmd := range append(append([]instructions.Command(nil), st.def.Commands...), st.labels...) {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		err := st.numbered(ctx, st.first+1+i, dockerfile.Text(cmd), func(ctx context.Context) (bool, error) { return st.do(ctx, cmd) })
+		err := st.runNumbered(ctx, st.first+1+i, dockerfile.Text(cmd), func(ctx context.Context) (bool, error) {
+			return st.runInstruction(ctx, cmd)
+		})
 		if err != nil {
 			return err
 		}
@@ -56,13 +59,13 @@ func (st *stage) carryOut(ctx context.Context) error {
 	return nil
 }
 
-// numbered carries one instruction out and tells about it.
-func (st *stage) numbered(ctx context.Context, number int, text string, do func(context.Context) (cached bool, err error)) error {
-	st.t.text(fmt.Sprintf("Step %d/%d : %s\n", number, st.total, text))
+// runNumbered runs one instruction and reports its progress under its number.
+func (st *stage) runNumbered(ctx context.Context, number int, text string, do func(context.Context) (cached bool, err error)) error {
+	st.t.addText(fmt.Sprintf("Step %d/%d : %s\n", number, st.total, text))
 	told := Step{
 		Stage: st.def.Index, StageName: st.def.Name, Number: number, Total: st.total, Instruction: text, State: StepStarted,
 	}
-	st.tell(told)
+	st.reportStep(told)
 	began := time.Now()
 	cached, err := do(ctx)
 	told.Seconds = time.Since(began).Seconds()
@@ -77,22 +80,22 @@ func (st *stage) numbered(ctx context.Context, number int, text string, do func(
 	if st.image != nil && err == nil {
 		told.Image = st.image.ID
 	}
-	st.tell(told)
+	st.reportStep(told)
 	if err == nil {
-		st.t.text(" ---> " + st.shown() + "\n")
+		st.t.addText(" ---> " + st.shortImageID() + "\n")
 	}
 	return err
 }
 
-// tell tells programs how far the stage is, if they have asked.
-func (st *stage) tell(step Step) {
+// reportStep reports the state of a step to programs, if they have asked.
+func (st *stage) reportStep(step Step) {
 	if st.b.req.Steps {
-		st.t.aux(step)
+		st.t.addAux(step)
 	}
 }
 
-// shown is how lines show the image of the latest step.
-func (st *stage) shown() string {
+// shortImageID returns the short id of the latest step's image, as lines show it.
+func (st *stage) shortImageID() string {
 	if st.image == nil {
 		return ""
 	}
@@ -113,9 +116,9 @@ func (st *stage) wait(ctx context.Context) error {
 	return nil
 }
 
-// needed returns a stage that is to be there before an instruction of st. One that only a trigger of the base image names is
-// carried out here and now.
-func (st *stage) needed(ctx context.Context, def *dockerfile.Stage) (*stage, error) {
+// ensureStage returns a stage that an instruction of st needs, once it is done. One that only a trigger of the base image names
+// is carried out here and now.
+func (st *stage) ensureStage(ctx context.Context, def *dockerfile.Stage) (*stage, error) {
 	if other := st.b.stages[def.Index]; other != nil {
 		return other, other.wait(ctx)
 	}
@@ -142,8 +145,8 @@ func (b *build) extraStage(def *dockerfile.Stage, t *transcript) (st *stage, fir
 	return st, true
 }
 
-// from begins the stage: on top of another one, of an image, or of nothing.
-func (st *stage) from(ctx context.Context) error {
+// beginFrom begins the stage: on top of another one, of an image, or of nothing.
+func (st *stage) beginFrom(ctx context.Context) error {
 	origin := st.b.plan.Base(st.def)
 	platform := st.b.plan.Platform(st.def)
 	var (
@@ -153,7 +156,7 @@ func (st *stage) from(ctx context.Context) error {
 	)
 	switch {
 	case origin.Stage != nil:
-		other, err := st.needed(ctx, origin.Stage)
+		other, err := st.ensureStage(ctx, origin.Stage)
 		if err != nil {
 			return err
 		}
@@ -170,11 +173,11 @@ func (st *stage) from(ctx context.Context) error {
 	st.scope = st.b.plan.Scope(st.def, below)
 	var triggers []string
 	st.state, triggers = dockerfile.Begin(config, author)
-	return st.trigger(ctx, triggers)
+	return st.runTriggers(ctx, triggers)
 }
 
-// trigger carries out what the image below has left for builds on top of it.
-func (st *stage) trigger(ctx context.Context, lines []string) error {
+// runTriggers runs the instructions that the image below has for builds on top of it.
+func (st *stage) runTriggers(ctx context.Context, lines []string) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -186,9 +189,9 @@ func (st *stage) trigger(ctx context.Context, lines []string) error {
 	if len(commands) > 1 {
 		plural = "s"
 	}
-	st.t.text(fmt.Sprintf("# Executing %d build trigger%s\n", len(commands), plural))
+	st.t.addText(fmt.Sprintf("# Executing %d build trigger%s\n", len(commands), plural))
 	for _, cmd := range commands {
-		if _, err := st.do(ctx, cmd); err != nil {
+		if _, err := st.runInstruction(ctx, cmd); err != nil {
 			return err
 		}
 	}

@@ -29,14 +29,14 @@ type work struct {
 // layer makes the image of a step that has a layer, and writes what there is to tell about it.
 type layer func(ctx context.Context, spec image.Step, out *output) (*image.Image, error)
 
-// do carries an instruction out, or finds out that this was done before.
-func (st *stage) do(ctx context.Context, cmd instructions.Command) (cached bool, err error) {
+// runInstruction runs an instruction, or finds its image from before.
+func (st *stage) runInstruction(ctx context.Context, cmd instructions.Command) (cached bool, err error) {
 	warnings, err := st.scope.Expand(cmd, st.state.Config)
 	if err != nil {
 		return false, err
 	}
 	for _, w := range warnings {
-		st.t.text(warning(w.String()))
+		st.t.addText(formatWarning(w.String()))
 	}
 	needs, err := st.b.plan.Needs(st.def, cmd)
 	if err != nil {
@@ -44,7 +44,7 @@ func (st *stage) do(ctx context.Context, cmd instructions.Command) (cached bool,
 	}
 	origins := map[int]*stage{}
 	for _, def := range needs {
-		if origins[def.Index], err = st.needed(ctx, def); err != nil {
+		if origins[def.Index], err = st.ensureStage(ctx, def); err != nil {
 			return false, err
 		}
 	}
@@ -54,11 +54,11 @@ func (st *stage) do(ctx context.Context, cmd instructions.Command) (cached bool,
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
-	w, err := st.ready(ctx, cmd, origins)
+	w, err := st.readyInstruction(ctx, cmd, origins)
 	if err != nil {
 		return false, err
 	}
-	img, cached, err := st.obtain(ctx, w)
+	img, cached, err := st.obtainImage(ctx, w)
 	if err != nil {
 		return false, err
 	}
@@ -66,8 +66,8 @@ func (st *stage) do(ctx context.Context, cmd instructions.Command) (cached bool,
 	return cached, nil
 }
 
-// ready finds out what an instruction depends on.
-func (st *stage) ready(ctx context.Context, cmd instructions.Command, origins map[int]*stage) (*work, error) {
+// readyInstruction gets an instruction ready: it finds out what it depends on.
+func (st *stage) readyInstruction(ctx context.Context, cmd instructions.Command, origins map[int]*stage) (*work, error) {
 	switch c := cmd.(type) {
 	case *instructions.RunCommand:
 		return st.readyRun(ctx, c, origins)
@@ -82,7 +82,7 @@ func (st *stage) ready(ctx context.Context, cmd instructions.Command, origins ma
 	}
 	w := &work{state: next, text: next.Describe(cmd)}
 	if c, ok := cmd.(*instructions.WorkdirCommand); ok {
-		w.layer = st.b.workdir(c.Path, next.Config, st.image)
+		w.layer = st.b.workdirLayer(c.Path, next.Config, st.image)
 	}
 	return w, nil
 }
@@ -100,8 +100,8 @@ func (st *stage) specOf(w *work) image.Step {
 // tries bounds how often a step is begun anew because its image is removed as soon as it is there.
 const tries = 5
 
-// obtain returns the image of a work: one that was made before, one that another build is about to make, or a new one.
-func (st *stage) obtain(ctx context.Context, w *work) (img *image.Image, cached bool, err error) {
+// obtainImage returns the image of a work: one that was made before, one that another build is about to make, or a new one.
+func (st *stage) obtainImage(ctx context.Context, w *work) (img *image.Image, cached bool, err error) {
 	b, spec := st.b, st.specOf(w)
 	if spec.Key, err = keyOf(spec, w.content); err != nil {
 		return nil, false, err
@@ -109,14 +109,14 @@ func (st *stage) obtain(ctx context.Context, w *work) (img *image.Image, cached 
 	if at, ok := b.plan.Epoch(); ok {
 		spec.Key = fmt.Sprintf("%s-%d", spec.Key, at.Unix())
 	}
-	if img, err = st.cached(ctx, w, spec); img != nil || err != nil {
+	if img, err = st.findCached(ctx, w, spec); img != nil || err != nil {
 		if img != nil {
-			st.t.text(" ---> Using cache\n")
+			st.t.addText(" ---> Using cache\n")
 		}
 		return img, true, err
 	}
 	for range tries {
-		img, cached, err = st.fly(ctx, w, spec)
+		img, cached, err = st.runOrJoin(ctx, w, spec)
 		if !fault.Is(err, fault.NotFound) || img == nil {
 			return img, cached, err
 		}
@@ -124,14 +124,14 @@ func (st *stage) obtain(ctx context.Context, w *work) (img *image.Image, cached 
 	return nil, false, err
 }
 
-// cached returns the image of a step that was made before; nil if there is none that counts.
-func (st *stage) cached(ctx context.Context, w *work, spec image.Step) (*image.Image, error) {
+// findCached returns the image of a step that was made before; nil if there is none that counts.
+func (st *stage) findCached(ctx context.Context, w *work, spec image.Step) (*image.Image, error) {
 	if st.b.req.NoCache {
 		return nil, nil
 	}
 	imageID := st.b.s.cache.find(spec.Key)
 	if st.b.sources == nil || st.b.sources.ancestors[imageID] {
-		if img, err := st.b.stored(ctx, imageID); img != nil || err != nil {
+		if img, err := st.b.holdIfStored(ctx, imageID); img != nil || err != nil {
 			return img, err
 		}
 	}
@@ -141,9 +141,9 @@ func (st *stage) cached(ctx context.Context, w *work, spec image.Step) (*image.I
 	return st.b.fromPast(ctx, spec, st.image)
 }
 
-// fly carries a work out, or waits for another build that does. The error is fault.NotFound, with the image, if that was
+// runOrJoin carries a work out, or waits for another build that does. The error is fault.NotFound, with the image, if that was
 // removed meanwhile.
-func (st *stage) fly(ctx context.Context, w *work, spec image.Step) (*image.Image, bool, error) {
+func (st *stage) runOrJoin(ctx context.Context, w *work, spec image.Step) (*image.Image, bool, error) {
 	b := st.b
 	key := spec.Key + b.limits + b.private
 	known := func() string {
@@ -153,31 +153,33 @@ func (st *stage) fly(ctx context.Context, w *work, spec image.Step) (*image.Imag
 		return b.s.cache.find(spec.Key)
 	}
 	below := st.image
-	do := func(ctx context.Context, out *output) (*image.Image, error) { return b.make(ctx, out, w, spec, below) }
-	fl, imageID := b.s.flights.join(b.s.life, key, known, b.retain, do) //nolint:contextcheck // others may wait for it too
+	do := func(ctx context.Context, out *output) (*image.Image, error) {
+		return b.makeImage(ctx, out, w, spec, below)
+	}
+	fl, imageID := b.s.flights.joinOrStart(b.s.life, key, known, b.retain, do) //nolint:contextcheck // others may wait for it too
 	if fl == nil {
-		img, err := b.stored(ctx, imageID)
+		img, err := b.holdIfStored(ctx, imageID)
 		if img == nil && err == nil {
 			return &image.Image{ID: imageID}, false, image.NoSuch(imageID)
 		}
-		st.t.text(" ---> Using cache\n")
+		st.t.addText(" ---> Using cache\n")
 		return img, true, err
 	}
-	st.t.follow(fl.output, func() { b.s.flights.read(fl) })
-	made, err := b.s.flights.wait(ctx, key, fl)
+	st.t.addOutput(fl.output, func() { b.s.flights.releaseReader(fl) })
+	made, err := b.s.flights.waitForResult(ctx, key, fl)
 	if err != nil {
 		return nil, false, err
 	}
-	img, err := b.keep(ctx, made.ID)
+	img, err := b.holdImage(ctx, made.ID)
 	if err != nil {
 		return made, false, err
 	}
 	return img, false, nil
 }
 
-// make makes the image of a step and puts it into the cache.
-func (b *build) make(ctx context.Context, out *output, w *work, spec image.Step, below *image.Image) (*image.Image, error) {
-	spec.Created = b.created()
+// makeImage makes the image of a step and puts it into the cache.
+func (b *build) makeImage(ctx context.Context, out *output, w *work, spec image.Step, below *image.Image) (*image.Image, error) {
+	spec.Created = b.creationTime()
 	spec.ContainerConfig = stepConfig(spec) // of a RUN that of its container takes its place
 	var (
 		img *image.Image
@@ -249,8 +251,8 @@ func (b *build) putLayer(ctx context.Context, spec image.Step, write func(ctx co
 // errUnread is what a layer's writer gets when nobody reads it any more.
 var errUnread = errors.New("the layer is not read any more")
 
-// rooted opens the files of the image below a step; nil for none. The caller calls free.
-func (b *build) rooted(ctx context.Context, below *image.Image) (files source.Source, free func(), err error) {
+// openFiles opens the files of an image; nil for none. The caller calls free.
+func (b *build) openFiles(ctx context.Context, below *image.Image) (files source.Source, free func(), err error) {
 	if below == nil {
 		return nil, func() {}, nil
 	}

@@ -32,20 +32,20 @@ type item struct {
 
 func newTranscript(id string) *transcript { return &transcript{id: id, changed: make(chan struct{})} }
 
-// text tells a line or several.
-func (t *transcript) text(s string) { t.add(item{message: image.Progress{Stream: s}}) }
+// addText adds a line or several.
+func (t *transcript) addText(s string) { t.addItem(item{message: image.Progress{Stream: s}}) }
 
-// aux tells something for programs.
-func (t *transcript) aux(v any) { t.add(item{message: image.Progress{Aux: v}}) }
+// addAux adds something for programs.
+func (t *transcript) addAux(v any) { t.addItem(item{message: image.Progress{Aux: v}}) }
 
-// pull tells how far a pull is.
-func (t *transcript) pull(p image.Progress) { t.add(item{message: p}) }
+// addProgress adds a report of how far a pull is.
+func (t *transcript) addProgress(p image.Progress) { t.addItem(item{message: p}) }
 
-// follow tells what a step tells, to its end. done is called once, when the output is not needed any more.
-func (t *transcript) follow(o *output, done func()) { t.add(item{output: o, done: done}) }
+// addOutput adds the output of a step, to its end. done is called once, when the output is not needed any more.
+func (t *transcript) addOutput(o *output, done func()) { t.addItem(item{output: o, done: done}) }
 
-// add keeps an item unless the transcript is over.
-func (t *transcript) add(it item) {
+// addItem keeps an item unless the transcript is over.
+func (t *transcript) addItem(it item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if it.output == nil && it.message.Stream == "" && it.message.Aux == nil {
@@ -73,17 +73,17 @@ func (t *transcript) changeLocked() {
 	t.changed = make(chan struct{})
 }
 
-// take returns what has been told since the last time.
-func (t *transcript) take() (items []item, closed bool, changed <-chan struct{}) {
+// takeItems returns what has been told since the last time.
+func (t *transcript) takeItems() (items []item, closed bool, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	items, t.items, t.pulled = t.items, nil, 0
 	return items, t.closed, t.changed
 }
 
-// free gives up what has not been read.
-func (t *transcript) free() {
-	items, _, _ := t.take()
+// discardUnread drops all items that have not been read.
+func (t *transcript) discardUnread() {
+	items, _, _ := t.takeItems()
 	for _, it := range items {
 		if it.output != nil {
 			it.done()
@@ -94,9 +94,9 @@ func (t *transcript) free() {
 // copyTo sends everything until the transcript is closed.
 func (t *transcript) copyTo(ctx context.Context, send func(image.Progress) error) error {
 	for {
-		items, closed, changed := t.take()
+		items, closed, changed := t.takeItems()
 		for i, it := range items {
-			if err := t.send(ctx, it, send); err != nil {
+			if err := t.sendItem(ctx, it, send); err != nil {
 				for _, rest := range items[i+1:] {
 					if rest.output != nil {
 						rest.done()
@@ -119,7 +119,8 @@ func (t *transcript) copyTo(ctx context.Context, send func(image.Progress) error
 	}
 }
 
-func (t *transcript) send(ctx context.Context, it item, send func(image.Progress) error) error {
+// sendItem sends one item; of a step's output all, to its end.
+func (t *transcript) sendItem(ctx context.Context, it item, send func(image.Progress) error) error {
 	if it.output == nil {
 		return send(it.message)
 	}
@@ -146,9 +147,9 @@ func newConsole(n int, apart bool) *console {
 	return c
 }
 
-// run sends everything to lines, which it closes at the end: of the first stage until it is closed, then of the next, or of
+// sendAll sends everything to lines, which it closes at the end: of the first stage until it is closed, then of the next, or of
 // all at once. A stage is the last that is shown if last says so.
-func (c *console) run(ctx context.Context, last func(stage int) bool) {
+func (c *console) sendAll(ctx context.Context, last func(stage int) bool) {
 	defer close(c.lines)
 	send := func(p image.Progress) error {
 		select {
@@ -180,9 +181,9 @@ func (c *console) close() {
 	}
 }
 
-// free gives up what was not shown.
-func (c *console) free() {
+// discardUnread drops all that was not shown.
+func (c *console) discardUnread() {
 	for _, t := range c.stages {
-		t.free()
+		t.discardUnread()
 	}
 }

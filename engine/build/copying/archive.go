@@ -84,9 +84,11 @@ type archive struct {
 // maxKept is how much of what comes out of archives is kept for the second reading, in bytes.
 const maxKept = 16 << 20
 
-// each calls do with every header of an archive. keep is given all that is read.
-func (a *archive) each(ctx context.Context, keep io.Writer, do func(r *tar.Reader, h *tar.Header, number int64) error) error {
-	plain, free, err := a.open(ctx)
+// forEachHeader calls do with every header of an archive. All that is read goes to keep as well.
+func (a *archive) forEachHeader(
+	ctx context.Context, keep io.Writer, do func(r *tar.Reader, h *tar.Header, number int64) error,
+) error {
+	plain, free, err := a.openPlain(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (a *archive) each(ctx context.Context, keep io.Writer, do func(r *tar.Reade
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err == nil, errors.Is(err, tar.ErrInsecurePath): // put knows more
+		case err == nil, errors.Is(err, tar.ErrInsecurePath): // putEntry knows more
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return compress.Truncated()
 		case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong):
@@ -120,8 +122,8 @@ func (a *archive) each(ctx context.Context, keep io.Writer, do func(r *tar.Reade
 	}
 }
 
-// open returns the plain archive, and what frees it.
-func (a *archive) open(ctx context.Context) (io.Reader, func(), error) {
+// openPlain opens the archive without its compression. The caller calls the function that it returns.
+func (a *archive) openPlain(ctx context.Context) (io.Reader, func(), error) {
 	if a.plain != nil {
 		return bytes.NewReader(a.plain), func() {}, nil
 	}

@@ -152,7 +152,7 @@ func (c *chmod) apply(mode fs.FileMode) uint32 {
 	for _, e := range c.edits {
 		switch {
 		case e.from != 0:
-			now = e.copied(now)
+			now = e.copyBits(now)
 		case e.op == '+':
 			now |= e.bits
 		case e.op == '-':
@@ -168,8 +168,8 @@ func (c *chmod) apply(mode fs.FileMode) uint32 {
 	return now
 }
 
-// copied returns a mode after the bits of one class were given to, or taken from, others.
-func (e edit) copied(now uint32) uint32 {
+// copyBits returns a mode after the bits of one class were copied to others, or taken from them.
+func (e edit) copyBits(now uint32) uint32 {
 	class := now & e.from
 	switch e.from {
 	case bitsUser:
@@ -189,8 +189,8 @@ func (e edit) copied(now uint32) uint32 {
 	}
 }
 
-// made returns the mode of a folder that is made on the way to where files go.
-func (c *chmod) made() fs.FileMode {
+// folderMode returns the mode of a folder that is made on the way to where files go.
+func (c *chmod) folderMode() fs.FileMode {
 	if c.octal {
 		return fs.ModeDir | fs.FileMode(c.bits&0o777)
 	}

@@ -68,7 +68,7 @@ type Plan struct {
 func NewPlan(ctx context.Context, req Request) (*Plan, error) {
 	p, err := newPlan(ctx, req)
 	if err != nil {
-		return nil, req.failed(err)
+		return nil, req.wrapError(err)
 	}
 	return p, nil
 }
@@ -82,9 +82,9 @@ func (p *Plan) Size() (bytes, files int64) { return p.size, p.files }
 // Digest says what the plan copies: kind is "file", "dir" or, for several sources, "multi"; hex is the SHA-256 of names,
 // types, modes, owners, content, links and attributes. Times do not count, nor does the destination.
 func (p *Plan) Digest(ctx context.Context) (kind, hex string, err error) {
-	kind, hex, err = p.digest(ctx)
+	kind, hex, err = p.computeDigest(ctx)
 	if err != nil {
-		return "", "", p.req.failed(err)
+		return "", "", p.req.wrapError(err)
 	}
 	return kind, hex, nil
 }
@@ -94,7 +94,7 @@ func (p *Plan) Digest(ctx context.Context) (kind, hex string, err error) {
 // fault.NotFound for a source that is gone, else those of base, sources and w; their text begins as NewPlan's.
 func (p *Plan) WriteLayer(ctx context.Context, base source.Source, w io.Writer) error {
 	if err := p.writeLayer(ctx, base, w); err != nil {
-		return p.req.failed(err)
+		return p.req.wrapError(err)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ type Folder struct {
 // Exists reports whether there is nothing to do: the folder is there, links followed. Errors are fault.Invalid if
 // something else is there.
 func (f Folder) Exists(ctx context.Context, base source.Source) (bool, error) {
-	return f.exists(ctx, base)
+	return f.existsIn(ctx, base)
 }
 
 // WriteLayer writes the archive of the layer that makes the folder, with those missing above it. base as for Plan. Errors

@@ -22,15 +22,15 @@ type summer struct {
 	buf  []byte
 }
 
-func (p *Plan) digest(ctx context.Context) (kind, sum string, err error) {
+func (p *Plan) computeDigest(ctx context.Context) (kind, sum string, err error) {
 	s := &summer{plan: p, sum: sha256.New()}
-	s.text("moss copy 1")
-	s.text(p.owner.text)
-	s.text(p.chmod.text)
-	s.flag(p.req.Link)
+	s.addText("moss copy 1")
+	s.addText(p.owner.text)
+	s.addText(p.chmod.text)
+	s.addFlag(p.req.Link)
 	for _, m := range p.matches {
-		s.flag(m.archive)
-		if err := s.file(ctx, m, &m.file); err != nil {
+		s.addFlag(m.archive)
+		if err := s.addFile(ctx, m, &m.file); err != nil {
 			return "", "", err
 		}
 	}
@@ -45,18 +45,18 @@ func (p *Plan) digest(ctx context.Context) (kind, sum string, err error) {
 	return kind, hex.EncodeToString(s.sum.Sum(nil)), nil
 }
 
-func (s *summer) number(n uint64) { s.buf = binary.AppendUvarint(s.buf, n) }
+func (s *summer) addNumber(n uint64) { s.buf = binary.AppendUvarint(s.buf, n) }
 
-func (s *summer) text(t string) {
-	s.number(uint64(len(t)))
+func (s *summer) addText(t string) {
+	s.addNumber(uint64(len(t)))
 	s.buf = append(s.buf, t...)
 }
 
-func (s *summer) flag(on bool) {
+func (s *summer) addFlag(on bool) {
 	if on {
-		s.number(1)
+		s.addNumber(1)
 	} else {
-		s.number(0)
+		s.addNumber(0)
 	}
 }
 
@@ -65,56 +65,56 @@ func (s *summer) flush() {
 	s.buf = s.buf[:0]
 }
 
-// file adds a file, a folder with all that is in it. A file of several names counts under each.
-func (s *summer) file(ctx context.Context, m *match, f *file) error {
+// addFile adds a file, a folder with all that is in it. A file of several names counts under each.
+func (s *summer) addFile(ctx context.Context, m *match, f *file) error {
 	e := f.entry
-	s.text(f.name)
-	s.number(uint64(e.Mode.Type()))
-	s.number(uint64(s.plan.chmod.apply(e.Mode)))
+	s.addText(f.name)
+	s.addNumber(uint64(e.Mode.Type()))
+	s.addNumber(uint64(s.plan.chmod.apply(e.Mode)))
 	if m.keep && s.plan.owner.text == "" {
-		s.number(uint64(e.UID))
-		s.number(uint64(e.GID))
+		s.addNumber(uint64(e.UID))
+		s.addNumber(uint64(e.GID))
 	}
-	s.flag(f.passage)
-	s.text(e.Link)
+	s.addFlag(f.passage)
+	s.addText(e.Link)
 	if e.Mode&fs.ModeDevice != 0 {
-		s.number(uint64(e.Major))
-		s.number(uint64(e.Minor))
+		s.addNumber(uint64(e.Major))
+		s.addNumber(uint64(e.Minor))
 	}
-	s.attributes(e)
+	s.addXattrs(e)
 	if e.Mode.IsRegular() {
-		content, err := s.content(ctx, m.src, e)
+		content, err := s.contentDigest(ctx, m.src, e)
 		if err != nil {
 			return err
 		}
-		s.text(string(content))
+		s.addText(string(content))
 	}
-	s.number(uint64(len(f.kids)))
+	s.addNumber(uint64(len(f.kids)))
 	if len(s.buf) > 16<<10 {
 		s.flush()
 	}
 	for i := range f.kids {
-		if err := s.file(ctx, m, &f.kids[i]); err != nil {
+		if err := s.addFile(ctx, m, &f.kids[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *summer) content(ctx context.Context, src source.Source, e *source.Entry) (digest.Digest, error) {
+func (s *summer) contentDigest(ctx context.Context, src source.Source, e *source.Entry) (digest.Digest, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	return src.Digest(ctx, e)
 }
 
-func (s *summer) attributes(e *source.Entry) {
-	s.number(uint64(len(e.Xattrs)))
+func (s *summer) addXattrs(e *source.Entry) {
+	s.addNumber(uint64(len(e.Xattrs)))
 	if len(e.Xattrs) == 0 {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Xattrs)) {
-		s.text(name)
-		s.text(e.Xattrs[name])
+		s.addText(name)
+		s.addText(e.Xattrs[name])
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"moss/engine/build/source"
 )
 
-// find returns how far the way to the folder leads in an image, and what is missing.
-func (f Folder) find(ctx context.Context, t *tree) (*node, []string, error) {
+// locateIn returns the last node on the way to the folder in an image, and the names that are missing.
+func (f Folder) locateIn(ctx context.Context, t *tree) (*node, []string, error) {
 	at, err := newPlace("", f.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	n, missing, err := t.walk(ctx, t.root, at.path, true)
-	if err == nil && !n.dir() {
+	n, missing, err := t.walkPath(ctx, t.root, at.path, true)
+	if err == nil && !n.isDir() {
 		err = notFolder(n)
 	}
 	if err != nil {
@@ -24,14 +24,14 @@ func (f Folder) find(ctx context.Context, t *tree) (*node, []string, error) {
 	return n, missing, nil
 }
 
-func (f Folder) exists(ctx context.Context, base source.Source) (bool, error) {
-	_, missing, err := f.find(ctx, newTree(base))
+func (f Folder) existsIn(ctx context.Context, base source.Source) (bool, error) {
+	_, missing, err := f.locateIn(ctx, newTree(base))
 	return err == nil && len(missing) == 0, err
 }
 
 func (f Folder) writeLayer(ctx context.Context, base source.Source, w io.Writer) error {
 	l := &layer{plan: &Plan{}, tree: newTree(base), writer: newWriter(w)}
-	at, missing, err := f.find(ctx, l.tree)
+	at, missing, err := f.locateIn(ctx, l.tree)
 	if err != nil {
 		return err
 	}
@@ -43,10 +43,10 @@ func (f Folder) writeLayer(ctx context.Context, base source.Source, w io.Writer)
 	if like.ids, err = whose.orRoot(ctx, base); err != nil {
 		return err
 	}
-	if _, err := l.tree.mkdir(at, missing, like); err != nil {
+	if _, err := l.tree.mkdirAll(at, missing, like); err != nil {
 		return err
 	}
-	if err := l.flush(ctx); err != nil {
+	if err := l.flushTree(ctx); err != nil {
 		return err
 	}
 	return l.close()

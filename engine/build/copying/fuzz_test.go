@@ -119,7 +119,7 @@ func FuzzChown(f *testing.F) {
 		if err != nil {
 			return
 		}
-		whose, err := o.find(t.Context(), files(t, "etc/passwd="+passwd, "etc/group="+group))
+		whose, err := o.resolveIDs(t.Context(), files(t, "etc/passwd="+passwd, "etc/group="+group))
 		if err == nil && (whose.uid < 0 || whose.gid < 0 || whose.uid > 1<<32-2 || whose.gid > 1<<32-2) {
 			t.Errorf("chown %q with %q, %q = %v", s, passwd, group, whose)
 		}

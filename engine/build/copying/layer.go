@@ -33,38 +33,38 @@ type layer struct {
 func (p *Plan) writeLayer(ctx context.Context, base source.Source, w io.Writer) error {
 	l := &layer{plan: p, writer: newWriter(w)}
 	var err error
-	if l.whose, err = p.owner.find(ctx, base); err != nil {
+	if l.whose, err = p.owner.resolveIDs(ctx, base); err != nil {
 		return err
 	}
 	if p.req.Link {
 		base = nil
 	}
-	l.like = made{mode: p.chmod.made(), ids: l.whose, time: p.req.Created}
+	l.like = made{mode: p.chmod.folderMode(), ids: l.whose, time: p.req.Created}
 	l.tree = newTree(base)
 	for _, m := range p.matches {
-		if err := l.put(ctx, m); err != nil {
+		if err := l.putMatch(ctx, m); err != nil {
 			return err
 		}
 	}
 	for _, a := range l.archives {
-		if err := l.unpack(ctx, a); err != nil {
+		if err := l.unpackArchive(ctx, a); err != nil {
 			return err
 		}
 	}
-	if err := l.flush(ctx); err != nil {
+	if err := l.flushTree(ctx); err != nil {
 		return err
 	}
 	return l.close()
 }
 
-// plain is what such folders are like where a mode is not asked for.
-func (m made) plain() made {
+// withDefaultMode returns a copy for folders that --chmod does not apply to.
+func (m made) withDefaultMode() made {
 	m.mode = fs.ModeDir | 0o755
 	return m
 }
 
-// flush writes what the tree has that is not written yet: parents before what is in them, names in order.
-func (l *layer) flush(ctx context.Context) error {
+// flushTree writes what is not yet written of the tree: parents before what is in them, names in order.
+func (l *layer) flushTree(ctx context.Context) error {
 	return l.flushKids(ctx, l.tree.root, "")
 }
 
@@ -77,14 +77,14 @@ func (l *layer) flushKids(ctx context.Context, dir *node, prefix string) error {
 		}
 		return nil
 	}
-	dir.settle()
+	dir.expandDeferred()
 	for _, name := range slices.Sorted(maps.Keys(dir.kids)) {
 		n := dir.kids[name]
 		if !n.changed && !n.above {
 			continue
 		}
 		if !n.written {
-			if err := l.write(ctx, prefix+name, n); err != nil {
+			if err := l.writeNode(ctx, prefix+name, n); err != nil {
 				return err
 			}
 		}
@@ -111,23 +111,23 @@ func (l *layer) flushFile(ctx context.Context, f *file, m *match, prefix string)
 	return nil
 }
 
-// write writes a node.
-func (l *layer) write(ctx context.Context, name string, n *node) error {
+// writeNode writes a node.
+func (l *layer) writeNode(ctx context.Context, name string, n *node) error {
 	n.written = true
 	if c := n.stored; c != nil {
 		if c.first != "" {
 			e := n.entry
 			if n.from != nil {
-				e = l.final(e, n.from)
+				e = l.finalizeEntry(e, n.from)
 			}
-			return l.header(e, name, c.first)
+			return l.writeHeader(e, name, c.first)
 		}
 		c.first = name
 	}
 	if err := l.writeFile(ctx, name, n.entry, n.from); err != nil || !n.opaque {
 		return err
 	}
-	return l.header(&source.Entry{ModTime: n.entry.ModTime}, name+"/"+whiteout+whiteout+".opq", "")
+	return l.writeHeader(&source.Entry{ModTime: n.entry.ModTime}, name+"/"+whiteout+whiteout+".opq", "")
 }
 
 // writeFile writes a file of a source, or one of the image below as it is.
@@ -141,25 +141,25 @@ func (l *layer) writeFile(ctx context.Context, name string, e *source.Entry, m *
 		if e.Inode != 0 && e.Mode.IsRegular() {
 			key := linked{m, e.Inode}
 			if first, ok := l.links[key]; ok {
-				return l.header(l.final(e, m), name, first)
+				return l.writeHeader(l.finalizeEntry(e, m), name, first)
 			}
 			l.links[key] = name
 		}
-		e = l.final(e, m)
+		e = l.finalizeEntry(e, m)
 	}
-	if err := l.header(e, name, ""); err != nil || !e.Mode.IsRegular() || e.Size == 0 {
+	if err := l.writeHeader(e, name, ""); err != nil || !e.Mode.IsRegular() || e.Size == 0 {
 		return err
 	}
 	content, err := src.Open(ctx, e)
 	if err != nil {
 		return err
 	}
-	err = l.content(ctx, name, content, e.Size)
+	err = l.writeContent(ctx, name, content, e.Size)
 	return errors.Join(err, content.Close())
 }
 
-// final returns an entry as the instruction wants it.
-func (l *layer) final(e *source.Entry, m *match) *source.Entry {
+// finalizeEntry returns an entry with the owner and the mode that the instruction gives it.
+func (l *layer) finalizeEntry(e *source.Entry, m *match) *source.Entry {
 	out := *e
 	switch {
 	case l.plan.owner.text != "":
@@ -199,8 +199,8 @@ func (w *writer) close() error {
 	return w.out.Flush()
 }
 
-// header writes what the layer says of a name; link makes it another name of that one.
-func (w *writer) header(e *source.Entry, name, link string) error {
+// writeHeader writes the header of a name; link makes it another name of that one.
+func (w *writer) writeHeader(e *source.Entry, name, link string) error {
 	h := tar.Header{Name: name, Mode: int64(unixMode(e.Mode)), Uid: e.UID, Gid: e.GID, ModTime: wholeSeconds(e.ModTime)}
 	switch {
 	case link != "":
@@ -227,7 +227,7 @@ func (w *writer) header(e *source.Entry, name, link string) error {
 	}
 	if link == "" {
 		for key, value := range e.Xattrs {
-			if !carried(key) {
+			if !isLayerXattr(key) {
 				continue
 			}
 			if h.PAXRecords == nil {
@@ -247,8 +247,8 @@ func noDevice(name string) error {
 	return fault.Invalid("%s: the device 0:0 means in layers that a file is removed", name)
 }
 
-// content writes the bytes of a file.
-func (w *writer) content(ctx context.Context, name string, src io.Reader, size int64) error {
+// writeContent writes the bytes of a file.
+func (w *writer) writeContent(ctx context.Context, name string, src io.Reader, size int64) error {
 	if w.buf == nil {
 		w.buf = make([]byte, 128<<10)
 	}
@@ -273,8 +273,8 @@ func (w *writer) content(ctx context.Context, name string, src io.Reader, size i
 	return nil
 }
 
-// carried reports whether an extended attribute goes into layers.
-func carried(name string) bool {
+// isLayerXattr reports whether layers hold an extended attribute.
+func isLayerXattr(name string) bool {
 	return trees.Carried(name) && !strings.ContainsAny(name, "=\x00") // no archive can hold those
 }
 

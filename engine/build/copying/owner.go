@@ -34,16 +34,16 @@ func parseOwner(s string) (owner, error) {
 // maxAccounts is how much is read of a file with accounts, in bytes.
 const maxAccounts = 1 << 20
 
-// find returns whom the owner's names stand for in an image. A user that is a number is its own group too, unless another
-// one is named. fault.Invalid for a name that is not there.
-func (o owner) find(ctx context.Context, base source.Source) (ids, error) {
+// resolveIDs returns the ids that the owner's names stand for in an image. A user that is a number is its own group too,
+// unless another one is named. fault.Invalid for a name that is not there.
+func (o owner) resolveIDs(ctx context.Context, base source.Source) (ids, error) {
 	whose, err := o.findUser(ctx, base)
 	if err != nil || o.user.Group == "" {
 		return whose, err
 	}
 	found, err := container.ResolveUser("0:"+o.user.Group, nil, nil, nil)
 	if err != nil { // it is a name
-		group, err := accounts(ctx, base, "etc/group")
+		group, err := readAccounts(ctx, base, "etc/group")
 		if err != nil {
 			return ids{}, err
 		}
@@ -63,7 +63,7 @@ func (o owner) findUser(ctx context.Context, base source.Source) (ids, error) {
 	if found, err := container.ResolveUser(o.user.Name, nil, nil, nil); err == nil { // it is a number
 		return ids{int(found.UID), int(found.UID)}, nil
 	}
-	passwd, err := accounts(ctx, base, "etc/passwd")
+	passwd, err := readAccounts(ctx, base, "etc/passwd")
 	if err != nil {
 		return ids{}, err
 	}
@@ -76,16 +76,16 @@ func (o owner) findUser(ctx context.Context, base source.Source) (ids, error) {
 
 // orRoot returns whom the owner stands for, root for a name that is not there.
 func (o owner) orRoot(ctx context.Context, base source.Source) (ids, error) {
-	whose, err := o.find(ctx, base)
+	whose, err := o.resolveIDs(ctx, base)
 	if fault.Is(err, fault.Invalid) {
 		return ids{}, nil
 	}
 	return whose, err
 }
 
-// accounts returns the beginning of a file of an image that lists users or groups, nothing if there is none. Whatever else
-// is in its place, a link too, is not read.
-func accounts(ctx context.Context, base source.Source, name string) ([]byte, error) {
+// readAccounts reads the beginning of a file of an image that lists users or groups, nothing if there is none. Anything else in
+// its place, a link too, is not read.
+func readAccounts(ctx context.Context, base source.Source, name string) ([]byte, error) {
 	if base == nil {
 		return nil, nil
 	}

@@ -25,13 +25,13 @@ func isPattern(name string) bool {
 	return false
 }
 
-// expand returns the paths that fit an item's, sorted by their parts; a path that is no pattern is returned as it is. The
-// parts before the first that is a pattern may lead through links, the others do not.
-func expand(ctx context.Context, item Item) ([]string, error) {
+// expandPattern returns the paths that match an item's, sorted by their parts; a path that is no pattern is returned as it is.
+// The parts before the first that is a pattern may lead through links, the others do not.
+func expandPattern(ctx context.Context, item Item) ([]string, error) {
 	if strings.ContainsRune(item.Path, 0) {
 		return nil, fault.Invalid("the source %q holds a zero byte", item.Path)
 	}
-	name := relative(item.Path)
+	name := toRelative(item.Path)
 	parts := strings.Split(name, "/")
 	first := 0
 	for first < len(parts) && !isPattern(parts[first]) {
@@ -48,16 +48,16 @@ func expand(ctx context.Context, item Item) ([]string, error) {
 	top := path.Join(parts[:first]...)
 	dir, err := item.Source.Stat(ctx, top, true)
 	if err != nil {
-		return nil, item.missing(top, err)
+		return nil, item.translateStatError(top, err)
 	}
 	if !dir.Mode.IsDir() {
 		return nil, nil
 	}
-	return glob(ctx, item.Source, dir, top, parts[first:])
+	return globFolder(ctx, item.Source, dir, top, parts[first:])
 }
 
-// glob returns the paths below a folder, called top, whose parts fit.
-func glob(ctx context.Context, src source.Source, dir *source.Entry, top string, parts []string) ([]string, error) {
+// globFolder returns the paths below a folder, called top, that match the parts of a pattern.
+func globFolder(ctx context.Context, src source.Source, dir *source.Entry, top string, parts []string) ([]string, error) {
 	if !isPattern(parts[0]) && !strings.ContainsRune(parts[0], '\\') {
 		entry, err := src.Stat(ctx, path.Join(dir.Path, parts[0]), false)
 		switch {
@@ -95,7 +95,7 @@ func globEntry(ctx context.Context, src source.Source, e *source.Entry, top stri
 	if !e.Mode.IsDir() {
 		return nil, nil
 	}
-	return glob(ctx, src, e, name, parts[1:])
+	return globFolder(ctx, src, e, name, parts[1:])
 }
 
 // filter says which files below a folder are copied. A nil filter takes all.
@@ -150,8 +150,8 @@ func newIncluding(pattern string, and *filter) (*filter, error) {
 	return f, nil
 }
 
-// hides reports whether a file that a path names itself is dropped.
-func (f *filter) hides(name string) bool {
+// excludesFile reports whether the filter drops a file that a path names itself.
+func (f *filter) excludesFile(name string) bool {
 	if f == nil || f.exclude == nil {
 		return false
 	}
@@ -163,8 +163,8 @@ func (f *filter) hides(name string) bool {
 	return false
 }
 
-// judge says what becomes of a name in a folder: whether it is copied and, if not, whether something below it may be.
-func (f *filter) judge(above seen, name string) (at seen, included, below bool, err error) {
+// matchName matches a name in a folder: it says whether it is copied and, if not, whether something below it may be.
+func (f *filter) matchName(above seen, name string) (at seen, included, below bool, err error) {
 	if f == nil {
 		return seen{}, true, true, nil
 	}
@@ -177,7 +177,7 @@ func (f *filter) judge(above seen, name string) (at seen, included, below bool, 
 		if included, at.include, err = f.include.MatchesUsingParentResults(at.path, above.include); err != nil {
 			return at, false, false, fault.Invalid("match %s: %w", at.path, err)
 		}
-		below = included || f.leads(at.path)
+		below = included || f.mayIncludeBelow(at.path)
 	}
 	if f.exclude != nil {
 		var dropped bool
@@ -192,8 +192,8 @@ func (f *filter) judge(above seen, name string) (at seen, included, below bool, 
 	return at, included, below, nil
 }
 
-// leads reports whether what include takes can be below a path.
-func (f *filter) leads(name string) bool {
+// mayIncludeBelow reports whether something below a path may match include.
+func (f *filter) mayIncludeBelow(name string) bool {
 	for i, part := range strings.Split(name, "/") {
 		if i == len(f.literal) {
 			return true

@@ -45,35 +45,36 @@ func newPlace(dir, dest string) (place, error) {
 		dest = dir + "/" + dest
 	}
 	base := dest[strings.LastIndexByte(dest, '/')+1:]
-	return place{path: relative(dest), folder: base == "" || base == "." || base == ".."}, nil
+	return place{path: toRelative(dest), folder: base == "" || base == "." || base == ".."}, nil
 }
 
-// relative returns a path as it counts from a root that nothing leads out of.
-func relative(name string) string {
+// toRelative returns a path relative to a root that nothing leads out of.
+func toRelative(name string) string {
 	if name = path.Clean("/" + name)[1:]; name == "" {
 		return "."
 	}
 	return name
 }
 
-// failed words an error as clients know it.
-func (r *Request) failed(err error) error {
+// wrapError adds the instruction to an error, as clients know it.
+func (r *Request) wrapError(err error) error {
 	if r.Add {
 		return fmt.Errorf("ADD failed: %w", err)
 	}
 	return fmt.Errorf("COPY failed: %w", err)
 }
 
-func (r *Request) word() string {
+func (r *Request) instructionName() string {
 	if r.Add {
 		return "ADD"
 	}
 	return "COPY"
 }
 
-// several is the one wording for sources that would all become the same file.
-func (r *Request) several() error {
-	return fault.Invalid("When using %s with more than one source file, the destination must be a directory and end with a /", r.word())
+// tooManySources is the error for several sources that would all become the same file.
+func (r *Request) tooManySources() error {
+	return fault.Invalid("When using %s with more than one source file, the destination must be a directory and end with a /",
+		r.instructionName())
 }
 
 func newPlan(ctx context.Context, req Request) (*Plan, error) {
@@ -86,7 +87,7 @@ func newPlan(ctx context.Context, req Request) (*Plan, error) {
 		return nil, fault.Invalid("no source files were specified")
 	}
 	if len(req.Items) > 1 && !p.dest.folder {
-		return nil, req.several()
+		return nil, req.tooManySources()
 	}
 	if p.chmod, err = parseChmod(req.Chmod); err != nil {
 		return nil, err
@@ -98,18 +99,18 @@ func newPlan(ctx context.Context, req Request) (*Plan, error) {
 		return nil, err
 	}
 	for _, item := range req.Items {
-		if err := p.find(ctx, item); err != nil {
+		if err := p.addItem(ctx, item); err != nil {
 			return nil, err
 		}
 	}
 	if p.req.Created.IsZero() {
-		p.req.Created = p.latest()
+		p.req.Created = p.latestTime()
 	}
 	return p, nil
 }
 
-// latest is the time of folders that are made: what is copied is not older, and the same layer comes out every time.
-func (p *Plan) latest() time.Time {
+// latestTime is the time of folders that are made: what is copied is not older, and the same layer comes out every time.
+func (p *Plan) latestTime() time.Time {
 	at := time.Unix(0, 0)
 	for _, m := range p.matches {
 		if m.file.entry.ModTime.After(at) {
@@ -119,8 +120,8 @@ func (p *Plan) latest() time.Time {
 	return at
 }
 
-// find adds what an item names to the plan.
-func (p *Plan) find(ctx context.Context, item Item) error {
+// addItem adds what an item names to the plan.
+func (p *Plan) addItem(ctx context.Context, item Item) error {
 	switch item.Origin {
 	case FromContext, FromImage:
 		if p.req.Parents {
@@ -130,22 +131,22 @@ func (p *Plan) find(ctx context.Context, item Item) error {
 	case FromDownload, FromInline:
 		entry, err := item.Source.Stat(ctx, item.Path, false)
 		if err != nil {
-			return item.missing(item.Path, err)
+			return item.translateStatError(item.Path, err)
 		}
-		return p.add(ctx, item, path.Base(item.Path), entry)
+		return p.addMatch(ctx, item, path.Base(item.Path), entry)
 	case FromGit, FromMount:
 		entry, err := item.Source.Stat(ctx, item.Path, true)
 		if err != nil {
-			return item.missing(item.Path, err)
+			return item.translateStatError(item.Path, err)
 		}
-		return p.add(ctx, item, ".", entry)
+		return p.addMatch(ctx, item, ".", entry)
 	default:
 		return fault.Internal("an item has the origin %d", item.Origin)
 	}
 }
 
-// missing words the error of a source that cannot be looked at.
-func (i Item) missing(name string, err error) error {
+// translateStatError returns the error of Stat as clients know it.
+func (i Item) translateStatError(name string, err error) error {
 	if !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -160,7 +161,7 @@ func (i Item) missing(name string, err error) error {
 
 // findPattern adds what fits a path: one that is no pattern must be there.
 func (p *Plan) findPattern(ctx context.Context, item Item) error {
-	names, err := expand(ctx, item)
+	names, err := expandPattern(ctx, item)
 	if err != nil {
 		return err
 	}
@@ -170,12 +171,12 @@ func (p *Plan) findPattern(ctx context.Context, item Item) error {
 	for _, name := range names {
 		entry, err := item.Source.Stat(ctx, name, true)
 		if err != nil {
-			return item.missing(name, err)
+			return item.translateStatError(name, err)
 		}
-		if !entry.Mode.IsDir() && p.exclude.hides(name) {
+		if !entry.Mode.IsDir() && p.exclude.excludesFile(name) {
 			continue
 		}
-		if err := p.add(ctx, item, path.Base(name), entry); err != nil {
+		if err := p.addMatch(ctx, item, path.Base(name), entry); err != nil {
 			return err
 		}
 	}
@@ -188,9 +189,9 @@ func (p *Plan) findParents(ctx context.Context, item Item) error {
 	if !pivot {
 		top, pattern = ".", item.Path
 	}
-	pattern = relative(pattern)
+	pattern = toRelative(pattern)
 	item.Path = top
-	names, err := expand(ctx, item)
+	names, err := expandPattern(ctx, item)
 	if err != nil {
 		return err
 	}
@@ -202,13 +203,13 @@ func (p *Plan) findParents(ctx context.Context, item Item) error {
 	for _, name := range names {
 		entry, err := item.Source.Stat(ctx, name, true)
 		if err != nil {
-			return item.missing(name, err)
+			return item.translateStatError(name, err)
 		}
 		if !entry.Mode.IsDir() {
 			continue
 		}
 		m := &match{src: item.Source, keep: item.Origin == FromImage, file: file{entry: entry}}
-		if m.file.kids, err = p.walk(ctx, m.src, entry, include, seen{}); err != nil {
+		if m.file.kids, err = p.collectFiles(ctx, m.src, entry, include, seen{}); err != nil {
 			return err
 		}
 		found = found || len(m.file.kids) > 0
@@ -218,23 +219,23 @@ func (p *Plan) findParents(ctx context.Context, item Item) error {
 		return nil
 	}
 	if full := path.Join(top, pattern); !isPattern(top) && !isPattern(pattern) {
-		return item.missing(full, fault.NotFound("nothing fits"))
+		return item.translateStatError(full, fault.NotFound("nothing fits"))
 	}
 	p.unmatched = append(p.unmatched, path.Join(top, pattern))
 	return nil
 }
 
-// add adds an entry under a name.
-func (p *Plan) add(ctx context.Context, item Item, name string, entry *source.Entry) error {
+// addMatch adds an entry to the plan, under a name.
+func (p *Plan) addMatch(ctx context.Context, item Item, name string, entry *source.Entry) error {
 	keep := item.Origin == FromImage || item.Origin == FromMount
 	m := &match{src: item.Source, keep: keep, name: name, file: file{name: name, entry: entry}}
 	var err error
 	if entry.Mode.IsDir() {
 		m.file.name = "" // only what is in it is copied
-		m.file.kids, err = p.walk(ctx, m.src, entry, p.exclude, seen{})
+		m.file.kids, err = p.collectFiles(ctx, m.src, entry, p.exclude, seen{})
 	} else {
-		p.count(entry)
-		if entry.Mode.IsRegular() && p.unpacks(item) {
+		p.countEntry(entry)
+		if entry.Mode.IsRegular() && p.unpacksArchives(item) {
 			m.archive, err = isArchive(ctx, item.Source, entry)
 		}
 	}
@@ -245,8 +246,8 @@ func (p *Plan) add(ctx context.Context, item Item, name string, entry *source.En
 	return nil
 }
 
-// unpacks reports whether archives among an item's files are unpacked.
-func (p *Plan) unpacks(item Item) bool {
+// unpacksArchives reports whether archives among an item's files are unpacked.
+func (p *Plan) unpacksArchives(item Item) bool {
 	switch item.Origin {
 	case FromContext, FromImage:
 		if p.req.Unpack != nil {
@@ -261,16 +262,16 @@ func (p *Plan) unpacks(item Item) bool {
 	return false
 }
 
-// count adds an entry to what the layer holds.
-func (p *Plan) count(e *source.Entry) {
+// countEntry counts an entry that the layer will hold.
+func (p *Plan) countEntry(e *source.Entry) {
 	p.files++
 	if e.Mode.IsRegular() {
 		p.size += e.Size
 	}
 }
 
-// walk returns what of a folder is copied.
-func (p *Plan) walk(ctx context.Context, src source.Source, dir *source.Entry, by *filter, above seen) ([]file, error) {
+// collectFiles returns the files of a folder that are copied.
+func (p *Plan) collectFiles(ctx context.Context, src source.Source, dir *source.Entry, by *filter, above seen) ([]file, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -281,12 +282,12 @@ func (p *Plan) walk(ctx context.Context, src source.Source, dir *source.Entry, b
 	files := make([]file, 0, len(entries))
 	for _, e := range entries {
 		f := file{name: path.Base(e.Path), entry: e}
-		state, included, below, err := by.judge(above, f.name)
+		state, included, below, err := by.matchName(above, f.name)
 		if err != nil {
 			return nil, err
 		}
 		if e.Mode.IsDir() && (included || below) {
-			if f.kids, err = p.walk(ctx, src, e, by, state); err != nil {
+			if f.kids, err = p.collectFiles(ctx, src, e, by, state); err != nil {
 				return nil, err
 			}
 			f.passage = !included
@@ -295,9 +296,9 @@ func (p *Plan) walk(ctx context.Context, src source.Source, dir *source.Entry, b
 			continue // no archive holds a socket
 		}
 		if strings.HasPrefix(f.name, whiteout) {
-			return nil, hidden(e.Path)
+			return nil, noWhiteout(e.Path)
 		}
-		p.count(e)
+		p.countEntry(e)
 		files = append(files, f)
 	}
 	if len(files) == 0 {
@@ -309,8 +310,8 @@ func (p *Plan) walk(ctx context.Context, src source.Source, dir *source.Entry, b
 // whiteout begins the names by which layers say that something of the image below is gone.
 const whiteout = ".wh."
 
-// hidden is what is said of a file that would be taken for a removal.
-func hidden(name string) error {
+// noWhiteout is the error for a file that would be taken for a removal.
+func noWhiteout(name string) error {
 	return fault.Invalid("%s: names that begin with %s mean in layers that a file is removed", name, whiteout)
 }
 

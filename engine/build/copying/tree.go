@@ -52,7 +52,7 @@ func newTree(base source.Source) *tree {
 	return t
 }
 
-func (n *node) dir() bool { return n.entry.Mode.IsDir() }
+func (n *node) isDir() bool { return n.entry.Mode.IsDir() }
 
 // path returns where the node is; "." is the root.
 func (n *node) path() string {
@@ -76,8 +76,8 @@ func (n *node) depth() int {
 	return depth
 }
 
-// alive reports whether the node still is in its tree.
-func (n *node) alive() bool {
+// isInTree reports whether the node is still in its tree.
+func (n *node) isInTree() bool {
 	for ; n.parent != nil; n = n.parent {
 		if n.gone {
 			return false
@@ -86,8 +86,8 @@ func (n *node) alive() bool {
 	return true
 }
 
-// settle makes nodes of what the instruction puts into a folder.
-func (n *node) settle() {
+// expandDeferred makes nodes of the files that deferFiles has put into a folder.
+func (n *node) expandDeferred() {
 	if n.rest == nil {
 		return
 	}
@@ -99,21 +99,21 @@ func (n *node) settle() {
 	for i := range rest {
 		f := &rest[i]
 		kid := &node{parent: n, name: f.name, entry: f.entry, from: n.restOf, changed: true}
-		kid.pend(f.kids, n.restOf)
+		kid.deferFiles(f.kids, n.restOf)
 		n.kids[f.name] = kid
 	}
 }
 
-// pend puts files into a folder that nothing is in.
-func (n *node) pend(files []file, m *match) {
+// deferFiles puts files into an empty folder; nodes are made of them when they are needed.
+func (n *node) deferFiles(files []file, m *match) {
 	if len(files) > 0 {
 		n.rest, n.restOf, n.above = files, m, true
 	}
 }
 
-// child returns what is under a name in a folder, nil if nothing is.
-func (t *tree) child(ctx context.Context, dir *node, name string) (*node, error) {
-	dir.settle()
+// lookUpChild returns the node of a name in a folder, nil if there is none.
+func (t *tree) lookUpChild(ctx context.Context, dir *node, name string) (*node, error) {
+	dir.expandDeferred()
 	if n := dir.kids[name]; n != nil {
 		return n, nil
 	}
@@ -138,12 +138,12 @@ func (t *tree) child(ctx context.Context, dir *node, name string) (*node, error)
 	if entry.Mode.IsDir() {
 		n.lower = entry
 	}
-	dir.adopt(name, n)
+	dir.addChild(name, n)
 	return n, nil
 }
 
-// adopt gives a folder an entry.
-func (n *node) adopt(name string, kid *node) {
+// addChild puts a node into a folder, in the place of one with the same name.
+func (n *node) addChild(name string, kid *node) {
 	kid.parent, kid.name = n, name
 	if n.kids == nil {
 		n.kids = map[string]*node{}
@@ -154,8 +154,8 @@ func (n *node) adopt(name string, kid *node) {
 	n.kids[name] = kid
 }
 
-// list looks at all that the image below has in a folder, where that is cheaper than to ask for each name.
-func (t *tree) list(ctx context.Context, dir *node, asked int) error {
+// prefetchNames lists a folder of the image below, where that is cheaper than to ask for each name.
+func (t *tree) prefetchNames(ctx context.Context, dir *node, asked int) error {
 	const worth = 8
 	if dir.lower == nil || dir.names != nil || asked < worth {
 		return nil
@@ -178,17 +178,17 @@ func (t *tree) list(ctx context.Context, dir *node, asked int) error {
 	return nil
 }
 
-// touch notes that the layer says what a node is.
-func (n *node) touch() {
+// markChanged marks a node as one that the layer holds, and the folders above it as ones with changes below.
+func (n *node) markChanged() {
 	n.changed = true
 	for p := n.parent; p != nil && !p.above; p = p.parent {
 		p.above = true
 	}
 }
 
-// walk follows a path from top, which nothing leads out of: "/" and what is above it are top itself. It returns the last
+// walkPath follows a path from top, which nothing leads out of: "/" and what is above it are top itself. It returns the last
 // node that is there and the names that are not. A link at the end is followed only if follow is set.
-func (t *tree) walk(ctx context.Context, top *node, name string, follow bool) (at *node, missing []string, err error) {
+func (t *tree) walkPath(ctx context.Context, top *node, name string, follow bool) (at *node, missing []string, err error) {
 	at = top
 	links := 0
 	for rest := name; rest != ""; {
@@ -213,17 +213,17 @@ func (t *tree) walk(ctx context.Context, top *node, name string, follow bool) (a
 		case len(missing) > 0:
 			missing = append(missing, part)
 			continue
-		case !at.dir():
+		case !at.isDir():
 			return nil, nil, notFolder(at)
 		}
-		next, err := t.child(ctx, at, part)
+		next, err := t.lookUpChild(ctx, at, part)
 		if err != nil {
 			return nil, nil, err
 		}
 		switch {
 		case next == nil:
 			missing = append(missing, part)
-		case next.entry.Mode&fs.ModeSymlink != 0 && (follow || !ends(rest)):
+		case next.entry.Mode&fs.ModeSymlink != 0 && (follow || !isPathEnd(rest)):
 			link := next.entry.Link
 			if links++; links > trees.MaxLinks || len(link)+len(rest) > tarfile.MaxName {
 				return nil, nil, fault.Invalid("%.64s: too many levels of symbolic links", name)
@@ -239,8 +239,8 @@ func (t *tree) walk(ctx context.Context, top *node, name string, follow bool) (a
 	return at, missing, nil
 }
 
-// ends reports whether nothing follows in a path that leads further.
-func ends(rest string) bool {
+// isPathEnd reports whether the rest of a path names nothing more.
+func isPathEnd(rest string) bool {
 	for rest != "" {
 		var part string
 		if part, rest, _ = strings.Cut(rest, "/"); part != "" && part != "." {
@@ -260,19 +260,19 @@ type made struct {
 	time time.Time
 }
 
-// mkdir makes folders below at, one in the other, and returns the last.
-func (t *tree) mkdir(at *node, names []string, like made) (*node, error) {
-	if !at.dir() {
+// mkdirAll makes folders below at, each inside the one before, and returns the last.
+func (t *tree) mkdirAll(at *node, names []string, like made) (*node, error) {
+	if !at.isDir() {
 		return nil, notFolder(at)
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, whiteout) {
-			return nil, hidden(name)
+			return nil, noWhiteout(name)
 		}
 		n := &node{entry: &source.Entry{Mode: like.mode, UID: like.ids.uid, GID: like.ids.gid, ModTime: like.time}}
-		at.settle()
-		at.adopt(name, n)
-		n.touch()
+		at.expandDeferred()
+		at.addChild(name, n)
+		n.markChanged()
 		at = n
 	}
 	return at, nil

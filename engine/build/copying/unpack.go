@@ -28,11 +28,11 @@ type unpacker struct {
 	into *node  // that folder
 }
 
-// index puts what an archive holds into the tree.
-func (l *layer) index(ctx context.Context, m *match, top *node) error {
+// indexArchive puts the entries of an archive into the tree.
+func (l *layer) indexArchive(ctx context.Context, m *match, top *node) error {
 	u := &unpacker{layer: l, archive: &archive{match: m, budget: l.tree.budget}, top: top}
 	keep := &some{most: maxKept - l.kept}
-	err := u.each(ctx, keep, func(_ *tar.Reader, h *tar.Header, number int64) error { return u.put(ctx, h, number) })
+	err := u.forEachHeader(ctx, keep, func(_ *tar.Reader, h *tar.Header, number int64) error { return u.putEntry(ctx, h, number) })
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", m.name, err)
 	}
@@ -44,16 +44,16 @@ func (l *layer) index(ctx context.Context, m *match, top *node) error {
 	return nil
 }
 
-// unpack writes the files of an archive that are left.
-func (l *layer) unpack(ctx context.Context, a *archive) error {
+// unpackArchive writes the files of an archive that the tree still has.
+func (l *layer) unpackArchive(ctx context.Context, a *archive) error {
 	next := a.stored
-	err := a.each(ctx, nil, func(r *tar.Reader, h *tar.Header, number int64) error {
+	err := a.forEachHeader(ctx, nil, func(r *tar.Reader, h *tar.Header, number int64) error {
 		if len(next) == 0 || next[0].number != number {
 			return nil
 		}
 		c := next[0]
 		next = next[1:]
-		return l.extract(ctx, r, h, c)
+		return l.extractContent(ctx, r, h, c)
 	})
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", a.name, err)
@@ -62,9 +62,10 @@ func (l *layer) unpack(ctx context.Context, a *archive) error {
 	return nil
 }
 
-// extract writes the content of an entry under the first of its names that is left. The others become links to it.
-func (l *layer) extract(ctx context.Context, r io.Reader, h *tar.Header, c *stored) error {
-	at := slices.IndexFunc(c.nodes, (*node).alive)
+// extractContent writes the content of an entry under the first of its names that the tree still has. The others become
+// links to it.
+func (l *layer) extractContent(ctx context.Context, r io.Reader, h *tar.Header, c *stored) error {
+	at := slices.IndexFunc(c.nodes, (*node).isInTree)
 	if at < 0 {
 		return nil
 	}
@@ -76,10 +77,10 @@ func (l *layer) extract(ctx context.Context, r io.Reader, h *tar.Header, c *stor
 		return err
 	}
 	n.written, c.first = true, n.path()
-	if err := l.header(n.entry, c.first, ""); err != nil {
+	if err := l.writeHeader(n.entry, c.first, ""); err != nil {
 		return err
 	}
-	err := l.content(ctx, c.first, r, h.Size)
+	err := l.writeContent(ctx, c.first, r, h.Size)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return compress.Truncated()
 	}
@@ -94,15 +95,15 @@ func (l *layer) writeAbove(ctx context.Context, dir *node) error {
 	if err := l.writeAbove(ctx, dir.parent); err != nil {
 		return err
 	}
-	return l.write(ctx, dir.path(), dir)
+	return l.writeNode(ctx, dir.path(), dir)
 }
 
-// put puts one entry where it belongs.
-func (u *unpacker) put(ctx context.Context, h *tar.Header, number int64) error {
+// putEntry puts one entry into the tree.
+func (u *unpacker) putEntry(ctx context.Context, h *tar.Header, number int64) error {
 	if err := u.tree.budget.Entry(); err != nil {
 		return err
 	}
-	name, err := inside("name", h.Name)
+	name, err := cleanEntryName("name", h.Name)
 	if err != nil {
 		return err
 	}
@@ -117,28 +118,28 @@ func (u *unpacker) put(ctx context.Context, h *tar.Header, number int64) error {
 		}
 		return nil // the folder stays as it is
 	}
-	dir, err := u.parent(ctx, name)
+	dir, err := u.makeParent(ctx, name)
 	if err != nil {
 		return err
 	}
 	base := path.Base(name)
-	there, err := u.tree.child(ctx, dir, base)
+	there, err := u.tree.lookUpChild(ctx, dir, base)
 	if err != nil {
 		return err
 	}
 	if h.Typeflag == tar.TypeLink {
-		return u.link(ctx, h, dir, there, base)
+		return u.addLink(ctx, h, dir, there, base)
 	}
-	entry, err := u.entry(h)
+	entry, err := u.toEntry(h)
 	if err != nil {
 		return err
 	}
-	if entry.Mode.IsDir() && there != nil && there.dir() {
+	if entry.Mode.IsDir() && there != nil && there.isDir() {
 		there.entry, there.from = entry, nil
-		there.touch()
+		there.markChanged()
 		return nil
 	}
-	n := u.replace(dir, there, base, &node{entry: entry})
+	n := u.replaceNode(dir, there, base, &node{entry: entry})
 	if entry.Mode.IsRegular() {
 		n.stored = &stored{number: number, nodes: []*node{n}}
 		u.stored = append(u.stored, n.stored)
@@ -146,8 +147,8 @@ func (u *unpacker) put(ctx context.Context, h *tar.Header, number int64) error {
 	return nil
 }
 
-// inside returns a name of an archive as it is meant below the folder that the archive is unpacked into.
-func inside(what, name string) (string, error) {
+// cleanEntryName returns a name of an archive as a clean path below the folder that the archive is unpacked into.
+func cleanEntryName(what, name string) (string, error) {
 	switch {
 	case name == "":
 		return "", fault.Invalid("the %s of an entry is empty", what)
@@ -163,18 +164,18 @@ func inside(what, name string) (string, error) {
 		return "", fault.Invalid("the %s %q leads out of the folder that the archive is unpacked into", what, name)
 	}
 	if strings.HasPrefix(clean, whiteout) || strings.Contains(clean, "/"+whiteout) {
-		return "", hidden(name)
+		return "", noWhiteout(name)
 	}
 	return clean, nil
 }
 
-// parent returns the folder that an entry goes into. Links on the way are followed, folders that are missing are made.
-func (u *unpacker) parent(ctx context.Context, name string) (*node, error) {
+// makeParent returns the folder that an entry goes into. Links on the way are followed, folders that are missing are made.
+func (u *unpacker) makeParent(ctx context.Context, name string) (*node, error) {
 	dir := path.Dir(name)
 	if dir == u.last {
 		return u.into, nil
 	}
-	at, missing, err := u.tree.walk(ctx, u.top, dir, true)
+	at, missing, err := u.tree.walkPath(ctx, u.top, dir, true)
 	if err != nil {
 		return nil, fmt.Errorf("entry %.64q: %w", name, err)
 	}
@@ -186,7 +187,7 @@ func (u *unpacker) parent(ctx context.Context, name string) (*node, error) {
 			return nil, err
 		}
 	}
-	at, err = u.tree.mkdir(at, missing, made{mode: fs.ModeDir | 0o755, time: u.like.time})
+	at, err = u.tree.mkdirAll(at, missing, made{mode: fs.ModeDir | 0o755, time: u.like.time})
 	if err != nil {
 		return nil, fmt.Errorf("entry %.64q: %w", name, err)
 	}
@@ -194,43 +195,43 @@ func (u *unpacker) parent(ctx context.Context, name string) (*node, error) {
 	return at, nil
 }
 
-// replace puts a node into a folder, in the place of what is there.
-func (u *unpacker) replace(dir, there *node, base string, n *node) *node {
+// replaceNode puts a node into a folder, in the place of what is there.
+func (u *unpacker) replaceNode(dir, there *node, base string, n *node) *node {
 	if there != nil {
 		u.last = "" // what is replaced may have been on the way there
 		n.hides = there.hides || there.lower != nil
 	}
-	if n.dir() {
+	if n.isDir() {
 		n.opaque = n.hides
 	}
-	dir.adopt(base, n)
-	n.touch()
+	dir.addChild(base, n)
+	n.markChanged()
 	return n
 }
 
-// link gives a file that is there one more name. A symbolic link is linked itself.
-func (u *unpacker) link(ctx context.Context, h *tar.Header, dir, there *node, base string) error {
-	name, err := inside("link target", h.Linkname)
+// addLink gives a file that is there one more name. A symbolic link is linked itself.
+func (u *unpacker) addLink(ctx context.Context, h *tar.Header, dir, there *node, base string) error {
+	name, err := cleanEntryName("link target", h.Linkname)
 	if err != nil {
 		return err
 	}
-	at, missing, err := u.tree.walk(ctx, u.top, name, false)
+	at, missing, err := u.tree.walkPath(ctx, u.top, name, false)
 	if err != nil {
 		return fmt.Errorf("entry %q: the target of the link: %w", h.Name, err)
 	}
-	if len(missing) > 0 || at.dir() {
+	if len(missing) > 0 || at.isDir() {
 		return fault.Invalid("the entry %q cannot be a link to %q: there is no such file", h.Name, h.Linkname)
 	}
 	if at == there {
 		return nil
 	}
-	n := u.replace(dir, there, base, &node{entry: at.entry, from: at.from})
+	n := u.replaceNode(dir, there, base, &node{entry: at.entry, from: at.from})
 	if at.entry.Mode&fs.ModeSymlink != 0 {
 		return nil
 	}
 	if at.stored == nil { // of a source, or of the image below: it comes up as it is
 		at.stored = &stored{}
-		at.touch()
+		at.markChanged()
 	}
 	n.stored = at.stored
 	if n.stored.number > 0 {
@@ -239,8 +240,8 @@ func (u *unpacker) link(ctx context.Context, h *tar.Header, dir, there *node, ba
 	return nil
 }
 
-// entry returns what an entry says of a file.
-func (u *unpacker) entry(h *tar.Header) (*source.Entry, error) {
+// toEntry returns the entry that a header describes.
+func (u *unpacker) toEntry(h *tar.Header) (*source.Entry, error) {
 	if len(h.Linkname) > tarfile.MaxName {
 		return nil, fault.Invalid("the link of entry %.64q has more than %d bytes", h.Name, tarfile.MaxName)
 	}
@@ -265,14 +266,14 @@ func (u *unpacker) entry(h *tar.Header) (*source.Entry, error) {
 	case tar.TypeFifo:
 		e.Mode |= fs.ModeNamedPipe
 	case tar.TypeChar, tar.TypeBlock:
-		if err := device(e, h); err != nil {
+		if err := setDevice(e, h); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, fault.Invalid("the entry %q has an unknown type %q", h.Name, h.Typeflag)
 	}
 	for key, value := range h.PAXRecords {
-		if attr, ok := strings.CutPrefix(key, trees.XattrRecord); ok && carried(attr) {
+		if attr, ok := strings.CutPrefix(key, trees.XattrRecord); ok && isLayerXattr(attr) {
 			if e.Xattrs == nil {
 				e.Xattrs = map[string]string{}
 			}
@@ -282,8 +283,8 @@ func (u *unpacker) entry(h *tar.Header) (*source.Entry, error) {
 	return e, nil
 }
 
-// device makes an entry the device that a header says.
-func device(e *source.Entry, h *tar.Header) error {
+// setDevice makes an entry the device that a header describes.
+func setDevice(e *source.Entry, h *tar.Header) error {
 	if h.Devmajor < 0 || h.Devminor < 0 || h.Devmajor > math.MaxUint32 || h.Devminor > math.MaxUint32 {
 		return fault.Invalid("the entry %q is the device %d:%d, which cannot be", h.Name, h.Devmajor, h.Devminor)
 	}

@@ -29,7 +29,7 @@ type GitOptions struct {
 // Errors are fault.NotFound (repository, reference, folder), fault.Forbidden, fault.Invalid (what is asked for),
 // fault.Unsupported (git is missing, or would have to use ssh), those of Room, or internal.
 func Repository(ctx context.Context, text string, want GitOptions, opt Options) (*source.Tree, error) {
-	r, err := parse(text)
+	r, err := parseReference(text)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Repository(ctx context.Context, text string, want GitOptions, opt Options) 
 		return nil, err
 	}
 	g := &git{program: program, dir: dir, r: r, room: opt.Source.Room}
-	files, err := g.fetch(ctx, opt.Source)
+	files, err := g.fetchTree(ctx, opt.Source)
 	if err = errors.Join(err, tree.RemovePath(dir)); err != nil {
 		if files != nil {
 			files.Close() //nolint:errcheck // nobody will read it
@@ -69,8 +69,8 @@ type git struct {
 	room    func(bytes, files int64) error
 }
 
-// fetch checks the reference out and takes it in.
-func (g *git) fetch(ctx context.Context, opt source.Options) (*source.Tree, error) {
+// fetchTree checks the reference out and returns its files as a tree.
+func (g *git) fetchTree(ctx context.Context, opt source.Options) (*source.Tree, error) {
 	for _, args := range [][]string{
 		{"-c", "init.defaultBranch=master", "init", "--quiet", "--template="},
 		{"config", "remote.origin.url", g.r.remote.String()},
@@ -79,7 +79,7 @@ func (g *git) fetch(ctx context.Context, opt source.Options) (*source.Tree, erro
 			return nil, err
 		}
 	}
-	from, err := g.get(ctx)
+	from, err := g.fetchCommit(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (g *git) fetch(ctx context.Context, opt source.Options) (*source.Tree, erro
 	if err != nil {
 		return nil, fault.NotFound("no commit is called %s", g.r.ref)
 	}
-	if err := g.verify(ctx, from, hash); err != nil {
+	if err := g.verifyChecksum(ctx, from, hash); err != nil {
 		return nil, err
 	}
 	if _, err := g.run(ctx, "checkout", "--progress", "--detach", "--force", hash, "--"); err != nil {
@@ -118,8 +118,8 @@ func (g *git) fetch(ctx context.Context, opt source.Options) (*source.Tree, erro
 	return tree.Into(g.r.subdir)
 }
 
-// get brings the wanted commit here, alone if the server lets it, and returns what it can be called.
-func (g *git) get(ctx context.Context) (string, error) {
+// fetchCommit fetches the wanted commit, alone if the server lets it, and returns a name for it.
+func (g *git) fetchCommit(ctx context.Context) (string, error) {
 	ref := g.r.ref
 	if ref == "" {
 		ref = "HEAD"
@@ -145,8 +145,8 @@ func (g *git) get(ctx context.Context) (string, error) {
 	return "", err
 }
 
-// verify compares the checksum that is asked for, which may be that of a tag.
-func (g *git) verify(ctx context.Context, from, hash string) error {
+// verifyChecksum compares the commit with the checksum that is asked for, which may be that of a tag.
+func (g *git) verifyChecksum(ctx context.Context, from, hash string) error {
 	if g.r.checksum == "" || strings.HasPrefix(hash, g.r.checksum) {
 		return nil
 	}
@@ -157,5 +157,5 @@ func (g *git) verify(ctx context.Context, from, hash string) error {
 	return fault.Invalid("expected checksum to match %s, got %s", g.r.checksum, hash)
 }
 
-// nowhere names a folder that is not there, for what git would read in a home.
-func (g *git) nowhere() string { return path.Join(g.dir, ".git", "nowhere") }
+// missingDir is the path of a folder that does not exist, in place of the home that git would read.
+func (g *git) missingDir() string { return path.Join(g.dir, ".git", "nowhere") }

@@ -34,7 +34,7 @@ func (g *git) run(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	cmd := exec.CommandContext(ctx, g.program, args...)
-	cmd.Dir, cmd.Env = g.dir, g.environment()
+	cmd.Dir, cmd.Env = g.dir, g.buildEnviron()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // it is this thread's death that the kernel answers: nobody else may use it up
 	defer runtime.UnlockOSThread()
@@ -43,11 +43,11 @@ func (g *git) run(ctx context.Context, args ...string) (string, error) {
 	var out, said tail
 	said.heard = make(chan struct{}, 1)
 	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := g.enough(); err != nil {
+	if err := g.checkRoom(); err != nil {
 		return "", err
 	}
 	var watching sync.WaitGroup
-	watching.Go(func() { g.watch(ctx, cancel, said.heard) })
+	watching.Go(func() { g.watchProgress(ctx, cancel, said.heard) })
 	err := cmd.Run()
 	cause := context.Cause(ctx)
 	cancel(nil)
@@ -62,16 +62,16 @@ func (g *git) run(ctx context.Context, args ...string) (string, error) {
 	}
 }
 
-// enough asks for room.
-func (g *git) enough() error {
+// checkRoom fails if there is no room for what git writes next.
+func (g *git) checkRoom() error {
 	if g.room == nil {
 		return nil
 	}
 	return g.room(roomAhead, 1)
 }
 
-// watch cancels git when it falls silent or the disk fills up.
-func (g *git) watch(ctx context.Context, cancel context.CancelCauseFunc, heard <-chan struct{}) {
+// watchProgress watches git and cancels it when it falls silent or the disk fills up.
+func (g *git) watchProgress(ctx context.Context, cancel context.CancelCauseFunc, heard <-chan struct{}) {
 	look := time.NewTicker(watch)
 	defer look.Stop()
 	last := time.Now()
@@ -86,7 +86,7 @@ func (g *git) watch(ctx context.Context, cancel context.CancelCauseFunc, heard <
 				cancel(fault.Internal("nothing was heard of the server for %s", silence))
 				return
 			}
-			if err := g.enough(); err != nil {
+			if err := g.checkRoom(); err != nil {
 				cancel(err)
 				return
 			}
@@ -94,14 +94,14 @@ func (g *git) watch(ctx context.Context, cancel context.CancelCauseFunc, heard <
 	}
 }
 
-// environment is all that git gets to know: nothing of the user's, and rules for what it may speak and run, which hold for
+// buildEnviron returns the environment of git: nothing of the user's, and rules for what it may speak and run, which hold for
 // submodules too. Credentials go to their own host alone, and stand neither in arguments nor in a file.
-func (g *git) environment() []string {
+func (g *git) buildEnviron() []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
 		"LC_ALL=C",
-		"HOME=" + g.nowhere(),
-		"XDG_CONFIG_HOME=" + g.nowhere(),
+		"HOME=" + g.missingDir(),
+		"XDG_CONFIG_HOME=" + g.missingDir(),
 		"GIT_CONFIG_NOSYSTEM=1",
 		"GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_ATTR_NOSYSTEM=1",
@@ -131,7 +131,7 @@ func (g *git) environment() []string {
 	if g.r.user != nil && g.r.remote.Scheme != "git" {
 		settings = append(settings, [2]string{
 			"http." + (&url.URL{Scheme: g.r.remote.Scheme, Host: g.r.remote.Host, Path: "/"}).String() + ".extraHeader",
-			"Authorization: Basic " + credentials(g.r.user),
+			"Authorization: Basic " + encodeCredentials(g.r.user),
 		})
 	}
 	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(settings)))
@@ -141,7 +141,7 @@ func (g *git) environment() []string {
 	return env
 }
 
-func credentials(user *url.Userinfo) string {
+func encodeCredentials(user *url.Userinfo) string {
 	password, _ := user.Password()
 	return base64.StdEncoding.EncodeToString([]byte(user.Username() + ":" + password))
 }

@@ -321,7 +321,7 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		heard := make(chan struct{})
-		go (&git{}).watch(ctx, cancel, heard)
+		go (&git{}).watchProgress(ctx, cancel, heard)
 		for range 3 {
 			time.Sleep(silence - watch)
 			heard <- struct{}{}
@@ -343,7 +343,7 @@ func TestWatch(t *testing.T) {
 				return noRoom
 			}
 			return nil
-		}}).watch(ctx, cancel, nil)
+		}}).watchProgress(ctx, cancel, nil)
 		<-ctx.Done()
 		if got := context.Cause(ctx); !errors.Is(got, noRoom) {
 			t.Errorf("cancelled by %v, want no room", got)

@@ -49,9 +49,9 @@ func isGit(text string) bool {
 	}
 }
 
-// parse reads a reference: URL[?query][#ref[:subdir]]. Errors are fault.Invalid, fault.Unsupported for ssh, and hold no
-// password.
-func parse(text string) (*reference, error) {
+// parseReference reads a reference: URL[?query][#ref[:subdir]]. Errors are fault.Invalid, fault.Unsupported for ssh, and
+// hold no password.
+func parseReference(text string) (*reference, error) {
 	if len(text) > maxURL {
 		return nil, fault.Invalid("the git URL has %d bytes, more than %d", len(text), maxURL)
 	}
@@ -79,7 +79,7 @@ func parse(text string) (*reference, error) {
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	r.remote = &bare
 	r.ref, r.subdir, _ = strings.Cut(u.Fragment, ":")
-	if err := r.query(u.RawQuery); err != nil {
+	if err := r.applyQuery(u.RawQuery); err != nil {
 		return nil, err
 	}
 	r.subdir = strings.TrimPrefix(path.Clean("/"+r.subdir), "/")
@@ -96,8 +96,8 @@ func noSSH() error {
 	return fault.Unsupported("builds do not use ssh: want the repository's https:// or git:// URL")
 }
 
-// query reads what BuildKit has in the query of a git URL.
-func (r *reference) query(raw string) error {
+// applyQuery takes over the options that BuildKit has in the query of a git URL.
+func (r *reference) applyQuery(raw string) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return fault.Invalid("the query of the git URL: %w", err)
@@ -106,36 +106,36 @@ func (r *reference) query(raw string) error {
 		if len(list) != 1 {
 			return fault.Invalid("the query of the git URL has several %q", key)
 		}
-		if err := r.option(key, list[0]); err != nil {
+		if err := r.setOption(key, list[0]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *reference) option(key, value string) error {
+func (r *reference) setOption(key, value string) error {
 	switch key {
 	case "ref":
-		return r.once("reference", &r.ref, value)
+		return r.setOnce("reference", &r.ref, value)
 	case "tag":
-		return r.once("reference", &r.ref, "refs/tags/"+strings.TrimPrefix(value, "refs/tags/"))
+		return r.setOnce("reference", &r.ref, "refs/tags/"+strings.TrimPrefix(value, "refs/tags/"))
 	case "branch":
-		return r.once("reference", &r.ref, "refs/heads/"+strings.TrimPrefix(value, "refs/heads/"))
+		return r.setOnce("reference", &r.ref, "refs/heads/"+strings.TrimPrefix(value, "refs/heads/"))
 	case "subdir":
-		return r.once("subdirectory", &r.subdir, value)
+		return r.setOnce("subdirectory", &r.subdir, value)
 	case "checksum", "commit":
-		return r.once("checksum", &r.checksum, value)
+		return r.setOnce("checksum", &r.checksum, value)
 	case "keep-git-dir":
-		return flag(key, value, &r.keep)
+		return parseFlag(key, value, &r.keep)
 	case "submodules":
-		return flag(key, value, &r.submodules)
+		return parseFlag(key, value, &r.submodules)
 	default:
 		return fault.Invalid("unexpected query %q of the git URL", key)
 	}
 }
 
-// once sets what may be said in several ways, but only one.
-func (r *reference) once(what string, to *string, value string) error {
+// setOnce sets an option that several keys may give, but only with one value.
+func (r *reference) setOnce(what string, to *string, value string) error {
 	if value == "" || *to != "" && *to != value {
 		return fault.Invalid("the git URL %s has no %s, or several", r.remote, what)
 	}
@@ -143,8 +143,8 @@ func (r *reference) once(what string, to *string, value string) error {
 	return nil
 }
 
-// flag reads a switch, which is on without a value.
-func flag(key, value string, to *bool) error {
+// parseFlag reads a boolean option, which is true without a value.
+func parseFlag(key, value string, to *bool) error {
 	on := true
 	if value != "" {
 		var err error

@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		{"http://h/a.git?branch=b&subdir=s&submodules=false&keep-git-dir&commit=0123abc", reference{ref: "refs/heads/b", subdir: "s", checksum: "0123abc", keep: true}, "http://h/a.git"},
 		{"http://h/a.git?tag=v1#refs/tags/v1", reference{ref: "refs/tags/v1", subdir: ".", submodules: true}, "http://h/a.git"},
 	} {
-		got, err := parse(tc.text)
+		got, err := parseReference(tc.text)
 		if err != nil {
 			t.Errorf("parse(%q) = %v", tc.text, err)
 			continue
@@ -59,7 +59,7 @@ func TestParseFails(t *testing.T) {
 		"https://h/a.git?commit=--x":             "not a commit",
 		"https://h/" + strings.Repeat("x", 9000): "more than 8192",
 	} {
-		_, err := parse(text)
+		_, err := parseReference(text)
 		if kind := fault.KindOf(err); kind != fault.KindInvalid && kind != fault.KindUnsupported || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("parse(%.60q) = %v, want %q", text, err, want)
 		}
@@ -71,7 +71,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("github.com/a/b#-x")
 	f.Add("git@h:x")
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := parse(text)
+		r, err := parseReference(text)
 		if err != nil {
 			if kind := fault.KindOf(err); kind != fault.KindInvalid && kind != fault.KindUnsupported {
 				t.Errorf("parse(%q) = %v", text, err)

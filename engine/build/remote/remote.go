@@ -51,7 +51,7 @@ type Options struct {
 	Progress func(current, total int64)
 }
 
-func (o Options) download(what string) download.Options {
+func (o Options) downloadOptions(what string) download.Options {
 	return download.Options{What: what, UserAgent: o.UserAgent, Progress: o.Progress}
 }
 
@@ -101,7 +101,7 @@ func Context(ctx context.Context, text string, opt Options) (*Remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := download.Open(ctx, u, opt.download("the build context"))
+	body, err := download.Open(ctx, u, opt.downloadOptions("the build context"))
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func File(ctx context.Context, text string, want digest.Digest, opt Options) (tr
 	if err != nil {
 		return nil, "", err
 	}
-	body, err := download.Open(ctx, u, opt.download("the file"))
+	body, err := download.Open(ctx, u, opt.downloadOptions("the file"))
 	if err != nil {
 		return nil, "", err
 	}
@@ -188,7 +188,7 @@ func File(ctx context.Context, text string, want digest.Digest, opt Options) (tr
 	}
 	in, verify := io.Reader(body), func() error { return nil }
 	if want != "" {
-		if in, verify, err = checked(body, want, u); err != nil {
+		if in, verify, err = newVerifyingReader(body, want, u); err != nil {
 			return nil, "", err
 		}
 	}
@@ -202,8 +202,8 @@ func File(ctx context.Context, text string, want digest.Digest, opt Options) (tr
 	return tree, name, nil
 }
 
-// checked returns a reader of src, and what compares the digest of all that was read.
-func checked(src io.Reader, want digest.Digest, u *url.URL) (io.Reader, func() error, error) {
+// newVerifyingReader returns a reader of src, and a function that compares the digest of all that was read.
+func newVerifyingReader(src io.Reader, want digest.Digest, u *url.URL) (io.Reader, func() error, error) {
 	if err := want.Validate(); err != nil {
 		return nil, nil, fault.Invalid("the checksum %.100q of %s: %w", want, u.Redacted(), err)
 	}

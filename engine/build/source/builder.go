@@ -54,14 +54,14 @@ func newBuilder(ctx context.Context, opt Options) (*builder, error) {
 // finish returns the tree.
 func (b *builder) finish() (*Tree, error) {
 	for _, f := range b.folders {
-		f.settle()
+		f.sortChildren()
 	}
 	file, err := b.spool.finish()
 	if err != nil {
 		return nil, err
 	}
 	b.tree.content, b.tree.file = file, file
-	b.tree.entries, b.tree.bytes = b.tree.root.weight()
+	b.tree.entries, b.tree.bytes = b.tree.root.countBelow()
 	return b.tree, nil
 }
 
@@ -75,30 +75,31 @@ func (b *builder) newFolder() *inode {
 	return n
 }
 
-// describe gives an inode an owner and a time. Ids that cannot be are root's.
-func (n *inode) describe(uid, gid int, at time.Time) {
-	n.uid, n.gid = known(uid), known(gid)
+// setOwnerAndTime sets an inode's owner and time. Impossible ids become root's.
+func (n *inode) setOwnerAndTime(uid, gid int, at time.Time) {
+	n.uid, n.gid = idOrRoot(uid), idOrRoot(gid)
 	n.sec, n.nsec = at.Unix(), uint32(at.Nanosecond())
 }
 
-func known(id int) uint32 {
+// idOrRoot returns an id, root's for one that is impossible.
+func idOrRoot(id int) uint32 {
 	if id < 0 || id >= math.MaxUint32 {
 		return 0
 	}
 	return uint32(id)
 }
 
-// weigh bounds what the index takes.
-func (b *builder) weigh(text int) error {
+// chargeText counts bytes of names, links and attributes, and fails beyond maxText.
+func (b *builder) chargeText(text int) error {
 	if b.text += text; b.text > maxText {
 		return fault.Invalid("the names and links of the build context have more than %d bytes", maxText)
 	}
 	return nil
 }
 
-// parent returns the folder that an entry goes to. Folders on the way that no entry has told of are made; links are followed
-// inside the tree.
-func (b *builder) parent(name string) (*folder, error) {
+// makeParent returns the folder of an entry. Folders on the way that no entry has told of are made; links are followed inside
+// the tree.
+func (b *builder) makeParent(name string) (*folder, error) {
 	dir := path.Dir(name)
 	if b.lastFolder != nil && dir == b.last {
 		return b.lastFolder, nil
@@ -109,7 +110,7 @@ func (b *builder) parent(name string) (*folder, error) {
 		part, rest, _ = strings.Cut(rest, "/")
 		next := at.kids.get(part)
 		if next == nil {
-			if err := errors.Join(b.budget.Folder(), b.weigh(len(part))); err != nil {
+			if err := errors.Join(b.budget.Folder(), b.chargeText(len(part))); err != nil {
 				return nil, err
 			}
 			next = b.newFolder()
@@ -118,7 +119,7 @@ func (b *builder) parent(name string) (*folder, error) {
 		done += len(part)
 		if next.mode&fs.ModeSymlink != 0 {
 			var err error
-			if next, err = b.through(dir[:done], name); err != nil {
+			if next, err = b.followLink(dir[:done], name); err != nil {
 				return nil, err
 			}
 		}
@@ -132,9 +133,9 @@ func (b *builder) parent(name string) (*folder, error) {
 	return at.kids, nil
 }
 
-// through follows a link on the way of an entry. What is behind it counts as deep as it really is.
-func (b *builder) through(link, name string) (*inode, error) {
-	to, node, err := b.tree.walk(link, true, b.budget.Step)
+// followLink follows a link on the way of an entry. What is behind it counts as deep as it really is.
+func (b *builder) followLink(link, name string) (*inode, error) {
+	to, node, err := b.tree.walkPath(link, true, b.budget.Step)
 	if err != nil {
 		return nil, fault.Invalid("entry %.64q goes through a link: %w", name, err)
 	}
@@ -144,23 +145,23 @@ func (b *builder) through(link, name string) (*inode, error) {
 	return node, nil
 }
 
-// put gives an inode a name. What had it before is replaced, unless both are folders: then the old one is kept and described
-// anew.
-func (b *builder) put(name string, node *inode) error {
+// putNode gives an inode a name. The inode that had it before is replaced, unless both are folders: then the old one is kept
+// and described anew.
+func (b *builder) putNode(name string, node *inode) error {
 	if name == "." {
 		return b.putRoot(node)
 	}
-	in, err := b.parent(name)
+	in, err := b.makeParent(name)
 	if err != nil {
 		return err
 	}
 	base := path.Base(name)
-	i := in.find(base)
+	i := in.indexOf(base)
 	if i < 0 {
-		if err := errors.Join(b.budget.Entry(), b.weigh(len(base))); err != nil {
+		if err := errors.Join(b.budget.Entry(), b.chargeText(len(base))); err != nil {
 			return err
 		}
-		b.adopt(node)
+		b.initFolder(node)
 		in.add(strings.Clone(base), node)
 		return nil
 	}
@@ -170,13 +171,14 @@ func (b *builder) put(name string, node *inode) error {
 		*old = *node
 		return nil
 	}
-	b.adopt(node)
+	b.initFolder(node)
 	in.children[i].node = node
 	b.lastFolder = nil // it may have been reached through what is replaced
 	return nil
 }
 
-func (b *builder) adopt(node *inode) {
+// initFolder gives an inode that is a folder its list of names, unless it has one.
+func (b *builder) initFolder(node *inode) {
 	if node.mode.IsDir() && node.kids == nil {
 		node.kids = &folder{}
 		b.folders = append(b.folders, node.kids)
@@ -192,12 +194,12 @@ func (b *builder) putRoot(node *inode) error {
 	return nil
 }
 
-// link gives what has the name target one more name. A symbolic link is linked itself and never followed.
-func (b *builder) link(name, target string) error {
+// addLink gives the inode with the name target one more name. A symbolic link is linked itself and never followed.
+func (b *builder) addLink(name, target string) error {
 	if name == target {
 		return nil
 	}
-	_, node, err := b.tree.walk(target, false, b.budget.Step)
+	_, node, err := b.tree.walkPath(target, false, b.budget.Step)
 	if err != nil {
 		return fault.Invalid("entry %.64q cannot be a link to %.64q: %w", name, target, err)
 	}
@@ -206,16 +208,16 @@ func (b *builder) link(name, target string) error {
 	}
 	if node.mode.IsRegular() && (node.more == nil || node.more.number == 0) {
 		b.numbers++
-		node.extra().number = b.numbers
+		node.ensureMore().number = b.numbers
 	}
-	return b.put(name, node)
+	return b.putNode(name, node)
 }
 
-// fill reads a regular file's content, which it then has. Zeros become holes of the spool if sparse is set.
-func (b *builder) fill(node *inode, src io.Reader, sparse bool) error {
-	b.spool.begin(node)
+// readContent reads the content of a regular file from src. Zeros become holes of the spool if sparse is set.
+func (b *builder) readContent(node *inode, src io.Reader, sparse bool) error {
+	b.spool.beginFile(node)
 	for {
-		space, err := b.spool.space()
+		space, err := b.spool.nextBuffer()
 		if err != nil {
 			return err
 		}
@@ -226,18 +228,18 @@ func (b *builder) fill(node *inode, src io.Reader, sparse bool) error {
 			return err
 		}
 		if sparse && n > 0 && allZero(space[:n]) {
-			if err := b.spool.hole(node, int64(n)); err != nil {
+			if err := b.spool.addHole(node, int64(n)); err != nil {
 				return err
 			}
 			n = 0
 			if !ended {
 				continue
 			}
-			if _, err := b.spool.space(); err != nil {
+			if _, err := b.spool.nextBuffer(); err != nil {
 				return err
 			}
 		}
-		b.spool.wrote(node, n, ended)
+		b.spool.commitBytes(node, n, ended)
 		if ended {
 			return nil
 		}

@@ -17,11 +17,11 @@ import (
 	"moss/engine/tarfile"
 )
 
-func sum(content []byte) [32]byte { return sha256.Sum256(content) }
+func sumContent(content []byte) [32]byte { return sha256.Sum256(content) }
 
 // FromFolder takes in what a folder of this machine holds, except the names, at any depth, to skip. Owners are 0:0 and
-// permissions 0755 or 0644, as a checkout by root has them; all are as old as at. Nobody else may change the folder meanwhile. The caller closes
-// the tree.
+// permissions 0755 or 0644, as a checkout by root has them; all are as old as at. Nobody else may change the folder
+// meanwhile. The caller closes the tree.
 //
 // Errors are fault.Invalid (more than opt allows), those of ctx and of Room, and internal.
 func FromFolder(ctx context.Context, dir string, skip []string, at time.Time, opt Options) (*Tree, error) {
@@ -36,7 +36,7 @@ func FromFolder(ctx context.Context, dir string, skip []string, at time.Time, op
 		return nil, err
 	}
 	c := &collector{builder: b, ctx: ctx, from: Rooted(root), skip: skip, at: at}
-	if err := c.folder(&Entry{Path: "."}); err != nil {
+	if err := c.collectFolder(&Entry{Path: "."}); err != nil {
 		b.abandon()
 		return nil, err
 	}
@@ -52,8 +52,8 @@ type collector struct {
 	at   time.Time
 }
 
-// folder takes in what is in a folder.
-func (c *collector) folder(dir *Entry) error {
+// collectFolder adds the entries of a folder to the tree.
+func (c *collector) collectFolder(dir *Entry) error {
 	list, err := c.from.List(c.ctx, dir)
 	if err != nil {
 		return err
@@ -62,30 +62,31 @@ func (c *collector) folder(dir *Entry) error {
 		if slices.Contains(c.skip, path.Base(e.Path)) {
 			continue
 		}
-		if err := c.entry(e); err != nil {
+		if err := c.collectEntry(e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *collector) entry(e *Entry) error {
+// collectEntry adds one entry to the tree, with all below it.
+func (c *collector) collectEntry(e *Entry) error {
 	node := &inode{mode: 0o644}
 	if e.Mode&0o100 != 0 {
 		node.mode = 0o755
 	}
-	node.describe(0, 0, c.at)
+	node.setOwnerAndTime(0, 0, c.at)
 	switch {
 	case e.Mode.IsDir():
 		node.mode |= fs.ModeDir
-		if err := c.put(e.Path, node); err != nil {
+		if err := c.putNode(e.Path, node); err != nil {
 			return err
 		}
-		return c.folder(e)
+		return c.collectFolder(e)
 	case e.Mode&fs.ModeSymlink != 0:
 		node.mode = fs.ModeSymlink | 0o777
-		node.extra().link = e.Link
-		if err := c.weigh(len(e.Link)); err != nil {
+		node.ensureMore().link = e.Link
+		if err := c.chargeText(len(e.Link)); err != nil {
 			return err
 		}
 	case e.Mode.IsRegular():
@@ -93,14 +94,14 @@ func (c *collector) entry(e *Entry) error {
 		if err != nil {
 			return err
 		}
-		err = c.fill(node, f, false)
+		err = c.readContent(node, f, false)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
 	default:
 		return nil // git has nothing else
 	}
-	return c.put(e.Path, node)
+	return c.putNode(e.Path, node)
 }
 
 // FromReader takes in one regular file, owned by 0:0. The caller closes the tree.
@@ -119,12 +120,12 @@ func FromReader(ctx context.Context, name string, src io.Reader, mode fs.FileMod
 		return nil, err
 	}
 	node := &inode{mode: mode &^ fs.ModeType}
-	node.describe(0, 0, at)
-	if err := b.fill(node, contextReader{ctx, src}, false); err != nil {
+	node.setOwnerAndTime(0, 0, at)
+	if err := b.readContent(node, contextReader{ctx, src}, false); err != nil {
 		b.abandon()
 		return nil, err
 	}
-	if err := b.put(name, node); err != nil {
+	if err := b.putNode(name, node); err != nil {
 		b.abandon()
 		return nil, err
 	}

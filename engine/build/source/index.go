@@ -30,24 +30,24 @@ type more struct {
 	number uint64 // the same for all names of a file that has several
 }
 
-// extra returns the inode's more, to be written.
-func (n *inode) extra() *more {
+// ensureMore returns the inode's more, which is made if there is none.
+func (n *inode) ensureMore() *more {
 	if n.more == nil {
 		n.more = &more{}
 	}
 	return n.more
 }
 
-// link returns what a symbolic link says.
-func (n *inode) link() string {
+// linkTarget returns the target of a symbolic link, as it is written.
+func (n *inode) linkTarget() string {
 	if n.more == nil {
 		return ""
 	}
 	return n.more.link
 }
 
-// entry describes the inode under one of its names.
-func (n *inode) entry(path string) *Entry {
+// toEntry describes the inode under one of its names.
+func (n *inode) toEntry(path string) *Entry {
 	e := &Entry{
 		Path: path, Mode: n.mode, UID: int(n.uid), GID: int(n.gid), Size: n.size, ModTime: time.Unix(n.sec, int64(n.nsec)).UTC(), node: n,
 	}
@@ -57,8 +57,8 @@ func (n *inode) entry(path string) *Entry {
 	return e
 }
 
-// digest returns the digest of a regular file's content.
-func (n *inode) digest() digest.Digest {
+// contentDigest returns the digest of a regular file's content.
+func (n *inode) contentDigest() digest.Digest {
 	return digest.NewDigestFromEncoded(digest.SHA256, hex.EncodeToString(n.sum[:]))
 }
 
@@ -80,8 +80,8 @@ const small = 16
 
 func compareName(c child, name string) int { return strings.Compare(c.name, name) }
 
-// find returns where a name is, -1 if it is nowhere.
-func (f *folder) find(name string) int {
+// indexOf returns the index of a name among the children, -1 if it is not there.
+func (f *folder) indexOf(name string) int {
 	switch {
 	case !f.unsorted:
 		if i, ok := slices.BinarySearchFunc(f.children, name, compareName); ok {
@@ -99,7 +99,7 @@ func (f *folder) find(name string) int {
 
 // get returns what has a name, nil if nothing has.
 func (f *folder) get(name string) *inode {
-	if i := f.find(name); i >= 0 {
+	if i := f.indexOf(name); i >= 0 {
 		return f.children[i].node
 	}
 	return nil
@@ -123,8 +123,8 @@ func (f *folder) add(name string, node *inode) {
 	}
 }
 
-// settle sorts the names once all are there.
-func (f *folder) settle() {
+// sortChildren sorts the names once all are there.
+func (f *folder) sortChildren() {
 	if f.unsorted {
 		slices.SortFunc(f.children, func(a, b child) int { return strings.Compare(a.name, b.name) })
 	}

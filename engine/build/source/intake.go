@@ -38,13 +38,13 @@ func Intake(ctx context.Context, src io.Reader, opt Options) (*Tree, error) {
 	}
 	t := &taker{builder: b, ctx: ctx, in: in, src: ahead}
 	t.tar = tar.NewReader(t)
-	if err := t.all(); err != nil {
+	if err := t.addEntries(); err != nil {
 		b.abandon()
-		return nil, t.word(err)
+		return nil, t.translateError(err)
 	}
 	tree, err := b.finish()
 	if err != nil {
-		return nil, t.word(err)
+		return nil, t.translateError(err)
 	}
 	return tree, nil
 }
@@ -88,13 +88,13 @@ func (t *taker) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// all takes in every entry.
-func (t *taker) all() error {
+// addEntries adds every entry of the archive to the tree.
+func (t *taker) addEntries() error {
 	for {
 		h, err := t.tar.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return t.rest()
+			return t.drainTrailer()
 		case errors.Is(err, tar.ErrInsecurePath): // judged below
 		case err != nil:
 			return err
@@ -102,14 +102,14 @@ func (t *taker) all() error {
 		if t.seen++; t.seen > 4*t.limit { // an entry may come again, but not for ever
 			return fault.Invalid("the archive of the build context has more than %d entries", 4*t.limit)
 		}
-		if err := t.entry(h); err != nil {
+		if err := t.addEntry(h); err != nil {
 			return err
 		}
 	}
 }
 
-// rest reads what follows the archive's end.
-func (t *taker) rest() error {
+// drainTrailer reads all that follows the archive's end.
+func (t *taker) drainTrailer() error {
 	n, err := io.CopyN(io.Discard, struct{ io.Reader }{t}, maxAfter)
 	if err == nil && n == maxAfter {
 		return fault.Invalid("more than %d bytes follow the archive of the build context", maxAfter)
@@ -120,8 +120,8 @@ func (t *taker) rest() error {
 	return err
 }
 
-// word turns an error into what the client is told.
-func (t *taker) word(err error) error {
+// translateError turns an error into the one that the client gets.
+func (t *taker) translateError(err error) error {
 	switch {
 	case t.ctx.Err() != nil:
 		return fmt.Errorf("read the build context: %w", context.Cause(t.ctx))
@@ -140,8 +140,8 @@ func (t *taker) word(err error) error {
 	}
 }
 
-// entry takes in one entry.
-func (t *taker) entry(h *tar.Header) error {
+// addEntry adds one entry to the tree.
+func (t *taker) addEntry(h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
@@ -154,11 +154,11 @@ func (t *taker) entry(h *tar.Header) error {
 		if err != nil {
 			return err
 		}
-		return t.link(name, target)
+		return t.addLink(name, target)
 	}
 	node := &inode{mode: tarfile.Permissions(h.Mode)}
-	node.describe(h.Uid, h.Gid, h.ModTime)
-	if !owned(h) { // what was meant for another owner is not for root
+	node.setOwnerAndTime(h.Uid, h.Gid, h.ModTime)
+	if !hasKnownOwner(h) { // what was meant for another owner is not for root
 		node.mode &^= fs.ModeSetuid | fs.ModeSetgid
 	}
 	switch h.Typeflag {
@@ -168,7 +168,7 @@ func (t *taker) entry(h *tar.Header) error {
 		if name == "." {
 			return t.putRoot(node)
 		}
-		if err := t.content(node, h); err != nil {
+		if err := t.addContent(node, h); err != nil {
 			return err
 		}
 	case tar.TypeSymlink:
@@ -176,7 +176,7 @@ func (t *taker) entry(h *tar.Header) error {
 			return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d without a zero", name, len(h.Linkname), tarfile.MaxName)
 		}
 		node.mode = fs.ModeSymlink | 0o777
-		node.extra().link = strings.Clone(h.Linkname)
+		node.ensureMore().link = strings.Clone(h.Linkname)
 	case tar.TypeFifo:
 		node.mode |= fs.ModeNamedPipe
 	case tar.TypeChar, tar.TypeBlock:
@@ -184,48 +184,48 @@ func (t *taker) entry(h *tar.Header) error {
 	default:
 		return fault.Invalid("entry %q has an unknown type %q", h.Name, h.Typeflag)
 	}
-	if err := t.weigh(len(node.link())); err != nil {
+	if err := t.chargeText(len(node.linkTarget())); err != nil {
 		return err
 	}
-	if err := t.attributes(node, h); err != nil {
+	if err := t.addXattrs(node, h); err != nil {
 		return err
 	}
-	return t.put(name, node)
+	return t.putNode(name, node)
 }
 
-// owned reports whether an entry's owner is one that can be.
-func owned(h *tar.Header) bool {
-	return int64(known(h.Uid)) == int64(h.Uid) && int64(known(h.Gid)) == int64(h.Gid)
+// hasKnownOwner reports whether an entry's owner has possible ids.
+func hasKnownOwner(h *tar.Header) bool {
+	return int64(idOrRoot(h.Uid)) == int64(h.Uid) && int64(idOrRoot(h.Gid)) == int64(h.Gid)
 }
 
-// content takes in what a regular file holds. What sparse ones pretend to is added up: it is all read, if not written.
-func (t *taker) content(node *inode, h *tar.Header) error {
+// addContent reads the content of a regular file. The sizes of sparse files are added up: all of them is read, if not written.
+func (t *taker) addContent(node *inode, h *tar.Header) error {
 	sparse := tarfile.IsSparse(h)
 	if sparse {
 		if err := t.budget.Sparse(h.Name, h.Size); err != nil {
 			return err
 		}
 	}
-	return t.fill(node, t.tar, sparse)
+	return t.readContent(node, t.tar, sparse)
 }
 
-// attributes takes over the extended attributes that belong in a layer.
-func (t *taker) attributes(node *inode, h *tar.Header) error {
+// addXattrs adds the extended attributes that belong in a layer.
+func (t *taker) addXattrs(node *inode, h *tar.Header) error {
 	for key, value := range h.PAXRecords {
 		name, ok := strings.CutPrefix(key, trees.XattrRecord)
 		if !ok || !trees.Carried(name) || node.mode&fs.ModeSymlink != 0 {
 			continue
 		}
-		if name == trees.Capabilities && !owned(h) {
+		if name == trees.Capabilities && !hasKnownOwner(h) {
 			continue
 		}
 		if len(value) > maxXattr {
 			return fault.Invalid("entry %q: the attribute %.64q has more than %d bytes", h.Name, name, maxXattr)
 		}
-		if err := t.weigh(len(name) + len(value)); err != nil {
+		if err := t.chargeText(len(name) + len(value)); err != nil {
 			return err
 		}
-		if node.extra().xattrs == nil {
+		if node.ensureMore().xattrs == nil {
 			node.more.xattrs = map[string]string{}
 		}
 		node.more.xattrs[strings.Clone(name)] = strings.Clone(value)

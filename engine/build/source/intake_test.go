@@ -313,10 +313,10 @@ func TestIntakeText(t *testing.T) {
 	}
 	defer b.abandon()
 	b.text = maxText - 5
-	if err := b.put("abc/de", &inode{}); err != nil {
+	if err := b.putNode("abc/de", &inode{}); err != nil {
 		t.Errorf("put = %v", err)
 	}
-	holds(t, "put", b.put("abc/f", &inode{}), fault.Invalid, "more than 67108864 bytes")
+	holds(t, "put", b.putNode("abc/f", &inode{}), fault.Invalid, "more than 67108864 bytes")
 }
 
 // TestNamedSpool is for file systems on which files have names from the beginning.
@@ -328,18 +328,18 @@ func TestNamedSpool(t *testing.T) {
 	}
 	nothingLeft(t, dir)
 	node := &inode{}
-	s.begin(node)
-	space, err := s.space()
+	s.beginFile(node)
+	space, err := s.nextBuffer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.wrote(node, copy(space, "text"), true)
+	s.commitBytes(node, copy(space, "text"), true)
 	f, err := s.finish()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if got, err := io.ReadAll(f); err != nil || string(got) != "text" || node.sum != sum(got) {
+	if got, err := io.ReadAll(f); err != nil || string(got) != "text" || node.sum != sumContent(got) {
 		t.Errorf("the content is %q, %v with the sum %x", got, err, node.sum)
 	}
 }

@@ -32,11 +32,11 @@ func Materialize(ctx context.Context, src Source, name, dir string) (string, err
 	m := &materializer{ctx: ctx, src: src, root: fd, links: map[uint64]string{}, buf: make([]byte, piece)}
 	if !top.Mode.IsDir() {
 		m.from = path.Dir(top.Path)
-		return path.Join(dir, path.Base(top.Path)), m.entry(fd, top)
+		return path.Join(dir, path.Base(top.Path)), m.writeEntry(fd, top)
 	}
 	m.from = top.Path
 	defer m.way.Close()
-	return dir, m.folder(top)
+	return dir, m.writeFolder(top)
 }
 
 // materializer writes one tree.
@@ -51,8 +51,8 @@ type materializer struct {
 	buf   []byte
 }
 
-// local is the name of an entry below the root.
-func (m *materializer) local(e *Entry) string {
+// localName returns the name of an entry below the root.
+func (m *materializer) localName(e *Entry) string {
 	if m.from == "." {
 		return e.Path
 	}
@@ -65,24 +65,24 @@ type level struct {
 	left []*Entry // what is in it and not written yet
 }
 
-// folder writes what is in a folder, at any depth. The mode and time of each folder come after what is in it.
-func (m *materializer) folder(top *Entry) error {
-	err := m.enter(m.root, ".", top)
+// writeFolder writes the entries of a folder, at any depth. The mode and time of each folder come after what is in it.
+func (m *materializer) writeFolder(top *Entry) error {
+	err := m.enterFolder(m.root, ".", top)
 	for err == nil && len(m.above) > 0 {
 		l := &m.above[len(m.above)-1]
 		if len(l.left) == 0 {
-			err = m.leave(l.dir)
+			err = m.leaveFolder(l.dir)
 			continue
 		}
 		e := l.left[0]
 		l.left = l.left[1:]
-		err = m.entry(m.way.Current(), e)
+		err = m.writeEntry(m.way.Current(), e)
 	}
 	return err
 }
 
-// enter goes down into a folder.
-func (m *materializer) enter(dir int, base string, e *Entry) error {
+// enterFolder opens a folder and makes it the lowest one.
+func (m *materializer) enterFolder(dir int, base string, e *Entry) error {
 	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
 		err = m.way.Down(fd)
@@ -95,20 +95,20 @@ func (m *materializer) enter(dir int, base string, e *Entry) error {
 	return err
 }
 
-// leave describes the lowest folder and goes up.
-func (m *materializer) leave(e *Entry) error {
+// leaveFolder sets the metadata of the lowest folder and goes up.
+func (m *materializer) leaveFolder(e *Entry) error {
 	if err := setTime(m.way.Current(), ".", e); err != nil { // before the mode, which may forbid it
 		return err
 	}
-	if err := describe(m.way.Current(), e); err != nil {
+	if err := applyMetadata(m.way.Current(), e); err != nil {
 		return err
 	}
 	m.above = m.above[:len(m.above)-1]
 	return m.way.Up()
 }
 
-// entry writes one entry into an open folder, and goes down into what is a folder.
-func (m *materializer) entry(dir int, e *Entry) error {
+// writeEntry writes one entry into an open folder, and enters it if it is a folder.
+func (m *materializer) writeEntry(dir int, e *Entry) error {
 	if m.ctx.Err() != nil {
 		return context.Cause(m.ctx)
 	}
@@ -116,32 +116,32 @@ func (m *materializer) entry(dir int, e *Entry) error {
 	switch {
 	case e.Mode.IsDir():
 		if err = unix.Mkdirat(dir, base, 0o700); err == nil {
-			return m.enter(dir, base, e)
+			return m.enterFolder(dir, base, e)
 		}
 	case e.Mode.IsRegular():
-		err = m.file(dir, base, e)
+		err = m.writeFile(dir, base, e)
 	case e.Mode&fs.ModeSymlink != 0:
 		if err = unix.Symlinkat(e.Link, dir, base); err == nil {
 			err = unix.Fchownat(dir, base, e.UID, e.GID, unix.AT_SYMLINK_NOFOLLOW)
 		}
-		if refused(err) {
+		if isOwnerRefused(err) {
 			err = nil
 		}
 	default: // nothing that is read by its name alone
 	}
 	if err != nil {
-		return &os.PathError{Op: "write", Path: e.Path, Err: full(err)}
+		return &os.PathError{Op: "write", Path: e.Path, Err: translateDiskFull(err)}
 	}
 	return nil
 }
 
-// file writes a regular file, or one more name of it.
-func (m *materializer) file(dir int, base string, e *Entry) error {
+// writeFile writes a regular file, or one more name of it.
+func (m *materializer) writeFile(dir int, base string, e *Entry) error {
 	if e.Inode != 0 {
 		if first, known := m.links[e.Inode]; known {
 			return unix.Linkat(m.root, first, dir, base, 0)
 		}
-		m.links[e.Inode] = m.local(e)
+		m.links[e.Inode] = m.localName(e)
 	}
 	from, err := m.src.Open(m.ctx, e)
 	if err != nil {
@@ -155,7 +155,7 @@ func (m *materializer) file(dir int, base string, e *Entry) error {
 	to := os.NewFile(uintptr(fd), base)
 	_, err = io.CopyBuffer(struct{ io.Writer }{to}, contextReader{m.ctx, from}, m.buf)
 	if err == nil {
-		err = describe(fd, e)
+		err = applyMetadata(fd, e)
 	}
 	if err = errors.Join(err, to.Close()); err != nil {
 		return err
@@ -163,11 +163,11 @@ func (m *materializer) file(dir int, base string, e *Entry) error {
 	return setTime(dir, base, e)
 }
 
-// describe gives an open file what its entry says. The mode comes after the owner, whose change takes bits of it. Bits that
-// mean privilege go where the file gets another owner.
-func describe(fd int, e *Entry) error {
+// applyMetadata gives an open file the owner, mode and attributes of its entry. The mode comes after the owner, whose change
+// takes bits of it. Bits that mean privilege go where the file gets another owner.
+func applyMetadata(fd int, e *Entry) error {
 	err := unix.Fchown(fd, e.UID, e.GID)
-	if err != nil && !refused(err) {
+	if err != nil && !isOwnerRefused(err) {
 		return &os.PathError{Op: "change owner of", Path: e.Path, Err: err}
 	}
 	mode, same := kernelMode(e.Mode), err == nil
@@ -195,5 +195,5 @@ func setTime(dir int, base string, e *Entry) error {
 	return nil
 }
 
-// refused reports whether the machine has no such owner, or none but the user.
-func refused(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) }
+// isOwnerRefused reports whether a change of owner failed because the machine has no such owner, or none but the user.
+func isOwnerRefused(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) }

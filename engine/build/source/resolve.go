@@ -12,11 +12,11 @@ import (
 
 // Texts of errors, which are the kernel's.
 
-func missing(name string) error { return fault.NotFound("stat %s: no such file or directory", name) }
+func noSuchFile(name string) error { return fault.NotFound("stat %s: no such file or directory", name) }
 
 func notFolder(name string) error { return fault.Invalid("stat %s: not a directory", name) }
 
-func looped(name string) error {
+func tooManyLinks(name string) error {
 	return fault.Invalid("stat %s: too many levels of symbolic links", name)
 }
 
@@ -35,10 +35,10 @@ func cleanPath(name string) (string, error) {
 	return clean, nil
 }
 
-// resolve follows the links on a clean path, the last one too if follow is set, and returns the path without them. Nothing leads out
-// of the root: there, ".." is the root. look tells of a clean path without links on its way what is there: its type, and what
-// it says if it is a link.
-func resolve(name string, follow bool, look func(clean string) (fs.FileMode, string, error)) (string, error) {
+// resolveLinks follows the links on a clean path, the last one too if follow is set, and returns the path without them.
+// Nothing leads out of the root: there, ".." is the root. look tells of a clean path without links on its way what is there:
+// its type, and what it says if it is a link.
+func resolveLinks(name string, follow bool, look func(clean string) (fs.FileMode, string, error)) (string, error) {
 	at, rest, links := ".", name, 0
 	for rest != "" {
 		var part string
@@ -58,7 +58,7 @@ func resolve(name string, follow bool, look func(clean string) (fs.FileMode, str
 		switch {
 		case mode&fs.ModeSymlink != 0 && (rest != "" || follow):
 			if links++; links > trees.MaxLinks || len(link)+len(rest) > tarfile.MaxName {
-				return "", looped(name)
+				return "", tooManyLinks(name)
 			}
 			if path.IsAbs(link) {
 				at = "."

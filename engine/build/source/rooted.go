@@ -30,23 +30,23 @@ var _ Source = (*Root)(nil)
 // source is used.
 func Rooted(root *os.File) *Root { return &Root{dir: root} }
 
-// open opens a clean path on which there is no link; the last name may be one, for O_PATH with O_NOFOLLOW.
-func (r *Root) open(clean string, flags uint64) (*os.File, error) {
+// openClean opens a clean path on which there is no link; the last name may be one, for O_PATH with O_NOFOLLOW.
+func (r *Root) openClean(clean string, flags uint64) (*os.File, error) {
 	const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_SYMLINKS
 	return trees.OpenIn(r.dir, clean, flags|unix.O_NOFOLLOW, resolve)
 }
 
-// word gives an error of the kernel's its kind.
-func word(err error, op, name string) error {
+// translateErrno gives an error of the kernel its kind of fault.
+func translateErrno(err error, op, name string) error {
 	switch {
 	case err == nil || fault.KindOf(err) != fault.KindInternal:
 		return err
 	case errors.Is(err, unix.ENOENT):
-		return missing(name)
+		return noSuchFile(name)
 	case errors.Is(err, unix.ENOTDIR):
 		return notFolder(name)
 	case errors.Is(err, unix.ELOOP):
-		return looped(name)
+		return tooManyLinks(name)
 	case errors.Is(err, unix.ENAMETOOLONG):
 		return fault.Invalid("stat %.64s…: file name too long", name)
 	default:
@@ -60,28 +60,28 @@ func (r *Root) Stat(_ context.Context, name string, follow bool) (*Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	e, err := r.stat(clean)
+	e, err := r.statClean(clean)
 	if errors.Is(err, unix.ELOOP) || err == nil && follow && e.Mode&fs.ModeSymlink != 0 { // links on the way, or at the end
-		clean, err = resolve(clean, follow, func(clean string) (fs.FileMode, string, error) {
-			e, err := r.stat(clean)
+		clean, err = resolveLinks(clean, follow, func(clean string) (fs.FileMode, string, error) {
+			e, err := r.statClean(clean)
 			if err != nil {
 				return 0, "", err
 			}
 			return e.Mode, e.Link, nil
 		})
 		if err == nil {
-			e, err = r.stat(clean)
+			e, err = r.statClean(clean)
 		}
 	}
 	if err != nil {
-		return nil, word(err, "stat", name)
+		return nil, translateErrno(err, "stat", name)
 	}
 	return e, nil
 }
 
-// stat describes what is at a clean path without links on its way.
-func (r *Root) stat(clean string) (*Entry, error) {
-	f, err := r.open(clean, unix.O_PATH)
+// statClean describes what is at a clean path without links on its way.
+func (r *Root) statClean(clean string) (*Entry, error) {
+	f, err := r.openClean(clean, unix.O_PATH)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (r *Root) stat(clean string) (*Entry, error) {
 	}
 	// A handle has no attributes of its own; its link in /proc leads to what it is a handle of.
 	place := trees.PathOf(int(f.Fd()))
-	e.Xattrs = attributes(func(list []byte) (int, error) { return unix.Listxattr(place, list) },
+	e.Xattrs = readXattrs(func(list []byte) (int, error) { return unix.Listxattr(place, list) },
 		func(name string, value []byte) (int, error) { return unix.Getxattr(place, name, value) })
 	return e, nil
 }
@@ -121,14 +121,14 @@ func entryOf(name string, st *unix.Stat_t) *Entry {
 
 // List implements Source. Names that go away meanwhile are left out.
 func (r *Root) List(ctx context.Context, dir *Entry) ([]*Entry, error) {
-	f, err := r.open(dir.Path, unix.O_RDONLY|unix.O_DIRECTORY)
+	f, err := r.openClean(dir.Path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return nil, word(err, "list", dir.Path)
+		return nil, translateErrno(err, "list", dir.Path)
 	}
 	defer f.Close() //nolint:errcheck // only read
 	names, err := f.Readdirnames(-1)
 	if err != nil {
-		return nil, word(err, "list", dir.Path)
+		return nil, translateErrno(err, "list", dir.Path)
 	}
 	slices.Sort(names)
 	list := make([]*Entry, 0, len(names))
@@ -141,7 +141,7 @@ func (r *Root) List(ctx context.Context, dir *Entry) ([]*Entry, error) {
 			continue
 		}
 		if err != nil {
-			return nil, word(err, "list", path.Join(dir.Path, name))
+			return nil, translateErrno(err, "list", path.Join(dir.Path, name))
 		}
 		list = append(list, e)
 	}
@@ -162,14 +162,14 @@ func childOf(dir *os.File, name, clean string) (*Entry, error) {
 		return e, err
 	case e.Mode.IsRegular(), e.Mode.IsDir():
 		place := trees.PathOf(int(dir.Fd())) + "/" + name // one name below a descriptor: no link is followed
-		e.Xattrs = attributes(func(list []byte) (int, error) { return unix.Llistxattr(place, list) },
+		e.Xattrs = readXattrs(func(list []byte) (int, error) { return unix.Llistxattr(place, list) },
 			func(name string, value []byte) (int, error) { return unix.Lgetxattr(place, name, value) })
 	}
 	return e, nil
 }
 
-// attributes reads the extended attributes that belong in a layer. What cannot be read is not there.
-func attributes(list func([]byte) (int, error), get func(string, []byte) (int, error)) map[string]string {
+// readXattrs reads the extended attributes that belong in a layer. What cannot be read is not there.
+func readXattrs(list func([]byte) (int, error), get func(string, []byte) (int, error)) map[string]string {
 	var few [512]byte
 	names := few[:]
 	n, err := list(names)
@@ -203,13 +203,13 @@ func attributes(list func([]byte) (int, error), get func(string, []byte) (int, e
 
 // Open implements Source.
 func (r *Root) Open(_ context.Context, file *Entry) (io.ReadCloser, error) {
-	f, err := r.open(file.Path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	f, err := r.openClean(file.Path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
-		return nil, word(err, "open", file.Path)
+		return nil, translateErrno(err, "open", file.Path)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, errors.Join(word(err, "stat", file.Path), f.Close())
+		return nil, errors.Join(translateErrno(err, "stat", file.Path), f.Close())
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, errors.Join(notRegular(file.Path), f.Close())
@@ -226,7 +226,7 @@ func (r *Root) Digest(ctx context.Context, file *Entry) (digest.Digest, error) {
 	defer f.Close() //nolint:errcheck // only read
 	h := sha256.New()
 	if _, err := io.CopyBuffer(h, contextReader{ctx, f}, make([]byte, min(max(file.Size+1, 512), piece))); err != nil {
-		return "", word(err, "read", file.Path)
+		return "", translateErrno(err, "read", file.Path)
 	}
 	return digest.NewDigest(digest.SHA256, h), nil
 }

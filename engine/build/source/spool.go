@@ -87,36 +87,36 @@ func startSpool(ctx context.Context, file *os.File, opt Options) *spool {
 	for range pieces {
 		s.free <- nil // made when it is needed
 	}
-	s.workers.Go(s.write)
-	s.workers.Go(s.hash)
+	s.workers.Go(s.writeBlocks)
+	s.workers.Go(s.hashBlocks)
 	return s
 }
 
-// begin tells where the next file's content will be.
-func (s *spool) begin(node *inode) {
+// beginFile begins the content of a file: it sets where that will be.
+func (s *spool) beginFile(node *inode) {
 	node.at = s.at
 	if s.now != nil {
 		node.at += int64(len(s.now.data))
 	}
 }
 
-// space returns where bytes of a file go next. It is never empty.
-func (s *spool) space() ([]byte, error) {
+// nextBuffer returns the buffer for the next bytes of a file. It is never empty.
+func (s *spool) nextBuffer() ([]byte, error) {
 	if s.now != nil && len(s.now.data) == cap(s.now.data) {
-		if err := s.flush(); err != nil {
+		if err := s.flushBlock(); err != nil {
 			return nil, err
 		}
 	}
 	if s.now == nil {
-		if err := s.take(); err != nil {
+		if err := s.takeBlock(); err != nil {
 			return nil, err
 		}
 	}
 	return s.now.data[len(s.now.data):cap(s.now.data)], nil
 }
 
-// take gets an empty block.
-func (s *spool) take() error {
+// takeBlock makes an empty block the one under way.
+func (s *spool) takeBlock() error {
 	if err := s.err(); err != nil {
 		return err
 	}
@@ -129,8 +129,8 @@ func (s *spool) take() error {
 	return nil
 }
 
-// wrote notes that n bytes of space are the file's, and whether they are its last.
-func (s *spool) wrote(node *inode, n int, last bool) {
+// commitBytes records that n bytes of the buffer are the file's, and whether they are its last.
+func (s *spool) commitBytes(node *inode, n int, last bool) {
 	s.now.data = s.now.data[:len(s.now.data)+n]
 	if k := len(s.now.parts) - 1; k >= 0 && s.now.parts[k].node == node {
 		s.now.parts[k].n += n
@@ -140,23 +140,23 @@ func (s *spool) wrote(node *inode, n int, last bool) {
 	s.now.parts = append(s.now.parts, part{node, n, last})
 }
 
-// hole notes that n zeros are the file's, which take no room. They follow what was written of the same file, or begin it.
-func (s *spool) hole(node *inode, n int64) error {
+// addHole adds n zeros to the file, which take no room. They follow what was written of the same file, or begin it.
+func (s *spool) addHole(node *inode, n int64) error {
 	if s.now != nil {
-		if err := s.flush(); err != nil {
+		if err := s.flushBlock(); err != nil {
 			return err
 		}
 	}
-	if err := s.take(); err != nil {
+	if err := s.takeBlock(); err != nil {
 		return err
 	}
 	s.now.zeros = n
 	s.now.parts = append(s.now.parts, part{node: node})
-	return s.flush()
+	return s.flushBlock()
 }
 
-// flush hands the block under way to the workers.
-func (s *spool) flush() error {
+// flushBlock hands the block under way to the workers.
+func (s *spool) flushBlock() error {
 	b := s.now
 	s.now = nil
 	s.at = b.at + int64(len(b.data)) + b.zeros
@@ -173,8 +173,8 @@ func (s *spool) flush() error {
 	return s.err()
 }
 
-// done gives a block back when both workers are through with it.
-func (s *spool) done(b *block) {
+// releaseBlock gives a block back when both workers are through with it.
+func (s *spool) releaseBlock(b *block) {
 	if b.users.Add(-1) == 0 {
 		s.free <- b // never blocks: there are no more blocks than places
 	}
@@ -191,21 +191,21 @@ func (s *spool) err() error {
 	return nil
 }
 
-// write is the goroutine that writes.
-func (s *spool) write() {
+// writeBlocks writes blocks, in a goroutine of its own.
+func (s *spool) writeBlocks() {
 	for b := range s.toWrite {
 		if len(b.data) > 0 && s.failed.Load() == nil {
 			if _, err := s.file.WriteAt(b.data, b.at); err != nil {
-				err = fmt.Errorf("keep what the build reads: %w", full(err))
+				err = fmt.Errorf("keep what the build reads: %w", translateDiskFull(err))
 				s.failed.Store(&err)
 			}
 		}
-		s.done(b)
+		s.releaseBlock(b)
 	}
 }
 
-// full words a disk that is full.
-func full(err error) error {
+// translateDiskFull gives the error of a full disk its text.
+func translateDiskFull(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return fault.Internal("no space left on device")
@@ -216,8 +216,8 @@ func full(err error) error {
 	}
 }
 
-// hash is the goroutine that makes digests.
-func (s *spool) hash() {
+// hashBlocks makes the digests of files, in a goroutine of its own.
+func (s *spool) hashBlocks() {
 	h := sha256.New()
 	var zero []byte
 	for b := range s.toHash {
@@ -237,7 +237,7 @@ func (s *spool) hash() {
 				finishSum(h, p.node)
 			}
 		}
-		s.done(b)
+		s.releaseBlock(b)
 	}
 }
 
@@ -250,9 +250,9 @@ func finishSum(h hash.Hash, node *inode) {
 func (s *spool) finish() (*os.File, error) {
 	var err error
 	if s.now != nil {
-		err = s.flush()
+		err = s.flushBlock()
 	}
-	s.wait()
+	s.stopWorkers()
 	if err == nil {
 		err = s.err()
 	}
@@ -267,11 +267,12 @@ func (s *spool) finish() (*os.File, error) {
 
 // abandon waits for the workers and throws the content away.
 func (s *spool) abandon() {
-	s.wait()
+	s.stopWorkers()
 	s.file.Close() //nolint:errcheck // nobody will read it
 }
 
-func (s *spool) wait() {
+// stopWorkers lets the workers finish their blocks and waits for their end.
+func (s *spool) stopWorkers() {
 	close(s.toWrite)
 	close(s.toHash)
 	s.workers.Wait()

@@ -41,8 +41,8 @@ var _ Source = (*Tree)(nil)
 
 // SingleFile returns a tree of one regular file, owned by 0:0, whose content is in memory. It need not be closed.
 func SingleFile(name string, content []byte, mode fs.FileMode, at time.Time) *Tree {
-	node := &inode{mode: mode &^ fs.ModeType, size: int64(len(content)), sum: sum(content)}
-	node.describe(0, 0, at)
+	node := &inode{mode: mode &^ fs.ModeType, size: int64(len(content)), sum: sumContent(content)}
+	node.setOwnerAndTime(0, 0, at)
 	root := &inode{mode: fs.ModeDir | 0o755, kids: &folder{children: []child{{name, node}}}}
 	return &Tree{root: root, content: bytes.NewReader(content), entries: 1, bytes: node.size}
 }
@@ -70,7 +70,7 @@ func (t *Tree) Sub(name string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	node, err := t.find(clean)
+	node, err := t.findNode(clean)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (t *Tree) Sub(name string) (*Tree, error) {
 		return nil, notFolder(name)
 	}
 	sub := &Tree{root: node, content: t.content}
-	sub.entries, sub.bytes = node.weight()
+	sub.entries, sub.bytes = node.countBelow()
 	return sub, nil
 }
 
@@ -92,12 +92,12 @@ func (t *Tree) Into(name string) (*Tree, error) {
 	return sub, nil
 }
 
-// weight counts what is in a folder.
-func (n *inode) weight() (entries int, bytes int64) {
+// countBelow counts the entries below a folder and their bytes.
+func (n *inode) countBelow() (entries int, bytes int64) {
 	for _, c := range n.kids.children {
 		entries, bytes = entries+1, bytes+c.node.size
 		if c.node.kids != nil {
-			e, b := c.node.weight()
+			e, b := c.node.countBelow()
 			entries, bytes = entries+e, bytes+b
 		}
 	}
@@ -132,16 +132,16 @@ func (t *Tree) Stat(_ context.Context, name string, follow bool) (*Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	clean, node, err := t.walk(clean, follow, nil)
+	clean, node, err := t.walkPath(clean, follow, nil)
 	if err != nil {
 		return nil, err
 	}
-	return node.entry(clean), nil
+	return node.toEntry(clean), nil
 }
 
-// walk returns what is at a clean path, links followed, and the path that they led to. step is told of names that are looked
-// up because of a link; it may be nil.
-func (t *Tree) walk(clean string, follow bool, step func(names int) error) (string, *inode, error) {
+// walkPath returns the inode at a clean path, links followed, and the path that they led to. step is told of names that are
+// looked up because of a link; it may be nil.
+func (t *Tree) walkPath(clean string, follow bool, step func(names int) error) (string, *inode, error) {
 	at, parts, links := []*inode{t.root}, []string(nil), 0 // the folders on the way, and their names below the root
 	for rest := clean; rest != ""; {
 		var part string
@@ -166,12 +166,12 @@ func (t *Tree) walk(clean string, follow bool, step func(names int) error) (stri
 		}
 		next := in.kids.get(part)
 		if next == nil {
-			return "", nil, missing(clean)
+			return "", nil, noSuchFile(clean)
 		}
 		if next.mode&fs.ModeSymlink != 0 && (rest != "" || follow) {
-			link := next.link()
+			link := next.linkTarget()
 			if links++; links > trees.MaxLinks || len(link)+len(rest) > tarfile.MaxName {
-				return "", nil, looped(clean)
+				return "", nil, tooManyLinks(clean)
 			}
 			if path.IsAbs(link) {
 				at, parts = at[:1], parts[:0]
@@ -187,8 +187,8 @@ func (t *Tree) walk(clean string, follow bool, step func(names int) error) (stri
 	return strings.Join(parts, "/"), at[len(at)-1], nil
 }
 
-// find returns what is at a clean path without links on its way.
-func (t *Tree) find(clean string) (*inode, error) {
+// findNode returns the inode at a clean path without links on its way.
+func (t *Tree) findNode(clean string) (*inode, error) {
 	at := t.root
 	for rest := clean; rest != "" && rest != "."; {
 		var part string
@@ -197,7 +197,7 @@ func (t *Tree) find(clean string) (*inode, error) {
 			return nil, notFolder(clean)
 		}
 		if at = at.kids.get(part); at == nil {
-			return nil, missing(clean)
+			return nil, noSuchFile(clean)
 		}
 	}
 	return at, nil
@@ -208,7 +208,7 @@ func (t *Tree) nodeOf(e *Entry) (*inode, error) {
 	if e.node != nil {
 		return e.node, nil
 	}
-	return t.find(e.Path)
+	return t.findNode(e.Path)
 }
 
 // List implements Source.
@@ -222,7 +222,7 @@ func (t *Tree) List(_ context.Context, dir *Entry) ([]*Entry, error) {
 	}
 	list := make([]*Entry, len(node.kids.children))
 	for i, c := range node.kids.children {
-		list[i] = c.node.entry(path.Join(dir.Path, c.name))
+		list[i] = c.node.toEntry(path.Join(dir.Path, c.name))
 	}
 	return list, nil
 }
@@ -254,5 +254,5 @@ func (t *Tree) Digest(_ context.Context, file *Entry) (digest.Digest, error) {
 	if !node.mode.IsRegular() {
 		return "", notRegular(file.Path)
 	}
-	return node.digest(), nil
+	return node.contentDigest(), nil
 }

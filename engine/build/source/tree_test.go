@@ -239,7 +239,7 @@ func FuzzResolve(f *testing.F) {
 		if e.Mode&fs.ModeSymlink != 0 {
 			t.Errorf("Stat(%q) is a link", path)
 		}
-		if again, err := tree.find(e.Path); err != nil || again != e.node {
+		if again, err := tree.findNode(e.Path); err != nil || again != e.node {
 			t.Errorf("Stat(%q) says %q, where %v, %v is", path, e.Path, again, err)
 		}
 	})

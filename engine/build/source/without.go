@@ -16,7 +16,7 @@ func (t *Tree) Without(patterns []string) (*Tree, error) {
 		return nil, fault.Invalid("the patterns of what is ignored: %w", err)
 	}
 	s := &sieve{matcher: matcher, out: &Tree{content: t.content}}
-	if s.out.root, err = s.folder(t.root, ".", patternmatcher.MatchInfo{}); err != nil {
+	if s.out.root, err = s.filterFolder(t.root, ".", patternmatcher.MatchInfo{}); err != nil {
 		return nil, err
 	}
 	return s.out, nil
@@ -28,8 +28,8 @@ type sieve struct {
 	out     *Tree
 }
 
-// folder returns a folder with what is kept of it. above is how the patterns matched it.
-func (s *sieve) folder(from *inode, name string, above patternmatcher.MatchInfo) (*inode, error) {
+// filterFolder returns a folder without what is excluded. above is how the patterns matched it.
+func (s *sieve) filterFolder(from *inode, name string, above patternmatcher.MatchInfo) (*inode, error) {
 	to := *from
 	to.kids = &folder{}
 	for _, c := range from.kids.children {
@@ -43,7 +43,7 @@ func (s *sieve) folder(from *inode, name string, above patternmatcher.MatchInfo)
 		}
 		node := c.node
 		if node.kids != nil {
-			if node, err = s.folder(node, at, info); err != nil {
+			if node, err = s.filterFolder(node, at, info); err != nil {
 				return nil, err
 			}
 			if excluded && len(node.kids.children) == 0 {

@@ -107,25 +107,26 @@ type cacheMount struct {
 	id     string
 }
 
-// name is the id that the instruction gives a cache: its target if it gives none.
-func (c *cacheMount) name() string {
+// cacheName returns the id that the instruction gives a cache: its target if it gives none.
+func (c *cacheMount) cacheName() string {
 	if c.ID != "" {
 		return c.ID
 	}
 	return c.target
 }
 
-func (c *cacheMount) mode() uint32 {
+// modeOrDefault returns the permissions that the instruction gives a cache: 0755 if it gives none.
+func (c *cacheMount) modeOrDefault() uint32 {
 	if c.Mode != nil {
 		return *c.Mode
 	}
 	return 0o755
 }
 
-// key is the folder of a cache. What it begins with is part of it; the number tells private ones apart.
-func (c *cacheMount) key(number int) string {
+// folderKey returns the name of a cache's folder. The cache's first content is part of it; the number tells private ones apart.
+func (c *cacheMount) folderKey(number int) string {
 	parts := []string{
-		c.name(), c.Image, c.Path, strconv.FormatUint(uint64(c.mode()), 8),
+		c.cacheName(), c.Image, c.Path, strconv.FormatUint(uint64(c.modeOrDefault()), 8),
 		strconv.FormatUint(uint64(c.UID), 10), strconv.FormatUint(uint64(c.GID), 10), strconv.Itoa(number),
 	}
 	if c.Image == "" {
@@ -145,23 +146,23 @@ func (w *Worker) takeCaches(ctx context.Context, m *mounts, wanted []*cacheMount
 			return fault.Invalid("unsupported sharing value %q", c.Sharing)
 		}
 	}
-	taken, err := w.caches.take(ctx, wanted)
+	taken, err := w.caches.takeAll(ctx, wanted)
 	if err != nil {
 		return err
 	}
 	m.back = append(m.back, func() error { w.giveBack(taken); return nil })
 	for _, c := range wanted {
 		if err := w.makeCache(ctx, c); err != nil {
-			return fmt.Errorf("cache %s: %w", c.name(), err)
+			return fmt.Errorf("cache %s: %w", c.cacheName(), err)
 		}
-		m.bind(filepath.Join(w.caches.dir, c.id, cacheFiles), c.target, c.ReadOnly)
+		m.addBind(filepath.Join(w.caches.dir, c.id, cacheFiles), c.target, c.ReadOnly)
 	}
-	w.caches.share(wanted)
+	w.caches.unlockShared(wanted)
 	return nil
 }
 
-// take waits until all caches can be had and returns the ids of their folders.
-func (c *caches) take(ctx context.Context, wanted []*cacheMount) (taken []string, err error) {
+// takeAll takes all caches, as soon as none of them is in the way, and returns the ids of their folders.
+func (c *caches) takeAll(ctx context.Context, wanted []*cacheMount) (taken []string, err error) {
 	for {
 		c.mu.Lock()
 		taken = c.takeLocked(wanted)
@@ -184,7 +185,7 @@ func (c *caches) takeLocked(wanted []*cacheMount) []string {
 	alone := map[string]bool{}
 	for _, want := range wanted {
 		for number := 0; ; number++ {
-			key := want.key(number)
+			key := want.folderKey(number)
 			e := c.entries[key]
 			free := e == nil || e.users == 0
 			if want.Sharing == Private && !free && !mine[key] {
@@ -212,8 +213,8 @@ func (c *caches) takeLocked(wanted []*cacheMount) []string {
 	return taken
 }
 
-// share lets others use what was taken alone only to be made.
-func (c *caches) share(wanted []*cacheMount) {
+// unlockShared lets others use shared caches that one run had alone only to make them.
+func (c *caches) unlockShared(wanted []*cacheMount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	alone := map[string]bool{}
@@ -268,7 +269,7 @@ func (w *Worker) makeCache(ctx context.Context, want *cacheMount) error {
 		return err
 	}
 	now := time.Now().UTC()
-	about := Cache{ID: want.id, Name: want.name(), Created: now, LastUsed: now}
+	about := Cache{ID: want.id, Name: want.cacheName(), Created: now, LastUsed: now}
 	err := w.fillCache(ctx, want, filepath.Join(fresh, cacheFiles))
 	if err == nil {
 		err = record.PutVolatile(filepath.Join(fresh, cacheRecord), about)
@@ -299,5 +300,5 @@ func (w *Worker) fillCache(ctx context.Context, want *cacheMount, dir string) er
 	if err != nil {
 		return err
 	}
-	return errors.Join(own(f, want.mode(), want.UID, want.GID), f.Close())
+	return errors.Join(setOwnerAndMode(f, want.modeOrDefault(), want.UID, want.GID), f.Close())
 }

@@ -122,7 +122,7 @@ func (w *Worker) measureLocked() {
 			}
 			return nil
 		})
-		if err := w.trim(w.life); err != nil && w.life.Err() == nil {
+		if err := w.trimCaches(w.life); err != nil && w.life.Err() == nil {
 			w.opt.Log.Error().Err(err).Msg("caches of builds not trimmed")
 		}
 	})
@@ -164,8 +164,8 @@ func (w *Worker) measureOne(ctx context.Context) bool {
 	return true
 }
 
-// trim removes the longest unused caches until the rest is within the bound.
-func (w *Worker) trim(ctx context.Context) error {
+// trimCaches removes the longest unused caches until the rest is within the bound.
+func (w *Worker) trimCaches(ctx context.Context) error {
 	if w.opt.CacheSize <= 0 {
 		return nil
 	}

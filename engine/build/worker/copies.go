@@ -32,7 +32,7 @@ type copied struct {
 func (w *Worker) copyOf(ctx context.Context, files source.Source, path string, shared bool) (at string, release func() error, err error) {
 	if !shared {
 		c := &copied{dir: filepath.Join(w.copyDir(), id.New())}
-		if at, err = c.write(ctx, files, path); err != nil {
+		if at, err = c.writeFiles(ctx, files, path); err != nil {
 			return "", nil, err
 		}
 		return at, c.remove, nil
@@ -41,7 +41,7 @@ func (w *Worker) copyOf(ctx context.Context, files source.Source, path string, s
 	for {
 		c, first := w.useCopy(key)
 		if first {
-			c.at, c.err = c.write(ctx, files, path)
+			c.at, c.err = c.writeFiles(ctx, files, path)
 			close(c.done)
 		}
 		release := func() error { return w.leaveCopy(key, c) }
@@ -77,8 +77,8 @@ func (w *Worker) useCopy(key copyKey) (c *copied, first bool) {
 func (w *Worker) leaveCopy(key copyKey, c *copied) error {
 	w.mu.Lock()
 	c.users--
-	last := c.users == 0 && (w.held[key.files] == 0 || c.failed())
-	if (last || c.failed()) && w.copies[key] == c {
+	last := c.users == 0 && (w.held[key.files] == 0 || c.hasFailed())
+	if (last || c.hasFailed()) && w.copies[key] == c {
 		delete(w.copies, key)
 	}
 	w.mu.Unlock()
@@ -88,8 +88,8 @@ func (w *Worker) leaveCopy(key copyKey, c *copied) error {
 	return c.remove()
 }
 
-// failed reports that there is no copy and never will be.
-func (c *copied) failed() bool {
+// hasFailed reports whether making the copy has failed.
+func (c *copied) hasFailed() bool {
 	select {
 	case <-c.done:
 		return c.err != nil
@@ -98,8 +98,8 @@ func (c *copied) failed() bool {
 	}
 }
 
-// write makes the copy. On error nothing is left.
-func (c *copied) write(ctx context.Context, files source.Source, path string) (at string, err error) {
+// writeFiles writes the copy. On error nothing is left.
+func (c *copied) writeFiles(ctx context.Context, files source.Source, path string) (at string, err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return "", err
 	}

@@ -87,7 +87,7 @@ func MountOf(m *instructions.Mount) (mount Mount, skip bool, err error) {
 			mount.Sharing = Shared
 		}
 	case instructions.MountTypeSecret:
-		mount.secret(m)
+		mount.fillSecret(m)
 	case instructions.MountTypeSSH:
 		if !m.Required {
 			return mount, true, nil
@@ -99,8 +99,9 @@ func MountOf(m *instructions.Mount) (mount Mount, skip bool, err error) {
 	return mount, false, nil
 }
 
-// secret fills what of a secret follows from the rest: its id is that, its source or the last part of its target.
-func (m *Mount) secret(from *instructions.Mount) {
+// fillSecret fills the fields of a secret that follow from the others: its id is the one given, its source or the last part
+// of its target.
+func (m *Mount) fillSecret(from *instructions.Mount) {
 	if m.ID == "" {
 		m.ID = from.Source
 	}

@@ -48,8 +48,8 @@ func (m *mounts) release() {
 	m.back = nil
 }
 
-// prepare makes everything ready that a step's mounts show. What it returns is to be released with an error too.
-func (w *Worker) prepare(ctx context.Context, step *Step) (*mounts, error) {
+// prepareMounts prepares the mounts of a step. The caller releases them, with an error too.
+func (w *Worker) prepareMounts(ctx context.Context, step *Step) (*mounts, error) {
 	m := &mounts{failed: func(err error) { w.opt.Log.Error().Err(err).Msg("mounts of a build not released whole") }}
 	var wanted []*cacheMount
 	for i := range step.Mounts {
@@ -60,13 +60,13 @@ func (w *Worker) prepare(ctx context.Context, step *Step) (*mounts, error) {
 		}
 		switch mount.Type {
 		case MountBind:
-			err = w.bind(ctx, m, mount, target)
+			err = w.bindFiles(ctx, m, mount, target)
 		case MountCache:
 			wanted = append(wanted, &cacheMount{Mount: mount, target: target})
 		case MountTmpfs:
 			m.tmpfs = append(m.tmpfs, tmpfsOf(mount, target))
 		case MountSecret:
-			err = w.secret(m, step, mount, target)
+			err = w.addSecret(m, step, mount, target)
 		default:
 			err = fault.Unsupported("RUN --mount=type=%s is not supported", mount.Type)
 		}
@@ -74,7 +74,7 @@ func (w *Worker) prepare(ctx context.Context, step *Step) (*mounts, error) {
 			return m, fmt.Errorf("RUN --mount=type=%s: %w", mount.Type, err)
 		}
 	}
-	if err := w.files(m, step.Files); err != nil {
+	if err := w.addHeredocs(m, step.Files); err != nil {
 		return m, err
 	}
 	if err := w.takeCaches(ctx, m, wanted); err != nil { // last: others wait for what is locked
@@ -115,15 +115,16 @@ func tmpfsOf(m *Mount, target string) container.Tmpfs {
 	return container.Tmpfs{Destination: target, Options: options}
 }
 
-func (m *mounts) bind(source, target string, readOnly bool) {
+// addBind adds a bind mount of a file or folder of the host's.
+func (m *mounts) addBind(source, target string, readOnly bool) {
 	m.binds = append(m.binds, container.Bind{
 		Source: source, Destination: target, ReadOnly: readOnly, Propagation: "rprivate",
 		BindTerms: container.BindTerms{MustExist: true},
 	})
 }
 
-// bind shows files of the context or of an image. What is written there goes with the run.
-func (w *Worker) bind(ctx context.Context, m *mounts, mount *Mount, target string) error {
+// bindFiles binds files of the context or of an image. What is written there goes with the run.
+func (w *Worker) bindFiles(ctx context.Context, m *mounts, mount *Mount, target string) error {
 	if mount.Image == "" {
 		if mount.Files == nil {
 			return fault.Invalid("there is nothing to mount at %s", target)
@@ -133,7 +134,7 @@ func (w *Worker) bind(ctx context.Context, m *mounts, mount *Mount, target strin
 			return err
 		}
 		m.back = append(m.back, release)
-		m.bind(at, target, mount.ReadOnly)
+		m.addBind(at, target, mount.ReadOnly)
 		return nil
 	}
 	view, err := w.opt.Images.Open(ctx, mount.Image)
@@ -147,14 +148,14 @@ func (w *Worker) bind(ctx context.Context, m *mounts, mount *Mount, target strin
 			return err
 		}
 		m.back = append(m.back, release)
-		m.bind(at, target, false)
+		m.addBind(at, target, false)
 		return nil
 	}
 	at, err := pathIn(view.Root, mount.Path)
 	if err != nil {
 		return err
 	}
-	m.bind(at, target, true)
+	m.addBind(at, target, true)
 	return nil
 }
 
@@ -176,8 +177,8 @@ func pathIn(root *os.File, name string) (string, error) {
 	return at, nil
 }
 
-// secret gives a command what the build was given under a name, as a file in memory, a variable, or both.
-func (w *Worker) secret(m *mounts, step *Step, mount *Mount, target string) error {
+// addSecret gives a command what the build was given under a name, as a file in memory, a variable, or both.
+func (w *Worker) addSecret(m *mounts, step *Step, mount *Mount, target string) error {
 	var content []byte
 	found := false
 	if step.Secrets != nil {
@@ -204,7 +205,7 @@ func (w *Worker) secret(m *mounts, step *Step, mount *Mount, target string) erro
 	if mount.Mode != nil {
 		mode = *mount.Mode
 	}
-	dir, err := w.memory(m)
+	dir, err := w.memoryDir(m)
 	if err != nil {
 		return err
 	}
@@ -213,12 +214,12 @@ func (w *Worker) secret(m *mounts, step *Step, mount *Mount, target string) erro
 	if err := writeOwned(at, content, mode, mount.UID, mount.GID); err != nil {
 		return fmt.Errorf("secret %s: %w", mount.ID, err)
 	}
-	m.bind(at, target, mount.ReadOnly)
+	m.addBind(at, target, mount.ReadOnly)
 	return nil
 }
 
-// memory is the folder of this run on a file system in memory.
-func (w *Worker) memory(m *mounts) (string, error) {
+// memoryDir returns the folder of this run on a file system in memory, and makes it the first time.
+func (w *Worker) memoryDir(m *mounts) (string, error) {
 	if m.secrets != "" {
 		return m.secrets, nil
 	}
@@ -238,11 +239,11 @@ func writeOwned(at string, content []byte, mode, uid, gid uint32) error {
 		return err
 	}
 	_, err = f.Write(content)
-	return errors.Join(err, own(f, mode, uid, gid), f.Close())
+	return errors.Join(err, setOwnerAndMode(f, mode, uid, gid), f.Close())
 }
 
-// own gives a new file or folder its owner and permissions.
-func own(f *os.File, mode, uid, gid uint32) error {
+// setOwnerAndMode sets the owner and the permissions of a new file or folder.
+func setOwnerAndMode(f *os.File, mode, uid, gid uint32) error {
 	if uid != 0 || gid != 0 {
 		if err := f.Chown(int(uid), int(gid)); err != nil {
 			if errors.Is(err, unix.EINVAL) {
@@ -254,12 +255,12 @@ func own(f *os.File, mode, uid, gid uint32) error {
 	return unix.Fchmod(int(f.Fd()), mode&0o7777)
 }
 
-// files puts the files of heredocs where a command finds them.
-func (w *Worker) files(m *mounts, files []File) error {
+// addHeredocs puts the files of heredocs where a command finds them.
+func (w *Worker) addHeredocs(m *mounts, files []File) error {
 	if len(files) == 0 {
 		return nil
 	}
-	dir, err := w.memory(m)
+	dir, err := w.memoryDir(m)
 	if err != nil {
 		return err
 	}
@@ -275,6 +276,6 @@ func (w *Worker) files(m *mounts, files []File) error {
 			return fmt.Errorf("heredoc %s: %w", f.Name, err)
 		}
 	}
-	m.bind(pipes, heredocs, true)
+	m.addBind(pipes, heredocs, true)
 	return nil
 }

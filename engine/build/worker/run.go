@@ -25,7 +25,7 @@ func (w *Worker) Run(ctx context.Context, step Step) (run Result, err error) {
 	if err != nil {
 		return run, err
 	}
-	m, err := w.prepare(ctx, &step)
+	m, err := w.prepareMounts(ctx, &step)
 	defer m.release()
 	if err != nil {
 		return run, err
@@ -42,20 +42,20 @@ func (w *Worker) Run(ctx context.Context, step Step) (run Result, err error) {
 		if err == nil || errors.As(err, &exit) {
 			return
 		}
-		err = errors.Join(err, w.remove(ctx, containerID))
+		err = errors.Join(err, w.removeContainer(ctx, containerID))
 		run = Result{}
 	}()
-	if run.Config, err = w.describe(containerID); err != nil {
+	if run.Config, err = w.encodeConfig(containerID); err != nil {
 		return run, err
 	}
 	if step.Started != nil {
 		step.Started(containerID, warnings)
 	}
-	return run, w.execute(ctx, containerID, &step)
+	return run, w.runContainer(ctx, containerID, &step)
 }
 
-// describe returns what a container was made with.
-func (w *Worker) describe(containerID string) (json.RawMessage, error) {
+// encodeConfig returns the configuration that a container was made with, as JSON.
+func (w *Worker) encodeConfig(containerID string) (json.RawMessage, error) {
 	r, err := w.opt.Containers.Get(containerID)
 	if err != nil {
 		return nil, err
@@ -67,9 +67,9 @@ func (w *Worker) describe(containerID string) (json.RawMessage, error) {
 	return made, nil
 }
 
-// execute runs the process of a container to its end.
-func (w *Worker) execute(ctx context.Context, containerID string, step *Step) error {
-	viewed, err := w.view(ctx, containerID, step.Output)
+// runContainer runs the process of a container to its end.
+func (w *Worker) runContainer(ctx context.Context, containerID string, step *Step) error {
+	viewed, err := w.attachOutput(ctx, containerID, step.Output)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (w *Worker) execute(ctx context.Context, containerID string, step *Step) er
 	}
 	outlive := context.WithoutCancel(ctx)
 	stop := context.AfterFunc(ctx, func() {
-		if err := w.opt.Containers.Kill(outlive, containerID, "SIGKILL"); err != nil && !gone(err) {
+		if err := w.opt.Containers.Kill(outlive, containerID, "SIGKILL"); err != nil && !isGone(err) {
 			w.opt.Log.Error().Err(err).Str("container", containerID).Msg("command of a build that was given up does not end")
 		}
 	})
@@ -105,8 +105,8 @@ func (w *Worker) execute(ctx context.Context, containerID string, step *Step) er
 	return exit
 }
 
-// view has the output of a container that is still to be started written to out. The channel gets how that ended, once.
-func (w *Worker) view(ctx context.Context, containerID string, out io.Writer) (<-chan error, error) {
+// attachOutput attaches out to the output of a container that is still to be started. The channel gets how that ended, once.
+func (w *Worker) attachOutput(ctx context.Context, containerID string, out io.Writer) (<-chan error, error) {
 	if out == nil {
 		out = io.Discard
 	}
@@ -144,20 +144,20 @@ func (w *Worker) notStarted(containerID string, step *Step, cause error) error {
 	return &ExitError{Command: step.Shown, Code: r.ExitCode, Err: cause}
 }
 
-// remove takes a container away, whatever it does. One that is gone is no error. ctx does not end it half-way.
-func (w *Worker) remove(ctx context.Context, containerID string) error {
+// removeContainer removes a container, whatever it does. One that is gone is no error. ctx does not end it half-way.
+func (w *Worker) removeContainer(ctx context.Context, containerID string) error {
 	if containerID == "" {
 		return nil
 	}
 	err := w.opt.Containers.Remove(context.WithoutCancel(ctx), containerID, container.RemoveOptions{Force: true, Volumes: true})
-	if gone(err) {
+	if isGone(err) {
 		return nil
 	}
 	return err
 }
 
-// gone reports that a container has ended, or has been removed, by somebody else.
-func gone(err error) bool { return fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) }
+// isGone reports whether an error says that somebody else has ended or removed the container.
+func isGone(err error) bool { return fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) }
 
 // configOf is what the container of a step is made with.
 func configOf(step *Step) container.Config {

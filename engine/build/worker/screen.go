@@ -40,20 +40,20 @@ func (s *screen) Write(p []byte) (int, error) {
 				return 0, err
 			}
 			if s.have, s.rest, s.stream = 0, size, stream; stream == stdio.Stderr && size > 0 {
-				s.show([]byte(red))
+				s.writeOut([]byte(red))
 			}
 			continue
 		}
 		n := min(s.rest, len(rest))
-		s.show(rest[:n])
+		s.writeOut(rest[:n])
 		if s.rest, rest = s.rest-n, rest[n:]; s.rest == 0 && s.stream == stdio.Stderr {
-			s.show([]byte(plain))
+			s.writeOut([]byte(plain))
 		}
 	}
 	return len(p), nil
 }
 
-func (s *screen) show(p []byte) {
+func (s *screen) writeOut(p []byte) {
 	if !s.failed {
 		_, err := s.out.Write(p)
 		s.failed = err != nil

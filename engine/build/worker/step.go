@@ -82,5 +82,5 @@ func (w *Worker) Keep(ctx context.Context, run Result) error {
 
 // Drop removes the container of a run. One that is gone is no error. ctx does not end it half-way.
 func (w *Worker) Drop(ctx context.Context, run Result) error {
-	return w.remove(ctx, run.ContainerID)
+	return w.removeContainer(ctx, run.ContainerID)
 }

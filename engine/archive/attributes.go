@@ -13,8 +13,8 @@ import (
 // maxXattr is the most that the kernel gives of an attribute, and of the list of their names, in bytes.
 const maxXattr = 64 << 10
 
-// attributes adds the extended attributes that mean something elsewhere. What cannot be read is not there.
-func (p *packer) attributes(fd int, h *tar.Header) {
+// addXattrs adds the extended attributes that mean something elsewhere. What cannot be read is not there.
+func (p *packer) addXattrs(fd int, h *tar.Header) {
 	if p.names == nil {
 		p.names, p.value = make([]byte, maxXattr), make([]byte, maxXattr)
 	}

@@ -6,22 +6,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// content writes size bytes of a file. Large files are read while the bytes before are being written.
-func (p *packer) content(fd int, name string, size int64) error {
+// writeContent writes size bytes of a file. Large files are read while the bytes before are being written.
+func (p *packer) writeContent(fd int, name string, size int64) error {
 	if size == 0 {
 		return nil
 	}
 	if size > 2*piece {
-		return p.ahead(fd, name, size)
+		return p.copyAhead(fd, name, size)
 	}
-	buf := p.piece(0)
+	buf := p.pieceBuffer(0)
 	for size > 0 {
 		n, err := readFull(fd, buf[:min(size, piece)])
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 		if n == 0 {
-			return p.zeros(size)
+			return p.writeZeros(size)
 		}
 		if _, err := p.tar.Write(buf[:n]); err != nil {
 			return err
@@ -31,16 +31,16 @@ func (p *packer) content(fd int, name string, size int64) error {
 	return nil
 }
 
-// piece returns one of the packer's buffers.
-func (p *packer) piece(i int) []byte {
+// pieceBuffer returns one of the packer's buffers.
+func (p *packer) pieceBuffer(i int) []byte {
 	for len(p.pieces) <= i {
 		p.pieces = append(p.pieces, make([]byte, piece))
 	}
 	return p.pieces[i]
 }
 
-// ahead reads a file in one goroutine and writes it in this one.
-func (p *packer) ahead(fd int, name string, size int64) error {
+// copyAhead writes a large file: one goroutine reads it ahead, this one writes.
+func (p *packer) copyAhead(fd int, name string, size int64) error {
 	const inFlight = 3
 	type filled struct {
 		data []byte
@@ -48,7 +48,7 @@ func (p *packer) ahead(fd int, name string, size int64) error {
 	}
 	empty, full, stop := make(chan []byte, inFlight), make(chan filled, inFlight), make(chan struct{})
 	for i := range inFlight {
-		empty <- p.piece(i)
+		empty <- p.pieceBuffer(i)
 	}
 	go func() {
 		defer close(full)
@@ -81,7 +81,7 @@ func (p *packer) ahead(fd int, name string, size int64) error {
 			return fmt.Errorf("read %s: %w", name, next.err)
 		}
 		if !ok || len(next.data) == 0 {
-			return p.zeros(size)
+			return p.writeZeros(size)
 		}
 		if _, err := p.tar.Write(next.data); err != nil {
 			return err
@@ -92,9 +92,9 @@ func (p *packer) ahead(fd int, name string, size int64) error {
 	return nil
 }
 
-// zeros stands for what a file has lost since its header was written.
-func (p *packer) zeros(size int64) error {
-	zero := p.piece(0)
+// writeZeros writes zeros in place of bytes that a file has lost since its header was written.
+func (p *packer) writeZeros(size int64) error {
+	zero := p.pieceBuffer(0)
 	clear(zero)
 	for size > 0 {
 		if err := p.ctx.Err(); err != nil {

@@ -50,7 +50,7 @@ const (
 func (d *Download) Send(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, gather)
 	p := &packer{ctx: ctx, out: out, tar: tar.NewWriter(out), ids: d.files.IDs, links: map[inode]string{}}
-	if err := p.top(d.handle, d.place); err != nil {
+	if err := p.writeTree(d.handle, d.place); err != nil {
 		return fmt.Errorf("copy %s: %w", d.place.asked, err)
 	}
 	if err := p.tar.Close(); err != nil {
@@ -76,8 +76,8 @@ type packer struct {
 	value  []byte   // of one of them
 }
 
-// top writes the entry that the archive is for, and all below it.
-func (p *packer) top(handle *os.File, at place) error {
+// writeTree writes the entry that the archive is for, and all below it.
+func (p *packer) writeTree(handle *os.File, at place) error {
 	var st unix.Stat_t
 	fd := int(handle.Fd())
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -86,22 +86,22 @@ func (p *packer) top(handle *os.File, at place) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		p.root = at.name
-		return trees.Walk(p.ctx, fd, trees.Options{Mounts: true}, trees.Visitor{Entry: p.entry, Enter: p.folder})
+		return trees.Walk(p.ctx, fd, trees.Options{Mounts: true}, trees.Visitor{Entry: p.writeEntry, Enter: p.writeFolder})
 	case unix.S_IFREG:
 		f, err := unix.Open(trees.PathOf(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(f) //nolint:errcheck // only read
-		return p.file(f, at.name)
+		return p.writeFile(f, at.name)
 	default:
-		return p.tar.WriteHeader(p.header(at.name, &st))
+		return p.tar.WriteHeader(p.headerOf(at.name, &st))
 	}
 }
 
-// entry writes what a folder holds. What is gone meanwhile is left out.
-func (p *packer) entry(e *trees.Entry) (enter bool, err error) {
-	name := join(p.root, e)
+// writeEntry writes one entry of a folder. One that is gone meanwhile is left out.
+func (p *packer) writeEntry(e *trees.Entry) (enter bool, err error) {
+	name := entryName(p.root, e)
 	switch e.Stat.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		if e.Depth > tarfile.MaxDepth {
@@ -114,41 +114,41 @@ func (p *packer) entry(e *trees.Entry) (enter bool, err error) {
 			return false, nil // it is a link since a moment
 		}
 		if err != nil {
-			return false, gone(err, name)
+			return false, ignoreGone(err, name)
 		}
 		defer unix.Close(f) //nolint:errcheck // only read
-		return false, p.file(f, name)
+		return false, p.writeFile(f, name)
 	case unix.S_IFLNK:
 		text, err := tarfile.ReadLink(e.Dir, e.Base)
 		if errors.Is(err, unix.EINVAL) {
 			return false, nil // it is no link since a moment
 		}
 		if err != nil {
-			return false, gone(err, name)
+			return false, ignoreGone(err, name)
 		}
-		h := p.header(name, &e.Stat)
+		h := p.headerOf(name, &e.Stat)
 		h.Linkname = text
 		return false, p.tar.WriteHeader(h)
 	case unix.S_IFSOCK:
 		return false, nil
 	default:
-		return false, p.tar.WriteHeader(p.header(name, &e.Stat))
+		return false, p.tar.WriteHeader(p.headerOf(name, &e.Stat))
 	}
 }
 
-// gone drops the error of a file that was removed meanwhile.
-func gone(err error, name string) error {
+// ignoreGone drops the error of a file that was removed meanwhile.
+func ignoreGone(err error, name string) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
 	return &os.PathError{Op: "read", Path: name, Err: err}
 }
 
-// folder writes a folder. Where another file system begins that is one of the kernel's own, the folder is an empty one.
-func (p *packer) folder(fd int, e *trees.Entry) (enter bool, err error) {
-	if name := join(p.root, e); name != "" {
-		h := p.header(name, &e.Stat)
-		p.attributes(fd, h)
+// writeFolder writes a folder. Where another file system begins that is one of the kernel's own, the folder is an empty one.
+func (p *packer) writeFolder(fd int, e *trees.Entry) (enter bool, err error) {
+	if name := entryName(p.root, e); name != "" {
+		h := p.headerOf(name, &e.Stat)
+		p.addXattrs(fd, h)
 		if err := p.tar.WriteHeader(h); err != nil {
 			return false, err
 		}
@@ -161,8 +161,8 @@ func (p *packer) folder(fd int, e *trees.Entry) (enter bool, err error) {
 	return !system, err
 }
 
-// join returns the name in the archive of what is in a folder of it.
-func join(folder string, e *trees.Entry) string {
+// entryName returns the name that an entry below a folder has in the archive.
+func entryName(folder string, e *trees.Entry) string {
 	if e.Depth == 0 {
 		return folder
 	}
@@ -172,8 +172,8 @@ func join(folder string, e *trees.Entry) string {
 	return folder + e.Path()
 }
 
-// file writes an open regular file; one that has just taken its place may be anything, and is left out.
-func (p *packer) file(fd int, name string) error {
+// writeFile writes an open regular file; one that has just taken its place may be anything, and is left out.
+func (p *packer) writeFile(fd int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -181,10 +181,10 @@ func (p *packer) file(fd int, name string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil
 	}
-	if system, err := p.unknown(fd, &st); err != nil || system {
+	if system, err := p.isSystemFile(fd, &st); err != nil || system {
 		return err
 	}
-	h := p.header(name, &st)
+	h := p.headerOf(name, &st)
 	if st.Nlink > 1 {
 		id := inode{st.Dev, st.Ino}
 		if first, known := p.links[id]; known {
@@ -195,24 +195,24 @@ func (p *packer) file(fd int, name string) error {
 			p.links[id] = name
 		}
 	}
-	p.attributes(fd, h)
+	p.addXattrs(fd, h)
 	if err := p.tar.WriteHeader(h); err != nil {
 		return err
 	}
-	return p.content(fd, name, st.Size)
+	return p.writeContent(fd, name, st.Size)
 }
 
-// unknown reports whether a file without blocks, as those of the kernel's own file systems are, is one of these: they may
-// be mounted over single files.
-func (p *packer) unknown(fd int, st *unix.Stat_t) (bool, error) {
+// isSystemFile reports whether a file is one of the kernel's own file systems, which may be mounted over single files. Their
+// files have no blocks: only such a file is looked at.
+func (p *packer) isSystemFile(fd int, st *unix.Stat_t) (bool, error) {
 	if st.Blocks > 0 {
 		return false, nil
 	}
 	return systemFS(fd)
 }
 
-// header describes a file as its archive entry does. Files without a type of their own are sockets, which never get here.
-func (p *packer) header(name string, st *unix.Stat_t) *tar.Header {
+// headerOf returns the archive's header of a file. Files without a type of their own are sockets, which never get here.
+func (p *packer) headerOf(name string, st *unix.Stat_t) *tar.Header {
 	h := tarfile.Header(name, st)
 	if p.ids != nil {
 		uid, gid := p.ids.Inside(st.Uid, st.Gid)

@@ -161,7 +161,7 @@ func TestPackShrinking(t *testing.T) {
 		if err := p.tar.WriteHeader(&tar.Header{Name: "f", Size: size}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.content(int(f.Fd()), "f", size); err != nil {
+		if err := p.writeContent(int(f.Fd()), "f", size); err != nil {
 			t.Errorf("content: %v", err)
 		}
 		if err := p.tar.Close(); err != nil {

@@ -42,8 +42,8 @@ func parsePlace(asked string) (place, error) {
 	return p, nil
 }
 
-// missing is what clients are told of a path that is not there.
-func (p place) missing(containerRef string) error {
+// noSuchFile is the error for a path that is not there.
+func (p place) noSuchFile(containerRef string) error {
 	return fault.NotFound("Could not find the file %s in container %s", p.asked, containerRef)
 }
 
@@ -56,9 +56,9 @@ type tree struct {
 	ref  string // what the client calls the container
 }
 
-// open resolves a place to a handle that neither reads nor writes (O_PATH). follow says what becomes of a symbolic link at
+// openPlace opens a place as a handle that neither reads nor writes (O_PATH). follow says what becomes of a symbolic link at
 // its end. Errors are fault.NotFound and fault.Invalid, which name the path.
-func (t tree) open(p place, follow bool) (*os.File, error) {
+func (t tree) openPlace(p place, follow bool) (*os.File, error) {
 	flags := uint64(unix.O_PATH)
 	if !follow && !p.folder {
 		flags |= unix.O_NOFOLLOW
@@ -67,7 +67,7 @@ func (t tree) open(p place, follow bool) (*os.File, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ESTALE):
-		return nil, p.missing(t.ref)
+		return nil, p.noSuchFile(t.ref)
 	case errors.Is(err, unix.ELOOP):
 		return nil, fault.Invalid("%s leads through too many symbolic links, or through one of the kernel's own", p.asked)
 	case errors.Is(err, unix.ENAMETOOLONG):

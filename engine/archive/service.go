@@ -59,7 +59,7 @@ func (s *Service) Stat(ctx context.Context, ref, asked string) (Stat, error) {
 	}
 	defer files.Close() //nolint:errcheck // what was asked for is known
 	t := tree{root: files.Root, ref: ref}
-	f, err := t.open(p, false)
+	f, err := t.openPlace(p, false)
 	if err != nil {
 		return Stat{}, err
 	}
@@ -85,16 +85,16 @@ func checkSource(p place, f *os.File) error {
 // Open finds what is to be copied out of a container, and tells of it. Symbolic links are followed, also one at the end of
 // the path; the entries are named after the path all the same. The caller closes the download. Errors are those of Stat.
 func (s *Service) Open(ctx context.Context, ref, asked string) (*Download, error) {
-	return s.open(ctx, ref, asked, "archive-path")
+	return s.openDownload(ctx, ref, asked, "archive-path")
 }
 
 // OpenCopy is Open for the endpoint that came before the archive ones.
 func (s *Service) OpenCopy(ctx context.Context, ref, resource string) (*Download, error) {
-	return s.open(ctx, ref, resource, "copy")
+	return s.openDownload(ctx, ref, resource, "copy")
 }
 
-// open is Open with the event that tells of it.
-func (s *Service) open(ctx context.Context, ref, asked, action string) (*Download, error) {
+// openDownload is Open with the action of the event that tells of it.
+func (s *Service) openDownload(ctx context.Context, ref, asked, action string) (*Download, error) {
 	p, err := parsePlace(asked)
 	if err != nil {
 		return nil, err
@@ -103,9 +103,9 @@ func (s *Service) open(ctx context.Context, ref, asked, action string) (*Downloa
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.download(files, tree{root: files.Root, ref: ref}, p)
+	d, err := s.newDownload(files, tree{root: files.Root, ref: ref}, p)
 	if err == nil {
-		s.publish(action, files.Record)
+		s.publishEvent(action, files.Record)
 	}
 	return d, err
 }
@@ -117,27 +117,29 @@ func (s *Service) OpenExport(ctx context.Context, ref string) (*Download, error)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.download(files, tree{root: files.Root, ref: ref}, place{asked: "/", path: "/", name: "", folder: true})
+	d, err := s.newDownload(files, tree{root: files.Root, ref: ref}, place{asked: "/", path: "/", name: "", folder: true})
 	if err == nil {
-		s.publish("export", files.Record)
+		s.publishEvent("export", files.Record)
 	}
 	return d, err
 }
 
-func (s *Service) publish(action string, r *container.Record) {
+// publishEvent publishes what was done with a container's files.
+func (s *Service) publishEvent(action string, r *container.Record) {
 	s.opt.Events.Publish(event.Event{
 		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes(), Time: time.Now(),
 	})
 }
 
-func (s *Service) download(files *container.Files, t tree, p place) (_ *Download, err error) {
+// newDownload opens what is to be copied out. It closes files on error.
+func (s *Service) newDownload(files *container.Files, t tree, p place) (_ *Download, err error) {
 	d := &Download{files: files, place: p}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if d.handle, err = t.open(p, true); err != nil {
+	if d.handle, err = t.openPlace(p, true); err != nil {
 		return nil, err
 	}
 	if err = checkSource(p, d.handle); err != nil {
@@ -177,7 +179,7 @@ func (s *Service) Unpack(ctx context.Context, ref, asked string, src io.Reader, 
 	}
 	defer files.Close() //nolint:errcheck // what was written is written
 	t := tree{root: files.Root, ref: ref}
-	dest, err := t.open(p, true)
+	dest, err := t.openPlace(p, true)
 	if err != nil {
 		return err
 	}
@@ -185,10 +187,11 @@ func (s *Service) Unpack(ctx context.Context, ref, asked string, src io.Reader, 
 	if err := checkDestination(t, p, int(dest.Fd())); err != nil {
 		return err
 	}
-	if err := unpack(ctx, src, target{tree: t, place: p, dest: dest, free: s.opt.FreeOut, ids: files.IDs, opt: opt}); err != nil {
+	to := target{tree: t, place: p, dest: dest, free: s.opt.FreeOut, ids: files.IDs, opt: opt}
+	if err := unpackArchive(ctx, src, to); err != nil {
 		return err
 	}
-	s.publish("extract-to-dir", files.Record)
+	s.publishEvent("extract-to-dir", files.Record)
 	return nil
 }
 

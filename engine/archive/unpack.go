@@ -31,8 +31,8 @@ type target struct {
 	opt   UnpackOptions
 }
 
-// unpack reads an archive to its end and unpacks it.
-func unpack(ctx context.Context, src io.Reader, t target) error {
+// unpackArchive unpacks an archive and reads it to its end.
+func unpackArchive(ctx context.Context, src io.Reader, t target) error {
 	in := compress.From(contextReader{ctx, src})
 	plain, err := compress.Plain(in)
 	if err != nil {
@@ -44,16 +44,17 @@ func unpack(ctx context.Context, src io.Reader, t target) error {
 	u := &unpacker{target: t, ctx: ctx, in: in, src: ahead, budget: trees.NewBudget(trees.Limits{Entries: maxEntries, Free: t.free})}
 	u.tar = tar.NewReader(u)
 	u.writer = trees.NewWriter(trees.WriterOptions{
-		Root: t.root, Dest: t.dest, At: t.place.path, Budget: u.budget, Owner: t.owner(), Foreign: systemFS, KeepKinds: t.opt.NoOverwriteDirNonDir,
+		Root: t.root, Dest: t.dest, At: t.place.path, Budget: u.budget, Owner: t.newOwnerMapper(), Foreign: systemFS,
+		KeepKinds: t.opt.NoOverwriteDirNonDir,
 	})
 	defer u.writer.Close()
-	if err := u.all(); err != nil {
-		return u.word(err)
+	if err := u.unpackEntries(); err != nil {
+		return u.translateError(err)
 	}
 	u.writer.Settle()
 	// What follows the archive's end is the client's to send and means nothing; left unread it would break the connection.
 	if _, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{u}, make([]byte, piece)); err != nil {
-		return u.word(err)
+		return u.translateError(err)
 	}
 	return nil
 }
@@ -72,8 +73,8 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.src.Read(p)
 }
 
-// owner returns what says who an entry's owner is to the engine; nil: nobody else.
-func (t target) owner() func(uid, gid int) (engineUID, engineGID int, same bool) {
+// newOwnerMapper returns a function that maps an entry's owner to ids of the engine; nil: they are the same.
+func (t target) newOwnerMapper() func(uid, gid int) (engineUID, engineGID int, same bool) {
 	if t.ids == nil {
 		return nil
 	}
@@ -110,7 +111,8 @@ func (u *unpacker) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (u *unpacker) all() error {
+// unpackEntries unpacks every entry of the archive.
+func (u *unpacker) unpackEntries() error {
 	for {
 		h, err := u.tar.Next()
 		switch {
@@ -127,8 +129,8 @@ func (u *unpacker) all() error {
 	}
 }
 
-// word turns an error into what the client is told.
-func (u *unpacker) word(err error) error {
+// translateError turns an error into the one that the client gets.
+func (u *unpacker) translateError(err error) error {
 	switch {
 	case u.ctx.Err() != nil:
 		return fmt.Errorf("unpack: %w", context.Cause(u.ctx))
@@ -140,7 +142,7 @@ func (u *unpacker) word(err error) error {
 		return readOnly(false)
 	case fault.KindOf(err) != fault.KindInternal:
 		return err
-	case swapped(err):
+	case isSwapped(err):
 		return fault.Invalid("copy to %s: the container replaces it meanwhile: %w", u.place.asked, err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return compress.Truncated()
@@ -153,7 +155,7 @@ func (u *unpacker) word(err error) error {
 	}
 }
 
-// swapped reports whether something was not what it had been a moment before.
-func swapped(err error) bool {
+// isSwapped reports whether an error says that a file was not what it had been a moment before.
+func isSwapped(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTEMPTY)
 }

@@ -130,7 +130,7 @@ func (u *unpacker) putEntry(ctx context.Context, h *tar.Header, number int64) er
 	if h.Typeflag == tar.TypeLink {
 		return u.addLink(ctx, h, dir, there, base)
 	}
-	entry, err := u.toEntry(h)
+	entry, err := u.entryOf(h)
 	if err != nil {
 		return err
 	}
@@ -240,8 +240,8 @@ func (u *unpacker) addLink(ctx context.Context, h *tar.Header, dir, there *node,
 	return nil
 }
 
-// toEntry returns the entry that a header describes.
-func (u *unpacker) toEntry(h *tar.Header) (*source.Entry, error) {
+// entryOf returns the entry that a header describes.
+func (u *unpacker) entryOf(h *tar.Header) (*source.Entry, error) {
 	if len(h.Linkname) > tarfile.MaxName {
 		return nil, fault.Invalid("the link of entry %.64q has more than %d bytes", h.Name, tarfile.MaxName)
 	}

@@ -18,7 +18,7 @@ const maxChange = 64 << 10
 // returns the new config and leaves c alone. Variables that ENV sets come first, in its order, as clients of these versions
 // expect. Errors are fault.Invalid and name the instruction.
 func Apply(c image.Config, changes []string) (image.Config, error) {
-	s := State{Config: clone(c)}
+	s := State{Config: cloneConfig(c)}
 	var set []string
 	for _, change := range changes {
 		for line := range strings.Lines(change) {
@@ -35,7 +35,7 @@ func Apply(c image.Config, changes []string) (image.Config, error) {
 			if strings.Count(line, "${") > maxVariables {
 				return image.Config{}, fault.Invalid("a change has more than %d variables", maxVariables)
 			}
-			names, err := s.apply(line)
+			names, err := s.applyLine(line)
 			if err != nil {
 				return image.Config{}, err
 			}
@@ -46,8 +46,8 @@ func Apply(c image.Config, changes []string) (image.Config, error) {
 	return s.Config, nil
 }
 
-// apply carries one line out. It returns the names of variables that it sets.
-func (s *State) apply(line string) (set []string, err error) {
+// applyLine applies one line to the config. It returns the names of variables that it sets.
+func (s *State) applyLine(line string) (set []string, err error) {
 	name := strings.ToUpper(strings.Fields(line)[0])
 	switch name {
 	case "CMD", "ENTRYPOINT", "ENV", "EXPOSE", "LABEL", "USER", "VOLUME", "WORKDIR", "STOPSIGNAL", "ONBUILD", "HEALTHCHECK",
@@ -57,7 +57,7 @@ func (s *State) apply(line string) (set []string, err error) {
 	}
 	cmd, err := parseChange(line)
 	if err == nil {
-		err = s.change(cmd)
+		err = s.expandAndEdit(cmd)
 	}
 	if err != nil {
 		if strings.HasPrefix(err.Error(), name) {
@@ -88,8 +88,8 @@ func parseChange(line string) (instructions.Command, error) {
 	return cmd, nil
 }
 
-// change expands an instruction with the config's own variables and carries it out.
-func (s *State) change(cmd instructions.Command) error {
+// expandAndEdit expands an instruction with the config's own variables and applies it to the config.
+func (s *State) expandAndEdit(cmd instructions.Command) error {
 	env := &variables{}
 	for _, entry := range s.Config.Env {
 		if name, value, ok := strings.Cut(entry, "="); ok {

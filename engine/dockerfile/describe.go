@@ -14,24 +14,25 @@ func Text(cmd instructions.Command) string {
 	if s, ok := cmd.(fmt.Stringer); ok {
 		return s.String()
 	}
-	return word(cmd)
+	return keywordOf(cmd)
 }
 
 // Describe returns what the history says of an instruction that Edit took: "/bin/sh -c #(nop)  ENV A=1". s is the state
 // after it. The wording is that of Docker's classic builder, by which images from elsewhere count as done.
 func (s State) Describe(cmd instructions.Command) string {
 	if _, ok := cmd.(*instructions.WorkdirCommand); ok {
-		return s.nop("WORKDIR " + s.Config.WorkingDir)
+		return s.describeNop("WORKDIR " + s.Config.WorkingDir)
 	}
-	return s.nop(" " + s.describe(cmd))
+	return s.describeNop(" " + s.describeInstruction(cmd))
 }
 
-// nop returns how the history words what runs no command.
-func (s State) nop(text string) string {
+// describeNop returns what the history says of an instruction that runs no command.
+func (s State) describeNop(text string) string {
 	return strings.Join(append(shellOf(s.Config.Shell), "#(nop) "+text), " ")
 }
 
-func (s State) describe(cmd instructions.Command) string {
+// describeInstruction returns the words of the history for an instruction that changes the config alone.
+func (s State) describeInstruction(cmd instructions.Command) string {
 	switch cmd := cmd.(type) {
 	case *instructions.ArgCommand:
 		words := []string{"ARG"}
@@ -85,7 +86,7 @@ func describePairs(word string, pairs instructions.KeyValuePairs) string {
 // such as file:<sha256>. Flags that make another outcome of the same content stand before it; who owns it and what is
 // left out is in the digest already.
 func (s State) DescribeCopy(cmd instructions.Command, content string) string {
-	words := []string{word(cmd)}
+	words := []string{keywordOf(cmd)}
 	var dest string
 	switch cmd := cmd.(type) {
 	case *instructions.AddCommand:
@@ -105,5 +106,5 @@ func (s State) DescribeCopy(cmd instructions.Command, content string) string {
 			words = append(words, "--parents")
 		}
 	}
-	return s.nop(strings.Join(slices.Concat(words, []string{content, "in", dest}), " ") + " ")
+	return s.describeNop(strings.Join(slices.Concat(words, []string{content, "in", dest}), " ") + " ")
 }

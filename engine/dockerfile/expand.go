@@ -51,25 +51,25 @@ func (e *expander) Get(name string) (string, bool) {
 // Keys returns the names of the variables.
 func (e *expander) Keys() []string { return e.env.Keys() }
 
-// word returns s without its quotes and escapes and with the values of its variables. Errors are fault.Invalid.
-func (e *expander) word(s string) (string, error) {
-	limit, err := e.start(s)
+// expandWord returns s without its quotes and escapes and with the values of its variables. Errors are fault.Invalid.
+func (e *expander) expandWord(s string) (string, error) {
+	limit, err := e.beginWord(s)
 	if err != nil {
 		return "", err
 	}
 	result, err := e.lex.ProcessWordWithMatches(s, e)
 	e.grown += max(0, len(result.Result)-len(s))
-	return result.Result, e.end(result, limit, err)
+	return result.Result, e.endWord(result, limit, err)
 }
 
-// words returns s as word does, cut at white space outside quotes. Errors are fault.Invalid.
-func (e *expander) words(s string) ([]string, error) {
-	limit, err := e.start(s)
+// expandAndSplit returns s as expandWord does, split at white space outside quotes. Errors are fault.Invalid.
+func (e *expander) expandAndSplit(s string) ([]string, error) {
+	limit, err := e.beginWord(s)
 	if err != nil {
 		return nil, err
 	}
 	words, err := e.lex.ProcessWords(s, e)
-	return words, e.end(shell.ProcessWordResult{}, limit, err)
+	return words, e.endWord(shell.ProcessWordResult{}, limit, err)
 }
 
 // The beginnings of variables with patterns, and of those in which a pattern is replaced wherever it is.
@@ -80,7 +80,8 @@ var (
 	replaceAll = regexp.MustCompile(`\$\{[\pL\pN_]*//`)
 )
 
-func (e *expander) start(s string) (limit int, err error) {
+// beginWord checks a word and sets how many bytes of values it may have.
+func (e *expander) beginWord(s string) (limit int, err error) {
 	if !isText(s) {
 		return 0, fault.Invalid("%q is not text", s)
 	}
@@ -97,7 +98,7 @@ func (e *expander) start(s string) (limit int, err error) {
 		if limit = maxReplaced - len(s); limit < 0 {
 			return 0, fault.Invalid("a word with replacements has more than %d bytes", maxReplaced)
 		}
-		if len(all) > 1 && nests(s) {
+		if len(all) > 1 && mayNest(s) {
 			return 0, fault.Invalid("replacements within replacements are not supported: %q", s)
 		}
 	}
@@ -105,8 +106,8 @@ func (e *expander) start(s string) (limit int, err error) {
 	return limit, nil
 }
 
-// nests returns whether a replacement may stand within another one. Where quotes and escapes hide what closes what, it may.
-func nests(s string) bool {
+// mayNest reports whether a replacement may stand within another one. Where quotes and escapes hide what closes what, it may.
+func mayNest(s string) bool {
 	if strings.ContainsAny(s, "'\"\\`") {
 		return true
 	}
@@ -129,7 +130,8 @@ func nests(s string) bool {
 	return false
 }
 
-func (e *expander) end(result shell.ProcessWordResult, limit int, err error) error {
+// endWord fails if the word has become too long, and adds its variables to the matches.
+func (e *expander) endWord(result shell.ProcessWordResult, limit int, err error) error {
 	if e.left < 0 {
 		return fault.Invalid("a word grows beyond %d bytes", limit)
 	}

@@ -12,8 +12,8 @@ import (
 // maxPorts bounds one EXPOSE: all there are.
 const maxPorts = 3 * 65535
 
-// expose adds what EXPOSE names.
-func expose(c *image.Config, words []string) error {
+// addPorts adds the ports that EXPOSE names.
+func addPorts(c *image.Config, words []string) error {
 	if c.ExposedPorts == nil {
 		c.ExposedPorts = map[string]struct{}{}
 	}

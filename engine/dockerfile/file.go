@@ -53,7 +53,7 @@ func Parse(src []byte, opts ParseOptions) (*File, error) {
 		return nil, fault.Invalid("the Dockerfile (%s) cannot be empty", opts.Name)
 	}
 	text := source(src)
-	if err := text.check(opts.Name); err != nil {
+	if err := text.checkLimits(opts.Name); err != nil {
 		return nil, err
 	}
 	if err := checkSyntax(src, opts.Args); err != nil {
@@ -70,13 +70,13 @@ func Parse(src []byte, opts ParseOptions) (*File, error) {
 	f.Escape = tree.EscapeToken
 	findings := newFindings(f.check)
 	for _, w := range tree.Warnings {
-		findings.run(&linter.RuleNoEmptyContinuation, []parser.Range{*w.Location}, linter.RuleNoEmptyContinuation.Format())
+		findings.reportRule(&linter.RuleNoEmptyContinuation, []parser.Range{*w.Location}, linter.RuleNoEmptyContinuation.Format())
 	}
 	if n := len(tree.AST.Children); n > maxInstructions {
 		return nil, fault.Invalid("%s has %d instructions, more than %d", opts.Name, n, maxInstructions)
 	}
 	for _, node := range tree.AST.Children {
-		if err := f.add(node, findings); err != nil {
+		if err := f.addInstruction(node, findings); err != nil {
 			return nil, err
 		}
 	}
@@ -95,17 +95,17 @@ func Parse(src []byte, opts ParseOptions) (*File, error) {
 	return f, nil
 }
 
-// add takes one instruction in.
-func (f *File) add(node *parser.Node, findings *findings) error {
+// addInstruction adds one instruction to the file.
+func (f *File) addInstruction(node *parser.Node, findings *findings) error {
 	if !isText(node.Original) {
-		return f.src.fault(node.StartLine, node.EndLine, "%s is not text", strings.ToUpper(node.Value))
+		return f.src.faultAt(node.StartLine, node.EndLine, "%s is not text", strings.ToUpper(node.Value))
 	}
 	parsed, err := instructions.ParseInstructionWithLinter(node, findings.linter)
 	if err != nil {
-		return f.src.fault(node.StartLine, node.EndLine, "%w", err)
+		return f.src.faultAt(node.StartLine, node.EndLine, "%w", err)
 	}
 	if err := f.checkMounts(node); err != nil {
-		return f.src.fault(node.StartLine, node.EndLine, "%w", err)
+		return f.src.faultAt(node.StartLine, node.EndLine, "%w", err)
 	}
 	switch cmd := parsed.(type) {
 	case *instructions.Stage:
@@ -121,11 +121,11 @@ func (f *File) add(node *parser.Node, findings *findings) error {
 		}
 		arg, ok := cmd.(*instructions.ArgCommand)
 		if !ok {
-			return f.src.fault(node.StartLine, node.EndLine, "no build stage in current context")
+			return f.src.faultAt(node.StartLine, node.EndLine, "no build stage in current context")
 		}
 		f.MetaArgs = append(f.MetaArgs, arg)
 	default:
-		return f.src.fault(node.StartLine, node.EndLine, "%s is not an instruction", node.Value)
+		return f.src.faultAt(node.StartLine, node.EndLine, "%s is not an instruction", node.Value)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (f *File) checkMounts(node *parser.Node) error {
 	if !ok {
 		return nil
 	}
-	if err := run.Expand(newExpander(f.Escape, shell.EnvsFromSlice(nil)).word); err != nil {
+	if err := run.Expand(newExpander(f.Escape, shell.EnvsFromSlice(nil)).expandWord); err != nil {
 		return err
 	}
 	for _, m := range instructions.GetMounts(run) {
@@ -169,7 +169,7 @@ func (f *File) startIntervals() []Warning {
 		for _, cmd := range stage.Commands {
 			if h, ok := cmd.(*instructions.HealthCheckCommand); ok && h.Health.StartInterval != 0 {
 				found = append(found, Warning{
-					Rule: "HealthcheckStartInterval", Text: "HEALTHCHECK --start-interval has no effect", Line: line(h.Location()),
+					Rule: "HealthcheckStartInterval", Text: "HEALTHCHECK --start-interval has no effect", Line: lineOf(h.Location()),
 				})
 			}
 		}
@@ -177,8 +177,8 @@ func (f *File) startIntervals() []Warning {
 	return found
 }
 
-// line returns where an instruction begins; 0: nowhere.
-func line(location []parser.Range) int {
+// lineOf returns the line where an instruction begins; 0: there is none.
+func lineOf(location []parser.Range) int {
 	if len(location) == 0 {
 		return 0
 	}

@@ -31,19 +31,19 @@ type findings struct {
 func newFindings(check linter.Config) *findings {
 	f := &findings{}
 	check.Warn = func(rule, _, _, text string, location []parser.Range) {
-		f.list = append(f.list, Warning{Rule: rule, Text: text, Line: line(location)})
+		f.list = append(f.list, Warning{Rule: rule, Text: text, Line: lineOf(location)})
 	}
 	f.linter = linter.New(&check)
 	return f
 }
 
-// run reports what breaks a rule.
-func (f *findings) run(rule linter.LinterRuleI, location []parser.Range, text string) {
+// reportRule adds a finding: text breaks a rule.
+func (f *findings) reportRule(rule linter.LinterRuleI, location []parser.Range, text string) {
 	f.linter.Run(rule, location, text)
 }
 
-// below returns findings for an instruction, whose comment may have rules skipped.
-func (f *findings) below(comments []string) *linter.Linter {
+// linterFor returns the linter for an instruction, whose comments may skip rules.
+func (f *findings) linterFor(comments []string) *linter.Linter {
 	return f.linter.WithMergedConfigFromComments(comments)
 }
 
@@ -67,7 +67,7 @@ func (f *File) lint(findings *findings) {
 	for _, stage := range f.Stages {
 		last := map[string]instructions.Command{}
 		for _, cmd := range stage.Commands {
-			lint := findings.below(cmd.Comments())
+			lint := findings.linterFor(cmd.Comments())
 			switch c := cmd.(type) {
 			case *instructions.CmdCommand, *instructions.EntrypointCommand, *instructions.HealthCheckCommand:
 				name := strings.ToLower(cmd.Name())
@@ -98,7 +98,7 @@ func (f *File) lintNames(findings *findings) {
 		if stage.Name == "" {
 			continue
 		}
-		lint := findings.below(stage.comments)
+		lint := findings.linterFor(stage.comments)
 		if stage.Name == "scratch" || stage.Name == "context" {
 			lint.Run(&linter.RuleReservedStageName, stage.location, linter.RuleReservedStageName.Format(stage.Name))
 		}
@@ -138,7 +138,7 @@ func (f *File) lintCase(findings *findings) {
 			right, letters = strings.ToLower(w.text), "lowercase"
 		}
 		if w.text != right {
-			findings.below(w.comments).Run(&linter.RuleConsistentInstructionCasing, w.location,
+			findings.linterFor(w.comments).Run(&linter.RuleConsistentInstructionCasing, w.location,
 				linter.RuleConsistentInstructionCasing.Format(w.text, letters))
 		}
 	}

@@ -63,7 +63,7 @@ func (f *File) Resolve(opts ResolveOptions) (*Plan, error) {
 		}
 		p.args[name] = *value
 	}
-	target, err := f.target(opts.Target)
+	target, err := f.findTarget(opts.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +85,12 @@ func (f *File) Resolve(opts ResolveOptions) (*Plan, error) {
 	return p, findings.err()
 }
 
-// target finds the stage to build.
-func (f *File) target(name string) (*Stage, error) {
+// findTarget finds the stage to build.
+func (f *File) findTarget(name string) (*Stage, error) {
 	if name == "" {
 		return f.Stages[len(f.Stages)-1], nil
 	}
-	if stage := f.named(name, len(f.Stages)); stage != nil {
+	if stage := f.findStage(name, len(f.Stages)); stage != nil {
 		return stage, nil
 	}
 	if number, err := strconv.Atoi(name); err == nil && number >= 0 && number < len(f.Stages) {
@@ -133,14 +133,14 @@ func (p *Plan) Hostname() string { return p.args["BUILDKIT_SANDBOX_HOSTNAME"] }
 
 // Epoch returns the time that SOURCE_DATE_EPOCH gives to what is built, and whether there is one.
 func (p *Plan) Epoch() (time.Time, bool) {
-	seconds, err := strconv.ParseInt(p.epoch(), 10, 64)
+	seconds, err := strconv.ParseInt(p.epochText(), 10, 64)
 	if err != nil { // there is none: a text that is no number has been refused
 		return time.Time{}, false
 	}
 	return time.Unix(seconds, 0).UTC(), true
 }
 
-func (p *Plan) epoch() string {
+func (p *Plan) epochText() string {
 	if v, ok := p.args[epochArg]; ok {
 		return v
 	}

@@ -34,7 +34,7 @@ type RunFile struct {
 	Content string
 }
 
-func (f RunFile) digest() string {
+func (f RunFile) contentDigest() string {
 	sum := sha256.Sum256([]byte(f.Content))
 	return "file:" + hex.EncodeToString(sum[:])
 }
@@ -63,7 +63,7 @@ func (s State) Run(cmd *instructions.RunCommand) (Run, error) {
 		flags = append(flags, "--network="+r.Network)
 	}
 	r.Flags = strings.Join(flags, " ")
-	line, err := r.heredocs(cmd)
+	line, err := r.inlineHeredocs(cmd)
 	if err != nil {
 		return Run{}, err
 	}
@@ -82,9 +82,8 @@ func (s State) Run(cmd *instructions.RunCommand) (Run, error) {
 	return r, nil
 }
 
-// heredocs returns the words of the command with the texts that stand in the file put in. A single one that says what
-// runs it becomes a file.
-func (r *Run) heredocs(cmd *instructions.RunCommand) ([]string, error) {
+// inlineHeredocs returns the words of the command with its heredocs put in. A single one that begins with "#!" becomes a file.
+func (r *Run) inlineHeredocs(cmd *instructions.RunCommand) ([]string, error) {
 	if len(cmd.Files) == 0 {
 		return slices.Clone(cmd.CmdLine), nil
 	}

@@ -24,8 +24,8 @@ type Scope struct {
 	findings   *findings
 }
 
-// Scope returns a new environment for a stage that is about to begin. base is that of the stage it is built on, after its last instruction:
-// what it declares goes on to be declared. nil: the stage is built on an image.
+// Scope returns a new environment for a stage that is about to begin. base is that of the stage it is built on, after its
+// last instruction: what it declares goes on to be declared. nil: the stage is built on an image.
 func (p *Plan) Scope(stage *Stage, base *Scope) *Scope {
 	s := &Scope{plan: p, stage: stage, args: &variables{}, declared: map[string]bool{}, findings: newFindings(p.File.check)}
 	if base != nil {
@@ -39,23 +39,24 @@ func (p *Plan) Scope(stage *Stage, base *Scope) *Scope {
 // instruction's outcome is known already. It returns what the linter finds. Errors are fault.Invalid and show the line.
 func (s *Scope) Expand(cmd instructions.Command, c image.Config) ([]Warning, error) {
 	s.findings.list = nil
-	lint := s.findings.below(cmd.Comments())
+	lint := s.findings.linterFor(cmd.Comments())
 	env := &environment{scope: s, env: c.Env}
-	if err := s.expand(cmd, env, lint); err != nil {
-		if line(cmd.Location()) == 0 { // it is not of the file: Labels
-			return nil, s.stage.fault(s.plan.File, "%s: %w", Text(cmd), err)
+	if err := s.expandInstruction(cmd, env, lint); err != nil {
+		if lineOf(cmd.Location()) == 0 { // it is not of the file: Labels
+			return nil, s.stage.faultInFrom(s.plan.File, "%s: %w", Text(cmd), err)
 		}
-		return nil, s.plan.File.fault(cmd, "%w", err)
+		return nil, s.plan.File.faultIn(cmd, "%w", err)
 	}
-	s.lint(cmd, c, lint)
+	s.lintInstruction(cmd, c, lint)
 	return s.findings.list, s.findings.err()
 }
 
-func (s *Scope) expand(cmd instructions.Command, env *environment, lint *linter.Linter) error {
+// expandInstruction puts the values of variables into an instruction, in place, and reports names that no ARG declares.
+func (s *Scope) expandInstruction(cmd instructions.Command, env *environment, lint *linter.Linter) error {
 	e := newExpander(s.plan.File.Escape, env)
 	var err error
 	if arg, ok := cmd.(*instructions.ArgCommand); ok {
-		err = s.declare(arg, e)
+		err = s.declareArgs(arg, e)
 	} else {
 		err = expandWords(cmd, e)
 	}
@@ -79,7 +80,7 @@ func expandWords(cmd instructions.Command, e *expander) error {
 	if c, ok := cmd.(*instructions.ExposeCommand); ok {
 		var ports []string // the one instruction in which a variable may be several words
 		for _, port := range c.Ports {
-			words, err := e.words(port)
+			words, err := e.expandAndSplit(port)
 			if err != nil {
 				return err
 			}
@@ -88,14 +89,14 @@ func expandWords(cmd instructions.Command, e *expander) error {
 		c.Ports = ports
 	}
 	if c, ok := cmd.(instructions.SupportsSingleWordExpansion); ok {
-		if err := c.Expand(e.word); err != nil {
+		if err := c.Expand(e.expandWord); err != nil {
 			return err
 		}
 	}
 	if c, ok := cmd.(instructions.SupportsSingleWordExpansionRaw); ok {
 		raw := newExpander('\\', e.env) // whatever the file's escape is: as a shell does in a here-document
 		raw.lex.SkipProcessQuotes = true
-		if err := c.ExpandRaw(raw.word); err != nil {
+		if err := c.ExpandRaw(raw.expandWord); err != nil {
 			return err
 		}
 		maps.Copy(e.unmatched, raw.unmatched)
@@ -104,8 +105,9 @@ func expandWords(cmd instructions.Command, e *expander) error {
 	return nil
 }
 
-// declare notes what an ARG declares. What was given comes before the ARG's own value, which comes before a global one.
-func (s *Scope) declare(cmd *instructions.ArgCommand, e *expander) error {
+// declareArgs declares the names of an ARG. A value that was given comes before the ARG's own value, which comes before a
+// global one.
+func (s *Scope) declareArgs(cmd *instructions.ArgCommand, e *expander) error {
 	for _, arg := range cmd.Args {
 		s.declared[arg.Key] = true
 		if v, ok := s.plan.args[arg.Key]; ok {
@@ -118,7 +120,7 @@ func (s *Scope) declare(cmd *instructions.ArgCommand, e *expander) error {
 			}
 			continue
 		}
-		v, err := e.word(*arg.Value)
+		v, err := e.expandWord(*arg.Value)
 		if err != nil {
 			return err
 		}
@@ -127,8 +129,8 @@ func (s *Scope) declare(cmd *instructions.ArgCommand, e *expander) error {
 	return nil
 }
 
-// lint looks for what can only be seen with the config at hand.
-func (s *Scope) lint(cmd instructions.Command, c image.Config, lint *linter.Linter) {
+// lintInstruction reports what can only be seen with the config at hand.
+func (s *Scope) lintInstruction(cmd instructions.Command, c image.Config, lint *linter.Linter) {
 	switch cmd := cmd.(type) {
 	case *instructions.WorkdirCommand:
 		if !s.workdirSet && !strings.HasPrefix(cmd.Path, "/") {
@@ -160,13 +162,13 @@ func lintShell(lint *linter.Linter, cmd instructions.Command, l instructions.She
 // Environ returns the environment of a RUN: the config's, and the arguments that it does not hide.
 func (s *Scope) Environ(c image.Config) []string {
 	env := slices.Clone(c.Env)
-	hidden := names(c)
+	hidden := variableNames(c)
 	for _, name := range s.args.names {
 		if !hidden[name] {
 			env = append(env, name+"="+s.args.values[name])
 		}
 	}
-	for _, name := range proxies() {
+	for _, name := range proxyArgs() {
 		if v, ok := s.plan.args[name]; ok && !hidden[name] && !s.declared[name] {
 			env = append(env, name+"="+v)
 		}
@@ -176,7 +178,7 @@ func (s *Scope) Environ(c image.Config) []string {
 
 // Arguments returns the arguments in effect for a RUN (but for undeclared proxies), as NAME=value, sorted.
 func (s *Scope) Arguments(c image.Config) []string {
-	hidden := names(c)
+	hidden := variableNames(c)
 	var words []string
 	for _, name := range s.args.names {
 		if !hidden[name] {
@@ -198,13 +200,13 @@ func (s *Scope) DescribeRun(c image.Config, r Run) string {
 	}
 	words = append(words, r.Args...)
 	for _, f := range r.Files {
-		words = append(words, f.digest())
+		words = append(words, f.contentDigest())
 	}
 	return strings.Join(words, " ")
 }
 
-// names returns the names of a config's variables.
-func names(c image.Config) map[string]bool {
+// variableNames returns the names of a config's variables.
+func variableNames(c image.Config) map[string]bool {
 	found := make(map[string]bool, len(c.Env))
 	for _, entry := range c.Env {
 		if name, _, ok := strings.Cut(entry, "="); ok {
@@ -230,7 +232,7 @@ func (e *environment) Get(name string) (string, bool) {
 	if v, ok := e.scope.args.Get(name); ok {
 		return v, true
 	}
-	if slices.Contains(proxies(), name) {
+	if slices.Contains(proxyArgs(), name) {
 		v, ok := e.scope.plan.args[name]
 		return v, ok
 	}

@@ -26,8 +26,8 @@ const (
 // source is the text of a Dockerfile.
 type source []byte
 
-// check refuses what no part of a Dockerfile may be, before anything looks at it more closely.
-func (s source) check(name string) error {
+// checkLimits refuses a text that is too large, or no text, before the parser reads it.
+func (s source) checkLimits(name string) error {
 	if len(s) > maxFile {
 		return fault.Invalid("%s has %d bytes, more than %d", name, len(s), maxFile)
 	}
@@ -41,10 +41,10 @@ func (s source) check(name string) error {
 	for line := range bytes.Lines(s) {
 		number++
 		if len(bytes.TrimSuffix(line, []byte("\n"))) > bufio.MaxScanTokenSize-1 {
-			return s.fault(number, number, "dockerfile line greater than max allowed size of %d", bufio.MaxScanTokenSize-1)
+			return s.faultAt(number, number, "dockerfile line greater than max allowed size of %d", bufio.MaxScanTokenSize-1)
 		}
 		if bytes.IndexByte(line, 0) >= 0 {
-			return s.fault(number, number, "the line is not text")
+			return s.faultAt(number, number, "the line is not text")
 		}
 	}
 	return nil
@@ -57,17 +57,17 @@ func (s source) parseError(err error) error {
 		return fault.Invalid("dockerfile parse error: %w", err)
 	}
 	ranges := at.Locations[0]
-	return s.fault(max(1, ranges[0].Start.Line), ranges[len(ranges)-1].End.Line, "%w", err)
+	return s.faultAt(max(1, ranges[0].Start.Line), ranges[len(ranges)-1].End.Line, "%w", err)
 }
 
-// fault words an error in lines first to last, and shows them.
-func (s source) fault(first, last int, format string, args ...any) error {
+// faultAt returns the error of lines first to last, and shows them.
+func (s source) faultAt(first, last int, format string, args ...any) error {
 	text := fmt.Errorf(format, args...)
-	return fault.Invalid("dockerfile parse error line %d: %w%s", first, text, s.show(first, last))
+	return fault.Invalid("dockerfile parse error line %d: %w%s", first, text, s.quoteLines(first, last))
 }
 
-// show returns lines with their numbers, each after a line break.
-func (s source) show(first, last int) string {
+// quoteLines returns lines with their numbers, each after a line break.
+func (s source) quoteLines(first, last int) string {
 	var out strings.Builder
 	number := 0
 	for line := range bytes.Lines(s) {

@@ -16,8 +16,8 @@ import (
 // scratch is the name of the image that has nothing in it.
 const scratch = "scratch"
 
-// named returns the last stage of that name before stage number end; nil: there is none.
-func (f *File) named(name string, end int) *Stage {
+// findStage returns the last stage of that name before stage number end; nil: there is none.
+func (f *File) findStage(name string, end int) *Stage {
 	for _, stage := range slices.Backward(f.Stages[:end]) {
 		if stage.Name != "" && strings.EqualFold(stage.Name, name) {
 			return stage
@@ -26,9 +26,9 @@ func (f *File) named(name string, end int) *Stage {
 	return nil
 }
 
-// fault words an error in a FROM.
-func (s *Stage) fault(f *File, format string, args ...any) error {
-	return f.src.fault(s.Line, s.Line+len(s.location)-1, format, args...)
+// faultInFrom returns an error of the stage's FROM, and shows it.
+func (s *Stage) faultInFrom(f *File, format string, args ...any) error {
+	return f.src.faultAt(s.Line, s.Line+len(s.location)-1, format, args...)
 }
 
 // From returns what COPY --from and RUN --mount=from of a stage's instruction mean: the name or number of an earlier
@@ -41,7 +41,7 @@ func (p *Plan) From(s *Stage, from string) (Origin, error) {
 	if from == scratch || from == "" {
 		return Origin{}, nil
 	}
-	if stage := p.File.named(from, s.Index); stage != nil {
+	if stage := p.File.findStage(from, s.Index); stage != nil {
 		return Origin{Stage: stage}, nil
 	}
 	if number, err := strconv.Atoi(from); err == nil {
@@ -55,7 +55,7 @@ func (p *Plan) From(s *Stage, from string) (Origin, error) {
 		}
 		return Origin{Stage: p.File.Stages[number]}, nil
 	}
-	if stage := p.File.named(from, len(p.File.Stages)); stage != nil {
+	if stage := p.File.findStage(from, len(p.File.Stages)); stage != nil {
 		if stage == s {
 			return Origin{}, fault.Invalid("invalid from flag value %s: refers to current build stage", from)
 		}
@@ -70,7 +70,7 @@ func (p *Plan) From(s *Stage, from string) (Origin, error) {
 // Needs returns the stages that must be there before an instruction of s is carried out. Errors are fault.Invalid.
 func (p *Plan) Needs(s *Stage, cmd instructions.Command) ([]*Stage, error) {
 	var found []*Stage
-	for _, from := range froms(cmd) {
+	for _, from := range fromFlags(cmd) {
 		origin, err := p.From(s, from)
 		if err != nil {
 			return nil, err
@@ -82,8 +82,8 @@ func (p *Plan) Needs(s *Stage, cmd instructions.Command) ([]*Stage, error) {
 	return found, nil
 }
 
-// froms returns all --from of an instruction.
-func froms(cmd instructions.Command) []string {
+// fromFlags returns the values of all --from of an instruction.
+func fromFlags(cmd instructions.Command) []string {
 	switch c := cmd.(type) {
 	case *instructions.CopyCommand:
 		if c.From != "" {
@@ -111,7 +111,7 @@ func (p *Plan) findNeeded() error {
 		for _, cmd := range stage.Commands {
 			stages, err := p.Needs(stage, cmd)
 			if err != nil {
-				return p.File.fault(cmd, "%w", err)
+				return p.File.faultIn(cmd, "%w", err)
 			}
 			needs[i] = append(needs[i], stages...)
 		}
@@ -133,33 +133,33 @@ func (p *Plan) findNeeded() error {
 		p.needed = append(p.needed, stage)
 		if name := p.bases[i].Image; name != "" {
 			if _, err := image.ParseLookup(name); err != nil {
-				return stage.fault(p.File, "%w", err)
+				return stage.faultInFrom(p.File, "%w", err)
 			}
 		}
 		for _, cmd := range stage.Commands {
 			if err := carriedOut(cmd); err != nil {
-				return fault.Unsupported("dockerfile line %d: %w%s", line(cmd.Location()), err, p.File.show(cmd))
+				return fault.Unsupported("dockerfile line %d: %w%s", lineOf(cmd.Location()), err, p.File.quoteInstruction(cmd))
 			}
-			p.declare(cmd)
+			p.markDeclared(cmd)
 		}
 	}
 	return nil
 }
 
-// fault words an error in an instruction.
-func (f *File) fault(cmd instructions.Command, format string, args ...any) error {
-	first := line(cmd.Location())
-	return f.src.fault(first, first+len(cmd.Location())-1, format, args...)
+// faultIn returns an error of an instruction, and shows it.
+func (f *File) faultIn(cmd instructions.Command, format string, args ...any) error {
+	first := lineOf(cmd.Location())
+	return f.src.faultAt(first, first+len(cmd.Location())-1, format, args...)
 }
 
-// show returns the lines of an instruction.
-func (f *File) show(cmd instructions.Command) string {
-	first := line(cmd.Location())
-	return f.src.show(first, first+len(cmd.Location())-1)
+// quoteInstruction returns the lines of an instruction.
+func (f *File) quoteInstruction(cmd instructions.Command) string {
+	first := lineOf(cmd.Location())
+	return f.src.quoteLines(first, first+len(cmd.Location())-1)
 }
 
-// declare notes that build arguments have a use.
-func (p *Plan) declare(cmd instructions.Command) {
+// markDeclared marks the build arguments of an ARG as declared.
+func (p *Plan) markDeclared(cmd instructions.Command) {
 	arg, ok := cmd.(*instructions.ArgCommand)
 	if !ok {
 		return
@@ -179,15 +179,15 @@ func (p *Plan) Triggers(s *Stage, lines []string) ([]instructions.Command, error
 	for _, text := range lines {
 		cmd, err := s.parseTrigger(text)
 		if err != nil {
-			return nil, s.fault(p.File, "onbuild trigger %q: %w", text, err)
+			return nil, s.faultInFrom(p.File, "onbuild trigger %q: %w", text, err)
 		}
 		if err := carriedOut(cmd); err != nil {
 			return nil, fault.Unsupported("onbuild trigger %q: %w", text, err)
 		}
 		if _, err := p.Needs(s, cmd); err != nil {
-			return nil, s.fault(p.File, "onbuild trigger %q: %w", text, err)
+			return nil, s.faultInFrom(p.File, "onbuild trigger %q: %w", text, err)
 		}
-		p.declare(cmd)
+		p.markDeclared(cmd)
 		cmds = append(cmds, cmd)
 	}
 	return cmds, nil
@@ -195,7 +195,7 @@ func (p *Plan) Triggers(s *Stage, lines []string) ([]instructions.Command, error
 
 // parseTrigger reads an instruction that is not of the file. Its place is that of the stage's FROM.
 func (s *Stage) parseTrigger(text string) (instructions.Command, error) {
-	if err := source(text).check("the instruction"); err != nil {
+	if err := source(text).checkLimits("the instruction"); err != nil {
 		return nil, err
 	}
 	if !isText(text) {

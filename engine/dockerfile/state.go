@@ -34,7 +34,7 @@ type State struct {
 // Begin returns the state of a new stage on top of an image (the zero Config: scratch), and the image's ONBUILD
 // instructions, which the stage's own config no longer has.
 func Begin(c image.Config, author string) (State, []string) {
-	s := State{Config: clone(c), Author: author}
+	s := State{Config: cloneConfig(c), Author: author}
 	triggers := s.Config.OnBuild
 	s.Config.OnBuild = nil
 	if !slices.ContainsFunc(s.Config.Env, func(entry string) bool { return strings.HasPrefix(entry, "PATH=") }) {
@@ -46,20 +46,21 @@ func Begin(c image.Config, author string) (State, []string) {
 // Edit returns the state after an instruction other than FROM, RUN, COPY, ADD and leaves s alone. ARG changes nothing.
 // Variables are expanded already. Errors are fault.Invalid.
 func (s State) Edit(cmd instructions.Command) (State, error) {
-	s.Config = clone(s.Config)
-	if err := s.edit(cmd); err != nil {
+	s.Config = cloneConfig(s.Config)
+	if err := s.editInPlace(cmd); err != nil {
 		return State{}, err
 	}
-	if n := size(s.Config); n > maxConfig {
-		return State{}, fault.Invalid("%s: the image's config grows beyond %d bytes", word(cmd), maxConfig)
+	if n := configSize(s.Config); n > maxConfig {
+		return State{}, fault.Invalid("%s: the image's config grows beyond %d bytes", keywordOf(cmd), maxConfig)
 	}
 	return s, nil
 }
 
-// word returns the name of an instruction.
-func word(cmd instructions.Command) string { return strings.ToUpper(cmd.Name()) }
+// keywordOf returns the name of an instruction.
+func keywordOf(cmd instructions.Command) string { return strings.ToUpper(cmd.Name()) }
 
-func (s *State) edit(cmd instructions.Command) error {
+// editInPlace applies an instruction to the state itself.
+func (s *State) editInPlace(cmd instructions.Command) error {
 	c := &s.Config
 	switch cmd := cmd.(type) {
 	case *instructions.ArgCommand:
@@ -70,15 +71,15 @@ func (s *State) edit(cmd instructions.Command) error {
 	case *instructions.LabelCommand:
 		return setLabels(c, cmd.Labels)
 	case *instructions.CmdCommand:
-		c.Cmd = command(cmd.ShellDependantCmdLine, c.Shell)
+		c.Cmd = commandWords(cmd.ShellDependantCmdLine, c.Shell)
 		s.cmdSet = true
 	case *instructions.EntrypointCommand:
-		c.Entrypoint = command(cmd.ShellDependantCmdLine, c.Shell)
+		c.Entrypoint = commandWords(cmd.ShellDependantCmdLine, c.Shell)
 		if !s.cmdSet {
 			c.Cmd = nil // it was meant for the entry point before
 		}
 	case *instructions.ExposeCommand:
-		return expose(c, cmd.Ports)
+		return addPorts(c, cmd.Ports)
 	case *instructions.UserCommand:
 		if len(strings.Fields(cmd.User)) != 1 {
 			return fault.Invalid("USER requires exactly one argument")
@@ -100,13 +101,13 @@ func (s *State) edit(cmd instructions.Command) error {
 	case *instructions.ShellCommand:
 		c.Shell = slices.Clone(cmd.Shell)
 	default:
-		return fault.Internal("%s does not change a config", word(cmd))
+		return fault.Internal("%s does not change a config", keywordOf(cmd))
 	}
 	return nil
 }
 
-// command returns the words of a command: as they are, or a line for the shell.
-func command(l instructions.ShellDependantCmdLine, shell []string) []string {
+// commandWords returns the words of a command: as they are, or a line for the shell.
+func commandWords(l instructions.ShellDependantCmdLine, shell []string) []string {
 	if !l.PrependShell {
 		return slices.Clone(l.CmdLine)
 	}
@@ -194,7 +195,7 @@ func setStopSignal(c *image.Config, signal string) error {
 	return nil
 }
 
-func clone(c image.Config) image.Config {
+func cloneConfig(c image.Config) image.Config {
 	c.ExposedPorts, c.Volumes, c.Labels = maps.Clone(c.ExposedPorts), maps.Clone(c.Volumes), maps.Clone(c.Labels)
 	c.Env, c.Entrypoint, c.Cmd = slices.Clone(c.Env), slices.Clone(c.Entrypoint), slices.Clone(c.Cmd)
 	c.OnBuild, c.Shell = slices.Clone(c.OnBuild), slices.Clone(c.Shell)
@@ -205,8 +206,8 @@ func clone(c image.Config) image.Config {
 	return c
 }
 
-// size returns about how many bytes a config has.
-func size(c image.Config) int {
+// configSize returns about how many bytes a config has.
+func configSize(c image.Config) int {
 	n := len(c.User) + len(c.WorkingDir)
 	for _, list := range [][]string{c.Env, c.Entrypoint, c.Cmd, c.OnBuild, c.Shell} {
 		for _, s := range list {

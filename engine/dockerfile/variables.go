@@ -18,8 +18,8 @@ import (
 // epochArg names the argument that says when everything was made, in seconds since 1970.
 const epochArg = "SOURCE_DATE_EPOCH"
 
-// proxies returns the arguments that every RUN gets without an ARG. They count neither for the history nor for the cache.
-func proxies() []string {
+// proxyArgs returns the arguments that every RUN gets without an ARG. They count neither for the history nor for the cache.
+func proxyArgs() []string {
 	return []string{
 		"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "FTP_PROXY", "ftp_proxy", "NO_PROXY", "no_proxy",
 		"ALL_PROXY", "all_proxy",
@@ -32,7 +32,7 @@ func isKnown(name string) bool {
 	case epochArg, "BUILDKIT_SYNTAX", "BUILDKIT_DOCKERFILE_CHECK", "BUILDKIT_SANDBOX_HOSTNAME":
 		return true
 	}
-	return slices.Contains(proxies(), name) || isPlatformArg(name)
+	return slices.Contains(proxyArgs(), name) || isPlatformArg(name)
 }
 
 func isPlatformArg(name string) bool {
@@ -115,9 +115,9 @@ func (p *Plan) readGlobals(opts ResolveOptions, findings *findings) error {
 		return err
 	}
 	for _, cmd := range p.File.MetaArgs {
-		p.declare(cmd)
+		p.markDeclared(cmd)
 	}
-	if text := p.epoch(); text != "" {
+	if text := p.epochText(); text != "" {
 		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
 			return fault.Invalid("invalid %s: %q is not a number of seconds", epochArg, text)
 		}
@@ -136,9 +136,9 @@ func (f *File) addGlobals(into *variables, given map[string]string) error {
 			if arg.Value == nil {
 				continue
 			}
-			v, err := newExpander(f.Escape, into).word(*arg.Value)
+			v, err := newExpander(f.Escape, into).expandWord(*arg.Value)
 			if err != nil {
-				return f.fault(cmd, "%w", err)
+				return f.faultIn(cmd, "%w", err)
 			}
 			into.set(arg.Key, v)
 		}
@@ -149,12 +149,12 @@ func (f *File) addGlobals(into *variables, given map[string]string) error {
 // lintDefaults reports base images that have no name unless arguments are given.
 func (p *Plan) lintDefaults(defaults *variables, findings *findings) {
 	for _, stage := range p.File.Stages {
-		name, err := newExpander(p.File.Escape, defaults).word(stage.From)
+		name, err := newExpander(p.File.Escape, defaults).expandWord(stage.From)
 		if err != nil {
 			return
 		}
 		if _, err := image.ParseLookup(name); err != nil {
-			findings.below(stage.comments).Run(&linter.RuleInvalidDefaultArgInFrom, stage.location,
+			findings.linterFor(stage.comments).Run(&linter.RuleInvalidDefaultArgInFrom, stage.location,
 				linter.RuleInvalidDefaultArgInFrom.Format(stage.From))
 		}
 	}
@@ -165,16 +165,16 @@ var platformText = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,2}$`
 
 // readFrom puts the global arguments into a FROM.
 func (p *Plan) readFrom(stage *Stage, findings *findings) error {
-	lint := findings.below(stage.comments)
+	lint := findings.linterFor(stage.comments)
 	name, _, err := p.expandFrom(stage, stage.From, lint)
 	if err != nil {
-		return stage.fault(p.File, "%w", err)
+		return stage.faultInFrom(p.File, "%w", err)
 	}
 	if name == "" {
-		return stage.fault(p.File, "base name (%s) should not be blank", stage.From)
+		return stage.faultInFrom(p.File, "base name (%s) should not be blank", stage.From)
 	}
 	origin := Origin{Image: name}
-	if base := p.File.named(name, stage.Index); base != nil {
+	if base := p.File.findStage(name, stage.Index); base != nil {
 		origin = Origin{Stage: base}
 	} else if name == scratch {
 		origin = Origin{}
@@ -183,13 +183,14 @@ func (p *Plan) readFrom(stage *Stage, findings *findings) error {
 	if stage.Platform != "" {
 		var used matches
 		if platform, used, err = p.expandFrom(stage, stage.Platform, lint); err != nil {
-			return stage.fault(p.File, "failed to process arguments for platform %s: %w", stage.Platform, err)
+			return stage.faultInFrom(p.File, "failed to process arguments for platform %s: %w", stage.Platform, err)
 		}
 		if platform == "" {
-			return stage.fault(p.File, "empty platform value from expression %s", stage.Platform)
+			return stage.faultInFrom(p.File, "empty platform value from expression %s", stage.Platform)
 		}
 		if !platformText.MatchString(platform) {
-			return stage.fault(p.File, "failed to parse platform %s: %q is not of the form os/arch/variant", stage.Platform, platform)
+			return stage.faultInFrom(p.File, "failed to parse platform %s: %q is not of the form os/arch/variant", stage.Platform,
+				platform)
 		}
 		p.lintPlatform(stage, platform, used, lint)
 	}
@@ -200,7 +201,7 @@ func (p *Plan) readFrom(stage *Stage, findings *findings) error {
 // expandFrom puts arguments into a word of FROM. It returns the names that had a value, and the others.
 func (p *Plan) expandFrom(stage *Stage, word string, lint *linter.Linter) (string, matches, error) {
 	e := newExpander(p.File.Escape, p.global)
-	text, err := e.word(word)
+	text, err := e.expandWord(word)
 	if len(e.unmatched) == 0 {
 		return text, e.matches, err
 	}

@@ -31,11 +31,12 @@ func Ahead(src io.Reader, pieces, size int) *Reader {
 	for range pieces {
 		r.empty <- nil // made when it is needed
 	}
-	go r.fill(src)
+	go r.readPieces(src)
 	return r
 }
 
-func (r *Reader) fill(src io.Reader) {
+// readPieces reads the source to its end or its first error, piece by piece.
+func (r *Reader) readPieces(src io.Reader) {
 	defer close(r.full)
 	for {
 		select {

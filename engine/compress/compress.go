@@ -66,7 +66,7 @@ func Plain(src *Source) (io.ReadCloser, error) {
 		return nil, Truncated() // in the compression's own header
 	}
 	if err != nil {
-		return nil, d.blame(err)
+		return nil, d.translateError(err)
 	}
 	return d, nil
 }
@@ -104,14 +104,14 @@ type decoder struct {
 // Read returns plain bytes.
 func (d *decoder) Read(p []byte) (int, error) {
 	n, err := d.plain.Read(p)
-	return n, d.blame(err)
+	return n, d.translateError(err)
 }
 
 // Close ends the decompressor.
 func (d *decoder) Close() error { return d.plain.Close() }
 
-// blame tells an error of the source from one of the data.
-func (d *decoder) blame(err error) error {
+// translateError gives an error its text, and tells one of the source from one of the data.
+func (d *decoder) translateError(err error) error {
 	switch {
 	case err == nil || errors.Is(err, io.EOF) || fault.Is(err, fault.Invalid):
 		return err

@@ -97,12 +97,12 @@ func Load(opts Options) (Config, error) {
 	if env == nil {
 		env = func(string) string { return "" }
 	}
-	cfg := defaults(env)
+	cfg := defaultConfig(env)
 	fromFile, name, err := readFile(opts, env)
 	if err != nil {
 		return Config{}, err
 	}
-	for _, s := range table() {
+	for _, s := range allSettings() {
 		if err := s.apply(&cfg, sources{file: fromFile, fileName: name, env: env, flags: opts.Flags}); err != nil {
 			return Config{}, err
 		}
@@ -119,17 +119,18 @@ func Load(opts Options) (Config, error) {
 	return cfg, nil
 }
 
-func defaults(env func(string) string) Config {
+// defaultConfig returns the settings that hold where no source has another.
+func defaultConfig(env func(string) string) Config {
 	cfg := Config{LogLevel: "info", LogFormat: "text", EmulateIDs: true}
-	if dir := xdg(env, "XDG_DATA_HOME", ".local/share"); dir != "" {
+	if dir := xdgFolder(env, "XDG_DATA_HOME", ".local/share"); dir != "" {
 		cfg.Root = filepath.Join(dir, "moss")
 	}
 	return cfg
 }
 
-// xdg returns the folder that the variable names, else the one below HOME, else an empty string. The XDG base directory
+// xdgFolder returns the folder that the variable names, else the one below HOME, else an empty string. The XDG base directory
 // specification says to ignore relative paths.
-func xdg(env func(string) string, variable, belowHome string) string {
+func xdgFolder(env func(string) string, variable, belowHome string) string {
 	if dir := env(variable); filepath.IsAbs(dir) {
 		return dir
 	}

@@ -21,7 +21,7 @@ func readFile(opts Options, env func(string) string) (values map[string][]string
 	if name == "" {
 		if name = env("MOSS_CONFIG"); name != "" {
 			required = true
-		} else if dir := xdg(env, "XDG_CONFIG_HOME", ".config"); dir != "" {
+		} else if dir := xdgFolder(env, "XDG_CONFIG_HOME", ".config"); dir != "" {
 			name = filepath.Join(dir, "moss", "moss.toml")
 		}
 	}
@@ -38,12 +38,12 @@ func readFile(opts Options, env func(string) string) (values map[string][]string
 	if err != nil {
 		return nil, "", fmt.Errorf("read configuration: %w", err)
 	}
-	values, err = parse(name, raw)
+	values, err = parseFile(name, raw)
 	return values, name, err
 }
 
-// parse checks the syntax, the keys and the types of the values, not the values.
-func parse(name string, raw []byte) (map[string][]string, error) {
+// parseFile returns the values of a file by key. It checks the syntax, the keys and the types of the values, not the values.
+func parseFile(name string, raw []byte) (map[string][]string, error) {
 	var doc map[string]any
 	if err := toml.Unmarshal(raw, &doc); err != nil {
 		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
@@ -54,11 +54,11 @@ func parse(name string, raw []byte) (map[string][]string, error) {
 	}
 	values := make(map[string][]string, len(doc))
 	for _, key := range slices.Sorted(maps.Keys(doc)) {
-		s, ok := find(key)
+		s, ok := findSetting(key)
 		if !ok {
 			return nil, fault.Invalid("configuration %s: unknown key %q; the keys are %s", name, key, keyList())
 		}
-		list, ok := texts(doc[key], s.many)
+		list, ok := toTexts(doc[key], s.many)
 		if !ok {
 			return nil, fault.Invalid("configuration %s: %s: %v has the wrong type, want %s", name, key, doc[key], s.allowed)
 		}
@@ -67,8 +67,8 @@ func parse(name string, raw []byte) (map[string][]string, error) {
 	return values, nil
 }
 
-// texts turns a TOML value into the text that a flag would have; a list only where many values are allowed.
-func texts(v any, many bool) (list []string, ok bool) {
+// toTexts turns a TOML value into the text that a flag would have; a list only where many values are allowed.
+func toTexts(v any, many bool) (list []string, ok bool) {
 	switch v := v.(type) {
 	case string:
 		return []string{v}, true

@@ -113,7 +113,7 @@ func (c *Config) finishHosts(env func(string) string) error {
 	if !c.TLS {
 		return nil
 	}
-	dir := xdg(env, "XDG_CONFIG_HOME", ".config")
+	dir := xdgFolder(env, "XDG_CONFIG_HOME", ".config")
 	for name, to := range map[string]*string{"ca.pem": &c.TLSCACert, "cert.pem": &c.TLSCert, "key.pem": &c.TLSKey} {
 		if *to == "" && dir != "" && (c.TLSVerify || to != &c.TLSCACert) {
 			*to = filepath.Join(dir, "moss", name)

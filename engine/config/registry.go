@@ -96,7 +96,7 @@ func checkServer(text string) error {
 }
 
 func checkInsecure(text string) error {
-	if name := strings.ToLower(hostname(text)); name == "docker.io" || strings.HasSuffix(name, ".docker.io") {
+	if name := strings.ToLower(trimPort(text)); name == "docker.io" || strings.HasSuffix(name, ".docker.io") {
 		return errors.New("docker.io is always reached by TLS")
 	}
 	return checkServer(text)
@@ -105,7 +105,7 @@ func checkInsecure(text string) error {
 // checkRegistry tells whether text can be the host of an image's name: letters, digits, dots and dashes, or an address,
 // with or without a port.
 func checkRegistry(text string) error {
-	name := hostname(text)
+	name := trimPort(text)
 	if rest := strings.TrimPrefix(strings.Trim(text, "[]"), name); rest != "" {
 		_, port, err := net.SplitHostPort(text)
 		if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || n == 0 {
@@ -127,8 +127,8 @@ func checkRegistry(text string) error {
 	return nil
 }
 
-// hostname cuts a port off.
-func hostname(host string) string {
+// trimPort cuts a port off.
+func trimPort(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		return h
 	}

@@ -22,7 +22,7 @@ type Setting struct {
 
 // Settings lists all settings in a fixed order.
 func Settings() []Setting {
-	all := table()
+	all := allSettings()
 	out := make([]Setting, 0, len(all))
 	for _, s := range all {
 		out = append(out, Setting{
@@ -52,8 +52,8 @@ const (
 // errNotAllowed stands for "see what is allowed".
 var errNotAllowed = errors.New("")
 
-// table returns all settings.
-func table() []setting {
+// allSettings returns all settings.
+func allSettings() []setting {
 	return slices.Concat(engineSettings(), hostSettings(), apiSettings(), containerSettings(), registrySettings(), buildSettings())
 }
 
@@ -142,7 +142,7 @@ type sources struct {
 // before the day on which the stronger source is gone.
 func (s setting) apply(cfg *Config, src sources) error {
 	if values, ok := src.file[s.key]; ok {
-		if err := s.store(cfg, values, src.env, "configuration "+src.fileName+": "+s.key); err != nil {
+		if err := s.storeValues(cfg, values, src.env, "configuration "+src.fileName+": "+s.key); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (s setting) apply(cfg *Config, src sources) error {
 		if s.many {
 			values = strings.Split(text, ",")
 		}
-		if err := s.store(cfg, values, src.env, "environment: "+s.env); err != nil {
+		if err := s.storeValues(cfg, values, src.env, "environment: "+s.env); err != nil {
 			return err
 		}
 	}
@@ -159,12 +159,13 @@ func (s setting) apply(cfg *Config, src sources) error {
 		if !s.many {
 			values = values[len(values)-1:]
 		}
-		return s.store(cfg, values, src.env, "command line: --"+s.key)
+		return s.storeValues(cfg, values, src.env, "command line: --"+s.key)
 	}
 	return nil
 }
 
-func (s setting) store(cfg *Config, values []string, env func(string) string, where string) error {
+// storeValues stores the values of one source, which where names in an error.
+func (s setting) storeValues(cfg *Config, values []string, env func(string) string, where string) error {
 	err := s.set(cfg, values, env)
 	if err == nil {
 		return nil
@@ -176,8 +177,9 @@ func (s setting) store(cfg *Config, values []string, env func(string) string, wh
 	return fault.Invalid("%s: %q is not allowed%s; want %s", where, strings.Join(values, ","), reason, s.allowed)
 }
 
-func find(key string) (setting, bool) {
-	all := table()
+// findSetting returns the setting with a key.
+func findSetting(key string) (setting, bool) {
+	all := allSettings()
 	i := slices.IndexFunc(all, func(s setting) bool { return s.key == key })
 	if i < 0 {
 		return setting{}, false
@@ -186,7 +188,7 @@ func find(key string) (setting, bool) {
 }
 
 func keyList() string {
-	all := table()
+	all := allSettings()
 	keys := make([]string, 0, len(all))
 	for _, s := range all {
 		keys = append(keys, s.key)
@@ -196,7 +198,7 @@ func keyList() string {
 
 func unknownFlag(flags map[string][]string) error {
 	for key := range flags {
-		if _, ok := find(key); !ok {
+		if _, ok := findSetting(key); !ok {
 			return fault.Invalid("command line: unknown setting %q", key)
 		}
 	}

@@ -119,21 +119,22 @@ func (r *resolver) resolveMount(m *specs.Mount) error {
 	switch by := asked != place; {
 	case place == "/", by && place == "/dev":
 		return fault.Invalid("mount at %s leads to %s", m.Destination, place)
-	case below(place, "/proc"):
+	case isBelow(place, "/proc"):
 		if allowed := place == "/proc" && isProc(m) || slices.Contains(procFiles(), place); by || !allowed {
-			return fault.Invalid("mount at %s%s: nothing may be mounted on /proc or below it", m.Destination, leads(by, place))
+			return fault.Invalid("mount at %s%s: nothing may be mounted on /proc or below it", m.Destination,
+				describeTarget(by, place))
 		}
-	case below(place, "/sys") && !below(asked, "/sys"):
-		return fault.Invalid("mount at %s%s: a link may not lead to /sys", m.Destination, leads(by, place))
+	case isBelow(place, "/sys") && !isBelow(asked, "/sys"):
+		return fault.Invalid("mount at %s%s: a link may not lead to /sys", m.Destination, describeTarget(by, place))
 	}
 	m.Destination = place
-	r.cover(place, m)
+	r.addCover(place, m)
 	return nil
 }
 
 // checkDevices looks at a folder that a client mounts at /dev: the runtime makes its devices in there.
 func (r *resolver) checkDevices() error {
-	if c := r.covering("/dev/null"); c.source == "" || c.at == "/" {
+	if c := r.findCover("/dev/null"); c.source == "" || c.at == "/" {
 		return nil
 	}
 	for _, name := range []string{"null", "zero", "full", "tty", "random", "urandom", "console"} {
@@ -148,14 +149,14 @@ func (r *resolver) checkDevices() error {
 func (r *resolver) resolvePaths(paths []string) ([]string, error) {
 	resolved := slices.Clone(paths)
 	for i, asked := range paths {
-		if asked = path.Clean("/" + asked); below(asked, "/proc") || below(asked, "/sys") {
+		if asked = path.Clean("/" + asked); isBelow(asked, "/proc") || isBelow(asked, "/sys") {
 			continue
 		}
 		place, err := r.resolve(asked)
 		if err != nil {
 			return nil, err
 		}
-		if below(place, "/proc") || below(place, "/sys") {
+		if isBelow(place, "/proc") || isBelow(place, "/sys") {
 			return nil, fault.Invalid("the masked or read-only path %s leads to %s", asked, place)
 		}
 		resolved[i] = place
@@ -166,7 +167,7 @@ func (r *resolver) resolvePaths(paths []string) ([]string, error) {
 // resolveWorkingDir refuses one that ends in proc.
 func (r *resolver) resolveWorkingDir(dir string) (string, error) {
 	place, err := r.resolve(path.Clean("/" + dir))
-	if err == nil && below(place, "/proc") {
+	if err == nil && isBelow(place, "/proc") {
 		err = inProc(path.Clean(dir), place)
 	}
 	if errors.Is(err, errProc) {
@@ -175,15 +176,16 @@ func (r *resolver) resolveWorkingDir(dir string) (string, error) {
 	return place, err
 }
 
-// leads is the end of a text about a path that is not where it says.
-func leads(by bool, place string) string {
+// describeTarget returns the end of a text about a path that a link leads elsewhere.
+func describeTarget(by bool, place string) string {
 	if !by {
 		return ""
 	}
 	return " leads to " + place
 }
 
-func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+// isBelow reports whether p is dir itself, or a path below it.
+func isBelow(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
 // isProc reports whether a mount is proc itself: a new one, or the host's.
 func isProc(m *specs.Mount) bool {

@@ -49,21 +49,21 @@ func (r *resolver) close() {
 	}
 }
 
-// cover notes that a mount is made at a place. What it has in it counts for a bind alone, but for those of proc and sysfs,
+// addCover adds the mount at a place to the covers. What it has in it counts for a bind alone, but for those of proc and sysfs,
 // whose own links are the kernel's.
-func (r *resolver) cover(place string, m *specs.Mount) {
+func (r *resolver) addCover(place string, m *specs.Mount) {
 	c := cover{at: place, root: -1}
-	if m.Type == "bind" && !below(place, "/proc") && !below(place, "/sys") {
+	if m.Type == "bind" && !isBelow(place, "/proc") && !isBelow(place, "/sys") {
 		c.source = m.Source
 	}
 	r.covers = append(r.covers, c)
 }
 
-// covering returns what is seen at a place: the last mount on the way to it, since a later one on a folder further up hides
+// findCover returns the cover of a place: the last mount on the way to it, since a later one on a folder further up hides
 // the earlier ones below.
-func (r *resolver) covering(place string) *cover {
+func (r *resolver) findCover(place string) *cover {
 	for i := len(r.covers) - 1; i > 0; i-- {
-		if below(place, r.covers[i].at) {
+		if isBelow(place, r.covers[i].at) {
 			return &r.covers[i]
 		}
 	}
@@ -73,8 +73,8 @@ func (r *resolver) covering(place string) *cover {
 // errProc says that a path leads into proc, whose links are the kernel's.
 var errProc = errors.New("in proc")
 
-// open opens a place in what covers it, without following links. It gives errProc for one in proc.
-func (r *resolver) open(c *cover, place string, flags uint64) (int, error) {
+// openPlace opens a place in its cover, without following links. It gives errProc for one in proc.
+func (r *resolver) openPlace(c *cover, place string, flags uint64) (int, error) {
 	if c.source == "" || c.absent {
 		return -1, unix.ENOENT
 	}
@@ -103,12 +103,12 @@ func (r *resolver) open(c *cover, place string, flags uint64) (int, error) {
 
 // resolve returns the place where a cleaned absolute path ends. What is missing on its way will be made by that name.
 func (r *resolver) resolve(asked string) (place string, err error) {
-	fd, err := r.open(r.covering(asked), asked, 0)
+	fd, err := r.openPlace(r.findCover(asked), asked, 0)
 	switch {
 	case err == nil:
 		return asked, unix.Close(fd)
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOENT):
-		return r.walk(asked)
+		return r.walkPath(asked)
 	case errors.Is(err, unix.ENOTDIR):
 		return "", fault.Invalid("%s lies below a file", asked)
 	case errors.Is(err, unix.ENAMETOOLONG):
@@ -120,8 +120,8 @@ func (r *resolver) resolve(asked string) (place string, err error) {
 	}
 }
 
-// walk follows a path name by name.
-func (r *resolver) walk(asked string) (string, error) {
+// walkPath follows a path name by name.
+func (r *resolver) walkPath(asked string) (string, error) {
 	place, rest, links := "/", strings.Split(asked, "/"), 0
 	for steps := 0; len(rest) > 0; steps++ {
 		name := rest[0]
@@ -161,7 +161,7 @@ func (r *resolver) walk(asked string) (string, error) {
 
 // readLink reads a link at a path that has none on its way.
 func (r *resolver) readLink(place string) (target string, linked bool, err error) {
-	fd, err := r.open(r.covering(place), place, unix.O_NOFOLLOW)
+	fd, err := r.openPlace(r.findCover(place), place, unix.O_NOFOLLOW)
 	if err != nil {
 		return "", false, err
 	}
@@ -179,7 +179,7 @@ func pathError(asked string, err error) error {
 }
 
 func inProc(asked, place string) error {
-	return fault.Invalid("%s%s, which is %w", asked, leads(asked != place, place), errProc)
+	return fault.Invalid("%s%s, which is %w", asked, describeTarget(asked != place, place), errProc)
 }
 
 func tooLong(asked string) error {

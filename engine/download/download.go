@@ -45,13 +45,14 @@ func Parse(text string) (*url.URL, error) {
 	if err != nil {
 		return nil, fault.Invalid("invalid URL: %w", errors.Unwrap(err)) // the outer error repeats it with its password
 	}
-	if err := check(u); err != nil {
+	if err := checkURL(u); err != nil {
 		return nil, err
 	}
 	return u, nil
 }
 
-func check(u *url.URL) error {
+// checkURL refuses URLs that nothing is downloaded from.
+func checkURL(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return fault.Invalid("downloads come from http:// or https://, not from %s://", u.Scheme)
 	}
@@ -104,7 +105,7 @@ func Open(ctx context.Context, u *url.URL, opt Options) (*Body, error) {
 	}
 	b := newBody(ctx, cancel, response, u, opt)
 	b.client = client
-	if err := refusal(response, u, opt.What); err != nil {
+	if err := statusError(response, u, opt.What); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
@@ -125,13 +126,13 @@ func newClient() *http.Client {
 			if len(before) > maxRedirects {
 				return fault.Invalid("more than %d redirects", maxRedirects)
 			}
-			return check(next.URL)
+			return checkURL(next.URL)
 		},
 	}
 }
 
-// refusal words an answer that brings no file.
-func refusal(response *http.Response, u *url.URL, what string) error {
+// statusError returns the error of an answer that brings no file.
+func statusError(response *http.Response, u *url.URL, what string) error {
 	text := fmt.Sprintf("download %s: %s answers %s", what, u.Redacted(), response.Status)
 	switch response.StatusCode {
 	case http.StatusOK:

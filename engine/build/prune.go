@@ -49,15 +49,15 @@ func (s *Service) listRemovable(ctx context.Context) (*shelf, error) {
 			found.bytes += step.Size
 		}
 	}
-	used, depth := s.cache.copyUses(), countAncestors(byID)
+	used, depth := s.cache.copyUses(), computeDepths(byID)
 	slices.SortStableFunc(found.steps, func(a, b image.Built) int {
 		return cmp.Or(lastUse(used, a).Compare(lastUse(used, b)), -cmp.Compare(depth[a.ID], depth[b.ID]))
 	})
 	return found, nil
 }
 
-// countAncestors counts, for each step, the steps that it was made on.
-func countAncestors(byID map[string]image.Built) map[string]int {
+// computeDepths returns the depth of each step: 1 for one that was made on no other step, otherwise one more than that step's.
+func computeDepths(byID map[string]image.Built) map[string]int {
 	depth := make(map[string]int, len(byID))
 	for id := range byID {
 		var way []string

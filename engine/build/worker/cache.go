@@ -161,7 +161,7 @@ func (w *Worker) takeCaches(ctx context.Context, m *mounts, wanted []*cacheMount
 	return nil
 }
 
-// takeAll takes all caches, as soon as none of them is in the way, and returns the ids of their folders.
+// takeAll waits until a run can have all its caches, takes them and returns the ids of their folders.
 func (c *caches) takeAll(ctx context.Context, wanted []*cacheMount) (taken []string, err error) {
 	for {
 		c.mu.Lock()

@@ -61,7 +61,7 @@ func (e *exit) Unwrap() error { return e.err }
 
 // run runs the command with arguments and returns its exit code.
 func (a *app) run(args []string) int {
-	root := a.root(args)
+	root := a.rootCommand(args)
 	root.SetArgs(longHost(args))
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -78,74 +78,74 @@ func (a *app) run(args []string) int {
 		code, text = own.code, own.err
 	}
 	if text != nil {
-		a.complain(text)
+		a.printError(text)
 	}
 	return code
 }
 
-// complain writes an error, whatever it holds, on one line.
-func (a *app) complain(err error) {
+// printError writes an error, whatever it holds, on one line.
+func (a *app) printError(err error) {
 	if _, ok := errors.AsType[*client.ConnectError](err); ok && a.hostFrom != "" {
 		err = fmt.Errorf("%w (%s names that host)", err, a.hostFrom)
 	}
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-	_, _ = fmt.Fprintln(a.stderr, a.sender(show.Red)+text)
+	_, _ = fmt.Fprintln(a.stderr, a.messagePrefix(show.Red)+text)
 }
 
-// sender begins a line of this command's own on stderr: a colour sets it off from what others write to a terminal.
-func (a *app) sender(colour show.Colour) string {
-	if a.colours(a.stderr) {
+// messagePrefix begins a line of this command's own on stderr: a colour sets it off from what others write to a terminal.
+func (a *app) messagePrefix(colour show.Colour) string {
+	if a.hasColours(a.stderr) {
 		return show.Paint(colour, "moss:") + " "
 	}
 	return "moss: "
 }
 
-// colours reports whether what is written to out may have colours: it is a terminal that knows them, whose user wants them.
-func (a *app) colours(out io.Writer) bool {
+// hasColours reports whether what is written to out may have colours: it is a terminal that knows them, whose user wants them.
+func (a *app) hasColours(out io.Writer) bool {
 	file, ok := out.(*os.File)
-	return ok && tty.Is(file) && a.env("NO_COLOR") == "" && a.env("TERM") != "dumb"
+	return ok && tty.Is(file) && a.envValue("NO_COLOR") == "" && a.envValue("TERM") != "dumb"
 }
 
-// view says how tables are shown: on a terminal they fit, unless all is to be shown in full.
-func (a *app) view(full bool) show.View {
+// tableView says how tables are shown: on a terminal they fit, unless all is to be shown in full.
+func (a *app) tableView(full bool) show.View {
 	if !a.onScreen() {
 		return show.View{}
 	}
-	view := show.View{Colour: a.colours(a.stdout)}
+	view := show.View{Colour: a.hasColours(a.stdout)}
 	if !full {
 		_, view.Width = a.windowSize()
 	}
 	return view
 }
 
-// warn writes the engine's warnings.
-func (a *app) warn(warnings []string) {
+// printWarnings writes the engine's warnings.
+func (a *app) printWarnings(warnings []string) {
 	for _, text := range warnings {
-		_, _ = fmt.Fprintln(a.stderr, a.sender(show.Yellow)+"warning: "+strings.TrimPrefix(text, "WARNING: "))
+		_, _ = fmt.Fprintln(a.stderr, a.messagePrefix(show.Yellow)+"warning: "+strings.TrimPrefix(text, "WARNING: "))
 	}
 }
 
-// print writes one line of result.
-func (a *app) print(text string) error {
+// printLine writes one line of result.
+func (a *app) printLine(text string) error {
 	_, err := fmt.Fprintln(a.stdout, text)
 	return err
 }
 
-// env returns a variable of the environment, empty when it is not set.
-func (a *app) env(name string) string {
+// envValue returns a variable of the environment, empty when it is not set.
+func (a *app) envValue(name string) string {
 	value, _ := a.lookup(name)
 	return value
 }
 
-// client returns the engine's client, made at the first call.
-func (a *app) client() (*client.Client, error) {
-	a.once.Do(func() { a.engine, a.failed = a.connect(true) })
+// engineClient returns the engine's client, made at the first call.
+func (a *app) engineClient() (*client.Client, error) {
+	a.once.Do(func() { a.engine, a.failed = a.newClient(true) })
 	return a.engine, a.failed
 }
 
-// connect makes a client; with start it starts the engine if need be.
-func (a *app) connect(start bool) (*client.Client, error) {
-	place, err := launch.Find(a.host, a.tls, a.env)
+// newClient makes a client; with start it starts the engine if need be.
+func (a *app) newClient(start bool) (*client.Client, error) {
+	place, err := launch.Find(a.host, a.tls, a.envValue)
 	if err != nil {
 		return nil, err
 	}
@@ -166,9 +166,9 @@ func (a *app) connect(start bool) (*client.Client, error) {
 // parallel is how many objects a command works on at once.
 const parallel = 16
 
-// each does one verb on every object, some at once, and writes the results in the given order. It ends with exit code 1
+// applyToEach does one verb on every object, some at once, and writes the results in the given order. It ends with exit code 1
 // if any failed.
-func (a *app) each(refs []string, do func(ref string) (string, error)) error {
+func (a *app) applyToEach(refs []string, do func(ref string) (string, error)) error {
 	type outcome struct {
 		text string
 		err  error
@@ -189,10 +189,10 @@ func (a *app) each(refs []string, do func(ref string) (string, error)) error {
 		got := <-result
 		if got.err != nil {
 			failed = true
-			a.complain(got.err)
+			a.printError(got.err)
 			continue
 		}
-		if err := a.print(got.text); err != nil {
+		if err := a.printLine(got.text); err != nil {
 			return err
 		}
 	}
@@ -216,23 +216,23 @@ func (a *app) atOnce(n int, do func(i int)) {
 	group.Wait()
 }
 
-// arguments checks how many arguments a command gets; most below 0 is any number.
-func arguments(least, most int) cobra.PositionalArgs {
+// requireArgs checks how many arguments a command gets; most below 0 is any number.
+func requireArgs(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) >= least && (most < 0 || len(args) <= most):
 			return nil
 		case least == most:
-			return usage(cmd, fmt.Errorf("want %s, got %d", count(least, "argument"), len(args)))
+			return usageError(cmd, fmt.Errorf("want %s, got %d", countText(least, "argument"), len(args)))
 		case len(args) < least:
-			return usage(cmd, fmt.Errorf("want at least %s, got %d", count(least, "argument"), len(args)))
+			return usageError(cmd, fmt.Errorf("want at least %s, got %d", countText(least, "argument"), len(args)))
 		default:
-			return usage(cmd, fmt.Errorf("want at most %s, got %d", count(most, "argument"), len(args)))
+			return usageError(cmd, fmt.Errorf("want at most %s, got %d", countText(most, "argument"), len(args)))
 		}
 	}
 }
 
-func count(n int, noun string) string {
+func countText(n int, noun string) string {
 	switch n {
 	case 0:
 		return "no " + noun
@@ -243,7 +243,7 @@ func count(n int, noun string) string {
 	}
 }
 
-// usage is the error of wrong usage.
-func usage(cmd *cobra.Command, err error) error {
+// usageError is the error of wrong usage.
+func usageError(cmd *cobra.Command, err error) error {
 	return &exit{code: exitEngine, err: fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())}
 }

@@ -19,13 +19,13 @@ func (a *app) attachCommand() *cobra.Command {
 		Use:               "attach [flags] CONTAINER",
 		Short:             "Connect to a running container's streams",
 		Example:           "  moss attach web",
-		Args:              arguments(1, 1),
+		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeContainers(false, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := client.ParseDetachKeys(detachKeys); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return asEngine(err)
 			}
@@ -43,7 +43,7 @@ func (a *app) attachCommand() *cobra.Command {
 			if err := s.checkTerminal(); err != nil {
 				return err
 			}
-			return asEngine(s.rejoin(cmd.Context()))
+			return asEngine(s.attachRunning(cmd.Context()))
 		},
 	}
 	set := cmd.Flags()
@@ -54,7 +54,7 @@ func (a *app) attachCommand() *cobra.Command {
 }
 
 func (a *app) sessionOf(ctr client.Inspect, stdin, proxy bool, detachKeys string) *session {
-	return a.session(sessionSettings{
+	return a.newSession(sessionSettings{
 		id: ctr.ID, tty: ctr.Config.Tty, stdin: stdin, stdout: true, stderr: true, proxy: proxy, detachKeys: detachKeys,
 	})
 }
@@ -75,15 +75,16 @@ func (a *app) startCommand() *cobra.Command {
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := client.ParseDetachKeys(flags.detachKeys); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			if flags.attach || flags.interactive {
 				if len(args) != 1 {
-					return usage(cmd, errors.New("only one container can be attached to"))
+					return usageError(cmd, errors.New("only one container can be attached to"))
 				}
 				return asEngine(a.startAttached(cmd.Context(), args[0], flags))
 			}
-			return a.verbOnAll(cmd.Context(), args, all, []string{"created", "exited"}, func(engine *client.Client, ref string) error {
+			states := []string{"created", "exited"}
+			return a.applyToNamesOrAll(cmd.Context(), args, all, states, func(engine *client.Client, ref string) error {
 				err := a.withNext(cmd.Context(), func() error { return engine.ContainerStart(cmd.Context(), ref, "") })
 				return a.nameHolder(cmd.Context(), err)
 			})
@@ -99,7 +100,7 @@ func (a *app) startCommand() *cobra.Command {
 }
 
 func (a *app) startAttached(ctx context.Context, ref string, flags startFlags) error {
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (a *app) startAttached(ctx context.Context, ref string, flags startFlags) e
 		return err
 	}
 	if ctr.State.Running {
-		return s.rejoin(ctx)
+		return s.attachRunning(ctx)
 	}
 	s.log = &logPlace{driver: ctr.HostConfig.LogConfig.Type}
 	if at, err := time.Parse(time.RFC3339Nano, ctr.State.FinishedAt); err == nil && at.Year() > 1 {

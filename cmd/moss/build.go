@@ -19,8 +19,8 @@ type surroundings struct {
 	dir    string // relative sources of volumes start here
 }
 
-// build turns flags and the arguments IMAGE [COMMAND…] into the body that creates the container.
-func (f *createFlags) build(args []string, around surroundings) (client.Create, error) {
+// buildBody turns flags and the arguments IMAGE [COMMAND…] into the body that creates the container.
+func (f *createFlags) buildBody(args []string, around surroundings) (client.Create, error) {
 	body := client.Create{
 		Image: args[0], Cmd: args[1:], Hostname: f.hostname, Domainname: f.domainName, User: f.user, WorkingDir: f.workDir,
 		Tty: f.tty, OpenStdin: f.interactive, StopSignal: f.stopSignal,
@@ -39,7 +39,8 @@ func (f *createFlags) build(args []string, around surroundings) (client.Create, 
 	}
 	for _, part := range []func(*client.Create, surroundings) error{
 		f.buildStreams, f.buildVariables, f.buildLabels, f.buildFiles, f.buildPorts, f.buildNames, f.buildNetworks,
-		f.buildLinks, f.buildMemory, f.buildCPUs, f.buildBlockIO, f.buildLimits, f.buildSecurity, f.buildPolicies, f.health.build,
+		f.buildLinks, f.buildMemory, f.buildCPUs, f.buildBlockIO, f.buildLimits, f.buildSecurity, f.buildPolicies,
+		f.health.buildHealthcheck,
 	} {
 		if err := part(&body, around); err != nil {
 			return client.Create{}, err
@@ -72,7 +73,7 @@ func (f *createFlags) buildStreams(body *client.Create, _ surroundings) error {
 }
 
 func (f *createFlags) buildVariables(body *client.Create, around surroundings) error {
-	given, err := variables(f.envFiles, f.env, around.lookup)
+	given, err := readVariables(f.envFiles, f.env, around.lookup)
 	if err != nil {
 		return err
 	}
@@ -86,8 +87,8 @@ func (f *createFlags) buildVariables(body *client.Create, around surroundings) e
 	return nil
 }
 
-// variables reads those of files, and then those that the flag env names. One of these that is not set here is left out.
-func variables(files, flags []string, lookup arg.Lookup) (all []string, err error) {
+// readVariables reads those of files, and then those that the flag env names. One of these that is not set here is left out.
+func readVariables(files, flags []string, lookup arg.Lookup) (all []string, err error) {
 	for _, path := range files {
 		entries, err := arg.EnvFile(path, lookup)
 		if err != nil {

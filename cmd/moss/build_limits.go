@@ -32,8 +32,8 @@ func (f *createFlags) buildBlockIO(body *client.Create, _ surroundings) error {
 	}{
 		{"device-read-bps", f.readRates, arg.Bytes, &host.BlkioDeviceReadBps},
 		{"device-write-bps", f.writeRates, arg.Bytes, &host.BlkioDeviceWriteBps},
-		{"device-read-iops", f.readOperations, count64, &host.BlkioDeviceReadIOps},
-		{"device-write-iops", f.writeOperations, count64, &host.BlkioDeviceWriteIOps},
+		{"device-read-iops", f.readOperations, parseInt64, &host.BlkioDeviceReadIOps},
+		{"device-write-iops", f.writeOperations, parseInt64, &host.BlkioDeviceWriteIOps},
 	} {
 		for _, text := range limit.values {
 			path, value, err := arg.DeviceValue(limit.flag, text)
@@ -53,13 +53,13 @@ func (f *createFlags) buildBlockIO(body *client.Create, _ surroundings) error {
 	return err
 }
 
-func count64(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+func parseInt64(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
 
 // minHealth is the shortest time that a test of health may be told (API document 3, section 8).
 const minHealth = time.Millisecond
 
-// build sets the test of the container's health; without a flag the image's holds.
-func (f *healthFlags) build(body *client.Create, around surroundings) error {
+// buildHealthcheck sets the test of the container's health; without a flag the image's holds.
+func (f *healthFlags) buildHealthcheck(body *client.Create, around surroundings) error {
 	given := false
 	for _, flag := range []string{"health-cmd", "health-interval", "health-timeout", "health-start-period", "health-retries"} {
 		given = given || around.given(flag)

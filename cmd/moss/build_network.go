@@ -49,7 +49,7 @@ func (f *createFlags) buildNetworks(body *client.Create, around surroundings) er
 		if name == defaultNetwork && len(values) > 1 {
 			name = "bridge"
 		}
-		if len(values) > 1 && whole(name) {
+		if len(values) > 1 && isExclusiveNetwork(name) {
 			return fmt.Errorf("--network %s goes with no other network", name)
 		}
 		if _, twice := endpoints[name]; twice {
@@ -61,7 +61,7 @@ func (f *createFlags) buildNetworks(body *client.Create, around surroundings) er
 				return err
 			}
 		}
-		if builtin(name) && (len(endpoint.Aliases) > 0 || endpoint.IPAMConfig != nil) {
+		if isBuiltinNetwork(name) && (len(endpoint.Aliases) > 0 || endpoint.IPAMConfig != nil) {
 			return fmt.Errorf("aliases and addresses of one's own need a network of your own, not %s", name)
 		}
 		endpoints[name] = &endpoint
@@ -83,7 +83,7 @@ func (f *createFlags) fillFirst(body *client.Create, name string, endpoint *clie
 		body.MacAddress, endpoint.MacAddress = endpoint.MacAddress, ""
 	}
 	endpoint.Aliases = append(endpoint.Aliases, f.aliases...)
-	if !builtin(name) {
+	if !isBuiltinNetwork(name) {
 		for _, text := range f.links {
 			link, err := arg.Link(text)
 			if err != nil {
@@ -135,11 +135,11 @@ func (a *app) checkNetworks(ctx context.Context, body client.Create) error {
 	slices.Sort(names)
 	out := false // is there a way out for ports?
 	for _, name := range slices.Compact(names) {
-		if builtin(name) {
+		if isBuiltinNetwork(name) {
 			out = true // or it is the engine that says what becomes of the ports
 			continue
 		}
-		engine, err := a.client()
+		engine, err := a.engineClient()
 		if err != nil {
 			return err
 		}
@@ -154,18 +154,20 @@ func (a *app) checkNetworks(ctx context.Context, body client.Create) error {
 		out = out || !network.Internal
 	}
 	if published := len(body.HostConfig.PortBindings) > 0 || body.HostConfig.PublishAllPorts; published && !out {
-		a.warn([]string{"no port is published: an internal network has no way in"})
+		a.printWarnings([]string{"no port is published: an internal network has no way in"})
 	}
 	return nil
 }
 
-// whole reports whether a network is all the network that a container can have.
-func whole(name string) bool {
+// isExclusiveNetwork reports whether a network is all the network that a container can have.
+func isExclusiveNetwork(name string) bool {
 	return name == "host" || name == "none" || strings.HasPrefix(name, "container:")
 }
 
-// builtin reports whether nobody chooses names and addresses in a network.
-func builtin(name string) bool { return name == defaultNetwork || name == "bridge" || whole(name) }
+// isBuiltinNetwork reports whether nobody chooses names and addresses in a network.
+func isBuiltinNetwork(name string) bool {
+	return name == defaultNetwork || name == "bridge" || isExclusiveNetwork(name)
+}
 
 func emptyEndpoint(e *client.EndpointConfig) bool {
 	return e.IPAMConfig == nil && len(e.Links) == 0 && len(e.Aliases) == 0 && e.MacAddress == ""

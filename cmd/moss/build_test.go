@@ -28,7 +28,7 @@ func bodyOf(t *testing.T, command string, args ...string) (client.Create, error)
 	if err := cmd.ParseFlags(args); err != nil {
 		return client.Create{}, err
 	}
-	return a.body(cmd, &flags, cmd.Flags().Args())
+	return a.bodyFromFlags(cmd, &flags, cmd.Flags().Args())
 }
 
 func TestCreateBody(t *testing.T) {

@@ -21,13 +21,13 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: "Show damaged files of the engine's data folder, one per line. The engine goes on without them: it finds them when it starts or\n" +
 			"needs them, and moves them into the folder 'damaged', where they stay until you delete them. The exit status is 1 if there are any.",
 		Example: "  moss system check",
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.check(cmd.Context()) },
+		Args:    requireArgs(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.showDamage(cmd.Context()) },
 	}
 }
 
-func (a *app) check(ctx context.Context) error {
-	engine, err := a.client()
+func (a *app) showDamage(ctx context.Context) error {
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -46,12 +46,12 @@ func (a *app) check(ctx context.Context) error {
 			continue
 		}
 		damaged++
-		if err := a.print(show.Plain(text)); err != nil {
+		if err := a.printLine(show.Plain(text)); err != nil {
 			return err
 		}
 	}
 	if damaged > 0 {
 		return &exit{code: exitFailed}
 	}
-	return a.print("No damaged files are known.")
+	return a.printLine("No damaged files are known.")
 }

@@ -282,7 +282,7 @@ func TestNearestCommand(t *testing.T) {
 // TestHelp makes sure that every command has a short text, an example and a group.
 func TestHelp(t *testing.T) {
 	a := &app{lookup: os.LookupEnv}
-	for _, cmd := range a.root(nil).Commands() {
+	for _, cmd := range a.rootCommand(nil).Commands() {
 		if cmd.Short == "" || cmd.Example == "" || cmd.GroupID == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("moss %s: short %q, example %q, group %q", cmd.Name(), cmd.Short, cmd.Example, cmd.GroupID)
 		}
@@ -292,8 +292,8 @@ func TestHelp(t *testing.T) {
 // TestOneCommandIsMade makes sure that a command is found under its name, alone, and that all are there otherwise.
 func TestOneCommandIsMade(t *testing.T) {
 	a := &app{lookup: os.LookupEnv}
-	for _, c := range a.commands() {
-		if made := a.root([]string{"-H", "unix:///x", c.name, "run"}).Commands(); len(made) != 1 || made[0].Name() != c.name {
+	for _, c := range a.allCommands() {
+		if made := a.rootCommand([]string{"-H", "unix:///x", c.name, "run"}).Commands(); len(made) != 1 || made[0].Name() != c.name {
 			t.Errorf("moss %s: %d commands are made, the first is %s", c.name, len(made), made[0].Name())
 		}
 	}
@@ -304,8 +304,8 @@ func TestOneCommandIsMade(t *testing.T) {
 			t.Errorf("commandName(%s) = %q, want %q", args, got, want)
 		}
 	}
-	if all := a.root([]string{"help", "run"}).Commands(); len(all) != len(a.commands()) {
-		t.Errorf("moss help run makes %d commands, want all %d", len(all), len(a.commands()))
+	if all := a.rootCommand([]string{"help", "run"}).Commands(); len(all) != len(a.allCommands()) {
+		t.Errorf("moss help run makes %d commands, want all %d", len(all), len(a.allCommands()))
 	}
 }
 

@@ -15,14 +15,14 @@ const completionTimeout = time.Second
 
 type completer = func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective)
 
-// complete offers the names that an engine has, up to most of them in one command; -1 is no bound. Without an engine there
+// completeNames offers the names that an engine has, up to most of them in one command; -1 is no bound. Without an engine there
 // are none.
-func (a *app) complete(most int, names func(context.Context, *client.Client) ([]string, error)) completer {
+func (a *app) completeNames(most int, names func(context.Context, *client.Client) ([]string, error)) completer {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if most >= 0 && len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		engine, err := a.connect(false)
+		engine, err := a.newClient(false)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -44,7 +44,7 @@ func (a *app) complete(most int, names func(context.Context, *client.Client) ([]
 
 // completeContainers offers names of containers, all or only running ones.
 func (a *app) completeContainers(all bool, most int) completer {
-	return a.complete(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
+	return a.completeNames(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
 		list, err := engine.Containers(ctx, client.ContainersOptions{All: all})
 		for _, ctr := range list {
 			for _, name := range ctr.Names {
@@ -57,7 +57,7 @@ func (a *app) completeContainers(all bool, most int) completer {
 
 // completeImages offers names of images, with and without the tag that goes without saying.
 func (a *app) completeImages(most int) completer {
-	return a.complete(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
+	return a.completeNames(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
 		list, err := engine.Images(ctx, client.ImagesOptions{})
 		for _, image := range list {
 			for _, tag := range image.RepoTags {
@@ -76,7 +76,7 @@ func (a *app) completeImages(most int) completer {
 
 // completeVolumes offers names of volumes.
 func (a *app) completeVolumes(most int) completer {
-	return a.complete(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
+	return a.completeNames(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
 		list, _, err := engine.Volumes(ctx, nil)
 		for _, volume := range list {
 			names = append(names, volume.Name)
@@ -87,7 +87,7 @@ func (a *app) completeVolumes(most int) completer {
 
 // completeNetworks offers names of networks.
 func (a *app) completeNetworks(most int) completer {
-	return a.complete(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
+	return a.completeNames(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
 		list, err := engine.NetworkList(ctx, nil)
 		for _, network := range list {
 			names = append(names, network.Name)

@@ -56,8 +56,8 @@ func (c *console) checkTerminal() error {
 	return nil
 }
 
-// open takes over a stream, and the terminal into raw mode if the process has one and gets this one's input.
-func (c *console) open(stream *client.Stream) error {
+// adoptStream takes over a stream, and the terminal into raw mode if the process has one and gets this one's input.
+func (c *console) adoptStream(stream *client.Stream) error {
 	c.stream = stream
 	if !c.tty || !c.stdin || !tty.Is(c.app.stdin) {
 		return nil
@@ -67,8 +67,8 @@ func (c *console) open(stream *client.Stream) error {
 	return err
 }
 
-// leave gives the terminal back and closes the stream. It may be called again.
-func (c *console) leave() {
+// closeStream gives the terminal back and closes the stream. It may be called again.
+func (c *console) closeStream() {
 	if c.raw != nil {
 		c.raw.Restore()
 	}
@@ -77,8 +77,8 @@ func (c *console) leave() {
 	}
 }
 
-// safely runs f in a goroutine that gives the terminal back even if it panics.
-func (c *console) safely(f func()) {
+// goSafely runs f in a goroutine that gives the terminal back even if it panics.
+func (c *console) goSafely(f func()) {
 	go func() {
 		if c.raw != nil {
 			// Deferred calls of other goroutines do not run when this one panics.
@@ -93,20 +93,20 @@ func (c *console) safely(f func()) {
 	}()
 }
 
-// follow moves bytes, signals and window sizes until the process has ended, and returns its exit code. It returns
+// followProcess moves bytes, signals and window sizes until the process has ended, and returns its exit code. It returns
 // client.ErrDetached when the user left by the detach keys, and an *exit when a signal ended this command.
-func (c *console) follow(ctx context.Context, signals <-chan os.Signal) (int, error) {
+func (c *console) followProcess(ctx context.Context, signals <-chan os.Signal) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	sized := make(chan struct{})
 	defer func() { cancel(); <-sized }()
 	ended := make(chan result, 1)
 	c.output, c.input, c.drained = make(chan error, 1), make(chan error, 1), make(chan struct{})
-	c.safely(func() {
+	c.goSafely(func() {
 		code, err := c.wait(ctx)
 		ended <- result{code: code, err: err}
 	})
 	c.startStreams(ctx)
-	c.safely(func() {
+	c.goSafely(func() {
 		defer close(sized)
 		if c.tty {
 			c.followSize(ctx)
@@ -118,32 +118,32 @@ func (c *console) follow(ctx context.Context, signals <-chan os.Signal) (int, er
 		select {
 		case last = <-ended:
 			if last.err != nil {
-				return 0, c.unknown(last.err)
+				return 0, c.sessionError(last.err)
 			}
 			ended = nil
 		case err := <-output:
 			if err != nil {
-				return 0, c.unknown(err)
+				return 0, c.sessionError(err)
 			}
 			output = nil
 		case err := <-input:
 			if errors.Is(err, client.ErrDetached) {
-				c.detach()
+				c.sendDetachKeys()
 				return 0, err
 			}
 			input = nil
 		case sig := <-signals:
 			if c.send == nil || c.tty {
-				return 0, signalled(sig)
+				return 0, signalError(sig)
 			}
-			c.safely(func() { c.send(ctx, sig) })
+			c.goSafely(func() { c.send(ctx, sig) })
 		}
 	}
 	return last.code, nil
 }
 
-// unknown is the error of a session that broke while the container may go on.
-func (c *console) unknown(err error) error {
+// sessionError is the error of a session that broke while the container may go on.
+func (c *console) sessionError(err error) error {
 	return fmt.Errorf("container %.12s: %w", c.id, err)
 }
 
@@ -154,8 +154,8 @@ func (c *console) startStreams(ctx context.Context) {
 		return
 	}
 	c.shown = newFollowed(c.app.stdout, c.app.stderr, c.tty)
-	c.safely(func() {
-		err := c.shown.copy(c.stream)
+	c.goSafely(func() {
+		err := c.shown.copyStream(c.stream)
 		close(c.drained)
 		if c.again != nil && (err == nil || isLost(err)) {
 			err = c.again(ctx)
@@ -163,7 +163,7 @@ func (c *console) startStreams(ctx context.Context) {
 		c.output <- err
 	})
 	if c.stdin {
-		c.safely(func() { c.input <- c.copyInput() })
+		c.goSafely(func() { c.input <- c.copyInput() })
 	}
 }
 
@@ -186,8 +186,8 @@ func (c *console) copyInput() error {
 	return c.stream.CloseWrite()
 }
 
-// detach types the keys to the engine too, which notes it as an event and ends the stream.
-func (c *console) detach() {
+// sendDetachKeys types the keys to the engine too, which notes it as an event and ends the stream.
+func (c *console) sendDetachKeys() {
 	keys, err := client.ParseDetachKeys(c.detachKeys)
 	if err != nil {
 		return

@@ -39,29 +39,29 @@ func (a *app) copyCommand() *cobra.Command {
 			"What is copied into a folder that exists keeps its name; otherwise it gets the destination's. FOLDER/. is what\n" +
 			"a folder holds. Files are the container root's in a container and yours here.",
 		Example:           "  moss cp web:/etc/passwd .\n  moss cp site/. web:/var/www\n  moss cp web:/var/log - | tar -t",
-		Args:              arguments(2, 2),
+		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeCopy,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, source := splitPlace(args[0])
 			to, target := splitPlace(args[1])
 			switch {
 			case from != "" && to != "":
-				return usage(cmd, errors.New("copying from one container to another is not supported; pipe one cp into another"))
+				return usageError(cmd, errors.New("copying from one container to another is not supported; pipe one cp into another"))
 			case from == "" && to == "":
-				return usage(cmd, errors.New("neither is CONTAINER:PATH"))
+				return usageError(cmd, errors.New("neither is CONTAINER:PATH"))
 			case source == "" || target == "":
-				return usage(cmd, errors.New("a path is missing"))
+				return usageError(cmd, errors.New("a path is missing"))
 			case to == "" && target == "-" && a.onScreen():
-				return usage(cmd, errors.New("an archive is nothing for a terminal; redirect stdout"))
+				return usageError(cmd, errors.New("an archive is nothing for a terminal; redirect stdout"))
 			}
 			var err error
-			if c.engine, err = a.client(); err != nil {
+			if c.engine, err = a.engineClient(); err != nil {
 				return err
 			}
 			if from != "" {
-				return c.out(cmd.Context(), from, source, target)
+				return c.copyFrom(cmd.Context(), from, source, target)
 			}
-			return c.in(cmd.Context(), to, source, target)
+			return c.copyTo(cmd.Context(), to, source, target)
 		},
 	}
 	set := cmd.Flags()
@@ -92,8 +92,8 @@ func (a *app) completeCopy(cmd *cobra.Command, args []string, prefix string) ([]
 	return names, cobra.ShellCompDirectiveNoSpace
 }
 
-// out copies from a container.
-func (c *copying) out(ctx context.Context, ref, from, to string) error {
+// copyFrom copies from a container.
+func (c *copying) copyFrom(ctx context.Context, ref, from, to string) error {
 	source := archive.ParseSource(from)
 	asked := from
 	if c.follow {
@@ -111,7 +111,7 @@ func (c *copying) out(ctx context.Context, ref, from, to string) error {
 		_, err := client.CopyBulk(c.app.stdout, stream)
 		return err
 	}
-	if to, err = absolute(to); err != nil {
+	if to, err = absolutePath(to); err != nil {
 		return err
 	}
 	target, err := archive.LocalTarget(to)
@@ -122,18 +122,18 @@ func (c *copying) out(ctx context.Context, ref, from, to string) error {
 	if err != nil {
 		return err
 	}
-	err = archive.Unpack(c.counted(stream), dir, archive.Unpacking{
-		Name: name, Contents: source.Contents, Owners: c.owners, Notice: c.notice,
+	err = archive.Unpack(c.countMoved(stream), dir, archive.Unpacking{
+		Name: name, Contents: source.Contents, Owners: c.owners, Notice: c.printNotice,
 	})
 	if err != nil {
 		return err
 	}
-	c.report(to)
+	c.reportCopied(to)
 	return nil
 }
 
-// in copies to a container.
-func (c *copying) in(ctx context.Context, ref, from, to string) error {
+// copyTo copies to a container.
+func (c *copying) copyTo(ctx context.Context, ref, from, to string) error {
 	target, err := c.containerTarget(ctx, ref, to)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (c *copying) in(ctx context.Context, ref, from, to string) error {
 		// The reader is hidden so that net/http does not close a file that is not its own.
 		return c.engine.ContainerCopyTo(ctx, ref, target.Path, io.MultiReader(c.app.stdin), put)
 	}
-	if from, err = absolute(from); err != nil {
+	if from, err = absolutePath(from); err != nil {
 		return err
 	}
 	source := archive.ParseSource(from)
@@ -165,15 +165,15 @@ func (c *copying) in(ctx context.Context, ref, from, to string) error {
 	packed := make(chan struct{})
 	go func() {
 		defer close(packed)
-		_ = writer.CloseWithError(archive.Pack(ctx, writer, file, archive.Packing{Name: name, Owners: c.owners, Notice: c.notice}))
+		_ = writer.CloseWithError(archive.Pack(ctx, writer, file, archive.Packing{Name: name, Owners: c.owners, Notice: c.printNotice}))
 	}()
-	err = c.engine.ContainerCopyTo(ctx, ref, dir, c.counted(reader), put)
+	err = c.engine.ContainerCopyTo(ctx, ref, dir, c.countMoved(reader), put)
 	_ = reader.Close() // ends a packer that the engine no longer listens to
 	<-packed
 	if err != nil {
 		return err
 	}
-	c.report(ref + ":" + to)
+	c.reportCopied(ref + ":" + to)
 	return nil
 }
 
@@ -198,8 +198,8 @@ func (c *copying) containerTarget(ctx context.Context, ref, to string) (archive.
 	return target, nil
 }
 
-// absolute makes a path absolute and keeps what its end says.
-func absolute(text string) (string, error) {
+// absolutePath makes a path absolute and keeps what its end says.
+func absolutePath(text string) (string, error) {
 	full, err := filepath.Abs(text)
 	if err != nil {
 		return "", err
@@ -213,8 +213,8 @@ func absolute(text string) (string, error) {
 	return full, nil
 }
 
-// counted counts what a stream moves.
-func (c *copying) counted(r io.Reader) io.Reader { return &counter{r: r, n: &c.moved} }
+// countMoved counts what a stream moves.
+func (c *copying) countMoved(r io.Reader) io.Reader { return &counter{r: r, n: &c.moved} }
 
 type counter struct {
 	r io.Reader
@@ -228,11 +228,11 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// report tells a person how much was copied; a script must not find words it did not ask for.
-func (c *copying) report(to string) {
+// reportCopied tells a person how much was copied; a script must not find words it did not ask for.
+func (c *copying) reportCopied(to string) {
 	if file, ok := c.app.stderr.(*os.File); ok && !c.quiet && tty.Is(file) {
 		_, _ = fmt.Fprintf(file, "copied %s to %s\n", show.Size(c.moved.Load()), show.Plain(to))
 	}
 }
 
-func (c *copying) notice(text string) { c.app.warn([]string{show.Plain(text)}) }
+func (c *copying) printNotice(text string) { c.app.printWarnings([]string{show.Plain(text)}) }

@@ -18,22 +18,22 @@ func (a *app) createCommand() *cobra.Command {
 		Use:               "create [flags] IMAGE [COMMAND] [ARG...]",
 		Short:             "Create a container without starting it",
 		Example:           "  moss create --name web -p 8080:80 busybox httpd -f",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body, err := a.body(cmd, &flags, args)
+			body, err := a.bodyFromFlags(cmd, &flags, args)
 			if err == nil && remove {
 				err = flags.checkRemove()
 			}
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			body.HostConfig.AutoRemove = remove
-			id, err := a.create(cmd.Context(), &flags, body)
+			id, err := a.createContainer(cmd.Context(), &flags, body)
 			if err != nil {
 				return asEngine(err)
 			}
-			return a.print(id)
+			return a.printLine(id)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
@@ -43,8 +43,8 @@ func (a *app) createCommand() *cobra.Command {
 	return cmd
 }
 
-// body builds the container's settings from flags and this process's surroundings.
-func (a *app) body(cmd *cobra.Command, flags *createFlags, args []string) (client.Create, error) {
+// bodyFromFlags builds the container's settings from flags and this process's surroundings.
+func (a *app) bodyFromFlags(cmd *cobra.Command, flags *createFlags, args []string) (client.Create, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return client.Create{}, err
@@ -55,12 +55,12 @@ func (a *app) body(cmd *cobra.Command, flags *createFlags, args []string) (clien
 	case flags.replace && flags.name == "":
 		return client.Create{}, errors.New("--replace needs --name")
 	}
-	return flags.build(args, surroundings{given: cmd.Flags().Changed, lookup: a.lookup, dir: dir})
+	return flags.buildBody(args, surroundings{given: cmd.Flags().Changed, lookup: a.lookup, dir: dir})
 }
 
-// create creates the container, gets its image if that is missing, and writes its id where --cidfile says.
-func (a *app) create(ctx context.Context, flags *createFlags, body client.Create) (string, error) {
-	engine, err := a.client()
+// createContainer creates the container, gets its image if that is missing, and writes its id where --cidfile says.
+func (a *app) createContainer(ctx context.Context, flags *createFlags, body client.Create) (string, error) {
+	engine, err := a.engineClient()
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func (a *app) create(ctx context.Context, flags *createFlags, body client.Create
 	if err != nil {
 		return "", errors.Join(err, idFile.discard())
 	}
-	a.warn(created.Warnings)
+	a.printWarnings(created.Warnings)
 	if err := idFile.write(created.ID); err != nil {
 		return "", fmt.Errorf("container %s is created, but its id cannot be written: %w", created.ID, err)
 	}
@@ -117,7 +117,7 @@ func (a *app) createOrPull(
 	ctx context.Context, engine *client.Client, flags *createFlags, name string, body client.Create,
 ) (client.Created, error) {
 	if flags.pull == "always" {
-		if err := a.fetchMissing(ctx, engine, body.Image, flags.quiet); err != nil {
+		if err := a.pullMissing(ctx, engine, body.Image, flags.quiet); err != nil {
 			return client.Created{}, err
 		}
 	}
@@ -135,7 +135,7 @@ func (a *app) createOrPull(
 	if !flags.quiet {
 		_, _ = fmt.Fprintf(a.stderr, "Unable to find image '%s' locally\n", body.Image)
 	}
-	if err := a.fetchMissing(ctx, engine, body.Image, flags.quiet); err != nil {
+	if err := a.pullMissing(ctx, engine, body.Image, flags.quiet); err != nil {
 		return created, err
 	}
 	return a.createNext(ctx, engine, name, body)

@@ -25,7 +25,8 @@ func profileNames() []string {
 type profileFlags struct{ seconds, output string }
 
 func (a *app) debugCommand() *cobra.Command {
-	return under("debug", "See where the engine spends time and memory", "  moss debug pprof heap\n  moss debug trace --seconds 5",
+	return newGroupCommand("debug", "See where the engine spends time and memory",
+		"  moss debug pprof heap\n  moss debug trace --seconds 5",
 		a.pprofCommand(), a.traceCommand())
 }
 
@@ -44,20 +45,20 @@ func (a *app) pprofCommand() *cobra.Command {
 			"threadcreate where its threads were made\n\n" +
 			"The engine gives them to its own user, on its unix socket, and only with its setting debug-profiles.",
 		Example: "  moss debug pprof heap\n  moss debug pprof --seconds 10 -o cpu.pprof\n  moss debug pprof heap -o - >heap.pprof",
-		Args:    arguments(0, 1),
+		Args:    requireArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := cpuProfile
 			if len(args) > 0 {
 				name = args[0]
 			}
 			if !slices.Contains(profileNames(), name) {
-				return usage(cmd, fmt.Errorf("there is no profile %q: want one of %s", name, strings.Join(profileNames(), ", ")))
+				return usageError(cmd, fmt.Errorf("there is no profile %q: want one of %s", name, strings.Join(profileNames(), ", ")))
 			}
 			return a.writeProfile(cmd, name, "moss-"+name+".pprof", "pprof", flags)
 		},
 		ValidArgsFunction: completeProfiles,
 	}
-	flags.add(cmd, "how long to measure, of profile, block and mutex, at most 300 (default 30)", "moss-PROFILE.pprof")
+	flags.register(cmd, "how long to measure, of profile, block and mutex, at most 300 (default 30)", "moss-PROFILE.pprof")
 	return cmd
 }
 
@@ -78,17 +79,17 @@ func (a *app) traceCommand() *cobra.Command {
 		Long: "Write a trace of what the engine's goroutines do into a file, for 'go tool trace'.\n\n" +
 			"The engine gives it to its own user, on its unix socket, and only with its setting debug-profiles.",
 		Example: "  moss debug trace --seconds 5",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.writeProfile(cmd, client.TraceProfile, "moss.trace", "trace", flags)
 		},
 	}
-	flags.add(cmd, "how long to trace, at most 300 (default 1)", "moss.trace")
+	flags.register(cmd, "how long to trace, at most 300 (default 1)", "moss.trace")
 	return cmd
 }
 
-// add declares the flags.
-func (f *profileFlags) add(cmd *cobra.Command, seconds, file string) {
+// register declares the flags.
+func (f *profileFlags) register(cmd *cobra.Command, seconds, file string) {
 	cmd.Flags().StringVar(&f.seconds, "seconds", "", seconds)
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "write to a `FILE`, - for stdout (default "+file+")")
 }
@@ -99,13 +100,13 @@ func (a *app) writeProfile(cmd *cobra.Command, name, file, tool string, flags pr
 		file = flags.output
 	}
 	if file == "-" && a.onScreen() {
-		return usage(cmd, errors.New("refusing to write a profile to a terminal; name a file or redirect stdout"))
+		return usageError(cmd, errors.New("refusing to write a profile to a terminal; name a file or redirect stdout"))
 	}
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
-	return interruptible(cmd.Context(), func(ctx context.Context) error {
+	return runInterruptible(cmd.Context(), func(ctx context.Context) error {
 		if file == "-" {
 			return engine.Profile(ctx, name, flags.seconds, a.stdout)
 		}
@@ -113,6 +114,6 @@ func (a *app) writeProfile(cmd *cobra.Command, name, file, tool string, flags pr
 		if err != nil {
 			return err
 		}
-		return a.print(fmt.Sprintf("%s: read it with 'go tool %s %s'", file, tool, file))
+		return a.printLine(fmt.Sprintf("%s: read it with 'go tool %s %s'", file, tool, file))
 	})
 }

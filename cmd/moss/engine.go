@@ -30,7 +30,7 @@ func (a *app) engineStartCommand() *cobra.Command {
 		Long: "Start the engine in the background, or the unit of systemd that is enabled for it, and wait until it answers. Other commands\n" +
 			"do the same when no engine runs. Containers whose restart policy says so are started.",
 		Example: "  moss system start",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			starter, err := a.ownStarter()
 			if err != nil {
@@ -41,9 +41,9 @@ func (a *app) engineStartCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case started:
-				return a.print("The engine is started: " + starter.Place.Host.String())
+				return a.printLine("The engine is started: " + starter.Place.Host.String())
 			default:
-				return a.print("The engine runs already: " + starter.Place.Host.String())
+				return a.printLine("The engine runs already: " + starter.Place.Host.String())
 			}
 		},
 	}
@@ -57,7 +57,7 @@ func (a *app) engineStopCommand() *cobra.Command {
 			"timeout is over. The next engine starts those again whose restart policy is always or unless-stopped. Any command that\n" +
 			"needs an engine starts one. To replace an engine while its containers run, send SIGHUP to mossd.",
 		Example: "  moss system stop",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			starter, err := a.ownStarter()
 			if err != nil {
@@ -68,9 +68,9 @@ func (a *app) engineStopCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case stopped:
-				return a.print("The engine is stopped.")
+				return a.printLine("The engine is stopped.")
 			default:
-				return a.print("No engine runs.")
+				return a.printLine("No engine runs.")
 			}
 		},
 	}
@@ -97,7 +97,7 @@ func (a *app) engineStatusCommand() *cobra.Command {
 		Long: "Show whether the engine runs, its sockets, processes, folders, log and unit of systemd. It is not started. The exit status is\n" +
 			"0 if it runs, 3 if it does not, and 1 if it does not answer.",
 		Example: "  moss system status\n  moss system status --format '{{.Pid}}'",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			starter, err := a.ownStarter()
 			if err != nil {
@@ -133,7 +133,7 @@ const (
 
 // ownStarter returns the starter of the engine at the default socket. One of another host is started and stopped by others.
 func (a *app) ownStarter() (*launch.Starter, error) {
-	place, err := launch.Find(a.host, a.tls, a.env)
+	place, err := launch.Find(a.host, a.tls, a.envValue)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (a *app) ownStarter() (*launch.Starter, error) {
 
 // newStarter returns the starter of an engine, which tells a person when it starts one.
 func (a *app) newStarter(place launch.Place) *launch.Starter {
-	starter := &launch.Starter{Place: place, Env: a.env}
+	starter := &launch.Starter{Place: place, Env: a.envValue}
 	if screen, ok := a.stderr.(*os.File); ok && tty.Is(screen) {
 		starter.Notice = screen // a person wonders why this takes longer; a script must not find words it did not ask for
 	}
@@ -228,7 +228,7 @@ func (a *app) showStatus(status engineStatus, format string) error {
 		if line[1] == "" {
 			continue
 		}
-		if err := a.print(line[0] + ": " + show.Plain(line[1])); err != nil {
+		if err := a.printLine(line[0] + ": " + show.Plain(line[1])); err != nil {
 			return err
 		}
 	}

@@ -31,13 +31,13 @@ func (a *app) engineLogsCommand() *cobra.Command {
 		Long: "Show the engine's own log: the file of an engine that was started in the background, or what systemd's journal has of\n" +
 			"moss.service. 'moss logs' shows what containers write.",
 		Example: "  moss system logs -f --tail 20",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			lines := -1
 			if tail != "all" {
 				number, err := strconv.ParseUint(tail, 10, 31)
 				if err != nil {
-					return usage(cmd, fmt.Errorf("--tail %s: want a number of lines or all", tail))
+					return usageError(cmd, fmt.Errorf("--tail %s: want a number of lines or all", tail))
 				}
 				lines = int(number)
 			}
@@ -70,7 +70,7 @@ func (a *app) engineLogs(ctx context.Context, starter *launch.Starter, lines int
 		return a.showLog(ctx, file, lines, follow)
 	}
 	if starter.Unit(ctx) != "" && (!found || strings.HasPrefix(path, "socket:")) {
-		return a.journal(ctx, lines, follow)
+		return a.showJournal(ctx, lines, follow)
 	}
 	if found {
 		return fmt.Errorf("the log of the engine (pid %d) cannot be shown: %w", running.Process.Pid, err)
@@ -156,8 +156,8 @@ func lastLines(file *os.File, lines int) (at int64, err error) {
 	return 0, nil
 }
 
-// journal shows what systemd's journal has of the unit.
-func (a *app) journal(ctx context.Context, lines int, follow bool) error {
+// showJournal shows what systemd's journal has of the unit.
+func (a *app) showJournal(ctx context.Context, lines int, follow bool) error {
 	args := []string{"--user", "--unit", "moss.service", "--no-pager", "--output", "cat"}
 	if lines >= 0 {
 		args = append(args, "--lines", strconv.Itoa(lines))

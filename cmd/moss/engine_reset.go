@@ -14,14 +14,14 @@ func (a *app) engineResetCommand() *cobra.Command {
 		Long: "Stop the engine and remove all that it keeps: containers, images, volumes, networks, what builds keep, and its log. Files of\n" +
 			"your sub-ids go too. Files in its folder that moss has not made stay, and so do settings and credentials.",
 		Example: "  moss system reset",
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.reset(cmd.Context(), force) },
+		Args:    requireArgs(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.resetEngine(cmd.Context(), force) },
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
 	return cmd
 }
 
-func (a *app) reset(ctx context.Context, force bool) error {
+func (a *app) resetEngine(ctx context.Context, force bool) error {
 	starter, err := a.ownStarter()
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (a *app) reset(ctx context.Context, force bool) error {
 		return err
 	}
 	if !force {
-		if err := a.confirm(ctx, []string{
+		if err := a.confirmRemoval(ctx, []string{
 			"all containers, running or not, images, volumes with all that is in them, and networks: " + root,
 			"the engine's log: " + starter.LogPath(),
 		}, nil); err != nil {
@@ -43,7 +43,7 @@ func (a *app) reset(ctx context.Context, force bool) error {
 		return err
 	}
 	if left != "" {
-		return a.print("All that moss has made is removed. " + left + " holds other files and stays.")
+		return a.printLine("All that moss has made is removed. " + left + " holds other files and stays.")
 	}
-	return a.print("All that moss has made is removed.")
+	return a.printLine("All that moss has made is removed.")
 }

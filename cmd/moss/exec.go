@@ -31,14 +31,14 @@ func (a *app) execCommand() *cobra.Command {
 		Long: "Run a further command in a running container. The exit code is that of the command; 125 if the engine or moss\n" +
 			"failed, 126 if the command cannot be run, 127 if there is no such command.",
 		Example:           "  moss exec -it web sh\n  moss exec -u www web id",
-		Args:              arguments(2, -1),
+		Args:              requireArgs(2, -1),
 		ValidArgsFunction: a.completeContainers(false, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := flags.check(a.lookup); err != nil {
-				return usage(cmd, err)
+			if err := flags.fillConfig(a.lookup); err != nil {
+				return usageError(cmd, err)
 			}
 			flags.config.Cmd = args[1:]
-			return asEngine(a.exec(cmd.Context(), args[0], flags))
+			return asEngine(a.execInContainer(cmd.Context(), args[0], flags))
 		},
 	}
 	set := cmd.Flags()
@@ -55,17 +55,17 @@ func (a *app) execCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *execFlags) check(lookup arg.Lookup) (err error) {
-	if f.config.Env, err = variables(f.envFiles, f.env, lookup); err != nil {
+func (f *execFlags) fillConfig(lookup arg.Lookup) (err error) {
+	if f.config.Env, err = readVariables(f.envFiles, f.env, lookup); err != nil {
 		return err
 	}
 	_, err = client.ParseDetachKeys(f.config.DetachKeys)
 	return err
 }
 
-// exec runs the command and returns its exit code as an *exit.
-func (a *app) exec(ctx context.Context, ref string, flags execFlags) error {
-	engine, err := a.client()
+// execInContainer runs the command and returns its exit code as an *exit.
+func (a *app) execInContainer(ctx context.Context, ref string, flags execFlags) error {
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -84,9 +84,9 @@ func (a *app) exec(ctx context.Context, ref string, flags execFlags) error {
 	if err != nil {
 		return err
 	}
-	a.warn(created.Warnings)
+	a.printWarnings(created.Warnings)
 	s.exec = created.ID
-	s.wait, s.resize = s.await, func(ctx context.Context, height, width int) error {
+	s.wait, s.resize = s.awaitEnd, func(ctx context.Context, height, width int) error {
 		return engine.ExecResize(ctx, s.exec, height, width)
 	}
 	if flags.detach {
@@ -95,7 +95,7 @@ func (a *app) exec(ctx context.Context, ref string, flags execFlags) error {
 		}
 		return nil
 	}
-	return s.run(ctx)
+	return s.runAttached(ctx)
 }
 
 // execSession is this command attached to one exec instance. It is used once.
@@ -106,7 +106,7 @@ type execSession struct {
 	exec   string // the instance's id
 }
 
-func (s *execSession) run(ctx context.Context) error {
+func (s *execSession) runAttached(ctx context.Context) error {
 	signals := make(chan os.Signal, 16)
 	if s.tty { // without one a signal ends this command and not the other
 		signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
@@ -116,12 +116,12 @@ func (s *execSession) run(ctx context.Context) error {
 	if err != nil {
 		return s.notStarted(ctx, err)
 	}
-	defer s.leave()
-	if err := s.open(stream); err != nil {
+	defer s.closeStream()
+	if err := s.adoptStream(stream); err != nil {
 		return err
 	}
-	code, err := s.follow(ctx, signals)
-	s.leave()
+	code, err := s.followProcess(ctx, signals)
+	s.closeStream()
 	if errors.Is(err, client.ErrDetached) {
 		return nil
 	}
@@ -149,8 +149,8 @@ const (
 	execPollMax = 200 * time.Millisecond
 )
 
-// await waits for the end of the output and then of the command: the API has no call that does.
-func (s *execSession) await(ctx context.Context) (int, error) {
+// awaitEnd waits for the end of the output and then of the command: the API has no call that does.
+func (s *execSession) awaitEnd(ctx context.Context) (int, error) {
 	select {
 	case <-s.drained:
 	case <-ctx.Done():

@@ -20,10 +20,10 @@ func (a *app) existsCommand(
 		Long: "Tell by the exit code whether one is there: 0 if it is, 1 if it is not, 125 if the engine or moss failed.\n" +
 			"Nothing is printed.",
 		Example:           fmt.Sprintf("  moss %[1]s exists mine || echo no such %[1]s", strings.ToLower(noun)),
-		Args:              arguments(1, 1),
+		Args:              requireArgs(1, 1),
 		ValidArgsFunction: complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return asEngine(err)
 			}

@@ -91,7 +91,7 @@ func TestVerbsOnAll(t *testing.T) {
 func TestUpdatePidsLimit(t *testing.T) {
 	f := updateFlags{}
 	f.body.PidsLimit = 5
-	if body, err := f.build(); err != nil || body.PidsLimit != 5 {
+	if body, err := f.buildBody(); err != nil || body.PidsLimit != 5 {
 		t.Errorf("build = %+v, %v, want the limit", body, err)
 	}
 }

@@ -19,13 +19,13 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:               "export [flags] CONTAINER",
 		Short:             "Write a container's file system as a tar archive",
 		Example:           "  moss export -o web.tar web",
-		Args:              arguments(1, 1),
+		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeContainers(true, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" && a.onScreen() {
-				return usage(cmd, errors.New("an archive is nothing for a terminal; use -o or redirect stdout"))
+				return usageError(cmd, errors.New("an archive is nothing for a terminal; use -o or redirect stdout"))
 			}
-			return a.export(cmd.Context(), args[0], output)
+			return a.exportContainer(cmd.Context(), args[0], output)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to a `FILE` in place of stdout")
@@ -38,8 +38,8 @@ func (a *app) onScreen() bool {
 	return ok && tty.Is(file)
 }
 
-func (a *app) export(ctx context.Context, ref, output string) error {
-	engine, err := a.client()
+func (a *app) exportContainer(ctx context.Context, ref, output string) error {
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -91,13 +91,13 @@ func (a *app) commitCommand() *cobra.Command {
 		Use:               "commit [flags] CONTAINER [NAME[:TAG]]",
 		Short:             "Make an image of a container's changes",
 		Example:           "  moss commit -m 'with tools' -c 'CMD [\"httpd\", \"-f\"]' web httpd:mine",
-		Args:              arguments(1, 2),
+		Args:              requireArgs(1, 2),
 		ValidArgsFunction: a.completeContainers(true, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				opts.Repo, opts.Tag = splitTag(args[1])
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func (a *app) commitCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(id)
+			return a.printLine(id)
 		},
 	}
 	set := cmd.Flags()

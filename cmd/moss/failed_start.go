@@ -34,7 +34,7 @@ func (a *app) startFailed(ctx context.Context, id string, err error, left leftov
 			err = errors.Join(err, gone)
 		}
 	case left.isNew && inspected == nil:
-		name := cmp.Or(strings.TrimPrefix(ctr.Name, "/"), shorten(id, false))
+		name := cmp.Or(strings.TrimPrefix(ctr.Name, "/"), shortenID(id, false))
 		err = fmt.Errorf("%w (container %s is created and not started; remove it with 'moss rm %s')", err, name, name)
 	}
 	return &exit{code: code, err: err}

@@ -105,26 +105,26 @@ func (f *createFlags) registerFiles(set *pflag.FlagSet) {
 
 func (f *createFlags) registerNetwork(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.networks, "network", nil, "join `NETWORK`: NAME, host, none, container:NAME, or name=NAME,alias=…,ip=…; again for more")
-	synonym(set, "net", "network")
+	addSynonym(set, "net", "network")
 	set.StringArrayVarP(&f.publish, "publish", "p", nil, "publish a port or a range: `[[IP:]HOST PORT:]PORT[/udp]`")
 	set.BoolVarP(&f.publishAll, "publish-all", "P", false, "publish all exposed ports, each at a free port of the host")
 	set.StringArrayVar(&f.expose, "expose", nil, "expose a `PORT[/udp]` or a range of them")
 	set.StringArrayVar(&f.addHosts, "add-host", nil, "add a line to /etc/hosts: `NAME:IP`; the IP host-gateway is that of the host")
 	set.StringArrayVar(&f.dns, "dns", nil, "name server's `IP`")
 	set.StringArrayVar(&f.dnsOptions, "dns-option", nil, "option of the resolver")
-	synonym(set, "dns-opt", "dns-option")
+	addSynonym(set, "dns-opt", "dns-option")
 	set.StringArrayVar(&f.dnsSearch, "dns-search", nil, "`DOMAIN` to search")
 	set.StringVar(&f.ip, "ip", "", "IPv4 address in the network")
 	set.StringVar(&f.ip6, "ip6", "", "IPv6 address in the network")
 	set.StringArrayVar(&f.linkLocalIPs, "link-local-ip", nil, "link-local `IP` in the network")
 	set.StringVar(&f.macAddress, "mac-address", "", "hardware `ADDRESS` in the network")
 	set.StringArrayVar(&f.aliases, "network-alias", nil, "further `NAME` in the network")
-	synonym(set, "net-alias", "network-alias")
+	addSynonym(set, "net-alias", "network-alias")
 	set.StringArrayVar(&f.links, "link", nil, "link to another container: `CONTAINER[:ALIAS]`")
 }
 
-// synonym gives a flag another, hidden name. Both write the same list: each would start its own if it had a value of its own.
-func synonym(set *pflag.FlagSet, name, of string) {
+// addSynonym gives a flag another, hidden name. Both write the same list: each would start its own if it had a value of its own.
+func addSynonym(set *pflag.FlagSet, name, of string) {
 	set.Var(set.Lookup(of).Value, name, "the same as --"+of)
 	_ = set.MarkHidden(name) // the flag exists, so marking it cannot fail
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// under makes a command that holds others.
-func under(use, short, example string, commands ...*cobra.Command) *cobra.Command {
+// newGroupCommand makes a command that holds others.
+func newGroupCommand(use, short, example string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     use + " COMMAND",
 		Short:   short,
@@ -25,15 +25,15 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if near := nearest(cmd, args[0]); near != "" {
-		return usage(cmd, fmt.Errorf("there is no command %q (did you mean %s?)", args[0], near))
+	if near := suggestCommands(cmd, args[0]); near != "" {
+		return usageError(cmd, fmt.Errorf("there is no command %q (did you mean %s?)", args[0], near))
 	}
-	return usage(cmd, fmt.Errorf("there is no command %q", args[0]))
+	return usageError(cmd, fmt.Errorf("there is no command %q", args[0]))
 }
 
-// nearest returns the commands below cmd whose names are the fewest letters away from word, or that begin with it; empty
+// suggestCommands returns the commands below cmd whose names are the fewest letters away from word, or that begin with it; empty
 // if there are none, or so many that they are no help.
-func nearest(cmd *cobra.Command, word string) string {
+func suggestCommands(cmd *cobra.Command, word string) string {
 	const most, far = 3, 2
 	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= min(far, len(word)-1); cmd.SuggestionsMinimumDistance++ {
 		if found := cmd.SuggestionsFor(word); 0 < len(found) && len(found) <= most {
@@ -43,8 +43,8 @@ func nearest(cmd *cobra.Command, word string) string {
 	return ""
 }
 
-// called gives a command another name below a group.
-func called(name string, cmd *cobra.Command, aliases ...string) *cobra.Command {
+// withName gives a command another name below a group.
+func withName(name string, cmd *cobra.Command, aliases ...string) *cobra.Command {
 	_, rest, _ := strings.Cut(cmd.Use, " ")
 	cmd.Use = strings.TrimSpace(name + " " + rest)
 	cmd.Aliases = aliases
@@ -53,30 +53,31 @@ func called(name string, cmd *cobra.Command, aliases ...string) *cobra.Command {
 
 func (a *app) imageCommand() *cobra.Command {
 	inspect := a.inspectAs(kindImage, "inspect [flags] IMAGE...", "Show all that is known of images", "  moss image inspect --format '{{.Id}}' busybox")
-	return under("image", "List, get, send and remove images", "  moss image ls\n  moss image prune",
-		called("ls", a.imagesCommand(), "list"), called("rm", a.imageRemoveCommand(), "remove"),
+	return newGroupCommand("image", "List, get, send and remove images", "  moss image ls\n  moss image prune",
+		withName("ls", a.imagesCommand(), "list"), withName("rm", a.imageRemoveCommand(), "remove"),
 		a.buildCommand(), a.pullCommand(), a.pushCommand(), a.tagCommand(), a.historyCommand(), a.saveCommand(), a.loadCommand(),
 		a.importCommand(), a.searchCommand(), inspect, a.imageExistsCommand(), a.imagePruneCommand())
 }
 
 func (a *app) builderCommand() *cobra.Command {
-	return under("builder", "Build images, and give back what builds keep for later ones", "  moss builder prune --filter until=24h",
+	return newGroupCommand("builder", "Build images, and give back what builds keep for later ones",
+		"  moss builder prune --filter until=24h",
 		a.buildCommand(), a.builderPruneCommand())
 }
 
 func (a *app) containerCommand() *cobra.Command {
 	inspect := a.inspectAs(kindContainer, "inspect [flags] CONTAINER...", "Show all that is known of containers",
 		"  moss container inspect --format '{{.State.Status}}' web")
-	return under("container", "The commands for containers, and prune", "  moss container ls -a\n  moss container prune",
-		called("ls", a.listCommand(), "list", "ps"), inspect, a.containerExistsCommand(), a.containerPruneCommand(),
+	return newGroupCommand("container", "The commands for containers, and prune", "  moss container ls -a\n  moss container prune",
+		withName("ls", a.listCommand(), "list", "ps"), inspect, a.containerExistsCommand(), a.containerPruneCommand(),
 		a.runCommand(), a.createCommand(), a.startCommand(), a.stopCommand(), a.restartCommand(), a.killCommand(),
-		called("rm", a.removeCommand(), "remove"), a.renameCommand(), a.waitCommand(), a.attachCommand(), a.execCommand(),
+		withName("rm", a.removeCommand(), "remove"), a.renameCommand(), a.waitCommand(), a.attachCommand(), a.execCommand(),
 		a.copyCommand(), a.logsCommand(), a.topCommand(), a.statsCommand(), a.diffCommand(), a.exportCommand(),
 		a.commitCommand(), a.updateCommand(), a.pauseCommand(), a.unpauseCommand(), a.portCommand())
 }
 
 func (a *app) systemCommand() *cobra.Command {
-	return under("system", "Start, stop and look at the engine, and give back what it takes on the disk",
+	return newGroupCommand("system", "Start, stop and look at the engine, and give back what it takes on the disk",
 		"  moss system status\n  moss system stop\n  moss system prune",
 		a.usageCommand(), a.systemPruneCommand(), a.checkCommand(), a.infoCommand(), a.eventsCommand(),
 		a.engineStartCommand(), a.engineStopCommand(), a.engineStatusCommand(), a.engineLogsCommand(), a.engineResetCommand())

@@ -25,10 +25,10 @@ func (a *app) historyCommand() *cobra.Command {
 		Use:               "history [flags] IMAGE",
 		Short:             "Show the steps of an image's making",
 		Example:           "  moss history --no-trunc --format '{{.CreatedBy}}: {{.Size}}' busybox",
-		Args:              arguments(1, 1),
+		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -65,13 +65,14 @@ func (a *app) showHistory(steps []client.HistoryEntry, flags historyFlags) error
 		{Field: "Size", Title: "SIZE"},
 		{Field: "Comment", Title: "COMMENT"},
 	}
-	return a.view(flags.full).Table(a.stdout, flags.format, columns, map[string]string{"CreatedAt": "CREATED AT", "Tags": "TAGS"}, rows)
+	titles := map[string]string{"CreatedAt": "CREATED AT", "Tags": "TAGS"}
+	return a.tableView(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
 }
 
 func historyRow(step client.HistoryEntry, flags historyFlags, now time.Time) show.Row {
 	created := time.Unix(step.Created, 0)
 	row := show.Row{
-		"ID": shorten(step.ID, flags.full), "CreatedAt": created.Format(time.RFC3339), "CreatedBy": step.CreatedBy,
+		"ID": shortenID(step.ID, flags.full), "CreatedAt": created.Format(time.RFC3339), "CreatedBy": step.CreatedBy,
 		"Comment": step.Comment, "Tags": strings.Join(step.Tags, ","),
 		"CreatedSince": show.Since(created, now), "Size": show.Size(step.Size),
 	}

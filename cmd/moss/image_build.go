@@ -35,7 +35,7 @@ func (a *app) buildCommand() *cobra.Command {
 			"on stdin as well. When a RUN fails, the exit code is that of its command.",
 		Example: "  moss build -t web:1 .\n  moss build -f docker/web.Dockerfile --build-arg VERSION=1.2 .\n" +
 			"  moss build --secret id=token,src=token.txt https://example.org/web.git#main:app\n  moss build - <Dockerfile",
-		Args: arguments(1, 1),
+		Args: requireArgs(1, 1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -43,30 +43,31 @@ func (a *app) buildCommand() *cobra.Command {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := flags.options(cmd.Flags().Changed, a.lookup)
+			opts, err := flags.buildOptions(cmd.Flags().Changed, a.lookup)
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			if err := flags.check(args[0], tty.Is(a.stdin), a.onScreen()); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			return a.build(cmd.Context(), args[0], flags, opts)
+			return a.buildImage(cmd.Context(), args[0], flags, opts)
 		},
 	}
 	flags.register(cmd.Flags())
-	offer(cmd, "network", a.completeNetworks(-1))
-	offer(cmd, "cache-from", a.completeImages(-1))
-	offer(cmd, "progress", cobra.FixedCompletions([]string{progressAuto, progressPlain, progressTTY}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "network", a.completeNetworks(-1))
+	completeFlag(cmd, "cache-from", a.completeImages(-1))
+	styles := []string{progressAuto, progressPlain, progressTTY}
+	completeFlag(cmd, "progress", cobra.FixedCompletions(styles, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// offer completes a flag's value.
-func offer(cmd *cobra.Command, flag string, values completer) {
+// completeFlag completes a flag's value.
+func completeFlag(cmd *cobra.Command, flag string, values completer) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, values) // the flag exists, so it cannot fail
 }
 
-// build runs a build, shows it and writes down the image's id.
-func (a *app) build(ctx context.Context, where string, flags imageBuildFlags, opts client.BuildOptions) error {
+// buildImage runs a build, shows it and writes down the image's id.
+func (a *app) buildImage(ctx context.Context, where string, flags imageBuildFlags, opts client.BuildOptions) error {
 	if flags.idFile != "" {
 		// What an earlier build wrote must not be taken for this one's.
 		if err := os.Remove(flags.idFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -79,11 +80,11 @@ func (a *app) build(ctx context.Context, where string, flags imageBuildFlags, op
 	if err := a.buildContext(where, flags.file, &opts, shown); err != nil {
 		return err
 	}
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
-	err = interruptible(ctx, func(ctx context.Context) error {
+	err = runInterruptible(ctx, func(ctx context.Context) error {
 		opts.Auths = a.allAuths(ctx)
 		return cmp.Or(engine.ImageBuild(ctx, opts, shown.Show), shown.end())
 	})
@@ -91,7 +92,7 @@ func (a *app) build(ctx context.Context, where string, flags imageBuildFlags, op
 		return a.buildFailed(err, shown)
 	}
 	if flags.quiet {
-		if err := a.print(shown.id); err != nil {
+		if err := a.printLine(shown.id); err != nil {
 			return err
 		}
 	}
@@ -130,8 +131,8 @@ func (a *app) buildContext(where, file string, opts *client.BuildOptions, shown 
 		if err != nil {
 			return err
 		}
-		folder.Notice = func(text string) { shown.note(func() { a.warn([]string{text}) }) }
-		opts.Dockerfile, opts.Write = folder.Dockerfile, shown.counted(folder.Write)
+		folder.Notice = func(text string) { shown.addNote(func() { a.printWarnings([]string{text}) }) }
+		opts.Dockerfile, opts.Write = folder.Dockerfile, shown.countSent(folder.Write)
 		return nil
 	case isRemote(where):
 		if file == onStdin {
@@ -187,7 +188,7 @@ func withoutPath(err error) error {
 // allAuths returns the credentials for every registry that there are some for: which of them a Dockerfile needs is the
 // engine's to know. Those that cannot be read are told of and left out.
 func (a *app) allAuths(ctx context.Context) map[string]client.Auth {
-	store := a.credentials()
+	store := a.openCredentials()
 	hosts := store.Known()
 	found, failed := make([]credential.Credential, len(hosts)), make([]error, len(hosts))
 	a.atOnce(len(hosts), func(i int) { found[i], failed[i] = store.OfRegistry(ctx, hosts[i]) })
@@ -197,7 +198,7 @@ func (a *app) allAuths(ctx context.Context) map[string]client.Auth {
 		case !found[i].Empty():
 			auths[credential.Address(host)] = authOf(host, found[i])
 		case failed[i] != nil:
-			a.warn([]string{"going on without credentials for " + host + ": " + failed[i].Error()})
+			a.printWarnings([]string{"going on without credentials for " + host + ": " + failed[i].Error()})
 		}
 	}
 	return auths
@@ -220,7 +221,7 @@ func (a *app) buildProgress(flags imageBuildFlags) *buildView {
 	switch {
 	case flags.quiet:
 		v.shown = silent{}
-	case flags.progress == progressPlain || flags.progress == progressAuto && (!a.onScreen() || a.env("TERM") == "dumb"):
+	case flags.progress == progressPlain || flags.progress == progressAuto && (!a.onScreen() || a.envValue("TERM") == "dumb"):
 		v.shown = progress.NewLines(a.stdout)
 	default:
 		file, _ := a.stdout.(*os.File)
@@ -239,8 +240,8 @@ func (a *app) buildProgress(flags imageBuildFlags) *buildView {
 	return v
 }
 
-// note says something once nothing is drawn any more.
-func (v *buildView) note(say func()) {
+// addNote has something said once nothing is drawn any more.
+func (v *buildView) addNote(say func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.notes = append(v.notes, say)
@@ -262,8 +263,8 @@ func (v *buildView) Show(message client.Progress) error {
 	return v.shown.Show(message)
 }
 
-// counted tells how much of a context is on its way.
-func (v *buildView) counted(write func(io.Writer) error) func(io.Writer) error {
+// countSent tells how much of a context is on its way.
+func (v *buildView) countSent(write func(io.Writer) error) func(io.Writer) error {
 	if v.live == nil {
 		return write
 	}

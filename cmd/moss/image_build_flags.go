@@ -81,8 +81,8 @@ func (f *imageBuildFlags) check(where string, typed, onScreen bool) error {
 	return nil
 }
 
-// options reads the flags but for what is built from.
-func (f *imageBuildFlags) options(given func(flag string) bool, lookup arg.Lookup) (client.BuildOptions, error) {
+// buildOptions reads the flags but for what is built from.
+func (f *imageBuildFlags) buildOptions(given func(flag string) bool, lookup arg.Lookup) (client.BuildOptions, error) {
 	opts := client.BuildOptions{
 		Tags: f.tags, Target: f.target, Platform: f.platform, Quiet: f.quiet, NoCache: f.noCache, Pull: f.pull,
 		KeepContainers: !f.remove, ForceRemove: f.forceRm, CacheFrom: f.cacheFrom, Labels: map[string]string{}, Args: map[string]*string{},

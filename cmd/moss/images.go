@@ -31,7 +31,7 @@ func (a *app) imagesCommand() *cobra.Command {
 		Use:               "images [flags] [NAME[:TAG]]",
 		Short:             "List images",
 		Example:           "  moss images --format '{{.Repository}}:{{.Tag}} {{.Size}}'\n  moss images --filter dangling=true -q",
-		Args:              arguments(0, 1),
+		Args:              requireArgs(0, 1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filters, err := arg.Filters(flags.filters)
@@ -39,9 +39,9 @@ func (a *app) imagesCommand() *cobra.Command {
 				err = errors.New("--tree excludes --quiet, --digests and --format")
 			}
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (a *app) imagesCommand() *cobra.Command {
 func (a *app) showImages(list []client.Image, flags imagesFlags) error {
 	if flags.quiet && flags.format == "" {
 		for _, image := range list {
-			if err := a.print(shorten(image.ID, flags.full)); err != nil {
+			if err := a.printLine(shortenID(image.ID, flags.full)); err != nil {
 				return err
 			}
 		}
@@ -91,7 +91,7 @@ func (a *app) showImages(list []client.Image, flags imagesFlags) error {
 	for _, image := range list {
 		rows = append(rows, imageRows(image, flags.full, now)...)
 	}
-	return a.view(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
+	return a.tableView(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
 }
 
 // imageRows makes one row for each of an image's names.
@@ -118,7 +118,7 @@ func imageRows(image client.Image, full bool, now time.Time) []show.Row {
 			"Repository":   repo,
 			"Tag":          tag,
 			"Digest":       digest,
-			"ID":           shorten(image.ID, full),
+			"ID":           shortenID(image.ID, full),
 			"CreatedAt":    created.Format("2006-01-02 15:04:05 -0700 MST"),
 			"CreatedSince": show.Since(created, now),
 			"Size":         show.Size(image.Size),
@@ -134,10 +134,10 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 		Use:               "rmi [flags] IMAGE...",
 		Short:             "Remove images",
 		Example:           "  moss rmi busybox:old",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 				removed, err := engine.ImageRemove(cmd.Context(), ref, force, noPrune)
 				if err != nil && (!force || client.StatusOf(err) != statusNotFound) {
 					failed = true
-					a.complain(err)
+					a.printError(err)
 				}
 				if err := a.showRemoved(removed); err != nil {
 					return err
@@ -169,7 +169,7 @@ func (a *app) showRemoved(removed []client.Removed) error {
 		if step.Untagged != "" {
 			text = "Untagged: " + step.Untagged
 		}
-		if err := a.print(text); err != nil {
+		if err := a.printLine(text); err != nil {
 			return err
 		}
 	}

@@ -33,10 +33,10 @@ func (a *app) showTree(ctx context.Context, engine *client.Client, list []client
 		return err
 	}
 	lines := [][]string{{"IMAGE", "IMAGE ID", "LAYERS", "SIZE", "ADDED"}}
-	for _, root := range grow(branches) {
-		lines = root.lines(lines, "", "", 0, full)
+	for _, root := range growTrees(branches) {
+		lines = root.appendLines(lines, "", "", 0, full)
 	}
-	return a.view(full).Grid(a.stdout, lines)
+	return a.tableView(full).Grid(a.stdout, lines)
 }
 
 func layersOf(ctx context.Context, engine *client.Client, id string) ([]string, error) {
@@ -51,23 +51,23 @@ func layersOf(ctx context.Context, engine *client.Client, id string) ([]string, 
 	return record.RootFS.Layers, nil
 }
 
-// grow puts branches into trees: each below the one that has the most of its lowest layers. Layers that several begin
+// growTrees puts branches into trees: each below the one that has the most of its lowest layers. Layers that several begin
 // with without being an image get a branch of their own.
-func grow(branches []*branch) []*branch {
+func growTrees(branches []*branch) []*branch {
 	branches = slices.Clone(branches)
 	slices.SortStableFunc(branches, func(a, b *branch) int {
 		return cmp.Or(slices.Compare(a.layers, b.layers), cmp.Compare(a.name(false), b.name(false)))
 	})
 	top := &branch{}
 	for _, b := range branches {
-		top.add(b)
+		top.addBranch(b)
 	}
 	return top.children
 }
 
-// add puts another branch below this one. Branches come in the order of their layers, so that only the last child can
+// addBranch puts another branch below this one. Branches come in the order of their layers, so that only the last child can
 // share some.
-func (b *branch) add(other *branch) {
+func (b *branch) addBranch(other *branch) {
 	if len(b.children) == 0 {
 		b.children = append(b.children, other)
 		return
@@ -79,7 +79,7 @@ func (b *branch) add(other *branch) {
 	}
 	switch {
 	case common == len(last.layers) && common < len(other.layers) && common > len(b.layers):
-		last.add(other)
+		last.addBranch(other)
 	case common > len(b.layers) && common < len(last.layers):
 		b.children[len(b.children)-1] = &branch{layers: other.layers[:common], children: []*branch{last, other}}
 	default: // nothing in common, or the very same layers
@@ -107,20 +107,20 @@ func (b *branch) name(full bool) string {
 	}
 }
 
-// lines appends the rows of a branch and of all that is below it. below is the size of the closest image that it is
+// appendLines appends the rows of a branch and of all that is below it. below is the size of the closest image that it is
 // built on, in bytes.
-func (b *branch) lines(lines [][]string, head, indent string, below int64, full bool) [][]string {
+func (b *branch) appendLines(lines [][]string, head, indent string, below int64, full bool) [][]string {
 	cells := []string{head + b.name(full), "", strconv.Itoa(len(b.layers)), "", ""}
 	if b.image != nil {
-		cells[1], cells[3], cells[4] = shorten(b.image.ID, full), show.Size(b.image.Size), show.Size(b.image.Size-below)
+		cells[1], cells[3], cells[4] = shortenID(b.image.ID, full), show.Size(b.image.Size), show.Size(b.image.Size-below)
 		below = b.image.Size
 	}
 	lines = append(lines, cells)
 	for i, child := range b.children {
 		if i == len(b.children)-1 {
-			lines = child.lines(lines, indent+"└─ ", indent+"   ", below, full)
+			lines = child.appendLines(lines, indent+"└─ ", indent+"   ", below, full)
 		} else {
-			lines = child.lines(lines, indent+"├─ ", indent+"│  ", below, full)
+			lines = child.appendLines(lines, indent+"├─ ", indent+"│  ", below, full)
 		}
 	}
 	return lines

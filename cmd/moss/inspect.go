@@ -33,7 +33,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		Use:     "inspect [flags] NAME...",
 		Short:   "Show all that is known of containers, images, volumes and networks",
 		Example: "  moss inspect --format '{{.State.Status}}' web",
-		Args:    arguments(1, -1),
+		Args:    requireArgs(1, -1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			for _, of := range []struct {
@@ -56,13 +56,13 @@ func (a *app) inspectCommand() *cobra.Command {
 			switch kind {
 			case "", kindContainer, kindImage, kindVolume, kindNetwork:
 			default:
-				return usage(cmd, fmt.Errorf("type %q: want container, image, volume or network", kind))
+				return usageError(cmd, fmt.Errorf("type %q: want container, image, volume or network", kind))
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
-			return a.inspect(cmd.Context(), engine, args, inspection{kind: kind, size: size, format: format})
+			return a.inspectObjects(cmd.Context(), engine, args, inspection{kind: kind, size: size, format: format})
 		},
 	}
 	cmd.Flags().StringVarP(&format, "format", "f", "", "a Go template for each, or json")
@@ -83,14 +83,14 @@ func (a *app) inspectAs(kind, use, short, example string) *cobra.Command {
 		Use:               use,
 		Short:             short,
 		Example:           example,
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
-			return a.inspect(cmd.Context(), engine, args, inspection{kind: kind, size: size, format: format})
+			return a.inspectObjects(cmd.Context(), engine, args, inspection{kind: kind, size: size, format: format})
 		},
 	}
 	cmd.Flags().StringVarP(&format, "format", "f", "", "a Go template for each, or json")
@@ -105,7 +105,7 @@ type inspection struct {
 	size         bool
 }
 
-func (a *app) inspect(ctx context.Context, engine *client.Client, refs []string, how inspection) error {
+func (a *app) inspectObjects(ctx context.Context, engine *client.Client, refs []string, how inspection) error {
 	return a.showEach(refs, how.format, func(ref string) (json.RawMessage, error) { return lookUp(ctx, engine, ref, how) })
 }
 
@@ -125,7 +125,7 @@ func (a *app) showEach(refs []string, format string, find func(ref string) (json
 		return err
 	}
 	for _, err := range failed {
-		a.complain(err)
+		a.printError(err)
 	}
 	if len(failed) > 0 {
 		return &exit{code: exitFailed}

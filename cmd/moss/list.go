@@ -41,20 +41,20 @@ func (a *app) listCommand() *cobra.Command {
 		Use:     "ps [flags]",
 		Short:   "List containers",
 		Example: "  moss ps -a --filter status=exited --format '{{.Names}}: {{.Status}}'",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filters, err := arg.Filters(flags.filters)
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			order, known := orders[flags.sort]
 			if !known {
-				return usage(cmd, fmt.Errorf("sort by %q: want one of %s", flags.sort, strings.Join(sortedKeys(orders), ", ")))
+				return usageError(cmd, fmt.Errorf("sort by %q: want one of %s", flags.sort, strings.Join(sortedKeys(orders), ", ")))
 			}
 			if flags.last && flags.limit <= 0 {
 				flags.limit = 1
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ const leastStatus = 14
 func (a *app) showContainers(list []client.Container, flags listFlags) error {
 	if flags.quiet && flags.format == "" {
 		for _, ctr := range list {
-			if err := a.print(shorten(ctr.ID, flags.full)); err != nil {
+			if err := a.printLine(shortenID(ctr.ID, flags.full)); err != nil {
 				return err
 			}
 		}
@@ -115,7 +115,7 @@ func (a *app) showContainers(list []client.Container, flags listFlags) error {
 	for _, ctr := range list {
 		rows = append(rows, containerRow(ctr, flags.full, now))
 	}
-	return a.view(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
+	return a.tableView(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
 }
 
 func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
@@ -141,7 +141,7 @@ func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
 		mounts = append(mounts, name)
 	}
 	row := show.Row{
-		"ID":         shorten(ctr.ID, full),
+		"ID":         shortenID(ctr.ID, full),
 		"Image":      image,
 		"Command":    command,
 		"CreatedAt":  created.Format("2006-01-02 15:04:05 -0700 MST"),
@@ -206,7 +206,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-func shorten(id string, full bool) string {
+func shortenID(id string, full bool) string {
 	if full {
 		return id
 	}

@@ -31,7 +31,7 @@ func (a *app) loginCommand() *cobra.Command {
 		Long: "Try credentials at a registry, docker.io when none is named, and keep them where docker keeps them: with the\n" +
 			"helper that is set up for it, or in ~/.docker/config.json.",
 		Example:           "  moss login localhost:5000\n  moss login -u jane --password-stdin registry.example.org <token",
-		Args:              arguments(0, 1),
+		Args:              requireArgs(0, 1),
 		ValidArgsFunction: a.completeRegistries,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server := ""
@@ -39,9 +39,9 @@ func (a *app) loginCommand() *cobra.Command {
 				server = args[0]
 			}
 			if err := flags.check(cmd.Flags().Changed("password")); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			return interruptible(cmd.Context(), func(ctx context.Context) error { return a.login(ctx, server, flags) })
+			return runInterruptible(cmd.Context(), func(ctx context.Context) error { return a.loginToRegistry(ctx, server, flags) })
 		},
 	}
 	set := cmd.Flags()
@@ -65,29 +65,29 @@ func (f *loginFlags) check(given bool) error {
 	return nil
 }
 
-func (a *app) login(ctx context.Context, server string, flags loginFlags) error {
-	engine, err := a.client()
+func (a *app) loginToRegistry(ctx context.Context, server string, flags loginFlags) error {
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
 	if flags.password != "" {
-		a.warn([]string{"a password on the command line is seen by others; use --password-stdin"})
+		a.printWarnings([]string{"a password on the command line is seen by others; use --password-stdin"})
 	}
-	store := a.credentials()
+	store := a.openCredentials()
 	if flags.username == "" && flags.password == "" {
 		known, err := store.OfRegistry(ctx, server)
 		if err != nil {
-			a.warn([]string{err.Error()})
+			a.printWarnings([]string{err.Error()})
 		}
 		if !known.Empty() {
-			if err := a.print("Authenticating with existing credentials..."); err != nil {
+			if err := a.printLine("Authenticating with existing credentials..."); err != nil {
 				return err
 			}
 			err := a.tryLogin(ctx, engine, store, server, known, known)
 			if err == nil || !tty.Is(a.stdin) {
 				return err
 			}
-			a.complain(err)
+			a.printError(err)
 			flags.username = known.Username
 		}
 	}
@@ -157,10 +157,10 @@ func (a *app) tryLogin(
 			return fmt.Errorf("the registry takes the credentials, but they are not kept: %w", err)
 		}
 		if helper == "" {
-			a.warn([]string{"the credentials are kept unencrypted in " + store.Path() + "; a credential helper keeps them better"})
+			a.printWarnings([]string{"the credentials are kept unencrypted in " + store.Path() + "; a credential helper keeps them better"})
 		}
 	}
-	return a.print(cmp.Or(result.Status, "Login Succeeded"))
+	return a.printLine(cmp.Or(result.Status, "Login Succeeded"))
 }
 
 func (a *app) logoutCommand() *cobra.Command {
@@ -168,26 +168,26 @@ func (a *app) logoutCommand() *cobra.Command {
 		Use:               "logout [SERVER]",
 		Short:             "Forget the credentials for a registry",
 		Example:           "  moss logout localhost:5000",
-		Args:              arguments(0, 1),
+		Args:              requireArgs(0, 1),
 		ValidArgsFunction: a.completeRegistries,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server := ""
 			if len(args) == 1 {
 				server = args[0]
 			}
-			store := a.credentials()
+			store := a.openCredentials()
 			had, err := store.Erase(cmd.Context(), server)
 			if err != nil {
 				return err
 			}
 			host := credential.Host(server)
 			if left, err := store.OfRegistry(cmd.Context(), server); err == nil && !left.Empty() {
-				a.warn([]string{"another file, which moss only reads, still has credentials for " + host})
+				a.printWarnings([]string{"another file, which moss only reads, still has credentials for " + host})
 			}
 			if !had {
-				return a.print("Not logged in to " + host)
+				return a.printLine("Not logged in to " + host)
 			}
-			return a.print("Removing login credentials for " + host)
+			return a.printLine("Removing login credentials for " + host)
 		},
 	}
 }
@@ -195,7 +195,7 @@ func (a *app) logoutCommand() *cobra.Command {
 // completeRegistries offers the registries that there are credentials for.
 func (a *app) completeRegistries(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	var hosts []string
-	for _, host := range a.credentials().Known() {
+	for _, host := range a.openCredentials().Known() {
 		if len(args) == 0 && strings.HasPrefix(host, prefix) {
 			hosts = append(hosts, host)
 		}

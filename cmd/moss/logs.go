@@ -24,32 +24,32 @@ func (a *app) logsCommand() *cobra.Command {
 		Long: "Show what containers wrote. Of several, each line begins with its container as it was named here; with -f the\n" +
 			"lines come as they are written, otherwise one container after the other.",
 		Example:           "  moss logs -f --tail 20 web",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			now := time.Now()
 			var err error
 			if opts.Since, err = arg.Time(opts.Since, now); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			if until, err = arg.Time(until, now); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			var end *time.Time
 			if until != "" {
 				at, err := arg.Unix(until)
 				if err != nil {
-					return usage(cmd, err)
+					return usageError(cmd, err)
 				}
 				if opts.Tail != "all" && opts.Follow {
-					return usage(cmd, errors.New("--until excludes --tail together with --follow"))
+					return usageError(cmd, errors.New("--until excludes --tail together with --follow"))
 				}
 				end = &at
 			}
 			if len(args) > 1 {
-				return a.logsOfSeveral(cmd.Context(), args, opts, end)
+				return a.showContainerLogs(cmd.Context(), args, opts, end)
 			}
-			return a.logs(cmd.Context(), args[0], opts, end, a.stdout, a.stderr)
+			return a.showContainerLog(cmd.Context(), args[0], opts, end, a.stdout, a.stderr)
 		},
 	}
 	flags := cmd.Flags()
@@ -62,9 +62,11 @@ func (a *app) logsCommand() *cobra.Command {
 	return cmd
 }
 
-// logs shows a container's log, up to a time unless end is nil.
-func (a *app) logs(ctx context.Context, ref string, opts client.LogsOptions, end *time.Time, stdout, stderr io.Writer) error {
-	engine, err := a.client()
+// showContainerLog shows a container's log, up to a time unless end is nil.
+func (a *app) showContainerLog(
+	ctx context.Context, ref string, opts client.LogsOptions, end *time.Time, stdout, stderr io.Writer,
+) error {
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func (a *app) logs(ctx context.Context, ref string, opts client.LogsOptions, end
 	if errors.Is(err, errLater) || errors.Is(err, context.DeadlineExceeded) {
 		err = nil
 	}
-	return errors.Join(err, cut.finish())
+	return errors.Join(err, cut.flushLines())
 }
 
 // logJourney is how long a line that was written just before the end of time may be on its way.
@@ -99,13 +101,13 @@ func (a *app) copyLogs(ctx context.Context, ctr client.Inspect, opts client.Logs
 	shown := newFollowed(stdout, stderr, ctr.Config.Tty)
 	if opts.Follow && opts.Tail != "all" && opts.Tail != "" {
 		if fixed, err := a.fixTail(ctx, ctr, &opts); err != nil || !fixed {
-			return errors.Join(err, a.copyLog(ctx, ctr, opts, shown.copy))
+			return errors.Join(err, a.copyLog(ctx, ctr, opts, shown.copyStream))
 		}
 	}
-	show := shown.copy
+	show := shown.copyStream
 	return a.goOn(ctx, func() error {
 		err := a.copyLog(ctx, ctr, opts, show)
-		show = shown.resume
+		show = shown.resumeLog
 		return err
 	})
 }
@@ -130,10 +132,10 @@ func (a *app) fixTail(ctx context.Context, ctr client.Inspect, opts *client.Logs
 	ask := *opts
 	ask.Follow, ask.Timestamps, ask.Details, ask.Tail = false, true, false, strconv.Itoa(last+1)
 	var times lineTimes
-	if err := a.copyLog(ctx, ctr, ask, newFollowed(&times, &times, ctr.Config.Tty).copy); err != nil {
+	if err := a.copyLog(ctx, ctr, ask, newFollowed(&times, &times, ctr.Config.Tty).copyStream); err != nil {
 		return false, err
 	}
-	since, ok := times.since(last)
+	since, ok := times.startOfLast(last)
 	if !ok {
 		return false, nil
 	}
@@ -163,8 +165,9 @@ func (l *lineTimes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// since returns from when on a log has its last lines and no others; zero: always. It reports false if there is no such time.
-func (l *lineTimes) since(last int) (time.Time, bool) {
+// startOfLast returns from when on a log has its last lines and no others; zero: always. It reports false if there is no such
+// time.
+func (l *lineTimes) startOfLast(last int) (time.Time, bool) {
 	switch {
 	case len(l.all) > last+1 || slices.ContainsFunc(l.all, time.Time.IsZero):
 		return time.Time{}, false // not one time for each line

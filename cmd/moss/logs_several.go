@@ -12,13 +12,13 @@ import (
 	"moss/api/client"
 )
 
-// logsOfSeveral shows the logs of containers as logs does of one. One that fails leaves the others to go on.
-func (a *app) logsOfSeveral(ctx context.Context, refs []string, opts client.LogsOptions, end *time.Time) error {
+// showContainerLogs shows the logs of containers as showContainerLog does that of one. One that fails leaves the others to go on.
+func (a *app) showContainerLogs(ctx context.Context, refs []string, opts client.LogsOptions, end *time.Time) error {
 	width := 0
 	for _, ref := range refs {
 		width = max(width, len(ref))
 	}
-	if _, err := a.client(); err != nil {
+	if _, err := a.engineClient(); err != nil {
 		return err
 	}
 	var mu sync.Mutex
@@ -26,12 +26,12 @@ func (a *app) logsOfSeveral(ctx context.Context, refs []string, opts client.Logs
 	one := func(ref string) {
 		name := ref + strings.Repeat(" ", width-len(ref)) + " | "
 		stdout, stderr := &namedLines{out: a.stdout, mu: &mu, name: name}, &namedLines{out: a.stderr, mu: &mu, name: name}
-		err := errors.Join(a.logs(ctx, ref, opts, end, stdout, stderr), stdout.finish(), stderr.finish())
+		err := errors.Join(a.showContainerLog(ctx, ref, opts, end, stdout, stderr), stdout.endLastLine(), stderr.endLastLine())
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
 			failed = true
-			a.complain(err)
+			a.printError(err)
 		}
 	}
 	var all sync.WaitGroup
@@ -66,7 +66,7 @@ func (n *namedLines) Write(p []byte) (int, error) {
 	if end == 0 {
 		n.part = append(n.part, p...)
 		if len(n.part) > maxPart {
-			return len(p), n.finish()
+			return len(p), n.endLastLine()
 		}
 		return len(p), nil
 	}
@@ -84,8 +84,8 @@ func (n *namedLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// finish ends a last line that has no end.
-func (n *namedLines) finish() error {
+// endLastLine ends a last line that has no end.
+func (n *namedLines) endLastLine() error {
 	if len(n.part) == 0 {
 		return nil
 	}

@@ -45,7 +45,7 @@ func TestNamedLines(t *testing.T) {
 		}
 	}
 	want := strings.ReplaceAll("/one\n/two\n/\n/rest\n", "/", n.name)
-	if err := n.finish(); err != nil || out.String() != want {
+	if err := n.endLastLine(); err != nil || out.String() != want {
 		t.Errorf("got %q, %v, want %q", out.String(), err, want)
 	}
 	if _, err := n.Write(make([]byte, maxPart+1)); err != nil || len(n.part) != 0 {

@@ -14,10 +14,10 @@ func (a *app) topCommand() *cobra.Command {
 		Use:               "top CONTAINER [PS ARGUMENT...]",
 		Short:             "List the processes of a container",
 		Example:           "  moss top web\n  moss top web -o pid,args",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -25,7 +25,7 @@ func (a *app) topCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.view(false).Grid(a.stdout, append([][]string{list.Titles}, list.Processes...))
+			return a.tableView(false).Grid(a.stdout, append([][]string{list.Titles}, list.Processes...))
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
@@ -38,10 +38,10 @@ func (a *app) diffCommand() *cobra.Command {
 		Short:             "List the files that differ from the image",
 		Long:              "List the files that differ from the image: A added, C changed, D deleted.",
 		Example:           "  moss diff web",
-		Args:              arguments(1, 1),
+		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeContainers(true, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func (a *app) diffCommand() *cobra.Command {
 				return err
 			}
 			for _, change := range changes {
-				if err := a.print(changeText(change)); err != nil {
+				if err := a.printLine(changeText(change)); err != nil {
 					return err
 				}
 			}

@@ -44,15 +44,15 @@ func fullName(repo, version string) string {
 	}
 }
 
-// credentials returns the user's store.
-func (a *app) credentials() *credential.Store { return credential.Open(a.env, os.Environ()) }
+// openCredentials returns the user's store.
+func (a *app) openCredentials() *credential.Store { return credential.Open(a.envValue, os.Environ()) }
 
-// auth returns what an image's registry is shown. Credentials that cannot be read are told of and left out: most images
+// authOfImage returns what an image's registry is shown. Credentials that cannot be read are told of and left out: most images
 // are there for everybody.
-func (a *app) auth(ctx context.Context, image string) client.Auth {
-	found, err := a.credentials().Get(ctx, image)
+func (a *app) authOfImage(ctx context.Context, image string) client.Auth {
+	found, err := a.openCredentials().Get(ctx, image)
 	if err != nil && found.Empty() {
-		a.warn([]string{"going on without credentials for " + credential.Registry(image) + ": " + err.Error()})
+		a.printWarnings([]string{"going on without credentials for " + credential.Registry(image) + ": " + err.Error()})
 	}
 	return authOf(credential.Registry(image), found)
 }
@@ -72,13 +72,13 @@ func (a *app) tagCommand() *cobra.Command {
 		Use:               "tag IMAGE NAME[:TAG]",
 		Short:             "Give an image another name",
 		Example:           "  moss tag busybox localhost:5000/tools/busybox:v1",
-		Args:              arguments(2, 2),
+		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeImages(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.Contains(args[1], "@") {
-				return usage(cmd, errors.New("a name with a digest cannot be given"))
+				return usageError(cmd, errors.New("a name with a digest cannot be given"))
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) networkCommand() *cobra.Command {
-	return under("network", "Make, list and remove networks, and connect containers to them",
+	return newGroupCommand("network", "Make, list and remove networks, and connect containers to them",
 		"  moss network create front\n  moss run -d --name db --network front busybox httpd -f\n  moss run --rm --network front busybox wget -O- http://db",
 		a.networkCreateCommand(), a.networkListCommand(), a.networkInspectCommand(), a.networkConnectCommand(),
 		a.networkDisconnectCommand(), a.networkRemoveCommand(), a.networkExistsCommand(), a.networkPruneCommand())
@@ -32,13 +32,13 @@ func (a *app) networkCreateCommand() *cobra.Command {
 			"The engine chooses a free subnet unless --subnet names one; only then may containers ask for addresses in it.",
 		Example: "  moss network create front\n  moss network create --internal --subnet 10.7.0.0/24 --gateway 10.7.0.1 back\n" +
 			"  moss network create --ipv6 --subnet 10.8.0.0/24 --subnet fd00:8::/64 -o com.docker.network.driver.mtu=1400 both",
-		Args: arguments(1, 1),
+		Args: requireArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body, err := flags.build(args[0])
+			body, err := flags.buildBody(args[0])
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -47,9 +47,9 @@ func (a *app) networkCreateCommand() *cobra.Command {
 				return err
 			}
 			if made.Warning != "" {
-				a.warn([]string{made.Warning})
+				a.printWarnings([]string{made.Warning})
 			}
-			return a.print(made.ID)
+			return a.printLine(made.ID)
 		},
 	}
 	set := cmd.Flags()
@@ -67,7 +67,7 @@ func (a *app) networkCreateCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *networkCreateFlags) build(name string) (client.NetworkCreate, error) {
+func (f *networkCreateFlags) buildBody(name string) (client.NetworkCreate, error) {
 	body := f.body
 	body.Name, body.CheckDuplicate = name, true
 	var err error
@@ -101,10 +101,10 @@ func (a *app) networkInspectCommand() *cobra.Command {
 		Use:               "inspect [flags] NETWORK...",
 		Short:             "Show all that is known of networks",
 		Example:           "  moss network inspect -f '{{range .Containers}}{{.Name}} {{.IPv4Address}}{{println}}{{end}}' front",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeNetworks(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -124,10 +124,10 @@ func (a *app) networkRemoveCommand() *cobra.Command {
 		Aliases:           []string{"remove"},
 		Short:             "Remove networks that no container is in",
 		Example:           "  moss network rm front back",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeNetworks(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verb(args, func(engine *client.Client, ref string) error {
+			return a.applyToContainers(args, func(engine *client.Client, ref string) error {
 				err := engine.NetworkRemove(cmd.Context(), ref)
 				if force && client.StatusOf(err) == statusNotFound {
 					return nil // gone is what was asked for
@@ -152,14 +152,14 @@ func (a *app) networkConnectCommand() *cobra.Command {
 		Use:               "connect [flags] NETWORK CONTAINER",
 		Short:             "Give a container a place in a network, at once if it runs",
 		Example:           "  moss network connect --alias db --ip 10.7.0.9 back postgres",
-		Args:              arguments(2, 2),
+		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeNetworkThenContainer,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			endpoint, err := flags.build()
+			endpoint, err := flags.buildEndpoint()
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -175,8 +175,8 @@ func (a *app) networkConnectCommand() *cobra.Command {
 	return cmd
 }
 
-// build returns nil when nothing is asked for.
-func (f *networkConnectFlags) build() (*client.EndpointConfig, error) {
+// buildEndpoint returns nil when nothing is asked for.
+func (f *networkConnectFlags) buildEndpoint() (*client.EndpointConfig, error) {
 	ask := createFlags{ip: f.ip, ip6: f.ip6, aliases: f.aliases, links: f.links, linkLocalIPs: f.local}
 	var endpoint client.EndpointConfig
 	if err := ask.fillFirst(&client.Create{}, "", &endpoint); err != nil {
@@ -194,10 +194,10 @@ func (a *app) networkDisconnectCommand() *cobra.Command {
 		Use:               "disconnect [flags] NETWORK CONTAINER",
 		Short:             "Take a container out of a network, at once if it runs",
 		Example:           "  moss network disconnect back postgres",
-		Args:              arguments(2, 2),
+		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeNetworkThenContainer,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}

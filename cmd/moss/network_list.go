@@ -26,11 +26,11 @@ func (a *app) networkListCommand() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List networks",
 		Example: "  moss network ls --filter type=custom --format '{{.Name}}: {{.Subnets}}'",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filters, err := arg.Filters(flags.filters)
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			return a.listNetworks(cmd.Context(), filters, flags)
 		},
@@ -44,7 +44,7 @@ func (a *app) networkListCommand() *cobra.Command {
 }
 
 func (a *app) listNetworks(ctx context.Context, filters map[string][]string, flags networkListFlags) error {
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a *app) listNetworks(ctx context.Context, filters map[string][]string, fla
 	titles := map[string]string{
 		"IPv6": "IPV6", "Internal": "INTERNAL", "Labels": "LABELS", "CreatedAt": "CREATED AT", "Subnets": "SUBNETS",
 	}
-	return a.view(flags.full).Table(a.stdout, format, columns, titles, rows)
+	return a.tableView(flags.full).Table(a.stdout, format, columns, titles, rows)
 }
 
 func networkRow(network client.Network, full bool) show.Row {
@@ -79,7 +79,7 @@ func networkRow(network client.Network, full bool) show.Row {
 		subnets = append(subnets, pool.Subnet)
 	}
 	row := show.Row{
-		"ID": shorten(network.ID, full), "Name": network.Name, "Driver": network.Driver, "Scope": network.Scope,
+		"ID": shortenID(network.ID, full), "Name": network.Name, "Driver": network.Driver, "Scope": network.Scope,
 		"IPv6": strconv.FormatBool(network.EnableIPv6), "Internal": strconv.FormatBool(network.Internal),
 		"CreatedAt": network.Created, "Labels": pairText(network.Labels), "Subnets": strings.Join(subnets, ","),
 	}

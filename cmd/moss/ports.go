@@ -19,17 +19,17 @@ func (a *app) portCommand() *cobra.Command {
 		Use:               "port CONTAINER [PORT[/PROTOCOL]]",
 		Short:             "List the published ports of a container",
 		Example:           "  moss port web\n  moss port web 80/tcp",
-		Args:              arguments(1, 2),
+		Args:              requireArgs(1, 2),
 		ValidArgsFunction: a.completeContainers(false, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key := ""
 			if len(args) == 2 {
 				var err error
 				if key, err = portKey(args[1]); err != nil {
-					return usage(cmd, err)
+					return usageError(cmd, err)
 				}
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ func (a *app) portCommand() *cobra.Command {
 				return fmt.Errorf("container %s publishes no port %s", args[0], key)
 			}
 			for _, binding := range ports[key] {
-				if err := a.print(net.JoinHostPort(binding.HostIP, binding.HostPort)); err != nil {
+				if err := a.printLine(net.JoinHostPort(binding.HostIP, binding.HostPort)); err != nil {
 					return err
 				}
 			}
@@ -72,7 +72,7 @@ func (a *app) showPorts(ports map[string][]client.PortBinding) error {
 	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(portNumber(a), portNumber(b)) })
 	for _, key := range keys {
 		for _, binding := range ports[key] {
-			if err := a.print(key + " -> " + net.JoinHostPort(binding.HostIP, binding.HostPort)); err != nil {
+			if err := a.printLine(key + " -> " + net.JoinHostPort(binding.HostIP, binding.HostPort)); err != nil {
 				return err
 			}
 		}
@@ -130,14 +130,14 @@ func (r portRun) goesOnWith(port client.Port) bool {
 // String writes 0.0.0.0:8080-8082->80-82/tcp.
 func (r portRun) String() string {
 	count := r.last - r.first
-	text := span(r.first, count) + "/" + r.proto
+	text := portRangeText(r.first, count) + "/" + r.proto
 	if r.public != 0 {
-		text = net.JoinHostPort(r.ip, span(r.public, count)) + "->" + text
+		text = net.JoinHostPort(r.ip, portRangeText(r.public, count)) + "->" + text
 	}
 	return text
 }
 
-func span(first, more uint16) string {
+func portRangeText(first, more uint16) string {
 	text := strconv.Itoa(int(first))
 	if more > 0 {
 		text += "-" + strconv.Itoa(int(first)+int(more))

@@ -19,9 +19,9 @@ type follower interface {
 	Close() error
 }
 
-// progress returns what shows messages, in the way that suits the output.
-func (a *app) progress(out io.Writer) follower {
-	if file, ok := out.(*os.File); ok && tty.Is(file) && a.env("TERM") != "dumb" {
+// newProgress returns what shows messages, in the way that suits the output.
+func (a *app) newProgress(out io.Writer) follower {
+	if file, ok := out.(*os.File); ok && tty.Is(file) && a.envValue("TERM") != "dumb" {
 		return progress.NewScreen(out, func() (height, width int) { return tty.Size(file) })
 	}
 	return progress.NewLines(out)
@@ -36,17 +36,19 @@ func (silent) Show(client.Progress) error { return nil }
 // Close does nothing.
 func (silent) Close() error { return nil }
 
-// follow runs an operation that tells how far it is. A signal cancels it.
-func (a *app) follow(ctx context.Context, shown follower, do func(ctx context.Context, each func(client.Progress) error) error) error {
-	return interruptible(ctx, func(ctx context.Context) error {
+// followProgress runs an operation that tells how far it is. A signal cancels it.
+func (a *app) followProgress(
+	ctx context.Context, shown follower, do func(ctx context.Context, each func(client.Progress) error) error,
+) error {
+	return runInterruptible(ctx, func(ctx context.Context) error {
 		err := do(ctx, shown.Show)
 		return cmp.Or(err, shown.Close())
 	})
 }
 
-// interruptible runs what a signal cancels: do gets the time to undo what it has begun, and the command ends with 128 and
+// runInterruptible runs what a signal cancels: do gets the time to undo what it has begun, and the command ends with 128 and
 // the signal's number. A second signal ends it at once. Signals that this process was started to ignore stay ignored.
-func interruptible(ctx context.Context, do func(ctx context.Context) error) error {
+func runInterruptible(ctx context.Context, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)
@@ -60,7 +62,7 @@ func interruptible(ctx context.Context, do func(ctx context.Context) error) erro
 		select {
 		case sig := <-signals:
 			signal.Stop(signals)
-			cancel(signalled(sig))
+			cancel(signalError(sig))
 		case <-ctx.Done():
 		}
 	}()

@@ -42,9 +42,9 @@ func (a *app) imagePruneCommand() *cobra.Command {
 		Use:     "prune [flags]",
 		Short:   "Remove images that have no name, or that no container uses",
 		Example: "  moss image prune -a --filter until=240h",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.prune(cmd, flags, pruneImages(flags.all))
+			return a.runPruning(cmd, flags, pruneImages(flags.all))
 		},
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all that no container uses, not only those without a name")
@@ -58,8 +58,8 @@ func (a *app) containerPruneCommand() *cobra.Command {
 		Use:     "prune [flags]",
 		Short:   "Remove containers that do not run",
 		Example: "  moss container prune -f --filter label=stage=test",
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, flags, pruneContainers()) },
+		Args:    requireArgs(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneContainers()) },
 	}
 	flags.register(cmd, "label, label!, until")
 	return cmd
@@ -71,8 +71,8 @@ func (a *app) volumePruneCommand() *cobra.Command {
 		Use:     "prune [flags]",
 		Short:   "Remove volumes that no container uses",
 		Example: "  moss volume prune --filter label=stage=test",
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, flags, pruneVolumes()) },
+		Args:    requireArgs(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneVolumes()) },
 	}
 	flags.register(cmd, "label, label!")
 	return cmd
@@ -84,8 +84,8 @@ func (a *app) networkPruneCommand() *cobra.Command {
 		Use:     "prune [flags]",
 		Short:   "Remove networks that no container is in",
 		Example: "  moss network prune -f --filter until=24h",
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.prune(cmd, flags, pruneNetworks()) },
+		Args:    requireArgs(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneNetworks()) },
 	}
 	flags.register(cmd, "label, label!, until")
 	return cmd
@@ -100,13 +100,13 @@ func (a *app) builderPruneCommand() *cobra.Command {
 		Long: "Remove what builds keep for later ones: the images of steps and the folders of RUN --mount=type=cache. Images that\n" +
 			"have a name or that something uses stay, with their steps.",
 		Example: "  moss builder prune -f --filter until=24h\n  moss builder prune --all --keep-storage 5g",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var bytes int64
 			if err := setSize(&bytes, "keep-storage", keep, arg.Bytes); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			return a.prune(cmd, flags, pruneBuilds(flags.all, bytes))
+			return a.runPruning(cmd, flags, pruneBuilds(flags.all, bytes))
 		},
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove the folders of RUN --mount=type=cache too, not only steps")
@@ -121,10 +121,10 @@ func (a *app) systemPruneCommand() *cobra.Command {
 		Use:     "prune [flags]",
 		Short:   "Remove what nothing uses: containers that do not run, networks, images, build cache, volumes",
 		Example: "  moss system prune -a --volumes",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.volumes && slices.ContainsFunc(flags.filters, func(text string) bool { return strings.HasPrefix(text, "until=") }) {
-				return usage(cmd, errors.New("the filter until does not go with --volumes"))
+				return usageError(cmd, errors.New("the filter until does not go with --volumes"))
 			}
 			all := pruneContainers() // first: it frees what the containers use
 			parts := []pruning{pruneNetworks(), pruneImages(flags.all)}
@@ -137,7 +137,7 @@ func (a *app) systemPruneCommand() *cobra.Command {
 			for _, part := range parts {
 				all.warning, all.kinds = append(all.warning, part.warning...), append(all.kinds, part.kinds...)
 			}
-			return a.prune(cmd, flags, all)
+			return a.runPruning(cmd, flags, all)
 		},
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all images that no container uses, not only those without a name")
@@ -233,18 +233,18 @@ func pruneVolumes() pruning {
 	}
 }
 
-// prune asks, removes kind after kind, and shows what went. After an error the kinds before it are shown all the same.
-func (a *app) prune(cmd *cobra.Command, flags pruneFlags, what pruning) error {
+// runPruning asks, removes kind after kind, and shows what went. After an error the kinds before it are shown all the same.
+func (a *app) runPruning(cmd *cobra.Command, flags pruneFlags, what pruning) error {
 	filters, err := arg.Filters(flags.filters)
 	if err != nil {
-		return usage(cmd, err)
+		return usageError(cmd, err)
 	}
 	if !flags.force {
-		if err := a.confirm(cmd.Context(), what.warning, flags.filters); err != nil {
+		if err := a.confirmRemoval(cmd.Context(), what.warning, flags.filters); err != nil {
 			return err
 		}
 	}
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -260,26 +260,26 @@ func (a *app) prune(cmd *cobra.Command, flags pruneFlags, what pruning) error {
 		if len(gone.lines) == 0 {
 			continue
 		}
-		if err := a.print(gone.title + "\n" + strings.Join(gone.lines, "\n") + "\n"); err != nil {
+		if err := a.printLine(gone.title + "\n" + strings.Join(gone.lines, "\n") + "\n"); err != nil {
 			return err
 		}
 	}
 	if !what.bodiless {
-		if err := a.print("Total reclaimed space: " + show.Size(total)); err != nil {
+		if err := a.printLine("Total reclaimed space: " + show.Size(total)); err != nil {
 			return err
 		}
 	}
 	return failed
 }
 
-// confirm asks on stderr and reads the answer from stdin. Anything but a yes is an error.
-func (a *app) confirm(ctx context.Context, warning, filters []string) error {
+// confirmRemoval asks on stderr and reads the answer from stdin. Anything but a yes is an error.
+func (a *app) confirmRemoval(ctx context.Context, warning, filters []string) error {
 	text := "This removes:\n  - " + strings.Join(warning, "\n  - ") + "\n"
 	if len(filters) > 0 {
 		text += "of them those with " + strings.Join(filters, ", ") + "\n"
 	}
 	answer := ""
-	err := interruptible(ctx, func(ctx context.Context) (err error) {
+	err := runInterruptible(ctx, func(ctx context.Context) (err error) {
 		answer, err = tty.ReadLine(ctx, a.stdin, tty.Question{Out: a.stderr, Text: text + "Are you sure? [y/N] "})
 		return err
 	})

@@ -23,12 +23,12 @@ func (a *app) pullCommand() *cobra.Command {
 		Long: "Get images from a registry. The name says which: HOST[:PORT]/NAME, or docker.io when there is no host in it.\n" +
 			"Credentials are those that 'moss login', docker or podman have kept.",
 		Example:           "  moss pull busybox\n  moss pull -q localhost:5000/tools/busybox:v1",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range args {
 				if _, version := splitName(name); flags.all && version != "" {
-					return usage(cmd, fmt.Errorf("%s has a tag; --all-tags gets them all", name))
+					return usageError(cmd, fmt.Errorf("%s has a tag; --all-tags gets them all", name))
 				}
 			}
 			return a.pullAll(cmd.Context(), args, flags)
@@ -43,7 +43,7 @@ func (a *app) pullCommand() *cobra.Command {
 
 // pullAll gets one image after the other and goes on when one fails.
 func (a *app) pullAll(ctx context.Context, names []string, flags pullFlags) error {
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -52,20 +52,20 @@ func (a *app) pullAll(ctx context.Context, names []string, flags pullFlags) erro
 		if version == "" && !flags.all {
 			version = "latest"
 			if !flags.quiet {
-				if err := a.print("Using default tag: latest"); err != nil {
+				if err := a.printLine("Using default tag: latest"); err != nil {
 					return err
 				}
 			}
 		}
 		shown := follower(silent{})
 		if !flags.quiet {
-			shown = a.progress(a.stdout)
+			shown = a.newProgress(a.stdout)
 		}
 		opts := client.PullOptions{Name: repo, Tag: version, Platform: flags.platform}
-		if err := a.fetch(ctx, engine, opts, shown); err != nil {
+		if err := a.pullImage(ctx, engine, opts, shown); err != nil {
 			return err
 		}
-		return a.print(fullName(repo, version))
+		return a.printLine(fullName(repo, version))
 	})
 }
 
@@ -80,7 +80,7 @@ func (a *app) inOrder(names []string, do func(name string) error) error {
 		}
 		if err != nil {
 			failed = true
-			a.complain(err)
+			a.printError(err)
 		}
 	}
 	if failed {
@@ -89,25 +89,25 @@ func (a *app) inOrder(names []string, do func(name string) error) error {
 	return nil
 }
 
-// fetch pulls with the credentials that are kept for the registry.
-func (a *app) fetch(ctx context.Context, engine *client.Client, opts client.PullOptions, shown follower) error {
-	return a.follow(ctx, shown, func(ctx context.Context, each func(client.Progress) error) error {
-		opts.Auth = a.auth(ctx, opts.Name)
+// pullImage pulls with the credentials that are kept for the registry.
+func (a *app) pullImage(ctx context.Context, engine *client.Client, opts client.PullOptions, shown follower) error {
+	return a.followProgress(ctx, shown, func(ctx context.Context, each func(client.Progress) error) error {
+		opts.Auth = a.authOfImage(ctx, opts.Name)
 		return engine.ImagePull(ctx, opts, each)
 	})
 }
 
-// fetchMissing gets the image of a new container and shows the progress beside the command's own output.
-func (a *app) fetchMissing(ctx context.Context, engine *client.Client, ref string, quiet bool) error {
+// pullMissing gets the image of a new container and shows the progress beside the command's own output.
+func (a *app) pullMissing(ctx context.Context, engine *client.Client, ref string, quiet bool) error {
 	repo, version := splitName(ref)
 	if version == "" {
 		version = "latest"
 	}
 	shown := follower(silent{})
 	if !quiet {
-		shown = a.progress(a.stderr)
+		shown = a.newProgress(a.stderr)
 	}
-	err := a.fetch(ctx, engine, client.PullOptions{Name: repo, Tag: version}, shown)
+	err := a.pullImage(ctx, engine, client.PullOptions{Name: repo, Tag: version}, shown)
 	if _, signalled := errors.AsType[*exit](err); err == nil || signalled {
 		return err
 	}
@@ -122,22 +122,22 @@ func (a *app) pushCommand() *cobra.Command {
 		Use:               "push [flags] NAME[:TAG]",
 		Short:             "Send an image to its registry",
 		Example:           "  moss tag busybox localhost:5000/busybox:v1\n  moss push localhost:5000/busybox:v1",
-		Args:              arguments(1, 1),
+		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			repo, tag := splitName(args[0])
 			switch {
 			case flags.all && tag != "":
-				return usage(cmd, fmt.Errorf("%s has a tag; --all-tags sends them all", args[0]))
+				return usageError(cmd, fmt.Errorf("%s has a tag; --all-tags sends them all", args[0]))
 			case tag == "" && !flags.all:
 				tag = "latest"
 				if !flags.quiet {
-					if err := a.print("Using default tag: latest"); err != nil {
+					if err := a.printLine("Using default tag: latest"); err != nil {
 						return err
 					}
 				}
 			}
-			return a.push(cmd.Context(), client.PushOptions{Name: repo, Tag: tag}, flags.quiet)
+			return a.pushImage(cmd.Context(), client.PushOptions{Name: repo, Tag: tag}, flags.quiet)
 		},
 	}
 	set := cmd.Flags()
@@ -146,21 +146,21 @@ func (a *app) pushCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) push(ctx context.Context, opts client.PushOptions, quiet bool) error {
-	engine, err := a.client()
+func (a *app) pushImage(ctx context.Context, opts client.PushOptions, quiet bool) error {
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
 	shown := follower(silent{})
 	if !quiet {
-		shown = a.progress(a.stdout)
+		shown = a.newProgress(a.stdout)
 	}
-	err = a.follow(ctx, shown, func(ctx context.Context, each func(client.Progress) error) error {
-		opts.Auth = a.auth(ctx, opts.Name)
+	err = a.followProgress(ctx, shown, func(ctx context.Context, each func(client.Progress) error) error {
+		opts.Auth = a.authOfImage(ctx, opts.Name)
 		return engine.ImagePush(ctx, opts, each)
 	})
 	if err != nil || !quiet {
 		return err
 	}
-	return a.print(fullName(opts.Name, opts.Tag))
+	return a.printLine(fullName(opts.Name, opts.Tag))
 }

@@ -176,8 +176,8 @@ func newFollowed(stdout, stderr io.Writer, tty bool) *followed {
 	return &followed{stdout: newResumable(stdout), stderr: newResumable(stderr), tty: tty}
 }
 
-// copy shows a stream.
-func (f *followed) copy(stream io.Reader) error {
+// copyStream shows a stream.
+func (f *followed) copyStream(stream io.Reader) error {
 	var err error
 	if f.tty {
 		err = client.Copy(f.stdout, stream)
@@ -190,11 +190,11 @@ func (f *followed) copy(stream io.Reader) error {
 	return err
 }
 
-// resume shows a log that begins where the stream has begun that was cut off.
-func (f *followed) resume(log io.Reader) error {
+// resumeLog shows a log that begins where the stream has begun that was cut off.
+func (f *followed) resumeLog(log io.Reader) error {
 	f.stdout.rewind()
 	f.stderr.rewind()
-	err := f.copy(log)
+	err := f.copyStream(log)
 	if err == nil && f.stdout.again+f.stderr.again > 0 {
 		return errGap
 	}

@@ -24,7 +24,7 @@ func TestResumable(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var out strings.Builder
 			f := newFollowed(&out, &out, true)
-			if err := f.copy(strings.NewReader(strings.Join(tc.before, ""))); err != nil {
+			if err := f.copyStream(strings.NewReader(strings.Join(tc.before, ""))); err != nil {
 				t.Fatal(err)
 			}
 			f.stdout.rewind()
@@ -41,10 +41,10 @@ func TestResumable(t *testing.T) {
 	}
 	var out strings.Builder
 	f := newFollowed(&out, &out, true)
-	if err := f.copy(strings.NewReader("abc")); err != nil {
+	if err := f.copyStream(strings.NewReader("abc")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.resume(strings.NewReader("ab")); !errors.Is(err, errGap) {
+	if err := f.resumeLog(strings.NewReader("ab")); !errors.Is(err, errGap) {
 		t.Errorf("resume of a shorter log = %v, want a gap", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestLineTimes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, ok := times.since(tc.last)
+			got, ok := times.startOfLast(tc.last)
 			if ok != tc.ok || ok && !got.IsZero() != (tc.want != 0) || ok && tc.want != 0 && got.Unix() != int64(tc.want) {
 				t.Errorf("since(%d) = %s, %t, want %d s, %t", tc.last, got, ok, tc.want, tc.ok)
 			}
@@ -83,7 +83,7 @@ func TestLineTimes(t *testing.T) {
 	}
 	times := lineTimes{}
 	_, _ = times.Write([]byte(at(5) + " a\n"))
-	if got, ok := times.since(0); !ok || got.UnixNano() != 5e9+1 {
+	if got, ok := times.startOfLast(0); !ok || got.UnixNano() != 5e9+1 {
 		t.Errorf("after the last line: %s, %t", got, ok)
 	}
 }

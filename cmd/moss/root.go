@@ -17,8 +17,8 @@ const (
 	groupEngine    = "engine"
 )
 
-// root returns the root command with the one that the arguments name, or with all when they name none of them.
-func (a *app) root(args []string) *cobra.Command {
+// rootCommand returns the root command with the one that the arguments name, or with all when they name none of them.
+func (a *app) rootCommand(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "moss",
 		Short: "Run containers without root",
@@ -33,7 +33,7 @@ func (a *app) root(args []string) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetVersionTemplate("moss {{.Version}}\n")
-	root.SetFlagErrorFunc(usage)
+	root.SetFlagErrorFunc(usageError)
 	root.PersistentFlags().StringVarP(&a.host, "host", "H", "", "engine to talk to: unix:///path or tcp://host:port")
 	a.tlsFlags(root.PersistentFlags())
 	root.AddGroup(
@@ -46,7 +46,7 @@ func (a *app) root(args []string) *cobra.Command {
 	root.SetHelpCommandGroupID(groupEngine)
 	root.SetCompletionCommandGroupID(groupEngine)
 	wanted := commandName(args)
-	commands := a.commands()
+	commands := a.allCommands()
 	one := slices.ContainsFunc(commands, func(c command) bool { return c.name == wanted })
 	for _, c := range commands {
 		if one && c.name != wanted {
@@ -65,7 +65,7 @@ type command struct {
 	make        func() *cobra.Command
 }
 
-func (a *app) commands() []command {
+func (a *app) allCommands() []command {
 	return []command{
 		{groupContainer, "run", a.runCommand},
 		{groupContainer, "create", a.createCommand},

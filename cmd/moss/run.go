@@ -27,15 +27,15 @@ func (a *app) runCommand() *cobra.Command {
 			"126 if the command cannot be run, 127 if there is no such command.",
 		Example: "  moss run --rm -it busybox sh\n  moss run -d --name web -p 8080:80 busybox httpd -f\n" +
 			"  moss run -d --name db --network name=back,alias=store,ip=10.7.0.9 --network front busybox httpd -f",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body, err := a.body(cmd, &flags.createFlags, args)
+			body, err := a.bodyFromFlags(cmd, &flags.createFlags, args)
 			if err == nil {
 				err = flags.check()
 			}
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			return asEngine(a.runContainer(cmd.Context(), &flags, body))
 		},
@@ -94,11 +94,11 @@ func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Cre
 	if height, width := a.windowSize(); body.Tty && height > 0 {
 		body.HostConfig.ConsoleSize = &[2]int{height, width}
 	}
-	id, err := a.create(ctx, &flags.createFlags, body)
+	id, err := a.createContainer(ctx, &flags.createFlags, body)
 	if err != nil {
 		return err
 	}
-	s := a.session(sessionSettings{
+	s := a.newSession(sessionSettings{
 		id: id, tty: body.Tty, stdin: body.AttachStdin, stdout: body.AttachStdout, stderr: body.AttachStderr,
 		proxy: flags.sigProxy, detachKeys: flags.detachKeys,
 	})
@@ -113,14 +113,14 @@ func (a *app) runDetached(ctx context.Context, flags *runFlags, body client.Crea
 	body.AttachStdin, body.AttachStdout, body.AttachStderr, body.StdinOnce = false, false, false, false
 	// The engine removes it: nobody else waits for the end.
 	body.HostConfig.AutoRemove = flags.remove
-	id, err := a.create(ctx, &flags.createFlags, body)
+	id, err := a.createContainer(ctx, &flags.createFlags, body)
 	if err != nil {
 		return err
 	}
 	if err := a.withNext(ctx, func() error { return a.engine.ContainerStart(ctx, id, "") }); err != nil {
 		return a.startFailed(ctx, id, err, leftover{isNew: true, remove: flags.remove})
 	}
-	return a.print(id)
+	return a.printLine(id)
 }
 
 // isGone reports whether a removal succeeded, or somebody else's has or will.

@@ -34,22 +34,22 @@ func (a *app) searchCommand() *cobra.Command {
 		Short:   "Look for images in a registry",
 		Long:    "Look for images in a registry. TERM may begin with the registry's host; without one docker.io is asked.",
 		Example: "  moss search --filter is-official=true --limit 5 busybox",
-		Args:    arguments(1, 1),
+		Args:    requireArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filters, err := arg.Filters(flags.filters)
 			if err == nil && (flags.limit < 0 || flags.limit > mostResults) {
 				err = fmt.Errorf("limit %d: want 1 to %d", flags.limit, mostResults)
 			}
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
 			ctx := cmd.Context()
 			found, err := engine.ImageSearch(ctx, client.SearchOptions{
-				Term: args[0], Limit: flags.limit, Filters: filters, Auth: a.auth(ctx, args[0]),
+				Term: args[0], Limit: flags.limit, Filters: filters, Auth: a.authOfImage(ctx, args[0]),
 			})
 			if err != nil {
 				return err
@@ -75,7 +75,7 @@ func (a *app) showFound(found []client.SearchResult, flags searchFlags) error {
 		}
 		rows = append(rows, show.Row{
 			"Name": result.Name, "Description": text, "StarCount": strconv.Itoa(result.Stars),
-			"IsOfficial": mark(result.Official, flags.format), "IsAutomated": mark(result.Automated, flags.format),
+			"IsOfficial": yesText(result.Official, flags.format), "IsAutomated": yesText(result.Automated, flags.format),
 		})
 	}
 	columns := []show.Column{
@@ -84,11 +84,11 @@ func (a *app) showFound(found []client.SearchResult, flags searchFlags) error {
 		{Field: "StarCount", Title: "STARS"},
 		{Field: "IsOfficial", Title: "OFFICIAL"},
 	}
-	return a.view(flags.full).Table(a.stdout, flags.format, columns, map[string]string{"IsAutomated": "AUTOMATED"}, rows)
+	return a.tableView(flags.full).Table(a.stdout, flags.format, columns, map[string]string{"IsAutomated": "AUTOMATED"}, rows)
 }
 
-// mark writes a yes as people read it in a table, and as programs do in JSON.
-func mark(yes bool, format string) string {
+// yesText writes a yes as people read it in a table, and as programs do in JSON.
+func yesText(yes bool, format string) string {
 	switch {
 	case format == "json":
 		return strconv.FormatBool(yes)

@@ -31,8 +31,8 @@ type sessionSettings struct {
 	detachKeys            string
 }
 
-// session returns a session with a container. The app's engine must be connected.
-func (a *app) session(set sessionSettings) *session {
+// newSession returns a session with a container. The app's engine must be connected.
+func (a *app) newSession(set sessionSettings) *session {
 	s := &session{engine: a.engine, console: console{
 		app: a, id: set.id, tty: set.tty, stdin: set.stdin, stdout: set.stdout, stderr: set.stderr, detachKeys: set.detachKeys,
 	}}
@@ -46,30 +46,30 @@ func (a *app) session(set sessionSettings) *session {
 		return s.engine.ContainerResize(ctx, s.id, height, width)
 	}
 	if set.proxy {
-		s.send = s.forward
+		s.send = s.forwardSignal
 	}
 	return s
 }
 
 // runNew starts a created container, attached, and returns its exit code as an *exit. It is removed at last if it is to be.
 func (s *session) runNew(ctx context.Context, left leftover) error {
-	signals := s.listen()
+	signals := s.catchSignals()
 	defer signal.Stop(signals)
 	setup, cancel := context.WithCancel(ctx)
 	defer cancel()
 	caught := make(chan os.Signal, 1)
-	stop := s.watch(signals, cancel, caught)
-	defer s.leave()
+	stop := s.cancelOnSignal(signals, cancel, caught)
+	defer s.closeStream()
 	err := s.app.withNext(setup, func() error {
-		s.leave() // the view of an engine that is being stopped
-		if err := s.join(setup); err != nil {
+		s.closeStream() // the view of an engine that is being stopped
+		if err := s.attachStreams(setup); err != nil {
 			return err
 		}
 		return s.engine.ContainerStart(setup, s.id, s.detachKeys)
 	})
 	stop()
 	if err != nil {
-		s.leave()
+		s.closeStream()
 		return s.notStarted(ctx, err, caught, left)
 	}
 	select {
@@ -77,8 +77,8 @@ func (s *session) runNew(ctx context.Context, left leftover) error {
 		signals <- sig // it came while the start succeeded all the same
 	default:
 	}
-	code, err := s.follow(ctx, signals)
-	s.leave()
+	code, err := s.followProcess(ctx, signals)
+	s.closeStream()
 	if errors.Is(err, client.ErrDetached) {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (s *session) runNew(ctx context.Context, left leftover) error {
 	}
 	if left.remove {
 		if err := s.engine.ContainerRemove(ctx, s.id, client.RemoveOptions{Volumes: true}); !isGone(err) {
-			s.app.complain(fmt.Errorf("remove container: %w", err))
+			s.app.printError(fmt.Errorf("remove container: %w", err))
 		}
 	}
 	return exitCode(code)
@@ -104,26 +104,26 @@ func (s *session) notStarted(ctx context.Context, err error, caught <-chan os.Si
 		if left.remove {
 			_ = s.engine.ContainerRemove(ctx, s.id, client.RemoveOptions{Force: true, Volumes: true})
 		}
-		return signalled(sig)
+		return signalError(sig)
 	default:
 		return s.app.startFailed(ctx, s.id, err, left)
 	}
 }
 
-// rejoin attaches to a container that runs already, and returns as runNew.
-func (s *session) rejoin(ctx context.Context) error {
-	signals := s.listen()
+// attachRunning attaches to a container that runs already, and returns as runNew.
+func (s *session) attachRunning(ctx context.Context) error {
+	signals := s.catchSignals()
 	defer signal.Stop(signals)
-	if err := s.join(ctx); err != nil {
+	if err := s.attachStreams(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.closeStream()
 	if height, width := s.app.windowSize(); s.tty && height > 0 {
 		// Another size first: a program draws its screen anew only when the size changes.
 		_ = s.engine.ContainerResize(ctx, s.id, height+1, width+1)
 	}
-	code, err := s.follow(ctx, signals)
-	s.leave()
+	code, err := s.followProcess(ctx, signals)
+	s.closeStream()
 	if errors.Is(err, client.ErrDetached) {
 		return nil
 	}
@@ -140,7 +140,7 @@ func exitCode(code int) error {
 	return &exit{code: code}
 }
 
-func signalled(sig os.Signal) error {
+func signalError(sig os.Signal) error {
 	code := exitFailed
 	if number, ok := sig.(syscall.Signal); ok {
 		code = exitSignalled + int(number)
@@ -148,8 +148,8 @@ func signalled(sig os.Signal) error {
 	return &exit{code: code}
 }
 
-// listen starts catching signals: those for the container, and in raw mode those that would leave the terminal raw.
-func (s *session) listen() chan os.Signal {
+// catchSignals starts catching signals: those for the container, and in raw mode those that would leave the terminal raw.
+func (s *session) catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 16)
 	if s.send != nil || s.tty {
 		signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
@@ -160,8 +160,8 @@ func (s *session) listen() chan os.Signal {
 	return signals
 }
 
-// watch ends the setup when a signal comes before the container runs: there is nothing yet to send it to.
-func (s *session) watch(signals <-chan os.Signal, cancel func(), caught chan<- os.Signal) (stop func()) {
+// cancelOnSignal ends the setup when a signal comes before the container runs: there is nothing yet to send it to.
+func (s *session) cancelOnSignal(signals <-chan os.Signal, cancel func(), caught chan<- os.Signal) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -175,8 +175,8 @@ func (s *session) watch(signals <-chan os.Signal, cancel func(), caught chan<- o
 	return func() { close(quit); <-done }
 }
 
-// join attaches, and takes the terminal into raw mode if the container has one and gets this one's input.
-func (s *session) join(ctx context.Context) error {
+// attachStreams attaches, and takes the terminal into raw mode if the container has one and gets this one's input.
+func (s *session) attachStreams(ctx context.Context) error {
 	if !s.stdin && !s.stdout && !s.stderr {
 		return nil
 	}
@@ -186,11 +186,11 @@ func (s *session) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.open(stream)
+	return s.adoptStream(stream)
 }
 
-// forward hands a signal on. One that meets no process any more came too late.
-func (s *session) forward(ctx context.Context, sig os.Signal) {
+// forwardSignal hands a signal on. One that meets no process any more came too late.
+func (s *session) forwardSignal(ctx context.Context, sig os.Signal) {
 	number, ok := sig.(syscall.Signal)
 	if !ok {
 		return
@@ -199,5 +199,5 @@ func (s *session) forward(ctx context.Context, sig os.Signal) {
 	if status := client.StatusOf(err); err == nil || status == statusNotFound || status == statusConflict || ctx.Err() != nil {
 		return
 	}
-	s.app.complain(fmt.Errorf("send signal %s: %w", number, err))
+	s.app.printError(fmt.Errorf("send signal %s: %w", number, err))
 }

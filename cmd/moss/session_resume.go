@@ -43,7 +43,7 @@ func (s *session) goOnWithLog(ctx context.Context) error {
 	switch {
 	case s.stdin && !s.allSent.Load():
 		return &cut{"the engine ended, and input on its way to the container may be lost; the container goes on, see 'moss attach " +
-			shorten(s.id, false) + "'"}
+			shortenID(s.id, false) + "'"}
 	case !s.stdout && !s.stderr:
 		return nil
 	case s.log == nil:
@@ -59,7 +59,7 @@ func (s *session) goOnWithLog(ctx context.Context) error {
 			return err
 		}
 		defer func() { _ = log.Close() }()
-		return s.shown.resume(log)
+		return s.shown.resumeLog(log)
 	})
 	if errors.Is(err, errGap) {
 		return &cut{err.Error()}
@@ -72,12 +72,12 @@ func (s *session) goOnWithLog(ctx context.Context) error {
 
 // removeAtEnd tells why a session has ended before its container, which goes with its end, and removes it then.
 func (a *app) removeAtEnd(ctx context.Context, id string, why error) {
-	a.complain(fmt.Errorf("%w; it is removed when it ends, for which this command waits", why))
+	a.printError(fmt.Errorf("%w; it is removed when it ends, for which this command waits", why))
 	if _, err := a.awaitEnd(ctx, id, nil); err != nil {
-		a.complain(err)
+		a.printError(err)
 		return
 	}
 	if err := a.engine.ContainerRemove(ctx, id, client.RemoveOptions{Volumes: true}); !isGone(err) {
-		a.complain(fmt.Errorf("remove container: %w", err))
+		a.printError(fmt.Errorf("remove container: %w", err))
 	}
 }

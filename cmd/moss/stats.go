@@ -28,16 +28,16 @@ func (a *app) statsCommand() *cobra.Command {
 		Short:             "Show what containers use, as it changes",
 		Long:              "Show what containers use, as it changes: those that are named, or all running ones as they come and go.",
 		Example:           "  moss stats\n  moss stats --no-stream --format json web",
-		Args:              arguments(0, -1),
+		Args:              requireArgs(0, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.format != "" {
 				// A template that is wrong is known before anything is measured.
 				if err := (show.View{}).Table(discard{}, flags.format, nil, nil, nil); err != nil {
-					return usage(cmd, err)
+					return usageError(cmd, err)
 				}
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -70,8 +70,8 @@ type measured struct {
 	known   bool
 }
 
-// take notes a reading.
-func (m *measured) take(reading meter.Reading) {
+// setReading notes a reading.
+func (m *measured) setReading(reading meter.Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reading, m.known = reading, true
@@ -88,7 +88,7 @@ func (a *app) statsOnce(ctx context.Context, engine *client.Client, refs []strin
 	for i, m := range list {
 		group.Go(func() {
 			failed[i] = engine.ContainerStats(ctx, m.id, false, func(sample client.Stats) error {
-				m.take(meter.Read(sample, nil))
+				m.setReading(meter.Read(sample, nil))
 				return nil
 			})
 		})
@@ -100,13 +100,14 @@ func (a *app) statsOnce(ctx context.Context, engine *client.Client, refs []strin
 			shown = append(shown, m)
 		}
 	}
-	if err := a.view(flags.full).Table(a.stdout, flags.format, statsColumns(), statsTitles(), statsRows(shown, flags.full)); err != nil {
+	rows := statsRows(shown, flags.full)
+	if err := a.tableView(flags.full).Table(a.stdout, flags.format, statsColumns(), statsTitles(), rows); err != nil {
 		return err
 	}
 	bad := false
 	for _, err := range failed {
 		if err != nil && (len(refs) > 0 || client.StatusOf(err) != statusNotFound) {
-			a.complain(err)
+			a.printError(err)
 			bad = true
 		}
 	}
@@ -160,33 +161,33 @@ func statsTitles() map[string]string { return map[string]string{"Container": "CO
 func statsRows(list []*measured, full bool) []show.Row {
 	rows := make([]show.Row, 0, len(list))
 	for _, m := range list {
-		rows = append(rows, m.row(full))
+		rows = append(rows, m.statsRow(full))
 	}
 	return rows
 }
 
-// row shows a container; what is not known yet is a dash.
-func (m *measured) row(full bool) show.Row {
+// statsRow shows a container; what is not known yet is a dash.
+func (m *measured) statsRow(full bool) show.Row {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	row := show.Row{
-		"ID": shorten(m.id, full), "Name": m.name, "Container": m.ref,
+		"ID": shortenID(m.id, full), "Name": m.name, "Container": m.ref,
 		"CPUPerc": "--", "MemUsage": "-- / --", "MemPerc": "--", "NetIO": "-- / --", "BlockIO": "-- / --", "PIDs": "--",
 	}
 	if !m.known {
 		return row
 	}
 	r := m.reading
-	row["CPUPerc"], row["MemPerc"] = percent(r.CPU), percent(r.MemoryPercent)
+	row["CPUPerc"], row["MemPerc"] = percentText(r.CPU), percentText(r.MemoryPercent)
 	row["MemUsage"] = show.Binary(r.Memory) + " / " + show.Binary(r.Limit)
-	row["NetIO"] = show.Size(bounded(r.Received)) + " / " + show.Size(bounded(r.Sent))
-	row["BlockIO"] = show.Size(bounded(r.Loaded)) + " / " + show.Size(bounded(r.Written))
+	row["NetIO"] = show.Size(toInt64(r.Received)) + " / " + show.Size(toInt64(r.Sent))
+	row["BlockIO"] = show.Size(toInt64(r.Loaded)) + " / " + show.Size(toInt64(r.Written))
 	if !r.ProcessesUnknown {
 		row["PIDs"] = strconv.FormatUint(r.Processes, 10)
 	}
 	return row
 }
 
-func percent(value float64) string { return fmt.Sprintf("%.2f%%", value) }
+func percentText(value float64) string { return fmt.Sprintf("%.2f%%", value) }
 
-func bounded(value uint64) int64 { return int64(min(value, math.MaxInt64)) }
+func toInt64(value uint64) int64 { return int64(min(value, math.MaxInt64)) }

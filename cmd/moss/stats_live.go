@@ -56,15 +56,15 @@ func (a *app) statsLive(ctx context.Context, engine *client.Client, refs []strin
 		return err
 	}
 	for _, m := range list {
-		b.add(ctx, m)
+		b.startMeasuring(ctx, m)
 	}
 	broken := make(chan error, 1)
-	b.group.Go(func() { broken <- b.watch(ctx, begun) })
-	return b.draw(ctx, broken)
+	b.group.Go(func() { broken <- b.watchEvents(ctx, begun) })
+	return b.drawPeriodically(ctx, broken)
 }
 
-// add begins to measure a container that is not measured yet.
-func (b *board) add(ctx context.Context, m *measured) {
+// startMeasuring begins to measure a container that is not measured yet.
+func (b *board) startMeasuring(ctx context.Context, m *measured) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if slices.ContainsFunc(b.list, func(other *measured) bool { return other.id == m.id }) {
@@ -76,19 +76,19 @@ func (b *board) add(ctx context.Context, m *measured) {
 		defer m.stop()
 		var before *client.Stats
 		err := b.engine.ContainerStats(ctx, m.id, true, func(sample client.Stats) error {
-			m.take(meter.Read(sample, before))
+			m.setReading(meter.Read(sample, before))
 			before = &sample
 			return nil
 		})
 		// When the engine is gone, the events end too, and that is told once.
 		if status := client.StatusOf(err); status != 0 && status != statusNotFound {
-			b.app.complain(err)
+			b.app.printError(err)
 		}
-		b.remove(func(other *measured) bool { return other == m })
+		b.removeMatching(func(other *measured) bool { return other == m })
 	})
 }
 
-func (b *board) remove(which func(*measured) bool) {
+func (b *board) removeMatching(which func(*measured) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	had := len(b.list) > 0
@@ -104,9 +104,9 @@ func (b *board) remove(which func(*measured) bool) {
 	}
 }
 
-// watch adds and removes containers as they come and go, if all are measured, and follows their names. Events since
+// watchEvents adds and removes containers as they come and go, if all are measured, and follows their names. Events since
 // begun are replayed: no container that starts meanwhile is missed.
-func (b *board) watch(ctx context.Context, begun time.Time) error {
+func (b *board) watchEvents(ctx context.Context, begun time.Time) error {
 	actions := []string{"destroy", "rename"}
 	if !b.named {
 		actions = append(actions, "start")
@@ -123,18 +123,18 @@ func (b *board) watch(ctx context.Context, begun time.Time) error {
 		name := strings.TrimPrefix(event.Actor.Attributes["name"], "/")
 		switch event.Action {
 		case "start", "create":
-			b.add(ctx, &measured{id: event.Actor.ID, name: name, ref: event.Actor.ID})
+			b.startMeasuring(ctx, &measured{id: event.Actor.ID, name: name, ref: event.Actor.ID})
 		case "die", "destroy":
-			b.remove(func(m *measured) bool { return m.id == event.Actor.ID })
+			b.removeMatching(func(m *measured) bool { return m.id == event.Actor.ID })
 		case "rename":
-			b.rename(event.Actor.ID, name)
+			b.renameContainer(event.Actor.ID, name)
 		}
 		return nil
 	})
 	return cmp.Or(err, errors.New("the engine's events ended"))
 }
 
-func (b *board) rename(id, name string) {
+func (b *board) renameContainer(id, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range b.list {
@@ -146,8 +146,8 @@ func (b *board) rename(id, name string) {
 	}
 }
 
-// draw shows the table again and again, over the one before on a terminal.
-func (b *board) draw(ctx context.Context, broken <-chan error) error {
+// drawPeriodically shows the table again and again, over the one before on a terminal.
+func (b *board) drawPeriodically(ctx context.Context, broken <-chan error) error {
 	screen, period := b.app.onScreen(), streamPeriod
 	first := time.NewTimer(firstReadings)
 	defer first.Stop()
@@ -179,7 +179,7 @@ func (b *board) draw(ctx context.Context, broken <-chan error) error {
 		if !draw {
 			continue
 		}
-		if err := b.show(screen, !begun); err != nil {
+		if err := b.drawTable(screen, !begun); err != nil {
 			return err
 		}
 		if !begun {
@@ -209,13 +209,14 @@ const (
 	clearToBelow = "\x1b[J"
 )
 
-// show writes the table in one piece: on a terminal over the one before, and no longer than the terminal.
-func (b *board) show(screen, first bool) error {
+// drawTable writes the table in one piece: on a terminal over the one before, and no longer than the terminal.
+func (b *board) drawTable(screen, first bool) error {
 	b.mu.Lock()
 	list := slices.Clone(b.list)
 	b.mu.Unlock()
 	var table bytes.Buffer
-	if err := b.app.view(b.flags.full).Table(&table, b.flags.format, statsColumns(), statsTitles(), statsRows(list, b.flags.full)); err != nil {
+	rows := statsRows(list, b.flags.full)
+	if err := b.app.tableView(b.flags.full).Table(&table, b.flags.format, statsColumns(), statsTitles(), rows); err != nil {
 		return err
 	}
 	text := table.String()

@@ -23,21 +23,21 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use:     "events [flags]",
 		Short:   "Show what happens in the engine as it happens",
 		Example: "  moss events --since 10m --filter type=container --filter event=die",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			now := time.Now()
 			var opts client.EventsOptions
 			var err error
 			if opts.Since, err = arg.Time(since, now); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			if opts.Until, err = arg.Time(until, now); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			if opts.Filters, err = arg.Filters(filters); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			return a.events(cmd.Context(), opts, format)
+			return a.showEvents(cmd.Context(), opts, format)
 		},
 	}
 	flags := cmd.Flags()
@@ -48,7 +48,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) events(ctx context.Context, opts client.EventsOptions, format string) error {
+func (a *app) showEvents(ctx context.Context, opts client.EventsOptions, format string) error {
 	var template *show.Template
 	if format != "" && format != "json" {
 		var err error
@@ -56,7 +56,7 @@ func (a *app) events(ctx context.Context, opts client.EventsOptions, format stri
 			return err
 		}
 	}
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func (a *app) events(ctx context.Context, opts client.EventsOptions, format stri
 		case template != nil:
 			return template.Write(a.stdout, event)
 		case format == "json":
-			return a.print(string(raw))
+			return a.printLine(string(raw))
 		default:
-			return a.print(eventText(event))
+			return a.printLine(eventText(event))
 		}
 	})
 }
@@ -94,9 +94,9 @@ func (a *app) infoCommand() *cobra.Command {
 		Use:     "info [flags]",
 		Short:   "Show the engine's state and settings",
 		Example: "  moss info --format '{{.Driver}}'",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -162,7 +162,7 @@ func (a *app) showInfo(raw json.RawMessage) error {
 	}
 	if warnings, ok := info["Warnings"].([]any); ok {
 		for _, text := range warnings {
-			a.warn([]string{fmt.Sprint(text)})
+			a.printWarnings([]string{fmt.Sprint(text)})
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func (a *app) printInfo(title, key string, value any) error {
 		if len(value) == 0 {
 			return nil
 		}
-		if err := a.print(title + ":"); err != nil {
+		if err := a.printLine(title + ":"); err != nil {
 			return err
 		}
 		for _, item := range value {
@@ -182,17 +182,17 @@ func (a *app) printInfo(title, key string, value any) error {
 			if pair, ok := item.([]any); ok && len(pair) == 2 {
 				text = fmt.Sprint(pair[0]) + ": " + fmt.Sprint(pair[1])
 			}
-			if err := a.print(" " + show.Plain(text)); err != nil {
+			if err := a.printLine(" " + show.Plain(text)); err != nil {
 				return err
 			}
 		}
 		return nil
 	case int64:
 		if key == "MemTotal" {
-			return a.print(title + ": " + show.Size(value))
+			return a.printLine(title + ": " + show.Size(value))
 		}
 	}
-	return a.print(title + ": " + show.Plain(fmt.Sprint(value)))
+	return a.printLine(title + ": " + show.Plain(fmt.Sprint(value)))
 }
 
 // versions is what version shows, under the names that templates of other command lines use.
@@ -217,7 +217,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version [flags]",
 		Short:   "Show the versions of this command and of the engine",
 		Example: "  moss version --format '{{.Server.Version}}'",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			known := versions{Client: clientVersion{
 				Version: version, APIVersion: client.DefaultVersion, GitCommit: commit, GoVersion: runtime.Version(),
@@ -240,7 +240,7 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 func (a *app) engineVersion(ctx context.Context) (*client.Version, error) {
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return nil, err
 	}

@@ -21,17 +21,17 @@ func (a *app) saveCommand() *cobra.Command {
 		Short:             "Write images as an archive",
 		Long:              "Write images with their layers and names as a tar archive, for 'moss load' and other engines.",
 		Example:           "  moss save -o tools.tar busybox:v1 busybox:v2\n  moss save busybox | zstd >busybox.tar.zst",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" && a.onScreen() {
-				return usage(cmd, errors.New("an archive is nothing for a terminal; use -o or redirect stdout"))
+				return usageError(cmd, errors.New("an archive is nothing for a terminal; use -o or redirect stdout"))
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
-			return interruptible(cmd.Context(), func(ctx context.Context) error {
+			return runInterruptible(cmd.Context(), func(ctx context.Context) error {
 				if output == "" {
 					return engine.ImageSave(ctx, args, a.stdout)
 				}
@@ -51,12 +51,12 @@ func (a *app) loadCommand() *cobra.Command {
 		Short:   "Take images in from an archive",
 		Long:    "Take images in from an archive, plain or compressed, that 'moss save' or another engine wrote.",
 		Example: "  moss load -i tools.tar\n  zstd -dc busybox.tar.zst | moss load -q",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if input == "" && tty.Is(a.stdin) {
-				return usage(cmd, errors.New("a terminal gives no archive; use -i or redirect stdin"))
+				return usageError(cmd, errors.New("a terminal gives no archive; use -i or redirect stdin"))
 			}
-			return a.load(cmd.Context(), input, quiet)
+			return a.loadImages(cmd.Context(), input, quiet)
 		},
 	}
 	cmd.Flags().StringVarP(&input, "input", "i", "", "read a `FILE` in place of stdin")
@@ -64,17 +64,17 @@ func (a *app) loadCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) load(ctx context.Context, input string, quiet bool) error {
+func (a *app) loadImages(ctx context.Context, input string, quiet bool) error {
 	archive, size, err := a.openArchive("load", input)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = archive.Close() }()
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
-	return a.follow(ctx, a.progress(a.stdout), func(ctx context.Context, each func(client.Progress) error) error {
+	return a.followProgress(ctx, a.newProgress(a.stdout), func(ctx context.Context, each func(client.Progress) error) error {
 		return engine.ImageLoad(ctx, archive, size, quiet, each)
 	})
 }
@@ -113,7 +113,7 @@ func (a *app) importCommand() *cobra.Command {
 		Long: "Make an image from a tar archive of a root filesystem, plain or compressed, in a file, at a URL that the engine\n" +
 			"fetches, or on stdin (-).",
 		Example: "  moss import -c 'CMD [\"sh\"]' rootfs.tar.gz busybox:mine",
-		Args:    arguments(1, 2),
+		Args:    requireArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				opts.Repo, opts.Tag = splitTag(args[1])
@@ -142,11 +142,11 @@ func (a *app) importImage(ctx context.Context, source string, opts client.Import
 		}
 		defer func() { _ = archive.Close() }()
 	}
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
-	return a.follow(ctx, a.progress(a.stdout), func(ctx context.Context, each func(client.Progress) error) error {
+	return a.followProgress(ctx, a.newProgress(a.stdout), func(ctx context.Context, each func(client.Progress) error) error {
 		return engine.ImageImport(ctx, opts, archive, each)
 	})
 }

@@ -243,11 +243,11 @@ func TestInterruptedPull(t *testing.T) {
 func TestDumbTerminal(t *testing.T) {
 	_, slave := ttytest.Open(t)
 	a := &app{stdout: slave, lookup: func(name string) (string, bool) { return "dumb", name == "TERM" }}
-	if got := fmt.Sprintf("%T", a.progress(slave)); got != "*progress.Lines" {
+	if got := fmt.Sprintf("%T", a.newProgress(slave)); got != "*progress.Lines" {
 		t.Errorf("a dumb terminal gets %s, want lines", got)
 	}
 	a.lookup = func(string) (string, bool) { return "", false }
-	if got := fmt.Sprintf("%T", a.progress(slave)); got != "*progress.Screen" {
+	if got := fmt.Sprintf("%T", a.newProgress(slave)); got != "*progress.Screen" {
 		t.Errorf("a terminal gets %s, want a screen", got)
 	}
 }

@@ -25,8 +25,8 @@ type keptLine struct {
 	text []byte
 }
 
-// emit shows a line, or keeps it while it may be among the last ones.
-func (c *lineCut) emit(out io.Writer, line []byte) error {
+// emitLine shows a line, or keeps it while it may be among the last ones.
+func (c *lineCut) emitLine(out io.Writer, line []byte) error {
 	if c.last < 0 {
 		_, err := out.Write(line)
 		return err
@@ -38,10 +38,10 @@ func (c *lineCut) emit(out io.Writer, line []byte) error {
 	return nil
 }
 
-// finish shows the lines that were kept, and the last ones if they had no end.
-func (c *lineCut) finish() error {
+// flushLines shows the lines that were kept, and the last ones if they had no end.
+func (c *lineCut) flushLines() error {
 	for _, w := range []*lineWriter{c.stdout, c.stderr} {
-		if err := w.line(w.part); err != nil && !errors.Is(err, errLater) {
+		if err := w.writeLine(w.part); err != nil && !errors.Is(err, errLater) {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		if end < 0 {
 			return len(p), nil
 		}
-		if err := w.line(w.part[:end+1]); err != nil {
+		if err := w.writeLine(w.part[:end+1]); err != nil {
 			w.part = nil
 			return 0, err
 		}
@@ -80,8 +80,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// line shows one line.
-func (w *lineWriter) line(line []byte) error {
+// writeLine shows one line.
+func (w *lineWriter) writeLine(line []byte) error {
 	stamp, rest, found := bytes.Cut(line, []byte(" "))
 	if at, err := time.Parse(time.RFC3339Nano, string(stamp)); found && err == nil {
 		if at.After(w.cut.end) {
@@ -94,5 +94,5 @@ func (w *lineWriter) line(line []byte) error {
 	if len(line) == 0 {
 		return nil
 	}
-	return w.cut.emit(w.out, line)
+	return w.cut.emitLine(w.out, line)
 }

@@ -23,7 +23,7 @@ func FuzzLineWriter(f *testing.F) {
 				}
 				rest = rest[n:]
 			}
-			if err := cut.finish(); err != nil {
+			if err := cut.flushLines(); err != nil {
 				t.Errorf("finish: %v", err)
 			}
 			return out.String()

@@ -23,20 +23,20 @@ func (a *app) updateCommand() *cobra.Command {
 		Use:               "update [flags] CONTAINER...",
 		Short:             "Change the limits of containers",
 		Example:           "  moss update --memory 512m --cpus 1.5 web",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body, err := flags.build()
+			body, err := flags.buildBody()
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
-			return a.each(args, func(ref string) (string, error) {
+			return a.applyToEach(args, func(ref string) (string, error) {
 				warnings, err := engine.ContainerUpdate(cmd.Context(), ref, body)
-				a.warn(warnings)
+				a.printWarnings(warnings)
 				return ref, err
 			})
 		},
@@ -61,8 +61,8 @@ func (f *updateFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&f.restart, "restart", "", "start again after the end: no, always, unless-stopped or on-failure[:TRIES]")
 }
 
-// build makes the body of the flags.
-func (f *updateFlags) build() (client.Update, error) {
+// buildBody makes the body of the flags.
+func (f *updateFlags) buildBody() (client.Update, error) {
 	body := f.body
 	err := errors.Join(
 		setSize(&body.Memory, "memory", f.memory, arg.Bytes),

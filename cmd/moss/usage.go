@@ -21,12 +21,12 @@ func (a *app) usageCommand() *cobra.Command {
 		Long: "Show what images, containers, volumes and the build cache take on the disk. A layer that several images share is counted once.\n" +
 			"What can be reclaimed of images is what 'moss image prune -a' gives back.",
 		Example: "  moss system df -v",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if verbose && format != "" {
-				return usage(cmd, errors.New("--verbose excludes --format"))
+				return usageError(cmd, errors.New("--verbose excludes --format"))
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func (a *app) showUsage(used client.DiskUsage, format string) error {
 		{Field: "Size", Title: "SIZE"},
 		{Field: "Reclaimable", Title: "RECLAIMABLE"},
 	}
-	return a.view(false).Table(a.stdout, format, columns, nil, rows)
+	return a.tableView(false).Table(a.stdout, format, columns, nil, rows)
 }
 
 func usageRow(kind string, total, active int, size, reclaimable int64) show.Row {
@@ -82,7 +82,7 @@ func usageOfContainers(used client.DiskUsage) show.Row {
 	active, size, reclaimable := 0, int64(0), int64(0)
 	for _, ctr := range used.Containers {
 		size += ctr.SizeRw
-		if outlives(ctr.State) {
+		if survivesPrune(ctr.State) {
 			active++
 		} else {
 			reclaimable += ctr.SizeRw
@@ -91,8 +91,8 @@ func usageOfContainers(used client.DiskUsage) show.Row {
 	return usageRow("Containers", len(used.Containers), active, size, reclaimable)
 }
 
-// outlives reports whether a container in a state is there after a prune.
-func outlives(state string) bool {
+// survivesPrune reports whether a container in a state is there after a prune.
+func survivesPrune(state string) bool {
 	return state == "running" || state == "paused" || state == "restarting"
 }
 
@@ -168,10 +168,10 @@ func (a *app) showUsageOfEach(used client.DiskUsage) error {
 		{"\nLocal Volumes space usage:\n", volumes},
 		{"\nBuild cache usage:\n", cacheLines(used.BuildCache, now)},
 	} {
-		if err := a.print(table.title); err != nil {
+		if err := a.printLine(table.title); err != nil {
 			return err
 		}
-		if err := a.view(false).Grid(a.stdout, table.lines); err != nil {
+		if err := a.tableView(false).Grid(a.stdout, table.lines); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func cacheLines(list []client.BuildCache, now time.Time) [][]string {
 			last = show.Since(*cache.LastUsedAt, now)
 		}
 		lines = append(lines, []string{
-			shorten(cache.ID, false), cache.Type, show.Size(cache.Size), show.Since(cache.CreatedAt, now), last,
+			shortenID(cache.ID, false), cache.Type, show.Size(cache.Size), show.Since(cache.CreatedAt, now), last,
 			strconv.Itoa(cache.UsageCount), strconv.FormatBool(cache.Shared),
 		})
 	}

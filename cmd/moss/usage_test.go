@@ -165,7 +165,7 @@ func TestPrune(t *testing.T) {
 func TestGroups(t *testing.T) {
 	a := &app{lookup: func(string) (string, bool) { return "", false }}
 	for _, group := range []string{"image", "container", "system", "volume", "network", "builder"} {
-		for _, cmd := range a.root([]string{group}).Commands()[0].Commands() {
+		for _, cmd := range a.rootCommand([]string{group}).Commands()[0].Commands() {
 			if cmd.Short == "" || cmd.Example == "" || strings.HasSuffix(cmd.Short, ".") {
 				t.Errorf("moss %s %s: short %q, example %q", group, cmd.Name(), cmd.Short, cmd.Example)
 			}

@@ -22,13 +22,13 @@ func (a *app) stopCommand() *cobra.Command {
 		ValidArgsFunction: a.completeContainers(false, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			running := []string{"running", "paused", "restarting"}
-			return a.verbOnAll(cmd.Context(), args, all, running, func(engine *client.Client, ref string) error {
+			return a.applyToNamesOrAll(cmd.Context(), args, all, running, func(engine *client.Client, ref string) error {
 				return engine.ContainerStop(cmd.Context(), ref, timeout)
 			})
 		},
 	}
 	cmd.Flags().IntVarP(&timeout, "time", "t", 10, "seconds to wait before killing")
-	synonym(cmd.Flags(), "timeout", "time")
+	addSynonym(cmd.Flags(), "timeout", "time")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "stop all that run")
 	return cmd
 }
@@ -39,16 +39,16 @@ func (a *app) restartCommand() *cobra.Command {
 		Use:               "restart [flags] CONTAINER...",
 		Short:             "End containers and start them again",
 		Example:           "  moss restart web",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verb(args, func(engine *client.Client, ref string) error {
+			return a.applyToContainers(args, func(engine *client.Client, ref string) error {
 				return engine.ContainerRestart(cmd.Context(), ref, timeout)
 			})
 		},
 	}
 	cmd.Flags().IntVarP(&timeout, "time", "t", 10, "seconds to wait before killing")
-	synonym(cmd.Flags(), "timeout", "time")
+	addSynonym(cmd.Flags(), "timeout", "time")
 	return cmd
 }
 
@@ -58,10 +58,10 @@ func (a *app) killCommand() *cobra.Command {
 		Use:               "kill [flags] CONTAINER...",
 		Short:             "Send a signal to containers",
 		Example:           "  moss kill -s HUP web",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verb(args, func(engine *client.Client, ref string) error {
+			return a.applyToContainers(args, func(engine *client.Client, ref string) error {
 				return engine.ContainerKill(cmd.Context(), ref, signal)
 			})
 		},
@@ -80,7 +80,7 @@ func (a *app) removeCommand() *cobra.Command {
 		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verbOnAll(cmd.Context(), args, all, nil, func(engine *client.Client, ref string) error {
+			return a.applyToNamesOrAll(cmd.Context(), args, all, nil, func(engine *client.Client, ref string) error {
 				err := engine.ContainerRemove(cmd.Context(), ref, opts)
 				if opts.Force && client.StatusOf(err) == statusNotFound {
 					return nil // gone is what was asked for
@@ -101,10 +101,10 @@ func (a *app) pauseCommand() *cobra.Command {
 		Use:               "pause CONTAINER...",
 		Short:             "Stop all processes of containers until unpause",
 		Example:           "  moss pause web",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verb(args, func(engine *client.Client, ref string) error {
+			return a.applyToContainers(args, func(engine *client.Client, ref string) error {
 				return engine.ContainerPause(cmd.Context(), ref)
 			})
 		},
@@ -116,10 +116,10 @@ func (a *app) unpauseCommand() *cobra.Command {
 		Use:               "unpause CONTAINER...",
 		Short:             "Let the processes of paused containers go on",
 		Example:           "  moss unpause web",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verb(args, func(engine *client.Client, ref string) error {
+			return a.applyToContainers(args, func(engine *client.Client, ref string) error {
 				return engine.ContainerUnpause(cmd.Context(), ref)
 			})
 		},
@@ -131,10 +131,10 @@ func (a *app) renameCommand() *cobra.Command {
 		Use:               "rename CONTAINER NAME",
 		Short:             "Give a container another name",
 		Example:           "  moss rename web old-web",
-		Args:              arguments(2, 2),
+		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeContainers(true, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -148,13 +148,13 @@ func (a *app) waitCommand() *cobra.Command {
 		Use:               "wait CONTAINER...",
 		Short:             "Wait until containers end and print their exit codes",
 		Example:           "  moss wait web",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := a.client(); err != nil {
+			if _, err := a.engineClient(); err != nil {
 				return err
 			}
-			return a.each(args, func(ref string) (string, error) {
+			return a.applyToEach(args, func(ref string) (string, error) {
 				code, err := a.awaitEnd(cmd.Context(), ref, nil)
 				return strconv.Itoa(code), err
 			})
@@ -162,13 +162,13 @@ func (a *app) waitCommand() *cobra.Command {
 	}
 }
 
-// verb does something to each container and prints the names of those that did.
-func (a *app) verb(refs []string, do func(engine *client.Client, ref string) error) error {
-	engine, err := a.client()
+// applyToContainers does something to each container and prints the names of those that did.
+func (a *app) applyToContainers(refs []string, do func(engine *client.Client, ref string) error) error {
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
-	return a.each(refs, func(ref string) (string, error) { return ref, do(engine, ref) })
+	return a.applyToEach(refs, func(ref string) (string, error) { return ref, do(engine, ref) })
 }
 
 // namesOrAll checks that a command gets names, or the flag for all containers and none.
@@ -176,20 +176,21 @@ func namesOrAll(all *bool) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *all && len(args) > 0:
-			return usage(cmd, errors.New("--all excludes names"))
+			return usageError(cmd, errors.New("--all excludes names"))
 		case *all:
 			return nil
 		default:
-			return arguments(1, -1)(cmd, args)
+			return requireArgs(1, -1)(cmd, args)
 		}
 	}
 }
 
-// verbOnAll is verb; with all it is for all containers in one of the states, nil for any, instead of the named ones.
-func (a *app) verbOnAll(
+// applyToNamesOrAll is applyToContainers; with all it is for all containers in one of the states, nil for any, instead of
+// the named ones.
+func (a *app) applyToNamesOrAll(
 	ctx context.Context, refs []string, all bool, states []string, do func(engine *client.Client, ref string) error,
 ) error {
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -204,5 +205,5 @@ func (a *app) verbOnAll(
 			}
 		}
 	}
-	return a.verb(refs, do)
+	return a.applyToContainers(refs, do)
 }

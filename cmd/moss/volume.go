@@ -18,7 +18,7 @@ func (a *app) volumeCommand() *cobra.Command {
 		Use:     "volume COMMAND",
 		Short:   "Make, list and remove volumes",
 		Example: "  moss volume create data\n  moss run -v data:/data busybox touch /data/here",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.volumeCreateCommand(), a.volumeListCommand(), a.volumeInspectCommand(), a.volumeRemoveCommand(),
@@ -33,24 +33,24 @@ func (a *app) volumeCreateCommand() *cobra.Command {
 		Use:     "create [flags] [NAME]",
 		Short:   "Make a volume",
 		Example: "  moss volume create --label stage=test data",
-		Args:    arguments(0, 1),
+		Args:    requireArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				body.Name = args[0]
 			}
 			var err error
 			if body.DriverOpts, err = arg.Pairs("opt", options); err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			for _, text := range labels {
 				if body.Labels == nil {
 					body.Labels = map[string]string{}
 				}
 				if err := arg.Labels(body.Labels, text); err != nil {
-					return usage(cmd, err)
+					return usageError(cmd, err)
 				}
 			}
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (a *app) volumeCreateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(volume.Name)
+			return a.printLine(volume.Name)
 		},
 	}
 	cmd.Flags().StringVarP(&body.Driver, "driver", "d", "local", "the volume's driver")
@@ -80,11 +80,11 @@ func (a *app) volumeListCommand() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List volumes",
 		Example: "  moss volume ls --filter dangling=true",
-		Args:    arguments(0, 0),
+		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filters, err := arg.Filters(flags.filters)
 			if err != nil {
-				return usage(cmd, err)
+				return usageError(cmd, err)
 			}
 			return a.listVolumes(cmd.Context(), filters, flags)
 		},
@@ -97,7 +97,7 @@ func (a *app) volumeListCommand() *cobra.Command {
 }
 
 func (a *app) listVolumes(ctx context.Context, filters map[string][]string, flags volumeListFlags) error {
-	engine, err := a.client()
+	engine, err := a.engineClient()
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (a *app) listVolumes(ctx context.Context, filters map[string][]string, flag
 	if err != nil {
 		return err
 	}
-	a.warn(warnings)
+	a.printWarnings(warnings)
 	slices.SortFunc(list, func(a, b client.Volume) int { return strings.Compare(a.Name, b.Name) })
 	format := flags.format
 	if flags.quiet && format == "" {
@@ -122,7 +122,7 @@ func (a *app) listVolumes(ctx context.Context, filters map[string][]string, flag
 	}
 	columns := []show.Column{{Field: "Driver", Title: "DRIVER"}, {Field: "Name", Title: "VOLUME NAME", Keep: true}}
 	titles := map[string]string{"Mountpoint": "MOUNTPOINT", "Scope": "SCOPE", "Labels": "LABELS"}
-	return a.view(false).Table(a.stdout, format, columns, titles, rows)
+	return a.tableView(false).Table(a.stdout, format, columns, titles, rows)
 }
 
 func (a *app) volumeInspectCommand() *cobra.Command {
@@ -131,10 +131,10 @@ func (a *app) volumeInspectCommand() *cobra.Command {
 		Use:               "inspect [flags] VOLUME...",
 		Short:             "Show all that is known of volumes",
 		Example:           "  moss volume inspect --format '{{.Mountpoint}}' data",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeVolumes(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			engine, err := a.client()
+			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
@@ -154,10 +154,10 @@ func (a *app) volumeRemoveCommand() *cobra.Command {
 		Aliases:           []string{"remove"},
 		Short:             "Remove volumes that no container uses",
 		Example:           "  moss volume rm data",
-		Args:              arguments(1, -1),
+		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeVolumes(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.verb(args, func(engine *client.Client, name string) error {
+			return a.applyToContainers(args, func(engine *client.Client, name string) error {
 				err := engine.VolumeRemove(cmd.Context(), name)
 				if force && client.StatusOf(err) == statusNotFound {
 					return nil // gone is what was asked for

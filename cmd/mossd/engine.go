@@ -23,20 +23,20 @@ const exitReload = 75
 // lastAnswers is how long requests under way may take once the engine is to end.
 const lastAnswers = 5 * time.Second
 
-// engine is the inner engine's whole life; the result is its exit status.
-func engine(ctx context.Context, cfg config.Config, stderr io.Writer) int {
+// runEngine runs the inner engine, from its start to its end, and returns its exit status.
+func runEngine(ctx context.Context, cfg config.Config, stderr io.Writer) int {
 	log := zerolog.Ctx(ctx)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	facts, err := rootless.EngineFacts()
 	if err != nil {
-		complain(*log, cfg, stderr, err, "mossd cannot start")
+		reportFailure(*log, cfg, stderr, err, "mossd cannot start")
 		return 1
 	}
 	cfg.NetworkDriver = cmp.Or(facts.Uplink.Driver, cfg.NetworkDriver) // what auto has come to
-	parts, err := wire(ctx, cfg, facts)
+	parts, err := newParts(ctx, cfg, facts)
 	if err != nil {
-		complain(*log, cfg, stderr, err, "mossd cannot start")
+		reportFailure(*log, cfg, stderr, err, "mossd cannot start")
 		return 1
 	}
 	parts.uplink = watchUplink(ctx, cfg, parts, facts)
@@ -51,7 +51,7 @@ func engine(ctx context.Context, cfg config.Config, stderr io.Writer) int {
 	parts.serveLater(serving, *log)
 	// What only the start needed goes back to the system: the engine is idle most of its life.
 	debug.FreeOSMemory()
-	go trim(serving)
+	go trimMemory(serving)
 
 	for {
 		select {

@@ -43,7 +43,7 @@ func (p *parts) closeEvents() error {
 // publishReload tells that another engine takes over, with what it will find in the settings. cfg are those of this
 // engine, which are shown if others cannot be read: the next one will say why.
 func (p *parts) publishReload(cfg config.Config) {
-	if next, _, err := settings(os.Args[1:], io.Discard); err == nil {
+	if next, _, err := readSettings(os.Args[1:], io.Discard); err == nil {
 		next.NetworkDriver = cfg.NetworkDriver // the outer process keeps it
 		cfg = next.Config
 	}
@@ -54,9 +54,9 @@ func reloadEvent(cfg config.Config, identity string) event.Event {
 	attributes := map[string]string{
 		"log-level": cfg.LogLevel, "network-driver": cfg.NetworkDriver, "storage-driver": cfg.StorageDriver,
 		"runtime":                  cfg.Runtime,
-		"registry-mirrors":         list(cfg.RegistryMirrors),
-		"insecure-registries":      list(cfg.InsecureRegistries),
-		"registry-redirects":       list(cfg.RegistryRedirects),
+		"registry-mirrors":         jsonList(cfg.RegistryMirrors),
+		"insecure-registries":      jsonList(cfg.InsecureRegistries),
+		"registry-redirects":       jsonList(cfg.RegistryRedirects),
 		"max-concurrent-downloads": strconv.Itoa(cfg.MaxDownloads),
 		"max-concurrent-uploads":   strconv.Itoa(cfg.MaxUploads),
 		"build-cache-size":         strconv.FormatInt(cfg.BuildCacheSize, 10),
@@ -72,8 +72,8 @@ func reloadEvent(cfg config.Config, identity string) event.Event {
 	return event.Event{Type: event.TypeDaemon, Action: "reload", ID: identity, Attributes: attributes}
 }
 
-// list shows a setting of several values as clients know it from other engines: a JSON array, empty for none.
-func list(values []string) string {
+// jsonList shows a setting of several values as clients know it from other engines: a JSON array, empty for none.
+func jsonList(values []string) string {
 	if len(values) == 0 {
 		return ""
 	}

@@ -82,8 +82,8 @@ func showCgroups(runtime ociRuntime, facts *rootless.Facts, log zerolog.Logger) 
 	return nil
 }
 
-// controllers says which limits this runtime can give to containers.
-func controllers(c rootless.Cgroups, runtime ociRuntime) container.Controllers {
+// controllersOf returns the limits that this runtime can give to containers.
+func controllersOf(c rootless.Cgroups, runtime ociRuntime) container.Controllers {
 	if !c.Delegated() {
 		return container.Controllers{}
 	}
@@ -131,7 +131,7 @@ func blockIO(limits *container.Controllers, c rootless.Cgroups, runc bool) {
 }
 
 func cgroupFacts(c rootless.Cgroups, runtime ociRuntime) system.Cgroup {
-	limits := controllers(c, runtime)
+	limits := controllersOf(c, runtime)
 	facts := system.Cgroup{
 		Driver: "none", Memory: limits.Memory, Swap: limits.Swap, OOMKillDisable: limits.Memory && !limits.Unified,
 		CPUPeriod: limits.CPU, CPUQuota: limits.CPU, CPUShares: limits.CPU, CPUSet: limits.Cpuset, Pids: limits.Pids,
@@ -151,7 +151,7 @@ func cgroupFacts(c rootless.Cgroups, runtime ociRuntime) system.Cgroup {
 
 // limitWarnings tells, as /info shows it, which limits cannot be applied.
 func limitWarnings(facts rootless.Facts, runtime ociRuntime) []string {
-	limits := controllers(facts.Cgroups, runtime)
+	limits := controllersOf(facts.Cgroups, runtime)
 	var warnings []string
 	for _, l := range []struct {
 		have bool
@@ -190,7 +190,7 @@ func raiseFileLimit() {
 func hostOptions(cfg config.Config, facts rootless.Facts, limits container.Controllers) ocispec.Options {
 	opt := ocispec.Options{
 		Controllers: limits, SingleID: facts.SingleID, EmulateIDs: emulatesIDs(cfg, facts), RecursiveReadOnly: true,
-		LastCap: number("/proc/sys/kernel/cap_last_cap"), OomScoreAdj: number("/proc/self/oom_score_adj"),
+		LastCap: readNumber("/proc/sys/kernel/cap_last_cap"), OomScoreAdj: readNumber("/proc/self/oom_score_adj"),
 		HostDevices: hostDevices("/dev"), BlockDevice: blockDevice, IsDir: isDir,
 	}
 	var limit unix.Rlimit
@@ -210,7 +210,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-func number(path string) int {
+func readNumber(path string) int {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return 0

@@ -28,11 +28,11 @@ const firstHanded = 3
 // connectionShare is the part of the descriptors that connections may have: each may need some, and the containers as well.
 const connectionShare, mostConnections = 4, 1 << 15
 
-// listen is for the outer process: it opens what the settings name, else takes what systemd has handed over, else opens the
-// default socket.
-func listen(cfg config.Config, runDir string) func(context.Context) (rootless.Sockets, error) {
+// socketOpener is for the outer process. It returns a function that opens the sockets of the settings, else takes those that
+// systemd has handed over, else opens the default one.
+func socketOpener(cfg config.Config, runDir string) func(context.Context) (rootless.Sockets, error) {
 	return func(ctx context.Context) (rootless.Sockets, error) {
-		handed, err := handed()
+		handed, err := takeHandedSockets()
 		if err != nil {
 			return nil, err
 		}
@@ -58,8 +58,8 @@ func listen(cfg config.Config, runDir string) func(context.Context) (rootless.So
 	}
 }
 
-// handed takes the sockets of socket activation that are meant for this process out of the environment.
-func handed() ([]socket.Handed, error) {
+// takeHandedSockets takes the sockets of socket activation that are meant for this process out of the environment.
+func takeHandedSockets() ([]socket.Handed, error) {
 	pid, err := strconv.Atoi(os.Getenv("LISTEN_PID"))
 	ours := err == nil && pid == os.Getpid()
 	n, err := strconv.Atoi(os.Getenv("LISTEN_FDS"))
@@ -85,8 +85,8 @@ func handed() ([]socket.Handed, error) {
 	return list, nil
 }
 
-// sockets are for the engine: what the outer process has opened.
-func sockets() []*os.File {
+// inheritedSockets returns the sockets that the outer process has opened for the engine.
+func inheritedSockets() []*os.File {
 	n, err := strconv.Atoi(os.Getenv("MOSS_LISTEN_FDS"))
 	if err != nil || n < 1 {
 		return nil
@@ -140,7 +140,7 @@ func (p *parts) serveLater(ctx context.Context, log zerolog.Logger) {
 	p.laterEnded = make(chan struct{})
 	go func() {
 		defer close(p.laterEnded)
-		l.follow(p.more, func() { p.tasks.Restore(ctx) })
+		l.servePassed(p.more, func() { p.tasks.Restore(ctx) })
 	}()
 }
 
@@ -165,24 +165,24 @@ func (l *later) takeUp() {
 			l.next = max(l.next, n+1)
 		}
 		if f := l.fds.Take(name); f != nil {
-			l.add(f)
+			l.addSocket(f)
 		}
 	}
 }
 
-// follow serves what comes until the deadline of more, and calls restored each time: the folder of this boot was gone.
-func (l *later) follow(more *os.File, restored func()) {
+// servePassed serves what comes until the deadline of more, and calls restored each time: the folder of this boot was gone.
+func (l *later) servePassed(more *os.File, restored func()) {
 	for {
 		err := fdstore.Passed(more, func(files []*os.File) {
 			for _, f := range files {
-				if err := l.fds.Put(l.name(l.next), f.Fd()); err != nil {
+				if err := l.fds.Put(l.storeName(l.next), f.Fd()); err != nil {
 					l.log.Warn().Err(err).Msg("a socket is not kept for the next engine")
 				}
 				if old := l.next - mostLater; old >= 0 {
-					_ = l.fds.Drop(l.name(old)) // the way is broken if it fails, which Put has said
+					_ = l.fds.Drop(l.storeName(old)) // the way is broken if it fails, which Put has said
 				}
 				l.next++
-				l.add(f)
+				l.addSocket(f)
 			}
 		})
 		if err != nil {
@@ -198,10 +198,10 @@ func (l *later) follow(more *os.File, restored func()) {
 // mostLater is how many of them are kept for the next engine.
 const mostLater = 16
 
-// name has digits enough that names are in the order of their numbers.
-func (l *later) name(n int) string { return fmt.Sprintf("%s%09d", laterPrefix, n) }
+// storeName has enough digits for names to be in the order of their numbers.
+func (l *later) storeName(n int) string { return fmt.Sprintf("%s%09d", laterPrefix, n) }
 
-func (l *later) add(f *os.File) {
+func (l *later) addSocket(f *os.File) {
 	if err := l.server.Add(f); err != nil {
 		l.log.Warn().Err(err).Msg("a socket that was opened later is not served")
 	}

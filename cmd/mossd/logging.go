@@ -14,8 +14,8 @@ import (
 	"moss/engine/fault"
 )
 
-// logger writes to stderr, for people or for machines.
-func logger(cfg config.Config, stderr io.Writer) zerolog.Logger {
+// newLogger returns a log that goes to stderr, for people or for machines.
+func newLogger(cfg config.Config, stderr io.Writer) zerolog.Logger {
 	level, err := zerolog.ParseLevel(cfg.LogLevel)
 	if err != nil {
 		level = zerolog.InfoLevel
@@ -29,9 +29,9 @@ func logger(cfg config.Config, stderr io.Writer) zerolog.Logger {
 	return zerolog.New(out).Level(level).With().Timestamp().Logger()
 }
 
-// complain says why this process ends: in a sentence to a person at a terminal, in the log otherwise. A log in JSON is for
+// reportFailure says why this process ends: in a sentence to a person at a terminal, in the log otherwise. A log in JSON is for
 // machines wherever it goes.
-func complain(log zerolog.Logger, cfg config.Config, stderr io.Writer, err error, what string) {
+func reportFailure(log zerolog.Logger, cfg config.Config, stderr io.Writer, err error, what string) {
 	if file, ok := stderr.(*os.File); ok && cfg.LogFormat != "json" && isTerminal(file) {
 		fmt.Fprintf(stderr, "mossd: %s\n", fault.Text(err)) //nolint:errcheck // nowhere left to report it
 		return

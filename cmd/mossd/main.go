@@ -47,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if role == rootless.RoleHelper {
 		return 0
 	}
-	asked, done, err := settings(args, stdout)
+	asked, done, err := readSettings(args, stdout)
 	if done {
 		return 0
 	}
@@ -56,28 +56,28 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	cfg := asked.Config
-	log := logger(cfg, stderr)
+	log := newLogger(cfg, stderr)
 	adoptLibraries(log)
 	ctx := log.WithContext(context.Background())
 	switch role {
 	case rootless.RoleChild:
-		thrifty()
-		err = child(ctx, cfg)
+		shrinkAfterStart()
+		err = runChild(ctx, cfg)
 	case rootless.RoleEngine:
 		if asked.reset {
-			err = reset()
+			err = resetInner()
 			break
 		}
 		if cfg.DebugProfiles {
 			sample()
 		}
-		return engine(ctx, cfg, stderr)
+		return runEngine(ctx, cfg, stderr)
 	case rootless.RoleOuter, rootless.RoleHelper:
-		thrifty()
-		err = outer(ctx, asked)
+		shrinkAfterStart()
+		err = runOuter(ctx, asked)
 	}
 	if err != nil && !rootless.Ended(err) {
-		complain(log, cfg, stderr, err, "mossd cannot go on")
+		reportFailure(log, cfg, stderr, err, "mossd cannot go on")
 	}
 	return rootless.ExitStatus(err)
 }
@@ -98,8 +98,8 @@ type command struct {
 	reset bool // remove the data folder and end
 }
 
-// settings reads the command line and what lies below it. done means that the question was only --help or --version.
-func settings(args []string, stdout io.Writer) (cfg command, done bool, err error) {
+// readSettings reads the command line and what lies below it. done means that the question was only --help or --version.
+func readSettings(args []string, stdout io.Writer) (cfg command, done bool, err error) {
 	flags := pflag.NewFlagSet("mossd", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	values := map[string]*[]string{}
@@ -147,8 +147,8 @@ func settings(args []string, stdout io.Writer) (cfg command, done bool, err erro
 	return cfg, false, err
 }
 
-// options are what every role of one engine has in common.
-func options(cfg config.Config) (rootless.Options, error) {
+// rootlessOptions returns the options that every role of one engine has in common.
+func rootlessOptions(cfg config.Config) (rootless.Options, error) {
 	shim, err := findShim()
 	return rootless.Options{
 		Root: cfg.Root, RunDir: cfg.RunDir, Shim: shim,
@@ -173,7 +173,7 @@ func findShim() (string, error) {
 	return filepath.Abs(found)
 }
 
-func outer(ctx context.Context, asked command) error {
+func runOuter(ctx context.Context, asked command) error {
 	if err := rootless.RefuseRoot(os.Geteuid(), os.Getenv); err != nil {
 		return err // before it makes folders
 	}
@@ -185,19 +185,19 @@ func outer(ctx context.Context, asked command) error {
 	if why != "" {
 		zerolog.Ctx(ctx).Warn().Str("why", why).Str("dir", dir).Msg("folder for this boot")
 	}
-	o, err := options(cfg)
+	o, err := rootlessOptions(cfg)
 	if err != nil {
 		return err
 	}
-	o.RunDir, o.Hosts, o.Listen = dir, cfg.Hosts, listen(cfg, dir)
+	o.RunDir, o.Hosts, o.Listen = dir, cfg.Hosts, socketOpener(cfg, dir)
 	if asked.reset {
 		return resetOuter(ctx, o)
 	}
 	return rootless.Outer(ctx, o)
 }
 
-func child(ctx context.Context, cfg config.Config) error {
-	o, err := options(cfg)
+func runChild(ctx context.Context, cfg config.Config) error {
+	o, err := rootlessOptions(cfg)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func TestSettings(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer
-			_, done, err := settings(tc.args, &out)
+			_, done, err := readSettings(tc.args, &out)
 			said := out.String()
 			if err != nil {
 				said += err.Error()
@@ -49,7 +49,8 @@ func TestSettings(t *testing.T) {
 			}
 		})
 	}
-	cfg, _, err := settings([]string{"--host", "unix:///a", "--host", "unix:///b", "--root", "/data", "--host-loopback"}, &bytes.Buffer{})
+	args := []string{"--host", "unix:///a", "--host", "unix:///b", "--root", "/data", "--host-loopback"}
+	cfg, _, err := readSettings(args, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,28 +82,28 @@ func TestFindRuntime(t *testing.T) {
 
 func TestRuntimeVersionShown(t *testing.T) {
 	rt := ociRuntime{name: "runc"}
-	text, warnings := asked{version: oci.Version{Name: "runc", Number: "1.1.5"}}.shown(rt)
+	text, warnings := asked{version: oci.Version{Name: "runc", Number: "1.1.5"}}.describeVersion(rt)
 	if text != "1.1.5" || len(warnings) == 0 || !strings.Contains(warnings[0], "CVE-2025-31133") {
 		t.Errorf("shown = %q, %q, want the version and its holes", text, warnings)
 	}
-	if text, warnings = (asked{err: os.ErrPermission}).shown(rt); text != "unknown" || len(warnings) != 1 {
+	if text, warnings = (asked{err: os.ErrPermission}).describeVersion(rt); text != "unknown" || len(warnings) != 1 {
 		t.Errorf("shown after an error = %q, %q", text, warnings)
 	}
 }
 
 func TestIdentifyKeepsTheID(t *testing.T) {
 	root := t.TempDir()
-	first, err := identify(root, damage.New(root, nil))
+	first, err := ensureIdentity(root, damage.New(root, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := identify(root, damage.New(root, nil)); err != nil || again != first {
+	if again, err := ensureIdentity(root, damage.New(root, nil)); err != nil || again != first {
 		t.Errorf("second identify = %q, %v, want %q", again, err, first)
 	}
 	if err := os.WriteFile(filepath.Join(root, "engine.json"), []byte(`{"ID":"x","Format":99}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identify(root, damage.New(root, nil)); err == nil || !strings.Contains(err.Error(), "newer moss") {
+	if _, err := ensureIdentity(root, damage.New(root, nil)); err == nil || !strings.Contains(err.Error(), "newer moss") {
 		t.Errorf("identify of a newer format: %v, want a refusal", err)
 	}
 }
@@ -115,11 +116,11 @@ func TestIdentifyDamaged(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		made, err := identify(root, account)
+		made, err := ensureIdentity(root, account)
 		if err != nil || made == "" {
 			t.Errorf("identify with %q: %q, %v; want another id", text, made, err)
 		}
-		if again, err := identify(root, account); err != nil || again != made {
+		if again, err := ensureIdentity(root, account); err != nil || again != made {
 			t.Errorf("second identify = %q, %v; want %q", again, err, made)
 		}
 		if lines := damageShown(account); len(lines) != 1 || !strings.HasPrefix(lines[0], "damaged: engine.json: ") {

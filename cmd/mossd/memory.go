@@ -14,8 +14,8 @@ const idleGCPercent = 20
 // startOver is when an engine has long been up: what only the start needed then goes back to the system at once.
 const startOver = 2 * time.Second
 
-// thrifty keeps this process small once the start is over.
-func thrifty() {
+// shrinkAfterStart has the memory of this process shrink, and stay small, once the start is over.
+func shrinkAfterStart() {
 	time.AfterFunc(startOver, func() {
 		debug.SetGCPercent(idleGCPercent)
 		debug.FreeOSMemory()
@@ -35,9 +35,9 @@ const (
 	trimAbove = 64 << 20 // bytes that an engine may keep although nothing happens
 )
 
-// trim gives memory back that a crowd of clients or a large build has left, until ctx is done: at rest the runtime would
+// trimMemory gives memory back that a crowd of clients or a large build has left, until ctx is done: at rest the runtime would
 // keep it for minutes, since it collects garbage when more is asked for.
-func trim(ctx context.Context) {
+func trimMemory(ctx context.Context) {
 	tick := time.NewTicker(trimPause)
 	defer tick.Stop()
 	var last uint32 // how many collections there had been after ours

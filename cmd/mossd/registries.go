@@ -64,9 +64,9 @@ func registryFacts(known registry.Settings) []system.Registry {
 	return all
 }
 
-// proxy reads one of the user's proxy settings, which are written in either case. A password in it is not for everyone
+// proxySetting reads one of the user's proxy settings, which are written in either case. A password in it is not for everyone
 // who may ask the engine about itself.
-func proxy(name string) string {
+func proxySetting(name string) string {
 	v := os.Getenv(name)
 	if v == "" {
 		v = os.Getenv(strings.ToLower(name))
@@ -78,8 +78,8 @@ func proxy(name string) string {
 	return v
 }
 
-// proxies are the variables of an environment that name proxies. Programs read them in lower or in upper case.
-func proxies(environ []string) []string {
+// proxyVariables returns the variables of an environment that name proxies. Programs read them in lower or in upper case.
+func proxyVariables(environ []string) []string {
 	var found []string
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")

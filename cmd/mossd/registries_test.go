@@ -34,7 +34,7 @@ func TestProxyHidesPasswords(t *testing.T) {
 	} {
 		t.Setenv("HTTPS_PROXY", tc.upper)
 		t.Setenv("https_proxy", tc.lower)
-		if got := proxy("HTTPS_PROXY"); got != tc.want {
+		if got := proxySetting("HTTPS_PROXY"); got != tc.want {
 			t.Errorf("HTTPS_PROXY=%q https_proxy=%q: got %q, want %q", tc.upper, tc.lower, got, tc.want)
 		}
 	}
@@ -42,7 +42,7 @@ func TestProxyHidesPasswords(t *testing.T) {
 
 // TestProxies is about what containers get.
 func TestProxies(t *testing.T) {
-	got := proxies([]string{"no_proxy=a=b", "HTTP_PROXY=p", "PROXY=x", "Http_Proxy=x", "https_proxy=", "PATH=/bin"})
+	got := proxyVariables([]string{"no_proxy=a=b", "HTTP_PROXY=p", "PROXY=x", "Http_Proxy=x", "https_proxy=", "PATH=/bin"})
 	if want := []string{"HTTP_PROXY=p", "no_proxy=a=b"}; !slices.Equal(got, want) {
 		t.Errorf("proxies = %q, want %q", got, want)
 	}

@@ -31,9 +31,9 @@ func resetOuter(ctx context.Context, o rootless.Options) error {
 	return nil
 }
 
-// reset is the work of the inner process, to which the files of the user's sub-ids belong. What cannot be removed does not keep
-// the rest. fault.Conflict if the folder is not one of moss.
-func reset() error {
+// resetInner is the work of the inner process, to which the files of the user's sub-ids belong. What cannot be removed does
+// not keep the rest. fault.Conflict if the folder is not one of moss.
+func resetInner() error {
 	facts, err := rootless.EngineFacts()
 	if err != nil {
 		return err

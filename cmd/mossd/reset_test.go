@@ -51,7 +51,7 @@ func TestClearData(t *testing.T) {
 func TestResetSettings(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	asked, done, err := settings([]string{"--reset", "--network-driver", "pasta"}, nil)
+	asked, done, err := readSettings([]string{"--reset", "--network-driver", "pasta"}, nil)
 	if err != nil || done || !asked.reset || asked.NetworkDriver != "none" {
 		t.Errorf("settings with --reset = %+v, %t, %v, want no uplink", asked, done, err)
 	}

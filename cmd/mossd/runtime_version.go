@@ -38,8 +38,8 @@ func askVersion(ctx context.Context, rt ociRuntime, dir string) <-chan asked {
 	return answer
 }
 
-// shown is the version as /info shows it, with what a user should know of it.
-func (a asked) shown(rt ociRuntime) (text string, warnings []string) {
+// describeVersion returns the version as /info shows it, with what a user should know of it.
+func (a asked) describeVersion(rt ociRuntime) (text string, warnings []string) {
 	if a.err != nil {
 		return "unknown", []string{fmt.Sprintf("WARNING: %s does not tell its version: %v", rt.name, a.err)}
 	}

@@ -31,7 +31,7 @@ func newSystem(
 		return nil, err
 	}
 	security := []string{"name=seccomp,profile=default", "name=rootless"}
-	number, warnings := answer.shown(runtime)
+	number, warnings := answer.describeVersion(runtime)
 	warnings = append(warnings, limitWarnings(facts, runtime)...)
 	warnings = append(warnings, p.store.Warnings()...)
 	if facts.SingleID {
@@ -56,7 +56,7 @@ func newSystem(
 			Volume: []string{volume.DriverLocal}, Network: []string{"bridge", "host", "null"}, Log: logdriver.Names(),
 		},
 		Registries: registryFacts(known), InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
-		HTTPProxy: proxy("HTTP_PROXY"), HTTPSProxy: proxy("HTTPS_PROXY"), NoProxy: proxy("NO_PROXY"),
+		HTTPProxy: proxySetting("HTTP_PROXY"), HTTPSProxy: proxySetting("HTTPS_PROXY"), NoProxy: proxySetting("NO_PROXY"),
 		Warnings: warnings, Debug: cfg.LogLevel == "debug",
 	}, system.Counters{
 		Containers: func(context.Context) (system.Counts, error) {
@@ -105,9 +105,9 @@ const identityName = "engine.json"
 // dataFormat is the layout of the data folder that this engine writes. A newer one is refused rather than misread.
 const dataFormat = 1
 
-// identify returns the id of the data folder, which is made with it. A folder whose file is damaged gets another one:
+// ensureIdentity returns the id of the data folder, which is made with it. A folder whose file is damaged gets another one:
 // nothing but what clients see depends on it.
-func identify(root string, account *damage.Account) (string, error) {
+func ensureIdentity(root string, account *damage.Account) (string, error) {
 	path := filepath.Join(root, identityName)
 	var known engineIdentity
 	err := record.Get(path, &known)

@@ -65,14 +65,14 @@ type parts struct {
 	builds     *build.Service
 }
 
-// wire puts the engine together. It is the only place that sees everything.
-func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *parts, err error) {
+// newParts puts the engine together. It is the only place that sees everything.
+func newParts(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *parts, err error) {
 	log := *zerolog.Ctx(ctx)
 	fds, err := fdstore.FromEnv() // before anything is executed
 	if err != nil {
 		return nil, err
 	}
-	files, more := moreSockets(sockets()) // as well
+	files, more := moreSockets(inheritedSockets()) // as well
 	if err := os.Setenv("PATH", facts.Path); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	}
 	answer := askVersion(ctx, runtime, filepath.Join(facts.RunDir, "version"))
 	p := &parts{fds: fds, more: more, damage: openDamage(facts.Root, log)}
-	if p.identity, err = identify(facts.Root, p.damage); err != nil {
+	if p.identity, err = ensureIdentity(facts.Root, p.damage); err != nil {
 		return nil, err
 	}
 	if p.store, err = openStore(ctx, cfg, facts, p.damage, log); err != nil {
@@ -95,7 +95,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	p.openEvents(ctx, facts.Root)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.abandon())
+			err = errors.Join(err, p.closePartial())
 		}
 	}()
 	images, err := p.newImages(cfg, facts, log)
@@ -105,7 +105,7 @@ func wire(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *part
 	if err := p.openNetworks(ctx, cfg, facts); err != nil {
 		return nil, err
 	}
-	specs, err := ocispec.New(hostOptions(cfg, facts, controllers(facts.Cgroups, runtime)))
+	specs, err := ocispec.New(hostOptions(cfg, facts, controllersOf(facts.Cgroups, runtime)))
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func openStore(
 	return store, nil
 }
 
-// abandon gives up an engine that could not be put together.
-func (p *parts) abandon() (err error) {
+// closePartial gives up an engine that could not be put together.
+func (p *parts) closePartial() (err error) {
 	p.closeBuilds()
 	p.unwatchContainers()
 	if p.containers != nil {
@@ -263,12 +263,12 @@ func newManager(
 	opt := lifecycle.Options{
 		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Differences: p.store, Images: images, Networks: p.network, NetworkStore: p.networks, Volumes: p.volumes, Events: p.bus,
 		Tasks: p.tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
-		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllers(facts.Cgroups, runtime),
+		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllersOf(facts.Cgroups, runtime),
 	}
 	opt.Mapped, opt.Damage, opt.EmulateIDs = p.store, p.damage, emulatesIDs(cfg, facts)
 	opt.User, opt.KeepID = userIDs()
 	if cfg.HTTPProxy {
-		opt.Proxies = proxies(os.Environ())
+		opt.Proxies = proxyVariables(os.Environ())
 	}
 	opt.UserName, opt.UserHome = userName(opt.User.UID), os.Getenv("HOME")
 	if runtime.name == "crun" {

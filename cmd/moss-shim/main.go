@@ -23,7 +23,7 @@ const controlFD = 3
 
 func main() {
 	unix.Umask(0o077) // the supervisor's; those beside containers have another
-	code, err := dispatch(context.Background(), os.Args[1:])
+	code, err := dispatchCommand(context.Background(), os.Args[1:])
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "moss-shim: %v\n", err)
 	}
@@ -34,7 +34,7 @@ func main() {
 // explicitly.
 const runtimeUmask = 0o022
 
-func dispatch(ctx context.Context, args []string) (int, error) {
+func dispatchCommand(ctx context.Context, args []string) (int, error) {
 	switch {
 	case len(args) == 2 && args[0] == "run":
 		unix.Umask(runtimeUmask)
@@ -43,9 +43,9 @@ func dispatch(ctx context.Context, args []string) (int, error) {
 		unix.Umask(runtimeUmask)
 		return exitStatus(monitor.Cleanup(ctx, args[1]))
 	case len(args) >= 3 && args[0] == "supervise" && args[1] == "--":
-		return supervise(args[2], args[2:])
+		return superviseCommand(args[2], args[2:])
 	case len(args) >= 5 && args[0] == "supervise" && args[1] == "--as" && args[3] == "--":
-		return supervise(args[4], append([]string{args[2]}, args[5:]...))
+		return superviseCommand(args[4], append([]string{args[2]}, args[5:]...))
 	default:
 		return 2, errors.New("usage: moss-shim run DIR | cleanup DIR | supervise [--as NAME] -- CMD [ARG...]")
 	}

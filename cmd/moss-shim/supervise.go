@@ -33,11 +33,11 @@ const (
 	supervisorName = "moss-supervisor" // as ps shows it, which is shown 15 bytes at most
 )
 
-// supervise runs a command, passes signals on to it, and starts it again when it crashes or asks for it. It ends with
+// superviseCommand runs a command, passes signals on to it, and starts it again when it crashes or asks for it. It ends with
 // the command's own status, with its parent, or when the command ends after a forwarded SIGTERM or SIGINT. Sockets that the
 // outer process lends are passed on as MOSS_LISTEN_FDS, and whatever the command puts into its descriptor store is there
 // when it is started again. argv[0] is only the name that the command gets.
-func supervise(command string, argv []string) (int, error) {
+func superviseCommand(command string, argv []string) (int, error) {
 	// The parent-death signal belongs to the thread that forked: this one stays for the life of the process.
 	runtime.LockOSThread()
 	parent := os.Getppid()
@@ -58,10 +58,10 @@ func supervise(command string, argv []string) (int, error) {
 	s := &supervisor{path: path, argv: argv, signals: signals}
 	s.shelf.Warn = func(err error) { fmt.Fprintf(os.Stderr, "moss-shim: %v\n", err) }
 	defer s.shelf.Close()
-	if s.env, s.files, err = inherited(os.Environ(), fdstore.Fetch); err != nil {
+	if s.env, s.files, err = takeLentSockets(os.Environ(), fdstore.Fetch); err != nil {
 		return 1, err
 	}
-	return s.loop()
+	return s.restartUntilEnd()
 }
 
 type supervisor struct {
@@ -74,29 +74,29 @@ type supervisor struct {
 	shelf    fdstore.Shelf
 }
 
-func (s *supervisor) loop() (int, error) {
+func (s *supervisor) restartUntilEnd() (int, error) {
 	var wait time.Duration
 	for {
 		begun := time.Now()
-		pid, err := s.start()
+		pid, err := s.startChild()
 		if err != nil {
 			return notExecuted, fmt.Errorf("run %s: %w", s.path, err)
 		}
-		ws, err := s.wait(pid)
+		ws, err := s.awaitChild(pid)
 		if err != nil {
 			return 1, err
 		}
 		s.shelf.Wait()
-		if s.stopping || !restarts(ws) {
-			return status(ws), nil
+		if s.stopping || !needsRestart(ws) {
+			return statusOf(ws), nil
 		}
 		wait = backOff(wait, time.Since(begun))
 		if ws.ExitStatus() == statusRestart && wait == 0 {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "moss-shim: %s ended with status %d, starting it again in %s\n", s.argv[0], status(ws), wait)
-		if s.pause(wait) {
-			return status(ws), nil
+		fmt.Fprintf(os.Stderr, "moss-shim: %s ended with status %d, starting it again in %s\n", s.argv[0], statusOf(ws), wait)
+		if s.sleepBeforeRestart(wait) {
+			return statusOf(ws), nil
 		}
 	}
 }
@@ -109,8 +109,8 @@ func backOff(last, lived time.Duration) time.Duration {
 	return min(max(2*last, firstBackOff), lastBackOff)
 }
 
-// start starts the child with a new way to the descriptor store, after the sockets that were lent.
-func (s *supervisor) start() (pid int, err error) {
+// startChild starts the child with a new way to the descriptor store, after the sockets that were lent.
+func (s *supervisor) startChild() (pid int, err error) {
 	store, err := s.shelf.Serve()
 	if err != nil {
 		return 0, err
@@ -123,8 +123,8 @@ func (s *supervisor) start() (pid int, err error) {
 	})
 }
 
-// wait forwards signals to the child until it has ended.
-func (s *supervisor) wait(pid int) (syscall.WaitStatus, error) {
+// awaitChild forwards signals to the child until it has ended.
+func (s *supervisor) awaitChild(pid int) (syscall.WaitStatus, error) {
 	type result struct {
 		ws  syscall.WaitStatus
 		err error
@@ -144,13 +144,13 @@ func (s *supervisor) wait(pid int) (syscall.WaitStatus, error) {
 		case r := <-done:
 			return r.ws, r.err
 		case sig := <-s.signals:
-			s.forward(pid, sig)
+			s.forwardSignal(pid, sig)
 		}
 	}
 }
 
-// forward passes a signal on. The second one to end is not passed on: the first is being obeyed.
-func (s *supervisor) forward(pid int, sig os.Signal) {
+// forwardSignal passes a signal on. The second one to end is not passed on: the first is being obeyed.
+func (s *supervisor) forwardSignal(pid int, sig os.Signal) {
 	number, ok := sig.(syscall.Signal)
 	if !ok {
 		return
@@ -164,8 +164,8 @@ func (s *supervisor) forward(pid int, sig os.Signal) {
 	_ = syscall.Kill(pid, number) // it may have ended just now
 }
 
-// pause waits before a restart and reports whether a signal to end came instead.
-func (s *supervisor) pause(d time.Duration) bool {
+// sleepBeforeRestart waits before a restart and reports whether a signal to end came instead.
+func (s *supervisor) sleepBeforeRestart(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for {
@@ -180,20 +180,20 @@ func (s *supervisor) pause(d time.Duration) bool {
 	}
 }
 
-func restarts(ws syscall.WaitStatus) bool {
+func needsRestart(ws syscall.WaitStatus) bool {
 	return ws.Signaled() || ws.ExitStatus() == statusPanic || ws.ExitStatus() == statusRestart
 }
 
-func status(ws syscall.WaitStatus) int {
+func statusOf(ws syscall.WaitStatus) int {
 	if ws.Signaled() {
 		return 128 + int(ws.Signal())
 	}
 	return ws.ExitStatus()
 }
 
-// inherited returns the child's environment and descriptors: the standard ones, then the sockets that fetch gets where the
+// takeLentSockets returns the child's environment and descriptors: the standard ones, then the sockets that fetch gets where the
 // environment says that there are some. MOSS_LISTEN_FDS tells the child how many they are.
-func inherited(environ []string, fetch func(path string) ([]int, error)) (env []string, files []uintptr, err error) {
+func takeLentSockets(environ []string, fetch func(path string) ([]int, error)) (env []string, files []uintptr, err error) {
 	files = []uintptr{0, 1, 2}
 	var lent string
 	for _, kv := range environ {

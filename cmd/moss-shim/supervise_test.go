@@ -237,7 +237,7 @@ func TestInherited(t *testing.T) {
 		{name: "what others left", in: []string{"LISTEN_PID=42", "LISTEN_FDS=1", "LISTEN_FDNAMES=x", "MOSS_LISTEN_FDS=9"}, files: []uintptr{0, 1, 2}},
 		{name: "nobody lends", in: []string{fdstore.LentEnv + "=/nowhere"}, err: gone},
 	} {
-		env, files, err := inherited(tc.in, fetch)
+		env, files, err := takeLentSockets(tc.in, fetch)
 		if !slices.Equal(env, tc.env) || !slices.Equal(files, tc.files) || !errors.Is(err, tc.err) {
 			t.Errorf("%s: inherited(%q) = %q, %v, %v, want %q, %v, %v", tc.name, tc.in, env, files, err, tc.env, tc.files, tc.err)
 		}
@@ -248,7 +248,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		nil, {"run"}, {"supervise", "--"}, {"supervise", "sh"}, {"supervise", "--as", "x", "--"}, {"supervise", "--as", "x", "sh", "y"}, {"nonsense", "x"},
 	} {
-		if code, err := dispatch(t.Context(), args); code != 2 || err == nil {
+		if code, err := dispatchCommand(t.Context(), args); code != 2 || err == nil {
 			t.Errorf("dispatch(%q) = %d, %v, want 2 and an error", args, code, err)
 		}
 	}

@@ -46,10 +46,10 @@ func Pack(ctx context.Context, w io.Writer, source string, how Packing) error {
 	defer func() { _ = unix.Close(fd) }()
 	p := &packer{tar: tar.NewWriter(w), how: how, dir: dir, buffer: make([]byte, pieces), linked: map[inode]string{}}
 	if isDir {
-		err = tree.Walk(ctx, fd, tree.Options{Mounts: true}, tree.Visitor{Entry: p.entry, Enter: p.folder})
+		err = tree.Walk(ctx, fd, tree.Options{Mounts: true}, tree.Visitor{Entry: p.packEntry, Enter: p.packFolder})
 	} else {
 		e := &tree.Entry{Dir: fd, Base: filepath.Base(source), Stat: st}
-		err = named(e, p.other(e, how.Name))
+		err = entryError(e, p.packNonFolder(e, how.Name))
 	}
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("pack %s: %s", filepath.Join(dir, failed.Path), strings.TrimPrefix(failed.Err.Error(), "archive/tar: "))
@@ -71,37 +71,37 @@ type packer struct {
 // inode tells a file from all others.
 type inode struct{ device, number uint64 }
 
-// named says which entry an error is of.
-func named(e *tree.Entry, err error) error {
+// entryError says which entry an error is of.
+func entryError(e *tree.Entry, err error) error {
 	if err == nil {
 		return nil
 	}
 	return &fs.PathError{Op: "pack", Path: e.Shown(), Err: err}
 }
 
-// folder packs a folder.
-func (p *packer) folder(_ int, e *tree.Entry) (enter bool, err error) {
+// packFolder packs a folder.
+func (p *packer) packFolder(_ int, e *tree.Entry) (enter bool, err error) {
 	name := path.Join(p.how.Name, e.Path())
 	if name == "." { // the archive's top has no entry: it is a folder that exists, and keeps its mode
 		return true, nil
 	}
-	return true, named(e, p.write(tarfile.Header(name, &e.Stat)))
+	return true, entryError(e, p.writeHeader(tarfile.Header(name, &e.Stat)))
 }
 
-func (p *packer) entry(e *tree.Entry) (enter bool, err error) {
+func (p *packer) packEntry(e *tree.Entry) (enter bool, err error) {
 	if e.IsDir() {
 		return true, nil
 	}
-	return false, named(e, p.other(e, path.Join(p.how.Name, e.Path())))
+	return false, entryError(e, p.packNonFolder(e, path.Join(p.how.Name, e.Path())))
 }
 
-// other packs what is no folder.
-func (p *packer) other(e *tree.Entry, name string) error {
+// packNonFolder packs what is no folder.
+func (p *packer) packNonFolder(e *tree.Entry, name string) error {
 	header := tarfile.Header(name, &e.Stat)
 	var err error
 	switch e.Stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		return p.file(e, header)
+		return p.packFile(e, header)
 	case unix.S_IFLNK:
 		header.Linkname, err = tarfile.ReadLink(e.Dir, e.Base)
 	case unix.S_IFSOCK: // archives have no name for it
@@ -113,16 +113,16 @@ func (p *packer) other(e *tree.Entry, name string) error {
 	if err != nil {
 		return err
 	}
-	return p.write(header)
+	return p.writeHeader(header)
 }
 
-// file packs a regular file; one that was packed under another name becomes a link to that.
-func (p *packer) file(e *tree.Entry, header *tar.Header) error {
+// packFile packs a regular file; one that was packed under another name becomes a link to that.
+func (p *packer) packFile(e *tree.Entry, header *tar.Header) error {
 	if e.Stat.Nlink > 1 {
 		key := inode{device: e.Stat.Dev, number: e.Stat.Ino}
 		if first, known := p.linked[key]; known {
 			header.Typeflag, header.Linkname, header.Size = tar.TypeLink, first, 0
-			return p.write(header)
+			return p.writeHeader(header)
 		}
 		p.linked[key] = header.Name
 	}
@@ -139,7 +139,7 @@ func (p *packer) file(e *tree.Entry, header *tar.Header) error {
 	if e.Stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return errors.New("it changed while it was read")
 	}
-	if err := p.write(tarfile.Header(header.Name, &e.Stat)); err != nil {
+	if err := p.writeHeader(tarfile.Header(header.Name, &e.Stat)); err != nil {
 		return err
 	}
 	// What is written meanwhile is not taken; the size is promised.
@@ -150,7 +150,7 @@ func (p *packer) file(e *tree.Entry, header *tar.Header) error {
 	return err
 }
 
-func (p *packer) write(header *tar.Header) error {
+func (p *packer) writeHeader(header *tar.Header) error {
 	if !p.how.Owners {
 		header.Uid, header.Gid = 0, 0
 	}

@@ -51,11 +51,11 @@ func Unpack(r io.Reader, dir string, how Unpacking) error {
 		if err != nil {
 			return fmt.Errorf("read the archive: %w", err)
 		}
-		if err := u.entry(header, archive); err != nil {
+		if err := u.unpackEntry(header, archive); err != nil {
 			return err
 		}
 	}
-	return u.finish()
+	return u.finishFolders()
 }
 
 type unpacker struct {
@@ -68,57 +68,59 @@ type unpacker struct {
 	dirs   []*tar.Header
 }
 
-func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
+func (u *unpacker) unpackEntry(header *tar.Header, content io.Reader) error {
 	var create func(*tar.Header, io.Reader) error
 	switch header.Typeflag {
 	case tar.TypeXGlobalHeader:
 		return nil
 	case tar.TypeDir:
-		create = u.folder
+		create = u.unpackFolder
 	case tar.TypeReg, tar.TypeGNUSparse:
-		create = u.file
+		create = u.unpackFile
 	case tar.TypeSymlink:
 		create = func(h *tar.Header, _ io.Reader) error {
-			return u.replace(h, func() error { return u.root.Symlink(h.Linkname, h.Name) })
+			return u.replaceNonFolder(h, func() error { return u.root.Symlink(h.Linkname, h.Name) })
 		}
 	case tar.TypeLink:
-		create = u.link
+		create = u.unpackLink
 	case tar.TypeFifo:
-		create = func(h *tar.Header, _ io.Reader) error { return u.replace(h, func() error { return u.fifo(h) }) }
+		create = func(h *tar.Header, _ io.Reader) error {
+			return u.replaceNonFolder(h, func() error { return u.makeFifo(h) })
+		}
 	default:
 		if u.how.Notice != nil {
 			u.how.Notice(fmt.Sprintf("%q is no file, folder, link or pipe and left out", header.Name))
 		}
 		return nil
 	}
-	name, err := u.place(header.Name)
+	name, err := u.entryPath(header.Name)
 	if err != nil {
 		return err
 	}
 	header.Name = name
-	if err := u.spend(header); err != nil {
+	if err := u.chargeEntry(header); err != nil {
 		return err
 	}
 	if err := create(header, content); err != nil {
-		return unpacking(name, err)
+		return unpackError(name, err)
 	}
 	return nil
 }
 
-// spend counts what an entry costs, before anything is made of it.
-func (u *unpacker) spend(header *tar.Header) error {
+// chargeEntry counts what an entry costs, before anything is made of it.
+func (u *unpacker) chargeEntry(header *tar.Header) error {
 	link := header.Linkname
 	if header.Typeflag == tar.TypeLink {
 		var err error
-		if link, err = u.place(link); err != nil {
+		if link, err = u.entryPath(link); err != nil {
 			return err
 		}
 	}
 	return u.names.Enter(header.Name, header.Typeflag, link)
 }
 
-// place returns where an entry of the given name goes, relative to the folder.
-func (u *unpacker) place(name string) (string, error) {
+// entryPath returns where an entry of the given name goes, relative to the folder.
+func (u *unpacker) entryPath(name string) (string, error) {
 	if len(name) > tarfile.MaxName || strings.Count(name, "/") > tarfile.MaxDepth {
 		return "", fmt.Errorf("the archive's entry %.64q… is longer than %d bytes or more than %d folders deep", name, tarfile.MaxName, tarfile.MaxDepth)
 	}
@@ -142,7 +144,7 @@ func (u *unpacker) place(name string) (string, error) {
 	}
 }
 
-func (u *unpacker) folder(header *tar.Header, _ io.Reader) error {
+func (u *unpacker) unpackFolder(header *tar.Header, _ io.Reader) error {
 	info, err := u.root.Lstat(header.Name)
 	switch {
 	case err == nil && info.IsDir():
@@ -152,7 +154,7 @@ func (u *unpacker) folder(header *tar.Header, _ io.Reader) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err := u.parents(header.Name); err != nil {
+	if err := u.makeParents(header.Name); err != nil {
 		return err
 	}
 	// It gets its mode at the end: one that nobody may write to has to be filled first.
@@ -163,8 +165,8 @@ func (u *unpacker) folder(header *tar.Header, _ io.Reader) error {
 	return nil
 }
 
-func (u *unpacker) file(header *tar.Header, content io.Reader) error {
-	return u.replace(header, func() error {
+func (u *unpacker) unpackFile(header *tar.Header, content io.Reader) error {
+	return u.replaceNonFolder(header, func() error {
 		file, err := u.root.OpenFile(header.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
@@ -172,10 +174,10 @@ func (u *unpacker) file(header *tar.Header, content io.Reader) error {
 		_, err = io.CopyBuffer(struct{ io.Writer }{file}, struct{ io.Reader }{content}, u.buffer)
 		var owned bool
 		if err == nil {
-			owned, err = u.own(header) // before the mode: a new owner clears the set-id bits
+			owned, err = u.setOwner(header) // before the mode: a new owner clears the set-id bits
 		}
 		if err == nil {
-			err = file.Chmod(u.mode(header, owned))
+			err = file.Chmod(u.modeOf(header, owned))
 		}
 		err = errors.Join(err, file.Close())
 		if err != nil {
@@ -185,26 +187,26 @@ func (u *unpacker) file(header *tar.Header, content io.Reader) error {
 	})
 }
 
-func (u *unpacker) link(header *tar.Header, _ io.Reader) error {
-	target, err := u.place(header.Linkname)
+func (u *unpacker) unpackLink(header *tar.Header, _ io.Reader) error {
+	target, err := u.entryPath(header.Linkname)
 	if err != nil {
 		return err
 	}
-	return u.replace(header, func() error { return u.root.Link(target, header.Name) })
+	return u.replaceNonFolder(header, func() error { return u.root.Link(target, header.Name) })
 }
 
-// fifo makes a named pipe, by the descriptor of the folder it goes to.
-func (u *unpacker) fifo(header *tar.Header) error {
+// makeFifo makes a named pipe, by the descriptor of the folder it goes to.
+func (u *unpacker) makeFifo(header *tar.Header) error {
 	dir, err := u.root.Open(path.Dir(header.Name))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	return unix.Mkfifoat(int(dir.Fd()), path.Base(header.Name), uint32(u.mode(header, false).Perm()))
+	return unix.Mkfifoat(int(dir.Fd()), path.Base(header.Name), uint32(u.modeOf(header, false).Perm()))
 }
 
-// replace makes something that is no folder in the place of what is there and no folder either.
-func (u *unpacker) replace(header *tar.Header, create func() error) error {
+// replaceNonFolder makes something that is no folder in the place of what is there and no folder either.
+func (u *unpacker) replaceNonFolder(header *tar.Header, create func() error) error {
 	info, err := u.root.Lstat(header.Name)
 	switch {
 	case err == nil && info.IsDir():
@@ -214,7 +216,7 @@ func (u *unpacker) replace(header *tar.Header, create func() error) error {
 			return err
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		if err := u.parents(header.Name); err != nil {
+		if err := u.makeParents(header.Name); err != nil {
 			return err
 		}
 	default:
@@ -223,34 +225,34 @@ func (u *unpacker) replace(header *tar.Header, create func() error) error {
 	return create()
 }
 
-// parents makes the folders above a name, which an archive need not list.
-func (u *unpacker) parents(name string) error {
+// makeParents makes the folders above a name, which an archive need not list.
+func (u *unpacker) makeParents(name string) error {
 	if dir := path.Dir(name); dir != "." {
 		return u.root.MkdirAll(dir, 0o777)
 	}
 	return nil
 }
 
-// finish gives new folders their modes and times, the inner ones first.
-func (u *unpacker) finish() error {
+// finishFolders gives new folders their modes and times, the inner ones first.
+func (u *unpacker) finishFolders() error {
 	for _, header := range slices.Backward(u.dirs) {
-		owned, err := u.own(header)
+		owned, err := u.setOwner(header)
 		if err == nil {
-			err = u.root.Chmod(header.Name, u.mode(header, owned))
+			err = u.root.Chmod(header.Name, u.modeOf(header, owned))
 		}
 		if err == nil {
 			err = u.root.Chtimes(header.Name, time.Time{}, header.ModTime)
 		}
 		if err != nil {
-			return unpacking(header.Name, err)
+			return unpackError(header.Name, err)
 		}
 	}
 	return nil
 }
 
-// mode returns an entry's permissions. The set-id bits go with the owners: a container's choice of them must not
+// modeOf returns an entry's permissions. The set-id bits go with the owners: a container's choice of them must not
 // become a program of this user's.
-func (u *unpacker) mode(header *tar.Header, owned bool) fs.FileMode {
+func (u *unpacker) modeOf(header *tar.Header, owned bool) fs.FileMode {
 	mode := header.FileInfo().Mode()
 	if owned {
 		return mode & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
@@ -258,8 +260,8 @@ func (u *unpacker) mode(header *tar.Header, owned bool) fs.FileMode {
 	return mode & (fs.ModePerm | fs.ModeSticky)
 }
 
-// own gives an entry its owner, where the user may, and reports whether it has that owner now.
-func (u *unpacker) own(header *tar.Header) (owned bool, err error) {
+// setOwner gives an entry its owner, where the user may, and reports whether it has that owner now.
+func (u *unpacker) setOwner(header *tar.Header) (owned bool, err error) {
 	if !u.how.Owners {
 		return false, nil
 	}
@@ -270,8 +272,8 @@ func (u *unpacker) own(header *tar.Header) (owned bool, err error) {
 	return err == nil, err
 }
 
-// unpacking names the file in an error.
-func unpacking(name string, err error) error {
+// unpackError names the file in an error.
+func unpackError(name string, err error) error {
 	text := err.Error()
 	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
 		text = wrapped.Err.Error()

@@ -42,7 +42,7 @@ func Open(dir, dockerfile string, text io.Reader) (*Folder, error) {
 		resolved, err = filepath.Abs(resolved)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("context %s: %w", dir, reason(err))
+		return nil, fmt.Errorf("context %s: %w", dir, withoutPath(err))
 	}
 	f := &Folder{dir: resolved, added: map[string][]byte{}}
 	switch {
@@ -51,15 +51,15 @@ func Open(dir, dockerfile string, text io.Reader) (*Folder, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f, f.add(raw, "")
+		return f, f.addDockerfile(raw, "")
 	case dockerfile == "":
 		if f.Dockerfile, err = usualName(resolved); err != nil {
 			return nil, err
 		}
 	default:
-		name, target, err := within(resolved, dockerfile)
+		name, target, err := locateFile(resolved, dockerfile)
 		if err != nil {
-			return nil, fmt.Errorf("dockerfile %s: %w", dockerfile, reason(err))
+			return nil, fmt.Errorf("dockerfile %s: %w", dockerfile, withoutPath(err))
 		}
 		if name == "" {
 			return f, f.addFile(target)
@@ -67,7 +67,7 @@ func Open(dir, dockerfile string, text io.Reader) (*Folder, error) {
 		f.Dockerfile, f.keep = name, []string{target}
 	}
 	f.keep = append(f.keep, f.Dockerfile, f.Dockerfile+ignoreSuffix, ignoreFile)
-	return f, f.readIgnore(f.path(f.Dockerfile + ignoreSuffix))
+	return f, f.readIgnore(f.localPath(f.Dockerfile + ignoreSuffix))
 }
 
 // usualName finds the Dockerfile of a context.
@@ -80,9 +80,9 @@ func usualName(dir string) (string, error) {
 	return "", fmt.Errorf("%s has no Dockerfile and no Containerfile; name one with --file", dir)
 }
 
-// within returns the name of a file in a folder and, if it is a link, that of the file behind it, as paths with slashes.
+// locateFile returns the name of a file in a folder and, if it is a link, that of the file behind it, as paths with slashes.
 // Of a file that is elsewhere it returns no name, and the path.
-func within(dir, file string) (name, target string, err error) {
+func locateFile(dir, file string) (name, target string, err error) {
 	at, err := filepath.Abs(file)
 	if err != nil {
 		return "", "", err
@@ -99,15 +99,15 @@ func within(dir, file string) (name, target string, err error) {
 	if info, err := os.Stat(resolved); err == nil && info.IsDir() {
 		return "", "", errors.New("it is a folder")
 	}
-	name, target = below(dir, filepath.Join(parent, filepath.Base(at))), below(dir, resolved)
+	name, target = pathBelow(dir, filepath.Join(parent, filepath.Base(at))), pathBelow(dir, resolved)
 	if name == "" || target == "" {
 		return "", resolved, nil
 	}
 	return name, target, nil
 }
 
-// below returns the path of something in a folder, empty if it is elsewhere.
-func below(dir, at string) string {
+// pathBelow returns the path of something in a folder, empty if it is elsewhere.
+func pathBelow(dir, at string) string {
 	rel, err := filepath.Rel(dir, at)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
 		return ""
@@ -115,25 +115,25 @@ func below(dir, at string) string {
 	return filepath.ToSlash(rel)
 }
 
-func (f *Folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+func (f *Folder) localPath(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
 // addFile sends a Dockerfile along that is not in the folder.
 func (f *Folder) addFile(at string) error {
 	file, err := os.Open(at)
 	if err != nil {
-		return fmt.Errorf("dockerfile %s: %w", at, reason(err))
+		return fmt.Errorf("dockerfile %s: %w", at, withoutPath(err))
 	}
 	defer func() { _ = file.Close() }()
 	raw, err := readDockerfile(file, at)
 	if err != nil {
 		return err
 	}
-	return f.add(raw, at+ignoreSuffix)
+	return f.addDockerfile(raw, at+ignoreSuffix)
 }
 
-// add sends a Dockerfile along, with patterns that hide it from COPY. These are those of the file at ignore, else those of
-// the folder.
-func (f *Folder) add(text []byte, ignore string) error {
+// addDockerfile sends a Dockerfile along, with patterns that hide it from COPY. These are those of the file at ignore, else
+// those of the folder.
+func (f *Folder) addDockerfile(text []byte, ignore string) error {
 	if err := f.readIgnore(ignore); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (f *Folder) add(text []byte, ignore string) error {
 
 // readIgnore reads the patterns at a path, else those of the folder.
 func (f *Folder) readIgnore(own string) error {
-	for _, at := range []string{own, f.path(ignoreFile)} {
+	for _, at := range []string{own, f.localPath(ignoreFile)} {
 		if at == "" {
 			continue
 		}
@@ -157,7 +157,7 @@ func (f *Folder) readIgnore(own string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", at, reason(err))
+			return fmt.Errorf("%s: %w", at, withoutPath(err))
 		}
 		if f.ignore, err = newMatcher(raw); err != nil {
 			return fmt.Errorf("%s: %w", at, err)
@@ -171,7 +171,7 @@ func (f *Folder) readIgnore(own string) error {
 func readDockerfile(in io.Reader, from string) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(in, maxDockerfile+1))
 	if err != nil {
-		return nil, fmt.Errorf("dockerfile from %s: %w", from, reason(err))
+		return nil, fmt.Errorf("dockerfile from %s: %w", from, withoutPath(err))
 	}
 	if len(raw) > maxDockerfile {
 		return nil, fmt.Errorf("dockerfile from %s: it is larger than %d bytes", from, maxDockerfile)
@@ -179,8 +179,8 @@ func readDockerfile(in io.Reader, from string) ([]byte, error) {
 	return raw, nil
 }
 
-// kept reports whether a path is sent whatever the patterns say; below reports it of something in a folder of that name.
-func (f *Folder) kept(name string) (itself, below bool) {
+// isKept reports whether a path is sent whatever the patterns say; below reports it of something in a folder of that name.
+func (f *Folder) isKept(name string) (itself, below bool) {
 	for _, k := range f.keep {
 		itself = itself || k == name
 		below = below || strings.HasPrefix(path.Clean(k), name+"/")
@@ -188,8 +188,8 @@ func (f *Folder) kept(name string) (itself, below bool) {
 	return itself, below
 }
 
-// reason drops the path from an error: who wraps it names the file as the user wrote it.
-func reason(err error) error {
+// withoutPath drops the path from an error: who wraps it names the file as the user wrote it.
+func withoutPath(err error) error {
 	if wrapped, ok := errors.AsType[*fs.PathError](err); ok {
 		return wrapped.Err
 	}

@@ -56,8 +56,8 @@ func (m *matcher) match(name string, parent outcome) (excluded bool, own outcome
 	return m.patterns.MatchesUsingParentResults(name, parent)
 }
 
-// open reports whether something in an excluded folder may be taken back.
-func (m *matcher) open(dir string) bool {
+// hasExceptionIn reports whether something in an excluded folder may be taken back.
+func (m *matcher) hasExceptionIn(dir string) bool {
 	for _, start := range m.exceptions {
 		if start == "" || strings.HasPrefix(start+"/", dir+"/") || strings.HasPrefix(dir+"/", start+"/") {
 			return true

@@ -29,9 +29,9 @@ func (f *Folder) Write(w io.Writer) error {
 	p := &packer{folder: f, tar: tar.NewWriter(out), buffer: make([]byte, pieces), linked: map[inode]string{}}
 	fd, err := unix.Open(f.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return p.failed(".", err)
+		return p.fileErrorOf(".", err)
 	}
-	if err := p.list(fd, "", outcome{}); err != nil {
+	if err := p.packEntries(fd, "", outcome{}); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.added)) {
@@ -61,57 +61,57 @@ type packer struct {
 // inode tells a file from all others.
 type inode struct{ device, number uint64 }
 
-// list packs what is in an open folder, and closes it. Its own name is empty for the context itself.
-func (p *packer) list(fd int, name string, parent outcome) error {
-	dir := os.NewFile(uintptr(fd), p.folder.path(name))
+// packEntries packs what is in an open folder, and closes it. Its own name is empty for the context itself.
+func (p *packer) packEntries(fd int, name string, parent outcome) error {
+	dir := os.NewFile(uintptr(fd), p.folder.localPath(name))
 	defer func() { _ = dir.Close() }()
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
-		return p.failed(name, err)
+		return p.fileErrorOf(name, err)
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range entries {
-		if err := p.entry(fd, entry, path.Join(name, entry.Name()), parent); err != nil {
+		if err := p.packEntry(fd, entry, path.Join(name, entry.Name()), parent); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry packs one file, or a folder with all in it, unless the patterns exclude it.
-func (p *packer) entry(fd int, entry fs.DirEntry, name string, parent outcome) error {
+// packEntry packs one file, or a folder with all in it, unless the patterns exclude it.
+func (p *packer) packEntry(fd int, entry fs.DirEntry, name string, parent outcome) error {
 	if _, replaced := p.folder.added[name]; replaced {
 		return nil
 	}
 	excluded, own, err := p.folder.ignore.match(name, parent)
 	if err != nil {
-		return p.failed(name, err)
+		return p.fileErrorOf(name, err)
 	}
-	itself, below := p.folder.kept(name)
+	itself, below := p.folder.isKept(name)
 	excluded = excluded && !itself
 	switch kind := entry.Type(); {
 	case kind == fs.ModeDir:
-		if excluded && !below && !p.folder.ignore.open(name) {
+		if excluded && !below && !p.folder.ignore.hasExceptionIn(name) {
 			return nil
 		}
-		err = p.dir(fd, entry.Name(), name, excluded, own)
+		err = p.packFolder(fd, entry.Name(), name, excluded, own)
 	case excluded:
 		return nil
 	case kind == 0:
-		err = p.file(fd, entry.Name(), name)
+		err = p.packFile(fd, entry.Name(), name)
 	case kind == fs.ModeSocket:
 		if p.folder.Notice != nil {
 			p.folder.Notice(name + " is a socket and left out")
 		}
 		return nil
 	default:
-		err = p.other(fd, entry.Name(), name)
+		err = p.packSpecial(fd, entry.Name(), name)
 	}
-	return p.failed(name, err)
+	return p.fileErrorOf(name, err)
 }
 
-// dir packs a folder. One that is excluded shows only if something in it is not.
-func (p *packer) dir(at int, base, name string, excluded bool, own outcome) error {
+// packFolder packs a folder. One that is excluded shows only if something in it is not.
+func (p *packer) packFolder(at int, base, name string, excluded bool, own outcome) error {
 	fd, err := unix.Openat(at, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -120,20 +120,20 @@ func (p *packer) dir(at int, base, name string, excluded bool, own outcome) erro
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return errors.Join(err, unix.Close(fd))
 	}
-	head := header(&stat, name+"/")
+	head := headerOf(&stat, name+"/")
 	depth := len(p.pending)
 	if excluded {
 		p.pending = append(p.pending, head)
-	} else if err := p.write(head); err != nil {
+	} else if err := p.writeHeader(head); err != nil {
 		return errors.Join(err, unix.Close(fd))
 	}
-	err = p.list(fd, name, own)
+	err = p.packEntries(fd, name, own)
 	p.pending = p.pending[:min(depth, len(p.pending))]
 	return err
 }
 
-// file packs a regular file; one that was packed under another name becomes a link to that.
-func (p *packer) file(at int, base, name string) error {
+// packFile packs a regular file; one that was packed under another name becomes a link to that.
+func (p *packer) packFile(at int, base, name string) error {
 	// Nothing may come between the look and the opening that would block or lead away.
 	fd, err := unix.Openat(at, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -147,12 +147,12 @@ func (p *packer) file(at int, base, name string) error {
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return errors.New("it changed while it was read")
 	}
-	head := header(&stat, name)
+	head := headerOf(&stat, name)
 	if stat.Nlink > 1 {
 		key := inode{device: uint64(stat.Dev), number: stat.Ino} //nolint:unconvert // its type differs by platform
 		if first, known := p.linked[key]; known {
 			head.Typeflag, head.Linkname, head.Size = tar.TypeLink, first, 0
-			return p.write(head)
+			return p.writeHeader(head)
 		}
 		p.linked[key] = name
 	}
@@ -161,14 +161,14 @@ func (p *packer) file(at int, base, name string) error {
 			head.PAXRecords = map[string]string{"SCHILY.xattr." + capabilities: string(p.buffer[:n])}
 		}
 	}
-	if err := p.write(head); err != nil {
+	if err := p.writeHeader(head); err != nil {
 		return err
 	}
-	return p.content(fd, head.Size)
+	return p.copyContent(fd, head.Size)
 }
 
-// content packs as many bytes of a file as its header has promised: what is written meanwhile is not taken.
-func (p *packer) content(fd int, size int64) error {
+// copyContent packs as many bytes of a file as its header has promised: what is written meanwhile is not taken.
+func (p *packer) copyContent(fd int, size int64) error {
 	for left := size; left > 0; {
 		n, err := unix.Read(fd, p.buffer[:min(left, pieces)])
 		if errors.Is(err, unix.EINTR) {
@@ -188,13 +188,13 @@ func (p *packer) content(fd int, size int64) error {
 	return nil
 }
 
-// other packs what has no content: links, pipes, devices.
-func (p *packer) other(at int, base, name string) error {
+// packSpecial packs what has no content: links, pipes, devices.
+func (p *packer) packSpecial(at int, base, name string) error {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(at, base, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return err
 	}
-	head := header(&stat, name)
+	head := headerOf(&stat, name)
 	head.Size = 0
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:
@@ -214,11 +214,11 @@ func (p *packer) other(at int, base, name string) error {
 	default:
 		return errors.New("it changed while it was read")
 	}
-	return p.write(head)
+	return p.writeHeader(head)
 }
 
-// header describes a file, or by a name with a slash at its end a folder.
-func header(stat *unix.Stat_t, name string) *tar.Header {
+// headerOf describes a file, or by a name with a slash at its end a folder.
+func headerOf(stat *unix.Stat_t, name string) *tar.Header {
 	head := &tar.Header{
 		Typeflag: tar.TypeReg, Name: name, Mode: int64(stat.Mode & 0o7777), Size: stat.Size, ModTime: time.Unix(stat.Mtim.Sec, 0),
 	}
@@ -228,8 +228,8 @@ func header(stat *unix.Stat_t, name string) *tar.Header {
 	return head
 }
 
-// write packs a header, after those of the folders on the way to it.
-func (p *packer) write(head *tar.Header) error {
+// writeHeader packs a header, after those of the folders on the way to it.
+func (p *packer) writeHeader(head *tar.Header) error {
 	for _, dir := range p.pending {
 		if err := p.tar.WriteHeader(dir); err != nil {
 			return err
@@ -239,15 +239,15 @@ func (p *packer) write(head *tar.Header) error {
 	return p.tar.WriteHeader(head)
 }
 
-// failed names the file in an error, unless it stands there already.
-func (p *packer) failed(name string, err error) error {
+// fileErrorOf names the file in an error, unless it stands there already.
+func (p *packer) fileErrorOf(name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if _, named := errors.AsType[*fileError](err); named {
 		return err
 	}
-	return &fileError{path: p.folder.path(name), err: err}
+	return &fileError{path: p.folder.localPath(name), err: err}
 }
 
 // fileError is what is wrong with one file of the context.
@@ -257,7 +257,7 @@ type fileError struct {
 }
 
 // Error names the file.
-func (e *fileError) Error() string { return "context: " + e.path + ": " + reason(e.err).Error() }
+func (e *fileError) Error() string { return "context: " + e.path + ": " + withoutPath(e.err).Error() }
 
 // Unwrap returns the reason.
 func (e *fileError) Unwrap() error { return e.err }

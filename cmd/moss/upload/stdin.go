@@ -16,7 +16,7 @@ func IsArchive(in *bufio.Reader) (bool, error) {
 	const block = 512
 	head, err := in.Peek(block)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, reason(err)
+		return false, withoutPath(err)
 	}
 	for _, magic := range []string{"\x1f\x8b", "BZh", "\xfd7zXZ\x00", "\x28\xb5\x2f\xfd"} {
 		if bytes.HasPrefix(head, []byte(magic)) {

@@ -81,7 +81,7 @@ func Device(text string) (client.Device, error) {
 	switch {
 	case len(parts) > 3 || !strings.HasPrefix(parts[0], "/"):
 		return client.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
-	case len(parts) == 2 && permissions(parts[1]):
+	case len(parts) == 2 && validPermissions(parts[1]):
 		device.CgroupPermissions = parts[1]
 	case len(parts) >= 2:
 		device.PathInContainer = parts[1]
@@ -89,13 +89,13 @@ func Device(text string) (client.Device, error) {
 	if len(parts) == 3 {
 		device.CgroupPermissions = parts[2]
 	}
-	if !strings.HasPrefix(device.PathInContainer, "/") || !permissions(device.CgroupPermissions) {
+	if !strings.HasPrefix(device.PathInContainer, "/") || !validPermissions(device.CgroupPermissions) {
 		return client.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
 	}
 	return device, nil
 }
 
-func permissions(text string) bool {
+func validPermissions(text string) bool {
 	for i, r := range text {
 		if !strings.ContainsRune("rwm", r) || strings.ContainsRune(text[:i], r) {
 			return false

@@ -31,10 +31,10 @@ func Mount(text, dir string) (client.MountConfig, error) {
 			break
 		}
 		key, value, given := strings.Cut(field, "=")
-		err = m.set(strings.ToLower(strings.TrimSpace(key)), value, given)
+		err = m.setField(strings.ToLower(strings.TrimSpace(key)), value, given)
 	}
 	if err == nil {
-		err = m.finish(dir)
+		err = m.finishMount(dir)
 	}
 	if err != nil {
 		return client.MountConfig{}, fmt.Errorf("mount %q: %w", text, err)
@@ -48,37 +48,37 @@ type mount struct {
 	recursive string // bind-recursive
 }
 
-func (m *mount) bind() *client.BindOptions {
+func (m *mount) bindOptions() *client.BindOptions {
 	if m.BindOptions == nil {
 		m.BindOptions = &client.BindOptions{}
 	}
 	return m.BindOptions
 }
 
-func (m *mount) volume() *client.VolumeOptions {
+func (m *mount) volumeOptions() *client.VolumeOptions {
 	if m.VolumeOptions == nil {
 		m.VolumeOptions = &client.VolumeOptions{}
 	}
 	return m.VolumeOptions
 }
 
-func (m *mount) driver() *client.DriverConfig {
-	if m.volume().DriverConfig == nil {
-		m.volume().DriverConfig = &client.DriverConfig{}
+func (m *mount) driverConfig() *client.DriverConfig {
+	if m.volumeOptions().DriverConfig == nil {
+		m.volumeOptions().DriverConfig = &client.DriverConfig{}
 	}
-	return m.volume().DriverConfig
+	return m.volumeOptions().DriverConfig
 }
 
-func (m *mount) tmpfs() *client.TmpfsOptions {
+func (m *mount) tmpfsOptions() *client.TmpfsOptions {
 	if m.TmpfsOptions == nil {
 		m.TmpfsOptions = &client.TmpfsOptions{}
 	}
 	return m.TmpfsOptions
 }
 
-// set takes one field. given tells "key=" from "key".
-func (m *mount) set(key, value string, given bool) error {
-	if flag := m.flag(key); flag != nil {
+// setField takes one field. given tells "key=" from "key".
+func (m *mount) setField(key, value string, given bool) error {
+	if flag := m.flagField(key); flag != nil {
 		return setFlag(flag, key, value, given)
 	}
 	if !given {
@@ -94,47 +94,47 @@ func (m *mount) set(key, value string, given bool) error {
 	case "consistency":
 		m.Consistency = strings.ToLower(value)
 	case "bind-propagation":
-		m.bind().Propagation = strings.ToLower(value)
+		m.bindOptions().Propagation = strings.ToLower(value)
 	case "bind-recursive":
 		m.recursive = value
 		return m.setRecursive()
 	case "volume-subpath":
-		m.volume().Subpath = value
+		m.volumeOptions().Subpath = value
 	case "volume-label":
-		return addPair(&m.volume().Labels, value)
+		return addPair(&m.volumeOptions().Labels, value)
 	case "volume-driver":
-		m.driver().Name = value
+		m.driverConfig().Name = value
 	case "volume-opt":
-		return addPair(&m.driver().Options, value)
+		return addPair(&m.driverConfig().Options, value)
 	case "tmpfs-size":
 		size, err := Bytes(value)
 		if err != nil {
 			return fmt.Errorf("tmpfs-size: %w", err)
 		}
-		m.tmpfs().SizeBytes = size
+		m.tmpfsOptions().SizeBytes = size
 	case "tmpfs-mode":
 		mode, err := strconv.ParseUint(value, 8, 12)
 		if err != nil {
 			return fmt.Errorf("tmpfs-mode %q: want up to four octal digits", value)
 		}
-		m.tmpfs().Mode = uint32(mode)
+		m.tmpfsOptions().Mode = uint32(mode)
 	default:
 		return fmt.Errorf("unknown key %q", key)
 	}
 	return nil
 }
 
-// flag is the setting of a key that may stand alone; nil for another key.
-func (m *mount) flag(key string) *bool {
+// flagField returns the setting of a key that may stand alone; nil for another key.
+func (m *mount) flagField(key string) *bool {
 	switch key {
 	case "readonly", "ro":
 		return &m.ReadOnly
 	case "volume-nocopy":
-		return &m.volume().NoCopy
+		return &m.volumeOptions().NoCopy
 	case "bind-nonrecursive":
-		return &m.bind().NonRecursive
+		return &m.bindOptions().NonRecursive
 	case "bind-create-src":
-		return &m.bind().CreateMountpoint
+		return &m.bindOptions().CreateMountpoint
 	default:
 		return nil
 	}
@@ -154,7 +154,7 @@ func setFlag(flag *bool, key, value string, given bool) error {
 }
 
 func (m *mount) setRecursive() error {
-	o := m.bind()
+	o := m.bindOptions()
 	o.NonRecursive, o.ReadOnlyNonRecursive, o.ReadOnlyForceRecursive = false, false, false
 	switch m.recursive {
 	case "enabled":
@@ -182,8 +182,8 @@ func addPair(to *map[string]string, text string) error {
 	return nil
 }
 
-// finish checks what the fields say together.
-func (m *mount) finish(dir string) error {
+// finishMount checks what the fields say together, and makes a relative source absolute.
+func (m *mount) finishMount(dir string) error {
 	if m.Target == "" {
 		return errors.New("a target is needed: target=PATH")
 	}

@@ -32,20 +32,20 @@ func (f PoolFlags) Pools() ([]client.NetworkPool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("ip-range %q: want an address and a length, such as 10.1.2.128/25", text)
 		}
-		i := holding(subnets, part.Addr())
+		i := subnetIndex(subnets, part.Addr())
 		if i < 0 || part.Bits() < subnets[i].Bits() {
 			return nil, fmt.Errorf("ip-range %q is in no --subnet", text)
 		}
-		if err := once(&pools[i].IPRange, "ip-range", text, pools[i].Subnet); err != nil {
+		if err := setOnce(&pools[i].IPRange, "ip-range", text, pools[i].Subnet); err != nil {
 			return nil, err
 		}
 	}
 	for _, text := range f.Gateways {
-		i, err := place(subnets, "gateway", text)
+		i, err := findSubnet(subnets, "gateway", text)
 		if err != nil {
 			return nil, err
 		}
-		if err := once(&pools[i].Gateway, "gateway", text, pools[i].Subnet); err != nil {
+		if err := setOnce(&pools[i].Gateway, "gateway", text, pools[i].Subnet); err != nil {
 			return nil, err
 		}
 	}
@@ -58,7 +58,7 @@ func (f PoolFlags) auxAddresses(subnets []netip.Prefix, pools []client.NetworkPo
 		if err != nil {
 			return err
 		}
-		i, err := place(subnets, "aux-address", ip)
+		i, err := findSubnet(subnets, "aux-address", ip)
 		if err != nil {
 			return err
 		}
@@ -91,20 +91,20 @@ func parseSubnets(texts []string) ([]netip.Prefix, error) {
 	return subnets, nil
 }
 
-func place(subnets []netip.Prefix, flag, text string) (int, error) {
+func findSubnet(subnets []netip.Prefix, flag, text string) (int, error) {
 	ip, err := netip.ParseAddr(text)
 	if err != nil {
 		return 0, fmt.Errorf("%s %q is no IP address", flag, text)
 	}
-	i := holding(subnets, ip)
+	i := subnetIndex(subnets, ip)
 	if i < 0 {
 		return 0, fmt.Errorf("%s %s is in no --subnet", flag, text)
 	}
 	return i, nil
 }
 
-// holding returns the place of the subnet that holds an address, -1 if there is none.
-func holding(subnets []netip.Prefix, ip netip.Addr) int {
+// subnetIndex returns the place of the subnet that holds an address, -1 if there is none.
+func subnetIndex(subnets []netip.Prefix, ip netip.Addr) int {
 	for i, subnet := range subnets {
 		if subnet.Contains(ip) {
 			return i
@@ -113,7 +113,7 @@ func holding(subnets []netip.Prefix, ip netip.Addr) int {
 	return -1
 }
 
-func once(field *string, flag, text, subnet string) error {
+func setOnce(field *string, flag, text, subnet string) error {
 	if *field != "" {
 		return fmt.Errorf("the subnet %s has two values of --%s: %s and %s", subnet, flag, *field, text)
 	}

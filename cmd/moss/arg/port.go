@@ -32,7 +32,7 @@ func (p *Ports) Publish(text string) error {
 	}
 	for port := first; port <= last; port++ {
 		key := strconv.Itoa(port) + "/" + proto
-		p.expose(key)
+		p.addExposed(key)
 		if p.Bindings == nil {
 			p.Bindings = map[string][]client.PortBinding{}
 		}
@@ -48,12 +48,12 @@ func (p *Ports) Expose(text string) error {
 		return fmt.Errorf("expose %q: %w", text, err)
 	}
 	for port := first; port <= last; port++ {
-		p.expose(strconv.Itoa(port) + "/" + proto)
+		p.addExposed(strconv.Itoa(port) + "/" + proto)
 	}
 	return nil
 }
 
-func (p *Ports) expose(key string) {
+func (p *Ports) addExposed(key string) {
 	if p.Exposed == nil {
 		p.Exposed = map[string]struct{}{}
 	}
@@ -97,7 +97,7 @@ func hostPorts(host string, first, last int) (func(n int) string, error) {
 	if host == "" {
 		return func(int) string { return "" }, nil
 	}
-	from, to, err := numbers(host, 0)
+	from, to, err := parsePorts(host, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -124,20 +124,20 @@ func portRange(text string) (first, last int, proto string, err error) {
 	default:
 		return 0, 0, "", fmt.Errorf("protocol %q: want tcp, udp or sctp", proto)
 	}
-	first, last, err = numbers(text, 1)
+	first, last, err = parsePorts(text, 1)
 	return first, last, proto, err
 }
 
-// numbers reads a port or a range of ports from lowest on.
-func numbers(text string, lowest int) (first, last int, err error) {
+// parsePorts reads a port or a range of ports from lowest on.
+func parsePorts(text string, lowest int) (first, last int, err error) {
 	low, high, isRange := strings.Cut(text, "-")
-	if first, err = number(low, lowest); err != nil {
+	if first, err = parsePort(low, lowest); err != nil {
 		return 0, 0, err
 	}
 	if !isRange {
 		return first, first, nil
 	}
-	if last, err = number(high, max(lowest, 1)); err != nil {
+	if last, err = parsePort(high, max(lowest, 1)); err != nil {
 		return 0, 0, err
 	}
 	if last < first || first == 0 {
@@ -146,7 +146,7 @@ func numbers(text string, lowest int) (first, last int, err error) {
 	return first, last, nil
 }
 
-func number(text string, lowest int) (int, error) {
+func parsePort(text string, lowest int) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || int(n) < lowest {
 		return 0, fmt.Errorf("port %q: want a number from %d to 65535", text, lowest)

@@ -13,7 +13,7 @@ func Time(text string, now time.Time) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	if unix(text) {
+	if isUnixTime(text) {
 		return text, nil
 	}
 	if ago, err := time.ParseDuration(text); err == nil {
@@ -27,7 +27,7 @@ func Time(text string, now time.Time) (string, error) {
 	return "", fmt.Errorf("time %q: want Unix seconds, a duration such as 10m, or a date such as 2026-01-31T12:00:00", text)
 }
 
-func unix(text string) bool {
+func isUnixTime(text string) bool {
 	whole, fraction, dotted := strings.Cut(text, ".")
 	if _, err := strconv.ParseInt(whole, 10, 64); err != nil {
 		return false

@@ -25,7 +25,7 @@ func (v *Volumes) Volume(text, dir string) error {
 		return fmt.Errorf("volume %q: an empty part; want [source:]destination[:options]", text)
 	}
 	if len(parts) == 1 {
-		if err := destination(text, parts[0]); err != nil {
+		if err := checkDestination(text, parts[0]); err != nil {
 			return err
 		}
 		if v.Anonymous == nil {
@@ -34,7 +34,7 @@ func (v *Volumes) Volume(text, dir string) error {
 		v.Anonymous[parts[0]] = struct{}{}
 		return nil
 	}
-	if err := destination(text, parts[1]); err != nil {
+	if err := checkDestination(text, parts[1]); err != nil {
 		return err
 	}
 	if source := parts[0]; source[0] == '.' || (source[0] != '/' && strings.Contains(source, "/")) {
@@ -47,7 +47,7 @@ func (v *Volumes) Volume(text, dir string) error {
 // Tmp adds one --tmpfs value: destination[:options].
 func (v *Volumes) Tmp(text string) error {
 	path, options, _ := strings.Cut(text, ":")
-	if err := destination(text, path); err != nil {
+	if err := checkDestination(text, path); err != nil {
 		return err
 	}
 	if v.Tmpfs == nil {
@@ -57,7 +57,7 @@ func (v *Volumes) Tmp(text string) error {
 	return nil
 }
 
-func destination(text, path string) error {
+func checkDestination(text, path string) error {
 	if !strings.HasPrefix(path, "/") {
 		return fmt.Errorf("volume %q: the path in the container, %q, must be absolute", text, path)
 	}

@@ -26,10 +26,10 @@ const (
 // errRaced says that the file changed while it was being changed.
 var errRaced = errors.New("another program keeps writing it")
 
-// change reads a file, lets edit change it, and puts the outcome in its place, whole, mode 0600. A symlink stays one: the
+// changeFile reads a file, lets edit change it, and puts the outcome in its place, whole, mode 0600. A symlink stays one: the
 // file that it leads to is replaced. Writers of this package wait for each other; what others write meanwhile is seen.
-func change(ctx context.Context, path string, edit func(*file) error) error {
-	path, err := target(path)
+func changeFile(ctx context.Context, path string, edit func(*file) error) error {
+	path, err := resolveLinks(path)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -37,21 +37,21 @@ func change(ctx context.Context, path string, edit func(*file) error) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	unlock, err := lock(ctx, dir)
+	unlock, err := lockFolder(ctx, dir)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	defer unlock()
 	for range changeTries {
-		if err = attempt(path, edit); !errors.Is(err, errRaced) {
+		if err = tryChange(path, edit); !errors.Is(err, errRaced) {
 			return err
 		}
 	}
 	return fmt.Errorf("write %s: %w", path, err)
 }
 
-// target follows symlinks, also one that leads to nothing yet.
-func target(path string) (string, error) {
+// resolveLinks follows symlinks, also one that leads to nothing yet.
+func resolveLinks(path string) (string, error) {
 	const links = 40 // as many as the kernel follows
 	for range links {
 		to, err := os.Readlink(path)
@@ -68,9 +68,9 @@ func target(path string) (string, error) {
 	return path, unix.ELOOP
 }
 
-// lock takes the lock of the folder itself, so that no file is left behind. Where the file system has no such locks the
+// lockFolder takes the lock of the folder itself, so that no file is left behind. Where the file system has no such locks the
 // comparison before the replacement has to do.
-func lock(ctx context.Context, dir string) (unlock func(), err error) {
+func lockFolder(ctx context.Context, dir string) (unlock func(), err error) {
 	handle, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	}
 }
 
-// attempt makes one change. It returns errRaced if the file is another than the one that was read.
-func attempt(path string, edit func(*file) error) error {
+// tryChange makes one change. It returns errRaced if the file is another than the one that was read.
+func tryChange(path string, edit func(*file) error) error {
 	before, f, err := readNow(path)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func attempt(path string, edit func(*file) error) error {
 	_, err = temp.Write(text)
 	err = errors.Join(err, temp.Sync(), temp.Close())
 	if err == nil {
-		if after, _ := os.Stat(path); !same(before, after) {
+		if after, _ := os.Stat(path); !isUnchanged(before, after) {
 			err = errRaced
 		}
 	}
@@ -152,7 +152,7 @@ func readNow(path string) (os.FileInfo, *file, error) {
 	return info, f, err
 }
 
-func same(a, b os.FileInfo) bool {
+func isUnchanged(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
@@ -162,13 +162,13 @@ func same(a, b os.FileInfo) bool {
 // encode writes the file with its entries, as docker indents it.
 func (f *file) encode() ([]byte, error) {
 	if f.auths != nil {
-		auths, err := marshal(f.auths)
+		auths, err := marshalParts(f.auths)
 		if err != nil {
 			return nil, err
 		}
 		f.raw[keyAuths] = auths
 	}
-	text, err := marshal(f.raw)
+	text, err := marshalParts(f.raw)
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +179,8 @@ func (f *file) encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// marshal leaves < and > as they are: other keys hold Go templates.
-func marshal(parts map[string]json.RawMessage) ([]byte, error) {
+// marshalParts leaves < and > as they are: other keys hold Go templates.
+func marshalParts(parts map[string]json.RawMessage) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

@@ -19,22 +19,22 @@ func TestChangeSeesWhoTakesNoLock(t *testing.T) {
 	}
 	write(`{}`)
 	rounds := 0
-	err := change(t.Context(), path, func(f *file) error {
+	err := changeFile(t.Context(), path, func(f *file) error {
 		if rounds++; rounds == 1 {
 			write(`{"theirs":"kept"}`)
 		}
-		return f.set("r.io", Credential{Username: "u", Password: "p"})
+		return f.setEntry("r.io", Credential{Username: "u", Password: "p"})
 	})
 	raw, _ := os.ReadFile(path)
 	if err != nil || rounds != 2 || !strings.Contains(string(raw), `"theirs": "kept"`) || !strings.Contains(string(raw), "r.io") {
 		t.Errorf("%d rounds, %v, the file is %s; want both changes after two rounds", rounds, err, raw)
 	}
-	err = change(t.Context(), path, func(*file) error { write(`{"theirs":"again"}`); return nil })
+	err = changeFile(t.Context(), path, func(*file) error { write(`{"theirs":"again"}`); return nil })
 	if !errors.Is(err, errRaced) {
 		t.Errorf("somebody writes all the time: %v, want errRaced", err)
 	}
 	failed := errors.New("no")
-	if err := change(t.Context(), path, func(*file) error { return failed }); !errors.Is(err, failed) {
+	if err := changeFile(t.Context(), path, func(*file) error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("an edit that fails: %v", err)
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {

@@ -81,15 +81,15 @@ func (f *file) decode(text []byte, into any) error {
 	return nil
 }
 
-// helper returns the helper program for a repository, empty for none.
-func (f *file) helper(registry, repository string) string {
-	for _, name := range names(repository) {
+// helperFor returns the helper program for a repository, empty for none.
+func (f *file) helperFor(registry, repository string) string {
+	for _, name := range repositoryKeys(repository) {
 		if helper, ok := f.helpers[name]; ok {
 			return helper
 		}
 	}
 	for _, name := range sortedKeys(f.helpers) {
-		if matches(name, registry) {
+		if isKeyOf(name, registry) {
 			return f.helpers[name]
 		}
 	}
@@ -105,19 +105,19 @@ type entry struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// credential returns what the file itself holds for a repository: its own entry, one of the folders above it, or one
+// credentialFor returns what the file itself holds for a repository: its own entry, one of the folders above it, or one
 // of the registry in any spelling. Empty entries, which stand for what a helper keeps, are passed over.
-func (f *file) credential(registry, repository string) (Credential, error) {
-	for _, name := range append(names(repository), key(registry)) {
+func (f *file) credentialFor(registry, repository string) (Credential, error) {
+	for _, name := range append(repositoryKeys(repository), registryKey(registry)) {
 		if raw, ok := f.auths[name]; ok {
-			if found, err := f.read(name, raw); err != nil || !found.Empty() {
+			if found, err := f.readEntry(name, raw); err != nil || !found.Empty() {
 				return found, err
 			}
 		}
 	}
 	for _, name := range sortedKeys(f.auths) {
-		if matches(name, registry) {
-			if found, err := f.read(name, f.auths[name]); err != nil || !found.Empty() {
+		if isKeyOf(name, registry) {
+			if found, err := f.readEntry(name, f.auths[name]); err != nil || !found.Empty() {
 				return found, err
 			}
 		}
@@ -125,7 +125,7 @@ func (f *file) credential(registry, repository string) (Credential, error) {
 	return Credential{}, nil
 }
 
-func (f *file) read(key string, raw json.RawMessage) (Credential, error) {
+func (f *file) readEntry(key string, raw json.RawMessage) (Credential, error) {
 	var e entry
 	if err := f.decode(raw, &e); err != nil {
 		return Credential{}, fmt.Errorf("%w (%s)", err, key)
@@ -147,27 +147,27 @@ func (f *file) read(key string, raw json.RawMessage) (Credential, error) {
 	return found, nil
 }
 
-// has reports whether the file has an entry for a registry.
-func (f *file) has(registry string) bool {
+// hasEntry reports whether the file has an entry for a registry.
+func (f *file) hasEntry(registry string) bool {
 	for name := range f.auths {
-		if matches(name, registry) {
+		if isKeyOf(name, registry) {
 			return true
 		}
 	}
 	return false
 }
 
-// remove takes out every entry for a registry as a whole.
-func (f *file) remove(registry string) {
+// removeEntries takes out every entry for a registry as a whole.
+func (f *file) removeEntries(registry string) {
 	for name := range f.auths {
-		if matches(name, registry) {
+		if isKeyOf(name, registry) {
 			delete(f.auths, name)
 		}
 	}
 }
 
-// set writes an entry; a credential without secrets leaves an empty one, which tells that a helper knows more.
-func (f *file) set(key string, c Credential) error {
+// setEntry writes an entry; a credential without secrets leaves an empty one, which tells that a helper knows more.
+func (f *file) setEntry(key string, c Credential) error {
 	fields := map[string]string{}
 	if c.Password != "" || c.IdentityToken != "" {
 		fields["auth"] = base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password))

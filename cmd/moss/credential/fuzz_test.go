@@ -20,11 +20,11 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		registry, repository := Registry(image), Repository(image)
-		_ = file.helper(registry, repository)
-		_, _ = file.credential(registry, repository)
+		_ = file.helperFor(registry, repository)
+		_, _ = file.credentialFor(registry, repository)
 		want := Credential{Username: "u", Password: "p"}
-		file.remove(registry)
-		if err := file.set(key(registry), want); err != nil {
+		file.removeEntries(registry)
+		if err := file.setEntry(registryKey(registry), want); err != nil {
 			t.Fatal(err)
 		}
 		out, err := file.encode()
@@ -38,7 +38,7 @@ func FuzzFile(f *testing.F) {
 		if !json.Valid([]byte(`"`+registry+`"`)) || strings.ContainsRune(registry, '\uFFFD') || strings.ToValidUTF8(registry, "") != registry {
 			return // no such registry can be written in JSON as it is
 		}
-		if got, err := again.read(key(registry), again.auths[key(registry)]); err != nil || got != want {
+		if got, err := again.readEntry(registryKey(registry), again.auths[registryKey(registry)]); err != nil || got != want {
 			t.Errorf("%s has %q, %v, want what was put in", registry, got.Username, err)
 		}
 	})

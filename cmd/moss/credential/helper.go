@@ -33,7 +33,7 @@ type program struct {
 	env  []string
 }
 
-func (s *Store) program(helper string) program {
+func (s *Store) helperProgram(helper string) program {
 	return program{name: helperPrefix + helper, env: s.env}
 }
 

@@ -52,17 +52,17 @@ func Host(server string) string {
 	return server
 }
 
-// key returns the key of a registry in the files and for the helpers.
-func key(registry string) string {
+// registryKey returns the key of a registry in the files and for the helpers.
+func registryKey(registry string) string {
 	if registry == hub {
 		return hubKey
 	}
 	return registry
 }
 
-// matches reports whether a key of a file is for a registry as a whole. Keys with a scheme, or with the path of a
+// isKeyOf reports whether a key of a file is for a registry as a whole. Keys with a scheme, or with the path of a
 // version of the registries' API, count by their host; any other path names a part of the registry.
-func matches(key, registry string) bool {
+func isKeyOf(key, registry string) bool {
 	scheme := strings.Contains(key, "://")
 	_, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://"), "/")
 	switch strings.Trim(path, "/") {
@@ -75,9 +75,9 @@ func matches(key, registry string) bool {
 	return key != "" && Host(key) == registry
 }
 
-// names returns the keys that may hold a repository's credentials, the closest first: the repository, the folders
+// repositoryKeys returns the keys that may hold a repository's credentials, the closest first: the repository, the folders
 // above it and the registry.
-func names(repository string) []string {
+func repositoryKeys(repository string) []string {
 	var all []string
 	for {
 		all = append(all, repository)
@@ -90,4 +90,4 @@ func names(repository string) []string {
 }
 
 // Address returns what a registry is called where its credentials are sent along.
-func Address(server string) string { return key(Host(server)) }
+func Address(server string) string { return registryKey(Host(server)) }

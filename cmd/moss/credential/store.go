@@ -38,14 +38,14 @@ type Store struct {
 func Open(lookup func(name string) string, environ []string) *Store {
 	home := lookup("HOME")
 	s := &Store{env: environ}
-	if dir := cmp.Or(lookup("DOCKER_CONFIG"), below(home, ".docker")); dir != "" {
+	if dir := cmp.Or(lookup("DOCKER_CONFIG"), joinBelow(home, ".docker")); dir != "" {
 		s.config = filepath.Join(dir, "config.json")
 	}
-	settings := cmp.Or(lookup("XDG_CONFIG_HOME"), below(home, ".config"))
+	settings := cmp.Or(lookup("XDG_CONFIG_HOME"), joinBelow(home, ".config"))
 	for _, path := range []string{
 		lookup("REGISTRY_AUTH_FILE"),
-		below(lookup("XDG_RUNTIME_DIR"), "containers", "auth.json"),
-		below(settings, "containers", "auth.json"),
+		joinBelow(lookup("XDG_RUNTIME_DIR"), "containers", "auth.json"),
+		joinBelow(settings, "containers", "auth.json"),
 	} {
 		if path != "" && !slices.Contains(s.others, path) {
 			s.others = append(s.others, path)
@@ -54,8 +54,8 @@ func Open(lookup func(name string) string, environ []string) *Store {
 	return s
 }
 
-// below joins a path below a folder; nothing is below no folder.
-func below(dir string, path ...string) string {
+// joinBelow joins a path below a folder; nothing is below no folder.
+func joinBelow(dir string, path ...string) string {
 	if dir == "" {
 		return ""
 	}
@@ -68,12 +68,12 @@ func (s *Store) Path() string { return s.config }
 // Get returns the credentials for an image, the zero value if there are none. What it finds before a broken file or
 // helper counts; the error tells of the first one that was broken.
 func (s *Store) Get(ctx context.Context, image string) (Credential, error) {
-	return s.find(ctx, Registry(image), Repository(image))
+	return s.findCredential(ctx, Registry(image), Repository(image))
 }
 
 // OfRegistry returns the credentials for a registry as a whole, as Get does.
 func (s *Store) OfRegistry(ctx context.Context, server string) (Credential, error) {
-	return s.find(ctx, Host(server), Host(server))
+	return s.findCredential(ctx, Host(server), Host(server))
 }
 
 // Known returns the hosts of the registries that the files name. What cannot be read is left out.
@@ -94,13 +94,13 @@ func (s *Store) Known() []string {
 	return sortedKeys(hosts)
 }
 
-func (s *Store) find(ctx context.Context, registry, repository string) (Credential, error) {
+func (s *Store) findCredential(ctx context.Context, registry, repository string) (Credential, error) {
 	var broken error
 	for _, path := range append([]string{s.config}, s.others...) {
 		if path == "" {
 			continue
 		}
-		found, err := s.look(ctx, path, registry, repository)
+		found, err := s.askFile(ctx, path, registry, repository)
 		if err == nil && !found.Empty() {
 			return found, nil
 		}
@@ -109,8 +109,8 @@ func (s *Store) find(ctx context.Context, registry, repository string) (Credenti
 	return Credential{}, broken
 }
 
-// look asks one file and the helpers that it names.
-func (s *Store) look(ctx context.Context, path, registry, repository string) (Credential, error) {
+// askFile asks one file and the helpers that it names.
+func (s *Store) askFile(ctx context.Context, path, registry, repository string) (Credential, error) {
 	f, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return Credential{}, nil
@@ -118,16 +118,16 @@ func (s *Store) look(ctx context.Context, path, registry, repository string) (Cr
 	if err != nil {
 		return Credential{}, err
 	}
-	if helper := f.helper(registry, repository); helper != "" {
-		found, err := s.program(helper).get(ctx, key(registry))
-		if errors.Is(err, errNotFound) && key(registry) != registry {
-			found, err = s.program(helper).get(ctx, registry) // as podman calls it
+	if helper := f.helperFor(registry, repository); helper != "" {
+		found, err := s.helperProgram(helper).get(ctx, registryKey(registry))
+		if errors.Is(err, errNotFound) && registryKey(registry) != registry {
+			found, err = s.helperProgram(helper).get(ctx, registry) // as podman calls it
 		}
 		if err == nil || !errors.Is(err, errNotFound) {
 			return found, err
 		}
 	}
-	return f.credential(registry, repository)
+	return f.credentialFor(registry, repository)
 }
 
 // Put keeps the credentials for a registry, with the helper that is set up for it or else in the file. It returns the
@@ -137,15 +137,15 @@ func (s *Store) Put(ctx context.Context, server string, c Credential) (helper st
 		return "", errors.New("keep credentials: neither HOME nor DOCKER_CONFIG is set")
 	}
 	registry := Host(server)
-	err = change(ctx, s.config, func(f *file) error {
-		f.remove(registry)
-		if helper = f.helper(registry, registry); helper == "" {
-			return f.set(key(registry), c)
+	err = changeFile(ctx, s.config, func(f *file) error {
+		f.removeEntries(registry)
+		if helper = f.helperFor(registry, registry); helper == "" {
+			return f.setEntry(registryKey(registry), c)
 		}
-		if err := s.program(helper).store(ctx, key(registry), c); err != nil {
+		if err := s.helperProgram(helper).store(ctx, registryKey(registry), c); err != nil {
 			return err
 		}
-		return f.set(key(registry), Credential{})
+		return f.setEntry(registryKey(registry), Credential{})
 	})
 	return helper, err
 }
@@ -164,20 +164,20 @@ func (s *Store) Erase(ctx context.Context, server string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if helper := f.helper(registry, registry); helper != "" {
-		found, err := s.program(helper).get(ctx, key(registry))
+	if helper := f.helperFor(registry, registry); helper != "" {
+		found, err := s.helperProgram(helper).get(ctx, registryKey(registry))
 		if err == nil && !found.Empty() {
-			known, err = true, s.program(helper).erase(ctx, key(registry))
+			known, err = true, s.helperProgram(helper).erase(ctx, registryKey(registry))
 		}
 		if err != nil && !errors.Is(err, errNotFound) {
 			return known, err
 		}
 	}
-	if !f.has(registry) {
+	if !f.hasEntry(registry) {
 		return known, nil
 	}
-	err = change(ctx, s.config, func(f *file) error {
-		f.remove(registry)
+	err = changeFile(ctx, s.config, func(f *file) error {
+		f.removeEntries(registry)
 		return nil
 	})
 	return true, err

@@ -30,10 +30,10 @@ func (s *Starter) Root() (string, error) {
 func (s *Starter) Running() (engine Engine, found bool, err error) {
 	root, err := s.Root()
 	if err == nil {
-		engine, found = holder(root)
+		engine, found = lockHolder(root)
 	}
 	if !found {
-		engine, found = holder(s.Place.RunDir)
+		engine, found = lockHolder(s.Place.RunDir)
 	}
 	if found {
 		err = nil
@@ -41,8 +41,8 @@ func (s *Starter) Running() (engine Engine, found bool, err error) {
 	return engine, found, err
 }
 
-// holder returns the engine that has a folder's lock.
-func holder(dir string) (Engine, bool) {
+// lockHolder returns the engine that has a folder's lock.
+func lockHolder(dir string) (Engine, bool) {
 	lines, info := readLock(filepath.Join(dir, lockName))
 	var pid int
 	if len(lines) == 0 {
@@ -127,18 +127,18 @@ func (s *Starter) Start(ctx context.Context) (started bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	_, running, _ := s.Running() // what keeps it from being found keeps it from starting as well
-	if s.answers(ctx) {
+	if s.isAnswering(ctx) {
 		return !running, nil // a socket of systemd has started it
 	}
-	if conn, ok := s.follow(ctx); ok {
+	if conn, ok := s.dialHolder(ctx); ok {
 		return false, conn.Close()
 	}
-	if s.unit(ctx) == unitEnabled {
-		if err := systemctl(ctx, "start", socket, service); err != nil {
+	if s.queryUnitState(ctx) == unitEnabled {
+		if err := runSystemctl(ctx, "start", socket, service); err != nil {
 			return false, err
 		}
 	}
-	return true, s.start(ctx)
+	return true, s.startEngine(ctx)
 }
 
 // Stop ends the engine, and its containers by their stop signals, and returns when it has ended. A socket of systemd, by which
@@ -152,7 +152,7 @@ func (s *Starter) Stop(ctx context.Context, sockets bool) (stopped bool, err err
 		units, stopped = append(units, service), true
 	}
 	if len(units) > 0 {
-		if err := systemctl(ctx, "stop", units...); err != nil {
+		if err := runSystemctl(ctx, "stop", units...); err != nil {
 			return stopped, err
 		}
 	}

@@ -148,7 +148,7 @@ func TestStop(t *testing.T) {
 		}
 		return env(name)
 	}
-	check(t, prepare(s.Place.RunDir))
+	check(t, prepareRunDir(s.Place.RunDir))
 	if stopped, err := s.Stop(t.Context(), true); err != nil || stopped {
 		t.Errorf("Stop without an engine = %t, %v", stopped, err)
 	}

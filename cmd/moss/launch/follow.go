@@ -17,16 +17,16 @@ const lockName = "lock"
 // maxLock is how many bytes of a data folder's lock are read.
 const maxLock = 4 << 10
 
-// follow connects to the engine that holds the data folder, if there is one and it listens elsewhere: it was started where
+// dialHolder connects to the engine that holds the data folder, if there is one and it listens elsewhere: it was started where
 // XDG_RUNTIME_DIR was another or none, or with other hosts. It named its sockets in the folder's lock (package rootless).
-func (s *Starter) follow(ctx context.Context) (net.Conn, bool) {
+func (s *Starter) dialHolder(ctx context.Context) (net.Conn, bool) {
 	root, ok := dataFolder(s.Env)
 	if !ok {
 		return nil, false
 	}
 	var dialer net.Dialer
 	for _, path := range namedSockets(filepath.Join(root, lockName)) {
-		if trusted(path) != nil {
+		if checkTrusted(path) != nil {
 			continue
 		}
 		if conn, err := dialer.DialContext(ctx, "unix", path); err == nil {
@@ -78,8 +78,8 @@ func readLock(lock string) (lines []string, info os.FileInfo) {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), info
 }
 
-// trusted refuses a socket that is not the user's, or that lies where somebody else could have put it.
-func trusted(path string) error {
+// checkTrusted refuses a socket that is not the user's, or that lies where somebody else could have put it.
+func checkTrusted(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err

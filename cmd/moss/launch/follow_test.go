@@ -51,7 +51,7 @@ func TestFollow(t *testing.T) {
 				tc.change(t, dir, lock)
 			}
 			s := &Starter{Env: func(name string) string { return map[string]string{tc.env: dir}[name] }}
-			conn, ok := s.follow(context.Background())
+			conn, ok := s.dialHolder(context.Background())
 			if ok {
 				_ = conn.Close()
 			}

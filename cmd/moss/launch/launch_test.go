@@ -145,7 +145,7 @@ func TestStartsOneEngine(t *testing.T) {
 // TestDialOutlastsAnEngine: one that is being stopped takes connections and hangs up; the socket goes at last.
 func TestDialOutlastsAnEngine(t *testing.T) {
 	s := starter(t, "serves alone")
-	check(t, prepare(s.Place.RunDir))
+	check(t, prepareRunDir(s.Place.RunDir))
 	ending, err := net.Listen("unix", s.Place.Host.Address)
 	check(t, err)
 	const cut = 3
@@ -190,7 +190,7 @@ func TestNamedEngineIsNotStarted(t *testing.T) {
 	if s.Place, err = Find("unix://"+filepath.Join(t.TempDir(), "moss.sock"), TLS{}, s.Env); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address); !nobody(err) {
+	if _, err := s.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address); !isNotListening(err) {
 		t.Errorf("Dial = %v, want the plain refusal", err)
 	}
 }
@@ -198,7 +198,7 @@ func TestNamedEngineIsNotStarted(t *testing.T) {
 func TestStayStartsNothing(t *testing.T) {
 	s := starter(t, "serves")
 	s.Stay()
-	if _, err := s.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address); !nobody(err) {
+	if _, err := s.Dial(t.Context(), s.Place.Host.Network, s.Place.Host.Address); !isNotListening(err) {
 		t.Errorf("Dial = %v, want the plain refusal", err)
 	}
 	if _, err := os.Stat(filepath.Join(s.Place.RunDir, "starts")); !isMissing(err) {
@@ -208,10 +208,10 @@ func TestStayStartsNothing(t *testing.T) {
 
 func TestStartIsBounded(t *testing.T) {
 	s := starter(t, "serves")
-	if err := prepare(s.Place.RunDir); err != nil {
+	if err := prepareRunDir(s.Place.RunDir); err != nil {
 		t.Fatal(err)
 	}
-	release, err := lock(t.Context(), filepath.Join(s.Place.RunDir, "start.lock"))
+	release, err := takeStartLock(t.Context(), filepath.Join(s.Place.RunDir, "start.lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestFind(t *testing.T) {
 	check(t, os.Symlink(private, link))
 	uid := strconv.Itoa(os.Geteuid())
 	fallback := "unix://" + filepath.Join(temp, "moss-"+uid, "moss.sock")
-	if safe("/run/user/"+uid, os.Geteuid()) == nil {
+	if checkPrivate("/run/user/"+uid, os.Geteuid()) == nil {
 		fallback = "unix:///run/user/" + uid + "/moss/moss.sock"
 	}
 	for _, tc := range []struct {
@@ -276,20 +276,20 @@ func TestFind(t *testing.T) {
 
 func TestUnsafeRunFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "moss")
-	if err := prepare(dir); err != nil {
+	if err := prepareRunDir(dir); err != nil {
 		t.Errorf("prepare of a new folder = %v", err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := prepare(dir); err == nil || !strings.Contains(err.Error(), "open to others") {
+	if err := prepareRunDir(dir); err == nil || !strings.Contains(err.Error(), "open to others") {
 		t.Errorf("prepare of an open folder = %v, want a refusal", err)
 	}
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := prepare(link); err == nil {
+	if err := prepareRunDir(link); err == nil {
 		t.Error("prepare of a link passes, want a refusal")
 	}
 }

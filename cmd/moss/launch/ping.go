@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// greeting asks for a ping before anything else is sent on the first connection: an engine that is being stopped takes
+// pingFirst asks for a ping before anything else is sent on the first connection: an engine that is being stopped takes
 // connections until it ends, and whoever waits in the queue of its socket is cut off then. What was sent once cannot be sent
 // again to the next engine, since nobody knows what became of it. It returns a connection to an engine that answered, or, once
 // the socket is closed, the error of a connection to nobody.
-func (s *Starter) greeting(ctx context.Context, conn net.Conn) (net.Conn, error) {
+func (s *Starter) pingFirst(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	limit := time.Now().Add(startTimeout)
 	var dialer net.Dialer
 	for {
-		again, err := pinged(ctx, conn)
+		again, err := pingEngine(ctx, conn)
 		if err == nil && again {
 			s.greeted.Store(true)
 			return conn, nil
@@ -45,23 +45,23 @@ func (s *Starter) greeting(ctx context.Context, conn net.Conn) (net.Conn, error)
 	}
 }
 
-// answers asks for a ping on a connection of its own: the engine is ready when that is answered.
-func (s *Starter) answers(ctx context.Context) bool {
+// isAnswering reports whether the engine answers a ping on a connection of its own: it is ready then.
+func (s *Starter) isAnswering(ctx context.Context) bool {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, s.Place.Host.Network, s.Place.Host.Address)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = pinged(ctx, conn)
+	_, err = pingEngine(ctx, conn)
 	return err == nil
 }
 
 var errNoPing = errors.New("the engine does not answer as one") //nolint:gochecknoglobals // a constant
 
-// pinged asks for a ping by hand, since nothing must be read that does not belong to it. again reports whether the connection
+// pingEngine asks for a ping by hand, since nothing must be read that does not belong to it. again reports whether the connection
 // can be used for more. errNoPing if the answer is another one.
-func pinged(ctx context.Context, conn net.Conn) (again bool, err error) {
+func pingEngine(ctx context.Context, conn net.Conn) (again bool, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if _, err := io.WriteString(conn, "GET /_ping HTTP/1.1\r\nHost: moss\r\n\r\n"); err != nil {
@@ -82,17 +82,17 @@ func pinged(ctx context.Context, conn net.Conn) (again bool, err error) {
 	return !resp.Close && reader.Buffered() == 0, nil
 }
 
-// outlast waits for an engine that holds the folders and does not answer at its sockets: one that is ending, or just starting.
-// It reports whether one answers after all. One that listens elsewhere is not waited for: it may stay for ever.
-func (s *Starter) outlast(ctx context.Context) bool {
+// awaitTransition waits for an engine that holds the folders and does not answer at its sockets: one that is ending, or just
+// starting. It reports whether one answers after all. One that listens elsewhere is not waited for: it may stay for ever.
+func (s *Starter) awaitTransition(ctx context.Context) bool {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	for {
 		engine, found, err := s.Running()
-		if err != nil || !found || !s.passing(ctx, engine) {
+		if err != nil || !found || !s.isInTransition(ctx, engine) {
 			return false
 		}
-		if s.answers(ctx) {
+		if s.isAnswering(ctx) {
 			return true
 		}
 		select {
@@ -103,8 +103,8 @@ func (s *Starter) outlast(ctx context.Context) bool {
 	}
 }
 
-// passing reports whether an engine is only starting, or ending: its sockets do not listen, or the default one is its own.
-func (s *Starter) passing(ctx context.Context, engine Engine) bool {
+// isInTransition reports whether an engine is only starting, or ending: its sockets do not listen, or the default one is its own.
+func (s *Starter) isInTransition(ctx context.Context, engine Engine) bool {
 	var dialer net.Dialer
 	for _, host := range engine.Hosts {
 		path, local := strings.CutPrefix(host, "unix://")

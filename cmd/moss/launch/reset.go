@@ -21,13 +21,13 @@ func (s *Starter) Reset(ctx context.Context) (left string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := prepare(s.Place.RunDir); err != nil {
+	if err := prepareRunDir(s.Place.RunDir); err != nil {
 		return "", err
 	}
 	if _, err := s.Stop(ctx, true); err != nil { // first: who has the lock may wait for the end of that engine
 		return "", err
 	}
-	release, err := lock(ctx, filepath.Join(s.Place.RunDir, startLock))
+	release, err := takeStartLock(ctx, filepath.Join(s.Place.RunDir, startLock))
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func (s *Starter) Reset(ctx context.Context) (left string, err error) {
 		return "", err
 	}
 	if _, err := os.Lstat(root); err == nil {
-		if err := s.clear(ctx); err != nil {
+		if err := s.clearData(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -51,10 +51,10 @@ func (s *Starter) Reset(ctx context.Context) (left string, err error) {
 	return left, nil
 }
 
-// clear has the engine's program remove what lies in its data folder: it knows what it has made, and can remove files that
+// clearData has the engine's program remove what lies in its data folder: it knows what it has made, and can remove files that
 // belong to the user's sub-ids.
-func (s *Starter) clear(ctx context.Context) error {
-	binary, err := s.binary()
+func (s *Starter) clearData(ctx context.Context) error {
+	binary, err := s.findBinary()
 	if err != nil {
 		return err
 	}

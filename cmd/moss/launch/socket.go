@@ -26,21 +26,21 @@ type Env func(name string) string
 // hosts of TCP: for others the flags are an error, and the environment's words are not meant.
 func Find(flag string, secure TLS, env Env) (Place, error) {
 	if flag != "" {
-		return named(flag, secure, env)
+		return placeOfHost(flag, secure, env)
 	}
 	for _, variable := range []string{"MOSS_HOST", "DOCKER_HOST"} {
 		host := env(variable)
 		if host == "" {
 			continue
 		}
-		place, err := named(host, secure, env)
+		place, err := placeOfHost(host, secure, env)
 		if err != nil {
 			return Place{}, fmt.Errorf("%s: %w", variable, err)
 		}
 		place.Source = variable
 		return place, nil
 	}
-	if secure.given() {
+	if secure.isGiven() {
 		return Place{}, errTLSOnUnix
 	}
 	base, err := runBase(env)
@@ -55,9 +55,9 @@ func Find(flag string, secure TLS, env Env) (Place, error) {
 
 var errTLSOnUnix = errors.New("TLS is for hosts of tcp://: a unix socket needs none")
 
-// named returns the place of a host that somebody named.
-func named(host string, secure TLS, env Env) (Place, error) {
-	filled, port := secure.fill(env), plainPort
+// placeOfHost returns the place of a host that somebody named.
+func placeOfHost(host string, secure TLS, env Env) (Place, error) {
+	filled, port := secure.fillFromEnv(env), plainPort
 	if filled.On {
 		port = securePort
 	}
@@ -65,12 +65,12 @@ func named(host string, secure TLS, env Env) (Place, error) {
 	switch {
 	case err != nil:
 		return Place{}, err
-	case parsed.Network != "tcp" && secure.given():
+	case parsed.Network != "tcp" && secure.isGiven():
 		return Place{}, errTLSOnUnix
 	case parsed.Network != "tcp":
 		return Place{Host: parsed, RunDir: defaultRunDir(parsed.Address, env)}, nil
 	}
-	files, err := filled.files(env)
+	files, err := filled.certFiles(env)
 	return Place{Host: parsed, TLS: files}, err
 }
 
@@ -109,10 +109,10 @@ func sameFile(one, other string) bool {
 // above is the user's alone.
 func runBase(env Env) (string, error) {
 	uid := os.Geteuid()
-	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && safe(dir, uid) == nil {
+	if dir := env("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && checkPrivate(dir, uid) == nil {
 		return filepath.Join(dir, "moss"), nil
 	}
-	if dir := filepath.Join("/run/user", strconv.Itoa(uid)); safe(dir, uid) == nil {
+	if dir := filepath.Join("/run/user", strconv.Itoa(uid)); checkPrivate(dir, uid) == nil {
 		return filepath.Join(dir, "moss"), nil
 	}
 	temp := env("TMPDIR")
@@ -124,14 +124,14 @@ func runBase(env Env) (string, error) {
 	}
 	dir := filepath.Join(temp, "moss-"+strconv.Itoa(uid))
 	// Anyone may have made a folder of this name in a shared one: what listens there is not to be trusted then.
-	if err := safe(dir, uid); err != nil && !isMissing(err) {
+	if err := checkPrivate(dir, uid); err != nil && !isMissing(err) {
 		return "", fmt.Errorf("XDG_RUNTIME_DIR is of no use and %w", err)
 	}
 	return dir, nil
 }
 
-// safe checks that dir is a folder of the user's own that nobody else may enter.
-func safe(dir string, uid int) error {
+// checkPrivate checks that dir is a folder of the user's own that nobody else may enter.
+func checkPrivate(dir string, uid int) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err
@@ -166,12 +166,12 @@ func keptApart(dir string, uid int) error {
 	return nil
 }
 
-// prepare makes the folder of this boot's files if it is missing, and checks it.
-func prepare(dir string) error {
+// prepareRunDir makes the folder of this boot's files if it is missing, and checks it.
+func prepareRunDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the engine's folder: %w", err)
 	}
-	if err := safe(dir, os.Geteuid()); err != nil {
+	if err := checkPrivate(dir, os.Geteuid()); err != nil {
 		return fmt.Errorf("the engine's folder: %w", err)
 	}
 	return nil

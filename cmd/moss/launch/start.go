@@ -51,69 +51,69 @@ func (s *Starter) Dial(ctx context.Context, network, address string) (net.Conn, 
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err == nil && s.Notice != nil && s.Place.TLS == nil {
-		s.dialled.Do(func() { time.AfterFunc(quietTime, s.explain) })
+		s.dialled.Do(func() { time.AfterFunc(quietTime, s.explainWait) })
 	}
 	if err == nil && s.Place.RunDir != "" && !s.greeted.Load() {
-		conn, err = s.greeting(ctx, conn)
+		conn, err = s.pingFirst(ctx, conn)
 	}
-	if err == nil || s.Place.RunDir == "" || !nobody(err) {
+	if err == nil || s.Place.RunDir == "" || !isNotListening(err) {
 		return conn, err
 	}
-	if conn, ok := s.follow(ctx); ok {
+	if conn, ok := s.dialHolder(ctx); ok {
 		return conn, nil
 	}
 	if s.stay.Load() {
 		return nil, err
 	}
-	if err := s.start(ctx); err != nil {
+	if err := s.startEngine(ctx); err != nil {
 		return nil, err
 	}
 	return dialer.DialContext(ctx, network, address)
 }
 
-// explain tells a person why nothing happens: the socket is there from the first moment on and while engines come and go,
+// explainWait tells a person why nothing happens: the socket is there from the first moment on and while engines come and go,
 // so a command may wait in its queue. What merely takes long looks the same from here, so it asks on its own.
-func (s *Starter) explain() {
+func (s *Starter) explainWait() {
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout) // no call's: it ends with this program
 	defer cancel()
-	if !s.answers(ctx) {
+	if !s.isAnswering(ctx) {
 		_, _ = fmt.Fprintf(s.Notice, "moss: the engine at %s does not answer yet; waiting\n", s.Place.Host)
 	}
 }
 
-// nobody reports whether a dial failed because nothing listens.
-func nobody(err error) bool {
+// isNotListening reports whether a dial failed because nothing listens.
+func isNotListening(err error) bool {
 	return errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-func (s *Starter) start(ctx context.Context) error {
+func (s *Starter) startEngine(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := refuseRoot(os.Geteuid(), s.Env); err != nil {
 		return err
 	}
-	if state := s.unit(ctx); state != unitNone {
+	if state := s.queryUnitState(ctx); state != unitNone {
 		return s.leaveToUnit(ctx, state)
 	}
-	if err := prepare(s.Place.RunDir); err != nil {
+	if err := prepareRunDir(s.Place.RunDir); err != nil {
 		return err
 	}
-	release, err := lock(ctx, filepath.Join(s.Place.RunDir, startLock))
+	release, err := takeStartLock(ctx, filepath.Join(s.Place.RunDir, startLock))
 	if err != nil {
 		return err
 	}
 	defer release()
-	if s.answers(ctx) || s.outlast(ctx) {
+	if s.isAnswering(ctx) || s.awaitTransition(ctx) {
 		return nil // another command was quicker, or the engine was just starting
 	}
-	return s.spawn(ctx)
+	return s.spawnEngine(ctx)
 }
 
-// spawn starts the engine, detached from the terminal, and waits until it answers or ends.
-func (s *Starter) spawn(ctx context.Context) error {
-	binary, err := s.binary()
+// spawnEngine starts the engine, detached from the terminal, and waits until it answers or ends.
+func (s *Starter) spawnEngine(ctx context.Context) error {
+	binary, err := s.findBinary()
 	if err != nil {
 		return err
 	}
@@ -142,14 +142,14 @@ func (s *Starter) spawn(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Wait() }()
-	return s.await(ctx, ended, func() string { return lastLine(path, begin) })
+	return s.awaitAnswer(ctx, ended, func() string { return lastLine(path, begin) })
 }
 
-func (s *Starter) await(ctx context.Context, ended <-chan error, word func() string) error {
+func (s *Starter) awaitAnswer(ctx context.Context, ended <-chan error, word func() string) error {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	for {
-		if s.answers(ctx) {
+		if s.isAnswering(ctx) {
 			return nil
 		}
 		select {
@@ -172,8 +172,8 @@ func exitText(err error) string {
 	return err.Error()
 }
 
-// binary finds mossd beside this program, whatever link led to it, or in PATH.
-func (s *Starter) binary() (string, error) {
+// findBinary finds mossd beside this program, whatever link led to it, or in PATH.
+func (s *Starter) findBinary() (string, error) {
 	if s.Binary != "" {
 		return s.Binary, nil
 	}
@@ -230,8 +230,8 @@ func lastLine(path string, begin int64) string {
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-// lock takes the start lock. The file stays: removing it would let two starters hold two locks.
-func lock(ctx context.Context, path string) (release func(), err error) {
+// takeStartLock takes the start lock. The file stays: removing it would let two starters hold two locks.
+func takeStartLock(ctx context.Context, path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the start lock: %w", err)

@@ -21,26 +21,26 @@ const (
 	securePort = "2376"
 )
 
-// given reports whether the flags say anything.
-func (t TLS) given() bool { return t != TLS{} }
+// isGiven reports whether the flags say anything.
+func (t TLS) isGiven() bool { return t != TLS{} }
 
-// fill takes from the environment what the flags leave open.
-func (t TLS) fill(env Env) TLS {
-	t.Verify = t.Verify || either(env, "TLS_VERIFY") != ""
-	t.On = t.On || t.Verify || either(env, "TLS") != ""
+// fillFromEnv takes from the environment what the flags leave open.
+func (t TLS) fillFromEnv(env Env) TLS {
+	t.Verify = t.Verify || lookupVariable(env, "TLS_VERIFY") != ""
+	t.On = t.On || t.Verify || lookupVariable(env, "TLS") != ""
 	return t
 }
 
-// files returns the files to read; nil without TLS. Those that no flag names are in the folder that the environment names,
+// certFiles returns the files to read; nil without TLS. Those that no flag names are in the folder that the environment names,
 // else in docker's own; a certificate of the client's that is not there is not shown.
-func (t TLS) files(env Env) (*client.TLSFiles, error) {
+func (t TLS) certFiles(env Env) (*client.TLSFiles, error) {
 	if !t.On {
-		if t.given() {
+		if t.isGiven() {
 			return nil, errors.New("--tlscacert, --tlscert and --tlskey have no use without --tls or --tlsverify")
 		}
 		return nil, nil //nolint:nilnil // no TLS
 	}
-	dir := either(env, "CERT_PATH")
+	dir := lookupVariable(env, "CERT_PATH")
 	if dir == "" {
 		dir = env("DOCKER_CONFIG")
 	}
@@ -58,22 +58,22 @@ func (t TLS) files(env Env) (*client.TLSFiles, error) {
 	}
 	if files.Cert == "" && files.Key == "" {
 		cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-		if exists(cert) && exists(key) {
+		if fileExists(cert) && fileExists(key) {
 			files.Cert, files.Key = cert, key
 		}
 	}
 	return files, nil
 }
 
-// either returns a variable of moss's own, else of docker's clients.
-func either(env Env, name string) string {
+// lookupVariable returns a variable of moss's own, else of docker's clients.
+func lookupVariable(env Env, name string) string {
 	if value := env("MOSS_" + name); value != "" {
 		return value
 	}
 	return env("DOCKER_" + name)
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

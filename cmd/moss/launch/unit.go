@@ -19,8 +19,8 @@ const (
 	unitEnabled                  // a unit is enabled and stands
 )
 
-// unit asks the user manager for moss.service and moss.socket. Without a manager it costs one stat.
-func (s *Starter) unit(ctx context.Context) unitState {
+// queryUnitState asks the user manager for moss.service and moss.socket. Without a manager it costs one stat.
+func (s *Starter) queryUnitState(ctx context.Context) unitState {
 	return unitStateOf(s.showUnits(ctx, "ActiveState,UnitFileState", service, socket))
 }
 
@@ -67,8 +67,8 @@ func (s *Starter) inCharge(ctx context.Context, unit string) bool {
 	return unitStateOf(s.showUnits(ctx, "ActiveState", unit)) == unitActive
 }
 
-// systemctl has the user manager do something with units, and waits until it is done.
-func systemctl(ctx context.Context, verb string, units ...string) error {
+// runSystemctl has the user manager do something with units, and waits until it is done.
+func runSystemctl(ctx context.Context, verb string, units ...string) error {
 	out, err := exec.CommandContext(ctx, "systemctl", append([]string{"--user", verb}, units...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("systemctl --user %s %s: %w: %s", verb, strings.Join(units, " "), err, strings.TrimSpace(string(out)))
@@ -95,5 +95,5 @@ func (s *Starter) leaveToUnit(ctx context.Context, state unitState) error {
 		return errors.New("moss.service is enabled but stands; start it with 'moss system start'")
 	}
 	never := make(chan error)
-	return s.await(ctx, never, func() string { return "see 'systemctl --user status moss.service'" })
+	return s.awaitAnswer(ctx, never, func() string { return "see 'systemctl --user status moss.service'" })
 }

@@ -106,7 +106,7 @@ func (a *app) hasColours(out io.Writer) bool {
 	return ok && tty.Is(file) && a.envValue("NO_COLOR") == "" && a.envValue("TERM") != "dumb"
 }
 
-// tableView says how tables are shown: on a terminal they fit, unless all is to be shown in full.
+// tableView returns how tables are shown: on a terminal they fit, unless all is to be shown in full.
 func (a *app) tableView(full bool) show.View {
 	if !a.onScreen() {
 		return show.View{}
@@ -243,7 +243,7 @@ func countText(n int, noun string) string {
 	}
 }
 
-// usageError is the error of wrong usage.
+// usageError returns the error of wrong usage.
 func usageError(cmd *cobra.Command, err error) error {
 	return &exit{code: exitEngine, err: fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())}
 }

@@ -142,7 +142,7 @@ func (c *console) followProcess(ctx context.Context, signals <-chan os.Signal) (
 	return last.code, nil
 }
 
-// sessionError is the error of a session that broke while the container may go on.
+// sessionError returns the error of a session that broke while the container may go on.
 func (c *console) sessionError(err error) error {
 	return fmt.Errorf("container %.12s: %w", c.id, err)
 }

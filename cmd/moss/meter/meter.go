@@ -23,7 +23,7 @@ type Reading struct {
 // times of its predecessor itself, but not in every version of the API.
 func Read(sample client.Stats, before *client.Stats) Reading {
 	r := Reading{
-		CPU: cpu(sample, before), Memory: memory(sample.Memory), Limit: sample.Memory.Limit, Processes: sample.Pids.Current,
+		CPU: cpuPercent(sample, before), Memory: memoryInUse(sample.Memory), Limit: sample.Memory.Limit, Processes: sample.Pids.Current,
 	}
 	r.ProcessesUnknown = sample.Pids.Current == 0 && sample.CPU.Usage.Total > 0
 	if r.Limit > 0 {
@@ -46,8 +46,8 @@ func Read(sample client.Stats, before *client.Stats) Reading {
 	return r
 }
 
-// cpu returns the share of one CPU in percent that was used between two samples.
-func cpu(sample client.Stats, before *client.Stats) float64 {
+// cpuPercent returns the share of one CPU in percent that was used between two samples.
+func cpuPercent(sample client.Stats, before *client.Stats) float64 {
 	earlier, since := sample.PreCPU, sample.PreRead
 	if earlier.System == 0 && before != nil {
 		earlier, since = before.CPU, before.Read
@@ -70,8 +70,8 @@ func cpu(sample client.Stats, before *client.Stats) float64 {
 	return 0
 }
 
-// memory returns the memory in use without the inactive page cache, which the kernel takes back when it needs it.
-func memory(m client.MemoryStats) uint64 {
+// memoryInUse returns the memory in use without the inactive page cache, which the kernel takes back when it needs it.
+func memoryInUse(m client.MemoryStats) uint64 {
 	// cgroup v1 counts whole trees under total_…; cgroup v2 has one name; a sample of /proc has neither and no cache.
 	cache, known := m.Stats["total_inactive_file"]
 	if !known {

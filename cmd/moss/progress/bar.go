@@ -14,24 +14,24 @@ const (
 	shortestBar = 8
 )
 
-// row writes a message in at most width cells, with a bar and counts if there is room for them.
-func row(message client.Progress, width int) string {
-	text := title(message)
-	if counts(message.Detail) {
-		count := amount(message.Detail)
-		room := width - cells(text) - len(" [] ") - len(count)
+// messageRow writes a message in at most width cells, with a bar and counts if there is room for them.
+func messageRow(message client.Progress, width int) string {
+	text := messageTitle(message)
+	if hasCounts(message.Detail) {
+		count := amountText(message.Detail)
+		room := width - countCells(text) - len(" [] ") - len(count)
 		switch {
 		case message.Detail.Total > 0 && room >= shortestBar:
-			return text + " [" + bar(message.Detail, min(room, longestBar)) + "] " + count
-		case width >= cells(text)+1+len(count):
+			return text + " [" + drawBar(message.Detail, min(room, longestBar)) + "] " + count
+		case width >= countCells(text)+1+len(count):
 			text += " " + count
 		}
 	}
-	return cut(text, width)
+	return cutToWidth(text, width)
 }
 
-// bar draws how much of the total is done.
-func bar(detail client.ProgressDetail, length int) string {
+// drawBar draws how much of the total is done.
+func drawBar(detail client.ProgressDetail, length int) string {
 	done := int(float64(length) * float64(min(max(detail.Current, 0), detail.Total)) / float64(detail.Total))
 	if done >= length {
 		return strings.Repeat("=", length)
@@ -39,8 +39,8 @@ func bar(detail client.ProgressDetail, length int) string {
 	return strings.Repeat("=", done) + ">" + strings.Repeat(" ", length-done-1)
 }
 
-// amount writes how much is done, and of how much. The first number keeps its place while it grows.
-func amount(detail client.ProgressDetail) string {
+// amountText writes how much is done, and of how much. The first number keeps its place while it grows.
+func amountText(detail client.ProgressDetail) string {
 	if detail.Total <= 0 {
 		return fmt.Sprintf("%7s", show.Size(detail.Current))
 	}
@@ -57,8 +57,8 @@ func cellsOf(r rune) int {
 	return 1
 }
 
-// cells returns how many cells of a terminal a text takes, or more.
-func cells(text string) int {
+// countCells returns how many cells of a terminal a text takes, or more.
+func countCells(text string) int {
 	n := 0
 	for _, r := range text {
 		n += cellsOf(r)
@@ -66,9 +66,9 @@ func cells(text string) int {
 	return n
 }
 
-// cut shortens a text to width cells and marks the cut.
-func cut(text string, width int) string {
-	if cells(text) <= width {
+// cutToWidth shortens a text to width cells and marks the cut.
+func cutToWidth(text string, width int) string {
+	if countCells(text) <= width {
 		return text
 	}
 	room := width - cellsOf('…')

@@ -91,7 +91,7 @@ func (b *Build) Show(message client.Progress) error {
 	switch {
 	case message.Stream != "":
 		b.writtenLocked(message.ID, message.Stream)
-	case message.Status != "" && message.ID == "" && !counts(message.Detail):
+	case message.Status != "" && message.ID == "" && !hasCounts(message.Detail):
 		b.parts = nil // the last word on a pull
 	case message.Status != "":
 		b.partLocked(message)
@@ -129,7 +129,7 @@ func (b *Build) changeLocked(about client.BuildStep) {
 		b.steps = append(b.steps[:at], b.steps[at+1:]...)
 	}
 	b.parts = nil
-	_, width := b.frame.room()
+	_, width := b.frame.usableSize()
 	took := fmt.Sprintf("%.1fs", about.Seconds)
 	switch about.State {
 	case "cached":
@@ -139,7 +139,7 @@ func (b *Build) changeLocked(about client.BuildStep) {
 	}
 	b.done.WriteString(stepRow(about, took, width) + "\n")
 	if about.State == "failed" {
-		for _, line := range lines(text) {
+		for _, line := range splitLines(text) {
 			b.done.WriteString("  | " + line + "\n")
 		}
 	}
@@ -160,7 +160,7 @@ func (b *Build) writtenLocked(stage, text string) {
 		}
 		return
 	}
-	for _, line := range lines([]byte(text)) {
+	for _, line := range splitLines([]byte(text)) {
 		b.done.WriteString(line + "\n")
 	}
 }
@@ -178,16 +178,16 @@ func (b *Build) partLocked(message client.Progress) {
 
 // drawLocked brings the terminal up to date, in one write.
 func (b *Build) drawLocked() {
-	height, width := b.frame.room()
+	height, width := b.frame.usableSize()
 	rows := b.rowsLocked(height, width)
 	var err error
 	if b.done.Len() > 0 {
-		err = b.frame.draw(nil, height, width)
+		err = b.frame.drawRows(nil, height, width)
 		b.buffer.Write(b.done.Bytes())
 		b.done.Reset()
 	}
 	if err == nil {
-		err = b.frame.draw(rows, height, width)
+		err = b.frame.drawRows(rows, height, width)
 	}
 	if err == nil && b.buffer.Len() > 0 {
 		_, err = b.buffer.WriteTo(b.out)
@@ -201,7 +201,7 @@ func (b *Build) drawLocked() {
 func (b *Build) rowsLocked(height, width int) []string {
 	var rows []string
 	if b.sending {
-		rows = append(rows, cut("Sending the context "+show.Size(b.sent), width))
+		rows = append(rows, cutToWidth("Sending the context "+show.Size(b.sent), width))
 	}
 	tail := mostTail
 	if n := len(b.steps); n > 0 {
@@ -209,17 +209,17 @@ func (b *Build) rowsLocked(height, width int) []string {
 	}
 	for _, s := range b.steps {
 		rows = append(rows, stepRow(s.BuildStep, fmt.Sprintf("%.1fs", time.Since(s.since).Seconds()), width))
-		written := lines(s.text[max(len(s.text)-mostSeen, 0):])
+		written := splitLines(s.text[max(len(s.text)-mostSeen, 0):])
 		for _, line := range written[max(len(written)-tail, 0):] {
-			rows = append(rows, cut("  | "+line, width))
+			rows = append(rows, cutToWidth("  | "+line, width))
 		}
 	}
 	for _, part := range b.parts {
-		rows = append(rows, row(part, width))
+		rows = append(rows, messageRow(part, width))
 	}
 	if len(rows) > height {
 		more := len(rows) - height + 1
-		rows = append(rows[:height-1], cut(fmt.Sprintf("%d more lines", more), width))
+		rows = append(rows[:height-1], cutToWidth(fmt.Sprintf("%d more lines", more), width))
 	}
 	return rows
 }
@@ -237,13 +237,13 @@ func stepRow(s client.BuildStep, right string, width int) string {
 	if more {
 		text += " ..."
 	}
-	text = cut(show.Plain("["+place+"] "+text), max(width-len(right)-1, 1))
-	return cut(text+strings.Repeat(" ", max(width-cells(text)-len(right), 1))+right, width)
+	text = cutToWidth(show.Plain("["+place+"] "+text), max(width-len(right)-1, 1))
+	return cutToWidth(text+strings.Repeat(" ", max(width-countCells(text)-len(right), 1))+right, width)
 }
 
-// lines cuts output into lines that a terminal can show: of one that was written over the last state, without escape
+// splitLines cuts output into lines that a terminal can show: of one that was written over the last state, without escape
 // sequences.
-func lines(text []byte) []string {
+func splitLines(text []byte) []string {
 	if len(text) == 0 {
 		return nil
 	}

@@ -22,10 +22,10 @@ func (l *Lines) Show(message client.Progress) error {
 		_, err := io.WriteString(l.out, message.Stream)
 		return err
 	}
-	if counts(message.Detail) {
+	if hasCounts(message.Detail) {
 		return nil
 	}
-	text := title(message)
+	text := messageTitle(message)
 	if text == "" || (message.ID != "" && l.last[message.ID] == text) {
 		return nil
 	}
@@ -37,8 +37,8 @@ func (l *Lines) Show(message client.Progress) error {
 // Close has nothing to do.
 func (l *Lines) Close() error { return nil }
 
-// title is what a message says without its counts, empty for nothing.
-func title(message client.Progress) string {
+// messageTitle returns what a message says without its counts, empty for nothing.
+func messageTitle(message client.Progress) string {
 	text := show.Plain(message.Status)
 	if message.ID != "" && text != "" {
 		text = show.Plain(message.ID) + ": " + text
@@ -46,5 +46,5 @@ func title(message client.Progress) string {
 	return text
 }
 
-// counts reports whether a message tells how far something is.
-func counts(detail client.ProgressDetail) bool { return detail.Current > 0 || detail.Total > 0 }
+// hasCounts reports whether a message tells how far something is.
+func hasCounts(detail client.ProgressDetail) bool { return detail.Current > 0 || detail.Total > 0 }

@@ -36,11 +36,11 @@ func NewScreen(out io.Writer, size func() (height, width int)) *Screen {
 func (s *Screen) Show(message client.Progress) error {
 	switch {
 	case message.Stream != "":
-		return s.below(message.Stream)
+		return s.writeBelow(message.Stream)
 	case message.Status == "":
 		return nil
-	case message.ID == "" && !counts(message.Detail):
-		return s.below(title(message) + "\n")
+	case message.ID == "" && !hasCounts(message.Detail):
+		return s.writeBelow(messageTitle(message) + "\n")
 	}
 	if place, known := s.places[message.ID]; known {
 		s.messages[place] = message
@@ -48,8 +48,8 @@ func (s *Screen) Show(message client.Progress) error {
 		s.places[message.ID] = len(s.messages)
 		s.messages = append(s.messages, message)
 	}
-	height, width := s.room()
-	return s.draw(s.frame(height, width), height, width)
+	height, width := s.usableSize()
+	return s.drawRows(s.makeFrame(height, width), height, width)
 }
 
 // Close leaves the last state of every object on the terminal, and the cursor at the start of an empty line whatever was
@@ -58,32 +58,32 @@ func (s *Screen) Close() error {
 	if len(s.messages) == 0 {
 		return nil
 	}
-	if err := s.settle(); err != nil {
+	if err := s.endFrame(); err != nil {
 		return err
 	}
 	_, err := io.WriteString(s.out, "\r\x1b[K")
 	return err
 }
 
-// below writes text that stays, below the rows there are. They are not written over any more.
-func (s *Screen) below(text string) error {
-	if err := s.settle(); err != nil {
+// writeBelow writes text that stays, below the rows there are. They are not written over any more.
+func (s *Screen) writeBelow(text string) error {
+	if err := s.endFrame(); err != nil {
 		return err
 	}
 	_, err := io.WriteString(s.out, text)
 	return err
 }
 
-// settle ends the frame: what the terminal had no room for is written now.
-func (s *Screen) settle() error {
+// endFrame ends the frame: what the terminal had no room for is written now.
+func (s *Screen) endFrame() error {
 	if !s.whole && len(s.messages) > 0 {
-		height, width := s.room()
+		height, width := s.usableSize()
 		var out bytes.Buffer
-		if len(s.rows) > 0 && s.fits(height, width) {
+		if len(s.rows) > 0 && s.rowsFit(height, width) {
 			fmt.Fprintf(&out, "\x1b[%dA\r\x1b[J", len(s.rows))
 		}
 		for _, message := range s.messages {
-			out.WriteString(row(message, width) + "\n")
+			out.WriteString(messageRow(message, width) + "\n")
 		}
 		if _, err := out.WriteTo(s.out); err != nil {
 			return err
@@ -93,9 +93,9 @@ func (s *Screen) settle() error {
 	return nil
 }
 
-// room returns how many rows and cells may be used: the last row is the cursor's, and a sign in the last column would
+// usableSize returns how many rows and cells may be used: the last row is the cursor's, and a sign in the last column would
 // make some terminals wrap.
-func (s *Screen) room() (height, width int) {
+func (s *Screen) usableSize() (height, width int) {
 	height, width = s.size()
 	if height <= 0 {
 		height = usualHeight
@@ -106,30 +106,31 @@ func (s *Screen) room() (height, width int) {
 	return max(height-1, 1), max(width-1, 1)
 }
 
-// frame makes the rows of all messages, or of those that matter most when they are more than the terminal is high.
-func (s *Screen) frame(height, width int) []string {
+// makeFrame makes the rows of all messages, or of those that matter most when they are more than the terminal is high.
+func (s *Screen) makeFrame(height, width int) []string {
 	shown := make([]int, 0, len(s.messages))
 	for i := range s.messages {
 		shown = append(shown, i)
 	}
 	s.whole = len(shown) <= height
 	if !s.whole {
-		slices.SortStableFunc(shown, func(a, b int) int { return rank(s.messages[a]) - rank(s.messages[b]) })
+		slices.SortStableFunc(shown, func(a, b int) int { return rankOf(s.messages[a]) - rankOf(s.messages[b]) })
 		shown = shown[:height-1]
 		slices.Sort(shown)
 	}
 	rows := make([]string, 0, len(shown)+1)
 	for _, i := range shown {
-		rows = append(rows, row(s.messages[i], width))
+		rows = append(rows, messageRow(s.messages[i], width))
 	}
 	if !s.whole {
 		done := 0
 		for _, message := range s.messages {
-			if rank(message) == rankDone {
+			if rankOf(message) == rankDone {
 				done++
 			}
 		}
-		rows = append(rows, cut(fmt.Sprintf("%d of %d done, %d not shown", done, len(s.messages), len(s.messages)-len(shown)), width))
+		text := fmt.Sprintf("%d of %d done, %d not shown", done, len(s.messages), len(s.messages)-len(shown))
+		rows = append(rows, cutToWidth(text, width))
 	}
 	return rows
 }
@@ -141,9 +142,9 @@ const (
 	rankDone
 )
 
-func rank(message client.Progress) int {
+func rankOf(message client.Progress) int {
 	switch status := message.Status; {
-	case counts(message.Detail):
+	case hasCounts(message.Detail):
 		return rankMoving
 	case strings.HasSuffix(status, "exists"), status == "Pull complete", status == "Pushed",
 		strings.HasPrefix(status, "Mounted from"), strings.HasPrefix(status, "Pulling from"): // the last is a heading
@@ -153,16 +154,16 @@ func rank(message client.Progress) int {
 	}
 }
 
-// fits reports whether the rows are still where they were written: a terminal that became narrower may have wrapped
+// rowsFit reports whether the rows are still where they were written: a terminal that became narrower may have wrapped
 // them, and one that became lower has moved some out of reach.
-func (s *Screen) fits(height, width int) bool {
-	return len(s.rows) <= height && !slices.ContainsFunc(s.rows, func(row string) bool { return cells(row) > width })
+func (s *Screen) rowsFit(height, width int) bool {
+	return len(s.rows) <= height && !slices.ContainsFunc(s.rows, func(row string) bool { return countCells(row) > width })
 }
 
-// draw brings the terminal from the rows that it shows to others, in one write.
-func (s *Screen) draw(rows []string, height, width int) error {
+// drawRows brings the terminal from the rows that it shows to others, in one write.
+func (s *Screen) drawRows(rows []string, height, width int) error {
 	var out bytes.Buffer
-	if !s.fits(height, width) {
+	if !s.rowsFit(height, width) {
 		s.rows = nil // they stay as they are, and new ones begin below
 	}
 	before := s.rows

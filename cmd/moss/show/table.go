@@ -51,7 +51,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 			fields[key] = value
 		}
 	}
-	text, err := compact(fields)
+	text, err := compactJSON(fields)
 	return []byte(text), err
 }
 
@@ -67,9 +67,9 @@ func (v View) Table(w io.Writer, format string, columns []Column, titles map[str
 	template, tabular := strings.CutPrefix(format, "table")
 	switch {
 	case format == "" || (tabular && strings.TrimSpace(template) == ""):
-		return v.write(w, columns, append([]Row{heading}, rows...))
+		return v.writeTable(w, columns, append([]Row{heading}, rows...))
 	case tabular:
-		return aligned(w, func(out io.Writer) error {
+		return writeAligned(w, func(out io.Writer) error {
 			return writeTemplate(out, strings.TrimSpace(template), append([]Row{heading}, rows...))
 		})
 	default:
@@ -77,7 +77,7 @@ func (v View) Table(w io.Writer, format string, columns []Column, titles map[str
 	}
 }
 
-func aligned(w io.Writer, fill func(io.Writer) error) error {
+func writeAligned(w io.Writer, fill func(io.Writer) error) error {
 	table := tabwriter.NewWriter(w, leastColumn, 1, wideGap, ' ', 0)
 	if err := fill(table); err != nil {
 		return err

@@ -21,9 +21,9 @@ func ParseTemplate(text string) (*Template, error) {
 	if text == "json" {
 		return &Template{json: true}, nil
 	}
-	tmpl, err := template.New("format").Option("missingkey=error").Funcs(functions()).Parse(unescape(text))
+	tmpl, err := template.New("format").Option("missingkey=error").Funcs(templateFuncs()).Parse(unescape(text))
 	if err != nil {
-		return nil, fmt.Errorf("format %q: %s", text, cause(err))
+		return nil, fmt.Errorf("format %q: %s", text, templateCause(err))
 	}
 	return &Template{tmpl: tmpl}, nil
 }
@@ -40,23 +40,23 @@ func (t *Template) Write(w io.Writer, value any) error {
 
 func (t *Template) render(value any) (string, error) {
 	if t.json {
-		return compact(value)
+		return compactJSON(value)
 	}
 	var out bytes.Buffer
 	if err := t.tmpl.Execute(&out, value); err != nil {
-		return "", fmt.Errorf("format: %s", cause(err))
+		return "", fmt.Errorf("format: %s", templateCause(err))
 	}
 	return out.String(), nil
 }
 
-func functions() template.FuncMap {
+func templateFuncs() template.FuncMap {
 	return template.FuncMap{
-		"json":  compact,
-		"join":  join,
+		"json":  compactJSON,
+		"join":  joinList,
 		"split": strings.Split,
 		"lower": strings.ToLower,
 		"upper": strings.ToUpper,
-		"title": title,
+		"title": titleCase,
 		"pad": func(text string, before, after int) string {
 			return strings.Repeat(" ", max(0, before)) + text + strings.Repeat(" ", max(0, after))
 		},
@@ -68,8 +68,8 @@ func functions() template.FuncMap {
 	}
 }
 
-// title writes the first letter of each word as a capital.
-func title(text string) string {
+// titleCase writes the first letter of each word as a capital.
+func titleCase(text string) string {
 	before := ' '
 	return strings.Map(func(r rune) rune {
 		first := unicode.IsSpace(before)
@@ -81,8 +81,8 @@ func title(text string) string {
 	}, text)
 }
 
-// join takes lists of any kind: those of decoded JSON are []any.
-func join(list any, separator string) (string, error) {
+// joinList takes lists of any kind: those of decoded JSON are []any.
+func joinList(list any, separator string) (string, error) {
 	switch list := list.(type) {
 	case []string:
 		return strings.Join(list, separator), nil
@@ -99,7 +99,7 @@ func join(list any, separator string) (string, error) {
 	}
 }
 
-func compact(value any) (string, error) {
+func compactJSON(value any) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -112,8 +112,8 @@ func compact(value any) (string, error) {
 // unescape lets a shell's single-quoted \t and \n mean what they say.
 func unescape(text string) string { return strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(text) }
 
-// cause drops the words that text/template puts in front of its errors.
-func cause(err error) string {
+// templateCause drops the words that text/template puts in front of its errors.
+func templateCause(err error) string {
 	text := err.Error()
 	if _, after, found := strings.Cut(text, "template: format:"); found {
 		return after

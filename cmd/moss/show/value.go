@@ -17,19 +17,19 @@ func Value(raw json.RawMessage) (any, error) {
 	if err := decoder.Decode(&value); err != nil {
 		return nil, fmt.Errorf("decode record: %w", err)
 	}
-	return numbers(value), nil
+	return convertNumbers(value), nil
 }
 
-func numbers(value any) any {
+func convertNumbers(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, item := range value {
-			value[key] = numbers(item)
+			value[key] = convertNumbers(item)
 		}
 		return value
 	case []any:
 		for i, item := range value {
-			value[i] = numbers(item)
+			value[i] = convertNumbers(item)
 		}
 		return value
 	case json.Number:

@@ -36,9 +36,9 @@ const (
 	leastCell            = 6     // that a column is shortened to
 )
 
-// write lays out rows, of which the first is the heading, in columns. Where the terminal is too narrow the gaps shrink first,
-// then columns without any content go, and then the widest cells are shortened: those of columns to keep last.
-func (v View) write(w io.Writer, columns []Column, rows []Row) error {
+// writeTable lays out rows, of which the first is the heading, in columns. Where the terminal is too narrow the gaps shrink
+// first, then columns without any content go, and then the widest cells are shortened: those of columns to keep last.
+func (v View) writeTable(w io.Writer, columns []Column, rows []Row) error {
 	lines := linesOf(columns, rows)
 	least, gap := leastColumn, wideGap
 	if v.tooNarrow(lines, least, gap) {
@@ -51,7 +51,7 @@ func (v View) write(w io.Writer, columns []Column, rows []Row) error {
 			})
 			lines = linesOf(columns, rows)
 		}
-		v.fit(lines, columns)
+		v.shortenCells(lines, columns)
 	}
 	widths := widthsOf(lines)
 	var out strings.Builder
@@ -81,7 +81,7 @@ func (v View) Grid(w io.Writer, lines [][]string) error {
 	least, gap := leastColumn, wideGap
 	if v.tooNarrow(shown, least, gap) {
 		least, gap = 0, narrowGap
-		v.fit(shown, make([]Column, len(widthsOf(shown))))
+		v.shortenCells(shown, make([]Column, len(widthsOf(shown))))
 	}
 	table := tabwriter.NewWriter(w, least, 1, gap, ' ', 0)
 	for _, cells := range shown {
@@ -94,14 +94,14 @@ func (v View) Grid(w io.Writer, lines [][]string) error {
 
 // tooNarrow reports whether lines do not fit into the terminal.
 func (v View) tooNarrow(lines [][]string, least, gap int) bool {
-	return v.Width > 0 && total(widthsOf(lines), least, gap) > v.Width
+	return v.Width > 0 && totalWidth(widthsOf(lines), least, gap) > v.Width
 }
 
-// fit shortens cells of the widest columns until all columns fit, those to keep after all others. No column becomes narrower
-// than its heading.
-func (v View) fit(lines [][]string, columns []Column) {
+// shortenCells shortens cells of the widest columns until all columns fit, those to keep after all others. No column becomes
+// narrower than its heading.
+func (v View) shortenCells(lines [][]string, columns []Column) {
 	widths := widthsOf(lines)
-	over := total(widths, 0, narrowGap) - v.Width
+	over := totalWidth(widths, 0, narrowGap) - v.Width
 	for _, kept := range []bool{false, true} {
 		for ; over > 0; over-- {
 			widest := -1
@@ -127,7 +127,7 @@ func (v View) fit(lines [][]string, columns []Column) {
 	}
 }
 
-func total(widths []int, least, gap int) int {
+func totalWidth(widths []int, least, gap int) int {
 	sum := 0
 	for i, width := range widths {
 		if i < len(widths)-1 {

@@ -25,7 +25,7 @@ type Question struct {
 // line is then left behind, so the command should end.
 func ReadLine(ctx context.Context, file *os.File, question Question) (string, error) {
 	if question.Hidden {
-		raw, err := hush(file)
+		raw, err := hideInput(file)
 		if err != nil {
 			return "", err
 		}
@@ -74,8 +74,8 @@ func readLine(in io.Reader) (string, error) {
 	return "", fmt.Errorf("a line is longer than %d bytes", maxLine)
 }
 
-// hush makes a terminal show no input. Signals from its keys go on as before.
-func hush(file *os.File) (*Raw, error) {
+// hideInput makes a terminal show no input. Signals from its keys go on as before.
+func hideInput(file *os.File) (*Raw, error) {
 	state, err := term.GetState(int(file.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("ask for the terminal's mode: %w", err)

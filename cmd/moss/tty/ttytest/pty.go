@@ -17,9 +17,9 @@ func Open(t testing.TB) (master, slave *os.File) {
 		t.Fatalf("open a terminal: %v", err)
 	}
 	t.Cleanup(func() { _ = master.Close() })
-	control(t, master, func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0) })
+	withDescriptor(t, master, func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0) })
 	var number int
-	control(t, master, func(fd int) (err error) { number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN); return err })
+	withDescriptor(t, master, func(fd int) (err error) { number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN); return err })
 	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatalf("open the terminal's other end: %v", err)
@@ -31,7 +31,7 @@ func Open(t testing.TB) (master, slave *os.File) {
 // Resize sets a terminal's size in characters.
 func Resize(t testing.TB, file *os.File, height, width uint16) {
 	t.Helper()
-	control(t, file, func(fd int) error {
+	withDescriptor(t, file, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: height, Col: width})
 	})
 }
@@ -40,7 +40,7 @@ func Resize(t testing.TB, file *os.File, height, width uint16) {
 func Mode(t testing.TB, file *os.File) unix.Termios {
 	t.Helper()
 	var mode unix.Termios
-	control(t, file, func(fd int) error {
+	withDescriptor(t, file, func(fd int) error {
 		got, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 		if err == nil {
 			mode = *got
@@ -56,8 +56,8 @@ func IsRaw(t testing.TB, file *os.File) bool {
 	return Mode(t, file).Lflag&(unix.ICANON|unix.ECHO) == 0
 }
 
-// control uses a file's descriptor without making it blocking, as File.Fd would: a read that waits could not be ended.
-func control(t testing.TB, file *os.File, do func(fd int) error) {
+// withDescriptor uses a file's descriptor without making it blocking, as File.Fd would: a read that waits could not be ended.
+func withDescriptor(t testing.TB, file *os.File, do func(fd int) error) {
 	t.Helper()
 	raw, err := file.SyscallConn()
 	if err != nil {

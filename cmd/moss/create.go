@@ -117,7 +117,7 @@ func (a *app) createOrPull(
 	ctx context.Context, engine *client.Client, flags *createFlags, name string, body client.Create,
 ) (client.Created, error) {
 	if flags.pull == "always" {
-		if err := a.pullMissing(ctx, engine, body.Image, flags.quiet); err != nil {
+		if err := a.pullForContainer(ctx, engine, body.Image, flags.quiet); err != nil {
 			return client.Created{}, err
 		}
 	}
@@ -135,7 +135,7 @@ func (a *app) createOrPull(
 	if !flags.quiet {
 		_, _ = fmt.Fprintf(a.stderr, "Unable to find image '%s' locally\n", body.Image)
 	}
-	if err := a.pullMissing(ctx, engine, body.Image, flags.quiet); err != nil {
+	if err := a.pullForContainer(ctx, engine, body.Image, flags.quiet); err != nil {
 		return created, err
 	}
 	return a.createNext(ctx, engine, name, body)

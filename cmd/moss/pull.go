@@ -97,8 +97,8 @@ func (a *app) pullImage(ctx context.Context, engine *client.Client, opts client.
 	})
 }
 
-// pullMissing gets the image of a new container and shows the progress beside the command's own output.
-func (a *app) pullMissing(ctx context.Context, engine *client.Client, ref string, quiet bool) error {
+// pullForContainer gets the image of a new container and shows the progress beside the command's own output.
+func (a *app) pullForContainer(ctx context.Context, engine *client.Client, ref string, quiet bool) error {
 	repo, version := splitName(ref)
 	if version == "" {
 		version = "latest"

@@ -34,7 +34,7 @@ type PutOptions struct {
 
 // ContainerStatPath returns what a path in a container is, without following it if it is a symbolic link.
 func (c *Client) ContainerStatPath(ctx context.Context, ref, path string) (PathStat, error) {
-	resp, err := c.archive(ctx, request{method: http.MethodHead}, ref, path)
+	resp, err := c.requestArchive(ctx, request{method: http.MethodHead}, ref, path)
 	if err != nil {
 		return PathStat{}, err
 	}
@@ -44,7 +44,7 @@ func (c *Client) ContainerStatPath(ctx context.Context, ref, path string) (PathS
 
 // ContainerCopyFrom opens a tar stream of a path in a container. The caller closes it.
 func (c *Client) ContainerCopyFrom(ctx context.Context, ref, path string) (io.ReadCloser, PathStat, error) {
-	resp, err := c.archive(ctx, request{method: http.MethodGet}, ref, path)
+	resp, err := c.requestArchive(ctx, request{method: http.MethodGet}, ref, path)
 	if err != nil {
 		return nil, PathStat{}, err
 	}
@@ -66,10 +66,10 @@ func (c *Client) ContainerCopyTo(ctx context.Context, ref, path string, archive 
 		query.Set("copyUIDGID", "true")
 	}
 	body := &bulk{Reader: archive}
-	resp, err := c.archive(ctx, request{
+	resp, err := c.requestArchive(ctx, request{
 		method: http.MethodPut, query: query, body: body, size: -1, kind: archiveKind,
 	}, ref, path)
-	if failed := body.failed(); failed != nil {
+	if failed := body.sourceErr(); failed != nil {
 		err = failed // the engine only saw that the stream broke
 	}
 	if err != nil {
@@ -82,8 +82,8 @@ func (c *Client) ContainerCopyTo(ctx context.Context, ref, path string, archive 
 	return nil
 }
 
-func (c *Client) archive(ctx context.Context, req request, ref, path string) (*http.Response, error) {
-	target, err := container(ref, "/archive")
+func (c *Client) requestArchive(ctx context.Context, req request, ref, path string) (*http.Response, error) {
+	target, err := containerPath(ref, "/archive")
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (c *Client) archive(ctx context.Context, req request, ref, path string) (*h
 		req.query = url.Values{}
 	}
 	req.query.Set("path", path)
-	return c.send(ctx, req)
+	return c.sendRequest(ctx, req)
 }
 
 // readPathStat reads the header in either of its names.

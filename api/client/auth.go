@@ -24,8 +24,8 @@ func (a Auth) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "{"+a.Username+" at "+a.ServerAddress+"}")
 }
 
-// header returns the value of X-Registry-Auth: JSON in base64's alphabet for URLs.
-func (a Auth) header() (string, error) {
+// headerValue returns the value of X-Registry-Auth: JSON in base64's alphabet for URLs.
+func (a Auth) headerValue() (string, error) {
 	raw, err := json.Marshal(a)
 	if err != nil {
 		return "", fmt.Errorf("encode credentials: %w", err)

@@ -60,22 +60,22 @@ type Built struct{ ID string }
 // ImageBuild makes an image from a Dockerfile and calls each for every message. An error of the context comes back as it
 // is; a RUN that fails is an *Error with its exit code.
 func (c *Client) ImageBuild(ctx context.Context, opts BuildOptions, each func(Progress) error) error {
-	query, err := opts.query()
+	query, err := opts.toQuery()
 	if err != nil {
 		return err
 	}
-	header, err := opts.header()
+	header, err := opts.toHeader()
 	if err != nil {
 		return err
 	}
 	req := request{method: http.MethodPost, path: "/build", query: query, header: header}
 	switch {
 	case opts.Write != nil:
-		return c.upload(ctx, req, written(opts.Write), -1, each)
+		return c.uploadArchive(ctx, req, written(opts.Write), -1, each)
 	case opts.Context != nil:
-		return c.upload(ctx, req, opts.Context, -1, each)
+		return c.uploadArchive(ctx, req, opts.Context, -1, each)
 	default:
-		return c.progress(ctx, req, each)
+		return c.streamProgress(ctx, req, each)
 	}
 }
 
@@ -108,7 +108,7 @@ func (c *counting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (o *BuildOptions) query() (url.Values, error) {
+func (o *BuildOptions) toQuery() (url.Values, error) {
 	query := url.Values{}
 	h := &o.Host
 	for key, value := range map[string]string{
@@ -164,7 +164,7 @@ func (o *BuildOptions) query() (url.Values, error) {
 	return query, nil
 }
 
-func (o *BuildOptions) header() (http.Header, error) {
+func (o *BuildOptions) toHeader() (http.Header, error) {
 	header := http.Header{}
 	if len(o.Auths) > 0 {
 		raw, err := json.Marshal(o.Auths)

@@ -22,12 +22,12 @@ type bulk struct {
 func (b *bulk) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		b.note(err)
+		b.noteSourceErr(err)
 	}
 	return n, err
 }
 
-func (b *bulk) note(err error) {
+func (b *bulk) noteSourceErr(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.err = err
@@ -55,15 +55,15 @@ func (b *bulk) WriteTo(w io.Writer) (int64, error) {
 		out := &noting{Writer: w}
 		n, err := direct.WriteTo(out)
 		if err != nil && out.err == nil {
-			b.note(err)
+			b.noteSourceErr(err)
 		}
 		return n, err
 	}
 	return io.CopyBuffer(struct{ io.Writer }{w}, readOnly{b}, make([]byte, bulkBuffer))
 }
 
-// failed returns what broke the body, nil if it did not break.
-func (b *bulk) failed() error {
+// sourceErr returns what broke the body, nil if it did not break.
+func (b *bulk) sourceErr() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
@@ -92,5 +92,5 @@ func (l lostReader) Read(p []byte) (int, error) {
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}
-	return n, l.client.explain(err)
+	return n, l.client.classifyError(err)
 }

@@ -66,7 +66,7 @@ func New(opts Options) (*Client, error) {
 	}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.connect(ctx) },
+			DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dialEngine(ctx) },
 			DisableCompression:  true,
 			MaxIdleConnsPerHost: 8,
 			IdleConnTimeout:     30 * time.Second,
@@ -87,10 +87,10 @@ func (c *Client) Host() Host { return c.host }
 // APIVersion returns the version of the API that the client speaks.
 func (c *Client) APIVersion() string { return c.version }
 
-func (c *Client) connect(ctx context.Context) (net.Conn, error) {
+func (c *Client) dialEngine(ctx context.Context) (net.Conn, error) {
 	conn, err := c.dial(ctx, c.host.Network, c.host.Address)
 	if err == nil && c.tls != nil {
-		conn, err = c.secure(ctx, conn)
+		conn, err = c.handshakeTLS(ctx, conn)
 	}
 	if err != nil {
 		return nil, &ConnectError{Host: c.host, Err: err}
@@ -112,7 +112,7 @@ type request struct {
 	header http.Header // further ones
 }
 
-func (c *Client) target(req request) string {
+func (c *Client) targetOf(req request) string {
 	target := req.path
 	if !req.bare {
 		target = "/v" + c.version + target
@@ -123,8 +123,8 @@ func (c *Client) target(req request) string {
 	return target
 }
 
-// encoded returns a request's JSON body, empty without one.
-func (r request) encoded() ([]byte, error) {
+// encodeJSON returns a request's JSON body, empty without one.
+func (r request) encodeJSON() ([]byte, error) {
 	if r.json == nil {
 		return nil, nil
 	}
@@ -135,17 +135,17 @@ func (r request) encoded() ([]byte, error) {
 	return raw, nil
 }
 
-// send makes a call and returns its response, whose body the caller closes. A status of 400 and above is an *Error.
-func (c *Client) send(ctx context.Context, req request) (*http.Response, error) {
+// sendRequest makes a call and returns its response, whose body the caller closes. A status of 400 and above is an *Error.
+func (c *Client) sendRequest(ctx context.Context, req request) (*http.Response, error) {
 	body := req.body
 	if req.json != nil {
-		raw, err := req.encoded()
+		raw, err := req.encodeJSON()
 		if err != nil {
 			return nil, err
 		}
 		body, req.kind, req.size = bytes.NewReader(raw), "application/json", int64(len(raw))
 	}
-	hr, err := http.NewRequestWithContext(ctx, req.method, "http://"+c.host.header()+c.target(req), body)
+	hr, err := http.NewRequestWithContext(ctx, req.method, "http://"+c.host.hostHeader()+c.targetOf(req), body)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
@@ -156,7 +156,7 @@ func (c *Client) send(ctx context.Context, req request) (*http.Response, error) 
 	hr.Header.Set("User-Agent", c.agent)
 	maps.Copy(hr.Header, req.header)
 	if req.auth != nil {
-		value, err := req.auth.header()
+		value, err := req.auth.headerValue()
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +164,7 @@ func (c *Client) send(ctx context.Context, req request) (*http.Response, error) 
 	}
 	resp, err := c.http.Do(hr)
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, c.classifyError(err)
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode != http.StatusNotModified {
 		defer func() { _ = resp.Body.Close() }()
@@ -175,7 +175,7 @@ func (c *Client) send(ctx context.Context, req request) (*http.Response, error) 
 
 // call makes a call and decodes its answer into out, unless out is nil.
 func (c *Client) call(ctx context.Context, req request, out any) error {
-	resp, err := c.send(ctx, req)
+	resp, err := c.sendRequest(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -187,11 +187,11 @@ func (c *Client) call(ctx context.Context, req request, out any) error {
 		}
 		return nil
 	}
-	return decode(resp, req.path, out)
+	return decodeResponse(resp, req.path, out)
 }
 
-// decode reads an answer to its end. One that ends early is a *LostError.
-func decode(resp *http.Response, path string, out any) error {
+// decodeResponse reads an answer to its end. One that ends early is a *LostError.
+func decodeResponse(resp *http.Response, path string, out any) error {
 	if err := json.NewDecoder(resp.Body).Decode(out); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &LostError{Err: err}
 	} else if err != nil {
@@ -202,8 +202,8 @@ func decode(resp *http.Response, path string, out any) error {
 	return nil
 }
 
-// explain drops the made-up URL that net/http puts in front of its errors.
-func (c *Client) explain(err error) error {
+// classifyError drops the made-up URL that net/http puts in front of its errors.
+func (c *Client) classifyError(err error) error {
 	if connect, ok := errors.AsType[*ConnectError](err); ok {
 		return connect
 	}
@@ -216,8 +216,8 @@ func (c *Client) explain(err error) error {
 	return &LostError{Err: err}
 }
 
-// container returns the path of a verb on a container.
-func container(ref, verb string) (string, error) {
+// containerPath returns the path of a verb on a container.
+func containerPath(ref, verb string) (string, error) {
 	ref = strings.TrimPrefix(ref, "/")
 	if ref == "" {
 		return "", errors.New("empty container name")
@@ -225,8 +225,8 @@ func container(ref, verb string) (string, error) {
 	return "/containers/" + url.PathEscape(ref) + verb, nil
 }
 
-// image returns the path of a verb on an image. Slashes of the name stay as they are.
-func image(ref, verb string) (string, error) {
+// imagePath returns the path of a verb on an image. Slashes of the name stay as they are.
+func imagePath(ref, verb string) (string, error) {
 	if strings.Trim(ref, "/") == "" {
 		return "", errors.New("empty image name")
 	}
@@ -237,7 +237,7 @@ func image(ref, verb string) (string, error) {
 	return "/images/" + strings.Join(parts, "/") + verb, nil
 }
 
-func flag(on bool) string {
+func formatBool(on bool) string {
 	if on {
 		return "1"
 	}

@@ -124,7 +124,7 @@ func (c *Client) ContainerCreate(ctx context.Context, name string, body Create) 
 
 // ContainerInspect returns a container's record.
 func (c *Client) ContainerInspect(ctx context.Context, ref string, size bool) (Inspect, error) {
-	path, err := container(ref, "/json")
+	path, err := containerPath(ref, "/json")
 	if err != nil {
 		return Inspect{}, err
 	}
@@ -148,17 +148,17 @@ func (c *Client) ContainerStart(ctx context.Context, ref, detachKeys string) err
 	if detachKeys != "" {
 		query.Set("detachKeys", detachKeys)
 	}
-	return c.verb(ctx, ref, "/start", query)
+	return c.postContainerVerb(ctx, ref, "/start", query)
 }
 
 // ContainerStop ends a container. timeout is in seconds, negative for the engine's default. One that stands is no error.
 func (c *Client) ContainerStop(ctx context.Context, ref string, timeout int) error {
-	return c.verb(ctx, ref, "/stop", patience(timeout))
+	return c.postContainerVerb(ctx, ref, "/stop", timeoutQuery(timeout))
 }
 
 // ContainerRestart ends a container and starts it again. timeout is as in ContainerStop.
 func (c *Client) ContainerRestart(ctx context.Context, ref string, timeout int) error {
-	return c.verb(ctx, ref, "/restart", patience(timeout))
+	return c.postContainerVerb(ctx, ref, "/restart", timeoutQuery(timeout))
 }
 
 // ContainerKill sends a signal, by name or number.
@@ -167,33 +167,33 @@ func (c *Client) ContainerKill(ctx context.Context, ref, signal string) error {
 	if signal != "" {
 		query.Set("signal", signal)
 	}
-	return c.verb(ctx, ref, "/kill", query)
+	return c.postContainerVerb(ctx, ref, "/kill", query)
 }
 
 // ContainerPause stops all of a container's processes until ContainerUnpause.
 func (c *Client) ContainerPause(ctx context.Context, ref string) error {
-	return c.verb(ctx, ref, "/pause", nil)
+	return c.postContainerVerb(ctx, ref, "/pause", nil)
 }
 
 // ContainerUnpause lets a paused container's processes go on.
 func (c *Client) ContainerUnpause(ctx context.Context, ref string) error {
-	return c.verb(ctx, ref, "/unpause", nil)
+	return c.postContainerVerb(ctx, ref, "/unpause", nil)
 }
 
 // ContainerRename gives a container another name.
 func (c *Client) ContainerRename(ctx context.Context, ref, name string) error {
-	return c.verb(ctx, ref, "/rename", url.Values{"name": {name}})
+	return c.postContainerVerb(ctx, ref, "/rename", url.Values{"name": {name}})
 }
 
 // ContainerResize sets the size of a container's terminal, in characters.
 func (c *Client) ContainerResize(ctx context.Context, ref string, height, width int) error {
-	return c.verb(ctx, ref, "/resize", url.Values{"h": {strconv.Itoa(height)}, "w": {strconv.Itoa(width)}})
+	return c.postContainerVerb(ctx, ref, "/resize", url.Values{"h": {strconv.Itoa(height)}, "w": {strconv.Itoa(width)}})
 }
 
 // ContainerWait blocks until a container stands and returns its exit code. One that never ran answers 0 at once. A LostError says
 // that the engine has ended before.
 func (c *Client) ContainerWait(ctx context.Context, ref string) (int, error) {
-	path, err := container(ref, "/wait")
+	path, err := containerPath(ref, "/wait")
 	if err != nil {
 		return 0, err
 	}
@@ -210,7 +210,7 @@ func (c *Client) ContainerWait(ctx context.Context, ref string) (int, error) {
 
 // ContainerRemove removes a container.
 func (c *Client) ContainerRemove(ctx context.Context, ref string, opts RemoveOptions) error {
-	path, err := container(ref, "")
+	path, err := containerPath(ref, "")
 	if err != nil {
 		return err
 	}
@@ -223,15 +223,15 @@ func (c *Client) ContainerRemove(ctx context.Context, ref string, opts RemoveOpt
 	return c.call(ctx, request{method: http.MethodDelete, path: path, query: query}, nil)
 }
 
-func (c *Client) verb(ctx context.Context, ref, verb string, query url.Values) error {
-	path, err := container(ref, verb)
+func (c *Client) postContainerVerb(ctx context.Context, ref, verb string, query url.Values) error {
+	path, err := containerPath(ref, verb)
 	if err != nil {
 		return err
 	}
 	return c.call(ctx, request{method: http.MethodPost, path: path, query: query}, nil)
 }
 
-func patience(seconds int) url.Values {
+func timeoutQuery(seconds int) url.Values {
 	if seconds < 0 {
 		return nil
 	}

@@ -21,7 +21,7 @@ type Change struct {
 
 // ContainerTop lists a container's processes as ps with the given arguments shows them; empty arguments are -ef.
 func (c *Client) ContainerTop(ctx context.Context, ref, psArgs string) (Top, error) {
-	path, err := container(ref, "/top")
+	path, err := containerPath(ref, "/top")
 	if err != nil {
 		return Top{}, err
 	}
@@ -36,7 +36,7 @@ func (c *Client) ContainerTop(ctx context.Context, ref, psArgs string) (Top, err
 
 // ContainerChanges lists what differs from the image.
 func (c *Client) ContainerChanges(ctx context.Context, ref string) ([]Change, error) {
-	path, err := container(ref, "/changes")
+	path, err := containerPath(ref, "/changes")
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +47,11 @@ func (c *Client) ContainerChanges(ctx context.Context, ref string) ([]Change, er
 
 // ContainerExport opens a tar stream of a container's file system. The caller closes it.
 func (c *Client) ContainerExport(ctx context.Context, ref string) (io.ReadCloser, error) {
-	path, err := container(ref, "/export")
+	path, err := containerPath(ref, "/export")
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: path}) //nolint:bodyclose // it is what is returned
+	resp, err := c.sendRequest(ctx, request{method: http.MethodGet, path: path}) //nolint:bodyclose // it is what is returned
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type ConnectError struct {
 
 // Error names the host and the reason.
 func (e *ConnectError) Error() string {
-	return fmt.Sprintf("no engine at %s: %s", e.Host, reason(e.Err))
+	return fmt.Sprintf("no engine at %s: %s", e.Host, shortenError(e.Err))
 }
 
 // Unwrap returns the reason.
@@ -49,13 +49,15 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 type LostError struct{ Err error }
 
 // Error names the reason.
-func (e *LostError) Error() string { return "lost the connection to the engine: " + reason(e.Err) }
+func (e *LostError) Error() string {
+	return "lost the connection to the engine: " + shortenError(e.Err)
+}
 
 // Unwrap returns the reason.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// reason shortens the chain that package net builds ("dial unix /path: connect: no such file or directory").
-func reason(err error) string {
+// shortenError shortens the chain that package net builds ("dial unix /path: connect: no such file or directory").
+func shortenError(err error) string {
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		return number.Error()
 	}
@@ -76,7 +78,7 @@ func readError(resp *http.Response) error {
 	if text == "" {
 		text = "the engine answered " + resp.Status
 		if err != nil {
-			text += ": " + reason(err)
+			text += ": " + shortenError(err)
 		}
 	}
 	return &Error{Status: resp.StatusCode, Message: text}

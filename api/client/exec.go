@@ -36,7 +36,7 @@ type ExecInspect struct {
 
 // ExecCreate sets up a command in a running container and returns the id of the exec instance.
 func (c *Client) ExecCreate(ctx context.Context, ref string, config ExecConfig) (Created, error) {
-	path, err := container(ref, "/exec")
+	path, err := containerPath(ref, "/exec")
 	if err != nil {
 		return Created{}, err
 	}
@@ -54,16 +54,16 @@ type execStart struct {
 // ExecStart starts an exec instance and joins its streams, framed like those of ContainerAttach. tty is that of the
 // ExecConfig. ctx bounds the joining only. The caller closes the stream.
 func (c *Client) ExecStart(ctx context.Context, id string, tty bool) (*Stream, error) {
-	path, err := exec(id, "/start")
+	path, err := execPath(id, "/start")
 	if err != nil {
 		return nil, err
 	}
-	return c.hijack(ctx, request{method: http.MethodPost, path: path, json: execStart{Tty: tty}})
+	return c.openStream(ctx, request{method: http.MethodPost, path: path, json: execStart{Tty: tty}})
 }
 
 // ExecStartDetached starts an exec instance and leaves it alone.
 func (c *Client) ExecStartDetached(ctx context.Context, id string, tty bool) error {
-	path, err := exec(id, "/start")
+	path, err := execPath(id, "/start")
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (c *Client) ExecStartDetached(ctx context.Context, id string, tty bool) err
 
 // ExecResize sets the size of an exec instance's terminal, in characters.
 func (c *Client) ExecResize(ctx context.Context, id string, height, width int) error {
-	path, err := exec(id, "/resize")
+	path, err := execPath(id, "/resize")
 	if err != nil {
 		return err
 	}
@@ -83,23 +83,23 @@ func (c *Client) ExecResize(ctx context.Context, id string, height, width int) e
 // ExecInspect returns an exec instance's record. If the end of an engine has cut off the client of one that runs, it waits
 // for its end, and is an *Error of status 500 when that is long in coming.
 func (c *Client) ExecInspect(ctx context.Context, id string) (ExecInspect, error) {
-	path, err := exec(id, "/json")
+	path, err := execPath(id, "/json")
 	if err != nil {
 		return ExecInspect{}, err
 	}
 	var out ExecInspect
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: path})
+	resp, err := c.sendRequest(ctx, request{method: http.MethodGet, path: path})
 	if err != nil {
 		return out, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	err = decode(resp, path, &out)
+	err = decodeResponse(resp, path, &out)
 	out.Cut = resp.Header.Get("X-Output-Cut") != ""
 	return out, err
 }
 
-// exec returns the path of a verb on an exec instance.
-func exec(id, verb string) (string, error) {
+// execPath returns the path of a verb on an exec instance.
+func execPath(id, verb string) (string, error) {
 	if id == "" {
 		return "", errors.New("empty exec id")
 	}

@@ -49,7 +49,7 @@ func DetachReader(r io.Reader, keys []byte) io.Reader { return stdio.NewDetachRe
 type WriteError struct{ Err error }
 
 // Error names the reason.
-func (e *WriteError) Error() string { return "write output: " + reason(e.Err) }
+func (e *WriteError) Error() string { return "write output: " + shortenError(e.Err) }
 
 // Unwrap returns the reason.
 func (e *WriteError) Unwrap() error { return e.Err }

@@ -15,8 +15,8 @@ type Host struct {
 // String returns the host as a URL.
 func (h Host) String() string { return h.Network + "://" + h.Address }
 
-// header is the Host header: the engine refuses names that are not its own on TCP, and does not look on a unix socket.
-func (h Host) header() string {
+// hostHeader is the Host header: the engine refuses names that are not its own on TCP, and does not look on a unix socket.
+func (h Host) hostHeader() string {
 	if h.Network == "tcp" {
 		return h.Address
 	}

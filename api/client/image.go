@@ -83,7 +83,7 @@ func (c *Client) Images(ctx context.Context, opts ImagesOptions) ([]Image, error
 
 // ImageInspect returns an image's record as it came.
 func (c *Client) ImageInspect(ctx context.Context, ref string) (json.RawMessage, error) {
-	path, err := image(ref, "/json")
+	path, err := imagePath(ref, "/json")
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (c *Client) ImageInspect(ctx context.Context, ref string) (json.RawMessage,
 
 // ImageHistory returns the steps of an image's making, newest first.
 func (c *Client) ImageHistory(ctx context.Context, ref string) ([]HistoryEntry, error) {
-	path, err := image(ref, "/history")
+	path, err := imagePath(ref, "/history")
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *Client) ImageHistory(ctx context.Context, ref string) ([]HistoryEntry, 
 
 // ImageTag gives an image another name. The image that had it loses it.
 func (c *Client) ImageTag(ctx context.Context, ref, repo, tag string) error {
-	path, err := image(ref, "/tag")
+	path, err := imagePath(ref, "/tag")
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *Client) ImageSearch(ctx context.Context, opts SearchOptions) ([]SearchR
 
 // ImageRemove removes a name or an image and returns what went.
 func (c *Client) ImageRemove(ctx context.Context, ref string, force, noPrune bool) ([]Removed, error) {
-	path, err := image(ref, "")
+	path, err := imagePath(ref, "")
 	if err != nil {
 		return nil, err
 	}

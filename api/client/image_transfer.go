@@ -73,9 +73,9 @@ func (c *Client) ImageImport(ctx context.Context, opts ImportOptions, archive io
 	}
 	req := request{method: http.MethodPost, path: "/images/create", query: query}
 	if opts.Source != "" {
-		return c.progress(ctx, req, each)
+		return c.streamProgress(ctx, req, each)
 	}
-	return c.upload(ctx, req, archive, opts.Size, each)
+	return c.uploadArchive(ctx, req, archive, opts.Size, each)
 }
 
 // ImagePull fetches an image from its registry and calls each for every progress message.
@@ -84,13 +84,13 @@ func (c *Client) ImagePull(ctx context.Context, opts PullOptions, each func(Prog
 	if opts.Platform != "" {
 		query.Set("platform", opts.Platform)
 	}
-	return c.progress(ctx, request{method: http.MethodPost, path: "/images/create", query: query, auth: &opts.Auth}, each)
+	return c.streamProgress(ctx, request{method: http.MethodPost, path: "/images/create", query: query, auth: &opts.Auth}, each)
 }
 
 // ImagePush sends an image to its registry and calls each for every progress message. One of each tag's messages carries a
 // Pushed under aux.
 func (c *Client) ImagePush(ctx context.Context, opts PushOptions, each func(Progress) error) error {
-	path, err := image(opts.Name, "/push")
+	path, err := imagePath(opts.Name, "/push")
 	if err != nil {
 		return err
 	}
@@ -98,13 +98,13 @@ func (c *Client) ImagePush(ctx context.Context, opts PushOptions, each func(Prog
 	if opts.Tag != "" {
 		query.Set("tag", opts.Tag)
 	}
-	return c.progress(ctx, request{method: http.MethodPost, path: path, query: query, auth: &opts.Auth}, each)
+	return c.streamProgress(ctx, request{method: http.MethodPost, path: path, query: query, auth: &opts.Auth}, each)
 }
 
 // ImageSave writes images as an archive. One that breaks off is an error.
 func (c *Client) ImageSave(ctx context.Context, names []string, w io.Writer) error {
 	req := request{method: http.MethodGet, path: "/images/get", query: url.Values{"names": names}}
-	resp, err := c.send(ctx, req)
+	resp, err := c.sendRequest(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -116,26 +116,26 @@ func (c *Client) ImageSave(ctx context.Context, names []string, w io.Writer) err
 // ImageLoad takes the images of an archive in and calls each for every message; quiet leaves only those that name an
 // image. size is that of the archive in bytes, 0 or negative if it is not known. An error of archive comes back as it is.
 func (c *Client) ImageLoad(ctx context.Context, archive io.Reader, size int64, quiet bool, each func(Progress) error) error {
-	query := url.Values{"quiet": {flag(quiet)}}
-	return c.upload(ctx, request{method: http.MethodPost, path: "/images/load", query: query}, archive, size, each)
+	query := url.Values{"quiet": {formatBool(quiet)}}
+	return c.uploadArchive(ctx, request{method: http.MethodPost, path: "/images/load", query: query}, archive, size, each)
 }
 
-// upload sends an archive as the body and calls each for every message of the answer.
-func (c *Client) upload(ctx context.Context, req request, archive io.Reader, size int64, each func(Progress) error) error {
+// uploadArchive sends an archive as the body and calls each for every message of the answer.
+func (c *Client) uploadArchive(ctx context.Context, req request, archive io.Reader, size int64, each func(Progress) error) error {
 	if size <= 0 {
 		size = -1
 	}
 	body := &bulk{Reader: archive}
 	req.body, req.size, req.kind = body, size, archiveKind
-	err := c.progress(ctx, req, each)
-	if failed := body.failed(); failed != nil {
+	err := c.streamProgress(ctx, req, each)
+	if failed := body.sourceErr(); failed != nil {
 		return failed // the engine only saw that the stream broke
 	}
 	return err
 }
 
-func (c *Client) progress(ctx context.Context, req request, each func(Progress) error) error {
-	resp, err := c.send(ctx, req)
+func (c *Client) streamProgress(ctx context.Context, req request, each func(Progress) error) error {
+	resp, err := c.sendRequest(ctx, req)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (c *Client) NetworkList(ctx context.Context, filters map[string][]string) (
 
 // NetworkInspect returns a network's record as it came.
 func (c *Client) NetworkInspect(ctx context.Context, ref string) (json.RawMessage, error) {
-	path, err := network(ref, "")
+	path, err := networkPath(ref, "")
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (c *Client) NetworkCreate(ctx context.Context, body NetworkCreate) (Network
 
 // NetworkConnect gives a container a place in a network. A nil endpoint asks for nothing in particular.
 func (c *Client) NetworkConnect(ctx context.Context, ref, container string, endpoint *EndpointConfig) error {
-	path, err := network(ref, "/connect")
+	path, err := networkPath(ref, "/connect")
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *Client) NetworkConnect(ctx context.Context, ref, container string, endp
 
 // NetworkDisconnect takes a container out of a network.
 func (c *Client) NetworkDisconnect(ctx context.Context, ref, container string, force bool) error {
-	path, err := network(ref, "/disconnect")
+	path, err := networkPath(ref, "/disconnect")
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (c *Client) NetworkDisconnect(ctx context.Context, ref, container string, f
 
 // NetworkRemove removes a network that no container is in.
 func (c *Client) NetworkRemove(ctx context.Context, ref string) error {
-	path, err := network(ref, "")
+	path, err := networkPath(ref, "")
 	if err != nil {
 		return err
 	}
@@ -134,12 +134,12 @@ func (c *Client) NetworkRemove(ctx context.Context, ref string) error {
 // NetworksPrune removes networks that no container uses. Filters are label, label! and until.
 func (c *Client) NetworksPrune(ctx context.Context, filters map[string][]string) (NetworksPruned, error) {
 	var out NetworksPruned
-	err := c.prune(ctx, "/networks/prune", filters, &out)
+	err := c.postPrune(ctx, "/networks/prune", filters, &out)
 	return out, err
 }
 
-// network returns the path of a verb on a network.
-func network(ref, verb string) (string, error) {
+// networkPath returns the path of a verb on a network.
+func networkPath(ref, verb string) (string, error) {
 	if ref == "" {
 		return "", errors.New("empty network name")
 	}

@@ -18,7 +18,8 @@ func (c *Client) Profile(ctx context.Context, name, seconds string, out io.Write
 	if seconds != "" {
 		query.Set("seconds", seconds)
 	}
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: "/debug/pprof/" + url.PathEscape(name), query: query, bare: true})
+	req := request{method: http.MethodGet, path: "/debug/pprof/" + url.PathEscape(name), query: query, bare: true}
+	resp, err := c.sendRequest(ctx, req)
 	if err != nil {
 		return fmt.Errorf("profile %s: %w", name, err)
 	}

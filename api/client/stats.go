@@ -63,12 +63,12 @@ type CPUStats struct {
 
 // ContainerStats calls each for every sample until the stream ends, each fails or ctx ends. Without stream there is one.
 func (c *Client) ContainerStats(ctx context.Context, ref string, stream bool, each func(Stats) error) error {
-	path, err := container(ref, "/stats")
+	path, err := containerPath(ref, "/stats")
 	if err != nil {
 		return err
 	}
-	query := url.Values{"stream": {flag(stream)}}
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: path, query: query})
+	query := url.Values{"stream": {formatBool(stream)}}
+	resp, err := c.sendRequest(ctx, request{method: http.MethodGet, path: path, query: query})
 	if err != nil {
 		return err
 	}

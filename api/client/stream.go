@@ -58,7 +58,7 @@ func (s *Stream) Close() error { return s.conn.Close() }
 // ContainerAttach joins a container's streams. The container may be started after it returns without losing a byte.
 // ctx bounds the joining only. The caller closes the stream.
 func (c *Client) ContainerAttach(ctx context.Context, ref string, opts AttachOptions) (*Stream, error) {
-	path, err := container(ref, "/attach")
+	path, err := containerPath(ref, "/attach")
 	if err != nil {
 		return nil, err
 	}
@@ -73,17 +73,17 @@ func (c *Client) ContainerAttach(ctx context.Context, ref string, opts AttachOpt
 	if opts.DetachKeys != "" {
 		query.Set("detachKeys", opts.DetachKeys)
 	}
-	return c.hijack(ctx, request{method: http.MethodPost, path: path, query: query})
+	return c.openStream(ctx, request{method: http.MethodPost, path: path, query: query})
 }
 
-// hijack writes the request by hand, on a connection of its own, and hands the connection over once the head has come.
-func (c *Client) hijack(ctx context.Context, req request) (*Stream, error) {
-	conn, err := c.connect(ctx)
+// openStream writes the request by hand, on a connection of its own, and hands the connection over once the head has come.
+func (c *Client) openStream(ctx context.Context, req request) (*Stream, error) {
+	conn, err := c.dialEngine(ctx)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	stream, err := c.upgrade(conn, req)
+	stream, err := c.upgradeConnection(conn, req)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -97,12 +97,12 @@ func (c *Client) hijack(ctx context.Context, req request) (*Stream, error) {
 	return stream, nil
 }
 
-func (c *Client) upgrade(conn net.Conn, req request) (*Stream, error) {
-	body, err := req.encoded()
+func (c *Client) upgradeConnection(conn net.Conn, req request) (*Stream, error) {
+	body, err := req.encodeJSON()
 	if err != nil {
 		return nil, err
 	}
-	head := req.method + " " + c.target(req) + " HTTP/1.1\r\nHost: " + c.host.header() + "\r\nUser-Agent: " + c.agent +
+	head := req.method + " " + c.targetOf(req) + " HTTP/1.1\r\nHost: " + c.host.hostHeader() + "\r\nUser-Agent: " + c.agent +
 		"\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
 	if len(body) > 0 {
 		head += "Content-Type: application/json\r\n"
@@ -129,11 +129,11 @@ func (c *Client) upgrade(conn net.Conn, req request) (*Stream, error) {
 
 // ContainerLogs opens a container's log, framed like an attach stream. The caller closes it.
 func (c *Client) ContainerLogs(ctx context.Context, ref string, opts LogsOptions) (io.ReadCloser, error) {
-	path, err := container(ref, "/logs")
+	path, err := containerPath(ref, "/logs")
 	if err != nil {
 		return nil, err
 	}
-	query := url.Values{"stdout": {flag(opts.Stdout)}, "stderr": {flag(opts.Stderr)}}
+	query := url.Values{"stdout": {formatBool(opts.Stdout)}, "stderr": {formatBool(opts.Stderr)}}
 	for key, on := range map[string]bool{"follow": opts.Follow, "timestamps": opts.Timestamps, "details": opts.Details} {
 		if on {
 			query.Set(key, "1")
@@ -145,7 +145,7 @@ func (c *Client) ContainerLogs(ctx context.Context, ref string, opts LogsOptions
 	if opts.Tail != "" {
 		query.Set("tail", opts.Tail)
 	}
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: path, query: query})
+	resp, err := c.sendRequest(ctx, request{method: http.MethodGet, path: path, query: query})
 	if err != nil {
 		return nil, fmt.Errorf("logs of %s: %w", ref, err)
 	}

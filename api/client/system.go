@@ -80,7 +80,7 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions, each func(Event
 	if err := encodeFilters(query, opts.Filters); err != nil {
 		return err
 	}
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: "/events", query: query})
+	resp, err := c.sendRequest(ctx, request{method: http.MethodGet, path: "/events", query: query})
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (c *Client) decodeStream(ctx context.Context, stream io.Reader, each func(j
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return c.explain(err)
+			return c.classifyError(err)
 		}
 		if err := streamError(raw); err != nil {
 			return err

@@ -42,8 +42,8 @@ func LoadTLS(files TLSFiles) (*tls.Config, error) {
 	return config, nil
 }
 
-// secure speaks TLS on a connection, which is closed if that fails.
-func (c *Client) secure(ctx context.Context, plain net.Conn) (net.Conn, error) {
+// handshakeTLS speaks TLS on a connection, which is closed if that fails.
+func (c *Client) handshakeTLS(ctx context.Context, plain net.Conn) (net.Conn, error) {
 	config := c.tls
 	if config.ServerName == "" {
 		config = config.Clone()

@@ -32,7 +32,7 @@ type Commit struct {
 
 // ContainerUpdate changes a container's limits and returns the engine's warnings.
 func (c *Client) ContainerUpdate(ctx context.Context, ref string, body Update) ([]string, error) {
-	path, err := container(ref, "/update")
+	path, err := containerPath(ref, "/update")
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (c *Client) ContainerUpdate(ctx context.Context, ref string, body Update) (
 
 // ContainerCommit makes an image of a container and returns its id.
 func (c *Client) ContainerCommit(ctx context.Context, ref string, opts Commit) (string, error) {
-	query := url.Values{"container": {ref}, "pause": {flag(opts.Pause)}}
+	query := url.Values{"container": {ref}, "pause": {formatBool(opts.Pause)}}
 	for key, value := range map[string]string{
 		"repo": opts.Repo, "tag": opts.Tag, "comment": opts.Comment, "author": opts.Author,
 	} {

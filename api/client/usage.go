@@ -80,25 +80,25 @@ func (c *Client) DiskUsage(ctx context.Context) (DiskUsage, error) {
 // filters are label, label! and until.
 func (c *Client) ImagesPrune(ctx context.Context, filters map[string][]string) (ImagesPruned, error) {
 	var out ImagesPruned
-	err := c.prune(ctx, "/images/prune", filters, &out)
+	err := c.postPrune(ctx, "/images/prune", filters, &out)
 	return out, err
 }
 
 // ContainersPrune removes containers that do not run. Filters are label, label! and until.
 func (c *Client) ContainersPrune(ctx context.Context, filters map[string][]string) (ContainersPruned, error) {
 	var out ContainersPruned
-	err := c.prune(ctx, "/containers/prune", filters, &out)
+	err := c.postPrune(ctx, "/containers/prune", filters, &out)
 	return out, err
 }
 
 // VolumesPrune removes volumes that no container uses. Filters are label and label!.
 func (c *Client) VolumesPrune(ctx context.Context, filters map[string][]string) (VolumesPruned, error) {
 	var out VolumesPruned
-	err := c.prune(ctx, "/volumes/prune", filters, &out)
+	err := c.postPrune(ctx, "/volumes/prune", filters, &out)
 	return out, err
 }
 
-func (c *Client) prune(ctx context.Context, path string, filters map[string][]string, out any) error {
+func (c *Client) postPrune(ctx context.Context, path string, filters map[string][]string, out any) error {
 	query := url.Values{}
 	if err := encodeFilters(query, filters); err != nil {
 		return err

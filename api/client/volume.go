@@ -48,7 +48,7 @@ func (c *Client) VolumeCreate(ctx context.Context, body VolumeCreate) (Volume, e
 
 // VolumeInspect returns a volume's record as it came.
 func (c *Client) VolumeInspect(ctx context.Context, name string) (json.RawMessage, error) {
-	path, err := volume(name)
+	path, err := volumePath(name)
 	if err != nil {
 		return nil, err
 	}
@@ -59,14 +59,14 @@ func (c *Client) VolumeInspect(ctx context.Context, name string) (json.RawMessag
 
 // VolumeRemove removes a volume that no container uses.
 func (c *Client) VolumeRemove(ctx context.Context, name string) error {
-	path, err := volume(name)
+	path, err := volumePath(name)
 	if err != nil {
 		return err
 	}
 	return c.call(ctx, request{method: http.MethodDelete, path: path}, nil)
 }
 
-func volume(name string) (string, error) {
+func volumePath(name string) (string, error) {
 	if name == "" {
 		return "", errors.New("empty volume name")
 	}

@@ -58,7 +58,7 @@ func New(t testing.TB) *Engine {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	e.server = &http.Server{Handler: http.HandlerFunc(e.serve)}
+	e.server = &http.Server{Handler: http.HandlerFunc(e.serveRequest)}
 	var serving sync.WaitGroup
 	e.serveOnce = sync.OnceFunc(func() { serving.Go(func() { _ = e.server.Serve(listener) }) })
 	t.Cleanup(func() {
@@ -107,7 +107,7 @@ func (e *Engine) Created() map[string]any {
 // Signals returns what Process gets: a test may close it to end a process that waits.
 func (e *Engine) Signals() chan string { return e.signals }
 
-func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
+func (e *Engine) serveRequest(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	const version = "/v1.24"
 	if len(path) > len(version) && path[:len(version)] == version {
@@ -129,11 +129,11 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method + " " + path {
 	case "POST /containers/create":
-		e.create(w, r)
+		e.createContainer(w, r)
 	case "POST /containers/" + ID + "/attach":
-		e.attach(w)
+		e.attachContainer(w)
 	case "POST /containers/" + ID + "/start":
-		e.start()
+		e.startContainer()
 		w.WriteHeader(http.StatusNoContent)
 	case "POST /containers/" + ID + "/wait":
 		select {
@@ -153,7 +153,7 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (e *Engine) create(w http.ResponseWriter, r *http.Request) {
+func (e *Engine) createContainer(w http.ResponseWriter, r *http.Request) {
 	body := map[string]any{}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		Fail(w, http.StatusBadRequest, err.Error())
@@ -165,14 +165,14 @@ func (e *Engine) create(w http.ResponseWriter, r *http.Request) {
 	JSON(w, http.StatusCreated, map[string]any{"Id": ID, "Warnings": nil})
 }
 
-func (e *Engine) attach(w http.ResponseWriter) {
+func (e *Engine) attachContainer(w http.ResponseWriter) {
 	// The client starts the container once it has seen the head: nobody may look before conn is set.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.conn, e.reader = Hijack(w)
 }
 
-func (e *Engine) start() {
+func (e *Engine) startContainer() {
 	e.mu.Lock()
 	conn, reader := e.conn, e.reader
 	tty, _ := e.created["Tty"].(bool)

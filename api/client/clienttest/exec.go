@@ -65,7 +65,7 @@ func (e *Engine) execStart(w http.ResponseWriter, r *http.Request) {
 	x.start = body
 	x.mu.Unlock()
 	if body["Detach"] == true {
-		go func() { x.end(e.Process(strings.NewReader(""), io.Discard, io.Discard, e.signals)) }()
+		go func() { x.setExitCode(e.Process(strings.NewReader(""), io.Discard, io.Discard, e.signals)) }()
 		return
 	}
 	conn, reader := Hijack(w)
@@ -80,11 +80,11 @@ func (e *Engine) execStart(w http.ResponseWriter, r *http.Request) {
 	go func() {
 		code := e.Process(reader, stdout, stderr, e.signals)
 		_ = conn.Close() // the end of the output comes first, as with an engine under load
-		x.end(code)
+		x.setExitCode(code)
 	}()
 }
 
-func (x *execution) end(code int) {
+func (x *execution) setExitCode(code int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.code = &code

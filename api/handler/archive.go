@@ -32,7 +32,7 @@ func (h *Handler) containerChanges(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, wire.NewChanges(changes))
+	return replyJSON(c, http.StatusOK, wire.NewChanges(changes))
 }
 
 func (h *Handler) containerExport(c *route.Call) error {
@@ -40,7 +40,7 @@ func (h *Handler) containerExport(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return send(c, d, "application/octet-stream")
+	return sendArchive(c, d, "application/octet-stream")
 }
 
 func (h *Handler) containerCopy(c *route.Call) error {
@@ -64,7 +64,7 @@ func (h *Handler) containerCopy(c *route.Call) error {
 		}
 		return err
 	}
-	return send(c, d, compat.Tar)
+	return sendArchive(c, d, compat.Tar)
 }
 
 func (h *Handler) archiveStat(c *route.Call) error {
@@ -87,7 +87,7 @@ func (h *Handler) archiveGet(c *route.Call) error {
 		d.Close() //nolint:errcheck // nothing was read
 		return err
 	}
-	return send(c, d, compat.Tar)
+	return sendArchive(c, d, compat.Tar)
 }
 
 // setPathStat describes a path in the answer's head, by the name of the documents and by the one that clients read.
@@ -101,8 +101,8 @@ func setPathStat(c *route.Call, stat archive.Stat) error {
 	return nil
 }
 
-// send answers with an archive and closes it. An error on the way breaks the answer off.
-func send(c *route.Call, d *archive.Download, mediaType string) error {
+// sendArchive answers with an archive and closes it. An error on the way breaks the answer off.
+func sendArchive(c *route.Call, d *archive.Download, mediaType string) error {
 	defer d.Close() //nolint:errcheck // what was sent is sent
 	c.Writer().Header().Set("Content-Type", mediaType)
 	c.Writer().WriteHeader(http.StatusOK)
@@ -111,5 +111,5 @@ func send(c *route.Call, d *archive.Download, mediaType string) error {
 
 func (h *Handler) archivePut(c *route.Call) error {
 	opt := archive.UnpackOptions{NoOverwriteDirNonDir: c.Bool("noOverwriteDirNonDir")}
-	return c.Empty(h.archive.Unpack(c.Ctx(), c.Param("id"), c.Text("path"), upload(c), opt))
+	return c.Empty(h.archive.Unpack(c.Ctx(), c.Param("id"), c.Text("path"), newArchiveBody(c), opt))
 }

@@ -25,16 +25,16 @@ type Builds interface {
 func (h *Handler) imageBuild(c *route.Call) error {
 	req, err := buildRequest(c)
 	if err != nil {
-		drain(c.Request().Body, err)
+		drainUpload(c.Request().Body, err)
 		return err
 	}
 	if req.Remote != "" {
 		skipBody(c)
 		req.Context = http.NoBody
 	}
-	return h.messagesAtClientsPace(c, func(ctx context.Context, progress func(image.Progress)) error {
+	return h.sendProgressPaced(c, func(ctx context.Context, progress func(image.Progress)) error {
 		_, err := h.builds.Build(ctx, req, progress)
-		drain(req.Context, err)
+		drainUpload(req.Context, err)
 		return err
 	})
 }
@@ -45,7 +45,7 @@ func buildRequest(c *route.Call) (build.Request, error) {
 		return build.Request{}, err
 	}
 	req := build.Request{
-		Context: upload(c), Remote: c.Text("remote"), Dockerfile: c.Text(compat.BuildFileClient), Tags: filled(c.Texts("t")),
+		Context: newArchiveBody(c), Remote: c.Text("remote"), Dockerfile: c.Text(compat.BuildFileClient), Tags: dropEmpty(c.Texts("t")),
 		Target: c.Text("target"), Platform: c.Text("platform"),
 		Quiet: c.Bool("q"), NoCache: c.Bool("nocache"), Pull: c.Bool("pull"), ForceRemove: c.Bool("forcerm"), Steps: c.Bool("steps"),
 		Auths: wire.DecodeRegistryConfig(c.Header(compat.RegistryConfig), c.Version()),
@@ -75,13 +75,13 @@ func buildHost(c *route.Call, req *build.Request) (err error) {
 	host := &req.Host
 	host.NetworkMode, host.CgroupParent, host.Isolation = c.Text("networkmode"), c.Text("cgroupparent"), c.Text("isolation")
 	host.CpusetCpus, host.CpusetMems = c.Text("cpusetcpus"), c.Text("cpusetmems")
-	host.ExtraHosts, host.SecurityOpt = filled(c.Texts("extrahosts")), filled(c.Texts("securityopt"))
+	host.ExtraHosts, host.SecurityOpt = dropEmpty(c.Texts("extrahosts")), dropEmpty(c.Texts("securityopt"))
 	if host.Ulimits, err = wire.DecodeUlimits(c.Text("ulimits")); err != nil {
 		return err
 	}
 	limit := func(name string) (n int64) {
 		if err == nil {
-			n, err = size(c, name)
+			n, err = readInt64(c, name)
 		}
 		return n
 	}
@@ -112,8 +112,8 @@ func refuseBuild(c *route.Call) error {
 	return nil
 }
 
-// filled returns the values that are not empty: clients send a parameter without a value for none.
-func filled(values []string) []string {
+// dropEmpty returns the values that are not empty: clients send a parameter without a value for none.
+func dropEmpty(values []string) []string {
 	var list []string
 	for _, value := range values {
 		if value != "" {
@@ -123,8 +123,8 @@ func filled(values []string) []string {
 	return list
 }
 
-// size returns a query parameter as a number of 64 bits, 0 when it is not there. Another text is fault.Invalid.
-func size(c *route.Call, name string) (int64, error) {
+// readInt64 returns a query parameter as a number of 64 bits, 0 when it is not there. Another text is fault.Invalid.
+func readInt64(c *route.Call, name string) (int64, error) {
 	text := c.Text(name)
 	if text == "" {
 		return 0, nil
@@ -142,7 +142,7 @@ func (h *Handler) buildPrune(c *route.Call) error {
 		return err
 	}
 	opts := build.PruneOptions{All: c.Bool("all"), Filters: filters}
-	if opts.Keep, err = size(c, "keep-storage"); err != nil {
+	if opts.Keep, err = readInt64(c, "keep-storage"); err != nil {
 		return err
 	}
 	if opts.Keep < 0 {
@@ -152,7 +152,7 @@ func (h *Handler) buildPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, &wire.BuildsPruned{CachesDeleted: gone.Deleted, SpaceReclaimed: gone.Bytes})
+	return replyJSON(c, http.StatusOK, &wire.BuildsPruned{CachesDeleted: gone.Deleted, SpaceReclaimed: gone.Bytes})
 }
 
 // buildCache lists the cache as system/df shows it.

@@ -8,9 +8,9 @@ import (
 	"moss/engine/container"
 )
 
-func (h *Handler) commit(c *route.Call) error {
+func (h *Handler) containerCommit(c *route.Call) error {
 	var body *wire.Config
-	if err := decode(c, &body); err != nil {
+	if err := decodeBody(c, &body); err != nil {
 		return err
 	}
 	opt := container.CommitOptions{
@@ -25,5 +25,5 @@ func (h *Handler) commit(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusCreated, &wire.ImageCommitted{ID: id})
+	return replyJSON(c, http.StatusCreated, &wire.ImageCommitted{ID: id})
 }

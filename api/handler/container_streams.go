@@ -115,7 +115,7 @@ func logsOptions(c *route.Call) (container.LogsOptions, error) {
 		return opt, fault.Invalid("Bad parameters: you must choose at least one stream")
 	}
 	var err error
-	if opt.Since, err = timestamp("since", c.Text("since"), time.Now()); err != nil {
+	if opt.Since, err = parseTimestamp("since", c.Text("since"), time.Now()); err != nil {
 		return opt, err
 	}
 	if tail := c.Text("tail"); tail != "" && tail != "all" {

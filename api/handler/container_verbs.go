@@ -50,7 +50,7 @@ func (h *Handler) startBody(c *route.Call) error {
 		return nil
 	}
 	var asked *wire.HostConfig
-	if err := decode(c, &asked); err != nil {
+	if err := decodeBody(c, &asked); err != nil {
 		return err
 	}
 	if asked == nil || reflect.ValueOf(*asked).IsZero() {
@@ -64,7 +64,7 @@ func (h *Handler) startBody(c *route.Call) error {
 }
 
 func (h *Handler) containerStop(c *route.Call) error {
-	timeout, err := timeout(c)
+	timeout, err := readTimeout(c)
 	if err != nil {
 		return err
 	}
@@ -72,15 +72,15 @@ func (h *Handler) containerStop(c *route.Call) error {
 }
 
 func (h *Handler) containerRestart(c *route.Call) error {
-	timeout, err := timeout(c)
+	timeout, err := readTimeout(c)
 	if err != nil {
 		return err
 	}
 	return c.NoContent(h.containers.Restart(c.Ctx(), c.Param("id"), timeout))
 }
 
-// timeout returns the parameter t, nil when it is missing.
-func timeout(c *route.Call) (*time.Duration, error) {
+// readTimeout returns the parameter t, nil when it is missing.
+func readTimeout(c *route.Call) (*time.Duration, error) {
 	if !c.Has("t") {
 		return nil, nil //nolint:nilnil // No value and no error is what a missing parameter is.
 	}
@@ -145,7 +145,7 @@ func (h *Handler) containerUpdate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, &wire.ContainerUpdated{Warnings: joined(warnings, more)})
+	return replyJSON(c, http.StatusOK, &wire.ContainerUpdated{Warnings: joinWarnings(warnings, more)})
 }
 
 func (h *Handler) containerRename(c *route.Call) error {
@@ -157,11 +157,11 @@ func (h *Handler) containerRename(c *route.Call) error {
 }
 
 func (h *Handler) containerResize(c *route.Call) error {
-	height, err := characters(c, "h")
+	height, err := readTerminalSide(c, "h")
 	if err != nil {
 		return err
 	}
-	width, err := characters(c, "w")
+	width, err := readTerminalSide(c, "w")
 	if err != nil {
 		return err
 	}
@@ -172,8 +172,8 @@ func (h *Handler) containerResize(c *route.Call) error {
 	return c.Empty(err)
 }
 
-// characters returns one side of a terminal.
-func characters(c *route.Call, name string) (uint16, error) {
+// readTerminalSide returns one side of a terminal.
+func readTerminalSide(c *route.Call, name string) (uint16, error) {
 	if !c.Has(name) {
 		return 0, fault.Invalid("missing value for %s: want a number of characters", name)
 	}
@@ -203,9 +203,9 @@ func (h *Handler) containerWait(c *route.Call) error {
 	switch {
 	case err != nil && begun: // the status is told: the body says why there is no code, as from 1.30 on
 		why := &wire.WaitError{Message: fault.Text(c.Reason(err))}
-		return reply(c, http.StatusOK, &wire.ContainerWaited{StatusCode: -1, Error: why})
+		return replyJSON(c, http.StatusOK, &wire.ContainerWaited{StatusCode: -1, Error: why})
 	case err != nil:
 		return err
 	}
-	return reply(c, http.StatusOK, &wire.ContainerWaited{StatusCode: code})
+	return replyJSON(c, http.StatusOK, &wire.ContainerWaited{StatusCode: code})
 }

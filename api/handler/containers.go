@@ -46,7 +46,7 @@ func (h *Handler) containerList(c *route.Call) error {
 		}
 		list = append(list, entry)
 	}
-	return reply(c, http.StatusOK, list)
+	return replyJSON(c, http.StatusOK, list)
 }
 
 // knownStates refuses the states that a version does not have yet (document 2, 4.1: containers/json). To leave them out
@@ -91,17 +91,17 @@ func (h *Handler) containerInspect(c *route.Call) error {
 	record.Fit(c.Version(), r)
 	record.ExecIDs = h.execs.IDs(r.ID)
 	if c.Bool("size") {
-		if record.SizeRw, record.SizeRootFs, err = h.sizes(c, r.ID); err != nil {
+		if record.SizeRw, record.SizeRootFs, err = h.containerSizes(c, r.ID); err != nil {
 			return err
 		}
 	}
-	return reply(c, http.StatusOK, record)
+	return replyJSON(c, http.StatusOK, record)
 }
 
 // addSizes adds the sizes of one of many containers. Without them, the entry says nothing of its sizes: the trouble of one
 // container is not that of all others.
 func (h *Handler) addSizes(c *route.Call, entry *wire.ContainerSummary, ref string) (err error) {
-	entry.SizeRw, entry.SizeRootFs, err = h.sizes(c, ref)
+	entry.SizeRw, entry.SizeRootFs, err = h.containerSizes(c, ref)
 	if err == nil || fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -112,7 +112,7 @@ func (h *Handler) addSizes(c *route.Call, entry *wire.ContainerSummary, ref stri
 	return nil
 }
 
-func (h *Handler) sizes(c *route.Call, ref string) (rw, rootfs *int64, err error) {
+func (h *Handler) containerSizes(c *route.Call, ref string) (rw, rootfs *int64, err error) {
 	own, whole, err := h.containers.Size(c.Ctx(), ref)
 	if err != nil {
 		return nil, nil, err
@@ -152,10 +152,10 @@ func (h *Handler) containerCreate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusCreated, &wire.ContainerCreated{ID: id, Warnings: joined(warnings, more)})
+	return replyJSON(c, http.StatusCreated, &wire.ContainerCreated{ID: id, Warnings: joinWarnings(warnings, more)})
 }
 
-// joined returns the warnings of an answer, an empty list for none.
-func joined(warnings, more []string) []string {
+// joinWarnings returns the warnings of an answer, an empty list for none.
+func joinWarnings(warnings, more []string) []string {
 	return append(append([]string{}, warnings...), more...)
 }

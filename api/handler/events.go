@@ -57,11 +57,11 @@ func eventOptions(c *route.Call) (event.Options, error) {
 		return opt, err
 	}
 	now := time.Now()
-	if opt.Since, err = timestamp("since", c.Text("since"), now); err != nil {
+	if opt.Since, err = parseTimestamp("since", c.Text("since"), now); err != nil {
 		return opt, err
 	}
 	opt.Past = opt.Since.IsZero() && (c.Has("since") || c.Has("until"))
-	if opt.Until, err = timestamp("until", c.Text("until"), now); err != nil {
+	if opt.Until, err = parseTimestamp("until", c.Text("until"), now); err != nil {
 		return opt, err
 	}
 	if c.Has("until") && opt.Until.IsZero() {

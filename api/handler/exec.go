@@ -15,7 +15,7 @@ import (
 
 func (h *Handler) execCreate(c *route.Call) error {
 	var body wire.ExecCreate
-	if err := decode(c, &body); err != nil {
+	if err := decodeBody(c, &body); err != nil {
 		return err
 	}
 	config := body.Config()
@@ -26,7 +26,7 @@ func (h *Handler) execCreate(c *route.Call) error {
 	if err := h.execSize(c, id, config.Tty, body.ConsoleSize); err != nil {
 		return err
 	}
-	return reply(c, http.StatusCreated, &wire.ExecCreated{ID: id, Warnings: []string{}})
+	return replyJSON(c, http.StatusCreated, &wire.ExecCreated{ID: id, Warnings: []string{}})
 }
 
 func (h *Handler) execStart(c *route.Call) error {
@@ -79,11 +79,11 @@ func (h *Handler) execStartBody(c *route.Call, id string) (wire.ExecStart, error
 }
 
 func (h *Handler) execResize(c *route.Call) error {
-	height, err := characters(c, "h")
+	height, err := readTerminalSide(c, "h")
 	if err != nil {
 		return err
 	}
-	width, err := characters(c, "w")
+	width, err := readTerminalSide(c, "w")
 	if err != nil {
 		return err
 	}
@@ -123,5 +123,5 @@ func (h *Handler) execInspect(c *route.Call) error {
 		inContainer.Fit(c.Version(), r)
 		inContainer.ExecIDs = h.execs.IDs(r.ID)
 	}
-	return reply(c, http.StatusOK, wire.NewExecInspect(info, inContainer))
+	return replyJSON(c, http.StatusOK, wire.NewExecInspect(info, inContainer))
 }

@@ -141,8 +141,8 @@ func New(s Services) *Handler {
 	}
 }
 
-// reply answers with v in the form of the call's version.
-func reply(c *route.Call, status int, v any) error {
+// replyJSON answers with v in the form of the call's version.
+func replyJSON(c *route.Call, status int, v any) error {
 	body, err := wire.Encode(v, c.Version())
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func (h *Handler) imageList(c *route.Call) error {
 	for _, i := range images {
 		list = append(list, wire.NewImageSummary(i, digests))
 	}
-	return reply(c, http.StatusOK, list)
+	return replyJSON(c, http.StatusOK, list)
 }
 
 func (h *Handler) imageInspect(c *route.Call) error {
@@ -75,7 +75,7 @@ func (h *Handler) imageInspect(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, wire.NewImageInspect(i, h.driver))
+	return replyJSON(c, http.StatusOK, wire.NewImageInspect(i, h.driver))
 }
 
 func (h *Handler) imageRemove(c *route.Call) error {
@@ -89,7 +89,7 @@ func (h *Handler) imageRemove(c *route.Call) error {
 	for _, r := range removed {
 		list = append(list, wire.ImageRemoved(r))
 	}
-	return reply(c, http.StatusOK, list)
+	return replyJSON(c, http.StatusOK, list)
 }
 
 func (h *Handler) imageHistory(c *route.Call) error {
@@ -101,7 +101,7 @@ func (h *Handler) imageHistory(c *route.Call) error {
 	for _, s := range steps {
 		list = append(list, wire.ImageHistory(s))
 	}
-	return reply(c, http.StatusOK, list)
+	return replyJSON(c, http.StatusOK, list)
 }
 
 func (h *Handler) imageTag(c *route.Call) error {
@@ -168,5 +168,5 @@ func (h *Handler) imageSearch(c *route.Call) error {
 	for _, f := range found {
 		list = append(list, wire.SearchResult(f))
 	}
-	return reply(c, http.StatusOK, list)
+	return replyJSON(c, http.StatusOK, list)
 }

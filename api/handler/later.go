@@ -48,9 +48,9 @@ func refuseLater(routes []route.Route) []route.Route {
 	return routes
 }
 
-// decode reads the call's JSON body for an answer that has no place for warnings: what it would warn of is refused. No body
+// decodeBody reads the call's JSON body for an answer that has no place for warnings: what it would warn of is refused. No body
 // leaves into as it is.
-func decode(c *route.Call, into any) error {
+func decodeBody(c *route.Call, into any) error {
 	warnings, err := decodeWarn(c, into)
 	if err == nil && len(warnings) > 0 {
 		return fault.Invalid("%s", warnings[0])
@@ -58,7 +58,7 @@ func decode(c *route.Call, into any) error {
 	return err
 }
 
-// decodeWarn is decode for an answer with warnings.
+// decodeWarn is decodeBody for an answer with warnings.
 func decodeWarn(c *route.Call, into any) (warnings []string, err error) {
 	raw, err := c.JSONBody()
 	if err != nil || len(raw) == 0 {

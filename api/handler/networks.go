@@ -44,7 +44,7 @@ func (h *Handler) networkList(c *route.Call) error {
 	for _, n := range networks {
 		list = append(list, wire.NewNetwork(n, h.members.NetworkMembers(n.ID)))
 	}
-	return reply(c, http.StatusOK, list)
+	return replyJSON(c, http.StatusOK, list)
 }
 
 func (h *Handler) networkInspect(c *route.Call) error {
@@ -52,12 +52,12 @@ func (h *Handler) networkInspect(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, wire.NewNetworkInspect(n, h.members.NetworkMembers(n.ID)))
+	return replyJSON(c, http.StatusOK, wire.NewNetworkInspect(n, h.members.NetworkMembers(n.ID)))
 }
 
 func (h *Handler) networkCreate(c *route.Call) error {
 	body := &wire.NetworkCreate{}
-	if err := decode(c, body); err != nil {
+	if err := decodeBody(c, body); err != nil {
 		return err
 	}
 	asked, err := body.Asked()
@@ -68,7 +68,7 @@ func (h *Handler) networkCreate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusCreated, &wire.NetworkCreated{ID: made.ID, Warning: warning})
+	return replyJSON(c, http.StatusCreated, &wire.NetworkCreated{ID: made.ID, Warning: warning})
 }
 
 func (h *Handler) networkConnect(c *route.Call) error {
@@ -91,7 +91,7 @@ func (h *Handler) networkDisconnect(c *route.Call) error {
 
 // networkAndBody reads the body, in which a container must be named, and finds the network.
 func (h *Handler) networkAndBody(c *route.Call, body any, name *string) (*network.Network, error) {
-	if err := decode(c, body); err != nil {
+	if err := decodeBody(c, body); err != nil {
 		return nil, err
 	}
 	if *name == "" {
@@ -113,5 +113,5 @@ func (h *Handler) networksPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, &wire.NetworksPruned{NetworksDeleted: removed})
+	return replyJSON(c, http.StatusOK, &wire.NetworksPruned{NetworksDeleted: removed})
 }

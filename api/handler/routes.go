@@ -34,54 +34,54 @@ const (
 	anyBytes  = "application/octet-stream"
 )
 
-func since(minor uint16) apiver.Range { return apiver.Range{Since: v(minor)} }
+func versionsSince(minor uint16) apiver.Range { return apiver.Range{Since: v(minor)} }
 
-func text(name, about string) route.Param {
+func textParam(name, about string) route.Param {
 	return route.Param{Name: name, Kind: route.Text, About: about}
 }
 
-func flag(name, about string) route.Param {
+func boolParam(name, about string) route.Param {
 	return route.Param{Name: name, Kind: route.Bool, About: about}
 }
 
-func number(name, about string) route.Param {
+func intParam(name, about string) route.Param {
 	return route.Param{Name: name, Kind: route.Int, About: about}
 }
 
-func moment(name, about string) route.Param {
+func timeParam(name, about string) route.Param {
 	return route.Param{Name: name, Kind: route.Time, About: about}
 }
 
-func document(name, about string) route.Param {
+func jsonParam(name, about string) route.Param {
 	return route.Param{Name: name, Kind: route.JSON, About: about}
 }
 
-// several is a parameter that may be given as often as wanted.
-func several(name, about string) route.Param {
+// repeatedParam is a parameter that may be given as often as wanted.
+func repeatedParam(name, about string) route.Param {
 	return route.Param{Name: name, Kind: route.Text, Many: true, About: about}
 }
 
-func header(name, about string) route.Param {
+func headerParam(name, about string) route.Param {
 	return route.Param{Name: name, Kind: route.Text, Header: true, About: about}
 }
 
-func needed(p route.Param) route.Param {
+func requireParam(p route.Param) route.Param {
 	p.Needed = true
 	return p
 }
 
-// filters is the parameter of that name with the keys that it takes.
-func filters(about string, keys ...[]route.Value) route.Param {
+// filtersParam is the parameter filters with the keys that it takes.
+func filtersParam(about string, keys ...[]route.Value) route.Param {
 	return route.Param{Name: "filters", Kind: route.Filters, Values: slices.Concat(keys...), About: about}
 }
 
-func keys(names ...string) []route.Value { return keysSince(0, names...) }
+func filterKeys(names ...string) []route.Value { return filterKeysSince(0, names...) }
 
-// keysSince are keys that versions before 1.minor do not have; 0 is every version.
-func keysSince(minor uint16, names ...string) []route.Value {
+// filterKeysSince are keys that versions before 1.minor do not have; 0 is every version.
+func filterKeysSince(minor uint16, names ...string) []route.Value {
 	var versions apiver.Range
 	if minor > 0 {
-		versions = since(minor)
+		versions = versionsSince(minor)
 	}
 	values := make([]route.Value, 0, len(names))
 	for _, name := range names {
@@ -94,24 +94,24 @@ func params(list ...route.Param) []route.Param { return list }
 
 func codes(list ...int) []int { return list }
 
-// mediaType is the header of a JSON body.
-func mediaType() route.Param {
-	return header("Content-Type", "of the body: application/json")
+// mediaTypeParam is the header of a JSON body.
+func mediaTypeParam() route.Param {
+	return headerParam("Content-Type", "of the body: application/json")
 }
 
-// upgrade are the headers of clients that take the connection over.
-func upgrade(more ...route.Param) []route.Param {
+// upgradeParams are the headers of clients that take the connection over.
+func upgradeParams(more ...route.Param) []route.Param {
 	return append(more,
-		header("Connection", "Upgrade, if the client takes the connection over"),
-		header("Upgrade", "tcp, if the client takes the connection over: the answer is then 101"),
+		headerParam("Connection", "Upgrade, if the client takes the connection over"),
+		headerParam("Upgrade", "tcp, if the client takes the connection over: the answer is then 101"),
 	)
 }
 
-// credentials is the header of requests that reach a registry.
-func credentials() route.Param {
-	return header(compat.RegistryAuth, "base64 of a JSON object with the credentials of the registry")
+// credentialsParam is the header of requests that reach a registry.
+func credentialsParam() route.Param {
+	return headerParam(compat.RegistryAuth, "base64 of a JSON object with the credentials of the registry")
 }
 
 func pruneFilters(names ...string) route.Param {
-	return filters("a JSON map of lists: which of them may go", keys(names...))
+	return filtersParam("a JSON map of lists: which of them may go", filterKeys(names...))
 }

@@ -15,21 +15,22 @@ func (h *Handler) containerRoutes() []route.Route {
 		{Method: get, Path: "/containers/json", Do: h.containerList, Shape: route.Shape{
 			About: "lists containers, the newest first",
 			Params: params(
-				flag("all", "also those that do not run"),
-				number("limit", "the last created ones, running or not"),
-				text("since", "those created after that one"),
-				text("before", "those created before that one"),
-				flag("size", "adds SizeRw and SizeRootFs"),
-				filters("a JSON map of lists: all of them must hold",
-					keys("exited", "status", "label", "id", "name", "health"), keysSince(22, "isolation"),
-					keysSince(24, "ancestor", "before", "since", "volume", "network")),
+				boolParam("all", "also those that do not run"),
+				intParam("limit", "the last created ones, running or not"),
+				textParam("since", "those created after that one"),
+				textParam("before", "those created before that one"),
+				boolParam("size", "adds SizeRw and SizeRootFs"),
+				filtersParam("a JSON map of lists: all of them must hold",
+					filterKeys("exited", "status", "label", "id", "name", "health"), filterKeysSince(22, "isolation"),
+					filterKeysSince(24, "ancestor", "before", "since", "volume", "network")),
 			),
 			Out: reflect.TypeFor[[]wire.ContainerSummary](), Codes: codes(200, 400),
 		}},
 		{Method: post, Path: "/containers/create", Do: h.containerCreate, Shape: route.Shape{
 			About: "makes a container",
 			Params: params(
-				text("name", "its name, a random one without"), text("platform", "that the image must be for; of 1.41"), mediaType(),
+				textParam("name", "its name, a random one without"), textParam("platform", "that the image must be for; of 1.41"),
+				mediaTypeParam(),
 			),
 			In: reflect.TypeFor[wire.ContainerCreate](), Out: reflect.TypeFor[wire.ContainerCreated](),
 			Codes: codes(201, 400, 404, 406, 409, 403, 501),
@@ -41,17 +42,17 @@ func (h *Handler) containerRoutes() []route.Route {
 		}},
 		{Method: get, Path: "/containers/:id/json", Do: h.containerInspect, Shape: route.Shape{
 			About:  "shows all about a container",
-			Params: params(flag("size", "adds SizeRw and SizeRootFs").Since(v(21))),
+			Params: params(boolParam("size", "adds SizeRw and SizeRootFs").Since(v(21))),
 			Out:    reflect.TypeFor[wire.ContainerInspect](), Codes: codes(200, 404, 400),
 		}},
 		{Method: get, Path: "/containers/:id/top", Do: h.containerTop, Shape: route.Shape{
 			About:  "lists the processes of a container",
-			Params: params(text("ps_args", "the columns, as ps takes them; -ef without it")),
+			Params: params(textParam("ps_args", "the columns, as ps takes them; -ef without it")),
 			Out:    reflect.TypeFor[wire.Top](), Codes: codes(200, 404, 400, 409, 501),
 		}},
 		{Method: get, Path: "/containers/:id/stats", Do: h.containerStats, Shape: route.Shape{
 			About:  "tells what a container uses, once a second",
-			Params: params(flag("stream", "0: one sample, after a second; on without it").Since(v(20))),
+			Params: params(boolParam("stream", "0: one sample, after a second; on without it").Since(v(20))),
 			Out:    reflect.TypeFor[wire.Stats](), Stream: true, Codes: codes(200, 404, 400),
 		}},
 	}
@@ -60,28 +61,28 @@ func (h *Handler) containerRoutes() []route.Route {
 // containerChangeRoutes change what containers were made with, and make images of it.
 func (h *Handler) containerChangeRoutes() []route.Route {
 	return []route.Route{
-		{Method: post, Path: "/containers/:id/update", Versions: since(22), Do: h.containerUpdate, Shape: route.Shape{
+		{Method: post, Path: "/containers/:id/update", Versions: versionsSince(22), Do: h.containerUpdate, Shape: route.Shape{
 			About:  "changes the limits of a container",
-			Params: params(mediaType()),
+			Params: params(mediaTypeParam()),
 			In:     reflect.TypeFor[wire.ContainerUpdate](), Out: reflect.TypeFor[wire.ContainerUpdated](),
 			Codes: codes(200, 400, 404, 409),
 		}},
 		{Method: post, Path: "/containers/:id/rename", Do: h.containerRename, Shape: route.Shape{
 			About:  "gives a container another name",
-			Params: params(needed(text("name", "the new name"))),
+			Params: params(requireParam(textParam("name", "the new name"))),
 			Codes:  codes(204, 404, 409, 400),
 		}},
-		{Method: post, Path: "/commit", Do: h.commit, Shape: route.Shape{
+		{Method: post, Path: "/commit", Do: h.containerCommit, Shape: route.Shape{
 			About: "makes an image of what a container has changed",
 			Params: params(
-				text("container", "the container"),
-				text("repo", "the image's name"),
-				text("tag", "its tag"),
-				text("comment", "in the image"),
-				text("author", "in the image"),
-				flag("pause", "the container stands still meanwhile; on without it"),
-				several("changes", "instructions on the configuration, last"),
-				mediaType(),
+				textParam("container", "the container"),
+				textParam("repo", "the image's name"),
+				textParam("tag", "its tag"),
+				textParam("comment", "in the image"),
+				textParam("author", "in the image"),
+				boolParam("pause", "the container stands still meanwhile; on without it"),
+				repeatedParam("changes", "instructions on the configuration, last"),
+				mediaTypeParam(),
 			),
 			In: reflect.TypeFor[wire.Config](), Out: reflect.TypeFor[wire.ImageCommitted](),
 			Codes: codes(201, 404, 400, 409),
@@ -91,12 +92,12 @@ func (h *Handler) containerChangeRoutes() []route.Route {
 
 // containerVerbRoutes do something to a container and answer without a body, or with little.
 func (h *Handler) containerVerbRoutes() []route.Route {
-	wait := number("t", "seconds between the stop signal and SIGKILL; below 0 without end")
+	wait := intParam("t", "seconds between the stop signal and SIGKILL; below 0 without end")
 	return []route.Route{
 		{Method: post, Path: "/containers/:id/start", Do: h.containerStart, Shape: route.Shape{
 			About: "runs a container",
 			Params: params(
-				text("detachKeys", "what ends the view of those who named no keys themselves").Since(v(22)), mediaType(),
+				textParam("detachKeys", "what ends the view of those who named no keys themselves").Since(v(22)), mediaTypeParam(),
 			),
 			In: reflect.TypeFor[wire.HostConfig](), InVersions: apiver.Range{Until: v(23)},
 			Codes: codes(204, 304, 404, 400, 403, 409, 501), BadSince: v(25),
@@ -110,7 +111,7 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 		}},
 		{Method: post, Path: "/containers/:id/kill", Do: h.containerKill, Shape: route.Shape{
 			About:  "sends a signal to a container",
-			Params: params(text("signal", "name or number; SIGKILL without it")),
+			Params: params(textParam("signal", "name or number; SIGKILL without it")),
 			Codes:  codes(204, 404, 400, 409),
 		}},
 		{Method: post, Path: "/containers/:id/pause", Do: h.containerPause, Shape: route.Shape{
@@ -120,62 +121,63 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 			About: "lets them go on", Codes: codes(204, 404, 400, 409),
 		}},
 		{Method: post, Path: "/containers/:id/resize", Do: h.containerResize, Shape: route.Shape{
-			About: "sets the size of a container's terminal", Params: sides(), OutMedia: plainText, Codes: codes(200, 404, 400),
-			BadSince: v(25),
+			About: "sets the size of a container's terminal", Params: terminalSizeParams(), OutMedia: plainText,
+			Codes: codes(200, 404, 400), BadSince: v(25),
 		}},
 		{Method: post, Path: "/containers/:id/wait", Do: h.containerWait, Shape: route.Shape{
 			About: "answers when a container has ended; the head comes at once",
-			Params: params(text("condition",
+			Params: params(textParam("condition",
 				"not-running; next-exit, the next end also of a container that does not run; or removed, its removal")),
 			Out: reflect.TypeFor[wire.ContainerWaited](), Codes: codes(200, 404, 400),
 		}},
 		{Method: del, Path: "/containers/:id", Do: h.containerRemove, Shape: route.Shape{
 			About: "removes a container",
 			Params: params(
-				flag("v", "also its anonymous volumes"),
-				flag("force", "also one that runs"),
-				flag("link", "the link of that name, and nothing else"),
+				boolParam("v", "also its anonymous volumes"),
+				boolParam("force", "also one that runs"),
+				boolParam("link", "the link of that name, and nothing else"),
 			),
 			Codes: codes(204, 400, 404, 409),
 		}},
 	}
 }
 
-// sides are those of a terminal.
-func sides() []route.Param {
-	return params(needed(number("h", "rows")), needed(number("w", "columns")))
+// terminalSizeParams are the two sides of a terminal.
+func terminalSizeParams() []route.Param {
+	return params(requireParam(intParam("h", "rows")), requireParam(intParam("w", "columns")))
 }
 
 // containerStreamRoutes carry what a container reads and writes.
 func (h *Handler) containerStreamRoutes() []route.Route {
 	view := func() []route.Param {
 		return params(
-			text("detachKeys", "what ends the view; ctrl-p,ctrl-q without it").Since(v(22)),
-			flag("logs", "what was written before"),
-			flag("stream", "what comes"),
-			flag("stdin", "the client's input, if stream is on"),
-			flag("stdout", "that stream"),
-			flag("stderr", "that stream"),
+			textParam("detachKeys", "what ends the view; ctrl-p,ctrl-q without it").Since(v(22)),
+			boolParam("logs", "what was written before"),
+			boolParam("stream", "what comes"),
+			boolParam("stdin", "the client's input, if stream is on"),
+			boolParam("stdout", "that stream"),
+			boolParam("stderr", "that stream"),
 		)
 	}
 	return []route.Route{
 		{Method: get, Path: "/containers/:id/logs", Do: h.containerLogs, Shape: route.Shape{
 			About: "shows what a container has written",
-			Params: upgrade(
-				flag("details", "attributes of the log options before each line").Since(v(24)),
-				flag("follow", "what comes until the end"),
-				flag("stdout", "that stream; one of the two is needed"),
-				flag("stderr", "that stream; one of the two is needed"),
-				moment("since", "leaves out what is older").Since(v(20)),
-				flag("timestamps", "before each line, with nanoseconds"),
-				text("tail", "all, or the number of the last lines"),
+			Params: upgradeParams(
+				boolParam("details", "attributes of the log options before each line").Since(v(24)),
+				boolParam("follow", "what comes until the end"),
+				boolParam("stdout", "that stream; one of the two is needed"),
+				boolParam("stderr", "that stream; one of the two is needed"),
+				timeParam("since", "leaves out what is older").Since(v(20)),
+				boolParam("timestamps", "before each line, with nanoseconds"),
+				textParam("tail", "all, or the number of the last lines"),
 			),
 			OutMedia: compat.RawStream, Codes: codes(101, 200, 404, 400, 501),
 		}},
 		{Method: post, Path: "/containers/:id/attach", Do: h.containerAttach, Shape: route.Shape{
-			About:  "joins the streams of a container, before its start too",
-			Params: upgrade(append(view(), header("Content-Type", "application/json: the body is not input, and dropped"))...), OutMedia: compat.RawStream,
-			Codes: codes(101, 200, 400, 404, 409, 501), Refusal: compat.RawStream,
+			About: "joins the streams of a container, before its start too",
+			Params: upgradeParams(append(view(),
+				headerParam("Content-Type", "application/json: the body is not input, and dropped"))...),
+			OutMedia: compat.RawStream, Codes: codes(101, 200, 400, 404, 409, 501), Refusal: compat.RawStream,
 		}},
 		{Method: get, Path: "/containers/:id/attach/ws", Do: h.containerAttachWS, Shape: route.Shape{
 			About:  "joins the streams of a container over a WebSocket",
@@ -188,17 +190,17 @@ func (h *Handler) containerStreamRoutes() []route.Route {
 // webSocket are the headers of the handshake.
 func webSocket() []route.Param {
 	return params(
-		needed(header("Connection", "Upgrade")),
-		needed(header("Upgrade", "websocket")),
-		needed(header("Sec-WebSocket-Version", "13")),
-		needed(header("Sec-WebSocket-Key", "base64 of 16 bytes")),
-		header("Sec-WebSocket-Protocol", "binary, if no message shall be text"),
+		requireParam(headerParam("Connection", "Upgrade")),
+		requireParam(headerParam("Upgrade", "websocket")),
+		requireParam(headerParam("Sec-WebSocket-Version", "13")),
+		requireParam(headerParam("Sec-WebSocket-Key", "base64 of 16 bytes")),
+		headerParam("Sec-WebSocket-Protocol", "binary, if no message shall be text"),
 	)
 }
 
 // archiveRoutes copy files into and out of containers.
 func (h *Handler) archiveRoutes() []route.Route {
-	path := needed(text("path", "from the container's root, links followed inside it"))
+	path := requireParam(textParam("path", "from the container's root, links followed inside it"))
 	return []route.Route{
 		{Method: get, Path: "/containers/:id/changes", Do: h.containerChanges, Shape: route.Shape{
 			About: "lists the files that differ from the image's", Out: reflect.TypeFor[[]wire.ContainerChange](),
@@ -208,20 +210,20 @@ func (h *Handler) archiveRoutes() []route.Route {
 			About: "gives all files of a container as a tar archive", OutMedia: anyBytes, Codes: codes(200, 404, 400, 409, 501),
 		}},
 		{Method: post, Path: "/containers/:id/copy", Do: h.containerCopy, Shape: route.Shape{
-			About: "gives a file or a folder as a tar archive; later clients use archive", Params: params(mediaType()),
+			About: "gives a file or a folder as a tar archive; later clients use archive", Params: params(mediaTypeParam()),
 			In: reflect.TypeFor[wire.CopySource](), OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409, 501),
 		}},
-		{Method: head, Path: "/containers/:id/archive", Versions: since(20), Do: h.archiveStat, Shape: route.Shape{
+		{Method: head, Path: "/containers/:id/archive", Versions: versionsSince(20), Do: h.archiveStat, Shape: route.Shape{
 			About: "describes a path in the header X-Engine-Container-Path-Stat", Params: params(path),
 			Codes: codes(200, 404, 400, 409, 501),
 		}},
-		{Method: get, Path: "/containers/:id/archive", Versions: since(20), Do: h.archiveGet, Shape: route.Shape{
+		{Method: get, Path: "/containers/:id/archive", Versions: versionsSince(20), Do: h.archiveGet, Shape: route.Shape{
 			About: "gives a path as a tar archive, with its description", Params: params(path), OutMedia: compat.Tar,
 			Codes: codes(200, 400, 404, 409, 501),
 		}},
-		{Method: put, Path: "/containers/:id/archive", Versions: since(20), Do: h.archivePut, Shape: route.Shape{
+		{Method: put, Path: "/containers/:id/archive", Versions: versionsSince(20), Do: h.archivePut, Shape: route.Shape{
 			About:    "unpacks a tar archive, plain or compressed, into a folder",
-			Params:   params(path, flag("noOverwriteDirNonDir", "no folder in place of a file, nor the reverse")),
+			Params:   params(path, boolParam("noOverwriteDirNonDir", "no folder in place of a file, nor the reverse")),
 			InMedia:  compat.Tar,
 			OutMedia: plainText, Codes: codes(200, 400, 403, 404, 409, 501),
 		}},
@@ -232,17 +234,17 @@ func (h *Handler) archiveRoutes() []route.Route {
 func (h *Handler) execRoutes() []route.Route {
 	return []route.Route{
 		{Method: post, Path: "/containers/:id/exec", Do: h.execCreate, Shape: route.Shape{
-			About: "makes an exec instance, of which nothing runs yet", Params: params(mediaType()),
+			About: "makes an exec instance, of which nothing runs yet", Params: params(mediaTypeParam()),
 			In: reflect.TypeFor[wire.ExecCreate](), Out: reflect.TypeFor[wire.ExecCreated](), Codes: codes(201, 404, 409, 400),
 			BadSince: v(25),
 		}},
 		{Method: post, Path: "/exec/:id/start", Do: h.execStart, Shape: route.Shape{
-			About: "runs it, attached or detached", Params: upgrade(mediaType()),
+			About: "runs it, attached or detached", Params: upgradeParams(mediaTypeParam()),
 			In: reflect.TypeFor[wire.ExecStart](), OutMedia: compat.RawStream, Codes: codes(200, 404, 409, 101, 400),
 			BadSince: v(25),
 		}},
 		{Method: post, Path: "/exec/:id/resize", Do: h.execResize, Shape: route.Shape{
-			About: "sets the size of its terminal", Params: sides(), Codes: codes(201, 404, 400, 409), BadSince: v(25),
+			About: "sets the size of its terminal", Params: terminalSizeParams(), Codes: codes(201, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: get, Path: "/exec/:id/json", Do: h.execInspect, Shape: route.Shape{
 			About: "shows it, until five minutes after its end; where the end of an engine has cut off its client, waits for its end, 30 s at most, and sets the header X-Output-Cut", Out: reflect.TypeFor[wire.ExecInspect](), Codes: codes(200, 404),

@@ -9,15 +9,16 @@ import (
 
 // volumeRoutes are about volumes.
 func (h *Handler) volumeRoutes() []route.Route {
-	volumes := since(21)
+	volumes := versionsSince(21)
 	return []route.Route{
 		{Method: get, Path: "/volumes", Versions: volumes, Do: h.volumeList, Shape: route.Shape{
-			About:  "lists volumes",
-			Params: params(filters("a JSON map of lists: all of them must hold", keys("dangling"), keysSince(24, "name", "driver", "label"))),
-			Out:    reflect.TypeFor[wire.VolumeList](), Codes: codes(200, 400), BadSince: v(25),
+			About: "lists volumes",
+			Params: params(filtersParam("a JSON map of lists: all of them must hold",
+				filterKeys("dangling"), filterKeysSince(24, "name", "driver", "label"))),
+			Out: reflect.TypeFor[wire.VolumeList](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: post, Path: "/volumes/create", Versions: volumes, Do: h.volumeCreate, Shape: route.Shape{
-			About: "makes a volume", Params: params(mediaType()),
+			About: "makes a volume", Params: params(mediaTypeParam()),
 			In: reflect.TypeFor[wire.VolumeCreate](), Out: reflect.TypeFor[wire.Volume](), Codes: codes(201, 400, 404, 409), BadSince: v(25),
 		}},
 		{Method: get, Path: "/volumes/:name", Versions: volumes, Do: h.volumeInspect, Shape: route.Shape{
@@ -25,7 +26,7 @@ func (h *Handler) volumeRoutes() []route.Route {
 		}},
 		{Method: del, Path: "/volumes/:name", Versions: volumes, Do: h.volumeRemove, Shape: route.Shape{
 			About:  "removes a volume",
-			Params: params(flag("force", "of 1.25: one that is not there is no error")), Codes: codes(204, 404, 409),
+			Params: params(boolParam("force", "of 1.25: one that is not there is no error")), Codes: codes(204, 404, 409),
 		}},
 		{Method: post, Path: "/volumes/prune", Do: h.volumesPrune, Shape: route.Shape{
 			About: "removes the volumes that no container uses; of 1.25", Params: params(pruneFilters("label", "label!")),
@@ -36,28 +37,28 @@ func (h *Handler) volumeRoutes() []route.Route {
 
 // networkRoutes are about networks.
 func (h *Handler) networkRoutes() []route.Route {
-	networks := since(21)
+	networks := versionsSince(21)
 	return []route.Route{
 		{Method: get, Path: "/networks", Versions: networks, Do: h.networkList, Shape: route.Shape{
 			About: "lists networks, by name",
-			Params: params(filters("a JSON map of lists: all of them must hold",
-				keys("name", "id"), keysSince(22, "type"), keysSince(24, "driver", "label"))),
+			Params: params(filtersParam("a JSON map of lists: all of them must hold",
+				filterKeys("name", "id"), filterKeysSince(22, "type"), filterKeysSince(24, "driver", "label"))),
 			Out: reflect.TypeFor[[]wire.Network](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: get, Path: "/networks/:id", Versions: networks, Do: h.networkInspect, Shape: route.Shape{
 			About: "shows a network and who is in it", Out: reflect.TypeFor[wire.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/create", Versions: networks, Do: h.networkCreate, Shape: route.Shape{
-			About: "makes a network", Params: params(mediaType()),
+			About: "makes a network", Params: params(mediaTypeParam()),
 			In: reflect.TypeFor[wire.NetworkCreate](), Out: reflect.TypeFor[wire.NetworkCreated](),
 			Codes: codes(201, 403, 404, 400, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/:id/connect", Versions: networks, Do: h.networkConnect, Shape: route.Shape{
-			About: "puts a container into a network, at once and for every later start", Params: params(mediaType()),
+			About: "puts a container into a network, at once and for every later start", Params: params(mediaTypeParam()),
 			In: reflect.TypeFor[wire.NetworkConnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/:id/disconnect", Versions: networks, Do: h.networkDisconnect, Shape: route.Shape{
-			About: "takes a container out of a network, at once and for every later start", Params: params(mediaType()),
+			About: "takes a container out of a network, at once and for every later start", Params: params(mediaTypeParam()),
 			In: reflect.TypeFor[wire.NetworkDisconnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409), BadSince: v(25),
 		}},
 		{Method: del, Path: "/networks/:id", Versions: networks, Do: h.networkRemove, Shape: route.Shape{

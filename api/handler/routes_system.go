@@ -10,8 +10,8 @@ import (
 // systemRoutes are about the engine itself.
 func (h *Handler) systemRoutes() []route.Route {
 	return []route.Route{
-		{Method: post, Path: "/auth", Do: h.login, Shape: route.Shape{
-			About: "asks a registry whether it takes the credentials", Params: params(mediaType()),
+		{Method: post, Path: "/auth", Do: h.registryLogin, Shape: route.Shape{
+			About: "asks a registry whether it takes the credentials", Params: params(mediaTypeParam()),
 			In: reflect.TypeFor[wire.AuthConfig](), Out: reflect.TypeFor[wire.Login](),
 			Codes: codes(200, 204, 400, 401, 403, 404, 501, 503),
 		}},
@@ -24,17 +24,17 @@ func (h *Handler) systemRoutes() []route.Route {
 		{Method: get, Path: "/version", Do: h.systemVersion, Shape: route.Shape{
 			About: "tells the versions of the engine", Out: reflect.TypeFor[wire.Version](), Codes: codes(200),
 		}},
-		{Method: get, Path: "/_ping", Do: ping, Shape: route.Shape{
+		{Method: get, Path: "/_ping", Do: systemPing, Shape: route.Shape{
 			About: "answers OK", OutMedia: plainText, Codes: codes(200),
 		}},
-		{Method: head, Path: "/_ping", Do: ping, Shape: route.Shape{About: "answers without a body", Codes: codes(200)}},
+		{Method: head, Path: "/_ping", Do: systemPing, Shape: route.Shape{About: "answers without a body", Codes: codes(200)}},
 		{Method: get, Path: "/events", Do: h.systemEvents, Shape: route.Shape{
 			About: "tells what happens, as it happens",
 			Params: params(
-				moment("since", "begins with what happened from then on"),
-				moment("until", "ends then"),
-				filters("a JSON map of lists: all of them must hold",
-					keys("container", "event", "image", "label", "type", "volume", "network"), keysSince(24, "daemon")),
+				timeParam("since", "begins with what happened from then on"),
+				timeParam("until", "ends then"),
+				filtersParam("a JSON map of lists: all of them must hold",
+					filterKeys("container", "event", "image", "label", "type", "volume", "network"), filterKeysSince(24, "daemon")),
 			),
 			Out: reflect.TypeFor[wire.Event](), Stream: true, Codes: codes(200, 400),
 		}},
@@ -51,26 +51,26 @@ func swarmRoutes() []route.Route {
 	routes := []route.Route{
 		{Method: post, Path: "/swarm/init", Shape: route.Shape{About: "makes a swarm", Codes: codes(501)}},
 		{Method: post, Path: "/swarm/join", Shape: route.Shape{About: "joins a swarm", Codes: codes(501)}},
-		{Method: get, Path: "/services", Do: notInSwarm, Shape: outside("lists services")},
-		{Method: post, Path: "/services/create", Do: notInSwarm, Shape: outside("makes a service")},
-		{Method: get, Path: "/services/:id", Do: notInSwarm, Shape: outside("shows a service")},
-		{Method: del, Path: "/services/:id", Do: notInSwarm, Shape: outside("removes a service")},
-		{Method: post, Path: "/services/:id/update", Do: notInSwarm, Shape: outside("changes a service")},
-		{Method: get, Path: "/tasks", Do: notInSwarm, Shape: outside("lists tasks")},
-		{Method: get, Path: "/tasks/:id", Do: notInSwarm, Shape: outside("shows a task")},
-		{Method: get, Path: "/swarm", Do: notInSwarm, Shape: outside("shows the swarm")},
-		{Method: post, Path: "/swarm/leave", Do: notInSwarm, Shape: outside("leaves the swarm")},
-		{Method: post, Path: "/swarm/update", Do: notInSwarm, Shape: outside("changes the swarm")},
-		{Method: get, Path: "/nodes", Do: notInSwarm, Shape: outside("lists nodes")},
-		{Method: get, Path: "/nodes/:id", Do: notInSwarm, Shape: outside("shows a node")},
-		{Method: del, Path: "/nodes/:id", Do: notInSwarm, Shape: outside("removes a node")},
-		{Method: post, Path: "/nodes/:id/update", Do: notInSwarm, Shape: outside("changes a node")},
+		{Method: get, Path: "/services", Do: notInSwarm, Shape: swarmShape("lists services")},
+		{Method: post, Path: "/services/create", Do: notInSwarm, Shape: swarmShape("makes a service")},
+		{Method: get, Path: "/services/:id", Do: notInSwarm, Shape: swarmShape("shows a service")},
+		{Method: del, Path: "/services/:id", Do: notInSwarm, Shape: swarmShape("removes a service")},
+		{Method: post, Path: "/services/:id/update", Do: notInSwarm, Shape: swarmShape("changes a service")},
+		{Method: get, Path: "/tasks", Do: notInSwarm, Shape: swarmShape("lists tasks")},
+		{Method: get, Path: "/tasks/:id", Do: notInSwarm, Shape: swarmShape("shows a task")},
+		{Method: get, Path: "/swarm", Do: notInSwarm, Shape: swarmShape("shows the swarm")},
+		{Method: post, Path: "/swarm/leave", Do: notInSwarm, Shape: swarmShape("leaves the swarm")},
+		{Method: post, Path: "/swarm/update", Do: notInSwarm, Shape: swarmShape("changes the swarm")},
+		{Method: get, Path: "/nodes", Do: notInSwarm, Shape: swarmShape("lists nodes")},
+		{Method: get, Path: "/nodes/:id", Do: notInSwarm, Shape: swarmShape("shows a node")},
+		{Method: del, Path: "/nodes/:id", Do: notInSwarm, Shape: swarmShape("removes a node")},
+		{Method: post, Path: "/nodes/:id/update", Do: notInSwarm, Shape: swarmShape("changes a node")},
 	}
 	for i := range routes {
-		routes[i].Versions = since(24)
+		routes[i].Versions = versionsSince(24)
 	}
 	return routes
 }
 
-// outside is the shape of what only a node of a swarm can do.
-func outside(about string) route.Shape { return route.Shape{About: about, Codes: codes(406)} }
+// swarmShape is the shape of what only a node of a swarm can do.
+func swarmShape(about string) route.Shape { return route.Shape{About: about, Codes: codes(406)} }

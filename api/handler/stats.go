@@ -17,7 +17,7 @@ func (h *Handler) containerStats(c *route.Call) error {
 		if err != nil {
 			return err
 		}
-		return reply(c, http.StatusOK, wire.NewStats(sample))
+		return replyJSON(c, http.StatusOK, wire.NewStats(sample))
 	}
 	stream := conn.NewJSON(c.Writer(), c.Request())
 	errLeft := errors.New("the client has gone")
@@ -46,5 +46,5 @@ func (h *Handler) containerTop(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, wire.NewTop(table))
+	return replyJSON(c, http.StatusOK, wire.NewTop(table))
 }

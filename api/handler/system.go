@@ -8,7 +8,7 @@ import (
 	"moss/api/wire"
 )
 
-func ping(c *route.Call) error {
+func systemPing(c *route.Call) error {
 	h := c.Writer().Header()
 	h.Set("Cache-Control", compat.NoCache)
 	h.Set("Pragma", "no-cache")
@@ -20,9 +20,9 @@ func (h *Handler) systemInfo(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, wire.NewInfo(&info))
+	return replyJSON(c, http.StatusOK, wire.NewInfo(&info))
 }
 
 func (h *Handler) systemVersion(c *route.Call) error {
-	return reply(c, http.StatusOK, wire.NewVersion(h.system.Version(), c.Served()))
+	return replyJSON(c, http.StatusOK, wire.NewVersion(h.system.Version(), c.Served()))
 }

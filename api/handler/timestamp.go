@@ -11,10 +11,10 @@ import (
 // timestampForm is how log lines show their time: nanoseconds with all their digits, so that lines stay aligned.
 const timestampForm = "2006-01-02T15:04:05.000000000Z07:00"
 
-// timestamp reads a time as clients give it: Unix seconds with an optional fraction (1448064000.123), a date of RFC 3339
+// parseTimestamp reads a time as clients give it: Unix seconds with an optional fraction (1448064000.123), a date of RFC 3339
 // of which parts at its end may be missing, or a duration before now (10m; a negative one is after now). A date without a
 // zone is one of the engine's. Empty and zero are no time at all; anything else is fault.Invalid.
-func timestamp(name, text string, now time.Time) (time.Time, error) {
+func parseTimestamp(name, text string, now time.Time) (time.Time, error) {
 	if text == "" || text == "0" {
 		return time.Time{}, nil
 	}

@@ -55,7 +55,7 @@ func TestTimestamp(t *testing.T) {
 		{in: "2013-01-02 03:04:05", bad: true},
 		{in: "yesterday", bad: true},
 	} {
-		got, err := timestamp("since", tc.in, now)
+		got, err := parseTimestamp("since", tc.in, now)
 		if tc.bad != (err != nil) || !got.Equal(tc.want) || got.IsZero() != tc.want.IsZero() {
 			t.Errorf("timestamp(%q) = %v, %v, want %v, error %v", tc.in, got, err, tc.want, tc.bad)
 		}
@@ -67,7 +67,7 @@ func FuzzTimestamp(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if _, err := timestamp("since", s, time.Unix(1448064000, 0)); err != nil && !fault.Is(err, fault.Invalid) {
+		if _, err := parseTimestamp("since", s, time.Unix(1448064000, 0)); err != nil && !fault.Is(err, fault.Invalid) {
 			t.Fatalf("timestamp(%q) = %v, want an invalid fault", s, err)
 		}
 	})

@@ -34,7 +34,7 @@ func (h *Handler) imageCreate(c *route.Call) error {
 func (h *Handler) imagePull(c *route.Call) error {
 	opt := image.PullOptions{Repo: c.Text("fromImage"), Tag: c.Text("tag"), Platform: c.Text("platform"), Auth: readAuth(c)}
 	skipBody(c)
-	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
+	return h.sendProgress(c, func(ctx context.Context, progress func(image.Progress)) error {
 		return h.images.Pull(ctx, opt, progress)
 	})
 }
@@ -48,7 +48,7 @@ func (h *Handler) imagePush(c *route.Call) error {
 		}
 	}
 	skipBody(c)
-	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
+	return h.sendProgress(c, func(ctx context.Context, progress func(image.Progress)) error {
 		return h.images.Push(ctx, opt, progress)
 	})
 }
@@ -64,35 +64,35 @@ func (h *Handler) imageImport(c *route.Call) error {
 	}
 	src := io.ReadCloser(http.NoBody)
 	if opt.Source == fromBody {
-		opt.Source, src = "", upload(c)
+		opt.Source, src = "", newArchiveBody(c)
 	} else {
 		skipBody(c)
 	}
-	return h.messages(c, func(ctx context.Context, progress func(image.Progress)) error {
+	return h.sendProgress(c, func(ctx context.Context, progress func(image.Progress)) error {
 		_, err := h.images.Import(ctx, src, opt, progress)
-		drain(src, err)
+		drainUpload(src, err)
 		return err
 	})
 }
 
 // imageLoad takes an archive in. Versions before 1.23 have no messages: their answer is empty, or an error's status.
 func (h *Handler) imageLoad(c *route.Call) error {
-	src := upload(c)
+	src := newArchiveBody(c)
 	if c.Version() < v(23) {
 		err := h.images.Load(c.Ctx(), src, true, func(image.Progress) {})
-		drain(src, err)
+		drainUpload(src, err)
 		return c.Empty(err)
 	}
 	// A bad archive is told in the stream, whose head is 200 also where it comes first: the documents have no other status.
-	return h.stream(c, streamed{inStream: true, work: func(ctx context.Context, progress func(image.Progress)) error {
+	return h.streamWork(c, streamed{inStream: true, work: func(ctx context.Context, progress func(image.Progress)) error {
 		err := h.images.Load(ctx, src, c.Bool("quiet"), progress)
-		drain(src, err)
+		drainUpload(src, err)
 		return err
 	}})
 }
 
 // imageSave writes one image as an archive. An error on the way breaks the answer off.
-func (h *Handler) imageSave(c *route.Call) error { return h.save(c, []string{c.Param("name")}) }
+func (h *Handler) imageSave(c *route.Call) error { return h.sendImages(c, []string{c.Param("name")}) }
 
 // imagesSave writes several images as one archive.
 func (h *Handler) imagesSave(c *route.Call) error {
@@ -100,10 +100,10 @@ func (h *Handler) imagesSave(c *route.Call) error {
 	if len(names) == 0 {
 		return fault.Invalid("the parameter names is needed")
 	}
-	return h.save(c, names)
+	return h.sendImages(c, names)
 }
 
-func (h *Handler) save(c *route.Call, names []string) error {
+func (h *Handler) sendImages(c *route.Call, names []string) error {
 	return h.images.Save(c.Ctx(), names, func() (io.Writer, error) {
 		c.Writer().Header().Set("Content-Type", compat.Tar)
 		c.Writer().WriteHeader(http.StatusOK)
@@ -111,17 +111,17 @@ func (h *Handler) save(c *route.Call, names []string) error {
 	})
 }
 
-// messages answers with the progress of work. An error before the first message is a status, one after it a message.
-func (h *Handler) messages(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
-	return h.stream(c, streamed{work: work})
+// sendProgress answers with the progress of work. An error before the first message is a status, one after it a message.
+func (h *Handler) sendProgress(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
+	return h.streamWork(c, streamed{work: work})
 }
 
 // maxAhead is how many bytes of messages may wait for a client before those who make them wait too.
 const maxAhead = 1 << 20
 
-// messagesAtClientsPace is messages for work that can write without end.
-func (h *Handler) messagesAtClientsPace(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
-	return h.stream(c, streamed{work: work, paced: true})
+// sendProgressPaced is sendProgress for work that can write without end.
+func (h *Handler) sendProgressPaced(c *route.Call, work func(ctx context.Context, progress func(image.Progress)) error) error {
+	return h.streamWork(c, streamed{work: work, paced: true})
 }
 
 // streamed is work whose progress is the answer.
@@ -131,7 +131,7 @@ type streamed struct {
 	inStream bool // what is invalid is a message also where it is the first one
 }
 
-func (h *Handler) stream(c *route.Call, s streamed) error {
+func (h *Handler) streamWork(c *route.Call, s streamed) error {
 	feed := conn.NewFeed(conn.NewJSON(c.Writer(), c.Request()))
 	err := s.work(c.Ctx(), func(p image.Progress) {
 		raw, err := wire.Encode(wire.NewProgress(p), c.Version())
@@ -159,8 +159,8 @@ func (h *Handler) stream(c *route.Call, s streamed) error {
 	return nil
 }
 
-// upload returns the body as an archive. That it ends early is the client's fault, or its hang-up: fault.Invalid.
-func upload(c *route.Call) io.ReadCloser { return &archiveBody{conn.Body(c.Request())} }
+// newArchiveBody returns the body as an archive. That it ends early is the client's fault, or its hang-up: fault.Invalid.
+func newArchiveBody(c *route.Call) io.ReadCloser { return &archiveBody{conn.Body(c.Request())} }
 
 type archiveBody struct{ io.ReadCloser }
 
@@ -176,8 +176,8 @@ func (b *archiveBody) Read(p []byte) (int, error) {
 // maxUnread is how many bytes of an archive that was refused are still taken from the client.
 const maxUnread = 1 << 30
 
-// drain takes what a client still sends of an archive that was refused with err: it does not look for an answer before.
-func drain(src io.Reader, err error) {
+// drainUpload takes what a client still sends of an archive that was refused with err: it does not look for an answer before.
+func drainUpload(src io.Reader, err error) {
 	if err != nil {
 		_, _ = io.CopyN(io.Discard, src, maxUnread) // A client that cannot send on sees a broken connection and not the error.
 	}
@@ -210,7 +210,7 @@ func bodyAuth(c *route.Call) (image.RegistryAuth, error) {
 	return auth.Registry(), nil
 }
 
-func (h *Handler) login(c *route.Call) error {
+func (h *Handler) registryLogin(c *route.Call) error {
 	raw, err := c.JSONBody()
 	if err != nil {
 		return err
@@ -223,5 +223,5 @@ func (h *Handler) login(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, wire.NewLogin(answer))
+	return replyJSON(c, http.StatusOK, wire.NewLogin(answer))
 }

@@ -18,22 +18,22 @@ type Pruner interface {
 }
 
 func (h *Handler) containersPrune(c *route.Call) error {
-	removed, reclaimed, err := pruned(c, h.containers)
+	removed, reclaimed, err := runPruner(c, h.containers)
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, &wire.ContainersPruned{ContainersDeleted: removed, SpaceReclaimed: reclaimed})
+	return replyJSON(c, http.StatusOK, &wire.ContainersPruned{ContainersDeleted: removed, SpaceReclaimed: reclaimed})
 }
 
 func (h *Handler) volumesPrune(c *route.Call) error {
-	removed, reclaimed, err := pruned(c, h.volumes)
+	removed, reclaimed, err := runPruner(c, h.volumes)
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, &wire.VolumesPruned{VolumesDeleted: removed, SpaceReclaimed: reclaimed})
+	return replyJSON(c, http.StatusOK, &wire.VolumesPruned{VolumesDeleted: removed, SpaceReclaimed: reclaimed})
 }
 
-func pruned(c *route.Call, p Pruner) (removed []string, reclaimed int64, err error) {
+func runPruner(c *route.Call, p Pruner) (removed []string, reclaimed int64, err error) {
 	filters, err := c.Filters()
 	if err != nil {
 		return nil, 0, err
@@ -50,7 +50,7 @@ func (h *Handler) imagesPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, wire.NewImagesPruned(removed, reclaimed))
+	return replyJSON(c, http.StatusOK, wire.NewImagesPruned(removed, reclaimed))
 }
 
 func (h *Handler) systemUsage(c *route.Call) error {
@@ -84,5 +84,5 @@ func (h *Handler) systemUsage(c *route.Call) error {
 		}
 		usage.Containers = append(usage.Containers, entry)
 	}
-	return reply(c, http.StatusOK, usage)
+	return replyJSON(c, http.StatusOK, usage)
 }

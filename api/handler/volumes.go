@@ -33,12 +33,12 @@ func (h *Handler) volumeList(c *route.Call) error {
 	for _, found := range volumes {
 		list = append(list, wire.NewVolume(found))
 	}
-	return reply(c, http.StatusOK, &wire.VolumeList{Volumes: list, Warnings: []string{}})
+	return replyJSON(c, http.StatusOK, &wire.VolumeList{Volumes: list, Warnings: []string{}})
 }
 
 func (h *Handler) volumeCreate(c *route.Call) error {
 	body := &wire.VolumeCreate{}
-	if err := decode(c, body); err != nil {
+	if err := decodeBody(c, body); err != nil {
 		return err
 	}
 	made, err := h.volumes.Create(c.Ctx(), volume.CreateOptions{
@@ -47,7 +47,7 @@ func (h *Handler) volumeCreate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusCreated, wire.NewVolume(made))
+	return replyJSON(c, http.StatusCreated, wire.NewVolume(made))
 }
 
 func (h *Handler) volumeInspect(c *route.Call) error {
@@ -55,7 +55,7 @@ func (h *Handler) volumeInspect(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return reply(c, http.StatusOK, wire.NewVolume(found))
+	return replyJSON(c, http.StatusOK, wire.NewVolume(found))
 }
 
 func (h *Handler) volumeRemove(c *route.Call) error {

@@ -36,10 +36,10 @@ type Call struct {
 }
 
 // Ctx is cancelled when the client hangs up, and when the server shuts down. Its logger names the request.
-func (c *Call) Ctx() context.Context { return c.x.scope().Context() }
+func (c *Call) Ctx() context.Context { return c.x.scopedRequest().Context() }
 
 // Reason returns why the server has ended the request if err says that Ctx was cancelled for that, and any other error as it is.
-func (c *Call) Reason(err error) error { return c.x.reason(err) }
+func (c *Call) Reason(err error) error { return c.x.causeOf(err) }
 
 // Log returns a logger that names the request.
 func (c *Call) Log() *zerolog.Logger { return zerolog.Ctx(c.Ctx()) }
@@ -51,7 +51,7 @@ func (c *Call) Version() apiver.Version { return c.x.version }
 func (c *Call) Served() apiver.Range { return c.x.served }
 
 // Request returns the HTTP request, for answers that are more than one body.
-func (c *Call) Request() *http.Request { return c.x.scope() }
+func (c *Call) Request() *http.Request { return c.x.scopedRequest() }
 
 // Writer returns the HTTP answer, for answers that are more than one body.
 func (c *Call) Writer() http.ResponseWriter { return c.w }
@@ -69,14 +69,14 @@ func (c *Call) Param(name string) string {
 // Text returns a query parameter, empty when it is missing. As with all that read parameters, one that the route has in
 // other versions only is missing, whatever the client sent.
 func (c *Call) Text(name string) string {
-	if values := c.given(name); len(values) > 0 {
+	if values := c.queryValues(name); len(values) > 0 {
 		return values[0]
 	}
 	return ""
 }
 
 // Texts returns all values of a query parameter.
-func (c *Call) Texts(name string) []string { return c.given(name) }
+func (c *Call) Texts(name string) []string { return c.queryValues(name) }
 
 // Has reports whether a query parameter is there and not empty.
 func (c *Call) Has(name string) bool { return c.Text(name) != "" }
@@ -109,7 +109,7 @@ func (c *Call) Filters() (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p := find(c.declared, filtersName, false); p != nil {
+	if p := findParam(c.declared, filtersName, false); p != nil {
 		err = p.refuseLate(filters, c.Version())
 	}
 	return filters, err
@@ -117,16 +117,16 @@ func (c *Call) Filters() (map[string][]string, error) {
 
 // Header returns a header of the request, empty when it is missing or the route has it in other versions only.
 func (c *Call) Header(name string) string {
-	if p := find(c.declared, name, true); p != nil && !p.Versions.Has(c.Version()) {
+	if p := findParam(c.declared, name, true); p != nil && !p.Versions.Has(c.Version()) {
 		return ""
 	}
 	return c.r.Header.Get(name)
 }
 
-// given returns the values of a query parameter. One that the route does not declare is a mistake that the tests of package
-// handler find; it is read as it came.
-func (c *Call) given(name string) []string {
-	if p := find(c.declared, name, false); p != nil && !p.Versions.Has(c.Version()) {
+// queryValues returns the values of a query parameter. One that the route does not declare is a mistake that the tests of
+// package handler find; it is read as it came.
+func (c *Call) queryValues(name string) []string {
+	if p := findParam(c.declared, name, false); p != nil && !p.Versions.Has(c.Version()) {
 		return nil
 	}
 	return c.query[name]

@@ -60,12 +60,12 @@ func (x *exchange) WriteHeader(status int) {
 	}
 	x.status = status
 	if status == http.StatusSwitchingProtocols {
-		x.begin()
+		x.writeHead()
 	}
 }
 
-// begin sends the head.
-func (x *exchange) begin() {
+// writeHead sends the head.
+func (x *exchange) writeHead() {
 	if !x.begun {
 		x.begun = true
 		x.ResponseWriter.WriteHeader(x.status)
@@ -74,7 +74,7 @@ func (x *exchange) begin() {
 
 // Write sends a part of the body.
 func (x *exchange) Write(p []byte) (int, error) {
-	x.begin()
+	x.writeHead()
 	n, err := x.ResponseWriter.Write(p)
 	x.bytes += int64(n)
 	return n, err
@@ -82,7 +82,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 
 // FlushError sends what is on its way.
 func (x *exchange) FlushError() error {
-	x.begin()
+	x.writeHead()
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 
@@ -98,9 +98,9 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// scope returns the request with a context that ends when the client has gone, and whose logger names the request. It is
-// made when it is asked for: many answers need none.
-func (x *exchange) scope() *http.Request {
+// scopedRequest returns the request with a context that ends when the client has gone, and whose logger names the request.
+// It is made when it is asked for: many answers need none.
+func (x *exchange) scopedRequest() *http.Request {
 	x.once.Do(func() {
 		ctx, release := conn.Patient(x.request)
 		log := x.log.With().Str("request", x.id[0]).Logger()
@@ -109,14 +109,14 @@ func (x *exchange) scope() *http.Request {
 	return x.scoped
 }
 
-// close ends what scope began.
-func (x *exchange) close() {
+// releaseScope ends the context of the scoped request, if there is one.
+func (x *exchange) releaseScope() {
 	if x.release != nil {
 		x.release()
 	}
 }
 
-// context is scope's, if it was asked for.
+// context is the scoped request's, if that was asked for.
 func (x *exchange) context() context.Context {
 	if x.scoped != nil {
 		return x.scoped.Context()
@@ -126,14 +126,14 @@ func (x *exchange) context() context.Context {
 
 // logger is for lines about the request itself.
 func (x *exchange) logger() *zerolog.Logger {
-	log := x.log.With().Str("request", x.id[0]).Str("method", x.request.Method).Str("path", clip(x.request.URL.Path)).Logger()
+	log := x.log.With().Str("request", x.id[0]).Str("method", x.request.Method).Str("path", clipPath(x.request.URL.Path)).Logger()
 	return &log
 }
 
 // longestShown is how many bytes of a path the log shows.
 const longestShown = 300
 
-func clip(path string) string {
+func clipPath(path string) string {
 	if len(path) <= longestShown {
 		return path
 	}
@@ -164,8 +164,8 @@ func (s *ids) next() string {
 // maxID is how many bytes the id that a client brings along may have.
 const maxID = 64
 
-// usable reports whether an id that a client brought along can stand in a header and in the log.
-func usable(id string) bool {
+// isUsableID reports whether an id that a client brought along can stand in a header and in the log.
+func isUsableID(id string) bool {
 	if id == "" || len(id) > maxID {
 		return false
 	}

@@ -32,10 +32,10 @@ func splitVersion(path string, serve apiver.Range) (v apiver.Version, rest strin
 	return v, path[len(path)-len(after)-1:], nil
 }
 
-// fold makes one segment of a name that holds slashes, so that routes can match it: /images/a/b/json becomes
+// foldPath makes one segment of a name that holds slashes, so that routes can match it: /images/a/b/json becomes
 // /images/a%2Fb/json. It works on escaped paths and drops empty segments, since clients paste container names with their
 // leading slash.
-func fold(method, path string) string {
+func foldPath(method, path string) string {
 	if isFolded(method, path) {
 		return path
 	}
@@ -47,10 +47,10 @@ func fold(method, path string) string {
 	}
 	if len(segments) > 2 {
 		last := len(segments)
-		if !named(method, segments[0]) {
+		if !endsInName(method, segments[0]) {
 			last--
 		}
-		if named(method, segments[0]) || verb(method, segments[0], segments[len(segments)-1]) {
+		if endsInName(method, segments[0]) || isImageVerb(method, segments[0], segments[len(segments)-1]) {
 			name := strings.Join(segments[1:last], "%2F")
 			segments = append([]string{segments[0], name}, segments[last:]...)
 		}
@@ -58,13 +58,13 @@ func fold(method, path string) string {
 	return "/" + strings.Join(segments, "/")
 }
 
-// placeOf is fold for those who ask which methods a path has. What stands behind a container there is not the alias of a link:
-// each path about containers would be one that can be deleted.
+// placeOf is foldPath for those who ask which methods a path has. What stands behind a container there is not the alias of a
+// link: each path about containers would be one that can be deleted.
 func placeOf(method, path string) string {
 	if strings.HasPrefix(path, "/containers/") {
 		method = http.MethodGet
 	}
-	return fold(method, path)
+	return foldPath(method, path)
 }
 
 // isFolded tells of most paths that there is nothing to do.
@@ -83,8 +83,8 @@ func isFolded(method, path string) bool {
 	}
 }
 
-// named reports whether a path is the noun and a name, with no verb behind it.
-func named(method, noun string) bool {
+// endsInName reports whether a path is the noun and a name, with no verb behind it.
+func endsInName(method, noun string) bool {
 	switch noun {
 	case "images", "containers": // a container's link is named container/alias
 		return method == http.MethodDelete
@@ -95,8 +95,8 @@ func named(method, noun string) bool {
 	}
 }
 
-// verb reports whether the last segment of a path about an image is something to do with it.
-func verb(method, noun, last string) bool {
+// isImageVerb reports whether the last segment of a path about an image is something to do with it.
+func isImageVerb(method, noun, last string) bool {
 	if noun != "images" {
 		return false
 	}
@@ -110,8 +110,8 @@ func verb(method, noun, last string) bool {
 	}
 }
 
-// matches reports whether a folded path is one of a route's.
-func matches(pattern, path string) bool {
+// matchesPattern reports whether a folded path is one of a route's.
+func matchesPattern(pattern, path string) bool {
 	for {
 		want, restOfPattern, moreWanted := strings.Cut(pattern, "/")
 		got, rest, more := strings.Cut(path, "/")

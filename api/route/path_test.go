@@ -67,7 +67,7 @@ func TestFold(t *testing.T) {
 		{"GET", "/", "/"},
 		{"GET", "", "/"},
 	} {
-		if got := fold(tc.method, tc.in); got != tc.want {
+		if got := foldPath(tc.method, tc.in); got != tc.want {
 			t.Errorf("fold(%s, %q) = %q, want %q", tc.method, tc.in, got, tc.want)
 		}
 	}
@@ -108,7 +108,7 @@ func TestMatches(t *testing.T) {
 		{"/images/:name", "/images/", false},
 		{"/images/:name", "/images", false},
 	} {
-		if got := matches(tc.pattern, tc.path); got != tc.want {
+		if got := matchesPattern(tc.pattern, tc.path); got != tc.want {
 			t.Errorf("matches(%q, %q) = %v, want %v", tc.pattern, tc.path, got, tc.want)
 		}
 	}
@@ -127,12 +127,12 @@ func FuzzPath(f *testing.F) {
 			return
 		}
 		for _, pattern := range []string{"/images/:name", "/containers/:id/json", "/info"} {
-			matches(pattern, fold(method, rest))
+			matchesPattern(pattern, foldPath(method, rest))
 		}
 		if version < apiver.Min || version > apiver.Max {
 			t.Fatalf("splitVersion(%q) = %v, outside what is served", path, version)
 		}
-		folded := fold(method, rest)
+		folded := foldPath(method, rest)
 		if !strings.HasPrefix(folded, "/") || strings.Contains(folded, "//") {
 			t.Fatalf("fold(%q) = %q", rest, folded)
 		}
@@ -142,7 +142,7 @@ func FuzzPath(f *testing.F) {
 		if (errBefore == nil) != (errAfter == nil) || strings.ReplaceAll(before, "/", "") != strings.ReplaceAll(after, "/", "") {
 			t.Fatalf("fold(%q) = %q: %v, %v", rest, folded, errBefore, errAfter)
 		}
-		if again := fold(method, folded); again != folded {
+		if again := foldPath(method, folded); again != folded {
 			t.Fatalf("folded twice: %q, %q", folded, again)
 		}
 	})

@@ -77,10 +77,10 @@ func New(routes []Route, opt Options) *API {
 		shared[p] = append(shared[p], r)
 	}
 	for _, p := range order {
-		engine.Handle(p.method, p.path, a.dispatch(shared[p]))
+		engine.Handle(p.method, p.path, a.dispatchByVersion(shared[p]))
 	}
 	engine.NoRoute(func(g *gin.Context) {
-		a.missing(exchangeOf(g))
+		a.answerUnrouted(exchangeOf(g))
 		g.Writer.WriteHeaderNow() // or gin adds a text of its own, which breaks the connection
 	})
 	return a
@@ -88,45 +88,45 @@ func New(routes []Route, opt Options) *API {
 
 // ServeHTTP takes the version off the path and passes the rest on.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := a.open(w, r)
+	x := a.openExchange(w, r)
 	if a.debug {
 		begin := time.Now()
-		defer func() { a.note(x, time.Since(begin)) }()
+		defer func() { a.logAnswer(x, time.Since(begin)) }()
 	}
 	var err error
 	x.version, x.rest, err = splitVersion(r.URL.EscapedPath(), a.serve)
 	switch {
 	case err != nil:
-		a.fail(x, err) //nolint:contextcheck // the exchange has the request
+		a.answerError(x, err) //nolint:contextcheck // the exchange has the request
 	case r.Method == http.MethodOptions: // what a browser may do is said by the headers alone
-		if allowed := a.methods(x); allowed != "" {
+		if allowed := a.allowedMethods(x); allowed != "" {
 			w.Header().Set("Allow", allowed)
 		}
 		x.WriteHeader(http.StatusOK)
-		x.begin()
+		x.writeHead()
 	default:
 		// The request is the server's own and ends here: its path may be changed, and needs no copy.
-		r.URL.RawPath = fold(r.Method, x.rest)
+		r.URL.RawPath = foldPath(r.Method, x.rest)
 		a.engine.ServeHTTP(x, r)
 	}
 }
 
 // Refuse answers a request that must not reach its route, as ServeHTTP would answer it.
 func (a *API) Refuse(w http.ResponseWriter, r *http.Request, err error) {
-	x := a.open(w, r)
+	x := a.openExchange(w, r)
 	if version, _, wrong := splitVersion(r.URL.EscapedPath(), a.serve); wrong == nil {
 		x.version = version
 	}
-	a.fail(x, err)
+	a.answerError(x, err)
 	if a.debug {
-		a.note(x, 0)
+		a.logAnswer(x, 0)
 	}
 }
 
-// open begins an exchange: from here on every answer has the same headers.
-func (a *API) open(w http.ResponseWriter, r *http.Request) *exchange {
+// openExchange begins an exchange: from here on every answer has the same headers.
+func (a *API) openExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{ResponseWriter: w, request: r, served: a.serve, version: a.serve.Until, log: &a.log, status: http.StatusOK}
-	if brought := r.Header[compat.RequestID]; len(brought) > 0 && usable(brought[0]) {
+	if brought := r.Header[compat.RequestID]; len(brought) > 0 && isUsableID(brought[0]) {
 		x.id[0] = brought[0]
 	} else {
 		x.id[0] = a.ids.next()
@@ -139,8 +139,8 @@ func (a *API) open(w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// dispatch picks the route of the request's version among those that share a path.
-func (a *API) dispatch(routes []Route) gin.HandlerFunc {
+// dispatchByVersion picks the route of the request's version among those that share a path.
+func (a *API) dispatchByVersion(routes []Route) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		x := exchangeOf(g)
 		for i := range routes {
@@ -149,25 +149,25 @@ func (a *API) dispatch(routes []Route) gin.HandlerFunc {
 				continue
 			}
 			if r.Do == nil {
-				a.fail(x, fault.Unsupported("moss does not implement %s %s yet", r.Method, r.Path))
+				a.answerError(x, fault.Unsupported("moss does not implement %s %s yet", r.Method, r.Path))
 				return
 			}
-			a.run(x, g, r)
+			a.runHandler(x, g, r)
 			return
 		}
-		a.missing(x)
+		a.answerUnrouted(x)
 	}
 }
 
-// missing answers a request that no route takes: with 405 if others of its path and version take another method.
-func (a *API) missing(x *exchange) {
+// answerUnrouted answers a request that no route takes: with 405 if others of its path and version take another method.
+func (a *API) answerUnrouted(x *exchange) {
 	if a.lacksName(x) {
-		a.fail(x, fault.Invalid("bad parameter: the path ends where a name or an id is needed"))
+		a.answerError(x, fault.Invalid("bad parameter: the path ends where a name or an id is needed"))
 		return
 	}
-	allowed := a.methods(x)
+	allowed := a.allowedMethods(x)
 	if allowed == "" {
-		a.fail(x, fault.NotFound(compat.PageNotFound))
+		a.answerError(x, fault.NotFound(compat.PageNotFound))
 		return
 	}
 	x.Header().Set("Allow", allowed)
@@ -180,24 +180,25 @@ func (a *API) lacksName(x *exchange) bool {
 		return false
 	}
 	method := x.request.Method
-	path := fold(method, x.rest+"x")
+	path := foldPath(method, x.rest+"x")
 	for i := range a.routes {
-		if r := &a.routes[i]; r.Method == method && r.Versions.Has(x.version) && strings.Contains(r.Path, ":") && matches(r.Path, path) {
+		r := &a.routes[i]
+		if r.Method == method && r.Versions.Has(x.version) && strings.Contains(r.Path, ":") && matchesPattern(r.Path, path) {
 			return true
 		}
 	}
 	return false
 }
 
-// methods lists the methods of a request's path at its version, empty when it is no endpoint's.
-func (a *API) methods(x *exchange) string {
+// allowedMethods lists the methods of a request's path at its version, empty when it is no endpoint's.
+func (a *API) allowedMethods(x *exchange) string {
 	var found []string
 	for _, method := range []string{
 		http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut,
 	} {
 		path := placeOf(method, x.rest)
 		for i := range a.routes {
-			if r := &a.routes[i]; r.Method == method && r.Versions.Has(x.version) && matches(r.Path, path) {
+			if r := &a.routes[i]; r.Method == method && r.Versions.Has(x.version) && matchesPattern(r.Path, path) {
 				found = append(found, method)
 				break
 			}
@@ -209,8 +210,8 @@ func (a *API) methods(x *exchange) string {
 	return strings.Join(append(found, http.MethodOptions), ", ")
 }
 
-// run calls a handler and answers with its error. A panic ends the request and not the engine.
-func (a *API) run(x *exchange, g *gin.Context, r *Route) {
+// runHandler calls a handler and answers with its error. A panic ends the request and not the engine.
+func (a *API) runHandler(x *exchange, g *gin.Context, r *Route) {
 	defer func() {
 		what := recover()
 		if what == nil {
@@ -225,34 +226,35 @@ func (a *API) run(x *exchange, g *gin.Context, r *Route) {
 		}
 		apierr.Respond(x, x.version, http.StatusInternalServerError, "internal error: the engine's log tells more of request "+x.id[0])
 	}()
-	defer x.close()
+	defer x.releaseScope()
 	x.no400, x.refusal = x.version < r.Shape.BadSince, r.Shape.Refusal
 	call := &Call{w: x, r: x.request, x: x, params: g.Param, declared: r.Shape.Params}
 	if raw := x.request.URL.RawQuery; raw != "" {
 		var err error
 		if call.query, err = url.ParseQuery(raw); err != nil {
 			x.no400 = false // no version has another status for it
-			a.fail(x, fault.Invalid("malformed query: %v", err))
+			a.answerError(x, fault.Invalid("malformed query: %v", err))
 			return
 		}
 	}
 	for i := range r.Shape.Later {
-		if err := r.Shape.Later[i].refuse(call.query, x.version); err != nil {
-			a.fail(x, err)
+		if err := r.Shape.Later[i].refuseQuery(call.query, x.version); err != nil {
+			a.answerError(x, err)
 			return
 		}
 	}
 	if err := r.Do(call); err != nil {
-		a.end(x, err)
+		a.endWithError(x, err)
 		return
 	}
-	x.begin()
+	x.writeHead()
 }
 
-// end answers with an error, or breaks an answer off that was begun, so that the client cannot take it for a whole one.
-func (a *API) end(x *exchange, err error) {
+// endWithError answers with an error, or breaks an answer off that was begun, so that the client cannot take it for a whole
+// one.
+func (a *API) endWithError(x *exchange, err error) {
 	if !x.begun {
-		a.fail(x, err)
+		a.answerError(x, err)
 		return
 	}
 	if !apierr.HungUp(x.context(), err) {
@@ -261,15 +263,15 @@ func (a *API) end(x *exchange, err error) {
 	panic(http.ErrAbortHandler)
 }
 
-// fail answers with an error and logs the engine's own trouble: nobody above passes it on.
-func (a *API) fail(x *exchange, err error) {
-	err = x.reason(err)
+// answerError answers with an error and logs the engine's own trouble: nobody above passes it on.
+func (a *API) answerError(x *exchange, err error) {
+	err = x.causeOf(err)
 	if apierr.IsTrouble(x.context(), err) {
 		x.logger().Error().Err(err).Msg("request failed")
 	}
 	if x.refusal != "" {
 		apierr.WriteText(x, x.refusal, err)
-		x.begin()
+		x.writeHead()
 		return
 	}
 	status := apierr.Status(err)
@@ -277,18 +279,18 @@ func (a *API) fail(x *exchange, err error) {
 		status = http.StatusInternalServerError
 	}
 	apierr.WriteStatus(x, x.version, status, err)
-	x.begin()
+	x.writeHead()
 }
 
-// reason returns why the server has ended the request if err says that it did, and any other error as it is.
-func (x *exchange) reason(err error) error {
+// causeOf returns why the server has ended the request if err says that it did, and any other error as it is.
+func (x *exchange) causeOf(err error) error {
 	if cause := context.Cause(x.request.Context()); errors.Is(err, context.Canceled) && fault.Is(cause, fault.Unavailable) {
 		return cause
 	}
 	return err
 }
 
-// note logs an answer.
-func (a *API) note(x *exchange, took time.Duration) {
+// logAnswer logs an answer.
+func (a *API) logAnswer(x *exchange, took time.Duration) {
 	x.logger().Debug().Stringer("version", x.version).Int("status", x.status).Int64("bytes", x.bytes).Dur("took", took).Msg("answered")
 }

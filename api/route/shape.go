@@ -71,8 +71,8 @@ type Later struct {
 	Fine  []string // values that change nothing
 }
 
-// refuse returns fault.Invalid if a request of a version has the parameter with a value.
-func (p *Later) refuse(query url.Values, version apiver.Version) error {
+// refuseQuery returns fault.Invalid if a request of a version has the parameter with a value.
+func (p *Later) refuseQuery(query url.Values, version apiver.Version) error {
 	for _, value := range query[p.Name] {
 		if value != "" && version < p.Since && !slices.Contains(p.Fine, value) {
 			return fault.Invalid("%s is of API version %s and not supported by this engine", p.Name, p.Since)
@@ -93,8 +93,8 @@ func (p Param) Until(last apiver.Version) Param {
 	return p
 }
 
-// find returns the declared parameter, or header, of a name; nil if there is none.
-func find(params []Param, name string, header bool) *Param {
+// findParam returns the declared parameter, or header, of a name; nil if there is none.
+func findParam(params []Param, name string, header bool) *Param {
 	for i := range params {
 		if p := &params[i]; p.Header == header && p.Name == name {
 			return p

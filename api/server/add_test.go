@@ -38,7 +38,7 @@ func TestAdd(t *testing.T) {
 	}
 	answers("first")
 	answers("a")
-	if n := len(s.all()); n != mostAdded+1 {
+	if n := len(s.currentListeners()); n != mostAdded+1 {
 		t.Errorf("%d listeners, want %d", n, mostAdded+1)
 	}
 	if err := s.Add(os.NewFile(uintptr(pipeEnd(t)), "pipe")); err == nil {

@@ -37,10 +37,10 @@ func newCrowd(most int) *crowd {
 	return &crowd{slots: make(chan struct{}, most+told), most: most, all: map[*tracked]struct{}{}}
 }
 
-// admit takes a connection in, for which there is a slot. Where there are too many, the one that has been idle the longest
+// addConn takes a connection in, for which there is a slot. Where there are too many, the one that has been idle the longest
 // has to go, or else the one whose client has been silent the longest in the middle of a request; where there is neither,
 // the new one is told so.
-func (c *crowd) admit(conn net.Conn) *tracked {
+func (c *crowd) addConn(conn net.Conn) *tracked {
 	t := &tracked{Conn: conn, crowd: c, gone: make(chan struct{})}
 	t.since.Store(time.Now().UnixNano())
 	c.mu.Lock()
@@ -73,16 +73,16 @@ func (c *crowd) longestLocked(since func(*tracked) int64) *tracked {
 	return longest
 }
 
-// leave is called once for each connection that was admitted.
-func (c *crowd) leave(t *tracked) {
+// removeConn gives a connection's slot back. It is called once for each that was added.
+func (c *crowd) removeConn(t *tracked) {
 	c.mu.Lock()
 	delete(c.all, t)
 	c.mu.Unlock()
 	<-c.slots
 }
 
-// present returns all connections.
-func (c *crowd) present() []*tracked {
+// listConns returns all connections.
+func (c *crowd) listConns() []*tracked {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]*tracked, 0, len(c.all))
@@ -92,9 +92,9 @@ func (c *crowd) present() []*tracked {
 	return all
 }
 
-// cut closes all connections.
-func (c *crowd) cut() {
-	for _, t := range c.present() {
+// closeConns closes all connections.
+func (c *crowd) closeConns() {
+	for _, t := range c.listConns() {
 		_ = t.Close() // It may be closing already.
 	}
 }
@@ -121,7 +121,7 @@ func (g *gate) Accept() (net.Conn, error) {
 		<-g.crowd.slots
 		return nil, err
 	}
-	return g.crowd.admit(c), nil
+	return g.crowd.addConn(c), nil
 }
 
 // Close stops accepting.

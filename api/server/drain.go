@@ -36,7 +36,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		t.http.SetKeepAlivesEnabled(false) // which closes the idle ones
 	}
 	err := s.stopListening()
-	if left := s.drain(ctx, begun); err == nil {
+	if left := s.drainConns(ctx, begun); err == nil {
 		err = left
 	}
 	if closed := s.close(); err == nil {
@@ -49,7 +49,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 func (s *Server) stopListening() (err error) {
-	for _, l := range s.all() {
+	for _, l := range s.currentListeners() {
 		if closed := ignoreClosed(l.Close()); err == nil {
 			err = closed
 		}
@@ -57,16 +57,16 @@ func (s *Server) stopListening() (err error) {
 	return err
 }
 
-// drain returns when no connection is left, or with ctx's error.
-func (s *Server) drain(ctx context.Context, begun time.Time) error {
+// drainConns returns when no connection is left, or with ctx's error.
+func (s *Server) drainConns(ctx context.Context, begun time.Time) error {
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
 	for {
 		left := 0
 		for _, t := range []*transport{s.local, s.remote} {
-			for _, c := range t.crowd.present() {
+			for _, c := range t.crowd.listConns() {
 				left++
-				c.drain(begun)
+				c.endIfDue(begun)
 			}
 		}
 		if left == 0 {
@@ -80,8 +80,8 @@ func (s *Server) drain(ctx context.Context, begun time.Time) error {
 	}
 }
 
-// drain does what is due for a connection of a server that has been ending since begun.
-func (t *tracked) drain(begun time.Time) {
+// endIfDue ends a connection of a server that has been ending since begun, if its time is over.
+func (t *tracked) endIfDue(begun time.Time) {
 	if since := time.Unix(0, t.since.Load()); since.After(begun) {
 		begun = since
 	}
@@ -95,20 +95,20 @@ func (t *tracked) drain(begun time.Time) {
 		}
 	case http.StateActive:
 		if age > answerGrace || age > streamGrace && t.wrote.Load() {
-			t.abandon(errEnding)
+			t.cancelRequests(errEnding)
 		}
 	case http.StateHijacked:
 		if age > streamGrace && t.parting.CompareAndSwap(false, true) {
-			t.abandon(errEnding)
-			go t.part()
+			t.cancelRequests(errEnding)
+			go t.endHijacked()
 		}
 	case http.StateClosed: // it is leaving
 	}
 }
 
-// part ends a connection that a handler has taken over: the client gets the message that is being sent, then the end. What
-// it still sends is not waited for longer than its handler takes.
-func (t *tracked) part() {
+// endHijacked ends a connection that a handler has taken over: the client gets the message that is being sent, then the end.
+// What it still sends is not waited for longer than its handler takes.
+func (t *tracked) endHijacked() {
 	var c interface {
 		net.Conn
 		CloseWrite() error

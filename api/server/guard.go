@@ -33,7 +33,7 @@ func markTransport(ctx context.Context, c net.Conn) context.Context {
 
 // ServeHTTP checks and passes on.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := g.check(r); err != nil {
+	if err := g.checkRequest(r); err != nil {
 		if g.refuse == nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
@@ -44,22 +44,22 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// check returns fault.Forbidden for what must not reach the API.
-func (g *guard) check(r *http.Request) error {
+// checkRequest returns fault.Forbidden for what must not reach the API.
+func (g *guard) checkRequest(r *http.Request) error {
 	tcp := r.Context().Value(overTCP{}) != nil
-	if tcp && !g.ours(r.Host) {
+	if tcp && !g.isOwnHost(r.Host) {
 		return fault.Forbidden("the host %q is not this engine's", r.Host)
 	}
 	for _, origin := range r.Header["Origin"] {
-		if (tcp || takesOver(r)) && !g.allows(origin, r) {
+		if (tcp || takesOver(r)) && !g.allowsOrigin(origin, r) {
 			return fault.Forbidden("the origin %q may not use this engine", origin)
 		}
 	}
 	return nil
 }
 
-// allows reports whether pages of an origin may send requests.
-func (g *guard) allows(origin string, r *http.Request) bool {
+// allowsOrigin reports whether pages of an origin may send requests.
+func (g *guard) allowsOrigin(origin string, r *http.Request) bool {
 	if g.origin == "*" || g.origin != "" && strings.EqualFold(g.origin, origin) {
 		return true
 	}
@@ -76,8 +76,8 @@ func takesOver(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" || strings.Contains(r.URL.Path, "/attach") || strings.Contains(r.URL.Path, "/exec/")
 }
 
-// ours reports whether a Host header names this machine's loopback, or what the engine is called.
-func (g *guard) ours(host string) bool {
+// isOwnHost reports whether a Host header names this machine's loopback, or what the engine is called.
+func (g *guard) isOwnHost(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
 		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")

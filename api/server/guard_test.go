@@ -57,7 +57,7 @@ func TestGuard(t *testing.T) {
 		if tc.upgrade {
 			r.Header.Set("Upgrade", "tcp")
 		}
-		if err := g.check(r); fault.Is(err, fault.Forbidden) != tc.refused || (err != nil) != tc.refused {
+		if err := g.checkRequest(r); fault.Is(err, fault.Forbidden) != tc.refused || (err != nil) != tc.refused {
 			t.Errorf("%s: check = %v, want it refused: %v", tc.name, err, tc.refused)
 		}
 	}

@@ -104,7 +104,7 @@ func TestStalledRequestsMakeRoom(t *testing.T) {
 		}
 	}
 	waiting := func() (bodies []*tracked, heads int) {
-		for _, c := range s.local.crowd.present() {
+		for _, c := range s.local.crowd.listConns() {
 			if c.reading.Load() != 0 {
 				bodies = append(bodies, c)
 			} else if http.ConnState(c.state.Load()) == http.StateNew && !c.surplus {
@@ -121,7 +121,7 @@ func TestStalledRequestsMakeRoom(t *testing.T) {
 		}
 	}
 	later := func(by time.Duration) { // for all who are waited for
-		for _, c := range s.local.crowd.present() {
+		for _, c := range s.local.crowd.listConns() {
 			if c.reading.Load() != 0 {
 				c.reading.Add(int64(by))
 			}
@@ -155,11 +155,11 @@ func TestStalledRequestsMakeRoom(t *testing.T) {
 		t.Errorf("%d bodies and %d heads are waited for, want one body less", len(bodies), heads)
 	}
 	for idle := false; !idle; time.Sleep(time.Millisecond) {
-		for _, c := range s.local.crowd.present() {
+		for _, c := range s.local.crowd.listConns() {
 			idle = idle || c.idleSince() != 0
 		}
 	}
-	for _, c := range s.local.crowd.present() {
+	for _, c := range s.local.crowd.listConns() {
 		c.since.Add(-2 * int64(time.Hour))
 	}
 	if status, _ := ask(t, dial(t, "unix", path), get); status != 200 { // the idle one goes first
@@ -183,7 +183,7 @@ func statusOf(c net.Conn) (int, error) {
 func becomesIdle(t *testing.T, s *Server) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		all := s.local.crowd.present()
+		all := s.local.crowd.listConns()
 		if len(all) == 1 && http.ConnState(all[0].state.Load()) == http.StateIdle {
 			return
 		}

@@ -97,12 +97,12 @@ func New(ctx context.Context, opt Options) (*Server, error) {
 		cancel()
 		return nil, err
 	}
-	gate := &guard{next: opt.Handler, refuse: opt.Refuse, origin: opt.Origin, certified: certificates.covers}
+	gate := &guard{next: opt.Handler, refuse: opt.Refuse, origin: opt.Origin, certified: certificates.coversHost}
 	s.local = newTransport(base, gate, opt, opt.MaxConnections)
 	s.local.http.ReadHeaderTimeout = headerPatience
 	s.remote = newTransport(base, gate, opt, min(opt.MaxConnections, max(opt.MaxConnections/remoteShare, fewConnections), mostRemote))
 	s.remote.http.ReadHeaderTimeout, s.remote.http.IdleTimeout = remotePatience, remoteIdle
-	if err := s.take(opt, certificates); err != nil {
+	if err := s.takeSockets(opt, certificates); err != nil {
 		return nil, errors.Join(err, s.closeListeners())
 	}
 	return s, nil
@@ -190,7 +190,7 @@ func (s *Server) close() error {
 	err := s.closeListeners()
 	for _, t := range []*transport{s.local, s.remote} {
 		err = errors.Join(err, ignoreClosed(t.http.Close()))
-		t.crowd.cut()
+		t.crowd.closeConns()
 	}
 	return err
 }

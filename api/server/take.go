@@ -15,20 +15,20 @@ import (
 // mostAdded is how many sockets of Add are served at the same time, the last ones.
 const mostAdded = 16
 
-// take makes listeners of sockets that listen already.
-func (s *Server) take(opt Options, certificates *certificates) error {
+// takeSockets makes listeners of sockets that listen already.
+func (s *Server) takeSockets(opt Options, certificates *certificates) error {
 	for _, f := range opt.Files {
 		l, err := net.FileListener(f)
 		if err != nil {
 			return fmt.Errorf("take over %s: %w", f.Name(), err)
 		}
 		_ = f.Close() // It was duplicated.
-		one, err := s.prepare(l, certificates, opt.AllowInsecureTCP)
+		one, err := s.prepareListener(l, certificates, opt.AllowInsecureTCP)
 		if err != nil {
-			return errors.Join(fmt.Errorf("serve %s: %w", address(l), err), l.Close())
+			return errors.Join(fmt.Errorf("serve %s: %w", addressOf(l), err), l.Close())
 		}
 		s.listeners = append(s.listeners, one)
-		s.addresses = append(s.addresses, address(l))
+		s.addresses = append(s.addresses, addressOf(l))
 	}
 	return nil
 }
@@ -42,9 +42,9 @@ func (s *Server) Add(f *os.File) error {
 		return fmt.Errorf("take over %s: %w", f.Name(), err)
 	}
 	if _, ok := l.(*net.UnixListener); !ok {
-		return errors.Join(fault.Invalid("%s is not a unix socket", address(l)), l.Close())
+		return errors.Join(fault.Invalid("%s is not a unix socket", addressOf(l)), l.Close())
 	}
-	one, err := s.prepare(l, nil, false)
+	one, err := s.prepareListener(l, nil, false)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -66,21 +66,21 @@ func (s *Server) Add(f *os.File) error {
 	return nil
 }
 
-// all returns the listeners of now.
-func (s *Server) all() []serving {
+// currentListeners returns the listeners of now.
+func (s *Server) currentListeners() []serving {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.listeners)
 }
 
 // isGone reports whether Add has closed a listener.
-func (s *Server) isGone(l serving) bool { return !slices.Contains(s.all(), l) }
+func (s *Server) isGone(l serving) bool { return !slices.Contains(s.currentListeners(), l) }
 
-func address(l net.Listener) string { return l.Addr().Network() + "://" + l.Addr().String() }
+func addressOf(l net.Listener) string { return l.Addr().Network() + "://" + l.Addr().String() }
 
-// prepare says who answers on a listener. One of TCP is looked at again, whoever opened it: the settings may have changed
-// since then, and systemd asks nobody.
-func (s *Server) prepare(l net.Listener, certificates *certificates, insecure bool) (serving, error) {
+// prepareListener says who answers on a listener. One of TCP is looked at again, whoever opened it: the settings may have
+// changed since then, and systemd asks nobody.
+func (s *Server) prepareListener(l net.Listener, certificates *certificates, insecure bool) (serving, error) {
 	tcp, overTCP := l.Addr().(*net.TCPAddr)
 	if !overTCP {
 		if unix, ok := l.(*net.UnixListener); ok {
@@ -88,12 +88,12 @@ func (s *Server) prepare(l net.Listener, certificates *certificates, insecure bo
 		}
 		return serving{&gate{Listener: l, crowd: s.local.crowd, stop: make(chan struct{})}, s.local}, nil
 	}
-	if err := socket.CheckTCP(tcp.IP, certificates.verifies(), insecure); err != nil {
+	if err := socket.CheckTCP(tcp.IP, certificates.verifiesClients(), insecure); err != nil {
 		return serving{}, err
 	}
 	var kept net.Listener = &gate{Listener: l, crowd: s.remote.crowd, stop: make(chan struct{})}
 	if certificates != nil {
-		kept = tls.NewListener(kept, certificates.config())
+		kept = tls.NewListener(kept, certificates.listenerConfig())
 	}
 	return serving{kept, s.remote}, nil
 }

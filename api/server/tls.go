@@ -42,17 +42,17 @@ func loadCertificates(files *TLS, log zerolog.Logger) (*certificates, error) {
 	}
 	c := &certificates{files: *files, log: log, stamp: stampOf(*files)}
 	var err error
-	if c.now, c.leaf, err = c.read(); err != nil {
+	if c.now, c.leaf, err = c.readFiles(); err != nil {
 		return nil, fault.Invalid("TLS: %w", err)
 	}
 	return c, nil
 }
 
-// verifies reports whether clients must show a certificate.
-func (c *certificates) verifies() bool { return c != nil && c.files.CA != "" }
+// verifiesClients reports whether clients must show a certificate.
+func (c *certificates) verifiesClients() bool { return c != nil && c.files.CA != "" }
 
-// covers reports whether the certificate was made for a host.
-func (c *certificates) covers(host string) bool {
+// coversHost reports whether the certificate was made for a host.
+func (c *certificates) coversHost(host string) bool {
 	if c == nil {
 		return false
 	}
@@ -65,21 +65,21 @@ func (c *certificates) covers(host string) bool {
 	return leaf.VerifyHostname(host) == nil
 }
 
-// config is for a listener: each client gets what the files say when it comes.
-func (c *certificates) config() *tls.Config {
-	outer := c.current()
-	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current(), nil }
+// listenerConfig returns the configuration of a listener: each client gets what the files say when it comes.
+func (c *certificates) listenerConfig() *tls.Config {
+	outer := c.currentConfig()
+	outer.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.currentConfig(), nil }
 	return outer
 }
 
-// current reads the files again if they have changed. Where they are no good the last good ones stay, and the log says so
+// currentConfig reads the files again if they have changed. Where they are no good the last good ones stay, and the log says so
 // once: a certificate is replaced by a file at a time.
-func (c *certificates) current() *tls.Config {
+func (c *certificates) currentConfig() *tls.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if stamp := stampOf(c.files); stamp != c.stamp {
 		c.stamp = stamp
-		if now, leaf, err := c.read(); err != nil {
+		if now, leaf, err := c.readFiles(); err != nil {
 			c.log.Warn().Err(err).Msg("changed TLS files not taken")
 		} else {
 			c.now, c.leaf = now, leaf
@@ -104,8 +104,8 @@ func stampOf(files TLS) string {
 	return b.String()
 }
 
-// read makes a configuration of the files.
-func (c *certificates) read() (*tls.Config, *x509.Certificate, error) {
+// readFiles makes a configuration of the files.
+func (c *certificates) readFiles() (*tls.Config, *x509.Certificate, error) {
 	if err := c.checkKey(); err != nil {
 		return nil, nil, err
 	}

@@ -120,14 +120,14 @@ func (t *tracked) Close() error {
 	err := t.Conn.Close()
 	t.once.Do(func() {
 		close(t.gone)
-		t.abandon(nil)
-		t.crowd.leave(t)
+		t.cancelRequests(nil)
+		t.crowd.removeConn(t)
 	})
 	return err
 }
 
-// abandon ends the connection's requests; why is told to clients that can still be told.
-func (t *tracked) abandon(why error) {
+// cancelRequests ends the connection's requests; why is told to clients that can still be told.
+func (t *tracked) cancelRequests(why error) {
 	if cancel := t.cancel.Load(); cancel != nil {
 		(*cancel)(why)
 	}

@@ -74,7 +74,7 @@ func Open(ctx context.Context, opt Options) (_ *Set, err error) {
 		return nil, err
 	}
 	for _, host := range opt.Hosts {
-		if err := s.open(ctx, host, group, opt); err != nil {
+		if err := s.openHost(ctx, host, group, opt); err != nil {
 			return nil, fmt.Errorf("listen on %s: %w", host, err)
 		}
 	}
@@ -114,13 +114,13 @@ func (s *Set) Restore(ctx context.Context) (opened []*os.File, err error) {
 			err = errors.Join(err, aerr)
 			continue
 		}
-		l, again, berr := s.bind(ctx, n.path, n.group)
+		l, again, berr := s.bindUnix(ctx, n.path, n.group)
 		if berr != nil {
 			err = errors.Join(err, fmt.Errorf("listen on %s again: %w", n.path, berr))
 			continue
 		}
 		s.own[i] = again
-		f, ferr := detach(l)
+		f, ferr := detachSocket(l)
 		if ferr != nil {
 			err = errors.Join(err, ferr)
 			continue
@@ -153,7 +153,7 @@ func (s *Set) Close() error {
 	return all
 }
 
-func (s *Set) open(ctx context.Context, host string, group *int, opt Options) error {
+func (s *Set) openHost(ctx context.Context, host string, group *int, opt Options) error {
 	scheme, address, ok := strings.Cut(host, "://")
 	if !ok {
 		return fault.Invalid("want unix:///path, tcp://IP:port or fd://")
@@ -164,7 +164,7 @@ func (s *Set) open(ctx context.Context, host string, group *int, opt Options) er
 	case "tcp":
 		return s.openTCP(ctx, address, opt)
 	case "fd":
-		return s.take(address, opt.Handed)
+		return s.takeHanded(address, opt.Handed)
 	default:
 		return fault.Invalid("unknown scheme %q: want unix, tcp or fd", scheme)
 	}
@@ -191,7 +191,7 @@ func (s *Set) openTCP(ctx context.Context, address string, opt Options) error {
 	if err != nil {
 		return err
 	}
-	return s.keep(l)
+	return s.addSocket(l)
 }
 
 // CheckTCP returns fault.Invalid for an address of TCP at which those could come who must not: without client certificates
@@ -208,9 +208,9 @@ func CheckTCP(ip net.IP, clientCertificates, allowInsecure bool) error {
 	return nil
 }
 
-// take adds the sockets that were handed over and that want names; empty or * is all of them. The server looks at those of
-// TCP.
-func (s *Set) take(want string, handed []Handed) error {
+// takeHanded adds the sockets that were handed over and that want names; empty or * is all of them. The server looks at
+// those of TCP.
+func (s *Set) takeHanded(want string, handed []Handed) error {
 	const first = 3 // after stdin, stdout and stderr
 	if len(handed) == 0 {
 		return fault.Invalid("no listening socket was handed over")
@@ -233,7 +233,7 @@ func (s *Set) take(want string, handed []Handed) error {
 		}
 	}
 	if !found {
-		return fault.Invalid("no socket %q was handed over: there are %s", want, list(handed))
+		return fault.Invalid("no socket %q was handed over: there are %s", want, listHanded(handed))
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func checkHanded(f *os.File) error {
 	return nil
 }
 
-func list(handed []Handed) string {
+func listHanded(handed []Handed) string {
 	texts := make([]string, 0, len(handed))
 	for i, h := range handed {
 		text := strconv.Itoa(3 + i)
@@ -280,17 +280,17 @@ func list(handed []Handed) string {
 	return strings.Join(texts, ", ")
 }
 
-// keep takes a listener's socket out of it.
-func (s *Set) keep(l net.Listener) error {
-	f, err := detach(l)
+// addSocket takes a listener's socket out of it and adds it to the set.
+func (s *Set) addSocket(l net.Listener) error {
+	f, err := detachSocket(l)
 	if err == nil {
 		s.files = append(s.files, f)
 	}
 	return err
 }
 
-// detach closes a listener and returns its socket, which goes on listening.
-func detach(l net.Listener) (*os.File, error) {
+// detachSocket closes a listener and returns its socket, which goes on listening.
+func detachSocket(l net.Listener) (*os.File, error) {
 	filer, ok := l.(interface{ File() (*os.File, error) })
 	if !ok {
 		return nil, errors.Join(fault.Internal("a %s listener has no socket", l.Addr().Network()), l.Close())

@@ -39,16 +39,16 @@ func (s *Set) openUnix(ctx context.Context, path string, group *int) error {
 	case len(path) > maxSocketPath:
 		return fault.Invalid("the socket's path has %d bytes, the kernel allows %d", len(path), maxSocketPath)
 	}
-	l, n, err := s.bind(ctx, filepath.Clean(path), group)
+	l, n, err := s.bindUnix(ctx, filepath.Clean(path), group)
 	if err != nil {
 		return err
 	}
 	s.own = append(s.own, n)
-	return s.keep(l)
+	return s.addSocket(l)
 }
 
-// bind makes the socket's file and its folder. On error neither the socket nor its file is left.
-func (s *Set) bind(ctx context.Context, path string, group *int) (_ net.Listener, n node, err error) {
+// bindUnix makes the socket's file and its folder. On error neither the socket nor its file is left.
+func (s *Set) bindUnix(ctx context.Context, path string, group *int) (_ net.Listener, n node, err error) {
 	if err := prepareFolder(filepath.Dir(path), group); err != nil {
 		return nil, n, err
 	}
@@ -71,7 +71,7 @@ func (s *Set) bind(ctx context.Context, path string, group *int) (_ net.Listener
 	}
 	info, err := os.Lstat(path)
 	if err == nil {
-		err = s.admit(path, group)
+		err = s.admitGroup(path, group)
 	}
 	if err != nil {
 		return nil, n, errors.Join(err, l.Close())
@@ -82,8 +82,8 @@ func (s *Set) bind(ctx context.Context, path string, group *int) (_ net.Listener
 	return l, node{path: path, info: info, group: group}, nil
 }
 
-// admit lets a group use the socket.
-func (s *Set) admit(path string, group *int) error {
+// admitGroup lets a group use the socket.
+func (s *Set) admitGroup(path string, group *int) error {
 	if group == nil {
 		return os.Chmod(path, socketMode)
 	}

@@ -184,16 +184,16 @@ func (c *ContainerCreate) Host() container.HostConfig {
 	if c.HostConfig != nil {
 		h = container.HostConfig(*c.HostConfig)
 	}
-	fold(&h.Memory, c.Memory)
-	fold(&h.MemorySwap, c.MemorySwap)
-	fold(&h.CPUShares, c.CPUShares)
-	fold(&h.CpusetCpus, c.CpusetCpus)
-	fold(&h.CpusetCpus, c.Cpuset)
-	fold(&h.VolumeDriver, c.VolumeDriver)
+	setIfZero(&h.Memory, c.Memory)
+	setIfZero(&h.MemorySwap, c.MemorySwap)
+	setIfZero(&h.CPUShares, c.CPUShares)
+	setIfZero(&h.CpusetCpus, c.CpusetCpus)
+	setIfZero(&h.CpusetCpus, c.Cpuset)
+	setIfZero(&h.VolumeDriver, c.VolumeDriver)
 	return h
 }
 
-func fold[T comparable](to *T, from T) {
+func setIfZero[T comparable](to *T, from T) {
 	var zero T
 	if *to == zero {
 		*to = from

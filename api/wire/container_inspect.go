@@ -137,7 +137,7 @@ func NewContainerInspect(r *container.Record) *ContainerInspect {
 		ProcessLabel:    r.ProcessLabel,
 		HostConfig:      HostConfig(r.Host),
 		GraphDriver:     GraphDriver{Name: r.Driver, Data: map[string]string{}},
-		Mounts:          mounts(r),
+		Mounts:          listMounts(r),
 		Volumes:         make(map[string]string, len(r.Mounts)),
 		VolumesRW:       make(map[string]bool, len(r.Mounts)),
 		Config:          newInspectConfig(r),
@@ -240,7 +240,7 @@ func newNetworkSettings(r *container.Record) NetworkSettings {
 		SandboxID:  r.Network.SandboxID,
 		SandboxKey: r.Network.SandboxKey,
 		Ports:      inspectPorts(r),
-		Networks:   networks(r),
+		Networks:   listNetworks(r),
 	}
 	// The fields outside Networks show the default network only, as they did before there were others.
 	e := r.Network.Endpoints["bridge"]

@@ -81,15 +81,15 @@ func NewContainerSummary(r *container.Record, now time.Time) *ContainerSummary {
 		Names:           append([]string{"/" + r.Name}, r.LinkedAs...),
 		Image:           r.Image,
 		ImageID:         r.ImageID,
-		Command:         command(r),
+		Command:         commandLine(r),
 		Created:         r.Created.Unix(),
 		State:           r.State.String(),
 		Status:          container.Status(r, now),
 		Ports:           listPorts(r),
 		Labels:          orEmpty(r.Config.Labels),
 		HostConfig:      SummaryHostConfig{NetworkMode: networkMode(r)},
-		NetworkSettings: &SummaryNetworkSettings{Networks: networks(r)},
-		Mounts:          mounts(r),
+		NetworkSettings: &SummaryNetworkSettings{Networks: listNetworks(r)},
+		Mounts:          listMounts(r),
 	}
 }
 
@@ -106,8 +106,8 @@ func (s *ContainerSummary) Fit(version apiver.Version, r *container.Record) {
 	})
 }
 
-// command shows the command line as clients know it: what has a space is quoted.
-func command(r *container.Record) string {
+// commandLine shows the command line as clients know it: what has a space is quoted.
+func commandLine(r *container.Record) string {
 	words := make([]string, 0, 1+len(r.Args))
 	words = append(words, r.Path)
 	for _, arg := range r.Args {
@@ -139,7 +139,7 @@ func listPorts(r *container.Record) []Port {
 	return ports
 }
 
-func mounts(r *container.Record) []MountPoint {
+func listMounts(r *container.Record) []MountPoint {
 	points := r.MountPoints()
 	list := make([]MountPoint, 0, len(points))
 	for _, m := range points {
@@ -151,8 +151,8 @@ func mounts(r *container.Record) []MountPoint {
 	return list
 }
 
-// networks shows the places that a container has, and those it will get, without addresses, while it is not running.
-func networks(r *container.Record) map[string]EndpointSettings {
+// listNetworks shows the places that a container has, and those it will get, without addresses, while it is not running.
+func listNetworks(r *container.Record) map[string]EndpointSettings {
 	shown := map[string]EndpointSettings{}
 	for name, e := range r.Networks() {
 		if name == "default" { // in records of before there were others

@@ -18,18 +18,18 @@ import (
 func Decode(raw []byte, into any, version apiver.Version) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if err := d.Decode(into); err != nil {
-		return describe(err, reflect.TypeOf(into))
+		return describeError(err, reflect.TypeOf(into))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fault.Invalid("malformed JSON: unexpected data after the value, at byte %d", d.InputOffset())
 	}
 	v := reflect.ValueOf(into)
-	strip(v, plans.of(v.Type()), version)
+	stripFields(v, plans.planOf(v.Type()), version)
 	return nil
 }
 
-// describe says what is wrong with a body in the client's terms.
-func describe(err error, into reflect.Type) error {
+// describeError says what is wrong with a body in the client's terms.
+func describeError(err error, into reflect.Type) error {
 	var wrongType *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
@@ -93,7 +93,7 @@ func typeName(t reflect.Type) string {
 		}
 		return "a string"
 	case reflect.Slice, reflect.Array:
-		return "an array of " + plural(t.Elem())
+		return "an array of " + pluralName(t.Elem())
 	case reflect.Map, reflect.Struct:
 		return "an object"
 	case reflect.Pointer:
@@ -103,7 +103,7 @@ func typeName(t reflect.Type) string {
 	}
 }
 
-func plural(t reflect.Type) string {
+func pluralName(t reflect.Type) string {
 	_, noun, _ := strings.Cut(typeName(t), " ")
 	noun, _, _ = strings.Cut(noun, " ") // without what narrows it
 	if noun == "" {
@@ -112,15 +112,15 @@ func plural(t reflect.Type) string {
 	return noun + "s"
 }
 
-// strip sets the fields to zero that a version does not have. v may be changed.
-func strip(v reflect.Value, p *plan, version apiver.Version) {
+// stripFields sets the fields to zero that a version does not have. v may be changed.
+func stripFields(v reflect.Value, p *plan, version apiver.Version) {
 	if !p.ranged || p.custom != notCustom {
 		return
 	}
 	switch p.kind {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			strip(v.Elem(), p.elem, version)
+			stripFields(v.Elem(), p.elem, version)
 		}
 	case reflect.Struct:
 		for i := range p.fields {
@@ -130,18 +130,18 @@ func strip(v reflect.Value, p *plan, version apiver.Version) {
 				fv.SetZero()
 				continue
 			}
-			strip(fv, f.plan, version)
+			stripFields(fv, f.plan, version)
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			strip(v.Index(i), p.elem, version)
+			stripFields(v.Index(i), p.elem, version)
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
 			// A map's values cannot be changed in their place.
 			held := reflect.New(v.Type().Elem()).Elem()
 			held.Set(v.MapIndex(key))
-			strip(held, p.elem, version)
+			stripFields(held, p.elem, version)
 			v.SetMapIndex(key, held)
 		}
 	default:

@@ -21,11 +21,11 @@ func Encode(v any, version apiver.Version) ([]byte, error) {
 		return []byte("null"), nil
 	}
 	value := reflect.ValueOf(v)
-	p := plans.of(value.Type())
+	p := plans.planOf(value.Type())
 	// As much as the last one took, and some more: growing means copying.
 	last := int(p.size.Load())
 	e := encoder{version: version, out: make([]byte, 0, max(512, last+last/8))}
-	if err := e.value(value, p); err != nil {
+	if err := e.encodeValue(value, p); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
 	p.size.Store(int64(len(e.out)))
@@ -43,22 +43,22 @@ type encoder struct {
 	entries map[*plan]*entry
 }
 
-func (e *encoder) value(v reflect.Value, p *plan) error {
+func (e *encoder) encodeValue(v reflect.Value, p *plan) error {
 	if e.depth++; e.depth > maxDepth {
 		return fmt.Errorf("a value nests more than %d deep", maxDepth)
 	}
 	var err error
 	if p.custom == notCustom {
-		err = e.plain(v, p)
+		err = e.encodePlain(v, p)
 	} else {
-		err = e.custom(v, p)
+		err = e.encodeCustom(v, p)
 	}
 	e.depth--
 	return err
 }
 
-// plain writes a value of a type that does not encode itself.
-func (e *encoder) plain(v reflect.Value, p *plan) error {
+// encodePlain writes a value of a type that does not encode itself.
+func (e *encoder) encodePlain(v reflect.Value, p *plan) error {
 	switch p.kind {
 	case reflect.Bool:
 		e.out = strconv.AppendBool(e.out, v.Bool())
@@ -69,39 +69,39 @@ func (e *encoder) plain(v reflect.Value, p *plan) error {
 	case reflect.String:
 		e.out = appendString(e.out, v.String())
 	case reflect.Struct:
-		return e.structure(v, p)
+		return e.encodeStruct(v, p)
 	case reflect.Map:
-		return e.mapping(v, p)
+		return e.encodeMap(v, p)
 	case reflect.Slice, reflect.Array:
-		return e.list(v, p)
+		return e.encodeList(v, p)
 	case reflect.Pointer:
 		if v.IsNil() {
-			e.null()
+			e.encodeNull()
 			return nil
 		}
-		return e.value(v.Elem(), p.elem)
+		return e.encodeValue(v.Elem(), p.elem)
 	case reflect.Interface:
 		if v.IsNil() {
-			e.null()
+			e.encodeNull()
 			return nil
 		}
-		return e.value(v.Elem(), plans.of(v.Elem().Type()))
+		return e.encodeValue(v.Elem(), plans.planOf(v.Elem().Type()))
 	default:
 		return fmt.Errorf("a %s has no JSON form", p.kind)
 	}
 	return nil
 }
 
-func (e *encoder) null() { e.out = append(e.out, "null"...) }
+func (e *encoder) encodeNull() { e.out = append(e.out, "null"...) }
 
-func (e *encoder) custom(v reflect.Value, p *plan) error {
+func (e *encoder) encodeCustom(v reflect.Value, p *plan) error {
 	if (p.kind == reflect.Pointer || p.kind == reflect.Map) && v.IsNil() {
-		e.null()
+		e.encodeNull()
 		return nil
 	}
 	if p.custom == byTime {
 		if t, ok := reflect.TypeAssert[time.Time](v); ok {
-			return e.time(t)
+			return e.encodeTime(t)
 		}
 	}
 	raw, err := json.Marshal(v.Interface())
@@ -109,8 +109,8 @@ func (e *encoder) custom(v reflect.Value, p *plan) error {
 	return err
 }
 
-// time writes a time as encoding/json does.
-func (e *encoder) time(t time.Time) (err error) {
+// encodeTime writes a time as encoding/json does.
+func (e *encoder) encodeTime(t time.Time) (err error) {
 	e.out = append(e.out, '"')
 	if e.out, err = t.AppendText(e.out); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (e *encoder) time(t time.Time) (err error) {
 	return nil
 }
 
-func (e *encoder) structure(v reflect.Value, p *plan) error {
+func (e *encoder) encodeStruct(v reflect.Value, p *plan) error {
 	open := byte('{')
 	for i := range p.fields {
 		f := &p.fields[i]
@@ -136,7 +136,7 @@ func (e *encoder) structure(v reflect.Value, p *plan) error {
 		e.out = append(e.out, open)
 		open = ','
 		e.out = append(e.out, f.key...)
-		if err := e.value(fv, f.plan); err != nil {
+		if err := e.encodeValue(fv, f.plan); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
@@ -147,17 +147,17 @@ func (e *encoder) structure(v reflect.Value, p *plan) error {
 	return nil
 }
 
-func (e *encoder) mapping(v reflect.Value, p *plan) error {
+func (e *encoder) encodeMap(v reflect.Value, p *plan) error {
 	if v.IsNil() {
-		e.null()
+		e.encodeNull()
 		return nil
 	}
 	if texts, ok := reflect.TypeAssert[map[string]string](v); ok {
-		e.texts(texts)
+		e.encodeTextMap(texts)
 		return nil
 	}
 	if v.Len() == 1 {
-		return e.single(v, p)
+		return e.encodeSingleEntry(v, p)
 	}
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int {
@@ -172,7 +172,7 @@ func (e *encoder) mapping(v reflect.Value, p *plan) error {
 			e.out = append(e.out, ',')
 		}
 		e.out = append(appendString(e.out, key.String()), ':')
-		if err := e.value(v.MapIndex(key), p.elem); err != nil {
+		if err := e.encodeValue(v.MapIndex(key), p.elem); err != nil {
 			return fmt.Errorf("%s: %w", key.String(), err)
 		}
 	}
@@ -187,8 +187,8 @@ type entry struct {
 	taken      bool // by a map that this one is part of
 }
 
-// single writes a map with one entry, as most have.
-func (e *encoder) single(v reflect.Value, p *plan) error {
+// encodeSingleEntry writes a map with one entry, as most have.
+func (e *encoder) encodeSingleEntry(v reflect.Value, p *plan) error {
 	at := e.entries[p]
 	if at == nil || at.taken {
 		at = &entry{key: reflect.New(v.Type().Key()).Elem(), value: reflect.New(v.Type().Elem()).Elem()}
@@ -204,7 +204,7 @@ func (e *encoder) single(v reflect.Value, p *plan) error {
 	at.value.SetIterValue(all)
 	e.out = append(e.out, '{')
 	e.out = append(appendString(e.out, at.key.String()), ':')
-	if err := e.value(at.value, p.elem); err != nil {
+	if err := e.encodeValue(at.value, p.elem); err != nil {
 		return fmt.Errorf("%s: %w", at.key.String(), err)
 	}
 	e.out = append(e.out, '}')
@@ -212,8 +212,8 @@ func (e *encoder) single(v reflect.Value, p *plan) error {
 	return nil
 }
 
-// texts writes the kind of map that there is most of.
-func (e *encoder) texts(m map[string]string) {
+// encodeTextMap writes the kind of map that there is most of.
+func (e *encoder) encodeTextMap(m map[string]string) {
 	e.keys = slices.AppendSeq(e.keys[:0], maps.Keys(m))
 	slices.Sort(e.keys)
 	e.out = append(e.out, '{')
@@ -227,9 +227,9 @@ func (e *encoder) texts(m map[string]string) {
 	e.out = append(e.out, '}')
 }
 
-func (e *encoder) list(v reflect.Value, p *plan) error {
+func (e *encoder) encodeList(v reflect.Value, p *plan) error {
 	if v.Kind() == reflect.Slice && v.IsNil() {
-		e.null()
+		e.encodeNull()
 		return nil
 	}
 	e.out = append(e.out, '[')
@@ -237,7 +237,7 @@ func (e *encoder) list(v reflect.Value, p *plan) error {
 		if i > 0 {
 			e.out = append(e.out, ',')
 		}
-		if err := e.value(v.Index(i), p.elem); err != nil {
+		if err := e.encodeValue(v.Index(i), p.elem); err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 	}

@@ -80,7 +80,7 @@ func DecodeWarn(raw []byte, into any, version apiver.Version) (warnings []string
 		return nil, nil
 	}
 	if err := json.Unmarshal(raw, table); err != nil {
-		return nil, describe(err, reflect.TypeOf(table))
+		return nil, describeError(err, reflect.TypeOf(table))
 	}
 	err = checkLater(reflect.ValueOf(table).Elem(), "", version, &warnings)
 	return warnings, err

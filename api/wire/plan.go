@@ -54,15 +54,15 @@ type planner struct {
 // and nothing else.
 var plans = &planner{done: map[reflect.Type]*plan{}}
 
-// of returns the plan of a type. A malformed tag is a mistake in this program and panics; the test of all wire types
+// planOf returns the plan of a type. A malformed tag is a mistake in this program and panics; the test of all wire types
 // finds it.
-func (p *planner) of(t reflect.Type) *plan {
+func (p *planner) planOf(t reflect.Type) *plan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ofLocked(t)
+	return p.planOfLocked(t)
 }
 
-func (p *planner) ofLocked(t reflect.Type) *plan {
+func (p *planner) planOfLocked(t reflect.Type) *plan {
 	if known, ok := p.done[t]; ok {
 		return known
 	}
@@ -79,7 +79,7 @@ func (p *planner) ofLocked(t reflect.Type) *plan {
 			made.ranged = made.ranged || f.versions != apiver.Range{} || f.plan.ranged
 		}
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		made.elem = p.ofLocked(t.Elem())
+		made.elem = p.planOfLocked(t.Elem())
 		made.ranged = made.elem.ranged
 	case reflect.Interface:
 		made.ranged = true // what it will hold is not known
@@ -112,7 +112,7 @@ func (p *planner) fieldsLocked(t reflect.Type, path []int) []field {
 		}
 		fields = append(fields, field{
 			name: name, key: string(appendString(nil, name)) + ":", index: index, versions: versions,
-			omitEmpty: strings.Contains(options, "omitempty"), plan: p.ofLocked(sf.Type),
+			omitEmpty: strings.Contains(options, "omitempty"), plan: p.planOfLocked(sf.Type),
 		})
 	}
 	return fields

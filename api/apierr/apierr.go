@@ -65,16 +65,16 @@ func WriteStatus(w http.ResponseWriter, v apiver.Version, status int, err error)
 // version.
 func WriteText(w http.ResponseWriter, mediaType string, err error) {
 	w.Header().Set(compat.FaultKind, fault.KindOf(err).String())
-	respond(w, Status(err), mediaType, []byte(fault.Text(err)+"\n"))
+	writeResponse(w, Status(err), mediaType, []byte(fault.Text(err)+"\n"))
 }
 
 // Respond is Write with a status and a text that are no error's of the engine.
 func Respond(w http.ResponseWriter, v apiver.Version, status int, text string) {
 	contentType, body := compat.Error(v, text)
-	respond(w, status, contentType, body)
+	writeResponse(w, status, contentType, body)
 }
 
-func respond(w http.ResponseWriter, status int, contentType string, body []byte) {
+func writeResponse(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))

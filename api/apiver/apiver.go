@@ -30,15 +30,15 @@ var ErrMalformed = errors.New("an API version has the form 1.24")
 // Parse reads a version such as "1.24". Signs, spaces, leading zeros and further parts make it malformed.
 func Parse(s string) (Version, error) {
 	major, minor, ok := strings.Cut(s, ".")
-	a, okA := number(major)
-	b, okB := number(minor)
+	a, okA := parseNumber(major)
+	b, okB := parseNumber(minor)
 	if !ok || !okA || !okB {
 		return 0, fmt.Errorf("%q: %w", s, ErrMalformed)
 	}
 	return New(a, b), nil
 }
 
-func number(s string) (uint16, bool) {
+func parseNumber(s string) (uint16, bool) {
 	if s == "" || len(s) > 1 && s[0] == '0' || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}

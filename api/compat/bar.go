@@ -11,7 +11,7 @@ const barWidth = 50
 // Bar draws how far an operation is, for clients that show the text and not the numbers.
 func Bar(current, total int64) string {
 	if total <= 0 || current > total {
-		return size(current)
+		return formatSize(current)
 	}
 	done := int(current * barWidth / total)
 	if total > 1<<56 {
@@ -26,14 +26,14 @@ func Bar(current, total int64) string {
 		b.WriteString(strings.Repeat(" ", barWidth-done-1))
 	}
 	b.WriteString("] ")
-	b.WriteString(size(current))
+	b.WriteString(formatSize(current))
 	b.WriteByte('/')
-	b.WriteString(size(total))
+	b.WriteString(formatSize(total))
 	return b.String()
 }
 
-// size writes bytes in decimal units with up to four digits: 12.34 MB.
-func size(n int64) string {
+// formatSize writes bytes in decimal units with up to four digits: 12.34 MB.
+func formatSize(n int64) string {
 	value, unit := float64(n), 0
 	units := [...]string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
 	for value >= 1000 && unit < len(units)-1 {

@@ -91,7 +91,7 @@ func Error(v apiver.Version, text string) (mediaType string, body []byte) {
 	if v < errorsAreJSON {
 		return Text, append([]byte(text), '\n')
 	}
-	return JSON, line(struct {
+	return JSON, marshalLine(struct {
 		Message string `json:"message"`
 	}{text})
 }
@@ -103,14 +103,14 @@ func StreamError(code int, text string) []byte {
 		Code    int    `json:"code,omitempty"`
 		Message string `json:"message"`
 	}
-	return line(struct {
+	return marshalLine(struct {
 		ErrorDetail detail `json:"errorDetail"`
 		Error       string `json:"error"`
 	}{detail{Code: code, Message: text}, text})
 }
 
-// line marshals a value made of strings and integers, which cannot fail.
-func line(v any) []byte {
+// marshalLine marshals a value made of strings and integers, which cannot fail.
+func marshalLine(v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		raw = []byte(`{"message":"the error could not be encoded"}`)

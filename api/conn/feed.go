@@ -32,7 +32,7 @@ type queued struct {
 // NewFeed starts sending what is put. The stream is the feed's until Close.
 func NewFeed(stream *JSON) *Feed {
 	f := &Feed{stream: stream, done: make(chan struct{}), wake: make(chan struct{}, 1), taken: make(chan struct{}), newest: map[string]int{}}
-	go f.run()
+	go f.sendMessages()
 	return f
 }
 
@@ -53,7 +53,7 @@ func (f *Feed) Put(topic, step string, message []byte) {
 	f.size += len(message)
 	f.newest[topic] = len(f.queue)
 	f.queue = append(f.queue, queued{step: step, message: message})
-	f.nudge()
+	f.wakeSender()
 }
 
 // Wait lets who sends go at the client's pace: it blocks while more than most bytes are queued, the client is there and
@@ -86,24 +86,24 @@ func (f *Feed) Close() {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
-	f.nudge()
+	f.wakeSender()
 	<-f.done
 }
 
-// nudge wakes the sending.
-func (f *Feed) nudge() {
+// wakeSender wakes the sending.
+func (f *Feed) wakeSender() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
 }
 
-// run sends until the feed is closed and everything is out, or the client has gone.
-func (f *Feed) run() {
+// sendMessages sends until the feed is closed and everything is out, or the client has gone.
+func (f *Feed) sendMessages() {
 	defer close(f.done)
 	for range f.wake {
 		for {
-			batch, closed := f.take()
+			batch, closed := f.takeBatch()
 			if len(batch) == 0 {
 				if closed {
 					return
@@ -118,8 +118,8 @@ func (f *Feed) run() {
 	}
 }
 
-// take empties the queue.
-func (f *Feed) take() (batch [][]byte, closed bool) {
+// takeBatch empties the queue.
+func (f *Feed) takeBatch() (batch [][]byte, closed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, q := range f.queue {

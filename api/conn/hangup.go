@@ -13,7 +13,7 @@ import (
 // awaitHangup blocks until the client of a connection has closed both of its sides or stop is closed, beside whoever reads
 // and writes it. It reports false, at once, where a connection cannot be watched.
 func awaitHangup(conn net.Conn, stop <-chan struct{}) bool {
-	file := watchable(conn)
+	file := duplicateSocket(conn)
 	if file == nil {
 		return false
 	}
@@ -42,9 +42,9 @@ func awaitHangup(conn net.Conn, stop <-chan struct{}) bool {
 	return true
 }
 
-// watchable returns a second descriptor of a connection, so that waiting takes no lock of the first; nil for what is no
+// duplicateSocket returns a second descriptor of a connection, so that waiting takes no lock of the first; nil for what is no
 // socket of the kernel's.
-func watchable(conn net.Conn) *os.File {
+func duplicateSocket(conn net.Conn) *os.File {
 	raw := socketOf(conn)
 	if raw == nil {
 		return nil

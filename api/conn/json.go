@@ -27,7 +27,7 @@ func (j *JSON) Begun() bool { return j.begun }
 
 // Open sends the head without a message. An error is the client's hang-up.
 func (j *JSON) Open() error {
-	if err := j.begin(); err != nil {
+	if err := j.writeHead(); err != nil {
 		return err
 	}
 	return j.out.Flush()
@@ -38,7 +38,7 @@ func (j *JSON) Send(message []byte) error { return j.SendAll([][]byte{message}) 
 
 // SendAll sends several messages in one go, each as Send does.
 func (j *JSON) SendAll(messages [][]byte) error {
-	if err := j.begin(); err != nil {
+	if err := j.writeHead(); err != nil {
 		return err
 	}
 	var lines []byte
@@ -58,8 +58,8 @@ func (j *JSON) SendAll(messages [][]byte) error {
 	return j.out.Flush()
 }
 
-// begin writes the head once.
-func (j *JSON) begin() error {
+// writeHead writes the head once.
+func (j *JSON) writeHead() error {
 	if j.begun {
 		return nil
 	}

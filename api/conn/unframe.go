@@ -12,9 +12,9 @@ type unframer struct {
 	left   int // bytes of the payload still to come
 }
 
-// feed takes the next piece and passes the payloads in it to emit, each with its stream; what is for stdin goes to
+// emitPayloads takes the next piece and passes the payloads in it to emit, each with its stream; what is for stdin goes to
 // stdout, as the documents say. fault.Invalid for bytes that are no frame, or the first error of emit.
-func (u *unframer) feed(p []byte, emit func(stream stdio.Stream, payload []byte) error) error {
+func (u *unframer) emitPayloads(p []byte, emit func(stream stdio.Stream, payload []byte) error) error {
 	for len(p) > 0 {
 		if u.left == 0 {
 			n := copy(u.header[u.have:], p)

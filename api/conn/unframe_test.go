@@ -18,7 +18,7 @@ func FuzzUnframe(f *testing.F) {
 		var err error
 		for rest := data; err == nil && len(rest) > 0; {
 			n := min(size, len(rest))
-			err = u.feed(rest[:n], func(stream stdio.Stream, payload []byte) error {
+			err = u.emitPayloads(rest[:n], func(stream stdio.Stream, payload []byte) error {
 				got[stream-1].Write(payload)
 				return nil
 			})

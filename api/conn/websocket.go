@@ -101,7 +101,7 @@ func NewWebSocket(w http.ResponseWriter, r *http.Request, tty bool) (*WebSocket,
 	if !tty {
 		s.frames = &unframer{}
 	}
-	s.workers.Go(s.receive)
+	s.workers.Go(s.readMessages)
 	s.workers.Go(func() {
 		if awaitHangup(s.raw, s.over) {
 			close(s.gone)
@@ -110,8 +110,8 @@ func NewWebSocket(w http.ResponseWriter, r *http.Request, tty bool) (*WebSocket,
 	return s, nil
 }
 
-// receive reads the client's messages until it closes. Pings are answered meanwhile.
-func (s *WebSocket) receive() {
+// readMessages reads the client's messages until it closes. Pings are answered meanwhile.
+func (s *WebSocket) readMessages() {
 	defer close(s.ended)
 	defer close(s.input)
 	for {
@@ -160,7 +160,7 @@ func (s *WebSocket) Write(p []byte) (int, error) {
 	if s.frames == nil {
 		err = send(stdio.Stdout, p)
 	} else {
-		err = s.frames.feed(p, send)
+		err = s.frames.emitPayloads(p, send)
 	}
 	if err != nil {
 		return 0, err
@@ -170,7 +170,7 @@ func (s *WebSocket) Write(p []byte) (int, error) {
 
 func (s *WebSocket) sendLocked(stream stdio.Stream, p []byte) error {
 	if s.binary {
-		return s.message(websocket.MessageBinary, p)
+		return s.sendMessage(websocket.MessageBinary, p)
 	}
 	if half := s.halves[stream]; len(half) > 0 {
 		p = append(half, p...)
@@ -178,13 +178,13 @@ func (s *WebSocket) sendLocked(stream stdio.Stream, p []byte) error {
 	whole := len(p) - halfRune(p)
 	s.halves[stream] = slices.Clone(p[whole:])
 	if p = p[:whole]; utf8.Valid(p) {
-		return s.message(websocket.MessageText, p)
+		return s.sendMessage(websocket.MessageText, p)
 	}
-	return s.message(websocket.MessageBinary, p)
+	return s.sendMessage(websocket.MessageBinary, p)
 }
 
-// message sends one message; an empty one is none.
-func (s *WebSocket) message(kind websocket.MessageType, p []byte) error {
+// sendMessage sends one message; an empty one is none.
+func (s *WebSocket) sendMessage(kind websocket.MessageType, p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
@@ -212,7 +212,7 @@ func (s *WebSocket) CloseWrite() error {
 			defer close(s.shut)
 			if s.mu.TryLock() { // a write that the client does not take is not waited for
 				for _, half := range s.halves {
-					s.message(websocket.MessageBinary, half) //nolint:errcheck // the client may have gone
+					s.sendMessage(websocket.MessageBinary, half) //nolint:errcheck // the client may have gone
 				}
 				s.mu.Unlock()
 			}

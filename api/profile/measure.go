@@ -67,7 +67,7 @@ func parseNumber(query url.Values, name string) (int, error) {
 
 // measureCPU writes where the engine spends its time during span.
 func (h *Handler) measureCPU(ctx context.Context, out *bytes.Buffer, span time.Duration) error {
-	release, err := h.reserve(kindCPU)
+	release, err := h.reserveKind(kindCPU)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (h *Handler) measureCPU(ctx context.Context, out *bytes.Buffer, span time.D
 		return errBusy(kindCPU)
 	}
 	defer pprof.StopCPUProfile() // harmless the second time
-	if err := wait(ctx, span); err != nil {
+	if err := waitSpan(ctx, span); err != nil {
 		return err
 	}
 	pprof.StopCPUProfile() // which writes it
@@ -92,9 +92,9 @@ func (h *Handler) writeCounted(ctx context.Context, out *bytes.Buffer, kind stri
 	var err error
 	switch {
 	case kind == kindBlock:
-		err = h.sample(ctx, kind, span, runtime.SetBlockProfileRate, blockRate)
+		err = h.sampleEvents(ctx, kind, span, runtime.SetBlockProfileRate, blockRate)
 	case kind == kindMutex:
-		err = h.sample(ctx, kind, span, func(n int) { runtime.SetMutexProfileFraction(n) }, mutexFraction)
+		err = h.sampleEvents(ctx, kind, span, func(n int) { runtime.SetMutexProfileFraction(n) }, mutexFraction)
 	case kind == "heap" && collect:
 		runtime.GC()
 	}
@@ -104,21 +104,21 @@ func (h *Handler) writeCounted(ctx context.Context, out *bytes.Buffer, kind stri
 	return counted.WriteTo(out, debug)
 }
 
-// sample sets a rate for the time of span. What was counted before stays counted.
-func (h *Handler) sample(ctx context.Context, kind string, span time.Duration, set func(rate int), rate int) error {
-	release, err := h.reserve(kind)
+// sampleEvents sets a rate for the time of span. What was counted before stays counted.
+func (h *Handler) sampleEvents(ctx context.Context, kind string, span time.Duration, set func(rate int), rate int) error {
+	release, err := h.reserveKind(kind)
 	if err != nil {
 		return err
 	}
 	defer release()
 	set(rate)
 	defer set(0)
-	return wait(ctx, span)
+	return waitSpan(ctx, span)
 }
 
 // streamTrace writes what the scheduler does during span, as it happens. One that is cut off breaks the answer off.
 func (h *Handler) streamTrace(ctx context.Context, w http.ResponseWriter, span time.Duration) error {
-	release, err := h.reserve(kindTrace)
+	release, err := h.reserveKind(kindTrace)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (h *Handler) streamTrace(ctx context.Context, w http.ResponseWriter, span t
 		w.Header().Del("Content-Disposition")
 		return errBusy(kindTrace)
 	}
-	cut := wait(ctx, span)
+	cut := waitSpan(ctx, span)
 	trace.Stop() // returns when all of it is written
 	if cut != nil {
 		panic(http.ErrAbortHandler)
@@ -141,8 +141,8 @@ func (h *Handler) streamTrace(ctx context.Context, w http.ResponseWriter, span t
 	return nil
 }
 
-// wait returns after span, or earlier with the error of ctx.
-func wait(ctx context.Context, span time.Duration) error {
+// waitSpan returns after span, or earlier with the error of ctx.
+func waitSpan(ctx context.Context, span time.Duration) error {
 	timer := time.NewTimer(span)
 	defer timer.Stop()
 	select {

@@ -62,13 +62,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.opt.Next.ServeHTTP(w, r)
 		return
 	}
-	if err := h.answer(w, r, strings.TrimPrefix(rest, "/")); err != nil { //nolint:contextcheck // the request has it
+	if err := h.serveProfile(w, r, strings.TrimPrefix(rest, "/")); err != nil { //nolint:contextcheck // the request has it
 		h.opt.Refuse(w, r, err)
 	}
 }
 
-// answer writes one profile. After an error nothing has been written.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, kind string) error {
+// serveProfile writes one profile. After an error nothing has been written.
+func (h *Handler) serveProfile(w http.ResponseWriter, r *http.Request, kind string) error {
 	switch {
 	case !h.opt.On:
 		return fault.NotFound("profiles are off: start or reload the engine with the setting debug-profiles (mossd --debug-profiles)")
@@ -145,8 +145,8 @@ func listProfiles(out *bytes.Buffer) {
 	}
 }
 
-// reserve keeps others from the same measurement until it is released. One that is under way is fault.Conflict.
-func (h *Handler) reserve(kind string) (release func(), err error) {
+// reserveKind keeps others from the same measurement until it is released. One that is under way is fault.Conflict.
+func (h *Handler) reserveKind(kind string) (release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if slices.Contains(h.busy, kind) {

@@ -18,7 +18,7 @@ import (
 // Reach is Status that waits for a shim that does not answer: see task.Monitored. The request waits in the shim's socket
 // and is read when the shim goes on.
 func (t *Task) Reach(ctx context.Context) (task.Status, error) {
-	rec, err := t.queryBy(ctx, t.ask, proto.Request{Op: proto.OpStatus})
+	rec, err := t.queryRecordBy(ctx, t.askUnbounded, proto.Request{Op: proto.OpStatus})
 	if err != nil {
 		return task.Status{}, fmt.Errorf("reach the monitor of task %s: %w", t.id, err)
 	}
@@ -27,14 +27,14 @@ func (t *Task) Reach(ctx context.Context) (task.Status, error) {
 
 // Destroy ends the task by its processes' ids: see task.Monitored.
 func (t *Task) Destroy(ctx context.Context) error {
-	if err := t.destroy(ctx); err != nil {
+	if err := t.killProcesses(ctx); err != nil {
 		return fmt.Errorf("end task %s without its monitor: %w", t.id, err)
 	}
 	return nil
 }
 
-func (t *Task) destroy(ctx context.Context) error {
-	if t.known() != nil {
+func (t *Task) killProcesses(ctx context.Context) error {
+	if t.knownRecord() != nil {
 		return nil
 	}
 	alive, err := proto.ReadAlive(t.dir)
@@ -66,12 +66,12 @@ func (t *Task) destroy(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, t.runner.limits.end/10)
 	defer cancel()
 	_ = alive.Shim.Await(bounded)
-	t.abandon()
-	return t.conclude(ctx, alive.Shim)
+	t.abandonCalls()
+	return t.recordKilled(ctx, alive.Shim)
 }
 
-// conclude leaves the record of a task whose processes were ended.
-func (t *Task) conclude(ctx context.Context, shim pidfd.ID) error {
+// recordKilled leaves the record of a task whose processes were ended.
+func (t *Task) recordKilled(ctx context.Context, shim pidfd.ID) error {
 	_, err := t.lookUp(ctx)
 	if err == nil || fault.Is(err, fault.NotFound) { // nothing ever ran
 		return nil
@@ -86,7 +86,7 @@ func (t *Task) conclude(ctx context.Context, shim pidfd.ID) error {
 // signalDirectly is Signal without the shim.
 func (t *Task) signalDirectly(ctx context.Context, signal int) error {
 	if signal == int(unix.SIGKILL) {
-		return t.destroy(ctx)
+		return t.killProcesses(ctx)
 	}
 	alive, err := proto.ReadAlive(t.dir)
 	if err != nil {

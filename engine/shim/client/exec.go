@@ -32,18 +32,18 @@ func (t *Task) Exec(ctx context.Context, spec task.ExecSpec) (task.Process, erro
 	if err := proto.CheckExecID(spec.ID); err != nil {
 		return nil, err
 	}
-	if t.known() != nil {
+	if t.knownRecord() != nil {
 		return nil, t.notRunning()
 	}
 	p := &Process{task: t, id: spec.ID}
-	err := p.write(spec.Process)
-	if fault.Is(err, fault.Conflict) && isMissing(t.dir) && t.restore(ctx) {
-		err = p.write(spec.Process)
+	err := p.writeFolder(spec.Process)
+	if fault.Is(err, fault.Conflict) && isMissing(t.dir) && t.restoreFolder(ctx) {
+		err = p.writeFolder(spec.Process)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("add %s to task %s: %w", p.name(), t.id, err)
 	}
-	err = t.command(ctx, proto.Request{
+	err = t.callLiving(ctx, proto.Request{
 		Op: proto.OpExec, Exec: spec.ID, Terminal: spec.Terminal, OpenStdin: spec.OpenStdin, Width: spec.Width, Height: spec.Height,
 	})
 	if err != nil {
@@ -58,14 +58,14 @@ func (t *Task) AdoptExec(ctx context.Context, id string) (task.Process, error) {
 		return nil, fault.NotFound("%s", err)
 	}
 	p := &Process{task: t, id: id}
-	if _, err := p.query(ctx, proto.Request{Op: proto.OpStatus}); err != nil {
+	if _, err := p.queryRecord(ctx, proto.Request{Op: proto.OpStatus}); err != nil {
 		return nil, fmt.Errorf("adopt %s of task %s: %w", p.name(), t.id, err)
 	}
 	return p, nil
 }
 
-// write makes the process's folder. fault.Conflict if there is one, or if the task's has gone.
-func (p *Process) write(process json.RawMessage) error {
+// writeFolder makes the process's folder. fault.Conflict if there is one, or if the task's has gone.
+func (p *Process) writeFolder(process json.RawMessage) error {
 	dir := p.dir()
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) { // the first one of this task
@@ -89,14 +89,14 @@ func (p *Process) write(process json.RawMessage) error {
 
 // Attach joins the streams: see task.Process.
 func (p *Process) Attach(ctx context.Context, req task.Attach) (task.Streams, task.Mark, error) {
-	return p.task.attach(ctx, proto.Request{Op: proto.OpAttach, Exec: p.id, Attach: &req}, p)
+	return p.task.attachStreams(ctx, proto.Request{Op: proto.OpAttach, Exec: p.id, Attach: &req}, p)
 }
 
 // Start runs the process: see task.Process.
 func (p *Process) Start(ctx context.Context) (int, error) {
-	rec, err := p.task.call(ctx, proto.Request{Op: proto.OpStart, Exec: p.id})
+	rec, err := p.task.callShim(ctx, proto.Request{Op: proto.OpStart, Exec: p.id})
 	if err != nil {
-		if isGone(err) || fault.Is(err, fault.NotFound) && p.deleted() {
+		if isGone(err) || fault.Is(err, fault.NotFound) && p.isDeleted() {
 			err = p.notRunning()
 		}
 		return 0, err
@@ -106,17 +106,17 @@ func (p *Process) Start(ctx context.Context) (int, error) {
 
 // Signal sends a signal to the process: see task.Process.
 func (p *Process) Signal(ctx context.Context, signal int) error {
-	return p.command(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
+	return p.callLiving(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
 }
 
 // Resize sets the size of the pty: see task.Process.
 func (p *Process) Resize(ctx context.Context, width, height uint16) error {
-	return p.command(ctx, proto.Request{Op: proto.OpResize, Width: width, Height: height})
+	return p.callLiving(ctx, proto.Request{Op: proto.OpResize, Width: width, Height: height})
 }
 
 // Wait blocks until the process has ended: see task.Process. It may be called before Start, and after the end.
 func (p *Process) Wait(ctx context.Context) (task.Exit, error) {
-	rec, err := p.query(ctx, proto.Request{Op: proto.OpWait})
+	rec, err := p.queryRecord(ctx, proto.Request{Op: proto.OpWait})
 	if err != nil {
 		return task.Exit{}, fmt.Errorf("wait for %s: %w", p.name(), err)
 	}
@@ -128,7 +128,7 @@ func (p *Process) Wait(ctx context.Context) (task.Exit, error) {
 
 // Status does not block on the process: see task.Process.
 func (p *Process) Status(ctx context.Context) (task.Status, error) {
-	rec, err := p.query(ctx, proto.Request{Op: proto.OpStatus})
+	rec, err := p.queryRecord(ctx, proto.Request{Op: proto.OpStatus})
 	if err != nil {
 		return task.Status{}, fmt.Errorf("status of %s: %w", p.name(), err)
 	}
@@ -137,10 +137,10 @@ func (p *Process) Status(ctx context.Context) (task.Status, error) {
 
 // Delete removes what is left of the process: see task.Process. fault.Conflict while it runs.
 func (p *Process) Delete(ctx context.Context) error {
-	if p.deleted() {
+	if p.isDeleted() {
 		return nil
 	}
-	_, err := p.task.call(ctx, proto.Request{Op: proto.OpDelete, Exec: p.id})
+	_, err := p.task.callShim(ctx, proto.Request{Op: proto.OpDelete, Exec: p.id})
 	switch {
 	case err == nil:
 	case isGone(err): // with it all its processes are
@@ -157,10 +157,10 @@ func (p *Process) Delete(ctx context.Context) error {
 	return nil
 }
 
-// command is a call that only a living process can serve.
-func (p *Process) command(ctx context.Context, req proto.Request) error {
+// callLiving makes a call that only a living process can serve.
+func (p *Process) callLiving(ctx context.Context, req proto.Request) error {
 	req.Exec = p.id
-	_, err := p.task.call(ctx, req)
+	_, err := p.task.callShim(ctx, req)
 	if err != nil && (isGone(err) || fault.Is(err, fault.NotFound)) {
 		err = p.notRunning()
 	}
@@ -170,8 +170,8 @@ func (p *Process) command(ctx context.Context, req proto.Request) error {
 	return nil
 }
 
-// query is a call that the record answers when the shim has ended.
-func (p *Process) query(ctx context.Context, req proto.Request) (proto.Record, error) {
+// queryRecord makes a call that the record answers when the shim has ended.
+func (p *Process) queryRecord(ctx context.Context, req proto.Request) (proto.Record, error) {
 	p.mu.Lock()
 	known := p.ended
 	p.mu.Unlock()
@@ -179,7 +179,7 @@ func (p *Process) query(ctx context.Context, req proto.Request) (proto.Record, e
 		return *known, nil
 	}
 	req.Exec = p.id
-	rec, err := p.task.call(ctx, req)
+	rec, err := p.task.callShim(ctx, req)
 	if err != nil && isGone(err) {
 		rec, err = p.lookUp(ctx)
 	}
@@ -201,7 +201,7 @@ func (p *Process) lookUp(ctx context.Context) (proto.Record, error) {
 	if _, serr := os.Stat(p.dir()); serr != nil {
 		return rec, fault.NotFound("no process %s", p.id)
 	}
-	rec, err = p.task.query(ctx, proto.Request{Op: proto.OpStatus})
+	rec, err = p.task.queryRecord(ctx, proto.Request{Op: proto.OpStatus})
 	if err != nil {
 		return rec, err
 	}
@@ -212,7 +212,7 @@ func (p *Process) lookUp(ctx context.Context) (proto.Record, error) {
 	return proto.Record{Exit: &proto.Exit{Code: killed, At: rec.Exit.At, Error: rec.Exit.Error}}, nil
 }
 
-func (p *Process) deleted() bool {
+func (p *Process) isDeleted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.gone

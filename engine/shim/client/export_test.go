@@ -7,7 +7,7 @@ import (
 )
 
 // Files lists the shim's files in the order of their removal.
-func Files() []string { return files() }
+func Files() []string { return shimFiles() }
 
 // Waits reports whether somebody waits for the end of a task.
 func (r *Runner) Waits() bool {
@@ -22,4 +22,4 @@ func (r *Runner) SetLimits(answer, sign, end time.Duration) {
 }
 
 // Waits reports whether somebody waits for the task's end.
-func Waits(t task.Task) bool { return t.(*Task).waits() != nil }
+func Waits(t task.Task) bool { return t.(*Task).waitConn() != nil }

@@ -17,13 +17,13 @@ import (
 	"moss/engine/shim/proto"
 )
 
-// launch starts the shim of a task and waits until it serves.
-func (r *Runner) launch(ctx context.Context, t *Task) error {
+// launchShim starts the shim of a task and waits until it serves.
+func (r *Runner) launchShim(ctx context.Context, t *Task) error {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return err
 	}
-	p, err := r.fork(t.dir, theirs)
+	p, err := r.forkShim(t.dir, theirs)
 	_ = theirs.Close()
 	if err != nil {
 		_ = ours.Close()
@@ -31,9 +31,9 @@ func (r *Runner) launch(ctx context.Context, t *Task) error {
 	}
 	t.hold, t.proc = ours, p
 	var reply proto.Reply
-	bounded, cancel := context.WithTimeoutCause(ctx, r.limits.ready, silence(r.limits.ready))
+	bounded, cancel := context.WithTimeoutCause(ctx, r.limits.ready, silenceError(r.limits.ready))
 	defer cancel()
-	err = exchange(bounded, ours, nil, &reply)
+	err = exchangeMessages(bounded, ours, nil, &reply)
 	if err != nil && bounded.Err() == nil {
 		err = fmt.Errorf("moss-shim ended before it was ready (%w): %s", err, lastWords(t.dir))
 	}
@@ -41,7 +41,7 @@ func (r *Runner) launch(ctx context.Context, t *Task) error {
 		err = reply.Err()
 	}
 	if err != nil {
-		p.end(r.limits.end)
+		p.killAndWait(r.limits.end)
 		_ = ours.Close()
 	}
 	return err
@@ -69,7 +69,7 @@ type process struct {
 	exited chan struct{} // closed when it has been reaped
 }
 
-func (r *Runner) fork(dir string, control *os.File) (*process, error) {
+func (r *Runner) forkShim(dir string, control *os.File) (*process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -117,9 +117,9 @@ func (p *process) reap(pidfd int) {
 	collect(0) // a kernel without pidfd, or one that cannot poll it
 }
 
-// end kills a shim that failed to get ready and waits until it is gone, or has not gone by the limit: the kernel may hold
-// it. It runs no code any more.
-func (p *process) end(limit time.Duration) {
+// killAndWait kills a shim that failed to get ready and waits until it is gone, or has not gone by the limit: the kernel may
+// hold it. It runs no code any more.
+func (p *process) killAndWait(limit time.Duration) {
 	select {
 	case <-p.exited:
 		return
@@ -134,8 +134,8 @@ func (p *process) end(limit time.Duration) {
 	}
 }
 
-// cleanup lets moss-shim end and record a container whose shim was killed.
-func (r *Runner) cleanup(ctx context.Context, dir string) error {
+// runCleanup lets moss-shim end and record a container whose shim was killed.
+func (r *Runner) runCleanup(ctx context.Context, dir string) error {
 	cmd := exec.CommandContext(ctx, r.path, "cleanup", dir)
 	cmd.Env, cmd.Dir = r.env, dir
 	cmd.WaitDelay = 100 * time.Millisecond // a runtime that goes on after ctx has the pipe as well

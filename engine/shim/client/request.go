@@ -34,15 +34,17 @@ func usualLimits() limits {
 // errAbandoned is the answer for a shim that was killed and has not gone: no shim serves the task.
 var errAbandoned = errors.New("the container's monitor was killed")
 
-// silence says what was waited for in vain.
-func silence(limit time.Duration) error { return fmt.Errorf("%w within %s", task.ErrSilent, limit) }
+// silenceError says what was waited for in vain.
+func silenceError(limit time.Duration) error {
+	return fmt.Errorf("%w within %s", task.ErrSilent, limit)
+}
 
-// request makes one request within its bound. An answer is due at once from a shim that need not wait for anything, in any
+// askBounded makes one request within its bound. An answer is due at once from a shim that need not wait for anything, in any
 // time from one that calls the runtime, as long as it gives signs of life, and to OpWait when the process ends.
-func (t *Task) request(ctx context.Context, req proto.Request) (proto.Reply, error) {
+func (t *Task) askBounded(ctx context.Context, req proto.Request) (proto.Reply, error) {
 	switch req.Op {
 	case proto.OpWait:
-		return t.ask(ctx, req)
+		return t.askUnbounded(ctx, req)
 	case proto.OpStart, proto.OpPause, proto.OpResume, proto.OpUpdate, proto.OpPids:
 		return t.askWorking(ctx, req)
 	case proto.OpAttach, proto.OpSignal, proto.OpResize, proto.OpStatus, proto.OpDelete, proto.OpHold, proto.OpExec:
@@ -53,9 +55,9 @@ func (t *Task) request(ctx context.Context, req proto.Request) (proto.Reply, err
 // askPrompt makes a request that is answered at once. When it is not, whoever waits for the task's end is told.
 func (t *Task) askPrompt(ctx context.Context, req proto.Request) (proto.Reply, error) {
 	limit := t.runner.limits.answer
-	bounded, cancel := context.WithTimeoutCause(ctx, limit, silence(limit))
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, silenceError(limit))
 	defer cancel()
-	reply, err := t.ask(bounded, req)
+	reply, err := t.askUnbounded(bounded, req)
 	t.noteSilence(err)
 	return reply, err
 }
@@ -83,29 +85,29 @@ func (t *Task) askWorking(ctx context.Context, req proto.Request) (proto.Reply, 
 			}
 		}
 	}()
-	return t.ask(ctx, req)
+	return t.askUnbounded(ctx, req)
 }
 
-// ask makes one request without a bound of its own.
-func (t *Task) ask(ctx context.Context, req proto.Request) (proto.Reply, error) {
+// askUnbounded makes one request without a bound of its own.
+func (t *Task) askUnbounded(ctx context.Context, req proto.Request) (proto.Reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	leave, err := t.enter(&call{cancel: cancel, waits: req.Op == proto.OpWait && req.Exec == ""})
+	leave, err := t.registerCall(&call{cancel: cancel, waits: req.Op == proto.OpWait && req.Exec == ""})
 	if err != nil {
 		return proto.Reply{}, err
 	}
 	defer leave()
-	conn, err := t.dial(ctx)
+	conn, err := t.dialShim(ctx)
 	if err != nil {
 		return proto.Reply{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	if req.Op == proto.OpWait && req.Exec == "" {
-		t.waitsOn(nil, conn)
-		defer t.waitsOn(conn, nil)
+		t.setWaitConn(nil, conn)
+		defer t.setWaitConn(conn, nil)
 	}
 	var reply proto.Reply
-	if err := exchange(ctx, conn, &req, &reply); err != nil {
+	if err := exchangeMessages(ctx, conn, &req, &reply); err != nil {
 		return proto.Reply{}, err
 	}
 	return reply, reply.Err()
@@ -117,8 +119,8 @@ type call struct {
 	waits  bool // for the end of the task
 }
 
-// enter notes a call until leave is called. errAbandoned if there is nobody to be called any more.
-func (t *Task) enter(c *call) (leave func(), err error) {
+// registerCall notes a call until leave is called. errAbandoned if there is nobody to be called any more.
+func (t *Task) registerCall(c *call) (leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned {
@@ -149,8 +151,8 @@ func (t *Task) noteSilence(err error) {
 	}
 }
 
-// abandon ends all calls of a shim that was killed: it may be held by the kernel, and with it its connections.
-func (t *Task) abandon() {
+// abandonCalls ends all calls of a shim that was killed: it may be held by the kernel, and with it its connections.
+func (t *Task) abandonCalls() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.abandoned = true
@@ -159,8 +161,8 @@ func (t *Task) abandon() {
 	}
 }
 
-// exchange sends req, if there is one, and receives the reply, both bounded by ctx.
-func exchange(ctx context.Context, conn net.Conn, req *proto.Request, reply *proto.Reply) error {
+// exchangeMessages sends req, if there is one, and receives the reply, both bounded by ctx.
+func exchangeMessages(ctx context.Context, conn net.Conn, req *proto.Request, reply *proto.Reply) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	err := func() error {
 		if req != nil {
@@ -176,10 +178,10 @@ func exchange(ctx context.Context, conn net.Conn, req *proto.Request, reply *pro
 	return err
 }
 
-// dial connects to the shim, which restores its folder before if that has gone.
-func (t *Task) dial(ctx context.Context) (*net.UnixConn, error) {
+// dialShim connects to the shim, which restores its folder before if that has gone.
+func (t *Task) dialShim(ctx context.Context) (*net.UnixConn, error) {
 	conn, err := t.dialOnce(ctx)
-	if errors.Is(err, fs.ErrNotExist) && t.restore(ctx) {
+	if errors.Is(err, fs.ErrNotExist) && t.restoreFolder(ctx) {
 		conn, err = t.dialOnce(ctx)
 	}
 	return conn, err

@@ -20,8 +20,8 @@ const (
 	restorePoll     = 2 * time.Millisecond
 )
 
-// waitsOn notes the connection on which the end of the task is waited for. Only that of was is replaced; nil is any.
-func (t *Task) waitsOn(was, now *net.UnixConn) {
+// setWaitConn notes the connection on which the end of the task is waited for. Only that of was is replaced; nil is any.
+func (t *Task) setWaitConn(was, now *net.UnixConn) {
 	t.mu.Lock()
 	replaced := was == nil || t.wait == was
 	if replaced {
@@ -29,12 +29,12 @@ func (t *Task) waitsOn(was, now *net.UnixConn) {
 	}
 	t.mu.Unlock()
 	if replaced {
-		t.runner.note(t, now != nil)
+		t.runner.noteWaiting(t, now != nil)
 	}
 }
 
-// note keeps the tasks whose end is waited for.
-func (r *Runner) note(t *Task, waits bool) {
+// noteWaiting keeps the tasks whose end is waited for.
+func (r *Runner) noteWaiting(t *Task, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if waits {
@@ -53,22 +53,22 @@ func (r *Runner) Restore(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, t := range tasks {
 		if isMissing(filepath.Join(t.dir, proto.SocketFile)) {
-			all.Go(func() { t.restore(ctx) })
+			all.Go(func() { t.restoreFolder(ctx) })
 		}
 	}
 	all.Wait()
 }
 
-func (t *Task) waits() *net.UnixConn {
+func (t *Task) waitConn() *net.UnixConn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.wait
 }
 
-// restore has the shim of a running task write its folder again if that is gone, as after a logout, and reports whether it
-// listens there.
-func (t *Task) restore(ctx context.Context) bool {
-	conn := t.waits()
+// restoreFolder has the shim of a running task write its folder again if that is gone, as after a logout, and reports
+// whether it listens there.
+func (t *Task) restoreFolder(ctx context.Context) bool {
+	conn := t.waitConn()
 	if conn == nil || !isMissing(filepath.Join(t.dir, proto.ExitFile)) {
 		return false // it has ended
 	}
@@ -85,7 +85,7 @@ func (t *Task) restore(ctx context.Context) bool {
 			return false
 		case <-tick.C:
 		}
-		if t.waits() != conn {
+		if t.waitConn() != conn {
 			return false // it has ended meanwhile
 		}
 	}

@@ -61,15 +61,15 @@ func New(opts Options) (*Runner, error) {
 // Prepare starts a shim for a task and returns when it serves. fault.Unavailable when the keepalive has no writer,
 // fault.Unsupported for a log driver that it does not know. On error nothing is left.
 func (r *Runner) Prepare(ctx context.Context, spec task.Spec) (task.Task, error) {
-	if err := clean(spec.Dir); err != nil {
+	if err := removeShimFiles(spec.Dir); err != nil {
 		return nil, fmt.Errorf("prepare task %s: %w", spec.ID, err)
 	}
 	if err := proto.WriteSpec(spec.Dir, spec); err != nil {
 		return nil, fmt.Errorf("prepare task %s: %w", spec.ID, err)
 	}
 	t := r.newTask(spec.ID, spec.Dir)
-	if err := r.launch(ctx, t); err != nil {
-		return nil, fmt.Errorf("prepare task %s: %w", spec.ID, errors.Join(err, clean(spec.Dir)))
+	if err := r.launchShim(ctx, t); err != nil {
+		return nil, fmt.Errorf("prepare task %s: %w", spec.ID, errors.Join(err, removeShimFiles(spec.Dir)))
 	}
 	return t, nil
 }
@@ -78,7 +78,7 @@ func (r *Runner) Prepare(ctx context.Context, spec task.Spec) (task.Task, error)
 // up; Adopt does that and returns the ended task.
 func (r *Runner) Adopt(ctx context.Context, id, dir string) (task.Task, error) {
 	t := r.newTask(id, dir)
-	rec, err := t.query(ctx, proto.Request{Op: proto.OpStatus})
+	rec, err := t.queryRecord(ctx, proto.Request{Op: proto.OpStatus})
 	if err == nil && rec.Exit == nil && rec.StartedAt.IsZero() {
 		err = t.holdOn(ctx)
 	}
@@ -95,9 +95,9 @@ func (r *Runner) newTask(id, dir string) *Task {
 	return &Task{runner: r, id: id, dir: dir, recovering: make(chan struct{}, 1)}
 }
 
-// recover returns the record of a task whose shim does not answer. It lets moss-shim clean up when there should be a
+// recoverRecord returns the record of a task whose shim does not answer. It lets moss-shim clean up when there should be a
 // record and is none. fault.NotFound when the task never ran, and while a living shim has lost its socket.
-func (r *Runner) recover(ctx context.Context, dir string) (proto.Record, error) {
+func (r *Runner) recoverRecord(ctx context.Context, dir string) (proto.Record, error) {
 	rec, err := proto.ReadRecord(dir)
 	if err == nil || !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Invalid) {
 		return rec, err
@@ -111,14 +111,14 @@ func (r *Runner) recover(ctx context.Context, dir string) (proto.Record, error) 
 			return rec, fault.NotFound("the monitor of %s is about to write its folder again", dir)
 		}
 	}
-	if err := r.cleanup(ctx, dir); err != nil {
+	if err := r.runCleanup(ctx, dir); err != nil {
 		return rec, err
 	}
 	return proto.ReadRecord(dir)
 }
 
-// files lists the shim's files in a task's folder in the order of their removal, which a crash may cut short anywhere.
-func files() []string {
+// shimFiles lists the shim's files in a task's folder in the order of their removal, which a crash may cut short anywhere.
+func shimFiles() []string {
 	return []string{
 		// A pid without an exit is a container that a shim has left behind, and needs the spec to be ended.
 		proto.SocketFile, proto.LogFile, proto.PidFile, proto.AliveFile, proto.ExitFile, proto.SpecFile, proto.RuntimeLogFile, proto.ConsoleFile,
@@ -127,11 +127,11 @@ func files() []string {
 	}
 }
 
-// clean removes the shim's files from a task's folder.
-func clean(dir string) error {
+// removeShimFiles removes the shim's files from a task's folder.
+func removeShimFiles(dir string) error {
 	// The monitor and the engine alone write there.
 	errs := []error{os.RemoveAll(filepath.Join(dir, proto.ExecFolder))}
-	for _, name := range files() {
+	for _, name := range shimFiles() {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

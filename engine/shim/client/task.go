@@ -34,7 +34,7 @@ type Task struct {
 
 // Attach joins the streams: see task.Process.
 func (t *Task) Attach(ctx context.Context, req task.Attach) (task.Streams, task.Mark, error) {
-	return t.attach(ctx, proto.Request{Op: proto.OpAttach, Attach: &req}, t)
+	return t.attachStreams(ctx, proto.Request{Op: proto.OpAttach, Attach: &req}, t)
 }
 
 // named is a process for error texts.
@@ -43,8 +43,8 @@ type named interface {
 	notRunning() error
 }
 
-func (t *Task) attach(ctx context.Context, req proto.Request, who named) (task.Streams, task.Mark, error) {
-	view, reply, err := t.join(ctx, req)
+func (t *Task) attachStreams(ctx context.Context, req proto.Request, who named) (task.Streams, task.Mark, error) {
+	view, reply, err := t.openView(ctx, req)
 	if err != nil {
 		t.noteSilence(err)
 		if isGone(err) || fault.Is(err, fault.NotFound) {
@@ -59,19 +59,19 @@ func (t *Task) attach(ctx context.Context, req proto.Request, who named) (task.S
 	return view, mark, nil
 }
 
-// join makes a request after whose reply the connection goes on. The bound is for the reply.
-func (t *Task) join(ctx context.Context, req proto.Request) (*streams, proto.Reply, error) {
+// openView makes a request after whose reply the connection goes on. The bound is for the reply.
+func (t *Task) openView(ctx context.Context, req proto.Request) (*streams, proto.Reply, error) {
 	var reply proto.Reply
 	limit := t.runner.limits.answer
-	bounded, cancel := context.WithTimeoutCause(ctx, limit, silence(limit))
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, silenceError(limit))
 	defer cancel()
-	conn, err := t.dial(bounded)
+	conn, err := t.dialShim(bounded)
 	if err != nil {
 		return nil, reply, err
 	}
-	leave, err := t.enter(&call{cancel: func(error) { _ = conn.Close() }})
+	leave, err := t.registerCall(&call{cancel: func(error) { _ = conn.Close() }})
 	if err == nil {
-		err = exchange(bounded, conn, &req, &reply)
+		err = exchangeMessages(bounded, conn, &req, &reply)
 	}
 	if err == nil {
 		err = reply.Err()
@@ -88,7 +88,7 @@ func (t *Task) join(ctx context.Context, req proto.Request) (*streams, proto.Rep
 
 // Start runs the container's process: see task.Process.
 func (t *Task) Start(ctx context.Context) (int, error) {
-	rec, err := t.call(ctx, proto.Request{Op: proto.OpStart})
+	rec, err := t.callShim(ctx, proto.Request{Op: proto.OpStart})
 	if err != nil {
 		if isGone(err) {
 			err = t.notRunning()
@@ -102,7 +102,7 @@ func (t *Task) Start(ctx context.Context) (int, error) {
 // Signal sends a signal to the first process: see task.Process. The shim is asked first, since it knows of freezers and of
 // an end that nobody else has seen; where it does not answer, the signal goes to the process itself.
 func (t *Task) Signal(ctx context.Context, signal int) error {
-	err := t.command(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
+	err := t.callLiving(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
 	if errors.Is(err, task.ErrSilent) && ctx.Err() == nil {
 		if err = t.signalDirectly(ctx, signal); err != nil {
 			err = fmt.Errorf("signal task %s: %w", t.id, err)
@@ -113,12 +113,12 @@ func (t *Task) Signal(ctx context.Context, signal int) error {
 
 // Resize sets the size of the pty: see task.Process.
 func (t *Task) Resize(ctx context.Context, width, height uint16) error {
-	return t.command(ctx, proto.Request{Op: proto.OpResize, Width: width, Height: height})
+	return t.callLiving(ctx, proto.Request{Op: proto.OpResize, Width: width, Height: height})
 }
 
 // Wait blocks until the task has ended: see task.Process. It may be called before Start, and after the end.
 func (t *Task) Wait(ctx context.Context) (task.Exit, error) {
-	rec, err := t.query(ctx, proto.Request{Op: proto.OpWait})
+	rec, err := t.queryRecord(ctx, proto.Request{Op: proto.OpWait})
 	if err != nil {
 		return task.Exit{}, fmt.Errorf("wait for task %s: %w", t.id, err)
 	}
@@ -130,7 +130,7 @@ func (t *Task) Wait(ctx context.Context) (task.Exit, error) {
 
 // Status does not block on the process: see task.Process.
 func (t *Task) Status(ctx context.Context) (task.Status, error) {
-	rec, err := t.query(ctx, proto.Request{Op: proto.OpStatus})
+	rec, err := t.queryRecord(ctx, proto.Request{Op: proto.OpStatus})
 	if err != nil {
 		return task.Status{}, fmt.Errorf("status of task %s: %w", t.id, err)
 	}
@@ -146,11 +146,11 @@ func (t *Task) Delete(ctx context.Context) error {
 	if gone {
 		return nil
 	}
-	_, err := t.call(ctx, proto.Request{Op: proto.OpDelete})
+	_, err := t.callShim(ctx, proto.Request{Op: proto.OpDelete})
 	switch {
 	case err == nil:
 		t.letGo()
-		if proc != nil && t.known() == nil {
+		if proc != nil && t.knownRecord() == nil {
 			if _, rerr := proto.ReadRecord(t.dir); fault.Is(rerr, fault.NotFound) { // never started: it has no viewers to wait for
 				err = t.awaitExit(ctx, proc.exited)
 			}
@@ -162,7 +162,7 @@ func (t *Task) Delete(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = clean(t.dir)
+		err = removeShimFiles(t.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("delete task %s: %w", t.id, err)
@@ -177,7 +177,7 @@ func (t *Task) Delete(ctx context.Context) error {
 // awaitExit waits for the end of a shim that has nothing left to do.
 func (t *Task) awaitExit(ctx context.Context, exited <-chan struct{}) error {
 	limit := t.runner.limits.answer
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, silence(limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, silenceError(limit))
 	defer cancel()
 	select {
 	case <-exited:
@@ -187,9 +187,9 @@ func (t *Task) awaitExit(ctx context.Context, exited <-chan struct{}) error {
 	}
 }
 
-// command is a call that only a living task can serve.
-func (t *Task) command(ctx context.Context, req proto.Request) error {
-	_, err := t.call(ctx, req)
+// callLiving makes a call that only a living task can serve.
+func (t *Task) callLiving(ctx context.Context, req proto.Request) error {
+	_, err := t.callShim(ctx, req)
 	if err != nil && isGone(err) {
 		err = t.notRunning()
 	}
@@ -199,16 +199,16 @@ func (t *Task) command(ctx context.Context, req proto.Request) error {
 	return nil
 }
 
-// query is a call that the record answers when the shim has ended.
-func (t *Task) query(ctx context.Context, req proto.Request) (proto.Record, error) {
-	return t.queryBy(ctx, t.request, req)
+// queryRecord makes a call that the record answers when the shim has ended.
+func (t *Task) queryRecord(ctx context.Context, req proto.Request) (proto.Record, error) {
+	return t.queryRecordBy(ctx, t.askBounded, req)
 }
 
-// queryBy is query by one way of asking.
-func (t *Task) queryBy(
+// queryRecordBy is queryRecord by one way of asking.
+func (t *Task) queryRecordBy(
 	ctx context.Context, ask func(context.Context, proto.Request) (proto.Reply, error), req proto.Request,
 ) (proto.Record, error) {
-	if rec := t.known(); rec != nil {
+	if rec := t.knownRecord(); rec != nil {
 		return *rec, nil
 	}
 	rec, err := recordOf(ask(ctx, req))
@@ -237,12 +237,12 @@ func (t *Task) lookUp(ctx context.Context) (proto.Record, error) {
 		return proto.Record{}, ctx.Err()
 	}
 	defer func() { <-t.recovering }()
-	return t.runner.recover(ctx, t.dir)
+	return t.runner.recoverRecord(ctx, t.dir)
 }
 
-// call makes one request whose answer is a record. An error for which isGone holds means that no shim serves it.
-func (t *Task) call(ctx context.Context, req proto.Request) (proto.Record, error) {
-	return recordOf(t.request(ctx, req))
+// callShim makes one request whose answer is a record. An error for which isGone holds means that no shim serves it.
+func (t *Task) callShim(ctx context.Context, req proto.Request) (proto.Record, error) {
+	return recordOf(t.askBounded(ctx, req))
 }
 
 func recordOf(reply proto.Reply, err error) (proto.Record, error) {
@@ -254,7 +254,7 @@ func recordOf(reply proto.Reply, err error) (proto.Record, error) {
 
 // holdOn keeps the shim of a task that was never started from following the engine that prepared it.
 func (t *Task) holdOn(ctx context.Context) error {
-	view, _, err := t.join(ctx, proto.Request{Op: proto.OpHold})
+	view, _, err := t.openView(ctx, proto.Request{Op: proto.OpHold})
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (t *Task) letGo() {
 	}
 }
 
-func (t *Task) known() *proto.Record {
+func (t *Task) knownRecord() *proto.Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ended

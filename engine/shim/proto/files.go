@@ -63,13 +63,13 @@ func CheckExecID(id string) error {
 
 // WriteRecord replaces dir's ExitFile. The folder lives no longer than this boot, so nothing is synced.
 func WriteRecord(dir string, r Record) error {
-	return replace(filepath.Join(dir, ExitFile), r)
+	return replaceJSON(filepath.Join(dir, ExitFile), r)
 }
 
 // ReadRecord reads dir's ExitFile. fault.NotFound when there is none.
 func ReadRecord(dir string) (Record, error) {
 	var r Record
-	if err := load(filepath.Join(dir, ExitFile), &r); err != nil {
+	if err := loadJSON(filepath.Join(dir, ExitFile), &r); err != nil {
 		return Record{}, err
 	}
 	if r.Exit == nil {
@@ -80,29 +80,29 @@ func ReadRecord(dir string) (Record, error) {
 
 // WriteAlive replaces dir's AliveFile.
 func WriteAlive(dir string, a Alive) error {
-	return replace(filepath.Join(dir, AliveFile), a)
+	return replaceJSON(filepath.Join(dir, AliveFile), a)
 }
 
 // ReadAlive reads dir's AliveFile. fault.NotFound when there is none: also of a shim of an earlier version.
 func ReadAlive(dir string) (Alive, error) {
 	var a Alive
-	err := load(filepath.Join(dir, AliveFile), &a)
+	err := loadJSON(filepath.Join(dir, AliveFile), &a)
 	return a, err
 }
 
 // WriteSpec replaces dir's SpecFile.
 func WriteSpec(dir string, s task.Spec) error {
-	return replace(filepath.Join(dir, SpecFile), s)
+	return replaceJSON(filepath.Join(dir, SpecFile), s)
 }
 
 // ReadSpec reads dir's SpecFile. fault.NotFound when there is none.
 func ReadSpec(dir string) (task.Spec, error) {
 	var s task.Spec
-	err := load(filepath.Join(dir, SpecFile), &s)
+	err := loadJSON(filepath.Join(dir, SpecFile), &s)
 	return s, err
 }
 
-func replace(path string, v any) error {
+func replaceJSON(path string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
@@ -117,7 +117,7 @@ func replace(path string, v any) error {
 	return nil
 }
 
-func load(path string, v any) error {
+func loadJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return fault.NotFound("no %s", path)

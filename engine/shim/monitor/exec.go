@@ -16,15 +16,15 @@ const trimAfter = time.Second
 // noExec is what a request gets that names no added process; the engine's words for it are its own.
 func noExec(id string) error { return fault.NotFound("no process %s", id) }
 
-// exec makes an added process known. Its folder with ProcessFile is there already.
-func (m *monitor) exec(req proto.Request) error {
+// addExec makes an added process known. Its folder with ProcessFile is there already.
+func (m *monitor) addExec(req proto.Request) error {
 	if err := proto.CheckExecID(req.Exec); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case !m.first.is(running): // asked under the lock: endExecs will see what is added before the end
+	case !m.first.inState(running): // asked under the lock: endExecs will see what is added before the end
 		return m.first.notRunning()
 	case m.execs[req.Exec] != nil:
 		return fault.Conflict("%s has a process %s", m.first.name, req.Exec)
@@ -37,8 +37,8 @@ func (m *monitor) exec(req proto.Request) error {
 	return nil
 }
 
-// process returns the process that a request is about.
-func (m *monitor) process(id string) (*process, error) {
+// findProcess returns the process that a request is about.
+func (m *monitor) findProcess(id string) (*process, error) {
 	if id == "" {
 		return m.first, nil
 	}
@@ -50,8 +50,8 @@ func (m *monitor) process(id string) (*process, error) {
 	return nil, noExec(id)
 }
 
-// forget removes an added process and its folder. fault.Conflict while it runs.
-func (m *monitor) forget(p *process) error {
+// removeExec removes an added process and its folder. fault.Conflict while it runs.
+func (m *monitor) removeExec(p *process) error {
 	p.mu.Lock()
 	switch p.state {
 	case starting, running:
@@ -59,7 +59,7 @@ func (m *monitor) forget(p *process) error {
 		return fault.Conflict("%s is running", p.name)
 	case prepared:
 		p.state = deleted
-		go p.abandon()
+		go p.releaseWaiters()
 	case ended, deleted:
 	}
 	p.mu.Unlock()

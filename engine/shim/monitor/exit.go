@@ -17,16 +17,16 @@ const (
 	codeSignal  = 128 // plus the signal that ended it
 )
 
-// killed is the exit of an added process that the container's end came before.
-func (m *monitor) killed() proto.Exit {
+// killedExit is the exit of an added process that the container's end came before.
+func (m *monitor) killedExit() proto.Exit {
 	return proto.Exit{Code: codeSignal + int(unix.SIGKILL), At: time.Now().UTC(), Error: "the container has ended"}
 }
 
-// finish cleans up after the first process and makes its end known, after those of the added ones.
-func (m *monitor) finish(ctx context.Context, code int, at time.Time) {
+// finishTask cleans up after the first process and makes its end known, after those of the added ones.
+func (m *monitor) finishTask(ctx context.Context, code int, at time.Time) {
 	close(m.ending)
 	m.restoreForEnd()
-	m.first.hub.end()
+	m.first.hub.unblockViewers()
 	m.killRest()
 	oom := oomKilled(m.dir)
 	cleaned := make(chan struct{})
@@ -37,10 +37,10 @@ func (m *monitor) finish(ctx context.Context, code int, at time.Time) {
 		m.deleteContainerLocked(ctx)
 	}()
 	m.endExecs()
-	m.first.drain(nil)
+	m.first.drainOutput(nil)
 	<-cleaned
 	m.first.hub.close()
-	m.first.conclude(proto.Exit{Code: code, At: at, OOMKilled: oom})
+	m.first.recordExit(proto.Exit{Code: code, At: at, OOMKilled: oom})
 }
 
 // endExecs waits for the end of the added processes, which nothing keeps any more, and ends those that were not started.
@@ -51,7 +51,7 @@ func (m *monitor) endExecs() {
 		p.mu.Lock()
 		if p.state == prepared {
 			p.state = ended
-			go p.endUnstarted(m.killed())
+			go p.endUnstarted(m.killedExit())
 		}
 		p.mu.Unlock()
 		waiting = append(waiting, p)
@@ -66,7 +66,7 @@ func (m *monitor) deleteContainerLocked(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), runtimeLimit) // cleaning up is never cancelled
 	defer cancel()
 	if err := m.runtime.Delete(ctx, m.spec.ID, true); err != nil {
-		report("delete container", err)
+		logError("delete container", err)
 	}
 }
 
@@ -78,7 +78,7 @@ func (m *monitor) killRest() {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-deadline:
-			report("kill what outlived the first process", context.DeadlineExceeded)
+			logError("kill what outlived the first process", context.DeadlineExceeded)
 			return
 		}
 	}

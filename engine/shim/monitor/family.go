@@ -11,8 +11,8 @@ import (
 	"moss/engine/pidfd"
 )
 
-// learn notes by what others of the first process's will be found.
-func (m *monitor) learn(pid int) {
+// noteFamily notes what the container's other processes are found by, once the first one runs.
+func (m *monitor) noteFamily(pid int) {
 	m.ownPids = isInit(pid)
 	if m.ownPids {
 		return
@@ -23,9 +23,9 @@ func (m *monitor) learn(pid int) {
 	}
 }
 
-// pids lists the container's processes, ascending and without zombies.
-func (m *monitor) pids() ([]int, error) {
-	if !m.first.is(running) {
+// listPids lists the container's processes, ascending and without zombies.
+func (m *monitor) listPids() ([]int, error) {
+	if !m.first.inState(running) {
 		return nil, m.first.notRunning()
 	}
 	pids := cgroupPids(m.dir)
@@ -89,8 +89,8 @@ func (m *monitor) firstPid() int {
 	return p.pid
 }
 
-// alive reports whether the first process has not ended. The kernel knows of an end before the shim does.
-func (m *monitor) alive() bool {
+// isFirstAlive reports whether the first process has not ended. The kernel knows of an end before the shim does.
+func (m *monitor) isFirstAlive() bool {
 	st, ok := pidfd.ReadStat(m.firstPid())
 	return ok && !st.Dead()
 }

@@ -197,7 +197,7 @@ func TestAlive(t *testing.T) {
 	defer cmd.Wait() //nolint:errcheck // it was killed
 	m := &monitor{}
 	m.first = &process{m: m, state: running, pid: cmd.Process.Pid}
-	if !m.alive() {
+	if !m.isFirstAlive() {
 		t.Error("alive = false of a process that sleeps")
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -206,7 +206,7 @@ func TestAlive(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	if m.alive() {
+	if m.isFirstAlive() {
 		t.Error("alive = true of a process that was killed")
 	}
 }

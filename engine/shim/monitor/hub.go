@@ -68,7 +68,7 @@ func newHub(log logWriter, framed bool) *hub {
 }
 
 // write takes one piece of output. Frame has stdio.HeaderSize bytes of room in front of the data. It blocks as long as the
-// viewers do, until the hub has ended, but not long for one of them when others wait: see await.
+// viewers do, until the hub has ended, but not long for one of them when others wait: see awaitLaggards.
 func (h *hub) write(stream stdio.Stream, frame []byte) {
 	data := frame[stdio.HeaderSize:]
 	h.mu.Lock()
@@ -87,15 +87,15 @@ func (h *hub) write(stream stdio.Stream, frame []byte) {
 	}
 	var late []*laggard
 	for _, v := range viewers {
-		if !v.wants(stream) {
+		if !v.wantsStream(stream) {
 			continue
 		}
-		if rest, locked := v.offer(out); len(rest) > 0 || locked {
+		if rest, locked := v.tryWrite(out); len(rest) > 0 || locked {
 			late = append(late, &laggard{v: v, rest: rest, locked: locked})
 		}
 	}
 	if len(late) > 0 {
-		h.await(late)
+		h.awaitLaggards(late)
 	}
 }
 
@@ -108,22 +108,22 @@ func (h *hub) flush() {
 	}
 }
 
-// join adds a viewer after sending it the reply with its mark. fault.Conflict when the task has ended.
-func (h *hub) join(v *viewer, mark bool) error {
+// attachViewer adds a viewer after sending it the reply with its mark. fault.Conflict when the task has ended.
+func (h *hub) attachViewer(v *viewer, mark bool) error {
 	v.mu.Lock() // output waits until the reply is sent
 	defer v.mu.Unlock()
-	reply, err := h.add(v, mark)
+	reply, err := h.addViewer(v, mark)
 	if err != nil {
 		return err
 	}
 	if err := proto.Write(v.conn, reply); err != nil {
-		h.leave(v)
+		h.removeViewer(v)
 		return err
 	}
 	return nil
 }
 
-func (h *hub) add(v *viewer, mark bool) (proto.Reply, error) {
+func (h *hub) addViewer(v *viewer, mark bool) (proto.Reply, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended {
@@ -139,8 +139,8 @@ func (h *hub) add(v *viewer, mark bool) (proto.Reply, error) {
 	return proto.Reply{Mark: &m}, nil
 }
 
-// leave removes a viewer. Removing it again does nothing.
-func (h *hub) leave(v *viewer) {
+// removeViewer removes a viewer. Removing it again does nothing.
+func (h *hub) removeViewer(v *viewer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if i := slices.Index(h.viewers, v); i >= 0 {
@@ -149,14 +149,14 @@ func (h *hub) leave(v *viewer) {
 	}
 }
 
-// end lets nobody join any more and keeps viewers from holding up the output: what one cannot take now is queued for it.
-func (h *hub) end() {
+// unblockViewers keeps viewers from holding up the output: what one cannot take now is queued for it. Nobody joins any more.
+func (h *hub) unblockViewers() {
 	h.mu.Lock()
 	h.ended = true
 	viewers := h.viewers
 	h.mu.Unlock()
 	for _, v := range viewers {
-		v.unblock()
+		v.unblockWrites()
 	}
 }
 
@@ -173,7 +173,7 @@ func (h *hub) close() {
 	h.viewers = nil
 	h.mu.Unlock()
 	for _, v := range viewers {
-		go v.finish(nil)
+		go v.flushAndHangUp(nil)
 	}
 }
 
@@ -181,11 +181,11 @@ func (h *hub) close() {
 func (h *hub) noteLocked(err error) {
 	if err != nil && h.logErr == nil {
 		h.logErr = err
-		report("write log", err)
+		logError("write log", err)
 	}
 }
 
-// report is the shim's own log: stderr, which the engine has pointed at a file.
-func report(what string, err error) {
+// logError writes to the shim's own log: stderr, which the engine has pointed at a file.
+func logError(what string, err error) {
 	fmt.Fprintf(os.Stderr, "%s %s: %v\n", time.Now().UTC().Format(time.RFC3339), what, err)
 }

@@ -53,8 +53,8 @@ func (m *monitor) watchKeepalive(ctx context.Context, f *os.File) {
 		return
 	}
 	if m.isPaused() {
-		if err := m.resume(ctx); err != nil { // it could not even see the signal
-			report("resume", err)
+		if err := m.resumeContainer(ctx); err != nil { // it could not even see the signal
+			logError("resume", err)
 		}
 	}
 	if !m.first.endFor(outerGone, m.spec.StopSignal) {
@@ -66,7 +66,7 @@ func (m *monitor) watchKeepalive(ctx context.Context, f *os.File) {
 		return
 	}
 	if err := m.first.signal(int(unix.SIGKILL)); err != nil && !errors.Is(err, unix.ESRCH) && !fault.Is(err, fault.Conflict) {
-		report("kill", err)
+		logError("kill", err)
 	}
 }
 

@@ -28,10 +28,10 @@ func fairTime(piece []byte) time.Duration {
 	return time.Duration(len(piece)) * time.Second / slowestPace
 }
 
-// await returns when every laggard has taken its piece, or takes no more. As long as nobody else could go on they hold the
-// process up, like a terminal that was stopped; but one that others wait for is cut off when it is slower than slowestPace
-// for too long.
-func (h *hub) await(late []*laggard) {
+// awaitLaggards returns when every laggard has taken its piece, or takes no more. As long as nobody else could go on they
+// hold the process up, like a terminal that was stopped; but one that others wait for is cut off when it is slower than
+// slowestPace for too long.
+func (h *hub) awaitLaggards(late []*laggard) {
 	done := make(chan *laggard, len(late))
 	for _, l := range late {
 		l.v.pending.Add(1)
@@ -46,7 +46,7 @@ func (h *hub) await(late []*laggard) {
 		}()
 	}
 	for len(late) > 0 {
-		news, left, waiting := h.look(late)
+		news, left, waiting := h.checkLaggards(late)
 		var enough <-chan time.Time
 		if waiting {
 			enough = time.After(left)
@@ -59,20 +59,20 @@ func (h *hub) await(late []*laggard) {
 		case <-news:
 		case <-enough:
 		}
-		h.settle(late, ready, waiting, time.Since(began))
+		h.chargeLaggards(late, ready, waiting, time.Since(began))
 	}
 }
 
-// look says whether anybody waits for laggards now, and how much longer the first of them is waited for. news is closed
-// when that may have changed.
-func (h *hub) look(late []*laggard) (news <-chan struct{}, left time.Duration, waiting bool) {
+// checkLaggards says whether anybody waits for laggards now, and how much longer the first of them is waited for. news is
+// closed when that may have changed.
+func (h *hub) checkLaggards(late []*laggard) (news <-chan struct{}, left time.Duration, waiting bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	left = h.leftLocked(late[0])
 	for _, l := range late[1:] {
 		left = min(left, h.leftLocked(l))
 	}
-	waiting = slices.ContainsFunc(h.viewers, func(v *viewer) bool { return v.watches() && v.pending.Load() == 0 })
+	waiting = slices.ContainsFunc(h.viewers, func(v *viewer) bool { return v.wantsOutput() && v.pending.Load() == 0 })
 	return h.news, max(left, 0), waiting
 }
 
@@ -81,9 +81,9 @@ func (h *hub) leftLocked(l *laggard) time.Duration {
 	return h.patience - l.v.held + fairTime(l.rest) - l.waited
 }
 
-// settle charges laggards for the time that others have waited, and cuts off who has used up its own. ready, if not nil,
-// has taken its piece.
-func (h *hub) settle(late []*laggard, ready *laggard, waited bool, d time.Duration) {
+// chargeLaggards charges laggards for the time that others have waited, and cuts off who has used up its own. ready, if not
+// nil, has taken its piece.
+func (h *hub) chargeLaggards(late []*laggard, ready *laggard, waited bool, d time.Duration) {
 	if !waited {
 		d = 0
 	}
@@ -102,9 +102,9 @@ func (h *hub) settle(late []*laggard, ready *laggard, waited bool, d time.Durati
 	}
 	h.mu.Unlock()
 	for _, v := range lost {
-		h.leave(v)
-		v.unblock()
-		go v.finish(h.farewell())
+		h.removeViewer(v)
+		v.unblockWrites()
+		go v.flushAndHangUp(h.cutOffMessage())
 	}
 }
 
@@ -114,8 +114,8 @@ func (h *hub) tellLocked() {
 	h.news = make(chan struct{})
 }
 
-// farewell is the last that a viewer gets who was cut off, in the form of the output.
-func (h *hub) farewell() []byte {
+// cutOffMessage is the last that a viewer gets who was cut off, in the form of the output.
+func (h *hub) cutOffMessage() []byte {
 	const text = "Error: this view has ended: it read too slowly while others waited for the output"
 	if !h.framed {
 		return []byte("\r\n" + text + "\r\n")

@@ -31,7 +31,7 @@ func flood(h *hub, stream stdio.Stream, limit int) <-chan struct{} {
 func joinHub(t *testing.T, h *hub, req task.Attach) (*viewer, *os.File) {
 	t.Helper()
 	v, peer := socketViewer(t, req)
-	if err := h.join(v, false); err != nil {
+	if err := h.attachViewer(v, false); err != nil {
 		t.Fatal(err)
 	}
 	var reply proto.Reply
@@ -139,8 +139,8 @@ func TestHubBearsASlowViewer(t *testing.T) {
 	piece := make([]byte, 64<<10)
 	takes := func(d time.Duration) { // the slow one needs so long for a piece
 		l := &laggard{v: v, rest: piece}
-		h.settle([]*laggard{l}, nil, true, d-1)
-		h.settle(nil, l, true, 1)
+		h.chargeLaggards([]*laggard{l}, nil, true, d-1)
+		h.chargeLaggards(nil, l, true, 1)
 	}
 	for range 1000 {
 		takes(fairTime(piece))
@@ -171,8 +171,8 @@ func TestHubCountsWhatIsTooSlow(t *testing.T) {
 			t.Fatalf("cut off after %d pieces that came %s too late, want %d", i, behind, mostHeld/behind)
 		}
 		l := &laggard{v: v, rest: piece}
-		h.settle([]*laggard{l}, nil, true, fairTime(piece)+behind)
-		h.settle(nil, l, true, 0)
+		h.chargeLaggards([]*laggard{l}, nil, true, fairTime(piece)+behind)
+		h.chargeLaggards(nil, l, true, 0)
 	}
 	if slices.Contains(h.viewers, v) {
 		t.Errorf("not cut off after %d pieces that came %s too late", mostHeld/behind, behind)

@@ -23,9 +23,9 @@ type listener struct {
 	closed bool
 }
 
-// listen binds name in dir, for the user alone.
-func listen(dir, name string) (*listener, error) {
-	f, err := bind(dir, name)
+// openListener binds name in dir, for the user alone.
+func openListener(dir, name string) (*listener, error) {
+	f, err := bindSocket(dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (l *listener) bindAgain() error {
 	if l.closed {
 		return nil
 	}
-	f, err := bind(filepath.Dir(l.path), filepath.Base(l.path))
+	f, err := bindSocket(filepath.Dir(l.path), filepath.Base(l.path))
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func (l *listener) bindAgain() error {
 	return nil
 }
 
-// bind makes the socket. The path may be longer than a socket address: it is bound through the folder's descriptor.
-func bind(dir, name string) (*os.File, error) {
+// bindSocket makes the socket. The path may be longer than a socket address: it is bound through the folder's descriptor.
+func bindSocket(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, name)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old socket: %w", err)
@@ -80,12 +80,12 @@ func bind(dir, name string) (*os.File, error) {
 // accept waits for a connection. It returns os.ErrClosed once the listener is closed.
 func (l *listener) accept() (*os.File, error) {
 	for {
-		f, closed := l.now()
+		f, closed := l.currentSocket()
 		if closed {
 			return nil, os.ErrClosed
 		}
 		conn, err := acceptOn(f)
-		if again, closed := l.now(); again != f || closed {
+		if again, closed := l.currentSocket(); again != f || closed {
 			if err == nil {
 				_ = conn.Close()
 			}
@@ -95,7 +95,7 @@ func (l *listener) accept() (*os.File, error) {
 	}
 }
 
-func (l *listener) now() (f *os.File, closed bool) {
+func (l *listener) currentSocket() (f *os.File, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.f, l.closed

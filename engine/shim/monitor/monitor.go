@@ -47,7 +47,7 @@ type monitor struct {
 	waiters int       // connections of engines that wait for the end of the first process
 	keeping bool      // somebody looks after the task's folder while there is no waiter
 	holders int       // connections that keep a task alive that was never started
-	adopts  int       // how often adopt was called since somebody began to look after strangers; 0: nobody does
+	adopts  int       // how often adoptStrangers was called since somebody began to look after strangers; 0: nobody does
 	trim    *time.Timer
 
 	handlers sync.WaitGroup
@@ -62,27 +62,27 @@ type monitor struct {
 // process: signals, children, process-wide settings.
 func Run(ctx context.Context, dir string, control *os.File) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return refuse(control, fmt.Errorf("become a subreaper: %w", err))
+		return refuseTask(control, fmt.Errorf("become a subreaper: %w", err))
 	}
 	// Huge pages would turn a heap of some hundred kilobytes into megabytes. A kernel without them has nothing to disable.
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
-	m, err := prepare(dir)
+	m, err := newMonitor(dir)
 	if err != nil {
-		return refuse(control, err)
+		return refuseTask(control, err)
 	}
 	defer m.socket.close()
 	shieldFromSignals(m.spec.Runtime.Path)
 	alive, err := openKeepalive(m.spec.Keepalive)
 	if err != nil {
 		m.first.hub.close()
-		return refuse(control, err)
+		return refuseTask(control, err)
 	}
 	if err := proto.Write(control, proto.Reply{}); err != nil {
 		m.first.hub.close()
 		return fmt.Errorf("tell the engine: %w", err)
 	}
-	m.serve(ctx, control, alive)
+	m.startServing(ctx, control, alive)
 	<-m.first.over
 	if alive != nil {
 		_ = alive.Close()
@@ -91,15 +91,15 @@ func Run(ctx context.Context, dir string, control *os.File) error {
 	return nil
 }
 
-// refuse tells the engine why there will be no task. The engine reports the error, so the shim itself does not.
-func refuse(control *os.File, err error) error {
+// refuseTask tells the engine why there will be no task. The engine reports the error, so the shim itself does not.
+func refuseTask(control *os.File, err error) error {
 	if werr := proto.Write(control, proto.Fail(err)); werr != nil {
 		return err
 	}
 	return nil
 }
 
-func prepare(dir string) (*monitor, error) {
+func newMonitor(dir string) (*monitor, error) {
 	spec, err := proto.ReadSpec(dir)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func prepare(dir string) (*monitor, error) {
 		hub: newHub(log, !spec.Terminal), width: spec.Width, height: spec.Height,
 	})
 	if err = m.noteAlive(0); err == nil {
-		m.socket, err = listen(dir, proto.SocketFile)
+		m.socket, err = openListener(dir, proto.SocketFile)
 	}
 	if err != nil {
 		m.first.hub.close()
@@ -172,11 +172,11 @@ func (m *monitor) callContext(ctx context.Context) (context.Context, context.Can
 	return ctx, cancel
 }
 
-// serve starts the goroutines that live until the task is over.
-func (m *monitor) serve(ctx context.Context, control, alive *os.File) {
-	go m.accept(ctx)
+// startServing starts the goroutines that live until the task is over.
+func (m *monitor) startServing(ctx context.Context, control, alive *os.File) {
+	go m.acceptConns(ctx)
 	go func() {
-		defer m.leave()
+		defer m.removeHolder()
 		drainFile(control)
 	}()
 	if alive != nil {
@@ -184,19 +184,19 @@ func (m *monitor) serve(ctx context.Context, control, alive *os.File) {
 	}
 }
 
-// enter and leave count the connections. When the last one leaves a task that was never started, its engine has died;
-// the shim follows unless another engine comes.
-func (m *monitor) enter() {
+// addHolder and removeHolder count the connections. When the last one leaves a task that was never started, its engine has
+// died; the shim follows unless another engine comes.
+func (m *monitor) addHolder() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.holders++
 }
 
-func (m *monitor) leave() {
+func (m *monitor) removeHolder() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.holders--
-	if m.holders == 0 && m.first.is(prepared) {
+	if m.holders == 0 && m.first.inState(prepared) {
 		time.AfterFunc(orphanAfter, func() { _ = m.giveUp(true) })
 	}
 }
@@ -220,6 +220,6 @@ func (m *monitor) giveUp(ifAlone bool) error {
 		return nil
 	}
 	p.state = deleted
-	go p.abandon()
+	go p.releaseWaiters()
 	return nil
 }

@@ -182,7 +182,7 @@ func hubFrame(text string) []byte {
 func TestHubQueuesAfterTheEnd(t *testing.T) {
 	h := newHub(nil, false)
 	v, peer := socketViewer(t, task.Attach{Stdout: true})
-	if err := h.join(v, true); err != nil {
+	if err := h.attachViewer(v, true); err != nil {
 		t.Fatal(err)
 	}
 	var reply proto.Reply
@@ -204,7 +204,7 @@ func TestHubQueuesAfterTheEnd(t *testing.T) {
 		t.Fatal("a viewer that does not read was not waited for")
 	case <-time.After(50 * time.Millisecond):
 	}
-	h.end()
+	h.unblockViewers()
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
@@ -215,7 +215,7 @@ func TestHubQueuesAfterTheEnd(t *testing.T) {
 		t.Errorf("the viewer got %d bytes, %v, want all %d", len(got), err, pieces*size)
 	}
 	late, _ := socketViewer(t, task.Attach{Stdout: true})
-	if err := h.join(late, false); !fault.Is(err, fault.Conflict) {
+	if err := h.attachViewer(late, false); !fault.Is(err, fault.Conflict) {
 		t.Errorf("join after the end = %v, want a conflict", err)
 	}
 }
@@ -225,7 +225,7 @@ func TestHubDropsDeadViewers(t *testing.T) {
 	dead, peer := socketViewer(t, task.Attach{Stdout: true})
 	live, other := socketViewer(t, task.Attach{Stdout: true})
 	for _, v := range []*viewer{dead, live} {
-		if err := h.join(v, false); err != nil {
+		if err := h.attachViewer(v, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,8 +236,8 @@ func TestHubDropsDeadViewers(t *testing.T) {
 	default:
 		t.Error("the dead viewer's connection is still there")
 	}
-	h.leave(dead)
-	h.leave(dead)
+	h.removeViewer(dead)
+	h.removeViewer(dead)
 	h.write(stdio.Stdout, hubFrame("two"))
 	h.close()
 	var reply proto.Reply
@@ -251,7 +251,7 @@ func TestHubDropsDeadViewers(t *testing.T) {
 }
 
 func TestListenerClosed(t *testing.T) {
-	l, err := listen(t.TempDir(), "s.sock")
+	l, err := openListener(t.TempDir(), "s.sock")
 	if err != nil {
 		t.Fatal(err)
 	}

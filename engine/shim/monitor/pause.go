@@ -31,11 +31,11 @@ func (m *monitor) setPaused(paused bool, stopped []stopped) {
 	m.paused, m.stopped = paused, stopped
 }
 
-// pause freezes all processes, and no other is added until resume.
-func (m *monitor) pause(ctx context.Context) error {
+// pauseContainer freezes all processes, and no other is added until resumeContainer.
+func (m *monitor) pauseContainer(ctx context.Context) error {
 	m.children.Lock() // nothing is being started
 	defer m.children.Unlock()
-	if !m.first.is(running) {
+	if !m.first.inState(running) {
 		return m.first.notRunning()
 	}
 	if m.isPaused() {
@@ -64,7 +64,7 @@ func (m *monitor) pause(ctx context.Context) error {
 
 // unlessEnded returns what went wrong with a container, unless it has ended meanwhile, which is the reason then.
 func (m *monitor) unlessEnded(err error) error {
-	if err != nil && !m.first.is(running) {
+	if err != nil && !m.first.inState(running) {
 		return m.first.notRunning()
 	}
 	return err
@@ -84,11 +84,11 @@ func (m *monitor) awaitFrozen(ctx context.Context) error {
 	return nil
 }
 
-// resume undoes pause.
-func (m *monitor) resume(ctx context.Context) error {
+// resumeContainer undoes pauseContainer.
+func (m *monitor) resumeContainer(ctx context.Context) error {
 	m.children.Lock()
 	defer m.children.Unlock()
-	if !m.first.is(running) {
+	if !m.first.inState(running) {
 		return m.first.notRunning()
 	}
 	m.mu.Lock()
@@ -109,7 +109,7 @@ func (m *monitor) resume(ctx context.Context) error {
 	return nil
 }
 
-// stopped is a process that pause has stopped. One that was stopped before stays so after resume.
+// stopped is a process that pauseContainer has stopped. One that was stopped before stays so afterwards.
 type stopped struct {
 	pid   int
 	start uint64 // as in stat
@@ -161,11 +161,11 @@ func letGo(all []stopped) {
 	}
 }
 
-// update changes the limits of the container's cgroup.
-func (m *monitor) update(ctx context.Context, resources []byte) error {
+// updateLimits changes the limits of the container's cgroup.
+func (m *monitor) updateLimits(ctx context.Context, resources []byte) error {
 	m.children.Lock() // one after the other: they share a file
 	defer m.children.Unlock()
-	if !m.first.is(running) {
+	if !m.first.inState(running) {
 		return m.first.notRunning()
 	}
 	if cgroupPath(m.dir) == "" {

@@ -29,7 +29,7 @@ func TestUpdateMeetsTheEnd(t *testing.T) {
 	m := &monitor{dir: dir, runtime: oci.New(task.Runtime{Path: runtime, Root: dir}, dir, runtimeEnv()), ending: make(chan struct{})}
 	m.first = &process{m: m, name: "task", state: running}
 	updated := make(chan error, 1)
-	go func() { updated <- m.update(t.Context(), []byte("{}")) }()
+	go func() { updated <- m.updateLimits(t.Context(), []byte("{}")) }()
 	if _, err := os.ReadFile(called); err != nil {
 		t.Fatal(err)
 	}

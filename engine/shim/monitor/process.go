@@ -56,18 +56,18 @@ func newProcess(p *process) *process {
 	return p
 }
 
-func (p *process) first() bool { return p.id == "" }
+func (p *process) isFirst() bool { return p.id == "" }
 
-// status returns what there is to know now.
-func (p *process) status() proto.Record {
+// currentRecord returns what there is to know now.
+func (p *process) currentRecord() proto.Record {
 	p.mu.Lock()
 	rec := p.record
 	p.mu.Unlock()
-	rec.Paused = p.first() && rec.Exit == nil && p.m.isPaused()
+	rec.Paused = p.isFirst() && rec.Exit == nil && p.m.isPaused()
 	return rec
 }
 
-func (p *process) is(s state) bool {
+func (p *process) inState(s state) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state == s
@@ -76,7 +76,7 @@ func (p *process) is(s state) bool {
 func (p *process) notRunning() error { return fault.Conflict("%s is not running", p.name) }
 
 // signal sends a signal to the process. It cannot hit another process that got its number: the number stays taken until
-// collect, which holds the same lock.
+// collectExit, which holds the same lock.
 func (p *process) signal(sig int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,38 +134,38 @@ func (p *process) endUnstarted(exit proto.Exit) {
 	p.state = ended
 	p.record = proto.Record{Exit: &exit}
 	p.mu.Unlock()
-	p.hub.end()
+	p.hub.unblockViewers()
 	p.hub.close()
-	if p.first() {
+	if p.isFirst() {
 		dropCgroup(p.dir)
 	}
-	p.settle()
+	p.publishRecord()
 }
 
-// abandon ends what waits for a process that was given up before its start.
-func (p *process) abandon() {
-	p.hub.end()
+// releaseWaiters ends what waits for a process that was given up before its start.
+func (p *process) releaseWaiters() {
+	p.hub.unblockViewers()
 	p.hub.close()
 	p.finishOver()
 }
 
-// finish makes the end of a process known that has run, once its output is drained.
-func (p *process) finish(ctx context.Context, code int, at time.Time) {
-	if p.first() {
-		p.m.finish(ctx, code, at)
+// endStarted makes the end of a process known that has run, once its output is drained.
+func (p *process) endStarted(ctx context.Context, code int, at time.Time) {
+	if p.isFirst() {
+		p.m.finishTask(ctx, code, at)
 		return
 	}
-	p.drain(p.m.ending)
+	p.drainOutput(p.m.ending)
 	p.hub.close()
-	p.conclude(proto.Exit{Code: code, At: at})
+	p.recordExit(proto.Exit{Code: code, At: at})
 	if p.m.collectStrangers() {
-		p.m.adopt(ctx)
+		p.m.adoptStrangers(ctx)
 	}
 	p.m.trimLater()
 }
 
-// conclude records the end.
-func (p *process) conclude(exit proto.Exit) {
+// recordExit records the end.
+func (p *process) recordExit(exit proto.Exit) {
 	p.mu.Lock()
 	if p.tty != nil {
 		p.tty = nil // its master is closed with the pump
@@ -174,13 +174,13 @@ func (p *process) conclude(exit proto.Exit) {
 	p.record.Exit = &exit
 	p.mu.Unlock()
 	p.pumps = nil
-	p.settle()
+	p.publishRecord()
 }
 
-// settle writes the record and lets everybody know.
-func (p *process) settle() {
-	if err := proto.WriteRecord(p.dir, p.status()); err != nil {
-		report("write record of "+p.name, err)
+// publishRecord writes the record and lets everybody know.
+func (p *process) publishRecord() {
+	if err := proto.WriteRecord(p.dir, p.currentRecord()); err != nil {
+		logError("write record of "+p.name, err)
 	}
 	p.finishOver()
 }
@@ -190,19 +190,19 @@ func (p *process) settle() {
 func (p *process) finishOver() {
 	p.overOnce.Do(func() {
 		p.stdin.close()
-		if p.first() {
+		if p.isFirst() {
 			p.m.socket.close()
 		}
 		close(p.over)
 	})
 }
 
-// drain lets the outputs end. Processes that outlived this one may hold them for a limited time only: drainLimit, or less
+// drainOutput lets the outputs end. Processes that outlived this one may hold them for a limited time only: drainLimit, or less
 // when hurry is closed. Viewers that do not read are waited for no longer either; what they have not taken is queued.
-func (p *process) drain(hurry <-chan struct{}) {
+func (p *process) drainOutput(hurry <-chan struct{}) {
 	p.mu.Lock()
 	if p.tty != nil {
-		p.tty.release()
+		p.tty.closeSlave()
 	}
 	p.mu.Unlock()
 	drained := make(chan struct{})
@@ -215,9 +215,9 @@ func (p *process) drain(hurry <-chan struct{}) {
 	case <-drained:
 		return
 	case <-limit:
-		p.hub.end()
+		p.hub.unblockViewers()
 	case <-hurry:
-		p.hub.end()
+		p.hub.unblockViewers()
 		select {
 		case <-drained:
 			return

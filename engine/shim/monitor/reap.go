@@ -33,12 +33,12 @@ func shieldFromSignals(runtime string) {
 	signal.Notify(make(chan os.Signal, 1), signals...) // nobody reads it: what does not fit is dropped
 }
 
-// watch waits for the end of the process, collects it and makes it known.
-func (p *process) watch(ctx context.Context, pid int) {
+// watchExit waits for the end of the process, collects it and makes it known.
+func (p *process) watchExit(ctx context.Context, pid int) {
 	var ws unix.WaitStatus
 	done := false
 	look := func() bool {
-		ws, done = p.collect()
+		ws, done = p.collectExit()
 		return done
 	}
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -48,18 +48,18 @@ func (p *process) watch(ctx context.Context, pid int) {
 	if err == nil {
 		f := os.NewFile(uintptr(fd), "pid "+strconv.Itoa(pid))
 		defer func() { _ = f.Close() }()
-		err = poll(f, look)
+		err = pollPidfd(f, look)
 	}
 	for err != nil && !done {
 		<-time.After(pollPeriod)
 		look()
 	}
-	p.finish(ctx, exitCode(ws), time.Now().UTC())
+	p.endStarted(ctx, exitCode(ws), time.Now().UTC())
 }
 
-// poll calls look whenever a pidfd tells news until it returns true. A process that has ended may yet be its maker's
-// child: that it becomes the shim's is news as well, and in case some kernel tells none, poll does not wait for it.
-func poll(f *os.File, look func() bool) error {
+// pollPidfd calls look whenever a pidfd tells news until it returns true. A process that has ended may yet be its maker's
+// child: that it becomes the shim's is news as well, and in case some kernel tells none, it is not waited for.
+func pollPidfd(f *os.File, look func() bool) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func poll(f *os.File, look func() bool) error {
 	for {
 		err = raw.Read(func(fd uintptr) bool {
 			done := look()
-			if !done && readable(int(fd)) {
+			if !done && isReadable(int(fd)) {
 				_ = f.SetReadDeadline(time.Now().Add(pollPeriod))
 			}
 			return done
@@ -79,15 +79,16 @@ func poll(f *os.File, look func() bool) error {
 	}
 }
 
-// readable reports whether a read would not wait. A pidfd is readable once its process has ended.
-func readable(fd int) bool {
+// isReadable reports whether a read would not wait. A pidfd is readable once its process has ended.
+func isReadable(fd int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
 	n, err := unix.Poll(fds, 0)
 	return n > 0 && err == nil
 }
 
-// collect takes the process from the kernel if it has ended and has become the shim's child. Only watch does so.
-func (p *process) collect() (ws unix.WaitStatus, ok bool) {
+// collectExit takes the process from the kernel if it has ended and has become the shim's child. Only
+// watchExit does so.
+func (p *process) collectExit() (ws unix.WaitStatus, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -103,9 +104,9 @@ func (p *process) collect() (ws unix.WaitStatus, ok bool) {
 	}
 }
 
-// adopt looks after processes that became the shim's children without being started by it: what a runtime leaves, and in
-// the shim's own pid namespace everything whose parent has ended.
-func (m *monitor) adopt(ctx context.Context) {
+// adoptStrangers looks after processes that became the shim's children without being started by it: what a runtime leaves,
+// and in the shim's own pid namespace everything whose parent has ended.
+func (m *monitor) adoptStrangers(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.adopts++
@@ -121,12 +122,12 @@ func (m *monitor) adopt(ctx context.Context) {
 				return
 			case <-time.After(wait):
 			}
-			calls := m.adoptions()
+			calls := m.countAdopts()
 			left := m.collectStrangers()
 			switch {
-			case !left && m.ownPids && m.adopted(calls):
+			case !left && m.ownPids && m.endAdopting(calls):
 				return
-			case m.adoptions() != calls:
+			case m.countAdopts() != calls:
 				wait = runtimeLeaves
 			default:
 				wait = orphanPeriod
@@ -135,14 +136,14 @@ func (m *monitor) adopt(ctx context.Context) {
 	}()
 }
 
-func (m *monitor) adoptions() int {
+func (m *monitor) countAdopts() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.adopts
 }
 
-// adopted ends what adopt began unless it was called again meanwhile.
-func (m *monitor) adopted(calls int) bool {
+// endAdopting ends what adoptStrangers began unless it was called again meanwhile.
+func (m *monitor) endAdopting(calls int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.adopts != calls {
@@ -163,7 +164,7 @@ func (m *monitor) collectStrangers() bool {
 }
 
 func (m *monitor) collectStrangersLocked() bool {
-	watched := m.watched()
+	watched := m.watchedPids()
 	left := false
 	for _, child := range childPids() {
 		if watched[child] {
@@ -175,8 +176,8 @@ func (m *monitor) collectStrangersLocked() bool {
 	return left
 }
 
-// watched returns the processes that watch collects.
-func (m *monitor) watched() map[int]bool {
+// watchedPids returns the processes that watchExit collects.
+func (m *monitor) watchedPids() map[int]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	pids := map[int]bool{}

@@ -21,7 +21,7 @@ const (
 // kept are the files without which a runtime does nothing for a container: its bundle, and what the runtime itself noted.
 // They are in a folder that a logout or a program that tidies up may empty; held open, they can be written again.
 type kept struct {
-	mu    sync.Mutex // guards files, and is held by restore
+	mu    sync.Mutex // guards files, and is held by restoreFolder
 	files []*os.File // by the names that they were opened by
 }
 
@@ -33,7 +33,7 @@ func (m *monitor) keepFiles() {
 	state := filepath.Join(m.spec.Runtime.Root, m.spec.ID)
 	entries, err := os.ReadDir(state)
 	if err != nil && m.spec.Runtime.Root != "" {
-		report("keep the runtime's files", err)
+		logError("keep the runtime's files", err)
 	}
 	for _, entry := range entries {
 		if entry.Type().IsRegular() {
@@ -61,7 +61,7 @@ func (m *monitor) countWaiter(n int) {
 func (m *monitor) keepFolder() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.waiters > 0 || m.keeping || !m.first.is(running) {
+	if m.waiters > 0 || m.keeping || !m.first.inState(running) {
 		return
 	}
 	m.keeping = true
@@ -74,8 +74,8 @@ func (m *monitor) lookAfterFolder() {
 	for m.isAlone() {
 		// Whoever owns the folder above makes it; what a login mounts there later would hide one of the shim's.
 		if isMissing(m.socket.path) && !isMissing(filepath.Dir(m.dir)) {
-			if err := m.restore(); err != nil {
-				report("write the task's folder again", err)
+			if err := m.restoreFolder(); err != nil {
+				logError("write the task's folder again", err)
 			}
 		}
 		select {
@@ -89,15 +89,16 @@ func (m *monitor) lookAfterFolder() {
 func (m *monitor) isAlone() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.keeping = m.waiters == 0 && m.first.is(running)
+	m.keeping = m.waiters == 0 && m.first.inState(running)
 	return m.keeping
 }
 
-// restore writes again what is gone of the task's folder and of the runtime's, and listens there anew, while the task runs.
-func (m *monitor) restore() error {
+// restoreFolder writes again what is gone of the task's folder and of the runtime's, and listens there anew, while the task
+// runs.
+func (m *monitor) restoreFolder() error {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
-	if !m.first.is(running) {
+	if !m.first.inState(running) {
 		return nil
 	}
 	err := m.writeFilesLocked()
@@ -119,7 +120,7 @@ func (m *monitor) writeFilesLocked() error {
 		errs = append(errs, proto.WriteSpec(m.dir, m.spec))
 	}
 	if isMissing(filepath.Join(m.dir, proto.AliveFile)) {
-		errs = append(errs, m.noteAlive(m.first.status().Pid))
+		errs = append(errs, m.noteAlive(m.first.currentRecord().Pid))
 	}
 	m.mu.Lock()
 	for _, p := range m.execs {
@@ -134,16 +135,16 @@ func (m *monitor) writePid() error {
 	if !isMissing(path) {
 		return nil
 	}
-	return os.WriteFile(path, []byte(strconv.Itoa(m.first.status().Pid)), 0o600)
+	return os.WriteFile(path, []byte(strconv.Itoa(m.first.currentRecord().Pid)), 0o600)
 }
 
-// restoreForEnd is restore for the runtime's own cleaning up and for the record, and gives up what was kept.
+// restoreForEnd is restoreFolder for the runtime's own cleaning up and for the record, and gives up what was kept.
 func (m *monitor) restoreForEnd() {
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()
 	if isMissing(filepath.Join(m.dir, proto.SpecFile)) {
 		if err := errors.Join(m.writeFilesLocked(), m.writePid()); err != nil {
-			report("write the task's folder again", err)
+			logError("write the task's folder again", err)
 		}
 	}
 	for _, f := range m.kept.files {

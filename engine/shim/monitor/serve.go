@@ -17,15 +17,15 @@ import (
 // requestLimit is how long a connection may stay silent before its request.
 const requestLimit = 10 * time.Second
 
-// accept serves connections until the listener is closed.
-func (m *monitor) accept(ctx context.Context) {
+// acceptConns serves connections until the listener is closed.
+func (m *monitor) acceptConns(ctx context.Context) {
 	for {
 		conn, err := m.socket.accept()
 		if errors.Is(err, os.ErrClosed) {
 			return
 		}
 		if err != nil { // out of descriptors or memory: the next one may do better
-			report("accept", err)
+			logError("accept", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
 				continue
@@ -33,16 +33,16 @@ func (m *monitor) accept(ctx context.Context) {
 				return
 			}
 		}
-		m.enter()
+		m.addHolder()
 		m.handlers.Go(func() {
-			defer m.leave()
-			m.handle(ctx, conn)
+			defer m.removeHolder()
+			m.serveConn(ctx, conn)
 		})
 	}
 }
 
-// handle serves one connection and closes it.
-func (m *monitor) handle(ctx context.Context, conn *os.File) {
+// serveConn serves one connection and closes it.
+func (m *monitor) serveConn(ctx context.Context, conn *os.File) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetReadDeadline(time.Now().Add(requestLimit))
 	var req proto.Request
@@ -56,9 +56,9 @@ func (m *monitor) handle(ctx context.Context, conn *os.File) {
 	if hungUp(conn) {
 		return // it was given up while this shim stood still, and may have been done in another way
 	}
-	p, err := m.process(req.Exec)
+	p, err := m.findProcess(req.Exec)
 	if req.Op == proto.OpExec {
-		p, err = m.first, m.exec(req)
+		p, err = m.first, m.addExec(req)
 	}
 	if err != nil {
 		_ = proto.Write(conn, proto.Fail(err))
@@ -66,16 +66,16 @@ func (m *monitor) handle(ctx context.Context, conn *os.File) {
 	}
 	switch req.Op {
 	case proto.OpAttach:
-		p.attach(conn, req)
+		p.serveAttach(conn, req)
 	case proto.OpHold:
 		if proto.Write(conn, proto.Reply{}) == nil {
-			m.hold(conn)
+			m.serveHold(conn)
 		}
 	case proto.OpWait:
-		p.wait(conn)
+		p.serveWait(conn)
 	case proto.OpStart, proto.OpSignal, proto.OpResize, proto.OpStatus, proto.OpDelete,
 		proto.OpExec, proto.OpPause, proto.OpResume, proto.OpUpdate, proto.OpPids:
-		_ = proto.Write(conn, m.answer(ctx, p, req)) // who hung up does not want the answer
+		_ = proto.Write(conn, m.answerRequest(ctx, p, req)) // who hung up does not want the answer
 	default:
 		_ = proto.Write(conn, proto.Fail(fault.Unsupported("shim request %q", req.Op)))
 	}
@@ -96,55 +96,56 @@ func hungUp(conn *os.File) bool {
 	return gone || err != nil
 }
 
-// answer serves the requests that are one call.
-func (m *monitor) answer(ctx context.Context, p *process, req proto.Request) proto.Reply {
+// answerRequest serves the requests that are one call.
+func (m *monitor) answerRequest(ctx context.Context, p *process, req proto.Request) proto.Reply {
 	var err error
 	var reply proto.Reply
-	switch req.Op { //nolint:exhaustive // handle deals with the others
+	switch req.Op { //nolint:exhaustive // serveConn deals with the others
 	case proto.OpStart:
 		err = p.start(ctx)
 	case proto.OpSignal:
-		err = m.signal(ctx, p, req.Signal)
+		err = m.signalProcess(ctx, p, req.Signal)
 	case proto.OpResize:
 		err = p.resize(req.Width, req.Height)
 	case proto.OpDelete:
-		if p.first() {
+		if p.isFirst() {
 			err = m.giveUp(false)
 		} else {
-			err = m.forget(p)
+			err = m.removeExec(p)
 		}
 	case proto.OpPause:
-		err = m.pause(ctx)
+		err = m.pauseContainer(ctx)
 	case proto.OpResume:
-		err = m.resume(ctx)
+		err = m.resumeContainer(ctx)
 	case proto.OpUpdate:
-		err = m.update(ctx, req.Resources)
+		err = m.updateLimits(ctx, req.Resources)
 	case proto.OpPids:
-		reply.Pids, err = m.pids()
+		reply.Pids, err = m.listPids()
 	}
 	if err != nil {
 		return proto.Fail(err)
 	}
-	rec := p.status()
+	rec := p.currentRecord()
 	reply.State = &rec
 	return reply
 }
 
-// signal sends a signal to a process. A container that is frozen by cgroup v1 is thawed when its first process is to die.
-func (m *monitor) signal(ctx context.Context, p *process, sig int) error {
+// signalProcess sends a signal to a process. A container that is frozen by cgroup v1 is thawed when its first process is to
+// die.
+func (m *monitor) signalProcess(ctx context.Context, p *process, sig int) error {
 	if err := p.signal(sig); err != nil {
 		return err
 	}
-	if sig == int(unix.SIGKILL) && p.first() && m.isPaused() {
-		if err := m.resume(ctx); err != nil && p.is(running) {
+	if sig == int(unix.SIGKILL) && p.isFirst() && m.isPaused() {
+		if err := m.resumeContainer(ctx); err != nil && p.inState(running) {
 			return err
 		}
 	}
 	return nil
 }
 
-// hold keeps the connection, and with it a task that was never started, until the other side closes it.
-func (m *monitor) hold(conn *os.File) {
+// serveHold keeps the connection, and with it a task that was never started, until the other side closes it.
+func (m *monitor) serveHold(conn *os.File) {
 	closed := make(chan struct{})
 	go func() {
 		drainFile(conn)
@@ -158,10 +159,10 @@ func (m *monitor) hold(conn *os.File) {
 	}
 }
 
-// wait replies when the record is written, or not at all when the other side hangs up before. Who waits for the task may ask
-// meanwhile to have its folder written again.
-func (p *process) wait(conn *os.File) {
-	if p.first() {
+// serveWait replies when the record is written, or not at all when the other side hangs up before. Who waits for the task
+// may ask meanwhile to have its folder written again.
+func (p *process) serveWait(conn *os.File) {
+	if p.isFirst() {
 		p.m.countWaiter(1)
 		defer p.m.keepFolder()
 		defer p.m.countWaiter(-1)
@@ -171,11 +172,11 @@ func (p *process) wait(conn *os.File) {
 		defer close(hungUp)
 		var b [1]byte
 		for {
-			if n, err := conn.Read(b[:]); n == 0 || err != nil || b[0] != proto.RestoreMark || !p.first() {
+			if n, err := conn.Read(b[:]); n == 0 || err != nil || b[0] != proto.RestoreMark || !p.isFirst() {
 				return
 			}
-			if err := p.m.restore(); err != nil {
-				report("write the task's folder again", err)
+			if err := p.m.restoreFolder(); err != nil {
+				logError("write the task's folder again", err)
 			}
 		}
 	}()
@@ -184,7 +185,7 @@ func (p *process) wait(conn *os.File) {
 		return
 	case <-p.over:
 	}
-	rec := p.status()
+	rec := p.currentRecord()
 	if rec.Exit == nil {
 		_ = proto.Write(conn, proto.Fail(fault.NotFound("%s was deleted before it was started", p.name)))
 		return
@@ -192,15 +193,15 @@ func (p *process) wait(conn *os.File) {
 	_ = proto.Write(conn, proto.Reply{State: &rec})
 }
 
-// attach serves a viewer until it hangs up or has taken all output of an ended process.
-func (p *process) attach(conn *os.File, req proto.Request) {
+// serveAttach serves a viewer until it hangs up or has taken all output of an ended process.
+func (p *process) serveAttach(conn *os.File, req proto.Request) {
 	var want task.Attach
 	if req.Attach != nil {
 		want = *req.Attach
 	}
 	v, err := newViewer(conn, want)
 	if err == nil {
-		err = p.hub.join(v, want.Mark)
+		err = p.hub.attachViewer(v, want.Mark)
 	}
 	if err != nil {
 		_ = proto.Write(conn, proto.Fail(err))
@@ -208,7 +209,7 @@ func (p *process) attach(conn *os.File, req proto.Request) {
 	}
 	p.takeInput(v)
 	if v.awaitHangUp() {
-		p.hub.leave(v)
+		p.hub.removeViewer(v)
 	} else {
 		<-v.gone
 	}

@@ -52,7 +52,7 @@ func (s *source) next() ([]byte, error) {
 		err := s.read()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			s.quiet()
+			s.handleDeadline()
 		case err != nil:
 			return nil, err
 		case s.err != nil:
@@ -90,7 +90,7 @@ func (s *source) tooLate() bool {
 }
 
 func (s *source) tryRead(fd uintptr) bool {
-	s.fit(int(fd))
+	s.fitBuffer(int(fd))
 	for {
 		s.n, s.err = unix.Read(int(fd), s.buf[stdio.HeaderSize:])
 		switch {
@@ -98,7 +98,7 @@ func (s *source) tryRead(fd uintptr) bool {
 			continue
 		case errors.Is(s.err, unix.EAGAIN):
 			s.err, s.n = nil, 0
-			s.rest()
+			s.prepareWait()
 			return false
 		case errors.Is(s.err, unix.EIO):
 			s.err = io.EOF // a pty whose last user has closed it
@@ -107,8 +107,8 @@ func (s *source) tryRead(fd uintptr) bool {
 	}
 }
 
-// fit chooses the buffer for the next read: larger after one that filled it.
-func (s *source) fit(fd int) {
+// fitBuffer chooses the buffer for the next read: larger after one that filled it.
+func (s *source) fitBuffer(fd int) {
 	room := len(s.buf) - stdio.HeaderSize
 	switch {
 	case s.buf == nil:
@@ -119,8 +119,8 @@ func (s *source) fit(fd int) {
 	}
 }
 
-// rest prepares for a wait: what was read so far is flushed, and a large buffer gets a date on which it goes.
-func (s *source) rest() {
+// prepareWait prepares for a wait: what was read so far is flushed, and a large buffer gets a date on which it goes.
+func (s *source) prepareWait() {
 	if s.idle != nil {
 		s.idle()
 	}
@@ -132,8 +132,8 @@ func (s *source) rest() {
 	}
 }
 
-// quiet handles the passing of the deadline, which rest or stop has set: it gives the buffer back.
-func (s *source) quiet() {
+// handleDeadline gives the buffer back when the deadline has passed that prepareWait has set. The one of stop leaves it.
+func (s *source) handleDeadline() {
 	_ = s.f.SetReadDeadline(time.Time{})
 	if s.stopped.Load() {
 		return

@@ -23,8 +23,8 @@ import (
 // is paused. On any other error the process has ended.
 func (p *process) start(ctx context.Context) error {
 	tried, err := p.tryStart(ctx)
-	if tried && err != nil && !p.first() && p.m.collectStrangers() { // what the runtime has left
-		p.m.adopt(context.WithoutCancel(ctx))
+	if tried && err != nil && !p.isFirst() && p.m.collectStrangers() { // what the runtime has left
+		p.m.adoptStrangers(context.WithoutCancel(ctx))
 	}
 	return err
 }
@@ -32,31 +32,31 @@ func (p *process) start(ctx context.Context) error {
 func (p *process) tryStart(ctx context.Context) (tried bool, err error) {
 	p.m.children.RLock() // from before the runtime's call until the process is known
 	defer p.m.children.RUnlock()
-	if err := p.begin(); err != nil {
+	if err := p.enterStarting(); err != nil {
 		return false, err
 	}
 	ctx, cancel := p.m.callContext(ctx)
 	defer cancel()
 	s, err := p.openStreams()
 	if err == nil {
-		err = p.execute(ctx, s)
+		err = p.launchProcess(ctx, s)
 	}
 	switch {
 	case err == nil:
-	case p.first() || p.m.alive():
+	case p.isFirst() || p.m.isFirstAlive():
 		p.neverStarted(err)
 	default:
 		err = p.m.first.notRunning()
-		p.endUnstarted(p.m.killed())
+		p.endUnstarted(p.m.killedExit())
 	}
 	return true, err
 }
 
-// begin moves the process into its starting state.
-func (p *process) begin() error {
-	if !p.first() {
+// enterStarting moves the process into its starting state.
+func (p *process) enterStarting() error {
+	if !p.isFirst() {
 		switch {
-		case !p.m.first.is(running):
+		case !p.m.first.inState(running):
 			return p.m.first.notRunning()
 		case p.m.isPaused():
 			return fault.Conflict("%s is paused", p.m.first.name)
@@ -71,11 +71,11 @@ func (p *process) begin() error {
 	return nil
 }
 
-// execute calls the runtime and brings the process into its running state.
-func (p *process) execute(ctx context.Context, s *streams) error {
+// launchProcess calls the runtime and brings the process into its running state.
+func (p *process) launchProcess(ctx context.Context, s *streams) error {
 	// From here on there may be a container, should the shim be killed: the file tells so before the runtime fills it.
 	if err := os.WriteFile(filepath.Join(p.dir, proto.PidFile), nil, 0o600); err != nil {
-		s.close()
+		s.closeAll()
 		return err
 	}
 	var console string
@@ -84,7 +84,7 @@ func (p *process) execute(ctx context.Context, s *streams) error {
 		console = proto.ConsoleFile
 		go p.connectTerminal(s.console, tty)
 	}
-	err := p.launch(ctx, s, console)
+	err := p.callRuntime(ctx, s, console)
 	started := time.Now().UTC()
 	s.closeTheirs()
 	pid := 0
@@ -104,24 +104,24 @@ func (p *process) execute(ctx context.Context, s *streams) error {
 	if err != nil {
 		s.closeOurs()
 		p.dropTerminal(t)
-		if p.first() {
+		if p.isFirst() {
 			p.m.deleteContainerLocked(ctx)
 		} else if pid > 0 {
 			_ = unix.Kill(pid, unix.SIGKILL) // nobody could speak to it; it is collected with the strangers
 		}
 		return err
 	}
-	p.run(ctx, s, t, pid, started)
+	p.enterRunning(ctx, s, t, pid, started)
 	return nil
 }
 
-// launch calls the runtime.
-func (p *process) launch(ctx context.Context, s *streams, console string) error {
+// callRuntime calls the runtime.
+func (p *process) callRuntime(ctx context.Context, s *streams, console string) error {
 	l := oci.Launch{
 		ID: p.m.spec.ID, Dir: p.dir, PidFile: proto.PidFile, Log: proto.RuntimeLogFile, ConsoleSocket: console,
 		Stdin: s.in.theirs, Stdout: s.out.theirs, Stderr: s.err.theirs,
 	}
-	if p.first() {
+	if p.isFirst() {
 		return p.m.runtime.RunDetached(ctx, l)
 	}
 	if console != "" {
@@ -163,7 +163,7 @@ func (p *process) connectTerminal(console *listener, tty chan<- *terminal) {
 	t, err := receiveTerminal(console)
 	if err != nil {
 		if !errors.Is(err, os.ErrClosed) {
-			report("pty", err)
+			logError("pty", err)
 		}
 		return
 	}
@@ -172,7 +172,7 @@ func (p *process) connectTerminal(console *listener, tty chan<- *terminal) {
 	p.tty = t
 	if p.width != 0 || p.height != 0 {
 		if err := t.resize(p.width, p.height); err != nil {
-			report("resize pty", err)
+			logError("resize pty", err)
 		}
 	}
 	tty <- t
@@ -186,12 +186,12 @@ func (p *process) dropTerminal(t *terminal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tty = nil
-	t.release()
+	t.closeSlave()
 	_ = t.master.Close()
 }
 
-// run connects the streams of a process that runs now.
-func (p *process) run(ctx context.Context, s *streams, t *terminal, pid int, started time.Time) {
+// enterRunning moves the process into its running state and connects its streams.
+func (p *process) enterRunning(ctx context.Context, s *streams, t *terminal, pid int, started time.Time) {
 	if t != nil {
 		s.out.ours = t.master
 	}
@@ -203,10 +203,10 @@ func (p *process) run(ctx context.Context, s *streams, t *terminal, pid int, sta
 	default:
 		p.stdin.open(s.in.ours)
 	}
-	if p.first() {
-		p.m.learn(pid)
+	if p.isFirst() {
+		p.m.noteFamily(pid)
 		if err := p.m.noteAlive(pid); err != nil {
-			report("note the first process", err)
+			logError("note the first process", err)
 		}
 	}
 	p.mu.Lock()
@@ -223,28 +223,28 @@ func (p *process) run(ctx context.Context, s *streams, t *terminal, pid int, sta
 		}
 		src, err := newSource(out.f, p.hub.flush)
 		if err != nil {
-			report("read "+out.stream.String(), err)
+			logError("read "+out.stream.String(), err)
 			continue
 		}
 		p.pumps = append(p.pumps, src)
-		p.pumping.Go(func() { p.pump(src, out.stream) })
+		p.pumping.Go(func() { p.pumpOutput(src, out.stream) })
 	}
 	close(p.started)
 	ctx = context.WithoutCancel(ctx) // the process lives on after the request that started it
-	if p.first() {
+	if p.isFirst() {
 		go func() { // nobody waits for it
 			p.m.keepFiles()
 			p.m.keepFolder()
 		}()
 	}
-	go p.watch(ctx, pid)
-	if p.first() {
-		p.m.adopt(ctx)
+	go p.watchExit(ctx, pid)
+	if p.isFirst() {
+		p.m.adoptStrangers(ctx)
 	}
 }
 
-// pump carries one output stream to its end.
-func (p *process) pump(src *source, stream stdio.Stream) {
+// pumpOutput carries one output stream to its end.
+func (p *process) pumpOutput(src *source, stream stdio.Stream) {
 	defer func() { _ = src.f.Close() }()
 	for {
 		frame, err := src.next()

@@ -23,7 +23,7 @@ func (p *process) openStreams() (*streams, error) {
 	s := &streams{}
 	var err error
 	if p.terminal {
-		s.console, err = listen(p.dir, proto.ConsoleFile)
+		s.console, err = openListener(p.dir, proto.ConsoleFile)
 		return s, err
 	}
 	if p.openStdin {
@@ -36,7 +36,7 @@ func (p *process) openStreams() (*streams, error) {
 		s.err, err = newPipe("stderr", false)
 	}
 	if err != nil {
-		s.close()
+		s.closeAll()
 		return nil, err
 	}
 	return s, nil
@@ -60,8 +60,8 @@ func newPipe(name string, input bool) (pipe, error) {
 	return pipe{ours: os.NewFile(uintptr(ours), name), theirs: os.NewFile(uintptr(theirs), name)}, nil
 }
 
-// close closes all of it.
-func (s *streams) close() {
+// closeAll closes all of it.
+func (s *streams) closeAll() {
 	s.closeTheirs()
 	s.closeOurs()
 	if s.console != nil {

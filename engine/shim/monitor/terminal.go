@@ -109,8 +109,8 @@ func receiveFD(conn int) (int, error) {
 	return fds[0], nil
 }
 
-// release closes the slave: the master ends when nobody else has the pty open.
-func (t *terminal) release() {
+// closeSlave closes the slave: the master ends when nobody else has the pty open.
+func (t *terminal) closeSlave() {
 	if t.slave >= 0 {
 		_ = unix.Close(t.slave)
 		t.slave = -1

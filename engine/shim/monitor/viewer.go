@@ -39,19 +39,19 @@ func newViewer(conn *os.File, req task.Attach) (*viewer, error) {
 	return &viewer{conn: conn, raw: raw, req: req, gone: make(chan struct{})}, nil
 }
 
-func (v *viewer) wants(s stdio.Stream) bool {
+func (v *viewer) wantsStream(s stdio.Stream) bool {
 	if s == stdio.Stderr {
 		return v.req.Stderr
 	}
 	return v.req.Stdout
 }
 
-// watches reports whether the viewer waits for any output.
-func (v *viewer) watches() bool { return v.req.Stdout || v.req.Stderr }
+// wantsOutput reports whether the viewer waits for any output.
+func (v *viewer) wantsOutput() bool { return v.req.Stdout || v.req.Stderr }
 
-// offer sends what the viewer takes at once and returns the rest. With a rest that has begun, locked is true and v.mu is
+// tryWrite sends what the viewer takes at once and returns the rest. With a rest that has begun, locked is true and v.mu is
 // held until finishWrite: nothing may come into the middle of a frame.
-func (v *viewer) offer(out []byte) (rest []byte, locked bool) {
+func (v *viewer) tryWrite(out []byte) (rest []byte, locked bool) {
 	if !v.mu.TryLock() {
 		return out, false // a piece of the other stream waits for it
 	}
@@ -73,7 +73,7 @@ func (v *viewer) offer(out []byte) (rest []byte, locked bool) {
 	return out[max(n, 0):], true // whatever is wrong comes up again
 }
 
-// write sends output. It waits for a slow viewer until unblock. One that hung up takes nothing and is never waited for.
+// write sends output. It waits for a slow viewer until unblockWrites. One that hung up takes nothing and is never waited for.
 func (v *viewer) write(out []byte) {
 	v.mu.Lock()
 	v.finishWrite(out)
@@ -101,16 +101,16 @@ func (v *viewer) finishWrite(out []byte) {
 	v.queue = append(v.queue, out[n:]...)
 }
 
-// unblock ends waiting writes; from now on they queue. The container has ended, or the viewer is cut off: there is at most
-// what the pipes hold.
-func (v *viewer) unblock() {
+// unblockWrites ends waiting writes; from now on they queue. The container has ended, or the viewer is cut off: there is at
+// most what the pipes hold.
+func (v *viewer) unblockWrites() {
 	v.ended.Store(true)
 	_ = v.conn.SetWriteDeadline(time.Unix(1, 0))
 }
 
-// finish sends what is queued and the last words, however long the viewer takes, and then the end. Nothing else is written
-// from now on.
-func (v *viewer) finish(last []byte) {
+// flushAndHangUp sends what is queued and the last words, however long the viewer takes, and then the end. Nothing else is
+// written from now on.
+func (v *viewer) flushAndHangUp(last []byte) {
 	defer v.hangUp()
 	v.mu.Lock()
 	v.queue = append(v.queue, last...)

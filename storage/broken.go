@@ -80,8 +80,8 @@ func (s *Store) imagesFolder() string {
 
 func (s *Store) imageFolder(bare string) string { return filepath.Join(s.imagesFolder(), bare) }
 
-// broken returns what is known of an image whose documents or layers are damaged: it can be listed, named and removed.
-func (s *Store) broken(record *cstorage.Image, why error) *configCache {
+// damagedConfig returns what is known of an image whose documents or layers are damaged: it can be listed, named and removed.
+func (s *Store) damagedConfig(record *cstorage.Image, why error) *configCache {
 	cfg := &configCache{topLayer: record.TopLayer, damaged: why}
 	var layers []string
 	for layerID := record.TopLayer; layerID != ""; {
@@ -109,8 +109,8 @@ func errBroken(bare string, why error) error {
 	return fault.Conflict("image sha256:%s is damaged: remove it, or pull or load it again: %w", bare, why)
 }
 
-// known is config for those who do not need the image to be whole.
-func (s *Store) known(bare string) (*configCache, error) {
+// knownConfig is soundConfig without the check: it returns the config of a damaged image too.
+func (s *Store) knownConfig(bare string) (*configCache, error) {
 	s.mu.Lock()
 	cfg := s.configs[bare]
 	s.mu.Unlock()
@@ -133,9 +133,9 @@ func (s *Store) knownRecord(bare string) (*cstorage.Image, error) {
 	return record, wrap(err, "look up image %s", bare)
 }
 
-// config returns what never changes of an image, by its id without sha256:. fault.Conflict if the image is damaged.
-func (s *Store) config(bare string) (*configCache, error) {
-	cfg, err := s.known(bare)
+// soundConfig returns what never changes of an image, by its id without sha256:. fault.Conflict if the image is damaged.
+func (s *Store) soundConfig(bare string) (*configCache, error) {
+	cfg, err := s.knownConfig(bare)
 	if err == nil && cfg.damaged != nil {
 		return nil, errBroken(bare, cfg.damaged)
 	}

@@ -15,8 +15,8 @@ import (
 // maxChanges is how many bytes the paths of a container's changes take at most.
 const maxChanges = 256 << 20
 
-// bounded refuses an entry that no archive of a layer can hold: those who read one have bounds too.
-func bounded(e *tree.Entry) error {
+// checkEntryBounds refuses an entry that no archive of a layer can hold: those who read one have bounds too.
+func checkEntryBounds(e *tree.Entry) error {
 	folders := e.Depth
 	if !e.IsDir() {
 		folders--
@@ -32,7 +32,7 @@ func bounded(e *tree.Entry) error {
 // root, and leaves out what it cannot reach.
 func (s *Store) checkBounds(ctx context.Context, containerID string) error {
 	return walkFolder(ctx, s.layerFolder(containerID), tree.Options{}, tree.Visitor{
-		Entry: func(e *tree.Entry) (bool, error) { return true, bounded(e) },
+		Entry: func(e *tree.Entry) (bool, error) { return true, checkEntryBounds(e) },
 	})
 }
 
@@ -81,20 +81,20 @@ func overlayChanges(ctx context.Context, own string, below []string) ([]containe
 		if e.PathLen() >= tarfile.MaxName {
 			return false, fault.Invalid("%s: its path has more than %d bytes, which no list can hold", e.Shown(), tarfile.MaxName)
 		}
-		return true, d.entry(e)
+		return true, d.compareEntry(e)
 	}})
 	return d.changes, err
 }
 
-// entry looks at one entry.
-func (d *folderDiffer) entry(e *tree.Entry) error {
+// compareEntry compares one entry with the image, and lists it if it is a change.
+func (d *folderDiffer) compareEntry(e *tree.Entry) error {
 	d.levels = d.levels[:e.Depth]
 	above := &d.levels[e.Depth-1]
 	name := "/" + e.Path()
 	kind, fresh, same := container.ChangeAdded, true, false
 	if !above.fresh {
 		var before unix.Stat_t
-		if d.look(name, &before) {
+		if d.findInImage(name, &before) {
 			kind, fresh = container.ChangeModified, false
 			same = e.IsDir() && isSameFolder(&e.Stat, &before)
 		}
@@ -109,7 +109,7 @@ func (d *folderDiffer) entry(e *tree.Entry) error {
 		if kind != container.ChangeModified {
 			d.listAbove(e.Depth - 1)
 		}
-		if err := d.add(name, kind); err != nil {
+		if err := d.addChange(name, kind); err != nil {
 			return err
 		}
 	}
@@ -128,13 +128,13 @@ func (d *folderDiffer) listAbove(last int) {
 	for i := first + 1; i <= last; i++ {
 		l := &d.levels[i]
 		if !l.listed {
-			_ = d.add(l.path, container.ChangeModified) // the bound is looked at with what follows
+			_ = d.addChange(l.path, container.ChangeModified) // the bound is looked at with what follows
 		}
 		l.listed, l.whole = true, true
 	}
 }
 
-func (d *folderDiffer) add(name string, kind container.ChangeKind) error {
+func (d *folderDiffer) addChange(name string, kind container.ChangeKind) error {
 	d.changes = append(d.changes, container.Change{Path: name, Kind: kind})
 	if d.bytes += len(name); d.bytes > maxChanges {
 		return fault.Invalid("the names of what the container has changed have more than %d bytes", maxChanges)
@@ -142,8 +142,8 @@ func (d *folderDiffer) add(name string, kind container.ChangeKind) error {
 	return nil
 }
 
-// look finds a name in the image.
-func (d *folderDiffer) look(name string, st *unix.Stat_t) bool {
+// findInImage finds a name in the image.
+func (d *folderDiffer) findInImage(name string, st *unix.Stat_t) bool {
 	for _, layer := range d.below {
 		switch err := statIn(layer, name, st); {
 		case err == nil:

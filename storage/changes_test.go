@@ -67,7 +67,7 @@ func TestOverlayChangesAreTheLibrarys(t *testing.T) {
 	if s.comparesTrees(driver) {
 		t.Skip("needs the kernel's own overlay without metacopy and redirects")
 	}
-	own, below, err := s.folders(layer, driver)
+	own, below, err := s.foldersOf(layer, driver)
 	if err != nil {
 		t.Fatal(err)
 	}

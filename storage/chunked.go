@@ -49,7 +49,7 @@ func (s *Store) StageChunked(ctx context.Context, blob Blob, from Ranges) (*Stag
 	defer close(src.quit)
 	differ, err := chunked.NewDiffer(ctx, s.cs, blob.Digest, blob.Size, blob.Annotations, src)
 	if err != nil {
-		return nil, src.cause(err)
+		return nil, src.causeOf(err)
 	}
 	defer differ.Close() //nolint:errcheck // what it holds was taken over, or is of no use
 	if err := checkContents(src.contents.Bytes()); err != nil {
@@ -65,7 +65,7 @@ func (s *Store) StageChunked(ctx context.Context, blob Blob, from Ranges) (*Stag
 		if out != nil {
 			err = errors.Join(err, s.dropStaging(out))
 		}
-		return nil, src.cause(err)
+		return nil, src.causeOf(err)
 	}
 	out.CompressedDigest = blob.Digest
 	return &Staged{
@@ -122,8 +122,8 @@ type rangeSource struct {
 	err error      // the first of from or ctx
 }
 
-// note keeps an error of the source.
-func (r *rangeSource) note(err error) error {
+// noteError keeps an error of the source.
+func (r *rangeSource) noteError(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
@@ -132,8 +132,8 @@ func (r *rangeSource) note(err error) error {
 	return err
 }
 
-// cause returns the error that a failure of the library is due to.
-func (r *rangeSource) cause(err error) error {
+// causeOf returns the error that a failure of the library is due to.
+func (r *rangeSource) causeOf(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -149,7 +149,7 @@ func (r *rangeSource) cause(err error) error {
 // GetBlobAt asks for parts of the blob.
 func (r *rangeSource) GetBlobAt(chunks []chunked.ImageSourceChunk) (chan io.ReadCloser, chan error, error) {
 	if err := r.ctx.Err(); err != nil {
-		return nil, nil, r.note(fmt.Errorf("fetch layer: %w", err))
+		return nil, nil, r.noteError(fmt.Errorf("fetch layer: %w", err))
 	}
 	parts := make([]Range, len(chunks))
 	for i, c := range chunks {
@@ -163,20 +163,20 @@ func (r *rangeSource) GetBlobAt(chunks []chunked.ImageSourceChunk) (chan io.Read
 		return nil, nil, err // the registry knows no ranges: the whole blob is the way
 	}
 	if err != nil {
-		return nil, nil, r.note(err)
+		return nil, nil, r.noteError(err)
 	}
 	out, fails := make(chan io.ReadCloser), make(chan error)
 	var keep *bytes.Buffer
 	if !r.began {
 		keep, r.began = r.contents, true
 	}
-	go r.pass(streams, errs, out, fails, keep)
+	go r.passParts(streams, errs, out, fails, keep)
 	return out, fails, nil
 }
 
-// pass hands the parts on until nobody wants them any more, and keeps what is read of the first one. It ends with the
+// passParts hands the parts on until nobody wants them any more, and keeps what is read of the first one. It ends with the
 // source's channels.
-func (r *rangeSource) pass(streams chan io.ReadCloser, errs chan error, out chan io.ReadCloser, fails chan error, keep *bytes.Buffer) {
+func (r *rangeSource) passParts(streams chan io.ReadCloser, errs chan error, out chan io.ReadCloser, fails chan error, keep *bytes.Buffer) {
 	defer close(out)
 	defer close(fails)
 	for streams != nil || errs != nil {
@@ -198,7 +198,7 @@ func (r *rangeSource) pass(streams chan io.ReadCloser, errs chan error, out chan
 				continue
 			}
 			select {
-			case fails <- r.note(err):
+			case fails <- r.noteError(err):
 			case <-r.quit:
 			}
 		}
@@ -215,14 +215,14 @@ type rangePart struct {
 // Read returns the next bytes of the part, or the error of the source or of ctx.
 func (p *rangePart) Read(buf []byte) (int, error) {
 	if err := p.src.ctx.Err(); err != nil {
-		return 0, p.src.note(fmt.Errorf("fetch layer: %w", err))
+		return 0, p.src.noteError(fmt.Errorf("fetch layer: %w", err))
 	}
 	n, err := p.ReadCloser.Read(buf)
 	if p.keep != nil {
 		p.keep.Write(buf[:n])
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return n, p.src.note(err)
+		return n, p.src.noteError(err)
 	}
 	return n, err
 }

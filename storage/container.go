@@ -30,7 +30,7 @@ func (s *Store) Create(ctx context.Context, containerID, imageID string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("create layer of %s: %w", containerID, err)
 	}
-	cfg, err := s.config(bareID(imageID))
+	cfg, err := s.soundConfig(bareID(imageID))
 	if err != nil {
 		return err
 	}
@@ -49,12 +49,12 @@ func (s *Store) createLayer(containerID, imageID, parent string, maps cstorage.L
 	s.birth.RUnlock()
 	switch {
 	case err == nil:
-		s.flusher.mark()
+		s.flusher.requestSync()
 		return nil
 	case errors.Is(err, cstorage.ErrDuplicateID):
 		return fault.Conflict("container %s has a layer already", containerID)
 	case errors.Is(err, cstorage.ErrLayerUnknown):
-		s.forget(bare)
+		s.forgetConfig(bare)
 		return image.NoSuch(imageID)
 	default:
 		return wrap(err, "create layer of %s", containerID)
@@ -75,7 +75,7 @@ func (s *Store) Mount(ctx context.Context, containerID string) (string, error) {
 	unlock := s.locks.lock(containerID)
 	defer unlock()
 	if dir := s.mountedAt(containerID); dir != "" {
-		s.claim(containerID)
+		s.claimMount(containerID)
 		return dir, nil
 	}
 	if dir, err := s.attachLocked(containerID); err != nil || dir != "" {
@@ -163,7 +163,7 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 		}
 	}
 	defer s.ballast.restore()
-	s.ballast.ease()
+	s.ballast.releaseIfScarce()
 	// On a full disk the container's own files make room for what the library notes.
 	if err := s.emptyOwnLayer(containerID); err != nil {
 		return wrap(err, "remove layer of %s", containerID)
@@ -175,7 +175,7 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 	s.mu.Lock()
 	delete(s.volatile, containerID)
 	s.mu.Unlock()
-	s.flusher.mark()
+	s.flusher.requestSync()
 	return s.pruneOrphans(parent)
 }
 

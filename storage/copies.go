@@ -43,13 +43,13 @@ func newCopier(root, driver string, still sync.Locker) *copier {
 		indexes: []*index{layers, images}, still: still, copied: make([]fs.FileInfo, 2),
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
-	c.mark() // the opening may have changed something
+	c.requestCopy() // the opening may have changed something
 	go c.run()
 	return c
 }
 
-// mark says that an index may have changed.
-func (c *copier) mark() {
+// requestCopy asks for copies: an index may have changed.
+func (c *copier) requestCopy() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -67,7 +67,7 @@ func (c *copier) run() {
 	for {
 		select {
 		case <-c.quit:
-			c.copy()
+			c.copyChanged()
 			return
 		case <-c.wake:
 		}
@@ -77,13 +77,13 @@ func (c *copier) run() {
 			delay.Stop()
 		case <-delay.C:
 		}
-		c.copy()
+		c.copyChanged()
 	}
 }
 
-// copy copies the indexes that changed. The library replaces them, so none changes while it is read. On a full disk the old
-// copy stays until the next time.
-func (c *copier) copy() {
+// copyChanged copies the indexes that changed. The library replaces them, so none changes while it is read. On a full disk the
+// old copy stays until the next time.
+func (c *copier) copyChanged() {
 	c.still.Lock()
 	defer c.still.Unlock()
 	for i, x := range c.indexes {

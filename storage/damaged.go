@@ -35,7 +35,7 @@ func (s *Store) dropDamaged(ctx context.Context, suspects unsyncedList) error {
 		if layer.ID != layerID || isContainer(layer) {
 			continue
 		}
-		if err := s.verify(ctx, layer); err != nil {
+		if err := s.verifyLayer(ctx, layer); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
@@ -127,8 +127,8 @@ func (s *Store) tellContainers(bad map[string]bool) error {
 	return nil
 }
 
-// verify compares a layer with its digest.
-func (s *Store) verify(ctx context.Context, layer *cstorage.Layer) error {
+// verifyLayer compares a layer with its digest.
+func (s *Store) verifyLayer(ctx context.Context, layer *cstorage.Layer) error {
 	plain, err := s.openLayer(ctx, layer.ID)
 	if err != nil {
 		return err

@@ -31,24 +31,24 @@ func (s *Store) Delete(ctx context.Context, seen *image.Image) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := s.chain(cfg.topLayer)
+	chain, err := s.layerChain(cfg.topLayer)
 	if err != nil && cfg.damaged == nil {
 		return nil, fmt.Errorf("delete image %s: %w", seen.ID, err)
 	}
 	defer s.ballast.restore()
-	s.ballast.ease()
+	s.ballast.releaseIfScarce()
 	if err := s.dropMapped(bare, cfg.topLayer); err != nil {
 		return nil, err
 	}
 	gone, err := s.deleteImage(bare)
 	if errors.Is(err, cstorage.ErrNotAnImage) || errors.Is(err, cstorage.ErrImageUnknown) {
-		s.forget(bare)
+		s.forgetConfig(bare)
 		return nil, image.NoSuch(seen.ID)
 	}
 	if err != nil {
 		return nil, wrap(err, "delete image %s", seen.ID)
 	}
-	s.forget(bare)
+	s.forgetConfig(bare)
 	s.damage.Settle(s.imageFolder(bare))
 	removed := make(map[string]bool, len(gone))
 	for _, layerID := range gone {
@@ -65,7 +65,7 @@ func (s *Store) Delete(ctx context.Context, seen *image.Image) ([]string, error)
 			answer = append(answer, ids[at].String())
 		}
 	}
-	return answer, s.orphan(kept)
+	return answer, s.noteOrphans(kept)
 }
 
 // asSeen returns what never changes of an image whose names are still those that were seen. It is called with s.images held.
@@ -83,7 +83,7 @@ func (s *Store) asSeen(seen *image.Image) (*configCache, error) {
 
 // deleteImage removes an image and those of its layers that nothing else needs and nobody reads, topmost first.
 func (s *Store) deleteImage(bare string) (gone []string, err error) {
-	layers, err := s.freed(bare)
+	layers, err := s.freedLayers(bare)
 	if err != nil {
 		return nil, err
 	}
@@ -91,25 +91,25 @@ func (s *Store) deleteImage(bare string) (gone []string, err error) {
 		return nil, err
 	}
 	for _, layerID := range layers {
-		if s.pinned(layerID) {
+		if s.isPinned(layerID) {
 			break
 		}
-		s.ballast.ease()
+		s.ballast.releaseIfScarce()
 		err := s.deleteLayer(layerID)
 		if errors.Is(err, cstorage.ErrLayerHasChildren) {
 			break // a container came meanwhile
 		}
 		if err != nil && !errors.Is(err, cstorage.ErrLayerUnknown) {
-			return gone, errors.Join(err, s.orphan(layers[len(gone):])) // for the next start
+			return gone, errors.Join(err, s.noteOrphans(layers[len(gone):])) // for the next start
 		}
 		gone = append(gone, layerID)
 	}
 	return gone, nil
 }
 
-// freed returns the layers that nothing needs but one image, topmost first: no other image ends with them, and no layer lies on
-// them that stays.
-func (s *Store) freed(bare string) ([]string, error) {
+// freedLayers returns the layers that nothing needs but one image, topmost first: no other image ends with them, and no layer
+// lies on them that stays.
+func (s *Store) freedLayers(bare string) ([]string, error) {
 	records, err := s.imageRecords()
 	if err != nil {
 		return nil, err
@@ -150,8 +150,8 @@ func (s *Store) freed(bare string) ([]string, error) {
 	return freed, nil
 }
 
-// chain returns a layer and all below it, with an error those above the one that is missing.
-func (s *Store) chain(top string) ([]string, error) {
+// layerChain returns a layer and all below it, with an error those above the one that is missing.
+func (s *Store) layerChain(top string) ([]string, error) {
 	var chain []string
 	for layerID := top; layerID != ""; {
 		layer, err := s.cs.Layer(layerID)
@@ -164,8 +164,8 @@ func (s *Store) chain(top string) ([]string, error) {
 	return chain, nil
 }
 
-// orphan notes which of the layers that a removed image left belong to no other image.
-func (s *Store) orphan(layers []string) error {
+// noteOrphans notes which of the layers that a removed image left belong to no other image.
+func (s *Store) noteOrphans(layers []string) error {
 	if len(layers) == 0 {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (s *Store) adoptLayers(top string) {
 	if !s.hasOrphans() {
 		return
 	}
-	chain, err := s.chain(top)
+	chain, err := s.layerChain(top)
 	if err != nil {
 		return // an orphan that is in use is never deleted: the library refuses
 	}
@@ -241,12 +241,12 @@ func (s *Store) pruneOrphans(layerID string) error {
 	s.images.Lock()
 	defer s.images.Unlock()
 	defer s.ballast.restore()
-	s.ballast.ease()
+	s.ballast.releaseIfScarce()
 	for layerID != "" {
 		s.mu.Lock()
 		_, orphan := s.orphans[layerID]
 		s.mu.Unlock()
-		if !orphan || s.pinned(layerID) {
+		if !orphan || s.isPinned(layerID) {
 			return nil
 		}
 		layer, err := s.cs.Layer(layerID)

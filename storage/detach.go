@@ -48,7 +48,7 @@ func (s *Store) Detach(ctx context.Context, containerID string) error {
 		tree.Close() //nolint:errcheck // only a handle
 		return wrap(err, "detach layer of %s", containerID)
 	}
-	s.keep(containerID, tree)
+	s.keepDetached(containerID, tree)
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (s *Store) Reclaim(ctx context.Context, containerID string, pid int) error 
 		return nil
 	}
 	tree, err := rootOf(pid, containerID)
-	s.keep(containerID, tree) // nil: it is out of reach
+	s.keepDetached(containerID, tree) // nil: it is out of reach
 	return wrap(err, "reclaim layer of %s", containerID)
 }
 
@@ -91,8 +91,8 @@ func (s *Store) attachLocked(containerID string) (string, error) {
 	return dir, nil
 }
 
-// keep holds a detached mount for attachLocked or letGo.
-func (s *Store) keep(containerID string, tree *os.File) {
+// keepDetached holds a detached mount for attachLocked or letGo.
+func (s *Store) keepDetached(containerID string, tree *os.File) {
 	s.letGo(containerID)
 	s.mu.Lock()
 	defer s.mu.Unlock()

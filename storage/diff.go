@@ -121,7 +121,7 @@ func (s *Store) borrowLocked(driver graphdriver.Driver, containerID string) (boo
 		return true, nil
 	}
 	if _, err := driver.Get(containerID, graphdriver.MountOpts{}); err != nil {
-		s.claim(containerID)
+		s.claimMount(containerID)
 		return false, wrap(err, "mount layer of %s", containerID)
 	}
 	return true, nil
@@ -145,8 +145,8 @@ func (s *Store) giveBackLocked(containerID string) error {
 	return s.unmountLocked(containerID)
 }
 
-// claim makes a borrowed mount a container's own.
-func (s *Store) claim(containerID string) {
+// claimMount makes a borrowed mount a container's own.
+func (s *Store) claimMount(containerID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.borrows, containerID)
@@ -193,7 +193,7 @@ func (s *Store) changesLocked(
 	ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver, skip []string,
 ) ([]container.Change, map[string]bool, error) {
 	var changes []container.Change
-	own, below, err := s.folders(layer, driver)
+	own, below, err := s.foldersOf(layer, driver)
 	switch {
 	case err != nil:
 	case s.choice.driver == driverVFS || s.comparesTrees(driver):

@@ -44,11 +44,11 @@ func (u *unpacker) Close() error { return nil }
 // it takes half of the time.
 func (u *unpacker) ApplyDiff(dest string, options *archive.TarOptions, differ *graphdriver.DifferOptions) (graphdriver.DriverWithDifferOutput, error) {
 	var out graphdriver.DriverWithDifferOutput
-	headers, err := unnamed(differ.StagingDirectory)
+	headers, err := newUnnamedFile(differ.StagingDirectory)
 	if err != nil {
 		return out, err
 	}
-	sum, diffID, size, err := u.share(dest, options, headers)
+	sum, diffID, size, err := u.unpackAndHash(dest, options, headers)
 	if err == nil {
 		err = u.finishRoot(dest, sum)
 	}
@@ -60,7 +60,7 @@ func (u *unpacker) ApplyDiff(dest string, options *archive.TarOptions, differ *g
 	out.TarSplit = headers
 	out.Size = size
 	out.UncompressedDigest, out.CompressedDigest = diffID, u.blob.Digest
-	out.UIDs, out.GIDs = sorted(sum.uids), sorted(sum.gids)
+	out.UIDs, out.GIDs = sortedIDs(sum.uids), sortedIDs(sum.gids)
 	if sum.root != nil {
 		mode := sum.root.FileInfo().Mode()
 		out.RootDirMode = &mode // the driver leaves it as it is then
@@ -68,8 +68,8 @@ func (u *unpacker) ApplyDiff(dest string, options *archive.TarOptions, differ *g
 	return out, nil
 }
 
-// share reads the source and gives it to the three.
-func (u *unpacker) share(dest string, options *archive.TarOptions, headers *os.File) (*summary, digest.Digest, int64, error) {
+// unpackAndHash reads the source once: it unpacks it into dest, packs its headers and hashes it.
+func (u *unpacker) unpackAndHash(dest string, options *archive.TarOptions, headers *os.File) (*summary, digest.Digest, int64, error) {
 	f := newFeed(3)
 	hash := sha256.New()
 	var sum *summary
@@ -86,30 +86,30 @@ func (u *unpacker) share(dest string, options *archive.TarOptions, headers *os.F
 		})
 	}
 	work(f.readers[0], func(r io.Reader) error {
-		return thread.Heavy(func() error { return u.unpack(r, dest, *options) })
+		return thread.Heavy(func() error { return u.unpackInChroot(r, dest, *options) })
 	})
 	work(f.readers[1], func(r io.Reader) (err error) {
 		w := bufio.NewWriterSize(headers, headersBuffer)
-		if sum, err = pack(r, w); err != nil {
+		if sum, err = packHeaders(r, w); err != nil {
 			return err
 		}
 		return w.Flush()
 	})
 	work(f.readers[2], func(r io.Reader) error { _, err := io.Copy(hash, r); return err })
 	var size int64
-	err := thread.Heavy(func() (err error) { size, err = f.run(u.src); return err })
+	err := thread.Heavy(func() (err error) { size, err = f.shareSource(u.src); return err })
 	done.Wait()
 	if u.src.err != nil {
 		return nil, "", 0, u.src.err
 	}
-	if err = f.failed(err); err != nil {
+	if err = f.failureOr(err); err != nil {
 		return nil, "", 0, err
 	}
 	return sum, digest.NewDigest(digest.SHA256, hash), size, nil
 }
 
-// unpack runs on a thread of its own. The library's code follows links by path: the kernel keeps it inside dest.
-func (u *unpacker) unpack(r io.Reader, dest string, options archive.TarOptions) error {
+// unpackInChroot runs on a thread of its own. The library's code follows links by path: the kernel keeps it inside dest.
+func (u *unpacker) unpackInChroot(r io.Reader, dest string, options archive.TarOptions) error {
 	_, _ = time.Now().Zone() // a warning of the library would look for /etc/localtime, which must not be the layer's
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("leave the root folder: %w", err)
@@ -132,9 +132,9 @@ func (u *unpacker) unpack(r io.Reader, dest string, options archive.TarOptions) 
 		// line on stderr for each file, and fails for whiteouts.
 		options.ChownOpts = &idtools.IDPair{}
 	}
-	if u.open || u.owners.bounded() {
+	if u.open || u.owners.areBounded() {
 		var stop func()
-		r, stop = rewriteArchive(r, u.change)
+		r, stop = rewriteArchive(r, u.adaptHeader)
 		defer stop()
 	}
 	err := archive.Unpack(r, "/", &options)
@@ -152,22 +152,22 @@ func badArchive(err error) error {
 		}
 	}
 	if errors.Is(err, unix.EINVAL) && strings.Contains(err.Error(), "insufficient UIDs") {
-		return fault.Invalid("the layer has files of users or groups beyond those that the user's sub-ids reach: %w", cause(err))
+		return fault.Invalid("the layer has files of users or groups beyond those that the user's sub-ids reach: %w", pathErrorOf(err))
 	}
 	return fault.Invalid("the layer's archive cannot be unpacked: %w", err)
 }
 
-// cause returns the innermost path error, whose words name no other engine's tools.
-func cause(err error) error {
+// pathErrorOf returns the innermost path error, whose words name no other engine's tools.
+func pathErrorOf(err error) error {
 	if at, ok := errors.AsType[*os.PathError](err); ok {
 		return at
 	}
 	return err
 }
 
-// change makes an entry what the store can hold of it.
-func (u *unpacker) change(h *tar.Header) {
-	u.owners.change(h)
+// adaptHeader makes an entry what the store can hold of it.
+func (u *unpacker) adaptHeader(h *tar.Header) {
+	u.owners.adaptOwner(h)
 	if u.open {
 		openToRoot(h)
 	}
@@ -180,7 +180,7 @@ func (u *unpacker) finishRoot(dest string, sum *summary) error {
 	if h == nil {
 		return wrap(os.Chmod(dest, 0o755), "unpack layer")
 	}
-	u.change(h)
+	u.adaptHeader(h)
 	if !u.singleID {
 		if err := os.Lchown(dest, h.Uid, h.Gid); err != nil {
 			return badArchive(err)

@@ -29,7 +29,7 @@ func (s *Store) Layers(ctx context.Context, imageID string) ([]LayerInfo, error)
 		return nil, fmt.Errorf("layers of image %s: %w", imageID, err)
 	}
 	bare := bareID(imageID)
-	cfg, err := s.known(bare)
+	cfg, err := s.knownConfig(bare)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *Store) Documents(ctx context.Context, imageID string) (config []byte, m
 		return nil, nil, fmt.Errorf("documents of image %s: %w", imageID, err)
 	}
 	bare := bareID(imageID)
-	cfg, err := s.config(bare)
+	cfg, err := s.soundConfig(bare)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Store) Documents(ctx context.Context, imageID string) (config []byte, m
 		manifests = append(manifests, Document{MediaType: mediaTypeOf(raw), Raw: raw})
 	}
 	if !slices.ContainsFunc(manifests, func(d Document) bool { return d.MediaType != mediaTypeIndex }) {
-		docs, err := document(config, cfg.diffIDs, cfg.sizes)
+		docs, err := newDocuments(config, cfg.diffIDs, cfg.sizes)
 		return config, []Document{{MediaType: mediaTypeManifest, Raw: docs.manifest}}, err
 	}
 	return config, manifests, nil
@@ -173,7 +173,7 @@ func (s *Store) History(ctx context.Context, imageID string) (steps []History, s
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("history of image %s: %w", imageID, err)
 	}
-	cfg, err := s.known(bareID(imageID))
+	cfg, err := s.knownConfig(bareID(imageID))
 	if err != nil {
 		return nil, nil, err
 	}

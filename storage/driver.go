@@ -76,7 +76,7 @@ func openDriver(ctx context.Context, root, run string, opts Options) (opened, ch
 			if len(refused) > 0 {
 				reason += "; " + strings.Join(refused, "; ")
 			}
-			return cs, choice{driver: driver, reason: reason}, remember(root, driver, made)
+			return cs, choice{driver: driver, reason: reason}, rememberDriver(root, driver, made)
 		}
 		refused = append(refused, driver+" does not: "+firstLine(err.Error()))
 	}
@@ -120,7 +120,7 @@ func guessDriver(root string) string {
 	return driverOverlay
 }
 
-func remember(root, driver, made string) error {
+func rememberDriver(root, driver, made string) error {
 	if made == driver {
 		return nil
 	}

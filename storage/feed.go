@@ -52,8 +52,8 @@ func (f *feed) fail(err error) {
 	})
 }
 
-// failed returns what ended the feed, or err if nothing did. It is called when all readers are through.
-func (f *feed) failed(err error) error {
+// failureOr returns what ended the feed, or err if nothing did. It is called when all readers are through.
+func (f *feed) failureOr(err error) error {
 	select {
 	case <-f.quit:
 		return f.err
@@ -62,8 +62,8 @@ func (f *feed) failed(err error) error {
 	}
 }
 
-// run reads src to its end, or until a reader fails. It returns the number of bytes and the error of src.
-func (f *feed) run(src io.Reader) (int64, error) {
+// shareSource reads src to its end, or until a reader fails. It returns the number of bytes and the error of src.
+func (f *feed) shareSource(src io.Reader) (int64, error) {
 	var total int64
 	for {
 		var c *chunk
@@ -75,7 +75,7 @@ func (f *feed) run(src io.Reader) (int64, error) {
 		if c.buf == nil {
 			c.buf = make([]byte, chunkSize)
 		}
-		n, err := f.fill(src, c.buf)
+		n, err := f.fillBuffer(src, c.buf)
 		total += int64(n)
 		if err != nil && !errors.Is(err, io.EOF) {
 			f.fail(err)
@@ -97,8 +97,8 @@ func (f *feed) run(src io.Reader) (int64, error) {
 	}
 }
 
-// fill reads until buf is full, the stream ends or a reader has failed.
-func (f *feed) fill(src io.Reader, buf []byte) (n int, err error) {
+// fillBuffer reads until buf is full, the stream ends or a reader has failed.
+func (f *feed) fillBuffer(src io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		select {
 		case <-f.quit:
@@ -122,7 +122,7 @@ type feedReader struct {
 
 // Read returns the next bytes. After the failure of another reader, or of the stream, it returns an error.
 func (r *feedReader) Read(p []byte) (int, error) {
-	if err := r.fetch(); err != nil {
+	if err := r.fetchChunk(); err != nil {
 		return 0, err
 	}
 	n := copy(p, r.data)
@@ -134,7 +134,7 @@ func (r *feedReader) Read(p []byte) (int, error) {
 func (r *feedReader) WriteTo(w io.Writer) (int64, error) {
 	var total int64
 	for {
-		if err := r.fetch(); errors.Is(err, io.EOF) {
+		if err := r.fetchChunk(); errors.Is(err, io.EOF) {
 			return total, nil
 		} else if err != nil {
 			return total, err
@@ -148,8 +148,8 @@ func (r *feedReader) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// fetch makes sure that there are bytes to read.
-func (r *feedReader) fetch() error {
+// fetchChunk makes sure that there are bytes to read.
+func (r *feedReader) fetchChunk() error {
 	for len(r.data) == 0 {
 		if r.held != nil {
 			if r.held.left.Add(-1) == 0 {

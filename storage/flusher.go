@@ -50,8 +50,8 @@ func newFlusher(dir, images string, before func() error, told func(begun time.Ti
 	return f
 }
 
-// mark asks for a sync. A store that is being opened has no flusher yet.
-func (f *flusher) mark() {
+// requestSync asks for a sync. A store that is being opened has no flusher yet.
+func (f *flusher) requestSync() {
 	if f == nil {
 		return
 	}
@@ -61,7 +61,7 @@ func (f *flusher) mark() {
 	}
 }
 
-// markImage is mark after a change of an image.
+// markImage notes a change of an image and asks for a sync.
 func (f *flusher) markImage(bare string) {
 	if f == nil {
 		return
@@ -69,17 +69,17 @@ func (f *flusher) markImage(bare string) {
 	f.mu.Lock()
 	f.changed[bare] = true
 	f.mu.Unlock()
-	f.mark()
+	f.requestSync()
 }
 
-// markStep is mark for the layer of a step, which an image of the library may stand on before the sync.
+// markStep asks for a sync of the layer of a step. An image of the library may stand on it before that.
 func (f *flusher) markStep() {
 	f.noteSteps(true)
-	f.mark()
+	f.requestSync()
 }
 
-// settle brings the records of all layers of steps to the disk that are not there yet.
-func (f *flusher) settle() error {
+// syncSteps brings the records of all layers of steps to the disk that are not there yet.
+func (f *flusher) syncSteps() error {
 	f.working.Lock()
 	defer f.working.Unlock()
 	f.mu.Lock()
@@ -170,7 +170,7 @@ func (f *flusher) syncRecords() error {
 			named, err = true, syncFS(f.dir)
 		}
 		if err == nil && named {
-			err = f.backup(file)
+			err = f.backUpRecords(file)
 		}
 		if err = errors.Join(err, file.Close()); err != nil || named {
 			return err
@@ -220,8 +220,8 @@ func (f *flusher) syncImages() error {
 	return err
 }
 
-// backup copies the records, so that the copy is whole on the disk before it takes the place of the last one.
-func (f *flusher) backup(records io.Reader) error {
+// backUpRecords copies the records, so that the copy is whole on the disk before it takes the place of the last one.
+func (f *flusher) backUpRecords(records io.Reader) error {
 	return wrap(replaceFile(filepath.Join(f.dir, backupFile), records), "back up layer records")
 }
 

@@ -31,11 +31,11 @@ func (s *Store) NoteForms(ctx context.Context, imageID string, made []digest.Dig
 	}
 	s.images.Lock()
 	defer s.images.Unlock()
-	cfg, err := s.config(bareID(imageID))
+	cfg, err := s.soundConfig(bareID(imageID))
 	if err != nil {
 		return err
 	}
-	chain, err := s.chain(cfg.topLayer)
+	chain, err := s.layerChain(cfg.topLayer)
 	if err != nil {
 		return fmt.Errorf("note forms of image %s: %w", imageID, err)
 	}
@@ -48,7 +48,7 @@ func (s *Store) NoteForms(ctx context.Context, imageID string, made []digest.Dig
 		if err != nil {
 			return wrap(err, "note a form of layer %s", chain[i])
 		}
-		forms := s.forms(layer)
+		forms := s.readForms(layer)
 		if slices.Contains(forms, form) {
 			continue
 		}
@@ -64,8 +64,8 @@ func (s *Store) NoteForms(ctx context.Context, imageID string, made []digest.Dig
 	return nil
 }
 
-// forms returns what NoteForms has kept with a layer. What cannot be read is none.
-func (s *Store) forms(layer *cstorage.Layer) []digest.Digest {
+// readForms returns what NoteForms has kept with a layer. What cannot be read is none.
+func (s *Store) readForms(layer *cstorage.Layer) []digest.Digest {
 	if !slices.Contains(layer.BigDataNames, formsKey) {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (s *Store) provenForms(diffIDs []digest.Digest) map[digest.Digest][]digest.
 		}
 		for i := range layers {
 			if l := &layers[i]; !isContainer(l) {
-				proven[diffID] = append(append(proven[diffID], l.CompressedDigest), s.forms(l)...)
+				proven[diffID] = append(append(proven[diffID], l.CompressedDigest), s.readForms(l)...)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func (s *Store) List(ctx context.Context) ([]*image.Image, error) {
 	}
 	images := make([]*image.Image, 0, len(records))
 	for i := range records {
-		img, err := s.assemble(&records[i])
+		img, err := s.assembleImage(&records[i])
 		if fault.Is(err, fault.NotFound) {
 			continue // removed meanwhile
 		}
@@ -67,14 +67,14 @@ func (s *Store) Get(ctx context.Context, what string) (*image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	record, err := s.find(l)
+	record, err := s.findImage(l)
 	if err != nil {
 		return nil, err
 	}
-	return s.assemble(record)
+	return s.assembleImage(record)
 }
 
-func (s *Store) find(l image.Lookup) (*cstorage.Image, error) {
+func (s *Store) findImage(l image.Lookup) (*cstorage.Image, error) {
 	if !l.Ref.IsZero() {
 		record, err := s.findName(l.Ref)
 		if err != nil || record != nil {
@@ -91,8 +91,8 @@ func (s *Store) find(l image.Lookup) (*cstorage.Image, error) {
 
 // findID returns the image of an id or the beginning of one, nil if there is none or there are several.
 func (s *Store) findID(prefix string) (*cstorage.Image, error) {
-	if r := s.light(prefix); r != nil {
-		return r.record(prefix), nil
+	if r := s.lightStep(prefix); r != nil {
+		return r.toImageRecord(prefix), nil
 	}
 	step, r, several := s.stepsOf(prefix)
 	if several {
@@ -118,7 +118,7 @@ func (s *Store) findID(prefix string) (*cstorage.Image, error) {
 			return nil, nil //nolint:nilnil // no image and no error is the answer
 		}
 	}
-	return r.record(step), nil
+	return r.toImageRecord(step), nil
 }
 
 // findName returns the image of a name, nil if no image has it. A digest also finds an image that has a tag in the same
@@ -148,8 +148,8 @@ func (s *Store) findName(ref image.Ref) (*cstorage.Image, error) {
 	return nil, nil //nolint:nilnil // no image and no error is the answer
 }
 
-// assemble joins what never changes of an image with its present names.
-func (s *Store) assemble(record *cstorage.Image) (*image.Image, error) {
+// assembleImage joins what never changes of an image with its present names.
+func (s *Store) assembleImage(record *cstorage.Image) (*image.Image, error) {
 	cfg, err := s.configOf(record)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (s *Store) configOf(record *cstorage.Image) (*configCache, error) {
 	}
 	if err != nil {
 		s.damage.Note(s.imageFolder(record.ID), fmt.Errorf("image %v: %w", record.Names, err))
-		cfg = s.broken(record, err)
+		cfg = s.damagedConfig(record, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *Store) configOf(record *cstorage.Image) (*configCache, error) {
 	return cfg, nil
 }
 
-func (s *Store) forget(bare string) {
+func (s *Store) forgetConfig(bare string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.configs, bare)

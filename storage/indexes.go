@@ -88,13 +88,13 @@ func mendIndexes(root, driver string, account *damage.Account) (parents map[stri
 	all := []*index{layers, volatile, images}
 	used := false
 	for _, x := range all {
-		if err := x.read(account); err != nil {
+		if err := x.readFiles(account); err != nil {
 			return nil, false, err
 		}
 		used = used || x.present != nil && len(x.present.ids) > 0 || x.saved != nil && len(x.saved.ids) > 0
 	}
-	layers.compare(volatile)
-	volatile.compare(layers)
+	layers.detectSwap(volatile)
+	volatile.detectSwap(layers)
 	parents = map[string]string{}
 	for _, x := range all {
 		// A store gets each of its indexes with the first record for it, and never one without the other two for long.
@@ -102,7 +102,7 @@ func mendIndexes(root, driver string, account *damage.Account) (parents map[stri
 		if x.present == nil && (!missing || used && x != volatile) {
 			lost = true
 		}
-		if err := x.restore(account); err != nil {
+		if err := x.restoreFromCopy(account); err != nil {
 			return nil, false, err
 		}
 		if x.present != nil && x != images {
@@ -115,18 +115,18 @@ func mendIndexes(root, driver string, account *damage.Account) (parents map[stri
 		}
 	}
 	for _, x := range all {
-		if err := errors.Join(x.write(), os.RemoveAll(x.path+newSuffix), os.RemoveAll(x.copy+newSuffix)); err != nil {
+		if err := errors.Join(x.writeFiles(), os.RemoveAll(x.path+newSuffix), os.RemoveAll(x.copy+newSuffix)); err != nil {
 			return nil, false, err
 		}
 	}
 	return parents, lost, nil
 }
 
-// read reads an index and its copy. A copy that is damaged is set aside: another one is made.
-func (x *index) read(account *damage.Account) error {
-	x.present, x.why = x.load(x.path)
+// readFiles reads an index and its copy. A copy that is damaged is set aside: another one is made.
+func (x *index) readFiles(account *damage.Account) error {
+	x.present, x.why = x.loadListing(x.path)
 	var err error
-	x.saved, err = x.load(x.copy)
+	x.saved, err = x.loadListing(x.copy)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		if err := account.SetAside(x.copy, err); err != nil {
 			return err
@@ -144,7 +144,7 @@ func (x *index) read(account *damage.Account) error {
 	return nil
 }
 
-func (x *index) load(path string) (*listing, error) {
+func (x *index) loadListing(path string) (*listing, error) {
 	raw, err := damage.Read(path, maxIndex)
 	if err != nil {
 		return nil, err
@@ -170,8 +170,8 @@ func (x *index) load(path string) (*listing, error) {
 	return l, nil
 }
 
-// compare finds the content of the other index of layers in the place of x: no layer is in both.
-func (x *index) compare(other *index) {
+// detectSwap finds the content of the other index of layers in the place of x: no layer is in both.
+func (x *index) detectSwap(other *index) {
 	if x.present == nil || other.present == nil || other.saved == nil || x.saved != nil && bytes.Equal(x.saved.raw, x.present.raw) {
 		return
 	}
@@ -192,8 +192,9 @@ func (x *index) hasFolder(id string) bool {
 	return err == nil && info.IsDir()
 }
 
-// restore takes the copy for the index if that is damaged, as far as the copy is still true, and sets the damaged one aside.
-func (x *index) restore(account *damage.Account) error {
+// restoreFromCopy takes the copy for the index if that is damaged, as far as the copy is still true, and sets the damaged one
+// aside.
+func (x *index) restoreFromCopy(account *damage.Account) error {
 	missing := errors.Is(x.why, fs.ErrNotExist)
 	switch {
 	case x.present != nil || missing && x.saved == nil:
@@ -223,8 +224,8 @@ func (x *index) restore(account *damage.Account) error {
 	return nil
 }
 
-// write brings the index and its copy to what was found to be true.
-func (x *index) write() error {
+// writeFiles brings the index and its copy to what was found to be true.
+func (x *index) writeFiles() error {
 	switch {
 	case x.present == nil:
 		return nil

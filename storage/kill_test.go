@@ -213,7 +213,7 @@ func checkWhole(t *testing.T, s *Store) {
 				t.Error(err)
 			}
 		}
-		chain, err := s.chain(img.TopLayer)
+		chain, err := s.layerChain(img.TopLayer)
 		if err != nil {
 			t.Error(err)
 		}

@@ -72,7 +72,7 @@ func mendPlaces(home string, parents map[string]string, account *damage.Account)
 	return nil
 }
 
-func (p *places) known(layerID string) bool {
+func (p *places) hasLayer(layerID string) bool {
 	_, ok := p.parents[layerID]
 	return ok
 }
@@ -114,7 +114,7 @@ func (p *places) readLinks() error {
 		}
 		layerID, inside := strings.CutPrefix(target, "../")
 		layerID, ok := strings.CutSuffix(layerID, "/diff")
-		if inside && ok && p.known(layerID) && p.names[layerID] == "" && p.owners[entry.Name()] == "" && isShort(entry.Name()) {
+		if inside && ok && p.hasLayer(layerID) && p.names[layerID] == "" && p.owners[entry.Name()] == "" && isShort(entry.Name()) {
 			p.names[layerID], p.owners[entry.Name()] = entry.Name(), layerID
 		}
 		if !inside || !ok || p.names[layerID] != entry.Name() {
@@ -128,7 +128,7 @@ func (p *places) readLinks() error {
 func (p *places) mendName(layerID string) error {
 	name := p.names[layerID]
 	if name == "" {
-		if !p.known(layerID) {
+		if !p.hasLayer(layerID) {
 			return nil // the library removes it
 		}
 		for name == "" || p.owners[name] != "" {
@@ -136,7 +136,7 @@ func (p *places) mendName(layerID string) error {
 		}
 		p.names[layerID], p.owners[name] = name, layerID
 	}
-	if err := p.write(layerID, "link", name); err != nil {
+	if err := p.mendFile(layerID, "link", name); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(p.home, "l"), 0o700); err != nil {
@@ -152,7 +152,7 @@ func (p *places) mendName(layerID string) error {
 // mendLists writes the lists of the layers below a layer where they are not what they should be, and makes the folders that
 // the driver mounts with.
 func (p *places) mendLists(layerID string) error {
-	if !p.known(layerID) {
+	if !p.hasLayer(layerID) {
 		return nil
 	}
 	for _, name := range []string{"work", "merged"} { // nothing is in them
@@ -160,12 +160,12 @@ func (p *places) mendLists(layerID string) error {
 			return err
 		}
 	}
-	want := p.below(layerID, maxBelow)
-	return errors.Join(p.write(layerID, "lower", want.short), p.write(layerID, "lower-layers", want.ids))
+	want := p.lowerLists(layerID, maxBelow)
+	return errors.Join(p.mendFile(layerID, "lower", want.short), p.mendFile(layerID, "lower-layers", want.ids))
 }
 
-// below returns the lists of the layers below a layer.
-func (p *places) below(layerID string, depth int) lists {
+// lowerLists returns the lists of the layers below a layer.
+func (p *places) lowerLists(layerID string, depth int) lists {
 	if known, ok := p.lowers[layerID]; ok {
 		return known
 	}
@@ -174,15 +174,15 @@ func (p *places) below(layerID string, depth int) lists {
 		return lists{}
 	}
 	l := lists{short: "l/" + p.names[parent], ids: parent}
-	if under := p.below(parent, depth-1); under.ids != "" {
+	if under := p.lowerLists(parent, depth-1); under.ids != "" {
 		l.short, l.ids = l.short+":"+under.short, l.ids+":"+under.ids
 	}
 	p.lowers[layerID] = l
 	return l
 }
 
-// write brings a small file to its content; without any it is not to be there. A power cut leaves empty ones.
-func (p *places) write(layerID, name, want string) error {
+// mendFile brings a small file to its content; without any it is not to be there. A power cut leaves empty ones.
+func (p *places) mendFile(layerID, name, want string) error {
 	path := filepath.Join(p.home, layerID, name)
 	raw, err := damage.Read(path, maxPlace)
 	missing := errors.Is(err, fs.ErrNotExist)

@@ -121,7 +121,7 @@ func TestPlacesComeBack(t *testing.T) {
 	img := mustPull(t, s, "img", nil, entries(t, file("1", "1")), entries(t, file("2", "2")), entries(t, file("3", "3")))
 	id := newID(t)
 	must(t, s.Create(t.Context(), id, img.ID))
-	chain, err := s.chain(id)
+	chain, err := s.layerChain(id)
 	must(t, err)
 	must(t, s.Close())
 	home := filepath.Join(s.root, driverOverlay)

@@ -33,10 +33,10 @@ func (s *Store) AddManifest(ctx context.Context, imageID string, doc Document, n
 	bare := bareID(imageID)
 	s.images.Lock()
 	defer s.images.Unlock()
-	if _, err := s.config(bare); err != nil {
+	if _, err := s.soundConfig(bare); err != nil {
 		return err
 	}
-	if err := s.promote(bare, nil); err != nil {
+	if err := s.promoteStep(bare, nil); err != nil {
 		return err
 	}
 	sum := digest.FromBytes(doc.Raw)

@@ -79,7 +79,7 @@ func TestNeverNamed(t *testing.T) {
 	kept := put(t, s, map[string]string{"a": "1"}, "kept")
 	loose := put(t, s, map[string]string{"a": "2"})
 	for _, named := range []bool{true, false} {
-		docs, err := render(ImageSpec{Base: kept.ID, Comment: strconv.FormatBool(named)}, nil, nil, nil)
+		docs, err := renderDocuments(ImageSpec{Base: kept.ID, Comment: strconv.FormatBool(named)}, nil, nil, nil)
 		if err == nil {
 			_, err = s.createRecord(docs, time.Now(), map[string]any{namedFlag: named}, "")
 		}

@@ -33,22 +33,22 @@ func (s *Store) CreateMapped(ctx context.Context, containerID, imageID string, i
 	if s.place.owners != nil {
 		return fault.Unsupported("a container with ids of its own needs files of other users, and the file system of the data folder has none: %v", s.place.owners)
 	}
-	cfg, err := s.config(bareID(imageID))
+	cfg, err := s.soundConfig(bareID(imageID))
 	if err != nil {
 		return err
 	}
-	maps := cstorage.LayerIDMappingOptions{UIDMap: ranges(ids.UIDs), GIDMap: ranges(ids.GIDs)}
+	maps := cstorage.LayerIDMappingOptions{UIDMap: toIDMaps(ids.UIDs), GIDMap: toIDMaps(ids.GIDs)}
 	parent := cfg.topLayer
 	if parent != "" {
-		if parent, err = s.mapped(parent, maps); err != nil {
+		if parent, err = s.ensureMappedLayer(parent, maps); err != nil {
 			return wrap(err, "copy image %s for other ids", imageID)
 		}
 	}
 	return s.createLayer(containerID, imageID, parent, maps)
 }
 
-// mapped returns the id of the copy of a layer for other ids, which is made the first time.
-func (s *Store) mapped(top string, maps cstorage.LayerIDMappingOptions) (string, error) {
+// ensureMappedLayer returns the id of the copy of a layer for other ids, which is made the first time.
+func (s *Store) ensureMappedLayer(top string, maps cstorage.LayerIDMappingOptions) (string, error) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %v %v", top, maps.UIDMap, maps.GIDMap))
 	id := hex.EncodeToString(sum[:])
 	unlock := s.locks.lock(id)
@@ -59,11 +59,11 @@ func (s *Store) mapped(top string, maps cstorage.LayerIDMappingOptions) (string,
 	_, err := s.cs.CreateLayer(id, top, nil, "", false, &cstorage.LayerOptions{
 		IDMappingOptions: maps, Flags: map[string]any{mappedFlag: top},
 	})
-	s.copies.mark()
+	s.copies.requestCopy()
 	return id, err
 }
 
-func ranges(list []container.IDRange) []idtools.IDMap {
+func toIDMaps(list []container.IDRange) []idtools.IDMap {
 	maps := make([]idtools.IDMap, 0, len(list))
 	for _, r := range list {
 		maps = append(maps, idtools.IDMap{ContainerID: int(r.Inside), HostID: int(r.Outside), Size: int(r.Count)})

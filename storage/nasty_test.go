@@ -115,7 +115,7 @@ func FuzzPack(f *testing.F) {
 	f.Add(make([]byte, 1024))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var headers bytes.Buffer
-		if _, err := pack(bytes.NewReader(raw), &headers); err != nil {
+		if _, err := packHeaders(bytes.NewReader(raw), &headers); err != nil {
 			return
 		}
 	})

@@ -28,11 +28,11 @@ var errDamaged = errors.New("the layer is damaged")
 //
 // Errors are fault.NotFound (no such image or layer) or internal.
 func (s *Store) OpenLayer(ctx context.Context, imageID string, index int) (io.ReadCloser, error) {
-	cfg, err := s.config(bareID(imageID))
+	cfg, err := s.soundConfig(bareID(imageID))
 	if err != nil {
 		return nil, err
 	}
-	chain, err := s.chain(cfg.topLayer)
+	chain, err := s.layerChain(cfg.topLayer)
 	if err != nil {
 		return nil, fmt.Errorf("open layer of image %s: %w", imageID, err)
 	}
@@ -40,7 +40,7 @@ func (s *Store) OpenLayer(ctx context.Context, imageID string, index int) (io.Re
 	if index < 0 || at < 0 {
 		return nil, fault.NotFound("image %s has no layer %d", imageID, index)
 	}
-	unpin, ok := s.pin(chain[at])
+	unpin, ok := s.pinLayer(chain[at])
 	if !ok {
 		return nil, fault.NotFound("layer %d of image %s is gone", index, imageID)
 	}
@@ -53,8 +53,8 @@ func (s *Store) OpenLayer(ctx context.Context, imageID string, index int) (io.Re
 	return plain, nil
 }
 
-// pin keeps a layer, and so all below it, from being deleted until unpin is called, once. It is false if there is none.
-func (s *Store) pin(layerID string) (unpin func(), ok bool) {
+// pinLayer keeps a layer, and so all below it, from being deleted until unpin is called, once. It is false if there is none.
+func (s *Store) pinLayer(layerID string) (unpin func(), ok bool) {
 	s.images.Lock()
 	defer s.images.Unlock()
 	if _, err := s.cs.Layer(layerID); err != nil {
@@ -76,7 +76,7 @@ func (s *Store) pin(layerID string) (unpin func(), ok bool) {
 	}, true
 }
 
-func (s *Store) pinned(layerID string) bool {
+func (s *Store) isPinned(layerID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pins[layerID] > 0
@@ -113,7 +113,7 @@ func (s *Store) openLayer(ctx context.Context, layerID string) (*layerReader, er
 	r := &layerReader{feedReader: f.readers[0], parts: parts, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		_, _ = f.run(&watched{ctx: ctx, src: parts, what: "read layer"}) // who reads gets the error
+		_, _ = f.shareSource(&watched{ctx: ctx, src: parts, what: "read layer"}) // who reads gets the error
 	}()
 	return r, nil
 }
@@ -121,16 +121,16 @@ func (s *Store) openLayer(ctx context.Context, layerID string) (*layerReader, er
 // Read returns the next bytes of the archive.
 func (r *layerReader) Read(p []byte) (int, error) {
 	n, err := r.feedReader.Read(p)
-	return n, r.cause(err)
+	return n, r.causeOf(err)
 }
 
 // WriteTo passes on what is left of the archive.
 func (r *layerReader) WriteTo(w io.Writer) (int64, error) {
 	n, err := r.feedReader.WriteTo(w)
-	return n, r.cause(err)
+	return n, r.causeOf(err)
 }
 
-func (r *layerReader) cause(err error) error {
+func (r *layerReader) causeOf(err error) error {
 	if errors.Is(err, errStopped) {
 		return r.feed.err // set before the feed is stopped
 	}

@@ -5,13 +5,13 @@ import "archive/tar"
 // owners says how many users and groups there are, from 0 on; the zero value does not bound them.
 type owners struct{ uids, gids int }
 
-// bounded reports whether archives can have owners that there are not.
-func (o owners) bounded() bool { return o.uids > 0 }
+// areBounded reports whether archives can have owners that there are not.
+func (o owners) areBounded() bool { return o.uids > 0 }
 
-// change makes an entry one of the owners there are: of another it belongs to root, without the bits that mean his privileges,
-// which would be root's.
-func (o owners) change(h *tar.Header) {
-	if !o.bounded() || h.Uid < o.uids && h.Gid < o.gids && h.Uid >= 0 && h.Gid >= 0 {
+// adaptOwner makes an entry one of the owners there are: of another it belongs to root, without the bits that mean his
+// privileges, which would be root's.
+func (o owners) adaptOwner(h *tar.Header) {
+	if !o.areBounded() || h.Uid < o.uids && h.Gid < o.gids && h.Uid >= 0 && h.Gid >= 0 {
 		return
 	}
 	const setUser, setGroup = 0o4000, 0o2000

@@ -38,7 +38,7 @@ func TestOwnersGive(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := archive.Bytes()
-	out, stop := rewriteArchive(bytes.NewReader(raw), owners{uids: 10, gids: 20}.change)
+	out, stop := rewriteArchive(bytes.NewReader(raw), owners{uids: 10, gids: 20}.adaptOwner)
 	defer stop()
 	r := tar.NewReader(out)
 	for i, w := range want {
@@ -61,9 +61,9 @@ func TestOwnersGive(t *testing.T) {
 		t.Errorf("behind the last: %v", err)
 	}
 	// A reader that goes away ends it, and one of a broken archive learns of that.
-	_, stop = rewriteArchive(bytes.NewReader(raw), owners{uids: 10, gids: 20}.change)
+	_, stop = rewriteArchive(bytes.NewReader(raw), owners{uids: 10, gids: 20}.adaptOwner)
 	stop()
-	out, stop = rewriteArchive(bytes.NewReader(raw[:514]), owners{uids: 10, gids: 20}.change)
+	out, stop = rewriteArchive(bytes.NewReader(raw[:514]), owners{uids: 10, gids: 20}.adaptOwner)
 	defer stop()
 	if _, err := io.Copy(io.Discard, out); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a cut archive: %v", err)

@@ -37,25 +37,25 @@ func tryPlace(root string, singleID bool) (found place, err error) {
 	defer tree.RemovePath(dir) //nolint:errcheck // the next start tries again
 	file, folder := filepath.Join(dir, "file"), filepath.Join(dir, "folder")
 	if err := os.Mkdir(folder, 0o500); err == nil {
-		found.modes = refusal(os.Mkdir(filepath.Join(folder, "below"), 0o700))
+		found.modes = refusalOf(os.Mkdir(filepath.Join(folder, "below"), 0o700))
 	}
 	if err := os.WriteFile(file, nil, 0o600); err == nil && !singleID {
-		found.owners = refusal(os.Lchown(file, 1, 1))
+		found.owners = refusalOf(os.Lchown(file, 1, 1))
 	}
 	link := filepath.Join(dir, "link")
 	err = os.Symlink("nothing", link)
 	if err == nil {
 		err = unix.UtimesNanoAt(unix.AT_FDCWD, link, make([]unix.Timespec, 2), unix.AT_SYMLINK_NOFOLLOW)
 	}
-	if refusal(err) != nil || errors.Is(err, unix.ENOENT) {
+	if refusalOf(err) != nil || errors.Is(err, unix.ENOENT) {
 		return found, fault.Unsupported("the file system of %s cannot hold images, which have symbolic links with times of their own: %w; "+
 			"choose a root elsewhere", root, err)
 	}
 	return found, nil
 }
 
-// refusal returns an error that says that a file system does not do something, and nil for all others.
-func refusal(err error) error {
+// refusalOf returns an error that says that a file system does not do something, and nil for all others.
+func refusalOf(err error) error {
 	for _, no := range []error{unix.EPERM, unix.EACCES, unix.EINVAL, unix.EOVERFLOW, unix.EOPNOTSUPP, unix.ENOSYS} {
 		if errors.Is(err, no) {
 			return no

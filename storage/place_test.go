@@ -54,11 +54,11 @@ func TestPlaceWithoutOwners(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	for _, err := range []error{nil, unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS} {
-		if got := refusal(err); got != nil {
+		if got := refusalOf(err); got != nil {
 			t.Errorf("refusal(%v) = %v", err, got)
 		}
 	}
-	if got := refusal(&os.PathError{Op: "chown", Path: "f", Err: unix.EPERM}); !errors.Is(got, unix.EPERM) {
+	if got := refusalOf(&os.PathError{Op: "chown", Path: "f", Err: unix.EPERM}); !errors.Is(got, unix.EPERM) {
 		t.Errorf("refusal of EPERM = %v", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestSweepTrials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := sweep(root); err != nil {
+	if _, err := sweepLeftovers(root); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range kept {

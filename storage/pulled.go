@@ -44,20 +44,20 @@ var ErrLayersGone = fault.Conflict("layers of the image were removed meanwhile")
 
 // Here returns how many of an image's layers, from the lowest on, are in the store as they would lie there.
 func (s *Store) Here(diffIDs []digest.Digest) int {
-	here, _ := s.highest(diffIDs)
+	here, _ := s.findHighestLayer(diffIDs)
 	return here
 }
 
-// highest returns how many of the layers are here, and the id of the topmost of them. Layers that are damaged, or stand on
-// one that is, do not count.
-func (s *Store) highest(diffIDs []digest.Digest) (here int, top string) {
+// findHighestLayer returns how many of the layers are here, and the id of the topmost of them. Layers that are damaged, or
+// stand on one that is, do not count.
+func (s *Store) findHighestLayer(diffIDs []digest.Digest) (here int, top string) {
 	for i, chainID := range chainIDs(diffIDs) {
 		layerID := chainID.Encoded()
 		if layer, err := s.cs.Layer(layerID); err == nil && layer.ID == layerID && layer.UncompressedDigest == diffIDs[i] &&
 			!isHalfMade(layer) && !isDamaged(layer) && (here == i && layer.Parent == top || s.isSound(layer.Parent)) {
 			here, top = i+1, layerID
 		} else if here == i {
-			if twin := s.twin(top, diffIDs[i]); twin != "" {
+			if twin := s.findTwin(top, diffIDs[i]); twin != "" {
 				here, top = i+1, twin
 			}
 		}
@@ -65,9 +65,9 @@ func (s *Store) highest(diffIDs []digest.Digest) (here int, top string) {
 	return here, top
 }
 
-// twin returns a layer with some content over a parent, nothing if there is none. Images that were made here have layers
+// findTwin returns a layer with some content over a parent, nothing if there is none. Images that were made here have layers
 // of any id.
-func (s *Store) twin(parent string, diffID digest.Digest) string {
+func (s *Store) findTwin(parent string, diffID digest.Digest) string {
 	layers, err := s.cs.LayersByUncompressedDigest(diffID)
 	if err != nil {
 		return "" // a layer of our own is right in any case
@@ -126,27 +126,27 @@ func (s *Store) putPulled(ctx context.Context, p Pulled) (*image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	created, err := p.check()
+	created, err := p.checkConsistency()
 	if err != nil {
 		return nil, err
 	}
 	s.images.Lock()
 	defer s.images.Unlock()
-	here, top := s.highest(p.DiffIDs)
+	here, top := s.findHighestLayer(p.DiffIDs)
 	for _, staged := range p.Layers[here:] {
-		if staged == nil || staged.spent() {
+		if staged == nil || staged.isSpent() {
 			return nil, ErrLayersGone
 		}
 	}
 	put := &putting{store: s}
-	if err := put.begin(chainIDs(p.DiffIDs)[here:]); err != nil {
+	if err := put.listLayers(chainIDs(p.DiffIDs)[here:]); err != nil {
 		return nil, err
 	}
 	for i, staged := range p.Layers[here:] {
 		if err := ctx.Err(); err != nil {
 			return nil, put.undo(fmt.Errorf("put image: %w", err))
 		}
-		if top, err = put.apply(staged, top); err != nil {
+		if top, err = put.applyLayer(staged, top); err != nil {
 			return nil, put.undo(wrap(err, "put layer %d", here+i))
 		}
 	}
@@ -154,12 +154,12 @@ func (s *Store) putPulled(ctx context.Context, p Pulled) (*image.Image, error) {
 	if err != nil {
 		return nil, put.undo(err)
 	}
-	put.done()
-	return s.assemble(record)
+	put.commitLayers()
+	return s.assembleImage(record)
 }
 
-// check makes sure that the documents and the layers belong together, and returns when the image was made.
-func (p *Pulled) check() (time.Time, error) {
+// checkConsistency makes sure that the documents and the layers belong together, and returns when the image was made.
+func (p *Pulled) checkConsistency() (time.Time, error) {
 	if len(p.Config) > maxConfig || len(p.Manifest.Raw) > maxConfig || len(p.Index.Raw) > maxConfig {
 		return time.Time{}, fault.Invalid("a document of the image has more than %d bytes", maxConfig)
 	}
@@ -206,8 +206,8 @@ type putting struct {
 	applied []string
 }
 
-// begin notes which layers are to come, so that they are looked at if the machine goes down before they are on the disk.
-func (p *putting) begin(chain []digest.Digest) error {
+// listLayers notes which layers are to come, so that they are looked at if the machine goes down before they are on the disk.
+func (p *putting) listLayers(chain []digest.Digest) error {
 	for _, chainID := range chain {
 		layerID := chainID.Encoded()
 		if p.store.cs.Exists(layerID) && !p.store.isSound(layerID) {
@@ -215,16 +215,16 @@ func (p *putting) begin(chain []digest.Digest) error {
 		}
 		p.ids = append(p.ids, layerID)
 	}
-	return p.store.unsynced.add(p.ids, p.light)
+	return p.store.unsynced.addLayers(p.ids, p.light)
 }
 
-// apply makes the next layer over parent and returns its id.
-func (p *putting) apply(staged *Staged, parent string) (string, error) {
+// applyLayer makes the next layer over parent and returns its id.
+func (p *putting) applyLayer(staged *Staged, parent string) (string, error) {
 	s, layerID := p.store, p.ids[len(p.applied)]
 	if err := s.dropLayer(layerID); err != nil {
 		return "", err // a half made one would be taken for the layer to fill
 	}
-	out, file := staged.take()
+	out, file := staged.takeContent()
 	var err error
 	switch {
 	case out != nil:
@@ -275,7 +275,7 @@ func (s *Store) putFile(path, layerID, parent string, staged *Staged, light bool
 		return badArchive(err)
 	}
 	if err = s.replaceHeaders(layerID, staged.headers); err != nil {
-		s.ballast.ease()
+		s.ballast.releaseIfScarce()
 		err = errors.Join(err, s.dropLayer(layerID))
 	}
 	return err
@@ -318,13 +318,13 @@ func (s *Store) copyRootOwner(target, parent string) error {
 
 // undo takes back the layers that were made, for the error that it returns.
 func (p *putting) undo(err error) error {
-	p.store.ballast.ease()
+	p.store.ballast.releaseIfScarce()
 	for _, layerID := range slices.Backward(p.applied) {
 		err = errors.Join(err, p.store.dropLayer(layerID))
 	}
-	p.store.unsynced.drop(p.ids)
+	p.store.unsynced.dropLayers(p.ids)
 	return err
 }
 
-// done has the layers brought to the disk in the background.
-func (p *putting) done() { p.store.unsynced.commit(p.ids, p.light) }
+// commitLayers has the layers brought to the disk in the background.
+func (p *putting) commitLayers() { p.store.unsynced.commitLayers(p.ids, p.light) }

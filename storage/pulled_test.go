@@ -185,7 +185,7 @@ func TestTwins(t *testing.T) {
 			t.Fatal(err)
 		}
 		img := mustPull(t, s, "over it", nil, one, two)
-		if chain, err := s.chain(img.TopLayer); err != nil || len(chain) != 2 || chain[1] != layer.ID {
+		if chain, err := s.layerChain(img.TopLayer); err != nil || len(chain) != 2 || chain[1] != layer.ID {
 			t.Errorf("layers = %v, %v; want %s below", chain, err, layer.ID)
 		}
 		if img, err := s.PutImage(t.Context(), bytes.NewReader(one), ImageSpec{}, nil); err != nil || img.TopLayer != layer.ID {

@@ -26,7 +26,7 @@ func (s *Store) PutImage(ctx context.Context, layer io.Reader, spec ImageSpec, n
 	if err != nil {
 		return nil, err
 	}
-	spec.stamp()
+	spec.ensureCreated()
 	var staged *Staged
 	if layer != nil {
 		if staged, err = s.Stage(ctx, layer, Blob{Size: -1}); err != nil {
@@ -53,7 +53,7 @@ func (s *Store) putStaged(staged *Staged, spec ImageSpec, names []string) (*imag
 	top := ""
 	if spec.Base != "" {
 		var err error
-		if base, err = s.config(bareID(spec.Base)); err != nil {
+		if base, err = s.soundConfig(bareID(spec.Base)); err != nil {
 			return nil, err
 		}
 		top, diffIDs, sizes = base.topLayer, slices.Clone(base.diffIDs), slices.Clone(base.sizes)
@@ -61,20 +61,20 @@ func (s *Store) putStaged(staged *Staged, spec ImageSpec, names []string) (*imag
 	put := &putting{store: s, light: spec.Step != "" && len(names) == 0}
 	if staged != nil {
 		diffIDs, sizes = append(diffIDs, staged.diffID), append(sizes, staged.plain)
-		here, highest := s.highest(diffIDs)
+		here, highest := s.findHighestLayer(diffIDs)
 		if here == len(diffIDs) {
 			top = highest
 		} else {
-			if err := put.begin(chainIDs(diffIDs)[len(diffIDs)-1:]); err != nil {
+			if err := put.listLayers(chainIDs(diffIDs)[len(diffIDs)-1:]); err != nil {
 				return nil, err
 			}
 			var err error
-			if top, err = put.apply(staged, top); err != nil {
+			if top, err = put.applyLayer(staged, top); err != nil {
 				return nil, put.undo(wrap(err, "put layer"))
 			}
 		}
 	}
-	docs, err := render(spec, base, diffIDs, sizes)
+	docs, err := renderDocuments(spec, base, diffIDs, sizes)
 	if err != nil {
 		return nil, put.undo(err)
 	}
@@ -82,7 +82,7 @@ func (s *Store) putStaged(staged *Staged, spec ImageSpec, names []string) (*imag
 	if err != nil {
 		return nil, put.undo(err)
 	}
-	put.done()
+	put.commitLayers()
 	return img, nil
 }
 
@@ -141,14 +141,14 @@ func (s *Store) putRecord(
 	if len(names) > 0 {
 		flags[namedFlag] = true // a name is to follow
 	}
-	step := s.light(bare)
+	step := s.lightStep(bare)
 	if step != nil {
 		flags[stepFlag] = step.Key
 		if flags[parentFlag] == nil && step.Parent != "" {
 			flags[parentFlag] = step.Parent
 		}
 	}
-	if err := s.flusher.settle(); err != nil { // it may stand on layers of steps
+	if err := s.flusher.syncSteps(); err != nil { // it may stand on layers of steps
 		return nil, err
 	}
 	known, err := s.createRecord(docs, created, flags, top)
@@ -221,7 +221,7 @@ func (s *Store) createRecord(docs documents, created time.Time, flags map[string
 	}
 	if cfg.damaged != nil { // all of it once more
 		data = append(data, cstorage.ImageBigDataOption{Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest})
-		s.forget(bare)
+		s.forgetConfig(bare)
 		s.damage.Settle(s.imageFolder(bare))
 	}
 	for _, item := range data {
@@ -245,10 +245,10 @@ func (s *Store) Tag(ctx context.Context, imageID, name string) error {
 	}
 	s.images.Lock()
 	defer s.images.Unlock()
-	if _, err := s.known(bareID(imageID)); err != nil {
+	if _, err := s.knownConfig(bareID(imageID)); err != nil {
 		return err
 	}
-	return s.promote(bareID(imageID), []string{ref.Canonical()})
+	return s.promoteStep(bareID(imageID), []string{ref.Canonical()})
 }
 
 // Untag takes names from an image that the caller has seen with all its names, all at once. A name that the image does not
@@ -270,10 +270,10 @@ func (s *Store) Untag(ctx context.Context, seen *image.Image, names ...string) e
 		return err
 	}
 	bare := bareID(seen.ID)
-	if s.light(bare) != nil {
+	if s.lightStep(bare) != nil {
 		return nil // it has no names
 	}
-	s.ballast.ease() // it is the way to remove an image
+	s.ballast.releaseIfScarce() // it is the way to remove an image
 	return wrap(s.changeImage(bare, func() error {
 		return s.cs.RemoveNames(bare, canonical)
 	}), "take names from image %s", seen.ID)

@@ -22,10 +22,10 @@ import (
 // instance. Each is a sentence.
 func (s *Store) Notes() []string { return slices.Clone(s.notes) }
 
-// sweep removes what a crash left beside the records. It is called before the library opens the store: nothing is in use.
-// What a container, an image or a client may have shaped goes into the trash, whatever it is: the library would remove some of
-// it when it opens the store, with a descriptor for each level. What resists is noted, and stops nothing.
-func sweep(root string) (notes []string, err error) {
+// sweepLeftovers removes what a crash left beside the records. It is called before the library opens the store: nothing is in
+// use. What a container, an image or a client may have shaped goes into the trash, whatever it is: the library would remove
+// some of it when it opens the store, with a descriptor for each level. What resists is noted, and stops nothing.
+func sweepLeftovers(root string) (notes []string, err error) {
 	for _, dir := range []string{
 		"overlay/staging", stagedFolder, "overlay/tempdirs", "overlay-layers/tmp", "vfs/tempdirs", "vfs-layers/tmp",
 	} {
@@ -76,9 +76,9 @@ func readDir(dir string) ([]os.DirEntry, error) {
 	return entries, err
 }
 
-// recover clears what a crash left: the library drops layers that were half made or half removed when it loads its
+// recoverFromCrash clears what a crash left: the library drops layers that were half made or half removed when it loads its
 // records; folders without a record, images that were half made and layers that became part of no image are dropped here.
-func (s *Store) recover(ctx context.Context, suspects unsyncedList) error {
+func (s *Store) recoverFromCrash(ctx context.Context, suspects unsyncedList) error {
 	if err := s.emptyUnknown(); err != nil {
 		return err
 	}
@@ -239,8 +239,8 @@ func (s *Store) hasLostConfig(r *cstorage.Image) (bool, error) {
 
 // dropRecord removes the record of an image and leaves its layers.
 func (s *Store) dropRecord(bare string) error {
-	if s.light(bare) != nil {
-		s.forget(bare)
+	if s.lightStep(bare) != nil {
+		s.forgetConfig(bare)
 		return s.dropStep(bare)
 	}
 	return s.dropFromLibrary(bare)
@@ -249,13 +249,13 @@ func (s *Store) dropRecord(bare string) error {
 // dropFromLibrary is dropRecord for an image that has a place in the library, also beside its file of a step. Its layers may go
 // next, and some file systems bring that to the disk earlier: a power cut would leave the image without them.
 func (s *Store) dropFromLibrary(bare string) error {
-	s.ballast.ease()
+	s.ballast.releaseIfScarce()
 	err := s.changeImage(bare, func() error { return s.cs.Delete(bare) })
 	if err == nil {
 		err = syncDir(s.imagesFolder())
 	}
 	if err == nil || errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown) {
-		s.forget(bare)
+		s.forgetConfig(bare)
 		return nil
 	}
 	return wrap(err, "remove image %s", bare)

@@ -26,17 +26,17 @@ const (
 
 // Room reports whether so many more bytes and files fit; an error says what is missing and what to do.
 func (s *Store) Room(bytes int64, files int64) error {
-	if s.room(bytes, files) == nil {
+	if s.checkRoom(bytes, files) == nil {
 		return nil
 	}
 	if err := s.trash.Drain(); err != nil {
 		return err
 	}
-	return s.room(bytes, files)
+	return s.checkRoom(bytes, files)
 }
 
-// room is Room for what is free at this moment: files of removed layers may still lie about.
-func (s *Store) room(bytes int64, files int64) error {
+// checkRoom is Room for what is free at this moment: files of removed layers may still lie about.
+func (s *Store) checkRoom(bytes int64, files int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.root, &st); err != nil {
 		return fmt.Errorf("look for room in %s: %w", s.root, err)
@@ -44,7 +44,8 @@ func (s *Store) room(bytes int64, files int64) error {
 	const advice = "remove images or containers that are not needed, or make room on the file system of %s"
 	free := int64(st.Bavail)*st.Bsize - reserveBytes
 	if bytes > free {
-		return fault.Internal("no space left on device: %s are needed, %s are free; "+advice, human(bytes), human(max(free, 0)), s.root)
+		return fault.Internal("no space left on device: %s are needed, %s are free; "+advice,
+			formatBytes(bytes), formatBytes(max(free, 0)), s.root)
 	}
 	if freeFiles := int64(st.Ffree) - reserveFiles; st.Files > 0 && files > freeFiles {
 		return fault.Internal("no space left on device: room for %d files is needed, for %d there is; "+advice, files, max(freeFiles, 0), s.root)
@@ -52,8 +53,8 @@ func (s *Store) room(bytes int64, files int64) error {
 	return nil
 }
 
-// human shows a number of bytes as clients do.
-func human(n int64) string {
+// formatBytes shows a number of bytes as clients do.
+func formatBytes(n int64) string {
 	value, unit := float64(n), "B"
 	for _, next := range []string{"kB", "MB", "GB", "TB"} {
 		if value < 1000 {
@@ -79,7 +80,7 @@ func newBallast(root string) *ballast {
 	if info, err := os.Stat(b.path); err == nil {
 		b.size = info.Size()
 	}
-	_, err := os.Stat(b.file(ballastFiles - 1))
+	_, err := os.Stat(b.filePath(ballastFiles - 1))
 	b.files = err == nil
 	b.restore()
 	return b
@@ -94,12 +95,12 @@ func ballastNames() []string {
 	return names
 }
 
-// file returns the path of one of the files without bytes.
-func (b *ballast) file(i int) string { return fmt.Sprintf("%s.%02d", b.path, i) }
+// filePath returns the path of one of the files without bytes.
+func (b *ballast) filePath(i int) string { return fmt.Sprintf("%s.%02d", b.path, i) }
 
-// ease gives a piece of the ballast up if there is hardly any room.
-func (b *ballast) ease() {
-	free, files := b.free()
+// releaseIfScarce gives a piece of the ballast up if there is hardly any room.
+func (b *ballast) releaseIfScarce() {
+	free, files := b.freeSpace()
 	if free >= scarceBytes && files >= scarceFiles {
 		return
 	}
@@ -109,20 +110,20 @@ func (b *ballast) ease() {
 		b.dropFiles()
 	}
 	if free < scarceBytes && b.size > 0 {
-		b.shrink()
+		b.shrinkLocked()
 	}
 }
 
 // dropFiles is called with b.mu held. What stays goes with the next call.
 func (b *ballast) dropFiles() {
 	for i := range ballastFiles {
-		_ = os.Remove(b.file(i))
+		_ = os.Remove(b.filePath(i))
 	}
 	b.files = false
 }
 
-// shrink is called with b.mu held.
-func (b *ballast) shrink() {
+// shrinkLocked is called with b.mu held.
+func (b *ballast) shrinkLocked() {
 	left := max(b.size-ballastPiece, 0)
 	var err error
 	if left == 0 {
@@ -135,8 +136,8 @@ func (b *ballast) shrink() {
 	}
 }
 
-// free returns the bytes and the files that there is room for.
-func (b *ballast) free() (bytes, files int64) {
+// freeSpace returns the bytes and the files that there is room for.
+func (b *ballast) freeSpace() (bytes, files int64) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(b.path), &st); err != nil {
 		return 0, 0
@@ -152,10 +153,10 @@ func (b *ballast) free() (bytes, files int64) {
 func (b *ballast) restore() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	free, files := b.free()
+	free, files := b.freeSpace()
 	if b.size != ballastSize && free >= 4*ballastSize {
 		b.size = 0
-		if preallocate(b.path, ballastSize) == nil {
+		if preallocateFile(b.path, ballastSize) == nil {
 			b.size = ballastSize
 		}
 	}
@@ -163,7 +164,7 @@ func (b *ballast) restore() {
 		return
 	}
 	for i := range ballastFiles {
-		if err := os.WriteFile(b.file(i), nil, 0o600); err != nil {
+		if err := os.WriteFile(b.filePath(i), nil, 0o600); err != nil {
 			b.dropFiles()
 			return
 		}
@@ -171,7 +172,7 @@ func (b *ballast) restore() {
 	b.files = true
 }
 
-func preallocate(path string, size int64) error {
+func preallocateFile(path string, size int64) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err

@@ -215,7 +215,7 @@ func TestNoFilesLeft(t *testing.T) {
 
 func TestHuman(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 1_234_567: "1.235 MB", 5e9: "5 GB"} {
-		if got := human(n); got != want {
+		if got := formatBytes(n); got != want {
 			t.Errorf("human(%d) = %s, want %s", n, got, want)
 		}
 	}

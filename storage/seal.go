@@ -28,7 +28,7 @@ import (
 // (no such base, the container has no layer), fault.Conflict (it is no container of the base), fault.Invalid (a file that
 // no archive can tell of) or internal.
 func (s *Store) Seal(ctx context.Context, containerID string, spec ImageSpec, skip []string) (*image.Image, error) {
-	spec.stamp()
+	spec.ensureCreated()
 	staged, err := s.stageContainer(ctx, containerID, spec.Base, skip)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (s *Store) Seal(ctx context.Context, containerID string, spec ImageSpec, sk
 
 // stageContainer stages what a container has written; nil if that is nothing.
 func (s *Store) stageContainer(ctx context.Context, containerID, baseID string, skip []string) (*Staged, error) {
-	base, err := s.config(bareID(baseID))
+	base, err := s.soundConfig(bareID(baseID))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Store) stageContainer(ctx context.Context, containerID, baseID string, 
 // copyLayer stages the changes of a container's layer where they cannot be moved: the driver keeps them in another form
 // than an image's.
 func (s *Store) copyLayer(ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver, skip []string) (*Staged, error) {
-	own, below, err := s.folders(layer, driver)
+	own, below, err := s.foldersOf(layer, driver)
 	if err != nil {
 		return nil, wrap(err, "seal layer of %s", layer.ID)
 	}
@@ -98,11 +98,11 @@ func (s *Store) copyLayer(ctx context.Context, layer *cstorage.Layer, driver gra
 
 // moveLayer stages the folder of a container's layer itself.
 func (s *Store) moveLayer(ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver, skip []string) (*Staged, error) {
-	own, below, err := s.folders(layer, driver)
+	own, below, err := s.foldersOf(layer, driver)
 	if err != nil {
 		return nil, wrap(err, "seal layer of %s", layer.ID)
 	}
-	if err := trim(own, below, skip); err != nil {
+	if err := trimFolder(own, below, skip); err != nil {
 		return nil, wrap(err, "seal layer of %s", layer.ID)
 	}
 	empty, err := isUnchanged(own, below)
@@ -168,13 +168,13 @@ func (m *mover) Close() error { return nil }
 // ApplyDiff moves the folder to dest once all of it is read.
 func (m *mover) ApplyDiff(dest string, _ *archive.TarOptions, differ *graphdriver.DifferOptions) (graphdriver.DriverWithDifferOutput, error) {
 	var out graphdriver.DriverWithDifferOutput
-	headers, err := unnamed(differ.StagingDirectory)
+	headers, err := newUnnamedFile(differ.StagingDirectory)
 	if err != nil {
 		return out, err
 	}
-	sum, diffID, size, err := m.read(headers)
+	sum, diffID, size, err := m.packAndHash(headers)
 	if err == nil {
-		err = m.move(dest)
+		err = m.moveFolder(dest)
 	}
 	if err != nil {
 		headers.Close() //nolint:errcheck // it is of no use
@@ -188,13 +188,13 @@ func (m *mover) ApplyDiff(dest string, _ *archive.TarOptions, differ *graphdrive
 	mode := os.FileMode(st.Mode & 0o777)
 	m.sum = sum
 	out.TarSplit, out.Size, out.UncompressedDigest = headers, size, diffID
-	out.UIDs, out.GIDs = sorted(sum.uids), sorted(sum.gids)
+	out.UIDs, out.GIDs = sortedIDs(sum.uids), sortedIDs(sum.gids)
 	out.RootDirMode = &mode // the driver leaves it as it is then
 	return out, nil
 }
 
-// move puts the folder in the place of dest, and an empty one in its own: the driver expects one there.
-func (m *mover) move(dest string) error {
+// moveFolder puts the folder in the place of dest, and an empty one in its own: the driver expects one there.
+func (m *mover) moveFolder(dest string) error {
 	info, err := os.Stat(m.own)
 	if err != nil {
 		return err
@@ -208,8 +208,8 @@ func (m *mover) move(dest string) error {
 	return os.Mkdir(m.own, info.Mode().Perm())
 }
 
-// read makes an archive of the folder, for its digest and its headers.
-func (m *mover) read(headers *os.File) (*summary, digest.Digest, int64, error) {
+// packAndHash makes an archive of the folder, for its digest and its headers.
+func (m *mover) packAndHash(headers *os.File) (*summary, digest.Digest, int64, error) {
 	out, in := io.Pipe()
 	var done sync.WaitGroup
 	var failed error // of the writer
@@ -228,20 +228,20 @@ func (m *mover) read(headers *os.File) (*summary, digest.Digest, int64, error) {
 	done.Go(func() {
 		w := bufio.NewWriterSize(headers, headersBuffer)
 		var err error
-		if sum, err = pack(f.readers[1], w); err == nil {
+		if sum, err = packHeaders(f.readers[1], w); err == nil {
 			err = w.Flush()
 		}
 		if err != nil {
 			f.fail(err)
 		}
 	})
-	size, err := f.run(out)
+	size, err := f.shareSource(out)
 	out.Close() //nolint:errcheck // it never fails
 	done.Wait()
 	if failed != nil && !errors.Is(failed, io.ErrClosedPipe) {
 		return nil, "", 0, failed
 	}
-	if err = f.failed(err); err != nil {
+	if err = f.failureOr(err); err != nil {
 		return nil, "", 0, err
 	}
 	return sum, hash.Digest(), size, nil

@@ -43,10 +43,10 @@ func writeFolder(ctx context.Context, w io.Writer, own string, below []string) e
 		ctx: ctx, out: tar.NewWriter(buffered), below: below, links: map[[2]uint64]string{}, opaque: []bool{false},
 		buf: make([]byte, 256<<10),
 	}
-	if err := f.root(own); err != nil {
+	if err := f.writeRoot(own); err != nil {
 		return err
 	}
-	if err := walkFolder(ctx, own, tree.Options{Sorted: true}, tree.Visitor{Entry: f.entry}); err != nil {
+	if err := walkFolder(ctx, own, tree.Options{Sorted: true}, tree.Visitor{Entry: f.writeEntry}); err != nil {
 		return err
 	}
 	if err := f.out.Close(); err != nil {
@@ -55,8 +55,8 @@ func writeFolder(ctx context.Context, w io.Writer, own string, below []string) e
 	return buffered.Flush()
 }
 
-// root writes an entry of the root folder if the container has changed it.
-func (f *folderWriter) root(own string) error {
+// writeRoot writes an entry of the root folder if the container has changed it.
+func (f *folderWriter) writeRoot(own string) error {
 	changed, err := rootChanged(own, f.below)
 	if err != nil {
 		return err
@@ -65,8 +65,8 @@ func (f *folderWriter) root(own string) error {
 	if err := unix.Stat(own, &st); err != nil {
 		return fmt.Errorf("look at the root folder: %w", err)
 	}
-	h := header("./", &st)
-	if _, err := f.xattrs(own, h); err != nil || !changed {
+	h := layerHeader("./", &st)
+	if _, err := f.addXattrs(own, h); err != nil || !changed {
 		return err
 	}
 	return f.out.WriteHeader(h)
@@ -89,8 +89,8 @@ func setTimes(fd int, st *unix.Stat_t) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, tree.PathOf(fd), []unix.Timespec{st.Atim, st.Mtim}, 0)
 }
 
-// entry writes one entry.
-func (f *folderWriter) entry(e *tree.Entry) (enter bool, err error) {
+// writeEntry writes one entry.
+func (f *folderWriter) writeEntry(e *tree.Entry) (enter bool, err error) {
 	kind := e.Stat.Mode & unix.S_IFMT
 	if kind == unix.S_IFSOCK {
 		if err := dropSocket(e); err != nil {
@@ -98,20 +98,20 @@ func (f *folderWriter) entry(e *tree.Entry) (enter bool, err error) {
 		}
 		return false, nil
 	}
-	if err := bounded(e); err != nil {
+	if err := checkEntryBounds(e); err != nil {
 		return false, err
 	}
 	name := e.Path()
 	switch {
 	case isWhiteout(&e.Stat):
-		gone := header(strings.TrimSuffix(name, e.Base)+archive.WhiteoutPrefix+e.Base, &e.Stat)
+		gone := layerHeader(strings.TrimSuffix(name, e.Base)+archive.WhiteoutPrefix+e.Base, &e.Stat)
 		gone.Typeflag, gone.Mode, gone.Devmajor, gone.Devminor = tar.TypeReg, 0, 0, 0
 		return false, f.out.WriteHeader(gone)
 	case strings.HasPrefix(e.Base, archive.WhiteoutPrefix):
 		return false, fault.Invalid("the file %s cannot be part of a layer: names that begin with %s stand for deleted files there",
 			e.Shown(), archive.WhiteoutPrefix)
 	}
-	h := header(name, &e.Stat)
+	h := layerHeader(name, &e.Stat)
 	if kind == unix.S_IFREG && e.Stat.Nlink > 1 {
 		key := [2]uint64{e.Stat.Dev, e.Stat.Ino}
 		if first, ok := f.links[key]; ok {
@@ -120,15 +120,15 @@ func (f *folderWriter) entry(e *tree.Entry) (enter bool, err error) {
 		}
 		f.links[key] = name
 	}
-	opaque, err := f.xattrs(tree.PathOf(e.Dir)+"/"+e.Base, h)
+	opaque, err := f.addXattrs(tree.PathOf(e.Dir)+"/"+e.Base, h)
 	if err != nil {
 		return false, fmt.Errorf("look at %s: %w", e.Shown(), err)
 	}
 	switch kind {
 	case unix.S_IFDIR:
-		err = f.folder(e.Depth, h, opaque)
+		err = f.writeFolderEntry(e.Depth, h, opaque)
 	case unix.S_IFREG:
-		err = f.file(e, h)
+		err = f.writeFile(e, h)
 	case unix.S_IFLNK:
 		if h.Linkname, err = tarfile.ReadLink(e.Dir, e.Base); err == nil {
 			err = f.out.WriteHeader(h)
@@ -142,7 +142,7 @@ func (f *folderWriter) entry(e *tree.Entry) (enter bool, err error) {
 	return true, nil
 }
 
-func (f *folderWriter) file(e *tree.Entry, h *tar.Header) error {
+func (f *folderWriter) writeFile(e *tree.Entry, h *tar.Header) error {
 	if err := f.out.WriteHeader(h); err != nil || h.Size == 0 {
 		return err
 	}
@@ -168,8 +168,8 @@ func (f *folderWriter) file(e *tree.Entry, h *tar.Header) error {
 	return nil
 }
 
-// folder writes an entry of a folder. One that hides what the image has says so.
-func (f *folderWriter) folder(depth int, h *tar.Header, opaque bool) error {
+// writeFolderEntry writes an entry of a folder. One that hides what the image has says so.
+func (f *folderWriter) writeFolderEntry(depth int, h *tar.Header, opaque bool) error {
 	if err := f.out.WriteHeader(h); err != nil {
 		return err
 	}
@@ -200,9 +200,9 @@ func isBelow(below []string, name string) bool {
 
 func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
 
-// xattrs adds the attributes that belong in a layer to a header, takes the overlay's notes from the file that a layer has no
-// use for, and reports whether the overlay has it hide what is below.
-func (f *folderWriter) xattrs(path string, h *tar.Header) (opaque bool, err error) {
+// addXattrs adds the attributes that belong in a layer to a header, takes the overlay's notes from the file that a layer has
+// no use for, and reports whether the overlay has it hide what is below.
+func (f *folderWriter) addXattrs(path string, h *tar.Header) (opaque bool, err error) {
 	n, err := unix.Llistxattr(path, f.buf)
 	if errors.Is(err, unix.ENOTSUP) {
 		return false, nil
@@ -235,8 +235,8 @@ func (f *folderWriter) xattrs(path string, h *tar.Header) (opaque bool, err erro
 	return opaque, nil
 }
 
-// header describes a file of a layer. Times are whole seconds, as all tools write them.
-func header(name string, st *unix.Stat_t) *tar.Header {
+// layerHeader describes a file of a layer. Times are whole seconds, as all tools write them.
+func layerHeader(name string, st *unix.Stat_t) *tar.Header {
 	h := tarfile.Header(name, st)
 	h.ModTime = time.Unix(st.Mtim.Sec, 0)
 	return h

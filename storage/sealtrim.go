@@ -12,9 +12,9 @@ import (
 	"moss/engine/tree"
 )
 
-// trim removes from a container's folder what is there only because something was mounted over it: the rules are those of
-// leftOut. Nothing of it is mounted any more, so the mount points' names are followed over the folders of the layers.
-func trim(own string, below, points []string) error {
+// trimFolder removes from a container's folder what is there only because something was mounted over it: the rules are those
+// of leftOut. Nothing of it is mounted any more, so the mount points' names are followed over the folders of the layers.
+func trimFolder(own string, below, points []string) error {
 	if len(points) == 0 {
 		return nil
 	}
@@ -56,7 +56,7 @@ func removeMade(root int, own string, below []string, name string) (bool, error)
 		if !isBelow(below, name) {
 			break
 		}
-		if topmost(below, name, &before) && (before.Mode != now.Mode || before.Uid != now.Uid || before.Gid != now.Gid) {
+		if statTopmost(below, name, &before) && (before.Mode != now.Mode || before.Uid != now.Uid || before.Gid != now.Gid) {
 			return false, nil
 		}
 		if opaqueAt(own, name) {
@@ -84,8 +84,8 @@ func removeMade(root int, own string, below []string, name string) (bool, error)
 	return true, setTimes(dir, &st)
 }
 
-// topmost looks at a name in the uppermost layer that has it.
-func topmost(below []string, name string, st *unix.Stat_t) bool {
+// statTopmost looks at a name in the uppermost layer that has it.
+func statTopmost(below []string, name string, st *unix.Stat_t) bool {
 	for _, layer := range below {
 		if statBelow(layer, name, st) == nil {
 			return true
@@ -109,14 +109,14 @@ func followAll(own string, below, points []string) []string {
 	layers := append([]string{own}, below...)
 	resolved := make([]string, 0, len(points))
 	for _, point := range points {
-		resolved = append(resolved, follow(layers, point))
+		resolved = append(resolved, followLinks(layers, point))
 	}
 	return resolved
 }
 
-// follow returns where a name leads to over the folders of layers, the upper ones first. A name that is not there comes back
-// as it is.
-func follow(layers []string, point string) string {
+// followLinks returns where a name leads to over the folders of layers, the upper ones first. A name that is not there comes
+// back as it is.
+func followLinks(layers []string, point string) string {
 	at := "/"
 	rest := strings.Split(path.Clean("/"+point), "/")[1:]
 	for links := 0; len(rest) > 0; {

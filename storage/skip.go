@@ -25,13 +25,13 @@ func (s *Store) leftOut(
 	if len(skip) == 0 || len(changes) == 0 {
 		return left, nil
 	}
-	own, below, err := s.folders(layer, driver)
+	own, below, err := s.foldersOf(layer, driver)
 	if err != nil {
 		return nil, wrap(err, "changes of layer of %s", layer.ID)
 	}
 	points := make(map[string]bool, len(skip))
 	for _, point := range skip {
-		points[s.resolved(layer.ID, point)] = true
+		points[s.resolveMountPoint(layer.ID, point)] = true
 	}
 	kept, emptied := map[string]bool{}, map[string]bool{} // folders with a child that stays, with one that goes
 	for _, c := range slices.Backward(changes) {          // children come before their parents
@@ -93,8 +93,8 @@ func statIn(root int, name string, st *unix.Stat_t) error {
 	return unix.Fstat(fd, st)
 }
 
-// folders returns where a container's own files lie, and those of its image, the upper layers first.
-func (s *Store) folders(layer *cstorage.Layer, driver graphdriver.Driver) (own string, below []string, err error) {
+// foldersOf returns where a container's own files lie, and those of its image, the upper layers first.
+func (s *Store) foldersOf(layer *cstorage.Layer, driver graphdriver.Driver) (own string, below []string, err error) {
 	if s.choice.driver == driverVFS {
 		dir := filepath.Join(s.root, driverVFS, "dir")
 		if layer.Parent != "" {
@@ -112,9 +112,9 @@ func (s *Store) folders(layer *cstorage.Layer, driver graphdriver.Driver) (own s
 	return about["UpperDir"], below, nil
 }
 
-// resolved follows the links in a mount point's parents, where the layer is mounted; elsewhere, and for a path that is not
-// there, the name itself is the best there is.
-func (s *Store) resolved(containerID, point string) string {
+// resolveMountPoint follows the links in a mount point's parents, where the layer is mounted; elsewhere, and for a path that
+// is not there, the name itself is the best there is.
+func (s *Store) resolveMountPoint(containerID, point string) string {
 	dir := s.mountedAt(containerID)
 	if s.choice.driver == driverVFS {
 		dir = filepath.Join(s.root, driverVFS, "dir", containerID)

@@ -41,8 +41,8 @@ type ImageSpec struct {
 	Step string // the key of the build's step that makes the image; empty: an image of its own
 }
 
-// stamp makes sure that the spec says when the image was made.
-func (spec *ImageSpec) stamp() {
+// ensureCreated makes sure that the spec says when the image was made.
+func (spec *ImageSpec) ensureCreated() {
 	if spec.Created.IsZero() {
 		spec.Created = time.Now()
 	}
@@ -101,8 +101,9 @@ type documents struct {
 	configDigest, manifestDigest, indexDigest digest.Digest
 }
 
-// render makes the config and the manifest of an image from its spec, the one below it and the sizes of all its layers.
-func render(spec ImageSpec, base *configCache, diffIDs []digest.Digest, sizes []int64) (documents, error) {
+// renderDocuments makes the config and the manifest of an image from its spec, the one below it and the sizes of all its
+// layers.
+func renderDocuments(spec ImageSpec, base *configCache, diffIDs []digest.Digest, sizes []int64) (documents, error) {
 	var history []History
 	if base != nil {
 		history = append(history, base.history...)
@@ -123,11 +124,12 @@ func render(spec ImageSpec, base *configCache, diffIDs []digest.Digest, sizes []
 	if err != nil {
 		return documents{}, fmt.Errorf("encode image config: %w", err)
 	}
-	return document(config, diffIDs, sizes)
+	return newDocuments(config, diffIDs, sizes)
 }
 
-// document makes the documents of an image from its config. The manifest of an image that was made here is always the same.
-func document(config []byte, diffIDs []digest.Digest, sizes []int64) (documents, error) {
+// newDocuments makes the documents of an image from its config. The manifest of an image that was made here is always the
+// same.
+func newDocuments(config []byte, diffIDs []digest.Digest, sizes []int64) (documents, error) {
 	docs := documents{config: config, configDigest: digest.FromBytes(config)}
 	m := manifest{
 		SchemaVersion: 2, MediaType: mediaTypeManifest,

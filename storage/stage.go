@@ -49,7 +49,7 @@ func (s *Staged) Size() int64 { return s.size }
 
 // Discard removes what was staged. It may be called again, and after PutPulled, without effect.
 func (s *Staged) Discard() error {
-	out, file := s.take()
+	out, file := s.takeContent()
 	if out != nil {
 		return s.store.dropStaging(out)
 	}
@@ -70,8 +70,8 @@ func (s *Staged) removeFile(file string) error {
 	return nil
 }
 
-// take makes the caller the one to care for what was staged.
-func (s *Staged) take() (*graphdriver.DriverWithDifferOutput, string) {
+// takeContent makes the caller the one to care for what was staged.
+func (s *Staged) takeContent() (*graphdriver.DriverWithDifferOutput, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, file := s.out, s.file
@@ -79,8 +79,8 @@ func (s *Staged) take() (*graphdriver.DriverWithDifferOutput, string) {
 	return out, file
 }
 
-// spent reports whether nothing is staged any more.
-func (s *Staged) spent() bool {
+// isSpent reports whether nothing is staged any more.
+func (s *Staged) isSpent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out == nil && s.file == ""
@@ -137,7 +137,7 @@ func (s *Store) stageFile(src *watched, blob Blob) (*Staged, error) {
 	}
 	defer file.Close() //nolint:errcheck // closed with its error below
 	staged := &Staged{store: s, blob: blob, file: file.Name()}
-	err = staged.keep(src, file)
+	err = staged.writeAndHash(src, file)
 	if err = errors.Join(err, file.Close()); err != nil || src.err != nil {
 		err = errors.Join(err, staged.Discard())
 		if src.err != nil {
@@ -148,9 +148,9 @@ func (s *Store) stageFile(src *watched, blob Blob) (*Staged, error) {
 	return staged, nil
 }
 
-// keep writes a plain archive to a file and its headers to another one, beside hashing it.
-func (s *Staged) keep(src *watched, file *os.File) (err error) {
-	if s.headers, err = unnamed(filepath.Dir(s.file)); err != nil {
+// writeAndHash writes a plain archive to a file and its headers to another one, beside hashing it.
+func (s *Staged) writeAndHash(src *watched, file *os.File) (err error) {
+	if s.headers, err = newUnnamedFile(filepath.Dir(s.file)); err != nil {
 		return err
 	}
 	f := newFeed(2)
@@ -165,16 +165,16 @@ func (s *Staged) keep(src *watched, file *os.File) (err error) {
 	done.Go(func() {
 		w := bufio.NewWriterSize(s.headers, headersBuffer)
 		var err error
-		if sum, err = pack(f.readers[1], w); err == nil {
+		if sum, err = packHeaders(f.readers[1], w); err == nil {
 			err = w.Flush()
 		}
 		if err != nil {
 			f.fail(err)
 		}
 	})
-	s.plain, err = f.run(src)
+	s.plain, err = f.shareSource(src)
 	done.Wait()
-	if err = f.failed(err); err != nil {
+	if err = f.failureOr(err); err != nil {
 		return err
 	}
 	s.diffID, s.size = hash.Digest(), sum.size
@@ -228,7 +228,7 @@ func (s *Store) StageTwin(ctx context.Context, diffID digest.Digest) (*Staged, e
 }
 
 func (s *Store) stageFrom(ctx context.Context, layerID string, blob Blob) (*Staged, error) {
-	unpin, ok := s.pin(layerID)
+	unpin, ok := s.pinLayer(layerID)
 	if !ok {
 		return nil, fault.NotFound("no such layer: %s", layerID)
 	}

@@ -45,8 +45,8 @@ type stepRecord struct {
 	Created  time.Time `json:"created"`
 }
 
-// record returns a step's image as the library would have it.
-func (r *stepRecord) record(bare string) *cstorage.Image {
+// toImageRecord returns a step's image as the library would have it.
+func (r *stepRecord) toImageRecord(bare string) *cstorage.Image {
 	flags := map[string]any{stepFlag: r.Key, lightFlag: true}
 	if r.Parent != "" {
 		flags[parentFlag] = r.Parent
@@ -68,8 +68,8 @@ func stepKey(r *cstorage.Image) string {
 
 func (s *Store) stepFile(bare string) string { return filepath.Join(s.root, stepsFolder, bare) }
 
-// light returns what is kept of an image that only builds know; nil if it is none.
-func (s *Store) light(bare string) *stepRecord {
+// lightStep returns what is kept of an image that only builds know; nil if it is none.
+func (s *Store) lightStep(bare string) *stepRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.steps[bare]
@@ -104,15 +104,15 @@ func (s *Store) imageRecords() ([]cstorage.Image, error) {
 		delete(light, records[i].ID)
 	}
 	for bare, r := range light {
-		records = append(records, *r.record(bare))
+		records = append(records, *r.toImageRecord(bare))
 	}
 	return records, nil
 }
 
 // imageRecord returns the record of an image by its id. Errors are the library's.
 func (s *Store) imageRecord(bare string) (*cstorage.Image, error) {
-	if r := s.light(bare); r != nil {
-		return r.record(bare), nil
+	if r := s.lightStep(bare); r != nil {
+		return r.toImageRecord(bare), nil
 	}
 	return s.cs.Image(bare)
 }
@@ -132,7 +132,7 @@ func (s *Store) putStep(docs documents, spec ImageSpec, top string) (*cstorage.I
 	if !errors.Is(err, cstorage.ErrImageUnknown) {
 		return nil, wrap(err, "look for image %s", bare)
 	}
-	if known := s.light(bare); known != nil {
+	if known := s.lightStep(bare); known != nil {
 		r.TopLayer = known.TopLayer
 	}
 	if err := s.writeStep(bare, r, docs.config); err != nil {
@@ -142,7 +142,7 @@ func (s *Store) putStep(docs documents, spec ImageSpec, top string) (*cstorage.I
 	s.steps[bare] = r
 	s.mu.Unlock()
 	s.adoptLayers(r.TopLayer)
-	return r.record(bare), nil
+	return r.toImageRecord(bare), nil
 }
 
 // noteKey keeps a step's key with an image of the library.
@@ -256,7 +256,7 @@ func (s *Store) hasLayers(r *stepRecord, config []byte) bool {
 	if json.Unmarshal(config, &doc) != nil {
 		return false
 	}
-	chain, err := s.chain(r.TopLayer)
+	chain, err := s.layerChain(r.TopLayer)
 	return err == nil && len(chain) == len(doc.RootFS.DiffIDs) && s.isSound(r.TopLayer)
 }
 
@@ -268,10 +268,10 @@ func (s *Store) dropStep(bare string) error {
 	return wrap(removeFile(s.stepFile(bare)), "remove step %s", bare)
 }
 
-// promote gives a step's image its place in the library, with names; an image that is there gets the names only. It is
+// promoteStep gives a step's image its place in the library, with names; an image that is there gets the names only. It is
 // called with s.images held.
-func (s *Store) promote(bare string, names []string) error {
-	r := s.light(bare)
+func (s *Store) promoteStep(bare string, names []string) error {
+	r := s.lightStep(bare)
 	if r == nil {
 		if len(names) == 0 {
 			return nil
@@ -282,11 +282,11 @@ func (s *Store) promote(bare string, names []string) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := s.config(bare)
+	cfg, err := s.soundConfig(bare)
 	if err != nil {
 		return err
 	}
-	docs, err := document(config, cfg.diffIDs, cfg.sizes)
+	docs, err := newDocuments(config, cfg.diffIDs, cfg.sizes)
 	if err != nil {
 		return err
 	}

@@ -66,17 +66,17 @@ func (s *Store) Finish(ctx context.Context, imageID string, names []string) (*im
 	bare := bareID(imageID)
 	s.images.Lock()
 	defer s.images.Unlock()
-	if _, err := s.config(bare); err != nil {
+	if _, err := s.soundConfig(bare); err != nil {
 		return nil, err
 	}
-	if err := s.promote(bare, canonical); err != nil {
+	if err := s.promoteStep(bare, canonical); err != nil {
 		return nil, err
 	}
 	record, err := s.imageRecord(bare)
 	if err != nil {
 		return nil, wrap(err, "finish image %s", imageID)
 	}
-	return s.assemble(record)
+	return s.assembleImage(record)
 }
 
 // Graft makes an image on top of spec.Base whose layers are so many of the lowest ones of another image: those of the base,
@@ -87,16 +87,16 @@ func (s *Store) Graft(ctx context.Context, spec ImageSpec, fromImageID string, l
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("make image from %s: %w", fromImageID, err)
 	}
-	spec.stamp()
+	spec.ensureCreated()
 	s.images.Lock()
 	defer s.images.Unlock()
-	from, err := s.config(bareID(fromImageID))
+	from, err := s.soundConfig(bareID(fromImageID))
 	if err != nil {
 		return nil, err
 	}
 	base := &configCache{}
 	if spec.Base != "" {
-		if base, err = s.config(bareID(spec.Base)); err != nil {
+		if base, err = s.soundConfig(bareID(spec.Base)); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Store) Graft(ctx context.Context, spec ImageSpec, fromImageID string, l
 	if layers > len(from.diffIDs) || layers < own || layers > own+1 || !slices.Equal(base.diffIDs, from.diffIDs[:own]) {
 		return nil, fault.Invalid("image %s does not have the layers of %s with at most one more, %d in all", fromImageID, spec.Base, layers)
 	}
-	chain, err := s.chain(from.topLayer)
+	chain, err := s.layerChain(from.topLayer)
 	if err != nil || len(chain) != len(from.diffIDs) {
 		return nil, fault.Internal("layers of image %s: %d are there, %d are told of: %w", fromImageID, len(chain), len(from.diffIDs), err)
 	}
@@ -112,7 +112,7 @@ func (s *Store) Graft(ctx context.Context, spec ImageSpec, fromImageID string, l
 	if layers > 0 {
 		top = chain[len(chain)-layers]
 	}
-	docs, err := render(spec, base, from.diffIDs[:layers], from.sizes[:layers])
+	docs, err := renderDocuments(spec, base, from.diffIDs[:layers], from.sizes[:layers])
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *Store) putDocuments(docs documents, spec ImageSpec, top string, names [
 		if err != nil {
 			return nil, err
 		}
-		return s.assemble(record)
+		return s.assembleImage(record)
 	}
 	flags := map[string]any{}
 	if spec.Base != "" {
@@ -140,5 +140,5 @@ func (s *Store) putDocuments(docs documents, spec ImageSpec, top string, names [
 	if err != nil {
 		return nil, err
 	}
-	return s.assemble(record)
+	return s.assembleImage(record)
 }

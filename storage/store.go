@@ -58,8 +58,8 @@ type Options struct {
 	place place // found out by Open
 }
 
-// synced returns what tells Synced of a kind.
-func (o Options) synced(what string) func(begun time.Time) {
+// syncReporter returns what tells Synced of a kind.
+func (o Options) syncReporter(what string) func(begun time.Time) {
 	return func(begun time.Time) {
 		if o.Synced != nil {
 			o.Synced(what, begun)
@@ -67,7 +67,7 @@ func (o Options) synced(what string) func(begun time.Time) {
 	}
 }
 
-func (o Options) report(err error) {
+func (o Options) reportError(err error) {
 	if o.Report != nil {
 		o.Report(err)
 	}
@@ -128,7 +128,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		opts.Damage = damage.New(opts.Root, nil)
 	}
 	root, run := filepath.Join(opts.Root, "storage"), filepath.Join(opts.RunRoot, "storage")
-	notes, err := prepare(root, run, &opts)
+	notes, err := prepareFolders(root, run, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	room := newBallast(root)
-	room.ease() // the opening takes a little, even on a full disk
+	room.releaseIfScarce() // the opening takes a little, even on a full disk
 	cs, picked, err := openDriver(ctx, root, run, opts)
 	if err != nil {
 		return nil, fmt.Errorf("open storage in %s: %w", root, err)
@@ -166,27 +166,27 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if mount != "" && suspects.Mount == mount {
 		suspects.Layers = nil // the kernel still has what was written
 	}
-	if err := s.tidy(ctx, opts, suspects); err != nil {
+	if err := s.startCleanup(ctx, opts, suspects); err != nil {
 		cs.Free()
 		return nil, err
 	}
 	s.lost = false
 	room.restore()
 	if s.choice.driver != driverVFS {
-		spread(root)
+		spreadStaging(root)
 	}
-	s.unsynced = newJournal(root, mount, unsynced, opts.synced("layers"))
+	s.unsynced = newJournal(root, mount, unsynced, opts.syncReporter("layers"))
 	s.copies = newCopier(root, cs.GraphDriverName(), &s.images.Mutex)
-	s.images.changed = s.copies.mark
+	s.images.changed = s.copies.requestCopy
 	named := filepath.Join(root, cs.GraphDriverName())
-	s.flusher = newFlusher(named+"-layers", named+"-images", s.unsynced.persist, opts.synced("records"))
+	s.flusher = newFlusher(named+"-layers", named+"-images", s.unsynced.persistList, opts.syncReporter("records"))
 	return s, nil
 }
 
-// prepare makes the folders and clears what a crash or damage left in them, before the library sees them, and puts into opts
-// what their file system refuses. notes name what resists.
-func prepare(root, run string, opts *Options) (notes []string, err error) {
-	if err := isolate(); err != nil {
+// prepareFolders makes the folders and clears what a crash or damage left in them, before the library sees them, and puts into
+// opts what their file system refuses. notes name what resists.
+func prepareFolders(root, run string, opts *Options) (notes []string, err error) {
+	if err := isolateLibrary(); err != nil {
 		return nil, err
 	}
 	for _, dir := range []string{root, run} {
@@ -201,15 +201,15 @@ func prepare(root, run string, opts *Options) (notes []string, err error) {
 		return nil, err
 	}
 	opts.SingleID = opts.SingleID || opts.place.owners != nil // all files belong to root then, as with one id
-	return sweep(root)
+	return sweepLeftovers(root)
 }
 
-// tidy starts what deletes and has it delete what a crash left.
-func (s *Store) tidy(ctx context.Context, opts Options, suspects unsyncedList) (err error) {
-	if s.trash, err = tree.NewTrash(filepath.Join(s.root, trashFolder), opts.report); err != nil {
+// startCleanup starts what deletes and has it delete what a crash left.
+func (s *Store) startCleanup(ctx context.Context, opts Options, suspects unsyncedList) (err error) {
+	if s.trash, err = tree.NewTrash(filepath.Join(s.root, trashFolder), opts.reportError); err != nil {
 		return err
 	}
-	if err = errors.Join(s.dropViews(), s.recover(ctx, suspects)); err != nil {
+	if err = errors.Join(s.dropViews(), s.recoverFromCrash(ctx, suspects)); err != nil {
 		err = fmt.Errorf("recover storage in %s: %w", s.root, err)
 	} else if suspects.all {
 		err = s.damage.SetAside(filepath.Join(s.root, unsyncedFile), errors.New("the list of layers that may not be on the disk cannot be read"))
@@ -281,9 +281,9 @@ func wrap(err error, format string, args ...any) error {
 	}
 }
 
-// isolate keeps the library from the configuration files and variables that other engines use. The library reads them
+// isolateLibrary keeps the library from the configuration files and variables that other engines use. The library reads them
 // whenever a store is opened, even when everything is set by code; naming an empty file is the only way it offers.
-func isolate() error {
+func isolateLibrary() error {
 	if err := os.Setenv("CONTAINERS_STORAGE_CONF", os.DevNull); err != nil {
 		return fmt.Errorf("isolate storage: %w", err)
 	}

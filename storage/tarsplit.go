@@ -28,9 +28,9 @@ type summary struct {
 	root       *tar.Header // of the root folder; nil: it has none
 }
 
-// pack writes what the files of an archive do not hold, headers and padding, in tar-split's form, so that the archive can
-// be put together again byte for byte. Errors are fault.Invalid for archives that cannot be.
-func pack(src io.Reader, w io.Writer) (*summary, error) {
+// packHeaders writes what the files of an archive do not hold, headers and padding, in tar-split's form, so that the archive
+// can be put together again byte for byte. Errors are fault.Invalid for archives that cannot be.
+func packHeaders(src io.Reader, w io.Writer) (*summary, error) {
 	p := &packer{
 		raw: &tap{src: src, open: true}, out: tarsplit.NewJSONPacker(w), crc: crc64.New(tarsplit.CRCTable),
 		buf: make([]byte, 64<<10), sum: &summary{uids: map[uint32]struct{}{}, gids: map[uint32]struct{}{}},
@@ -47,7 +47,7 @@ func pack(src io.Reader, w io.Writer) (*summary, error) {
 		if err := p.flush(); err != nil {
 			return nil, err
 		}
-		if err := p.entry(h); err != nil {
+		if err := p.packEntry(h); err != nil {
 			return nil, err
 		}
 	}
@@ -97,12 +97,12 @@ func (p *packer) flush() error {
 	if len(p.raw.kept) == 0 {
 		return nil
 	}
-	err := p.add(tarsplit.Entry{Type: tarsplit.SegmentType, Payload: p.raw.kept})
+	err := p.addEntry(tarsplit.Entry{Type: tarsplit.SegmentType, Payload: p.raw.kept})
 	p.raw.kept = p.raw.kept[:0]
 	return err
 }
 
-func (p *packer) add(e tarsplit.Entry) error {
+func (p *packer) addEntry(e tarsplit.Entry) error {
 	_, err := p.out.AddEntry(e)
 	if errors.Is(err, tarsplit.ErrDuplicatePath) {
 		return fault.Invalid("the layer's archive has %q twice", e.GetName())
@@ -113,18 +113,18 @@ func (p *packer) add(e tarsplit.Entry) error {
 	return nil
 }
 
-// entry packs one entry behind its header.
-func (p *packer) entry(h *tar.Header) error {
+// packEntry packs one entry behind its header.
+func (p *packer) packEntry(h *tar.Header) error {
 	if h.Typeflag == tar.TypeGNUSparse {
 		return fault.Invalid("entry %q of the layer's archive is sparse in the old GNU form, which cannot be unpacked", h.Name)
 	}
-	p.note(h)
+	p.noteEntry(h)
 	e := tarsplit.Entry{Type: tarsplit.FileType}
 	e.SetName(h.Name)
 	switch {
 	case h.Size <= 0:
-	case sparse(h), whiteout(h.Name):
-		if err := p.inline(); err != nil {
+	case isSparse(h), isWhiteoutName(h.Name):
+		if err := p.inlineContent(); err != nil {
 			return err
 		}
 	default:
@@ -141,12 +141,12 @@ func (p *packer) entry(h *tar.Header) error {
 		}
 		e.Size, e.Payload = h.Size, p.crc.Sum(nil)
 	}
-	return p.add(e)
+	return p.addEntry(e)
 }
 
-// inline keeps the bytes of an entry with the headers: those of a sparse file lie in the archive otherwise than on the
+// inlineContent keeps the bytes of an entry with the headers: those of a sparse file lie in the archive otherwise than on the
 // disk, and those of a whiteout lie nowhere.
-func (p *packer) inline() error {
+func (p *packer) inlineContent() error {
 	for {
 		_, err := p.in.Read(p.buf)
 		if err := p.flush(); err != nil {
@@ -169,23 +169,25 @@ func badTar(err error) error {
 	return fault.Invalid("read the layer's archive: %w", err)
 }
 
-// note learns what the layer's record and its root folder need.
-func (p *packer) note(h *tar.Header) {
+// noteEntry learns what the layer's record and its root folder need.
+func (p *packer) noteEntry(h *tar.Header) {
 	if h.Size > 0 && (h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeRegA) { //nolint:staticcheck // old archives have TypeRegA
 		p.sum.size += h.Size
 	}
 	if path.Clean("/"+h.Name) == "/" && h.Typeflag == tar.TypeDir {
 		p.sum.root = h
 	}
-	if !whiteout(h.Name) && h.Typeflag != tar.TypeXGlobalHeader {
+	if !isWhiteoutName(h.Name) && h.Typeflag != tar.TypeXGlobalHeader {
 		p.sum.uids[uint32(h.Uid)] = struct{}{}
 		p.sum.gids[uint32(h.Gid)] = struct{}{}
 	}
 }
 
-func whiteout(name string) bool { return strings.HasPrefix(path.Base(name), archive.WhiteoutPrefix) }
+func isWhiteoutName(name string) bool {
+	return strings.HasPrefix(path.Base(name), archive.WhiteoutPrefix)
+}
 
-func sparse(h *tar.Header) bool {
+func isSparse(h *tar.Header) bool {
 	for key := range h.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return true
@@ -194,7 +196,7 @@ func sparse(h *tar.Header) bool {
 	return false
 }
 
-func sorted(ids map[uint32]struct{}) []uint32 {
+func sortedIDs(ids map[uint32]struct{}) []uint32 {
 	list := make([]uint32, 0, len(ids))
 	for id := range ids {
 		list = append(list, id)
@@ -203,8 +205,8 @@ func sorted(ids map[uint32]struct{}) []uint32 {
 	return list
 }
 
-// unnamed makes a file that goes when it is closed, whoever ends.
-func unnamed(dir string) (*os.File, error) {
+// newUnnamedFile makes a file that goes when it is closed, whoever ends.
+func newUnnamedFile(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "tar-split")
 	if err != nil {
 		return nil, fmt.Errorf("note the layer's headers: %w", err)

@@ -41,14 +41,14 @@ func (s *Store) emptyOwnLayer(layerID string) error {
 // then who removes something wants it at once.
 func (s *Store) emptyLayer(layerID string) error {
 	folder := s.layerFolder(layerID)
-	if s.room(ballastSize, reserveFiles) == nil && s.discard(folder) == nil {
+	if s.checkRoom(ballastSize, reserveFiles) == nil && s.discardFolder(folder) == nil {
 		return nil
 	}
 	return wrap(tree.RemoveIn(folder), "empty layer %s", layerID)
 }
 
-// discard moves a folder into the trash and leaves an empty one in its place.
-func (s *Store) discard(folder string) error {
+// discardFolder moves a folder into the trash and leaves an empty one in its place.
+func (s *Store) discardFolder(folder string) error {
 	info, err := os.Lstat(folder)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -97,7 +97,7 @@ func (s *Store) deleteLayer(layerID string) error {
 			return err
 		}
 	}
-	s.flusher.mark()
+	s.flusher.requestSync()
 	return s.cs.DeleteLayer(layer.ID)
 }
 

@@ -72,10 +72,10 @@ func newJournal(root, mount string, layers []string, told func(begun time.Time))
 	return j
 }
 
-// add lists layers before there is a record of them, and returns once the list is on the disk. For soft layers it only is
-// written, ahead of records that do not wait for the disk either; persist is called before these do. Should the machine go
-// down in between, file systems have both or the list alone, and a list without content means any layer.
-func (j *journal) add(layers []string, soft bool) error {
+// addLayers lists layers before there is a record of them, and returns once the list is on the disk. For soft layers it only
+// is written, ahead of records that do not wait for the disk either; persistList is called before these do. Should the machine
+// go down in between, file systems have both or the list alone, and a list without content means any layer.
+func (j *journal) addLayers(layers []string, soft bool) error {
 	if len(layers) == 0 {
 		return nil
 	}
@@ -85,30 +85,30 @@ func (j *journal) add(layers []string, soft bool) error {
 	}
 	j.soft = j.soft || soft
 	j.mu.Unlock()
-	if err := j.write(!soft); err != nil {
-		j.drop(layers)
+	if err := j.writeList(!soft); err != nil {
+		j.dropLayers(layers)
 		return wrap(err, "list new layers")
 	}
 	return nil
 }
 
-// persist brings a list to the disk that was written without waiting for it.
-func (j *journal) persist() error {
+// persistList brings a list to the disk that was written without waiting for it.
+func (j *journal) persistList() error {
 	j.mu.Lock()
 	soft := j.soft
 	j.mu.Unlock()
 	if !soft {
 		return nil
 	}
-	return wrap(j.write(true), "list new layers")
+	return wrap(j.writeList(true), "list new layers")
 }
 
 // lazyDelay is how long soft layers wait for the disk: a build makes one after the other, and bringing each to the disk takes
 // from what the build itself does.
 const lazyDelay = 10 * time.Second
 
-// commit says that the files of layers are all written: they are to be brought to the disk.
-func (j *journal) commit(layers []string, soft bool) {
+// commitLayers says that the files of layers are all written: they are to be brought to the disk.
+func (j *journal) commitLayers(layers []string, soft bool) {
 	if len(layers) == 0 {
 		return
 	}
@@ -123,23 +123,23 @@ func (j *journal) commit(layers []string, soft bool) {
 	j.mu.Unlock()
 	switch {
 	case !soft:
-		j.rouse()
+		j.requestSync()
 	case !later:
-		time.AfterFunc(lazyDelay, j.rouse)
+		time.AfterFunc(lazyDelay, j.requestSync)
 	}
 }
 
-// drop takes layers off the list that came to nothing.
-func (j *journal) drop(layers []string) {
+// dropLayers takes layers off the list that came to nothing.
+func (j *journal) dropLayers(layers []string) {
 	j.mu.Lock()
 	for _, layerID := range layers {
 		delete(j.layers, layerID)
 	}
 	j.mu.Unlock()
-	j.rouse()
+	j.requestSync()
 }
 
-func (j *journal) rouse() {
+func (j *journal) requestSync() {
 	select {
 	case j.wake <- struct{}{}:
 	default:
@@ -152,7 +152,7 @@ func (j *journal) close() error {
 	waiting := j.lazy
 	j.mu.Unlock()
 	if waiting {
-		j.rouse()
+		j.requestSync()
 	}
 	j.once.Do(func() { close(j.quit) })
 	<-j.done
@@ -168,7 +168,7 @@ func (j *journal) run() {
 		case <-j.quit:
 			select {
 			case <-j.wake:
-				j.sync()
+				j.syncLayers()
 			default:
 			}
 			return
@@ -180,21 +180,21 @@ func (j *journal) run() {
 			delay.Stop()
 		case <-delay.C:
 		}
-		j.sync()
+		j.syncLayers()
 	}
 }
 
-// sync brings the whole file system to the disk, since a layer has too many files to sync each, and shortens the list.
-func (j *journal) sync() {
+// syncLayers brings the whole file system to the disk, since a layer has too many files to sync each, and shortens the list.
+func (j *journal) syncLayers() {
 	begun := time.Now()
-	through := j.committed()
+	through := j.committedLayers()
 	var err error
 	if len(through) > 0 {
 		err = syncFS(j.root)
 	}
 	if err == nil {
-		j.forget(through)
-		err = j.write(true)
+		j.forgetSynced(through)
+		err = j.writeList(true)
 	}
 	if err == nil {
 		j.told(begun)
@@ -204,8 +204,8 @@ func (j *journal) sync() {
 	j.failed = err
 }
 
-// committed returns the layers whose files are all written.
-func (j *journal) committed() map[string]*making {
+// committedLayers returns the layers whose files are all written.
+func (j *journal) committedLayers() map[string]*making {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lazy = false
@@ -218,15 +218,15 @@ func (j *journal) committed() map[string]*making {
 	return through
 }
 
-// forget takes layers off the list that have reached the disk. One that was made anew since stays.
-func (j *journal) forget(through map[string]*making) {
+// forgetSynced takes layers off the list that have reached the disk. One that was made anew since stays.
+func (j *journal) forgetSynced(through map[string]*making) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	maps.DeleteFunc(j.layers, func(layerID string, m *making) bool { return through[layerID] == m })
 }
 
-// write replaces the list on the disk by the present one. durable waits for the disk.
-func (j *journal) write(durable bool) error {
+// writeList replaces the list on the disk by the present one. durable waits for the disk.
+func (j *journal) writeList(durable bool) error {
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.mu.Lock()

@@ -165,7 +165,7 @@ func TestPullBesideADamagedLayer(t *testing.T) {
 				if err := s.Create(t.Context(), container, img.ID); err != nil {
 					t.Fatal(err)
 				}
-				chain, err := s.chain(img.TopLayer)
+				chain, err := s.layerChain(img.TopLayer)
 				if err != nil || len(chain) != 2 {
 					t.Fatalf("chain = %v, %v; want two layers", chain, err)
 				}
@@ -211,13 +211,13 @@ func TestPullBesideADamagedLayer(t *testing.T) {
 func TestLayerMadeAnewWhileOthersSync(t *testing.T) {
 	j := newJournal(t.TempDir(), "mount", nil, func(time.Time) {})
 	j.delay = time.Hour
-	must(t, j.add([]string{"again", "once"}, false))
-	j.commit([]string{"again", "once"}, false)
-	through := j.committed()
-	must(t, j.add([]string{"again"}, false))
-	j.commit([]string{"again"}, false)
-	j.forget(through)
-	must(t, j.write(true))
+	must(t, j.addLayers([]string{"again", "once"}, false))
+	j.commitLayers([]string{"again", "once"}, false)
+	through := j.committedLayers()
+	must(t, j.addLayers([]string{"again"}, false))
+	j.commitLayers([]string{"again"}, false)
+	j.forgetSynced(through)
+	must(t, j.writeList(true))
 	var list unsyncedList
 	must(t, record.Get(filepath.Join(j.root, unsyncedFile), &list), j.close())
 	if !slices.Equal(list.Layers, []string{"again"}) {

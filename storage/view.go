@@ -27,7 +27,7 @@ func (s *Store) View(ctx context.Context, imageID string) (*image.View, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open image %s: %w", imageID, err)
 	}
-	cfg, err := s.config(bareID(imageID))
+	cfg, err := s.soundConfig(bareID(imageID))
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Store) View(ctx context.Context, imageID string) (*image.View, error) {
 		}
 		return viewOf(dir, func() error { return nil })
 	}
-	unpin, ok := s.pin(cfg.topLayer)
+	unpin, ok := s.pinLayer(cfg.topLayer)
 	if !ok {
 		return nil, image.NoSuch(imageID)
 	}

@@ -135,7 +135,7 @@ func TestStepComesFromOutside(t *testing.T) {
 	if err != nil || img.ID != made.ID || !img.Result || img.Step != made.Step || img.Parent != base.ID {
 		t.Fatalf("PutPulled = %+v, %v", img, err)
 	}
-	if got := steps(t, s); len(got) != 1 || !got["COPY"].Result || s.light(bareID(made.ID)) != nil {
+	if got := steps(t, s); len(got) != 1 || !got["COPY"].Result || s.lightStep(bareID(made.ID)) != nil {
 		t.Errorf("steps: %+v", got)
 	}
 	if _, err := os.Stat(s.stepFile(bareID(made.ID))); err == nil {

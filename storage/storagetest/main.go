@@ -35,12 +35,12 @@ func Main(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(m.Run())
-	case fuzzing():
+	case isFuzzRun():
 		os.Exit(m.Run())
 	case os.Getuid() == 0:
-		os.Exit(again("user", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testID, Gid: testID}}))
+		os.Exit(rerunAs("user", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testID, Gid: testID}}))
 	default:
-		os.Exit(again("namespace", &syscall.SysProcAttr{
+		os.Exit(rerunAs("namespace", &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
@@ -48,8 +48,8 @@ func Main(m *testing.M) {
 	}
 }
 
-// fuzzing reports whether this is a fuzz run: its workers could not be started from inside.
-func fuzzing() bool {
+// isFuzzRun reports whether this is a fuzz run: its workers could not be started from inside.
+func isFuzzRun() bool {
 	for _, name := range []string{"test.fuzz", "test.fuzzworker"} {
 		if f := flag.Lookup(name); f != nil && f.Value.String() != "" && f.Value.String() != "false" {
 			return true
@@ -58,7 +58,7 @@ func fuzzing() bool {
 	return false
 }
 
-func again(stage string, attr *syscall.SysProcAttr) int {
+func rerunAs(stage string, attr *syscall.SysProcAttr) int {
 	// The log of opened files, for the cache of test results, lies in a folder of the first user's own.
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool {
 		return strings.HasPrefix(arg, "-test.testlogfile=")

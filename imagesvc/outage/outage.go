@@ -20,17 +20,17 @@ func Words(err error) (text string, ok bool) {
 	}
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		return at("connection refused", dial), true
+		return withAddress("connection refused", dial), true
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETDOWN):
-		return at("no route", dial), true
+		return withAddress("no route", dial), true
 	case dial.Timeout():
-		return at("no answer in time", dial), true
+		return withAddress("no answer in time", dial), true
 	default:
-		return at(dial.Err.Error(), dial), true
+		return withAddress(dial.Err.Error(), dial), true
 	}
 }
 
-func at(text string, dial *net.OpError) string {
+func withAddress(text string, dial *net.OpError) string {
 	if dial.Addr == nil {
 		return text
 	}

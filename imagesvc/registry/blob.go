@@ -72,7 +72,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 			}
 			err = errShort
 		}
-		if err := r.reopen(err); err != nil {
+		if err := r.reopenBody(err); err != nil {
 			return 0, err
 		}
 	}
@@ -81,36 +81,36 @@ func (r *blobReader) Read(p []byte) (int, error) {
 // Close ends the connection.
 func (r *blobReader) Close() error {
 	r.closed = true
-	r.drop()
+	r.closeBody()
 	return nil
 }
 
-func (r *blobReader) drop() {
+func (r *blobReader) closeBody() {
 	if r.body != nil {
 		r.body.Close()
 		r.body = nil
 	}
 }
 
-// reopen gets a body that goes on at offset, after the one before ended by why; nil is the first time. Its error is
+// reopenBody gets a body that goes on at offset, after the one before ended by why; nil is the first time. Its error is
 // final.
-func (r *blobReader) reopen(why error) error {
-	r.drop()
+func (r *blobReader) reopenBody(why error) error {
+	r.closeBody()
 	for {
 		if why != nil {
-			if err := r.pause(why); err != nil {
+			if err := r.waitForRetry(why); err != nil {
 				return err
 			}
 		}
-		r.door = r.s.door()
-		err := r.open()
+		r.door = r.s.currentDoor()
+		err := r.openBody()
 		switch {
 		case err == nil:
 			return nil
 		case r.ctx.Err() != nil:
 			return r.ctx.Err()
-		case isFinal(err) && !r.s.leave(r.door):
-			return r.fail(err)
+		case isFinal(err) && !r.s.leaveDoor(r.door):
+			return r.finalError(err)
 		}
 		why = err
 	}
@@ -121,11 +121,11 @@ func isFinal(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
-	return diagnose(err).lasts() || errors.Is(err, http.ErrSchemeMismatch) || fault.KindOf(err) != fault.KindInternal
+	return troubleOf(err).isPermanent() || errors.Is(err, http.ErrSchemeMismatch) || fault.KindOf(err) != fault.KindInternal
 }
 
-// pause counts a try that failed by why, and waits before the next.
-func (r *blobReader) pause(why error) error {
+// waitForRetry counts a try that failed by why, and waits before the next.
+func (r *blobReader) waitForRetry(why error) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
@@ -134,21 +134,21 @@ func (r *blobReader) pause(why error) error {
 	}
 	r.tries++
 	if r.tries >= maxTries {
-		if !r.s.leave(r.door) {
-			return r.fail(why)
+		if !r.s.leaveDoor(r.door) {
+			return r.finalError(why)
 		}
 		r.tries = 1
 	}
 	wait := min(r.s.c.cfg.Backoff<<(r.tries-1), maxBackoff*r.s.c.cfg.Backoff)
 	wait += rand.N(wait/8 + 1) // so that many layers do not come back at the same moment
 	r.s.c.cfg.Log.Debug().Str("blob", r.blob.Digest.String()).Int64("offset", r.offset).Int("try", r.tries).
-		Str("reason", shown(why.Error())).Msg("transfer broke, goes on")
+		Str("reason", printableText(why.Error())).Msg("transfer broke, goes on")
 	return sleep(r.ctx, wait)
 }
 
-// fail words the error that ends the transfer.
-func (r *blobReader) fail(why error) error {
-	if diagnose(why).status == http.StatusNotFound {
+// finalError words the error that ends the transfer.
+func (r *blobReader) finalError(why error) error {
+	if troubleOf(why).status == http.StatusNotFound {
 		return fault.NotFound("blob %s of %s is not in the registry: blob unknown", r.blob.Digest, r.s.ref.FamiliarRepo())
 	}
 	err := r.door.pullError(r.s.ref, why, r.s.began)
@@ -158,19 +158,19 @@ func (r *blobReader) fail(why error) error {
 	return fmt.Errorf("blob %s: %w", r.blob.Digest, err)
 }
 
-// open asks for the blob from offset on. A server that knows no ranges sends all of it: what was delivered is skipped.
-func (r *blobReader) open() error {
+// openBody asks for the blob from offset on. A server that knows no ranges sends all of it: what was delivered is skipped.
+func (r *blobReader) openBody() error {
 	body := newWatchedBody(r.ctx, r.s.c.cfg.Stall)
 	ranges := ""
 	if r.offset > 0 {
 		ranges = strconv.FormatInt(r.offset, 10) + "-"
 	}
-	res, err := r.s.get(body.ctx, r.door, r.blob.Digest, ranges) //nolint:bodyclose // body closes it
+	res, err := r.s.getBlob(body.ctx, r.door, r.blob.Digest, ranges) //nolint:bodyclose // body closes it
 	if err != nil {
-		return body.fail(err)
+		return body.abortRequest(err)
 	}
-	body.begin(res)
-	if err := r.accept(res, body); err != nil {
+	body.watchBody(res)
+	if err := r.acceptAnswer(res, body); err != nil {
 		body.Close()
 		return err
 	}
@@ -178,8 +178,8 @@ func (r *blobReader) open() error {
 	return nil
 }
 
-// accept checks that an answer is what was asked for, and leads body to offset.
-func (r *blobReader) accept(res *http.Response, body *watchedBody) error {
+// acceptAnswer checks that an answer is what was asked for, and leads body to offset.
+func (r *blobReader) acceptAnswer(res *http.Response, body *watchedBody) error {
 	size, at := res.ContentLength, int64(0)
 	if res.StatusCode == http.StatusPartialContent {
 		part, whole, ok := contentRange(res.Header)
@@ -221,14 +221,14 @@ func newWatchedBody(ctx context.Context, stall time.Duration) *watchedBody {
 	return &watchedBody{ctx: ctx, cancel: cancel, stall: stall, timer: time.AfterFunc(stall, cancel)}
 }
 
-// begin goes over to watching the body.
-func (b *watchedBody) begin(res *http.Response) {
+// watchBody goes over to watching the body.
+func (b *watchedBody) watchBody(res *http.Response) {
 	b.timer.Stop()
 	b.body = res.Body
 }
 
-// fail gives up the request, which brought an error.
-func (b *watchedBody) fail(err error) error {
+// abortRequest gives up the request, which brought an error.
+func (b *watchedBody) abortRequest(err error) error {
 	if !b.timer.Stop() {
 		err = errStalled
 	}

@@ -58,9 +58,9 @@ func (c *Client) Destination(ctx context.Context, ref image.Ref, auth image.Regi
 		return nil, fault.Invalid("cannot push %s: it has no tag", ref.Familiar())
 	}
 	d := &Destination{
-		e: c.endpoint(ctx, ref.Domain()), ref: ref, auth: auth, began: time.Now(), turn: make(chan struct{}, 1),
+		e: c.endpointFor(ctx, ref.Domain()), ref: ref, auth: auth, began: time.Now(), turn: make(chan struct{}, 1),
 	}
-	if _, err := d.upload(ctx, nil); err != nil {
+	if _, err := d.validUpload(ctx, nil); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -69,7 +69,7 @@ func (c *Client) Destination(ctx context.Context, ref image.Ref, auth image.Regi
 // Close gives up the connections that nothing uses.
 func (d *Destination) Close() error {
 	d.turn <- struct{}{}
-	defer d.release()
+	defer d.releaseTurn()
 	for _, u := range []*upload{d.now, d.long} {
 		if u != nil {
 			_ = u.lib.Close()
@@ -85,10 +85,10 @@ func (d *Destination) Has(ctx context.Context, b storage.Blob) (bool, error) {
 		return false, nil
 	}
 	if err := b.Digest.Validate(); err != nil {
-		return false, fault.Invalid("push of %s: %q is not a digest", d.ref.Familiar(), shown(b.Digest.String()))
+		return false, fault.Invalid("push of %s: %q is not a digest", d.ref.Familiar(), printableText(b.Digest.String()))
 	}
 	has := false
-	err := d.try(ctx, func(ctx context.Context, u *upload) (err error) {
+	err := d.tryTwice(ctx, func(ctx context.Context, u *upload) (err error) {
 		has, _, err = u.lib.TryReusingBlob(ctx, infoOf(b), none.NoCache, false)
 		return err
 	})
@@ -103,18 +103,18 @@ func (d *Destination) Mount(ctx context.Context, from image.Ref, b storage.Blob)
 	if from.Domain() != d.ref.Domain() || from.Path() == d.ref.Path() || b.Digest.Validate() != nil {
 		return false, nil
 	}
-	client, err := d.e.client()
+	client, err := d.e.newClient()
 	if err != nil {
 		return false, d.e.pushError(d.ref, err, d.began)
 	}
 	defer client.CloseIdleConnections()
-	want := access{auth: d.auth, scopes: repository(d.ref.Path(), "pull", "push").With(token.Repository(from.Path(), "pull"))}
+	want := access{auth: d.auth, scopes: repositoryScopes(d.ref.Path(), "pull", "push").With(token.Repository(from.Path(), "pull"))}
 	query := url.Values{"mount": {b.Digest.String()}, "from": {from.Path()}}
 	res, err := d.e.do(ctx, client, request{
 		method: http.MethodPost, url: "/v2/" + d.ref.Path() + "/blobs/uploads/?" + query.Encode(), access: want,
 	})
 	if err != nil {
-		if t := diagnose(err); t.lasts() && !t.throttles() {
+		if t := troubleOf(err); t.isPermanent() && !t.isThrottling() {
 			return false, nil // no access to the other repository, or nothing of the kind there
 		}
 		return false, d.e.pushError(d.ref, err, d.began)
@@ -150,7 +150,7 @@ func (d *Destination) Put(ctx context.Context, b storage.Blob, most int64, r io.
 			return b, err
 		}
 	}
-	u, err := d.upload(ctx, nil)
+	u, err := d.validUpload(ctx, nil)
 	if most > longUpload {
 		u, err = d.longUpload(ctx)
 	}
@@ -161,7 +161,7 @@ func (d *Destination) Put(ctx context.Context, b storage.Blob, most int64, r io.
 	defer w.stop()
 	info, err := u.lib.PutBlob(w.ctx, w, infoOf(b), none.NoCache, false) //nolint:contextcheck // w.ctx is made from ctx
 	if err != nil {
-		return b, d.e.pushError(d.ref, w.explain(ctx, err), d.began)
+		return b, d.e.pushError(d.ref, w.explainError(ctx, err), d.began)
 	}
 	b.Digest, b.Size = info.Digest, info.Size
 	return b, nil
@@ -173,21 +173,21 @@ func (d *Destination) PutManifest(ctx context.Context, raw []byte) (digest.Diges
 	if err != nil {
 		return "", fmt.Errorf("manifest of %s: %w", d.ref.Familiar(), err)
 	}
-	err = d.try(ctx, func(ctx context.Context, u *upload) error { return u.lib.PutManifest(ctx, raw, nil) })
+	err = d.tryTwice(ctx, func(ctx context.Context, u *upload) error { return u.lib.PutManifest(ctx, raw, nil) })
 	return sum, err
 }
 
-// try does something that can be done twice, with a new token if the first is turned down.
-func (d *Destination) try(ctx context.Context, what func(context.Context, *upload) error) error {
-	u, err := d.upload(ctx, nil)
+// tryTwice does something that can be done twice, with a new token if the first is turned down.
+func (d *Destination) tryTwice(ctx context.Context, what func(context.Context, *upload) error) error {
+	u, err := d.validUpload(ctx, nil)
 	if err != nil {
 		return err
 	}
 	short, cancel := context.WithTimeout(ctx, patience*d.e.c.cfg.Stall)
 	defer cancel()
 	err = what(short, u)
-	if err != nil && diagnose(err).status == http.StatusUnauthorized && u.grant.bearer != "" && d.auth.RegistryToken == "" {
-		next, renewErr := d.upload(ctx, u)
+	if err != nil && troubleOf(err).status == http.StatusUnauthorized && u.grant.bearer != "" && d.auth.RegistryToken == "" {
+		next, renewErr := d.validUpload(ctx, u)
 		if renewErr != nil {
 			return renewErr
 		}
@@ -202,19 +202,19 @@ func (d *Destination) try(ctx context.Context, what func(context.Context, *uploa
 	return nil
 }
 
-// upload returns a login whose token is good, and is not that of refused.
-func (d *Destination) upload(ctx context.Context, refused *upload) (*upload, error) {
-	if err := d.acquire(ctx); err != nil {
+// validUpload returns a login whose token is good, and is not that of refused.
+func (d *Destination) validUpload(ctx context.Context, refused *upload) (*upload, error) {
+	if err := d.acquireTurn(ctx); err != nil {
 		return nil, err
 	}
-	defer d.release()
-	if d.now != nil && d.now != refused && !d.now.grant.spent() {
+	defer d.releaseTurn()
+	if d.now != nil && d.now != refused && !d.now.grant.expiresSoon() {
 		return d.now, nil
 	}
 	if refused != nil {
 		d.refused = refused.grant.bearer
 	}
-	next, err := d.open(ctx, access{auth: d.auth, scopes: repository(d.ref.Path(), "pull", "push"), refused: d.refused})
+	next, err := d.openUpload(ctx, access{auth: d.auth, scopes: repositoryScopes(d.ref.Path(), "pull", "push"), refused: d.refused})
 	if err != nil {
 		return nil, err
 	}
@@ -227,29 +227,29 @@ func (d *Destination) upload(ctx context.Context, refused *upload) (*upload, err
 
 // longUpload returns the login for what takes long.
 func (d *Destination) longUpload(ctx context.Context) (*upload, error) {
-	if err := d.acquire(ctx); err != nil {
+	if err := d.acquireTurn(ctx); err != nil {
 		return nil, err
 	}
-	defer d.release()
+	defer d.releaseTurn()
 	if d.long != nil {
 		return d.long, nil
 	}
-	next, err := d.open(ctx, access{auth: d.auth, renewed: true})
+	next, err := d.openUpload(ctx, access{auth: d.auth, renewed: true})
 	d.long = next
 	return next, err
 }
 
-func (d *Destination) open(ctx context.Context, want access) (*upload, error) {
-	client, err := d.e.client()
+func (d *Destination) openUpload(ctx context.Context, want access) (*upload, error) {
+	client, err := d.e.newClient()
 	if err != nil {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	g, err := d.e.grant(ctx, client, want)
+	g, err := d.e.obtainGrant(ctx, client, want)
 	if err != nil {
 		return nil, d.e.pushError(d.ref, err, d.began)
 	}
-	named, err := d.e.named(d.ref.Path(), d.ref.Tag())
+	named, err := d.e.namedRef(d.ref.Path(), d.ref.Tag())
 	if err != nil {
 		return nil, err
 	}
@@ -257,14 +257,14 @@ func (d *Destination) open(ctx context.Context, want access) (*upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	lib, err := ref.NewImageDestination(ctx, d.e.system(ctx, g))
+	lib, err := ref.NewImageDestination(ctx, d.e.systemContext(ctx, g))
 	if err != nil {
 		return nil, d.e.pushError(d.ref, err, d.began)
 	}
 	return &upload{lib: lib, grant: g}, nil
 }
 
-func (d *Destination) acquire(ctx context.Context) error {
+func (d *Destination) acquireTurn(ctx context.Context) error {
 	select {
 	case d.turn <- struct{}{}:
 		return nil
@@ -273,7 +273,7 @@ func (d *Destination) acquire(ctx context.Context) error {
 	}
 }
 
-func (d *Destination) release() { <-d.turn }
+func (d *Destination) releaseTurn() { <-d.turn }
 
 func infoOf(b storage.Blob) types.BlobInfo {
 	size := b.Size

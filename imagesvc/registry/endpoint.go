@@ -36,8 +36,8 @@ type endpoint struct {
 	certDir  string // with its certificates; one without any if there is none
 }
 
-// endpoint finds the rules for a registry by its name.
-func (c *Client) endpoint(ctx context.Context, host string) *endpoint {
+// endpointFor finds the rules for a registry by its name.
+func (c *Client) endpointFor(ctx context.Context, host string) *endpoint {
 	e := &endpoint{c: c, host: host, server: host, insecure: c.isInsecure(ctx, host), certDir: c.certDir(host)}
 	if host == dockerHub {
 		e.server = dockerHubServer
@@ -50,16 +50,16 @@ func (c *Client) endpointsFor(ctx context.Context, ref image.Ref) []*endpoint {
 	var all []*endpoint
 	if ref.Domain() == dockerHub {
 		for _, m := range c.mirrors {
-			e := c.endpoint(ctx, m.host)
+			e := c.endpointFor(ctx, m.host)
 			e.mirror, e.insecure = true, e.insecure || m.plain
 			all = append(all, e)
 		}
 	}
-	return append(all, c.endpoint(ctx, ref.Domain()))
+	return append(all, c.endpointFor(ctx, ref.Domain()))
 }
 
-// named returns an image's name as it is at this endpoint, with one tag or digest.
-func (e *endpoint) named(path, tagOrDigest string) (reference.Named, error) {
+// namedRef returns an image's name as it is at this endpoint, with one tag or digest.
+func (e *endpoint) namedRef(path, tagOrDigest string) (reference.Named, error) {
 	ref, err := image.ParseRepoTag(e.host+"/"+path, tagOrDigest)
 	if err != nil {
 		return nil, err
@@ -67,17 +67,17 @@ func (e *endpoint) named(path, tagOrDigest string) (reference.Named, error) {
 	return reference.ParseNormalizedNamed(ref.Canonical())
 }
 
-// bases returns the addresses to try, the safer first.
-func (e *endpoint) bases() []string {
+// baseURLs returns the addresses to try, the safer first.
+func (e *endpoint) baseURLs() []string {
 	if e.insecure {
 		return []string{"https://" + e.server, "http://" + e.server}
 	}
 	return []string{"https://" + e.server}
 }
 
-// system returns the image library's settings for this endpoint. Every path is given: the defaults are those of other
+// systemContext returns the image library's settings for this endpoint. Every path is given: the defaults are those of other
 // programs, and of root, whom the library takes the engine for.
-func (e *endpoint) system(ctx context.Context, g grant) *types.SystemContext {
+func (e *endpoint) systemContext(ctx context.Context, g grant) *types.SystemContext {
 	empty := e.c.emptyDir()
 	ctx = context.WithoutCancel(ctx) // another request than the one that logged in may ask for the way
 	return &types.SystemContext{
@@ -99,7 +99,7 @@ func (e *endpoint) system(ctx context.Context, g grant) *types.SystemContext {
 			if err := e.allowsLibrary(ctx, u); err != nil {
 				return nil, err
 			}
-			return e.route(ctx, u)
+			return e.allowedProxy(ctx, u)
 		},
 	}
 }
@@ -107,22 +107,22 @@ func (e *endpoint) system(ctx context.Context, g grant) *types.SystemContext {
 // isInsecure reports whether a registry needs no TLS: those on loopback, those set by name, and those whose address is
 // in a network that is set. docker.io always needs it.
 func (c *Client) isInsecure(ctx context.Context, host string) bool {
-	name := hostname(host)
+	name := withoutPort(host)
 	switch {
 	case host == dockerHub:
 		return false
-	case isLoopback(name), c.insecure.has(host):
+	case isLoopback(name), c.insecure.hasAddress(host):
 		return true
 	case len(c.insecure.networks) == 0:
 		return false
 	}
 	if addr, err := netip.ParseAddr(name); err == nil {
-		return c.insecure.hold(addr)
+		return c.insecure.hasIP(addr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
-	return err == nil && slices.ContainsFunc(addrs, c.insecure.hold)
+	return err == nil && slices.ContainsFunc(addrs, c.insecure.hasIP)
 }
 
 // certDir returns the first folder of a registry's certificates.
@@ -139,8 +139,8 @@ func (c *Client) certDir(host string) string {
 	return c.emptyDir()
 }
 
-// hostname cuts a port off.
-func hostname(host string) string {
+// withoutPort cuts a port off.
+func withoutPort(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		return h
 	}

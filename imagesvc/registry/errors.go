@@ -28,8 +28,8 @@ type trouble struct {
 	text   string // the registry's own words, made safe to show
 }
 
-// diagnose looks for the registry's answer in an error of the image library.
-func diagnose(err error) trouble {
+// troubleOf looks for the registry's answer in an error of the image library.
+func troubleOf(err error) trouble {
 	var t trouble
 	if err == nil {
 		return t
@@ -58,7 +58,7 @@ func diagnose(err error) trouble {
 	if found := plainStatus.FindStringSubmatch(err.Error()); found != nil {
 		t.status, _ = strconv.Atoi(found[1])
 	}
-	t.text = shown(t.text)
+	t.text = printableText(t.text)
 	if t.code == "" && t.status != 0 {
 		t.code = codeOf(t.status)
 	}
@@ -96,61 +96,63 @@ func (t trouble) words() string {
 	}
 }
 
-func (t trouble) refuses() bool {
+func (t trouble) isRefusal() bool {
 	return t.status == http.StatusUnauthorized || t.status == http.StatusForbidden || t.code == "unauthorized" || t.code == "denied"
 }
 
-func (t trouble) throttles() bool { return t.status == http.StatusTooManyRequests }
+func (t trouble) isThrottling() bool { return t.status == http.StatusTooManyRequests }
 
-// lasts reports whether asking again cannot help.
-func (t trouble) lasts() bool {
+// isPermanent reports whether asking again cannot help.
+func (t trouble) isPermanent() bool {
 	return t.status >= 400 && t.status < 500 && t.status != http.StatusRequestTimeout
 }
 
 // pullError gives an error of a pull its kind and Docker's words. since is when the asking began.
 func (e *endpoint) pullError(ref image.Ref, err error, since time.Time) error {
-	if known := e.settled(err); known != nil {
+	if known := e.untranslatedError(err); known != nil {
 		return known
 	}
-	t := diagnose(err)
+	t := troubleOf(err)
 	switch {
-	case t.refuses():
+	case t.isRefusal():
 		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s", ref.FamiliarRepo(), t.words())
 	case fault.Is(err, fault.Unauthorized), fault.Is(err, fault.Forbidden):
-		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s", ref.FamiliarRepo(), shown(err.Error()))
-	case t.throttles():
-		return throttled(e.host, t, since)
+		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s",
+			ref.FamiliarRepo(), printableText(err.Error()))
+	case t.isThrottling():
+		return throttledError(e.host, t, since)
 	case t.code == "name unknown":
 		return fault.NotFound("repository %s not found: %s", ref.FamiliarRepo(), t.words())
 	case t.code == "manifest unknown", t.status == http.StatusNotFound && t.code == "":
 		return fault.NotFound("manifest for %s not found: manifest unknown", ref.Familiar())
 	case t.status != 0:
-		return tell("registry %s: %s", e.host, t.words())
+		return newTold("registry %s: %s", e.host, t.words())
 	}
-	return e.unreachable(err)
+	return e.unreachableError(err)
 }
 
 // pushError does the same for what is sent.
 func (e *endpoint) pushError(ref image.Ref, err error, since time.Time) error {
-	if known := e.settled(err); known != nil {
+	if known := e.untranslatedError(err); known != nil {
 		return known
 	}
-	t := diagnose(err)
+	t := troubleOf(err)
 	switch {
-	case t.refuses():
+	case t.isRefusal():
 		return fault.Unauthorized("push access denied for %s: %s", ref.FamiliarRepo(), t.words())
 	case fault.Is(err, fault.Unauthorized), fault.Is(err, fault.Forbidden):
-		return fault.Unauthorized("push access denied for %s: denied: %s", ref.FamiliarRepo(), shown(err.Error()))
-	case t.throttles():
-		return throttled(e.host, t, since)
+		return fault.Unauthorized("push access denied for %s: denied: %s", ref.FamiliarRepo(), printableText(err.Error()))
+	case t.isThrottling():
+		return throttledError(e.host, t, since)
 	case t.status != 0:
-		return tell("registry %s: %s", e.host, t.words())
+		return newTold("registry %s: %s", e.host, t.words())
 	}
-	return e.unreachable(err)
+	return e.unreachableError(err)
 }
 
-// settled returns errors that need no translation: the end of the caller's patience, and those that have a kind already.
-func (e *endpoint) settled(err error) error {
+// untranslatedError returns errors that need no translation: the end of the caller's patience, and those that have a kind
+// already.
+func (e *endpoint) untranslatedError(err error) error {
 	if t, ok := errors.AsType[*told](err); ok {
 		return t
 	}
@@ -171,7 +173,7 @@ func isTimeout(err error) bool {
 	return ok && request.Timeout()
 }
 
-func throttled(host string, t trouble, since time.Time) error {
+func throttledError(host string, t trouble, since time.Time) error {
 	waited := ""
 	if d := time.Since(since).Round(time.Second); d > 0 {
 		waited = fmt.Sprintf(" (asked again for %s)", d)
@@ -179,9 +181,9 @@ func throttled(host string, t trouble, since time.Time) error {
 	return fault.Unavailable("registry %s: %s%s", host, t.words(), waited)
 }
 
-// unreachable words an error that came from the network or from TLS. A URL's query may hold a signature or a token, so
+// unreachableError words an error that came from the network or from TLS. A URL's query may hold a signature or a token, so
 // nothing of it is shown.
-func (e *endpoint) unreachable(err error) error {
+func (e *endpoint) unreachableError(err error) error {
 	host, cause := e.server, err
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		cause = request.Err
@@ -190,20 +192,20 @@ func (e *endpoint) unreachable(err error) error {
 		}
 	}
 	if text, ok := outage.Words(cause); ok {
-		return tell("registry %s cannot be reached: %s", host, shown(text))
+		return newTold("registry %s cannot be reached: %s", host, printableText(text))
 	}
-	text := shown(cause.Error())
+	text := printableText(cause.Error())
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return tell("registry %s: %s: put the authority's certificate into certs.d/%s/ca.crt", host, text, e.host)
+		return newTold("registry %s: %s: put the authority's certificate into certs.d/%s/ca.crt", host, text, e.host)
 	}
 	if errors.Is(err, http.ErrSchemeMismatch) {
-		return tell("registry %s: it does not speak TLS: name it in insecure-registry if that is right", host)
+		return newTold("registry %s: it does not speak TLS: name it in insecure-registry if that is right", host)
 	}
-	return tell("registry %s: %s", host, text)
+	return newTold("registry %s: %s", host, text)
 }
 
-// shown makes text from outside fit to be shown: one line of bounded length, without URLs' users and queries.
-func shown(text string) string {
+// printableText makes text from outside fit to be shown: one line of bounded length, without URLs' users and queries.
+func printableText(text string) string {
 	text = urlSecrets.ReplaceAllString(text, "$1$2")
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -229,7 +231,7 @@ type told struct{ text string }
 
 func (t *told) Error() string { return t.text }
 
-func tell(format string, args ...any) error { return &told{fmt.Sprintf(format, args...)} }
+func newTold(format string, args ...any) error { return &told{fmt.Sprintf(format, args...)} }
 
 // answerError is an answer to a request of our own.
 type answerError struct{ trouble }

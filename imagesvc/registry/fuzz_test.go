@@ -69,7 +69,7 @@ func FuzzSettings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if m, err := parseMirror(text); err == nil {
 			e := &endpoint{host: m.host}
-			if named, err := e.named("a/b", "v"); err != nil || named.String() != m.host+"/a/b:v" {
+			if named, err := e.namedRef("a/b", "v"); err != nil || named.String() != m.host+"/a/b:v" {
 				t.Errorf("mirror %q: %v, %v", text, named, err)
 			}
 		}

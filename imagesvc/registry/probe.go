@@ -31,19 +31,19 @@ const (
 // two for an insecure one. The caller closes its idle connections.
 func (c *Client) HTTP(host string) (client *http.Client, bases []string, err error) {
 	// Nobody waits for longer than the time for a lookup here.
-	e := c.endpoint(context.Background(), host)
-	client, err = e.client()
-	return client, e.bases(), err
+	e := c.endpointFor(context.Background(), host)
+	client, err = e.newClient()
+	return client, e.baseURLs(), err
 }
 
-// client makes an HTTP client with the same rules as the image library's.
-func (e *endpoint) client() (*http.Client, error) {
+// newClient makes an HTTP client with the same rules as the image library's.
+func (e *endpoint) newClient() (*http.Client, error) {
 	t := tlsclientconfig.NewTransport()
 	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: e.insecure, MinVersion: tls.VersionTLS12} //nolint:gosec // only where the settings say so
 	if err := tlsclientconfig.SetupCertificates(e.certDir, t.TLSClientConfig); err != nil {
 		return nil, fmt.Errorf("certificates for %s: %w", e.host, err)
 	}
-	t.Proxy = func(r *http.Request) (*url.URL, error) { return e.route(r.Context(), r.URL) }
+	t.Proxy = func(r *http.Request) (*url.URL, error) { return e.allowedProxy(r.Context(), r.URL) }
 	t.ResponseHeaderTimeout = e.c.cfg.Stall
 	t.IdleConnTimeout = 5 * time.Second
 	t.MaxIdleConnsPerHost = idleConnections
@@ -57,7 +57,7 @@ func (e *endpoint) client() (*http.Client, error) {
 		if err := e.allowsScheme(r.URL); err != nil { // what is neither http nor https asks for no proxy
 			return err
 		}
-		if address(r.URL) == address(via[0].URL) {
+		if addressOf(r.URL) == addressOf(via[0].URL) {
 			return nil
 		}
 		return e.allowsAway(r.Context(), r.URL)
@@ -74,9 +74,9 @@ type probe struct {
 // errNoRegistry says that what answered does not look like a registry.
 var errNoRegistry = errors.New("no registry there")
 
-// probe asks the server how it wants to be spoken to, or remembers. An answer that no registry gives is errNoRegistry.
-func (e *endpoint) probe(ctx context.Context, client *http.Client) (probe, error) {
-	key := e.key()
+// probeServer asks the server how it wants to be spoken to, or remembers. An answer that no registry gives is errNoRegistry.
+func (e *endpoint) probeServer(ctx context.Context, client *http.Client) (probe, error) {
+	key := e.probeKey()
 	e.c.mu.Lock()
 	known, ok := e.c.probes[key]
 	e.c.mu.Unlock()
@@ -84,8 +84,8 @@ func (e *endpoint) probe(ctx context.Context, client *http.Client) (probe, error
 		return known, nil
 	}
 	var failed error
-	for _, base := range e.bases() {
-		p, err := ask(ctx, client, base, e.c.cfg.UserAgent)
+	for _, base := range e.baseURLs() {
+		p, err := probeBase(ctx, client, base, e.c.cfg.UserAgent)
 		if err == nil {
 			e.c.mu.Lock()
 			e.c.probes[key] = p
@@ -99,17 +99,17 @@ func (e *endpoint) probe(ctx context.Context, client *http.Client) (probe, error
 	return probe{}, failed
 }
 
-// forget drops what is remembered of a server, after it behaved otherwise.
-func (e *endpoint) forget() {
+// forgetProbe drops what is remembered of a server, after it behaved otherwise.
+func (e *endpoint) forgetProbe() {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	delete(e.c.probes, e.key())
+	delete(e.c.probes, e.probeKey())
 }
 
-// key is that of the server's probe.
-func (e *endpoint) key() string { return fmt.Sprint(e.server, e.insecure, e.certDir) }
+// probeKey is that of the server's probe.
+func (e *endpoint) probeKey() string { return fmt.Sprint(e.server, e.insecure, e.certDir) }
 
-func ask(ctx context.Context, client *http.Client, base, userAgent string) (probe, error) {
+func probeBase(ctx context.Context, client *http.Client, base, userAgent string) (probe, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v2/", http.NoBody)
@@ -140,7 +140,7 @@ type grant struct {
 // early is how long before its end a token counts as spent.
 const early = 10 * time.Second
 
-func (g grant) spent() bool { return !g.expires.IsZero() && time.Until(g.expires) < early }
+func (g grant) expiresSoon() bool { return !g.expires.IsZero() && time.Until(g.expires) < early }
 
 // access says what for, and for whom.
 type access struct {
@@ -150,8 +150,8 @@ type access struct {
 	renewed bool         // the library renews tokens by itself: it gets the credentials
 }
 
-// grant gets what the server wants to see. Errors are those of token.Service, and those of reaching the server.
-func (e *endpoint) grant(ctx context.Context, client *http.Client, a access) (grant, error) {
+// obtainGrant gets what the server wants to see. Errors are those of token.Service, and those of reaching the server.
+func (e *endpoint) obtainGrant(ctx context.Context, client *http.Client, a access) (grant, error) {
 	auth := a.auth
 	if e.mirror || !isFor(auth.ServerAddress, e.host) {
 		auth = image.RegistryAuth{}
@@ -166,7 +166,7 @@ func (e *endpoint) grant(ctx context.Context, client *http.Client, a access) (gr
 	if a.renewed {
 		return own, nil
 	}
-	p, err := e.probe(ctx, client)
+	p, err := e.probeServer(ctx, client)
 	if errors.Is(err, errNoRegistry) {
 		return own, nil // the library asks again, and has the words for it
 	}

@@ -37,13 +37,13 @@ func (s *Source) Ranges(ctx context.Context, b storage.Blob) storage.Ranges {
 // has to be closed before the next comes. A server that knows no ranges is made up for by skipping.
 // storage.ErrTooManyRanges and storage.ErrNotChunked say that the server takes no request with so many parts, or none.
 func (r *blobRanges) GetBlobAt(parts []storage.Range) (chan io.ReadCloser, chan error, error) {
-	if err := r.s.check(r.blob); err != nil {
+	if err := r.s.checkDigest(r.blob); err != nil {
 		return nil, nil, err
 	}
 	if err := checkParts(parts); err != nil {
 		return nil, nil, err
 	}
-	first, err := r.ask(parts[:min(len(parts), maxParts)])
+	first, err := r.requestParts(parts[:min(len(parts), maxParts)])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,8 +73,8 @@ func checkParts(parts []storage.Range) error {
 	return nil
 }
 
-// ask sends the request for some parts. The caller closes the body.
-func (r *blobRanges) ask(parts []storage.Range) (*watchedAnswer, error) {
+// requestParts sends the request for some parts. The caller closes the body.
+func (r *blobRanges) requestParts(parts []storage.Range) (*watchedAnswer, error) {
 	words := make([]string, 0, len(parts))
 	for _, p := range parts {
 		if p.Length == math.MaxUint64 {
@@ -84,15 +84,15 @@ func (r *blobRanges) ask(parts []storage.Range) (*watchedAnswer, error) {
 		}
 	}
 	for {
-		d := r.s.door()
+		d := r.s.currentDoor()
 		body := newWatchedBody(r.ctx, r.s.c.cfg.Stall)
-		res, err := r.s.get(body.ctx, d, r.blob.Digest, strings.Join(words, ",")) //nolint:bodyclose // body closes it
+		res, err := r.s.getBlob(body.ctx, d, r.blob.Digest, strings.Join(words, ",")) //nolint:bodyclose // body closes it
 		if err == nil {
-			body.begin(res)
+			body.watchBody(res)
 			return &watchedAnswer{res: res, body: body}, nil
 		}
-		err = body.fail(err)
-		status := diagnose(err).status
+		err = body.abortRequest(err)
+		status := troubleOf(err).status
 		switch {
 		case status == http.StatusBadRequest, status == http.StatusRequestedRangeNotSatisfiable, status == http.StatusRequestHeaderFieldsTooLarge:
 			if len(parts) > 1 {
@@ -101,7 +101,7 @@ func (r *blobRanges) ask(parts []storage.Range) (*watchedAnswer, error) {
 			return nil, storage.ErrNotChunked
 		case r.ctx.Err() != nil:
 			return nil, r.ctx.Err()
-		case !r.s.leave(d):
+		case !r.s.leaveDoor(d):
 			return nil, fmt.Errorf("parts of blob %s: %w", r.blob.Digest, d.pullError(r.s.ref, err, r.s.began))
 		}
 	}
@@ -128,7 +128,7 @@ func (p *partSender) sendAll(r *blobRanges, answer *watchedAnswer, parts []stora
 		if parts = parts[done:]; err != nil || len(parts) == 0 {
 			return err
 		}
-		if answer, err = r.ask(parts[:min(len(parts), maxParts)]); err != nil {
+		if answer, err = r.requestParts(parts[:min(len(parts), maxParts)]); err != nil {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func (p *partSender) sendAnswer(r *blobRanges, answer *watchedAnswer, parts []st
 		if err := sameRange(answer.res.Header, parts[0]); err != nil {
 			return 0, err
 		}
-		return 1, p.send(r.ctx, answer.body, parts[0])
+		return 1, p.sendPart(r.ctx, answer.body, parts[0])
 	}
 	boundary := params["boundary"]
 	if boundary == "" {
@@ -164,7 +164,7 @@ func (p *partSender) sendAnswer(r *blobRanges, answer *watchedAnswer, parts []st
 		if err := sameRange(http.Header(part.Header), parts[i]); err != nil {
 			return i, err
 		}
-		if err := p.send(r.ctx, part, parts[i]); err != nil {
+		if err := p.sendPart(r.ctx, part, parts[i]); err != nil {
 			return i, err
 		}
 	}
@@ -178,7 +178,7 @@ func (p *partSender) sendWhole(ctx context.Context, body io.Reader, parts []stor
 		if _, err := io.CopyN(io.Discard, body, int64(part.Offset-at)); err != nil { //nolint:gosec // checked to be sorted, and no blob is that large
 			return noEOF(err)
 		}
-		if err := p.send(ctx, body, part); err != nil {
+		if err := p.sendPart(ctx, body, part); err != nil {
 			return err
 		}
 		at = part.Offset + part.Length
@@ -186,8 +186,8 @@ func (p *partSender) sendWhole(ctx context.Context, body io.Reader, parts []stor
 	return nil
 }
 
-// send hands out one part and waits until it is closed. The part's own errors are the reader's to see.
-func (p *partSender) send(ctx context.Context, body io.Reader, part storage.Range) error {
+// sendPart hands out one part and waits until it is closed. The part's own errors are the reader's to see.
+func (p *partSender) sendPart(ctx context.Context, body io.Reader, part storage.Range) error {
 	out := &onePart{left: part.Length, body: body, closed: make(chan struct{})}
 	select {
 	case p.streams <- out:
@@ -250,7 +250,7 @@ func noEOF(err error) error {
 func sameRange(h http.Header, want storage.Range) error {
 	got, _, ok := contentRange(h)
 	if !ok || got.Offset != want.Offset || (want.Length != math.MaxUint64 && got.Length != want.Length) {
-		return fmt.Errorf("the server sent another part (%s) than it was asked for", shown(h.Get("Content-Range")))
+		return fmt.Errorf("the server sent another part (%s) than it was asked for", printableText(h.Get("Content-Range")))
 	}
 	return nil
 }

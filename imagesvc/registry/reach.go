@@ -22,12 +22,12 @@ type servers struct {
 	networks []netip.Prefix
 }
 
-func (s servers) has(address string) bool {
+func (s servers) hasAddress(address string) bool {
 	address = strings.ToLower(address)
-	return slices.Contains(s.names, address) || slices.Contains(s.names, hostname(address))
+	return slices.Contains(s.names, address) || slices.Contains(s.names, withoutPort(address))
 }
 
-func (s servers) hold(addr netip.Addr) bool {
+func (s servers) hasIP(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	return slices.ContainsFunc(s.networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
@@ -62,8 +62,8 @@ func isLoopback(name string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
-// address returns the host and port of a URL.
-func address(u *url.URL) string {
+// addressOf returns the host and port of a URL.
+func addressOf(u *url.URL) string {
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
@@ -91,8 +91,8 @@ func (e *endpoint) allowsLibrary(ctx context.Context, u *url.URL) error {
 	return e.allowsAway(ctx, u)
 }
 
-// allows is for every request: the server of a registry's tokens may be no deeper inside than the registry itself.
-func (e *endpoint) allows(ctx context.Context, u *url.URL) error {
+// allowsURL is for every request: the server of a registry's tokens may be no deeper inside than the registry itself.
+func (e *endpoint) allowsURL(ctx context.Context, u *url.URL) error {
 	if err := e.allowsScheme(u); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (e *endpoint) allows(ctx context.Context, u *url.URL) error {
 	if e.allowsUpTo(ctx, everywhere, u) == nil {
 		return nil
 	}
-	own, err := e.farthest(ctx, &url.URL{Scheme: "https", Host: e.server})
+	own, err := e.farthestReach(ctx, &url.URL{Scheme: "https", Host: e.server})
 	if err != nil {
 		return err
 	}
@@ -110,10 +110,10 @@ func (e *endpoint) allows(ctx context.Context, u *url.URL) error {
 }
 
 func (e *endpoint) allowsUpTo(ctx context.Context, most reach, u *url.URL) error {
-	if e.c.redirects.has(u.Host) || e.c.redirects.has(address(u)) {
+	if e.c.redirects.hasAddress(u.Host) || e.c.redirects.hasAddress(addressOf(u)) {
 		return nil
 	}
-	found, err := e.farthest(ctx, u)
+	found, err := e.farthestReach(ctx, u)
 	if err == nil && found > most {
 		where := map[reach]string{private: "in a private network", local: "on this machine"}[found]
 		err = fault.Invalid("registry %s: refused to be led to %s %s: name it in registry-redirect if that is right", e.host, u.Host, where)
@@ -121,12 +121,12 @@ func (e *endpoint) allowsUpTo(ctx context.Context, most reach, u *url.URL) error
 	return err
 }
 
-// farthest returns how deep inside a server is, with all the addresses that its name has, but for those that the settings
+// farthestReach returns how deep inside a server is, with all the addresses that its name has, but for those that the settings
 // name. A name that a proxy looks up is everywhere.
-func (e *endpoint) farthest(ctx context.Context, u *url.URL) (reach, error) {
+func (e *endpoint) farthestReach(ctx context.Context, u *url.URL) (reach, error) {
 	name := u.Hostname()
 	if isLoopback(name) {
-		if addr, err := netip.ParseAddr(name); err == nil && e.c.redirects.hold(addr) {
+		if addr, err := netip.ParseAddr(name); err == nil && e.c.redirects.hasIP(addr) {
 			return everywhere, nil
 		}
 		return local, nil
@@ -134,7 +134,7 @@ func (e *endpoint) farthest(ctx context.Context, u *url.URL) (reach, error) {
 	addr, err := netip.ParseAddr(name)
 	addrs := []netip.Addr{addr}
 	if err != nil {
-		if via, err := e.proxy(u); err != nil || via != nil {
+		if via, err := e.configuredProxy(u); err != nil || via != nil {
 			return everywhere, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, lookupTime)
@@ -145,7 +145,7 @@ func (e *endpoint) farthest(ctx context.Context, u *url.URL) (reach, error) {
 	}
 	most := everywhere
 	for _, addr := range addrs {
-		if !e.c.redirects.hold(addr) {
+		if !e.c.redirects.hasIP(addr) {
 			most = max(most, reachOf(addr))
 		}
 	}
@@ -153,9 +153,9 @@ func (e *endpoint) farthest(ctx context.Context, u *url.URL) (reach, error) {
 }
 
 func (e *endpoint) isOwn(u *url.URL) bool {
-	return slices.ContainsFunc(e.bases(), func(base string) bool {
+	return slices.ContainsFunc(e.baseURLs(), func(base string) bool {
 		own, err := url.Parse(base)
-		return err == nil && address(own) == address(u)
+		return err == nil && addressOf(own) == addressOf(u)
 	})
 }
 
@@ -163,27 +163,27 @@ func (e *endpoint) isOwn(u *url.URL) bool {
 func (e *endpoint) isRealm(u *url.URL) bool {
 	e.c.mu.Lock()
 	defer e.c.mu.Unlock()
-	challenge, ok := token.Offer(e.c.probes[e.key()].challenges, "bearer")
+	challenge, ok := token.Offer(e.c.probes[e.probeKey()].challenges, "bearer")
 	if !ok {
 		return false
 	}
 	realm, err := url.Parse(challenge.Params["realm"])
-	return err == nil && address(realm) == address(u)
+	return err == nil && addressOf(realm) == addressOf(u)
 }
 
-// route is asked for a proxy before every request, those that follow a redirect included.
-func (e *endpoint) route(ctx context.Context, u *url.URL) (*url.URL, error) {
-	if err := e.allows(ctx, u); err != nil {
+// allowedProxy is asked for a proxy before every request, those that follow a redirect included.
+func (e *endpoint) allowedProxy(ctx context.Context, u *url.URL) (*url.URL, error) {
+	if err := e.allowsURL(ctx, u); err != nil {
 		return nil, err
 	}
-	return e.proxy(u)
+	return e.configuredProxy(u)
 }
 
 // errBadProxy stands for the original, which shows the setting and with it a password.
 var errBadProxy = errors.New("the proxy set for it is not a usable URL")
 
-// proxy returns what the settings of the user's environment say.
-func (e *endpoint) proxy(u *url.URL) (*url.URL, error) {
+// configuredProxy returns what the settings of the user's environment say.
+func (e *endpoint) configuredProxy(u *url.URL) (*url.URL, error) {
 	proxy := e.c.cfg.Proxy
 	if proxy == nil {
 		proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }

@@ -141,7 +141,7 @@ func (c *Client) Config() Settings {
 	}
 	official := Index{Name: dockerHub, Secure: true, Official: true}
 	for _, m := range c.mirrors {
-		official.Mirrors = append(official.Mirrors, m.url())
+		official.Mirrors = append(official.Mirrors, m.baseURL())
 	}
 	s.Indexes = append(s.Indexes, official)
 	for _, name := range c.insecure.names {

@@ -39,13 +39,13 @@ type request struct {
 func (e *endpoint) do(ctx context.Context, client *http.Client, r request) (*http.Response, error) {
 	renewed := false
 	for asked := 1; ; asked++ {
-		g, err := e.grant(ctx, client, r.access)
+		g, err := e.obtainGrant(ctx, client, r.access)
 		if err != nil {
 			return nil, err
 		}
-		res, err := e.send(ctx, client, r, g)
+		res, err := e.sendOnce(ctx, client, r, g)
 		if err != nil {
-			e.forget()
+			e.forgetProbe()
 			return nil, err
 		}
 		if res.StatusCode/100 == 2 {
@@ -59,7 +59,7 @@ func (e *endpoint) do(ctx context.Context, client *http.Client, r request) (*htt
 			if c, ok := token.Offer(token.Challenges(res.Header), "bearer"); ok {
 				r.access.scopes = r.access.scopes.With(c.Scopes()...) // it may take more than one repository
 			}
-			e.forget()
+			e.forgetProbe()
 		case res.StatusCode == http.StatusTooManyRequests && asked < maxAsked && wait <= maxWait:
 			if err := sleep(ctx, wait); err != nil {
 				return nil, err
@@ -73,13 +73,13 @@ func (e *endpoint) do(ctx context.Context, client *http.Client, r request) (*htt
 	}
 }
 
-// send sends a request once.
-func (e *endpoint) send(ctx context.Context, client *http.Client, r request, g grant) (*http.Response, error) {
+// sendOnce sends a request once.
+func (e *endpoint) sendOnce(ctx context.Context, client *http.Client, r request, g grant) (*http.Response, error) {
 	url := r.url
 	if strings.HasPrefix(url, "/") {
-		p, err := e.probe(ctx, client)
+		p, err := e.probeServer(ctx, client)
 		if errors.Is(err, errNoRegistry) {
-			p, err = probe{base: e.bases()[0]}, nil
+			p, err = probe{base: e.baseURLs()[0]}, nil
 		}
 		if err != nil {
 			return nil, err
@@ -119,7 +119,7 @@ func readError(res *http.Response) *answerError {
 			}
 		}
 	}
-	t.code, t.text = shown(t.code), shown(t.text)
+	t.code, t.text = printableText(t.code), printableText(t.text)
 	return &answerError{t}
 }
 
@@ -159,10 +159,10 @@ func (e *endpoint) getJSON(ctx context.Context, client *http.Client, r request, 
 		return "", err
 	}
 	if len(body) > maxPage {
-		return "", tell("registry %s: a list of more than %d MiB", e.host, maxPage>>20)
+		return "", newTold("registry %s: a list of more than %d MiB", e.host, maxPage>>20)
 	}
 	if err := json.Unmarshal(body, to); err != nil {
-		return "", tell("registry %s: its answer is not what a registry sends: %s", e.host, shown(err.Error()))
+		return "", newTold("registry %s: its answer is not what a registry sends: %s", e.host, printableText(err.Error()))
 	}
 	return nextPage(res), nil
 }
@@ -184,7 +184,7 @@ func nextPage(res *http.Response) string {
 	return u.EscapedPath() + "?" + u.RawQuery
 }
 
-// repository is the scope list of one repository.
-func repository(path string, actions ...string) token.Scopes {
+// repositoryScopes is the scope list of one repository.
+func repositoryScopes(path string, actions ...string) token.Scopes {
 	return token.Scopes{token.Repository(path, actions...)}
 }

@@ -40,40 +40,40 @@ func (c *Client) Search(ctx context.Context, opts image.SearchOptions) ([]image.
 	if !isHost(host) {
 		return nil, fault.Invalid("search term %q: %q is not a registry's host", opts.Term, host)
 	}
-	e := c.endpoint(ctx, host)
+	e := c.endpointFor(ctx, host)
 	if host == dockerHub {
 		e.server, term = dockerHubIndex, strings.TrimPrefix(term, "library/")
 	}
-	client, err := e.client()
+	client, err := e.newClient()
 	if err != nil {
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
 	began := time.Now()
 	found, err := e.searchIndex(ctx, client, term, limit, opts.Auth)
-	if t := diagnose(err); t.lasts() && !t.throttles() && host != dockerHub {
+	if t := troubleOf(err); t.isPermanent() && !t.isThrottling() && host != dockerHub {
 		found, err = e.searchCatalog(ctx, client, term, limit, opts.Auth)
 	}
 	if err != nil {
 		return nil, e.searchError(opts.Term, err, began)
 	}
-	return wanted.choose(found, limit), nil
+	return wanted.filterResults(found, limit), nil
 }
 
 func (e *endpoint) searchError(term string, err error, began time.Time) error {
-	if known := e.settled(err); known != nil {
+	if known := e.untranslatedError(err); known != nil {
 		return known
 	}
-	t := diagnose(err)
+	t := troubleOf(err)
 	switch {
-	case t.throttles():
-		return throttled(e.host, t, began)
-	case t.status != 0 && t.lasts():
+	case t.isThrottling():
+		return throttledError(e.host, t, began)
+	case t.status != 0 && t.isPermanent():
 		return fault.NotFound("search for %q: registry %s: %s", term, e.host, t.words())
 	case t.status != 0:
-		return tell("search for %q: registry %s: %s", term, e.host, t.words())
+		return newTold("search for %q: registry %s: %s", term, e.host, t.words())
 	}
-	return e.unreachable(err)
+	return e.unreachableError(err)
 }
 
 // splitTerm separates a registry's host from what is looked for.
@@ -99,9 +99,9 @@ func (e *endpoint) searchIndex(
 		}
 	}
 	var err error
-	for _, base := range e.bases() {
+	for _, base := range e.baseURLs() {
 		r := request{url: base + "/v1/search?" + query.Encode(), access: access{auth: auth, renewed: true}}
-		if _, err = e.getJSON(ctx, client, r, &page); err == nil || diagnose(err).status != 0 {
+		if _, err = e.getJSON(ctx, client, r, &page); err == nil || troubleOf(err).status != 0 {
 			break
 		}
 	}
@@ -111,7 +111,8 @@ func (e *endpoint) searchIndex(
 	found := make([]image.SearchResult, 0, len(page.Results))
 	for _, r := range page.Results {
 		found = append(found, image.SearchResult{
-			Name: shown(r.Name), Description: shown(r.Description), Official: r.IsOfficial, Automated: r.IsAutomated, Stars: r.StarCount,
+			Name: printableText(r.Name), Description: printableText(r.Description),
+			Official: r.IsOfficial, Automated: r.IsAutomated, Stars: r.StarCount,
 		})
 	}
 	return found, nil
@@ -129,7 +130,7 @@ func (e *endpoint) searchCatalog(
 			return nil, err
 		}
 		for _, name := range page.Repositories {
-			result := image.SearchResult{Name: shown(name)}
+			result := image.SearchResult{Name: printableText(name)}
 			switch {
 			case name == term:
 				found = append([]image.SearchResult{result}, found...)
@@ -141,7 +142,7 @@ func (e *endpoint) searchCatalog(
 			return found, nil
 		}
 	}
-	return nil, tell("registry %s: its catalog has no end", e.host)
+	return nil, newTold("registry %s: its catalog has no end", e.host)
 }
 
 // searchFilters are what a result has to be; nil does not matter.
@@ -186,7 +187,7 @@ func parseBool(key, value string, before *bool) (*bool, error) {
 	return &b, nil
 }
 
-func (f searchFilters) choose(found []image.SearchResult, limit int) []image.SearchResult {
+func (f searchFilters) filterResults(found []image.SearchResult, limit int) []image.SearchResult {
 	out := make([]image.SearchResult, 0, min(len(found), limit))
 	for _, r := range found {
 		if r.Stars < f.stars || (f.official != nil && *f.official != r.Official) || (f.automated != nil && *f.automated != r.Automated) {

@@ -16,7 +16,7 @@ type mirror struct {
 	plain bool   // the user wrote http
 }
 
-func (m mirror) url() string {
+func (m mirror) baseURL() string {
 	if m.plain {
 		return "http://" + m.host + "/"
 	}
@@ -73,7 +73,7 @@ func parseServer(text string) (netip.Prefix, error) {
 func parseInsecure(text string) (netip.Prefix, error) {
 	network, err := parseServer(text)
 	if err == nil && !network.IsValid() {
-		if name := strings.ToLower(hostname(text)); name == dockerHub || strings.HasSuffix(name, "."+dockerHub) {
+		if name := strings.ToLower(withoutPort(text)); name == dockerHub || strings.HasSuffix(name, "."+dockerHub) {
 			return network, fault.Invalid("insecure registry %q: docker.io is always reached by TLS", text)
 		}
 	}

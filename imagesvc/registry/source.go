@@ -54,7 +54,7 @@ func (c *Client) Source(ctx context.Context, ref image.Ref, auth image.RegistryA
 	ref = ref.WithoutTag()
 	s := &Source{c: c, ref: ref, auth: auth, began: time.Now()}
 	for i, e := range c.endpointsFor(ctx, ref) {
-		client, err := e.client()
+		client, err := e.newClient()
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (c *Client) Source(ctx context.Context, ref image.Ref, auth image.RegistryA
 		what = want.String()
 	}
 	var err error
-	s.raw, s.kind, err = s.document(ctx, what, want)
+	s.raw, s.kind, err = s.findDocument(ctx, what, want)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -88,25 +88,25 @@ func (s *Source) Manifest(ctx context.Context, d digest.Digest) (raw []byte, med
 		return s.raw, s.kind, nil
 	}
 	if err := d.Validate(); err != nil {
-		return nil, "", fault.Invalid("manifest of %s: %q is not a digest", s.ref.Familiar(), shown(d.String()))
+		return nil, "", fault.Invalid("manifest of %s: %q is not a digest", s.ref.Familiar(), printableText(d.String()))
 	}
-	return s.document(ctx, d.String(), d)
+	return s.findDocument(ctx, d.String(), d)
 }
 
-// document fetches a manifest by a tag or a digest from the endpoint in use, or from the first after it that has it.
-func (s *Source) document(ctx context.Context, what string, want digest.Digest) (raw []byte, mediaType string, err error) {
+// findDocument fetches a manifest by a tag or a digest from the endpoint in use, or from the first after it that has it.
+func (s *Source) findDocument(ctx context.Context, what string, want digest.Digest) (raw []byte, mediaType string, err error) {
 	for {
-		d := s.door()
+		d := s.currentDoor()
 		raw, mediaType, err = s.fetchDocument(ctx, d, what)
 		if ok := err == nil && want != ""; ok {
-			err = verify(s.ref, raw, want)
+			err = verifyManifest(s.ref, raw, want)
 		}
 		switch {
 		case err == nil:
 			return raw, mediaType, nil
 		case ctx.Err() != nil:
 			return nil, "", ctx.Err()
-		case !s.leave(d):
+		case !s.leaveDoor(d):
 			return nil, "", d.pullError(s.ref, err, s.began)
 		}
 		s.c.cfg.Log.Warn().Str("mirror", d.host).Str("image", s.ref.Familiar()).
@@ -118,8 +118,8 @@ func (s *Source) document(ctx context.Context, what string, want digest.Digest) 
 func (s *Source) fetchDocument(ctx context.Context, d *door, what string) (raw []byte, mediaType string, err error) {
 	const tries = 3
 	for try := 1; ; try++ {
-		raw, mediaType, err = d.manifest(ctx, s.access(), s.ref.Path(), what)
-		failed := diagnose(err).status >= http.StatusInternalServerError || errors.Is(err, io.ErrUnexpectedEOF)
+		raw, mediaType, err = d.fetchManifest(ctx, s.pullAccess(), s.ref.Path(), what)
+		failed := troubleOf(err).status >= http.StatusInternalServerError || errors.Is(err, io.ErrUnexpectedEOF)
 		if !failed || try == tries {
 			return raw, mediaType, err
 		}
@@ -129,7 +129,7 @@ func (s *Source) fetchDocument(ctx context.Context, d *door, what string) (raw [
 	}
 }
 
-func (d *door) manifest(ctx context.Context, who access, path, what string) (raw []byte, mediaType string, err error) {
+func (d *door) fetchManifest(ctx context.Context, who access, path, what string) (raw []byte, mediaType string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*d.c.cfg.Stall)
 	defer cancel()
 	res, err := d.do(ctx, d.client, request{
@@ -145,33 +145,33 @@ func (d *door) manifest(ctx context.Context, who access, path, what string) (raw
 		return nil, "", err
 	}
 	if len(raw) > maxManifest {
-		return nil, "", tell("registry %s: the manifest %s of %s has more than %d MiB", d.host, what, path, maxManifest>>20)
+		return nil, "", newTold("registry %s: the manifest %s of %s has more than %d MiB", d.host, what, path, maxManifest>>20)
 	}
 	return raw, mediaTypeOf(res.Header), nil
 }
 
-// verify checks a manifest against the digest by which it was asked for.
-func verify(ref image.Ref, raw []byte, d digest.Digest) error {
+// verifyManifest checks a manifest against the digest by which it was asked for.
+func verifyManifest(ref image.Ref, raw []byte, d digest.Digest) error {
 	ok, err := manifest.MatchesDigest(raw, d)
 	if err != nil || !ok {
-		return tell("manifest verification failed for %s: the registry sent something that has not the digest %s", ref.FamiliarRepo(), d)
+		return newTold("manifest verification failed for %s: the registry sent something that has not the digest %s", ref.FamiliarRepo(), d)
 	}
 	return nil
 }
 
-func (s *Source) access() access {
-	return access{auth: s.auth, scopes: repository(s.ref.Path(), "pull")}
+func (s *Source) pullAccess() access {
+	return access{auth: s.auth, scopes: repositoryScopes(s.ref.Path(), "pull")}
 }
 
-// door returns the endpoint in use.
-func (s *Source) door() *door {
+// currentDoor returns the endpoint in use.
+func (s *Source) currentDoor() *door {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.doors[s.at]
 }
 
-// leave goes on to the endpoint after d, unless others have, and reports whether there is one.
-func (s *Source) leave(d *door) bool {
+// leaveDoor goes on to the endpoint after d, unless others have, and reports whether there is one.
+func (s *Source) leaveDoor(d *door) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at > d.nth {
@@ -191,28 +191,28 @@ func (s *Source) leave(d *door) bool {
 //
 // Errors, also those of reading, are ctx's, or fault.NotFound, fault.Unavailable, fault.Invalid or internal.
 func (s *Source) Blob(ctx context.Context, b storage.Blob) (blob io.ReadCloser, size int64, err error) {
-	if err := s.check(b); err != nil {
+	if err := s.checkDigest(b); err != nil {
 		return nil, 0, err
 	}
 	r := newBlobReader(ctx, s, b)
-	if err := r.reopen(nil); err != nil {
+	if err := r.reopenBody(nil); err != nil {
 		return nil, 0, err
 	}
 	return r, r.size, nil
 }
 
-// check keeps what is no digest out of URLs.
-func (s *Source) check(b storage.Blob) error {
+// checkDigest keeps what is no digest out of URLs.
+func (s *Source) checkDigest(b storage.Blob) error {
 	if err := b.Digest.Validate(); err != nil {
-		return fault.Invalid("layer of %s: %q is not a digest", s.ref.Familiar(), shown(b.Digest.String()))
+		return fault.Invalid("layer of %s: %q is not a digest", s.ref.Familiar(), printableText(b.Digest.String()))
 	}
 	return nil
 }
 
-// get asks for a blob, or for parts of it.
-func (s *Source) get(ctx context.Context, d *door, b digest.Digest, ranges string) (*http.Response, error) {
+// getBlob asks for a blob, or for parts of it.
+func (s *Source) getBlob(ctx context.Context, d *door, b digest.Digest, ranges string) (*http.Response, error) {
 	r := request{
-		method: http.MethodGet, access: s.access(), url: fmt.Sprintf("/v2/%s/blobs/%s", s.ref.Path(), b),
+		method: http.MethodGet, access: s.pullAccess(), url: fmt.Sprintf("/v2/%s/blobs/%s", s.ref.Path(), b),
 		header: http.Header{"Accept-Encoding": {"identity"}},
 	}
 	if ranges != "" {

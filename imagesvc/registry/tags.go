@@ -19,12 +19,12 @@ func (c *Client) Tags(ctx context.Context, repo image.Ref, auth image.RegistryAu
 	began := time.Now()
 	endpoints := c.endpointsFor(ctx, repo)
 	for i, e := range endpoints {
-		tags, err := e.tags(ctx, repo, auth)
+		tags, err := e.listTags(ctx, repo, auth)
 		if err == nil {
 			return tags, nil
 		}
 		if i == len(endpoints)-1 || ctx.Err() != nil {
-			if diagnose(err).status == 404 {
+			if troubleOf(err).status == 404 {
 				err = &answerError{trouble{status: 404, code: "name unknown", text: "repository name not known to registry"}}
 			}
 			return nil, e.pullError(repo, err, began)
@@ -33,8 +33,8 @@ func (c *Client) Tags(ctx context.Context, repo image.Ref, auth image.RegistryAu
 	return nil, errors.New("no registry to ask")
 }
 
-func (e *endpoint) tags(ctx context.Context, repo image.Ref, auth image.RegistryAuth) ([]string, error) {
-	client, err := e.client()
+func (e *endpoint) listTags(ctx context.Context, repo image.Ref, auth image.RegistryAuth) ([]string, error) {
+	client, err := e.newClient()
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (e *endpoint) tags(ctx context.Context, repo image.Ref, auth image.Registry
 	if err != nil {
 		return nil, err
 	}
-	want := access{auth: auth, scopes: repository(repo.Path(), "pull")}
+	want := access{auth: auth, scopes: repositoryScopes(repo.Path(), "pull")}
 	var tags []string
 	next := "/v2/" + repo.Path() + "/tags/list"
 	for range maxPages {
@@ -57,11 +57,11 @@ func (e *endpoint) tags(ctx context.Context, repo image.Ref, auth image.Registry
 			}
 		}
 		if len(tags) > maxTags {
-			return nil, tell("registry %s: more than %d tags in %s", e.host, maxTags, repo.FamiliarRepo())
+			return nil, newTold("registry %s: more than %d tags in %s", e.host, maxTags, repo.FamiliarRepo())
 		}
 		if next == "" {
 			return tags, nil
 		}
 	}
-	return nil, tell("registry %s: the list of tags of %s has no end", e.host, repo.FamiliarRepo())
+	return nil, newTold("registry %s: the list of tags of %s has no end", e.host, repo.FamiliarRepo())
 }

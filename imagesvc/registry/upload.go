@@ -38,8 +38,8 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain turns the end that the watch put to an upload into errStalled.
-func (w *watchedReader) explain(caller context.Context, err error) error {
+// explainError turns the end that the watch put to an upload into errStalled.
+func (w *watchedReader) explainError(caller context.Context, err error) error {
 	if w.ctx.Err() != nil && caller.Err() == nil {
 		return errStalled
 	}

@@ -31,9 +31,9 @@ type answer struct {
 	refresh image.Secret // empty: none
 }
 
-// read takes an answer of a token server apart (API document 3, 5.3). Its time counts from now, the completion of the
+// parseAnswer takes an answer of a token server apart (API document 3, 5.3). Its time counts from now, the completion of the
 // exchange.
-func (x *exchange) read(r *reply) (answer, error) {
+func (x *exchange) parseAnswer(r *reply) (answer, error) {
 	var doc struct {
 		AccessToken  string          `json:"access_token"`
 		Token        string          `json:"token"` // the name in the GET form
@@ -62,7 +62,7 @@ func (x *exchange) read(r *reply) (answer, error) {
 	}
 	t := Token{
 		Value:   image.Secret(doc.AccessToken),
-		Expires: expiry(time.Now(), lifetime(unquote(doc.ExpiresIn)), unquote(doc.IssuedAt)),
+		Expires: computeExpiry(time.Now(), parseLifetime(jsonText(doc.ExpiresIn)), jsonText(doc.IssuedAt)),
 	}
 	var scope string
 	if json.Unmarshal(doc.Scope, &scope) == nil {
@@ -71,11 +71,11 @@ func (x *exchange) read(r *reply) (answer, error) {
 	return answer{token: t, refresh: image.Secret(doc.RefreshToken)}, nil
 }
 
-// unquote returns a string or a number as text.
-func unquote(raw json.RawMessage) string { return strings.Trim(string(raw), `" `) }
+// jsonText returns a string or a number as text.
+func jsonText(raw json.RawMessage) string { return strings.Trim(string(raw), `" `) }
 
-// lifetime reads expires_in. Some servers send it as a string, or with a fraction.
-func lifetime(seconds string) time.Duration {
+// parseLifetime reads expires_in. Some servers send it as a string, or with a fraction.
+func parseLifetime(seconds string) time.Duration {
 	n, err := strconv.ParseFloat(seconds, 64)
 	switch {
 	case err != nil || !(n >= shortest.Seconds()): // also what is not a number
@@ -86,10 +86,10 @@ func lifetime(seconds string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// expiry counts from issued_at where it is given. The clocks of two machines differ: a time of issue that has not come
+// computeExpiry counts from issued_at where it is given. The clocks of two machines differ: a time of issue that has not come
 // yet is now, and a token has its minute however long ago it says it was issued. The result is a wall-clock time, since
 // the other clock stands still while a laptop sleeps.
-func expiry(now time.Time, life time.Duration, issuedAt string) time.Time {
+func computeExpiry(now time.Time, life time.Duration, issuedAt string) time.Time {
 	end := now.Add(life)
 	if issued, err := time.Parse(time.RFC3339, issuedAt); err == nil && issued.Before(now) {
 		end = issued.Add(life)
@@ -100,10 +100,10 @@ func expiry(now time.Time, life time.Duration, issuedAt string) time.Time {
 	return end.Round(0)
 }
 
-// refusal turns an answer that brings no token into an error, in the server's words as far as they are safe to repeat.
-func (x *exchange) refusal(r *reply) error {
-	code, said := explain(r.body)
-	said = scrub(said, x.secrets)
+// refusalError turns an answer that brings no token into an error, in the server's words as far as they are safe to repeat.
+func (x *exchange) refusalError(r *reply) error {
+	code, said := parseError(r.body)
+	said = scrubText(said, x.secrets)
 	if said == "" {
 		said = strings.ToLower(http.StatusText(r.status))
 	}
@@ -124,9 +124,9 @@ func (x *exchange) refusal(r *reply) error {
 	return fmt.Errorf("%s: status %d: %s", at, r.status, said)
 }
 
-// explain reads an error in the forms that token servers have: OAuth 2.0's (RFC 6749, 5.2), the registry's, and others
+// parseError reads an error in the forms that token servers have: OAuth 2.0's (RFC 6749, 5.2), the registry's, and others
 // that are seen. The code is OAuth's alone.
-func explain(body []byte) (code, said string) {
+func parseError(body []byte) (code, said string) {
 	var doc struct {
 		Error       json.RawMessage `json:"error"`
 		Description json.RawMessage `json:"error_description"`
@@ -158,18 +158,18 @@ func explain(body []byte) (code, said string) {
 	return code, ""
 }
 
-// scrub makes a server's words fit for an error: short, in one line, and without what we sent it in confidence.
-func scrub(said string, secrets []string) string {
+// scrubText makes a server's words fit for an error: short, in one line, and without what we sent it in confidence.
+func scrubText(said string, secrets []string) string {
 	for _, secret := range secrets {
 		if secret != "" {
 			said = strings.NewReplacer(secret, "[hidden]", url.QueryEscape(secret), "[hidden]").Replace(said)
 		}
 	}
-	return shown(said)
+	return printableText(said)
 }
 
-// shown is a text from outside in one line of bounded length.
-func shown(text string) string {
+// printableText is a text from outside in one line of bounded length.
+func printableText(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 	if runes := []rune(text); len(runes) > maxSaid {
 		return string(runes[:maxSaid]) + "…"

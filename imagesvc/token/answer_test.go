@@ -47,7 +47,7 @@ func TestExpiry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := (&exchange{}).read(&reply{body: body})
+			a, err := (&exchange{}).parseAnswer(&reply{body: body})
 			if got := a.token.Expires.Sub(now); err != nil || got != tc.want {
 				t.Errorf("%s: %s is good for %s, %v; want %s", tc.name, body, got, err, tc.want)
 			}
@@ -137,7 +137,7 @@ func TestSecretsStay(t *testing.T) {
 			t.Errorf("%s: %v, want unauthorized in the server's words", name, err)
 			continue
 		}
-		for _, secret := range []string{"pass word", "pass+word", "identity/1", "identity%2F1", basic(auth)} {
+		for _, secret := range []string{"pass word", "pass+word", "identity/1", "identity%2F1", basicCredentials(auth)} {
 			if strings.Contains(err.Error(), secret) {
 				t.Errorf("%s: %v shows %q", name, err, secret)
 			}
@@ -158,10 +158,10 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		x := &exchange{secrets: []string{"secret"}}
 		r := &reply{status: 401, header: http.Header{}, body: body}
-		if x.realm, _ = parseRealm(request(&server{}, ann, "")); x.refusal(r) == nil {
+		if x.realm, _ = parseRealm(request(&server{}, ann, "")); x.refusalError(r) == nil {
 			t.Error("no refusal")
 		}
-		a, err := x.read(r)
+		a, err := x.parseAnswer(r)
 		if err != nil {
 			return
 		}

@@ -21,7 +21,7 @@ func Challenges(header http.Header) []Challenge {
 	var all []Challenge
 	for _, value := range header.Values("WWW-Authenticate") {
 		p := challengeParser{rest: value}
-		for p.next(&all) {
+		for p.parseChallenge(&all) {
 			if len(all) == maxChallenges {
 				return all
 			}
@@ -47,60 +47,60 @@ func (c Challenge) Scopes() Scopes { return ParseScopes(c.Params["scope"]) }
 // further parameter, which has an equals sign after its name, or the next scheme.
 type challengeParser struct{ rest string }
 
-// next appends one challenge to all, and returns false at the end or at the first thing that is none.
-func (p *challengeParser) next(all *[]Challenge) bool {
-	p.skip(" \t,")
-	scheme := p.token()
+// parseChallenge appends one challenge to all, and returns false at the end or at the first thing that is none.
+func (p *challengeParser) parseChallenge(all *[]Challenge) bool {
+	p.skipChars(" \t,")
+	scheme := p.parseToken()
 	if scheme == "" {
 		return false
 	}
 	c := Challenge{Scheme: strings.ToLower(scheme)}
-	if !p.skip(" \t") {
+	if !p.skipChars(" \t") {
 		if p.rest != "" && p.rest[0] != ',' {
 			return false
 		}
 		*all = append(*all, c)
 		return true
 	}
-	if t, ok := p.token68(); ok {
+	if t, ok := p.parseToken68(); ok {
 		c.Token68 = t
 		*all = append(*all, c)
 		return true
 	}
-	ok := p.params(&c)
+	ok := p.parseParams(&c)
 	if ok {
 		*all = append(*all, c)
 	}
 	return ok
 }
 
-// params reads parameters up to the end or to the next scheme. A broken one is an error.
-func (p *challengeParser) params(c *Challenge) bool {
+// parseParams reads parameters up to the end or to the next scheme. A broken one is an error.
+func (p *challengeParser) parseParams(c *Challenge) bool {
 	for {
-		p.skip(" \t,")
+		p.skipChars(" \t,")
 		before := p.rest
-		name := p.token()
-		p.skip(" \t")
+		name := p.parseToken()
+		p.skipChars(" \t")
 		if name == "" || !strings.HasPrefix(p.rest, "=") {
 			p.rest = before // the next scheme, or the end
 			return before == "" || name != ""
 		}
 		p.rest = p.rest[1:]
-		p.skip(" \t")
-		value, ok := p.value()
+		p.skipChars(" \t")
+		value, ok := p.parseValue()
 		if !ok {
 			return false
 		}
-		c.set(strings.ToLower(name), value)
-		p.skip(" \t")
+		c.setParam(strings.ToLower(name), value)
+		p.skipChars(" \t")
 		if p.rest != "" && p.rest[0] != ',' {
 			return false
 		}
 	}
 }
 
-// set keeps the first value of a parameter, and all of scope.
-func (c *Challenge) set(name, value string) {
+// setParam keeps the first value of a parameter, and all of scope.
+func (c *Challenge) setParam(name, value string) {
 	if c.Params == nil {
 		c.Params = make(map[string]string)
 	}
@@ -113,9 +113,9 @@ func (c *Challenge) set(name, value string) {
 	}
 }
 
-func (p *challengeParser) value() (string, bool) {
+func (p *challengeParser) parseValue() (string, bool) {
 	if !strings.HasPrefix(p.rest, `"`) {
-		v := p.token()
+		v := p.parseToken()
 		return v, v != ""
 	}
 	var b strings.Builder
@@ -135,8 +135,8 @@ func (p *challengeParser) value() (string, bool) {
 	return "", false
 }
 
-// token68 reads one only if a comma or the end follows: otherwise it is the name of a parameter.
-func (p *challengeParser) token68() (string, bool) {
+// parseToken68 reads one only if a comma or the end follows: otherwise it is the name of a parameter.
+func (p *challengeParser) parseToken68() (string, bool) {
 	body := strings.TrimLeftFunc(p.rest, func(r rune) bool { return r < 0x80 && isToken68(byte(r)) })
 	n := len(p.rest) - len(body)
 	end := strings.TrimLeft(body, "=")
@@ -149,7 +149,7 @@ func (p *challengeParser) token68() (string, bool) {
 	return t, true
 }
 
-func (p *challengeParser) token() string {
+func (p *challengeParser) parseToken() string {
 	n := 0
 	for n < len(p.rest) && isTokenChar(p.rest[n]) {
 		n++
@@ -159,8 +159,8 @@ func (p *challengeParser) token() string {
 	return t
 }
 
-// skip leaves out any of chars, and tells whether there was one.
-func (p *challengeParser) skip(chars string) bool {
+// skipChars leaves out any of chars, and tells whether there was one.
+func (p *challengeParser) skipChars(chars string) bool {
 	before := len(p.rest)
 	p.rest = strings.TrimLeft(p.rest, chars)
 	return len(p.rest) != before

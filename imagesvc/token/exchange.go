@@ -38,7 +38,7 @@ func newExchange(s *Service, r Request) (*exchange, error) {
 		client = *r.Client
 	}
 	allows := client.CheckRedirect
-	// A form with a secret goes to the server it is meant for and nowhere else; get makes its own exceptions.
+	// A form with a secret goes to the server it is meant for and nowhere else; getToken makes its own exceptions.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Jar = nil
 	auth := r.Auth
@@ -73,7 +73,7 @@ func (x *exchange) run(ctx context.Context) (Token, error) {
 	if x.hasPassword() {
 		return x.byPassword(ctx)
 	}
-	return x.get(ctx)
+	return x.getToken(ctx)
 }
 
 func (x *exchange) hasPassword() bool { return x.auth.Username != "" && x.auth.Password != "" }
@@ -96,16 +96,16 @@ func (x *exchange) byIdentityToken(ctx context.Context) (Token, error) {
 	case errors.Is(err, errGetOnly):
 		return Token{}, fault.Unauthorized("log in to %s: token server %s takes no identity tokens: log in with the password", x.registry, x.realm.Host)
 	case err == nil:
-		x.s.bind(mine, x.account.issuer)
+		x.s.setIssuer(mine, x.account.issuer)
 	}
 	return t, err
 }
 
 func (x *exchange) byRefreshToken(ctx context.Context, refresh image.Secret) (Token, error) {
 	x.secrets = append(x.secrets, string(refresh))
-	form := x.form("refresh_token")
+	form := x.baseForm("refresh_token")
 	form.Set("refresh_token", string(refresh))
-	a, err := x.post(ctx, form)
+	a, err := x.postForm(ctx, form)
 	if err != nil {
 		return Token{}, err
 	}
@@ -118,15 +118,15 @@ func (x *exchange) byRefreshToken(ctx context.Context, refresh image.Secret) (To
 // byPassword asks for a refresh token as well: further scopes then need no password.
 func (x *exchange) byPassword(ctx context.Context) (Token, error) {
 	if x.s.knowsGetOnly(x.account.issuer) {
-		return x.get(ctx)
+		return x.getToken(ctx)
 	}
-	form := x.form("password")
+	form := x.baseForm("password")
 	form.Set("username", x.auth.Username)
 	form.Set("password", string(x.auth.Password))
 	form.Set("access_type", "offline")
-	a, err := x.post(ctx, form)
+	a, err := x.postForm(ctx, form)
 	if errors.Is(err, errGetOnly) {
-		t, err := x.get(ctx)
+		t, err := x.getToken(ctx)
 		if err == nil {
 			x.s.setGetOnly(x.account.issuer)
 		}
@@ -137,13 +137,13 @@ func (x *exchange) byPassword(ctx context.Context) (Token, error) {
 	}
 	if a.refresh != "" {
 		x.s.setRefreshToken(x.account, a.refresh)
-		x.s.bind(a.refresh, x.account.issuer)
+		x.s.setIssuer(a.refresh, x.account.issuer)
 	}
 	return a.token, nil
 }
 
-// form holds what every POST has. A registry that names no service is one itself.
-func (x *exchange) form(grant string) url.Values {
+// baseForm holds what every POST has. A registry that names no service is one itself.
+func (x *exchange) baseForm(grant string) url.Values {
 	service := x.account.service
 	if service == "" {
 		service = x.registry
@@ -155,12 +155,12 @@ func (x *exchange) form(grant string) url.Values {
 	return form
 }
 
-// post sends a form. The error is errGetOnly where the server does not know the POST form: it answers 404 (API document
+// postForm sends a form. The error is errGetOnly where the server does not know the POST form: it answers 404 (API document
 // 3, 5.3) or another status for what it does not do, or refuses it in words that are not OAuth 2.0's, as Artifactory does
 // with 401.
-func (x *exchange) post(ctx context.Context, form url.Values) (answer, error) {
+func (x *exchange) postForm(ctx context.Context, form url.Values) (answer, error) {
 	body := form.Encode()
-	r, err := x.send(ctx, x.client, func(ctx context.Context) (*http.Request, error) {
+	r, err := x.sendRetrying(ctx, x.client, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.realm.String(), strings.NewReader(body))
 		if err == nil {
 			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -172,19 +172,19 @@ func (x *exchange) post(ctx context.Context, form url.Values) (answer, error) {
 	}
 	switch r.status {
 	case http.StatusOK:
-		return x.read(r)
+		return x.parseAnswer(r)
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return answer{}, errGetOnly
 	case http.StatusBadRequest, http.StatusUnauthorized:
-		if code, _ := explain(r.body); code == "" && form.Get("grant_type") == "password" {
+		if code, _ := parseError(r.body); code == "" && form.Get("grant_type") == "password" {
 			return answer{}, errGetOnly
 		}
 	}
-	return answer{}, x.refusal(r)
+	return answer{}, x.refusalError(r)
 }
 
-// get asks in the form that every token server knows, with user and password or as nobody.
-func (x *exchange) get(ctx context.Context) (Token, error) {
+// getToken asks in the form that every token server knows, with user and password or as nobody.
+func (x *exchange) getToken(ctx context.Context) (Token, error) {
 	query := x.realm.Query()
 	query.Set("client_id", clientID)
 	if x.account.service != "" {
@@ -207,10 +207,10 @@ func (x *exchange) get(ctx context.Context) (Token, error) {
 		}
 		return x.allows(req, via)
 	}
-	r, err := x.send(ctx, &client, func(ctx context.Context) (*http.Request, error) {
+	r, err := x.sendRetrying(ctx, &client, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 		if err == nil && known {
-			req.Header.Set("Authorization", "Basic "+basic(x.auth))
+			req.Header.Set("Authorization", "Basic "+basicCredentials(x.auth))
 		}
 		return req, err
 	})
@@ -218,10 +218,10 @@ func (x *exchange) get(ctx context.Context) (Token, error) {
 		return Token{}, err
 	}
 	if r.status != http.StatusOK {
-		return Token{}, x.refusal(r)
+		return Token{}, x.refusalError(r)
 	}
 	// A refresh token in this answer is of no use: the form that would take it is the one this server does not know.
-	a, err := x.read(r)
+	a, err := x.parseAnswer(r)
 	return a.token, err
 }
 

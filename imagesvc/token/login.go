@@ -34,7 +34,7 @@ func (s *Service) Login(ctx context.Context, r Registry, auth image.RegistryAuth
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Jar = nil
 	r.Client = &client
-	base, res, err := r.reach(ctx)
+	base, res, err := r.findBase(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -49,12 +49,12 @@ func (s *Service) Login(ctx context.Context, r Registry, auth image.RegistryAuth
 		if auth.Username == "" || auth.Password == "" {
 			return "", fault.Unauthorized("log in to %s: it takes no identity tokens: log in with the password", r.Host)
 		}
-		res, err = r.ask(ctx, base, func(h http.Header) { h.Set("Authorization", "Basic "+basic(auth)) })
+		res, err = r.requestBase(ctx, base, func(h http.Header) { h.Set("Authorization", "Basic "+basicCredentials(auth)) })
 		if err != nil {
 			return "", fmt.Errorf("log in to %s: %w", r.Host, err)
 		}
 	}
-	return "", r.verdict(res, auth)
+	return "", r.checkLogin(res, auth)
 }
 
 // loginForToken tries the credentials on the token server, and what it gives on the registry.
@@ -72,11 +72,11 @@ func (s *Service) loginForToken(
 	if err != nil {
 		return "", err
 	}
-	res, err := r.ask(ctx, base, func(h http.Header) { h.Set("Authorization", "Bearer "+string(t.Value)) })
+	res, err := r.requestBase(ctx, base, func(h http.Header) { h.Set("Authorization", "Bearer "+string(t.Value)) })
 	if err != nil {
 		return "", fmt.Errorf("log in to %s: %w", r.Host, err)
 	}
-	if err := r.verdict(res, auth); err != nil {
+	if err := r.checkLogin(res, auth); err != nil {
 		return "", err
 	}
 	if renewed := s.refreshToken(x.account); renewed != "" {
@@ -85,11 +85,11 @@ func (s *Service) loginForToken(
 	return auth.IdentityToken, nil
 }
 
-// reach finds the base under which the registry answers.
-func (r Registry) reach(ctx context.Context) (base string, res *reply, err error) {
+// findBase finds the base under which the registry answers.
+func (r Registry) findBase(ctx context.Context) (base string, res *reply, err error) {
 	var all error
 	for _, base := range r.Bases {
-		res, err := r.ask(ctx, base, func(http.Header) {})
+		res, err := r.requestBase(ctx, base, func(http.Header) {})
 		if err == nil {
 			return base, res, nil
 		}
@@ -109,9 +109,9 @@ func (r Registry) reach(ctx context.Context) (base string, res *reply, err error
 	return "", nil, fmt.Errorf("log in to %s: %w", r.Host, all)
 }
 
-// ask makes the request that every registry answers: GET /v2/.
-func (r Registry) ask(ctx context.Context, base string, set func(http.Header)) (*reply, error) {
-	return once(ctx, r.Client, func(ctx context.Context) (*http.Request, error) {
+// requestBase makes the request that every registry answers: GET /v2/.
+func (r Registry) requestBase(ctx context.Context, base string, set func(http.Header)) (*reply, error) {
+	return sendOnce(ctx, r.Client, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v2/", http.NoBody)
 		if err == nil {
 			set(req.Header)
@@ -120,10 +120,10 @@ func (r Registry) ask(ctx context.Context, base string, set func(http.Header)) (
 	})
 }
 
-// verdict says what a registry's answer to credentials means.
-func (r Registry) verdict(res *reply, auth image.RegistryAuth) error {
-	_, said := explain(res.body)
-	said = scrub(said, secretsOf(auth))
+// checkLogin says what a registry's answer to credentials means.
+func (r Registry) checkLogin(res *reply, auth image.RegistryAuth) error {
+	_, said := parseError(res.body)
+	said = scrubText(said, secretsOf(auth))
 	if said == "" {
 		said = "incorrect user name or password"
 	}
@@ -140,8 +140,8 @@ func (r Registry) verdict(res *reply, auth image.RegistryAuth) error {
 	return fmt.Errorf("log in to %s: status %d is not the answer of a registry", r.Host, res.status)
 }
 
-// basic is what stands after "Basic " for a user and a password (RFC 7617, 2).
-func basic(auth image.RegistryAuth) string {
+// basicCredentials is what stands after "Basic " for a user and a password (RFC 7617, 2).
+func basicCredentials(auth image.RegistryAuth) string {
 	return base64.StdEncoding.EncodeToString([]byte(auth.Username + ":" + string(auth.Password)))
 }
 
@@ -149,7 +149,7 @@ func basic(auth image.RegistryAuth) string {
 func secretsOf(auth image.RegistryAuth) []string {
 	secrets := []string{string(auth.Password), string(auth.IdentityToken)}
 	if auth.Password != "" {
-		secrets = append(secrets, basic(auth))
+		secrets = append(secrets, basicCredentials(auth))
 	}
 	return secrets
 }

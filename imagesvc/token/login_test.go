@@ -35,7 +35,7 @@ func (g *registry) server() *server {
 		case g.status != 0:
 			w.Header().Set("Location", "https://evil.example/v2/")
 			gives(w, g.status, nil)
-		case g.open, auth == "Bearer good", auth == "Basic "+basic(ann):
+		case g.open, auth == "Bearer good", auth == "Basic "+basicCredentials(ann):
 			gives(w, 200, object{})
 		default:
 			w.Header()["Www-Authenticate"] = g.challenge

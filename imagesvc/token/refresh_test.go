@@ -184,12 +184,12 @@ func TestPanicLetsTheOthersGo(t *testing.T) {
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	m := make(map[int]int)
 	for i := range maxKept + 10 {
-		keep(m, i, i)
+		putBounded(m, i, i)
 		if m[i] != i {
 			t.Fatalf("%d was not kept", i)
 		}
 	}
-	keep(m, maxKept+9, 1)
+	putBounded(m, maxKept+9, 1)
 	if len(m) != maxKept {
 		t.Errorf("%d kept, want %d", len(m), maxKept)
 	}

@@ -19,7 +19,7 @@ type Scope struct {
 
 // Repository is the scope of a repository: Repository("library/busybox", "pull").
 func Repository(name string, actions ...string) Scope {
-	return Scope{Type: "repository", Name: name, Actions: sorted(actions)}
+	return Scope{Type: "repository", Name: name, Actions: sortedActions(actions)}
 }
 
 // String returns the scope as it is sent.
@@ -51,14 +51,14 @@ func ParseScopes(list string) Scopes {
 			all = append(all, Scope{Name: word})
 			continue
 		}
-		all = append(all, Scope{Type: kind, Name: rest[:colon], Actions: sorted(strings.Split(rest[colon+1:], ","))})
+		all = append(all, Scope{Type: kind, Name: rest[:colon], Actions: sortedActions(strings.Split(rest[colon+1:], ","))})
 	}
-	return all.normal()
+	return all.normalForm()
 }
 
 // With returns the list and more scopes, in normal form.
 func (s Scopes) With(more ...Scope) Scopes {
-	return append(slices.Clip(slices.Clone(s)), more...).normal()
+	return append(slices.Clip(slices.Clone(s)), more...).normalForm()
 }
 
 // String returns the list as it is sent in one parameter.
@@ -70,15 +70,15 @@ func (s Scopes) String() string {
 	return strings.Join(words, " ")
 }
 
-// normal sorts the list and merges the actions of a resource that stands there twice.
-func (s Scopes) normal() Scopes {
+// normalForm sorts the list and merges the actions of a resource that stands there twice.
+func (s Scopes) normalForm() Scopes {
 	slices.SortStableFunc(s, func(a, b Scope) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name))
 	})
 	var out Scopes
 	for _, scope := range s {
 		if n := len(out); n > 0 && out[n-1].Type == scope.Type && out[n-1].Name == scope.Name {
-			out[n-1].Actions = sorted(slices.Concat(out[n-1].Actions, scope.Actions))
+			out[n-1].Actions = sortedActions(slices.Concat(out[n-1].Actions, scope.Actions))
 			continue
 		}
 		out = append(out, scope)
@@ -86,7 +86,7 @@ func (s Scopes) normal() Scopes {
 	return out
 }
 
-func sorted(actions []string) []string {
+func sortedActions(actions []string) []string {
 	actions = slices.DeleteFunc(slices.Clone(actions), func(a string) bool { return a == "" })
 	slices.Sort(actions)
 	return slices.Compact(actions)

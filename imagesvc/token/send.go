@@ -31,19 +31,19 @@ type reply struct {
 	body   []byte
 }
 
-// send makes a request, and again a few times where the server says that it is busy or in trouble.
-func (x *exchange) send(
+// sendRetrying makes a request, and again a few times where the server says that it is busy or in trouble.
+func (x *exchange) sendRetrying(
 	ctx context.Context, client *http.Client, build func(context.Context) (*http.Request, error),
 ) (*reply, error) {
 	for n := 1; ; n++ {
-		r, err := once(ctx, client, build)
+		r, err := sendOnce(ctx, client, build)
 		if text, ok := outage.Words(err); ok {
 			return nil, fmt.Errorf("get a token for %s: the token server %s cannot be reached: %s", x.registry, x.realm.Host, text)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("get a token for %s from %s: %w", x.registry, x.realm.Host, err)
 		}
-		pause, again := r.pause(n)
+		pause, again := r.retryDelay(n)
 		if !again {
 			return r, nil
 		}
@@ -55,8 +55,8 @@ func (x *exchange) send(
 	}
 }
 
-// once makes one request. It takes the address out of the library's error: the query has the user's name.
-func once(
+// sendOnce makes one request. It takes the address out of the library's error: the query has the user's name.
+func sendOnce(
 	ctx context.Context, client *http.Client, build func(context.Context) (*http.Request, error),
 ) (*reply, error) {
 	inner, cancel := context.WithTimeout(ctx, onceAtMost)
@@ -88,8 +88,8 @@ func once(
 	return &reply{res.StatusCode, res.Header, body}, nil
 }
 
-// pause tells whether to ask again after the nth request, and how long to wait before.
-func (r *reply) pause(n int) (time.Duration, bool) {
+// retryDelay tells whether to ask again after the nth request, and how long to wait before.
+func (r *reply) retryDelay(n int) (time.Duration, bool) {
 	busy := r.status == http.StatusTooManyRequests
 	if n >= attempts || (!busy && (r.status < 500 || r.status == http.StatusNotImplemented)) {
 		return 0, false

@@ -114,12 +114,12 @@ func (s *Service) Token(ctx context.Context, r Request) (Token, error) {
 	}
 	k := key{x.account, x.realm.String(), x.scopes.String()}
 	for {
-		t, f, leads := s.join(k, r.Refused)
+		t, f, leads := s.joinFlight(k, r.Refused)
 		if f == nil {
 			return t, nil
 		}
 		if leads {
-			s.fly(ctx, k, f, x)
+			s.runFlight(ctx, k, f, x)
 			return f.token, f.err
 		}
 		select {
@@ -134,8 +134,8 @@ func (s *Service) Token(ctx context.Context, r Request) (Token, error) {
 	}
 }
 
-// join returns a kept token, or the flight to wait for, or a new one that the caller leads.
-func (s *Service) join(k key, refused image.Secret) (t Token, f *flight, leads bool) {
+// joinFlight returns a kept token, or the flight to wait for, or a new one that the caller leads.
+func (s *Service) joinFlight(k key, refused image.Secret) (t Token, f *flight, leads bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t, ok := s.tokens[k]; ok {
@@ -152,15 +152,15 @@ func (s *Service) join(k key, refused image.Secret) (t Token, f *flight, leads b
 	return Token{}, f, true
 }
 
-// fly makes the exchange. Those who wait are let go whatever happens.
-func (s *Service) fly(ctx context.Context, k key, f *flight, x *exchange) {
+// runFlight makes the exchange. Those who wait are let go whatever happens.
+func (s *Service) runFlight(ctx context.Context, k key, f *flight, x *exchange) {
 	f.err = errors.New("get a token: the request broke off")
-	defer s.land(k, f)
+	defer s.endFlight(k, f)
 	f.token, f.err = x.run(ctx)
 }
 
-// land ends a flight and keeps what it brought.
-func (s *Service) land(k key, f *flight) {
+// endFlight ends a flight and keeps what it brought.
+func (s *Service) endFlight(k key, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.flights, k)
@@ -170,13 +170,13 @@ func (s *Service) land(k key, f *flight) {
 				delete(s.tokens, old)
 			}
 		}
-		keep(s.tokens, k, f.token)
+		putBounded(s.tokens, k, f.token)
 	}
 	close(f.done)
 }
 
-// keep puts a value into a map, in the place of any other one where it is full.
-func keep[K comparable, V any](m map[K]V, k K, v V) {
+// putBounded puts a value into a map, in the place of any other one where it is full.
+func putBounded[K comparable, V any](m map[K]V, k K, v V) {
 	if _, ok := m[k]; !ok && len(m) >= maxKept {
 		for old := range m {
 			delete(m, old)
@@ -201,7 +201,7 @@ func (s *Service) setRefreshToken(a account, t image.Secret) {
 		delete(s.refresh, a)
 		return
 	}
-	keep(s.refresh, a, t)
+	putBounded(s.refresh, a, t)
 }
 
 // knowsGetOnly tells whether an issuer lately said that it does not know the POST form.
@@ -214,14 +214,14 @@ func (s *Service) knowsGetOnly(issuer string) bool {
 func (s *Service) setGetOnly(issuer string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keep(s.getOnly, issuer, time.Now().Add(oldForm))
+	putBounded(s.getOnly, issuer, time.Now().Add(oldForm))
 }
 
-// bind says whom an identity token belongs to: whoever first took it. Another server gets it from nobody.
-func (s *Service) bind(t image.Secret, issuer string) {
+// setIssuer notes which server an identity token belongs to: the first that took it. No other one gets it.
+func (s *Service) setIssuer(t image.Secret, issuer string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keep(s.issuers, digestOf(string(t)), issuer)
+	putBounded(s.issuers, digestOf(string(t)), issuer)
 }
 
 // issuerOf returns whom an identity token belongs to, empty if that is not known yet.
@@ -247,7 +247,8 @@ func parseRealm(r Request) (*url.URL, error) {
 	text := r.Challenge.Params["realm"]
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fault.Invalid("registry %s: its token server is %q: not an address with http or https", r.Registry, shown(text))
+		return nil, fault.Invalid("registry %s: its token server is %q: not an address with http or https",
+			r.Registry, printableText(text))
 	}
 	if u.Scheme == "http" && !r.Insecure && !isLoopback(r.Registry) {
 		return nil, fault.Invalid("registry %s: its token server %s does not use TLS, and the registry is not marked as insecure", r.Registry, u.Host)

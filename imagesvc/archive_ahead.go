@@ -18,12 +18,12 @@ type ahead struct {
 // newAhead opens the first layer of folders. close ends it.
 func newAhead(ctx context.Context, from contents, folders []plannedFolder) *ahead {
 	a := &ahead{from: from, folders: folders}
-	a.open(ctx)
+	a.openNext(ctx)
 	return a
 }
 
-// open opens the next layer. Its error is that layer's: it comes when the layer's turn does.
-func (a *ahead) open(ctx context.Context) {
+// openNext opens the next layer. Its error is that layer's: it comes when the layer's turn does.
+func (a *ahead) openNext(ctx context.Context) {
 	for len(a.folders) > 0 && a.next == nil && a.err == nil {
 		f := a.folders[0]
 		a.folders = a.folders[1:]
@@ -40,7 +40,7 @@ func (a *ahead) copyLayer(ctx context.Context, w io.Writer) (int64, error) {
 	}
 	layer := a.next
 	a.next = nil
-	a.open(ctx)
+	a.openNext(ctx)
 	n, err := io.Copy(w, layer)
 	return n, errors.Join(err, layer.Close())
 }

@@ -19,8 +19,8 @@ const (
 	maxNames  = 4096 // names of one image
 )
 
-// images returns the images of the archive, all of them checked.
-func (l *loader) images() ([]*loadable, error) {
+// checkedImages returns the images of the archive, all of them checked.
+func (l *loader) checkedImages() ([]*loadable, error) {
 	var images []*loadable
 	var err error
 	switch {
@@ -42,8 +42,8 @@ func (l *loader) images() ([]*loadable, error) {
 	return images, nil
 }
 
-// invalid gives what is wrong with an archive the kind of a bad request, unless it has a kind.
-func invalid(err error) error {
+// asInvalid gives what is wrong with an archive the kind of a bad request, unless it has a kind.
+func asInvalid(err error) error {
 	if err == nil || fault.KindOf(err) != fault.KindInternal {
 		return err
 	}
@@ -106,11 +106,11 @@ func (l *loader) dockerImage(entry archiveEntry) (*loadable, error) {
 	}
 	parsed, err := parseConfig(config, len(entry.Layers))
 	if err != nil {
-		return nil, invalid(fmt.Errorf("image %.200s: %w", entry.Config, err))
+		return nil, asInvalid(fmt.Errorf("image %.200s: %w", entry.Config, err))
 	}
 	img := &loadable{config: config, diffIDs: parsed.diffIDs}
 	for _, name := range entry.Layers {
-		layer, err := l.find(name)
+		layer, err := l.findLayer(name)
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (l *loader) dockerConfig(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, ok := l.docs[l.follow(clean)]
+	raw, ok := l.docs[l.followLinks(clean)]
 	if !ok {
 		return nil, fault.Invalid("the archive has no config %.200q", name)
 	}
@@ -166,8 +166,8 @@ func tagNames(tags []string) ([]image.Ref, error) {
 	return names, nil
 }
 
-// follow goes along links, as far as they lead.
-func (l *loader) follow(name string) string {
+// followLinks goes along links, as far as they lead.
+func (l *loader) followLinks(name string) string {
 	for range maxLinks {
 		target, ok := l.links[name]
 		if !ok {
@@ -178,13 +178,13 @@ func (l *loader) follow(name string) string {
 	return name
 }
 
-// find returns the layer of a name.
-func (l *loader) find(name string) (*archiveLayer, error) {
+// findLayer returns the layer of a name.
+func (l *loader) findLayer(name string) (*archiveLayer, error) {
 	clean, err := entryName(name)
 	if err != nil {
 		return nil, err
 	}
-	layer := l.layers[l.follow(clean)]
+	layer := l.layers[l.followLinks(clean)]
 	if layer == nil {
 		return nil, fault.Invalid("the archive has no layer %.200q", name)
 	}
@@ -229,7 +229,7 @@ func (l *loader) knownLayers() map[string]knownLayer {
 			if err != nil {
 				continue
 			}
-			clean = l.follow(clean)
+			clean = l.followLinks(clean)
 			now := knownLayer{diffID: parsed.diffIDs[i], here: i < here}
 			if old, ok := known[clean]; ok && (!old.here || old.diffID != now.diffID) {
 				now.here = false

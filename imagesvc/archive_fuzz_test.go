@@ -30,7 +30,7 @@ func FuzzArchiveIndex(f *testing.F) {
 			for _, name := range []string{"a/layer.tar", "b/layer.tar"} {
 				l.layers[name] = &archiveLayer{name: name, diffID: digest.Digest("sha256:" + strings.Repeat("a", 64)), plain: 1}
 			}
-			images, err := l.images()
+			images, err := l.checkedImages()
 			if err != nil {
 				if kind := fault.KindOf(err); kind != fault.KindInvalid && kind != fault.KindUnsupported && kind != fault.KindNotFound {
 					t.Errorf("%q, %q, %q, %q, %q: %v has the kind %d", manifest, config, index, repositories, record, err, kind)
@@ -60,7 +60,7 @@ func FuzzArchiveScan(f *testing.F) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		l := newLoader(&Service{store: noStore{}, limits: Limits{}.withDefaults()}, cancel, nil, true)
-		if err := l.read(ctx, bytes.NewReader(raw)); err != nil && !fault.Is(err, fault.Invalid) {
+		if err := l.readArchive(ctx, bytes.NewReader(raw)); err != nil && !fault.Is(err, fault.Invalid) {
 			t.Errorf("%v is no bad request", err)
 		}
 		for name := range l.docs {

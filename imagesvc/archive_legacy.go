@@ -116,7 +116,7 @@ func (l *loader) v1Image(records map[string]*v1Record, id string) (*loadable, er
 	img := &loadable{}
 	var docs [][]byte
 	for _, at := range chain {
-		layer, err := l.find(at + "/" + nameLayer)
+		layer, err := l.findLayer(at + "/" + nameLayer)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +132,7 @@ func (l *loader) v1Image(records map[string]*v1Record, id string) (*loadable, er
 		return nil, err
 	}
 	if _, err := parseConfig(img.config, len(img.diffIDs)); err != nil {
-		return nil, invalid(err)
+		return nil, asInvalid(err)
 	}
 	return img, nil
 }

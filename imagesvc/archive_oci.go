@@ -30,7 +30,7 @@ func (l *loader) ociImages() ([]*loadable, error) {
 	}
 	index, err := parseManifest(l.docs[nameIndex], typeOCIIndex)
 	if err != nil {
-		return nil, invalid(fmt.Errorf("%s: %w", nameIndex, err))
+		return nil, asInvalid(fmt.Errorf("%s: %w", nameIndex, err))
 	}
 	groups := sameName(index.Manifests)
 	if len(groups) == 0 || len(index.Manifests) > maxImages {
@@ -114,17 +114,17 @@ func (l *loader) ociImage(group []descriptor, depth int) (*loadable, error) {
 	d := group[0]
 	if len(group) > 1 {
 		var err error
-		if d, err = l.choose(group); err != nil {
+		if d, err = l.chooseEntry(group); err != nil {
 			return nil, err
 		}
 	}
-	raw, err := l.blob(d, maxManifest)
+	raw, err := l.verifiedBlob(d, maxManifest)
 	if err != nil {
 		return nil, err
 	}
 	m, err := parseManifest(raw, d.MediaType)
 	if err != nil {
-		return nil, invalid(fmt.Errorf("manifest %s: %w", d.Digest, err))
+		return nil, asInvalid(fmt.Errorf("manifest %s: %w", d.Digest, err))
 	}
 	if !m.isIndex() {
 		img, err := l.ociManifest(m)
@@ -151,11 +151,11 @@ func (l *loader) ociImage(group []descriptor, depth int) (*loadable, error) {
 	return img, nil
 }
 
-// choose returns the entry for this machine. An archive may have the manifests of some platforms only.
-func (l *loader) choose(entries []descriptor) (descriptor, error) {
+// chooseEntry returns the entry for this machine. An archive may have the manifests of some platforms only.
+func (l *loader) chooseEntry(entries []descriptor) (descriptor, error) {
 	there := slices.DeleteFunc(slices.Clone(entries), func(d descriptor) bool { return l.docs[blobName(d)] == nil })
 	machine := thisPlatform()
-	if d, ok := machine.choose(true, there); ok {
+	if d, ok := machine.chooseEntry(true, there); ok {
 		return d, nil
 	}
 	if len(there) == 1 {
@@ -166,17 +166,17 @@ func (l *loader) choose(entries []descriptor) (descriptor, error) {
 
 // ociManifest finds what a manifest names.
 func (l *loader) ociManifest(m *manifest) (*loadable, error) {
-	config, err := l.blob(m.Config, maxConfig)
+	config, err := l.verifiedBlob(m.Config, maxConfig)
 	if err != nil {
 		return nil, err
 	}
 	parsed, err := parseConfig(config, len(m.Layers))
 	if err != nil {
-		return nil, invalid(fmt.Errorf("config %s: %w", m.Config.Digest, err))
+		return nil, asInvalid(fmt.Errorf("config %s: %w", m.Config.Digest, err))
 	}
 	img := &loadable{config: config, diffIDs: parsed.diffIDs}
 	for _, d := range m.Layers {
-		layer, err := l.find(blobName(d))
+		layer, err := l.findLayer(blobName(d))
 		if err != nil {
 			return nil, err
 		}
@@ -193,9 +193,9 @@ func blobName(d descriptor) string {
 	return nameBlobs + "/" + d.Digest.Algorithm().String() + "/" + d.Digest.Encoded()
 }
 
-// blob returns a document and verifies it.
-func (l *loader) blob(d descriptor, limit int) ([]byte, error) {
-	raw, ok := l.docs[l.follow(blobName(d))]
+// verifiedBlob returns a document and verifies it.
+func (l *loader) verifiedBlob(d descriptor, limit int) ([]byte, error) {
+	raw, ok := l.docs[l.followLinks(blobName(d))]
 	switch {
 	case !ok:
 		return nil, fault.Invalid("the archive has no blob %s", d.Digest)

@@ -43,9 +43,9 @@ func newPipe(pool pool) *pipe {
 // errNoReader says that the layer's reader has ended.
 var errNoReader = errors.New("nobody reads")
 
-// fill takes everything of src and reports each step. It returns src's error, errNoReader if the reader has gone, or
-// that of ctx. Then, close is called.
-func (p *pipe) fill(ctx context.Context, src io.Reader, step func(n int)) error {
+// fillFrom takes everything of src and reports each step. It returns src's error, errNoReader if the reader has gone, or
+// that of ctx. Then closeWriter is called.
+func (p *pipe) fillFrom(ctx context.Context, src io.Reader, step func(n int)) error {
 	for {
 		var chunk []byte
 		select {
@@ -83,16 +83,16 @@ func fillChunk(src io.Reader, chunk []byte) (int, error) {
 	return n, nil
 }
 
-// close tells the reader that nothing more comes, and why.
-func (p *pipe) close(err error) {
+// closeWriter tells the reader that nothing more comes, and why.
+func (p *pipe) closeWriter(err error) {
 	p.mu.Lock()
 	p.err = err
 	p.mu.Unlock()
 	close(p.full)
 }
 
-// broken reports whether the layer did not come to its end.
-func (p *pipe) broken() bool {
+// isBroken reports whether the layer did not come to its end.
+func (p *pipe) isBroken() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err != nil && !errors.Is(p.err, errNoReader)
@@ -125,8 +125,8 @@ func (p *pipe) giveBack() {
 	}
 }
 
-// stop ends the reader's side: what still comes is dropped until close.
-func (p *pipe) stop() {
+// closeReader ends the reader's side: what still comes is dropped until closeWriter.
+func (p *pipe) closeReader() {
 	close(p.quit)
 	p.giveBack()
 	for chunk := range p.full {

@@ -63,13 +63,13 @@ func newLoader(s *Service, cancel context.CancelCauseFunc, progress func(image.P
 	}
 }
 
-// scan goes through the archive.
-func (l *loader) scan(ctx context.Context, src io.Reader) error {
+// scanArchive goes through the archive.
+func (l *loader) scanArchive(ctx context.Context, src io.Reader) error {
 	in := tar.NewReader(src)
 	for {
 		h, err := in.Next()
 		if errors.Is(err, tar.ErrInsecurePath) {
-			err = nil // entry knows more
+			err = nil // readEntry knows more
 		}
 		if errors.Is(err, io.EOF) {
 			if l.entries == 0 {
@@ -80,7 +80,7 @@ func (l *loader) scan(ctx context.Context, src io.Reader) error {
 		}
 		if err == nil {
 			l.entries++
-			err = l.entry(ctx, h, in)
+			err = l.readEntry(ctx, h, in)
 		}
 		switch {
 		case err == nil:
@@ -99,8 +99,8 @@ func (l *loader) scan(ctx context.Context, src io.Reader) error {
 	}
 }
 
-// entry takes in one entry.
-func (l *loader) entry(ctx context.Context, h *tar.Header, in io.Reader) error {
+// readEntry takes in one entry.
+func (l *loader) readEntry(ctx context.Context, h *tar.Header, in io.Reader) error {
 	if l.entries > maxArchiveEntries {
 		return fault.Invalid("the archive has more than %d entries", maxArchiveEntries)
 	}
@@ -118,18 +118,18 @@ func (l *loader) entry(ctx context.Context, h *tar.Header, in io.Reader) error {
 		if path.IsAbs(h.Linkname) {
 			return fault.Invalid("the link %q leads out of the archive", h.Name)
 		}
-		return l.link(name, path.Join(path.Dir(name), h.Linkname))
+		return l.addLink(name, path.Join(path.Dir(name), h.Linkname))
 	case tar.TypeLink:
-		return l.link(name, h.Linkname)
+		return l.addLink(name, h.Linkname)
 	case tar.TypeReg, tar.TypeRegA, tar.TypeGNUSparse: //nolint:staticcheck // old archives have TypeRegA
-		return l.file(ctx, h, name, in)
+		return l.readFile(ctx, h, name, in)
 	default:
 		return fault.Invalid("entry %q has a type that no archive of images has: %q", h.Name, h.Typeflag)
 	}
 }
 
-// link remembers a link between layers.
-func (l *loader) link(name, target string) error {
+// addLink remembers a link between layers.
+func (l *loader) addLink(name, target string) error {
 	target, err := entryName(target)
 	if err != nil {
 		return err
@@ -141,8 +141,8 @@ func (l *loader) link(name, target string) error {
 	return nil
 }
 
-// file takes in a file: a document, a layer, or something that means nothing here.
-func (l *loader) file(ctx context.Context, h *tar.Header, name string, in io.Reader) error {
+// readFile takes in a file: a document, a layer, or something that means nothing here.
+func (l *loader) readFile(ctx context.Context, h *tar.Header, name string, in io.Reader) error {
 	base := path.Base(name)
 	if base == nameVersion {
 		return nil
@@ -156,12 +156,12 @@ func (l *loader) file(ctx context.Context, h *tar.Header, name string, in io.Rea
 	in = io.MultiReader(bytes.NewReader(head), in)
 	named := base == nameRecord || path.Ext(base) == ".json" || name == nameRepositories || name == nameLayout
 	if named || h.Size <= maxDocument && beginsJSON(head) {
-		raw, err := l.document(name, h.Size, in)
+		raw, err := l.readIntoMemory(name, h.Size, in)
 		if err != nil {
 			return err
 		}
 		if named || json.Valid(raw) {
-			return l.keep(name, raw)
+			return l.addDocument(name, raw)
 		}
 		in = bytes.NewReader(raw)
 	}
@@ -173,7 +173,7 @@ func (l *loader) file(ctx context.Context, h *tar.Header, name string, in io.Rea
 		empty := make([]byte, 2*blockSize)
 		h.Size, head, in = int64(len(empty)), empty[:blockSize:blockSize], bytes.NewReader(empty)
 	}
-	return l.layer(ctx, h, name, head, in)
+	return l.readLayer(ctx, h, name, head, in)
 }
 
 // beginsJSON reports whether a file may be a JSON document.
@@ -224,8 +224,8 @@ func blobDigest(name string) digest.Digest {
 	return d
 }
 
-// document reads a file that is kept in memory.
-func (l *loader) document(name string, size int64, in io.Reader) ([]byte, error) {
+// readIntoMemory reads a file that is kept in memory.
+func (l *loader) readIntoMemory(name string, size int64, in io.Reader) ([]byte, error) {
 	if size > maxDocument {
 		return nil, fault.Invalid("%s has %d bytes, more than %d", name, size, maxDocument)
 	}
@@ -236,8 +236,8 @@ func (l *loader) document(name string, size int64, in io.Reader) ([]byte, error)
 	return buf.Bytes(), nil
 }
 
-// keep remembers a document. The same one may come again, another of the same name may not.
-func (l *loader) keep(name string, raw []byte) error {
+// addDocument remembers a document. The same one may come again, another of the same name may not.
+func (l *loader) addDocument(name string, raw []byte) error {
 	if old, ok := l.docs[name]; ok {
 		if !bytes.Equal(old, raw) {
 			return fault.Invalid("the archive has more than one entry %q", name)
@@ -252,8 +252,8 @@ func (l *loader) keep(name string, raw []byte) error {
 	return nil
 }
 
-// layer has a layer unpacked while it comes. It returns when all of it has been read.
-func (l *loader) layer(ctx context.Context, h *tar.Header, name string, head []byte, in io.Reader) error {
+// readLayer has a layer unpacked while it comes. It returns when all of it has been read.
+func (l *loader) readLayer(ctx context.Context, h *tar.Header, name string, head []byte, in io.Reader) error {
 	if l.layers[name] != nil {
 		return nil // The digests that the images name decide whether the first one was right.
 	}
@@ -275,14 +275,14 @@ func (l *loader) layer(ctx context.Context, h *tar.Header, name string, head []b
 	p := newPipe(l.pool)
 	l.stages.Go(func() {
 		defer func() { <-l.slots }()
-		l.stage(ctx, layer, p)
+		l.runStaging(ctx, layer, p)
 	})
-	report := l.report(name, known, h.Size)
-	err := p.fill(ctx, in, report)
+	report := l.layerReporter(name, known, h.Size)
+	err := p.fillFrom(ctx, in, report)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = compress.Truncated()
 	}
-	p.close(err)
+	p.closeWriter(err)
 	if errors.Is(err, errNoReader) {
 		return nil // the layer tells why
 	}
@@ -295,8 +295,8 @@ func isCompressed(head []byte) bool {
 	return !bytes.Equal(head[257:262], []byte("ustar")) && len(bytes.Trim(head, "\x00")) > 0 && !oldTar(head)
 }
 
-// report returns what tells of a layer's progress: of every step, but not too often, and of the end.
-func (l *loader) report(name string, known knownLayer, total int64) func(n int) {
+// layerReporter returns what tells of a layer's progress: of every step, but not too often, and of the end.
+func (l *loader) layerReporter(name string, known knownLayer, total int64) func(n int) {
 	id := layerDigits(name)
 	if known.diffID != "" {
 		id = known.diffID.Encoded()[:12]

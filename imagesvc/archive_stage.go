@@ -25,13 +25,13 @@ type archiveLayer struct {
 	err     error           // what is wrong with it
 }
 
-// stage unpacks a layer that comes through p.
-func (l *loader) stage(ctx context.Context, layer *archiveLayer, p *pipe) {
-	defer p.stop()
+// runStaging unpacks a layer that comes through p.
+func (l *loader) runStaging(ctx context.Context, layer *archiveLayer, p *pipe) {
+	defer p.closeReader()
 	if err := l.stageLayer(ctx, layer, p); err != nil {
 		layer.err = fmt.Errorf("layer %s: %w", layer.name, err)
 		// A file that looks like a layer may belong to no image; everything else ends the load.
-		if !fault.Is(err, fault.Invalid) || layer.blob.Digest == "" || p.broken() {
+		if !fault.Is(err, fault.Invalid) || layer.blob.Digest == "" || p.isBroken() {
 			l.cancel(layer.err)
 		}
 	}
@@ -50,7 +50,7 @@ func (l *loader) stageLayer(ctx context.Context, layer *archiveLayer, p *pipe) e
 		return err
 	}
 	defer plain.Close() //nolint:errcheck // it was read to its end, or an error is known
-	c := &counter{src: l.bounded(plain)}
+	c := &counter{src: l.limitRatio(plain)}
 	staged, err := l.service.store.Stage(ctx, newChecker(c, l.service.limits, in.Count), layer.blob)
 	if err != nil {
 		return err
@@ -91,8 +91,8 @@ func newRatio(src io.Reader, limits Limits, read func() int64) *ratio {
 	return &ratio{src: src, limits: limits, read: read, out: new(atomic.Int64)}
 }
 
-// bounded bounds a layer: all layers of the archive together count against what came in of it.
-func (l *loader) bounded(src io.Reader) io.Reader {
+// limitRatio bounds a layer: all layers of the archive together count against what came in of it.
+func (l *loader) limitRatio(src io.Reader) io.Reader {
 	return &ratio{src: src, limits: l.service.limits, read: l.in.Count, out: &l.unpacked}
 }
 

@@ -33,8 +33,8 @@ type v1Record struct {
 	} `json:"container_config"`
 }
 
-// history returns the step that made the layer.
-func (r *v1Record) history() storage.History {
+// toHistory returns the step that made the layer.
+func (r *v1Record) toHistory() storage.History {
 	return storage.History{
 		Created: r.Created, Author: r.Author, Comment: r.Comment, CreatedBy: strings.Join(r.ContainerConfig.Cmd, " "),
 	}
@@ -62,7 +62,7 @@ func v1Layers(config []byte, layers []storage.LayerInfo) (ids []string, records 
 			}
 		}
 		if i < len(steps) {
-			steps[i].into(record)
+			steps[i].fillRecord(record)
 		}
 		if _, ok := record["created"]; !ok {
 			record["created"] = time.Unix(0, 0).UTC()
@@ -83,8 +83,8 @@ func v1Layers(config []byte, layers []storage.LayerInfo) (ids []string, records 
 // v1Step is a step of an image's making that left a layer.
 type v1Step struct{ storage.History }
 
-// into fills what a record does not have yet.
-func (s v1Step) into(record map[string]any) {
+// fillRecord fills what a record does not have yet.
+func (s v1Step) fillRecord(record map[string]any) {
 	set := func(field string, value any, ok bool) {
 		if _, there := record[field]; !there && ok {
 			record[field] = value
@@ -148,7 +148,7 @@ func v1Config(records [][]byte, diffIDs []digest.Digest) ([]byte, error) {
 		if err := json.Unmarshal(raw, &record); err != nil {
 			return nil, fault.Invalid("the record of a layer cannot be read: %w", err)
 		}
-		history = append(history, record.history())
+		history = append(history, record.toHistory())
 	}
 	var err error
 	if doc["history"], err = json.Marshal(history); err != nil {

@@ -84,7 +84,7 @@ func (s *Service) planArchive(ctx context.Context, images []*savedImage) (*archi
 		for _, tag := range saved.tags {
 			entry.RepoTags = append(entry.RepoTags, tag.Familiar())
 			if len(ids) > 0 {
-				p.name(tag.FamiliarRepo(), tag.Tag(), ids[len(ids)-1])
+				p.addTag(tag.FamiliarRepo(), tag.Tag(), ids[len(ids)-1])
 			}
 		}
 		p.entries = append(p.entries, entry)
@@ -93,7 +93,7 @@ func (s *Service) planArchive(ctx context.Context, images []*savedImage) (*archi
 	return p, nil
 }
 
-func (p *archivePlan) name(repo, tag, topID string) {
+func (p *archivePlan) addTag(repo, tag, topID string) {
 	if p.repositories[repo] == nil {
 		p.repositories[repo] = map[string]string{}
 	}
@@ -121,17 +121,17 @@ func layerSize(ctx context.Context, from contents, imageID string, index int) (i
 	return n, nil
 }
 
-// write writes the archive. The documents come first: who reads it knows then what the layers are.
-func (p *archivePlan) write(ctx context.Context, from contents, w io.Writer) error {
+// writeArchive writes the archive. The documents come first: who reads it knows then what the layers are.
+func (p *archivePlan) writeArchive(ctx context.Context, from contents, w io.Writer) error {
 	ahead := newAhead(ctx, from, p.folders)
 	defer ahead.close()
 	out := bufio.NewWriterSize(w, 64<<10)
 	a := &archiveWriter{tar: tar.NewWriter(out)}
-	if err := a.documents(p); err != nil {
+	if err := a.writeDocuments(p); err != nil {
 		return err
 	}
 	for _, folder := range p.folders {
-		if err := a.folder(ctx, folder, ahead); err != nil {
+		if err := a.writeFolder(ctx, folder, ahead); err != nil {
 			return fmt.Errorf("save layer %s: %w", folder.id, err)
 		}
 	}
@@ -149,7 +149,7 @@ type archiveWriter struct {
 	tar *tar.Writer
 }
 
-func (a *archiveWriter) documents(p *archivePlan) error {
+func (a *archiveWriter) writeDocuments(p *archivePlan) error {
 	times := time.Unix(0, 0)
 	for _, c := range p.configs {
 		if c.time.After(times) {
@@ -169,14 +169,14 @@ func (a *archiveWriter) documents(p *archivePlan) error {
 		files = append(files, plannedFile{nameRepositories, append(repositories, '\n'), times})
 	}
 	for _, f := range append(files, p.configs...) {
-		if err := a.file(f); err != nil {
+		if err := a.writeFile(f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *archiveWriter) file(f plannedFile) error {
+func (a *archiveWriter) writeFile(f plannedFile) error {
 	err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: 0o644, Size: int64(len(f.raw)), ModTime: f.time})
 	if err == nil {
 		_, err = a.tar.Write(f.raw)
@@ -187,14 +187,14 @@ func (a *archiveWriter) file(f plannedFile) error {
 	return nil
 }
 
-// folder writes a layer's folder.
-func (a *archiveWriter) folder(ctx context.Context, f plannedFolder, ahead *ahead) error {
+// writeFolder writes a layer's folder.
+func (a *archiveWriter) writeFolder(ctx context.Context, f plannedFolder, ahead *ahead) error {
 	err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: f.id + "/", Mode: 0o755, ModTime: f.time})
 	if err != nil {
 		return err
 	}
 	for _, file := range []plannedFile{{f.id + "/" + nameVersion, []byte(layerVersion), f.time}, {f.id + "/" + nameRecord, f.record, f.time}} {
-		if err := a.file(file); err != nil {
+		if err := a.writeFile(file); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Service) Commit(
 		return "", "", err
 	}
 	if !ref.IsZero() {
-		s.publish("tag", img, ref.Familiar())
+		s.publishEvent("tag", img, ref.Familiar())
 	}
 	return img.ID, ref.Familiar(), nil
 }

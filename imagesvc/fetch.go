@@ -53,8 +53,8 @@ type descriptor struct {
 	Platform     *platform         `json:"platform,omitempty"`
 }
 
-// blob returns what the store and the registry take for d.
-func (d descriptor) blob() storage.Blob {
+// toBlob returns what the store and the registry take for d.
+func (d descriptor) toBlob() storage.Blob {
 	return storage.Blob{Digest: d.Digest, Size: d.Size, MediaType: d.MediaType, Annotations: d.Annotations}
 }
 

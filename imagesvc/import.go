@@ -68,7 +68,7 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 	if opts.Message != "" {
 		comment = opts.Message
 	}
-	img, err := s.unpack(ctx, src, storage.ImageSpec{
+	img, err := s.importArchive(ctx, src, storage.ImageSpec{
 		Config: config, Comment: comment, Created: time.Now(), Architecture: runtime.GOARCH, OS: runtime.GOOS,
 		EngineVersion: s.version,
 	}, names)
@@ -76,9 +76,9 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 		return "", err
 	}
 	if !name.IsZero() {
-		s.publish("tag", img, name.Familiar())
+		s.publishEvent("tag", img, name.Familiar())
 	}
-	s.publish("import", img, img.ID)
+	s.publishEvent("import", img, img.ID)
 	if progress != nil {
 		progress(image.Progress{Status: img.ID})
 	}
@@ -96,8 +96,8 @@ func (s *Service) downloadOptions(progress func(image.Progress)) download.Option
 	return opt
 }
 
-// unpack brings an archive into the store.
-func (s *Service) unpack(ctx context.Context, src io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error) {
+// importArchive brings an archive into the store.
+func (s *Service) importArchive(ctx context.Context, src io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error) {
 	in := compress.From(src)
 	plain, err := compress.Plain(in)
 	if err != nil {

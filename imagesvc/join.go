@@ -53,8 +53,8 @@ type flight struct {
 	staged *storage.Staged // changed after done only by who holds committing, or the last to leave
 }
 
-// join returns the flight for a layer, new or under way. Every join is followed by one leave.
-func (fs *flights) join(ctx context.Context, key blobKey) *flight {
+// joinFlight returns the flight for a layer, new or under way. Every call is followed by one of leaveFlight.
+func (fs *flights) joinFlight(ctx context.Context, key blobKey) *flight {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f := fs.m[key]
@@ -68,23 +68,23 @@ func (fs *flights) join(ctx context.Context, key blobKey) *flight {
 	return f
 }
 
-// start does the flight's work if nobody has begun it, and reports whether this call did. work gets the flight's own ctx;
-// it runs in a goroutine that leave ends. end is called behind it, or instead if it is not wanted any more; without a
-// goroutine it is called at once.
-func (fs *flights) start(f *flight, work func(ctx context.Context, m *meter) (*storage.Staged, error), end func()) (mine bool) {
+// startFlight does the flight's work if nobody has begun it, and reports whether this call did. work gets the flight's own
+// ctx; it runs in a goroutine that leaveFlight ends. end is called behind it, or instead if it is not wanted any more; without
+// a goroutine it is called at once.
+func (fs *flights) startFlight(f *flight, work func(ctx context.Context, m *meter) (*storage.Staged, error), end func()) (mine bool) {
 	f.begin.Do(func() {
 		mine = true
-		turn := fs.slots.enter()
+		turn := fs.slots.requestTurn()
 		go func() {
 			defer close(f.done)
 			defer end()
 			defer f.stop()
-			if f.err = f.wait(turn); f.err == nil {
+			if f.err = f.waitForTurn(turn); f.err == nil {
 				f.staged, f.err = work(f.ctx, &f.meter)
 			}
-			fs.slots.leave(turn)
+			fs.slots.releaseTurn(turn)
 			if f.err != nil {
-				fs.forget(f) // who wants the layer from now on tries again
+				fs.forgetFlight(f) // who wants the layer from now on tries again
 			}
 		}()
 	})
@@ -94,14 +94,14 @@ func (fs *flights) start(f *flight, work func(ctx context.Context, m *meter) (*s
 	return mine
 }
 
-// wait returns when it is the flight's turn, or when nobody wants it any more.
-func (f *flight) wait(turn <-chan struct{}) error {
+// waitForTurn returns when it is the flight's turn, or when nobody wants it any more.
+func (f *flight) waitForTurn(turn <-chan struct{}) error {
 	select {
 	case <-turn:
 		return nil
 	default:
 	}
-	f.reach(phaseWaiting)
+	f.reachPhase(phaseWaiting)
 	select {
 	case <-turn:
 		return nil
@@ -110,8 +110,8 @@ func (f *flight) wait(turn <-chan struct{}) error {
 	}
 }
 
-// forget keeps new pulls from joining.
-func (fs *flights) forget(f *flight) {
+// forgetFlight keeps new pulls from joining.
+func (fs *flights) forgetFlight(f *flight) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if fs.m[f.key] == f {
@@ -119,8 +119,8 @@ func (fs *flights) forget(f *flight) {
 	}
 }
 
-// leave ends a pull's interest. The last one to leave stops the work, waits for its end and removes what was staged.
-func (fs *flights) leave(f *flight) error {
+// leaveFlight ends a pull's interest. The last one to leave stops the work, waits for its end and removes what was staged.
+func (fs *flights) leaveFlight(f *flight) error {
 	fs.mu.Lock()
 	f.refs--
 	last := f.refs == 0
@@ -140,9 +140,9 @@ func (fs *flights) leave(f *flight) error {
 	return f.staged.Discard()
 }
 
-// commit gives the pull that calls it every flight's layer to itself while put runs. put takes layers from flights and
+// runCommit gives the pull that calls it every flight's layer to itself while put runs. put takes layers from flights and
 // says which of them it has spent.
-func (fs *flights) commit(ctx context.Context, put func() (spent []*flight, err error)) error {
+func (fs *flights) runCommit(ctx context.Context, put func() (spent []*flight, err error)) error {
 	select {
 	case fs.committing <- struct{}{}:
 	case <-ctx.Done():
@@ -152,7 +152,7 @@ func (fs *flights) commit(ctx context.Context, put func() (spent []*flight, err 
 	spent, err := put()
 	for _, f := range spent {
 		f.staged = nil
-		fs.forget(f)
+		fs.forgetFlight(f)
 	}
 	return err
 }
@@ -165,8 +165,8 @@ type turns struct {
 	queue []chan struct{}
 }
 
-// enter takes a place and returns what is closed when it is its turn. Every enter is followed by one leave.
-func (q *turns) enter() chan struct{} {
+// requestTurn takes a place and returns what is closed when it is its turn. Every call is followed by one of releaseTurn.
+func (q *turns) requestTurn() chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	turn := make(chan struct{})
@@ -179,8 +179,8 @@ func (q *turns) enter() chan struct{} {
 	return turn
 }
 
-// leave gives a turn to the next, or a place up that has not come to it.
-func (q *turns) leave(turn chan struct{}) {
+// releaseTurn gives a turn to the next, or a place up that has not come to it.
+func (q *turns) releaseTurn(turn chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if at := slices.Index(q.queue, turn); at >= 0 {

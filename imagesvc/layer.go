@@ -38,8 +38,8 @@ func newLease(src source) *lease {
 	return l
 }
 
-// hold is for somebody who will release the lease besides those who have it.
-func (l *lease) hold() { l.users.Add(1) }
+// addUser keeps the lease for one user more, who releases it as well.
+func (l *lease) addUser() { l.users.Add(1) }
 
 // release closes the source when nobody uses it any more.
 func (l *lease) release() {
@@ -51,7 +51,7 @@ func (l *lease) release() {
 // fetchLayer brings one layer to the store's disk and moves the meter on. What comes back has the layer's diff id and
 // came from bytes of the layer's digest and size; after an error nothing is left.
 func (s *Service) fetchLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest, m *meter) (*storage.Staged, error) {
-	m.reach(phaseDownloading)
+	m.reachPhase(phaseDownloading)
 	staged, err := s.stageLayer(ctx, src, d, diffID, m)
 	if err == nil && staged.DiffID() != diffID {
 		err = errors.Join(fmt.Errorf("its content has the diff id %s, and the image's config says %s", staged.DiffID(), diffID), staged.Discard())
@@ -60,7 +60,7 @@ func (s *Service) fetchLayer(ctx context.Context, src source, d descriptor, diff
 		return nil, fmt.Errorf("layer %s: %w", id.Short(d.Digest.Encoded()), err)
 	}
 	m.bytes.Store(d.Size)
-	m.reach(phaseStaged)
+	m.reachPhase(phaseStaged)
 	return staged, nil
 }
 
@@ -70,7 +70,7 @@ func (s *Service) stageLayer(ctx context.Context, src source, d descriptor, diff
 	if staged != nil || err != nil && !fault.Is(err, fault.NotFound) { // not found: it was removed just now
 		return staged, err
 	}
-	blob := d.blob()
+	blob := d.toBlob()
 	if len(blob.Annotations) > 0 {
 		staged, err = s.stageChunked(ctx, src, blob, diffID, m)
 		if staged != nil || err != nil {
@@ -107,7 +107,7 @@ func (s *Service) unpackBlob(ctx context.Context, in *verifier, blob storage.Blo
 	counted := compress.From(in)
 	plain, err := compress.Plain(counted)
 	if err != nil {
-		return nil, in.blame(err)
+		return nil, in.ownErrorOr(err)
 	}
 	staged, err := s.store.Stage(ctx, newChecker(plain, s.limits, counted.Count), blob)
 	if cerr := plain.Close(); err == nil {
@@ -123,7 +123,7 @@ func (s *Service) unpackBlob(ctx context.Context, in *verifier, blob storage.Blo
 	if staged != nil {
 		err = errors.Join(err, staged.Discard())
 	}
-	return nil, in.blame(err)
+	return nil, in.ownErrorOr(err)
 }
 
 // verifier passes a blob on and ends with io.EOF only if it had the right size and digest. It reads one byte more than
@@ -159,30 +159,30 @@ func (v *verifier) Read(p []byte) (int, error) {
 	v.meter.bytes.Store(v.n)
 	switch {
 	case errors.Is(err, io.EOF):
-		v.err = v.end()
+		v.err = v.verifyWhole()
 	case err != nil:
 		v.err = err
 	}
 	return n, v.err
 }
 
-// end judges the whole.
-func (v *verifier) end() error {
-	v.meter.reach(phaseVerifying)
+// verifyWhole checks the size and the digest of all that was read.
+func (v *verifier) verifyWhole() error {
+	v.meter.reachPhase(phaseVerifying)
 	if v.n != v.want.Size {
 		return wrongSize(v.want, v.n)
 	}
 	if hex.EncodeToString(v.hash.Sum(nil)) != v.want.Digest.Encoded() {
 		return wrongDigest(v.want)
 	}
-	v.meter.reach(phaseDownloaded)
-	v.meter.reach(phaseExtracting)
+	v.meter.reachPhase(phaseDownloaded)
+	v.meter.reachPhase(phaseExtracting)
 	return io.EOF
 }
 
-// blame returns the verifier's own error when it has one: what others said of the content is a consequence of it. To know,
-// it reads the rest of a blob that others found broken.
-func (v *verifier) blame(err error) error {
+// ownErrorOr returns the verifier's own error when it has one: what others said of the content is a consequence of it. To
+// know, it reads the rest of a blob that others found broken.
+func (v *verifier) ownErrorOr(err error) error {
 	if fault.Is(err, fault.Invalid) {
 		_, _ = io.Copy(io.Discard, v)
 	}

@@ -31,7 +31,7 @@ func (s *Service) List(ctx context.Context, opts image.ListOptions) ([]*image.Im
 	}
 	images := make([]*image.Image, 0, len(all))
 	for _, img := range all {
-		keep, err := f.keep(img, built[img.ID] || isStep(img))
+		keep, err := f.matchImage(img, built[img.ID] || isStep(img))
 		if err != nil {
 			return nil, err
 		}
@@ -69,9 +69,9 @@ func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*filte
 		case "reference":
 			f.patterns = append(f.patterns, values...)
 		case "before":
-			f.before, err = s.bound(ctx, f.before, values, true)
+			f.before, err = s.findBoundImage(ctx, f.before, values, true)
 		case "since":
-			f.since, err = s.bound(ctx, f.since, values, false)
+			f.since, err = s.findBoundImage(ctx, f.since, values, false)
 		default:
 			return nil, fault.Invalid("Invalid filter '%s'", key)
 		}
@@ -101,8 +101,8 @@ func boolFilter(key string, values []string) (*bool, error) {
 	return answer, nil
 }
 
-// bound returns the oldest (or newest) of the images that a before (or since) filter names.
-func (s *Service) bound(ctx context.Context, found *image.Image, refs []string, oldest bool) (*image.Image, error) {
+// findBoundImage returns the oldest (or newest) of the images that a before (or since) filter names.
+func (s *Service) findBoundImage(ctx context.Context, found *image.Image, refs []string, oldest bool) (*image.Image, error) {
 	for _, ref := range refs {
 		img, err := s.store.Get(ctx, ref)
 		if err != nil {
@@ -115,9 +115,9 @@ func (s *Service) bound(ctx context.Context, found *image.Image, refs []string, 
 	return found, nil
 }
 
-// keep reports whether img is to be shown, and leaves it the names that match. built says that an image was built on it,
+// matchImage reports whether img is to be shown, and leaves it the names that match. built says that an image was built on it,
 // or that it is a step of a build only.
-func (f *filter) keep(img *image.Image, built bool) (bool, error) {
+func (f *filter) matchImage(img *image.Image, built bool) (bool, error) {
 	if f.before != nil && !img.Created.Before(f.before.Created) || f.since != nil && !img.Created.After(f.since.Created) {
 		return false, nil
 	}
@@ -137,10 +137,10 @@ func (f *filter) keep(img *image.Image, built bool) (bool, error) {
 		return true, nil
 	}
 	var err error
-	if img.RepoTags, err = f.matching(img.RepoTags); err != nil {
+	if img.RepoTags, err = f.matchingNames(img.RepoTags); err != nil {
 		return false, err
 	}
-	if img.RepoDigests, err = f.matching(img.RepoDigests); err != nil {
+	if img.RepoDigests, err = f.matchingNames(img.RepoDigests); err != nil {
 		return false, err
 	}
 	return len(img.RepoTags) > 0 || len(img.RepoDigests) > 0, nil
@@ -152,7 +152,7 @@ func hasLabel(labels map[string]string, want string) bool {
 	return ok && (!exact || got == value)
 }
 
-func (f *filter) matching(names []string) ([]string, error) {
+func (f *filter) matchingNames(names []string) ([]string, error) {
 	var kept []string
 	for _, name := range names {
 		ref, err := image.ParseRef(name)

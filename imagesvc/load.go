@@ -36,30 +36,30 @@ func (s *Service) Load(ctx context.Context, src io.Reader, quiet bool, progress 
 		cancel(nil)
 		err = errors.Join(err, l.close())
 	}()
-	if err := l.read(ctx, src); err != nil {
+	if err := l.readArchive(ctx, src); err != nil {
 		return err
 	}
-	images, err := l.images()
+	images, err := l.checkedImages()
 	if err != nil {
 		return err
 	}
 	for _, img := range images {
-		if err := l.take(ctx, img); err != nil {
+		if err := l.loadImage(ctx, img); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// read reads the archive to its end and waits until its layers are unpacked.
-func (l *loader) read(ctx context.Context, src io.Reader) error {
+// readArchive reads the archive to its end and waits until its layers are unpacked.
+func (l *loader) readArchive(ctx context.Context, src io.Reader) error {
 	l.in = compress.From(src)
 	plain, err := compress.Plain(l.in)
 	if err != nil {
 		return err
 	}
 	defer plain.Close() //nolint:errcheck // the archive has been read to its end, or an error is known
-	err = l.scan(ctx, newRatio(plain, l.service.limits, l.in.Count))
+	err = l.scanArchive(ctx, newRatio(plain, l.service.limits, l.in.Count))
 	l.stages.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("load: %w", cause) // a layer's fault, or the client has gone
@@ -89,32 +89,32 @@ type loadable struct {
 	names    []image.Ref
 }
 
-// take puts an image into the store and tells of it.
-func (l *loader) take(ctx context.Context, img *loadable) error {
-	moved, names := l.moving(ctx, img)
-	put, err := l.put(ctx, img, names)
+// loadImage puts an image into the store and tells of it.
+func (l *loader) loadImage(ctx context.Context, img *loadable) error {
+	moved, names := l.nameHolders(ctx, img)
+	put, err := l.putImage(ctx, img, names)
 	if err != nil {
 		return err
 	}
 	for _, name := range img.names {
 		if old := moved[name.Canonical()]; old != "" && old != put.ID {
-			l.say("The image %s already exists, renaming the old one with ID %s to empty string\n", name.Familiar(), old)
+			l.reportText("The image %s already exists, renaming the old one with ID %s to empty string\n", name.Familiar(), old)
 		}
-		l.say("Loaded image: %s\n", name.Familiar())
+		l.reportText("Loaded image: %s\n", name.Familiar())
 	}
 	if len(img.names) == 0 {
-		l.say("Loaded image ID: %s\n", put.ID)
+		l.reportText("Loaded image ID: %s\n", put.ID)
 	}
-	l.service.publish("load", put, put.ID)
+	l.service.publishEvent("load", put, put.ID)
 	return nil
 }
 
-func (l *loader) say(format string, args ...any) {
+func (l *loader) reportText(format string, args ...any) {
 	l.progress(image.Progress{Stream: fmt.Sprintf(format, args...)})
 }
 
-// moving returns the images that have the names of img now, and these names as the store takes them.
-func (l *loader) moving(ctx context.Context, img *loadable) (holders map[string]string, names []string) {
+// nameHolders returns the images that have the names of img now, and these names as the store takes them.
+func (l *loader) nameHolders(ctx context.Context, img *loadable) (holders map[string]string, names []string) {
 	holders = map[string]string{}
 	for _, name := range img.names {
 		names = append(names, name.Canonical())
@@ -128,9 +128,9 @@ func (l *loader) moving(ctx context.Context, img *loadable) (holders map[string]
 // putTries bounds how often layers may vanish below an image that is being put.
 const putTries = 5
 
-// put puts an image into the store. Layers of it that are there already are not taken from the archive, unless they go in
+// putImage puts an image into the store. Layers of it that are there already are not taken from the archive, unless they go in
 // the very moment.
-func (l *loader) put(ctx context.Context, img *loadable, names []string) (*image.Image, error) {
+func (l *loader) putImage(ctx context.Context, img *loadable, names []string) (*image.Image, error) {
 	for try := 1; ; try++ {
 		pulled := storage.Pulled{
 			Config: img.config, Manifest: img.manifest, Index: img.index, DiffIDs: img.diffIDs, Names: names,
@@ -138,21 +138,21 @@ func (l *loader) put(ctx context.Context, img *loadable, names []string) (*image
 		}
 		gather := gathering{l: l, own: map[*archiveLayer]bool{}}
 		for i := l.service.store.Here(img.diffIDs); i < len(img.diffIDs); i++ {
-			staged, err := gather.layer(ctx, img.layers[i], img.diffIDs[i])
+			staged, err := gather.takeLayer(ctx, img.layers[i], img.diffIDs[i])
 			if err != nil {
-				return nil, errors.Join(err, gather.discard())
+				return nil, errors.Join(err, gather.discardExtra())
 			}
 			pulled.Layers[i] = staged
 		}
 		put, err := l.service.store.PutPulled(ctx, pulled)
 		if errors.Is(err, storage.ErrLayersGone) && try < putTries {
-			if err := gather.discard(); err != nil {
+			if err := gather.discardExtra(); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		gather.spend()
-		return put, errors.Join(err, gather.discard())
+		gather.markSpent()
+		return put, errors.Join(err, gather.discardExtra())
 	}
 }
 
@@ -163,13 +163,13 @@ type gathering struct {
 	extra []*storage.Staged      // made for this image
 }
 
-// layer returns a staged layer that no other place of the image uses.
-func (g *gathering) layer(ctx context.Context, layer *archiveLayer, diffID digest.Digest) (*storage.Staged, error) {
+// takeLayer returns a staged layer that no other place of the image uses.
+func (g *gathering) takeLayer(ctx context.Context, layer *archiveLayer, diffID digest.Digest) (*storage.Staged, error) {
 	if layer.staged != nil && !g.own[layer] {
 		g.own[layer] = true
 		return layer.staged, nil
 	}
-	again, err := g.l.again(ctx, layer, diffID)
+	again, err := g.l.stageAgain(ctx, layer, diffID)
 	if err != nil {
 		return nil, err
 	}
@@ -177,15 +177,15 @@ func (g *gathering) layer(ctx context.Context, layer *archiveLayer, diffID diges
 	return again, nil
 }
 
-// spend notes that the layers are the store's.
-func (g *gathering) spend() {
+// markSpent notes that the layers are the store's.
+func (g *gathering) markSpent() {
 	for layer := range g.own {
 		layer.staged = nil
 	}
 }
 
-// discard removes what was made for this image and not spent.
-func (g *gathering) discard() error {
+// discardExtra removes what was made for this image and not spent.
+func (g *gathering) discardExtra() error {
 	var err error
 	for _, staged := range g.extra {
 		err = errors.Join(err, staged.Discard())
@@ -193,8 +193,8 @@ func (g *gathering) discard() error {
 	return err
 }
 
-// again stages a layer once more: one that an image has in several places, or that an earlier image of the archive took.
-func (l *loader) again(ctx context.Context, layer *archiveLayer, diffID digest.Digest) (*storage.Staged, error) {
+// stageAgain stages a layer once more: one that an image has in several places, or that an earlier image of the archive took.
+func (l *loader) stageAgain(ctx context.Context, layer *archiveLayer, diffID digest.Digest) (*storage.Staged, error) {
 	if layer.staged != nil {
 		return l.service.store.StageAgain(ctx, layer.staged)
 	}

@@ -31,10 +31,12 @@ func (s *Service) Login(ctx context.Context, auth image.RegistryAuth) (image.Log
 	if s.registry == nil {
 		return image.Login{}, fault.Unsupported("log in to %s: this engine has no registries", host)
 	}
-	return login(ctx, s.registry, s.tokens, host, auth)
+	return loginToRegistry(ctx, s.registry, s.tokens, host, auth)
 }
 
-func login(ctx context.Context, registries reachable, tokens *token.Service, host string, auth image.RegistryAuth) (image.Login, error) {
+func loginToRegistry(
+	ctx context.Context, registries reachable, tokens *token.Service, host string, auth image.RegistryAuth,
+) (image.Login, error) {
 	client, bases, err := registries.HTTP(host)
 	if err != nil {
 		return image.Login{}, err

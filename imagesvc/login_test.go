@@ -55,15 +55,15 @@ func TestLogin(t *testing.T) {
 		}
 	}))}
 	defer r.Close()
-	got, err := login(t.Context(), r, token.New(), "reg.example", image.RegistryAuth{Username: "ann", Password: "secret"})
+	got, err := loginToRegistry(t.Context(), r, token.New(), "reg.example", image.RegistryAuth{Username: "ann", Password: "secret"})
 	if err != nil || got.Status != "Login Succeeded" || got.IdentityToken != "" {
 		t.Errorf("login = %+v, %v", got, err)
 	}
-	_, err = login(t.Context(), r, token.New(), "reg.example", image.RegistryAuth{Username: "ann", Password: "wrong"})
+	_, err = loginToRegistry(t.Context(), r, token.New(), "reg.example", image.RegistryAuth{Username: "ann", Password: "wrong"})
 	if !fault.Is(err, fault.Unauthorized) {
 		t.Errorf("a wrong password: %v, want unauthorized", err)
 	}
-	if _, err = login(t.Context(), noRegistry{}, token.New(), "reg.example", image.RegistryAuth{}); err == nil {
+	if _, err = loginToRegistry(t.Context(), noRegistry{}, token.New(), "reg.example", image.RegistryAuth{}); err == nil {
 		t.Error("a registry without a client: no error")
 	}
 	s := New(nil, Options{})

@@ -43,6 +43,6 @@ func (s *Service) Tag(ctx context.Context, ref, repo, tag string) error {
 	if err := s.store.Tag(ctx, img.ID, name.Canonical()); err != nil {
 		return err
 	}
-	s.publish("tag", img, name.Familiar())
+	s.publishEvent("tag", img, name.Familiar())
 	return nil
 }

@@ -46,7 +46,7 @@ func parsePlatform(s string) (p platform, own bool, err error) {
 		return platform{}, false, fault.Invalid("%.128q is no platform: it must be os[/arch[/variant]]", s)
 	}
 	if len(parts) == 1 {
-		if one := (platform{Architecture: parts[0]}).normal(); slices.Contains(architectures(), one.Architecture) {
+		if one := (platform{Architecture: parts[0]}).normalForm(); slices.Contains(bareArchitectures(), one.Architecture) {
 			one.OS = "linux"
 			return one, false, nil
 		}
@@ -58,16 +58,16 @@ func parsePlatform(s string) (p platform, own bool, err error) {
 	if len(parts) == 3 {
 		p.Variant = parts[2]
 	}
-	return p.normal(), false, nil
+	return p.normalForm(), false, nil
 }
 
-// architectures returns the names that mean an architecture when they stand alone.
-func architectures() []string {
+// bareArchitectures returns the names that mean an architecture when they stand alone.
+func bareArchitectures() []string {
 	return []string{"386", "amd64", "arm", "arm64", "loong64", "mips64le", "ppc64le", "riscv64", "s390x"}
 }
 
-// normal gives the names that other tools use for an architecture their usual form, and drops variants that are the rule.
-func (p platform) normal() platform {
+// normalForm gives the names that other tools use for an architecture their usual form, and drops variants that are the rule.
+func (p platform) normalForm() platform {
 	p.OS, p.Architecture, p.Variant = strings.ToLower(p.OS), strings.ToLower(p.Architecture), strings.ToLower(p.Variant)
 	switch p.Architecture {
 	case "x86_64", "x86-64":
@@ -95,13 +95,13 @@ func (p platform) normal() platform {
 func thisPlatform() platform {
 	p := platform{OS: "linux", Architecture: runtime.GOARCH}
 	if p.Architecture == "arm" {
-		p.Variant = armVariant(machine())
+		p.Variant = armVariant(machineName())
 	}
 	return p
 }
 
-// machine returns the kernel's name for the hardware: x86_64, armv7l.
-func machine() string {
+// machineName returns the kernel's name for the hardware: x86_64, armv7l.
+func machineName() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return ""
@@ -138,9 +138,9 @@ func amd64Level() int {
 	}
 }
 
-// candidates returns what may stand in for p in an index, the best first. own says that p is this machine, which takes
+// candidatePlatforms returns what may stand in for p in an index, the best first. own says that p is this machine, which takes
 // what its processor can run besides; a platform that a client named is taken at its word.
-func (p platform) candidates(own bool) []platform {
+func (p platform) candidatePlatforms(own bool) []platform {
 	like := func(arch string, variants ...string) (found []platform) {
 		for _, v := range variants {
 			found = append(found, platform{p.OS, arch, v})
@@ -170,13 +170,13 @@ func (p platform) candidates(own bool) []platform {
 	case "amd64":
 		if own {
 			// The plain level first: the same name then gives the same image on every machine.
-			return append(like("amd64", slices.Insert(levels(2, amd64Level()), 0, "")...), like("386", "")...)
+			return append(like("amd64", slices.Insert(levelNames(2, amd64Level()), 0, "")...), like("386", "")...)
 		}
 		named, err := strconv.Atoi(strings.TrimPrefix(p.Variant, "v"))
 		if err != nil || named < 2 || named > 4 {
 			return []platform{p}
 		}
-		down := levels(2, named)
+		down := levelNames(2, named)
 		slices.Reverse(down)
 		return like("amd64", append(down, "")...)
 	default:
@@ -187,20 +187,20 @@ func (p platform) candidates(own bool) []platform {
 	}
 }
 
-// levels returns the variants from one level of the x86-64 ABI to another.
-func levels(from, to int) (names []string) {
+// levelNames returns the variants from one level of the x86-64 ABI to another.
+func levelNames(from, to int) (names []string) {
 	for level := from; level <= to; level++ {
 		names = append(names, "v"+strconv.Itoa(level))
 	}
 	return names
 }
 
-// choose returns the entry of an index that suits best; ok is false if none does. Entries without a platform and those of
+// chooseEntry returns the entry of an index that suits best; ok is false if none does. Entries without a platform and those of
 // another kind (attestations) are passed over.
-func (p platform) choose(own bool, entries []descriptor) (chosen descriptor, ok bool) {
-	for _, want := range p.candidates(own) {
+func (p platform) chooseEntry(own bool, entries []descriptor) (chosen descriptor, ok bool) {
+	for _, want := range p.candidatePlatforms(own) {
 		for _, entry := range entries {
-			if entry.Platform != nil && entry.namesManifest() && entry.Platform.normal() == want {
+			if entry.Platform != nil && entry.namesManifest() && entry.Platform.normalForm() == want {
 				return entry, true
 			}
 		}
@@ -210,7 +210,7 @@ func (p platform) choose(own bool, entries []descriptor) (chosen descriptor, ok 
 
 // suits reports whether an image made for other is one that p asks for.
 func (p platform) suits(own bool, other platform) bool {
-	return slices.Contains(p.candidates(own), other.normal())
+	return slices.Contains(p.candidatePlatforms(own), other.normalForm())
 }
 
 // noPlatform is the one wording for an index without an image for p (clients show it as it is).

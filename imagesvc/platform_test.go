@@ -93,7 +93,7 @@ func TestChoose(t *testing.T) {
 				descriptor{MediaType: typeOCIManifest, Platform: &p, Digest: "artifact", ArtifactType: "application/x-thing"},
 				descriptor{MediaType: typeOCIManifest, Digest: "nowhere"},
 			)
-			got, ok := want.choose(tc.own, entries)
+			got, ok := want.chooseEntry(tc.own, entries)
 			if ok != (tc.choice != "") || ok && got.Digest != digest.FromString(tc.choice) {
 				t.Errorf("%s chose %v of %s, want %q", want, got.Platform, tc.entries, tc.choice)
 			}

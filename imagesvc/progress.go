@@ -51,8 +51,8 @@ type meter struct {
 	bytes atomic.Int64 // of the blob that came so far
 }
 
-// reach moves the meter on; it never goes back.
-func (m *meter) reach(p phase) {
+// reachPhase moves the meter on; it never goes back.
+func (m *meter) reachPhase(p phase) {
 	for {
 		old := m.at.Load()
 		if old >= int32(p) || m.at.CompareAndSwap(old, int32(p)) {
@@ -69,9 +69,9 @@ type layerLine struct {
 	bytes int64
 }
 
-// tell reports what has changed since the last time. A phase that has been passed meanwhile is told once, but for waiting.
-// The last one is left to finish.
-func (l *layerLine) tell(m *meter, progress func(image.Progress)) {
+// reportChanges reports what has changed since the last time. A phase that has been passed meanwhile is told once, but for
+// waiting. The last one is left to reportEnd.
+func (l *layerLine) reportChanges(m *meter, progress func(image.Progress)) {
 	at := min(phase(m.at.Load()), phaseExtracting)
 	for l.shown < at {
 		l.shown++
@@ -98,9 +98,9 @@ func (l *layerLine) tell(m *meter, progress func(image.Progress)) {
 	}
 }
 
-// finish reports the last phase.
-func (l *layerLine) finish(m *meter, progress func(image.Progress)) {
-	l.tell(m, progress)
+// reportEnd reports the last phase.
+func (l *layerLine) reportEnd(m *meter, progress func(image.Progress)) {
+	l.reportChanges(m, progress)
 	if l.shown < phaseStaged {
 		l.shown = phaseStaged
 		progress(image.Progress{ID: l.id, Status: l.shown.String()})

@@ -26,7 +26,7 @@ func (s *Service) Prune(ctx context.Context, filters map[string][]string) (remov
 		return nil, 0, err
 	}
 	for _, img := range images {
-		if !f.takes(img) {
+		if !f.matchesImage(img) {
 			continue
 		}
 		done, bytes, err := s.pruneOne(ctx, img.ID, f)
@@ -49,7 +49,7 @@ func (s *Service) pruneOne(ctx context.Context, imageID string, f *pruneFilter) 
 	if err != nil {
 		return nil, 0, err
 	}
-	if !f.takes(img) || len(s.usersOf(imageID)) > 0 {
+	if !f.matchesImage(img) || len(s.usersOf(imageID)) > 0 {
 		return nil, 0, nil
 	}
 	sizes, err := s.layerSizes(ctx, img)
@@ -58,8 +58,8 @@ func (s *Service) pruneOne(ctx context.Context, imageID string, f *pruneFilter) 
 	}
 	r := &removal{s: s}
 	// Nothing uses the image: names do not hold it back, images built on it and transfers do.
-	if err = r.conflict(ctx, img, true, false); err == nil {
-		err = r.image(ctx, img)
+	if err = r.imageConflict(ctx, img, true, false); err == nil {
+		err = r.deleteImage(ctx, img)
 	}
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
 		err = nil
@@ -105,6 +105,6 @@ func newPruneFilter(filters map[string][]string, now time.Time) (*pruneFilter, e
 	return &pruneFilter{all: only != nil && !*only, filter: f}, nil
 }
 
-func (f *pruneFilter) takes(img *image.Image) bool {
+func (f *pruneFilter) matchesImage(img *image.Image) bool {
 	return (f.all || len(img.RepoTags) == 0) && f.filter.Takes(img.Config.Labels, img.Created)
 }

@@ -54,7 +54,7 @@ func TestPrune(t *testing.T) {
 			usedToo := add("used too", "", storage.ImageSpec{Config: label("a")}, "used", "used:2")
 			held := add("held", "", storage.ImageSpec{Config: label("a"), Created: now.Add(-3 * time.Hour)}, "held")
 			s.SetUsers(keepers{used.ID: {{ContainerID: "1"}}, usedToo.ID: {{ContainerID: "2", Running: true}}})
-			_, release, err := s.hold(t.Context(), held.ID, "saved")
+			_, release, err := s.holdImage(t.Context(), held.ID, "saved")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -78,7 +78,7 @@ func (s *Service) Pull(ctx context.Context, opts image.PullOptions, progress fun
 	refs, shown := []image.Ref{ref}, ref.Familiar()
 	if all {
 		shown = ref.FamiliarRepo()
-		if refs, err = s.tags(ctx, ref, opts.Auth); err != nil {
+		if refs, err = s.listTags(ctx, ref, opts.Auth); err != nil {
 			return err
 		}
 	}
@@ -99,8 +99,8 @@ func (s *Service) Pull(ctx context.Context, opts image.PullOptions, progress fun
 	return nil
 }
 
-// tags returns the names of all tags of a repository.
-func (s *Service) tags(ctx context.Context, repo image.Ref, auth image.RegistryAuth) ([]image.Ref, error) {
+// listTags returns the names of all tags of a repository.
+func (s *Service) listTags(ctx context.Context, repo image.Ref, auth image.RegistryAuth) ([]image.Ref, error) {
 	tags, err := s.sources.Tags(ctx, repo, auth)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (p *pull) run(ctx context.Context, auth image.RegistryAuth) (changed bool, 
 	}
 	img, before := p.upToDate(ctx)
 	if img == nil {
-		if img, err = p.bring(ctx); err != nil {
+		if img, err = p.fetchImage(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -159,8 +159,8 @@ func (p *pull) run(ctx context.Context, auth image.RegistryAuth) (changed bool, 
 	return img.ID != before, nil
 }
 
-// name is the one by digest that the image gets besides ref.
-func (p *pull) name() string { return p.ref.Repo() + "@" + p.digest.String() }
+// digestName is the one by digest that the image gets besides ref.
+func (p *pull) digestName() string { return p.ref.Repo() + "@" + p.digest.String() }
 
 // upToDate returns the image if it is here under both of its names, and the id that ref means here so far.
 func (p *pull) upToDate(ctx context.Context) (img *image.Image, before string) {
@@ -168,15 +168,15 @@ func (p *pull) upToDate(ctx context.Context) (img *image.Image, before string) {
 	if err != nil {
 		return nil, ""
 	}
-	byDigest, err := image.ParseRef(p.name()) // images are also found by digests that are none of their names
+	byDigest, err := image.ParseRef(p.digestName()) // images are also found by digests that are none of their names
 	if err != nil || !slices.Contains(old.RepoDigests, byDigest.Familiar()) || !p.want.suits(p.own, platform{old.OS, old.Architecture, old.Variant}) {
 		return nil, old.ID
 	}
 	return old, old.ID
 }
 
-// bring fetches what is missing of the image and puts it into the store.
-func (p *pull) bring(ctx context.Context) (*image.Image, error) {
+// fetchImage fetches what is missing of the image and puts it into the store.
+func (p *pull) fetchImage(ctx context.Context) (*image.Image, error) {
 	if err := p.readImage(ctx); err != nil {
 		return nil, err
 	}

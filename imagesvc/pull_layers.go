@@ -44,8 +44,8 @@ func newWantedLayer(d descriptor, diffID digest.Digest, nth int) *wantedLayer {
 	return &wantedLayer{descriptor: d, diffID: diffID, nth: nth, line: layerLine{id: id.Short(d.Digest.Encoded()), total: d.Size}}
 }
 
-// compressed reports whether the layer grows when it is unpacked.
-func (l *wantedLayer) compressed() bool {
+// isCompressed reports whether the layer grows when it is unpacked.
+func (l *wantedLayer) isCompressed() bool {
 	return !strings.HasSuffix(l.MediaType, ".tar")
 }
 
@@ -54,21 +54,21 @@ func (l *wantedLayer) compressed() bool {
 func (p *pull) bringLayers(ctx context.Context) (*image.Image, error) {
 	defer func() {
 		for _, l := range p.layers {
-			p.leave(ctx, l)
+			p.leaveFlight(ctx, l)
 		}
 	}()
 	for round := 1; ; round++ {
-		here := p.join(ctx)
+		here := p.joinFlights(ctx)
 		if round == 1 {
-			if err := p.announce(here); err != nil {
+			if err := p.announceLayers(here); err != nil {
 				return nil, err
 			}
 		}
-		p.start(here)
-		err := p.wait(ctx, here)
+		p.startFlights(here)
+		err := p.waitForLayers(ctx, here)
 		if err == nil {
 			var img *image.Image
-			if img, err = p.commit(ctx); err == nil {
+			if img, err = p.commitImage(ctx); err == nil {
 				return img, nil
 			}
 		}
@@ -78,38 +78,38 @@ func (p *pull) bringLayers(ctx context.Context) (*image.Image, error) {
 	}
 }
 
-// leave ends the interest in a layer's flight.
-func (p *pull) leave(ctx context.Context, l *wantedLayer) {
+// leaveFlight ends the interest in a layer's flight.
+func (p *pull) leaveFlight(ctx context.Context, l *wantedLayer) {
 	if l.flight == nil {
 		return
 	}
 	f := l.flight
 	l.flight, l.mine, l.again = nil, false, false
-	if err := p.s.flights.leave(f); err != nil {
+	if err := p.s.flights.leaveFlight(f); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("layer", l.Digest.String()).Msg("staged layer not removed")
 	}
 }
 
-// join takes part in the flights of all layers that are not in the store, and returns the number of those that are. It
+// joinFlights takes part in the flights of all layers that are not in the store, and returns the number of those that are. It
 // looks after joining: a flight that another pull has brought home before is in the store by then.
-func (p *pull) join(ctx context.Context) (here int) {
+func (p *pull) joinFlights(ctx context.Context) (here int) {
 	for _, l := range p.layers {
 		if l.again {
-			p.leave(ctx, l)
+			p.leaveFlight(ctx, l)
 		}
 		if l.flight == nil {
-			l.flight = p.s.flights.join(ctx, blobKey{l.Digest, l.Size, l.diffID, l.nth})
+			l.flight = p.s.flights.joinFlight(ctx, blobKey{l.Digest, l.Size, l.diffID, l.nth})
 		}
 	}
 	here = p.s.store.Here(p.diffIDs)
 	for _, l := range p.layers[:here] {
-		p.leave(ctx, l)
+		p.leaveFlight(ctx, l)
 	}
 	return here
 }
 
-// announce tells the client of all layers and makes sure that those to fetch will fit.
-func (p *pull) announce(here int) error {
+// announceLayers tells the client of all layers and makes sure that those to fetch will fit.
+func (p *pull) announceLayers(here int) error {
 	var bytes, files int64
 	for i, l := range p.layers {
 		if i < here {
@@ -120,7 +120,7 @@ func (p *pull) announce(here int) error {
 		l.line.shown = phaseKnown
 		p.progress(image.Progress{ID: l.line.id, Status: phaseKnown.String()})
 		n := l.Size
-		if l.compressed() {
+		if l.isCompressed() {
 			n *= growth
 		}
 		bytes, files = bytes+n, files+1+n/fileSize
@@ -128,21 +128,21 @@ func (p *pull) announce(here int) error {
 	return p.s.store.Room(bytes, files)
 }
 
-// start begins the work on layers that nobody else works on, the largest first: what is begun last ends soon.
-func (p *pull) start(here int) {
+// startFlights begins the work on layers that nobody else works on, the largest first: what is begun last ends soon.
+func (p *pull) startFlights(here int) {
 	order := slices.Clone(p.layers[here:])
 	slices.SortStableFunc(order, func(a, b *wantedLayer) int { return cmp.Compare(b.Size, a.Size) })
 	for _, l := range order {
-		p.src.hold()
-		begun := p.s.flights.start(l.flight, func(ctx context.Context, m *meter) (*storage.Staged, error) {
+		p.src.addUser()
+		begun := p.s.flights.startFlight(l.flight, func(ctx context.Context, m *meter) (*storage.Staged, error) {
 			return p.s.fetchLayer(ctx, p.src, l.descriptor, l.diffID, m)
 		}, p.src.release)
 		l.mine = l.mine || begun
 	}
 }
 
-// wait returns when all layers from here on are staged, and tells the client meanwhile. The first failure ends it.
-func (p *pull) wait(ctx context.Context, here int) error {
+// waitForLayers returns when all layers from here on are staged, and tells the client meanwhile. The first failure ends it.
+func (p *pull) waitForLayers(ctx context.Context, here int) error {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	for i := here; i < len(p.layers); {
@@ -151,25 +151,25 @@ func (p *pull) wait(ctx context.Context, here int) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-l.flight.done:
-			if err := l.failure(); err != nil {
+			if err := l.checkFailure(); err != nil {
 				return err
 			}
-			l.line.finish(&l.flight.meter, p.progress)
+			l.line.reportEnd(&l.flight.meter, p.progress)
 			i++
 		case <-tick.C:
 			for _, l := range p.layers[i:] {
-				if err := l.failure(); err != nil {
+				if err := l.checkFailure(); err != nil {
 					return err
 				}
-				l.line.tell(&l.flight.meter, p.progress)
+				l.line.reportChanges(&l.flight.meter, p.progress)
 			}
 		}
 	}
 	return nil
 }
 
-// failure returns why a layer will not come, nil as long as it may. Another pull's failure is a reason to try it oneself.
-func (l *wantedLayer) failure() error {
+// checkFailure returns why a layer will not come, nil as long as it may. Another pull's failure is a reason to try it oneself.
+func (l *wantedLayer) checkFailure() error {
 	select {
 	case <-l.flight.done:
 	default:
@@ -182,14 +182,14 @@ func (l *wantedLayer) failure() error {
 	return l.flight.err
 }
 
-// commit makes the image of what is here and what was staged. A layer that went into another image over other layers
+// commitImage makes the image of what is here and what was staged. A layer that went into another image over other layers
 // meanwhile is errAgain: the next round copies it from there.
-func (p *pull) commit(ctx context.Context) (img *image.Image, err error) {
-	err = p.s.flights.commit(ctx, func() (spent []*flight, err error) {
+func (p *pull) commitImage(ctx context.Context) (img *image.Image, err error) {
+	err = p.s.flights.runCommit(ctx, func() (spent []*flight, err error) {
 		here := p.s.store.Here(p.diffIDs)
 		put := storage.Pulled{
 			Config: p.config, Manifest: p.document, Index: p.index, DiffIDs: p.diffIDs, Layers: make([]*storage.Staged, len(p.layers)),
-			Names: slices.Compact([]string{p.ref.Canonical(), p.name()}),
+			Names: slices.Compact([]string{p.ref.Canonical(), p.digestName()}),
 		}
 		for i, l := range p.layers[here:] {
 			if l.again = l.flight == nil || l.flight.staged == nil; l.again {

@@ -34,7 +34,7 @@ func (p *pull) readManifest(ctx context.Context) error {
 	p.manifest, p.document = m, storage.Document{MediaType: m.MediaType, Raw: raw}
 	if m.isIndex() {
 		p.document, p.index = storage.Document{}, p.document
-		if _, ok := p.want.choose(p.own, m.Manifests); !ok {
+		if _, ok := p.want.chooseEntry(p.own, m.Manifests); !ok {
 			return noPlatform(p.want)
 		}
 	}
@@ -73,7 +73,7 @@ func (p *pull) readImage(ctx context.Context) error {
 	}
 	if p.index.Raw == nil && !p.own && !p.want.suits(false, config.platform) {
 		return fault.NotFound("image with reference %s was found but does not match the specified platform: wanted %s, actual: %s",
-			p.ref.Familiar(), p.want, config.normal())
+			p.ref.Familiar(), p.want, config.normalForm())
 	}
 	p.config, p.diffIDs = raw, config.diffIDs
 	seen := map[digest.Digest]int{}
@@ -86,7 +86,7 @@ func (p *pull) readImage(ctx context.Context) error {
 
 // readChosen fetches the manifest that suits the platform best from the index.
 func (p *pull) readChosen(ctx context.Context) error {
-	entry, ok := p.want.choose(p.own, p.manifest.Manifests)
+	entry, ok := p.want.chooseEntry(p.own, p.manifest.Manifests)
 	if !ok {
 		return noPlatform(p.want)
 	}
@@ -116,7 +116,7 @@ func (p *pull) readConfig(ctx context.Context, d descriptor) ([]byte, error) {
 	if known, _, err := p.s.store.Documents(ctx, d.Digest.String()); err == nil && d.Digest.Algorithm().FromBytes(known) == d.Digest {
 		return known, nil
 	}
-	body, _, err := p.src.Blob(ctx, d.blob())
+	body, _, err := p.src.Blob(ctx, d.toBlob())
 	if err != nil {
 		return nil, err
 	}

@@ -171,7 +171,7 @@ func TestTell(t *testing.T) {
 	var shown []image.Progress
 	tell := func() string {
 		shown = nil
-		l.tell(&m, func(p image.Progress) { shown = append(shown, p) })
+		l.reportChanges(&m, func(p image.Progress) { shown = append(shown, p) })
 		words := make([]string, 0, len(shown))
 		for _, p := range shown {
 			words = append(words, p.Status)
@@ -192,7 +192,7 @@ func TestTell(t *testing.T) {
 		{phaseStaged, 100, "Verifying Checksum, Download complete, Extracting"},
 		{phaseStaged, 100, ""},
 	} {
-		m.reach(tc.reach)
+		m.reachPhase(tc.reach)
 		m.bytes.Store(tc.bytes)
 		if got := tell(); got != tc.want {
 			t.Errorf("at %s with %d bytes: told %q, want %q", tc.reach, tc.bytes, got, tc.want)
@@ -201,7 +201,7 @@ func TestTell(t *testing.T) {
 			t.Errorf("told %+v, want %d of 100", shown[0], tc.bytes)
 		}
 	}
-	l.finish(&m, func(p image.Progress) { shown = append(shown, p) })
+	l.reportEnd(&m, func(p image.Progress) { shown = append(shown, p) })
 	if len(shown) != 1 || shown[0].Status != "Pull complete" {
 		t.Errorf("finish told %+v", shown)
 	}
@@ -211,13 +211,13 @@ func TestTell(t *testing.T) {
 func TestFlightsLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newFlights(1)
-		before := fs.slots.enter()
+		before := fs.slots.requestTurn()
 		key := blobKey{size: 1}
-		a, b := fs.join(t.Context(), key), fs.join(t.Context(), key)
+		a, b := fs.joinFlight(t.Context(), key), fs.joinFlight(t.Context(), key)
 		if a != b {
 			t.Fatal("two flights for one layer")
 		}
-		if err := fs.leave(a); err != nil || len(fs.m) != 1 {
+		if err := fs.leaveFlight(a); err != nil || len(fs.m) != 1 {
 			t.Errorf("leave of one of two = %v, %d flights", err, len(fs.m))
 		}
 		ended := 0
@@ -225,22 +225,22 @@ func TestFlightsLeave(t *testing.T) {
 			t.Error("worked without a slot")
 			return nil, nil
 		}
-		if !fs.start(a, work, func() { ended++ }) || fs.start(a, work, func() { ended++ }) {
+		if !fs.startFlight(a, work, func() { ended++ }) || fs.startFlight(a, work, func() { ended++ }) {
 			t.Error("the first start is to work, and the second is not")
 		}
 		synctest.Wait()
 		if phase(a.at.Load()) != phaseWaiting {
 			t.Errorf("the flight is at %s, want waiting", phase(a.at.Load()))
 		}
-		if err := fs.leave(b); err != nil || len(fs.m) != 0 || ended != 2 || !errors.Is(b.err, context.Canceled) {
+		if err := fs.leaveFlight(b); err != nil || len(fs.m) != 0 || ended != 2 || !errors.Is(b.err, context.Canceled) {
 			t.Errorf("leave of the last = %v, %d flights, %d of 2 ends, the flight's error %v", err, len(fs.m), ended, b.err)
 		}
-		fs.slots.leave(before)
+		fs.slots.releaseTurn(before)
 		if fs.slots.free != 1 {
 			t.Errorf("%d slots free, want all", fs.slots.free)
 		}
-		c := fs.join(t.Context(), key)
-		if err := fs.leave(c); err != nil || len(fs.m) != 0 {
+		c := fs.joinFlight(t.Context(), key)
+		if err := fs.leaveFlight(c); err != nil || len(fs.m) != 0 {
 			t.Errorf("leave of what was not begun = %v, %d flights", err, len(fs.m))
 		}
 	})
@@ -256,17 +256,17 @@ func TestTurns(t *testing.T) {
 			return false
 		}
 	}
-	a, b, c, d := q.enter(), q.enter(), q.enter(), q.enter()
+	a, b, c, d := q.requestTurn(), q.requestTurn(), q.requestTurn(), q.requestTurn()
 	if !is(a) || is(b) {
 		t.Error("the first is not the only one")
 	}
-	q.leave(c) // gave up
-	q.leave(a)
+	q.releaseTurn(c) // gave up
+	q.releaseTurn(a)
 	if !is(b) || is(d) {
 		t.Error("it is not the second one's turn alone")
 	}
-	q.leave(b)
-	q.leave(d)
+	q.releaseTurn(b)
+	q.releaseTurn(d)
 	if q.free != 1 || !is(d) || is(c) {
 		t.Errorf("%d free at the end, want 1", q.free)
 	}
@@ -275,7 +275,7 @@ func TestTurns(t *testing.T) {
 func TestLeaseCloses(t *testing.T) {
 	src := &closing{}
 	l := newLease(src)
-	l.hold()
+	l.addUser()
 	l.release()
 	if src.closed != 0 {
 		t.Error("closed while somebody has it")

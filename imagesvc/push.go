@@ -45,8 +45,8 @@ type destination interface {
 // errNoRegistry says that the service was made without a way to registries.
 func errNoRegistry() error { return fault.Unsupported("no registry can be reached") }
 
-// destination opens a repository for writing. The caller closes it.
-func (s *Service) destination(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (destination, error) {
+// openDestination opens a repository for writing. The caller closes it.
+func (s *Service) openDestination(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (destination, error) {
 	if s.registry == nil {
 		return nil, errNoRegistry()
 	}
@@ -102,7 +102,7 @@ func (s *Service) toPush(ctx context.Context, opts image.PushOptions) ([]image.R
 	}
 	var here []image.Ref
 	for _, img := range images {
-		for _, name := range refs(img) {
+		for _, name := range refsOf(img) {
 			if name.Repo() == ref.Repo() && name.Digest() == "" {
 				here = append(here, name)
 			}
@@ -134,7 +134,7 @@ type push struct {
 }
 
 func (p *push) run(ctx context.Context) error {
-	img, release, err := p.s.hold(ctx, p.ref.Canonical(), "pushed")
+	img, release, err := p.s.holdImage(ctx, p.ref.Canonical(), "pushed")
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (p *push) run(ctx context.Context) error {
 	if err := p.s.store.NoteForms(ctx, img.ID, made); err != nil {
 		return err
 	}
-	raw, err := p.family.render(config, blobs)
+	raw, err := p.family.renderManifest(config, blobs)
 	if err != nil {
 		return err
 	}
@@ -167,11 +167,11 @@ func (p *push) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.finish(ctx, raw, sum)
+	return p.recordManifest(ctx, raw, sum)
 }
 
-// finish notes by which manifest the registry has the image, and tells of it.
-func (p *push) finish(ctx context.Context, raw []byte, sum digest.Digest) error {
+// recordManifest notes by which manifest the registry has the image, and tells of it.
+func (p *push) recordManifest(ctx context.Context, raw []byte, sum digest.Digest) error {
 	name, err := image.ParseRepoTag(p.ref.Repo(), sum.String())
 	if err != nil {
 		return fmt.Errorf("the registry's digest: %w", err)
@@ -207,7 +207,7 @@ func (p *push) findSources(ctx context.Context) (map[string][]image.Ref, error) 
 	}
 	sources := map[string][]image.Ref{}
 	for _, img := range append([]*image.Image{p.img}, images...) {
-		for _, name := range refs(img) {
+		for _, name := range refsOf(img) {
 			if name.Digest() == "" || name.Domain() != p.ref.Domain() || name.Repo() == p.ref.Repo() {
 				continue
 			}

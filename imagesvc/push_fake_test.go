@@ -67,7 +67,7 @@ func (s *shelf) List(context.Context) ([]*image.Image, error) {
 func (s *shelf) find(what string) (*shelved, error) {
 	ref, err := image.ParseRef(what)
 	for _, img := range s.images {
-		named := err == nil && slices.ContainsFunc(refs(&img.Image), func(r image.Ref) bool { return r.Canonical() == ref.Canonical() })
+		named := err == nil && slices.ContainsFunc(refsOf(&img.Image), func(r image.Ref) bool { return r.Canonical() == ref.Canonical() })
 		if img.ID == what || named {
 			return img, nil
 		}
@@ -108,7 +108,7 @@ func (s *shelf) Layers(_ context.Context, imageID string) ([]storage.LayerInfo, 
 		infos[i] = storage.LayerInfo{DiffID: digest.FromBytes(layer), Size: int64(len(layer)), Blobs: slices.Clone(img.known)}
 		for _, doc := range img.documents {
 			if m, err := parseManifest(doc.Raw, doc.MediaType); err == nil && !m.isIndex() && slices.Contains(img.proven, m.Layers[i].Digest) {
-				infos[i].Blobs = append(infos[i].Blobs, m.Layers[i].blob())
+				infos[i].Blobs = append(infos[i].Blobs, m.Layers[i].toBlob())
 			}
 		}
 	}
@@ -264,7 +264,7 @@ type pusher struct {
 func newPusher() *pusher {
 	p := &pusher{shelf: &shelf{}, hub: &hub{blobs: map[string][]byte{}, manifests: map[string][]byte{}}, log: &log{}}
 	p.Service = New(p.shelf, Options{Events: p.log})
-	p.destinations = p.hub.destination
+	p.destinations = p.destination
 	return p
 }
 

@@ -50,7 +50,7 @@ func newGzipper(plain io.ReadCloser, want digest.Digest, slots chan struct{}) *g
 		plain: plain, want: want, slots: slots,
 		blocks: make(chan chan block, cap(slots)), stop: make(chan struct{}), rest: gzipHeader,
 	}
-	g.wg.Go(g.feed)
+	g.wg.Go(g.cutBlocks)
 	return g
 }
 
@@ -73,9 +73,9 @@ func (g *gzipper) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// failed reports whether the plain archive could not be read or is not the one that was meant. It must not be called while
+// hasFailed reports whether the plain archive could not be read or is not the one that was meant. It must not be called while
 // somebody reads.
-func (g *gzipper) failed() bool { return g.err != nil && !errors.Is(g.err, io.EOF) }
+func (g *gzipper) hasFailed() bool { return g.err != nil && !errors.Is(g.err, io.EOF) }
 
 // Close ends the compression and closes the plain archive. It must not be called while somebody reads.
 func (g *gzipper) Close() error {
@@ -84,8 +84,8 @@ func (g *gzipper) Close() error {
 	return nil
 }
 
-// feed cuts the archive into blocks.
-func (g *gzipper) feed() {
+// cutBlocks cuts the archive into blocks.
+func (g *gzipper) cutBlocks() {
 	defer close(g.blocks)
 	defer g.plain.Close() //nolint:errcheck // it has been read and checked, or nobody wants it any more
 	sum, check, size := g.want.Algorithm().Digester(), crc32.NewIEEE(), uint32(0)
@@ -103,14 +103,14 @@ func (g *gzipper) feed() {
 				err = fmt.Errorf("the layer in the store is damaged: its digest is %s, not %s", got, g.want)
 			}
 		}
-		if !g.dispatch(piece, last, binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, check.Sum32()), size), err) {
+		if !g.dispatchBlock(piece, last, binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, check.Sum32()), size), err) {
 			return
 		}
 	}
 }
 
-// dispatch has a block compressed in its turn. It reports whether more are wanted.
-func (g *gzipper) dispatch(piece []byte, last bool, trailer []byte, err error) bool {
+// dispatchBlock has a block compressed in its turn. It reports whether more are wanted.
+func (g *gzipper) dispatchBlock(piece []byte, last bool, trailer []byte, err error) bool {
 	next := make(chan block, 1)
 	if err != nil {
 		next <- block{err: err}
@@ -131,7 +131,7 @@ func (g *gzipper) dispatch(piece []byte, last bool, trailer []byte, err error) b
 	}
 	g.wg.Go(func() {
 		defer func() { <-g.slots }()
-		data, err := deflate(piece, last)
+		data, err := deflateBlock(piece, last)
 		pieces.Put(piece[:gzipBlock]) //nolint:staticcheck // a slice's header is nothing beside the slice
 		if last {
 			data = append(data, trailer...)
@@ -155,8 +155,8 @@ func newDeflater() *flate.Writer {
 	return w
 }
 
-// deflate compresses a block so that the next one can follow it, or as the last one. Blocks know nothing of each other.
-func deflate(piece []byte, last bool) ([]byte, error) {
+// deflateBlock compresses a block so that the next one can follow it, or as the last one. Blocks know nothing of each other.
+func deflateBlock(piece []byte, last bool) ([]byte, error) {
 	w, _ := deflaters.Get().(*flate.Writer)
 	defer deflaters.Put(w)
 	var out bytes.Buffer

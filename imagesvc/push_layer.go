@@ -46,7 +46,7 @@ func (p *push) sendAll(
 		i := jobs[n]
 		b, there, err := p.findLayer(ctx, i, layers[i])
 		if sent[i] = b; err == nil && !there {
-			sent[i], err = p.upload(ctx, i, layers[i])
+			sent[i], err = p.uploadLayer(ctx, i, layers[i])
 			made[i] = sent[i].Digest
 		}
 		return err
@@ -105,7 +105,7 @@ func (p *push) sendConfig(ctx context.Context, config []byte) error {
 // findLayer reports whether the registry has a layer, or takes it over from another repository, and in what form.
 func (p *push) findLayer(ctx context.Context, index int, layer storage.LayerInfo) (b storage.Blob, there bool, err error) {
 	short := id.Short(layer.DiffID.String())
-	known := p.family.candidates(index, layer)
+	known := p.family.candidateBlobs(index, layer)
 	for _, b := range known {
 		if there, err = p.dest.Has(ctx, b); err != nil {
 			return b, false, err
@@ -135,8 +135,8 @@ func (p *push) findLayer(ctx context.Context, index int, layer storage.LayerInfo
 // retries are the pauses before an upload that broke is tried again, from its beginning: registries take no part of one up.
 var retries = []time.Duration{time.Second, 5 * time.Second}
 
-// upload compresses a layer into the registry.
-func (p *push) upload(ctx context.Context, index int, layer storage.LayerInfo) (storage.Blob, error) {
+// uploadLayer compresses a layer into the registry.
+func (p *push) uploadLayer(ctx context.Context, index int, layer storage.LayerInfo) (storage.Blob, error) {
 	short := id.Short(layer.DiffID.String())
 	for try := 0; ; try++ {
 		sent, again, err := p.uploadOnce(ctx, index, layer)
@@ -177,7 +177,7 @@ func (p *push) uploadOnce(ctx context.Context, index int, layer storage.LayerInf
 	kind := p.family.layerType(formGzip)
 	sent, err = p.dest.Put(ctx, storage.Blob{Size: -1, MediaType: kind}, gzipMost(layer.Size), g)
 	if cerr := g.Close(); err != nil || cerr != nil {
-		return storage.Blob{}, !g.failed() && fault.Is(err, fault.Internal), errors.Join(err, cerr)
+		return storage.Blob{}, !g.hasFailed() && fault.Is(err, fault.Internal), errors.Join(err, cerr)
 	}
 	if err := checkDigest(sent.Digest); err != nil {
 		return storage.Blob{}, false, fmt.Errorf("the registry took layer %s: %w", layer.DiffID, err)

@@ -73,8 +73,8 @@ func newFamily(documents []storage.Document, layers int) family {
 	return f
 }
 
-// takes reports whether a layer in that form can be part of a manifest. Docker's own engines know no zstd in theirs.
-func (f *family) takes(mediaType string) bool {
+// takesMediaType reports whether a layer in that form can be part of a manifest. Docker's own engines know no zstd in theirs.
+func (f *family) takesMediaType(mediaType string) bool {
 	switch formOf(mediaType) {
 	case formPlain, formGzip:
 		return true
@@ -113,17 +113,17 @@ func (f *family) layerType(in form) string {
 	return base
 }
 
-// candidates returns the forms in which a layer may already be in a registry. Of what the image's own manifests say, only a
-// plain archive is believed as it stands: its digest is the layer's. They are few: each costs a question.
-func (f *family) candidates(index int, layer storage.LayerInfo) []storage.Blob {
+// candidateBlobs returns the forms in which a layer may already be in a registry. Of what the image's own manifests say, only
+// a plain archive is believed as it stands: its digest is the layer's. They are few: each costs a question.
+func (f *family) candidateBlobs(index int, layer storage.LayerInfo) []storage.Blob {
 	var found []storage.Blob
 	for _, b := range layer.Blobs {
-		if b.Size >= 0 && checkDigest(b.Digest) == nil && f.takes(b.MediaType) {
+		if b.Size >= 0 && checkDigest(b.Digest) == nil && f.takesMediaType(b.MediaType) {
 			found = append(found, b)
 		}
 	}
 	for _, m := range f.stored {
-		if b := m.Layers[index].blob(); b.Digest == layer.DiffID && f.takes(b.MediaType) {
+		if b := m.Layers[index].toBlob(); b.Digest == layer.DiffID && f.takesMediaType(b.MediaType) {
 			found = append(found, b)
 			break
 		}
@@ -133,9 +133,9 @@ func (f *family) candidates(index int, layer storage.LayerInfo) []storage.Blob {
 
 const maxCandidates = 6 // forms of one layer that are asked for
 
-// render returns the manifest for layers as they lie in the registry: a stored one byte for byte if it names just these,
-// otherwise a new one.
-func (f *family) render(config []byte, layers []storage.Blob) ([]byte, error) {
+// renderManifest returns the manifest for layers as they lie in the registry: a stored one byte for byte if it names just
+// these, otherwise a new one.
+func (f *family) renderManifest(config []byte, layers []storage.Blob) ([]byte, error) {
 	sum := digest.FromBytes(config)
 	for _, m := range f.stored {
 		if m.Config.Digest.Algorithm() == sum.Algorithm() && m.Config.Digest != sum {
@@ -159,7 +159,7 @@ func (f *family) render(config []byte, layers []storage.Blob) ([]byte, error) {
 	}
 	if f.oci {
 		doc.MediaType = typeOCIManifest
-		doc.Annotations = f.annotations()
+		doc.Annotations = f.templateAnnotations()
 	}
 	for _, b := range layers {
 		d := descriptor{MediaType: f.layerType(formOf(b.MediaType)), Size: b.Size, Digest: b.Digest}
@@ -175,8 +175,8 @@ func (f *family) render(config []byte, layers []storage.Blob) ([]byte, error) {
 	return raw, nil
 }
 
-// annotations returns what the template says of itself beyond its layers.
-func (f *family) annotations() map[string]string {
+// templateAnnotations returns what the template says of itself beyond its layers.
+func (f *family) templateAnnotations() map[string]string {
 	var doc struct {
 		Annotations map[string]string `json:"annotations"`
 	}

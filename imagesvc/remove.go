@@ -31,7 +31,7 @@ func (s *Service) Remove(ctx context.Context, ref string, opts image.RemoveOptio
 		}
 		r := &removal{s: s, opts: opts}
 		if name, ok := nameOf(img, what); ok {
-			if !has(img, name) {
+			if !hasName(img, name) {
 				return nil, image.NoSuch(what.String())
 			}
 			err = r.byName(ctx, img, name)
@@ -50,7 +50,7 @@ func nameOf(img *image.Image, what image.Lookup) (image.Ref, bool) {
 		return image.Ref{}, false
 	}
 	wanted := what.Ref.WithoutTag()
-	for _, name := range refs(img) {
+	for _, name := range refsOf(img) {
 		if name.Canonical() == wanted.Canonical() {
 			return name, true
 		}
@@ -61,13 +61,13 @@ func nameOf(img *image.Image, what image.Lookup) (image.Ref, bool) {
 	return wanted, true // a digest that the image has by its manifest only
 }
 
-// has reports whether an image has a name.
-func has(img *image.Image, name image.Ref) bool {
-	return slices.ContainsFunc(refs(img), func(other image.Ref) bool { return other.Canonical() == name.Canonical() })
+// hasName reports whether an image has a name.
+func hasName(img *image.Image, name image.Ref) bool {
+	return slices.ContainsFunc(refsOf(img), func(other image.Ref) bool { return other.Canonical() == name.Canonical() })
 }
 
-// refs returns all names of an image.
-func refs(img *image.Image) []image.Ref {
+// refsOf returns all names of an image.
+func refsOf(img *image.Image) []image.Ref {
 	var all []image.Ref
 	for _, list := range [][]string{img.RepoTags, img.RepoDigests} {
 		for _, name := range list {
@@ -92,11 +92,11 @@ func (r *removal) byName(ctx context.Context, img *image.Image, name image.Ref) 
 	if err := r.nameConflict(img, name); err != nil {
 		return err
 	}
-	going, left := split(img, name)
+	going, left := splitNames(img, name)
 	if len(left) == 0 {
-		err := r.conflict(ctx, img, !r.opts.Force, false)
+		err := r.imageConflict(ctx, img, !r.opts.Force, false)
 		if err == nil {
-			return r.image(ctx, img)
+			return r.deleteImage(ctx, img)
 		}
 		if !fault.Is(err, fault.Conflict) {
 			return err
@@ -110,14 +110,14 @@ func (r *removal) byName(ctx context.Context, img *image.Image, name image.Ref) 
 		return err
 	}
 	for _, name := range going {
-		r.untagged(img, name)
+		r.reportUntagged(img, name)
 	}
 	return nil
 }
 
 // nameConflict returns what keeps a name: who uses the image or reads it, if it has no other one.
 func (r *removal) nameConflict(img *image.Image, name image.Ref) error {
-	if !isSingle(refs(img)) {
+	if !isSingle(refsOf(img)) {
 		return nil
 	}
 	const text = "conflict: unable to remove repository reference %q"
@@ -131,12 +131,12 @@ func (r *removal) nameConflict(img *image.Image, name image.Ref) error {
 	return nil
 }
 
-// split returns the names that go with one of them, that one first, and those that stay.
-func split(img *image.Image, name image.Ref) (going, left []image.Ref) {
+// splitNames returns the names that go with one of them, that one first, and those that stay.
+func splitNames(img *image.Image, name image.Ref) (going, left []image.Ref) {
 	going = []image.Ref{name}
 	var digests []image.Ref
 	lastTag := name.Tag() != ""
-	for _, other := range refs(img) {
+	for _, other := range refsOf(img) {
 		switch {
 		case other.Canonical() == name.Canonical():
 		case other.Repo() != name.Repo():
@@ -156,10 +156,10 @@ func split(img *image.Image, name image.Ref) (going, left []image.Ref) {
 
 // byID takes the image away, with its names if they are of one repository with one tag at most, or by force.
 func (r *removal) byID(ctx context.Context, img *image.Image) error {
-	if err := r.conflict(ctx, img, !r.opts.Force, !r.opts.Force && !isSingle(refs(img))); err != nil {
+	if err := r.imageConflict(ctx, img, !r.opts.Force, !r.opts.Force && !isSingle(refsOf(img))); err != nil {
 		return err
 	}
-	return r.image(ctx, img)
+	return r.deleteImage(ctx, img)
 }
 
 // isSingle reports whether names amount to one: at most one tag, and digests of its repository only.
@@ -179,27 +179,27 @@ func isSingle(names []image.Ref) bool {
 	return tags <= 1
 }
 
-// untagged tells that a name is gone.
-func (r *removal) untagged(img *image.Image, name image.Ref) {
+// reportUntagged tells that a name is gone.
+func (r *removal) reportUntagged(img *image.Image, name image.Ref) {
 	r.done = append(r.done, image.Removed{Untagged: name.Familiar()})
-	r.s.publish("untag", img, name.Familiar())
+	r.s.publishEvent("untag", img, name.Familiar())
 }
 
-// image deletes an image that nothing keeps, with its names in one step, and then its parents as far as these have neither
-// names nor users.
-func (r *removal) image(ctx context.Context, img *image.Image) error {
+// deleteImage deletes an image that nothing keeps, with its names in one step, and then its parents as far as these have
+// neither names nor users.
+func (r *removal) deleteImage(ctx context.Context, img *image.Image) error {
 	layers, err := r.s.store.Delete(ctx, img)
 	if err != nil {
 		return err
 	}
 	lastName := img.ID
-	for i, name := range refs(img) {
+	for i, name := range refsOf(img) {
 		if i == 0 {
 			lastName = name.Familiar()
 		}
-		r.untagged(img, name)
+		r.reportUntagged(img, name)
 	}
-	r.s.publish("delete", img, lastName)
+	r.s.publishEvent("delete", img, lastName)
 	r.done = append(r.done, image.Removed{Deleted: img.ID})
 	for _, layer := range layers {
 		r.done = append(r.done, image.Removed{Deleted: layer})
@@ -209,10 +209,10 @@ func (r *removal) image(ctx context.Context, img *image.Image) error {
 	}
 	parent, err := r.s.store.Get(ctx, img.Parent)
 	if err == nil {
-		err = r.conflict(ctx, parent, true, true)
+		err = r.imageConflict(ctx, parent, true, true)
 	}
 	if err == nil {
-		err = r.image(ctx, parent)
+		err = r.deleteImage(ctx, parent)
 	}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) {
 		return nil
@@ -220,38 +220,38 @@ func (r *removal) image(ctx context.Context, img *image.Image) error {
 	return err
 }
 
-// conflict returns what keeps an image: images built on it, transfers and running containers always, stopped containers and names
-// if asked for.
-func (r *removal) conflict(ctx context.Context, img *image.Image, stopped, named bool) error {
+// imageConflict returns what keeps an image: images built on it, transfers and running containers always, stopped containers
+// and names if asked for.
+func (r *removal) imageConflict(ctx context.Context, img *image.Image, stopped, named bool) error {
 	all, err := r.s.store.List(ctx)
 	if err != nil {
 		return err
 	}
 	for _, other := range all {
 		if other.Parent == img.ID {
-			return unable(img, false, "image has dependent child images")
+			return errCannotDelete(img, false, "image has dependent child images")
 		}
 	}
 	if why := r.s.heldFor(img.ID); why != "" {
-		return unable(img, false, "image is being "+why)
+		return errCannotDelete(img, false, "image is being "+why)
 	}
 	users := r.s.usersOf(img.ID)
 	for _, u := range users {
 		if u.Running {
-			return unable(img, false, "image is being used by running container "+id.Short(u.ContainerID))
+			return errCannotDelete(img, false, "image is being used by running container "+id.Short(u.ContainerID))
 		}
 	}
-	if named && len(refs(img)) > 0 {
-		return unable(img, true, "image is referenced in multiple repositories")
+	if named && len(refsOf(img)) > 0 {
+		return errCannotDelete(img, true, "image is referenced in multiple repositories")
 	}
 	if stopped && len(users) > 0 {
-		return unable(img, true, "image is being used by stopped container "+id.Short(users[0].ContainerID))
+		return errCannotDelete(img, true, "image is being used by stopped container "+id.Short(users[0].ContainerID))
 	}
 	return nil
 }
 
-// unable is the one wording for an image that has to stay.
-func unable(img *image.Image, forceHelps bool, why string) error {
+// errCannotDelete is the one wording for an image that has to stay.
+func errCannotDelete(img *image.Image, forceHelps bool, why string) error {
 	hint := "cannot be forced"
 	if forceHelps {
 		hint = "must be forced"

@@ -13,9 +13,9 @@ type holds struct {
 	of map[string][]string
 }
 
-// hold returns an image that stays until release is called: its removal is a conflict meanwhile, which says what is done with
-// it ("pushed", "saved"). release may be called again without effect. Errors are those of Get.
-func (s *Service) hold(ctx context.Context, ref, what string) (img *image.Image, release func(), err error) {
+// holdImage returns an image that stays until release is called: its removal is a conflict meanwhile, which says what is done
+// with it ("pushed", "saved"). release may be called again without effect. Errors are those of Get.
+func (s *Service) holdImage(ctx context.Context, ref, what string) (img *image.Image, release func(), err error) {
 	s.changing.Lock() // no removal is between its question and its deed
 	defer s.changing.Unlock()
 	if img, err = s.store.Get(ctx, ref); err != nil {

@@ -27,7 +27,7 @@ func (s *Service) Save(ctx context.Context, refs []string, open func() (io.Write
 	var picked picked
 	defer picked.release()
 	for _, ref := range refs {
-		if err := picked.add(ctx, s, ref); err != nil {
+		if err := picked.addRef(ctx, s, ref); err != nil {
 			return err
 		}
 	}
@@ -39,11 +39,11 @@ func (s *Service) Save(ctx context.Context, refs []string, open func() (io.Write
 	if err != nil {
 		return err
 	}
-	if err := plan.write(ctx, s.store, w); err != nil {
+	if err := plan.writeArchive(ctx, s.store, w); err != nil {
 		return err
 	}
 	for _, saved := range picked.images {
-		s.publish("save", saved.img, saved.img.ID)
+		s.publishEvent("save", saved.img, saved.img.ID)
 	}
 	return nil
 }
@@ -67,8 +67,8 @@ func (p *picked) release() {
 	}
 }
 
-// add takes in what one ref means.
-func (p *picked) add(ctx context.Context, s *Service, ref string) error {
+// addRef takes in what one ref means.
+func (p *picked) addRef(ctx context.Context, s *Service, ref string) error {
 	l, err := image.ParseLookup(ref)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (p *picked) add(ctx context.Context, s *Service, ref string) error {
 			return err
 		}
 	}
-	return p.hold(ctx, s, ref, l.Ref)
+	return p.addImage(ctx, s, ref, l.Ref)
 }
 
 // isRepo reports whether a ref is the name of a repository, without tag and digest. ParseRef has given it the tag latest.
@@ -100,7 +100,7 @@ func (p *picked) addRepo(ctx context.Context, s *Service, repo image.Ref) (bool,
 			if err != nil || name.Repo() != repo.Repo() {
 				continue
 			}
-			err = p.hold(ctx, s, tag, name)
+			err = p.addImage(ctx, s, tag, name)
 			if fault.Is(err, fault.NotFound) {
 				continue // removed meanwhile
 			}
@@ -113,9 +113,9 @@ func (p *picked) addRepo(ctx context.Context, s *Service, repo image.Ref) (bool,
 	return found, nil
 }
 
-// hold takes in the image that ref means. It gets name in the archive if that is what it was found by.
-func (p *picked) hold(ctx context.Context, s *Service, ref string, name image.Ref) error {
-	img, release, err := s.hold(ctx, ref, "saved")
+// addImage takes in the image that ref means. It gets name in the archive if that is what it was found by.
+func (p *picked) addImage(ctx context.Context, s *Service, ref string, name image.Ref) error {
+	img, release, err := s.holdImage(ctx, ref, "saved")
 	if err != nil {
 		return err
 	}

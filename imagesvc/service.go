@@ -94,7 +94,7 @@ func New(s store, opts Options) *Service {
 	if svc.tokens == nil {
 		svc.tokens = token.New()
 	}
-	svc.destinations = svc.destination
+	svc.destinations = svc.openDestination
 	if opts.Registry != nil {
 		svc.sources = network{opts.Registry}
 	}
@@ -144,8 +144,8 @@ func (s *Service) CheckPlatform(ctx context.Context, ref, text string) error {
 	return nil
 }
 
-// publish tells of an image. Clients of all versions see the image's labels and its name (API document 3, section 6).
-func (s *Service) publish(action string, img *image.Image, name string) {
+// publishEvent tells of an image. Clients of all versions see the image's labels and its name (API document 3, section 6).
+func (s *Service) publishEvent(action string, img *image.Image, name string) {
 	attributes := make(map[string]string, len(img.Config.Labels)+1)
 	maps.Copy(attributes, img.Config.Labels)
 	attributes["name"] = name

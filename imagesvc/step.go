@@ -59,7 +59,7 @@ func (s *Service) Steps(ctx context.Context) ([]image.Built, error) { return s.s
 //
 // Errors are fault.NotFound or internal.
 func (s *Service) Open(ctx context.Context, imageID string) (*image.View, error) {
-	img, release, err := s.hold(ctx, imageID, "read")
+	img, release, err := s.holdImage(ctx, imageID, "read")
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (s *Service) Open(ctx context.Context, imageID string) (*image.View, error)
 //
 // Errors are those of Get.
 func (s *Service) Hold(ctx context.Context, ref, why string) (release func(), err error) {
-	_, release, err = s.hold(ctx, ref, why)
+	_, release, err = s.holdImage(ctx, ref, why)
 	return release, err
 }
 

@@ -34,7 +34,7 @@ func (s *Service) Finish(ctx context.Context, imageID string, names []string) er
 		return err
 	}
 	for _, name := range familiar {
-		s.publish("tag", img, name)
+		s.publishEvent("tag", img, name)
 	}
 	return nil
 }
@@ -51,15 +51,15 @@ func (s *Service) DropStep(ctx context.Context, imageID string) (bytes int64, er
 		return 0, err
 	}
 	if !isStep(img) {
-		return 0, unable(img, false, "it is not of the build cache alone")
+		return 0, errCannotDelete(img, false, "it is not of the build cache alone")
 	}
 	sizes, err := s.layerSizes(ctx, img)
 	if err != nil {
 		return 0, err
 	}
 	r := &removal{s: s, opts: image.RemoveOptions{NoPrune: true}}
-	if err = r.conflict(ctx, img, true, true); err == nil {
-		err = r.image(ctx, img)
+	if err = r.imageConflict(ctx, img, true, true); err == nil {
+		err = r.deleteImage(ctx, img)
 	}
 	for _, gone := range r.done {
 		bytes += sizes[gone.Deleted]

@@ -74,7 +74,7 @@ type checker struct {
 func newChecker(src io.Reader, limits Limits, read func() int64) *checker {
 	budget := tree.NewBudget(tree.Limits{Entries: limits.Entries, Free: limits.Free, Ratio: limits.Ratio, Sparse: limits.Sparse})
 	c := &checker{limits: limits, read: read, src: src, budget: budget, names: tree.NewNames(budget)}
-	c.tar = tar.NewReader(readerFunc(c.take))
+	c.tar = tar.NewReader(readerFunc(c.readPending))
 	return c
 }
 
@@ -87,7 +87,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func (c *checker) Read(p []byte) (int, error) {
 	for c.pending.Len() == 0 && c.err == nil {
 		if c.body > 0 {
-			if n := c.pass(p); n > 0 || len(p) == 0 {
+			if n := c.passContent(p); n > 0 || len(p) == 0 {
 				return n, nil
 			}
 			continue
@@ -100,8 +100,8 @@ func (c *checker) Read(p []byte) (int, error) {
 	return 0, c.err
 }
 
-// pass hands the present entry's content on.
-func (c *checker) pass(p []byte) int {
+// passContent hands the present entry's content on.
+func (c *checker) passContent(p []byte) int {
 	if int64(len(p)) > c.body {
 		p = p[:c.body]
 	}
@@ -119,13 +119,13 @@ func (c *checker) pass(p []byte) int {
 			c.err = compress.Truncated()
 		}
 	default:
-		c.err = c.broken(err)
+		c.err = c.tarError(err)
 	}
 	return n
 }
 
-// take is where the tar reader gets its bytes from: they are kept until they are checked.
-func (c *checker) take(p []byte) (int, error) {
+// readPending is where the tar reader gets its bytes from: they are kept until they are checked.
+func (c *checker) readPending(p []byte) (int, error) {
 	n, err := c.src.Read(p)
 	c.out += int64(n)
 	if err := c.budget.Bytes(c.out, c.read()); err != nil {
@@ -141,7 +141,7 @@ func (c *checker) take(p []byte) (int, error) {
 // advance moves on by a header, or by a piece of a sparse entry.
 func (c *checker) advance() error {
 	if c.tail {
-		return c.behind()
+		return c.passTail()
 	}
 	if c.mapped {
 		_, err := c.tar.Read(c.scratch)
@@ -150,7 +150,7 @@ func (c *checker) advance() error {
 			return nil
 		}
 		if err != nil {
-			return c.broken(err)
+			return c.tarError(err)
 		}
 		return nil
 	}
@@ -158,41 +158,41 @@ func (c *checker) advance() error {
 	header, err := c.tar.Next()
 	c.head = false
 	if errors.Is(err, tar.ErrInsecurePath) {
-		err = nil // check knows more
+		err = nil // checkEntry knows more
 	}
 	if errors.Is(err, io.EOF) {
-		return c.finish()
+		return c.handleEnd()
 	}
 	if err == nil {
 		c.entries++
-		err = c.check(header)
+		err = c.checkEntry(header)
 	}
 	if err != nil {
 		c.pending.Reset() // what is not right is not passed on
-		return c.broken(err)
+		return c.tarError(err)
 	}
-	c.enter(header)
+	c.prepareContent(header)
 	return nil
 }
 
-// enter prepares for the content of the entry whose header was read.
-func (c *checker) enter(h *tar.Header) {
+// prepareContent prepares for the content of the entry whose header was read.
+func (c *checker) prepareContent(h *tar.Header) {
 	switch {
 	case tarfile.IsSparse(h):
 		c.mapped = true
 		if c.scratch == nil {
 			c.scratch = make([]byte, 32<<10)
 		}
-	case h.Size > 0 && (h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeRegA): //nolint:staticcheck // as in check
+	case h.Size > 0 && (h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeRegA): //nolint:staticcheck // as in checkEntry
 		c.body = (h.Size + blockSize - 1) / blockSize * blockSize
 		// The tar reader never sees the content. A new one for the next header has nothing to skip, and is all the same:
 		// extended headers hold for one entry, and global ones come as entries.
-		c.tar = tar.NewReader(readerFunc(c.take))
+		c.tar = tar.NewReader(readerFunc(c.readPending))
 	}
 }
 
-// broken words an error of the tar reader.
-func (c *checker) broken(err error) error {
+// tarError words an error of the tar reader.
+func (c *checker) tarError(err error) error {
 	switch {
 	case fault.Is(err, fault.Invalid):
 		return err
@@ -207,9 +207,9 @@ func (c *checker) broken(err error) error {
 	}
 }
 
-// finish handles the end that the tar reader has found: the source's end instead of the archive's means that something
+// handleEnd handles the end that the tar reader has found: the source's end instead of the archive's means that something
 // is missing.
-func (c *checker) finish() error {
+func (c *checker) handleEnd() error {
 	padding := c.pending.Len() % blockSize // of the last entry, a sparse one
 	mark := c.pending.Bytes()[padding:]
 	if len(mark) == 0 || len(bytes.Trim(mark, "\x00")) > 0 {
@@ -223,23 +223,23 @@ func (c *checker) finish() error {
 	return nil
 }
 
-// behind passes on what follows the end mark: padding mostly. No unpacker looks at it, but it counts for the digest.
-func (c *checker) behind() error {
+// passTail passes on what follows the end mark: padding mostly. No unpacker looks at it, but it counts for the digest.
+func (c *checker) passTail() error {
 	if c.scratch == nil {
 		c.scratch = make([]byte, 32<<10)
 	}
-	_, err := c.take(c.scratch)
+	_, err := c.readPending(c.scratch)
 	if err != nil && !errors.Is(err, io.EOF) {
 		c.pending.Reset()
-		return c.broken(err)
+		return c.tarError(err)
 	}
 	return err
 }
 
 const blockSize = 512 // of tar
 
-// check refuses an entry that reaches out of the archive's root, that no file system takes, or that is a trap.
-func (c *checker) check(h *tar.Header) error {
+// checkEntry refuses an entry that reaches out of the archive's root, that no file system takes, or that is a trap.
+func (c *checker) checkEntry(h *tar.Header) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return c.budget.Entry()
 	}
@@ -269,11 +269,11 @@ func (c *checker) check(h *tar.Header) error {
 			return err
 		}
 	}
-	return c.spend(h)
+	return c.accountEntry(h)
 }
 
-// spend tells the budget what the unpacker will do with an entry.
-func (c *checker) spend(h *tar.Header) error {
+// accountEntry tells the budget what the unpacker will do with an entry.
+func (c *checker) accountEntry(h *tar.Header) error {
 	link := h.Linkname
 	if h.Typeflag == tar.TypeLink {
 		link = inRoot(link)

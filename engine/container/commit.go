@@ -61,9 +61,9 @@ func (c *Config) Committed(over *Config) (image.Config, error) {
 		names = append(names, name)
 	}
 	merged.Env = image.EnvFirst(LayEnv(c.Env, over.Env), names)
-	merged.ExposedPorts = union(c.ExposedPorts, over.ExposedPorts)
-	merged.Volumes = union(c.Volumes, over.Volumes)
-	merged.Labels = union(c.Labels, over.Labels)
+	merged.ExposedPorts = mergeMaps(c.ExposedPorts, over.ExposedPorts)
+	merged.Volumes = mergeMaps(c.Volumes, over.Volumes)
+	merged.Labels = mergeMaps(c.Labels, over.Labels)
 	return merged, nil
 }
 

@@ -37,7 +37,7 @@ func checkNames(d *draft) error {
 	if adj := d.Host.OomScoreAdj; adj < -1000 || adj > 1000 {
 		return fault.Invalid("invalid OomScoreAdj %d: range for oom score adj is [-1000, 1000]", adj)
 	} else if adj < 0 {
-		d.warn("OomScoreAdj %d: an ordinary user cannot go below the engine's own value, which is used if it is higher.", adj)
+		d.addWarning("OomScoreAdj %d: an ordinary user cannot go below the engine's own value, which is used if it is higher.", adj)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func checkStop(d *draft) error {
 	if s := d.Config.StopSignal; s != "" {
 		n, err := ParseSignal(string(s))
 		if err != nil {
-			return named("StopSignal", err)
+			return prefixField("StopSignal", err)
 		}
 		d.StopSignal = n
 	}

@@ -85,7 +85,7 @@ func checkShared(e *EndpointConfig) error {
 	switch {
 	case len(e.Aliases) > 0:
 		return aliasElsewhere()
-	case e.addressed():
+	case e.wantsAddresses():
 		return addressElsewhere()
 	case len(e.Links) > 0:
 		return linkElsewhere(NetworkContainer)
@@ -108,8 +108,8 @@ func linkElsewhere(network string) error {
 	return fault.Invalid("Conflicting options: %s type networking can't be used with links. This would result in undefined behavior", network)
 }
 
-// addressed reports whether addresses are asked for.
-func (e *EndpointConfig) addressed() bool {
+// wantsAddresses reports whether addresses are asked for.
+func (e *EndpointConfig) wantsAddresses() bool {
 	c := e.IPAMConfig
 	return c != nil && (c.IPv4Address != "" || c.IPv6Address != "" || len(c.LinkLocalIPs) > 0)
 }
@@ -124,7 +124,7 @@ func CheckEndpoint(name string, e *EndpointConfig) error {
 		switch {
 		case len(e.Aliases) > 0:
 			return aliasElsewhere()
-		case e.addressed():
+		case e.wantsAddresses():
 			return addressElsewhere()
 		case name != NetworkBridge && len(e.Links) > 0:
 			return linkElsewhere(name)
@@ -237,7 +237,7 @@ func (s *Spec) NetworkOrder() []string {
 // CanConnect reports with an error that a container cannot get a place in the network of a name beside those that it is
 // in. Whether it is in that one already is not asked.
 func (r *Record) CanConnect(name string) error {
-	if _, shared, _ := joined("", r.Host.NetworkMode); shared && !r.Config.NetworkDisabled {
+	if _, shared, _ := joinedContainer("", r.Host.NetworkMode); shared && !r.Config.NetworkDisabled {
 		return sharesNetwork()
 	}
 	in := r.Networks()

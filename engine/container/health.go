@@ -101,12 +101,12 @@ func (d *draft) mergeHealth() {
 	}
 	merged := *d.img.Healthcheck
 	if err := checkHealthTest(merged.Test); err != nil {
-		d.warn("The image's health check is left out: %v.", err)
+		d.addWarning("The image's health check is left out: %v.", err)
 		merged.Test = nil
 	}
 	for _, period := range healthPeriods(&merged) {
 		if *period.value != 0 && *period.value < minHealthPeriod {
-			d.warn("The image's health check has a wrong %s, which is left out: %s.", period.field, *period.value)
+			d.addWarning("The image's health check has a wrong %s, which is left out: %s.", period.field, *period.value)
 			*period.value = 0
 		}
 	}

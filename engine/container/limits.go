@@ -123,7 +123,7 @@ func checkBlkio(d *draft) error {
 			return fault.Invalid("invalid BlkioWeightDevice %q: expected an absolute path", w.Path)
 		}
 	}
-	for _, list := range h.throttles() {
+	for _, list := range h.throttleLists() {
 		for _, t := range list.devices {
 			if !isHostPath(t.Path) {
 				return fault.Invalid("invalid %s %q: expected an absolute path", list.field, t.Path)
@@ -141,7 +141,7 @@ type throttleList struct {
 	devices []ThrottleDevice
 }
 
-func (h *HostConfig) throttles() []throttleList {
+func (h *HostConfig) throttleLists() []throttleList {
 	return []throttleList{
 		{"BlkioDeviceReadBps", h.BlkioDeviceReadBps},
 		{"BlkioDeviceWriteBps", h.BlkioDeviceWriteBps},

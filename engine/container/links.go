@@ -108,7 +108,7 @@ func LinkEnv(name, ip string, ports []Port, env []string) []string {
 		list = append(list, prefix+"_"+key+"="+fmt.Sprintf(format, args...))
 	}
 	ports = slices.SortedFunc(slices.Values(ports), func(a, b Port) int {
-		return cmp.Or(cmp.Compare(a.ContainerPort, b.ContainerPort), cmp.Compare(rank(a.Proto), rank(b.Proto)))
+		return cmp.Or(cmp.Compare(a.ContainerPort, b.ContainerPort), cmp.Compare(protoSortKey(a.Proto), protoSortKey(b.Proto)))
 	})
 	if len(ports) > 0 {
 		put("PORT", "%s://%s:%d", ports[0].Proto, ip, ports[0].ContainerPort)
@@ -131,8 +131,8 @@ func LinkEnv(name, ip string, ports []Port, env []string) []string {
 	return list
 }
 
-// rank puts tcp before the other protocols of a port.
-func rank(proto string) string {
+// protoSortKey returns what a port's protocol sorts by: tcp comes before the others.
+func protoSortKey(proto string) string {
 	if proto == "tcp" {
 		return ""
 	}

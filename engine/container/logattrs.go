@@ -21,13 +21,13 @@ type LogAttrs struct {
 	Tag                   string         // a template; see expandTag
 }
 
-// set takes one option of a log driver. known is false if it is none of attributes; fault.Invalid names the option.
-func (a *LogAttrs) set(key, value string) (known bool, err error) {
+// setOption sets one option of a log driver. known is false if it is none of attributes; fault.Invalid names the option.
+func (a *LogAttrs) setOption(key, value string) (known bool, err error) {
 	switch key {
 	case "labels":
-		a.Labels = names(value)
+		a.Labels = splitNames(value)
 	case "env":
-		a.Env = names(value)
+		a.Env = splitNames(value)
 	case "labels-regex":
 		a.LabelsRegex, err = regexp.Compile(value)
 	case "env-regex":
@@ -55,20 +55,20 @@ func (l *Log) JournalFields(r *Record) map[string]string {
 	tag := fields["tag"]
 	delete(fields, "tag")
 	if tag == "" {
-		tag = short(r.ID)
+		tag = shortID(r.ID)
 	}
-	fields["CONTAINER_ID"], fields["CONTAINER_NAME"], fields["IMAGE_NAME"] = short(r.ID), r.Name, r.Image
+	fields["CONTAINER_ID"], fields["CONTAINER_NAME"], fields["IMAGE_NAME"] = shortID(r.ID), r.Name, r.Image
 	fields["CONTAINER_TAG"], fields["SYSLOG_IDENTIFIER"] = tag, tag
 	return fields
 }
 
-// names splits a list with commas.
-func names(list string) []string {
+// splitNames splits a list at its commas.
+func splitNames(list string) []string {
 	return slices.DeleteFunc(strings.Split(list, ","), func(name string) bool { return name == "" })
 }
 
-// check bounds the attributes of a container's log entries.
-func (a *LogAttrs) check(c *Config) error {
+// checkSize bounds the size of the attributes of a container's log entries.
+func (a *LogAttrs) checkSize(c *Config) error {
 	size := 0
 	for name, value := range a.Of(&Record{Config: *c}) {
 		size += len(name) + len(value)
@@ -112,7 +112,7 @@ var tagField = regexp.MustCompile(`\{\{\s*\.([A-Za-z]+)\s*\}\}`) //nolint:gochec
 // {{.ImageName}}, {{.Command}} and {{.DaemonName}}. Anything else in braces is fault.Invalid.
 func expandTag(template string, r *Record) (string, error) {
 	fields := map[string]string{
-		"ID": short(r.ID), "FullID": r.ID, "Name": r.Name, "ImageID": short(strings.TrimPrefix(r.ImageID, "sha256:")),
+		"ID": shortID(r.ID), "FullID": r.ID, "Name": r.Name, "ImageID": shortID(strings.TrimPrefix(r.ImageID, "sha256:")),
 		"ImageFullID": r.ImageID, "ImageName": r.Image, "Command": r.Path, "DaemonName": "moss",
 	}
 	var bad string
@@ -134,5 +134,5 @@ func expandTag(template string, r *Record) (string, error) {
 	return tag, nil
 }
 
-// short is how ids are shown.
-func short(id string) string { return id[:min(len(id), 12)] }
+// shortID returns an id as it is shown.
+func shortID(id string) string { return id[:min(len(id), 12)] }

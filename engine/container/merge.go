@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// merge fills what the client left open from the image's configuration (API document 1, 2.2), and copies whatever the
+// mergeImage fills what the client left open from the image's configuration (API document 1, 2.2), and copies whatever the
 // steps after it change.
-func (d *draft) merge() {
+func (d *draft) mergeImage() {
 	c, img := &d.Config, &d.img
 	if c.User == "" {
 		c.User = img.User
@@ -26,7 +26,7 @@ func (d *draft) merge() {
 	d.mergeCommand()
 	d.mergeHealth()
 	c.Env = mergeEnv(img.Env, c.Env)
-	c.Labels = union(img.Labels, c.Labels)
+	c.Labels = mergeMaps(img.Labels, c.Labels)
 	d.mergePorts()
 	d.mergeVolumes()
 }
@@ -56,16 +56,16 @@ func (d *draft) mergePorts() {
 	ports := make(map[string]struct{}, len(d.img.ExposedPorts))
 	for key := range d.img.ExposedPorts {
 		if _, _, _, err := parsePortKey(key); err != nil {
-			d.warn("The image exposes port %q, which is not a port.", key)
+			d.addWarning("The image exposes port %q, which is not a port.", key)
 			continue
 		}
 		ports[key] = struct{}{}
 	}
-	d.Config.ExposedPorts = union(ports, d.Config.ExposedPorts)
+	d.Config.ExposedPorts = mergeMaps(ports, d.Config.ExposedPorts)
 }
 
-// union returns base with over's entries added and replaced; nil when both are empty.
-func union[V any](base, over map[string]V) map[string]V {
+// mergeMaps returns base with over's entries added and replaced; nil when both are empty.
+func mergeMaps[V any](base, over map[string]V) map[string]V {
 	if len(base) == 0 {
 		return maps.Clone(over)
 	}

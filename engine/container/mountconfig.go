@@ -79,24 +79,24 @@ type VolumeTerms struct {
 func (d *draft) checkMountConfigs(take func(dst string) error) error {
 	for i := range d.Host.Mounts {
 		asked := &d.Host.Mounts[i]
-		dst, err := asked.check()
+		dst, err := asked.checkFields()
 		if err == nil {
 			err = take(dst)
 		}
 		if err != nil {
-			return named("Mounts", err)
+			return prefixField("Mounts", err)
 		}
 		switch asked.Type {
 		case mountBind:
-			b := asked.bind(dst)
+			b := asked.toBind(dst)
 			d.warnShared(b)
 			d.Binds = append(d.Binds, b)
 		case mountVolume:
-			d.Volumes = append(d.Volumes, asked.volume(dst))
+			d.Volumes = append(d.Volumes, asked.toVolume(dst))
 		case mountTmpfs:
-			t, err := asked.tmpfs(dst)
+			t, err := asked.toTmpfs(dst)
 			if err != nil {
-				return named("Mounts", asked.invalid("TmpfsOptions: %v", err))
+				return prefixField("Mounts", asked.invalid("TmpfsOptions: %v", err))
 			}
 			d.Tmpfs = append(d.Tmpfs, t)
 		}
@@ -109,10 +109,10 @@ func (c *MountConfig) invalid(format string, args ...any) error {
 	return fault.Invalid("invalid mount config for type %q: "+format, append([]any{c.Type}, args...)...)
 }
 
-// check validates all but the options of a tmpfs and returns the cleaned target.
-func (c *MountConfig) check() (dst string, err error) {
+// checkFields validates all but the options of a tmpfs and returns the cleaned target.
+func (c *MountConfig) checkFields() (dst string, err error) {
 	if slices.Contains([]string{"npipe", "cluster", "image"}, c.Type) {
-		return "", unsupported("Type", c.Type)
+		return "", unsupportedSetting("Type", c.Type)
 	}
 	if !slices.Contains([]string{mountBind, mountVolume, mountTmpfs}, c.Type) {
 		return "", fault.Invalid("mount type unknown: %q", c.Type)
@@ -120,7 +120,7 @@ func (c *MountConfig) check() (dst string, err error) {
 	if c.Target == "" {
 		return "", c.invalid("field Target must not be empty")
 	}
-	if dst, err = destination(c.Target, c.Target); err != nil {
+	if dst, err = cleanDestination(c.Target, c.Target); err != nil {
 		return "", c.invalid("Target: %v", err)
 	}
 	if !slices.Contains([]string{"", "default", "consistent", "cached", "delegated"}, c.Consistency) {
@@ -196,13 +196,13 @@ func (c *MountConfig) checkVolume() error {
 		}
 	}
 	if o.DriverConfig != nil && o.DriverConfig.Name != "" && o.DriverConfig.Name != localDriver {
-		return unsupported("VolumeOptions.DriverConfig.Name", o.DriverConfig.Name)
+		return unsupportedSetting("VolumeOptions.DriverConfig.Name", o.DriverConfig.Name)
 	}
 	return nil
 }
 
-// bind is a checked mount of a host path.
-func (c *MountConfig) bind(dst string) Bind {
+// toBind returns a checked mount of a host path.
+func (c *MountConfig) toBind(dst string) Bind {
 	b := Bind{
 		Source: path.Clean(c.Source), Destination: dst, ReadOnly: c.ReadOnly, Propagation: "rprivate",
 		BindTerms: BindTerms{MustExist: true},
@@ -219,8 +219,8 @@ func (c *MountConfig) bind(dst string) Bind {
 	return b
 }
 
-// volume is a checked mount of a volume. One that shows a part of it gets nothing of the image.
-func (c *MountConfig) volume(dst string) VolumeMount {
+// toVolume returns a checked mount of a volume. One that shows a part of it gets nothing of the image.
+func (c *MountConfig) toVolume(dst string) VolumeMount {
 	v := VolumeMount{Name: c.Source, Driver: localDriver, Destination: dst, ReadOnly: c.ReadOnly, Anonymous: c.Source == ""}
 	if o := c.VolumeOptions; o != nil {
 		v.NoCopy = o.NoCopy || o.Subpath != ""
@@ -235,8 +235,8 @@ func (c *MountConfig) volume(dst string) VolumeMount {
 	return v
 }
 
-// tmpfs is a checked mount of memory.
-func (c *MountConfig) tmpfs(dst string) (Tmpfs, error) {
+// toTmpfs returns a checked mount of memory.
+func (c *MountConfig) toTmpfs(dst string) (Tmpfs, error) {
 	var options []string
 	if c.ReadOnly {
 		options = append(options, "ro")

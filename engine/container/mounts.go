@@ -43,7 +43,7 @@ func checkMounts(d *draft) error {
 			err = take(b.Destination + v.Destination)
 		}
 		if err != nil {
-			return named("Binds", err)
+			return prefixField("Binds", err)
 		}
 		if v.Destination != "" {
 			if err := d.checkVolumeDriver(); err != nil {
@@ -64,7 +64,7 @@ func checkMounts(d *draft) error {
 			err = take(t.Destination)
 		}
 		if err != nil {
-			return named("Tmpfs", err)
+			return prefixField("Tmpfs", err)
 		}
 		d.Tmpfs = append(d.Tmpfs, t)
 	}
@@ -74,7 +74,7 @@ func checkMounts(d *draft) error {
 // warnShared tells what a propagation does not do here.
 func (d *draft) warnShared(b Bind) {
 	if strings.HasSuffix(b.Propagation, "shared") {
-		d.warn("Mounts made below %s in the container are not seen outside: an ordinary user's mounts cannot be shared with the host.",
+		d.addWarning("Mounts made below %s in the container are not seen outside: an ordinary user's mounts cannot be shared with the host.",
 			b.Destination)
 	}
 }
@@ -89,13 +89,13 @@ func ParseBind(s string) (Bind, VolumeMount, error) {
 		return Bind{}, VolumeMount{}, fault.Invalid("invalid volume specification: '%s'", s)
 	}
 	if len(parts) == 1 {
-		dst, err := destination(s, s)
+		dst, err := cleanDestination(s, s)
 		if err != nil {
 			return Bind{}, VolumeMount{}, err
 		}
 		return Bind{}, VolumeMount{Driver: localDriver, Destination: dst, Anonymous: true}, nil
 	}
-	dst, err := destination(s, parts[1])
+	dst, err := cleanDestination(s, parts[1])
 	if err != nil {
 		return Bind{}, VolumeMount{}, err
 	}
@@ -127,8 +127,8 @@ func ParseBind(s string) (Bind, VolumeMount, error) {
 	}, nil
 }
 
-// destination cleans a mount point. spec is what the error shows.
-func destination(spec, dst string) (string, error) {
+// cleanDestination cleans a mount point. spec is what the error shows.
+func cleanDestination(spec, dst string) (string, error) {
 	if !path.IsAbs(dst) || strings.ContainsRune(dst, 0) {
 		return "", fault.Invalid("invalid volume specification: '%s': invalid mount path: '%s' mount path must be absolute", spec, dst)
 	}
@@ -190,7 +190,7 @@ func parseMode(text string) (mode, error) {
 
 // parseTmpfs reads one entry of Tmpfs. What the client leaves open is noexec, nosuid and nodev.
 func parseTmpfs(dst, options string) (Tmpfs, error) {
-	clean, err := destination(dst, dst)
+	clean, err := cleanDestination(dst, dst)
 	if err != nil {
 		return Tmpfs{}, err
 	}
@@ -206,20 +206,20 @@ func parseTmpfs(dst, options string) (Tmpfs, error) {
 			return Tmpfs{}, fault.Invalid("invalid tmpfs option %q of %s", option, dst)
 		}
 		name, _, _ := strings.Cut(option, "=")
-		t.Options = slices.DeleteFunc(t.Options, func(given string) bool { return excludes(name, given) })
+		t.Options = slices.DeleteFunc(t.Options, func(given string) bool { return replacesOption(name, given) })
 		t.Options = append(t.Options, option)
 	}
 	return t, nil
 }
 
-// excludes reports whether option name replaces an option that was given before.
-func excludes(name, given string) bool {
+// replacesOption reports whether option name replaces an option that was given before.
+func replacesOption(name, given string) bool {
 	earlier, _, _ := strings.Cut(given, "=")
-	return earlier == name || earlier == opposite(name)
+	return earlier == name || earlier == oppositeFlag(name)
 }
 
-// opposite returns the flag that undoes a flag; empty when there is none.
-func opposite(flag string) string {
+// oppositeFlag returns the flag that undoes a flag; empty when there is none.
+func oppositeFlag(flag string) string {
 	switch flag {
 	case "ro":
 		return "rw"
@@ -241,7 +241,7 @@ func opposite(flag string) string {
 func validTmpfsOption(option string) bool {
 	name, value, hasValue := strings.Cut(option, "=")
 	if !hasValue {
-		return opposite(name) != ""
+		return oppositeFlag(name) != ""
 	}
 	switch name {
 	case "size", "nr_blocks", "nr_inodes":

@@ -31,8 +31,8 @@ type Join struct {
 	Ipc     string
 }
 
-// joined returns the container that a mode names. ok is false for other modes; a mode without a name is fault.Invalid.
-func joined(field, mode string) (name string, ok bool, err error) {
+// joinedContainer returns the container that a mode names. ok is false for other modes; a mode without a name is fault.Invalid.
+func joinedContainer(field, mode string) (name string, ok bool, err error) {
 	name, ok = strings.CutPrefix(mode, joinPrefix)
 	if !ok {
 		return "", false, nil
@@ -53,7 +53,7 @@ func (h *HostConfig) SharesIpc() bool { return h.IpcMode != "private" && h.IpcMo
 func checkNamespaces(d *draft) (err error) {
 	h := &d.Host
 	var other bool
-	if d.Join.Pid, other, err = joined("PidMode: invalid PID mode", h.PidMode); err != nil {
+	if d.Join.Pid, other, err = joinedContainer("PidMode: invalid PID mode", h.PidMode); err != nil {
 		return err
 	}
 	switch {
@@ -63,7 +63,7 @@ func checkNamespaces(d *draft) (err error) {
 	default:
 		return fault.Invalid("PidMode: invalid PID mode: %s", h.PidMode)
 	}
-	if d.Join.Ipc, other, err = joined("IpcMode: invalid IPC mode", h.IpcMode); err != nil {
+	if d.Join.Ipc, other, err = joinedContainer("IpcMode: invalid IPC mode", h.IpcMode); err != nil {
 		return err
 	}
 	switch {

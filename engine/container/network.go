@@ -37,7 +37,7 @@ func networkOf(mode string) string {
 // is such a network turns out at the start.
 func checkNetwork(d *draft) (err error) {
 	var other bool
-	if d.Join.Network, other, err = joined("NetworkMode: invalid network mode", d.Host.NetworkMode); err != nil {
+	if d.Join.Network, other, err = joinedContainer("NetworkMode: invalid network mode", d.Host.NetworkMode); err != nil {
 		return err
 	}
 	if d.Network = networkOf(d.Host.NetworkMode); other {

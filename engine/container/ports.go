@@ -35,13 +35,13 @@ const maxPublished = 16384
 func checkPorts(d *draft) error {
 	exposed := make(map[Port]bool)
 	for key := range d.Config.ExposedPorts {
-		if err := expose(exposed, "ExposedPorts", key); err != nil {
+		if err := addExposedPorts(exposed, "ExposedPorts", key); err != nil {
 			return err
 		}
 	}
 	d.spellPorts(exposed)
 	for _, key := range slices.Sorted(maps.Keys(d.Host.PortBindings)) {
-		if err := expose(exposed, "PortBindings", key); err != nil {
+		if err := addExposedPorts(exposed, "PortBindings", key); err != nil {
 			return err
 		}
 		for _, binding := range d.Host.PortBindings[key] {
@@ -72,7 +72,7 @@ func checkPorts(d *draft) error {
 	})
 	d.Publish = slices.Compact(d.Publish)
 	if len(d.Publish) > 0 && slices.Contains([]string{NetworkHost, NetworkNone, NetworkContainer}, d.Network) {
-		d.warn("Published ports are discarded when using %s network mode", d.Network)
+		d.addWarning("Published ports are discarded when using %s network mode", d.Network)
 		d.Publish = nil
 	}
 	if len(d.Publish) > maxPublished {
@@ -93,7 +93,7 @@ func (d *draft) spellPorts(exposed map[Port]bool) {
 	}
 }
 
-func expose(exposed map[Port]bool, field, key string) error {
+func addExposedPorts(exposed map[Port]bool, field, key string) error {
 	low, high, proto, err := parsePortKey(key)
 	if err != nil {
 		return fault.Invalid("invalid port specification in %s: %q", field, key)

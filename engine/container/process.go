@@ -69,7 +69,7 @@ func checkLog(d *draft) error {
 		return nil
 	}
 	for key, value := range c.Config {
-		known, err := d.Log.Attrs.set(key, value)
+		known, err := d.Log.Attrs.setOption(key, value)
 		switch {
 		case known:
 		case slices.Contains(driver.Options, key):
@@ -84,7 +84,7 @@ func checkLog(d *draft) error {
 	if d.Log.Compress && (d.Log.MaxFiles < 2 || d.Log.MaxSize == 0) {
 		return fault.Invalid("invalid log opt 'compress': it cannot be true when max-file is less than 2 or max-size is not set")
 	}
-	return d.Log.Attrs.check(&d.Config)
+	return d.Log.Attrs.checkSize(&d.Config)
 }
 
 // LogDriver returns the driver of a container's log. One that this version does not know writes nowhere.
@@ -171,7 +171,7 @@ func checkUlimits(d *draft) error {
 			return fault.Invalid("invalid ulimit %s: ulimit soft limit must be less than or equal to hard limit: %d > %d", u.Name, u.Soft, u.Hard)
 		}
 		if u.Name == "fsize" && u.Soft >= 0 && u.Soft < minFileSize {
-			d.warn("Ulimits: fsize=%d:%d is too small for the runtime, which writes files under it: %d is used.", u.Soft, u.Hard, minFileSize)
+			d.addWarning("Ulimits: fsize=%d:%d is too small for the runtime, which writes files under it: %d is used.", u.Soft, u.Hard, minFileSize)
 			u.Soft = minFileSize
 			if u.Hard != -1 {
 				u.Hard = max(u.Hard, minFileSize)
@@ -202,7 +202,7 @@ func checkDevices(d *draft) error {
 			return fault.Invalid("invalid device mode: %s", dev.CgroupPermissions)
 		}
 		if strings.Trim("rwm", dev.CgroupPermissions) != "" {
-			d.warn("CgroupPermissions %s of device %s cannot be enforced: the container has all the access its user has.",
+			d.addWarning("CgroupPermissions %s of device %s cannot be enforced: the container has all the access its user has.",
 				dev.CgroupPermissions, dev.PathOnHost)
 		}
 		dev.PathOnHost, dev.PathInContainer = path.Clean(dev.PathOnHost), path.Clean(dev.PathInContainer)

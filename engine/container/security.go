@@ -86,7 +86,7 @@ func checkSecurity(d *draft) error {
 	d.Security.MaskedPaths, d.Security.ReadonlyPaths = d.Host.MaskedPaths, d.Host.ReadonlyPaths
 	for _, option := range d.Host.SecurityOpt {
 		if err := d.securityOption(option); err != nil {
-			return named("SecurityOpt", err)
+			return prefixField("SecurityOpt", err)
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func (d *draft) securityOption(option string) error {
 		return d.seccompOption(value)
 	case "apparmor", "label":
 		if value != SeccompUnconfined && value != "disable" {
-			d.warn("SecurityOpt %s has no effect: the container runs without %s.", option, moduleOf(name))
+			d.addWarning("SecurityOpt %s has no effect: the container runs without %s.", option, moduleOf(name))
 		}
 		return nil
 	case "systempaths":

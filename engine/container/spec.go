@@ -63,7 +63,7 @@ type draft struct {
 	settled  bool // Endpoints are those of a record: the networks that the container is in, whatever its NetworkMode says
 }
 
-func (d *draft) warn(format string, args ...any) {
+func (d *draft) addWarning(format string, args ...any) {
 	d.warnings = append(d.warnings, fmt.Sprintf(format, args...))
 }
 
@@ -72,36 +72,38 @@ func (d *draft) warn(format string, args ...any) {
 //
 // A value out of bounds gives fault.Invalid, something that moss does not do fault.Unsupported; both name the field.
 func NewSpec(cfg Config, host HostConfig, endpoints map[string]EndpointConfig, img image.Config) (Spec, []string, error) {
-	return check(&draft{Spec: Spec{Config: cfg, Host: host, Endpoints: endpoints}, img: img})
+	return buildSpec(&draft{Spec: Spec{Config: cfg, Host: host, Endpoints: endpoints}, img: img})
 }
 
-func check(d *draft) (Spec, []string, error) {
+// buildSpec merges the image's configuration into the draft, runs all checks and returns the Spec with its warnings.
+func buildSpec(d *draft) (Spec, []string, error) {
 	d.exposes = len(d.Config.ExposedPorts) > 0
-	d.merge()
+	d.mergeImage()
 	steps := []func(*draft) error{
 		checkUnsupported, checkHealth, checkNames, checkCommand, checkEnv, checkStop,
-		checkNamespaces, checkNetwork, checkEndpoints, within("Links", checkLinks), checkPorts, checkResolver, checkHosts,
+		checkNamespaces, checkNetwork, checkEndpoints, withFieldName("Links", checkLinks), checkPorts, checkResolver, checkHosts,
 		checkMounts, checkMemory, checkCPU, checkBlkio, checkPids,
-		within("Ulimits", checkUlimits), within("Devices", checkDevices), checkCaps, checkSecurity, within("Sysctls", checkSysctls),
-		within("RestartPolicy", checkRestart), within("LogConfig", checkLog), checkCgroupParent, checkStorageOpt,
+		withFieldName("Ulimits", checkUlimits), withFieldName("Devices", checkDevices), checkCaps, checkSecurity,
+		withFieldName("Sysctls", checkSysctls),
+		withFieldName("RestartPolicy", checkRestart), withFieldName("LogConfig", checkLog), checkCgroupParent, checkStorageOpt,
 	}
 	for _, step := range steps {
 		if err := step(d); err != nil {
 			return Spec{}, nil, err
 		}
 	}
-	d.ignored()
+	d.warnIgnored()
 	return d.Spec, d.warnings, nil
 }
 
-// within is a check whose errors begin with the name of the field that they are about: the words that clients know do not
-// always hold it.
-func within(field string, check func(*draft) error) func(*draft) error {
-	return func(d *draft) error { return named(field, check(d)) }
+// withFieldName returns a check whose errors begin with the name of the field that they are about: the words that clients
+// know do not always hold it.
+func withFieldName(field string, check func(*draft) error) func(*draft) error {
+	return func(d *draft) error { return prefixField(field, check(d)) }
 }
 
-// named puts the name of a field before what is wrong with it; nil stays nil.
-func named(field string, err error) error {
+// prefixField puts the name of a field before an error; nil stays nil.
+func prefixField(field string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -136,7 +138,7 @@ func SpecWith(r *Record, host HostConfig) (Spec, error) {
 	if networkOf(r.Host.NetworkMode) != networkOf(host.NetworkMode) {
 		d.Endpoints, d.settled = nil, false
 	}
-	spec, _, err := check(d)
+	spec, _, err := buildSpec(d)
 	if err != nil {
 		return Spec{}, fmt.Errorf("settings of container %s: %w", r.ID, err)
 	}
@@ -175,7 +177,7 @@ func checkUnsupported(d *draft) error {
 	}
 	for _, r := range refused {
 		if r.asked {
-			return unsupported(r.field, r.value)
+			return unsupportedSetting(r.field, r.value)
 		}
 	}
 	d.Runtime = h.Runtime
@@ -201,13 +203,13 @@ func checkUnsupported(d *draft) error {
 	return nil
 }
 
-// unsupported is the answer to a setting that moss does not serve.
-func unsupported(field string, value any) error {
+// unsupportedSetting returns the error for a setting that moss does not serve.
+func unsupportedSetting(field string, value any) error {
 	return fault.Unsupported("%s %v is not supported by this engine", field, value)
 }
 
-// ignored warns of settings that have no effect here.
-func (d *draft) ignored() {
+// warnIgnored warns of settings that have no effect here.
+func (d *draft) warnIgnored() {
 	h := &d.Host
 	settings := []struct {
 		asked bool
@@ -225,7 +227,7 @@ func (d *draft) ignored() {
 	}
 	for _, s := range settings {
 		if s.asked {
-			d.warn("%s has no effect: %s.", s.field, s.why)
+			d.addWarning("%s has no effect: %s.", s.field, s.why)
 		}
 	}
 }

@@ -155,14 +155,14 @@ const ending State = Dead + 1
 
 // nextState looks the state after op up. ref names the container in errors.
 func nextState(ref string, s State, op Op) (State, error) {
-	cell := lookup(s, op)
+	cell := lookupTransition(s, op)
 	switch cell {
 	case same:
 		return s, notModified(ref, op)
 	case wrong:
 		return s, wrongState(ref, s, op)
 	case never:
-		return s, fault.Internal("%s: %s does not happen to a container that is %s", subject(ref), op, s)
+		return s, fault.Internal("%s: %s does not happen to a container that is %s", subjectOf(ref), op, s)
 	default:
 		return cell, nil
 	}
@@ -175,8 +175,8 @@ const (
 	never                   // only a bug asks for it
 )
 
-// lookup is the table: a row per state, a column per operation.
-func lookup(s State, op Op) State {
+// lookupTransition returns a cell of the table: a row per state, a column per operation.
+func lookupTransition(s State, op Op) State {
 	if s < Created || s > ending || op < OpStart || op > OpRemoveFailed {
 		return never
 	}
@@ -195,8 +195,8 @@ func lookup(s State, op Op) State {
 	return rows[s][op]
 }
 
-// subject begins a sentence about a container.
-func subject(ref string) string {
+// subjectOf returns the subject of a sentence about a container.
+func subjectOf(ref string) string {
 	if ref == "" {
 		return "Container"
 	}
@@ -205,14 +205,14 @@ func subject(ref string) string {
 
 func notModified(ref string, op Op) error {
 	if op == OpStart {
-		return fault.NotModified("%s is already started", subject(ref))
+		return fault.NotModified("%s is already started", subjectOf(ref))
 	}
-	return fault.NotModified("%s is already stopped", subject(ref))
+	return fault.NotModified("%s is already stopped", subjectOf(ref))
 }
 
 // wrongState is the answer to an operation that the container's state rules out.
 func wrongState(ref string, s State, op Op) error {
-	who := subject(ref)
+	who := subjectOf(ref)
 	switch op {
 	case OpPause:
 		if s == Paused {
@@ -242,4 +242,4 @@ func wrongState(ref string, s State, op Op) error {
 }
 
 // NotRunning is the answer to whatever needs a running container. It is fault.Conflict.
-func NotRunning(ref string) error { return fault.Conflict("%s is not running", subject(ref)) }
+func NotRunning(ref string) error { return fault.Conflict("%s is not running", subjectOf(ref)) }

@@ -14,17 +14,17 @@ func (h HostConfig) Update(asked HostConfig, have Controllers) (HostConfig, []st
 		return h, nil, err
 	}
 	next := h
-	over(&next.BlkioWeight, asked.BlkioWeight)
-	over(&next.CPUShares, asked.CPUShares)
-	over(&next.CPUPeriod, asked.CPUPeriod)
-	over(&next.CPUQuota, asked.CPUQuota)
-	over(&next.NanoCPUs, asked.NanoCPUs)
-	over(&next.CpusetCpus, asked.CpusetCpus)
-	over(&next.CpusetMems, asked.CpusetMems)
-	over(&next.Memory, asked.Memory)
-	over(&next.MemorySwap, asked.MemorySwap)
-	over(&next.MemoryReservation, asked.MemoryReservation)
-	over(&next.KernelMemory, asked.KernelMemory)
+	setIfAsked(&next.BlkioWeight, asked.BlkioWeight)
+	setIfAsked(&next.CPUShares, asked.CPUShares)
+	setIfAsked(&next.CPUPeriod, asked.CPUPeriod)
+	setIfAsked(&next.CPUQuota, asked.CPUQuota)
+	setIfAsked(&next.NanoCPUs, asked.NanoCPUs)
+	setIfAsked(&next.CpusetCpus, asked.CpusetCpus)
+	setIfAsked(&next.CpusetMems, asked.CpusetMems)
+	setIfAsked(&next.Memory, asked.Memory)
+	setIfAsked(&next.MemorySwap, asked.MemorySwap)
+	setIfAsked(&next.MemoryReservation, asked.MemoryReservation)
+	setIfAsked(&next.KernelMemory, asked.KernelMemory)
 	if asked.PidsLimit != nil && *asked.PidsLimit != 0 {
 		next.PidsLimit = asked.PidsLimit
 	}
@@ -42,7 +42,8 @@ func (h HostConfig) Update(asked HostConfig, have Controllers) (HostConfig, []st
 			" update the memoryswap at the same time", asked.Memory, h.MemorySwap)
 	}
 	d := &draft{Spec: Spec{Host: next}}
-	for _, check := range []func(*draft) error{checkMemory, checkCPU, checkBlkio, checkPids, within("RestartPolicy", checkRestart)} {
+	checks := []func(*draft) error{checkMemory, checkCPU, checkBlkio, checkPids, withFieldName("RestartPolicy", checkRestart)}
+	for _, check := range checks {
 		if err := check(d); err != nil {
 			return h, nil, err
 		}
@@ -57,8 +58,8 @@ func (h HostConfig) Update(asked HostConfig, have Controllers) (HostConfig, []st
 	return d.Host, warnings, nil
 }
 
-// over replaces a setting by one that was asked for.
-func over[T comparable](to *T, asked T) {
+// setIfAsked replaces a setting by one that was asked for.
+func setIfAsked[T comparable](to *T, asked T) {
 	var zero T
 	if asked != zero {
 		*to = asked

@@ -89,7 +89,7 @@ func TestLogAttrs(t *testing.T) {
 		{"labels", "", ""},
 	} {
 		var a LogAttrs
-		if known, err := a.set(tc.key, tc.value); !known || err != nil {
+		if known, err := a.setOption(tc.key, tc.value); !known || err != nil {
 			t.Errorf("set(%s, %s) = %t, %v", tc.key, tc.value, known, err)
 		}
 		got := a.Of(r)
@@ -105,13 +105,13 @@ func TestLogAttrs(t *testing.T) {
 		}
 	}
 	var a LogAttrs
-	if known, _ := a.set("max-size", "1"); known {
+	if known, _ := a.setOption("max-size", "1"); known {
 		t.Error("max-size is no attribute")
 	}
-	if _, err := a.set("labels", "x"); err != nil {
+	if _, err := a.setOption("labels", "x"); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.check(&Config{Labels: map[string]string{"x": strings.Repeat("y", maxLogAttrs)}}); !fault.Is(err, fault.Invalid) {
+	if err := a.checkSize(&Config{Labels: map[string]string{"x": strings.Repeat("y", maxLogAttrs)}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("attributes without a bound: %v", err)
 	}
 }

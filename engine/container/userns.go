@@ -87,8 +87,8 @@ func (m *IDMap) Single() bool { return len(m.UIDs) == 1 }
 
 // Outside returns what a user of the container is to the engine. One that is not mapped is fault.Invalid.
 func (m *IDMap) Outside(ids UserIDs) (UserIDs, error) {
-	uid, known := outside(m.UIDs, ids.UID)
-	gid, knownGroup := outside(m.GIDs, ids.GID)
+	uid, known := toOutside(m.UIDs, ids.UID)
+	gid, knownGroup := toOutside(m.GIDs, ids.GID)
 	if !known || !knownGroup {
 		return ids, fault.Invalid("user %d:%d does not exist in the container's user namespace", ids.UID, ids.GID)
 	}
@@ -99,25 +99,26 @@ func (m *IDMap) Outside(ids UserIDs) (UserIDs, error) {
 // Owner returns what a file's owner inside is to the engine. One that does not exist inside is the root of there or, where
 // only the user exists, the user.
 func (m *IDMap) Owner(uid, gid int) (engineUID, engineGID int) {
-	return owner(m.UIDs, uid), owner(m.GIDs, gid)
+	return outsideOwner(m.UIDs, uid), outsideOwner(m.GIDs, gid)
 }
 
 // Inside returns what a file's owner to the engine is inside.
 func (m *IDMap) Inside(engineUID, engineGID uint32) (uid, gid uint32) {
-	return inside(m.UIDs, engineUID), inside(m.GIDs, engineGID)
+	return toInside(m.UIDs, engineUID), toInside(m.GIDs, engineGID)
 }
 
-func owner(ranges []IDRange, id int) int {
+// outsideOwner returns whom an owner inside is outside; one that does not exist inside is the root of there.
+func outsideOwner(ranges []IDRange, id int) int {
 	if id >= 0 && id < math.MaxUint32 {
-		if found, known := outside(ranges, uint32(id)); known {
+		if found, known := toOutside(ranges, uint32(id)); known {
 			return int(found)
 		}
 	}
-	root, _ := outside(ranges, 0) // without one it is the engine's, which is the user
+	root, _ := toOutside(ranges, 0) // without one it is the engine's, which is the user
 	return int(root)
 }
 
-func inside(ranges []IDRange, id uint32) uint32 {
+func toInside(ranges []IDRange, id uint32) uint32 {
 	for _, r := range ranges {
 		if id >= r.Outside && id-r.Outside < r.Count {
 			return r.Inside + id - r.Outside
@@ -126,7 +127,7 @@ func inside(ranges []IDRange, id uint32) uint32 {
 	return overflowID
 }
 
-func outside(ranges []IDRange, id uint32) (uint32, bool) {
+func toOutside(ranges []IDRange, id uint32) (uint32, bool) {
 	for _, r := range ranges {
 		if id >= r.Inside && id-r.Inside < r.Count {
 			return r.Outside + id - r.Inside, true

@@ -42,9 +42,9 @@ const (
 // checkVolumes makes anonymous volumes of Config.Volumes where nothing else is mounted, and parses VolumesFrom.
 func (d *draft) checkVolumes(taken map[string]bool) error {
 	for _, dst := range slices.Sorted(maps.Keys(d.Config.Volumes)) {
-		clean, err := destination(dst, dst)
+		clean, err := cleanDestination(dst, dst)
 		if err != nil {
-			return named("Volumes", err)
+			return prefixField("Volumes", err)
 		}
 		if !taken[clean] {
 			if err := d.checkVolumeDriver(); err != nil {
@@ -57,7 +57,7 @@ func (d *draft) checkVolumes(taken map[string]bool) error {
 	for _, s := range d.Host.VolumesFrom {
 		from, err := ParseVolumesFrom(s)
 		if err != nil {
-			return named("VolumesFrom", err)
+			return prefixField("VolumesFrom", err)
 		}
 		d.VolumesFrom = append(d.VolumesFrom, from)
 	}
@@ -67,7 +67,7 @@ func (d *draft) checkVolumes(taken map[string]bool) error {
 // checkVolumeDriver refuses a driver that is not there for a volume of Binds or Volumes. Mounts name drivers of their own.
 func (d *draft) checkVolumeDriver() error {
 	if driver := d.Host.VolumeDriver; driver != "" && driver != localDriver {
-		return unsupported("VolumeDriver", driver)
+		return unsupportedSetting("VolumeDriver", driver)
 	}
 	return nil
 }
@@ -193,10 +193,10 @@ func (d *draft) mergeVolumes() {
 	for dst := range d.img.Volumes {
 		clean := path.Join("/", dst)
 		if clean == "/" || strings.ContainsRune(dst, 0) {
-			d.warn("The image asks for a volume at %q, which no volume can be at.", dst)
+			d.addWarning("The image asks for a volume at %q, which no volume can be at.", dst)
 			continue
 		}
 		volumes[clean] = struct{}{}
 	}
-	d.Config.Volumes = union(volumes, d.Config.Volumes)
+	d.Config.Volumes = mergeMaps(volumes, d.Config.Volumes)
 }

@@ -10,7 +10,7 @@ import (
 type Bus struct {
 	journal Journal
 	done    chan struct{}  // closed by Close
-	work    sync.WaitGroup // the goroutines that wake and keep
+	work    sync.WaitGroup // the goroutines of wakeListeners and feedJournal
 	unkept  chan struct{}  // holds one signal: there are events for the journal
 
 	mu      sync.Mutex // guards the fields below, and places of subscriptions
@@ -19,11 +19,11 @@ type Bus struct {
 	open    int   // subscriptions
 	closed  bool
 	waiting []*Subscription
-	waking  bool          // the goroutine of wake runs
+	waking  bool          // the goroutine of wakeListeners runs
 	kept    uint64        // number of the latest event that the journal was given
 	keeping chan struct{} // closed when kept moves on; nil while nobody waits for that
 
-	pace pace // of wake, and its alone
+	pace pace // of wakeListeners, and its alone
 }
 
 // NewBus returns a bus that remembers in memory only.
@@ -33,7 +33,7 @@ func NewBus() *Bus { return newBus(nil, Place{}) }
 // is published. The journal must stay usable until the bus is closed.
 func NewBusWith(j Journal) *Bus {
 	b := newBus(j, j.End())
-	b.work.Go(b.keep)
+	b.work.Go(b.feedJournal)
 	return b
 }
 
@@ -67,11 +67,11 @@ func (b *Bus) Publish(ev Event) {
 	b.ring.push(p)
 	if len(b.waiting) > 0 && !b.waking {
 		b.waking = true
-		b.work.Go(b.wake)
+		b.work.Go(b.wakeListeners)
 	}
 	b.mu.Unlock()
 	if b.journal != nil {
-		signal(b.unkept)
+		sendSignal(b.unkept)
 	}
 }
 
@@ -97,13 +97,13 @@ func (b *Bus) Close() {
 	}
 	b.mu.Unlock()
 	for _, s := range waiting {
-		signal(s.woken)
+		sendSignal(s.woken)
 	}
 	b.work.Wait()
 }
 
-// signal leaves a signal in a channel that has room for one.
-func signal(c chan struct{}) {
+// sendSignal leaves a signal in a channel that has room for one.
+func sendSignal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

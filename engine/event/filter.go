@@ -18,8 +18,9 @@ type want struct {
 	values []string
 }
 
-// keys in the order in which they are looked at: what tells most events apart, and is quickest, comes first.
-func keys() []string {
+// filterKeys returns the keys in the order in which they are looked at: what tells most events apart, and is quickest, comes
+// first.
+func filterKeys() []string {
 	return []string{"type", "container", "daemon", "network", "volume", "event", "image", "label"}
 }
 
@@ -28,12 +29,12 @@ func keys() []string {
 // other key by meeting one.
 func NewFilter(wants map[string][]string) (Filter, error) {
 	for key := range wants {
-		if !slices.Contains(keys(), key) {
-			return Filter{}, fault.Invalid("invalid filter %q: use %s", key, strings.Join(slices.Sorted(slices.Values(keys())), ", "))
+		if !slices.Contains(filterKeys(), key) {
+			return Filter{}, fault.Invalid("invalid filter %q: use %s", key, strings.Join(slices.Sorted(slices.Values(filterKeys())), ", "))
 		}
 	}
 	var f Filter
-	for _, key := range keys() {
+	for _, key := range filterKeys() {
 		if len(wants[key]) == 0 {
 			continue
 		}
@@ -41,7 +42,7 @@ func NewFilter(wants map[string][]string) (Filter, error) {
 		for i, value := range values {
 			switch key {
 			case "image":
-				values[i] = familiar(value)
+				values[i] = familiarName(value)
 			case "container", "daemon", "network", "volume":
 				values[i] = strings.TrimPrefix(value, "/")
 			}
@@ -115,12 +116,12 @@ func isImage(name, want string) bool {
 		short, full := strings.CutPrefix(want, "sha256:")
 		return short != "" && (full || len(short) >= shortID) && strings.HasPrefix(digits, short)
 	}
-	name = familiar(name)
-	return name == want || repository(name) == want
+	name = familiarName(name)
+	return name == want || repositoryName(name) == want
 }
 
-// familiar leaves out what a client may leave out of an image's name.
-func familiar(name string) string {
+// familiarName leaves out what a client may leave out of an image's name.
+func familiarName(name string) string {
 	for _, prefix := range []string{"docker.io/library/", "index.docker.io/library/", "docker.io/", "index.docker.io/"} {
 		if short, ok := strings.CutPrefix(name, prefix); ok {
 			return short
@@ -129,8 +130,8 @@ func familiar(name string) string {
 	return name
 }
 
-// repository cuts the digest and the tag off a name. The colon of a registry's port is not a tag's.
-func repository(name string) string {
+// repositoryName cuts the digest and the tag off a name. The colon of a registry's port is not a tag's.
+func repositoryName(name string) string {
 	name, _, _ = strings.Cut(name, "@")
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		return name[:i]

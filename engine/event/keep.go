@@ -28,9 +28,9 @@ type Place struct {
 // keepAtOnce is how many events the journal is given in one call.
 const keepAtOnce = 256
 
-// keep gives the journal what is published, until Close. The ring is all that stands between them: when the journal takes
-// longer than that lasts, events are missing in it, and a listener that needs them from there is told.
-func (b *Bus) keep() {
+// feedJournal gives the journal what is published, until Close. The ring is all that stands between them: when the journal
+// takes longer than that lasts, events are missing in it, and a listener that needs them from there is told.
+func (b *Bus) feedJournal() {
 	batch := make([]*Published, keepAtOnce)
 	for {
 		b.mu.Lock()

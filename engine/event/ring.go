@@ -34,7 +34,7 @@ func (r *ring) push(p *Published) {
 	p.Seq = r.next
 	r.next++
 	r.bytes += p.size()
-	for r.first < p.Seq && r.full(p) {
+	for r.first < p.Seq && r.needsEviction(p) {
 		old := &r.slots[r.first%ringEvents]
 		r.bytes -= (*old).size()
 		r.gone = (*old).Time.UnixNano()
@@ -44,8 +44,8 @@ func (r *ring) push(p *Published) {
 	r.slots[p.Seq%ringEvents] = p
 }
 
-// full tells whether the oldest event has to go for a new one.
-func (r *ring) full(p *Published) bool {
+// needsEviction reports whether the oldest event has to go for a new one.
+func (r *ring) needsEviction(p *Published) bool {
 	held := r.next - r.first
 	return held > ringEvents || r.bytes > ringBytes || held > r.quiet && p.Time.Sub(r.at(r.first).Time) > fresh
 }
@@ -63,14 +63,14 @@ func (r *ring) copyTo(into []*Published, from uint64) int {
 	return n
 }
 
-// after returns the number of the first event that is later than a time.
-func (r *ring) after(nanos int64) uint64 {
+// firstAfter returns the number of the first event that is later than a time.
+func (r *ring) firstAfter(nanos int64) uint64 {
 	n := sort.Search(int(r.next-r.first), func(i int) bool { return r.at(r.first+uint64(i)).Time.UnixNano() > nanos }) //nolint:gosec // no more than ringEvents
 	return r.first + uint64(n)                                                                                         //nolint:gosec // not negative
 }
 
-// nanos returns a time in nanoseconds since 1970; one that these cannot tell becomes the first or the last that they can.
-func nanos(t time.Time) int64 {
+// unixNanos returns a time in nanoseconds since 1970; one that these cannot tell becomes the first or the last that they can.
+func unixNanos(t time.Time) int64 {
 	const last = math.MaxInt64 / int64(time.Second)
 	switch {
 	case t.Unix() >= last:

@@ -47,7 +47,7 @@ type Subscription struct {
 func (b *Bus) Subscribe(opts Options) *Subscription {
 	s := &Subscription{bus: b, until: math.MaxInt64, filter: opts.Filter, woken: make(chan struct{}, 1), waits: -1}
 	if !opts.Until.IsZero() {
-		s.until = nanos(opts.Until)
+		s.until = unixNanos(opts.Until)
 		s.timer = time.NewTimer(time.Until(opts.Until))
 		s.expired = s.timer.C
 	}
@@ -58,13 +58,13 @@ func (b *Bus) Subscribe(opts Options) *Subscription {
 	case opts.Past:
 		s.after = math.MinInt64
 	case !opts.Since.IsZero():
-		s.after = max(nanos(opts.Since), math.MinInt64+1) - 1
+		s.after = max(unixNanos(opts.Since), math.MinInt64+1) - 1
 	default:
 		s.next, s.after, s.must = b.ring.next, b.last, b.ring.next
 		return s
 	}
 	if s.after >= b.ring.gone || b.journal == nil {
-		s.next = b.ring.after(s.after)
+		s.next = b.ring.firstAfter(s.after)
 		s.must = s.next
 		return s
 	}
@@ -75,7 +75,7 @@ func (b *Bus) Subscribe(opts Options) *Subscription {
 
 // Wait returns nil once Take will give something or end, and ctx's error when ctx ends before that.
 func (s *Subscription) Wait(ctx context.Context) error {
-	for !s.ready() {
+	for !s.readyOrWait() {
 		select {
 		case <-s.woken:
 		case <-s.expired:
@@ -87,7 +87,7 @@ func (s *Subscription) Wait(ctx context.Context) error {
 			s.bus.mu.Lock()
 			s.bus.stopWaiting(s)
 			s.bus.mu.Unlock()
-			if !s.ready() {
+			if !s.readyOrWait() {
 				return context.Cause(ctx)
 			}
 		}
@@ -95,8 +95,8 @@ func (s *Subscription) Wait(ctx context.Context) error {
 	return nil
 }
 
-// ready tells whether there is something to take, and joins those who wait if not.
-func (s *Subscription) ready() bool {
+// readyOrWait reports whether there is something to take. If not, the subscription waits from now on.
+func (s *Subscription) readyOrWait() bool {
 	b := s.bus
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,15 +117,15 @@ func (s *Subscription) ready() bool {
 // listener because it was too slow; ctx's error when ctx ends while the journal is behind.
 func (s *Subscription) Take(ctx context.Context, into []*Published) (int, error) {
 	for s.ended == nil {
-		n, err := s.fetch(ctx, into)
+		n, err := s.fetchNext(ctx, into)
 		if err != nil {
-			s.end(err)
+			s.endWith(err)
 			break
 		}
 		if n == 0 {
 			return 0, nil
 		}
-		if taken := s.pick(into, n); taken > 0 {
+		if taken := s.filterEvents(into, n); taken > 0 {
 			return taken, nil
 		}
 		if s.ended == nil && ctx.Err() != nil {
@@ -137,17 +137,17 @@ func (s *Subscription) Take(ctx context.Context, into []*Published) (int, error)
 
 // Close leaves the bus; Take returns io.EOF from then on. A second Close does nothing.
 func (s *Subscription) Close() {
-	s.leave()
-	signal(s.woken)
+	s.leaveBus()
+	sendSignal(s.woken)
 }
 
-// end remembers why Take gives nothing more, and leaves the bus.
-func (s *Subscription) end(err error) {
+// endWith remembers why Take gives nothing more, and leaves the bus.
+func (s *Subscription) endWith(err error) {
 	s.ended, s.reader = err, nil
-	s.leave()
+	s.leaveBus()
 }
 
-func (s *Subscription) leave() {
+func (s *Subscription) leaveBus() {
 	b := s.bus
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,8 +162,8 @@ func (s *Subscription) leave() {
 	}
 }
 
-// wants tells whether one of the events is for this listener, or ends it.
-func (s *Subscription) wants(events []*Published) bool {
+// wantsAny reports whether one of the events is for this listener, or ends it.
+func (s *Subscription) wantsAny(events []*Published) bool {
 	for _, p := range events {
 		if s.filter == nil || s.filter(&p.Event) || p.Time.UnixNano() > s.until {
 			return true
@@ -172,12 +172,12 @@ func (s *Subscription) wants(events []*Published) bool {
 	return false
 }
 
-// pick moves those of the first n events that the filter takes to the front and returns their number.
-func (s *Subscription) pick(into []*Published, n int) int {
+// filterEvents moves those of the first n events that the filter takes to the front and returns their number.
+func (s *Subscription) filterEvents(into []*Published, n int) int {
 	taken := 0
 	for _, p := range into[:n] {
 		if p.Time.UnixNano() > s.until {
-			s.end(io.EOF)
+			s.endWith(io.EOF)
 			break
 		}
 		if s.filter == nil || s.filter(&p.Event) {
@@ -189,8 +189,8 @@ func (s *Subscription) pick(into []*Published, n int) int {
 	return taken
 }
 
-// fetch fills into with the next events, whatever they are, and returns how many there were.
-func (s *Subscription) fetch(ctx context.Context, into []*Published) (int, error) {
+// fetchNext fills into with the next events, whatever they are, and returns how many there were.
+func (s *Subscription) fetchNext(ctx context.Context, into []*Published) (int, error) {
 	for {
 		n, place, err := s.fromRing(into)
 		if n > 0 || err != nil || !place.behind {
@@ -202,7 +202,7 @@ func (s *Subscription) fetch(ctx context.Context, into []*Published) (int, error
 	}
 }
 
-// ringPlace is what fetch must know of the ring to read the journal.
+// ringPlace is what fetchNext must know of the ring to read the journal.
 type ringPlace struct {
 	behind bool   // the next event is not in the ring
 	first  uint64 // the ring's oldest
@@ -218,7 +218,7 @@ func (s *Subscription) fromRing(into []*Published) (int, ringPlace, error) {
 	}
 	if s.next < b.ring.first {
 		if b.journal == nil {
-			return 0, ringPlace{}, lost()
+			return 0, ringPlace{}, lostError()
 		}
 		return 0, ringPlace{behind: true, first: b.ring.first, kept: b.kept}, nil
 	}
@@ -247,14 +247,14 @@ func (s *Subscription) fromJournal(ctx context.Context, into []*Published, place
 		if place.kept+1 < place.first {
 			return 0, s.bus.awaitKept(ctx, place.kept)
 		}
-		if err := s.skip(place.first); err != nil {
+		if err := s.checkSkip(place.first); err != nil {
 			return 0, err
 		}
 		s.goOn(place.first, s.after)
 		return 0, nil
 	}
 	for _, p := range into[:n] {
-		if err := s.skip(p.Seq); err != nil {
+		if err := s.checkSkip(p.Seq); err != nil {
 			return 0, err
 		}
 		s.goOn(p.Seq+1, p.Time.UnixNano())
@@ -262,10 +262,10 @@ func (s *Subscription) fromJournal(ctx context.Context, into []*Published, place
 	return n, nil
 }
 
-// skip goes on with the event of a number; those before it that this listener has not seen are not kept.
-func (s *Subscription) skip(to uint64) error {
+// checkSkip returns lostError if a listener that goes on with the event of a number would miss one that it must get.
+func (s *Subscription) checkSkip(to uint64) error {
 	if s.next < to && to > s.must {
-		return lost()
+		return lostError()
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func (s *Subscription) goOn(next uint64, after int64) {
 	s.bus.mu.Unlock()
 }
 
-// lost is what a listener hears when there are events that it can no longer get.
-func lost() error {
+// lostError returns the error for a listener that can no longer get some events.
+func lostError() error {
 	return fault.Unavailable("events were lost: this listener fell behind further than events are kept")
 }

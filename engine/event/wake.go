@@ -19,8 +19,8 @@ type pace struct {
 	since time.Time // of which spent is
 }
 
-// delay says how long to wait before the next one.
-func (p *pace) delay(now time.Time) time.Duration {
+// nextDelay returns how long to wait before the next wake, and counts it once that is nothing.
+func (p *pace) nextDelay(now time.Time) time.Duration {
 	p.every = max(p.every, shortWait)
 	back := int(now.Sub(p.since) / p.every)
 	if back >= p.spent {
@@ -36,24 +36,24 @@ func (p *pace) delay(now time.Time) time.Duration {
 	return 0
 }
 
-// woke notes how many listeners were woken.
-func (p *pace) woke(n int) { p.every = min(time.Duration(n)*perListener, longWait) }
+// noteWoken notes how many listeners were woken.
+func (p *pace) noteWoken(n int) { p.every = min(time.Duration(n)*perListener, longWait) }
 
-// look is a listener that waits, as wake has found it.
+// look is a listener that waits, as wakeListeners has found it.
 type look struct {
 	s    *Subscription
 	from uint64
 	hit  bool // there is something for it
 }
 
-// wake wakes the waiting listeners for which there is something, and moves the others on, until there is nothing new. It
-// runs filters, so that what a thousand listeners do not want wakes none of them.
-func (b *Bus) wake() {
+// wakeListeners wakes the waiting listeners for which there is something, and moves the others on, until there is nothing
+// new. It runs filters, so that what a thousand listeners do not want wakes none of them.
+func (b *Bus) wakeListeners() {
 	var looks []look
 	events := make([]*Published, 0, 16)
 	for {
 		for {
-			delay := b.pace.delay(time.Now())
+			delay := b.pace.nextDelay(time.Now())
 			if delay <= 0 {
 				break
 			}
@@ -85,17 +85,17 @@ func (b *Bus) wake() {
 		}
 		b.mu.Unlock()
 		for i := range looks {
-			looks[i].hit = looks[i].from < first || looks[i].s.wants(events[looks[i].from-lowest:])
+			looks[i].hit = looks[i].from < first || looks[i].s.wantsAny(events[looks[i].from-lowest:])
 		}
-		b.pace.woke(b.move(looks, next, events[len(events)-1].Time.UnixNano()))
+		b.pace.noteWoken(b.wakeOrAdvance(looks, next, events[len(events)-1].Time.UnixNano()))
 		clear(events) // they are not to be kept here
 		clear(looks)
 	}
 }
 
-// move wakes those for whom there is something, and tells the others that they have seen all events before next. It
+// wakeOrAdvance wakes those for whom there is something, and tells the others that they have seen all events before next. It
 // returns how many it has woken.
-func (b *Bus) move(looks []look, next uint64, last int64) (woken int) {
+func (b *Bus) wakeOrAdvance(looks []look, next uint64, last int64) (woken int) {
 	b.mu.Lock()
 	for i := range looks {
 		s := looks[i].s
@@ -111,7 +111,7 @@ func (b *Bus) move(looks []look, next uint64, last int64) (woken int) {
 	b.mu.Unlock()
 	for i := range looks {
 		if looks[i].hit {
-			signal(looks[i].s.woken)
+			sendSignal(looks[i].s.woken)
 			woken++
 		}
 	}

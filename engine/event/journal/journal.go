@@ -91,7 +91,7 @@ func Open(opt Options) (*Journal, error) {
 	slices.SortFunc(j.segments, func(a, b segment) int { return int(min(max(a.first-b.first, -1), 1)) })
 	for len(j.segments) > 0 {
 		last := &j.segments[len(j.segments)-1]
-		if err := j.recover(last); err != nil {
+		if err := j.recoverSegment(last); err != nil {
 			return nil, fmt.Errorf("open the journal of events: %w", err)
 		}
 		if last.size > 0 {
@@ -115,9 +115,9 @@ func (j *Journal) Close() error {
 	return err
 }
 
-// recover cuts off what follows the last whole line, and sets a segment without any aside.
-func (j *Journal) recover(s *segment) error {
-	path := j.path(s.first)
+// recoverSegment cuts off what follows the last whole line, and sets a segment without any aside.
+func (j *Journal) recoverSegment(s *segment) error {
+	path := j.segmentPath(s.first)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		s.size = 0
@@ -150,14 +150,14 @@ func (j *Journal) setAside(path string, why error) error {
 
 // Keep adds events. What cannot be written is dropped, and Trouble told of it once.
 func (j *Journal) Keep(events []*event.Published) {
-	err := j.keep(events)
+	err := j.appendEvents(events)
 	if err != nil && !j.failing && j.opt.Trouble != nil {
 		j.opt.Trouble(fmt.Errorf("keep events: %w", err))
 	}
 	j.failing = err != nil
 }
 
-func (j *Journal) keep(events []*event.Published) error {
+func (j *Journal) appendEvents(events []*event.Published) error {
 	var failed error
 	j.buf = j.buf[:0]
 	for _, p := range events {
@@ -168,23 +168,23 @@ func (j *Journal) keep(events []*event.Published) error {
 			failed = errors.Join(failed, fmt.Errorf("%s of %s %.64s has more than %d bytes", p.Action, p.Type, p.ID, maxLine))
 			continue
 		}
-		if j.room() >= int64(len(j.buf)) {
+		if j.freeBytes() >= int64(len(j.buf)) {
 			continue
 		}
 		// The line begins a new segment.
 		line := append([]byte(nil), j.buf[before:]...)
-		failed = errors.Join(failed, j.write(j.buf[:before]), j.begin(p.Time.UnixNano()))
+		failed = errors.Join(failed, j.writeLines(j.buf[:before]), j.beginSegment(p.Time.UnixNano()))
 		j.buf = append(j.buf[:0], line...)
 	}
-	failed = errors.Join(failed, j.write(j.buf))
+	failed = errors.Join(failed, j.writeLines(j.buf))
 	if cap(j.buf) > 1<<18 {
 		j.buf = nil
 	}
 	return failed
 }
 
-// room is how many bytes may still be added to the last segment; without one, none.
-func (j *Journal) room() int64 {
+// freeBytes returns how many bytes may still be added to the last segment; without one, none.
+func (j *Journal) freeBytes() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.segments) == 0 {
@@ -193,8 +193,8 @@ func (j *Journal) room() int64 {
 	return j.opt.SegmentBytes - j.segments[len(j.segments)-1].size
 }
 
-// write adds whole lines to the last segment, all of them or none.
-func (j *Journal) write(lines []byte) error {
+// writeLines adds whole lines to the last segment, all of them or none.
+func (j *Journal) writeLines(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (j *Journal) write(lines []byte) error {
 	j.mu.Unlock()
 	if j.file == nil {
 		var err error
-		if j.file, err = os.OpenFile(j.path(last.first), os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
+		if j.file, err = os.OpenFile(j.segmentPath(last.first), os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
 			return err
 		}
 	}
@@ -221,13 +221,13 @@ func (j *Journal) write(lines []byte) error {
 	return nil
 }
 
-// begin makes a segment for an event of a time and removes the oldest ones if need be.
-func (j *Journal) begin(first int64) error {
+// beginSegment makes a segment for an event of a time and removes the oldest ones if need be.
+func (j *Journal) beginSegment(first int64) error {
 	err := j.Close()
 	j.mu.Lock()
 	if last := len(j.segments) - 1; last >= 0 && j.segments[last].size == 0 {
 		// Nothing could be written to it.
-		err = errors.Join(err, remove(j.path(j.segments[last].first)))
+		err = errors.Join(err, removeIfExists(j.segmentPath(j.segments[last].first)))
 		j.segments = j.segments[:last]
 	}
 	total := j.opt.SegmentBytes // the new one's
@@ -243,12 +243,12 @@ func (j *Journal) begin(first int64) error {
 	j.segments = append(slices.Clip(j.segments), segment{first: first})
 	j.mu.Unlock()
 	for _, s := range old {
-		err = errors.Join(err, remove(j.path(s.first)))
+		err = errors.Join(err, removeIfExists(j.segmentPath(s.first)))
 	}
 	return err
 }
 
-func remove(path string) error {
+func removeIfExists(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -257,7 +257,7 @@ func remove(path string) error {
 
 const segmentSuffix = ".events"
 
-func (j *Journal) path(first int64) string {
+func (j *Journal) segmentPath(first int64) string {
 	return filepath.Join(j.opt.Dir, fmt.Sprintf("%020d%s", first, segmentSuffix))
 }
 

@@ -58,8 +58,8 @@ func linePlace(line []byte) (place event.Place, body []byte, ok bool) {
 	return place, body, err == nil && errToo == nil && place.Nanos > 0 && place.Seq > 0
 }
 
-// whole tells whether a line is as it was written.
-func whole(line []byte) bool {
+// isWhole reports whether a line is as it was written.
+func isWhole(line []byte) bool {
 	if len(line) < checksumLen+1 {
 		return false
 	}
@@ -70,7 +70,7 @@ func whole(line []byte) bool {
 // parseLine reads a line without its newline. It is false for one that is damaged.
 func parseLine(line []byte) (*event.Published, bool) {
 	place, body, ok := linePlace(line)
-	if !ok || !whole(line) {
+	if !ok || !isWhole(line) {
 		return nil, false
 	}
 	var f form
@@ -88,7 +88,7 @@ func lastLine(raw []byte) (end int, place event.Place) {
 	for end > 0 {
 		begin := bytes.LastIndexByte(raw[:end-1], '\n') + 1
 		line := raw[begin : end-1]
-		if place, _, ok := linePlace(line); ok && whole(line) {
+		if place, _, ok := linePlace(line); ok && isWhole(line) {
 			return end, place
 		}
 		end = begin

@@ -33,13 +33,13 @@ func (j *Journal) After(nanos int64) event.JournalReader { return &reader{j: j, 
 // that are damaged, and files that are missing. Events that have been removed since the last call are fault.Unavailable.
 func (r *reader) Next(into []*event.Published) (int, error) {
 	for {
-		s, last, err := r.segment()
+		s, last, err := r.currentSegment()
 		if err != nil || s == nil {
 			return 0, err
 		}
-		n, err := r.read(s, into)
+		n, err := r.readSegment(s, into)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && !r.j.has(s.first):
+		case errors.Is(err, fs.ErrNotExist) && !r.j.hasSegment(s.first):
 			continue // it was removed this moment: the row of segments tells what that means
 		case n > 0 || err != nil && !errors.Is(err, fs.ErrNotExist): // a file that somebody else has removed is empty
 			return n, err
@@ -47,14 +47,14 @@ func (r *reader) Next(into []*event.Published) (int, error) {
 			return 0, nil
 		}
 		// The segment has come to its end: on with the next one.
-		if !r.follow() {
+		if !r.nextSegment() {
 			return 0, nil
 		}
 	}
 }
 
-// segment returns the one to read, nil without any, and whether it is the last.
-func (r *reader) segment() (_ *segment, last bool, err error) {
+// currentSegment returns the segment to read, nil without any, and whether it is the last.
+func (r *reader) currentSegment() (_ *segment, last bool, err error) {
 	r.j.mu.Lock()
 	defer r.j.mu.Unlock()
 	all := r.j.segments
@@ -75,15 +75,15 @@ func (r *reader) segment() (_ *segment, last bool, err error) {
 	return &found, i == len(all)-1, nil
 }
 
-// has tells whether there still is a segment, as far as the journal knows.
-func (j *Journal) has(first int64) bool {
+// hasSegment reports whether there still is a segment, as far as the journal knows.
+func (j *Journal) hasSegment(first int64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.ContainsFunc(j.segments, func(s segment) bool { return s.first == first })
 }
 
-// follow moves to the segment after this one, if there is one.
-func (r *reader) follow() bool {
+// nextSegment moves to the segment after this one, and reports whether there is one.
+func (r *reader) nextSegment() bool {
 	r.j.mu.Lock()
 	defer r.j.mu.Unlock()
 	all := r.j.segments
@@ -95,12 +95,12 @@ func (r *reader) follow() bool {
 	return true
 }
 
-// read takes events from a segment, none at its end.
-func (r *reader) read(s *segment, into []*event.Published) (_ int, err error) {
+// readSegment takes events from a segment, none at its end.
+func (r *reader) readSegment(s *segment, into []*event.Published) (_ int, err error) {
 	if r.offset >= s.size {
 		return 0, nil
 	}
-	f, err := os.Open(r.j.path(s.first))
+	f, err := os.Open(r.j.segmentPath(s.first))
 	if err != nil {
 		return 0, fmt.Errorf("read events: %w", err)
 	}
@@ -114,7 +114,7 @@ func (r *reader) read(s *segment, into []*event.Published) (_ int, err error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, fmt.Errorf("read events: %w", err)
 		}
-		used, n := r.lines(buf[:got], into)
+		used, n := r.readLines(buf[:got], into)
 		r.offset += int64(used)
 		r.begun = r.begun || n > 0
 		if n > 0 {
@@ -134,8 +134,8 @@ func (r *reader) read(s *segment, into []*event.Published) (_ int, err error) {
 	return 0, nil
 }
 
-// lines reads the whole lines of raw until into is full, and returns how many bytes it has used.
-func (r *reader) lines(raw []byte, into []*event.Published) (used, n int) {
+// readLines reads the whole lines of raw until into is full, and returns how many bytes it has used.
+func (r *reader) readLines(raw []byte, into []*event.Published) (used, n int) {
 	for n < len(into) {
 		end := bytes.IndexByte(raw[used:], '\n')
 		if end < 0 {

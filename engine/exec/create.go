@@ -17,24 +17,24 @@ func (s *Service) Create(_ context.Context, ref string, config Config) (string, 
 	if err != nil {
 		return "", err
 	}
-	r, t, err := s.ready(ref)
+	r, t, err := s.readyContainer(ref)
 	if err != nil {
 		return "", err
 	}
 	in := &instance{id: id.New(), containerID: r.ID, config: config, keys: keys, made: time.Now(), done: make(chan struct{})}
-	s.add(in)
+	s.addInstance(in)
 	// An end that was told before the instance was there has not taken it along.
 	if _, now, err := s.opt.Containers.Running(r.ID); err != nil || now != t {
-		s.forget(in)
+		s.forgetInstance(in)
 		return "", container.NotRunning(ref)
 	}
-	s.publish("exec_create: "+in.command(), r, in)
+	s.publishEvent("exec_create: "+in.commandLine(), r, in)
 	return in.id, nil
 }
 
 // Inspect tells of an instance. fault.NotFound if there is none of that id.
 func (s *Service) Inspect(execID string) (Info, error) {
-	in, err := s.find(execID)
+	in, err := s.findInstance(execID)
 	if err != nil {
 		return Info{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Service) InspectEnd(ctx context.Context, execID string) (Info, error) {
 	if err != nil || !info.Cut || !info.Running {
 		return info, err
 	}
-	in, err := s.find(execID)
+	in, err := s.findInstance(execID)
 	if err != nil {
 		return Info{}, err
 	}
@@ -101,7 +101,7 @@ func (s *Service) IDs(containerID string) []string {
 // Resize sets the size of the instance's terminal, also before its start. fault.NotFound if there is none of that id,
 // fault.Conflict if it has no terminal or has ended.
 func (s *Service) Resize(ctx context.Context, execID string, width, height uint16) error {
-	in, err := s.find(execID)
+	in, err := s.findInstance(execID)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *Service) Began(*container.Record) {}
 // still ask this engine for.
 func (s *Service) Ended(containerID string) {
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.unlockAndDrop()
 	g := s.byContainer[containerID]
 	if g == nil {
 		return
@@ -146,7 +146,7 @@ func (s *Service) Ended(containerID string) {
 		s.orphanLocked(in)
 	}
 	if s.byContainer[containerID] != nil {
-		time.AfterFunc(keepFor+time.Second, func() { s.prune(containerID) })
+		time.AfterFunc(keepFor+time.Second, func() { s.pruneFinished(containerID) })
 	}
 }
 

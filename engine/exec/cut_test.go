@@ -36,7 +36,7 @@ func TestClientsCutOff(t *testing.T) {
 		if info, err := next.InspectEnd(t.Context(), attached); !fault.Is(err, fault.Internal) || time.Since(began) != cutWait {
 			t.Errorf("InspectEnd of the attached one = %+v, %v after %s, want a failure", info, err, time.Since(began))
 		}
-		in, err := next.find(attached)
+		in, err := next.findInstance(attached)
 		if err != nil {
 			t.Fatal(err)
 		}

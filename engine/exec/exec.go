@@ -97,7 +97,7 @@ type Service struct {
 	mu          sync.Mutex // guards the fields below and what instances say is guarded
 	byID        map[string]*instance
 	byContainer map[string]*group
-	stale       []string // ids whose files unlock removes
+	stale       []string // ids whose files unlockAndDrop removes
 
 	background sync.WaitGroup
 	life       context.Context //nolint:containedctx // of the service itself: what waits for processes is of no request
@@ -123,7 +123,7 @@ func newService(ctx context.Context, opt Options, kill func(pid int)) (*Service,
 		byID: map[string]*instance{}, byContainer: map[string]*group{},
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	if err := s.restore(ctx); err != nil {
+	if err := s.restoreInstances(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("take up execs: %w", err)
 	}
@@ -173,8 +173,8 @@ const (
 // megabytes.
 const maxShown = 16 << 10
 
-// command is the command line as events show it.
-func (in *instance) command() string {
+// commandLine returns the command line as events show it.
+func (in *instance) commandLine() string {
 	line := strings.Join(in.config.Cmd, " ")
 	if len(line) <= maxShown {
 		return line
@@ -207,8 +207,8 @@ func (c *Config) check() (keys []byte, err error) {
 // noSuch is the answer to an id that no instance has.
 func noSuch(id string) error { return fault.NotFound("No such exec instance: %s", id) }
 
-// ready returns a container that processes can be added to.
-func (s *Service) ready(ref string) (*container.Record, task.Task, error) {
+// readyContainer returns a container that processes can be added to.
+func (s *Service) readyContainer(ref string) (*container.Record, task.Task, error) {
 	r, t, err := s.opt.Containers.Running(ref)
 	if err != nil {
 		return nil, nil, err
@@ -219,7 +219,7 @@ func (s *Service) ready(ref string) (*container.Record, task.Task, error) {
 	return r, t, nil
 }
 
-func (s *Service) publish(action string, r *container.Record, in *instance) {
+func (s *Service) publishEvent(action string, r *container.Record, in *instance) {
 	if in.probe {
 		return
 	}

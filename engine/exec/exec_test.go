@@ -330,7 +330,7 @@ func TestAwaitEnd(t *testing.T) {
 	if err := s.Start(t.Context(), execID, StartOptions{Detach: true}, nil); err != nil {
 		t.Fatal(err)
 	}
-	in, err := s.find(execID)
+	in, err := s.findInstance(execID)
 	if err != nil {
 		t.Fatal(err)
 	}

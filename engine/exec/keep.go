@@ -19,8 +19,8 @@ type group struct {
 	finished []*instance          // oldest end first
 }
 
-// unlock lets go of mu and removes the files of what was forgotten under it.
-func (s *Service) unlock() {
+// unlockAndDrop lets go of mu and removes the files of what was forgotten under it.
+func (s *Service) unlockAndDrop() {
 	stale := s.stale
 	s.stale = nil
 	s.mu.Unlock()
@@ -29,29 +29,29 @@ func (s *Service) unlock() {
 	}
 }
 
-// find returns an instance. fault.NotFound if there is none, or its container is gone.
-func (s *Service) find(execID string) (*instance, error) {
+// findInstance returns an instance. fault.NotFound if there is none, or its container is gone.
+func (s *Service) findInstance(execID string) (*instance, error) {
 	s.mu.Lock()
 	in := s.byID[execID]
 	if in != nil && in.state == over && time.Since(in.ended) > keepFor {
 		s.forgetLocked(in)
 		in = nil
 	}
-	s.unlock()
+	s.unlockAndDrop()
 	if in == nil {
 		return nil, noSuch(execID)
 	}
 	if _, err := s.opt.Containers.Get(in.containerID); fault.Is(err, fault.NotFound) {
-		s.prune(in.containerID)
+		s.pruneFinished(in.containerID)
 		return nil, noSuch(execID)
 	}
 	return in, nil
 }
 
-// add makes an instance known.
-func (s *Service) add(in *instance) {
+// addInstance makes an instance known.
+func (s *Service) addInstance(in *instance) {
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.unlockAndDrop()
 	s.byID[in.id] = in
 	g := s.byContainer[in.containerID]
 	if g == nil {
@@ -82,10 +82,10 @@ func oldestCreated(g *group) *instance {
 	return oldest
 }
 
-// finish notes the end of an instance.
-func (s *Service) finish(in *instance, code int) {
+// finishInstance notes the end of an instance.
+func (s *Service) finishInstance(in *instance, code int) {
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.unlockAndDrop()
 	if in.state == over {
 		return
 	}
@@ -101,14 +101,14 @@ func (s *Service) finish(in *instance, code int) {
 	close(in.done)
 }
 
-// prune forgets what a container has of finished instances: the old ones, or all if it is gone.
-func (s *Service) prune(containerID string) {
+// pruneFinished forgets what a container has of finished instances: the old ones, or all if it is gone.
+func (s *Service) pruneFinished(containerID string) {
 	longest := keepFor
 	if _, err := s.opt.Containers.Get(containerID); fault.Is(err, fault.NotFound) {
 		longest = -1
 	}
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.unlockAndDrop()
 	if g := s.byContainer[containerID]; g != nil {
 		s.pruneLocked(g, longest)
 	}
@@ -120,10 +120,10 @@ func (s *Service) pruneLocked(g *group, longest time.Duration) {
 	}
 }
 
-// forget makes an instance unknown.
-func (s *Service) forget(in *instance) {
+// forgetInstance makes an instance unknown.
+func (s *Service) forgetInstance(in *instance) {
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.unlockAndDrop()
 	s.forgetLocked(in)
 }
 

@@ -42,12 +42,12 @@ type end struct {
 	At   time.Time
 }
 
-func (in *instance) file() file {
+func (in *instance) toFile() file {
 	return file{ID: in.id, ContainerID: in.containerID, Config: in.config, Probe: in.probe, Attached: in.attached}
 }
 
-// save writes one file of an instance.
-func (s *Service) save(execID, kind string, v any) error {
+// saveFile writes one file of an instance.
+func (s *Service) saveFile(execID, kind string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *Service) save(execID, kind string, v any) error {
 	return os.WriteFile(filepath.Join(s.opt.Dir, execID+kind), raw, 0o600)
 }
 
-// load reads one file of an instance.
-func (s *Service) load(execID, kind string, into any) error {
+// loadFile reads one file of an instance.
+func (s *Service) loadFile(execID, kind string, into any) error {
 	return record.Get(filepath.Join(s.opt.Dir, execID+kind), into)
 }
 
@@ -69,8 +69,8 @@ func (s *Service) dropFiles(execID string) {
 	}
 }
 
-// restore takes up what an earlier engine has left.
-func (s *Service) restore(ctx context.Context) error {
+// restoreInstances takes up what an earlier engine has left.
+func (s *Service) restoreInstances(ctx context.Context) error {
 	entries, err := os.ReadDir(s.opt.Dir)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *Service) restore(ctx context.Context) error {
 			continue
 		}
 		var f file
-		if err := s.load(execID, begunFile, &f); err != nil {
+		if err := s.loadFile(execID, begunFile, &f); err != nil {
 			s.opt.Log.Warn().Err(err).Str("exec", execID).Msg("file of exec unreadable")
 		}
 		if f.ID != execID {
@@ -126,7 +126,7 @@ func (s *Service) takeUpOrDrop(ctx context.Context, f file) {
 
 // takeUpLater is takeUpOrDrop once the container's monitor answers. Until then the instance is not known.
 func (s *Service) takeUpLater(f file) {
-	s.work(func(ctx context.Context) {
+	s.runInBackground(func(ctx context.Context) {
 		if _, t, err := s.opt.Containers.Running(f.ContainerID); err == nil {
 			t.Reach(ctx) //nolint:errcheck // whatever it is, the next question tells as well
 		}
@@ -147,9 +147,9 @@ func (s *Service) takeUp(ctx context.Context, f file) (kept bool, err error) {
 		id: f.ID, containerID: f.ContainerID, config: f.Config, keys: keys, probe: f.Probe, done: make(chan struct{}),
 		attached: f.Attached, cut: f.Attached,
 	}
-	p, status, err := s.adopt(ctx, f)
+	p, status, err := s.adoptProcess(ctx, f)
 	var ended end
-	known := s.load(f.ID, endFile, &ended)
+	known := s.loadFile(f.ID, endFile, &ended)
 	switch {
 	case errors.Is(err, task.ErrSilent) && known != nil:
 		return false, err
@@ -158,26 +158,26 @@ func (s *Service) takeUp(ctx context.Context, f file) (kept bool, err error) {
 		return false, nil
 	case known == nil:
 		if err == nil {
-			s.work(func(ctx context.Context) { p.Delete(ctx) }) //nolint:errcheck // the last engine died before it
+			s.runInBackground(func(ctx context.Context) { p.Delete(ctx) }) //nolint:errcheck // the last engine died before it
 		}
 		in.state, in.code, in.ended = over, ended.Code, ended.At
 		close(in.done)
-		s.add(in)
+		s.addInstance(in)
 		return true, nil
 	case err != nil:
 		return false, nil //nolint:nilerr // there is nothing of it
 	case status.Exit == nil && status.Pid == 0: // the last engine died before the start, and no client was told of one
-		s.work(func(ctx context.Context) { p.Delete(ctx) }) //nolint:errcheck // it goes with its container
+		s.runInBackground(func(ctx context.Context) { p.Delete(ctx) }) //nolint:errcheck // it goes with its container
 		return false, nil
 	}
 	in.state, in.pid, in.process = running, status.Pid, p
-	s.add(in)
-	s.watch(in, p)
+	s.addInstance(in)
+	s.watchProcess(in, p)
 	return true, nil
 }
 
-// adopt finds the process of an instance.
-func (s *Service) adopt(ctx context.Context, f file) (task.Process, task.Status, error) {
+// adoptProcess finds the process of an instance.
+func (s *Service) adoptProcess(ctx context.Context, f file) (task.Process, task.Status, error) {
 	_, t, err := s.opt.Containers.Running(f.ContainerID)
 	if err != nil {
 		return nil, task.Status{}, err
@@ -198,7 +198,7 @@ func (s *Service) endProbe(p task.Process, status task.Status, err error) {
 	if err != nil {
 		return
 	}
-	s.work(func(ctx context.Context) {
+	s.runInBackground(func(ctx context.Context) {
 		if status.Exit == nil && status.Pid != 0 {
 			s.killFamily(status.Pid)
 			p.Signal(ctx, int(syscall.SIGKILL)) //nolint:errcheck // it may have ended
@@ -208,7 +208,7 @@ func (s *Service) endProbe(p task.Process, status task.Status, err error) {
 	})
 }
 
-// work runs f beside the requests, with a context that ends with the service.
-func (s *Service) work(f func(ctx context.Context)) {
+// runInBackground runs f beside the requests, with a context that ends with the service.
+func (s *Service) runInBackground(f func(ctx context.Context)) {
 	s.background.Go(func() { f(s.life) })
 }

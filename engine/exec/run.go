@@ -21,7 +21,7 @@ import (
 func (s *Service) Run(
 	ctx context.Context, containerID string, args []string, timeout time.Duration, most int,
 ) (code int, output []byte, err error) {
-	r, t, err := s.ready(containerID)
+	r, t, err := s.readyContainer(containerID)
 	if err != nil {
 		return -1, nil, err
 	}
@@ -30,20 +30,20 @@ func (s *Service) Run(
 		config: Config{Cmd: args, AttachStdout: true, AttachStderr: true},
 	}
 	work := context.WithoutCancel(ctx) // it is undone whole even if nobody waits
-	p, err := s.prepare(work, in, r, t, false)
+	p, err := s.prepareProcess(work, in, r, t, false)
 	if err != nil {
-		s.discard(work, in, p)
+		s.discardCommand(work, in, p)
 		return -1, nil, err
 	}
 	streams, _, err := p.Attach(work, task.Attach{Stdout: true, Stderr: true})
 	if err != nil {
-		s.discard(work, in, p)
+		s.discardCommand(work, in, p)
 		return -1, nil, err
 	}
 	defer streams.Close() //nolint:errcheck // the view ends either way
 	pid, err := p.Start(work)
 	if err != nil {
-		s.discard(work, in, p)
+		s.discardCommand(work, in, p)
 		switch {
 		case fault.Is(err, fault.NotFound):
 			return 127, []byte(err.Error()), nil
@@ -62,7 +62,7 @@ func (s *Service) Run(
 	defer cancel()
 	exit, err := p.Wait(bound)
 	if err != nil {
-		s.kill(work, in, p, pid)
+		s.killCommand(work, in, p, pid)
 		if bound.Err() != nil {
 			err = context.Cause(bound)
 		}
@@ -72,15 +72,15 @@ func (s *Service) Run(
 	case <-read:
 	case <-bound.Done():
 	}
-	s.discard(work, in, p)
+	s.discardCommand(work, in, p)
 	return exit.Code, got.bytes(), nil
 }
 
 // killWait is how long a killed command is waited for. One that is frozen ends only when its container is thawed.
 const killWait = 2 * time.Second
 
-// kill ends a command with all that it has started and lets it go, in the background if it does not end soon.
-func (s *Service) kill(ctx context.Context, in *instance, p task.Process, pid int) {
+// killCommand ends a command with all that it has started and lets it go, in the background if it does not end soon.
+func (s *Service) killCommand(ctx context.Context, in *instance, p task.Process, pid int) {
 	// The number is the command's own as long as its monitor has not told of its end.
 	if status, err := p.Status(ctx); err == nil && status.Exit == nil && status.Pid == pid {
 		s.killFamily(pid)
@@ -89,18 +89,18 @@ func (s *Service) kill(ctx context.Context, in *instance, p task.Process, pid in
 	soon, cancel := context.WithTimeout(ctx, killWait)
 	defer cancel()
 	if _, err := p.Wait(soon); soon.Err() == nil || err == nil {
-		s.discard(ctx, in, p)
+		s.discardCommand(ctx, in, p)
 		return
 	}
-	s.work(func(ctx context.Context) {
+	s.runInBackground(func(ctx context.Context) {
 		if _, err := p.Wait(ctx); err == nil || ctx.Err() == nil {
-			s.discard(context.WithoutCancel(ctx), in, p)
+			s.discardCommand(context.WithoutCancel(ctx), in, p)
 		}
 	})
 }
 
-// discard lets go of a command that has ended or was never started. p may be nil.
-func (s *Service) discard(ctx context.Context, in *instance, p task.Process) {
+// discardCommand lets go of a command that has ended or was never started. p may be nil.
+func (s *Service) discardCommand(ctx context.Context, in *instance, p task.Process) {
 	if p != nil {
 		if err := p.Delete(ctx); err != nil && !fault.Is(err, fault.NotFound) {
 			s.opt.Log.Debug().Err(fmt.Errorf("delete probe: %w", err)).Str("container", in.containerID).Msg("health check")

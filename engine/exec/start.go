@@ -24,24 +24,24 @@ import (
 func (s *Service) Start(
 	ctx context.Context, execID string, opt StartOptions, open func() (io.ReadWriteCloser, error),
 ) error {
-	in, err := s.find(execID)
+	in, err := s.findInstance(execID)
 	if err != nil {
 		return err
 	}
-	r, t, err := s.ready(in.containerID)
+	r, t, err := s.readyContainer(in.containerID)
 	if err != nil {
 		return err
 	}
-	if err := s.begin(in, !opt.Detach); err != nil {
+	if err := s.claimStart(in, !opt.Detach); err != nil {
 		return err
 	}
 	started := context.WithoutCancel(ctx) // it keeps starting even if the client hangs up
-	p, err := s.prepare(started, in, r, t, in.config.AttachStdin && !opt.Detach)
+	p, err := s.prepareProcess(started, in, r, t, in.config.AttachStdin && !opt.Detach)
 	if opt.Detach {
 		if err == nil {
-			err = s.launch(started, in, r, p)
+			err = s.launchProcess(started, in, r, p)
 		}
-		return s.refuse(started, in, p, err)
+		return s.failStart(started, in, p, err)
 	}
 	var streams task.Streams
 	if err == nil {
@@ -50,27 +50,27 @@ func (s *Service) Start(
 		})
 	}
 	if err != nil {
-		err = s.refuse(started, in, p, err)
-		return explain(open, opt.Raw, err)
+		err = s.failStart(started, in, p, err)
+		return explainFailure(open, opt.Raw, err)
 	}
 	defer streams.Close() //nolint:errcheck // the view ends either way
 	conn, err := open()
 	if err != nil {
-		return s.refuse(started, in, p, err)
+		return s.failStart(started, in, p, err)
 	}
-	if err := s.launch(started, in, r, p); err != nil {
-		err = s.refuse(started, in, p, err)
-		return explain(func() (io.ReadWriteCloser, error) { return conn, nil }, opt.Raw, err)
+	if err := s.launchProcess(started, in, r, p); err != nil {
+		err = s.failStart(started, in, p, err)
+		return explainFailure(func() (io.ReadWriteCloser, error) { return conn, nil }, opt.Raw, err)
 	}
-	session.Run(ctx, conn, framed(streams, in.config.Tty, opt.Raw), session.Options{
+	session.Run(ctx, conn, reframeOutput(streams, in.config.Tty, opt.Raw), session.Options{
 		Input: in.config.AttachStdin, Keys: in.detachKeys(), Over: func(ctx context.Context) { s.awaitEnd(ctx, in, p) }, Buffers: &s.buffers,
-		Detached: func() { s.publish("exec_detach", r, in) },
+		Detached: func() { s.publishEvent("exec_detach", r, in) },
 	})
 	return nil
 }
 
-// begin lets one start of an instance through.
-func (s *Service) begin(in *instance, attached bool) error {
+// claimStart lets one start of an instance through.
+func (s *Service) claimStart(in *instance, attached bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -86,8 +86,8 @@ func (s *Service) begin(in *instance, attached bool) error {
 	return nil
 }
 
-// prepare makes the process of an instance, up to its start. The process may be nil with an error.
-func (s *Service) prepare(
+// prepareProcess makes the process of an instance, up to its start. The process may be nil with an error.
+func (s *Service) prepareProcess(
 	ctx context.Context, in *instance, r *container.Record, t task.Task, stdin bool,
 ) (task.Process, error) {
 	spec, err := container.SpecOf(r)
@@ -112,7 +112,7 @@ func (s *Service) prepare(
 		return nil, err
 	}
 	// Before the process: whatever a crash leaves of it, the next engine finds it by this.
-	if err := s.save(in.id, begunFile, in.file()); err != nil {
+	if err := s.saveFile(in.id, begunFile, in.toFile()); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -135,8 +135,8 @@ func (s *Service) prepare(
 	return p, nil
 }
 
-// launch runs the prepared process and sees to its end.
-func (s *Service) launch(ctx context.Context, in *instance, r *container.Record, p task.Process) error {
+// launchProcess runs the prepared process and sees to its end.
+func (s *Service) launchProcess(ctx context.Context, in *instance, r *container.Record, p task.Process) error {
 	pid, err := p.Start(ctx)
 	if err != nil {
 		return err
@@ -144,14 +144,14 @@ func (s *Service) launch(ctx context.Context, in *instance, r *container.Record,
 	s.mu.Lock()
 	in.state, in.pid = running, pid
 	s.mu.Unlock()
-	s.publish("exec_start: "+in.command(), r, in)
-	s.watch(in, p)
+	s.publishEvent("exec_start: "+in.commandLine(), r, in)
+	s.watchProcess(in, p)
 	return nil
 }
 
-// watch follows a running process to its end.
-func (s *Service) watch(in *instance, p task.Process) {
-	s.work(func(ctx context.Context) {
+// watchProcess follows a running process to its end.
+func (s *Service) watchProcess(in *instance, p task.Process) {
+	s.runInBackground(func(ctx context.Context) {
 		exit, err := p.Wait(ctx)
 		if ctx.Err() != nil {
 			return // this engine goes; the next one takes the process over
@@ -159,19 +159,19 @@ func (s *Service) watch(in *instance, p task.Process) {
 		if err != nil {
 			exit.Code = lostCode // its monitor is gone, and the process with it
 		}
-		s.settle(context.WithoutCancel(ctx), in, p, exit.Code)
+		s.recordEnd(context.WithoutCancel(ctx), in, p, exit.Code)
 	})
 }
 
 // lostCode is the exit code of a process of which nobody knows how it ended: that of SIGKILL.
 const lostCode = 137
 
-// settle notes how an instance ended, for this engine and the next, and lets its process go.
-func (s *Service) settle(ctx context.Context, in *instance, p task.Process, code int) {
-	if err := s.save(in.id, endFile, end{Code: code, At: time.Now()}); err != nil {
+// recordEnd notes how an instance ended, for this engine and the next, and lets its process go.
+func (s *Service) recordEnd(ctx context.Context, in *instance, p task.Process, code int) {
+	if err := s.saveFile(in.id, endFile, end{Code: code, At: time.Now()}); err != nil {
 		s.opt.Log.Warn().Err(err).Str("exec", in.id).Msg("end of exec not saved")
 	}
-	s.finish(in, code)
+	s.finishInstance(in, code)
 	if p == nil {
 		return
 	}
@@ -180,9 +180,9 @@ func (s *Service) settle(ctx context.Context, in *instance, p task.Process, code
 	}
 }
 
-// refuse ends an instance whose process could not be started, with the exit code that shells give. It returns the cause
+// failStart ends an instance whose process could not be started, with the exit code that shells give. It returns the cause
 // as the client is to see it; nil for none.
-func (s *Service) refuse(ctx context.Context, in *instance, p task.Process, cause error) error {
+func (s *Service) failStart(ctx context.Context, in *instance, p task.Process, cause error) error {
 	if cause == nil {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (s *Service) refuse(ctx context.Context, in *instance, p task.Process, caus
 	if p != nil && fault.Is(cause, fault.NotFound) {
 		code = 127
 	}
-	s.settle(ctx, in, p, code)
+	s.recordEnd(ctx, in, p, code)
 	if fault.Is(cause, fault.NotFound) || fault.Is(cause, fault.Forbidden) {
 		return fault.Invalid("%w", cause) // it is the command that is not there, not the instance
 	}
@@ -223,8 +223,8 @@ func (in *instance) detachKeys() []byte {
 	return in.keys
 }
 
-// explain tells an attached client why its process does not run.
-func explain(open func() (io.ReadWriteCloser, error), raw bool, cause error) error {
+// explainFailure tells an attached client why its process does not run.
+func explainFailure(open func() (io.ReadWriteCloser, error), raw bool, cause error) error {
 	conn, err := open()
 	if err != nil {
 		return errors.Join(cause, err)
@@ -237,9 +237,9 @@ func explain(open func() (io.ReadWriteCloser, error), raw bool, cause error) err
 	return errors.Join(err, session.End(conn))
 }
 
-// framed gives the output the form that the start asks for where that is not the form of the process: with frames unless
+// reframeOutput gives the output the form that the start asks for where that is not the form of the process: with frames unless
 // raw.
-func framed(streams task.Streams, terminal, raw bool) task.Streams {
+func reframeOutput(streams task.Streams, terminal, raw bool) task.Streams {
 	switch {
 	case terminal == raw:
 		return streams

@@ -118,7 +118,7 @@ func TestResize(t *testing.T) {
 		t.Errorf("size = %dx%d, want 100x50", width, height)
 	}
 	process.End(task.Exit{})
-	in, err := s.find(terminal)
+	in, err := s.findInstance(terminal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestTheNextEngineKnowsThem(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		in, err := s.find(ended)
+		in, err := s.findInstance(ended)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +272,7 @@ func TestTheNextEngineKnowsThem(t *testing.T) {
 				t.Errorf("killed the families of %v, want that of the probe", w.killed)
 			}
 		})
-		if in, err = next.find(begun); err != nil {
+		if in, err = next.findInstance(begun); err != nil {
 			t.Fatal(err)
 		}
 		if err := in.process.Signal(t.Context(), 6); err != nil {

@@ -64,10 +64,10 @@ func FromEnv() (*Store, error) {
 		return nil, fmt.Errorf("%s: %q is no descriptor", Env, value)
 	}
 	unix.CloseOnExec(fd)
-	return open(fd)
+	return openStore(fd)
 }
 
-func open(fd int) (*Store, error) {
+func openStore(fd int) (*Store, error) {
 	s := &Store{fd: fd, held: make(map[string]*os.File)}
 	for _, option := range []int{unix.SO_SNDTIMEO, unix.SO_RCVTIMEO} {
 		tv := unix.NsecToTimeval(patient.Nanoseconds())
@@ -75,7 +75,7 @@ func open(fd int) (*Store, error) {
 			return nil, fmt.Errorf("descriptor store: %w", err)
 		}
 	}
-	if err := s.list(); err != nil {
+	if err := s.loadHeld(); err != nil {
 		return nil, errors.Join(fmt.Errorf("ask for the last engine's descriptors: %w", err), s.Close())
 	}
 	return s, nil
@@ -90,7 +90,7 @@ func (s *Store) Put(name string, fd uintptr) error {
 	if name == "" || len(name) > MaxName || strings.Contains(name, "\x00") {
 		return fmt.Errorf("keep a descriptor: bad name %q", name)
 	}
-	return s.send(opPut, name, unix.UnixRights(int(fd)))
+	return s.sendRequest(opPut, name, unix.UnixRights(int(fd)))
 }
 
 // Drop gives up what is kept under a name. Nothing there is no error.
@@ -98,7 +98,7 @@ func (s *Store) Drop(name string) error {
 	if s == nil {
 		return nil
 	}
-	return s.send(opDrop, name, nil)
+	return s.sendRequest(opDrop, name, nil)
 }
 
 // Names returns, sorted, the names of what the last engine has left and Take has not taken.
@@ -177,22 +177,22 @@ func (s *Store) Anchor(name, path string) (string, error) {
 	return "/proc/self/fd/" + strconv.Itoa(fd), nil
 }
 
-func (s *Store) send(op byte, name string, rights []byte) error {
+func (s *Store) sendRequest(op byte, name string, rights []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := send(s.fd, append([]byte{op}, name...), rights); err != nil {
+	if err := sendMessage(s.fd, append([]byte{op}, name...), rights); err != nil {
 		return fmt.Errorf("descriptor store: %c %s: %w", op, name, err)
 	}
 	return nil
 }
 
-// list asks for all there is.
-func (s *Store) list() error {
-	if err := s.send(opList, "", nil); err != nil {
+// loadHeld asks the other side for all that it holds.
+func (s *Store) loadHeld() error {
+	if err := s.sendRequest(opList, "", nil); err != nil {
 		return err
 	}
 	for {
-		msg, fds, err := receive(s.fd)
+		msg, fds, err := receiveMessage(s.fd)
 		if errors.Is(err, errCut) {
 			continue // what this process has no room for is as good as not kept
 		}
@@ -216,7 +216,7 @@ func (s *Store) list() error {
 	}
 }
 
-func send(fd int, msg, rights []byte) error {
+func sendMessage(fd int, msg, rights []byte) error {
 	for {
 		err := unix.Sendmsg(fd, msg, rights, nil, unix.MSG_NOSIGNAL)
 		if !errors.Is(err, unix.EINTR) {
@@ -225,9 +225,9 @@ func send(fd int, msg, rights []byte) error {
 	}
 }
 
-// receive returns one message with its descriptors, which are the caller's and are not inherited further. An empty one is
-// the end.
-func receive(fd int) (msg []byte, fds []int, err error) { return receiveFlags(fd, 0) }
+// receiveMessage returns one message with its descriptors, which are the caller's and are not inherited further. An empty
+// one is the end.
+func receiveMessage(fd int) (msg []byte, fds []int, err error) { return receiveFlags(fd, 0) }
 
 func receiveFlags(fd, how int) (msg []byte, fds []int, err error) {
 	buf := make([]byte, 1+batch*(MaxName+1))

@@ -18,7 +18,7 @@ func start(t *testing.T, s *Shelf) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := open(fd)
+	store, err := openStore(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,8 @@ func TestDeafEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := file(t, "two")
-	if err := errors.Join(send(fd, []byte{opList}, nil), send(fd, []byte("Pb"), unix.UnixRights(int(f.Fd()))), unix.Close(fd)); err != nil {
+	rights := unix.UnixRights(int(f.Fd()))
+	if err := errors.Join(sendMessage(fd, []byte{opList}, nil), sendMessage(fd, []byte("Pb"), rights), unix.Close(fd)); err != nil {
 		t.Fatal(err)
 	}
 	shelf.Wait()
@@ -211,7 +212,7 @@ func TestStrangers(t *testing.T) {
 		{"Pmany", slices.Repeat([]int{f}, batch+2)},
 		{strings.Repeat("P", 100_000), nil},
 	} {
-		if err := send(store.fd, []byte(m.text), unix.UnixRights(m.fds...)); err != nil {
+		if err := sendMessage(store.fd, []byte(m.text), unix.UnixRights(m.fds...)); err != nil {
 			t.Errorf("send %.20q: %v", m.text, err)
 		}
 	}
@@ -282,7 +283,7 @@ func FuzzHandle(f *testing.F) {
 			}
 			fds = append(fds, fd)
 		}
-		err := shelf.handle(op, name, fds)
+		err := shelf.handleMessage(op, name, fds)
 		if kept := err == nil && op == opPut; kept != (len(shelf.held) == 1) {
 			t.Errorf("handle(%q, %q, %d) = %v and keeps %d", op, name, len(fds), err, len(shelf.held))
 		}

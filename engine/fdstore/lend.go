@@ -87,7 +87,7 @@ func Fetch(path string) (fds []int, err error) {
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		return nil, fmt.Errorf("fetch descriptors at %s: %w", path, err)
 	}
-	msg, fds, err := receive(fd)
+	msg, fds, err := receiveMessage(fd)
 	if err != nil {
 		return nil, fmt.Errorf("fetch descriptors at %s: %w", path, err)
 	}
@@ -109,7 +109,7 @@ func Pass(fd int, files []*os.File) error {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	if err := send(fd, []byte{opHeld}, rights); err != nil {
+	if err := sendMessage(fd, []byte{opHeld}, rights); err != nil {
 		return fmt.Errorf("pass on descriptors: %w", err)
 	}
 	return nil

@@ -94,7 +94,7 @@ func TestAnchor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := open(theirs)
+		s, err := openStore(theirs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func (s *Shelf) Close() {
 func (s *Shelf) serve() {
 	defer close(s.done)
 	for {
-		msg, fds, err := receive(s.ours)
+		msg, fds, err := receiveMessage(s.ours)
 		switch {
 		case errors.Is(err, unix.ECONNRESET): // it ended without hearing all; what it said comes after this
 			continue
@@ -62,7 +62,7 @@ func (s *Shelf) serve() {
 			}
 			return
 		default:
-			err = s.handle(msg[0], string(msg[1:]), fds)
+			err = s.handleMessage(msg[0], string(msg[1:]), fds)
 		}
 		if err != nil && s.Warn != nil {
 			s.Warn(fmt.Errorf("descriptor store: %w", err))
@@ -70,8 +70,8 @@ func (s *Shelf) serve() {
 	}
 }
 
-// handle obeys one message. Descriptors it does not keep it closes.
-func (s *Shelf) handle(op byte, name string, fds []int) error {
+// handleMessage obeys one message. Descriptors it does not keep it closes.
+func (s *Shelf) handleMessage(op byte, name string, fds []int) error {
 	switch {
 	case op == opPut && len(fds) == 1 && name != "" && len(name) <= MaxName && !strings.Contains(name, "\x00"):
 		old, there := s.held[name]
@@ -91,15 +91,15 @@ func (s *Shelf) handle(op byte, name string, fds []int) error {
 		}
 		return nil
 	case op == opList && len(fds) == 0:
-		return s.tell()
+		return s.sendHeld()
 	default:
 		closeAll(fds)
 		return fmt.Errorf("a message of kind %q with %d descriptors", op, len(fds))
 	}
 }
 
-// tell sends all there is.
-func (s *Shelf) tell() error {
+// sendHeld sends all that is held.
+func (s *Shelf) sendHeld() error {
 	names := make([]string, 0, len(s.held))
 	for name := range s.held {
 		names = append(names, name)
@@ -111,9 +111,9 @@ func (s *Shelf) tell() error {
 			fds = append(fds, s.held[name])
 		}
 		msg := append([]byte{opHeld}, strings.Join(part, "\x00")...)
-		if err := send(s.ours, msg, unix.UnixRights(fds...)); err != nil {
+		if err := sendMessage(s.ours, msg, unix.UnixRights(fds...)); err != nil {
 			return err
 		}
 	}
-	return send(s.ours, []byte{opHeld}, nil)
+	return sendMessage(s.ours, []byte{opHeld}, nil)
 }

@@ -19,8 +19,8 @@ type awaiter interface {
 	AwaitInput() error
 }
 
-// copy copies src to dst until either fails. The end of src is no error.
-func (b *Buffers) copy(dst io.Writer, src io.Reader) error {
+// copyStream copies src to dst until either fails. The end of src is no error.
+func (b *Buffers) copyStream(dst io.Writer, src io.Reader) error {
 	source, ok := src.(awaiter)
 	if b == nil || !ok {
 		_, err := io.Copy(dst, src)
@@ -30,7 +30,7 @@ func (b *Buffers) copy(dst io.Writer, src io.Reader) error {
 		if err := source.AwaitInput(); err != nil {
 			return err
 		}
-		if err := b.pass(dst, src); err != nil {
+		if err := b.copyChunk(dst, src); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
@@ -39,8 +39,8 @@ func (b *Buffers) copy(dst io.Writer, src io.Reader) error {
 	}
 }
 
-// pass copies one piece.
-func (b *Buffers) pass(dst io.Writer, src io.Reader) error {
+// copyChunk copies what one read gives.
+func (b *Buffers) copyChunk(dst io.Writer, src io.Reader) error {
 	buf, ok := b.pool.Get().(*[bufferSize]byte)
 	if !ok {
 		buf = new([bufferSize]byte)

@@ -60,7 +60,7 @@ func Run(ctx context.Context, conn io.ReadWriteCloser, streams task.Streams, opt
 	output := make(chan struct{})
 	go func() {
 		defer close(output)
-		opt.Buffers.copy(conn, streams) //nolint:errcheck // either side may leave at any time
+		opt.Buffers.copyStream(conn, streams) //nolint:errcheck // either side may leave at any time
 	}()
 	over := false
 	select {
@@ -126,7 +126,7 @@ func pumpInput(conn io.ReadWriteCloser, streams task.Streams, opt Options, sent 
 	if !opt.Input {
 		dst = io.Discard
 	}
-	err := opt.Buffers.copy(dst, src)
+	err := opt.Buffers.copyStream(dst, src)
 	sent <- err
 	if errors.Is(err, stdio.ErrDetached) {
 		if opt.Detached != nil {

@@ -90,7 +90,7 @@ func (s *Service) Began(r *container.Record) {
 	s.monitors[r.ID] = cancel
 	s.background.Go(func() {
 		defer cancel()
-		s.monitor(ctx, r, check)
+		s.monitorContainer(ctx, r, check)
 	})
 }
 
@@ -104,9 +104,9 @@ func (s *Service) Ended(containerID string) {
 	}
 }
 
-// monitor checks one container until ctx is done. The interval counts from the end of one check to the start of the next;
-// a new engine goes on where the last one was.
-func (s *Service) monitor(ctx context.Context, began *container.Record, check container.HealthCheck) {
+// monitorContainer checks one container until ctx is done. The interval counts from the end of one check to the start of the
+// next; a new engine goes on where the last one was.
+func (s *Service) monitorContainer(ctx context.Context, began *container.Record, check container.HealthCheck) {
 	health := container.Health{Status: container.HealthStarting}
 	wait := check.Interval
 	if began.Health != nil {
@@ -123,10 +123,10 @@ func (s *Service) monitor(ctx context.Context, began *container.Record, check co
 			return
 		case <-timer.C:
 		}
-		if result, ok := s.probe(ctx, began.ID, check); ok {
+		if result, ok := s.runCheck(ctx, began.ID, check); ok {
 			before := health.Status
-			health = judge(health, result, check, began.StartedAt)
-			s.note(began, health, before)
+			health = healthAfter(health, result, check, began.StartedAt)
+			s.saveHealth(began, health, before)
 		}
 		timer.Reset(check.Interval)
 	}
@@ -135,9 +135,9 @@ func (s *Service) monitor(ctx context.Context, began *container.Record, check co
 // maxOutput is how many bytes of a check's output are kept.
 const maxOutput = 4096
 
-// probe runs the check once. It reports false where there is nothing to learn: the container is paused, or has gone.
-func (s *Service) probe(ctx context.Context, containerID string, check container.HealthCheck) (container.HealthResult, bool) {
-	if s.paused(containerID) {
+// runCheck runs the check once. It reports false where there is nothing to learn: the container is paused, or has gone.
+func (s *Service) runCheck(ctx context.Context, containerID string, check container.HealthCheck) (container.HealthResult, bool) {
+	if s.isPaused(containerID) {
 		return container.HealthResult{}, false
 	}
 	result := container.HealthResult{Start: time.Now().UTC()}
@@ -148,7 +148,7 @@ func (s *Service) probe(ctx context.Context, containerID string, check container
 		result.Output = string(output)
 	case ctx.Err() != nil:
 		return result, false
-	case s.paused(containerID), fault.Is(err, fault.Conflict): // meanwhile, or it is about to end
+	case s.isPaused(containerID), fault.Is(err, fault.Conflict): // meanwhile, or it is about to end
 		return result, false
 	case errors.Is(err, context.DeadlineExceeded):
 		result.ExitCode = -1
@@ -163,7 +163,7 @@ func (s *Service) probe(ctx context.Context, containerID string, check container
 	return result, true
 }
 
-func (s *Service) paused(containerID string) bool {
+func (s *Service) isPaused(containerID string) bool {
 	r, err := s.opt.Containers.Get(containerID)
 	return err == nil && r.State == container.Paused
 }
@@ -171,9 +171,9 @@ func (s *Service) paused(containerID string) bool {
 // maxLog is how many results are kept.
 const maxLog = 5
 
-// judge returns the health after a result. A success is healthy at once. Failures count, but not those of a container that
+// healthAfter returns the health after a result. A success is healthy at once. Failures count, but not those of a container that
 // has never been healthy while its start period lasts.
-func judge(
+func healthAfter(
 	h container.Health, result container.HealthResult, check container.HealthCheck, startedAt time.Time,
 ) container.Health {
 	h.Log = append(h.Log[max(0, len(h.Log)-maxLog+1):len(h.Log):len(h.Log)], result)
@@ -190,8 +190,8 @@ func judge(
 	return h
 }
 
-// note keeps the health and tells of a change.
-func (s *Service) note(began *container.Record, health container.Health, before string) {
+// saveHealth saves the health and publishes an event when the status has changed.
+func (s *Service) saveHealth(began *container.Record, health container.Health, before string) {
 	now, noted, err := s.opt.Containers.SetHealth(began, health)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		s.opt.Log.Warn().Err(err).Str("container", began.ID).Msg("health of container not saved")

@@ -6,18 +6,18 @@ import "fmt"
 type Secret string
 
 // String hides the secret.
-func (s Secret) String() string { return s.hidden() }
+func (s Secret) String() string { return s.redactedText() }
 
 // GoString hides the secret.
-func (s Secret) GoString() string { return s.hidden() }
+func (s Secret) GoString() string { return s.redactedText() }
 
 // Format hides the secret whatever the verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.hidden())) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.redactedText())) }
 
 // MarshalText hides the secret.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.hidden()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.redactedText()), nil }
 
-func (s Secret) hidden() string {
+func (s Secret) redactedText() string {
 	if s == "" {
 		return ""
 	}

@@ -164,7 +164,7 @@ func (s *Service) Info(ctx context.Context) (Info, error) {
 		KernelVersion:   s.kernel,
 		OperatingSystem: s.release,
 		OSType:          runtime.GOOS,
-		Architecture:    machine(runtime.GOARCH),
+		Architecture:    kernelArch(runtime.GOARCH),
 		CPUs:            runtime.NumCPU(),
 		Goroutines:      runtime.NumGoroutine(),
 		Time:            time.Now(),
@@ -221,8 +221,8 @@ func kernelVersion() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// machine returns the kernel's word for an architecture, which is what clients show.
-func machine(arch string) string {
+// kernelArch returns the kernel's word for an architecture, which is what clients show.
+func kernelArch(arch string) string {
 	switch arch {
 	case "amd64":
 		return "x86_64"

@@ -67,12 +67,12 @@ func (a *Account) SetAside(path string, why error) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	f := a.describe(path, why)
+	f := a.newFound(path, why)
 	dir := filepath.Join(a.root, Folder)
 	if err := makeFolder(dir, f.At); err != nil {
 		return fmt.Errorf("set %s aside: %w", f.Path, err)
 	}
-	f.Aside = filepath.Join(Folder, f.At.Format(stampForm)+" "+escape(f.Path))
+	f.Aside = filepath.Join(Folder, f.At.Format(stampForm)+" "+escapePath(f.Path))
 	err := os.Rename(path, filepath.Join(a.root, f.Aside))
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EXDEV) {
 		// A folder of somebody else's, or one on another file system, moves within the folder around it only.
@@ -82,16 +82,16 @@ func (a *Account) SetAside(path string, why error) error {
 	if err != nil {
 		return fmt.Errorf("set %s aside: %w", f.Path, err)
 	}
-	a.add(f)
+	a.addFound(f)
 	return nil
 }
 
 // Note tells of a damaged file that stays where it is.
-func (a *Account) Note(path string, why error) { a.add(a.describe(path, why)) }
+func (a *Account) Note(path string, why error) { a.addFound(a.newFound(path, why)) }
 
 // Settle forgets what was noted of a path and of all below it: it is gone, or whole again.
 func (a *Account) Settle(path string) {
-	rel := a.rel(path)
+	rel := a.relPath(path)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.found = slices.DeleteFunc(a.found, func(f Found) bool {
@@ -205,15 +205,15 @@ func Read(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-func (a *Account) describe(path string, why error) Found {
-	f := Found{Path: a.rel(path), At: time.Now().UTC()}
+func (a *Account) newFound(path string, why error) Found {
+	f := Found{Path: a.relPath(path), At: time.Now().UTC()}
 	if why != nil {
 		f.Why = why.Error()
 	}
 	return f
 }
 
-func (a *Account) rel(path string) string {
+func (a *Account) relPath(path string) string {
 	rel, err := filepath.Rel(a.root, path)
 	if err != nil {
 		return path
@@ -221,7 +221,7 @@ func (a *Account) rel(path string) string {
 	return rel
 }
 
-func (a *Account) add(f Found) {
+func (a *Account) addFound(f Found) {
 	a.mu.Lock()
 	a.found = append(a.found, f)
 	a.mu.Unlock()
@@ -243,8 +243,8 @@ func makeFolder(dir string, now time.Time) error {
 	return os.Mkdir(dir, 0o700)
 }
 
-// escape makes one name of a path, cut at its beginning if it is too long for one.
-func escape(path string) string {
+// escapePath makes one file name of a path, cut at its beginning if it is too long for one.
+func escapePath(path string) string {
 	name := url.PathEscape(path)
 	if len(name) <= maxName {
 		return name

@@ -69,39 +69,41 @@ func (e *Error) Unwrap() error { return e.err }
 // Constructor makes an error of one kind: Invalid, NotFound and their siblings.
 type Constructor func(format string, args ...any) error
 
-func build(kind Kind, format string, args []any) error {
+func newError(kind Kind, format string, args []any) error {
 	return &Error{kind: kind, err: fmt.Errorf(format, args...)}
 }
 
 // NotModified reports that nothing had to change.
-func NotModified(format string, args ...any) error { return build(KindNotModified, format, args) }
+func NotModified(format string, args ...any) error { return newError(KindNotModified, format, args) }
 
 // Invalid reports a bad parameter. The text names the field, its value and the bound.
-func Invalid(format string, args ...any) error { return build(KindInvalid, format, args) }
+func Invalid(format string, args ...any) error { return newError(KindInvalid, format, args) }
 
 // Unauthorized reports refused credentials.
-func Unauthorized(format string, args ...any) error { return build(KindUnauthorized, format, args) }
+func Unauthorized(format string, args ...any) error { return newError(KindUnauthorized, format, args) }
 
 // Forbidden reports an operation that this object never allows.
-func Forbidden(format string, args ...any) error { return build(KindForbidden, format, args) }
+func Forbidden(format string, args ...any) error { return newError(KindForbidden, format, args) }
 
 // NotFound reports a missing object.
-func NotFound(format string, args ...any) error { return build(KindNotFound, format, args) }
+func NotFound(format string, args ...any) error { return newError(KindNotFound, format, args) }
 
 // NotAcceptable reports an operation that the present mode rules out.
-func NotAcceptable(format string, args ...any) error { return build(KindNotAcceptable, format, args) }
+func NotAcceptable(format string, args ...any) error {
+	return newError(KindNotAcceptable, format, args)
+}
 
 // Conflict reports a name or a state that stands against the operation.
-func Conflict(format string, args ...any) error { return build(KindConflict, format, args) }
+func Conflict(format string, args ...any) error { return newError(KindConflict, format, args) }
 
 // Unsupported reports something moss does not do.
-func Unsupported(format string, args ...any) error { return build(KindUnsupported, format, args) }
+func Unsupported(format string, args ...any) error { return newError(KindUnsupported, format, args) }
 
 // Unavailable reports something that cannot be done now but may be later.
-func Unavailable(format string, args ...any) error { return build(KindUnavailable, format, args) }
+func Unavailable(format string, args ...any) error { return newError(KindUnavailable, format, args) }
 
 // Internal reports the engine's own trouble; wrapping with it hides the kind of an inner error.
-func Internal(format string, args ...any) error { return build(KindInternal, format, args) }
+func Internal(format string, args ...any) error { return newError(KindInternal, format, args) }
 
 // KindOf returns the kind of the outermost Error in err's chain, KindInternal if there is none.
 func KindOf(err error) Kind {

@@ -38,14 +38,14 @@ func (id ID) Lives() bool {
 
 // Signal sends a signal to the process and to no other one that has its number by now. os.ErrProcessDone if it has gone.
 func (id ID) Signal(signal int) error {
-	fd, err := id.open()
+	fd, err := id.openFD()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
 	switch err := unix.PidfdSendSignal(fd, unix.Signal(signal), nil, 0); {
 	case errors.Is(err, unix.ESRCH):
-		return id.gone()
+		return id.doneError()
 	case err != nil:
 		return fmt.Errorf("signal process %d: %w", id.Pid, err)
 	}
@@ -54,7 +54,7 @@ func (id ID) Signal(signal int) error {
 
 // Await returns when the process has ended, whether its parent has noticed or not.
 func (id ID) Await(ctx context.Context) error {
-	fd, err := id.open()
+	fd, err := id.openFD()
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (id ID) Await(ctx context.Context) error {
 	defer stop()
 	raw, err := f.SyscallConn()
 	if err == nil {
-		err = raw.Read(func(fd uintptr) bool { return readable(int(fd)) })
+		err = raw.Read(func(fd uintptr) bool { return isReadable(int(fd)) })
 	}
 	switch {
 	case err == nil:
@@ -83,27 +83,27 @@ func (id ID) Await(ctx context.Context) error {
 	}
 }
 
-// open returns a pidfd of the process. The number is compared after the opening: a process that began at the noted time and
+// openFD returns a pidfd of the process. The number is compared after the opening: a process that began at the noted time and
 // has the number now had it before.
-func (id ID) open() (fd int, err error) {
+func (id ID) openFD() (fd int, err error) {
 	fd, err = unix.PidfdOpen(id.Pid, 0)
 	switch {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EINVAL): // EINVAL: no number of a process
-		return -1, id.gone()
+		return -1, id.doneError()
 	case err != nil:
 		return -1, fmt.Errorf("open process %d: %w", id.Pid, err)
 	}
 	if stat, ok := ReadStat(id.Pid); !ok || stat.Start != id.Start {
 		_ = unix.Close(fd)
-		return -1, id.gone()
+		return -1, id.doneError()
 	}
 	return fd, nil
 }
 
-func (id ID) gone() error { return fmt.Errorf("process %d: %w", id.Pid, os.ErrProcessDone) }
+func (id ID) doneError() error { return fmt.Errorf("process %d: %w", id.Pid, os.ErrProcessDone) }
 
-// readable reports whether a read would not wait. A pidfd is readable once its process has ended.
-func readable(fd int) bool {
+// isReadable reports whether a read would not wait. A pidfd is readable once its process has ended.
+func isReadable(fd int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
 	n, err := unix.Poll(fds, 0)
 	return n > 0 && err == nil

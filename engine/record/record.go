@@ -27,11 +27,11 @@ const (
 // except for an error that says "sync folder": the new record is then in place, but a power loss may bring the old one
 // back. Callers that report the change as not done have to write the old one. Two Puts on one path at the same time are safe;
 // one of them wins.
-func Put(path string, v any) error { return put(path, v, true) }
+func Put(path string, v any) error { return writeRecord(path, v, true) }
 
 // PutVolatile is Put without waiting for the disk: for state that a power loss ends anyway. It is still replaced as a
 // whole for every reader and for a crash of the engine.
-func PutVolatile(path string, v any) error { return put(path, v, false) }
+func PutVolatile(path string, v any) error { return writeRecord(path, v, false) }
 
 // Get reads the record at path into v. A missing file gives fault.NotFound; a file that does not hold the JSON of v, and
 // whatever else is in its place, a plain error that names the path, and v is then undefined. Links are not followed.
@@ -87,7 +87,7 @@ func Sweep(dir string) error {
 	return errors.Join(all...)
 }
 
-func put(path string, v any, durable bool) error {
+func writeRecord(path string, v any, durable bool) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

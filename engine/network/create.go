@@ -32,15 +32,15 @@ type CreateOptions struct {
 // fault.Conflict for a duplicate name where that was to be checked, for a subnet or a device that is taken, and
 // fault.Unavailable if there is no free subnet. On error nothing is left.
 func (s *Service) Create(ctx context.Context, opt CreateOptions) (_ *Network, warning string, err error) {
-	n, warnings, err := opt.network(s.opt.MTU)
+	n, warnings, err := opt.toNetwork(s.opt.MTU)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.acquire(ctx); err != nil {
+	if err := s.acquireToken(ctx); err != nil {
 		return nil, "", err
 	}
-	defer s.release()
-	if namesake := s.namesake(n.Name); namesake != nil {
+	defer s.releaseToken()
+	if namesake := s.findByName(n.Name); namesake != nil {
 		if opt.CheckDuplicate {
 			return nil, "", fault.Conflict("network with name %s already exists", n.Name)
 		}
@@ -51,17 +51,17 @@ func (s *Service) Create(ctx context.Context, opt CreateOptions) (_ *Network, wa
 	if err != nil {
 		return nil, "", fmt.Errorf("create network %s: %w", n.Name, err)
 	}
-	if err := s.save(made); err != nil {
+	if err := s.saveNetwork(made); err != nil {
 		// The record may be in place although it could not be made durable.
 		return nil, "", errors.Join(fmt.Errorf("create network %s: %w", n.Name, err),
-			record.Remove(s.path(made.ID)), s.opt.Driver.RemoveNetwork(ctx, made.ID))
+			record.Remove(s.recordPath(made.ID)), s.opt.Driver.RemoveNetwork(ctx, made.ID))
 	}
-	s.publish("create", made)
+	s.publishEvent("create", made)
 	return made, strings.Join(warnings, "; "), nil
 }
 
-// namesake returns a network of that name, nil if there is none.
-func (s *Service) namesake(name string) *Network {
+// findByName returns a network of that name, nil if there is none.
+func (s *Service) findByName(name string) *Network {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.networks {
@@ -72,9 +72,9 @@ func (s *Service) namesake(name string) *Network {
 	return nil
 }
 
-// network checks what the client asks for and returns the network that it describes, with pools that the driver has still
+// toNetwork checks what the client asks for and returns the network that it describes, with pools that the driver has still
 // to fill. mtu is that of the way out.
-func (o *CreateOptions) network(mtu int) (n *Network, warnings []string, err error) {
+func (o *CreateOptions) toNetwork(mtu int) (n *Network, warnings []string, err error) {
 	if Builtin(o.Name) || o.Name == "default" {
 		return nil, nil, fault.Forbidden("operation is not permitted on predefined %s network", o.Name)
 	}
@@ -93,7 +93,7 @@ func (o *CreateOptions) network(mtu int) (n *Network, warnings []string, err err
 		Options: maps.Clone(o.Options), Labels: maps.Clone(o.Labels),
 	}
 	var unused []netip.Prefix
-	if n.IPAM, unused, err = o.IPAM.parse(o.EnableIPv6); err != nil {
+	if n.IPAM, unused, err = o.IPAM.toIPAM(o.EnableIPv6); err != nil {
 		return nil, nil, err
 	}
 	for _, subnet := range unused {
@@ -110,7 +110,7 @@ func (o *CreateOptions) network(mtu int) (n *Network, warnings []string, err err
 		warnings = append(warnings, fmt.Sprintf("%s: packets of more than %d bytes are cut into pieces on the way out of this host", OptionMTU, mtu))
 	}
 	for what, given := range map[string]map[string]string{"driver bridge": o.Options, "IPAM driver default": o.IPAM.Options} {
-		if list := foreign(given); len(list) > 0 {
+		if list := foreignKeys(given); len(list) > 0 {
 			warnings = append(warnings, fmt.Sprintf("The %s has no option %s: kept and of no effect", what, strings.Join(list, ", ")))
 		}
 	}

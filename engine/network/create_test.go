@@ -161,7 +161,7 @@ func FuzzPool(f *testing.F) {
 		if name != "" || addr != "" {
 			r.Aux = map[string]string{name: addr}
 		}
-		p, err := r.parse()
+		p, err := r.toPool()
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) {
 				t.Errorf("%+v = %v, want fault.Invalid", r, err)

@@ -28,7 +28,7 @@ func (s *Service) List(filters map[string][]string) ([]*Network, error) {
 		}
 		tests = append(tests, test)
 	}
-	return slices.DeleteFunc(s.all(), func(n *Network) bool {
+	return slices.DeleteFunc(s.sortedNetworks(), func(n *Network) bool {
 		return slices.ContainsFunc(tests, func(test func(*Network) bool) bool { return !test(n) })
 	}), nil
 }
@@ -42,9 +42,9 @@ func newTest(key string, values []string) (func(*Network) bool, error) {
 	case "driver":
 		return func(n *Network) bool { return slices.Contains(values, n.Driver) }, nil
 	case "id":
-		return matcher(key, values, func(n *Network) string { return n.ID })
+		return newMatcher(key, values, func(n *Network) string { return n.ID })
 	case "name":
-		return matcher(key, values, func(n *Network) string { return n.Name })
+		return newMatcher(key, values, func(n *Network) string { return n.Name })
 	case "label":
 		f, err := prune.New(map[string][]string{prune.Label: values}, time.Time{}, prune.Label)
 		return func(n *Network) bool { return f.Takes(n.Labels, n.Created) }, err
@@ -62,8 +62,8 @@ func newTest(key string, values []string) (func(*Network) bool, error) {
 	}
 }
 
-// matcher takes regular expressions, as clients rely on: a part of a text is one, ^ and $ tie it to an end.
-func matcher(key string, values []string, text func(*Network) string) (func(*Network) bool, error) {
+// newMatcher returns a filter by regular expressions, as clients rely on: a part of a text is one, ^ and $ tie it to an end.
+func newMatcher(key string, values []string, text func(*Network) string) (func(*Network) bool, error) {
 	patterns := make([]*regexp.Regexp, 0, len(values))
 	for _, v := range values {
 		if len(v) > maxPattern {
@@ -90,18 +90,18 @@ func (s *Service) Prune(ctx context.Context, filters map[string][]string, used f
 	if err != nil {
 		return nil, err
 	}
-	if err := s.acquire(ctx); err != nil {
+	if err := s.acquireToken(ctx); err != nil {
 		return nil, err
 	}
-	defer s.release()
-	for _, n := range s.all() {
+	defer s.releaseToken()
+	for _, n := range s.sortedNetworks() {
 		if n.Builtin() || !f.Takes(n.Labels, n.Created) || used(n.ID) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return removed, err
 		}
-		err := s.remove(ctx, n)
+		err := s.removeNetwork(ctx, n)
 		if fault.Is(err, fault.Conflict) {
 			continue
 		}

@@ -62,8 +62,8 @@ func parseOptions(options map[string]string) (s settings, err error) {
 	return s, nil
 }
 
-// foreign returns the keys that are nobody's here, sorted.
-func foreign(options map[string]string) []string {
+// foreignKeys returns the keys outside of OptionNamespace, sorted.
+func foreignKeys(options map[string]string) []string {
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(options)) {
 		if !strings.HasPrefix(key, OptionNamespace) {

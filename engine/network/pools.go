@@ -30,9 +30,9 @@ type PoolRequest struct {
 	Aux     map[string]string
 }
 
-// parse checks what was asked for. Pools that leave the subnet to the engine are left out, and so are those of IPv6 in a
+// toIPAM checks what was asked for. Pools that leave the subnet to the engine are left out, and so are those of IPv6 in a
 // network without it, which are unused.
-func (r *IPAMRequest) parse(enableIPv6 bool) (_ IPAM, unused []netip.Prefix, _ error) {
+func (r *IPAMRequest) toIPAM(enableIPv6 bool) (_ IPAM, unused []netip.Prefix, _ error) {
 	switch r.Driver {
 	case "", ipamDefault:
 	case ipamNull:
@@ -48,7 +48,7 @@ func (r *IPAMRequest) parse(enableIPv6 bool) (_ IPAM, unused []netip.Prefix, _ e
 	ipam := IPAM{Driver: ipamDefault, Options: maps.Clone(r.Options)}
 	seen := map[bool]bool{}
 	for i := range r.Pools {
-		p, err := r.Pools[i].parse()
+		p, err := r.Pools[i].toPool()
 		if err != nil {
 			return IPAM{}, nil, err
 		}
@@ -68,7 +68,7 @@ func (r *IPAMRequest) parse(enableIPv6 bool) (_ IPAM, unused []netip.Prefix, _ e
 	return ipam, unused, nil
 }
 
-func (r *PoolRequest) parse() (p Pool, err error) {
+func (r *PoolRequest) toPool() (p Pool, err error) {
 	if r.Subnet == "" {
 		if r.Range != "" || r.Gateway != "" || len(r.Aux) > 0 {
 			return Pool{}, fault.Invalid("invalid IPAM configuration: IPRange, Gateway and AuxAddress need a Subnet that they are in")

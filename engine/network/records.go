@@ -17,21 +17,21 @@ import (
 // recordSuffix ends the name of a network's record, which begins with its id.
 const recordSuffix = ".json"
 
-func (s *Service) path(networkID string) string {
+func (s *Service) recordPath(networkID string) string {
 	return filepath.Join(s.opt.Dir, networkID+recordSuffix)
 }
 
-// save writes a network's record and publishes it.
-func (s *Service) save(n *Network) error {
-	if err := record.Put(s.path(n.ID), n); err != nil {
+// saveNetwork writes a network's record and publishes it.
+func (s *Service) saveNetwork(n *Network) error {
+	if err := record.Put(s.recordPath(n.ID), n); err != nil {
 		return err
 	}
-	s.add(n)
+	s.addNetwork(n)
 	return nil
 }
 
-// load reads all records.
-func (s *Service) load() error {
+// loadNetworks reads all records.
+func (s *Service) loadNetworks() error {
 	files, err := os.ReadDir(s.opt.Dir)
 	if err != nil {
 		return err
@@ -43,8 +43,8 @@ func (s *Service) load() error {
 			continue
 		}
 		n := &Network{}
-		if err := s.read(networkID, n); err != nil {
-			if err := s.opt.Damage.SetAside(s.path(networkID), err); err != nil {
+		if err := s.readRecord(networkID, n); err != nil {
+			if err := s.opt.Damage.SetAside(s.recordPath(networkID), err); err != nil {
 				return err
 			}
 			continue
@@ -55,14 +55,14 @@ func (s *Service) load() error {
 				continue
 			}
 		}
-		s.add(n)
+		s.addNetwork(n)
 	}
 	return nil
 }
 
-// read reads one record, and refuses what no version of this package has written: the driver would stumble over it.
-func (s *Service) read(networkID string, n *Network) error {
-	if err := record.Get(s.path(networkID), n); err != nil {
+// readRecord reads one record, and refuses what no version of this package has written: the driver would stumble over it.
+func (s *Service) readRecord(networkID string, n *Network) error {
+	if err := record.Get(s.recordPath(networkID), n); err != nil {
 		return err
 	}
 	if n.ID != networkID || n.Driver != DriverBridge || checkName(n.Name) != nil || n.Name == Host || n.Name == None {
@@ -99,7 +99,7 @@ func (s *Service) ensureBuiltin() error {
 		if old.Subnet.IsValid() {
 			n.IPAM.Pools = []Pool{{Subnet: old.Subnet, Gateway: old.Subnet.Addr().Next()}}
 		}
-		if err := s.save(n); err != nil {
+		if err := s.saveNetwork(n); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func (s *Service) ensureBuiltin() error {
 		{Name: Host, Driver: DriverHost}, {Name: None, Driver: DriverNull},
 	} {
 		other.ID, other.Created, other.IPAM.Driver = FixedID(other.Name), n.Created, ipamDefault
-		s.add(other)
+		s.addNetwork(other)
 	}
 	return record.Remove(filepath.Join(s.opt.Dir, oldName))
 }

@@ -72,34 +72,34 @@ func Open(ctx context.Context, opt Options) (*Service, error) {
 	if err := record.Sweep(opt.Dir); err != nil {
 		return nil, fmt.Errorf("open networks: %w", err)
 	}
-	if err := s.load(); err != nil {
+	if err := s.loadNetworks(); err != nil {
 		return nil, fmt.Errorf("open networks: %w", err)
 	}
 	if err := s.ensureBuiltin(); err != nil {
 		return nil, fmt.Errorf("make the built-in networks: %w", err)
 	}
-	changed, err := opt.Driver.Adopt(ctx, s.bridges())
+	changed, err := opt.Driver.Adopt(ctx, s.bridgeNetworks())
 	if err != nil {
 		return nil, fmt.Errorf("take up the networks: %w", err)
 	}
 	for _, n := range changed {
-		if err := s.save(n); err != nil {
+		if err := s.saveNetwork(n); err != nil {
 			return nil, fmt.Errorf("take up network %s: %w", n.Name, err)
 		}
 	}
 	return s, nil
 }
 
-// bridges returns the networks that the driver builds, the oldest first.
-func (s *Service) bridges() []*Network {
-	all := s.all()
+// bridgeNetworks returns the networks that the driver builds, the oldest first.
+func (s *Service) bridgeNetworks() []*Network {
+	all := s.sortedNetworks()
 	all = slices.DeleteFunc(all, func(n *Network) bool { return n.Driver != DriverBridge })
 	slices.SortStableFunc(all, func(a, b *Network) int { return a.Created.Compare(b.Created) })
 	return all
 }
 
-// all returns the networks by name, those of one name by age.
-func (s *Service) all() []*Network {
+// sortedNetworks returns the networks by name, those of one name by age.
+func (s *Service) sortedNetworks() []*Network {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.networks))
 	s.mu.Unlock()
@@ -152,19 +152,19 @@ func NoSuch(ref string) error { return fault.NotFound("network %s not found", re
 // Remove deletes a network. fault.NotFound if there is none, fault.Forbidden for a built-in one, fault.Conflict while a
 // container has a place in it.
 func (s *Service) Remove(ctx context.Context, ref string) error {
-	if err := s.acquire(ctx); err != nil {
+	if err := s.acquireToken(ctx); err != nil {
 		return err
 	}
-	defer s.release()
+	defer s.releaseToken()
 	n, err := s.Find(ref)
 	if err != nil {
 		return err
 	}
-	return s.remove(ctx, n)
+	return s.removeNetwork(ctx, n)
 }
 
-// remove is Remove for who holds the token.
-func (s *Service) remove(ctx context.Context, n *Network) (err error) {
+// removeNetwork is Remove for who holds the token.
+func (s *Service) removeNetwork(ctx context.Context, n *Network) (err error) {
 	if n.Builtin() {
 		return fault.Forbidden("%s is a pre-defined network and cannot be removed", n.Name)
 	}
@@ -175,9 +175,9 @@ func (s *Service) remove(ctx context.Context, n *Network) (err error) {
 		}
 		return fmt.Errorf("remove network %s: %w", n.Name, err)
 	}
-	if err := record.Remove(s.path(n.ID)); err != nil {
+	if err := record.Remove(s.recordPath(n.ID)); err != nil {
 		_, back := s.opt.Driver.AddNetwork(ctx, n)
-		back = errors.Join(back, record.PutVolatile(s.path(n.ID), n)) // it may be gone, and only its folder not be synced
+		back = errors.Join(back, record.PutVolatile(s.recordPath(n.ID), n)) // it may be gone, and only its folder not be synced
 		if back != nil {
 			s.opt.Log.Error().Err(back).Str("network", n.Name).Msg("network not made again: its record could not be removed")
 		}
@@ -186,12 +186,12 @@ func (s *Service) remove(ctx context.Context, n *Network) (err error) {
 	s.mu.Lock()
 	delete(s.networks, n.ID)
 	s.mu.Unlock()
-	s.publish("destroy", n)
+	s.publishEvent("destroy", n)
 	return nil
 }
 
-// acquire takes the token; release gives it back.
-func (s *Service) acquire(ctx context.Context) error {
+// acquireToken takes the token; releaseToken gives it back.
+func (s *Service) acquireToken(ctx context.Context) error {
 	select {
 	case s.token <- struct{}{}:
 		return nil
@@ -200,16 +200,16 @@ func (s *Service) acquire(ctx context.Context) error {
 	}
 }
 
-func (s *Service) release() { <-s.token }
+func (s *Service) releaseToken() { <-s.token }
 
-// add publishes a network to the readers.
-func (s *Service) add(n *Network) {
+// addNetwork publishes a network to the readers.
+func (s *Service) addNetwork(n *Network) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.networks[n.ID] = n
 }
 
-func (s *Service) publish(action string, n *Network) {
+func (s *Service) publishEvent(action string, n *Network) {
 	s.opt.Events.Publish(event.Event{
 		Type: event.TypeNetwork, Action: action, ID: n.ID, Attributes: map[string]string{"name": n.Name, "type": n.Driver}, Time: time.Now(),
 	})

@@ -367,7 +367,7 @@ func TestNothingHalfMade(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	s, _, _ := open(t, t.TempDir())
-	must(t, s.acquire(t.Context()))
+	must(t, s.acquireToken(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, createErr := s.Create(ctx, CreateOptions{Name: "x"})
@@ -377,7 +377,7 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("%s while another holds the token = %v, want the context's error", what, err)
 		}
 	}
-	s.release()
+	s.releaseToken()
 }
 
 func TestOpenFails(t *testing.T) {

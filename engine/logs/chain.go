@@ -28,9 +28,9 @@ func openChain(ctx context.Context, path string, after uint64) ([]logFile, error
 		if err != nil {
 			return nil, err
 		}
-		if whole && unchanged(chain) || try == chainTries {
+		if whole && isUnchanged(chain) || try == chainTries {
 			slices.Reverse(chain)
-			return dedup(chain), nil
+			return closeDuplicates(chain), nil
 		}
 		closeFiles(chain)
 		select {
@@ -74,8 +74,8 @@ func openFiles(path string, after uint64) (chain []logFile, whole bool, err erro
 	return chain, whole, nil
 }
 
-// unchanged reports whether the names still stand for the opened files.
-func unchanged(chain []logFile) bool {
+// isUnchanged reports whether the names still stand for the opened files.
+func isUnchanged(chain []logFile) bool {
 	for _, f := range chain {
 		opened, err := f.file.Stat()
 		if err != nil {
@@ -89,8 +89,8 @@ func unchanged(chain []logFile) bool {
 	return true
 }
 
-// dedup closes files that were met twice because a rotation went on under the last try.
-func dedup(chain []logFile) []logFile {
+// closeDuplicates closes files that were met twice because a rotation went on under the last try.
+func closeDuplicates(chain []logFile) []logFile {
 	var seen []fs.FileInfo
 	return slices.DeleteFunc(chain, func(f logFile) bool {
 		info, err := f.file.Stat()

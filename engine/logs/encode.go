@@ -14,8 +14,8 @@ const (
 	hex       = "0123456789abcdef"
 )
 
-// middle returns what stands between the text and the time in a stream's entries. attrs is a JSON object, or empty.
-func middle(stream stdio.Stream, attrs []byte) []byte {
+// entryMiddle returns what stands between the text and the time in a stream's entries. attrs is a JSON object, or empty.
+func entryMiddle(stream stdio.Stream, attrs []byte) []byte {
 	m := `","stream":"stdout"`
 	if stream == stdio.Stderr {
 		m = `","stream":"stderr"`
@@ -50,7 +50,7 @@ func appendEntry(dst, text, tail []byte) []byte {
 func appendEscaped(dst, text []byte) []byte {
 	start, i := 0, 0
 	for {
-		i += plain(text[i:])
+		i += plainLen(text[i:])
 		if i >= len(text) {
 			return append(dst, text[start:]...)
 		}
@@ -89,10 +89,10 @@ func appendEscaped(dst, text []byte) []byte {
 	}
 }
 
-// plain returns how many bytes at the beginning of s go into the file as they are. It looks at eight bytes at a time:
+// plainLen returns how many bytes at the beginning of s go into the file as they are. It looks at eight bytes at a time:
 // each of the terms has the high bit set in those bytes that need care, and perhaps, by a borrow, in a byte above one of
 // those: so the lowest one is right.
-func plain(s []byte) int {
+func plainLen(s []byte) int {
 	const (
 		ones  = 0x0101010101010101
 		highs = 0x8080808080808080

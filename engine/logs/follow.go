@@ -22,7 +22,7 @@ func (r *reader) follow(ctx context.Context, changes *watch) error {
 		if err := r.catchUp(ctx); err != nil || last {
 			return err
 		}
-		r.rest()
+		r.shrinkBuffer()
 		select {
 		case <-changes.wake:
 		case <-r.opts.End:

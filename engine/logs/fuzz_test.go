@@ -132,7 +132,7 @@ func FuzzPlain(f *testing.F) {
 			if want < 0 {
 				want = len(s) - start
 			}
-			if got := plain(s[start:]); got != want {
+			if got := plainLen(s[start:]); got != want {
 				t.Errorf("plain(%q) = %d, want %d", s[start:], got, want)
 			}
 		}

@@ -33,7 +33,7 @@ func startPacking(path string) *packing {
 	p := &packing{stop: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		if err := pack(path, p.stop); err != nil {
+		if err := packFile(path, p.stop); err != nil {
 			os.Remove(packingName(path)) //nolint:errcheck // the next Open does
 		}
 	}()
@@ -55,8 +55,8 @@ func (p *packing) cancel() {
 	}
 }
 
-// pack replaces path.1 by path.1.gz. A reader finds one of them, and at a moment both, at any time.
-func pack(path string, stop <-chan struct{}) error {
+// packFile replaces path.1 by path.1.gz. A reader finds one of them, and at a moment both, at any time.
+func packFile(path string, stop <-chan struct{}) error {
 	src, err := os.Open(olderName(path, 1))
 	if err != nil {
 		return err
@@ -147,10 +147,10 @@ func openPlain(name string) (logFile, error) {
 // maxUnpacked bounds what a packed file may hold, in bytes.
 const maxUnpacked = 64 << 30
 
-// unpack returns the contents of a packed file as a file without a name, which the caller closes. A packed file that ends
+// unpackFile returns the contents of a packed file as a file without a name, which the caller closes. A packed file that ends
 // too early, as a full disk leaves it, gives what there is.
-func unpack(packed *os.File, dir string) (_ *os.File, err error) {
-	plain, err := nameless(dir)
+func unpackFile(packed *os.File, dir string) (_ *os.File, err error) {
+	plain, err := createUnnamed(dir)
 	if err != nil {
 		return nil, fmt.Errorf("unpack log: %w", err)
 	}
@@ -167,8 +167,8 @@ func unpack(packed *os.File, dir string) (_ *os.File, err error) {
 	return plain, nil
 }
 
-// nameless makes a file in dir that goes with its descriptor.
-func nameless(dir string) (*os.File, error) {
+// createUnnamed makes a file in dir that goes with its descriptor.
+func createUnnamed(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		return os.NewFile(uintptr(fd), filepath.Join(dir, "unpacked")), nil

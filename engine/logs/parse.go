@@ -121,8 +121,8 @@ func parseTime(s []byte) (time.Time, bool) {
 	if len(s) < secondsLen+1 || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' || s[len(s)-1] != 'Z' {
 		return time.Time{}, false
 	}
-	year, month, day := digits(s[0:4]), digits(s[5:7]), digits(s[8:10])
-	hour, minute, second := digits(s[11:13]), digits(s[14:16]), digits(s[17:19])
+	year, month, day := parseDigits(s[0:4]), parseDigits(s[5:7]), parseDigits(s[8:10])
+	hour, minute, second := parseDigits(s[11:13]), parseDigits(s[14:16]), parseDigits(s[17:19])
 	nanos := parseFraction(s[secondsLen : len(s)-1])
 	if !isDate(year, month, day) || uint(hour) > 23 || uint(minute) > 59 || uint(second) > 59 || nanos < 0 {
 		return time.Time{}, false
@@ -138,7 +138,7 @@ func parseFraction(s []byte) int {
 	if s[0] != '.' || len(s) < 2 || len(s) > 10 {
 		return -1
 	}
-	nanos := digits(s[1:])
+	nanos := parseDigits(s[1:])
 	for n := len(s); n < 10; n++ {
 		nanos *= 10
 	}
@@ -154,8 +154,8 @@ func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// digits returns the number that s spells, or -1.
-func digits(s []byte) int {
+// parseDigits returns the number that s spells, or -1.
+func parseDigits(s []byte) int {
 	n := 0
 	for _, c := range s {
 		if c < '0' || c > '9' {

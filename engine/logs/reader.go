@@ -56,8 +56,8 @@ func Read(ctx context.Context, path string, opts ReadOptions, fn func(Entry) err
 		return fault.Invalid("a reader of logs must choose at least one stream")
 	}
 	r := &reader{path: path, opts: opts, fn: fn}
-	r.grow()
-	defer r.rest()
+	r.growBuffer()
+	defer r.shrinkBuffer()
 	var changes *watch
 	if opts.Follow && opts.StopAt == nil {
 		w := opts.Watcher
@@ -65,7 +65,7 @@ func Read(ctx context.Context, path string, opts ReadOptions, fn func(Entry) err
 			w = &Watcher{}
 		}
 		var err error
-		if changes, err = w.watch(path); err != nil { // before the first look, so that no change falls between
+		if changes, err = w.newWatch(path); err != nil { // before the first look, so that no change falls between
 			return err
 		}
 		defer changes.close()
@@ -75,7 +75,7 @@ func Read(ctx context.Context, path string, opts ReadOptions, fn func(Entry) err
 		return err
 	}
 	defer func() { r.closeAll() }()
-	if r.segments, err = r.begin(chain); err != nil {
+	if r.segments, err = r.makeSegments(chain); err != nil {
 		return err
 	}
 	err = r.readSegments(ctx)
@@ -99,12 +99,12 @@ type segment struct {
 	skip  bool  // nothing of it
 }
 
-// plain makes the segment's file one that can be read. A packed one is unpacked when its turn comes and not before.
-func (r *reader) plain(s *segment) error {
+// unpackSegment makes the segment's file one that can be read. A packed one is unpacked when its turn comes and not before.
+func (r *reader) unpackSegment(s *segment) error {
 	if !s.packed {
 		return nil
 	}
-	file, err := unpack(s.file, filepath.Dir(r.path))
+	file, err := unpackFile(s.file, filepath.Dir(r.path))
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ type reader struct {
 	segments []segment // the first is being read; with Follow the last stays open at its end
 }
 
-// begin makes segments of the files, which it takes over, and applies StopAt and Tail.
-func (r *reader) begin(chain []logFile) ([]segment, error) {
+// makeSegments makes segments of the files, which it takes over, and applies StopAt and Tail.
+func (r *reader) makeSegments(chain []logFile) ([]segment, error) {
 	segments := make([]segment, 0, len(chain))
 	for _, f := range chain {
 		segments = append(segments, segment{logFile: f, limit: -1})
@@ -135,7 +135,7 @@ func (r *reader) begin(chain []logFile) ([]segment, error) {
 		r.segments = segments
 	}
 	if r.opts.Tail >= 0 {
-		if err := r.tail(segments); err != nil {
+		if err := r.seekTail(segments); err != nil {
 			return r.segments, err
 		}
 	}
@@ -181,7 +181,7 @@ func (r *reader) readFile(ctx context.Context, s *segment) error {
 	if s.skip {
 		return nil
 	}
-	if err := r.plain(s); err != nil {
+	if err := r.unpackSegment(s); err != nil {
 		return err
 	}
 	for {
@@ -199,7 +199,7 @@ func (r *reader) readFile(ctx context.Context, s *segment) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read log: %w", err)
 		}
-		used, err := r.lines(r.buf[:n])
+		used, err := r.emitLines(r.buf[:n])
 		s.pos += int64(used)
 		if err != nil {
 			return err
@@ -208,7 +208,7 @@ func (r *reader) readFile(ctx context.Context, s *segment) error {
 			return nil
 		}
 		if len(r.buf) < readSize {
-			r.grow()
+			r.growBuffer()
 			continue
 		}
 		if used == 0 {
@@ -222,8 +222,8 @@ func (r *reader) readFile(ctx context.Context, s *segment) error {
 	}
 }
 
-// grow takes a buffer of readSize.
-func (r *reader) grow() {
+// growBuffer takes a buffer of readSize.
+func (r *reader) growBuffer() {
 	if r.opts.Watcher != nil {
 		if buf, ok := r.opts.Watcher.buffers.Get().(*[readSize]byte); ok {
 			r.buf = buf[:]
@@ -233,8 +233,8 @@ func (r *reader) grow() {
 	r.buf = new([readSize]byte)[:]
 }
 
-// rest gives a large buffer up while nothing comes.
-func (r *reader) rest() {
+// shrinkBuffer gives a large buffer up while nothing comes.
+func (r *reader) shrinkBuffer() {
 	if len(r.buf) == readSize && r.opts.Watcher != nil {
 		r.opts.Watcher.buffers.Put((*[readSize]byte)(r.buf))
 	}
@@ -243,8 +243,8 @@ func (r *reader) rest() {
 	}
 }
 
-// lines hands the whole lines of block over and returns how many bytes they are.
-func (r *reader) lines(block []byte) (used int, err error) {
+// emitLines hands the whole lines of block over and returns how many bytes they are.
+func (r *reader) emitLines(block []byte) (used int, err error) {
 	for {
 		n := bytes.IndexByte(block[used:], '\n')
 		if n < 0 {
@@ -263,7 +263,7 @@ func (r *reader) lines(block []byte) (used int, err error) {
 		if !r.opts.Until.IsZero() && e.Time.After(r.opts.Until.Add(untilSlack)) {
 			return used, errUntil
 		}
-		if !r.takes(&e) || e.Time.Before(r.opts.Since) {
+		if !r.wantsEntry(&e) || e.Time.Before(r.opts.Since) {
 			continue
 		}
 		if err := r.fn(e); err != nil {
@@ -272,8 +272,8 @@ func (r *reader) lines(block []byte) (used int, err error) {
 	}
 }
 
-// takes reports whether the entry is of a chosen stream and not after Until.
-func (r *reader) takes(e *Entry) bool {
+// wantsEntry reports whether the entry is of a chosen stream and not after Until.
+func (r *reader) wantsEntry(e *Entry) bool {
 	if !r.opts.Until.IsZero() && e.Time.After(r.opts.Until) {
 		return false
 	}

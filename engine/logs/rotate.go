@@ -27,7 +27,7 @@ func (w *Writer) rotate() error {
 			return nil
 		}
 	}
-	if err := w.mend(); err != nil {
+	if err := w.cutTornLine(); err != nil {
 		return err
 	}
 	w.packing.wait() // the names it works on are about to change
@@ -36,7 +36,7 @@ func (w *Writer) rotate() error {
 	if err != nil {
 		return fmt.Errorf("rotate log: %w", err)
 	}
-	if err := w.shift(next); err != nil {
+	if err := w.shiftFiles(next); err != nil {
 		return errors.Join(fmt.Errorf("rotate log: %w", err), f.Close(), os.Remove(next))
 	}
 	old := w.file
@@ -50,38 +50,38 @@ func (w *Writer) rotate() error {
 	return nil
 }
 
-// shift moves every file on by one name, up to the first name that is free; the last of MaxFiles is replaced.
-func (w *Writer) shift(next string) error {
+// shiftFiles moves every file on by one name, up to the first name that is free; the last of MaxFiles is replaced.
+func (w *Writer) shiftFiles(next string) error {
 	free := 1
 	for free < w.opts.MaxFiles-1 {
-		if !exists(olderName(w.path, free)) && !exists(packedName(w.path, free)) {
+		if !fileExists(olderName(w.path, free)) && !fileExists(packedName(w.path, free)) {
 			break
 		}
 		free++
 	}
 	for n := min(free, w.opts.MaxFiles-1); n > 1; n-- {
-		if err := w.move(n-1, n); err != nil {
+		if err := w.moveOlder(n-1, n); err != nil {
 			return err
 		}
 	}
 	if w.opts.MaxFiles > 1 {
-		if err := replace(w.path, olderName(w.path, 1), packedName(w.path, 1)); err != nil {
+		if err := replaceFile(w.path, olderName(w.path, 1), packedName(w.path, 1)); err != nil {
 			return err
 		}
 	}
 	return os.Rename(next, w.path)
 }
 
-// move gives an older file the next number, packed or not. What had that number goes.
-func (w *Writer) move(from, to int) error {
-	if exists(olderName(w.path, from)) {
-		return replace(olderName(w.path, from), olderName(w.path, to), packedName(w.path, to))
+// moveOlder gives an older file the next number, packed or not. What had that number goes.
+func (w *Writer) moveOlder(from, to int) error {
+	if fileExists(olderName(w.path, from)) {
+		return replaceFile(olderName(w.path, from), olderName(w.path, to), packedName(w.path, to))
 	}
-	return replace(packedName(w.path, from), packedName(w.path, to), olderName(w.path, to))
+	return replaceFile(packedName(w.path, from), packedName(w.path, to), olderName(w.path, to))
 }
 
-// replace renames a file, which need not be there, and removes twin, the other form of what it replaces.
-func replace(from, to, twin string) error {
+// replaceFile renames a file, which need not be there, and removes twin, the other form of what it replaces.
+func replaceFile(from, to, twin string) error {
 	for _, err := range []error{os.Rename(from, to), os.Remove(twin)} {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -90,7 +90,7 @@ func replace(from, to, twin string) error {
 	return nil
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }

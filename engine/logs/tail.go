@@ -9,9 +9,9 @@ import (
 	"moss/engine/stdio"
 )
 
-// tail moves the segments' positions to the first of the last opts.Tail lines, reading backwards and no further than it
+// seekTail moves the segments' positions to the first of the last opts.Tail lines, reading backwards and no further than it
 // must.
-func (r *reader) tail(segments []segment) error {
+func (r *reader) seekTail(segments []segment) error {
 	t := &tailer{reader: r, left: r.opts.Tail}
 	for i := len(segments) - 1; i >= 0; i-- {
 		s := &segments[i]
@@ -19,7 +19,7 @@ func (r *reader) tail(segments []segment) error {
 			s.skip = true
 			continue
 		}
-		if err := r.plain(s); err != nil {
+		if err := r.unpackSegment(s); err != nil {
 			return err
 		}
 		end := s.limit
@@ -34,7 +34,7 @@ func (r *reader) tail(segments []segment) error {
 		if err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
-		if s.pos, err = t.back(s.file, end); err != nil {
+		if s.pos, err = t.tailStart(s.file, end); err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
 	}
@@ -49,8 +49,8 @@ type tailer struct {
 	done    bool
 }
 
-// back returns where to begin in a file whose whole lines end at end.
-func (t *tailer) back(f io.ReaderAt, end int64) (int64, error) {
+// tailStart returns where the tail begins in a file whose whole lines end at end.
+func (t *tailer) tailStart(f io.ReaderAt, end int64) (int64, error) {
 	for end > 0 && !t.done {
 		if t.left == 0 && !t.mayContinue() {
 			t.done = true
@@ -86,7 +86,7 @@ func (t *tailer) backLines(block []byte, whole bool) int {
 		if begin == 0 && !whole {
 			return end
 		}
-		if !t.count(block[begin : end-1]) {
+		if !t.countLine(block[begin : end-1]) {
 			t.done = true
 			return end
 		}
@@ -95,10 +95,10 @@ func (t *tailer) backLines(block []byte, whole bool) int {
 	return end
 }
 
-// count reports whether the line of the file belongs to the tail.
-func (t *tailer) count(line []byte) bool {
+// countLine counts a line of the file and reports whether it belongs to the tail.
+func (t *tailer) countLine(line []byte) bool {
 	e, ok := t.parser.parse(line)
-	if !ok || !t.takes(&e) {
+	if !ok || !t.wantsEntry(&e) {
 		return true
 	}
 	started := &t.started[0]

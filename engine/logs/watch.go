@@ -42,11 +42,11 @@ type watch struct {
 	polling sync.WaitGroup
 }
 
-// watch watches the folder rather than the file: that tells of writes as well as of rotations, without a moment in which a
-// new file is not watched yet. fault.NotFound if there is no such folder.
-func (w *Watcher) watch(path string) (*watch, error) {
+// newWatch begins to watch a log's folder rather than the file: that tells of writes as well as of rotations, without a
+// moment in which a new file is not watched yet. fault.NotFound if there is no such folder.
+func (w *Watcher) newWatch(path string) (*watch, error) {
 	c := &watch{wake: make(chan struct{}, 1), watcher: w}
-	err := w.add(c, filepath.Dir(path))
+	err := w.addWatch(c, filepath.Dir(path))
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.ENOENT):
@@ -58,7 +58,7 @@ func (w *Watcher) watch(path string) (*watch, error) {
 	return c, nil
 }
 
-func (w *Watcher) add(c *watch, dir string) error {
+func (w *Watcher) addWatch(c *watch, dir string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fresh := w.current == nil
@@ -70,9 +70,9 @@ func (w *Watcher) add(c *watch, dir string) error {
 		w.current = &instance{
 			file: os.NewFile(uintptr(fd), "inotify"), done: make(chan struct{}), folders: map[int32]map[*watch]struct{}{},
 		}
-		go w.listen(w.current)
+		go w.readEvents(w.current)
 	}
-	number, err := w.current.add(dir)
+	number, err := w.current.addFolder(dir)
 	if err != nil {
 		if fresh {
 			_ = w.current.file.Close() // the first error says more
@@ -88,8 +88,8 @@ func (w *Watcher) add(c *watch, dir string) error {
 	return nil
 }
 
-// add returns the folder's number, the same for every follower in it.
-func (i *instance) add(dir string) (number int32, err error) {
+// addFolder adds a folder and returns its number, the same for every follower in it.
+func (i *instance) addFolder(dir string) (number int32, err error) {
 	raw, err := i.file.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -103,7 +103,7 @@ func (i *instance) add(dir string) (number int32, err error) {
 	return int32(n), errors.Join(err, aerr) //nolint:gosec // the kernel counts in that size
 }
 
-func (i *instance) remove(number int32) {
+func (i *instance) removeFolder(number int32) {
 	if raw, err := i.file.SyscallConn(); err == nil {
 		// A folder that was removed took its number along.
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(number)) }) //nolint:gosec // it is not negative
@@ -123,7 +123,7 @@ func (c *watch) close() {
 	delete(i.folders[c.number], c)
 	if len(i.folders[c.number]) == 0 {
 		delete(i.folders, c.number)
-		i.remove(c.number)
+		i.removeFolder(c.number)
 	}
 	last := len(i.folders) == 0
 	if last {
@@ -136,8 +136,8 @@ func (c *watch) close() {
 	}
 }
 
-// listen takes any event in a folder for "look again": what happened is seen in the files.
-func (w *Watcher) listen(i *instance) {
+// readEvents takes any event in a folder for "look again": what happened is seen in the files.
+func (w *Watcher) readEvents(i *instance) {
 	defer close(i.done)
 	var events [4096]byte
 	for {

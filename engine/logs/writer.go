@@ -71,14 +71,14 @@ func Open(path string, opts Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	size, err := repair(f)
+	size, err := cutUnfinishedLine(f)
 	if err != nil {
 		_ = f.Close() // the first error says more
 		return nil, fmt.Errorf("repair log: %w", err)
 	}
 	w := &Writer{path: path, opts: opts, file: f, size: size}
 	for i, stream := range streams {
-		w.middle[i] = middle(stream, opts.Attrs)
+		w.middle[i] = entryMiddle(stream, opts.Attrs)
 	}
 	return w, nil
 }
@@ -91,7 +91,7 @@ func Open(path string, opts Options) (*Writer, error) {
 func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	i, err := w.part(stream)
+	i, err := w.partialIndex(stream)
 	if err != nil || len(p) == 0 {
 		return err
 	}
@@ -101,11 +101,11 @@ func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 	var first error
 	for len(p) > 0 {
 		var line []byte
-		line, p = part.next(p)
+		line, p = part.nextLine(p)
 		if line == nil {
 			break
 		}
-		if err := w.add(line, w.tail); err != nil && first == nil {
+		if err := w.addEntry(line, w.tail); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -157,8 +157,8 @@ func (w *Writer) Close() error {
 // streams are the outputs in the order of Writer.partial.
 var streams = [2]stdio.Stream{stdio.Stdout, stdio.Stderr} //nolint:gochecknoglobals // a constant table
 
-// part returns the place of a stream in Writer.partial.
-func (w *Writer) part(stream stdio.Stream) (int, error) {
+// partialIndex returns the place of a stream in Writer.partial.
+func (w *Writer) partialIndex(stream stdio.Stream) (int, error) {
 	if w.file == nil {
 		return 0, fmt.Errorf("write log %s: %w", w.path, os.ErrClosed)
 	}
@@ -172,9 +172,9 @@ func (w *Writer) part(stream stdio.Stream) (int, error) {
 	return 0, fmt.Errorf("write log %s: no such output: %v", w.path, stream)
 }
 
-// next takes one entry's bytes from the kept bytes and p, and returns what is left of p. Without a whole entry it keeps
+// nextLine takes one entry's bytes from the kept bytes and p, and returns what is left of p. Without a whole entry it keeps
 // p and returns nil. The line is valid until the next call.
-func (t *partial) next(p []byte) (line, rest []byte) {
+func (t *partial) nextLine(p []byte) (line, rest []byte) {
 	room := maxLine - len(t.bytes)
 	end := bytes.IndexByte(p[:min(len(p), room)], '\n') + 1
 	old := len(t.bytes)
@@ -182,7 +182,7 @@ func (t *partial) next(p []byte) (line, rest []byte) {
 	case end > 0 && old == 0:
 		return p[:end], p[end:]
 	case end > 0:
-		return t.join(p[:end]), p[end:]
+		return t.joinKept(p[:end]), p[end:]
 	case len(p) < room:
 		t.bytes = append(t.bytes, p...)
 		return nil, nil
@@ -190,7 +190,7 @@ func (t *partial) next(p []byte) (line, rest []byte) {
 		cut := stdio.WholeRunes(p[:room])
 		return p[:cut], p[cut:]
 	}
-	line = t.join(p[:room])
+	line = t.joinKept(p[:room])
 	cut := stdio.WholeRunes(line)
 	if cut < old { // a rune that began in the kept bytes does not fit
 		t.bytes = bytes.Clone(line[cut:old])
@@ -199,21 +199,21 @@ func (t *partial) next(p []byte) (line, rest []byte) {
 	return line[:cut], p[cut-old:]
 }
 
-// join returns the kept bytes and p in one piece, which is valid until the next call of next.
-func (t *partial) join(p []byte) []byte {
+// joinKept returns the kept bytes and p in one piece, which is valid until the next call of nextLine.
+func (t *partial) joinKept(p []byte) []byte {
 	t.bytes = append(t.bytes, p...)
 	line := t.bytes
 	t.bytes = line[:0]
 	return line
 }
 
-// add encodes one entry. Room is made before it is needed: a full buffer is written, a full file rotated.
-func (w *Writer) add(line, tail []byte) (err error) {
+// addEntry encodes one entry. Room is made before it is needed: a full buffer is written, a full file rotated.
+func (w *Writer) addEntry(line, tail []byte) (err error) {
 	start := len(w.buf)
 	w.buf = appendEntry(w.buf, line, tail)
 	if w.opts.MaxSize > 0 && w.size+int64(len(w.buf)) > w.opts.MaxSize && w.size+int64(start) > 0 {
 		entry := w.buf[start:]
-		err = w.write(w.buf[:start])
+		err = w.writeLines(w.buf[:start])
 		if rerr := w.rotate(); err == nil {
 			err = rerr
 		}
@@ -228,7 +228,7 @@ func (w *Writer) add(line, tail []byte) (err error) {
 }
 
 func (w *Writer) flush() error {
-	err := w.write(w.buf)
+	err := w.writeLines(w.buf)
 	w.buf = w.buf[:0]
 	return err
 }
@@ -248,7 +248,7 @@ func (w *Writer) flushPartials(keepRunes bool) error {
 			continue
 		}
 		w.tail = appendTail(w.tail[:0], w.middle[i], t.at)
-		if err := w.add(t.bytes[:cut], w.tail); err != nil && first == nil {
+		if err := w.addEntry(t.bytes[:cut], w.tail); err != nil && first == nil {
 			first = err
 		}
 		t.bytes = append(t.bytes[:0], t.bytes[cut:]...)
@@ -259,12 +259,12 @@ func (w *Writer) flushPartials(keepRunes bool) error {
 	return first
 }
 
-// write appends whole lines to the file. When only some fit, the file ends behind the last whole one.
-func (w *Writer) write(lines []byte) error {
+// writeLines appends whole lines to the file. When only some fit, the file ends behind the last whole one.
+func (w *Writer) writeLines(lines []byte) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	if err := w.mend(); err != nil {
+	if err := w.cutTornLine(); err != nil {
 		return err
 	}
 	n, err := w.file.Write(lines)
@@ -273,12 +273,12 @@ func (w *Writer) write(lines []byte) error {
 		return nil
 	}
 	w.torn = int64(n - (bytes.LastIndexByte(lines[:n], '\n') + 1))
-	_ = w.mend() // if it fails now, the next write tries again before it adds anything
+	_ = w.cutTornLine() // if it fails now, the next write tries again before it adds anything
 	return fmt.Errorf("write log: %w", err)
 }
 
-// mend cuts off the piece of a line that a failed write left. It asks for the real size, since people truncate logs.
-func (w *Writer) mend() error {
+// cutTornLine cuts off the piece of a line that a failed write left. It asks for the real size, since people truncate logs.
+func (w *Writer) cutTornLine() error {
 	if w.torn == 0 {
 		return nil
 	}
@@ -294,8 +294,8 @@ func (w *Writer) mend() error {
 	return nil
 }
 
-// repair cuts off an unfinished last line and returns the size of what stays.
-func repair(f *os.File) (int64, error) {
+// cutUnfinishedLine cuts off an unfinished last line and returns the size of what stays.
+func cutUnfinishedLine(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err

@@ -247,7 +247,7 @@ func TestReadFollowEndsWithTheLastEntry(t *testing.T) {
 	if err := os.WriteFile(endFile, []byte("e 3"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// settle asks the same program, which never ends when it follows: give it one that answers at once.
+	// waitStored asks the same program, which never ends when it follows: give it one that answers at once.
 	over := make(chan struct{})
 	close(over)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -34,7 +34,7 @@ func TestFollowOfASlowJournal(t *testing.T) {
 					}
 				}()
 				begin := time.Now()
-				done, err := r.pass(lines, over)
+				done, err := r.passEntries(lines, over)
 				if !done || err != nil || got != tc.given || time.Since(begin) != tc.took {
 					t.Errorf("pass = %t, %v after %s with %d entries, want the end after %s with %d", done, err, time.Since(begin), got, tc.took, tc.given)
 				}

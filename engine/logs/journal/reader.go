@@ -50,16 +50,16 @@ func Read(ctx context.Context, src Source, opts logs.ReadOptions, fn func(logs.E
 	if opts.Follow && opts.StopAt == nil {
 		return r.follow(ctx)
 	}
-	last, ok := r.end()
+	last, ok := r.readEnd()
 	if at := opts.StopAt; at != nil && at.Size > 0 {
 		last, ok = end{strconv.FormatUint(at.Inode, 10), strconv.FormatInt(at.Size, 10)}, true
 	}
 	if ok {
-		if err := r.settle(ctx, last); err != nil {
+		if err := r.waitStored(ctx, last); err != nil {
 			return err
 		}
 	}
-	return r.run(ctx, nil)
+	return r.runJournalctl(ctx, nil)
 }
 
 type reader struct {
@@ -71,8 +71,8 @@ type reader struct {
 // end is the last entry that a writer has sent.
 type end struct{ run, ordinal string }
 
-// end returns the container's last entry; there is none while a writer is at work.
-func (r *reader) end() (end, bool) {
+// readEnd returns the container's last entry; there is none while a writer is at work.
+func (r *reader) readEnd() (end, bool) {
 	if r.src.EndFile == "" {
 		return end{}, false
 	}
@@ -84,15 +84,15 @@ func (r *reader) end() (end, bool) {
 	return end{run, ordinal}, ok
 }
 
-// settle waits until the journal has stored an entry. It gives up after a time: the journal may have dropped it.
-func (r *reader) settle(ctx context.Context, last end) error {
+// waitStored waits until the journal has stored an entry. It gives up after a time: the journal may have dropped it.
+func (r *reader) waitStored(ctx context.Context, last end) error {
 	deadline := time.Now().Add(settleLimit)
 	for {
-		cmd := r.command(ctx, "--lines=1", "--output=cat", fieldID+"="+r.src.ID, fieldEpoch+"="+last.run, fieldOrdinal+"="+last.ordinal,
-			"--output-fields="+fieldOrdinal)
+		cmd := r.journalctlCommand(ctx, "--lines=1", "--output=cat",
+			fieldID+"="+r.src.ID, fieldEpoch+"="+last.run, fieldOrdinal+"="+last.ordinal, "--output-fields="+fieldOrdinal)
 		out, err := cmd.Output()
 		if err != nil {
-			return r.failure(ctx, err, "")
+			return r.readError(ctx, err, "")
 		}
 		if len(out) > 0 || time.Now().After(deadline) {
 			return nil
@@ -117,14 +117,14 @@ func (r *reader) follow(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			}
-			last, ok := r.end()
+			last, ok := r.readEnd()
 			if ok {
-				_ = r.settle(ctx, last) // what does not come is not waited for
+				_ = r.waitStored(ctx, last) // what does not come is not waited for
 			}
 			over <- last
 		}()
 	}
-	return r.run(ctx, over)
+	return r.runJournalctl(ctx, over)
 }
 
 // entry is what is read of journalctl's JSON.
@@ -156,11 +156,11 @@ func (m *message) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// run calls journalctl and passes its entries on. With over it follows, until that tells which entry is the last.
-func (r *reader) run(ctx context.Context, over <-chan end) error {
+// runJournalctl calls journalctl and passes its entries on. With over it follows, until that tells which entry is the last.
+func (r *reader) runJournalctl(ctx context.Context, over <-chan end) error {
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := r.command(reading, r.arguments(over != nil)...)
+	cmd := r.journalctlCommand(reading, r.journalctlArgs(over != nil)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -168,15 +168,15 @@ func (r *reader) run(ctx context.Context, over <-chan end) error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return r.failure(ctx, err, "")
+		return r.readError(ctx, err, "")
 	}
 	lines := make(chan entry)
 	scanned := make(chan error, 1)
 	go func() {
 		defer close(lines)
-		scanned <- scan(reading, out, lines)
+		scanned <- scanEntries(reading, out, lines)
 	}()
-	done, err := r.pass(lines, over)
+	done, err := r.passEntries(lines, over)
 	if done || err != nil {
 		cancel()
 	}
@@ -187,11 +187,11 @@ func (r *reader) run(ctx context.Context, over <-chan end) error {
 	if err != nil || done {
 		return err
 	}
-	return r.failure(ctx, errors.Join(failed, waited), stderr.String())
+	return r.readError(ctx, errors.Join(failed, waited), stderr.String())
 }
 
-// pass hands entries to fn. It reports whether the end was reached on purpose.
-func (r *reader) pass(lines <-chan entry, over <-chan end) (done bool, err error) {
+// passEntries hands entries to fn. It reports whether the end was reached on purpose.
+func (r *reader) passEntries(lines <-chan entry, over <-chan end) (done bool, err error) {
 	var last, seen end
 	var late, until <-chan time.Time // the last entry is stored, and the next must come soon; a Follow's own bound
 	if over != nil && !r.opts.Until.IsZero() {
@@ -207,10 +207,10 @@ func (r *reader) pass(lines <-chan entry, over <-chan end) (done bool, err error
 				return over != nil && late != nil, nil
 			}
 			seen = end{e.Run, e.Ordinal}
-			if r.behind(seen) {
+			if r.isPastStop(seen) {
 				return true, nil
 			}
-			if done, err := r.emit(e); err != nil || done {
+			if done, err := r.emitEntry(e); err != nil || done {
 				return true, err
 			}
 			if late != nil { // a busy machine has a long rest to pass on
@@ -229,8 +229,8 @@ func (r *reader) pass(lines <-chan entry, over <-chan end) (done bool, err error
 	}
 }
 
-// behind reports whether an entry lies behind ReadOptions.StopAt.
-func (r *reader) behind(e end) bool {
+// isPastStop reports whether an entry lies behind ReadOptions.StopAt.
+func (r *reader) isPastStop(e end) bool {
 	at := r.opts.StopAt
 	if at == nil || e.run != strconv.FormatUint(at.Inode, 10) {
 		return false
@@ -239,8 +239,8 @@ func (r *reader) behind(e end) bool {
 	return err == nil && ordinal > at.Size
 }
 
-// emit passes one entry on if it is asked for. It reports true behind ReadOptions.Until.
-func (r *reader) emit(e entry) (done bool, err error) {
+// emitEntry passes one entry on if it is asked for. It reports true behind ReadOptions.Until.
+func (r *reader) emitEntry(e entry) (done bool, err error) {
 	at, err := time.Parse(time.RFC3339Nano, e.At)
 	if err != nil {
 		micros, err := strconv.ParseInt(e.Stored, 10, 64)
@@ -266,8 +266,8 @@ func (r *reader) emit(e entry) (done bool, err error) {
 	return false, r.fn(logs.Entry{Stream: stream, Time: at, Line: line})
 }
 
-// arguments say to journalctl what to read.
-func (r *reader) arguments(follow bool) []string {
+// journalctlArgs returns the arguments that say to journalctl what to read.
+func (r *reader) journalctlArgs(follow bool) []string {
 	args := []string{
 		"--output=json", "--all",
 		"--output-fields=" + strings.Join([]string{fieldMessage, fieldPriority, fieldTimestamp, fieldPartial, fieldEpoch, fieldOrdinal}, ","),
@@ -298,14 +298,14 @@ func (r *reader) arguments(follow bool) []string {
 	return args
 }
 
-func (r *reader) command(ctx context.Context, args ...string) *exec.Cmd {
+func (r *reader) journalctlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, r.src.Program, append([]string{"--quiet", "--no-pager"}, args...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"}
 	return cmd
 }
 
-// failure says what went wrong with journalctl; nil if nothing did.
-func (r *reader) failure(ctx context.Context, err error, said string) error {
+// readError returns what went wrong with journalctl; nil if nothing did.
+func (r *reader) readError(ctx context.Context, err error, said string) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -318,8 +318,8 @@ func (r *reader) failure(ctx context.Context, err error, said string) error {
 	}
 }
 
-// scan reads entries until the end of r or of ctx. Lines that are no entries are passed over.
-func scan(ctx context.Context, r io.Reader, lines chan<- entry) error {
+// scanEntries reads entries until the end of r or of ctx. Lines that are no entries are passed over.
+func scanEntries(ctx context.Context, r io.Reader, lines chan<- entry) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, 64<<10), maxEntry)
 	for in.Scan() {

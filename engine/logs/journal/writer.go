@@ -124,7 +124,7 @@ func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 		return os.ErrClosed
 	}
 	var failed error
-	rest := &w.partial[index(stream)]
+	rest := &w.partial[streamIndex(stream)]
 	for len(p) > 0 {
 		line, after, whole := bytes.Cut(p, []byte{'\n'})
 		if room := maxLine - len(*rest); len(line) > room {
@@ -211,7 +211,7 @@ func (w *Writer) Close() error {
 	return failed
 }
 
-func index(stream stdio.Stream) int {
+func streamIndex(stream stdio.Stream) int {
 	if stream == stdio.Stderr {
 		return 1
 	}

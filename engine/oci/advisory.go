@@ -28,14 +28,14 @@ func (v Version) Advisories() []string {
 	}
 	var names []string
 	for _, a := range advisories {
-		if a.runtime == v.Name && !a.mended(number) {
+		if a.runtime == v.Name && !a.isFixedIn(number) {
 			names = append(names, a.names)
 		}
 	}
 	return names
 }
 
-func (a advisory) mended(number [3]int) bool {
+func (a advisory) isFixedIn(number [3]int) bool {
 	for _, fix := range a.fixed {
 		if number[0] == fix[0] && number[1] == fix[1] {
 			return number[2] >= fix[2]

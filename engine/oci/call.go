@@ -17,9 +17,9 @@ import (
 // outputWait is how long the output of a runtime is waited for that has ended itself: something else holds it.
 const outputWait = 2 * time.Second
 
-// command makes a call of the runtime: a process group of its own, which ends whole when ctx does.
+// newCommand prepares a call of the runtime: a process group of its own, which ends whole when ctx does.
 // Dir is where the runtime keeps temporary files; empty: the system's folder.
-func (r *Runtime) command(ctx context.Context, dir, log string, args []string) *exec.Cmd {
+func (r *Runtime) newCommand(ctx context.Context, dir, log string, args []string) *exec.Cmd {
 	global := append([]string{}, r.rt.GlobalArgs...)
 	if r.rt.Root != "" {
 		global = append(global, "--root", r.rt.Root)
@@ -35,13 +35,14 @@ func (r *Runtime) command(ctx context.Context, dir, log string, args []string) *
 		cmd.Env = append(cmd.Env, "TMPDIR="+dir, "_LIBCONTAINER_STATEDIR="+dir)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return kill(cmd.Process) }
+	cmd.Cancel = func() error { return killTree(cmd.Process) }
 	cmd.WaitDelay = outputWait
 	return cmd
 }
 
-// run makes a call, which start starts. A runtime that does not end before ctx is killed with all that it has started.
-func run(ctx context.Context, cmd *exec.Cmd, start func() error) error {
+// runCommand starts a call with start and waits for its end. A runtime that does not end before ctx is killed with all that it
+// has started.
+func runCommand(ctx context.Context, cmd *exec.Cmd, start func() error) error {
 	err := start()
 	if err == nil {
 		err = cmd.Wait()
@@ -52,10 +53,10 @@ func run(ctx context.Context, cmd *exec.Cmd, start func() error) error {
 	return err
 }
 
-// kill ends a runtime with its process group and with those below it that have left the group. They are stopped first, from
+// killTree ends a runtime with its process group and with those below it that have left the group. They are stopped first, from
 // the top down, so that none makes another one or goes to another parent before it is found; as long as its parent is
 // stopped, a number is nobody else's.
-func kill(runtime *os.Process) error {
+func killTree(runtime *os.Process) error {
 	if err := runtime.Signal(unix.SIGSTOP); err != nil {
 		return err // it has ended
 	}

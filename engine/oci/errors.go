@@ -27,7 +27,7 @@ func launchFault(action, runtime, command string, msgs []string, err error) erro
 	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 		return fmt.Errorf("run %s: %w", runtime, err) // the runtime itself was not executed
 	}
-	switch classify(text) {
+	switch classifyMessage(text) {
 	case missing:
 		if strings.Contains(command, "/") {
 			return fault.NotFound("%sOCI runtime %s failed: %s: exec: %q: stat %s: no such file or directory", gone, action, runtime, command, command)
@@ -88,9 +88,9 @@ const (
 	refused
 )
 
-// classify says what a runtime's message means for the command. Only messages about the command count: a missing mount
+// classifyMessage says what a runtime's message means for the command. Only messages about the command count: a missing mount
 // source is "no such file" as well.
-func classify(text string) class {
+func classifyMessage(text string) class {
 	lower := strings.ToLower(text)
 	about := false
 	for _, sign := range []string{

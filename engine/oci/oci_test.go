@@ -114,7 +114,7 @@ time="2026-11-21T08:34:51Z" level=fatal msg=short
 	if got := parseMessages(in); !slices.Equal(got, want) {
 		t.Errorf("parseMessages = %q, want %q", got, want)
 	}
-	if got := messages(filepath.Join(t.TempDir(), "none")); got != nil {
+	if got := readMessages(filepath.Join(t.TempDir(), "none")); got != nil {
 		t.Errorf("messages of a missing file = %q, want none", got)
 	}
 }
@@ -195,7 +195,7 @@ func FuzzParseMessages(f *testing.F) {
 			if msg == "" {
 				t.Fatalf("parseMessages(%q) has an empty message", in)
 			}
-			classify(msg)
+			classifyMessage(msg)
 		}
 	})
 }

@@ -55,7 +55,7 @@ type Launch struct {
 // container is left then.
 func (r *Runtime) RunDetached(ctx context.Context, l Launch) error {
 	// Keyrings are counted per user, 200 of them over all engines: containers do without one of their own.
-	if msgs, err := r.launch(ctx, l, nil, "run", "--detach", "--no-new-keyring", "--bundle", l.Dir); err != nil {
+	if msgs, err := r.runLaunch(ctx, l, nil, "run", "--detach", "--no-new-keyring", "--bundle", l.Dir); err != nil {
 		return launchFault(actionCreate, r.name(), commandOfBundle(l.Dir), msgs, err)
 	}
 	return nil
@@ -66,15 +66,15 @@ func (r *Runtime) RunDetached(ctx context.Context, l Launch) error {
 // gets its seccomp filter: crun reads it from its own state folder, where run has left it compiled.
 func (r *Runtime) ExecDetached(ctx context.Context, l Launch, process string) error {
 	asked := readProcess(inFolder(l.Dir, process))
-	if msgs, err := r.launch(ctx, l, asked.OOMScoreAdj, "exec", "--detach", "--process", process); err != nil {
-		return launchFault("exec", r.name(), asked.command(), msgs, err)
+	if msgs, err := r.runLaunch(ctx, l, asked.OOMScoreAdj, "exec", "--detach", "--process", process); err != nil {
+		return launchFault("exec", r.name(), asked.firstArg(), msgs, err)
 	}
 	return nil
 }
 
-// launch calls a verb that starts a process, with an oom_score_adj that it inherits if there is one, and returns what the
+// runLaunch calls a verb that starts a process, with an oom_score_adj that it inherits if there is one, and returns what the
 // runtime had to say when it fails.
-func (r *Runtime) launch(ctx context.Context, l Launch, score *int, args ...string) (msgs []string, err error) {
+func (r *Runtime) runLaunch(ctx context.Context, l Launch, score *int, args ...string) (msgs []string, err error) {
 	if err := os.Remove(inFolder(l.Dir, l.Log)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old runtime log: %w", err)
 	}
@@ -82,9 +82,9 @@ func (r *Runtime) launch(ctx context.Context, l Launch, score *int, args ...stri
 	if l.ConsoleSocket != "" {
 		args = append(args, "--console-socket", l.ConsoleSocket)
 	}
-	cmd := r.command(ctx, l.Dir, l.Log, append(args, l.ID))
+	cmd := r.newCommand(ctx, l.Dir, l.Log, append(args, l.ID))
 	cmd.Dir = l.Dir
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = reader(l.Stdin), writer(l.Stdout), writer(l.Stderr)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = readerOf(l.Stdin), writerOf(l.Stdout), writerOf(l.Stderr)
 	// A runtime that goes on after its caller's death would make a process that nobody knows. The signal comes with the
 	// end of the thread that forks: Go ends a thread only with a goroutine that is locked to it, and there is none here.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
@@ -92,28 +92,28 @@ func (r *Runtime) launch(ctx context.Context, l Launch, score *int, args ...stri
 	if score != nil {
 		start = func() error { return r.startScored(cmd, *score) }
 	}
-	if err := run(ctx, cmd, start); err != nil {
+	if err := runCommand(ctx, cmd, start); err != nil {
 		DropCopies(l.Dir)
-		return messages(inFolder(l.Dir, l.Log)), err
+		return readMessages(inFolder(l.Dir, l.Log)), err
 	}
 	return nil, nil
 }
 
 // Pause freezes a container's processes by its cgroup.
 func (r *Runtime) Pause(ctx context.Context, id string) error {
-	_, err := r.output(ctx, "pause", id)
+	_, err := r.runVerb(ctx, "pause", id)
 	return err
 }
 
 // Resume undoes Pause.
 func (r *Runtime) Resume(ctx context.Context, id string) error {
-	_, err := r.output(ctx, "resume", id)
+	_, err := r.runVerb(ctx, "resume", id)
 	return err
 }
 
 // Update changes the limits of a container's cgroup to those of a file with the OCI runtime spec's resources object.
 func (r *Runtime) Update(ctx context.Context, id, file string) error {
-	_, err := r.output(ctx, "update", "--resources", file, id)
+	_, err := r.runVerb(ctx, "update", "--resources", file, id)
 	return err
 }
 
@@ -124,7 +124,7 @@ func (r *Runtime) Delete(ctx context.Context, id string, force bool) error {
 	if force {
 		args = append(args, "--force")
 	}
-	_, err := r.output(ctx, append(args, id)...)
+	_, err := r.runVerb(ctx, append(args, id)...)
 	if err != nil && isAbsent(err) {
 		return nil
 	}
@@ -133,19 +133,19 @@ func (r *Runtime) Delete(ctx context.Context, id string, force bool) error {
 
 // Version asks the runtime for its version.
 func (r *Runtime) Version(ctx context.Context) (Version, error) {
-	out, err := r.output(ctx, "--version")
+	out, err := r.runVerb(ctx, "--version")
 	if err != nil {
 		return Version{}, err
 	}
 	return ParseVersion(string(out))
 }
 
-// output runs one verb and returns what it prints. The runtime's messages join the error.
-func (r *Runtime) output(ctx context.Context, args ...string) ([]byte, error) {
+// runVerb runs one verb and returns what it prints. The runtime's messages join the error.
+func (r *Runtime) runVerb(ctx context.Context, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
-	cmd := r.command(ctx, r.dir, "", args)
+	cmd := r.newCommand(ctx, r.dir, "", args)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := run(ctx, cmd, cmd.Start); err != nil {
+	if err := runCommand(ctx, cmd, cmd.Start); err != nil {
 		DropCopies(r.dir)
 		return nil, verbError(r.name(), args[0], stderr.String(), err)
 	}
@@ -170,7 +170,7 @@ func commandOfBundle(bundle string) string {
 	if data, err := os.ReadFile(filepath.Join(bundle, "config.json")); err != nil || json.Unmarshal(data, &spec) != nil {
 		return ""
 	}
-	return spec.Process.command()
+	return spec.Process.firstArg()
 }
 
 // readProcess reads what counts here of a process object; nothing if it cannot be read.
@@ -187,15 +187,15 @@ type process struct {
 	OOMScoreAdj *int     `json:"oomScoreAdj"`
 }
 
-func (p process) command() string {
+func (p process) firstArg() string {
 	if len(p.Args) == 0 {
 		return ""
 	}
 	return p.Args[0]
 }
 
-// messages reads the errors in a runtime's log in order. A missing log has none.
-func messages(path string) []string {
+// readMessages reads the errors in a runtime's log in order. A missing log has none.
+func readMessages(path string) []string {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil

@@ -5,16 +5,16 @@ import (
 	"os"
 )
 
-// reader and writer keep a nil file from becoming an interface that is not nil, which os/exec would copy through a
+// readerOf and writerOf keep a nil file from becoming an interface that is not nil, which os/exec would copy through a
 // goroutine instead of opening /dev/null.
-func reader(f *os.File) io.Reader {
+func readerOf(f *os.File) io.Reader {
 	if f == nil {
 		return nil
 	}
 	return f
 }
 
-func writer(f *os.File) io.Writer {
+func writerOf(f *os.File) io.Writer {
 	if f == nil {
 		return nil
 	}

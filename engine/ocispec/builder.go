@@ -132,7 +132,7 @@ func (b *Builder) Build(in Input) (*specs.Spec, error) {
 		return nil, fault.Unsupported("user %d:%d is not supported: the user has no subordinate ids, and only root exists",
 			in.User.UID, in.User.GID)
 	}
-	gen := b.generator()
+	gen := b.newGenerator()
 	b.setProcess(gen, &in)
 	if err := b.setNamespaces(gen, &in); err != nil {
 		return nil, err
@@ -148,8 +148,8 @@ func (b *Builder) Build(in Input) (*specs.Spec, error) {
 	return gen.Config, nil
 }
 
-// generator returns a generator on a fresh copy of the base, emptied of what is set anew.
-func (b *Builder) generator() *generate.Generator {
+// newGenerator returns a generator on a fresh copy of the base, emptied of what is set anew.
+func (b *Builder) newGenerator() *generate.Generator {
 	spec := b.base
 	process, linux, root := *b.base.Process, *b.base.Linux, *b.base.Root
 	process.Args, process.Env, process.Rlimits, process.Capabilities = nil, nil, nil, nil

@@ -216,7 +216,7 @@ func TestCapabilities(t *testing.T) {
 	} {
 		b := newBuilder(t, Options{LastCap: tc.lastCap})
 		spec := newSpec(t, "", tc.host)
-		got := b.capabilities(spec, 0)
+		got := b.capabilitySets(spec, 0)
 		want := slices.Sorted(slices.Values(tc.want))
 		for set, list := range map[string][]string{"bounding": got.Bounding, "effective": got.Effective, "permitted": got.Permitted} {
 			list = slices.Clone(list)
@@ -228,7 +228,8 @@ func TestCapabilities(t *testing.T) {
 		if got.Ambient != nil || got.Inheritable != nil {
 			t.Errorf("%s: ambient %v, inheritable %v, want none", tc.host, got.Ambient, got.Inheritable)
 		}
-		if user := b.capabilities(spec, 1000); user.Effective != nil || user.Permitted != nil || len(user.Bounding) != len(got.Bounding) {
+		user := b.capabilitySets(spec, 1000)
+		if user.Effective != nil || user.Permitted != nil || len(user.Bounding) != len(got.Bounding) {
 			t.Errorf("%s: a user other than root gets %+v", tc.host, user)
 		}
 	}

@@ -42,7 +42,7 @@ func emulateIDs(profile *specs.LinuxSeccomp, capabilities []string) {
 		if !slices.Contains(capabilities, calls.capability) {
 			continue
 		}
-		withdraw(profile, calls.names...)
+		removeSyscalls(profile, calls.names...)
 		answer := func(action specs.LinuxSeccompAction, args ...specs.LinuxSeccompArg) {
 			rule := specs.LinuxSyscall{Names: calls.names, Action: action, Args: args}
 			if action == specs.ActErrno {

@@ -34,7 +34,7 @@ func (b *Builder) Process(in Exec) (json.RawMessage, error) {
 	spec.Args, spec.Config.Tty, spec.Host.ConsoleSize = in.Args, in.Terminal, [2]uint{}
 	spec.Env = slices.Concat(spec.Env, in.Env)
 	spec.Host.Privileged = spec.Host.Privileged || in.Privileged
-	gen := b.generator()
+	gen := b.newGenerator()
 	b.setProcess(gen, &Input{ID: in.ID, Spec: &spec, User: in.User, HostName: in.HostName})
 	return json.Marshal(gen.Config.Process)
 }

@@ -171,7 +171,7 @@ func (b *Builder) clientMounts(s *container.Spec) []specs.Mount {
 		}
 		mounts = append(mounts, specs.Mount{
 			Destination: bind.Destination, Type: "bind", Source: bind.Source,
-			Options: bindOptions(depth, bind, b.access(bind)),
+			Options: bindOptions(depth, bind, b.accessOption(bind)),
 		})
 	}
 	for _, d := range s.Devices {
@@ -196,7 +196,7 @@ func bindOptions(depth string, bind container.Bind, access string) []string {
 	return options
 }
 
-func (b *Builder) access(bind container.Bind) string {
+func (b *Builder) accessOption(bind container.Bind) string {
 	switch {
 	case !bind.ReadOnly:
 		return "rw"

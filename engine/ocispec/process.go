@@ -21,7 +21,7 @@ const processUmask = 0o022
 func (b *Builder) setProcess(gen *generate.Generator, in *Input) {
 	s, p := in.Spec, gen.Config.Process
 	gen.SetProcessArgs(slices.Clone(s.Args))
-	p.Env = environment(in)
+	p.Env = processEnv(in)
 	gen.SetProcessTerminal(s.Config.Tty)
 	if size := s.Host.ConsoleSize; s.Config.Tty && size[0] > 0 && size[1] > 0 {
 		p.ConsoleSize = &specs.Box{Height: size[0], Width: size[1]}
@@ -33,18 +33,18 @@ func (b *Builder) setProcess(gen *generate.Generator, in *Input) {
 	umask := uint32(processUmask)
 	p.User = specs.User{UID: in.User.UID, GID: in.User.GID, Umask: &umask}
 	if !b.opt.SingleID { // with one id setgroups is denied
-		p.User.AdditionalGids = groups(in.User)
+		p.User.AdditionalGids = allGroups(in.User)
 	}
 	gen.SetProcessNoNewPrivileges(s.Security.NoNewPrivileges)
 	b.setRlimits(gen, s)
 	if adj := s.Host.OomScoreAdj; adj != 0 {
 		gen.SetProcessOOMScoreAdj(max(adj, b.opt.OomScoreAdj))
 	}
-	p.Capabilities = b.capabilities(s, in.User.UID)
+	p.Capabilities = b.capabilitySets(s, in.User.UID)
 }
 
-// environment is the default one with the container's own laid over it.
-func environment(in *Input) []string {
+// processEnv returns the default environment with the container's own laid over it.
+func processEnv(in *Input) []string {
 	env := []string{"PATH=" + defaultPath}
 	if name := in.Spec.Hostname(in.ID, in.HostName); name != "" {
 		env = append(env, "HOSTNAME="+name)
@@ -64,8 +64,8 @@ func environment(in *Input) []string {
 	return container.LayEnv(env, []string{"HOME=" + in.User.Home})
 }
 
-// groups are all groups of the process, its own first, as engines set them explicitly so that none is inherited.
-func groups(user container.UserIDs) []uint32 {
+// allGroups returns all groups of the process, its own first, as engines set them explicitly so that none is inherited.
+func allGroups(user container.UserIDs) []uint32 {
 	return append([]uint32{user.GID}, user.Additional...)
 }
 
@@ -74,11 +74,11 @@ func (b *Builder) setRlimits(gen *generate.Generator, s *container.Spec) {
 		gen.AddProcessRlimits("RLIMIT_NOFILE", b.opt.Nofile, b.opt.Nofile)
 	}
 	for _, u := range s.Ulimits {
-		gen.AddProcessRlimits("RLIMIT_"+strings.ToUpper(u.Name), rlimit(u.Hard), rlimit(u.Soft))
+		gen.AddProcessRlimits("RLIMIT_"+strings.ToUpper(u.Name), toRlimit(u.Hard), toRlimit(u.Soft))
 	}
 }
 
-func rlimit(n int64) uint64 {
+func toRlimit(n int64) uint64 {
 	if n < 0 {
 		return math.MaxUint64 // RLIM_INFINITY
 	}
@@ -94,9 +94,9 @@ func defaultCaps() []string {
 	}
 }
 
-// capabilities are the bounding set for everybody, and the effective and permitted ones for root only, which is what
+// capabilitySets returns the bounding set for everybody, and the effective and permitted ones for root only, which is what
 // execve makes of them. The inheritable and ambient sets stay empty.
-func (b *Builder) capabilities(s *container.Spec, uid uint32) *specs.LinuxCapabilities {
+func (b *Builder) capabilitySets(s *container.Spec, uid uint32) *specs.LinuxCapabilities {
 	list := b.capList(s)
 	caps := &specs.LinuxCapabilities{Bounding: list}
 	if uid == 0 {

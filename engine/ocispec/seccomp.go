@@ -104,15 +104,15 @@ func closeSocketcall(profile *specs.LinuxSeccomp, goarch string) {
 	if goarch != "amd64" && goarch != "386" {
 		return // elsewhere no second ABI has socketcall, or the first one's C library depends on it
 	}
-	withdraw(profile, "socketcall")
+	removeSyscalls(profile, "socketcall")
 	nosys := uint(unix.ENOSYS)
 	profile.Syscalls = append(profile.Syscalls, specs.LinuxSyscall{
 		Names: []string{"socketcall"}, Action: specs.ActErrno, ErrnoRet: &nosys,
 	})
 }
 
-// withdraw takes system calls out of what a profile allows.
-func withdraw(profile *specs.LinuxSeccomp, calls ...string) {
+// removeSyscalls takes system calls out of what a profile allows.
+func removeSyscalls(profile *specs.LinuxSeccomp, calls ...string) {
 	named := func(name string) bool { return slices.Contains(calls, name) }
 	for i, call := range profile.Syscalls {
 		if call.Action == specs.ActAllow && slices.ContainsFunc(call.Names, named) {

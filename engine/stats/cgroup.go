@@ -16,8 +16,8 @@ import (
 // group is the folder of a cgroup; empty if there is none.
 type group string
 
-// text reads a file of the group. It is not ok if the group or the file is not there.
-func (g group) text(file string) (text string, ok bool, err error) {
+// readText reads a file of the group. It is not ok if the group or the file is not there.
+func (g group) readText(file string) (text string, ok bool, err error) {
 	if g == "" {
 		return "", false, nil
 	}
@@ -28,9 +28,9 @@ func (g group) text(file string) (text string, ok bool, err error) {
 	return string(raw), true, nil
 }
 
-// number reads a file that holds one number. The word max is the largest one.
-func (g group) number(file string) (n uint64, ok bool, err error) {
-	text, ok, err := g.text(file)
+// readNumber reads a file that holds one number. The word max is the largest one.
+func (g group) readNumber(file string) (n uint64, ok bool, err error) {
+	text, ok, err := g.readText(file)
 	if err != nil || !ok {
 		return 0, false, err
 	}
@@ -44,9 +44,9 @@ func (g group) number(file string) (n uint64, ok bool, err error) {
 	return n, true, nil
 }
 
-// counters reads a file of names and numbers, one of each on a line.
-func (g group) counters(file string) (map[string]uint64, error) {
-	text, _, err := g.text(file)
+// readCounters reads a file of names and numbers, one of each on a line.
+func (g group) readCounters(file string) (map[string]uint64, error) {
+	text, _, err := g.readText(file)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,8 @@ func parseCounters(text string) (map[string]uint64, error) {
 	return all, nil
 }
 
-// device reads MAJOR:MINOR.
-func device(text string) (major, minor uint64, err error) {
+// parseDevice reads MAJOR:MINOR.
+func parseDevice(text string) (major, minor uint64, err error) {
 	a, b, _ := strings.Cut(text, ":")
 	if major, err = strconv.ParseUint(a, 10, 32); err == nil {
 		minor, err = strconv.ParseUint(b, 10, 32)
@@ -90,25 +90,25 @@ type legacy struct {
 	online []int
 }
 
-func (l legacy) group(controller string) group {
+func (l legacy) groupOf(controller string) group {
 	return group(ownGroup(filepath.Join(l.root, controller), l.paths[controller], l.id))
 }
 
-func (l legacy) cpu(c *CPU) (bool, error) {
-	own := l.group("cpuacct")
-	each, ok, err := own.text("cpuacct.usage_percpu")
+func (l legacy) readCPU(c *CPU) (bool, error) {
+	own := l.groupOf("cpuacct")
+	each, ok, err := own.readText("cpuacct.usage_percpu")
 	if err != nil || !ok {
 		return false, err
 	}
 	if err := l.perCPU(c, each); err != nil {
 		return false, fmt.Errorf("%s/cpuacct.usage_percpu: %w", own, err)
 	}
-	split, err := own.counters("cpuacct.stat")
+	split, err := own.readCounters("cpuacct.stat")
 	if err != nil {
 		return false, err
 	}
 	c.User, c.Kernel = split["user"]*uint64(proc.Tick), split["system"]*uint64(proc.Tick)
-	quota, err := l.group("cpu").counters("cpu.stat")
+	quota, err := l.groupOf("cpu").readCounters("cpu.stat")
 	c.Periods, c.ThrottledPeriods, c.ThrottledTime = quota["nr_periods"], quota["nr_throttled"], quota["throttled_time"]
 	return true, err
 }
@@ -129,35 +129,37 @@ func (l legacy) perCPU(c *CPU, times string) error {
 	return nil
 }
 
-func (l legacy) memory(m *Memory) (ok bool, err error) {
-	own := l.group("memory")
-	if m.Usage, ok, err = own.number("memory.usage_in_bytes"); err != nil || !ok {
+func (l legacy) readMemory(m *Memory) (ok bool, err error) {
+	own := l.groupOf("memory")
+	if m.Usage, ok, err = own.readNumber("memory.usage_in_bytes"); err != nil || !ok {
 		return false, err
 	}
-	if m.MaxUsage, _, err = own.number("memory.max_usage_in_bytes"); err != nil {
+	if m.MaxUsage, _, err = own.readNumber("memory.max_usage_in_bytes"); err != nil {
 		return false, err
 	}
-	if m.Failures, _, err = own.number("memory.failcnt"); err != nil {
+	if m.Failures, _, err = own.readNumber("memory.failcnt"); err != nil {
 		return false, err
 	}
-	limit, ok, err := own.number("memory.limit_in_bytes")
+	limit, ok, err := own.readNumber("memory.limit_in_bytes")
 	if err != nil {
 		return false, err
 	}
 	if ok {
 		m.Limit = min(m.Limit, limit)
 	}
-	m.Details, err = own.counters("memory.stat")
+	m.Details, err = own.readCounters("memory.stat")
 	return true, err
 }
 
-func (l legacy) tasks() (uint64, bool, error) { return l.group("pids").number("pids.current") }
+func (l legacy) countTasks() (uint64, bool, error) {
+	return l.groupOf("pids").readNumber("pids.current")
+}
 
-// blockIO takes bytes and operations from where all devices are counted, whatever their scheduler, and the rest from the
+// readBlockIO takes bytes and operations from where all devices are counted, whatever their scheduler, and the rest from the
 // scheduler's own files, where it has them. Linux 6.10 and later count nothing there before some group of the machine has
 // a rate: then it does not tell.
-func (l legacy) blockIO(b *BlockIO) (bool, error) {
-	own := l.group("blkio")
+func (l legacy) readBlockIO(b *BlockIO) (bool, error) {
+	own := l.groupOf("blkio")
 	for _, part := range []struct {
 		into  *[]IO
 		files []string
@@ -172,7 +174,7 @@ func (l legacy) blockIO(b *BlockIO) (bool, error) {
 		{&b.Sectors, []string{"blkio.sectors_recursive", "blkio.bfq.sectors_recursive"}},
 	} {
 		for _, file := range part.files {
-			text, found, err := own.text(file)
+			text, found, err := own.readText(file)
 			if err != nil {
 				return false, err
 			}
@@ -198,7 +200,7 @@ func parseBlkio(text string) ([]IO, error) {
 		}
 		var c IO
 		var err error
-		if c.Major, c.Minor, err = device(fields[0]); err != nil {
+		if c.Major, c.Minor, err = parseDevice(fields[0]); err != nil {
 			return nil, err
 		}
 		if len(fields) > 2 {
@@ -218,8 +220,8 @@ type unified struct{ dir string }
 // microseconds are what version 2 counts time in.
 const microseconds = 1000
 
-func (u unified) cpu(c *CPU) (bool, error) {
-	all, err := group(u.dir).counters("cpu.stat")
+func (u unified) readCPU(c *CPU) (bool, error) {
+	all, err := group(u.dir).readCounters("cpu.stat")
 	total, ok := all["usage_usec"]
 	if err != nil || !ok {
 		return false, err
@@ -237,27 +239,27 @@ var legacyNames = map[string]string{ //nolint:gochecknoglobals // a constant tab
 	"inactive_anon": "inactive_anon", "active_file": "active_file", "inactive_file": "inactive_file",
 }
 
-func (u unified) memory(m *Memory) (ok bool, err error) {
+func (u unified) readMemory(m *Memory) (ok bool, err error) {
 	own := group(u.dir)
-	if m.Usage, ok, err = own.number("memory.current"); err != nil || !ok {
+	if m.Usage, ok, err = own.readNumber("memory.current"); err != nil || !ok {
 		return false, err
 	}
-	if m.MaxUsage, _, err = own.number("memory.peak"); err != nil {
+	if m.MaxUsage, _, err = own.readNumber("memory.peak"); err != nil {
 		return false, err
 	}
-	limit, ok, err := own.number("memory.max")
+	limit, ok, err := own.readNumber("memory.max")
 	if err != nil {
 		return false, err
 	}
 	if ok {
 		m.Limit = min(m.Limit, limit)
 	}
-	events, err := own.counters("memory.events")
+	events, err := own.readCounters("memory.events")
 	if err != nil {
 		return false, err
 	}
 	m.Failures = events["max"]
-	all, err := own.counters("memory.stat")
+	all, err := own.readCounters("memory.stat")
 	if err != nil {
 		return false, err
 	}
@@ -271,10 +273,10 @@ func (u unified) memory(m *Memory) (ok bool, err error) {
 	return true, nil
 }
 
-func (u unified) tasks() (uint64, bool, error) { return group(u.dir).number("pids.current") }
+func (u unified) countTasks() (uint64, bool, error) { return group(u.dir).readNumber("pids.current") }
 
-func (u unified) blockIO(b *BlockIO) (bool, error) {
-	text, ok, err := group(u.dir).text("io.stat")
+func (u unified) readBlockIO(b *BlockIO) (bool, error) {
+	text, ok, err := group(u.dir).readText("io.stat")
 	if err != nil || !ok {
 		return false, err
 	}
@@ -291,7 +293,7 @@ func parseIOStat(text string) (transferred, operations []IO, err error) {
 		if len(fields) == 0 {
 			continue
 		}
-		major, minor, err := device(fields[0])
+		major, minor, err := parseDevice(fields[0])
 		if err != nil {
 			return nil, nil, err
 		}

@@ -16,8 +16,8 @@ type processes struct {
 	err   error
 }
 
-// all reads the processes. Those that end meanwhile are left out.
-func (p *processes) all() ([]proc.Stat, error) {
+// readStats reads the processes, once. Those that end meanwhile are left out.
+func (p *processes) readStats() ([]proc.Stat, error) {
 	if p.asked {
 		return p.stats, p.err
 	}
@@ -40,9 +40,9 @@ func (p *processes) all() ([]proc.Stat, error) {
 	return p.stats, nil
 }
 
-// cpu counts what processes have waited for with them, so that a short-lived one is not lost.
-func (p *processes) cpu(c *CPU) (bool, error) {
-	all, err := p.all()
+// readCPU counts what processes have waited for with them, so that a short-lived one is not lost.
+func (p *processes) readCPU(c *CPU) (bool, error) {
+	all, err := p.readStats()
 	for i := range all {
 		c.User += (all[i].User + all[i].ChildUser) * uint64(proc.Tick)
 		c.Kernel += (all[i].System + all[i].ChildSystem) * uint64(proc.Tick)
@@ -51,8 +51,8 @@ func (p *processes) cpu(c *CPU) (bool, error) {
 	return true, err
 }
 
-func (p *processes) memory(m *Memory) (bool, error) {
-	all, err := p.all()
+func (p *processes) readMemory(m *Memory) (bool, error) {
+	all, err := p.readStats()
 	if err != nil {
 		return false, err
 	}
@@ -60,7 +60,7 @@ func (p *processes) memory(m *Memory) (bool, error) {
 	for i := range all {
 		part, err := p.proc.Memory(all[i].Pid)
 		switch {
-		case gone(err):
+		case isGone(err):
 			continue
 		case err != nil: // it may not be looked into
 			part = proc.Memory{Anonymous: all[i].Resident * uint64(os.Getpagesize())}
@@ -78,16 +78,16 @@ func (p *processes) memory(m *Memory) (bool, error) {
 	return true, nil
 }
 
-func (p *processes) tasks() (n uint64, ok bool, err error) {
-	all, err := p.all()
+func (p *processes) countTasks() (n uint64, ok bool, err error) {
+	all, err := p.readStats()
 	for i := range all {
 		n += uint64(max(all[i].Threads, 1))
 	}
 	return n, true, err
 }
 
-func (p *processes) blockIO(b *BlockIO) (bool, error) {
-	all, err := p.all()
+func (p *processes) readBlockIO(b *BlockIO) (bool, error) {
+	all, err := p.readStats()
 	if err != nil {
 		return false, err
 	}

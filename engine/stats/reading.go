@@ -15,10 +15,10 @@ import (
 
 // source tells what a container uses. ok is false for what it does not tell: the next source is asked then.
 type source interface {
-	cpu(c *CPU) (ok bool, err error)
-	memory(m *Memory) (ok bool, err error)
-	tasks() (n uint64, ok bool, err error)
-	blockIO(b *BlockIO) (ok bool, err error)
+	readCPU(c *CPU) (ok bool, err error)
+	readMemory(m *Memory) (ok bool, err error)
+	countTasks() (n uint64, ok bool, err error)
+	readBlockIO(b *BlockIO) (ok bool, err error)
 }
 
 // reading is all that one sample is read from.
@@ -30,8 +30,8 @@ type reading struct {
 	pids    func() ([]int, error)
 }
 
-// take reads a sample; its names and previous CPU are left to the caller.
-func (r *reading) take() (*Sample, error) {
+// readSample reads a sample; its names and previous CPU are left to the caller.
+func (r *reading) readSample() (*Sample, error) {
 	s := &Sample{Read: time.Now()}
 	machine, err := r.proc.Machine()
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *reading) take() (*Sample, error) {
 		return nil, err
 	}
 	groups, err := r.proc.Cgroups(r.pid)
-	if err != nil && !gone(err) {
+	if err != nil && !isGone(err) {
 		return nil, fmt.Errorf("cgroup of process %d: %w", r.pid, err)
 	}
 	sources := []source{
@@ -52,16 +52,16 @@ func (r *reading) take() (*Sample, error) {
 		&processes{proc: r.proc, pids: r.pids},
 	}
 	for _, part := range []func(source) (bool, error){
-		func(from source) (bool, error) { return from.cpu(&s.CPU) },
-		func(from source) (bool, error) { return from.memory(&s.Memory) },
-		func(from source) (ok bool, err error) { s.Tasks, ok, err = from.tasks(); return ok, err },
-		func(from source) (bool, error) { return from.blockIO(&s.BlockIO) },
+		func(from source) (bool, error) { return from.readCPU(&s.CPU) },
+		func(from source) (bool, error) { return from.readMemory(&s.Memory) },
+		func(from source) (ok bool, err error) { s.Tasks, ok, err = from.countTasks(); return ok, err },
+		func(from source) (bool, error) { return from.readBlockIO(&s.BlockIO) },
 	} {
 		if err := firstOf(sources, part); err != nil {
 			return nil, err
 		}
 	}
-	s.Networks, err = r.networks()
+	s.Networks, err = r.readNetworks()
 	return s, err
 }
 
@@ -74,9 +74,9 @@ func firstOf(sources []source, part func(source) (bool, error)) error {
 	return nil
 }
 
-// networks reads the interfaces of the container's network namespace: another container's that it shares, but not the
+// readNetworks reads the interfaces of the container's network namespace: another container's that it shares, but not the
 // host's.
-func (r *reading) networks() (map[string]Interface, error) {
+func (r *reading) readNetworks() (map[string]Interface, error) {
 	shared, err := r.proc.SharesNetwork(r.pid)
 	if err != nil || shared {
 		return nil, unlessGone(err)
@@ -99,13 +99,13 @@ func ownGroup(hierarchy, path, id string) string {
 	return filepath.Join(hierarchy, before, id)
 }
 
-// gone reports whether an error means that a process, a cgroup or a file of it is not there.
-func gone(err error) bool {
+// isGone reports whether an error means that a process, a cgroup or a file of it is not there.
+func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }
 
 func unlessGone(err error) error {
-	if gone(err) {
+	if isGone(err) {
 		return nil
 	}
 	return err

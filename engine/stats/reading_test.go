@@ -57,7 +57,7 @@ func read(t *testing.T, procs, cgroups map[string]string, pids []int, pidsErr er
 	r := &reading{
 		proc: proc.Dir(procDir), cgroups: cgroupDir, pid: 42, id: ctrID, pids: func() ([]int, error) { return pids, pidsErr },
 	}
-	return r.take()
+	return r.readSample()
 }
 
 const gib = 1 << 30
@@ -284,7 +284,7 @@ func TestSteady(t *testing.T) {
 		{start, 10, 10}, {start, 30, 30}, {start, 5, 30}, {start, 8, 33}, {start, 2, 33}, {start.Add(time.Second), 1, 1},
 	} {
 		c := CPU{Total: tc.read, User: tc.read}
-		if s.hold(&c, tc.start); c.Total != tc.want || c.User != tc.want || c.Kernel != 0 {
+		if s.makeMonotonic(&c, tc.start); c.Total != tc.want || c.User != tc.want || c.Kernel != 0 {
 			t.Errorf("step %d: %d after hold = %+v, want %d", i, tc.read, c, tc.want)
 		}
 	}

@@ -86,11 +86,11 @@ func (s *Service) Watch(ctx context.Context, ref string, emit func(*Sample) erro
 	if err != nil {
 		return err
 	}
-	shared := s.join(r.ID)
-	defer s.leave(r.ID, shared)
+	shared := s.acquireSampler(r.ID)
+	defer s.releaseSampler(r.ID, shared)
 	for seen, first := 0, true; ; first = false {
 		var sample *Sample
-		if sample, seen, err = s.next(ctx, r.ID, shared, seen); err != nil {
+		if sample, seen, err = s.nextSample(ctx, r.ID, shared, seen); err != nil {
 			if fault.Is(err, fault.NotFound) && !first {
 				return nil
 			}
@@ -115,7 +115,7 @@ type sampler struct {
 	last   *Sample
 }
 
-func (s *Service) join(id string) *sampler {
+func (s *Service) acquireSampler(id string) *sampler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shared := s.samplers[id]
@@ -127,7 +127,7 @@ func (s *Service) join(id string) *sampler {
 	return shared
 }
 
-func (s *Service) leave(id string, shared *sampler) {
+func (s *Service) releaseSampler(id string, shared *sampler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if shared.viewers--; shared.viewers == 0 {
@@ -135,9 +135,9 @@ func (s *Service) leave(id string, shared *sampler) {
 	}
 }
 
-// next returns the first reading after number seen, waiting for it to be due, and its number.
-func (s *Service) next(ctx context.Context, id string, shared *sampler, seen int) (*Sample, int, error) {
-	if last, number, age := shared.latest(); number > seen && age < period {
+// nextSample returns the first sample after number seen, waiting for it to be due, and its number.
+func (s *Service) nextSample(ctx context.Context, id string, shared *sampler, seen int) (*Sample, int, error) {
+	if last, number, age := shared.latestSample(); number > seen && age < period {
 		return last, number, nil
 	}
 	select {
@@ -146,7 +146,7 @@ func (s *Service) next(ctx context.Context, id string, shared *sampler, seen int
 		return nil, seen, ctx.Err()
 	}
 	defer func() { <-shared.token }()
-	last, number, age := shared.latest() // somebody else may have taken one meanwhile
+	last, number, age := shared.latestSample() // somebody else may have taken one meanwhile
 	if number > seen && age < period {
 		return last, number, nil
 	}
@@ -160,23 +160,23 @@ func (s *Service) next(ctx context.Context, id string, shared *sampler, seen int
 		}
 	}
 	taken := time.Now()
-	sample, err := s.sample(ctx, id, &shared.cpu)
+	sample, err := s.takeSample(ctx, id, &shared.cpu)
 	if err != nil {
 		return nil, seen, err
 	}
 	if last != nil && !last.Read.IsZero() && last.started.Equal(sample.started) && sample.Read.Sub(last.Read) < staleAfter {
 		sample.PreviousRead, sample.PreviousCPU = last.Read, last.CPU
 	}
-	return sample, shared.keep(sample, taken), nil
+	return sample, shared.storeSample(sample, taken), nil
 }
 
-func (p *sampler) latest() (last *Sample, number int, age time.Duration) {
+func (p *sampler) latestSample() (last *Sample, number int, age time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last, p.number, time.Since(p.taken)
 }
 
-func (p *sampler) keep(sample *Sample, taken time.Time) (number int) {
+func (p *sampler) storeSample(sample *Sample, taken time.Time) (number int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.number++
@@ -184,11 +184,11 @@ func (p *sampler) keep(sample *Sample, taken time.Time) (number int) {
 	return p.number
 }
 
-// sample takes a reading. A container whose process ends meanwhile gives zeros.
-func (s *Service) sample(ctx context.Context, id string, cpu *steady) (*Sample, error) {
+// takeSample takes a sample. A container whose process ends meanwhile gives zeros.
+func (s *Service) takeSample(ctx context.Context, id string, cpu *steady) (*Sample, error) {
 	r, t, err := s.opt.Containers.Running(id)
 	if fault.Is(err, fault.Conflict) {
-		return s.resting(id)
+		return s.emptySample(id)
 	}
 	if err != nil {
 		return nil, err
@@ -197,21 +197,21 @@ func (s *Service) sample(ctx context.Context, id string, cpu *steady) (*Sample, 
 		proc: s.proc, cgroups: s.opt.Cgroups, pid: r.Pid, id: id,
 		pids: func() ([]int, error) { return t.Pids(ctx) },
 	}
-	sample, err := read.take()
+	sample, err := read.readSample()
 	now, _, stillErr := s.opt.Containers.Running(id)
 	if stillErr != nil || now.Pid != r.Pid || !now.StartedAt.Equal(r.StartedAt) || fault.Is(err, fault.Conflict) {
-		return s.resting(id) // what was read is of a process that was about to go, or has gone and its record does not say so yet
+		return s.emptySample(id) // what was read is of a process that was about to go, or has gone and its record does not say so yet
 	}
 	if err != nil {
 		return nil, err
 	}
 	sample.ID, sample.Name, sample.started = r.ID, r.Name, r.StartedAt
-	cpu.hold(&sample.CPU, r.StartedAt)
+	cpu.makeMonotonic(&sample.CPU, r.StartedAt)
 	return sample, nil
 }
 
-// resting is the reading of a container without a process.
-func (s *Service) resting(id string) (*Sample, error) {
+// emptySample returns the sample of a container without a process.
+func (s *Service) emptySample(id string) (*Sample, error) {
 	r, err := s.opt.Containers.Get(id)
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ type steady struct {
 	lost  [3]uint64 // what has fallen so far
 }
 
-func (s *steady) hold(c *CPU, start time.Time) {
+func (s *steady) makeMonotonic(c *CPU, start time.Time) {
 	if !s.start.Equal(start) {
 		*s = steady{start: start}
 	}

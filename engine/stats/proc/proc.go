@@ -47,7 +47,7 @@ type Stat struct {
 
 // Stat reads /proc/PID/stat.
 func (d Dir) Stat(pid int) (Stat, error) {
-	raw, err := d.read(pid, "stat")
+	raw, err := d.readProcessFile(pid, "stat")
 	if err != nil {
 		return Stat{}, err
 	}
@@ -98,7 +98,7 @@ func parseStat(raw []byte) (s Stat, err error) {
 // Args reads the command line: the arguments that the process began with, unless it has changed them. Kernel threads and
 // zombies have none.
 func (d Dir) Args(pid int) ([]string, error) {
-	raw, err := d.read(pid, "cmdline")
+	raw, err := d.readProcessFile(pid, "cmdline")
 	if err != nil || len(raw) == 0 {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ type Status struct {
 
 // Status reads /proc/PID/status.
 func (d Dir) Status(pid int) (s Status, err error) {
-	raw, err := d.read(pid, "status")
+	raw, err := d.readProcessFile(pid, "status")
 	if err != nil {
 		return s, err
 	}
@@ -127,13 +127,13 @@ func (d Dir) Status(pid int) (s Status, err error) {
 		key, value, _ := strings.Cut(line, ":")
 		switch fields := strings.Fields(value); {
 		case key == "Uid" && len(fields) > 1:
-			s.RealUser, s.User, err = pair(fields)
+			s.RealUser, s.User, err = parsePair(fields)
 		case key == "Gid" && len(fields) > 1:
-			s.RealGroup, s.Group, err = pair(fields)
+			s.RealGroup, s.Group, err = parsePair(fields)
 		case key == "VmLck" && len(fields) > 0:
-			s.Locked, err = kilobytes(fields[0])
+			s.Locked, err = parseKilobytes(fields[0])
 		case key == "VmRSS" && len(fields) > 0:
-			s.Resident, err = kilobytes(fields[0])
+			s.Resident, err = parseKilobytes(fields[0])
 		}
 		if err != nil {
 			return s, fault.Invalid("status of process %d: %v", pid, err)
@@ -142,7 +142,7 @@ func (d Dir) Status(pid int) (s Status, err error) {
 	return s, nil
 }
 
-func pair(fields []string) (int, int, error) {
+func parsePair(fields []string) (int, int, error) {
 	a, err := strconv.Atoi(fields[0])
 	if err != nil {
 		return 0, 0, err
@@ -151,7 +151,7 @@ func pair(fields []string) (int, int, error) {
 	return a, b, err
 }
 
-func kilobytes(text string) (uint64, error) {
+func parseKilobytes(text string) (uint64, error) {
 	const most = 1 << 53 // more would wrap
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err == nil && n > most {
@@ -163,7 +163,7 @@ func kilobytes(text string) (uint64, error) {
 // Cgroups tells in which cgroup a process is, by controller; that of the unified hierarchy has the empty name, and those
 // without a controller theirs. The paths are seen from the reader's cgroup namespace.
 func (d Dir) Cgroups(pid int) (map[string]string, error) {
-	raw, err := d.read(pid, "cgroup")
+	raw, err := d.readProcessFile(pid, "cgroup")
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (d Dir) Cgroups(pid int) (map[string]string, error) {
 
 // SharesNetwork reports whether a process is in the reader's own network namespace.
 func (d Dir) SharesNetwork(pid int) (bool, error) {
-	theirs, err := os.Readlink(d.file(pid, "ns/net"))
+	theirs, err := os.Readlink(d.processPath(pid, "ns/net"))
 	if err != nil {
 		return false, err
 	}
@@ -190,11 +190,13 @@ func (d Dir) SharesNetwork(pid int) (bool, error) {
 	return theirs == ours, err
 }
 
-func (d Dir) file(pid int, name string) string {
+func (d Dir) processPath(pid int, name string) string {
 	return filepath.Join(string(d), strconv.Itoa(pid), name)
 }
 
-func (d Dir) read(pid int, name string) ([]byte, error) { return readFile(d.file(pid, name)) }
+func (d Dir) readProcessFile(pid int, name string) ([]byte, error) {
+	return readFile(d.processPath(pid, name))
+}
 
 // readFile reads a file of the kernel's, whose size is not known before.
 func readFile(path string) ([]byte, error) {

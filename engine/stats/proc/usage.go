@@ -17,7 +17,7 @@ type Memory struct {
 
 // Memory reads /proc/PID/smaps_rollup. Kernel threads and zombies have none: their part is zero.
 func (d Dir) Memory(pid int) (m Memory, err error) {
-	raw, err := d.read(pid, "smaps_rollup")
+	raw, err := d.readProcessFile(pid, "smaps_rollup")
 	if err != nil {
 		return m, err
 	}
@@ -31,7 +31,7 @@ func (d Dir) Memory(pid int) (m Memory, err error) {
 		if len(fields) == 0 {
 			return m, fault.Invalid("not a line of a smaps file: %.80q", line)
 		}
-		if *into, err = kilobytes(fields[0]); err != nil {
+		if *into, err = parseKilobytes(fields[0]); err != nil {
 			return m, fault.Invalid("memory of process %d: %v", pid, err)
 		}
 	}
@@ -41,7 +41,7 @@ func (d Dir) Memory(pid int) (m Memory, err error) {
 // IO reads how many bytes a process has had read from and written to storage, with those of its children that ended and
 // were waited for.
 func (d Dir) IO(pid int) (read, written uint64, err error) {
-	raw, err := d.read(pid, "io")
+	raw, err := d.readProcessFile(pid, "io")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -68,7 +68,7 @@ type Interface struct {
 
 // Network reads the interfaces of a process's network namespace.
 func (d Dir) Network(pid int) (map[string]Interface, error) {
-	raw, err := d.read(pid, "net/dev")
+	raw, err := d.readProcessFile(pid, "net/dev")
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (d Dir) MemTotal() (uint64, error) {
 	for line := range strings.Lines(string(raw)) {
 		if value, ok := strings.CutPrefix(line, "MemTotal:"); ok {
 			if fields := strings.Fields(value); len(fields) > 0 {
-				return kilobytes(fields[0])
+				return parseKilobytes(fields[0])
 			}
 		}
 	}

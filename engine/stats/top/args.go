@@ -27,8 +27,8 @@ func parseArgs(text string) (arguments, error) {
 		}
 	}
 	var p parser
-	if p.words(a.words) {
-		a.columns = p.result()
+	if p.parseWords(a.words) {
+		a.columns = p.chosenColumns()
 	}
 	return a, nil
 }
@@ -47,18 +47,18 @@ const (
 	formatUser  = "user"  // u
 )
 
-// words takes the arguments and reports whether it understands all of them.
-func (p *parser) words(words []string) bool {
+// parseWords takes the arguments and reports whether it understands all of them.
+func (p *parser) parseWords(words []string) bool {
 	for len(words) > 0 {
 		word := words[0]
 		words = words[1:]
 		if list, long := strings.CutPrefix(word, "--format="); long {
-			if !p.columns(list) {
+			if !p.parseColumns(list) {
 				return false
 			}
 			continue
 		}
-		list, isList, ok := p.letters(word)
+		list, isList, ok := p.parseLetters(word)
 		if !ok {
 			return false
 		}
@@ -71,16 +71,16 @@ func (p *parser) words(words []string) bool {
 			}
 			list, words = words[0], words[1:]
 		}
-		if !p.columns(list) {
+		if !p.parseColumns(list) {
 			return false
 		}
 	}
 	return true
 }
 
-// letters takes one word of single letters. With isList a list of columns follows: list, or the next word if that is
+// parseLetters takes one word of single letters. With isList a list of columns follows: list, or the next word if that is
 // empty.
-func (p *parser) letters(word string) (list string, isList, ok bool) {
+func (p *parser) parseLetters(word string) (list string, isList, ok bool) {
 	word, dashed := strings.CutPrefix(word, "-")
 	// ps forgives the dash that people put before aux by mistake.
 	bsd := !dashed || strings.HasPrefix(word, "au") && strings.Contains(word, "x")
@@ -111,8 +111,8 @@ func (p *parser) letters(word string) (list string, isList, ok bool) {
 	return "", false, true
 }
 
-// columns takes a list of names. A title of the client's choice is left to a real ps.
-func (p *parser) columns(list string) bool {
+// parseColumns takes a list of names. A title of the client's choice is left to a real ps.
+func (p *parser) parseColumns(list string) bool {
 	for name := range strings.SplitSeq(list, ",") {
 		c, known := columnNamed(name)
 		if !known {
@@ -123,8 +123,8 @@ func (p *parser) columns(list string) bool {
 	return true
 }
 
-// result is nil for what ps refuses: a list beside a fixed table.
-func (p *parser) result() []column {
+// chosenColumns returns the columns that were asked for; nil for what ps refuses: a list beside a fixed table.
+func (p *parser) chosenColumns() []column {
 	if p.list != nil {
 		if p.format == formatFull || p.format == formatUser {
 			return nil

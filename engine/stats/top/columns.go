@@ -37,49 +37,50 @@ var titles = map[string]string{ //nolint:gochecknoglobals // a constant table
 // shows makes the texts of the columns.
 var shows = map[string]func(h *host, p *process) string{ //nolint:gochecknoglobals // a constant table
 	"pid": func(_ *host, p *process) string { return strconv.Itoa(p.Pid) }, "ppid": func(_ *host, p *process) string { return strconv.Itoa(p.Parent) },
-	"pgid": group, "pgrp": group, "sid": session, "sess": session, "session": session,
-	"user": userName, "uname": userName, "euser": userName, "uid": uid, "euid": uid,
+	"pgid": processGroup, "pgrp": processGroup, "sid": sessionID, "sess": sessionID, "session": sessionID,
+	"user": userName, "uname": userName, "euser": userName, "uid": userID, "euid": userID,
 	"ruser":  func(h *host, p *process) string { return h.userName(p.status.RealUser) },
 	"ruid":   func(_ *host, p *process) string { return strconv.Itoa(p.status.RealUser) },
-	"egroup": groupName, "group": groupName, "gid": gid, "egid": gid,
+	"egroup": groupName, "group": groupName, "gid": groupID, "egid": groupID,
 	"rgroup": func(h *host, p *process) string { return h.groupName(p.status.RealGroup) },
 	"rgid":   func(_ *host, p *process) string { return strconv.Itoa(p.status.RealGroup) },
-	"comm":   short, "ucmd": short, "ucomm": short, "args": whole, "cmd": whole, "command": whole,
+	"comm":   shortCommand, "ucmd": shortCommand, "ucomm": shortCommand,
+	"args": fullCommand, "cmd": fullCommand, "command": fullCommand,
 	"%cpu": percentCPU, "pcpu": percentCPU, "%mem": percentMemory, "pmem": percentMemory,
 	"c":   func(h *host, p *process) string { return strconv.FormatUint(min(h.cpuShare(p)/10, 99), 10) },
-	"vsz": virtual, "vsize": virtual, "rss": resident, "rssize": resident, "rsz": resident,
-	"tty": terminal, "tt": terminal, "tname": terminal, "stat": longState,
-	"s": shortState, "state": shortState, "ni": nice, "nice": nice,
+	"vsz": virtualSize, "vsize": virtualSize, "rss": residentSize, "rssize": residentSize, "rsz": residentSize,
+	"tty": terminalName, "tt": terminalName, "tname": terminalName, "stat": longState,
+	"s": shortState, "state": shortState, "ni": niceValue, "nice": niceValue,
 	"pri":  func(_ *host, p *process) string { return strconv.Itoa(39 - p.Priority) },
 	"psr":  func(_ *host, p *process) string { return strconv.Itoa(p.Processor) },
-	"nlwp": threads, "thcount": threads,
-	"time": used, "cputime": used, "times": usedSeconds, "cputimes": usedSeconds, "bsdtime": usedMinutes,
-	"stime": began, "start_time": began, "bsdstart": began,
-	"lstart": func(h *host, p *process) string { return h.started(p).Format("Mon Jan _2 15:04:05 2006") },
-	"etime":  func(h *host, p *process) string { return elapsed(h.age(p)) },
-	"etimes": func(h *host, p *process) string { return seconds(h.age(p)) },
+	"nlwp": threadCount, "thcount": threadCount,
+	"time": usedTime, "cputime": usedTime, "times": usedSeconds, "cputimes": usedSeconds, "bsdtime": usedMinutes,
+	"stime": startText, "start_time": startText, "bsdstart": startText,
+	"lstart": func(h *host, p *process) string { return h.startTime(p).Format("Mon Jan _2 15:04:05 2006") },
+	"etime":  func(h *host, p *process) string { return formatElapsed(h.processAge(p)) },
+	"etimes": func(h *host, p *process) string { return formatSeconds(h.processAge(p)) },
 }
 
-func group(_ *host, p *process) string     { return strconv.Itoa(p.Group) }
-func session(_ *host, p *process) string   { return strconv.Itoa(p.Session) }
-func userName(h *host, p *process) string  { return h.userName(p.status.User) }
-func uid(_ *host, p *process) string       { return strconv.Itoa(p.status.User) }
-func gid(_ *host, p *process) string       { return strconv.Itoa(p.status.Group) }
-func groupName(h *host, p *process) string { return h.groupName(p.status.Group) }
-func nice(_ *host, p *process) string      { return strconv.Itoa(p.Nice) }
-func threads(_ *host, p *process) string   { return strconv.Itoa(p.Threads) }
-func virtual(_ *host, p *process) string   { return strconv.FormatUint(p.Virtual>>10, 10) }
-func resident(_ *host, p *process) string  { return strconv.FormatUint(p.status.Resident>>10, 10) }
+func processGroup(_ *host, p *process) string { return strconv.Itoa(p.Group) }
+func sessionID(_ *host, p *process) string    { return strconv.Itoa(p.Session) }
+func userName(h *host, p *process) string     { return h.userName(p.status.User) }
+func userID(_ *host, p *process) string       { return strconv.Itoa(p.status.User) }
+func groupID(_ *host, p *process) string      { return strconv.Itoa(p.status.Group) }
+func groupName(h *host, p *process) string    { return h.groupName(p.status.Group) }
+func niceValue(_ *host, p *process) string    { return strconv.Itoa(p.Nice) }
+func threadCount(_ *host, p *process) string  { return strconv.Itoa(p.Threads) }
+func virtualSize(_ *host, p *process) string  { return strconv.FormatUint(p.Virtual>>10, 10) }
+func residentSize(_ *host, p *process) string { return strconv.FormatUint(p.status.Resident>>10, 10) }
 
-func short(_ *host, p *process) string {
+func shortCommand(_ *host, p *process) string {
 	if p.State == 'Z' {
 		return p.Command + " <defunct>"
 	}
 	return p.Command
 }
 
-// whole is the command line, or the name in brackets of a process that has none.
-func whole(_ *host, p *process) string {
+// fullCommand returns the command line, or the name in brackets of a process that has none.
+func fullCommand(_ *host, p *process) string {
 	switch {
 	case p.State == 'Z':
 		return "[" + p.Command + "] <defunct>"
@@ -90,19 +91,19 @@ func whole(_ *host, p *process) string {
 	}
 }
 
-func percentCPU(h *host, p *process) string { return tenths(h.cpuShare(p)) }
+func percentCPU(h *host, p *process) string { return formatTenths(h.cpuShare(p)) }
 
 func percentMemory(h *host, p *process) string {
 	if h.memory == 0 {
-		return tenths(0)
+		return formatTenths(0)
 	}
-	return tenths(min(p.status.Resident*1000/h.memory, 999))
+	return formatTenths(min(p.status.Resident*1000/h.memory, 999))
 }
 
-func tenths(n uint64) string { return fmt.Sprintf("%d.%d", n/10, n%10) }
+func formatTenths(n uint64) string { return fmt.Sprintf("%d.%d", n/10, n%10) }
 
-// terminal names the controlling terminal as the host would (devices.txt of the kernel).
-func terminal(_ *host, p *process) string {
+// terminalName names the controlling terminal as the host would (devices.txt of the kernel).
+func terminalName(_ *host, p *process) string {
 	major, minor := unix.Major(uint64(uint32(p.TTY))), unix.Minor(uint64(uint32(p.TTY)))
 	const firstPts, lastPts, perMajor, consoles, console = 136, 143, 256, 64, 4
 	switch {
@@ -142,8 +143,8 @@ func longState(_ *host, p *process) string {
 	return string(state)
 }
 
-func used(_ *host, p *process) string {
-	t := p.time()
+func usedTime(_ *host, p *process) string {
+	t := p.cpuTime()
 	days := t / (24 * time.Hour)
 	clock := fmt.Sprintf("%02d:%02d:%02d", t/time.Hour%24, t/time.Minute%60, t/time.Second%60)
 	if days > 0 {
@@ -152,15 +153,15 @@ func used(_ *host, p *process) string {
 	return clock
 }
 
-func usedSeconds(_ *host, p *process) string { return seconds(p.time()) }
+func usedSeconds(_ *host, p *process) string { return formatSeconds(p.cpuTime()) }
 
 func usedMinutes(_ *host, p *process) string {
-	return fmt.Sprintf("%d:%02d", p.time()/time.Minute, p.time()/time.Second%60)
+	return fmt.Sprintf("%d:%02d", p.cpuTime()/time.Minute, p.cpuTime()/time.Second%60)
 }
 
-func seconds(t time.Duration) string { return strconv.FormatInt(int64(t/time.Second), 10) }
+func formatSeconds(t time.Duration) string { return strconv.FormatInt(int64(t/time.Second), 10) }
 
-func elapsed(t time.Duration) string {
+func formatElapsed(t time.Duration) string {
 	days, hours := t/(24*time.Hour), t/time.Hour%24
 	clock := fmt.Sprintf("%02d:%02d", t/time.Minute%60, t/time.Second%60)
 	switch {
@@ -173,9 +174,9 @@ func elapsed(t time.Duration) string {
 	}
 }
 
-// began is as exact as there is room: the time, the day, or the year.
-func began(h *host, p *process) string {
-	start := h.started(p)
+// startText returns the start as exactly as there is room: the time, the day, or the year.
+func startText(h *host, p *process) string {
+	start := h.startTime(p)
 	switch {
 	case start.Year() != h.now.Year():
 		return start.Format("2006")

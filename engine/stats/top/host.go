@@ -12,7 +12,7 @@ import (
 type host struct {
 	proc          proc.Dir
 	now           time.Time
-	boot          time.Time     // in whole seconds, which started is reckoned from as in ps
+	boot          time.Time     // in whole seconds, which startTime is reckoned from as in ps
 	uptime        time.Duration // exact
 	memory        uint64        // bytes
 	users, groups map[int]string
@@ -40,7 +40,7 @@ func readHost(dir proc.Dir) (*host, error) {
 	}, err
 }
 
-func (h *host) read(pid int) (p *process, err error) {
+func (h *host) readProcess(pid int) (p *process, err error) {
 	p = &process{}
 	if p.Stat, err = h.proc.Stat(pid); err != nil {
 		return nil, err
@@ -77,22 +77,22 @@ func (h *host) groupName(id int) string {
 	return name
 }
 
-func (h *host) started(p *process) time.Time {
+func (h *host) startTime(p *process) time.Time {
 	return h.boot.Add((time.Duration(p.Start) * proc.Tick).Truncate(time.Second)).In(h.now.Location())
 }
 
-func (h *host) age(p *process) time.Duration {
+func (h *host) processAge(p *process) time.Duration {
 	return max(h.uptime-time.Duration(p.Start)*proc.Tick, 0)
 }
 
 // cpuShare is the part of its life that a process has spent on CPUs, in thousandths.
 func (h *host) cpuShare(p *process) uint64 {
-	life := uint64(h.age(p) / proc.Tick)
+	life := uint64(h.processAge(p) / proc.Tick)
 	if life == 0 {
 		return 0
 	}
 	return (p.User + p.System) * 1000 / life
 }
 
-// time is what the process has spent on CPUs.
-func (p *process) time() time.Duration { return time.Duration(p.User+p.System) * proc.Tick }
+// cpuTime returns what the process has spent on CPUs.
+func (p *process) cpuTime() time.Duration { return time.Duration(p.User+p.System) * proc.Tick }

@@ -45,7 +45,7 @@ func (s *Service) hostPS(ctx context.Context, pids []int, words []string) (*Tabl
 	if err != nil {
 		if text := strings.TrimSpace(complaint.String()); ctx.Err() == nil && text != "" {
 			first, _, _ := strings.Cut(text, "\n")
-			return nil, fault.Invalid("ps %s: %s", strings.Join(words, " "), printable(first))
+			return nil, fault.Invalid("ps %s: %s", strings.Join(words, " "), toPrintable(first))
 		}
 		return nil, fault.Internal("run ps %s: %v", strings.Join(words, " "), errors.Join(err, ctx.Err()))
 	}
@@ -66,14 +66,14 @@ func (s *Service) findPS() (string, error) {
 // with - for a pid. The last column takes what is left of its line.
 func parseTable(text string, pids []int) (*Table, error) {
 	head, lines, _ := strings.Cut(text, "\n")
-	table := &Table{Titles: strings.Fields(printable(head)), Rows: [][]string{}}
+	table := &Table{Titles: strings.Fields(toPrintable(head)), Rows: [][]string{}}
 	at := slices.Index(table.Titles, "PID")
 	if at < 0 {
 		return nil, errNoPid()
 	}
 	ours := false // the process that the line before was of
 	for line := range strings.Lines(lines) {
-		row := cut(printable(strings.TrimSuffix(line, "\n")), len(table.Titles))
+		row := splitFields(toPrintable(strings.TrimSuffix(line, "\n")), len(table.Titles))
 		if row[at] != "-" {
 			pid, err := strconv.Atoi(row[at])
 			ours = err == nil && slices.Contains(pids, pid)
@@ -85,8 +85,8 @@ func parseTable(text string, pids []int) (*Table, error) {
 	return table, nil
 }
 
-// cut takes a line apart at blanks into n texts, the last of which holds the rest.
-func cut(line string, n int) []string {
+// splitFields takes a line apart at blanks into n texts, the last of which holds the rest.
+func splitFields(line string, n int) []string {
 	row := make([]string, n)
 	for i := range row {
 		line = strings.TrimLeft(line, " ")

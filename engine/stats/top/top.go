@@ -73,7 +73,7 @@ func (s *Service) Top(ctx context.Context, ref, args string) (*Table, error) {
 	}
 	var table *Table
 	if asked.columns != nil {
-		table, err = s.native(pids, asked.columns)
+		table, err = s.procTable(pids, asked.columns)
 	} else {
 		table, err = s.hostPS(ctx, pids, asked.words)
 	}
@@ -94,8 +94,8 @@ func (s *Service) Top(ctx context.Context, ref, args string) (*Table, error) {
 // errNoPid is the answer to a table without the column by which the container's processes are found.
 func errNoPid() error { return fault.Invalid("Couldn't find PID field in ps output") }
 
-// native makes the table from /proc. Processes that end meanwhile are left out.
-func (s *Service) native(pids []int, columns []column) (*Table, error) {
+// procTable makes the table from /proc. Processes that end meanwhile are left out.
+func (s *Service) procTable(pids []int, columns []column) (*Table, error) {
 	host, err := readHost(s.proc)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *Service) native(pids []int, columns []column) (*Table, error) {
 		return nil, errNoPid()
 	}
 	for _, pid := range pids {
-		p, err := host.read(pid)
+		p, err := host.readProcess(pid)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 				continue
@@ -119,15 +119,15 @@ func (s *Service) native(pids []int, columns []column) (*Table, error) {
 		}
 		row := make([]string, len(columns))
 		for i, c := range columns {
-			row[i] = printable(c.show(host, p))
+			row[i] = toPrintable(c.show(host, p))
 		}
 		table.Rows = append(table.Rows, row)
 	}
 	return table, nil
 }
 
-// printable replaces what would move a cursor or end a line, and what is no text at all.
-func printable(s string) string {
+// toPrintable replaces what would move a cursor or end a line, and what is no text at all.
+func toPrintable(s string) string {
 	clean := true
 	for _, r := range s {
 		clean = clean && unicode.IsPrint(r) && r != unicode.ReplacementChar

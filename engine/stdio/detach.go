@@ -90,9 +90,9 @@ func (d *DetachReader) Read(p []byte) (int, error) {
 		if err == nil && d.pending == 0 && (len(d.keys) == 0 || bytes.IndexByte(p[:n], d.keys[0]) < 0) {
 			return n, nil
 		}
-		d.scan(p[:n])
+		d.scanKeys(p[:n])
 		if err != nil && d.err == nil {
-			d.release(d.pending)
+			d.releaseHeld(d.pending)
 			d.err = err
 		}
 	}
@@ -109,8 +109,8 @@ func (d *DetachReader) AwaitInput() error {
 	return nil
 }
 
-// scan moves the bytes of p that do not belong to the sequence to out.
-func (d *DetachReader) scan(p []byte) {
+// scanKeys looks for the sequence in p. It moves the bytes of p that do not belong to the sequence to out.
+func (d *DetachReader) scanKeys(p []byte) {
 	d.out = d.out[:0]
 	for _, c := range p {
 		if len(d.keys) == 0 {
@@ -118,7 +118,7 @@ func (d *DetachReader) scan(p []byte) {
 			continue
 		}
 		for d.pending > 0 && d.keys[d.pending] != c {
-			d.release(d.shift())
+			d.releaseHeld(d.shiftCount())
 		}
 		if d.keys[d.pending] != c {
 			d.out = append(d.out, c)
@@ -131,8 +131,8 @@ func (d *DetachReader) scan(p []byte) {
 	}
 }
 
-// shift returns by how many bytes the held ones must move for their rest to begin the sequence again.
-func (d *DetachReader) shift() int {
+// shiftCount returns by how many bytes the held ones must move for their rest to begin the sequence again.
+func (d *DetachReader) shiftCount() int {
 	held := d.keys[:d.pending]
 	for i := 1; i < len(held); i++ {
 		if bytes.HasPrefix(d.keys, held[i:]) {
@@ -142,8 +142,8 @@ func (d *DetachReader) shift() int {
 	return len(held)
 }
 
-// release passes on the first n of the held bytes.
-func (d *DetachReader) release(n int) {
+// releaseHeld passes on the first n of the held bytes.
+func (d *DetachReader) releaseHeld(n int) {
 	d.out = append(d.out, d.keys[:n]...)
 	d.pending -= n
 }

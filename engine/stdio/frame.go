@@ -78,7 +78,7 @@ func ReadFrame(r io.Reader, buf []byte) (Stream, []byte, error) {
 	}
 	buf = buf[:size]
 	if _, err := io.ReadFull(r, buf); err != nil {
-		return 0, nil, unexpected(err)
+		return 0, nil, unexpectedEOF(err)
 	}
 	return stream, buf, nil
 }
@@ -130,13 +130,13 @@ func copyPayload(dst io.Writer, src io.Reader, size int, buf []byte) error {
 			size -= n
 		}
 		if err != nil && size > 0 {
-			return unexpected(err)
+			return unexpectedEOF(err)
 		}
 	}
 	return nil
 }
 
-func unexpected(err error) error {
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

@@ -66,7 +66,7 @@ func (f *Fake) Prepare(ctx context.Context, spec task.Spec) (task.Task, error) {
 // Adopt finds a task that was prepared and not deleted.
 func (f *Fake) Adopt(_ context.Context, id, _ string) (task.Task, error) {
 	if t := f.Task(id); t != nil {
-		return t, t.answers()
+		return t, t.silentError()
 	}
 	return nil, fault.NotFound("no task %s", id)
 }
@@ -125,7 +125,7 @@ func newFakeTask(f *Fake, spec task.Spec) *FakeTask {
 		lag:     f.Lag,
 		nextPid: f.nextPid,
 		onEnd:   t.endExecs,
-		onGone:  t.forget,
+		onGone:  t.removeFromFake,
 	})
 	return t
 }
@@ -157,7 +157,7 @@ func (t *FakeTask) execsLocked() []*FakeProcess {
 
 // Status returns what is known.
 func (t *FakeTask) Status(ctx context.Context) (task.Status, error) {
-	if err := t.answers(); err != nil {
+	if err := t.silentError(); err != nil {
 		return task.Status{}, err
 	}
 	s, err := t.FakeProcess.Status(ctx)
@@ -172,7 +172,7 @@ func (t *FakeTask) Exec(ctx context.Context, spec task.ExecSpec) (task.Process, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := t.answers(); err != nil {
+	if err := t.silentError(); err != nil {
 		return nil, err
 	}
 	if !t.isRunning() {
@@ -228,7 +228,7 @@ func (t *FakeTask) newExec(spec task.ExecSpec) *FakeProcess {
 
 // AdoptExec finds a process that was added and not deleted.
 func (t *FakeTask) AdoptExec(_ context.Context, id string) (task.Process, error) {
-	if err := t.answers(); err != nil {
+	if err := t.silentError(); err != nil {
 		return nil, err
 	}
 	t.group.Lock()
@@ -255,23 +255,23 @@ func (t *FakeTask) Start(ctx context.Context) (int, error) {
 
 // Pause notes that the task is paused. Scripts run on.
 func (t *FakeTask) Pause(context.Context) error {
-	return t.trace("pause", t.change("pause", func() { t.paused = true }))
+	return t.trace("pause", t.changeAll("pause", func() { t.paused = true }))
 }
 
 // Resume undoes Pause.
 func (t *FakeTask) Resume(context.Context) error {
-	return t.trace("resume", t.change("resume", func() { t.paused = false }))
+	return t.trace("resume", t.changeAll("resume", func() { t.paused = false }))
 }
 
 // Update keeps the object for Updates.
 func (t *FakeTask) Update(_ context.Context, resources json.RawMessage) error {
-	return t.change("update", func() { t.updates = append(t.updates, slices.Clone(resources)) })
+	return t.changeAll("update", func() { t.updates = append(t.updates, slices.Clone(resources)) })
 }
 
 // Pids lists the pids that Start has given to what still runs.
 func (t *FakeTask) Pids(ctx context.Context) ([]int, error) {
 	var pids []int
-	err := t.change("pids", func() {
+	err := t.changeAll("pids", func() {
 		for _, p := range append(t.execsLocked(), t.FakeProcess) {
 			if s, err := p.Status(ctx); err == nil && s.Pid != 0 {
 				pids = append(pids, s.Pid)
@@ -282,9 +282,9 @@ func (t *FakeTask) Pids(ctx context.Context) ([]int, error) {
 	return pids, err
 }
 
-// change does one thing to all processes of a running task.
-func (t *FakeTask) change(verb string, do func()) error {
-	if err := t.answers(); err != nil {
+// changeAll does one thing to all processes of a running task.
+func (t *FakeTask) changeAll(verb string, do func()) error {
+	if err := t.silentError(); err != nil {
 		return err
 	}
 	if !t.isRunning() {
@@ -312,8 +312,8 @@ func (t *FakeTask) endExecs() {
 	}
 }
 
-// forget removes the task from its Fake.
-func (t *FakeTask) forget() {
+// removeFromFake removes the task from its Fake.
+func (t *FakeTask) removeFromFake() {
 	t.fake.mu.Lock()
 	defer t.fake.mu.Unlock()
 	if t.fake.tasks[t.spec.ID] == t {

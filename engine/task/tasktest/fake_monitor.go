@@ -25,15 +25,15 @@ func (t *FakeTask) Hang() (goOn func()) {
 	}
 }
 
-// answers returns the error of a task whose monitor hangs.
-func (t *FakeTask) answers() error {
-	if silence, _ := t.listen(); silence != nil {
+// silentError returns the error of a task whose monitor hangs.
+func (t *FakeTask) silentError() error {
+	if silence, _ := t.silenceChannels(); silence != nil {
 		return task.ErrSilent
 	}
 	return nil
 }
 
-func (t *FakeTask) listen() (silence, hushed <-chan struct{}) {
+func (t *FakeTask) silenceChannels() (silence, hushed <-chan struct{}) {
 	t.group.Lock()
 	defer t.group.Unlock()
 	return t.silence, t.hushed
@@ -41,7 +41,7 @@ func (t *FakeTask) listen() (silence, hushed <-chan struct{}) {
 
 // Reach is Status once the monitor answers.
 func (t *FakeTask) Reach(ctx context.Context) (task.Status, error) {
-	if silence, _ := t.listen(); silence != nil {
+	if silence, _ := t.silenceChannels(); silence != nil {
 		select {
 		case <-silence:
 		case <-t.over: // Destroy
@@ -58,8 +58,8 @@ func (t *FakeTask) Reach(ctx context.Context) (task.Status, error) {
 
 // Destroy ends the task, whether its monitor answers or not.
 func (t *FakeTask) Destroy(context.Context) error {
-	t.note(int(syscall.SIGKILL))
-	t.end(task.Exit{Code: 128 + int(syscall.SIGKILL), Error: "the container's shim was killed"})
+	t.noteSignal(int(syscall.SIGKILL))
+	t.endWith(task.Exit{Code: 128 + int(syscall.SIGKILL), Error: "the container's shim was killed"})
 	t.group.Lock()
 	defer t.group.Unlock()
 	if t.silence != nil {
@@ -71,7 +71,7 @@ func (t *FakeTask) Destroy(context.Context) error {
 
 // Wait is that of the process; it ends when the monitor no longer answers.
 func (t *FakeTask) Wait(ctx context.Context) (task.Exit, error) {
-	_, hushed := t.listen()
+	_, hushed := t.silenceChannels()
 	select {
 	case <-t.over:
 	default:
@@ -88,7 +88,7 @@ func (t *FakeTask) Wait(ctx context.Context) (task.Exit, error) {
 
 // Signal reaches the process also when the monitor does not answer.
 func (t *FakeTask) Signal(ctx context.Context, signal int) error {
-	if t.answers() != nil && signal == int(syscall.SIGKILL) {
+	if t.silentError() != nil && signal == int(syscall.SIGKILL) {
 		return t.Destroy(ctx)
 	}
 	return t.trace(fmt.Sprint("signal ", signal), t.FakeProcess.Signal(ctx, signal))
@@ -96,7 +96,7 @@ func (t *FakeTask) Signal(ctx context.Context, signal int) error {
 
 // Resize keeps the size for Size.
 func (t *FakeTask) Resize(ctx context.Context, width, height uint16) error {
-	if err := t.answers(); err != nil {
+	if err := t.silentError(); err != nil {
 		return err
 	}
 	return t.FakeProcess.Resize(ctx, width, height)
@@ -104,7 +104,7 @@ func (t *FakeTask) Resize(ctx context.Context, width, height uint16) error {
 
 // Attach joins the streams.
 func (t *FakeTask) Attach(ctx context.Context, req task.Attach) (task.Streams, task.Mark, error) {
-	if err := t.answers(); err != nil {
+	if err := t.silentError(); err != nil {
 		return nil, task.Mark{}, err
 	}
 	return t.FakeProcess.Attach(ctx, req)
@@ -112,7 +112,7 @@ func (t *FakeTask) Attach(ctx context.Context, req task.Attach) (task.Streams, t
 
 // Delete forgets the task.
 func (t *FakeTask) Delete(ctx context.Context) error {
-	if err := t.answers(); err != nil {
+	if err := t.silentError(); err != nil {
 		return err
 	}
 	return t.trace("delete", t.FakeProcess.Delete(ctx))

@@ -79,7 +79,7 @@ func (p *FakeProcess) Size() (width, height uint16) {
 }
 
 // End ends a running task as given, as if its process or the kernel had. Ending it again does nothing.
-func (p *FakeProcess) End(exit task.Exit) { p.end(exit) }
+func (p *FakeProcess) End(exit task.Exit) { p.endWith(exit) }
 
 // Attach joins the streams.
 func (p *FakeProcess) Attach(ctx context.Context, req task.Attach) (task.Streams, task.Mark, error) {
@@ -114,7 +114,7 @@ func (p *FakeProcess) Start(ctx context.Context) (int, error) {
 	p.begun = true
 	p.mu.Unlock()
 	if err := p.mayStart(); err != nil {
-		p.end(task.Exit{Code: refusalCode(err), Error: err.Error()})
+		p.endWith(task.Exit{Code: refusalCode(err), Error: err.Error()})
 		return 0, err
 	}
 	pid := p.nextPid()
@@ -124,7 +124,7 @@ func (p *FakeProcess) Start(ctx context.Context) (int, error) {
 	}
 	p.status.StartedAt = time.Now()
 	p.mu.Unlock()
-	go p.run()
+	go p.runScript()
 	return pid, nil
 }
 
@@ -139,14 +139,14 @@ func refusalCode(err error) int {
 	}
 }
 
-func (p *FakeProcess) run() {
+func (p *FakeProcess) runScript() {
 	code := p.script(&Proc{
 		Stdin: p.input, Stdout: fakeOutput{p, stdio.Stdout}, Stderr: fakeOutput{p, stdio.Stderr}, Signals: p.signals, Done: p.killed,
 	})
 	select {
 	case <-p.killed:
 	default:
-		p.end(task.Exit{Code: code})
+		p.endWith(task.Exit{Code: code})
 	}
 }
 
@@ -159,7 +159,7 @@ func untilSignal(p *Proc) int {
 	}
 }
 
-func (p *FakeProcess) end(exit task.Exit) {
+func (p *FakeProcess) endWith(exit task.Exit) {
 	p.mu.Lock()
 	if p.status.Exit != nil || p.deleted {
 		p.mu.Unlock()
@@ -191,8 +191,8 @@ func (p *FakeProcess) shutLocked() {
 	close(p.over)
 }
 
-// note keeps a signal for Signals.
-func (p *FakeProcess) note(signal int) {
+// noteSignal keeps a signal for Signals.
+func (p *FakeProcess) noteSignal(signal int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.seen = append(p.seen, signal)
@@ -216,10 +216,10 @@ func (p *FakeProcess) Signal(ctx context.Context, signal int) error {
 	p.mu.Unlock()
 	if signal == int(syscall.SIGKILL) {
 		if p.lag == 0 {
-			p.end(task.Exit{Code: 128 + signal})
+			p.endWith(task.Exit{Code: 128 + signal})
 			return nil
 		}
-		time.AfterFunc(p.lag, func() { p.end(task.Exit{Code: 128 + signal}) })
+		time.AfterFunc(p.lag, func() { p.endWith(task.Exit{Code: 128 + signal}) })
 		return nil
 	}
 	select {

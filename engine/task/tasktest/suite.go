@@ -91,8 +91,8 @@ type suite struct {
 	ctx   context.Context //nolint:containedctx // bounds one subtest
 }
 
-// prepare makes a task and sees to its end.
-func (s *suite) prepare(t *testing.T, p Program, change func(*task.Spec)) (task.Task, task.Spec) {
+// prepareTask makes a task and sees to its end.
+func (s *suite) prepareTask(t *testing.T, p Program, change func(*task.Spec)) (task.Task, task.Spec) {
 	t.Helper()
 	spec := s.Spec(t, p)
 	if change != nil {
@@ -113,7 +113,7 @@ func (s *suite) prepare(t *testing.T, p Program, change func(*task.Spec)) (task.
 	return tk, spec
 }
 
-func (s *suite) start(t *testing.T, tk task.Process) int {
+func (s *suite) startProcess(t *testing.T, tk task.Process) int {
 	t.Helper()
 	pid, err := tk.Start(s.ctx)
 	if err != nil || pid <= 0 {
@@ -122,7 +122,7 @@ func (s *suite) start(t *testing.T, tk task.Process) int {
 	return pid
 }
 
-func (s *suite) attach(t *testing.T, tk task.Process, req task.Attach) task.Streams {
+func (s *suite) attachView(t *testing.T, tk task.Process, req task.Attach) task.Streams {
 	t.Helper()
 	view, _, err := tk.Attach(s.ctx, req)
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *suite) attach(t *testing.T, tk task.Process, req task.Attach) task.Stre
 	return view
 }
 
-// wait expects the end with a code.
-func (s *suite) wait(t *testing.T, tk task.Process, code int) task.Exit {
+// waitExit expects the end with a code.
+func (s *suite) waitExit(t *testing.T, tk task.Process, code int) task.Exit {
 	t.Helper()
 	exit, err := tk.Wait(s.ctx)
 	if err != nil || exit.Code != code {
@@ -142,8 +142,8 @@ func (s *suite) wait(t *testing.T, tk task.Process, code int) task.Exit {
 	return exit
 }
 
-// read takes a view to its end.
-func (s *suite) read(t *testing.T, view task.Streams) (stdout, stderr string) {
+// readAll takes a view to its end.
+func (s *suite) readAll(t *testing.T, view task.Streams) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	done := make(chan error, 1)
@@ -159,8 +159,8 @@ func (s *suite) read(t *testing.T, view task.Streams) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// expect reads frames until stdout has the text.
-func (s *suite) expect(t *testing.T, view task.Streams, want string) {
+// expectOutput reads frames until stdout has the text.
+func (s *suite) expectOutput(t *testing.T, view task.Streams, want string) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() {
@@ -191,9 +191,9 @@ var (
 	conversation = task.Attach{Stdin: true, Stdout: true, Stderr: true}
 )
 
-// converse expects what Prompt writes to a terminal, and answers. What a process writes to its terminal just before it ends
-// may get lost: the kernel drops what the terminal has not passed on.
-func (s *suite) converse(t *testing.T, view task.Streams) {
+// answerPrompt expects what Prompt writes to a terminal, and answers. What a process writes to its terminal just before it
+// ends may get lost: the kernel drops what the terminal has not passed on.
+func (s *suite) answerPrompt(t *testing.T, view task.Streams) {
 	t.Helper()
 	const want = "out\r\nerr\r\n"
 	got := make([]byte, len(want))
@@ -211,16 +211,16 @@ func (s *suite) converse(t *testing.T, view task.Streams) {
 
 func testLife(t *testing.T, s *suite) {
 	before := time.Now().Add(-time.Second)
-	tk, spec := s.prepare(t, Exit3, nil)
+	tk, spec := s.prepareTask(t, Exit3, nil)
 	if st, err := tk.Status(s.ctx); err != nil || st.Pid != 0 || st.Exit != nil || !st.StartedAt.IsZero() {
 		t.Errorf("Status before the start = %+v, %v, want nothing", st, err)
 	}
-	s.start(t, tk)
-	exit := s.wait(t, tk, 3)
+	s.startProcess(t, tk)
+	exit := s.waitExit(t, tk, 3)
 	if exit.At.Before(before) || exit.At.After(time.Now().Add(time.Second)) || exit.Error != "" || exit.OOMKilled {
 		t.Errorf("Wait = %+v, want an end just now without error", exit)
 	}
-	s.wait(t, tk, 3)
+	s.waitExit(t, tk, 3)
 	st, err := tk.Status(s.ctx)
 	if err != nil || st.Exit == nil || st.Exit.Code != 3 || st.Pid != 0 || st.StartedAt.Before(before) {
 		t.Errorf("Status after the end = %+v, %v, want the exit, no pid and the time of the start", st, err)
@@ -242,92 +242,92 @@ func testLife(t *testing.T, s *suite) {
 }
 
 func testAttachFirst(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Hello, nil)
-	view := s.attach(t, tk, output)
-	s.start(t, tk)
-	s.wait(t, tk, 0)
-	if out, errs := s.read(t, view); out != "out\n" || errs != "err\n" {
+	tk, _ := s.prepareTask(t, Hello, nil)
+	view := s.attachView(t, tk, output)
+	s.startProcess(t, tk)
+	s.waitExit(t, tk, 0)
+	if out, errs := s.readAll(t, view); out != "out\n" || errs != "err\n" {
 		t.Errorf("view = %q, %q, want %q, %q", out, errs, "out\n", "err\n")
 	}
 }
 
 func testTerminal(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Prompt, func(spec *task.Spec) { spec.Terminal, spec.OpenStdin = true, true })
-	view := s.attach(t, tk, conversation)
+	tk, _ := s.prepareTask(t, Prompt, func(spec *task.Spec) { spec.Terminal, spec.OpenStdin = true, true })
+	view := s.attachView(t, tk, conversation)
 	if err := tk.Resize(s.ctx, 100, 30); err != nil {
 		t.Errorf("Resize before the start = %v", err)
 	}
-	s.start(t, tk)
-	s.converse(t, view)
-	s.wait(t, tk, 0)
+	s.startProcess(t, tk)
+	s.answerPrompt(t, view)
+	s.waitExit(t, tk, 0)
 	if err := tk.Resize(s.ctx, 100, 30); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Resize after the end = %v, want a conflict", err)
 	}
 }
 
 func testNoTerminal(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Trap, nil)
-	s.start(t, tk)
+	tk, _ := s.prepareTask(t, Trap, nil)
+	s.startProcess(t, tk)
 	if err := tk.Resize(s.ctx, 100, 30); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Resize without a terminal = %v, want a conflict", err)
 	}
 }
 
 func testTwoViewers(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Hello, nil)
-	one, two := s.attach(t, tk, output), s.attach(t, tk, output)
-	s.start(t, tk)
+	tk, _ := s.prepareTask(t, Hello, nil)
+	one, two := s.attachView(t, tk, output), s.attachView(t, tk, output)
+	s.startProcess(t, tk)
 	for name, view := range map[string]task.Streams{"first": one, "second": two} {
-		if out, errs := s.read(t, view); out != "out\n" || errs != "err\n" {
+		if out, errs := s.readAll(t, view); out != "out\n" || errs != "err\n" {
 			t.Errorf("%s view = %q, %q, want %q, %q", name, out, errs, "out\n", "err\n")
 		}
 	}
-	s.wait(t, tk, 0)
+	s.waitExit(t, tk, 0)
 }
 
 func testOneStream(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Hello, nil)
-	one, two := s.attach(t, tk, task.Attach{Stdout: true}), s.attach(t, tk, task.Attach{Stderr: true})
-	s.start(t, tk)
-	if out, errs := s.read(t, one); out != "out\n" || errs != "" {
+	tk, _ := s.prepareTask(t, Hello, nil)
+	one, two := s.attachView(t, tk, task.Attach{Stdout: true}), s.attachView(t, tk, task.Attach{Stderr: true})
+	s.startProcess(t, tk)
+	if out, errs := s.readAll(t, one); out != "out\n" || errs != "" {
 		t.Errorf("view of stdout = %q, %q, want %q and nothing", out, errs, "out\n")
 	}
-	if out, errs := s.read(t, two); out != "" || errs != "err\n" {
+	if out, errs := s.readAll(t, two); out != "" || errs != "err\n" {
 		t.Errorf("view of stderr = %q, %q, want nothing and %q", out, errs, "err\n")
 	}
 }
 
 func testStdin(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Cat, func(spec *task.Spec) { spec.OpenStdin, spec.StdinOnce = true, true })
-	view := s.attach(t, tk, task.Attach{Stdin: true, Stdout: true, Stderr: true})
+	tk, _ := s.prepareTask(t, Cat, func(spec *task.Spec) { spec.OpenStdin, spec.StdinOnce = true, true })
+	view := s.attachView(t, tk, task.Attach{Stdin: true, Stdout: true, Stderr: true})
 	if _, err := io.WriteString(view, "early "); err != nil {
 		t.Fatalf("Write before the start = %v", err)
 	}
-	s.start(t, tk)
+	s.startProcess(t, tk)
 	if _, err := io.WriteString(view, "late"); err != nil {
 		t.Fatalf("Write = %v", err)
 	}
 	if err := view.CloseWrite(); err != nil {
 		t.Fatalf("CloseWrite = %v", err)
 	}
-	if out, errs := s.read(t, view); out != "early late" || errs != "" {
+	if out, errs := s.readAll(t, view); out != "early late" || errs != "" {
 		t.Errorf("view = %q, %q, want %q and nothing", out, errs, "early late")
 	}
-	s.wait(t, tk, 0)
+	s.waitExit(t, tk, 0)
 }
 
 func testStdinStaysOpen(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Cat, func(spec *task.Spec) { spec.OpenStdin = true })
-	s.start(t, tk)
+	tk, _ := s.prepareTask(t, Cat, func(spec *task.Spec) { spec.OpenStdin = true })
+	s.startProcess(t, tk)
 	for _, text := range []string{"one", "two"} {
-		view := s.attach(t, tk, task.Attach{Stdin: true, Stdout: true})
+		view := s.attachView(t, tk, task.Attach{Stdin: true, Stdout: true})
 		if _, err := io.WriteString(view, text); err != nil {
 			t.Fatalf("Write = %v", err)
 		}
 		if err := view.CloseWrite(); err != nil {
 			t.Fatalf("CloseWrite = %v", err)
 		}
-		s.expect(t, view, text)
+		s.expectOutput(t, view, text)
 		if err := view.Close(); err != nil {
 			t.Fatalf("Close = %v", err)
 		}
@@ -338,32 +338,32 @@ func testStdinStaysOpen(t *testing.T, s *suite) {
 }
 
 func testNoStdin(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Cat, nil)
-	view := s.attach(t, tk, task.Attach{Stdin: true, Stdout: true})
+	tk, _ := s.prepareTask(t, Cat, nil)
+	view := s.attachView(t, tk, task.Attach{Stdin: true, Stdout: true})
 	_, _ = io.WriteString(view, "nobody reads this")
-	s.start(t, tk)
-	s.wait(t, tk, 0)
-	if out, _ := s.read(t, view); out != "" {
+	s.startProcess(t, tk)
+	s.waitExit(t, tk, 0)
+	if out, _ := s.readAll(t, view); out != "" {
 		t.Errorf("view = %q, want nothing", out)
 	}
 }
 
 func testLeave(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Cat, func(spec *task.Spec) { spec.OpenStdin, spec.StdinOnce = true, true })
-	gone := s.attach(t, tk, output)
-	stays := s.attach(t, tk, task.Attach{Stdin: true, Stdout: true})
+	tk, _ := s.prepareTask(t, Cat, func(spec *task.Spec) { spec.OpenStdin, spec.StdinOnce = true, true })
+	gone := s.attachView(t, tk, output)
+	stays := s.attachView(t, tk, task.Attach{Stdin: true, Stdout: true})
 	if err := gone.Close(); err != nil {
 		t.Fatalf("Close = %v", err)
 	}
-	s.start(t, tk)
+	s.startProcess(t, tk)
 	if _, err := io.WriteString(stays, "text"); err != nil {
 		t.Fatalf("Write = %v", err)
 	}
 	if err := stays.CloseWrite(); err != nil {
 		t.Fatalf("CloseWrite = %v", err)
 	}
-	if out, _ := s.read(t, stays); out != "text" {
+	if out, _ := s.readAll(t, stays); out != "text" {
 		t.Errorf("view that stays = %q, want %q", out, "text")
 	}
-	s.wait(t, tk, 0)
+	s.waitExit(t, tk, 0)
 }

@@ -12,63 +12,63 @@ import (
 )
 
 func testSignal(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Trap, nil)
+	tk, _ := s.prepareTask(t, Trap, nil)
 	if err := tk.Signal(s.ctx, int(syscall.SIGTERM)); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Signal before the start = %v, want a conflict", err)
 	}
-	view := s.attach(t, tk, output)
-	s.start(t, tk)
-	s.expect(t, view, "ready\n")
+	view := s.attachView(t, tk, output)
+	s.startProcess(t, tk)
+	s.expectOutput(t, view, "ready\n")
 	if err := tk.Signal(s.ctx, 0); err != nil {
 		t.Errorf("Signal 0 to a living process = %v", err)
 	}
 	if err := tk.Signal(s.ctx, int(syscall.SIGTERM)); err != nil {
 		t.Fatalf("Signal = %v", err)
 	}
-	s.read(t, view)
+	s.readAll(t, view)
 	if err := tk.Signal(s.ctx, 0); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Signal 0 after the end of the output = %v, want a conflict", err)
 	}
-	s.wait(t, tk, 7)
+	s.waitExit(t, tk, 7)
 	if err := tk.Signal(s.ctx, int(syscall.SIGTERM)); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Signal after the end = %v, want a conflict", err)
 	}
 }
 
 func testKill(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Trap, nil)
-	s.start(t, tk)
+	tk, _ := s.prepareTask(t, Trap, nil)
+	s.startProcess(t, tk)
 	if err := tk.Signal(s.ctx, int(syscall.SIGKILL)); err != nil {
 		t.Fatalf("Signal = %v", err)
 	}
-	s.wait(t, tk, 128+int(syscall.SIGKILL))
+	s.waitExit(t, tk, 128+int(syscall.SIGKILL))
 }
 
 func testRefused(t *testing.T, s *suite, p Program, kind fault.Constructor, code int) {
-	tk, spec := s.prepare(t, p, nil)
-	view := s.attach(t, tk, output)
+	tk, spec := s.prepareTask(t, p, nil)
+	view := s.attachView(t, tk, output)
 	if pid, err := tk.Start(s.ctx); !fault.Is(err, kind) {
 		t.Errorf("Start(%s) = %d, %v, want a fault like %v", p, pid, err, kind("this"))
 	}
-	if out, errs := s.read(t, view); out+errs != "" {
+	if out, errs := s.readAll(t, view); out+errs != "" {
 		t.Errorf("view = %q, %q, want only its end", out, errs)
 	}
-	if exit := s.wait(t, tk, code); exit.Error == "" {
+	if exit := s.waitExit(t, tk, code); exit.Error == "" {
 		t.Errorf("Wait = %+v, want an error text", exit)
 	}
 	adopted, err := s.Runner.Adopt(s.ctx, spec.ID, spec.Dir)
 	if err != nil {
 		t.Fatalf("Adopt = %v", err)
 	}
-	s.wait(t, adopted, code)
+	s.waitExit(t, adopted, code)
 	if err := adopted.Delete(s.ctx); err != nil {
 		t.Errorf("Delete = %v", err)
 	}
 }
 
 func testNeverStarted(t *testing.T, s *suite) {
-	tk, spec := s.prepare(t, Exit3, nil)
-	view := s.attach(t, tk, output)
+	tk, spec := s.prepareTask(t, Exit3, nil)
+	view := s.attachView(t, tk, output)
 	if err := tk.Delete(s.ctx); err != nil {
 		t.Fatalf("Delete = %v", err)
 	}
@@ -85,16 +85,16 @@ func testNeverStarted(t *testing.T, s *suite) {
 	if err != nil {
 		t.Fatalf("Prepare in the same folder = %v", err)
 	}
-	s.start(t, again)
-	s.wait(t, again, 3)
+	s.startProcess(t, again)
+	s.waitExit(t, again, 3)
 	if err := again.Delete(s.ctx); err != nil {
 		t.Errorf("Delete = %v", err)
 	}
 }
 
 func testDeleteRunning(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Trap, nil)
-	s.start(t, tk)
+	tk, _ := s.prepareTask(t, Trap, nil)
+	s.startProcess(t, tk)
 	if err := tk.Delete(s.ctx); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Delete = %v, want a conflict", err)
 	}
@@ -104,10 +104,10 @@ func testDeleteRunning(t *testing.T, s *suite) {
 }
 
 func testAdopt(t *testing.T, s *suite) {
-	tk, spec := s.prepare(t, Trap, nil)
-	view := s.attach(t, tk, output)
-	pid := s.start(t, tk)
-	s.expect(t, view, "ready\n")
+	tk, spec := s.prepareTask(t, Trap, nil)
+	view := s.attachView(t, tk, output)
+	pid := s.startProcess(t, tk)
+	s.expectOutput(t, view, "ready\n")
 	adopted, err := s.Runner.Adopt(s.ctx, spec.ID, spec.Dir)
 	if err != nil {
 		t.Fatalf("Adopt = %v", err)
@@ -115,21 +115,21 @@ func testAdopt(t *testing.T, s *suite) {
 	if st, err := adopted.Status(s.ctx); err != nil || st.Pid != pid || st.StartedAt.IsZero() {
 		t.Errorf("Status = %+v, %v, want pid %d", st, err, pid)
 	}
-	second := s.attach(t, adopted, output)
+	second := s.attachView(t, adopted, output)
 	if err := adopted.Signal(s.ctx, int(syscall.SIGTERM)); err != nil {
 		t.Errorf("Signal = %v", err)
 	}
-	first := s.wait(t, tk, 7)
-	if other := s.wait(t, adopted, 7); !other.At.Equal(first.At) {
+	first := s.waitExit(t, tk, 7)
+	if other := s.waitExit(t, adopted, 7); !other.At.Equal(first.At) {
 		t.Errorf("Wait of the adopted = %+v, want %+v", other, first)
 	}
-	if out, _ := s.read(t, second); out != "" {
+	if out, _ := s.readAll(t, second); out != "" {
 		t.Errorf("second view = %q, want only what came after it joined", out)
 	}
 	if adopted, err = s.Runner.Adopt(s.ctx, spec.ID, spec.Dir); err != nil {
 		t.Fatalf("Adopt after the end = %v", err)
 	}
-	if exit := s.wait(t, adopted, 7); !exit.At.Equal(first.At) {
+	if exit := s.waitExit(t, adopted, 7); !exit.At.Equal(first.At) {
 		t.Errorf("Wait after the end = %+v, want %+v", exit, first)
 	}
 	if _, err := s.Runner.Adopt(s.ctx, "nobody", t.TempDir()); !fault.Is(err, fault.NotFound) {
@@ -139,8 +139,8 @@ func testAdopt(t *testing.T, s *suite) {
 
 func testCancelled(t *testing.T, s *suite) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	tk, _ := s.prepare(t, Trap, func(spec *task.Spec) { spec.OpenStdin = true })
-	s.start(t, tk)
+	tk, _ := s.prepareTask(t, Trap, func(spec *task.Spec) { spec.OpenStdin = true })
+	s.startProcess(t, tk)
 	done := make(chan error, 1)
 	go func() {
 		_, err := tk.Wait(ctx)

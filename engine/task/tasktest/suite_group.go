@@ -11,8 +11,8 @@ import (
 )
 
 func testPause(t *testing.T, s *suite) {
-	tk, spec := s.running(t)
-	p, _ := s.exec(t, tk, Exit3, nil)
+	tk, spec := s.runningTask(t)
+	p, _ := s.prepareExec(t, tk, Exit3, nil)
 	for range 2 {
 		if err := tk.Pause(s.ctx); err != nil {
 			t.Fatalf("Pause = %v", err)
@@ -36,27 +36,27 @@ func testPause(t *testing.T, s *suite) {
 	if st, err := tk.Status(s.ctx); err != nil || st.Paused {
 		t.Errorf("Status = %+v, %v, want a task that is not paused", st, err)
 	}
-	s.start(t, p)
-	s.wait(t, p, 3)
+	s.startProcess(t, p)
+	s.waitExit(t, p, 3)
 	if err := tk.Pause(s.ctx); err != nil {
 		t.Fatalf("Pause = %v", err)
 	}
 	if err := tk.Signal(s.ctx, int(syscall.SIGKILL)); err != nil {
 		t.Fatalf("Signal to a paused task = %v", err)
 	}
-	s.wait(t, tk, 137)
+	s.waitExit(t, tk, 137)
 	if st, err := tk.Status(s.ctx); err != nil || st.Paused {
 		t.Errorf("Status after the end = %+v, %v, want no pause", st, err)
 	}
 }
 
 func testPids(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Trap, nil)
-	first := s.start(t, tk)
-	p, _ := s.exec(t, tk, Trap, nil)
-	view := s.attach(t, p, output)
-	added := s.start(t, p)
-	s.expect(t, view, "ready\n")
+	tk, _ := s.prepareTask(t, Trap, nil)
+	first := s.startProcess(t, tk)
+	p, _ := s.prepareExec(t, tk, Trap, nil)
+	view := s.attachView(t, p, output)
+	added := s.startProcess(t, p)
+	s.expectOutput(t, view, "ready\n")
 	pids, err := tk.Pids(s.ctx)
 	if err != nil || !slices.IsSorted(pids) || !slices.Contains(pids, first) || !slices.Contains(pids, added) {
 		t.Errorf("Pids = %v, %v, want %d and %d among them, ascending", pids, err, first, added)
@@ -64,14 +64,14 @@ func testPids(t *testing.T, s *suite) {
 	if err := p.Signal(s.ctx, int(syscall.SIGTERM)); err != nil {
 		t.Fatalf("Signal = %v", err)
 	}
-	s.wait(t, p, 7)
+	s.waitExit(t, p, 7)
 	if pids, err = tk.Pids(s.ctx); err != nil || slices.Contains(pids, added) {
 		t.Errorf("Pids = %v, %v, want %d to be gone", pids, err, added)
 	}
 }
 
 func testGroupWithoutContainer(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Exit3, nil)
+	tk, _ := s.prepareTask(t, Exit3, nil)
 	check := func(when string) {
 		_, execErr := tk.Exec(s.ctx, task.ExecSpec{ID: strings.Repeat("e", 64), Process: s.Process(t, Exit3, false)})
 		_, pidsErr := tk.Pids(s.ctx)
@@ -84,7 +84,7 @@ func testGroupWithoutContainer(t *testing.T, s *suite) {
 		}
 	}
 	check("before the start")
-	s.start(t, tk)
-	s.wait(t, tk, 3)
+	s.startProcess(t, tk)
+	s.waitExit(t, tk, 3)
 	check("after the end")
 }

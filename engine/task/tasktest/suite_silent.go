@@ -14,10 +14,10 @@ import (
 // testSilent: nothing that is asked of a hung monitor takes for ever, nothing of it is done later, and all is as before
 // when the monitor goes on.
 func testSilent(t *testing.T, s *suite) {
-	tk, spec := s.prepare(t, Trap, nil)
-	view := s.attach(t, tk, output)
-	s.start(t, tk)
-	s.expect(t, view, "ready\n")
+	tk, spec := s.prepareTask(t, Trap, nil)
+	view := s.attachView(t, tk, output)
+	s.startProcess(t, tk)
+	s.expectOutput(t, view, "ready\n")
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := tk.Wait(s.ctx)
@@ -66,19 +66,19 @@ func testSilent(t *testing.T, s *suite) {
 	if err != nil {
 		t.Fatalf("Exec afterwards = %v", err)
 	}
-	s.start(t, p)
+	s.startProcess(t, p)
 	if err := tk.Signal(s.ctx, int(syscall.SIGTERM)); err != nil {
 		t.Fatalf("Signal = %v", err)
 	}
-	s.wait(t, tk, 7)
+	s.waitExit(t, tk, 7)
 }
 
 // testSilentSignal: a signal reaches the process without its monitor, once, and the monitor tells of the end later.
 func testSilentSignal(t *testing.T, s *suite) {
-	tk, spec := s.prepare(t, Trap, nil)
-	view := s.attach(t, tk, output)
-	s.start(t, tk)
-	s.expect(t, view, "ready\n")
+	tk, spec := s.prepareTask(t, Trap, nil)
+	view := s.attachView(t, tk, output)
+	s.startProcess(t, tk)
+	s.expectOutput(t, view, "ready\n")
 	goOn := s.Hang(t, tk, spec)
 	if err := tk.Signal(s.ctx, int(syscall.SIGTERM)); err != nil {
 		t.Errorf("Signal = %v", err)
@@ -87,13 +87,13 @@ func testSilentSignal(t *testing.T, s *suite) {
 	if _, err := tk.Reach(s.ctx); err != nil {
 		t.Errorf("Reach = %v", err)
 	}
-	s.wait(t, tk, 7)
+	s.waitExit(t, tk, 7)
 }
 
 // testSilentKill: SIGKILL ends a task whose monitor hangs for good.
 func testSilentKill(t *testing.T, s *suite) {
-	tk, spec := s.prepare(t, Trap, nil)
-	s.start(t, tk)
+	tk, spec := s.prepareTask(t, Trap, nil)
+	s.startProcess(t, tk)
 	s.Hang(t, tk, spec)
 	adopted, err := s.Runner.Adopt(s.ctx, spec.ID, spec.Dir) // all that this one knows is in the folder
 	if !errors.Is(err, task.ErrSilent) {
@@ -102,8 +102,8 @@ func testSilentKill(t *testing.T, s *suite) {
 	if err := adopted.Signal(s.ctx, int(syscall.SIGKILL)); err != nil {
 		t.Fatalf("Signal = %v", err)
 	}
-	s.wait(t, adopted, 128+int(syscall.SIGKILL))
-	s.wait(t, tk, 128+int(syscall.SIGKILL))
+	s.waitExit(t, adopted, 128+int(syscall.SIGKILL))
+	s.waitExit(t, tk, 128+int(syscall.SIGKILL))
 	if err := adopted.Delete(s.ctx); err != nil {
 		t.Errorf("Delete = %v", err)
 	}
@@ -114,14 +114,14 @@ func testSilentKill(t *testing.T, s *suite) {
 
 // testDestroy: a task can be ended without its monitor also when that answers, before the start and after the end.
 func testDestroy(t *testing.T, s *suite) {
-	tk, _ := s.prepare(t, Trap, nil)
-	s.start(t, tk)
+	tk, _ := s.prepareTask(t, Trap, nil)
+	s.startProcess(t, tk)
 	for range 2 {
 		if err := tk.Destroy(s.ctx); err != nil {
 			t.Fatalf("Destroy = %v", err)
 		}
 	}
-	s.wait(t, tk, 128+int(syscall.SIGKILL))
+	s.waitExit(t, tk, 128+int(syscall.SIGKILL))
 	if err := tk.Delete(s.ctx); err != nil {
 		t.Errorf("Delete = %v", err)
 	}

@@ -59,7 +59,7 @@ func NewBudget(limits Limits) *Budget {
 // Entry counts an entry.
 func (b *Budget) Entry() error {
 	b.entries++
-	return b.count()
+	return b.checkCount()
 }
 
 // Folder counts a folder that is made because an entry is in it.
@@ -69,10 +69,10 @@ func (b *Budget) Folder() error {
 		return fault.Invalid("the %d entries of %s are in more than %d folders that it does not list",
 			b.entries, b.limits.Whole, b.implied-1)
 	}
-	return b.count()
+	return b.checkCount()
 }
 
-func (b *Budget) count() error {
+func (b *Budget) checkCount() error {
 	if b.entries+b.implied > b.limits.Entries {
 		return fault.Invalid("%s has more than %d entries", b.limits.Whole, b.limits.Entries)
 	}

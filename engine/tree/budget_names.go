@@ -20,14 +20,14 @@ const maxText = 64 << 20
 type Names struct {
 	budget  *Budget
 	seed    maphash.Seed
-	folders map[uint64]uint32 // by key: a number that no other folder has or had
-	links   map[uint64]string // by key: what it says
+	folders map[uint64]uint32 // by entryKey: a number that no other folder has or had
+	links   map[uint64]string // by entryKey: what it says
 	newest  uint32            // number
 	text    int               // bytes of links
 	last    string            // the folder of the entry before, to which no link may lead; empty: unknown
 	at      []uint32          // its numbers, from the root's
 	other   []uint32          // as at, for the targets of hard links
-	scratch []byte            // for key
+	scratch []byte            // for entryKey
 }
 
 // NewNames returns what spends a budget on an archive.
@@ -35,8 +35,8 @@ func NewNames(budget *Budget) *Names {
 	return &Names{budget: budget, seed: maphash.MakeSeed(), folders: map[uint64]uint32{}, links: map[uint64]string{}}
 }
 
-// key says what is under a name in a folder. Two names that have one by chance are counted once.
-func (n *Names) key(dir uint32, name string) uint64 {
+// entryKey returns the key of a name in a folder. Two names that have one by chance are counted once.
+func (n *Names) entryKey(dir uint32, name string) uint64 {
 	n.scratch = append(binary.LittleEndian.AppendUint32(n.scratch[:0], dir), name...)
 	return maphash.Bytes(n.seed, n.scratch)
 }
@@ -52,29 +52,29 @@ func (n *Names) Enter(name string, kind byte, link string) error {
 		return nil
 	}
 	if kind == tar.TypeLink { // one of a symbolic link is a symbolic link
-		at, err := n.walk(path.Dir(link), n.other[:0])
+		at, err := n.walkFolders(path.Dir(link), n.other[:0])
 		if err != nil {
 			return err
 		}
 		n.other = at
-		if text, ok := n.links[n.key(at[len(at)-1], path.Base(link))]; ok {
+		if text, ok := n.links[n.entryKey(at[len(at)-1], path.Base(link))]; ok {
 			kind, link = tar.TypeSymlink, text
 		}
 	}
 	if dir := path.Dir(name); dir != n.last || dir == "." {
 		n.last = ""
-		at, err := n.walk(dir, n.at[:0])
+		at, err := n.walkFolders(dir, n.at[:0])
 		if err != nil {
 			return err
 		}
 		n.at, n.last = at, dir
 	}
-	return n.put(n.key(n.at[len(n.at)-1], path.Base(name)), kind, link)
+	return n.noteEntry(n.entryKey(n.at[len(n.at)-1], path.Base(name)), kind, link)
 }
 
-// put notes what an entry is. What was there before is gone, unless both are folders: numbers of folders are not used again,
-// so nothing that was below it is known any more.
-func (n *Names) put(key uint64, kind byte, link string) error {
+// noteEntry notes what an entry is. What was there before is gone, unless both are folders: numbers of folders are not used
+// again, so nothing that was below it is known any more.
+func (n *Names) noteEntry(key uint64, kind byte, link string) error {
 	if _, ok := n.links[key]; ok {
 		delete(n.links, key)
 		n.last = ""
@@ -100,9 +100,9 @@ func (n *Names) put(key uint64, kind byte, link string) error {
 	return nil
 }
 
-// walk returns the numbers of the folders on the way to one, links followed, beginning with the root's. Those that no entry
-// told of are made.
-func (n *Names) walk(name string, at []uint32) ([]uint32, error) {
+// walkFolders returns the numbers of the folders on the way to one, links followed, beginning with the root's. Those that no
+// entry told of are made.
+func (n *Names) walkFolders(name string, at []uint32) ([]uint32, error) {
 	at = append(at, 0)
 	links := 0
 	for rest := name; rest != ""; {
@@ -120,7 +120,7 @@ func (n *Names) walk(name string, at []uint32) ([]uint32, error) {
 			at = at[:max(len(at)-1, 1)]
 			continue
 		}
-		key := n.key(at[len(at)-1], part)
+		key := n.entryKey(at[len(at)-1], part)
 		if link, ok := n.links[key]; ok {
 			if links++; links > MaxLinks || len(link)+len(rest) > tarfile.MaxName {
 				return nil, Looped(name)

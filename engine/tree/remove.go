@@ -49,7 +49,7 @@ func (r Remover) RemoveIn(path string) error {
 	buf := make([]byte, listBuffer)
 	for {
 		before := len(entries)
-		if entries, err = list(fd, buf, entries); err != nil {
+		if entries, err = readListing(fd, buf, entries); err != nil {
 			return &os.PathError{Op: "read", Path: path, Err: err}
 		}
 		if len(entries) == before {
@@ -76,8 +76,8 @@ func (r Remover) RemoveIn(path string) error {
 // A tree that others change meanwhile is no danger, but may be left in part.
 func (r Remover) Remove(dir int, name string) error {
 	m := &removal{turn: r.Turn}
-	if done, err := m.entry(dir, listed{name: name}); done || err != nil {
-		return shorten(err, name)
+	if done, err := m.removeEntry(dir, listed{name: name}); done || err != nil {
+		return removeError(err, name)
 	}
 	above, err := unix.Openat(dir, ".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -89,18 +89,18 @@ func (r Remover) Remove(dir int, name string) error {
 	}
 	m.folders = []*removing{{name: "."}}
 	m.buf = make([]byte, listBuffer)
-	if err := m.down(name); err != nil {
-		return shorten(err, name)
+	if err := m.enterFolder(name); err != nil {
+		return removeError(err, name)
 	}
 	for len(m.folders) > 1 {
-		if err := m.step(); err != nil {
+		if err := m.removeNext(); err != nil {
 			return err
 		}
 	}
 	return m.first
 }
 
-func shorten(err error, name string) error {
+func removeError(err error, name string) error {
 	if err == nil {
 		return nil
 	}
@@ -125,16 +125,16 @@ type removing struct {
 	opened   bool            // its mode was changed
 }
 
-// step removes one entry of the lowest folder, or that folder.
-func (m *removal) step() error {
+// removeNext removes one entry of the lowest folder, or that folder.
+func (m *removal) removeNext() error {
 	f := m.folders[len(m.folders)-1]
 	if len(f.pending) == 0 {
 		var err error
-		if f.pending, err = list(m.way.Current(), m.buf, f.pending); err != nil {
-			return shorten(err, f.name)
+		if f.pending, err = readListing(m.way.Current(), m.buf, f.pending); err != nil {
+			return removeError(err, f.name)
 		}
 		if len(f.pending) == 0 {
-			return m.up(f)
+			return m.removeLowest(f)
 		}
 	}
 	e := f.pending[0]
@@ -147,15 +147,15 @@ func (m *removal) step() error {
 			return err
 		}
 	}
-	done, err := m.entry(m.way.Current(), e)
+	done, err := m.removeEntry(m.way.Current(), e)
 	if isDenied(err) && !f.opened {
 		f.opened = true
 		if unix.Fchmod(m.way.Current(), 0o700) == nil {
-			done, err = m.entry(m.way.Current(), e)
+			done, err = m.removeEntry(m.way.Current(), e)
 		}
 	}
 	if err == nil && !done {
-		err = m.down(e.name)
+		err = m.enterFolder(e.name)
 		done = errors.Is(err, unix.ENOENT)
 	}
 	if done {
@@ -163,15 +163,15 @@ func (m *removal) step() error {
 		return nil
 	}
 	if err != nil {
-		m.leave(f, e.name, err)
+		m.noteStuck(f, e.name, err)
 	}
 	return nil
 }
 
-// entry removes what is no folder, or an empty one; done is false for others.
-func (m *removal) entry(dir int, e listed) (done bool, err error) {
+// removeEntry removes what is no folder, or an empty one; done is false for others.
+func (m *removal) removeEntry(dir int, e listed) (done bool, err error) {
 	if e.kind != unix.DT_DIR {
-		err = unlink(dir, e.name, 0)
+		err = unlinkAt(dir, e.name, 0)
 		if err == nil || errors.Is(err, unix.ENOENT) {
 			return true, nil
 		}
@@ -179,21 +179,21 @@ func (m *removal) entry(dir int, e listed) (done bool, err error) {
 			return false, err
 		}
 	}
-	err = unlink(dir, e.name, unix.AT_REMOVEDIR)
+	err = unlinkAt(dir, e.name, unix.AT_REMOVEDIR)
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT):
 		return true, nil
 	case errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EEXIST):
 		return false, nil
 	case errors.Is(err, unix.ENOTDIR):
-		err = unlink(dir, e.name, 0) // a file has just taken its place
+		err = unlinkAt(dir, e.name, 0) // a file has just taken its place
 		return err == nil, err
 	default:
 		return false, err
 	}
 }
 
-func unlink(dir int, name string, flags int) error {
+func unlinkAt(dir int, name string, flags int) error {
 	for {
 		if err := unix.Unlinkat(dir, name, flags); !errors.Is(err, unix.EINTR) {
 			return err
@@ -203,22 +203,22 @@ func unlink(dir int, name string, flags int) error {
 
 func isDenied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
-// leave notes what cannot be removed.
-func (m *removal) leave(f *removing, name string, err error) {
+// noteStuck notes an entry that cannot be removed.
+func (m *removal) noteStuck(f *removing, name string, err error) {
 	if f.stuck == nil {
 		f.stuck = map[string]bool{}
 	}
 	f.stuck[name] = true
 	if m.first == nil {
-		m.first = shorten(err, name)
+		m.first = removeError(err, name)
 	}
 }
 
-// down enters a folder of the lowest one.
-func (m *removal) down(name string) error {
+// enterFolder enters a folder of the lowest one.
+func (m *removal) enterFolder(name string) error {
 	dir := m.way.Current()
 	fd, err := openFolder(dir, name, false)
-	if isDenied(err) && allow(dir, name) == nil {
+	if isDenied(err) && allowOwner(dir, name) == nil {
 		fd, err = openFolder(dir, name, false)
 	}
 	if errors.Is(err, unix.EXDEV) {
@@ -237,8 +237,8 @@ func (m *removal) down(name string) error {
 	return nil
 }
 
-// allow makes a folder one that its owner may read and change.
-func allow(dir int, name string) error {
+// allowOwner lets the owner of a folder read and change it.
+func allowOwner(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -247,17 +247,17 @@ func allow(dir int, name string) error {
 	return unix.Chmod(PathOf(fd), 0o700)
 }
 
-// up removes the lowest folder, whose listing has ended.
-func (m *removal) up(f *removing) error {
-	above, again, err := m.way.above()
+// removeLowest removes the lowest folder, whose listing has ended.
+func (m *removal) removeLowest(f *removing) error {
+	above, again, err := m.way.openAbove()
 	if err != nil {
-		return shorten(err, f.name)
+		return removeError(err, f.name)
 	}
 	parent := m.folders[len(m.folders)-2]
 	if again {
 		parent.progress = true
 	}
-	err = unlink(above, f.name, unix.AT_REMOVEDIR)
+	err = unlinkAt(above, f.name, unix.AT_REMOVEDIR)
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT):
 		parent.progress = true
@@ -265,11 +265,11 @@ func (m *removal) up(f *removing) error {
 		// What went may have moved what followed in the listing.
 		f.progress = false
 		_, err := unix.Seek(m.way.Current(), 0, unix.SEEK_SET)
-		return shorten(err, f.name)
+		return removeError(err, f.name)
 	default:
-		m.leave(parent, f.name, err)
+		m.noteStuck(parent, f.name, err)
 	}
-	m.way.up()
+	m.way.popLevel()
 	m.folders = m.folders[:len(m.folders)-1]
 	return nil
 }

@@ -51,7 +51,7 @@ func NewTrash(dir string, report func(error)) (*Trash, error) {
 
 // Close ends the deletion, wherever it is.
 func (t *Trash) Close() {
-	t.set(func() { t.closed = true })
+	t.changeState(func() { t.closed = true })
 	close(t.quit)
 	<-t.done
 }
@@ -64,12 +64,12 @@ func (t *Trash) run() {
 			return
 		case <-t.wake:
 		}
-		_ = t.clear() // The report has been told.
+		_ = t.deleteAll() // The report has been told.
 	}
 }
 
-// set changes what turn looks at.
-func (t *Trash) set(change func()) {
+// changeState changes what awaitTurn looks at.
+func (t *Trash) changeState(change func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	change()
@@ -78,12 +78,12 @@ func (t *Trash) set(change func()) {
 
 // Stand has the deletion stand back until the caller calls what it gets: somebody waits for the disk.
 func (t *Trash) Stand() (goOn func()) {
-	t.set(func() { t.busy++ })
-	return func() { t.set(func() { t.busy-- }) }
+	t.changeState(func() { t.busy++ })
+	return func() { t.changeState(func() { t.busy-- }) }
 }
 
-// turn waits until a file may be deleted.
-func (t *Trash) turn() error {
+// awaitTurn waits until a file may be deleted.
+func (t *Trash) awaitTurn() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for t.busy > 0 && t.urgent == 0 && !t.closed {
@@ -97,23 +97,23 @@ func (t *Trash) turn() error {
 
 // Drain returns when all that was in the trash is deleted, without standing back.
 func (t *Trash) Drain() error {
-	t.set(func() { t.urgent++ })
-	defer t.set(func() { t.urgent-- })
-	return t.clear()
+	t.changeState(func() { t.urgent++ })
+	defer t.changeState(func() { t.urgent-- })
+	return t.deleteAll()
 }
 
-// clear deletes all in the folder, unless the trash is closed meanwhile. What cannot be deleted does not keep the rest.
-func (t *Trash) clear() error {
+// deleteAll deletes all in the folder, unless the trash is closed meanwhile. What cannot be deleted does not keep the rest.
+func (t *Trash) deleteAll() error {
 	t.empty.Lock()
 	defer t.empty.Unlock()
 	entries, err := os.ReadDir(t.dir)
 	if err != nil {
 		return fmt.Errorf("empty the trash: %w", err)
 	}
-	r := Remover{Turn: t.turn}
+	r := Remover{Turn: t.awaitTurn}
 	var left error
 	for _, entry := range entries {
-		if err := t.turn(); err != nil {
+		if err := t.awaitTurn(); err != nil {
 			return err
 		}
 		path := filepath.Join(t.dir, entry.Name())

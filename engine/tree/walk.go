@@ -70,11 +70,11 @@ func Walk(ctx context.Context, root int, opt Options, v Visitor) error {
 		return &os.PathError{Op: "open", Path: w.entry.Shown(), Err: err}
 	}
 	defer w.way.Close()
-	if err := w.down(fd, &w.entry); err != nil {
+	if err := w.pushFolder(fd, &w.entry); err != nil {
 		return err
 	}
 	for len(w.folders) > 0 {
-		if err := w.step(); err != nil {
+		if err := w.visitNext(); err != nil {
 			return err
 		}
 	}
@@ -99,14 +99,14 @@ type walking struct {
 	path    int      // bytes of the path of the folder above
 }
 
-// step visits one entry of the lowest folder, or leaves that folder.
-func (w *walk) step() error {
+// visitNext visits one entry of the lowest folder, or leaves that folder.
+func (w *walk) visitNext() error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
 	f := &w.folders[len(w.folders)-1]
 	if len(f.entries) == 0 {
-		return w.up()
+		return w.popFolder()
 	}
 	last := len(f.entries) - 1
 	name := f.entries[last].name
@@ -131,7 +131,7 @@ func (w *walk) step() error {
 	if !enter || !e.IsDir() {
 		return nil
 	}
-	return w.enter(e)
+	return w.enterFolder(e)
 }
 
 // isGone reports whether an entry was removed or replaced meanwhile.
@@ -139,7 +139,7 @@ func isGone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }
 
-func (w *walk) enter(e *Entry) error {
+func (w *walk) enterFolder(e *Entry) error {
 	fd, err := openFolder(e.Dir, e.Base, w.opt.Mounts)
 	if isGone(err) || errors.Is(err, unix.EXDEV) && !w.opt.Mounts {
 		return nil
@@ -147,21 +147,21 @@ func (w *walk) enter(e *Entry) error {
 	if err != nil {
 		return &os.PathError{Op: "open", Path: e.Shown(), Err: err}
 	}
-	return w.down(fd, e)
+	return w.pushFolder(fd, e)
 }
 
-// down makes an open folder the lowest one. Its names are read at once, since what is below may take its descriptor.
-func (w *walk) down(fd int, e *Entry) error {
-	if err := w.way.down(fd, &e.Stat); err != nil {
+// pushFolder makes an open folder the lowest one. Its names are read at once, since what is below may take its descriptor.
+func (w *walk) pushFolder(fd int, e *Entry) error {
+	if err := w.way.pushLevel(fd, &e.Stat); err != nil {
 		return &os.PathError{Op: "look at", Path: e.Shown(), Err: err}
 	}
 	if w.visit.Enter != nil {
 		if enter, err := w.visit.Enter(fd, e); err != nil || !enter {
-			w.way.up()
+			w.way.popLevel()
 			return err
 		}
 	}
-	entries, err := w.list(fd)
+	entries, err := w.listFolder(fd)
 	if err != nil {
 		return &os.PathError{Op: "read", Path: e.Shown(), Err: err}
 	}
@@ -172,11 +172,11 @@ func (w *walk) down(fd int, e *Entry) error {
 	return nil
 }
 
-// list reads the names of an open folder, the last one first.
-func (w *walk) list(fd int) (entries []listed, err error) {
+// listFolder reads the names of an open folder, the last one first.
+func (w *walk) listFolder(fd int) (entries []listed, err error) {
 	for {
 		before := len(entries)
-		if entries, err = list(fd, w.buf, entries); err != nil {
+		if entries, err = readListing(fd, w.buf, entries); err != nil {
 			return nil, err
 		}
 		for i := range entries[before:] {
@@ -200,8 +200,8 @@ func (w *walk) list(fd int) (entries []listed, err error) {
 	return entries, nil
 }
 
-// up leaves the lowest folder.
-func (w *walk) up() error {
+// popFolder leaves the lowest folder.
+func (w *walk) popFolder() error {
 	last := len(w.folders) - 1
 	above := w.folders[last].path
 	if w.visit.Leave != nil {

@@ -36,11 +36,11 @@ func (l *Ladder) Current() int { return l.levels[len(l.levels)-1].fd }
 // Down makes an open folder the lowest level, which the ladder closes from then on.
 func (l *Ladder) Down(fd int) error {
 	var st unix.Stat_t
-	return l.down(fd, &st)
+	return l.pushLevel(fd, &st)
 }
 
-// down is Down, and tells what the folder is.
-func (l *Ladder) down(fd int, st *unix.Stat_t) error {
+// pushLevel is Down, and tells what the folder is.
+func (l *Ladder) pushLevel(fd int, st *unix.Stat_t) error {
 	if err := unix.Fstat(fd, st); err != nil {
 		unix.Close(fd) //nolint:errcheck // only read
 		return err
@@ -54,8 +54,8 @@ func (l *Ladder) down(fd int, st *unix.Stat_t) error {
 	return nil
 }
 
-// above returns the descriptor of the level above the lowest one, and whether it had to be opened again.
-func (l *Ladder) above() (fd int, again bool, err error) {
+// openAbove returns the descriptor of the level above the lowest one, and whether it had to be opened again.
+func (l *Ladder) openAbove() (fd int, again bool, err error) {
 	at := len(l.levels) - 2
 	if at >= l.first {
 		return l.levels[at].fd, false, nil
@@ -80,16 +80,16 @@ func (l *Ladder) above() (fd int, again bool, err error) {
 // Up leaves the lowest level for the one above.
 func (l *Ladder) Up() error {
 	if len(l.levels) > 1 {
-		if _, _, err := l.above(); err != nil {
+		if _, _, err := l.openAbove(); err != nil {
 			return err
 		}
 	}
-	l.up()
+	l.popLevel()
 	return nil
 }
 
-// up leaves the lowest level. The level above must be open, see above, unless it is the last one.
-func (l *Ladder) up() {
+// popLevel leaves the lowest level. The level above must be open, see openAbove, unless it is the last one.
+func (l *Ladder) popLevel() {
 	last := len(l.levels) - 1
 	unix.Close(l.levels[last].fd) //nolint:errcheck // only read
 	l.levels = l.levels[:last]

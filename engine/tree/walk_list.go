@@ -24,8 +24,8 @@ const (
 	direntName   = 19
 )
 
-// list appends the next part of an open folder's listing to entries; nothing at its end.
-func list(fd int, buf []byte, entries []listed) ([]listed, error) {
+// readListing appends the next part of an open folder's listing to entries; nothing at its end.
+func readListing(fd int, buf []byte, entries []listed) ([]listed, error) {
 	before := len(entries)
 	for {
 		n, err := unix.Getdents(fd, buf)

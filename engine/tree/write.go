@@ -59,7 +59,7 @@ func NewWriter(opt WriterOptions) *Writer {
 }
 
 // Close closes what the writer keeps open. Folders that were written get their times from Settle alone.
-func (w *Writer) Close() { w.forget() }
+func (w *Writer) Close() { w.closeFolders() }
 
 // Write creates an entry. Errors are fault.Invalid (the entry, the budget, what must not be replaced), those of content and of
 // ctx, and the kernel's.
@@ -84,10 +84,10 @@ func (w *Writer) Write(ctx context.Context, h *tar.Header, content io.Reader) er
 		return nil // the destination stays as it is
 	}
 	if w.stale {
-		w.forget()
+		w.closeFolders()
 		w.stale = false
 	}
-	at, err := w.parent(path.Dir(name), true)
+	at, err := w.parentFolder(path.Dir(name), true)
 	if err != nil {
 		return err
 	}
@@ -97,20 +97,20 @@ func (w *Writer) Write(ctx context.Context, h *tar.Header, content io.Reader) er
 		if err := w.opt.Budget.Depth(at.depth + 1); err != nil {
 			return err
 		}
-		return w.folder(where, h)
+		return w.writeFolder(where, h)
 	case tar.TypeReg, tar.TypeRegA, tar.TypeGNUSparse, tar.TypeCont: //nolint:staticcheck // old archives have TypeRegA
 		if tarfile.IsSparse(h) {
 			if err := w.opt.Budget.Sparse(h.Name, h.Size); err != nil {
 				return err
 			}
 		}
-		return w.file(ctx, where, h, content)
+		return w.writeFile(ctx, where, h, content)
 	case tar.TypeSymlink:
-		return w.symlink(where, h)
+		return w.writeSymlink(where, h)
 	case tar.TypeLink:
-		return w.hardlink(where, h)
+		return w.writeHardlink(where, h)
 	case tar.TypeFifo:
-		return w.fifo(where, h)
+		return w.writeFifo(where, h)
 	case tar.TypeChar, tar.TypeBlock:
 		return nil // a user cannot make them
 	default:
@@ -121,7 +121,7 @@ func (w *Writer) Write(ctx context.Context, h *tar.Header, content io.Reader) er
 // Settle gives the folders their times. One that is gone or replaced meanwhile has none to get.
 func (w *Writer) Settle() {
 	for _, t := range w.times {
-		at, err := w.parent(t.name, false)
+		at, err := w.parentFolder(t.name, false)
 		if err != nil {
 			continue
 		}
@@ -129,15 +129,15 @@ func (w *Writer) Settle() {
 	}
 }
 
-func (w *Writer) foreign(fd int) (bool, error) {
+func (w *Writer) isForeign(fd int) (bool, error) {
 	if w.opt.Foreign == nil {
 		return false, nil
 	}
 	return w.opt.Foreign(fd)
 }
 
-// swapped reports whether something was not what it had been a moment before.
-func swapped(err error) bool {
+// isSwapped reports whether something was not what it had been a moment before.
+func isSwapped(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTEMPTY)
 }
 

@@ -25,10 +25,11 @@ func Carried(name string) bool {
 		!strings.HasPrefix(name, "user.fuseoverlayfs.") && !strings.HasPrefix(name, "user.containers.")
 }
 
-// describe gives an open file what the entry says of it. The mode comes after the owner, whose change takes bits of it.
-// Bits that mean privilege were meant for the entry's owner: they go where that is not the one that the file gets.
-func (w *Writer) describe(fd int, at spot, h *tar.Header) error {
-	same, err := w.own(h, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) })
+// setAttributes gives an open file the owner, mode and extended attributes of its entry. The mode comes after the owner, whose
+// change takes bits of it. Bits that mean privilege were meant for the entry's owner: they go where that is not the one that
+// the file gets.
+func (w *Writer) setAttributes(fd int, at spot, h *tar.Header) error {
+	same, err := w.changeOwner(h, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) })
 	if err != nil {
 		return &os.PathError{Op: "change owner of", Path: at.name, Err: err}
 	}
@@ -49,14 +50,14 @@ func (w *Writer) describe(fd int, at spot, h *tar.Header) error {
 	return nil
 }
 
-// own changes an owner, and reports whether it is the one that the entry names now. What cannot belong to a user or group, since
-// there is none of that number (EINVAL) or the file system gives nothing away (EPERM), stays the root's.
-func (w *Writer) own(h *tar.Header, change func(uid, gid int) error) (same bool, err error) {
+// changeOwner changes an owner, and reports whether it is the one that the entry names now. What cannot belong to a user or
+// group, since there is none of that number (EINVAL) or the file system gives nothing away (EPERM), stays the root's.
+func (w *Writer) changeOwner(h *tar.Header, change func(uid, gid int) error) (same bool, err error) {
 	if w.opt.Owner != nil {
 		uid, gid, same := w.opt.Owner(h.Uid, h.Gid)
 		return same, change(uid, gid)
 	}
-	uid, gid := known(h.Uid), known(h.Gid)
+	uid, gid := knownID(h.Uid), knownID(h.Gid)
 	err = change(uid, gid)
 	if !isRefused(err) {
 		return uid >= 0 && gid >= 0, err
@@ -72,8 +73,8 @@ func (w *Writer) own(h *tar.Header, change func(uid, gid int) error) (same bool,
 // isRefused reports whether an owner was not changed because he is none that the file can have.
 func isRefused(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) }
 
-// known returns an id that can be one, or -1, which changes nothing.
-func known(id int) int {
+// knownID returns an id that can be one, or -1, which changes nothing.
+func knownID(id int) int {
 	if id < 0 || id >= math.MaxUint32 {
 		return -1
 	}

@@ -22,8 +22,8 @@ type spot struct {
 	name string // in the archive, for people
 }
 
-func (w *Writer) folder(at spot, h *tar.Header) error {
-	err := w.make(at, true, func() error {
+func (w *Writer) writeFolder(at spot, h *tar.Header) error {
+	err := w.makeEntry(at, true, func() error {
 		err := unix.Mkdirat(at.dir, at.base, 0o700)
 		if errors.Is(err, unix.EEXIST) {
 			var st unix.Stat_t
@@ -41,10 +41,10 @@ func (w *Writer) folder(at spot, h *tar.Header) error {
 		return &os.PathError{Op: "open folder", Path: at.name, Err: err}
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written to it
-	if foreign, err := w.foreign(fd); err != nil || foreign {
+	if foreign, err := w.isForeign(fd); err != nil || foreign {
 		return err // such file systems stay as they are
 	}
-	if err := w.describe(fd, at, h); err != nil {
+	if err := w.setAttributes(fd, at, h); err != nil {
 		return err
 	}
 	if len(w.times) < maxTimes {
@@ -54,10 +54,10 @@ func (w *Writer) folder(at spot, h *tar.Header) error {
 	return setTimes(at.dir, at.base, h.ModTime)
 }
 
-func (w *Writer) file(ctx context.Context, at spot, h *tar.Header, content io.Reader) error {
+func (w *Writer) writeFile(ctx context.Context, at spot, h *tar.Header, content io.Reader) error {
 	const flags = unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd := -1
-	err := w.make(at, false, func() (err error) {
+	err := w.makeEntry(at, false, func() (err error) {
 		fd, err = unix.Openat(at.dir, at.base, flags, 0o600)
 		return err
 	})
@@ -67,9 +67,9 @@ func (w *Writer) file(ctx context.Context, at spot, h *tar.Header, content io.Re
 	if err != nil {
 		return err
 	}
-	err = w.fill(ctx, fd, h, content)
+	err = w.writeContent(ctx, fd, h, content)
 	if err == nil {
-		err = w.describe(fd, at, h)
+		err = w.setAttributes(fd, at, h)
 	}
 	if closed := unix.Close(fd); err == nil && closed != nil {
 		err = closed
@@ -90,7 +90,7 @@ func (w *Writer) openMounted(at spot) (int, error) {
 	defer f.Close() //nolint:errcheck // only a handle
 	var st unix.Stat_t
 	err = unix.Fstat(handle, &st)
-	foreign, failed := w.foreign(handle)
+	foreign, failed := w.isForeign(handle)
 	if err = errors.Join(err, failed); err != nil {
 		return -1, &os.PathError{Op: "look at", Path: at.name, Err: err}
 	}
@@ -104,8 +104,8 @@ func (w *Writer) openMounted(at spot) (int, error) {
 	return fd, nil
 }
 
-// fill writes the entry's bytes. The zeros of a sparse entry become holes.
-func (w *Writer) fill(ctx context.Context, fd int, h *tar.Header, content io.Reader) error {
+// writeContent writes the entry's bytes. The zeros of a sparse entry become holes.
+func (w *Writer) writeContent(ctx context.Context, fd int, h *tar.Header, content io.Reader) error {
 	sparse := tarfile.IsSparse(h)
 	for {
 		n, err := 0, error(nil)
@@ -143,15 +143,15 @@ func allZero(p []byte) bool {
 	return p[0] == 0 && bytes.Equal(p[1:], p[:len(p)-1])
 }
 
-func (w *Writer) symlink(at spot, h *tar.Header) error {
+func (w *Writer) writeSymlink(at spot, h *tar.Header) error {
 	if h.Linkname == "" || len(h.Linkname) > tarfile.MaxName {
 		return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d", at.name, len(h.Linkname), tarfile.MaxName)
 	}
-	err := w.make(at, false, func() error { return unix.Symlinkat(h.Linkname, at.dir, at.base) })
+	err := w.makeEntry(at, false, func() error { return unix.Symlinkat(h.Linkname, at.dir, at.base) })
 	if err != nil {
 		return err
 	}
-	if _, err := w.own(h, func(uid, gid int) error {
+	if _, err := w.changeOwner(h, func(uid, gid int) error {
 		return unix.Fchownat(at.dir, at.base, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
 	}); err != nil {
 		return &os.PathError{Op: "change owner of", Path: at.name, Err: err}
@@ -159,8 +159,8 @@ func (w *Writer) symlink(at spot, h *tar.Header) error {
 	return setTimes(at.dir, at.base, h.ModTime)
 }
 
-// hardlink gives a file of the destination one more name. A symbolic link is linked itself and never followed.
-func (w *Writer) hardlink(at spot, h *tar.Header) error {
+// writeHardlink gives a file of the destination one more name. A symbolic link is linked itself and never followed.
+func (w *Writer) writeHardlink(at spot, h *tar.Header) error {
 	name, err := tarfile.CleanName("link target", h.Linkname, "destination")
 	if err != nil {
 		return err
@@ -168,12 +168,12 @@ func (w *Writer) hardlink(at spot, h *tar.Header) error {
 	if name == at.name {
 		return nil
 	}
-	folder, _, err := w.openParent(path.Dir(name)) // not by parent, which may close what at is in
+	folder, _, err := w.openParent(path.Dir(name)) // not by parentFolder, which may close what at is in
 	if err != nil {
 		return fault.Invalid("entry %.64q: the target %.64q of the link: %w", at.name, h.Linkname, err)
 	}
 	defer folder.Close() //nolint:errcheck // only a handle
-	err = w.make(at, false, func() error {
+	err = w.makeEntry(at, false, func() error {
 		return unix.Linkat(int(folder.Fd()), path.Base(name), at.dir, at.base, 0)
 	})
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EXDEV) {
@@ -182,8 +182,8 @@ func (w *Writer) hardlink(at spot, h *tar.Header) error {
 	return err
 }
 
-func (w *Writer) fifo(at spot, h *tar.Header) error {
-	err := w.make(at, false, func() error { return unix.Mknodat(at.dir, at.base, unix.S_IFIFO|0o600, 0) })
+func (w *Writer) writeFifo(at spot, h *tar.Header) error {
+	err := w.makeEntry(at, false, func() error { return unix.Mknodat(at.dir, at.base, unix.S_IFIFO|0o600, 0) })
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (w *Writer) fifo(at spot, h *tar.Header) error {
 		return &os.PathError{Op: "open", Path: at.name, Err: err}
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
-	if err := w.describe(fd, at, h); err != nil {
+	if err := w.setAttributes(fd, at, h); err != nil {
 		return err
 	}
 	return setTimes(at.dir, at.base, h.ModTime)

@@ -22,9 +22,9 @@ type parent struct {
 // maxParents is how many folders a writer keeps open.
 const maxParents = 128
 
-// parent returns a folder below the destination by its clean name. With make it makes what is missing. Symbolic links on the
-// way are followed inside the root, as its own processes would.
-func (w *Writer) parent(name string, mkdir bool) (*parent, error) {
+// parentFolder returns a folder below the destination by its clean name. With mkdir it makes what is missing. Symbolic links
+// on the way are followed inside the root, as its own processes would.
+func (w *Writer) parentFolder(name string, mkdir bool) (*parent, error) {
 	if name == "." {
 		return &parent{fd: int(w.opt.Dest.Fd())}, nil
 	}
@@ -34,10 +34,10 @@ func (w *Writer) parent(name string, mkdir bool) (*parent, error) {
 	handle, depth, err := w.openParent(name)
 	if errors.Is(err, unix.ENOENT) && mkdir {
 		var above *parent
-		if above, err = w.parent(path.Dir(name), true); err != nil {
+		if above, err = w.parentFolder(path.Dir(name), true); err != nil {
 			return nil, err
 		}
-		if err = w.imply(above, path.Base(name)); err != nil {
+		if err = w.makeImplied(above, path.Base(name)); err != nil {
 			if fault.Is(err, fault.Invalid) {
 				return nil, err
 			}
@@ -53,16 +53,16 @@ func (w *Writer) parent(name string, mkdir bool) (*parent, error) {
 		return nil, &os.PathError{Op: "open folder", Path: name, Err: err}
 	}
 	if len(w.folders) >= maxParents {
-		w.forget()
+		w.closeFolders()
 	}
 	p := &parent{fd: int(handle.Fd()), handle: handle, depth: depth}
 	w.folders[name] = p
 	return p, nil
 }
 
-// imply makes a folder that no entry tells of, and that is the root user's. One that is there stays as it is, and so does what
-// others put in the place of a new one.
-func (w *Writer) imply(above *parent, base string) error {
+// makeImplied makes a folder that no entry tells of, and that is the root user's. One that is there stays as it is, and so
+// does what others put in the place of a new one.
+func (w *Writer) makeImplied(above *parent, base string) error {
 	if err := errors.Join(w.opt.Budget.Folder(), w.opt.Budget.Depth(above.depth+1)); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (w *Writer) imply(above *parent, base string) error {
 		return err
 	}
 	fd, err := unix.Openat(above.fd, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if swapped(err) {
+	if isSwapped(err) {
 		return nil
 	}
 	if err != nil {
@@ -97,12 +97,12 @@ func (w *Writer) openParent(name string) (*os.File, int, error) {
 	depth := depthOf(name)
 	f, err := OpenIn(w.opt.Dest, name, unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if errors.Is(err, unix.ELOOP) {
-		f, depth, err = w.through(path.Join(w.opt.At, name))
+		f, depth, err = w.openThroughLinks(path.Join(w.opt.At, name))
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	if foreign, err := w.foreign(int(f.Fd())); err != nil || foreign {
+	if foreign, err := w.isForeign(int(f.Fd())); err != nil || foreign {
 		f.Close() //nolint:errcheck // only a handle
 		if err == nil {
 			err = fault.Invalid("cannot unpack into %.64q: it does not hold data but files of the system", name)
@@ -112,14 +112,14 @@ func (w *Writer) openParent(name string) (*os.File, int, error) {
 	return f, depth, nil
 }
 
-// through opens a folder of the root and follows links on the way, one name after the other: the kernel would not tell how
-// many names it looks up, and for a chain of links these are so many that each entry costs milliseconds. Each name is opened in
-// an open folder and never goes up, so nothing leads out of the root, whatever is renamed meanwhile.
-func (w *Writer) through(name string) (_ *os.File, depth int, err error) {
+// openThroughLinks opens a folder of the root and follows links on the way, one name after the other: the kernel would not
+// tell how many names it looks up, and for a chain of links these are so many that each entry costs milliseconds. Each name is
+// opened in an open folder and never goes up, so nothing leads out of the root, whatever is renamed meanwhile.
+func (w *Writer) openThroughLinks(name string) (_ *os.File, depth int, err error) {
 	at, parts, links := w.opt.Root, []string(nil), 0
 	defer func() {
 		if err != nil {
-			w.leave(at)
+			w.closeFolder(at)
 		}
 	}()
 	for rest := name; rest != ""; {
@@ -135,20 +135,20 @@ func (w *Writer) through(name string) (_ *os.File, depth int, err error) {
 			continue
 		case "..":
 			parts = parts[:max(len(parts)-1, 0)]
-			above, err := w.again(parts)
+			above, err := w.reopenFolder(parts)
 			if err != nil {
 				return nil, 0, err
 			}
-			w.leave(at)
+			w.closeFolder(at)
 			at = above
 			continue
 		}
-		next, link, err := w.look(at, part)
+		next, link, err := w.openOrReadLink(at, part)
 		if err != nil {
 			return nil, 0, err
 		}
 		if next != nil {
-			w.leave(at)
+			w.closeFolder(at)
 			at, parts = next, append(parts, part)
 			continue
 		}
@@ -156,34 +156,34 @@ func (w *Writer) through(name string) (_ *os.File, depth int, err error) {
 			return nil, 0, Looped(name)
 		}
 		if path.IsAbs(link) {
-			w.leave(at)
+			w.closeFolder(at)
 			at, parts = w.opt.Root, nil
 		}
 		rest = link + "/" + rest
 	}
 	if at == w.opt.Root { // the caller closes what it gets
-		at, err = w.again(nil)
+		at, err = w.reopenFolder(nil)
 	}
 	return at, len(parts), err
 }
 
-// leave closes a folder that a walk is through with.
-func (w *Writer) leave(f *os.File) {
+// closeFolder closes a folder that a walk is through with.
+func (w *Writer) closeFolder(f *os.File) {
 	if f != nil && f != w.opt.Root {
 		f.Close() //nolint:errcheck // only a handle
 	}
 }
 
-// again opens a folder of the root by names that are no links.
-func (w *Writer) again(parts []string) (*os.File, error) {
+// reopenFolder opens a folder of the root by names that are no links.
+func (w *Writer) reopenFolder(parts []string) (*os.File, error) {
 	if err := w.opt.Budget.Step(len(parts)); err != nil {
 		return nil, err
 	}
 	return OpenIn(w.opt.Root, "./"+strings.Join(parts, "/"), unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 }
 
-// look returns the folder that has a name in an open one, or what the link there says.
-func (w *Writer) look(at *os.File, name string) (*os.File, string, error) {
+// openOrReadLink returns the folder that has a name in an open one, or what the link there says.
+func (w *Writer) openOrReadLink(at *os.File, name string) (*os.File, string, error) {
 	fd, err := unix.Openat(int(at.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, "", err
@@ -201,15 +201,15 @@ func (w *Writer) look(at *os.File, name string) (*os.File, string, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return nil, "", unix.ENOTDIR
 	}
-	if foreign, err := w.foreign(fd); err != nil || foreign { // such links lead where they do not say
+	if foreign, err := w.isForeign(fd); err != nil || foreign { // such links lead where they do not say
 		return nil, "", errors.Join(err, unix.ELOOP)
 	}
 	link, err := tarfile.ReadLink(fd, "")
 	return nil, link, err
 }
 
-// forget closes the folders that are kept open: what their names mean may have changed.
-func (w *Writer) forget() {
+// closeFolders closes the folders that are kept open: what their names mean may have changed.
+func (w *Writer) closeFolders() {
 	for name, p := range w.folders {
 		p.handle.Close() //nolint:errcheck // only a handle
 		delete(w.folders, name)

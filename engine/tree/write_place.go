@@ -12,9 +12,9 @@ import (
 // tries is how often something may appear where something was just removed.
 const tries = 8
 
-// make makes an entry, after what is there was removed if it must be. The error of what cannot be made is Go's or, of what
+// makeEntry makes an entry, after what is there was removed if it must be. The error of what cannot be made is Go's or, of what
 // must not be replaced, fault.Invalid.
-func (w *Writer) make(at spot, folder bool, try func() error) error {
+func (w *Writer) makeEntry(at spot, folder bool, try func() error) error {
 	for range tries {
 		err := try()
 		if err == nil {
@@ -29,15 +29,15 @@ func (w *Writer) make(at spot, folder bool, try func() error) error {
 		if !errors.Is(err, unix.EEXIST) {
 			return &os.PathError{Op: "make", Path: at.name, Err: err}
 		}
-		if err := w.remove(at, folder); err != nil {
+		if err := w.clearSpot(at, folder); err != nil {
 			return err
 		}
 	}
 	return fault.Internal("make %.64q: it is made again and again", at.name)
 }
 
-// remove takes away what is in the place of an entry that is a folder or not.
-func (w *Writer) remove(at spot, folder bool) error {
+// clearSpot removes what is in the place of an entry; folder says whether the entry is one.
+func (w *Writer) clearSpot(at spot, folder bool) error {
 	var st unix.Stat_t
 	err := unix.Fstatat(at.dir, at.base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {

@@ -272,7 +272,7 @@ func TestOwnerRefused(t *testing.T) {
 		{func(int, int) error { return unix.EIO }, false, unix.EIO},
 	} {
 		w := &Writer{}
-		same, err := w.own(&tar.Header{Uid: 5, Gid: 6}, tc.refuse)
+		same, err := w.changeOwner(&tar.Header{Uid: 5, Gid: 6}, tc.refuse)
 		if !errors.Is(err, tc.err) || err == nil && same != tc.same {
 			t.Errorf("own = %t, %v, want %t, %v", same, err, tc.same, tc.err)
 		}

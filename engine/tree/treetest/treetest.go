@@ -18,11 +18,11 @@ type Context struct {
 // Watch returns a context of a test.
 func Watch(t testing.TB) *Context {
 	c := &Context{Context: t.Context(), t: t}
-	c.before = c.open()
+	c.before = c.countOpen()
 	return c
 }
 
-func (c *Context) open() int {
+func (c *Context) countOpen() int {
 	c.t.Helper()
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Context) open() int {
 
 // Err is that of the test's own context.
 func (c *Context) Err() error {
-	c.most = max(c.most, c.open())
+	c.most = max(c.most, c.countOpen())
 	return c.Context.Err()
 }
 

@@ -26,7 +26,8 @@ func copyTree(ctx context.Context, from, to *os.File) error {
 	budget := tree.NewBudget(tree.Limits{Whole: "the image's folder", Entries: maxEntries})
 	c := &copier{root: to, seen: map[inode]string{}, budget: budget}
 	defer c.way.Close()
-	return tree.Walk(ctx, int(from.Fd()), tree.Options{Mounts: true}, tree.Visitor{Entry: c.entry, Enter: c.enter, Leave: c.leave})
+	visitor := tree.Visitor{Entry: c.copyEntry, Enter: c.enterFolder, Leave: c.leaveFolder}
+	return tree.Walk(ctx, int(from.Fd()), tree.Options{Mounts: true}, visitor)
 }
 
 type inode struct{ dev, ino uint64 }
@@ -38,15 +39,15 @@ type copier struct {
 	budget *tree.Budget
 }
 
-// named says which entry an error is of.
-func named(e *tree.Entry, err error) error {
+// prefixEntry puts the name of an entry before an error; nil stays nil.
+func prefixEntry(e *tree.Entry, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", e.Shown(), err)
 }
 
-func (c *copier) entry(e *tree.Entry) (enter bool, err error) {
+func (c *copier) copyEntry(e *tree.Entry) (enter bool, err error) {
 	if err := c.budget.Entry(); err != nil {
 		return false, err
 	}
@@ -57,40 +58,40 @@ func (c *copier) entry(e *tree.Entry) (enter bool, err error) {
 		}
 		return true, nil
 	case unix.S_IFREG:
-		err = c.file(e, c.way.Current())
+		err = c.copyFile(e, c.way.Current())
 	case unix.S_IFLNK:
-		err = link(e, c.way.Current())
+		err = copySymlink(e, c.way.Current())
 	case unix.S_IFIFO:
-		err = fifo(e, c.way.Current())
+		err = copyFifo(e, c.way.Current())
 	}
-	return false, named(e, err)
+	return false, prefixEntry(e, err)
 }
 
-// enter makes a folder and goes down into it.
-func (c *copier) enter(_ int, e *tree.Entry) (bool, error) {
+// enterFolder makes a folder and goes down into it.
+func (c *copier) enterFolder(_ int, e *tree.Entry) (bool, error) {
 	dir, name := int(c.root.Fd()), "."
 	if e.Depth > 0 {
 		dir, name = c.way.Current(), e.Base
 		if err := unix.Mkdirat(dir, name, 0o700); err != nil {
-			return false, named(e, err)
+			return false, prefixEntry(e, err)
 		}
 	}
 	fd, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == nil {
 		err = c.way.Down(fd)
 	}
-	return true, named(e, err)
+	return true, prefixEntry(e, err)
 }
 
-// leave gives a folder its attributes, which writing into it would change, and goes up.
-func (c *copier) leave(from int, e *tree.Entry) error {
-	if err := attributes(from, c.way.Current()); err != nil {
-		return named(e, err)
+// leaveFolder gives a folder its attributes, which writing into it would change, and goes up.
+func (c *copier) leaveFolder(from int, e *tree.Entry) error {
+	if err := copyAttributes(from, c.way.Current()); err != nil {
+		return prefixEntry(e, err)
 	}
 	return c.way.Up()
 }
 
-func (c *copier) file(e *tree.Entry, to int) (err error) {
+func (c *copier) copyFile(e *tree.Entry, to int) (err error) {
 	if e.Stat.Nlink > 1 {
 		key := inode{dev: e.Stat.Dev, ino: e.Stat.Ino}
 		if first, ok := c.seen[key]; ok {
@@ -113,7 +114,7 @@ func (c *copier) file(e *tree.Entry, to int) (err error) {
 	if _, err := io.Copy(dst, src); err != nil {
 		return err
 	}
-	return attributes(from, made)
+	return copyAttributes(from, made)
 }
 
 // secondName links a file that was copied before.
@@ -126,7 +127,7 @@ func (c *copier) secondName(first string, to int, name string) error {
 	return unix.Linkat(unix.AT_FDCWD, tree.PathOf(handle), to, name, unix.AT_SYMLINK_FOLLOW)
 }
 
-func link(e *tree.Entry, to int) error {
+func copySymlink(e *tree.Entry, to int) error {
 	target := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(e.Dir, e.Base, target)
 	if err != nil {
@@ -139,7 +140,7 @@ func link(e *tree.Entry, to int) error {
 	return err
 }
 
-func fifo(e *tree.Entry, to int) error {
+func copyFifo(e *tree.Entry, to int) error {
 	if err := unix.Mknodat(to, e.Base, unix.S_IFIFO|0o600, 0); err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func fifo(e *tree.Entry, to int) error {
 		return err
 	}
 	defer unix.Close(handle) //nolint:errcheck // only a handle
-	return unix.Fchmodat(unix.AT_FDCWD, tree.PathOf(handle), permissions(&e.Stat, same), 0)
+	return unix.Fchmodat(unix.AT_FDCWD, tree.PathOf(handle), permissionBits(&e.Stat, same), 0)
 }
 
 // ownerAndTimes is for what cannot be opened. It reports whether the owner is the same.
@@ -164,9 +165,9 @@ func ownerAndTimes(dir int, name string, st *unix.Stat_t) (same bool, err error)
 	return err == nil, unix.UtimesNanoAt(dir, name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// attributes gives one open file what another has: owner, mode, extended attributes and times. An owner that the user's
+// copyAttributes gives one open file what another has: owner, mode, extended attributes and times. An owner that the user's
 // ids do not hold (EINVAL) is left out, and with it the bits that mean his privileges.
-func attributes(from, to int) error {
+func copyAttributes(from, to int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(from, &st); err != nil {
 		return err
@@ -176,17 +177,17 @@ func attributes(from, to int) error {
 		return err
 	}
 	same := err == nil
-	if err := unix.Fchmod(to, permissions(&st, same)); err != nil {
+	if err := unix.Fchmod(to, permissionBits(&st, same)); err != nil {
 		return err
 	}
-	if err := xattrs(from, to, same); err != nil {
+	if err := copyXattrs(from, to, same); err != nil {
 		return err
 	}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, tree.PathOf(to), []unix.Timespec{st.Atim, st.Mtim}, 0)
 }
 
-// permissions are those of a file for the same owner, or for another one.
-func permissions(st *unix.Stat_t, same bool) uint32 {
+// permissionBits returns those of a file for the same owner, or for another one.
+func permissionBits(st *unix.Stat_t, same bool) uint32 {
 	if same {
 		return st.Mode & 0o7777
 	}
@@ -196,8 +197,8 @@ func permissions(st *unix.Stat_t, same bool) uint32 {
 // maxXattr is the longest value the kernel takes, and the longest list of names, in bytes.
 const maxXattr = 64 << 10
 
-// xattrs copies the extended attributes that a user's volume can have. Capabilities are for the same owner only.
-func xattrs(from, to int, same bool) error {
+// copyXattrs copies the extended attributes that a user's volume can have. Capabilities are for the same owner only.
+func copyXattrs(from, to int, same bool) error {
 	list := make([]byte, 256)
 	n, err := unix.Flistxattr(from, list)
 	if errors.Is(err, unix.ERANGE) {

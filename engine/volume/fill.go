@@ -21,12 +21,12 @@ import (
 // Where the container is the volume's only user the copy appears whole or not at all. What is in memory stays empty: it
 // would be lost before the container runs.
 func (s *Store) Fill(ctx context.Context, name, containerID string, open func() (*os.File, error)) error {
-	e, err := s.acquire(ctx, name)
+	e, err := s.acquireName(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer s.release(name, e)
-	v := s.hold(e, "")
+	defer s.releaseName(name, e)
+	v := s.holdVolume(e, "")
 	if v == nil {
 		return NoSuch(name)
 	}
@@ -49,7 +49,7 @@ func (s *Store) Fill(ctx context.Context, name, containerID string, open func() 
 		return err
 	}
 	defer from.Close() //nolint:errcheck // only read
-	if v.backing.kind == kindFolder && s.alone(e, containerID) {
+	if v.backing.kind == kindFolder && s.isSoleUser(e, containerID) {
 		err = fillAside(ctx, from, dir)
 	} else {
 		err = fillInPlace(ctx, from, dir)
@@ -60,8 +60,8 @@ func (s *Store) Fill(ctx context.Context, name, containerID string, open func() 
 	return nil
 }
 
-// alone reports whether nobody but the container uses the volume.
-func (s *Store) alone(e *entry, containerID string) bool {
+// isSoleUser reports whether nobody but the container uses the volume.
+func (s *Store) isSoleUser(e *entry, containerID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(e.mounted) == 0 && (len(e.users) == 0 || len(e.users) == 1 && e.users[containerID])

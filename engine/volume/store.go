@@ -98,7 +98,7 @@ func Open(opt Options) (*Store, error) {
 			}
 			continue
 		}
-		if v := s.load(name); v != nil {
+		if v := s.loadVolume(name); v != nil {
 			s.entries[name] = newEntry(v)
 		}
 	}
@@ -109,8 +109,8 @@ func newEntry(v *Volume) *entry {
 	return &entry{token: make(chan struct{}, 1), volume: v, users: map[string]bool{}, mounted: map[string]bool{}}
 }
 
-// load reads one volume. One whose record is damaged, or was lost with the power, keeps its data and loses its labels.
-func (s *Store) load(name string) *Volume {
+// loadVolume reads one volume. One whose record is damaged, or was lost with the power, keeps its data and loses its labels.
+func (s *Store) loadVolume(name string) *Volume {
 	log := s.opt.Log.With().Str("volume", name).Logger()
 	dir := filepath.Join(s.opt.Dir, name)
 	v := &Volume{}
@@ -118,14 +118,14 @@ func (s *Store) load(name string) *Volume {
 		if err == nil {
 			err = fmt.Errorf("not the record of volume %s: name %.80q", name, v.Name)
 		}
-		if v, err = s.replace(name, err); err != nil {
+		if v, err = s.replaceRecord(name, err); err != nil {
 			log.Error().Err(err).Msg("not a volume: left out")
 			return nil
 		}
 	}
 	var err error
 	if v.backing, err = parseOptions(v.Options); err != nil {
-		if v, err = s.replace(name, err); err != nil {
+		if v, err = s.replaceRecord(name, err); err != nil {
 			log.Error().Err(err).Msg("volume left out")
 			return nil
 		}
@@ -140,8 +140,8 @@ func (s *Store) load(name string) *Volume {
 	return v
 }
 
-// replace sets a damaged record aside and makes the volume a plain one.
-func (s *Store) replace(name string, why error) (*Volume, error) {
+// replaceRecord sets a damaged record aside and makes the volume a plain one.
+func (s *Store) replaceRecord(name string, why error) (*Volume, error) {
 	dir := filepath.Join(s.opt.Dir, name)
 	info, err := os.Lstat(filepath.Join(dir, dataName))
 	if err != nil || !info.IsDir() {
@@ -162,12 +162,12 @@ func (s *Store) Create(ctx context.Context, opt CreateOptions) (*Volume, error) 
 	if opt.Name == "" {
 		opt.Name = id.New()
 	}
-	v, _, err := s.create(ctx, opt, "")
+	v, _, err := s.createFor(ctx, opt, "")
 	return v, err
 }
 
-// create is Create for a container, or for nobody. made tells a new volume from one that was there.
-func (s *Store) create(ctx context.Context, opt CreateOptions, containerID string) (_ *Volume, made bool, err error) {
+// createFor is Create for a container, or for nobody. made tells a new volume from one that was there.
+func (s *Store) createFor(ctx context.Context, opt CreateOptions, containerID string) (_ *Volume, made bool, err error) {
 	if err := errors.Join(CheckName(opt.Name), checkDriver(opt.Name, opt.Driver)); err != nil {
 		return nil, false, err
 	}
@@ -175,22 +175,22 @@ func (s *Store) create(ctx context.Context, opt CreateOptions, containerID strin
 	if err != nil {
 		return nil, false, fmt.Errorf("create %s: %w", opt.Name, err)
 	}
-	e, err := s.acquire(ctx, opt.Name)
+	e, err := s.acquireName(ctx, opt.Name)
 	if err != nil {
 		return nil, false, err
 	}
-	defer s.release(opt.Name, e)
-	if v := s.hold(e, ""); v != nil {
+	defer s.releaseName(opt.Name, e)
+	if v := s.holdVolume(e, ""); v != nil {
 		if len(opt.Options) > 0 && !maps.Equal(opt.Options, v.Options) {
 			return nil, false, fault.Conflict("create %s: the volume exists already, with other options", opt.Name)
 		}
-		return s.hold(e, containerID), false, nil
+		return s.holdVolume(e, containerID), false, nil
 	}
 	v := &Volume{
 		Name: opt.Name, Driver: DriverLocal, Mountpoint: filepath.Join(s.opt.Dir, opt.Name, dataName),
 		Labels: maps.Clone(opt.Labels), Options: maps.Clone(opt.Options), CreatedAt: time.Now().UTC(), backing: b,
 	}
-	if err := s.write(v, containerID); err != nil {
+	if err := s.makeFolder(v, containerID); err != nil {
 		return nil, false, fmt.Errorf("create volume %s: %w", opt.Name, err)
 	}
 	s.mu.Lock()
@@ -199,12 +199,12 @@ func (s *Store) create(ctx context.Context, opt CreateOptions, containerID strin
 		e.users[containerID] = true
 	}
 	s.mu.Unlock()
-	s.publish("create", v)
+	s.publishEvent("create", v)
 	return v, true, nil
 }
 
-// hold notes the container as a user of the entry's volume and returns that; nil if there is none.
-func (s *Store) hold(e *entry, containerID string) *Volume {
+// holdVolume notes the container as a user of the entry's volume and returns that; nil if there is none.
+func (s *Store) holdVolume(e *entry, containerID string) *Volume {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.volume != nil && containerID != "" {
@@ -213,9 +213,9 @@ func (s *Store) hold(e *entry, containerID string) *Volume {
 	return e.volume
 }
 
-// write brings a volume's folder into being. What clients make survives a power loss from then on, and what has labels or
+// makeFolder brings a volume's folder into being. What clients make survives a power loss from then on, and what has labels or
 // options; any other that is made for a container is made again should it be missing.
-func (s *Store) write(v *Volume, containerID string) (err error) {
+func (s *Store) makeFolder(v *Volume, containerID string) (err error) {
 	temp := filepath.Join(s.opt.Dir, newPrefix+id.New())
 	defer func() {
 		if err != nil {
@@ -289,7 +289,8 @@ func (s *Store) List(filters map[string][]string) ([]*Volume, error) {
 		if e.volume == nil || len(dangling) > 0 && !dangling[len(e.users) == 0] {
 			continue
 		}
-		if part(name, filters["name"]) && part(e.volume.Driver, filters["driver"]) && labelled(e.volume.Labels, filters["label"]) {
+		if containsAny(name, filters["name"]) && containsAny(e.volume.Driver, filters["driver"]) &&
+			hasLabels(e.volume.Labels, filters["label"]) {
 			list = append(list, e.volume)
 		}
 	}
@@ -309,13 +310,13 @@ func yesOrNo(value string) (bool, error) {
 	}
 }
 
-// part reports whether text holds one of the values; it does when there are none.
-func part(text string, values []string) bool {
+// containsAny reports whether text contains one of the values; it does when there are none.
+func containsAny(text string, values []string) bool {
 	return len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.Contains(text, v) })
 }
 
-// labelled reports whether every one of the values is a label's key, or its key=value. Each of them counts, as elsewhere.
-func labelled(labels map[string]string, values []string) bool {
+// hasLabels reports whether every one of the values is a label's key, or its key=value. Each of them counts, as elsewhere.
+func hasLabels(labels map[string]string, values []string) bool {
 	for _, wanted := range values {
 		key, value, given := strings.Cut(wanted, "=")
 		if have, ok := labels[key]; !ok || given && have != value {
@@ -327,11 +328,11 @@ func labelled(labels map[string]string, values []string) bool {
 
 // Remove deletes a volume with its data. fault.NotFound if there is none, fault.Conflict while containers use it.
 func (s *Store) Remove(ctx context.Context, name string) error {
-	e, err := s.acquire(ctx, name)
+	e, err := s.acquireName(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer s.release(name, e)
+	defer s.releaseName(name, e)
 	s.mu.Lock()
 	v, users := e.volume, slices.Sorted(maps.Keys(e.users))
 	s.mu.Unlock()
@@ -341,7 +342,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	if len(users) > 0 {
 		return fault.Conflict("remove %s: volume is in use - [%s]", name, strings.Join(users, ", "))
 	}
-	if err := errors.Join(s.leaveParts(v, func(string) bool { return false }), s.leave(v)); err != nil {
+	if err := errors.Join(s.leaveParts(v, func(string) bool { return false }), s.unmountTmpfs(v)); err != nil {
 		return fmt.Errorf("remove volume %s: %w", name, err)
 	}
 	gone := filepath.Join(s.opt.Dir, gonePrefix+id.New())
@@ -352,15 +353,15 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	s.mu.Lock()
 	e.volume = nil
 	s.mu.Unlock()
-	s.publish("destroy", v)
+	s.publishEvent("destroy", v)
 	if err := s.opt.Trash.Take(gone); err != nil { // the next start tries again
 		return fmt.Errorf("remove data of volume %s: %w", name, err)
 	}
 	return nil
 }
 
-// acquire takes the token of a name; release gives it back. Who holds it alone changes the volume, and may add users.
-func (s *Store) acquire(ctx context.Context, name string) (*entry, error) {
+// acquireName takes the token of a name; releaseName gives it back. Who holds it alone changes the volume, and may add users.
+func (s *Store) acquireName(ctx context.Context, name string) (*entry, error) {
 	s.mu.Lock()
 	e := s.entries[name]
 	if e == nil {
@@ -373,17 +374,17 @@ func (s *Store) acquire(ctx context.Context, name string) (*entry, error) {
 	case e.token <- struct{}{}:
 		return e, nil
 	case <-ctx.Done():
-		s.forget(name, e)
+		s.releaseEntry(name, e)
 		return nil, ctx.Err()
 	}
 }
 
-func (s *Store) release(name string, e *entry) {
+func (s *Store) releaseName(name string, e *entry) {
 	<-e.token
-	s.forget(name, e)
+	s.releaseEntry(name, e)
 }
 
-func (s *Store) forget(name string, e *entry) {
+func (s *Store) releaseEntry(name string, e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.waiting--
@@ -392,7 +393,7 @@ func (s *Store) forget(name string, e *entry) {
 	}
 }
 
-func (s *Store) publish(action string, v *Volume) {
+func (s *Store) publishEvent(action string, v *Volume) {
 	s.opt.Events.Publish(event.Event{
 		Type: event.TypeVolume, Action: action, ID: v.Name, Attributes: map[string]string{"driver": v.Driver}, Time: time.Now(),
 	})

@@ -38,12 +38,12 @@ func (s *Store) Usage(ctx context.Context) ([]Usage, error) {
 			s.opt.Log.Error().Err(err).Str("volume", v.Name).Msg("size of volume not known")
 			size = -1
 		}
-		list = append(list, Usage{Volume: v, Size: size, Users: s.users(v.Name)})
+		list = append(list, Usage{Volume: v, Size: size, Users: s.countUsers(v.Name)})
 	}
 	return list, nil
 }
 
-func (s *Store) users(name string) int {
+func (s *Store) countUsers(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[name]; e != nil {

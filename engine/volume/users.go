@@ -19,17 +19,17 @@ import (
 //
 // The error kinds are those of Create.
 func (s *Store) Hold(ctx context.Context, opt CreateOptions, containerID string) (v *Volume, made bool, err error) {
-	return s.create(ctx, opt, containerID)
+	return s.createFor(ctx, opt, containerID)
 }
 
 // Join makes a container a user of a volume that is there. fault.NotFound if it is not.
 func (s *Store) Join(ctx context.Context, name, containerID string) (*Volume, error) {
-	e, err := s.acquire(ctx, name)
+	e, err := s.acquireName(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	defer s.release(name, e)
-	if v := s.hold(e, containerID); v != nil {
+	defer s.releaseName(name, e)
+	if v := s.holdVolume(e, containerID); v != nil {
 		return v, nil
 	}
 	return nil, NoSuch(name)
@@ -52,11 +52,11 @@ func isSoft(v *Volume, containerID string) bool {
 // Persist brings a volume to the disk that was made for a container which is about to go: nobody would make it again then.
 // One that is gone is no error.
 func (s *Store) Persist(ctx context.Context, name string) error {
-	e, err := s.acquire(ctx, name)
+	e, err := s.acquireName(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer s.release(name, e)
+	defer s.releaseName(name, e)
 	s.mu.Lock()
 	v, soft := e.volume, e.soft
 	s.mu.Unlock()
@@ -91,12 +91,12 @@ func (s *Store) Release(name, containerID string) {
 //
 // fault.NotFound if there is no such volume, fault.Invalid if what its options name or the subpath is not there.
 func (s *Store) Mount(ctx context.Context, name, containerID, subpath string) (Source, error) {
-	e, err := s.acquire(ctx, name)
+	e, err := s.acquireName(ctx, name)
 	if err != nil {
 		return Source{}, err
 	}
-	defer s.release(name, e)
-	v := s.hold(e, "")
+	defer s.releaseName(name, e)
+	v := s.holdVolume(e, "")
 	if v == nil {
 		return Source{}, NoSuch(name)
 	}
@@ -147,11 +147,11 @@ func isMounted(dir string) (bool, error) {
 
 // Unmount says that a container has ended. What no running container uses is taken down. It need not have been mounted.
 func (s *Store) Unmount(ctx context.Context, name, containerID string) error {
-	e, err := s.acquire(ctx, name)
+	e, err := s.acquireName(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer s.release(name, e)
+	defer s.releaseName(name, e)
 	s.mu.Lock()
 	delete(e.mounted, containerID)
 	v, left := e.volume, len(e.mounted)
@@ -161,7 +161,7 @@ func (s *Store) Unmount(ctx context.Context, name, containerID string) error {
 	}
 	err = s.leaveParts(v, func(id string) bool { return id != containerID })
 	if left == 0 {
-		err = errors.Join(err, s.leave(v))
+		err = errors.Join(err, s.unmountTmpfs(v))
 	}
 	if err != nil {
 		return fmt.Errorf("unmount volume %s: %w", name, err)
@@ -169,8 +169,8 @@ func (s *Store) Unmount(ctx context.Context, name, containerID string) error {
 	return nil
 }
 
-// leave takes down what nobody runs with any more.
-func (s *Store) leave(v *Volume) error {
+// unmountTmpfs unmounts a volume in memory that no container runs with any more; it does nothing for other volumes.
+func (s *Store) unmountTmpfs(v *Volume) error {
 	if v.backing.kind != kindTmpfs {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (s *Store) Restore(ctx context.Context, users map[string][]string, running 
 	for _, v := range all {
 		errs = append(errs, s.leaveParts(v, running))
 		if idle[v.Name] {
-			errs = append(errs, s.leave(v))
+			errs = append(errs, s.unmountTmpfs(v))
 		}
 		errs = append(errs, s.restorePending(ctx, v.Name, users))
 	}

@@ -46,10 +46,10 @@ func takeCgroups(ctx context.Context, runDir string) (groups Cgroups, leave func
 // On v2 this process, whose children follow it, moves out of the way first: a cgroup that has processes cannot hand
 // controllers on. An error with Parent unchanged means that nothing was changed.
 func (c *Cgroups) Enter(runDir string) (leave func(), err error) {
-	return c.enter(cgroupRoot, fmt.Sprintf("moss-%08x", crc32.ChecksumIEEE([]byte(runDir))))
+	return c.enterAt(cgroupRoot, fmt.Sprintf("moss-%08x", crc32.ChecksumIEEE([]byte(runDir))))
 }
 
-func (c *Cgroups) enter(root, name string) (leave func(), err error) {
+func (c *Cgroups) enterAt(root, name string) (leave func(), err error) {
 	switch {
 	case !c.Delegated():
 		return func() {}, nil
@@ -70,16 +70,16 @@ func (c *Cgroups) enterPure(root, name string) (leave func(), err error) {
 		}
 	}
 	leave = func() {
-		prune(containers)
+		removeCgroupTree(containers)
 		if moveBack(top) == nil {
-			prune(daemon)
+			removeCgroupTree(daemon)
 		}
 	}
 	if err := moveSelf(daemon); err != nil {
 		return func() {}, errors.Join(err, os.Remove(containers))
 	}
 	for _, dir := range []string{top, containers} {
-		if err := enable(dir, c.Controllers); err != nil {
+		if err := enableControllers(dir, c.Controllers); err != nil {
 			leave()
 			return func() {}, err
 		}
@@ -114,7 +114,7 @@ func moveBack(top string) error {
 	return moveSelf(top)
 }
 
-func enable(dir string, controllers []string) error {
+func enableControllers(dir string, controllers []string) error {
 	path := filepath.Join(dir, "cgroup.subtree_control")
 	for _, name := range controllers {
 		// One at a time: a controller that the kernel keeps back (cpu with realtime tasks) must not cost the others.
@@ -146,7 +146,7 @@ func (c *Cgroups) enterLegacy(root, name string) (leave func()) {
 	}
 	leave = func() {
 		for _, dir := range made {
-			prune(dir)
+			removeCgroupTree(dir)
 		}
 	}
 	c.Controllers = legacyControllers(c.Legacy)
@@ -177,16 +177,16 @@ func fillCpuset(top, dir string) error {
 	return nil
 }
 
-// prune removes a cgroup with those below it, the deepest first. One with a process in it stays with those above it: a
-// container that outlived its engine keeps its cgroup.
-func prune(dir string) {
+// removeCgroupTree removes a cgroup with those below it, the deepest first. One with a process in it stays with those
+// above it: a container that outlived its engine keeps its cgroup.
+func removeCgroupTree(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, entry := range entries {
 		if entry.IsDir() {
-			prune(filepath.Join(dir, entry.Name()))
+			removeCgroupTree(filepath.Join(dir, entry.Name()))
 		}
 	}
 	unix.Rmdir(dir) //nolint:errcheck // best effort; the next engine on this run folder tries again

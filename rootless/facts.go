@@ -43,7 +43,7 @@ func EngineFacts() (Facts, error) {
 	return f, nil
 }
 
-func (f Facts) export() error {
+func (f Facts) exportToEnv() error {
 	raw, err := json.Marshal(f)
 	if err != nil {
 		return err

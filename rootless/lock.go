@@ -32,7 +32,7 @@ func lockDir(dir string) (*lock, error) {
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}
-		err = claim(f, dir)
+		err = claimFile(f, dir)
 		if err == nil && !sameFile(f, path) {
 			// The last holder removed the file between our open and our claim: what we hold is nobody's any more.
 			err = f.Close()
@@ -55,20 +55,21 @@ func (l *lock) remove() error {
 	return errors.Join(os.Remove(l.path), l.file.Close())
 }
 
-// note writes where clients find the holder, for those that look for it elsewhere (package launch of the command line).
-func (l *lock) note(hosts []string) error {
+// writeHolder writes where clients find the holder, for those that look for it elsewhere (package launch of the command
+// line).
+func (l *lock) writeHolder(hosts []string) error {
 	if err := l.file.Truncate(0); err != nil {
 		return fmt.Errorf("lock %s: %w", filepath.Dir(l.path), err)
 	}
-	text := strings.Join(append([]string{holder()}, hosts...), "\n") + "\n"
+	text := strings.Join(append([]string{holderName()}, hosts...), "\n") + "\n"
 	if _, err := l.file.WriteAt([]byte(text), 0); err != nil {
 		return fmt.Errorf("lock %s: %w", filepath.Dir(l.path), err)
 	}
 	return nil
 }
 
-// holder names this process.
-func holder() string {
+// holderName names this process.
+func holderName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "this machine"
@@ -85,8 +86,8 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// claim locks f and writes who holds it.
-func claim(f *os.File, dir string) error {
+// claimFile locks f and writes who holds it.
+func claimFile(f *os.File, dir string) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		text, _ := os.ReadFile(f.Name()) // only makes the message better
@@ -97,7 +98,7 @@ func claim(f *os.File, dir string) error {
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", dir, err)
 	}
-	return (&lock{file: f, path: f.Name()}).note(nil)
+	return (&lock{file: f, path: f.Name()}).writeHolder(nil)
 }
 
 func orUnknown(s string) string {
@@ -107,10 +108,10 @@ func orUnknown(s string) string {
 	return s
 }
 
-// keepalive makes a new FIFO and holds its writing end until the process ends: the shims read from it and learn of the
+// makeAliveFIFO makes a new FIFO and holds its writing end until the process ends: the shims read from it and learn of the
 // end of the outer process by the end of the file. A new inode each time keeps the shims of a dead outer process from
 // mistaking its successor for it.
-func keepalive(path string) (*os.File, error) {
+func makeAliveFIFO(path string) (*os.File, error) {
 	// The engines alone write there.
 	if err := os.RemoveAll(path); err != nil {
 		return nil, err

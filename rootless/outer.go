@@ -62,16 +62,16 @@ func Outer(ctx context.Context, o Options) error {
 		}
 		defer locks[i].remove() //nolint:errcheck // the end of the process gives it up all the same
 	}
-	if err := sweep(o.RunDir); err != nil {
+	if err := sweepRunDir(o.RunDir); err != nil {
 		return fmt.Errorf("clean up after the last engine: %w", err)
 	}
 	run := &runFolder{dir: o.RunDir, lock: locks[1]}
-	unlisten, err := run.listen(ctx, o)
+	unlisten, err := run.lendSockets(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer unlisten()
-	if err := errors.Join(locks[0].note(run.sockets.Hosts()), locks[1].note(run.sockets.Hosts())); err != nil {
+	if err := errors.Join(locks[0].writeHolder(run.sockets.Hosts()), locks[1].writeHolder(run.sockets.Hosts())); err != nil {
 		return err
 	}
 	if err := os.Setenv("PATH", withSbin(os.Getenv("PATH"))); err != nil {
@@ -82,15 +82,15 @@ func Outer(ctx context.Context, o Options) error {
 		Keepalive: filepath.Join(o.RunDir, aliveName),
 		Path:      os.Getenv("PATH"),
 	}
-	if run.alive, err = keepalive(facts.Keepalive); err != nil {
+	if run.alive, err = makeAliveFIFO(facts.Keepalive); err != nil {
 		return err
 	}
 	defer func() {
 		run.alive.Close()            //nolint:errcheck // nothing was written
-		sweep(o.RunDir)              //nolint:errcheck // the next start does it as well
+		sweepRunDir(o.RunDir)        //nolint:errcheck // the next start does it as well
 		os.RemoveAll(facts.StateDir) //nolint:errcheck // it may have been restored after RootlessKit removed it
 	}()
-	stop, err := run.keep(ctx)
+	stop, err := run.keepRestored(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func Outer(ctx context.Context, o Options) error {
 	groups, leave := takeCgroups(ctx, o.RunDir)
 	facts.Cgroups = groups
 	defer leave()
-	if err := facts.export(); err != nil {
+	if err := facts.exportToEnv(); err != nil {
 		return err
 	}
 	return runParent(ctx, o, facts, source)
@@ -132,9 +132,9 @@ const (
 	stateName = "rootlesskit"
 )
 
-// listen opens the sockets and lends them to the supervisor, and after them the one by which more may come. RootlessKit could
-// hand down none but those of the outer process's first descriptors, as systemd passes them.
-func (f *runFolder) listen(ctx context.Context, o Options) (end func(), err error) {
+// lendSockets opens the sockets and lends them to the supervisor, and after them the one by which more may come.
+// RootlessKit could hand down none but those of the outer process's first descriptors, as systemd passes them.
+func (f *runFolder) lendSockets(ctx context.Context, o Options) (end func(), err error) {
 	if f.sockets, err = o.Listen(ctx); err != nil {
 		return nil, err
 	}
@@ -252,10 +252,10 @@ func Ended(err error) bool {
 	return errors.As(err, &exit) || errors.Is(err, errAbandoned)
 }
 
-// sweep removes from the folder of this boot what belonged to the namespaces of an outer process that has ended: no
+// sweepRunDir removes from the folder of this boot what belonged to the namespaces of an outer process that has ended: no
 // process of an exec outlives them either. Engines and monitors alone have written there. Tasks stay while there are any: the next
 // engine reads how they ended.
-func sweep(runDir string) error {
+func sweepRunDir(runDir string) error {
 	for _, name := range []string{"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", "registry", lentName} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {
 			return err

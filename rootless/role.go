@@ -53,16 +53,16 @@ func Dispatch() Role {
 	case os.Getenv(pipeKey) != "":
 		// RootlessKit starts it as /proc/self/exe, and executes it once more by its arguments when it has its capabilities.
 		os.Args[0] = childName
-		rename(childName)
+		renameProcess(childName)
 		return RoleChild
 	case os.Getenv(engineKey) != "":
-		rename(EngineName) // its first argument is the supervisor's to give
+		renameProcess(EngineName) // its first argument is the supervisor's to give
 		return RoleEngine
 	}
 	return RoleOuter
 }
 
-// rename gives this process a name. Where that fails it keeps the one of its file, which only people read.
-func rename(name string) {
+// renameProcess gives this process a name. Where that fails it keeps the one of its file, which only people read.
+func renameProcess(name string) {
 	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // the kernel's file is there
 }

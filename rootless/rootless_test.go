@@ -160,7 +160,7 @@ func TestLockDirIsNoFile(t *testing.T) {
 
 func TestKeepaliveEndsWithItsHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "alive")
-	first, err := keepalive(path)
+	first, err := makeAliveFIFO(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestKeepaliveEndsWithItsHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { reader.Close() }) //nolint:errcheck // only read
-	second, err := keepalive(path)       // a successor must not keep the readers of the first alive
+	second, err := makeAliveFIFO(path)   // a successor must not keep the readers of the first alive
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestEnterLegacyMakesOneFolderPerHierarchy(t *testing.T) {
 		Kind: CgroupHybrid, Parent: "/user", Controllers: []string{"cpuset", "memory", "pids"},
 		Legacy: map[string]string{"memory": "/user", "pids": "/user", "cpuset": "/user"},
 	}
-	leave, err := c.enter(root, "moss-1")
+	leave, err := c.enterAt(root, "moss-1")
 	if err != nil {
 		t.Fatal(err)
 	}

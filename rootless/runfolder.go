@@ -36,8 +36,8 @@ type runFolder struct {
 	old     []*os.File // FIFOs of shims that still run
 }
 
-// keep restores the folder, its lock, the sockets and the FIFO whenever they are gone, until stop is called.
-func (f *runFolder) keep(ctx context.Context) (stop func(), err error) {
+// keepRestored restores the folder, its lock, the sockets and the FIFO whenever they are gone, until stop is called.
+func (f *runFolder) keepRestored(ctx context.Context) (stop func(), err error) {
 	w, err := newWatch()
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", f.dir, err)
@@ -45,7 +45,7 @@ func (f *runFolder) keep(ctx context.Context) (stop func(), err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		f.loop(ctx, w)
+		f.restoreLoop(ctx, w)
 	}()
 	return func() {
 		w.stop()
@@ -57,13 +57,13 @@ func (f *runFolder) keep(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-func (f *runFolder) loop(ctx context.Context, w *watch) {
+func (f *runFolder) restoreLoop(ctx context.Context, w *watch) {
 	log := zerolog.Ctx(ctx)
 	told := ""
 	for {
-		w.follow(append(f.sockets.Folders(), filepath.Dir(f.dir), f.dir))
+		w.watchDirs(append(f.sockets.Folders(), filepath.Dir(f.dir), f.dir))
 		patience := lookAgain
-		restored, err := f.restore(ctx)
+		restored, err := f.restoreMissing(ctx)
 		switch {
 		case err != nil && err.Error() != told:
 			log.Warn().Err(err).Msg("the folder of this boot is gone")
@@ -77,14 +77,14 @@ func (f *runFolder) loop(ctx context.Context, w *watch) {
 		if restored {
 			continue // what was made is watched before the wait
 		}
-		if !w.wait(patience) {
+		if !w.waitForChange(patience) {
 			return
 		}
 	}
 }
 
-// restore makes what is gone and reports whether there was anything.
-func (f *runFolder) restore(ctx context.Context) (restored bool, err error) {
+// restoreMissing makes what is gone and reports whether there was anything.
+func (f *runFolder) restoreMissing(ctx context.Context) (restored bool, err error) {
 	_, err = os.Lstat(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := keptApart(filepath.Dir(f.dir)); err != nil {
@@ -166,7 +166,7 @@ func (f *runFolder) restoreAlive() (made bool, err error) {
 	if len(f.old) >= mostRestored {
 		return false, fmt.Errorf("%s was removed %d times: start mossd anew", path, mostRestored)
 	}
-	again, err := keepalive(path)
+	again, err := makeAliveFIFO(path)
 	if err != nil {
 		return false, err
 	}
@@ -198,8 +198,8 @@ func newWatch() (_ *watch, err error) {
 	return w, err
 }
 
-// follow watches folders, each by its present inode. One that is not there is left out.
-func (w *watch) follow(dirs []string) {
+// watchDirs watches folders, each by its present inode. One that is not there is left out.
+func (w *watch) watchDirs(dirs []string) {
 	const events = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 	for _, dir := range dirs {
 		wd, err := unix.InotifyAddWatch(w.notify, dir, events)
@@ -213,8 +213,8 @@ func (w *watch) follow(dirs []string) {
 	}
 }
 
-// wait returns after a change or a time, false once it is stopped.
-func (w *watch) wait(most time.Duration) bool {
+// waitForChange returns after a change or a time, false once it is stopped.
+func (w *watch) waitForChange(most time.Duration) bool {
 	// That of the mounts can always be read: what is new about them is an error.
 	fds := []unix.PollFd{{Fd: int32(w.quit), Events: unix.POLLIN}, {Fd: int32(w.notify), Events: unix.POLLIN}, {Fd: int32(w.mounts), Events: unix.POLLPRI}} //nolint:gosec // descriptors are small
 	for {

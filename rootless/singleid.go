@@ -36,10 +36,10 @@ func singleIDReason() (reason string, source parent.SubidSource) {
 	if err != nil {
 		return err.Error(), source
 	}
-	if n := count(uids); n < minSubIDs {
+	if n := countIDs(uids); n < minSubIDs {
 		return fmt.Sprintf("%s has %d subordinate uids, %d are needed", me.Username, n, minSubIDs), source
 	}
-	if n := count(gids); n < minSubIDs {
+	if n := countIDs(gids); n < minSubIDs {
 		return fmt.Sprintf("%s has %d subordinate gids, %d are needed", me.Username, n, minSubIDs), source
 	}
 	return "", found
@@ -71,7 +71,7 @@ func onlyFiles(nsswitch string) bool {
 	return true
 }
 
-func count(ranges []idtools.SubIDRange) int {
+func countIDs(ranges []idtools.SubIDRange) int {
 	n := 0
 	for _, r := range ranges {
 		n += r.Length

@@ -48,7 +48,7 @@ func TestSubIDsAsksGetsubidsWhereTheFilesAreNotAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		uids, gids, source, err := subIDs(me.Username, path)
-		if err != nil || source != want || count(uids) == 0 || count(gids) == 0 {
+		if err != nil || source != want || countIDs(uids) == 0 || countIDs(gids) == 0 {
 			t.Errorf("with %q: subIDs = %v, %v, %s, %v; want ranges from %s", conf, uids, gids, source, err, want)
 		}
 	}

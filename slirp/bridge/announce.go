@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// announce tells the network which MAC address the endpoint's addresses have now. It goes out of the bridge itself, to all
-// ports that are open already: the endpoint's own takes a moment, in which what it sent would be lost.
-func (l *live) announce(bridge int, e Endpoint) error {
+// announceAddresses tells the network which MAC address the endpoint's addresses have now. It goes out of the bridge
+// itself, to all ports that are open already: the endpoint's own takes a moment, in which what it sent would be lost.
+func (l *live) announceAddresses(bridge int, e Endpoint) error {
 	for _, p := range e.Addrs {
 		frame, protocol := gratuitousARP(p.Addr(), e.MAC), uint16(unix.ETH_P_ARP)
 		if p.Addr().Is6() {
@@ -24,11 +24,11 @@ func (l *live) announce(bridge int, e Endpoint) error {
 			return fmt.Errorf("announce %s: %w", p.Addr(), err)
 		}
 	}
-	return l.forget(bridge, e)
+	return l.forgetNeighbours(bridge, e)
 }
 
-// forget drops what the detached namespace itself remembers of the addresses: it does not hear what it sends.
-func (l *live) forget(bridge int, e Endpoint) error {
+// forgetNeighbours drops what the detached namespace itself remembers of the addresses: it does not hear what it sends.
+func (l *live) forgetNeighbours(bridge int, e Endpoint) error {
 	for _, p := range e.Addrs {
 		err := l.handle.NeighDel(&netlink.Neigh{LinkIndex: bridge, IP: p.Addr().AsSlice()})
 		if err != nil && !errors.Is(err, unix.ENOENT) {
@@ -63,7 +63,7 @@ func unsolicitedAdvertisement(addr netip.Addr, mac net.HardwareAddr) []byte {
 	m = binary.BigEndian.AppendUint32(m, override)
 	m = append(append(m, addr.AsSlice()...), targetAddress, 1)
 	m = append(m, mac...)
-	binary.BigEndian.PutUint16(m[2:], checksum6(addr, allNodes, m))
+	binary.BigEndian.PutUint16(m[2:], icmpv6Checksum(addr, allNodes, m))
 
 	b := ethernetHeader(net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}, mac, unix.ETH_P_IPV6)
 	b = append(b, 0x60, 0, 0, 0)
@@ -78,8 +78,8 @@ func ethernetHeader(to, from net.HardwareAddr, protocol uint16) []byte {
 	return binary.BigEndian.AppendUint16(b, protocol)
 }
 
-// checksum6 is that of ICMPv6 with the pseudo-header (RFC 8200, 8.1). The message has an even length.
-func checksum6(from, to netip.Addr, message []byte) uint16 {
+// icmpv6Checksum includes the pseudo-header (RFC 8200, 8.1). The message has an even length.
+func icmpv6Checksum(from, to netip.Addr, message []byte) uint16 {
 	var sum uint32
 	add := func(b []byte) {
 		for i := 0; i+1 < len(b); i += 2 {

@@ -109,16 +109,16 @@ func (f *Fabric) Close() error {
 	return err
 }
 
-// reach returns the way into the namespace, which is opened the first time.
-func (f *Fabric) reach(ctx context.Context) (*live, error) {
+// ensureLive returns the way into the namespace, which is opened the first time.
+func (f *Fabric) ensureLive(ctx context.Context) (*live, error) {
 	f.setup.Lock()
 	defer f.setup.Unlock()
-	return f.reachLocked(ctx)
+	return f.ensureLiveLocked(ctx)
 }
 
-// reachLocked wants setup to be held.
-func (f *Fabric) reachLocked(ctx context.Context) (*live, error) {
-	if l := f.current(); l != nil {
+// ensureLiveLocked wants setup to be held.
+func (f *Fabric) ensureLiveLocked(ctx context.Context) (*live, error) {
+	if l := f.currentLive(); l != nil {
 		return l, nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -128,7 +128,7 @@ func (f *Fabric) reachLocked(ctx context.Context) (*live, error) {
 		return nil, fmt.Errorf("set up networks: %w", err)
 	}
 	l := &live{packet: -1}
-	if err := f.open(l); err != nil {
+	if err := f.openSockets(l); err != nil {
 		l.close()
 		return nil, fmt.Errorf("set up networks: %w", err)
 	}
@@ -138,7 +138,7 @@ func (f *Fabric) reachLocked(ctx context.Context) (*live, error) {
 	return l, nil
 }
 
-func (f *Fabric) current() *live {
+func (f *Fabric) currentLive() *live {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.live
@@ -152,8 +152,8 @@ func (f *Fabric) indexOf(networkID string) (int, bool) {
 	return n.index, ok
 }
 
-// nets lists the networks that are up.
-func (f *Fabric) nets() []Net {
+// netsUp lists the networks that are up.
+func (f *Fabric) netsUp() []Net {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all := make([]Net, 0, len(f.up))
@@ -164,21 +164,21 @@ func (f *Fabric) nets() []Net {
 	return all
 }
 
-func (f *Fabric) note(n Net, index int) {
+func (f *Fabric) markUp(n Net, index int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.up[n.ID] = standing{n, index}
 }
 
-func (f *Fabric) drop(networkID string) {
+func (f *Fabric) markDown(networkID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.up, networkID)
 }
 
-// open opens the sockets into the containers' network namespace and sets its sysctls, before the devices that copy the
-// defaults.
-func (f *Fabric) open(l *live) error {
+// openSockets opens the sockets into the containers' network namespace and sets its sysctls, before the devices that
+// copy the defaults.
+func (f *Fabric) openSockets(l *live) error {
 	return thread.InNetworkAt(f.opts.NetNS, func() (err error) {
 		if l.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 			return fmt.Errorf("open netlink: %w", err)
@@ -192,7 +192,7 @@ func (f *Fabric) open(l *live) error {
 		if l.packet, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
 			return fmt.Errorf("open a packet socket: %w", err)
 		}
-		l.has6 = exists("/proc/sys/net/ipv6")
+		l.has6 = fileExists("/proc/sys/net/ipv6")
 		if err := applySysctls(detachedSysctls(f.opts.Uplink)); err != nil {
 			return err
 		}

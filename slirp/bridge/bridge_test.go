@@ -150,7 +150,7 @@ func TestInterval(t *testing.T) {
 	for _, tc := range []struct{ prefix, end string }{
 		{"172.17.0.0/16", "172.18.0.0"}, {"10.255.0.0/16", "11.0.0.0"}, {"192.168.240.0/20", "192.169.0.0"}, {"fd00::/64", "fd00:0:0:1::"}, {"255.0.0.0/8", ""},
 	} {
-		got := interval(netip.MustParsePrefix(tc.prefix))
+		got := intervalOf(netip.MustParsePrefix(tc.prefix))
 		var end string
 		if len(got) == 2 && got[1].IntervalEnd {
 			a, _ := netip.AddrFromSlice(got[1].Key)

@@ -21,28 +21,28 @@ func outerName(endpointID string) string {
 	return cablePrefix + endpointID[:min(11, len(endpointID))]
 }
 
-// connect lays the cable, configures its inner end and returns the index of that device.
-func (f *Fabric) connect(l *live, n *namespace, e Endpoint) (int, error) {
+// connectEndpoint makes the veth pair, configures its inner end and returns the index of that device.
+func (f *Fabric) connectEndpoint(l *live, n *namespace, e Endpoint) (int, error) {
 	at, ok := f.indexOf(e.Net.ID)
 	if !ok {
 		return 0, fault.Internal("network %s is not up", e.Net.ID)
 	}
 	six := slices.ContainsFunc(e.Addrs, func(p netip.Prefix) bool { return p.Addr().Is6() })
 	if six {
-		if err := n.allow6(true); err != nil {
+		if err := n.allowIPv6(true); err != nil {
 			return 0, err
 		}
 	}
-	if err := l.addCable(n, e, at); err != nil {
+	if err := l.addVethPair(n, e, at); err != nil {
 		return 0, fmt.Errorf("make veth pair: %w", err)
 	}
 	if six { // others are not to have it
-		if err := n.allow6(false); err != nil {
+		if err := n.allowIPv6(false); err != nil {
 			return 0, err
 		}
 	}
 	if e.Net.Isolated {
-		if err := l.isolate(outerName(e.ID)); err != nil {
+		if err := l.isolatePort(outerName(e.ID)); err != nil {
 			return 0, err
 		}
 	}
@@ -51,27 +51,27 @@ func (f *Fabric) connect(l *live, n *namespace, e Endpoint) (int, error) {
 		return 0, fmt.Errorf("find %s: %w", e.Device, err)
 	}
 	for _, p := range e.Addrs {
-		if err := n.handle.AddrAdd(link, address(p)); err != nil {
+		if err := n.handle.AddrAdd(link, toNetlinkAddr(p)); err != nil {
 			return 0, fmt.Errorf("give %s the address %s: %w", e.Device, p.Addr(), err)
 		}
 	}
 	if err := n.handle.LinkSetUp(link); err != nil {
 		return 0, fmt.Errorf("bring up %s: %w", e.Device, err)
 	}
-	if err := l.settle(outerName(e.ID), e.Net.Device); err != nil { // the port first: the bridge goes by its ports
+	if err := l.refreshLinkState(outerName(e.ID), e.Net.Device); err != nil { // the port first: the bridge goes by its ports
 		return 0, err
 	}
 	if e.Announce {
-		if err := l.announce(at, e); err != nil {
+		if err := l.announceAddresses(at, e); err != nil {
 			return 0, err
 		}
 	}
 	return link.Attrs().Index, nil
 }
 
-// addCable makes both ends, each in its namespace, and the outer one up and a port of the bridge, in one request: the
+// addVethPair makes both ends, each in its namespace, and the outer one up and a port of the bridge, in one request: the
 // library's LinkAdd takes four, and each waits for the kernel's one lock on network devices.
-func (l *live) addCable(n *namespace, e Endpoint, bridge int) error {
+func (l *live) addVethPair(n *namespace, e Endpoint, bridge int) error {
 	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: l.raw}
 
@@ -96,8 +96,8 @@ func (l *live) addCable(n *namespace, e Endpoint, bridge int) error {
 	return err
 }
 
-// isolate keeps a port of a bridge from the others that are isolated.
-func (l *live) isolate(name string) error {
+// isolatePort keeps a port of a bridge from the others that are isolated.
+func (l *live) isolatePort(name string) error {
 	link, err := l.handle.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", name, err)
@@ -108,9 +108,9 @@ func (l *live) isolate(name string) error {
 	return nil
 }
 
-// route makes these the namespace's default routes, in place of those there are. At no moment there is none, so that
-// neither a connection nor a crash notices.
-func (n *namespace) route(gateways []Gateway) error {
+// setDefaultRoutes makes these the namespace's default routes, in place of those there are. At no moment there is none,
+// so that neither a connection nor a crash notices.
+func (n *namespace) setDefaultRoutes(gateways []Gateway) error {
 	for _, v6 := range []bool{false, true} {
 		family := unix.AF_INET
 		if v6 {

@@ -24,11 +24,11 @@ type Device struct {
 
 // Devices lists the bridges that stand, whoever made them.
 func (f *Fabric) Devices(ctx context.Context) ([]Device, error) {
-	l, err := f.reach(ctx)
+	l, err := f.ensureLive(ctx)
 	if err != nil {
 		return nil, err
 	}
-	links, err := l.links()
+	links, err := l.listLinks()
 	if err != nil {
 		return nil, err
 	}
@@ -55,11 +55,11 @@ func (f *Fabric) Devices(ctx context.Context) ([]Device, error) {
 
 // Taken reports whether there is a device of that name in the detached namespace.
 func (f *Fabric) Taken(ctx context.Context, name string) (bool, error) {
-	l, err := f.reach(ctx)
+	l, err := f.ensureLive(ctx)
 	if err != nil {
 		return false, err
 	}
-	link, err := l.find(name)
+	link, err := l.findLink(name)
 	return link != nil, err
 }
 
@@ -67,14 +67,14 @@ func (f *Fabric) Taken(ctx context.Context, name string) (bool, error) {
 func (f *Fabric) Up(ctx context.Context, n Net) error {
 	f.setup.Lock()
 	defer f.setup.Unlock()
-	l, err := f.reachLocked(ctx)
+	l, err := f.ensureLiveLocked(ctx)
 	if err != nil {
 		return err
 	}
-	err = f.raise(l, n)
+	err = f.bringUpBridge(l, n)
 	if err == nil {
 		if err = f.setRules(l); err != nil {
-			f.drop(n.ID)
+			f.markDown(n.ID)
 		}
 	}
 	if err != nil {
@@ -87,17 +87,17 @@ func (f *Fabric) Up(ctx context.Context, n Net) error {
 func (f *Fabric) Down(ctx context.Context, n Net) error {
 	f.setup.Lock()
 	defer f.setup.Unlock()
-	l, err := f.reachLocked(ctx)
+	l, err := f.ensureLiveLocked(ctx)
 	if err != nil {
 		return err
 	}
-	if err := l.remove(n.Device); err != nil {
+	if err := l.removeLink(n.Device); err != nil {
 		return err
 	}
 	if _, ok := f.indexOf(n.ID); !ok {
 		return nil
 	}
-	f.drop(n.ID)
+	f.markDown(n.ID)
 	return f.setRules(l)
 }
 
@@ -107,11 +107,11 @@ func (f *Fabric) Down(ctx context.Context, n Net) error {
 func (f *Fabric) Keep(ctx context.Context, nets []Net, endpoints []string, ports map[PortKey]PortTarget) (standing []string, err error) {
 	f.setup.Lock()
 	defer f.setup.Unlock()
-	l, err := f.reachLocked(ctx)
+	l, err := f.ensureLiveLocked(ctx)
 	if err != nil {
 		return nil, err
 	}
-	links, err := l.links()
+	links, err := l.listLinks()
 	if err != nil {
 		return nil, err
 	}
@@ -121,15 +121,15 @@ func (f *Fabric) Keep(ctx context.Context, nets []Net, endpoints []string, ports
 		switch {
 		case link.Type() == "veth" && strings.HasPrefix(name, cablePrefix):
 			if !slices.ContainsFunc(endpoints, func(id string) bool { return outerName(id) == name }) {
-				errs = append(errs, l.remove(name))
+				errs = append(errs, l.removeLink(name))
 			}
 		case link.Type() == "bridge":
 			i := slices.IndexFunc(nets, func(n Net) bool { return n.Device == name })
 			if i < 0 {
-				errs = append(errs, l.remove(name))
+				errs = append(errs, l.removeLink(name))
 				continue
 			}
-			if err := f.raise(l, nets[i]); err != nil {
+			if err := f.bringUpBridge(l, nets[i]); err != nil {
 				errs = append(errs, fmt.Errorf("take up network bridge %s: %w", name, err))
 				continue
 			}
@@ -143,9 +143,9 @@ func (f *Fabric) Keep(ctx context.Context, nets []Net, endpoints []string, ports
 	return standing, errors.Join(errs...)
 }
 
-// raise makes the device or completes one that stands.
-func (f *Fabric) raise(l *live, n Net) error {
-	link, err := l.find(n.Device)
+// bringUpBridge makes the device or completes one that stands.
+func (f *Fabric) bringUpBridge(l *live, n Net) error {
+	link, err := l.findLink(n.Device)
 	if err != nil {
 		return err
 	}
@@ -166,10 +166,10 @@ func (f *Fabric) raise(l *live, n Net) error {
 			return err
 		}
 	}
-	if err := l.complete(link, n); err != nil {
+	if err := l.configureBridge(link, n); err != nil {
 		return err
 	}
-	f.note(n, link.Attrs().Index)
+	f.markUp(n, link.Attrs().Index)
 	return nil
 }
 
@@ -185,7 +185,7 @@ func (l *live) makeBridge(n Net) (netlink.Link, error) {
 	return link, nil
 }
 
-func (l *live) complete(link netlink.Link, n Net) error {
+func (l *live) configureBridge(link netlink.Link, n Net) error {
 	if link.Attrs().MTU != n.MTU {
 		if err := l.handle.LinkSetMTU(link, n.MTU); err != nil {
 			return fmt.Errorf("set the MTU to %d: %w", n.MTU, err)
@@ -195,7 +195,7 @@ func (l *live) complete(link netlink.Link, n Net) error {
 		if !p.IsValid() {
 			continue
 		}
-		if err := l.handle.AddrAdd(link, address(p)); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := l.handle.AddrAdd(link, toNetlinkAddr(p)); err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("give it the address %s: %w", p, err)
 		}
 	}
@@ -205,8 +205,9 @@ func (l *live) complete(link netlink.Link, n Net) error {
 	return nil
 }
 
-// address is for use at once: nobody else can have an address that IPAM has given, so the kernel need not look.
-func address(p netip.Prefix) *netlink.Addr {
+// toNetlinkAddr returns an address for use at once: nobody else can have an address that IPAM has given, so the kernel
+// need not look.
+func toNetlinkAddr(p netip.Prefix) *netlink.Addr {
 	a := &netlink.Addr{IPNet: ipNet(p)}
 	if p.Addr().Is6() {
 		a.Flags = unix.IFA_F_NODAD
@@ -214,8 +215,8 @@ func address(p netip.Prefix) *netlink.Addr {
 	return a
 }
 
-// find returns nothing and no error when there is no device of that name.
-func (l *live) find(name string) (netlink.Link, error) {
+// findLink returns nothing and no error when there is no device of that name.
+func (l *live) findLink(name string) (netlink.Link, error) {
 	link, err := l.handle.LinkByName(name)
 	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
 		return nil, nil
@@ -226,8 +227,8 @@ func (l *live) find(name string) (netlink.Link, error) {
 	return link, nil
 }
 
-// links lists all devices. A list that changed while it was read is read again.
-func (l *live) links() ([]netlink.Link, error) {
+// listLinks lists all devices. A list that changed while it was read is read again.
+func (l *live) listLinks() ([]netlink.Link, error) {
 	const tries = 10
 	var err error
 	for range tries {
@@ -242,9 +243,9 @@ func (l *live) links() ([]netlink.Link, error) {
 	return nil, fmt.Errorf("list the devices of the containers' network namespace: %w", err)
 }
 
-// remove takes a device away. One that is not there is no error.
-func (l *live) remove(name string) error {
-	link, err := l.find(name)
+// removeLink takes a device away. One that is not there is no error.
+func (l *live) removeLink(name string) error {
+	link, err := l.findLink(name)
 	if err != nil || link == nil {
 		return err
 	}

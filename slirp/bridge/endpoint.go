@@ -31,17 +31,17 @@ type Gateway struct {
 
 // Plug connects a container that runs to one more network and sets its ways out. On error nothing is left.
 func (f *Fabric) Plug(ctx context.Context, containerID string, e Endpoint, gateways []Gateway) error {
-	l, n, err := f.inside(ctx, containerID)
+	l, n, err := f.openContainer(ctx, containerID)
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	_, err = f.connect(l, n, e)
+	_, err = f.connectEndpoint(l, n, e)
 	if err == nil {
-		err = n.route(gateways)
+		err = n.setDefaultRoutes(gateways)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("connect %s to %s: %w", containerID, e.Net.Device, err), l.remove(outerName(e.ID)))
+		return errors.Join(fmt.Errorf("connect %s to %s: %w", containerID, e.Net.Device, err), l.removeLink(outerName(e.ID)))
 	}
 	return nil
 }
@@ -52,21 +52,21 @@ func (f *Fabric) Unplug(ctx context.Context, containerID, endpointID string, gat
 	if err := f.Route(ctx, containerID, gateways); err != nil {
 		return err
 	}
-	l, err := f.reach(ctx)
+	l, err := f.ensureLive(ctx)
 	if err != nil {
 		return err
 	}
-	return l.remove(outerName(endpointID))
+	return l.removeLink(outerName(endpointID))
 }
 
 // Route sets a running container's ways out.
 func (f *Fabric) Route(ctx context.Context, containerID string, gateways []Gateway) error {
-	_, n, err := f.inside(ctx, containerID)
+	_, n, err := f.openContainer(ctx, containerID)
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	if err := n.route(gateways); err != nil {
+	if err := n.setDefaultRoutes(gateways); err != nil {
 		return fmt.Errorf("route %s: %w", containerID, err)
 	}
 	return nil
@@ -84,7 +84,7 @@ func (f *Fabric) Detach(containerID string) error {
 	if err != nil {
 		return err
 	}
-	if err := unbind(path); err != nil {
+	if err := unbindNamespace(path); err != nil {
 		return fmt.Errorf("detach %s from its networks: %w", containerID, err)
 	}
 	return nil
@@ -116,12 +116,12 @@ func (f *Fabric) Path(containerID string) (string, error) {
 	return filepath.Join(f.opts.Dir, containerID), nil
 }
 
-func (f *Fabric) inside(ctx context.Context, containerID string) (*live, *namespace, error) {
+func (f *Fabric) openContainer(ctx context.Context, containerID string) (*live, *namespace, error) {
 	path, err := f.Path(containerID)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := f.reach(ctx)
+	l, err := f.ensureLive(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

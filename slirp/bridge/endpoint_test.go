@@ -223,7 +223,7 @@ func TestFramesWithinABridgePassTheRules(t *testing.T) {
 	p := newPlace(t)
 	f := p.fabric(t)
 	up(t, f, second())
-	if !exists("/proc/sys/net/bridge") {
+	if !fileExists("/proc/sys/net/bridge") {
 		t.Skip("br_netfilter is not loaded (as root: modprobe br_netfilter)")
 	}
 	slirptest.In(t, p.opts.NetNS, func() error {

@@ -8,48 +8,48 @@ import (
 )
 
 // Registers of 16 bytes, in which names of devices and addresses lie one after the other, as keys of sets have them.
-func register(place int) uint32 { return uint32(unix.NFT_REG_1 + place - 1) }
+func registerAt(place int) uint32 { return uint32(unix.NFT_REG_1 + place - 1) }
 
 func verdict(kind expr.VerdictKind) []expr.Any {
 	return []expr.Any{&expr.Verdict{Kind: kind}}
 }
 
-func load(key expr.MetaKey, place int) []expr.Any {
-	return []expr.Any{&expr.Meta{Key: key, Register: register(place)}}
+func loadMeta(key expr.MetaKey, place int) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: key, Register: registerAt(place)}}
 }
 
-// in looks what lies from the first register on up.
-func in(s *nftables.Set) []expr.Any {
-	return []expr.Any{&expr.Lookup{SourceRegister: register(1), SetName: s.Name, SetID: s.ID}}
+// inSet looks up in a set what lies from the first register on.
+func inSet(s *nftables.Set) []expr.Any {
+	return []expr.Any{&expr.Lookup{SourceRegister: registerAt(1), SetName: s.Name, SetID: s.ID}}
 }
 
-func notIn(s *nftables.Set) []expr.Any {
-	return []expr.Any{&expr.Lookup{SourceRegister: register(1), SetName: s.Name, SetID: s.ID, Invert: true}}
+func notInSet(s *nftables.Set) []expr.Any {
+	return []expr.Any{&expr.Lookup{SourceRegister: registerAt(1), SetName: s.Name, SetID: s.ID, Invert: true}}
 }
 
-func device(key expr.MetaKey, name string) []expr.Any {
+func matchDevice(key expr.MetaKey, name string) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: key, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: ifname(name)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: ifnameKey(name)},
 	}
 }
 
-func mark(value uint32) []expr.Any {
+func matchMark(value uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(value)},
 	}
 }
 
-func connState(bits uint32) []expr.Any { return connBits(expr.CtKeySTATE, bits) }
+func matchConnState(bits uint32) []expr.Any { return matchConnBits(expr.CtKeySTATE, bits) }
 
-// translated is for packets of connections whose destination one of our rules has changed.
-func translated() []expr.Any {
+// matchTranslated is for packets of connections whose destination one of our rules has changed.
+func matchTranslated() []expr.Any {
 	const dstNAT = 1 << 5 // linux/netfilter/nf_conntrack_common.h, IPS_DST_NAT
-	return connBits(expr.CtKeySTATUS, dstNAT)
+	return matchConnBits(expr.CtKeySTATUS, dstNAT)
 }
 
-func connBits(key expr.CtKey, bits uint32) []expr.Any {
+func matchConnBits(key expr.CtKey, bits uint32) []expr.Any {
 	zero := binaryutil.NativeEndian.PutUint32(0)
 	return []expr.Any{
 		&expr.Ct{Key: key, Register: 1},
@@ -58,8 +58,8 @@ func connBits(key expr.CtKey, bits uint32) []expr.Any {
 	}
 }
 
-// neighbours is what IPv6 has in place of ARP: router and neighbour solicitations and advertisements.
-func neighbours() []expr.Any {
+// matchNeighbourDiscovery is for what IPv6 has in place of ARP: router and neighbour solicitations and advertisements.
+func matchNeighbourDiscovery() []expr.Any {
 	const first, last = 133, 136 // RFC 4861
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle has the kernel draw its conclusions from a cable that has just been plugged in: that a port of the bridge
+// refreshLinkState has the kernel draw its conclusions from a cable that has just been plugged in: that a port of the bridge
 // forwards, and that the bridge sends. It does so some time later on its own, and what is sent before then is lost; a
 // neighbour asks again after a second only. To be asked for the state of the link makes it look at once
 // (ethtool_op_get_link in net/ethtool/ioctl.c; RTM_GETLINK does so from Linux 6.14 on).
-func (l *live) settle(devices ...string) error {
+func (l *live) refreshLinkState(devices ...string) error {
 	for _, name := range devices {
 		value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GLINK}
 		request := struct {

@@ -80,9 +80,9 @@ func (n *namespace) openHere() (err error) {
 	return nil
 }
 
-// allow6 says whether devices that come from now on have IPv6. The file is of the namespace that it was opened in: no
+// allowIPv6 says whether devices that come from now on have IPv6. The file is of the namespace that it was opened in: no
 // thread has to go there.
-func (n *namespace) allow6(yes bool) error {
+func (n *namespace) allowIPv6(yes bool) error {
 	if n.no6 == nil {
 		return fault.Unavailable("the kernel has no IPv6 (as root: modprobe ipv6)")
 	}
@@ -124,8 +124,8 @@ func (n *namespace) bind(path string) error {
 	return nil
 }
 
-// unbind undoes bind. What is not there or not mounted is no error.
-func unbind(path string) error {
+// unbindNamespace undoes bind. What is not there or not mounted is no error.
+func unbindNamespace(path string) error {
 	err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("unmount %s: %w", path, err)
@@ -259,7 +259,7 @@ func applySysctls(all []sysctl) error {
 	return nil
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

@@ -35,7 +35,7 @@ func (f *Fabric) Ports(ctx context.Context, drop []PortKey, add map[PortKey]Port
 	}
 	f.setup.Lock()
 	defer f.setup.Unlock()
-	l, err := f.reachLocked(ctx)
+	l, err := f.ensureLiveLocked(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,12 +48,12 @@ func (f *Fabric) Ports(ctx context.Context, drop []PortKey, add map[PortKey]Port
 	var gone, fresh []nftables.SetElement
 	for k, to := range f.ports {
 		if next[k] != to {
-			gone = append(gone, element(k, to))
+			gone = append(gone, portElement(k, to))
 		}
 	}
 	for k, to := range next {
 		if f.ports[k] != to {
-			fresh = append(fresh, element(k, to))
+			fresh = append(fresh, portElement(k, to))
 		}
 	}
 	if f.ruled {
@@ -86,10 +86,10 @@ func (l *live) changePublished(gone, fresh []nftables.SetElement) error {
 // mostElements is how many elements go into one message: the length of their list is a number of 16 bits there.
 const mostElements = 500
 
-func element(k PortKey, to PortTarget) nftables.SetElement {
+func portElement(k PortKey, to PortTarget) nftables.SetElement {
 	return nftables.SetElement{
-		Key: concat([]byte{k.Proto}, binaryutil.BigEndian.PutUint16(k.Port)),
-		Val: concat(to.Addr.AsSlice(), binaryutil.BigEndian.PutUint16(to.Port)),
+		Key: concatAligned([]byte{k.Proto}, binaryutil.BigEndian.PutUint16(k.Port)),
+		Val: concatAligned(to.Addr.AsSlice(), binaryutil.BigEndian.PutUint16(to.Port)),
 	}
 }
 
@@ -105,11 +105,11 @@ func publishedSet(t *nftables.Table) (*nftables.Set, error) {
 	return &nftables.Set{Table: t, Name: publishedMap, IsMap: true, Concatenation: true, KeyType: key, DataType: to}, nil
 }
 
-// published makes the map from ports of the gateways to containers. An internal network has no part in it.
-func (r *tableRules) published(ports map[PortKey]PortTarget, s sets) {
+// addPublishedRules makes the map from ports of the gateways to containers. An internal network has no part in it.
+func (r *tableRules) addPublishedRules(ports map[PortKey]PortTarget, s sets) {
 	elements := make([]nftables.SetElement, 0, len(ports))
 	for k, to := range ports {
-		elements = append(elements, element(k, to))
+		elements = append(elements, portElement(k, to))
 	}
 	m, err := publishedSet(r.t)
 	if err == nil {
@@ -121,12 +121,12 @@ func (r *tableRules) published(ports map[PortKey]PortTarget, s sets) {
 		}
 	}
 	if err != nil {
-		r.fail(err)
+		r.keepError(err)
 		return
 	}
-	prerouting := r.chain("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
+	prerouting := r.addChain("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
 	const reg32 = 8 // NFT_REG32_00, of four bytes: a protocol and a port lie in two of them, and so do an address and a port
-	r.add(prerouting, load(expr.MetaKeyIIFNAME, 1), in(s.open), r.destination(2), in(s.own), []expr.Any{
+	r.addRule(prerouting, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.open), r.loadDestination(2), inSet(s.own), []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg32},
 		&expr.Payload{DestRegister: reg32 + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 		&expr.Lookup{SourceRegister: reg32, DestRegister: reg32, IsDestRegSet: true, SetName: m.Name, SetID: m.ID},

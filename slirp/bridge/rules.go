@@ -40,7 +40,7 @@ func (f *Fabric) setRules(l *live) error {
 		}
 	}
 	var six bool
-	up := f.nets()
+	up := f.netsUp()
 	for _, n := range up {
 		six = six || n.IPv6.IsValid()
 	}
@@ -58,11 +58,11 @@ func (f *Fabric) setRules(l *live) error {
 		}
 		l.rules.AddTable(t)
 		r := &tableRules{conn: l.rules, t: t, v6: v6, up: f.opts.Uplink}
-		r.forwarder(f.opts)
-		s := r.fill(up)
-		r.networks(s)
+		r.addForwarderRules(f.opts)
+		s := r.addSets(up)
+		r.addNetworkRules(s)
 		if !v6 {
-			r.published(f.ports, s)
+			r.addPublishedRules(f.ports, s)
 		}
 		if r.err != nil {
 			return fmt.Errorf("put nftables rules together: %w", r.err)
@@ -75,54 +75,54 @@ func (f *Fabric) setRules(l *live) error {
 	return nil
 }
 
-// networks makes what keeps networks apart and lets them out.
-func (r *tableRules) networks(s sets) {
-	established := connState(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
+// addNetworkRules makes what keeps networks apart and lets them out.
+func (r *tableRules) addNetworkRules(s sets) {
+	established := matchConnState(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
 
-	forward := r.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
+	forward := r.addChain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
 	// Frames within one bridge come by here where br_netfilter is loaded.
-	r.add(forward, load(expr.MetaKeyIIFNAME, 1), load(expr.MetaKeyOIFNAME, 2), in(s.same), verdict(expr.VerdictAccept))
+	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), loadMeta(expr.MetaKeyOIFNAME, 2), inSet(s.same), verdict(expr.VerdictAccept))
 	// A connection is known by its addresses, wherever a packet comes from: before anything that is established passes,
 	// nobody may speak for a container of another network, or for who that one speaks with.
-	foreign := [][]expr.Any{load(expr.MetaKeyIIFNAME, 1), in(s.bridges), r.source(2), notIn(s.from), verdict(expr.VerdictDrop)}
-	r.add(forward, foreign...)
-	r.add(forward, established, verdict(expr.VerdictAccept))
+	foreign := [][]expr.Any{loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), r.loadSource(2), notInSet(s.from), verdict(expr.VerdictDrop)}
+	r.addRule(forward, foreign...)
+	r.addRule(forward, established, verdict(expr.VerdictAccept))
 	// Ports that containers reach by their gateway's address lead wherever they are published from. What is translated to
 	// the host (package hostaddr) goes by the rules for the uplink.
-	r.add(forward, load(expr.MetaKeyOIFNAME, 1), in(s.bridges), translated(), verdict(expr.VerdictAccept))
-	r.add(forward, load(expr.MetaKeyIIFNAME, 1), in(s.open), device(expr.MetaKeyOIFNAME, r.up), verdict(expr.VerdictAccept))
-	r.add(forward, load(expr.MetaKeyIIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
-	r.add(forward, load(expr.MetaKeyOIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
+	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), matchTranslated(), verdict(expr.VerdictAccept))
+	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.open), matchDevice(expr.MetaKeyOIFNAME, r.up), verdict(expr.VerdictAccept))
+	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), verdict(expr.VerdictDrop))
+	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), verdict(expr.VerdictDrop))
 
-	input := r.chain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
+	input := r.addChain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
 	if r.v6 {
-		r.add(input, neighbours(), verdict(expr.VerdictAccept))
+		r.addRule(input, matchNeighbourDiscovery(), verdict(expr.VerdictAccept))
 	}
-	r.add(input, foreign...)
-	r.add(input, established, verdict(expr.VerdictAccept))
-	r.add(input, load(expr.MetaKeyIIFNAME, 1), r.destination(2), in(s.own), verdict(expr.VerdictAccept))
-	r.add(input, load(expr.MetaKeyIIFNAME, 1), in(s.bridges), verdict(expr.VerdictDrop))
-	r.add(input, device(expr.MetaKeyIIFNAME, r.up), verdict(expr.VerdictDrop))
+	r.addRule(input, foreign...)
+	r.addRule(input, established, verdict(expr.VerdictAccept))
+	r.addRule(input, loadMeta(expr.MetaKeyIIFNAME, 1), r.loadDestination(2), inSet(s.own), verdict(expr.VerdictAccept))
+	r.addRule(input, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), verdict(expr.VerdictDrop))
+	r.addRule(input, matchDevice(expr.MetaKeyIIFNAME, r.up), verdict(expr.VerdictDrop))
 
-	postrouting := r.chain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
-	r.add(postrouting, device(expr.MetaKeyOIFNAME, r.up), r.source(1), in(s.masq), []expr.Any{&expr.Masq{}})
+	postrouting := r.addChain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+	r.addRule(postrouting, matchDevice(expr.MetaKeyOIFNAME, r.up), r.loadSource(1), inSet(s.masq), []expr.Any{&expr.Masq{}})
 	// Otherwise a container of the same network would answer the asking one directly, which does not know it by that address.
-	r.add(postrouting, load(expr.MetaKeyOIFNAME, 1), in(s.bridges), translated(), []expr.Any{&expr.Masq{}})
+	r.addRule(postrouting, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), matchTranslated(), []expr.Any{&expr.Masq{}})
 }
 
-// forwarder makes connections of the port forwarder known and sends what answers them back to it, although it goes to
-// addresses that are elsewhere.
-func (r *tableRules) forwarder(o Options) {
+// addForwarderRules makes connections of the port forwarder known and sends what answers them back to it, although it
+// goes to addresses that are elsewhere.
+func (r *tableRules) addForwarderRules(o Options) {
 	if o.ReplyMark == 0 {
 		return
 	}
-	output := r.chain("output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityMangle)
-	r.add(output, mark(o.DialMark), []expr.Any{
+	output := r.addChain("output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityMangle)
+	r.addRule(output, matchMark(o.DialMark), []expr.Any{
 		&expr.Immediate{Register: 1, Data: binaryutil.NativeEndian.PutUint32(o.ReplyMark)},
 		&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: 1},
 	})
-	prerouting := r.chain("replies", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityMangle)
-	r.add(prerouting, []expr.Any{
+	prerouting := r.addChain("replies", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityMangle)
+	r.addRule(prerouting, []expr.Any{
 		&expr.Ct{Key: expr.CtKeyMARK, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(o.ReplyMark)},
 		&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1},
@@ -137,17 +137,17 @@ const ctReply = 1
 
 type sets struct{ bridges, open, same, own, from, masq *nftables.Set }
 
-func (r *tableRules) fill(up []Net) sets {
+func (r *tableRules) addSets(up []Net) sets {
 	var bridges, open, same, own, from, masq []nftables.SetElement
 	for _, n := range up {
 		at := n.IPv4
 		if r.v6 {
 			at = n.IPv6
 		}
-		name := ifname(n.Device)
+		name := ifnameKey(n.Device)
 		bridges = append(bridges, nftables.SetElement{Key: name})
 		if !n.Isolated {
-			same = append(same, nftables.SetElement{Key: concat(name, name)})
+			same = append(same, nftables.SetElement{Key: concatAligned(name, name)})
 		}
 		if !n.Internal {
 			open = append(open, nftables.SetElement{Key: name})
@@ -155,10 +155,10 @@ func (r *tableRules) fill(up []Net) sets {
 		if !at.IsValid() {
 			continue
 		}
-		own = append(own, nftables.SetElement{Key: concat(name, at.Addr().AsSlice())})
-		from = append(from, nftables.SetElement{Key: concat(name, at.Masked().Addr().AsSlice()), KeyEnd: concat(name, last(at))})
+		own = append(own, nftables.SetElement{Key: concatAligned(name, at.Addr().AsSlice())})
+		from = append(from, nftables.SetElement{Key: concatAligned(name, at.Masked().Addr().AsSlice()), KeyEnd: concatAligned(name, lastAddress(at))})
 		if !n.NoMasq && !n.Internal {
-			masq = append(masq, interval(at.Masked())...)
+			masq = append(masq, intervalOf(at.Masked())...)
 		}
 	}
 	addr := nftables.TypeIPAddr
@@ -166,42 +166,42 @@ func (r *tableRules) fill(up []Net) sets {
 		addr = nftables.TypeIP6Addr
 	}
 	return sets{
-		bridges: r.set("bridges", bridges, false, nftables.TypeIFName),
-		open:    r.set("open", open, false, nftables.TypeIFName),
-		same:    r.set("same", same, false, nftables.TypeIFName, nftables.TypeIFName),
-		own:     r.set("own", own, false, nftables.TypeIFName, addr),
-		from:    r.set("from", from, true, nftables.TypeIFName, addr),
-		masq:    r.set("masq", masq, true, addr),
+		bridges: r.addSet("bridges", bridges, false, nftables.TypeIFName),
+		open:    r.addSet("open", open, false, nftables.TypeIFName),
+		same:    r.addSet("same", same, false, nftables.TypeIFName, nftables.TypeIFName),
+		own:     r.addSet("own", own, false, nftables.TypeIFName, addr),
+		from:    r.addSet("from", from, true, nftables.TypeIFName, addr),
+		masq:    r.addSet("masq", masq, true, addr),
 	}
 }
 
-func (r *tableRules) set(name string, elements []nftables.SetElement, ranges bool, types ...nftables.SetDatatype) *nftables.Set {
+func (r *tableRules) addSet(name string, elements []nftables.SetElement, ranges bool, types ...nftables.SetDatatype) *nftables.Set {
 	s := &nftables.Set{Table: r.t, Name: name, Interval: ranges, KeyType: types[0]}
 	if len(types) > 1 {
 		s.Concatenation = true
 		var err error
 		if s.KeyType, err = nftables.ConcatSetType(types...); err != nil {
-			r.fail(err)
+			r.keepError(err)
 		}
 	}
 	if err := r.conn.AddSet(s, elements); err != nil {
-		r.fail(fmt.Errorf("set %s: %w", name, err))
+		r.keepError(fmt.Errorf("set %s: %w", name, err))
 	}
 	return s
 }
 
-func (r *tableRules) fail(err error) {
+func (r *tableRules) keepError(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-func (r *tableRules) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
+func (r *tableRules) addChain(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
 	accept := nftables.ChainPolicyAccept
 	return r.conn.AddChain(&nftables.Chain{Name: name, Table: r.t, Type: kind, Hooknum: hook, Priority: priority, Policy: &accept})
 }
 
-func (r *tableRules) add(c *nftables.Chain, parts ...[]expr.Any) {
+func (r *tableRules) addRule(c *nftables.Chain, parts ...[]expr.Any) {
 	var all []expr.Any
 	for _, p := range parts {
 		all = append(all, p...)
@@ -209,20 +209,21 @@ func (r *tableRules) add(c *nftables.Chain, parts ...[]expr.Any) {
 	r.conn.AddRule(&nftables.Rule{Table: r.t, Chain: c, Exprs: all})
 }
 
-// source and destination load an address of the packet's header into a 32-bit register's place, counted from 1: see load.
-func (r *tableRules) source(place int) []expr.Any      { return r.header(place, 12, 8) }
-func (r *tableRules) destination(place int) []expr.Any { return r.header(place, 16, 24) }
+// loadSource and loadDestination load an address of the packet's header into a 32-bit register's place, counted from 1:
+// see loadMeta.
+func (r *tableRules) loadSource(place int) []expr.Any      { return r.loadHeader(place, 12, 8) }
+func (r *tableRules) loadDestination(place int) []expr.Any { return r.loadHeader(place, 16, 24) }
 
-func (r *tableRules) header(place int, offset4, offset6 uint32) []expr.Any {
+func (r *tableRules) loadHeader(place int, offset4, offset6 uint32) []expr.Any {
 	offset, size := offset4, uint32(4)
 	if r.v6 {
 		offset, size = offset6, 16
 	}
-	return []expr.Any{&expr.Payload{DestRegister: register(place), Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size}}
+	return []expr.Any{&expr.Payload{DestRegister: registerAt(place), Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size}}
 }
 
-// interval is a prefix as sets with ranges have it: where it begins and where it has ended.
-func interval(p netip.Prefix) []nftables.SetElement {
+// intervalOf returns a prefix as sets with ranges have it: where it begins and where it has ended.
+func intervalOf(p netip.Prefix) []nftables.SetElement {
 	all := []nftables.SetElement{{Key: p.Addr().AsSlice()}}
 	end := p.Addr().AsSlice()
 	for i := p.Bits() - 1; i >= 0; i-- { // plus one at the last bit of the prefix
@@ -235,8 +236,8 @@ func interval(p netip.Prefix) []nftables.SetElement {
 	return all // to the end of all addresses
 }
 
-// last returns the last address of a prefix.
-func last(p netip.Prefix) []byte {
+// lastAddress returns the last address of a prefix.
+func lastAddress(p netip.Prefix) []byte {
 	end := p.Addr().AsSlice()
 	for i := p.Bits(); i < p.Addr().BitLen(); i++ {
 		end[i/8] |= 0x80 >> (i % 8)
@@ -244,13 +245,13 @@ func last(p netip.Prefix) []byte {
 	return end
 }
 
-func ifname(name string) []byte {
+func ifnameKey(name string) []byte {
 	padded := make([]byte, unix.IFNAMSIZ)
 	copy(padded, name)
 	return padded
 }
 
-func concat(parts ...[]byte) []byte {
+func concatAligned(parts ...[]byte) []byte {
 	var all []byte
 	for _, p := range parts {
 		all = append(all, p...)

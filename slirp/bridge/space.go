@@ -25,7 +25,7 @@ func (f *Fabric) Make(ctx context.Context, containerID string) (*Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.reach(ctx); err != nil { // which makes the folder
+	if _, err := f.ensureLive(ctx); err != nil { // which makes the folder
 		return nil, err
 	}
 	n, err := f.spare.take()
@@ -34,7 +34,7 @@ func (f *Fabric) Make(ctx context.Context, containerID string) (*Space, error) {
 	}
 	err = n.bind(path)
 	if errors.Is(err, fs.ErrExist) {
-		if err = unbind(path); err == nil {
+		if err = unbindNamespace(path); err == nil {
 			err = n.bind(path)
 		}
 	}
@@ -53,13 +53,13 @@ func (s *Space) File() *os.File { return s.n.file }
 
 // Furnish gives the namespace its devices and its ways out. After an error something may be left, which Detach clears.
 func (s *Space) Furnish(ctx context.Context, all []Endpoint, gateways []Gateway) error {
-	l, err := s.f.reach(ctx)
+	l, err := s.f.ensureLive(ctx)
 	if err != nil {
 		return err
 	}
 	devices := make(map[string]int, len(all))
 	for _, e := range all {
-		if devices[e.Device], err = s.f.connect(l, s.n, e); err != nil {
+		if devices[e.Device], err = s.f.connectEndpoint(l, s.n, e); err != nil {
 			return fmt.Errorf("connect %s to %s: %w", s.id, e.Net.Device, err)
 		}
 	}

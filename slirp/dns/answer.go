@@ -33,9 +33,9 @@ type query struct {
 	size int // bytes that the client takes
 }
 
-// answer answers what needs nobody else. Without a reply and without a query the packet is dropped: it is an answer
+// answerLocally answers what needs nobody else. Without a reply and without a query the packet is dropped: it is an answer
 // itself, or nothing that could be answered.
-func (s *Server) answer(v *View, raw []byte, tcp bool) (*query, []byte) {
+func (s *Server) answerLocally(v *View, raw []byte, tcp bool) (*query, []byte) {
 	if len(raw) < header || raw[2]&0x80 != 0 {
 		return nil, nil
 	}
@@ -53,41 +53,41 @@ func (s *Server) answer(v *View, raw []byte, tcp bool) (*query, []byte) {
 	}
 	switch {
 	case msg.Opcode != dns.OpcodeQuery:
-		return nil, q.status(dns.RcodeNotImplemented)
+		return nil, q.statusReply(dns.RcodeNotImplemented)
 	case opt != nil && opt.Version() != 0:
-		return nil, q.status(dns.RcodeBadVers)
-	case msg.Question[0].Qclass != dns.ClassINET || transfers(msg.Question[0].Qtype):
-		return nil, q.status(dns.RcodeRefused)
+		return nil, q.statusReply(dns.RcodeBadVers)
+	case msg.Question[0].Qclass != dns.ClassINET || isZoneTransfer(msg.Question[0].Qtype):
+		return nil, q.statusReply(dns.RcodeRefused)
 	}
-	if reply, known := s.local(v, msg); known {
-		return nil, q.pack(reply)
+	if reply, known := s.answerFromMemory(v, msg); known {
+		return nil, q.packReply(reply)
 	}
 	if !v.Outside {
-		return nil, q.status(dns.RcodeNameError)
+		return nil, q.statusReply(dns.RcodeNameError)
 	}
 	return q, nil
 }
 
-// transfers reports what takes more than one answer: there are no zones here.
-func transfers(kind uint16) bool { return kind == dns.TypeAXFR || kind == dns.TypeIXFR }
+// isZoneTransfer reports whether a query takes more than one answer: there are no zones here.
+func isZoneTransfer(kind uint16) bool { return kind == dns.TypeAXFR || kind == dns.TypeIXFR }
 
-// local answers from memory. Whatever is asked about a name that is known here never leaves the host.
-func (s *Server) local(v *View, msg *dns.Msg) (reply *dns.Msg, known bool) {
+// answerFromMemory answers from memory. Whatever is asked about a name that is known here never leaves the host.
+func (s *Server) answerFromMemory(v *View, msg *dns.Msg) (reply *dns.Msg, known bool) {
 	asked := msg.Question[0]
 	name := strings.ToLower(strings.TrimSuffix(asked.Name, "."))
 	reply = new(dns.Msg).SetReply(msg)
 	reply.RecursionAvailable = true
-	if addr, ok := reverse(name); ok {
+	if addr, ok := parseReverseName(name); ok {
 		target := s.names.nameOf(v, addr)
 		if target == "" {
 			return nil, false
 		}
 		if asked.Qtype == dns.TypePTR || asked.Qtype == dns.TypeANY {
-			reply.Answer = append(reply.Answer, &dns.PTR{Hdr: head(asked.Name, dns.TypePTR), Ptr: target})
+			reply.Answer = append(reply.Answer, &dns.PTR{Hdr: recordHeader(asked.Name, dns.TypePTR), Ptr: target})
 		}
 		return reply, true
 	}
-	addrs, known := s.names.addresses(v, name)
+	addrs, known := s.names.lookupAddresses(v, name)
 	switch {
 	case !known && !hostName(name):
 		return nil, false
@@ -105,20 +105,20 @@ func (s *Server) local(v *View, msg *dns.Msg) (reply *dns.Msg, known bool) {
 		switch {
 		case asked.Qtype != kind && asked.Qtype != dns.TypeANY:
 		case a.Is4():
-			reply.Answer = append(reply.Answer, &dns.A{Hdr: head(asked.Name, kind), A: net.IP(a.AsSlice())})
+			reply.Answer = append(reply.Answer, &dns.A{Hdr: recordHeader(asked.Name, kind), A: net.IP(a.AsSlice())})
 		default:
-			reply.Answer = append(reply.Answer, &dns.AAAA{Hdr: head(asked.Name, kind), AAAA: net.IP(a.AsSlice())})
+			reply.Answer = append(reply.Answer, &dns.AAAA{Hdr: recordHeader(asked.Name, kind), AAAA: net.IP(a.AsSlice())})
 		}
 	}
 	return reply, true
 }
 
-func head(name string, kind uint16) dns.RR_Header {
+func recordHeader(name string, kind uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
 }
 
-// reverse returns the address that a name below in-addr.arpa or ip6.arpa is about.
-func reverse(name string) (netip.Addr, bool) {
+// parseReverseName returns the address that a name below in-addr.arpa or ip6.arpa is about.
+func parseReverseName(name string) (netip.Addr, bool) {
 	if rest, ok := strings.CutSuffix(name, ".in-addr.arpa"); ok {
 		parts := strings.Split(rest, ".")
 		if len(parts) != 4 {
@@ -142,33 +142,33 @@ func reverse(name string) (netip.Addr, bool) {
 	return addr, err == nil
 }
 
-// status makes an answer that says nothing but how it went.
-func (q *query) status(code int) []byte {
+// statusReply makes an answer that says nothing but how it went.
+func (q *query) statusReply(code int) []byte {
 	reply := new(dns.Msg).SetRcode(q.msg, code)
 	reply.RecursionAvailable = true
 	if opt := q.msg.IsEdns0(); opt != nil {
 		reply.SetEdns0(maxQuery, opt.Do())
 	}
-	return packed(reply)
+	return packMessage(reply)
 }
 
-func (q *query) failure() []byte { return q.status(dns.RcodeServerFailure) }
+func (q *query) failureReply() []byte { return q.statusReply(dns.RcodeServerFailure) }
 
-// pack makes a reply fit for the client.
-func (q *query) pack(reply *dns.Msg) []byte {
+// packReply makes a reply fit for the client.
+func (q *query) packReply(reply *dns.Msg) []byte {
 	if opt := q.msg.IsEdns0(); opt != nil && reply.IsEdns0() == nil {
 		reply.SetEdns0(maxQuery, opt.Do())
 	}
 	reply.Compress = true
 	reply.Truncate(q.size)
-	if raw := packed(reply); raw != nil && len(raw) <= q.size {
+	if raw := packMessage(reply); raw != nil && len(raw) <= q.size {
 		return raw
 	}
-	return q.failure()
+	return q.failureReply()
 }
 
-// packed returns nothing for what cannot be written, such as a question that was no name.
-func packed(reply *dns.Msg) []byte {
+// packMessage returns nothing for what cannot be written, such as a question that was no name.
+func packMessage(reply *dns.Msg) []byte {
 	raw, err := reply.Pack()
 	if err != nil {
 		return nil
@@ -185,20 +185,20 @@ func formatError(raw []byte) []byte {
 	return reply
 }
 
-// cut makes an answer from outside fit for the client.
-func (q *query) cut(raw []byte) []byte {
+// fitReply makes an answer from outside fit for the client.
+func (q *query) fitReply(raw []byte) []byte {
 	binary.BigEndian.PutUint16(raw, q.msg.Id)
 	if len(raw) <= q.size {
 		return raw
 	}
 	reply := new(dns.Msg)
 	if err := reply.Unpack(raw); err != nil {
-		return q.failure()
+		return q.failureReply()
 	}
 	reply.Compress = true
 	reply.Truncate(q.size)
-	if short := packed(reply); short != nil && len(short) <= q.size {
+	if short := packMessage(reply); short != nil && len(short) <= q.size {
 		return short
 	}
-	return q.failure()
+	return q.failureReply()
 }

@@ -41,7 +41,7 @@ type client struct {
 	work   sync.WaitGroup
 }
 
-// newClient returns one that does not answer before begin.
+// newClient returns one that does not answer before startServing.
 func (s *Server) newClient(sock Sockets, v View) (*client, error) {
 	raw, err := sock.UDP.SyscallConn()
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Server) newClient(sock Sockets, v View) (*client, error) {
 	return c, nil
 }
 
-// begin starts answering, once. It must not meet close.
-func (c *client) begin() {
+// startServing starts answering, once. It must not meet close.
+func (c *client) startServing() {
 	c.start.Do(func() {
 		ctx, cancel := context.WithCancel(c.server.life)
 		c.cancel = cancel
@@ -75,12 +75,12 @@ func (c *client) close() error {
 // serveUDP ends when the socket is closed.
 func (c *client) serveUDP(ctx context.Context) {
 	for {
-		query, from, err := c.server.receive(c.raw)
+		query, from, err := c.server.receivePacket(c.raw)
 		if err != nil && ctx.Err() != nil {
 			return
 		}
 		if err != nil { // of an earlier answer, or for want of memory
-			pause(ctx)
+			pauseAfterError(ctx)
 			continue
 		}
 		if len(query) > 0 && len(query) <= maxQuery {
@@ -89,9 +89,9 @@ func (c *client) serveUDP(ctx context.Context) {
 	}
 }
 
-// receive returns the next packet. While it waits it holds no buffer, since most containers are silent most of the time.
-// An error means that there will be no more.
-func (s *Server) receive(raw syscall.RawConn) (data []byte, from netip.AddrPort, err error) {
+// receivePacket returns the next packet. While it waits it holds no buffer, since most containers are silent most of
+// the time. An error means that there will be no more.
+func (s *Server) receivePacket(raw syscall.RawConn) (data []byte, from netip.AddrPort, err error) {
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
 		buf := s.packs.Get().(*packet) //nolint:forcetypeassert // its own
@@ -120,29 +120,29 @@ func addrOf(sa unix.Sockaddr) netip.AddrPort {
 
 func (c *client) answerUDP(ctx context.Context, raw []byte, from netip.AddrPort) {
 	v := c.view.Load()
-	q, reply := c.server.answer(v, raw, false)
+	q, reply := c.server.answerLocally(v, raw, false)
 	if q == nil {
-		c.send(reply, from)
+		c.sendReply(reply, from)
 		return
 	}
-	source := c.source(from)
-	if !c.server.limit.take(source) {
+	source := c.sourceOf(from)
+	if !c.server.limit.tryAcquire(source) {
 		return // like a network that is full; the client asks again
 	}
 	c.work.Go(func() {
-		defer c.server.limit.give(source)
-		c.send(c.server.forward(ctx, v, q), from)
+		defer c.server.limit.release(source)
+		c.sendReply(c.server.forwardQuery(ctx, v, q), from)
 	})
 }
 
-func (c *client) send(reply []byte, to netip.AddrPort) {
+func (c *client) sendReply(reply []byte, to netip.AddrPort) {
 	if reply != nil {
 		_, _ = c.sock.UDP.WriteToUDPAddrPort(reply, to) // whoever asked may be gone
 	}
 }
 
-// source is what queries are counted by: the containers of the default network share their sockets.
-func (c *client) source(from netip.AddrPort) any {
+// sourceOf returns what queries are counted by: the containers of the default network share their sockets.
+func (c *client) sourceOf(from netip.AddrPort) any {
 	if c.own {
 		return c
 	}
@@ -169,27 +169,27 @@ func (c *client) serveTCP(ctx context.Context) {
 		}
 		if err != nil { // out of descriptors, or the client has gone
 			<-slots
-			pause(ctx)
+			pauseAfterError(ctx)
 			continue
 		}
-		source := c.source(peer(conn))
-		if !each.take(source) { // one container does not keep the others of the default network waiting
+		source := c.sourceOf(peerAddr(conn))
+		if !each.tryAcquire(source) { // one container does not keep the others of the default network waiting
 			<-slots
 			_ = conn.Close()
 			continue
 		}
 		c.work.Go(func() {
 			defer func() { <-slots }()
-			defer each.give(source)
+			defer each.release(source)
 			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 			defer stop()
 			defer func() { _ = conn.Close() }()
-			c.converse(ctx, conn)
+			c.serveConn(ctx, conn)
 		})
 	}
 }
 
-func peer(conn net.Conn) netip.AddrPort {
+func peerAddr(conn net.Conn) netip.AddrPort {
 	from, ok := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return netip.AddrPort{}
@@ -197,8 +197,8 @@ func peer(conn net.Conn) netip.AddrPort {
 	return from.AddrPort()
 }
 
-// pause keeps a loop from spinning on an error that lasts.
-func pause(ctx context.Context) {
+// pauseAfterError keeps a loop from spinning on an error that lasts.
+func pauseAfterError(ctx context.Context) {
 	timer := time.NewTimer(50 * time.Millisecond)
 	defer timer.Stop()
 	select {
@@ -207,8 +207,8 @@ func pause(ctx context.Context) {
 	}
 }
 
-// converse answers the queries of one connection, one after the other, until it is silent for too long.
-func (c *client) converse(ctx context.Context, conn net.Conn) {
+// serveConn answers the queries of one connection, one after the other, until it is silent for too long.
+func (c *client) serveConn(ctx context.Context, conn net.Conn) {
 	for {
 		_ = conn.SetReadDeadline(time.Now().Add(idleConn))
 		raw, err := readMessage(conn, maxQuery)
@@ -216,14 +216,14 @@ func (c *client) converse(ctx context.Context, conn net.Conn) {
 			return
 		}
 		v := c.view.Load()
-		q, reply := c.server.answer(v, raw, true)
+		q, reply := c.server.answerLocally(v, raw, true)
 		if q != nil {
-			source := c.source(peer(conn))
-			if c.server.limit.take(source) {
-				reply = c.server.forward(ctx, v, q)
-				c.server.limit.give(source)
+			source := c.sourceOf(peerAddr(conn))
+			if c.server.limit.tryAcquire(source) {
+				reply = c.server.forwardQuery(ctx, v, q)
+				c.server.limit.release(source)
 			} else {
-				reply = q.failure()
+				reply = q.failureReply()
 			}
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(writeTime))
@@ -266,7 +266,7 @@ func newLimiter(most, each int) *limiter {
 	return &limiter{most: most, each: each, now: make(map[any]int)}
 }
 
-func (l *limiter) take(source any) bool {
+func (l *limiter) tryAcquire(source any) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all >= l.most || l.now[source] >= l.each {
@@ -277,7 +277,7 @@ func (l *limiter) take(source any) bool {
 	return true
 }
 
-func (l *limiter) give(source any) {
+func (l *limiter) release(source any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--

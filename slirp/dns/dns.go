@@ -49,8 +49,8 @@ type View struct {
 // Links are names that a container alone has for members of one network, as alias to container id.
 type Links map[string]string
 
-// find returns the container that a name leads to, in whatever case it is written.
-func (l Links) find(name string) (id string, ok bool) {
+// findContainer returns the container that a name leads to, in whatever case it is written.
+func (l Links) findContainer(name string) (id string, ok bool) {
 	for alias, id := range l {
 		if strings.EqualFold(alias, name) {
 			return id, true
@@ -92,7 +92,7 @@ func NewServer(ctx context.Context, opts Options) *Server {
 	}
 	s.names.networks = make(map[string]*names)
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	s.inherit()
+	s.inheritSockets()
 	return s
 }
 
@@ -114,11 +114,11 @@ func (s *Server) Attach(owner string, sock Sockets, v View) error {
 		return errors.Join(fault.Conflict("%s has a name server already", owner), sock.Close())
 	}
 	// First, so that no query is lost if the engine ends right now.
-	if err := s.keep(owner, sock); err != nil {
+	if err := s.keepSockets(owner, sock); err != nil {
 		s.opts.Log.Warn().Err(err).Str("owner", owner).Msg("name server: queries will be lost while the engine restarts")
 	}
-	if err := s.attach(owner, sock, v, true); err != nil {
-		return errors.Join(err, s.unkeep(owner))
+	if err := s.attachClient(owner, sock, v, true); err != nil {
+		return errors.Join(err, s.dropSockets(owner))
 	}
 	return nil
 }
@@ -131,10 +131,10 @@ func (s *Server) Adopt(owner string, v View) (ok bool) {
 	delete(s.kept, owner)
 	swept := s.swept
 	s.mu.Unlock()
-	return ok && s.attach(owner, sock, v, swept) == nil
+	return ok && s.attachClient(owner, sock, v, swept) == nil
 }
 
-func (s *Server) attach(owner string, sock Sockets, v View, begin bool) error {
+func (s *Server) attachClient(owner string, sock Sockets, v View, begin bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, there := s.clients[owner]; there || s.closed {
@@ -146,7 +146,7 @@ func (s *Server) attach(owner string, sock Sockets, v View, begin bool) error {
 	}
 	s.clients[owner] = c
 	if begin {
-		c.begin()
+		c.startServing()
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (s *Server) Detach(owner string) error {
 		err = errors.Join(err, sock.Close())
 	}
 	if c != nil || kept {
-		err = errors.Join(err, s.unkeep(owner))
+		err = errors.Join(err, s.dropSockets(owner))
 	}
 	if err != nil {
 		return fmt.Errorf("end the name server of %s: %w", owner, err)
@@ -196,12 +196,12 @@ func (s *Server) Sweep() error {
 	kept := s.kept
 	s.kept, s.swept = make(map[string]Sockets), true
 	for _, c := range s.clients {
-		c.begin()
+		c.startServing()
 	}
 	s.mu.Unlock()
 	errs := make([]error, 0, 2*len(kept))
 	for owner, sock := range kept {
-		errs = append(errs, sock.Close(), s.unkeep(owner))
+		errs = append(errs, sock.Close(), s.dropSockets(owner))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clear away name servers: %w", err)
@@ -229,10 +229,10 @@ func (s *Server) Close() error {
 }
 
 // Put says that a container is in a network, or changes under which names and addresses.
-func (s *Server) Put(networkID string, m Member) { s.names.put(networkID, m) }
+func (s *Server) Put(networkID string, m Member) { s.names.putMember(networkID, m) }
 
 // Remove says that a container has left a network. One that was not there is no error.
-func (s *Server) Remove(networkID, containerID string) { s.names.remove(networkID, containerID) }
+func (s *Server) Remove(networkID, containerID string) { s.names.removeMember(networkID, containerID) }
 
 // Sockets are where a name server is asked.
 type Sockets struct {

@@ -330,7 +330,7 @@ func TestConnections(t *testing.T) {
 	shared, err := s.newClient(sock, View{Networks: []string{"n1"}})
 	check(t, err)
 	shared.own = false // as on a bridge's address
-	shared.begin()
+	shared.startServing()
 	t.Cleanup(func() { check(t, shared.close()) })
 	var held []net.Conn
 	slirptest.In(t, c.ns, func() error {
@@ -392,7 +392,7 @@ func TestMembers(t *testing.T) {
 		})
 		work.Go(func() {
 			for range 2000 {
-				if got, known := s.names.addresses(v, "all"); !known || !slices.Contains(got, stay.Addrs[0]) || len(got) > 5 {
+				if got, known := s.names.lookupAddresses(v, "all"); !known || !slices.Contains(got, stay.Addrs[0]) || len(got) > 5 {
 					t.Errorf("all is %v, %t", got, known)
 				}
 				if got := s.names.nameOf(v, stay.Addrs[0]); got != "stay.net." && got != "all.net." {
@@ -408,7 +408,7 @@ func TestMembers(t *testing.T) {
 	s.Remove("n", "nobody")
 	s.Remove("nowhere", "stay")
 	for name, want := range map[string]string{"new": "172.18.0.3", "stay": "172.18.0.2", "all": ""} {
-		got, _ := s.names.addresses(v, name)
+		got, _ := s.names.lookupAddresses(v, name)
 		if want == "" && len(got) != 0 || want != "" && !slices.Equal(got, addrs(want)) {
 			t.Errorf("%s is %v, want %s", name, got, want)
 		}
@@ -427,7 +427,7 @@ func TestMemory(t *testing.T) {
 	socks := make([]Sockets, count)
 	for i := range socks {
 		var err error
-		socks[i], err = listen(netip.MustParseAddrPort(Address + ":0"))
+		socks[i], err = openSockets(netip.MustParseAddrPort(Address + ":0"))
 		check(t, err)
 	}
 	use := func() uint64 {

@@ -36,12 +36,12 @@ type asking struct {
 	dial     func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error)
 }
 
-// forward asks outside and always has an answer, unless ctx is done.
-func (s *Server) forward(ctx context.Context, v *View, q *query) []byte {
-	a, err := s.upstream(v)
+// forwardQuery asks outside and always has an answer, unless ctx is done.
+func (s *Server) forwardQuery(ctx context.Context, v *View, q *query) []byte {
+	a, err := s.upstreamOf(v)
 	var reply []byte
 	if err == nil {
-		reply, err = a.ask(ctx, s, q)
+		reply, err = a.askServers(ctx, s, q)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -50,13 +50,13 @@ func (s *Server) forward(ctx context.Context, v *View, q *query) []byte {
 		s.opts.Log.Debug().Err(err).Str("name", q.msg.Question[0].Name).Msg("name server: no answer from outside")
 	}
 	if reply == nil {
-		return q.failure()
+		return q.failureReply()
 	}
-	return q.cut(reply)
+	return q.fitReply(reply)
 }
 
-// upstream says whom to ask for a view, as of now.
-func (s *Server) upstream(v *View) (asking, error) {
+// upstreamOf says whom to ask for a view, as of now.
+func (s *Server) upstreamOf(v *View) (asking, error) {
 	if len(v.Servers) > 0 {
 		a := asking{timeout: defaultTimeout, attempts: defaultAttempts, dial: dialInside(v.NS)}
 		for _, addr := range v.Servers {
@@ -69,7 +69,7 @@ func (s *Server) upstream(v *View) (asking, error) {
 	if s.opts.Host == nil {
 		return asking{}, errors.New("there is nobody to ask")
 	}
-	conf, err := s.opts.Host.read()
+	conf, err := s.opts.Host.readResolvConf()
 	if err != nil {
 		return asking{}, err
 	}
@@ -112,8 +112,9 @@ type outcome struct {
 	err   error
 }
 
-// ask asks one server after the other and takes the first good answer. Without one it returns the last answer there was.
-func (a *asking) ask(ctx context.Context, s *Server, q *query) (reply []byte, err error) {
+// askServers asks one server after the other and takes the first good answer. Without one it returns the last answer
+// there was.
+func (a *asking) askServers(ctx context.Context, s *Server, q *query) (reply []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout*time.Duration(a.attempts)+nextServer*maxServers)
 	defer cancel()
 	rounds := len(a.servers) * a.attempts
@@ -170,7 +171,7 @@ func (a *asking) askOne(ctx context.Context, s *Server, q *query, server netip.A
 	if q.tcp || a.tcp {
 		network = "tcp"
 	}
-	reply, err := a.exchange(ctx, s, q, network, server)
+	reply, err := a.exchangeMessages(ctx, s, q, network, server)
 	if err != nil {
 		return outcome{err: fmt.Errorf("ask %s: %w", server, err)}
 	}
@@ -181,7 +182,7 @@ func (a *asking) askOne(ctx context.Context, s *Server, q *query, server netip.A
 	return outcome{reply: reply, good: true}
 }
 
-func (a *asking) exchange(ctx context.Context, s *Server, q *query, network string, server netip.AddrPort) ([]byte, error) {
+func (a *asking) exchangeMessages(ctx context.Context, s *Server, q *query, network string, server netip.AddrPort) ([]byte, error) {
 	conn, err := a.dial(ctx, network, server)
 	if err != nil {
 		return nil, err
@@ -197,7 +198,7 @@ func (a *asking) exchange(ctx context.Context, s *Server, q *query, network stri
 			return nil, err
 		}
 		reply, err := readMessage(conn, maxTCP)
-		if err == nil && !q.matches(reply, id) {
+		if err == nil && !q.matchesReply(reply, id) {
 			err = errors.New("the answer is to another question")
 		}
 		return reply, err
@@ -214,15 +215,15 @@ func (a *asking) exchange(ctx context.Context, s *Server, q *query, network stri
 		return nil, err
 	}
 	for {
-		reply, _, err := s.receive(rc)
-		if err != nil || q.matches(reply, id) {
+		reply, _, err := s.receivePacket(rc)
+		if err != nil || q.matchesReply(reply, id) {
 			return reply, err
 		}
 	}
 }
 
-// matches reports whether a reply is one to the question.
-func (q *query) matches(reply []byte, id uint16) bool {
+// matchesReply reports whether a reply is one to the question.
+func (q *query) matchesReply(reply []byte, id uint16) bool {
 	if len(reply) < header || binary.BigEndian.Uint16(reply) != id || reply[2]&0x80 == 0 {
 		return false
 	}

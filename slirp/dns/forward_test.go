@@ -164,7 +164,7 @@ func TestTruncated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outside := serve(t, "", "127.0.0.53", func(reply *dns.Msg, tcp bool) bool {
 				for _, s := range text {
-					reply.Answer = append(reply.Answer, &dns.TXT{Hdr: head(reply.Question[0].Name, dns.TypeTXT), Txt: []string{s}})
+					reply.Answer = append(reply.Answer, &dns.TXT{Hdr: recordHeader(reply.Question[0].Name, dns.TypeTXT), Txt: []string{s}})
 				}
 				if !tcp && !careless {
 					reply.Truncate(dns.MinMsgSize)
@@ -196,7 +196,7 @@ func TestPassedOn(t *testing.T) {
 		arrived <- reply.Copy()
 		reply.AuthenticatedData, reply.Authoritative = true, true
 		reply.SetEdns0(1400, true)
-		reply.Extra = append(reply.Extra, &dns.A{Hdr: head("extra.example.", dns.TypeA), A: []byte{192, 0, 2, 9}})
+		reply.Extra = append(reply.Extra, &dns.A{Hdr: recordHeader("extra.example.", dns.TypeA), A: []byte{192, 0, 2, 9}})
 		return says("192.0.2.1")(reply, tcp)
 	})
 	s := newServer(t, Options{Host: host})
@@ -258,7 +258,7 @@ func TestLies(t *testing.T) {
 		lie(reply)
 		raw, err := reply.Pack()
 		check(t, err)
-		return q.matches(raw, q.msg.Id)
+		return q.matchesReply(raw, q.msg.Id)
 	}
 	if !answer(func(m *dns.Msg) { m.Question[0].Name = "Example.ORG." }) {
 		t.Error("the truth is not taken")
@@ -412,7 +412,7 @@ func TestRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read := func() string {
 			t.Helper()
-			c, err := host.read()
+			c, err := host.readResolvConf()
 			check(t, err)
 			return c.servers[0].String()
 		}

@@ -52,7 +52,7 @@ func TestMalformed(t *testing.T) {
 		{"a dot in a label", packedQuery(t, func(m *dns.Msg) { m.Question[0].Name = `we\.b.` }), dns.RcodeNameError},
 		{"a nul in a label", packedQuery(t, func(m *dns.Msg) { m.Question[0].Name = `web\000.` }), dns.RcodeNameError},
 	} {
-		q, reply := s.answer(v, tc.raw, false)
+		q, reply := s.answerLocally(v, tc.raw, false)
 		got := dropped
 		if reply != nil {
 			var m dns.Msg
@@ -88,12 +88,12 @@ func FuzzAnswer(f *testing.F) {
 	furnish(s)
 	f.Fuzz(func(t *testing.T, raw []byte, outside, tcp bool) {
 		v := &View{Networks: []string{"n1", "n2", "n4"}, Links: map[string]Links{"n1": {"a": "c1"}}, Outside: outside, Host: netip.MustParseAddr("10.0.2.2")}
-		q, reply := s.answer(v, raw, tcp)
+		q, reply := s.answerLocally(v, raw, tcp)
 		if q != nil && !outside {
 			t.Error("an internal network's query would be forwarded")
 		}
 		if q != nil {
-			reply = q.failure()
+			reply = q.failureReply()
 		}
 		if len(raw) >= header && raw[2]&0x80 == 0 && reply == nil {
 			t.Error("a query has no answer")
@@ -125,10 +125,10 @@ func FuzzReply(f *testing.F) {
 	f.Add(raw[:12], uint16(0))
 	f.Fuzz(func(t *testing.T, raw []byte, size uint16) {
 		asked := &query{msg: q, size: max(minUDP, int(size))}
-		if !asked.matches(raw, q.Id) {
+		if !asked.matchesReply(raw, q.Id) {
 			return
 		}
-		got := asked.cut(append([]byte(nil), raw...))
+		got := asked.fitReply(append([]byte(nil), raw...))
 		if len(got) > asked.size || len(got) < header || binary.BigEndian.Uint16(got) != q.Id {
 			t.Errorf("%x becomes %x", raw, got)
 		}
@@ -156,12 +156,12 @@ func FuzzResolve(f *testing.F) {
 		if os.Remove(path) != nil || os.Symlink(one, path) != nil || os.Symlink(two, filepath.Join(filepath.Dir(path), "y")) != nil {
 			t.Skip("no links")
 		}
-		if got, err := host.resolve(resolvConf); err == nil && got != host.root {
+		if got, err := host.resolvePath(resolvConf); err == nil && got != host.root {
 			if rel, err := filepath.Rel(host.root, got); err != nil || !filepath.IsLocal(rel) {
 				t.Errorf("links %q, %q lead to %s", one, two, got)
 			}
 		}
-		_, _ = host.read()
+		_, _ = host.readResolvConf()
 	})
 }
 
@@ -187,7 +187,7 @@ func FuzzConversation(f *testing.F) {
 			}
 			c := &client{server: s}
 			c.view.Store(&View{Networks: []string{"n1"}})
-			c.converse(context.Background(), conn)
+			c.serveConn(context.Background(), conn)
 			_ = conn.Close()
 		}()
 		conn, err := net.Dial("tcp", l.Addr().String())

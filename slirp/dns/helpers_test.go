@@ -91,7 +91,7 @@ func serve(t testing.TB, ns, addr string, answer func(reply *dns.Msg, tcp bool) 
 func says(ip string) func(*dns.Msg, bool) bool {
 	return func(reply *dns.Msg, _ bool) bool {
 		if reply.Question[0].Qtype == dns.TypeA {
-			reply.Answer = append(reply.Answer, &dns.A{Hdr: head(reply.Question[0].Name, dns.TypeA), A: net.ParseIP(ip)})
+			reply.Answer = append(reply.Answer, &dns.A{Hdr: recordHeader(reply.Question[0].Name, dns.TypeA), A: net.ParseIP(ip)})
 		}
 		return true
 	}

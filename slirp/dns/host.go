@@ -59,7 +59,7 @@ func NewHost(root string) *Host { return &Host{root: root, copy: []string{"/etc"
 
 // Search returns the domains in which the host looks for names that are not whole.
 func (h *Host) Search() []string {
-	c, err := h.read()
+	c, err := h.readResolvConf()
 	if err != nil {
 		return nil
 	}
@@ -68,18 +68,18 @@ func (h *Host) Search() []string {
 
 // Options returns the options of the host's resolver.
 func (h *Host) Options() []string {
-	c, err := h.read()
+	c, err := h.readResolvConf()
 	if err != nil {
 		return nil
 	}
 	return slices.Clone(c.options)
 }
 
-func (h *Host) read() (conf, error) {
+func (h *Host) readResolvConf() (conf, error) {
 	fail := func(err error) (conf, error) {
 		return conf{}, fmt.Errorf("find out what the host resolves with: %w", err)
 	}
-	path, err := h.resolve(resolvConf)
+	path, err := h.resolvePath(resolvConf)
 	if err != nil {
 		return fail(err)
 	}
@@ -112,10 +112,10 @@ func (h *Host) read() (conf, error) {
 	return c, nil
 }
 
-// resolve follows a path of the host through its links, and returns where that file is seen from here. RootlessKit has
+// resolvePath follows a path of the host through its links, and returns where that file is seen from here. RootlessKit has
 // mounted a tmpfs over some folders, with links in it as of the start and what was there below .ro and a number: what has
 // changed since is seen only there. A link's text is a path of the host again.
-func (h *Host) resolve(path string) (string, error) {
+func (h *Host) resolvePath(path string) (string, error) {
 	var done string // what is resolved, a path of the host
 	rest := strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
@@ -128,7 +128,7 @@ func (h *Host) resolve(path string) (string, error) {
 			done = done[:max(0, strings.LastIndexByte(done, '/'))]
 			continue
 		}
-		seen := h.seen(done + "/" + part)
+		seen := h.visiblePath(done + "/" + part)
 		target, err := os.Readlink(seen)
 		if errors.Is(err, unix.EINVAL) {
 			done += "/" + part
@@ -145,14 +145,14 @@ func (h *Host) resolve(path string) (string, error) {
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}
-	return h.seen(done), nil
+	return h.visiblePath(done), nil
 }
 
-// seen returns where a path of the host is seen from here.
-func (h *Host) seen(path string) string {
+// visiblePath returns where a path of the host is seen from here.
+func (h *Host) visiblePath(path string) string {
 	for _, dir := range h.copy {
 		if rest, ok := strings.CutPrefix(path, dir+"/"); ok {
-			if original := original(h.root + dir); original != "" {
+			if original := originalDir(h.root + dir); original != "" {
 				return original + "/" + rest
 			}
 		}
@@ -160,8 +160,8 @@ func (h *Host) seen(path string) string {
 	return h.root + path
 }
 
-// original returns the folder in a covered one that shows what is covered; empty: it is not covered.
-func original(dir string) string {
+// originalDir returns the folder in a covered one that shows what is covered; empty: it is not covered.
+func originalDir(dir string) string {
 	var over unix.Statfs_t
 	if unix.Statfs(dir, &over) != nil || over.Type != unix.TMPFS_MAGIC {
 		return ""
@@ -203,7 +203,7 @@ func parseResolvConf(text string) conf {
 			c.search = fields[1:]
 		case "options":
 			for _, o := range fields[1:] {
-				c.option(o)
+				c.addOption(o)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func parseResolvConf(text string) conf {
 	return c
 }
 
-func (c *conf) option(o string) {
+func (c *conf) addOption(o string) {
 	c.options = append(c.options, o)
 	name, value, _ := strings.Cut(o, ":")
 	n, err := strconv.Atoi(value)

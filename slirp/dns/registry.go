@@ -22,7 +22,7 @@ type names struct {
 	byAddr  map[netip.Addr]string // to a container id
 }
 
-func (r *registry) put(networkID string, m Member) {
+func (r *registry) putMember(networkID string, m Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.networks[networkID]
@@ -30,7 +30,7 @@ func (r *registry) put(networkID string, m Member) {
 		n = &names{members: make(map[string]Member), byName: make(map[string][]string), byAddr: make(map[netip.Addr]string)}
 		r.networks[networkID] = n
 	}
-	n.remove(m.ContainerID)
+	n.removeMember(m.ContainerID)
 	n.members[m.ContainerID] = m
 	for _, name := range m.Names {
 		key := strings.ToLower(name)
@@ -43,20 +43,20 @@ func (r *registry) put(networkID string, m Member) {
 	}
 }
 
-func (r *registry) remove(networkID, containerID string) {
+func (r *registry) removeMember(networkID, containerID string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.networks[networkID]
 	if n == nil {
 		return
 	}
-	n.remove(containerID)
+	n.removeMember(containerID)
 	if len(n.members) == 0 {
 		delete(r.networks, networkID)
 	}
 }
 
-func (n *names) remove(containerID string) {
+func (n *names) removeMember(containerID string) {
 	m, ok := n.members[containerID]
 	if !ok {
 		return
@@ -78,13 +78,13 @@ func (n *names) remove(containerID string) {
 	}
 }
 
-// addresses returns what a name, in lower case and without its last dot, stands for in a view. known is false if it
+// lookupAddresses returns what a name, in lower case and without its last dot, stands for in a view. known is false if it
 // means nothing there. A link comes before a name and leads through its own network alone.
-func (r *registry) addresses(v *View, name string) (addrs []netip.Addr, known bool) {
+func (r *registry) lookupAddresses(v *View, name string) (addrs []netip.Addr, known bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, networkID := range v.Networks {
-		id, linked := v.Links[networkID].find(name)
+		id, linked := v.Links[networkID].findContainer(name)
 		if n := r.networks[networkID]; linked && n != nil {
 			addrs = append(addrs, n.members[id].Addrs...)
 		}
@@ -95,12 +95,12 @@ func (r *registry) addresses(v *View, name string) (addrs []netip.Addr, known bo
 	}
 	var v4, v6 bool
 	for _, networkID := range v.Networks {
-		_, linked := v.Links[networkID].find(name)
+		_, linked := v.Links[networkID].findContainer(name)
 		n := r.networks[networkID]
 		if linked || n == nil {
 			continue
 		}
-		ids := n.lookup(name)
+		ids := n.lookupContainers(name)
 		known = known || len(ids) > 0
 		// The first network that has an address of the family says where the name leads.
 		var has4, has6 bool
@@ -117,8 +117,8 @@ func (r *registry) addresses(v *View, name string) (addrs []netip.Addr, known bo
 	return addrs, known
 }
 
-// lookup returns the containers that a name, or a name followed by the network's, stands for.
-func (n *names) lookup(name string) []string {
+// lookupContainers returns the containers that a name, or a name followed by the network's, stands for.
+func (n *names) lookupContainers(name string) []string {
 	if ids := n.byName[name]; len(ids) > 0 {
 		return ids
 	}

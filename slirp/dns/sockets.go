@@ -32,11 +32,11 @@ const (
 func Open(ns *os.File) (s Sockets, err error) {
 	addr := netip.MustParseAddr(Address)
 	err = thread.InNetwork(ns, func() error {
-		if s, err = listen(netip.AddrPortFrom(addr, 0)); err != nil {
+		if s, err = openSockets(netip.AddrPortFrom(addr, 0)); err != nil {
 			return err
 		}
 		udp, tcp := s.UDP.LocalAddr().(*net.UDPAddr).Port, s.TCP.Addr().(*net.TCPAddr).Port
-		return redirect(addr, uint16(udp), uint16(tcp))
+		return redirectQueries(addr, uint16(udp), uint16(tcp))
 	})
 	if err != nil {
 		return Sockets{}, errors.Join(fmt.Errorf("open a container's name server: %w", err), s.Close())
@@ -47,7 +47,7 @@ func Open(ns *os.File) (s Sockets, err error) {
 // OpenAt makes a name server's sockets on port 53 of a bridge's address. The caller closes ns.
 func OpenAt(ns *os.File, addr netip.Addr) (s Sockets, err error) {
 	err = thread.InNetwork(ns, func() error {
-		s, err = listen(netip.AddrPortFrom(addr, port))
+		s, err = openSockets(netip.AddrPortFrom(addr, port))
 		return err
 	})
 	if err != nil {
@@ -56,24 +56,24 @@ func OpenAt(ns *os.File, addr netip.Addr) (s Sockets, err error) {
 	return s, nil
 }
 
-func listen(addr netip.AddrPort) (s Sockets, err error) {
-	udp, err := bind(addr, unix.SOCK_DGRAM)
+func openSockets(addr netip.AddrPort) (s Sockets, err error) {
+	udp, err := bindSocket(addr, unix.SOCK_DGRAM)
 	if err != nil {
 		return s, err
 	}
 	if s.UDP, err = packetConn(udp); err != nil {
 		return s, err
 	}
-	tcp, err := bind(addr, unix.SOCK_STREAM)
+	tcp, err := bindSocket(addr, unix.SOCK_STREAM)
 	if err != nil {
 		return s, err
 	}
-	s.TCP, err = listener(tcp)
+	s.TCP, err = tcpListener(tcp)
 	return s, err
 }
 
-// bind makes a socket that may be bound before its address is there. TCP listens.
-func bind(addr netip.AddrPort, kind int) (_ *os.File, err error) {
+// bindSocket makes a socket that may be bound before its address is there. TCP listens.
+func bindSocket(addr netip.AddrPort, kind int) (_ *os.File, err error) {
 	family, level, freebind := unix.AF_INET, unix.SOL_IP, unix.IP_FREEBIND
 	var to unix.Sockaddr
 	if addr.Addr().Is6() {
@@ -111,7 +111,7 @@ func bind(addr netip.AddrPort, kind int) (_ *os.File, err error) {
 	return f, nil
 }
 
-// packetConn and listener turn a file into what the net package calls it, and close the file.
+// packetConn and tcpListener turn a file into what the net package calls it, and close the file.
 func packetConn(f *os.File) (*net.UDPConn, error) {
 	pc, err := net.FilePacketConn(f)
 	err = errors.Join(err, f.Close())
@@ -121,7 +121,7 @@ func packetConn(f *os.File) (*net.UDPConn, error) {
 	return nil, errors.Join(err, fmt.Errorf("%s is no UDP socket", f.Name()))
 }
 
-func listener(f *os.File) (*net.TCPListener, error) {
+func tcpListener(f *os.File) (*net.TCPListener, error) {
 	l, err := net.FileListener(f)
 	err = errors.Join(err, f.Close())
 	if tcp, ok := l.(*net.TCPListener); ok {
@@ -130,10 +130,10 @@ func listener(f *os.File) (*net.TCPListener, error) {
 	return nil, errors.Join(err, fmt.Errorf("%s is no TCP socket that listens", f.Name()))
 }
 
-// redirect makes the table, in one transaction. Ports are written into the packets without connection tracking, which
+// redirectQueries makes the table, in one transaction. Ports are written into the packets without connection tracking, which
 // would cost every connection of the container time and memory, and forgets a query that waits for the next engine.
 // For a container that tracks its connections itself both changes are between the client and the tracking.
-func redirect(addr netip.Addr, udp, tcp uint16) error {
+func redirectQueries(addr netip.Addr, udp, tcp uint16) error {
 	err := setRules(addr, udp, tcp, false)
 	if errors.Is(err, unix.EEXIST) { // an earlier engine's; the kernel takes many milliseconds to delete it
 		err = setRules(addr, udp, tcp, true)
@@ -167,8 +167,8 @@ func setRules(addr netip.Addr, udp, tcp uint16, replace bool) error {
 		port     uint16
 		checksum uint32 // offset in the header
 	}{{unix.IPPROTO_UDP, udp, 6}, {unix.IPPROTO_TCP, tcp, 16}} {
-		conn.AddRule(&nftables.Rule{Table: t, Chain: queries, Exprs: rewrite(addr, daddr, p.proto, dport, port, p.port, p.checksum)})
-		conn.AddRule(&nftables.Rule{Table: t, Chain: answers, Exprs: rewrite(addr, saddr, p.proto, sport, p.port, port, p.checksum)})
+		conn.AddRule(&nftables.Rule{Table: t, Chain: queries, Exprs: rewritePort(addr, daddr, p.proto, dport, port, p.port, p.checksum)})
+		conn.AddRule(&nftables.Rule{Table: t, Chain: answers, Exprs: rewritePort(addr, saddr, p.proto, sport, p.port, port, p.checksum)})
 	}
 	return conn.Flush()
 }
@@ -179,8 +179,8 @@ const (
 	sport, dport = 0, 2
 )
 
-// rewrite changes one port of the packets of one address and protocol.
-func rewrite(addr netip.Addr, addrAt uint32, proto byte, portAt uint32, from, to uint16, checksumAt uint32) []expr.Any {
+// rewritePort changes one port of the packets of one address and protocol.
+func rewritePort(addr netip.Addr, addrAt uint32, proto byte, portAt uint32, from, to uint16, checksumAt uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: addrAt, Len: 4},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: addr.AsSlice()},
@@ -203,7 +203,7 @@ const (
 	keptTCP    = "/tcp"
 )
 
-func (s *Server) keep(owner string, sock Sockets) error {
+func (s *Server) keepSockets(owner string, sock Sockets) error {
 	if s.opts.Keep == nil {
 		return nil
 	}
@@ -219,15 +219,15 @@ func (s *Server) keep(owner string, sock Sockets) error {
 	return errors.Join(put(keptPrefix+owner+keptUDP, sock.UDP), put(keptPrefix+owner+keptTCP, sock.TCP))
 }
 
-func (s *Server) unkeep(owner string) error {
+func (s *Server) dropSockets(owner string) error {
 	if s.opts.Keep == nil {
 		return nil
 	}
 	return errors.Join(s.opts.Keep.Drop(keptPrefix+owner+keptUDP), s.opts.Keep.Drop(keptPrefix+owner+keptTCP))
 }
 
-// inherit takes over what an earlier engine has left. A pair that is not whole is given up.
-func (s *Server) inherit() {
+// inheritSockets takes over what an earlier engine has left. A pair that is not whole is given up.
+func (s *Server) inheritSockets() {
 	if s.opts.Keep == nil {
 		return
 	}
@@ -240,9 +240,9 @@ func (s *Server) inherit() {
 		}
 	}
 	for owner := range owners {
-		sock, err := s.takeUp(owner)
+		sock, err := s.takeSockets(owner)
 		if err != nil {
-			err = errors.Join(err, sock.Close(), s.unkeep(owner))
+			err = errors.Join(err, sock.Close(), s.dropSockets(owner))
 			s.opts.Log.Warn().Err(err).Str("owner", owner).Msg("name server: sockets of the last engine are of no use")
 			continue
 		}
@@ -250,14 +250,14 @@ func (s *Server) inherit() {
 	}
 }
 
-func (s *Server) takeUp(owner string) (sock Sockets, err error) {
+func (s *Server) takeSockets(owner string) (sock Sockets, err error) {
 	udp, tcp := s.opts.Keep.Take(keptPrefix+owner+keptUDP), s.opts.Keep.Take(keptPrefix+owner+keptTCP)
 	if udp != nil {
 		sock.UDP, err = packetConn(udp)
 	}
 	if tcp != nil {
 		var terr error
-		sock.TCP, terr = listener(tcp)
+		sock.TCP, terr = tcpListener(tcp)
 		err = errors.Join(err, terr)
 	}
 	if err == nil && (sock.UDP == nil || sock.TCP == nil) {

@@ -33,7 +33,7 @@ func (c *Child) RunChildDriver(opaque map[string]string, quit <-chan struct{}, n
 		if netns != "" {
 			run = func(f func() error) error { return thread.InNetworkAt(netns, f) }
 		}
-		served <- run(func() error { return serve(conn, newSocket) })
+		served <- run(func() error { return serveRequests(conn, newSocket) })
 	}()
 	select {
 	case <-quit:
@@ -47,8 +47,8 @@ func (c *Child) RunChildDriver(opaque map[string]string, quit <-chan struct{}, n
 	return errors.Join(err, conn.Close())
 }
 
-// serve answers requests until the other side, or this one, closes the connection.
-func serve(conn *net.UnixConn, create func(kind) (int, error)) error {
+// serveRequests answers requests until the other side, or this one, closes the connection.
+func serveRequests(conn *net.UnixConn, create func(kind) (int, error)) error {
 	request := [requestSize]byte{}
 	for {
 		n, err := conn.Read(request[:])
@@ -99,14 +99,14 @@ func sendSockets(conn *net.UnixConn, k kind, count int, create func(kind) (int, 
 // newSocket makes a socket in the thread's network namespace that may have an address of elsewhere. Where that is not
 // allowed it is an ordinary one, and the other side finds out.
 func newSocket(k kind) (int, error) {
-	fd, err := unix.Socket(k.family(), k.transport()|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(k.addressFamily(), k.socketType()|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, fmt.Errorf("make a socket among the containers: %w", err)
 	}
 	// A client's port may be in use already, by a connection of it to another published port.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, DialMark)
-	if k.family() == unix.AF_INET6 {
+	if k.addressFamily() == unix.AF_INET6 {
 		_ = unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_TRANSPARENT, 1)
 	} else {
 		_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_TRANSPARENT, 1)

@@ -48,8 +48,8 @@ type target struct {
 	hidden atomic.Int64 // until then without clients' addresses, in Unix seconds
 }
 
-// keeps tells whether a connection of client to the target may have the client's address.
-func (d *dialer) keeps(client netip.AddrPort, to *target) bool {
+// mayKeepAddress tells whether a connection of client to the target may have the client's address.
+func (d *dialer) mayKeepAddress(client netip.AddrPort, to *target) bool {
 	ip := client.Addr()
 	if d.hide || ip.Is4() != to.addr.Addr().Is4() || ip.Zone() != "" || client.Port() == 0 {
 		return false
@@ -57,7 +57,7 @@ func (d *dialer) keeps(client netip.AddrPort, to *target) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() && ip.Is6() {
 		return false
 	}
-	return time.Now().Unix() >= to.hidden.Load() && d.outside(ip)
+	return time.Now().Unix() >= to.hidden.Load() && d.isOutside(ip)
 }
 
 // Addresses that nobody has (RFC 1112, 4; RFC 9637), so the way to them is the way out. That of IPv6 is in 2000::/3, which
@@ -67,14 +67,14 @@ var (
 	beyond6 = netip.AddrPortFrom(netip.AddrFrom16([16]byte{0: 0x3f, 1: 0xff, 15: 1}), 9)
 )
 
-// outside tells whether an address means nothing among the containers. One that does cannot be a client's: the answer
+// isOutside tells whether an address means nothing among the containers. One that does cannot be a client's: the answer
 // would go to somebody else, and whoever sends datagrams with a forged sender would pass for a container.
-func (d *dialer) outside(ip netip.Addr) bool {
+func (d *dialer) isOutside(ip netip.Addr) bool {
 	k, beyond := udp4, beyond4
 	if ip.Is6() {
 		k, beyond = udp6, beyond6
 	}
-	if err := d.probe(k); err != nil {
+	if err := d.ensureProbe(k); err != nil {
 		return false
 	}
 	d.mu.Lock()
@@ -84,8 +84,8 @@ func (d *dialer) outside(ip netip.Addr) bool {
 	return !way.IsValid() || way == out && way != ip
 }
 
-// probe sees that there is a socket to ask for ways.
-func (d *dialer) probe(k kind) error {
+// ensureProbe sees that there is a socket to ask for ways.
+func (d *dialer) ensureProbe(k kind) error {
 	d.mu.Lock()
 	there := d.probes[k] != 0
 	d.mu.Unlock()
@@ -107,7 +107,7 @@ func (d *dialer) probe(k kind) error {
 
 // localFor tells which address would be used to reach another. Connecting a datagram socket sends nothing.
 func localFor(fd int, to netip.AddrPort) netip.Addr {
-	if err := unix.Connect(fd, sockaddr(to)); err != nil {
+	if err := unix.Connect(fd, toSockaddr(to)); err != nil {
 		return netip.Addr{} // no way there
 	}
 	sa, err := unix.Getsockname(fd)
@@ -116,17 +116,17 @@ func localFor(fd int, to netip.AddrPort) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	ap, err := addrPort(sa)
+	ap, err := toAddrPort(sa)
 	if err != nil {
 		return netip.Addr{}
 	}
 	return ap.Addr()
 }
 
-// tcp connects to the target, from the client's address where that is possible. What the container answers is passed
+// dialTCP connects to the target, from the client's address where that is possible. What the container answers is passed
 // on; whether the client's address is to blame is found out by going without.
-func (d *dialer) tcp(client netip.AddrPort, to *target, k kind) (*net.TCPConn, error) {
-	if !d.keeps(client, to) {
+func (d *dialer) dialTCP(client netip.AddrPort, to *target, k kind) (*net.TCPConn, error) {
+	if !d.mayKeepAddress(client, to) {
 		return d.connectTCP(netip.AddrPort{}, to.addr, k, connectWait)
 	}
 	conn, err := d.connectTCP(client, to.addr, k, d.sourceWait)
@@ -153,7 +153,7 @@ func aboutSource(err error) bool {
 }
 
 func (d *dialer) connectTCP(from, to netip.AddrPort, k kind, wait time.Duration) (*net.TCPConn, error) {
-	conn, err := d.socket(k)
+	conn, err := d.takeConn(k)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (d *dialer) connectTCP(from, to netip.AddrPort, k kind, wait time.Duration)
 	}
 	err = c.SetWriteDeadline(time.Now().Add(wait))
 	if err == nil {
-		err = d.try(c, from, to)
+		err = d.tryConnect(c, from, to)
 	}
 	if err == nil {
 		err = c.SetWriteDeadline(time.Time{})
@@ -175,8 +175,8 @@ func (d *dialer) connectTCP(from, to netip.AddrPort, k kind, wait time.Duration)
 	return c, nil
 }
 
-// try connects unless, or until, the driver ends.
-func (d *dialer) try(c *net.TCPConn, from, to netip.AddrPort) error {
+// tryConnect connects unless, or until, the driver ends.
+func (d *dialer) tryConnect(c *net.TCPConn, from, to netip.AddrPort) error {
 	d.mu.Lock()
 	if d.trying == nil {
 		d.mu.Unlock()
@@ -184,15 +184,15 @@ func (d *dialer) try(c *net.TCPConn, from, to netip.AddrPort) error {
 	}
 	d.trying[c] = struct{}{}
 	d.mu.Unlock()
-	err := connect(c, from, to)
+	err := connectSocket(c, from, to)
 	d.mu.Lock()
 	delete(d.trying, c)
 	d.mu.Unlock()
 	return err
 }
 
-// stop breaks off connections that are being made, and lets no more begin.
-func (d *dialer) stop() {
+// abortConnects breaks off connections that are being made, and lets no more begin.
+func (d *dialer) abortConnects() {
 	d.mu.Lock()
 	trying := d.trying
 	d.trying = nil
@@ -202,9 +202,9 @@ func (d *dialer) stop() {
 	}
 }
 
-// udp makes a socket that is connected to the target, from the client's address if keep is set and that is possible.
-func (d *dialer) udp(client netip.AddrPort, keep bool, to netip.AddrPort, k kind) (*net.UDPConn, error) {
-	conn, err := d.socket(k)
+// dialUDP makes a socket that is connected to the target, from the client's address if keep is set and that is possible.
+func (d *dialer) dialUDP(client netip.AddrPort, keep bool, to netip.AddrPort, k kind) (*net.UDPConn, error) {
+	conn, err := d.takeConn(k)
 	if err != nil {
 		return nil, err
 	}
@@ -215,10 +215,10 @@ func (d *dialer) udp(client netip.AddrPort, keep bool, to netip.AddrPort, k kind
 	if !keep {
 		client = netip.AddrPort{}
 	}
-	err = connect(c, client, to)
+	err = connectSocket(c, client, to)
 	if keep && err != nil && aboutSource(err) {
 		_ = c.Close()
-		return d.udp(client, false, to, k)
+		return d.dialUDP(client, false, to, k)
 	}
 	if err != nil {
 		_ = c.Close()
@@ -227,8 +227,8 @@ func (d *dialer) udp(client netip.AddrPort, keep bool, to netip.AddrPort, k kind
 	return c, nil
 }
 
-// claim tells whether a client's address is free towards a target, and takes it.
-func (d *dialer) claim(client, to netip.AddrPort) bool {
+// claimFlow tells whether a client's address is free towards a target, and takes it.
+func (d *dialer) claimFlow(client, to netip.AddrPort) bool {
 	f := flow{client, to}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -239,14 +239,14 @@ func (d *dialer) claim(client, to netip.AddrPort) bool {
 	return true
 }
 
-func (d *dialer) release(client, to netip.AddrPort) {
+func (d *dialer) releaseFlow(client, to netip.AddrPort) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.flows, flow{client, to})
 }
 
-// socket takes one and gives it to the runtime's poller.
-func (d *dialer) socket(k kind) (net.Conn, error) {
+// takeConn takes a socket from the pool and gives it to the runtime's poller.
+func (d *dialer) takeConn(k kind) (net.Conn, error) {
 	fd, err := d.pool.take(k)
 	if err != nil {
 		return nil, err
@@ -257,8 +257,8 @@ func (d *dialer) socket(k kind) (net.Conn, error) {
 	return conn, err
 }
 
-// connect binds and connects a socket, and waits until the connection's write deadline.
-func connect(conn syscall.Conn, from, to netip.AddrPort) error {
+// connectSocket binds and connects a socket, and waits until the connection's write deadline.
+func connectSocket(conn syscall.Conn, from, to netip.AddrPort) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
@@ -268,12 +268,12 @@ func connect(conn syscall.Conn, from, to netip.AddrPort) error {
 	err = raw.Write(func(fd uintptr) bool {
 		if begun {
 			var done bool
-			done, failed = connected(int(fd))
+			done, failed = isConnected(int(fd))
 			return done
 		}
 		begun = true
 		if from.IsValid() {
-			failed = unix.Bind(int(fd), sockaddr(from))
+			failed = unix.Bind(int(fd), toSockaddr(from))
 		} else {
 			// Two sockets that share may be given one port, and answers to either would go to one of them.
 			failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 0)
@@ -281,7 +281,7 @@ func connect(conn syscall.Conn, from, to netip.AddrPort) error {
 		if failed != nil {
 			return true
 		}
-		failed = unix.Connect(int(fd), sockaddr(to))
+		failed = unix.Connect(int(fd), toSockaddr(to))
 		if errors.Is(failed, unix.EINPROGRESS) || errors.Is(failed, unix.EINTR) {
 			failed = nil
 			return false
@@ -291,9 +291,9 @@ func connect(conn syscall.Conn, from, to netip.AddrPort) error {
 	return errors.Join(err, failed)
 }
 
-// connected looks how far a connection is. What wakes first may be the word of the poller about the socket as it was
-// before.
-func connected(fd int) (done bool, err error) {
+// isConnected reports whether a connection is made, or has failed. What wakes first may be the word of the poller about
+// the socket as it was before.
+func isConnected(fd int) (done bool, err error) {
 	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil {
 		return true, err

@@ -44,15 +44,15 @@ const (
 	kinds // how many there are
 )
 
-// family and transport are what socket(2) wants.
-func (k kind) family() int {
+// addressFamily and socketType are what socket(2) wants.
+func (k kind) addressFamily() int {
 	if k == tcp6 || k == udp6 {
 		return unix.AF_INET6
 	}
 	return unix.AF_INET
 }
 
-func (k kind) transport() int {
+func (k kind) socketType() int {
 	if k == udp4 || k == udp6 {
 		return unix.SOCK_DGRAM
 	}
@@ -66,8 +66,8 @@ type route struct {
 	from, to netip.AddrPort // on the host and in the namespace
 }
 
-// kind of the sockets that reach the target.
-func (r route) kind() kind {
+// socketKind returns the kind of the sockets that reach the target.
+func (r route) socketKind() kind {
 	k := tcp4
 	if r.udp {
 		k = udp4
@@ -78,7 +78,7 @@ func (r route) kind() kind {
 	return k
 }
 
-func parse(s port.Spec) (route, error) {
+func parseSpec(s port.Spec) (route, error) {
 	if err := portutil.ValidatePortSpec(s, nil); err != nil {
 		return route{}, fault.Invalid("%w", err)
 	}
@@ -105,14 +105,14 @@ func parse(s port.Spec) (route, error) {
 	return r, nil
 }
 
-func sockaddr(ap netip.AddrPort) unix.Sockaddr {
+func toSockaddr(ap netip.AddrPort) unix.Sockaddr {
 	if ap.Addr().Is4() {
 		return &unix.SockaddrInet4{Port: int(ap.Port()), Addr: ap.Addr().As4()}
 	}
 	return &unix.SockaddrInet6{Port: int(ap.Port()), Addr: ap.Addr().As16()}
 }
 
-func addrPort(sa unix.Sockaddr) (netip.AddrPort, error) {
+func toAddrPort(sa unix.Sockaddr) (netip.AddrPort, error) {
 	switch sa := sa.(type) {
 	case *unix.SockaddrInet4:
 		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)), nil

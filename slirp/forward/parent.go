@@ -93,8 +93,9 @@ func mostFiles() int {
 	return int(min(limit.Cur, math.MaxInt32))
 }
 
-// admit counts a connection, which leave ends. It is false when there are as many as this process can bear.
-func (p *Parent) admit() bool {
+// admitConnection counts a connection, which releaseConnection ends. It is false when there are as many as this process
+// can bear.
+func (p *Parent) admitConnection() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if (p.carried+1)*filesOfConnection > p.files-len(p.ports)-filesOfOthers {
@@ -104,7 +105,7 @@ func (p *Parent) admit() bool {
 	return true
 }
 
-func (p *Parent) leave() {
+func (p *Parent) releaseConnection() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.carried--
@@ -145,17 +146,17 @@ func (p *Parent) RunParentDriver(initComplete chan struct{}, quit <-chan struct{
 		<-quit
 	case <-quit:
 	}
-	return p.end()
+	return p.shutDown()
 }
 
 // AddPort opens a port. Invalid and Unsupported specs are faults, and so is one port too many (Unavailable); everything else is the kernel's refusal, or a text with
 // "conflict with ID" for a port of which this driver knows itself.
 func (p *Parent) AddPort(ctx context.Context, spec port.Spec) (*port.Status, error) {
-	r, err := parse(spec)
+	r, err := parseSpec(spec)
 	if err != nil {
 		return nil, err
 	}
-	e, err := p.reserve(spec)
+	e, err := p.reservePort(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +182,8 @@ func (p *Parent) AddPort(ctx context.Context, spec port.Spec) (*port.Status, err
 	return &status, nil
 }
 
-// reserve keeps others from opening the same port meanwhile.
-func (p *Parent) reserve(spec port.Spec) (*entry, error) {
+// reservePort keeps others from opening the same port meanwhile.
+func (p *Parent) reservePort(spec port.Spec) (*entry, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dialer == nil || p.ended {
@@ -233,8 +234,8 @@ func (p *Parent) dropLocked(e *entry) {
 	delete(p.taken, placeOf(e.status.Spec))
 }
 
-// end closes everything and waits for it.
-func (p *Parent) end() error {
+// shutDown closes everything and waits for it.
+func (p *Parent) shutDown() error {
 	p.mu.Lock()
 	p.ended = true
 	var all []opened
@@ -251,7 +252,7 @@ func (p *Parent) end() error {
 		errs = append(errs, o.close())
 		o.cut()
 	}
-	p.dialer.stop()
+	p.dialer.abortConnects()
 	errs = append(errs, p.dialer.pool.close())
 	p.work.Wait()
 	p.dialer.close()
@@ -259,8 +260,8 @@ func (p *Parent) end() error {
 	return errors.Join(errs...)
 }
 
-// say writes a message, unless there was one just now.
-func (p *Parent) say(format string, args ...any) {
+// logLimited writes a message, unless there was one just now.
+func (p *Parent) logLimited(format string, args ...any) {
 	p.mu.Lock()
 	now := time.Now()
 	quiet := now.Sub(p.said) < sayEvery

@@ -18,7 +18,7 @@ func TestReserveLeavesDescriptors(t *testing.T) {
 	spec := port.Spec{Proto: "tcp", ParentIP: "127.0.0.1", ChildIP: "192.0.2.1", ChildPort: 80}
 	for i := range 3 {
 		spec.ParentPort = 8000 + i
-		_, err := p.reserve(spec)
+		_, err := p.reservePort(spec)
 		if got, want := fault.Is(err, fault.Unavailable), i == 2; got != want {
 			t.Errorf("port %d: error = %v, refused %t, want %t", i, err, got, want)
 		}
@@ -29,15 +29,15 @@ func TestReserveLeavesDescriptors(t *testing.T) {
 func TestAdmitLeavesDescriptors(t *testing.T) {
 	p := &Parent{files: filesOfOthers + 2*filesOfConnection + 1, ports: map[int]*entry{1: {}}}
 	for range 2 {
-		if !p.admit() {
+		if !p.admitConnection() {
 			t.Fatal("a connection was refused though there are descriptors for it")
 		}
 	}
-	if p.admit() {
+	if p.admitConnection() {
 		t.Error("a connection was taken without descriptors for it")
 	}
-	p.leave()
-	if !p.admit() {
+	p.releaseConnection()
+	if !p.admitConnection() {
 		t.Error("a connection was refused after another had ended")
 	}
 	if n := mostFiles(); n < filesOfOthers {

@@ -55,7 +55,7 @@ func (p *pool) take(k kind) (int, error) {
 	if fd, ok, err := p.pop(k); ok || err != nil {
 		return fd, err // of a batch that another has fetched meanwhile
 	}
-	fds, err := p.ask(k)
+	fds, err := p.requestBatch(k)
 	if err != nil {
 		return 0, fmt.Errorf("get sockets of the containers' network: %w", err)
 	}
@@ -90,7 +90,7 @@ func (p *pool) pop(k kind) (fd int, ok bool, err error) {
 // refill fetches a batch while nobody waits. Its trouble is left to take, which has someone to tell.
 func (p *pool) refill(k kind) {
 	p.asking.Lock()
-	fds, err := p.ask(k)
+	fds, err := p.requestBatch(k)
 	p.asking.Unlock()
 	if err == nil {
 		_ = p.put(k, fds)
@@ -111,7 +111,7 @@ func (p *pool) put(k kind, fds []int) error {
 	return nil
 }
 
-func (p *pool) ask(k kind) ([]int, error) {
+func (p *pool) requestBatch(k kind) ([]int, error) {
 	if _, err := p.conn.Write([]byte{byte(k), batch}); err != nil {
 		return nil, err
 	}

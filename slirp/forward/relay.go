@@ -68,9 +68,9 @@ func (p *pipes) close() {
 
 func (p pipe) close() { closeAll([]int{p.r, p.w}) }
 
-// relay moves what from sends to the other side until from has no more, and ends that side's input then. An error means
-// that the connection is broken, on either side.
-func (p *pipes) relay(to, from *net.TCPConn) error {
+// relayStream moves what from sends to the other side until from has no more, and ends that side's input then. An error
+// means that the connection is broken, on either side.
+func (p *pipes) relayStream(to, from *net.TCPConn) error {
 	in, err := from.SyscallConn()
 	if err != nil {
 		return err
@@ -80,14 +80,14 @@ func (p *pipes) relay(to, from *net.TCPConn) error {
 		return err
 	}
 	for {
-		via, n, err := p.drain(in)
+		via, n, err := p.fillPipe(in)
 		if errors.Is(err, io.EOF) {
 			return to.CloseWrite()
 		}
 		if err != nil {
 			return err
 		}
-		if err := pump(out, via, n); err != nil {
+		if err := emptyPipe(out, via, n); err != nil {
 			via.close() // not empty
 			return err
 		}
@@ -95,8 +95,8 @@ func (p *pipes) relay(to, from *net.TCPConn) error {
 	}
 }
 
-// drain waits for data and puts it into a pipe, which it takes only when there is some.
-func (p *pipes) drain(in syscall.RawConn) (via pipe, n int, err error) {
+// fillPipe waits for data and puts it into a pipe, which it takes only when there is some.
+func (p *pipes) fillPipe(in syscall.RawConn) (via pipe, n int, err error) {
 	var failed error
 	err = in.Read(func(fd uintptr) bool {
 		if via, failed = p.get(); failed != nil {
@@ -121,8 +121,8 @@ func (p *pipes) drain(in syscall.RawConn) (via pipe, n int, err error) {
 	return via, n, err
 }
 
-// pump empties a pipe that holds n bytes.
-func pump(out syscall.RawConn, via pipe, n int) error {
+// emptyPipe empties a pipe that holds n bytes.
+func emptyPipe(out syscall.RawConn, via pipe, n int) error {
 	var failed error
 	err := out.Write(func(fd uintptr) bool {
 		for n > 0 {

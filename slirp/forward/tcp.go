@@ -56,25 +56,25 @@ func (p *Parent) openTCP(ctx context.Context, r route) (*tcpPort, error) {
 		return nil, errors.Join(fmt.Errorf("not a TCP listener but %T", l), l.Close())
 	}
 	t := &tcpPort{
-		parent: p, listener: listener, kind: r.kind(), quit: make(chan struct{}),
+		parent: p, listener: listener, kind: r.socketKind(), quit: make(chan struct{}),
 		to: target{addr: r.to}, sessions: make(map[*session]struct{}),
 	}
-	p.work.Go(t.accept)
+	p.work.Go(t.acceptClients)
 	return t, nil
 }
 
-func (t *tcpPort) accept() {
+func (t *tcpPort) acceptClients() {
 	pause := acceptPauseMin
 	for {
 		client, err := t.listener.AcceptTCP()
 		switch {
 		case err == nil:
 			pause = acceptPauseMin
-			t.parent.work.Go(func() { t.serve(client) })
+			t.parent.work.Go(func() { t.serveClient(client) })
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			t.parent.say("accept at %s: %v", t.listener.Addr(), err)
+			t.parent.logLimited("accept at %s: %v", t.listener.Addr(), err)
 			select {
 			case <-time.After(pause):
 			case <-t.quit:
@@ -84,33 +84,34 @@ func (t *tcpPort) accept() {
 	}
 }
 
-// serve connects a client with the container and carries everything between them until both have ended, or one is gone.
-func (t *tcpPort) serve(client *net.TCPConn) {
-	if !t.parent.admit() {
-		t.parent.say("refuse a connection at %s: there are as many as this process can bear", t.listener.Addr())
-		reset(client)
+// serveClient connects a client with the container and carries everything between them until both have ended, or one is
+// gone.
+func (t *tcpPort) serveClient(client *net.TCPConn) {
+	if !t.parent.admitConnection() {
+		t.parent.logLimited("refuse a connection at %s: there are as many as this process can bear", t.listener.Addr())
+		resetConn(client)
 		return
 	}
-	defer t.parent.leave()
+	defer t.parent.releaseConnection()
 	peer, _ := netip.ParseAddrPort(client.RemoteAddr().String()) // invalid: as if it were on the loopback
-	container, err := t.parent.dialer.tcp(netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), &t.to, t.kind)
+	container, err := t.parent.dialer.dialTCP(netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), &t.to, t.kind)
 	if err != nil {
 		if errors.Is(err, unix.ECONNREFUSED) {
-			refuse(client)
+			refuseClient(client)
 		} else {
-			reset(client)
+			resetConn(client)
 		}
 		return
 	}
 	s := &session{client: client, container: container}
-	if !t.enlist(s) {
+	if !t.addSession(s) {
 		s.abort()
 		return
 	}
 	_ = container.SetKeepAliveConfig(keepAlive()) // a connection that cannot have it does without
 	there := make(chan error, 1)
-	t.parent.work.Go(func() { there <- s.carry(&t.parent.pipes, container, client) })
-	back := s.carry(&t.parent.pipes, client, container)
+	t.parent.work.Go(func() { there <- s.relayDirection(&t.parent.pipes, container, client) })
+	back := s.relayDirection(&t.parent.pipes, client, container)
 	_ = errors.Join(back, <-there) // both sides know already
 	t.mu.Lock()
 	delete(t.sessions, s)
@@ -119,35 +120,36 @@ func (t *tcpPort) serve(client *net.TCPConn) {
 	_ = container.Close()
 }
 
-// refuse ends a connection that the container has refused: by a reset once the client has sent something, by an end if it
-// sends nothing. A reset that is quicker than the client's connect would be that one's error, and clients that wait for a
-// port try again after a refusal alone; an end that is quicker than the request leaves Node's fetch waiting for ever.
-func refuse(client *net.TCPConn) {
+// refuseClient ends a connection that the container has refused: by a reset once the client has sent something, by an
+// end if it sends nothing. A reset that is quicker than the client's connect would be that one's error, and clients
+// that wait for a port try again after a refusal alone; an end that is quicker than the request leaves Node's fetch
+// waiting for ever.
+func refuseClient(client *net.TCPConn) {
 	_ = client.SetReadDeadline(time.Now().Add(refuseWait))
 	if n, _ := client.Read(make([]byte, 1)); n > 0 {
-		reset(client)
+		resetConn(client)
 		return
 	}
 	_ = client.Close()
 }
 
-func (t *tcpPort) enlist(s *session) bool {
+func (t *tcpPort) addSession(s *session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
 		return false
 	}
 	if t.closed {
-		s.expire() // accepted before
+		s.setCloseDeadline() // accepted before
 	}
 	t.sessions[s] = struct{}{}
 	return true
 }
 
-// expire leaves a connection of a closed port so much time.
-func (s *session) expire() {
+// setCloseDeadline gives a connection of a closed port drainWait if the container has ended it, cutWait otherwise.
+func (s *session) setCloseDeadline() {
 	wait := cutWait
-	if finished(s.container) {
+	if peerFinished(s.container) {
 		wait = drainWait
 	}
 	for _, c := range []*net.TCPConn{s.client, s.container} {
@@ -155,9 +157,9 @@ func (s *session) expire() {
 	}
 }
 
-// carry is one direction. What breaks it breaks the other, and both peers are told.
-func (s *session) carry(via *pipes, to, from *net.TCPConn) error {
-	err := via.relay(to, from)
+// relayDirection carries one direction. What breaks it breaks the other, and both peers are told.
+func (s *session) relayDirection(via *pipes, to, from *net.TCPConn) error {
+	err := via.relayStream(to, from)
 	if err != nil {
 		s.abort()
 	}
@@ -166,11 +168,11 @@ func (s *session) carry(via *pipes, to, from *net.TCPConn) error {
 
 // abort resets both sides: neither may take what it got for all there was.
 func (s *session) abort() {
-	reset(s.client)
-	reset(s.container)
+	resetConn(s.client)
+	resetConn(s.container)
 }
 
-func reset(c *net.TCPConn) {
+func resetConn(c *net.TCPConn) {
 	_ = c.SetLinger(0)
 	_ = c.Close()
 }
@@ -187,7 +189,7 @@ func (t *tcpPort) close() error {
 	t.closed = true
 	close(t.quit)
 	for s := range t.sessions {
-		s.expire()
+		s.setCloseDeadline()
 	}
 	return err
 }
@@ -211,8 +213,8 @@ const (
 	tcpClosing   = 11
 )
 
-// finished tells whether the peer has ended its direction, whether or not everything before has been read.
-func finished(c *net.TCPConn) bool {
+// peerFinished tells whether the peer has ended its direction, whether or not everything before has been read.
+func peerFinished(c *net.TCPConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false

@@ -138,7 +138,7 @@ func TestTCPResets(t *testing.T) {
 }
 
 // Clients that wait for a port must be able to connect before anybody listens in the container, and those that ask at once
-// must learn that there is no answer: see refuse.
+// must learn that there is no answer: see refuseClient.
 func TestTCPNobodyListens(t *testing.T) {
 	r := newRig(t, true)
 	at, _ := r.open(t, "tcp4", "127.0.0.1", container, 82)

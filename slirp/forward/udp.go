@@ -64,7 +64,7 @@ type udpClient struct {
 
 func (p *Parent) openUDP(ctx context.Context, r route) (*udpPort, error) {
 	u := &udpPort{
-		parent: p, kind: r.kind(), any: r.from.Addr().IsUnspecified(),
+		parent: p, kind: r.socketKind(), any: r.from.Addr().IsUnspecified(),
 		to: target{addr: r.to}, clients: make(map[path]*udpClient),
 	}
 	lc := net.ListenConfig{}
@@ -83,7 +83,7 @@ func (p *Parent) openUDP(ctx context.Context, r route) (*udpPort, error) {
 	if u.raw, err = conn.SyscallConn(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	p.work.Go(u.receive)
+	p.work.Go(u.receiveDatagrams)
 	return u, nil
 }
 
@@ -100,26 +100,26 @@ func askForLocal(network, _ string, c syscall.RawConn) error {
 	return errors.Join(cerr, err)
 }
 
-// receive passes on what clients send, until the port is closed. It alone makes clients: two datagrams of a new one come
-// one after the other.
-func (u *udpPort) receive() {
+// receiveDatagrams passes on what clients send, until the port is closed. It alone makes clients: two datagrams of a
+// new one come one after the other.
+func (u *udpPort) receiveDatagrams() {
 	for {
 		var failed error
 		err := u.raw.Read(func(fd uintptr) bool {
-			failed = u.take(int(fd))
+			failed = u.readDatagrams(int(fd))
 			return !errors.Is(failed, unix.EAGAIN)
 		})
 		if err != nil {
 			return // closed
 		}
 		if failed != nil {
-			u.parent.say("receive at %s: %v", u.conn.LocalAddr(), failed)
+			u.parent.logLimited("receive at %s: %v", u.conn.LocalAddr(), failed)
 		}
 	}
 }
 
-// take reads all that is there.
-func (u *udpPort) take(fd int) error {
+// readDatagrams reads all that is there.
+func (u *udpPort) readDatagrams(fd int) error {
 	d, _ := datagrams.Get().(*datagram)
 	defer datagrams.Put(d)
 	for {
@@ -130,7 +130,7 @@ func (u *udpPort) take(fd int) error {
 		if err != nil {
 			return err
 		}
-		client, err := addrPort(sa)
+		client, err := toAddrPort(sa)
 		if err != nil {
 			return err
 		}
@@ -138,33 +138,33 @@ func (u *udpPort) take(fd int) error {
 		if u.any {
 			at.local = parseLocal(d.control[:oobn])
 		}
-		u.pass(at, d.data[:n])
+		u.forwardDatagram(at, d.data[:n])
 	}
 }
 
-// pass sends a datagram to the container. Like any router it drops what does not go.
-func (u *udpPort) pass(at path, data []byte) {
+// forwardDatagram sends a datagram to the container. Like any router it drops what does not go.
+func (u *udpPort) forwardDatagram(at path, data []byte) {
 	u.mu.Lock()
 	c := u.clients[at]
 	u.mu.Unlock()
-	if c != nil && c.send(data) {
+	if c != nil && c.sendDatagram(data) {
 		return
 	}
-	c, err := u.meet(at) // new, or forgotten just now
+	c, err := u.addClient(at) // new, or forgotten just now
 	if err != nil {
-		u.parent.say("datagram for %s: %v", u.to.addr, err)
+		u.parent.logLimited("datagram for %s: %v", u.to.addr, err)
 		return
 	}
-	c.send(data)
+	c.sendDatagram(data)
 }
 
-// meet makes a client.
-func (u *udpPort) meet(at path) (*udpClient, error) {
+// addClient makes a client.
+func (u *udpPort) addClient(at path) (*udpClient, error) {
 	d := u.parent.dialer
-	c := &udpClient{port: u, path: at, control: at.local.control()}
-	c.kept = d.keeps(at.client, &u.to) && d.claim(at.client, u.to.addr)
+	c := &udpClient{port: u, path: at, control: at.local.controlMessage()}
+	c.kept = d.mayKeepAddress(at.client, &u.to) && d.claimFlow(at.client, u.to.addr)
 	var err error
-	if c.conn, err = d.udp(at.client, c.kept, u.to.addr, u.kind); err == nil {
+	if c.conn, err = d.dialUDP(at.client, c.kept, u.to.addr, u.kind); err == nil {
 		c.raw, err = c.conn.SyscallConn()
 	}
 	if err != nil {
@@ -182,7 +182,7 @@ func (u *udpPort) meet(at path) (*udpClient, error) {
 		u.forgetQuietestLocked()
 	}
 	u.clients[at] = c
-	u.parent.work.Go(c.answer)
+	u.parent.work.Go(c.forwardAnswers)
 	return c, nil
 }
 
@@ -197,8 +197,8 @@ func (u *udpPort) forgetQuietestLocked() {
 	quietest.close()
 }
 
-// forget takes a client away that has been quiet for clientIdle, and tells whether it has.
-func (u *udpPort) forget(c *udpClient) bool {
+// forgetIdle takes a client away that has been quiet for clientIdle, and tells whether it has.
+func (u *udpPort) forgetIdle(c *udpClient) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if time.Since(time.Unix(0, c.active.Load())) < clientIdle {
@@ -218,7 +218,7 @@ func (u *udpPort) close() error {
 	u.clients, u.closed = nil, true
 	u.mu.Unlock()
 	for _, c := range clients {
-		_ = c.raw.Control(func(fd uintptr) { _ = c.take(int(fd)) })
+		_ = c.raw.Control(func(fd uintptr) { _ = c.readAnswers(int(fd)) })
 		c.close()
 	}
 	return u.conn.Close()
@@ -227,8 +227,8 @@ func (u *udpPort) close() error {
 // cut has nothing left to do.
 func (u *udpPort) cut() {}
 
-// send passes a datagram on, and is false if the client has been forgotten.
-func (c *udpClient) send(data []byte) bool {
+// sendDatagram passes a datagram on, and is false if the client has been forgotten.
+func (c *udpClient) sendDatagram(data []byte) bool {
 	c.active.Store(time.Now().UnixNano())
 	err := c.raw.Control(func(fd uintptr) {
 		// The first may only fetch that an earlier one was refused.
@@ -241,21 +241,21 @@ func (c *udpClient) send(data []byte) bool {
 	return err == nil
 }
 
-// answer passes on what the container sends, until the client is forgotten or the port closed.
-func (c *udpClient) answer() {
+// forwardAnswers passes on what the container sends, until the client is forgotten or the port closed.
+func (c *udpClient) forwardAnswers() {
 	for {
 		_ = c.conn.SetReadDeadline(time.Unix(0, c.active.Load()).Add(clientIdle))
-		err := c.raw.Read(func(fd uintptr) bool { return !errors.Is(c.take(int(fd)), unix.EAGAIN) })
+		err := c.raw.Read(func(fd uintptr) bool { return !errors.Is(c.readAnswers(int(fd)), unix.EAGAIN) })
 		switch {
 		case err == nil: // refused: the container may listen later
-		case !errors.Is(err, os.ErrDeadlineExceeded), c.port.forget(c):
+		case !errors.Is(err, os.ErrDeadlineExceeded), c.port.forgetIdle(c):
 			return
 		}
 	}
 }
 
-// take reads all that is there.
-func (c *udpClient) take(fd int) error {
+// readAnswers reads all that is there.
+func (c *udpClient) readAnswers(fd int) error {
 	d, _ := datagrams.Get().(*datagram)
 	defer datagrams.Put(d)
 	for {
@@ -276,7 +276,7 @@ func (c *udpClient) close() {
 		_ = c.conn.Close()
 	}
 	if c.kept {
-		c.port.parent.dialer.release(c.path.client, c.port.to.addr)
+		c.port.parent.dialer.releaseFlow(c.path.client, c.port.to.addr)
 	}
 }
 
@@ -311,8 +311,8 @@ func parseLocal(control []byte) local {
 	return local{}
 }
 
-// control makes an answer leave from the address.
-func (l local) control() []byte {
+// controlMessage makes an answer leave from the address.
+func (l local) controlMessage() []byte {
 	switch {
 	case !l.addr.IsValid():
 		return nil

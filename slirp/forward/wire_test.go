@@ -36,15 +36,15 @@ func TestParse(t *testing.T) {
 		{"no host address", with(func(s *port.Spec) { s.ParentIP = "" }), 0, fault.Invalid},
 		{"port", with(func(s *port.Spec) { s.ChildPort = 65536 }), 0, fault.Invalid},
 	} {
-		r, err := parse(tc.spec)
+		r, err := parseSpec(tc.spec)
 		if tc.want != nil {
 			if !fault.Is(err, tc.want) {
 				t.Errorf("%s: parse = %v, want kind %v", tc.name, err, fault.KindOf(tc.want("")))
 			}
 			continue
 		}
-		if err != nil || r.kind() != tc.kind {
-			t.Errorf("%s: parse = kind %d, %v; want %d", tc.name, r.kind(), err, tc.kind)
+		if err != nil || r.socketKind() != tc.kind {
+			t.Errorf("%s: parse = kind %d, %v; want %d", tc.name, r.socketKind(), err, tc.kind)
 		}
 	}
 }
@@ -61,15 +61,15 @@ func TestLocalRoundTrip(t *testing.T) {
 		{"multicast", local{addr: netip.MustParseAddr("ff02::1"), iface: 3}, local{}},
 		{"none", local{}, local{}},
 	} {
-		if got := parseLocal(tc.l.control()); got != tc.want {
+		if got := parseLocal(tc.l.controlMessage()); got != tc.want {
 			t.Errorf("%s: parseLocal = %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
 }
 
 func FuzzParseLocal(f *testing.F) {
-	f.Add(local{addr: netip.MustParseAddr("192.0.2.7")}.control())
-	f.Add(local{addr: netip.MustParseAddr("fe80::7"), iface: 3}.control())
+	f.Add(local{addr: netip.MustParseAddr("192.0.2.7")}.controlMessage())
+	f.Add(local{addr: netip.MustParseAddr("fe80::7"), iface: 3}.controlMessage())
 	f.Add([]byte("short"))
 	f.Fuzz(func(t *testing.T, control []byte) {
 		l := parseLocal(control)
@@ -113,7 +113,7 @@ func TestForget(t *testing.T) {
 		c := &udpClient{port: u}
 		c.active.Store(time.Now().Add(-tc.quiet).UnixNano())
 		u.clients[c.path] = c
-		if got := u.forget(c); got != tc.want || (len(u.clients) == 0) != tc.want {
+		if got := u.forgetIdle(c); got != tc.want || (len(u.clients) == 0) != tc.want {
 			t.Errorf("%s: forget = %v and %d clients left, want %v", tc.name, got, len(u.clients), tc.want)
 		}
 	}

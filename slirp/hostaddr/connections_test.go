@@ -78,7 +78,7 @@ func TestKeepsConnections(t *testing.T) {
 	}
 	defer func() { _ = server.Close() }()
 
-	must(t, f.lead(f.Target()))
+	must(t, f.setTarget(f.Target()))
 	must(t, f.Close())
 	f, err = Start(context.Background(), opts)
 	must(t, err)
@@ -124,7 +124,7 @@ func TestForgetsConnections(t *testing.T) {
 	}
 	h.moveTo("198.18.0.7/24", "198.18.0.254")
 	h.tell("198.18.0.7:"+port, "home")
-	must(t, f.lead(netip.MustParseAddr("198.18.0.7")))
+	must(t, f.setTarget(netip.MustParseAddr("198.18.0.7")))
 	if got := answer(); got != "home" {
 		t.Errorf("after the move: got %q, want %q", got, "home")
 	}

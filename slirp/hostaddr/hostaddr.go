@@ -62,23 +62,23 @@ func Start(ctx context.Context, opts Options) (_ *Follower, err error) {
 			err = errors.Join(fmt.Errorf("lead %s to the host: %w", opts.Addr, err), f.Close())
 		}
 	}()
-	if err := f.enter(); err != nil {
+	if err := f.openSockets(); err != nil {
 		return nil, err
 	}
 	if opts.To.IsValid() {
-		return f, f.lead(opts.To)
+		return f, f.setTarget(opts.To)
 	}
-	if f.news, err = subscribe(); err != nil { // before the first look, so that no change is missed
+	if f.news, err = subscribeChanges(); err != nil { // before the first look, so that no change is missed
 		return nil, err
 	}
-	addr, err := outward()
+	addr, err := outwardAddr()
 	if err != nil {
 		return nil, err
 	}
-	if err := f.lead(addr); err != nil {
+	if err := f.setTarget(addr); err != nil {
 		return nil, err
 	}
-	f.work.Go(func() { f.follow(f.news) })
+	f.work.Go(func() { f.followChanges(f.news) })
 	return f, nil
 }
 
@@ -105,8 +105,8 @@ func (f *Follower) Close() error {
 	return errors.Join(errs...)
 }
 
-// enter opens the sockets into the containers' network namespace.
-func (f *Follower) enter() error {
+// openSockets opens the sockets into the containers' network namespace.
+func (f *Follower) openSockets() error {
 	return thread.InNetworkAt(f.opts.NetNS, func() (err error) {
 		if f.rules, err = nftables.New(nftables.AsLasting()); err != nil {
 			return fmt.Errorf("open nftables: %w", err)
@@ -118,8 +118,8 @@ func (f *Follower) enter() error {
 	})
 }
 
-// follow ends when news is closed.
-func (f *Follower) follow(news *os.File) {
+// followChanges ends when news is closed.
+func (f *Follower) followChanges(news *os.File) {
 	for buf := make([]byte, 8<<10); ; { // a message that does not fit is cut, and its content is of no interest
 		_, err := news.Read(buf)
 		if err != nil && !errors.Is(err, unix.ENOBUFS) { // some are lost then, which is a change as well
@@ -128,9 +128,9 @@ func (f *Follower) follow(news *os.File) {
 			}
 			return
 		}
-		addr, err := outward()
+		addr, err := outwardAddr()
 		if err == nil && addr != f.Target() {
-			if err = f.lead(addr); err == nil {
+			if err = f.setTarget(addr); err == nil {
 				f.opts.Log.Info().Stringer("address", addr).Msg("host's outward address")
 			}
 		}
@@ -140,9 +140,9 @@ func (f *Follower) follow(news *os.File) {
 	}
 }
 
-// lead makes the table send to addr, or takes it away if addr is invalid. Connections that went elsewhere are forgotten:
-// those without packets of their own end, a client that sends on by UDP reaches the new place.
-func (f *Follower) lead(addr netip.Addr) error {
+// setTarget makes the table send to addr, or takes it away if addr is invalid. Connections that went elsewhere are
+// forgotten: those without packets of their own end, a client that sends on by UDP reaches the new place.
+func (f *Follower) setTarget(addr netip.Addr) error {
 	if err := setTable(f.rules, f.opts.Uplink, f.opts.Addr, addr); err != nil {
 		return err
 	}
@@ -167,8 +167,8 @@ func (e elsewhere) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	return dialed.Unmap() == e.from && answers.Unmap() != e.to
 }
 
-// subscribe opens a socket that is readable after each change of the host's IPv4 addresses and routes.
-func subscribe() (*os.File, error) {
+// subscribeChanges opens a socket that is readable after each change of the host's IPv4 addresses and routes.
+func subscribeChanges() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
@@ -181,9 +181,9 @@ func subscribe() (*os.File, error) {
 	return news, nil
 }
 
-// outward returns the source address of what the host sends outside; invalid if it has no way there, or one that begins
+// outwardAddr returns the source address of what the host sends outside; invalid if it has no way there, or one that begins
 // on its loopback.
-func outward() (netip.Addr, error) {
+func outwardAddr() (netip.Addr, error) {
 	routes, err := netlink.RouteGet(outside)
 	switch {
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL):

@@ -257,13 +257,13 @@ func TestOutwardIsNeverLoopback(t *testing.T) {
 	route := &netlink.Route{LinkIndex: lo.Attrs().Index, Dst: &net.IPNet{IP: outside, Mask: net.CIDRMask(32, 32)}, Scope: netlink.SCOPE_LINK}
 	must(t, netlink.RouteAdd(route))
 	defer func() { must(t, netlink.RouteDel(route)) }()
-	if got, err := outward(); err != nil || got.IsValid() {
+	if got, err := outwardAddr(); err != nil || got.IsValid() {
 		t.Errorf("outward() = %v, %v; want no address and no error", got, err)
 	}
 	blackhole := &netlink.Route{Dst: &net.IPNet{IP: outside, Mask: net.CIDRMask(32, 32)}, Type: unix.RTN_BLACKHOLE, Priority: 1}
 	must(t, netlink.RouteDel(route))
 	must(t, netlink.RouteAdd(blackhole))
-	if got, err := outward(); err != nil || got.IsValid() {
+	if got, err := outwardAddr(); err != nil || got.IsValid() {
 		t.Errorf("outward() with a blackhole = %v, %v; want no address and no error", got, err)
 	}
 	must(t, netlink.RouteDel(blackhole))

@@ -66,14 +66,14 @@ func Check(o Options) error {
 	if o.Range.IsValid() && (o.Range.Bits() < s.Bits() || !s.Contains(o.Range.Addr())) {
 		return fault.Invalid("range %s is not in the subnet %s", o.Range, s)
 	}
-	if o.Range.IsValid() && o.Range.IsSingleIP() && !usable(s, o.Range.Addr()) {
+	if o.Range.IsValid() && o.Range.IsSingleIP() && !isUsable(s, o.Range.Addr()) {
 		return fault.Invalid("range %s has no address of the subnet %s to give", o.Range, s)
 	}
-	if o.Gateway.IsValid() && !usable(s, o.Gateway) {
+	if o.Gateway.IsValid() && !isUsable(s, o.Gateway) {
 		return fault.Invalid("gateway %s is no address of the subnet %s", o.Gateway, s)
 	}
 	for _, a := range o.Aux {
-		if !usable(s, a) {
+		if !isUsable(s, a) {
 			return fault.Invalid("auxiliary address %s is no address of the subnet %s", a, s)
 		}
 		if a == gatewayOf(o) {
@@ -94,27 +94,27 @@ func Open(o Options) (*Pool, error) {
 	}
 	p := &Pool{
 		subnet: o.Subnet.Masked(), gateway: gatewayOf(o),
-		first: give.Masked().Addr(), last: highest(give),
+		first: give.Masked().Addr(), last: lastAddress(give),
 		owners: make(map[netip.Addr]string, 1+len(o.Aux)),
 	}
 	p.owners[p.gateway] = reserved
 	for _, a := range o.Aux {
 		p.owners[a] = reserved
 	}
-	if !usable(p.subnet, p.first) {
+	if !isUsable(p.subnet, p.first) {
 		p.first = p.first.Next()
 	}
-	if !usable(p.subnet, p.last) {
+	if !isUsable(p.subnet, p.last) {
 		p.last = p.last.Prev()
 	}
 	p.next = p.first
 	if o.Cursor == "" {
 		return p, nil
 	}
-	return p, p.remember(o.Cursor)
+	return p, p.openCursor(o.Cursor)
 }
 
-func (p *Pool) remember(path string) error {
+func (p *Pool) openCursor(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("open address cursor: %w", err)
 	}
@@ -126,7 +126,7 @@ func (p *Pool) remember(path string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("read address cursor: %w", err), f.Close())
 	}
-	if addr, err := netip.ParseAddr(strings.TrimSpace(string(data))); err == nil && p.givable(addr) {
+	if addr, err := netip.ParseAddr(strings.TrimSpace(string(data))); err == nil && p.inRange(addr) {
 		p.next = addr
 	}
 	p.cursor = f
@@ -141,7 +141,7 @@ func (p *Pool) Subnet() netip.Prefix { return p.subnet }
 
 // Take gives owner, which is not empty, a free address. When none is left it is a fault.Unavailable.
 func (p *Pool) Take(owner string) (netip.Addr, error) {
-	addr, next, ok := p.take(owner)
+	addr, next, ok := p.takeNext(owner)
 	if !ok {
 		return netip.Addr{}, fault.Unavailable("no available addresses in %s", p.subnet)
 	}
@@ -156,12 +156,12 @@ func (p *Pool) Take(owner string) (netip.Addr, error) {
 	return addr, nil
 }
 
-func (p *Pool) take(owner string) (addr, next netip.Addr, ok bool) {
+func (p *Pool) takeNext(owner string) (addr, next netip.Addr, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for addr = p.next; ; {
 		next = addr.Next()
-		if !p.givable(next) {
+		if !p.inRange(next) {
 			next = p.first
 		}
 		if _, taken := p.owners[addr]; !taken {
@@ -185,7 +185,7 @@ func (p *Pool) Claim(owner string, addr netip.Addr) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if holder, taken := p.owners[addr]; !usable(p.subnet, addr) || taken && holder != owner {
+	if holder, taken := p.owners[addr]; !isUsable(p.subnet, addr) || taken && holder != owner {
 		return fault.Conflict("Address already in use: %s", addr)
 	}
 	p.owners[addr] = owner
@@ -222,7 +222,7 @@ func (p *Pool) Close() error {
 	return p.cursor.Close()
 }
 
-func (p *Pool) givable(addr netip.Addr) bool {
+func (p *Pool) inRange(addr netip.Addr) bool {
 	return addr.BitLen() == p.first.BitLen() && addr.Compare(p.first) >= 0 && addr.Compare(p.last) <= 0
 }
 
@@ -233,14 +233,14 @@ func gatewayOf(o Options) netip.Addr {
 	return o.Subnet.Masked().Addr().Next()
 }
 
-// usable reports whether a device may have the address: not that of the network itself, which in IPv6 is any router's,
+// isUsable reports whether a device may have the address: not that of the network itself, which in IPv6 is any router's,
 // nor the broadcast address of IPv4.
-func usable(subnet netip.Prefix, addr netip.Addr) bool {
-	return subnet.Contains(addr) && addr != subnet.Masked().Addr() && (addr.Is6() || addr != highest(subnet))
+func isUsable(subnet netip.Prefix, addr netip.Addr) bool {
+	return subnet.Contains(addr) && addr != subnet.Masked().Addr() && (addr.Is6() || addr != lastAddress(subnet))
 }
 
-// highest returns the last address of a network.
-func highest(prefix netip.Prefix) netip.Addr {
+// lastAddress returns the last address of a network.
+func lastAddress(prefix netip.Prefix) netip.Addr {
 	a := prefix.Addr().AsSlice()
 	for bit := prefix.Bits(); bit < 8*len(a); bit++ {
 		a[bit/8] |= 0x80 >> (bit % 8)

@@ -279,7 +279,7 @@ func FuzzPool(f *testing.F) {
 			if err != nil {
 				break
 			}
-			if seen[got] || got == o.Gateway || got == o.Aux[0] || !usable(o.Subnet, got) || o.Range.IsValid() && !o.Range.Contains(got) {
+			if seen[got] || got == o.Gateway || got == o.Aux[0] || !isUsable(o.Subnet, got) || o.Range.IsValid() && !o.Range.Contains(got) {
 				t.Fatalf("Take of %+v = %s", o, got)
 			}
 			seen[got] = true

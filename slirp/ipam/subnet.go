@@ -17,7 +17,7 @@ func Choose(wish netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 	if wish.IsValid() && free(wish) {
 		return wish, nil
 	}
-	for p := range candidates {
+	for p := range candidateSubnets {
 		if free(p) {
 			return p, nil
 		}
@@ -26,8 +26,8 @@ func Choose(wish netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 		"the host has routes to, or networks have, all of 172.17.0.0/16 to 172.31.0.0/16, 192.168.0.0/16 and 10.0.0.0/8")
 }
 
-// candidates are the subnets clients are used to see, in that order, and parts of 10.0.0.0/8 after them.
-func candidates(yield func(netip.Prefix) bool) {
+// candidateSubnets yields the subnets clients are used to see, in that order, and parts of 10.0.0.0/8 after them.
+func candidateSubnets(yield func(netip.Prefix) bool) {
 	for i := byte(17); i < 32; i++ {
 		if !yield(netip.PrefixFrom(netip.AddrFrom4([4]byte{172, i, 0, 0}), 16)) {
 			return

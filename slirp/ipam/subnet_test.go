@@ -51,7 +51,7 @@ func TestChoose(t *testing.T) {
 func TestCandidatesAreNetworksAndDiffer(t *testing.T) {
 	var seen []netip.Prefix
 	uplink := netip.MustParsePrefix("10.0.2.0/24")
-	for p := range candidates {
+	for p := range candidateSubnets {
 		if p != p.Masked() {
 			t.Errorf("candidate %s is no network", p)
 		}

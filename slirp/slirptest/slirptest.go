@@ -41,13 +41,13 @@ func Main(m *testing.M) {
 		os.Exit(m.Run()) // fuzzing writes to folders that nobody may not, and needs none of this
 	}
 	if os.Getenv(inside) != "" {
-		if err := furnish(); err != nil {
+		if err := setUpNamespaces(); err != nil {
 			fmt.Fprintln(os.Stderr, "slirptest:", err)
 			os.Exit(1)
 		}
 		os.Exit(m.Run())
 	}
-	err := enter()
+	err := runInNamespaces()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		os.Exit(exit.ExitCode())
 	}
@@ -58,8 +58,9 @@ func Main(m *testing.M) {
 	os.Exit(0)
 }
 
-// enter runs this program again as root of a user namespace with a single id, which is nobody's when root starts it.
-func enter() error {
+// runInNamespaces runs this program again as root of a user namespace with a single id, which is nobody's when root
+// starts it.
+func runInNamespaces() error {
 	uid, gid := os.Getuid(), os.Getgid()
 	if uid == 0 {
 		uid, gid = nobody, nobody
@@ -98,7 +99,7 @@ func copyFile(to, from string) error {
 	return os.WriteFile(to, data, 0o755)
 }
 
-func furnish() error {
+func setUpNamespaces() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
@@ -132,11 +133,11 @@ func Detached(t testing.TB, dir string) string {
 	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: "tap0", PeerNamespace: netlink.NsFd(ns)}
 	check(t, netlink.LinkAdd(pair))
 	t.Cleanup(func() { check(t, netlink.LinkDel(pair)) })
-	configure(t, &netlink.Handle{}, attrs.Name, OutsideAddr)
+	configureLink(t, &netlink.Handle{}, attrs.Name, OutsideAddr)
 	h, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
 	check(t, err)
 	defer h.Close()
-	configure(t, h, "tap0", UplinkAddr)
+	configureLink(t, h, "tap0", UplinkAddr)
 	check(t, h.RouteAdd(&netlink.Route{Gw: net.ParseIP(OutsideAddr)}))
 	lo, err := h.LinkByName("lo")
 	check(t, err)
@@ -144,7 +145,7 @@ func Detached(t testing.TB, dir string) string {
 	return path
 }
 
-func configure(t testing.TB, h *netlink.Handle, name, addr string) {
+func configureLink(t testing.TB, h *netlink.Handle, name, addr string) {
 	t.Helper()
 	link, err := h.LinkByName(name)
 	check(t, err)

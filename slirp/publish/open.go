@@ -17,8 +17,8 @@ import (
 // sideBySide is how many calls of the API are under way for one caller; more bring nothing.
 const sideBySide = 8
 
-// each calls f with the numbers below n, some of them at the same time, and returns after the last.
-func each(n int, f func(i int)) {
+// runParallel calls f with the numbers below n, some of them at the same time, and returns after the last.
+func runParallel(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
 	for range min(n, sideBySide) {
@@ -42,7 +42,7 @@ func (p *Publisher) openAll(ctx context.Context, ports port.Manager, to Target, 
 	var fixed, ranges, ephemeral []int
 	for i, w := range wants {
 		switch {
-		case w.fixed():
+		case w.hasFixedPort():
 			fixed = append(fixed, i)
 		case w.low != 0:
 			ranges = append(ranges, i)
@@ -59,12 +59,12 @@ func (p *Publisher) openAll(ctx context.Context, ports port.Manager, to Target, 
 			failed.Store(true)
 		}
 	}
-	each(len(fixed), func(i int) { try(fixed[i]) })
+	runParallel(len(fixed), func(i int) { try(fixed[i]) })
 	if errors.Join(errs...) == nil {
 		for _, i := range ranges {
 			try(i)
 		}
-		each(len(ephemeral), func(i int) { try(ephemeral[i]) })
+		runParallel(len(ephemeral), func(i int) { try(ephemeral[i]) })
 	}
 	var (
 		all   []open
@@ -82,8 +82,8 @@ func (p *Publisher) openAll(ctx context.Context, ports port.Manager, to Target, 
 // openOne tries each port that the wish allows.
 func (p *Publisher) openOne(ctx context.Context, ports port.Manager, to Target, w want) ([]open, error) {
 	var taken netip.Addr
-	for n := range w.attempts() {
-		hostPort, err := p.host.pick(ctx, w, n)
+	for n := range w.maxAttempts() {
+		hostPort, err := p.host.pickPort(ctx, w, n)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (p *Publisher) openOne(ctx context.Context, ports port.Manager, to Target, 
 			return got, err
 		}
 	}
-	return nil, allocated(w, taken)
+	return nil, allocatedError(w, taken)
 }
 
 // openSame opens one port of the host on all the addresses. With an error it returns what is open all the same; with an
@@ -107,13 +107,13 @@ func (p *Publisher) openSame(ctx context.Context, ports port.Manager, to Target,
 		case i > 0 && noIPv6(err): // nobody has asked for it by name
 		case isConflict(err):
 			for _, o := range got {
-				if err := remove(ctx, ports, o.id); err != nil {
+				if err := removePort(ctx, ports, o.id); err != nil {
 					return got, ip, err
 				}
 			}
 			return nil, ip, nil
 		default:
-			return got, netip.Addr{}, p.host.explain(err, ip, hostPort)
+			return got, netip.Addr{}, p.host.explainRefusal(err, ip, hostPort)
 		}
 	}
 	return got, netip.Addr{}, nil
@@ -124,7 +124,7 @@ func openAt(ctx context.Context, ports port.Manager, to Target, np network.Port)
 	if err != nil {
 		return open{}, err
 	}
-	st, err := add(ctx, ports, spec)
+	st, err := addPort(ctx, ports, spec)
 	if err != nil {
 		return open{}, err
 	}
@@ -144,17 +144,17 @@ func portsOf(opened []open) []network.Port {
 	return list
 }
 
-// withdraw closes ports and puts back on the owner those that it could not close.
-func (p *Publisher) withdraw(ctx context.Context, ports port.Manager, owner string, opened []open) error {
+// closePorts closes ports and puts back on the owner those that it could not close.
+func (p *Publisher) closePorts(ctx context.Context, ports port.Manager, owner string, opened []open) error {
 	errs := make([]error, len(opened))
-	each(len(opened), func(i int) { errs[i] = remove(ctx, ports, opened[i].id) })
+	runParallel(len(opened), func(i int) { errs[i] = removePort(ctx, ports, opened[i].id) })
 	var left []open
 	for i, o := range opened {
 		if errs[i] != nil {
 			left = append(left, o)
 		}
 	}
-	p.keep(owner, left)
+	p.addHeld(owner, left)
 	return errors.Join(errs...)
 }
 
@@ -168,17 +168,17 @@ func (p *Publisher) Move(ctx context.Context, to Target) ([]network.Port, error)
 	if len(held) == 0 {
 		return nil, nil
 	}
-	ports, err := p.manager(ctx)
+	ports, err := p.portManager(ctx)
 	if err != nil {
 		return portsOf(held), err
 	}
-	moved, err := redirect(ctx, ports, held, func(o open) (port.Spec, error) { return specOf(o.port, to) })
+	moved, err := redirectPorts(ctx, ports, held, func(o open) (port.Spec, error) { return specOf(o.port, to) })
 	if err != nil {
 		was := make(map[network.Port]port.Spec, len(held))
 		for _, o := range held {
 			was[o.port] = o.spec
 		}
-		back, berr := redirect(ctx, ports, moved, func(o open) (port.Spec, error) { return was[o.port], nil })
+		back, berr := redirectPorts(ctx, ports, moved, func(o open) (port.Spec, error) { return was[o.port], nil })
 		moved, err = back, errors.Join(fmt.Errorf("move the published ports of %s: %w", to.Owner, err), berr)
 	}
 	p.mu.Lock()
@@ -187,10 +187,10 @@ func (p *Publisher) Move(ctx context.Context, to Target) ([]network.Port, error)
 	return portsOf(moved), err
 }
 
-// redirect opens ports anew, with another target, and returns those that are open after it.
-func redirect(ctx context.Context, ports port.Manager, all []open, where func(open) (port.Spec, error)) ([]open, error) {
+// redirectPorts opens ports anew, with another target, and returns those that are open after it.
+func redirectPorts(ctx context.Context, ports port.Manager, all []open, where func(open) (port.Spec, error)) ([]open, error) {
 	after, errs := make([]*open, len(all)), make([]error, len(all))
-	each(len(all), func(i int) { after[i], errs[i] = redirectOne(ctx, ports, all[i], where) })
+	runParallel(len(all), func(i int) { after[i], errs[i] = redirectOne(ctx, ports, all[i], where) })
 	var left []open
 	for _, o := range after {
 		if o != nil {
@@ -205,15 +205,15 @@ func redirectOne(ctx context.Context, ports port.Manager, o open, where func(ope
 	if err != nil || spec == o.spec {
 		return &o, err
 	}
-	if err := remove(ctx, ports, o.id); err != nil {
+	if err := removePort(ctx, ports, o.id); err != nil {
 		return &o, err
 	}
-	st, err := add(ctx, ports, spec)
+	st, err := addPort(ctx, ports, spec)
 	if err == nil {
 		return &open{st.ID, spec, o.port}, nil
 	}
 	err = fmt.Errorf("lead port %d of the host to %s: %w", o.port.HostPort, spec.ChildIP, err)
-	st, back := add(ctx, ports, o.spec)
+	st, back := addPort(ctx, ports, o.spec)
 	if back != nil {
 		return nil, errors.Join(err, fmt.Errorf("port %d of the host is lost: %w", o.port.HostPort, back))
 	}

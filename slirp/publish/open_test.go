@@ -178,7 +178,7 @@ func TestParseHostAddress(t *testing.T) {
 		if err := os.WriteFile(six, []byte(tc.inet6), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w, err := host{proc: proc}.parse(network.PortRequest{ContainerPort: 80, HostIP: tc.ip})
+		w, err := host{proc: proc}.parseRequest(network.PortRequest{ContainerPort: 80, HostIP: tc.ip})
 		if got := fmt.Sprint(w.ips); err != nil || got != fmt.Sprint(tc.want) {
 			t.Errorf("%s: parse gives the addresses %s, %v; want %s", tc.name, got, err, tc.want)
 		}

@@ -27,8 +27,8 @@ type want struct {
 	low, high uint16       // both 0: any
 }
 
-// parse checks a request; one that names no address is for all, those of IPv6 too if the host has any.
-func (h host) parse(r network.PortRequest) (want, error) {
+// parseRequest checks a request; one that names no address is for all, those of IPv6 too if the host has any.
+func (h host) parseRequest(r network.PortRequest) (want, error) {
 	w := want{proto: r.Proto, container: r.ContainerPort, low: r.HostLow, high: max(r.HostLow, r.HostHigh)}
 	switch r.Proto {
 	case "tcp", "udp":
@@ -63,16 +63,16 @@ func (h host) parse(r network.PortRequest) (want, error) {
 	return w, nil
 }
 
-// attempts is how many ports pick may be asked for.
-func (w want) attempts() int {
+// maxAttempts returns how many ports pickPort may be asked for.
+func (w want) maxAttempts() int {
 	if w.low == 0 {
 		return ephemeralTries
 	}
 	return int(w.high) - int(w.low) + 1
 }
 
-// fixed tells whether only one port will do.
-func (w want) fixed() bool { return w.low != 0 && w.low == w.high }
+// hasFixedPort tells whether only one port will do.
+func (w want) hasFixedPort() bool { return w.low != 0 && w.low == w.high }
 
 // specOf is the form in which RootlessKit gets a port and lists it again; nothing in it is left to a default, so that
 // the two compare equal.
@@ -86,7 +86,7 @@ func specOf(np network.Port, to Target) (port.Spec, error) {
 		child = to.Addr6 // so that a client of IPv6 keeps its address
 	}
 	return port.Spec{
-		Proto:      family(np.Proto, ip),
+		Proto:      protoWithFamily(np.Proto, ip),
 		ParentIP:   ip.String(),
 		ParentPort: int(np.HostPort),
 		ChildIP:    child.String(),
@@ -94,8 +94,8 @@ func specOf(np network.Port, to Target) (port.Spec, error) {
 	}, nil
 }
 
-// family keeps a listener on all IPv6 addresses from taking the IPv4 ones as well.
-func family(proto string, ip netip.Addr) string {
+// protoWithFamily names the address's family too: a listener on all IPv6 addresses then leaves the IPv4 ones alone.
+func protoWithFamily(proto string, ip netip.Addr) string {
 	if ip.Is4() {
 		return proto + "4"
 	}
@@ -111,8 +111,8 @@ func (h host) hasIPv6() bool {
 	return err == nil && len(data) > 0
 }
 
-// pick returns the port for attempt n: the next of the range, or one that the kernel has free in its own range.
-func (h host) pick(ctx context.Context, w want, n int) (uint16, error) {
+// pickPort returns the port for attempt n: the next of the range, or one that the kernel has free in its own range.
+func (h host) pickPort(ctx context.Context, w want, n int) (uint16, error) {
 	if w.low != 0 {
 		return w.low + uint16(n), nil
 	}
@@ -124,18 +124,18 @@ func (h host) pick(ctx context.Context, w want, n int) (uint16, error) {
 	)
 	switch w.proto {
 	case "udp":
-		c, err := lc.ListenPacket(ctx, family("udp", ip), at)
+		c, err := lc.ListenPacket(ctx, protoWithFamily("udp", ip), at)
 		if err != nil {
-			return 0, h.explain(err, ip, 0)
+			return 0, h.explainRefusal(err, ip, 0)
 		}
 		addr = c.LocalAddr()
 		if err := c.Close(); err != nil {
 			return 0, err
 		}
-	default: // tcp; parse has refused the rest
-		l, err := lc.Listen(ctx, family("tcp", ip), at)
+	default: // tcp; parseRequest has refused the rest
+		l, err := lc.Listen(ctx, protoWithFamily("tcp", ip), at)
 		if err != nil {
-			return 0, h.explain(err, ip, 0)
+			return 0, h.explainRefusal(err, ip, 0)
 		}
 		addr = l.Addr()
 		if err := l.Close(); err != nil {
@@ -151,9 +151,9 @@ func isConflict(err error) bool {
 	return strings.Contains(err.Error(), "address already in use") || strings.Contains(err.Error(), "conflict with ID")
 }
 
-// allocated is the text that clients know; ip is the address that the last port was refused on.
-func allocated(w want, ip netip.Addr) error {
-	if w.fixed() {
+// allocatedError has the text that clients know; ip is the address that the last port was refused on.
+func allocatedError(w want, ip netip.Addr) error {
+	if w.hasFixedPort() {
 		return fault.Internal("Bind for %s failed: port is already allocated", netip.AddrPortFrom(ip, w.low))
 	}
 	at := ip.String()
@@ -163,8 +163,8 @@ func allocated(w want, ip netip.Addr) error {
 	return fault.Internal("Bind for %s:%d-%d failed: all ports are allocated", at, w.low, w.high)
 }
 
-// explain says what a user can do about a port that is refused to him; everything else passes as it is.
-func (h host) explain(err error, ip netip.Addr, hostPort uint16) error {
+// explainRefusal says what a user can do about a port that is refused to him; everything else passes as it is.
+func (h host) explainRefusal(err error, ip netip.Addr, hostPort uint16) error {
 	at := netip.AddrPortFrom(ip, hostPort)
 	start := h.firstUnprivileged()
 	if !strings.Contains(err.Error(), "permission denied") || int(hostPort) >= start {

@@ -84,22 +84,22 @@ func (p *Publisher) Publish(ctx context.Context, to Target, reqs []network.PortR
 	}
 	wants := make([]want, 0, len(reqs))
 	for _, r := range reqs {
-		w, err := p.host.parse(r)
+		w, err := p.host.parseRequest(r)
 		if err != nil {
 			return nil, err
 		}
 		wants = append(wants, w)
 	}
-	ports, err := p.manager(ctx)
+	ports, err := p.portManager(ctx)
 	if err != nil {
 		return nil, err
 	}
 	got, err := p.openAll(ctx, ports, to, wants)
 	if err != nil {
 		err = fmt.Errorf("driver failed programming external connectivity on endpoint %s: %w", to.EndpointID, err)
-		return nil, errors.Join(err, p.withdraw(ctx, ports, to.Owner, got))
+		return nil, errors.Join(err, p.closePorts(ctx, ports, to.Owner, got))
 	}
-	p.keep(to.Owner, got)
+	p.addHeld(to.Owner, got)
 	return portsOf(got), nil
 }
 
@@ -113,22 +113,22 @@ func (p *Publisher) Unpublish(ctx context.Context, owner string) error {
 	if len(held) == 0 {
 		return nil
 	}
-	ports, err := p.manager(ctx)
+	ports, err := p.portManager(ctx)
 	if err != nil {
-		p.keep(owner, held)
+		p.addHeld(owner, held)
 		return err
 	}
-	return p.withdraw(ctx, ports, owner, held)
+	return p.closePorts(ctx, ports, owner, held)
 }
 
 // Restore takes over the ports that an earlier engine has published: those of live owners are kept, what their records
 // name but nobody forwards is opened again, and all others are closed. When the API's socket is not there the outer
 // process is new and forwards nothing yet; the ports of live owners are then opened once it is.
 func (p *Publisher) Restore(ctx context.Context, live []Published) error {
-	if _, ok := p.answers(); !ok && !slices.ContainsFunc(live, func(l Published) bool { return len(l.Ports) > 0 }) {
+	if _, ok := p.probeSocket(); !ok && !slices.ContainsFunc(live, func(l Published) bool { return len(l.Ports) > 0 }) {
 		return nil
 	}
-	ports, err := p.manager(ctx)
+	ports, err := p.portManager(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,12 +160,12 @@ func (p *Publisher) Restore(ctx context.Context, live []Published) error {
 	}
 	// What is stale first: its port may be one that is wanted.
 	left := make([]error, len(stale))
-	each(len(stale), func(i int) { left[i] = remove(ctx, ports, stale[i]) })
+	runParallel(len(stale), func(i int) { left[i] = removePort(ctx, ports, stale[i]) })
 	errs := []error{errors.Join(left...)}
 	lost := slices.Collect(maps.Keys(wanted))
 	found := make([]*port.Status, len(lost))
 	failed := make([]error, len(lost))
-	each(len(lost), func(i int) { found[i], failed[i] = add(ctx, ports, lost[i]) })
+	runParallel(len(lost), func(i int) { found[i], failed[i] = addPort(ctx, ports, lost[i]) })
 	for i, spec := range lost {
 		owner := wanted[spec]
 		if failed[i] != nil {
@@ -189,7 +189,7 @@ func (p *Publisher) Close() {
 	}
 }
 
-func (p *Publisher) keep(owner string, opened []open) {
+func (p *Publisher) addHeld(owner string, opened []open) {
 	if len(opened) == 0 {
 		return
 	}
@@ -198,14 +198,14 @@ func (p *Publisher) keep(owner string, opened []open) {
 	p.held[owner] = append(p.held[owner], opened...)
 }
 
-func add(ctx context.Context, ports port.Manager, spec port.Spec) (*port.Status, error) {
+func addPort(ctx context.Context, ports port.Manager, spec port.Spec) (*port.Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
 	defer cancel()
 	return ports.AddPort(ctx, spec)
 }
 
-// remove is content when the port, or whoever forwarded it, is gone.
-func remove(ctx context.Context, ports port.Manager, id int) error {
+// removePort is content when the port, or whoever forwarded it, is gone.
+func removePort(ctx context.Context, ports port.Manager, id int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
 	defer cancel()
 	err := ports.RemovePort(ctx, id)
@@ -215,8 +215,8 @@ func remove(ctx context.Context, ports port.Manager, id int) error {
 	return fmt.Errorf("unpublish port number %d: %w", id, err)
 }
 
-// manager waits for the API's socket the first time.
-func (p *Publisher) manager(ctx context.Context) (port.Manager, error) {
+// portManager waits for the API's socket the first time.
+func (p *Publisher) portManager(ctx context.Context) (port.Manager, error) {
 	p.mu.Lock()
 	known := p.client
 	p.mu.Unlock()
@@ -227,8 +227,8 @@ func (p *Publisher) manager(ctx context.Context) (port.Manager, error) {
 	defer cancel()
 	tick := time.NewTicker(socketPoll)
 	defer tick.Stop()
-	at, ok := p.answers()
-	for ; !ok; at, ok = p.answers() {
+	at, ok := p.probeSocket()
+	for ; !ok; at, ok = p.probeSocket() {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("publish ports: %w", context.Cause(ctx))
@@ -247,8 +247,8 @@ func (p *Publisher) manager(ctx context.Context) (port.Manager, error) {
 	return p.client.PortManager(), nil
 }
 
-// answers connects, because the file may be there a moment before it listens, or long after.
-func (p *Publisher) answers() (at string, ok bool) {
+// probeSocket connects, because the file may be there a moment before it listens, or long after.
+func (p *Publisher) probeSocket() (at string, ok bool) {
 	p.mu.Lock()
 	at = p.at
 	p.mu.Unlock()

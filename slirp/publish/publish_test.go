@@ -282,13 +282,13 @@ func TestExplainPrivilegedPort(t *testing.T) {
 	h := host{proc: proc}
 	denied := errors.New("listen tcp4 0.0.0.0:80: bind: permission denied")
 	any4 := netip.IPv4Unspecified()
-	err := h.explain(denied, any4, 80)
+	err := h.explainRefusal(denied, any4, 80)
 	for _, want := range []string{"Bind for 0.0.0.0:80 failed", "net.ipv4.ip_unprivileged_port_start=80", "cap_net_bind_service", "from 500 on"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("explain says %q, want %q in it", err, want)
 		}
 	}
-	if err := h.explain(denied, any4, 500); strings.Contains(err.Error(), "sysctl") || !errors.Is(err, denied) {
+	if err := h.explainRefusal(denied, any4, 500); strings.Contains(err.Error(), "sysctl") || !errors.Is(err, denied) {
 		t.Errorf("explain of a port that needs no right says %q, want the error as it is", err)
 	}
 }

@@ -21,11 +21,11 @@ func newAuto(cfg Config, log io.Writer) (network.ParentDriver, error) {
 	slirp, noSlirp := newSlirp(cfg)
 	switch {
 	case noPasta == nil && noSlirp == nil:
-		return supervise(cfg, "", log, quick, slirp), nil
+		return newSupervisor(cfg, "", log, quick, slirp), nil
 	case noPasta == nil:
-		return supervise(cfg, "", log, quick), nil
+		return newSupervisor(cfg, "", log, quick), nil
 	case noSlirp == nil:
-		return supervise(cfg, noPasta.Error(), log, slirp), nil
+		return newSupervisor(cfg, noPasta.Error(), log, slirp), nil
 	}
 	return newGvisor(cfg, errors.Join(noPasta, noSlirp).Error(), log)
 }
@@ -52,7 +52,7 @@ type noted struct {
 
 // ConfigureNetwork is the driver's own.
 func (n noted) ConfigureNetwork(childPID int, stateDir, netns string) (*messages.ParentInitNetworkDriverCompleted, func() error, error) {
-	if err := n.status.put(n.stateDir); err != nil {
+	if err := n.status.writeTo(n.stateDir); err != nil {
 		return nil, nil, err
 	}
 	return n.ParentDriver.ConfigureNetwork(childPID, stateDir, netns)

@@ -23,9 +23,9 @@ const (
 // ipv6Key is in the parent's message to the child when the uplink carries IPv6.
 const ipv6Key = "moss.ipv6"
 
-// beyond is what is sent outside by IPv6: all addresses that are anybody's, and local ones of the host's networks. There
-// is no default route, since to a program of the host ::ffff:127.0.0.1 is its own loopback.
-func beyond() []string { return []string{"2000::/3", "fc00::/7"} }
+// outsidePrefixes lists what is sent outside by IPv6: all addresses that are anybody's, and local ones of the host's
+// networks. There is no default route, since to a program of the host ::ffff:127.0.0.1 is its own loopback.
+func outsidePrefixes() []string { return []string{"2000::/3", "fc00::/7"} }
 
 // hostHasIPv6 reports whether what the host sends outside by IPv6 has an address that others can answer.
 func hostHasIPv6() bool {
@@ -41,7 +41,7 @@ func (tapChild) ConfigureNetworkChild(msg *messages.ParentInitNetworkDriverCompl
 	if msg.NetworkDriverOpaque[ipv6Key] == "" {
 		return msg.Dev, nil
 	}
-	if err := thread.InNetworkAt(netns, func() error { return configure6(msg.Dev) }); err != nil {
+	if err := thread.InNetworkAt(netns, func() error { return configureIPv6(msg.Dev) }); err != nil {
 		return "", fmt.Errorf("set IPv6 up on %s: %w", msg.Dev, err)
 	}
 	return msg.Dev, nil
@@ -52,8 +52,8 @@ func (tapChild) ChildDriverInfo() (*network.ChildDriverInfo, error) {
 	return &network.ChildDriverInfo{}, nil
 }
 
-// configure6 acts on the network namespace of the calling thread. No router's word is believed there.
-func configure6(device string) error {
+// configureIPv6 acts on the network namespace of the calling thread. No router's word is believed there.
+func configureIPv6(device string) error {
 	if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+device+"/accept_ra", []byte("0"), 0); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func configure6(device string) error {
 	if err := handle.AddrAdd(link, own); err != nil {
 		return fmt.Errorf("add %s: %w", own, err)
 	}
-	for _, to := range beyond() {
+	for _, to := range outsidePrefixes() {
 		_, dst, err := net.ParseCIDR(to)
 		if err != nil {
 			return err

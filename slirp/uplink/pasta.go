@@ -29,11 +29,11 @@ const oldSend = 256 << 10
 
 // newPasta ends what a killed predecessor with the same state directory left running.
 func newPasta(cfg Config) (program, error) {
-	binary, err := lookup("pasta", "passt")
+	binary, err := findProgram("pasta", "passt")
 	if err != nil {
 		return program{}, err
 	}
-	if err := (orphans{procDir: "/proc", stateDir: cfg.StateDir}).end(); err != nil {
+	if err := (orphans{procDir: "/proc", stateDir: cfg.StateDir}).killAll(); err != nil {
 		return program{}, fmt.Errorf("end the pasta of an earlier run: %w", err)
 	}
 	has, err := pasta.DetectFeatures(binary)
@@ -61,7 +61,7 @@ func newPasta(cfg Config) (program, error) {
 		options = append(options, "--no-map-gw")
 	}
 	return program{
-		name: Pasta, binary: binary, explain: explain, send: send,
+		name: Pasta, binary: binary, explain: explainPasta, send: send,
 		notify: func(*exec.Cmd) (*os.File, error) { return readyFIFO(said) },
 		args: func(at place) []string {
 			return append(slices.Clip(options),
@@ -85,8 +85,8 @@ func readyFIFO(path string) (*os.File, error) {
 // noRoute is how pasta says that the host has no default route; versions of 2024 and later do without one.
 const noRoute = "No external routable interface"
 
-// explain adds advice to what pasta says, and takes out its complaints about syslog.
-func explain(err error) error {
+// explainPasta adds advice to what pasta says, and takes out its complaints about syslog.
+func explainPasta(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -110,29 +110,29 @@ type orphans struct {
 	stateDir string
 }
 
-// end kills every pasta that serves a namespace bound in this state directory and waits until they are gone.
-func (o orphans) end() error {
+// killAll kills every pasta that serves a namespace bound in this state directory and waits until they are gone.
+func (o orphans) killAll() error {
 	entries, err := os.ReadDir(o.procDir)
 	if err != nil {
 		return fmt.Errorf("look for pasta: %w", err)
 	}
 	var errs []error
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && o.serves(pid) {
-			errs = append(errs, o.kill(pid, endWait))
+		if pid, err := strconv.Atoi(e.Name()); err == nil && o.isOrphan(pid) {
+			errs = append(errs, o.killProcess(pid, endWait))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// serves is false for a process that is gone or not ours to look at.
-func (o orphans) serves(pid int) bool {
+// isOrphan is false for a process that is gone or not ours to look at.
+func (o orphans) isOrphan(pid int) bool {
 	cmdline, err := os.ReadFile(filepath.Join(o.procDir, strconv.Itoa(pid), "cmdline"))
 	return err == nil && servesState(cmdline, o.stateDir)
 }
 
-// kill holds the process by a descriptor and looks at it again, so that a pid used anew is never hit.
-func (o orphans) kill(pid int, wait time.Duration) error {
+// killProcess holds the process by a descriptor and looks at it again, so that a pid used anew is never hit.
+func (o orphans) killProcess(pid int, wait time.Duration) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -141,7 +141,7 @@ func (o orphans) kill(pid int, wait time.Duration) error {
 		return fmt.Errorf("open process %d: %w", pid, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !o.serves(pid) {
+	if !o.isOrphan(pid) {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -48,8 +48,8 @@ type process struct {
 	ended chan error // gets the reason, once; the process is then reaped
 }
 
-// end kills the process, waits for it and returns how it ended.
-func (p *process) end() error {
+// killAndWait kills the process, waits for it and returns how it ended.
+func (p *process) killAndWait() error {
 	_ = p.kill() // one that has ended is no error
 	return <-p.ended
 }
@@ -80,18 +80,18 @@ func (p program) start(at place, log io.Writer) (*process, error) {
 		if err == nil {
 			err = errors.New("it ended by itself")
 		}
-		run.ended <- p.explain(words.after(err))
+		run.ended <- p.explain(words.addLastWords(err))
 	}()
-	if err := run.await(ready); err != nil {
+	if err := run.awaitReady(ready); err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
 	return run, nil
 }
 
-// await ends the process unless it says in time that it is ready.
-func (p *process) await(ready *os.File) error {
+// awaitReady ends the process unless it says in time that it is ready.
+func (p *process) awaitReady(ready *os.File) error {
 	if err := ready.SetReadDeadline(time.Now().Add(startWait)); err != nil {
-		return errors.Join(err, p.end())
+		return errors.Join(err, p.killAndWait())
 	}
 	said := make(chan error, 1)
 	go func() {
@@ -116,7 +116,7 @@ func (p *process) await(ready *os.File) error {
 			case <-time.After(pipeWait):
 			}
 		}
-		return errors.Join(fmt.Errorf("wait until it is ready: %w", err), p.end())
+		return errors.Join(fmt.Errorf("wait until it is ready: %w", err), p.killAndWait())
 	}
 }
 
@@ -161,8 +161,8 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// after adds the last words to the reason of the end.
-func (t *tail) after(err error) error {
+// addLastWords adds the last words to the reason of the end.
+func (t *tail) addLastWords(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last := bytes.TrimSpace(t.last); len(last) > 0 {

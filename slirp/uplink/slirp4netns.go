@@ -15,7 +15,7 @@ import (
 // newSlirp asks for slirp4netns' seccomp filter and does without where the kernel or the program lacks it. Its own
 // sandbox must be off with a detached network namespace (slirp4netns issue 317).
 func newSlirp(cfg Config) (program, error) {
-	binary, err := lookup("slirp4netns", "slirp4netns")
+	binary, err := findProgram("slirp4netns", "slirp4netns")
 	if err != nil {
 		return program{}, err
 	}

@@ -29,8 +29,8 @@ func ReadStatus(stateDir string) (Status, error) {
 	return s, err
 }
 
-// put makes the status known. It is gone with the boot anyway, so nobody waits for the disk.
-func (s Status) put(stateDir string) error {
+// writeTo makes the status known. It is gone with the boot anyway, so nobody waits for the disk.
+func (s Status) writeTo(stateDir string) error {
 	s.At = time.Now().UTC()
 	return record.PutVolatile(filepath.Join(stateDir, StatusFile), s)
 }

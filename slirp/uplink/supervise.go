@@ -32,7 +32,7 @@ type supervisor struct {
 	start    func(p program, at place) (*process, error)
 }
 
-func supervise(cfg Config, reason string, log io.Writer, programs ...program) *supervisor {
+func newSupervisor(cfg Config, reason string, log io.Writer, programs ...program) *supervisor {
 	return &supervisor{
 		cfg: cfg, programs: programs, reason: reason, log: log, tap: parentutils.PrepareTap,
 		start: func(p program, at place) (*process, error) { return p.start(at, log) },
@@ -64,7 +64,7 @@ func (s *supervisor) ConfigureNetwork(childPID int, _, netns string) (*messages.
 	go func() {
 		defer close(ended)
 		runtime.LockOSThread() // for good: the programs end with this thread, see program.start
-		s.run(place{childPID: childPID, netns: netns}, first, quit)
+		s.keepRunning(place{childPID: childPID, netns: netns}, first, quit)
 	}()
 	stop := func() error {
 		close(quit)
@@ -84,15 +84,15 @@ func (s *supervisor) ConfigureNetwork(childPID int, _, netns string) (*messages.
 	return msg, stop, nil
 }
 
-// run keeps a program running until quit is closed. It says on first how the first start went, and returns at once if
-// that failed.
-func (s *supervisor) run(at place, first chan<- error, quit <-chan struct{}) {
-	chosen, proc, reason, err := s.begin(at)
+// keepRunning keeps a program running until quit is closed. It says on first how the first start went, and returns at
+// once if that failed.
+func (s *supervisor) keepRunning(at place, first chan<- error, quit <-chan struct{}) {
+	chosen, proc, reason, err := s.startFirst(at)
 	now := Status{Driver: chosen.name, Reason: reason, Send: chosen.send}
 	if err == nil {
 		now.PID = proc.pid
-		if err = now.put(s.cfg.StateDir); err != nil {
-			err = errors.Join(err, proc.end())
+		if err = now.writeTo(s.cfg.StateDir); err != nil {
+			err = errors.Join(err, proc.killAndWait())
 		}
 	}
 	first <- err
@@ -102,11 +102,11 @@ func (s *supervisor) run(at place, first chan<- error, quit <-chan struct{}) {
 	for delay, since := time.Duration(0), time.Now(); ; {
 		select {
 		case <-quit:
-			_ = proc.end() // it has been killed
+			_ = proc.killAndWait() // it has been killed
 			return
 		case why := <-proc.ended:
 			now.PID, now.Error = 0, why.Error()
-			s.tell(now)
+			s.writeStatus(now)
 		}
 		if time.Since(since) >= steady {
 			delay = 0
@@ -121,17 +121,17 @@ func (s *supervisor) run(at place, first chan<- error, quit <-chan struct{}) {
 			since = time.Now()
 			if proc, err = s.start(chosen, at); err != nil && err.Error() != now.Error {
 				now.Error = err.Error()
-				s.tell(now)
+				s.writeStatus(now)
 			}
 		}
 		now.PID = proc.pid
 		now.Restarts++
-		s.tell(now)
+		s.writeStatus(now)
 	}
 }
 
-// begin starts the first program that works and says why those before it do not.
-func (s *supervisor) begin(at place) (chosen program, proc *process, reason string, err error) {
+// startFirst starts the first program that works and says why those before it do not.
+func (s *supervisor) startFirst(at place) (chosen program, proc *process, reason string, err error) {
 	var reasons []string
 	if s.reason != "" {
 		reasons = append(reasons, s.reason)
@@ -148,9 +148,9 @@ func (s *supervisor) begin(at place) (chosen program, proc *process, reason stri
 	return program{}, nil, "", errors.Join(errs...)
 }
 
-// tell writes the status. An engine that does not learn it is no reason to stop.
-func (s *supervisor) tell(now Status) {
-	if err := now.put(s.cfg.StateDir); err != nil {
+// writeStatus writes the status. An engine that does not learn it is no reason to stop.
+func (s *supervisor) writeStatus(now Status) {
+	if err := now.writeTo(s.cfg.StateDir); err != nil {
 		_, _ = fmt.Fprintf(s.log, "uplink status not written: %v\n", err)
 	}
 }

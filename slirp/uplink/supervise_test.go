@@ -58,7 +58,7 @@ func fakeSupervisor(t *testing.T, f *fakes, names ...string) *supervisor {
 	for _, name := range names {
 		programs = append(programs, program{name: name})
 	}
-	s := supervise(Config{StateDir: t.TempDir(), MTU: DefaultMTU}, "", io.Discard, programs...)
+	s := newSupervisor(Config{StateDir: t.TempDir(), MTU: DefaultMTU}, "", io.Discard, programs...)
 	s.start, s.tap = f.start, func(int, string, string) error { return nil }
 	return s
 }
@@ -215,7 +215,7 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = run.end()
+	_ = run.killAndWait()
 	if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(run.pid))); !os.IsNotExist(err) {
 		t.Errorf("the process is still there: %v", err)
 	}
@@ -235,7 +235,7 @@ func TestReadyAndEnded(t *testing.T) {
 			p := &process{kill: func() error { return nil }, ended: make(chan error, 1)}
 			p.ended <- errors.New("over")
 			got := ""
-			if err := p.await(r); err != nil {
+			if err := p.awaitReady(r); err != nil {
 				got = err.Error()
 			}
 			if got != tc.want || got == "" && len(p.ended) != 1 {
@@ -257,7 +257,7 @@ func TestReadyFIFO(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = run.end()
+		_ = run.killAndWait()
 	}
 	p := script("exit 5")
 	p.notify = func(*exec.Cmd) (*os.File, error) { return readyFIFO(path) }
@@ -273,7 +273,7 @@ func TestWatch(t *testing.T) {
 	}
 	put := func(s Status) {
 		t.Helper()
-		if err := s.put(dir); err != nil {
+		if err := s.writeTo(dir); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -160,7 +160,7 @@ func (c Config) resolved() (Config, error) {
 func networkParent(cfg Config, log io.Writer) (network.ParentDriver, error) {
 	// RootlessKit calls these two by name: ip for every driver, nsenter for those with a tap.
 	for _, need := range []struct{ binary, pkg string }{{"ip", "iproute2"}, {"nsenter", "util-linux"}} {
-		if _, err := lookup(need.binary, need.pkg); err != nil {
+		if _, err := findProgram(need.binary, need.pkg); err != nil {
 			return nil, err
 		}
 	}
@@ -177,18 +177,18 @@ func networkParent(cfg Config, log io.Writer) (network.ParentDriver, error) {
 	switch cfg.Driver {
 	case Pasta:
 		p, err := newPasta(cfg)
-		return supervise(cfg, "", log, p), err
+		return newSupervisor(cfg, "", log, p), err
 	case Gvisor:
 		return newGvisor(cfg, "", log)
 	case Auto:
 		return newAuto(cfg, log)
 	default: // Slirp4netns; resolved has refused the rest
 		p, err := newSlirp(cfg)
-		return supervise(cfg, "", log, p), err
+		return newSupervisor(cfg, "", log, p), err
 	}
 }
 
-func lookup(binary, pkg string) (string, error) {
+func findProgram(binary, pkg string) (string, error) {
 	path, err := exec.LookPath(binary)
 	if err != nil {
 		return "", fault.Unavailable("%s is not installed: install the package %s: %w", binary, pkg, err)

@@ -192,7 +192,7 @@ func TestEndKillsOnlyOurs(t *testing.T) {
 		close(waited)
 	}()
 	p := orphans{procDir: proc, stateDir: "/s"}
-	if err := p.end(); err != nil {
+	if err := p.killAll(); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -203,24 +203,24 @@ func TestEndKillsOnlyOurs(t *testing.T) {
 	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the other one: %v", err)
 	}
-	if err := p.end(); err != nil {
+	if err := p.killAll(); err != nil {
 		t.Errorf("end again, with a process that is gone: %v", err)
 	}
 }
 
 func TestExplainPasta(t *testing.T) {
-	if err := explain(nil); err != nil {
+	if err := explainPasta(nil); err != nil {
 		t.Errorf("explain(nil) = %v", err)
 	}
 	said := "pasta failed with exit code 1:\nFailed to send 46 bytes to syslog\nNo external routable interface for IPv4\n"
-	err := explain(errors.New(said))
+	err := explainPasta(errors.New(said))
 	want := "pasta needs a default IPv4 route on the host: add one, or use --network-driver=slirp4netns: " +
 		"pasta failed with exit code 1: No external routable interface for IPv4"
 	if !fault.Is(err, fault.Unavailable) || err.Error() != want {
 		t.Errorf("explain = %v, want an Unavailable that says %q", err, want)
 	}
 	said = "a\n\nb\n"
-	if err := explain(errors.New(said)); fault.Is(err, fault.Unavailable) || err.Error() != "a; b" {
+	if err := explainPasta(errors.New(said)); fault.Is(err, fault.Unavailable) || err.Error() != "a; b" {
 		t.Errorf("explain of something else = %v, want \"a; b\"", err)
 	}
 }

@@ -32,30 +32,30 @@ func (n *Network) Connect(ctx context.Context, containerID string, a network.Att
 	fail := func(err error) (network.Sandbox, error) { return network.Sandbox{}, err }
 
 	p := old.copy()
-	cable, err := n.seat(ctx, p, a)
+	cable, err := n.allocateEndpoint(ctx, p, a)
 	if err != nil {
 		return fail(err)
 	}
 	ep := p.sandbox.Endpoints[a.Name]
 	undo = append(undo, func() error {
-		return n.vacate(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{a.Name: ep}})
+		return n.releaseEndpoints(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{a.Name: ep}})
 	})
 	p.request.Attach = append(p.request.Attach, a)
-	p.sandbox.Primary = n.primary(p)
-	undo = append(undo, func() error { return n.fabric.Unplug(ctx, containerID, ep.EndpointID, n.gateways(old)) })
-	if err := n.fabric.Plug(ctx, containerID, cable, n.gateways(p)); err != nil {
+	p.sandbox.Primary = n.primaryOf(p)
+	undo = append(undo, func() error { return n.fabric.Unplug(ctx, containerID, ep.EndpointID, n.gatewaysOf(old)) })
+	if err := n.fabric.Plug(ctx, containerID, cable, n.gatewaysOf(p)); err != nil {
 		return fail(err)
 	}
 	if err := n.movePorts(ctx, old, p); err != nil {
 		return fail(err)
 	}
 	undo = append(undo, func() error { return n.movePorts(ctx, p, old) })
-	n.names.describe(n, p)
-	if err := n.names.change(n, old, p); err != nil { //nolint:contextcheck // what answers names outlives the call
+	n.names.fillDNSConfig(n, p)
+	if err := n.names.updateServer(n, old, p); err != nil { //nolint:contextcheck // what answers names outlives the call
 		return fail(err)
 	}
-	n.put(containerID, p)
-	n.names.announce(n, p)
+	n.storePlace(containerID, p)
+	n.names.registerNames(n, p)
 	return p.sandbox, nil
 }
 
@@ -79,11 +79,11 @@ func (n *Network) Disconnect(ctx context.Context, containerID, networkID string)
 	gone := p.sandbox.Endpoints[name]
 	delete(p.sandbox.Endpoints, name)
 	p.request.Attach = slices.DeleteFunc(p.request.Attach, func(a network.Attachment) bool { return a.Name == name })
-	p.sandbox.Primary = n.primary(p)
+	p.sandbox.Primary = n.primaryOf(p)
 	err := n.movePorts(ctx, old, p)
 	if err == nil {
-		if err = n.fabric.Unplug(ctx, containerID, gone.EndpointID, n.gateways(p)); err != nil {
-			err = errors.Join(err, n.fabric.Route(ctx, containerID, n.gateways(old)), n.movePorts(ctx, p, old))
+		if err = n.fabric.Unplug(ctx, containerID, gone.EndpointID, n.gatewaysOf(p)); err != nil {
+			err = errors.Join(err, n.fabric.Route(ctx, containerID, n.gatewaysOf(old)), n.movePorts(ctx, p, old))
 		}
 	}
 	if err != nil {
@@ -91,10 +91,10 @@ func (n *Network) Disconnect(ctx context.Context, containerID, networkID string)
 	}
 	// From here on it is out, whatever the rest says.
 	n.names.server.Remove(networkID, containerID)
-	n.names.describe(n, p)
-	n.put(containerID, p)
-	err = n.names.change(n, old, p) //nolint:contextcheck // what answers names outlives the call
-	err = errors.Join(err, n.vacate(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{name: gone}}))
+	n.names.fillDNSConfig(n, p)
+	n.storePlace(containerID, p)
+	err = n.names.updateServer(n, old, p) //nolint:contextcheck // what answers names outlives the call
+	err = errors.Join(err, n.releaseEndpoints(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{name: gone}}))
 	if err != nil {
 		n.opts.Log.Warn().Err(err).Str("container", containerID).Str("network", name).Msg("disconnected, but not everything could be cleared")
 	}
@@ -113,9 +113,9 @@ func (n *Network) Rename(containerID string, all []network.Attachment) {
 			p.request.Attach[i].Names, p.request.Attach[i].Links = all[j].Names, all[j].Links
 		}
 	}
-	n.put(containerID, p)
-	n.names.announce(n, p)
-	if err := n.names.change(n, old, p); err != nil {
+	n.storePlace(containerID, p)
+	n.names.registerNames(n, p)
+	if err := n.names.updateServer(n, old, p); err != nil {
 		n.opts.Log.Warn().Err(err).Str("container", containerID).Msg("new names not told to the container's name server")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"moss/slirp/ipam"
 )
 
-// fill returns the network with pools and device, or says what is wrong with what it asks for.
-func (n *Network) fill(ctx context.Context, nw *network.Network) (*network.Network, error) {
+// fillNetwork returns the network with pools and device, or says what is wrong with what it asks for.
+func (n *Network) fillNetwork(ctx context.Context, nw *network.Network) (*network.Network, error) {
 	set, err := parseSettings(nw.Options)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (n *Network) freeDevice(ctx context.Context, id, asked string) (string, err
 // fillPools chooses the pools that a client leaves to us and checks all.
 func (n *Network) fillPools(nw *network.Network) ([]network.Pool, error) {
 	v4, _ := nw.Pool(false)
-	v4, err := n.fill4(nw, v4)
+	v4, err := n.chooseSubnet4(nw, v4)
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +72,11 @@ func (n *Network) fillPools(nw *network.Network) ([]network.Pool, error) {
 	return pools, nil
 }
 
-func (n *Network) fill4(nw *network.Network, p network.Pool) (network.Pool, error) {
+func (n *Network) chooseSubnet4(nw *network.Network, p network.Pool) (network.Pool, error) {
 	if p.Subnet.IsValid() {
 		return p, nil
 	}
-	taken, err := n.taken(n.records(), nw.ID)
+	taken, err := n.takenSubnets(n.networkRecords(), nw.ID)
 	if err != nil {
 		return network.Pool{}, err
 	}
@@ -98,7 +98,7 @@ func (n *Network) checkPool(p *network.Pool) error {
 			return fault.Conflict("Pool overlaps with other one on this address space: %s with %s, which leads containers outside", p.Subnet, a)
 		}
 	}
-	for _, other := range n.records() {
+	for _, other := range n.networkRecords() {
 		for _, q := range other.IPAM.Pools {
 			if q.Subnet.Overlaps(p.Subnet) {
 				return fault.Conflict("Pool overlaps with other one on this address space: %s with %s of network %s", p.Subnet, q.Subnet, other.Name)
@@ -122,7 +122,7 @@ func (n *Network) warnOfHostRoutes(subnet netip.Prefix) {
 	}
 }
 
-func (n *Network) records() []*network.Network {
+func (n *Network) networkRecords() []*network.Network {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all := make([]*network.Network, 0, len(n.lans))
@@ -132,8 +132,8 @@ func (n *Network) records() []*network.Network {
 	return all
 }
 
-// taken lists what a subnet that is chosen must stay clear of: the host's routes, the uplink and other networks.
-func (n *Network) taken(all []*network.Network, except string) ([]netip.Prefix, error) {
+// takenSubnets lists what a subnet that is chosen must stay clear of: the host's routes, the uplink and other networks.
+func (n *Network) takenSubnets(all []*network.Network, except string) ([]netip.Prefix, error) {
 	taken, err := bridge.HostRoutes()
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (n *Network) Join(ctx context.Context, req network.Request) (network.Sandbo
 	default:
 		return network.Sandbox{}, fault.Invalid("network mode %q is not supported", req.Mode)
 	}
-	if !n.enter(req.ContainerID, p) {
+	if !n.reservePlace(req.ContainerID, p) {
 		return network.Sandbox{}, fault.Conflict("container %s has a network already", req.ContainerID)
 	}
 	if req.Mode != network.Bridge {
@@ -45,38 +45,38 @@ func (n *Network) joinBridge(ctx context.Context, reserved *place) (network.Sand
 	id := p.request.ContainerID
 	cables := make([]bridge.Endpoint, 0, len(p.request.Attach))
 	for _, a := range p.request.Attach {
-		cable, err := n.seat(ctx, p, a)
+		cable, err := n.allocateEndpoint(ctx, p, a)
 		if err != nil {
-			return fail(errors.Join(err, n.vacate(id, p.sandbox)))
+			return fail(errors.Join(err, n.releaseEndpoints(id, p.sandbox)))
 		}
 		cables = append(cables, cable)
 	}
-	p.sandbox.Primary = n.primary(p)
+	p.sandbox.Primary = n.primaryOf(p)
 	space, err := n.fabric.Make(ctx, id)
 	if err != nil {
-		return fail(errors.Join(err, n.vacate(id, p.sandbox)))
+		return fail(errors.Join(err, n.releaseEndpoints(id, p.sandbox)))
 	}
 	defer space.Close()
 	p.sandbox.Path = space.Path()
-	n.names.describe(n, p)
-	n.put(id, p)
+	n.names.fillDNSConfig(n, p)
+	n.storePlace(id, p)
 
 	// Beside each other: each waits for a different part of the machine.
 	var wg sync.WaitGroup
 	var open, publishing error
 	if p.resolve {
-		wg.Go(func() { open = n.names.open(n, p, space.File()) }) //nolint:contextcheck // what answers names outlives the call
+		wg.Go(func() { open = n.names.openServer(n, p, space.File()) }) //nolint:contextcheck // what answers names outlives the call
 	}
 	if len(p.request.Ports) > 0 && p.sandbox.Primary != "" {
-		wg.Go(func() { p.sandbox.Ports, publishing = n.publish(ctx, p) })
+		wg.Go(func() { p.sandbox.Ports, publishing = n.publishPorts(ctx, p) })
 	}
-	err = space.Furnish(ctx, cables, n.gateways(p))
+	err = space.Furnish(ctx, cables, n.gatewaysOf(p))
 	wg.Wait()
-	n.put(id, p) // also after an error: Leave closes the ports
+	n.storePlace(id, p) // also after an error: Leave closes the ports
 	if err := errors.Join(err, open, publishing); err != nil {
 		return fail(err)
 	}
-	n.names.announce(n, p)
+	n.names.registerNames(n, p)
 	return p.sandbox, nil
 }
 
@@ -85,11 +85,11 @@ func (n *Network) joinBridge(ctx context.Context, reserved *place) (network.Sand
 func (n *Network) Leave(ctx context.Context, containerID string) error {
 	p := n.placeOf(containerID)
 	if p != nil {
-		n.names.withdraw(p)
+		n.names.unregisterNames(p)
 	}
-	err := errors.Join(n.unpublish(ctx, containerID, p), n.names.shut(containerID), n.fabric.Detach(containerID))
+	err := errors.Join(n.unpublishPorts(ctx, containerID, p), n.names.closeServer(containerID), n.fabric.Detach(containerID))
 	if err == nil && p != nil {
-		err = n.vacate(containerID, p.sandbox)
+		err = n.releaseEndpoints(containerID, p.sandbox)
 	}
 	if err != nil {
 		return fmt.Errorf("leave network: %w", err)
@@ -100,9 +100,9 @@ func (n *Network) Leave(ctx context.Context, containerID string) error {
 	return nil
 }
 
-// seat gives the container addresses in one network, whose device it makes if need be, and notes the endpoint in the
-// place. On error it leaves nothing.
-func (n *Network) seat(ctx context.Context, p *place, a network.Attachment) (_ bridge.Endpoint, err error) {
+// allocateEndpoint gives the container addresses in one network, whose device it makes if need be, and notes the
+// endpoint in the place. On error it leaves nothing.
+func (n *Network) allocateEndpoint(ctx context.Context, p *place, a network.Attachment) (_ bridge.Endpoint, err error) {
 	fail := func(err error) (bridge.Endpoint, error) { return bridge.Endpoint{}, err }
 	if a.Network == nil {
 		return fail(fault.Internal("attachment %q of %s names no network", a.Name, p.request.ContainerID))
@@ -112,21 +112,21 @@ func (n *Network) seat(ctx context.Context, p *place, a network.Attachment) (_ b
 		return fail(err)
 	}
 	id := p.request.ContainerID
-	l, err := n.enroll(id, a.Network)
+	l, err := n.addMember(id, a.Network)
 	if err != nil {
 		return fail(err)
 	}
 	var addrs []netip.Addr
 	defer func() {
 		if err != nil {
-			l.release(id, addrs...)
-			n.expel(id, l)
+			l.releaseAddresses(id, addrs...)
+			n.removeMember(id, l)
 		}
 	}()
-	if err := n.raise(ctx, l); err != nil {
+	if err := n.bringUpLAN(ctx, l); err != nil {
 		return fail(err)
 	}
-	v4, err := take(l.v4, id, a.IPv4)
+	v4, err := allocateAddress(l.v4, id, a.IPv4)
 	if err != nil {
 		return fail(err)
 	}
@@ -144,7 +144,7 @@ func (n *Network) seat(ctx context.Context, p *place, a network.Attachment) (_ b
 	}
 	switch {
 	case l.v6 != nil:
-		v6, err := take(l.v6, id, a.IPv6)
+		v6, err := allocateAddress(l.v6, id, a.IPv6)
 		if err != nil {
 			return fail(err)
 		}
@@ -157,5 +157,5 @@ func (n *Network) seat(ctx context.Context, p *place, a network.Attachment) (_ b
 		return fail(fault.Invalid("no configured subnet or ip-range contain the IP address %s", a.IPv6))
 	}
 	p.sandbox.Endpoints[a.Name] = ep
-	return l.cable(ep, mac, asked, a.LinkLocal), nil
+	return l.toBridgeEndpoint(ep, mac, asked, a.LinkLocal), nil
 }

@@ -50,7 +50,7 @@ func (n *Network) Adopt(ctx context.Context, all []*network.Network) (changed []
 		if nw.Driver != network.DriverBridge {
 			continue
 		}
-		filled, l, err := n.takeUp(nw, all, standing)
+		filled, l, err := n.adoptNetwork(nw, all, standing)
 		if err != nil {
 			// One network must not keep the engine, and with it all others, from answering.
 			n.opts.Log.Error().Err(err).Str("network", nw.Name).Str("id", nw.ID).Msg("network not taken up: no container can join it")
@@ -66,9 +66,9 @@ func (n *Network) Adopt(ctx context.Context, all []*network.Network) (changed []
 	return changed, nil
 }
 
-func (n *Network) takeUp(nw *network.Network, all []*network.Network, standing []bridge.Device) (_ *network.Network, _ *lan, err error) {
+func (n *Network) adoptNetwork(nw *network.Network, all []*network.Network, standing []bridge.Device) (_ *network.Network, _ *lan, err error) {
 	if nw.Name == network.Bridge {
-		if nw, err = n.settle(nw, all, standing); err != nil {
+		if nw, err = n.chooseDefaultSubnet(nw, all, standing); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -76,10 +76,10 @@ func (n *Network) takeUp(nw *network.Network, all []*network.Network, standing [
 	return nw, l, err
 }
 
-// settle decides on the default network's subnet. A device that stands decides, then the record, so that addresses stay;
-// but without a device a remembered subnet that the host meanwhile has a route to gives way, since containers could not
-// reach that network any more.
-func (n *Network) settle(nw *network.Network, all []*network.Network, standing []bridge.Device) (*network.Network, error) {
+// chooseDefaultSubnet decides on the default network's subnet. A device that stands decides, then the record, so that
+// addresses stay; but without a device a remembered subnet that the host meanwhile has a route to gives way, since
+// containers could not reach that network any more.
+func (n *Network) chooseDefaultSubnet(nw *network.Network, all []*network.Network, standing []bridge.Device) (*network.Network, error) {
 	var pool network.Pool
 	i := slices.IndexFunc(standing, func(d bridge.Device) bool { return d.Name == defaultDevice })
 	if i >= 0 {
@@ -91,7 +91,7 @@ func (n *Network) settle(nw *network.Network, all []*network.Network, standing [
 	}
 	old, had := nw.Pool(false)
 	if !pool.Subnet.IsValid() {
-		taken, err := n.taken(all, nw.ID)
+		taken, err := n.takenSubnets(all, nw.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +116,7 @@ func (n *Network) settle(nw *network.Network, all []*network.Network, standing [
 func (n *Network) AddNetwork(ctx context.Context, nw *network.Network) (_ *network.Network, err error) {
 	n.adding.Lock()
 	defer n.adding.Unlock()
-	filled, err := n.fill(ctx, nw)
+	filled, err := n.fillNetwork(ctx, nw)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (n *Network) AddNetwork(ctx context.Context, nw *network.Network) (_ *netwo
 	if err != nil {
 		return nil, err
 	}
-	if err := n.raise(ctx, l); err != nil {
+	if err := n.bringUpLAN(ctx, l); err != nil {
 		undo := n.fabric.Down(context.WithoutCancel(ctx), l.link) // undone even if the client hangs up
 		return nil, errors.Join(err, undo, l.close(), n.forgetCursors(filled.ID))
 	}
@@ -213,8 +213,8 @@ func (n *Network) forgetCursors(networkID string) error {
 	return errors.Join(removeIfThere(n.cursorPath(networkID, false)), removeIfThere(n.cursorPath(networkID, true)))
 }
 
-// raise makes the network's device and rules unless they are there.
-func (n *Network) raise(ctx context.Context, l *lan) error {
+// bringUpLAN makes the network's device and rules unless they are there.
+func (n *Network) bringUpLAN(ctx context.Context, l *lan) error {
 	l.raising.Lock()
 	defer l.raising.Unlock()
 	if l.up {
@@ -224,7 +224,7 @@ func (n *Network) raise(ctx context.Context, l *lan) error {
 		return err
 	}
 	if l.record.Name == network.Bridge {
-		if err := n.names.share(l); err != nil { //nolint:contextcheck // what answers names outlives the call
+		if err := n.names.openSharedServer(l); err != nil { //nolint:contextcheck // what answers names outlives the call
 			return err
 		}
 	}
@@ -232,8 +232,8 @@ func (n *Network) raise(ctx context.Context, l *lan) error {
 	return nil
 }
 
-// standing reports whether the network's device is known to be there.
-func (l *lan) standing() bool {
+// isUp reports whether the network's device is known to be there.
+func (l *lan) isUp() bool {
 	l.raising.Lock()
 	defer l.raising.Unlock()
 	return l.up

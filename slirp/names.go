@@ -41,12 +41,12 @@ func newNames(ctx context.Context, opts Options) *names {
 
 func (n *names) close() error { return n.server.Close() }
 
-// describe fills in what the container's resolv.conf says.
-func (n *names) describe(all *Network, p *place) {
+// fillDNSConfig fills in what the container's resolv.conf says.
+func (n *names) fillDNSConfig(all *Network, p *place) {
 	s := &p.sandbox
 	var first *lan
 	for _, ep := range s.Endpoints {
-		if l := all.lan(ep.NetworkID); l != nil && l.record.Name == network.Bridge {
+		if l := all.lanOf(ep.NetworkID); l != nil && l.record.Name == network.Bridge {
 			first = l
 		} else if l != nil {
 			p.resolve = true // and it goes on when the container leaves the network: its resolv.conf says so
@@ -72,17 +72,17 @@ func (n *names) describe(all *Network, p *place) {
 
 func isNdots(option string) bool { return len(option) > 6 && option[:6] == "ndots:" }
 
-// open makes the container's own name server, in its namespace.
-func (n *names) open(all *Network, p *place, ns *os.File) error {
+// openServer makes the container's own name server, in its namespace.
+func (n *names) openServer(all *Network, p *place, ns *os.File) error {
 	sock, err := dns.Open(ns)
 	if err != nil {
 		return err
 	}
-	return n.server.Attach(p.request.ContainerID, sock, n.view(all, p))
+	return n.server.Attach(p.request.ContainerID, sock, n.viewOf(all, p))
 }
 
-// share makes the name server at the default network's gateway, unless it is there.
-func (n *names) share(l *lan) error {
+// openSharedServer makes the name server at the default network's gateway, unless it is there.
+func (n *names) openSharedServer(l *lan) error {
 	if n.shared.Load() {
 		return nil
 	}
@@ -105,15 +105,15 @@ func (n *names) sharedView() dns.View {
 	return dns.View{Outside: n.reach.IsValid(), Host: n.reach, NS: n.netns}
 }
 
-// view is what the container's name server knows and asks.
-func (n *names) view(all *Network, p *place) dns.View {
+// viewOf returns what the container's name server knows and asks.
+func (n *names) viewOf(all *Network, p *place) dns.View {
 	v := dns.View{
 		Links: make(map[string]dns.Links), Servers: p.request.DNS, NS: p.sandbox.Path, Host: p.sandbox.Host,
 		Outside: p.sandbox.Primary != "" && n.reach.IsValid(),
 	}
 	for _, a := range p.request.Attach {
 		ep, ok := p.sandbox.Endpoints[a.Name]
-		l := all.lan(ep.NetworkID)
+		l := all.lanOf(ep.NetworkID)
 		if !ok || l == nil || l.record.Name == network.Bridge {
 			continue
 		}
@@ -123,11 +123,11 @@ func (n *names) view(all *Network, p *place) dns.View {
 	return v
 }
 
-// announce makes the container known to the others in its networks.
-func (n *names) announce(all *Network, p *place) {
+// registerNames makes the container known to the others in its networks.
+func (n *names) registerNames(all *Network, p *place) {
 	for _, a := range p.request.Attach {
 		ep, ok := p.sandbox.Endpoints[a.Name]
-		l := all.lan(ep.NetworkID)
+		l := all.lanOf(ep.NetworkID)
 		if !ok || l == nil || len(a.Names) == 0 {
 			continue
 		}
@@ -143,43 +143,43 @@ func (n *names) announce(all *Network, p *place) {
 	}
 }
 
-// withdraw makes the container unknown.
-func (n *names) withdraw(p *place) {
+// unregisterNames makes the container unknown.
+func (n *names) unregisterNames(p *place) {
 	for _, ep := range p.sandbox.Endpoints {
 		n.server.Remove(ep.NetworkID, p.request.ContainerID)
 	}
 }
 
-// change tells the container's own name server of new networks and links, or opens it if it has none yet.
-func (n *names) change(all *Network, old, now *place) error {
+// updateServer tells the container's own name server of new networks and links, or opens it if it has none yet.
+func (n *names) updateServer(all *Network, old, now *place) error {
 	if !now.resolve {
 		return nil
 	}
 	if old.resolve {
-		return n.server.Update(now.request.ContainerID, n.view(all, now))
+		return n.server.Update(now.request.ContainerID, n.viewOf(all, now))
 	}
 	ns, err := os.Open(now.sandbox.Path)
 	if err != nil {
 		return fmt.Errorf("open the container's name server: %w", err)
 	}
-	return errors.Join(n.open(all, now, ns), ns.Close())
+	return errors.Join(n.openServer(all, now, ns), ns.Close())
 }
 
-// shut ends the container's own name server.
-func (n *names) shut(containerID string) error { return n.server.Detach(containerID) }
+// closeServer ends the container's own name server.
+func (n *names) closeServer(containerID string) error { return n.server.Detach(containerID) }
 
-// restore goes on with the name servers of an earlier engine and gives those up that nobody needs; then it opens what is
-// missing.
-func (n *names) restore(all *Network, live []*place) error {
+// restoreServers goes on with the name servers of an earlier engine and gives those up that nobody needs; then it opens
+// what is missing.
+func (n *names) restoreServers(all *Network, live []*place) error {
 	var missing []*place
 	for _, p := range live {
-		n.announce(all, p)
-		if p.resolve && !n.server.Adopt(p.request.ContainerID, n.view(all, p)) {
+		n.registerNames(all, p)
+		if p.resolve && !n.server.Adopt(p.request.ContainerID, n.viewOf(all, p)) {
 			missing = append(missing, p)
 		}
 	}
 	l := all.defaultLAN()
-	shares := len(live) > 0 && l != nil && l.standing() // without containers nobody asks before the first Join
+	shares := len(live) > 0 && l != nil && l.isUp() // without containers nobody asks before the first Join
 	// It may be that the bridge was missing and has just been made, with its name server.
 	if shares && !n.shared.Load() {
 		n.shared.Store(n.server.Adopt(gateway, n.sharedView()))
@@ -188,12 +188,12 @@ func (n *names) restore(all *Network, live []*place) error {
 	for _, p := range missing {
 		ns, err := os.Open(p.sandbox.Path)
 		if err == nil {
-			err = errors.Join(n.open(all, p, ns), ns.Close())
+			err = errors.Join(n.openServer(all, p, ns), ns.Close())
 		}
 		errs = append(errs, err)
 	}
 	if shares {
-		errs = append(errs, n.share(l))
+		errs = append(errs, n.openSharedServer(l))
 	}
 	return errors.Join(errs...)
 }

@@ -28,8 +28,8 @@ func (p *place) copy() *place {
 	return &c
 }
 
-// enter reserves the container's place, unless it has one.
-func (n *Network) enter(containerID string, p *place) bool {
+// reservePlace reserves the container's place, unless it has one.
+func (n *Network) reservePlace(containerID string, p *place) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, there := n.places[containerID]; there {
@@ -39,7 +39,7 @@ func (n *Network) enter(containerID string, p *place) bool {
 	return true
 }
 
-func (n *Network) put(containerID string, p *place) {
+func (n *Network) storePlace(containerID string, p *place) {
 	p = p.copy() // the caller goes on with its own
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -52,14 +52,14 @@ func (n *Network) placeOf(containerID string) *place {
 	return n.places[containerID]
 }
 
-func (n *Network) lan(networkID string) *lan {
+func (n *Network) lanOf(networkID string) *lan {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.lans[networkID]
 }
 
-// enroll makes the container a member of the network, which then cannot be removed.
-func (n *Network) enroll(containerID string, nw *network.Network) (*lan, error) {
+// addMember makes the container a member of the network, which then cannot be removed.
+func (n *Network) addMember(containerID string, nw *network.Network) (*lan, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.lans[nw.ID]
@@ -73,29 +73,29 @@ func (n *Network) enroll(containerID string, nw *network.Network) (*lan, error) 
 	return l, nil
 }
 
-func (n *Network) expel(containerID string, l *lan) {
+func (n *Network) removeMember(containerID string, l *lan) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(l.members, containerID)
 }
 
-// vacate gives back what seat has given for all of the sandbox's endpoints.
-func (n *Network) vacate(containerID string, s network.Sandbox) error {
+// releaseEndpoints gives back what allocateEndpoint has given for all of the sandbox's endpoints.
+func (n *Network) releaseEndpoints(containerID string, s network.Sandbox) error {
 	var errs []error
 	for _, ep := range s.Endpoints {
-		l := n.lan(ep.NetworkID)
+		l := n.lanOf(ep.NetworkID)
 		if l == nil {
 			continue
 		}
 		addrs, err := addrsOf(ep)
 		errs = append(errs, err)
-		l.release(containerID, addrs...)
-		n.expel(containerID, l)
+		l.releaseAddresses(containerID, addrs...)
+		n.removeMember(containerID, l)
 	}
 	return errors.Join(errs...)
 }
 
-func (l *lan) release(containerID string, addrs ...netip.Addr) {
+func (l *lan) releaseAddresses(containerID string, addrs ...netip.Addr) {
 	for _, a := range addrs {
 		switch {
 		case a.Is4():
@@ -106,8 +106,8 @@ func (l *lan) release(containerID string, addrs ...netip.Addr) {
 	}
 }
 
-// claim takes the endpoint's addresses out of the pools.
-func (l *lan) claim(containerID string, ep network.Endpoint) error {
+// claimAddresses takes the endpoint's addresses out of the pools.
+func (l *lan) claimAddresses(containerID string, ep network.Endpoint) error {
 	addrs, err := addrsOf(ep)
 	if err != nil {
 		return err
@@ -126,8 +126,8 @@ func (l *lan) claim(containerID string, ep network.Endpoint) error {
 	return nil
 }
 
-// take gives the address that is asked for, or the next one.
-func take(p *ipam.Pool, containerID string, asked netip.Addr) (netip.Addr, error) {
+// allocateAddress gives the address that is asked for, or the next one.
+func allocateAddress(p *ipam.Pool, containerID string, asked netip.Addr) (netip.Addr, error) {
 	if asked.IsValid() {
 		return asked, p.Claim(containerID, asked)
 	}
@@ -156,8 +156,8 @@ const (
 	linkLocal6 = 64
 )
 
-// cable returns what the bridge needs to know of an endpoint.
-func (l *lan) cable(ep network.Endpoint, mac net.HardwareAddr, asked bool, more []netip.Addr) bridge.Endpoint {
+// toBridgeEndpoint returns what the bridge needs to know of an endpoint.
+func (l *lan) toBridgeEndpoint(ep network.Endpoint, mac net.HardwareAddr, asked bool, more []netip.Addr) bridge.Endpoint {
 	// An IPv6 address may have been somebody else's, whose MAC address followed from another IPv4 address.
 	e := bridge.Endpoint{ID: ep.EndpointID, Net: l.link, Device: ep.Device, MAC: mac, Announce: asked || l.v6 != nil || len(more) > 0}
 	if a, err := netip.ParseAddr(ep.IPAddress); err == nil {
@@ -193,9 +193,9 @@ func freeName(p *place, prefix string) string {
 	}
 }
 
-// primary returns the name of the endpoint that leads outside and has the published ports: the first one in a network
+// primaryOf returns the name of the endpoint that leads outside and has the published ports: the first one in a network
 // that is not internal.
-func (n *Network) primary(p *place) string {
+func (n *Network) primaryOf(p *place) string {
 	for _, a := range p.request.Attach {
 		if ep, ok := p.sandbox.Endpoints[a.Name]; ok && ep.Gateway != "" {
 			return a.Name
@@ -204,8 +204,8 @@ func (n *Network) primary(p *place) string {
 	return ""
 }
 
-// gateways are the container's ways out: that of its primary network, and in IPv6 that of the first one that has any.
-func (n *Network) gateways(p *place) []bridge.Gateway {
+// gatewaysOf returns the container's ways out: that of its primary network, and in IPv6 that of the first one that has any.
+func (n *Network) gatewaysOf(p *place) []bridge.Gateway {
 	var all []bridge.Gateway
 	if ep, ok := p.sandbox.Endpoints[p.sandbox.Primary]; ok {
 		if a, err := netip.ParseAddr(ep.Gateway); err == nil {

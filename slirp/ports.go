@@ -14,17 +14,18 @@ import (
 	"moss/slirp/publish"
 )
 
-// target is where the container's published ports lead.
-func (n *Network) target(p *place) publish.Target {
+// targetOf returns where the container's published ports lead.
+func (n *Network) targetOf(p *place) publish.Target {
 	ep := p.sandbox.Endpoints[p.sandbox.Primary]
-	addr, _ := netip.ParseAddr(ep.IPAddress) // of an endpoint that seat has made, or none
+	addr, _ := netip.ParseAddr(ep.IPAddress) // of an endpoint that allocateEndpoint has made, or none
 	six, _ := netip.ParseAddr(ep.GlobalIPv6Address)
 	return publish.Target{Owner: p.request.ContainerID, EndpointID: ep.EndpointID, Addr: addr, Addr6: six}
 }
 
-// asked is what the container publishes: where it names no address, its primary network's option decides.
-func (n *Network) asked(p *place) []network.PortRequest {
-	l := n.lan(p.sandbox.Endpoints[p.sandbox.Primary].NetworkID)
+// portRequestsOf returns what the container publishes. Where a request names no address, the primary network's option
+// decides.
+func (n *Network) portRequestsOf(p *place) []network.PortRequest {
+	l := n.lanOf(p.sandbox.Endpoints[p.sandbox.Primary].NetworkID)
 	if l == nil || !l.set.host.IsValid() {
 		return p.request.Ports
 	}
@@ -35,22 +36,22 @@ func (n *Network) asked(p *place) []network.PortRequest {
 	return ports
 }
 
-// publish opens the container's ports on the host, and for containers on their gateways.
-func (n *Network) publish(ctx context.Context, p *place) ([]network.Port, error) {
-	ports, err := n.ports.Publish(ctx, n.target(p), n.asked(p))
+// publishPorts opens the container's ports on the host, and for containers on their gateways.
+func (n *Network) publishPorts(ctx context.Context, p *place) ([]network.Port, error) {
+	ports, err := n.ports.Publish(ctx, n.targetOf(p), n.portRequestsOf(p))
 	if err != nil {
 		return nil, err
 	}
 	shown := *p
 	shown.sandbox.Ports = ports
-	return ports, n.fabric.Ports(ctx, nil, n.exposed(&shown))
+	return ports, n.fabric.Ports(ctx, nil, n.exposedPorts(&shown))
 }
 
-// unpublish closes the container's ports. p is nil if nothing is known of it.
-func (n *Network) unpublish(ctx context.Context, containerID string, p *place) error {
+// unpublishPorts closes the container's ports. p is nil if nothing is known of it.
+func (n *Network) unpublishPorts(ctx context.Context, containerID string, p *place) error {
 	var err error
 	if p != nil {
-		err = n.fabric.Ports(ctx, keys(n.exposed(p)), nil)
+		err = n.fabric.Ports(ctx, portKeys(n.exposedPorts(p)), nil)
 	}
 	return errors.Join(err, n.ports.Unpublish(ctx, containerID))
 }
@@ -63,23 +64,24 @@ func (n *Network) movePorts(ctx context.Context, from, to *place) (err error) {
 		return nil
 	case to.sandbox.Primary == "":
 		to.sandbox.Ports = nil
-		return n.unpublish(ctx, to.request.ContainerID, from)
+		return n.unpublishPorts(ctx, to.request.ContainerID, from)
 	case from.sandbox.Primary == "":
-		to.sandbox.Ports, err = n.publish(ctx, to)
+		to.sandbox.Ports, err = n.publishPorts(ctx, to)
 		return err
 	default:
-		if to.sandbox.Ports, err = n.ports.Move(ctx, n.target(to)); err != nil {
+		if to.sandbox.Ports, err = n.ports.Move(ctx, n.targetOf(to)); err != nil {
 			return err
 		}
-		return n.fabric.Ports(ctx, keys(n.exposed(from)), n.exposed(to))
+		return n.fabric.Ports(ctx, portKeys(n.exposedPorts(from)), n.exposedPorts(to))
 	}
 }
 
-// exposed are the published ports that containers reach by the addresses of their gateways, as those of Docker's do: the
-// ones that are published on all addresses of the host. Port 53 is not: there the default network's name server answers.
-func (n *Network) exposed(p *place) map[bridge.PortKey]bridge.PortTarget {
+// exposedPorts returns the published ports that containers reach by the addresses of their gateways, as those of
+// Docker's do: the ones that are published on all addresses of the host. Port 53 is not: there the default network's
+// name server answers.
+func (n *Network) exposedPorts(p *place) map[bridge.PortKey]bridge.PortTarget {
 	all := make(map[bridge.PortKey]bridge.PortTarget)
-	to := n.target(p).Addr
+	to := n.targetOf(p).Addr
 	for _, port := range p.sandbox.Ports {
 		const names = 53
 		ip, err := netip.ParseAddr(port.HostIP)
@@ -96,7 +98,7 @@ func (n *Network) exposed(p *place) map[bridge.PortKey]bridge.PortTarget {
 	return all
 }
 
-func keys(all map[bridge.PortKey]bridge.PortTarget) []bridge.PortKey {
+func portKeys(all map[bridge.PortKey]bridge.PortTarget) []bridge.PortKey {
 	list := make([]bridge.PortKey, 0, len(all))
 	for k := range all {
 		list = append(list, k)

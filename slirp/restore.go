@@ -29,11 +29,11 @@ func (n *Network) Restore(ctx context.Context, live map[string]network.Joined) e
 		p := &place{request: j.Request, sandbox: j.Sandbox}
 		p.request.ContainerID = id
 		p.resolve = slices.Contains(p.sandbox.DNS, dns.Address)
-		errs = append(errs, n.reclaim(id, p))
+		errs = append(errs, n.restorePlace(id, p))
 		all = append(all, p)
 		if p.sandbox.Primary != "" {
-			ports = append(ports, publish.Published{Target: n.target(p), Ports: p.sandbox.Ports})
-			maps.Copy(exposed, n.exposed(p))
+			ports = append(ports, publish.Published{Target: n.targetOf(p), Ports: p.sandbox.Ports})
+			maps.Copy(exposed, n.exposedPorts(p))
 		}
 		for _, ep := range p.sandbox.Endpoints {
 			endpoints = append(endpoints, ep.EndpointID)
@@ -46,20 +46,20 @@ func (n *Network) Restore(ctx context.Context, live map[string]network.Joined) e
 			errs = append(errs, n.fabric.Detach(id))
 		}
 	}
-	errs = append(errs, n.keep(ctx, endpoints, exposed))
+	errs = append(errs, n.restoreBridges(ctx, endpoints, exposed))
 	for id := range live {
-		errs = append(errs, n.mend(ctx, id))
+		errs = append(errs, n.repairEndpoints(ctx, id))
 	}
 	errs = append(errs, n.ports.Restore(ctx, ports))
-	errs = append(errs, n.names.restore(n, all)) //nolint:contextcheck // what answers names outlives the call
+	errs = append(errs, n.names.restoreServers(n, all)) //nolint:contextcheck // what answers names outlives the call
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("restore networks: %w", err)
 	}
 	return nil
 }
 
-// reclaim puts the container's place and addresses back.
-func (n *Network) reclaim(containerID string, p *place) error {
+// restorePlace puts the container's place and addresses back.
+func (n *Network) restorePlace(containerID string, p *place) error {
 	var errs []error
 	for _, ep := range p.sandbox.Endpoints {
 		n.mu.Lock()
@@ -72,16 +72,16 @@ func (n *Network) reclaim(containerID string, p *place) error {
 			continue
 		}
 		// An address out of another subnet cannot be given twice.
-		if err := l.claim(containerID, ep); err != nil && !fault.Is(err, fault.Invalid) {
+		if err := l.claimAddresses(containerID, ep); err != nil && !fault.Is(err, fault.Invalid) {
 			errs = append(errs, fmt.Errorf("restore address of %s: %w", containerID, err))
 		}
 	}
-	n.put(containerID, p)
+	n.storePlace(containerID, p)
 	return errors.Join(errs...)
 }
 
-// keep clears bridges and cables that are of no network or container, and sets the rules anew.
-func (n *Network) keep(ctx context.Context, endpoints []string, ports map[bridge.PortKey]bridge.PortTarget) error {
+// restoreBridges clears bridges and cables that are of no network or container, and sets the rules anew.
+func (n *Network) restoreBridges(ctx context.Context, endpoints []string, ports map[bridge.PortKey]bridge.PortTarget) error {
 	n.mu.Lock()
 	lans := slices.Collect(maps.Values(n.lans))
 	n.mu.Unlock()
@@ -98,9 +98,9 @@ func (n *Network) keep(ctx context.Context, endpoints []string, ports map[bridge
 	return err
 }
 
-// mend lays the cables of a running container again that a crash has cut, or that went with a bridge, and sets its way
-// out if it has several networks to choose from.
-func (n *Network) mend(ctx context.Context, containerID string) error {
+// repairEndpoints lays the cables of a running container again that a crash has cut, or that went with a bridge, and
+// sets its way out if it has several networks to choose from.
+func (n *Network) repairEndpoints(ctx context.Context, containerID string) error {
 	p := n.placeOf(containerID)
 	if p.sandbox.Mode != network.Bridge {
 		return nil
@@ -109,30 +109,30 @@ func (n *Network) mend(ctx context.Context, containerID string) error {
 	again := len(p.sandbox.Endpoints) > 1
 	for _, a := range p.request.Attach {
 		ep, ok := p.sandbox.Endpoints[a.Name]
-		l := n.lan(ep.NetworkID)
+		l := n.lanOf(ep.NetworkID)
 		if !ok || l == nil {
 			continue
 		}
 		there, err := n.fabric.Plugged(ctx, ep.EndpointID)
 		if err == nil && !there {
 			again = true
-			err = n.replug(ctx, containerID, a, ep, l)
+			err = n.replugEndpoint(ctx, containerID, a, ep, l)
 		}
 		errs = append(errs, err)
 	}
 	if again {
-		errs = append(errs, n.fabric.Route(ctx, containerID, n.gateways(p)))
+		errs = append(errs, n.fabric.Route(ctx, containerID, n.gatewaysOf(p)))
 	}
 	return errors.Join(errs...)
 }
 
-func (n *Network) replug(ctx context.Context, containerID string, a network.Attachment, ep network.Endpoint, l *lan) error {
+func (n *Network) replugEndpoint(ctx context.Context, containerID string, a network.Attachment, ep network.Endpoint, l *lan) error {
 	mac, err := parseMAC(ep.MacAddress)
 	if err != nil {
 		return err
 	}
-	if err := n.raise(ctx, l); err != nil {
+	if err := n.bringUpLAN(ctx, l); err != nil {
 		return err
 	}
-	return n.fabric.Plug(ctx, containerID, l.cable(ep, mac, true, a.LinkLocal), nil)
+	return n.fabric.Plug(ctx, containerID, l.toBridgeEndpoint(ep, mac, true, a.LinkLocal), nil)
 }

@@ -106,7 +106,7 @@ func New(ctx context.Context, opts Options) (*Network, error) {
 // Warm sets the default network up and makes the next container's namespace ready. Without it the first Join does.
 func (n *Network) Warm(ctx context.Context) error {
 	if l := n.defaultLAN(); l != nil {
-		if err := n.raise(ctx, l); err != nil {
+		if err := n.bringUpLAN(ctx, l); err != nil {
 			return err
 		}
 	}

@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alone makes sure that nothing of this run is there but its registry: an engine that another one runs beside shares the
-// pages of its programs and libraries with it, and each seems to need less. What an engine leaves when it is stopped
-// (podman's pause process) is ended.
-func (b *bench) alone(ctx context.Context) error {
+// ensureAlone makes sure that nothing of this run is there but its registry: an engine that another one runs beside
+// shares the pages of its programs and libraries with it, and each seems to need less. What an engine leaves when it is
+// stopped (podman's pause process) is ended.
+func (b *bench) ensureAlone(ctx context.Context) error {
 	if len(b.running) > 0 || b.floor != nil {
 		return errors.New("another engine runs already")
 	}
 	for {
-		left, err := b.leftovers()
+		left, err := b.listLeftovers()
 		if err != nil || len(left) == 0 {
 			return err
 		}
@@ -36,12 +36,12 @@ func (b *bench) alone(ctx context.Context) error {
 	}
 }
 
-// leftovers lists what runs of this run's engines.
-func (b *bench) leftovers() ([]process, error) {
+// listLeftovers lists what runs of this run's engines.
+func (b *bench) listLeftovers() ([]process, error) {
 	if os.Getenv(envReaped) == "" {
 		return nil, nil // the parent is not this program
 	}
-	all, err := processes()
+	all, err := listProcesses()
 	if err != nil {
 		return nil, err
 	}
@@ -53,29 +53,29 @@ func (b *bench) leftovers() ([]process, error) {
 	if b.shelf != nil {
 		keep = append(keep, b.shelf.Pid())
 	}
-	return strangers(family(all, os.Getppid(), own), keep), nil
+	return otherProcesses(engineProcesses(all, os.Getppid(), own), keep), nil
 }
 
-// strangers are the processes other than those to keep. One that has ended and is not reaped yet is none.
-func strangers(all []process, keep []int) []process {
+// otherProcesses returns the processes other than those to keep. One that has ended and is not reaped yet is none.
+func otherProcesses(all []process, keep []int) []process {
 	return slices.DeleteFunc(slices.Clone(all), func(p process) bool { return p.ended || slices.Contains(keep, p.pid) })
 }
 
-// memories comes before anything else runs, and takes one engine after the other, round by round.
-func (b *bench) memories(ctx context.Context) {
+// measureMemories comes before anything else runs, and takes one engine after the other, round by round.
+func (b *bench) measureMemories(ctx context.Context) {
 	if !b.opt.wants("memory") {
 		return
 	}
-	for round := range b.opt.slow() {
+	for round := range b.opt.slowRounds() {
 		for _, e := range b.engines {
-			b.attempt(ctx, e.name, nil, "memory", quickLimit, func(ctx context.Context) error { return b.memory(ctx, e, round) })
+			b.attemptMetric(ctx, e.name, nil, "memory", quickLimit, func(ctx context.Context) error { return b.measureMemory(ctx, e, round) })
 		}
 	}
 }
 
-// memory measures an engine that has only just been started, then adds containers.
-func (b *bench) memory(ctx context.Context, e *engine, round int) (err error) {
-	if err := bound(ctx, stopLimit, "the end of the engine before", b.alone); err != nil {
+// measureMemory measures an engine that has only just been started, then adds containers.
+func (b *bench) measureMemory(ctx context.Context, e *engine, round int) (err error) {
+	if err := withLimit(ctx, stopLimit, "the end of the engine before", b.ensureAlone); err != nil {
 		return err
 	}
 	dir := filepath.Join(b.dir, e.name+"-memory"+strconv.Itoa(round))
@@ -89,7 +89,7 @@ func (b *bench) memory(ctx context.Context, e *engine, round int) (err error) {
 	if err := errors.Join(first.api.importImage(ctx, b.image), first.stop()); err != nil {
 		return err
 	}
-	if err := bound(ctx, stopLimit, "the end of the engine's first start", b.alone); err != nil {
+	if err := withLimit(ctx, stopLimit, "the end of the engine's first start", b.ensureAlone); err != nil {
 		return err
 	}
 	i, err := e.launch(ctx, dir)
@@ -106,12 +106,12 @@ func (b *bench) memory(ctx context.Context, e *engine, round int) (err error) {
 	}
 	var ids []string
 	for range memoryContainers {
-		id, err := i.api.create(ctx, "none", "sleep", "600")
+		id, err := i.api.createContainer(ctx, "none", "sleep", "600")
 		if err != nil {
 			return err
 		}
 		ids = append(ids, id)
-		if err := i.api.start(ctx, id); err != nil {
+		if err := i.api.startContainer(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -127,5 +127,5 @@ func (b *bench) memory(ctx context.Context, e *engine, round int) (err error) {
 		s["idle: "+part] = pss
 	}
 	b.report.add(e.name, "memory", s)
-	return b.clear(ctx, i, ids)
+	return b.removeContainers(ctx, i, ids)
 }

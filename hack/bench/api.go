@@ -32,14 +32,14 @@ func (a *api) close() { a.http.CloseIdleConnections() }
 
 // call makes one request that moves little and decodes the answer into out, unless out is nil.
 func (a *api) call(ctx context.Context, method, path string, body io.Reader, kind string, out any) error {
-	return a.within(ctx, callLimit, method, path, body, kind, out)
+	return a.callWithin(ctx, callLimit, method, path, body, kind, out)
 }
 
-// within makes one request that is answered within limit and decodes the answer into out, unless out is nil.
-func (a *api) within(ctx context.Context, limit time.Duration, method, path string, body io.Reader, kind string, out any) error {
+// callWithin makes one request that is answered within limit and decodes the answer into out, unless out is nil.
+func (a *api) callWithin(ctx context.Context, limit time.Duration, method, path string, body io.Reader, kind string, out any) error {
 	var raw bytes.Buffer
-	err := bound(ctx, limit, method+" "+path, func(ctx context.Context) error {
-		_, err := a.send(ctx, method, path, body, kind, &raw)
+	err := withLimit(ctx, limit, method+" "+path, func(ctx context.Context) error {
+		_, err := a.sendRequest(ctx, method, path, body, kind, &raw)
 		return err
 	})
 	if err != nil || out == nil {
@@ -51,21 +51,21 @@ func (a *api) within(ctx context.Context, limit time.Duration, method, path stri
 	return nil
 }
 
-// drain makes one request and returns how many bytes were answered.
-func (a *api) drain(ctx context.Context, method, path string, body io.Reader, kind string) (int64, error) {
-	return a.copy(ctx, method, path, body, kind, io.Discard)
+// drainAnswer makes one request and returns how many bytes were answered.
+func (a *api) drainAnswer(ctx context.Context, method, path string, body io.Reader, kind string) (int64, error) {
+	return a.copyAnswer(ctx, method, path, body, kind, io.Discard)
 }
 
-// copy makes one request that may move much and passes the body of the answer to out.
-func (a *api) copy(ctx context.Context, method, path string, body io.Reader, kind string, out io.Writer) (n int64, err error) {
-	err = bound(ctx, transferLimit, method+" "+path, func(ctx context.Context) error {
-		n, err = a.send(ctx, method, path, body, kind, out)
+// copyAnswer makes one request that may move much and passes the body of the answer to out.
+func (a *api) copyAnswer(ctx context.Context, method, path string, body io.Reader, kind string, out io.Writer) (n int64, err error) {
+	err = withLimit(ctx, transferLimit, method+" "+path, func(ctx context.Context) error {
+		n, err = a.sendRequest(ctx, method, path, body, kind, out)
 		return err
 	})
 	return n, err
 }
 
-func (a *api) send(ctx context.Context, method, path string, body io.Reader, kind string, out io.Writer) (n int64, err error) {
+func (a *api) sendRequest(ctx context.Context, method, path string, body io.Reader, kind string, out io.Writer) (n int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, body)
 	if err != nil {
 		return 0, err
@@ -88,9 +88,9 @@ func (a *api) send(ctx context.Context, method, path string, body io.Reader, kin
 	return n, nil
 }
 
-// put sends an archive into a container.
-func (a *api) put(ctx context.Context, id, path string, archive io.Reader) error {
-	return a.within(ctx, transferLimit, http.MethodPut, "/v1.24/containers/"+id+"/archive?path="+url.QueryEscape(path), archive, "application/x-tar", nil)
+// putArchive sends an archive into a container.
+func (a *api) putArchive(ctx context.Context, id, path string, archive io.Reader) error {
+	return a.callWithin(ctx, transferLimit, http.MethodPut, "/v1.24/containers/"+id+"/archive?path="+url.QueryEscape(path), archive, "application/x-tar", nil)
 }
 
 func (a *api) execCreate(ctx context.Context, id string, cmd ...string) (execID string, err error) {
@@ -105,7 +105,7 @@ func (a *api) execCreate(ctx context.Context, id string, cmd ...string) (execID 
 
 // execStart returns once the process has ended, with how much it has said.
 func (a *api) execStart(ctx context.Context, execID string) (int64, error) {
-	return a.drain(ctx, http.MethodPost, "/v1.24/exec/"+execID+"/start", strings.NewReader(`{"Detach":false,"Tty":false}`), "application/json")
+	return a.drainAnswer(ctx, http.MethodPost, "/v1.24/exec/"+execID+"/start", strings.NewReader(`{"Detach":false,"Tty":false}`), "application/json")
 }
 
 func (a *api) importImage(ctx context.Context, tar []byte) error {
@@ -114,7 +114,7 @@ func (a *api) importImage(ctx context.Context, tar []byte) error {
 	return a.call(ctx, http.MethodPost, "/v1.24/images/create?"+query.Encode(), bytes.NewReader(tar), "application/x-tar", nil)
 }
 
-func (a *api) create(ctx context.Context, network string, cmd ...string) (id string, err error) {
+func (a *api) createContainer(ctx context.Context, network string, cmd ...string) (id string, err error) {
 	return a.createWith(ctx, map[string]any{"Image": imageRef, "Cmd": cmd, "HostConfig": map[string]any{"NetworkMode": network}})
 }
 
@@ -128,16 +128,18 @@ func (a *api) createWith(ctx context.Context, settings map[string]any) (id strin
 	return made.ID, err
 }
 
-func (a *api) start(ctx context.Context, id string) error {
+func (a *api) startContainer(ctx context.Context, id string) error {
 	return a.call(ctx, http.MethodPost, "/v1.24/containers/"+id+"/start", nil, "", nil)
 }
 
-// wait returns once the container has ended; an exit code other than 0 is an error.
-func (a *api) wait(ctx context.Context, id string) error { return a.waitWithin(ctx, callLimit, id) }
+// waitContainer returns once the container has ended; an exit code other than 0 is an error.
+func (a *api) waitContainer(ctx context.Context, id string) error {
+	return a.waitWithin(ctx, callLimit, id)
+}
 
 func (a *api) waitWithin(ctx context.Context, limit time.Duration, id string) error {
 	var ended struct{ StatusCode int }
-	if err := a.within(ctx, limit, http.MethodPost, "/v1.24/containers/"+id+"/wait", nil, "", &ended); err != nil {
+	if err := a.callWithin(ctx, limit, http.MethodPost, "/v1.24/containers/"+id+"/wait", nil, "", &ended); err != nil {
 		return err
 	}
 	if ended.StatusCode != 0 {
@@ -146,35 +148,35 @@ func (a *api) waitWithin(ctx context.Context, limit time.Duration, id string) er
 	return nil
 }
 
-func (a *api) remove(ctx context.Context, id string) error {
+func (a *api) removeContainer(ctx context.Context, id string) error {
 	return a.call(ctx, http.MethodDelete, "/v1.24/containers/"+id+"?force=1", nil, "", nil)
 }
 
-// cycle takes one container through its life.
-func (a *api) cycle(ctx context.Context, network string) (samples, error) {
+// cycleContainer takes one container through its life.
+func (a *api) cycleContainer(ctx context.Context, network string) (samples, error) {
 	began := time.Now()
-	id, err := a.create(ctx, network, "true")
+	id, err := a.createContainer(ctx, network, "true")
 	if err != nil {
 		return nil, err
 	}
 	s, last := samples{}, began
-	s["create"], last = since(last)
+	s["create"], last = msSince(last)
 	for _, step := range []struct {
 		name string
 		do   func(context.Context, string) error
-	}{{"start", a.start}, {"wait", a.wait}, {"remove", a.remove}} {
+	}{{"start", a.startContainer}, {"wait", a.waitContainer}, {"remove", a.removeContainer}} {
 		if err := step.do(ctx, id); err != nil {
 			return nil, err
 		}
-		s[step.name], last = since(last)
+		s[step.name], last = msSince(last)
 	}
-	s["sum"] = milliseconds(last.Sub(began))
+	s["sum"] = toMilliseconds(last.Sub(began))
 	return s, nil
 }
 
-func since(then time.Time) (ms float64, now time.Time) {
+func msSince(then time.Time) (ms float64, now time.Time) {
 	now = time.Now()
-	return milliseconds(now.Sub(then)), now
+	return toMilliseconds(now.Sub(then)), now
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func toMilliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

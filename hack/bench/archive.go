@@ -21,8 +21,8 @@ const (
 	archiveFiles = 5000       // small ones
 )
 
-// archives measures archives into a container and out of it: one large file, and many small ones.
-func (b *bench) archives(ctx context.Context, i *instance) error {
+// measureArchives measures archives into a container and out of it: one large file, and many small ones.
+func (b *bench) measureArchives(ctx context.Context, i *instance) error {
 	small, err := smallTar()
 	if err != nil {
 		return err
@@ -41,12 +41,12 @@ func (b *bench) archives(ctx context.Context, i *instance) error {
 			{"5000 files", "/data/tree", bytes.NewReader(small), int64(len(small)) * 6 / 10},
 		} {
 			began := time.Now()
-			if err := i.api.put(ctx, box, "/data", part.body); err != nil {
+			if err := i.api.putArchive(ctx, box, "/data", part.body); err != nil {
 				return err
 			}
 			s[part.name+" in"] = time.Since(began).Seconds()
 			began = time.Now()
-			got, err := i.api.drain(ctx, http.MethodGet, "/v1.24/containers/"+box+"/archive?path="+url.QueryEscape(part.path), nil, "")
+			got, err := i.api.drainAnswer(ctx, http.MethodGet, "/v1.24/containers/"+box+"/archive?path="+url.QueryEscape(part.path), nil, "")
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func peakOf(root int) (most float64, err error) {
 }
 
 func eachEngine(root int, do func(pid int) error) error {
-	all, err := processes()
+	all, err := listProcesses()
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func eachEngine(root int, do func(pid int) error) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range family(all, root, own) {
+	for _, p := range engineProcesses(all, root, own) {
 		for _, name := range engineNames() {
 			if p.name == name {
 				err = errors.Join(err, do(p.pid))

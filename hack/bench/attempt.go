@@ -9,37 +9,38 @@ import (
 	"time"
 )
 
-// attempt measures one metric of an engine once. What fails is kept in the report with its reason and is not tried again
-// in this run, and the rest goes on: a run of many minutes is not lost for one figure. i is nil if work starts its engine.
-func (b *bench) attempt(ctx context.Context, engine string, i *instance, metric string, limit time.Duration, work func(context.Context) error) {
-	if ctx.Err() != nil || b.report.failed(engine, metric) != nil {
+// attemptMetric measures one metric of an engine once. What fails is kept in the report with its reason and is not
+// tried again in this run, and the rest goes on: a run of many minutes is not lost for one figure. i is nil if work
+// starts its engine.
+func (b *bench) attemptMetric(ctx context.Context, engine string, i *instance, metric string, limit time.Duration, work func(context.Context) error) {
+	if ctx.Err() != nil || b.report.failureOf(engine, metric) != nil {
 		return
 	}
 	if i != nil && i.lost != nil {
-		b.report.fail(engine, metric, fmt.Errorf("the engine was lost: %w", i.lost))
+		b.report.addFailure(engine, metric, fmt.Errorf("the engine was lost: %w", i.lost))
 		return
 	}
 	began := time.Now()
-	err := bound(ctx, limit, metric, work)
+	err := withLimit(ctx, limit, metric, work)
 	if ctx.Err() != nil {
 		return // the user ends the run; what was measured so far is shown
 	}
 	if err != nil {
-		b.report.fail(engine, metric, err)
+		b.report.addFailure(engine, metric, err)
 		b.say("%s of %s: %v", metric, engine, err)
 		if i != nil && !errors.Is(err, exec.ErrNotFound) {
-			b.recover(ctx, i)
+			b.recoverEngine(ctx, i)
 		}
 	}
-	b.report.spend(metric, time.Since(began))
+	b.report.addTime(metric, time.Since(began))
 	if err := b.report.save(b.opt.out); err != nil {
 		b.say("the results so far are not saved: %v", err)
 	}
 }
 
-// recover removes the containers that a failed metric has left, or the next figures would be those of an engine that is
-// busy with them. An engine that cannot is stopped.
-func (b *bench) recover(ctx context.Context, i *instance) {
+// recoverEngine removes the containers that a failed metric has left, or the next figures would be those of an engine
+// that is busy with them. An engine that cannot is stopped.
+func (b *bench) recoverEngine(ctx context.Context, i *instance) {
 	i.box = "" // it goes too
 	err := i.api.removeAll(ctx)
 	if err == nil {
@@ -56,7 +57,7 @@ func (a *api) removeAll(ctx context.Context) error {
 		return err
 	}
 	for _, c := range all {
-		if err := a.remove(ctx, c.ID); err != nil {
+		if err := a.removeContainer(ctx, c.ID); err != nil {
 			return err
 		}
 	}

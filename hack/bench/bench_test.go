@@ -51,7 +51,7 @@ func TestFamilyFindsWhatLostItsParent(t *testing.T) {
 		{pid: 21, parent: 20, name: "another engine's", userNS: "elsewhere"},
 		{pid: 22, parent: 1, name: "unreadable"},
 	}
-	found := family(all, 10, "host")
+	found := engineProcesses(all, 10, "host")
 	got := make([]int, len(found))
 	for i, p := range found {
 		got[i] = p.pid
@@ -69,14 +69,14 @@ func TestStrangersAreWhatIsNotToBeThere(t *testing.T) {
 		{pid: 4, parent: 1, name: "podman pause"},
 		{pid: 5, parent: 1, name: "conmon", ended: true},
 	}
-	if got, want := strangers(all, []int{1, 2, 3}), all[3:4]; !slices.Equal(got, want) {
+	if got, want := otherProcesses(all, []int{1, 2, 3}), all[3:4]; !slices.Equal(got, want) {
 		t.Errorf("strangers = %+v, want %+v", got, want)
 	}
 }
 
 func TestMemoryIsNotMeasuredBesideAnotherEngine(t *testing.T) {
 	b := &bench{running: []*instance{{name: "moss"}}}
-	if err := b.alone(t.Context()); err == nil {
+	if err := b.ensureAlone(t.Context()); err == nil {
 		t.Error("alone with an engine that runs: got no error")
 	}
 }
@@ -244,11 +244,11 @@ func TestReportNamesWhatWasMissed(t *testing.T) {
 	r.add("moss", "default", samples{"sum": 54})
 	r.add("podman", "none", samples{"sum": 82})
 	r.add("floor", "crun-bpf", samples{"run": 10.25})
-	if got, want := r.missed(), []string{"none sum"}; !slices.Equal(got, want) {
+	if got, want := r.missedTargets(), []string{"none sum"}; !slices.Equal(got, want) {
 		t.Errorf("missed = %v, want %v", got, want)
 	}
 	var out strings.Builder
-	if err := r.table(&out); err != nil {
+	if err := r.writeTable(&out); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.SplitSeq(out.String(), "\n") {
@@ -280,14 +280,14 @@ func TestSaveWritesEveryValue(t *testing.T) {
 	if err := json.Unmarshal(raw, &back); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := back.series("moss", "run", "wall"), (series{33, 35}); !slices.Equal(got, want) {
+	if got, want := back.seriesOf("moss", "run", "wall"), (series{33, 35}); !slices.Equal(got, want) {
 		t.Errorf("values = %v, want %v", got, want)
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
 	bin := t.TempDir()
-	for _, name := range programs() {
+	for _, name := range programNames() {
 		if err := os.WriteFile(filepath.Join(bin, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +305,7 @@ func TestParseRefuses(t *testing.T) {
 		{"no such build", []string{"--beside", filepath.Join(bin, "nothing")}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := parse(append([]string{"--bin", bin}, tc.args...), io.Discard)
+			_, err := parseOptions(append([]string{"--bin", bin}, tc.args...), io.Discard)
 			if (err != nil) != tc.bad {
 				t.Errorf("parse(%q): %v, want error: %t", tc.args, err, tc.bad)
 			}

@@ -51,12 +51,12 @@ func treeLayers(ctx context.Context, dir string, sizes []int64) ([]layerFile, er
 		if err != nil {
 			return fs.SkipDir // a folder that is not for everyone
 		}
-		return w.take(path, entry)
+		return w.addFile(path, entry)
 	})
 	if err != nil && !errors.Is(err, fs.SkipAll) {
 		return nil, err
 	}
-	if err := w.next(); err != nil {
+	if err := w.endLayer(); err != nil {
 		return nil, err
 	}
 	if len(w.done) < len(sizes) {
@@ -75,7 +75,7 @@ type layerWriter struct {
 	n     int64 // bytes of files in the present layer
 }
 
-func (w *layerWriter) take(path string, entry fs.DirEntry) error {
+func (w *layerWriter) addFile(path string, entry fs.DirEntry) error {
 	info, err := entry.Info()
 	if err != nil || info.Size() > largest || !info.Mode().IsRegular() && !info.IsDir() {
 		return nil //nolint:nilerr // it went meanwhile: the next file will do
@@ -105,18 +105,18 @@ func (w *layerWriter) take(path string, entry fs.DirEntry) error {
 	if w.n += header.Size; w.n < w.sizes[len(w.done)] {
 		return nil
 	}
-	return w.next()
+	return w.endLayer()
 }
 
-// next ends the present layer. After the last one it ends the walk.
-func (w *layerWriter) next() error {
+// endLayer ends the present layer. After the last one it ends the walk.
+func (w *layerWriter) endLayer() error {
 	if w.file == nil {
 		return nil
 	}
 	if err := errors.Join(w.tar.Close(), w.file.Close()); err != nil {
 		return err
 	}
-	layer, err := measured(w.file.Name())
+	layer, err := hashLayer(w.file.Name())
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (w *layerWriter) next() error {
 	return nil
 }
 
-func measured(path string) (layerFile, error) {
+func hashLayer(path string) (layerFile, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return layerFile{}, err
@@ -153,7 +153,7 @@ func randomLayer(path string, seed byte, size int64) (layerFile, error) {
 	if err := errors.Join(err, w.Close(), file.Close()); err != nil {
 		return layerFile{}, err
 	}
-	return measured(path)
+	return hashLayer(path)
 }
 
 // imageConfig returns the config of an image of those layers.
@@ -211,8 +211,8 @@ func copyInto(w io.Writer, path string) error {
 	return errors.Join(err, file.Close())
 }
 
-// squeeze compresses a layer and returns the bytes: what a registry keeps.
-func squeeze(layer layerFile, kind string) ([]byte, error) {
+// compressLayer compresses a layer and returns the bytes: what a registry keeps.
+func compressLayer(layer layerFile, kind string) ([]byte, error) {
 	var out bytes.Buffer
 	var w io.WriteCloser = gzip.NewWriter(&out)
 	if kind == kindZstd {

@@ -29,9 +29,9 @@ const (
 	stepsAfterCopy = 2 // RUN steps behind the last COPY
 )
 
-// dockerfile has twelve steps: settings, a tree of 2,000 small files, commands that read and write it, one more COPY and
-// what follows it.
-func dockerfile(salt string) string {
+// makeDockerfile returns one of twelve steps: settings, a tree of 2,000 small files, commands that read and write it,
+// one more COPY and what follows it.
+func makeDockerfile(salt string) string {
 	return strings.Join([]string{
 		"FROM " + imageRef,
 		"ENV SALT=" + salt,
@@ -69,8 +69,8 @@ func sourceTree() tree {
 	return t
 }
 
-// pack writes the context's archive.
-func (t tree) pack(path string) (err error) {
+// writeArchive writes the context's archive.
+func (t tree) writeArchive(path string) (err error) {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
@@ -85,11 +85,11 @@ func (t tree) pack(path string) (err error) {
 	return errors.Join(err, w.Close(), file.Close())
 }
 
-// builds measures the twelve steps cold, again, and with a change of what the last COPY reads, then a context of many
+// measureBuilds measures the twelve steps cold, again, and with a change of what the last COPY reads, then a context of many
 // files.
-func (b *bench) builds(ctx context.Context, i *instance) error {
+func (b *bench) measureBuilds(ctx context.Context, i *instance) error {
 	context, files := filepath.Join(b.dir, "context.tar"), sourceTree()
-	files["Dockerfile"] = []byte(dockerfile(strconv.FormatInt(time.Now().UnixNano(), 10)))
+	files["Dockerfile"] = []byte(makeDockerfile(strconv.FormatInt(time.Now().UnixNano(), 10)))
 	if err := resetPeak(i.cmd.Process.Pid); err != nil {
 		return err
 	}
@@ -98,10 +98,10 @@ func (b *bench) builds(ctx context.Context, i *instance) error {
 		if figure == "last COPY changed" {
 			files["last/f0"] = append([]byte("changed "), files["last/f0"]...)
 		}
-		if err := files.pack(context); err != nil {
+		if err := files.writeArchive(context); err != nil {
 			return err
 		}
-		took, ran, err := i.api.build(ctx, context, builtRef)
+		took, ran, err := i.api.buildImage(ctx, context, builtRef)
 		if err != nil {
 			return fmt.Errorf("%s: %w", figure, err)
 		}
@@ -124,8 +124,8 @@ func (b *bench) builds(ctx context.Context, i *instance) error {
 	return err
 }
 
-// build builds a context and returns the seconds it took, and how many steps ran.
-func (a *api) build(ctx context.Context, path, ref string) (seconds float64, ran int, err error) {
+// buildImage builds a context and returns the seconds it took, and how many steps ran.
+func (a *api) buildImage(ctx context.Context, path, ref string) (seconds float64, ran int, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return 0, 0, err
@@ -133,7 +133,7 @@ func (a *api) build(ctx context.Context, path, ref string) (seconds float64, ran
 	var out strings.Builder
 	began := time.Now()
 	query := url.Values{"t": {ref}, "rm": {"1"}, "forcerm": {"1"}}
-	_, err = a.copy(ctx, http.MethodPost, "/v1.24/build?"+query.Encode(), file, "application/x-tar", &out) // the client closes it
+	_, err = a.copyAnswer(ctx, http.MethodPost, "/v1.24/build?"+query.Encode(), file, "application/x-tar", &out) // the client closes it
 	seconds = time.Since(began).Seconds()
 	if err == nil && !strings.Contains(out.String(), "Successfully built") {
 		err = fmt.Errorf("build: %s", out.String())
@@ -158,7 +158,7 @@ func (b *bench) manyBuild(ctx context.Context, i *instance, s samples) error {
 		return err
 	}
 	for _, figure := range []string{"50,000 files", "50,000 files, cached"} {
-		took, err := i.command(ctx, transferLimit, "build", "-q", "-t", builtRef+"-many", dir)
+		took, err := i.runCommand(ctx, transferLimit, "build", "-q", "-t", builtRef+"-many", dir)
 		if err != nil {
 			return err
 		}

@@ -15,15 +15,15 @@ const (
 	busyPause   = 2 * time.Millisecond
 )
 
-// busy measures how fast an engine answers while it has an archive uploaded, stops a container that does not want to end
-// and runs execs.
-func (b *bench) busy(ctx context.Context, i *instance) error {
+// measureBusy measures how fast an engine answers while it has an archive uploaded, stops a container that does not
+// want to end and runs execs.
+func (b *bench) measureBusy(ctx context.Context, i *instance) error {
 	return withBox(ctx, i, func(box string) error {
-		stubborn, err := i.api.create(ctx, "none", "sh", "-c", "trap '' TERM; while :; do sleep 1; done")
+		stubborn, err := i.api.createContainer(ctx, "none", "sh", "-c", "trap '' TERM; while :; do sleep 1; done")
 		if err != nil {
 			return err
 		}
-		if err := i.api.start(ctx, stubborn); err != nil {
+		if err := i.api.startContainer(ctx, stubborn); err != nil {
 			return err
 		}
 		load, stop := context.WithCancel(ctx)
@@ -32,7 +32,7 @@ func (b *bench) busy(ctx context.Context, i *instance) error {
 		uploaded := make(chan struct{})
 		working.Go(func() {
 			for load.Err() == nil {
-				if uploadErr = i.api.put(load, box, "/data", bigTar(busyUpload)); uploadErr != nil {
+				if uploadErr = i.api.putArchive(load, box, "/data", bigTar(busyUpload)); uploadErr != nil {
 					break
 				}
 				if uploads++; uploads == 1 {
@@ -44,7 +44,7 @@ func (b *bench) busy(ctx context.Context, i *instance) error {
 			}
 		})
 		working.Go(func() {
-			i.api.drain(load, http.MethodPost, "/v1.24/containers/"+stubborn+"/stop?t=60", nil, "") //nolint:errcheck // it is cut off
+			i.api.drainAnswer(load, http.MethodPost, "/v1.24/containers/"+stubborn+"/stop?t=60", nil, "") //nolint:errcheck // it is cut off
 		})
 		var execErr error
 		for range busyExecs {
@@ -58,7 +58,7 @@ func (b *bench) busy(ctx context.Context, i *instance) error {
 				}
 			})
 		}
-		s, err := answers(ctx, i, box, uploaded)
+		s, err := timeAnswers(ctx, i, box, uploaded)
 		stop()
 		working.Wait()
 		if uploads == 0 {
@@ -68,12 +68,12 @@ func (b *bench) busy(ctx context.Context, i *instance) error {
 			b.report.add(i.name, "busy", s)
 		}
 		kill := i.api.call(ctx, http.MethodPost, "/v1.24/containers/"+stubborn+"/kill", nil, "", nil) // or the stop has its minute
-		return errors.Join(err, execErr, kill, i.api.remove(ctx, stubborn))
+		return errors.Join(err, execErr, kill, i.api.removeContainer(ctx, stubborn))
 	})
 }
 
-// answers times calls until enough is done, and returns the 99th percentile of each.
-func answers(ctx context.Context, i *instance, box string, enough <-chan struct{}) (samples, error) {
+// timeAnswers times calls until enough is done, and returns the 99th percentile of each.
+func timeAnswers(ctx context.Context, i *instance, box string, enough <-chan struct{}) (samples, error) {
 	times := map[string]series{}
 	for over := false; !over || len(times["_ping p99"]) < busySamples; {
 		for figure, path := range map[string]string{
@@ -83,7 +83,7 @@ func answers(ctx context.Context, i *instance, box string, enough <-chan struct{
 			if err := i.api.call(ctx, http.MethodGet, path, nil, "", nil); err != nil {
 				return nil, err
 			}
-			times[figure] = append(times[figure], milliseconds(time.Since(began)))
+			times[figure] = append(times[figure], toMilliseconds(time.Since(began)))
 		}
 		if err := pause(ctx, busyPause); err != nil {
 			return nil, err

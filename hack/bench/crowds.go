@@ -12,19 +12,19 @@ import (
 
 const crowdSamples = 20 // of each figure beside each crowd
 
-// crowds measures what other containers that run cost: from create to running, and a list of them.
-func (b *bench) crowds(ctx context.Context, i *instance) (err error) {
+// measureCrowds measures what other containers that run cost: from create to running, and a list of them.
+func (b *bench) measureCrowds(ctx context.Context, i *instance) (err error) {
 	var ids []string
-	defer func() { err = errors.Join(err, b.clear(context.WithoutCancel(ctx), i, ids)) }()
+	defer func() { err = errors.Join(err, b.removeContainers(context.WithoutCancel(ctx), i, ids)) }()
 	s := samples{}
 	var alone float64
 	for _, size := range []int{0, 100, 1000} {
-		more, err := crowd(ctx, stressClients, size-len(ids), func(ctx context.Context) (string, error) {
-			id, err := i.api.create(ctx, "none", "sleep", "86400")
+		more, err := runClients(ctx, stressClients, size-len(ids), func(ctx context.Context) (string, error) {
+			id, err := i.api.createContainer(ctx, "none", "sleep", "86400")
 			if err != nil {
 				return "", err
 			}
-			return id, i.api.start(ctx, id)
+			return id, i.api.startContainer(ctx, id)
 		})
 		ids = append(ids, more...)
 		if err != nil {
@@ -56,13 +56,13 @@ func (b *bench) startBeside(ctx context.Context, i *instance) (float64, error) {
 	var all series
 	for range crowdSamples {
 		began := time.Now()
-		id, err := i.api.create(ctx, "none", "sleep", "86400")
+		id, err := i.api.createContainer(ctx, "none", "sleep", "86400")
 		if err != nil {
 			return 0, err
 		}
-		err = i.api.start(ctx, id)
-		all = append(all, milliseconds(time.Since(began)))
-		if err := errors.Join(err, i.api.remove(ctx, id)); err != nil {
+		err = i.api.startContainer(ctx, id)
+		all = append(all, toMilliseconds(time.Since(began)))
+		if err := errors.Join(err, i.api.removeContainer(ctx, id)); err != nil {
 			return 0, err
 		}
 	}
@@ -78,7 +78,7 @@ func listTime(ctx context.Context, i *instance, atLeast int) (float64, error) {
 		if err := i.api.call(ctx, http.MethodGet, "/v1.24/containers/json", nil, "", &list); err != nil {
 			return 0, err
 		}
-		all = append(all, milliseconds(time.Since(began)))
+		all = append(all, toMilliseconds(time.Since(began)))
 		if len(list) < atLeast {
 			return 0, fmt.Errorf("list of %d containers, want %d", len(list), atLeast)
 		}

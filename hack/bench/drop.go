@@ -87,7 +87,7 @@ func copyPrograms(from, to string) error {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err
 	}
-	for _, name := range programs() {
+	for _, name := range programNames() {
 		if err := copyProgram(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
 			return err
 		}

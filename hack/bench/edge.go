@@ -20,8 +20,9 @@ const (
 	edgeLimit   = time.Minute // of one connection
 )
 
-// edge measures what the way of a request costs: the shortest one on one connection, and how many there are in a second.
-func (b *bench) edge(ctx context.Context, i *instance) error {
+// measureEdge measures what the way of a request costs: the shortest one on one connection, and how many there are in a
+// second.
+func (b *bench) measureEdge(ctx context.Context, i *instance) error {
 	return withBox(ctx, i, func(box string) error {
 		c, err := dialLean(ctx, i.socket)
 		if err != nil {
@@ -34,13 +35,13 @@ func (b *bench) edge(ctx context.Context, i *instance) error {
 			if err := c.get("/_ping"); err != nil {
 				return err
 			}
-			times = append(times, milliseconds(time.Since(began)))
+			times = append(times, toMilliseconds(time.Since(began)))
 		}
 		s := samples{"_ping p50": times.quantile(0.5), "_ping p99": times.quantile(0.99)}
 		for figure, path := range map[string]string{
 			"_ping at 64": "/_ping", "inspect at 64": "/v1.24/containers/" + box + "/json",
 		} {
-			if s[figure], err = rate(ctx, i.socket, path); err != nil {
+			if s[figure], err = answerRate(ctx, i.socket, path); err != nil {
 				return err
 			}
 		}
@@ -49,8 +50,8 @@ func (b *bench) edge(ctx context.Context, i *instance) error {
 	})
 }
 
-// rate returns how many answers a second 64 clients get that ask without a pause.
-func rate(ctx context.Context, socket, path string) (float64, error) {
+// answerRate returns how many answers a second 64 clients get that ask without a pause.
+func answerRate(ctx context.Context, socket, path string) (float64, error) {
 	var (
 		done    atomic.Int64
 		clients sync.WaitGroup

@@ -76,13 +76,13 @@ func (e *engine) launch(ctx context.Context, dir string) (*instance, error) {
 		}
 		select {
 		case err := <-i.ended:
-			return nil, fmt.Errorf("%s ended before it answered: %w\n%s", e.name, err, i.tail())
+			return nil, fmt.Errorf("%s ended before it answered: %w\n%s", e.name, err, i.logTail())
 		case <-ctx.Done():
 			return nil, errors.Join(ctx.Err(), i.stop())
 		case <-time.After(pollEvery):
 		}
 		if time.Since(began) > startLimit {
-			return nil, errors.Join(fmt.Errorf("%s does not answer\n%s", e.name, i.tail()), i.stop())
+			return nil, errors.Join(fmt.Errorf("%s does not answer\n%s", e.name, i.logTail()), i.stop())
 		}
 	}
 }
@@ -97,21 +97,21 @@ func (i *instance) stop() error {
 	case <-i.ended: //nolint:errcheck // podman's service ends with an error when it is told to end
 		return nil
 	case <-time.After(stopLimit):
-		err := errors.Join(fmt.Errorf("%s does not end\n%s", i.name, i.tail()), i.cmd.Process.Kill())
+		err := errors.Join(fmt.Errorf("%s does not end\n%s", i.name, i.logTail()), i.cmd.Process.Kill())
 		<-i.ended //nolint:errcheck // it was killed
 		return err
 	}
 }
 
-// command runs the engine's command line for at most limit and returns how long it took.
-func (i *instance) command(ctx context.Context, limit time.Duration, args ...string) (took float64, err error) {
+// runCommand runs the engine's command line for at most limit and returns how long it took.
+func (i *instance) runCommand(ctx context.Context, limit time.Duration, args ...string) (took float64, err error) {
 	line := append(append([]string(nil), i.cli...), args...)
-	err = bound(ctx, limit, strings.Join(args, " "), func(ctx context.Context) error {
+	err = withLimit(ctx, limit, strings.Join(args, " "), func(ctx context.Context) error {
 		cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 		cmd.Env, cmd.Dir, cmd.WaitDelay = i.env, filepath.Dir(i.log), pipeLimit
 		began := time.Now()
 		out, err := cmd.CombinedOutput()
-		took = milliseconds(time.Since(began))
+		took = toMilliseconds(time.Since(began))
 		if err != nil {
 			return fmt.Errorf("%s: %w: %s", i.name, err, out)
 		}
@@ -120,8 +120,8 @@ func (i *instance) command(ctx context.Context, limit time.Duration, args ...str
 	return took, err
 }
 
-// tail returns the end of the engine's log.
-func (i *instance) tail() string {
+// logTail returns the end of the engine's log.
+func (i *instance) logTail() string {
 	raw, err := os.ReadFile(i.log)
 	if err != nil {
 		return err.Error()
@@ -129,8 +129,8 @@ func (i *instance) tail() string {
 	return string(raw[max(0, len(raw)-2000):])
 }
 
-// environment is what an engine on dir sees of its user.
-func environment(dir string) ([]string, error) {
+// environmentOf returns what an engine on dir sees of its user.
+func environmentOf(dir string) ([]string, error) {
 	for _, path := range []string{filepath.Join(dir, "home"), filepath.Join(dir, "tmp"), runFolder(dir)} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return nil, err
@@ -150,10 +150,10 @@ func runFolder(dir string) string {
 	return filepath.Join(filepath.Dir(dir), runName, filepath.Base(dir))
 }
 
-// moss is a build of the engine of this repository.
-func moss(name, bin string) *engine {
+// newMossEngine returns a build of the engine of this repository.
+func newMossEngine(name, bin string) *engine {
 	return &engine{name: name, own: true, prepare: func(dir string) (plan, error) {
-		env, err := environment(dir)
+		env, err := environmentOf(dir)
 		if err != nil {
 			return plan{}, err
 		}
@@ -191,15 +191,15 @@ func podmanRunRoot(dir string) (string, error) {
 	return root, nil
 }
 
-// podman is the one that the system has, with a registry that it may reach without TLS. Its command line does the work
-// itself, beside the service.
-func podman(path, insecure string) *engine {
+// newPodmanEngine returns the one that the system has, with a registry that it may reach without TLS. Its command line
+// does the work itself, beside the service.
+func newPodmanEngine(path, insecure string) *engine {
 	return &engine{name: "podman", prepare: func(dir string) (plan, error) {
 		runRoot, err := podmanRunRoot(dir)
 		if err != nil {
 			return plan{}, err
 		}
-		env, err := environment(dir)
+		env, err := environmentOf(dir)
 		if err != nil {
 			return plan{}, err
 		}

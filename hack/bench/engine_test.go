@@ -17,7 +17,7 @@ func TestPodmanRunRootFits(t *testing.T) {
 		t.Errorf("podmanRunRoot of a long folder = %s, want an error", root)
 	}
 	t.Chdir(t.TempDir()) // a path that is short wherever temporary files are
-	p, err := podman("podman", "").prepare("p")
+	p, err := newPodmanEngine("podman", "").prepare("p")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,10 +31,10 @@ const (
 	floodTime      = 10 * time.Second
 )
 
-// events measures what 1000 listeners weigh to which nothing is told, and how many of 10,000 events a second do not reach
-// 100 of them. An engine cannot make that many by its containers: the second is measured with its bus, its journal and its
-// API in a process of their own, clients included.
-func (b *bench) events(ctx context.Context, i *instance) error {
+// measureEvents measures what 1000 listeners weigh to which nothing is told, and how many of 10,000 events a second do
+// not reach 100 of them. An engine cannot make that many by its containers: the second is measured with its bus, its
+// journal and its API in a process of their own, clients included.
+func (b *bench) measureEvents(ctx context.Context, i *instance) error {
 	s := samples{}
 	if err := pause(ctx, settle); err != nil { // the metric before may leave a process that still ends
 		return err
@@ -43,7 +43,7 @@ func (b *bench) events(ctx context.Context, i *instance) error {
 	if err != nil {
 		return err
 	}
-	listeners, err := listen(ctx, i.socket, idleListeners)
+	listeners, err := openListeners(ctx, i.socket, idleListeners)
 	defer func() { err = errors.Join(err, hangUp(listeners)) }()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (b *bench) events(ctx context.Context, i *instance) error {
 			return err
 		}
 		listeners = nil
-		if err := flood(ctx, filepath.Dir(i.socket), s); err != nil {
+		if err := publishToListeners(ctx, filepath.Dir(i.socket), s); err != nil {
 			return err
 		}
 	}
@@ -75,8 +75,8 @@ type listener struct {
 	body *bufio.Reader
 }
 
-// listen opens so many of them. Those that were opened are returned with an error too.
-func listen(ctx context.Context, socket string, n int) (all []listener, err error) {
+// openListeners opens so many of them. Those that were opened are returned with an error too.
+func openListeners(ctx context.Context, socket string, n int) (all []listener, err error) {
 	var dialer net.Dialer
 	for range n {
 		conn, err := dialer.DialContext(ctx, "unix", socket)
@@ -112,8 +112,8 @@ func hangUp(all []listener) error {
 	return errors.Join(errs...)
 }
 
-// flood publishes to listeners over the socket of a server of its own, in a folder in dir.
-func flood(ctx context.Context, dir string, s samples) (err error) {
+// publishToListeners publishes to listeners over the socket of a server of its own, in a folder in dir.
+func publishToListeners(ctx context.Context, dir string, s samples) (err error) {
 	if dir, err = os.MkdirTemp(dir, "flood"); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func flood(ctx context.Context, dir string, s samples) (err error) {
 	bus := event.NewBusWith(j)
 	defer bus.Close()
 	socket := filepath.Join(dir, "s")
-	file, err := listening(socket)
+	file, err := listeningSocket(socket)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func flood(ctx context.Context, dir string, s samples) (err error) {
 	serving, cancel := context.WithCancel(ctx)
 	go func() { served <- api.Serve(serving) }()
 	defer func() { cancel(); err = errors.Join(err, <-served) }()
-	listeners, err := listen(ctx, socket, floodListeners)
+	listeners, err := openListeners(ctx, socket, floodListeners)
 	defer func() { err = errors.Join(err, hangUp(listeners)) }()
 	if err != nil {
 		return err
@@ -150,10 +150,10 @@ func flood(ctx context.Context, dir string, s samples) (err error) {
 	got := make([]int, floodListeners)
 	late := make([]time.Duration, floodListeners)
 	for k := range listeners {
-		reading.Go(func() { got[k], late[k] = count(listeners[k]) })
+		reading.Go(func() { got[k], late[k] = countEvents(listeners[k]) })
 	}
 	began := time.Now()
-	sent := publish(ctx, bus)
+	sent := publishEvents(ctx, bus)
 	took := time.Since(began)
 	bus.Close()
 	reading.Wait()
@@ -164,12 +164,12 @@ func flood(ctx context.Context, dir string, s samples) (err error) {
 	}
 	s["published a second"] = float64(sent) / took.Seconds()
 	s["lost of them by 100"] = float64(lost)
-	s["worst delay"] = milliseconds(worst)
+	s["worst delay"] = toMilliseconds(worst)
 	return nil
 }
 
-// listening returns a socket that listens; the server closes it.
-func listening(path string) (*os.File, error) {
+// listeningSocket returns a socket that listens; the server closes it.
+func listeningSocket(path string) (*os.File, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, err
@@ -179,8 +179,8 @@ func listening(path string) (*os.File, error) {
 	return file, errors.Join(err, l.Close())
 }
 
-// publish makes events at an even rate and returns how many.
-func publish(ctx context.Context, bus *event.Bus) (sent int) {
+// publishEvents makes events at an even rate and returns how many.
+func publishEvents(ctx context.Context, bus *event.Bus) (sent int) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); time.Since(began) < floodTime && ctx.Err() == nil; <-tick.C {
@@ -197,8 +197,8 @@ func publish(ctx context.Context, bus *event.Bus) (sent int) {
 	return sent
 }
 
-// count reads events until their end and returns how many came in their order, and how late the latest was.
-func count(l listener) (n int, late time.Duration) {
+// countEvents reads events until their end and returns how many came in their order, and how late the latest was.
+func countEvents(l listener) (n int, late time.Duration) {
 	if l.conn.SetReadDeadline(time.Now().Add(floodTime+callLimit)) != nil {
 		return 0, 0
 	}

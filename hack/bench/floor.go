@@ -69,14 +69,14 @@ func startFloor(ctx context.Context, dir, busybox string) (*floor, error) {
 	if err := f.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if err := f.scan("its start"); err != nil {
+	if err := f.readAnswer("its start"); err != nil {
 		return nil, errors.Join(fmt.Errorf("floor does not start: %w", err), f.stop())
 	}
 	return f, nil
 }
 
-// scan reads one answer. A helper that gives none is killed.
-func (f *floor) scan(to string) error {
+// readAnswer reads one answer. A helper that gives none is killed.
+func (f *floor) readAnswer(to string) error {
 	late := time.AfterFunc(callLimit, func() { _ = f.cmd.Process.Kill() }) // it may have ended
 	if f.answers.Scan() {
 		late.Stop()
@@ -95,12 +95,12 @@ func (f *floor) stop() error {
 	return errors.Join(f.in.Close(), f.cmd.Wait())
 }
 
-// sample runs one container and returns the milliseconds it took.
-func (f *floor) sample(variant string) (float64, error) {
+// runSample runs one container and returns the milliseconds it took.
+func (f *floor) runSample(variant string) (float64, error) {
 	if _, err := io.WriteString(f.in, variant+"\n"); err != nil {
 		return 0, err
 	}
-	if err := f.scan(variant); err != nil {
+	if err := f.readAnswer(variant); err != nil {
 		return 0, err
 	}
 	ms, err := strconv.ParseFloat(f.answers.Text(), 64)
@@ -126,10 +126,10 @@ func serveFloor(ctx context.Context, dir string, in io.Reader, out io.Writer) er
 	}
 	lines := bufio.NewScanner(in)
 	for n := 0; lines.Scan(); n++ {
-		cmd := crun(ctx, dir, "run", "--no-new-keyring", "--bundle", filepath.Join(dir, lines.Text()), "floor"+strconv.Itoa(n))
+		cmd := crunCommand(ctx, dir, "run", "--no-new-keyring", "--bundle", filepath.Join(dir, lines.Text()), "floor"+strconv.Itoa(n))
 		began := time.Now()
 		said, err := cmd.CombinedOutput()
-		answer := strconv.FormatFloat(milliseconds(time.Since(began)), 'f', 4, 64)
+		answer := strconv.FormatFloat(toMilliseconds(time.Since(began)), 'f', 4, 64)
 		if err != nil {
 			answer = fmt.Sprintf("%v: %s", err, bytes.ReplaceAll(said, []byte("\n"), []byte(" ")))
 		}
@@ -140,7 +140,7 @@ func serveFloor(ctx context.Context, dir string, in io.Reader, out io.Writer) er
 	return lines.Err()
 }
 
-func crun(ctx context.Context, dir string, args ...string) *exec.Cmd {
+func crunCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "crun",
 		append([]string{"--root", filepath.Join(dir, "runtime"), "--cgroup-manager", "disabled"}, args...)...)
 }
@@ -161,11 +161,11 @@ func floorBundles(ctx context.Context, dir string) error {
 	if err := writeBundle(dir, "asleep", &asleep); err != nil {
 		return err
 	}
-	if err := crun(ctx, dir, "run", "--detach", "--bundle", filepath.Join(dir, "asleep"), "asleep").Run(); err != nil {
+	if err := crunCommand(ctx, dir, "run", "--detach", "--bundle", filepath.Join(dir, "asleep"), "asleep").Run(); err != nil {
 		return fmt.Errorf("start a container for its filter: %w", err)
 	}
 	filter, err := os.ReadFile(filepath.Join(dir, "runtime", "asleep", "seccomp.bpf"))
-	if err := errors.Join(err, crun(ctx, dir, "delete", "--force", "asleep").Run()); err != nil {
+	if err := errors.Join(err, crunCommand(ctx, dir, "delete", "--force", "asleep").Run()); err != nil {
 		return fmt.Errorf("take the compiled filter: %w", err)
 	}
 	linux := *rules.Linux

@@ -19,38 +19,38 @@ type heavy struct {
 
 func (b *bench) heavyMetrics() []heavy {
 	return []heavy{
-		{"stress", false, b.stress},
-		{"archive", false, b.archives},
-		{"logs", false, b.logs},
-		{"attach", false, b.attach},
-		{"net", false, b.nets},
-		{"image", false, b.pulls},
+		{"stress", false, b.measureStress},
+		{"archive", false, b.measureArchives},
+		{"logs", false, b.measureLogs},
+		{"attach", false, b.measureAttach},
+		{"net", false, b.measureNets},
+		{"image", false, b.measurePulls},
 		{"pulls", false, b.pullCrowd},
-		{"build", false, b.builds},
-		{"edge", false, b.edge},
-		{"events", false, b.events},
-		{"streams", false, b.streams},
-		{"busy", true, b.busy},
-		{"crowd", true, b.crowds},
-		{"stopped", true, b.stopped},
-		{"entries", true, b.entries},
-		{"hung", true, b.hung},
+		{"build", false, b.measureBuilds},
+		{"edge", false, b.measureEdge},
+		{"events", false, b.measureEvents},
+		{"streams", false, b.measureStreams},
+		{"busy", true, b.measureBusy},
+		{"crowd", true, b.measureCrowds},
+		{"stopped", true, b.measureStopped},
+		{"entries", true, b.measureEntries},
+		{"hung", true, b.measureHung},
 	}
 }
 
-// heavies measures those that were asked for, engine by engine.
-func (b *bench) heavies(ctx context.Context) {
+// measureHeavies measures those that were asked for, engine by engine.
+func (b *bench) measureHeavies(ctx context.Context) {
 	for _, h := range b.heavyMetrics() {
 		if !b.opt.wants(h.name) {
 			continue
 		}
-		for round := range b.opt.slow() {
+		for round := range b.opt.slowRounds() {
 			for k := range b.running {
 				i := b.running[(k+round)%len(b.running)]
 				if h.own && !i.own {
 					continue
 				}
-				b.attempt(ctx, i.name, i, h.name, heavyLimit, func(ctx context.Context) error {
+				b.attemptMetric(ctx, i.name, i, h.name, heavyLimit, func(ctx context.Context) error {
 					if err := b.writeBack(); err != nil {
 						return err
 					}
@@ -74,24 +74,24 @@ func (b *bench) writeBack() error {
 
 // withBox runs work beside a container that does nothing, and removes it.
 func withBox(ctx context.Context, i *instance, work func(id string) error) error {
-	id, err := i.api.create(ctx, "none", "sleep", "86400")
+	id, err := i.api.createContainer(ctx, "none", "sleep", "86400")
 	if err != nil {
 		return err
 	}
-	if err = i.api.start(ctx, id); err == nil {
+	if err = i.api.startContainer(ctx, id); err == nil {
 		err = work(id)
 	}
-	return errors.Join(err, i.api.remove(context.WithoutCancel(ctx), id))
+	return errors.Join(err, i.api.removeContainer(context.WithoutCancel(ctx), id))
 }
 
-// execs measures one exec of true by the API in a container that runs: create, start with its streams, inspect.
-func (b *bench) execs(ctx context.Context, i *instance) error {
+// measureExecs measures one exec of true by the API in a container that runs: create, start with its streams, inspect.
+func (b *bench) measureExecs(ctx context.Context, i *instance) error {
 	if i.box == "" {
-		id, err := i.api.create(ctx, "none", "sleep", "86400")
+		id, err := i.api.createContainer(ctx, "none", "sleep", "86400")
 		if err != nil {
 			return err
 		}
-		if err := i.api.start(ctx, id); err != nil {
+		if err := i.api.startContainer(ctx, id); err != nil {
 			return err
 		}
 		i.box = id
@@ -102,11 +102,11 @@ func (b *bench) execs(ctx context.Context, i *instance) error {
 		return err
 	}
 	s, last := samples{}, began
-	s["create"], last = since(last)
+	s["create"], last = msSince(last)
 	if _, err := i.api.execStart(ctx, id); err != nil {
 		return err
 	}
-	s["start"], last = since(last)
+	s["start"], last = msSince(last)
 	var state struct {
 		Running  bool
 		ExitCode *int
@@ -117,8 +117,8 @@ func (b *bench) execs(ctx context.Context, i *instance) error {
 	if state.Running || state.ExitCode == nil || *state.ExitCode != 0 {
 		return fmt.Errorf("exec %s: state %+v after its end, want code 0", id, state)
 	}
-	s["inspect"], last = since(last)
-	s["sum"] = milliseconds(last.Sub(began))
+	s["inspect"], last = msSince(last)
+	s["sum"] = toMilliseconds(last.Sub(began))
 	b.report.add(i.name, "exec", s)
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 // imageRef is the image that everything here runs.
 const imageRef = "localhost/moss-bench/busybox:latest"
 
-// applets that the image has.
-func applets() []string {
+// appletNames lists the applets that the image has.
+func appletNames() []string {
 	return []string{"sh", "true", "sleep", "cat", "dd", "head", "yes", "ls", "wc", "mkdir", "cp", "tar", "rm"}
 }
 
@@ -60,7 +60,7 @@ func imageTar(busybox string) ([]byte, error) {
 		return err
 	}
 	err = errors.Join(err, write("bin/busybox", 0o755, binary), write("etc/passwd", 0o644, []byte(passwd)))
-	for _, name := range applets() {
+	for _, name := range appletNames() {
 		err = errors.Join(err, w.WriteHeader(&tar.Header{
 			Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox", Mode: 0o777,
 		}))
@@ -79,7 +79,7 @@ func unpackRootfs(busybox, dir string) error {
 	if err := copyProgram(busybox, filepath.Join(dir, "bin", "busybox")); err != nil {
 		return err
 	}
-	for _, name := range applets() {
+	for _, name := range appletNames() {
 		if err := os.Symlink("busybox", filepath.Join(dir, "bin", name)); err != nil {
 			return err
 		}

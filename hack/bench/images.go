@@ -62,7 +62,7 @@ func makeShelf(ctx context.Context, dir string) (_ *shelf, err error) {
 		}
 	}()
 	for _, kind := range []string{kindGzip, kindZstd} {
-		if err := s.push(ctx, bigRepo, kind, kind, layers); err != nil {
+		if err := s.pushImage(ctx, bigRepo, kind, kind, layers); err != nil {
 			return nil, err
 		}
 	}
@@ -71,14 +71,14 @@ func makeShelf(ctx context.Context, dir string) (_ *shelf, err error) {
 	if changed[last], err = randomLayer(filepath.Join(images, "changed.tar"), 1, layers[last].size); err != nil {
 		return nil, err
 	}
-	return s, s.push(ctx, bigRepo, tagChanged, kindGzip, changed)
+	return s, s.pushImage(ctx, bigRepo, tagChanged, kindGzip, changed)
 }
 
-// push puts an image into the registry as repo:tag, with layers compressed in one way.
-func (s *shelf) push(ctx context.Context, repo, tag, kind string, layers []layerFile) error {
+// pushImage puts an image into the registry as repo:tag, with layers compressed in one way.
+func (s *shelf) pushImage(ctx context.Context, repo, tag, kind string, layers []layerFile) error {
 	blobs := make([]registry.Blob, 0, len(layers))
 	for _, layer := range layers {
-		content, err := squeeze(layer, kind)
+		content, err := compressLayer(layer, kind)
 		if err != nil {
 			return err
 		}
@@ -96,26 +96,26 @@ func (s *shelf) push(ctx context.Context, repo, tag, kind string, layers []layer
 	return err
 }
 
-// pull fetches an image and returns the seconds it took.
-func (a *api) pull(ctx context.Context, ref string) (float64, error) {
+// pullImage fetches an image and returns the seconds it took.
+func (a *api) pullImage(ctx context.Context, ref string) (float64, error) {
 	repo, tag := ref[:strings.LastIndexByte(ref, ':')], ref[strings.LastIndexByte(ref, ':')+1:]
 	query := url.Values{"fromImage": {repo}, "tag": {tag}}
-	return a.watched(ctx, "/v1.24/images/create?"+query.Encode(), "", "")
+	return a.streamMessages(ctx, "/v1.24/images/create?"+query.Encode(), "", "")
 }
 
-// watched makes a request whose answer is a stream of messages, and fails if one of them is an error.
-func (a *api) watched(ctx context.Context, path, file, kind string) (float64, error) {
+// streamMessages makes a request whose answer is a stream of messages, and fails if one of them is an error.
+func (a *api) streamMessages(ctx context.Context, path, file, kind string) (float64, error) {
 	var out strings.Builder
 	began := time.Now()
 	var err error
 	if file == "" {
-		_, err = a.copy(ctx, http.MethodPost, path, nil, "", &out)
+		_, err = a.copyAnswer(ctx, http.MethodPost, path, nil, "", &out)
 	} else {
 		body, openErr := os.Open(file)
 		if openErr != nil {
 			return 0, openErr
 		}
-		_, err = a.copy(ctx, http.MethodPost, path, body, kind, &out) // the client closes it
+		_, err = a.copyAnswer(ctx, http.MethodPost, path, body, kind, &out) // the client closes it
 	}
 	took := time.Since(began).Seconds()
 	if err == nil && strings.Contains(out.String(), `"error"`) {
@@ -130,23 +130,23 @@ func (a *api) removeImage(ctx context.Context, ref string) (float64, error) {
 	return time.Since(began).Seconds(), err
 }
 
-// pulls measures an image of 470 MiB in six layers on its way from a registry and from an archive, and back.
-func (b *bench) pulls(ctx context.Context, i *instance) error {
+// measurePulls measures an image of 470 MiB in six layers on its way from a registry and from an archive, and back.
+func (b *bench) measurePulls(ctx context.Context, i *instance) error {
 	shelf, s := b.shelf, samples{}
 	var err error
 	for _, kind := range []string{kindGzip, kindZstd} {
 		ref := shelf.Addr() + "/" + bigRepo + ":" + kind
-		if s["pull "+kind], err = i.api.pull(ctx, ref); err != nil {
+		if s["pull "+kind], err = i.api.pullImage(ctx, ref); err != nil {
 			return err
 		}
-		again, err := i.api.pull(ctx, ref)
+		again, err := i.api.pullImage(ctx, ref)
 		if err != nil {
 			return err
 		}
 		s["pull again"] = again * 1000 //nolint:mnd // milliseconds
 		if kind == kindGzip {
 			other := shelf.Addr() + "/" + bigRepo + ":" + tagChanged
-			if s["pull one layer of six"], err = i.api.pull(ctx, other); err != nil {
+			if s["pull one layer of six"], err = i.api.pullImage(ctx, other); err != nil {
 				return err
 			}
 			s["one layer / all"] = s["pull one layer of six"] / s["pull gzip"]
@@ -169,11 +169,11 @@ func (b *bench) pulls(ctx context.Context, i *instance) error {
 func (b *bench) archiveImage(ctx context.Context, i *instance, shelf *shelf) error {
 	s := samples{}
 	var err error
-	if s["load"], err = i.api.watched(ctx, "/v1.24/images/load?quiet=1", shelf.archive, "application/x-tar"); err != nil {
+	if s["load"], err = i.api.streamMessages(ctx, "/v1.24/images/load?quiet=1", shelf.archive, "application/x-tar"); err != nil {
 		return err
 	}
 	began := time.Now()
-	n, err := i.api.drain(ctx, http.MethodGet, "/v1.24/images/"+bigName+"/get", nil, "")
+	n, err := i.api.drainAnswer(ctx, http.MethodGet, "/v1.24/images/"+bigName+"/get", nil, "")
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (b *bench) archiveImage(ctx context.Context, i *instance, shelf *shelf) err
 func (b *bench) pullCrowd(ctx context.Context, i *instance) error {
 	shelf := b.shelf
 	ref := shelf.Addr() + "/" + bigRepo + ":" + kindGzip
-	alone, err := i.api.pull(ctx, ref)
+	alone, err := i.api.pullImage(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -209,10 +209,10 @@ func (b *bench) pullCrowd(ctx context.Context, i *instance) error {
 	errs := make([]error, together+1)
 	began := time.Now()
 	for k := range together {
-		all.Go(func() { _, errs[k] = i.api.pull(ctx, ref) })
+		all.Go(func() { _, errs[k] = i.api.pullImage(ctx, ref) })
 	}
 	var asking sync.WaitGroup
-	asking.Go(func() { s, errs[together] = pings(ctx, i, done) })
+	asking.Go(func() { s, errs[together] = timePings(ctx, i, done) })
 	all.Wait()
 	took := time.Since(began).Seconds()
 	close(done)
@@ -231,15 +231,15 @@ func (b *bench) pullCrowd(ctx context.Context, i *instance) error {
 	return nil
 }
 
-// pings times _ping until done is closed, and returns its 99th percentile in milliseconds.
-func pings(ctx context.Context, i *instance, done <-chan struct{}) (samples, error) {
+// timePings times _ping until done is closed, and returns its 99th percentile in milliseconds.
+func timePings(ctx context.Context, i *instance, done <-chan struct{}) (samples, error) {
 	var times series
 	for {
 		began := time.Now()
 		if err := i.api.call(ctx, http.MethodGet, "/_ping", nil, "", nil); err != nil {
 			return nil, err
 		}
-		times = append(times, milliseconds(time.Since(began)))
+		times = append(times, toMilliseconds(time.Since(began)))
 		select {
 		case <-done:
 			return samples{"_ping p99": times.quantile(0.99)}, nil
@@ -259,7 +259,7 @@ func (b *bench) hugePull(ctx context.Context, i *instance, shelf *shelf) (float6
 				return 0, err
 			}
 		}
-		if err := shelf.push(ctx, hugeRepo, "latest", kindGzip, layers); err != nil {
+		if err := shelf.pushImage(ctx, hugeRepo, "latest", kindGzip, layers); err != nil {
 			return 0, err
 		}
 		b.huge = true
@@ -267,7 +267,7 @@ func (b *bench) hugePull(ctx context.Context, i *instance, shelf *shelf) (float6
 	if err := resetPeak(i.cmd.Process.Pid); err != nil {
 		return 0, err
 	}
-	if _, err := i.api.pull(ctx, ref); err != nil {
+	if _, err := i.api.pullImage(ctx, ref); err != nil {
 		return 0, err
 	}
 	peak, err := peakOf(i.cmd.Process.Pid)

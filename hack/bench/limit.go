@@ -28,8 +28,8 @@ func (e noAnswer) Error() string { return e.brief() + " to " + e.to }
 
 func (e noAnswer) brief() string { return fmt.Sprintf("no answer within %g s", e.limit.Seconds()) }
 
-// bound does work that may not take longer than limit. An error that comes of that is a noAnswer.
-func bound(ctx context.Context, limit time.Duration, to string, work func(context.Context) error) error {
+// withLimit does work that may not take longer than limit. An error that comes of that is a noAnswer.
+func withLimit(ctx context.Context, limit time.Duration, to string, work func(context.Context) error) error {
 	late := noAnswer{limit: limit, to: to}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()

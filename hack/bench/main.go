@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if dir := os.Getenv(envFloor); dir != "" {
 		return serveFloor(ctx, dir, os.Stdin, stdout)
 	}
-	opt, err := parse(args, stderr)
+	opt, err := parseOptions(args, stderr)
 	if err != nil {
 		return err
 	}
@@ -80,24 +80,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return asUser(ctx, opt, args, stdout, stderr)
 	}
 	if os.Getenv(envReaped) == "" {
-		code, err := reap(ctx)
+		code, err := runReaped(ctx)
 		if err == nil && code != 0 {
 			err = fmt.Errorf("measuring ended with status %d", code)
 		}
 		return err
 	}
-	report, err := measure(ctx, opt, stderr)
+	report, err := measureAll(ctx, opt, stderr)
 	if report == nil {
 		return err
 	}
 	// What was measured is shown, whatever else went wrong.
-	if err := errors.Join(err, report.table(stdout), report.save(opt.out), ctx.Err()); err != nil {
+	if err := errors.Join(err, report.writeTable(stdout), report.save(opt.out), ctx.Err()); err != nil {
 		return err
 	}
-	if broken := report.broken(); len(broken) > 0 {
+	if broken := report.brokenMetrics(); len(broken) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(broken, ", "))
 	}
-	if missed := report.missed(); opt.strict && len(missed) > 0 {
+	if missed := report.missedTargets(); opt.strict && len(missed) > 0 {
 		return fmt.Errorf("targets missed: %s", strings.Join(missed, ", "))
 	}
 	return nil
@@ -117,7 +117,7 @@ func flagSet(opt *options, only *string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
-func parse(args []string, stderr io.Writer) (options, error) {
+func parseOptions(args []string, stderr io.Writer) (options, error) {
 	opt := options{}
 	only := ""
 	flags := flagSet(&opt, &only, stderr)
@@ -157,12 +157,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return opt, opt.checkPrograms()
 }
 
-// programs of one build.
-func programs() []string { return []string{"mossd", "moss", "moss-shim"} }
+// programNames lists the programs of one build.
+func programNames() []string { return []string{"mossd", "moss", "moss-shim"} }
 
 func (o options) checkPrograms() error {
 	for _, dir := range []string{o.bin, o.beside} {
-		for _, name := range programs() {
+		for _, name := range programNames() {
 			if dir == "" {
 				continue
 			}
@@ -174,7 +174,7 @@ func (o options) checkPrograms() error {
 	return nil
 }
 
-// slow is how many rounds of a metric are worth it that takes seconds each time.
-func (o options) slow() int { return max(1, (o.rounds+5)/10) }
+// slowRounds returns how many rounds of a metric are worth it that takes seconds each time.
+func (o options) slowRounds() int { return max(1, (o.rounds+5)/10) }
 
 func (o options) wants(name string) bool { return slices.Contains(o.only, name) }

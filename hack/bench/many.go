@@ -26,24 +26,24 @@ const (
 	oldEnough         = 15 * time.Second // an engine that dies young is not followed by the next at once
 )
 
-// stopped measures the removal of many containers that have ended.
-func (b *bench) stopped(ctx context.Context, i *instance) error {
-	ids, err := crowd(ctx, stressClients, stoppedContainers, func(ctx context.Context) (string, error) {
-		id, err := i.api.create(ctx, "none", "true")
+// measureStopped measures the removal of many containers that have ended.
+func (b *bench) measureStopped(ctx context.Context, i *instance) error {
+	ids, err := runClients(ctx, stressClients, stoppedContainers, func(ctx context.Context) (string, error) {
+		id, err := i.api.createContainer(ctx, "none", "true")
 		if err != nil {
 			return "", err
 		}
-		return id, errors.Join(i.api.start(ctx, id), i.api.wait(ctx, id))
+		return id, errors.Join(i.api.startContainer(ctx, id), i.api.waitContainer(ctx, id))
 	})
 	if err != nil {
-		return errors.Join(err, b.clear(context.WithoutCancel(ctx), i, ids))
+		return errors.Join(err, b.removeContainers(context.WithoutCancel(ctx), i, ids))
 	}
 	if err := b.writeBack(); err != nil {
 		return err
 	}
 	var next atomic.Int64
 	began := time.Now()
-	_, err = crowd(ctx, stoppedClients, len(ids), func(ctx context.Context) (string, error) {
+	_, err = runClients(ctx, stoppedClients, len(ids), func(ctx context.Context) (string, error) {
 		return "", i.api.call(ctx, http.MethodDelete, "/v1.24/containers/"+ids[next.Add(1)-1], nil, "", nil)
 	})
 	if err == nil {
@@ -52,9 +52,9 @@ func (b *bench) stopped(ctx context.Context, i *instance) error {
 	return err
 }
 
-// entries measures a container with many files: what asking for its size takes beside du, and its removal until its files are
-// off the disk beside rm.
-func (b *bench) entries(ctx context.Context, i *instance) error {
+// measureEntries measures a container with many files: what asking for its size takes beside du, and its removal until
+// its files are off the disk beside rm.
+func (b *bench) measureEntries(ctx context.Context, i *instance) error {
 	made := 0
 	archive, err := treeTar(treeEntries, func() []byte {
 		made++
@@ -63,36 +63,36 @@ func (b *bench) entries(ctx context.Context, i *instance) error {
 	if err != nil {
 		return err
 	}
-	id, err := i.api.create(ctx, "none", "true")
+	id, err := i.api.createContainer(ctx, "none", "true")
 	if err != nil {
 		return err
 	}
-	if err := i.api.put(ctx, id, "/data", bytes.NewReader(archive)); err != nil {
-		return errors.Join(err, i.api.remove(context.WithoutCancel(ctx), id))
+	if err := i.api.putArchive(ctx, id, "/data", bytes.NewReader(archive)); err != nil {
+		return errors.Join(err, i.api.removeContainer(context.WithoutCancel(ctx), id))
 	}
 	s, twin := samples{}, filepath.Join(b.dir, "twin")
 	var folder string
 	for _, step := range []func() error{
 		func() (err error) { folder, err = upperOf(i); return err },
 		func() error { return inTurn(ctx, s, i, id, folder) },
-		func() error { return program(ctx, "cp", "-r", folder, twin) },
+		func() error { return runProgram(ctx, "cp", "-r", folder, twin) },
 		b.writeBack,
 	} {
 		if err := step(); err != nil {
-			return errors.Join(err, i.api.remove(context.WithoutCancel(ctx), id))
+			return errors.Join(err, i.api.removeContainer(context.WithoutCancel(ctx), id))
 		}
 	}
 	began := time.Now()
-	if err := i.api.remove(ctx, id); err != nil {
+	if err := i.api.removeContainer(ctx, id); err != nil {
 		return err
 	}
 	s["removal answered"] = time.Since(began).Seconds()
-	if err := emptied(ctx, filepath.Join(filepath.Dir(i.log), "root", "storage", "moss-trash")); err != nil {
+	if err := awaitEmpty(ctx, filepath.Join(filepath.Dir(i.log), "root", "storage", "moss-trash")); err != nil {
 		return err
 	}
 	s["files gone"] = time.Since(began).Seconds()
 	began = time.Now()
-	if err := program(ctx, "rm", "-r", twin); err != nil {
+	if err := runProgram(ctx, "rm", "-r", twin); err != nil {
 		return err
 	}
 	s["files gone / rm"] = s["files gone"] / time.Since(began).Seconds()
@@ -114,7 +114,7 @@ func inTurn(ctx context.Context, s samples, i *instance, id, folder string) erro
 		}
 		asked = append(asked, time.Since(began).Seconds())
 		began = time.Now()
-		if err := program(ctx, "du", "-s", folder); err != nil {
+		if err := runProgram(ctx, "du", "-s", folder); err != nil {
 			return err
 		}
 		du = append(du, time.Since(began).Seconds())
@@ -132,15 +132,15 @@ func upperOf(i *instance) (string, error) {
 	return strings.Join(found, ""), err
 }
 
-func program(ctx context.Context, name string, args ...string) error {
+func runProgram(ctx context.Context, name string, args ...string) error {
 	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, out)
 	}
 	return nil
 }
 
-// emptied returns once a folder has no entries.
-func emptied(ctx context.Context, folder string) error {
+// awaitEmpty returns once a folder has no entries.
+func awaitEmpty(ctx context.Context, folder string) error {
 	for {
 		entries, err := os.ReadDir(folder)
 		if err != nil || len(entries) == 0 {
@@ -152,9 +152,9 @@ func emptied(ctx context.Context, folder string) error {
 	}
 }
 
-// hung measures how soon the next engine answers after a kill beside containers that run, of which some have a monitor that
-// does not answer.
-func (b *bench) hung(ctx context.Context, main *instance) error {
+// measureHung measures how soon the next engine answers after a kill beside containers that run, of which some have a
+// monitor that does not answer.
+func (b *bench) measureHung(ctx context.Context, main *instance) error {
 	for _, e := range b.engines {
 		if e.name == main.name {
 			return b.hungStart(ctx, e)
@@ -175,35 +175,36 @@ func (b *bench) hungStart(ctx context.Context, e *engine) (err error) {
 	err = i.api.importImage(ctx, b.image)
 	var ids []string
 	if err == nil {
-		ids, err = crowd(ctx, stressClients, hungContainers, func(ctx context.Context) (string, error) {
-			id, err := i.api.create(ctx, "none", "sleep", "86400")
+		ids, err = runClients(ctx, stressClients, hungContainers, func(ctx context.Context) (string, error) {
+			id, err := i.api.createContainer(ctx, "none", "sleep", "86400")
 			if err != nil {
 				return "", err
 			}
-			return id, i.api.start(ctx, id)
+			return id, i.api.startContainer(ctx, id)
 		})
 	}
 	if err != nil {
-		return errors.Join(err, b.clear(context.WithoutCancel(ctx), i, ids), i.stop())
+		return errors.Join(err, b.removeContainers(context.WithoutCancel(ctx), i, ids), i.stop())
 	}
 	s := samples{}
 	for _, count := range []int{0, hungMonitors} {
-		took, err := comeback(ctx, i, count)
+		took, err := measureComeback(ctx, i, count)
 		if err != nil {
-			return errors.Join(err, b.clear(context.WithoutCancel(ctx), i, ids), i.stop())
+			return errors.Join(err, b.removeContainers(context.WithoutCancel(ctx), i, ids), i.stop())
 		}
 		s["200 run, "+strconv.Itoa(count)+" monitors hang"] = took.Seconds()
 	}
 	b.report.add(e.name, "hung", s)
-	return errors.Join(b.clear(ctx, i, ids), i.stop())
+	return errors.Join(b.removeContainers(ctx, i, ids), i.stop())
 }
 
-// comeback kills the engine beside so many monitors that were stopped, and returns how long a request waits for the next one.
-func comeback(ctx context.Context, i *instance, hang int) (_ time.Duration, err error) {
+// measureComeback kills the engine beside so many monitors that were stopped, and returns how long a request waits for
+// the next one.
+func measureComeback(ctx context.Context, i *instance, hang int) (_ time.Duration, err error) {
 	if err := pause(ctx, oldEnough); err != nil {
 		return 0, err
 	}
-	inner, monitors, err := parts(i.cmd.Process.Pid)
+	inner, monitors, err := engineParts(i.cmd.Process.Pid)
 	if err != nil {
 		return 0, err
 	}
@@ -218,9 +219,9 @@ func comeback(ctx context.Context, i *instance, hang int) (_ time.Duration, err 
 		return 0, err
 	}
 	for {
-		err := i.api.within(ctx, heavyLimit, http.MethodGet, "/_ping", nil, "", nil)
+		err := i.api.callWithin(ctx, heavyLimit, http.MethodGet, "/_ping", nil, "", nil)
 		took := time.Since(began)
-		if next, _, partsErr := parts(i.cmd.Process.Pid); err == nil && partsErr == nil && next != inner {
+		if next, _, partsErr := engineParts(i.cmd.Process.Pid); err == nil && partsErr == nil && next != inner {
 			return took, nil
 		}
 		if ctx.Err() != nil {
@@ -229,9 +230,9 @@ func comeback(ctx context.Context, i *instance, hang int) (_ time.Duration, err 
 	}
 }
 
-// parts returns the process that answers the API below the one that was started, and the monitors of its containers.
-func parts(root int) (inner int, monitors []int, err error) {
-	all, err := processes()
+// engineParts returns the process that answers the API below the one that was started, and the monitors of its containers.
+func engineParts(root int) (inner int, monitors []int, err error) {
+	all, err := listProcesses()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -240,7 +241,7 @@ func parts(root int) (inner int, monitors []int, err error) {
 		return 0, nil, err
 	}
 	supervisor := 0
-	all = family(all, root, own)
+	all = engineProcesses(all, root, own)
 	for _, p := range all {
 		line, err := os.ReadFile(procFile(p.pid, "cmdline"))
 		switch words := strings.Split(string(line), "\x00"); {

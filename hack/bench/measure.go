@@ -36,8 +36,8 @@ type bench struct {
 	report  *report
 }
 
-// measure does all that the options ask for. What fails is in the report; an error means that nothing could be measured.
-func measure(ctx context.Context, opt options, log io.Writer) (_ *report, err error) {
+// measureAll does all that the options ask for. What fails is in the report; an error means that nothing could be measured.
+func measureAll(ctx context.Context, opt options, log io.Writer) (_ *report, err error) {
 	dir, remove, err := workDir(ctx, opt)
 	if err != nil {
 		return nil, err
@@ -51,15 +51,15 @@ func measure(ctx context.Context, opt options, log io.Writer) (_ *report, err er
 		return nil, err
 	}
 	b := &bench{opt: opt, dir: dir, busybox: busybox, log: log, report: newReport(opt)}
-	b.report.Versions = versions(ctx, opt)
+	b.report.Versions = listVersions(ctx, opt)
 	if b.image, err = imageTar(busybox); err != nil {
 		return nil, fmt.Errorf("make the image: %w", err)
 	}
 	b.chooseEngines(ctx)
-	for _, step := range []func(context.Context){b.memories, b.start, b.rounds, b.heavies} {
+	for _, step := range []func(context.Context){b.measureMemories, b.startEngines, b.measureRounds, b.measureHeavies} {
 		step(ctx)
 	}
-	if err := b.stop(); err != nil {
+	if err := b.stopEngines(); err != nil {
 		b.say("%v", err) // of the figures it changes nothing
 	}
 	b.report.finish()
@@ -68,14 +68,14 @@ func measure(ctx context.Context, opt options, log io.Writer) (_ *report, err er
 
 // chooseEngines says which engines are measured, and starts the registry that they pull from.
 func (b *bench) chooseEngines(ctx context.Context) {
-	b.engines = []*engine{moss("moss", b.opt.bin)}
+	b.engines = []*engine{newMossEngine("moss", b.opt.bin)}
 	if b.opt.beside != "" {
-		b.engines = append(b.engines, moss("beside", b.opt.beside))
+		b.engines = append(b.engines, newMossEngine("beside", b.opt.beside))
 	}
 	insecure := ""
 	var shelfErr error
 	if b.opt.wants("image") || b.opt.wants("pulls") {
-		shelfErr = bound(ctx, setupLimit, "the registry and its images", func(ctx context.Context) (err error) {
+		shelfErr = withLimit(ctx, setupLimit, "the registry and its images", func(ctx context.Context) (err error) {
 			b.shelf, err = makeShelf(ctx, b.dir)
 			return err
 		})
@@ -89,14 +89,14 @@ func (b *bench) chooseEngines(ctx context.Context) {
 		err = copyProgram(path, own)
 	}
 	if err == nil {
-		b.engines = append(b.engines, podman(own, insecure))
+		b.engines = append(b.engines, newPodmanEngine(own, insecure))
 	} else {
 		b.say("moss is measured without podman: %v (hack/install-deps.sh --for bench installs it)", err)
 	}
 	for _, e := range b.engines {
 		for _, metric := range []string{"image", "pulls"} {
 			if shelfErr != nil && b.opt.wants(metric) {
-				b.report.fail(e.name, metric, fmt.Errorf("its images: %w", shelfErr))
+				b.report.addFailure(e.name, metric, fmt.Errorf("its images: %w", shelfErr))
 			}
 		}
 	}
@@ -106,15 +106,15 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.log, "bench: "+format+"\n", args...) //nolint:errcheck // nowhere left to report it
 }
 
-// start starts every engine, gives it the image and lets it fill its caches.
-func (b *bench) start(ctx context.Context) {
+// startEngines starts every engine, gives it the image and lets it fill its caches.
+func (b *bench) startEngines(ctx context.Context) {
 	var err error
 	if b.floor, err = startFloor(ctx, filepath.Join(b.dir, "floor"), b.busybox); err != nil {
 		b.failFloor(ctx, err)
 	}
 	for _, e := range b.engines {
 		var i *instance
-		err := bound(ctx, setupLimit, "its start", func(ctx context.Context) (err error) {
+		err := withLimit(ctx, setupLimit, "its start", func(ctx context.Context) (err error) {
 			i, err = b.startMain(ctx, e)
 			return err
 		})
@@ -146,7 +146,7 @@ func (b *bench) startMain(ctx context.Context, e *engine) (*instance, error) {
 	}
 	for range warmups {
 		for _, network := range []string{"none", "default"} {
-			if _, err := i.api.cycle(ctx, network); err != nil {
+			if _, err := i.api.cycleContainer(ctx, network); err != nil {
 				return i, err
 			}
 		}
@@ -154,7 +154,7 @@ func (b *bench) startMain(ctx context.Context, e *engine) (*instance, error) {
 	return i, nil
 }
 
-func (b *bench) stop() error {
+func (b *bench) stopEngines() error {
 	var err error
 	for _, i := range b.running {
 		if i.lost == nil {
@@ -170,28 +170,28 @@ func (b *bench) stop() error {
 	return err
 }
 
-// rounds measures what is over quickly: each round takes every engine and the floor once, in turning order.
-func (b *bench) rounds(ctx context.Context) {
+// measureRounds measures what is over quickly: each round takes every engine and the floor once, in turning order.
+func (b *bench) measureRounds(ctx context.Context) {
 	for round := range b.opt.rounds {
 		b.floorRound(ctx)
 		for k := range b.running {
 			i := b.running[(k+round)%len(b.running)]
-			b.round(ctx, i, round)
+			b.measureRound(ctx, i, round)
 		}
 	}
 	for _, i := range b.running {
 		if i.box != "" && i.lost == nil {
-			b.recover(ctx, i) // what comes now starts without the container of the execs, whatever was asked for
+			b.recoverEngine(ctx, i) // what comes now starts without the container of the execs, whatever was asked for
 		}
 	}
 }
 
 func (b *bench) floorRound(ctx context.Context) {
-	if b.floor == nil || b.report.failed(floorName, floorMetric) != nil || ctx.Err() != nil {
+	if b.floor == nil || b.report.failureOf(floorName, floorMetric) != nil || ctx.Err() != nil {
 		return
 	}
 	for _, variant := range floorVariants() {
-		ms, err := b.floor.sample(variant)
+		ms, err := b.floor.runSample(variant)
 		if err != nil {
 			b.failFloor(ctx, err)
 			return
@@ -205,18 +205,18 @@ func (b *bench) failFloor(ctx context.Context, err error) {
 		return // the user ends the run
 	}
 	b.say("floor: %v", err)
-	b.report.fail(floorName, floorMetric, err)
+	b.report.addFailure(floorName, floorMetric, err)
 }
 
-func (b *bench) round(ctx context.Context, i *instance, round int) {
+func (b *bench) measureRound(ctx context.Context, i *instance, round int) {
 	quick := func(metric string, work func(context.Context) error) {
 		if b.opt.wants(metric) {
-			b.attempt(ctx, i.name, i, metric, quickLimit, work)
+			b.attemptMetric(ctx, i.name, i, metric, quickLimit, work)
 		}
 	}
 	for _, network := range []string{"none", "default"} {
 		quick(network, func(ctx context.Context) error {
-			s, err := i.api.cycle(ctx, network)
+			s, err := i.api.cycleContainer(ctx, network)
 			b.report.add(i.name, network, s) // nothing with an error
 			return err
 		})
@@ -225,21 +225,21 @@ func (b *bench) round(ctx context.Context, i *instance, round int) {
 		"run": {"run", "--rm", imageRef, "true"}, "run-none": {"run", "--rm", "--network", "none", imageRef, "true"},
 	} {
 		quick(name, func(ctx context.Context) error {
-			ms, err := i.command(ctx, callLimit, args...)
+			ms, err := i.runCommand(ctx, callLimit, args...)
 			if err == nil {
 				b.report.add(i.name, name, samples{"wall": ms})
 			}
 			return err
 		})
 	}
-	quick("exec", func(ctx context.Context) error { return b.execs(ctx, i) })
+	quick("exec", func(ctx context.Context) error { return b.measureExecs(ctx, i) })
 	if round%3 == 0 {
-		quick("start", func(ctx context.Context) error { return b.starts(ctx, i.name, round) })
+		quick("start", func(ctx context.Context) error { return b.measureStarts(ctx, i.name, round) })
 	}
 }
 
-// starts measures an engine of its own on a fresh folder, and the same folder again.
-func (b *bench) starts(ctx context.Context, name string, round int) error {
+// measureStarts measures an engine of its own on a fresh folder, and the same folder again.
+func (b *bench) measureStarts(ctx context.Context, name string, round int) error {
 	for _, e := range b.engines {
 		if e.name != name {
 			continue
@@ -253,7 +253,7 @@ func (b *bench) starts(ctx context.Context, name string, round int) error {
 			if err != nil {
 				return err
 			}
-			b.report.add(name, "start", samples{kind: milliseconds(i.took)})
+			b.report.add(name, "start", samples{kind: toMilliseconds(i.took)})
 			if err := i.stop(); err != nil {
 				return err
 			}
@@ -262,34 +262,34 @@ func (b *bench) starts(ctx context.Context, name string, round int) error {
 	return nil
 }
 
-// stress lets clients create and start containers as fast as they get answers, then clears up.
-func (b *bench) stress(ctx context.Context, i *instance) error {
+// measureStress lets clients create and start containers as fast as they get answers, then clears up.
+func (b *bench) measureStress(ctx context.Context, i *instance) error {
 	began := time.Now()
-	ids, err := crowd(ctx, stressClients, stressContainers, func(ctx context.Context) (string, error) {
-		id, err := i.api.create(ctx, "none", "sleep", "600")
+	ids, err := runClients(ctx, stressClients, stressContainers, func(ctx context.Context) (string, error) {
+		id, err := i.api.createContainer(ctx, "none", "sleep", "600")
 		if err != nil {
 			return "", err
 		}
-		return id, i.api.start(ctx, id)
+		return id, i.api.startContainer(ctx, id)
 	})
 	took := time.Since(began)
 	if err == nil {
 		b.report.add(i.name, "stress", samples{"per second": stressContainers / took.Seconds()})
 	}
-	return errors.Join(err, b.clear(context.WithoutCancel(ctx), i, ids))
+	return errors.Join(err, b.removeContainers(context.WithoutCancel(ctx), i, ids))
 }
 
-func (b *bench) clear(ctx context.Context, i *instance, ids []string) error {
+func (b *bench) removeContainers(ctx context.Context, i *instance, ids []string) error {
 	left := make(chan string, len(ids))
 	for _, id := range ids {
 		left <- id
 	}
-	_, err := crowd(ctx, stressClients, len(ids), func(ctx context.Context) (string, error) { return "", i.api.remove(ctx, <-left) })
+	_, err := runClients(ctx, stressClients, len(ids), func(ctx context.Context) (string, error) { return "", i.api.removeContainer(ctx, <-left) })
 	return err
 }
 
-// crowd does the work n times by so many clients at once and returns what came out. It waits for all of them.
-func crowd(ctx context.Context, clients, n int, work func(context.Context) (string, error)) ([]string, error) {
+// runClients does the work n times by so many clients at once and returns what came out. It waits for all of them.
+func runClients(ctx context.Context, clients, n int, work func(context.Context) (string, error)) ([]string, error) {
 	todo := make(chan struct{}, n)
 	for range n {
 		todo <- struct{}{}

@@ -22,9 +22,9 @@ type process struct {
 	ended       bool // but not reaped
 }
 
-// family returns all processes of an engine: those that descend from the one that was started, and those that live in
-// their user namespaces and lost their parent (shims, conmon, the containers themselves).
-func family(all []process, root int, ownNS string) []process {
+// engineProcesses returns all processes of an engine: those that descend from the one that was started, and those that
+// live in their user namespaces and lost their parent (shims, conmon, the containers themselves).
+func engineProcesses(all []process, root int, ownNS string) []process {
 	inside := map[int]bool{root: true}
 	spaces := map[string]bool{}
 	for grown := true; grown; {
@@ -44,7 +44,7 @@ func family(all []process, root int, ownNS string) []process {
 // memoryOf adds up the PSS of the engine's processes, in MiB, whole and by program. A process whose memory cannot be
 // read is an error: a sum without it would flatter.
 func memoryOf(root int) (total float64, byName map[string]float64, err error) {
-	all, err := processes()
+	all, err := listProcesses()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -53,7 +53,7 @@ func memoryOf(root int) (total float64, byName map[string]float64, err error) {
 		return 0, nil, err
 	}
 	byName = map[string]float64{}
-	for _, p := range family(all, root, own) {
+	for _, p := range engineProcesses(all, root, own) {
 		raw, err := os.ReadFile(procFile(p.pid, "smaps_rollup"))
 		if hasEnded(err) {
 			continue
@@ -76,8 +76,8 @@ func hasEnded(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.
 
 func procFile(pid int, name string) string { return filepath.Join("/proc", strconv.Itoa(pid), name) }
 
-// processes lists what runs. A process that ends meanwhile is left out.
-func processes() ([]process, error) {
+// listProcesses lists what runs. A process that ends meanwhile is left out.
+func listProcesses() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err

@@ -26,9 +26,10 @@ const (
 	manyPorts  = 500
 )
 
-// nets measures TCP by iperf3: from a container to the host, from the host to a published port, between two containers,
-// and between the two ends of a bare veth pair of the same packet size; and the memory of many published ports.
-func (b *bench) nets(ctx context.Context, i *instance) error {
+// measureNets measures TCP by iperf3: from a container to the host, from the host to a published port, between two
+// containers, and between the two ends of a bare veth pair of the same packet size; and the memory of many published
+// ports.
+func (b *bench) measureNets(ctx context.Context, i *instance) error {
 	iperf, err := exec.LookPath("iperf3")
 	if err != nil {
 		return err
@@ -38,12 +39,12 @@ func (b *bench) nets(ctx context.Context, i *instance) error {
 	}
 	s := samples{}
 	for figure, work := range map[string]func(context.Context, *instance) (float64, error){
-		"container to host": toHost, "host to port": toPort, "container to container": between, "bare veth": bareVeth,
+		"container to host": toHost, "host to port": toPort, "container to container": betweenContainers, "bare veth": bareVeth,
 	} {
 		if !i.own && (figure == "container to container" || figure == "bare veth") {
 			continue // without root podman's containers have a network each
 		}
-		err := bound(ctx, netLimit, figure, func(ctx context.Context) (err error) {
+		err := withLimit(ctx, netLimit, figure, func(ctx context.Context) (err error) {
 			s[figure], err = work(ctx, i)
 			return err
 		})
@@ -69,7 +70,7 @@ func importWith(ctx context.Context, i *instance, iperf string) error {
 	}
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	for name, from := range libraries(string(out), iperf) {
+	for name, from := range parseLdd(string(out), iperf) {
 		data, rerr := os.ReadFile(from)
 		err = errors.Join(err, rerr, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(name, "/"), Mode: 0o755, Size: int64(len(data))}))
 		_, werr := w.Write(data)
@@ -84,8 +85,8 @@ func importWith(ctx context.Context, i *instance, iperf string) error {
 	return i.api.call(ctx, http.MethodPost, "/v1.24/images/create?"+query.Encode(), &buf, "application/x-tar", nil)
 }
 
-// libraries reads what ldd says: where a file is to be in the image, and where it is here.
-func libraries(ldd, program string) map[string]string {
+// parseLdd reads what ldd says: where a file is to be in the image, and where it is here.
+func parseLdd(ldd, program string) map[string]string {
 	files := map[string]string{"bin/iperf3": program}
 	for line := range strings.Lines(ldd) {
 		for word := range strings.FieldsSeq(line) {
@@ -97,8 +98,8 @@ func libraries(ldd, program string) map[string]string {
 	return files
 }
 
-// client runs iperf3 and returns what the other side has received, in Gbit/s. The server may not be ready yet.
-func client(ctx context.Context, env []string, line ...string) (float64, error) {
+// runIperf runs iperf3 and returns what the other side has received, in Gbit/s. The server may not be ready yet.
+func runIperf(ctx context.Context, env []string, line ...string) (float64, error) {
 	line = append(line, "-J", "-t", strconv.Itoa(netSeconds))
 	for {
 		cmd := exec.CommandContext(ctx, line[0], line[1:]...)
@@ -108,7 +109,7 @@ func client(ctx context.Context, env []string, line ...string) (float64, error) 
 		out, err := cmd.Output()
 		rate := 0.0
 		if err == nil {
-			rate, err = received(out)
+			rate, err = parseReceived(out)
 		}
 		if err == nil {
 			return rate, nil
@@ -121,7 +122,7 @@ func client(ctx context.Context, env []string, line ...string) (float64, error) 
 	}
 }
 
-func received(out []byte) (float64, error) {
+func parseReceived(out []byte) (float64, error) {
 	var result struct {
 		End struct {
 			Received struct {
@@ -144,7 +145,7 @@ func inContainer(i *instance, args ...string) []string {
 
 // toHost goes by the address that the host has outside: its loopback is closed to containers.
 func toHost(ctx context.Context, i *instance) (float64, error) {
-	host, err := outward()
+	host, err := outwardAddress()
 	if err != nil {
 		return 0, err
 	}
@@ -160,14 +161,14 @@ func toHost(ctx context.Context, i *instance) (float64, error) {
 	if err := server.Start(); err != nil {
 		return 0, err
 	}
-	rate, err := client(ctx, i.env, inContainer(i, "-c", host, "-p", port)...)
+	rate, err := runIperf(ctx, i.env, inContainer(i, "-c", host, "-p", port)...)
 	err = errors.Join(err, server.Process.Kill())
 	_ = server.Wait() // killed
 	return rate, err
 }
 
-// outward finds the address by connecting a datagram socket, which sends nothing.
-func outward() (string, error) {
+// outwardAddress finds the address by connecting a datagram socket, which sends nothing.
+func outwardAddress() (string, error) {
 	conn, err := net.Dial("udp4", "198.51.100.1:9")
 	if err != nil {
 		return "", fmt.Errorf("this machine has no address but its loopback: %w", err)
@@ -185,8 +186,8 @@ func withServer(ctx context.Context, i *instance, work func(addr, port string) (
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, i.api.remove(context.WithoutCancel(ctx), id)) }()
-	if err := i.api.start(ctx, id); err != nil {
+	defer func() { err = errors.Join(err, i.api.removeContainer(context.WithoutCancel(ctx), id)) }()
+	if err := i.api.startContainer(ctx, id); err != nil {
 		return 0, err
 	}
 	var c struct {
@@ -207,13 +208,13 @@ func withServer(ctx context.Context, i *instance, work func(addr, port string) (
 
 func toPort(ctx context.Context, i *instance) (float64, error) {
 	return withServer(ctx, i, func(_, port string) (float64, error) {
-		return client(ctx, os.Environ(), "iperf3", "-c", "127.0.0.1", "-p", port)
+		return runIperf(ctx, os.Environ(), "iperf3", "-c", "127.0.0.1", "-p", port)
 	})
 }
 
-func between(ctx context.Context, i *instance) (float64, error) {
+func betweenContainers(ctx context.Context, i *instance) (float64, error) {
 	return withServer(ctx, i, func(addr, _ string) (float64, error) {
-		return client(ctx, i.env, inContainer(i, "-c", addr)...)
+		return runIperf(ctx, i.env, inContainer(i, "-c", addr)...)
 	})
 }
 
@@ -234,7 +235,7 @@ func bareVeth(ctx context.Context, i *instance) (float64, error) {
 		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return client(ctx, i.env, "unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child",
+	return runIperf(ctx, i.env, "unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child",
 		"--mount-proc", "--wd="+dir, "sh", "-ec", veth, "veth")
 }
 
@@ -254,7 +255,7 @@ func portsMemory(ctx context.Context, i *instance) (_ float64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		err = i.api.start(ctx, id)
+		err = i.api.startContainer(ctx, id)
 		if err == nil {
 			select {
 			case <-ctx.Done():
@@ -263,7 +264,7 @@ func portsMemory(ctx context.Context, i *instance) (_ float64, err error) {
 				grown[k], _, err = memoryOf(i.cmd.Process.Pid)
 			}
 		}
-		if err = errors.Join(err, i.api.remove(context.WithoutCancel(ctx), id)); err != nil {
+		if err = errors.Join(err, i.api.removeContainer(context.WithoutCancel(ctx), id)); err != nil {
 			return 0, err
 		}
 	}

@@ -12,7 +12,7 @@ func TestLibraries(t *testing.T) {
 		"/lib/x86_64-linux-gnu/libiperf.so.0": "/lib/x86_64-linux-gnu/libiperf.so.0",
 		"/lib64/ld-linux-x86-64.so.2":         "/lib64/ld-linux-x86-64.so.2",
 	}
-	if got := libraries(said, "/usr/bin/iperf3"); !maps.Equal(got, want) {
+	if got := parseLdd(said, "/usr/bin/iperf3"); !maps.Equal(got, want) {
 		t.Errorf("libraries = %v, want %v", got, want)
 	}
 }
@@ -26,7 +26,7 @@ func TestReceived(t *testing.T) {
 		{"refused", `{"end":{},"error":"unable to connect to server: Connection refused"}`, 0},
 		{"nothing", ``, 0},
 	} {
-		got, err := received([]byte(tc.out))
+		got, err := parseReceived([]byte(tc.out))
 		if got != tc.want || (err == nil) != (tc.want != 0) {
 			t.Errorf("%s: received = %v, %v; want %v", tc.name, got, err, tc.want)
 		}

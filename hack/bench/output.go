@@ -19,20 +19,20 @@ const (
 	attachLimit = time.Minute
 )
 
-// logs measures lines of 100 bytes: until the container has ended and its log is whole, and reading it back.
-func (b *bench) logs(ctx context.Context, i *instance) error {
-	id, err := i.api.create(ctx, "none", "sh", "-c", "yes "+logLine+" | head -c "+strconv.Itoa(logBytes))
+// measureLogs measures lines of 100 bytes: until the container has ended and its log is whole, and reading it back.
+func (b *bench) measureLogs(ctx context.Context, i *instance) error {
+	id, err := i.api.createContainer(ctx, "none", "sh", "-c", "yes "+logLine+" | head -c "+strconv.Itoa(logBytes))
 	if err != nil {
 		return err
 	}
 	measured := func() error {
 		began := time.Now()
-		if err := errors.Join(i.api.start(ctx, id), i.api.waitWithin(ctx, transferLimit, id)); err != nil {
+		if err := errors.Join(i.api.startContainer(ctx, id), i.api.waitWithin(ctx, transferLimit, id)); err != nil {
 			return err
 		}
 		written := time.Since(began)
 		began = time.Now()
-		got, err := i.api.drain(ctx, http.MethodGet, "/v1.24/containers/"+id+"/logs?stdout=1&stderr=1", nil, "")
+		got, err := i.api.drainAnswer(ctx, http.MethodGet, "/v1.24/containers/"+id+"/logs?stdout=1&stderr=1", nil, "")
 		if err != nil {
 			return err
 		}
@@ -44,16 +44,16 @@ func (b *bench) logs(ctx context.Context, i *instance) error {
 		})
 		return nil
 	}
-	return errors.Join(measured(), i.api.remove(context.WithoutCancel(ctx), id))
+	return errors.Join(measured(), i.api.removeContainer(context.WithoutCancel(ctx), id))
 }
 
-// attach measures zeros from a container to the docker command line.
-func (b *bench) attach(ctx context.Context, i *instance) error {
+// measureAttach measures zeros from a container to the docker command line.
+func (b *bench) measureAttach(ctx context.Context, i *instance) error {
 	docker, err := exec.LookPath("docker")
 	if err != nil {
 		return err
 	}
-	return bound(ctx, attachLimit, "docker run", func(ctx context.Context) error { return b.attachBy(ctx, i, docker) })
+	return withLimit(ctx, attachLimit, "docker run", func(ctx context.Context) error { return b.attachBy(ctx, i, docker) })
 }
 
 func (b *bench) attachBy(ctx context.Context, i *instance, docker string) error {

@@ -8,10 +8,10 @@ import (
 	"moss/hack/reaper"
 )
 
-// reap runs this program again and becomes the parent of what its engines leave: podman takes a monitor that has ended
+// runReaped runs this program again and becomes the parent of what its engines leave: podman takes a monitor that has ended
 // for alive until it is reaped, which not every container's or machine's init does at once. What is left when the
 // measuring is over (podman's pause process) is ended.
-func reap(ctx context.Context) (int, error) {
+func runReaped(ctx context.Context) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 1, err

@@ -62,12 +62,12 @@ func (r *report) add(engine, metric string, s samples) {
 	}
 }
 
-func (r *report) series(engine, metric, figure string) series {
+func (r *report) seriesOf(engine, metric, figure string) series {
 	return r.Values[engine][metric][figure]
 }
 
-// fail keeps why an engine has no figures of a metric.
-func (r *report) fail(engine, metric string, err error) {
+// addFailure keeps why an engine has no figures of a metric.
+func (r *report) addFailure(engine, metric string, err error) {
 	f := failure{Engine: engine, Metric: metric, Reason: err.Error(), brief: "failed"}
 	var late noAnswer
 	switch {
@@ -80,8 +80,8 @@ func (r *report) fail(engine, metric string, err error) {
 	r.Failures = append(r.Failures, f)
 }
 
-// failed returns the failure of a metric, nil if there is none.
-func (r *report) failed(engine, metric string) *failure {
+// failureOf returns the failure of a metric, nil if there is none.
+func (r *report) failureOf(engine, metric string) *failure {
 	for k := range r.Failures {
 		if f := &r.Failures[k]; f.Engine == engine && f.Metric == metric {
 			return f
@@ -90,8 +90,8 @@ func (r *report) failed(engine, metric string) *failure {
 	return nil
 }
 
-// broken names the metrics that failed by a defect.
-func (r *report) broken() []string {
+// brokenMetrics names the metrics that failed by a defect.
+func (r *report) brokenMetrics() []string {
 	var names []string
 	for _, f := range r.Failures {
 		if !f.Missing {
@@ -101,13 +101,13 @@ func (r *report) broken() []string {
 	return names
 }
 
-func (r *report) spend(metric string, took time.Duration) { r.Seconds[metric] += took.Seconds() }
+func (r *report) addTime(metric string, took time.Duration) { r.Seconds[metric] += took.Seconds() }
 
-// missed names what moss did not reach.
-func (r *report) missed() []string {
+// missedTargets names what moss did not reach.
+func (r *report) missedTargets() []string {
 	var missed []string
-	for _, line := range rows() {
-		if got := r.series("moss", line.metric, line.figure).median(); line.misses(got) {
+	for _, line := range tableRows() {
+		if got := r.seriesOf("moss", line.metric, line.figure).median(); line.misses(got) {
 			missed = append(missed, line.metric+" "+line.figure)
 		}
 	}
@@ -120,7 +120,7 @@ type summary struct {
 	Min, Median, P90 float64
 }
 
-func (r *report) summaries() map[string]map[string]map[string]summary {
+func (r *report) summarizeValues() map[string]map[string]map[string]summary {
 	all := map[string]map[string]map[string]summary{}
 	for engine, metrics := range r.Values {
 		all[engine] = map[string]map[string]summary{}
@@ -140,7 +140,7 @@ func (r *report) save(path string) error {
 		*report
 
 		Summary map[string]map[string]map[string]summary // as Values
-	}{r, r.summaries()}, "", " ")
+	}{r, r.summarizeValues()}, "", " ")
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (r *report) save(path string) error {
 		if r.out == nil {
 			r.out = os.NewFile(uintptr(fd), "results")
 		}
-		return rewrite(r.out, raw)
+		return rewriteFile(r.out, raw)
 	}
 	if path == "" {
 		return nil
@@ -160,8 +160,8 @@ func (r *report) save(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// rewrite puts content in place of all that a file holds.
-func rewrite(file *os.File, content []byte) error {
+// rewriteFile puts content in place of all that a file holds.
+func rewriteFile(file *os.File, content []byte) error {
 	_, err := file.WriteAt(content, 0)
 	return errors.Join(err, file.Truncate(int64(len(content))))
 }

@@ -20,7 +20,7 @@ import (
 // tableRow returns the cells of a line of the table.
 func tableRow(t *testing.T, r *report, name string) []string {
 	t.Helper()
-	for _, cells := range r.lines() {
+	for _, cells := range r.tableLines() {
 		if cells[0] == name {
 			return cells
 		}
@@ -49,7 +49,7 @@ func TestSummaryIsSaved(t *testing.T) {
 	r := newReport(options{})
 	r.add("moss", "run", samples{"wall": 5})
 	r.add("moss", "run", samples{"wall": 3})
-	r.fail("podman", "run", errors.New("no"))
+	r.addFailure("podman", "run", errors.New("no"))
 	path := filepath.Join(t.TempDir(), "out.json")
 	if err := r.save(path); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestRewriteLeavesNothingOfLongerContent(t *testing.T) {
 	}
 	defer file.Close() //nolint:errcheck // it has been read
 	for _, content := range []string{"long content", "short"} {
-		if err := rewrite(file, []byte(content)); err != nil {
+		if err := rewriteFile(file, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,14 +94,14 @@ func TestFailedMetricIsKeptAndTheRestGoesOn(t *testing.T) {
 	b := &bench{log: io.Discard, report: newReport(options{}), opt: options{out: filepath.Join(t.TempDir(), "out.json")}}
 	tries := 0
 	for range 3 {
-		b.attempt(t.Context(), "podman", nil, "none", time.Minute, func(context.Context) error {
+		b.attemptMetric(t.Context(), "podman", nil, "none", time.Minute, func(context.Context) error {
 			tries++
 			return noAnswer{limit: callLimit, to: "POST /wait"}
 		})
-		b.attempt(t.Context(), "podman", nil, "net", time.Minute, func(context.Context) error {
+		b.attemptMetric(t.Context(), "podman", nil, "net", time.Minute, func(context.Context) error {
 			return &exec.Error{Name: "iperf3", Err: exec.ErrNotFound}
 		})
-		b.attempt(t.Context(), "moss", nil, "none", time.Minute, func(context.Context) error {
+		b.attemptMetric(t.Context(), "moss", nil, "none", time.Minute, func(context.Context) error {
 			b.report.add("moss", "none", samples{"sum": 30})
 			return nil
 		})
@@ -112,7 +112,7 @@ func TestFailedMetricIsKeptAndTheRestGoesOn(t *testing.T) {
 	if got := tableRow(t, b.report, "none sum"); got[len(got)-1] != "ok; podman: no answer within 30 s" || got[3] != "3" {
 		t.Errorf("row = %q, want three samples of moss and what podman did", got)
 	}
-	if got, want := b.report.broken(), []string{"none of podman"}; !slices.Equal(got, want) {
+	if got, want := b.report.brokenMetrics(), []string{"none of podman"}; !slices.Equal(got, want) {
 		t.Errorf("broken = %q, want %q: a missing program is no defect", got, want)
 	}
 	if _, err := os.Stat(b.opt.out); err != nil {
@@ -123,16 +123,16 @@ func TestFailedMetricIsKeptAndTheRestGoesOn(t *testing.T) {
 func TestBoundEndsWorkThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		err := bound(t.Context(), callLimit, "wait", hang)
+		err := withLimit(t.Context(), callLimit, "wait", hang)
 		if want := "no answer within 30 s to wait"; err == nil || err.Error() != want {
 			t.Errorf("bound = %v, want %q", err, want)
 		}
-		err = bound(t.Context(), callLimit, "outer", func(ctx context.Context) error { return bound(ctx, transferLimit, "inner", hang) })
+		err = withLimit(t.Context(), callLimit, "outer", func(ctx context.Context) error { return withLimit(ctx, transferLimit, "inner", hang) })
 		if want := "no answer within 30 s to outer"; err == nil || err.Error() != want {
 			t.Errorf("nested: bound = %v, want %q", err, want)
 		}
 		other := errors.New("other")
-		if err := bound(t.Context(), callLimit, "x", func(context.Context) error { return other }); !errors.Is(err, other) {
+		if err := withLimit(t.Context(), callLimit, "x", func(context.Context) error { return other }); !errors.Is(err, other) {
 			t.Errorf("bound of an error = %v, want it", err)
 		}
 	})
@@ -156,7 +156,7 @@ func TestCallsAreBounded(t *testing.T) {
 	defer close(release)
 	a := newAPI(socket)
 	defer a.close()
-	err = a.within(t.Context(), 50*time.Millisecond, http.MethodPost, "/wait", nil, "", nil)
+	err = a.callWithin(t.Context(), 50*time.Millisecond, http.MethodPost, "/wait", nil, "", nil)
 	var late noAnswer
 	if !errors.As(err, &late) || late.to != "POST /wait" {
 		t.Errorf("a call whose answer never ends = %v, want no answer to POST /wait", err)
@@ -166,7 +166,7 @@ func TestCallsAreBounded(t *testing.T) {
 func TestCommandIsBounded(t *testing.T) {
 	i := &instance{plan: plan{cli: []string{"sh", "-c"}}, log: filepath.Join(t.TempDir(), "log")}
 	began := time.Now()
-	_, err := i.command(t.Context(), 100*time.Millisecond, "sleep 60 & sleep 60")
+	_, err := i.runCommand(t.Context(), 100*time.Millisecond, "sleep 60 & sleep 60")
 	var late noAnswer
 	if !errors.As(err, &late) || time.Since(began) > 30*time.Second {
 		t.Errorf("a command that leaves its output open = %v after %v, want no answer", err, time.Since(began))

@@ -25,8 +25,8 @@ func (r row) misses(got float64) bool {
 	}
 }
 
-// rows of the table, with what moss is to reach.
-func rows() []row { return slices.Concat(containerRows(), imageRows(), crowdRows()) }
+// tableRows lists the rows of the table, with what moss is to reach.
+func tableRows() []row { return slices.Concat(containerRows(), imageRows(), crowdRows()) }
 
 func imageRows() []row {
 	return []row{

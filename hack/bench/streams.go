@@ -18,15 +18,15 @@ const (
 	streamsLine    = "one line for everybody"
 )
 
-// streams measures what 1000 streams of each kind weigh in which nothing happens, engine and monitors together, and how
-// long a line of output is on its way to all of 1000 viewers.
-func (b *bench) streams(ctx context.Context, i *instance) error {
-	id, err := i.api.create(ctx, "none", "sh", "-c", "mkfifo /line; while :; do cat /line; done")
+// measureStreams measures what 1000 streams of each kind weigh in which nothing happens, engine and monitors together,
+// and how long a line of output is on its way to all of 1000 viewers.
+func (b *bench) measureStreams(ctx context.Context, i *instance) error {
+	id, err := i.api.createContainer(ctx, "none", "sh", "-c", "mkfifo /line; while :; do cat /line; done")
 	if err != nil {
 		return err
 	}
 	measured := func() error {
-		if err := errors.Join(i.api.start(ctx, id), pause(ctx, settle)); err != nil {
+		if err := errors.Join(i.api.startContainer(ctx, id), pause(ctx, settle)); err != nil {
 			return err
 		}
 		s := samples{}
@@ -42,7 +42,7 @@ func (b *bench) streams(ctx context.Context, i *instance) error {
 		b.report.add(i.name, "streams", s)
 		return nil
 	}
-	return errors.Join(measured(), i.api.remove(context.WithoutCancel(ctx), id))
+	return errors.Join(measured(), i.api.removeContainer(context.WithoutCancel(ctx), id))
 }
 
 // streamsOf measures those of one kind.
@@ -77,15 +77,15 @@ func (b *bench) streamsOf(ctx context.Context, i *instance, id, name, request st
 	if err != nil {
 		return err
 	}
-	if _, err := i.api.drain(ctx, http.MethodPost, "/v1.24/exec/"+writer+"/start", strings.NewReader("{}"), "application/json"); err != nil {
+	if _, err := i.api.drainAnswer(ctx, http.MethodPost, "/v1.24/exec/"+writer+"/start", strings.NewReader("{}"), "application/json"); err != nil {
 		return err
 	}
 	for n, l := range all {
-		if err := l.await(streamsLine); err != nil {
+		if err := l.awaitText(streamsLine); err != nil {
 			return fmt.Errorf("number %d: %w", n, err)
 		}
 	}
-	s["a line to "+name] = milliseconds(time.Since(began))
+	s["a line to "+name] = toMilliseconds(time.Since(began))
 	return nil
 }
 
@@ -96,13 +96,13 @@ func openStream(ctx context.Context, socket, request string, silent bool) (liste
 		return listener{}, err
 	}
 	l := listener{conn: conn, body: bufio.NewReaderSize(conn, 4<<10)}
-	if err := errors.Join(conn.SetDeadline(time.Now().Add(2*time.Minute)), l.open(request, silent)); err != nil {
+	if err := errors.Join(conn.SetDeadline(time.Now().Add(2*time.Minute)), l.sendRequest(request, silent)); err != nil {
 		return listener{}, errors.Join(err, conn.Close())
 	}
 	return l, nil
 }
 
-func (l listener) open(request string, silent bool) error {
+func (l listener) sendRequest(request string, silent bool) error {
 	if _, err := io.WriteString(l.conn, request+" HTTP/1.1\r\nHost: engine\r\nContent-Length: 0\r\n\r\n"); err != nil || silent {
 		return err
 	}
@@ -113,11 +113,11 @@ func (l listener) open(request string, silent bool) error {
 	if !strings.Contains(status, " 200 ") {
 		return fmt.Errorf("answer: %s", strings.TrimSpace(status))
 	}
-	return l.await("\r\n\r\n")
+	return l.awaitText("\r\n\r\n")
 }
 
-// await reads until text has come by.
-func (l listener) await(text string) error {
+// awaitText reads until text has come by.
+func (l listener) awaitText(text string) error {
 	var got []byte
 	for !bytes.HasSuffix(got, []byte(text)) {
 		c, err := l.body.ReadByte()

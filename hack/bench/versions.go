@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// versions names the machine and what is measured on it. What cannot be told is left out.
-func versions(ctx context.Context, opt options) []string {
+// listVersions names the machine and what is measured on it. What cannot be told is left out.
+func listVersions(ctx context.Context, opt options) []string {
 	var all []string
 	for _, line := range [][]string{
 		{filepath.Join(opt.bin, "mossd"), "--version"},
@@ -22,11 +22,11 @@ func versions(ctx context.Context, opt options) []string {
 			all = append(all, strings.TrimSpace(first))
 		}
 	}
-	return append(all, field("/etc/os-release", "PRETTY_NAME"), field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"))
+	return append(all, readField("/etc/os-release", "PRETTY_NAME"), readField("/proc/cpuinfo", "model name"), readField("/proc/meminfo", "MemTotal"))
 }
 
-// field returns what stands behind a name in a file of names and values.
-func field(path, name string) string {
+// readField returns what stands behind a name in a file of names and values.
+func readField(path, name string) string {
 	raw, _ := os.ReadFile(path) // only shown
 	for line := range strings.Lines(string(raw)) {
 		if rest, found := strings.CutPrefix(line, name); found {

@@ -39,7 +39,7 @@ func runTable(t *testing.T, table ...stage) (map[string]result, string) {
 	for _, r := range results {
 		byName[r.name] = r
 	}
-	text, _ := summarize(results)
+	text, _ := summarizeResults(results)
 	return byName, out.String() + text
 }
 
@@ -103,7 +103,7 @@ func TestTheTimeOfAllProcessesCounts(t *testing.T) {
 
 // Every stage that is named is there, and none waits for one that comes later in its own lane.
 func TestTheTableIsSound(t *testing.T) {
-	table := stages()
+	table := allStages()
 	at := func(name string) int { return slices.IndexFunc(table, func(s stage) bool { return s.name == name }) }
 	for i, s := range table {
 		if at(s.name) != i {
@@ -115,7 +115,7 @@ func TestTheTableIsSound(t *testing.T) {
 			}
 		}
 	}
-	if _, err := choose(table, []string{"bats", "nonsense"}); err == nil || !strings.Contains(err.Error(), `no stage "nonsense"`) {
+	if _, err := chooseStages(table, []string{"bats", "nonsense"}); err == nil || !strings.Contains(err.Error(), `no stage "nonsense"`) {
 		t.Errorf("an unknown stage: got %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) int {
 	if flags.Parse(args) != nil {
 		return 2
 	}
-	chosen, err := choose(stages(), flags.Args())
+	chosen, err := chooseStages(allStages(), flags.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ci:", err)
 		return 2
@@ -55,15 +55,15 @@ func run(ctx context.Context, args []string, stdout io.Writer) int {
 		fmt.Fprintln(os.Stderr, "ci:", err)
 		return 1
 	}
-	text, passed := summarize(results)
+	text, passed := summarizeResults(results)
 	if _, err := io.WriteString(stdout, text); err != nil || !passed {
 		return 1
 	}
 	return 0
 }
 
-// choose returns the stages of the table with these names, in the table's order.
-func choose(table []stage, names []string) ([]stage, error) {
+// chooseStages returns the stages of the table with these names, in the table's order.
+func chooseStages(table []stage, names []string) ([]stage, error) {
 	wanted := map[string]bool{}
 	for _, name := range names {
 		wanted[name] = true

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// show copies what the stage printed, between two lines that name it.
-func (r result) show(w io.Writer) error {
+// copyOutput copies what the stage printed, between two lines that name it.
+func (r result) copyOutput(w io.Writer) error {
 	log, err := os.Open(r.log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }() // it is only read
-	_, err = io.Copy(w, io.MultiReader(strings.NewReader("\n=== "+r.name+"\n"), log, strings.NewReader("--- "+r.line()+"\n")))
+	_, err = io.Copy(w, io.MultiReader(strings.NewReader("\n=== "+r.name+"\n"), log, strings.NewReader("--- "+r.statusLine()+"\n")))
 	return err
 }
 
-// line says how the stage ended, how long it took, and how much of the processors.
-func (r result) line() string {
+// statusLine says how the stage ended, how long it took, and how much of the processors.
+func (r result) statusLine() string {
 	how := "ok    "
 	if r.err != nil {
 		how = "FAILED"
@@ -37,9 +37,9 @@ func (r result) line() string {
 // failureLines is how many lines of a failed stage the summary shows.
 const failureLines = 40
 
-// summarize returns the end of a run: a line for each stage with the closing lines of its runner, the first lines of each
-// failure, and the floor; and whether all stages passed.
-func summarize(results []result) (text string, passed bool) {
+// summarizeResults returns the end of a run: a line for each stage with the closing lines of its runner, the first
+// lines of each failure, and the floor; and whether all stages passed.
+func summarizeResults(results []result) (text string, passed bool) {
 	var w strings.Builder
 	fmt.Fprintln(&w, "\n=== summary")
 	var cpu time.Duration
@@ -47,7 +47,7 @@ func summarize(results []result) (text string, passed bool) {
 	for _, r := range results {
 		cpu += r.cpu
 		raw, _ := os.ReadFile(r.log) // it was shown already
-		fmt.Fprintln(&w, r.line())
+		fmt.Fprintln(&w, r.statusLine())
 		for _, closing := range findLines(closingLine(), string(raw), failureLines) {
 			fmt.Fprintln(&w, "        "+closing)
 		}
@@ -55,7 +55,7 @@ func summarize(results []result) (text string, passed bool) {
 			continue
 		}
 		failed++
-		for _, l := range failure(string(raw)) {
+		for _, l := range failedLines(string(raw)) {
 			fmt.Fprintln(&w, "      | "+l)
 		}
 	}
@@ -84,8 +84,9 @@ func findLines(pattern *regexp.Regexp, text string, most int) (found []string) {
 	return found
 }
 
-// failure returns the lines of a log that say what failed, with a few behind the first of them; if none does, its last ones.
-func failure(log string) []string {
+// failedLines returns the lines of a log that say what failed, with a few behind the first of them; if none does, its
+// last ones.
+func failedLines(log string) []string {
 	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
 	pattern := failureLine()
 	var told []string

@@ -25,10 +25,10 @@ type stage struct {
 	command []string
 }
 
-// stages is the table of all. The lane "engine" holds what drives engines, which wait as often as they compute, and "chance"
-// what mostly waits for engines to start again; "compute" what compiles, at a lower priority, so that it fills the gaps;
-// "guest" an emulator.
-func stages() []stage {
+// allStages returns the table of all. The lane "engine" holds what drives engines, which wait as often as they compute,
+// and "chance" what mostly waits for engines to start again; "compute" what compiles, at a lower priority, so that it
+// fills the gaps; "guest" an emulator.
+func allStages() []stage {
 	bats := func(arguments ...string) []string { return append([]string{"tests/run.sh"}, arguments...) }
 	target := func(name string) []string { return []string{"make", "--no-print-directory", name} }
 	return []stage{
@@ -84,7 +84,7 @@ func runStages(ctx context.Context, waiting []stage, logs string, w io.Writer) (
 		r := <-ends
 		running = slices.DeleteFunc(running, func(s stage) bool { return s.name == r.name })
 		results = append(results, r)
-		if err := r.show(w); err != nil {
+		if err := r.copyOutput(w); err != nil {
 			return results, err
 		}
 	}

@@ -92,7 +92,7 @@ func differences(t *testing.T, list, table string) (string, error) {
 		return "", err
 	}
 	tests, err := findTests(root)
-	return strings.Join(append(compare(items, rows), checkProofs(rows, tests, nil)...), "\n"), err
+	return strings.Join(append(compareItems(items, rows), checkProofs(rows, tests, nil)...), "\n"), err
 }
 
 func TestListIsWellFormed(t *testing.T) {

@@ -23,8 +23,8 @@ const (
 	isRule     = "rule" // how something behaves, in the words of the table
 )
 
-// declared are the JSON forms of types that encode themselves.
-func declared() map[reflect.Type]string {
+// declaredForms returns the JSON forms of types that encode themselves.
+func declaredForms() map[reflect.Type]string {
 	return map[reflect.Type]string{
 		reflect.TypeFor[time.Time]():         "time",
 		reflect.TypeFor[time.Duration]():     "int",
@@ -43,7 +43,7 @@ const unknownForm = "unknown"
 // formOf returns the JSON form of a type in the list's words: string, int, bool, time (RFC 3339), object, any, and
 // "array of" or "map of" one of them.
 func formOf(t reflect.Type) string {
-	if form, ok := declared()[t]; ok {
+	if form, ok := declaredForms()[t]; ok {
 		return form
 	}
 	if t.Kind() == reflect.Pointer {
@@ -86,7 +86,7 @@ func encodesItself(t reflect.Type) bool {
 
 // isForm reports whether the words are a form as formOf returns them.
 func isForm(words string) bool {
-	for _, form := range declared() {
+	for _, form := range declaredForms() {
 		if words == form {
 			return true
 		}

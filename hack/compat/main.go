@@ -25,12 +25,12 @@ import (
 func main() {
 	ran := flag.String("ran", "", "folder with the names of the tests that passed")
 	flag.Parse()
-	findings, rows, err := check(".", *ran)
+	findings, rows, err := checkRepository(".", *ran)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compat:", err)
 		os.Exit(2)
 	}
-	if err := report(os.Stdout, findings, rows, leftOut(*ran)); err != nil {
+	if err := writeReport(os.Stdout, findings, rows, leftOut(*ran)); err != nil {
 		fmt.Fprintln(os.Stderr, "compat:", err)
 		os.Exit(2)
 	}
@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// check returns what does not hold in the repository below root, and how many rows there are.
-func check(root, ran string) (findings []string, rows int, err error) {
+// checkRepository returns what does not hold in the repository below root, and how many rows there are.
+func checkRepository(root, ran string) (findings []string, rows int, err error) {
 	items, err := readItems(filepath.Join(root, "docs", "fields.tsv"))
 	if err != nil {
 		return nil, 0, err
@@ -59,10 +59,10 @@ func check(root, ran string) (findings []string, rows int, err error) {
 			return nil, 0, err
 		}
 	}
-	findings = append(findings, compare(items, table)...)
+	findings = append(findings, compareItems(items, table)...)
 	findings = append(findings, checkShapes(items)...)
 	findings = append(findings, checkUnlisted(items)...)
-	findings = append(findings, checkRoutes(items, routes())...)
+	findings = append(findings, checkRoutes(items, servedRoutes())...)
 	for _, page := range promiseFiles {
 		promises, err := readPromises(root, page)
 		if err != nil {
@@ -83,7 +83,7 @@ func leftOut(ran string) []string {
 	return files
 }
 
-func report(w io.Writer, findings []string, rows int, left []string) error {
+func writeReport(w io.Writer, findings []string, rows int, left []string) error {
 	last := fmt.Sprintf("compat: %d items, %d findings", rows, len(findings))
 	if len(left) > 0 {
 		last += "; not held against a run: left out are " + strings.Join(left, ", ")

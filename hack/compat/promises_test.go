@@ -38,18 +38,18 @@ func TestPromises(t *testing.T) {
 // TestLeftOut: a run that could not be whole proves nothing, and the last line says so.
 func TestLeftOut(t *testing.T) {
 	ran := t.TempDir()
-	if _, _, err := check("../..", ran); err == nil {
+	if _, _, err := checkRepository("../..", ran); err == nil {
 		t.Error("a run without any test is taken for one")
 	}
 	if err := os.WriteFile(filepath.Join(ran, "guest.left"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	findings, rows, err := check("../..", ran)
+	findings, rows, err := checkRepository("../..", ran)
 	if err != nil || len(findings) > 0 {
 		t.Fatalf("got %q, %v, want nothing", findings, err)
 	}
 	var out strings.Builder
-	if err := report(&out, findings, rows, leftOut(ran)); err != nil {
+	if err := writeReport(&out, findings, rows, leftOut(ran)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(out.String(), " items, 0 findings; not held against a run: left out are guest\n") {

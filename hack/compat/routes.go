@@ -36,8 +36,8 @@ func parseEndpoint(name string) (e endpoint, ok bool) {
 	return e, true
 }
 
-// routes returns the table of routes that moss serves.
-func routes() []route.Route { return handler.New(handler.Services{}).Routes() }
+// servedRoutes returns the table of routes that moss serves.
+func servedRoutes() []route.Route { return handler.New(handler.Services{}).Routes() }
 
 // endpointName writes a route as the list does.
 func endpointName(r route.Route) string {
@@ -121,7 +121,7 @@ func recordName(t reflect.Type) string {
 	case t.Kind() == reflect.Pointer:
 		return recordName(t.Elem())
 	}
-	if prefix, ok := prefixes()[t]; ok {
+	if prefix, ok := prefixesByType()[t]; ok {
 		return strings.TrimSuffix(prefix, ".")
 	}
 	return unknownForm
@@ -148,7 +148,7 @@ func checkParam(listed map[string]item, has map[string]bool, r route.Route, p ro
 	}
 	findings := checkRange(listed, has, name, kind, table, func(o route.Route) (apiver.Range, bool) {
 		q, ok := same(o)
-		return meet(o.Versions, q.Versions), ok
+		return intersectRanges(o.Versions, q.Versions), ok
 	})
 	if p.Kind != route.Filters {
 		return findings
@@ -160,7 +160,7 @@ func checkParam(listed map[string]item, has map[string]bool, r route.Route, p ro
 			if !ok || n < 0 {
 				return apiver.Range{}, false
 			}
-			return meet(meet(o.Versions, q.Versions), q.Values[n].Versions), true
+			return intersectRanges(intersectRanges(o.Versions, q.Versions), q.Values[n].Versions), true
 		})...)
 	}
 	return findings
@@ -183,7 +183,7 @@ func checkRange(
 	if i.kind != kind {
 		findings = append(findings, fmt.Sprintf("%s: the route has it as %s, listed: %s", name, kind, i.kind))
 	}
-	for _, v := range versions() {
+	for _, v := range servedVersions() {
 		there := slices.ContainsFunc(table, func(r route.Route) bool {
 			versions, ok := of(r)
 			return ok && versions.Has(v)
@@ -195,8 +195,8 @@ func checkRange(
 	return findings
 }
 
-// meet returns the versions that both ranges hold.
-func meet(a, b apiver.Range) apiver.Range {
+// intersectRanges returns the versions that both ranges hold.
+func intersectRanges(a, b apiver.Range) apiver.Range {
 	r := apiver.Range{Since: max(a.Since, b.Since), Until: a.Until}
 	if r.Until == 0 || b.Until != 0 && b.Until < r.Until {
 		r.Until = b.Until

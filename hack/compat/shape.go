@@ -10,9 +10,9 @@ import (
 	"moss/api/wire"
 )
 
-// versions are all that moss serves. The specification describes five of them; what 1.19 and 1.23 have is moss's decision,
-// which the ranges of the list state as well.
-func versions() []apiver.Version {
+// servedVersions lists all that moss serves. The specification describes five of them; what 1.19 and 1.23 have is
+// moss's decision, which the ranges of the list state as well.
+func servedVersions() []apiver.Version {
 	var all []apiver.Version
 	for v := apiver.Min; v <= apiver.Max; v++ {
 		all = append(all, v)
@@ -27,7 +27,7 @@ type shape struct {
 	since  apiver.Range // of the place where the struct is used; zero: every version
 }
 
-func shapes() []shape {
+func allShapes() []shape {
 	archives, volumes := apiver.Range{Since: apiver.New(1, 20)}, apiver.Range{Since: apiver.New(1, 21)}
 	networks, updates := volumes, apiver.Range{Since: apiver.New(1, 22)}
 	return []shape{
@@ -82,10 +82,11 @@ func shapes() []shape {
 	}
 }
 
-// prefixes returns the prefix of each record's items by its type. A container's configuration is part of the create body's.
-func prefixes() map[reflect.Type]string {
+// prefixesByType returns the prefix of each record's items by its type. A container's configuration is part of the
+// create body's.
+func prefixesByType() map[reflect.Type]string {
 	all := map[reflect.Type]string{reflect.TypeFor[wire.Config](): "create."}
-	for _, s := range shapes() {
+	for _, s := range allShapes() {
 		all[s.of] = s.prefix
 	}
 	return all
@@ -93,7 +94,7 @@ func prefixes() map[reflect.Type]string {
 
 // shapeOf returns the shape that an item's name belongs to, and the name of its field.
 func shapeOf(name string) (s shape, field string, ok bool) {
-	for _, s := range shapes() {
+	for _, s := range allShapes() {
 		if field, ok := strings.CutPrefix(name, s.prefix); ok {
 			return s, field, true
 		}
@@ -109,7 +110,7 @@ func checkShapes(items []item) []string {
 		if !ok {
 			continue
 		}
-		last, ranges, found := walk(s.of, strings.Split(path, "."))
+		last, ranges, found := walkFields(s.of, strings.Split(path, "."))
 		if !found {
 			findings = append(findings, fmt.Sprintf("%s: %s has no such field", i.name, s.of))
 			continue
@@ -118,7 +119,7 @@ func checkShapes(items []item) []string {
 			findings = append(findings, fmt.Sprintf("%s: %s has it as %s, listed: %s", i.name, s.of, form, i.kind))
 		}
 		ranges = append(ranges, s.since)
-		for _, v := range versions() {
+		for _, v := range servedVersions() {
 			if has, want := inAll(ranges, v), i.versions.Has(v); has != want && (!has || i.note != earlierToo) {
 				findings = append(findings, fmt.Sprintf("%s: at %s %s has it: %t, listed: %t", i.name, v, s.of, has, want))
 			}
@@ -136,17 +137,17 @@ func inAll(ranges []apiver.Range, v apiver.Version) bool {
 	return true
 }
 
-// walk follows the names of JSON fields through structs, pointers, lists and maps. It returns the type of the last one and
-// the versions of all.
-func walk(t reflect.Type, path []string) (last reflect.Type, ranges []apiver.Range, found bool) {
+// walkFields follows the names of JSON fields through structs, pointers, lists and maps. It returns the type of the
+// last one and the versions of all.
+func walkFields(t reflect.Type, path []string) (last reflect.Type, ranges []apiver.Range, found bool) {
 	if len(path) == 0 {
 		return t, nil, true
 	}
-	keys := t.Kind() == reflect.Map && held(t).Kind() != reflect.Struct && len(path) == 1
+	keys := t.Kind() == reflect.Map && elementType(t).Kind() != reflect.Struct && len(path) == 1
 	if keys { // which can be anything
 		return t.Elem(), nil, true
 	}
-	t = held(t)
+	t = elementType(t)
 	if t.Kind() != reflect.Struct {
 		return nil, nil, false
 	}
@@ -156,13 +157,13 @@ func walk(t reflect.Type, path []string) (last reflect.Type, ranges []apiver.Ran
 			if err != nil {
 				return nil, nil, false
 			}
-			last, below, found := walk(f.Type, path[1:])
+			last, below, found := walkFields(f.Type, path[1:])
 			return last, append(below, own), found
 		}
 	}
 	for f := range t.Fields() {
 		if _, embedded := jsonName(f); embedded {
-			if last, ranges, found := walk(f.Type, path); found {
+			if last, ranges, found := walkFields(f.Type, path); found {
 				return last, ranges, true
 			}
 		}
@@ -170,8 +171,8 @@ func walk(t reflect.Type, path []string) (last reflect.Type, ranges []apiver.Ran
 	return nil, nil, false
 }
 
-// held returns what pointers, lists and maps lead to.
-func held(t reflect.Type) reflect.Type {
+// elementType returns what pointers, lists and maps lead to.
+func elementType(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
@@ -201,45 +202,45 @@ func checkUnlisted(items []item) []string {
 	for _, i := range items {
 		listed[i.name] = true
 	}
-	elsewhere := prefixes()
+	elsewhere := prefixesByType()
 	var findings []string
-	for _, s := range shapes() {
-		for _, name := range unlisted(s.of, s.prefix, s, elsewhere, listed) {
+	for _, s := range allShapes() {
+		for _, name := range unlistedFields(s.of, s.prefix, s, elsewhere, listed) {
 			findings = append(findings, fmt.Sprintf("%s: %s has it, not in the list", name, s.of))
 		}
 	}
 	return findings
 }
 
-// unlisted returns the names of the fields of t and below it that are not listed. at is where t stands in the shape s.
-func unlisted(t reflect.Type, at string, s shape, elsewhere map[reflect.Type]string, listed map[string]bool) []string {
+// unlistedFields returns the names of the fields of t and below it that are not listed. at is where t stands in the shape s.
+func unlistedFields(t reflect.Type, at string, s shape, elsewhere map[reflect.Type]string, listed map[string]bool) []string {
 	var missing []string
 	for f := range t.Fields() {
 		name, embedded := jsonName(f)
 		own, err := apiver.ParseRange(f.Tag.Get("api"))
-		if name == "" && !embedded || err != nil || !served(own) {
+		if name == "" && !embedded || err != nil || !isServed(own) {
 			continue
 		}
-		inner := held(f.Type)
+		inner := elementType(f.Type)
 		prefix, known := elsewhere[inner]
 		apart := known && prefix != s.prefix // its fields are items of another prefix
 		switch {
 		case embedded && !apart:
-			missing = append(missing, unlisted(inner, at, s, elsewhere, listed)...)
+			missing = append(missing, unlistedFields(inner, at, s, elsewhere, listed)...)
 			continue
 		case embedded:
 			continue
 		}
-		_, whole := declared()[f.Type] // its form says all about it
+		_, whole := declaredForms()[f.Type] // its form says all about it
 		deep := inner.Kind() == reflect.Struct && formOf(inner) == "object" && !apart && !whole && inner.NumField() > 0
 		if !listed[at+name] && (!deep || formOf(f.Type) != "object") {
 			missing = append(missing, at+name)
 		}
 		if deep {
-			missing = append(missing, unlisted(inner, at+name+".", s, elsewhere, listed)...)
+			missing = append(missing, unlistedFields(inner, at+name+".", s, elsewhere, listed)...)
 		}
 	}
 	return missing
 }
 
-func served(r apiver.Range) bool { return slices.ContainsFunc(versions(), r.Has) }
+func isServed(r apiver.Range) bool { return slices.ContainsFunc(servedVersions(), r.Has) }

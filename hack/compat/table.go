@@ -107,8 +107,8 @@ func readTable(path string) ([]row, error) {
 	return rows, nil
 }
 
-// compare says where the table and the list of items differ.
-func compare(items []item, table []row) []string {
+// compareItems says where the table and the list of items differ.
+func compareItems(items []item, table []row) []string {
 	var findings []string
 	listed := make(map[string]item, len(items))
 	for _, i := range items {

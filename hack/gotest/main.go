@@ -45,14 +45,14 @@ func run(ctx context.Context, file string, args []string, w io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ended, err := follow(out, w)
+	ended, err := followEvents(out, w)
 	err = errors.Join(err, cmd.Wait()) // in this order: Wait closes the pipe
 	_, told := fmt.Fprintf(w, "go: %d passed, %d failed, %d skipped\n", len(ended.passed), ended.failed, ended.skipped)
 	err = errors.Join(err, told)
 	if file == "" {
 		return err
 	}
-	return errors.Join(err, replace(file, ended.passed))
+	return errors.Join(err, replaceFile(file, ended.passed))
 }
 
 // counts is what came of the tests.
@@ -69,8 +69,8 @@ type event struct {
 	Output  string
 }
 
-// follow prints what matters of the events and counts the tests.
-func follow(r io.Reader, w io.Writer) (ended counts, err error) {
+// followEvents prints what matters of the events and counts the tests.
+func followEvents(r io.Reader, w io.Writer) (ended counts, err error) {
 	said := map[string]string{} // by package and test, until the test has ended
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), 16<<20)
@@ -112,7 +112,7 @@ func follow(r io.Reader, w io.Writer) (ended counts, err error) {
 	return ended, errors.Join(err, lines.Err())
 }
 
-func replace(file string, lines []string) error {
+func replaceFile(file string, lines []string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}

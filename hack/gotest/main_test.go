@@ -22,7 +22,7 @@ func TestFollow(t *testing.T) {
 something else
 `
 	var out strings.Builder
-	ended, err := follow(strings.NewReader(events), &out)
+	ended, err := followEvents(strings.NewReader(events), &out)
 	if err != nil {
 		t.Fatal(err)
 	}

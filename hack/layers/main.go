@@ -49,13 +49,13 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	if all {
 		patterns = []string{"./..."}
 	}
-	pkgs, err := list(ctx, patterns)
+	pkgs, err := listPackages(ctx, patterns)
 	if err != nil {
 		return err
 	}
-	findings := check(rules, pkgs)
+	findings := checkPackages(rules, pkgs)
 	if all {
-		unused := rules.unused()
+		unused := rules.unusedRules()
 		slices.Sort(unused)
 		findings = append(findings, unused...)
 	}
@@ -81,8 +81,8 @@ type pkg struct {
 	Error        *struct{ Err string }
 }
 
-// list asks the go command for the packages that the patterns name.
-func list(ctx context.Context, patterns []string) ([]pkg, error) {
+// listPackages asks the go command for the packages that the patterns name.
+func listPackages(ctx context.Context, patterns []string) ([]pkg, error) {
 	fields := "-json=ImportPath,Module,Imports,TestImports,XTestImports,Error"
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", fields}, patterns...)...)
 	var stderr bytes.Buffer
@@ -104,8 +104,8 @@ func list(ctx context.Context, patterns []string) ([]pkg, error) {
 	}
 }
 
-// check returns one line per broken rule, sorted, each once.
-func check(rules ruleSet, pkgs []pkg) []string {
+// checkPackages returns one line per broken rule, sorted, each once.
+func checkPackages(rules ruleSet, pkgs []pkg) []string {
 	var findings []string
 	for _, p := range pkgs {
 		if p.Error != nil {
@@ -115,26 +115,26 @@ func check(rules ruleSet, pkgs []pkg) []string {
 		if p.Module == nil {
 			continue
 		}
-		name := local(p.Module.Path, p.ImportPath)
-		own, covered := rules.owner(name)
+		name := localPath(p.Module.Path, p.ImportPath)
+		own, covered := rules.ownerOf(name)
 		if !covered {
 			findings = append(findings, name+": no rule covers this package")
 			continue
 		}
 		rules.owned[own] = true
 		for _, imp := range p.Imports {
-			findings = append(findings, rules.judge(p.Module.Path, name, imp, false)...)
+			findings = append(findings, rules.judgeImport(p.Module.Path, name, imp, false)...)
 		}
 		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
-			findings = append(findings, rules.judge(p.Module.Path, name, imp, true)...)
+			findings = append(findings, rules.judgeImport(p.Module.Path, name, imp, true)...)
 		}
 	}
 	slices.Sort(findings)
 	return slices.Compact(findings)
 }
 
-// local turns an import path of the module into the path below the module's root; "" for any other path.
-func local(module, importPath string) string {
+// localPath turns an import path of the module into the path below the module's root; "" for any other path.
+func localPath(module, importPath string) string {
 	if importPath == module {
 		return "."
 	}

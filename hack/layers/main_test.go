@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 		{name: "another module", from: "leaf", to: "example.com/leaf"},
 		{name: "standard library", from: "leaf", to: "net/http"},
 	} {
-		got := strings.Join(rules.judge("m", tc.from, tc.to, tc.test), "; ")
+		got := strings.Join(rules.judgeImport("m", tc.from, tc.to, tc.test), "; ")
 		if got != tc.want {
 			t.Errorf("%s: judge(%s, %s) = %q, want %q", tc.name, tc.from, tc.to, got, tc.want)
 		}

@@ -43,7 +43,7 @@ func parseRules(text string) (ruleSet, error) {
 	}
 	for prefix, allowed := range rules.allow {
 		for _, a := range allowed {
-			if !rules.known(a) {
+			if !rules.knowsPrefix(a) {
 				return rules, fmt.Errorf("rule for %s allows %s, which no rule covers", prefix, a)
 			}
 		}
@@ -51,9 +51,9 @@ func parseRules(text string) (ruleSet, error) {
 	return rules, nil
 }
 
-// known tells whether a prefix used on the right of a rule has a rule of its own, above or below it.
-func (r ruleSet) known(prefix string) bool {
-	if _, covered := r.owner(prefix); covered {
+// knowsPrefix tells whether a prefix used on the right of a rule has a rule of its own, above or below it.
+func (r ruleSet) knowsPrefix(prefix string) bool {
+	if _, covered := r.ownerOf(prefix); covered {
 		return true
 	}
 	for p := range r.allow {
@@ -64,8 +64,8 @@ func (r ruleSet) known(prefix string) bool {
 	return false
 }
 
-// owner returns the longest prefix with a rule that covers the package.
-func (r ruleSet) owner(name string) (prefix string, covered bool) {
+// ownerOf returns the longest prefix with a rule that covers the package.
+func (r ruleSet) ownerOf(name string) (prefix string, covered bool) {
 	for p := range r.allow {
 		if covers(p, name) && (!covered || len(p) > len(prefix)) {
 			prefix, covered = p, true
@@ -74,25 +74,25 @@ func (r ruleSet) owner(name string) (prefix string, covered bool) {
 	return prefix, covered
 }
 
-// judge returns what is wrong with one import of a package; nothing if it is allowed or from elsewhere.
-func (r ruleSet) judge(module, name, importPath string, test bool) []string {
-	target := local(module, importPath)
+// judgeImport returns what is wrong with one import of a package; nothing if it is allowed or from elsewhere.
+func (r ruleSet) judgeImport(module, name, importPath string, test bool) []string {
+	target := localPath(module, importPath)
 	if target == "" || target == name {
 		return nil
 	}
-	if _, covered := r.owner(target); !covered {
+	if _, covered := r.ownerOf(target); !covered {
 		return []string{fmt.Sprintf("%s: imports %s, which no rule covers", name, target)}
 	}
-	own, _ := r.owner(name)
-	allowed := r.use(own, r.allow[own], target, test)
+	own, _ := r.ownerOf(name)
+	allowed := r.useAllowance(own, r.allow[own], target, test)
 	if test {
 		for p, more := range r.tests {
 			if covers(p, name) {
-				allowed = r.use(testRule+p, more, target, test) || allowed
+				allowed = r.useAllowance(testRule+p, more, target, test) || allowed
 			}
 		}
 	}
-	if targetOwner, _ := r.owner(target); allowed || own == targetOwner && covers(name, target) {
+	if targetOwner, _ := r.ownerOf(target); allowed || own == targetOwner && covers(name, target) {
 		return nil // a package may use its own parts
 	}
 	where := ""
@@ -105,8 +105,8 @@ func (r ruleSet) judge(module, name, importPath string, test bool) []string {
 // testRule begins the names of rules for test files in allowances.
 const testRule = "test "
 
-// use tells whether one of a rule's prefixes covers the package that is imported, and notes those that do.
-func (r ruleSet) use(rule string, prefixes []string, target string, test bool) (allowed bool) {
+// useAllowance tells whether one of a rule's prefixes covers the package that is imported, and notes those that do.
+func (r ruleSet) useAllowance(rule string, prefixes []string, target string, test bool) (allowed bool) {
 	for _, prefix := range prefixes {
 		if !covers(prefix, target) {
 			continue
@@ -118,8 +118,8 @@ func (r ruleSet) use(rule string, prefixes []string, target string, test bool) (
 	return allowed
 }
 
-// unused returns the rules that no package has and the allowances that no import needs.
-func (r ruleSet) unused() (findings []string) {
+// unusedRules returns the rules that no package has and the allowances that no import needs.
+func (r ruleSet) unusedRules() (findings []string) {
 	for rule, prefixes := range r.allow {
 		if !r.owned[rule] {
 			findings = append(findings, fmt.Sprintf("rule %s: no package has it", rule))

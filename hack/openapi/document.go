@@ -28,9 +28,9 @@ func openAPI(routes []route.Route, w *words, version apiver.Version) ([]byte, er
 	}
 	var tags list
 	for _, noun := range nouns {
-		tags = append(tags, object{{"name", noun}, {"description", w.of("#" + noun)}})
+		tags = append(tags, object{{"name", noun}, {"description", w.textOf("#" + noun)}})
 	}
-	components := s.components()
+	components := s.componentSchemas()
 	components.add("Error", object{
 		{"type", "object"},
 		{"description", "What an answer of 400 and above holds."},
@@ -42,12 +42,12 @@ func openAPI(routes []route.Route, w *words, version apiver.Version) ([]byte, er
 		{"info", object{
 			{"title", "moss"},
 			{"version", version.String()},
-			{"description", w.of("#document")},
+			{"description", w.textOf("#document")},
 		}},
 		{"servers", list{object{{"url", "/v" + version.String()}}, object{{"url", "/"}}}},
 		{"tags", tags},
 		{"paths", paths},
-		{"components", object{{"schemas", components}, {"responses", refusals(routes)}}},
+		{"components", object{{"schemas", components}, {"responses", sharedRefusals(routes)}}},
 	}
 	var b bytes.Buffer
 	b.WriteString("# Made by hack/openapi from the table of routes and the structs of api/wire.\n")
@@ -78,8 +78,8 @@ func nounOf(path string) string {
 	}
 }
 
-// template writes a path as OpenAPI does, and returns the names in it.
-func template(path string) (text string, names []string) {
+// pathTemplate writes a path as OpenAPI does, and returns the names in it.
+func pathTemplate(path string) (text string, names []string) {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
 		if name, ok := strings.CutPrefix(part, ":"); ok {
@@ -97,8 +97,8 @@ func pathItems(routes []route.Route, s *schemas, version apiver.Version) (object
 		if !r.Versions.Has(version) {
 			continue
 		}
-		path, names := template(r.Path)
-		o, err := operation(r, path, names, s)
+		path, names := pathTemplate(r.Path)
+		o, err := operationOf(r, path, names, s)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", r.Method, r.Path, err)
 		}
@@ -113,7 +113,7 @@ func pathItems(routes []route.Route, s *schemas, version apiver.Version) (object
 	return paths, nil
 }
 
-func operation(r *route.Route, path string, names []string, s *schemas) (object, error) {
+func operationOf(r *route.Route, path string, names []string, s *schemas) (object, error) {
 	o := object{
 		{"operationId", operationID(r.Method, path)},
 		{"tags", list{nounOf(r.Path)}},
@@ -125,13 +125,13 @@ func operation(r *route.Route, path string, names []string, s *schemas) (object,
 			{"name", name},
 			{"in", "path"},
 			{"required", true},
-			{"description", s.words.of("/" + nounOf(r.Path) + "/" + name)},
+			{"description", s.words.textOf("/" + nounOf(r.Path) + "/" + name)},
 			{"schema", object{{"type", "string"}}},
 		})
 	}
 	for _, p := range r.Shape.Params {
 		if p.Versions.Has(s.version) && p.Name != "Content-Type" { // bodies say that themselves
-			parameters = append(parameters, parameter(p, s.version))
+			parameters = append(parameters, parameterOf(p, s.version))
 		}
 	}
 	if len(parameters) > 0 {
@@ -144,7 +144,7 @@ func operation(r *route.Route, path string, names []string, s *schemas) (object,
 	if body != nil {
 		o.add("requestBody", body)
 	}
-	answers, err := responses(r, s)
+	answers, err := responsesOf(r, s)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func operationID(method, path string) string {
 	return id.String()
 }
 
-func parameter(p route.Param, version apiver.Version) object {
+func parameterOf(p route.Param, version apiver.Version) object {
 	where := "query"
 	if p.Header {
 		where = "header"
@@ -205,29 +205,29 @@ func requestBody(r *route.Route, s *schemas) (object, error) {
 	case !r.Shape.InVersions.Has(s.version):
 		return nil, nil
 	case r.Shape.In != nil:
-		schema, err := s.of(r.Shape.In, true)
-		return object{{"content", content("application/json", schema)}}, err
+		schema, err := s.schemaOf(r.Shape.In, true)
+		return object{{"content", contentOf("application/json", schema)}}, err
 	case r.Shape.InMedia != "":
-		return object{{"content", content(r.Shape.InMedia, bytesSchema())}}, nil
+		return object{{"content", contentOf(r.Shape.InMedia, bytesSchema())}}, nil
 	default:
 		return nil, nil
 	}
 }
 
-func content(mediaType string, schema object) object {
+func contentOf(mediaType string, schema object) object {
 	return object{{mediaType, object{{"schema", schema}}}}
 }
 
 func bytesSchema() object { return object{{"type", "string"}, {"format", "binary"}} }
 
-// responses are by status, in their order. Every endpoint can fail for the engine's own reasons.
-func responses(r *route.Route, s *schemas) (object, error) {
+// responsesOf returns the responses by status, in their order. Every endpoint can fail for the engine's own reasons.
+func responsesOf(r *route.Route, s *schemas) (object, error) {
 	statuses := slices.Clone(r.Shape.Codes)
 	statuses = append(statuses, http.StatusInternalServerError)
 	slices.Sort(statuses)
 	var o object
 	for _, status := range slices.Compact(statuses) {
-		answer := object{{"description", meaning(status)}}
+		answer := object{{"description", statusMeaning(status)}}
 		switch {
 		case status >= http.StatusBadRequest && r.Method != http.MethodHead: // an answer to HEAD has no body
 			answer = object{{"$ref", "#/components/responses/Status" + strconv.Itoa(status)}}
@@ -248,8 +248,8 @@ func responses(r *route.Route, s *schemas) (object, error) {
 	return o, nil
 }
 
-// refusals are the answers that all endpoints share, by status.
-func refusals(routes []route.Route) object {
+// sharedRefusals returns the answers that all endpoints share, by status.
+func sharedRefusals(routes []route.Route) object {
 	statuses := []int{http.StatusInternalServerError}
 	for _, r := range routes {
 		for _, status := range r.Shape.Codes {
@@ -262,8 +262,8 @@ func refusals(routes []route.Route) object {
 	var o object
 	for _, status := range slices.Compact(statuses) {
 		o.add("Status"+strconv.Itoa(status), object{
-			{"description", meaning(status)},
-			{"content", content("application/json", object{{"$ref", "#/components/schemas/Error"}})},
+			{"description", statusMeaning(status)},
+			{"content", contentOf("application/json", object{{"$ref", "#/components/schemas/Error"}})},
 		})
 	}
 	return o
@@ -272,19 +272,19 @@ func refusals(routes []route.Route) object {
 func answerBody(r *route.Route, s *schemas) (object, error) {
 	switch {
 	case r.Shape.Out != nil:
-		schema, err := s.of(r.Shape.Out, false)
-		return content("application/json", notNull(schema)), err
+		schema, err := s.schemaOf(r.Shape.Out, false)
+		return contentOf("application/json", notNull(schema)), err
 	case r.Shape.OutMedia == "":
 		return nil, nil
 	case strings.HasPrefix(r.Shape.OutMedia, "text/"):
-		return content(r.Shape.OutMedia, object{{"type", "string"}}), nil
+		return contentOf(r.Shape.OutMedia, object{{"type", "string"}}), nil
 	default:
-		return content(r.Shape.OutMedia, bytesSchema()), nil
+		return contentOf(r.Shape.OutMedia, bytesSchema()), nil
 	}
 }
 
-// meaning says in general what a status tells.
-func meaning(status int) string {
+// statusMeaning says in general what a status tells.
+func statusMeaning(status int) string {
 	switch status {
 	case http.StatusSwitchingProtocols:
 		return "the connection is taken over"

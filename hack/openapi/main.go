@@ -21,14 +21,14 @@ func main() {
 	if len(os.Args) > 1 {
 		dir = os.Args[1]
 	}
-	if err := write(dir); err != nil {
+	if err := writeFiles(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "openapi:", err)
 		os.Exit(1)
 	}
 }
 
-func write(dir string) error {
-	files, err := generate()
+func writeFiles(dir string) error {
+	files, err := generateFiles()
 	if err != nil {
 		return err
 	}
@@ -41,8 +41,8 @@ func write(dir string) error {
 	return nil
 }
 
-// generate returns the files by name.
-func generate() (map[string][]byte, error) {
+// generateFiles returns the files by name.
+func generateFiles() (map[string][]byte, error) {
 	w, err := readWords(wordsText)
 	if err != nil {
 		return nil, err
@@ -52,11 +52,11 @@ func generate() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := reference(routes, w)
+	page, err := referencePage(routes, w)
 	if err != nil {
 		return nil, err
 	}
-	if unused := w.unused(); len(unused) > 0 {
+	if unused := w.unusedNames(); len(unused) > 0 {
 		return nil, fmt.Errorf("words.txt describes what is not there: %q", unused)
 	}
 	return map[string][]byte{"openapi.yaml": document, "api.md": page}, nil

@@ -18,7 +18,7 @@ import (
 
 // TestCommitted fails when the routes, the wire structs or the words have changed and the documents have not.
 func TestCommitted(t *testing.T) {
-	files, err := generate()
+	files, err := generateFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestEveryAnswerIsChecked(t *testing.T) {
 		if r.Method != http.MethodGet || r.Shape.Out == nil || !r.Versions.Has(apiver.Max) {
 			continue
 		}
-		path, _ := template(r.Path)
+		path, _ := pathTemplate(r.Path)
 		if !strings.Contains(string(test), "see "+path+" ") && !strings.Contains(string(test), "see "+path+"\n") &&
 			!strings.Contains(string(test), "see '"+path+"' ") {
 			t.Errorf("%s does not ask GET %s", file, path)
@@ -74,12 +74,12 @@ func difference(got, want []byte) string {
 }
 
 func TestSameEveryTime(t *testing.T) {
-	first, err := generate()
+	first, err := generateFiles()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		again, err := generate()
+		again, err := generateFiles()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,14 +119,14 @@ func TestSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.of(reflect.TypeFor[thing](), false); err != nil {
+	if _, err := s.schemaOf(reflect.TypeFor[thing](), false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.of(reflect.TypeFor[inner](), true); err != nil {
+	if _, err := s.schemaOf(reflect.TypeFor[inner](), true); err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	appendYAML(&b, s.components(), 0)
+	appendYAML(&b, s.componentSchemas(), 0)
 	const want = `inner:
   type: object
   description: What is in it.
@@ -218,8 +218,8 @@ func TestWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.of("a") != "b" || !reflect.DeepEqual(w.unused(), []string{"c"}) {
-		t.Errorf("of a = %q, unused %q, want b and c", w.of("a"), w.unused())
+	if w.textOf("a") != "b" || !reflect.DeepEqual(w.unusedNames(), []string{"c"}) {
+		t.Errorf("of a = %q, unused %q, want b and c", w.textOf("a"), w.unusedNames())
 	}
 }
 
@@ -241,7 +241,7 @@ func TestScalar(t *testing.T) {
 		{true, "true"},
 		{7, "7"},
 	} {
-		if got := scalar(tc.value); got != tc.want {
+		if got := scalarText(tc.value); got != tc.want {
 			t.Errorf("scalar(%v) = %s, want %s", tc.value, got, tc.want)
 		}
 	}

@@ -20,53 +20,53 @@ type page struct {
 	types map[string]reflect.Type // structs that have been mentioned
 }
 
-// reference returns the page about all versions.
-func reference(routes []route.Route, w *words) ([]byte, error) {
-	p := &page{words: w, forms: forms(), types: map[string]reflect.Type{}}
+// referencePage returns the page about all versions.
+func referencePage(routes []route.Route, w *words) ([]byte, error) {
+	p := &page{words: w, forms: encodedForms(), types: map[string]reflect.Type{}}
 	p.line("# The API, endpoint by endpoint\n")
 	p.line("<!-- Made by hack/openapi from the table of routes and the structs of api/wire. -->\n")
-	p.line("%s\n", w.of("#page"))
+	p.line("%s\n", w.textOf("#page"))
 	for _, noun := range nouns {
-		p.line("- [%s](#%s): %s", title(noun), noun, w.of("#"+noun))
+		p.line("- [%s](#%s): %s", toTitle(noun), noun, w.textOf("#"+noun))
 	}
 	p.line("- [schemas](#schemas): what is in the bodies\n")
 	for _, noun := range nouns {
-		p.line("## %s\n", title(noun))
+		p.line("## %s\n", toTitle(noun))
 		for i := range routes {
 			if nounOf(routes[i].Path) == noun {
-				p.endpoint(&routes[i])
+				p.writeEndpoint(&routes[i])
 			}
 		}
 	}
 	p.line("## Schemas\n")
-	err := p.schemas()
+	err := p.writeSchemas()
 	return append(bytes.TrimRight(p.Bytes(), "\n"), '\n'), err
 }
 
-func title(noun string) string { return strings.ToUpper(noun[:1]) + noun[1:] }
+func toTitle(noun string) string { return strings.ToUpper(noun[:1]) + noun[1:] }
 
 func (p *page) line(format string, args ...any) {
 	p.WriteString(fmt.Sprintf(format, args...) + "\n")
 }
 
-func (p *page) endpoint(r *route.Route) {
-	path, _ := template(r.Path)
+func (p *page) writeEndpoint(r *route.Route) {
+	path, _ := pathTemplate(r.Path)
 	p.line("### %s %s\n", r.Method, path)
 	p.line("%s. Versions: %s.\n", strings.ToUpper(r.Shape.About[:1])+r.Shape.About[1:], rangeText(r.Versions))
 	if len(r.Shape.Params) > 0 {
 		p.line("| parameter | form | versions | |\n|---|---|---|---|")
 		for _, q := range r.Shape.Params {
-			p.line("| %s | %s | %s | %s |", paramName(q), paramForm(q), rangeText(q.Versions), cell(q.About+filterKeys(q)))
+			p.line("| %s | %s | %s | %s |", paramName(q), paramForm(q), rangeText(q.Versions), escapeCell(q.About+filterKeys(q)))
 		}
 		p.line("")
 	}
-	if body := p.body(r.Shape.In, r.Shape.InMedia); body != "" {
+	if body := p.bodyText(r.Shape.In, r.Shape.InMedia); body != "" {
 		if r.Shape.InVersions != (apiver.Range{}) {
 			body += ", versions " + rangeText(r.Shape.InVersions)
 		}
 		p.line("Body: %s.\n", body)
 	}
-	answer := p.body(r.Shape.Out, r.Shape.OutMedia)
+	answer := p.bodyText(r.Shape.Out, r.Shape.OutMedia)
 	if r.Shape.Stream {
 		answer = "a stream of " + answer + ", one per line"
 	}
@@ -75,7 +75,7 @@ func (p *page) endpoint(r *route.Route) {
 	}
 	statuses := make([]string, 0, len(r.Shape.Codes))
 	for _, status := range slices.Sorted(slices.Values(r.Shape.Codes)) {
-		statuses = append(statuses, strconv.Itoa(status)+" "+meaning(status))
+		statuses = append(statuses, strconv.Itoa(status)+" "+statusMeaning(status))
 	}
 	p.line("Statuses: %s.\n", strings.Join(statuses, "; "))
 }
@@ -132,7 +132,7 @@ func rangeText(r apiver.Range) string {
 	}
 }
 
-func (p *page) body(t reflect.Type, mediaType string) string {
+func (p *page) bodyText(t reflect.Type, mediaType string) string {
 	switch {
 	case t != nil:
 		return p.typeText(t)
@@ -170,7 +170,7 @@ func (p *page) typeText(t reflect.Type) string {
 			return "empty object"
 		}
 		if t.Name() == "" {
-			return p.inline(t)
+			return p.inlineText(t)
 		}
 		p.types[t.Name()] = t
 		return fmt.Sprintf("[%s](#%s)", t.Name(), strings.ToLower(t.Name()))
@@ -179,8 +179,8 @@ func (p *page) typeText(t reflect.Type) string {
 	}
 }
 
-// inline writes a struct without a name.
-func (p *page) inline(t reflect.Type) string {
+// inlineText writes a struct without a name.
+func (p *page) inlineText(t reflect.Type) string {
 	names := make([]string, 0, t.NumField())
 	for sf := range t.Fields() {
 		names = append(names, sf.Name)
@@ -188,15 +188,15 @@ func (p *page) inline(t reflect.Type) string {
 	return "object with " + strings.Join(names, ", ")
 }
 
-// schemas writes a table for every struct that was mentioned, here too, in the order of their names.
-func (p *page) schemas() error {
+// writeSchemas writes a table for every struct that was mentioned, here too, in the order of their names.
+func (p *page) writeSchemas() error {
 	tables := map[string]string{}
 	for len(tables) < len(p.types) {
 		for name, t := range p.types {
 			if _, done := tables[name]; done {
 				continue
 			}
-			table, err := p.table(name, t)
+			table, err := p.schemaTable(name, t)
 			if err != nil {
 				return err
 			}
@@ -209,29 +209,29 @@ func (p *page) schemas() error {
 	return nil
 }
 
-func (p *page) table(name string, t reflect.Type) (string, error) {
+func (p *page) schemaTable(name string, t reflect.Type) (string, error) {
 	fields, err := fieldsOf(t)
 	if err != nil {
 		return "", err
 	}
-	about := p.words.of(name)
+	about := p.words.textOf(name)
 	if about == "" {
 		return "", fmt.Errorf("words.txt says nothing of %s (%s)", name, t)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s\n\n| field | type | versions | |\n|---|---|---|---|\n", name, about)
 	for _, f := range fields {
-		if !served(f.versions) {
+		if !isServed(f.versions) {
 			continue
 		}
-		text := p.words.of(name + "." + f.name)
-		if enum := p.words.enum(name + "." + f.name); len(enum) > 0 {
+		text := p.words.textOf(name + "." + f.name)
+		if enum := p.words.enumOf(name + "." + f.name); len(enum) > 0 {
 			text += ": `" + strings.Join(slices.DeleteFunc(enum, func(s string) bool { return s == "" }), "`, `") + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, p.typeText(f.of), rangeText(f.versions), cell(text))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, p.typeText(f.of), rangeText(f.versions), escapeCell(text))
 	}
 	return b.String() + "\n", nil
 }
 
-// cell writes a text so that it stays in its cell.
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+// escapeCell writes a text so that it stays in its cell.
+func escapeCell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -35,7 +35,7 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 				return nil, err
 			}
 			for _, f := range inner {
-				if !hides(t, f.name) {
+				if !hidesEmbedded(t, f.name) {
 					fields = append(fields, f)
 				}
 			}
@@ -56,9 +56,9 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 	return fields, nil
 }
 
-// hides reports whether a struct has a field of its own in place of one of a struct that is embedded in it.
+// hidesEmbedded reports whether a struct has a field of its own in place of one of a struct that is embedded in it.
 // One that only older versions have hides nothing from the newest.
-func hides(t reflect.Type, name string) bool {
+func hidesEmbedded(t reflect.Type, name string) bool {
 	for sf := range t.Fields() {
 		own, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		if !sf.Anonymous && !strings.HasPrefix(sf.Tag.Get("api"), "-") && (own == name || own == "" && sf.Name == name) {
@@ -68,8 +68,8 @@ func hides(t reflect.Type, name string) bool {
 	return false
 }
 
-// served reports whether a version that moss speaks has something.
-func served(r apiver.Range) bool {
+// isServed reports whether a version that moss speaks has something.
+func isServed(r apiver.Range) bool {
 	return r.Since <= apiver.Max && (r.Until == 0 || r.Until >= apiver.Min)
 }
 
@@ -79,8 +79,8 @@ type form struct {
 	text    string // for people
 }
 
-// forms are the types that do; fieldsOf and reflection tell all about the others.
-func forms() map[reflect.Type]form {
+// encodedForms returns the types that do; fieldsOf and reflection tell all about the others.
+func encodedForms() map[reflect.Type]form {
 	text := object{{"type", "string"}}
 	same := func(o object, about string) form { return form{o, o, about} }
 	texts := object{{"type", "array"}, {"items", text}, {"nullable", true}}
@@ -123,7 +123,7 @@ type schemas struct {
 // need not be sent.
 func newSchemas(routes []route.Route, w *words, version apiver.Version) (*schemas, error) {
 	s := &schemas{
-		version: version, words: w, forms: forms(), read: map[reflect.Type]bool{}, written: map[reflect.Type]bool{},
+		version: version, words: w, forms: encodedForms(), read: map[reflect.Type]bool{}, written: map[reflect.Type]bool{},
 		done: map[string]object{}, names: map[string]reflect.Type{},
 	}
 	for _, r := range routes {
@@ -131,12 +131,12 @@ func newSchemas(routes []route.Route, w *words, version apiver.Version) (*schema
 			continue
 		}
 		if r.Shape.In != nil && r.Shape.InVersions.Has(version) {
-			if err := s.reach(r.Shape.In, s.read); err != nil {
+			if err := s.noteStructs(r.Shape.In, s.read); err != nil {
 				return nil, err
 			}
 		}
 		if r.Shape.Out != nil {
-			if err := s.reach(r.Shape.Out, s.written); err != nil {
+			if err := s.noteStructs(r.Shape.Out, s.written); err != nil {
 				return nil, err
 			}
 		}
@@ -144,14 +144,14 @@ func newSchemas(routes []route.Route, w *words, version apiver.Version) (*schema
 	return s, nil
 }
 
-// reach notes the structs that a type holds.
-func (s *schemas) reach(t reflect.Type, into map[reflect.Type]bool) error {
+// noteStructs notes the structs that a type holds.
+func (s *schemas) noteStructs(t reflect.Type, into map[reflect.Type]bool) error {
 	if _, own := s.forms[t]; own || into[t] {
 		return nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return s.reach(t.Elem(), into)
+		return s.noteStructs(t.Elem(), into)
 	case reflect.Struct:
 		into[t] = true
 		fields, err := fieldsOf(t)
@@ -160,7 +160,7 @@ func (s *schemas) reach(t reflect.Type, into map[reflect.Type]bool) error {
 		}
 		for _, f := range fields {
 			if f.versions.Has(s.version) {
-				if err := s.reach(f.of, into); err != nil {
+				if err := s.noteStructs(f.of, into); err != nil {
 					return err
 				}
 			}
@@ -170,8 +170,8 @@ func (s *schemas) reach(t reflect.Type, into map[reflect.Type]bool) error {
 	return nil
 }
 
-// of returns the schema of a type in a request or an answer, and keeps those of the structs in it.
-func (s *schemas) of(t reflect.Type, in bool) (object, error) {
+// schemaOf returns the schema of a type in a request or an answer, and keeps those of the structs in it.
+func (s *schemas) schemaOf(t reflect.Type, in bool) (object, error) {
 	if f, own := s.forms[t]; own {
 		if in {
 			return f.in, nil
@@ -194,19 +194,19 @@ func (s *schemas) of(t reflect.Type, in bool) (object, error) {
 	case reflect.Interface:
 		return object{{"nullable", true}}, nil
 	case reflect.Pointer:
-		elem, err := s.of(t.Elem(), in)
-		return nullable(elem), err
+		elem, err := s.schemaOf(t.Elem(), in)
+		return makeNullable(elem), err
 	case reflect.Slice, reflect.Array:
 		return s.ofList(t, in)
 	case reflect.Map:
-		elem, err := s.of(t.Elem(), in)
+		elem, err := s.schemaOf(t.Elem(), in)
 		return mapOf(elem), err
 	case reflect.Struct:
 		if t.NumField() == 0 {
 			return object{{"type", "object"}}, nil
 		}
 		if t.Name() == "" { // it stands in its field
-			o, err := s.properties(t, in)
+			o, err := s.propertiesOf(t, in)
 			return append(object{{"type", "object"}}, o...), err
 		}
 		return s.ofStruct(t, in)
@@ -219,7 +219,7 @@ func (s *schemas) ofList(t reflect.Type, in bool) (object, error) {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return object{{"type", "string"}, {"format", "byte"}}, nil
 	}
-	elem, err := s.of(t.Elem(), in)
+	elem, err := s.schemaOf(t.Elem(), in)
 	o := object{{"type", "array"}, {"items", elem}}
 	if t.Kind() == reflect.Array {
 		return append(o, pair{"minItems", t.Len()}, pair{"maxItems", t.Len()}), err
@@ -227,8 +227,8 @@ func (s *schemas) ofList(t reflect.Type, in bool) (object, error) {
 	return append(o, pair{"nullable", true}), err
 }
 
-// nullable lets a schema be null. A reference cannot say that beside itself.
-func nullable(o object) object {
+// makeNullable lets a schema be null. A reference cannot say that beside itself.
+func makeNullable(o object) object {
 	switch {
 	case len(o) > 0 && o[0].key == "$ref":
 		return object{{"nullable", true}, {"allOf", list{o}}}
@@ -265,11 +265,11 @@ func (s *schemas) ofStruct(t reflect.Type, in bool) (object, error) {
 		return ref, nil
 	}
 	s.names[name] = t
-	about := s.words.of(t.Name())
+	about := s.words.textOf(t.Name())
 	if about == "" {
 		return nil, fmt.Errorf("words.txt says nothing of %s (%s)", t.Name(), t)
 	}
-	o, err := s.properties(t, in)
+	o, err := s.propertiesOf(t, in)
 	if err != nil {
 		return nil, err
 	}
@@ -277,8 +277,8 @@ func (s *schemas) ofStruct(t reflect.Type, in bool) (object, error) {
 	return ref, nil
 }
 
-// properties returns what the schema of a struct says of its fields.
-func (s *schemas) properties(t reflect.Type, in bool) (object, error) {
+// propertiesOf returns what the schema of a struct says of its fields.
+func (s *schemas) propertiesOf(t reflect.Type, in bool) (object, error) {
 	fields, err := fieldsOf(t)
 	if err != nil {
 		return nil, err
@@ -289,11 +289,11 @@ func (s *schemas) properties(t reflect.Type, in bool) (object, error) {
 		if !f.versions.Has(s.version) {
 			continue
 		}
-		schema, err := s.of(f.of, in)
+		schema, err := s.schemaOf(f.of, in)
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", t, f.name, err)
 		}
-		properties.add(f.name, s.described(t.Name()+"."+f.name, f, schema, in))
+		properties.add(f.name, s.describeField(t.Name()+"."+f.name, f, schema, in))
 		if !in && !f.omitEmpty {
 			needed = append(needed, f.name)
 		}
@@ -305,12 +305,12 @@ func (s *schemas) properties(t reflect.Type, in bool) (object, error) {
 	return o, nil
 }
 
-// described adds to the schema of a field what people have written of it.
-func (s *schemas) described(name string, f field, schema object, in bool) object {
+// describeField adds to the schema of a field what people have written of it.
+func (s *schemas) describeField(name string, f field, schema object, in bool) object {
 	if f.omitEmpty && !in {
 		schema = notNull(schema)
 	}
-	about, enum := s.words.of(name), s.words.enum(name)
+	about, enum := s.words.textOf(name), s.words.enumOf(name)
 	if about == "" {
 		return schema
 	}
@@ -328,8 +328,8 @@ func (s *schemas) described(name string, f field, schema object, in bool) object
 	return schema
 }
 
-// components returns the schemas by name, and the one of errors.
-func (s *schemas) components() object {
+// componentSchemas returns the schemas by name, and the one of errors.
+func (s *schemas) componentSchemas() object {
 	var o object
 	for _, name := range slices.Sorted(keysOf(s.done)) {
 		o.add(name, s.done[name])

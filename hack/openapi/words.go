@@ -41,14 +41,14 @@ func readWords(text string) (*words, error) {
 	return w, nil
 }
 
-// of returns what is known of a name, empty if nothing is.
-func (w *words) of(name string) string {
+// textOf returns what is known of a name, empty if nothing is.
+func (w *words) textOf(name string) string {
 	w.used[name] = true
 	return w.about[name]
 }
 
-// enum returns the words that a field can be, nil if that is open. "" stands for the empty word.
-func (w *words) enum(name string) []string {
+// enumOf returns the words that a field can be, nil if that is open. "" stands for the empty word.
+func (w *words) enumOf(name string) []string {
 	list := slices.Clone(w.enums[name])
 	for i := range list {
 		if list[i] == `""` {
@@ -58,8 +58,8 @@ func (w *words) enum(name string) []string {
 	return list
 }
 
-// unused names what nobody has asked for.
-func (w *words) unused() []string {
+// unusedNames names what nobody has asked for.
+func (w *words) unusedNames() []string {
 	var names []string
 	for name := range maps.Keys(w.about) {
 		if !w.used[name] {

@@ -27,7 +27,7 @@ func appendYAML(b *bytes.Buffer, value any, indent int) {
 			if i > 0 || indent >= 0 {
 				b.WriteString(spaces(indent))
 			}
-			b.WriteString(scalar(p.key) + ":")
+			b.WriteString(scalarText(p.key) + ":")
 			appendNested(b, p.value, indent)
 		}
 	case list:
@@ -43,7 +43,7 @@ func appendYAML(b *bytes.Buffer, value any, indent int) {
 			appendNested(b, item, indent)
 		}
 	default:
-		b.WriteString(scalar(value) + "\n")
+		b.WriteString(scalarText(value) + "\n")
 	}
 }
 
@@ -65,7 +65,7 @@ func appendNested(b *bytes.Buffer, value any, indent int) {
 		b.WriteString("\n")
 		appendYAML(b, v, indent+2)
 	default:
-		b.WriteString(" " + scalar(value) + "\n")
+		b.WriteString(" " + scalarText(value) + "\n")
 	}
 }
 
@@ -77,7 +77,7 @@ var plain = regexp.MustCompile(`^[A-Za-z/$_][A-Za-z0-9/$_.{}()-]*( [A-Za-z0-9/_.
 
 var special = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|null|y|n|nan|inf)$`)
 
-func scalar(value any) string {
+func scalarText(value any) string {
 	switch v := value.(type) {
 	case bool:
 		return strconv.FormatBool(v)

@@ -78,7 +78,7 @@ func (t batsMap) check(m *module, root string) ([]string, error) {
 			report("%s: %d files, at most %d", pattern, len(names), maxPerLine)
 		}
 		for i, name := range names {
-			if !exists(filepath.Join(root, batsFile(name))) {
+			if !fileExists(filepath.Join(root, batsFile(name))) {
 				report("%s: no %s", pattern, batsFile(name))
 			}
 			if slices.Contains(names[:i], name) {

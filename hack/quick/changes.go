@@ -18,24 +18,24 @@ type change struct {
 // findBase returns the revision at which this branch left the default branch. Without a default branch it is HEAD.
 func findBase(ctx context.Context) (string, error) {
 	for _, ref := range []string{"origin/HEAD", "origin/main", "main"} {
-		if _, err := git(ctx, "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err != nil {
+		if _, err := runGit(ctx, "rev-parse", "--verify", "--quiet", ref+"^{commit}"); err != nil {
 			continue
 		}
-		if base, err := git(ctx, "merge-base", "HEAD", ref); err == nil {
+		if base, err := runGit(ctx, "merge-base", "HEAD", ref); err == nil {
 			return strings.TrimSpace(base), nil
 		}
 	}
-	head, err := git(ctx, "rev-parse", "--verify", "HEAD")
+	head, err := runGit(ctx, "rev-parse", "--verify", "HEAD")
 	return strings.TrimSpace(head), err
 }
 
 // listChanges returns the files that differ between the base and the working tree, untracked ones included.
 func listChanges(ctx context.Context, base string) ([]change, error) {
-	tracked, err := git(ctx, "diff", "-z", "--name-only", "--no-renames", "--relative", base, "--")
+	tracked, err := runGit(ctx, "diff", "-z", "--name-only", "--no-renames", "--relative", base, "--")
 	if err != nil {
 		return nil, err
 	}
-	untracked, err := git(ctx, "ls-files", "-z", "--others", "--exclude-standard")
+	untracked, err := runGit(ctx, "ls-files", "-z", "--others", "--exclude-standard")
 	if err != nil {
 		return nil, err
 	}
@@ -43,12 +43,12 @@ func listChanges(ctx context.Context, base string) ([]change, error) {
 	slices.Sort(paths)
 	var changes []change
 	for _, path := range slices.Compact(paths) {
-		changes = append(changes, change{path: path, gone: !exists(path)})
+		changes = append(changes, change{path: path, gone: !fileExists(path)})
 	}
 	return changes, nil
 }
 
-func git(ctx context.Context, args ...string) (string, error) {
+func runGit(ctx context.Context, args ...string) (string, error) {
 	// The tree may belong to another user than the one who tests it.
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "safe.directory=*"}, args...)...)
 	var stderr bytes.Buffer

@@ -86,13 +86,13 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	sel := choose(m, table, files)
-	if _, err := io.WriteString(w, describe(sel, *base, len(files))); err != nil || *list {
+	sel := selectParts(m, table, files)
+	if _, err := io.WriteString(w, describeSelection(sel, *base, len(files))); err != nil || *list {
 		return err
 	}
 	r := &runner{w: w, began: began, budget: *budget}
 	r.runLanes(ctx, planParts(sel, m, table))
-	return r.close(sel)
+	return r.writeClosing(sel)
 }
 
 // buildTags returns the tags that GOFLAGS holds; nil if there is no -tags in it.
@@ -105,8 +105,8 @@ func buildTags(goflags string) []string {
 	return nil
 }
 
-// describe is the selection as text, before anything of it runs.
-func describe(sel selection, base string, files int) string {
+// describeSelection returns the selection as text, before anything of it runs.
+func describeSelection(sel selection, base string, files int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "quick: %d changed files since %.12s\n", files, base)
 	line := func(title string, words []string) {
@@ -123,8 +123,8 @@ func describe(sel selection, base string, files int) string {
 	return b.String()
 }
 
-// exists tells whether there is a file or folder of that name.
-func exists(path string) bool {
+// fileExists tells whether there is a file or folder of that name.
+func fileExists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }

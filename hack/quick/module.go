@@ -54,7 +54,7 @@ func readModule(root string, tags []string) (*module, error) {
 		if base := d.Name(); name != "." && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" || base == "node_modules") {
 			return filepath.SkipDir
 		}
-		if name != "." && exists(filepath.Join(dir, "go.mod")) {
+		if name != "." && fileExists(filepath.Join(dir, "go.mod")) {
 			m.nested = append(m.nested, name)
 			return filepath.SkipDir
 		}

@@ -66,11 +66,11 @@ func planParts(sel selection, m *module, table batsMap) plan {
 	}
 	if len(sel.affected) > 0 {
 		// One analysis that needs nothing of the packages below: what is left is the check of the types.
-		argv := slices.Concat([]string{"go", "vet", "-buildtag"}, patterns(sel.affected))
+		argv := slices.Concat([]string{"go", "vet", "-buildtag"}, packagePatterns(sel.affected))
 		p.code = append(p.code, part{name: "types of dependants", argv: argv, env: plain, built: sel.build})
 	}
 	lint := part{name: "lint", argv: []string{"golangci-lint", "run", "--allow-parallel-runners"}, env: plain, built: sel.build}
-	p.addTool(patterns(sel.changed), lint)
+	p.addTool(packagePatterns(sel.changed), lint)
 	for group := range slices.Chunk(sel.dependants, groupSize) {
 		unit := unitPart("unit of dependants", []string{"-vet=off"}, plain, group)
 		unit.bound, unit.built = group, sel.build
@@ -98,7 +98,7 @@ func unitPart(name string, flags, env, packages []string) part {
 	if err != nil {
 		dir = "." // go test then says what is missing
 	}
-	argv := slices.Concat([]string{"go", "test"}, flags, []string{"-timeout", "10m", "-exec", dir + "/hack/test-exec.sh"}, patterns(packages))
+	argv := slices.Concat([]string{"go", "test"}, flags, []string{"-timeout", "10m", "-exec", dir + "/hack/test-exec.sh"}, packagePatterns(packages))
 	return part{name: name, argv: argv, env: env}
 }
 
@@ -107,7 +107,7 @@ func plainEnv(goflags string) []string {
 	return []string{"CGO_ENABLED=0", "GOFLAGS=" + strings.TrimSpace(goflags+" -trimpath")}
 }
 
-func patterns(folders []string) []string {
+func packagePatterns(folders []string) []string {
 	args := make([]string, 0, len(folders))
 	for _, folder := range folders {
 		args = append(args, "./"+folder)

@@ -46,7 +46,7 @@ func (r *runner) runLanes(ctx context.Context, p plan) {
 				waited, good = true, <-built
 			}
 			if part.built && !good {
-				r.skip(part)
+				r.skipPart(part)
 			} else {
 				r.runPart(ctx, part)
 			}
@@ -55,7 +55,7 @@ func (r *runner) runLanes(ctx context.Context, p plan) {
 	good := true
 	for i, part := range p.engine {
 		if !good {
-			r.skip(part)
+			r.skipPart(part)
 			continue
 		}
 		good = r.runPart(ctx, part)
@@ -66,8 +66,8 @@ func (r *runner) runLanes(ctx context.Context, p plan) {
 	code.Wait()
 }
 
-// skip notes a part that cannot run because the build failed.
-func (r *runner) skip(p part) {
+// skipPart notes a part that cannot run because the build failed.
+func (r *runner) skipPart(p part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leftOut = append(r.leftOut, p.label()+": the build failed")
@@ -76,7 +76,7 @@ func (r *runner) skip(p part) {
 // runPart runs one part and tells whether it passed.
 func (r *runner) runPart(ctx context.Context, p part) bool {
 	if ctx.Err() != nil {
-		return r.finish(p, 0, nil, ctx.Err())
+		return r.finishPart(p, 0, nil, ctx.Err())
 	}
 	if len(p.bound) > 0 && time.Since(r.began) > r.budget {
 		r.mu.Lock()
@@ -100,11 +100,11 @@ func (r *runner) runPart(ctx context.Context, p part) bool {
 	if err == nil && p.silent && out.Len() > 0 {
 		err = errFailed
 	}
-	return r.finish(p, time.Since(began), out.Bytes(), err)
+	return r.finishPart(p, time.Since(began), out.Bytes(), err)
 }
 
-// finish counts a part and writes its line; what it said only if it failed.
-func (r *runner) finish(p part, took time.Duration, out []byte, err error) bool {
+// finishPart counts a part and writes its line; what it said only if it failed.
+func (r *runner) finishPart(p part, took time.Duration, out []byte, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name := p.label()
@@ -131,8 +131,8 @@ func (p part) label() string {
 	return p.name + ": " + strings.Join(p.bound, " ")
 }
 
-// close writes what was left out and the closing line.
-func (r *runner) close(sel selection) error {
+// writeClosing writes what was left out and the closing line.
+func (r *runner) writeClosing(sel selection) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.late) > 0 {

@@ -26,7 +26,7 @@ func TestRunLanes(t *testing.T) {
 		},
 		leftOut: []string{"lint: not installed"},
 	})
-	err := r.close(selection{dependants: []string{"near", "far/away"}, leftOut: []string{"x.sh: no tests are known for it"}})
+	err := r.writeClosing(selection{dependants: []string{"near", "far/away"}, leftOut: []string{"x.sh: no tests are known for it"}})
 	if !errors.Is(err, errFailed) {
 		t.Errorf("close after failures = %v, want %v", err, errFailed)
 	}
@@ -57,7 +57,7 @@ func TestClosePasses(t *testing.T) {
 	var out strings.Builder
 	r := &runner{w: &out, began: time.Now(), budget: time.Minute}
 	r.runLanes(t.Context(), plan{code: []part{{name: "true", argv: []string{"true"}}}})
-	if err := r.close(selection{}); err != nil {
+	if err := r.writeClosing(selection{}); err != nil {
 		t.Errorf("close = %v, want no error", err)
 	}
 	if got, want := out.String(), "quick: 1 parts passed, 0 failed in 0 s\n"; !strings.HasSuffix(got, want) {
@@ -78,7 +78,7 @@ func TestPlanParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := testModule()
-	p := planParts(choose(m, table, []change{{path: "leaf/a.go"}}), m, table)
+	p := planParts(selectParts(m, table, []change{{path: "leaf/a.go"}}), m, table)
 	var got []string
 	for _, part := range slices.Concat(p.engine, p.code) {
 		switch part.name {

@@ -26,8 +26,8 @@ type selection struct {
 	leftOut    []string // what changed and is not checked, or not as far as it could be
 }
 
-// choose works out what a change asks for.
-func choose(m *module, table batsMap, files []change) selection {
+// selectParts works out what a change asks for.
+func selectParts(m *module, table batsMap, files []change) selection {
 	var sel selection
 	var sources []string // packages whose importers are affected
 	var lists [][]string // of bats files, one for each changed file

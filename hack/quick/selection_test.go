@@ -100,7 +100,7 @@ func TestChoose(t *testing.T) {
 			name, gone := strings.CutSuffix(word, "-")
 			files = append(files, change{path: name, gone: gone})
 		}
-		sel := choose(testModule(), table, files)
+		sel := selectParts(testModule(), table, files)
 		for _, part := range []struct {
 			name string
 			got  []string

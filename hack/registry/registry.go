@@ -137,7 +137,7 @@ func (r *Registry) PutImage(
 		return "", err
 	}
 	for _, tag := range tags {
-		if _, err := r.send(ctx, http.MethodPut, "http://"+r.addr+"/v2/"+repo+"/manifests/"+tag, manifestKind, manifest); err != nil {
+		if _, err := r.sendRequest(ctx, http.MethodPut, "http://"+r.addr+"/v2/"+repo+"/manifests/"+tag, manifestKind, manifest); err != nil {
 			return "", err
 		}
 	}
@@ -146,14 +146,14 @@ func (r *Registry) PutImage(
 
 func (r *Registry) putBlob(ctx context.Context, repo, kind string, content []byte) (Blob, error) {
 	blob := Blob{MediaType: kind, Size: len(content), Digest: digestOf(content)}
-	where, err := r.send(ctx, http.MethodPost, "http://"+r.addr+"/v2/"+repo+"/blobs/uploads/", "", nil)
+	where, err := r.sendRequest(ctx, http.MethodPost, "http://"+r.addr+"/v2/"+repo+"/blobs/uploads/", "", nil)
 	if err != nil {
 		return Blob{}, err
 	}
 	query := where.Query()
 	query.Set("digest", blob.Digest)
 	where.RawQuery = query.Encode()
-	_, err = r.send(ctx, http.MethodPut, where.String(), "application/octet-stream", content)
+	_, err = r.sendRequest(ctx, http.MethodPut, where.String(), "application/octet-stream", content)
 	return blob, err
 }
 
@@ -162,7 +162,7 @@ func digestOf(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-func (r *Registry) send(ctx context.Context, method, where, kind string, body []byte) (*url.URL, error) {
+func (r *Registry) sendRequest(ctx context.Context, method, where, kind string, body []byte) (*url.URL, error) {
 	req, err := http.NewRequestWithContext(ctx, method, where, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func (w *worker) fileActs() []act {
 		{"archive head", 2, w.statFile},
 		{"archive wrong", 3, w.wrongFile},
 		{"copy", 2, w.copyFile},
-		{"export", 1, w.export},
+		{"export", 1, w.exportContainer},
 	}
 }
 
@@ -36,28 +36,28 @@ func archiveOf(pairs ...string) []byte {
 }
 
 func (w *worker) putFile() {
-	if b := w.box(); b != nil {
-		c := w.request("PUT /containers/:id/archive", w.ref(b)).with("path", "/tmp", "noOverwriteDirNonDir", one(w.rng, []string{"", "1"}))
+	if b := w.pickBox(); b != nil {
+		c := w.newCall("PUT /containers/:id/archive", w.refOf(b)).withQuery("path", "/tmp", "noOverwriteDirNonDir", oneOf(w.rng, []string{"", "1"}))
 		c.chunked = chance(w.rng, 30)
-		w.apply(b, change, c.tar(archiveOf("put/", "", "put/file", strings.Repeat("x", w.rng.IntN(5000)))))
+		w.applyVerb(b, change, c.withTar(archiveOf("put/", "", "put/file", strings.Repeat("x", w.rng.IntN(5000)))))
 	}
 }
 
 func (w *worker) getFile() {
-	if b := w.box(); b != nil {
-		w.apply(b, look, w.request("GET /containers/:id/archive", w.ref(b)).with("path", one(w.rng, []string{"/etc/passwd", "etc", "/etc/.", "/bin/sh"})))
+	if b := w.pickBox(); b != nil {
+		w.applyVerb(b, look, w.newCall("GET /containers/:id/archive", w.refOf(b)).withQuery("path", oneOf(w.rng, []string{"/etc/passwd", "etc", "/etc/.", "/bin/sh"})))
 	}
 }
 
 func (w *worker) statFile() {
-	if b := w.box(); b != nil {
-		w.apply(b, look, w.request("HEAD /containers/:id/archive", w.ref(b)).with("path", one(w.rng, []string{"/etc/passwd", "/", "/bin/sh"})))
+	if b := w.pickBox(); b != nil {
+		w.applyVerb(b, look, w.newCall("HEAD /containers/:id/archive", w.refOf(b)).withQuery("path", oneOf(w.rng, []string{"/etc/passwd", "/", "/bin/sh"})))
 	}
 }
 
 // wrongFile asks for what is not there or cannot be.
 func (w *worker) wrongFile() {
-	b := w.box()
+	b := w.pickBox()
 	if b == nil {
 		return
 	}
@@ -65,7 +65,7 @@ func (w *worker) wrongFile() {
 		path string
 		code int
 	}
-	asked := one(w.rng, []ask{
+	asked := oneOf(w.rng, []ask{
 		{"", bad},
 		{"/nowhere", missing},
 		{"/nowhere/", missing},
@@ -75,44 +75,44 @@ func (w *worker) wrongFile() {
 		{"/\x00", bad},
 		{"/" + strings.Repeat("n", 300), missing},
 	})
-	route := one(w.rng, []string{"GET /containers/:id/archive", "HEAD /containers/:id/archive", "PUT /containers/:id/archive"})
-	c := w.request(route, w.ref(b)).with("path", asked.path)
+	route := oneOf(w.rng, []string{"GET /containers/:id/archive", "HEAD /containers/:id/archive", "PUT /containers/:id/archive"})
+	c := w.newCall(route, w.refOf(b)).withQuery("path", asked.path)
 	if c.method == "PUT" {
-		c.tar(archiveOf("f", "x"))
+		c.withTar(archiveOf("f", "x"))
 	}
-	w.want(c, "no such path", asked.code, missing, bad)
+	w.wantStatus(c, "no such path", asked.code, missing, bad)
 }
 
 func (w *worker) copyFile() {
-	if b := w.box(); b != nil {
-		w.apply(b, look, w.request("POST /containers/:id/copy", w.ref(b)).json(map[string]string{"Resource": one(w.rng, []string{"/etc/passwd", "etc"})}))
+	if b := w.pickBox(); b != nil {
+		w.applyVerb(b, look, w.newCall("POST /containers/:id/copy", w.refOf(b)).withJSON(map[string]string{"Resource": oneOf(w.rng, []string{"/etc/passwd", "etc"})}))
 	}
 }
 
-func (w *worker) export() {
-	b := w.box()
+func (w *worker) exportContainer() {
+	b := w.pickBox()
 	if b == nil {
 		return
 	}
-	c := w.request("GET /containers/:id/export", w.ref(b))
+	c := w.newCall("GET /containers/:id/export", w.refOf(b))
 	if chance(w.rng, 50) {
-		c.manner, c.linger = streaming, w.delay(20)
+		c.manner, c.linger = streaming, w.randomDelay(20)
 	}
-	w.apply(b, look, c)
+	w.applyVerb(b, look, c)
 }
 
-// compare judges what inspect shows of a box.
-func (w *worker) compare(b *box, raw []byte) {
+// compareBox judges what inspect shows of a box.
+func (w *worker) compareBox(b *box, raw []byte) {
 	var seen struct {
 		ID    string `json:"Id"`
 		Name  string
 		State struct{ Running, Paused, Restarting, Dead bool }
 	}
 	if err := json.Unmarshal(raw, &seen); err != nil {
-		w.report.found(w.number, "inspect of %s: %v", b, err)
+		w.report.addFinding(w.number, "inspect of %s: %v", b, err)
 		return
 	}
-	was := b.states()
+	was := b.possibleStates()
 	is := created | exited
 	switch {
 	case seen.State.Paused:
@@ -122,9 +122,9 @@ func (w *worker) compare(b *box, raw []byte) {
 	}
 	switch {
 	case seen.Name != "/"+b.name && w.knows(b), b.id != "" && seen.ID != b.id && w.knows(b):
-		w.report.found(w.number, "inspect of %s shows the name %s and the id %s", b, seen.Name, seen.ID)
+		w.report.addFinding(w.number, "inspect of %s shows the name %s and the id %s", b, seen.Name, seen.ID)
 	case was&is == 0 || seen.State.Dead || seen.State.Restarting:
-		w.report.found(w.number, "inspect of %s shows %+v", b, seen.State)
+		w.report.addFinding(w.number, "inspect of %s shows %+v", b, seen.State)
 	case w.knows(b):
 		b.is = was & is
 	}

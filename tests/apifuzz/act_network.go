@@ -13,75 +13,75 @@ const (
 
 func (w *worker) networkActs() []act {
 	return []act{
-		{"network create", 2, w.networkCreate},
-		{"network inspect", 2, w.networkInspect},
-		{"network list", 1, w.networkList},
-		{"connect", 4, w.connect},
-		{"disconnect", 3, w.disconnect},
-		{"network remove", 2, w.networkRemove},
-		{"network prune", 1, w.networkPrune},
+		{"network create", 2, w.createNetwork},
+		{"network inspect", 2, w.inspectNetwork},
+		{"network list", 1, w.listNetworks},
+		{"connect", 4, w.connectNetwork},
+		{"disconnect", 3, w.disconnectNetwork},
+		{"network remove", 2, w.removeNetwork},
+		{"network prune", 1, w.pruneNetworks},
 	}
 }
 
-func (w *worker) networkCreate() {
-	name, body := w.name("n"), map[string]any{"CheckDuplicate": true, "Driver": "bridge"}
+func (w *worker) createNetwork() {
+	name, body := w.newName("n"), map[string]any{"CheckDuplicate": true, "Driver": "bridge"}
 	codes := []int{made}
 	if have := sortedKeys(w.world.networks); len(have) >= maxNetworks {
-		name, codes = one(w.rng, have), []int{conflict}
+		name, codes = oneOf(w.rng, have), []int{conflict}
 	}
 	body["Name"] = name
-	c := w.request("POST /networks/create")
-	if c.minor() >= newest || c.version == "" {
-		body["Labels"] = map[string]string{"fuzz": w.label()}
+	c := w.newCall("POST /networks/create")
+	if c.minorVersion() >= newest || c.version == "" {
+		body["Labels"] = map[string]string{"fuzz": w.ownLabel()}
 	}
-	if c.minor() >= 22 {
+	if c.minorVersion() >= 22 {
 		body["Internal"] = chance(w.rng, 20)
 	}
-	c.json(body)
-	if codes[0] == made && w.spoil(c) {
+	c.withJSON(body)
+	if codes[0] == made && w.spoilCall(c) {
 		w.world.ghosts["network "+name] = true
-		w.try(c)
+		w.tryCall(c)
 		return
 	}
-	if a, right := w.want(c, "a network", codes...); right && a.status == made {
-		w.world.networks[name] = a.decoded("Id")
+	if a, right := w.wantStatus(c, "a network", codes...); right && a.status == made {
+		w.world.networks[name] = a.fieldText("Id")
 	}
 }
 
-// network returns one at random with what it is called by, empty when there is none.
-func (w *worker) network() (name, ref string) {
-	name = one(w.rng, sortedKeys(w.world.networks))
+// pickNetwork returns one at random with what it is called by, empty when there is none.
+func (w *worker) pickNetwork() (name, ref string) {
+	name = oneOf(w.rng, sortedKeys(w.world.networks))
 	if chance(w.rng, 30) {
 		return name, w.world.networks[name]
 	}
 	return name, name
 }
 
-func (w *worker) networkInspect() {
-	if name, ref := w.network(); name != "" {
-		w.want(w.request("GET /networks/:id", ref), "an own network", ok)
+func (w *worker) inspectNetwork() {
+	if name, ref := w.pickNetwork(); name != "" {
+		w.wantStatus(w.newCall("GET /networks/:id", ref), "an own network", ok)
 		return
 	}
-	w.want(w.request("GET /networks/:id", w.name("never")), "no such network", missing)
+	w.wantStatus(w.newCall("GET /networks/:id", w.newName("never")), "no such network", missing)
 }
 
-func (w *worker) networkList() {
-	c := w.request("GET /networks").with("filters", one(w.rng, []string{"", `{"name":["` + w.label() + `"]}`}))
-	w.want(c, "a list", ok)
+func (w *worker) listNetworks() {
+	c := w.newCall("GET /networks").withQuery("filters", oneOf(w.rng, []string{"", `{"name":["` + w.ownLabel() + `"]}`}))
+	w.wantStatus(c, "a list", ok)
 }
 
-// within reports whether a box's states are sure to be among some.
-func (w *worker) within(b *box, states state) bool {
-	return w.knows(b) && b.states()&^states == 0
+// surelyIn reports whether a box's states are sure to be among some.
+func (w *worker) surelyIn(b *box, states state) bool {
+	return w.knows(b) && b.possibleStates()&^states == 0
 }
 
-func (w *worker) connect() {
-	b := w.box()
-	name, ref := w.network()
+func (w *worker) connectNetwork() {
+	b := w.pickBox()
+	name, ref := w.pickNetwork()
 	if b == nil || name == "" {
 		return
 	}
-	c := w.request("POST /networks/:id/connect", ref).json(map[string]any{"Container": w.ref(b)})
+	c := w.newCall("POST /networks/:id/connect", ref).withJSON(map[string]any{"Container": w.refOf(b)})
 	var codes []int
 	switch {
 	case !w.knows(b) || b.is&absent != 0 && b.is != absent:
@@ -95,18 +95,18 @@ func (w *worker) connect() {
 	default:
 		codes = []int{ok}
 	}
-	if a, right := w.want(c, b.String(), codes...); right && a.status == ok {
+	if a, right := w.wantStatus(c, b.String(), codes...); right && a.status == ok {
 		b.networks[name] = true
 	}
 }
 
-func (w *worker) disconnect() {
-	b := w.box()
-	name, ref := w.network()
+func (w *worker) disconnectNetwork() {
+	b := w.pickBox()
+	name, ref := w.pickNetwork()
 	if b == nil || name == "" {
 		return
 	}
-	c := w.request("POST /networks/:id/disconnect", ref).json(map[string]any{"Container": w.ref(b)})
+	c := w.newCall("POST /networks/:id/disconnect", ref).withJSON(map[string]any{"Container": w.refOf(b)})
 	var codes []int
 	switch {
 	case !w.knows(b) || b.is&absent != 0 && b.is != absent:
@@ -116,40 +116,40 @@ func (w *worker) disconnect() {
 	default:
 		codes = []int{ok}
 	}
-	if a, right := w.want(c, b.String(), codes...); right && a.status == ok {
+	if a, right := w.wantStatus(c, b.String(), codes...); right && a.status == ok {
 		delete(b.networks, name)
 	}
 }
 
-func (w *worker) networkRemove() {
-	name, ref := w.network()
+func (w *worker) removeNetwork() {
+	name, ref := w.pickNetwork()
 	if name == "" {
-		w.want(w.request("DELETE /networks/:id", one(w.rng, []string{"bridge", "host", "none"})), "a predefined network", forbidden)
+		w.wantStatus(w.newCall("DELETE /networks/:id", oneOf(w.rng, []string{"bridge", "host", "none"})), "a predefined network", forbidden)
 		return
 	}
-	members := w.world.users(func(b *box) bool { return b.networks[name] })
-	c := w.request("DELETE /networks/:id", ref)
+	members := w.world.boxesWhere(func(b *box) bool { return b.networks[name] })
+	c := w.newCall("DELETE /networks/:id", ref)
 	switch {
 	case len(members) == 0:
-		if _, gone := w.want(c, "an own network without containers", ok); gone {
+		if _, gone := w.wantStatus(c, "an own network without containers", ok); gone {
 			delete(w.world.networks, name)
 		}
-	case slices.ContainsFunc(members, func(b *box) bool { return !b.ends && w.within(b, running|paused) }):
-		w.want(c, "a container runs in it", conflict, forbidden)
+	case slices.ContainsFunc(members, func(b *box) bool { return !b.ends && w.surelyIn(b, running|paused) }):
+		w.wantStatus(c, "a container runs in it", conflict, forbidden)
 	}
 }
 
-func (w *worker) networkPrune() {
-	c := w.request("POST /networks/prune").with("filters", `{"label":["fuzz=`+w.label()+`"]}`)
-	a, pruned := w.want(c, "a prune", ok)
+func (w *worker) pruneNetworks() {
+	c := w.newCall("POST /networks/prune").withQuery("filters", `{"label":["fuzz=`+w.ownLabel()+`"]}`)
+	a, pruned := w.wantStatus(c, "a prune", ok)
 	if !pruned {
 		return
 	}
 	var body struct{ NetworksDeleted []string }
 	_ = json.Unmarshal(a.body, &body) // The form has been judged.
 	for _, name := range body.NetworksDeleted {
-		if len(w.world.users(func(b *box) bool { return b.networks[name] && w.within(b, created|running|paused|exited) })) > 0 {
-			w.report.found(w.number, "prune removed the network %s, which is in use", name)
+		if len(w.world.boxesWhere(func(b *box) bool { return b.networks[name] && w.surelyIn(b, created|running|paused|exited) })) > 0 {
+			w.report.addFinding(w.number, "prune removed the network %s, which is in use", name)
 		}
 		delete(w.world.networks, name)
 	}
@@ -157,55 +157,55 @@ func (w *worker) networkPrune() {
 
 func (w *worker) volumeActs() []act {
 	return []act{
-		{"volume create", 3, w.volumeCreate},
-		{"volume inspect", 2, w.volumeInspect},
-		{"volume list", 1, w.volumeList},
-		{"volume remove", 2, w.volumeRemove},
-		{"volume prune", 1, w.volumePrune},
+		{"volume create", 3, w.createVolume},
+		{"volume inspect", 2, w.inspectVolume},
+		{"volume list", 1, w.listVolumes},
+		{"volume remove", 2, w.removeVolume},
+		{"volume prune", 1, w.pruneVolumes},
 	}
 }
 
-func (w *worker) volumeCreate() {
-	name := w.name("v")
+func (w *worker) createVolume() {
+	name := w.newName("v")
 	if have := w.world.volumes; len(have) >= maxVolumes || len(have) > 0 && chance(w.rng, 20) {
-		name = one(w.rng, have) // it is there already: that is no error
+		name = oneOf(w.rng, have) // it is there already: that is no error
 	}
-	c := w.request("POST /volumes/create")
+	c := w.newCall("POST /volumes/create")
 	body := map[string]any{"Name": name}
-	if c.minor() >= newest && !slices.Contains(w.world.volumes, name) {
-		body["Labels"] = map[string]string{"fuzz": w.label()}
+	if c.minorVersion() >= newest && !slices.Contains(w.world.volumes, name) {
+		body["Labels"] = map[string]string{"fuzz": w.ownLabel()}
 	}
-	c.json(body)
-	if !slices.Contains(w.world.volumes, name) && w.spoil(c) {
+	c.withJSON(body)
+	if !slices.Contains(w.world.volumes, name) && w.spoilCall(c) {
 		w.world.ghosts["volume "+name] = true
-		w.try(c)
+		w.tryCall(c)
 		return
 	}
-	if _, right := w.want(c, "a volume", made); right && !slices.Contains(w.world.volumes, name) {
+	if _, right := w.wantStatus(c, "a volume", made); right && !slices.Contains(w.world.volumes, name) {
 		w.world.volumes = append(w.world.volumes, name)
 	}
 }
 
-func (w *worker) volumeInspect() {
-	if name := one(w.rng, w.world.volumes); name != "" {
-		w.want(w.request("GET /volumes/:name", name), "an own volume", ok)
+func (w *worker) inspectVolume() {
+	if name := oneOf(w.rng, w.world.volumes); name != "" {
+		w.wantStatus(w.newCall("GET /volumes/:name", name), "an own volume", ok)
 		return
 	}
-	w.want(w.request("GET /volumes/:name", w.name("never")), "no such volume", missing)
+	w.wantStatus(w.newCall("GET /volumes/:name", w.newName("never")), "no such volume", missing)
 }
 
-func (w *worker) volumeList() {
-	w.want(w.request("GET /volumes").with("filters", one(w.rng, []string{"", `{"dangling":["true"]}`, `{"dangling":{"true":true}}`})), "a list", ok)
+func (w *worker) listVolumes() {
+	w.wantStatus(w.newCall("GET /volumes").withQuery("filters", oneOf(w.rng, []string{"", `{"dangling":["true"]}`, `{"dangling":{"true":true}}`})), "a list", ok)
 }
 
 // usersOf returns the boxes that may have a volume, and whether one of them has it for sure.
 func (w *worker) usersOf(volume string) (users []*box, sure bool) {
-	users = w.world.users(func(b *box) bool { return slices.Contains(b.volumes, volume) })
-	return users, slices.ContainsFunc(users, func(b *box) bool { return w.within(b, created|running|paused|exited) })
+	users = w.world.boxesWhere(func(b *box) bool { return slices.Contains(b.volumes, volume) })
+	return users, slices.ContainsFunc(users, func(b *box) bool { return w.surelyIn(b, created|running|paused|exited) })
 }
 
-func (w *worker) volumeRemove() {
-	name := one(w.rng, w.world.volumes)
+func (w *worker) removeVolume() {
+	name := oneOf(w.rng, w.world.volumes)
 	if name == "" {
 		return
 	}
@@ -217,7 +217,7 @@ func (w *worker) volumeRemove() {
 	case len(users) == 0:
 		codes = []int{done}
 	}
-	if a, right := w.want(w.request("DELETE /volumes/:name", name), "an own volume", codes...); right && a.status == done {
+	if a, right := w.wantStatus(w.newCall("DELETE /volumes/:name", name), "an own volume", codes...); right && a.status == done {
 		w.dropVolume(name)
 	}
 }
@@ -226,8 +226,8 @@ func (w *worker) dropVolume(name string) {
 	w.world.volumes = slices.DeleteFunc(w.world.volumes, func(v string) bool { return v == name })
 }
 
-func (w *worker) volumePrune() {
-	a, pruned := w.want(w.request("POST /volumes/prune").with("filters", `{"label":["fuzz=`+w.label()+`"]}`), "a prune", ok)
+func (w *worker) pruneVolumes() {
+	a, pruned := w.wantStatus(w.newCall("POST /volumes/prune").withQuery("filters", `{"label":["fuzz=`+w.ownLabel()+`"]}`), "a prune", ok)
 	if !pruned {
 		return
 	}
@@ -235,7 +235,7 @@ func (w *worker) volumePrune() {
 	_ = json.Unmarshal(a.body, &body) // The form has been judged.
 	for _, name := range body.VolumesDeleted {
 		if _, sure := w.usersOf(name); sure {
-			w.report.found(w.number, "prune removed the volume %s, which is in use", name)
+			w.report.addFinding(w.number, "prune removed the volume %s, which is in use", name)
 		}
 		w.dropVolume(name)
 	}
@@ -243,7 +243,7 @@ func (w *worker) volumePrune() {
 
 func (w *worker) systemActs() []act {
 	plain := func(route string) func() {
-		return func() { w.want(w.request(route), "it is always there", ok) }
+		return func() { w.wantStatus(w.newCall(route), "it is always there", ok) }
 	}
 	return []act{
 		{"info", 2, plain("GET /info")},
@@ -253,11 +253,11 @@ func (w *worker) systemActs() []act {
 		{"usage", 1, plain("GET /system/df")},
 		{"build prune", 1, plain("POST /build/prune")},
 		{"swarm", 1, func() {
-			route := one(w.rng, []string{"GET /services", "GET /tasks", "GET /nodes", "GET /swarm"})
-			w.want(w.request(route), "there is no swarm", 406)
+			route := oneOf(w.rng, []string{"GET /services", "GET /tasks", "GET /nodes", "GET /swarm"})
+			w.wantStatus(w.newCall(route), "there is no swarm", 406)
 		}},
 		{"auth", 1, func() {
-			w.want(w.request("POST /auth").json(map[string]string{"username": "u", "password": "p", "serveraddress": "127.0.0.1:1"}), "no registry", broken, 401, 503)
+			w.wantStatus(w.newCall("POST /auth").withJSON(map[string]string{"username": "u", "password": "p", "serveraddress": "127.0.0.1:1"}), "no registry", broken, 401, 503)
 		}},
 	}
 }

@@ -33,47 +33,47 @@ var beginning = regexp.MustCompile(`^(sha256:)?[0-9a-f]*$`)
 
 // wrongParams makes a call of any route with values at random.
 func (w *worker) wrongParams() {
-	r := one(w.rng, w.table.routes)
+	r := oneOf(w.rng, w.table.routes)
 	name := r.Method + " " + r.Path
 	if costly.MatchString(name) && (strings.HasSuffix(name, "prune") || !strings.Contains(name, ":")) {
 		return
 	}
-	arg := one(w.rng, junk)
+	arg := oneOf(w.rng, junk)
 	if !costly.MatchString(name) && chance(w.rng, 50) {
-		arg = pick(strings.HasPrefix(r.Path, "/images"), w.base, one(w.rng, w.shared))
+		arg = pick(strings.HasPrefix(r.Path, "/images"), w.base, oneOf(w.rng, w.shared))
 	}
 	if beginning.MatchString(arg) { // it could be how somebody's id begins
 		arg = "nobody" + strings.TrimPrefix(arg, "sha256:")
 	}
-	c := w.request(name, arg)
+	c := w.newCall(name, arg)
 	for _, p := range paramsOf(&r) {
 		if chance(w.rng, 60) || p.Header {
 			continue
 		}
-		value := one(w.rng, junk)
+		value := oneOf(w.rng, junk)
 		if p.Kind == route.Filters || p.Name == "filters" {
-			value = one(w.rng, junkFilters)
+			value = oneOf(w.rng, junkFilters)
 		}
 		switch p.Name { // nothing asks for a host that is not this one
 		case "fromImage":
-			value = one(w.rng, []string{"", "-", "UPPER", "127.0.0.1:1/x", "a b", "\x00"})
+			value = oneOf(w.rng, []string{"", "-", "UPPER", "127.0.0.1:1/x", "a b", "\x00"})
 		case "remote", "fromSrc":
-			value = one(w.rng, []string{"", "-", "a b", "http://127.0.0.1:1/x", "\x00"})
+			value = oneOf(w.rng, []string{"", "-", "a b", "http://127.0.0.1:1/x", "\x00"})
 		}
 		c.query += "&" + p.Name + "=" + url.QueryEscape(value)
 	}
 	c.query = strings.TrimPrefix(c.query, "&")
 	if c.route == "POST /containers/:id/stop" || c.route == "POST /containers/:id/restart" {
-		c.query = "t=" + url.QueryEscape(one(w.rng, []string{"x", "", "1.5", "99999999999999999999", "0"}))
+		c.query = "t=" + url.QueryEscape(oneOf(w.rng, []string{"x", "", "1.5", "99999999999999999999", "0"}))
 	}
 	if chance(w.rng, 5) {
-		c.query += one(w.rng, []string{"&%zz", "&;", "&a=%", "&=&=", "&" + strings.Repeat("a=b&", 2000)})
+		c.query += oneOf(w.rng, []string{"&%zz", "&;", "&a=%", "&=&=", "&" + strings.Repeat("a=b&", 2000)})
 	}
 	c.manner, c.linger = streaming, 200*time.Millisecond // some of them wait for what never comes
 	if strings.HasSuffix(r.Path, "/wait") {
 		c.manner = rude
 	}
-	w.cleanUp(c, w.try(c))
+	w.cleanUp(c, w.tryCall(c))
 }
 
 // paramsOf returns the parameters of a route, some that many have when it tells of none.
@@ -88,8 +88,8 @@ func paramsOf(r *route.Route) []route.Param {
 	return list
 }
 
-// tagged is the name that a repository gets with a tag, which goes in the place of its own tag or digest.
-func tagged(repo, tag string) string {
+// withTag returns the name that a repository gets with a tag, which goes in the place of its own tag or digest.
+func withTag(repo, tag string) string {
 	if tag == "" {
 		return repo
 	}
@@ -107,23 +107,23 @@ func (w *worker) cleanUp(c *call, a *answer) {
 	}
 	v24 := func(name, arg string) *call {
 		r := w.table.byName[name][0]
-		return &call{method: r.Method, route: name, version: "1.24", path: fill(r.Path, []string{arg})}
+		return &call{method: r.Method, route: name, version: "1.24", path: fillPath(r.Path, []string{arg})}
 	}
 	switch c.route {
 	case "POST /containers/create":
-		w.want(v24("DELETE /containers/:id", a.decoded("Id")).with("v", "1", "force", "1"), "it was made just now", done)
+		w.wantStatus(v24("DELETE /containers/:id", a.fieldText("Id")).withQuery("v", "1", "force", "1"), "it was made just now", done)
 	case "POST /networks/create":
-		w.want(v24("DELETE /networks/:id", a.decoded("Id")), "it was made just now", ok)
+		w.wantStatus(v24("DELETE /networks/:id", a.fieldText("Id")), "it was made just now", ok)
 	case "POST /volumes/create":
-		w.want(v24("DELETE /volumes/:name", a.decoded("Name")), "it was made just now", done)
+		w.wantStatus(v24("DELETE /volumes/:name", a.fieldText("Name")), "it was made just now", done)
 	case "POST /commit":
-		w.want(v24("DELETE /images/:name", a.decoded("Id")).with("force", "1"), "it was made just now", ok)
+		w.wantStatus(v24("DELETE /images/:name", a.fieldText("Id")).withQuery("force", "1"), "it was made just now", ok)
 	case "POST /images/:name/tag":
 		q, _ := url.ParseQuery(c.query) // Its own encoding.
-		w.want(v24("DELETE /images/:name", tagged(q.Get("repo"), q.Get("tag"))), "it was made just now", ok)
+		w.wantStatus(v24("DELETE /images/:name", withTag(q.Get("repo"), q.Get("tag"))), "it was made just now", ok)
 	case "POST /images/create":
 		if id := importedID.FindString(string(a.body)); id != "" {
-			w.want(v24("DELETE /images/:name", id).with("force", "1"), "it was made just now", ok)
+			w.wantStatus(v24("DELETE /images/:name", id).withQuery("force", "1"), "it was made just now", ok)
 		}
 	}
 }
@@ -137,8 +137,8 @@ func (w *worker) wrongBody() {
 		route string
 		doc   map[string]any
 	}
-	shared := one(w.rng, w.shared)
-	b := one(w.rng, []bodied{
+	shared := oneOf(w.rng, w.shared)
+	b := oneOf(w.rng, []bodied{
 		{"POST /containers/create", wholeCreate(w.base)},
 		{"POST /containers/create", wholeCreate(w.base)},
 		{"POST /containers/create", wholeCreate(w.base)},
@@ -148,33 +148,33 @@ func (w *worker) wrongBody() {
 		{"POST /containers/:id/copy", map[string]any{"Resource": "/etc"}},
 		{"POST /exec/:id/start", map[string]any{"Detach": false, "Tty": true}},
 		{"POST /networks/create", map[string]any{
-			"Name": w.name("wrong"), "Driver": "bridge", "CheckDuplicate": true, "Internal": true, "EnableIPv6": false, "Options": map[string]string{"a": "b"},
+			"Name": w.newName("wrong"), "Driver": "bridge", "CheckDuplicate": true, "Internal": true, "EnableIPv6": false, "Options": map[string]string{"a": "b"},
 			"Labels": map[string]string{"a": "b"}, "IPAM": map[string]any{"Driver": "default", "Config": []map[string]any{{"Subnet": "10.99.0.0/16", "Gateway": "10.99.0.1"}}},
 		}},
 		{"POST /networks/:id/connect", map[string]any{"Container": shared, "EndpointConfig": map[string]any{"IPAMConfig": map[string]any{"IPv4Address": "10.1.1.1"}, "Aliases": []string{"a"}}}},
 		{"POST /networks/:id/disconnect", map[string]any{"Container": "nobody", "Force": true}},
-		{"POST /volumes/create", map[string]any{"Name": w.name("wrong"), "Driver": "local", "DriverOpts": map[string]string{}, "Labels": map[string]string{"a": "b"}}},
+		{"POST /volumes/create", map[string]any{"Name": w.newName("wrong"), "Driver": "local", "DriverOpts": map[string]string{}, "Labels": map[string]string{"a": "b"}}},
 		{"POST /commit", map[string]any{"Cmd": []string{"true"}, "Env": []string{"A=b"}, "Labels": map[string]string{"a": "b"}}},
 	})
 	arg := shared
 	if strings.HasPrefix(b.route, "POST /networks/:id") {
 		arg = "bridge"
 	}
-	c := w.request(b.route, arg)
+	c := w.newCall(b.route, arg)
 	if b.route == "POST /commit" {
-		c.with("container", shared)
+		c.withQuery("container", shared)
 	}
 	raw, err := json.Marshal(b.doc)
 	if err != nil {
 		panic(err)
 	}
 	for range 1 + w.rng.IntN(2) {
-		raw = mutate(w.rng, raw)
+		raw = mutateJSON(w.rng, raw)
 	}
 	c.body, c.chunked = raw, chance(w.rng, 10)
-	c.set("Content-Type", one(w.rng, []string{"application/json", "application/json", "application/json", "application/json; charset=utf-8", "application/json; charset=latin1"}))
+	c.withHeader("Content-Type", oneOf(w.rng, []string{"application/json", "application/json", "application/json", "application/json; charset=utf-8", "application/json; charset=latin1"}))
 	c.manner, c.linger = streaming, 200*time.Millisecond
-	w.cleanUp(c, w.try(c))
+	w.cleanUp(c, w.tryCall(c))
 }
 
 // wholeCreate returns a body that many fields of a create are in.
@@ -198,66 +198,66 @@ func wholeCreate(image string) map[string]any {
 
 // wrongMethod asks a path for what it does not do.
 func (w *worker) wrongMethod() {
-	r := one(w.rng, w.table.routes)
-	c := w.request(r.Method+" "+r.Path, "nobody")
+	r := oneOf(w.rng, w.table.routes)
+	c := w.newCall(r.Method+" "+r.Path, "nobody")
 	if r.Method == http.MethodDelete || strings.Contains(r.Path, "prune") {
 		return
 	}
-	c.method = one(w.rng, []string{"PATCH", "TRACE", "PUT", "DELETE", "BREW", "get", "CONNECT"})
-	if w.table.answers(c.method, c.path) || c.method == "CONNECT" || c.method == http.MethodDelete { // names may hold slashes
+	c.method = oneOf(w.rng, []string{"PATCH", "TRACE", "PUT", "DELETE", "BREW", "get", "CONNECT"})
+	if w.table.hasRouteAt(c.method, c.path) || c.method == "CONNECT" || c.method == http.MethodDelete { // names may hold slashes
 		return
 	}
 	c.route = ""
-	a, refused := w.want(c, "the method is not there", http.StatusMethodNotAllowed)
+	a, refused := w.wantStatus(c, "the method is not there", http.StatusMethodNotAllowed)
 	if allowed := a.header.Get("Allow"); refused && !strings.Contains(allowed, r.Method) {
-		w.report.found(w.number, "%s %s: Allow is %q and lacks %s", c.method, c.target(), allowed, r.Method)
+		w.report.addFinding(w.number, "%s %s: Allow is %q and lacks %s", c.method, c.requestTarget(), allowed, r.Method)
 	}
 }
 
 func (w *worker) wrongPath() {
-	c := &call{method: one(w.rng, []string{"GET", "POST", "PUT", "HEAD", "DELETE"}), version: one(w.rng, []string{"", "1.18", "1.24"})}
-	c.path = "/" + one(w.rng, []string{
+	c := &call{method: oneOf(w.rng, []string{"GET", "POST", "PUT", "HEAD", "DELETE"}), version: oneOf(w.rng, []string{"", "1.18", "1.24"})}
+	c.path = "/" + oneOf(w.rng, []string{
 		"", "nope", "containers", "containers/", "containers/a/nope", "containers/a/b/c/d/json", "images", "images/a/nope", "exec", "exec/a", "networks/a/b/c", "%2e%2e/%2e%2e/etc/passwd", "../../etc/passwd",
 		"containers/../info/nope", ".git/config", "v1.24/v1.24/info", "%00", "containers/%00/nope", "info%2f", "INFO", "_ping/x", "openapi", strings.Repeat("a/", 2000), strings.Repeat("b", 6000),
 	})
-	a := w.try(c)
-	w.expect(c, a, "no such path", missing, bad, http.StatusMethodNotAllowed)
+	a := w.tryCall(c)
+	w.expectStatus(c, a, "no such path", missing, bad, http.StatusMethodNotAllowed)
 }
 
 func (w *worker) wrongType() {
-	c := w.request("POST /containers/create").json(map[string]any{"Image": w.base, "Cmd": []string{"true"}})
-	c.header["Content-Type"] = one(w.rng, []string{"text/plain", "", "application/x-tar", "json", "application/jsonx", ";", "application/json, text/plain", "multipart/form-data"})
-	w.want(c, "the body is no JSON", bad)
+	c := w.newCall("POST /containers/create").withJSON(map[string]any{"Image": w.base, "Cmd": []string{"true"}})
+	c.header["Content-Type"] = oneOf(w.rng, []string{"text/plain", "", "application/x-tar", "json", "application/jsonx", ";", "application/json, text/plain", "multipart/form-data"})
+	w.wantStatus(c, "the body is no JSON", bad)
 }
 
 func (w *worker) wrongVersion() {
-	c := &call{method: "GET", path: "/" + one(w.rng, []string{"v1.17", "v1.25", "v0.0", "v2", "v2.0", "v1", "v1.24.5", "v1.", "v1.x", "v99999999999999999999.1", "v1.99999999999", "v01.24", "v1.024", "v1.-1"}) + "/info"}
-	w.want(c, "no such version", bad, missing)
+	c := &call{method: "GET", path: "/" + oneOf(w.rng, []string{"v1.17", "v1.25", "v0.0", "v2", "v2.0", "v1", "v1.24.5", "v1.", "v1.x", "v99999999999999999999.1", "v1.99999999999", "v01.24", "v1.024", "v1.-1"}) + "/info"}
+	w.wantStatus(c, "no such version", bad, missing)
 }
 
 // wrongArchive sends what is no archive, or not all of one.
 func (w *worker) wrongArchive() {
 	whole := archiveOf("Dockerfile", "FROM "+w.base+"\nCOPY f /\n", "f", strings.Repeat("y", 3000), "../../escape", "x")
-	c := w.request(one(w.rng, []string{"POST /build", "POST /images/load", "POST /images/create", "PUT /containers/:id/archive"}), one(w.rng, w.shared))
+	c := w.newCall(oneOf(w.rng, []string{"POST /build", "POST /images/load", "POST /images/create", "PUT /containers/:id/archive"}), oneOf(w.rng, w.shared))
 	switch c.route {
 	case "POST /images/create":
-		c.with("fromSrc", "-")
+		c.withQuery("fromSrc", "-")
 	case "PUT /containers/:id/archive":
-		c.with("path", "/tmp")
+		c.withQuery("path", "/tmp")
 	}
-	c.tar(slices.Clone(whole)[:w.rng.IntN(len(whole))])
+	c.withTar(slices.Clone(whole)[:w.rng.IntN(len(whole))])
 	for range w.rng.IntN(5) {
 		if len(c.body) > 0 {
 			c.body[w.rng.IntN(len(c.body))] = byte(w.rng.IntN(256)) //nolint:gosec // below 256
 		}
 	}
-	c.body = append([]byte(one(w.rng, []string{"", "", "\x1f\x8b\x08\x00", "BZh9", "\xfd7zXZ\x00", "\x28\xb5\x2f\xfd"})), c.body...)
+	c.body = append([]byte(oneOf(w.rng, []string{"", "", "\x1f\x8b\x08\x00", "BZh9", "\xfd7zXZ\x00", "\x28\xb5\x2f\xfd"})), c.body...)
 	if chance(w.rng, 30) {
-		c.manner, c.cut = one(w.rng, []manner{torn, short}), w.rng.IntN(len(c.body)+1)
-		w.try(c)
+		c.manner, c.cut = oneOf(w.rng, []manner{torn, short}), w.rng.IntN(len(c.body)+1)
+		w.tryCall(c)
 		return
 	}
-	w.cleanUp(c, w.try(c))
+	w.cleanUp(c, w.tryCall(c))
 }
 
 // noHTTP sends what is no request, or one that no library would send.
@@ -265,24 +265,24 @@ func (w *worker) noHTTP() {
 	c := &call{method: "GET", path: "/_ping"}
 	switch w.rng.IntN(7) {
 	case 0:
-		c.method = one(w.rng, []string{"", "G E T", "\x00", "\x16\x03\x01", strings.Repeat("G", 9000)})
+		c.method = oneOf(w.rng, []string{"", "G E T", "\x00", "\x16\x03\x01", strings.Repeat("G", 9000)})
 	case 1:
-		c.set("X-Long", strings.Repeat("h", 1<<21))
+		c.withHeader("X-Long", strings.Repeat("h", 1<<21))
 	case 2:
-		c.set("Content-Length", one(w.rng, []string{"-1", "x", "99999999999999999999"}))
+		c.withHeader("Content-Length", oneOf(w.rng, []string{"-1", "x", "99999999999999999999"}))
 	case 3:
-		c.set("Transfer-Encoding", "nope")
+		c.withHeader("Transfer-Encoding", "nope")
 	case 4:
-		c.set("Host", one(w.rng, []string{"", "a b", "evil.example", "\x00"}))
+		c.withHeader("Host", oneOf(w.rng, []string{"", "a b", "evil.example", "\x00"}))
 	case 5:
-		c.path = one(w.rng, []string{"*", "http://other/_ping", "_ping", "/_ping HTTP/9.9\r\nA: b", "/ping\x01"})
+		c.path = oneOf(w.rng, []string{"*", "http://other/_ping", "_ping", "/_ping HTTP/9.9\r\nA: b", "/ping\x01"})
 	default:
-		c.set("Expect", one(w.rng, []string{"100-continue", "the worst"}))
+		c.withHeader("Expect", oneOf(w.rng, []string{"100-continue", "the worst"}))
 		c.body = []byte("x")
 	}
 	c.manner = half
-	a := w.try(c)
+	a := w.tryCall(c)
 	if a.status != 0 {
-		w.expect(c, a, "no proper request", ok, bad, missing, http.StatusMethodNotAllowed, 411, 413, 417, 431, 501, 505)
+		w.expectStatus(c, a, "no proper request", ok, bad, missing, http.StatusMethodNotAllowed, 411, 413, 417, 431, 501, 505)
 	}
 }

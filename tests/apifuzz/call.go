@@ -46,8 +46,8 @@ type call struct {
 	keep   bool          // the whole body of the answer is wanted
 }
 
-// target returns what stands in the request line.
-func (c *call) target() string {
+// requestTarget returns what stands in the request line.
+func (c *call) requestTarget() string {
 	t := c.path
 	if c.version != "" {
 		t = "/v" + c.version + t
@@ -58,8 +58,8 @@ func (c *call) target() string {
 	return t
 }
 
-// minor returns the second number of the call's version, that of the newest without one.
-func (c *call) minor() int {
+// minorVersion returns the second number of the call's version, that of the newest without one.
+func (c *call) minorVersion() int {
 	_, digits, found := strings.Cut(c.version, ".")
 	if n, err := strconv.Atoi(digits); found && err == nil {
 		return n
@@ -67,14 +67,14 @@ func (c *call) minor() int {
 	return newest
 }
 
-// curl returns the call as a line for a shell, with what curl cannot do as a remark.
-func (c *call) curl(socket string) string {
+// curlLine returns the call as a line for a shell, with what curl cannot do as a remark.
+func (c *call) curlLine(socket string) string {
 	var b strings.Builder
-	b.WriteString("curl -sS -i --unix-socket " + quote(socket))
+	b.WriteString("curl -sS -i --unix-socket " + shellQuote(socket))
 	if c.method == "HEAD" {
 		b.WriteString(" --head")
 	} else {
-		b.WriteString(" -X " + quote(c.method))
+		b.WriteString(" -X " + shellQuote(c.method))
 	}
 	if c.old {
 		b.WriteString(" --http1.0")
@@ -83,16 +83,16 @@ func (c *call) curl(socket string) string {
 		b.WriteString(" -H 'Transfer-Encoding: chunked'")
 	}
 	for _, name := range sortedKeys(c.header) {
-		b.WriteString(" -H " + quote(name+": "+shortened(c.header[name])))
+		b.WriteString(" -H " + shellQuote(name+": "+shortenText(c.header[name])))
 	}
 	if len(c.body) > 0 {
 		if len(c.body) > maxShown {
 			fmt.Fprintf(&b, " --data-binary @%d-bytes", len(c.body))
 		} else {
-			b.WriteString(" --data-binary " + quote(string(c.body)))
+			b.WriteString(" --data-binary " + shellQuote(string(c.body)))
 		}
 	}
-	b.WriteString(" --path-as-is " + quote("http://moss"+shortened(c.target())))
+	b.WriteString(" --path-as-is " + shellQuote("http://moss"+shortenText(c.requestTarget())))
 	if c.manner != polite {
 		fmt.Fprintf(&b, " # %s", c.manner)
 		if c.manner == torn || c.manner == short {
@@ -111,16 +111,16 @@ func (c *call) curl(socket string) string {
 // maxShown is the longest body, header or target in bytes that a curl line holds.
 const maxShown = 2 << 10
 
-// shortened returns a text whose middle is left out where it is too long to be shown.
-func shortened(s string) string {
+// shortenText returns a text whose middle is left out where it is too long to be shown.
+func shortenText(s string) string {
 	if len(s) <= maxShown {
 		return s
 	}
 	return fmt.Sprintf("%s...(%d bytes)", s[:maxShown/2], len(s))
 }
 
-// quote makes one word for bash of any text.
-func quote(s string) string {
+// shellQuote makes one word for bash of any text.
+func shellQuote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:=") == "" {
 		return s
 	}

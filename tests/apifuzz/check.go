@@ -16,8 +16,8 @@ import (
 // traces are what no answer may hold: the inside of the program.
 var traces = regexp.MustCompile(`goroutine \d+ \[|runtime error|panic|\.go:\d+|interface \{\}|json: cannot unmarshal|Go value of type|Go struct`)
 
-// judge returns what is wrong with an answer whatever was asked, empty when nothing is.
-func (t *table) judge(c *call, a *answer) string {
+// judgeAnswer returns what is wrong with an answer whatever was asked, empty when nothing is.
+func (t *table) judgeAnswer(c *call, a *answer) string {
 	switch {
 	case a.cut && a.status == 0:
 		return ""
@@ -29,15 +29,15 @@ func (t *table) judge(c *call, a *answer) string {
 		return a.err.Error()
 	}
 	text := string(a.body)
-	r, known := t.find(c)
+	r, known := t.findRoute(c)
 	left := a.status == http.StatusServiceUnavailable && c.manner != polite // taken for a hang-up
-	if a.status >= broken && a.verdict(t, c) >= broken && !left && !malformed(c, a) && explained(c, a.status, text) == "" {
+	if a.status >= broken && a.verdict(t, c) >= broken && !left && !isMalformed(c, a) && explainStatus(c, a.status, text) == "" {
 		return "an unexplained " + http.StatusText(a.status)
 	}
-	if known && c.manner == polite && !promised(&r, a.status) {
+	if known && c.manner == polite && !isPromised(&r, a.status) {
 		return fmt.Sprintf("status %d is not among those of %s: %v", a.status, c.route, r.Shape.Codes)
 	}
-	return form(c, a)
+	return judgeForm(c, a)
 }
 
 // attachRoute has its errors in the media type of its stream, at every version.
@@ -45,16 +45,16 @@ const attachRoute = "POST /containers/:id/attach"
 
 // verdict returns an answer's status, but 400 for a 500 by which a version without 400 says that the request is wrong.
 func (a *answer) verdict(t *table, c *call) int {
-	r, known := t.find(c)
-	if known && a.status == broken && a.header.Get("X-Fault-Kind") == "invalid" && apiver.New(1, uint16(c.minor())) < r.Shape.BadSince { //nolint:gosec // 18 to 24
+	r, known := t.findRoute(c)
+	if known && a.status == broken && a.header.Get("X-Fault-Kind") == "invalid" && apiver.New(1, uint16(c.minorVersion())) < r.Shape.BadSince { //nolint:gosec // 18 to 24
 		return bad
 	}
 	return a.status
 }
 
-// form judges an answer's head and body.
-func form(c *call, a *answer) string {
-	if wrong := head(c, a); wrong != "" {
+// judgeForm judges an answer's head and body.
+func judgeForm(c *call, a *answer) string {
+	if wrong := judgeHead(c, a); wrong != "" {
 		return wrong
 	}
 	if a.status >= bad || strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
@@ -63,32 +63,32 @@ func form(c *call, a *answer) string {
 		}
 	}
 	if a.status >= bad {
-		return refusal(c, a)
+		return judgeRefusal(c, a)
 	}
-	return success(c, a)
+	return judgeSuccess(c, a)
 }
 
-// head judges what every answer's head has.
-func head(c *call, a *answer) string {
+// judgeHead judges what every answer's head has.
+func judgeHead(c *call, a *answer) string {
 	if a.status == http.StatusSwitchingProtocols || a.header.Get("Server") == "" && a.header.Get("Content-Type") == "application/vnd.docker.raw-stream" {
 		return ""
 	}
 	for _, name := range []string{"Server", "Api-Version", "Ostype", "X-Request-Id"} {
-		if a.header.Get(name) == "" && !malformed(c, a) {
+		if a.header.Get(name) == "" && !isMalformed(c, a) {
 			return "no header " + name
 		}
 	}
 	return ""
 }
 
-// malformed reports whether a request never reached the engine: the HTTP library answers it in its own form.
-func malformed(c *call, a *answer) bool {
+// isMalformed reports whether a request never reached the engine: the HTTP library answers it in its own form.
+func isMalformed(c *call, a *answer) bool {
 	return c.route == "" && a.header.Get("Server") == "" && slices.Contains([]int{bad, 413, 417, 431, 501, 505}, a.status)
 }
 
-// refusal judges the form of an error: JSON from 1.24 on, plain text before.
-func refusal(c *call, a *answer) string {
-	if malformed(c, a) || c.method == http.MethodHead {
+// judgeRefusal judges the form of an error: JSON from 1.24 on, plain text before.
+func judgeRefusal(c *call, a *answer) string {
+	if isMalformed(c, a) || c.method == http.MethodHead {
 		return ""
 	}
 	got := a.header.Get("Content-Type")
@@ -99,9 +99,9 @@ func refusal(c *call, a *answer) string {
 		}
 		return ""
 	}
-	if c.minor() < newest || c.route == "" && plain && strings.HasPrefix(c.path, "/v") { // it has the form of the version it asks for
+	if c.minorVersion() < newest || c.route == "" && plain && strings.HasPrefix(c.path, "/v") { // it has the form of the version it asks for
 		if !plain || len(bytes.TrimSpace(a.body)) == 0 {
-			return fmt.Sprintf("an error of 1.%d as %q: %q", c.minor(), got, a.body)
+			return fmt.Sprintf("an error of 1.%d as %q: %q", c.minorVersion(), got, a.body)
 		}
 		return ""
 	}
@@ -115,8 +115,8 @@ func refusal(c *call, a *answer) string {
 	return ""
 }
 
-// success judges the body of what was not refused.
-func success(c *call, a *answer) string {
+// judgeSuccess judges the body of what was not refused.
+func judgeSuccess(c *call, a *answer) string {
 	switch a.status {
 	case done, same:
 		if a.size > 0 {

@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 		{"hung up", list, answer{cut: true}, ""},
 		{"the library's", stray, answer{status: 431, header: http.Header{"Content-Type": {"text/plain"}}, body: []byte("too long")}, ""},
 	} {
-		got := newTable().judge(tc.call, &tc.in)
+		got := newTable().judgeAnswer(tc.call, &tc.in)
 		if (got == "") != (tc.wrong == "") || !strings.Contains(got, tc.wrong) {
 			t.Errorf("%s: %q, want %q in it", tc.name, got, tc.wrong)
 		}
@@ -75,7 +75,7 @@ func TestRoutesAreThere(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]bool{"/containers/a/json": true, "/containers/json": true, "/containers/a": false, "/nope": false} {
-		if got := table.answers(http.MethodGet, path); got != want {
+		if got := table.hasRouteAt(http.MethodGet, path); got != want {
 			t.Errorf("answers(GET, %s) = %t, want %t", path, got, want)
 		}
 	}
@@ -84,11 +84,11 @@ func TestRoutesAreThere(t *testing.T) {
 func TestLeaks(t *testing.T) {
 	before := &footprint{files: 20, goroutines: 10, rss: 1000, mounts: 3, folders: map[string]int{"tasks": 0}}
 	now := &footprint{files: 20 + moreFiles, goroutines: 10 + moreGoroutines, rss: 1000 + moreRSS, mounts: 3, folders: map[string]int{"tasks": 0}}
-	if got := now.leaks(before); len(got) != 0 {
+	if got := now.leaksSince(before); len(got) != 0 {
 		t.Errorf("leaks %q, want none", got)
 	}
 	now = &footprint{files: 21 + moreFiles, goroutines: 11 + moreGoroutines, rss: 1001 + moreRSS, mounts: 4, shims: 1, folders: map[string]int{"tasks": 1}}
-	if got := now.leaks(before); len(got) != 6 {
+	if got := now.leaksSince(before); len(got) != 6 {
 		t.Errorf("leaks %q, want all six", got)
 	}
 }

@@ -41,11 +41,11 @@ type client struct {
 func (cl *client) do(c *call) *answer {
 	start := time.Now()
 	reused := cl.conn != nil && c.manner == polite
-	a := cl.attempt(c, reused)
+	a := cl.attemptCall(c, reused)
 	// A server may close a connection that idles just when it is used again.
 	if reused && a.status == 0 && !a.overdue && a.err != nil {
 		cl.close()
-		a = cl.attempt(c, false)
+		a = cl.attemptCall(c, false)
 	}
 	a.took = time.Since(start)
 	return a
@@ -58,7 +58,7 @@ func (cl *client) close() {
 	}
 }
 
-func (cl *client) attempt(c *call, reuse bool) *answer {
+func (cl *client) attemptCall(c *call, reuse bool) *answer {
 	a := &answer{}
 	if !reuse {
 		cl.close()
@@ -73,7 +73,7 @@ func (cl *client) attempt(c *call, reuse bool) *answer {
 	conn, sent := cl.conn, make(chan struct{})
 	go func() { // an answer may come while the body is still being sent
 		defer close(sent)
-		send(conn, c)
+		sendCall(conn, c)
 	}()
 	switch c.manner {
 	case torn, rude:
@@ -84,7 +84,7 @@ func (cl *client) attempt(c *call, reuse bool) *answer {
 		return a
 	case polite, streaming, talking, short, half:
 	}
-	again := cl.read(c, a)
+	again := cl.readAnswer(c, a)
 	if !again {
 		cl.close()
 	}
@@ -92,14 +92,14 @@ func (cl *client) attempt(c *call, reuse bool) *answer {
 	return a
 }
 
-// send writes the request, or as much of it as the call's manner says. An error shows when the answer is read.
-func send(conn *net.UnixConn, c *call) {
+// sendCall writes the request, or as much of it as the call's manner says. An error shows when the answer is read.
+func sendCall(conn *net.UnixConn, c *call) {
 	var b bytes.Buffer
 	proto := "HTTP/1.1"
 	if c.old {
 		proto = "HTTP/1.0"
 	}
-	fmt.Fprintf(&b, "%s %s %s\r\n", c.method, c.target(), proto)
+	fmt.Fprintf(&b, "%s %s %s\r\n", c.method, c.requestTarget(), proto)
 	if _, own := c.header["Host"]; !own {
 		b.WriteString("Host: moss\r\n")
 	}
@@ -131,8 +131,8 @@ func send(conn *net.UnixConn, c *call) {
 	}
 }
 
-// read reads the answer and reports whether the connection can be used again.
-func (cl *client) read(c *call, a *answer) (again bool) {
+// readAnswer reads the answer and reports whether the connection can be used again.
+func (cl *client) readAnswer(c *call, a *answer) (again bool) {
 	res, err := http.ReadResponse(cl.in, &http.Request{Method: c.method})
 	for err == nil && res.StatusCode == http.StatusContinue {
 		res, err = http.ReadResponse(cl.in, &http.Request{Method: c.method})
@@ -157,7 +157,7 @@ func (cl *client) read(c *call, a *answer) (again bool) {
 	if leaves {
 		_ = cl.conn.SetReadDeadline(time.Now().Add(c.linger))
 	}
-	err = a.take(body, pick(c.keep, int64(1<<30), maxBody))
+	err = a.takeBody(body, pick(c.keep, int64(1<<30), maxBody))
 	switch {
 	case err == nil:
 		return c.manner == polite && !res.Close && !taken && !c.old
@@ -171,8 +171,8 @@ func (cl *client) read(c *call, a *answer) (again bool) {
 	return false
 }
 
-// take reads a body to its end and keeps what fits into a limit.
-func (a *answer) take(body io.Reader, limit int64) (err error) {
+// takeBody reads a body to its end and keeps what fits into a limit.
+func (a *answer) takeBody(body io.Reader, limit int64) (err error) {
 	a.body, err = io.ReadAll(io.LimitReader(body, limit))
 	a.size = int64(len(a.body))
 	if err == nil && a.size == limit {

@@ -21,22 +21,22 @@ type seenBox struct {
 	id, owner, state string
 }
 
-// ask makes a call of 1.24 that must succeed and decodes its answer.
-func (w *worker) ask(name string, into any, query ...string) bool {
+// fetchJSON makes a call of 1.24 that must succeed and decodes its answer.
+func (w *worker) fetchJSON(name string, into any, query ...string) bool {
 	method, path, _ := strings.Cut(name, " ")
-	c := (&call{method: method, route: name, version: "1.24", path: path, keep: true}).with(query...)
-	a, right := w.want(c, "a list", ok)
+	c := (&call{method: method, route: name, version: "1.24", path: path, keep: true}).withQuery(query...)
+	a, right := w.wantStatus(c, "a list", ok)
 	if !right {
 		return false
 	}
 	if err := json.Unmarshal(a.body, into); err != nil {
-		w.report.found(w.number, "%s: %v in %.500q", name, err, a.body)
+		w.report.addFinding(w.number, "%s: %v in %.500q", name, err, a.body)
 		return false
 	}
 	return true
 }
 
-// look asks the lists for all that is there, nil when that fails.
+// takeInventory asks the lists for all that is there, nil when that fails.
 func (w *worker) takeInventory() *inventory {
 	var boxes []struct {
 		ID     string `json:"Id"`
@@ -53,8 +53,8 @@ func (w *worker) takeInventory() *inventory {
 		ID   string `json:"Id"`
 		Name string
 	}
-	if !w.ask("GET /containers/json", &boxes, "all", "1") || !w.ask("GET /images/json", &images) ||
-		!w.ask("GET /volumes", &volumes) || !w.ask("GET /networks", &networks) {
+	if !w.fetchJSON("GET /containers/json", &boxes, "all", "1") || !w.fetchJSON("GET /images/json", &images) ||
+		!w.fetchJSON("GET /volumes", &volumes) || !w.fetchJSON("GET /networks", &networks) {
 		return nil
 	}
 	inv := &inventory{
@@ -80,36 +80,36 @@ func (w *worker) takeInventory() *inventory {
 	return inv
 }
 
-// check compares a worker's world with what the engine shows. Nothing else of the worker may be under way.
-func (w *worker) check(inv *inventory) {
+// checkInventory compares a worker's world with what the engine shows. Nothing else of the worker may be under way.
+func (w *worker) checkInventory(inv *inventory) {
 	for _, b := range w.world.boxes {
 		seen, there := inv.containers[b.name]
-		is := b.states()
+		is := b.possibleStates()
 		switch {
 		case !w.knows(b):
 			continue
 		case !there && is&absent == 0:
-			w.report.found(w.number, "the list lacks %s", b)
+			w.report.addFinding(w.number, "the list lacks %s", b)
 		case !there:
 			b.is = absent
 		case is&stateOf(seen.state) == 0:
-			w.report.found(w.number, "the list shows %s as %q", b, seen.state)
+			w.report.addFinding(w.number, "the list shows %s as %q", b, seen.state)
 		case b.id == "":
 			b.id = seen.id
 		}
 	}
-	w.same("image", inv.images, func(name string) bool { return w.world.imageNamed(name) != nil })
-	w.same("network", inv.networks, func(name string) bool { return w.world.networks[name] != "" })
-	w.same("volume", inv.volumes, func(name string) bool { return slices.Contains(w.world.volumes, name) })
-	w.same("container", inv.containers, func(name string) bool {
-		return len(w.world.users(func(b *box) bool { return b.name == name })) > 0
+	w.reportExtra("image", inv.images, func(name string) bool { return w.world.imageNamed(name) != nil })
+	w.reportExtra("network", inv.networks, func(name string) bool { return w.world.networks[name] != "" })
+	w.reportExtra("volume", inv.volumes, func(name string) bool { return slices.Contains(w.world.volumes, name) })
+	w.reportExtra("container", inv.containers, func(name string) bool {
+		return len(w.world.boxesWhere(func(b *box) bool { return b.name == name })) > 0
 	})
-	w.lacks(inv)
+	w.reportMissing(inv)
 }
 
-// same tells of what the engine has and the worker's world has not. What may have come of a call that was broken off is
-// removed.
-func (w *worker) same(kind string, have any, known func(name string) bool) {
+// reportExtra tells of what the engine has and the worker's world has not. What may have come of a call that was broken
+// off is removed.
+func (w *worker) reportExtra(kind string, have any, known func(name string) bool) {
 	var names []string
 	switch m := have.(type) {
 	case map[string]string:
@@ -120,34 +120,34 @@ func (w *worker) same(kind string, have any, known func(name string) bool) {
 		names = sortedKeys(m)
 	}
 	for _, name := range names {
-		own := strings.HasPrefix(name, w.label()+"-") || strings.HasPrefix(name, w.label()+"/")
+		own := strings.HasPrefix(name, w.ownLabel()+"-") || strings.HasPrefix(name, w.ownLabel()+"/")
 		switch {
 		case !own || known(name):
 		case w.world.ghosts[kind+" "+name]:
 			w.removeAny(kind, name)
 		default:
-			w.report.found(w.number, "there is a %s %s that nobody made", kind, name)
+			w.report.addFinding(w.number, "there is a %s %s that nobody made", kind, name)
 		}
 	}
 }
 
-// lacks tells of images, networks and volumes of the world that the engine does not show.
-func (w *worker) lacks(inv *inventory) {
+// reportMissing tells of images, networks and volumes of the world that the engine does not show.
+func (w *worker) reportMissing(inv *inventory) {
 	for _, i := range w.world.images {
 		for _, name := range i.names {
 			if id := inv.images[name]; id != i.id {
-				w.report.found(w.number, "the image %s of %s is %q", name, i.id, id)
+				w.report.addFinding(w.number, "the image %s of %s is %q", name, i.id, id)
 			}
 		}
 	}
 	for _, v := range w.world.volumes {
 		if !inv.volumes[v] {
-			w.report.found(w.number, "the list lacks the volume %s", v)
+			w.report.addFinding(w.number, "the list lacks the volume %s", v)
 		}
 	}
 	for name, id := range w.world.networks {
 		if inv.networks[name] != id {
-			w.report.found(w.number, "the network %s is %q and not %q", name, inv.networks[name], id)
+			w.report.addFinding(w.number, "the network %s is %q and not %q", name, inv.networks[name], id)
 		}
 	}
 }
@@ -164,6 +164,6 @@ var removals = map[string]struct{ route, query string }{
 func (w *worker) removeAny(kind, name string) {
 	how := removals[kind]
 	r := w.table.byName[how.route][0]
-	c := &call{method: r.Method, route: how.route, version: "1.24", path: fill(r.Path, []string{name}), query: how.query}
-	w.want(c, fmt.Sprintf("the %s goes", kind), ok, done, missing, conflict)
+	c := &call{method: r.Method, route: how.route, version: "1.24", path: fillPath(r.Path, []string{name}), query: how.query}
+	w.wantStatus(c, fmt.Sprintf("the %s goes", kind), ok, done, missing, conflict)
 }

@@ -35,31 +35,31 @@ func junkJSON(rng *rand.Rand) string {
 	case 1:
 		return strconv.Itoa(rng.IntN(1000) - 500)
 	case 2:
-		return one(rng, []string{"1e400", "-1e400", "1.5", "99999999999999999999999", "-9223372036854775808", "9223372036854775807", "1e3", "-0"})
+		return oneOf(rng, []string{"1e400", "-1e400", "1.5", "99999999999999999999999", "-9223372036854775808", "9223372036854775807", "1e3", "-0"})
 	case 3:
-		return one(rng, []string{"true", "false"})
+		return oneOf(rng, []string{"true", "false"})
 	case 4:
-		return one(rng, []string{"[]", "{}", "[[]]", "[{}]", "[null]", `{"":null}`, `{"a":{"b":{"c":[]}}}`, `[1,"a",null,{}]`})
+		return oneOf(rng, []string{"[]", "{}", "[[]]", "[{}]", "[null]", `{"":null}`, `{"a":{"b":{"c":[]}}}`, `[1,"a",null,{}]`})
 	case 5:
-		n := one(rng, []int{10, 100, 9999, 20000})
+		n := oneOf(rng, []int{10, 100, 9999, 20000})
 		return strings.Repeat("[", n) + strings.Repeat("]", n)
 	case 6:
-		n := one(rng, []int{10, 100, 5000})
+		n := oneOf(rng, []int{10, 100, 5000})
 		return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)
 	case 7:
-		return one(rng, []string{`"\u0000"`, `"\ud800"`, `"\udc00\ud800"`, `"\u202e"`, `"\x"`, "\"\xff\"", "\"\n\"", `"\\"`})
+		return oneOf(rng, []string{`"\u0000"`, `"\ud800"`, `"\udc00\ud800"`, `"\u202e"`, `"\x"`, "\"\xff\"", "\"\n\"", `"\\"`})
 	case 8:
-		return `"` + strings.Repeat("z", one(rng, []int{100, 5000, 70000})) + `"`
+		return `"` + strings.Repeat("z", oneOf(rng, []int{100, 5000, 70000})) + `"`
 	case 9:
-		return "[" + strings.Repeat(`"a",`, one(rng, []int{10, 1000, 20000})) + `"b"]`
+		return "[" + strings.Repeat(`"a",`, oneOf(rng, []int{10, 1000, 20000})) + `"b"]`
 	default:
-		raw, _ := json.Marshal(one(rng, junk)) // A text can always be written.
+		raw, _ := json.Marshal(oneOf(rng, junk)) // A text can always be written.
 		return string(raw)
 	}
 }
 
-// mutate changes a JSON document: a value, a field more, one twice, or its bytes.
-func mutate(rng *rand.Rand, doc []byte) []byte {
+// mutateJSON changes a JSON document: a value, a field more, one twice, or its bytes.
+func mutateJSON(rng *rand.Rand, doc []byte) []byte {
 	switch rng.IntN(10) {
 	case 0: // not whole
 		return doc[:rng.IntN(len(doc)+1)]
@@ -76,31 +76,31 @@ func mutate(rng *rand.Rand, doc []byte) []byte {
 	case 3: // something else altogether
 		return []byte(junkJSON(rng))
 	case 4: // a field more, or one that is there already, in another case
-		return insert(rng, doc)
+		return insertField(rng, doc)
 	}
-	spans := values(doc)
+	spans := valueRanges(doc)
 	if len(spans) == 0 {
 		return doc
 	}
-	s := one(rng, spans)
+	s := oneOf(rng, spans)
 	return bytes.Join([][]byte{doc[:s[0]], []byte(junkJSON(rng)), doc[s[1]:]}, nil)
 }
 
 func slicesJoin(rng *rand.Rand, doc []byte) []byte {
-	more := []byte(one(rng, []string{"{}", "]", "}", "\x00", "x", "\ufeff", "  \n", "/* */", "null"}))
+	more := []byte(oneOf(rng, []string{"{}", "]", "}", "\x00", "x", "\ufeff", "  \n", "/* */", "null"}))
 	if chance(rng, 50) {
 		return append(bytes.Clone(doc), more...)
 	}
 	return append(more, doc...)
 }
 
-// insert puts a field at the start of the document's object.
-func insert(rng *rand.Rand, doc []byte) []byte {
+// insertField puts a field at the start of the document's object.
+func insertField(rng *rand.Rand, doc []byte) []byte {
 	at := bytes.IndexByte(doc, '{')
 	if at < 0 {
 		return doc
 	}
-	key := one(rng, []string{"Nope", "", "image", "IMAGE", "HostConfig", "\\u0000", "Cmd", "Labels", "NetworkingConfig", strings.Repeat("k", 3000)})
+	key := oneOf(rng, []string{"Nope", "", "image", "IMAGE", "HostConfig", "\\u0000", "Cmd", "Labels", "NetworkingConfig", strings.Repeat("k", 3000)})
 	field := `"` + key + `":` + junkJSON(rng)
 	if rest := bytes.TrimSpace(doc[at+1:]); len(rest) > 0 && rest[0] != '}' {
 		field += ","
@@ -108,8 +108,8 @@ func insert(rng *rand.Rand, doc []byte) []byte {
 	return bytes.Join([][]byte{doc[:at+1], []byte(field), doc[at+1:]}, nil)
 }
 
-// values returns where the values of a JSON document stand: begin and end of each.
-func values(doc []byte) [][2]int {
+// valueRanges returns where the values of a JSON document stand: begin and end of each.
+func valueRanges(doc []byte) [][2]int {
 	var spans [][2]int
 	in := json.NewDecoder(bytes.NewReader(doc))
 	type open struct {

@@ -10,7 +10,7 @@ import (
 
 func TestValues(t *testing.T) {
 	doc := []byte(`{"a": [1, {"b":null}], "c":"x"}`)
-	spans := values(doc)
+	spans := valueRanges(doc)
 	got := make([]string, 0, len(spans))
 	for _, s := range spans {
 		got = append(got, string(doc[s[0]:s[1]]))
@@ -25,7 +25,7 @@ func FuzzValues(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":null}],"c":"x"} `))
 	f.Add([]byte(`[}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		for _, s := range values(doc) {
+		for _, s := range valueRanges(doc) {
 			if s[0] < 0 || s[0] >= s[1] || s[1] > len(doc) || !json.Valid(doc[s[0]:s[1]]) {
 				t.Fatalf("values of %q: %v, %q", doc, s, doc[max(s[0], 0):s[1]])
 			}
@@ -42,7 +42,7 @@ func TestMutate(t *testing.T) {
 	before := bytes.Clone(doc)
 	right, changed := 0, 0
 	for seed := range uint64(300) {
-		one, other := mutate(rand.New(rand.NewPCG(seed, 1)), doc), mutate(rand.New(rand.NewPCG(seed, 1)), doc) //nolint:gosec // a seed makes it repeatable
+		one, other := mutateJSON(rand.New(rand.NewPCG(seed, 1)), doc), mutateJSON(rand.New(rand.NewPCG(seed, 1)), doc) //nolint:gosec // a seed makes it repeatable
 		if !bytes.Equal(one, other) {
 			t.Fatalf("seed %d: %q and %q", seed, one, other)
 		}

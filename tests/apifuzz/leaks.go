@@ -37,8 +37,8 @@ const (
 	moreRSS        = 160 << 10 // KiB: the heap grows to twice of what lived at its worst, and is given back slowly
 )
 
-// leaks tells what an engine holds more of than before.
-func (f *footprint) leaks(before *footprint) []string {
+// leaksSince tells what an engine holds more of than before.
+func (f *footprint) leaksSince(before *footprint) []string {
 	var list []string
 	grown := func(what string, now, then, more int) {
 		if now > then+more {
@@ -56,11 +56,11 @@ func (f *footprint) leaks(before *footprint) []string {
 	return list
 }
 
-// measure looks at an engine.
-func (p *places) measure(w *worker) *footprint {
+// measureEngine looks at an engine.
+func (p *places) measureEngine(w *worker) *footprint {
 	f := &footprint{folders: map[string]int{}}
 	var info struct{ NFd, NGoroutines int }
-	if w.ask("GET /info", &info) {
+	if w.fetchJSON("GET /info", &info) {
 		f.files, f.goroutines = info.NFd, info.NGoroutines
 	}
 	if p.pid != 0 {
@@ -69,7 +69,7 @@ func (p *places) measure(w *worker) *footprint {
 		f.mounts = bytes.Count(raw, []byte("\n"))
 	}
 	if p.run != "" {
-		f.shims = len(shims(p.run))
+		f.shims = len(shimProcesses(p.run))
 	}
 	for _, dir := range []string{filepath.Join(p.run, "tasks"), filepath.Join(p.run, "execs"), filepath.Join(p.data, "containers"), filepath.Join(p.data, "volumes")} {
 		if entries, err := os.ReadDir(dir); err == nil && filepath.IsAbs(dir) {
@@ -91,8 +91,8 @@ func residentKiB(pid int) int {
 	return 0
 }
 
-// shims returns the processes that serve containers of an engine: those that have its folder on their command line.
-func shims(run string) []string {
+// shimProcesses returns the processes that serve containers of an engine: those that have its folder on their command line.
+func shimProcesses(run string) []string {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline") // The pattern is right.
 	return slices.DeleteFunc(lines, func(path string) bool {
 		raw, err := os.ReadFile(path)
@@ -100,11 +100,11 @@ func shims(run string) []string {
 	})
 }
 
-// settle waits until an engine holds no more than before, and returns what it still does.
-func (p *places) settle(ctx context.Context, w *worker, before *footprint, most time.Duration) (now *footprint, leaks []string) {
+// awaitSettled waits until an engine holds no more than before, and returns what it still does.
+func (p *places) awaitSettled(ctx context.Context, w *worker, before *footprint, most time.Duration) (now *footprint, leaks []string) {
 	for end := time.Now().Add(most); ; {
-		now = p.measure(w)
-		leaks = now.leaks(before)
+		now = p.measureEngine(w)
+		leaks = now.leaksSince(before)
 		if len(leaks) == 0 || time.Now().After(end) || ctx.Err() != nil {
 			return now, leaks
 		}
@@ -118,8 +118,8 @@ var (
 	calm   = regexp.MustCompile(`dial tcp 127|returned a non-zero code|/containers/shared-[01]/(re)?start|cannot resize container|Path cannot be empty|/copy"|/copy |127\.0\.0\.1:1|/images/search|/auth"|/auth |context canceled|unexpected EOF|path=/auth|path=/v[0-9.]+/(auth|containers/[^ ]*/copy)`)
 )
 
-// logged returns the lines of the log, from an offset on, that tell of a defect, and the offset of its end.
-func (p *places) logged(from int64) (lines []string, end int64) {
+// defectLines returns the lines of the log, from an offset on, that tell of a defect, and the offset of its end.
+func (p *places) defectLines(from int64) (lines []string, end int64) {
 	f, err := os.Open(p.log)
 	if err != nil {
 		return nil, from
@@ -141,8 +141,8 @@ func (p *places) logged(from int64) (lines []string, end int64) {
 	}
 }
 
-// alive reports whether the engine is the process that it was.
-func (p *places) alive() bool {
+// isAlive reports whether the engine is the process that it was.
+func (p *places) isAlive() bool {
 	if p.pid == 0 {
 		return true
 	}

@@ -81,26 +81,26 @@ func (f *fuzzer) fuzz(ctx context.Context) (findings int, err error) {
 	defer halt()
 	f.report = newReporter(os.Stdout, f.socket, f.last, halt)
 	f.report.say("seed %d, %d workers, %v", f.seed, f.workers, f.duration)
-	f.hire()
+	f.createWorkers()
 	if !f.warmUp() {
 		return 0, errors.New("the engine does not do what every run begins with")
 	}
-	_, f.log = f.engine.logged(0)
-	before := f.engine.measure(f.scout)
+	_, f.log = f.engine.defectLines(0)
+	before := f.engine.measureEngine(f.scout)
 	f.report.say("at the start: %v", before)
 	start := time.Now()
 	for steps := 0; run.Err() == nil && (f.calls == 0 || steps < f.calls); steps += round {
-		f.round(run)
-		f.look()
+		f.runRound(run)
+		f.compareWorlds()
 	}
 	took := time.Since(start)
-	f.end(ctx, before)
+	f.finishRun(ctx, before)
 	calls, findings, statuses := f.report.sum()
 	f.report.say("%d calls in %v, %d findings; statuses %v; seed %d", calls, took.Round(time.Second), findings, statuses, f.seed)
 	return findings, nil
 }
 
-func (f *fuzzer) hire() {
+func (f *fuzzer) createWorkers() {
 	t, shared := newTable(), []string{"shared-0", "shared-1"}
 	for n := range f.workers + 1 {
 		cl := &client{socket: f.socket, patience: f.patience}
@@ -117,17 +117,17 @@ func (f *fuzzer) warmUp() bool {
 	}
 	s := f.scout
 	for range 4 {
-		for _, do := range []func(){s.create, s.start, s.inspect, s.execCreate, s.execStart, s.logs, s.stats, s.build, s.commit, s.networkCreate, s.volumeCreate, s.importImage, s.putFile, s.getFile} {
+		for _, do := range []func(){s.createContainer, s.startContainer, s.inspectContainer, s.createExec, s.startExec, s.readLogs, s.readStats, s.buildImage, s.commitContainer, s.createNetwork, s.createVolume, s.importImage, s.putFile, s.getFile} {
 			do()
 		}
 	}
 	_, findings, _ := f.report.sum()
-	f.clear()
+	f.removeAll()
 	return id != "" && findings == 0
 }
 
-// round lets all workers make their steps and waits for them.
-func (f *fuzzer) round(ctx context.Context) {
+// runRound lets all workers make their steps and waits for them.
+func (f *fuzzer) runRound(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, w := range f.crew {
 		all.Go(func() { w.run(ctx, round) })
@@ -135,43 +135,43 @@ func (f *fuzzer) round(ctx context.Context) {
 	all.Wait()
 }
 
-// look compares what the engine shows with what the workers know.
-func (f *fuzzer) look() {
-	if !f.engine.alive() {
-		f.report.found(0, "the engine's process %d has gone", f.engine.pid)
+// compareWorlds compares what the engine shows with what the workers know.
+func (f *fuzzer) compareWorlds() {
+	if !f.engine.isAlive() {
+		f.report.addFinding(0, "the engine's process %d has gone", f.engine.pid)
 	}
-	lines, end := f.engine.logged(f.log)
+	lines, end := f.engine.defectLines(f.log)
 	f.log = end
 	for _, line := range lines {
-		f.report.found(0, "the engine's log: %.3000s", line)
+		f.report.addFinding(0, "the engine's log: %.3000s", line)
 	}
 	inv := f.scout.takeInventory()
 	if inv == nil {
 		return
 	}
 	for _, w := range f.crew {
-		w.check(inv)
+		w.checkInventory(inv)
 	}
 }
 
-// end removes everything and looks for what is left.
-func (f *fuzzer) end(ctx context.Context, before *footprint) {
+// finishRun removes everything and looks for what is left.
+func (f *fuzzer) finishRun(ctx context.Context, before *footprint) {
 	for _, w := range append(f.crew, f.scout) {
 		w.client.close()
 	}
-	if left := f.clear(); left != "" {
-		f.report.found(0, "after the removal of everything there is still %s", left)
+	if left := f.removeAll(); left != "" {
+		f.report.addFinding(0, "after the removal of everything there is still %s", left)
 	}
-	now, leaks := f.engine.settle(ctx, f.scout, before, time.Minute)
+	now, leaks := f.engine.awaitSettled(ctx, f.scout, before, time.Minute)
 	f.report.say("at the end: %v", now)
 	for _, leak := range leaks {
-		f.report.found(0, "a leak: %s", leak)
+		f.report.addFinding(0, "a leak: %s", leak)
 	}
-	f.look()
+	f.compareWorlds()
 }
 
-// clear removes all containers, images but the one, volumes and networks. It returns what does not go.
-func (f *fuzzer) clear() (left string) {
+// removeAll removes all containers, images but the one, volumes and networks. It returns what does not go.
+func (f *fuzzer) removeAll() (left string) {
 	for end := time.Now().Add(f.patience); ; <-time.After(200 * time.Millisecond) {
 		for _, w := range append(f.crew, f.scout) {
 			known := w.world
@@ -182,15 +182,15 @@ func (f *fuzzer) clear() (left string) {
 		if inv == nil {
 			return "no list"
 		}
-		left = f.remove(inv)
+		left = f.requestRemovals(inv)
 		if left == "" || time.Now().After(end) {
 			return left
 		}
 	}
 }
 
-// remove asks for the removal of all that is there and returns what was.
-func (f *fuzzer) remove(inv *inventory) string {
+// requestRemovals asks for the removal of all that is there and returns what was.
+func (f *fuzzer) requestRemovals(inv *inventory) string {
 	var there []string
 	gone := func(kind string, names []string) {
 		for _, name := range names {

@@ -27,8 +27,8 @@ func newReporter(out io.Writer, socket string, keep int, halt func()) *reporter 
 	return &reporter{out: out, socket: socket, keep: keep, halt: halt, statuses: map[int]int{}}
 }
 
-// called notes a call and its answer.
-func (r *reporter) called(worker int, c *call, a *answer) {
+// addCall notes a call and its answer.
+func (r *reporter) addCall(worker int, c *call, a *answer) {
 	what := "no answer"
 	if a.status != 0 {
 		what = fmt.Sprintf("%d, %d bytes", a.status, a.size)
@@ -36,7 +36,7 @@ func (r *reporter) called(worker int, c *call, a *answer) {
 	if a.err != nil {
 		what += ", " + a.err.Error()
 	}
-	line := fmt.Sprintf("[%d] %s   #-> %s in %dms", worker, c.curl(r.socket), what, a.took.Milliseconds())
+	line := fmt.Sprintf("[%d] %s   #-> %s in %dms", worker, c.curlLine(r.socket), what, a.took.Milliseconds())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls++
@@ -47,8 +47,8 @@ func (r *reporter) called(worker int, c *call, a *answer) {
 	}
 }
 
-// found prints a finding with the calls before it. The run ends when there are many.
-func (r *reporter) found(worker int, format string, args ...any) {
+// addFinding prints a finding with the calls before it. The run ends when there are many.
+func (r *reporter) addFinding(worker int, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.findings++

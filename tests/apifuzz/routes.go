@@ -31,18 +31,18 @@ func newTable() *table {
 	return t
 }
 
-// find returns the route that a call means, in the version of the call.
-func (t *table) find(c *call) (route.Route, bool) {
+// findRoute returns the route that a call means, in the version of the call.
+func (t *table) findRoute(c *call) (route.Route, bool) {
 	for _, r := range t.byName[c.route] {
-		if r.Versions.Has(apiver.New(1, uint16(c.minor()))) { //nolint:gosec // 18 to 24
+		if r.Versions.Has(apiver.New(1, uint16(c.minorVersion()))) { //nolint:gosec // 18 to 24
 			return r, true
 		}
 	}
 	return route.Route{}, false
 }
 
-// answers reports whether some route, of whatever version, answers a method at a path.
-func (t *table) answers(method, path string) bool {
+// hasRouteAt reports whether some route, of whatever version, answers a method at a path.
+func (t *table) hasRouteAt(method, path string) bool {
 	parts := strings.Split(path, "/")
 	return slices.ContainsFunc(t.routes, func(r route.Route) bool {
 		pattern := strings.Split(r.Path, "/")
@@ -52,13 +52,13 @@ func (t *table) answers(method, path string) bool {
 	})
 }
 
-// promised reports whether a status is among those that a route's description gives, or every route may have.
-func promised(r *route.Route, status int) bool {
+// isPromised reports whether a status is among those that a route's description gives, or every route may have.
+func isPromised(r *route.Route, status int) bool {
 	return slices.Contains(r.Shape.Codes, status) || slices.Contains([]int{bad, broken, http.StatusServiceUnavailable}, status)
 }
 
-// explained says why an answer of the 500s is right, empty when it is not. The rest of them are findings.
-func explained(c *call, status int, text string) string {
+// explainStatus says why an answer of the 500s is right, empty when it is not. The rest of them are findings.
+func explainStatus(c *call, status int, text string) string {
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
 	case status == 501:

@@ -88,8 +88,9 @@ const (
 	broken    = http.StatusInternalServerError
 )
 
-// outcome of a verb in one state: the table of engine/container seen from outside, with the statuses of the API documents.
-func (v verb) outcome(s state) outcome {
+// outcomeIn returns the outcome of a verb in one state: the table of engine/container seen from outside, with the
+// statuses of the API documents.
+func (v verb) outcomeIn(s state) outcome {
 	if s == absent {
 		return outcome{missing, absent}
 	}
@@ -115,12 +116,12 @@ func (v verb) outcome(s state) outcome {
 	case remove:
 		return pick(rest, outcome{done, absent}, refused)
 	default:
-		return v.still(s, alive, refused)
+		return v.stillOutcome(s, alive, refused)
 	}
 }
 
-// still is outcome for the verbs that leave a state as it is, and for the one that always comes to the same.
-func (v verb) still(s state, alive bool, refused outcome) outcome {
+// stillOutcome is outcomeIn for the verbs that leave a state as it is, and for the one that always comes to the same.
+func (v verb) stillOutcome(s state, alive bool, refused outcome) outcome {
 	switch v {
 	case oldPoke:
 		return outcome{done, s}
@@ -148,14 +149,14 @@ func pick[T any](is bool, yes, no T) T {
 	return no
 }
 
-// after returns the states that a verb's status leaves of those before it, 0 if none of them has that status; codes are
-// the statuses that there could have been.
-func (v verb) after(before state, code int) (next state, codes []int) {
+// statesAfter returns the states that a verb's status leaves of those before it, 0 if none of them has that status;
+// codes are the statuses that there could have been.
+func (v verb) statesAfter(before state, code int) (next state, codes []int) {
 	for s := absent; s <= exited; s <<= 1 {
 		if before&s == 0 {
 			continue
 		}
-		o := v.outcome(s)
+		o := v.outcomeIn(s)
 		if o.code == code || o.code == http.StatusSwitchingProtocols && code == ok {
 			next |= o.next
 		}

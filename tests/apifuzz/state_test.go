@@ -41,7 +41,7 @@ func TestAfter(t *testing.T) {
 		{upgraded, exited, http.StatusSwitchingProtocols, exited, []int{http.StatusSwitchingProtocols}},
 		{look, anyState, broken, 0, []int{ok, missing}},
 	} {
-		if got, codes := tc.verb.after(tc.before, tc.code); got != tc.want || !slices.Equal(codes, tc.codes) {
+		if got, codes := tc.verb.statesAfter(tc.before, tc.code); got != tc.want || !slices.Equal(codes, tc.codes) {
 			t.Errorf("verb %d of %s with %d leaves %s of %v, want %s of %v", tc.verb, tc.before, tc.code, got, codes, tc.want, tc.codes)
 		}
 	}
@@ -51,7 +51,7 @@ func TestAfter(t *testing.T) {
 func TestEveryVerbHasOutcomes(t *testing.T) {
 	for v := range verbs {
 		for s := absent; s <= exited; s <<= 1 {
-			if o := v.outcome(s); o.code == 0 || o.next == 0 || s == absent && o.code != missing {
+			if o := v.outcomeIn(s); o.code == 0 || o.next == 0 || s == absent && o.code != missing {
 				t.Errorf("verb %d of %s: %+v", v, s, o)
 			}
 		}
@@ -70,10 +70,10 @@ func TestStates(t *testing.T) {
 	if got := stateOf("dead"); got != 0 {
 		t.Errorf("stateOf(dead) = %s, want none", got)
 	}
-	if b := (&box{is: running, ends: true}); b.states() != running|exited {
-		t.Errorf("a container that ends by itself is %s", b.states())
+	if b := (&box{is: running, ends: true}); b.possibleStates() != running|exited {
+		t.Errorf("a container that ends by itself is %s", b.possibleStates())
 	}
-	if b := (&box{is: running}); b.states() != running {
-		t.Errorf("one that does not is %s", b.states())
+	if b := (&box{is: running}); b.possibleStates() != running {
+		t.Errorf("one that does not is %s", b.possibleStates())
 	}
 }

@@ -60,33 +60,33 @@ func (w *worker) run(ctx context.Context, steps int) {
 				break
 			}
 		}
-		w.world.forget(w.step)
+		w.world.dropGone(w.step)
 	}
 }
 
-// request returns a call of a route in any version that has it. Arguments replace the parameters of its path, escaped.
-func (w *worker) request(name string, args ...string) *call {
+// newCall returns a call of a route in any version that has it. Arguments replace the parameters of its path, escaped.
+func (w *worker) newCall(name string, args ...string) *call {
 	routes := w.table.byName[name]
 	if len(routes) == 0 {
 		panic("no such route: " + name)
 	}
 	r := routes[w.rng.IntN(len(routes))]
-	c := &call{method: r.Method, route: name, path: fill(r.Path, args)}
+	c := &call{method: r.Method, route: name, path: fillPath(r.Path, args)}
 	for {
 		n := oldest + w.rng.IntN(newest-oldest+2)
 		if n > newest {
 			return c // without a version
 		}
 		c.version = "1." + strconv.Itoa(n)
-		if _, has := w.table.find(c); has {
+		if _, has := w.table.findRoute(c); has {
 			return c
 		}
 		c.version = ""
 	}
 }
 
-// fill puts arguments into the parameters of a path.
-func fill(path string, args []string) string {
+// fillPath puts arguments into the parameters of a path.
+func fillPath(path string, args []string) string {
 	var out []byte
 	for i := 0; i < len(path); i++ {
 		if path[i] != ':' || len(args) == 0 {
@@ -102,8 +102,8 @@ func fill(path string, args []string) string {
 	return string(out)
 }
 
-// with sets parameters of the query: names and values by turns. Empty values stay away.
-func (c *call) with(pairs ...string) *call {
+// withQuery sets parameters of the query: names and values by turns. Empty values stay away.
+func (c *call) withQuery(pairs ...string) *call {
 	q, _ := url.ParseQuery(c.query) // Its own encoding.
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -114,24 +114,24 @@ func (c *call) with(pairs ...string) *call {
 	return c
 }
 
-// json gives a call a body.
-func (c *call) json(body any) *call {
+// withJSON gives a call a body.
+func (c *call) withJSON(body any) *call {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
 	}
 	c.body = raw
-	return c.set("Content-Type", "application/json")
+	return c.withHeader("Content-Type", "application/json")
 }
 
-// tar gives a call an archive as its body.
-func (c *call) tar(body []byte) *call {
+// withTar gives a call an archive as its body.
+func (c *call) withTar(body []byte) *call {
 	c.body = body
-	return c.set("Content-Type", "application/x-tar")
+	return c.withHeader("Content-Type", "application/x-tar")
 }
 
-// set gives a call a header.
-func (c *call) set(name, value string) *call {
+// withHeader gives a call a header.
+func (c *call) withHeader(name, value string) *call {
 	if c.header == nil {
 		c.header = map[string]string{}
 	}
@@ -139,43 +139,43 @@ func (c *call) set(name, value string) *call {
 	return c
 }
 
-// try makes a call and judges the form of the answer.
-func (w *worker) try(c *call) *answer {
+// tryCall makes a call and judges the form of the answer.
+func (w *worker) tryCall(c *call) *answer {
 	a := w.client.do(c)
-	w.report.called(w.number, c, a)
-	if wrong := w.table.judge(c, a); wrong != "" {
-		w.report.found(w.number, "%s %s: %s\nanswer: %d %.2000q", c.method, c.target(), wrong, a.status, a.body)
+	w.report.addCall(w.number, c, a)
+	if wrong := w.table.judgeAnswer(c, a); wrong != "" {
+		w.report.addFinding(w.number, "%s %s: %s\nanswer: %d %.2000q", c.method, c.requestTarget(), wrong, a.status, a.body)
 	}
 	return a
 }
 
-// want makes a call whose status must be one of some, and reports whether it is.
-func (w *worker) want(c *call, why string, statuses ...int) (*answer, bool) {
-	a := w.try(c)
-	return a, w.expect(c, a, why, statuses...)
+// wantStatus makes a call whose status must be one of some, and reports whether it is.
+func (w *worker) wantStatus(c *call, why string, statuses ...int) (*answer, bool) {
+	a := w.tryCall(c)
+	return a, w.expectStatus(c, a, why, statuses...)
 }
 
-// expect judges a status.
-func (w *worker) expect(c *call, a *answer, why string, statuses ...int) bool {
+// expectStatus judges a status.
+func (w *worker) expectStatus(c *call, a *answer, why string, statuses ...int) bool {
 	if slices.Contains(statuses, a.verdict(w.table, c)) {
 		return true
 	}
 	if a.status != 0 || a.err == nil { // a broken connection has been told of
-		w.report.found(w.number, "%s %s: status %d, want %v: %s\nanswer: %.2000q", c.method, c.target(), a.status, statuses, why, a.body)
+		w.report.addFinding(w.number, "%s %s: status %d, want %v: %s\nanswer: %.2000q", c.method, c.requestTarget(), a.status, statuses, why, a.body)
 	}
 	return false
 }
 
-// decoded returns one field of a JSON answer as text.
-func (a *answer) decoded(field string) string {
+// fieldText returns one field of a JSON answer as text.
+func (a *answer) fieldText(field string) string {
 	var body map[string]any
 	_ = json.Unmarshal(a.body, &body) // Then it has none.
 	text, _ := body[field].(string)
 	return text
 }
 
-// spoil gives a call a bad manner now and then, and reports whether it did: nobody knows then what it will have done.
-func (w *worker) spoil(c *call) bool {
+// spoilCall gives a call a bad manner now and then, and reports whether it did: nobody knows then what it will have done.
+func (w *worker) spoilCall(c *call) bool {
 	if c.manner != polite || !chance(w.rng, 4) {
 		return false
 	}
@@ -199,4 +199,4 @@ const shaken = 60
 // longest is how long the engine may go on with a call that was broken off: a stop gives a process ten seconds.
 const longest = 15 * time.Second
 
-func (b *box) String() string { return fmt.Sprintf("%s (%s)", b.name, b.states()) }
+func (b *box) String() string { return fmt.Sprintf("%s (%s)", b.name, b.possibleStates()) }

@@ -37,8 +37,8 @@ type execution struct {
 	run     int  // the box's ran when it was made
 }
 
-// states are those that a box may be in now.
-func (b *box) states() state {
+// possibleStates returns those that a box may be in now.
+func (b *box) possibleStates() state {
 	if b.ends && b.is&(running|paused) != 0 { // it may have been halted when it was over
 		return b.is | exited
 	}
@@ -68,17 +68,17 @@ func newWorld() *world {
 	return &world{networks: map[string]string{}, ghosts: map[string]bool{}}
 }
 
-// name returns one that was never used.
-func (w *worker) name(kind string) string {
+// newName returns one that was never used.
+func (w *worker) newName(kind string) string {
 	w.world.serial++
-	return fmt.Sprintf("%s-%s%d", w.label(), kind, w.world.serial)
+	return fmt.Sprintf("%s-%s%d", w.ownLabel(), kind, w.world.serial)
 }
 
-// label is the value of the label fuzz of everything that is this worker's.
-func (w *worker) label() string { return fmt.Sprintf("w%d", w.number) }
+// ownLabel returns the value of the label fuzz of everything that is this worker's.
+func (w *worker) ownLabel() string { return fmt.Sprintf("w%d", w.number) }
 
-// users returns the boxes that a predicate holds for.
-func (w *world) users(of func(*box) bool) []*box {
+// boxesWhere returns the boxes that a predicate holds for.
+func (w *world) boxesWhere(of func(*box) bool) []*box {
 	var list []*box
 	for _, b := range w.boxes {
 		if b.is != absent && of(b) {
@@ -88,18 +88,18 @@ func (w *world) users(of func(*box) bool) []*box {
 	return list
 }
 
-// forget drops the boxes that are gone for sure.
-func (w *world) forget(now int) {
+// dropGone drops the boxes that are gone for sure.
+func (w *world) dropGone(now int) {
 	w.boxes = slices.DeleteFunc(w.boxes, func(b *box) bool { return b.is == absent && b.unsure <= now })
 }
 
-// holds reports whether an image has a name.
-func (i *ownImage) holds(name string) bool { return slices.Contains(i.names, name) }
+// hasName reports whether an image has a name.
+func (i *ownImage) hasName(name string) bool { return slices.Contains(i.names, name) }
 
 // imageNamed returns the own image of a name.
 func (w *world) imageNamed(name string) *ownImage {
 	for _, i := range w.images {
-		if i.holds(name) {
+		if i.hasName(name) {
 			return i
 		}
 	}
@@ -124,8 +124,8 @@ func (w *world) dropName(name string) {
 	}
 }
 
-// one returns an element at random, the zero value of an empty list.
-func one[T any](rng *rand.Rand, list []T) (t T) {
+// oneOf returns an element at random, the zero value of an empty list.
+func oneOf[T any](rng *rand.Rand, list []T) (t T) {
 	if len(list) == 0 {
 		return t
 	}
@@ -135,8 +135,8 @@ func one[T any](rng *rand.Rand, list []T) (t T) {
 // chance is true n times of a hundred.
 func chance(rng *rand.Rand, n int) bool { return rng.IntN(100) < n }
 
-// shake notes that nothing is known of a box for a while.
-func (w *worker) shake(b *box) {
+// markUnsure notes that nothing is known of a box for a while.
+func (w *worker) markUnsure(b *box) {
 	if b.is != absent {
 		b.is, b.unsure, b.calm = anyState, w.step+shaken, time.Now().Add(longest)
 	}

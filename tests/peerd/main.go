@@ -55,7 +55,7 @@ func serve(port string) error {
 			return err
 		}
 		go func() {
-			_, _ = fmt.Fprintln(conn, peer(conn.RemoteAddr()))
+			_, _ = fmt.Fprintln(conn, peerHost(conn.RemoteAddr()))
 			_, _ = io.Copy(conn, conn)
 			_ = conn.Close()
 		}()
@@ -69,12 +69,12 @@ func serveUDP(c net.PacketConn) {
 		if err != nil {
 			return
 		}
-		_, _ = c.WriteTo(append([]byte(peer(from)+" "), buf[:n]...), from)
+		_, _ = c.WriteTo(append([]byte(peerHost(from)+" "), buf[:n]...), from)
 	}
 }
 
-// peer leaves out the port, which no test can know.
-func peer(a net.Addr) string {
+// peerHost leaves out the port, which no test can know.
+func peerHost(a net.Addr) string {
 	ap, err := netip.ParseAddrPort(a.String())
 	if err != nil {
 		return err.Error()

@@ -34,7 +34,7 @@ func newSigner(certFile string) (*signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := template("tokend's signatures")
+	template := certTemplate("tokend's signatures")
 	template.IsCA, template.BasicConstraintsValid = true, true
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -43,7 +43,7 @@ func newSigner(certFile string) (*signer, error) {
 	return &signer{key, cert}, writePEM(certFile, "CERTIFICATE", cert)
 }
 
-func (s *signer) sign(who session, granted []access, now time.Time, life time.Duration) (string, error) {
+func (s *signer) signToken(who session, granted []access, now time.Time, life time.Duration) (string, error) {
 	header, err := json.Marshal(map[string]any{
 		"typ": "JWT", "alg": "RS256", "x5c": []string{base64.StdEncoding.EncodeToString(s.cert)},
 	})
@@ -69,13 +69,13 @@ func writeCertificates(dir string, hosts []string) error {
 	if err != nil {
 		return err
 	}
-	ca := template("moss test CA")
+	ca := certTemplate("moss test CA")
 	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
 	if err != nil {
 		return err
 	}
-	server := template("moss test server")
+	server := certTemplate("moss test server")
 	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -84,7 +84,7 @@ func writeCertificates(dir string, hosts []string) error {
 			server.DNSNames = append(server.DNSNames, h)
 		}
 	}
-	client := template("moss test client")
+	client := certTemplate("moss test client")
 	client.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	issue := func(cert *x509.Certificate, certFile, keyFile string) error {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -109,7 +109,7 @@ func writeCertificates(dir string, hosts []string) error {
 		issue(client, "client.cert", "client.key")) // the names that a folder of certificates has
 }
 
-func template(name string) *x509.Certificate {
+func certTemplate(name string) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		serial = big.NewInt(1)

@@ -125,7 +125,7 @@ func (s *server) run(ctx context.Context, listener net.Listener, useTLS bool, di
 	for {
 		select {
 		case <-hangup:
-			s.revoke()
+			s.revokeTokens()
 		case err := <-ended:
 			return err
 		case <-ctx.Done():

@@ -58,8 +58,8 @@ func newServer() *server {
 	return &server{post: true, offline: true, life: 5 * time.Minute, refresh: make(map[string]session)}
 }
 
-// revoke takes back all refresh tokens.
-func (s *server) revoke() {
+// revokeTokens takes back all refresh tokens.
+func (s *server) revokeTokens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.refresh)
@@ -72,9 +72,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case r.Method == http.MethodPost && s.post:
-		answer, err = s.oauth(r, &line)
+		answer, err = s.answerPost(r, &line)
 	case r.Method == http.MethodGet:
-		answer, err = s.get(r, &line)
+		answer, err = s.answerGet(r, &line)
 	default:
 		err = &failure{http.StatusNotFound, "", "404 page not found"}
 	}
@@ -89,12 +89,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else if err != nil {
 		line.Status, line.Error = http.StatusInternalServerError, err.Error()
 	}
-	s.note(line) // before the client knows: whoever reads the log after an answer finds it
+	s.logEntry(line) // before the client knows: whoever reads the log after an answer finds it
 	w.WriteHeader(line.Status)
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func (s *server) note(line entry) {
+func (s *server) logEntry(line entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.log != nil {
@@ -102,13 +102,13 @@ func (s *server) note(line entry) {
 	}
 }
 
-// oauth is the POST form.
-func (s *server) oauth(r *http.Request, line *entry) (map[string]any, error) {
+// answerPost answers the POST form.
+func (s *server) answerPost(r *http.Request, line *entry) (map[string]any, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
-		return nil, bad("invalid_request", "the form has another type")
+		return nil, badRequest("invalid_request", "the form has another type")
 	}
 	if err := r.ParseForm(); err != nil {
-		return nil, bad("invalid_request", "the form cannot be read")
+		return nil, badRequest("invalid_request", "the form cannot be read")
 	}
 	form := r.PostForm
 	line.GrantType, line.Service, line.Scope = form.Get("grant_type"), form.Get("service"), form["scope"]
@@ -120,12 +120,12 @@ func (s *server) oauth(r *http.Request, line *entry) (map[string]any, error) {
 	var keep string
 	switch form.Get("grant_type") {
 	case "password":
-		if !s.knows(form.Get("username"), form.Get("password")) {
-			return nil, bad("invalid_grant", "incorrect username or password")
+		if !s.knowsUser(form.Get("username"), form.Get("password")) {
+			return nil, badRequest("invalid_grant", "incorrect username or password")
 		}
 		who = session{form.Get("username"), form.Get("service")}
 		if form.Get("access_type") == "offline" && s.offline {
-			keep = s.open(who)
+			keep = s.newRefreshToken(who)
 		}
 	case "refresh_token":
 		s.mu.Lock()
@@ -133,17 +133,17 @@ func (s *server) oauth(r *http.Request, line *entry) (map[string]any, error) {
 		who, ok = s.refresh[form.Get("refresh_token")]
 		s.mu.Unlock()
 		if !ok || who.service != form.Get("service") {
-			return nil, bad("invalid_grant", "the refresh token is not good for this service")
+			return nil, badRequest("invalid_grant", "the refresh token is not good for this service")
 		}
 		line.Account = who.user
 		if form.Get("access_type") == "offline" {
 			keep = form.Get("refresh_token")
 		}
 	default:
-		return nil, bad("unsupported_grant_type", "this grant type is for later")
+		return nil, badRequest("unsupported_grant_type", "this grant type is for later")
 	}
-	granted := grant(who.user, strings.Fields(form.Get("scope")))
-	answer, err := s.answer(who, granted)
+	granted := grantScopes(who.user, strings.Fields(form.Get("scope")))
+	answer, err := s.tokenAnswer(who, granted)
 	if err != nil {
 		return nil, err
 	}
@@ -157,11 +157,11 @@ func (s *server) oauth(r *http.Request, line *entry) (map[string]any, error) {
 // checkForm holds a form against the rules of API document 3, 5.3, and those of OAuth 2.0 that it follows.
 func checkForm(form, query url.Values) error {
 	if len(query) > 0 {
-		return bad("invalid_request", "parameters belong in the form")
+		return badRequest("invalid_request", "parameters belong in the form")
 	}
 	for name, values := range form {
 		if len(values) > 1 {
-			return bad("invalid_request", name+" is given more than once")
+			return badRequest("invalid_request", name+" is given more than once")
 		}
 	}
 	needed := []string{"grant_type", "service", "client_id"}
@@ -171,33 +171,33 @@ func checkForm(form, query url.Values) error {
 	case "refresh_token":
 		needed = append(needed, "refresh_token")
 		if form.Has("password") {
-			return bad("invalid_request", "a password has no business with a refresh token")
+			return badRequest("invalid_request", "a password has no business with a refresh token")
 		}
 	}
 	for _, name := range needed {
 		if form.Get(name) == "" {
-			return bad("invalid_request", name+" is missing")
+			return badRequest("invalid_request", name+" is missing")
 		}
 	}
 	if strings.ContainsFunc(form.Get("client_id"), func(r rune) bool { return r < 0x20 || r > 0x7e }) {
-		return bad("invalid_request", "client_id has characters that it cannot have") // RFC 6749, appendix A.1
+		return badRequest("invalid_request", "client_id has characters that it cannot have") // RFC 6749, appendix A.1
 	}
 	if a := form.Get("access_type"); form.Has("access_type") && a != "offline" && a != "online" {
-		return bad("invalid_request", "access_type is neither offline nor online")
+		return badRequest("invalid_request", "access_type is neither offline nor online")
 	}
 	seen := make(map[string]bool)
 	for scope := range strings.FieldsSeq(form.Get("scope")) {
 		name := scope[:strings.LastIndexByte(scope, ':')+1]
 		if strings.Count(scope, ":") < 2 || seen[name] {
-			return bad("invalid_scope", "not a list of TYPE:NAME:ACTION,ACTION with every name once")
+			return badRequest("invalid_scope", "not a list of TYPE:NAME:ACTION,ACTION with every name once")
 		}
 		seen[name] = true
 	}
 	return nil
 }
 
-// get is the form that every token server has.
-func (s *server) get(r *http.Request, line *entry) (map[string]any, error) {
+// answerGet answers the form that every token server has.
+func (s *server) answerGet(r *http.Request, line *entry) (map[string]any, error) {
 	query := r.URL.Query()
 	user, password, basic := r.BasicAuth()
 	line.Service, line.Scope, line.Account, line.Basic = query.Get("service"), query["scope"], query.Get("account"), basic
@@ -208,35 +208,35 @@ func (s *server) get(r *http.Request, line *entry) (map[string]any, error) {
 	if query.Has("grant_type") || query.Has("password") || query.Has("refresh_token") {
 		return nil, &failure{http.StatusBadRequest, "", "secrets do not belong in a query"}
 	}
-	if basic && (!s.knows(user, password) || (query.Has("account") && query.Get("account") != user)) {
+	if basic && (!s.knowsUser(user, password) || (query.Has("account") && query.Get("account") != user)) {
 		return nil, &failure{http.StatusUnauthorized, "", "incorrect username or password"}
 	}
 	who := session{user, query.Get("service")}
-	answer, err := s.answer(who, grant(user, strings.Fields(strings.Join(query["scope"], " "))))
+	answer, err := s.tokenAnswer(who, grantScopes(user, strings.Fields(strings.Join(query["scope"], " "))))
 	if err != nil {
 		return nil, err
 	}
 	answer["token"] = answer["access_token"]
 	if basic && query.Get("offline_token") == "true" && s.offline {
-		answer["refresh_token"] = s.open(who)
+		answer["refresh_token"] = s.newRefreshToken(who)
 	}
 	return answer, nil
 }
 
-func (s *server) answer(who session, granted []access) (map[string]any, error) {
+func (s *server) tokenAnswer(who session, granted []access) (map[string]any, error) {
 	now := time.Now().UTC().Truncate(time.Second)
-	token, err := s.signer.sign(who, granted, now, s.life)
+	token, err := s.signer.signToken(who, granted, now, s.life)
 	return map[string]any{
 		"access_token": token, "expires_in": int(s.life.Seconds()), "issued_at": now.Format(time.RFC3339),
 	}, err
 }
 
-func (s *server) knows(user, password string) bool {
+func (s *server) knowsUser(user, password string) bool {
 	want, ok := s.users[user]
 	return ok && want == password
 }
 
-func (s *server) open(who session) string {
+func (s *server) newRefreshToken(who session) string {
 	t := rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +251,8 @@ type access struct {
 	Actions []string `json:"actions"`
 }
 
-// grant says what of the scopes a user may have; nobody is the empty name.
-func grant(user string, scopes []string) []access {
+// grantScopes says what of the scopes a user may have; nobody is the empty name.
+func grantScopes(user string, scopes []string) []access {
 	granted := []access{}
 	for _, scope := range scopes {
 		kind, rest, _ := strings.Cut(scope, ":")
@@ -282,4 +282,4 @@ func scopeList(granted []access) string {
 	return strings.Join(list, " ")
 }
 
-func bad(code, text string) error { return &failure{http.StatusBadRequest, code, text} }
+func badRequest(code, text string) error { return &failure{http.StatusBadRequest, code, text} }

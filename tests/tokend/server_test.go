@@ -129,7 +129,7 @@ func TestRefreshTokens(t *testing.T) {
 	if _, a := s.ask(t, form(strings.Replace(use, "service=s", "service=t", 1))); a.Error != "invalid_grant" {
 		t.Errorf("another service: %+v", a)
 	}
-	s.revoke()
+	s.revokeTokens()
 	if _, a := s.ask(t, form(use)); a.Error != "invalid_grant" {
 		t.Errorf("revoked: %+v", a)
 	}

@@ -53,7 +53,7 @@ func serve(folder, mountpoint string, told io.Writer) error {
 	}
 	go func() {
 		for sig := range signals {
-			d.hang(sig == syscall.SIGUSR1)
+			d.setHanging(sig == syscall.SIGUSR1)
 		}
 	}()
 	if _, err := fmt.Fprintln(told, "ready"); err != nil {
@@ -74,15 +74,15 @@ type disk struct {
 	hangs  bool
 }
 
-func (d *disk) hang(hangs bool) {
+func (d *disk) setHanging(hangs bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hangs = hangs
 	d.goesOn.Broadcast()
 }
 
-// wait returns once the disk works.
-func (d *disk) wait(ctx context.Context) {
+// waitUntilWorking returns once the disk works.
+func (d *disk) waitUntilWorking(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if caller, ok := fuse.FromContext(ctx); ok && d.hangs {
@@ -125,7 +125,7 @@ type file struct {
 
 // Write waits for the disk.
 func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, syscall.Errno) {
-	f.disk.wait(ctx)
+	f.disk.waitUntilWorking(ctx)
 	return f.LoopbackFile.Write(ctx, data, off)
 }
 

@@ -15,23 +15,23 @@ import (
 // settle is how long the engine has after its first answer to start what its policies say.
 const settle = time.Second
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // check compares what the engine says with what was acknowledged.
 func (m *model) check(ctx context.Context, c *client.Client) (faults []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := &checker{ctx: ctx, c: c, saved: map[string]bool{}}
-	wait(ctx, settle)
+	waitFor(ctx, settle)
 	known := map[string]bool{}
 	for _, ctr := range m.containers {
 		known[ctr.id] = true
-		k.container(ctr)
+		k.checkContainer(ctr)
 	}
-	k.volumes(m.volumes)
-	k.networks(m.networks)
-	k.images(m.images, m.over, m.syncs, m.pace)
-	k.use(known)
+	k.checkVolumes(m.volumes)
+	k.checkNetworks(m.networks)
+	k.checkImages(m.images, m.over, m.syncs, m.pace)
+	k.useContainers(known)
 	return k.faults
 }
 
@@ -42,7 +42,7 @@ type checker struct {
 	faults []string
 }
 
-func (k *checker) fault(format string, args ...any) {
+func (k *checker) addFault(format string, args ...any) {
 	k.faults = append(k.faults, fmt.Sprintf(format, args...))
 }
 
@@ -56,11 +56,11 @@ type about struct {
 	NetworkSettings struct{ Networks map[string]json.RawMessage }
 }
 
-func (k *checker) container(ctr *ctr) {
+func (k *checker) checkContainer(ctr *ctr) {
 	found, err := k.c.ContainerInspect(k.ctx, ctr.id, false)
 	if err != nil {
 		if !ctr.removing {
-			k.fault("container %s (%.12s) is lost: %v", &ctr.name, ctr.id, err)
+			k.addFault("container %s (%.12s) is lost: %v", &ctr.name, ctr.id, err)
 		}
 		return
 	}
@@ -69,18 +69,18 @@ func (k *checker) container(ctr *ctr) {
 	}
 	var is about
 	if err := json.Unmarshal(found.Raw, &is); err != nil {
-		k.fault("container %s: %v", &ctr.name, err)
+		k.addFault("container %s: %v", &ctr.name, err)
 		return
 	}
 	name := strings.TrimPrefix(is.Name, "/")
 	if !ctr.name.allows(name) {
-		k.fault("container %.12s has the name %q, want %s", ctr.id, name, &ctr.name)
+		k.addFault("container %.12s has the name %q, want %s", ctr.id, name, &ctr.name)
 	}
 	if got := is.HostConfig.RestartPolicy.Name; !ctr.policy.allows(got) {
-		k.fault("container %s has the restart policy %q, want %s", name, got, &ctr.policy)
+		k.addFault("container %s has the restart policy %q, want %s", name, got, &ctr.policy)
 	}
 	if is.Config.Labels["made"] == "" {
-		k.fault("container %s has lost its labels", name)
+		k.addFault("container %s has lost its labels", name)
 	}
 	for network, v := range ctr.joined {
 		got := "no"
@@ -88,41 +88,41 @@ func (k *checker) container(ctr *ctr) {
 			got = "yes"
 		}
 		if !v.allows(got) {
-			k.fault("container %s in network %s: %q, want %s", name, network, got, v)
+			k.addFault("container %s in network %s: %q, want %s", name, network, got, v)
 		}
 	}
 	status := is.State.Status
 	switch {
 	case !ctr.started && status != "created":
-		k.fault("container %s was never started and is %s", name, status)
+		k.addFault("container %s was never started and is %s", name, status)
 	case ctr.stopped && !ctr.policy.busy && ctr.policy.now != "always" && (status == "running" || status == "restarting"):
-		k.fault("container %s (%s) was stopped by its user and is %s", name, ctr.policy.now, status)
+		k.addFault("container %s (%s) was stopped by its user and is %s", name, ctr.policy.now, status)
 	}
 }
 
-func (k *checker) volumes(want map[string]bool) {
+func (k *checker) checkVolumes(want map[string]bool) {
 	list, _, err := k.c.Volumes(k.ctx, nil)
 	if err != nil {
-		k.fault("volumes: %v", err)
+		k.addFault("volumes: %v", err)
 	}
 	there := map[string]client.Volume{}
 	for _, v := range list {
 		there[v.Name] = v
 		if _, asked := want[v.Name]; asked && strings.HasPrefix(v.Name, "v") && v.Labels["made"] != v.Name {
-			k.fault("volume %s has lost its labels", v.Name)
+			k.addFault("volume %s has lost its labels", v.Name)
 		}
 	}
 	for name, acked := range want {
 		if _, ok := there[name]; acked && !ok {
-			k.fault("volume %s is lost", name)
+			k.addFault("volume %s is lost", name)
 		}
 	}
 }
 
-func (k *checker) networks(want map[string]bool) {
+func (k *checker) checkNetworks(want map[string]bool) {
 	list, err := k.c.NetworkList(k.ctx, nil)
 	if err != nil {
-		k.fault("networks: %v", err)
+		k.addFault("networks: %v", err)
 	}
 	there := map[string]client.Network{}
 	for _, n := range list {
@@ -130,24 +130,24 @@ func (k *checker) networks(want map[string]bool) {
 	}
 	for name, acked := range want {
 		if n, ok := there[name]; acked && (!ok || n.Labels["made"] != name) {
-			k.fault("network %s is lost: %v", name, n)
+			k.addFault("network %s is lost: %v", name, n)
 		}
 	}
 }
 
-// use starts and removes every container: none is half there.
-func (k *checker) use(known map[string]bool) {
+// useContainers starts and removes every container: none is half there.
+func (k *checker) useContainers(known map[string]bool) {
 	list, err := k.c.Containers(k.ctx, client.ContainersOptions{All: true})
 	if err != nil {
-		k.fault("containers: %v", err)
+		k.addFault("containers: %v", err)
 	}
 	for _, ctr := range list {
 		err := k.c.ContainerStart(k.ctx, ctr.ID, "")
 		if err != nil {
-			k.fault("container %v (acknowledged: %v) does not start: %v", ctr.Names, known[ctr.ID], err)
+			k.addFault("container %v (acknowledged: %v) does not start: %v", ctr.Names, known[ctr.ID], err)
 		}
 		if err := k.c.ContainerRemove(k.ctx, ctr.ID, client.RemoveOptions{Force: true, Volumes: true}); err != nil {
-			k.fault("container %v is not removed: %v", ctr.Names, err)
+			k.addFault("container %v is not removed: %v", ctr.Names, err)
 		}
 	}
 }

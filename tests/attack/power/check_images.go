@@ -14,11 +14,11 @@ import (
 	"moss/api/client"
 )
 
-// images checks that none is lost but the newest, that each that is there is whole, and that what is not there can be made again
-// of whatever the cut has left. How long a sync took is the disk's doing: one may have been under way at the acknowledgement, and
-// the next one at the cut.
-func (k *checker) images(want []*img, cut time.Time, syncs syncs, pace *pace) {
-	there := k.listed()
+// checkImages checks that none is lost but the newest, that each that is there is whole, and that what is not there can
+// be made again of whatever the cut has left. How long a sync took is the disk's doing: one may have been under way at
+// the acknowledgement, and the next one at the cut.
+func (k *checker) checkImages(want []*img, cut time.Time, syncs syncs, pace *pace) {
+	there := k.listImages()
 	for _, i := range want {
 		if _, ok := there[i.name]; ok {
 			continue
@@ -26,18 +26,18 @@ func (k *checker) images(want []*img, cut time.Time, syncs syncs, pace *pace) {
 		age := cut.Sub(i.acked).Round(time.Millisecond)
 		switch {
 		case i.acked.IsZero() || i.gone:
-		case syncs.have(i.acked, cut):
-			k.fault("image %s is lost, acknowledged %s before the cut and synced since", i.name, age)
-		case age > i.grace+pace.waited(i.acked, cut)+2*syncs.longest(cut):
-			k.fault("image %s is lost, acknowledged %s before the cut and not synced, where a sync takes %s", i.name, age, syncs.longest(cut))
+		case syncs.haveReached(i.acked, cut):
+			k.addFault("image %s is lost, acknowledged %s before the cut and synced since", i.name, age)
+		case age > i.grace+pace.waitedBetween(i.acked, cut)+2*syncs.longestBefore(cut):
+			k.addFault("image %s is lost, acknowledged %s before the cut and not synced, where a sync takes %s", i.name, age, syncs.longestBefore(cut))
 		}
 		if i.files != nil {
 			if err := i.from(k.ctx, k.c); err != nil {
-				k.fault("image %s cannot be made again: %v", i.name, err)
+				k.addFault("image %s cannot be made again: %v", i.name, err)
 			}
 		}
 	}
-	there = k.listed()
+	there = k.listImages()
 	seen := map[string]bool{}
 	for _, i := range want {
 		found, ok := there[i.name]
@@ -45,26 +45,26 @@ func (k *checker) images(want []*img, cut time.Time, syncs syncs, pace *pace) {
 			continue
 		}
 		if i.id != "" && found.ID != i.id {
-			k.fault("%s is image %s, want %s", i.name, found.ID, i.id)
+			k.addFault("%s is image %s, want %s", i.name, found.ID, i.id)
 		}
 		if i.digest != "" && !slices.Contains(found.RepoDigests, i.digest) {
-			k.fault("image %s has the digests %q, want %s", i.name, found.RepoDigests, i.digest)
+			k.addFault("image %s has the digests %q, want %s", i.name, found.RepoDigests, i.digest)
 		}
 		if seen[found.ID] {
 			continue
 		}
 		seen[found.ID] = true
-		if err := k.content(i); err != nil {
-			k.fault("files of image %s: %v", i.name, err)
+		if err := k.checkContent(i); err != nil {
+			k.addFault("files of image %s: %v", i.name, err)
 		}
 	}
 }
 
-// listed returns the images by their names, and checks those that it has not seen yet.
-func (k *checker) listed() map[string]client.Image {
+// listImages returns the images by their names, and checks those that it has not seen yet.
+func (k *checker) listImages() map[string]client.Image {
 	list, err := k.c.Images(k.ctx, client.ImagesOptions{})
 	if err != nil {
-		k.fault("images: %v", err)
+		k.addFault("images: %v", err)
 	}
 	there := map[string]client.Image{}
 	for _, i := range list {
@@ -73,21 +73,21 @@ func (k *checker) listed() map[string]client.Image {
 			there[t] = i
 		}
 		if len(tags) == 0 {
-			k.fault("image %s has no name", i.ID)
+			k.addFault("image %s has no name", i.ID)
 		}
 		if k.saved[i.ID] {
 			continue
 		}
 		k.saved[i.ID] = true
-		if err := k.whole(i.ID); err != nil {
-			k.fault("image %s %v is not whole: %v", i.ID, tags, err)
+		if err := k.checkLayers(i.ID); err != nil {
+			k.addFault("image %s %v is not whole: %v", i.ID, tags, err)
 		}
 	}
 	return there
 }
 
-// whole saves an image and compares its layers with what its config says of them.
-func (k *checker) whole(id string) error {
+// checkLayers saves an image and compares its layers with what its config says of them.
+func (k *checker) checkLayers(id string) error {
 	var buf bytes.Buffer
 	if err := k.c.ImageSave(k.ctx, []string{id}, &buf); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (k *checker) whole(id string) error {
 		return fmt.Errorf("%d layers, want %d", len(manifest[0].Layers), len(config.RootFS.DiffIDs))
 	}
 	for n, want := range config.RootFS.DiffIDs {
-		if got := digest([]byte(files[manifest[0].Layers[n]])); got != want {
+		if got := digestOf([]byte(files[manifest[0].Layers[n]])); got != want {
 			return fmt.Errorf("layer %d is %s, want %s", n, got, want)
 		}
 	}
@@ -143,8 +143,8 @@ func readArchive(from io.Reader) (map[string]string, error) {
 	}
 }
 
-// content compares what a container of an image sees with what the image was made of.
-func (k *checker) content(i *img) (err error) {
+// checkContent compares what a container of an image sees with what the image was made of.
+func (k *checker) checkContent(i *img) (err error) {
 	made, err := k.c.ContainerCreate(k.ctx, "", client.Create{Image: i.name, Cmd: []string{"true"}})
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (k *checker) content(i *img) (err error) {
 		delete(got, name)
 	}
 	if len(got) > 0 {
-		return fmt.Errorf("%q were not written", sorted(got))
+		return fmt.Errorf("%q were not written", sortedKeys(got))
 	}
 	return nil
 }

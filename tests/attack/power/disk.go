@@ -58,7 +58,7 @@ func newDisk(ctx context.Context, kind, dir string) (_ *disk, err error) {
 	if err := errors.Join(file.Truncate(size), file.Close()); err != nil {
 		return nil, err
 	}
-	if err := command(ctx, append(map[string][]string{
+	if err := runCommand(ctx, append(map[string][]string{
 		"xfs":   {"mkfs.xfs", "-q", "-m", "reflink=1"},
 		"ext4":  {"mkfs.ext4", "-q", "-E", "lazy_itable_init=1"},
 		"btrfs": {"mkfs.btrfs", "-q"},
@@ -74,13 +74,13 @@ func (d *disk) mount(ctx context.Context) error {
 		return fmt.Errorf("losetup: %w", err)
 	}
 	d.loop = strings.TrimSpace(string(out))
-	return command(ctx, "mount", "-t", d.kind, d.loop, d.at)
+	return runCommand(ctx, "mount", "-t", d.kind, d.loop, d.at)
 }
 
-// cut takes the power away. Nothing that is written afterwards is there after the next mount.
-func (d *disk) cut() error {
+// cutPower takes the power away. Nothing that is written afterwards is there after the next mount.
+func (d *disk) cutPower() error {
 	if d.host != nil {
-		return clone(d.image, d.image+".cut")
+		return cloneFile(d.image, d.image+".cut")
 	}
 	dir, err := os.Open(d.at)
 	if err != nil {
@@ -93,8 +93,8 @@ func (d *disk) cut() error {
 	return nil
 }
 
-// clone makes to a file that shares the blocks of from, all as they are at one moment.
-func clone(from, to string) error {
+// cloneFile makes to a file that shares the blocks of from, all as they are at one moment.
+func cloneFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -108,9 +108,9 @@ func clone(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// again mounts the file system as the cut left it.
-func (d *disk) again(ctx context.Context) error {
-	if err := d.release(ctx); err != nil {
+// mountAgain mounts the file system as the cut left it.
+func (d *disk) mountAgain(ctx context.Context) error {
+	if err := d.unmount(ctx); err != nil {
 		return err
 	}
 	if d.host != nil {
@@ -121,12 +121,12 @@ func (d *disk) again(ctx context.Context) error {
 	return d.mount(ctx)
 }
 
-// release unmounts the file system. Nobody uses it.
-func (d *disk) release(ctx context.Context) error {
+// unmount unmounts the file system. Nobody uses it.
+func (d *disk) unmount(ctx context.Context) error {
 	if d.loop == "" {
 		return nil
 	}
-	err := errors.Join(command(ctx, "umount", "--lazy", d.at), command(ctx, "losetup", "--detach", d.loop))
+	err := errors.Join(runCommand(ctx, "umount", "--lazy", d.at), runCommand(ctx, "losetup", "--detach", d.loop))
 	if err != nil {
 		return err
 	}
@@ -134,32 +134,32 @@ func (d *disk) release(ctx context.Context) error {
 	// device of another file system, which closes its file here a moment after it has gone.
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	for d.held() {
+	for d.isAttached() {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s is still in use: %w", d.loop, ctx.Err())
 		}
-		wait(ctx, 10*time.Millisecond)
+		waitFor(ctx, 10*time.Millisecond)
 	}
 	d.loop = ""
 	return nil
 }
 
-// held reports whether the loop device still has its file.
-func (d *disk) held() bool {
+// isAttached reports whether the loop device still has its file.
+func (d *disk) isAttached() bool {
 	_, err := os.Stat(filepath.Join("/sys/block", filepath.Base(d.loop), "loop"))
 	return err == nil
 }
 
 // close unmounts all.
 func (d *disk) close(ctx context.Context) error {
-	err := d.release(ctx)
+	err := d.unmount(ctx)
 	if d.host != nil {
 		err = errors.Join(err, d.host.close(ctx))
 	}
 	return err
 }
 
-func command(ctx context.Context, words ...string) error {
+func runCommand(ctx context.Context, words ...string) error {
 	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, strings.TrimSpace(string(out)))
@@ -167,8 +167,8 @@ func command(ctx context.Context, words ...string) error {
 	return nil
 }
 
-// wait lets some time pass, or less if ctx ends.
-func wait(ctx context.Context, d time.Duration) {
+// waitFor lets some time pass, or less if ctx ends.
+func waitFor(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

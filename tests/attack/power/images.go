@@ -23,8 +23,8 @@ const (
 	buildGrace = 10 * time.Second
 )
 
-// base loads the image that containers are made of, and waits until it is not in danger any more.
-func (m *model) base(ctx context.Context, c *client.Client) error {
+// loadBase loads the image that containers are made of, and waits until it is not in danger any more.
+func (m *model) loadBase(ctx context.Context, c *client.Client) error {
 	busybox, err := exec.LookPath("busybox.static")
 	if err != nil {
 		if busybox, err = exec.LookPath("busybox"); err != nil {
@@ -36,94 +36,94 @@ func (m *model) base(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	files := map[string]string{"bin/busybox": string(raw), "bin/sh": string(raw)}
-	if err := c.ImageLoad(ctx, bytes.NewReader(archive(baseName, layer(files))), 0, true, ignore); err != nil {
+	if err := c.ImageLoad(ctx, bytes.NewReader(imageArchive(baseName, layerArchive(files))), 0, true, ignoreProgress); err != nil {
 		return err
 	}
 	acked := time.Now()
-	wait(ctx, 2*imageGrace) // it is the promise itself that is waited for
-	m.ack(func() { m.images = append(m.images, &img{name: baseName, acked: acked, grace: imageGrace}) })
+	waitFor(ctx, 2*imageGrace) // it is the promise itself that is waited for
+	m.noteAcked(func() { m.images = append(m.images, &img{name: baseName, acked: acked, grace: imageGrace}) })
 	return nil
 }
 
-// image makes an image and notes that it was asked for, and then that it was acknowledged.
-func (w *worker) image(ctx context.Context, c *client.Client, i *img) error {
-	w.model.ask(func() { w.model.images = append(w.model.images, i) })
+// makeImage makes an image and notes that it was asked for, and then that it was acknowledged.
+func (w *worker) makeImage(ctx context.Context, c *client.Client, i *img) error {
+	w.model.noteAsked(func() { w.model.images = append(w.model.images, i) })
 	if err := i.from(ctx, c); err != nil {
 		return err
 	}
-	w.model.ack(func() {
+	w.model.noteAcked(func() {
 		i.acked = time.Now()
 		w.tags = append(w.tags, i)
 	})
 	return nil
 }
 
-func ignore(client.Progress) error { return nil }
+func ignoreProgress(client.Progress) error { return nil }
 
-func (w *worker) load(ctx context.Context, c *client.Client) error {
-	name := w.fresh("l") + ":1"
-	layers := []map[string]string{w.files(40), w.files(100)}
-	image := archive(name, layer(layers[0]), layer(layers[1]))
-	return w.image(ctx, c, &img{
-		name: name, id: digest(config(layer(layers[0]), layer(layers[1]))), root: "/files", files: union(layers...), grace: imageGrace,
+func (w *worker) loadImage(ctx context.Context, c *client.Client) error {
+	name := w.freshName("l") + ":1"
+	layers := []map[string]string{w.randomFiles(40), w.randomFiles(100)}
+	image := imageArchive(name, layerArchive(layers[0]), layerArchive(layers[1]))
+	return w.makeImage(ctx, c, &img{
+		name: name, id: digestOf(imageConfig(layerArchive(layers[0]), layerArchive(layers[1]))), root: "/files", files: mergeLayers(layers...), grace: imageGrace,
 		from: func(ctx context.Context, c *client.Client) error {
-			return c.ImageLoad(ctx, bytes.NewReader(image), 0, true, ignore)
+			return c.ImageLoad(ctx, bytes.NewReader(image), 0, true, ignoreProgress)
 		},
 	})
 }
 
-// pull fetches the next image of the pool, by a tag of this worker alone. All take them in the same order: what one fetches,
-// another one fetches at the same time, has already or removes.
-func (w *worker) pull(ctx context.Context, c *client.Client) error {
+// pullImage fetches the next image of the pool, by a tag of this worker alone. All take them in the same order: what
+// one fetches, another one fetches at the same time, has already or removes.
+func (w *worker) pullImage(ctx context.Context, c *client.Client) error {
 	if w.drawn == len(w.model.pool.images) {
 		return nil
 	}
-	i := w.model.pool.image(w.drawn, w.n)
+	i := w.model.pool.imageFor(w.drawn, w.n)
 	w.drawn++
-	return w.image(ctx, c, i)
+	return w.makeImage(ctx, c, i)
 }
 
-func (w *worker) tag(ctx context.Context, c *client.Client) error {
-	name := w.fresh("t")
-	return w.image(ctx, c, &img{
+func (w *worker) tagImage(ctx context.Context, c *client.Client) error {
+	name := w.freshName("t")
+	return w.makeImage(ctx, c, &img{
 		name: name + ":1", grace: imageGrace,
 		from: func(ctx context.Context, c *client.Client) error { return c.ImageTag(ctx, baseName, name, "1") },
 	})
 }
 
-func (w *worker) untag(ctx context.Context, c *client.Client) error {
+func (w *worker) untagImage(ctx context.Context, c *client.Client) error {
 	if len(w.tags) < 3 {
 		return nil
 	}
 	n := w.rand.IntN(len(w.tags))
 	i := w.tags[n]
 	w.tags = append(w.tags[:n:n], w.tags[n+1:]...)
-	w.model.ask(func() { i.gone = true })
+	w.model.noteAsked(func() { i.gone = true })
 	_, err := c.ImageRemove(ctx, i.name, false, false)
 	return err
 }
 
-func (w *worker) build(ctx context.Context, c *client.Client) error {
-	name := w.fresh("b") + ":1"
-	files := w.files(30)
+func (w *worker) buildImage(ctx context.Context, c *client.Client) error {
+	name := w.freshName("b") + ":1"
+	files := w.randomFiles(30)
 	sent := maps.Clone(files)
 	sent["Dockerfile"] = "FROM " + baseName + "\nCOPY files /src\nRUN cp -r /src /copy\nENV A=" + name + "\n"
-	folder := layer(sent)
-	return w.image(ctx, c, &img{
+	folder := layerArchive(sent)
+	return w.makeImage(ctx, c, &img{
 		name: name, root: "/copy", files: files, grace: buildGrace,
 		from: func(ctx context.Context, c *client.Client) error {
-			return c.ImageBuild(ctx, client.BuildOptions{Context: bytes.NewReader(folder), Tags: []string{name}}, ignore)
+			return c.ImageBuild(ctx, client.BuildOptions{Context: bytes.NewReader(folder), Tags: []string{name}}, ignoreProgress)
 		},
 	})
 }
 
-func (w *worker) commit(ctx context.Context, c *client.Client) error {
-	ctr := w.pick()
+func (w *worker) commitContainer(ctx context.Context, c *client.Client) error {
+	ctr := w.pickContainer()
 	if ctr == nil {
 		return nil
 	}
-	name := w.fresh("k")
-	return w.image(ctx, c, &img{
+	name := w.freshName("k")
+	return w.makeImage(ctx, c, &img{
 		name: name + ":1", grace: imageGrace,
 		from: func(ctx context.Context, c *client.Client) error {
 			_, err := c.ContainerCommit(ctx, ctr.id, client.Commit{Repo: name, Tag: "1"})
@@ -132,10 +132,10 @@ func (w *worker) commit(ctx context.Context, c *client.Client) error {
 	})
 }
 
-// files are small ones of drawn content.
-func (w *worker) files(n int) map[string]string { return drawn(w.rand, n) }
+// randomFiles returns small ones of drawn content.
+func (w *worker) randomFiles(n int) map[string]string { return randomFiles(w.rand, n) }
 
-func drawn(draw *rand.Rand, n int) map[string]string {
+func randomFiles(draw *rand.Rand, n int) map[string]string {
 	files := map[string]string{}
 	for i := range n {
 		content := make([]byte, 1+draw.IntN(20_000))
@@ -147,11 +147,11 @@ func drawn(draw *rand.Rand, n int) map[string]string {
 	return files
 }
 
-// layer is a plain archive of files.
-func layer(files map[string]string) []byte {
+// layerArchive returns a plain archive of files.
+func layerArchive(files map[string]string) []byte {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	for _, name := range sorted(files) {
+	for _, name := range sortedKeys(files) {
 		must(w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(files[name]))}))
 		_, err := w.Write([]byte(files[name]))
 		must(err)
@@ -160,15 +160,15 @@ func layer(files map[string]string) []byte {
 	return buf.Bytes()
 }
 
-// archive is an image as save writes it.
-func archive(name string, layers ...[]byte) []byte {
+// imageArchive returns an image as save writes it.
+func imageArchive(name string, layers ...[]byte) []byte {
 	type entry struct {
 		Config   string
 		RepoTags []string
 		Layers   []string
 	}
 	e := entry{Config: "config.json", RepoTags: []string{name}}
-	files := map[string]string{e.Config: string(config(layers...))}
+	files := map[string]string{e.Config: string(imageConfig(layers...))}
 	for i, l := range layers {
 		e.Layers = append(e.Layers, fmt.Sprintf("%d.tar", i))
 		files[e.Layers[i]] = string(l)
@@ -176,14 +176,14 @@ func archive(name string, layers ...[]byte) []byte {
 	manifest, err := json.Marshal([]entry{e})
 	must(err)
 	files["manifest.json"] = string(manifest)
-	return layer(files)
+	return layerArchive(files)
 }
 
-// config is that of an image of those layers.
-func config(layers ...[]byte) []byte {
+// imageConfig returns that of an image of those layers.
+func imageConfig(layers ...[]byte) []byte {
 	diffIDs := make([]string, 0, len(layers))
 	for _, l := range layers {
-		diffIDs = append(diffIDs, digest(l))
+		diffIDs = append(diffIDs, digestOf(l))
 	}
 	raw, err := json.Marshal(map[string]any{
 		"architecture": "amd64", "os": "linux", "created": "2026-01-02T03:04:05Z",
@@ -193,7 +193,7 @@ func config(layers ...[]byte) []byte {
 	return raw
 }
 
-func digest(raw []byte) string {
+func digestOf(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }

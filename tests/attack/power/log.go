@@ -12,8 +12,8 @@ import (
 // and what it has synced.
 var told = regexp.MustCompile(` (WRN|ERR) | INF engine |/images/| synced `) //nolint:gochecknoglobals // a constant
 
-// tell writes the lines of an engine's log that explain a round, and its last ones.
-func tell(w io.Writer, path string, last int) error {
+// writeLogLines writes the lines of an engine's log that explain a round, and its last ones.
+func writeLogLines(w io.Writer, path string, last int) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -84,13 +84,13 @@ func (o *options) run(ctx context.Context) (rounds, failed int, err error) {
 	}
 	defer func() { err = errors.Join(err, o.pool.registry.Stop()) }()
 	for _, kind := range o.kinds {
-		if why := missing(ctx, kind); why != "" {
+		if why := missingSupport(ctx, kind); why != "" {
 			o.say("powercut: left out: %s: %s\n", kind, why)
 			continue
 		}
 		lost := 0
 		for n := range o.rounds {
-			ok, err := o.round(ctx, kind, o.seed+uint64(n), filepath.Join(top, fmt.Sprintf("%.1s%d", kind, n)))
+			ok, err := o.runRound(ctx, kind, o.seed+uint64(n), filepath.Join(top, fmt.Sprintf("%.1s%d", kind, n)))
 			if err != nil {
 				return rounds, failed, err
 			}
@@ -109,24 +109,24 @@ func (o *options) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(o.out, format, args...) // nobody is there to be told then
 }
 
-// round runs one round and tells of it.
-func (o *options) round(ctx context.Context, kind string, seed uint64, dir string) (ok bool, err error) {
+// runRound runs one round and tells of it.
+func (o *options) runRound(ctx context.Context, kind string, seed uint64, dir string) (ok bool, err error) {
 	r := &round{kind: kind, seed: seed, dir: dir, bin: o.bin, user: o.user, uid: o.uid, rand: rand.New(rand.NewPCG(seed, 0)), pool: o.pool}
 	began := time.Now()
 	faults, err := r.run(ctx)
 	if err != nil {
-		return false, fmt.Errorf("%s, seed %d: %w", kind, seed, errors.Join(err, tell(o.out, r.logFile(), 40)))
+		return false, fmt.Errorf("%s, seed %d: %w", kind, seed, errors.Join(err, writeLogLines(o.out, r.logFile(), 40)))
 	}
 	verdict := "ok"
 	if len(faults) > 0 {
 		verdict = "not ok"
 	}
-	o.say("%s %s seed %d: cut after %s, %s (%s)\n", verdict, kind, seed, r.cutAfter.Round(time.Millisecond), r.model.count(), time.Since(began).Round(100*time.Millisecond))
+	o.say("%s %s seed %d: cut after %s, %s (%s)\n", verdict, kind, seed, r.cutAfter.Round(time.Millisecond), r.model.summaryText(), time.Since(began).Round(100*time.Millisecond))
 	for _, f := range faults {
 		o.say("    %s\n", f)
 	}
 	if len(faults) > 0 {
-		err = tell(o.out, r.logFile(), 0)
+		err = writeLogLines(o.out, r.logFile(), 0)
 	}
 	if !o.keep || len(faults) == 0 {
 		err = errors.Join(err, os.RemoveAll(dir))
@@ -134,12 +134,12 @@ func (o *options) round(ctx context.Context, kind string, seed uint64, dir strin
 	return len(faults) == 0, err
 }
 
-// missing says what a file system lacks on this machine.
-func missing(ctx context.Context, kind string) string {
+// missingSupport says what a file system lacks on this machine.
+func missingSupport(ctx context.Context, kind string) string {
 	if _, err := exec.LookPath("mkfs." + kind); err != nil {
 		return "no mkfs." + kind
 	}
-	_ = command(ctx, "modprobe", kind) // it may be built in
+	_ = runCommand(ctx, "modprobe", kind) // it may be built in
 	known, err := os.ReadFile("/proc/filesystems")
 	if err != nil || !strings.Contains(string(known), "\t"+kind+"\n") {
 		return "this kernel does not know it"

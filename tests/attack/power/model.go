@@ -70,15 +70,15 @@ func newModel(draw *rand.Rand, p *pool) *model {
 	return &model{seed: draw.Uint64(), pool: p, volumes: map[string]bool{}, networks: map[string]bool{}}
 }
 
-// end is the moment of the cut: no answer counts any more.
-func (m *model) end() {
+// noteCut notes the moment of the cut: no answer counts any more.
+func (m *model) noteCut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.over = time.Now()
 }
 
-// ask notes what a verb may lead to from now on.
-func (m *model) ask(note func()) {
+// noteAsked notes what a verb may lead to from now on.
+func (m *model) noteAsked(note func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over.IsZero() {
@@ -86,8 +86,8 @@ func (m *model) ask(note func()) {
 	}
 }
 
-// ack notes what was acknowledged, unless that came too late.
-func (m *model) ack(note func()) {
+// noteAcked notes what was acknowledged, unless that came too late.
+func (m *model) noteAcked(note func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over.IsZero() {
@@ -96,7 +96,7 @@ func (m *model) ack(note func()) {
 	}
 }
 
-func (m *model) count() string {
+func (m *model) summaryText() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	acked := 0
@@ -108,11 +108,11 @@ func (m *model) count() string {
 	return fmt.Sprintf("%d verbs, %d containers, %d images", m.acks, len(m.containers), acked)
 }
 
-// change does a verb that changes one setting.
-func (m *model) change(v *value, to string, verb func() error) error {
-	m.ask(func() { v.next, v.busy = to, true })
+// changeValue does a verb that changes one setting.
+func (m *model) changeValue(v *value, to string, verb func() error) error {
+	m.noteAsked(func() { v.next, v.busy = to, true })
 	err := verb()
-	m.ack(func() {
+	m.noteAcked(func() {
 		if err == nil {
 			v.now = to
 		}
@@ -121,11 +121,11 @@ func (m *model) change(v *value, to string, verb func() error) error {
 	return err
 }
 
-func (m *model) worker(n int) *worker {
+func (m *model) newWorker(n int) *worker {
 	w := &worker{model: m, n: n, rand: rand.New(rand.NewPCG(m.seed, uint64(n)))}
 	return w
 }
 
 var policies = []string{"no", "always", "unless-stopped", "on-failure"}
 
-func policy(name string) *client.RestartPolicy { return &client.RestartPolicy{Name: name} }
+func restartPolicy(name string) *client.RestartPolicy { return &client.RestartPolicy{Name: name} }

@@ -36,7 +36,7 @@ func (p *pace) watch(ctx context.Context, path string) error {
 		return err
 	}
 	for last := time.Now(); ctx.Err() == nil && err == nil; {
-		wait(ctx, look)
+		waitFor(ctx, look)
 		_, err = file.WriteAt([]byte("x"), 0)
 		err = errors.Join(err, file.Sync())
 		now := time.Now()
@@ -46,8 +46,8 @@ func (p *pace) watch(ctx context.Context, path string) error {
 	return errors.Join(err, file.Close())
 }
 
-// waited returns for how long the machine kept this program waiting between two moments. The watch has ended.
-func (p *pace) waited(from, to time.Time) (sum time.Duration) {
+// waitedBetween returns for how long the machine kept this program waiting between two moments. The watch has ended.
+func (p *pace) waitedBetween(from, to time.Time) (sum time.Duration) {
 	for _, d := range p.delays {
 		if d.end.After(from) && d.end.Add(-d.long).Before(to) {
 			sum += d.long

@@ -47,24 +47,24 @@ func newPool(ctx context.Context, dir string) (_ *pool, err error) {
 	var below []map[string]string
 	for n := range poolSize {
 		if n%2 == 0 { // two images each share their lower layers
-			below = []map[string]string{drawn(draw, 100), {}, drawn(draw, 20)}
+			below = []map[string]string{randomFiles(draw, 100), {}, randomFiles(draw, 20)}
 			for i := range 10 {
 				below[1][fmt.Sprintf("files/d%d/%sf%d", i%7, whiteout, i)] = ""
 			}
-			below[1]["files/large"] = strings.Repeat(drawn(draw, 1)["files/d0/f0"], 200)
+			below[1]["files/large"] = strings.Repeat(randomFiles(draw, 1)["files/d0/f0"], 200)
 		}
-		layers := slices.Concat(below, []map[string]string{drawn(draw, 60), {"files/number": strconv.Itoa(n)}})
-		if err := p.put(ctx, n, layers); err != nil {
+		layers := slices.Concat(below, []map[string]string{randomFiles(draw, 60), {"files/number": strconv.Itoa(n)}})
+		if err := p.putImage(ctx, n, layers); err != nil {
 			return nil, fmt.Errorf("fill the registry: %w", errors.Join(err, p.registry.Stop()))
 		}
 	}
 	return p, nil
 }
 
-func (p *pool) put(ctx context.Context, n int, layers []map[string]string) error {
+func (p *pool) putImage(ctx context.Context, n int, layers []map[string]string) error {
 	archives, blobs := make([][]byte, len(layers)), make([]registry.Blob, len(layers))
 	for i, files := range layers {
-		archives[i] = layer(files)
+		archives[i] = layerArchive(files)
 		var buf bytes.Buffer
 		w, err := gzip.NewWriterLevel(&buf, gzip.BestSpeed)
 		must(err)
@@ -79,29 +79,29 @@ func (p *pool) put(ctx context.Context, n int, layers []map[string]string) error
 	for i := range tags {
 		tags[i] = poolTag(n, i)
 	}
-	settings := config(archives...)
+	settings := imageConfig(archives...)
 	manifest, err := p.registry.PutImage(ctx, poolRepo, settings, blobs, tags...)
-	p.images = append(p.images, pooled{id: digest(settings), digest: manifest, files: union(layers...)})
+	p.images = append(p.images, pooled{id: digestOf(settings), digest: manifest, files: mergeLayers(layers...)})
 	return err
 }
 
 func poolTag(n, worker int) string { return fmt.Sprintf("%d-%d", n, worker) }
 
-// image is the nth one, by the tag of a worker.
-func (p *pool) image(n, worker int) *img {
+// imageFor returns the nth one, by the tag of a worker.
+func (p *pool) imageFor(n, worker int) *img {
 	repo := p.registry.Addr() + "/" + poolRepo
 	name := repo + ":" + poolTag(n, worker)
 	return &img{
 		name: name, id: p.images[n].id, digest: repo + "@" + p.images[n].digest,
 		root: "/files", files: p.images[n].files, grace: imageGrace,
 		from: func(ctx context.Context, c *client.Client) error {
-			return c.ImagePull(ctx, client.PullOptions{Name: name}, ignore)
+			return c.ImagePull(ctx, client.PullOptions{Name: name}, ignoreProgress)
 		},
 	}
 }
 
-// union is what a container sees of layers: the upper one of two files, and none that a whiteout hides.
-func union(layers ...map[string]string) map[string]string {
+// mergeLayers returns what a container sees of layers: the upper one of two files, and none that a whiteout hides.
+func mergeLayers(layers ...map[string]string) map[string]string {
 	seen := map[string]string{}
 	for _, files := range layers {
 		for name := range files {

@@ -52,26 +52,26 @@ func (r *round) run(ctx context.Context) (faults []string, err error) {
 		return nil, err
 	}
 	defer func() {
-		r.kill()
+		r.killEngine()
 		err = errors.Join(err, r.disk.close(context.WithoutCancel(ctx)))
 	}()
 	data := filepath.Join(r.disk.at, "data")
 	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, r.uid, r.uid), r.freshRun()); err != nil {
 		return nil, err
 	}
-	if err := r.start(ctx); err != nil {
+	if err := r.startEngine(ctx); err != nil {
 		return nil, err
 	}
 	r.model = newModel(r.rand, r.pool)
-	if err := r.model.base(ctx, r.client); err != nil {
+	if err := r.model.loadBase(ctx, r.client); err != nil {
 		return nil, err
 	}
 	// Half of the cuts come early: what has just been acknowledged is most in danger.
 	r.cutAfter = shortest + time.Duration(r.rand.Int64N(int64(longest-shortest)))>>(r.rand.IntN(2)*2)
-	if err := r.load(ctx); err != nil {
+	if err := r.driveEngine(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.disk.again(ctx); err != nil { // it waits for the last process
+	if err := r.disk.mountAgain(ctx); err != nil { // it waits for the last process
 		return nil, err
 	}
 	// The same boot, by its id. A machine that went down has lost the folders of the boot, too.
@@ -80,30 +80,30 @@ func (r *round) run(ctx context.Context) (faults []string, err error) {
 			return nil, err
 		}
 	}
-	if err := r.start(ctx); err != nil {
+	if err := r.startEngine(ctx); err != nil {
 		return []string{fmt.Sprintf("the engine does not start after the cut: %v", err)}, nil
 	}
 	return r.model.check(ctx, r.client), nil
 }
 
-// load drives the engine until the power is cut, and kills it.
-func (r *round) load(ctx context.Context) error {
+// driveEngine drives the engine until the power is cut, and kills it.
+func (r *round) driveEngine(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r.model.pace = watchPace(ctx, r.dir)
 	var all sync.WaitGroup
 	for n := range workers {
-		w := r.model.worker(n)
-		all.Go(func() { w.work(ctx, r.client) })
+		w := r.model.newWorker(n)
+		all.Go(func() { w.runVerbs(ctx, r.client) })
 	}
 	timer := time.NewTimer(r.cutAfter)
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	r.model.end() // before the cut: what is acknowledged from here on does not count
-	err := r.disk.cut()
+	r.model.noteCut() // before the cut: what is acknowledged from here on does not count
+	err := r.disk.cutPower()
 	cancel()
-	r.kill()
+	r.killEngine()
 	all.Wait()
 	told, terr := readSyncs(r.logFile())
 	r.model.syncs = told
@@ -116,8 +116,9 @@ func (r *round) freshRun() error {
 	return errors.Join(os.RemoveAll(run), os.Mkdir(run, 0o700), os.Chown(run, r.uid, r.uid))
 }
 
-// start starts an engine in a namespace of processes, so that killing the first of them kills all, and waits until it answers.
-func (r *round) start(ctx context.Context) error {
+// startEngine starts an engine in a namespace of processes, so that killing the first of them kills all, and waits
+// until it answers.
+func (r *round) startEngine(ctx context.Context) error {
 	log, err := os.OpenFile(r.logFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
@@ -155,8 +156,8 @@ func (r *round) start(ctx context.Context) error {
 	}
 }
 
-// kill ends all processes of the engine and its containers at once.
-func (r *round) kill() {
+// killEngine ends all processes of the engine and its containers at once.
+func (r *round) killEngine() {
 	if r.engine == nil {
 		return
 	}

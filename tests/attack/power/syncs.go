@@ -43,8 +43,8 @@ func readSyncs(path string) (syncs, error) {
 	return all, lines.Err()
 }
 
-// have reports whether all that was there at one moment had reached the disk before another.
-func (s syncs) have(then, before time.Time) bool {
+// haveReached reports whether all that was there at one moment had reached the disk before another.
+func (s syncs) haveReached(then, before time.Time) bool {
 	for _, what := range []string{"layers", "records"} {
 		there := false
 		for _, sync := range s[what] {
@@ -57,8 +57,8 @@ func (s syncs) have(then, before time.Time) bool {
 	return true
 }
 
-// longest is how long any of them took that had ended before a moment.
-func (s syncs) longest(before time.Time) (long time.Duration) {
+// longestBefore returns how long any of them took that had ended before a moment.
+func (s syncs) longestBefore(before time.Time) (long time.Duration) {
 	for _, spans := range s {
 		for _, sync := range spans {
 			if sync.ended.Before(before) {

@@ -35,11 +35,11 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "deep":
-		return deep(args[1], n)
+		return makeDeep(args[1], n)
 	case "wide":
-		return wide(args[1], n)
+		return makeWide(args[1], n)
 	case "sleep":
-		if err := deep(args[1], n); err != nil {
+		if err := makeDeep(args[1], n); err != nil {
 			return err
 		}
 		end := make(chan os.Signal, 1)
@@ -52,7 +52,7 @@ func run(args []string) error {
 	}
 }
 
-func deep(folder string, levels int) error {
+func makeDeep(folder string, levels int) error {
 	if err := os.Chdir(folder); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func deep(folder string, levels int) error {
 	return syscall.Close(fd)
 }
 
-func wide(folder string, entries int) error {
+func makeWide(folder string, entries int) error {
 	dir := ""
 	for i := range entries {
 		if i%1000 == 0 {

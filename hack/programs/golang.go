@@ -53,7 +53,7 @@ func (r *reader) parseGo(dirs map[string][]string) (all []*goPackage, err error)
 		for _, f := range p.files {
 			for _, decl := range f.Decls {
 				if d, ok := decl.(*ast.GenDecl); ok {
-					ast.Inspect(d, p.values.collect)
+					ast.Inspect(d, p.values.collectValues)
 				}
 			}
 		}
@@ -63,19 +63,19 @@ func (r *reader) parseGo(dirs map[string][]string) (all []*goPackage, err error)
 	return all, nil
 }
 
-// collect looks at one node.
-func (v goValues) collect(n ast.Node) bool {
+// collectValues looks at one node.
+func (v goValues) collectValues(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ValueSpec:
 		for i, name := range n.Names {
 			if i < len(n.Values) {
-				v.keep(name, n.Values[i])
+				v.keepValue(name, n.Values[i])
 			}
 		}
 	case *ast.AssignStmt:
 		for i, left := range n.Lhs {
 			if name, ok := left.(*ast.Ident); ok && len(n.Lhs) == len(n.Rhs) {
-				v.keep(name, n.Rhs[i])
+				v.keepValue(name, n.Rhs[i])
 			}
 		}
 	case *ast.RangeStmt:
@@ -86,7 +86,7 @@ func (v goValues) collect(n ast.Node) bool {
 	return true
 }
 
-func (v goValues) keep(name *ast.Ident, value ast.Expr) {
+func (v goValues) keepValue(name *ast.Ident, value ast.Expr) {
 	if text, ok := textOf(value); ok {
 		v[name.Name] = append(v[name.Name], word{text: text})
 	}
@@ -132,7 +132,7 @@ func (r *reader) readGo(packages []*goPackage) {
 					fn = r.goFunction(p.dir, d)
 				}
 				values := maps.Clone(p.values)
-				ast.Inspect(decl, values.collect)
+				ast.Inspect(decl, values.collectValues)
 				where := goScope{p, f, fn, values}
 				ast.Inspect(decl, func(n ast.Node) bool {
 					if c, ok := n.(*ast.CallExpr); ok {
@@ -169,14 +169,14 @@ type goScope struct {
 
 // goCall looks at one call: of a program, or of a function that calls one.
 func (r *reader) goCall(s goScope, c *ast.CallExpr) {
-	at := place{file: s.pkg.name(r.top, c), line: s.pkg.set.Position(c.Pos()).Line}
+	at := place{file: s.pkg.fileName(r.top, c), line: s.pkg.set.Position(c.Pos()).Line}
 	name, dir := calleeOf(s, c)
 	if dir == "os/exec" {
 		switch name {
 		case "CommandContext":
-			r.goCommand(s, spread(c, 1), at)
+			r.goCommand(s, spreadArgs(c, 1), at)
 		case "Command", "LookPath":
-			r.goCommand(s, spread(c, 0), at)
+			r.goCommand(s, spreadArgs(c, 0), at)
 		}
 		return
 	}
@@ -194,14 +194,14 @@ func (r *reader) goCall(s goScope, c *ast.CallExpr) {
 			}
 		}
 		if call.rest >= 0 && call.rest < len(c.Args) {
-			words = append(words, spread(c, call.rest)...)
+			words = append(words, spreadArgs(c, call.rest)...)
 		}
 		r.goCommand(s, words, at)
 	}
 }
 
-// spread returns the arguments from one on; a list is taken apart.
-func spread(c *ast.CallExpr, from int) []ast.Expr {
+// spreadArgs returns the arguments from one on; a list is taken apart.
+func spreadArgs(c *ast.CallExpr, from int) []ast.Expr {
 	args := slices.Clone(c.Args[from:])
 	if len(args) == 0 {
 		return nil
@@ -217,7 +217,7 @@ func spread(c *ast.CallExpr, from int) []ast.Expr {
 	return args
 }
 
-func (p *goPackage) name(top string, n ast.Node) string {
+func (p *goPackage) fileName(top string, n ast.Node) string {
 	name, err := filepath.Rel(top, p.set.Position(n.Pos()).Filename)
 	if err != nil {
 		return p.set.Position(n.Pos()).Filename
@@ -276,7 +276,7 @@ func (r *reader) goCommand(s goScope, args []ast.Expr, at place) {
 			nothing.values[name] = append(nothing.values[name], []word{value})
 		}
 	}
-	r.resolve(made.words, at, &scope{file: nothing}, true)
+	r.resolveCommand(made.words, at, &scope{file: nothing}, true)
 }
 
 // goWord turns an expression into a word. rest is the parameter, if it is one, of which all that follows is made.

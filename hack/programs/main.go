@@ -45,15 +45,15 @@ func run(args []string, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", *rulesFile, err)
 	}
-	files, err := list(*top)
+	files, err := listFiles(*top)
 	if err != nil {
 		return err
 	}
-	r, err := read(*top, files)
+	r, err := readFiles(*top, files)
 	if err != nil {
 		return err
 	}
-	lines, err := rules.apply(r)
+	lines, err := rules.sortByPurpose(r)
 	if err != nil {
 		return fmt.Errorf("%s: %w", *rulesFile, err)
 	}
@@ -67,8 +67,8 @@ func run(args []string, w io.Writer) error {
 	return nil
 }
 
-// list returns the tree's files, those that are not yet committed too.
-func list(top string) ([]string, error) {
+// listFiles returns the tree's files, those that are not yet committed too.
+func listFiles(top string) ([]string, error) {
 	cmd := exec.Command("git", "-C", top, "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint

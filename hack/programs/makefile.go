@@ -35,9 +35,9 @@ func (r *reader) readMakefile(f *textFile) error {
 		if isRecipe {
 			where.target = target
 		}
-		plain, scripts := expand(strings.TrimLeft(recipe, "@-+"), values)
+		plain, scripts := expandVariables(strings.TrimLeft(recipe, "@-+"), values)
 		if !isRecipe {
-			_, scripts = expand(text, values)
+			_, scripts = expandVariables(text, values)
 			plain = ""
 		}
 		for _, script := range append(scripts, plain) {
@@ -60,9 +60,9 @@ func (r *reader) readRecipe(text string, at place) error {
 	return nil
 }
 
-// expand puts the values of make's variables in. A function of make becomes a variable of the shell, of which nothing is
-// known; the text of $(shell ...) is also returned by itself.
-func expand(text string, values map[string]string) (out string, scripts []string) {
+// expandVariables puts the values of make's variables in. A function of make becomes a variable of the shell, of which
+// nothing is known; the text of $(shell ...) is also returned by itself.
+func expandVariables(text string, values map[string]string) (out string, scripts []string) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		if text[i] != '$' || i+1 == len(text) {
@@ -74,13 +74,13 @@ func expand(text string, values map[string]string) (out string, scripts []string
 			b.WriteString(map[bool]string{true: "$", false: "${make}"}[text[i] == '$'])
 			continue
 		}
-		end := closing(text, i)
+		end := closingParen(text, i)
 		inner := text[i+1 : end]
 		i = end
-		_, below := expand(inner, values)
+		_, below := expandVariables(inner, values)
 		scripts = append(scripts, below...)
 		if script, ok := strings.CutPrefix(inner, "shell "); ok {
-			script, _ = expand(script, values)
+			script, _ = expandVariables(script, values)
 			scripts = append(scripts, script)
 		}
 		if value, ok := values[inner]; ok && !strings.Contains(value, "$") {
@@ -92,8 +92,8 @@ func expand(text string, values map[string]string) (out string, scripts []string
 	return b.String(), scripts
 }
 
-// closing returns where the parenthesis at from is closed.
-func closing(text string, from int) int {
+// closingParen returns where the parenthesis at from is closed.
+func closingParen(text string, from int) int {
 	depth := 0
 	for i := from; i < len(text); i++ {
 		switch text[i] {

@@ -22,7 +22,7 @@ func tree(t *testing.T, files map[string]string) *reader {
 			t.Fatal(err)
 		}
 	}
-	r, err := read(top, slices.Sorted(maps.Keys(files)))
+	r, err := readFiles(top, slices.Sorted(maps.Keys(files)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestRules(t *testing.T) {
 		rules, err := parseRules(tc.rules)
 		if err == nil {
 			var lines []line
-			lines, err = rules.apply(r)
+			lines, err = rules.sortByPurpose(r)
 			for _, l := range lines {
 				all = append(all, l.purpose+" "+l.program+" "+l.places)
 			}

@@ -34,11 +34,11 @@ type reader struct {
 	local     map[string]bool // the tree's own modules in Python
 }
 
-// read finds the programs that the files, named from the top of the tree, call.
-func read(top string, files []string) (*reader, error) {
+// readFiles finds the programs that the files, named from the top of the tree, call.
+func readFiles(top string, files []string) (*reader, error) {
 	r := &reader{
 		top: top, shells: map[string]*shellFile{}, functions: map[string][]*function{}, scripts: map[string]*function{},
-		goFuncs: map[string]*goFunc{}, made: map[string]bool{}, local: modules(files),
+		goFuncs: map[string]*goFunc{}, made: map[string]bool{}, local: pythonModules(files),
 	}
 	goFiles := map[string][]string{}
 	var others []*textFile
@@ -54,7 +54,7 @@ func read(top string, files []string) (*reader, error) {
 			if r.shells[name], err = readShell(name, string(text), 0); err != nil {
 				return nil, err
 			}
-		case name == "Makefile" || contains(".py .js", path.Ext(name)):
+		case name == "Makefile" || hasWord(".py .js", path.Ext(name)):
 			others = append(others, &textFile{name, string(text)})
 		}
 	}
@@ -62,10 +62,10 @@ func read(top string, files []string) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.link()
+	r.linkFiles()
 	for range 4 { // what a function calls may be known only once the one that it calls by is
 		r.programs = map[string]map[place]bool{}
-		for _, f := range sorted(r.shells) {
+		for _, f := range sortedByName(r.shells) {
 			if r.scripts[f.name] == nil {
 				r.scripts[f.name] = &function{file: f.name}
 			}
@@ -87,7 +87,7 @@ func read(top string, files []string) (*reader, error) {
 	return r, nil
 }
 
-func sorted[T any](m map[string]T) []T {
+func sortedByName[T any](m map[string]T) []T {
 	all := make([]T, 0, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		all = append(all, m[k])
@@ -99,16 +99,16 @@ var shebang = regexp.MustCompile(`^#!.*\b(sh|bash|dash|bats)\b`) //nolint:gochec
 
 func isShell(name string, text []byte) bool {
 	first, _, _ := bytes.Cut(text, []byte("\n"))
-	return contains(".sh .bash .bats", path.Ext(name)) || path.Ext(name) == "" && shebang.Match(first)
+	return hasWord(".sh .bash .bats", path.Ext(name)) || path.Ext(name) == "" && shebang.Match(first)
 }
 
-// link says which files may call whose functions: a file those of what it reads, and a library also those of whatever
+// linkFiles says which files may call whose functions: a file those of what it reads, and a library also those of whatever
 // reads it.
-func (r *reader) link() {
+func (r *reader) linkFiles() {
 	closure := map[string]map[string]bool{}
 	for name := range r.shells {
 		closure[name] = map[string]bool{}
-		r.follow(name, closure[name])
+		r.followLoads(name, closure[name])
 	}
 	r.seen = map[string]map[string]bool{}
 	for name := range r.shells {
@@ -121,7 +121,7 @@ func (r *reader) link() {
 	}
 }
 
-func (r *reader) follow(name string, into map[string]bool) {
+func (r *reader) followLoads(name string, into map[string]bool) {
 	if into[name] {
 		return
 	}
@@ -129,14 +129,14 @@ func (r *reader) follow(name string, into map[string]bool) {
 	for _, base := range r.shells[name].loads {
 		for other := range r.shells {
 			if strings.TrimSuffix(path.Base(other), ".bash") == base {
-				r.follow(other, into)
+				r.followLoads(other, into)
 			}
 		}
 	}
 }
 
-// function returns the function of that name in a file.
-func (r *reader) function(file, name string) *function {
+// functionIn returns the function of that name in a file.
+func (r *reader) functionIn(file, name string) *function {
 	for _, fn := range r.functions[name] {
 		if fn.file == file {
 			return fn
@@ -147,8 +147,8 @@ func (r *reader) function(file, name string) *function {
 	return fn
 }
 
-// visible returns the functions of that name that a file may call.
-func (r *reader) visible(name, file string) (all []*function) {
+// visibleFunctions returns the functions of that name that a file may call.
+func (r *reader) visibleFunctions(name, file string) (all []*function) {
 	for _, fn := range r.functions[name] {
 		if fn.file == file || r.seen[file][fn.file] {
 			all = append(all, fn)
@@ -157,12 +157,12 @@ func (r *reader) visible(name, file string) (all []*function) {
 	return all
 }
 
-func (r *reader) isFunction(name, file string) bool { return len(r.visible(name, file)) > 0 }
+func (r *reader) isFunction(name, file string) bool { return len(r.visibleFunctions(name, file)) > 0 }
 
 var programName = regexp.MustCompile(`^(/[\w./+-]*/|python3:)?[A-Za-z0-9_\[][\w.+-]*$`) //nolint:gochecknoglobals // a constant
 
-// found counts a program. A path keeps its folder: it must be just there.
-func (r *reader) found(name string, at place) {
+// countProgram counts a program. A path keeps its folder: it must be just there.
+func (r *reader) countProgram(name string, at place) {
 	if !programName.MatchString(name) || strings.HasPrefix(name, "/proc/") {
 		return
 	}

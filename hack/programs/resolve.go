@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// resolve finds the programs that a command of these words calls. outside says that a program calls it, to which the shell's
-// builtins and functions are nothing.
-func (r *reader) resolve(words []word, at place, s *scope, outside bool) {
+// resolveCommand finds the programs that a command of these words calls. outside says that a program calls it, to which
+// the shell's builtins and functions are nothing.
+func (r *reader) resolveCommand(words []word, at place, s *scope, outside bool) {
 	if len(words) == 0 || s.depth > 12 {
 		return
 	}
@@ -32,48 +32,48 @@ func (r *reader) resolve(words []word, at place, s *scope, outside bool) {
 func (r *reader) resolveOwn(name string, args []word, at place, s *scope) bool {
 	switch {
 	case r.isFunction(name, s.file.name):
-		for _, fn := range r.visible(name, s.file.name) {
+		for _, fn := range r.visibleFunctions(name, s.file.name) {
 			r.callWith(fn.calls, args, at, s)
 		}
-	case contains("trap eval", name):
+	case hasWord("trap eval", name):
 		if len(args) > 0 {
 			r.runScript(args[0], nil, at, s)
 		}
-	case name == "command" && len(args) > 0 && contains("-v -V", args[0].text), contains("type hash", name):
-		r.find(args, at, s)
-	case contains("exec builtin run time", name):
+	case name == "command" && len(args) > 0 && hasWord("-v -V", args[0].text), hasWord("type hash", name):
+		r.countLookedFor(args, at, s)
+	case hasWord("exec builtin run time", name):
 		w, _ := wrapperOf(name)
-		command, _, _ := w.split(args)
-		r.resolve(command, at, s, false)
+		command, _, _ := w.splitArgs(args)
+		r.resolveCommand(command, at, s, false)
 	default:
-		return contains(builtins, name)
+		return hasWord(builtins, name)
 	}
 	return true
 }
 
 func (r *reader) resolveProgram(name string, args []word, at place, s *scope) {
 	if name != "command" {
-		r.found(name, at)
+		r.countProgram(name, at)
 	}
 	if w, ok := wrapperOf(name); ok {
-		command, script, params := w.split(args)
-		r.resolve(command, at, s, true)
+		command, script, params := w.splitArgs(args)
+		r.resolveCommand(command, at, s, true)
 		if script != nil {
 			r.runScript(*script, params, at, s)
 		}
 	}
 }
 
-// find counts the programs that a script looks for by name.
-func (r *reader) find(names []word, at place, s *scope) {
+// countLookedFor counts the programs that a script looks for by name.
+func (r *reader) countLookedFor(names []word, at place, s *scope) {
 	for _, name := range names {
 		switch {
 		case name.param != "":
 			for _, value := range s.valuesOf(name.param) {
-				r.find(value, at, s)
+				r.countLookedFor(value, at, s)
 			}
-		case name.literal() && !strings.HasPrefix(name.text, "-") && !r.isFunction(name.text, s.file.name) && !contains(builtins, name.text):
-			r.found(name.text, at)
+		case name.isLiteral() && !strings.HasPrefix(name.text, "-") && !r.isFunction(name.text, s.file.name) && !hasWord(builtins, name.text):
+			r.countProgram(name.text, at)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (r *reader) resolveParam(name string, rest []word, at place, s *scope, outs
 		if slices.ContainsFunc(values[:i], func(v []word) bool { return slices.Equal(v, value) }) {
 			continue
 		}
-		r.resolve(append(slices.Clone(value), rest...), at, s, outside)
+		r.resolveCommand(append(slices.Clone(value), rest...), at, s, outside)
 	}
 }
 
@@ -141,7 +141,7 @@ func (r *reader) callWith(calls []call, args []word, at place, s *scope) {
 		if c.alone {
 			rest = rest[:1]
 		}
-		r.resolve(rest, at, s, false)
+		r.resolveCommand(rest, at, s, false)
 	}
 }
 

@@ -68,8 +68,8 @@ func parseRules(text string) (*rules, error) {
 	return all, nil
 }
 
-// purposes returns what a place is for.
-func (r *rules) purposes(at place) ([]string, error) {
+// purposesOf returns what a place is for.
+func (r *rules) purposesOf(at place) ([]string, error) {
 	name := at.file
 	if at.target != "" {
 		name += ":" + at.target
@@ -93,8 +93,8 @@ func (r *rules) purposes(at place) ([]string, error) {
 	return best.purposes, nil
 }
 
-// excused tells whether a program need not be there.
-func (r *rules) excused(program string, at place) bool {
+// isExcused tells whether a program need not be there.
+func (r *rules) isExcused(program string, at place) bool {
 	for _, rule := range r.programs {
 		if ok, _ := path.Match(rule.pattern, program); ok && strings.HasPrefix(at.file, rule.prefix) {
 			rule.used = true
@@ -104,16 +104,16 @@ func (r *rules) excused(program string, at place) bool {
 	return false
 }
 
-// apply sorts what was found by purposes. A rule that is about nothing is an error.
-func (r *rules) apply(found *reader) ([]line, error) {
+// sortByPurpose sorts what was found by purposes. A rule that is about nothing is an error.
+func (r *rules) sortByPurpose(found *reader) ([]line, error) {
 	byPurpose := map[[2]string][]place{}
 	for program, places := range found.programs {
 		for at := range places {
-			purposes, err := r.purposes(at)
+			purposes, err := r.purposesOf(at)
 			if err != nil {
 				return nil, err
 			}
-			if len(purposes) == 0 || found.made[program] || r.excused(program, at) {
+			if len(purposes) == 0 || found.made[program] || r.isExcused(program, at) {
 				continue
 			}
 			for _, purpose := range purposes {
@@ -135,13 +135,13 @@ func (r *rules) apply(found *reader) ([]line, error) {
 	keys := slices.SortedFunc(maps.Keys(byPurpose), func(a, b [2]string) int { return strings.Compare(a[0]+"\t"+a[1], b[0]+"\t"+b[1]) })
 	lines := make([]line, 0, len(keys))
 	for _, key := range keys {
-		lines = append(lines, line{key[0], key[1], join(byPurpose[key])})
+		lines = append(lines, line{key[0], key[1], joinPlaces(byPurpose[key])})
 	}
 	return lines, nil
 }
 
-// join names the first few places.
-func join(places []place) string {
+// joinPlaces names the first few places.
+func joinPlaces(places []place) string {
 	const few = 5
 	slices.SortFunc(places, func(a, b place) int {
 		if c := strings.Compare(a.file, b.file); c != 0 {

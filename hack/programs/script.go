@@ -30,21 +30,21 @@ func (r *reader) readScript(f *textFile) {
 	}
 	r.readImports(f.text, at)
 	for _, m := range which.FindAllStringSubmatchIndex(f.text, -1) {
-		r.found(f.text[m[2]:m[3]], at(m[0]))
+		r.countProgram(f.text[m[2]:m[3]], at(m[0]))
 	}
 	if !strings.Contains(f.text, "subprocess.") {
 		return
 	}
-	r.readCalls(f.text, regexp.MustCompile(`\b(?:`+strings.Join(launchers(f.text), "|")+`)\((.*)`), at)
+	r.readCalls(f.text, regexp.MustCompile(`\b(?:`+strings.Join(findLaunchers(f.text), "|")+`)\((.*)`), at)
 	for _, m := range pythonList.FindAllStringSubmatchIndex(f.text, -1) { // a command that gets a name first
 		if strings.Contains(f.text, "("+f.text[m[2]:m[3]]+",") {
-			r.resolve(items(f.text[m[4]:m[5]]), at(m[0]), &scope{file: &shellFile{name: f.name}}, true)
+			r.resolveCommand(listItems(f.text[m[4]:m[5]]), at(m[0]), &scope{file: &shellFile{name: f.name}}, true)
 		}
 	}
 }
 
-// launchers returns the functions of a script in Python that start what they are given, as patterns.
-func launchers(text string) []string {
+// findLaunchers returns the functions of a script in Python that start what they are given, as patterns.
+func findLaunchers(text string) []string {
 	all := []string{`subprocess\.\w+`}
 	defs := pythonDef.FindAllStringSubmatchIndex(text, -1)
 	for i, m := range defs {
@@ -62,12 +62,12 @@ func launchers(text string) []string {
 func (r *reader) readCalls(text string, pattern *regexp.Regexp, at func(int) place) {
 	for _, m := range pattern.FindAllStringSubmatchIndex(text, -1) {
 		where := at(m[0])
-		r.resolve(items(text[m[2]:m[3]]), where, &scope{file: &shellFile{name: where.file}}, true)
+		r.resolveCommand(listItems(text[m[2]:m[3]]), where, &scope{file: &shellFile{name: where.file}}, true)
 	}
 }
 
-// items returns the texts that a list begins with.
-func items(list string) (words []word) {
+// listItems returns the texts that a list begins with.
+func listItems(list string) (words []word) {
 	for {
 		m := textItem.FindStringSubmatchIndex(list)
 		if m == nil {
@@ -89,7 +89,7 @@ func (r *reader) readImports(text string, at func(int) place) {
 			name, _, _ = strings.Cut(strings.TrimSpace(name), " ")
 			name, _, _ = strings.Cut(name, ".")
 			if name != "" && !r.local[name] {
-				r.found("python3:"+name, at(m[0]))
+				r.countProgram("python3:"+name, at(m[0]))
 			}
 		}
 	}
@@ -101,15 +101,15 @@ func (r *reader) readEmbedded(f *shellFile) {
 		return place{file: f.name, line: 1 + strings.Count(f.text[:offset], "\n")}
 	}
 	for _, m := range spawn.FindAllStringSubmatchIndex(f.text, -1) {
-		r.resolve(literals(f.text[m[2]:m[3]]), at(m[0]), &scope{file: &shellFile{name: f.name}}, true)
+		r.resolveCommand(literalWords(f.text[m[2]:m[3]]), at(m[0]), &scope{file: &shellFile{name: f.name}}, true)
 	}
 	if strings.Contains(f.text, "python3") {
 		r.readImports(f.text, at)
 	}
 }
 
-// modules returns the names of the tree's own modules in Python.
-func modules(files []string) map[string]bool {
+// pythonModules returns the names of the tree's own modules in Python.
+func pythonModules(files []string) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range files {
 		if path.Ext(name) == ".py" {

@@ -43,7 +43,7 @@ func readShell(name, text string, line int) (*shellFile, error) {
 	}
 	f := &shellFile{name: name, text: text, line: line, tree: tree, values: map[string][][]word{}}
 	c := collector{file: f}
-	c.collect(tree)
+	c.collectValues(tree)
 	return f, nil
 }
 
@@ -76,7 +76,7 @@ func addParts(text *strings.Builder, parts []syntax.WordPart, quoted bool) {
 	for _, part := range parts {
 		switch part := part.(type) {
 		case *syntax.Lit:
-			text.WriteString(unescape(part.Value, quoted))
+			text.WriteString(unescapeText(part.Value, quoted))
 		case *syntax.SglQuoted:
 			text.WriteString(part.Value)
 		case *syntax.DblQuoted:
@@ -87,7 +87,7 @@ func addParts(text *strings.Builder, parts []syntax.WordPart, quoted bool) {
 	}
 }
 
-func unescape(text string, quoted bool) string {
+func unescapeText(text string, quoted bool) string {
 	var out strings.Builder
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0) {
@@ -154,7 +154,7 @@ func isPerhaps(n syntax.Node) bool {
 }
 
 func (r *reader) walkFunction(f *syntax.FuncDecl, outer *scope) {
-	fn := r.function(outer.file.name, f.Name.Value)
+	fn := r.functionIn(outer.file.name, f.Name.Value)
 	r.walkShell(f.Body, &scope{file: outer.file, unit: unitOf(f), calls: &fn.calls, depth: outer.depth})
 }
 
@@ -168,5 +168,5 @@ func (r *reader) shellCall(words []word, s *scope, line int) {
 		return
 	}
 	at := place{file: s.file.name, line: line, target: s.target}
-	r.resolve(words, at, s, false)
+	r.resolveCommand(words, at, s, false)
 }

@@ -16,26 +16,26 @@ type collector struct {
 	shifted int
 }
 
-func (c *collector) collect(top syntax.Node) {
+func (c *collector) collectValues(top syntax.Node) {
 	syntax.Walk(top, func(node syntax.Node) bool {
 		if unit := unitOf(node); unit != "" && node != top {
 			inner := collector{file: c.file, unit: unit}
-			inner.collect(node)
+			inner.collectValues(node)
 			return false
 		}
 		switch node := node.(type) {
 		case *syntax.Assign:
-			c.assign(node)
+			c.keepAssignment(node)
 		case *syntax.ForClause:
 			if loop, ok := node.Loop.(*syntax.WordIter); ok {
 				for _, item := range loop.Items {
-					c.keep(loop.Name.Value, []word{newWord(item)})
+					c.keepValue(loop.Name.Value, []word{newWord(item)})
 				}
 			}
 		case *syntax.CallExpr:
 			words := newWords(node.Args)
 			switch {
-			case len(words) > 1 && contains(". source load", words[0].text):
+			case len(words) > 1 && hasWord(". source load", words[0].text):
 				c.file.loads = append(c.file.loads, strings.TrimSuffix(path.Base(words[1].text), ".bash"))
 			case len(words) > 0 && words[0].text == "shift":
 				c.shifted += shiftOf(words)
@@ -63,11 +63,11 @@ func shiftOf(words []word) int {
 	return n
 }
 
-func (c *collector) keep(name string, value []word) {
+func (c *collector) keepValue(name string, value []word) {
 	c.file.values[c.unit+name] = append(c.file.values[c.unit+name], value)
 }
 
-func (c *collector) assign(node *syntax.Assign) {
+func (c *collector) keepAssignment(node *syntax.Assign) {
 	if node.Append || node.Naked || node.Name == nil {
 		return
 	}
@@ -84,14 +84,14 @@ func (c *collector) assign(node *syntax.Assign) {
 		if n, err := strconv.Atoi(w.param); err == nil && n > 0 {
 			w.param = "=" + strconv.Itoa(n+c.shifted-1) // the argument as it was then
 		}
-		if !w.literal() || !strings.Contains(w.text, " ") || strings.Contains(w.text, "\n") {
+		if !w.isLiteral() || !strings.Contains(w.text, " ") || strings.Contains(w.text, "\n") {
 			value = []word{w}
 			break
 		}
-		value = literals(strings.Fields(w.text)...)
-		c.keep("'"+node.Name.Value, []word{w}) // as it is
+		value = literalWords(strings.Fields(w.text)...)
+		c.keepValue("'"+node.Name.Value, []word{w}) // as it is
 	}
-	c.keep(node.Name.Value, value)
+	c.keepValue(node.Name.Value, value)
 }
 
 // valuesOf returns what a variable may be: what the function or test gives it, or else the file.

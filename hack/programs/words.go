@@ -11,9 +11,9 @@ type word struct {
 	param string // the whole word is this parameter: "@", "1" and so on, or the name of a variable
 }
 
-func (w word) literal() bool { return w.param == "" && !strings.Contains(w.text, unknown) }
+func (w word) isLiteral() bool { return w.param == "" && !strings.Contains(w.text, unknown) }
 
-func literals(texts ...string) []word {
+func literalWords(texts ...string) []word {
 	words := make([]word, len(texts))
 	for i, text := range texts {
 		words[i].text = text
@@ -66,11 +66,11 @@ func wrapperOf(name string) (wrapper, bool) {
 	}
 }
 
-// split parts the words behind a wrapper's name: the command that it calls, or a script and its parameters.
-func (w wrapper) split(args []word) (command []word, script *word, params []word) {
+// splitArgs parts the words behind a wrapper's name: the command that it calls, or a script and its parameters.
+func (w wrapper) splitArgs(args []word) (command []word, script *word, params []word) {
 	if w.after != "" {
 		for i, arg := range args {
-			if contains(w.after, arg.text) {
+			if hasWord(w.after, arg.text) {
 				return args[i+1:], nil, nil
 			}
 		}
@@ -85,7 +85,7 @@ func (w wrapper) split(args []word) (command []word, script *word, params []word
 				return nil, &args[i+1], args[min(i+2, len(args)):]
 			}
 			return nil, nil, nil
-		case arg.param == "" && contains(w.separate, arg.text):
+		case arg.param == "" && hasWord(w.separate, arg.text):
 			i++
 		case arg.param == "" && (strings.HasPrefix(arg.text, "-") || arg.text == "!"):
 		case arg.param == "" && w.assigns && strings.Contains(arg.text, "="):
@@ -103,8 +103,8 @@ func (w wrapper) split(args []word) (command []word, script *word, params []word
 // isShort tells whether the word is a group of one-letter options.
 func isShort(text string) bool { return len(text) > 1 && text[0] == '-' && text[1] != '-' }
 
-// contains tells whether one of the words of a list is that one.
-func contains(list, one string) bool {
+// hasWord tells whether one of the words of a list is that one.
+func hasWord(list, one string) bool {
 	for word := range strings.FieldsSeq(list) {
 		if word == one {
 			return true

@@ -43,7 +43,7 @@ func main() {
 
 // run reads the list and returns what is wrong, and how many values it looked at.
 func run(ctx context.Context, document string, in io.Reader) (findings []string, checked int, err error) {
-	doc, err := load(ctx, document)
+	doc, err := loadDocument(ctx, document)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -53,12 +53,12 @@ func run(ctx context.Context, document string, in io.Reader) (findings []string,
 		if len(parts) != 4 {
 			return nil, 0, fmt.Errorf("%q: want METHOD PATH STATUS FILE", lines.Text())
 		}
-		schema, err := find(doc, parts[0], parts[1], parts[2])
+		schema, err := findSchema(doc, parts[0], parts[1], parts[2])
 		if err != nil {
 			findings = append(findings, fmt.Sprintf("%s: %v", lines.Text(), err))
 			continue
 		}
-		wrong, n, err := check(schema, parts[3])
+		wrong, n, err := checkValues(schema, parts[3])
 		if err != nil {
 			return nil, 0, err
 		}
@@ -70,8 +70,8 @@ func run(ctx context.Context, document string, in io.Reader) (findings []string,
 	return findings, checked, lines.Err()
 }
 
-// load reads a document that must be valid, and takes fields out of its objects that it does not name.
-func load(ctx context.Context, file string) (*openapi3.T, error) {
+// loadDocument reads a document that must be valid, and takes fields out of its objects that it does not name.
+func loadDocument(ctx context.Context, file string) (*openapi3.T, error) {
 	doc, err := openapi3.NewLoader().LoadFromFile(file)
 	if err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ func load(ctx context.Context, file string) (*openapi3.T, error) {
 	return doc, nil
 }
 
-// find returns the schema of an answer, nil if the answer has no JSON.
-func find(doc *openapi3.T, method, path, status string) (*openapi3.Schema, error) {
+// findSchema returns the schema of an answer, nil if the answer has no JSON.
+func findSchema(doc *openapi3.T, method, path, status string) (*openapi3.Schema, error) {
 	item := doc.Paths.Value(path)
 	if item == nil {
 		return nil, errors.New("the document has no such path")
@@ -113,8 +113,8 @@ func find(doc *openapi3.T, method, path, status string) (*openapi3.Schema, error
 	return media.Schema.Value, nil
 }
 
-// check compares each value of a file with a schema; without one the file must hold no JSON.
-func check(schema *openapi3.Schema, file string) (wrong []string, n int, err error) {
+// checkValues compares each value of a file with a schema; without one the file must hold no JSON.
+func checkValues(schema *openapi3.Schema, file string) (wrong []string, n int, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, 0, err

@@ -10,7 +10,7 @@ import (
 const document = "../../../docs/openapi.yaml"
 
 func TestDocumentIsValid(t *testing.T) {
-	doc, err := load(t.Context(), document)
+	doc, err := loadDocument(t.Context(), document)
 	if err != nil {
 		t.Fatal(err)
 	}

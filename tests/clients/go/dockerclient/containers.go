@@ -10,9 +10,9 @@ import (
 	"moss/tests/clients/go/scenario"
 )
 
-// places makes a network and a volume, where the version has them.
-func (r *run) places() {
-	r.since(21, "create a network", func() error {
+// testPlaces makes a network and a volume, where the version has them.
+func (r *run) testPlaces() {
+	r.stepSince(21, "create a network", func() error {
 		made, err := r.client.CreateNetwork(docker.CreateNetworkOptions{Name: r.name, Driver: "bridge", CheckDuplicate: true})
 		if err != nil {
 			return err
@@ -24,7 +24,7 @@ func (r *run) places() {
 		}
 		return scenario.First(scenario.Equal("Name", shown.Name, r.name), scenario.Equal("Driver", shown.Driver, "bridge"))
 	})
-	r.since(21, "list networks by name", func() error {
+	r.stepSince(21, "list networks by name", func() error {
 		list, err := r.client.FilteredListNetworks(docker.NetworkFilterOpts{"name": {r.name: true}})
 		if err != nil {
 			return err
@@ -34,7 +34,7 @@ func (r *run) places() {
 		}
 		return nil
 	})
-	r.since(21, "create a volume", func() error {
+	r.stepSince(21, "create a volume", func() error {
 		made, err := r.client.CreateVolume(docker.CreateVolumeOptions{Name: r.name})
 		if err != nil {
 			return err
@@ -50,8 +50,8 @@ func (r *run) places() {
 	})
 }
 
-// containers starts the container that later steps speak to, and looks at it.
-func (r *run) containers() {
+// testContainers starts the container that later steps speak to, and looks at it.
+func (r *run) testContainers() {
 	r.Step("create and start a container that serves a page", func() error {
 		host := &docker.HostConfig{
 			Binds:        []string{r.name + ":/data"},
@@ -60,9 +60,9 @@ func (r *run) containers() {
 		if r.minor >= 21 {
 			host.NetworkMode = r.name
 		}
-		id, err := r.started("web", docker.CreateContainerOptions{
+		id, err := r.startContainer("web", docker.CreateContainerOptions{
 			Config: &docker.Config{
-				Image: r.built(), Labels: map[string]string{"scenario": r.name},
+				Image: r.builtImage(), Labels: map[string]string{"scenario": r.name},
 				ExposedPorts: map[docker.Port]struct{}{"8080/tcp": {}},
 			},
 			HostConfig: host,
@@ -70,7 +70,7 @@ func (r *run) containers() {
 		r.web = id
 		return err
 	})
-	r.Step("inspect a container", r.shown)
+	r.Step("inspect a container", r.checkInspect)
 	r.Step("list containers by label", func() error {
 		list, err := r.client.ListContainers(docker.ListContainersOptions{Filters: map[string][]string{"label": {"scenario=" + r.name}}})
 		if err != nil {
@@ -81,21 +81,21 @@ func (r *run) containers() {
 		}
 		return nil
 	})
-	r.Step("read the page at the published port", r.page)
+	r.Step("read the page at the published port", r.checkPage)
 }
 
-// networks moves between places in a network.
-func (r *run) networks() {
-	r.since(21, "a second container reaches the first by name", func() error {
-		id, err := r.started("asks", docker.CreateContainerOptions{HostConfig: &docker.HostConfig{NetworkMode: r.name}},
+// testNetworks moves between places in a network.
+func (r *run) testNetworks() {
+	r.stepSince(21, "a second container reaches the first by name", func() error {
+		id, err := r.startContainer("asks", docker.CreateContainerOptions{HostConfig: &docker.HostConfig{NetworkMode: r.name}},
 			"wget", "-q", "-O", "/dev/null", "http://"+r.name+"-web:8080/")
 		if err != nil {
 			return err
 		}
 		code, err := r.client.WaitContainer(id)
-		return scenario.First(err, scenario.Equal("exit code", code, 0), r.remove(id))
+		return scenario.First(err, scenario.Equal("exit code", code, 0), r.removeContainer(id))
 	})
-	r.since(21, "disconnect from the network, and connect with another name", func() error {
+	r.stepSince(21, "disconnect from the network, and connect with another name", func() error {
 		if err := r.client.DisconnectNetwork(r.network, docker.NetworkConnectionOptions{Container: r.web}); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (r *run) networks() {
 		if err := r.client.ConnectNetwork(r.network, options); err != nil {
 			return err
 		}
-		record, err := r.inspect(r.web)
+		record, err := r.inspectContainer(r.web)
 		if err != nil {
 			return err
 		}
@@ -125,8 +125,8 @@ func (r *run) networks() {
 	})
 }
 
-func (r *run) shown() error {
-	shown, err := r.inspect(r.web)
+func (r *run) checkInspect() error {
+	shown, err := r.inspectContainer(r.web)
 	if err != nil {
 		return err
 	}
@@ -142,9 +142,9 @@ func (r *run) shown() error {
 	)
 }
 
-// page reads the page until the server listens.
-func (r *run) page() error {
-	shown, err := r.inspect(r.web)
+// checkPage reads the page until the server listens.
+func (r *run) checkPage() error {
+	shown, err := r.inspectContainer(r.web)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"moss/tests/clients/go/scenario"
 )
 
-// ends asks for exit codes as soon as streams end.
-func (r *run) ends() {
+// testEnds asks for exit codes as soon as streams end.
+func (r *run) testEnds() {
 	r.Step("attach to the end, then inspect: the exit code is there", func() error {
 		for range 5 { // an engine that tells too late does so now and then
 			if err := r.attachThenInspect(); err != nil {
@@ -21,7 +21,7 @@ func (r *run) ends() {
 		return nil
 	})
 	r.Step("kill during an exec: its stream ends, and its code is not 0", func() error {
-		id, err := r.started("killed", docker.CreateContainerOptions{}, "sleep", "1000")
+		id, err := r.startContainer("killed", docker.CreateContainerOptions{}, "sleep", "1000")
 		if err != nil {
 			return err
 		}
@@ -50,12 +50,12 @@ func (r *run) ends() {
 		if shown.Running || shown.ExitCode == 0 {
 			return fmt.Errorf("exec of a killed container: Running %t, ExitCode %d", shown.Running, shown.ExitCode)
 		}
-		return r.remove(id)
+		return r.removeContainer(id)
 	})
 }
 
 func (r *run) attachThenInspect() error {
-	id, err := r.container("told", docker.CreateContainerOptions{}, "sh", "-c", "echo out; exit 7")
+	id, err := r.createContainer("told", docker.CreateContainerOptions{}, "sh", "-c", "echo out; exit 7")
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (r *run) attachThenInspect() error {
 	if err := waiter.Wait(); err != nil {
 		return err
 	}
-	shown, err := r.inspect(id)
+	shown, err := r.inspectContainer(id)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (r *run) attachThenInspect() error {
 		scenario.Equal("output", out.String(), "out\n"),
 		scenario.Equal("Running", shown.State.Running, false),
 		scenario.Equal("ExitCode", shown.State.ExitCode, 7),
-		r.remove(id))
+		r.removeContainer(id))
 }
 
 // trigger does something when the first output comes.

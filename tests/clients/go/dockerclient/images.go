@@ -13,8 +13,8 @@ import (
 	"moss/tests/clients/go/scenario"
 )
 
-// images tags, builds, pushes, pulls, saves, loads, imports and removes images.
-func (r *run) images() {
+// testImages tags, builds, pushes, pulls, saves, loads, imports and removes images.
+func (r *run) testImages() {
 	var id string
 	r.Step("inspect an image", func() error {
 		shown, err := r.client.InspectImage("busybox")
@@ -60,14 +60,14 @@ func (r *run) images() {
 		}
 		return nil
 	})
-	r.builds()
-	r.transfers()
+	r.testBuilds()
+	r.testTransfers()
 }
 
-// built is the image that builds makes.
-func (r *run) built() string { return r.name + "/built" }
+// builtImage names the image that testBuilds makes.
+func (r *run) builtImage() string { return r.name + "/built" }
 
-func (r *run) builds() {
+func (r *run) testBuilds() {
 	r.Step("build an image", func() error {
 		context, err := scenario.Archive(
 			"Dockerfile", "FROM busybox\nARG WORD=none\nCOPY page /www/index.html\nRUN echo \"$WORD\" >/word\nENV A=b\nCMD [\"cat\", \"/word\"]\n",
@@ -75,7 +75,7 @@ func (r *run) builds() {
 		if err != nil {
 			return err
 		}
-		options := docker.BuildImageOptions{Name: r.built(), InputStream: context, OutputStream: &bytes.Buffer{}, RmTmpContainer: true}
+		options := docker.BuildImageOptions{Name: r.builtImage(), InputStream: context, OutputStream: &bytes.Buffer{}, RmTmpContainer: true}
 		if r.minor >= 21 {
 			options.BuildArgs = []docker.BuildArg{{Name: "WORD", Value: "given"}}
 		}
@@ -85,7 +85,7 @@ func (r *run) builds() {
 		return scenario.Contains("output", fmt.Sprint(options.OutputStream), "Step 1/", "Successfully built ")
 	})
 	r.Step("what was built has its settings", func() error {
-		shown, err := r.client.InspectImage(r.built())
+		shown, err := r.client.InspectImage(r.builtImage())
 		if err != nil {
 			return err
 		}
@@ -106,12 +106,12 @@ func (r *run) builds() {
 	})
 }
 
-func (r *run) transfers() {
+func (r *run) testTransfers() {
 	// Without credentials the client sends no X-Registry-Auth, which a push has to have. The registry is open to all.
 	anyone := docker.AuthConfiguration{Username: "anyone", Password: "anything"}
 	remote := os.Getenv("REGISTRY") + "/" + r.name + "/pushed"
 	r.Step("push an image", func() error {
-		if err := r.client.TagImage(r.built(), docker.TagImageOptions{Repo: remote, Tag: "t"}); err != nil {
+		if err := r.client.TagImage(r.builtImage(), docker.TagImageOptions{Repo: remote, Tag: "t"}); err != nil {
 			return err
 		}
 		out := &bytes.Buffer{}

@@ -30,18 +30,18 @@ func main() {
 		_, _ = fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	r.system()
-	r.images()
-	r.places()
-	r.containers()
-	r.networks()
-	r.execs()
-	r.streams()
-	r.ends()
-	r.archives()
-	r.verbs()
-	r.endings()
-	r.removal()
+	r.testSystem()
+	r.testImages()
+	r.testPlaces()
+	r.testContainers()
+	r.testNetworks()
+	r.testExecs()
+	r.testStreams()
+	r.testEnds()
+	r.testArchives()
+	r.testVerbs()
+	r.testEndings()
+	r.testRemoval()
 	os.Exit(r.End())
 }
 
@@ -59,15 +59,15 @@ func newRun(version string) (*run, error) {
 	return r, nil
 }
 
-// since runs a step that the API has from a version on.
-func (r *run) since(minor int, what string, do func() error) {
+// stepSince runs a step that the API has from a version on.
+func (r *run) stepSince(minor int, what string, do func() error) {
 	if r.minor >= minor {
 		r.Step(what, do)
 	}
 }
 
-// container makes one of busybox that runs a command.
-func (r *run) container(name string, options docker.CreateContainerOptions, command ...string) (string, error) {
+// createContainer makes one of busybox that runs a command.
+func (r *run) createContainer(name string, options docker.CreateContainerOptions, command ...string) (string, error) {
 	options.Name = r.name + "-" + name
 	if options.Config == nil {
 		options.Config = &docker.Config{}
@@ -86,23 +86,23 @@ func (r *run) container(name string, options docker.CreateContainerOptions, comm
 	return made.ID, nil
 }
 
-func (r *run) started(name string, options docker.CreateContainerOptions, command ...string) (string, error) {
-	id, err := r.container(name, options, command...)
+func (r *run) startContainer(name string, options docker.CreateContainerOptions, command ...string) (string, error) {
+	id, err := r.createContainer(name, options, command...)
 	if err != nil {
 		return "", err
 	}
 	return id, r.client.StartContainer(id, nil)
 }
 
-func (r *run) inspect(id string) (*docker.Container, error) {
+func (r *run) inspectContainer(id string) (*docker.Container, error) {
 	return r.client.InspectContainerWithOptions(docker.InspectContainerOptions{ID: id})
 }
 
-func (r *run) remove(id string) error {
+func (r *run) removeContainer(id string) error {
 	return r.client.RemoveContainer(docker.RemoveContainerOptions{ID: id, Force: true, RemoveVolumes: true})
 }
 
-func (r *run) system() {
+func (r *run) testSystem() {
 	r.Step("ping", r.client.Ping)
 	r.Step("version", func() error {
 		env, err := r.client.Version()

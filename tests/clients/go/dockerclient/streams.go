@@ -12,8 +12,8 @@ import (
 	"moss/tests/clients/go/scenario"
 )
 
-// exec runs a command in a container, and returns its outputs and its code.
-func (r *run) exec(id, input string, command ...string) (out, errs string, code int, err error) {
+// execCommand runs a command in a container, and returns its outputs and its code.
+func (r *run) execCommand(id, input string, command ...string) (out, errs string, code int, err error) {
 	made, err := r.client.CreateExec(docker.CreateExecOptions{
 		Container: id, Cmd: command, AttachStdin: input != "", AttachStdout: true, AttachStderr: true,
 	})
@@ -38,15 +38,15 @@ func (r *run) exec(id, input string, command ...string) (out, errs string, code 
 	return o.String(), e.String(), shown.ExitCode, nil
 }
 
-// execs runs commands in the container.
-func (r *run) execs() {
+// testExecs runs commands in the container.
+func (r *run) testExecs() {
 	r.Step("exec: both outputs and the code", func() error {
-		out, errs, code, err := r.exec(r.web, "", "sh", "-c", "cat /data/kept; echo err >&2; exit 3")
+		out, errs, code, err := r.execCommand(r.web, "", "sh", "-c", "cat /data/kept; echo err >&2; exit 3")
 		return scenario.First(err, scenario.Equal("stdout", out, "kept\n"), scenario.Equal("stderr", errs, "err\n"), scenario.Equal("code", code, 3))
 	})
 	r.Step("exec: input", func() error {
 		input := strings.Repeat("to and fro\n", 10000)
-		out, _, code, err := r.exec(r.web, input, "cat")
+		out, _, code, err := r.execCommand(r.web, input, "cat")
 		return scenario.First(err, scenario.Equal("bytes", len(out), len(input)), scenario.Equal("code", code, 0))
 	})
 	r.Step("exec: a terminal with a size", func() error {
@@ -91,10 +91,10 @@ func (p *prompt) Write(shown []byte) (int, error) {
 	return n, err
 }
 
-// streams reads and writes what containers do.
-func (r *run) streams() {
+// testStreams reads and writes what containers do.
+func (r *run) testStreams() {
 	r.Step("attach: input and both outputs", func() error {
-		id, err := r.container("attached", docker.CreateContainerOptions{Config: &docker.Config{OpenStdin: true, StdinOnce: true}},
+		id, err := r.createContainer("attached", docker.CreateContainerOptions{Config: &docker.Config{OpenStdin: true, StdinOnce: true}},
 			"sh", "-c", "cat; echo err >&2")
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (r *run) streams() {
 		if err := r.client.StartContainer(id, nil); err != nil {
 			return err
 		}
-		return scenario.First(waiter.Wait(), scenario.Equal("stdout", out.String(), "words\n"), scenario.Equal("stderr", errs.String(), "err\n"), r.remove(id))
+		return scenario.First(waiter.Wait(), scenario.Equal("stdout", out.String(), "words\n"), scenario.Equal("stderr", errs.String(), "err\n"), r.removeContainer(id))
 	})
 	r.Step("logs, with times and the last line alone", func() error {
 		out := &bytes.Buffer{}
@@ -124,13 +124,13 @@ func (r *run) streams() {
 		return scenario.First(scenario.Equal("line", text, "up\n"), scenario.Contains("time", stamp, "T", "Z"))
 	})
 	r.Step("logs, followed to the end", func() error {
-		id, err := r.started("talks", docker.CreateContainerOptions{}, "sh", "-c", "for i in 1 2 3; do echo $i; done")
+		id, err := r.startContainer("talks", docker.CreateContainerOptions{}, "sh", "-c", "for i in 1 2 3; do echo $i; done")
 		if err != nil {
 			return err
 		}
 		out := &bytes.Buffer{}
 		err = r.client.Logs(docker.LogsOptions{Container: id, OutputStream: out, Stdout: true, Follow: true})
-		return scenario.First(err, scenario.Equal("lines", out.String(), "1\n2\n3\n"), r.remove(id))
+		return scenario.First(err, scenario.Equal("lines", out.String(), "1\n2\n3\n"), r.removeContainer(id))
 	})
 	r.Step("stats", func() error {
 		readings, done := make(chan *docker.Stats, 4), make(chan error, 1)

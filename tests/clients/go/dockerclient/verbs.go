@@ -13,9 +13,9 @@ import (
 	"moss/tests/clients/go/scenario"
 )
 
-// archives moves files in and out of a container.
-func (r *run) archives() {
-	r.since(20, "upload files", func() error {
+// testArchives moves files in and out of a container.
+func (r *run) testArchives() {
+	r.stepSince(20, "upload files", func() error {
 		files, err := scenario.Archive("one", "first", "sub/two", "second")
 		if err != nil {
 			return err
@@ -23,10 +23,10 @@ func (r *run) archives() {
 		if err := r.client.UploadToContainer(r.web, docker.UploadToContainerOptions{InputStream: files, Path: "/tmp"}); err != nil {
 			return err
 		}
-		out, _, _, err := r.exec(r.web, "", "cat", "/tmp/one", "/tmp/sub/two")
+		out, _, _, err := r.execCommand(r.web, "", "cat", "/tmp/one", "/tmp/sub/two")
 		return scenario.First(err, scenario.Equal("files", out, "firstsecond"))
 	})
-	r.since(20, "download a file", func() error {
+	r.stepSince(20, "download a file", func() error {
 		archive := &bytes.Buffer{}
 		if err := r.client.DownloadFromContainer(r.web, docker.DownloadFromContainerOptions{Path: "/www/index.html", OutputStream: archive}); err != nil {
 			return err
@@ -35,7 +35,7 @@ func (r *run) archives() {
 		return scenario.First(err, scenario.Equal("file", text, "a page\n"))
 	})
 	r.Step("changes of a container's files", func() error {
-		if _, _, code, err := r.exec(r.web, "", "sh", "-c", "echo new >/root/new; rm /word"); err != nil || code != 0 {
+		if _, _, code, err := r.execCommand(r.web, "", "sh", "-c", "echo new >/root/new; rm /word"); err != nil || code != 0 {
 			return fmt.Errorf("exec: code %d: %w", code, err)
 		}
 		changes, err := r.client.ContainerChanges(r.web)
@@ -59,9 +59,9 @@ func (r *run) archives() {
 	})
 }
 
-// state is an error if the container's state is another one.
-func (r *run) state(want func(docker.State) bool) error {
-	shown, err := r.inspect(r.web)
+// checkState returns an error if the container's state is another one.
+func (r *run) checkState(want func(docker.State) bool) error {
+	shown, err := r.inspectContainer(r.web)
 	if err != nil {
 		return err
 	}
@@ -71,12 +71,12 @@ func (r *run) state(want func(docker.State) bool) error {
 	return nil
 }
 
-// verbs changes what the container does.
-func (r *run) verbs() {
+// testVerbs changes what the container does.
+func (r *run) testVerbs() {
 	r.Step("pause and unpause", func() error {
 		return scenario.First(
-			r.client.PauseContainer(r.web), r.state(func(s docker.State) bool { return s.Paused }),
-			r.client.UnpauseContainer(r.web), r.state(func(s docker.State) bool { return s.Running && !s.Paused }),
+			r.client.PauseContainer(r.web), r.checkState(func(s docker.State) bool { return s.Paused }),
+			r.client.UnpauseContainer(r.web), r.checkState(func(s docker.State) bool { return s.Running && !s.Paused }),
 		)
 	})
 	r.Step("rename", func() error {
@@ -84,35 +84,35 @@ func (r *run) verbs() {
 		if err != nil {
 			return err
 		}
-		shown, err := r.inspect(r.name + "-renamed")
+		shown, err := r.inspectContainer(r.name + "-renamed")
 		if err != nil {
 			return err
 		}
 		return scenario.Equal("id", shown.ID, r.web)
 	})
-	r.since(22, "update", func() error {
+	r.stepSince(22, "update", func() error {
 		if err := r.client.UpdateContainer(r.web, docker.UpdateContainerOptions{CPUShares: 200}); err != nil {
 			return err
 		}
-		shown, err := r.inspect(r.web)
+		shown, err := r.inspectContainer(r.web)
 		if err != nil {
 			return err
 		}
 		return scenario.Equal("CpuShares", shown.HostConfig.CPUShares, int64(200))
 	})
 	r.Step("restart", func() error {
-		before, err := r.inspect(r.web)
+		before, err := r.inspectContainer(r.web)
 		if err != nil {
 			return err
 		}
 		return scenario.First(
 			r.client.RestartContainer(r.web, 0),
-			r.state(func(s docker.State) bool { return s.Running && s.StartedAt.After(before.State.StartedAt) }), r.page())
+			r.checkState(func(s docker.State) bool { return s.Running && s.StartedAt.After(before.State.StartedAt) }), r.checkPage())
 	})
 }
 
-// endings makes an image of the container, and ends it.
-func (r *run) endings() {
+// testEndings makes an image of the container, and ends it.
+func (r *run) testEndings() {
 	r.Step("commit", func() error {
 		made, err := r.client.CommitContainer(docker.CommitContainerOptions{
 			Container: r.web, Repository: r.name + "/committed", Message: "words", Run: &docker.Config{Cmd: []string{"cat", "/root/new"}},
@@ -120,19 +120,19 @@ func (r *run) endings() {
 		if err != nil {
 			return err
 		}
-		id, err := r.started("committed", docker.CreateContainerOptions{Config: &docker.Config{Image: made.ID}}, "cat", "/root/new")
+		id, err := r.startContainer("committed", docker.CreateContainerOptions{Config: &docker.Config{Image: made.ID}}, "cat", "/root/new")
 		if err != nil {
 			return err
 		}
 		code, err := r.client.WaitContainer(id)
-		return scenario.First(err, scenario.Equal("code", code, 0), r.remove(id), r.client.RemoveImage(r.name+"/committed"))
+		return scenario.First(err, scenario.Equal("code", code, 0), r.removeContainer(id), r.client.RemoveImage(r.name+"/committed"))
 	})
 	r.Step("kill, and wait for the code", func() error {
 		if err := r.client.KillContainer(docker.KillContainerOptions{ID: r.web, Signal: docker.SIGKILL}); err != nil {
 			return err
 		}
 		code, err := r.client.WaitContainer(r.web)
-		return scenario.First(err, scenario.Equal("code", code, 137), r.state(func(s docker.State) bool { return !s.Running && s.ExitCode == 137 }))
+		return scenario.First(err, scenario.Equal("code", code, 137), r.checkState(func(s docker.State) bool { return !s.Running && s.ExitCode == 137 }))
 	})
 	r.Step("stop what does not run: the client's own kind of error", func() error {
 		var stopped *docker.ContainerNotRunning
@@ -143,25 +143,25 @@ func (r *run) endings() {
 	})
 }
 
-// removal takes all away that the run has made, and looks at the events of it.
-func (r *run) removal() {
-	r.since(21, "a volume and a network in use stay", func() error {
+// testRemoval takes all away that the run has made, and looks at the events of it.
+func (r *run) testRemoval() {
+	r.stepSince(21, "a volume and a network in use stay", func() error {
 		if err := r.client.RemoveVolumeWithOptions(docker.RemoveVolumeOptions{Name: r.name}); !errors.Is(err, docker.ErrVolumeInUse) {
 			return fmt.Errorf("remove the volume: got %w, want ErrVolumeInUse", err)
 		}
 		return nil
 	})
 	r.Step("remove the container", func() error {
-		if err := r.remove(r.web); err != nil {
+		if err := r.removeContainer(r.web); err != nil {
 			return err
 		}
 		var gone *docker.NoSuchContainer
-		if _, err := r.inspect(r.web); !errors.As(err, &gone) {
+		if _, err := r.inspectContainer(r.web); !errors.As(err, &gone) {
 			return fmt.Errorf("inspect after removal: got %w, want NoSuchContainer", err)
 		}
 		return nil
 	})
-	r.since(21, "remove the network", func() error {
+	r.stepSince(21, "remove the network", func() error {
 		if err := r.client.RemoveNetwork(r.network); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (r *run) removal() {
 		}
 		return nil
 	})
-	r.since(21, "remove the volume", func() error {
+	r.stepSince(21, "remove the volume", func() error {
 		if err := r.client.RemoveVolumeWithOptions(docker.RemoveVolumeOptions{Name: r.name}); err != nil {
 			return err
 		}
@@ -180,13 +180,13 @@ func (r *run) removal() {
 		}
 		return nil
 	})
-	r.Step("remove the image", func() error { return r.client.RemoveImage(r.built()) })
-	r.Step("the events of the container's life came in order", r.life)
+	r.Step("remove the image", func() error { return r.client.RemoveImage(r.builtImage()) })
+	r.Step("the events of the container's life came in order", r.checkEvents)
 }
 
-// life waits for as many events of the container as there should be. The client hands each over on its own, in no order:
-// their times tell it.
-func (r *run) life() error {
+// checkEvents waits for as many events of the container as there should be. The client hands each over on its own, in
+// no order: their times tell it.
+func (r *run) checkEvents() error {
 	want := []string{
 		"create", "start", "pause", "unpause", "rename", "kill", "die", "stop", "start", "restart", "pause", "unpause", "commit",
 		"kill", "die", "destroy",

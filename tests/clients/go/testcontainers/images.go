@@ -13,8 +13,8 @@ import (
 	"moss/tests/clients/go/scenario"
 )
 
-// images lists, pulls, saves and builds images.
-func (r *run) images() {
+// testImages lists, pulls, saves and builds images.
+func (r *run) testImages() {
 	r.Step("list images", func() error {
 		list, err := r.provider.ListImages(r.ctx)
 		if err != nil {
@@ -28,8 +28,10 @@ func (r *run) images() {
 	remote := os.Getenv("REGISTRY") + "/lib/box:one"
 	r.Step("pull an image", func() error { return r.provider.PullImage(r.ctx, remote) })
 	r.Step("run an image that is pulled first", func() error {
-		return r.once(func(c tc.Container) error { return r.says(c, "out of the registry\n", "echo", "out of the registry") },
-			tc.WithImage(remote), tc.WithAlwaysPull(), sleeps())
+		return r.checkOnce(func(c tc.Container) error {
+			return r.checkOutput(c, "out of the registry\n", "echo", "out of the registry")
+		},
+			tc.WithImage(remote), tc.WithAlwaysPull(), withSleep())
 	})
 	r.Step("save an image", func() error {
 		file := filepath.Join(os.TempDir(), r.name+".tar")
@@ -45,7 +47,7 @@ func (r *run) images() {
 		}
 		return os.Remove(file)
 	})
-	r.Step("build an image with an argument, and wait until it is healthy", r.build)
+	r.Step("build an image with an argument, and wait until it is healthy", r.checkBuild)
 	r.Step("a build that fails tells why", func() error {
 		context, err := scenario.Archive("Dockerfile", "FROM busybox\nRUN exit 7\n")
 		if err != nil {
@@ -56,7 +58,7 @@ func (r *run) images() {
 	})
 }
 
-func (r *run) build() error {
+func (r *run) checkBuild() error {
 	context, err := scenario.Archive("sub/File", `FROM busybox
 ARG WORD=none
 RUN echo "$WORD" >/word
@@ -74,7 +76,7 @@ CMD ["sleep", "1000"]
 	if err != nil {
 		return err
 	}
-	if err := scenario.First(r.says(made, "given\n", "cat", "/word"), scenario.Contains("output", told.String(), "Step 1/", "Successfully tagged "+r.name+":built")); err != nil {
+	if err := scenario.First(r.checkOutput(made, "given\n", "cat", "/word"), scenario.Contains("output", told.String(), "Step 1/", "Successfully tagged "+r.name+":built")); err != nil {
 		return err
 	}
 	if err := made.Terminate(r.ctx, tc.StopTimeout(0)); err != nil {

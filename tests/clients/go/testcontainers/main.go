@@ -41,16 +41,16 @@ func main() {
 		}
 		return scenario.Equal("version of the API", provider.Client().ClientVersion(), "1.24")
 	})
-	r.images()
-	r.ready()
-	r.server()
-	r.inside()
-	r.ends()
-	r.copies()
-	r.again()
-	r.networks()
-	r.places()
-	r.removal()
+	r.testImages()
+	r.testReadiness()
+	r.testServer()
+	r.testInside()
+	r.testEnds()
+	r.testCopies()
+	r.testRestart()
+	r.testNetworks()
+	r.testPlaces()
+	r.testRemoval()
 	os.Exit(r.End())
 }
 
@@ -59,8 +59,8 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// busybox starts a container of busybox.
-func (r *run) busybox(options ...tc.ContainerCustomizer) (tc.Container, error) {
+// startBusybox starts a container of busybox.
+func (r *run) startBusybox(options ...tc.ContainerCustomizer) (tc.Container, error) {
 	made, err := tc.Run(r.ctx, "busybox", options...)
 	if err != nil {
 		return nil, err
@@ -68,20 +68,20 @@ func (r *run) busybox(options ...tc.ContainerCustomizer) (tc.Container, error) {
 	return made, nil
 }
 
-// once starts a container for one check, and ends it after that. Its image is busybox, unless an option names another.
-func (r *run) once(check func(tc.Container) error, options ...tc.ContainerCustomizer) error {
-	made, err := r.busybox(options...)
+// checkOnce starts a container for one check, and ends it after that. Its image is busybox, unless an option names another.
+func (r *run) checkOnce(check func(tc.Container) error, options ...tc.ContainerCustomizer) error {
+	made, err := r.startBusybox(options...)
 	if err != nil {
 		return err
 	}
 	return scenario.First(check(made), tc.TerminateContainer(made, tc.StopTimeout(0)))
 }
 
-// sleeps is the command of a container that others look into.
-func sleeps() tc.CustomizeRequestOption { return tc.WithCmd("sleep", "1000") }
+// withSleep sets the command of a container that others look into.
+func withSleep() tc.CustomizeRequestOption { return tc.WithCmd("sleep", "1000") }
 
-// says is an error if a command does not print just this and end with 0.
-func (r *run) says(c tc.Container, want string, command ...string) error {
+// checkOutput returns an error if a command does not print just this and end with 0.
+func (r *run) checkOutput(c tc.Container, want string, command ...string) error {
 	code, out, err := c.Exec(r.ctx, command, tcexec.Multiplexed())
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"moss/tests/clients/go/scenario"
 )
 
-// networks puts two containers into a network, where one finds the other by its alias.
-func (r *run) networks() {
+// testNetworks puts two containers into a network, where one finds the other by its alias.
+func (r *run) testNetworks() {
 	r.Step("make a network", func() error {
 		made, err := network.New(r.ctx, network.WithDriver("bridge"), network.WithLabels(map[string]string{"scenario": r.name}))
 		r.network = made
@@ -22,7 +22,7 @@ func (r *run) networks() {
 	})
 	var server tc.Container
 	r.Step("start a container in it, with an alias", func() error {
-		made, err := r.busybox(network.WithNetwork([]string{"server"}, r.network), tc.WithCmd("httpd", "-f", "-p", "8080", "-h", "/var/www"),
+		made, err := r.startBusybox(network.WithNetwork([]string{"server"}, r.network), tc.WithCmd("httpd", "-f", "-p", "8080", "-h", "/var/www"),
 			tc.WithWaitStrategy(wait.ForExec([]string{"wget", "-q", "-O", "/dev/null", "http://127.0.0.1:8080/"})))
 		server = made
 		if err != nil {
@@ -46,10 +46,10 @@ func (r *run) networks() {
 		return scenario.First(err, scenario.Equal("parts of "+address, len(strings.Split(address, ".")), 4))
 	})
 	r.Step("another container reaches it by the alias", func() error {
-		return r.once(func(c tc.Container) error {
-			return r.says(c, "hello from busybox\n", "wget", "-q", "-O", "-", "http://server:8080/")
+		return r.checkOnce(func(c tc.Container) error {
+			return r.checkOutput(c, "hello from busybox\n", "wget", "-q", "-O", "-", "http://server:8080/")
 		},
-			network.WithNetwork(nil, r.network), sleeps())
+			network.WithNetwork(nil, r.network), withSleep())
 	})
 	r.Step("a network in use stays, an empty one goes", func() error {
 		if err := r.network.Remove(r.ctx); err == nil {
@@ -59,17 +59,17 @@ func (r *run) networks() {
 	})
 }
 
-// places mounts a volume and a tmpfs.
-func (r *run) places() {
+// testPlaces mounts a volume and a tmpfs.
+func (r *run) testPlaces() {
 	volume := tc.WithMounts(tc.VolumeMount(r.name, "/data"))
 	var writer tc.Container
 	r.Step("a volume keeps a file", func() error {
-		made, err := r.busybox(volume, tc.WithCmd("sh", "-c", "echo kept >/data/kept"), tc.WithWaitStrategy(wait.ForExit()))
+		made, err := r.startBusybox(volume, tc.WithCmd("sh", "-c", "echo kept >/data/kept"), tc.WithWaitStrategy(wait.ForExit()))
 		writer = made
 		return err
 	})
 	r.Step("another container reads it", func() error {
-		return r.once(func(c tc.Container) error { return r.says(c, "kept\n", "cat", "/data/kept") }, volume, sleeps())
+		return r.checkOnce(func(c tc.Container) error { return r.checkOutput(c, "kept\n", "cat", "/data/kept") }, volume, withSleep())
 	})
 	r.Step("a container ends with its volume", func() error {
 		if err := tc.TerminateContainer(writer, tc.RemoveVolumes(r.name)); err != nil {
@@ -79,19 +79,21 @@ func (r *run) places() {
 		return scenario.Contains("error", fmt.Sprint(err), "no such volume")
 	})
 	r.Step("a tmpfs", func() error {
-		return r.once(func(c tc.Container) error { return r.says(c, "1\n", "grep", "-c", " /fast tmpfs ", "/proc/mounts") },
-			tc.WithTmpfs(map[string]string{"/fast": "size=1m"}), sleeps())
+		return r.checkOnce(func(c tc.Container) error {
+			return r.checkOutput(c, "1\n", "grep", "-c", " /fast tmpfs ", "/proc/mounts")
+		},
+			tc.WithTmpfs(map[string]string{"/fast": "size=1m"}), withSleep())
 	})
 	r.Step("a command runs at the start", func() error {
-		return r.once(func(c tc.Container) error { return r.says(c, "", "test", "-e", "/tmp/started") },
-			tc.WithStartupCommand(tc.NewRawCommand([]string{"touch", "/tmp/started"})), sleeps())
+		return r.checkOnce(func(c tc.Container) error { return r.checkOutput(c, "", "test", "-e", "/tmp/started") },
+			tc.WithStartupCommand(tc.NewRawCommand([]string{"touch", "/tmp/started"})), withSleep())
 	})
 }
 
-// removal finds a container again by its name, and ends it.
-func (r *run) removal() {
+// testRemoval finds a container again by its name, and ends it.
+func (r *run) testRemoval() {
 	r.Step("a name finds the container that is there", func() error {
-		again, err := r.busybox(tc.WithReuseByName(r.name+"-web"), tc.WithExposedPorts("8080/tcp"), sleeps())
+		again, err := r.startBusybox(tc.WithReuseByName(r.name+"-web"), tc.WithExposedPorts("8080/tcp"), withSleep())
 		if err != nil {
 			return err
 		}

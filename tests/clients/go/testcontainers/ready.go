@@ -18,28 +18,28 @@ import (
 	"moss/tests/clients/go/scenario"
 )
 
-func nothing(tc.Container) error { return nil }
+func checkNothing(tc.Container) error { return nil }
 
-// ready waits in each of the library's ways.
-func (r *run) ready() {
+// testReadiness waits in each of the library's ways.
+func (r *run) testReadiness() {
 	r.Step("wait for words in the log", func() error {
-		return r.once(func(c tc.Container) error {
-			return r.says(c, "", "test", "-e", "/tmp/ready")
+		return r.checkOnce(func(c tc.Container) error {
+			return r.checkOutput(c, "", "test", "-e", "/tmp/ready")
 		}, tc.WithCmd("sh", "-c", "echo one; touch /tmp/ready; echo one; sleep 1000"), tc.WithWaitStrategy(wait.ForLog("one").WithOccurrence(2)))
 	})
 	r.Step("wait for a command's success", func() error {
-		return r.once(nothing, tc.WithCmd("sh", "-c", "sleep 0.2; touch /tmp/ready; sleep 1000"),
+		return r.checkOnce(checkNothing, tc.WithCmd("sh", "-c", "sleep 0.2; touch /tmp/ready; sleep 1000"),
 			tc.WithWaitStrategy(wait.ForExec([]string{"test", "-e", "/tmp/ready"}).WithPollInterval(20*time.Millisecond)))
 	})
 	r.Step("wait for a file", func() error {
-		return r.once(nothing, tc.WithCmd("sh", "-c", "sleep 0.2; echo there >/tmp/ready; sleep 1000"),
+		return r.checkOnce(checkNothing, tc.WithCmd("sh", "-c", "sleep 0.2; echo there >/tmp/ready; sleep 1000"),
 			tc.WithWaitStrategy(wait.ForFile("/tmp/ready").WithPollInterval(20*time.Millisecond).WithMatcher(func(file io.Reader) error {
 				text, err := io.ReadAll(file)
 				return scenario.First(err, scenario.Equal("file", string(text), "there\n"))
 			})))
 	})
 	r.Step("wait for the end", func() error {
-		return r.once(func(c tc.Container) error {
+		return r.checkOnce(func(c tc.Container) error {
 			state, err := c.State(r.ctx)
 			if err != nil {
 				return err
@@ -48,16 +48,16 @@ func (r *run) ready() {
 		}, tc.WithCmd("sh", "-c", "exit 3"), tc.WithWaitStrategy(wait.ForExit()))
 	})
 	r.Step("wait for what cannot come: the container's code is in the error", func() error {
-		made, err := r.busybox(tc.WithCmd("sh", "-c", "exit 4"), tc.WithWaitStrategy(wait.ForLog("never")))
+		made, err := r.startBusybox(tc.WithCmd("sh", "-c", "exit 4"), tc.WithWaitStrategy(wait.ForLog("never")))
 		return scenario.First(scenario.Contains("error", fmt.Sprint(err), "container exited with code 4"), tc.TerminateContainer(made))
 	})
 }
 
-// server starts the container that later steps speak to: with a port, files, variables, labels and a log's consumer.
-func (r *run) server() {
+// testServer starts the container that later steps speak to: with a port, files, variables, labels and a log's consumer.
+func (r *run) testServer() {
 	said := &consumer{lines: make(chan string, 100)}
 	r.Step("start a server, wait for its port and its page", func() error {
-		made, err := r.busybox(
+		made, err := r.startBusybox(
 			tc.WithName(r.name+"-web"),
 			tc.WithExposedPorts("8080/tcp"),
 			tc.WithEnv(map[string]string{"WORD": "of the environment"}),
@@ -71,7 +71,7 @@ func (r *run) server() {
 		r.web = made
 		return err
 	})
-	r.Step("read the page at the mapped port", r.page)
+	r.Step("read the page at the mapped port", r.checkPage)
 	r.Step("inspect", func() error {
 		shown, err := r.web.Inspect(r.ctx)
 		if err != nil {
@@ -82,11 +82,11 @@ func (r *run) server() {
 			scenario.Equal("label", shown.Config.Labels["scenario"], r.name),
 			scenario.Equal("Status", shown.State.Status, "running"))
 	})
-	r.Step("the log's consumer got the line", said.has)
+	r.Step("the log's consumer got the line", said.awaitLine)
 }
 
-// inside reads the log, and runs commands.
-func (r *run) inside() {
+// testInside reads the log, and runs commands.
+func (r *run) testInside() {
 	r.Step("logs", func() error {
 		logs, err := r.web.Logs(r.ctx)
 		if err != nil {
@@ -109,10 +109,10 @@ func (r *run) inside() {
 	})
 }
 
-// ends asks for exit codes as soon as streams end.
-func (r *run) ends() {
+// testEnds asks for exit codes as soon as streams end.
+func (r *run) testEnds() {
 	r.Step("read the output to its end, then ask for the state: the exit code is there", func() error {
-		return r.once(func(c tc.Container) error {
+		return r.checkOnce(func(c tc.Container) error {
 			output, err := r.provider.Client().ContainerLogs(r.ctx, c.GetContainerID(), container.LogsOptions{ShowStdout: true, Follow: true})
 			if err != nil {
 				return err
@@ -128,10 +128,10 @@ func (r *run) ends() {
 		}, tc.WithCmd("sh", "-c", "echo out; exit 7"))
 	})
 	r.Step("kill during an exec: it ends, and its code is not 0", func() error {
-		return r.once(func(c tc.Container) error {
+		return r.checkOnce(func(c tc.Container) error {
 			killed := make(chan error, 1)
 			go func() {
-				err := scenario.Eventually(r.ctx, func() error { return r.says(c, "", "test", "-e", "/tmp/here") })
+				err := scenario.Eventually(r.ctx, func() error { return r.checkOutput(c, "", "test", "-e", "/tmp/here") })
 				killed <- errors.Join(err, r.provider.Client().ContainerKill(r.ctx, c.GetContainerID(), "KILL"))
 			}()
 			code, out, err := c.Exec(r.ctx, []string{"sh", "-c", "touch /tmp/here; sleep 1000"})
@@ -145,12 +145,12 @@ func (r *run) ends() {
 				return errors.New("exec of a killed container: code 0")
 			}
 			return <-killed
-		}, sleeps())
+		}, withSleep())
 	})
 }
 
-// again stops the server, and starts it again.
-func (r *run) again() {
+// testRestart stops the server, and starts it again.
+func (r *run) testRestart() {
 	r.Step("stop, and start again", func() error {
 		timeout := time.Duration(0)
 		if err := r.web.Stop(r.ctx, &timeout); err != nil {
@@ -160,11 +160,11 @@ func (r *run) again() {
 		if err != nil {
 			return err
 		}
-		return scenario.First(scenario.Equal("running", state.Running, false), r.web.Start(r.ctx), r.page())
+		return scenario.First(scenario.Equal("running", state.Running, false), r.web.Start(r.ctx), r.checkPage())
 	})
 }
 
-func (r *run) page() error {
+func (r *run) checkPage() error {
 	endpoint, err := r.web.PortEndpoint(r.ctx, "8080/tcp", "http")
 	if err != nil {
 		return err
@@ -173,13 +173,13 @@ func (r *run) page() error {
 	return scenario.First(err, scenario.Equal("page", text, "a page\n"))
 }
 
-// copies moves files in and out of the server.
-func (r *run) copies() {
+// testCopies moves files in and out of the server.
+func (r *run) testCopies() {
 	r.Step("copy bytes in", func() error {
 		if err := r.web.CopyToContainer(r.ctx, []byte("bytes"), "/tmp/bytes", 0o640); err != nil {
 			return err
 		}
-		return r.says(r.web, "640\nbytes", "sh", "-c", "stat -c %a /tmp/bytes; cat /tmp/bytes")
+		return r.checkOutput(r.web, "640\nbytes", "sh", "-c", "stat -c %a /tmp/bytes; cat /tmp/bytes")
 	})
 	folder := filepath.Join(os.TempDir(), r.name)
 	r.Step("copy a file and a folder in", func() error {
@@ -192,7 +192,7 @@ func (r *run) copies() {
 		return scenario.First(
 			r.web.CopyFileToContainer(r.ctx, filepath.Join(folder, "sub", "file"), "/tmp/file", 0o644),
 			r.web.CopyDirToContainer(r.ctx, folder, "/tmp/"+r.name, 0o755),
-			r.says(r.web, "of the host.of the host.", "cat", "/tmp/file", "/tmp/"+r.name+"/sub/file"),
+			r.checkOutput(r.web, "of the host.of the host.", "cat", "/tmp/file", "/tmp/"+r.name+"/sub/file"),
 			os.RemoveAll(folder))
 	})
 	r.Step("copy a file out", func() error {
@@ -217,8 +217,8 @@ type consumer struct {
 // Accept implements the library's LogConsumer.
 func (c *consumer) Accept(l tc.Log) { c.lines <- l.LogType + ": " + string(l.Content) }
 
-// has waits for the line that the server writes first.
-func (c *consumer) has() error {
+// awaitLine waits for the line that the server writes first.
+func (c *consumer) awaitLine() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {

@@ -8,11 +8,11 @@ import (
 	"moss/engine/container/life"
 )
 
-// apply is the way in which a container's life changes: by an event, one at a time. It returns the record after the event, with an
+// applyEvent is the way in which a container's life changes: by an event, one at a time. It returns the record after the event, with an
 // error, which is that of life.Step, that before. A record that could not be saved is logged.
-func (m *Manager) apply(c *ctr, e life.Event) (*container.Record, error) {
+func (m *Manager) applyEvent(c *ctr, e life.Event) (*container.Record, error) {
 	c.files.Lock()
-	before, after, actions, err := c.advance(e)
+	before, after, actions, err := c.stepLife(e)
 	for len(actions) > 0 && actions[0].Do <= life.Wake {
 		m.doLocked(c, actions[0], before, after)
 		actions = actions[1:]
@@ -29,10 +29,10 @@ func (m *Manager) doLocked(c *ctr, a life.Action, before, after *container.Recor
 	switch a.Do {
 	case life.Tell:
 		if a.Event == "die" {
-			m.publish(a.Event, after, "exitCode", strconv.Itoa(after.ExitCode))
+			m.publishEvent(a.Event, after, "exitCode", strconv.Itoa(after.ExitCode))
 			return
 		}
-		m.publish(a.Event, after)
+		m.publishEvent(a.Event, after)
 	case life.TellReleased:
 		m.publishNetwork("disconnect", before)
 		m.publishVolumes("unmount", before)
@@ -41,7 +41,7 @@ func (m *Manager) doLocked(c *ctr, a life.Action, before, after *container.Recor
 			m.opt.Log.Error().Err(err).Str("container", c.id).Str("state", after.State.String()).Msg("state of container not saved")
 		}
 	case life.Wake:
-		c.wake(after)
+		c.wakeWaiters(after)
 	case life.Arm, life.Disarm, life.Thaw, life.Remove: // beside
 	}
 }
@@ -54,7 +54,7 @@ func (m *Manager) doBeside(c *ctr, a life.Action) {
 	case life.Disarm:
 		c.cancelRestart()
 	case life.Thaw:
-		m.work(func(ctx context.Context) { m.thaw(ctx, c) })
+		m.runInBackground(func(ctx context.Context) { m.thawToEnd(ctx, c) })
 	case life.Remove:
 		m.removeSoon(c)
 	case life.Tell, life.TellReleased, life.Save, life.SaveStop, life.SavePhase, life.Wake: // done

@@ -57,7 +57,7 @@ func (m *Manager) Attach(
 		return fault.Conflict("Container %s is paused. Unpause the container before attach", ref)
 	}
 	if !opt.Stream {
-		return m.replay(ctx, r, opt, nil, open)
+		return m.replayLog(ctx, r, opt, nil, open)
 	}
 	req := task.Attach{
 		Stdin: opt.Stdin && r.Config.OpenStdin, Stdout: opt.Stdout, Stderr: opt.Stderr, Mark: opt.Logs,
@@ -74,12 +74,12 @@ func (m *Manager) Attach(
 		case now.task == nil:
 			// The process has ended and the state still says that it runs: there is nothing to see, and the client, which
 			// has looked at the state, waits for no other start.
-			return m.view(ctx, c, opt, seen{runView: runView{overStreams{}, *now}}, open)
+			return m.serveJoined(ctx, c, opt, seen{runView: runView{overStreams{}, *now}}, open)
 		}
 		streams, mark, err := now.task.Attach(ctx, req)
 		switch {
 		case err == nil:
-			return m.view(ctx, c, opt, seen{runView{streams, *now}, &logs.Mark{Inode: mark.Inode, Size: mark.Size}}, open)
+			return m.serveJoined(ctx, c, opt, seen{runView{streams, *now}, &logs.Mark{Inode: mark.Inode, Size: mark.Size}}, open)
 		case !fault.Is(err, fault.Conflict):
 			return err
 		}
@@ -87,26 +87,26 @@ func (m *Manager) Attach(
 	}
 }
 
-// view serves a client whose streams are joined.
-func (m *Manager) view(
+// serveJoined serves a client whose streams are joined.
+func (m *Manager) serveJoined(
 	ctx context.Context, c *ctr, opt container.AttachOptions, what seen, open func() (io.ReadWriteCloser, error),
 ) error {
 	defer what.streams.Close() //nolint:errcheck // the view ends either way
 	opened := func() (io.ReadWriteCloser, error) {
 		conn, err := open()
 		if err == nil {
-			m.publish("attach", c.record())
+			m.publishEvent("attach", c.record())
 		}
 		return conn, err
 	}
 	if opt.Logs {
-		return m.replay(ctx, c.record(), opt, &what, opened)
+		return m.replayLog(ctx, c.record(), opt, &what, opened)
 	}
 	conn, err := opened()
 	if err != nil {
 		return err
 	}
-	m.pump(ctx, c, opt, what.runView, conn)
+	m.copyStreams(ctx, c, opt, what.runView, conn)
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (m *Manager) viewLater(
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // the client may have closed it already
-	m.publish("attach", c.record())
+	m.publishEvent("attach", c.record())
 
 	gone := make(chan struct{})
 	if h, ok := conn.(hangup); ok {
@@ -146,7 +146,7 @@ func (m *Manager) viewLater(
 	case what, ok := <-v.joined:
 		if ok {
 			defer what.streams.Close() //nolint:errcheck // the view ends either way
-			m.pump(ctx, c, opt, what, conn)
+			m.copyStreams(ctx, c, opt, what, conn)
 		}
 	case <-gone:
 	case <-ctx.Done():
@@ -242,13 +242,13 @@ func (c *ctr) usualKeys() []byte {
 	return []byte{'p' & 0x1f, 'q' & 0x1f} // ctrl-p, ctrl-q
 }
 
-// pump copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.
-func (m *Manager) pump(
+// copyStreams copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.
+func (m *Manager) copyStreams(
 	ctx context.Context, c *ctr, opt container.AttachOptions, what runView, conn io.ReadWriteCloser,
 ) {
 	r := c.record()
 	o := session.Options{
-		Input: opt.Stdin && r.Config.OpenStdin, Detached: func() { m.publish("detach", r) }, Buffers: &m.buffers,
+		Input: opt.Stdin && r.Config.OpenStdin, Detached: func() { m.publishEvent("detach", r) }, Buffers: &m.buffers,
 		Over: func(ctx context.Context) { m.awaitEnd(ctx, c, what.run) },
 	}
 	if r.Config.Tty {
@@ -280,9 +280,9 @@ type seen struct {
 	mark *logs.Mark // up to where the log is read; nil: to its end
 }
 
-// replay sends the log and, with after, goes on with what is written since. An error after the answer has begun is told in
+// replayLog sends the log and, with after, goes on with what is written since. An error after the answer has begun is told in
 // the stream too.
-func (m *Manager) replay(
+func (m *Manager) replayLog(
 	ctx context.Context, r *container.Record, opt container.AttachOptions, after *seen,
 	open func() (io.ReadWriteCloser, error),
 ) error {
@@ -302,7 +302,7 @@ func (m *Manager) replay(
 	if err != nil {
 		return m.sendFailure(r, err, conn)
 	}
-	m.pump(ctx, c, opt, after.runView, conn)
+	m.copyStreams(ctx, c, opt, after.runView, conn)
 	return nil
 }
 
@@ -359,7 +359,7 @@ func (m *Manager) Logs(
 	}
 	read := logs.ReadOptions{
 		Stdout: opt.Stdout, Stderr: opt.Stderr, Since: opt.Since, Until: opt.Until, Tail: opt.Tail,
-		Follow: opt.Follow && r.State.Running(), End: c.waiting().done,
+		Follow: opt.Follow && r.State.Running(), End: c.untilRest().done,
 	}
 	err = m.readLog(ctx, r, read, func(e logs.Entry) error { return emit(e.Stream, e.Time, e.Line, e.Attrs) })
 	if errors.Is(err, os.ErrNotExist) {

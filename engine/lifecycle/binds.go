@@ -41,7 +41,7 @@ func checkSources(binds []container.Bind) error {
 func readySource(source string, terms container.BindTerms) error {
 	_, err := os.Stat(source)
 	if err == nil {
-		err = usable(source)
+		err = findUnusable(source)
 	}
 	switch {
 	case err == nil && terms.NonRecursive:
@@ -94,9 +94,9 @@ func findDevice(name string) error {
 	return err
 }
 
-// usable finds what this user can neither read, nor write, nor enter or run: it would be mounted, and the container would
+// findUnusable finds what this user can neither read, nor write, nor enter or run: it would be mounted, and the container would
 // hear of it at some later time.
-func usable(path string) error {
+func findUnusable(path string) error {
 	var err error
 	for _, way := range []uint32{unix.R_OK, unix.X_OK, unix.W_OK} {
 		if err = unix.Access(path, way); !errors.Is(err, unix.EACCES) {

@@ -32,7 +32,7 @@ func (m *Manager) Commit(ctx context.Context, ref string, opt container.CommitOp
 	defer c.release()
 	r := c.record()
 	switch {
-	case c.removed():
+	case c.isRemoved():
 		return "", noSuch(ref) // while this waited
 	case r.State == container.Removing || r.State == container.Dead:
 		return "", fault.Conflict("You cannot commit container %s which is %s", r.ID, r.State)
@@ -54,7 +54,7 @@ func (m *Manager) Commit(ctx context.Context, ref string, opt container.CommitOp
 	if err != nil {
 		return "", err
 	}
-	m.publish("commit", c.record(), "comment", opt.Comment, "imageID", imageID, "imageRef", name)
+	m.publishEvent("commit", c.record(), "comment", opt.Comment, "imageID", imageID, "imageRef", name)
 	return imageID, nil
 }
 
@@ -67,7 +67,7 @@ func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.Read
 	if pause && c.record().State == container.Running {
 		outlive := context.WithoutCancel(ctx) // a client that hangs up must not leave the processes frozen
 		thaw = func() error {
-			if err := m.unfreeze(outlive, c); !fault.Is(err, fault.Conflict) {
+			if err := m.unpauseContainer(outlive, c); !fault.Is(err, fault.Conflict) {
 				return err
 			}
 			return nil // it is not paused any more: a kill has thawed it, or it has ended

@@ -24,7 +24,7 @@ func (m *Manager) ConnectNetwork(ctx context.Context, ref string, n *network.Net
 	}
 	defer c.release()
 	ctx = context.WithoutCancel(ctx) // half connected would be neither
-	if c.removed() {
+	if c.isRemoved() {
 		return noSuch(ref) // while this waited
 	}
 	if n, err = m.opt.NetworkStore.Find(n.ID); err != nil {
@@ -68,14 +68,14 @@ func (m *Manager) DisconnectNetwork(ctx context.Context, ref string, n *network.
 	}
 	defer c.release()
 	ctx = context.WithoutCancel(ctx)
-	if c.removed() {
+	if c.isRemoved() {
 		if force {
 			return nil
 		}
 		return noSuch(ref)
 	}
 	r := c.record()
-	if err := errors.Join(marked(r), r.CanDisconnect(n.Name)); err != nil {
+	if err := errors.Join(removalConflict(r), r.CanDisconnect(n.Name)); err != nil {
 		return err
 	}
 	name, in := m.inNetwork(r, n)
@@ -99,8 +99,8 @@ func (m *Manager) DisconnectNetwork(ctx context.Context, ref string, n *network.
 	return m.changeNetworks(c, change)
 }
 
-// marked is the answer for a container that is on its way out.
-func marked(r *container.Record) error {
+// removalConflict is the answer for a container that is on its way out.
+func removalConflict(r *container.Record) error {
 	if r.State == container.Removing || r.State == container.Dead {
 		return fault.Conflict("Container %s is marked for removal and cannot be connected or disconnected to the network", r.ID)
 	}
@@ -109,10 +109,10 @@ func marked(r *container.Record) error {
 
 // checkConnect checks what is asked of a further network and completes it.
 func (m *Manager) checkConnect(r *container.Record, n *network.Network, cfg *container.EndpointConfig) error {
-	if err := errors.Join(marked(r), r.CanConnect(n.Name)); err != nil {
+	if err := errors.Join(removalConflict(r), r.CanConnect(n.Name)); err != nil {
 		return err
 	}
-	if e, named := r.Networks()[n.Name]; named && e.NetworkID != n.ID && !m.stale(e.NetworkID) {
+	if e, named := r.Networks()[n.Name]; named && e.NetworkID != n.ID && !m.isStaleNetwork(e.NetworkID) {
 		return fault.Conflict("container %s is connected to another network of the name %s", r.Name, n.Name)
 	}
 	// A network that is gone leaves the name behind: whoever connects to the new one of that name may say how.
@@ -149,7 +149,7 @@ func (m *Manager) whileItRuns(c *ctr, f func(*container.Record) error) (bool, er
 func (m *Manager) changeNetworks(c *ctr, change func(*container.Record)) error {
 	before := c.record()
 	c.update(change)
-	return c.keep(func(r *container.Record) { r.Endpoints = before.Endpoints })
+	return c.saveOrUndo(func(r *container.Record) { r.Endpoints = before.Endpoints })
 }
 
 // connectLive connects a container that runs. A crash in between leaves a place that no record has: the next engine takes
@@ -168,7 +168,7 @@ func (m *Manager) connectLive(
 	}
 	var back undo
 	defer func() { back.run(ctx, &err) }()
-	s, err := m.opt.Networks.Connect(ctx, c.id, m.attachment(&after, &spec, n.Name, n))
+	s, err := m.opt.Networks.Connect(ctx, c.id, m.networkAttachment(&after, &spec, n.Name, n))
 	if err != nil {
 		return err
 	}
@@ -212,12 +212,12 @@ func (m *Manager) disconnectLive(
 
 func (m *Manager) takeOut(ctx context.Context, c *ctr, before *container.Record, n *network.Network) (s network.Sandbox, err error) {
 	c.update(func(r *container.Record) { r.Network.Leaving = n.ID })
-	if err = c.persist(false); err == nil {
+	if err = c.saveRecord(false); err == nil {
 		s, err = m.opt.Networks.Disconnect(ctx, c.id, n.ID)
 	}
 	if err != nil {
 		c.update(func(r *container.Record) { r.Network = before.Network })
-		return s, errors.Join(err, c.persist(false))
+		return s, errors.Join(err, c.saveRecord(false))
 	}
 	return s, nil
 }
@@ -228,7 +228,7 @@ func (m *Manager) putBack(ctx context.Context, c *ctr, before *container.Record,
 	if err != nil {
 		return err
 	}
-	a, had := m.attachment(before, &spec, name, n), before.Network.Endpoints[name]
+	a, had := m.networkAttachment(before, &spec, name, n), before.Network.Endpoints[name]
 	a.IPv4, _ = netip.ParseAddr(had.IPAddress)
 	a.IPv6, _ = netip.ParseAddr(had.GlobalIPv6Address)
 	s, err := m.opt.Networks.Connect(ctx, c.id, a)
@@ -236,7 +236,7 @@ func (m *Manager) putBack(ctx context.Context, c *ctr, before *container.Record,
 		return err
 	}
 	c.update(func(r *container.Record) { r.Network = recordNetwork(s) })
-	return c.persist(false)
+	return c.saveRecord(false)
 }
 
 // noteLive writes down what a running container's networks are now.
@@ -250,7 +250,7 @@ func (m *Manager) noteLive(c *ctr, before *container.Record, s network.Sandbox, 
 		r.Network = recordNetwork(s)
 		r.Network.Etc = etc
 	})
-	return c.keep(func(r *container.Record) { r.Endpoints, r.Network = before.Endpoints, before.Network })
+	return c.saveOrUndo(func(r *container.Record) { r.Endpoints, r.Network = before.Endpoints, before.Network })
 }
 
 // finishLeaving ends a disconnect that a crash interrupted. The container is not watched yet.

@@ -306,7 +306,7 @@ func TestRenewalInterrupted(t *testing.T) {
 			}
 		}
 		c.update(func(r *container.Record) { r.Network.Etc = etc })
-		w.must(c.persist(true))
+		w.must(c.saveRecord(true))
 		m.Close()
 		m = w.engine()
 		c = must(m.index.find("web"))
@@ -330,7 +330,7 @@ func TestDisconnectInterrupted(t *testing.T) {
 	w.must(m.Start(t.Context(), "web"))
 	c := must(m.index.find("web"))
 	c.update(func(r *container.Record) { r.Network.Leaving = n.ID })
-	w.must(c.persist(true))
+	w.must(c.saveRecord(true))
 	m.Close()
 	m = w.engine()
 	record, places := w.in(m, "web")

@@ -23,7 +23,7 @@ func TestCrashAfterPolicyRestart(t *testing.T) {
 		c, err := first.index.find(id)
 		w.must(err)
 		c.update(func(r *container.Record) { r.State, r.Pid = container.Restarting, 0 })
-		w.must(c.persist(false))
+		w.must(c.saveRecord(false))
 		process := w.tasks.Task(id)
 
 		m := w.engine()
@@ -51,7 +51,7 @@ func TestCrashBeforePolicyRestart(t *testing.T) {
 		c, err := first.index.find(id)
 		w.must(err)
 		c.update(func(r *container.Record) { r.State = container.Restarting })
-		w.must(c.persist(false))
+		w.must(c.saveRecord(false))
 		w.must(os.MkdirAll(first.taskDir(id), 0o700))
 		w.layers.mounted[id] = true
 		prepared, err := w.tasks.Prepare(t.Context(), task.Spec{ID: id, Dir: first.taskDir(id)})
@@ -84,7 +84,7 @@ func TestCrashAfterStart(t *testing.T) {
 		r.State, r.Pid, r.ExitCode, r.Error, r.OOMKilled = container.Exited, 0, 3, "old", true
 		r.StoppedByUser, r.RestartAtStart, r.RestartCount = true, true, 4
 	})
-	w.must(c.persist(false))
+	w.must(c.saveRecord(false))
 	w.must(os.MkdirAll(first.taskDir(id), 0o700))
 
 	r, err := w.engine().Get(id)

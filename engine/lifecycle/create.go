@@ -35,11 +35,11 @@ func (m *Manager) Create(
 	if err != nil {
 		return "", nil, noImage(cfg.Image, err)
 	}
-	return m.make(ctx, name, cfg, host, endpoints, img, nil)
+	return m.makeContainer(ctx, name, cfg, host, endpoints, img, nil)
 }
 
-// make does the work of Create, and of CreateStep if step is not nil.
-func (m *Manager) make(
+// makeContainer does the work of Create, and of CreateStep if step is not nil.
+func (m *Manager) makeContainer(
 	ctx context.Context, name string, cfg container.Config, host container.HostConfig,
 	endpoints map[string]container.EndpointConfig, img *image.Image, step *container.Step,
 ) (_ string, warnings []string, err error) {
@@ -55,7 +55,7 @@ func (m *Manager) make(
 	}
 	back.push(func(context.Context) error { m.index.free(name, containerID); return nil })
 
-	links, err := m.resolve(containerID, name, &spec)
+	links, err := m.resolveReferences(containerID, name, &spec)
 	if err != nil {
 		return "", nil, err
 	}
@@ -83,12 +83,12 @@ func (m *Manager) make(
 	r.Mounts = spec.Mounts()
 	c := newCtr(r, m.dataDir(containerID))
 	c.step = step
-	if err := c.persist(true); err != nil {
+	if err := c.saveRecord(true); err != nil {
 		return "", nil, fmt.Errorf("save container %s: %w", containerID, err)
 	}
 	m.settleVolumes(r)
 	m.index.add(c)
-	m.publish("create", r)
+	m.publishEvent("create", r)
 	return containerID, warnings, nil
 }
 
@@ -183,7 +183,7 @@ func (m *Manager) Rename(ctx context.Context, ref, name string) (err error) {
 		return err
 	}
 	defer c.release()
-	if c.removed() {
+	if c.isRemoved() {
 		return noSuch(ref) // while this waited
 	}
 	old := c.record().Name
@@ -194,14 +194,14 @@ func (m *Manager) Rename(ctx context.Context, ref, name string) (err error) {
 		return err
 	}
 	c.update(func(r *container.Record) { r.Name = name })
-	if err := c.keep(func(r *container.Record) { r.Name = old }); err != nil {
+	if err := c.saveOrUndo(func(r *container.Record) { r.Name = old }); err != nil {
 		m.index.free(name, c.id)
 		return err
 	}
 	m.index.free(old, c.id)
-	m.renamed(c)
+	m.updateNames(c)
 	m.namesChanged(c)
-	m.publish("rename", c.record(), "oldName", "/"+old)
+	m.publishEvent("rename", c.record(), "oldName", "/"+old)
 	return nil
 }
 
@@ -237,19 +237,19 @@ func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOp
 
 // forceDown ends whatever of the container is alive. The caller holds the token.
 func (m *Manager) forceDown(ctx context.Context, c *ctr) error {
-	r, err := m.apply(c, life.EndAsked{Op: container.OpStop})
+	r, err := m.applyEvent(c, life.EndAsked{Op: container.OpStop})
 	if err != nil {
 		return nil //nolint:nilerr // it is at rest
 	}
 	return m.endProcess(ctx, c, r, 0)
 }
 
-// remove takes a container at rest away. The caller holds the token. A failure leaves it Dead, to be removed again.
-func (m *Manager) remove(ctx context.Context, c *ctr) error {
+// removeContainer takes a container at rest away. The caller holds the token. A failure leaves it Dead, to be removed again.
+func (m *Manager) removeContainer(ctx context.Context, c *ctr) error {
 	return m.removeTold(ctx, c, container.RemoveOptions{})
 }
 
-// removeTold is remove as a client asks for it. Anonymous volumes go with a container that removes itself, too.
+// removeTold is removeContainer as a client asks for it. Anonymous volumes go with a container that removes itself, too.
 func (m *Manager) removeTold(ctx context.Context, c *ctr, opt container.RemoveOptions) error {
 	return m.removeGiving(ctx, c, opt, func() error { return nil })
 }
@@ -264,7 +264,7 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 	unknown := m.isUnknown(c)
 	// The record goes last: a crash on the way finds it and ends the work. Where it cannot be written, the disk may be full,
 	// and a removal is what helps.
-	_, err := m.apply(c, life.RemovalBegun{Volumes: opt.Volumes})
+	_, err := m.applyEvent(c, life.RemovalBegun{Volumes: opt.Volumes})
 	if err != nil {
 		return err
 	}
@@ -294,14 +294,14 @@ func (m *Manager) removeGiving(ctx context.Context, c *ctr, opt container.Remove
 	if opt.Gone != nil {
 		opt.Gone()
 	}
-	m.publish("destroy", c.record())
-	c.leave()
+	m.publishEvent("destroy", c.record())
+	c.completeRemoval()
 	return nil
 }
 
 func (m *Manager) markDead(c *ctr, cause error) error {
 	c.setGone(false)
-	defer c.stay(cause)
-	_, err := m.apply(c, life.RemovalFailed{Error: fault.Text(cause)})
+	defer c.failRemoval(cause)
+	_, err := m.applyEvent(c, life.RemovalFailed{Error: fault.Text(cause)})
 	return errors.Join(cause, err)
 }

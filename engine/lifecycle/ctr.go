@@ -64,16 +64,16 @@ func newCtr(r *container.Record, dir string) *ctr {
 	}
 	c.published.Store(r)
 	if r.State.AtRest() {
-		c.rest.come(r.ExitCode)
-		c.end.come(r.ExitCode)
+		c.rest.complete(r.ExitCode)
+		c.end.complete(r.ExitCode)
 	}
 	return c
 }
 
 func newMoment() *moment { return &moment{done: make(chan struct{})} }
 
-// come lets those go on who wait. A moment comes once: a second call does nothing.
-func (m *moment) come(code int) {
+// complete lets those go on who wait. A moment comes once: a second call does nothing.
+func (m *moment) complete(code int) {
 	if !m.past {
 		m.past, m.code = true, code
 		close(m.done)
@@ -114,9 +114,9 @@ func (c *ctr) updateLocked(change func(*container.Record)) *container.Record {
 	return &next
 }
 
-// advance publishes what a container is after an event, and returns what is to be done about it. The only way in which its life
-// changes is apply, which holds files meanwhile.
-func (c *ctr) advance(e life.Event) (before, after *container.Record, actions []life.Action, err error) {
+// stepLife publishes what a container is after an event, and returns what is to be done about it. The only way in which its life
+// changes is applyEvent, which holds files meanwhile.
+func (c *ctr) stepLife(e life.Event) (before, after *container.Record, actions []life.Action, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before = c.published.Load()
@@ -128,18 +128,18 @@ func (c *ctr) advance(e life.Event) (before, after *container.Record, actions []
 	return before, l.Record, actions, err
 }
 
-// wake lets callers go on that wait for the end of the process or for the container to come to rest, or begins a new time of
+// wakeWaiters lets callers go on that wait for the end of the process or for the container to come to rest, or begins a new time of
 // waiting.
-func (c *ctr) wake(r *container.Record) {
+func (c *ctr) wakeWaiters(r *container.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case r.State.AtRest():
-		c.rest.come(r.ExitCode)
+		c.rest.complete(r.ExitCode)
 		c.endLocked(r.ExitCode)
 		c.rest, c.end = newMoment(), newMoment() // the code of a failed start is another one
-		c.rest.come(r.ExitCode)
-		c.end.come(r.ExitCode)
+		c.rest.complete(r.ExitCode)
+		c.end.complete(r.ExitCode)
 	case r.State == container.Restarting:
 		c.endLocked(r.ExitCode)
 		c.end = newMoment()
@@ -156,8 +156,8 @@ func awaitNext(m **moment) {
 	}
 }
 
-// begin notes the task of a start. Unless the end of a run is waited for already, that of this one is from now on.
-func (c *ctr) begin(t task.Task, op container.Op) {
+// setStarting notes the task of a start. Unless the end of a run is waited for already, that of this one is from now on.
+func (c *ctr) setStarting(t task.Task, op container.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.task = t
@@ -166,8 +166,8 @@ func (c *ctr) begin(t task.Task, op container.Op) {
 	}
 }
 
-// waiting returns the present time of not being at rest; it has come if the container is at rest.
-func (c *ctr) waiting() *moment {
+// untilRest returns the present time of not being at rest; it has come if the container is at rest.
+func (c *ctr) untilRest() *moment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rest
@@ -180,15 +180,15 @@ func (c *ctr) nextEnd() *moment {
 	return c.end
 }
 
-// running returns the task and whether there is a process.
-func (c *ctr) running() (task.Task, bool) {
+// runningTask returns the task and whether there is a process.
+func (c *ctr) runningTask() (task.Task, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.task, c.task != nil
 }
 
-// removed reports whether the container is gone for good.
-func (c *ctr) removed() bool {
+// isRemoved reports whether the container is gone for good.
+func (c *ctr) isRemoved() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gone

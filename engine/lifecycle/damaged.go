@@ -61,7 +61,7 @@ func (m *Manager) readRecord(containerID string) (*container.Record, phase, erro
 		return nil, phaseNew, err
 	}
 	if lost || p != phaseOf(r) {
-		recall(r, p)
+		applyPhase(r, p)
 	}
 	return r, p, nil
 }
@@ -83,9 +83,9 @@ func isEmpty(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
-// replace sets a damaged record aside and puts one in its place by which the container can be seen and removed. A process
+// replaceRecord sets a damaged record aside and puts one in its place by which the container can be seen and removed. A process
 // of the container goes on until then: a person may mend the record.
-func (m *Manager) replace(containerID string, why error) (*container.Record, phase, error) {
+func (m *Manager) replaceRecord(containerID string, why error) (*container.Record, phase, error) {
 	dir, made := m.dataDir(containerID), time.Now()
 	path := filepath.Join(dir, recordName)
 	if info, err := os.Lstat(dir); err == nil {

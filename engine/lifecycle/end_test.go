@@ -134,7 +134,7 @@ func TestEndOfViewBeforeTheEnd(t *testing.T) {
 		m.Close()
 		<-over
 
-		self := identify(os.Getpid())
+		self := identifyProcess(os.Getpid())
 		c.update(func(r *container.Record) { r.Pid, r.PidStart = self.Pid, self.Start })
 		m.life = context.WithoutCancel(t.Context())
 		m.awaitEnd(m.life, c, now)

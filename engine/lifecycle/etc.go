@@ -116,7 +116,7 @@ func (m *Manager) workFolder(r *container.Record, rootfs string) (path string, o
 	}
 	ids, err := lookupUser(rootfs, r.Config.User, r.Host.GroupAdd)
 	if err == nil {
-		owner, err = outside(m.idMap(&r.Host), ids)
+		owner, err = toEngineIDs(m.idMap(&r.Host), ids)
 	}
 	if err != nil {
 		owner = container.UserIDs{} // the start will say so
@@ -172,7 +172,7 @@ func makeFolder(rootfs, dir string, ids *container.IDMap, owner container.UserID
 	if dir == "" {
 		return nil
 	}
-	maker, err := outside(ids, container.UserIDs{})
+	maker, err := toEngineIDs(ids, container.UserIDs{})
 	if err != nil {
 		maker = container.UserIDs{} // the one user that exists
 	}

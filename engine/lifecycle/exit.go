@@ -11,29 +11,29 @@ import (
 	"moss/engine/tree"
 )
 
-// watch follows a running task to its end and cleans up after it. One watcher runs per running container; it takes no
+// watchTask follows a running task to its end and cleans up after it. One watcher runs per running container; it takes no
 // token, so that it is never kept from its work. silence, if not nil, says why nothing could be learned of the task so far.
-func (m *Manager) watch(c *ctr, t task.Task, silence error) {
-	m.work(func(ctx context.Context) {
-		if exit, over := m.follow(ctx, c, t, silence); over { // otherwise the next engine takes the task over
-			m.exited(context.WithoutCancel(ctx), c, t, exit)
+func (m *Manager) watchTask(c *ctr, t task.Task, silence error) {
+	m.runInBackground(func(ctx context.Context) {
+		if exit, over := m.followTask(ctx, c, t, silence); over { // otherwise the next engine takes the task over
+			m.handleExit(context.WithoutCancel(ctx), c, t, exit)
 		}
 	})
 }
 
-// exited releases what a running container holds, then says that it has ended.
-func (m *Manager) exited(ctx context.Context, c *ctr, t task.Task, exit task.Exit) {
+// handleExit releases what a running container holds, then says that it has ended.
+func (m *Manager) handleExit(ctx context.Context, c *ctr, t task.Task, exit task.Exit) {
 	log := m.opt.Log.With().Str("container", c.id).Logger()
 	end := container.End{Code: exit.Code, At: exit.At, OOMKilled: exit.OOMKilled, Error: exit.Error, KilledMonitor: exit.KilledMonitor}
 	// The task goes with its word on the end: should the engine die before it is released, the record has it.
-	if _, err := m.apply(c, life.ProcessEnded{End: end}); err != nil {
+	if _, err := m.applyEvent(c, life.ProcessEnded{End: end}); err != nil {
 		log.Error().Err(err).Msg("process of container ended in a state that has none")
 	}
 	if err := m.releaseTask(ctx, c, t); err != nil {
 		log.Error().Err(err).Msg("container ended but not everything of it could be released")
 	}
 	m.tellEnded(c.id)
-	after, err := m.apply(c, life.Released{End: end, Closing: m.closing()})
+	after, err := m.applyEvent(c, life.Released{End: end, Closing: m.isClosing()})
 	if err != nil {
 		log.Error().Err(err).Msg("container ended in a state that has no end")
 		return
@@ -56,7 +56,7 @@ func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 	})
 	deleted := t.Delete(ctx)
 	if deleted == nil {
-		deleted = tree.RemovePath(m.taskDir(c.id)) // what launch has put beside the task's own files
+		deleted = tree.RemovePath(m.taskDir(c.id)) // what launchTask has put beside the task's own files
 	}
 	m.pruneCgroups(c.record())
 	others.Wait()
@@ -66,7 +66,7 @@ func (m *Manager) releaseTask(ctx context.Context, c *ctr, t task.Task) error {
 
 // removeSoon removes a container that asked for it, once nobody holds its token.
 func (m *Manager) removeSoon(c *ctr) {
-	m.work(func(ctx context.Context) {
+	m.runInBackground(func(ctx context.Context) {
 		if err := c.acquire(ctx); err != nil {
 			return
 		}
@@ -74,7 +74,7 @@ func (m *Manager) removeSoon(c *ctr) {
 		if !c.record().State.AtRest() {
 			return
 		}
-		if err := m.remove(context.WithoutCancel(ctx), c); err != nil {
+		if err := m.removeContainer(context.WithoutCancel(ctx), c); err != nil {
 			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not removed after its exit")
 		}
 	})

@@ -159,7 +159,7 @@ func (m *Manager) renewEtc(c *ctr) {
 		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("hosts and resolv.conf not renewed whole")
 	}
 	c.update(func(r *container.Record) { r.Network.Etc = nil })
-	if err := c.persist(false); err != nil { // they are renewed once more then, which changes nothing
+	if err := c.saveRecord(false); err != nil { // they are renewed once more then, which changes nothing
 		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("renewal of hosts and resolv.conf not saved")
 	}
 }
@@ -173,8 +173,8 @@ func renewFiles(c *ctr, r *container.Record) error {
 		return err
 	}
 	return errors.Join(
-		rewrite(r.HostsPath, func(have []byte) []byte { return replaceLines(have, had.Hosts, now.Hosts) }),
-		rewrite(r.ResolvConf, func(have []byte) []byte {
+		rewriteManaged(r.HostsPath, func(have []byte) []byte { return replaceLines(have, had.Hosts, now.Hosts) }),
+		rewriteManaged(r.ResolvConf, func(have []byte) []byte {
 			if string(have) == had.Resolv {
 				return []byte(now.Resolv)
 			}
@@ -213,8 +213,8 @@ func replaceLines(content []byte, old, now []string) []byte {
 // maxHosts bounds a managed file, in bytes: the container may have written it.
 const maxHosts = 1 << 20
 
-// rewrite changes a managed file of a running container in place, since it is mounted there.
-func rewrite(path string, change func(have []byte) []byte) error {
+// rewriteManaged changes a managed file of a running container in place, since it is mounted there.
+func rewriteManaged(path string, change func(have []byte) []byte) error {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err

@@ -69,12 +69,12 @@ func (x *index) linkedLocked(parent, alias string) (*ctr, error) {
 	return nil, noSuch(parent + "/" + alias)
 }
 
-// having returns the containers whose records pass, in no order.
-func (x *index) having(pass func(*container.Record) bool) []*ctr {
-	return slices.DeleteFunc(x.unsorted(), func(c *ctr) bool { return !pass(c.record()) })
+// withRecord returns the containers whose records pass, in no order.
+func (x *index) withRecord(pass func(*container.Record) bool) []*ctr {
+	return slices.DeleteFunc(x.listAll(), func(c *ctr) bool { return !pass(c.record()) })
 }
 
-func (x *index) unsorted() []*ctr {
+func (x *index) listAll() []*ctr {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	list := make([]*ctr, 0, len(x.byID))
@@ -121,9 +121,9 @@ func (x *index) drop(c *ctr) {
 	}
 }
 
-// all returns every container, newest first.
-func (x *index) all() []*ctr {
-	list := x.unsorted()
+// newestFirst returns every container, newest first.
+func (x *index) newestFirst() []*ctr {
+	list := x.listAll()
 	slices.SortFunc(list, func(a, b *ctr) int { return newestFirst(a.record(), b.record()) })
 	return list
 }

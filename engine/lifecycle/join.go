@@ -28,21 +28,21 @@ type needError struct{ error }
 
 func (e needError) Unwrap() error { return e.error }
 
-func needed(err error) bool {
+func isNeedMissing(err error) bool {
 	_, ok := errors.AsType[needError](err)
 	return ok
 }
 
-// resolve finds the containers that a new or reconfigured one names, puts their ids into its settings and returns its
+// resolveReferences finds the containers that a new or reconfigured one names, puts their ids into its settings and returns its
 // links. fault.Invalid for a missing one and for the container itself.
-func (m *Manager) resolve(selfID, selfName string, spec *container.Spec) ([]container.Link, error) {
+func (m *Manager) resolveReferences(selfID, selfName string, spec *container.Spec) ([]container.Link, error) {
 	find := func(verb, ref string) (*container.Record, error) {
 		c, err := m.index.find(ref)
 		if ref == selfID || strings.TrimPrefix(ref, "/") == selfName || err == nil && c.id == selfID {
 			return nil, fault.Invalid("cannot %s itself: %s", verb, ref)
 		}
 		if err != nil {
-			return nil, misnamed(err)
+			return nil, asInvalid(err)
 		}
 		return c.record(), nil
 	}
@@ -62,7 +62,7 @@ func (m *Manager) resolve(selfID, selfName string, spec *container.Spec) ([]cont
 			return nil, err
 		}
 		if j.ref == &spec.Join.Ipc && !other.Host.SharesIpc() {
-			return nil, unshared(other)
+			return nil, notShared(other)
 		}
 		*j.ref, *j.mode = other.ID, container.JoinMode(other.ID)
 		if j.ref == &spec.Join.Network {
@@ -83,7 +83,7 @@ func (m *Manager) resolve(selfID, selfName string, spec *container.Spec) ([]cont
 	return links, nil
 }
 
-func unshared(other *container.Record) error {
+func notShared(other *container.Record) error {
 	return fault.Conflict("cannot join IPC of container %s: non-shareable IPC (hint: use IpcMode:shareable for the donor container)", other.ID)
 }
 
@@ -105,18 +105,18 @@ func (j *joined) close() error {
 	return errors.Join(append(errs, dropShm(j.shm))...)
 }
 
-// leave logs that what a start has borrowed could not all be given back: the start itself has come to its end.
-func (m *Manager) leave(containerID string, err error) {
+// logReleaseError logs that what a start has borrowed could not all be given back: the start itself has come to its end.
+func (m *Manager) logReleaseError(containerID string, err error) {
 	if err != nil {
 		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("namespaces of another container not given back")
 	}
 }
 
-// join opens the namespaces that spec takes from other containers, and makes spec say the host's where the others have
+// openNamespaces opens the namespaces that spec takes from other containers, and makes spec say the host's where the others have
 // those. One that does not run is fault.Conflict. The result must be closed after the start, also after an error.
-func (m *Manager) join(containerID string, spec *container.Spec) (j joined, err error) {
+func (m *Manager) openNamespaces(containerID string, spec *container.Spec) (j joined, err error) {
 	if ref := spec.Join.Network; ref != "" {
-		other, f, err := m.enter(&j, "network", ref, "net")
+		other, f, err := m.openNamespace(&j, "network", ref, "net")
 		if err != nil {
 			return j, err
 		}
@@ -127,7 +127,7 @@ func (m *Manager) join(containerID string, spec *container.Spec) (j joined, err 
 		spec.Config.Hostname, spec.Config.Domainname = other.Config.Hostname, other.Config.Domainname
 	}
 	if ref := spec.Join.Pid; ref != "" {
-		_, f, err := m.enter(&j, "PID", ref, "pid")
+		_, f, err := m.openNamespace(&j, "PID", ref, "pid")
 		if err != nil {
 			return j, err
 		}
@@ -142,18 +142,18 @@ func (m *Manager) join(containerID string, spec *container.Spec) (j joined, err 
 }
 
 func (m *Manager) joinIpc(j *joined, containerID, ref string, spec *container.Spec) error {
-	other, f, err := m.enter(j, "IPC", ref, "ipc")
+	other, f, err := m.openNamespace(j, "IPC", ref, "ipc")
 	if err != nil {
 		return err
 	}
 	if !other.Host.SharesIpc() {
-		return needError{unshared(other)}
+		return needError{notShared(other)}
 	}
 	if sameAsOurs(f, "ipc") {
 		spec.Ipc = container.IpcHost
 		return nil
 	}
-	_, mounts, err := m.enter(j, "IPC", ref, "mnt")
+	_, mounts, err := m.openNamespace(j, "IPC", ref, "mnt")
 	if err != nil {
 		return err
 	}
@@ -165,8 +165,8 @@ func (m *Manager) joinIpc(j *joined, containerID, ref string, spec *container.Sp
 	return nil
 }
 
-// enter opens one namespace of a running container. what names it for people, kind for the kernel.
-func (m *Manager) enter(j *joined, what, ref, kind string) (*container.Record, *os.File, error) {
+// openNamespace opens one namespace of a running container. what names it for people, kind for the kernel.
+func (m *Manager) openNamespace(j *joined, what, ref, kind string) (*container.Record, *os.File, error) {
 	c, err := m.index.find(ref)
 	if err != nil {
 		return nil, nil, needError{err}
@@ -203,9 +203,9 @@ func (m *Manager) shmDir(containerID string) string {
 	return filepath.Join(m.opt.RunDir, "shm", containerID)
 }
 
-// misnamed turns the lack of another container that settings name into a bad parameter: clients take fault.NotFound of a
+// asInvalid turns the lack of another container that settings name into a bad parameter: clients take fault.NotFound of a
 // create for a missing image, and pull it.
-func misnamed(err error) error {
+func asInvalid(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return fault.Invalid("%w", err)
 	}
@@ -325,7 +325,7 @@ func startSignals(all []*ctr) map[string]chan struct{} {
 func waitNeeds(ctx context.Context, r *container.Record, begun map[string]chan struct{}) bool {
 	timer := time.NewTimer(needPatience)
 	defer timer.Stop()
-	for _, id := range needs(r) {
+	for _, id := range neededContainers(r) {
 		ready := begun[id]
 		if ready == nil || id == r.ID {
 			continue
@@ -341,8 +341,8 @@ func waitNeeds(ctx context.Context, r *container.Record, begun map[string]chan s
 	return true
 }
 
-// needs lists the containers whose namespaces or address another one takes at its start, by id.
-func needs(r *container.Record) []string {
+// neededContainers lists the containers whose namespaces or address another one takes at its start, by id.
+func neededContainers(r *container.Record) []string {
 	var ids []string
 	for _, mode := range []string{r.Host.NetworkMode, r.Host.PidMode, r.Host.IpcMode} {
 		if id, ok := strings.CutPrefix(mode, container.JoinMode("")); ok {

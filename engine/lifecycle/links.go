@@ -38,12 +38,12 @@ func linksOf(r *container.Record) []container.Link {
 	return r.Links
 }
 
-// neighbours finds the containers that r is linked with. Each must run in the default network, or it is fault.Conflict;
+// linkedNeighbours finds the containers that r is linked with. Each must run in the default network, or it is fault.Conflict;
 // a removed one is linked no more.
-func (m *Manager) neighbours(r *container.Record) ([]neighbour, error) {
+func (m *Manager) linkedNeighbours(r *container.Record) ([]neighbour, error) {
 	var list []neighbour
 	for _, l := range linksOf(r) {
-		other, err := m.linked(l.Container)
+		other, err := m.linkTarget(l.Container)
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
@@ -62,8 +62,8 @@ func (m *Manager) neighbours(r *container.Record) ([]neighbour, error) {
 	return list, nil
 }
 
-// linked returns the container that a link leads to: for one that uses another's network, that other one.
-func (m *Manager) linked(id string) (*container.Record, error) {
+// linkTarget returns the container that a link leads to: for one that uses another's network, that other one.
+func (m *Manager) linkTarget(id string) (*container.Record, error) {
 	for range 10 { // a chain longer than that is a ring
 		c, err := m.index.find(id)
 		if err != nil {
@@ -105,9 +105,9 @@ func linkEnv(parent string, list []neighbour, own []string) []string {
 // its own, since a neighbour may have moved while it started, and those of all that are linked with it.
 func (m *Manager) linksChanged(c *ctr) {
 	r := c.record()
-	for _, other := range m.index.having(func(r *container.Record) bool { return len(r.Links) > 0 }) {
+	for _, other := range m.index.withRecord(func(r *container.Record) bool { return len(r.Links) > 0 }) {
 		concerned := other == c || slices.ContainsFunc(other.record().Links, func(l container.Link) bool {
-			target, err := m.linked(l.Container)
+			target, err := m.linkTarget(l.Container)
 			return err == nil && target.ID == r.ID
 		})
 		if !concerned {
@@ -135,7 +135,7 @@ func (m *Manager) refreshHosts(c *ctr, gone string) error {
 	}
 	_, in := r.Network.Endpoints[container.NetworkBridge]
 	for _, l := range r.Links {
-		other, err := m.linked(l.Container)
+		other, err := m.linkTarget(l.Container)
 		switch {
 		case !in:
 			now[l.Alias] = neighbour{}
@@ -143,13 +143,13 @@ func (m *Manager) refreshHosts(c *ctr, gone string) error {
 			now[l.Alias] = neighbour{alias: l.Alias, record: other, ip: other.Network.Endpoints[container.NetworkBridge].IPAddress}
 		}
 	}
-	return rewrite(r.HostsPath, func(have []byte) []byte { return relink(have, now) })
+	return rewriteManaged(r.HostsPath, func(have []byte) []byte { return replaceLinkLines(have, now) })
 }
 
-// relink gives the lines of linked containers their present addresses, by alias, adds those that are missing, and leaves
+// replaceLinkLines gives the lines of linked containers their present addresses, by alias, adds those that are missing, and leaves
 // out those whose address is empty. Such a line has an address, an alias and at least one more name; all others stay as
 // they are.
-func relink(content []byte, now map[string]neighbour) []byte {
+func replaceLinkLines(content []byte, now map[string]neighbour) []byte {
 	var b bytes.Buffer
 	there := map[string]bool{}
 	for line := range bytes.Lines(content) {
@@ -200,18 +200,18 @@ func (m *Manager) removeLink(ctx context.Context, name string) error {
 	defer c.release()
 	before := c.record()
 	links := slices.DeleteFunc(slices.Clone(before.Links), func(l container.Link) bool { return l.Alias == alias })
-	if len(links) == len(before.Links) || c.removed() {
+	if len(links) == len(before.Links) || c.isRemoved() {
 		return noSuch(name)
 	}
 	c.update(func(r *container.Record) { r.Links = links })
-	if err := c.keep(func(r *container.Record) { r.Links = before.Links }); err != nil {
+	if err := c.saveOrUndo(func(r *container.Record) { r.Links = before.Links }); err != nil {
 		return err
 	}
 	return m.refreshHosts(c, alias)
 }
 
-// shown returns a record as readers want it: with its links by the present names of the containers.
-func (m *Manager) shown(r *container.Record) *container.Record {
+// withLinkNames returns a record as readers want it: with its links by the present names of the containers.
+func (m *Manager) withLinkNames(r *container.Record) *container.Record {
 	if len(r.Links) == 0 && len(r.Host.Links) == 0 && !r.MonitorSilent {
 		return r
 	}
@@ -228,8 +228,8 @@ func (m *Manager) shown(r *container.Record) *container.Record {
 	return &with
 }
 
-// known returns a record with the names that other containers have for it.
-func known(r *container.Record, names map[string][]string) *container.Record {
+// withNames returns a record with the names that other containers have for it.
+func withNames(r *container.Record, names map[string][]string) *container.Record {
 	if len(names[r.ID]) == 0 {
 		return r
 	}

@@ -30,7 +30,7 @@ func TestRelink(t *testing.T) {
 		{"indented", "  172.17.0.2 db host\n", "172.17.0.9 db host\n"},
 		{"bytes", "\xff\x00 db host\n", "\xff\x00 db host\n" + line},
 	} {
-		if got := string(relink([]byte(tc.in), now)); got != tc.want {
+		if got := string(replaceLinkLines([]byte(tc.in), now)); got != tc.want {
 			t.Errorf("%s: relink(%q) = %q, want %q", tc.name, tc.in, got, tc.want)
 		}
 	}
@@ -41,8 +41,8 @@ func FuzzRelink(f *testing.F) {
 	f.Add([]byte(" 1.1.1.1 1.1.1.1 db x"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		now := map[string]neighbour{"db": {alias: "db", ip: "172.17.0.9", record: linkRecord}, "gone": {}}
-		once := relink(content, now)
-		if twice := relink(once, now); string(twice) != string(once) {
+		once := replaceLinkLines(content, now)
+		if twice := replaceLinkLines(once, now); string(twice) != string(once) {
 			t.Errorf("relink(%q) = %q, and once more %q", content, once, twice)
 		}
 		if lines := strings.Count(string(once), "\n"); lines > strings.Count(string(content), "\n")+2 {
@@ -66,7 +66,7 @@ func TestRewriteHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // of a test
-	if err := rewriteFile(f, func(have []byte) []byte { return relink(have, map[string]neighbour{"db": {ip: "10.0.0.1"}}) }); err != nil {
+	if err := rewriteFile(f, func(have []byte) []byte { return replaceLinkLines(have, map[string]neighbour{"db": {ip: "10.0.0.1"}}) }); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)

@@ -19,7 +19,7 @@ func (m *Manager) Get(ref string) (*container.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.shown(c.record()), nil
+	return m.withLinkNames(c.record()), nil
 }
 
 // Running returns the record and the task of a container whose process runs or is frozen. fault.NotFound if there is no such
@@ -30,7 +30,7 @@ func (m *Manager) Running(ref string) (*container.Record, task.Task, error) {
 		return nil, nil, err
 	}
 	r := c.record()
-	if t, ok := c.running(); ok && r.State.HasProcess() {
+	if t, ok := c.runningTask(); ok && r.State.HasProcess() {
 		return r, t, nil
 	}
 	return nil, nil, container.NotRunning(ref)
@@ -48,7 +48,7 @@ func (m *Manager) Size(ctx context.Context, ref string) (rw, rootfs int64, err e
 // ImageUsers lists the containers that keep an image.
 func (m *Manager) ImageUsers(imageID string) []image.User {
 	var users []image.User
-	for _, c := range m.index.all() {
+	for _, c := range m.index.newestFirst() {
 		if r := c.record(); r.ImageID == imageID {
 			users = append(users, image.User{ContainerID: r.ID, ImageRef: r.Image, Running: r.State.Running()})
 		}
@@ -58,7 +58,7 @@ func (m *Manager) ImageUsers(imageID string) []image.User {
 
 // Counts returns how many containers there are in all and in the states that /info shows.
 func (m *Manager) Counts() (all, running, paused, stopped int) {
-	for _, c := range m.index.all() {
+	for _, c := range m.index.newestFirst() {
 		all++
 		switch s := c.record().State; {
 		case s == container.Paused:
@@ -74,15 +74,15 @@ func (m *Manager) Counts() (all, running, paused, stopped int) {
 
 // List returns the containers that opt selects, newest first (API document 2, 4.1). fault.Invalid for a bad filter.
 func (m *Manager) List(ctx context.Context, opt container.ListOptions) ([]*container.Record, error) {
-	keep, err := m.selection(ctx, opt)
+	keep, err := m.listFilter(ctx, opt)
 	if err != nil {
 		return nil, err
 	}
 	list := []*container.Record{}
-	everyone := m.index.all()
+	everyone := m.index.newestFirst()
 	names := linkNames(everyone)
 	for _, c := range everyone {
-		if r := known(c.record(), names); keep(r) {
+		if r := withNames(c.record(), names); keep(r) {
 			list = append(list, r)
 			if opt.Limit > 0 && len(list) == opt.Limit {
 				break
@@ -115,7 +115,7 @@ func (m *Manager) nameImages(ctx context.Context, list []*container.Record) {
 // test says whether a container is wanted.
 type test func(*container.Record) bool
 
-func (m *Manager) selection(ctx context.Context, opt container.ListOptions) (test, error) {
+func (m *Manager) listFilter(ctx context.Context, opt container.ListOptions) (test, error) {
 	var tests []test
 	all := opt.All || opt.Limit > 0 || opt.Since != "" || opt.Before != ""
 	for key, values := range opt.Filters {

@@ -148,13 +148,13 @@ func (m *Manager) Run(watchers ...Watcher) {
 		if a.running {
 			m.tellBegan(a.c.record())
 		}
-		m.watch(a.c, a.task, a.silence)
+		m.watchTask(a.c, a.task, a.silence)
 	}
 	m.adopted = nil
-	all := m.index.all()
+	all := m.index.newestFirst()
 	begun := startSignals(all)
 	for _, c := range all {
-		m.resume(m.life, c, begun)
+		m.resumeContainer(m.life, c, begun)
 	}
 }
 
@@ -166,13 +166,13 @@ func (m *Manager) Close() {
 	m.dropShmDir()
 }
 
-// work runs f beside the verbs, with a context that ends with the manager and not with the request that led to it.
-func (m *Manager) work(f func(ctx context.Context)) {
+// runInBackground runs f beside the verbs, with a context that ends with the manager and not with the request that led to it.
+func (m *Manager) runInBackground(f func(ctx context.Context)) {
 	m.background.Go(func() { f(m.life) })
 }
 
-// closing reports whether the manager is being closed.
-func (m *Manager) closing() bool { return m.life.Err() != nil }
+// isClosing reports whether the manager is being closed.
+func (m *Manager) isClosing() bool { return m.life.Err() != nil }
 
 // Shutdown stops all running containers, each with its own stop signal and timeout, and returns when they have ended.
 // Their restart policies start them again with the next engine. Starts under way are waited for; from now on a start is
@@ -182,8 +182,8 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	m.ending = true
 	m.starting.Unlock()
 	var all sync.WaitGroup
-	for _, c := range m.index.all() {
-		r, err := m.apply(c, life.EndAsked{Op: container.OpStop, Shutdown: true})
+	for _, c := range m.index.newestFirst() {
+		r, err := m.applyEvent(c, life.EndAsked{Op: container.OpStop, Shutdown: true})
 		if err != nil {
 			continue // it is at rest
 		}
@@ -204,8 +204,8 @@ func (m *Manager) dataDir(id string) string { return filepath.Join(m.opt.Root, "
 
 func (m *Manager) taskDir(id string) string { return filepath.Join(m.opt.RunDir, "tasks", id) }
 
-// publish tells of something that happened to a container.
-func (m *Manager) publish(action string, r *container.Record, attributes ...string) {
+// publishEvent tells of something that happened to a container.
+func (m *Manager) publishEvent(action string, r *container.Record, attributes ...string) {
 	m.opt.Events.Publish(event.Event{
 		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes(attributes...), Time: time.Now(),
 	})

@@ -19,14 +19,14 @@ func (m *Manager) inNetwork(r *container.Record, n *network.Network) (name strin
 			return name, true
 		}
 	}
-	if e, named := in[n.Name]; named && m.stale(e.NetworkID) {
+	if e, named := in[n.Name]; named && m.isStaleNetwork(e.NetworkID) {
 		return n.Name, true
 	}
 	return "", false
 }
 
-// stale reports whether there is no network of that id any more, or has not been yet.
-func (m *Manager) stale(networkID string) bool {
+// isStaleNetwork reports whether there is no network of that id any more, or has not been yet.
+func (m *Manager) isStaleNetwork(networkID string) bool {
 	if networkID == "" {
 		return true
 	}
@@ -37,7 +37,7 @@ func (m *Manager) stale(networkID string) bool {
 // NetworkMembers returns the records of the containers that run in a network.
 func (m *Manager) NetworkMembers(networkID string) []*container.Record {
 	var members []*container.Record
-	for _, c := range m.index.having(func(r *container.Record) bool { return r.State.HasProcess() }) {
+	for _, c := range m.index.withRecord(func(r *container.Record) bool { return r.State.HasProcess() }) {
 		r := c.record()
 		for _, ep := range r.Network.Endpoints {
 			if ep.NetworkID == networkID {
@@ -54,7 +54,7 @@ func (m *Manager) UsesNetwork(networkID string) bool {
 	if err != nil {
 		return false
 	}
-	return len(m.index.having(func(r *container.Record) bool {
+	return len(m.index.withRecord(func(r *container.Record) bool {
 		_, in := m.inNetwork(r, n)
 		return in
 	})) > 0

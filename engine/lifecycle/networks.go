@@ -146,13 +146,13 @@ func (m *Manager) networkRequest(r *container.Record, spec *container.Spec) (net
 		if err != nil {
 			return req, err
 		}
-		req.Attach = append(req.Attach, m.attachment(r, spec, name, n))
+		req.Attach = append(req.Attach, m.networkAttachment(r, spec, name, n))
 	}
 	return req, nil
 }
 
-// attachment asks for a place in one network. Nobody has names in the default network but by links, which are files'.
-func (m *Manager) attachment(r *container.Record, spec *container.Spec, name string, n *network.Network) network.Attachment {
+// networkAttachment asks for a place in one network. Nobody has names in the default network but by links, which are files'.
+func (m *Manager) networkAttachment(r *container.Record, spec *container.Spec, name string, n *network.Network) network.Attachment {
 	e := spec.Endpoints[name]
 	a := network.Attachment{Network: n, Name: name, MacAddress: e.MacAddress}
 	if a.MacAddress == "" && name == spec.Network {
@@ -193,7 +193,7 @@ func (m *Manager) linksIn(e *container.EndpointConfig) map[string]string {
 		if err != nil {
 			continue
 		}
-		if other, err := m.linked(c.id); err == nil {
+		if other, err := m.linkTarget(c.id); err == nil {
 			found[l.Alias] = other.ID
 		}
 	}
@@ -202,7 +202,7 @@ func (m *Manager) linksIn(e *container.EndpointConfig) map[string]string {
 
 // namesChanged tells running containers that have links to c that it is there now, or is called otherwise.
 func (m *Manager) namesChanged(c *ctr) {
-	linking := m.index.having(func(r *container.Record) bool {
+	linking := m.index.withRecord(func(r *container.Record) bool {
 		for name, e := range r.Endpoints {
 			if r.State.HasProcess() && len(e.Links) > 0 && container.UserNetwork(name) {
 				return true
@@ -213,15 +213,15 @@ func (m *Manager) namesChanged(c *ctr) {
 	for _, other := range linking {
 		for _, e := range other.record().Endpoints {
 			if slices.Contains(slices.Collect(maps.Values(m.linksIn(&e))), c.id) {
-				m.renamed(other)
+				m.updateNames(other)
 				break
 			}
 		}
 	}
 }
 
-// renamed tells the network of the present names and links of a running container.
-func (m *Manager) renamed(c *ctr) {
+// updateNames tells the network of the present names and links of a running container.
+func (m *Manager) updateNames(c *ctr) {
 	c.net.Lock()
 	defer c.net.Unlock()
 	if r := c.record(); r.State.HasProcess() && r.End == nil && r.Network.Mode == network.Bridge {

@@ -46,7 +46,7 @@ func (m *Manager) dropOrphans(ctx, soon context.Context, orphans []string, tasks
 			m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task without container not ended")
 			continue
 		}
-		m.work(func(ctx context.Context) {
+		m.runInBackground(func(ctx context.Context) {
 			err := f.task.Destroy(ctx)
 			if err == nil {
 				err = m.endOrphan(ctx, containerID, found{task: f.task})
@@ -54,7 +54,7 @@ func (m *Manager) dropOrphans(ctx, soon context.Context, orphans []string, tasks
 			if err == nil {
 				err = m.opt.Layers.Remove(ctx, containerID)
 			}
-			if err != nil && !m.closing() {
+			if err != nil && !m.isClosing() {
 				m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("task without container not ended")
 			}
 		})

@@ -134,7 +134,7 @@ func TestRenameAfterRemove(t *testing.T) {
 	w.must(c.acquire(t.Context()))
 	renamed := make(chan error, 1)
 	go func() { renamed <- m.Rename(t.Context(), id, "new") }()
-	w.must(m.remove(t.Context(), c))
+	w.must(m.removeContainer(t.Context(), c))
 	c.release()
 	if err := <-renamed; !fault.Is(err, fault.NotFound) {
 		t.Errorf("rename of a container that was removed meanwhile: got %v, want not found", err)
@@ -181,7 +181,7 @@ func TestAttachDuringRemoval(t *testing.T) {
 		id := w.create(m, "web")
 		c, err := m.index.find(id)
 		w.must(err)
-		_, err = m.apply(c, life.RemovalBegun{})
+		_, err = m.applyEvent(c, life.RemovalBegun{})
 		w.must(err)
 		c.dropViewers() // remove has come so far
 		_, server := newWire(strings.NewReader(""))
@@ -378,7 +378,7 @@ func TestStopMeetsPolicyRestart(t *testing.T) {
 				c, err := m.index.find(id)
 				w.must(err)
 				w.must(c.acquire(t.Context()))
-				asked, err := m.apply(c, life.EndAsked{Op: container.OpStop})
+				asked, err := m.applyEvent(c, life.EndAsked{Op: container.OpStop})
 				w.must(err)
 				w.tasks.Task(id).End(task.Exit{Code: 1})
 				synctest.Wait()

@@ -344,11 +344,11 @@ func TestPauseMeetsKill(t *testing.T) {
 		w.must(m.Start(t.Context(), id))
 		c, err := m.index.find(id)
 		w.must(err)
-		_, err = m.apply(c, life.EndAsked{Op: container.OpKill}) // a kill is under way
+		_, err = m.applyEvent(c, life.EndAsked{Op: container.OpKill}) // a kill is under way
 		w.must(err)
 		w.must(m.Pause(t.Context(), id))
 		synctest.Wait()
-		_, err = m.apply(c, life.GaveUp{})
+		_, err = m.applyEvent(c, life.GaveUp{})
 		w.must(err)
 		if got := w.state(m, id); got != container.Running || w.frozen(id) {
 			t.Errorf("state: %s, frozen %t, want it thawed for the kill", got, w.frozen(id))
@@ -382,7 +382,7 @@ func TestTheNextEngineKnowsWhoIsPaused(t *testing.T) {
 			c, err := first.index.find(id)
 			w.must(err)
 			c.update(func(r *container.Record) { r.State, r.Thaw = tc.state, tc.thaw })
-			w.must(c.persist(false))
+			w.must(c.saveRecord(false))
 			if tc.held {
 				w.must(w.tasks.Task(id).Pause(t.Context()))
 			}

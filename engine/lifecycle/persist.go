@@ -46,9 +46,9 @@ func phaseOf(r *container.Record) phase {
 	}
 }
 
-// persist writes the newest published record. durable waits for the disk; without it the record survives the engine's
+// saveRecord writes the newest published record. durable waits for the disk; without it the record survives the engine's
 // death but perhaps not the machine's. That of a step of a build is never written.
-func (c *ctr) persist(durable bool) error {
+func (c *ctr) saveRecord(durable bool) error {
 	c.files.Lock()
 	defer c.files.Unlock()
 	if durable {
@@ -75,15 +75,15 @@ func (c *ctr) saveLocked(how life.Deed) error {
 	})
 }
 
-// keep saves a change that undo takes back should that fail. A record whose folder could not be synced is in place all the
+// saveOrUndo saves a change that undo takes back should that fail. A record whose folder could not be synced is in place all the
 // same: one without the change, of a higher revision, then counts for the next engine.
-func (c *ctr) keep(undo func(*container.Record)) error {
-	err := c.persist(true)
+func (c *ctr) saveOrUndo(undo func(*container.Record)) error {
+	err := c.saveRecord(true)
 	if err == nil {
 		return nil
 	}
 	c.update(undo)
-	_ = c.persist(false) // on a full disk nothing is in place
+	_ = c.saveRecord(false) // on a full disk nothing is in place
 	return fmt.Errorf("save container %s: %w", c.id, err)
 }
 
@@ -148,8 +148,8 @@ func readPhase(dir string) (phase, error) {
 	return phaseNew, nil
 }
 
-// recall makes a record agree with the phase, which is newer. A container whose end is not known ran.
-func recall(r *container.Record, p phase) {
+// applyPhase makes a record agree with the phase, which is newer. A container whose end is not known ran.
+func applyPhase(r *container.Record, p phase) {
 	switch p {
 	case phaseNew:
 		return

@@ -42,7 +42,7 @@ func TestPowerCut(t *testing.T) {
 	killed := func(m *Manager, id string) error { return errors.Join(m.Start(m.life, id), m.Kill(m.life, id, "")) }
 	refused := func(m *Manager, id string) error {
 		c, err := m.index.find(id)
-		return errors.Join(err, c.persist(false)) // of a start that failed, for instance
+		return errors.Join(err, c.saveRecord(false)) // of a start that failed, for instance
 	}
 	for _, tc := range []struct {
 		name, policy string
@@ -71,7 +71,7 @@ func TestPowerCut(t *testing.T) {
 				m := w.engine()
 				id := w.create(m, "web", policy(tc.policy, 0))
 				w.must(tc.before(m, id))
-				name := m.index.all()[0].record().Name
+				name := m.index.newestFirst()[0].record().Name
 				w.powerCut(m, id)
 				next := w.engine()
 				synctest.Wait()
@@ -103,7 +103,7 @@ func TestPowerCutDuringRemoval(t *testing.T) {
 	c, err := m.index.find(id)
 	w.must(err)
 	c.update(func(r *container.Record) { r.State = container.Removing })
-	w.must(c.persist(false))
+	w.must(c.saveRecord(false))
 	w.powerCut(m, id)
 	w.layers.fail = nil
 	next := w.engine()

@@ -18,7 +18,7 @@ func (m *Manager) Prune(ctx context.Context, filters map[string][]string) (remov
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, c := range m.index.all() {
+	for _, c := range m.index.newestFirst() {
 		r := c.record()
 		if !r.State.AtRest() || r.State == container.Removing || r.Build || !f.Takes(r.Config.Labels, r.Created) {
 			continue

@@ -23,7 +23,7 @@ import (
 // reconcile reads all records and makes them true again: what runs is watched, what ended meanwhile is recorded as it
 // ended, what a crash left half-made goes.
 func (m *Manager) reconcile(ctx context.Context) error {
-	all, err := m.load()
+	all, err := m.loadRecords()
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	if err := m.restoreVolumes(ctx, all, func(id string) bool { return alive[id] }); err != nil {
 		m.opt.Log.Error().Err(err).Msg("volumes not restored whole")
 	}
-	if err := m.remake(ctx, all, func(id string) bool { return alive[id] }); err != nil {
+	if err := m.remakeLost(ctx, all, func(id string) bool { return alive[id] }); err != nil {
 		return err
 	}
 	for _, a := range adopted {
@@ -94,7 +94,7 @@ func (m *Manager) adoptAll(ctx, soon context.Context, all []*ctr, tasks map[stri
 		if !asked {
 			f.err = fault.NotFound("no task %s", c.id)
 		}
-		t, running, err := m.adopt(ctx, soon, c, f)
+		t, running, err := m.adoptContainer(ctx, soon, c, f)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("take over containers: %w", context.Cause(ctx))
 		}
@@ -112,8 +112,8 @@ func (m *Manager) adoptAll(ctx, soon context.Context, all []*ctr, tasks map[stri
 	return adopted, nil
 }
 
-// load reads every record. A folder without one is what a crash left of a create or a remove.
-func (m *Manager) load() ([]*ctr, error) {
+// loadRecords reads every record. A folder without one is what a crash left of a create or a remove.
+func (m *Manager) loadRecords() ([]*ctr, error) {
 	base := filepath.Join(m.opt.Root, "containers")
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (m *Manager) load() ([]*ctr, error) {
 			continue
 		}
 		if err != nil {
-			if r, p, err = m.replace(entry.Name(), err); err != nil {
+			if r, p, err = m.replaceRecord(entry.Name(), err); err != nil {
 				return nil, err
 			}
 		}
@@ -171,18 +171,18 @@ func (m *Manager) withTask(all []*ctr) []string {
 	return ids
 }
 
-// adopt makes one container what has become of its task. It returns a task to watch if there is one, and whether it runs.
+// adoptContainer makes one container what has become of its task. It returns a task to watch if there is one, and whether it runs.
 // What can wait is asked of the task later if it is not answered soon. An error means that nothing is known of the task.
-func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task, running bool, err error) {
+func (m *Manager) adoptContainer(ctx, soon context.Context, c *ctr, f found) (t task.Task, running bool, err error) {
 	r := c.record()
 	t, status := f.task, f.status
 	switch {
 	case fault.Is(f.err, fault.NotFound) && r.State.AtRest():
-		m.clear(ctx, c) // a view on its files may have been open
+		m.removeLeftovers(ctx, c) // a view on its files may have been open
 		return nil, false, nil
 	case fault.Is(f.err, fault.NotFound):
-		m.clear(ctx, c)
-		return nil, false, m.lost(c, "")
+		m.removeLeftovers(ctx, c)
+		return nil, false, m.recordLost(c, "")
 	case f.err != nil:
 		return nil, false, f.err
 	}
@@ -191,7 +191,7 @@ func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task
 			// The engine died between preparing and starting. Nothing ran, nobody was told that it would.
 			err := t.Delete(ctx)
 			if err == nil {
-				m.clear(ctx, c)
+				m.removeLeftovers(ctx, c)
 				return nil, false, nil
 			}
 			if !fault.Is(err, fault.Conflict) {
@@ -210,8 +210,8 @@ func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task
 		if err := record.Get(m.networkPath(c.id), &net); err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, false, err
 		}
-		started := life.Started{Op: op, Process: identify(status.Pid), At: status.StartedAt, BootID: m.opt.BootID, Network: net}
-		if _, err := m.apply(c, started); err != nil {
+		started := life.Started{Op: op, Process: identifyProcess(status.Pid), At: status.StartedAt, BootID: m.opt.BootID, Network: net}
+		if _, err := m.applyEvent(c, started); err != nil {
 			return nil, false, err
 		}
 	}
@@ -222,7 +222,7 @@ func (m *Manager) adopt(ctx, soon context.Context, c *ctr, f found) (t task.Task
 	}
 	m.adoptLayer(ctx, c, pid)
 	if status.Exit == nil && m.settleFreeze(soon, c, t, status.Paused) != nil {
-		m.work(func(ctx context.Context) { m.settleLate(ctx, c, t) })
+		m.runInBackground(func(ctx context.Context) { m.settleLate(ctx, c, t) })
 	}
 	return t, status.Exit == nil, nil
 }
@@ -249,9 +249,9 @@ func begunMeanwhile(ctx context.Context, t task.Task) (task.Status, error) {
 	}
 }
 
-// clear takes away what a start that came to nothing, or an end that was not handled whole, has left of a container
+// removeLeftovers takes away what a start that came to nothing, or an end that was not handled whole, has left of a container
 // without a task. Its network goes when the networks are restored.
-func (m *Manager) clear(ctx context.Context, c *ctr) {
+func (m *Manager) removeLeftovers(ctx context.Context, c *ctr) {
 	if err := errors.Join(m.opt.Layers.Unmount(ctx, c.id), tree.RemovePath(m.taskDir(c.id))); err != nil {
 		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("leftovers of container not removed")
 	}
@@ -260,8 +260,8 @@ func (m *Manager) clear(ctx context.Context, c *ctr) {
 // lostCode is the exit code of a process whose own is not known.
 const lostCode = 137
 
-// lost records the end of a container whose process and monitor are both gone. An empty why stands for just that.
-func (m *Manager) lost(c *ctr, why string) error {
+// recordLost records the end of a container whose process and monitor are both gone. An empty why stands for just that.
+func (m *Manager) recordLost(c *ctr, why string) error {
 	r := c.record()
 	if !r.State.HasProcess() {
 		return nil
@@ -273,19 +273,19 @@ func (m *Manager) lost(c *ctr, why string) error {
 	default:
 		why = "the container's monitor was gone when the engine started"
 	}
-	_, err := m.apply(c, life.Lost{End: container.End{Code: lostCode, At: time.Now(), Error: why}})
+	_, err := m.applyEvent(c, life.Lost{End: container.End{Code: lostCode, At: time.Now(), Error: why}})
 	return err
 }
 
-// resume goes on where the last engine was: timers of restart policies, removals, automatic starts.
-func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan struct{}) {
+// resumeContainer goes on where the last engine was: timers of restart policies, removals, automatic starts.
+func (m *Manager) resumeContainer(ctx context.Context, c *ctr, begun map[string]chan struct{}) {
 	r := c.record()
 	switch {
 	case r.State == container.Restarting:
 		m.restartAfter(c, life.FirstDelay)
 	case r.State == container.Removing:
-		if _, left := c.running(); left { // of which nothing could be learned: it has to be ended first
-			m.work(func(ctx context.Context) {
+		if _, left := c.runningTask(); left { // of which nothing could be learned: it has to be ended first
+			m.runInBackground(func(ctx context.Context) {
 				if err := c.acquire(ctx); err != nil {
 					return
 				}
@@ -296,7 +296,7 @@ func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan stru
 		}
 		m.finishRemoval(context.WithoutCancel(ctx), c)
 	case life.StartsWithEngine(r):
-		m.work(func(ctx context.Context) {
+		m.runInBackground(func(ctx context.Context) {
 			if ready := begun[c.id]; ready != nil { // nil for one that has ended since
 				defer close(ready)
 			}
@@ -307,7 +307,7 @@ func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan stru
 				return
 			}
 			defer c.release()
-			if err := m.start(context.WithoutCancel(ctx), c, container.OpStart); err != nil && !fault.Is(err, fault.NotModified) {
+			if err := m.startContainer(context.WithoutCancel(ctx), c, container.OpStart); err != nil && !fault.Is(err, fault.NotModified) {
 				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not started with the engine")
 			}
 		})
@@ -318,9 +318,9 @@ func (m *Manager) resume(ctx context.Context, c *ctr, begun map[string]chan stru
 
 // finishRemoval ends a removal that a crash interrupted.
 func (m *Manager) finishRemoval(ctx context.Context, c *ctr) {
-	_, err := m.apply(c, life.RemovalFailed{Error: c.record().Error})
+	_, err := m.applyEvent(c, life.RemovalFailed{Error: c.record().Error})
 	if err == nil {
-		err = m.remove(ctx, c)
+		err = m.removeContainer(ctx, c)
 	}
 	if err != nil {
 		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("interrupted removal not completed")

@@ -61,7 +61,7 @@ func TestCrashBetweenEndAndSave(t *testing.T) {
 	c, err := first.index.find(id)
 	w.must(err)
 	c.update(func(r *container.Record) { r.End = &container.End{Code: 23, At: r.StartedAt.Add(1)} })
-	w.must(c.persist(false))
+	w.must(c.saveRecord(false))
 	w.tasks.Forget(id) // the task was deleted already
 
 	r, err := w.engine().Get("web")
@@ -86,7 +86,7 @@ func TestCrashBetweenEndAndRestart(t *testing.T) {
 			c.update(func(r *container.Record) {
 				r.RestartCount, r.End = restarts, &container.End{Code: 23, At: r.StartedAt.Add(1)}
 			})
-			w.must(c.persist(false))
+			w.must(c.saveRecord(false))
 			w.tasks.Task(id).End(task.Exit{})
 			w.tasks.Forget(id)
 			second := w.engine()
@@ -151,7 +151,7 @@ func TestTheNextEngineMeetsAStart(t *testing.T) {
 				w.must(err)
 				soon, cancel := context.WithTimeout(t.Context(), adoptWait)
 				defer cancel()
-				_, running, err := m.adopt(t.Context(), soon, c, m.findTask(soon, id))
+				_, running, err := m.adoptContainer(t.Context(), soon, c, m.findTask(soon, id))
 				if running != tc.running || (err != nil) != tc.fails {
 					t.Errorf("adopt: running %t, %v; want %t, an error: %t", running, err, tc.running, tc.fails)
 				}

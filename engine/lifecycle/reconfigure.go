@@ -43,7 +43,7 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec)); err != nil {
 		return err
 	}
-	links, err := m.resolve(c.id, before.Name, &spec)
+	links, err := m.resolveReferences(c.id, before.Name, &spec)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 		r.Warnings = container.LimitWarnings(spec.Host, m.opt.Controllers)
 		r.LogPath = m.logPath(r.ID, &spec)
 	})
-	if err := c.keep(func(r *container.Record) { *r = *before }); err != nil {
+	if err := c.saveOrUndo(func(r *container.Record) { *r = *before }); err != nil {
 		return err
 	}
 	m.settleVolumes(c.record())

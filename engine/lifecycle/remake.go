@@ -7,9 +7,9 @@ import (
 	"moss/engine/container"
 )
 
-// remake makes anew what a container was given at its create and a power cut has taken: its writable layer and its volumes
+// remakeLost makes anew what a container was given at its create and a power cut has taken: its writable layer and its volumes
 // reach the disk within a second, its record at once. What was in them is as old as that. Nobody watches ends yet.
-func (m *Manager) remake(ctx context.Context, all []*ctr, running func(containerID string) bool) error {
+func (m *Manager) remakeLost(ctx context.Context, all []*ctr, running func(containerID string) bool) error {
 	owned, err := m.opt.Layers.Containers(ctx)
 	if err != nil {
 		return fmt.Errorf("list writable layers: %w", err)

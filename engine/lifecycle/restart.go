@@ -14,7 +14,7 @@ func (m *Manager) restartAfter(c *ctr, delay time.Duration) {
 	c.mu.Lock()
 	c.disarm = sync.OnceFunc(func() { close(stopped) })
 	c.mu.Unlock()
-	m.work(func(ctx context.Context) {
+	m.runInBackground(func(ctx context.Context) {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
 		select {
@@ -31,7 +31,7 @@ func (m *Manager) restartAfter(c *ctr, delay time.Duration) {
 		if c.record().State != container.Restarting {
 			return
 		}
-		if err := m.start(context.WithoutCancel(ctx), c, container.OpRestart); err != nil {
+		if err := m.startContainer(context.WithoutCancel(ctx), c, container.OpRestart); err != nil {
 			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("restart policy could not start the container")
 		}
 	})

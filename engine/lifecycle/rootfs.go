@@ -31,7 +31,7 @@ type differences interface {
 // is no such container, or it is being removed.
 func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, error) {
 	return m.openView(ctx, ref, func(c *ctr, dir string, back *undo) (root, space *os.File, err error) {
-		if t, running := c.running(); running {
+		if t, running := c.runningTask(); running {
 			status, err := t.Status(ctx)
 			if errors.Is(err, task.ErrSilent) { // the view shows whether it is still that process
 				status, err = task.Status{Pid: c.record().Pid}, nil
@@ -52,7 +52,7 @@ func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, 
 		if v.points, err = m.viewPoints(ctx, r, back); err != nil {
 			return nil, nil, err
 		}
-		if v.maker, err = outside(m.idMap(&r.Host), container.UserIDs{}); err != nil {
+		if v.maker, err = toEngineIDs(m.idMap(&r.Host), container.UserIDs{}); err != nil {
 			v.maker = container.UserIDs{} // the one user that exists
 		}
 		v.work, v.worker = m.workFolder(r, dir)
@@ -80,7 +80,7 @@ func (m *Manager) openView(
 	var back undo
 	defer func() {
 		back.run(ctx, &err)
-		if err != nil && c.removed() {
+		if err != nil && c.isRemoved() {
 			err = noSuch(ref)
 		}
 	}()
@@ -104,7 +104,7 @@ func (m *Manager) openView(
 		if space != nil {
 			space.Close() //nolint:errcheck // only a handle
 		}
-		return back.all(ctx)
+		return back.runAll(ctx)
 	}}, nil
 }
 
@@ -200,7 +200,7 @@ func (m *Manager) Changes(ctx context.Context, ref string) ([]container.Change, 
 		changes, err = m.opt.Differences.Changes(ctx, c.id, c.mountPoints())
 		err = errors.Join(err, m.dropLayer(context.WithoutCancel(ctx), c))
 	}
-	if err != nil && c.removed() {
+	if err != nil && c.isRemoved() {
 		return nil, noSuch(ref)
 	}
 	return changes, err

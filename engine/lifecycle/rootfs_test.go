@@ -61,7 +61,7 @@ func TestViewsShareTheMount(t *testing.T) {
 	want("a view on a running one closed", false)
 	m.Close()
 	next := w.engine()
-	if got := w.layers.reclaimed[id]; got == 0 || got != m.index.all()[0].record().Pid {
+	if got := w.layers.reclaimed[id]; got == 0 || got != m.index.newestFirst()[0].record().Pid {
 		t.Errorf("the next engine has reclaimed the layer of process %d", got)
 	}
 	files, err := next.OpenLayer(t.Context(), "web")
@@ -128,7 +128,7 @@ func TestViewMeetsRemoval(t *testing.T) {
 	w.create(m, "next")
 	c, err = m.index.find("next")
 	w.must(err)
-	_, err = m.apply(c, life.RemovalBegun{}) // as a removal under way
+	_, err = m.applyEvent(c, life.RemovalBegun{}) // as a removal under way
 	w.must(err)
 	if files, err := m.OpenLayer(t.Context(), "next"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("view on a container that is being removed: %v, %v, want not found", files, err)

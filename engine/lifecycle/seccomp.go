@@ -47,7 +47,7 @@ func (s *SeccompCache) Get(key string) ([]byte, bool) {
 		return nil, false
 	}
 	bpf := raw[sha256.Size:]
-	if sum := s.sum(key, bpf); !plausible(bpf) || string(sum[:]) != string(raw[:sha256.Size]) {
+	if sum := s.checksum(key, bpf); !isFilter(bpf) || string(sum[:]) != string(raw[:sha256.Size]) {
 		return nil, false // damaged: another filter may let everything pass, or keep every container from starting
 	}
 	s.loaded[key] = bpf
@@ -58,14 +58,14 @@ func (s *SeccompCache) Get(key string) ([]byte, bool) {
 // compiled again at the next start: that is no error.
 func (s *SeccompCache) Keep(key, path string) {
 	bpf, err := os.ReadFile(path)
-	if err != nil || !plausible(bpf) {
+	if err != nil || !isFilter(bpf) {
 		return
 	}
 	temp, err := os.CreateTemp(s.dir, "new")
 	if err != nil {
 		return
 	}
-	sum := s.sum(key, bpf)
+	sum := s.checksum(key, bpf)
 	_, err = temp.Write(append(sum[:], bpf...))
 	if closed := temp.Close(); err != nil || closed != nil || s.replace(temp.Name(), s.path(key)) != nil {
 		os.Remove(temp.Name()) //nolint:errcheck // a leftover of a full disk
@@ -76,8 +76,8 @@ func (s *SeccompCache) Keep(key, path string) {
 	s.loaded[key] = bpf
 }
 
-// sum is what a file begins with: it tells whether the rest is the filter of that key.
-func (s *SeccompCache) sum(key string, bpf []byte) [sha256.Size]byte {
+// checksum is what a file begins with: it tells whether the rest is the filter of that key.
+func (s *SeccompCache) checksum(key string, bpf []byte) [sha256.Size]byte {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s\x00%s\x00", s.stamp, key) // a hash takes everything
 	_, _ = h.Write(bpf)
@@ -96,6 +96,6 @@ func (s *SeccompCache) replace(from, to string) error {
 	return os.Rename(from, to)
 }
 
-func plausible(bpf []byte) bool {
+func isFilter(bpf []byte) bool {
 	return len(bpf) >= 8 && len(bpf)%8 == 0 && len(bpf) <= maxFilter
 }

@@ -28,20 +28,20 @@ const (
 	endWait = 15 * time.Second
 )
 
-// follow sees a task to its end and returns it; false when the engine is closing. While the monitor does not answer the
+// followTask sees a task to its end and returns it; false when the engine is closing. While the monitor does not answer the
 // container is what it was: nothing tells that it has ended.
-func (m *Manager) follow(ctx context.Context, c *ctr, t task.Task, silence error) (task.Exit, bool) {
+func (m *Manager) followTask(ctx context.Context, c *ctr, t task.Task, silence error) (task.Exit, bool) {
 	for wait := retryFloor; ; {
 		err := silence
 		if err == nil {
 			var exit task.Exit
 			if exit, err = t.Wait(ctx); err == nil {
-				return exit, !m.closing()
+				return exit, !m.isClosing()
 			}
 		}
 		silence = nil
 		switch {
-		case m.closing():
+		case m.isClosing():
 			return task.Exit{}, false
 		case fault.Is(err, fault.NotFound):
 			return task.Exit{Code: 137, At: time.Now(), Error: "the container's monitor is gone: " + err.Error()}, true
@@ -49,7 +49,7 @@ func (m *Manager) follow(ctx context.Context, c *ctr, t task.Task, silence error
 		m.noteSilence(c, err)
 		status, err := t.Reach(ctx)
 		switch {
-		case m.closing():
+		case m.isClosing():
 			return task.Exit{}, false
 		case err == nil:
 			wait = retryFloor
@@ -81,7 +81,7 @@ func (m *Manager) noteAnswer(c *ctr, t task.Task, status task.Status) {
 	c.update(func(r *container.Record) { r.MonitorSilent = false })
 	m.opt.Log.Info().Str("container", c.id).Msg("monitor of container answers")
 	if status.Exit == nil {
-		m.work(func(ctx context.Context) { m.settleLate(ctx, c, t) })
+		m.runInBackground(func(ctx context.Context) { m.settleLate(ctx, c, t) })
 	}
 }
 
@@ -92,7 +92,7 @@ func (m *Manager) settleLate(ctx context.Context, c *ctr, t task.Task) {
 	}
 	defer c.release()
 	status, err := t.Status(ctx)
-	if now, _ := c.running(); err != nil || status.Exit != nil || now != t || !c.record().State.HasProcess() {
+	if now, _ := c.runningTask(); err != nil || status.Exit != nil || now != t || !c.record().State.HasProcess() {
 		return // it has ended meanwhile, or is silent again
 	}
 	if err := m.settleFreeze(ctx, c, t, status.Paused); err != nil {
@@ -170,7 +170,7 @@ func (m *Manager) keepSilent(ctx context.Context, c *ctr, t task.Task, cause err
 		m.adoptLayer(ctx, c, r.Pid)
 		return true
 	}
-	m.work(func(ctx context.Context) {
+	m.runInBackground(func(ctx context.Context) {
 		if err := c.acquire(ctx); err != nil {
 			return
 		}
@@ -185,7 +185,7 @@ func (m *Manager) keepSilent(ctx context.Context, c *ctr, t task.Task, cause err
 // endLeftover ends what an earlier engine has left of a start that its record does not tell of. The container is neither
 // started nor removed beside it. The caller holds the token.
 func (m *Manager) endLeftover(ctx context.Context, c *ctr) error {
-	t, left := c.running()
+	t, left := c.runningTask()
 	if !left || c.record().State.HasProcess() {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (m *Manager) endLeftover(ctx context.Context, c *ctr) error {
 	if err != nil {
 		return fmt.Errorf("end what is left of an interrupted start of %s: %w", c.record().Name, err)
 	}
-	m.clear(ctx, c)
+	m.removeLeftovers(ctx, c)
 	c.setTask(nil)
 	return nil
 }
@@ -208,7 +208,7 @@ func (m *Manager) awaitKilled(ctx context.Context, c *ctr, rest *moment) error {
 		return ctx.Err()
 	}
 	var err error
-	if t, ok := c.running(); ok {
+	if t, ok := c.runningTask(); ok {
 		err = t.Destroy(ctx)
 	}
 	if waitRest(ctx, rest, endWait) || ctx.Err() != nil {

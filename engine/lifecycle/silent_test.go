@@ -91,7 +91,7 @@ func TestTheNextEngineMeetsSilentMonitors(t *testing.T) {
 				c, err := first.index.find(id)
 				w.must(err)
 				c.update(func(r *container.Record) { r.State = tc.state; tc.set(r) })
-				w.must(c.persist(false))
+				w.must(c.saveRecord(false))
 				if tc.held {
 					w.must(w.tasks.Task(id).Pause(t.Context()))
 				}

@@ -36,11 +36,11 @@ func (m *Manager) Start(ctx context.Context, ref string) error {
 		return err
 	}
 	defer c.release()
-	return m.start(context.WithoutCancel(ctx), c, container.OpStart) // it keeps starting even if the client hangs up
+	return m.startContainer(context.WithoutCancel(ctx), c, container.OpStart) // it keeps starting even if the client hangs up
 }
 
-// start does the work of Start and of the restart policy. The caller holds the token.
-func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
+// startContainer does the work of Start and of the restart policy. The caller holds the token.
+func (m *Manager) startContainer(ctx context.Context, c *ctr, op container.Op) error {
 	m.starting.RLock()
 	defer m.starting.RUnlock()
 	if m.ending {
@@ -53,7 +53,7 @@ func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
 	if err := m.endLeftover(ctx, c); err != nil {
 		return err
 	}
-	if err := m.launch(ctx, c, op); err != nil {
+	if err := m.launchTask(ctx, c, op); err != nil {
 		return m.startFailed(c, op, err)
 	}
 	return nil
@@ -63,22 +63,22 @@ func (m *Manager) start(ctx context.Context, c *ctr, op container.Op) error {
 func (m *Manager) startFailed(c *ctr, op container.Op, cause error) error {
 	code := 128
 	switch {
-	case needed(cause): // says nothing of the command
+	case isNeedMissing(cause): // says nothing of the command
 	case fault.Is(cause, fault.NotFound):
 		code = 127
 	case fault.Is(cause, fault.Forbidden):
 		code = 126
 		cause = fault.Internal("%w", cause) // the documents know no 403 here
 	}
-	_, err := m.apply(c, life.StartFailed{Op: op, Code: code, Error: fault.Text(cause), At: time.Now()})
+	_, err := m.applyEvent(c, life.StartFailed{Op: op, Code: code, Error: fault.Text(cause), At: time.Now()})
 	if err != nil {
 		return fmt.Errorf("killed while it was being restarted: %w", cause) // the kill has noted the end already
 	}
 	return cause
 }
 
-// launch brings a container from rest to Running, or leaves everything as it was.
-func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err error) {
+// launchTask brings a container from rest to Running, or leaves everything as it was.
+func (m *Manager) launchTask(ctx context.Context, c *ctr, op container.Op) (err error) {
 	r := c.record()
 	spec, err := container.SpecOf(r)
 	if err != nil {
@@ -89,18 +89,18 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 	back.push(func(context.Context) error { m.pruneCgroups(r); return nil })
 	defer m.holdCgroups(r)()
 
-	with, err := m.join(c.id, &spec)
-	defer func() { m.leave(c.id, with.close()) }()
+	with, err := m.openNamespaces(c.id, &spec)
+	defer func() { m.logReleaseError(c.id, with.close()) }()
 	if err != nil {
 		return err
 	}
-	near, err := m.neighbours(r)
+	near, err := m.linkedNeighbours(r)
 	if err != nil {
 		return err
 	}
 	m.placeEtc(c, &with)
 	spec.Env = linkEnv(r.Name, near, spec.Env)
-	parts, err := m.prepare(ctx, c, &spec, &with, &back)
+	parts, err := m.prepareParts(ctx, c, &spec, &with, &back)
 	if err != nil {
 		return err
 	}
@@ -109,11 +109,11 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 	if err := m.mountVolumes(ctx, c.id, &spec, &back); err != nil {
 		return err
 	}
-	bundle, err := m.bundle(c, &spec, parts)
+	bundle, err := m.writeBundle(c, &spec, parts)
 	if err != nil {
 		return err
 	}
-	c.begin(parts.task, op)
+	c.setStarting(parts.task, op)
 	back.push(func(context.Context) error { c.setTask(nil); return nil })
 	c.joinViewers(ctx, parts.task)
 
@@ -122,13 +122,13 @@ func (m *Manager) launch(ctx context.Context, c *ctr, op container.Op) (err erro
 		return err
 	}
 	m.keepFilter(c.id, bundle)
-	return m.started(ctx, c, op, parts, pid)
+	return m.recordStarted(ctx, c, op, parts, pid)
 }
 
-// started publishes a process that runs. From here on the watcher owns what launch has made.
-func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts parts, pid int) error {
-	after, err := m.apply(c, life.Started{
-		Op: op, Process: identify(pid), At: time.Now().UTC(), BootID: m.opt.BootID, Network: recordNetwork(parts.sandbox),
+// recordStarted publishes a process that runs. From here on the watcher owns what launchTask has made.
+func (m *Manager) recordStarted(ctx context.Context, c *ctr, op container.Op, parts parts, pid int) error {
+	after, err := m.applyEvent(c, life.Started{
+		Op: op, Process: identifyProcess(pid), At: time.Now().UTC(), BootID: m.opt.BootID, Network: recordNetwork(parts.sandbox),
 	})
 	if err != nil {
 		// A kill has ended the restarting meanwhile, and it means this process too. Only then can launch take it back.
@@ -146,15 +146,15 @@ func (m *Manager) started(ctx context.Context, c *ctr, op container.Op, parts pa
 	m.namesChanged(c)
 	m.publishNetwork("connect", after)
 	m.publishVolumes("mount", after)
-	m.publish("start", after)
+	m.publishEvent("start", after)
 	m.tellBegan(after)
-	m.watch(c, parts.task, nil)
+	m.watchTask(c, parts.task, nil)
 	m.opt.Log.Info().Str("container", c.id).Str("name", after.Name).Int("pid", pid).Msg("container started")
 	return nil
 }
 
-// identify tells a container's process from a later one of the same number.
-func identify(pid int) pidfd.ID {
+// identifyProcess tells a container's process from a later one of the same number.
+func identifyProcess(pid int) pidfd.ID {
 	process, err := pidfd.Find(pid)
 	if err != nil {
 		return pidfd.ID{Pid: pid} // it has ended already
@@ -171,8 +171,8 @@ type parts struct {
 	task    task.Task
 }
 
-// prepare makes the network, the mount and the monitor side by side; none needs another.
-func (m *Manager) prepare(ctx context.Context, c *ctr, spec *container.Spec, with *joined, back *undo) (p parts, err error) {
+// prepareParts makes the network, the mount and the monitor side by side; none needs another.
+func (m *Manager) prepareParts(ctx context.Context, c *ctr, spec *container.Spec, with *joined, back *undo) (p parts, err error) {
 	p.with = with
 	dir := m.taskDir(c.id)
 	if err := tree.RemovePath(dir); err != nil {
@@ -238,9 +238,9 @@ func (m *Manager) taskLog(r *container.Record, spec *container.Spec) task.Log {
 	return l
 }
 
-// bundle writes the files that the container's process starts with: the managed files of its /etc and config.json. It
+// writeBundle writes the files that the container's process starts with: the managed files of its /etc and config.json. It
 // returns the key under which the compiled seccomp filter is to be kept; empty if it is already, or there is none.
-func (m *Manager) bundle(c *ctr, spec *container.Spec, p parts) (filterKey string, err error) {
+func (m *Manager) writeBundle(c *ctr, spec *container.Spec, p parts) (filterKey string, err error) {
 	r := c.record()
 	hostName, err := os.Hostname()
 	if err != nil {
@@ -265,7 +265,7 @@ func (m *Manager) bundle(c *ctr, spec *container.Spec, p parts) (filterKey strin
 		return "", err
 	}
 	idMap := m.idMap(&spec.Host)
-	owner, err := outside(idMap, ids)
+	owner, err := toEngineIDs(idMap, ids)
 	if err != nil {
 		return "", err
 	}

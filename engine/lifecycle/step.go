@@ -26,7 +26,7 @@ func (m *Manager) CreateStep(ctx context.Context, step container.Step) (containe
 	if err := checkSources(step.Binds); err != nil {
 		return "", nil, err
 	}
-	return m.make(ctx, "", step.Config, step.Host, nil, &image.Image{ID: step.ImageID}, &step)
+	return m.makeContainer(ctx, "", step.Config, step.Host, nil, &image.Image{ID: step.ImageID}, &step)
 }
 
 // Surrender removes a container of CreateStep that is at rest, after take has had its writable layer, which nobody has
@@ -35,7 +35,7 @@ func (m *Manager) CreateStep(ctx context.Context, step container.Step) (containe
 //
 // fault.NotFound if there is no such container, fault.Conflict if it runs or is no container of a build.
 func (m *Manager) Surrender(ctx context.Context, ref string, take func(ctx context.Context, skip []string) error) error {
-	c, err := m.step(ctx, ref)
+	c, err := m.acquireStep(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (m *Manager) Keep(ctx context.Context, ref string) error {
 	if c, err := m.index.find(ref); err == nil && !c.record().Build {
 		return nil
 	}
-	c, err := m.step(ctx, ref)
+	c, err := m.acquireStep(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (m *Manager) Keep(ctx context.Context, ref string) error {
 		return fmt.Errorf("keep container %s: %w", c.id, err)
 	}
 	c.update(func(r *container.Record) { r.Build = false })
-	if err := c.keep(func(r *container.Record) { r.Build = true }); err != nil {
+	if err := c.saveOrUndo(func(r *container.Record) { r.Build = true }); err != nil {
 		return errors.Join(err, record.Remove(filepath.Join(c.dir, recordName))) // a step has none
 	}
 	c.mu.Lock()
@@ -103,7 +103,7 @@ func (m *Manager) settleLayer(ctx context.Context, c *ctr) error {
 // Layer opens what a container of CreateStep has written, as a plain archive without what is there only because something
 // was mounted over it. The caller closes it. The errors are those of Surrender.
 func (m *Manager) Layer(ctx context.Context, ref string) (io.ReadCloser, error) {
-	c, err := m.step(ctx, ref)
+	c, err := m.acquireStep(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (m *Manager) Layer(ctx context.Context, ref string) (io.ReadCloser, error) 
 	return m.stillLayer(ctx, c, false)
 }
 
-// step finds a container of CreateStep that is at rest and takes its token, which the caller gives back.
-func (m *Manager) step(ctx context.Context, ref string) (*ctr, error) {
+// acquireStep finds a container of CreateStep that is at rest and takes its token, which the caller gives back.
+func (m *Manager) acquireStep(ctx context.Context, ref string) (*ctr, error) {
 	c, err := m.index.find(ref)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (m *Manager) step(ctx context.Context, ref string) (*ctr, error) {
 		return nil, err
 	}
 	switch r := c.record(); {
-	case c.removed():
+	case c.isRemoved():
 		err = noSuch(ref) // while this waited
 	case !r.Build:
 		err = fault.Conflict("container %s does not belong to a build", r.ID)

@@ -28,18 +28,18 @@ func (m *Manager) Stop(ctx context.Context, ref string, timeout *time.Duration) 
 		return err
 	}
 	defer c.release()
-	return m.stop(context.WithoutCancel(ctx), c, timeout) // a stop that was asked for is carried out
+	return m.stopContainer(context.WithoutCancel(ctx), c, timeout) // a stop that was asked for is carried out
 }
 
-func (m *Manager) stop(ctx context.Context, c *ctr, timeout *time.Duration) error {
-	r, err := m.apply(c, life.EndAsked{Op: container.OpStop})
+func (m *Manager) stopContainer(ctx context.Context, c *ctr, timeout *time.Duration) error {
+	r, err := m.applyEvent(c, life.EndAsked{Op: container.OpStop})
 	if err != nil {
 		return err
 	}
 	if err := m.endProcess(ctx, c, r, m.stopTimeout(r, timeout)); err != nil {
 		return err
 	}
-	m.publish("stop", c.record())
+	m.publishEvent("stop", c.record())
 	return nil
 }
 
@@ -61,8 +61,8 @@ func (m *Manager) endProcess(ctx context.Context, c *ctr, r *container.Record, p
 	if !r.State.HasProcess() {
 		return nil // it waited for its restart
 	}
-	defer m.apply(c, life.GaveUp{}) //nolint:errcheck // it cannot be refused
-	rest := c.waiting()
+	defer m.applyEvent(c, life.GaveUp{}) //nolint:errcheck // it cannot be refused
+	rest := c.untilRest()
 	if patience != 0 {
 		if err := m.endSignal(ctx, c, stopSignal(r)); err != nil && !fault.Is(err, fault.Conflict) {
 			return err
@@ -93,16 +93,16 @@ func waitRest(ctx context.Context, rest *moment, patience time.Duration) bool {
 	return false
 }
 
-// signal sends one signal to the container's process and tells of it. fault.Conflict if there is none.
-func (m *Manager) signal(ctx context.Context, c *ctr, signal int) error {
-	t, ok := c.running()
+// sendSignal sends one signal to the container's process and tells of it. fault.Conflict if there is none.
+func (m *Manager) sendSignal(ctx context.Context, c *ctr, signal int) error {
+	t, ok := c.runningTask()
 	if !ok {
 		return container.NotRunning(c.record().Name)
 	}
 	if err := t.Signal(ctx, signal); err != nil {
 		return err
 	}
-	m.publish("kill", c.record(), "signal", strconv.Itoa(signal))
+	m.publishEvent("kill", c.record(), "signal", strconv.Itoa(signal))
 	return nil
 }
 
@@ -114,12 +114,12 @@ func stopSignal(r *container.Record) int {
 	return int(unix.SIGTERM)
 }
 
-// endSignal is signal for one that is meant to end the container. A paused one is thawed, or it would not hear of it.
+// endSignal is sendSignal for one that is meant to end the container. A paused one is thawed, or it would not hear of it.
 func (m *Manager) endSignal(ctx context.Context, c *ctr, signal int) error {
-	if err := m.signal(ctx, c, signal); err != nil {
+	if err := m.sendSignal(ctx, c, signal); err != nil {
 		return err
 	}
-	m.thaw(ctx, c)
+	m.thawToEnd(ctx, c)
 	return nil
 }
 
@@ -142,19 +142,19 @@ func (m *Manager) Kill(ctx context.Context, ref, name string) error {
 		return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 	}
 	ends := signal == int(unix.SIGKILL) || signal == stopSignal(r)
-	send := m.signal
+	send := m.sendSignal
 	if ends {
-		r, err = m.apply(c, life.EndAsked{Op: container.OpKill})
+		r, err = m.applyEvent(c, life.EndAsked{Op: container.OpKill})
 		switch {
 		case err != nil:
 			return fault.Conflict("Cannot kill container: %s: %w", ref, err)
 		case !r.State.HasProcess():
 			return nil // it waited for its restart
 		}
-		defer m.apply(c, life.GaveUp{}) //nolint:errcheck // it cannot be refused
+		defer m.applyEvent(c, life.GaveUp{}) //nolint:errcheck // it cannot be refused
 		send = m.endSignal
 	}
-	rest := c.waiting()
+	rest := c.untilRest()
 	if err := send(ctx, c, signal); err != nil {
 		if ends && fault.Is(err, fault.Conflict) {
 			// The process has just ended: what is asked next shall find it so. After other signals its policy may start it again.
@@ -187,13 +187,13 @@ func (m *Manager) Restart(ctx context.Context, ref string, timeout *time.Duratio
 	}
 	defer c.release()
 	ctx = context.WithoutCancel(ctx) // between the two halves nobody would start it again
-	if err := m.stop(ctx, c, timeout); err != nil && !fault.Is(err, fault.NotModified) {
+	if err := m.stopContainer(ctx, c, timeout); err != nil && !fault.Is(err, fault.NotModified) {
 		return restartErr(ref, err)
 	}
-	if err := m.start(ctx, c, container.OpStart); err != nil {
+	if err := m.startContainer(ctx, c, container.OpStart); err != nil {
 		return restartErr(ref, err)
 	}
-	m.publish("restart", c.record())
+	m.publishEvent("restart", c.record())
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (m *Manager) Resize(ctx context.Context, ref string, width, height uint16) 
 	if err != nil {
 		return err
 	}
-	t, ok := c.running()
+	t, ok := c.runningTask()
 	if !ok {
 		return container.NotRunning(c.record().Name)
 	}
@@ -219,6 +219,6 @@ func (m *Manager) Resize(ctx context.Context, ref string, width, height uint16) 
 	if err := t.Resize(ctx, width, height); err != nil {
 		return err
 	}
-	m.publish("resize", c.record(), "height", strconv.Itoa(int(height)), "width", strconv.Itoa(int(width)))
+	m.publishEvent("resize", c.record(), "height", strconv.Itoa(int(height)), "width", strconv.Itoa(int(width)))
 	return nil
 }

@@ -19,13 +19,13 @@ func (u *undo) run(ctx context.Context, err *error) {
 	if *err == nil {
 		return
 	}
-	if failed := u.all(ctx); failed != nil {
+	if failed := u.runAll(ctx); failed != nil {
 		*err = errors.Join(*err, failed)
 	}
 }
 
-// all takes everything back, as run does.
-func (u *undo) all(ctx context.Context) error {
+// runAll takes everything back, as run does.
+func (u *undo) runAll(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // what was made must go even if the client has gone
 	var errs []error
 	for _, step := range slices.Backward(u.steps) {

@@ -22,14 +22,14 @@ import (
 // limit. On error nothing has changed.
 func (m *Manager) Update(ctx context.Context, ref string, asked container.HostConfig) (warnings []string, err error) {
 	err = m.whileHeld(ctx, ref, func(ctx context.Context, c *ctr) error {
-		warnings, err = m.change(ctx, c, asked)
+		warnings, err = m.updateContainer(ctx, c, asked)
 		return err
 	})
 	return warnings, err
 }
 
-// change does the work of Update. The caller holds the token.
-func (m *Manager) change(ctx context.Context, c *ctr, asked container.HostConfig) (_ []string, err error) {
+// updateContainer does the work of Update. The caller holds the token.
+func (m *Manager) updateContainer(ctx context.Context, c *ctr, asked container.HostConfig) (_ []string, err error) {
 	before := c.record()
 	if before.State == container.Removing || before.State == container.Dead {
 		return nil, cannotUpdate(c.id, fault.Conflict(`Container is marked for removal and cannot be "update".`))
@@ -40,7 +40,7 @@ func (m *Manager) change(ctx context.Context, c *ctr, asked container.HostConfig
 	}
 	var back undo
 	defer func() { back.run(ctx, &err) }()
-	if t, ok := c.running(); ok && before.State.HasProcess() {
+	if t, ok := c.runningTask(); ok && before.State.HasProcess() {
 		more, err := m.changeLimits(ctx, c, t, &before.Host, &host, &back)
 		if err != nil {
 			return nil, cannotUpdate(c.id, err)
@@ -48,15 +48,15 @@ func (m *Manager) change(ctx context.Context, c *ctr, asked container.HostConfig
 		warnings = append(warnings, more...)
 	}
 	c.update(func(r *container.Record) { r.Host = host })
-	if err := c.keep(func(r *container.Record) { r.Host = before.Host }); err != nil {
+	if err := c.saveOrUndo(func(r *container.Record) { r.Host = before.Host }); err != nil {
 		return nil, err
 	}
 	if asked.RestartPolicy.Name != "" {
-		if _, err := m.apply(c, life.PolicyChanged{}); err != nil {
+		if _, err := m.applyEvent(c, life.PolicyChanged{}); err != nil {
 			return nil, err
 		}
 	}
-	m.publish("update", c.record())
+	m.publishEvent("update", c.record())
 	return warnings, nil
 }
 

@@ -105,7 +105,7 @@ func TestUpdateWithoutCgroups(t *testing.T) {
 	c, err := m.index.find(id)
 	w.must(err)
 	w.must(m.Kill(t.Context(), id, ""))
-	_, err = m.apply(c, life.RemovalBegun{})
+	_, err = m.applyEvent(c, life.RemovalBegun{})
 	w.must(err)
 	if _, err := m.Update(t.Context(), id, container.HostConfig{CPUShares: 3}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("update of one that is being removed: %v, want a conflict", err)

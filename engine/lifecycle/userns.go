@@ -135,8 +135,8 @@ func (m *Manager) idMap(host *container.HostConfig) *container.IDMap {
 	return &ids
 }
 
-// outside turns a user of the container into what the engine calls it. ids is nil where both are the same.
-func outside(ids *container.IDMap, user container.UserIDs) (container.UserIDs, error) {
+// toEngineIDs turns a user of the container into what the engine calls it. ids is nil where both are the same.
+func toEngineIDs(ids *container.IDMap, user container.UserIDs) (container.UserIDs, error) {
 	if ids == nil {
 		return user, nil
 	}

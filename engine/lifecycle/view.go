@@ -44,7 +44,7 @@ func (v *view) open() (root, space *os.File, err error) {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return fmt.Errorf("make the mounts private: %w", err)
 		}
-		trees, err := detach(v.points)
+		trees, err := cloneMounts(v.points)
 		defer func() {
 			for _, tree := range trees {
 				unix.Close(tree) //nolint:errcheck // it is mounted, or not wanted
@@ -53,11 +53,11 @@ func (v *view) open() (root, space *os.File, err error) {
 		if err != nil {
 			return err
 		}
-		if root, err = enter(v.dir); err != nil {
+		if root, err = enterRoot(v.dir); err != nil {
 			return err
 		}
 		for i, p := range v.points {
-			if err := place(int(root.Fd()), trees[i], p, v.maker); err != nil {
+			if err := attachMount(int(root.Fd()), trees[i], p, v.maker); err != nil {
 				return fmt.Errorf("show %s: %w", p.destination, err)
 			}
 		}
@@ -99,8 +99,8 @@ func makeFolderIn(root int, dir string, maker, owner container.UserIDs) error {
 	return nil
 }
 
-// detach copies the sources' mounts, as far as the list goes without an error.
-func detach(points []viewPoint) (trees []int, err error) {
+// cloneMounts copies the sources' mounts, as far as the list goes without an error.
+func cloneMounts(points []viewPoint) (trees []int, err error) {
 	for _, p := range points {
 		tree, err := unix.OpenTree(unix.AT_FDCWD, p.source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 		if err != nil {
@@ -124,9 +124,9 @@ func setReadOnly(fd int, flags uint) error {
 	return nil
 }
 
-// enter makes dir the root of the thread's mount namespace and takes everything else out of it: a copy of another
+// enterRoot makes dir the root of the thread's mount namespace and takes everything else out of it: a copy of another
 // container's mount would keep that busy.
-func enter(dir string) (*os.File, error) {
+func enterRoot(dir string) (*os.File, error) {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open the root: %w", err)
@@ -152,8 +152,8 @@ func rootHandle(dir string) (*os.File, error) {
 	return os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 }
 
-// place mounts a detached tree at its point below root.
-func place(root, tree int, p viewPoint, maker container.UserIDs) error {
+// attachMount mounts a detached tree at its point below root.
+func attachMount(root, tree int, p viewPoint, maker container.UserIDs) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(tree, &st); err != nil {
 		return err

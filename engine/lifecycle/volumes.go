@@ -85,7 +85,7 @@ func (m *Manager) takeOver(r *container.Record, spec *container.Spec) (names map
 			return nil, fault.Invalid("VolumesFrom: a container cannot take over its own volumes: %s", from.Container)
 		}
 		if err != nil {
-			return nil, misnamed(err)
+			return nil, asInvalid(err)
 		}
 		for _, mount := range from.Take(c.record().Mounts) {
 			mounts = append(mounts, mount)

@@ -223,7 +223,7 @@ func TestRemovalByItselfAfterACrash(t *testing.T) {
 	})
 	c, err := m.index.find(id)
 	w.must(err)
-	_, err = m.apply(c, life.RemovalBegun{})
+	_, err = m.applyEvent(c, life.RemovalBegun{})
 	w.must(err)
 	m.Close()
 	m = w.engine()
@@ -248,9 +248,9 @@ func TestVolumesAfterACrash(t *testing.T) {
 	}
 	c, err := m.index.find(id)
 	w.must(err)
-	_, err = m.apply(c, life.RemovalBegun{Volumes: true})
+	_, err = m.applyEvent(c, life.RemovalBegun{Volumes: true})
 	w.must(err)
-	w.must(c.persist(true))
+	w.must(c.saveRecord(true))
 	m.Close()
 	m = w.engine()
 	if _, err := m.Get("web"); !fault.Is(err, fault.NotFound) {

@@ -24,7 +24,7 @@ func (m *Manager) WaitFor(ctx context.Context, ref string, condition container.W
 	if err != nil {
 		return 0, err
 	}
-	end := c.awaited(condition)
+	end := c.awaitedMoment(condition)
 	select {
 	case <-end.done:
 		return end.code, end.err
@@ -39,8 +39,8 @@ func (m *Manager) WaitFor(ctx context.Context, ref string, condition container.W
 	}
 }
 
-// awaited returns the moment that a condition means.
-func (c *ctr) awaited(condition container.WaitCondition) *moment {
+// awaitedMoment returns the moment that a condition means.
+func (c *ctr) awaitedMoment(condition container.WaitCondition) *moment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch condition {
@@ -63,27 +63,27 @@ func (c *ctr) awaited(condition container.WaitCondition) *moment {
 
 // endLocked lets those go on who wait for the end of the process, or of the next one.
 func (c *ctr) endLocked(code int) {
-	c.end.come(code)
+	c.end.complete(code)
 	if c.exit != nil {
-		c.exit.come(code)
+		c.exit.complete(code)
 		c.exit = nil
 	}
 }
 
-// leave lets those go on who wait for the removal of the container; nothing will run in it any more.
-func (c *ctr) leave() {
+// completeRemoval lets those go on who wait for the removal of the container; nothing will run in it any more.
+func (c *ctr) completeRemoval() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	code := c.published.Load().ExitCode
 	c.endLocked(code)
-	c.removal.come(code)
+	c.removal.complete(code)
 }
 
-// stay tells those who wait for the removal of the container that it has failed. The next one may work.
-func (c *ctr) stay(cause error) {
+// failRemoval tells those who wait for the removal of the container that it has failed. The next one may work.
+func (c *ctr) failRemoval(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.removal.err = cause
-	c.removal.come(c.published.Load().ExitCode)
+	c.removal.complete(c.published.Load().ExitCode)
 	c.removal = newMoment()
 }

@@ -119,7 +119,7 @@ func TestWaitRemovedFails(t *testing.T) {
 		c, err := m.index.find(id)
 		w.must(err)
 		gone := w.waits(m, id, container.WaitRemoved)
-		_, err = m.apply(c, life.RemovalBegun{})
+		_, err = m.applyEvent(c, life.RemovalBegun{})
 		w.must(err)
 		cause := errors.New("disk on fire")
 		if err := m.markDead(c, cause); !errors.Is(err, cause) {

@@ -66,5 +66,5 @@ func (m *Manager) SetHealth(r *container.Record, health container.Health) (*cont
 	}
 	after := c.updateLocked(func(r *container.Record) { r.Health = &health })
 	c.mu.Unlock()
-	return after, true, c.persist(false)
+	return after, true, c.saveRecord(false)
 }

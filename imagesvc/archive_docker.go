@@ -50,7 +50,7 @@ func asInvalid(err error) error {
 	return fault.Invalid("%w", err)
 }
 
-// finish checks that an image and its layers belong together.
+// finish checks that an image and its layers belong together, and makes the manifest if the archive has none.
 func (img *loadable) finish() error {
 	sizes := make([]int64, 0, len(img.layers))
 	for i, layer := range img.layers {

@@ -157,7 +157,7 @@ func badArchive(err error) error {
 	return fault.Invalid("the layer's archive cannot be unpacked: %w", err)
 }
 
-// pathErrorOf returns the innermost path error, whose words name no other engine's tools.
+// pathErrorOf returns the first path error in the chain, whose words name no other engine's tools.
 func pathErrorOf(err error) error {
 	if at, ok := errors.AsType[*os.PathError](err); ok {
 		return at

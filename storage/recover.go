@@ -251,12 +251,13 @@ func (s *Store) dropRecord(bare string) error {
 func (s *Store) dropFromLibrary(bare string) error {
 	s.ballast.releaseIfScarce()
 	err := s.changeImage(bare, func() error { return s.cs.Delete(bare) })
-	if err == nil {
-		err = syncDir(s.imagesFolder())
+	unknown := errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown)
+	if err != nil && !unknown {
+		return wrap(err, "remove image %s", bare)
 	}
-	if err == nil || errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown) {
-		s.forgetConfig(bare)
+	s.forgetConfig(bare)
+	if unknown {
 		return nil
 	}
-	return wrap(err, "remove image %s", bare)
+	return wrap(syncDir(s.imagesFolder()), "remove image %s", bare)
 }

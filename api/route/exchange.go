@@ -42,7 +42,7 @@ type exchange struct {
 	bytes  int64
 }
 
-// exchangeOf returns what front passed through gin as the writer.
+// exchangeOf returns the exchange that API.ServeHTTP passed through gin as the writer.
 func exchangeOf(g *gin.Context) *exchange {
 	if w, ok := g.Writer.(interface{ Unwrap() http.ResponseWriter }); ok {
 		if x, ok := w.Unwrap().(*exchange); ok {

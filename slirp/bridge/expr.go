@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Registers of 16 bytes, in which names of devices and addresses lie one after the other, as keys of sets have them.
+// registerAt returns a register of 16 bytes. Names of devices and addresses lie in them one after the other, as keys of sets have
+// them.
 func registerAt(place int) uint32 { return uint32(unix.NFT_REG_1 + place - 1) }
 
 func verdict(kind expr.VerdictKind) []expr.Any {

@@ -148,7 +148,7 @@ type spares struct {
 	closed  bool
 }
 
-// take returns a namespace, ready or made now, and sees to the next one.
+// take returns a namespace, ready or made now.
 func (s *spares) take() (*namespace, error) {
 	s.mu.Lock()
 	n := s.ready
@@ -160,7 +160,7 @@ func (s *spares) take() (*namespace, error) {
 	return newNamespace(s.more...)
 }
 
-// refill makes a namespace in the background unless one is ready. Trouble is left to take, which has someone to tell.
+// refill makes a namespace in the background unless one is ready. Trouble is left to take, which tries again and has someone to tell.
 func (s *spares) refill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

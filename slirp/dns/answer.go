@@ -20,7 +20,7 @@ const (
 	maxTCP = dns.MaxMsgSize
 )
 
-// hostNames are those of the host, in every container that may reach it.
+// hostName reports whether a name is that of the host, in every container that may reach it.
 func hostName(name string) bool {
 	return name == "host.docker.internal" || name == "host.moss.internal"
 }

@@ -37,9 +37,10 @@ type Engine struct {
 	created  map[string]any
 	conn     net.Conn
 	reader   *bufio.Reader
-	signals  chan string
-	ended    chan struct{}
-	code     int
+
+	signals chan string
+	ended   chan struct{} // closed when the process has ended
+	code    int           // set before that
 }
 
 // New starts a fake engine that ends with the test.

@@ -75,7 +75,7 @@ func (s *stage) untilTold(p *tasktest.Proc) int {
 
 // begin starts the engine and makes the container.
 func (s *stage) begin(change ...func(*container.Config, *container.HostConfig)) {
-	s.engine = s.world.engine()
+	s.setEngine()
 	s.id = s.create(s.engine, "web", change...)
 	s.trace = s.note
 }
@@ -201,8 +201,17 @@ func (s *stage) exit(code int) {
 func (s *stage) next() {
 	s.note("> next engine")
 	s.engine.Close()
-	s.engine = s.world.engine()
+	s.setEngine()
 	synctest.Wait()
+}
+
+// setEngine starts an engine. What it finds out is written down with the states of the one before.
+func (s *stage) setEngine() {
+	m := s.open()
+	s.mu.Lock()
+	s.engine = m
+	s.mu.Unlock()
+	m.Run()
 }
 
 func (s *stage) later(d time.Duration) {

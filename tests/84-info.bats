@@ -112,7 +112,8 @@ proc_fds() { find "/proc/$(inner_pid)/fd" -mindepth 1 2>/dev/null | wc -l; }
   done
   listen() { [ "$(of .NEventsListener)" = "$1" ]; }
   eventually 10 listen 20
-  [ "$(of .NFd)" -ge $((fds + 20)) ] || fail "NFd is $(of .NFd) with 20 listeners, $fds without"
+  # Of the first count up to three may have come and gone with the request, or with a sync that was under way.
+  [ "$(of .NFd)" -ge $((fds + 17)) ] || fail "NFd is $(of .NFd) with 20 listeners, $fds without"
   [ "$(of .NGoroutines)" -ge $((routines + 20)) ] || fail "NGoroutines is $(of .NGoroutines) with 20 listeners, $routines without"
   kill "${pids[@]}"
   eventually 10 listen 0

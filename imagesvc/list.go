@@ -3,9 +3,8 @@ package imagesvc
 import (
 	"context"
 	"slices"
-	"strings"
 
-	"moss/engine/fault"
+	"moss/engine/filter"
 	"moss/engine/image"
 )
 
@@ -45,8 +44,8 @@ func (s *Service) List(ctx context.Context, opts image.ListOptions) ([]*image.Im
 // isStep reports whether an image belongs to the build cache alone.
 func isStep(img *image.Image) bool { return img.Step != "" && !img.Result }
 
-// filter picks images.
-type filter struct {
+// listFilter picks images.
+type listFilter struct {
 	all           bool
 	dangling      *bool
 	labels        []string
@@ -54,8 +53,8 @@ type filter struct {
 	before, since *image.Image
 }
 
-func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*filter, error) {
-	f := &filter{all: opts.All}
+func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*listFilter, error) {
+	f := &listFilter{all: opts.All}
 	if opts.Name != "" {
 		f.patterns = append(f.patterns, opts.Name)
 	}
@@ -63,7 +62,7 @@ func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*filte
 		var err error
 		switch key {
 		case "dangling":
-			f.dangling, err = boolFilter(key, values)
+			f.dangling, err = filter.Bool(key, values)
 		case "label":
 			f.labels = values
 		case "reference":
@@ -73,32 +72,13 @@ func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*filte
 		case "since":
 			f.since, err = s.findBoundImage(ctx, f.since, values, false)
 		default:
-			return nil, fault.Invalid("Invalid filter '%s'", key)
+			return nil, filter.Unknown(key)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	return f, nil
-}
-
-func boolFilter(key string, values []string) (*bool, error) {
-	var answer *bool
-	for _, value := range values {
-		var b bool
-		switch strings.ToLower(value) {
-		case "1", "true":
-			b = true
-		case "0", "false":
-		default:
-			return nil, fault.Invalid("Invalid filter '%s=%s'", key, value)
-		}
-		if answer != nil && *answer != b {
-			return nil, fault.Invalid("Invalid filter '%s=%s'", key, strings.Join(values, ","))
-		}
-		answer = &b
-	}
-	return answer, nil
 }
 
 // findBoundImage returns the oldest (or newest) of the images that a before (or since) filter names.
@@ -117,14 +97,12 @@ func (s *Service) findBoundImage(ctx context.Context, found *image.Image, refs [
 
 // matchImage reports whether img is to be shown, and leaves it the names that match. built says that an image was built on it,
 // or that it is a step of a build only.
-func (f *filter) matchImage(img *image.Image, built bool) (bool, error) {
+func (f *listFilter) matchImage(img *image.Image, built bool) (bool, error) {
 	if f.before != nil && !img.Created.Before(f.before.Created) || f.since != nil && !img.Created.After(f.since.Created) {
 		return false, nil
 	}
-	for _, want := range f.labels {
-		if !hasLabel(img.Config.Labels, want) {
-			return false, nil
-		}
+	if !filter.HasLabels(img.Config.Labels, f.labels) {
+		return false, nil
 	}
 	unnamed := len(img.RepoTags) == 0 && len(img.RepoDigests) == 0
 	if unnamed && built && !f.all {
@@ -146,13 +124,7 @@ func (f *filter) matchImage(img *image.Image, built bool) (bool, error) {
 	return len(img.RepoTags) > 0 || len(img.RepoDigests) > 0, nil
 }
 
-func hasLabel(labels map[string]string, want string) bool {
-	key, value, exact := strings.Cut(want, "=")
-	got, ok := labels[key]
-	return ok && (!exact || got == value)
-}
-
-func (f *filter) matchingNames(names []string) ([]string, error) {
+func (f *listFilter) matchingNames(names []string) ([]string, error) {
 	var kept []string
 	for _, name := range names {
 		ref, err := image.ParseRef(name)

@@ -193,6 +193,10 @@ func TestSearchFilters(t *testing.T) {
 		{map[string][]string{"stars": {"many"}}, image.SearchResult{}, false, true},
 		{map[string][]string{"is-official": {"maybe"}}, image.SearchResult{}, false, true},
 		{map[string][]string{"size": {"1"}}, image.SearchResult{}, false, true},
+		{map[string][]string{"is-official": {"false"}}, image.SearchResult{}, true, false},
+		{map[string][]string{"is-automated": {"1"}}, image.SearchResult{Automated: true}, true, false},
+		{map[string][]string{"is-automated": {"true"}, "is-official": {"true"}}, image.SearchResult{Official: true}, false, false},
+		{map[string][]string{"is-automated": {"true", "false"}}, image.SearchResult{}, false, true},
 	} {
 		keep, err := searchFilter(tc.filters)
 		if tc.bad {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"moss/engine/fault"
+	"moss/engine/filter"
 	"moss/engine/image"
 	"moss/engine/prune"
 )
@@ -92,7 +93,7 @@ type pruneFilter struct {
 
 func newPruneFilter(filters map[string][]string, now time.Time) (*pruneFilter, error) {
 	const dangling = "dangling"
-	only, err := boolFilter(dangling, filters[dangling])
+	only, err := filter.Bool(dangling, filters[dangling])
 	if err != nil {
 		return nil, err
 	}

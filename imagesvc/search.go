@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"moss/engine/fault"
+	"moss/engine/filter"
 	"moss/engine/image"
 )
 
@@ -55,9 +56,9 @@ func searchFilter(filters map[string][]string) (keep func(image.SearchResult) bo
 	for key, values := range filters {
 		switch key {
 		case "is-official":
-			official, err = boolFilter(key, values)
+			official, err = filter.Bool(key, values)
 		case "is-automated":
-			automated, err = boolFilter(key, values)
+			automated, err = filter.Bool(key, values)
 		case "stars":
 			for _, value := range values {
 				n, err := strconv.ParseUint(value, 10, 31)
@@ -67,7 +68,7 @@ func searchFilter(filters map[string][]string) (keep func(image.SearchResult) bo
 				stars = max(stars, int(n))
 			}
 		default:
-			return nil, fault.Invalid("Invalid filter '%s'", key)
+			return nil, filter.Unknown(key)
 		}
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"moss/engine/fault"
+	"moss/engine/filter"
 )
 
 // Filter picks events as the filters parameter of the wire asks (API document 3, section 6). The zero Filter takes all.
@@ -69,7 +70,7 @@ func matchKey(ev *Event, key string, values []string) bool {
 	case "event":
 		return slices.ContainsFunc(values, func(v string) bool { return matchAction(ev.Action, v) })
 	case "label":
-		return !slices.ContainsFunc(values, func(v string) bool { return !matchLabel(ev.Attributes, v) })
+		return filter.HasLabels(ev.Attributes, values)
 	case "image":
 		return slices.ContainsFunc(values, func(v string) bool { return matchImage(ev, v) })
 	default: // the key is the type of the object that it names
@@ -82,13 +83,6 @@ func matchKey(ev *Event, key string, values []string) bool {
 func matchAction(action, want string) bool {
 	rest, ok := strings.CutPrefix(action, want)
 	return ok && (rest == "" || want != "" && rest[0] == ':')
-}
-
-// matchLabel takes "key" and "key=value".
-func matchLabel(attributes map[string]string, want string) bool {
-	key, value, hasValue := strings.Cut(want, "=")
-	got, ok := attributes[key]
-	return ok && (!hasValue || got == value)
 }
 
 // matchObject takes a name, an id or the beginning of an id.

@@ -2,13 +2,13 @@ package lifecycle
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/filter"
 	"moss/engine/image"
 	"moss/engine/task"
 )
@@ -127,7 +127,7 @@ func (m *Manager) listFilter(ctx context.Context, opt container.ListOptions) (te
 		}
 		build, known := filters[key]
 		if !known {
-			return nil, fault.Invalid("Invalid filter '%s'", key)
+			return nil, filter.Unknown(key)
 		}
 		t, err := build(ctx, m, values)
 		if err != nil {
@@ -163,7 +163,7 @@ var filters = map[string]func(ctx context.Context, m *Manager, values []string) 
 	"name": filterName,
 	"label": func(_ context.Context, _ *Manager, values []string) (test, error) {
 		return func(r *container.Record) bool {
-			return !slices.ContainsFunc(values, func(v string) bool { return !hasLabel(r.Config.Labels, v) })
+			return filter.HasLabels(r.Config.Labels, values)
 		}, nil
 	},
 	"status":   filterStatus,
@@ -186,34 +186,16 @@ var filters = map[string]func(ctx context.Context, m *Manager, values []string) 
 	},
 }
 
-// maxPattern bounds a name's pattern, in bytes.
-const maxPattern = 4 << 10
-
 // filterName takes regular expressions, as clients rely on: a part of a name is one, ^ and $ tie it to an end. Names are
 // matched with and without their slash.
 func filterName(_ context.Context, _ *Manager, values []string) (test, error) {
-	var patterns []*regexp.Regexp
-	for _, v := range values {
-		if len(v) > maxPattern {
-			return nil, fault.Invalid("Invalid filter value for name: it has %d bytes, more than %d", len(v), maxPattern)
-		}
-		p, err := regexp.Compile(v)
-		if err != nil {
-			return nil, fault.Invalid("Invalid filter value for name: %w", err)
-		}
-		patterns = append(patterns, p)
+	match, err := filter.Patterns("name", values)
+	if err != nil {
+		return nil, err
 	}
 	return func(r *container.Record) bool {
-		return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool {
-			return p.MatchString(r.Name) || p.MatchString("/"+r.Name) || slices.ContainsFunc(r.LinkedAs, p.MatchString)
-		})
+		return match(r.Name) || match("/"+r.Name) || slices.ContainsFunc(r.LinkedAs, match)
 	}, nil
-}
-
-func hasLabel(labels map[string]string, want string) bool {
-	key, value, exact := strings.Cut(want, "=")
-	have, ok := labels[key]
-	return ok && (!exact || have == value)
 }
 
 func filterStatus(_ context.Context, _ *Manager, values []string) (test, error) {

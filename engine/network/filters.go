@@ -2,16 +2,13 @@ package network
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"time"
 
 	"moss/engine/fault"
+	"moss/engine/filter"
 	"moss/engine/prune"
 )
-
-// maxPattern bounds a pattern of the filters name and id, in bytes.
-const maxPattern = 4 << 10
 
 // List returns the networks that pass the filters, by name: driver, id and name (all or part, or a pattern), label (all of
 // them must match) and type, which is custom or builtin. Several values of another filter mean any of them. fault.Invalid
@@ -42,12 +39,13 @@ func newTest(key string, values []string) (func(*Network) bool, error) {
 	case "driver":
 		return func(n *Network) bool { return slices.Contains(values, n.Driver) }, nil
 	case "id":
-		return newMatcher(key, values, func(n *Network) string { return n.ID })
+		match, err := filter.Patterns(key, values)
+		return func(n *Network) bool { return match(n.ID) }, err
 	case "name":
-		return newMatcher(key, values, func(n *Network) string { return n.Name })
+		match, err := filter.Patterns(key, values)
+		return func(n *Network) bool { return match(n.Name) }, err
 	case "label":
-		f, err := prune.New(map[string][]string{prune.Label: values}, time.Time{}, prune.Label)
-		return func(n *Network) bool { return f.Takes(n.Labels, n.Created) }, err
+		return func(n *Network) bool { return filter.HasLabels(n.Labels, values) }, nil
 	case "type":
 		for _, v := range values {
 			if v != "custom" && v != "builtin" {
@@ -58,26 +56,8 @@ func newTest(key string, values []string) (func(*Network) bool, error) {
 			return n.Builtin() && slices.Contains(values, "builtin") || !n.Builtin() && slices.Contains(values, "custom")
 		}, nil
 	default:
-		return nil, fault.Invalid("Invalid filter '%s'", key)
+		return nil, filter.Unknown(key)
 	}
-}
-
-// newMatcher returns a filter by regular expressions, as clients rely on: a part of a text is one, ^ and $ tie it to an end.
-func newMatcher(key string, values []string, text func(*Network) string) (func(*Network) bool, error) {
-	patterns := make([]*regexp.Regexp, 0, len(values))
-	for _, v := range values {
-		if len(v) > maxPattern {
-			return nil, fault.Invalid("Invalid filter value for %s: it has %d bytes, more than %d", key, len(v), maxPattern)
-		}
-		p, err := regexp.Compile(v)
-		if err != nil {
-			return nil, fault.Invalid("Invalid filter value for %s: %w", key, err)
-		}
-		patterns = append(patterns, p)
-	}
-	return func(n *Network) bool {
-		return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(text(n)) })
-	}, nil
 }
 
 // Prune removes the networks that are not built in and that used does not report, with label, label! and until among the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"moss/engine/fault"
+	"moss/engine/filter"
 )
 
 // The filters there are.
@@ -31,7 +32,7 @@ func New(filters map[string][]string, now time.Time, allowed ...string) (*Filter
 	f := &Filter{}
 	for key, values := range filters {
 		if !slices.Contains(allowed, key) {
-			return nil, fault.Invalid("Invalid filter '%s'", key)
+			return nil, filter.Unknown(key)
 		}
 		switch key {
 		case Label:
@@ -57,23 +58,8 @@ func (f *Filter) Takes(labels map[string]string, made time.Time) bool {
 	if !f.until.IsZero() && !made.Before(f.until) {
 		return false
 	}
-	for _, want := range f.labels {
-		if !hasLabel(labels, want) {
-			return false
-		}
-	}
-	for _, not := range f.notLabels {
-		if hasLabel(labels, not) {
-			return false
-		}
-	}
-	return true
-}
-
-func hasLabel(labels map[string]string, want string) bool {
-	key, value, exact := strings.Cut(want, "=")
-	have, ok := labels[key]
-	return ok && (!exact || have == value)
+	return filter.HasLabels(labels, f.labels) &&
+		!slices.ContainsFunc(f.notLabels, func(not string) bool { return filter.HasLabel(labels, not) })
 }
 
 // ParseTime reads a time as clients write it in filters: Unix seconds with a fraction, a duration before now, or a date with

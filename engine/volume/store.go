@@ -17,6 +17,7 @@ import (
 
 	"moss/engine/event"
 	"moss/engine/fault"
+	"moss/engine/filter"
 	"moss/engine/id"
 	"moss/engine/record"
 	"moss/engine/tree"
@@ -264,33 +265,26 @@ func (s *Store) Get(name string) (*Volume, error) {
 }
 
 // List returns the volumes that pass the filters, by name: name and driver take all or part of it, label a key or
-// key=value, dangling a boolean that is true for those that no container uses. Several values of one filter mean any of them, of label all. fault.Invalid for another
-// filter or value.
+// key=value, dangling a boolean that is true for those that no container uses. Several values of one filter mean any of them, of label all. fault.Invalid
+// for another filter or value, and for dangling both true and false.
 func (s *Store) List(filters map[string][]string) ([]*Volume, error) {
-	dangling := map[bool]bool{}
-	for key, values := range filters {
-		switch key {
-		case "name", "driver", "label":
-		case "dangling":
-			for _, value := range values {
-				wanted, err := yesOrNo(value)
-				if err != nil {
-					return nil, err
-				}
-				dangling[wanted] = true
-			}
-		default:
-			return nil, fault.Invalid("Invalid filter '%s'", key)
+	for key := range filters {
+		if !slices.Contains([]string{"name", "driver", "label", "dangling"}, key) {
+			return nil, filter.Unknown(key)
 		}
+	}
+	dangling, err := filter.Bool("dangling", filters["dangling"])
+	if err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	var list []*Volume
 	for name, e := range s.entries {
-		if e.volume == nil || len(dangling) > 0 && !dangling[len(e.users) == 0] {
+		if e.volume == nil || dangling != nil && *dangling != (len(e.users) == 0) {
 			continue
 		}
 		if containsAny(name, filters["name"]) && containsAny(e.volume.Driver, filters["driver"]) &&
-			hasLabels(e.volume.Labels, filters["label"]) {
+			filter.HasLabels(e.volume.Labels, filters["label"]) {
 			list = append(list, e.volume)
 		}
 	}
@@ -299,31 +293,9 @@ func (s *Store) List(filters map[string][]string) ([]*Volume, error) {
 	return list, nil
 }
 
-func yesOrNo(value string) (bool, error) {
-	switch strings.ToLower(value) {
-	case "true", "1":
-		return true, nil
-	case "false", "0":
-		return false, nil
-	default:
-		return false, fault.Invalid("Invalid filter 'dangling=%s': want true or false", value)
-	}
-}
-
 // containsAny reports whether text contains one of the values; it does when there are none.
 func containsAny(text string, values []string) bool {
 	return len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return strings.Contains(text, v) })
-}
-
-// hasLabels reports whether every one of the values is a label's key, or its key=value. Each of them counts, as elsewhere.
-func hasLabels(labels map[string]string, values []string) bool {
-	for _, wanted := range values {
-		key, value, given := strings.Cut(wanted, "=")
-		if have, ok := labels[key]; !ok || given && have != value {
-			return false
-		}
-	}
-	return true
 }
 
 // Remove deletes a volume with its data. fault.NotFound if there is none, fault.Conflict while containers use it.

@@ -17,15 +17,11 @@ const defaultFound, mostFound = 25, 100
 
 // Search asks a registry's index for repositories whose name or description holds a word (API document 2, 4.2): the host
 // that the term begins with, docker.io's index otherwise. A registry without an index is asked for its catalog of names.
-// Without a host in front, "library/" means nothing to the index and is left out.
+// Without a host in front, "library/" means nothing to the index and is left out. Filters are the caller's to apply.
 //
-// Errors are fault.Invalid (a limit, a filter, an empty term), fault.NotFound (the registry offers neither, or refuses),
+// Errors are fault.Invalid (a limit, an empty term), fault.NotFound (the registry offers neither, or refuses),
 // fault.Unavailable (too many requests) or internal.
 func (c *Client) Search(ctx context.Context, opts image.SearchOptions) ([]image.SearchResult, error) {
-	wanted, err := parseFilters(opts.Filters)
-	if err != nil {
-		return nil, err
-	}
 	limit := opts.Limit
 	if limit == 0 {
 		limit = defaultFound
@@ -57,7 +53,7 @@ func (c *Client) Search(ctx context.Context, opts image.SearchOptions) ([]image.
 	if err != nil {
 		return nil, e.searchError(opts.Term, err, began)
 	}
-	return wanted.filterResults(found, limit), nil
+	return found[:min(len(found), limit)], nil
 }
 
 func (e *endpoint) searchError(term string, err error, began time.Time) error {
@@ -143,59 +139,4 @@ func (e *endpoint) searchCatalog(
 		}
 	}
 	return nil, newTold("registry %s: its catalog has no end", e.host)
-}
-
-// searchFilters are what a result has to be; nil does not matter.
-type searchFilters struct {
-	stars               int
-	official, automated *bool
-}
-
-func parseFilters(filters map[string][]string) (f searchFilters, err error) {
-	for key, values := range filters {
-		for _, value := range values {
-			switch key {
-			case "stars":
-				n, err := strconv.Atoi(value)
-				if err != nil || n < 0 {
-					return f, fault.Invalid("Invalid filter 'stars=%s': want a number", value)
-				}
-				f.stars = max(f.stars, n)
-			case "is-official":
-				f.official, err = parseBool(key, value, f.official)
-			case "is-automated":
-				f.automated, err = parseBool(key, value, f.automated)
-			default:
-				return f, fault.Invalid("Invalid filter '%s'", key)
-			}
-			if err != nil {
-				return f, err
-			}
-		}
-	}
-	return f, nil
-}
-
-func parseBool(key, value string, before *bool) (*bool, error) {
-	b := value == "true" || value == "1"
-	if !b && value != "false" && value != "0" {
-		return nil, fault.Invalid("Invalid filter '%s=%s': want true or false", key, value)
-	}
-	if before != nil && *before != b {
-		return nil, fault.Invalid("Invalid filter '%s': true and false at once", key)
-	}
-	return &b, nil
-}
-
-func (f searchFilters) filterResults(found []image.SearchResult, limit int) []image.SearchResult {
-	out := make([]image.SearchResult, 0, min(len(found), limit))
-	for _, r := range found {
-		if r.Stars < f.stars || (f.official != nil && *f.official != r.Official) || (f.automated != nil && *f.automated != r.Automated) {
-			continue
-		}
-		if len(out) < limit {
-			out = append(out, r)
-		}
-	}
-	return out
 }

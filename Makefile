@@ -116,10 +116,11 @@ ROUNDS ?= 10
 powercut: build ## cuts the power of XFS, ext4 and btrfs below an engine, ROUNDS= times each (10), with new seeds, printed (root)
 	hack/powercut.sh --rounds $(ROUNDS) $(if $(FS),--fs $(FS)) $(if $(SEED),--seed $(SEED))
 
-lint: ## golangci-lint, gofumpt, shellcheck, shfmt
+lint: ## golangci-lint, the house rules (hack/house), gofumpt, shellcheck, shfmt
 	hack/install-deps.sh --for lint
 	golangci-lint config verify
 	golangci-lint run ./...
+	$(GO) run ./hack/house
 	for module in $(MODULES); do (cd $$module && golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || exit 1; done
 	files=$$(gofumpt -l .) && test -z "$$files" || { echo "not gofumpt's form: $$files"; exit 1; }
 	shellcheck -x -P . $(SCRIPTS)

@@ -8,12 +8,12 @@ import (
 	"moss/engine/container/life"
 )
 
-// applyEvent is the way in which a container's life changes: by an event, one at a time. It returns the record after the event, with an
-// error, which is that of life.Step, that before. A record that could not be saved is logged.
+// applyEvent is the way in which a container's life changes: by an event, one at a time. It returns the record after the
+// event, and with an error, which is that of life.Step, the one before. A record that could not be saved is logged.
 func (m *Manager) applyEvent(c *ctr, e life.Event) (*container.Record, error) {
 	c.files.Lock()
 	before, after, actions, err := c.stepLife(e)
-	for len(actions) > 0 && actions[0].Do <= life.Wake {
+	for len(actions) > 0 && actions[0].Do <= life.Disarm {
 		m.doLocked(c, actions[0], before, after)
 		actions = actions[1:]
 	}
@@ -42,21 +42,21 @@ func (m *Manager) doLocked(c *ctr, a life.Action, before, after *container.Recor
 		}
 	case life.Wake:
 		c.wakeWaiters(after)
-	case life.Arm, life.Disarm, life.Thaw, life.Remove: // beside
+	case life.Arm:
+		m.restartAfter(c, a.Delay)
+	case life.Disarm:
+		c.cancelRestart()
+	case life.Thaw, life.Remove: // beside
 	}
 }
 
 // doBeside does an action after which nothing of the container is held back.
 func (m *Manager) doBeside(c *ctr, a life.Action) {
 	switch a.Do {
-	case life.Arm:
-		m.restartAfter(c, a.Delay)
-	case life.Disarm:
-		c.cancelRestart()
 	case life.Thaw:
 		m.runInBackground(func(ctx context.Context) { m.thawToEnd(ctx, c) })
 	case life.Remove:
 		m.removeSoon(c)
-	case life.Tell, life.TellReleased, life.Save, life.SaveStop, life.SavePhase, life.Wake: // done
+	case life.Tell, life.TellReleased, life.Save, life.SaveStop, life.SavePhase, life.Wake, life.Arm, life.Disarm: // done
 	}
 }

@@ -128,8 +128,8 @@ func (c *ctr) stepLife(e life.Event) (before, after *container.Record, actions [
 	return before, l.Record, actions, err
 }
 
-// wakeWaiters lets callers go on that wait for the end of the process or for the container to come to rest, or begins a new time of
-// waiting.
+// wakeWaiters lets callers go on that wait for the end of the process or for the container to come to rest, or begins a new
+// time of waiting.
 func (c *ctr) wakeWaiters(r *container.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

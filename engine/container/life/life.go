@@ -21,8 +21,9 @@ type Event interface {
 	step(l *Life) ([]Action, error)
 }
 
-// Action is what an event leads to. The engine carries actions out in their order: it tells, saves, wakes, and then does the rest. An
-// engine that dies in between tells once more rather than never, and a caller that is woken finds on the disk what it hears.
+// Action is what an event leads to. The engine carries actions out in their order: it tells, saves, wakes, sets the timer,
+// and then does the rest. An engine that dies in between tells once more rather than never, and a caller that is woken finds
+// on the disk what it hears.
 type Action struct {
 	Do    Deed
 	Event string        // of Tell

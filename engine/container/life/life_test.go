@@ -166,10 +166,10 @@ func (w *walk) step(e Event) bool {
 	w.life = l
 	beside := false
 	for _, a := range actions {
-		if beside && a.Do <= Wake {
+		if beside && a.Do <= Disarm {
 			w.fail("%v comes after what is done beside", a.Do)
 		}
-		beside = a.Do > Wake
+		beside = a.Do > Disarm
 		switch a.Do {
 		case Save, SaveStop:
 			w.saved = *l.Record

@@ -39,6 +39,7 @@ hide() {
 }
 show() {
   fusermount3 -u "$MOSS_DATA/root"
+  kill "$served" 2>/dev/null || true # whatever made a mount namespace meanwhile has a copy of the mount, and keeps it served
   eventually 10 ended "$served"
   served=
 }

@@ -150,5 +150,6 @@ serve() {
   expect output theirs
   halt_engine
   fusermount3 -u "$dir/root"
+  kill "$served" 2>/dev/null || true # other mount namespaces may have a copy of the mount
   eventually 20 ended "$served"
 }

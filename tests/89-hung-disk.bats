@@ -20,6 +20,7 @@ teardown_file() {
   disk works
   halt_engine
   fusermount3 -u "$MOSS_DATA/root/containers"
+  kill "$(cat "$MOSS_DATA/disk/pid")" 2>/dev/null || true # other mount namespaces may have a copy of the mount
   eventually 10 ended "$(cat "$MOSS_DATA/disk/pid")"
   stop_engine
 }

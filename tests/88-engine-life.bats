@@ -125,8 +125,9 @@ image() { own import "$MOSS_DIR/busybox.tar" busybox >/dev/null; }
   [ "$all" -gt 1 ] || fail "there is one line"
   run own system logs --tail some
   expect status 125
-  own system logs -f -n 0 >"$dir/followed" 3>&- 4>&- &
+  own system logs -f -n 1 >"$dir/followed" 3>&- 4>&- &
   follower=$!
+  eventually 20 test -s "$dir/followed" # from here on nothing is missed
   kill -HUP "$(engine_state Pid)"
   eventually 20 file_has "$dir/followed" "handing over"
   children "$follower" | xargs kill

@@ -39,7 +39,9 @@ func engine(mode, dir string) int {
 			return 1
 		}
 		_, _ = fmt.Fprintf(lock, "pid %d on x\n", os.Getpid())
-		select {} // until it is signalled
+		for { // until it is signalled; a select without cases is a deadlock to the runtime, which ends the process
+			time.Sleep(time.Hour)
+		}
 	}
 	note, err := os.OpenFile(filepath.Join(dir, "starts"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

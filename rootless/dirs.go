@@ -53,7 +53,8 @@ const maxRunDir = 107 - len("/rootlesskit/.ports.sock")
 // secureRunDir is secureDir for the folder of this boot.
 func secureRunDir(dir string) error {
 	if len(dir) > maxRunDir {
-		return fmt.Errorf("the path %s has %d bytes: with more than %d there is no room for the sockets in it", dir, len(dir), maxRunDir)
+		return fmt.Errorf("the path %s has %d bytes: with more than %d there is no room for the sockets in it", dir, len(dir),
+			maxRunDir)
 	}
 	return secureDir(dir)
 }

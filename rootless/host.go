@@ -22,7 +22,8 @@ func RefuseRoot(uid int, environ func(string) string) error {
 	case user != "" && user != "root":
 		return fault.Forbidden("mossd runs as an ordinary user, not as root: start it as %s, without sudo", user)
 	default:
-		return fault.Forbidden("mossd runs as an ordinary user, not as root: start it as one. 'useradd --create-home NAME' makes a user, " +
+		return fault.Forbidden("mossd runs as an ordinary user, not as root: start it as one. 'useradd --create-home NAME' makes " +
+			"a user, " +
 			"and 'su --login NAME' is a shell of theirs")
 	}
 }
@@ -43,7 +44,8 @@ func checkHost(log zerolog.Logger) error {
 		return fmt.Errorf("ask for the kernel's version: %w", err)
 	}
 	if release := unix.ByteSliceToString(name.Release[:]); tooOld(release) {
-		log.Warn().Str("kernel", release).Msg(fmt.Sprintf("the kernel is older than %d.%d: parts of moss may not work", oldestMajor, oldestMinor))
+		log.Warn().Str("kernel", release).Msg(fmt.Sprintf("the kernel is older than %d.%d: parts of moss may not work", oldestMajor,
+			oldestMinor))
 	}
 	return nil
 }

@@ -253,8 +253,8 @@ func Ended(err error) bool {
 }
 
 // sweepRunDir removes from the folder of this boot what belonged to the namespaces of an outer process that has ended: no
-// process of an exec outlives them either. Engines and monitors alone have written there. Tasks stay while there are any: the next
-// engine reads how they ended.
+// process of an exec outlives them either. Engines and monitors alone have written there. Tasks stay while there are any:
+// the next engine reads how they ended.
 func sweepRunDir(runDir string) error {
 	for _, name := range []string{"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", "registry", lentName} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {

@@ -200,7 +200,8 @@ func newWatch() (_ *watch, err error) {
 
 // watchDirs watches folders, each by its present inode. One that is not there is left out.
 func (w *watch) watchDirs(dirs []string) {
-	const events = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+	const events = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 	for _, dir := range dirs {
 		wd, err := unix.InotifyAddWatch(w.notify, dir, events)
 		if err != nil {
@@ -216,7 +217,11 @@ func (w *watch) watchDirs(dirs []string) {
 // waitForChange returns after a change or a time, false once it is stopped.
 func (w *watch) waitForChange(most time.Duration) bool {
 	// That of the mounts can always be read: what is new about them is an error.
-	fds := []unix.PollFd{{Fd: int32(w.quit), Events: unix.POLLIN}, {Fd: int32(w.notify), Events: unix.POLLIN}, {Fd: int32(w.mounts), Events: unix.POLLPRI}} //nolint:gosec // descriptors are small
+	fds := []unix.PollFd{
+		{Fd: int32(w.quit), Events: unix.POLLIN},
+		{Fd: int32(w.notify), Events: unix.POLLIN},
+		{Fd: int32(w.mounts), Events: unix.POLLPRI},
+	} //nolint:gosec // descriptors are small
 	for {
 		_, err := unix.Poll(fds, int(most.Milliseconds()))
 		if errors.Is(err, unix.EINTR) {

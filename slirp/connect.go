@@ -96,7 +96,8 @@ func (n *Network) Disconnect(ctx context.Context, containerID, networkID string)
 	err = n.names.updateServer(n, old, p) //nolint:contextcheck // what answers names outlives the call
 	err = errors.Join(err, n.releaseEndpoints(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{name: gone}}))
 	if err != nil {
-		n.opts.Log.Warn().Err(err).Str("container", containerID).Str("network", name).Msg("disconnected, but not everything could be cleared")
+		n.opts.Log.Warn().Err(err).Str("container", containerID).Str("network", name).
+			Msg("disconnected, but not everything could be cleared")
 	}
 	return p.sandbox, nil
 }

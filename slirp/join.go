@@ -17,7 +17,10 @@ import (
 // fault.NotFound, an unknown mode, a malformed MAC address or an address outside its network a fault.Invalid, an address in
 // use a fault.Conflict; see publish.Publish for the faults of ports. On error nothing is left.
 func (n *Network) Join(ctx context.Context, req network.Request) (network.Sandbox, error) {
-	p := &place{request: req, sandbox: network.Sandbox{ID: bridge.NewID(), Mode: req.Mode, Endpoints: make(map[string]network.Endpoint)}}
+	p := &place{request: req, sandbox: network.Sandbox{
+		ID: bridge.NewID(), Mode: req.Mode,
+		Endpoints: make(map[string]network.Endpoint),
+	}}
 	switch req.Mode {
 	case network.Bridge, network.None, network.Host:
 	default:

@@ -66,7 +66,9 @@ func (n *Network) Adopt(ctx context.Context, all []*network.Network) (changed []
 	return changed, nil
 }
 
-func (n *Network) adoptNetwork(nw *network.Network, all []*network.Network, standing []bridge.Device) (_ *network.Network, _ *lan, err error) {
+func (n *Network) adoptNetwork(
+	nw *network.Network, all []*network.Network, standing []bridge.Device,
+) (_ *network.Network, _ *lan, err error) {
 	if nw.Name == network.Bridge {
 		if nw, err = n.chooseDefaultSubnet(nw, all, standing); err != nil {
 			return nil, nil, err

@@ -126,7 +126,9 @@ func (n *Network) repairEndpoints(ctx context.Context, containerID string) error
 	return errors.Join(errs...)
 }
 
-func (n *Network) replugEndpoint(ctx context.Context, containerID string, a network.Attachment, ep network.Endpoint, l *lan) error {
+func (n *Network) replugEndpoint(
+	ctx context.Context, containerID string, a network.Attachment, ep network.Endpoint, l *lan,
+) error {
 	mac, err := parseMAC(ep.MacAddress)
 	if err != nil {
 		return err

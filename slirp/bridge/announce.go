@@ -19,7 +19,10 @@ func (l *live) announceAddresses(bridge int, e Endpoint) error {
 		if p.Addr().Is6() {
 			frame, protocol = unsolicitedAdvertisement(p.Addr(), e.MAC), unix.ETH_P_IPV6
 		}
-		to := &unix.SockaddrLinklayer{Protocol: binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, protocol)), Ifindex: bridge}
+		to := &unix.SockaddrLinklayer{
+			Protocol: binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, protocol)),
+			Ifindex:  bridge,
+		}
 		if err := unix.Sendto(l.packet, frame, 0, to); err != nil {
 			return fmt.Errorf("announce %s: %w", p.Addr(), err)
 		}

@@ -102,9 +102,11 @@ func (f *Fabric) Down(ctx context.Context, n Net) error {
 }
 
 // Keep says which of the devices that stand are networks of ours: their rules are set anew, and all other bridges are
-// taken away, with all cables but those to the endpoints named. The ports are those of Ports. It returns the ids of the networks that
-// stand.
-func (f *Fabric) Keep(ctx context.Context, nets []Net, endpoints []string, ports map[PortKey]PortTarget) (standing []string, err error) {
+// taken away, with all cables but those to the endpoints named. The ports are those of Ports. It returns the ids of the
+// networks that stand.
+func (f *Fabric) Keep(
+	ctx context.Context, nets []Net, endpoints []string, ports map[PortKey]PortTarget,
+) (standing []string, err error) {
 	f.setup.Lock()
 	defer f.setup.Unlock()
 	l, err := f.ensureLiveLocked(ctx)

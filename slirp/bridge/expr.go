@@ -54,7 +54,10 @@ func matchConnBits(key expr.CtKey, bits uint32) []expr.Any {
 	zero := binaryutil.NativeEndian.PutUint32(0)
 	return []expr.Any{
 		&expr.Ct{Key: key, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: uint32(len(zero)), Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: zero},
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: uint32(len(zero)), Mask: binaryutil.NativeEndian.PutUint32(bits),
+			Xor: zero,
+		},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: zero},
 	}
 }

@@ -21,7 +21,8 @@ func (l *live) refreshLinkState(devices ...string) error {
 			_    [16]byte // the rest of struct ifreq
 		}{data: unsafe.Pointer(&value)} //nolint:gosec // as netdevice(7) has it
 		copy(request.name[:unix.IFNAMSIZ-1], name)
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l.packet), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))) //nolint:gosec // likewise
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l.packet), unix.SIOCETHTOOL,
+			uintptr(unsafe.Pointer(&request))) //nolint:gosec // likewise
 		runtime.KeepAlive(&value)
 		if errno != 0 {
 			return fmt.Errorf("ask for the link of %s: %w", name, errno)

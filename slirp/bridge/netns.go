@@ -160,7 +160,8 @@ func (s *spares) take() (*namespace, error) {
 	return newNamespace(s.more...)
 }
 
-// refill makes a namespace in the background unless one is ready. Trouble is left to take, which tries again and has someone to tell.
+// refill makes a namespace in the background unless one is ready. Trouble is left to take, which tries again and has
+// someone to tell.
 func (s *spares) refill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +230,11 @@ func detachedSysctls(uplink string) []sysctl {
 // bridgedSysctls keep frames within a bridge out of the rules, which takes time for nothing. The rules let them pass where
 // an older kernel refuses.
 func bridgedSysctls() []sysctl {
-	return []sysctl{{"net/bridge/bridge-nf-call-iptables", "0"}, {"net/bridge/bridge-nf-call-ip6tables", "0"}, {"net/bridge/bridge-nf-call-arptables", "0"}}
+	return []sysctl{
+		{"net/bridge/bridge-nf-call-iptables", "0"},
+		{"net/bridge/bridge-nf-call-ip6tables", "0"},
+		{"net/bridge/bridge-nf-call-arptables", "0"},
+	}
 }
 
 // ipv6Sysctls switch IPv6 on for one device. Its link-local address is of use at once: neighbours are asked from it on

@@ -81,16 +81,21 @@ func (r *tableRules) addNetworkRules(s sets) {
 
 	forward := r.addChain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
 	// Frames within one bridge come by here where br_netfilter is loaded.
-	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), loadMeta(expr.MetaKeyOIFNAME, 2), inSet(s.same), verdict(expr.VerdictAccept))
+	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), loadMeta(expr.MetaKeyOIFNAME, 2), inSet(s.same),
+		verdict(expr.VerdictAccept))
 	// A connection is known by its addresses, wherever a packet comes from: before anything that is established passes,
 	// nobody may speak for a container of another network, or for who that one speaks with.
-	foreign := [][]expr.Any{loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), r.loadSource(2), notInSet(s.from), verdict(expr.VerdictDrop)}
+	foreign := [][]expr.Any{
+		loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), r.loadSource(2), notInSet(s.from),
+		verdict(expr.VerdictDrop),
+	}
 	r.addRule(forward, foreign...)
 	r.addRule(forward, established, verdict(expr.VerdictAccept))
 	// Ports that containers reach by their gateway's address lead wherever they are published from. What is translated to
 	// the host (package hostaddr) goes by the rules for the uplink.
 	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), matchTranslated(), verdict(expr.VerdictAccept))
-	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.open), matchDevice(expr.MetaKeyOIFNAME, r.up), verdict(expr.VerdictAccept))
+	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.open), matchDevice(expr.MetaKeyOIFNAME, r.up),
+		verdict(expr.VerdictAccept))
 	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), verdict(expr.VerdictDrop))
 	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), verdict(expr.VerdictDrop))
 
@@ -156,7 +161,10 @@ func (r *tableRules) addSets(up []Net) sets {
 			continue
 		}
 		own = append(own, nftables.SetElement{Key: concatAligned(name, at.Addr().AsSlice())})
-		from = append(from, nftables.SetElement{Key: concatAligned(name, at.Masked().Addr().AsSlice()), KeyEnd: concatAligned(name, lastAddress(at))})
+		from = append(from, nftables.SetElement{
+			Key:    concatAligned(name, at.Masked().Addr().AsSlice()),
+			KeyEnd: concatAligned(name, lastAddress(at)),
+		})
 		if !n.NoMasq && !n.Internal {
 			masq = append(masq, intervalOf(at.Masked())...)
 		}
@@ -175,7 +183,9 @@ func (r *tableRules) addSets(up []Net) sets {
 	}
 }
 
-func (r *tableRules) addSet(name string, elements []nftables.SetElement, ranges bool, types ...nftables.SetDatatype) *nftables.Set {
+func (r *tableRules) addSet(
+	name string, elements []nftables.SetElement, ranges bool, types ...nftables.SetDatatype,
+) *nftables.Set {
 	s := &nftables.Set{Table: r.t, Name: name, Interval: ranges, KeyType: types[0]}
 	if len(types) > 1 {
 		s.Concatenation = true
@@ -196,7 +206,9 @@ func (r *tableRules) keepError(err error) {
 	}
 }
 
-func (r *tableRules) addChain(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
+func (r *tableRules) addChain(
+	name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority,
+) *nftables.Chain {
 	accept := nftables.ChainPolicyAccept
 	return r.conn.AddChain(&nftables.Chain{Name: name, Table: r.t, Type: kind, Hooknum: hook, Priority: priority, Policy: &accept})
 }

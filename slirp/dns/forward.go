@@ -182,7 +182,9 @@ func (a *asking) askOne(ctx context.Context, s *Server, q *query, server netip.A
 	return outcome{reply: reply, good: true}
 }
 
-func (a *asking) exchangeMessages(ctx context.Context, s *Server, q *query, network string, server netip.AddrPort) ([]byte, error) {
+func (a *asking) exchangeMessages(
+	ctx context.Context, s *Server, q *query, network string, server netip.AddrPort,
+) ([]byte, error) {
 	conn, err := a.dial(ctx, network, server)
 	if err != nil {
 		return nil, err

@@ -167,8 +167,14 @@ func setRules(addr netip.Addr, udp, tcp uint16, replace bool) error {
 		port     uint16
 		checksum uint32 // offset in the header
 	}{{unix.IPPROTO_UDP, udp, 6}, {unix.IPPROTO_TCP, tcp, 16}} {
-		conn.AddRule(&nftables.Rule{Table: t, Chain: queries, Exprs: rewritePort(addr, daddr, p.proto, dport, port, p.port, p.checksum)})
-		conn.AddRule(&nftables.Rule{Table: t, Chain: answers, Exprs: rewritePort(addr, saddr, p.proto, sport, p.port, port, p.checksum)})
+		conn.AddRule(&nftables.Rule{
+			Table: t, Chain: queries,
+			Exprs: rewritePort(addr, daddr, p.proto, dport, port, p.port, p.checksum),
+		})
+		conn.AddRule(&nftables.Rule{
+			Table: t, Chain: answers,
+			Exprs: rewritePort(addr, saddr, p.proto, sport, p.port, port, p.checksum),
+		})
 	}
 	return conn.Flush()
 }

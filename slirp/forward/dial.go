@@ -36,7 +36,10 @@ type dialer struct {
 }
 
 func newDialer(from *pool, hide bool) *dialer {
-	return &dialer{pool: from, hide: hide, sourceWait: sourceWait, flows: make(map[flow]struct{}), trying: make(map[*net.TCPConn]struct{})}
+	return &dialer{
+		pool: from, hide: hide, sourceWait: sourceWait, flows: make(map[flow]struct{}),
+		trying: make(map[*net.TCPConn]struct{}),
+	}
 }
 
 // flow is a UDP client's address in use towards a container. The kernel would let two sockets have the same.
@@ -112,7 +115,8 @@ func localFor(fd int, to netip.AddrPort) netip.Addr {
 	}
 	sa, err := unix.Getsockname(fd)
 	// Without it the next connect would keep the address that this one has chosen.
-	_, _, _ = unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&unix.RawSockaddr{Family: unix.AF_UNSPEC})), unix.SizeofSockaddrInet4)
+	_, _, _ = unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&unix.RawSockaddr{Family: unix.AF_UNSPEC})),
+		unix.SizeofSockaddrInet4)
 	if err != nil {
 		return netip.Addr{}
 	}

@@ -75,7 +75,10 @@ func NewParent(log io.Writer, dir string, hide bool) (*Parent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the inner half of the port driver: %w", err)
 	}
-	return &Parent{log: log, hide: hide, path: path, listener: l, files: mostFiles(), ports: make(map[int]*entry), taken: make(map[place]int), nextID: 1}, nil
+	return &Parent{
+		log: log, hide: hide, path: path, listener: l, files: mostFiles(), ports: make(map[int]*entry),
+		taken: make(map[place]int), nextID: 1,
+	}, nil
 }
 
 // Ports and connections leave descriptors for the API by which ports are closed again: without any it would not hear of it.
@@ -149,8 +152,8 @@ func (p *Parent) RunParentDriver(initComplete chan struct{}, quit <-chan struct{
 	return p.shutDown()
 }
 
-// AddPort opens a port. Invalid and Unsupported specs are faults, and so is one port too many (Unavailable); everything else is the kernel's refusal, or a text with
-// "conflict with ID" for a port of which this driver knows itself.
+// AddPort opens a port. Invalid and Unsupported specs are faults, and so is one port too many (Unavailable); everything
+// else is the kernel's refusal, or a text with "conflict with ID" for a port of which this driver knows itself.
 func (p *Parent) AddPort(ctx context.Context, spec port.Spec) (*port.Status, error) {
 	r, err := parseSpec(spec)
 	if err != nil {

@@ -186,7 +186,8 @@ func subscribeChanges() (*os.File, error) {
 func outwardAddr() (netip.Addr, error) {
 	routes, err := netlink.RouteGet(outside)
 	switch {
-	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL):
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EACCES),
+		errors.Is(err, unix.EINVAL):
 		return netip.Addr{}, nil // no route, or one of the kinds unreachable, prohibit and blackhole
 	case err != nil:
 		return netip.Addr{}, fmt.Errorf("ask for the host's route outside: %w", err)

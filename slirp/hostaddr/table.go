@@ -31,7 +31,10 @@ func setTable(conn *nftables.Conn, uplink string, addr, to netip.Addr) error {
 		conn.AddRule(&nftables.Rule{Table: t, Chain: prerouting, Exprs: []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
 			&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: name},
-			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: uint32(len(addr.AsSlice()))},
+			&expr.Payload{
+				DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset,
+				Len: uint32(len(addr.AsSlice())),
+			},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: addr.AsSlice()},
 			&expr.Immediate{Register: 1, Data: to.AsSlice()},
 			&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1},

@@ -22,7 +22,8 @@ func Choose(wish netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
 			return p, nil
 		}
 	}
-	return netip.Prefix{}, fault.Unavailable("could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network: " +
+	return netip.Prefix{}, fault.Unavailable("could not find an available, non-overlapping IPv4 address pool among the " +
+		"defaults to assign to the network: " +
 		"the host has routes to, or networks have, all of 172.17.0.0/16 to 172.31.0.0/16, 192.168.0.0/16 and 10.0.0.0/8")
 }
 

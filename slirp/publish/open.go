@@ -98,9 +98,14 @@ func (p *Publisher) openOne(ctx context.Context, ports port.Manager, to Target, 
 
 // openSame opens one port of the host on all the addresses. With an error it returns what is open all the same; with an
 // address on which the port is taken nothing is.
-func (p *Publisher) openSame(ctx context.Context, ports port.Manager, to Target, w want, hostPort uint16) (got []open, taken netip.Addr, err error) {
+func (p *Publisher) openSame(
+	ctx context.Context, ports port.Manager, to Target, w want, hostPort uint16,
+) (got []open, taken netip.Addr, err error) {
 	for i, ip := range w.ips {
-		o, err := openAt(ctx, ports, to, network.Port{Proto: w.proto, ContainerPort: w.container, HostIP: ip.String(), HostPort: hostPort})
+		o, err := openAt(ctx, ports, to, network.Port{
+			Proto: w.proto, ContainerPort: w.container, HostIP: ip.String(),
+			HostPort: hostPort,
+		})
 		switch {
 		case err == nil:
 			got = append(got, o)
@@ -133,7 +138,8 @@ func openAt(ctx context.Context, ports port.Manager, to Target, np network.Port)
 
 // noIPv6 tells the refusals of a host that has IPv6 and does not use it.
 func noIPv6(err error) bool {
-	return strings.Contains(err.Error(), "cannot assign requested address") || strings.Contains(err.Error(), "address family not supported")
+	return strings.Contains(err.Error(), "cannot assign requested address") ||
+		strings.Contains(err.Error(), "address family not supported")
 }
 
 func portsOf(opened []open) []network.Port {

@@ -35,7 +35,8 @@ func (h host) parseRequest(r network.PortRequest) (want, error) {
 	case "":
 		w.proto = "tcp"
 	case "sctp":
-		return want{}, fault.Unsupported("publish port %d/sctp: sctp is not supported: a rootless engine forwards tcp and udp", r.ContainerPort)
+		return want{}, fault.Unsupported("publish port %d/sctp: sctp is not supported: a rootless engine forwards tcp and udp",
+			r.ContainerPort)
 	default:
 		return want{}, fault.Invalid("publish port %d/%s: unknown protocol", r.ContainerPort, r.Proto)
 	}
@@ -43,7 +44,8 @@ func (h host) parseRequest(r network.PortRequest) (want, error) {
 		return want{}, fault.Invalid("publish port 0/%s: the container's port must be 1 to 65535", w.proto)
 	}
 	if r.HostHigh != 0 && r.HostHigh < r.HostLow {
-		return want{}, fault.Invalid("publish port %d/%s: host port range %d-%d is upside down", r.ContainerPort, w.proto, r.HostLow, r.HostHigh)
+		return want{}, fault.Invalid("publish port %d/%s: host port range %d-%d is upside down", r.ContainerPort, w.proto, r.HostLow,
+			r.HostHigh)
 	}
 	if w.low == 0 {
 		w.high = 0

@@ -209,7 +209,8 @@ func removePort(ctx context.Context, ports port.Manager, id int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime)
 	defer cancel()
 	err := ports.RemovePort(ctx, id)
-	if err == nil || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) || strings.Contains(err.Error(), "unknown id") {
+	if err == nil || errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) ||
+		strings.Contains(err.Error(), "unknown id") {
 		return nil
 	}
 	return fmt.Errorf("unpublish port number %d: %w", id, err)

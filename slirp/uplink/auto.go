@@ -51,7 +51,9 @@ type noted struct {
 }
 
 // ConfigureNetwork is the driver's own.
-func (n noted) ConfigureNetwork(childPID int, stateDir, netns string) (*messages.ParentInitNetworkDriverCompleted, func() error, error) {
+func (n noted) ConfigureNetwork(
+	childPID int, stateDir, netns string,
+) (*messages.ParentInitNetworkDriverCompleted, func() error, error) {
 	if err := n.status.writeTo(n.stateDir); err != nil {
 		return nil, nil, err
 	}

@@ -98,7 +98,8 @@ func explainPasta(err error) error {
 	}
 	text := strings.ReplaceAll(strings.Join(said, "; "), ":; ", ": ")
 	if strings.Contains(text, noRoute) {
-		return fault.Unavailable("pasta needs a default IPv4 route on the host: add one, or use --network-driver=%s: %s", Slirp4netns, text)
+		return fault.Unavailable("pasta needs a default IPv4 route on the host: add one, or use --network-driver=%s: %s", Slirp4netns,
+			text)
 	}
 	return errors.New(text)
 }

@@ -56,7 +56,9 @@ func (s *supervisor) String() string { return s.programs[0].name }
 
 // ConfigureNetwork makes the tap device and starts the first program that works; the function it returns ends that and
 // does not start it again. RootlessKit's child gives the device its address and route.
-func (s *supervisor) ConfigureNetwork(childPID int, _, netns string) (*messages.ParentInitNetworkDriverCompleted, func() error, error) {
+func (s *supervisor) ConfigureNetwork(
+	childPID int, _, netns string,
+) (*messages.ParentInitNetworkDriverCompleted, func() error, error) {
 	if err := s.tap(childPID, netns, Device); err != nil {
 		return nil, nil, fmt.Errorf("make the tap device: %w", err)
 	}

@@ -143,7 +143,8 @@ func (c Config) resolved() (Config, error) {
 	switch c.Driver {
 	case Slirp4netns, Pasta, Gvisor, None, Auto:
 	default:
-		return c, fault.Invalid("network driver %q is unknown: use %s, %s, %s, %s or %s", c.Driver, Slirp4netns, Pasta, Gvisor, None, Auto)
+		return c, fault.Invalid("network driver %q is unknown: use %s, %s, %s, %s or %s", c.Driver, Slirp4netns, Pasta, Gvisor, None,
+			Auto)
 	}
 	if c.MTU == 0 {
 		c.MTU = DefaultMTU

@@ -220,9 +220,13 @@ func inheritedFiles(n int) []*os.File {
 func serverOptions(ctx context.Context, cfg config.Config, facts rootless.Facts, files []*os.File) server.Options {
 	log := *zerolog.Ctx(ctx)
 	if !slices.Equal(cfg.Hosts, facts.Hosts) {
-		log.Warn().Strs("hosts", cfg.Hosts).Msg("the settings name other hosts than mossd was started with: they need a restart, not a reload")
+		log.Warn().Strs("hosts", cfg.Hosts).Msg("the settings name other hosts than mossd was started with: they need a restart, " +
+			"not a reload")
 	}
-	opt := server.Options{Files: files, MaxConnections: maxConnections(), Log: log, Origin: cfg.CORS, AllowInsecureTCP: cfg.InsecureTCP}
+	opt := server.Options{
+		Files: files, MaxConnections: maxConnections(), Log: log, Origin: cfg.CORS,
+		AllowInsecureTCP: cfg.InsecureTCP,
+	}
 	if cfg.TLS {
 		opt.TLS = &server.TLS{Cert: cfg.TLSCert, Key: cfg.TLSKey, CA: cfg.TLSCACert}
 	}

@@ -38,7 +38,8 @@ func newSystem(
 		warnings = append(warnings, "No subordinate ids: running with a single id ("+facts.SingleIDReason+")")
 	}
 	if emulatesIDs(cfg, facts) {
-		warnings = append(warnings, "Other ids are emulated in containers: chown, setgroups, setuid and the like succeed without effect (emulate-ids)")
+		warnings = append(warnings, "Other ids are emulated in containers: chown, setgroups, setuid and the like succeed without "+
+			"effect (emulate-ids)")
 	}
 	if uids, gids := fewIDs("/proc/self/uid_map", "/proc/self/gid_map"); uids > 0 {
 		warnings = append(warnings, "WARNING: "+fewWarning(uids, gids))

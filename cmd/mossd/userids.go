@@ -61,7 +61,8 @@ func fewIDs(uidMap, gidMap string) (uids, gids int) {
 
 // fewWarning tells what comes of few ids.
 func fewWarning(uids, gids int) string {
-	return fmt.Sprintf("Only %d users and %d groups: files of others in images are root's, and nothing runs as them; longer ranges in /etc/subuid and "+
+	return fmt.Sprintf("Only %d users and %d groups: files of others in images are root's, and nothing runs as them; longer "+
+		"ranges in /etc/subuid and "+
 		"/etc/subgid, and a restart of mossd, give more", uids, gids)
 }
 

@@ -157,7 +157,8 @@ func openStore(
 		log.Warn().Msg(fewWarning(uids, gids))
 	}
 	store, err := storage.Open(ctx, storage.Options{
-		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID, UIDs: uids, GIDs: gids, Damage: account,
+		Root: facts.Root, RunRoot: facts.RunDir, Driver: cfg.StorageDriver, SingleID: facts.SingleID, UIDs: uids, GIDs: gids,
+		Damage: account,
 		Report: func(err error) { log.Warn().Err(err).Msg("storage") },
 		Synced: func(what string, begun time.Time) {
 			log.Debug().Str("what", what).Str("begun", begun.Format(time.RFC3339Nano)).Dur("took", time.Since(begun)).Msg("synced")
@@ -218,7 +219,8 @@ func (p *parts) unwatchContainers() {
 
 // newServer takes over the sockets that the outer process has opened.
 func newServer(
-	ctx context.Context, cfg config.Config, facts rootless.Facts, p *parts, files []*os.File, images *imagesvc.Service, about *system.Service,
+	ctx context.Context, cfg config.Config, facts rootless.Facts, p *parts, files []*os.File, images *imagesvc.Service,
+	about *system.Service,
 ) (*server.Server, error) {
 	log := *zerolog.Ctx(ctx)
 	endpoints := handler.New(handler.Services{

@@ -157,5 +157,6 @@ func (u *unpacker) translateError(err error) error {
 
 // isSwapped reports whether an error says that a file was not what it had been a moment before.
 func isSwapped(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTEMPTY)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ENOTEMPTY)
 }

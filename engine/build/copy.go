@@ -77,7 +77,8 @@ func (st *stage) readyAdd(ctx context.Context, c *instructions.AddCommand) (*wor
 		if !elsewhere {
 			return nil, fault.Invalid("ADD --checksum is for one source that is a URL or a git repository")
 		}
-		memo = fmt.Sprintf("%s %q %#v %t %t", c.Checksum, c.SourcePaths, req, c.KeepGitDir != nil && *c.KeepGitDir, c.Unpack != nil && *c.Unpack)
+		memo = fmt.Sprintf("%s %q %#v %t %t", c.Checksum, c.SourcePaths, req, c.KeepGitDir != nil && *c.KeepGitDir,
+			c.Unpack != nil && *c.Unpack)
 	}
 	req.Unpack = c.Unpack
 	find := func(ctx context.Context) (*copying.Plan, error) {
@@ -132,7 +133,9 @@ func (st *stage) readyCopyOrAdd(
 }
 
 // copyLayer makes the image of a COPY or an ADD.
-func (b *build) copyLayer(ctx context.Context, spec image.Step, plan *copying.Plan, link bool, below *image.Image) (*image.Image, error) {
+func (b *build) copyLayer(
+	ctx context.Context, spec image.Step, plan *copying.Plan, link bool, below *image.Image,
+) (*image.Image, error) {
 	if link {
 		below = nil // its files are not looked at
 	}
@@ -213,7 +216,8 @@ func (b *build) openAddSource(ctx context.Context, c *instructions.AddCommand, t
 		}
 		return copying.Item{Source: tree, Origin: copying.FromDownload, Path: name}, nil
 	case remote.Git:
-		tree, err := remote.Repository(ctx, text, remote.GitOptions{Keep: c.KeepGitDir != nil && *c.KeepGitDir, Checksum: c.Checksum}, opt)
+		tree, err := remote.Repository(ctx, text, remote.GitOptions{Keep: c.KeepGitDir != nil && *c.KeepGitDir, Checksum: c.Checksum},
+			opt)
 		if err != nil {
 			return copying.Item{}, err
 		}

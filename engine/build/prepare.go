@@ -108,7 +108,8 @@ func checkRequest(req *Request) ([]string, error) {
 		}
 	}
 	if mode := req.Host.NetworkMode; mode == "host" {
-		return nil, fault.Unsupported("network mode host: steps of builds never run in the host's network; use default, none, a network or container:NAME")
+		return nil, fault.Unsupported("network mode host: steps of builds never run in the host's network; use default, none, a " +
+			"network or container:NAME")
 	}
 	// Each container is checked with its own settings when it is made: this is for what no step would ever tell of, or late.
 	_, _, err := container.NewSpec(container.Config{Image: "build", Cmd: []string{"build"}}, req.Host, nil, image.Config{})

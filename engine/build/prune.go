@@ -87,7 +87,9 @@ func lastUse(used map[string]use, step image.Built) time.Time {
 
 // dropSteps removes steps that want picks. Several rounds are needed: one that others were made on goes after these. want is
 // called again for a step that could not go.
-func (s *Service) dropSteps(ctx context.Context, list []image.Built, want func(step image.Built, freed int64) bool) (Pruned, error) {
+func (s *Service) dropSteps(
+	ctx context.Context, list []image.Built, want func(step image.Built, freed int64) bool,
+) (Pruned, error) {
 	var done Pruned
 	for again := true; again; {
 		again = false

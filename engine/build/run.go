@@ -30,7 +30,8 @@ func (st *stage) readyRun(ctx context.Context, cmd *instructions.RunCommand, ori
 		st.t.addText(formatWarning(note))
 	}
 	step := worker.Step{
-		Command: run.Args, Shown: strings.Join(run.Args, " "), Env: st.scope.Environ(st.state.Config), User: st.state.Config.User, WorkDir: st.state.Config.WorkingDir,
+		Command: run.Args, Shown: strings.Join(run.Args, " "), Env: st.scope.Environ(st.state.Config), User: st.state.Config.User,
+		WorkDir:  st.state.Config.WorkingDir,
 		Hostname: st.b.plan.Hostname(), Network: run.Network, Host: st.b.req.Host, Secrets: st.b.lookUpSecret,
 	}
 	w := &work{state: st.state, text: st.scope.DescribeRun(st.state.Config, run)}

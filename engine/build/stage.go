@@ -60,7 +60,9 @@ func (st *stage) carryOut(ctx context.Context) error {
 }
 
 // runNumbered runs one instruction and reports its progress under its number.
-func (st *stage) runNumbered(ctx context.Context, number int, text string, do func(context.Context) (cached bool, err error)) error {
+func (st *stage) runNumbered(
+	ctx context.Context, number int, text string, do func(context.Context) (cached bool, err error),
+) error {
 	st.t.addText(fmt.Sprintf("Step %d/%d : %s\n", number, st.total, text))
 	told := Step{
 		Stage: st.def.Index, StageName: st.def.Name, Number: number, Total: st.total, Instruction: text, State: StepStarted,

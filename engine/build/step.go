@@ -222,7 +222,9 @@ func stepConfig(spec image.Step) json.RawMessage {
 const layerPiece = 256 << 10
 
 // putLayer makes the image of a step whose layer write writes.
-func (b *build) putLayer(ctx context.Context, spec image.Step, write func(ctx context.Context, w io.Writer) error) (*image.Image, error) {
+func (b *build) putLayer(
+	ctx context.Context, spec image.Step, write func(ctx context.Context, w io.Writer) error,
+) (*image.Image, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r, w := io.Pipe()

@@ -23,7 +23,8 @@ func hostSettings() []setting {
 			func(c *Config, v []string, _ func(string) string) error { return setGroup(&c.SocketGroup, v[0]) },
 		},
 		{
-			"insecure-tcp", "MOSS_INSECURE_TCP", "allow tcp hosts on loopback without client certificates: every local user gets your rights", allowedBool, false,
+			"insecure-tcp", "MOSS_INSECURE_TCP", "allow tcp hosts on loopback without client certificates: every local user gets " +
+				"your rights", allowedBool, false,
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.InsecureTCP, v[0]) },
 		},
 		{
@@ -95,7 +96,8 @@ func (c *Config) finishHosts(env func(string) string) error {
 		switch {
 		case !isTCP || c.TLSVerify:
 		case !onLoopback(address):
-			return fault.Invalid("host %q is not on the loopback: without client certificates (tlsverify) only loopback may be served", host)
+			return fault.Invalid("host %q is not on the loopback: without client certificates (tlsverify) only loopback may be served",
+				host)
 		case !c.InsecureTCP:
 			return fault.Invalid("host %q gives every user of this machine your rights: set insecure-tcp to true if you mean it, or "+
 				"tlsverify to ask for certificates", host)

@@ -124,7 +124,8 @@ func containerSettings() []setting {
 			},
 		},
 		{
-			"emulate-ids", "MOSS_EMULATE_IDS", "without sub-ids: let chown, setgroups, setuid and the like succeed in containers, without effect (default true)", allowedBool, false,
+			"emulate-ids", "MOSS_EMULATE_IDS", "without sub-ids: let chown, setgroups, setuid and the like succeed in containers, " +
+				"without effect (default true)", allowedBool, false,
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.EmulateIDs, v[0]) },
 		},
 	}

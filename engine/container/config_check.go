@@ -140,7 +140,8 @@ func CheckEnv(entries []string) error {
 			return fault.Invalid("Env: invalid environment variable: %q holds a zero byte", entry)
 		}
 		if len(entry) >= maxArg() {
-			return fault.Invalid("Env: invalid environment variable: %.40q has %d bytes, the kernel takes fewer than %d", entry, len(entry), maxArg())
+			return fault.Invalid("Env: invalid environment variable: %.40q has %d bytes, the kernel takes fewer than %d", entry,
+				len(entry), maxArg())
 		}
 	}
 	return nil

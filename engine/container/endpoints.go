@@ -14,7 +14,8 @@ import (
 
 // The errors that clients know of containers that a network cannot take.
 func sharesNetwork() error {
-	return fault.Invalid("Container sharing network namespace with another container or host cannot be connected to any other network")
+	return fault.Invalid("Container sharing network namespace with another container or host cannot be connected to any other " +
+		"network")
 }
 
 func aloneInNone() error {
@@ -105,7 +106,8 @@ func addressElsewhere() error {
 }
 
 func linkElsewhere(network string) error {
-	return fault.Invalid("Conflicting options: %s type networking can't be used with links. This would result in undefined behavior", network)
+	return fault.Invalid("Conflicting options: %s type networking can't be used with links. This would result in undefined "+
+		"behavior", network)
 }
 
 // wantsAddresses reports whether addresses are asked for.

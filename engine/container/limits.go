@@ -48,7 +48,8 @@ func checkMemory(d *draft) error {
 	case h.MemorySwap > 0 && h.Memory == 0:
 		return fault.Invalid("invalid MemorySwap %d: You should always set the Memory limit when using Memoryswap limit", h.MemorySwap)
 	case h.MemorySwap > 0 && h.MemorySwap < h.Memory: // equal means no swap at all; clients rely on it
-		return fault.Invalid("invalid MemorySwap %d: Minimum memoryswap limit should be larger than memory limit %d", h.MemorySwap, h.Memory)
+		return fault.Invalid("invalid MemorySwap %d: Minimum memoryswap limit should be larger than memory limit %d", h.MemorySwap,
+			h.Memory)
 	}
 	if s := h.MemorySwappiness; s != nil {
 		if *s == -1 { // how clients spell "not set"
@@ -73,7 +74,8 @@ func checkCPU(d *draft) error {
 	case h.CPUShares < 0:
 		return fault.Invalid("invalid CpuShares %d: it cannot be negative", h.CPUShares)
 	case h.CPUPeriod != 0 && (h.CPUPeriod < 1000 || h.CPUPeriod > 1000000):
-		return fault.Invalid("invalid CpuPeriod %d: CPU cfs period can not be less than 1ms (i.e. 1000) or larger than 1s (i.e. 1000000)", h.CPUPeriod)
+		return fault.Invalid("invalid CpuPeriod %d: CPU cfs period can not be less than 1ms (i.e. 1000) or larger than 1s (i.e. "+
+			"1000000)", h.CPUPeriod)
 	case h.CPUQuota > 0 && h.CPUQuota < 1000:
 		return fault.Invalid("invalid CpuQuota %d: CPU cfs quota can not be less than 1ms (i.e. 1000)", h.CPUQuota)
 	case h.CPUQuota < -1:
@@ -210,7 +212,8 @@ func LimitWarnings(host HostConfig, have Controllers) []string {
 		warnings = append(warnings, "CgroupParent "+host.CgroupParent+" is taken below the cgroup that the engine has for containers.")
 	}
 	if host.OomKillDisable != nil && *host.OomKillDisable && host.Memory == 0 && have.Memory && !have.Unified {
-		warnings = append(warnings, "OOM killer is disabled for the container, but no memory limit is set, this can result in the system running out of resources.")
+		warnings = append(warnings, "OOM killer is disabled for the container, but no memory limit is set, this can result in the "+
+			"system running out of resources.")
 	}
 	return warnings
 }

@@ -74,7 +74,8 @@ func checkMounts(d *draft) error {
 // warnShared tells what a propagation does not do here.
 func (d *draft) warnShared(b Bind) {
 	if strings.HasSuffix(b.Propagation, "shared") {
-		d.addWarning("Mounts made below %s in the container are not seen outside: an ordinary user's mounts cannot be shared with the host.",
+		d.addWarning("Mounts made below %s in the container are not seen outside: an ordinary user's mounts cannot be shared with "+
+			"the host.",
 			b.Destination)
 	}
 }
@@ -116,7 +117,8 @@ func ParseBind(s string) (Bind, VolumeMount, error) {
 		return b, VolumeMount{}, nil
 	}
 	if _, err := CheckName(parts[0]); err != nil || strings.HasPrefix(parts[0], "/") {
-		return Bind{}, VolumeMount{}, fault.Invalid("invalid volume specification: '%s': %q includes invalid characters for a volume name, "+
+		return Bind{}, VolumeMount{}, fault.Invalid("invalid volume specification: '%s': %q includes invalid characters for a "+
+			"volume name, "+
 			"only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed. If you intended to pass a host directory, use an absolute path", s, parts[0])
 	}
 	if m.propagation != "" {

@@ -149,7 +149,8 @@ func parseBinding(key string, binding PortBinding) ([]Publish, error) {
 	var hostLow, hostHigh uint16
 	if binding.HostPort != "" {
 		if hostLow, hostHigh, err = parsePortRange(binding.HostPort); err != nil {
-			return nil, fault.Invalid("invalid HostPort %q of port %s: not a port or a range of ports from 0 to 65535", binding.HostPort, key)
+			return nil, fault.Invalid("invalid HostPort %q of port %s: not a port or a range of ports from 0 to 65535", binding.HostPort,
+				key)
 		}
 	}
 	if low == high {

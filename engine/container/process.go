@@ -168,10 +168,12 @@ func checkUlimits(d *draft) error {
 			return fault.Invalid("invalid ulimit %s=%d:%d: a limit is -1 for unlimited or a number", u.Name, u.Soft, u.Hard)
 		}
 		if u.Hard != -1 && (u.Soft == -1 || u.Soft > u.Hard) {
-			return fault.Invalid("invalid ulimit %s: ulimit soft limit must be less than or equal to hard limit: %d > %d", u.Name, u.Soft, u.Hard)
+			return fault.Invalid("invalid ulimit %s: ulimit soft limit must be less than or equal to hard limit: %d > %d", u.Name,
+				u.Soft, u.Hard)
 		}
 		if u.Name == "fsize" && u.Soft >= 0 && u.Soft < minFileSize {
-			d.addWarning("Ulimits: fsize=%d:%d is too small for the runtime, which writes files under it: %d is used.", u.Soft, u.Hard, minFileSize)
+			d.addWarning("Ulimits: fsize=%d:%d is too small for the runtime, which writes files under it: %d is used.", u.Soft, u.Hard,
+				minFileSize)
 			u.Soft = minFileSize
 			if u.Hard != -1 {
 				u.Hard = max(u.Hard, minFileSize)

@@ -228,7 +228,8 @@ func wrongState(ref string, s State, op Op) error {
 		if s == Removing {
 			return fault.Conflict("removal of container %s is already in progress", ref)
 		}
-		return fault.Conflict("You cannot remove a %s container %s. Stop the container before attempting removal or force remove", s, ref)
+		return fault.Conflict("You cannot remove a %s container %s. Stop the container before attempting removal or force remove", s,
+			ref)
 	case OpStart:
 		if s == Paused {
 			return fault.Conflict("cannot start a paused container, try unpause instead: %s", who)

@@ -62,7 +62,8 @@ func New(root string, tell func(Found)) *Account {
 	return &Account{root: root, tell: tell}
 }
 
-// SetAside moves a file, link or folder out of the way, into the folder for that, or beside its old place. What is absent is no error and no damage.
+// SetAside moves a file, link or folder out of the way, into the folder for that, or beside its old place. What is absent
+// is no error and no damage.
 func (a *Account) SetAside(path string, why error) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

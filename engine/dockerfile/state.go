@@ -182,7 +182,9 @@ func setWorkdir(c *image.Config, dir string) error {
 }
 
 // realTime is the name of a real-time signal, which the kernel's table does not have.
-var realTime = regexp.MustCompile(`^(RTMIN(\+([0-9]|[12][0-9]|30))?|RTMAX(-([0-9]|[12][0-9]|30))?)$`) //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var realTime = regexp.MustCompile(`^(RTMIN(\+([0-9]|[12][0-9]|30))?|RTMAX(-([0-9]|[12][0-9]|30))?)$`)
 
 func setStopSignal(c *image.Config, signal string) error {
 	number, err := strconv.Atoi(signal)

@@ -225,7 +225,8 @@ func (p *Plan) lintPlatform(stage *Stage, platform string, used matches, lint *l
 	_, named := used.matched[target]
 	switch {
 	case len(used.matched)+len(used.unmatched) == 0:
-		if os, arch, _ := strings.Cut(platform, "/"); !strings.Contains(stage.Name, os) && (arch == "" || !strings.Contains(stage.Name, arch)) {
+		if os, arch, _ := strings.Cut(platform, "/"); !strings.Contains(stage.Name, os) &&
+			(arch == "" || !strings.Contains(stage.Name, arch)) {
 			lint.Run(&linter.RuleFromPlatformFlagConstDisallowed, stage.location,
 				linter.RuleFromPlatformFlagConstDisallowed.Format(platform))
 		}

@@ -31,7 +31,8 @@ func filterKeys() []string {
 func NewFilter(wants map[string][]string) (Filter, error) {
 	for key := range wants {
 		if !slices.Contains(filterKeys(), key) {
-			return Filter{}, fault.Invalid("invalid filter %q: use %s", key, strings.Join(slices.Sorted(slices.Values(filterKeys())), ", "))
+			return Filter{}, fault.Invalid("invalid filter %q: use %s", key,
+				strings.Join(slices.Sorted(slices.Values(filterKeys())), ", "))
 		}
 	}
 	var f Filter

@@ -63,7 +63,8 @@ func (s *Service) Start(
 		return explainFailure(func() (io.ReadWriteCloser, error) { return conn, nil }, opt.Raw, err)
 	}
 	session.Run(ctx, conn, reframeOutput(streams, in.config.Tty, opt.Raw), session.Options{
-		Input: in.config.AttachStdin, Keys: in.detachKeys(), Over: func(ctx context.Context) { s.awaitEnd(ctx, in, p) }, Buffers: &s.buffers,
+		Input: in.config.AttachStdin, Keys: in.detachKeys(), Over: func(ctx context.Context) { s.awaitEnd(ctx, in, p) },
+		Buffers:  &s.buffers,
 		Detached: func() { s.publishEvent("exec_detach", r, in) },
 	})
 	return nil

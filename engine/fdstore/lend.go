@@ -98,8 +98,8 @@ func Fetch(path string) (fds []int, err error) {
 	return fds, nil
 }
 
-// Pass sends descriptors, which may be none, to whoever calls Passed at the other end of a pair of sockets that keep messages apart. It does not
-// wait: where nobody has taken the last ones, the kernel keeps them.
+// Pass sends descriptors, which may be none, to whoever calls Passed at the other end of a pair of sockets that keep
+// messages apart. It does not wait: where nobody has taken the last ones, the kernel keeps them.
 func Pass(fd int, files []*os.File) error {
 	fds := make([]int, len(files))
 	for i, f := range files {

@@ -17,6 +17,7 @@
 // running container change: the watcher waits for that, and gives them back under it. A start below a CgroupParent holds the
 // cgroups lock for reading; it is taken whole only to remove empty parents.
 //
-// Readers get the published record, an immutable snapshot. What becomes of a container is decided by package life; applyEvent carries
-// it out. The order of an end - what is released, told, saved and heard - stands in testdata/exit.txt: Exited means cleaned up.
+// Readers get the published record, an immutable snapshot. What becomes of a container is decided by package life; applyEvent
+// carries it out. The order of an end - what is released, told, saved and heard - stands in testdata/exit.txt: Exited means
+// cleaned up.
 package lifecycle

@@ -10,7 +10,8 @@ import (
 )
 
 // Prune removes the containers that are at rest, with label, label! and until among the filters, and returns their ids and
-// the bytes that they had written. Their volumes stay, and so do those of builds. One that was started or removed meanwhile is left out.
+// the bytes that they had written. Their volumes stay, and so do those of builds. One that was started or removed meanwhile is
+// left out.
 //
 // What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
 func (m *Manager) Prune(ctx context.Context, filters map[string][]string) (removed []string, reclaimed int64, err error) {

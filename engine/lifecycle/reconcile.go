@@ -171,7 +171,8 @@ func (m *Manager) withTask(all []*ctr) []string {
 	return ids
 }
 
-// adoptContainer makes one container what has become of its task. It returns a task to watch if there is one, and whether it runs.
+// adoptContainer makes one container what has become of its task. It returns a task to watch if there is one, and whether it
+// runs.
 // What can wait is asked of the task later if it is not answered soon. An error means that nothing is known of the task.
 func (m *Manager) adoptContainer(ctx, soon context.Context, c *ctr, f found) (t task.Task, running bool, err error) {
 	r := c.record()

@@ -159,7 +159,8 @@ func unpackFile(packed *os.File, dir string) (_ *os.File, err error) {
 		_, err = io.Copy(plain, io.LimitReader(z, maxUnpacked))
 	}
 	var corrupt flate.CorruptInputError
-	damaged := errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	damaged := errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) ||
+		errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, io.EOF)
 	if err != nil && !damaged {
 		return nil, errors.Join(fmt.Errorf("unpack log: %w", err), plain.Close())

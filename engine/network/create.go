@@ -107,7 +107,8 @@ func (o *CreateOptions) toNetwork(mtu int) (n *Network, warnings []string, err e
 		return nil, nil, fault.Invalid("invalid value for %s: %d: IPv6 needs at least %d", OptionMTU, settings.mtu, minMTU6)
 	}
 	if mtu > 0 && settings.mtu > mtu {
-		warnings = append(warnings, fmt.Sprintf("%s: packets of more than %d bytes are cut into pieces on the way out of this host", OptionMTU, mtu))
+		warnings = append(warnings, fmt.Sprintf("%s: packets of more than %d bytes are cut into pieces on the way out of this host",
+			OptionMTU, mtu))
 	}
 	for what, given := range map[string]map[string]string{"driver bridge": o.Options, "IPAM driver default": o.IPAM.Options} {
 		if list := foreignKeys(given); len(list) > 0 {
@@ -134,7 +135,8 @@ func checkName(name string) error {
 		ok = alnum || i > 0 && strings.IndexByte("_.-", c) >= 0 || i > 0 && i < len(name)-1 && c == ' '
 	}
 	if !ok {
-		return fault.Invalid("Invalid network name (%s), only [a-zA-Z0-9][a-zA-Z0-9_.-] and spaces between them are allowed, up to %d of them",
+		return fault.Invalid("Invalid network name (%s), only [a-zA-Z0-9][a-zA-Z0-9_.-] and spaces between them are allowed, up "+
+			"to %d of them",
 			name, longestName)
 	}
 	return nil

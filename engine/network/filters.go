@@ -65,7 +65,9 @@ func newTest(key string, values []string) (func(*Network) bool, error) {
 // make or remove networks.
 //
 // What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
-func (s *Service) Prune(ctx context.Context, filters map[string][]string, used func(id string) bool) (removed []string, err error) {
+func (s *Service) Prune(
+	ctx context.Context, filters map[string][]string, used func(id string) bool,
+) (removed []string, err error) {
 	f, err := prune.New(filters, time.Now(), prune.Label, prune.NotLabel, prune.Until)
 	if err != nil {
 		return nil, err

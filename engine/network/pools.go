@@ -58,7 +58,8 @@ func (r *IPAMRequest) toIPAM(enableIPv6 bool) (_ IPAM, unused []netip.Prefix, _ 
 			unused = append(unused, p.Subnet)
 			continue
 		case seen[v6]:
-			return IPAM{}, nil, fault.Invalid("several IPAM configurations of one family: a network has one subnet of IPv4 and one of IPv6")
+			return IPAM{}, nil, fault.Invalid("several IPAM configurations of one family: a network has one subnet of IPv4 and one " +
+				"of IPv6")
 		}
 		seen[v6] = true
 		if p.Subnet.IsValid() {
@@ -115,7 +116,8 @@ func (r *PoolRequest) toPool() (p Pool, err error) {
 func notForNetworks() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("224.0.0.0/3"),
-		netip.MustParsePrefix("::/96"), netip.MustParsePrefix("::ffff:0:0/96"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+		netip.MustParsePrefix("::/96"), netip.MustParsePrefix("::ffff:0:0/96"), netip.MustParsePrefix("fe80::/10"),
+		netip.MustParsePrefix("ff00::/8"),
 	}
 }
 

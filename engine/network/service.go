@@ -211,6 +211,7 @@ func (s *Service) addNetwork(n *Network) {
 
 func (s *Service) publishEvent(action string, n *Network) {
 	s.opt.Events.Publish(event.Event{
-		Type: event.TypeNetwork, Action: action, ID: n.ID, Attributes: map[string]string{"name": n.Name, "type": n.Driver}, Time: time.Now(),
+		Type: event.TypeNetwork, Action: action, ID: n.ID, Attributes: map[string]string{"name": n.Name, "type": n.Driver},
+		Time: time.Now(),
 	})
 }

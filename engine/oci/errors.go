@@ -30,9 +30,11 @@ func launchFault(action, runtime, command string, msgs []string, err error) erro
 	switch classifyMessage(text) {
 	case missing:
 		if strings.Contains(command, "/") {
-			return fault.NotFound("%sOCI runtime %s failed: %s: exec: %q: stat %s: no such file or directory", gone, action, runtime, command, command)
+			return fault.NotFound("%sOCI runtime %s failed: %s: exec: %q: stat %s: no such file or directory", gone, action, runtime,
+				command, command)
 		}
-		return fault.NotFound("%sOCI runtime %s failed: %s: exec: %q: executable file not found in $PATH", gone, action, runtime, command)
+		return fault.NotFound("%sOCI runtime %s failed: %s: exec: %q: executable file not found in $PATH", gone, action, runtime,
+			command)
 	case refused:
 		return fault.Forbidden("%sOCI runtime %s failed: %s: exec: %q: permission denied", barred, action, runtime, command)
 	case other:
@@ -60,7 +62,8 @@ func lastIDs(uidMap, gidMap string) string {
 	if errUser != nil || errGroup != nil {
 		return ""
 	}
-	return fmt.Sprintf("; users go up to %d and groups up to %d here: longer ranges in /etc/subuid and /etc/subgid, and a restart of mossd, give more",
+	return fmt.Sprintf("; users go up to %d and groups up to %d here: longer ranges in /etc/subuid and /etc/subgid, and a "+
+		"restart of mossd, give more",
 		uid, gid)
 }
 

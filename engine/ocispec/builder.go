@@ -98,7 +98,8 @@ func New(opt Options) (*Builder, error) {
 }
 
 // Check reports what of a spec Build would refuse for any container, so that create can already do so: a seccomp profile
-// that is none, a user where there is only root, or a read-only mount that cannot be one. The kinds are fault.Invalid and fault.Unsupported.
+// that is none, a user where there is only root, or a read-only mount that cannot be one. The kinds are fault.Invalid and
+// fault.Unsupported.
 func (b *Builder) Check(spec *container.Spec) error {
 	if s := spec.Security.Seccomp; s != "" && s != container.SeccompUnconfined {
 		probe := specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
@@ -115,7 +116,8 @@ func (b *Builder) Check(spec *container.Spec) error {
 	}
 	for _, bind := range spec.Binds {
 		if bind.ReadOnlyForceRecursive && !b.opt.RecursiveReadOnly {
-			return fault.Unsupported("Mounts: BindOptions.ReadOnlyForceRecursive is not supported: neither by the kernel nor by the runtime here")
+			return fault.Unsupported("Mounts: BindOptions.ReadOnlyForceRecursive is not supported: neither by the kernel nor by the " +
+				"runtime here")
 		}
 	}
 	_, err := b.blockIO(&spec.Host)

@@ -116,7 +116,8 @@ func lastInput(conn io.ReadWriteCloser, sent <-chan error) {
 }
 
 // pumpInput copies the client's input and reports whether the whole session ends with it: the client has typed its detach
-// keys, is gone, or has ended its side where that counts. sent gets how the copying ended; after that nothing reads from conn here.
+// keys, is gone, or has ended its side where that counts. sent gets how the copying ended; after that nothing reads from
+// conn here.
 func pumpInput(conn io.ReadWriteCloser, streams task.Streams, opt Options, sent chan<- error) bool {
 	var src io.Reader = conn
 	if len(opt.Keys) > 0 {

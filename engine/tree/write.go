@@ -138,7 +138,8 @@ func (w *Writer) isForeign(fd int) (bool, error) {
 
 // isSwapped reports whether something was not what it had been a moment before.
 func isSwapped(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTEMPTY)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) ||
+		errors.Is(err, unix.ENOTEMPTY)
 }
 
 // depthOf returns how many folders a clean name leads through, itself included.

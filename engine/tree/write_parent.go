@@ -179,7 +179,8 @@ func (w *Writer) reopenFolder(parts []string) (*os.File, error) {
 	if err := w.opt.Budget.Step(len(parts)); err != nil {
 		return nil, err
 	}
-	return OpenIn(w.opt.Root, "./"+strings.Join(parts, "/"), unix.O_PATH|unix.O_DIRECTORY, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	return OpenIn(w.opt.Root, "./"+strings.Join(parts, "/"), unix.O_PATH|unix.O_DIRECTORY,
+		unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 }
 
 // openOrReadLink returns the folder that has a name in an open one, or what the link there says.

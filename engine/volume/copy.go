@@ -209,7 +209,8 @@ func copyXattrs(from, to int, same bool) error {
 		return ignoreUnsupported(err)
 	}
 	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
-		if name == "" || !strings.HasPrefix(name, "user.") && name != "security.capability" && !strings.HasPrefix(name, "system.posix_acl_") ||
+		if name == "" || !strings.HasPrefix(name, "user.") && name != "security.capability" &&
+			!strings.HasPrefix(name, "system.posix_acl_") ||
 			strings.HasPrefix(name, "user.overlay.") || !same && name == "security.capability" {
 			continue
 		}

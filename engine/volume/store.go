@@ -265,8 +265,8 @@ func (s *Store) Get(name string) (*Volume, error) {
 }
 
 // List returns the volumes that pass the filters, by name: name and driver take all or part of it, label a key or
-// key=value, dangling a boolean that is true for those that no container uses. Several values of one filter mean any of them, of label all. fault.Invalid
-// for another filter or value, and for dangling both true and false.
+// key=value, dangling a boolean that is true for those that no container uses. Several values of one filter mean any of
+// them, of label all. fault.Invalid for another filter or value, and for dangling both true and false.
 func (s *Store) List(filters map[string][]string) ([]*Volume, error) {
 	for key := range filters {
 		if !slices.Contains([]string{"name", "driver", "label", "dangling"}, key) {

@@ -48,7 +48,8 @@ func (o owner) resolveIDs(ctx context.Context, base source.Source) (ids, error) 
 			return ids{}, err
 		}
 		if found, err = container.ResolveUser("0:"+o.user.Group, nil, nil, group); err != nil {
-			return ids{}, fault.Invalid("unable to convert uid/gid chown string to host mapping: can't find gid for group %[1]s: no such group: %[1]s", o.user.Group)
+			return ids{}, fault.Invalid("unable to convert uid/gid chown string to host mapping: can't find gid for group %[1]s: no "+
+				"such group: %[1]s", o.user.Group)
 		}
 	}
 	whose.gid = int(found.GID)
@@ -69,7 +70,8 @@ func (o owner) findUser(ctx context.Context, base source.Source) (ids, error) {
 	}
 	found, err := container.ResolveUser(o.user.Name, nil, passwd, nil)
 	if err != nil {
-		return ids{}, fault.Invalid("unable to convert uid/gid chown string to host mapping: can't find uid for user %[1]s: no such user: %[1]s", o.user.Name)
+		return ids{}, fault.Invalid("unable to convert uid/gid chown string to host mapping: can't find uid for user %[1]s: no "+
+			"such user: %[1]s", o.user.Name)
 	}
 	return ids{int(found.UID), int(found.GID)}, nil
 }

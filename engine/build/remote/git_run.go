@@ -159,9 +159,11 @@ func wordGit(err error, said string) error {
 		text = err.Error()
 	}
 	switch {
-	case strings.Contains(text, "couldn't find remote ref"), strings.Contains(text, "not found"), strings.Contains(text, "not exported"):
+	case strings.Contains(text, "couldn't find remote ref"), strings.Contains(text, "not found"),
+		strings.Contains(text, "not exported"):
 		return fault.NotFound("git: %s", text)
-	case strings.Contains(text, "could not read Username"), strings.Contains(text, "Authentication failed"), strings.Contains(text, "error: 403"):
+	case strings.Contains(text, "could not read Username"), strings.Contains(text, "Authentication failed"),
+		strings.Contains(text, "error: 403"):
 		return fault.Forbidden("git: %s", text)
 	case strings.Contains(text, "transport ") && strings.Contains(text, "not allowed"):
 		return fault.Invalid("git: %s", text)

@@ -158,7 +158,8 @@ func parseFlag(key, value string, to *bool) error {
 
 // checkRef refuses what is no name of git's, above all what its program would take for an option or a rule for many names.
 func checkRef(ref string) error {
-	bad := len(ref) > maxRef || strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "+") || strings.Contains(ref, "..") || strings.Contains(ref, "@{")
+	bad := len(ref) > maxRef || strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "+") || strings.Contains(ref, "..") ||
+		strings.Contains(ref, "@{")
 	for _, c := range ref {
 		if c <= ' ' || c == 0x7f || strings.ContainsRune("~^:?*[\\", c) {
 			bad = true

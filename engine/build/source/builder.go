@@ -139,7 +139,8 @@ func (b *builder) followLink(link, name string) (*inode, error) {
 	if err != nil {
 		return nil, fault.Invalid("entry %.64q goes through a link: %w", name, err)
 	}
-	if rest := name[len(link):]; len(to)+len(rest) > tarfile.MaxName || strings.Count(to, "/")+strings.Count(rest, "/") > tarfile.MaxDepth {
+	if rest := name[len(link):]; len(to)+len(rest) > tarfile.MaxName ||
+		strings.Count(to, "/")+strings.Count(rest, "/") > tarfile.MaxDepth {
 		return nil, fault.Invalid("entry %.64q goes through a link to where it is too deep", name)
 	}
 	return node, nil

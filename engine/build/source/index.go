@@ -49,7 +49,8 @@ func (n *inode) linkTarget() string {
 // toEntry describes the inode under one of its names.
 func (n *inode) toEntry(path string) *Entry {
 	e := &Entry{
-		Path: path, Mode: n.mode, UID: int(n.uid), GID: int(n.gid), Size: n.size, ModTime: time.Unix(n.sec, int64(n.nsec)).UTC(), node: n,
+		Path: path, Mode: n.mode, UID: int(n.uid), GID: int(n.gid), Size: n.size, ModTime: time.Unix(n.sec, int64(n.nsec)).UTC(),
+		node: n,
 	}
 	if n.more != nil {
 		e.Link, e.Xattrs, e.Inode = n.more.link, n.more.xattrs, n.more.number

@@ -173,7 +173,8 @@ func (t *taker) addEntry(h *tar.Header) error {
 		}
 	case tar.TypeSymlink:
 		if h.Linkname == "" || len(h.Linkname) > tarfile.MaxName || strings.ContainsRune(h.Linkname, 0) {
-			return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d without a zero", name, len(h.Linkname), tarfile.MaxName)
+			return fault.Invalid("the link of entry %.64q has %d bytes, want 1 to %d without a zero", name, len(h.Linkname),
+				tarfile.MaxName)
 		}
 		node.mode = fs.ModeSymlink | 0o777
 		node.ensureMore().link = strings.Clone(h.Linkname)

@@ -29,7 +29,9 @@ type copied struct {
 
 // copyOf writes what is at a path of a source to the disk, and returns where. What is only read is shared with other runs
 // and removed after the last of them, but see Hold.
-func (w *Worker) copyOf(ctx context.Context, files source.Source, path string, shared bool) (at string, release func() error, err error) {
+func (w *Worker) copyOf(
+	ctx context.Context, files source.Source, path string, shared bool,
+) (at string, release func() error, err error) {
 	if !shared {
 		c := &copied{dir: filepath.Join(w.copyDir(), id.New())}
 		if at, err = c.writeFiles(ctx, files, path); err != nil {

@@ -92,7 +92,8 @@ func MountOf(m *instructions.Mount) (mount Mount, skip bool, err error) {
 		if !m.Required {
 			return mount, true, nil
 		}
-		return mount, false, fault.Unsupported("RUN --mount=type=ssh is not supported: this protocol has no way to a client's SSH agent")
+		return mount, false, fault.Unsupported("RUN --mount=type=ssh is not supported: this protocol has no way to a client's SSH " +
+			"agent")
 	default:
 		return mount, false, fault.Unsupported("RUN --mount=type=%s is not supported", m.Type)
 	}

@@ -162,7 +162,8 @@ func isGone(err error) bool { return fault.Is(err, fault.NotFound) || fault.Is(e
 // configOf is what the container of a step is made with.
 func configOf(step *Step) container.Config {
 	return container.Config{
-		Hostname: step.Hostname, User: step.User, Env: slices.Clone(step.Env), WorkingDir: path.Join("/", step.WorkDir), Labels: step.Labels,
+		Hostname: step.Hostname, User: step.User, Env: slices.Clone(step.Env), WorkingDir: path.Join("/", step.WorkDir),
+		Labels:     step.Labels,
 		Entrypoint: container.Strings{}, Cmd: slices.Clone(container.Strings(step.Command)),
 		AttachStdout: true, AttachStderr: true,
 	}
@@ -195,7 +196,8 @@ func (w *Worker) CheckNetwork(mode string) error {
 		other, joins := strings.CutPrefix(mode, container.JoinMode(""))
 		switch {
 		case mode == "host":
-			return fault.Unsupported("network mode \"host\" is not supported for builds: a Dockerfile's commands never run in the host's network")
+			return fault.Unsupported("network mode \"host\" is not supported for builds: a Dockerfile's commands never run in the " +
+				"host's network")
 		case !joins:
 			return nil
 		}

@@ -270,7 +270,10 @@ func (r *reader) emitEntry(e entry) (done bool, err error) {
 func (r *reader) journalctlArgs(follow bool) []string {
 	args := []string{
 		"--output=json", "--all",
-		"--output-fields=" + strings.Join([]string{fieldMessage, fieldPriority, fieldTimestamp, fieldPartial, fieldEpoch, fieldOrdinal}, ","),
+		"--output-fields=" + strings.Join([]string{
+			fieldMessage, fieldPriority, fieldTimestamp, fieldPartial, fieldEpoch,
+			fieldOrdinal,
+		}, ","),
 	}
 	if follow {
 		args = append(args, "--follow")

@@ -115,8 +115,8 @@ func (w *Writer) connectLocked() error {
 }
 
 // Write adds a chunk of a stream's output, with the time at which it was read. Chunks need not be whole lines: the rest of
-// the last one waits for the next chunk, for Flush, Mark or Close. It blocks as long as the journal takes nothing. An error costs the
-// entries of this chunk.
+// the last one waits for the next chunk, for Flush, Mark or Close. It blocks as long as the journal takes nothing. An
+// error costs the entries of this chunk.
 func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -121,7 +121,8 @@ func (r *Runner) recoverRecord(ctx context.Context, dir string) (proto.Record, e
 func shimFiles() []string {
 	return []string{
 		// A pid without an exit is a container that a shim has left behind, and needs the spec to be ended.
-		proto.SocketFile, proto.LogFile, proto.PidFile, proto.AliveFile, proto.ExitFile, proto.SpecFile, proto.RuntimeLogFile, proto.ConsoleFile,
+		proto.SocketFile, proto.LogFile, proto.PidFile, proto.AliveFile, proto.ExitFile, proto.SpecFile, proto.RuntimeLogFile,
+		proto.ConsoleFile,
 		proto.ResourcesFile,
 		proto.SpecFile + ".new", proto.ExitFile + ".new", proto.AliveFile + ".new",
 	}

@@ -29,14 +29,16 @@ func columnNamed(name string) (column, bool) {
 var titles = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"args": "COMMAND", "comm": "COMMAND", "command": "COMMAND", "ucmd": "CMD", "ucomm": "COMMAND", "pcpu": "%CPU", "pmem": "%MEM",
 	"nice": "NI", "state": "S", "s": "S", "tty": "TT", "tname": "TTY", "tt": "TT", "thcount": "THCNT", "etime": "ELAPSED",
-	"etimes": "ELAPSED", "cputime": "TIME", "cputimes": "TIME", "times": "TIME", "bsdtime": "TIME", "euser": "EUSER", "uname": "USER",
-	"sess": "SESS", "session": "SESS", "rssize": "RSS", "rsz": "RSZ", "vsize": "VSZ", "lstart": "STARTED", "start_time": "START",
+	"etimes": "ELAPSED", "cputime": "TIME", "cputimes": "TIME", "times": "TIME", "bsdtime": "TIME", "euser": "EUSER",
+	"uname": "USER",
+	"sess":  "SESS", "session": "SESS", "rssize": "RSS", "rsz": "RSZ", "vsize": "VSZ", "lstart": "STARTED", "start_time": "START",
 	"pgrp": "PGRP", "psr": "PSR", "bsdstart": "START",
 }
 
 // shows makes the texts of the columns.
 var shows = map[string]func(h *host, p *process) string{ //nolint:gochecknoglobals // a constant table
-	"pid": func(_ *host, p *process) string { return strconv.Itoa(p.Pid) }, "ppid": func(_ *host, p *process) string { return strconv.Itoa(p.Parent) },
+	"pid":  func(_ *host, p *process) string { return strconv.Itoa(p.Pid) },
+	"ppid": func(_ *host, p *process) string { return strconv.Itoa(p.Parent) },
 	"pgid": processGroup, "pgrp": processGroup, "sid": sessionID, "sess": sessionID, "session": sessionID,
 	"user": userName, "uname": userName, "euser": userName, "uid": userID, "euid": userID,
 	"ruser":  func(h *host, p *process) string { return h.userName(p.status.RealUser) },

@@ -36,7 +36,8 @@ func readHost(dir proc.Dir) (*host, error) {
 	}
 	memory, err := dir.MemTotal()
 	return &host{
-		proc: dir, now: time.Now(), boot: machine.Boot, uptime: uptime, memory: memory, users: map[int]string{}, groups: map[int]string{},
+		proc: dir, now: time.Now(), boot: machine.Boot, uptime: uptime, memory: memory, users: map[int]string{},
+		groups: map[int]string{},
 	}, err
 }
 

@@ -76,7 +76,8 @@ func testGroupWithoutContainer(t *testing.T, s *suite) {
 		_, execErr := tk.Exec(s.ctx, task.ExecSpec{ID: strings.Repeat("e", 64), Process: s.Process(t, Exit3, false)})
 		_, pidsErr := tk.Pids(s.ctx)
 		for verb, err := range map[string]error{
-			"Exec": execErr, "Pids": pidsErr, "Pause": tk.Pause(s.ctx), "Resume": tk.Resume(s.ctx), "Update": tk.Update(s.ctx, []byte("{}")),
+			"Exec": execErr, "Pids": pidsErr, "Pause": tk.Pause(s.ctx), "Resume": tk.Resume(s.ctx),
+			"Update": tk.Update(s.ctx, []byte("{}")),
 		} {
 			if !fault.Is(err, fault.Conflict) {
 				t.Errorf("%s %s = %v, want a conflict", verb, when, err)

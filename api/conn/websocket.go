@@ -85,8 +85,8 @@ type WebSocket struct {
 //
 // The origin of the request is not checked: the server does that for everything that takes a connection over.
 func NewWebSocket(w http.ResponseWriter, r *http.Request, tty bool) (*WebSocket, error) {
-	grip := &grip{ResponseWriter: w}
-	ws, err := websocket.Accept(grip, r, &websocket.AcceptOptions{
+	recorder := &hijackRecorder{ResponseWriter: w}
+	ws, err := websocket.Accept(recorder, r, &websocket.AcceptOptions{
 		Subprotocols: []string{binaryProtocol}, InsecureSkipVerify: true,
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func NewWebSocket(w http.ResponseWriter, r *http.Request, tty bool) (*WebSocket,
 	}
 	ws.SetReadLimit(maxMessage)
 	s := &WebSocket{
-		ctx: context.WithoutCancel(r.Context()), ws: ws, raw: grip.raw, binary: ws.Subprotocol() != "",
+		ctx: context.WithoutCancel(r.Context()), ws: ws, raw: recorder.raw, binary: ws.Subprotocol() != "",
 		input: make(chan []byte, inputAhead), ended: make(chan struct{}), gone: make(chan struct{}),
 		over: make(chan struct{}), shut: make(chan struct{}),
 	}
@@ -245,23 +245,23 @@ func (s *WebSocket) Close() error {
 	return nil
 }
 
-// grip lets the library answer through a writer that knows it is about to lose its connection, and remembers that.
-type grip struct {
+// hijackRecorder writes the head of an answer before the library takes the connection over, and records that connection.
+type hijackRecorder struct {
 	http.ResponseWriter
 	raw net.Conn
 }
 
 // WriteHeader writes the head at once: gin keeps it back otherwise, and forgets it with the takeover.
-func (g *grip) WriteHeader(status int) {
-	g.ResponseWriter.WriteHeader(status)
-	if now, ok := g.ResponseWriter.(interface{ WriteHeaderNow() }); ok {
+func (h *hijackRecorder) WriteHeader(status int) {
+	h.ResponseWriter.WriteHeader(status)
+	if now, ok := h.ResponseWriter.(interface{ WriteHeaderNow() }); ok {
 		now.WriteHeaderNow()
 	}
 }
 
 // Hijack takes the connection over.
-func (g *grip) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	raw, buffered, err := http.NewResponseController(g.ResponseWriter).Hijack()
-	g.raw = raw
+func (h *hijackRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	raw, buffered, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	h.raw = raw
 	return raw, buffered, err
 }

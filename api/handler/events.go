@@ -88,17 +88,17 @@ type eventBatch struct {
 	lines  []byte
 }
 
-// eventBatches are those that nobody uses now.
+// eventBatches keeps the batches that are not in use.
 type eventBatches struct{ pool sync.Pool }
 
-func (b *eventBatches) get() *eventBatch {
+func (b *eventBatches) takeBatch() *eventBatch {
 	if batch, ok := b.pool.Get().(*eventBatch); ok {
 		return batch
 	}
 	return &eventBatch{}
 }
 
-func (b *eventBatches) put(batch *eventBatch) {
+func (b *eventBatches) returnBatch(batch *eventBatch) {
 	clear(batch.events[:])
 	if cap(batch.lines) <= 2*eventBytes { // not one in which a giant was
 		b.pool.Put(batch)
@@ -107,8 +107,8 @@ func (b *eventBatches) put(batch *eventBatch) {
 
 // sendEvents sends what there is now. It returns false when the stream has come to its end.
 func (h *Handler) sendEvents(c *route.Call, sub *event.Subscription, stream *conn.JSON) (more bool, err error) {
-	batch := h.batches.get()
-	defer h.batches.put(batch)
+	batch := h.batches.takeBatch()
+	defer h.batches.returnBatch(batch)
 	n, err := sub.Take(c.Ctx(), batch.events[:])
 	switch {
 	case errors.Is(err, io.EOF), err != nil && c.Ctx().Err() != nil:

@@ -116,16 +116,16 @@ func (x *exchange) releaseScope() {
 	}
 }
 
-// context is the scoped request's, if that was asked for.
-func (x *exchange) context() context.Context {
+// requestContext returns the context of the scoped request if there is one, otherwise that of the request.
+func (x *exchange) requestContext() context.Context {
 	if x.scoped != nil {
 		return x.scoped.Context()
 	}
 	return x.request.Context()
 }
 
-// logger is for lines about the request itself.
-func (x *exchange) logger() *zerolog.Logger {
+// requestLogger returns a logger with the id, the method and the path of the request.
+func (x *exchange) requestLogger() *zerolog.Logger {
 	log := x.log.With().Str("request", x.id[0]).Str("method", x.request.Method).Str("path", clipPath(x.request.URL.Path)).Logger()
 	return &log
 }
@@ -148,7 +148,7 @@ type ids struct {
 
 func newIDs() *ids { return &ids{base: rand.Uint64()} } //nolint:gosec // An id is a mark in the log and no secret.
 
-func (s *ids) next() string {
+func (s *ids) nextID() string {
 	// The steps of splitmix64 lead from each number to another one, so none comes twice, and neighbours look unlike.
 	n := s.base + s.made.Add(1)*0x9e3779b97f4a7c15
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9

@@ -129,7 +129,7 @@ func (a *API) openExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	if brought := r.Header[compat.RequestID]; len(brought) > 0 && isUsableID(brought[0]) {
 		x.id[0] = brought[0]
 	} else {
-		x.id[0] = a.ids.next()
+		x.id[0] = a.ids.nextID()
 	}
 	h := w.Header()
 	for i := range a.head {
@@ -220,7 +220,7 @@ func (a *API) runHandler(x *exchange, g *gin.Context, r *Route) {
 		if what == http.ErrAbortHandler { //nolint:errorlint // What was panicked with is compared, not an error.
 			panic(what)
 		}
-		x.logger().Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("request panicked")
+		x.requestLogger().Error().Str("panic", fmt.Sprint(what)).Bytes("stack", debug.Stack()).Msg("request panicked")
 		if x.begun {
 			panic(http.ErrAbortHandler)
 		}
@@ -257,8 +257,8 @@ func (a *API) endWithError(x *exchange, err error) {
 		a.answerError(x, err)
 		return
 	}
-	if !apierr.HungUp(x.context(), err) {
-		x.logger().Warn().Err(err).Msg("answer broken off")
+	if !apierr.HungUp(x.requestContext(), err) {
+		x.requestLogger().Warn().Err(err).Msg("answer broken off")
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -266,8 +266,8 @@ func (a *API) endWithError(x *exchange, err error) {
 // answerError answers with an error and logs the engine's own trouble: nobody above passes it on.
 func (a *API) answerError(x *exchange, err error) {
 	err = x.causeOf(err)
-	if apierr.IsTrouble(x.context(), err) {
-		x.logger().Error().Err(err).Msg("request failed")
+	if apierr.IsTrouble(x.requestContext(), err) {
+		x.requestLogger().Error().Err(err).Msg("request failed")
 	}
 	if x.refusal != "" {
 		apierr.WriteText(x, x.refusal, err)
@@ -292,5 +292,5 @@ func (x *exchange) causeOf(err error) error {
 
 // logAnswer logs an answer.
 func (a *API) logAnswer(x *exchange, took time.Duration) {
-	x.logger().Debug().Stringer("version", x.version).Int("status", x.status).Int64("bytes", x.bytes).Dur("took", took).Msg("answered")
+	x.requestLogger().Debug().Stringer("version", x.version).Int("status", x.status).Int64("bytes", x.bytes).Dur("took", took).Msg("answered")
 }

@@ -39,7 +39,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if left := s.drainConns(ctx, begun); err == nil {
 		err = left
 	}
-	if closed := s.close(); err == nil {
+	if closed := s.closeAll(); err == nil {
 		err = closed
 	}
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Server) drainConns(ctx context.Context, begun time.Time) error {
 	for {
 		left := 0
 		for _, t := range []*transport{s.local, s.remote} {
-			for _, c := range t.crowd.listConns() {
+			for _, c := range t.limiter.listConns() {
 				left++
 				c.endIfDue(begun)
 			}

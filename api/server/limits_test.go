@@ -56,12 +56,12 @@ func TestTooMany(t *testing.T) {
 		t.Errorf("one too many: %q, %v", body, err)
 	}
 	resp.Body.Close() //nolint:errcheck // It was read.
-	for range told {
+	for range refusedConns {
 		dial(t, "unix", path) // says nothing, and takes the last of the slots
 	}
-	for deadline := time.Now().Add(patience); len(s.local.crowd.slots) < cap(s.local.crowd.slots); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); len(s.local.limiter.slots) < cap(s.local.limiter.slots); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d slots are taken, want all %d", len(s.local.crowd.slots), cap(s.local.crowd.slots))
+			t.Fatalf("%d slots are taken, want all %d", len(s.local.limiter.slots), cap(s.local.limiter.slots))
 		}
 	}
 	queued := dial(t, "unix", path)
@@ -104,7 +104,7 @@ func TestStalledRequestsMakeRoom(t *testing.T) {
 		}
 	}
 	waiting := func() (bodies []*tracked, heads int) {
-		for _, c := range s.local.crowd.listConns() {
+		for _, c := range s.local.limiter.listConns() {
 			if c.reading.Load() != 0 {
 				bodies = append(bodies, c)
 			} else if http.ConnState(c.state.Load()) == http.StateNew && !c.surplus {
@@ -121,7 +121,7 @@ func TestStalledRequestsMakeRoom(t *testing.T) {
 		}
 	}
 	later := func(by time.Duration) { // for all who are waited for
-		for _, c := range s.local.crowd.listConns() {
+		for _, c := range s.local.limiter.listConns() {
 			if c.reading.Load() != 0 {
 				c.reading.Add(int64(by))
 			}
@@ -132,7 +132,7 @@ func TestStalledRequestsMakeRoom(t *testing.T) {
 	if status, _ := ask(t, dial(t, "unix", path), get); status != http.StatusServiceUnavailable {
 		t.Errorf("one too many, at once: %d, want 503", status)
 	}
-	for n := range told { // their heads, and what they have not sent of their bodies, are not waited for
+	for n := range refusedConns { // their heads, and what they have not sent of their bodies, are not waited for
 		c := dial(t, "unix", path)
 		text := "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"
 		if n%2 == 0 {
@@ -155,11 +155,11 @@ func TestStalledRequestsMakeRoom(t *testing.T) {
 		t.Errorf("%d bodies and %d heads are waited for, want one body less", len(bodies), heads)
 	}
 	for idle := false; !idle; time.Sleep(time.Millisecond) {
-		for _, c := range s.local.crowd.listConns() {
+		for _, c := range s.local.limiter.listConns() {
 			idle = idle || c.idleSince() != 0
 		}
 	}
-	for _, c := range s.local.crowd.listConns() {
+	for _, c := range s.local.limiter.listConns() {
 		c.since.Add(-2 * int64(time.Hour))
 	}
 	if status, _ := ask(t, dial(t, "unix", path), get); status != 200 { // the idle one goes first
@@ -183,7 +183,7 @@ func statusOf(c net.Conn) (int, error) {
 func becomesIdle(t *testing.T, s *Server) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		all := s.local.crowd.listConns()
+		all := s.local.limiter.listConns()
 		if len(all) == 1 && http.ConnState(all[0].state.Load()) == http.StateIdle {
 			return
 		}

@@ -70,8 +70,8 @@ type Server struct {
 
 // transport is one kind of clients with what bounds them.
 type transport struct {
-	http  *http.Server
-	crowd *crowd
+	http    *http.Server
+	limiter *connLimiter
 }
 
 // serving is a listener and who answers there.
@@ -88,7 +88,7 @@ func New(ctx context.Context, opt Options) (*Server, error) {
 		return nil, fault.Invalid("no socket to serve")
 	}
 	if opt.MaxConnections == 0 {
-		opt.MaxConnections = fewConnections
+		opt.MaxConnections = defaultConnections
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{log: opt.Log, cancel: cancel, ended: make(chan struct{})}
@@ -100,7 +100,7 @@ func New(ctx context.Context, opt Options) (*Server, error) {
 	gate := &guard{next: opt.Handler, refuse: opt.Refuse, origin: opt.Origin, certified: certificates.coversHost}
 	s.local = newTransport(base, gate, opt, opt.MaxConnections)
 	s.local.http.ReadHeaderTimeout = headerPatience
-	s.remote = newTransport(base, gate, opt, min(opt.MaxConnections, max(opt.MaxConnections/remoteShare, fewConnections), mostRemote))
+	s.remote = newTransport(base, gate, opt, min(opt.MaxConnections, max(opt.MaxConnections/remoteShare, defaultConnections), mostRemote))
 	s.remote.http.ReadHeaderTimeout, s.remote.http.IdleTimeout = remotePatience, remoteIdle
 	if err := s.takeSockets(opt, certificates); err != nil {
 		return nil, errors.Join(err, s.closeListeners())
@@ -109,9 +109,9 @@ func New(ctx context.Context, opt Options) (*Server, error) {
 }
 
 func newTransport(base context.Context, handler http.Handler, opt Options, most int) *transport {
-	t := &transport{crowd: newCrowd(most)}
+	t := &transport{limiter: newConnLimiter(most)}
 	t.http = &http.Server{
-		Handler:        &surplus{next: handler, refuse: opt.Refuse, most: most},
+		Handler:        &surplusHandler{next: handler, refuse: opt.Refuse, most: most},
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       log.New(opt.Log, "", 0),
 		BaseContext:    func(net.Listener) context.Context { return base },
@@ -173,7 +173,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		<-s.ended // Shutdown gives requests their time
 		err = nil
 	}
-	if closed := s.close(); err == nil {
+	if closed := s.closeAll(); err == nil {
 		err = closed
 	}
 	all.Wait()
@@ -183,14 +183,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
-// close cuts everything off. It is safe to call twice.
-func (s *Server) close() error {
+// closeAll cuts everything off. It is safe to call twice.
+func (s *Server) closeAll() error {
 	defer s.endOnce.Do(func() { close(s.ended) })
 	s.cancel()
 	err := s.closeListeners()
 	for _, t := range []*transport{s.local, s.remote} {
 		err = errors.Join(err, ignoreClosed(t.http.Close()))
-		t.crowd.closeConns()
+		t.limiter.closeConns()
 	}
 	return err
 }

@@ -276,7 +276,7 @@ func TestShutdown(t *testing.T) {
 	if err := <-finished; err != nil {
 		t.Errorf("Shutdown = %v", err)
 	}
-	if left := s.local.crowd.listConns(); len(left) != 0 {
+	if left := s.local.limiter.listConns(); len(left) != 0 {
 		t.Errorf("%d connections are still kept", len(left))
 	}
 }

@@ -86,12 +86,12 @@ func (s *Server) prepareListener(l net.Listener, certificates *certificates, ins
 		if unix, ok := l.(*net.UnixListener); ok {
 			unix.SetUnlinkOnClose(false) // the next engine serves it
 		}
-		return serving{&gate{Listener: l, crowd: s.local.crowd, stop: make(chan struct{})}, s.local}, nil
+		return serving{&limitedListener{Listener: l, limiter: s.local.limiter, stop: make(chan struct{})}, s.local}, nil
 	}
 	if err := socket.CheckTCP(tcp.IP, certificates.verifiesClients(), insecure); err != nil {
 		return serving{}, err
 	}
-	var kept net.Listener = &gate{Listener: l, crowd: s.remote.crowd, stop: make(chan struct{})}
+	var kept net.Listener = &limitedListener{Listener: l, limiter: s.remote.limiter, stop: make(chan struct{})}
 	if certificates != nil {
 		kept = tls.NewListener(kept, certificates.listenerConfig())
 	}

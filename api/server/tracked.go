@@ -14,12 +14,12 @@ import (
 	"moss/engine/fault"
 )
 
-// tracked is a client's connection: it tells its crowd when it is closed, also after a handler took it over, of which the
+// tracked is a client's connection: it tells its limiter when it is closed, also after a handler took it over, of which the
 // HTTP server knows no more.
 type tracked struct {
 	net.Conn
 
-	crowd   *crowd
+	limiter *connLimiter
 	surplus bool         // one too many: it gets one answer
 	state   atomic.Int64 // an http.ConnState
 	since   atomic.Int64 // when it came into this state; nanoseconds of Unix
@@ -121,7 +121,7 @@ func (t *tracked) Close() error {
 	t.once.Do(func() {
 		close(t.gone)
 		t.cancelRequests(nil)
-		t.crowd.removeConn(t)
+		t.limiter.removeConn(t)
 	})
 	return err
 }

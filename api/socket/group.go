@@ -37,8 +37,8 @@ func findGroup(name string) (*int, error) {
 	return &number, nil
 }
 
-// nobodys is no group: closedTo tells of it who is in none of the groups.
-const nobodys = -1
+// noGroup is the id of no group: with it closedTo judges a process outside all groups.
+const noGroup = -1
 
 // closedTo returns the first folder on the way down to dir that members of a group cannot go through; empty if they can
 // reach dir. Who they are besides is not known, so a folder that is open to its own owner or another group counts as closed.

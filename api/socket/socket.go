@@ -261,7 +261,7 @@ func checkHanded(f *os.File) error {
 		return fmt.Errorf("check who may connect: %w", err)
 	}
 	const othersConnect = 0o002
-	if info.Mode().Perm()&othersConnect != 0 && closedTo(nobodys, filepath.Dir(local.Name)) == "" {
+	if info.Mode().Perm()&othersConnect != 0 && closedTo(noGroup, filepath.Dir(local.Name)) == "" {
 		return fault.Invalid("every user of this machine could use the engine by %s, which has mode %04o: chmod 600 (SocketMode=0600)",
 			local.Name, info.Mode().Perm())
 	}

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// fewConnections is the bound where none is set.
-	fewConnections = 256
-	// remoteShare and mostRemote bound the connections over TCP, so that whoever floods these leaves the owner's socket as it
-	// is: a share of all, and what a machine bears of handshakes that nobody finishes.
+	// defaultConnections is the limit where none is set.
+	defaultConnections = 256
+	// remoteShare and mostRemote limit the connections over TCP: a share of all, and as many unfinished handshakes as a
+	// machine bears. So a flood over TCP leaves the owner's socket as it is.
 	remoteShare, mostRemote = 4, 4096
-	// stallPatience is how long a client may keep others out of a full crowd without sending what it has announced: its
+	// stallPatience is how long a client may keep others out of a full limiter without sending what it has announced: its
 	// request's head, or the next byte of the body. Where there is room it may take as long as it likes.
 	stallPatience = 5 * time.Second
 	// surplusPatience is how long a connection that is too many may take to send its head, and the rest of its body.
 	surplusPatience = 2 * time.Second
-	// told is how many connections beyond the bound are answered that there are too many. Those after them wait in the queue.
-	told = 64
+	// refusedConns is the number of connections beyond the limit that get an answer: 503. Further ones wait in the queue.
+	refusedConns = 64
 )
 
-// crowd is all connections of one transport.
-type crowd struct {
+// connLimiter counts and holds the connections of one transport.
+type connLimiter struct {
 	slots chan struct{} // holds one for each connection
 	most  int           // more are told to come again
 
@@ -33,15 +33,15 @@ type crowd struct {
 	all map[*tracked]struct{}
 }
 
-func newCrowd(most int) *crowd {
-	return &crowd{slots: make(chan struct{}, most+told), most: most, all: map[*tracked]struct{}{}}
+func newConnLimiter(most int) *connLimiter {
+	return &connLimiter{slots: make(chan struct{}, most+refusedConns), most: most, all: map[*tracked]struct{}{}}
 }
 
 // addConn takes a connection in, for which there is a slot. Where there are too many, the one that has been idle the longest
 // has to go, or else the one whose client has been silent the longest in the middle of a request; where there is neither,
 // the new one is told so.
-func (c *crowd) addConn(conn net.Conn) *tracked {
-	t := &tracked{Conn: conn, crowd: c, gone: make(chan struct{})}
+func (c *connLimiter) addConn(conn net.Conn) *tracked {
+	t := &tracked{Conn: conn, limiter: c, gone: make(chan struct{})}
 	t.since.Store(time.Now().UnixNano())
 	c.mu.Lock()
 	var out *tracked
@@ -60,7 +60,7 @@ func (c *crowd) addConn(conn net.Conn) *tracked {
 }
 
 // longestLocked returns the connection with the earliest time; nil if none has one.
-func (c *crowd) longestLocked(since func(*tracked) int64) *tracked {
+func (c *connLimiter) longestLocked(since func(*tracked) int64) *tracked {
 	var (
 		longest *tracked
 		first   int64
@@ -74,7 +74,7 @@ func (c *crowd) longestLocked(since func(*tracked) int64) *tracked {
 }
 
 // removeConn gives a connection's slot back. It is called once for each that was added.
-func (c *crowd) removeConn(t *tracked) {
+func (c *connLimiter) removeConn(t *tracked) {
 	c.mu.Lock()
 	delete(c.all, t)
 	c.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *crowd) removeConn(t *tracked) {
 }
 
 // listConns returns all connections.
-func (c *crowd) listConns() []*tracked {
+func (c *connLimiter) listConns() []*tracked {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]*tracked, 0, len(c.all))
@@ -93,45 +93,45 @@ func (c *crowd) listConns() []*tracked {
 }
 
 // closeConns closes all connections.
-func (c *crowd) closeConns() {
+func (c *connLimiter) closeConns() {
 	for _, t := range c.listConns() {
 		_ = t.Close() // It may be closing already.
 	}
 }
 
-// gate is a listener that takes no more clients than its crowd has room for; the others wait in the socket's queue. Without
-// it the process would run out of descriptors, which its containers need as well.
-type gate struct {
+// limitedListener accepts no more clients than its limiter has room for; further ones wait in the socket's queue. Otherwise
+// the process would run out of descriptors, which its containers need as well.
+type limitedListener struct {
 	net.Listener
 
-	crowd *crowd
-	once  sync.Once
-	stop  chan struct{} // closed by Close
+	limiter *connLimiter
+	once    sync.Once
+	stop    chan struct{} // closed by Close
 }
 
 // Accept waits for room, then for the next client.
-func (g *gate) Accept() (net.Conn, error) {
+func (g *limitedListener) Accept() (net.Conn, error) {
 	select {
-	case g.crowd.slots <- struct{}{}:
+	case g.limiter.slots <- struct{}{}:
 	case <-g.stop:
 		return nil, net.ErrClosed
 	}
 	c, err := g.Listener.Accept()
 	if err != nil {
-		<-g.crowd.slots
+		<-g.limiter.slots
 		return nil, err
 	}
-	return g.crowd.addConn(c), nil
+	return g.limiter.addConn(c), nil
 }
 
 // Close stops accepting.
-func (g *gate) Close() error {
+func (g *limitedListener) Close() error {
 	g.once.Do(func() { close(g.stop) })
 	return g.Listener.Close()
 }
 
-// surplus answers those who are too many.
-type surplus struct {
+// surplusHandler answers 503 to requests over connections beyond the limit.
+type surplusHandler struct {
 	next   http.Handler
 	refuse func(w http.ResponseWriter, r *http.Request, err error)
 	most   int
@@ -139,8 +139,8 @@ type surplus struct {
 
 type clientKey struct{}
 
-// ServeHTTP passes on what comes over a connection that was not one too many.
-func (s *surplus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP passes requests over other connections on.
+func (s *surplusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, ok := r.Context().Value(clientKey{}).(*tracked)
 	if !ok || !t.surplus {
 		if ok && r.Body != http.NoBody {

@@ -196,8 +196,8 @@ func (b *build) addCleanup(free func() error) {
 	b.undo = append(b.undo, free)
 }
 
-// retain keeps the build's things until the function that it returns is called.
-func (b *build) retain() (release func()) {
+// retainBuild keeps the build's things until the function that it returns is called.
+func (b *build) retainBuild() (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.holders++

@@ -45,7 +45,7 @@ func openCache(ctx context.Context, dir string, images steps, account damaged) (
 		return nil, fmt.Errorf("list the steps of builds: %w", err)
 	}
 	for _, step := range known {
-		c.add(step)
+		c.addStep(step)
 	}
 	var used map[string]use
 	err = record.Get(c.file, &used)
@@ -63,8 +63,8 @@ func openCache(ctx context.Context, dir string, images steps, account damaged) (
 	return c, nil
 }
 
-// add makes a step known. The latest of those with one key counts.
-func (c *cache) add(step image.Built) {
+// addStep makes a step known. The latest of those with one key counts.
+func (c *cache) addStep(step image.Built) {
 	if step.Key == "" {
 		return
 	}
@@ -76,8 +76,8 @@ func (c *cache) add(step image.Built) {
 	}
 }
 
-// find returns the id of a step's image, or nothing.
-func (c *cache) find(key string) string {
+// findStep returns the id of a step's image, or nothing.
+func (c *cache) findStep(key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id := c.byKey[key]
@@ -88,8 +88,8 @@ func (c *cache) find(key string) string {
 	return id
 }
 
-// forget leaves out an image that is gone.
-func (c *cache) forget(imageID string) {
+// forgetImage leaves out an image that is gone.
+func (c *cache) forgetImage(imageID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	step := c.steps[imageID]
@@ -154,7 +154,7 @@ func (b *build) holdIfStored(ctx context.Context, imageID string) (*image.Image,
 	}
 	img, err := b.holdImage(ctx, imageID)
 	if fault.Is(err, fault.NotFound) {
-		b.s.cache.forget(imageID)
+		b.s.cache.forgetImage(imageID)
 		return nil, nil
 	}
 	return img, err

@@ -102,7 +102,7 @@ func (st *stage) readyCopyOrAdd(
 	ctx context.Context, cmd instructions.Command, link bool, memo string, find func(context.Context) (*copying.Plan, error),
 ) (*work, error) {
 	var plan *copying.Plan
-	content := st.b.s.digests.get(memo)
+	content := st.b.s.digests.getContent(memo)
 	if content == "" {
 		var err error
 		if plan, err = find(ctx); err != nil {
@@ -116,7 +116,7 @@ func (st *stage) readyCopyOrAdd(
 			return nil, err
 		}
 		content = kind + ":" + sum
-		st.b.s.digests.put(memo, content)
+		st.b.s.digests.putContent(memo, content)
 	}
 	w := &work{state: st.state, text: st.state.DescribeCopy(cmd, content), content: content}
 	below := st.image
@@ -236,7 +236,7 @@ type digests struct {
 	known map[string]string
 }
 
-func (d *digests) get(memo string) string {
+func (d *digests) getContent(memo string) string {
 	if memo == "" {
 		return ""
 	}
@@ -245,7 +245,7 @@ func (d *digests) get(memo string) string {
 	return d.known[memoKey(memo)]
 }
 
-func (d *digests) put(memo, content string) {
+func (d *digests) putContent(memo, content string) {
 	if memo == "" {
 		return
 	}

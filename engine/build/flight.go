@@ -101,6 +101,6 @@ func (f *flights) releaseReader(fl *flight) {
 	last := fl.reading == 0
 	f.mu.Unlock()
 	if last {
-		fl.output.free()
+		fl.output.freeSpool()
 	}
 }

@@ -119,8 +119,8 @@ func (o *output) close() {
 	}
 }
 
-// free gives the file up. Nobody reads any more.
-func (o *output) free() {
+// freeSpool gives the file up. Nobody reads any more.
+func (o *output) freeSpool() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed, o.memory = true, nil

@@ -53,7 +53,7 @@ func TestOutputIsReadFromItsStartByAll(t *testing.T) {
 	if n, err := o.Write([]byte("late")); n != 4 || err != nil || read(t, o) != want {
 		t.Errorf("a late write: %d, %v", n, err)
 	}
-	o.free()
+	o.freeSpool()
 	if got := read(t, o); got != "" {
 		t.Errorf("after free: %d bytes", len(got))
 	}
@@ -152,7 +152,7 @@ func TestOutputIsBounded(t *testing.T) {
 	if o.length != outputKept+int64(len(outputCut)) {
 		t.Errorf("kept %d bytes, want %d and the note", o.length, outputKept)
 	}
-	o.free()
+	o.freeSpool()
 }
 
 func TestOutputWithoutRoomForItsFile(t *testing.T) {

@@ -106,7 +106,7 @@ func (s *Service) dropSteps(
 			case err != nil && !fault.Is(err, fault.NotFound):
 				return done, err
 			}
-			s.cache.forget(step.ID)
+			s.cache.forgetImage(step.ID)
 			again = true
 			if err == nil {
 				done.Deleted, done.Bytes = append(done.Deleted, step.ID), done.Bytes+bytes

@@ -115,7 +115,7 @@ func (st *stage) resolveOrigin(ctx context.Context, from string, origins map[int
 	if found.Image == "" {
 		return nil, nil
 	}
-	return st.b.bases.get(ctx, found.Image, st.b.plan.Platform(st.def), st.t)
+	return st.b.bases.getImage(ctx, found.Image, st.b.plan.Platform(st.def), st.t)
 }
 
 // runLayer runs the command of a RUN and makes an image of what it has written.

@@ -135,10 +135,10 @@ func TestPatternsThatAreLeftOutAreNotMistaken(t *testing.T) {
 func TestAnImageThatIsGoneIsKnownByNoKey(t *testing.T) {
 	c := &cache{byKey: map[string]string{}, steps: map[string]image.Built{}, used: map[string]use{}}
 	for _, key := range []string{"one", "two"} { // two ways that come to the same
-		c.add(image.Built{ID: "x", Key: key, Created: time.Unix(1, 0)})
+		c.addStep(image.Built{ID: "x", Key: key, Created: time.Unix(1, 0)})
 	}
-	c.forget("x")
-	if one, two := c.find("one"), c.find("two"); one != "" || two != "" {
+	c.forgetImage("x")
+	if one, two := c.findStep("one"), c.findStep("two"); one != "" || two != "" {
 		t.Errorf("an image that is gone is found: %q, %q", one, two)
 	}
 }

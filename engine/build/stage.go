@@ -104,8 +104,8 @@ func (st *stage) shortImageID() string {
 	return id.Short(st.image.ID)
 }
 
-// wait returns when the stage is carried out.
-func (st *stage) wait(ctx context.Context) error {
+// awaitEnd returns when the stage is carried out.
+func (st *stage) awaitEnd(ctx context.Context) error {
 	select {
 	case <-st.done:
 	case <-ctx.Done():
@@ -122,11 +122,11 @@ func (st *stage) wait(ctx context.Context) error {
 // is carried out here and now.
 func (st *stage) ensureStage(ctx context.Context, def *dockerfile.Stage) (*stage, error) {
 	if other := st.b.stages[def.Index]; other != nil {
-		return other, other.wait(ctx)
+		return other, other.awaitEnd(ctx)
 	}
 	other, first := st.b.extraStage(def, st.t)
 	if !first {
-		return other, other.wait(ctx)
+		return other, other.awaitEnd(ctx)
 	}
 	return other, other.carryOut(ctx)
 }
@@ -165,7 +165,7 @@ func (st *stage) beginFrom(ctx context.Context) error {
 		st.image, below = other.image, other.scope
 		config, author = other.state.Config, other.state.Author
 	case origin.Image != "":
-		img, err := st.b.bases.get(ctx, origin.Image, platform, st.t)
+		img, err := st.b.bases.getImage(ctx, origin.Image, platform, st.t)
 		if err != nil {
 			return err
 		}

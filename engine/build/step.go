@@ -129,7 +129,7 @@ func (st *stage) findCached(ctx context.Context, w *work, spec image.Step) (*ima
 	if st.b.req.NoCache {
 		return nil, nil
 	}
-	imageID := st.b.s.cache.find(spec.Key)
+	imageID := st.b.s.cache.findStep(spec.Key)
 	if st.b.sources == nil || st.b.sources.ancestors[imageID] {
 		if img, err := st.b.holdIfStored(ctx, imageID); img != nil || err != nil {
 			return img, err
@@ -150,13 +150,13 @@ func (st *stage) runOrJoin(ctx context.Context, w *work, spec image.Step) (*imag
 		if b.private != "" {
 			return ""
 		}
-		return b.s.cache.find(spec.Key)
+		return b.s.cache.findStep(spec.Key)
 	}
 	below := st.image
 	do := func(ctx context.Context, out *output) (*image.Image, error) {
 		return b.makeImage(ctx, out, w, spec, below)
 	}
-	fl, imageID := b.s.flights.joinOrStart(b.s.life, key, known, b.retain, do) //nolint:contextcheck // others may wait for it too
+	fl, imageID := b.s.flights.joinOrStart(b.s.life, key, known, b.retainBuild, do) //nolint:contextcheck // others may wait for it too
 	if fl == nil {
 		img, err := b.holdIfStored(ctx, imageID)
 		if img == nil && err == nil {
@@ -202,7 +202,7 @@ func (b *build) makeImage(ctx context.Context, out *output, w *work, spec image.
 	if below != nil {
 		built.Size = max(0, img.Size-below.Size)
 	}
-	b.s.cache.add(built)
+	b.s.cache.addStep(built)
 	return img, nil
 }
 

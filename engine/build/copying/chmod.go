@@ -139,8 +139,8 @@ func parsePerms(op byte, who uint32, s string) ([]edit, bool) {
 	return append(edits, copies...), true
 }
 
-// apply returns the mode that a file gets, as Unix has it. Links keep theirs.
-func (c *chmod) apply(mode fs.FileMode) uint32 {
+// applyTo returns the mode that a file gets, as Unix has it. Links keep theirs.
+func (c *chmod) applyTo(mode fs.FileMode) uint32 {
 	old := unixMode(mode)
 	if c.text == "" || mode&fs.ModeSymlink != 0 {
 		return old

@@ -45,7 +45,7 @@ func TestModes(t *testing.T) {
 			t.Errorf("parseChmod(%q) = %v", tc.chmod, err)
 			continue
 		}
-		if got := c.apply(tc.mode); got != tc.want {
+		if got := c.applyTo(tc.mode); got != tc.want {
 			t.Errorf("chmod %q of %v = %o, want %o", tc.chmod, tc.mode, got, tc.want)
 		}
 	}

@@ -34,7 +34,7 @@ func (p *Plan) computeDigest(ctx context.Context) (kind, sum string, err error) 
 			return "", "", err
 		}
 	}
-	s.flush()
+	s.flushRest()
 	kind = "multi"
 	if len(p.req.Items) == 1 && len(p.matches) == 1 && !p.req.Parents {
 		kind = "file"
@@ -60,7 +60,7 @@ func (s *summer) addFlag(on bool) {
 	}
 }
 
-func (s *summer) flush() {
+func (s *summer) flushRest() {
 	s.sum.Write(s.buf)
 	s.buf = s.buf[:0]
 }
@@ -70,7 +70,7 @@ func (s *summer) addFile(ctx context.Context, m *match, f *file) error {
 	e := f.entry
 	s.addText(f.name)
 	s.addNumber(uint64(e.Mode.Type()))
-	s.addNumber(uint64(s.plan.chmod.apply(e.Mode)))
+	s.addNumber(uint64(s.plan.chmod.applyTo(e.Mode)))
 	if m.keep && s.plan.owner.text == "" {
 		s.addNumber(uint64(e.UID))
 		s.addNumber(uint64(e.GID))
@@ -91,7 +91,7 @@ func (s *summer) addFile(ctx context.Context, m *match, f *file) error {
 	}
 	s.addNumber(uint64(len(f.kids)))
 	if len(s.buf) > 16<<10 {
-		s.flush()
+		s.flushRest()
 	}
 	for i := range f.kids {
 		if err := s.addFile(ctx, m, &f.kids[i]); err != nil {

@@ -168,7 +168,7 @@ func (l *layer) finalizeEntry(e *source.Entry, m *match) *source.Entry {
 		out.UID, out.GID = 0, 0
 	}
 	if l.plan.chmod.text != "" {
-		out.Mode = e.Mode.Type() | goMode(int64(l.plan.chmod.apply(e.Mode)))
+		out.Mode = e.Mode.Type() | goMode(int64(l.plan.chmod.applyTo(e.Mode)))
 	}
 	return &out
 }

@@ -75,7 +75,7 @@ func (g *git) fetchTree(ctx context.Context, opt source.Options) (*source.Tree, 
 		{"-c", "init.defaultBranch=master", "init", "--quiet", "--template="},
 		{"config", "remote.origin.url", g.r.remote.String()},
 	} {
-		if _, err := g.run(ctx, args...); err != nil {
+		if _, err := g.runGit(ctx, args...); err != nil {
 			return nil, err
 		}
 	}
@@ -83,23 +83,23 @@ func (g *git) fetchTree(ctx context.Context, opt source.Options) (*source.Tree, 
 	if err != nil {
 		return nil, err
 	}
-	hash, err := g.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", from+"^{commit}")
+	hash, err := g.runGit(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", from+"^{commit}")
 	if err != nil {
 		return nil, fault.NotFound("no commit is called %s", g.r.ref)
 	}
 	if err := g.verifyChecksum(ctx, from, hash); err != nil {
 		return nil, err
 	}
-	if _, err := g.run(ctx, "checkout", "--progress", "--detach", "--force", hash, "--"); err != nil {
+	if _, err := g.runGit(ctx, "checkout", "--progress", "--detach", "--force", hash, "--"); err != nil {
 		return nil, err
 	}
 	if g.r.submodules {
 		// --progress, so that there is something to hear while something comes.
-		if _, err := g.run(ctx, "submodule", "update", "--init", "--recursive", "--depth=1", "--progress"); err != nil {
+		if _, err := g.runGit(ctx, "submodule", "update", "--init", "--recursive", "--depth=1", "--progress"); err != nil {
 			return nil, fmt.Errorf("submodules: %w", err)
 		}
 	}
-	at, err := g.run(ctx, "show", "--no-patch", "--format=%ct", hash, "--")
+	at, err := g.runGit(ctx, "show", "--no-patch", "--format=%ct", hash, "--")
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (g *git) fetchCommit(ctx context.Context) (string, error) {
 	if ref == "" {
 		ref = "HEAD"
 	}
-	_, err := g.run(ctx, "fetch", "--progress", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", "origin", ref)
+	_, err := g.runGit(ctx, "fetch", "--progress", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", "origin", ref)
 	if err == nil {
 		return "FETCH_HEAD", nil
 	}
@@ -133,12 +133,12 @@ func (g *git) fetchCommit(ctx context.Context) (string, error) {
 		return "", err
 	}
 	// A commit that the server gives to nobody by its name is found in all that it has; so is the beginning of one.
-	if _, all := g.run(ctx, "fetch", "--progress", "--no-recurse-submodules", "--", "origin",
+	if _, all := g.runGit(ctx, "fetch", "--progress", "--no-recurse-submodules", "--", "origin",
 		"+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*", "+HEAD:refs/remotes/origin/HEAD"); all != nil {
 		return "", errors.Join(err, all)
 	}
 	for _, name := range []string{"refs/tags/" + ref, "refs/remotes/origin/" + ref, ref} {
-		if _, err := g.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name); err == nil {
+		if _, err := g.runGit(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name); err == nil {
 			return name, nil
 		}
 	}
@@ -150,7 +150,7 @@ func (g *git) verifyChecksum(ctx context.Context, from, hash string) error {
 	if g.r.checksum == "" || strings.HasPrefix(hash, g.r.checksum) {
 		return nil
 	}
-	tag, err := g.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", from)
+	tag, err := g.runGit(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", from)
 	if err == nil && strings.HasPrefix(tag, g.r.checksum) {
 		return nil
 	}

@@ -28,9 +28,9 @@ const (
 	grace     = 5 * time.Second   // for pipes that others hold once git is dead
 )
 
-// run runs git in the checkout and returns what it prints, trimmed. The end of ctx, silence and a full disk kill it with all
+// runGit runs git in the checkout and returns what it prints, trimmed. The end of ctx, silence and a full disk kill it with all
 // that it has started; it does not outlive the engine.
-func (g *git) run(ctx context.Context, args ...string) (string, error) {
+func (g *git) runGit(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	cmd := exec.CommandContext(ctx, g.program, args...)

@@ -51,12 +51,12 @@ func newBuilder(ctx context.Context, opt Options) (*builder, error) {
 	return b, nil
 }
 
-// finish returns the tree.
-func (b *builder) finish() (*Tree, error) {
+// finishTree returns the tree.
+func (b *builder) finishTree() (*Tree, error) {
 	for _, f := range b.folders {
 		f.sortChildren()
 	}
-	file, err := b.spool.finish()
+	file, err := b.spool.finishFile()
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func (b *builder) finish() (*Tree, error) {
 	return b.tree, nil
 }
 
-// abandon throws everything away.
-func (b *builder) abandon() { b.spool.abandon() }
+// abandonTree throws everything away.
+func (b *builder) abandonTree() { b.spool.abandonFile() }
 
 // newFolder returns an empty folder as those are that no entry describes: of root, and as old as can be.
 func (b *builder) newFolder() *inode {
@@ -108,13 +108,13 @@ func (b *builder) makeParent(name string) (*folder, error) {
 	for rest, done := dir, 0; rest != "." && rest != ""; {
 		var part string
 		part, rest, _ = strings.Cut(rest, "/")
-		next := at.kids.get(part)
+		next := at.kids.findInode(part)
 		if next == nil {
 			if err := errors.Join(b.budget.Folder(), b.chargeText(len(part))); err != nil {
 				return nil, err
 			}
 			next = b.newFolder()
-			at.kids.add(strings.Clone(part), next)
+			at.kids.addInode(strings.Clone(part), next)
 		}
 		done += len(part)
 		if next.mode&fs.ModeSymlink != 0 {
@@ -163,7 +163,7 @@ func (b *builder) putNode(name string, node *inode) error {
 			return err
 		}
 		b.initFolder(node)
-		in.add(strings.Clone(base), node)
+		in.addInode(strings.Clone(base), node)
 		return nil
 	}
 	old := in.children[i].node

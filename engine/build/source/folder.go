@@ -37,10 +37,10 @@ func FromFolder(ctx context.Context, dir string, skip []string, at time.Time, op
 	}
 	c := &collector{builder: b, ctx: ctx, from: Rooted(root), skip: skip, at: at}
 	if err := c.collectFolder(&Entry{Path: "."}); err != nil {
-		b.abandon()
+		b.abandonTree()
 		return nil, err
 	}
-	return b.finish()
+	return b.finishTree()
 }
 
 // collector takes in one folder.
@@ -122,12 +122,12 @@ func FromReader(ctx context.Context, name string, src io.Reader, mode fs.FileMod
 	node := &inode{mode: mode &^ fs.ModeType}
 	node.setOwnerAndTime(0, 0, at)
 	if err := b.readContent(node, contextReader{ctx, src}, false); err != nil {
-		b.abandon()
+		b.abandonTree()
 		return nil, err
 	}
 	if err := b.putNode(name, node); err != nil {
-		b.abandon()
+		b.abandonTree()
 		return nil, err
 	}
-	return b.finish()
+	return b.finishTree()
 }

@@ -98,16 +98,16 @@ func (f *folder) indexOf(name string) int {
 	return -1
 }
 
-// get returns what has a name, nil if nothing has.
-func (f *folder) get(name string) *inode {
+// findInode returns what has a name, nil if nothing has.
+func (f *folder) findInode(name string) *inode {
 	if i := f.indexOf(name); i >= 0 {
 		return f.children[i].node
 	}
 	return nil
 }
 
-// add appends a name that is not there.
-func (f *folder) add(name string, node *inode) {
+// addInode appends a name that is not there.
+func (f *folder) addInode(name string, node *inode) {
 	if n := len(f.children); n > 0 && name < f.children[n-1].name {
 		f.unsorted = true
 	}

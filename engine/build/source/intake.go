@@ -39,10 +39,10 @@ func Intake(ctx context.Context, src io.Reader, opt Options) (*Tree, error) {
 	t := &taker{builder: b, ctx: ctx, in: in, src: ahead}
 	t.tar = tar.NewReader(t)
 	if err := t.addEntries(); err != nil {
-		b.abandon()
+		b.abandonTree()
 		return nil, t.translateError(err)
 	}
-	tree, err := b.finish()
+	tree, err := b.finishTree()
 	if err != nil {
 		return nil, t.translateError(err)
 	}

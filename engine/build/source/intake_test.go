@@ -311,7 +311,7 @@ func TestIntakeText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.abandon()
+	defer b.abandonTree()
 	b.text = maxText - 5
 	if err := b.putNode("abc/de", &inode{}); err != nil {
 		t.Errorf("put = %v", err)
@@ -334,7 +334,7 @@ func TestNamedSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.commitBytes(node, copy(space, "text"), true)
-	f, err := s.finish()
+	f, err := s.finishFile()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -246,8 +246,8 @@ func finishSum(h hash.Hash, node *inode) {
 	h.Reset()
 }
 
-// finish waits for the workers and returns the file, which is the caller's now.
-func (s *spool) finish() (*os.File, error) {
+// finishFile waits for the workers and returns the file, which is the caller's now.
+func (s *spool) finishFile() (*os.File, error) {
 	var err error
 	if s.now != nil {
 		err = s.flushBlock()
@@ -265,8 +265,8 @@ func (s *spool) finish() (*os.File, error) {
 	return s.file, nil
 }
 
-// abandon waits for the workers and throws the content away.
-func (s *spool) abandon() {
+// abandonFile waits for the workers and throws the content away.
+func (s *spool) abandonFile() {
 	s.stopWorkers()
 	s.file.Close() //nolint:errcheck // nobody will read it
 }

@@ -164,7 +164,7 @@ func (t *Tree) walkPath(clean string, follow bool, step func(names int) error) (
 			}
 			continue
 		}
-		next := in.kids.get(part)
+		next := in.kids.findInode(part)
 		if next == nil {
 			return "", nil, noSuchFile(clean)
 		}
@@ -196,7 +196,7 @@ func (t *Tree) findNode(clean string) (*inode, error) {
 		if at.kids == nil {
 			return nil, notFolder(clean)
 		}
-		if at = at.kids.get(part); at == nil {
+		if at = at.kids.findInode(part); at == nil {
 			return nil, noSuchFile(clean)
 		}
 	}

@@ -33,10 +33,10 @@ func (w *Worker) seedCache(ctx context.Context, want *cacheMount, dir string) er
 
 // Caches lists the folders of cache mounts, the latest used first. Their sizes are of the end of their last use.
 func (w *Worker) Caches(ctx context.Context) ([]Cache, error) {
-	return w.caches.list(), ctx.Err()
+	return w.caches.listCaches(), ctx.Err()
 }
 
-func (c *caches) list() []Cache {
+func (c *caches) listCaches() []Cache {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var list []Cache
@@ -59,7 +59,7 @@ func (c *caches) list() []Cache {
 // PruneCaches removes the folders of cache mounts that drop wants to go and that no run uses, the longest unused first, and
 // returns them with what they took. What was done before an error is in the answer.
 func (w *Worker) PruneCaches(ctx context.Context, drop func(Cache) bool) (removed []Cache, err error) {
-	for _, about := range slices.Backward(w.caches.list()) {
+	for _, about := range slices.Backward(w.caches.listCaches()) {
 		if err := ctx.Err(); err != nil {
 			return removed, err
 		}
@@ -69,7 +69,7 @@ func (w *Worker) PruneCaches(ctx context.Context, drop func(Cache) bool) (remove
 		if size, err := tree.Size(ctx, filepath.Join(w.caches.dir, about.ID, cacheFiles)); err == nil {
 			about.Bytes = size
 		}
-		gone, err := w.caches.remove(about.ID)
+		gone, err := w.caches.removeCache(about.ID)
 		if err != nil {
 			return removed, fmt.Errorf("remove cache %s: %w", about.Name, err)
 		}
@@ -80,8 +80,8 @@ func (w *Worker) PruneCaches(ctx context.Context, drop func(Cache) bool) (remove
 	return removed, nil
 }
 
-// remove takes a cache away unless somebody uses it. A run that comes meanwhile finds none, and makes a new one.
-func (c *caches) remove(key string) (gone bool, err error) {
+// removeCache takes a cache away unless somebody uses it. A run that comes meanwhile finds none, and makes a new one.
+func (c *caches) removeCache(key string) (gone bool, err error) {
 	old := filepath.Join(c.dir, cacheOld+id.New())
 	c.mu.Lock()
 	e := c.entries[key]
@@ -170,7 +170,7 @@ func (w *Worker) trimCaches(ctx context.Context) error {
 		return nil
 	}
 	total := int64(0)
-	for _, about := range w.caches.list() {
+	for _, about := range w.caches.listCaches() {
 		total += about.Bytes
 	}
 	_, err := w.PruneCaches(ctx, func(about Cache) bool {

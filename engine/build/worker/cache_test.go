@@ -152,13 +152,13 @@ func TestSharing(t *testing.T) {
 					var m *mounts
 					second, m = hold(tc.second)
 					got = true
-					m.release()
+					m.releaseAll()
 				})
 				synctest.Wait()
 				if got == tc.waits {
 					t.Errorf("the second one has it: %v, want %v", got, !tc.waits)
 				}
-				m.release()
+				m.releaseAll()
 				done.Wait()
 				if (first == second) != tc.same {
 					t.Errorf("folders %s and %s, want the same: %v", first, second, tc.same)
@@ -174,7 +174,7 @@ func TestWaitForACacheEndsWithTheBuild(t *testing.T) {
 	m := &mounts{failed: func(err error) { t.Error(err) }}
 	wanted := []*cacheMount{{Mount: &Mount{Type: MountCache, ID: "c", Sharing: Locked}, target: "/c"}}
 	must(t, k.takeCaches(t.Context(), m, wanted))
-	defer m.release()
+	defer m.releaseAll()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := k.Run(ctx, Step{Command: []string{"x"}, Mounts: []Mount{{Type: MountCache, ID: "c", Target: "/c", Sharing: Locked}}})

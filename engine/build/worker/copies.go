@@ -37,7 +37,7 @@ func (w *Worker) copyOf(
 		if at, err = c.writeFiles(ctx, files, path); err != nil {
 			return "", nil, err
 		}
-		return at, c.remove, nil
+		return at, c.removeFolder, nil
 	}
 	key := copyKey{files, filepath.Clean("/" + path)}
 	for {
@@ -87,7 +87,7 @@ func (w *Worker) leaveCopy(key copyKey, c *copied) error {
 	if !last {
 		return nil
 	}
-	return c.remove()
+	return c.removeFolder()
 }
 
 // hasFailed reports whether making the copy has failed.
@@ -116,7 +116,7 @@ func (c *copied) writeFiles(ctx context.Context, files source.Source, path strin
 	return at, nil
 }
 
-func (c *copied) remove() error { return tree.RemovePath(c.dir) }
+func (c *copied) removeFolder() error { return tree.RemovePath(c.dir) }
 
 // Hold has the copies of a build's context stay for the next run of that build. release, which is called once, removes them
 // when no run uses them any more.
@@ -141,7 +141,7 @@ func (w *Worker) letGo(files source.Source) (err error) {
 	}
 	w.mu.Unlock()
 	for _, c := range old {
-		if failed := c.remove(); failed != nil {
+		if failed := c.removeFolder(); failed != nil {
 			err = fmt.Errorf("remove copies of a context: %w", failed)
 		}
 	}

@@ -38,8 +38,8 @@ type mounts struct {
 	failed  func(error)
 }
 
-// release gives back what was made for a run, in the reverse order.
-func (m *mounts) release() {
+// releaseAll gives back what was made for a run, in the reverse order.
+func (m *mounts) releaseAll() {
 	for _, f := range slices.Backward(m.back) {
 		if err := f(); err != nil {
 			m.failed(err)

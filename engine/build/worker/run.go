@@ -26,7 +26,7 @@ func (w *Worker) Run(ctx context.Context, step Step) (run Result, err error) {
 		return run, err
 	}
 	m, err := w.prepareMounts(ctx, &step)
-	defer m.release()
+	defer m.releaseAll()
 	if err != nil {
 		return run, err
 	}

@@ -103,7 +103,7 @@ func Load(opts Options) (Config, error) {
 		return Config{}, err
 	}
 	for _, s := range allSettings() {
-		if err := s.apply(&cfg, sources{file: fromFile, fileName: name, env: env, flags: opts.Flags}); err != nil {
+		if err := s.applySources(&cfg, sources{file: fromFile, fileName: name, env: env, flags: opts.Flags}); err != nil {
 			return Config{}, err
 		}
 	}

@@ -139,9 +139,9 @@ type sources struct {
 	flags    map[string][]string
 }
 
-// apply stores the setting from each source that has it; the last stands. All are checked, so that a mistake shows
+// applySources stores the setting from each source that has it; the last stands. All are checked, so that a mistake shows
 // before the day on which the stronger source is gone.
-func (s setting) apply(cfg *Config, src sources) error {
+func (s setting) applySources(cfg *Config, src sources) error {
 	if values, ok := src.file[s.key]; ok {
 		if err := s.storeValues(cfg, values, src.env, "configuration "+src.fileName+": "+s.key); err != nil {
 			return err

@@ -96,7 +96,7 @@ func (d *draft) checkMountConfigs(take func(dst string) error) error {
 		case mountTmpfs:
 			t, err := asked.toTmpfs(dst)
 			if err != nil {
-				return prefixField("Mounts", asked.invalid("TmpfsOptions: %v", err))
+				return prefixField("Mounts", asked.invalidField("TmpfsOptions: %v", err))
 			}
 			d.Tmpfs = append(d.Tmpfs, t)
 		}
@@ -104,8 +104,8 @@ func (d *draft) checkMountConfigs(take func(dst string) error) error {
 	return nil
 }
 
-// invalid is the answer to a mount that cannot be, in the words that clients know.
-func (c *MountConfig) invalid(format string, args ...any) error {
+// invalidField is the answer to a mount that cannot be, in the words that clients know.
+func (c *MountConfig) invalidField(format string, args ...any) error {
 	return fault.Invalid("invalid mount config for type %q: "+format, append([]any{c.Type}, args...)...)
 }
 
@@ -118,13 +118,13 @@ func (c *MountConfig) checkFields() (dst string, err error) {
 		return "", fault.Invalid("mount type unknown: %q", c.Type)
 	}
 	if c.Target == "" {
-		return "", c.invalid("field Target must not be empty")
+		return "", c.invalidField("field Target must not be empty")
 	}
 	if dst, err = cleanDestination(c.Target, c.Target); err != nil {
-		return "", c.invalid("Target: %v", err)
+		return "", c.invalidField("Target: %v", err)
 	}
 	if !slices.Contains([]string{"", "default", "consistent", "cached", "delegated"}, c.Consistency) {
-		return "", c.invalid("Consistency %q: want consistent, cached or delegated", c.Consistency)
+		return "", c.invalidField("Consistency %q: want consistent, cached or delegated", c.Consistency)
 	}
 	for _, other := range []struct {
 		given bool
@@ -138,7 +138,7 @@ func (c *MountConfig) checkFields() (dst string, err error) {
 		{c.Source != "" && c.Type == mountTmpfs, "Source"},
 	} {
 		if other.given {
-			return "", c.invalid("field %s must not be specified", other.field)
+			return "", c.invalidField("field %s must not be specified", other.field)
 		}
 	}
 	switch c.Type {
@@ -153,20 +153,20 @@ func (c *MountConfig) checkFields() (dst string, err error) {
 func (c *MountConfig) checkBind() error {
 	switch {
 	case c.Source == "":
-		return c.invalid("field Source must not be empty")
+		return c.invalidField("field Source must not be empty")
 	case !path.IsAbs(c.Source) || strings.ContainsRune(c.Source, 0):
-		return c.invalid("invalid mount path: '%s' mount path must be absolute: Source", c.Source)
+		return c.invalidField("invalid mount path: '%s' mount path must be absolute: Source", c.Source)
 	}
 	o := c.BindOptions
 	switch {
 	case o == nil:
 		return nil
 	case o.Propagation != "" && !isPropagation(o.Propagation):
-		return c.invalid("invalid propagation mode: %s: BindOptions.Propagation", o.Propagation)
+		return c.invalidField("invalid propagation mode: %s: BindOptions.Propagation", o.Propagation)
 	case o.ReadOnlyForceRecursive && !c.ReadOnly:
-		return c.invalid("BindOptions.ReadOnlyForceRecursive is for ReadOnly mounts")
+		return c.invalidField("BindOptions.ReadOnlyForceRecursive is for ReadOnly mounts")
 	case o.ReadOnlyForceRecursive && (o.ReadOnlyNonRecursive || o.NonRecursive):
-		return c.invalid("BindOptions.ReadOnlyForceRecursive excludes ReadOnlyNonRecursive and NonRecursive")
+		return c.invalidField("BindOptions.ReadOnlyForceRecursive excludes ReadOnlyNonRecursive and NonRecursive")
 	}
 	return nil
 }
@@ -178,10 +178,11 @@ func isPropagation(s string) bool {
 func (c *MountConfig) checkVolume() error {
 	if c.Source != "" {
 		if _, err := CheckName(c.Source); err != nil || strings.HasPrefix(c.Source, "/") {
-			return c.invalid("Source: %q includes invalid characters for a volume name, only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed", c.Source)
+			return c.invalidField("Source: %q includes invalid characters for a volume name, only [a-zA-Z0-9][a-zA-Z0-9_.-] are allowed",
+				c.Source)
 		}
 	} else if c.ReadOnly {
-		return c.invalid("must not set ReadOnly mode when using anonymous volumes")
+		return c.invalidField("must not set ReadOnly mode when using anonymous volumes")
 	}
 	o := c.VolumeOptions
 	if o == nil {
@@ -190,9 +191,9 @@ func (c *MountConfig) checkVolume() error {
 	if o.Subpath != "" {
 		switch {
 		case c.Source == "":
-			return c.invalid("VolumeOptions.Subpath must not be set when using anonymous volumes")
+			return c.invalidField("VolumeOptions.Subpath must not be set when using anonymous volumes")
 		case !filepath.IsLocal(o.Subpath) || strings.ContainsRune(o.Subpath, 0):
-			return c.invalid("VolumeOptions.Subpath: subpath must be a relative path within the volume: %q", o.Subpath)
+			return c.invalidField("VolumeOptions.Subpath: subpath must be a relative path within the volume: %q", o.Subpath)
 		}
 	}
 	if o.DriverConfig != nil && o.DriverConfig.Name != "" && o.DriverConfig.Name != localDriver {

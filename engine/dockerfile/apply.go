@@ -93,7 +93,7 @@ func (s *State) expandAndEdit(cmd instructions.Command) error {
 	env := &variables{}
 	for _, entry := range s.Config.Env {
 		if name, value, ok := strings.Cut(entry, "="); ok {
-			env.set(name, value)
+			env.setVariable(name, value)
 		}
 	}
 	if err := expandWords(cmd, newExpander('\\', env)); err != nil {

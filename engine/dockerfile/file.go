@@ -86,7 +86,7 @@ func Parse(src []byte, opts ParseOptions) (*File, error) {
 	if n := len(f.Stages); n > maxStages {
 		return nil, fault.Invalid("%s has %d stages, more than %d", opts.Name, n, maxStages)
 	}
-	f.lint(findings)
+	f.lintFile(findings)
 	if err := findings.err(); err != nil {
 		return nil, err
 	}

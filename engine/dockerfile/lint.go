@@ -60,8 +60,8 @@ func (f *findings) err() error {
 	return fault.Invalid("lint violation found for rules: %s\n%s", strings.Join(slices.Compact(rules), ", "), f.list[0])
 }
 
-// lint looks for what can be seen without knowing what the build is of.
-func (f *File) lint(findings *findings) {
+// lintFile looks for what can be seen without knowing what the build is of.
+func (f *File) lintFile(findings *findings) {
 	f.lintNames(findings)
 	f.lintCase(findings)
 	for _, stage := range f.Stages {

@@ -111,12 +111,12 @@ func (s *Scope) declareArgs(cmd *instructions.ArgCommand, e *expander) error {
 	for _, arg := range cmd.Args {
 		s.declared[arg.Key] = true
 		if v, ok := s.plan.args[arg.Key]; ok {
-			s.args.set(arg.Key, v)
+			s.args.setVariable(arg.Key, v)
 			continue
 		}
 		if arg.Value == nil {
 			if v, ok := s.plan.global.Get(arg.Key); ok {
-				s.args.set(arg.Key, v)
+				s.args.setVariable(arg.Key, v)
 			}
 			continue
 		}
@@ -124,7 +124,7 @@ func (s *Scope) declareArgs(cmd *instructions.ArgCommand, e *expander) error {
 		if err != nil {
 			return err
 		}
-		s.args.set(arg.Key, v)
+		s.args.setVariable(arg.Key, v)
 	}
 	return nil
 }

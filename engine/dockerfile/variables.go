@@ -60,7 +60,7 @@ func (v *variables) Get(name string) (string, bool) {
 // Keys returns the names.
 func (v *variables) Keys() []string { return v.names }
 
-func (v *variables) set(name, value string) {
+func (v *variables) setVariable(name, value string) {
 	if v.values == nil {
 		v.values = map[string]string{}
 	}
@@ -105,7 +105,7 @@ func (p *Plan) readGlobals(opts ResolveOptions, findings *findings) error {
 		if v, ok := p.args[arg[0]]; ok {
 			arg[1] = v
 		}
-		p.global.set(arg[0], arg[1])
+		p.global.setVariable(arg[0], arg[1])
 	}
 	defaults := p.global.clone()
 	if err := p.File.addGlobals(defaults, nil); err == nil {
@@ -130,7 +130,7 @@ func (f *File) addGlobals(into *variables, given map[string]string) error {
 	for _, cmd := range f.MetaArgs {
 		for _, arg := range cmd.Args {
 			if v, ok := given[arg.Key]; ok {
-				into.set(arg.Key, v)
+				into.setVariable(arg.Key, v)
 				continue
 			}
 			if arg.Value == nil {
@@ -140,7 +140,7 @@ func (f *File) addGlobals(into *variables, given map[string]string) error {
 			if err != nil {
 				return f.faultIn(cmd, "%w", err)
 			}
-			into.set(arg.Key, v)
+			into.setVariable(arg.Key, v)
 		}
 	}
 	return nil

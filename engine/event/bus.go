@@ -64,7 +64,7 @@ func (b *Bus) Publish(ev Event) {
 		p.Time = time.Unix(0, b.last+1)
 	}
 	b.last = p.Time.UnixNano()
-	b.ring.push(p)
+	b.ring.pushEvent(p)
 	if len(b.waiting) > 0 && !b.waking {
 		b.waking = true
 		b.work.Go(b.wakeListeners)

@@ -29,8 +29,8 @@ type ring struct {
 	gone  int64  // time of the latest event that is no longer here, in nanoseconds
 }
 
-// push adds an event and forgets what there is no more room for.
-func (r *ring) push(p *Published) {
+// pushEvent adds an event and forgets what there is no more room for.
+func (r *ring) pushEvent(p *Published) {
 	p.Seq = r.next
 	r.next++
 	r.bytes += p.size()
@@ -47,17 +47,17 @@ func (r *ring) push(p *Published) {
 // needsEviction reports whether the oldest event has to go for a new one.
 func (r *ring) needsEviction(p *Published) bool {
 	held := r.next - r.first
-	return held > ringEvents || r.bytes > ringBytes || held > r.quiet && p.Time.Sub(r.at(r.first).Time) > fresh
+	return held > ringEvents || r.bytes > ringBytes || held > r.quiet && p.Time.Sub(r.eventAt(r.first).Time) > fresh
 }
 
-// at returns the event of a number that is between first and next.
-func (r *ring) at(seq uint64) *Published { return r.slots[seq%ringEvents] }
+// eventAt returns the event of a number that is between first and next.
+func (r *ring) eventAt(seq uint64) *Published { return r.slots[seq%ringEvents] }
 
 // copyTo fills into with the events from a number on and returns how many there were.
 func (r *ring) copyTo(into []*Published, from uint64) int {
 	n := 0
 	for seq := from; seq < r.next && n < len(into); seq++ {
-		into[n] = r.at(seq)
+		into[n] = r.eventAt(seq)
 		n++
 	}
 	return n
@@ -65,8 +65,11 @@ func (r *ring) copyTo(into []*Published, from uint64) int {
 
 // firstAfter returns the number of the first event that is later than a time.
 func (r *ring) firstAfter(nanos int64) uint64 {
-	n := sort.Search(int(r.next-r.first), func(i int) bool { return r.at(r.first+uint64(i)).Time.UnixNano() > nanos }) //nolint:gosec // no more than ringEvents
-	return r.first + uint64(n)                                                                                         //nolint:gosec // not negative
+	length := int(r.next - r.first) //nolint:gosec // no more than ringEvents
+	n := sort.Search(length, func(i int) bool {
+		return r.eventAt(r.first+uint64(i)).Time.UnixNano() > nanos //nolint:gosec // not negative
+	})
+	return r.first + uint64(n) //nolint:gosec // not negative
 }
 
 // unixNanos returns a time in nanoseconds since 1970; one that these cannot tell becomes the first or the last that they can.

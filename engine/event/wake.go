@@ -81,7 +81,7 @@ func (b *Bus) wakeListeners() {
 		lowest = max(lowest, first)
 		events = events[:0]
 		for seq := lowest; seq < next; seq++ {
-			events = append(events, b.ring.at(seq))
+			events = append(events, b.ring.eventAt(seq))
 		}
 		b.mu.Unlock()
 		for i := range looks {

@@ -59,8 +59,8 @@ func (l Life) Step(e Event) (Life, []Action, error) {
 	return after, actions, nil
 }
 
-// move changes the state by the table.
-func (l *Life) move(op container.Op) (err error) {
+// moveState changes the state by the table.
+func (l *Life) moveState(op container.Op) (err error) {
 	l.State, err = l.Next(op)
 	return err
 }
@@ -86,7 +86,7 @@ type Started struct {
 }
 
 func (e Started) step(l *Life) ([]Action, error) {
-	if err := l.move(e.Op); err != nil {
+	if err := l.moveState(e.Op); err != nil {
 		return nil, err
 	}
 	l.Pid, l.PidStart, l.StartedAt, l.ExitCode, l.Error, l.OOMKilled = e.Process.Pid, e.Process.Start, e.At, 0, "", false
@@ -112,7 +112,7 @@ func (e StartFailed) step(l *Life) ([]Action, error) {
 		if _, err := l.Next(container.OpRestart); err != nil {
 			return nil, err
 		}
-		if err := l.move(container.OpStop); err != nil {
+		if err := l.moveState(container.OpStop); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func (e EndAsked) step(l *Life) ([]Action, error) {
 			return deeds(Disarm), nil
 		}
 		l.StoppedByUser = true
-		return deeds(SaveStop, Wake, Disarm), l.move(e.Op)
+		return deeds(SaveStop, Wake, Disarm), l.moveState(e.Op)
 	}
 	l.Enders++
 	if e.Shutdown {
@@ -167,14 +167,14 @@ func (PolicyChanged) step(l *Life) ([]Action, error) {
 	if l.State != container.Restarting || ShouldRestart(l.Record, l.RestartCount-1) {
 		return nil, nil
 	}
-	return deeds(SaveStop, Wake, Disarm), l.move(container.OpStop)
+	return deeds(SaveStop, Wake, Disarm), l.moveState(container.OpStop)
 }
 
 // ProcessEnded is the end of the process. What it held is not given back yet.
 type ProcessEnded struct{ End container.End }
 
 func (e ProcessEnded) step(l *Life) ([]Action, error) {
-	if err := l.move(container.OpEnd); err != nil {
+	if err := l.moveState(container.OpEnd); err != nil {
 		return nil, err
 	}
 	l.End = &e.End
@@ -194,10 +194,10 @@ func (e Released) step(l *Life) ([]Action, error) {
 		op = container.OpRestart
 		l.RestartDelay = l.nextDelay(e.End.At.Sub(l.StartedAt))
 	}
-	if err := l.move(op); err != nil {
+	if err := l.moveState(op); err != nil {
 		return nil, err
 	}
-	l.rest(e.End)
+	l.noteEnd(e.End)
 	l.KilledMonitor = e.End.KilledMonitor
 	var actions []Action
 	if l.OOMKilled {
@@ -214,8 +214,8 @@ func (e Released) step(l *Life) ([]Action, error) {
 	return actions, nil
 }
 
-// rest notes how the process ended, of which nothing is held any more.
-func (l *Life) rest(end container.End) {
+// noteEnd notes how the process ended, of which nothing is held any more.
+func (l *Life) noteEnd(end container.End) {
 	l.Pid, l.ExitCode, l.FinishedAt, l.Error, l.OOMKilled = 0, end.Code, end.At.UTC(), end.Error, end.OOMKilled
 	l.Network, l.End, l.Thaw, l.MonitorSilent = container.Network{}, nil, false, false
 }
@@ -229,10 +229,10 @@ func (e Lost) step(l *Life) ([]Action, error) {
 		actions, err := Released{End: *l.End}.step(l)
 		return slices.DeleteFunc(actions, func(a Action) bool { return a.Do == TellReleased || a.Do > Wake }), err
 	}
-	if err := l.move(container.OpExit); err != nil {
+	if err := l.moveState(container.OpExit); err != nil {
 		return nil, err
 	}
-	l.rest(e.End)
+	l.noteEnd(e.End)
 	l.RestartAtStart = true
 	return deeds(Save, Wake), nil
 }
@@ -259,7 +259,7 @@ func (FreezeFailed) step(l *Life) ([]Action, error) {
 type Frozen struct{ Moment bool }
 
 func (e Frozen) step(l *Life) ([]Action, error) {
-	if err := l.move(container.OpPause); err != nil {
+	if err := l.moveState(container.OpPause); err != nil {
 		return nil, err
 	}
 	actions := []Action{tell("pause")}
@@ -277,7 +277,7 @@ func (e Frozen) step(l *Life) ([]Action, error) {
 type Thawed struct{}
 
 func (Thawed) step(l *Life) ([]Action, error) {
-	if err := l.move(container.OpUnpause); err != nil {
+	if err := l.moveState(container.OpUnpause); err != nil {
 		return nil, err
 	}
 	l.Thaw = false
@@ -288,7 +288,7 @@ func (Thawed) step(l *Life) ([]Action, error) {
 type FrozenEnded struct{}
 
 func (FrozenEnded) step(l *Life) ([]Action, error) {
-	if err := l.move(container.OpEnd); err != nil {
+	if err := l.moveState(container.OpEnd); err != nil {
 		return nil, err
 	}
 	l.Thaw = false
@@ -305,7 +305,7 @@ func (e Found) step(l *Life) ([]Action, error) {
 	if e.Frozen {
 		op = container.OpPause
 	}
-	if l.move(op) == nil || thaw { // otherwise the state says so already
+	if l.moveState(op) == nil || thaw { // otherwise the state says so already
 		return deeds(Save), nil
 	}
 	return nil, nil
@@ -316,7 +316,7 @@ func (e Found) step(l *Life) ([]Action, error) {
 type RemovalBegun struct{ Volumes bool }
 
 func (e RemovalBegun) step(l *Life) ([]Action, error) {
-	if err := l.move(container.OpRemove); err != nil {
+	if err := l.moveState(container.OpRemove); err != nil {
 		return nil, err
 	}
 	note := SavePhase
@@ -331,7 +331,7 @@ func (e RemovalBegun) step(l *Life) ([]Action, error) {
 type RemovalFailed struct{ Error string }
 
 func (e RemovalFailed) step(l *Life) ([]Action, error) {
-	if err := l.move(container.OpRemoveFailed); err != nil {
+	if err := l.moveState(container.OpRemoveFailed); err != nil {
 		return nil, err
 	}
 	l.Error = e.Error

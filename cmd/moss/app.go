@@ -59,8 +59,8 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// run runs the command with arguments and returns its exit code.
-func (a *app) run(args []string) int {
+// runArgs runs the command with arguments and returns its exit code.
+func (a *app) runArgs(args []string) int {
 	root := a.rootCommand(args)
 	root.SetArgs(longHost(args))
 	root.SetIn(a.stdin)

@@ -24,7 +24,7 @@ func bodyOf(t *testing.T, command string, args ...string) (client.Create, error)
 	}
 	cmd.ResetFlags()
 	cmd.Flags().SetInterspersed(false)
-	flags.register(cmd.Flags())
+	flags.registerFlags(cmd.Flags())
 	if err := cmd.ParseFlags(args); err != nil {
 		return client.Create{}, err
 	}

@@ -37,7 +37,7 @@ func (a *app) createCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
-	flags.register(cmd.Flags())
+	flags.registerFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&remove, "rm", false, "remove the container and its anonymous volumes when it ends")
 	a.completeCreateFlags(cmd)
 	return cmd
@@ -75,10 +75,10 @@ func (a *app) createContainer(ctx context.Context, flags *createFlags, body clie
 		created, err = a.createOrPull(ctx, engine, flags, flags.name, body)
 	}
 	if err != nil {
-		return "", errors.Join(err, idFile.discard())
+		return "", errors.Join(err, idFile.discardFile())
 	}
 	a.printWarnings(created.Warnings)
-	if err := idFile.write(created.ID); err != nil {
+	if err := idFile.writeID(created.ID); err != nil {
 		return "", fmt.Errorf("container %s is created, but its id cannot be written: %w", created.ID, err)
 	}
 	return created.ID, nil
@@ -165,7 +165,7 @@ func openIDFile(path string) (*idFile, error) {
 	return &idFile{file: file}, nil
 }
 
-func (f *idFile) write(id string) error {
+func (f *idFile) writeID(id string) error {
 	if f == nil {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (f *idFile) write(id string) error {
 	return errors.Join(err, f.file.Close())
 }
 
-func (f *idFile) discard() error {
+func (f *idFile) discardFile() error {
 	if f == nil {
 		return nil
 	}

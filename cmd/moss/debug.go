@@ -58,7 +58,7 @@ func (a *app) pprofCommand() *cobra.Command {
 		},
 		ValidArgsFunction: completeProfiles,
 	}
-	flags.register(cmd, "how long to measure, of profile, block and mutex, at most 300 (default 30)", "moss-PROFILE.pprof")
+	flags.registerFlags(cmd, "how long to measure, of profile, block and mutex, at most 300 (default 30)", "moss-PROFILE.pprof")
 	return cmd
 }
 
@@ -84,12 +84,12 @@ func (a *app) traceCommand() *cobra.Command {
 			return a.writeProfile(cmd, client.TraceProfile, "moss.trace", "trace", flags)
 		},
 	}
-	flags.register(cmd, "how long to trace, at most 300 (default 1)", "moss.trace")
+	flags.registerFlags(cmd, "how long to trace, at most 300 (default 1)", "moss.trace")
 	return cmd
 }
 
-// register declares the flags.
-func (f *profileFlags) register(cmd *cobra.Command, seconds, file string) {
+// registerFlags declares the flags.
+func (f *profileFlags) registerFlags(cmd *cobra.Command, seconds, file string) {
 	cmd.Flags().StringVar(&f.seconds, "seconds", "", seconds)
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "write to a `FILE`, - for stdout (default "+file+")")
 }

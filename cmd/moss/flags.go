@@ -53,7 +53,7 @@ type healthFlags struct {
 	none                           bool
 }
 
-func (f *createFlags) register(set *pflag.FlagSet) {
+func (f *createFlags) registerFlags(set *pflag.FlagSet) {
 	// -h is the host name here, as in other command lines.
 	set.Bool("help", false, "help for this command")
 	f.registerProcess(set)
@@ -62,7 +62,7 @@ func (f *createFlags) register(set *pflag.FlagSet) {
 	f.registerIsolation(set)
 	f.registerResources(set)
 	f.registerBlockIO(set)
-	f.health.register(set)
+	f.health.registerFlags(set)
 }
 
 func (f *createFlags) registerProcess(set *pflag.FlagSet) {
@@ -175,7 +175,7 @@ func (f *createFlags) registerBlockIO(set *pflag.FlagSet) {
 	set.Int64Var(&f.cpuPercent, "cpu-percent", 0, "share of the CPUs in percent (Windows only)")
 }
 
-func (f *healthFlags) register(set *pflag.FlagSet) {
+func (f *healthFlags) registerFlags(set *pflag.FlagSet) {
 	set.StringVar(&f.command, "health-cmd", "", "command for the shell that tests the container's health")
 	set.DurationVar(&f.interval, "health-interval", 0, "time between two tests, such as 30s")
 	set.DurationVar(&f.timeout, "health-timeout", 0, "time that a test may take")

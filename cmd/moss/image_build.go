@@ -47,13 +47,13 @@ func (a *app) buildCommand() *cobra.Command {
 			if err != nil {
 				return usageError(cmd, err)
 			}
-			if err := flags.check(args[0], tty.Is(a.stdin), a.onScreen()); err != nil {
+			if err := flags.checkFlags(args[0], tty.Is(a.stdin), a.onScreen()); err != nil {
 				return usageError(cmd, err)
 			}
 			return a.buildImage(cmd.Context(), args[0], flags, opts)
 		},
 	}
-	flags.register(cmd.Flags())
+	flags.registerFlags(cmd.Flags())
 	completeFlag(cmd, "network", a.completeNetworks(-1))
 	completeFlag(cmd, "cache-from", a.completeImages(-1))
 	styles := []string{progressAuto, progressPlain, progressTTY}

@@ -32,7 +32,7 @@ type imageBuildFlags struct {
 	run                                      createFlags
 }
 
-func (f *imageBuildFlags) register(set *pflag.FlagSet) {
+func (f *imageBuildFlags) registerFlags(set *pflag.FlagSet) {
 	set.StringVarP(&f.file, "file", "f", "", "the Dockerfile: a `PATH`, in the folder or elsewhere, or - for stdin")
 	set.StringArrayVarP(&f.tags, "tag", "t", nil, "give the image a `NAME[:TAG]`")
 	set.StringArrayVar(&f.args, "build-arg", nil, "set a build argument: `NAME=VALUE`, or NAME to hand your variable on")
@@ -66,8 +66,8 @@ func (f *imageBuildFlags) register(set *pflag.FlagSet) {
 	set.StringArrayVar(&r.securityOpts, "security-opt", nil, "security `OPTION` for RUN: no-new-privileges, seccomp=FILE, …")
 }
 
-// check refuses flags that do not go together, or not with where the context is.
-func (f *imageBuildFlags) check(where string, typed, onScreen bool) error {
+// checkFlags refuses flags that do not go together, or not with where the context is.
+func (f *imageBuildFlags) checkFlags(where string, typed, onScreen bool) error {
 	switch {
 	case where == onStdin && f.file == onStdin:
 		return errors.New("stdin cannot be the context and the Dockerfile")

@@ -56,7 +56,7 @@ func layersOf(ctx context.Context, engine *client.Client, id string) ([]string, 
 func growTrees(branches []*branch) []*branch {
 	branches = slices.Clone(branches)
 	slices.SortStableFunc(branches, func(a, b *branch) int {
-		return cmp.Or(slices.Compare(a.layers, b.layers), cmp.Compare(a.name(false), b.name(false)))
+		return cmp.Or(slices.Compare(a.layers, b.layers), cmp.Compare(a.formatNames(false), b.formatNames(false)))
 	})
 	top := &branch{}
 	for _, b := range branches {
@@ -87,7 +87,7 @@ func (b *branch) addBranch(other *branch) {
 	}
 }
 
-func (b *branch) name(full bool) string {
+func (b *branch) formatNames(full bool) string {
 	if b.image == nil {
 		return "(shared)"
 	}
@@ -110,7 +110,7 @@ func (b *branch) name(full bool) string {
 // appendLines appends the rows of a branch and of all that is below it. below is the size of the closest image that it is
 // built on, in bytes.
 func (b *branch) appendLines(lines [][]string, head, indent string, below int64, full bool) [][]string {
-	cells := []string{head + b.name(full), "", strconv.Itoa(len(b.layers)), "", ""}
+	cells := []string{head + b.formatNames(full), "", strconv.Itoa(len(b.layers)), "", ""}
 	if b.image != nil {
 		cells[1], cells[3], cells[4] = shortenID(b.image.ID, full), show.Size(b.image.Size), show.Size(b.image.Size-below)
 		below = b.image.Size

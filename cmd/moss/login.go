@@ -38,7 +38,7 @@ func (a *app) loginCommand() *cobra.Command {
 			if len(args) == 1 {
 				server = args[0]
 			}
-			if err := flags.check(cmd.Flags().Changed("password")); err != nil {
+			if err := flags.checkFlags(cmd.Flags().Changed("password")); err != nil {
 				return usageError(cmd, err)
 			}
 			return runInterruptible(cmd.Context(), func(ctx context.Context) error { return a.loginToRegistry(ctx, server, flags) })
@@ -51,7 +51,7 @@ func (a *app) loginCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *loginFlags) check(given bool) error {
+func (f *loginFlags) checkFlags(given bool) error {
 	switch {
 	case given && f.fromStdin:
 		return errors.New("--password excludes --password-stdin")

@@ -138,7 +138,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the table is %q", stdout)
 	}
 	a := &app{stdin: os.Stdin, stdout: io.Discard, stderr: io.Discard, lookup: os.LookupEnv}
-	if code := a.run([]string{"-H", engine.Host(), "history", "-H", "box"}); code != 0 {
+	if code := a.runArgs([]string{"-H", engine.Host(), "history", "-H", "box"}); code != 0 {
 		t.Errorf("both meanings of -H: exit code %d", code)
 	}
 }

@@ -12,5 +12,5 @@ var (
 
 func main() {
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, lookup: os.LookupEnv}
-	os.Exit(a.run(os.Args[1:]))
+	os.Exit(a.runArgs(os.Args[1:]))
 }

@@ -48,7 +48,7 @@ func (a *app) imagePruneCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all that no container uses, not only those without a name")
-	flags.register(cmd, "label, label!, until")
+	flags.registerFlags(cmd, "label, label!, until")
 	return cmd
 }
 
@@ -61,7 +61,7 @@ func (a *app) containerPruneCommand() *cobra.Command {
 		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneContainers()) },
 	}
-	flags.register(cmd, "label, label!, until")
+	flags.registerFlags(cmd, "label, label!, until")
 	return cmd
 }
 
@@ -74,7 +74,7 @@ func (a *app) volumePruneCommand() *cobra.Command {
 		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneVolumes()) },
 	}
-	flags.register(cmd, "label, label!")
+	flags.registerFlags(cmd, "label, label!")
 	return cmd
 }
 
@@ -87,7 +87,7 @@ func (a *app) networkPruneCommand() *cobra.Command {
 		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneNetworks()) },
 	}
-	flags.register(cmd, "label, label!, until")
+	flags.registerFlags(cmd, "label, label!, until")
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func (a *app) builderPruneCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove the folders of RUN --mount=type=cache too, not only steps")
 	cmd.Flags().StringVar(&keep, "keep-storage", "", "leave so many `BYTES` of it, such as 5g")
-	flags.register(cmd, "until, id")
+	flags.registerFlags(cmd, "until, id")
 	return cmd
 }
 
@@ -142,11 +142,11 @@ func (a *app) systemPruneCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all images that no container uses, not only those without a name")
 	cmd.Flags().BoolVar(&flags.volumes, "volumes", false, "remove volumes that no container uses too, with what is in them")
-	flags.register(cmd, "label, label!, until")
+	flags.registerFlags(cmd, "label, label!, until")
 	return cmd
 }
 
-func (f *pruneFlags) register(cmd *cobra.Command, filters string) {
+func (f *pruneFlags) registerFlags(cmd *cobra.Command, filters string) {
 	cmd.Flags().BoolVarP(&f.force, "force", "f", false, "do not ask")
 	cmd.Flags().StringArrayVar(&f.filters, "filter", nil, "remove only those with `KEY=VALUE`: "+filters)
 }

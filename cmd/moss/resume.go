@@ -129,7 +129,7 @@ func (a *app) goOnEvents(
 // errGap says that a log does not hold what was shown of it before.
 var errGap = errors.New("the engine ended, and the log no longer holds what comes next; output is missing here")
 
-// resumable passes a stream on. After rewind it is given the stream from its beginning, and leaves out what it has passed.
+// resumable passes a stream on. After rewindStream it is given the stream from its beginning, and leaves out what it has passed.
 type resumable struct {
 	out   io.Writer
 	shown int64
@@ -145,7 +145,7 @@ func newResumable(out io.Writer) *resumable {
 	return r
 }
 
-func (r *resumable) rewind() {
+func (r *resumable) rewindStream() {
 	r.again = r.shown
 	r.past.Reset()
 }
@@ -192,8 +192,8 @@ func (f *followed) copyStream(stream io.Reader) error {
 
 // resumeLog shows a log that begins where the stream has begun that was cut off.
 func (f *followed) resumeLog(log io.Reader) error {
-	f.stdout.rewind()
-	f.stderr.rewind()
+	f.stdout.rewindStream()
+	f.stderr.rewindStream()
 	err := f.copyStream(log)
 	if err == nil && f.stdout.again+f.stderr.again > 0 {
 		return errGap

@@ -27,7 +27,7 @@ func TestResumable(t *testing.T) {
 			if err := f.copyStream(strings.NewReader(strings.Join(tc.before, ""))); err != nil {
 				t.Fatal(err)
 			}
-			f.stdout.rewind()
+			f.stdout.rewindStream()
 			var err error
 			for _, piece := range tc.after {
 				if _, failed := f.stdout.Write([]byte(piece)); failed != nil {

@@ -32,7 +32,7 @@ func (a *app) runCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body, err := a.bodyFromFlags(cmd, &flags.createFlags, args)
 			if err == nil {
-				err = flags.check()
+				err = flags.checkFlags()
 			}
 			if err != nil {
 				return usageError(cmd, err)
@@ -42,7 +42,7 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.SetInterspersed(false)
-	flags.register(set)
+	flags.registerFlags(set)
 	a.completeCreateFlags(cmd)
 	set.BoolVarP(&flags.detach, "detach", "d", false, "run in the background and print the container's id")
 	set.BoolVar(&flags.remove, "rm", false, "remove the container and its anonymous volumes when it ends")
@@ -68,7 +68,7 @@ func (f *createFlags) checkRemove() error {
 	return nil
 }
 
-func (f *runFlags) check() error {
+func (f *runFlags) checkFlags() error {
 	switch {
 	case f.detach && len(f.attach) > 0:
 		return errors.New("--detach excludes --attach")

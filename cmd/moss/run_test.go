@@ -39,7 +39,7 @@ func mossAt(t *testing.T, engine *clienttest.Engine, env map[string]string, inpu
 	if engine != nil {
 		args = append([]string{"--host", engine.Host()}, args...)
 	}
-	code = a.run(args)
+	code = a.runArgs(args)
 	return out.String(), errs.String(), code
 }
 
@@ -107,7 +107,7 @@ func TestRunInputNobodyReads(t *testing.T) {
 	defer func() { _ = writer.Close() }()
 	defer func() { _ = reader.Close() }()
 	a := &app{stdin: reader, stdout: io.Discard, stderr: io.Discard, lookup: os.LookupEnv}
-	if code := a.run([]string{"-H", engine.Host(), "run", "-i", "box"}); code != 3 {
+	if code := a.runArgs([]string{"-H", engine.Host(), "run", "-i", "box"}); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
 }
@@ -311,7 +311,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	var stderr bytes.Buffer
 	a := &app{stdin: nil, stdout: full, stderr: &stderr, lookup: os.LookupEnv}
-	if code := a.run([]string{"-H", engine.Host(), "run", "box"}); code != exitEngine || !strings.Contains(stderr.String(), "no space left") {
+	if code := a.runArgs([]string{"-H", engine.Host(), "run", "box"}); code != exitEngine || !strings.Contains(stderr.String(), "no space left") {
 		t.Errorf("exit code %d, stderr %q, want 125 and the reason", code, stderr.String())
 	}
 }

@@ -167,7 +167,7 @@ func TestTerminalComesBackAsItWas(t *testing.T) {
 	_, slave := ttytest.Open(t)
 	before := ttytest.Mode(t, slave)
 	a := &app{stdin: slave, stdout: io.Discard, stderr: io.Discard, lookup: os.LookupEnv}
-	if code := a.run([]string{"-H", engine.Host(), "run", "-it", "box"}); code != 0 {
+	if code := a.runArgs([]string{"-H", engine.Host(), "run", "-it", "box"}); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	if after := ttytest.Mode(t, slave); !reflect.DeepEqual(before, after) {

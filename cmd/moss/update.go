@@ -41,11 +41,11 @@ func (a *app) updateCommand() *cobra.Command {
 			})
 		},
 	}
-	flags.register(cmd.Flags())
+	flags.registerFlags(cmd.Flags())
 	return cmd
 }
 
-func (f *updateFlags) register(set *pflag.FlagSet) {
+func (f *updateFlags) registerFlags(set *pflag.FlagSet) {
 	set.StringVarP(&f.memory, "memory", "m", "", "memory limit, such as 512m")
 	set.StringVar(&f.memoryReservation, "memory-reservation", "", "memory that is left alone under pressure")
 	set.StringVar(&f.memorySwap, "memory-swap", "", "limit of memory and swap together; -1 for no limit of swap")

@@ -123,7 +123,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   expect contains sized
   run moss exec -it "$name" true </dev/null
   expect status 125
-  expect contains "stdin is none"
+  expect contains "stdin is not one"
   moss rm -f "$name"
 }
 

@@ -259,7 +259,7 @@ PYTHON
   expect lacks "secret"
   run moss login "$CLOSED-other" </dev/null
   expect status 1
-  expect contains "stdin is no terminal"
+  expect contains "stdin is not a terminal"
 }
 
 @test "login keeps an identity token in place of the password, and pushes with it" {

@@ -114,7 +114,7 @@ files() { moss run --rm "$1" sh -c 'cd /c && find . | sort | sed 1d' | tr '\n' '
   done
   run moss build -f x - <<<"FROM busybox"
   expect status 1
-  expect contains "no archive that x could be in"
+  expect contains "not an archive that could hold x"
   run moss build -f - - <<<"FROM busybox"
   expect status 125
 }

@@ -17,7 +17,7 @@ func (a *app) attachCommand() *cobra.Command {
 	var detachKeys string
 	cmd := &cobra.Command{
 		Use:               "attach [flags] CONTAINER",
-		Short:             "Connect to a running container's streams",
+		Short:             "Attach to a running container's stdin, stdout and stderr",
 		Example:           "  moss attach web",
 		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeContainers(false, 1),
@@ -35,7 +35,7 @@ func (a *app) attachCommand() *cobra.Command {
 			}
 			switch {
 			case !ctr.State.Running:
-				return fmt.Errorf("container %s does not run; start it first", args[0])
+				return fmt.Errorf("container %s is not running; start it first", args[0])
 			case ctr.State.Paused:
 				return fmt.Errorf("container %s is paused; unpause it first", args[0])
 			}
@@ -48,7 +48,7 @@ func (a *app) attachCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.BoolVar(&noStdin, "no-stdin", false, "do not send stdin")
-	set.BoolVar(&sigProxy, "sig-proxy", true, "send signals on to the container (if it has no terminal)")
+	set.BoolVar(&sigProxy, "sig-proxy", true, "forward signals to the container (if it has no terminal)")
 	set.StringVar(&detachKeys, "detach-keys", "", "`KEYS` that leave the container running, such as ctrl-p,ctrl-q")
 	return cmd
 }
@@ -69,7 +69,7 @@ func (a *app) startCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:               "start [flags] CONTAINER...",
-		Short:             "Start containers",
+		Short:             "Start one or more stopped containers",
 		Example:           "  moss start web\n  moss start -ai shell",
 		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeContainers(true, -1),
@@ -91,10 +91,10 @@ func (a *app) startCommand() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.BoolVar(&all, "all", false, "start all that do not run")
-	set.BoolVarP(&flags.attach, "attach", "a", false, "connect to its output and send signals on")
-	set.BoolVarP(&flags.interactive, "interactive", "i", false, "connect to its output and send stdin")
-	set.BoolVar(&flags.sigProxy, "sig-proxy", true, "send signals on to the container (if it has no terminal)")
+	set.BoolVar(&all, "all", false, "start all containers that are not running")
+	set.BoolVarP(&flags.attach, "attach", "a", false, "attach stdout and stderr, and forward signals")
+	set.BoolVarP(&flags.interactive, "interactive", "i", false, "attach stdout and stderr, and send stdin")
+	set.BoolVar(&flags.sigProxy, "sig-proxy", true, "forward signals to the container (if it has no terminal)")
 	set.StringVar(&flags.detachKeys, "detach-keys", "", "`KEYS` that leave the container running, such as ctrl-p,ctrl-q")
 	return cmd
 }

@@ -219,7 +219,7 @@ func (f *createFlags) buildCPUs(body *client.Create, _ surroundings) error {
 		return nil
 	}
 	if f.cpuPeriod != 0 || f.cpuQuota != 0 {
-		return errors.New("--cpus excludes --cpu-period and --cpu-quota")
+		return errors.New("--cpus cannot be combined with --cpu-period and --cpu-quota")
 	}
 	var err error
 	body.HostConfig.CPUPeriod, body.HostConfig.CPUQuota, err = arg.CPUs(f.cpus)

@@ -66,7 +66,7 @@ func (f *healthFlags) buildHealthcheck(body *client.Create, around surroundings)
 	}
 	switch {
 	case f.none && given:
-		return errors.New("--no-healthcheck excludes all --health flags")
+		return errors.New("--no-healthcheck cannot be combined with all --health flags")
 	case f.none:
 		body.Healthcheck = &client.Healthcheck{Test: []string{"NONE"}}
 		return nil

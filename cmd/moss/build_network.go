@@ -50,7 +50,7 @@ func (f *createFlags) buildNetworks(body *client.Create, around surroundings) er
 			name = "bridge"
 		}
 		if len(values) > 1 && isExclusiveNetwork(name) {
-			return fmt.Errorf("--network %s goes with no other network", name)
+			return fmt.Errorf("--network %s cannot be combined with another network", name)
 		}
 		if _, twice := endpoints[name]; twice {
 			return fmt.Errorf("network %s is named twice", name)
@@ -78,7 +78,7 @@ func (f *createFlags) buildNetworks(body *client.Create, around surroundings) er
 func (f *createFlags) fillFirst(body *client.Create, name string, endpoint *client.EndpointConfig) error {
 	if endpoint.MacAddress != "" {
 		if body.MacAddress != "" {
-			return errors.New("--mac-address and mac-address of --network exclude each other")
+			return errors.New("--mac-address and mac-address of --network cannot be combined")
 		}
 		body.MacAddress, endpoint.MacAddress = endpoint.MacAddress, ""
 	}
@@ -119,7 +119,7 @@ func setAddress(field *string, flag, text string, check func(flag, text string) 
 		return nil
 	}
 	if *field != "" {
-		return fmt.Errorf("--%s and %s of --network exclude each other", flag, flag)
+		return fmt.Errorf("--%s and %s of --network cannot be combined", flag, flag)
 	}
 	*field = text
 	return check(flag, text)

@@ -261,7 +261,7 @@ func TestAttachCommand(t *testing.T) {
 	engine := clienttest.New(t)
 	state := `{"Id":"` + clienttest.ID + `","State":{"Running":false},"Config":{"OpenStdin":true}}`
 	engine.Override["GET /containers/web/json"] = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, state) }
-	if _, stderr, code := moss(t, engine, "", "attach", "web"); code != exitFailed || !strings.Contains(stderr, "does not run") {
+	if _, stderr, code := moss(t, engine, "", "attach", "web"); code != exitFailed || !strings.Contains(stderr, "is not running") {
 		t.Errorf("attach to a stopped container: exit code %d, stderr %q", code, stderr)
 	}
 	engine.Process = func(stdin io.Reader, stdout, _ io.Writer, _ <-chan string) int {
@@ -311,11 +311,11 @@ func TestOneCommandIsMade(t *testing.T) {
 
 func TestUnknownCommand(t *testing.T) {
 	for args, want := range map[string]string{
-		"imges":      "moss: there is no command \"imges\" (did you mean 'images'?); see 'moss --help'\n",
-		"biuld":      "moss: there is no command \"biuld\" (did you mean 'build'?); see 'moss --help'\n",
-		"frobnicate": "moss: there is no command \"frobnicate\"; see 'moss --help'\n",
-		"x":          "moss: there is no command \"x\"; see 'moss --help'\n",
-		"image prun": "moss: there is no command \"prun\" (did you mean 'prune'?); see 'moss image --help'\n",
+		"imges":      "moss: unknown command \"imges\" (did you mean 'images'?); see 'moss --help'\n",
+		"biuld":      "moss: unknown command \"biuld\" (did you mean 'build'?); see 'moss --help'\n",
+		"frobnicate": "moss: unknown command \"frobnicate\"; see 'moss --help'\n",
+		"x":          "moss: unknown command \"x\"; see 'moss --help'\n",
+		"image prun": "moss: unknown command \"prun\" (did you mean 'prune'?); see 'moss image --help'\n",
 	} {
 		if _, stderr, code := mossAt(t, nil, nil, "", strings.Fields(args)...); code != exitEngine || stderr != want {
 			t.Errorf("moss %s: %q, %d, want %q, 125", args, stderr, code, want)

@@ -51,7 +51,7 @@ type result struct {
 // checkTerminal refuses to send what is no terminal to one: line ends and the end of input would mean nothing there.
 func (c *console) checkTerminal() error {
 	if c.tty && c.stdin && !tty.Is(c.app.stdin) {
-		return errors.New("the container has a terminal, but stdin is none")
+		return errors.New("the container has a terminal, but stdin is not one")
 	}
 	return nil
 }

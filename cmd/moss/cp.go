@@ -48,11 +48,11 @@ func (a *app) copyCommand() *cobra.Command {
 			case from != "" && to != "":
 				return usageError(cmd, errors.New("copying from one container to another is not supported; pipe one cp into another"))
 			case from == "" && to == "":
-				return usageError(cmd, errors.New("neither is CONTAINER:PATH"))
+				return usageError(cmd, errors.New("one of the two paths must be CONTAINER:PATH"))
 			case source == "" || target == "":
 				return usageError(cmd, errors.New("a path is missing"))
 			case to == "" && target == "-" && a.onScreen():
-				return usageError(cmd, errors.New("an archive is nothing for a terminal; redirect stdout"))
+				return usageError(cmd, errors.New("refusing to write an archive to a terminal; redirect stdout"))
 			}
 			var err error
 			if c.engine, err = a.engineClient(); err != nil {
@@ -66,8 +66,8 @@ func (a *app) copyCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.BoolVarP(&c.owners, "archive", "a", false, "keep user and group ids")
-	set.BoolVarP(&c.follow, "follow-link", "L", false, "copy what the source leads to if it is a symbolic link")
-	set.BoolVarP(&c.quiet, "quiet", "q", false, "do not tell how much was copied")
+	set.BoolVarP(&c.follow, "follow-link", "L", false, "follow a symbolic link as the source")
+	set.BoolVarP(&c.quiet, "quiet", "q", false, "do not show how much was copied")
 	return cmd
 }
 

@@ -222,7 +222,7 @@ func TestArchivesStayOffTerminals(t *testing.T) {
 	for _, args := range [][]string{{"cp", "web:/etc", "-"}, {"export", "web"}} {
 		engine := clienttest.New(t)
 		term := onTerminal(t, engine, args...)
-		term.await("nothing for a terminal")
+		term.await("refusing to write an archive to a terminal")
 		if code := term.exitCode(); code != exitEngine || len(engine.Requests()) != 0 {
 			t.Errorf("moss %s: exit code %d, requests %q, want 125 and none", args, code, engine.Requests())
 		}

@@ -53,7 +53,7 @@ func (a *app) bodyFromFlags(cmd *cobra.Command, flags *createFlags, args []strin
 	case flags.pull != "missing" && flags.pull != "never" && flags.pull != "always":
 		return client.Create{}, fmt.Errorf("pull %q: want missing, never or always", flags.pull)
 	case flags.replace && flags.name == "":
-		return client.Create{}, errors.New("--replace needs --name")
+		return client.Create{}, errors.New("--replace requires --name")
 	}
 	return flags.buildBody(args, surroundings{given: cmd.Flags().Changed, lookup: a.lookup, dir: dir})
 }
@@ -130,7 +130,7 @@ func (a *app) createOrPull(
 		return created, err
 	}
 	if flags.pull == "never" {
-		return created, fmt.Errorf("image %s is not here; get it with 'moss pull', 'moss load' or 'moss import'", body.Image)
+		return created, fmt.Errorf("image %s is not here; download it with 'moss pull', 'moss load' or 'moss import'", body.Image)
 	}
 	if !flags.quiet {
 		_, _ = fmt.Fprintf(a.stderr, "Unable to find image '%s' locally\n", body.Image)

@@ -51,7 +51,7 @@ func TestRunReplace(t *testing.T) {
 			}
 		})
 	}
-	if _, stderr, code := moss(t, clienttest.New(t), "", "run", "--replace", "box"); code != exitEngine || !strings.Contains(stderr, "needs --name") {
+	if _, stderr, code := moss(t, clienttest.New(t), "", "run", "--replace", "box"); code != exitEngine || !strings.Contains(stderr, "requires --name") {
 		t.Errorf("--replace without a name: %q, %d", stderr, code)
 	}
 }

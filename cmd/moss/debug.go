@@ -25,7 +25,7 @@ func profileNames() []string {
 type profileFlags struct{ seconds, output string }
 
 func (a *app) debugCommand() *cobra.Command {
-	return newGroupCommand("debug", "See where the engine spends time and memory",
+	return newGroupCommand("debug", "Profile and trace the engine",
 		"  moss debug pprof heap\n  moss debug trace --seconds 5",
 		a.pprofCommand(), a.traceCommand())
 }
@@ -52,7 +52,7 @@ func (a *app) pprofCommand() *cobra.Command {
 				name = args[0]
 			}
 			if !slices.Contains(profileNames(), name) {
-				return usageError(cmd, fmt.Errorf("there is no profile %q: want one of %s", name, strings.Join(profileNames(), ", ")))
+				return usageError(cmd, fmt.Errorf("unknown profile %q: want one of %s", name, strings.Join(profileNames(), ", ")))
 			}
 			return a.writeProfile(cmd, name, "moss-"+name+".pprof", "pprof", flags)
 		},

@@ -49,8 +49,8 @@ func (a *app) engineLogsCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&follow, "follow", "f", false, "go on with what comes")
-	flags.StringVarP(&tail, "tail", "n", "all", "show so many `LINES` from the end")
+	flags.BoolVarP(&follow, "follow", "f", false, "follow the log output")
+	flags.StringVarP(&tail, "tail", "n", "all", "show only the last `LINES` lines")
 	return cmd
 }
 

@@ -17,7 +17,7 @@ func (a *app) engineResetCommand() *cobra.Command {
 		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.resetEngine(cmd.Context(), force) },
 	}
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "do not ask")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "do not ask for confirmation")
 	return cmd
 }
 

@@ -27,8 +27,8 @@ func (a *app) execCommand() *cobra.Command {
 	var flags execFlags
 	cmd := &cobra.Command{
 		Use:   "exec [flags] CONTAINER COMMAND [ARG...]",
-		Short: "Run a further command in a running container",
-		Long: "Run a further command in a running container. The exit code is that of the command; 125 if the engine or moss\n" +
+		Short: "Run a command in a running container",
+		Long: "Run a command in a running container. The exit code is that of the command; 125 if the engine or moss\n" +
 			"failed, 126 if the command cannot be run, 127 if there is no such command.",
 		Example:           "  moss exec -it web sh\n  moss exec -u www web id",
 		Args:              requireArgs(2, -1),
@@ -47,9 +47,9 @@ func (a *app) execCommand() *cobra.Command {
 	set.BoolVarP(&flags.config.Tty, "tty", "t", false, "give the command a terminal")
 	set.BoolVarP(&flags.detach, "detach", "d", false, "leave the command running in the background")
 	set.StringVarP(&flags.config.User, "user", "u", "", "run as `USER[:GROUP]`, names or numbers")
-	set.BoolVar(&flags.config.Privileged, "privileged", false, "give the command all that you have")
+	set.BoolVar(&flags.config.Privileged, "privileged", false, "give the command all of your own privileges")
 	set.StringVar(&flags.config.DetachKeys, "detach-keys", "", "`KEYS` that leave the command running, such as ctrl-p,ctrl-q")
-	set.StringArrayVarP(&flags.env, "env", "e", nil, "set a variable: `NAME=VALUE`, or NAME to hand yours on")
+	set.StringArrayVarP(&flags.env, "env", "e", nil, "set a variable: `NAME=VALUE`, or NAME to pass yours")
 	set.StringArrayVar(&flags.envFiles, "env-file", nil, "set the variables in a `FILE`, one a line")
 	set.StringVarP(&flags.config.WorkingDir, "workdir", "w", "", "folder to run in")
 	return cmd

@@ -16,8 +16,8 @@ func (a *app) existsCommand(
 ) *cobra.Command {
 	return &cobra.Command{
 		Use:   "exists " + noun,
-		Short: "Tell by the exit code whether one is there",
-		Long: "Tell by the exit code whether one is there: 0 if it is, 1 if it is not, 125 if the engine or moss failed.\n" +
+		Short: "Tell by the exit code whether one exists",
+		Long: "Tell by the exit code whether one exists: 0 if it does, 1 if it does not, 125 if the engine or moss failed.\n" +
 			"Nothing is printed.",
 		Example:           fmt.Sprintf("  moss %[1]s exists mine || echo no such %[1]s", strings.ToLower(noun)),
 		Args:              requireArgs(1, 1),

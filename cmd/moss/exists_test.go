@@ -76,7 +76,7 @@ func TestVerbsOnAll(t *testing.T) {
 		if stdout, stderr, code := moss(t, engine, "", strings.Fields(args)...); stdout != want || stderr != "" || code != 0 {
 			t.Errorf("moss %s: %q, %q, %d, want %q", args, stdout, stderr, code, want)
 		}
-		if _, stderr, code := moss(t, engine, "", append(strings.Fields(args), "web")...); code != exitEngine || !strings.Contains(stderr, "--all excludes names") {
+		if _, stderr, code := moss(t, engine, "", append(strings.Fields(args), "web")...); code != exitEngine || !strings.Contains(stderr, "--all cannot be combined with names") {
 			t.Errorf("moss %s web: %q, %d, want a refusal", args, stderr, code)
 		}
 		if _, _, code := moss(t, engine, "", verb); code != exitEngine {

@@ -17,18 +17,18 @@ func (a *app) exportCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:               "export [flags] CONTAINER",
-		Short:             "Write a container's file system as a tar archive",
+		Short:             "Export a container's file system as a tar archive",
 		Example:           "  moss export -o web.tar web",
 		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeContainers(true, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" && a.onScreen() {
-				return usageError(cmd, errors.New("an archive is nothing for a terminal; use -o or redirect stdout"))
+				return usageError(cmd, errors.New("refusing to write an archive to a terminal; use -o or redirect stdout"))
 			}
 			return a.exportContainer(cmd.Context(), args[0], output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to a `FILE` in place of stdout")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to a `FILE` instead of stdout")
 	return cmd
 }
 
@@ -89,7 +89,7 @@ func (a *app) commitCommand() *cobra.Command {
 	var opts client.Commit
 	cmd := &cobra.Command{
 		Use:               "commit [flags] CONTAINER [NAME[:TAG]]",
-		Short:             "Make an image of a container's changes",
+		Short:             "Create an image from a container's changes",
 		Example:           "  moss commit -m 'with tools' -c 'CMD [\"httpd\", \"-f\"]' web httpd:mine",
 		Args:              requireArgs(1, 2),
 		ValidArgsFunction: a.completeContainers(true, 1),

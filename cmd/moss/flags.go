@@ -67,10 +67,10 @@ func (f *createFlags) registerFlags(set *pflag.FlagSet) {
 
 func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 	set.StringVar(&f.name, "name", "", "the container's name")
-	set.BoolVar(&f.replace, "replace", false, "take the place of the container that has the name, which is removed, running or not")
+	set.BoolVar(&f.replace, "replace", false, "remove the container of that name first, running or not")
 	set.StringVar(&f.cidFile, "cidfile", "", "write the container's id to a new `FILE`")
-	set.StringVar(&f.pull, "pull", "missing", "get the image before creating: missing, never or always")
-	set.BoolVarP(&f.quiet, "quiet", "q", false, "do not show how getting the image goes")
+	set.StringVar(&f.pull, "pull", "missing", "pull the image before creating: missing, never or always")
+	set.BoolVarP(&f.quiet, "quiet", "q", false, "do not show the progress of the pull")
 	set.BoolVarP(&f.interactive, "interactive", "i", false, "keep stdin open and send this command's to it")
 	set.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal")
 	set.StringArrayVarP(&f.attach, "attach", "a", nil, "attach only to `STREAM`: stdin, stdout or stderr")
@@ -79,14 +79,14 @@ func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 	set.StringVar(&f.entrypoint, "entrypoint", "", "replace the image's entrypoint; empty for none")
 	set.StringVarP(&f.hostname, "hostname", "h", "", "the container's host name")
 	set.StringVar(&f.domainName, "domainname", "", "the container's domain name")
-	set.StringArrayVarP(&f.env, "env", "e", nil, "set a variable: `NAME=VALUE`, or NAME to hand yours on")
+	set.StringArrayVarP(&f.env, "env", "e", nil, "set a variable: `NAME=VALUE`, or NAME to pass yours")
 	set.StringArrayVar(&f.envFiles, "env-file", nil, "set the variables in a `FILE`, one a line")
-	set.BoolVar(&f.httpProxy, "http-proxy", false, "hand your proxies on: http_proxy, https_proxy, ftp_proxy, no_proxy, all_proxy, in both cases")
-	set.BoolVar(&f.hostCA, "host-ca", false, "show this machine's file of authorities, and set SSL_CERT_FILE and the like to it")
+	set.BoolVar(&f.httpProxy, "http-proxy", false, "pass your proxies: http_proxy, https_proxy, ftp_proxy, no_proxy, all_proxy, in both cases")
+	set.BoolVar(&f.hostCA, "host-ca", false, "mount this machine's file of CA certificates, and set SSL_CERT_FILE and the like to it")
 	set.StringArrayVarP(&f.labels, "label", "l", nil, "set a label: `KEY=VALUE`")
 	set.StringArrayVar(&f.labelFiles, "label-file", nil, "set the labels in a `FILE`, one a line")
 	set.StringVar(&f.stopSignal, "stop-signal", "", "signal that ends the container")
-	set.StringVar(&f.restart, "restart", "no", "start again after the end: no, always, unless-stopped or on-failure[:TRIES]")
+	set.StringVar(&f.restart, "restart", "no", "restart policy: no, always, unless-stopped or on-failure[:TRIES]")
 	set.StringVar(&f.logDriver, "log-driver", "", "where the output is kept: json-file, none, …")
 	set.StringArrayVar(&f.logOpts, "log-opt", nil, "set an option of the log driver: `KEY=VALUE`")
 }
@@ -100,7 +100,7 @@ func (f *createFlags) registerFiles(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.mounts, "mount", nil, "mount as `KEY=VALUE,…` say: type=bind, volume or tmpfs, src=, dst=, ro, …")
 	set.StringVar(&f.shmSize, "shm-size", "", "size of /dev/shm, such as 64m")
 	set.BoolVar(&f.readOnly, "read-only", false, "mount the root file system read-only")
-	set.StringArrayVar(&f.devices, "device", nil, "show a device: `PATH[:PATH IN CONTAINER][:rwm]`")
+	set.StringArrayVar(&f.devices, "device", nil, "add a device of the host: `PATH[:PATH IN CONTAINER][:rwm]`")
 }
 
 func (f *createFlags) registerNetwork(set *pflag.FlagSet) {
@@ -130,7 +130,7 @@ func addSynonym(set *pflag.FlagSet, name, of string) {
 }
 
 func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
-	set.BoolVar(&f.privileged, "privileged", false, "give the container all that you have")
+	set.BoolVar(&f.privileged, "privileged", false, "give the container all of your own privileges")
 	set.StringArrayVar(&f.capAdd, "cap-add", nil, "add a `CAPABILITY`")
 	set.StringArrayVar(&f.capDrop, "cap-drop", nil, "drop a `CAPABILITY`")
 	set.StringArrayVar(&f.groupAdd, "group-add", nil, "add a `GROUP` to the user's")
@@ -148,12 +148,12 @@ func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
 
 func (f *createFlags) registerResources(set *pflag.FlagSet) {
 	set.StringVarP(&f.memory, "memory", "m", "", "memory limit, such as 512m")
-	set.StringVar(&f.memoryReservation, "memory-reservation", "", "memory that is left alone under pressure")
+	set.StringVar(&f.memoryReservation, "memory-reservation", "", "soft limit of memory")
 	set.StringVar(&f.memorySwap, "memory-swap", "", "limit of memory and swap together; -1 for no limit of swap")
 	set.StringVar(&f.kernelMemory, "kernel-memory", "", "limit of the kernel's memory for it")
 	set.Int64Var(&f.memorySwappiness, "memory-swappiness", -1, "how readily memory is swapped, 0 to 100")
-	set.BoolVar(&f.oomKillDisable, "oom-kill-disable", false, "do not kill when memory runs out")
-	set.IntVar(&f.oomScoreAdj, "oom-score-adj", 0, "who is killed first when memory runs out, -1000 to 1000")
+	set.BoolVar(&f.oomKillDisable, "oom-kill-disable", false, "do not kill the container's processes when memory runs out")
+	set.IntVar(&f.oomScoreAdj, "oom-score-adj", 0, "preference of the OOM killer, -1000 (last) to 1000 (first)")
 	set.StringVar(&f.cpus, "cpus", "", "number of CPUs, such as 1.5")
 	set.Int64VarP(&f.cpuShares, "cpu-shares", "c", 0, "CPU weight")
 	set.Int64Var(&f.cpuPeriod, "cpu-period", 0, "CPU period in microseconds")
@@ -181,5 +181,5 @@ func (f *healthFlags) registerFlags(set *pflag.FlagSet) {
 	set.DurationVar(&f.timeout, "health-timeout", 0, "time that a test may take")
 	set.DurationVar(&f.startPeriod, "health-start-period", 0, "time the container gets before failures count")
 	set.IntVar(&f.retries, "health-retries", 0, "failures in a row that make the container unhealthy")
-	set.BoolVar(&f.none, "no-healthcheck", false, "do not test the health, whatever the image says")
+	set.BoolVar(&f.none, "no-healthcheck", false, "disable the health check of the image")
 }

@@ -26,9 +26,9 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if near := suggestCommands(cmd, args[0]); near != "" {
-		return usageError(cmd, fmt.Errorf("there is no command %q (did you mean %s?)", args[0], near))
+		return usageError(cmd, fmt.Errorf("unknown command %q (did you mean %s?)", args[0], near))
 	}
-	return usageError(cmd, fmt.Errorf("there is no command %q", args[0]))
+	return usageError(cmd, fmt.Errorf("unknown command %q", args[0]))
 }
 
 // suggestCommands returns the commands below cmd whose names are the fewest letters away from word, or that begin with it; empty
@@ -52,23 +52,23 @@ func withName(name string, cmd *cobra.Command, aliases ...string) *cobra.Command
 }
 
 func (a *app) imageCommand() *cobra.Command {
-	inspect := a.inspectAs(kindImage, "inspect [flags] IMAGE...", "Show all that is known of images", "  moss image inspect --format '{{.Id}}' busybox")
-	return newGroupCommand("image", "List, get, send and remove images", "  moss image ls\n  moss image prune",
+	inspect := a.inspectAs(kindImage, "inspect [flags] IMAGE...", "Show detailed information on images", "  moss image inspect --format '{{.Id}}' busybox")
+	return newGroupCommand("image", "Manage images", "  moss image ls\n  moss image prune",
 		withName("ls", a.imagesCommand(), "list"), withName("rm", a.imageRemoveCommand(), "remove"),
 		a.buildCommand(), a.pullCommand(), a.pushCommand(), a.tagCommand(), a.historyCommand(), a.saveCommand(), a.loadCommand(),
 		a.importCommand(), a.searchCommand(), inspect, a.imageExistsCommand(), a.imagePruneCommand())
 }
 
 func (a *app) builderCommand() *cobra.Command {
-	return newGroupCommand("builder", "Build images, and give back what builds keep for later ones",
+	return newGroupCommand("builder", "Build images and manage the build cache",
 		"  moss builder prune --filter until=24h",
 		a.buildCommand(), a.builderPruneCommand())
 }
 
 func (a *app) containerCommand() *cobra.Command {
-	inspect := a.inspectAs(kindContainer, "inspect [flags] CONTAINER...", "Show all that is known of containers",
+	inspect := a.inspectAs(kindContainer, "inspect [flags] CONTAINER...", "Show detailed information on containers",
 		"  moss container inspect --format '{{.State.Status}}' web")
-	return newGroupCommand("container", "The commands for containers, and prune", "  moss container ls -a\n  moss container prune",
+	return newGroupCommand("container", "Manage containers", "  moss container ls -a\n  moss container prune",
 		withName("ls", a.listCommand(), "list", "ps"), inspect, a.containerExistsCommand(), a.containerPruneCommand(),
 		a.runCommand(), a.createCommand(), a.startCommand(), a.stopCommand(), a.restartCommand(), a.killCommand(),
 		withName("rm", a.removeCommand(), "remove"), a.renameCommand(), a.waitCommand(), a.attachCommand(), a.execCommand(),
@@ -77,7 +77,7 @@ func (a *app) containerCommand() *cobra.Command {
 }
 
 func (a *app) systemCommand() *cobra.Command {
-	return newGroupCommand("system", "Start, stop and look at the engine, and give back what it takes on the disk",
+	return newGroupCommand("system", "Manage the engine and its disk usage",
 		"  moss system status\n  moss system stop\n  moss system prune",
 		a.usageCommand(), a.systemPruneCommand(), a.checkCommand(), a.infoCommand(), a.eventsCommand(),
 		a.engineStartCommand(), a.engineStopCommand(), a.engineStatusCommand(), a.engineLogsCommand(), a.engineResetCommand())

@@ -23,7 +23,7 @@ func (a *app) historyCommand() *cobra.Command {
 	var flags historyFlags
 	cmd := &cobra.Command{
 		Use:               "history [flags] IMAGE",
-		Short:             "Show the steps of an image's making",
+		Short:             "Show the history of an image",
 		Example:           "  moss history --no-trunc --format '{{.CreatedBy}}: {{.Size}}' busybox",
 		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeImages(1),
@@ -43,7 +43,7 @@ func (a *app) historyCommand() *cobra.Command {
 	// -H is the engine's address elsewhere; after this command it is what it is in other command lines.
 	set.StringVar(&a.host, "host", a.host, "engine to talk to: unix:///path or tcp://host:port")
 	set.BoolVarP(&flags.human, "human", "H", true, "show sizes and dates for people")
-	set.BoolVar(&flags.full, "no-trunc", false, "do not shorten")
+	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd

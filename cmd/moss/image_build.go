@@ -29,8 +29,8 @@ func (a *app) buildCommand() *cobra.Command {
 	var flags imageBuildFlags
 	cmd := &cobra.Command{
 		Use:   "build [flags] FOLDER|URL|-",
-		Short: "Make an image from a Dockerfile",
-		Long: "Make an image from a Dockerfile and the files around it: those of a folder, without what .dockerignore names in it,\n" +
+		Short: "Build an image from a Dockerfile",
+		Long: "Build an image from a Dockerfile and the files around it: those of a folder, without what .dockerignore names in it,\n" +
 			"of a git repository or an archive that the engine fetches, or of an archive on stdin (-). A Dockerfile alone may come\n" +
 			"on stdin as well. When a RUN fails, the exit code is that of its command.",
 		Example: "  moss build -t web:1 .\n  moss build -f docker/web.Dockerfile --build-arg VERSION=1.2 .\n" +
@@ -136,7 +136,7 @@ func (a *app) buildContext(where, file string, opts *client.BuildOptions, shown 
 		return nil
 	case isRemote(where):
 		if file == onStdin {
-			return errors.New("a Dockerfile on stdin goes with a folder, not with a URL")
+			return errors.New("a Dockerfile on stdin cannot be combined with a URL")
 		}
 		opts.Remote, opts.Dockerfile = where, file
 		return nil
@@ -158,7 +158,7 @@ func (a *app) contextOnStdin(file string, opts *client.BuildOptions) error {
 		return nil
 	}
 	if file != "" {
-		return fmt.Errorf("what comes on stdin is no archive that %s could be in", file)
+		return fmt.Errorf("stdin is not an archive that could hold %s", file)
 	}
 	alone, err := upload.Alone(in)
 	if err != nil {

@@ -35,10 +35,10 @@ type imageBuildFlags struct {
 func (f *imageBuildFlags) registerFlags(set *pflag.FlagSet) {
 	set.StringVarP(&f.file, "file", "f", "", "the Dockerfile: a `PATH`, in the folder or elsewhere, or - for stdin")
 	set.StringArrayVarP(&f.tags, "tag", "t", nil, "give the image a `NAME[:TAG]`")
-	set.StringArrayVar(&f.args, "build-arg", nil, "set a build argument: `NAME=VALUE`, or NAME to hand your variable on")
-	set.BoolVar(&f.run.httpProxy, "http-proxy", false, "hand your proxies on to RUN: http_proxy, https_proxy, …; no image keeps them")
+	set.StringArrayVar(&f.args, "build-arg", nil, "set a build argument: `NAME=VALUE`, or NAME to pass your variable")
+	set.BoolVar(&f.run.httpProxy, "http-proxy", false, "pass your proxies to RUN: http_proxy, https_proxy, …; no image keeps them")
 	set.StringVar(&f.target, "target", "", "build a `STAGE` in place of the last one")
-	set.BoolVar(&f.noCache, "no-cache", false, "do every step anew")
+	set.BoolVar(&f.noCache, "no-cache", false, "do not use the build cache")
 	set.BoolVar(&f.pull, "pull", false, "look for newer base images")
 	set.StringArrayVar(&f.secrets, "secret", nil, "show a secret to RUN --mount=type=secret: `id=ID[,src=FILE|,env=VARIABLE]`")
 	set.StringArrayVar(&f.labels, "label", nil, "set a label: `KEY=VALUE`")
@@ -72,11 +72,11 @@ func (f *imageBuildFlags) checkFlags(where string, typed, onScreen bool) error {
 	case where == onStdin && f.file == onStdin:
 		return errors.New("stdin cannot be the context and the Dockerfile")
 	case (where == onStdin || f.file == onStdin) && typed:
-		return errors.New("a terminal gives no context and no Dockerfile; redirect stdin")
+		return errors.New("refusing to read a context or a Dockerfile from a terminal; redirect stdin")
 	case f.progress != progressAuto && f.progress != progressPlain && f.progress != progressTTY:
 		return fmt.Errorf("--progress %q: want auto, plain or tty", f.progress)
 	case f.progress == progressTTY && !f.quiet && !onScreen:
-		return errors.New("--progress tty takes a terminal")
+		return errors.New("--progress tty requires a terminal")
 	}
 	return nil
 }

@@ -159,13 +159,13 @@ func TestBuildContexts(t *testing.T) {
 	}{
 		{"", "", "want one argument, got 0", exitEngine},
 		{"-f - -", "", "stdin cannot be the context and the Dockerfile", exitEngine},
-		{"-f x -", "FROM box\n", "no archive that x could be in", exitFailed},
-		{"-f - https://example.test/c.tar", "FROM box\n", "not with a URL", exitFailed},
+		{"-f x -", "FROM box\n", "not an archive that could hold x", exitFailed},
+		{"-f - https://example.test/c.tar", "FROM box\n", "cannot be combined with a URL", exitFailed},
 		{dir + "/nothing", "", "nothing: no such file or directory", exitFailed},
 		{dir + "/Dockerfile", "", "it is no folder", exitFailed},
 		{bare, "", "has no Dockerfile", exitFailed},
 		{"--progress fancy " + dir, "", "want auto, plain or tty", exitEngine},
-		{"--progress tty " + dir, "", "takes a terminal", exitEngine},
+		{"--progress tty " + dir, "", "requires a terminal", exitEngine},
 		{"--build-arg =x " + dir, "", "want NAME=VALUE or NAME", exitEngine},
 		{"-m much " + dir, "", "--memory", exitEngine},
 		{"--ulimit x " + dir, "", "ulimit", exitEngine},
@@ -173,8 +173,8 @@ func TestBuildContexts(t *testing.T) {
 		{"--secret src=x " + dir, "", "it has no id", exitEngine},
 		{"--secret id=x,src=/nothing " + dir, "", "no such file", exitEngine},
 		{"--secret id=x,env=NOTHING " + dir, "", "the variable NOTHING is not set", exitEngine},
-		{"--secret id=x,src=a,env=b " + dir, "", "exclude each other", exitEngine},
-		{"--secret id=x,mode=1 " + dir, "", `there is no "mode"`, exitEngine},
+		{"--secret id=x,src=a,env=b " + dir, "", "cannot be combined", exitEngine},
+		{"--secret id=x,mode=1 " + dir, "", `unknown key "mode"`, exitEngine},
 		{"--secret id " + dir, "", "id has no value", exitEngine},
 	} {
 		b := newBuilder(t, builtAnswer)

@@ -36,7 +36,7 @@ func (a *app) imagesCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filters, err := arg.Filters(flags.filters)
 			if err == nil && flags.tree && (flags.quiet || flags.digests || flags.format != "") {
-				err = errors.New("--tree excludes --quiet, --digests and --format")
+				err = errors.New("--tree cannot be combined with --quiet, --digests and --format")
 			}
 			if err != nil {
 				return usageError(cmd, err)
@@ -62,10 +62,10 @@ func (a *app) imagesCommand() *cobra.Command {
 	set := cmd.Flags()
 	set.BoolVarP(&flags.all, "all", "a", false, "show intermediate images too")
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
-	set.BoolVar(&flags.full, "no-trunc", false, "do not shorten")
+	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
 	set.BoolVar(&flags.digests, "digests", false, "show digests")
 	set.BoolVar(&flags.tree, "tree", false, "show which images are built on which, and what they share")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: dangling, label, before, since, reference")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "filter by `KEY=VALUE`: dangling, label, before, since, reference")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }
@@ -132,7 +132,7 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 	var force, noPrune bool
 	cmd := &cobra.Command{
 		Use:               "rmi [flags] IMAGE...",
-		Short:             "Remove images",
+		Short:             "Remove one or more images",
 		Example:           "  moss rmi busybox:old",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(-1),

@@ -31,7 +31,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	var size bool
 	cmd := &cobra.Command{
 		Use:     "inspect [flags] NAME...",
-		Short:   "Show all that is known of containers, images, volumes and networks",
+		Short:   "Show detailed information on containers, images, volumes and networks",
 		Example: "  moss inspect --format '{{.State.Status}}' web",
 		Args:    requireArgs(1, -1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {

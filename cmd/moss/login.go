@@ -27,8 +27,8 @@ func (a *app) loginCommand() *cobra.Command {
 	var flags loginFlags
 	cmd := &cobra.Command{
 		Use:   "login [flags] [SERVER]",
-		Short: "Keep credentials for a registry",
-		Long: "Try credentials at a registry, docker.io when none is named, and keep them where docker keeps them: with the\n" +
+		Short: "Log in to a registry",
+		Long: "Log in to a registry, docker.io when none is named, and store the credentials where docker stores them: with the\n" +
 			"helper that is set up for it, or in ~/.docker/config.json.",
 		Example:           "  moss login localhost:5000\n  moss login -u jane --password-stdin registry.example.org <token",
 		Args:              requireArgs(0, 1),
@@ -54,11 +54,11 @@ func (a *app) loginCommand() *cobra.Command {
 func (f *loginFlags) checkFlags(given bool) error {
 	switch {
 	case given && f.fromStdin:
-		return errors.New("--password excludes --password-stdin")
+		return errors.New("--password cannot be combined with --password-stdin")
 	case given && f.password == "":
 		return errors.New("the password is empty")
 	case f.fromStdin && f.username == "":
-		return errors.New("--password-stdin needs --username")
+		return errors.New("--password-stdin requires --username")
 	case strings.Contains(f.username, ":"):
 		return errors.New("a user's name has no colon in it")
 	}
@@ -113,7 +113,7 @@ func (a *app) askCredential(ctx context.Context, server string, flags loginFlags
 		return entered, nil
 	}
 	if (entered.Username == "" || entered.Password == "") && !tty.Is(a.stdin) {
-		return entered, errors.New("stdin is no terminal to ask on; use --username and --password-stdin")
+		return entered, errors.New("stdin is not a terminal to ask on; use --username and --password-stdin")
 	}
 	for _, question := range []struct {
 		text   string
@@ -154,7 +154,7 @@ func (a *app) tryLogin(
 	if c != known {
 		helper, err := store.Put(ctx, server, c)
 		if err != nil {
-			return fmt.Errorf("the registry takes the credentials, but they are not kept: %w", err)
+			return fmt.Errorf("login succeeded, but the credentials cannot be stored: %w", err)
 		}
 		if helper == "" {
 			a.printWarnings([]string{"the credentials are kept unencrypted in " + store.Path() + "; a credential helper keeps them better"})
@@ -166,7 +166,7 @@ func (a *app) tryLogin(
 func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "logout [SERVER]",
-		Short:             "Forget the credentials for a registry",
+		Short:             "Log out from a registry",
 		Example:           "  moss logout localhost:5000",
 		Args:              requireArgs(0, 1),
 		ValidArgsFunction: a.completeRegistries,

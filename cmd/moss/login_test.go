@@ -46,9 +46,9 @@ func TestLogin(t *testing.T) {
 		stdout      string
 		stderr      string // part of it
 	}{
-		{"login reg:5000", "", exitFailed, "", "stdin is no terminal"},
-		{"login --password-stdin reg:5000", "x", exitEngine, "", "needs --username"},
-		{"login -u ann -p secret --password-stdin", "x", exitEngine, "", "excludes"},
+		{"login reg:5000", "", exitFailed, "", "stdin is not a terminal"},
+		{"login --password-stdin reg:5000", "x", exitEngine, "", "requires --username"},
+		{"login -u ann -p secret --password-stdin", "x", exitEngine, "", "cannot be combined with"},
 		{"login -u a:b -p secret", "", exitEngine, "", "colon"},
 		{"login -u ann --password-stdin reg:5000", "\n", exitFailed, "", "empty"},
 		{"login -u ann --password-stdin reg:5000", "wrong\n", exitFailed, "", "moss: login at reg:5000: unauthorized"},
@@ -100,7 +100,7 @@ func TestLoginAsks(t *testing.T) {
 			term.typeIn(tc.answer)
 			code := term.exitCode()
 			if tc.code == 0 {
-				term.await("they are not kept") // the home of the test's command does not exist
+				term.await("cannot be stored") // the home of the test's command does not exist
 				tc.code = exitFailed
 			}
 			if code != tc.code {

@@ -20,8 +20,8 @@ func (a *app) logsCommand() *cobra.Command {
 	var until string
 	cmd := &cobra.Command{
 		Use:   "logs [flags] CONTAINER...",
-		Short: "Show what containers wrote",
-		Long: "Show what containers wrote. Of several, each line begins with its container as it was named here; with -f the\n" +
+		Short: "Show the logs of one or more containers",
+		Long: "Show the logs of one or more containers. Of several, each line begins with its container as it was named here; with -f the\n" +
 			"lines come as they are written, otherwise one container after the other.",
 		Example:           "  moss logs -f --tail 20 web",
 		Args:              requireArgs(1, -1),
@@ -42,7 +42,7 @@ func (a *app) logsCommand() *cobra.Command {
 					return usageError(cmd, err)
 				}
 				if opts.Tail != "all" && opts.Follow {
-					return usageError(cmd, errors.New("--until excludes --tail together with --follow"))
+					return usageError(cmd, errors.New("--until cannot be combined with both --tail and --follow"))
 				}
 				end = &at
 			}
@@ -53,7 +53,7 @@ func (a *app) logsCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.Follow, "follow", "f", false, "go on with what is written from now on")
+	flags.BoolVarP(&opts.Follow, "follow", "f", false, "follow the log output")
 	flags.StringVarP(&opts.Tail, "tail", "n", "all", "show only the last `N` lines")
 	flags.BoolVarP(&opts.Timestamps, "timestamps", "t", false, "show the time of each line")
 	flags.BoolVar(&opts.Details, "details", false, "show the labels and variables that the log driver was told to keep")

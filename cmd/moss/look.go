@@ -35,8 +35,8 @@ func (a *app) topCommand() *cobra.Command {
 func (a *app) diffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "diff CONTAINER",
-		Short:             "List the files that differ from the image",
-		Long:              "List the files that differ from the image: A added, C changed, D deleted.",
+		Short:             "List the files of a container that differ from its image",
+		Long:              "List the files of a container that differ from its image: A added, C changed, D deleted.",
 		Example:           "  moss diff web",
 		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeContainers(true, 1),

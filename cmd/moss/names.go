@@ -70,13 +70,13 @@ func authOf(registry string, found credential.Credential) client.Auth {
 func (a *app) tagCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "tag IMAGE NAME[:TAG]",
-		Short:             "Give an image another name",
+		Short:             "Add a name to an image",
 		Example:           "  moss tag busybox localhost:5000/tools/busybox:v1",
 		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeImages(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.Contains(args[1], "@") {
-				return usageError(cmd, errors.New("a name with a digest cannot be given"))
+				return usageError(cmd, errors.New("the new name cannot have a digest"))
 			}
 			engine, err := a.engineClient()
 			if err != nil {

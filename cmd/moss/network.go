@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) networkCommand() *cobra.Command {
-	return newGroupCommand("network", "Make, list and remove networks, and connect containers to them",
+	return newGroupCommand("network", "Manage networks",
 		"  moss network create front\n  moss run -d --name db --network front busybox httpd -f\n  moss run --rm --network front busybox wget -O- http://db",
 		a.networkCreateCommand(), a.networkListCommand(), a.networkInspectCommand(), a.networkConnectCommand(),
 		a.networkDisconnectCommand(), a.networkRemoveCommand(), a.networkExistsCommand(), a.networkPruneCommand())
@@ -27,8 +27,8 @@ func (a *app) networkCreateCommand() *cobra.Command {
 	var flags networkCreateFlags
 	cmd := &cobra.Command{
 		Use:   "create [flags] NETWORK",
-		Short: "Make a network",
-		Long: "Make a network. Containers in it find each other by name, and those of other networks do not reach them.\n" +
+		Short: "Create a network",
+		Long: "Create a network. Containers in it find each other by name, and those of other networks do not reach them.\n" +
 			"The engine chooses a free subnet unless --subnet names one; only then may containers ask for addresses in it.",
 		Example: "  moss network create front\n  moss network create --internal --subnet 10.7.0.0/24 --gateway 10.7.0.1 back\n" +
 			"  moss network create --ipv6 --subnet 10.8.0.0/24 --subnet fd00:8::/64 -o com.docker.network.driver.mtu=1400 both",
@@ -58,7 +58,7 @@ func (a *app) networkCreateCommand() *cobra.Command {
 	set.StringArrayVar(&flags.pools.Gateways, "gateway", nil, "`IP` of the gateway in a subnet")
 	set.StringArrayVar(&flags.pools.Ranges, "ip-range", nil, "`PART` of a subnet that containers get addresses from")
 	set.StringArrayVar(&flags.pools.Aux, "aux-address", nil, "address that no container gets: `NAME=IP`")
-	set.BoolVar(&flags.body.Internal, "internal", false, "no way out of the network")
+	set.BoolVar(&flags.body.Internal, "internal", false, "no connections to the outside")
 	set.BoolVar(&flags.body.EnableIPv6, "ipv6", false, "IPv6 beside IPv4")
 	set.StringArrayVar(&flags.labels, "label", nil, "set a label: `KEY=VALUE`")
 	set.StringArrayVarP(&flags.options, "opt", "o", nil, "set an option of the driver: `KEY=VALUE`")
@@ -99,7 +99,7 @@ func (a *app) networkInspectCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:               "inspect [flags] NETWORK...",
-		Short:             "Show all that is known of networks",
+		Short:             "Show detailed information on networks",
 		Example:           "  moss network inspect -f '{{range .Containers}}{{.Name}} {{.IPv4Address}}{{println}}{{end}}' front",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeNetworks(-1),
@@ -122,7 +122,7 @@ func (a *app) networkRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "rm [flags] NETWORK...",
 		Aliases:           []string{"remove"},
-		Short:             "Remove networks that no container is in",
+		Short:             "Remove one or more networks that no container uses",
 		Example:           "  moss network rm front back",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeNetworks(-1),
@@ -150,7 +150,7 @@ func (a *app) networkConnectCommand() *cobra.Command {
 	var flags networkConnectFlags
 	cmd := &cobra.Command{
 		Use:               "connect [flags] NETWORK CONTAINER",
-		Short:             "Give a container a place in a network, at once if it runs",
+		Short:             "Connect a container to a network",
 		Example:           "  moss network connect --alias db --ip 10.7.0.9 back postgres",
 		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeNetworkThenContainer,
@@ -192,7 +192,7 @@ func (a *app) networkDisconnectCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:               "disconnect [flags] NETWORK CONTAINER",
-		Short:             "Take a container out of a network, at once if it runs",
+		Short:             "Disconnect a container from a network",
 		Example:           "  moss network disconnect back postgres",
 		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeNetworkThenContainer,

@@ -37,8 +37,8 @@ func (a *app) networkListCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
-	set.BoolVar(&flags.full, "no-trunc", false, "do not shorten")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: driver, id, label, name, type (custom, builtin)")
+	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "filter by `KEY=VALUE`: driver, id, label, name, type (custom, builtin)")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }

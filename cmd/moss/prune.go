@@ -40,14 +40,14 @@ func (a *app) imagePruneCommand() *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:     "prune [flags]",
-		Short:   "Remove images that have no name, or that no container uses",
+		Short:   "Remove unused images",
 		Example: "  moss image prune -a --filter until=240h",
 		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runPruning(cmd, flags, pruneImages(flags.all))
 		},
 	}
-	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all that no container uses, not only those without a name")
+	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all unused images, not only dangling ones")
 	flags.registerFlags(cmd, "label, label!, until")
 	return cmd
 }
@@ -56,7 +56,7 @@ func (a *app) containerPruneCommand() *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:     "prune [flags]",
-		Short:   "Remove containers that do not run",
+		Short:   "Remove all stopped containers",
 		Example: "  moss container prune -f --filter label=stage=test",
 		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneContainers()) },
@@ -69,7 +69,7 @@ func (a *app) volumePruneCommand() *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:     "prune [flags]",
-		Short:   "Remove volumes that no container uses",
+		Short:   "Remove unused volumes",
 		Example: "  moss volume prune --filter label=stage=test",
 		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneVolumes()) },
@@ -82,7 +82,7 @@ func (a *app) networkPruneCommand() *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:     "prune [flags]",
-		Short:   "Remove networks that no container is in",
+		Short:   "Remove unused networks",
 		Example: "  moss network prune -f --filter until=24h",
 		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneNetworks()) },
@@ -96,8 +96,8 @@ func (a *app) builderPruneCommand() *cobra.Command {
 	var keep string
 	cmd := &cobra.Command{
 		Use:   "prune [flags]",
-		Short: "Remove what builds keep for later ones",
-		Long: "Remove what builds keep for later ones: the images of steps and the folders of RUN --mount=type=cache. Images that\n" +
+		Short: "Remove the build cache",
+		Long: "Remove the build cache: the images of steps and the folders of RUN --mount=type=cache. Images that\n" +
 			"have a name or that something uses stay, with their steps.",
 		Example: "  moss builder prune -f --filter until=24h\n  moss builder prune --all --keep-storage 5g",
 		Args:    requireArgs(0, 0),
@@ -110,7 +110,7 @@ func (a *app) builderPruneCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove the folders of RUN --mount=type=cache too, not only steps")
-	cmd.Flags().StringVar(&keep, "keep-storage", "", "leave so many `BYTES` of it, such as 5g")
+	cmd.Flags().StringVar(&keep, "keep-storage", "", "keep up to `BYTES` of it, such as 5g")
 	flags.registerFlags(cmd, "until, id")
 	return cmd
 }
@@ -119,12 +119,12 @@ func (a *app) systemPruneCommand() *cobra.Command {
 	var flags pruneFlags
 	cmd := &cobra.Command{
 		Use:     "prune [flags]",
-		Short:   "Remove what nothing uses: containers that do not run, networks, images, build cache, volumes",
+		Short:   "Remove unused data: stopped containers, networks, images, build cache, volumes",
 		Example: "  moss system prune -a --volumes",
 		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.volumes && slices.ContainsFunc(flags.filters, func(text string) bool { return strings.HasPrefix(text, "until=") }) {
-				return usageError(cmd, errors.New("the filter until does not go with --volumes"))
+				return usageError(cmd, errors.New("the filter until cannot be combined with --volumes"))
 			}
 			all := pruneContainers() // first: it frees what the containers use
 			parts := []pruning{pruneNetworks(), pruneImages(flags.all)}
@@ -140,15 +140,15 @@ func (a *app) systemPruneCommand() *cobra.Command {
 			return a.runPruning(cmd, flags, all)
 		},
 	}
-	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all images that no container uses, not only those without a name")
-	cmd.Flags().BoolVar(&flags.volumes, "volumes", false, "remove volumes that no container uses too, with what is in them")
+	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all unused images, not only dangling ones")
+	cmd.Flags().BoolVar(&flags.volumes, "volumes", false, "remove unused volumes too, with their content")
 	flags.registerFlags(cmd, "label, label!, until")
 	return cmd
 }
 
 func (f *pruneFlags) registerFlags(cmd *cobra.Command, filters string) {
-	cmd.Flags().BoolVarP(&f.force, "force", "f", false, "do not ask")
-	cmd.Flags().StringArrayVar(&f.filters, "filter", nil, "remove only those with `KEY=VALUE`: "+filters)
+	cmd.Flags().BoolVarP(&f.force, "force", "f", false, "do not ask for confirmation")
+	cmd.Flags().StringArrayVar(&f.filters, "filter", nil, "remove only those that match `KEY=VALUE`: "+filters)
 }
 
 func pruneContainers() pruning {

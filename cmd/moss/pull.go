@@ -19,8 +19,8 @@ func (a *app) pullCommand() *cobra.Command {
 	var flags pullFlags
 	cmd := &cobra.Command{
 		Use:   "pull [flags] NAME[:TAG|@DIGEST]...",
-		Short: "Get images from a registry",
-		Long: "Get images from a registry. The name says which: HOST[:PORT]/NAME, or docker.io when there is no host in it.\n" +
+		Short: "Download an image from a registry",
+		Long: "Download an image from a registry. It comes from HOST in HOST[:PORT]/NAME, or from docker.io.\n" +
 			"Credentials are those that 'moss login', docker or podman have kept.",
 		Example:           "  moss pull busybox\n  moss pull -q localhost:5000/tools/busybox:v1",
 		Args:              requireArgs(1, -1),
@@ -35,9 +35,9 @@ func (a *app) pullCommand() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.BoolVarP(&flags.all, "all-tags", "a", false, "get every tag of the name")
+	set.BoolVarP(&flags.all, "all-tags", "a", false, "download all tags of the image")
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show the image's name only")
-	set.StringVar(&flags.platform, "platform", "", "get the image for a `PLATFORM`, such as linux/arm64")
+	set.StringVar(&flags.platform, "platform", "", "download the image for a `PLATFORM`, such as linux/arm64")
 	return cmd
 }
 
@@ -120,7 +120,7 @@ func (a *app) pushCommand() *cobra.Command {
 	var flags pushFlags
 	cmd := &cobra.Command{
 		Use:               "push [flags] NAME[:TAG]",
-		Short:             "Send an image to its registry",
+		Short:             "Upload an image to a registry",
 		Example:           "  moss tag busybox localhost:5000/busybox:v1\n  moss push localhost:5000/busybox:v1",
 		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeImages(1),
@@ -141,7 +141,7 @@ func (a *app) pushCommand() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.BoolVarP(&flags.all, "all-tags", "a", false, "send every tag of the name")
+	set.BoolVarP(&flags.all, "all-tags", "a", false, "upload all tags of the image")
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show the image's name only")
 	return cmd
 }

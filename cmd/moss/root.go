@@ -138,11 +138,11 @@ func longHost(args []string) []string {
 
 // tlsFlags are docker's, for hosts of tcp://.
 func (a *app) tlsFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&a.tls.On, "tls", false, "speak TLS to a tcp host, whoever answers")
-	flags.BoolVar(&a.tls.Verify, "tlsverify", false, "speak TLS to a tcp host and check its certificate")
-	flags.StringVar(&a.tls.CACert, "tlscacert", "", "authority of the engine's certificate (default ca.pem in DOCKER_CERT_PATH or ~/.docker)")
-	flags.StringVar(&a.tls.Cert, "tlscert", "", "certificate to show to the engine (default cert.pem there)")
-	flags.StringVar(&a.tls.Key, "tlskey", "", "its key (default key.pem there)")
+	flags.BoolVar(&a.tls.On, "tls", false, "use TLS with a tcp host, without verifying its certificate")
+	flags.BoolVar(&a.tls.Verify, "tlsverify", false, "use TLS with a tcp host and verify its certificate")
+	flags.StringVar(&a.tls.CACert, "tlscacert", "", "CA certificate to verify the engine's with (default ca.pem in DOCKER_CERT_PATH or ~/.docker)")
+	flags.StringVar(&a.tls.Cert, "tlscert", "", "client certificate (default cert.pem there)")
+	flags.StringVar(&a.tls.Key, "tlskey", "", "key of the client certificate (default key.pem there)")
 }
 
 // rootValue reports whether an argument is a long flag of the root command that takes the next one as its value.

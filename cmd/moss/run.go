@@ -22,8 +22,8 @@ func (a *app) runCommand() *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
 		Use:   "run [flags] IMAGE [COMMAND] [ARG...]",
-		Short: "Create a container and run it",
-		Long: "Create a container and run it. The exit code is that of the container; 125 if the engine or moss failed,\n" +
+		Short: "Create and run a new container",
+		Long: "Create and run a new container. The exit code is that of the container; 125 if the engine or moss failed,\n" +
 			"126 if the command cannot be run, 127 if there is no such command.",
 		Example: "  moss run --rm -it busybox sh\n  moss run -d --name web -p 8080:80 busybox httpd -f\n" +
 			"  moss run -d --name db --network name=back,alias=store,ip=10.7.0.9 --network front busybox httpd -f",
@@ -46,7 +46,7 @@ func (a *app) runCommand() *cobra.Command {
 	a.completeCreateFlags(cmd)
 	set.BoolVarP(&flags.detach, "detach", "d", false, "run in the background and print the container's id")
 	set.BoolVar(&flags.remove, "rm", false, "remove the container and its anonymous volumes when it ends")
-	set.BoolVar(&flags.sigProxy, "sig-proxy", true, "send signals on to the container (without -t)")
+	set.BoolVar(&flags.sigProxy, "sig-proxy", true, "forward signals to the container (without -t)")
 	set.StringVar(&flags.detachKeys, "detach-keys", "", "`KEYS` that leave the container running, such as ctrl-p,ctrl-q")
 	return cmd
 }
@@ -63,7 +63,7 @@ func asEngine(err error) error {
 // checkRemove is for containers that go with their end.
 func (f *createFlags) checkRemove() error {
 	if f.restart != "no" && f.restart != "" {
-		return errors.New("--rm excludes --restart")
+		return errors.New("--rm cannot be combined with --restart")
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (f *createFlags) checkRemove() error {
 func (f *runFlags) checkFlags() error {
 	switch {
 	case f.detach && len(f.attach) > 0:
-		return errors.New("--detach excludes --attach")
+		return errors.New("--detach cannot be combined with --attach")
 	case f.remove:
 		if err := f.checkRemove(); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Cre
 		return a.runDetached(ctx, flags, body)
 	}
 	if body.Tty && body.AttachStdin && !tty.Is(a.stdin) {
-		return errors.New("stdin is no terminal; leave out -t or -i")
+		return errors.New("stdin is not a terminal; leave out -t or -i")
 	}
 	if height, width := a.windowSize(); body.Tty && height > 0 {
 		body.HostConfig.ConsoleSize = &[2]int{height, width}

@@ -187,7 +187,7 @@ func TestRunStartFailsByRecord(t *testing.T) {
 func TestRunImageMissing(t *testing.T) {
 	for pull, want := range map[string]string{
 		"missing": "Unable to find image 'box' locally\nmoss: pull box: no such repository\n",
-		"never":   "moss: image box is not here; get it with 'moss pull', 'moss load' or 'moss import'\n",
+		"never":   "moss: image box is not here; download it with 'moss pull', 'moss load' or 'moss import'\n",
 		"always":  "moss: pull box: no such repository\n",
 	} {
 		engine := clienttest.New(t)

@@ -31,8 +31,8 @@ func (a *app) searchCommand() *cobra.Command {
 	var flags searchFlags
 	cmd := &cobra.Command{
 		Use:     "search [flags] TERM",
-		Short:   "Look for images in a registry",
-		Long:    "Look for images in a registry. TERM may begin with the registry's host; without one docker.io is asked.",
+		Short:   "Search a registry for images",
+		Long:    "Search a registry for images. TERM may begin with the registry's host; without one docker.io is asked.",
 		Example: "  moss search --filter is-official=true --limit 5 busybox",
 		Args:    requireArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,8 +59,8 @@ func (a *app) searchCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.IntVar(&flags.limit, "limit", 0, "show at most `N`, 1 to 100 (default 25)")
-	set.BoolVar(&flags.full, "no-trunc", false, "do not shorten")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: stars, is-official, is-automated")
+	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "filter by `KEY=VALUE`: stars, is-official, is-automated")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }

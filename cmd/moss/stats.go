@@ -25,8 +25,8 @@ func (a *app) statsCommand() *cobra.Command {
 	var flags statsFlags
 	cmd := &cobra.Command{
 		Use:               "stats [flags] [CONTAINER...]",
-		Short:             "Show what containers use, as it changes",
-		Long:              "Show what containers use, as it changes: those that are named, or all running ones as they come and go.",
+		Short:             "Show live resource usage of containers",
+		Long:              "Show live resource usage of the named containers, or of all running ones.",
 		Example:           "  moss stats\n  moss stats --no-stream --format json web",
 		Args:              requireArgs(0, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
@@ -49,8 +49,8 @@ func (a *app) statsCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.BoolVarP(&flags.all, "all", "a", false, "show all, not only running ones")
-	set.BoolVar(&flags.noStream, "no-stream", false, "measure once and end")
-	set.BoolVar(&flags.full, "no-trunc", false, "do not shorten")
+	set.BoolVar(&flags.noStream, "no-stream", false, "show one result and exit")
+	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }

@@ -21,7 +21,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	var filters []string
 	cmd := &cobra.Command{
 		Use:     "events [flags]",
-		Short:   "Show what happens in the engine as it happens",
+		Short:   "Show the engine's events as they happen",
 		Example: "  moss events --since 10m --filter type=container --filter event=die",
 		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +43,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&since, "since", "", "show events from a `TIME` on: a date, Unix seconds or a duration such as 10m")
 	flags.StringVar(&until, "until", "", "end at a `TIME`")
-	flags.StringArrayVarP(&filters, "filter", "f", nil, "show those with `KEY=VALUE`: type, event, container, image, label, …")
+	flags.StringArrayVarP(&filters, "filter", "f", nil, "filter by `KEY=VALUE`: type, event, container, image, label, …")
 	flags.StringVar(&format, "format", "", "a Go template for each, or json")
 	return cmd
 }

@@ -236,7 +236,7 @@ func TestInterrupt(t *testing.T) {
 
 func TestTerminalNeeded(t *testing.T) {
 	engine := clienttest.New(t)
-	if _, stderr, code := moss(t, engine, "", "run", "-it", "box"); code != exitEngine || !strings.Contains(stderr, "no terminal") {
+	if _, stderr, code := moss(t, engine, "", "run", "-it", "box"); code != exitEngine || !strings.Contains(stderr, "not a terminal") {
 		t.Errorf("exit code %d, stderr %q, want 125 and the reason", code, stderr)
 	}
 	if len(engine.Requests()) != 0 {

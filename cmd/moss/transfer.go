@@ -18,14 +18,14 @@ func (a *app) saveCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:               "save [flags] IMAGE...",
-		Short:             "Write images as an archive",
-		Long:              "Write images with their layers and names as a tar archive, for 'moss load' and other engines.",
+		Short:             "Save images to a tar archive",
+		Long:              "Save images with their layers and names to a tar archive, for 'moss load' and other engines.",
 		Example:           "  moss save -o tools.tar busybox:v1 busybox:v2\n  moss save busybox | zstd >busybox.tar.zst",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output == "" && a.onScreen() {
-				return usageError(cmd, errors.New("an archive is nothing for a terminal; use -o or redirect stdout"))
+				return usageError(cmd, errors.New("refusing to write an archive to a terminal; use -o or redirect stdout"))
 			}
 			engine, err := a.engineClient()
 			if err != nil {
@@ -39,7 +39,7 @@ func (a *app) saveCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "write to a `FILE` in place of stdout; it appears when it is whole")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to a `FILE` instead of stdout; it appears when it is whole")
 	return cmd
 }
 
@@ -48,18 +48,18 @@ func (a *app) loadCommand() *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:     "load [flags]",
-		Short:   "Take images in from an archive",
-		Long:    "Take images in from an archive, plain or compressed, that 'moss save' or another engine wrote.",
+		Short:   "Load images from a tar archive",
+		Long:    "Load images from a tar archive, plain or compressed, that 'moss save' or another engine wrote.",
 		Example: "  moss load -i tools.tar\n  zstd -dc busybox.tar.zst | moss load -q",
 		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if input == "" && tty.Is(a.stdin) {
-				return usageError(cmd, errors.New("a terminal gives no archive; use -i or redirect stdin"))
+				return usageError(cmd, errors.New("refusing to read an archive from a terminal; use -i or redirect stdin"))
 			}
 			return a.loadImages(cmd.Context(), input, quiet)
 		},
 	}
-	cmd.Flags().StringVarP(&input, "input", "i", "", "read a `FILE` in place of stdin")
+	cmd.Flags().StringVarP(&input, "input", "i", "", "read a `FILE` instead of stdin")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "show the images' names only")
 	return cmd
 }
@@ -109,8 +109,8 @@ func (a *app) importCommand() *cobra.Command {
 	var opts client.ImportOptions
 	cmd := &cobra.Command{
 		Use:   "import [flags] FILE|URL|- [NAME[:TAG]]",
-		Short: "Make an image from a root filesystem archive",
-		Long: "Make an image from a tar archive of a root filesystem, plain or compressed, in a file, at a URL that the engine\n" +
+		Short: "Create an image from an archive of a root file system",
+		Long: "Create an image from a tar archive of a root file system, plain or compressed, in a file, at a URL that the engine\n" +
 			"fetches, or on stdin (-).",
 		Example: "  moss import -c 'CMD [\"sh\"]' rootfs.tar.gz busybox:mine",
 		Args:    requireArgs(1, 2),
@@ -134,7 +134,7 @@ func (a *app) importImage(ctx context.Context, source string, opts client.Import
 	case strings.Contains(source, "://"):
 		return fmt.Errorf("import %s: want a file, an http or https URL, or - for stdin", source)
 	case source == "-" && tty.Is(a.stdin):
-		return errors.New("import -: a terminal gives no archive; redirect stdin")
+		return errors.New("import -: refusing to read an archive from a terminal; redirect stdin")
 	default:
 		var err error
 		if archive, opts.Size, err = a.openArchive("import", source); err != nil {

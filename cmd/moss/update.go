@@ -21,7 +21,7 @@ func (a *app) updateCommand() *cobra.Command {
 	var flags updateFlags
 	cmd := &cobra.Command{
 		Use:               "update [flags] CONTAINER...",
-		Short:             "Change the limits of containers",
+		Short:             "Update the limits of one or more containers",
 		Example:           "  moss update --memory 512m --cpus 1.5 web",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(true, -1),
@@ -47,7 +47,7 @@ func (a *app) updateCommand() *cobra.Command {
 
 func (f *updateFlags) registerFlags(set *pflag.FlagSet) {
 	set.StringVarP(&f.memory, "memory", "m", "", "memory limit, such as 512m")
-	set.StringVar(&f.memoryReservation, "memory-reservation", "", "memory that is left alone under pressure")
+	set.StringVar(&f.memoryReservation, "memory-reservation", "", "soft limit of memory")
 	set.StringVar(&f.memorySwap, "memory-swap", "", "limit of memory and swap together; -1 for no limit of swap")
 	set.StringVar(&f.kernelMemory, "kernel-memory", "", "limit of the kernel's memory for it")
 	set.StringVar(&f.cpus, "cpus", "", "number of CPUs, such as 1.5")
@@ -58,7 +58,7 @@ func (f *updateFlags) registerFlags(set *pflag.FlagSet) {
 	set.StringVar(&f.body.CpusetMems, "cpuset-mems", "", "memory nodes to use")
 	set.Uint16Var(&f.body.BlkioWeight, "blkio-weight", 0, "weight of block I/O, 10 to 1000")
 	set.Int64Var(&f.body.PidsLimit, "pids-limit", 0, "limit of processes; -1 for none")
-	set.StringVar(&f.restart, "restart", "", "start again after the end: no, always, unless-stopped or on-failure[:TRIES]")
+	set.StringVar(&f.restart, "restart", "", "restart policy: no, always, unless-stopped or on-failure[:TRIES]")
 }
 
 // buildBody makes the body of the flags.
@@ -75,7 +75,7 @@ func (f *updateFlags) buildBody() (client.Update, error) {
 	}
 	if f.cpus != "" {
 		if body.CPUPeriod != 0 || body.CPUQuota != 0 {
-			return client.Update{}, errors.New("--cpus excludes --cpu-period and --cpu-quota")
+			return client.Update{}, errors.New("--cpus cannot be combined with --cpu-period and --cpu-quota")
 		}
 		if body.CPUPeriod, body.CPUQuota, err = arg.CPUs(f.cpus); err != nil {
 			return client.Update{}, err

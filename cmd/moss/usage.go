@@ -17,14 +17,14 @@ func (a *app) usageCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "df [flags]",
-		Short: "Show what images, containers, volumes and the build cache take on the disk",
-		Long: "Show what images, containers, volumes and the build cache take on the disk. A layer that several images share is counted once.\n" +
+		Short: "Show disk usage of images, containers, volumes and the build cache",
+		Long: "Show disk usage of images, containers, volumes and the build cache. A layer that several images share is counted once.\n" +
 			"What can be reclaimed of images is what 'moss image prune -a' gives back.",
 		Example: "  moss system df -v",
 		Args:    requireArgs(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if verbose && format != "" {
-				return usageError(cmd, errors.New("--verbose excludes --format"))
+				return usageError(cmd, errors.New("--verbose cannot be combined with --format"))
 			}
 			engine, err := a.engineClient()
 			if err != nil {

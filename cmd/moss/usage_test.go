@@ -179,8 +179,8 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"frobnicate":  "moss: there is no command \"frobnicate\"; see 'moss --help'\n",
-		"image bogus": "moss: there is no command \"bogus\"; see 'moss image --help'\n",
+		"frobnicate":  "moss: unknown command \"frobnicate\"; see 'moss --help'\n",
+		"image bogus": "moss: unknown command \"bogus\"; see 'moss image --help'\n",
 	} {
 		if stdout, stderr, code := moss(t, engine, "", strings.Fields(args)...); stdout != "" || stderr != want || code != exitEngine {
 			t.Errorf("moss %s: %q, %q, %d, want %q, 125", args, stdout, stderr, code, want)

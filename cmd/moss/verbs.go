@@ -16,7 +16,7 @@ func (a *app) stopCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:               "stop [flags] CONTAINER...",
-		Short:             "End containers gently, then by force",
+		Short:             "Stop one or more running containers",
 		Example:           "  moss stop -t 3 web",
 		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeContainers(false, -1),
@@ -37,7 +37,7 @@ func (a *app) restartCommand() *cobra.Command {
 	var timeout int
 	cmd := &cobra.Command{
 		Use:               "restart [flags] CONTAINER...",
-		Short:             "End containers and start them again",
+		Short:             "Restart one or more containers",
 		Example:           "  moss restart web",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(true, -1),
@@ -56,7 +56,7 @@ func (a *app) killCommand() *cobra.Command {
 	var signal string
 	cmd := &cobra.Command{
 		Use:               "kill [flags] CONTAINER...",
-		Short:             "Send a signal to containers",
+		Short:             "Kill one or more running containers, or send them a signal",
 		Example:           "  moss kill -s HUP web",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
@@ -75,7 +75,7 @@ func (a *app) removeCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:               "rm [flags] CONTAINER...",
-		Short:             "Remove containers",
+		Short:             "Remove one or more containers",
 		Example:           "  moss rm -f web",
 		Args:              namesOrAll(&all),
 		ValidArgsFunction: a.completeContainers(true, -1),
@@ -99,7 +99,7 @@ func (a *app) removeCommand() *cobra.Command {
 func (a *app) pauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "pause CONTAINER...",
-		Short:             "Stop all processes of containers until unpause",
+		Short:             "Pause all processes of one or more containers",
 		Example:           "  moss pause web",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
@@ -114,7 +114,7 @@ func (a *app) pauseCommand() *cobra.Command {
 func (a *app) unpauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "unpause CONTAINER...",
-		Short:             "Let the processes of paused containers go on",
+		Short:             "Resume all processes of one or more paused containers",
 		Example:           "  moss unpause web",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
@@ -129,7 +129,7 @@ func (a *app) unpauseCommand() *cobra.Command {
 func (a *app) renameCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "rename CONTAINER NAME",
-		Short:             "Give a container another name",
+		Short:             "Rename a container",
 		Example:           "  moss rename web old-web",
 		Args:              requireArgs(2, 2),
 		ValidArgsFunction: a.completeContainers(true, 1),
@@ -146,7 +146,7 @@ func (a *app) renameCommand() *cobra.Command {
 func (a *app) waitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "wait CONTAINER...",
-		Short:             "Wait until containers end and print their exit codes",
+		Short:             "Wait for one or more containers to stop, then print their exit codes",
 		Example:           "  moss wait web",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeContainers(false, -1),
@@ -176,7 +176,7 @@ func namesOrAll(all *bool) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *all && len(args) > 0:
-			return usageError(cmd, errors.New("--all excludes names"))
+			return usageError(cmd, errors.New("--all cannot be combined with names"))
 		case *all:
 			return nil
 		default:

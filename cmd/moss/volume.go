@@ -16,7 +16,7 @@ import (
 func (a *app) volumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "volume COMMAND",
-		Short:   "Make, list and remove volumes",
+		Short:   "Manage volumes",
 		Example: "  moss volume create data\n  moss run -v data:/data busybox touch /data/here",
 		Args:    requireArgs(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -31,7 +31,7 @@ func (a *app) volumeCreateCommand() *cobra.Command {
 	var labels, options []string
 	cmd := &cobra.Command{
 		Use:     "create [flags] [NAME]",
-		Short:   "Make a volume",
+		Short:   "Create a volume",
 		Example: "  moss volume create --label stage=test data",
 		Args:    requireArgs(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -91,7 +91,7 @@ func (a *app) volumeListCommand() *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show names only")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "show those with `KEY=VALUE`: dangling, driver, label, name")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "filter by `KEY=VALUE`: dangling, driver, label, name")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }
@@ -129,7 +129,7 @@ func (a *app) volumeInspectCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:               "inspect [flags] VOLUME...",
-		Short:             "Show all that is known of volumes",
+		Short:             "Show detailed information on volumes",
 		Example:           "  moss volume inspect --format '{{.Mountpoint}}' data",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeVolumes(-1),
@@ -152,7 +152,7 @@ func (a *app) volumeRemoveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "rm [flags] VOLUME...",
 		Aliases:           []string{"remove"},
-		Short:             "Remove volumes that no container uses",
+		Short:             "Remove one or more volumes that no container uses",
 		Example:           "  moss volume rm data",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeVolumes(-1),

@@ -168,7 +168,7 @@ func ExtraHost(text string) (string, error) {
 		}
 	}
 	if _, err := netip.ParseAddr(bare); err != nil {
-		return "", fmt.Errorf("add-host %q: %q is no IP address", text, ip)
+		return "", fmt.Errorf("add-host %q: %q is not an IP address", text, ip)
 	}
 	return name + ":" + bare, nil
 }

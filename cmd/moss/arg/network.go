@@ -77,7 +77,7 @@ func askAddress(ipam *client.IPAMConfig, key, value string) error {
 // Address checks an IP address, for --dns and --link-local-ip.
 func Address(flag, text string) error {
 	if _, err := netip.ParseAddr(text); err != nil {
-		return fmt.Errorf("%s %q is no IP address", flag, text)
+		return fmt.Errorf("%s %q is not an IP address", flag, text)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func Address(flag, text string) error {
 // IPv4 checks an IPv4 address.
 func IPv4(flag, text string) error {
 	if ip, err := netip.ParseAddr(text); err != nil || !ip.Is4() {
-		return fmt.Errorf("%s %q is no IPv4 address", flag, text)
+		return fmt.Errorf("%s %q is not an IPv4 address", flag, text)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func IPv4(flag, text string) error {
 // IPv6 checks an IPv6 address.
 func IPv6(flag, text string) error {
 	if ip, err := netip.ParseAddr(text); err != nil || !ip.Is6() || ip.Is4In6() || ip.Zone() != "" {
-		return fmt.Errorf("%s %q is no IPv6 address", flag, text)
+		return fmt.Errorf("%s %q is not an IPv6 address", flag, text)
 	}
 	return nil
 }

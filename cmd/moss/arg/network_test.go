@@ -65,7 +65,7 @@ func TestPools(t *testing.T) {
 			arg.PoolFlags{Subnets: list("10.1.0.0/16 10.2.0.0/16"), Ranges: list("10.2.3.0/24"), Gateways: list("10.2.0.1 10.1.0.1"), Aux: list("a=10.1.0.2 a=10.2.0.2")},
 			`[{"Subnet":"10.1.0.0/16","Gateway":"10.1.0.1","AuxiliaryAddresses":{"a":"10.1.0.2"}},{"Subnet":"10.2.0.0/16","IPRange":"10.2.3.0/24","Gateway":"10.2.0.1","AuxiliaryAddresses":{"a":"10.2.0.2"}}]`,
 		},
-		"no subnet":               {arg.PoolFlags{Gateways: list("10.1.0.1")}, "! need a --subnet"},
+		"no subnet":               {arg.PoolFlags{Gateways: list("10.1.0.1")}, "! require a --subnet"},
 		"a subnet that is none":   {arg.PoolFlags{Subnets: list("10.1.0.0")}, `! subnet "10.1.0.0"`},
 		"overlapping subnets":     {arg.PoolFlags{Subnets: list("10.1.0.0/16 10.1.2.0/24")}, "! overlap"},
 		"a gateway outside":       {arg.PoolFlags{Subnets: list("10.1.0.0/24"), Gateways: list("10.1.1.1")}, "! gateway 10.1.1.1 is in no --subnet"},

@@ -17,7 +17,7 @@ type PoolFlags struct {
 // Pools puts each range, gateway and further address to the subnet that holds it. There are as many pools as subnets.
 func (f PoolFlags) Pools() ([]client.NetworkPool, error) {
 	if len(f.Subnets) == 0 && len(f.Ranges)+len(f.Gateways)+len(f.Aux) > 0 {
-		return nil, errors.New("--ip-range, --gateway and --aux-address need a --subnet")
+		return nil, errors.New("--ip-range, --gateway and --aux-address require a --subnet")
 	}
 	subnets, err := parseSubnets(f.Subnets)
 	if err != nil {
@@ -94,7 +94,7 @@ func parseSubnets(texts []string) ([]netip.Prefix, error) {
 func findSubnet(subnets []netip.Prefix, flag, text string) (int, error) {
 	ip, err := netip.ParseAddr(text)
 	if err != nil {
-		return 0, fmt.Errorf("%s %q is no IP address", flag, text)
+		return 0, fmt.Errorf("%s %q is not an IP address", flag, text)
 	}
 	i := subnetIndex(subnets, ip)
 	if i < 0 {

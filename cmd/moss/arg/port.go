@@ -86,7 +86,7 @@ func splitPublish(text string) (ip, host, target string, err error) {
 	}
 	if ip != "" {
 		if _, err := netip.ParseAddr(ip); err != nil {
-			return "", "", "", fmt.Errorf("publish %q: %q is no IP address", text, ip)
+			return "", "", "", fmt.Errorf("publish %q: %q is not an IP address", text, ip)
 		}
 	}
 	return ip, host, target, nil

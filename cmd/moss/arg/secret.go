@@ -24,7 +24,7 @@ func ParseSecret(text string, lookup Lookup) (Secret, error) {
 			key = "src"
 		case "id", "src", "env", "type":
 		default:
-			return Secret{}, fmt.Errorf("there is no %q; want id=ID,src=FILE or id=ID,env=VARIABLE", key)
+			return Secret{}, fmt.Errorf("unknown key %q; want id=ID,src=FILE or id=ID,env=VARIABLE", key)
 		}
 		if value == "" {
 			return Secret{}, fmt.Errorf("%s has no value", key)
@@ -36,11 +36,11 @@ func ParseSecret(text string, lookup Lookup) (Secret, error) {
 	case s.ID == "":
 		return Secret{}, errors.New("it has no id")
 	case kind != "" && kind != "env" && kind != "file":
-		return Secret{}, fmt.Errorf("there is no type %q; want file or env", kind)
+		return Secret{}, fmt.Errorf("unknown type %q; want file or env", kind)
 	case s.Path != "" && s.Variable != "":
-		return Secret{}, errors.New("src and env exclude each other")
+		return Secret{}, errors.New("src and env cannot be combined")
 	case s.Variable != "" && kind == "file":
-		return Secret{}, errors.New("env excludes type=file")
+		return Secret{}, errors.New("env cannot be combined with type=file")
 	}
 	place := s.Path + s.Variable
 	if place == "" {

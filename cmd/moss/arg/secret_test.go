@@ -22,15 +22,15 @@ func TestParseSecret(t *testing.T) {
 		{"id=HOME,type=file", arg.Secret{ID: "HOME", Path: "HOME"}, ""},
 		{"id=nothing", arg.Secret{ID: "nothing", Path: "nothing"}, ""},
 		{"id=nothing,type=env", arg.Secret{ID: "nothing", Variable: "nothing"}, ""},
-		{"", arg.Secret{}, `there is no ""`},
-		{"a", arg.Secret{}, `there is no "a"`},
+		{"", arg.Secret{}, `unknown key ""`},
+		{"a", arg.Secret{}, `unknown key "a"`},
 		{"src=f", arg.Secret{}, "it has no id"},
 		{"id", arg.Secret{}, "id has no value"},
 		{"id=a,src=", arg.Secret{}, "src has no value"},
-		{"id=a,src=f,env=V", arg.Secret{}, "exclude each other"},
-		{"id=a,env=V,type=file", arg.Secret{}, "env excludes type=file"},
-		{"id=a,type=ssh", arg.Secret{}, `there is no type "ssh"`},
-		{"id=a,mode=1", arg.Secret{}, `there is no "mode"`},
+		{"id=a,src=f,env=V", arg.Secret{}, "cannot be combined"},
+		{"id=a,env=V,type=file", arg.Secret{}, "env cannot be combined with type=file"},
+		{"id=a,type=ssh", arg.Secret{}, `unknown type "ssh"`},
+		{"id=a,mode=1", arg.Secret{}, `unknown key "mode"`},
 	} {
 		lookup := func(name string) (string, bool) { return "", name == "HOME" }
 		got, err := arg.ParseSecret(tc.text, lookup)

@@ -32,7 +32,7 @@ func (s *Starter) pingFirst(ctx context.Context, conn net.Conn) (net.Conn, error
 			s.greeted.Store(true)
 			return dialer.DialContext(ctx, s.Place.Host.Network, s.Place.Host.Address)
 		case time.Now().After(limit):
-			return nil, errors.New("the engine hangs up again and again")
+			return nil, errors.New("the engine keeps closing the connection")
 		}
 		select {
 		case <-time.After(startPoll):

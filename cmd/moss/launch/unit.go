@@ -92,7 +92,7 @@ func unitStateOf(text string) unitState {
 // leaveToUnit waits for a unit that is in charge; a second engine beside it would be refused.
 func (s *Starter) leaveToUnit(ctx context.Context, state unitState) error {
 	if state == unitEnabled {
-		return errors.New("moss.service is enabled but stands; start it with 'moss system start'")
+		return errors.New("moss.service is enabled but not running; start it with 'moss system start'")
 	}
 	never := make(chan error)
 	return s.awaitAnswer(ctx, never, func() string { return "see 'systemctl --user status moss.service'" })

@@ -111,14 +111,14 @@ func readSettings(args []string, stdout io.Writer) (cfg command, done bool, err 
 		}
 	}
 	file := flags.String("config", "", "settings `FILE` (MOSS_CONFIG; default ~/.config/moss/moss.toml)")
-	flags.BoolVar(&cfg.reset, "reset", false, "remove all that the engine keeps in its data folder, and end; 'moss system reset' asks first")
+	flags.BoolVar(&cfg.reset, "reset", false, "remove everything in the engine's data folder and exit; 'moss system reset' asks first")
 	showVersion := flags.Bool("version", false, "print the version and exit")
 	err = flags.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
 		_, err = fmt.Fprintf(stdout, "Usage: mossd [flags]\n\nRuns the moss container engine for the calling user until it gets SIGTERM.\n\n%s\n"+
-			"In parentheses: the variable of the environment for the same setting. A flag counts more than the variable, and that\n"+
-			"more than the settings file. A variable with several values has commas between them.\n", flags.FlagUsages())
+			"In parentheses: the variable of the environment for the same setting. A flag overrides the variable, and the\n"+
+			"variable overrides the settings file. A variable with several values has commas between them.\n", flags.FlagUsages())
 		return cfg, true, err
 	case err != nil:
 		return cfg, false, err

@@ -27,7 +27,7 @@ func TestSettings(t *testing.T) {
 	}{
 		{"version", []string{"--version"}, true, "mossd " + version},
 		{"help names every setting", []string{"--help"}, true, "--network-driver"},
-		{"help names the variable", []string{"--help"}, true, "link of the containers' network to the host's (MOSS_NETWORK_DRIVER)\n"},
+		{"help names the variable", []string{"--help"}, true, "driver of the containers' uplink (MOSS_NETWORK_DRIVER)\n"},
 		{"help of a switch", []string{"--help"}, true, "--host-loopback   "},
 		{"help of a list", []string{"--help"}, true, "--label value...  "},
 		{"help of a path", []string{"--help"}, true, "--root path  "},

@@ -10,7 +10,7 @@ import (
 func buildSettings() []setting {
 	return []setting{
 		{
-			"build-cache-size", "MOSS_BUILD_CACHE_SIZE", "space for steps of builds that no image needs; the oldest go first",
+			"build-cache-size", "MOSS_BUILD_CACHE_SIZE", "size limit of the build cache; the oldest unused steps are removed first",
 			"0 (the engine's own) or bytes with K, M, G or T", false,
 			func(c *Config, v []string, _ func(string) string) error { return setBytes(&c.BuildCacheSize, v[0]) },
 		},

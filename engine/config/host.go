@@ -19,7 +19,8 @@ func hostSettings() []setting {
 			func(c *Config, v []string, _ func(string) string) error { return setHosts(&c.Hosts, v) },
 		},
 		{
-			"socket-group", "MOSS_SOCKET_GROUP", "group that may use the unix sockets: everybody in it gets your rights", "one of your groups, by name or number", false,
+			"socket-group", "MOSS_SOCKET_GROUP", "group that may use the unix sockets: all of its members get your rights",
+			"one of your groups, by name or number", false,
 			func(c *Config, v []string, _ func(string) string) error { return setGroup(&c.SocketGroup, v[0]) },
 		},
 		{
@@ -28,15 +29,16 @@ func hostSettings() []setting {
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.InsecureTCP, v[0]) },
 		},
 		{
-			"tls", "MOSSD_TLS", "speak TLS on tcp hosts", allowedBool, false,
+			"tls", "MOSSD_TLS", "use TLS on tcp hosts", allowedBool, false,
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.TLS, v[0]) },
 		},
 		{
-			"tlsverify", "MOSSD_TLS_VERIFY", "speak TLS on tcp hosts, which may then be on any address, with those who have a certificate of tlscacert", allowedBool, false,
+			"tlsverify", "MOSSD_TLS_VERIFY", "use TLS on tcp hosts, on any address, and require client certificates signed by " +
+				"tlscacert", allowedBool, false,
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.TLSVerify, v[0]) },
 		},
 		{
-			"tlscacert", "MOSSD_TLS_CACERT", "authority of the clients' certificates (default ~/.config/moss/ca.pem)", allowedPath, false,
+			"tlscacert", "MOSSD_TLS_CACERT", "CA certificate to verify clients with (default ~/.config/moss/ca.pem)", allowedPath, false,
 			func(c *Config, v []string, env func(string) string) error { return setPath(&c.TLSCACert, v[0], env) },
 		},
 		{

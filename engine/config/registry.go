@@ -39,12 +39,12 @@ func registrySettings() []setting {
 			},
 		},
 		{
-			"max-concurrent-downloads", "MOSS_MAX_CONCURRENT_DOWNLOADS", "layers that all pulls fetch at the same time",
+			"max-concurrent-downloads", "MOSS_MAX_CONCURRENT_DOWNLOADS", "number of layers that all pulls download at the same time",
 			"0 (the engine's own) or 1 to 64", false,
 			func(c *Config, v []string, _ func(string) string) error { return setTransfers(&c.MaxDownloads, v[0]) },
 		},
 		{
-			"max-concurrent-uploads", "MOSS_MAX_CONCURRENT_UPLOADS", "layers that a push sends at the same time",
+			"max-concurrent-uploads", "MOSS_MAX_CONCURRENT_UPLOADS", "number of layers that a push uploads at the same time",
 			"0 (the engine's own) or 1 to 64", false,
 			func(c *Config, v []string, _ func(string) string) error { return setTransfers(&c.MaxUploads, v[0]) },
 		},

@@ -65,7 +65,7 @@ func engineSettings() []setting {
 			func(c *Config, v []string, env func(string) string) error { return setPath(&c.Root, v[0], env) },
 		},
 		{
-			"run-dir", "MOSS_RUN_DIR", "folder of what this boot holds: sockets, state of running containers", allowedPath, false,
+			"run-dir", "MOSS_RUN_DIR", "folder of the state of this boot: sockets, running containers", allowedPath, false,
 			func(c *Config, v []string, env func(string) string) error { return setPath(&c.RunDir, v[0], env) },
 		},
 		{
@@ -73,19 +73,20 @@ func engineSettings() []setting {
 			func(c *Config, v []string, _ func(string) string) error { return setLabels(&c.Labels, v) },
 		},
 		{
-			"log-level", "MOSS_LOG_LEVEL", "least important lines of the engine's log", "debug, info, warn or error", false,
+			"log-level", "MOSS_LOG_LEVEL", "lowest level of the engine's log", "debug, info, warn or error", false,
 			func(c *Config, v []string, _ func(string) string) error {
 				return setChoice(&c.LogLevel, v[0], "debug", "info", "warn", "error")
 			},
 		},
 		{
-			"log-format", "MOSS_LOG_FORMAT", "form of the engine's log", "text or json", false,
+			"log-format", "MOSS_LOG_FORMAT", "format of the engine's log", "text or json", false,
 			func(c *Config, v []string, _ func(string) string) error {
 				return setChoice(&c.LogFormat, v[0], "text", "json")
 			},
 		},
 		{
-			"debug-profiles", "MOSS_DEBUG_PROFILES", "let 'moss debug' get the engine's profiles and traces, over your unix socket by you alone", allowedBool, false,
+			"debug-profiles", "MOSS_DEBUG_PROFILES", "serve the engine's profiles and traces to 'moss debug', over the unix " +
+				"socket and to you only", allowedBool, false,
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.DebugProfiles, v[0]) },
 		},
 	}
@@ -95,14 +96,14 @@ func engineSettings() []setting {
 func containerSettings() []setting {
 	return []setting{
 		{
-			"network-driver", "MOSS_NETWORK_DRIVER", "link of the containers' network to the host's",
+			"network-driver", "MOSS_NETWORK_DRIVER", "driver of the containers' uplink",
 			"slirp4netns, pasta, gvisor-tap-vsock, none, or auto for the fastest that works", false,
 			func(c *Config, v []string, _ func(string) string) error {
 				return setChoice(&c.NetworkDriver, v[0], NetworkSlirp4netns, NetworkPasta, NetworkGvisor, NetworkNone, NetworkAuto)
 			},
 		},
 		{
-			"mtu", "MOSS_MTU", "largest packet of the containers' network in bytes", "0 (the driver's own) or 576 to 65520", false,
+			"mtu", "MOSS_MTU", "MTU of the containers' network in bytes", "0 (the driver's own) or 576 to 65520", false,
 			func(c *Config, v []string, _ func(string) string) error { return setMTU(&c.MTU, v[0]) },
 		},
 		{
@@ -118,7 +119,7 @@ func containerSettings() []setting {
 			func(c *Config, v []string, _ func(string) string) error { return setRuntime(&c.Runtime, v[0]) },
 		},
 		{
-			"storage-driver", "MOSS_STORAGE_DRIVER", "how images and containers are stored", "auto, overlay, fuse-overlayfs or vfs", false,
+			"storage-driver", "MOSS_STORAGE_DRIVER", "storage driver", "auto, overlay, fuse-overlayfs or vfs", false,
 			func(c *Config, v []string, _ func(string) string) error {
 				return setChoice(&c.StorageDriver, orAuto(v[0]), "", "overlay", "fuse-overlayfs", "vfs")
 			},

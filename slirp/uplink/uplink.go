@@ -23,17 +23,18 @@ import (
 	"github.com/rootless-containers/rootlesskit/v3/pkg/network/gvisortapvsock"
 	"github.com/rootless-containers/rootlesskit/v3/pkg/port"
 
+	"moss/engine/config"
 	"moss/engine/fault"
 	"moss/slirp/forward"
 )
 
 // The drivers that Config.Driver may name.
 const (
-	Slirp4netns = "slirp4netns"
-	Pasta       = "pasta"
-	Gvisor      = "gvisor-tap-vsock"
-	None        = "none"
-	Auto        = "auto" // the fastest that works here
+	Slirp4netns = config.NetworkSlirp4netns
+	Pasta       = config.NetworkPasta
+	Gvisor      = config.NetworkGvisor
+	None        = config.NetworkNone
+	Auto        = config.NetworkAuto
 )
 
 // Device is the name of the uplink's device in the containers' network namespace.

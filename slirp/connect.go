@@ -14,7 +14,7 @@ import (
 // namespace of its own is a fault.Forbidden, and so is one that is in the network already; see Join for the rest. On error
 // nothing has changed.
 func (n *Network) Connect(ctx context.Context, containerID string, a network.Attachment) (_ network.Sandbox, err error) {
-	old := n.placeOf(containerID)
+	old := n.places.findPlace(containerID)
 	if old == nil || old.sandbox.Mode != network.Bridge {
 		return network.Sandbox{}, fault.Forbidden("container %s has no network namespace of its own to connect", containerID)
 	}
@@ -41,28 +41,28 @@ func (n *Network) Connect(ctx context.Context, containerID string, a network.Att
 		return n.releaseEndpoints(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{a.Name: ep}})
 	})
 	p.request.Attach = append(p.request.Attach, a)
-	p.sandbox.Primary = n.primaryOf(p)
-	undo = append(undo, func() error { return n.fabric.Unplug(ctx, containerID, ep.EndpointID, n.gatewaysOf(old)) })
-	if err := n.fabric.Plug(ctx, containerID, cable, n.gatewaysOf(p)); err != nil {
+	p.sandbox.Primary = p.findPrimary()
+	undo = append(undo, func() error { return n.fabric.Unplug(ctx, containerID, ep.EndpointID, old.listGateways()) })
+	if err := n.fabric.Plug(ctx, containerID, cable, p.listGateways()); err != nil {
 		return fail(err)
 	}
-	if err := n.movePorts(ctx, old, p); err != nil {
+	if err := n.ports.movePorts(ctx, old, p); err != nil {
 		return fail(err)
 	}
-	undo = append(undo, func() error { return n.movePorts(ctx, p, old) })
-	n.names.fillDNSConfig(n, p)
-	if err := n.names.updateServer(n, old, p); err != nil { //nolint:contextcheck // what answers names outlives the call
+	undo = append(undo, func() error { return n.ports.movePorts(ctx, p, old) })
+	n.names.fillDNSConfig(p)
+	if err := n.names.updateServer(old, p); err != nil { //nolint:contextcheck // what answers names outlives the call
 		return fail(err)
 	}
-	n.storePlace(containerID, p)
-	n.names.registerNames(n, p)
+	n.places.storePlace(containerID, p)
+	n.names.registerNames(p)
 	return p.sandbox, nil
 }
 
 // Disconnect takes a running container out of a network and returns the whole new state. A network that it is not in is a
 // fault.NotFound. On error it is still in it.
 func (n *Network) Disconnect(ctx context.Context, containerID, networkID string) (network.Sandbox, error) {
-	old := n.placeOf(containerID)
+	old := n.places.findPlace(containerID)
 	var name string
 	if old != nil {
 		for at, ep := range old.sandbox.Endpoints {
@@ -79,11 +79,11 @@ func (n *Network) Disconnect(ctx context.Context, containerID, networkID string)
 	gone := p.sandbox.Endpoints[name]
 	delete(p.sandbox.Endpoints, name)
 	p.request.Attach = slices.DeleteFunc(p.request.Attach, func(a network.Attachment) bool { return a.Name == name })
-	p.sandbox.Primary = n.primaryOf(p)
-	err := n.movePorts(ctx, old, p)
+	p.sandbox.Primary = p.findPrimary()
+	err := n.ports.movePorts(ctx, old, p)
 	if err == nil {
-		if err = n.fabric.Unplug(ctx, containerID, gone.EndpointID, n.gatewaysOf(p)); err != nil {
-			err = errors.Join(err, n.fabric.Route(ctx, containerID, n.gatewaysOf(old)), n.movePorts(ctx, p, old))
+		if err = n.fabric.Unplug(ctx, containerID, gone.EndpointID, p.listGateways()); err != nil {
+			err = errors.Join(err, n.fabric.Route(ctx, containerID, old.listGateways()), n.ports.movePorts(ctx, p, old))
 		}
 	}
 	if err != nil {
@@ -91,9 +91,9 @@ func (n *Network) Disconnect(ctx context.Context, containerID, networkID string)
 	}
 	// From here on it is out, whatever the rest says.
 	n.names.server.Remove(networkID, containerID)
-	n.names.fillDNSConfig(n, p)
-	n.storePlace(containerID, p)
-	err = n.names.updateServer(n, old, p) //nolint:contextcheck // what answers names outlives the call
+	n.names.fillDNSConfig(p)
+	n.places.storePlace(containerID, p)
+	err = n.names.updateServer(old, p) //nolint:contextcheck // what answers names outlives the call
 	err = errors.Join(err, n.releaseEndpoints(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{name: gone}}))
 	if err != nil {
 		n.opts.Log.Warn().Err(err).Str("container", containerID).Str("network", name).
@@ -104,7 +104,7 @@ func (n *Network) Disconnect(ctx context.Context, containerID, networkID string)
 
 // Rename tells of new Names and Links of a running container's attachments. One that does not run is no error.
 func (n *Network) Rename(containerID string, all []network.Attachment) {
-	old := n.placeOf(containerID)
+	old := n.places.findPlace(containerID)
 	if old == nil {
 		return
 	}
@@ -114,9 +114,9 @@ func (n *Network) Rename(containerID string, all []network.Attachment) {
 			p.request.Attach[i].Names, p.request.Attach[i].Links = all[j].Names, all[j].Links
 		}
 	}
-	n.storePlace(containerID, p)
-	n.names.registerNames(n, p)
-	if err := n.names.updateServer(n, old, p); err != nil {
+	n.places.storePlace(containerID, p)
+	n.names.registerNames(p)
+	if err := n.names.updateServer(old, p); err != nil {
 		n.opts.Log.Warn().Err(err).Str("container", containerID).Msg("new names not told to the container's name server")
 	}
 }

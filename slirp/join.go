@@ -26,7 +26,7 @@ func (n *Network) Join(ctx context.Context, req network.Request) (network.Sandbo
 	default:
 		return network.Sandbox{}, fault.Invalid("network mode %q is not supported", req.Mode)
 	}
-	if !n.reservePlace(req.ContainerID, p) {
+	if !n.places.reservePlace(req.ContainerID, p) {
 		return network.Sandbox{}, fault.Conflict("container %s has a network already", req.ContainerID)
 	}
 	if req.Mode != network.Bridge {
@@ -54,52 +54,50 @@ func (n *Network) joinBridge(ctx context.Context, reserved *place) (network.Sand
 		}
 		cables = append(cables, cable)
 	}
-	p.sandbox.Primary = n.primaryOf(p)
+	p.sandbox.Primary = p.findPrimary()
 	space, err := n.fabric.Make(ctx, id)
 	if err != nil {
 		return fail(errors.Join(err, n.releaseEndpoints(id, p.sandbox)))
 	}
 	defer space.Close()
 	p.sandbox.Path = space.Path()
-	n.names.fillDNSConfig(n, p)
-	n.storePlace(id, p)
+	n.names.fillDNSConfig(p)
+	n.places.storePlace(id, p)
 
 	// Beside each other: each waits for a different part of the machine.
 	var wg sync.WaitGroup
 	var open, publishing error
 	if p.resolve {
-		wg.Go(func() { open = n.names.openServer(n, p, space.File()) }) //nolint:contextcheck // what answers names outlives the call
+		wg.Go(func() { open = n.names.openServer(p, space.File()) }) //nolint:contextcheck // what answers names outlives the call
 	}
 	if len(p.request.Ports) > 0 && p.sandbox.Primary != "" {
-		wg.Go(func() { p.sandbox.Ports, publishing = n.publishPorts(ctx, p) })
+		wg.Go(func() { p.sandbox.Ports, publishing = n.ports.publishPorts(ctx, p) })
 	}
-	err = space.Furnish(ctx, cables, n.gatewaysOf(p))
+	err = space.Furnish(ctx, cables, p.listGateways())
 	wg.Wait()
-	n.storePlace(id, p) // also after an error: Leave closes the ports
+	n.places.storePlace(id, p) // also after an error: Leave closes the ports
 	if err := errors.Join(err, open, publishing); err != nil {
 		return fail(err)
 	}
-	n.names.registerNames(n, p)
+	n.names.registerNames(p)
 	return p.sandbox, nil
 }
 
 // Leave takes a container's ports, names, namespace and addresses away. A container that has no network is no error. After
 // an error, calling again goes on where it stopped; the addresses are kept until the ports that lead there are closed.
 func (n *Network) Leave(ctx context.Context, containerID string) error {
-	p := n.placeOf(containerID)
+	p := n.places.findPlace(containerID)
 	if p != nil {
 		n.names.unregisterNames(p)
 	}
-	err := errors.Join(n.unpublishPorts(ctx, containerID, p), n.names.closeServer(containerID), n.fabric.Detach(containerID))
+	err := errors.Join(n.ports.unpublishPorts(ctx, containerID, p), n.names.closeServer(containerID), n.fabric.Detach(containerID))
 	if err == nil && p != nil {
 		err = n.releaseEndpoints(containerID, p.sandbox)
 	}
 	if err != nil {
 		return fmt.Errorf("leave network: %w", err)
 	}
-	n.mu.Lock()
-	delete(n.places, containerID)
-	n.mu.Unlock()
+	n.places.removePlace(containerID)
 	return nil
 }
 
@@ -115,7 +113,7 @@ func (n *Network) allocateEndpoint(ctx context.Context, p *place, a network.Atta
 		return fail(err)
 	}
 	id := p.request.ContainerID
-	l, err := n.addMember(id, a.Network)
+	l, err := n.lans.addMember(id, a.Network)
 	if err != nil {
 		return fail(err)
 	}
@@ -123,7 +121,7 @@ func (n *Network) allocateEndpoint(ctx context.Context, p *place, a network.Atta
 	defer func() {
 		if err != nil {
 			l.releaseAddresses(id, addrs...)
-			n.removeMember(id, l)
+			n.lans.removeMember(id, l)
 		}
 	}()
 	if err := n.bringUpLAN(ctx, l); err != nil {

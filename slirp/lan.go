@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -29,7 +27,7 @@ type lan struct {
 	raising sync.Mutex // held while the device is made; guards up
 	up      bool
 
-	members map[string]bool // containers that have, or are getting, a place; guarded by Network.mu
+	members map[string]bool // containers that have, or are getting, a place; guarded by lanTable.mu
 }
 
 func (l *lan) close() error {
@@ -56,9 +54,7 @@ func (n *Network) Adopt(ctx context.Context, all []*network.Network) (changed []
 			n.opts.Log.Error().Err(err).Str("network", nw.Name).Str("id", nw.ID).Msg("network not taken up: no container can join it")
 			continue
 		}
-		n.mu.Lock()
-		n.lans[filled.ID] = l
-		n.mu.Unlock()
+		n.lans.storeLAN(l)
 		if filled != nw {
 			changed = append(changed, filled)
 		}
@@ -70,48 +66,12 @@ func (n *Network) adoptNetwork(
 	nw *network.Network, all []*network.Network, standing []bridge.Device,
 ) (_ *network.Network, _ *lan, err error) {
 	if nw.Name == network.Bridge {
-		if nw, err = n.chooseDefaultSubnet(nw, all, standing); err != nil {
+		if nw, err = n.subnets.chooseDefaultSubnet(nw, all, standing); err != nil {
 			return nil, nil, err
 		}
 	}
 	l, err := n.newLAN(nw)
 	return nw, l, err
-}
-
-// chooseDefaultSubnet decides on the default network's subnet. A device that stands decides, then the record, so that
-// addresses stay; but without a device a remembered subnet that the host meanwhile has a route to gives way, since
-// containers could not reach that network any more.
-func (n *Network) chooseDefaultSubnet(nw *network.Network, all []*network.Network, standing []bridge.Device) (*network.Network, error) {
-	var pool network.Pool
-	i := slices.IndexFunc(standing, func(d bridge.Device) bool { return d.Name == defaultDevice })
-	if i >= 0 {
-		for _, a := range standing[i].Addrs {
-			if a.Addr().Is4() {
-				pool = network.Pool{Subnet: a.Masked(), Gateway: a.Addr()}
-			}
-		}
-	}
-	old, had := nw.Pool(false)
-	if !pool.Subnet.IsValid() {
-		taken, err := n.takenSubnets(all, nw.ID)
-		if err != nil {
-			return nil, err
-		}
-		subnet, err := ipam.Choose(old.Subnet, taken)
-		if err != nil {
-			return nil, err
-		}
-		pool = network.Pool{Subnet: subnet, Gateway: subnet.Addr().Next()}
-		if subnet == old.Subnet && old.Gateway.IsValid() {
-			pool.Gateway = old.Gateway
-		}
-	}
-	if had && pool.Subnet == old.Subnet && pool.Gateway == old.Gateway && nw.Device == defaultDevice {
-		return nw, nil
-	}
-	next := *nw
-	next.IPAM.Pools, next.Device = []network.Pool{pool}, defaultDevice
-	return &next, nil
 }
 
 // AddNetwork implements network.Driver.
@@ -128,35 +88,59 @@ func (n *Network) AddNetwork(ctx context.Context, nw *network.Network) (_ *netwo
 	}
 	if err := n.bringUpLAN(ctx, l); err != nil {
 		undo := n.fabric.Down(context.WithoutCancel(ctx), l.link) // undone even if the client hangs up
-		return nil, errors.Join(err, undo, l.close(), n.forgetCursors(filled.ID))
+		return nil, errors.Join(err, undo, l.close(), n.pools.forgetCursors(filled.ID))
 	}
-	n.mu.Lock()
-	n.lans[filled.ID] = l
-	n.mu.Unlock()
+	n.lans.storeLAN(l)
 	return filled, nil
+}
+
+// fillNetwork returns the network with pools and device. The error names the setting that is wrong.
+func (n *Network) fillNetwork(ctx context.Context, nw *network.Network) (*network.Network, error) {
+	set, err := parseSettings(nw.Options)
+	if err != nil {
+		return nil, err
+	}
+	filled := *nw
+	if filled.Device, err = n.freeDevice(ctx, nw.ID, set.device); err != nil {
+		return nil, err
+	}
+	filled.IPAM.Pools, err = n.subnets.fillPools(nw)
+	if err != nil {
+		return nil, err
+	}
+	return &filled, nil
+}
+
+// freeDevice returns the name of the bridge: the one asked for, or one made of the network's id.
+func (n *Network) freeDevice(ctx context.Context, id, asked string) (string, error) {
+	name := asked
+	if name == "" {
+		name = "br-" + id[:min(12, len(id))]
+	}
+	taken, err := n.fabric.Taken(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	for _, l := range n.lans.listLANs() { // a network whose device does not stand yet
+		taken = taken || l.record.Device == name
+	}
+	if taken || name == defaultDevice {
+		return "", fault.Conflict("the bridge device name %s is already in use", name)
+	}
+	return name, nil
 }
 
 // RemoveNetwork implements network.Driver.
 func (n *Network) RemoveNetwork(ctx context.Context, id string) error {
-	n.mu.Lock()
-	l := n.lans[id]
+	l, err := n.lans.takeUnused(id)
 	if l == nil {
-		n.mu.Unlock()
-		return nil
+		return err
 	}
-	if len(l.members) > 0 {
-		n.mu.Unlock()
-		return fault.Conflict("error while removing network: network %s id %s has active endpoints", l.record.Name, id)
-	}
-	delete(n.lans, id)
-	n.mu.Unlock()
 	if err := n.fabric.Down(context.WithoutCancel(ctx), l.link); err != nil { // all or nothing, even if the client hangs up
-		n.mu.Lock()
-		n.lans[id] = l
-		n.mu.Unlock()
+		n.lans.storeLAN(l)
 		return fmt.Errorf("error while removing network: network %s id %s: %w", l.record.Name, id, err)
 	}
-	return errors.Join(l.close(), n.forgetCursors(id))
+	return errors.Join(l.close(), n.pools.forgetCursors(id))
 }
 
 // newLAN opens the network's addresses. Its pools have been filled.
@@ -176,43 +160,17 @@ func (n *Network) newLAN(nw *network.Network) (*lan, error) {
 	if !ok {
 		return nil, fault.Invalid("network %s has no IPv4 subnet", nw.Name)
 	}
-	if l.v4, err = n.openPool(nw.ID, pool); err != nil {
+	if l.v4, err = n.pools.openPool(nw.ID, pool); err != nil {
 		return nil, err
 	}
 	l.link.IPv4 = netip.PrefixFrom(l.v4.Gateway(), pool.Subnet.Bits())
 	if pool, ok = nw.Pool(true); ok {
-		if l.v6, err = n.openPool(nw.ID, pool); err != nil {
+		if l.v6, err = n.pools.openPool(nw.ID, pool); err != nil {
 			return nil, errors.Join(err, l.v4.Close())
 		}
 		l.link.IPv6 = netip.PrefixFrom(l.v6.Gateway(), pool.Subnet.Bits())
 	}
 	return l, nil
-}
-
-func (n *Network) openPool(networkID string, p network.Pool) (*ipam.Pool, error) {
-	o := poolOptions(p)
-	o.Cursor = n.cursorPath(networkID, p.Subnet.Addr().Is6())
-	return ipam.Open(o)
-}
-
-func poolOptions(p network.Pool) ipam.Options {
-	o := ipam.Options{Subnet: p.Subnet, Range: p.Range, Gateway: p.Gateway}
-	for _, a := range p.Aux {
-		o.Aux = append(o.Aux, a)
-	}
-	return o
-}
-
-func (n *Network) cursorPath(networkID string, v6 bool) string {
-	family := "v4"
-	if v6 {
-		family = "v6"
-	}
-	return filepath.Join(n.cursorDir(), networkID+"."+family)
-}
-
-func (n *Network) forgetCursors(networkID string) error {
-	return errors.Join(removeIfThere(n.cursorPath(networkID, false)), removeIfThere(n.cursorPath(networkID, true)))
 }
 
 // bringUpLAN makes the network's device and rules unless they are there.
@@ -241,7 +199,7 @@ func (l *lan) isUp() bool {
 	return l.up
 }
 
-// settings are the options of a network that make a difference here.
+// settings are the parsed options of a network.
 type settings struct {
 	device   string // empty: one is made up
 	mtu      int    // bytes; 0: the engine's

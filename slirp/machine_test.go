@@ -51,7 +51,7 @@ func (n *Network) crash(t testing.TB) {
 	t.Helper()
 	must(t, n.names.close())
 	must(t, n.fabric.Close())
-	n.ports.Close()
+	n.ports.publisher.Close()
 }
 
 func (m *machine) start(t testing.TB) *Network {
@@ -152,10 +152,8 @@ func (m *machine) mounts(t testing.TB) int {
 
 // held is how many addresses are given in all networks.
 func held(n *Network) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	sum := 0
-	for _, l := range n.lans {
+	for _, l := range n.lans.listLANs() {
 		sum += l.v4.Len()
 		if l.v6 != nil {
 			sum += l.v6.Len()

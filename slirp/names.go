@@ -20,8 +20,9 @@ import (
 // gateway is the owner of the name server that all containers of the default network share. No container has that id.
 const gateway = "default"
 
-// names is what containers resolve names with.
+// names serves the names of containers: the name servers and the contents of resolv.conf.
 type names struct {
+	lans   *lanTable
 	server *dns.Server
 	host   *dns.Host
 	netns  string     // the detached namespace
@@ -30,8 +31,8 @@ type names struct {
 	shared atomic.Bool // the gateway's name server answers
 }
 
-func newNames(ctx context.Context, opts Options) *names {
-	n := &names{host: dns.NewHost("/"), netns: opts.netNS(), log: opts.Log}
+func newNames(ctx context.Context, opts Options, lans *lanTable) *names {
+	n := &names{lans: lans, host: dns.NewHost("/"), netns: opts.netNS(), log: opts.Log}
 	if opts.Driver != uplink.None {
 		n.reach = uplink.HostAddr()
 	}
@@ -42,11 +43,11 @@ func newNames(ctx context.Context, opts Options) *names {
 func (n *names) close() error { return n.server.Close() }
 
 // fillDNSConfig fills in what the container's resolv.conf says.
-func (n *names) fillDNSConfig(all *Network, p *place) {
+func (n *names) fillDNSConfig(p *place) {
 	s := &p.sandbox
 	var first *lan
 	for _, ep := range s.Endpoints {
-		if l := all.lanOf(ep.NetworkID); l != nil && l.record.Name == network.Bridge {
+		if l := n.lans.findLAN(ep.NetworkID); l != nil && l.record.Name == network.Bridge {
 			first = l
 		} else if l != nil {
 			p.resolve = true // and it goes on when the container leaves the network: its resolv.conf says so
@@ -73,12 +74,12 @@ func (n *names) fillDNSConfig(all *Network, p *place) {
 func isNdots(option string) bool { return len(option) > 6 && option[:6] == "ndots:" }
 
 // openServer makes the container's own name server, in its namespace.
-func (n *names) openServer(all *Network, p *place, ns *os.File) error {
+func (n *names) openServer(p *place, ns *os.File) error {
 	sock, err := dns.Open(ns)
 	if err != nil {
 		return err
 	}
-	return n.server.Attach(p.request.ContainerID, sock, n.viewOf(all, p))
+	return n.server.Attach(p.request.ContainerID, sock, n.viewOf(p))
 }
 
 // openSharedServer makes the name server at the default network's gateway, unless it is there.
@@ -106,14 +107,14 @@ func (n *names) sharedView() dns.View {
 }
 
 // viewOf returns what the container's name server knows and asks.
-func (n *names) viewOf(all *Network, p *place) dns.View {
+func (n *names) viewOf(p *place) dns.View {
 	v := dns.View{
 		Links: make(map[string]dns.Links), Servers: p.request.DNS, NS: p.sandbox.Path, Host: p.sandbox.Host,
 		Outside: p.sandbox.Primary != "" && n.reach.IsValid(),
 	}
 	for _, a := range p.request.Attach {
 		ep, ok := p.sandbox.Endpoints[a.Name]
-		l := all.lanOf(ep.NetworkID)
+		l := n.lans.findLAN(ep.NetworkID)
 		if !ok || l == nil || l.record.Name == network.Bridge {
 			continue
 		}
@@ -124,10 +125,10 @@ func (n *names) viewOf(all *Network, p *place) dns.View {
 }
 
 // registerNames makes the container known to the others in its networks.
-func (n *names) registerNames(all *Network, p *place) {
+func (n *names) registerNames(p *place) {
 	for _, a := range p.request.Attach {
 		ep, ok := p.sandbox.Endpoints[a.Name]
-		l := all.lanOf(ep.NetworkID)
+		l := n.lans.findLAN(ep.NetworkID)
 		if !ok || l == nil || len(a.Names) == 0 {
 			continue
 		}
@@ -151,34 +152,34 @@ func (n *names) unregisterNames(p *place) {
 }
 
 // updateServer tells the container's own name server of new networks and links, or opens it if it has none yet.
-func (n *names) updateServer(all *Network, old, now *place) error {
+func (n *names) updateServer(old, now *place) error {
 	if !now.resolve {
 		return nil
 	}
 	if old.resolve {
-		return n.server.Update(now.request.ContainerID, n.viewOf(all, now))
+		return n.server.Update(now.request.ContainerID, n.viewOf(now))
 	}
 	ns, err := os.Open(now.sandbox.Path)
 	if err != nil {
 		return fmt.Errorf("open the container's name server: %w", err)
 	}
-	return errors.Join(n.openServer(all, now, ns), ns.Close())
+	return errors.Join(n.openServer(now, ns), ns.Close())
 }
 
 // closeServer ends the container's own name server.
 func (n *names) closeServer(containerID string) error { return n.server.Detach(containerID) }
 
-// restoreServers goes on with the name servers of an earlier engine and gives those up that nobody needs; then it opens
+// restoreServers goes on with the name servers of an earlier engine and closes those without a container; then it opens
 // what is missing.
-func (n *names) restoreServers(all *Network, live []*place) error {
+func (n *names) restoreServers(live []*place) error {
 	var missing []*place
 	for _, p := range live {
-		n.registerNames(all, p)
-		if p.resolve && !n.server.Adopt(p.request.ContainerID, n.viewOf(all, p)) {
+		n.registerNames(p)
+		if p.resolve && !n.server.Adopt(p.request.ContainerID, n.viewOf(p)) {
 			missing = append(missing, p)
 		}
 	}
-	l := all.defaultLAN()
+	l := n.lans.findDefault()
 	shares := len(live) > 0 && l != nil && l.isUp() // without containers nobody asks before the first Join
 	// It may be that the bridge was missing and has just been made, with its name server.
 	if shares && !n.shared.Load() {
@@ -188,7 +189,7 @@ func (n *names) restoreServers(all *Network, live []*place) error {
 	for _, p := range missing {
 		ns, err := os.Open(p.sandbox.Path)
 		if err == nil {
-			err = errors.Join(n.openServer(all, p, ns), ns.Close())
+			err = errors.Join(n.openServer(p, ns), ns.Close())
 		}
 		errs = append(errs, err)
 	}

@@ -12,9 +12,10 @@ import (
 	"moss/engine/network"
 	"moss/slirp/bridge"
 	"moss/slirp/ipam"
+	"moss/slirp/publish"
 )
 
-// place is a container's part in its networks. One that is in Network.places is replaced, never changed.
+// place is a container's part in its networks. One that is in a placeTable is replaced, never changed.
 type place struct {
 	request network.Request
 	sandbox network.Sandbox
@@ -28,69 +29,18 @@ func (p *place) copy() *place {
 	return &c
 }
 
-// reservePlace reserves the container's place, unless it has one.
-func (n *Network) reservePlace(containerID string, p *place) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if _, there := n.places[containerID]; there {
-		return false
-	}
-	n.places[containerID] = p
-	return true
-}
-
-func (n *Network) storePlace(containerID string, p *place) {
-	p = p.copy() // the caller goes on with its own
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.places[containerID] = p
-}
-
-func (n *Network) placeOf(containerID string) *place {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.places[containerID]
-}
-
-func (n *Network) lanOf(networkID string) *lan {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.lans[networkID]
-}
-
-// addMember makes the container a member of the network, which then cannot be removed.
-func (n *Network) addMember(containerID string, nw *network.Network) (*lan, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l := n.lans[nw.ID]
-	if l == nil {
-		return nil, fault.NotFound("network %s not found", nw.Name)
-	}
-	if l.members[containerID] {
-		return nil, fault.Forbidden("container %s is already connected to network %s", containerID, nw.Name)
-	}
-	l.members[containerID] = true
-	return l, nil
-}
-
-func (n *Network) removeMember(containerID string, l *lan) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(l.members, containerID)
-}
-
 // releaseEndpoints gives back what allocateEndpoint has given for all of the sandbox's endpoints.
 func (n *Network) releaseEndpoints(containerID string, s network.Sandbox) error {
 	var errs []error
 	for _, ep := range s.Endpoints {
-		l := n.lanOf(ep.NetworkID)
+		l := n.lans.findLAN(ep.NetworkID)
 		if l == nil {
 			continue
 		}
 		addrs, err := addrsOf(ep)
 		errs = append(errs, err)
 		l.releaseAddresses(containerID, addrs...)
-		n.removeMember(containerID, l)
+		n.lans.removeMember(containerID, l)
 	}
 	return errors.Join(errs...)
 }
@@ -158,8 +108,11 @@ const (
 
 // toBridgeEndpoint returns what the bridge needs to know of an endpoint.
 func (l *lan) toBridgeEndpoint(ep network.Endpoint, mac net.HardwareAddr, asked bool, more []netip.Addr) bridge.Endpoint {
-	// An IPv6 address may have been somebody else's, whose MAC address followed from another IPv4 address.
-	e := bridge.Endpoint{ID: ep.EndpointID, Net: l.link, Device: ep.Device, MAC: mac, Announce: asked || l.v6 != nil || len(more) > 0}
+	// An IPv6 address may have been another container's, whose MAC address followed from another IPv4 address.
+	e := bridge.Endpoint{
+		ID: ep.EndpointID, Net: l.link, Device: ep.Device, MAC: mac,
+		Announce: asked || l.v6 != nil || len(more) > 0,
+	}
 	if a, err := netip.ParseAddr(ep.IPAddress); err == nil {
 		e.Addrs = append(e.Addrs, netip.PrefixFrom(a, ep.IPPrefixLen))
 	}
@@ -193,9 +146,9 @@ func freeName(p *place, prefix string) string {
 	}
 }
 
-// primaryOf returns the name of the endpoint that leads outside and has the published ports: the first one in a network
+// findPrimary returns the name of the endpoint that leads outside and has the published ports: the first one in a network
 // that is not internal.
-func (n *Network) primaryOf(p *place) string {
+func (p *place) findPrimary() string {
 	for _, a := range p.request.Attach {
 		if ep, ok := p.sandbox.Endpoints[a.Name]; ok && ep.Gateway != "" {
 			return a.Name
@@ -204,8 +157,8 @@ func (n *Network) primaryOf(p *place) string {
 	return ""
 }
 
-// gatewaysOf returns the container's ways out: that of its primary network, and in IPv6 that of the first one that has any.
-func (n *Network) gatewaysOf(p *place) []bridge.Gateway {
+// listGateways returns the container's ways out: that of its primary network, and in IPv6 that of the first one that has any.
+func (p *place) listGateways() []bridge.Gateway {
 	var all []bridge.Gateway
 	if ep, ok := p.sandbox.Endpoints[p.sandbox.Primary]; ok {
 		if a, err := netip.ParseAddr(ep.Gateway); err == nil {
@@ -219,6 +172,14 @@ func (n *Network) gatewaysOf(p *place) []bridge.Gateway {
 		}
 	}
 	return all
+}
+
+// portTarget returns where the container's published ports lead.
+func (p *place) portTarget() publish.Target {
+	ep := p.sandbox.Endpoints[p.sandbox.Primary]
+	addr, _ := netip.ParseAddr(ep.IPAddress) // of an endpoint that allocateEndpoint has made, or none
+	six, _ := netip.ParseAddr(ep.GlobalIPv6Address)
+	return publish.Target{Owner: p.request.ContainerID, EndpointID: ep.EndpointID, Addr: addr, Addr6: six}
 }
 
 // parseMAC returns nil for no wish. A group address is no device's.

@@ -14,18 +14,17 @@ import (
 	"moss/slirp/publish"
 )
 
-// targetOf returns where the container's published ports lead.
-func (n *Network) targetOf(p *place) publish.Target {
-	ep := p.sandbox.Endpoints[p.sandbox.Primary]
-	addr, _ := netip.ParseAddr(ep.IPAddress) // of an endpoint that allocateEndpoint has made, or none
-	six, _ := netip.ParseAddr(ep.GlobalIPv6Address)
-	return publish.Target{Owner: p.request.ContainerID, EndpointID: ep.EndpointID, Addr: addr, Addr6: six}
+// portPublisher opens the ports of containers on the host, and for other containers on the gateways of their networks.
+type portPublisher struct {
+	publisher *publish.Publisher
+	fabric    *bridge.Fabric
+	lans      *lanTable
 }
 
-// portRequestsOf returns what the container publishes. Where a request names no address, the primary network's option
+// portRequests returns what the container publishes. Where a request names no address, the primary network's option
 // decides.
-func (n *Network) portRequestsOf(p *place) []network.PortRequest {
-	l := n.lanOf(p.sandbox.Endpoints[p.sandbox.Primary].NetworkID)
+func (t *portPublisher) portRequests(p *place) []network.PortRequest {
+	l := t.lans.findLAN(p.sandbox.Endpoints[p.sandbox.Primary].NetworkID)
 	if l == nil || !l.set.host.IsValid() {
 		return p.request.Ports
 	}
@@ -37,51 +36,51 @@ func (n *Network) portRequestsOf(p *place) []network.PortRequest {
 }
 
 // publishPorts opens the container's ports on the host, and for containers on their gateways.
-func (n *Network) publishPorts(ctx context.Context, p *place) ([]network.Port, error) {
-	ports, err := n.ports.Publish(ctx, n.targetOf(p), n.portRequestsOf(p))
+func (t *portPublisher) publishPorts(ctx context.Context, p *place) ([]network.Port, error) {
+	ports, err := t.publisher.Publish(ctx, p.portTarget(), t.portRequests(p))
 	if err != nil {
 		return nil, err
 	}
 	shown := *p
 	shown.sandbox.Ports = ports
-	return ports, n.fabric.Ports(ctx, nil, n.exposedPorts(&shown))
+	return ports, t.fabric.Ports(ctx, nil, shown.exposedPorts())
 }
 
 // unpublishPorts closes the container's ports. p is nil if nothing is known of it.
-func (n *Network) unpublishPorts(ctx context.Context, containerID string, p *place) error {
+func (t *portPublisher) unpublishPorts(ctx context.Context, containerID string, p *place) error {
 	var err error
 	if p != nil {
-		err = n.fabric.Ports(ctx, portKeys(n.exposedPorts(p)), nil)
+		err = t.fabric.Ports(ctx, portKeys(p.exposedPorts()), nil)
 	}
-	return errors.Join(err, n.ports.Unpublish(ctx, containerID))
+	return errors.Join(err, t.publisher.Unpublish(ctx, containerID))
 }
 
 // movePorts lets the published ports follow the primary network. Without one they are closed; with the first one that
 // comes they open again.
-func (n *Network) movePorts(ctx context.Context, from, to *place) (err error) {
+func (t *portPublisher) movePorts(ctx context.Context, from, to *place) (err error) {
 	switch {
 	case from.sandbox.Primary == to.sandbox.Primary || len(to.request.Ports) == 0:
 		return nil
 	case to.sandbox.Primary == "":
 		to.sandbox.Ports = nil
-		return n.unpublishPorts(ctx, to.request.ContainerID, from)
+		return t.unpublishPorts(ctx, to.request.ContainerID, from)
 	case from.sandbox.Primary == "":
-		to.sandbox.Ports, err = n.publishPorts(ctx, to)
+		to.sandbox.Ports, err = t.publishPorts(ctx, to)
 		return err
 	default:
-		if to.sandbox.Ports, err = n.ports.Move(ctx, n.targetOf(to)); err != nil {
+		if to.sandbox.Ports, err = t.publisher.Move(ctx, to.portTarget()); err != nil {
 			return err
 		}
-		return n.fabric.Ports(ctx, portKeys(n.exposedPorts(from)), n.exposedPorts(to))
+		return t.fabric.Ports(ctx, portKeys(from.exposedPorts()), to.exposedPorts())
 	}
 }
 
 // exposedPorts returns the published ports that containers reach by the addresses of their gateways, as those of
 // Docker's do: the ones that are published on all addresses of the host. Port 53 is not: there the default network's
 // name server answers.
-func (n *Network) exposedPorts(p *place) map[bridge.PortKey]bridge.PortTarget {
+func (p *place) exposedPorts() map[bridge.PortKey]bridge.PortTarget {
 	all := make(map[bridge.PortKey]bridge.PortTarget)
-	to := n.targetOf(p).Addr
+	to := p.portTarget().Addr
 	for _, port := range p.sandbox.Ports {
 		const names = 53
 		ip, err := netip.ParseAddr(port.HostIP)

@@ -32,8 +32,8 @@ func (n *Network) Restore(ctx context.Context, live map[string]network.Joined) e
 		errs = append(errs, n.restorePlace(id, p))
 		all = append(all, p)
 		if p.sandbox.Primary != "" {
-			ports = append(ports, publish.Published{Target: n.targetOf(p), Ports: p.sandbox.Ports})
-			maps.Copy(exposed, n.exposedPorts(p))
+			ports = append(ports, publish.Published{Target: p.portTarget(), Ports: p.sandbox.Ports})
+			maps.Copy(exposed, p.exposedPorts())
 		}
 		for _, ep := range p.sandbox.Endpoints {
 			endpoints = append(endpoints, ep.EndpointID)
@@ -50,8 +50,8 @@ func (n *Network) Restore(ctx context.Context, live map[string]network.Joined) e
 	for id := range live {
 		errs = append(errs, n.repairEndpoints(ctx, id))
 	}
-	errs = append(errs, n.ports.Restore(ctx, ports))
-	errs = append(errs, n.names.restoreServers(n, all)) //nolint:contextcheck // what answers names outlives the call
+	errs = append(errs, n.ports.publisher.Restore(ctx, ports))
+	errs = append(errs, n.names.restoreServers(all)) //nolint:contextcheck // what answers names outlives the call
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("restore networks: %w", err)
 	}
@@ -62,12 +62,7 @@ func (n *Network) Restore(ctx context.Context, live map[string]network.Joined) e
 func (n *Network) restorePlace(containerID string, p *place) error {
 	var errs []error
 	for _, ep := range p.sandbox.Endpoints {
-		n.mu.Lock()
-		l := n.lans[ep.NetworkID]
-		if l != nil {
-			l.members[containerID] = true
-		}
-		n.mu.Unlock()
+		l := n.lans.restoreMember(containerID, ep.NetworkID)
 		if l == nil {
 			continue
 		}
@@ -76,15 +71,13 @@ func (n *Network) restorePlace(containerID string, p *place) error {
 			errs = append(errs, fmt.Errorf("restore address of %s: %w", containerID, err))
 		}
 	}
-	n.storePlace(containerID, p)
+	n.places.storePlace(containerID, p)
 	return errors.Join(errs...)
 }
 
 // restoreBridges clears bridges and cables that are of no network or container, and sets the rules anew.
 func (n *Network) restoreBridges(ctx context.Context, endpoints []string, ports map[bridge.PortKey]bridge.PortTarget) error {
-	n.mu.Lock()
-	lans := slices.Collect(maps.Values(n.lans))
-	n.mu.Unlock()
+	lans := n.lans.listLANs()
 	nets := make([]bridge.Net, 0, len(lans))
 	for _, l := range lans {
 		nets = append(nets, l.link)
@@ -101,7 +94,7 @@ func (n *Network) restoreBridges(ctx context.Context, endpoints []string, ports 
 // repairEndpoints lays the cables of a running container again that a crash has cut, or that went with a bridge, and
 // sets its way out if it has several networks to choose from.
 func (n *Network) repairEndpoints(ctx context.Context, containerID string) error {
-	p := n.placeOf(containerID)
+	p := n.places.findPlace(containerID)
 	if p.sandbox.Mode != network.Bridge {
 		return nil
 	}
@@ -109,7 +102,7 @@ func (n *Network) repairEndpoints(ctx context.Context, containerID string) error
 	again := len(p.sandbox.Endpoints) > 1
 	for _, a := range p.request.Attach {
 		ep, ok := p.sandbox.Endpoints[a.Name]
-		l := n.lanOf(ep.NetworkID)
+		l := n.lans.findLAN(ep.NetworkID)
 		if !ok || l == nil {
 			continue
 		}
@@ -121,7 +114,7 @@ func (n *Network) repairEndpoints(ctx context.Context, containerID string) error
 		errs = append(errs, err)
 	}
 	if again {
-		errs = append(errs, n.fabric.Route(ctx, containerID, n.gatewaysOf(p)))
+		errs = append(errs, n.fabric.Route(ctx, containerID, p.listGateways()))
 	}
 	return errors.Join(errs...)
 }

@@ -106,7 +106,7 @@ func TestRestoreMakesTheDefaultBridgeAgain(t *testing.T) {
 	req := m.request("c1")
 	s := join(t, old, req)
 	must(t, old.fabric.Unplug(t.Context(), "c1", s.Endpoints[network.Bridge].EndpointID, nil))
-	must(t, old.fabric.Down(t.Context(), old.defaultLAN().link))
+	must(t, old.fabric.Down(t.Context(), old.lans.findDefault().link))
 	old.crash(t)
 	n := m.engine(t)
 	must(t, n.Restore(t.Context(), map[string]network.Joined{"c1": {Request: req, Sandbox: s}}))

@@ -11,14 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/rs/zerolog"
 
 	"moss/engine/fault"
-	"moss/engine/network"
 	"moss/engine/thread"
 	"moss/slirp/bridge"
 	"moss/slirp/dns"
@@ -37,7 +35,7 @@ type Options struct {
 	Keep     dns.Keeper // keeps name servers over a restart of the engine; nil: they end with it
 	Log      zerolog.Logger
 
-	// Anchor returns a path that leads to a file of StateDir even when that folder is gone; nil: there is none but its own.
+	// Anchor returns a path that leads to a file of StateDir even when that folder is gone; nil: the file's own path.
 	Anchor func(name, path string) (string, error)
 	ns     string // what it says of the containers' namespace
 }
@@ -51,19 +49,19 @@ type Info struct {
 	Gateway   string
 }
 
-// Network is the containers' networks. All methods may be called at the same time, each container and each network by one
-// caller at a time.
+// Network makes the networks of containers and connects containers to them. All methods may be called at the same time, each
+// container and each network by one caller at a time.
 type Network struct {
-	opts   Options
-	avoid  []netip.Prefix // that no network may overlap
-	fabric *bridge.Fabric
-	ports  *publish.Publisher
-	names  *names
+	opts    Options
+	fabric  *bridge.Fabric
+	lans    *lanTable
+	subnets *subnetChooser
+	pools   addressPools
+	places  placeTable
+	ports   *portPublisher
+	names   *names
 
-	adding sync.Mutex // held from the choice of a subnet to the network that has it; before mu
-	mu     sync.Mutex // guards lans, places
-	lans   map[string]*lan
-	places map[string]*place // by container
+	adding sync.Mutex // held from the choice of a subnet until the network with it is in lans
 }
 
 // New returns networks and touches nothing yet. ctx gives values only. Bad options are a fault.Invalid.
@@ -79,7 +77,7 @@ func New(ctx context.Context, opts Options) (*Network, error) {
 	if opts.Driver == "" {
 		opts.Driver = uplink.Slirp4netns
 	}
-	avoid, err := netip.ParsePrefix(uplink.Subnet())
+	uplinkSubnet, err := netip.ParsePrefix(uplink.Subnet())
 	if err != nil {
 		return nil, err
 	}
@@ -96,16 +94,21 @@ func New(ctx context.Context, opts Options) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
+	lans := &lanTable{byID: make(map[string]*lan)}
+	publisher := publish.New(filepath.Join(opts.StateDir, "api.sock"), opts.Anchor)
 	return &Network{
-		opts: opts, avoid: []netip.Prefix{avoid}, fabric: fabric,
-		ports: publish.New(filepath.Join(opts.StateDir, "api.sock"), opts.Anchor), names: newNames(ctx, opts),
-		lans: make(map[string]*lan), places: make(map[string]*place),
+		opts: opts, fabric: fabric, lans: lans,
+		subnets: &subnetChooser{lans: lans, reserved: []netip.Prefix{uplinkSubnet}, log: opts.Log},
+		pools:   addressPools{dir: filepath.Join(opts.RunDir, "ipam")},
+		places:  placeTable{byContainer: make(map[string]*place)},
+		ports:   &portPublisher{publisher: publisher, fabric: fabric, lans: lans},
+		names:   newNames(ctx, opts, lans),
 	}, nil
 }
 
 // Warm sets the default network up and makes the next container's namespace ready. Without it the first Join does.
 func (n *Network) Warm(ctx context.Context) error {
-	if l := n.defaultLAN(); l != nil {
+	if l := n.lans.findDefault(); l != nil {
 		if err := n.bringUpLAN(ctx, l); err != nil {
 			return err
 		}
@@ -118,27 +121,16 @@ func (n *Network) Warm(ctx context.Context) error {
 // everything held open is closed. The bridges go with the namespace they are in. To end without touching the containers'
 // networks, do not call it. The Network must not be used afterwards.
 func (n *Network) Close(ctx context.Context) error {
-	n.mu.Lock()
-	ids := make([]string, 0, len(n.places))
-	for id := range n.places {
-		ids = append(ids, id)
-	}
-	n.mu.Unlock()
 	attached, err := n.fabric.Attached()
-	for _, id := range append(ids, attached...) {
+	for _, id := range append(n.places.listContainers(), attached...) {
 		err = errors.Join(err, n.Leave(ctx, id))
 	}
-	n.ports.Close()
+	n.ports.publisher.Close()
 	err = errors.Join(err, n.names.close(), n.fabric.Close())
-	n.mu.Lock()
-	lans := n.lans
-	n.lans = make(map[string]*lan)
-	n.mu.Unlock()
-	for _, l := range lans {
+	for _, l := range n.lans.takeAll() {
 		err = errors.Join(err, l.close())
 	}
-	// The engine alone writes there.
-	err = errors.Join(err, os.RemoveAll(n.cursorDir()), removeIfThere(filepath.Join(n.opts.RunDir, "netns")))
+	err = errors.Join(err, n.pools.removeAll(), removeIfThere(filepath.Join(n.opts.RunDir, "netns")))
 	if err != nil {
 		return fmt.Errorf("close networks: %w", err)
 	}
@@ -154,7 +146,7 @@ func (n *Network) NetNS() string { return n.opts.netNS() }
 // Info says what the network is at the moment.
 func (n *Network) Info() Info {
 	i := Info{Driver: n.opts.Driver, MTU: n.opts.MTU}
-	if l := n.defaultLAN(); l != nil {
+	if l := n.lans.findDefault(); l != nil {
 		i.NetworkID, i.Subnet, i.Gateway = l.record.ID, l.link.IPv4.Masked().String(), l.link.IPv4.Addr().String()
 	}
 	return i
@@ -162,24 +154,3 @@ func (n *Network) Info() Info {
 
 // Inside runs f on a thread in the containers' network namespace.
 func (n *Network) Inside(f func() error) error { return thread.InNetworkAt(n.opts.netNS(), f) }
-
-func (n *Network) cursorDir() string { return filepath.Join(n.opts.RunDir, "ipam") }
-
-// defaultLAN returns the default network, or nil before Adopt.
-func (n *Network) defaultLAN() *lan {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, l := range n.lans {
-		if l.record.Name == network.Bridge {
-			return l
-		}
-	}
-	return nil
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}

@@ -103,7 +103,7 @@ func TestJoinWithoutNamespace(t *testing.T) {
 		}
 		must(t, n.Leave(t.Context(), "c-"+mode))
 	}
-	if l := n.defaultLAN(); l.isUp() {
+	if l := n.lans.findDefault(); l.isUp() {
 		t.Error("the bridge was set up for nothing")
 	}
 	if _, err := n.Join(t.Context(), network.Request{ContainerID: "x", Mode: "overlay"}); !fault.Is(err, fault.Invalid) {

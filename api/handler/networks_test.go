@@ -69,13 +69,13 @@ func (f *networks) DisconnectNetwork(_ context.Context, ref string, n *network.N
 }
 
 func (f *networks) NetworkMembers(networkID string) []*container.Record {
-	return []*container.Record{{ID: "4fa6e0", Name: "web", Network: container.Network{Endpoints: map[string]container.Endpoint{
+	return []*container.Record{{ID: "4fa6e0", Name: "web", Network: container.Network{Sandbox: network.Sandbox{Endpoints: map[string]network.Endpoint{
 		"bridge": {NetworkID: "5a", EndpointID: "5b", IPAddress: "172.17.0.2"},
 		"blue": {
 			NetworkID: networkID, EndpointID: "7c", IPAddress: "10.1.2.1", IPPrefixLen: 16, GlobalIPv6Address: "fd00::2", GlobalIPv6PrefixLen: 64,
 			MacAddress: "02:42:0a:01:02:01",
 		},
-	}}}}
+	}}}}}
 }
 
 func (f *networks) UsesNetwork(networkID string) bool { return networkID == "6b" }

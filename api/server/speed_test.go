@@ -22,6 +22,7 @@ import (
 	"moss/api/socket"
 	"moss/engine/container"
 	"moss/engine/exec"
+	"moss/engine/network"
 )
 
 // few is as many containers as are needed to ask for one of them, or for all.
@@ -64,12 +65,12 @@ func records(n int) []*container.Record {
 			Host: container.HostConfig{
 				NetworkMode: "bridge", Binds: []string{"/srv:/srv:ro"}, PortBindings: map[string][]container.PortBinding{"80/tcp": {{HostPort: "8080"}}},
 			},
-			Network: container.Network{
-				Ports: []container.Port{{HostIP: "0.0.0.0", HostPort: 8080, ContainerPort: 80, Proto: "tcp"}},
-				Endpoints: map[string]container.Endpoint{"bridge": {
+			Network: container.Network{Sandbox: network.Sandbox{
+				Ports: []network.Port{{HostIP: "0.0.0.0", HostPort: 8080, ContainerPort: 80, Proto: "tcp"}},
+				Endpoints: map[string]network.Endpoint{"bridge": {
 					NetworkID: id, EndpointID: id, Gateway: "10.88.0.1", IPAddress: "10.88.0.2", IPPrefixLen: 16, MacAddress: "02:42:0a:58:00:02",
 				}},
-			},
+			}},
 		}
 	}
 	return list

@@ -10,6 +10,7 @@ import (
 	"moss/api/apiver"
 	"moss/api/compat"
 	"moss/engine/container"
+	"moss/engine/network"
 )
 
 // ContainerInspect is the answer to containers/{id}/json (document 1, 2.4).
@@ -237,8 +238,8 @@ func (c *ContainerInspect) Fit(version apiver.Version, r *container.Record) {
 
 func newNetworkSettings(r *container.Record) NetworkSettings {
 	n := NetworkSettings{
-		SandboxID:  r.Network.SandboxID,
-		SandboxKey: r.Network.SandboxKey,
+		SandboxID:  r.Network.ID,
+		SandboxKey: r.Network.Path,
 		Ports:      inspectPorts(r),
 		Networks:   listNetworks(r),
 	}
@@ -265,7 +266,7 @@ func inspectPorts(r *container.Record) map[string][]container.PortBinding {
 }
 
 // portKey is the form of a port that is a key: 80/tcp.
-func portKey(p container.Port) string { return strconv.Itoa(int(p.ContainerPort)) + "/" + p.Proto }
+func portKey(p network.Port) string { return strconv.Itoa(int(p.ContainerPort)) + "/" + p.Proto }
 
 // parsePort is the reverse of portKey.
 func parsePort(key string) (number uint16, proto string, ok bool) {

@@ -7,6 +7,7 @@ import (
 
 	"moss/api/apiver"
 	"moss/engine/container"
+	"moss/engine/network"
 )
 
 // ContainerSummary is one entry of containers/json (document 1, 2.1).
@@ -102,7 +103,7 @@ func (s *ContainerSummary) Fit(version apiver.Version, r *container.Record) {
 		other := p
 		other.IP = allIPv4
 		return p.IP == allIPv6 && slices.Contains(s.Ports, other) &&
-			!givesAddress(r, portKey(container.Port{ContainerPort: p.PrivatePort, Proto: p.Type}))
+			!givesAddress(r, portKey(network.Port{ContainerPort: p.PrivatePort, Proto: p.Type}))
 	})
 }
 

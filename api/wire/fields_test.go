@@ -8,6 +8,7 @@ import (
 	"moss/api/apiver"
 	"moss/api/wire"
 	"moss/engine/container"
+	"moss/engine/network"
 )
 
 // TestUnset: limits that are not set have the numbers that clients of the version know, those that were given stay.
@@ -46,7 +47,7 @@ func TestOneAddress(t *testing.T) {
 			r.Host.PortBindings["80/tcp"] = append(r.Host.PortBindings["80/tcp"], container.PortBinding{HostIP: ip})
 		}
 		for _, ip := range []string{"0.0.0.0", "::"} {
-			r.Network.Ports = append(r.Network.Ports, container.Port{ContainerPort: 80, Proto: "tcp", HostIP: ip, HostPort: 8080})
+			r.Network.Ports = append(r.Network.Ports, network.Port{ContainerPort: 80, Proto: "tcp", HostIP: ip, HostPort: 8080})
 		}
 		return r
 	}
@@ -91,7 +92,7 @@ func TestStateFlags(t *testing.T) {
 // TestEndpointsShown shows what was asked for of a network beside what the container has in it, running or not.
 func TestEndpointsShown(t *testing.T) {
 	r := &container.Record{State: container.Running}
-	r.Network.Endpoints = map[string]container.Endpoint{"bridge": {IPAddress: "172.17.0.2"}}
+	r.Network.Endpoints = map[string]network.Endpoint{"bridge": {IPAddress: "172.17.0.2"}}
 	r.Endpoints = map[string]container.EndpointConfig{"default": {
 		Links: []string{"db:store"}, Aliases: []string{"a"}, IPAMConfig: &container.IPAMConfig{IPv4Address: "192.0.2.1"},
 	}}

@@ -82,14 +82,15 @@ func join(path, name string) string {
 // sample is a running container with something in every field that is shown.
 func sample() *container.Record {
 	r := filled[container.Record]()
+	fill(reflect.ValueOf(&r.Network.Sandbox).Elem(), "Network")
 	r.ID, r.State, r.Host.NetworkMode = "4fa6e0f0c6786287e131c3852c58a2e01cc697a68231826813597e4994f1d6e2", container.Running, "default"
 	r.Args = []string{"plain", "with a space", "<b>&\"c\""}
 	r.Config.ExposedPorts = map[string]struct{}{"80/tcp": {}, "53/udp": {}}
 	r.Host.PortBindings = map[string][]container.PortBinding{"80/tcp": {{HostIP: "127.0.0.1", HostPort: "8080"}}}
-	r.Network.Ports = []container.Port{{Proto: "tcp", ContainerPort: 80, HostIP: "127.0.0.1", HostPort: 8080}}
+	r.Network.Ports = []network.Port{{Proto: "tcp", ContainerPort: 80, HostIP: "127.0.0.1", HostPort: 8080}}
 	asked, place := r.Endpoints["key"], r.Network.Endpoints["key"]
 	r.Endpoints = map[string]container.EndpointConfig{"bridge": asked, "blue": asked}
-	r.Network.Endpoints = map[string]container.Endpoint{"bridge": place, "blue": place}
+	r.Network.Endpoints = map[string]network.Endpoint{"bridge": place, "blue": place}
 	r.LinkedAs = []string{"/other/alias"}
 	return &r
 }
@@ -130,13 +131,13 @@ func sampleNetwork() *network.Network {
 
 // member is a container that runs in the sample and in another network.
 func member() *container.Record {
-	return &container.Record{ID: "4fa6", Name: "web", Network: container.Network{Endpoints: map[string]container.Endpoint{
+	return &container.Record{ID: "4fa6", Name: "web", Network: container.Network{Sandbox: network.Sandbox{Endpoints: map[string]network.Endpoint{
 		"bridge": {NetworkID: "6b", EndpointID: "7c", IPAddress: "172.17.0.2", IPPrefixLen: 16},
 		"blue": {
 			NetworkID: "9d", EndpointID: "8e", IPAddress: "10.1.2.1", IPPrefixLen: 16, GlobalIPv6Address: "fd00:1::2", GlobalIPv6PrefixLen: 64,
 			MacAddress: "02:42:0a:01:02:01",
 		},
-	}}}
+	}}}}
 }
 
 func sampleExec() exec.Info {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"moss/engine/fault"
+	"moss/engine/network"
 )
 
 // Link is another container that one knows by a name of its own. In the default network its settings appear in the
@@ -101,13 +102,13 @@ func ShowLink(child, parent, alias string) string { return "/" + child + ":/" + 
 
 // LinkEnv is the environment that tells a container of one it is linked with: what its image and its client exposed and
 // set. name is how the parent knows it, for example /web/db; ip its address. HOME and PATH are left out.
-func LinkEnv(name, ip string, ports []Port, env []string) []string {
+func LinkEnv(name, ip string, ports []network.Port, env []string) []string {
 	prefix := strings.ToUpper(strings.ReplaceAll(path.Base(name), "-", "_"))
 	var list []string
 	put := func(key, format string, args ...any) {
 		list = append(list, prefix+"_"+key+"="+fmt.Sprintf(format, args...))
 	}
-	ports = slices.SortedFunc(slices.Values(ports), func(a, b Port) int {
+	ports = slices.SortedFunc(slices.Values(ports), func(a, b network.Port) int {
 		return cmp.Or(cmp.Compare(a.ContainerPort, b.ContainerPort), cmp.Compare(protoSortKey(a.Proto), protoSortKey(b.Proto)))
 	})
 	if len(ports) > 0 {
@@ -140,7 +141,7 @@ func protoSortKey(proto string) string {
 }
 
 // portRanges names the ends of each run of neighbouring ports, as older clients look for them. ports are sorted.
-func portRanges(prefix, ip string, ports []Port) []string {
+func portRanges(prefix, ip string, ports []network.Port) []string {
 	var list []string
 	for i := 0; i < len(ports); {
 		end := i

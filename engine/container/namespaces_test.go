@@ -7,6 +7,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/network"
 )
 
 func TestNewSpecJoin(t *testing.T) {
@@ -162,7 +163,7 @@ func TestNewSpecLinks(t *testing.T) {
 }
 
 func TestLinkEnv(t *testing.T) {
-	ports := []Port{
+	ports := []network.Port{
 		{Proto: "tcp", ContainerPort: 81},
 		{Proto: "udp", ContainerPort: 80},
 		{Proto: "tcp", ContainerPort: 80},

@@ -5,14 +5,15 @@ import (
 	"strings"
 
 	"moss/engine/fault"
+	"moss/engine/network"
 )
 
 // The networks that every host has (API document 1, 2.9), and the mode of a container that uses another's.
 const (
-	NetworkBridge    = "bridge"
-	NetworkHost      = "host"
-	NetworkNone      = "none"
-	NetworkContainer = "container"
+	NetworkBridge    = network.Bridge
+	NetworkHost      = network.Host
+	NetworkNone      = network.None
+	NetworkContainer = network.Container
 )
 
 // BuiltinNetwork reports whether a network is there on every host.

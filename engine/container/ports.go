@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"moss/engine/fault"
+	"moss/engine/network"
 )
 
 // Publish asks for one published port. HostLow 0 takes an ephemeral port; a range takes the first free one. Its fields
@@ -33,7 +34,7 @@ const maxPublished = 16384
 
 // checkPorts parses ExposedPorts and PortBindings (API document 1, 2.3).
 func checkPorts(d *draft) error {
-	exposed := make(map[Port]bool)
+	exposed := make(map[network.Port]bool)
 	for key := range d.Config.ExposedPorts {
 		if err := addExposedPorts(exposed, "ExposedPorts", key); err != nil {
 			return err
@@ -53,9 +54,9 @@ func checkPorts(d *draft) error {
 		}
 	}
 	if d.Host.PublishAllPorts {
-		bound := make(map[Port]bool, len(d.Publish))
+		bound := make(map[network.Port]bool, len(d.Publish))
 		for _, p := range d.Publish {
-			bound[Port{Proto: p.Proto, ContainerPort: p.ContainerPort}] = true
+			bound[network.Port{Proto: p.Proto, ContainerPort: p.ContainerPort}] = true
 		}
 		for port := range exposed {
 			if !bound[port] {
@@ -63,7 +64,7 @@ func checkPorts(d *draft) error {
 			}
 		}
 	}
-	d.Exposed = slices.SortedFunc(maps.Keys(exposed), func(a, b Port) int {
+	d.Exposed = slices.SortedFunc(maps.Keys(exposed), func(a, b network.Port) int {
 		return cmp.Or(cmp.Compare(a.ContainerPort, b.ContainerPort), cmp.Compare(a.Proto, b.Proto))
 	})
 	slices.SortFunc(d.Publish, func(a, b Publish) int {
@@ -83,7 +84,7 @@ func checkPorts(d *draft) error {
 
 // spellPorts gives the exposed ports of the configuration the one form that clients know, 80/tcp: "80", "80/TCP" and
 // ranges are others' ways to write them.
-func (d *draft) spellPorts(exposed map[Port]bool) {
+func (d *draft) spellPorts(exposed map[network.Port]bool) {
 	if len(exposed) == 0 {
 		return
 	}
@@ -93,13 +94,13 @@ func (d *draft) spellPorts(exposed map[Port]bool) {
 	}
 }
 
-func addExposedPorts(exposed map[Port]bool, field, key string) error {
+func addExposedPorts(exposed map[network.Port]bool, field, key string) error {
 	low, high, proto, err := parsePortKey(key)
 	if err != nil {
 		return fault.Invalid("invalid port specification in %s: %q", field, key)
 	}
 	for port := int(low); port <= int(high); port++ {
-		exposed[Port{Proto: proto, ContainerPort: uint16(port)}] = true
+		exposed[network.Port{Proto: proto, ContainerPort: uint16(port)}] = true
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
 package container
 
 import (
-	"net/netip"
 	"time"
 
+	"moss/engine/network"
 	"moss/engine/pidfd"
 )
 
@@ -18,7 +18,7 @@ type Record struct {
 	ImageID   string // sha256:…
 	Config    Config // merged with the image's
 	Host      HostConfig
-	Endpoints map[string]EndpointConfig // the networks it is in, running or not, by name; nil in records of before there were others: that of NetworkMode
+	Endpoints map[string]EndpointConfig // by network, running or not; nil in records of early versions: that of NetworkMode
 	Path      string                    // the executable
 	Args      []string                  // its arguments
 	Warnings  []string                  // what create answered
@@ -81,46 +81,15 @@ type Mount struct {
 	Volume      VolumeTerms
 }
 
-// Network is what a running container has of the network.
+// Network is what a running container has of the network: nothing in Path unless the network namespace is its own.
 type Network struct {
-	SandboxID  string
-	SandboxKey string // path of the network namespace; empty when it is not the container's own
-	Mode       string
-	Endpoints  map[string]Endpoint // by network name
-	Primary    string              // the one with the default route and the published ports; empty: there is none
-	Ports      []Port              // published, with the host port in use
-	DNS        []string            // what the network says of resolv.conf
-	Search     []string
-	Options    []string
-	Host       netip.Addr // by which the container reaches the host; invalid: it does not
-	Leaving    string     // id of the network that it is being taken out of; an engine that finds it so goes on with that
-	Etc        *Etc       // what the managed files say while that is not what they should; nil otherwise
+	network.Sandbox
+	Leaving string // id of the network that it is being taken out of; an engine that finds it so goes on with that
+	Etc     *Etc   // what the managed files say while that is not what they should; nil otherwise
 }
 
 // Etc is the engine's own part of a running container's managed files.
 type Etc struct {
 	Hosts  []string // whole lines
 	Resolv string   // all of resolv.conf
-}
-
-// Endpoint is a container's place in one network.
-type Endpoint struct {
-	NetworkID           string
-	EndpointID          string
-	Device              string // inside the container
-	Gateway             string
-	IPAddress           string
-	IPPrefixLen         int
-	IPv6Gateway         string
-	GlobalIPv6Address   string
-	GlobalIPv6PrefixLen int
-	MacAddress          string
-}
-
-// Port is one published port.
-type Port struct {
-	Proto         string // tcp, udp or sctp
-	ContainerPort uint16
-	HostIP        string
-	HostPort      uint16
 }

@@ -8,6 +8,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/network"
 )
 
 // Spec is the checked form of what a client asked for: every string is parsed, every bound kept, and whatever the engine
@@ -30,11 +31,11 @@ type Spec struct {
 	UTSHost bool   // shares the host name
 	Ipc     Ipc    // whose shared memory
 
-	Binds   []Bind    // in the order of the request
-	Tmpfs   []Tmpfs   // sorted by destination
-	Publish []Publish // published ports, sorted
-	Exposed []Port    // exposed ports, published or not, sorted; the host side is empty
-	Hosts   []HostIP  // extra lines of /etc/hosts
+	Binds   []Bind         // in the order of the request
+	Tmpfs   []Tmpfs        // sorted by destination
+	Publish []Publish      // published ports, sorted
+	Exposed []network.Port // exposed ports, published or not, sorted; the host side is empty
+	Hosts   []HostIP       // extra lines of /etc/hosts
 
 	Volumes     []VolumeMount
 	VolumesFrom []VolumesFrom // whose mounts are to be added with TakeOver, in the order of the request

@@ -10,6 +10,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/image"
+	"moss/engine/network"
 )
 
 // ask is one request to create a container, as its JSON.
@@ -314,7 +315,7 @@ func TestMergeImage(t *testing.T) {
 	if spec.User.Name != "web" || spec.Config.WorkingDir != "/srv" || spec.StopSignal != 3 || spec.StopTimeout != 10*time.Second {
 		t.Errorf("user %v, folder %s, signal %d, timeout %s", spec.User, spec.Config.WorkingDir, spec.StopSignal, spec.StopTimeout)
 	}
-	if want := []Port{{Proto: "tcp", ContainerPort: 80}, {Proto: "tcp", ContainerPort: 81}}; !slices.Equal(spec.Exposed, want) {
+	if want := []network.Port{{Proto: "tcp", ContainerPort: 80}, {Proto: "tcp", ContainerPort: 81}}; !slices.Equal(spec.Exposed, want) {
 		t.Errorf("Exposed = %v, want %v", spec.Exposed, want)
 	}
 	if len(img.Env) != 5 || img.Labels["b"] != "image" || len(img.ExposedPorts) != 1 {

@@ -203,7 +203,7 @@ func TestPruneCgroups(t *testing.T) {
 
 // TestSharedSandbox: what is another container's is not recorded as one's own.
 func TestSharedSandbox(t *testing.T) {
-	if n := recordNetwork(network.Sandbox{Mode: network.Container}); n.SandboxKey != "" || len(n.Endpoints) > 0 {
+	if n := recordNetwork(network.Sandbox{Mode: network.Container}); n.Path != "" || len(n.Endpoints) > 0 {
 		t.Errorf("network = %+v", n)
 	}
 }

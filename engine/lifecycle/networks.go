@@ -251,35 +251,17 @@ func (m *Manager) joinedAs(r *container.Record) network.Joined {
 }
 
 func recordNetwork(s network.Sandbox) container.Network {
-	n := container.Network{
-		SandboxID: s.ID, SandboxKey: s.Path, Mode: s.Mode, Endpoints: map[string]container.Endpoint{}, Primary: s.Primary,
-		DNS: s.DNS, Search: s.Search, Options: s.Options, Host: s.Host,
-	}
-	for name, ep := range s.Endpoints {
-		n.Endpoints[name] = container.Endpoint(ep)
-	}
-	for _, p := range s.Ports {
-		n.Ports = append(n.Ports, container.Port(p))
-	}
-	return n
+	s.Endpoints = maps.Clone(s.Endpoints)
+	return container.Network{Sandbox: s}
 }
 
 // sandboxOf is what a running container's record says of its network.
 func sandboxOf(r *container.Record) network.Sandbox {
-	n := &r.Network
-	s := network.Sandbox{
-		ID: n.SandboxID, Path: n.SandboxKey, Mode: n.Mode, Endpoints: map[string]network.Endpoint{}, Primary: n.Primary,
-		DNS: n.DNS, Search: n.Search, Options: n.Options, Host: n.Host,
-	}
-	for name, ep := range n.Endpoints {
-		s.Endpoints[name] = network.Endpoint(ep)
-	}
+	s := r.Network.Sandbox
+	s.Endpoints = maps.Clone(s.Endpoints)
 	if old, ok := s.Endpoints[network.Bridge]; ok && old.Device == "" { // of an engine that had the default network alone
 		old.Device, s.Primary = "eth0", network.Bridge
 		s.Endpoints[network.Bridge] = old
-	}
-	for _, p := range n.Ports {
-		s.Ports = append(s.Ports, network.Port(p))
 	}
 	return s
 }

@@ -44,7 +44,7 @@ func (m *Manager) reconcile(ctx context.Context) error {
 		if a.running { // the ports of one that has ended may be somebody else's by now
 			alive[a.c.id] = true
 			r := a.c.record()
-			if _, others := strings.CutPrefix(r.Host.NetworkMode, container.JoinMode("")); !others || r.Network.SandboxID != "" {
+			if _, others := strings.CutPrefix(r.Host.NetworkMode, container.JoinMode("")); !others || r.Network.ID != "" {
 				live[a.c.id] = m.joinedAs(r)
 			}
 		}

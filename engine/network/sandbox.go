@@ -32,11 +32,11 @@ type PortRequest struct {
 	HostHigh      uint16
 }
 
-// Sandbox is a network that is ready for a container.
+// Sandbox is a network that is ready for a container, whose record has it. With None the runtime makes an empty namespace.
 type Sandbox struct {
-	ID        string
+	ID        string `json:"SandboxID"`
+	Path      string `json:"SandboxKey"` // of the network namespace to enter; empty with Host and None
 	Mode      string
-	Path      string              // of the network namespace to enter; empty with Host and None (None: the runtime makes an empty one)
 	Endpoints map[string]Endpoint // by Attachment.Name
 	Primary   string              // the endpoint of the default route and the published ports; empty: there is none
 	Ports     []Port
@@ -62,7 +62,7 @@ type Endpoint struct {
 
 // Port is a published port in use.
 type Port struct {
-	Proto         string
+	Proto         string // tcp, udp or sctp
 	ContainerPort uint16
 	HostIP        string
 	HostPort      uint16

@@ -206,7 +206,7 @@ func (w *walk) check() {
 		w.fail("process: %t, but it is %s", w.process, r.State)
 	case w.frozen != (r.State == container.Paused):
 		w.fail("frozen: %t, but it is %s", w.frozen, r.State)
-	case r.State.AtRest() && (r.Pid != 0 || r.End != nil || r.Thaw || r.Network.SandboxID != ""):
+	case r.State.AtRest() && (r.Pid != 0 || r.End != nil || r.Thaw || r.Network.Leaving != ""):
 		w.fail("it is at rest, and its record holds something")
 	case w.life.Enders < 0 || w.life.RestartDelay > longestDelay || r.RestartCount > 3 && r.Host.RestartPolicy.Name == "on-failure":
 		w.fail("%d enders, delay %s, %d restarts", w.life.Enders, w.life.RestartDelay, r.RestartCount)
@@ -253,9 +253,10 @@ func (w *walk) event() {
 	}
 	ended := w.life.End != nil
 	end := container.End{Code: w.rnd.IntN(2), At: w.now}
+	net := container.Network{Leaving: "n"}
 	switch w.rnd.IntN(12) {
 	case 0, 1, 2: // a user, or the timer; a user's start of one that waits is refused
-		if !w.process && w.step(Started{Op: op, At: w.now, Process: pidfd.ID{Pid: 7}, Network: container.Network{SandboxID: "n"}}) {
+		if !w.process && w.step(Started{Op: op, At: w.now, Process: pidfd.ID{Pid: 7}, Network: net}) {
 			w.process, w.armed = true, false
 		}
 	case 3:

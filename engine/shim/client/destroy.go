@@ -18,7 +18,7 @@ import (
 // Reach is Status that waits for a shim that does not answer: see task.Monitored. The request waits in the shim's socket
 // and is read when the shim goes on.
 func (t *Task) Reach(ctx context.Context) (task.Status, error) {
-	rec, err := t.queryRecordBy(ctx, t.askUnbounded, proto.Request{Op: proto.OpStatus})
+	rec, err := t.queryRecordBy(ctx, t.shim.askUnbounded, proto.Request{Op: proto.OpStatus})
 	if err != nil {
 		return task.Status{}, fmt.Errorf("reach the monitor of task %s: %w", t.id, err)
 	}
@@ -66,7 +66,7 @@ func (t *Task) killProcesses(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, t.runner.limits.end/10)
 	defer cancel()
 	_ = alive.Shim.Await(bounded)
-	t.abandonCalls()
+	t.shim.abandonCalls()
 	return t.recordKilled(ctx, alive.Shim)
 }
 

@@ -37,7 +37,7 @@ func (t *Task) Exec(ctx context.Context, spec task.ExecSpec) (task.Process, erro
 	}
 	p := &Process{task: t, id: spec.ID}
 	err := p.writeFolder(spec.Process)
-	if fault.Is(err, fault.Conflict) && isMissing(t.dir) && t.restoreFolder(ctx) {
+	if fault.Is(err, fault.Conflict) && proto.IsMissing(t.dir) && t.shim.restoreFolder(ctx) {
 		err = p.writeFolder(spec.Process)
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Process) Attach(ctx context.Context, req task.Attach) (task.Streams, ta
 
 // Start runs the process: see task.Process.
 func (p *Process) Start(ctx context.Context) (int, error) {
-	rec, err := p.task.callShim(ctx, proto.Request{Op: proto.OpStart, Exec: p.id})
+	rec, err := p.task.shim.callShim(ctx, proto.Request{Op: proto.OpStart, Exec: p.id})
 	if err != nil {
 		if isGone(err) || fault.Is(err, fault.NotFound) && p.isDeleted() {
 			err = p.notRunning()
@@ -140,7 +140,7 @@ func (p *Process) Delete(ctx context.Context) error {
 	if p.isDeleted() {
 		return nil
 	}
-	_, err := p.task.callShim(ctx, proto.Request{Op: proto.OpDelete, Exec: p.id})
+	_, err := p.task.shim.callShim(ctx, proto.Request{Op: proto.OpDelete, Exec: p.id})
 	switch {
 	case err == nil:
 	case isGone(err): // with it all its processes are
@@ -160,7 +160,7 @@ func (p *Process) Delete(ctx context.Context) error {
 // callLiving makes a call that only a living process can serve.
 func (p *Process) callLiving(ctx context.Context, req proto.Request) error {
 	req.Exec = p.id
-	_, err := p.task.callShim(ctx, req)
+	_, err := p.task.shim.callShim(ctx, req)
 	if err != nil && (isGone(err) || fault.Is(err, fault.NotFound)) {
 		err = p.notRunning()
 	}
@@ -179,7 +179,7 @@ func (p *Process) queryRecord(ctx context.Context, req proto.Request) (proto.Rec
 		return *known, nil
 	}
 	req.Exec = p.id
-	rec, err := p.task.callShim(ctx, req)
+	rec, err := p.task.shim.callShim(ctx, req)
 	if err != nil && isGone(err) {
 		rec, err = p.lookUp(ctx)
 	}

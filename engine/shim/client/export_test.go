@@ -22,4 +22,4 @@ func (r *Runner) SetLimits(answer, sign, end time.Duration) {
 }
 
 // Waits reports whether somebody waits for the task's end.
-func Waits(t task.Task) bool { return t.(*Task).waitConn() != nil }
+func Waits(t task.Task) bool { return t.(*Task).shim.waitConn() != nil }

@@ -25,7 +25,7 @@ func (t *Task) Update(ctx context.Context, resources json.RawMessage) error {
 
 // Pids lists the container's processes: see task.Group.
 func (t *Task) Pids(ctx context.Context) ([]int, error) {
-	reply, err := t.askBounded(ctx, proto.Request{Op: proto.OpPids})
+	reply, err := t.shim.askBounded(ctx, proto.Request{Op: proto.OpPids})
 	if err != nil && isGone(err) {
 		err = t.notRunning()
 	}

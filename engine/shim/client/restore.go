@@ -2,11 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,7 +18,7 @@ const (
 )
 
 // setWaitConn notes the connection on which the end of the task is waited for. Only that of was is replaced; nil is any.
-func (t *Task) setWaitConn(was, now *net.UnixConn) {
+func (t *transport) setWaitConn(was, now *net.UnixConn) {
 	t.mu.Lock()
 	replaced := was == nil || t.wait == was
 	if replaced {
@@ -34,7 +31,7 @@ func (t *Task) setWaitConn(was, now *net.UnixConn) {
 }
 
 // noteWaiting keeps the tasks whose end is waited for.
-func (r *Runner) noteWaiting(t *Task, waits bool) {
+func (r *Runner) noteWaiting(t *transport, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if waits {
@@ -52,14 +49,14 @@ func (r *Runner) Restore(ctx context.Context) {
 	r.mu.Unlock()
 	var all sync.WaitGroup
 	for _, t := range tasks {
-		if isMissing(filepath.Join(t.dir, proto.SocketFile)) {
+		if proto.IsMissing(filepath.Join(t.dir, proto.SocketFile)) {
 			all.Go(func() { t.restoreFolder(ctx) })
 		}
 	}
 	all.Wait()
 }
 
-func (t *Task) waitConn() *net.UnixConn {
+func (t *transport) waitConn() *net.UnixConn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.wait
@@ -67,9 +64,9 @@ func (t *Task) waitConn() *net.UnixConn {
 
 // restoreFolder has the shim of a running task write its folder again if that is gone, as after a logout, and reports
 // whether it listens there.
-func (t *Task) restoreFolder(ctx context.Context) bool {
+func (t *transport) restoreFolder(ctx context.Context) bool {
 	conn := t.waitConn()
-	if conn == nil || !isMissing(filepath.Join(t.dir, proto.ExitFile)) {
+	if conn == nil || !proto.IsMissing(filepath.Join(t.dir, proto.ExitFile)) {
 		return false // it has ended
 	}
 	if _, err := conn.Write([]byte{proto.RestoreMark}); err != nil {
@@ -79,7 +76,7 @@ func (t *Task) restoreFolder(ctx context.Context) bool {
 	defer cancel()
 	tick := time.NewTicker(restorePoll)
 	defer tick.Stop()
-	for isMissing(filepath.Join(t.dir, proto.SocketFile)) {
+	for proto.IsMissing(filepath.Join(t.dir, proto.SocketFile)) {
 		select {
 		case <-ctx.Done():
 			return false
@@ -90,9 +87,4 @@ func (t *Task) restoreFolder(ctx context.Context) bool {
 		}
 	}
 	return true
-}
-
-func isMissing(path string) bool {
-	_, err := os.Lstat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }

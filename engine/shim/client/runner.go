@@ -30,7 +30,7 @@ type Runner struct {
 	limits limits
 
 	mu      sync.Mutex // guards waiting
-	waiting map[*Task]struct{}
+	waiting map[*transport]struct{}
 }
 
 var (
@@ -55,7 +55,7 @@ func New(opts Options) (*Runner, error) {
 	}
 	// A shim holds little and waits most of the time: one processor and an early garbage collector keep it small.
 	env := append([]string{"GOMAXPROCS=1", "GOGC=25", "PATH=" + os.Getenv("PATH")}, opts.Env...)
-	return &Runner{path: path, env: env, limits: usualLimits(), waiting: map[*Task]struct{}{}}, nil
+	return &Runner{path: path, env: env, limits: usualLimits(), waiting: map[*transport]struct{}{}}, nil
 }
 
 // Prepare starts a shim for a task and returns when it serves. fault.Unavailable when the keepalive has no writer,
@@ -92,7 +92,8 @@ func (r *Runner) Adopt(ctx context.Context, id, dir string) (task.Task, error) {
 }
 
 func (r *Runner) newTask(id, dir string) *Task {
-	return &Task{runner: r, id: id, dir: dir, recovering: make(chan struct{}, 1)}
+	shim := &transport{runner: r, dir: dir, calls: map[*call]struct{}{}}
+	return &Task{runner: r, id: id, dir: dir, shim: shim, recovering: make(chan struct{}, 1)}
 }
 
 // recoverRecord returns the record of a task whose shim does not answer. It lets moss-shim clean up when there should be a

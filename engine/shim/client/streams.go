@@ -52,7 +52,7 @@ func (s *streams) Close() error {
 	return s.conn.Close()
 }
 
-// isGone reports whether an error means that no shim serves the task: there is no socket, nobody listens, it ended before
+// isGone reports whether an error means that no shim serves the task: there is no socket, no listener, the shim ended before
 // it replied, or it was killed.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 
 	"moss/engine/fault"
@@ -13,23 +12,20 @@ import (
 	"moss/engine/task"
 )
 
-// Task speaks to one shim. Every call has a connection of its own, so none waits for another.
+// Task speaks to one shim.
 type Task struct {
 	runner *Runner
 	id     string
 	dir    string
+	shim   *transport
 
-	recovering chan struct{} // held by whoever looks up the record of a shim that has gone, and may have to make it
+	recovering chan struct{} // held during the look-up of the record of a shim that has ended, which may have to write it
 
 	mu    sync.Mutex    // guards the fields below
 	hold  io.Closer     // keeps the shim alive until the start
 	proc  *process      // nil for an adopted shim
 	ended *proto.Record // once known; it does not change any more
 	gone  bool          // Delete is done
-	calls map[*call]struct{}
-	// abandoned is true once the shim was killed: nobody answers, though its socket may still be there.
-	abandoned bool
-	wait      *net.UnixConn // on which the end is waited for; nil: nobody waits
 }
 
 // Attach joins the streams: see task.Process.
@@ -44,9 +40,9 @@ type named interface {
 }
 
 func (t *Task) attachStreams(ctx context.Context, req proto.Request, who named) (task.Streams, task.Mark, error) {
-	view, reply, err := t.openView(ctx, req)
+	view, reply, err := t.shim.openView(ctx, req)
 	if err != nil {
-		t.noteSilence(err)
+		t.shim.noteSilence(err)
 		if isGone(err) || fault.Is(err, fault.NotFound) {
 			err = who.notRunning()
 		}
@@ -59,36 +55,9 @@ func (t *Task) attachStreams(ctx context.Context, req proto.Request, who named) 
 	return view, mark, nil
 }
 
-// openView makes a request after whose reply the connection goes on. The bound is for the reply.
-func (t *Task) openView(ctx context.Context, req proto.Request) (*streams, proto.Reply, error) {
-	var reply proto.Reply
-	limit := t.runner.limits.answer
-	bounded, cancel := context.WithTimeoutCause(ctx, limit, silenceError(limit))
-	defer cancel()
-	conn, err := t.dialShim(bounded)
-	if err != nil {
-		return nil, reply, err
-	}
-	leave, err := t.registerCall(&call{cancel: func(error) { _ = conn.Close() }})
-	if err == nil {
-		err = exchangeMessages(bounded, conn, &req, &reply)
-	}
-	if err == nil {
-		err = reply.Err()
-	}
-	if err != nil {
-		_ = conn.Close()
-		if leave != nil {
-			leave()
-		}
-		return nil, reply, err
-	}
-	return &streams{conn: conn, leave: leave}, reply, nil
-}
-
 // Start runs the container's process: see task.Process.
 func (t *Task) Start(ctx context.Context) (int, error) {
-	rec, err := t.callShim(ctx, proto.Request{Op: proto.OpStart})
+	rec, err := t.shim.callShim(ctx, proto.Request{Op: proto.OpStart})
 	if err != nil {
 		if isGone(err) {
 			err = t.notRunning()
@@ -100,7 +69,7 @@ func (t *Task) Start(ctx context.Context) (int, error) {
 }
 
 // Signal sends a signal to the first process: see task.Process. The shim is asked first, since it knows of freezers and of
-// an end that nobody else has seen; where it does not answer, the signal goes to the process itself.
+// an end that this engine has not seen; where it does not answer, the signal goes to the process itself.
 func (t *Task) Signal(ctx context.Context, signal int) error {
 	err := t.callLiving(ctx, proto.Request{Op: proto.OpSignal, Signal: signal})
 	if errors.Is(err, task.ErrSilent) && ctx.Err() == nil {
@@ -146,7 +115,7 @@ func (t *Task) Delete(ctx context.Context) error {
 	if gone {
 		return nil
 	}
-	_, err := t.callShim(ctx, proto.Request{Op: proto.OpDelete})
+	_, err := t.shim.callShim(ctx, proto.Request{Op: proto.OpDelete})
 	switch {
 	case err == nil:
 		t.letGo()
@@ -189,7 +158,7 @@ func (t *Task) awaitExit(ctx context.Context, exited <-chan struct{}) error {
 
 // callLiving makes a call that only a living task can serve.
 func (t *Task) callLiving(ctx context.Context, req proto.Request) error {
-	_, err := t.callShim(ctx, req)
+	_, err := t.shim.callShim(ctx, req)
 	if err != nil && isGone(err) {
 		err = t.notRunning()
 	}
@@ -201,7 +170,7 @@ func (t *Task) callLiving(ctx context.Context, req proto.Request) error {
 
 // queryRecord makes a call that the record answers when the shim has ended.
 func (t *Task) queryRecord(ctx context.Context, req proto.Request) (proto.Record, error) {
-	return t.queryRecordBy(ctx, t.askBounded, req)
+	return t.queryRecordBy(ctx, t.shim.askBounded, req)
 }
 
 // queryRecordBy is queryRecord by one way of asking.
@@ -240,21 +209,9 @@ func (t *Task) lookUp(ctx context.Context) (proto.Record, error) {
 	return t.runner.recoverRecord(ctx, t.dir)
 }
 
-// callShim makes one request whose answer is a record. An error for which isGone holds means that no shim serves it.
-func (t *Task) callShim(ctx context.Context, req proto.Request) (proto.Record, error) {
-	return recordOf(t.askBounded(ctx, req))
-}
-
-func recordOf(reply proto.Reply, err error) (proto.Record, error) {
-	if err != nil || reply.State == nil {
-		return proto.Record{}, err
-	}
-	return *reply.State, nil
-}
-
 // holdOn keeps the shim of a task that was never started from following the engine that prepared it.
 func (t *Task) holdOn(ctx context.Context) error {
-	view, _, err := t.openView(ctx, proto.Request{Op: proto.OpHold})
+	view, _, err := t.shim.openView(ctx, proto.Request{Op: proto.OpHold})
 	if err != nil {
 		return err
 	}

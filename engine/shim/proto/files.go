@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,7 @@ type Record struct {
 	Exit      *Exit     `json:"exit,omitempty"`
 }
 
-// Alive is which processes a task consists of, for whoever has to end it without its shim's help.
+// Alive names the processes of a task, by which an engine ends it without the shim.
 type Alive struct {
 	Shim  pidfd.ID `json:"shim"`
 	First pidfd.ID `json:"first,omitzero"` // the container's first process; zero before it runs
@@ -66,7 +67,7 @@ func WriteRecord(dir string, r Record) error {
 	return replaceJSON(filepath.Join(dir, ExitFile), r)
 }
 
-// ReadRecord reads dir's ExitFile. fault.NotFound when there is none.
+// ReadRecord reads dir's ExitFile. fault.NotFound without one.
 func ReadRecord(dir string) (Record, error) {
 	var r Record
 	if err := loadJSON(filepath.Join(dir, ExitFile), &r); err != nil {
@@ -83,7 +84,7 @@ func WriteAlive(dir string, a Alive) error {
 	return replaceJSON(filepath.Join(dir, AliveFile), a)
 }
 
-// ReadAlive reads dir's AliveFile. fault.NotFound when there is none: also of a shim of an earlier version.
+// ReadAlive reads dir's AliveFile. fault.NotFound without one: a shim of an earlier version writes none.
 func ReadAlive(dir string) (Alive, error) {
 	var a Alive
 	err := loadJSON(filepath.Join(dir, AliveFile), &a)
@@ -95,7 +96,7 @@ func WriteSpec(dir string, s task.Spec) error {
 	return replaceJSON(filepath.Join(dir, SpecFile), s)
 }
 
-// ReadSpec reads dir's SpecFile. fault.NotFound when there is none.
+// ReadSpec reads dir's SpecFile. fault.NotFound without one.
 func ReadSpec(dir string) (task.Spec, error) {
 	var s task.Spec
 	err := loadJSON(filepath.Join(dir, SpecFile), &s)
@@ -129,4 +130,10 @@ func loadJSON(path string, v any) error {
 		return fault.Invalid("%s: %s", path, err)
 	}
 	return nil
+}
+
+// IsMissing reports whether no file has the path. A link is a file, wherever it leads.
+func IsMissing(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -39,9 +40,20 @@ func silenceError(limit time.Duration) error {
 	return fmt.Errorf("%w within %s", task.ErrSilent, limit)
 }
 
+// transport carries requests to one shim. Every request has a connection of its own, so none waits for another.
+type transport struct {
+	runner *Runner
+	dir    string // the task's folder
+
+	mu        sync.Mutex // guards the fields below
+	calls     map[*call]struct{}
+	abandoned bool          // the shim was killed: it does not answer, though its socket may still be there
+	wait      *net.UnixConn // of the request for the task's end; nil: no such request is under way
+}
+
 // askBounded makes one request within its bound. An answer is due at once from a shim that need not wait for anything, in any
 // time from one that calls the runtime, as long as it gives signs of life, and to OpWait when the process ends.
-func (t *Task) askBounded(ctx context.Context, req proto.Request) (proto.Reply, error) {
+func (t *transport) askBounded(ctx context.Context, req proto.Request) (proto.Reply, error) {
 	switch req.Op {
 	case proto.OpWait:
 		return t.askUnbounded(ctx, req)
@@ -52,8 +64,8 @@ func (t *Task) askBounded(ctx context.Context, req proto.Request) (proto.Reply, 
 	return t.askPrompt(ctx, req)
 }
 
-// askPrompt makes a request that is answered at once. When it is not, whoever waits for the task's end is told.
-func (t *Task) askPrompt(ctx context.Context, req proto.Request) (proto.Reply, error) {
+// askPrompt makes a request that is answered at once. When it is not, the request for the task's end ends as well.
+func (t *transport) askPrompt(ctx context.Context, req proto.Request) (proto.Reply, error) {
 	limit := t.runner.limits.answer
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, silenceError(limit))
 	defer cancel()
@@ -63,7 +75,7 @@ func (t *Task) askPrompt(ctx context.Context, req proto.Request) (proto.Reply, e
 }
 
 // askWorking makes a request that may take long. It ends when the shim gives no sign of life.
-func (t *Task) askWorking(ctx context.Context, req proto.Request) (proto.Reply, error) {
+func (t *transport) askWorking(ctx context.Context, req proto.Request) (proto.Reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
 	defer func() {
@@ -89,7 +101,7 @@ func (t *Task) askWorking(ctx context.Context, req proto.Request) (proto.Reply, 
 }
 
 // askUnbounded makes one request without a bound of its own.
-func (t *Task) askUnbounded(ctx context.Context, req proto.Request) (proto.Reply, error) {
+func (t *transport) askUnbounded(ctx context.Context, req proto.Request) (proto.Reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	leave, err := t.registerCall(&call{cancel: cancel, waits: req.Op == proto.OpWait && req.Exec == ""})
@@ -113,21 +125,57 @@ func (t *Task) askUnbounded(ctx context.Context, req proto.Request) (proto.Reply
 	return reply, reply.Err()
 }
 
+// callShim makes one request whose answer is a record. An error for which isGone holds means that no shim serves it.
+func (t *transport) callShim(ctx context.Context, req proto.Request) (proto.Record, error) {
+	return recordOf(t.askBounded(ctx, req))
+}
+
+func recordOf(reply proto.Reply, err error) (proto.Record, error) {
+	if err != nil || reply.State == nil {
+		return proto.Record{}, err
+	}
+	return *reply.State, nil
+}
+
+// openView makes a request after whose reply the connection goes on. The bound is for the reply.
+func (t *transport) openView(ctx context.Context, req proto.Request) (*streams, proto.Reply, error) {
+	var reply proto.Reply
+	limit := t.runner.limits.answer
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, silenceError(limit))
+	defer cancel()
+	conn, err := t.dialShim(bounded)
+	if err != nil {
+		return nil, reply, err
+	}
+	leave, err := t.registerCall(&call{cancel: func(error) { _ = conn.Close() }})
+	if err == nil {
+		err = exchangeMessages(bounded, conn, &req, &reply)
+	}
+	if err == nil {
+		err = reply.Err()
+	}
+	if err != nil {
+		_ = conn.Close()
+		if leave != nil {
+			leave()
+		}
+		return nil, reply, err
+	}
+	return &streams{conn: conn, leave: leave}, reply, nil
+}
+
 // call is a request or a view under way.
 type call struct {
 	cancel context.CancelCauseFunc
 	waits  bool // for the end of the task
 }
 
-// registerCall notes a call until leave is called. errAbandoned if there is nobody to be called any more.
-func (t *Task) registerCall(c *call) (leave func(), err error) {
+// registerCall notes a call until leave is called. errAbandoned once the shim was killed.
+func (t *transport) registerCall(c *call) (leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned {
 		return nil, errAbandoned
-	}
-	if t.calls == nil {
-		t.calls = map[*call]struct{}{}
 	}
 	t.calls[c] = struct{}{}
 	return func() {
@@ -138,7 +186,7 @@ func (t *Task) registerCall(c *call) (leave func(), err error) {
 }
 
 // noteSilence ends the waiting for the task's end if an error says that the shim does not answer.
-func (t *Task) noteSilence(err error) {
+func (t *transport) noteSilence(err error) {
 	if !errors.Is(err, task.ErrSilent) {
 		return
 	}
@@ -152,7 +200,7 @@ func (t *Task) noteSilence(err error) {
 }
 
 // abandonCalls ends all calls of a shim that was killed: it may be held by the kernel, and with it its connections.
-func (t *Task) abandonCalls() {
+func (t *transport) abandonCalls() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.abandoned = true
@@ -179,7 +227,7 @@ func exchangeMessages(ctx context.Context, conn net.Conn, req *proto.Request, re
 }
 
 // dialShim connects to the shim, which restores its folder before if that has gone.
-func (t *Task) dialShim(ctx context.Context) (*net.UnixConn, error) {
+func (t *transport) dialShim(ctx context.Context) (*net.UnixConn, error) {
 	conn, err := t.dialOnce(ctx)
 	if errors.Is(err, fs.ErrNotExist) && t.restoreFolder(ctx) {
 		conn, err = t.dialOnce(ctx)
@@ -189,7 +237,7 @@ func (t *Task) dialShim(ctx context.Context) (*net.UnixConn, error) {
 
 // dialOnce connects to the shim. The socket's path may be longer than an address: it is reached through its folder's
 // descriptor then.
-func (t *Task) dialOnce(ctx context.Context) (*net.UnixConn, error) {
+func (t *transport) dialOnce(ctx context.Context) (*net.UnixConn, error) {
 	path := filepath.Join(t.dir, proto.SocketFile)
 	if len(path) > maxSocketPath {
 		folder, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

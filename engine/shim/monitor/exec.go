@@ -3,15 +3,10 @@ package monitor
 import (
 	"errors"
 	"os"
-	"runtime/debug"
-	"time"
 
 	"moss/engine/fault"
 	"moss/engine/shim/proto"
 )
-
-// trimAfter is how long after the end of the last added process memory is given back.
-const trimAfter = time.Second
 
 // noExec is what a request gets that names no added process; the engine's words for it are its own.
 func noExec(id string) error { return fault.NotFound("no process %s", id) }
@@ -21,33 +16,11 @@ func (m *monitor) addExec(req proto.Request) error {
 	if err := proto.CheckExecID(req.Exec); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case !m.first.inState(running): // asked under the lock: endExecs will see what is added before the end
-		return m.first.notRunning()
-	case m.execs[req.Exec] != nil:
-		return fault.Conflict("%s has a process %s", m.first.name, req.Exec)
-	}
-	m.execs[req.Exec] = newProcess(&process{
+	return m.execs.addProcess(newProcess(&process{
 		m: m, id: req.Exec, name: "process " + req.Exec, dir: proto.ExecDir(m.dir, req.Exec),
 		terminal: req.Terminal, openStdin: req.OpenStdin, stdinOnce: true,
 		hub: newHub(nil, !req.Terminal), width: req.Width, height: req.Height,
-	})
-	return nil
-}
-
-// findProcess returns the process that a request is about.
-func (m *monitor) findProcess(id string) (*process, error) {
-	if id == "" {
-		return m.first, nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if p := m.execs[id]; p != nil {
-		return p, nil
-	}
-	return nil, noExec(id)
+	}))
 }
 
 // removeExec removes an added process and its folder. fault.Conflict while it runs.
@@ -68,22 +41,6 @@ func (m *monitor) removeExec(p *process) error {
 	if err := os.RemoveAll(p.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.execs[p.id] == p {
-		delete(m.execs, p.id)
-	}
+	m.execs.removeProcess(p)
 	return nil
-}
-
-// trimLater gives memory back to the system once no added process has ended for a while: a container with a health check
-// would otherwise keep a heap several times as large as one without.
-func (m *monitor) trimLater() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.trim == nil {
-		m.trim = time.AfterFunc(trimAfter, debug.FreeOSMemory)
-		return
-	}
-	m.trim.Reset(trimAfter)
 }

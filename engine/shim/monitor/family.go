@@ -11,26 +11,37 @@ import (
 	"moss/engine/pidfd"
 )
 
-// noteFamily notes what the container's other processes are found by, once the first one runs.
-func (m *monitor) noteFamily(pid int) {
-	m.ownPids = isInit(pid)
-	if m.ownPids {
+// family is the first process of a container and the processes that belong to it.
+type family struct {
+	bundle string // the task's folder
+	first  *process
+
+	// Set before the first process runs, and not changed any more.
+	ownPids bool   // the container has a pid namespace of its own
+	mounts  string // the mount namespace of the first process. Empty: it ended at once
+	since   uint64 // when the first process began, as in stat
+}
+
+// noteFirst notes what the container's other processes are found by, once the first one runs.
+func (f *family) noteFirst(pid int) {
+	f.ownPids = isInit(pid)
+	if f.ownPids {
 		return
 	}
-	m.mounts = mountsOf(pid)
+	f.mounts = mountsOf(pid)
 	if st, ok := pidfd.ReadStat(pid); ok {
-		m.since = st.Start
+		f.since = st.Start
 	}
 }
 
 // listPids lists the container's processes, ascending and without zombies.
-func (m *monitor) listPids() ([]int, error) {
-	if !m.first.inState(running) {
-		return nil, m.first.notRunning()
+func (f *family) listPids() ([]int, error) {
+	if !f.first.inState(running) {
+		return nil, f.first.notRunning()
 	}
-	pids := cgroupPids(m.dir)
+	pids := cgroupPids(f.bundle)
 	if len(pids) == 0 {
-		pids = m.familyPids()
+		pids = f.familyPids()
 	}
 	slices.Sort(pids)
 	return slices.DeleteFunc(slices.Compact(pids), func(pid int) bool {
@@ -43,11 +54,11 @@ func (m *monitor) listPids() ([]int, error) {
 const listTries = 8
 
 // familyPids finds the container's processes without a cgroup. A process whose parent ends while they are listed moves to
-// where nobody looks any more: only two equal lists in a row are believed.
-func (m *monitor) familyPids() []int {
-	last := m.lookAtFamily()
+// a parent that was listed already: only two equal lists in a row are believed.
+func (f *family) familyPids() []int {
+	last := f.lookAtFamily()
 	for range listTries {
-		next := m.lookAtFamily()
+		next := f.lookAtFamily()
 		if slices.Equal(next, last) {
 			break
 		}
@@ -59,10 +70,10 @@ func (m *monitor) familyPids() []int {
 // lookAtFamily lists the first process, and the shim's descendants but for the runtime's own, which have not left the
 // shim's mount namespace. In another container's pid namespace orphans go to its first process, so what is in the
 // container's mount namespace counts as well.
-func (m *monitor) lookAtFamily() []int {
+func (f *family) lookAtFamily() []int {
 	own := mountsOf(os.Getpid())
 	var pids []int
-	first := m.firstPid()
+	first := f.first.runningPid()
 	if first != 0 {
 		pids = appendTree(pids, first)
 	}
@@ -71,28 +82,11 @@ func (m *monitor) lookAtFamily() []int {
 			pids = appendTree(pids, child)
 		}
 	}
-	if !m.ownPids {
-		pids = append(pids, m.insidePids()...)
+	if !f.ownPids {
+		pids = append(pids, f.insidePids()...)
 	}
 	slices.Sort(pids)
 	return slices.Compact(pids)
-}
-
-// firstPid returns the first process; 0 if it does not run.
-func (m *monitor) firstPid() int {
-	p := m.first
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state != running {
-		return 0
-	}
-	return p.pid
-}
-
-// isFirstAlive reports whether the first process has not ended. The kernel knows of an end before the shim does.
-func (m *monitor) isFirstAlive() bool {
-	st, ok := pidfd.ReadStat(m.firstPid())
-	return ok && !st.Dead()
 }
 
 // appendTree adds a process and all below it.
@@ -140,11 +134,11 @@ func childrenOf(pid int) []int {
 
 // insidePids lists the processes in the mount namespace of the first one. If that one ended before it could be asked, they
 // are known by their root folder.
-func (m *monitor) insidePids() []int {
-	if m.mounts == "" {
-		return rootedPids(rootOf(m.dir), m.since)
+func (f *family) insidePids() []int {
+	if f.mounts == "" {
+		return rootedPids(rootOf(f.bundle), f.since)
 	}
-	if m.mounts == mountsOf(os.Getpid()) {
+	if f.mounts == mountsOf(os.Getpid()) {
 		return nil // should a runtime leave it there: none is better than all
 	}
 	links, err := filepath.Glob("/proc/[0-9]*/ns/mnt")
@@ -153,7 +147,7 @@ func (m *monitor) insidePids() []int {
 	}
 	var pids []int
 	for _, link := range links {
-		if id, err := os.Readlink(link); err == nil && id == m.mounts {
+		if id, err := os.Readlink(link); err == nil && id == f.mounts {
 			pids = append(pids, parsePids(strings.Split(link, "/")[2])...)
 		}
 	}

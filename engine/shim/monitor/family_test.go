@@ -160,15 +160,15 @@ func TestFamilyHasFirst(t *testing.T) {
 	if slices.Contains(childPids(), first) {
 		t.Fatalf("%d is among the children of the first thread: nothing is tested", first)
 	}
-	m := &monitor{ownPids: true}
-	m.first = &process{m: m, state: running, pid: first}
+	f := &family{ownPids: true}
+	f.first = &process{state: running, pid: first}
 	want := appendTree(nil, first)
 	slices.Sort(want)
-	if got := m.familyPids(); len(want) != 2 || !slices.Equal(got, want) {
+	if got := f.familyPids(); len(want) != 2 || !slices.Equal(got, want) {
 		t.Errorf("familyPids = %v, want the shell and its child, %v", got, want)
 	}
-	m.first.state = ended
-	if got := m.familyPids(); slices.Contains(got, first) {
+	f.first.state = ended
+	if got := f.familyPids(); slices.Contains(got, first) {
 		t.Errorf("familyPids = %v, want it without %d, whose number may be another's", got, first)
 	}
 }
@@ -195,9 +195,8 @@ func TestAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Wait() //nolint:errcheck // it was killed
-	m := &monitor{}
-	m.first = &process{m: m, state: running, pid: cmd.Process.Pid}
-	if !m.isFirstAlive() {
+	p := &process{state: running, pid: cmd.Process.Pid}
+	if !p.isAlive() {
 		t.Error("alive = false of a process that sleeps")
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -206,7 +205,7 @@ func TestAlive(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	if m.isFirstAlive() {
+	if p.isAlive() {
 		t.Error("alive = true of a process that was killed")
 	}
 }

@@ -52,8 +52,8 @@ func (m *monitor) watchKeepalive(ctx context.Context, f *os.File) {
 	case <-m.first.over:
 		return
 	}
-	if m.isPaused() {
-		if err := m.resumeContainer(ctx); err != nil { // it could not even see the signal
+	if m.container.isPaused() {
+		if err := m.container.resumeAll(ctx); err != nil { // it could not even see the signal
 			logError("resume", err)
 		}
 	}

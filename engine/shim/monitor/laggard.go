@@ -81,7 +81,7 @@ func (h *hub) leftLocked(l *laggard) time.Duration {
 	return h.patience - l.v.held + fairTime(l.rest) - l.waited
 }
 
-// chargeLaggards charges laggards for the time that others have waited, and cuts off who has used up its own. ready, if not
+// chargeLaggards charges laggards for the time that others have waited, and cuts off a viewer without time left. ready, if not
 // nil, has taken its piece.
 func (h *hub) chargeLaggards(late []*laggard, ready *laggard, waited bool, d time.Duration) {
 	if !waited {
@@ -108,13 +108,13 @@ func (h *hub) chargeLaggards(late []*laggard, ready *laggard, waited bool, d tim
 	}
 }
 
-// tellLocked wakes who waits for laggards.
+// tellLocked wakes the outputs that wait for laggards.
 func (h *hub) tellLocked() {
 	close(h.news)
 	h.news = make(chan struct{})
 }
 
-// cutOffMessage is the last that a viewer gets who was cut off, in the form of the output.
+// cutOffMessage returns the last message to a viewer that is cut off, in the form of the output.
 func (h *hub) cutOffMessage() []byte {
 	const text = "Error: this view has ended: it read too slowly while others waited for the output"
 	if !h.framed {

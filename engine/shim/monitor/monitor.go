@@ -2,9 +2,10 @@
 // their streams, writes its log, serves the engines that come and go, and leaves a record of every end. It outlives its
 // engine and knows nothing of images, networks or the API.
 //
-// Locks, in this order: children (shared by runtime calls, held alone by who collects strangers or changes all
-// processes), monitor.mu (added processes, connections), process.mu (one state), hub.mu (log and viewers), viewer.mu (one
-// connection). None but children and viewer.mu is held while something blocks.
+// Locks, in this order: container.children (shared by runtime calls, held alone while strangers are collected or all
+// processes changed), taskFolder.mu (its files), the mutexes of monitor, execTable and taskFolder.watch, process.mu (one
+// state), hub.mu (log and viewers), viewer.mu (one connection). container.mu and reaper.mu are held with no other after them.
+// Only children, taskFolder.mu and viewer.mu are held during calls that block.
 package monitor
 
 import (
@@ -29,32 +30,21 @@ const (
 	drainLimit   = 1500 * time.Millisecond // for output of a process that outlived the one that is over
 )
 
+// monitor is one task: its container, its processes and its folder, and the connections of the engines.
 type monitor struct {
-	dir     string
-	spec    task.Spec
-	self    pidfd.ID
-	runtime *oci.Runtime
-	socket  *listener
-	first   *process
-	kept    kept
+	dir       string
+	spec      task.Spec
+	socket    *listener
+	first     *process
+	container *container
+	execs     *execTable
+	reaper    *reaper
+	folder    *taskFolder
 
-	children sync.RWMutex // shared: a runtime call, whose processes nobody else may collect; alone: none is under way
-
-	mu      sync.Mutex // guards the fields down to the next blank line
-	execs   map[string]*process
-	paused  bool
-	stopped []stopped // by Pause, without a freezer
-	waiters int       // connections of engines that wait for the end of the first process
-	keeping bool      // somebody looks after the task's folder while there is no waiter
-	holders int       // connections that keep a task alive that was never started
-	adopts  int       // how often adoptStrangers was called since somebody began to look after strangers; 0: nobody does
-	trim    *time.Timer
+	mu      sync.Mutex // guards holders
+	holders int        // connections that keep a task alive that was never started
 
 	handlers sync.WaitGroup
-	ownPids  bool          // the container has a pid namespace of its own; set before the first process runs
-	mounts   string        // the mount namespace of the first process; as ownPids. Empty: it ended at once
-	since    uint64        // when the first process began, as in stat; as ownPids
-	ending   chan struct{} // closed when the first process has ended
 }
 
 // Run is the life of one shim: it serves the task whose SpecFile lies in dir, says on control that it is ready (or why
@@ -113,39 +103,27 @@ func newMonitor(dir string) (*monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &monitor{
-		dir:     dir,
-		spec:    spec,
-		self:    self,
-		runtime: oci.New(spec.Runtime, dir, runtimeEnv()),
-		execs:   map[string]*process{},
-		holders: 1, // the control connection
-		ending:  make(chan struct{}),
-	}
+	m := &monitor{dir: dir, spec: spec, holders: 1} // the control connection
 	m.first = newProcess(&process{
 		m: m, name: "task " + spec.ID, dir: dir, terminal: spec.Terminal, openStdin: spec.OpenStdin, stdinOnce: spec.StdinOnce,
 		hub: newHub(log, !spec.Terminal), width: spec.Width, height: spec.Height,
 	})
-	if err = m.noteAlive(0); err == nil {
+	m.container = &container{
+		id: spec.ID, dir: dir, runtime: oci.New(spec.Runtime, dir, runtimeEnv()), first: m.first,
+		family: &family{bundle: dir, first: m.first}, ending: make(chan struct{}),
+	}
+	m.execs = &execTable{first: m.first, byID: map[string]*process{}}
+	m.reaper = &reaper{container: m.container, execs: m.execs}
+	m.folder = &taskFolder{dir: dir, spec: spec, self: self, first: m.first, execs: m.execs}
+	if err = m.folder.noteAlive(0); err == nil {
 		m.socket, err = openListener(dir, proto.SocketFile)
+		m.folder.socket = m.socket
 	}
 	if err != nil {
 		m.first.hub.close()
 		return nil, err
 	}
 	return m, nil
-}
-
-// noteAlive leaves a word on which processes this task consists of: by it an engine ends them should the shim hang. first
-// is the container's first process; 0 before it runs.
-func (m *monitor) noteAlive(first int) (err error) {
-	a := proto.Alive{Shim: m.self}
-	if first != 0 {
-		if a.First, err = pidfd.Find(first); err != nil {
-			return err
-		}
-	}
-	return proto.WriteAlive(m.dir, a)
 }
 
 // runtimeEnv is the fixed environment of the OCI runtime, with what its systemd cgroup manager needs.
@@ -157,19 +135,6 @@ func runtimeEnv() []string {
 		}
 	}
 	return env
-}
-
-// callContext bounds a call of the runtime, which gets no further than the container's first process.
-func (m *monitor) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, runtimeLimit)
-	go func() {
-		select {
-		case <-m.ending:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
 }
 
 // startServing starts the goroutines that live until the task is over.
@@ -201,7 +166,7 @@ func (m *monitor) removeHolder() {
 	}
 }
 
-// giveUp ends a task that was never started; with ifAlone only if nobody is connected. It is a conflict while the task
+// giveUp ends a task that was never started; with ifAlone only without a connection. It is a conflict while the task
 // runs, and no error when it has ended.
 func (m *monitor) giveUp(ifAlone bool) error {
 	m.mu.Lock()

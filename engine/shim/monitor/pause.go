@@ -19,97 +19,97 @@ const (
 	stopPeriod = 1 * time.Millisecond // between two looks at them
 )
 
-func (m *monitor) isPaused() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.paused
+func (c *container) isPaused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.paused
 }
 
-func (m *monitor) setPaused(paused bool, stopped []stopped) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.paused, m.stopped = paused, stopped
+func (c *container) setPaused(paused bool, stopped []stopped) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paused, c.stopped = paused, stopped
 }
 
-// pauseContainer freezes all processes, and no other is added until resumeContainer.
-func (m *monitor) pauseContainer(ctx context.Context) error {
-	m.children.Lock() // nothing is being started
-	defer m.children.Unlock()
-	if !m.first.inState(running) {
-		return m.first.notRunning()
+// pauseAll freezes all processes, and no other is added until resumeAll.
+func (c *container) pauseAll(ctx context.Context) error {
+	c.children.Lock() // nothing is being started
+	defer c.children.Unlock()
+	if !c.first.inState(running) {
+		return c.first.notRunning()
 	}
-	if m.isPaused() {
+	if c.isPaused() {
 		return nil
 	}
-	ctx, cancel := m.callContext(ctx)
+	ctx, cancel := c.callContext(ctx)
 	defer cancel()
 	var stopped []stopped
 	var err error
-	if hasFreezer(m.dir) {
-		if err = m.runtime.Pause(ctx, m.spec.ID); err == nil {
-			err = m.awaitFrozen(ctx)
+	if hasFreezer(c.dir) {
+		if err = c.runtime.Pause(ctx, c.id); err == nil {
+			err = c.awaitFrozen(ctx)
 		}
 		if err != nil {
-			_ = m.runtime.Resume(context.WithoutCancel(ctx), m.spec.ID) // it may have begun to freeze
+			_ = c.runtime.Resume(context.WithoutCancel(ctx), c.id) // it may have begun to freeze
 		}
 	} else {
-		stopped, err = m.stopAll(ctx)
+		stopped, err = c.stopAll(ctx)
 	}
 	if err != nil {
-		return m.unlessEnded(err)
+		return c.unlessEnded(err)
 	}
-	m.setPaused(true, stopped)
+	c.setPaused(true, stopped)
 	return nil
 }
 
 // unlessEnded returns what went wrong with a container, unless it has ended meanwhile, which is the reason then.
-func (m *monitor) unlessEnded(err error) error {
-	if err != nil && !m.first.inState(running) {
-		return m.first.notRunning()
+func (c *container) unlessEnded(err error) error {
+	if err != nil && !c.first.inState(running) {
+		return c.first.notRunning()
 	}
 	return err
 }
 
 // awaitFrozen waits until the kernel has frozen the container: crun 1.8 only asks it to.
-func (m *monitor) awaitFrozen(ctx context.Context) error {
+func (c *container) awaitFrozen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	for !isFrozen(cgroupPath(m.dir)) {
+	for !isFrozen(cgroupPath(c.dir)) {
 		select {
 		case <-time.After(stopPeriod):
 		case <-ctx.Done():
-			return fmt.Errorf("freeze %s: %w", m.first.name, ctx.Err())
+			return fmt.Errorf("freeze %s: %w", c.first.name, ctx.Err())
 		}
 	}
 	return nil
 }
 
-// resumeContainer undoes pauseContainer.
-func (m *monitor) resumeContainer(ctx context.Context) error {
-	m.children.Lock()
-	defer m.children.Unlock()
-	if !m.first.inState(running) {
-		return m.first.notRunning()
+// resumeAll undoes pauseAll.
+func (c *container) resumeAll(ctx context.Context) error {
+	c.children.Lock()
+	defer c.children.Unlock()
+	if !c.first.inState(running) {
+		return c.first.notRunning()
 	}
-	m.mu.Lock()
-	paused, stopped := m.paused, m.stopped
-	m.mu.Unlock()
+	c.mu.Lock()
+	paused, stopped := c.paused, c.stopped
+	c.mu.Unlock()
 	if !paused {
 		return nil
 	}
-	ctx, cancel := m.callContext(ctx)
+	ctx, cancel := c.callContext(ctx)
 	defer cancel()
-	if hasFreezer(m.dir) {
-		if err := m.runtime.Resume(ctx, m.spec.ID); err != nil {
-			return m.unlessEnded(err)
+	if hasFreezer(c.dir) {
+		if err := c.runtime.Resume(ctx, c.id); err != nil {
+			return c.unlessEnded(err)
 		}
 	}
 	letGo(stopped)
-	m.setPaused(false, nil)
+	c.setPaused(false, nil)
 	return nil
 }
 
-// stopped is a process that pauseContainer has stopped. One that was stopped before stays so afterwards.
+// stopped is a process that pauseAll has stopped. One that was stopped before stays so afterwards.
 type stopped struct {
 	pid   int
 	start uint64 // as in stat
@@ -117,13 +117,13 @@ type stopped struct {
 
 // stopAll sends SIGSTOP to every process of the container until none of them runs any more. A process may fork while it
 // is looked for: only two looks in a row that find nothing running are the end.
-func (m *monitor) stopAll(ctx context.Context) (all []stopped, err error) {
+func (c *container) stopAll(ctx context.Context) (all []stopped, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
 	seen := map[stopped]bool{}
 	for calm := 0; calm < 2; {
 		calm++
-		for _, pid := range m.lookAtFamily() {
+		for _, pid := range c.family.lookAtFamily() {
 			st, ok := pidfd.ReadStat(pid)
 			if !ok || st.Dead() || st.Still() {
 				continue
@@ -145,7 +145,7 @@ func (m *monitor) stopAll(ctx context.Context) (all []stopped, err error) {
 		case <-time.After(stopPeriod):
 		case <-ctx.Done():
 			letGo(all)
-			return nil, fmt.Errorf("stop the processes of %s: %w", m.first.name, ctx.Err())
+			return nil, fmt.Errorf("stop the processes of %s: %w", c.first.name, ctx.Err())
 		}
 	}
 	return all, nil
@@ -162,21 +162,21 @@ func letGo(all []stopped) {
 }
 
 // updateLimits changes the limits of the container's cgroup.
-func (m *monitor) updateLimits(ctx context.Context, resources []byte) error {
-	m.children.Lock() // one after the other: they share a file
-	defer m.children.Unlock()
-	if !m.first.inState(running) {
-		return m.first.notRunning()
+func (c *container) updateLimits(ctx context.Context, resources []byte) error {
+	c.children.Lock() // one after the other: they share a file
+	defer c.children.Unlock()
+	if !c.first.inState(running) {
+		return c.first.notRunning()
 	}
-	if cgroupPath(m.dir) == "" {
-		return fault.Unsupported("%s has no cgroup", m.first.name)
+	if cgroupPath(c.dir) == "" {
+		return fault.Unsupported("%s has no cgroup", c.first.name)
 	}
-	ctx, cancel := m.callContext(ctx)
+	ctx, cancel := c.callContext(ctx)
 	defer cancel()
-	file := filepath.Join(m.dir, proto.ResourcesFile)
+	file := filepath.Join(c.dir, proto.ResourcesFile)
 	if err := os.WriteFile(file, resources, 0o600); err != nil {
 		return fmt.Errorf("write resources: %w", err)
 	}
 	defer os.Remove(file) //nolint:errcheck // the engine removes what is left with the task
-	return m.unlessEnded(m.runtime.Update(ctx, m.spec.ID, file))
+	return c.unlessEnded(c.runtime.Update(ctx, c.id, file))
 }

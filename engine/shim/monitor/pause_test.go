@@ -26,17 +26,17 @@ func TestUpdateMeetsTheEnd(t *testing.T) {
 	if err := unix.Mkfifo(called, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := &monitor{dir: dir, runtime: oci.New(task.Runtime{Path: runtime, Root: dir}, dir, runtimeEnv()), ending: make(chan struct{})}
-	m.first = &process{m: m, name: "task", state: running}
+	c := &container{dir: dir, runtime: oci.New(task.Runtime{Path: runtime, Root: dir}, dir, runtimeEnv()), ending: make(chan struct{})}
+	c.first = &process{name: "task", state: running}
 	updated := make(chan error, 1)
-	go func() { updated <- m.updateLimits(t.Context(), []byte("{}")) }()
+	go func() { updated <- c.updateLimits(t.Context(), []byte("{}")) }()
 	if _, err := os.ReadFile(called); err != nil {
 		t.Fatal(err)
 	}
-	m.first.mu.Lock()
-	m.first.state = ended
-	m.first.mu.Unlock()
-	close(m.ending)
+	c.first.mu.Lock()
+	c.first.state = ended
+	c.first.mu.Unlock()
+	close(c.ending)
 	select {
 	case err := <-updated:
 		if !fault.Is(err, fault.Conflict) {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/pidfd"
 	"moss/engine/shim/proto"
 )
 
@@ -63,7 +64,7 @@ func (p *process) currentRecord() proto.Record {
 	p.mu.Lock()
 	rec := p.record
 	p.mu.Unlock()
-	rec.Paused = p.isFirst() && rec.Exit == nil && p.m.isPaused()
+	rec.Paused = p.isFirst() && rec.Exit == nil && p.m.container.isPaused()
 	return rec
 }
 
@@ -71,6 +72,22 @@ func (p *process) inState(s state) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state == s
+}
+
+// runningPid returns the process's number; 0 if it does not run.
+func (p *process) runningPid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != running {
+		return 0
+	}
+	return p.pid
+}
+
+// isAlive reports whether the process has not ended. The kernel knows of an end before the shim does.
+func (p *process) isAlive() bool {
+	st, ok := pidfd.ReadStat(p.runningPid())
+	return ok && !st.Dead()
 }
 
 func (p *process) notRunning() error { return fault.Conflict("%s is not running", p.name) }
@@ -155,13 +172,13 @@ func (p *process) endStarted(ctx context.Context, code int, at time.Time) {
 		p.m.finishTask(ctx, code, at)
 		return
 	}
-	p.drainOutput(p.m.ending)
+	p.drainOutput(p.m.container.ending)
 	p.hub.close()
 	p.recordExit(proto.Exit{Code: code, At: at})
-	if p.m.collectStrangers() {
-		p.m.adoptStrangers(ctx)
+	if p.m.reaper.collectStrangers() {
+		p.m.reaper.adoptStrangers(ctx)
 	}
-	p.m.trimLater()
+	p.m.execs.trimLater()
 }
 
 // recordExit records the end.
@@ -177,7 +194,7 @@ func (p *process) recordExit(exit proto.Exit) {
 	p.publishRecord()
 }
 
-// publishRecord writes the record and lets everybody know.
+// publishRecord writes the record and wakes all waiters.
 func (p *process) publishRecord() {
 	if err := proto.WriteRecord(p.dir, p.currentRecord()); err != nil {
 		logError("write record of "+p.name, err)
@@ -185,7 +202,7 @@ func (p *process) publishRecord() {
 	p.finishOver()
 }
 
-// finishOver lets everybody know that the process is over. With the first one the socket goes before: once a waiting
+// finishOver tells all waiters that the process is over. With the first one the socket goes before: once a waiting
 // engine knows, the folder may belong to the task's next run.
 func (p *process) finishOver() {
 	p.overOnce.Do(func() {

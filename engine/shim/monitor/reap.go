@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -104,13 +105,22 @@ func (p *process) collectExit() (ws unix.WaitStatus, ok bool) {
 	}
 }
 
+// reaper collects the processes that became the shim's children without being started by it.
+type reaper struct {
+	container *container
+	execs     *execTable
+
+	mu     sync.Mutex // guards adopts
+	adopts int        // calls of adoptStrangers since its goroutine began; 0: the goroutine does not run
+}
+
 // adoptStrangers looks after processes that became the shim's children without being started by it: what a runtime leaves,
 // and in the shim's own pid namespace everything whose parent has ended.
-func (m *monitor) adoptStrangers(ctx context.Context) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.adopts++
-	if m.adopts > 1 {
+func (r *reaper) adoptStrangers(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.adopts++
+	if r.adopts > 1 {
 		return
 	}
 	go func() {
@@ -118,16 +128,16 @@ func (m *monitor) adoptStrangers(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-m.ending:
+			case <-r.container.ending:
 				return
 			case <-time.After(wait):
 			}
-			calls := m.countAdopts()
-			left := m.collectStrangers()
+			calls := r.countAdopts()
+			left := r.collectStrangers()
 			switch {
-			case !left && m.ownPids && m.endAdopting(calls):
+			case !left && r.container.family.ownPids && r.endAdopting(calls):
 				return
-			case m.countAdopts() != calls:
+			case r.countAdopts() != calls:
 				wait = runtimeLeaves
 			default:
 				wait = orphanPeriod
@@ -136,35 +146,35 @@ func (m *monitor) adoptStrangers(ctx context.Context) {
 	}()
 }
 
-func (m *monitor) countAdopts() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.adopts
+func (r *reaper) countAdopts() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.adopts
 }
 
 // endAdopting ends what adoptStrangers began unless it was called again meanwhile.
-func (m *monitor) endAdopting(calls int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.adopts != calls {
+func (r *reaper) endAdopting(calls int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.adopts != calls {
 		return false
 	}
-	m.adopts = 0
+	r.adopts = 0
 	return true
 }
 
-// collectStrangers collects children that have ended and that nobody watches. It reports whether there are some that
+// collectStrangers collects ended children without a watcher. It reports whether there are some that
 // have not ended, or may be.
-func (m *monitor) collectStrangers() bool {
-	if !m.children.TryLock() {
+func (r *reaper) collectStrangers() bool {
+	if !r.container.children.TryLock() {
 		return true
 	}
-	defer m.children.Unlock()
-	return m.collectStrangersLocked()
+	defer r.container.children.Unlock()
+	return r.collectStrangersLocked()
 }
 
-func (m *monitor) collectStrangersLocked() bool {
-	watched := m.watchedPids()
+func (r *reaper) collectStrangersLocked() bool {
+	watched := r.execs.watchedPids()
 	left := false
 	for _, child := range childPids() {
 		if watched[child] {
@@ -174,25 +184,6 @@ func (m *monitor) collectStrangersLocked() bool {
 		left = left || pid != child && err != unix.ECHILD
 	}
 	return left
-}
-
-// watchedPids returns the processes that watchExit collects.
-func (m *monitor) watchedPids() map[int]bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	pids := map[int]bool{}
-	note := func(p *process) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.state == running {
-			pids[p.pid] = true
-		}
-	}
-	note(m.first)
-	for _, p := range m.execs {
-		note(p)
-	}
-	return pids
 }
 
 func exitCode(ws unix.WaitStatus) int {

@@ -56,7 +56,7 @@ func (m *monitor) serveConn(ctx context.Context, conn *os.File) {
 	if hungUp(conn) {
 		return // it was given up while this shim stood still, and may have been done in another way
 	}
-	p, err := m.findProcess(req.Exec)
+	p, err := m.execs.findProcess(req.Exec)
 	if req.Op == proto.OpExec {
 		p, err = m.first, m.addExec(req)
 	}
@@ -114,13 +114,13 @@ func (m *monitor) answerRequest(ctx context.Context, p *process, req proto.Reque
 			err = m.removeExec(p)
 		}
 	case proto.OpPause:
-		err = m.pauseContainer(ctx)
+		err = m.container.pauseAll(ctx)
 	case proto.OpResume:
-		err = m.resumeContainer(ctx)
+		err = m.container.resumeAll(ctx)
 	case proto.OpUpdate:
-		err = m.updateLimits(ctx, req.Resources)
+		err = m.container.updateLimits(ctx, req.Resources)
 	case proto.OpPids:
-		reply.Pids, err = m.listPids()
+		reply.Pids, err = m.container.family.listPids()
 	}
 	if err != nil {
 		return proto.Fail(err)
@@ -136,8 +136,8 @@ func (m *monitor) signalProcess(ctx context.Context, p *process, sig int) error 
 	if err := p.signal(sig); err != nil {
 		return err
 	}
-	if sig == int(unix.SIGKILL) && p.isFirst() && m.isPaused() {
-		if err := m.resumeContainer(ctx); err != nil && p.inState(running) {
+	if sig == int(unix.SIGKILL) && p.isFirst() && m.container.isPaused() {
+		if err := m.container.resumeAll(ctx); err != nil && p.inState(running) {
 			return err
 		}
 	}
@@ -163,9 +163,9 @@ func (m *monitor) serveHold(conn *os.File) {
 // may ask meanwhile to have its folder written again.
 func (p *process) serveWait(conn *os.File) {
 	if p.isFirst() {
-		p.m.countWaiter(1)
-		defer p.m.keepFolder()
-		defer p.m.countWaiter(-1)
+		p.m.folder.countWaiter(1)
+		defer p.m.folder.keepFolder()
+		defer p.m.folder.countWaiter(-1)
 	}
 	hungUp := make(chan struct{})
 	go func() {
@@ -175,7 +175,7 @@ func (p *process) serveWait(conn *os.File) {
 			if n, err := conn.Read(b[:]); n == 0 || err != nil || b[0] != proto.RestoreMark || !p.isFirst() {
 				return
 			}
-			if err := p.m.restoreFolder(); err != nil {
+			if err := p.m.folder.restoreFolder(); err != nil {
 				logError("write the task's folder again", err)
 			}
 		}

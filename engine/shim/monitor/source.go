@@ -74,7 +74,7 @@ func (s *source) read() error {
 	return s.raw.Control(func(fd uintptr) { s.tryRead(fd) })
 }
 
-// stop makes next return io.EOF as soon as it would wait, or at once if it waits. Somebody who keeps writing does not hold
+// stop makes next return io.EOF as soon as it would wait, or at once if it waits. A process that keeps writing does not hold
 // it up: no more is read than what a pipe holds.
 func (s *source) stop() {
 	s.stopped.Store(true)

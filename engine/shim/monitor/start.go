@@ -23,19 +23,19 @@ import (
 // is paused. On any other error the process has ended.
 func (p *process) start(ctx context.Context) error {
 	tried, err := p.tryStart(ctx)
-	if tried && err != nil && !p.isFirst() && p.m.collectStrangers() { // what the runtime has left
-		p.m.adoptStrangers(context.WithoutCancel(ctx))
+	if tried && err != nil && !p.isFirst() && p.m.reaper.collectStrangers() { // what the runtime has left
+		p.m.reaper.adoptStrangers(context.WithoutCancel(ctx))
 	}
 	return err
 }
 
 func (p *process) tryStart(ctx context.Context) (tried bool, err error) {
-	p.m.children.RLock() // from before the runtime's call until the process is known
-	defer p.m.children.RUnlock()
+	p.m.container.children.RLock() // from before the runtime's call until the process is known
+	defer p.m.container.children.RUnlock()
 	if err := p.enterStarting(); err != nil {
 		return false, err
 	}
-	ctx, cancel := p.m.callContext(ctx)
+	ctx, cancel := p.m.container.callContext(ctx)
 	defer cancel()
 	s, err := p.openStreams()
 	if err == nil {
@@ -43,11 +43,11 @@ func (p *process) tryStart(ctx context.Context) (tried bool, err error) {
 	}
 	switch {
 	case err == nil:
-	case p.isFirst() || p.m.isFirstAlive():
+	case p.isFirst() || p.m.first.isAlive():
 		p.neverStarted(err)
 	default:
 		err = p.m.first.notRunning()
-		p.endUnstarted(p.m.killedExit())
+		p.endUnstarted(killedExit())
 	}
 	return true, err
 }
@@ -58,7 +58,7 @@ func (p *process) enterStarting() error {
 		switch {
 		case !p.m.first.inState(running):
 			return p.m.first.notRunning()
-		case p.m.isPaused():
+		case p.m.container.isPaused():
 			return fault.Conflict("%s is paused", p.m.first.name)
 		}
 	}
@@ -105,7 +105,7 @@ func (p *process) launchProcess(ctx context.Context, s *streams) error {
 		s.closeOurs()
 		p.dropTerminal(t)
 		if p.isFirst() {
-			p.m.deleteContainerLocked(ctx)
+			p.m.container.deleteLocked(ctx)
 		} else if pid > 0 {
 			_ = unix.Kill(pid, unix.SIGKILL) // nobody could speak to it; it is collected with the strangers
 		}
@@ -122,14 +122,14 @@ func (p *process) callRuntime(ctx context.Context, s *streams, console string) e
 		Stdin: s.in.theirs, Stdout: s.out.theirs, Stderr: s.err.theirs,
 	}
 	if p.isFirst() {
-		return p.m.runtime.RunDetached(ctx, l)
+		return p.m.container.runtime.RunDetached(ctx, l)
 	}
 	if console != "" {
 		if err := p.noteSize(); err != nil {
 			return err
 		}
 	}
-	return p.m.runtime.ExecDetached(ctx, l, proto.ProcessFile)
+	return p.m.container.runtime.ExecDetached(ctx, l, proto.ProcessFile)
 }
 
 // noteSize puts the size of the pty, which may have changed since the process was made known, where the runtime sets it
@@ -204,8 +204,8 @@ func (p *process) enterRunning(ctx context.Context, s *streams, t *terminal, pid
 		p.stdin.open(s.in.ours)
 	}
 	if p.isFirst() {
-		p.m.noteFamily(pid)
-		if err := p.m.noteAlive(pid); err != nil {
+		p.m.container.family.noteFirst(pid)
+		if err := p.m.folder.noteAlive(pid); err != nil {
 			logError("note the first process", err)
 		}
 	}
@@ -233,13 +233,13 @@ func (p *process) enterRunning(ctx context.Context, s *streams, t *terminal, pid
 	ctx = context.WithoutCancel(ctx) // the process lives on after the request that started it
 	if p.isFirst() {
 		go func() { // nobody waits for it
-			p.m.keepFiles()
-			p.m.keepFolder()
+			p.m.folder.keepFiles()
+			p.m.folder.keepFolder()
 		}()
 	}
 	go p.watchExit(ctx, pid)
 	if p.isFirst() {
-		p.m.adoptStrangers(ctx)
+		p.m.reaper.adoptStrangers(ctx)
 	}
 }
 

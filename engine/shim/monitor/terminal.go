@@ -109,7 +109,7 @@ func receiveFD(conn int) (int, error) {
 	return fds[0], nil
 }
 
-// closeSlave closes the slave: the master ends when nobody else has the pty open.
+// closeSlave closes the slave: the master ends with the last process that has the pty open.
 func (t *terminal) closeSlave() {
 	if t.slave >= 0 {
 		_ = unix.Close(t.slave)

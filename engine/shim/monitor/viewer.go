@@ -79,7 +79,7 @@ func (v *viewer) write(out []byte) {
 	v.finishWrite(out)
 }
 
-// finishWrite is write for who holds v.mu, which it releases.
+// finishWrite is write for a caller that holds v.mu, and releases it.
 func (v *viewer) finishWrite(out []byte) {
 	defer v.mu.Unlock()
 	if v.dead {

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -208,7 +207,7 @@ func oneFile(t testing.TB, name string, size int) []byte {
 func puller(t testing.TB, change func(*Options)) (*Service, *storage.Store, *log) {
 	t.Helper()
 	s, st, events := newService(t, Limits{})
-	client, err := registry.New(registry.Config{RunDir: filepath.Join(t.TempDir(), "registry"), Backoff: time.Millisecond})
+	client, err := registry.New(registry.Config{Backoff: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ type contents interface {
 type destination interface {
 	Has(ctx context.Context, b storage.Blob) (bool, error)
 	Mount(ctx context.Context, from image.Ref, b storage.Blob) (bool, error)
-	Put(ctx context.Context, b storage.Blob, most int64, r io.Reader) (storage.Blob, error)
+	Put(ctx context.Context, b storage.Blob, r io.Reader) (storage.Blob, error)
 	PutManifest(ctx context.Context, raw []byte) (digest.Digest, error)
 	Close() error
 }

@@ -206,7 +206,7 @@ func (d *dock) Mount(_ context.Context, from image.Ref, b storage.Blob) (bool, e
 	return ok, nil
 }
 
-func (d *dock) Put(ctx context.Context, b storage.Blob, _ int64, r io.Reader) (storage.Blob, error) {
+func (d *dock) Put(ctx context.Context, b storage.Blob, r io.Reader) (storage.Blob, error) {
 	if d.onPut != nil {
 		if err := d.onPut(ctx, d.ref.Repo()); err != nil {
 			return storage.Blob{}, err

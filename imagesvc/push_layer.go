@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -98,8 +97,10 @@ func (p *push) sendConfig(ctx context.Context, config []byte) error {
 	if err != nil || there {
 		return err
 	}
-	_, err = p.dest.Put(ctx, b, b.Size, bytes.NewReader(config))
-	return err
+	return p.sendAgain(ctx, id.Short(b.Digest.String()), func() (again bool, err error) {
+		_, err = p.dest.Put(ctx, b, bytes.NewReader(config))
+		return fault.Is(err, fault.Internal), err
+	})
 }
 
 // findLayer reports whether the registry has a layer, or takes it over from another repository, and in what form.
@@ -135,34 +136,35 @@ func (p *push) findLayer(ctx context.Context, index int, layer storage.LayerInfo
 // retries are the pauses before an upload that broke is tried again, from its beginning: registries take no part of one up.
 var retries = []time.Duration{time.Second, 5 * time.Second}
 
-// uploadLayer compresses a layer into the registry.
-func (p *push) uploadLayer(ctx context.Context, index int, layer storage.LayerInfo) (storage.Blob, error) {
-	short := id.Short(layer.DiffID.String())
+// sendAgain calls send until it succeeds, or says that another try cannot help, three times at most. short is whose
+// progress tells of the pauses.
+func (p *push) sendAgain(ctx context.Context, short string, send func() (again bool, err error)) error {
 	for try := 0; ; try++ {
-		sent, again, err := p.uploadOnce(ctx, index, layer)
-		if err == nil {
-			p.tell(image.Progress{ID: short, Status: "Pushed"})
-			return sent, nil
-		}
-		if !again || try == len(retries) || ctx.Err() != nil {
-			return storage.Blob{}, err
+		again, err := send()
+		if err == nil || !again || try == len(retries) || ctx.Err() != nil {
+			return err
 		}
 		p.tell(image.Progress{ID: short, Status: "Retrying in " + retries[try].String()})
 		select {
 		case <-time.After(retries[try]):
 		case <-ctx.Done():
-			return storage.Blob{}, err
+			return err
 		}
 	}
 }
 
-// gzipMost is how large a plain archive can be once it is compressed, in bytes: what has no pattern grows a little. The
-// size of one that is not known may be any.
-func gzipMost(plain int64) int64 {
-	if plain < 0 {
-		return math.MaxInt64
+// uploadLayer compresses a layer into the registry.
+func (p *push) uploadLayer(ctx context.Context, index int, layer storage.LayerInfo) (sent storage.Blob, err error) {
+	short := id.Short(layer.DiffID.String())
+	err = p.sendAgain(ctx, short, func() (again bool, err error) {
+		sent, again, err = p.uploadOnce(ctx, index, layer)
+		return again, err
+	})
+	if err != nil {
+		return storage.Blob{}, err
 	}
-	return plain + plain/64 + 1<<20
+	p.tell(image.Progress{ID: short, Status: "Pushed"})
+	return sent, nil
 }
 
 // uploadOnce is one try. again says that the next one may do better: it is the way to the registry that failed.
@@ -175,7 +177,7 @@ func (p *push) uploadOnce(ctx context.Context, index int, layer storage.LayerInf
 		ReadCloser: plain, tell: p.tell, total: max(layer.Size, 0), id: id.Short(layer.DiffID.String()),
 	}, layer.DiffID, p.s.slots)
 	kind := p.family.layerType(formGzip)
-	sent, err = p.dest.Put(ctx, storage.Blob{Size: -1, MediaType: kind}, gzipMost(layer.Size), g)
+	sent, err = p.dest.Put(ctx, storage.Blob{Size: -1, MediaType: kind}, g)
 	if cerr := g.Close(); err != nil || cerr != nil {
 		return storage.Blob{}, !g.hasFailed() && fault.Is(err, fault.Internal), errors.Join(err, cerr)
 	}

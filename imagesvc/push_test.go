@@ -314,22 +314,26 @@ func TestPushTriesAgain(t *testing.T) {
 		want  error
 		told  string
 	}{
+		{"not at all", nil, nil, ""},
 		{"once", []error{broken}, nil, "Retrying in 1s"},
 		{"twice", []error{broken, broken}, nil, "Retrying in 1s, Retrying in 5s"},
 		{"for good", []error{broken, broken, broken}, broken, "Retrying in 1s, Retrying in 5s"},
 		{"refused", []error{refused}, refused, ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		for _, layers := range [][]string{{"one"}, nil} { // of an image without layers the config is sent
 			synctest.Test(t, func(t *testing.T) {
 				p := newPusher()
-				p.put("a:1", "one")
-				p.blobs["docker.io/library/a@"+digest.FromBytes(p.images[0].config).String()] = p.images[0].config
+				p.put("a:1", layers...)
+				if len(layers) > 0 {
+					p.blobs["docker.io/library/a@"+digest.FromBytes(p.images[0].config).String()] = p.images[0].config
+				}
+				fails := slices.Clone(tc.fails)
 				p.onPut = func(context.Context, string) error {
-					if len(tc.fails) == 0 {
+					if len(fails) == 0 {
 						return nil
 					}
-					err := tc.fails[0]
-					tc.fails = tc.fails[1:]
+					err := fails[0]
+					fails = fails[1:]
 					return err
 				}
 				told, _, err := p.push(t.Context(), image.PushOptions{Repo: "a:1"})
@@ -340,10 +344,10 @@ func TestPushTriesAgain(t *testing.T) {
 					}
 				}
 				if !errors.Is(err, tc.want) || strings.Join(got, ", ") != tc.told {
-					t.Errorf("Push = %v after %q, want %v after %q", err, got, tc.want, tc.told)
+					t.Errorf("%s, layers %q: Push = %v after %q, want %v after %q", tc.name, layers, err, got, tc.want, tc.told)
 				}
 			})
-		})
+		}
 	}
 }
 

@@ -142,7 +142,7 @@ func (f *runFolder) restoreMissing(ctx context.Context) (restored bool, err erro
 }
 
 // shared are the folders in it that the engine, its shims and the runtime write to.
-var shared = []string{"tasks", "runtime", "execs", "netns", "ipam", stateName, "registry/none.d"} //nolint:gochecknoglobals // a constant list
+var shared = []string{"tasks", "runtime", "execs", "netns", "ipam", stateName} //nolint:gochecknoglobals // a constant list
 
 // keepUplink remembers the status file of the uplink, and writes it again when it is gone: the next engine reads it.
 func (f *runFolder) keepUplink(restored bool) error {

@@ -100,9 +100,6 @@ func (p *parts) close(ctx context.Context) {
 	if err := p.closeEvents(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("events not closed whole")
 	}
-	if err := p.registries.Close(); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("registries not closed whole")
-	}
 	if err := p.fds.Close(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("descriptor store not closed")
 	}

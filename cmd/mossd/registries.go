@@ -16,18 +16,17 @@ import (
 	"moss/imagesvc"
 	"moss/imagesvc/registry"
 	"moss/imagesvc/token"
-	"moss/rootless"
 	"moss/storage"
 )
 
 // newImages makes the images' service, and the way to registries for it.
-func (p *parts) newImages(cfg config.Config, facts rootless.Facts, log zerolog.Logger) (_ *imagesvc.Service, err error) {
+func (p *parts) newImages(cfg config.Config, log zerolog.Logger) (_ *imagesvc.Service, err error) {
 	downloads := cmp.Or(cfg.MaxDownloads, imagesvc.DefaultDownloads())
 	thread.Prepare(downloads * storage.StagingThreads)
 	tokens := token.New()
 	p.registries, err = registry.New(registry.Config{
 		Mirrors: cfg.RegistryMirrors, Insecure: cfg.InsecureRegistries, Redirects: cfg.RegistryRedirects, CertDirs: certDirs(os.Getenv),
-		RunDir: filepath.Join(facts.RunDir, "registry"), UserAgent: "moss/" + version, Tokens: tokens, Log: log,
+		UserAgent: "moss/" + version, Tokens: tokens, Log: log,
 	})
 	if err != nil {
 		return nil, err

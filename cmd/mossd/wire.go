@@ -98,7 +98,7 @@ func newParts(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *
 			err = errors.Join(err, p.closePartial())
 		}
 	}()
-	images, err := p.newImages(cfg, facts, log)
+	images, err := p.newImages(cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -180,17 +180,13 @@ func openStore(
 }
 
 // closePartial gives up an engine that could not be put together.
-func (p *parts) closePartial() (err error) {
+func (p *parts) closePartial() error {
 	p.closeBuilds()
 	p.unwatchContainers()
 	if p.containers != nil {
 		p.containers.Close()
 	}
-	err = p.closeEvents()
-	if p.registries != nil {
-		err = errors.Join(err, p.registries.Close())
-	}
-	return errors.Join(err, p.fds.Close(), p.store.Close())
+	return errors.Join(p.closeEvents(), p.fds.Close(), p.store.Close())
 }
 
 // watchContainers makes what follows the containers' processes.

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"time"
 
 	"moss/engine/fault"
 	"moss/storage"
@@ -23,11 +22,6 @@ const (
 	maxBackoff = 25 // times the first one
 )
 
-var (
-	errStalled = errors.New("the server sends nothing any more")
-	errShort   = errors.New("the answer ended early")
-)
-
 // blobReader reads a blob over as many connections as it takes. It is used by one goroutine.
 type blobReader struct {
 	s    *Source
@@ -36,7 +30,7 @@ type blobReader struct {
 
 	ctx     context.Context //nolint:containedctx // io.Reader has no other place for it; it is the one of Source.Blob
 	door    *door           // that body came by; nil before the first
-	body    *watchedBody    // nil: none is open
+	body    io.ReadCloser   // nil: none is open
 	offset  int64           // bytes delivered
 	counted int64           // offset at which tries began to count
 	tries   int
@@ -87,7 +81,7 @@ func (r *blobReader) Close() error {
 
 func (r *blobReader) closeBody() {
 	if r.body != nil {
-		r.body.Close()
+		_ = r.body.Close()
 		r.body = nil
 	}
 }
@@ -160,26 +154,24 @@ func (r *blobReader) finalError(why error) error {
 
 // openBody asks for the blob from offset on. A server that knows no ranges sends all of it: what was delivered is skipped.
 func (r *blobReader) openBody() error {
-	body := newWatchedBody(r.ctx, r.s.c.cfg.Stall)
 	ranges := ""
 	if r.offset > 0 {
 		ranges = strconv.FormatInt(r.offset, 10) + "-"
 	}
-	res, err := r.s.getBlob(body.ctx, r.door, r.blob.Digest, ranges) //nolint:bodyclose // body closes it
+	res, err := r.s.getBlob(r.ctx, r.door, r.blob.Digest, ranges)
 	if err != nil {
-		return body.abortRequest(err)
-	}
-	body.watchBody(res)
-	if err := r.acceptAnswer(res, body); err != nil {
-		body.Close()
 		return err
 	}
-	r.body = body
+	if err := r.acceptAnswer(res); err != nil {
+		_ = res.Body.Close()
+		return err
+	}
+	r.body = res.Body
 	return nil
 }
 
-// acceptAnswer checks that an answer is what was asked for, and leads body to offset.
-func (r *blobReader) acceptAnswer(res *http.Response, body *watchedBody) error {
+// acceptAnswer checks that an answer is what was asked for, and leads its body to offset.
+func (r *blobReader) acceptAnswer(res *http.Response) error {
 	size, at := res.ContentLength, int64(0)
 	if res.StatusCode == http.StatusPartialContent {
 		part, whole, ok := contentRange(res.Header)
@@ -198,57 +190,9 @@ func (r *blobReader) acceptAnswer(res *http.Response, body *watchedBody) error {
 	if r.size < 0 {
 		r.size = size
 	}
-	_, err := io.CopyN(io.Discard, body, r.offset-at)
+	_, err := io.CopyN(io.Discard, res.Body, r.offset-at)
 	if errors.Is(err, io.EOF) {
 		err = errShort
 	}
 	return err
-}
-
-// watchedBody is the body of an answer that has to come without long breaks. The time in which nobody reads does not
-// count.
-type watchedBody struct {
-	ctx    context.Context //nolint:containedctx // the request's; this is what ends it
-	cancel context.CancelFunc
-	stall  time.Duration
-	timer  *time.Timer
-	body   io.ReadCloser
-}
-
-// newWatchedBody begins to watch a request that is going to be sent with its ctx.
-func newWatchedBody(ctx context.Context, stall time.Duration) *watchedBody {
-	ctx, cancel := context.WithCancel(ctx)
-	return &watchedBody{ctx: ctx, cancel: cancel, stall: stall, timer: time.AfterFunc(stall, cancel)}
-}
-
-// watchBody goes over to watching the body.
-func (b *watchedBody) watchBody(res *http.Response) {
-	b.timer.Stop()
-	b.body = res.Body
-}
-
-// abortRequest gives up the request, which brought an error.
-func (b *watchedBody) abortRequest(err error) error {
-	if !b.timer.Stop() {
-		err = errStalled
-	}
-	b.cancel()
-	return err
-}
-
-// Read is errStalled when nothing came for too long.
-func (b *watchedBody) Read(p []byte) (int, error) {
-	b.timer.Reset(b.stall)
-	n, err := b.body.Read(p)
-	if !b.timer.Stop() && err != nil && !errors.Is(err, io.EOF) {
-		err = errStalled
-	}
-	return n, err
-}
-
-// Close ends the request.
-func (b *watchedBody) Close() {
-	b.timer.Stop()
-	b.cancel()
-	_ = b.body.Close()
 }

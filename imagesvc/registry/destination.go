@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,10 +10,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	"go.podman.io/image/v5/docker"
 	"go.podman.io/image/v5/manifest"
-	"go.podman.io/image/v5/pkg/blobinfocache/none"
-	"go.podman.io/image/v5/types"
 
 	"moss/engine/fault"
 	"moss/engine/image"
@@ -20,32 +18,14 @@ import (
 	"moss/storage"
 )
 
-// longUpload is the size in bytes from which an upload may outlive a token: the library gets the credentials then, and
-// asks for tokens of its own.
-const longUpload = 256 << 20
-
-// patience is how many times longer than in the middle of a transfer a registry may take for what it does with a blob, or
-// for an answer without one: it may have to copy what it got, and the library waits for registries with too many requests.
-const patience = 5
-
 // Destination is a repository that an image is sent to. Its methods may be called by any number of goroutines, but for
 // PutManifest, which comes last.
 type Destination struct {
-	e     *endpoint
-	ref   image.Ref
-	auth  image.RegistryAuth
-	began time.Time
-
-	turn    chan struct{} // held while the fields below change
-	now     *upload       // nil: none is open
-	long    *upload       // the one that renews its tokens by itself
-	refused image.Secret  // the last token that the registry turned down
-}
-
-// upload is one login to the registry.
-type upload struct {
-	lib   types.ImageDestination
-	grant grant
+	e      *endpoint
+	client *http.Client
+	ref    image.Ref
+	auth   image.RegistryAuth
+	began  time.Time
 }
 
 // Destination opens a repository for writing; mirrors have no part in it. That the registry can be reached and takes the
@@ -57,27 +37,28 @@ func (c *Client) Destination(ctx context.Context, ref image.Ref, auth image.Regi
 	if ref.Tag() == "" {
 		return nil, fault.Invalid("cannot push %s: it has no tag", ref.Familiar())
 	}
-	d := &Destination{
-		e: c.endpointFor(ctx, ref.Domain()), ref: ref, auth: auth, began: time.Now(), turn: make(chan struct{}, 1),
+	d := &Destination{e: c.endpointFor(ctx, ref.Domain()), ref: ref, auth: auth, began: time.Now()}
+	var err error
+	if d.client, err = d.e.newClient(); err != nil {
+		return nil, d.pushError(err)
 	}
-	if _, err := d.validUpload(ctx, nil); err != nil {
-		return nil, err
+	if _, err := d.e.obtainGrant(ctx, d.client, d.pushAccess()); err != nil {
+		return nil, errors.Join(d.pushError(err), d.Close())
 	}
 	return d, nil
 }
 
 // Close gives up the connections that nothing uses.
 func (d *Destination) Close() error {
-	d.turn <- struct{}{}
-	defer d.releaseTurn()
-	for _, u := range []*upload{d.now, d.long} {
-		if u != nil {
-			_ = u.lib.Close()
-		}
-	}
-	d.now, d.long = nil, nil
+	d.client.CloseIdleConnections()
 	return nil
 }
+
+func (d *Destination) pushAccess() access {
+	return access{auth: d.auth, scopes: repositoryScopes(d.ref.Path(), "pull", "push")}
+}
+
+func (d *Destination) pushError(err error) error { return d.e.pushError(d.ref, err, d.began) }
 
 // Has reports whether the repository has a blob.
 func (d *Destination) Has(ctx context.Context, b storage.Blob) (bool, error) {
@@ -87,84 +68,172 @@ func (d *Destination) Has(ctx context.Context, b storage.Blob) (bool, error) {
 	if err := b.Digest.Validate(); err != nil {
 		return false, fault.Invalid("push of %s: %q is not a digest", d.ref.Familiar(), printableText(b.Digest.String()))
 	}
-	has := false
-	err := d.tryTwice(ctx, func(ctx context.Context, u *upload) (err error) {
-		has, _, err = u.lib.TryReusingBlob(ctx, infoOf(b), none.NoCache, false)
+	has, err := d.askForBlob(ctx, b.Digest)
+	if err != nil {
+		return false, d.pushError(err)
+	}
+	return has, nil
+}
+
+func (d *Destination) askForBlob(ctx context.Context, b digest.Digest) (bool, error) {
+	res, err := d.sendRepeatable(ctx, request{
+		method: http.MethodHead, url: fmt.Sprintf("/v2/%s/blobs/%s", d.ref.Path(), b), access: d.pushAccess(),
+	})
+	if troubleOf(err).status == http.StatusNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, res.Body.Close()
+}
+
+// sendRepeatable sends a request that does no harm twice. The caller closes the answer's body.
+func (d *Destination) sendRepeatable(ctx context.Context, r request) (res *http.Response, err error) {
+	r.slow = true
+	err = d.e.c.repeatCall(ctx, func() (err error) {
+		res, err = d.e.do(ctx, d.client, r) //nolint:bodyclose // the caller closes it
 		return err
 	})
-	return has, err
+	return res, err
 }
 
 // Mount makes the repository have a blob that another repository of the same registry has, and reports whether it came to
 // that: a registry may not offer it, and the client may have no access to the other one.
-//
-// The library does that only for blobs whose compression it has found out itself, so the request is ours.
 func (d *Destination) Mount(ctx context.Context, from image.Ref, b storage.Blob) (bool, error) {
 	if from.Domain() != d.ref.Domain() || from.Path() == d.ref.Path() || b.Digest.Validate() != nil {
 		return false, nil
 	}
-	client, err := d.e.newClient()
-	if err != nil {
-		return false, d.e.pushError(d.ref, err, d.began)
-	}
-	defer client.CloseIdleConnections()
-	want := access{auth: d.auth, scopes: repositoryScopes(d.ref.Path(), "pull", "push").With(token.Repository(from.Path(), "pull"))}
+	want := d.pushAccess()
+	want.scopes = want.scopes.With(token.Repository(from.Path(), "pull"))
 	query := url.Values{"mount": {b.Digest.String()}, "from": {from.Path()}}
-	res, err := d.e.do(ctx, client, request{
-		method: http.MethodPost, url: "/v2/" + d.ref.Path() + "/blobs/uploads/?" + query.Encode(), access: want,
-	})
+	res, err := d.sendRepeatable(ctx, request{method: http.MethodPost, url: d.uploadsPath() + "?" + query.Encode(), access: want})
 	if err != nil {
-		if t := troubleOf(err); t.isPermanent() && !t.isThrottling() {
+		t := troubleOf(err)
+		if (t.isPermanent() && !t.isThrottling()) || fault.Is(err, fault.Unauthorized) || fault.Is(err, fault.Forbidden) {
 			return false, nil // no access to the other repository, or nothing of the kind there
 		}
-		return false, d.e.pushError(d.ref, err, d.began)
+		return false, d.pushError(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode == http.StatusCreated {
 		return true, nil
 	}
-	d.cancelUpload(ctx, client, res, want)
+	d.cancelUpload(ctx, res, want)
 	return false, nil
 }
 
 // cancelUpload ends an upload that the registry began in place of a mount. It goes by itself in the end, so an error
 // means nothing.
-func (d *Destination) cancelUpload(ctx context.Context, client *http.Client, res *http.Response, want access) {
-	at, err := res.Location()
-	if err != nil || at.Host != res.Request.URL.Host || at.Scheme != res.Request.URL.Scheme {
+func (d *Destination) cancelUpload(ctx context.Context, res *http.Response, want access) {
+	at, err := uploadURL(res)
+	if err != nil {
 		return
 	}
-	if ended, err := d.e.do(ctx, client, request{method: http.MethodDelete, url: at.String(), access: want}); err == nil {
+	if ended, err := d.e.do(ctx, d.client, request{method: http.MethodDelete, url: at, access: want}); err == nil {
 		_ = ended.Body.Close()
 	}
 }
 
-// Put sends a blob; its digest and size may be unknown (empty and -1), and are told. most is the largest size that it can
-// have, in bytes. A blob that the registry has is not read. What has begun to be sent is not sent again: the caller may,
-// with a new reader.
-func (d *Destination) Put(ctx context.Context, b storage.Blob, most int64, r io.Reader) (storage.Blob, error) {
-	if b.Digest != "" {
-		// The library would ask as well, but could not get a new token then without having lost the upload.
-		has, err := d.Has(ctx, b)
-		if has || err != nil {
-			return b, err
-		}
-	}
-	u, err := d.validUpload(ctx, nil)
-	if most > longUpload {
-		u, err = d.longUpload(ctx)
-	}
-	if err != nil {
+func (d *Destination) uploadsPath() string { return "/v2/" + d.ref.Path() + "/blobs/uploads/" }
+
+// Put sends a blob; its digest and size may be unknown (empty and -1), and are told. A blob that the registry has is not
+// read. What has begun to be sent is not sent again: the caller may, with a new reader, where the error has no kind. An
+// error of the reader comes back as it is.
+func (d *Destination) Put(ctx context.Context, b storage.Blob, r io.Reader) (storage.Blob, error) {
+	has, err := d.Has(ctx, b)
+	if has || err != nil {
 		return b, err
 	}
-	w := newWatchedReader(ctx, r, d.e.c.cfg.Stall)
-	defer w.stop()
-	info, err := u.lib.PutBlob(w.ctx, w, infoOf(b), none.NoCache, false) //nolint:contextcheck // w.ctx is made from ctx
-	if err != nil {
-		return b, d.e.pushError(d.ref, w.explainError(ctx, err), d.began)
+	algorithm := digest.Canonical
+	if b.Digest != "" {
+		algorithm = b.Digest.Algorithm()
 	}
-	b.Digest, b.Size = info.Digest, info.Size
+	u := newUpload(r, b.Size, algorithm, d.e.c.cfg.Stall)
+	at, err := d.beginUpload(ctx)
+	if err == nil {
+		at, err = d.sendUpload(ctx, at, u)
+	}
+	whole, readErr := u.stopReading()
+	switch {
+	case readErr != nil:
+		return b, readErr
+	case err != nil:
+		return b, d.pushError(err)
+	case !whole:
+		return b, newTold("registry %s: it answered before it had the whole blob", d.e.host)
+	case b.Digest != "" && b.Digest != u.digester.Digest():
+		return b, fmt.Errorf("blob %s of %s: its content has the digest %s", b.Digest, d.ref.Familiar(), u.digester.Digest())
+	}
+	b.Digest, b.Size = u.digester.Digest(), u.sent
+	if err := d.finishUpload(ctx, at, b.Digest); err != nil {
+		return b, d.pushError(err)
+	}
 	return b, nil
+}
+
+// beginUpload opens an upload and returns its URL.
+func (d *Destination) beginUpload(ctx context.Context) (at string, err error) {
+	res, err := d.sendRepeatable(ctx, request{method: http.MethodPost, url: d.uploadsPath(), access: d.pushAccess()})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	return uploadURL(res)
+}
+
+// sendUpload sends the blob of an upload in one stream, whose length need not be known, and returns the URL for what
+// comes next. Of what the registry says that it has got (Range) nothing depends: the digest shows it.
+func (d *Destination) sendUpload(ctx context.Context, at string, u *upload) (next string, err error) {
+	res, err := d.e.do(ctx, d.client, request{
+		method: http.MethodPatch, url: at, access: d.pushAccess(), upload: u, slow: true,
+		header: http.Header{"Content-Type": {"application/octet-stream"}},
+	})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	return uploadURL(res)
+}
+
+// finishUpload makes a blob of what was sent. The token may be another one than at the beginning, which can be hours ago.
+// A registry whose answer got lost may have the blob all the same.
+func (d *Destination) finishUpload(ctx context.Context, at string, b digest.Digest) error {
+	u, err := url.Parse(at)
+	if err != nil {
+		return err
+	}
+	if u.RawQuery != "" {
+		u.RawQuery += "&" // what the registry put there is sent back as it is
+	}
+	u.RawQuery += "digest=" + url.QueryEscape(b.String())
+	res, err := d.sendRepeatable(ctx, request{
+		method: http.MethodPut, url: u.String(), access: d.pushAccess(),
+		header: http.Header{"Content-Type": {"application/octet-stream"}},
+	})
+	if err != nil {
+		if isServerFailure(err) || troubleOf(err).status == http.StatusNotFound {
+			if has, hasErr := d.askForBlob(ctx, b); has && hasErr == nil {
+				return nil
+			}
+		}
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusCreated {
+		return newTold("registry %s: it answered %d to the end of an upload", d.e.host, res.StatusCode)
+	}
+	return nil
+}
+
+// uploadURL returns where an upload goes on, as the registry's answer says: relative, on another path or server, with a
+// query that is the registry's business. Where that leads is checked with the next request.
+func uploadURL(res *http.Response) (string, error) {
+	at, err := res.Location()
+	if err != nil {
+		return "", newTold("registry %s: it answered %d without the place of the upload", res.Request.URL.Host, res.StatusCode)
+	}
+	return at.String(), nil
 }
 
 // PutManifest sends a manifest under the tag, byte for byte, and returns its digest.
@@ -173,112 +242,16 @@ func (d *Destination) PutManifest(ctx context.Context, raw []byte) (digest.Diges
 	if err != nil {
 		return "", fmt.Errorf("manifest of %s: %w", d.ref.Familiar(), err)
 	}
-	err = d.tryTwice(ctx, func(ctx context.Context, u *upload) error { return u.lib.PutManifest(ctx, raw, nil) })
-	return sum, err
-}
-
-// tryTwice does something that can be done twice, with a new token if the first is turned down.
-func (d *Destination) tryTwice(ctx context.Context, what func(context.Context, *upload) error) error {
-	u, err := d.validUpload(ctx, nil)
+	header := http.Header{}
+	if kind := manifest.GuessMIMEType(raw); kind != "" {
+		header.Set("Content-Type", kind)
+	}
+	res, err := d.sendRepeatable(ctx, request{
+		method: http.MethodPut, url: fmt.Sprintf("/v2/%s/manifests/%s", d.ref.Path(), d.ref.Tag()), access: d.pushAccess(),
+		header: header, body: raw,
+	})
 	if err != nil {
-		return err
+		return "", d.pushError(err)
 	}
-	short, cancel := context.WithTimeout(ctx, patience*d.e.c.cfg.Stall)
-	defer cancel()
-	err = what(short, u)
-	if err != nil && troubleOf(err).status == http.StatusUnauthorized && u.grant.bearer != "" && d.auth.RegistryToken == "" {
-		next, renewErr := d.validUpload(ctx, u)
-		if renewErr != nil {
-			return renewErr
-		}
-		err = what(short, next)
-	}
-	if err != nil && ctx.Err() == nil && short.Err() != nil {
-		err = errStalled
-	}
-	if err != nil {
-		return d.e.pushError(d.ref, err, d.began)
-	}
-	return nil
-}
-
-// validUpload returns a login whose token is good, and is not that of refused.
-func (d *Destination) validUpload(ctx context.Context, refused *upload) (*upload, error) {
-	if err := d.acquireTurn(ctx); err != nil {
-		return nil, err
-	}
-	defer d.releaseTurn()
-	if d.now != nil && d.now != refused && !d.now.grant.expiresSoon() {
-		return d.now, nil
-	}
-	if refused != nil {
-		d.refused = refused.grant.bearer
-	}
-	next, err := d.openUpload(ctx, access{auth: d.auth, scopes: repositoryScopes(d.ref.Path(), "pull", "push"), refused: d.refused})
-	if err != nil {
-		return nil, err
-	}
-	if d.now != nil {
-		_ = d.now.lib.Close()
-	}
-	d.now = next
-	return next, nil
-}
-
-// longUpload returns the login for what takes long.
-func (d *Destination) longUpload(ctx context.Context) (*upload, error) {
-	if err := d.acquireTurn(ctx); err != nil {
-		return nil, err
-	}
-	defer d.releaseTurn()
-	if d.long != nil {
-		return d.long, nil
-	}
-	next, err := d.openUpload(ctx, access{auth: d.auth, renewed: true})
-	d.long = next
-	return next, err
-}
-
-func (d *Destination) openUpload(ctx context.Context, want access) (*upload, error) {
-	client, err := d.e.newClient()
-	if err != nil {
-		return nil, err
-	}
-	defer client.CloseIdleConnections()
-	g, err := d.e.obtainGrant(ctx, client, want)
-	if err != nil {
-		return nil, d.e.pushError(d.ref, err, d.began)
-	}
-	named, err := d.e.namedRef(d.ref.Path(), d.ref.Tag())
-	if err != nil {
-		return nil, err
-	}
-	ref, err := docker.NewReference(named)
-	if err != nil {
-		return nil, err
-	}
-	lib, err := ref.NewImageDestination(ctx, d.e.systemContext(ctx, g))
-	if err != nil {
-		return nil, d.e.pushError(d.ref, err, d.began)
-	}
-	return &upload{lib: lib, grant: g}, nil
-}
-
-func (d *Destination) acquireTurn(ctx context.Context) error {
-	select {
-	case d.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (d *Destination) releaseTurn() { <-d.turn }
-
-func infoOf(b storage.Blob) types.BlobInfo {
-	size := b.Size
-	if size < 0 {
-		size = -1
-	}
-	return types.BlobInfo{Digest: b.Digest, Size: size, MediaType: b.MediaType}
+	return sum, res.Body.Close()
 }

@@ -4,15 +4,11 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/distribution/reference"
-	"go.podman.io/image/v5/types"
 
 	"moss/engine/image"
 )
@@ -33,7 +29,7 @@ type endpoint struct {
 	server   string // host[:port] to connect to
 	insecure bool   // any certificate will do, and none as well
 	mirror   bool   // of another registry, whose credentials are not for it
-	certDir  string // with its certificates; one without any if there is none
+	certDir  string // with its certificates; empty: there is none
 }
 
 // endpointFor finds the rules for a registry by its name.
@@ -58,50 +54,12 @@ func (c *Client) endpointsFor(ctx context.Context, ref image.Ref) []*endpoint {
 	return append(all, c.endpointFor(ctx, ref.Domain()))
 }
 
-// namedRef returns an image's name as it is at this endpoint, with one tag or digest.
-func (e *endpoint) namedRef(path, tagOrDigest string) (reference.Named, error) {
-	ref, err := image.ParseRepoTag(e.host+"/"+path, tagOrDigest)
-	if err != nil {
-		return nil, err
-	}
-	return reference.ParseNormalizedNamed(ref.Canonical())
-}
-
 // baseURLs returns the addresses to try, the safer first.
 func (e *endpoint) baseURLs() []string {
 	if e.insecure {
 		return []string{"https://" + e.server, "http://" + e.server}
 	}
 	return []string{"https://" + e.server}
-}
-
-// systemContext returns the image library's settings for this endpoint. Every path is given: the defaults are those of other
-// programs, and of root, whom the library takes the engine for.
-func (e *endpoint) systemContext(ctx context.Context, g grant) *types.SystemContext {
-	empty := e.c.emptyDir()
-	ctx = context.WithoutCancel(ctx) // another request than the one that logged in may ask for the way
-	return &types.SystemContext{
-		RegistriesDirPath:                 empty,
-		SystemRegistriesConfPath:          e.c.registriesConf(),
-		SystemRegistriesConfDirPath:       empty,
-		UserShortNameAliasConfPath:        os.DevNull,
-		AuthFilePath:                      os.DevNull,
-		SignaturePolicyPath:               os.DevNull,
-		BlobInfoCacheDir:                  empty,
-		BigFilesTemporaryDir:              e.c.cfg.RunDir,
-		DockerCertPath:                    e.certDir,
-		DockerInsecureSkipTLSVerify:       types.NewOptionalBool(e.insecure),
-		DockerAuthConfig:                  &g.auth,
-		DockerBearerRegistryToken:         string(g.bearer),
-		DockerRegistryUserAgent:           e.c.cfg.UserAgent,
-		DockerDisableDestSchema1MIMETypes: true,
-		DockerProxy: func(u *url.URL) (*url.URL, error) {
-			if err := e.allowsLibrary(ctx, u); err != nil {
-				return nil, err
-			}
-			return e.allowedProxy(ctx, u)
-		},
-	}
 }
 
 // isInsecure reports whether a registry needs no TLS: those on loopback, those set by name, and those whose address is
@@ -125,10 +83,10 @@ func (c *Client) isInsecure(ctx context.Context, host string) bool {
 	return err == nil && slices.ContainsFunc(addrs, c.insecure.hasIP)
 }
 
-// certDir returns the first folder of a registry's certificates.
+// certDir returns the first folder of a registry's certificates; empty if there is none.
 func (c *Client) certDir(host string) string {
 	if strings.ContainsAny(host, "/\\") || strings.Trim(host, ".") == "" {
-		return c.emptyDir()
+		return ""
 	}
 	for _, dir := range c.cfg.CertDirs {
 		path := filepath.Join(dir, host)
@@ -136,7 +94,7 @@ func (c *Client) certDir(host string) string {
 			return path
 		}
 	}
-	return c.emptyDir()
+	return ""
 }
 
 // withoutPort cuts a port off.

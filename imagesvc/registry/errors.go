@@ -8,13 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/docker/distribution/registry/api/errcode"
-	"go.podman.io/image/v5/docker"
 
 	"moss/engine/fault"
 	"moss/engine/image"
@@ -28,44 +24,13 @@ type trouble struct {
 	text   string // the registry's own words, made safe to show
 }
 
-// troubleOf looks for the registry's answer in an error of the image library.
+// troubleOf returns the registry's answer that an error stands for, or nothing.
 func troubleOf(err error) trouble {
-	var t trouble
-	if err == nil {
-		return t
-	}
 	if answer, ok := errors.AsType[*answerError](err); ok {
 		return answer.trouble
 	}
-	var coded errcode.ErrorCoder
-	if errors.As(err, &coded) {
-		known := coded.ErrorCode().Descriptor()
-		t = trouble{status: known.HTTPStatusCode, code: coded.ErrorCode().Error(), text: known.Message}
-		if full, ok := errors.AsType[errcode.Error](err); ok {
-			t.text = full.Message
-		}
-	}
-	if status, ok := errors.AsType[docker.UnexpectedHTTPStatusError](err); ok {
-		t.status = status.StatusCode
-	}
-	if _, ok := errors.AsType[docker.ErrUnauthorizedForCredentials](err); ok {
-		t.status = http.StatusUnauthorized
-	}
-	if errors.Is(err, docker.ErrTooManyRequests) {
-		t.status = http.StatusTooManyRequests
-	}
-	// The library shows a status that came without the API's words in its text alone.
-	if found := plainStatus.FindStringSubmatch(err.Error()); found != nil {
-		t.status, _ = strconv.Atoi(found[1])
-	}
-	t.text = printableText(t.text)
-	if t.code == "" && t.status != 0 {
-		t.code = codeOf(t.status)
-	}
-	return t
+	return trouble{}
 }
-
-var plainStatus = regexp.MustCompile(`StatusCode: ([1-5][0-9][0-9]),`) //nolint:gochecknoglobals // compiled once
 
 // codeOf gives a status that came without a code its usual one.
 func codeOf(status int) string {

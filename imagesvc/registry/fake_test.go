@@ -160,7 +160,6 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 // newClient returns a client that gives up soon.
 func newClient(t *testing.T, cfg registry.Config) *registry.Client {
 	t.Helper()
-	cfg.RunDir = t.TempDir()
 	cfg.Log = zerolog.New(zerolog.NewTestWriter(t))
 	if cfg.Backoff == 0 {
 		cfg.Backoff = time.Millisecond
@@ -172,11 +171,6 @@ func newClient(t *testing.T, cfg registry.Config) *registry.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return c
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"moss/engine/image"
 )
 
 // FuzzAnswer reads any answer that tells of an error: its words have to be short, printable and free of queries.
@@ -68,9 +70,8 @@ func FuzzSettings(f *testing.F) {
 	f.Add("[fd00::1]:5000")
 	f.Fuzz(func(t *testing.T, text string) {
 		if m, err := parseMirror(text); err == nil {
-			e := &endpoint{host: m.host}
-			if named, err := e.namedRef("a/b", "v"); err != nil || named.String() != m.host+"/a/b:v" {
-				t.Errorf("mirror %q: %v, %v", text, named, err)
+			if ref, err := image.ParseRef(m.host + "/a/b:v"); err != nil || ref.Domain() != m.host {
+				t.Errorf("mirror %q: %v, %v", text, ref, err)
 			}
 		}
 		_, _ = parseInsecure(text)

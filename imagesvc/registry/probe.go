@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.podman.io/image/v5/pkg/tlsclientconfig"
-	"go.podman.io/image/v5/types"
 
 	"moss/engine/image"
 	"moss/imagesvc/token"
@@ -36,7 +35,7 @@ func (c *Client) HTTP(host string) (client *http.Client, bases []string, err err
 	return client, e.baseURLs(), err
 }
 
-// newClient makes an HTTP client with the same rules as the image library's.
+// newClient makes an HTTP client that follows the rules for the endpoint. What bounds its requests is their stallWatch.
 func (e *endpoint) newClient() (*http.Client, error) {
 	t := tlsclientconfig.NewTransport()
 	t.TLSClientConfig = &tls.Config{InsecureSkipVerify: e.insecure, MinVersion: tls.VersionTLS12} //nolint:gosec // only where the settings say so
@@ -44,7 +43,6 @@ func (e *endpoint) newClient() (*http.Client, error) {
 		return nil, fmt.Errorf("certificates for %s: %w", e.host, err)
 	}
 	t.Proxy = func(r *http.Request) (*url.URL, error) { return e.allowedProxy(r.Context(), r.URL) }
-	t.ResponseHeaderTimeout = e.c.cfg.Stall
 	t.IdleConnTimeout = 5 * time.Second
 	t.MaxIdleConnsPerHost = idleConnections
 	return &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
@@ -85,7 +83,7 @@ func (e *endpoint) probeServer(ctx context.Context, client *http.Client) (probe,
 	}
 	var failed error
 	for _, base := range e.baseURLs() {
-		p, err := probeBase(ctx, client, base, e.c.cfg.UserAgent)
+		p, err := e.probeBase(ctx, client, base)
 		if err == nil {
 			e.c.mu.Lock()
 			e.c.probes[key] = p
@@ -109,17 +107,17 @@ func (e *endpoint) forgetProbe() {
 // probeKey is that of the server's probe.
 func (e *endpoint) probeKey() string { return fmt.Sprint(e.server, e.insecure, e.certDir) }
 
-func probeBase(ctx context.Context, client *http.Client, base, userAgent string) (probe, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v2/", http.NoBody)
+func (e *endpoint) probeBase(ctx context.Context, client *http.Client, base string) (probe, error) {
+	w := newStallWatch(ctx, min(probeTime, e.c.cfg.Stall))
+	defer w.endRequest()
+	req, err := http.NewRequestWithContext(w.ctx, http.MethodGet, base+"/v2/", http.NoBody) //nolint:contextcheck // w.ctx is made from ctx
 	if err != nil {
 		return probe{}, err
 	}
-	req.Header.Set("User-Agent", userAgent)
+	req.Header.Set("User-Agent", e.c.cfg.UserAgent)
 	res, err := client.Do(req)
 	if err != nil {
-		return probe{}, err
+		return probe{}, w.explainError(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // lets the connection be used again
@@ -131,44 +129,39 @@ func probeBase(ctx context.Context, client *http.Client, base, userAgent string)
 
 // grant is what a request to a registry is sent with.
 type grant struct {
-	auth    types.DockerAuthConfig // for servers that take no bearer token, or to get one by
-	bearer  image.Secret
-	expires time.Time // of the bearer token; zero: unknown or never
-	open    bool      // the server asked for nothing when it was probed
+	username string // for servers that take no bearer token
+	password image.Secret
+	bearer   image.Secret
+	open     bool // the server asked for nothing when it was probed
 }
-
-// early is how long before its end a token counts as spent.
-const early = 10 * time.Second
-
-func (g grant) expiresSoon() bool { return !g.expires.IsZero() && time.Until(g.expires) < early }
 
 // access says what for, and for whom.
 type access struct {
 	auth    image.RegistryAuth
 	scopes  token.Scopes
 	refused image.Secret // a token that the registry has just turned down
-	renewed bool         // the library renews tokens by itself: it gets the credentials
+	basic   bool         // the server is no registry and takes no tokens: it gets name and password
 }
 
 // obtainGrant gets what the server wants to see. Errors are those of token.Service, and those of reaching the server.
 func (e *endpoint) obtainGrant(ctx context.Context, client *http.Client, a access) (grant, error) {
 	auth := a.auth
-	if e.mirror || !isFor(auth.ServerAddress, e.host) {
+	if !isFor(auth.ServerAddress, e.host) || (e.mirror && auth.ServerAddress == "") {
 		auth = image.RegistryAuth{}
 	}
 	if auth.RegistryToken != "" {
 		return grant{bearer: auth.RegistryToken}, nil
 	}
-	own := grant{auth: types.DockerAuthConfig{Username: auth.Username, Password: string(auth.Password)}}
-	if auth.IdentityToken != "" {
-		own.auth = types.DockerAuthConfig{IdentityToken: string(auth.IdentityToken)}
+	var own grant
+	if auth.IdentityToken == "" {
+		own.username, own.password = auth.Username, auth.Password
 	}
-	if a.renewed {
+	if a.basic {
 		return own, nil
 	}
 	p, err := e.probeServer(ctx, client)
 	if errors.Is(err, errNoRegistry) {
-		return own, nil // the library asks again, and has the words for it
+		return own, nil // its answer to the request itself has better words
 	}
 	if err != nil {
 		return grant{}, err
@@ -184,6 +177,6 @@ func (e *endpoint) obtainGrant(ctx context.Context, client *http.Client, a acces
 	if err != nil {
 		return grant{}, err
 	}
-	own.bearer, own.expires = t.Value, t.Expires
+	own.bearer = t.Value
 	return own, nil
 }

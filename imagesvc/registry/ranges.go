@@ -43,7 +43,7 @@ func (r *blobRanges) GetBlobAt(parts []storage.Range) (chan io.ReadCloser, chan 
 	if err := checkParts(parts); err != nil {
 		return nil, nil, err
 	}
-	first, err := r.requestParts(parts[:min(len(parts), maxParts)])
+	first, err := r.requestParts(parts[:min(len(parts), maxParts)]) //nolint:bodyclose // sendAll closes it
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,8 +73,8 @@ func checkParts(parts []storage.Range) error {
 	return nil
 }
 
-// requestParts sends the request for some parts. The caller closes the body.
-func (r *blobRanges) requestParts(parts []storage.Range) (*watchedAnswer, error) {
+// requestParts sends the request for some parts. The caller closes the answer's body.
+func (r *blobRanges) requestParts(parts []storage.Range) (*http.Response, error) {
 	words := make([]string, 0, len(parts))
 	for _, p := range parts {
 		if p.Length == math.MaxUint64 {
@@ -85,13 +85,10 @@ func (r *blobRanges) requestParts(parts []storage.Range) (*watchedAnswer, error)
 	}
 	for {
 		d := r.s.currentDoor()
-		body := newWatchedBody(r.ctx, r.s.c.cfg.Stall)
-		res, err := r.s.getBlob(body.ctx, d, r.blob.Digest, strings.Join(words, ",")) //nolint:bodyclose // body closes it
+		res, err := r.s.getBlob(r.ctx, d, r.blob.Digest, strings.Join(words, ","))
 		if err == nil {
-			body.watchBody(res)
-			return &watchedAnswer{res: res, body: body}, nil
+			return res, nil
 		}
-		err = body.abortRequest(err)
 		status := troubleOf(err).status
 		switch {
 		case status == http.StatusBadRequest, status == http.StatusRequestedRangeNotSatisfiable, status == http.StatusRequestHeaderFieldsTooLarge:
@@ -107,12 +104,6 @@ func (r *blobRanges) requestParts(parts []storage.Range) (*watchedAnswer, error)
 	}
 }
 
-// watchedAnswer is the answer to a request for parts.
-type watchedAnswer struct {
-	res  *http.Response
-	body *watchedBody
-}
-
 // partSender hands parts out, one after the other.
 type partSender struct {
 	streams chan io.ReadCloser
@@ -120,11 +111,11 @@ type partSender struct {
 }
 
 // sendAll hands out all parts, of which the first have been asked for.
-func (p *partSender) sendAll(r *blobRanges, answer *watchedAnswer, parts []storage.Range) error {
+func (p *partSender) sendAll(r *blobRanges, answer *http.Response, parts []storage.Range) error {
 	for {
 		n := min(len(parts), maxParts)
 		done, err := p.sendAnswer(r, answer, parts, n)
-		answer.body.Close()
+		_ = answer.Body.Close()
 		if parts = parts[done:]; err != nil || len(parts) == 0 {
 			return err
 		}
@@ -136,26 +127,26 @@ func (p *partSender) sendAll(r *blobRanges, answer *watchedAnswer, parts []stora
 
 // sendAnswer hands out the parts of one answer, of which n were asked for, and tells how many that were: all there are if
 // the server sends the whole blob.
-func (p *partSender) sendAnswer(r *blobRanges, answer *watchedAnswer, parts []storage.Range, n int) (done int, err error) {
-	if answer.res.StatusCode == http.StatusOK {
-		return len(parts), p.sendWhole(r.ctx, answer.body, parts)
+func (p *partSender) sendAnswer(r *blobRanges, answer *http.Response, parts []storage.Range, n int) (done int, err error) {
+	if answer.StatusCode == http.StatusOK {
+		return len(parts), p.sendWhole(r.ctx, answer.Body, parts)
 	}
-	kind, params, err := mime.ParseMediaType(answer.res.Header.Get("Content-Type"))
+	kind, params, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
 		kind = ""
 	}
 	if !strings.HasPrefix(kind, "multipart/") {
-		if err := sameRange(answer.res.Header, parts[0]); err != nil {
+		if err := sameRange(answer.Header, parts[0]); err != nil {
 			return 0, err
 		}
-		return 1, p.sendPart(r.ctx, answer.body, parts[0])
+		return 1, p.sendPart(r.ctx, answer.Body, parts[0])
 	}
 	boundary := params["boundary"]
 	if boundary == "" {
 		// CloudFront sends one with a colon and without quotes, which is no parameter.
-		_, boundary, _ = strings.Cut(answer.res.Header.Get("Content-Type"), "boundary=")
+		_, boundary, _ = strings.Cut(answer.Header.Get("Content-Type"), "boundary=")
 	}
-	mr := multipart.NewReader(answer.body, boundary)
+	mr := multipart.NewReader(answer.Body, boundary)
 	for i := range n {
 		part, err := mr.NextRawPart()
 		if err != nil {

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"moss/engine/fault"
-	"moss/imagesvc/token"
 )
 
 // servers are hosts and networks that the settings name.
@@ -82,13 +81,20 @@ func (e *endpoint) allowsAway(ctx context.Context, u *url.URL) error {
 	return e.allowsUpTo(ctx, everywhere, u)
 }
 
-// allowsLibrary is for the image library, which asks for a proxy before every request, and has no other place to refuse
-// one. Other servers that it asks are the token server, and those of redirects and uploads.
-func (e *endpoint) allowsLibrary(ctx context.Context, u *url.URL) error {
-	if e.isOwn(u) || e.isRealm(u) {
-		return nil
+// allowsTarget checks the URL of a request, which the registry may have named, and reports whether the registry's own
+// server is there: no other one gets its credentials.
+func (e *endpoint) allowsTarget(ctx context.Context, text string) (own bool, err error) {
+	if strings.HasPrefix(text, "/") {
+		return true, nil
 	}
-	return e.allowsAway(ctx, u)
+	u, err := url.Parse(text)
+	if err != nil {
+		return false, fault.Invalid("registry %s: it leads to something that is no URL", e.host)
+	}
+	if err := e.allowsScheme(u); err != nil || e.isOwn(u) {
+		return err == nil, err
+	}
+	return false, e.allowsAway(ctx, u)
 }
 
 // allowsURL is for every request: the server of a registry's tokens may be no deeper inside than the registry itself.
@@ -157,18 +163,6 @@ func (e *endpoint) isOwn(u *url.URL) bool {
 		own, err := url.Parse(base)
 		return err == nil && addressOf(own) == addressOf(u)
 	})
-}
-
-// isRealm reports whether the registry has named this server for its tokens.
-func (e *endpoint) isRealm(u *url.URL) bool {
-	e.c.mu.Lock()
-	defer e.c.mu.Unlock()
-	challenge, ok := token.Offer(e.c.probes[e.probeKey()].challenges, "bearer")
-	if !ok {
-		return false
-	}
-	realm, err := url.Parse(challenge.Params["realm"])
-	return err == nil && addressOf(realm) == addressOf(u)
 }
 
 // allowedProxy is asked for a proxy before every request, those that follow a redirect included.

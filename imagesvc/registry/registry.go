@@ -1,21 +1,22 @@
-// Package registry speaks to image registries: manifests and blobs in, images out, tags, search. It is the only place
-// that uses the image library's registry transport, and holds the rules about TLS, certificates, proxies, mirrors and
-// redirects. It knows nothing of the store, and checks no content but a manifest's digest.
+// Package registry speaks to image registries: manifests and blobs in both directions, tags, search. It holds the rules
+// about TLS, certificates, proxies, mirrors and redirects. It knows nothing of the store, and checks no content but a
+// manifest's digest.
+//
+// All requests of the distribution API are made here, by endpoint.do, pushes in the same way as pulls: with tokens of
+// imagesvc/token, bounds on everything, one set of errors, and credentials for the registry's own server alone. The image
+// library (go.podman.io/image) has a transport of its own for that, which is not used: it gives up a blob after two broken
+// connections, reads error messages of any length, waits for minutes unseen when it is asked to, sends credentials to
+// whatever server an upload is led to, and tells some statuses in the text of an error alone. What is used of the library
+// are the formats of manifests (types, digests) and the certificates and keys of certs.d.
 package registry
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"moss/imagesvc/token"
 )
@@ -26,7 +27,6 @@ type Config struct {
 	Insecure  []string // registries that need no TLS, besides those on loopback: see parseInsecure
 	Redirects []string // servers on this machine or in private networks that registries may lead to: see parseServer
 	CertDirs  []string // searched in this order for a folder HOST:PORT with certificates and keys
-	RunDir    string   // for files that the image library wants to see; made if it is missing
 	UserAgent string
 	Proxy     func(*url.URL) (*url.URL, error) // nil: as the environment says
 	Tokens    *token.Service                   // nil: one of this client's own
@@ -55,7 +55,7 @@ type Client struct {
 	probes map[string]probe
 }
 
-// New returns a client. Errors are fault.Invalid (a setting) or internal (the folder).
+// New returns a client. Errors are fault.Invalid (a setting).
 func New(cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, tokens: cfg.Tokens, probes: make(map[string]probe)}
 	for _, text := range cfg.Mirrors {
@@ -81,38 +81,8 @@ func New(cfg Config) (*Client, error) {
 	if c.cfg.Backoff == 0 {
 		c.cfg.Backoff = defaultBackoff
 	}
-	return c, c.prepareFiles()
+	return c, nil
 }
-
-// Close gives up what the client keeps, its files too. Sources and destinations are closed by whoever opened them.
-func (c *Client) Close() error {
-	c.mu.Lock()
-	clear(c.probes)
-	c.mu.Unlock()
-	// Both are made and filled by the engine alone.
-	err := errors.Join(os.RemoveAll(c.registriesConf()), os.RemoveAll(c.emptyDir()))
-	// What others put there stays.
-	if gone := os.Remove(c.cfg.RunDir); gone != nil && !errors.Is(gone, fs.ErrNotExist) && !errors.Is(gone, unix.ENOTEMPTY) {
-		err = errors.Join(err, gone)
-	}
-	return err
-}
-
-// prepareFiles makes the files that the image library is pointed to, so that it looks at none of the user's or the
-// system's: all that they could say is said by Config.
-func (c *Client) prepareFiles() error {
-	if err := os.MkdirAll(c.emptyDir(), 0o700); err != nil {
-		return fmt.Errorf("make a folder for the registry client: %w", err)
-	}
-	if err := os.WriteFile(c.registriesConf(), []byte("# Written by moss. Mirrors and insecure registries are its own settings.\n"), 0o600); err != nil {
-		return fmt.Errorf("write the registry client's configuration: %w", err)
-	}
-	return nil
-}
-
-func (c *Client) emptyDir() string { return filepath.Join(c.cfg.RunDir, "none.d") }
-
-func (c *Client) registriesConf() string { return filepath.Join(c.cfg.RunDir, "registries.conf") }
 
 // IndexServer is the address by which clients know docker.io, in their credentials and in info.
 const IndexServer = "https://index.docker.io/v1/"

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"moss/imagesvc/token"
 )
@@ -25,23 +28,33 @@ const (
 	maxAsked = 4
 )
 
-// request is one of our own, for what the image library cannot do or does without bounds.
+// request is one request to a registry.
 type request struct {
 	method string
 	url    string // whole, or a path below the server's address
 	access access
 	header http.Header
+	body   []byte  // can be sent again; nil: none
+	upload *upload // in the place of body; sent once
+	slow   bool    // the registry has patience times longer to answer
 }
 
-// do sends a request without a body and returns the answer if it is a success, 2xx. A token that is turned down is
-// renewed once, and so is what was known of the server; where it wants to be asked again soon, it is. The caller closes the answer's body, and the
-// client's idle connections.
+// do sends a request and returns the answer if it is a success, 2xx. A token that is turned down is renewed once, and so
+// is what was known of the server; where it wants to be asked again soon, it is, unless the request has an upload. A
+// server of others, to which the registry has led, gets no credentials. The caller closes the answer's body, which
+// bounds the time between two reads, and the client's idle connections.
 func (e *endpoint) do(ctx context.Context, client *http.Client, r request) (*http.Response, error) {
+	own, err := e.allowsTarget(ctx, r.url)
+	if err != nil {
+		return nil, err
+	}
 	renewed := false
 	for asked := 1; ; asked++ {
-		g, err := e.obtainGrant(ctx, client, r.access)
-		if err != nil {
-			return nil, err
+		var g grant
+		if own {
+			if g, err = e.obtainGrant(ctx, client, r.access); err != nil {
+				return nil, err
+			}
 		}
 		res, err := e.sendOnce(ctx, client, r, g)
 		if err != nil {
@@ -53,18 +66,19 @@ func (e *endpoint) do(ctx context.Context, client *http.Client, r request) (*htt
 		}
 		answer := readError(res)
 		wait := retryAfter(res)
+		throttled := res.StatusCode == http.StatusTooManyRequests
 		switch {
-		case res.StatusCode == http.StatusUnauthorized && !renewed && (g.open || (g.bearer != "" && g.bearer != r.access.auth.RegistryToken)):
-			renewed, r.access.refused = true, g.bearer
-			if c, ok := token.Offer(token.Challenges(res.Header), "bearer"); ok {
-				r.access.scopes = r.access.scopes.With(c.Scopes()...) // it may take more than one repository
-			}
+		case res.StatusCode == http.StatusUnauthorized && !renewed && g.canBeRenewed(r.access):
+			renewed, r.access = true, r.access.renewAfter(g, res)
 			e.forgetProbe()
-		case res.StatusCode == http.StatusTooManyRequests && asked < maxAsked && wait <= maxWait:
+			if r.upload != nil {
+				return nil, e.uploadRefused(ctx, client, r.access, answer)
+			}
+		case throttled && asked < maxAsked && wait <= maxWait && r.upload == nil:
 			if err := sleep(ctx, wait); err != nil {
 				return nil, err
 			}
-		case res.StatusCode == http.StatusTooManyRequests:
+		case throttled:
 			answer.text += fmt.Sprintf(" (the registry wants to be left alone for %s)", wait)
 			return nil, answer
 		default:
@@ -73,11 +87,78 @@ func (e *endpoint) do(ctx context.Context, client *http.Client, r request) (*htt
 	}
 }
 
-// sendOnce sends a request once.
+// canBeRenewed reports whether another grant may be taken where this one was turned down.
+func (g grant) canBeRenewed(a access) bool {
+	return g.open || (g.bearer != "" && g.bearer != a.auth.RegistryToken)
+}
+
+// renewAfter returns what to ask for once a grant was turned down by an answer, which may name more than one repository.
+func (a access) renewAfter(g grant, res *http.Response) access {
+	a.refused = g.bearer
+	if c, ok := token.Offer(token.Challenges(res.Header), "bearer"); ok {
+		a.scopes = a.scopes.With(c.Scopes()...)
+	}
+	return a
+}
+
+// uploadRefused has the token replaced that an upload was sent with, and returns the error of that upload, which has no
+// kind: with another reader the caller may send it again.
+func (e *endpoint) uploadRefused(ctx context.Context, client *http.Client, a access, answer *answerError) error {
+	if _, err := e.obtainGrant(ctx, client, a); err != nil {
+		return err
+	}
+	return newTold("registry %s: its token was turned down in the middle of an upload: %s", e.host, answer.words())
+}
+
+// repeatCall makes a call that does no harm twice, and again where the server fails on its side.
+func (c *Client) repeatCall(ctx context.Context, call func() error) error {
+	const tries = 3
+	for try := 1; ; try++ {
+		err := call()
+		if !isServerFailure(err) || try == tries || ctx.Err() != nil {
+			return err
+		}
+		if err := sleep(ctx, c.cfg.Backoff<<try); err != nil {
+			return err
+		}
+	}
+}
+
+// isServerFailure reports whether a server answered that it failed, or broke off.
+func isServerFailure(err error) bool {
+	return troubleOf(err).status >= http.StatusInternalServerError ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET)
+}
+
+// sendOnce sends a request once. The body of the answer is a watchedBody.
 func (e *endpoint) sendOnce(ctx context.Context, client *http.Client, r request, g grant) (*http.Response, error) {
+	stall := e.c.cfg.Stall
+	limit := stall
+	if r.slow {
+		limit *= patience
+	}
+	w := newStallWatch(ctx, limit)
+	req, err := e.newRequest(w, client, r, g)
+	if err != nil {
+		w.endRequest()
+		return nil, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		err = w.explainError(err)
+		w.endRequest()
+		return nil, err
+	}
+	w.pauseClock()
+	res.Body = &watchedBody{watch: w, stall: stall, body: res.Body}
+	return res, nil
+}
+
+// newRequest makes the HTTP request of w.
+func (e *endpoint) newRequest(w *stallWatch, client *http.Client, r request, g grant) (*http.Request, error) {
 	url := r.url
 	if strings.HasPrefix(url, "/") {
-		p, err := e.probeServer(ctx, client)
+		p, err := e.probeServer(w.ctx, client)
 		if errors.Is(err, errNoRegistry) {
 			p, err = probe{base: e.baseURLs()[0]}, nil
 		}
@@ -86,19 +167,33 @@ func (e *endpoint) sendOnce(ctx context.Context, client *http.Client, r request,
 		}
 		url = p.base + url
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, url, http.NoBody)
+	var body io.Reader = http.NoBody
+	switch {
+	case r.upload != nil:
+		r.upload.watchWith(w)
+		body = r.upload
+	case r.body != nil:
+		body = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(w.ctx, r.method, url, body)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(req.Header, r.header)
 	req.Header.Set("User-Agent", e.c.cfg.UserAgent)
+	if r.upload != nil {
+		req.ContentLength = r.upload.size
+	} else {
+		// No header of this name is sent: it lets the HTTP client ask again where an idle connection has just been closed.
+		req.Header["Idempotency-Key"] = []string{}
+	}
 	switch {
 	case g.bearer != "":
 		req.Header.Set("Authorization", "Bearer "+string(g.bearer))
-	case g.auth.Username != "":
-		req.SetBasicAuth(g.auth.Username, g.auth.Password)
+	case g.username != "":
+		req.SetBasicAuth(g.username, string(g.password))
 	}
-	return client.Do(req)
+	return req, nil
 }
 
 // readError reads what a registry says about its refusal, and closes the answer's body.

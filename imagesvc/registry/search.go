@@ -96,7 +96,7 @@ func (e *endpoint) searchIndex(
 	}
 	var err error
 	for _, base := range e.baseURLs() {
-		r := request{url: base + "/v1/search?" + query.Encode(), access: access{auth: auth, renewed: true}}
+		r := request{url: base + "/v1/search?" + query.Encode(), access: access{auth: auth, basic: true}}
 		if _, err = e.getJSON(ctx, client, r, &page); err == nil || troubleOf(err).status != 0 {
 			break
 		}

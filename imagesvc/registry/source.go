@@ -21,10 +21,6 @@ import (
 const maxManifest = 4 << 20
 
 // Source is an image in a registry, or on a mirror of it. Its methods may be called by any number of goroutines.
-//
-// What comes in is asked for by requests of ours, not by the image library's: that one gives up a blob after two broken
-// connections, reads error messages of any length, waits for minutes unseen when it is asked to, and ends the whole
-// process when a connection breaks in an answer of several parts (its bufferedNetworkReader, v5.41.1).
 type Source struct {
 	c     *Client
 	ref   image.Ref
@@ -114,19 +110,13 @@ func (s *Source) findDocument(ctx context.Context, what string, want digest.Dige
 	}
 }
 
-// fetchDocument asks again where a server fails on its side.
+// fetchDocument asks one endpoint, and again where the server fails on its side.
 func (s *Source) fetchDocument(ctx context.Context, d *door, what string) (raw []byte, mediaType string, err error) {
-	const tries = 3
-	for try := 1; ; try++ {
+	err = s.c.repeatCall(ctx, func() (err error) {
 		raw, mediaType, err = d.fetchManifest(ctx, s.pullAccess(), s.ref.Path(), what)
-		failed := troubleOf(err).status >= http.StatusInternalServerError || errors.Is(err, io.ErrUnexpectedEOF)
-		if !failed || try == tries {
-			return raw, mediaType, err
-		}
-		if err := sleep(ctx, s.c.cfg.Backoff<<try); err != nil {
-			return nil, "", err
-		}
-	}
+		return err
+	})
+	return raw, mediaType, err
 }
 
 func (d *door) fetchManifest(ctx context.Context, who access, path, what string) (raw []byte, mediaType string, err error) {

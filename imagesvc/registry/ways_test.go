@@ -162,7 +162,7 @@ func TestUploadsElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close() //nolint:errcheck // nothing depends on it
-	_, err = d.Put(t.Context(), storage.Blob{Size: 3}, 3, strings.NewReader("abc"))
+	_, err = d.Put(t.Context(), storage.Blob{Size: 3}, strings.NewReader("abc"))
 	if err == nil || !strings.Contains(err.Error(), "refused to be led to") || len(other.seen("/")) != 0 {
 		t.Errorf("got %v and %d requests elsewhere, want a refusal", err, len(other.seen("/")))
 	}
@@ -323,7 +323,6 @@ func TestSettings(t *testing.T) {
 		{Insecure: []string{"10.0.0.0/33"}},
 		{Insecure: []string{""}},
 	} {
-		cfg.RunDir = t.TempDir()
 		if _, err := registry.New(cfg); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q %q: %v, want an Invalid", cfg.Mirrors, cfg.Insecure, err)
 		}

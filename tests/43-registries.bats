@@ -141,6 +141,63 @@ auth_of() { jq -r --arg r "$1" ".auths[\$r]${2:+.$2}" "$DOCKER_CONFIG/config.jso
   spawn_engine
 }
 
+@test "registries.conf: another location, a mirror, an alias, no TLS, a blocked registry, a damaged file" {
+  conf=$XDG_CONFIG_HOME/containers/registries.conf
+  mkdir -p "$conf.d"
+  cat >"$conf" <<EOF
+unqualified-search-registries = ["$PLAIN"]
+[[registry]]
+prefix = "moved.example/team"
+location = "$PLAIN/public"
+[[registry]]
+location = "gone.example"
+[[registry.mirror]]
+location = "$PLAIN"
+[[registry]]
+location = "$ELSEWHERE"
+insecure = true
+EOF
+  cat >"$conf.d/more.conf" <<EOF
+[[registry]]
+location = "bad.example"
+blocked = true
+[aliases]
+"nick" = "$PLAIN/public/a"
+EOF
+  for name in moved.example/team/a gone.example/public/a nick; do
+    run dock pull "$name"
+    expect status 0
+    expect equal "$(word_of "$name")" plain
+    moss rmi "$name"
+  done
+  name=$ELSEWHERE/$(unique sent)
+  run dock pull "$ELSEWHERE/public/a"
+  expect status 0
+  moss tag "$ELSEWHERE/public/a" "$name"
+  run moss push "$name"
+  expect status 0
+  moss tag "$name" bad.example/a
+  for verb in pull push; do
+    run dock $verb bad.example/a
+    expect status 1
+    expect contains "bad.example is blocked in $conf.d/more.conf"
+  done
+  # A file is read anew by each pull. The engine starts with a damaged one, too, and says so.
+  echo '[[registry' >"$conf.d/more.conf"
+  halt_engine
+  spawn_engine
+  grep -F 'pulls and pushes fail' "$MOSS_DIR/mossd.log" | grep -qF "$conf.d/more.conf"
+  for verb in pull push; do
+    run dock $verb "$name"
+    expect status 1
+    expect contains "$conf.d/more.conf"
+  done
+  rm -r "$conf" "$conf.d"
+  run dock pull "$PLAIN/public/a"
+  expect status 0
+  moss rmi "$name" bad.example/a "$ELSEWHERE/public/a" "$PLAIN/public/a"
+}
+
 # lead TO: starts a registry that leads to TO who wants a blob (lib/leads.py), and sets LEADS to its address.
 lead() {
   rm -f "$BATS_TEST_TMPDIR/leads" # what an earlier one has said

@@ -26,15 +26,26 @@ func (p *parts) newImages(cfg config.Config, log zerolog.Logger) (_ *imagesvc.Se
 	tokens := token.New()
 	p.registries, err = registry.New(registry.Config{
 		Mirrors: cfg.RegistryMirrors, Insecure: cfg.InsecureRegistries, Redirects: cfg.RegistryRedirects, CertDirs: certDirs(os.Getenv),
-		UserAgent: "moss/" + version, Tokens: tokens, Log: log,
+		Files: &registry.HostFiles{UserID: hostUserID()}, UserAgent: "moss/" + version, Tokens: tokens, Log: log,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if err := p.registries.CheckFiles(); err != nil {
+		log.Warn().Err(err).Msg("pulls and pushes fail until a damaged registries.conf is mended")
 	}
 	return imagesvc.New(p.store, imagesvc.Options{
 		Events: p.bus, EngineVersion: version, Registry: p.registries, Tokens: tokens,
 		MaxDownloads: downloads, MaxUploads: cfg.MaxUploads,
 	}), nil
+}
+
+// hostUserID is the user's id as the host knows it.
+func hostUserID() int {
+	if user, _ := userIDs(); user.UID != 0 {
+		return int(user.UID)
+	}
+	return os.Getuid()
 }
 
 // certDirs returns the folders of registries' certificates: moss's own first, then the user's and the machine's that

@@ -28,17 +28,22 @@ type Destination struct {
 	began  time.Time
 }
 
-// Destination opens a repository for writing; mirrors have no part in it. That the registry can be reached and takes the
+// Destination opens a repository for writing; mirrors, aliases and other
+// locations of the host's files have no part in it. That the registry can be reached and takes the
 // credentials has been tried when it returns, as far as it says so before anything is sent. The caller closes it.
 //
 // Errors, also those of the methods, are fault.Unauthorized (no access, or not with these credentials), fault.Unavailable
-// (too many requests), fault.Invalid (a name without a tag, or a redirect that is refused) or internal.
+// (too many requests), fault.Invalid (a name without a tag, or a redirect that is refused), fault.Forbidden (a registry
+// that the host's files block) or internal.
 func (c *Client) Destination(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (*Destination, error) {
 	if ref.Tag() == "" {
 		return nil, fault.Invalid("cannot push %s: it has no tag", ref.Familiar())
 	}
-	d := &Destination{e: c.endpointFor(ctx, ref.Domain()), ref: ref, auth: auth, began: time.Now()}
-	var err error
+	e, err := c.endpointNamed(ctx, ref.Domain(), ref.Repo())
+	if err != nil {
+		return nil, err
+	}
+	d := &Destination{e: e, ref: ref, auth: auth, began: time.Now()}
 	if d.client, err = d.e.newClient(); err != nil {
 		return nil, d.pushError(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/distribution/reference"
+
 	"moss/engine/image"
 )
 
@@ -27,31 +29,47 @@ type endpoint struct {
 	c        *Client
 	host     string // as names of images have it: docker.io, 127.0.0.1:5000
 	server   string // host[:port] to connect to
+	path     string // of the repository there; empty where it is not asked for images
 	insecure bool   // any certificate will do, and none as well
-	mirror   bool   // of another registry, whose credentials are not for it
+	mirror   bool   // in the place of another registry, whose credentials are not for it
 	certDir  string // with its certificates; empty: there is none
 }
 
-// endpointFor finds the rules for a registry by its name.
-func (c *Client) endpointFor(ctx context.Context, host string) *endpoint {
-	e := &endpoint{c: c, host: host, server: host, insecure: c.isInsecure(ctx, host), certDir: c.certDir(host)}
+// newEndpoint finds the rules for a registry by its name; insecure says that it needs no TLS by the host's files.
+func (c *Client) newEndpoint(ctx context.Context, host string, insecure bool) *endpoint {
+	e := &endpoint{
+		c: c, host: host, server: host, certDir: c.certDir(host),
+		insecure: host != dockerHub && (insecure || c.isInsecure(ctx, host)),
+	}
 	if host == dockerHub {
 		e.server = dockerHubServer
 	}
 	return e
 }
 
-// endpointsFor returns where an image may be: on the mirrors of its registry, then in the registry itself.
-func (c *Client) endpointsFor(ctx context.Context, ref image.Ref) []*endpoint {
+// endpointsFor returns where an image may be: on the mirrors of its registry, then in the registry itself, which may be
+// elsewhere than its name says. For docker.io the mirrors of the settings are in the place of those in the host's files.
+// It is fault.Forbidden where the files block the image.
+func (c *Client) endpointsFor(ctx context.Context, ref image.Ref) ([]*endpoint, error) {
+	target, places, err := c.cfg.Files.findPlaces(ref)
+	if err != nil {
+		return nil, err
+	}
 	var all []*endpoint
-	if ref.Domain() == dockerHub {
+	if reference.Domain(target) == dockerHub && len(c.mirrors) > 0 {
 		for _, m := range c.mirrors {
-			e := c.endpointFor(ctx, m.host)
-			e.mirror, e.insecure = true, e.insecure || m.plain
+			e := c.newEndpoint(ctx, m.host, m.plain)
+			e.path, e.mirror = reference.Path(target), true
 			all = append(all, e)
 		}
+		places = places[len(places)-1:]
 	}
-	return append(all, c.endpointFor(ctx, ref.Domain()))
+	for i, p := range places {
+		e := c.newEndpoint(ctx, p.host, p.insecure)
+		e.path, e.mirror = p.path, i < len(places)-1 || p.host != ref.Domain()
+		all = append(all, e)
+	}
+	return all, nil
 }
 
 // baseURLs returns the addresses to try, the safer first.

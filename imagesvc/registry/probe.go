@@ -30,7 +30,10 @@ const (
 // two for an insecure one. The caller closes its idle connections.
 func (c *Client) HTTP(host string) (client *http.Client, bases []string, err error) {
 	// Nobody waits for longer than the time for a lookup here.
-	e := c.endpointFor(context.Background(), host)
+	e, err := c.endpointNamed(context.Background(), host, host)
+	if err != nil {
+		return nil, nil, err
+	}
 	client, err = e.newClient()
 	return client, e.baseURLs(), err
 }

@@ -7,7 +7,7 @@
 // library (go.podman.io/image) has a transport of its own for that, which is not used: it gives up a blob after two broken
 // connections, reads error messages of any length, waits for minutes unseen when it is asked to, sends credentials to
 // whatever server an upload is led to, and tells some statuses in the text of an error alone. What is used of the library
-// are the formats of manifests (types, digests) and the certificates and keys of certs.d.
+// are the formats of manifests (types, digests), the certificates and keys of certs.d, and the reading of registries.conf.
 package registry
 
 import (
@@ -23,10 +23,11 @@ import (
 
 // Config is what a Client is made of.
 type Config struct {
-	Mirrors   []string // of docker.io, tried in this order before it: see parseMirror
-	Insecure  []string // registries that need no TLS, besides those on loopback: see parseInsecure
-	Redirects []string // servers on this machine or in private networks that registries may lead to: see parseServer
-	CertDirs  []string // searched in this order for a folder HOST:PORT with certificates and keys
+	Mirrors   []string   // of docker.io, tried in this order before it: see parseMirror
+	Insecure  []string   // registries that need no TLS, besides those on loopback: see parseInsecure
+	Redirects []string   // servers on this machine or in private networks that registries may lead to: see parseServer
+	CertDirs  []string   // searched in this order for a folder HOST:PORT with certificates and keys
+	Files     *HostFiles // settings of the host's other engines; nil: they are not read
 	UserAgent string
 	Proxy     func(*url.URL) (*url.URL, error) // nil: as the environment says
 	Tokens    *token.Service                   // nil: one of this client's own

@@ -36,7 +36,10 @@ func (c *Client) Search(ctx context.Context, opts image.SearchOptions) ([]image.
 	if !isHost(host) {
 		return nil, fault.Invalid("search term %q: %q is not a registry's host", opts.Term, host)
 	}
-	e := c.endpointFor(ctx, host)
+	e, err := c.endpointNamed(ctx, host, host)
+	if err != nil {
+		return nil, err
+	}
 	if host == dockerHub {
 		e.server, term = dockerHubIndex, strings.TrimPrefix(term, "library/")
 	}

@@ -41,15 +41,20 @@ type door struct {
 	nth    int
 }
 
-// Source opens an image: its manifest, or its index, has been fetched when it returns. Mirrors of docker.io are tried
+// Source opens an image: its manifest, or its index, has been fetched when it returns. Mirrors of its registry are tried
 // before it. The caller closes it.
 //
 // Errors are fault.NotFound (no such image, or no access to it, with Docker's words), fault.Unavailable (too many
-// requests), fault.Invalid (a redirect that is refused) or internal (the registry is out of reach).
+// requests), fault.Invalid (a redirect that is refused), fault.Forbidden (an image that the host's files block) or
+// internal (the registry is out of reach, one of the files is damaged).
 func (c *Client) Source(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (*Source, error) {
 	ref = ref.WithoutTag()
 	s := &Source{c: c, ref: ref, auth: auth, began: time.Now()}
-	for i, e := range c.endpointsFor(ctx, ref) {
+	endpoints, err := c.endpointsFor(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range endpoints {
 		client, err := e.newClient()
 		if err != nil {
 			return nil, err
@@ -60,7 +65,6 @@ func (c *Client) Source(ctx context.Context, ref image.Ref, auth image.RegistryA
 	if want != "" {
 		what = want.String()
 	}
-	var err error
 	s.raw, s.kind, err = s.findDocument(ctx, what, want)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -113,17 +117,17 @@ func (s *Source) findDocument(ctx context.Context, what string, want digest.Dige
 // fetchDocument asks one endpoint, and again where the server fails on its side.
 func (s *Source) fetchDocument(ctx context.Context, d *door, what string) (raw []byte, mediaType string, err error) {
 	err = s.c.repeatCall(ctx, func() (err error) {
-		raw, mediaType, err = d.fetchManifest(ctx, s.pullAccess(), s.ref.Path(), what)
+		raw, mediaType, err = d.fetchManifest(ctx, s.auth, what)
 		return err
 	})
 	return raw, mediaType, err
 }
 
-func (d *door) fetchManifest(ctx context.Context, who access, path, what string) (raw []byte, mediaType string, err error) {
+func (d *door) fetchManifest(ctx context.Context, auth image.RegistryAuth, what string) (raw []byte, mediaType string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*d.c.cfg.Stall)
 	defer cancel()
 	res, err := d.do(ctx, d.client, request{
-		method: http.MethodGet, url: "/v2/" + path + "/manifests/" + what, access: who,
+		method: http.MethodGet, url: "/v2/" + d.path + "/manifests/" + what, access: d.pullAccess(auth),
 		header: http.Header{"Accept": manifest.DefaultRequestedManifestMIMETypes},
 	})
 	if err != nil {
@@ -135,7 +139,7 @@ func (d *door) fetchManifest(ctx context.Context, who access, path, what string)
 		return nil, "", err
 	}
 	if len(raw) > maxManifest {
-		return nil, "", newTold("registry %s: the manifest %s of %s has more than %d MiB", d.host, what, path, maxManifest>>20)
+		return nil, "", newTold("registry %s: the manifest %s of %s has more than %d MiB", d.host, what, d.path, maxManifest>>20)
 	}
 	return raw, mediaTypeOf(res.Header), nil
 }
@@ -149,8 +153,9 @@ func verifyManifest(ref image.Ref, raw []byte, d digest.Digest) error {
 	return nil
 }
 
-func (s *Source) pullAccess() access {
-	return access{auth: s.auth, scopes: repositoryScopes(s.ref.Path(), "pull")}
+// pullAccess is for reading the repository.
+func (e *endpoint) pullAccess(auth image.RegistryAuth) access {
+	return access{auth: auth, scopes: repositoryScopes(e.path, "pull")}
 }
 
 // currentDoor returns the endpoint in use.
@@ -202,7 +207,7 @@ func (s *Source) checkDigest(b storage.Blob) error {
 // getBlob asks for a blob, or for parts of it.
 func (s *Source) getBlob(ctx context.Context, d *door, b digest.Digest, ranges string) (*http.Response, error) {
 	r := request{
-		method: http.MethodGet, access: s.pullAccess(), url: fmt.Sprintf("/v2/%s/blobs/%s", s.ref.Path(), b),
+		method: http.MethodGet, access: d.pullAccess(s.auth), url: fmt.Sprintf("/v2/%s/blobs/%s", d.path, b),
 		header: http.Header{"Accept-Encoding": {"identity"}},
 	}
 	if ranges != "" {

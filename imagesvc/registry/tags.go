@@ -17,7 +17,10 @@ const maxTags = 100_000
 // not be a tag is left out. The kinds of errors are those of Source.
 func (c *Client) Tags(ctx context.Context, repo image.Ref, auth image.RegistryAuth) ([]string, error) {
 	began := time.Now()
-	endpoints := c.endpointsFor(ctx, repo)
+	endpoints, err := c.endpointsFor(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
 	for i, e := range endpoints {
 		tags, err := e.listTags(ctx, repo, auth)
 		if err == nil {
@@ -43,9 +46,9 @@ func (e *endpoint) listTags(ctx context.Context, repo image.Ref, auth image.Regi
 	if err != nil {
 		return nil, err
 	}
-	want := access{auth: auth, scopes: repositoryScopes(repo.Path(), "pull")}
+	want := e.pullAccess(auth)
 	var tags []string
-	next := "/v2/" + repo.Path() + "/tags/list"
+	next := "/v2/" + e.path + "/tags/list"
 	for range maxPages {
 		var page struct{ Tags []string }
 		if next, err = e.getJSON(ctx, client, request{url: next, access: want}, &page); err != nil {

@@ -18,11 +18,11 @@ import (
 
 // checkDocuments compares the documents of an image with their digests. One that is damaged is set aside; where another one
 // is the same, it comes back. What the image cannot be without shows when its config is loaded.
-func (s *Store) checkDocuments(record *cstorage.Image) error {
+func (c *catalog) checkDocuments(record *cstorage.Image) error {
 	whole := map[digest.Digest][]byte{}
 	bad := map[string]error{}
 	for _, key := range record.BigDataNames {
-		raw, err := s.readDocument(record, key)
+		raw, err := c.readDocument(record, key)
 		if err != nil {
 			bad[key] = err
 			continue
@@ -30,8 +30,8 @@ func (s *Store) checkDocuments(record *cstorage.Image) error {
 		whole[record.BigDataDigests[key]] = raw
 	}
 	for key, why := range bad {
-		path := s.documentFile(record.ID, key)
-		if err := s.damage.SetAside(path, why); err != nil {
+		path := c.documentFile(record.ID, key)
+		if err := c.damage.SetAside(path, why); err != nil {
 			return err
 		}
 		if raw, ok := whole[record.BigDataDigests[key]]; ok {
@@ -44,11 +44,11 @@ func (s *Store) checkDocuments(record *cstorage.Image) error {
 }
 
 // readDocument reads one of an image's documents and compares it with its digest.
-func (s *Store) readDocument(record *cstorage.Image, key string) ([]byte, error) {
-	if err := damage.CheckPlain(s.documentFile(record.ID, key)); err != nil {
+func (c *catalog) readDocument(record *cstorage.Image, key string) ([]byte, error) {
+	if err := damage.CheckPlain(c.documentFile(record.ID, key)); err != nil {
 		return nil, err
 	}
-	raw, err := s.bigData(record, key)
+	raw, err := c.bigData(record, key)
 	if err != nil {
 		return nil, err
 	}
@@ -65,27 +65,19 @@ func (s *Store) readDocument(record *cstorage.Image, key string) ([]byte, error)
 
 // documentFile is where the library (1.64) keeps a document of an image. The keys of images are "manifest" and such with
 // characters that it does not have in names.
-func (s *Store) documentFile(bare, key string) string {
+func (d *disk) documentFile(bare, key string) string {
 	name := key
 	if key != cstorage.ImageDigestBigDataKey {
 		name = "=" + base64.StdEncoding.EncodeToString([]byte(key))
 	}
-	return filepath.Join(s.imageFolder(bare), name)
+	return filepath.Join(d.imageFolder(bare), name)
 }
-
-// imagesFolder holds the library's records of images, and a folder of documents for each.
-func (s *Store) imagesFolder() string {
-	return filepath.Join(s.root, s.cs.GraphDriverName()+"-images")
-}
-
-func (s *Store) imageFolder(bare string) string { return filepath.Join(s.imagesFolder(), bare) }
 
 // damagedConfig returns what is known of an image whose documents or layers are damaged: it can be listed, named and removed.
-func (s *Store) damagedConfig(record *cstorage.Image, why error) *configCache {
+func (c *catalog) damagedConfig(record *cstorage.Image, why error) *configCache {
 	cfg := &configCache{topLayer: record.TopLayer, damaged: why}
 	var layers []string
-	for layerID := record.TopLayer; layerID != ""; {
-		layer, err := s.cs.Layer(layerID)
+	for layer, err := range c.layersFrom(record.TopLayer) {
 		if err != nil {
 			break
 		}
@@ -93,7 +85,6 @@ func (s *Store) damagedConfig(record *cstorage.Image, why error) *configCache {
 		cfg.diffIDs = append(cfg.diffIDs, layer.UncompressedDigest)
 		cfg.image.Size += max(layer.UncompressedSize, 0)
 		layers = append(layers, layer.UncompressedDigest.String())
-		layerID = layer.Parent
 	}
 	slices.Reverse(cfg.sizes)
 	slices.Reverse(cfg.diffIDs)
@@ -110,23 +101,23 @@ func errBroken(bare string, why error) error {
 }
 
 // knownConfig is soundConfig without the check: it returns the config of a damaged image too.
-func (s *Store) knownConfig(bare string) (*configCache, error) {
-	s.mu.Lock()
-	cfg := s.configs[bare]
-	s.mu.Unlock()
+func (c *catalog) knownConfig(bare string) (*configCache, error) {
+	c.mu.Lock()
+	cfg := c.configs[bare]
+	c.mu.Unlock()
 	if cfg != nil {
 		return cfg, nil
 	}
-	record, err := s.knownRecord(bare)
+	record, err := c.knownRecord(bare)
 	if err != nil {
 		return nil, err
 	}
-	return s.configOf(record)
+	return c.configOf(record)
 }
 
 // knownRecord returns the record of an image, by its id without sha256:.
-func (s *Store) knownRecord(bare string) (*cstorage.Image, error) {
-	record, err := s.imageRecord(bare)
+func (c *catalog) knownRecord(bare string) (*cstorage.Image, error) {
+	record, err := c.imageRecord(bare)
 	if errors.Is(err, cstorage.ErrImageUnknown) || (err == nil && record.ID != bare) {
 		return nil, image.NoSuch("sha256:" + bare)
 	}
@@ -134,8 +125,8 @@ func (s *Store) knownRecord(bare string) (*cstorage.Image, error) {
 }
 
 // soundConfig returns what never changes of an image, by its id without sha256:. fault.Conflict if the image is damaged.
-func (s *Store) soundConfig(bare string) (*configCache, error) {
-	cfg, err := s.knownConfig(bare)
+func (c *catalog) soundConfig(bare string) (*configCache, error) {
+	cfg, err := c.knownConfig(bare)
 	if err == nil && cfg.damaged != nil {
 		return nil, errBroken(bare, cfg.damaged)
 	}

@@ -30,8 +30,8 @@ func checkEntryBounds(e *tree.Entry) error {
 
 // checkBounds looks at all that a container has written before the library does, which goes by paths, looks at each from the
 // root, and leaves out what it cannot reach.
-func (s *Store) checkBounds(ctx context.Context, containerID string) error {
-	return walkFolder(ctx, s.layerFolder(containerID), tree.Options{}, tree.Visitor{
+func (w *Writable) checkBounds(ctx context.Context, containerID string) error {
+	return walkFolder(ctx, w.layerFolder(containerID), tree.Options{}, tree.Visitor{
 		Entry: func(e *tree.Entry) (bool, error) { return true, checkEntryBounds(e) },
 	})
 }

@@ -75,7 +75,7 @@ func TestOverlayChangesAreTheLibrarys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	library, err := driver.Changes(id, nil, layer.Parent, nil, "")
+	library, err := driver.Changes(id, nil, layer.parent, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,13 +41,13 @@ const chunkedManifest = "zstd-chunked-manifest"
 //
 // On an error nothing is left. ErrNotChunked, which has the reason in its chain, says that the layer is to be fetched whole.
 // Errors of from and of ctx come back as they are; others are internal.
-func (s *Store) StageChunked(ctx context.Context, blob Blob, from Ranges) (*Staged, error) {
+func (g *staging) StageChunked(ctx context.Context, blob Blob, from Ranges) (*Staged, error) {
 	if err := blob.Digest.Validate(); err != nil {
 		return nil, fault.Invalid("digest of a layer: %w", err)
 	}
 	src := &rangeSource{ctx: ctx, from: from, quit: make(chan struct{}), contents: &bytes.Buffer{}}
 	defer close(src.quit)
-	differ, err := chunked.NewDiffer(ctx, s.cs, blob.Digest, blob.Size, blob.Annotations, src)
+	differ, err := chunked.NewDiffer(ctx, g.cs, blob.Digest, blob.Size, blob.Annotations, src)
 	if err != nil {
 		return nil, src.causeOf(err)
 	}
@@ -57,19 +57,19 @@ func (s *Store) StageChunked(ctx context.Context, blob Blob, from Ranges) (*Stag
 	}
 	src.contents = nil
 	unpack := &chunkedUnpacker{Differ: differ}
-	out, err := s.cs.PrepareStagedLayer(nil, unpack)
+	out, err := g.cs.PrepareStagedLayer(nil, unpack)
 	if err == nil && out.UncompressedDigest == "" {
 		err = errors.New("the digest of the plain archive is unknown")
 	}
 	if err != nil {
 		if out != nil {
-			err = errors.Join(err, s.dropStaging(out))
+			err = errors.Join(err, g.dropStaging(out))
 		}
 		return nil, src.causeOf(err)
 	}
 	out.CompressedDigest = blob.Digest
 	return &Staged{
-		store: s, diffID: out.UncompressedDigest, size: unpack.size, plain: out.Size, blob: blob, out: out,
+		store: g, diffID: out.UncompressedDigest, size: unpack.size, plain: out.Size, blob: blob, out: out,
 	}, nil
 }
 

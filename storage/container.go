@@ -5,21 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
+	"maps"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 
 	cstorage "go.podman.io/storage"
-	"golang.org/x/sys/unix"
+	"go.podman.io/storage/pkg/idtools"
 
 	"moss/engine/fault"
 	"moss/engine/image"
 )
 
-// containerFlag marks the layer of a container in the library's records; its value is the id of the image.
-const containerFlag = "moss-container"
+// Writable keeps the writable layers of containers, and their mounts.
+type Writable struct {
+	*disk
+	containers *containerIndex // which layers there are
 
-// Create makes the writable layer of a container over an image. The record reaches the disk within a second, not before
-// Create returns: a power cut may undo it, a crash of the engine cannot.
+	mu       sync.Mutex          // guards borrows, volatile and detached
+	borrows  map[string]int      // layers mounted for diffs only, with the number of these
+	volatile map[string]struct{} // containers whose layers nobody wants after a crash of the machine
+	detached map[string]*os.File // mounts of layers that are in no namespace of the engine's; nil: out of reach
+
+	probe volatileProbe
+}
+
+func newWritable(d *disk, containers *containerIndex) *Writable {
+	return &Writable{
+		disk: d, containers: containers,
+		borrows: map[string]int{}, volatile: map[string]struct{}{}, detached: map[string]*os.File{},
+	}
+}
+
+// containerLayer is the layer of a container.
+type containerLayer struct {
+	id, parent string
+	top        string              // layer of the image; the parent, or what that is a copy of
+	maps       *idtools.IDMappings // nil for a container that has no ids of its own
+}
+
+// Create makes the writable layer of a container over an image. It reaches the disk within a second, not before Create
+// returns: a power cut may undo it, a crash of the engine cannot.
 //
 // Errors are fault.NotFound (no such image), fault.Conflict (the layer is there already), fault.Invalid (not an id) or
 // internal; nothing is left of a failed try.
@@ -34,58 +61,80 @@ func (s *Store) Create(ctx context.Context, containerID, imageID string) error {
 	if err != nil {
 		return err
 	}
-	return s.createLayer(containerID, imageID, cfg.topLayer, cstorage.LayerIDMappingOptions{})
+	return s.createLayer(containerID, imageID, cfg.topLayer)
 }
 
 // createLayer makes a container's layer over another one and says what went wrong as Create does.
-func (s *Store) createLayer(containerID, imageID, parent string, maps cstorage.LayerIDMappingOptions) error {
-	bare := bareID(imageID)
+func (s *Store) createLayer(containerID, imageID, parent string) error {
+	unlock := s.locks.lock(containerID)
+	defer unlock()
+	_, known := s.containers.findParent(containerID)
+	if _, err := s.cs.Layer(containerID); known || err == nil {
+		return fault.Conflict("container %s has a layer already", containerID)
+	}
+	driver, err := s.cs.GraphDriver()
+	if err != nil {
+		return wrap(err, "create layer of %s", containerID)
+	}
 	s.birth.RLock()
-	_, err := s.cs.CreateLayer(containerID, parent, nil, "", true, &cstorage.LayerOptions{
-		Volatile:         true, // the record is synced by the flusher instead of by the verb
-		IDMappingOptions: maps,
-		Flags:            map[string]any{containerFlag: bare},
-	})
+	w, err := describeLayer(s.cs, containerID, parent)
+	if err == nil {
+		err = s.containers.makeLayer(driver, w)
+	}
 	s.birth.RUnlock()
 	switch {
 	case err == nil:
-		s.flusher.requestSync()
+		s.flusher.markContainers()
 		return nil
-	case errors.Is(err, cstorage.ErrDuplicateID):
-		return fault.Conflict("container %s has a layer already", containerID)
 	case errors.Is(err, cstorage.ErrLayerUnknown):
-		s.forgetConfig(bare)
+		s.forgetConfig(bareID(imageID))
 		return image.NoSuch(imageID)
 	default:
 		return wrap(err, "create layer of %s", containerID)
 	}
 }
 
+// describeLayer tells of a container's layer what follows from the one below. Errors are the library's.
+func describeLayer(cs cstorage.Store, containerID, parent string) (*containerLayer, error) {
+	w := &containerLayer{id: containerID, parent: parent, top: parent}
+	if parent == "" {
+		return w, nil
+	}
+	below, err := cs.Layer(parent)
+	if err != nil {
+		return w, err
+	}
+	if top, ok := below.Flags[mappedFlag].(string); ok {
+		w.top, w.maps = top, idtools.NewIDMappingsFromMaps(below.UIDMap, below.GIDMap)
+	}
+	return w, nil
+}
+
 // Mount mounts a container's layer over its image and returns the folder, ready to be a root file system. Mounting a
 // mounted layer again returns the same folder; one Unmount is enough in any case.
 //
 // Errors are fault.NotFound (the container has no layer), fault.Conflict (see Reclaim) or internal.
-func (s *Store) Mount(ctx context.Context, containerID string) (string, error) {
+func (w *Writable) Mount(ctx context.Context, containerID string) (string, error) {
 	if err := validID(containerID); err != nil {
 		return "", err
 	}
 	if err := ctx.Err(); err != nil {
 		return "", fmt.Errorf("mount layer of %s: %w", containerID, err)
 	}
-	unlock := s.locks.lock(containerID)
+	unlock := w.locks.lock(containerID)
 	defer unlock()
-	if dir := s.mountedAt(containerID); dir != "" {
-		s.claimMount(containerID)
+	if dir := w.mountedAt(containerID); dir != "" {
+		w.claimMount(containerID)
 		return dir, nil
 	}
-	if dir, err := s.attachLocked(containerID); err != nil || dir != "" {
+	if dir, err := w.attachLocked(containerID); err != nil || dir != "" {
 		return dir, err
 	}
-	driver, err := s.cs.GraphDriver()
+	driver, err := w.cs.GraphDriver()
 	if err != nil {
 		return "", wrap(err, "mount layer of %s", containerID)
 	}
-	dir, err := s.getLayer(driver, containerID)
+	dir, err := w.getLayer(driver, containerID)
 	if errors.Is(err, fs.ErrNotExist) && !driver.Exists(containerID) {
 		return "", noLayer(containerID)
 	}
@@ -100,24 +149,24 @@ func (s *Store) Mount(ctx context.Context, containerID string) (string, error) {
 //
 // The kernel writes the whole file system to disk when the last user of an overlay lets go, which takes as long as there
 // is something to write. Letting go in the background was tried: it slows what runs meanwhile by more than it saves.
-func (s *Store) Unmount(ctx context.Context, containerID string) error {
+func (w *Writable) Unmount(ctx context.Context, containerID string) error {
 	if err := validID(containerID); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("unmount layer of %s: %w", containerID, err)
 	}
-	unlock := s.locks.lock(containerID)
+	unlock := w.locks.lock(containerID)
 	defer unlock()
-	return s.unmountLocked(containerID)
+	return w.unmountLocked(containerID)
 }
 
-func (s *Store) unmountLocked(containerID string) error {
-	kept := s.letGo(containerID)
-	if s.mountedAt(containerID) == "" && !kept {
+func (w *Writable) unmountLocked(containerID string) error {
+	kept := w.letGo(containerID)
+	if w.mountedAt(containerID) == "" && !kept {
 		return nil
 	}
-	driver, err := s.cs.GraphDriver()
+	driver, err := w.cs.GraphDriver()
 	if err != nil {
 		return wrap(err, "unmount layer of %s", containerID)
 	}
@@ -126,20 +175,6 @@ func (s *Store) unmountLocked(containerID string) error {
 		return wrap(err, "unmount layer of %s", containerID)
 	}
 	return nil
-}
-
-// mountedAt returns where a layer is mounted, by this engine or by the one before it; nothing if it is not. The driver
-// vfs has nothing to mount.
-func (s *Store) mountedAt(containerID string) string {
-	if s.choice.driver == driverVFS {
-		return ""
-	}
-	dir := filepath.Join(s.root, driverOverlay, containerID, "merged")
-	var inside, outside unix.Stat_t
-	if unix.Lstat(dir, &inside) != nil || unix.Lstat(filepath.Dir(dir), &outside) != nil || inside.Dev == outside.Dev {
-		return ""
-	}
-	return dir
 }
 
 // Remove deletes a container's layer, unmounted or not. Removing an absent layer is not an error. Layers of an image
@@ -156,50 +191,37 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 	if err := s.unmountLocked(containerID); err != nil {
 		return err
 	}
-	parent := ""
-	if s.hasOrphans() {
-		if layer, err := s.cs.Layer(containerID); err == nil {
-			parent = layer.Parent
-		}
+	parent, known := s.containers.findParent(containerID)
+	if !known {
+		return nil
+	}
+	driver, err := s.cs.GraphDriver()
+	if err != nil {
+		return wrap(err, "remove layer of %s", containerID)
 	}
 	defer s.ballast.restore()
 	s.ballast.releaseIfScarce()
-	// On a full disk the container's own files make room for what the library notes.
-	if err := s.emptyOwnLayer(containerID); err != nil {
+	err = s.emptyOwnLayer(containerID) // on a full disk the container's own files make room for the rest
+	if err == nil {
+		err = s.containers.removeLayer(driver, containerID)
+	}
+	if err != nil {
 		return wrap(err, "remove layer of %s", containerID)
 	}
-	err := s.cs.DeleteLayer(containerID)
-	if err != nil && !errors.Is(err, cstorage.ErrNotALayer) && !errors.Is(err, cstorage.ErrLayerUnknown) {
-		return wrap(err, "remove layer of %s", containerID)
+	s.forgetVolatile(containerID)
+	s.flusher.markContainers()
+	if !s.hasOrphans() {
+		return nil
 	}
-	s.mu.Lock()
-	delete(s.volatile, containerID)
-	s.mu.Unlock()
-	s.flusher.requestSync()
 	return s.pruneOrphans(parent)
 }
 
 // Containers returns the ids of all containers that have a layer.
-func (s *Store) Containers(ctx context.Context) ([]string, error) {
+func (w *Writable) Containers(ctx context.Context) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list container layers: %w", err)
 	}
-	layers, err := s.cs.Layers()
-	if err != nil {
-		return nil, wrap(err, "list container layers")
-	}
-	var ids []string
-	for i := range layers {
-		if isContainer(&layers[i]) {
-			ids = append(ids, layers[i].ID)
-		}
-	}
-	return ids, nil
-}
-
-func isContainer(l *cstorage.Layer) bool {
-	_, ok := l.Flags[containerFlag]
-	return ok
+	return slices.Sorted(maps.Keys(w.containers.allParents())), nil
 }
 
 // noLayer is the one wording for a container without a layer.

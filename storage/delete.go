@@ -69,8 +69,8 @@ func (s *Store) Delete(ctx context.Context, seen *image.Image) ([]string, error)
 }
 
 // asSeen returns what never changes of an image whose names are still those that were seen. It is called with s.images held.
-func (s *Store) asSeen(seen *image.Image) (*configCache, error) {
-	record, err := s.knownRecord(bareID(seen.ID))
+func (c *catalog) asSeen(seen *image.Image) (*configCache, error) {
+	record, err := c.knownRecord(bareID(seen.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Store) asSeen(seen *image.Image) (*configCache, error) {
 	if !slices.Equal(tags, seen.RepoTags) || !slices.Equal(digests, seen.RepoDigests) {
 		return nil, ErrRenamed
 	}
-	return s.configOf(record)
+	return c.configOf(record)
 }
 
 // deleteImage removes an image and those of its layers that nothing else needs and nobody reads, topmost first.
@@ -139,6 +139,9 @@ func (s *Store) freedLayers(bare string) ([]string, error) {
 		parents[all[i].ID] = all[i].Parent
 		children[all[i].Parent]++
 	}
+	for _, parent := range s.containers.allParents() {
+		children[parent]++
+	}
 	freed := slices.Clone(own.MappedTopLayers)
 	for _, mapped := range freed {
 		children[parents[mapped]]--
@@ -150,20 +153,6 @@ func (s *Store) freedLayers(bare string) ([]string, error) {
 	return freed, nil
 }
 
-// layerChain returns a layer and all below it, with an error those above the one that is missing.
-func (s *Store) layerChain(top string) ([]string, error) {
-	var chain []string
-	for layerID := top; layerID != ""; {
-		layer, err := s.cs.Layer(layerID)
-		if err != nil {
-			return chain, fmt.Errorf("layer %s: %w", layerID, err)
-		}
-		chain = append(chain, layerID)
-		layerID = layer.Parent
-	}
-	return chain, nil
-}
-
 // noteOrphans notes which of the layers that a removed image left belong to no other image.
 func (s *Store) noteOrphans(layers []string) error {
 	if len(layers) == 0 {
@@ -173,19 +162,17 @@ func (s *Store) noteOrphans(layers []string) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, layerID := range layers {
 		if !needed[layerID] {
-			s.orphans[layerID] = struct{}{}
+			s.addOrphans(layerID)
 		}
 	}
 	return nil
 }
 
 // imageLayers returns the layers of all images.
-func (s *Store) imageLayers() (map[string]bool, error) {
-	layers, err := s.cs.Layers()
+func (c *catalog) imageLayers() (map[string]bool, error) {
+	layers, err := c.cs.Layers()
 	if err != nil {
 		return nil, wrap(err, "list layers")
 	}
@@ -193,7 +180,7 @@ func (s *Store) imageLayers() (map[string]bool, error) {
 	for i := range layers {
 		parents[layers[i].ID] = layers[i].Parent
 	}
-	records, err := s.imageRecords()
+	records, err := c.imageRecords()
 	if err != nil {
 		return nil, err
 	}
@@ -211,26 +198,16 @@ func (s *Store) imageLayers() (map[string]bool, error) {
 	return needed, nil
 }
 
-func (s *Store) hasOrphans() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.orphans) > 0
-}
-
 // adoptLayers takes the layers of a new image out of the orphans. It is called with s.images held.
-func (s *Store) adoptLayers(top string) {
-	if !s.hasOrphans() {
+func (t *layerTree) adoptLayers(top string) {
+	if !t.hasOrphans() {
 		return
 	}
-	chain, err := s.layerChain(top)
+	chain, err := t.layerChain(top)
 	if err != nil {
 		return // an orphan that is in use is never deleted: the library refuses
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, layerID := range chain {
-		delete(s.orphans, layerID)
-	}
+	t.dropOrphans(chain...)
 }
 
 // pruneOrphans deletes a layer and those below it as far as they are orphans that nothing needs any more.
@@ -243,10 +220,7 @@ func (s *Store) pruneOrphans(layerID string) error {
 	defer s.ballast.restore()
 	s.ballast.releaseIfScarce()
 	for layerID != "" {
-		s.mu.Lock()
-		_, orphan := s.orphans[layerID]
-		s.mu.Unlock()
-		if !orphan || s.isPinned(layerID) {
+		if !s.isOrphan(layerID) || s.isPinned(layerID) {
 			return nil
 		}
 		layer, err := s.cs.Layer(layerID)
@@ -261,9 +235,7 @@ func (s *Store) pruneOrphans(layerID string) error {
 		default:
 			return wrap(err, "remove layer %s", layerID)
 		}
-		s.mu.Lock()
-		delete(s.orphans, layerID)
-		s.mu.Unlock()
+		s.dropOrphans(layerID)
 		if layer == nil {
 			return nil
 		}

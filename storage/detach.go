@@ -20,24 +20,24 @@ import (
 //
 // Only mounts of the kernel's own overlay are detached: a fuse-overlayfs ends with its mount, and a driver that compares
 // trees would mount the layer a second time by itself.
-func (s *Store) Detach(ctx context.Context, containerID string) error {
+func (w *Writable) Detach(ctx context.Context, containerID string) error {
 	if err := validID(containerID); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("detach layer of %s: %w", containerID, err)
 	}
-	unlock := s.locks.lock(containerID)
+	unlock := w.locks.lock(containerID)
 	defer unlock()
-	dir := s.mountedAt(containerID)
-	if s.choice.driver != driverOverlay || dir == "" || s.isBorrowed(containerID) {
+	dir := w.mountedAt(containerID)
+	if w.choice.driver != driverOverlay || dir == "" || w.isBorrowed(containerID) {
 		return nil
 	}
-	driver, err := s.cs.GraphDriver()
+	driver, err := w.cs.GraphDriver()
 	if err != nil {
 		return wrap(err, "detach layer of %s", containerID)
 	}
-	if s.comparesTrees(driver) {
+	if w.comparesTrees(driver) {
 		return nil
 	}
 	tree, err := openTree(dir)
@@ -48,68 +48,80 @@ func (s *Store) Detach(ctx context.Context, containerID string) error {
 		tree.Close() //nolint:errcheck // only a handle
 		return wrap(err, "detach layer of %s", containerID)
 	}
-	s.keepDetached(containerID, tree)
+	w.keepDetached(containerID, tree)
 	return nil
 }
 
 // Reclaim finds the mount of a layer that an earlier engine has detached: it is the root of the mount namespace of the
 // container's running process pid. Until Unmount, a layer whose mount was not found is not mounted a second time: Mount
 // then fails with fault.Conflict. A layer that is mounted, or that no Detach takes away, is left as it is.
-func (s *Store) Reclaim(ctx context.Context, containerID string, pid int) error {
+func (w *Writable) Reclaim(ctx context.Context, containerID string, pid int) error {
 	if err := validID(containerID); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("reclaim layer of %s: %w", containerID, err)
 	}
-	unlock := s.locks.lock(containerID)
+	unlock := w.locks.lock(containerID)
 	defer unlock()
-	if s.choice.driver != driverOverlay || s.mountedAt(containerID) != "" {
+	if w.choice.driver != driverOverlay || w.mountedAt(containerID) != "" {
 		return nil
 	}
 	tree, err := rootOf(pid, containerID)
-	s.keepDetached(containerID, tree) // nil: it is out of reach
+	w.keepDetached(containerID, tree) // nil: it is out of reach
 	return wrap(err, "reclaim layer of %s", containerID)
 }
 
 // attachLocked brings a detached mount back and returns its folder; nothing if there is none.
-func (s *Store) attachLocked(containerID string) (string, error) {
-	s.mu.Lock()
-	tree, ok := s.detached[containerID]
-	s.mu.Unlock()
+func (w *Writable) attachLocked(containerID string) (string, error) {
+	w.mu.Lock()
+	tree, ok := w.detached[containerID]
+	w.mu.Unlock()
 	switch {
 	case !ok:
 		return "", nil
 	case tree == nil:
 		return "", fault.Conflict("the files of container %s are out of reach until it ends: its process has left its root", containerID)
 	}
-	dir := filepath.Join(s.root, driverOverlay, containerID, "merged")
+	dir := filepath.Join(w.root, driverOverlay, containerID, "merged")
 	if err := unix.MoveMount(int(tree.Fd()), "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return "", wrap(err, "mount layer of %s", containerID)
 	}
-	s.letGo(containerID)
+	w.letGo(containerID)
 	return dir, nil
 }
 
 // keepDetached holds a detached mount for attachLocked or letGo.
-func (s *Store) keepDetached(containerID string, tree *os.File) {
-	s.letGo(containerID)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.detached[containerID] = tree
+func (w *Writable) keepDetached(containerID string, tree *os.File) {
+	w.letGo(containerID)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.detached[containerID] = tree
 }
 
 // letGo closes the handle of a detached mount, which ends one that is mounted nowhere else. It reports whether there was
 // one.
-func (s *Store) letGo(containerID string) bool {
-	s.mu.Lock()
-	tree, ok := s.detached[containerID]
-	delete(s.detached, containerID)
-	s.mu.Unlock()
+func (w *Writable) letGo(containerID string) bool {
+	w.mu.Lock()
+	tree, ok := w.detached[containerID]
+	delete(w.detached, containerID)
+	w.mu.Unlock()
 	if tree != nil {
 		tree.Close() //nolint:errcheck // only a handle
 	}
 	return ok
+}
+
+// closeDetached closes all handles. The mounts stay with their containers.
+func (w *Writable) closeDetached() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, tree := range w.detached {
+		if tree != nil {
+			tree.Close() //nolint:errcheck // only a handle
+		}
+	}
+	clear(w.detached)
 }
 
 // openTree makes a copy of the mount at dir, without those below it, that is in no mount namespace.

@@ -19,30 +19,28 @@ import (
 // Size returns how many bytes a container has written (rw) and how many it has in all, with its image's (root).
 //
 // Errors are fault.NotFound (the container has no layer) or internal.
-func (s *Store) Size(ctx context.Context, containerID string) (rw, root int64, err error) {
-	layer, driver, unlock, err := s.layerForDiff(ctx, containerID)
+func (w *Writable) Size(ctx context.Context, containerID string) (rw, root int64, err error) {
+	layer, driver, unlock, err := w.layerForDiff(ctx, containerID)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer unlock()
-	if s.choice.driver == driverVFS {
-		if err = s.checkBounds(ctx, containerID); err == nil {
-			rw, err = driver.DiffSize(containerID, nil, layer.Parent, nil, "")
+	if w.choice.driver == driverVFS {
+		if err = w.checkBounds(ctx, containerID); err == nil {
+			rw, err = driver.DiffSize(containerID, nil, layer.parent, nil, "")
 		}
 	} else {
-		rw, err = tree.Size(ctx, s.layerFolder(containerID))
+		rw, err = tree.Size(ctx, w.layerFolder(containerID))
 	}
 	if err != nil {
 		return 0, 0, wrap(err, "size of layer of %s", containerID)
 	}
 	root = rw
-	for layerID := layer.Parent; layerID != ""; {
-		below, err := s.cs.Layer(layerID)
+	for below, err := range w.layersFrom(layer.parent) {
 		if err != nil {
 			return 0, 0, wrap(err, "size of layer of %s", containerID)
 		}
 		root += max(below.UncompressedSize, 0)
-		layerID = below.Parent
 	}
 	return rw, root, nil
 }
@@ -52,45 +50,45 @@ func (s *Store) Size(ctx context.Context, containerID string) (rw, root int64, e
 // that of Changes: what it leaves out there is not in the archive either.
 //
 // Errors are fault.NotFound (the container has no layer) or internal.
-func (s *Store) Diff(ctx context.Context, containerID string, skip []string) (io.ReadCloser, error) {
-	layer, driver, unlock, err := s.layerForDiff(ctx, containerID)
+func (w *Writable) Diff(ctx context.Context, containerID string, skip []string) (io.ReadCloser, error) {
+	layer, driver, unlock, err := w.layerForDiff(ctx, containerID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := s.checkBounds(ctx, containerID); err != nil {
+	if err := w.checkBounds(ctx, containerID); err != nil {
 		return nil, wrap(err, "diff of layer of %s", containerID)
 	}
 	var left map[string]bool
 	if len(skip) > 0 {
-		if _, left, err = s.changesLocked(ctx, layer, driver, skip); err != nil {
+		if _, left, err = w.changesLocked(ctx, layer, driver, skip); err != nil {
 			return nil, err
 		}
 	}
-	borrowed, err := s.borrowLocked(driver, containerID)
+	borrowed, err := w.borrowLocked(driver, containerID)
 	if err != nil {
 		return nil, err
 	}
-	s.naive.Lock()
-	diff, err := driver.Diff(containerID, idMaps(layer), layer.Parent, idMaps(layer), "")
-	s.naive.Unlock()
+	w.naive.Lock()
+	diff, err := driver.Diff(containerID, layer.maps, layer.parent, layer.maps, "")
+	w.naive.Unlock()
 	if err != nil {
 		err = wrap(err, "diff of layer of %s", containerID)
 		if borrowed {
-			err = errors.Join(err, s.giveBackLocked(containerID))
+			err = errors.Join(err, w.giveBackLocked(containerID))
 		}
 		return nil, err
 	}
 	if len(left) > 0 {
 		diff = leaveOut(diff, left)
 	}
-	return &diffReader{ReadCloser: diff, store: s, containerID: containerID, borrowed: borrowed}, nil
+	return &diffReader{ReadCloser: diff, store: w, containerID: containerID, borrowed: borrowed}, nil
 }
 
 // diffReader ends a diff, and the mount that was made for it.
 type diffReader struct {
 	io.ReadCloser
-	store       *Store
+	store       *Writable
 	containerID string
 	borrowed    bool
 }
@@ -109,79 +107,66 @@ func (d *diffReader) Close() error {
 
 // borrowLocked mounts a layer for a driver that compares mounted trees. Without it the driver would mount the layer read
 // only by itself, and a Mount of that moment would return that.
-func (s *Store) borrowLocked(driver graphdriver.Driver, containerID string) (bool, error) {
-	if !s.comparesTrees(driver) || (s.mountedAt(containerID) != "" && !s.isBorrowed(containerID)) {
+func (w *Writable) borrowLocked(driver graphdriver.Driver, containerID string) (bool, error) {
+	if !w.comparesTrees(driver) || (w.mountedAt(containerID) != "" && !w.isBorrowed(containerID)) {
 		return false, nil
 	}
-	s.mu.Lock()
-	s.borrows[containerID]++
-	first := s.borrows[containerID] == 1
-	s.mu.Unlock()
+	w.mu.Lock()
+	w.borrows[containerID]++
+	first := w.borrows[containerID] == 1
+	w.mu.Unlock()
 	if !first {
 		return true, nil
 	}
 	if _, err := driver.Get(containerID, graphdriver.MountOpts{}); err != nil {
-		s.claimMount(containerID)
+		w.claimMount(containerID)
 		return false, wrap(err, "mount layer of %s", containerID)
 	}
 	return true, nil
 }
 
 // giveBackLocked unmounts a borrowed layer with its last borrower, unless Mount has claimed it.
-func (s *Store) giveBackLocked(containerID string) error {
-	s.mu.Lock()
-	left, ok := s.borrows[containerID]
+func (w *Writable) giveBackLocked(containerID string) error {
+	w.mu.Lock()
+	left, ok := w.borrows[containerID]
 	if ok {
 		if left--; left == 0 {
-			delete(s.borrows, containerID)
+			delete(w.borrows, containerID)
 		} else {
-			s.borrows[containerID] = left
+			w.borrows[containerID] = left
 		}
 	}
-	s.mu.Unlock()
+	w.mu.Unlock()
 	if !ok || left > 0 {
 		return nil
 	}
-	return s.unmountLocked(containerID)
+	return w.unmountLocked(containerID)
 }
 
 // claimMount makes a borrowed mount a container's own.
-func (s *Store) claimMount(containerID string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.borrows, containerID)
+func (w *Writable) claimMount(containerID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.borrows, containerID)
 }
 
-func (s *Store) isBorrowed(containerID string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.borrows[containerID] > 0
-}
-
-// comparesTrees reports whether the driver finds differences by comparing mounted trees.
-func (s *Store) comparesTrees(driver graphdriver.Driver) bool {
-	if s.choice.driver == driverVFS {
-		return false // it compares, but has nothing to mount
-	}
-	for _, pair := range driver.Status() {
-		if pair[0] == "Native Overlay Diff" {
-			return pair[1] != "true"
-		}
-	}
-	return true
+func (w *Writable) isBorrowed(containerID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.borrows[containerID] > 0
 }
 
 // Changes returns the paths that a container has changed, in order. skip names the container's mount points: a folder or
 // empty file that was made there only to be mounted over is left out, and so are parents that nothing else has changed.
 //
 // Errors are fault.NotFound (the container has no layer) or internal.
-func (s *Store) Changes(ctx context.Context, containerID string, skip []string) ([]container.Change, error) {
-	layer, driver, unlock, err := s.layerForDiff(ctx, containerID)
+func (w *Writable) Changes(ctx context.Context, containerID string, skip []string) ([]container.Change, error) {
+	layer, driver, unlock, err := w.layerForDiff(ctx, containerID)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	changes, left, err := s.changesLocked(ctx, layer, driver, skip)
+	changes, left, err := w.changesLocked(ctx, layer, driver, skip)
 	if err != nil {
 		return nil, err
 	}
@@ -189,34 +174,36 @@ func (s *Store) Changes(ctx context.Context, containerID string, skip []string) 
 }
 
 // changesLocked returns all changes, and the paths of those that skip leaves out.
-func (s *Store) changesLocked(
-	ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver, skip []string,
+func (w *Writable) changesLocked(
+	ctx context.Context, layer *containerLayer, driver graphdriver.Driver, skip []string,
 ) ([]container.Change, map[string]bool, error) {
 	var changes []container.Change
-	own, below, err := s.foldersOf(layer, driver)
+	own, below, err := w.foldersOf(layer, driver)
 	switch {
 	case err != nil:
-	case s.choice.driver == driverVFS || s.comparesTrees(driver):
-		changes, err = s.comparedChanges(ctx, layer, driver)
+	case w.choice.driver == driverVFS || w.comparesTrees(driver):
+		changes, err = w.comparedChanges(ctx, layer, driver)
 	default:
 		changes, err = overlayChanges(ctx, own, below)
 	}
 	if err != nil {
-		return nil, nil, wrap(err, "changes of layer of %s", layer.ID)
+		return nil, nil, wrap(err, "changes of layer of %s", layer.id)
 	}
 	slices.SortStableFunc(changes, func(a, b container.Change) int { return strings.Compare(a.Path, b.Path) })
-	left, err := s.leftOut(layer, driver, changes, skip)
+	left, err := w.leftOut(layer, driver, changes, skip)
 	return changes, left, err
 }
 
 // comparedChanges has the library compare the trees of a container and its image, which goes by paths.
-func (s *Store) comparedChanges(ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver) ([]container.Change, error) {
-	if err := s.checkBounds(ctx, layer.ID); err != nil {
+func (w *Writable) comparedChanges(
+	ctx context.Context, layer *containerLayer, driver graphdriver.Driver,
+) ([]container.Change, error) {
+	if err := w.checkBounds(ctx, layer.id); err != nil {
 		return nil, err
 	}
-	s.naive.Lock()
-	found, err := driver.Changes(layer.ID, nil, layer.Parent, nil, "")
-	s.naive.Unlock()
+	w.naive.Lock()
+	found, err := driver.Changes(layer.id, nil, layer.parent, nil, "")
+	w.naive.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -237,24 +224,26 @@ func (s *Store) comparedChanges(ctx context.Context, layer *cstorage.Layer, driv
 
 // layerForDiff returns a container's layer with its lock held. The library's own calls for diffs are not used: they keep
 // all layers locked as long as a client reads.
-func (s *Store) layerForDiff(ctx context.Context, containerID string) (*cstorage.Layer, graphdriver.Driver, func(), error) {
+func (w *Writable) layerForDiff(ctx context.Context, containerID string) (*containerLayer, graphdriver.Driver, func(), error) {
 	if err := validID(containerID); err != nil {
 		return nil, nil, nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, nil, nil, fmt.Errorf("look at layer of %s: %w", containerID, err)
 	}
-	driver, err := s.cs.GraphDriver()
+	driver, err := w.cs.GraphDriver()
 	if err != nil {
 		return nil, nil, nil, wrap(err, "look at layer of %s", containerID)
 	}
-	unlock := s.locks.lock(containerID)
-	layer, err := s.cs.Layer(containerID)
-	if err != nil || !isContainer(layer) {
+	unlock := w.locks.lock(containerID)
+	parent, ok := w.containers.findParent(containerID)
+	if !ok {
 		unlock()
-		if err == nil || errors.Is(err, cstorage.ErrLayerUnknown) {
-			return nil, nil, nil, noLayer(containerID)
-		}
+		return nil, nil, nil, noLayer(containerID)
+	}
+	layer, err := describeLayer(w.cs, containerID, parent)
+	if err != nil && !errors.Is(err, cstorage.ErrLayerUnknown) { // a damaged image: what was written is there
+		unlock()
 		return nil, nil, nil, wrap(err, "look at layer of %s", containerID)
 	}
 	return layer, driver, unlock, nil

@@ -67,13 +67,15 @@ func (s *Store) Layers(ctx context.Context, imageID string) ([]LayerInfo, error)
 
 // collectBlobs adds what an image's manifests say of the wanted layers, as far as it is proven. What cannot be read adds
 // nothing.
-func (s *Store) collectBlobs(record *cstorage.Image, wanted map[digest.Digest][]Blob, proven map[digest.Digest][]digest.Digest) {
-	cfg, err := s.configOf(record)
+func (c *catalog) collectBlobs(
+	record *cstorage.Image, wanted map[digest.Digest][]Blob, proven map[digest.Digest][]digest.Digest,
+) {
+	cfg, err := c.configOf(record)
 	if err != nil {
 		return
 	}
 	for _, key := range manifestKeys(record) {
-		raw, err := s.bigData(record, key)
+		raw, err := c.bigData(record, key)
 		if err != nil {
 			continue
 		}
@@ -115,24 +117,24 @@ func manifestKeys(record *cstorage.Image) []string {
 // Documents returns an image's config and its manifests as they came, the one by which it was stored first.
 //
 // Errors are fault.NotFound or internal.
-func (s *Store) Documents(ctx context.Context, imageID string) (config []byte, manifests []Document, err error) {
+func (c *catalog) Documents(ctx context.Context, imageID string) (config []byte, manifests []Document, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("documents of image %s: %w", imageID, err)
 	}
 	bare := bareID(imageID)
-	cfg, err := s.soundConfig(bare)
+	cfg, err := c.soundConfig(bare)
 	if err != nil {
 		return nil, nil, err
 	}
-	record, err := s.imageRecord(bare)
+	record, err := c.imageRecord(bare)
 	if err != nil {
 		return nil, nil, wrap(err, "documents of image %s", imageID)
 	}
-	if config, err = s.configBlob(record); err != nil {
+	if config, err = c.configBlob(record); err != nil {
 		return nil, nil, fmt.Errorf("config of image %s: %w", imageID, err)
 	}
 	for _, key := range manifestKeys(record) {
-		raw, err := s.bigData(record, key)
+		raw, err := c.bigData(record, key)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was damaged, and is set aside
 		}
@@ -169,11 +171,11 @@ func mediaTypeOf(raw []byte) string {
 // History returns the steps of an image's making, oldest first, and the sizes of its layers in bytes, lowest first.
 //
 // Errors are fault.NotFound or internal.
-func (s *Store) History(ctx context.Context, imageID string) (steps []History, sizes []int64, err error) {
+func (c *catalog) History(ctx context.Context, imageID string) (steps []History, sizes []int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("history of image %s: %w", imageID, err)
 	}
-	cfg, err := s.knownConfig(bareID(imageID))
+	cfg, err := c.knownConfig(bareID(imageID))
 	if err != nil {
 		return nil, nil, err
 	}

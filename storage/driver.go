@@ -130,7 +130,8 @@ func rememberDriver(root, driver, made string) error {
 // opened is the library's store, and what its indexes were found to be.
 type opened struct {
 	cstorage.Store
-	lost bool // an index was damaged: something may be there that none lists any more
+	containers *containerIndex
+	lost       bool // an index was damaged: something may be there that none lists any more
 }
 
 func tryDriver(ctx context.Context, driver, root, run string, opts Options, known bool) (opened, error) {
@@ -166,7 +167,11 @@ func tryDriver(ctx context.Context, driver, root, run string, opts Options, know
 	} else {
 		so.GraphDriverOptions = append(so.GraphDriverOptions, "vfs.ignore_chown_errors="+strconv.FormatBool(opts.SingleID))
 	}
-	parents, lost, err := mendIndexes(root, so.GraphDriverName, opts.Damage)
+	containers, err := readContainers(root)
+	if err != nil {
+		return opened{}, err
+	}
+	parents, lost, err := mendIndexes(root, so.GraphDriverName, containers, opts.Damage)
 	if err != nil {
 		return opened{}, fmt.Errorf("mend the indexes: %w", err)
 	}
@@ -179,7 +184,7 @@ func tryDriver(ctx context.Context, driver, root, run string, opts Options, know
 	if err != nil {
 		return opened{}, fmt.Errorf("%s: %w", driver, err)
 	}
-	return opened{Store: cs, lost: lost}, nil
+	return opened{Store: cs, containers: containers, lost: lost}, nil
 }
 
 // nativeOverlay says why the kernel's overlay does not work on root, nil if it does. The library tries a real mount once

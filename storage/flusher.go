@@ -18,11 +18,16 @@ const (
 	flushDelay   = 500 * time.Millisecond // between a verb and its sync: many verbs share one
 )
 
-// flusher brings the records of container layers to the disk soon after they changed, and keeps the last synced ones:
-// a power cut in between may leave an empty file on some file systems. It also makes durable that new records of images,
-// which the library syncs, have taken the place of the last ones.
+// flushed are the folders that a flusher syncs: those of the library's records of layers and of images, and that of the names
+// of containers' layers.
+type flushed struct{ layers, images, containers string }
+
+// flusher brings the names of container layers and the records of layers of steps to the disk soon after they changed, and
+// keeps the last synced records: a power cut in between may leave an empty file on some file systems. It also makes durable
+// that new records of images, which the library syncs, have taken the place of the last ones.
 type flusher struct {
-	dir   string
+	flushed
+
 	dirty chan struct{} // one waiting mark is enough
 	quit  chan struct{}
 	done  chan struct{}
@@ -31,19 +36,33 @@ type flusher struct {
 
 	working sync.Mutex   // held while the records are synced
 	before  func() error // brings to the disk what has to be there before them
-	images  string       // folder of the images' records
 	told    func(begun time.Time)
 
-	mu      sync.Mutex      // guards the fields below
-	changed map[string]bool // images whose records or documents were replaced
-	steps   bool            // there are layers of steps whose records may not be on the disk
+	mu      sync.Mutex // guards pending
+	pending pending
 }
 
-// newFlusher starts a flusher for the library's folders of layers and of images. before is called ahead of every sync, and
-// told after each that has worked. close ends it.
-func newFlusher(dir, images string, before func() error, told func(begun time.Time)) *flusher {
+// pending is what may not be on the disk.
+type pending struct {
+	changed    map[string]bool // images whose records or documents were replaced
+	steps      bool            // there are layers of steps whose records may not be on the disk
+	records    bool            // records of layers were replaced
+	containers bool            // names of containers' layers came or went
+}
+
+func (p *pending) addAll(more pending) {
+	if p.changed == nil {
+		p.changed = map[string]bool{}
+	}
+	maps.Copy(p.changed, more.changed)
+	p.steps, p.records, p.containers = p.steps || more.steps, p.records || more.records, p.containers || more.containers
+}
+
+// newFlusher starts a flusher. before is called ahead of every sync of layers' records, and told after each sync that has
+// worked. close ends it.
+func newFlusher(dirs flushed, before func() error, told func(begun time.Time)) *flusher {
 	f := &flusher{
-		dir: dir, images: images, changed: map[string]bool{}, before: before, told: told,
+		flushed: dirs, before: before, told: told,
 		dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	go f.run()
@@ -51,50 +70,56 @@ func newFlusher(dir, images string, before func() error, told func(begun time.Ti
 }
 
 // requestSync asks for a sync. A store that is being opened has no flusher yet.
-func (f *flusher) requestSync() {
+func (f *flusher) requestSync(of pending) {
 	if f == nil {
 		return
 	}
+	f.notePending(of)
 	select {
 	case f.dirty <- struct{}{}:
 	default:
 	}
 }
 
+func (f *flusher) notePending(more pending) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending.addAll(more)
+}
+
+func (f *flusher) takePending() pending {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	taken := f.pending
+	f.pending = pending{}
+	return taken
+}
+
 // markImage notes a change of an image and asks for a sync.
 func (f *flusher) markImage(bare string) {
-	if f == nil {
-		return
-	}
-	f.mu.Lock()
-	f.changed[bare] = true
-	f.mu.Unlock()
-	f.requestSync()
+	f.requestSync(pending{changed: map[string]bool{bare: true}, records: true})
 }
 
 // markStep asks for a sync of the layer of a step. An image of the library may stand on it before that.
-func (f *flusher) markStep() {
-	f.noteSteps(true)
-	f.requestSync()
-}
+func (f *flusher) markStep() { f.requestSync(pending{steps: true, records: true}) }
+
+// markRecords asks for a sync of the records of layers.
+func (f *flusher) markRecords() { f.requestSync(pending{records: true}) }
+
+// markContainers asks for a sync of the names of containers' layers.
+func (f *flusher) markContainers() { f.requestSync(pending{containers: true}) }
 
 // syncSteps brings the records of all layers of steps to the disk that are not there yet.
 func (f *flusher) syncSteps() error {
 	f.working.Lock()
 	defer f.working.Unlock()
 	f.mu.Lock()
-	needed := f.steps
+	needed := f.pending.steps
 	f.mu.Unlock()
 	if !needed {
 		return nil
 	}
 	return f.syncLocked()
-}
-
-func (f *flusher) noteSteps(unsynced bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.steps = unsynced
 }
 
 // close syncs what is left and ends the flusher. It may be called again.
@@ -137,15 +162,20 @@ func (f *flusher) sync() error {
 
 func (f *flusher) syncLocked() (err error) {
 	begun := time.Now()
-	f.noteSteps(false) // of what comes while this is under way it is noted again
+	now := f.takePending() // what comes while this is under way is noted again
 	defer func() {
 		if err != nil {
-			f.noteSteps(true)
+			f.notePending(now)
 			return
 		}
 		f.told(begun)
 	}()
-	if err := f.syncImages(); err != nil {
+	if now.containers {
+		if err := syncDir(f.containers); err != nil {
+			return err
+		}
+	}
+	if err := f.syncImages(now.changed); err != nil || !now.records {
 		return err
 	}
 	return f.syncRecords()
@@ -158,7 +188,7 @@ const replacedOften = 3
 // was synced has its content on the disk, and its name may still mean an older one there.
 func (f *flusher) syncRecords() error {
 	for try := 1; ; try++ {
-		file, err := os.Open(filepath.Join(f.dir, volatileFile))
+		file, err := os.Open(filepath.Join(f.layers, volatileFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return f.before()
 		}
@@ -167,7 +197,7 @@ func (f *flusher) syncRecords() error {
 		}
 		named, err := f.syncFile(file)
 		if err == nil && !named && try == replacedOften {
-			named, err = true, syncFS(f.dir)
+			named, err = true, syncFS(f.layers)
 		}
 		if err == nil && named {
 			err = f.backUpRecords(file)
@@ -198,11 +228,7 @@ func (f *flusher) syncFile(file *os.File) (named bool, err error) {
 }
 
 // syncImages brings to the disk which files the folders of changed images hold, and then which records of all images count.
-func (f *flusher) syncImages() error {
-	f.mu.Lock()
-	changed := f.changed
-	f.changed = map[string]bool{}
-	f.mu.Unlock()
+func (f *flusher) syncImages(changed map[string]bool) error {
 	if len(changed) == 0 {
 		return nil
 	}
@@ -212,17 +238,12 @@ func (f *flusher) syncImages() error {
 			err = errors.Join(err, serr)
 		}
 	}
-	if err = errors.Join(err, syncDir(f.images)); err != nil {
-		f.mu.Lock()
-		maps.Copy(f.changed, changed)
-		f.mu.Unlock()
-	}
-	return err
+	return errors.Join(err, syncDir(f.images))
 }
 
 // backUpRecords copies the records, so that the copy is whole on the disk before it takes the place of the last one.
 func (f *flusher) backUpRecords(records io.Reader) error {
-	return wrap(replaceFile(filepath.Join(f.dir, backupFile), records), "back up layer records")
+	return wrap(replaceFile(filepath.Join(f.layers, backupFile), records), "back up layer records")
 }
 
 // newSuffix marks a file that is about to take another's place. A crash may leave it; the next start removes it.

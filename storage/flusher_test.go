@@ -18,12 +18,13 @@ func TestRecordsReplacedWhileTheyAreSynced(t *testing.T) {
 				must(t, os.WriteFile(path+".next", []byte(text), 0o600), os.Rename(path+".next", path))
 			}
 			write("0")
-			f := newFlusher(dir, dir, func() error {
+			f := newFlusher(flushed{layers: dir, images: dir, containers: dir}, func() error {
 				if tries++; tries <= often {
 					write(strconv.Itoa(tries))
 				}
 				return nil
 			}, func(time.Time) { told++ })
+			f.notePending(pending{records: true})
 			must(t, f.sync())
 			want := min(often, replacedOften-1)
 			if got, err := os.ReadFile(filepath.Join(dir, backupFile)); err != nil || string(got) != strconv.Itoa(want) || tries != want+1 {

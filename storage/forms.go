@@ -65,11 +65,11 @@ func (s *Store) NoteForms(ctx context.Context, imageID string, made []digest.Dig
 }
 
 // readForms returns what NoteForms has kept with a layer. What cannot be read is none.
-func (s *Store) readForms(layer *cstorage.Layer) []digest.Digest {
+func (t *layerTree) readForms(layer *cstorage.Layer) []digest.Digest {
 	if !slices.Contains(layer.BigDataNames, formsKey) {
 		return nil
 	}
-	file, err := s.cs.LayerBigData(layer.ID, formsKey)
+	file, err := t.cs.LayerBigData(layer.ID, formsKey)
 	if err != nil {
 		return nil
 	}
@@ -83,21 +83,19 @@ func (s *Store) readForms(layer *cstorage.Layer) []digest.Digest {
 
 // provenForms returns the blobs of layers with some content that are sure to unpack to it: those that were unpacked here, and
 // those that were made here.
-func (s *Store) provenForms(diffIDs []digest.Digest) map[digest.Digest][]digest.Digest {
+func (t *layerTree) provenForms(diffIDs []digest.Digest) map[digest.Digest][]digest.Digest {
 	proven := make(map[digest.Digest][]digest.Digest, len(diffIDs))
 	for _, diffID := range diffIDs {
 		if _, done := proven[diffID]; done {
 			continue
 		}
 		proven[diffID] = nil
-		layers, err := s.cs.LayersByUncompressedDigest(diffID)
+		layers, err := t.cs.LayersByUncompressedDigest(diffID)
 		if err != nil {
 			continue // they have gone
 		}
 		for i := range layers {
-			if l := &layers[i]; !isContainer(l) {
-				proven[diffID] = append(append(proven[diffID], l.CompressedDigest), s.readForms(l)...)
-			}
+			proven[diffID] = append(append(proven[diffID], layers[i].CompressedDigest), t.readForms(&layers[i])...)
 		}
 	}
 	return proven

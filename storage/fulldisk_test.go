@@ -10,7 +10,7 @@ import (
 
 func TestEmptyLeavesTheFolder(t *testing.T) {
 	for driver, dir := range map[string]string{driverOverlay: "overlay/ID/diff", driverVFS: "vfs/dir/ID"} {
-		s := &Store{root: t.TempDir(), choice: choice{driver: driver}}
+		s := &Store{disk: &disk{root: t.TempDir(), choice: choice{driver: driver}}}
 		bin, err := tree.NewTrash(filepath.Join(s.root, trashFolder), func(err error) { t.Error(err) })
 		if err != nil {
 			t.Fatal(err)

@@ -153,5 +153,5 @@ func layers(t *testing.T, s *Store) (records, folders int) {
 			t.Errorf("left in %s: %v", temp, left)
 		}
 	}
-	return len(all), len(dirs)
+	return len(all) + len(s.containers.allParents()), len(dirs)
 }

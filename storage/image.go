@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/go-digest"
 	cstorage "go.podman.io/storage"
@@ -31,18 +32,33 @@ type configCache struct {
 	damaged  error // why the image cannot be used; nil for one that can
 }
 
+// catalog keeps the images: their records, their names, and what never changes of them.
+type catalog struct {
+	*disk
+	*stepFiles
+
+	mu      sync.Mutex              // guards configs
+	configs map[string]*configCache // by image id without sha256:
+}
+
+func newCatalog(d *disk) *catalog {
+	return &catalog{
+		disk: d, stepFiles: &stepFiles{disk: d, steps: map[string]*stepRecord{}}, configs: map[string]*configCache{},
+	}
+}
+
 // List returns all images, newest first.
-func (s *Store) List(ctx context.Context) ([]*image.Image, error) {
+func (c *catalog) List(ctx context.Context) ([]*image.Image, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
 	}
-	records, err := s.imageRecords()
+	records, err := c.imageRecords()
 	if err != nil {
 		return nil, err
 	}
 	images := make([]*image.Image, 0, len(records))
 	for i := range records {
-		img, err := s.assembleImage(&records[i])
+		img, err := c.assembleImage(&records[i])
 		if fault.Is(err, fault.NotFound) {
 			continue // removed meanwhile
 		}
@@ -59,7 +75,7 @@ func (s *Store) List(ctx context.Context) ([]*image.Image, error) {
 // one. A name wins over the beginning of an id; the beginning of several ids means none of them.
 //
 // Errors are fault.NotFound, fault.Invalid (neither a name nor an id) or internal.
-func (s *Store) Get(ctx context.Context, what string) (*image.Image, error) {
+func (c *catalog) Get(ctx context.Context, what string) (*image.Image, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("get image %s: %w", what, err)
 	}
@@ -67,22 +83,22 @@ func (s *Store) Get(ctx context.Context, what string) (*image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	record, err := s.findImage(l)
+	record, err := c.findImage(l)
 	if err != nil {
 		return nil, err
 	}
-	return s.assembleImage(record)
+	return c.assembleImage(record)
 }
 
-func (s *Store) findImage(l image.Lookup) (*cstorage.Image, error) {
+func (c *catalog) findImage(l image.Lookup) (*cstorage.Image, error) {
 	if !l.Ref.IsZero() {
-		record, err := s.findName(l.Ref)
+		record, err := c.findName(l.Ref)
 		if err != nil || record != nil {
 			return record, err
 		}
 	}
 	if l.Prefix != "" {
-		if record, err := s.findID(l.Prefix); err != nil || record != nil {
+		if record, err := c.findID(l.Prefix); err != nil || record != nil {
 			return record, err
 		}
 	}
@@ -90,15 +106,15 @@ func (s *Store) findImage(l image.Lookup) (*cstorage.Image, error) {
 }
 
 // findID returns the image of an id or the beginning of one, nil if there is none or there are several.
-func (s *Store) findID(prefix string) (*cstorage.Image, error) {
-	if r := s.lightStep(prefix); r != nil {
+func (c *catalog) findID(prefix string) (*cstorage.Image, error) {
+	if r := c.lightStep(prefix); r != nil {
 		return r.toImageRecord(prefix), nil
 	}
-	step, r, several := s.stepsOf(prefix)
+	step, r, several := c.stepsOf(prefix)
 	if several {
 		return nil, nil //nolint:nilnil // no image and no error is the answer
 	}
-	record, err := s.cs.Image(prefix)
+	record, err := c.cs.Image(prefix)
 	if err != nil && !errors.Is(err, cstorage.ErrImageUnknown) {
 		return nil, fmt.Errorf("look up image %s: %w", prefix, err)
 	}
@@ -109,7 +125,7 @@ func (s *Store) findID(prefix string) (*cstorage.Image, error) {
 	case found:
 		return record, nil
 	}
-	records, err := s.cs.Images() // the library says the same of none and of several
+	records, err := c.cs.Images() // the library says the same of none and of several
 	if err != nil {
 		return nil, fmt.Errorf("look up image %s: %w", prefix, err)
 	}
@@ -123,8 +139,8 @@ func (s *Store) findID(prefix string) (*cstorage.Image, error) {
 
 // findName returns the image of a name, nil if no image has it. A digest also finds an image that has a tag in the same
 // repository and that manifest.
-func (s *Store) findName(ref image.Ref) (*cstorage.Image, error) {
-	record, err := s.cs.Image(ref.WithoutTag().Canonical())
+func (c *catalog) findName(ref image.Ref) (*cstorage.Image, error) {
+	record, err := c.cs.Image(ref.WithoutTag().Canonical())
 	if err == nil {
 		return record, nil
 	}
@@ -134,7 +150,7 @@ func (s *Store) findName(ref image.Ref) (*cstorage.Image, error) {
 	if ref.Digest() == "" {
 		return nil, nil //nolint:nilnil // no image and no error is the answer
 	}
-	records, err := s.cs.ImagesByDigest(digest.Digest(ref.Digest()))
+	records, err := c.cs.ImagesByDigest(digest.Digest(ref.Digest()))
 	if err != nil && !errors.Is(err, cstorage.ErrImageUnknown) {
 		return nil, fmt.Errorf("look up image %s: %w", ref.Familiar(), err)
 	}
@@ -149,8 +165,8 @@ func (s *Store) findName(ref image.Ref) (*cstorage.Image, error) {
 }
 
 // assembleImage joins what never changes of an image with its present names.
-func (s *Store) assembleImage(record *cstorage.Image) (*image.Image, error) {
-	cfg, err := s.configOf(record)
+func (c *catalog) assembleImage(record *cstorage.Image) (*image.Image, error) {
+	cfg, err := c.configOf(record)
 	if err != nil {
 		return nil, err
 	}
@@ -182,35 +198,35 @@ func familiarNames(names []string) (tags, digests []string) {
 }
 
 // configOf returns what never changes of an image, or as much as is known of a damaged one.
-func (s *Store) configOf(record *cstorage.Image) (*configCache, error) {
-	s.mu.Lock()
-	cfg := s.configs[record.ID]
-	s.mu.Unlock()
+func (c *catalog) configOf(record *cstorage.Image) (*configCache, error) {
+	c.mu.Lock()
+	cfg := c.configs[record.ID]
+	c.mu.Unlock()
 	if cfg != nil {
 		return cfg, nil
 	}
-	cfg, err := s.loadConfig(record)
+	cfg, err := c.loadConfig(record)
 	if errors.Is(err, cstorage.ErrImageUnknown) {
 		return nil, image.NoSuch("sha256:" + record.ID)
 	}
 	if err != nil {
-		s.damage.Note(s.imageFolder(record.ID), fmt.Errorf("image %v: %w", record.Names, err))
-		cfg = s.damagedConfig(record, err)
+		c.damage.Note(c.imageFolder(record.ID), fmt.Errorf("image %v: %w", record.Names, err))
+		cfg = c.damagedConfig(record, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.configs[record.ID] = cfg
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.configs[record.ID] = cfg
 	return cfg, nil
 }
 
-func (s *Store) forgetConfig(bare string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.configs, bare)
+func (c *catalog) forgetConfig(bare string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.configs, bare)
 }
 
-func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
-	raw, err := s.configBlob(record)
+func (c *catalog) loadConfig(record *cstorage.Image) (*configCache, error) {
+	raw, err := c.configBlob(record)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
@@ -220,17 +236,15 @@ func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
 	}
 	cfg := &configCache{topLayer: record.TopLayer, diffIDs: doc.RootFS.DiffIDs, history: doc.History}
 	var total int64
-	for layerID := record.TopLayer; layerID != ""; {
-		layer, err := s.cs.Layer(layerID)
+	for layer, err := range c.layersFrom(record.TopLayer) {
 		if err != nil {
-			return nil, fmt.Errorf("layer %s: %w", layerID, err)
+			return nil, err
 		}
 		if isDamaged(layer) {
-			return nil, fmt.Errorf("layer %s is damaged", layerID)
+			return nil, fmt.Errorf("layer %s is damaged", layer.ID)
 		}
 		cfg.sizes = append(cfg.sizes, layer.UncompressedSize)
 		total += max(layer.UncompressedSize, 0)
-		layerID = layer.Parent
 	}
 	if len(cfg.sizes) != len(cfg.diffIDs) {
 		return nil, fmt.Errorf("it has %d layers, its config tells of %d", len(cfg.sizes), len(cfg.diffIDs))
@@ -254,12 +268,12 @@ func (s *Store) loadConfig(record *cstorage.Image) (*configCache, error) {
 
 // configBlob returns an image's config. Its digest is the image's id, unless the library has given the image another one
 // (partial pulls): then the manifest names it.
-func (s *Store) configBlob(record *cstorage.Image) ([]byte, error) {
+func (c *catalog) configBlob(record *cstorage.Image) ([]byte, error) {
 	if isLight(record) {
-		if _, config, err := s.readStep(record.ID); err == nil || !fault.Is(err, fault.NotFound) {
+		if _, config, err := c.readStep(record.ID); err == nil || !fault.Is(err, fault.NotFound) {
 			return config, err
 		}
-		full, err := s.cs.Image(record.ID) // it has got its place in the library meanwhile
+		full, err := c.cs.Image(record.ID) // it has got its place in the library meanwhile
 		if err != nil {
 			return nil, err
 		}
@@ -267,7 +281,7 @@ func (s *Store) configBlob(record *cstorage.Image) ([]byte, error) {
 	}
 	key := "sha256:" + record.ID
 	if !slices.Contains(record.BigDataNames, key) {
-		raw, err := s.bigData(record, cstorage.ImageDigestBigDataKey)
+		raw, err := c.bigData(record, cstorage.ImageDigestBigDataKey)
 		if err != nil {
 			return nil, err
 		}
@@ -280,14 +294,14 @@ func (s *Store) configBlob(record *cstorage.Image) ([]byte, error) {
 		}
 		key = m.Config.Digest.String()
 	}
-	return s.bigData(record, key)
+	return c.bigData(record, key)
 }
 
-func (s *Store) bigData(record *cstorage.Image, key string) ([]byte, error) {
+func (c *catalog) bigData(record *cstorage.Image, key string) ([]byte, error) {
 	if size := record.BigDataSizes[key]; size > maxConfig {
 		return nil, fault.Internal("%s has %d bytes, more than %d", key, size, maxConfig)
 	}
-	raw, err := s.cs.ImageBigData(record.ID, key)
+	raw, err := c.cs.ImageBigData(record.ID, key)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	}

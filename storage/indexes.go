@@ -36,6 +36,7 @@ type index struct {
 
 	present, saved *listing // what the files hold; nil: nothing that is of use
 	why            error    // present is nil
+	changed        bool     // present is not what the file holds
 }
 
 // listing is the content of an index.
@@ -83,7 +84,9 @@ func checkImageRecord(raw json.RawMessage) error {
 // mendIndexes puts copies in the place of indexes that are damaged or missing, before the library reads them: it takes an
 // empty one for an order to remove all. lost means that something may be there which no index lists any more. parents has
 // the layer below each layer.
-func mendIndexes(root, driver string, account *damage.Account) (parents map[string]string, lost bool, err error) {
+func mendIndexes(
+	root, driver string, containers *containerIndex, account *damage.Account,
+) (parents map[string]string, lost bool, err error) {
 	layers, volatile, images := indexesOf(root, driver)
 	all := []*index{layers, volatile, images}
 	used := false
@@ -95,8 +98,38 @@ func mendIndexes(root, driver string, account *damage.Account) (parents map[stri
 	}
 	layers.detectSwap(volatile)
 	volatile.detectSwap(layers)
-	parents = map[string]string{}
+	if parents, lost, err = restoreIndexes(layers, volatile, images, used, account); err != nil {
+		return nil, false, err
+	}
+	if err := containers.takeFrom(layers, volatile); err != nil {
+		return nil, false, err
+	}
+	maps.Copy(parents, containers.parents)
+	if containers.isNew && used { // if the folder of names is lost, the layers of containers look like leftovers
+		err = setUnknownAside(layers.home, parents, account)
+	}
+	if err = errors.Join(err, containers.makeFolder()); err != nil {
+		return nil, false, err
+	}
+	if lost { // before an index is there: a crash in between must not have the next start delete it
+		if err := setUnlistedAside(layers, images, parents, account); err != nil {
+			return nil, false, err
+		}
+	}
 	for _, x := range all {
+		if err := errors.Join(x.writeFiles(), os.RemoveAll(x.path+newSuffix), os.RemoveAll(x.copy+newSuffix)); err != nil {
+			return nil, false, err
+		}
+	}
+	return parents, lost, nil
+}
+
+// restoreIndexes takes copies for the indexes that are damaged or missing. used says that the store has been in use.
+func restoreIndexes(
+	layers, volatile, images *index, used bool, account *damage.Account,
+) (parents map[string]string, lost bool, err error) {
+	parents = map[string]string{}
+	for _, x := range []*index{layers, volatile, images} {
 		// A store gets each of its indexes with the first record for it, and never one without the other two for long.
 		missing := errors.Is(x.why, fs.ErrNotExist) && x.saved == nil
 		if x.present == nil && (!missing || used && x != volatile) {
@@ -107,16 +140,6 @@ func mendIndexes(root, driver string, account *damage.Account) (parents map[stri
 		}
 		if x.present != nil && x != images {
 			maps.Copy(parents, x.present.parents)
-		}
-	}
-	if lost { // before an index is there: a crash in between must not have the next start delete it
-		if err := setUnlistedAside(layers, images, parents, account); err != nil {
-			return nil, false, err
-		}
-	}
-	for _, x := range all {
-		if err := errors.Join(x.writeFiles(), os.RemoveAll(x.path+newSuffix), os.RemoveAll(x.copy+newSuffix)); err != nil {
-			return nil, false, err
 		}
 	}
 	return parents, lost, nil
@@ -229,6 +252,12 @@ func (x *index) writeFiles() error {
 	switch {
 	case x.present == nil:
 		return nil
+	case x.changed: // the copy first: it stands in for an index that lists less
+		err := replaceFile(x.copy, bytes.NewReader(x.present.raw))
+		if err == nil {
+			err = replaceFile(x.path, bytes.NewReader(x.present.raw))
+		}
+		return wrap(err, "change %s", x.path)
 	case x.why != nil:
 		return wrap(replaceFile(x.path, bytes.NewReader(x.present.raw)), "restore %s", x.path)
 	case x.saved == nil || !bytes.Equal(x.saved.raw, x.present.raw):

@@ -121,9 +121,9 @@ func TestPlacesComeBack(t *testing.T) {
 	img := mustPull(t, s, "img", nil, entries(t, file("1", "1")), entries(t, file("2", "2")), entries(t, file("3", "3")))
 	id := newID(t)
 	must(t, s.Create(t.Context(), id, img.ID))
-	chain, err := s.layerChain(id)
-	must(t, err)
-	must(t, s.Close())
+	chain, err := s.layerChain(img.TopLayer)
+	must(t, err, s.Close())
+	chain = append([]string{id}, chain...)
 	home := filepath.Join(s.root, driverOverlay)
 	read := func(layerID, name string) string {
 		raw, err := os.ReadFile(filepath.Join(home, layerID, name))

@@ -38,13 +38,11 @@ func (s *Store) CreateMapped(ctx context.Context, containerID, imageID string, i
 		return err
 	}
 	maps := cstorage.LayerIDMappingOptions{UIDMap: toIDMaps(ids.UIDs), GIDMap: toIDMaps(ids.GIDs)}
-	parent := cfg.topLayer
-	if parent != "" {
-		if parent, err = s.ensureMappedLayer(parent, maps); err != nil {
-			return wrap(err, "copy image %s for other ids", imageID)
-		}
+	parent, err := s.ensureMappedLayer(cfg.topLayer, maps)
+	if err != nil {
+		return wrap(err, "copy image %s for other ids", imageID)
 	}
-	return s.createLayer(containerID, imageID, parent, maps)
+	return s.createLayer(containerID, imageID, parent)
 }
 
 // ensureMappedLayer returns the id of the copy of a layer for other ids, which is made the first time.
@@ -71,14 +69,6 @@ func toIDMaps(list []container.IDRange) []idtools.IDMap {
 	return maps
 }
 
-// idMaps are the ids of a container's layer that has its own; nil for others.
-func idMaps(layer *cstorage.Layer) *idtools.IDMappings {
-	if len(layer.UIDMap) == 0 {
-		return nil
-	}
-	return idtools.NewIDMappingsFromMaps(layer.UIDMap, layer.GIDMap)
-}
-
 // dropMapped deletes the copies of an image's top layer, unless another image has the same. Those that containers use
 // become orphans, which go with the last of them. It is called with s.images held.
 func (s *Store) dropMapped(bare, top string) error {
@@ -99,11 +89,9 @@ func (s *Store) dropMapped(bare, top string) error {
 		if layers[i].Flags[mappedFlag] != any(top) {
 			continue
 		}
-		err := s.cs.DeleteLayer(layers[i].ID)
+		err := s.deleteLayer(layers[i].ID)
 		if errors.Is(err, cstorage.ErrLayerHasChildren) {
-			s.mu.Lock()
-			s.orphans[layers[i].ID] = struct{}{}
-			s.mu.Unlock()
+			s.addOrphans(layers[i].ID)
 			continue
 		}
 		if err != nil && !errors.Is(err, cstorage.ErrLayerUnknown) {

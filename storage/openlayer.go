@@ -10,7 +10,6 @@ import (
 	"hash/crc64"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/klauspost/compress/gzip"
 	tarsplit "github.com/vbatts/tar-split/tar/storage"
@@ -60,39 +59,13 @@ func (s *Store) pinLayer(layerID string) (unpin func(), ok bool) {
 	if _, err := s.cs.Layer(layerID); err != nil {
 		return nil, false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pins[layerID]++
+	s.addReader(layerID)
 	return func() {
-		s.mu.Lock()
-		s.pins[layerID]--
-		if s.pins[layerID] == 0 {
-			delete(s.pins, layerID)
-		}
-		s.mu.Unlock()
+		s.dropReader(layerID)
 		if s.hasOrphans() {
 			_ = s.pruneOrphans(layerID) // what could not be removed stays an orphan: the next start tries again
 		}
 	}, true
-}
-
-func (s *Store) isPinned(layerID string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pins[layerID] > 0
-}
-
-// layerFolder returns where the files of a layer lie.
-func (s *Store) layerFolder(layerID string) string {
-	if s.choice.driver == driverVFS {
-		return filepath.Join(s.root, driverVFS, "dir", layerID)
-	}
-	return filepath.Join(s.root, driverOverlay, layerID, "diff")
-}
-
-// headersFile returns where the headers of a layer's archive lie.
-func (s *Store) headersFile(layerID string) string {
-	return filepath.Join(s.root, s.cs.GraphDriverName()+"-layers", layerID+tarSplitSuffix)
 }
 
 // layerReader is a layer's archive, which a goroutine puts together some way ahead of who reads it.
@@ -104,8 +77,8 @@ type layerReader struct {
 }
 
 // openLayer puts the archive of a layer together. Whoever calls has made sure that the layer stays.
-func (s *Store) openLayer(ctx context.Context, layerID string) (*layerReader, error) {
-	parts, err := newAssembler(s.headersFile(layerID), s.layerFolder(layerID))
+func (t *layerTree) openLayer(ctx context.Context, layerID string) (*layerReader, error) {
+	parts, err := newAssembler(t.headersFile(layerID), t.layerFolder(layerID))
 	if err != nil {
 		return nil, fmt.Errorf("open layer %s: %w", layerID, err)
 	}

@@ -43,21 +43,21 @@ type Pulled struct {
 var ErrLayersGone = fault.Conflict("layers of the image were removed meanwhile")
 
 // Here returns how many of an image's layers, from the lowest on, are in the store as they would lie there.
-func (s *Store) Here(diffIDs []digest.Digest) int {
-	here, _ := s.findHighestLayer(diffIDs)
+func (t *layerTree) Here(diffIDs []digest.Digest) int {
+	here, _ := t.findHighestLayer(diffIDs)
 	return here
 }
 
 // findHighestLayer returns how many of the layers are here, and the id of the topmost of them. Layers that are damaged, or
 // stand on one that is, do not count.
-func (s *Store) findHighestLayer(diffIDs []digest.Digest) (here int, top string) {
+func (t *layerTree) findHighestLayer(diffIDs []digest.Digest) (here int, top string) {
 	for i, chainID := range chainIDs(diffIDs) {
 		layerID := chainID.Encoded()
-		if layer, err := s.cs.Layer(layerID); err == nil && layer.ID == layerID && layer.UncompressedDigest == diffIDs[i] &&
-			!isHalfMade(layer) && !isDamaged(layer) && (here == i && layer.Parent == top || s.isSound(layer.Parent)) {
+		if layer, err := t.cs.Layer(layerID); err == nil && layer.ID == layerID && layer.UncompressedDigest == diffIDs[i] &&
+			!isHalfMade(layer) && !isDamaged(layer) && (here == i && layer.Parent == top || t.isSound(layer.Parent)) {
 			here, top = i+1, layerID
 		} else if here == i {
-			if twin := s.findTwin(top, diffIDs[i]); twin != "" {
+			if twin := t.findTwin(top, diffIDs[i]); twin != "" {
 				here, top = i+1, twin
 			}
 		}
@@ -67,13 +67,13 @@ func (s *Store) findHighestLayer(diffIDs []digest.Digest) (here int, top string)
 
 // findTwin returns a layer with some content over a parent, nothing if there is none. Images that were made here have layers
 // of any id.
-func (s *Store) findTwin(parent string, diffID digest.Digest) string {
-	layers, err := s.cs.LayersByUncompressedDigest(diffID)
+func (t *layerTree) findTwin(parent string, diffID digest.Digest) string {
+	layers, err := t.cs.LayersByUncompressedDigest(diffID)
 	if err != nil {
 		return "" // a layer of our own is right in any case
 	}
 	for i := range layers {
-		if l := &layers[i]; l.Parent == parent && !isContainer(l) && !isHalfMade(l) && !isDamaged(l) && l.Flags[mappedFlag] == nil {
+		if l := &layers[i]; l.Parent == parent && !isHalfMade(l) && !isDamaged(l) && l.Flags[mappedFlag] == nil {
 			return l.ID
 		}
 	}
@@ -87,18 +87,6 @@ func isHalfMade(l *cstorage.Layer) bool { return l.Flags["incomplete"] == true }
 const damagedMark = "moss-damaged"
 
 func isDamaged(l *cstorage.Layer) bool { return l.Metadata == damagedMark }
-
-// isSound reports whether neither a layer nor any below it is damaged.
-func (s *Store) isSound(layerID string) bool {
-	for layerID != "" {
-		layer, err := s.cs.Layer(layerID)
-		if err != nil || isDamaged(layer) {
-			return false
-		}
-		layerID = layer.Parent
-	}
-	return true
-}
 
 // PutPulled makes an image of staged layers and those that are here. It is all or nothing; the staged layers are spent in
 // either case, but for ErrLayersGone, which leaves them to be used again. An image that is there already gets the names and
@@ -282,11 +270,11 @@ func (s *Store) putFile(path, layerID, parent string, staged *Staged, light bool
 }
 
 // replaceHeaders puts the headers of a layer's archive in the place of those that are there.
-func (s *Store) replaceHeaders(layerID string, headers *os.File) error {
+func (g *staging) replaceHeaders(layerID string, headers *os.File) error {
 	if _, err := headers.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	path := s.headersFile(layerID)
+	path := g.headersFile(layerID)
 	file, err := os.CreateTemp(filepath.Dir(path), ".tmp-headers")
 	if err != nil {
 		return err
@@ -308,9 +296,9 @@ func (s *Store) replaceHeaders(layerID string, headers *os.File) error {
 
 // copyRootOwner gives the root folder of a layer that says nothing of it the owner of the one below; the library copies the
 // mode.
-func (s *Store) copyRootOwner(target, parent string) error {
+func (g *staging) copyRootOwner(target, parent string) error {
 	var st unix.Stat_t
-	if err := unix.Stat(s.layerFolder(parent), &st); err != nil {
+	if err := unix.Stat(g.layerFolder(parent), &st); err != nil {
 		return fmt.Errorf("look at the layer below: %w", err)
 	}
 	return os.Lchown(target, int(st.Uid), int(st.Gid))

@@ -122,16 +122,6 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dropLayer removes a layer that became part of nothing.
-func (s *Store) dropLayer(layerID string) error {
-	err := s.cs.DeleteLayer(layerID)
-	if err == nil || errors.Is(err, cstorage.ErrNotALayer) || errors.Is(err, cstorage.ErrLayerUnknown) ||
-		errors.Is(err, cstorage.ErrLayerHasChildren) || errors.Is(err, cstorage.ErrLayerUsedByImage) {
-		return nil
-	}
-	return wrap(err, "remove layer %s", layerID)
-}
-
 // putRecord makes the record of an image over a layer, as the library's transport would find it, and gives it names. An
 // image that is there already gets the documents that it lacks. It is called with s.images held.
 func (s *Store) putRecord(
@@ -178,7 +168,7 @@ func (s *Store) putRecord(
 }
 
 // createRecord stores an image's documents. The same image once more is known.
-func (s *Store) createRecord(docs documents, created time.Time, flags map[string]any, top string) (known bool, err error) {
+func (c *catalog) createRecord(docs documents, created time.Time, flags map[string]any, top string) (known bool, err error) {
 	const more = cstorage.ImageDigestManifestBigDataNamePrefix + "-"
 	data := []cstorage.ImageBigDataOption{
 		{Key: docs.configDigest.String(), Data: docs.config, Digest: docs.configDigest},
@@ -189,7 +179,7 @@ func (s *Store) createRecord(docs documents, created time.Time, flags map[string
 	}
 	bare := docs.configDigest.Encoded()
 	create := func(names []string) error {
-		_, err := s.cs.CreateImage(bare, names, top, "", &cstorage.ImageOptions{
+		_, err := c.cs.CreateImage(bare, names, top, "", &cstorage.ImageOptions{
 			CreationDate: created,
 			Digest:       docs.manifestDigest,
 			Flags:        flags,
@@ -204,31 +194,31 @@ func (s *Store) createRecord(docs documents, created time.Time, flags map[string
 	if !errors.Is(err, cstorage.ErrDuplicateID) {
 		return false, wrap(err, "record image")
 	}
-	record, err := s.cs.Image(bare)
+	record, err := c.cs.Image(bare)
 	if err != nil {
 		return true, wrap(err, "record image")
 	}
-	cfg, err := s.configOf(record)
+	cfg, err := c.configOf(record)
 	if err != nil {
 		return true, err
 	}
 	if cfg.damaged != nil && record.TopLayer != top { // its layers are damaged: it gets others
-		if err := s.dropFromLibrary(bare); err != nil {
+		if err := c.dropFromLibrary(bare); err != nil {
 			return true, err
 		}
-		s.damage.Settle(s.imageFolder(bare))
+		c.damage.Settle(c.imageFolder(bare))
 		return true, wrap(create(record.Names), "record image")
 	}
 	if cfg.damaged != nil { // all of it once more
 		data = append(data, cstorage.ImageBigDataOption{Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest})
-		s.forgetConfig(bare)
-		s.damage.Settle(s.imageFolder(bare))
+		c.forgetConfig(bare)
+		c.damage.Settle(c.imageFolder(bare))
 	}
 	for _, item := range data {
 		if cfg.damaged == nil && (item.Key == docs.configDigest.String() || slices.Contains(record.BigDataNames, item.Key)) {
 			continue
 		}
-		if err := s.addDocument(bare, item.Key, item.Data, item.Digest); err != nil {
+		if err := c.addDocument(bare, item.Key, item.Data, item.Digest); err != nil {
 			return true, wrap(err, "record image")
 		}
 	}
@@ -239,7 +229,7 @@ func (s *Store) createRecord(docs documents, created time.Time, flags map[string
 //
 // Errors are fault.NotFound, fault.Invalid (a bad name) or internal.
 func (s *Store) Tag(ctx context.Context, imageID, name string) error {
-	ref, err := s.nameForChange(ctx, name)
+	ref, err := nameForChange(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -258,7 +248,7 @@ func (s *Store) Tag(ctx context.Context, imageID, name string) error {
 func (s *Store) Untag(ctx context.Context, seen *image.Image, names ...string) error {
 	canonical := make([]string, 0, len(names))
 	for _, name := range names {
-		ref, err := s.nameForChange(ctx, name)
+		ref, err := nameForChange(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -279,7 +269,7 @@ func (s *Store) Untag(ctx context.Context, seen *image.Image, names ...string) e
 	}), "take names from image %s", seen.ID)
 }
 
-func (s *Store) nameForChange(ctx context.Context, name string) (image.Ref, error) {
+func nameForChange(ctx context.Context, name string) (image.Ref, error) {
 	if err := ctx.Err(); err != nil {
 		return image.Ref{}, fmt.Errorf("name %s: %w", name, err)
 	}

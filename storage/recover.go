@@ -22,6 +22,12 @@ import (
 // instance. Each is a sentence.
 func (s *Store) Notes() []string { return slices.Clone(s.notes) }
 
+// recovery puts a store in order that is being opened.
+type recovery struct {
+	*Store
+	notes []string // what its owner should know
+}
+
 // sweepLeftovers removes what a crash left beside the records. It is called before the library opens the store: nothing is in
 // use. What a container, an image or a client may have shaped goes into the trash, whatever it is: the library would remove
 // some of it when it opens the store, with a descriptor for each level. What resists is noted, and stops nothing.
@@ -77,31 +83,28 @@ func readDir(dir string) ([]os.DirEntry, error) {
 }
 
 // recoverFromCrash clears what a crash left: the library drops layers that were half made or half removed when it loads its
-// records; folders without a record, images that were half made and layers that became part of no image are dropped here.
-func (s *Store) recoverFromCrash(ctx context.Context, suspects unsyncedList) error {
-	if err := s.emptyUnknown(); err != nil {
+// records; folders without a record or a name, images that were half made and layers that became part of no image are dropped here.
+func (o *recovery) recoverFromCrash(ctx context.Context, suspects unsyncedList) error {
+	if err := o.dropUnknown(); err != nil {
 		return err
 	}
-	if err := s.cs.GarbageCollect(); err != nil {
-		s.notes = append(s.notes, "leftovers cannot be removed: "+fault.Text(err))
-	}
-	if err := s.dropFolderless(); err != nil {
+	if err := o.dropFolderless(); err != nil {
 		return err
 	}
-	if err := s.dropHalfImages(); err != nil {
+	if err := o.dropHalfImages(); err != nil {
 		return err
 	}
-	if err := s.loadSteps(); err != nil {
+	if err := o.loadSteps(); err != nil {
 		return err
 	}
-	if err := s.dropDamaged(ctx, suspects); err != nil {
+	if err := o.dropDamaged(ctx, suspects); err != nil {
 		return err
 	}
-	needed, err := s.imageLayers()
+	needed, err := o.imageLayers()
 	if err != nil {
 		return err
 	}
-	layers, err := s.cs.Layers()
+	layers, err := o.cs.Layers()
 	if err != nil {
 		return wrap(err, "list layers")
 	}
@@ -109,107 +112,139 @@ func (s *Store) recoverFromCrash(ctx context.Context, suspects unsyncedList) err
 	for i := range layers {
 		children[layers[i].Parent]++
 	}
+	for _, parent := range o.containers.allParents() {
+		children[parent]++
+	}
 	var leaves []string
 	for i := range layers {
-		if l := &layers[i]; !needed[l.ID] && !isContainer(l) {
-			s.orphans[l.ID] = struct{}{}
+		if l := &layers[i]; !needed[l.ID] {
+			o.addOrphans(l.ID)
 			if children[l.ID] == 0 {
 				leaves = append(leaves, l.ID)
 			}
 		}
 	}
 	for _, layerID := range leaves {
-		if err := s.pruneOrphans(layerID); err != nil {
+		if err := o.pruneOrphans(layerID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// dropFolderless removes the records of containers' layers whose folders are not there: they did not reach the disk before a
+// dropFolderless removes the names of containers' layers whose folders are not there: they did not reach the disk before a
 // power cut, or were set aside. Whose containers are there still makes them anew. Such layers of images are damaged.
-func (s *Store) dropFolderless() error {
-	layers, err := s.cs.Layers()
+func (o *recovery) dropFolderless() error {
+	layers, err := o.cs.Layers()
 	if err != nil {
 		return wrap(err, "list layers")
 	}
 	for i := range layers {
 		layerID := layers[i].ID
-		if _, err := os.Lstat(s.layerFolder(layerID)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(o.layerFolder(layerID)); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if !isContainer(&layers[i]) {
-			if err := s.cs.SetMetadata(layerID, damagedMark); err != nil {
-				return wrap(err, "note that layer %s is damaged", layerID)
-			}
+		if err := o.cs.SetMetadata(layerID, damagedMark); err != nil {
+			return wrap(err, "note that layer %s is damaged", layerID)
+		}
+	}
+	driver, err := o.cs.GraphDriver()
+	if err != nil {
+		return wrap(err, "look at layers of containers")
+	}
+	for containerID := range o.containers.allParents() {
+		if _, err := os.Lstat(o.layerFolder(containerID)); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := s.cs.DeleteLayer(layerID); err != nil {
-			return wrap(err, "remove layer %s", layerID)
+		if err := o.containers.removeLayer(driver, containerID); err != nil {
+			return wrap(err, "remove layer %s", containerID)
 		}
-		s.notes = append(s.notes, fmt.Sprintf("the files of container %s are lost", layerID))
+		o.notes = append(o.notes, fmt.Sprintf("the files of container %s are lost", containerID))
 	}
 	return nil
 }
 
-// emptyUnknown takes the files from folders of layers that have no record, which the library is about to remove.
-func (s *Store) emptyUnknown() error {
-	layers, err := s.cs.Layers()
+// dropUnknown removes folders of layers that have neither a record nor a name, and what is kept of layers without a record. The
+// library would do so as well, and take those of containers along. What resists is noted.
+func (o *recovery) dropUnknown() error {
+	layers, err := o.cs.Layers()
 	if err != nil {
 		return wrap(err, "list layers")
 	}
-	known := make(map[string]bool, len(layers))
-	for i := range layers {
-		known[layers[i].ID] = true
+	driver, err := o.cs.GraphDriver()
+	if err != nil {
+		return wrap(err, "list layers")
 	}
-	home := filepath.Join(s.root, driverOverlay)
-	if s.choice.driver == driverVFS {
-		home = filepath.Join(s.root, driverVFS, "dir")
+	known := o.containers.allParents()
+	for i := range layers {
+		known[layers[i].ID] = layers[i].Parent
+	}
+	home := filepath.Join(o.root, driverOverlay)
+	if o.choice.driver == driverVFS {
+		home = filepath.Join(o.root, driverVFS, "dir")
 	}
 	entries, err := readDir(home)
 	if err != nil {
 		return wrap(err, "list folders of layers")
 	}
 	for _, entry := range entries {
-		if entry.IsDir() && !known[entry.Name()] && validID(entry.Name()) == nil {
-			if err := s.emptyLayer(entry.Name()); err != nil {
-				s.notes = append(s.notes, fault.Text(err))
-			}
+		layerID := entry.Name()
+		if _, ok := known[layerID]; ok || !entry.IsDir() || validID(layerID) != nil {
+			continue
+		}
+		err := o.emptyLayer(layerID)
+		if err == nil {
+			err = driver.Remove(layerID)
+		}
+		if err != nil {
+			o.notes = append(o.notes, "leftovers cannot be removed: "+fault.Text(err))
 		}
 	}
-	return nil
+	return dropUnknownDetails(filepath.Dir(o.headersFile("")), known)
+}
+
+// dropUnknownDetails removes the headers and documents of layers that are not known from the library's folder of layers.
+func dropUnknownDetails(dir string, known map[string]string) error {
+	entries, err := readDir(dir)
+	for _, entry := range entries {
+		layerID := strings.TrimSuffix(entry.Name(), tarSplitSuffix)
+		if _, ok := known[layerID]; !ok && validID(layerID) == nil {
+			err = errors.Join(err, tree.RemovePath(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return wrap(err, "remove leftovers")
 }
 
 // dropHalfImages removes the records of images that were half made, and folders of documents that have no record. It sets
 // aside documents that are damaged.
-func (s *Store) dropHalfImages() error {
-	records, err := s.cs.Images()
+func (o *recovery) dropHalfImages() error {
+	records, err := o.cs.Images()
 	if err != nil {
 		return wrap(err, "list images")
 	}
 	known := map[string]bool{}
 	for i := range records {
 		r := &records[i]
-		lost, err := s.hasLostConfig(r)
+		lost, err := o.hasLostConfig(r)
 		if err != nil {
 			return err
 		}
-		if s.isComplete(r) && !lost {
+		if o.isComplete(r) && !lost {
 			known[r.ID] = true
-			if err := s.checkDocuments(r); err != nil {
+			if err := o.checkDocuments(r); err != nil {
 				return err
 			}
-			if _, err := s.configOf(r); err != nil { // says so if the image is damaged
+			if _, err := o.configOf(r); err != nil { // says so if the image is damaged
 				return err
 			}
 			continue
 		}
-		if err := s.dropRecord(r.ID); err != nil {
+		if err := o.dropRecord(r.ID); err != nil {
 			return err
 		}
-		s.notes = append(s.notes, fmt.Sprintf("image sha256:%s was half made and is removed", r.ID))
+		o.notes = append(o.notes, fmt.Sprintf("image sha256:%s was half made and is removed", r.ID))
 	}
-	dir := s.imagesFolder()
+	dir := o.imagesFolder()
 	entries, err := readDir(dir)
 	for _, entry := range entries {
 		if entry.IsDir() && !known[entry.Name()] {
@@ -221,43 +256,47 @@ func (s *Store) dropHalfImages() error {
 
 // isComplete reports whether the making of an image came to its end: it has had its documents, and the name that it was made
 // with.
-func (s *Store) isComplete(r *cstorage.Image) bool {
+func (c *catalog) isComplete(r *cstorage.Image) bool {
 	return (r.Flags[namedFlag] != true || len(r.NamesHistory) > 0) && slices.Contains(r.BigDataNames, cstorage.ImageDigestBigDataKey)
 }
 
 // hasLostConfig reports whether the config of an image is missing, and not because it was set aside. The library syncs each
 // document, and not that it has its name: after a power cut the record may be on the disk without them.
-func (s *Store) hasLostConfig(r *cstorage.Image) (bool, error) {
+func (c *catalog) hasLostConfig(r *cstorage.Image) (bool, error) {
 	key := "sha256:" + r.ID
-	_, err := os.Lstat(s.documentFile(r.ID, key))
+	_, err := os.Lstat(c.documentFile(r.ID, key))
 	if !slices.Contains(r.BigDataNames, key) || !errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	found, err := s.damage.All()
+	found, err := c.damage.All()
 	return !slices.ContainsFunc(found, func(f damage.Found) bool { return strings.Contains(f.Path, r.ID) }), err
 }
 
 // dropRecord removes the record of an image and leaves its layers.
-func (s *Store) dropRecord(bare string) error {
-	if s.lightStep(bare) != nil {
-		s.forgetConfig(bare)
-		return s.dropStep(bare)
+func (c *catalog) dropRecord(bare string) error {
+	if c.lightStep(bare) != nil {
+		c.forgetConfig(bare)
+		return c.dropStep(bare)
 	}
-	return s.dropFromLibrary(bare)
+	return c.dropFromLibrary(bare)
 }
 
 // dropFromLibrary is dropRecord for an image that has a place in the library, also beside its file of a step. Its layers may go
 // next, and some file systems bring that to the disk earlier: a power cut would leave the image without them.
-func (s *Store) dropFromLibrary(bare string) error {
-	s.ballast.releaseIfScarce()
-	err := s.changeImage(bare, func() error { return s.cs.Delete(bare) })
+func (c *catalog) dropFromLibrary(bare string) error {
+	c.ballast.releaseIfScarce()
+	err := c.changeRecords(func() error { return c.cs.Delete(bare) })
 	unknown := errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown)
 	if err != nil && !unknown {
 		return wrap(err, "remove image %s", bare)
 	}
-	s.forgetConfig(bare)
+	c.forgetConfig(bare)
 	if unknown {
 		return nil
 	}
-	return wrap(syncDir(s.imagesFolder()), "remove image %s", bare)
+	err = syncDir(c.imagesFolder())
+	if err != nil {
+		c.flusher.markImage(bare)
+	}
+	return wrap(err, "remove image %s", bare)
 }

@@ -25,30 +25,30 @@ const (
 )
 
 // Room reports whether so many more bytes and files fit; an error says what is missing and what to do.
-func (s *Store) Room(bytes int64, files int64) error {
-	if s.checkRoom(bytes, files) == nil {
+func (d *disk) Room(bytes int64, files int64) error {
+	if d.checkRoom(bytes, files) == nil {
 		return nil
 	}
-	if err := s.trash.Drain(); err != nil {
+	if err := d.trash.Drain(); err != nil {
 		return err
 	}
-	return s.checkRoom(bytes, files)
+	return d.checkRoom(bytes, files)
 }
 
 // checkRoom is Room for what is free at this moment: files of removed layers may still lie about.
-func (s *Store) checkRoom(bytes int64, files int64) error {
+func (d *disk) checkRoom(bytes int64, files int64) error {
 	var st unix.Statfs_t
-	if err := unix.Statfs(s.root, &st); err != nil {
-		return fmt.Errorf("look for room in %s: %w", s.root, err)
+	if err := unix.Statfs(d.root, &st); err != nil {
+		return fmt.Errorf("look for room in %s: %w", d.root, err)
 	}
 	const advice = "remove images or containers that are not needed, or make room on the file system of %s"
 	free := int64(st.Bavail)*st.Bsize - reserveBytes
 	if bytes > free {
 		return fault.Internal("no space left on device: %s are needed, %s are free; "+advice,
-			formatBytes(bytes), formatBytes(max(free, 0)), s.root)
+			formatBytes(bytes), formatBytes(max(free, 0)), d.root)
 	}
 	if freeFiles := int64(st.Ffree) - reserveFiles; st.Files > 0 && files > freeFiles {
-		return fault.Internal("no space left on device: room for %d files is needed, for %d there is; "+advice, files, max(freeFiles, 0), s.root)
+		return fault.Internal("no space left on device: room for %d files is needed, for %d there is; "+advice, files, max(freeFiles, 0), d.root)
 	}
 	return nil
 }

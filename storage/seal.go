@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/opencontainers/go-digest"
-	cstorage "go.podman.io/storage"
 	graphdriver "go.podman.io/storage/drivers"
 	"go.podman.io/storage/pkg/archive"
 	"golang.org/x/sys/unix"
@@ -54,13 +53,13 @@ func (s *Store) stageContainer(ctx context.Context, containerID, baseID string, 
 		return nil, err
 	}
 	defer unlock()
-	if layer.Flags[containerFlag] != any(bareID(baseID)) || layer.UIDMap == nil && layer.Parent != base.topLayer {
+	if layer.top != base.topLayer {
 		return nil, fault.Conflict("container %s was not made from image %s", containerID, baseID)
 	}
 	if err := s.unmountLocked(containerID); err != nil {
 		return nil, err
 	}
-	if _, ok := driver.(graphdriver.DriverWithDiffer); ok && len(layer.UIDMap) == 0 && !s.comparesTrees(driver) {
+	if _, ok := driver.(graphdriver.DriverWithDiffer); ok && layer.maps == nil && !s.comparesTrees(driver) {
 		staged, err := s.moveLayer(ctx, layer, driver, skip)
 		if !errors.Is(err, errNotPlain) {
 			return staged, err
@@ -71,23 +70,23 @@ func (s *Store) stageContainer(ctx context.Context, containerID, baseID string, 
 
 // copyLayer stages the changes of a container's layer where they cannot be moved: the driver keeps them in another form
 // than an image's.
-func (s *Store) copyLayer(ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver, skip []string) (*Staged, error) {
+func (s *Store) copyLayer(ctx context.Context, layer *containerLayer, driver graphdriver.Driver, skip []string) (*Staged, error) {
 	own, below, err := s.foldersOf(layer, driver)
 	if err != nil {
-		return nil, wrap(err, "seal layer of %s", layer.ID)
+		return nil, wrap(err, "seal layer of %s", layer.id)
 	}
 	changes, left, err := s.changesLocked(ctx, layer, driver, followAll(own, below, skip))
 	if err != nil || len(left) == len(changes) {
 		return nil, err
 	}
-	if err := s.checkBounds(ctx, layer.ID); err != nil {
-		return nil, wrap(err, "seal layer of %s", layer.ID)
+	if err := s.checkBounds(ctx, layer.id); err != nil {
+		return nil, wrap(err, "seal layer of %s", layer.id)
 	}
 	s.naive.Lock()
-	diff, err := driver.Diff(layer.ID, idMaps(layer), layer.Parent, idMaps(layer), "")
+	diff, err := driver.Diff(layer.id, layer.maps, layer.parent, layer.maps, "")
 	s.naive.Unlock()
 	if err != nil {
-		return nil, wrap(err, "diff of layer of %s", layer.ID)
+		return nil, wrap(err, "diff of layer of %s", layer.id)
 	}
 	if len(left) > 0 {
 		diff = leaveOut(diff, left)
@@ -97,17 +96,17 @@ func (s *Store) copyLayer(ctx context.Context, layer *cstorage.Layer, driver gra
 }
 
 // moveLayer stages the folder of a container's layer itself.
-func (s *Store) moveLayer(ctx context.Context, layer *cstorage.Layer, driver graphdriver.Driver, skip []string) (*Staged, error) {
+func (s *Store) moveLayer(ctx context.Context, layer *containerLayer, driver graphdriver.Driver, skip []string) (*Staged, error) {
 	own, below, err := s.foldersOf(layer, driver)
 	if err != nil {
-		return nil, wrap(err, "seal layer of %s", layer.ID)
+		return nil, wrap(err, "seal layer of %s", layer.id)
 	}
 	if err := trimFolder(own, below, skip); err != nil {
-		return nil, wrap(err, "seal layer of %s", layer.ID)
+		return nil, wrap(err, "seal layer of %s", layer.id)
 	}
 	empty, err := isUnchanged(own, below)
 	if err != nil || empty {
-		return nil, wrap(err, "seal layer of %s", layer.ID)
+		return nil, wrap(err, "seal layer of %s", layer.id)
 	}
 	m := &mover{ctx: ctx, own: own, below: below}
 	out, err := s.cs.PrepareStagedLayer(nil, m)
@@ -118,10 +117,10 @@ func (s *Store) moveLayer(ctx context.Context, layer *cstorage.Layer, driver gra
 		if ctx.Err() != nil || errors.Is(err, errNotPlain) || fault.Is(err, fault.Invalid) {
 			return nil, err
 		}
-		return nil, wrap(err, "seal layer of %s", layer.ID)
+		return nil, wrap(err, "seal layer of %s", layer.id)
 	}
 	return &Staged{
-		store: s, diffID: out.UncompressedDigest, size: m.sum.size, plain: out.Size, blob: Blob{Size: -1}, out: out,
+		store: s.staging, diffID: out.UncompressedDigest, size: m.sum.size, plain: out.Size, blob: Blob{Size: -1}, out: out,
 	}, nil
 }
 

@@ -25,7 +25,7 @@ func mendFiles(root string, account *damage.Account) error {
 	for _, name := range []string{
 		driverOverlay, "overlay-layers", "overlay-images", "overlay-containers", "overlay-layers/tmp", "overlay/l", "overlay/staging",
 		"overlay/tempdirs", driverVFS, "vfs-layers", "vfs-images", "vfs-containers", "vfs-layers/tmp", "vfs/dir",
-		stepsFolder, trashFolder, stagedFolder,
+		stepsFolder, containersFolder, trashFolder, stagedFolder,
 	} {
 		path := filepath.Join(root, name)
 		info, err := os.Lstat(path)
@@ -106,8 +106,8 @@ func setUnknownAside(dir string, known map[string]string, account *damage.Accoun
 }
 
 // setLayerAside keeps the files of a layer whose record is about to go.
-func (s *Store) setLayerAside(layerID string, why error) error {
-	folder := s.layerFolder(layerID)
+func (d *disk) setLayerAside(layerID string, why error) error {
+	folder := d.layerFolder(layerID)
 	info, err := os.Lstat(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -115,7 +115,7 @@ func (s *Store) setLayerAside(layerID string, why error) error {
 	if err != nil {
 		return wrap(err, "set layer aside")
 	}
-	if err := s.damage.SetAside(folder, why); err != nil {
+	if err := d.damage.SetAside(folder, why); err != nil {
 		return err
 	}
 	return wrap(os.Mkdir(folder, info.Mode().Perm()), "set layer aside")

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	cstorage "go.podman.io/storage"
 	graphdriver "go.podman.io/storage/drivers"
 	"golang.org/x/sys/unix"
 
@@ -18,20 +17,20 @@ import (
 )
 
 // leftOut returns the paths among sorted changes that are there only because something is mounted over them.
-func (s *Store) leftOut(
-	layer *cstorage.Layer, driver graphdriver.Driver, changes []container.Change, skip []string,
+func (w *Writable) leftOut(
+	layer *containerLayer, driver graphdriver.Driver, changes []container.Change, skip []string,
 ) (map[string]bool, error) {
 	left := map[string]bool{}
 	if len(skip) == 0 || len(changes) == 0 {
 		return left, nil
 	}
-	own, below, err := s.foldersOf(layer, driver)
+	own, below, err := w.foldersOf(layer, driver)
 	if err != nil {
-		return nil, wrap(err, "changes of layer of %s", layer.ID)
+		return nil, wrap(err, "changes of layer of %s", layer.id)
 	}
 	points := make(map[string]bool, len(skip))
 	for _, point := range skip {
-		points[s.resolveMountPoint(layer.ID, point)] = true
+		points[w.resolveMountPoint(layer.id, point)] = true
 	}
 	kept, emptied := map[string]bool{}, map[string]bool{} // folders with a child that stays, with one that goes
 	for _, c := range slices.Backward(changes) {          // children come before their parents
@@ -94,15 +93,15 @@ func statIn(root int, name string, st *unix.Stat_t) error {
 }
 
 // foldersOf returns where a container's own files lie, and those of its image, the upper layers first.
-func (s *Store) foldersOf(layer *cstorage.Layer, driver graphdriver.Driver) (own string, below []string, err error) {
-	if s.choice.driver == driverVFS {
-		dir := filepath.Join(s.root, driverVFS, "dir")
-		if layer.Parent != "" {
-			below = []string{filepath.Join(dir, layer.Parent)}
+func (d *disk) foldersOf(layer *containerLayer, driver graphdriver.Driver) (own string, below []string, err error) {
+	if d.choice.driver == driverVFS {
+		dir := filepath.Join(d.root, driverVFS, "dir")
+		if layer.parent != "" {
+			below = []string{filepath.Join(dir, layer.parent)}
 		}
-		return filepath.Join(dir, layer.ID), below, nil
+		return filepath.Join(dir, layer.id), below, nil
 	}
-	about, err := driver.Metadata(layer.ID)
+	about, err := driver.Metadata(layer.id)
 	if err != nil {
 		return "", nil, err
 	}
@@ -114,10 +113,10 @@ func (s *Store) foldersOf(layer *cstorage.Layer, driver graphdriver.Driver) (own
 
 // resolveMountPoint follows the links in a mount point's parents, where the layer is mounted; elsewhere, and for a path that
 // is not there, the name itself is the best there is.
-func (s *Store) resolveMountPoint(containerID, point string) string {
-	dir := s.mountedAt(containerID)
-	if s.choice.driver == driverVFS {
-		dir = filepath.Join(s.root, driverVFS, "dir", containerID)
+func (w *Writable) resolveMountPoint(containerID, point string) string {
+	dir := w.mountedAt(containerID)
+	if w.choice.driver == driverVFS {
+		dir = filepath.Join(w.root, driverVFS, "dir", containerID)
 	}
 	clean := path.Clean("/" + point)
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -28,7 +28,7 @@ type Blob struct {
 // Staged is the content of a layer that lies unpacked in the store's file system and belongs to no image yet. It ends as
 // part of an image by PutPulled, or by Discard.
 type Staged struct {
-	store  *Store
+	store  *staging
 	diffID digest.Digest
 	size   int64 // bytes of its files
 	plain  int64 // bytes of its archive
@@ -86,6 +86,9 @@ func (s *Staged) isSpent() bool {
 	return s.out == nil && s.file == ""
 }
 
+// staging unpacks layers that belong to no image yet.
+type staging struct{ *disk }
+
 // stagedFolder is where plain archives wait for a driver that cannot take an unpacked layer.
 const stagedFolder = "moss-staged"
 
@@ -94,26 +97,26 @@ const stagedFolder = "moss-staged"
 //
 // On an error nothing is left. Errors of plain and of ctx come back as they are; others are fault.Invalid (the archive) or
 // internal.
-func (s *Store) Stage(ctx context.Context, plain io.Reader, blob Blob) (*Staged, error) {
+func (g *staging) Stage(ctx context.Context, plain io.Reader, blob Blob) (*Staged, error) {
 	if blob.Digest != "" {
 		if err := blob.Digest.Validate(); err != nil {
 			return nil, fault.Invalid("digest of a layer: %w", err)
 		}
 	}
 	src := &watched{ctx: ctx, src: plain}
-	driver, err := s.cs.GraphDriver()
+	driver, err := g.cs.GraphDriver()
 	if err != nil {
 		return nil, wrap(err, "unpack layer")
 	}
 	if _, ok := driver.(graphdriver.DriverWithDiffer); !ok {
-		return s.stageFile(src, blob)
+		return g.stageFile(src, blob)
 	}
-	defer s.trash.Stand()()
-	unpack := &unpacker{src: src, singleID: s.singleID, owners: s.owners, open: s.place.modes != nil, blob: blob}
-	out, err := s.cs.PrepareStagedLayer(nil, unpack)
+	defer g.trash.Stand()()
+	unpack := &unpacker{src: src, singleID: g.singleID, owners: g.owners, open: g.place.modes != nil, blob: blob}
+	out, err := g.cs.PrepareStagedLayer(nil, unpack)
 	if err != nil {
 		if out != nil {
-			err = errors.Join(err, s.dropStaging(out))
+			err = errors.Join(err, g.dropStaging(out))
 		}
 		if src.err != nil {
 			return nil, src.err
@@ -121,13 +124,13 @@ func (s *Store) Stage(ctx context.Context, plain io.Reader, blob Blob) (*Staged,
 		return nil, wrap(err, "unpack layer")
 	}
 	return &Staged{
-		store: s, diffID: out.UncompressedDigest, size: unpack.sum.size, plain: out.Size, blob: blob, out: out,
+		store: g, diffID: out.UncompressedDigest, size: unpack.sum.size, plain: out.Size, blob: blob, out: out,
 	}, nil
 }
 
 // stageFile keeps a layer's plain archive as it is, for a driver that takes no unpacked one.
-func (s *Store) stageFile(src *watched, blob Blob) (*Staged, error) {
-	dir := filepath.Join(s.root, stagedFolder)
+func (g *staging) stageFile(src *watched, blob Blob) (*Staged, error) {
+	dir := filepath.Join(g.root, stagedFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, wrap(err, "keep layer")
 	}
@@ -136,7 +139,7 @@ func (s *Store) stageFile(src *watched, blob Blob) (*Staged, error) {
 		return nil, wrap(err, "keep layer")
 	}
 	defer file.Close() //nolint:errcheck // closed with its error below
-	staged := &Staged{store: s, blob: blob, file: file.Name()}
+	staged := &Staged{store: g, blob: blob, file: file.Name()}
 	err = staged.writeAndHash(src, file)
 	if err = errors.Join(err, file.Close()); err != nil || src.err != nil {
 		err = errors.Join(err, staged.Discard())
@@ -182,7 +185,7 @@ func (s *Staged) writeAndHash(src *watched, file *os.File) (err error) {
 }
 
 // dropStaging removes an unpacked layer. The library does the last bit with its lock on all layers held.
-func (s *Store) dropStaging(out *graphdriver.DriverWithDifferOutput) error {
+func (g *staging) dropStaging(out *graphdriver.DriverWithDifferOutput) error {
 	if out.TarSplit != nil {
 		out.TarSplit.Close() //nolint:errcheck // nobody wants what it holds
 		out.TarSplit = nil
@@ -191,7 +194,7 @@ func (s *Store) dropStaging(out *graphdriver.DriverWithDifferOutput) error {
 		return nil // the driver failed before there was a folder
 	}
 	err := tree.RemovePath(out.Target)
-	return wrap(errors.Join(err, s.cs.CleanupStagedLayer(out)), "discard layer")
+	return wrap(errors.Join(err, g.cs.CleanupStagedLayer(out)), "discard layer")
 }
 
 // StageTwin stages a layer's content from any layer of the store that has it; nil if there is none.
@@ -204,9 +207,6 @@ func (s *Store) StageTwin(ctx context.Context, diffID digest.Digest) (*Staged, e
 	}
 	for i := range layers {
 		from := &layers[i]
-		if isContainer(from) {
-			continue
-		}
 		twin, err := s.stageFrom(ctx, from.ID, Blob{Digest: from.CompressedDigest, Size: -1})
 		if ctx.Err() != nil {
 			return nil, err

@@ -20,7 +20,7 @@ import (
 // is; it must not be spent.
 //
 // Errors are those of Stage.
-func (s *Store) StageAgain(ctx context.Context, staged *Staged) (*Staged, error) {
+func (g *staging) StageAgain(ctx context.Context, staged *Staged) (*Staged, error) {
 	staged.mu.Lock()
 	out, file := staged.out, staged.file
 	staged.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *Store) StageAgain(ctx context.Context, staged *Staged) (*Staged, error)
 		if err != nil {
 			return nil, wrap(err, "stage layer again")
 		}
-		again, err := s.Stage(ctx, plain, staged.blob)
+		again, err := g.Stage(ctx, plain, staged.blob)
 		return again, errors.Join(err, plain.Close())
 	}
 	if out == nil || out.TarSplit == nil {
@@ -40,7 +40,7 @@ func (s *Store) StageAgain(ctx context.Context, staged *Staged) (*Staged, error)
 		return nil, fmt.Errorf("stage layer again: %w", err)
 	}
 	defer parts.close()
-	again, err := s.Stage(ctx, parts, staged.blob)
+	again, err := g.Stage(ctx, parts, staged.blob)
 	if err == nil && again.diffID != staged.diffID {
 		return nil, errors.Join(fmt.Errorf("stage layer again: %w", errDamaged), again.Discard())
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -66,20 +67,47 @@ func stepKey(r *cstorage.Image) string {
 	return key
 }
 
-func (s *Store) stepFile(bare string) string { return filepath.Join(s.root, stepsFolder, bare) }
+// stepFiles keeps the images that only builds know.
+type stepFiles struct {
+	*disk
+
+	mu    sync.Mutex             // guards steps
+	steps map[string]*stepRecord // by image id without sha256:
+}
+
+// allSteps returns what is kept of the images, by their ids without sha256:.
+func (f *stepFiles) allSteps() map[string]*stepRecord {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.steps)
+}
+
+func (f *stepFiles) keepStep(bare string, r *stepRecord) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.steps[bare] = r
+}
+
+func (f *stepFiles) forgetStep(bare string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.steps, bare)
+}
+
+func (f *stepFiles) stepFile(bare string) string { return filepath.Join(f.root, stepsFolder, bare) }
 
 // lightStep returns what is kept of an image that only builds know; nil if it is none.
-func (s *Store) lightStep(bare string) *stepRecord {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.steps[bare]
+func (f *stepFiles) lightStep(bare string) *stepRecord {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.steps[bare]
 }
 
 // stepsOf returns the image that only builds know whose id begins with some text, or that there are several.
-func (s *Store) stepsOf(prefix string) (bare string, r *stepRecord, several bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for other, found := range s.steps {
+func (f *stepFiles) stepsOf(prefix string) (bare string, r *stepRecord, several bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for other, found := range f.steps {
 		if !strings.HasPrefix(other, prefix) {
 			continue
 		}
@@ -92,11 +120,9 @@ func (s *Store) stepsOf(prefix string) (bare string, r *stepRecord, several bool
 }
 
 // imageRecords returns the records of all images.
-func (s *Store) imageRecords() ([]cstorage.Image, error) {
-	s.mu.Lock() // The steps come first: they only ever move to the library.
-	light := maps.Clone(s.steps)
-	s.mu.Unlock()
-	records, err := s.cs.Images()
+func (c *catalog) imageRecords() ([]cstorage.Image, error) {
+	light := c.allSteps() // The steps come first: they only ever move to the library.
+	records, err := c.cs.Images()
 	if err != nil {
 		return nil, wrap(err, "list images")
 	}
@@ -110,11 +136,11 @@ func (s *Store) imageRecords() ([]cstorage.Image, error) {
 }
 
 // imageRecord returns the record of an image by its id. Errors are the library's.
-func (s *Store) imageRecord(bare string) (*cstorage.Image, error) {
-	if r := s.lightStep(bare); r != nil {
+func (c *catalog) imageRecord(bare string) (*cstorage.Image, error) {
+	if r := c.lightStep(bare); r != nil {
 		return r.toImageRecord(bare), nil
 	}
-	return s.cs.Image(bare)
+	return c.cs.Image(bare)
 }
 
 // putStep makes the image of a step, or notes the step's key with an image that is there already. It is called with
@@ -138,15 +164,13 @@ func (s *Store) putStep(docs documents, spec ImageSpec, top string) (*cstorage.I
 	if err := s.writeStep(bare, r, docs.config); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	s.steps[bare] = r
-	s.mu.Unlock()
+	s.keepStep(bare, r)
 	s.adoptLayers(r.TopLayer)
 	return r.toImageRecord(bare), nil
 }
 
 // noteKey keeps a step's key with an image of the library.
-func (s *Store) noteKey(record *cstorage.Image, key string) error {
+func (c *catalog) noteKey(record *cstorage.Image, key string) error {
 	if stepKey(record) == key {
 		return nil
 	}
@@ -154,19 +178,19 @@ func (s *Store) noteKey(record *cstorage.Image, key string) error {
 	if err != nil {
 		return fmt.Errorf("note the step of image %s: %w", record.ID, err)
 	}
-	if err := s.changeImage(record.ID, func() error { return s.cs.SetMetadata(record.ID, string(raw)) }); err != nil {
+	if err := c.changeImage(record.ID, func() error { return c.cs.SetMetadata(record.ID, string(raw)) }); err != nil {
 		return wrap(err, "note the step of image %s", record.ID)
 	}
 	record.Metadata = string(raw)
 	return nil
 }
 
-func (s *Store) writeStep(bare string, r *stepRecord, config []byte) error {
+func (f *stepFiles) writeStep(bare string, r *stepRecord, config []byte) error {
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("record step: %w", err)
 	}
-	path := s.stepFile(bare)
+	path := f.stepFile(bare)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return wrap(err, "record step")
 	}
@@ -189,8 +213,8 @@ func removeFile(path string) error {
 }
 
 // readStep returns what is kept of a step's image, and its config. A file that is not whole is an error.
-func (s *Store) readStep(bare string) (*stepRecord, []byte, error) {
-	raw, err := damage.Read(s.stepFile(bare), maxStep)
+func (f *stepFiles) readStep(bare string) (*stepRecord, []byte, error) {
+	raw, err := damage.Read(f.stepFile(bare), maxStep)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, image.NoSuch("sha256:" + bare)
 	}
@@ -211,13 +235,13 @@ func (s *Store) readStep(bare string) (*stepRecord, []byte, error) {
 // loadSteps reads the steps' images. What a crash left half written goes, and what has a place in the library or lacks a layer;
 // a file that is damaged is set aside.
 // It is called at the opening, once the library's own records are in order.
-func (s *Store) loadSteps() error {
-	dir := filepath.Join(s.root, stepsFolder)
+func (o *recovery) loadSteps() error {
+	dir := filepath.Join(o.root, stepsFolder)
 	entries, err := readDir(dir)
 	if err != nil {
 		return wrap(err, "read steps")
 	}
-	records, err := s.cs.Images()
+	records, err := o.cs.Images()
 	if err != nil {
 		return wrap(err, "list images")
 	}
@@ -227,12 +251,12 @@ func (s *Store) loadSteps() error {
 	}
 	for _, entry := range entries {
 		bare := entry.Name()
-		r, config, why := s.readStep(bare)
-		if why == nil && !inLibrary[bare] && s.hasLayers(r, config) {
-			s.steps[bare] = r
+		r, config, why := o.readStep(bare)
+		if why == nil && !inLibrary[bare] && o.hasLayers(r, config) {
+			o.keepStep(bare, r)
 			continue
 		}
-		if err := s.dropStepFile(filepath.Join(dir, bare), why); err != nil {
+		if err := o.dropStepFile(filepath.Join(dir, bare), why); err != nil {
 			return wrap(err, "remove leftovers")
 		}
 	}
@@ -240,32 +264,30 @@ func (s *Store) loadSteps() error {
 }
 
 // dropStepFile removes a step's file, or sets it aside if it is damaged or its layers may be.
-func (s *Store) dropStepFile(path string, why error) error {
+func (f *stepFiles) dropStepFile(path string, why error) error {
 	switch {
-	case why == nil && s.lost:
+	case why == nil && f.lost:
 		why = errors.New("its layers are not all there")
 	case why == nil || validID(filepath.Base(path)) != nil:
 		return tree.RemovePath(path)
 	}
-	return s.damage.SetAside(path, why)
+	return f.damage.SetAside(path, why)
 }
 
 // hasLayers reports whether the layers of a step's image are those that its config tells of, and whole.
-func (s *Store) hasLayers(r *stepRecord, config []byte) bool {
+func (o *recovery) hasLayers(r *stepRecord, config []byte) bool {
 	var doc imageJSON
 	if json.Unmarshal(config, &doc) != nil {
 		return false
 	}
-	chain, err := s.layerChain(r.TopLayer)
-	return err == nil && len(chain) == len(doc.RootFS.DiffIDs) && s.isSound(r.TopLayer)
+	chain, err := o.layerChain(r.TopLayer)
+	return err == nil && len(chain) == len(doc.RootFS.DiffIDs) && o.isSound(r.TopLayer)
 }
 
 // dropStep forgets a step's image.
-func (s *Store) dropStep(bare string) error {
-	s.mu.Lock()
-	delete(s.steps, bare)
-	s.mu.Unlock()
-	return wrap(removeFile(s.stepFile(bare)), "remove step %s", bare)
+func (f *stepFiles) dropStep(bare string) error {
+	f.forgetStep(bare)
+	return wrap(removeFile(f.stepFile(bare)), "remove step %s", bare)
 }
 
 // promoteStep gives a step's image its place in the library, with names; an image that is there gets the names only. It is

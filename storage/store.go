@@ -10,9 +10,14 @@
 //
 // Images that only the build cache knows have a file each instead of a record in the library (step.go).
 //
-// A container has a layer of its own and no record in containers/storage: the layer's id is the container's, and the
-// layer's parent is the top layer of its image. That saves a locked and synced file per verb, and it lets an image go
-// while a stopped container still uses its layers, as clients expect of a forced removal.
+// A container has a layer of its own, which the library's driver makes and the library knows nothing of: the layer's id is the
+// container's, the layer below is the top layer of its image, and both are the name of a file (containers.go). So no record
+// is written anew for each container, and an image may go while a stopped container still uses its layers, as clients expect
+// of a forced removal.
+//
+// The parts of a store, each with its own state and lock: disk (the folders, the library, the room), layerTree (layers of
+// images), staging (layers that belong to no image yet), catalog and stepFiles (images), Writable (layers of containers). What
+// needs several of them is done by the Store; recovery puts it in order when it is opened.
 package storage
 
 import (
@@ -21,7 +26,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	cstorage "go.podman.io/storage"
@@ -75,44 +79,18 @@ func (o Options) reportError(err error) {
 
 // Store is an open store. Its methods may be called by any number of goroutines.
 type Store struct {
-	cs      cstorage.Store
-	root    string
-	choice  choice
-	flusher *flusher
+	*disk
+	*layerTree
+	*staging
+	*catalog
+	*Writable
 
-	singleID bool
-	place    place
-	owners   owners
-	unsynced *journal
-	ballast  *ballast
-	notes    []string // of the opening
+	notes  []string // of the opening
+	copies *copier  // of the indexes
 
-	damage *damage.Account
-	lost   bool    // while the store is opened: an index was damaged, and what none lists is set aside instead of removed
-	copies *copier // of the indexes
+	containers *containerIndex // layerTree and Writable have it too
 
 	images imagesLock // held while an image's records, names or layers change together
-
-	naive sync.Mutex // held while a driver may mount an image's layer to compare trees
-
-	probing sync.Mutex // held while the first volatile layer is mounted; guards probed
-	probed  bool
-
-	trash *tree.Trash // files of removed layers
-
-	mu       sync.Mutex              // guards configs, steps, orphans, borrows, volatile, pins and detached
-	configs  map[string]*configCache // by image id without sha256:
-	steps    map[string]*stepRecord  // images that only builds know, by id without sha256:
-	orphans  map[string]struct{}     // layers of removed images that containers still need
-	borrows  map[string]int          // container layers mounted for diffs only, with the number of these
-	volatile map[string]struct{}     // containers whose layers nobody wants after a crash of the machine
-	pins     map[string]int          // image layers that are read, with the number of readers
-
-	detached map[string]*os.File // mounts of container layers that are in no namespace of the engine's; nil: out of reach
-
-	birth sync.RWMutex // held alone while a layer goes that no container may be made from meanwhile
-
-	locks keyed // one per container layer: mount, unmount, remove and diff take turns
 }
 
 // Open opens the store of a root and makes it if there is none. It waits for no other process: the caller makes sure
@@ -143,34 +121,25 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open storage in %s: %w", root, err)
 	}
+	d := &disk{
+		cs: cs.Store, root: root, choice: picked, place: opts.place,
+		singleID: opts.SingleID, owners: owners{opts.UIDs, opts.GIDs},
+		damage: opts.Damage, lost: cs.lost, ballast: room,
+	}
 	s := &Store{
-		cs:       cs.Store,
-		root:     root,
-		choice:   picked,
-		configs:  map[string]*configCache{},
-		steps:    map[string]*stepRecord{},
-		orphans:  map[string]struct{}{},
-		borrows:  map[string]int{},
-		pins:     map[string]int{},
-		volatile: map[string]struct{}{},
-
-		singleID: opts.SingleID, owners: owners{opts.UIDs, opts.GIDs}, place: opts.place,
-		ballast: room,
-		damage:  opts.Damage,
-		lost:    cs.lost,
-		notes:   notes,
-
-		detached: map[string]*os.File{},
+		disk: d, layerTree: newLayerTree(d, cs.containers), staging: &staging{disk: d}, catalog: newCatalog(d),
+		Writable: newWritable(d, cs.containers), containers: cs.containers,
 	}
 	unsynced := suspects.Layers
 	if mount != "" && suspects.Mount == mount {
 		suspects.Layers = nil // the kernel still has what was written
 	}
-	if err := s.startCleanup(ctx, opts, suspects); err != nil {
+	recovery := &recovery{Store: s, notes: notes}
+	if err := recovery.startCleanup(ctx, opts, suspects); err != nil {
 		cs.Free()
 		return nil, err
 	}
-	s.lost = false
+	s.notes, s.lost = recovery.notes, false
 	room.restore()
 	if s.choice.driver != driverVFS {
 		spreadStaging(root)
@@ -178,8 +147,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.unsynced = newJournal(root, mount, unsynced, opts.syncReporter("layers"))
 	s.copies = newCopier(root, cs.GraphDriverName(), &s.images.Mutex)
 	s.images.changed = s.copies.requestCopy
-	named := filepath.Join(root, cs.GraphDriverName())
-	s.flusher = newFlusher(named+"-layers", named+"-images", s.unsynced.persistList, opts.syncReporter("records"))
+	dirs := flushed{layers: filepath.Dir(s.headersFile("")), images: s.imagesFolder(), containers: s.containers.dir}
+	s.flusher = newFlusher(dirs, s.unsynced.persistList, opts.syncReporter("records"))
 	return s, nil
 }
 
@@ -205,17 +174,17 @@ func prepareFolders(root, run string, opts *Options) (notes []string, err error)
 }
 
 // startCleanup starts what deletes and has it delete what a crash left.
-func (s *Store) startCleanup(ctx context.Context, opts Options, suspects unsyncedList) (err error) {
-	if s.trash, err = tree.NewTrash(filepath.Join(s.root, trashFolder), opts.reportError); err != nil {
+func (o *recovery) startCleanup(ctx context.Context, opts Options, suspects unsyncedList) (err error) {
+	if o.trash, err = tree.NewTrash(filepath.Join(o.root, trashFolder), opts.reportError); err != nil {
 		return err
 	}
-	if err = errors.Join(s.dropViews(), s.recoverFromCrash(ctx, suspects)); err != nil {
-		err = fmt.Errorf("recover storage in %s: %w", s.root, err)
+	if err = errors.Join(o.dropViews(), o.recoverFromCrash(ctx, suspects)); err != nil {
+		err = fmt.Errorf("recover storage in %s: %w", o.root, err)
 	} else if suspects.all {
-		err = s.damage.SetAside(filepath.Join(s.root, unsyncedFile), errors.New("the list of layers that may not be on the disk cannot be read"))
+		err = o.damage.SetAside(filepath.Join(o.root, unsyncedFile), errors.New("the list of layers that may not be on the disk cannot be read"))
 	}
 	if err != nil {
-		s.trash.Close()
+		o.trash.Close()
 	}
 	return err
 }
@@ -226,42 +195,10 @@ func (s *Store) Close() error {
 	s.trash.Close()
 	s.copies.close()
 	err := errors.Join(s.unsynced.close(), s.flusher.close())
-	s.mu.Lock()
-	for _, tree := range s.detached {
-		if tree != nil {
-			tree.Close() //nolint:errcheck // only a handle
-		}
-	}
-	clear(s.detached)
-	s.mu.Unlock()
+	s.closeDetached()
 	s.cs.Free()
 	return err
 }
-
-// Driver returns the driver in use: overlay, fuse-overlayfs or vfs.
-func (s *Store) Driver() string { return s.choice.driver }
-
-// DriverReason says in one line why that driver is in use.
-func (s *Store) DriverReason() string { return s.choice.reason }
-
-// Warnings says what the file system of the data folder does not let images have, a sentence each.
-func (s *Store) Warnings() []string { return s.place.warnings() }
-
-// Status returns what the driver tells of itself as pairs of name and value, for info.
-func (s *Store) Status() ([][2]string, error) {
-	status, err := s.cs.Status()
-	if err != nil {
-		return nil, fmt.Errorf("storage status: %w", err)
-	}
-	return status, nil
-}
-
-// Root returns the folder of the store.
-func (s *Store) Root() string { return s.root }
-
-// Library returns the containers/storage store itself, for the library that pulls and pushes. Images put or changed
-// through it are seen by s at once.
-func (s *Store) Library() cstorage.Store { return s.cs }
 
 // wrap gives an error of the library the kind and the wording that callers expect.
 func wrap(err error, format string, args ...any) error {

@@ -14,7 +14,7 @@ const trashFolder = "moss-trash"
 
 // Trash returns what deletes files of the engine's data folder soon, for others that have much to delete: who needs room
 // (see Room) waits for it. It ends with the store.
-func (s *Store) Trash() *tree.Trash { return s.trash }
+func (d *disk) Trash() *tree.Trash { return d.trash }
 
 // fewFiles is how many entries a removal deletes while its client waits: moving a folder costs as much.
 const fewFiles = 64
@@ -22,7 +22,7 @@ const fewFiles = 64
 var errMany = errors.New("more than a few files")
 
 // emptyOwnLayer is emptyLayer for that of a container, which mostly has few files and small ones: they are deleted at once.
-func (s *Store) emptyOwnLayer(layerID string) error {
+func (d *disk) emptyOwnLayer(layerID string) error {
 	seen := 0
 	few := tree.Remover{Turn: func() error {
 		if seen++; seen > fewFiles {
@@ -30,25 +30,25 @@ func (s *Store) emptyOwnLayer(layerID string) error {
 		}
 		return nil
 	}}
-	if few.RemoveIn(s.layerFolder(layerID)) == nil {
+	if few.RemoveIn(d.layerFolder(layerID)) == nil {
 		return nil
 	}
-	return s.emptyLayer(layerID)
+	return d.emptyLayer(layerID)
 }
 
 // emptyLayer takes all files from the folder of a layer that is not mounted, before the library removes the folder: it
 // would take a descriptor for each level, and a lock on all layers. They are deleted later, unless there is hardly any room:
 // then who removes something wants it at once.
-func (s *Store) emptyLayer(layerID string) error {
-	folder := s.layerFolder(layerID)
-	if s.checkRoom(ballastSize, reserveFiles) == nil && s.discardFolder(folder) == nil {
+func (d *disk) emptyLayer(layerID string) error {
+	folder := d.layerFolder(layerID)
+	if d.checkRoom(ballastSize, reserveFiles) == nil && d.discardFolder(folder) == nil {
 		return nil
 	}
 	return wrap(tree.RemoveIn(folder), "empty layer %s", layerID)
 }
 
 // discardFolder moves a folder into the trash and leaves an empty one in its place.
-func (s *Store) discardFolder(folder string) error {
+func (d *disk) discardFolder(folder string) error {
 	info, err := os.Lstat(folder)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -56,7 +56,7 @@ func (s *Store) discardFolder(folder string) error {
 	if err != nil {
 		return fmt.Errorf("move to the trash: %w", err)
 	}
-	if err := s.trash.Take(folder); err != nil {
+	if err := d.trash.Take(folder); err != nil {
 		return err
 	}
 	if err := os.Mkdir(folder, info.Mode().Perm()); err != nil {
@@ -75,42 +75,4 @@ func setAside(root, path string) error {
 		return nil
 	}
 	return tree.RemovePath(path)
-}
-
-// deleteLayer removes the layer of an image that is gone from the records. Its files are deleted later, unless there is
-// hardly any room: then who removes something wants it at once.
-func (s *Store) deleteLayer(layerID string) error {
-	layer, err := s.cs.Layer(layerID)
-	if err != nil {
-		return err
-	}
-	s.birth.Lock()
-	defer s.birth.Unlock()
-	switch {
-	case s.hasChildren(layer.ID):
-	case s.lost:
-		if err := s.setLayerAside(layer.ID, errors.New("a layer that no image has any more")); err != nil {
-			return err
-		}
-	default:
-		if err := s.emptyLayer(layer.ID); err != nil {
-			return err
-		}
-	}
-	s.flusher.requestSync()
-	return s.cs.DeleteLayer(layer.ID)
-}
-
-// hasChildren reports whether layers lie on a layer; it stays then, whoever asks for its end.
-func (s *Store) hasChildren(layerID string) bool {
-	layers, err := s.cs.Layers()
-	if err != nil {
-		return true
-	}
-	for i := range layers {
-		if layers[i].Parent == layerID {
-			return true
-		}
-	}
-	return false
 }

@@ -17,13 +17,13 @@ type Usage struct {
 }
 
 // Usage counts the bytes of the layers of images. look tells whether an image counts at all, and whether it stays.
-func (s *Store) Usage(ctx context.Context, look func(*image.Image) (counts, stays bool)) (Usage, error) {
+func (c *catalog) Usage(ctx context.Context, look func(*image.Image) (counts, stays bool)) (Usage, error) {
 	// The images come first: layers that came since are in none of them, those that went are found missing.
-	images, err := s.List(ctx)
+	images, err := c.List(ctx)
 	if err != nil {
 		return Usage{}, err
 	}
-	layers, err := s.cs.Layers()
+	layers, err := c.cs.Layers()
 	if err != nil {
 		return Usage{}, wrap(err, "list layers")
 	}

@@ -366,6 +366,8 @@ class Worker:
                 return json.load(f)
 
         parents = {r["id"]: r.get("parent") for index in ("layers", "volatile-layers") for r in records(f"overlay-layers/{index}.json")}
+        names = os.listdir(os.path.join(self.engine.copy, "storage/moss-containers"))
+        parents.update(name.split(".") for name in names)
         tops = {r["id"]: r["layer"] for r in records("overlay-images/images.json")}
         tops.update({c: parents[c] for c in self.containers.values()})
         hit = set()

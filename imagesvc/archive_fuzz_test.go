@@ -25,7 +25,7 @@ func FuzzArchiveIndex(f *testing.F) {
 			{nameIndex: index, nameLayout: []byte(`{"imageLayoutVersion":"1.0.0"}`), "blobs/sha256/" + digest.FromBytes(config).Encoded(): config},
 			{nameRepositories: repositories, "a/json": record, "b/json": config},
 		} {
-			l := newLoader(&Service{}, func(error) {}, nil, true)
+			l := newLoader(&Archives{}, func(error) {}, nil, true)
 			l.docs = docs
 			for _, name := range []string{"a/layer.tar", "b/layer.tar"} {
 				l.layers[name] = &archiveLayer{name: name, diffID: digest.Digest("sha256:" + strings.Repeat("a", 64)), plain: 1}
@@ -59,7 +59,7 @@ func FuzzArchiveScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		l := newLoader(&Service{store: noStore{}, limits: Limits{}.withDefaults()}, cancel, nil, true)
+		l := newLoader(New(partsOf(noStore{}), Options{}).Archives, cancel, nil, true)
 		if err := l.readArchive(ctx, bytes.NewReader(raw)); err != nil && !fault.Is(err, fault.Invalid) {
 			t.Errorf("%v is no bad request", err)
 		}
@@ -72,7 +72,7 @@ func FuzzArchiveScan(f *testing.F) {
 }
 
 // noStore takes layers and forgets them.
-type noStore struct{ store }
+type noStore struct{ Store }
 
 func (noStore) Stage(_ context.Context, plain io.Reader, _ storage.Blob) (*storage.Staged, error) {
 	_, err := io.Copy(io.Discard, plain)

@@ -33,7 +33,7 @@ const (
 
 // loader takes one archive in.
 type loader struct {
-	service  *Service
+	service  *Archives
 	cancel   context.CancelCauseFunc
 	progress func(image.Progress)
 	quiet    bool
@@ -54,7 +54,7 @@ type loader struct {
 	known map[string]knownLayer // layers that the documents so far tell of; nil: not looked at since the last document
 }
 
-func newLoader(s *Service, cancel context.CancelCauseFunc, progress func(image.Progress), quiet bool) *loader {
+func newLoader(s *Archives, cancel context.CancelCauseFunc, progress func(image.Progress), quiet bool) *loader {
 	return &loader{
 		service: s, cancel: cancel, progress: progress, quiet: quiet,
 		pool:  newPool(),

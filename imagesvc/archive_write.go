@@ -42,7 +42,7 @@ type plannedFolder struct {
 }
 
 // planArchive finds out what an archive of images holds, so that what can go wrong does before its first byte.
-func (s *Service) planArchive(ctx context.Context, images []*savedImage) (*archivePlan, error) {
+func (s *Archives) planArchive(ctx context.Context, images []*savedImage) (*archivePlan, error) {
 	p := &archivePlan{repositories: map[string]map[string]string{}}
 	written := map[string]bool{}          // folders
 	content := map[digest.Digest]string{} // diff id -> folder that has it

@@ -24,7 +24,7 @@ const maxComment = 64 << 10
 //
 // It is all or nothing: an error of src, the end of ctx, a bad archive or a full disk leave nothing behind. Errors are
 // fault.Invalid (the archive, a name, a change, a source), those of a server that refuses the source, or internal.
-func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOptions, progress func(image.Progress)) (string, error) {
+func (s *Archives) Import(ctx context.Context, src io.Reader, opts image.ImportOptions, progress func(image.Progress)) (string, error) {
 	var name image.Ref
 	var names []string
 	if opts.Repo != "" {
@@ -86,7 +86,7 @@ func (s *Service) Import(ctx context.Context, src io.Reader, opts image.ImportOp
 }
 
 // downloadOptions has progress, which may be nil, told how much of an archive has come.
-func (s *Service) downloadOptions(progress func(image.Progress)) download.Options {
+func (s *Archives) downloadOptions(progress func(image.Progress)) download.Options {
 	opt := download.Options{What: "the archive", UserAgent: "moss/" + s.version}
 	if progress != nil {
 		opt.Progress = func(current, total int64) {
@@ -97,7 +97,7 @@ func (s *Service) downloadOptions(progress func(image.Progress)) download.Option
 }
 
 // importArchive brings an archive into the store.
-func (s *Service) importArchive(ctx context.Context, src io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error) {
+func (s *Archives) importArchive(ctx context.Context, src io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error) {
 	in := compress.From(src)
 	plain, err := compress.Plain(in)
 	if err != nil {

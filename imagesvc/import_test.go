@@ -63,7 +63,7 @@ func newService(t testing.TB, limits Limits) (*Service, *storage.Store, *log) {
 		}
 	})
 	events := &log{}
-	return New(st, Options{Events: events, EngineVersion: "test", Limits: limits}), st, events
+	return New(StoreOf(st), Options{Events: events, EngineVersion: "test", Limits: limits}), st, events
 }
 
 func rootfs(t testing.TB, content string) []byte {

@@ -50,7 +50,7 @@ func (l *lease) release() {
 
 // fetchLayer brings one layer to the store's disk and moves the meter on. What comes back has the layer's diff id and
 // came from bytes of the layer's digest and size; after an error nothing is left.
-func (s *Service) fetchLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest, m *meter) (*storage.Staged, error) {
+func (s *Transfers) fetchLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest, m *meter) (*storage.Staged, error) {
 	m.reachPhase(phaseDownloading)
 	staged, err := s.stageLayer(ctx, src, d, diffID, m)
 	if err == nil && staged.DiffID() != diffID {
@@ -65,7 +65,7 @@ func (s *Service) fetchLayer(ctx context.Context, src source, d descriptor, diff
 }
 
 // stageLayer takes the cheapest way: from a layer with the same content, from parts, or as a whole.
-func (s *Service) stageLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest, m *meter) (*storage.Staged, error) {
+func (s *Transfers) stageLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest, m *meter) (*storage.Staged, error) {
 	staged, err := s.store.StageTwin(ctx, diffID)
 	if staged != nil || err != nil && !fault.Is(err, fault.NotFound) { // not found: it was removed just now
 		return staged, err
@@ -90,7 +90,7 @@ func (s *Service) stageLayer(ctx context.Context, src source, d descriptor, diff
 
 // stageChunked fetches the parts of a layer that are not here; nil if it must be fetched whole. That is so too if its table
 // of contents leads nowhere, or to something else than its archive, as some that older tools wrote do. Errors are ctx's.
-func (s *Service) stageChunked(ctx context.Context, src source, blob storage.Blob, diffID digest.Digest, m *meter) (*storage.Staged, error) {
+func (s *Transfers) stageChunked(ctx context.Context, src source, blob storage.Blob, diffID digest.Digest, m *meter) (*storage.Staged, error) {
 	staged, err := s.store.StageChunked(ctx, blob, countedRanges{src.Ranges(ctx, blob), &m.bytes})
 	if err == nil && staged.DiffID() == diffID {
 		return staged, nil
@@ -103,7 +103,7 @@ func (s *Service) stageChunked(ctx context.Context, src source, blob storage.Blo
 }
 
 // unpackBlob stages a blob as it comes in.
-func (s *Service) unpackBlob(ctx context.Context, in *verifier, blob storage.Blob) (*storage.Staged, error) {
+func (s *Transfers) unpackBlob(ctx context.Context, in *verifier, blob storage.Blob) (*storage.Staged, error) {
 	counted := compress.From(in)
 	plain, err := compress.Plain(counted)
 	if err != nil {

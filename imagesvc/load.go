@@ -18,6 +18,10 @@ type restaging interface {
 	StageAgain(ctx context.Context, staged *storage.Staged) (*storage.Staged, error)
 }
 
+// Archives takes images in from archives, and gives them out as such. Its methods may be called by any number of
+// goroutines.
+type Archives struct{ *collection }
+
 // Load takes the images of an archive in: of one with manifest.json, as clients since 2016 write it, of an OCI layout, or of
 // one with a folder per layer (API document 1, 2.11). The archive may be compressed with gzip, bzip2, xz or zstd, and so may
 // its layers. It is read once, in the order in which it comes; layers are unpacked meanwhile. A name moves from the image that
@@ -26,7 +30,7 @@ type restaging interface {
 // An archive that is broken, or that ends too early, leaves nothing behind; of a whole one each image is there or not.
 // Errors are fault.Invalid (the archive), fault.Unsupported (an image that cannot run here), fault.Conflict (layers that were
 // here were removed meanwhile) or internal.
-func (s *Service) Load(ctx context.Context, src io.Reader, quiet bool, progress func(image.Progress)) (err error) {
+func (s *Archives) Load(ctx context.Context, src io.Reader, quiet bool, progress func(image.Progress)) (err error) {
 	if progress == nil {
 		progress = func(image.Progress) {}
 	}

@@ -23,7 +23,7 @@ type reachable interface {
 //
 // Errors are fault.Invalid (no credentials, or an address that is none), fault.Unauthorized and fault.Forbidden (they are
 // refused), fault.Unavailable or internal.
-func (s *Service) Login(ctx context.Context, auth image.RegistryAuth) (image.Login, error) {
+func (s *Transfers) Login(ctx context.Context, auth image.RegistryAuth) (image.Login, error) {
 	host, err := registryHost(auth.ServerAddress)
 	if err != nil {
 		return image.Login{}, err

@@ -66,7 +66,7 @@ func TestLogin(t *testing.T) {
 	if _, err = loginToRegistry(t.Context(), noRegistry{}, token.New(), "reg.example", image.RegistryAuth{}); err == nil {
 		t.Error("a registry without a client: no error")
 	}
-	s := New(nil, Options{})
+	s := New(Store{}, Options{})
 	if _, err := s.Login(t.Context(), image.RegistryAuth{ServerAddress: "file:///x"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("no address: %v, want invalid", err)
 	}

@@ -13,7 +13,6 @@ type ledger interface {
 	Tag(ctx context.Context, imageID, name string) error
 	History(ctx context.Context, imageID string) (steps []storage.History, sizes []int64, err error)
 	Usage(ctx context.Context, look func(*image.Image) (counts, stays bool)) (storage.Usage, error)
-	steps
 }
 
 // Tag gives an image another name; the image that had it loses it. An empty tag is that of repo, or latest.

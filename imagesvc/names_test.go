@@ -209,7 +209,7 @@ func TestSearchFilters(t *testing.T) {
 			t.Errorf("searchFilter(%v) of %+v = %v, %v, want %v", tc.filters, tc.result, err == nil && keep(tc.result), err, tc.want)
 		}
 	}
-	s := New(nil, Options{})
+	s := New(Store{}, Options{})
 	for _, opts := range []image.SearchOptions{{}, {Term: " "}, {Term: "x", Limit: 101}, {Term: "x", Limit: -1}} {
 		if _, err := s.Search(t.Context(), opts); !fault.Is(err, fault.Invalid) {
 			t.Errorf("Search(%+v) = %v, want an invalid fault", opts, err)

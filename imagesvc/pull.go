@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 
-	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/imagesvc/registry"
@@ -42,7 +40,6 @@ type layers interface {
 	StageTwin(ctx context.Context, diffID digest.Digest) (*storage.Staged, error)
 	Here(diffIDs []digest.Digest) int
 	PutPulled(ctx context.Context, p storage.Pulled) (*image.Image, error)
-	Room(bytes, files int64) error
 	restaging
 }
 
@@ -53,7 +50,7 @@ type layers interface {
 // Each image is all or nothing. Errors before the first message are fault.Invalid (a name, a platform),
 // fault.NotFound (no such repository, tag or platform), fault.Unauthorized, fault.Forbidden, fault.Unavailable (the
 // registry), fault.Unsupported (a format that moss does not take) or internal.
-func (s *Service) Pull(ctx context.Context, opts image.PullOptions, progress func(image.Progress)) error {
+func (s *Transfers) Pull(ctx context.Context, opts image.PullOptions, progress func(image.Progress)) error {
 	if s.sources == nil {
 		return fault.Unavailable("pull: there is no way to registries")
 	}
@@ -100,7 +97,7 @@ func (s *Service) Pull(ctx context.Context, opts image.PullOptions, progress fun
 }
 
 // listTags returns the names of all tags of a repository.
-func (s *Service) listTags(ctx context.Context, repo image.Ref, auth image.RegistryAuth) ([]image.Ref, error) {
+func (s *Transfers) listTags(ctx context.Context, repo image.Ref, auth image.RegistryAuth) ([]image.Ref, error) {
 	tags, err := s.sources.Tags(ctx, repo, auth)
 	if err != nil {
 		return nil, err
@@ -121,7 +118,7 @@ func (s *Service) listTags(ctx context.Context, repo image.Ref, auth image.Regis
 
 // pull is the pull of one image by one client.
 type pull struct {
-	s        *Service
+	s        *Transfers
 	ref      image.Ref // with a tag or a digest, not both
 	want     platform
 	own      bool // want is this machine
@@ -155,7 +152,7 @@ func (p *pull) run(ctx context.Context, auth image.RegistryAuth) (changed bool, 
 		}
 	}
 	p.progress(image.Progress{Status: "Digest: " + p.digest.String()})
-	p.s.publishPull(p.ref, img)
+	p.s.publishRef("pull", img, p.ref)
 	return img.ID != before, nil
 }
 
@@ -181,12 +178,4 @@ func (p *pull) fetchImage(ctx context.Context) (*image.Image, error) {
 		return nil, err
 	}
 	return p.bringLayers(ctx)
-}
-
-// publishPull tells of a pull. Its id is the name, not the image's id, as clients expect of it.
-func (s *Service) publishPull(ref image.Ref, img *image.Image) {
-	attributes := make(map[string]string, len(img.Config.Labels)+1)
-	maps.Copy(attributes, img.Config.Labels)
-	attributes["name"] = ref.FamiliarRepo()
-	s.events.Publish(event.Event{Type: event.TypeImage, Action: "pull", ID: ref.Familiar(), Attributes: attributes})
 }

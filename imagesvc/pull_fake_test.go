@@ -215,7 +215,7 @@ func puller(t testing.TB, change func(*Options)) (*Service, *storage.Store, *log
 	if change != nil {
 		change(&opts)
 	}
-	return New(st, opts), st, events
+	return New(StoreOf(st), opts), st, events
 }
 
 func (s *stock) repo() string { return s.host + "/" + stockRepo }

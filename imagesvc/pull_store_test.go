@@ -44,7 +44,7 @@ func faultyPuller(t *testing.T) (*Service, *faulty) {
 	t.Helper()
 	s, st, _ := puller(t, nil)
 	f := &faulty{Store: st}
-	s.store = f
+	s.store = partsOf(f)
 	return s, f
 }
 

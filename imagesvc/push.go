@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/storage"
@@ -46,7 +44,7 @@ type destination interface {
 func errNoRegistry() error { return fault.Unsupported("no registry can be reached") }
 
 // openDestination opens a repository for writing. The caller closes it.
-func (s *Service) openDestination(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (destination, error) {
+func (s *Transfers) openDestination(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (destination, error) {
 	if s.registry == nil {
 		return nil, errNoRegistry()
 	}
@@ -59,7 +57,7 @@ func (s *Service) openDestination(ctx context.Context, ref image.Ref, auth image
 // image that is being pushed cannot be removed.
 //
 // Errors are fault.NotFound (no such image or tag here), fault.Invalid (a name), the registry's, or internal.
-func (s *Service) Push(ctx context.Context, opts image.PushOptions, progress func(image.Progress)) error {
+func (s *Transfers) Push(ctx context.Context, opts image.PushOptions, progress func(image.Progress)) error {
 	refs, err := s.toPush(ctx, opts)
 	if err != nil {
 		return err
@@ -88,7 +86,7 @@ func (s *Service) Push(ctx context.Context, opts image.PushOptions, progress fun
 }
 
 // toPush returns the names to send, which are there.
-func (s *Service) toPush(ctx context.Context, opts image.PushOptions) ([]image.Ref, error) {
+func (s *Transfers) toPush(ctx context.Context, opts image.PushOptions) ([]image.Ref, error) {
 	ref, err := image.ParseRepoTag(opts.Repo, opts.Tag)
 	if err != nil {
 		return nil, err
@@ -123,7 +121,7 @@ func (s *Service) toPush(ctx context.Context, opts image.PushOptions) ([]image.R
 
 // push sends one name.
 type push struct {
-	s    *Service
+	s    *Transfers
 	ref  image.Ref
 	dest destination
 	tell func(image.Progress)
@@ -188,14 +186,6 @@ func (p *push) recordManifest(ctx context.Context, raw []byte, sum digest.Digest
 	p.tell(image.Progress{Aux: image.Pushed{Tag: p.ref.Tag(), Digest: sum.String(), Size: size}})
 	p.s.publishRef("push", p.img, p.ref)
 	return nil
-}
-
-// publishRef tells of what was done with a registry: clients of all versions see the image's name as the event's id.
-func (s *Service) publishRef(action string, img *image.Image, ref image.Ref) {
-	attributes := make(map[string]string, len(img.Config.Labels)+1)
-	maps.Copy(attributes, img.Config.Labels)
-	attributes["name"] = ref.FamiliarRepo()
-	s.events.Publish(event.Event{Type: event.TypeImage, Action: action, ID: ref.Familiar(), Attributes: attributes})
 }
 
 // findSources returns the other repositories of the registry that layers may be mounted from: those by whose digests an image

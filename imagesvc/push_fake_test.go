@@ -18,9 +18,20 @@ import (
 	"moss/storage"
 )
 
+// wholeStore is what a store of a test has, or inherits.
+type wholeStore interface {
+	records
+	ledger
+	steps
+	contents
+	layers
+}
+
+func partsOf(s wholeStore) Store { return Store{s, s, s, s, s} }
+
 // shelf is a store of images that are made of what a test says.
 type shelf struct {
-	store
+	Store
 
 	mu     sync.Mutex // guards images
 	images []*shelved
@@ -263,7 +274,7 @@ type pusher struct {
 
 func newPusher() *pusher {
 	p := &pusher{shelf: &shelf{}, hub: &hub{blobs: map[string][]byte{}, manifests: map[string][]byte{}}, log: &log{}}
-	p.Service = New(p.shelf, Options{Events: p.log})
+	p.Service = New(partsOf(p.shelf), Options{Events: p.log})
 	p.destinations = p.destination
 	return p
 }

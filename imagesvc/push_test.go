@@ -52,7 +52,7 @@ func TestPush(t *testing.T) {
 	if got := p.unpacked(t, "h:5000/a", m); !slices.Equal(got, []string{"one", "two"}) {
 		t.Errorf("layers = %q", got)
 	}
-	if e := p.log.events; len(e) != 1 || e[0].Action != "push" || e[0].ID != "h:5000/a:v1" || e[0].Attributes["name"] != "h:5000/a" {
+	if e := p.events; len(e) != 1 || e[0].Action != "push" || e[0].ID != "h:5000/a:v1" || e[0].Attributes["name"] != "h:5000/a" {
 		t.Errorf("events = %+v", e)
 	}
 	if !slices.Equal(img.RepoDigests, []string{"h:5000/a@" + sum}) {
@@ -355,7 +355,7 @@ func TestPushTriesAgain(t *testing.T) {
 func TestPushDamaged(t *testing.T) {
 	p := newPusher()
 	img := p.put("a:1", "one", "two")
-	p.Service.store = &damaged{p.shelf}
+	p.store = partsOf(&damaged{p.shelf})
 	_, _, err := p.push(t.Context(), image.PushOptions{Repo: "a:1"})
 	if err == nil || !strings.Contains(err.Error(), "the layer in the store is damaged") || len(p.manifests) != 0 || len(img.RepoDigests) != 0 {
 		t.Errorf("Push = %v, want the damage", err)
@@ -369,7 +369,7 @@ func (d *damaged) OpenLayer(context.Context, string, int) (io.ReadCloser, error)
 }
 
 func TestPushWithoutRegistry(t *testing.T) {
-	s := New(&shelf{images: []*shelved{{Image: image.Image{RepoTags: []string{"a:1"}}}}}, Options{Events: &log{}})
+	s := New(partsOf(&shelf{images: []*shelved{{Image: image.Image{RepoTags: []string{"a:1"}}}}}), Options{Events: &log{}})
 	if err := s.Push(t.Context(), image.PushOptions{Repo: "a:1"}, nil); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("Push = %v, want unsupported", err)
 	}

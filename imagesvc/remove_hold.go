@@ -15,7 +15,7 @@ type holds struct {
 
 // holdImage returns an image that stays until release is called: its removal is a conflict meanwhile, which says what is done
 // with it ("pushed", "saved"). release may be called again without effect. Errors are those of Get.
-func (s *Service) holdImage(ctx context.Context, ref, what string) (img *image.Image, release func(), err error) {
+func (s *collection) holdImage(ctx context.Context, ref, what string) (img *image.Image, release func(), err error) {
 	s.changing.Lock() // no removal is between its question and its deed
 	defer s.changing.Unlock()
 	if img, err = s.store.Get(ctx, ref); err != nil {
@@ -26,7 +26,7 @@ func (s *Service) holdImage(ctx context.Context, ref, what string) (img *image.I
 }
 
 // heldFor returns what is done with an image that is held, empty if it is not.
-func (s *Service) heldFor(imageID string) string {
+func (s *collection) heldFor(imageID string) string {
 	s.held.mu.Lock()
 	defer s.held.mu.Unlock()
 	if whys := s.held.of[imageID]; len(whys) > 0 {

@@ -39,14 +39,14 @@ func TestRemoveWhileNamed(t *testing.T) {
 			s, st, _ := newService(t, Limits{})
 			img := made(t, st, "", "x", storage.ImageSpec{}, tc.names...)
 			once := false
-			s.store = &busy{Store: st, then: func() {
+			s.store = partsOf(&busy{Store: st, then: func() {
 				if !once {
 					once = true
 					if err := st.Tag(t.Context(), img.ID, "new"); err != nil {
 						t.Error(err)
 					}
 				}
-			}}
+			}})
 			ref := tc.ref
 			if ref == "" {
 				ref = img.ID

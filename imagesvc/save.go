@@ -20,7 +20,7 @@ const maxSaved = 4096
 // cannot be removed meanwhile. The same images saved twice are the same bytes.
 //
 // Errors are fault.Invalid (no name, a bad one), fault.NotFound (no such image), open's and its writer's, or internal.
-func (s *Service) Save(ctx context.Context, refs []string, open func() (io.Writer, error)) error {
+func (s *Archives) Save(ctx context.Context, refs []string, open func() (io.Writer, error)) error {
 	if len(refs) == 0 || len(refs) > maxSaved {
 		return fault.Invalid("an archive is made of 1 to %d images, not of %d", maxSaved, len(refs))
 	}
@@ -68,7 +68,7 @@ func (p *picked) release() {
 }
 
 // addRef takes in what one ref means.
-func (p *picked) addRef(ctx context.Context, s *Service, ref string) error {
+func (p *picked) addRef(ctx context.Context, s *Archives, ref string) error {
 	l, err := image.ParseLookup(ref)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func isRepo(l image.Lookup) bool {
 }
 
 // addRepo takes in all tags of a repository, and reports whether it has any.
-func (p *picked) addRepo(ctx context.Context, s *Service, repo image.Ref) (bool, error) {
+func (p *picked) addRepo(ctx context.Context, s *Archives, repo image.Ref) (bool, error) {
 	all, err := s.store.List(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look for tags of %s: %w", repo.FamiliarRepo(), err)
@@ -114,7 +114,7 @@ func (p *picked) addRepo(ctx context.Context, s *Service, repo image.Ref) (bool,
 }
 
 // addImage takes in the image that ref means. It gets name in the archive if that is what it was found by.
-func (p *picked) addImage(ctx context.Context, s *Service, ref string, name image.Ref) error {
+func (p *picked) addImage(ctx context.Context, s *Archives, ref string, name image.Ref) error {
 	img, release, err := s.holdImage(ctx, ref, "saved")
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ const (
 // Search looks for repositories in a registry's index, those that the filters leave (API document 2, 4.2: images/search).
 //
 // Errors are fault.Invalid (no term, a limit, a filter) or the registry's.
-func (s *Service) Search(ctx context.Context, opts image.SearchOptions) ([]image.SearchResult, error) {
+func (s *Transfers) Search(ctx context.Context, opts image.SearchOptions) ([]image.SearchResult, error) {
 	if strings.TrimSpace(opts.Term) == "" {
 		return nil, fault.Invalid("a term to search for is needed")
 	}

@@ -1,13 +1,12 @@
-// Package imagesvc works on images as clients see them: lists with filters, import of root file systems, removal. It
-// knows containers only as users of images, and nothing of HTTP.
+// Package imagesvc works on images as clients see them. Service has their records and names: lists with filters, tags,
+// removal, the steps of builds. Transfers has the ways from registries and to them, Archives those from files and to them.
+// It knows containers only as users of images, and nothing of HTTP.
 package imagesvc
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"maps"
-	"runtime"
 	"sync"
 
 	"moss/engine/event"
@@ -18,17 +17,27 @@ import (
 	"moss/storage"
 )
 
-// store keeps images. Errors have the kinds that *storage.Store gives them.
-type store interface {
+// records keeps images. Errors have the kinds that *storage.Store gives them.
+type records interface {
 	List(ctx context.Context) ([]*image.Image, error)
 	Get(ctx context.Context, what string) (*image.Image, error)
 	PutImage(ctx context.Context, layer io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error)
 	Untag(ctx context.Context, seen *image.Image, names ...string) error
 	Delete(ctx context.Context, seen *image.Image) (chainIDs []string, err error)
+	Room(bytes, files int64) error
+}
+
+// Store is a store by its parts.
+type Store struct {
+	records
 	ledger
+	steps
 	contents
 	layers
 }
+
+// StoreOf returns the parts of a store, which stays the caller's to close.
+func StoreOf(s *storage.Store) Store { return Store{s, s, s, s, s} }
 
 // users knows which containers keep an image.
 type users interface {
@@ -52,53 +61,34 @@ type Options struct {
 	Tokens        *token.Service // Registry's; nil: one of this service's own
 }
 
-// Service answers what clients ask of images. Its methods may be called by any number of goroutines.
+// Service answers what clients ask of images: their records and names by its own methods. Its methods may be called by
+// any number of goroutines.
 type Service struct {
-	store   store
+	*collection
+	*Transfers
+	*Archives
+}
+
+// collection is the images of a store, and what keeps them from going while they are used.
+type collection struct {
+	store   Store
 	events  events
 	version string
 	limits  Limits
-	uploads int
-	slots   chan struct{} // one for each processor that compresses layers
-
-	registry     *registry.Client
-	tokens       *token.Service
-	destinations func(ctx context.Context, ref image.Ref, auth image.RegistryAuth) (destination, error)
 
 	changing sync.Mutex // held while an image's names are taken away or the image goes
-
-	sources registries // nil: there is no way to registries
-	flights *flights
-
-	held holds // images that are being read
+	held     holds      // images that are being read
 
 	mu    sync.RWMutex // guards users
 	users users
 }
 
-// New returns a service over a store. The store stays the caller's to close.
-func New(s store, opts Options) *Service {
-	svc := &Service{
-		store:   s,
-		events:  opts.Events,
-		version: opts.EngineVersion,
-		limits:  opts.Limits.withDefaults(),
-		users:   opts.Users,
-
-		registry: opts.Registry,
-		tokens:   opts.Tokens,
-		uploads:  cmp.Or(opts.MaxUploads, defaultUploads),
-		slots:    make(chan struct{}, runtime.GOMAXPROCS(0)),
-		flights:  newFlights(cmp.Or(opts.MaxDownloads, DefaultDownloads())),
+// New returns a service over a store.
+func New(s Store, opts Options) *Service {
+	c := &collection{
+		store: s, events: opts.Events, version: opts.EngineVersion, limits: opts.Limits.withDefaults(), users: opts.Users,
 	}
-	if svc.tokens == nil {
-		svc.tokens = token.New()
-	}
-	svc.destinations = svc.openDestination
-	if opts.Registry != nil {
-		svc.sources = network{opts.Registry}
-	}
-	return svc
+	return &Service{collection: c, Transfers: newTransfers(c, opts), Archives: &Archives{c}}
 }
 
 // SetUsers tells the service who knows the users of images. The two need each other, so it comes after New.
@@ -109,7 +99,7 @@ func (s *Service) SetUsers(u users) {
 }
 
 // usersOf returns the containers that keep an image.
-func (s *Service) usersOf(imageID string) []image.User {
+func (s *collection) usersOf(imageID string) []image.User {
 	s.mu.RLock()
 	u := s.users
 	s.mu.RUnlock()
@@ -145,9 +135,17 @@ func (s *Service) CheckPlatform(ctx context.Context, ref, text string) error {
 }
 
 // publishEvent tells of an image. Clients of all versions see the image's labels and its name (API document 3, section 6).
-func (s *Service) publishEvent(action string, img *image.Image, name string) {
+func (s *collection) publishEvent(action string, img *image.Image, name string) {
 	attributes := make(map[string]string, len(img.Config.Labels)+1)
 	maps.Copy(attributes, img.Config.Labels)
 	attributes["name"] = name
 	s.events.Publish(event.Event{Type: event.TypeImage, Action: action, ID: img.ID, Attributes: attributes})
+}
+
+// publishRef tells of what was done with a registry: clients of all versions see the image's name as the event's id.
+func (s *collection) publishRef(action string, img *image.Image, ref image.Ref) {
+	attributes := make(map[string]string, len(img.Config.Labels)+1)
+	maps.Copy(attributes, img.Config.Labels)
+	attributes["name"] = ref.FamiliarRepo()
+	s.events.Publish(event.Event{Type: event.TypeImage, Action: action, ID: ref.Familiar(), Attributes: attributes})
 }

@@ -15,7 +15,6 @@ type steps interface {
 	Steps(ctx context.Context) ([]image.Built, error)
 	Finish(ctx context.Context, imageID string, names []string) (*image.Image, error)
 	View(ctx context.Context, imageID string) (*image.View, error)
-	Room(bytes, files int64) error
 }
 
 // PutStep makes the image of a step of a build. layer is the plain archive of what the step adds, which the caller has

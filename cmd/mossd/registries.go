@@ -34,7 +34,7 @@ func (p *parts) newImages(cfg config.Config, log zerolog.Logger) (_ *imagesvc.Se
 	if err := p.registries.CheckFiles(); err != nil {
 		log.Warn().Err(err).Msg("pulls and pushes fail until a damaged registries.conf is mended")
 	}
-	return imagesvc.New(p.store, imagesvc.Options{
+	return imagesvc.New(imagesvc.StoreOf(p.store), imagesvc.Options{
 		Events: p.bus, EngineVersion: version, Registry: p.registries, Tokens: tokens,
 		MaxDownloads: downloads, MaxUploads: cfg.MaxUploads,
 	}), nil

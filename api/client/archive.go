@@ -6,23 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"time"
+
+	"moss/api/types"
 )
 
 // archiveKind is the Content-Type of a tar stream.
 const archiveKind = "application/x-tar"
-
-// PathStat is what the engine says of a path in a container (API document 1, 2.5).
-type PathStat struct {
-	Name       string      `json:"name"`
-	Size       int64       `json:"size"` // bytes
-	Mode       fs.FileMode `json:"mode"`
-	ModTime    time.Time   `json:"mtime"`
-	LinkTarget string      `json:"linkTarget"`
-}
 
 // PutOptions say how an archive is unpacked in a container.
 type PutOptions struct {
@@ -33,25 +24,25 @@ type PutOptions struct {
 }
 
 // ContainerStatPath returns what a path in a container is, without following it if it is a symbolic link.
-func (c *Client) ContainerStatPath(ctx context.Context, ref, path string) (PathStat, error) {
+func (c *Client) ContainerStatPath(ctx context.Context, ref, path string) (types.PathStat, error) {
 	resp, err := c.requestArchive(ctx, request{method: http.MethodHead}, ref, path)
 	if err != nil {
-		return PathStat{}, err
+		return types.PathStat{}, err
 	}
 	_ = resp.Body.Close()
 	return readPathStat(resp.Header)
 }
 
 // ContainerCopyFrom opens a tar stream of a path in a container. The caller closes it.
-func (c *Client) ContainerCopyFrom(ctx context.Context, ref, path string) (io.ReadCloser, PathStat, error) {
+func (c *Client) ContainerCopyFrom(ctx context.Context, ref, path string) (io.ReadCloser, types.PathStat, error) {
 	resp, err := c.requestArchive(ctx, request{method: http.MethodGet}, ref, path)
 	if err != nil {
-		return nil, PathStat{}, err
+		return nil, types.PathStat{}, err
 	}
 	stat, err := readPathStat(resp.Header)
 	if err != nil {
 		_ = resp.Body.Close()
-		return nil, PathStat{}, err
+		return nil, types.PathStat{}, err
 	}
 	return lostReader{resp.Body, c}, stat, nil
 }
@@ -96,18 +87,18 @@ func (c *Client) requestArchive(ctx context.Context, req request, ref, path stri
 }
 
 // readPathStat reads the header in either of its names.
-func readPathStat(header http.Header) (PathStat, error) {
+func readPathStat(header http.Header) (types.PathStat, error) {
 	text := header.Get("X-Engine-Container-Path-Stat")
 	if text == "" {
 		text = header.Get("X-Docker-Container-Path-Stat")
 	}
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return PathStat{}, fmt.Errorf("decode the path's stat: %w", err)
+		return types.PathStat{}, fmt.Errorf("decode the path's stat: %w", err)
 	}
-	var stat PathStat
+	var stat types.PathStat
 	if err := json.Unmarshal(raw, &stat); err != nil {
-		return PathStat{}, fmt.Errorf("decode the path's stat: %w", err)
+		return types.PathStat{}, fmt.Errorf("decode the path's stat: %w", err)
 	}
 	return stat, nil
 }

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"moss/api/types"
 )
 
 // BuildOptions say how to build an image (API document 2, 4.2: build). The zero values are the engine's own.
@@ -30,10 +32,10 @@ type BuildOptions struct {
 	Args      map[string]*string // nil: declared without a value
 	Labels    map[string]string
 	CacheFrom []string
-	Auths     map[string]Auth   // by registry
-	Secrets   map[string]Secret // by id; an extension of moss
+	Auths     map[string]types.AuthConfig // by registry
+	Secrets   map[string]Secret           // by id; an extension of moss
 
-	Host HostConfig // only what means something to RUN: limits, network, hosts, security options
+	Host types.HostConfig // only what means something to RUN: limits, network, hosts, security options
 }
 
 // Secret is something that shows itself in no print.
@@ -190,14 +192,8 @@ type BuildPruneOptions struct {
 	Filters map[string][]string // until, id
 }
 
-// BuildsPruned is what went with a prune of the build cache.
-type BuildsPruned struct {
-	CachesDeleted  []string
-	SpaceReclaimed int64 // bytes
-}
-
 // BuildPrune removes what of the build cache nothing needs.
-func (c *Client) BuildPrune(ctx context.Context, opts BuildPruneOptions) (BuildsPruned, error) {
+func (c *Client) BuildPrune(ctx context.Context, opts BuildPruneOptions) (types.BuildsPruned, error) {
 	query := url.Values{}
 	if opts.All {
 		query.Set("all", "1")
@@ -205,7 +201,7 @@ func (c *Client) BuildPrune(ctx context.Context, opts BuildPruneOptions) (Builds
 	if opts.Keep != 0 {
 		query.Set("keep-storage", strconv.FormatInt(opts.Keep, 10))
 	}
-	var out BuildsPruned
+	var out types.BuildsPruned
 	if err := encodeFilters(query, opts.Filters); err != nil {
 		return out, err
 	}

@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"moss/api/types"
 )
 
 // DefaultVersion is the API version a client speaks when Options name none.
@@ -103,13 +105,13 @@ type request struct {
 	method string
 	path   string // without the version prefix; what came from outside is escaped already
 	query  url.Values
-	json   any         // sent as the body when not nil
-	body   io.Reader   // sent as the body when json is nil
-	size   int64       // of body; negative: unknown
-	kind   string      // Content-Type of body
-	bare   bool        // no version prefix
-	auth   *Auth       // sent as X-Registry-Auth when not nil
-	header http.Header // further ones
+	json   any               // sent as the body when not nil
+	body   io.Reader         // sent as the body when json is nil
+	size   int64             // of body; negative: unknown
+	kind   string            // Content-Type of body
+	bare   bool              // no version prefix
+	auth   *types.AuthConfig // sent as X-Registry-Auth when not nil
+	header http.Header       // further ones
 }
 
 func (c *Client) targetOf(req request) string {
@@ -156,7 +158,7 @@ func (c *Client) sendRequest(ctx context.Context, req request) (*http.Response, 
 	hr.Header.Set("User-Agent", c.agent)
 	maps.Copy(hr.Header, req.header)
 	if req.auth != nil {
-		value, err := req.auth.headerValue()
+		value, err := encodeAuth(*req.auth)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"moss/api/client"
 	"moss/api/client/clienttest"
+	"moss/api/types"
 )
 
 func newClient(t *testing.T, engine *clienttest.Engine) *client.Client {
@@ -324,9 +325,9 @@ func TestEvents(t *testing.T) {
 	engine.Override["GET /events"] = func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"Type":"container","Action":"die","Actor":{"ID":"x","Attributes":{"exitCode":"3"}},"timeNano":5}`+"\n")
 	}
-	var got client.Event
+	var got types.Event
 	var raw json.RawMessage
-	err := newClient(t, engine).Events(t.Context(), client.EventsOptions{Since: "1"}, func(e client.Event, r json.RawMessage) error {
+	err := newClient(t, engine).Events(t.Context(), client.EventsOptions{Since: "1"}, func(e types.Event, r json.RawMessage) error {
 		got, raw = e, r
 		return nil
 	})

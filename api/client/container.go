@@ -8,42 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"moss/api/types"
 )
-
-// Container is one entry of the list of containers (API document 1, 2.1).
-type Container struct {
-	ID              string `json:"Id"`
-	Names           []string
-	Image           string
-	ImageID         string
-	Command         string
-	Created         int64 // Unix seconds
-	State           string
-	Status          string
-	Ports           []Port
-	Labels          map[string]string
-	SizeRw          int64 // bytes
-	SizeRootFs      int64 // bytes
-	NetworkSettings struct {
-		Networks map[string]json.RawMessage
-	}
-	Mounts []Mount
-}
-
-// Port is one port of a listed container. PublicPort is 0 when it is not published.
-type Port struct {
-	IP          string
-	PrivatePort uint16
-	PublicPort  uint16
-	Type        string
-}
-
-// Mount is one mount point of a container.
-type Mount struct {
-	Name        string
-	Source      string
-	Destination string
-}
 
 // ContainersOptions select containers.
 type ContainersOptions struct {
@@ -53,35 +20,11 @@ type ContainersOptions struct {
 	Filters map[string][]string
 }
 
-// Inspect is what the client itself reads of a container's record; Raw is all of it, as it came.
+// Inspect is a container's record; Raw is all of it, as it came.
 type Inspect struct {
-	ID     string `json:"Id"`
-	Name   string
-	State  State
-	Config struct {
-		Tty       bool
-		OpenStdin bool
-		StdinOnce bool
-	}
-	HostConfig struct {
-		AutoRemove bool
-		LogConfig  struct{ Type string }
-	}
-	NetworkSettings struct {
-		Ports map[string][]PortBinding // by port/protocol; of a running container
-	}
+	types.ContainerInspect
+
 	Raw json.RawMessage `json:"-"`
-}
-
-// State is a container's state.
-type State struct {
-	Status   string
-	Running  bool
-	Paused   bool
-	ExitCode int
-	Error    string
-
-	FinishedAt string // in the form of RFC 3339; the year 1 for never
 }
 
 // RemoveOptions say how to remove a container.
@@ -92,7 +35,7 @@ type RemoveOptions struct {
 }
 
 // Containers lists containers, newest first.
-func (c *Client) Containers(ctx context.Context, opts ContainersOptions) ([]Container, error) {
+func (c *Client) Containers(ctx context.Context, opts ContainersOptions) ([]types.ContainerSummary, error) {
 	query := url.Values{}
 	if opts.All {
 		query.Set("all", "1")
@@ -106,18 +49,18 @@ func (c *Client) Containers(ctx context.Context, opts ContainersOptions) ([]Cont
 	if err := encodeFilters(query, opts.Filters); err != nil {
 		return nil, err
 	}
-	var out []Container
+	var out []types.ContainerSummary
 	err := c.call(ctx, request{method: http.MethodGet, path: "/containers/json", query: query}, &out)
 	return out, err
 }
 
 // ContainerCreate creates a container. An empty name lets the engine choose one.
-func (c *Client) ContainerCreate(ctx context.Context, name string, body Create) (Created, error) {
+func (c *Client) ContainerCreate(ctx context.Context, name string, body types.ContainerCreate) (types.ContainerCreated, error) {
 	query := url.Values{}
 	if name != "" {
 		query.Set("name", name)
 	}
-	var out Created
+	var out types.ContainerCreated
 	err := c.call(ctx, request{method: http.MethodPost, path: "/containers/create", query: query, json: body}, &out)
 	return out, err
 }
@@ -136,7 +79,7 @@ func (c *Client) ContainerInspect(ctx context.Context, ref string, size bool) (I
 	if err := c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &out.Raw); err != nil {
 		return Inspect{}, err
 	}
-	if err := json.Unmarshal(out.Raw, &out); err != nil {
+	if err := json.Unmarshal(out.Raw, &out.ContainerInspect); err != nil {
 		return Inspect{}, fmt.Errorf("decode answer of %s: %w", path, err)
 	}
 	return out, nil
@@ -197,10 +140,7 @@ func (c *Client) ContainerWait(ctx context.Context, ref string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var out struct {
-		StatusCode int
-		Error      *struct{ Message string }
-	}
+	var out types.ContainerWaited
 	err = c.call(ctx, request{method: http.MethodPost, path: path}, &out)
 	if err == nil && out.Error != nil {
 		return 0, &LostError{Err: errors.New(out.Error.Message)}

@@ -6,49 +6,27 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"moss/api/types"
 )
 
-// ExecConfig is what is to be executed in a running container (API document 2, 4.3).
-type ExecConfig struct {
-	AttachStdin  bool   `json:",omitempty"`
-	AttachStdout bool   `json:",omitempty"`
-	AttachStderr bool   `json:",omitempty"`
-	DetachKeys   string `json:",omitempty"`
-	Tty          bool   `json:",omitempty"`
-	Cmd          []string
-	Privileged   bool   `json:",omitempty"`
-	User         string `json:",omitempty"` // user, user:group, uid or uid:gid
-
-	// Of later versions, and read by moss at every one.
-	Env        []string `json:",omitempty"` // NAME=VALUE
-	WorkingDir string   `json:",omitempty"`
-}
-
-// ExecInspect is what the client reads of an exec instance's record.
+// ExecInspect is an exec instance's record.
 type ExecInspect struct {
-	ID          string
-	ContainerID string
-	Running     bool
-	ExitCode    *int // nil while it runs
+	types.ExecInspect
+
 	// Cut tells that the engine ended while a client was attached, which may have lost the end of the output.
 	Cut bool `json:"-"`
 }
 
 // ExecCreate sets up a command in a running container and returns the id of the exec instance.
-func (c *Client) ExecCreate(ctx context.Context, ref string, config ExecConfig) (Created, error) {
+func (c *Client) ExecCreate(ctx context.Context, ref string, config types.ExecCreate) (types.ExecCreated, error) {
 	path, err := containerPath(ref, "/exec")
 	if err != nil {
-		return Created{}, err
+		return types.ExecCreated{}, err
 	}
-	var out Created
+	var out types.ExecCreated
 	err = c.call(ctx, request{method: http.MethodPost, path: path, json: config}, &out)
 	return out, err
-}
-
-// execStart is the body that starts an exec instance.
-type execStart struct {
-	Detach bool
-	Tty    bool
 }
 
 // ExecStart starts an exec instance and joins its streams, framed like those of ContainerAttach. tty is that of the
@@ -58,7 +36,7 @@ func (c *Client) ExecStart(ctx context.Context, id string, tty bool) (*Stream, e
 	if err != nil {
 		return nil, err
 	}
-	return c.openStream(ctx, request{method: http.MethodPost, path: path, json: execStart{Tty: tty}})
+	return c.openStream(ctx, request{method: http.MethodPost, path: path, json: types.ExecStart{Tty: tty}})
 }
 
 // ExecStartDetached starts an exec instance and leaves it alone.
@@ -67,7 +45,7 @@ func (c *Client) ExecStartDetached(ctx context.Context, id string, tty bool) err
 	if err != nil {
 		return err
 	}
-	return c.call(ctx, request{method: http.MethodPost, path: path, json: execStart{Detach: true, Tty: tty}}, nil)
+	return c.call(ctx, request{method: http.MethodPost, path: path, json: types.ExecStart{Detach: true, Tty: tty}}, nil)
 }
 
 // ExecResize sets the size of an exec instance's terminal, in characters.
@@ -93,7 +71,7 @@ func (c *Client) ExecInspect(ctx context.Context, id string) (ExecInspect, error
 		return out, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	err = decodeResponse(resp, path, &out)
+	err = decodeResponse(resp, path, &out.ExecInspect)
 	out.Cut = resp.Header.Get("X-Output-Cut") != ""
 	return out, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"moss/api/client"
 	"moss/api/client/clienttest"
+	"moss/api/types"
 )
 
 func TestExec(t *testing.T) {
@@ -21,7 +22,7 @@ func TestExec(t *testing.T) {
 		return 3
 	}
 	c, ctx := newClient(t, engine), t.Context()
-	created, err := c.ExecCreate(ctx, "web", client.ExecConfig{AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{"cat"}, User: "www"})
+	created, err := c.ExecCreate(ctx, "web", types.ExecCreate{AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{"cat"}, User: "www"})
 	if err != nil || created.ID != clienttest.ExecID {
 		t.Fatalf("create: %v, id %q", err, created.ID)
 	}
@@ -89,14 +90,14 @@ func TestStats(t *testing.T) {
 		}
 	}
 	for stream, want := range map[bool]int{true: 2, false: 1} {
-		var got []client.Stats
-		err := newClient(t, engine).ContainerStats(t.Context(), "web", stream, func(s client.Stats) error { got = append(got, s); return nil })
+		var got []types.Stats
+		err := newClient(t, engine).ContainerStats(t.Context(), "web", stream, func(s types.Stats) error { got = append(got, s); return nil })
 		if err != nil || len(got) != want {
 			t.Fatalf("stream %t: %d samples, %v, want %d", stream, len(got), err, want)
 		}
 		s := got[0]
-		if s.Read.Nanosecond() != 6 || s.Pids.Current != 2 || s.Networks["eth0"].TxBytes != 8 || s.Memory.Usage != 1<<64-1 || s.Memory.Stats["rss"] != 3 ||
-			s.Blkio.ServiceBytes[0].Value != 5 || s.CPU.Usage.Total != 3 || len(s.CPU.Usage.PerCPU) != 2 || s.CPU.System != 4 || s.PreCPU.Usage.Total != 1 {
+		if s.Read.Nanosecond() != 6 || s.PidsStats.Current != 2 || s.Networks["eth0"].TxBytes != 8 || s.MemoryStats.Usage != 1<<64-1 || s.MemoryStats.Stats["rss"] != 3 ||
+			s.BlkioStats.IoServiceBytesRecursive[0].Value != 5 || s.CPUStats.CPUUsage.TotalUsage != 3 || len(s.CPUStats.CPUUsage.PercpuUsage) != 2 || s.CPUStats.SystemCPUUsage != 4 || s.PrecpuStats.CPUUsage.TotalUsage != 1 {
 			t.Errorf("decoded %+v", s)
 		}
 	}
@@ -114,11 +115,11 @@ func TestRequestsOfData(t *testing.T) {
 	}{
 		{"top", func(c *client.Client) error {
 			top, err := c.ContainerTop(t.Context(), "web", "-o pid")
-			return check(err, reflect.DeepEqual(top, client.Top{Titles: []string{"PID"}, Processes: [][]string{{"1"}}}), top)
+			return check(err, reflect.DeepEqual(top, types.Top{Titles: []string{"PID"}, Processes: [][]string{{"1"}}}), top)
 		}, `{"Titles":["PID"],"Processes":[["1"]]}`, "GET /containers/web/top?ps_args=-o+pid", nil},
 		{"changes", func(c *client.Client) error {
 			changes, err := c.ContainerChanges(t.Context(), "web")
-			return check(err, reflect.DeepEqual(changes, []client.Change{{Path: "/a", Kind: 2}}), changes)
+			return check(err, reflect.DeepEqual(changes, []types.ContainerChange{{Path: "/a", Kind: 2}}), changes)
 		}, `[{"Path":"/a","Kind":2}]`, "GET /containers/web/changes", nil},
 		{"no changes", func(c *client.Client) error {
 			changes, err := c.ContainerChanges(t.Context(), "web")
@@ -127,7 +128,9 @@ func TestRequestsOfData(t *testing.T) {
 		{"pause", func(c *client.Client) error { return c.ContainerPause(t.Context(), "web") }, ``, "POST /containers/web/pause", nil},
 		{"unpause", func(c *client.Client) error { return c.ContainerUnpause(t.Context(), "web") }, ``, "POST /containers/web/unpause", nil},
 		{"update", func(c *client.Client) error {
-			warnings, err := c.ContainerUpdate(t.Context(), "web", client.Update{Memory: 5, CPUShares: 7, RestartPolicy: &client.RestartPolicy{Name: "always"}})
+			warnings, err := c.ContainerUpdate(t.Context(), "web", types.ContainerUpdate{
+				HostConfig: types.HostConfig{Memory: 5, CPUShares: 7}, RestartPolicy: types.RestartPolicy{Name: "always"},
+			})
 			return check(err, reflect.DeepEqual(warnings, []string{"w"}), warnings)
 		}, `{"Warnings":["w"]}`, "POST /containers/web/update", map[string]any{"Memory": 5.0, "CpuShares": 7.0, "RestartPolicy": map[string]any{"Name": "always"}}},
 		{"commit", func(c *client.Client) error {
@@ -139,7 +142,7 @@ func TestRequestsOfData(t *testing.T) {
 			return check(err, len(list) == 1 && list[0].Name == "v" && list[0].Labels["a"] == "b" && len(warnings) == 1, list)
 		}, `{"Volumes":[{"Name":"v","Labels":{"a":"b"}}],"Warnings":["w"]}`, `GET /volumes?filters=%7B%22dangling%22%3A%5B%22true%22%5D%7D`, nil},
 		{"volume create", func(c *client.Client) error {
-			v, err := c.VolumeCreate(t.Context(), client.VolumeCreate{Name: "v", DriverOpts: map[string]string{"type": "tmpfs"}})
+			v, err := c.VolumeCreate(t.Context(), types.VolumeCreate{Name: "v", DriverOpts: map[string]string{"type": "tmpfs"}})
 			return check(err, v.Name == "v" && v.Mountpoint == "/m", v)
 		}, `{"Name":"v","Mountpoint":"/m"}`, "POST /volumes/create", map[string]any{"Name": "v", "DriverOpts": map[string]any{"type": "tmpfs"}}},
 		{"volume inspect", func(c *client.Client) error {

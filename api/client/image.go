@@ -6,19 +6,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-)
 
-// Image is one entry of the list of images (API document 1, 2.6).
-type Image struct {
-	ID          string `json:"Id"`
-	ParentID    string `json:"ParentId"`
-	RepoTags    []string
-	RepoDigests []string
-	Created     int64 // Unix seconds
-	Size        int64 // bytes
-	VirtualSize int64 // bytes
-	Labels      map[string]string
-}
+	"moss/api/types"
+)
 
 // ImagesOptions select images.
 type ImagesOptions struct {
@@ -28,41 +18,16 @@ type ImagesOptions struct {
 	Filters map[string][]string
 }
 
-// Removed is one step of a removal; one of its fields is set.
-type Removed struct {
-	Untagged string
-	Deleted  string
-}
-
-// HistoryEntry is one step of an image's making (API document 1, 2.6).
-type HistoryEntry struct {
-	ID        string `json:"Id"` // <missing> where the step's image is not here
-	Created   int64  // Unix seconds
-	CreatedBy string
-	Tags      []string // of the step's image
-	Size      int64    // bytes the step added
-	Comment   string
-}
-
 // SearchOptions say what to look for in a registry's index.
 type SearchOptions struct {
 	Term    string // may begin with a registry's host
 	Limit   int    // 0: as many as the engine likes
 	Filters map[string][]string
-	Auth    Auth
-}
-
-// SearchResult is one repository found (API document 1, 2.6).
-type SearchResult struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Official    bool   `json:"is_official"`
-	Automated   bool   `json:"is_automated"`
-	Stars       int    `json:"star_count"`
+	Auth    types.AuthConfig
 }
 
 // Images lists images.
-func (c *Client) Images(ctx context.Context, opts ImagesOptions) ([]Image, error) {
+func (c *Client) Images(ctx context.Context, opts ImagesOptions) ([]types.ImageSummary, error) {
 	query := url.Values{}
 	if opts.All {
 		query.Set("all", "1")
@@ -76,7 +41,7 @@ func (c *Client) Images(ctx context.Context, opts ImagesOptions) ([]Image, error
 	if err := encodeFilters(query, opts.Filters); err != nil {
 		return nil, err
 	}
-	var out []Image
+	var out []types.ImageSummary
 	err := c.call(ctx, request{method: http.MethodGet, path: "/images/json", query: query}, &out)
 	return out, err
 }
@@ -93,12 +58,12 @@ func (c *Client) ImageInspect(ctx context.Context, ref string) (json.RawMessage,
 }
 
 // ImageHistory returns the steps of an image's making, newest first.
-func (c *Client) ImageHistory(ctx context.Context, ref string) ([]HistoryEntry, error) {
+func (c *Client) ImageHistory(ctx context.Context, ref string) ([]types.ImageHistory, error) {
 	path, err := imagePath(ref, "/history")
 	if err != nil {
 		return nil, err
 	}
-	var out []HistoryEntry
+	var out []types.ImageHistory
 	err = c.call(ctx, request{method: http.MethodGet, path: path}, &out)
 	return out, err
 }
@@ -115,7 +80,7 @@ func (c *Client) ImageTag(ctx context.Context, ref, repo, tag string) error {
 }
 
 // ImageSearch looks for repositories in a registry's index.
-func (c *Client) ImageSearch(ctx context.Context, opts SearchOptions) ([]SearchResult, error) {
+func (c *Client) ImageSearch(ctx context.Context, opts SearchOptions) ([]types.SearchResult, error) {
 	query := url.Values{"term": {opts.Term}}
 	if opts.Limit != 0 {
 		query.Set("limit", strconv.Itoa(opts.Limit))
@@ -123,13 +88,13 @@ func (c *Client) ImageSearch(ctx context.Context, opts SearchOptions) ([]SearchR
 	if err := encodeFilters(query, opts.Filters); err != nil {
 		return nil, err
 	}
-	var out []SearchResult
+	var out []types.SearchResult
 	err := c.call(ctx, request{method: http.MethodGet, path: "/images/search", query: query, auth: &opts.Auth}, &out)
 	return out, err
 }
 
 // ImageRemove removes a name or an image and returns what went.
-func (c *Client) ImageRemove(ctx context.Context, ref string, force, noPrune bool) ([]Removed, error) {
+func (c *Client) ImageRemove(ctx context.Context, ref string, force, noPrune bool) ([]types.ImageRemoved, error) {
 	path, err := imagePath(ref, "")
 	if err != nil {
 		return nil, err
@@ -141,7 +106,7 @@ func (c *Client) ImageRemove(ctx context.Context, ref string, force, noPrune boo
 	if noPrune {
 		query.Set("noprune", "1")
 	}
-	var out []Removed
+	var out []types.ImageRemoved
 	err = c.call(ctx, request{method: http.MethodDelete, path: path, query: query}, &out)
 	return out, err
 }

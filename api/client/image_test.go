@@ -12,6 +12,7 @@ import (
 
 	"moss/api/client"
 	"moss/api/client/clienttest"
+	"moss/api/types"
 )
 
 func TestImageRequests(t *testing.T) {
@@ -32,7 +33,7 @@ func TestImageRequests(t *testing.T) {
 	no(c.ImageSave(ctx, []string{"a/b:t", "c"}, io.Discard))
 	no(c.ImageLoad(ctx, strings.NewReader("x"), 1, true, nil))
 	no(c.ImageImport(ctx, client.ImportOptions{Source: "http://example.test/a.tar", Repo: "a"}, nil, nil))
-	no(second(c.Login(ctx, client.Auth{Username: "u"})))
+	no(second(c.Login(ctx, types.AuthConfig{Username: "u"})))
 	no(second(c.DiskUsage(ctx)))
 	no(second(c.ImagesPrune(ctx, filters)))
 	no(second(c.ContainersPrune(ctx, filters)))
@@ -60,8 +61,8 @@ func TestImageRequests(t *testing.T) {
 
 func TestCredentialsGoAlong(t *testing.T) {
 	engine := clienttest.New(t)
-	auth := client.Auth{Username: "u", Password: "p~~~?", IdentityToken: "i", ServerAddress: "s"}
-	const said = `{"username":"u","password":"p~~~?","identitytoken":"i","serveraddress":"s"}`
+	auth := types.AuthConfig{Username: "u", Password: "p~~~?", IdentityToken: "i", ServerAddress: "s"}
+	const said = `{"username":"u","password":"p~~~?","serveraddress":"s","identitytoken":"i"}`
 	var got string
 	header := func(w http.ResponseWriter, r *http.Request) {
 		raw, err := base64.URLEncoding.DecodeString(r.Header.Get("X-Registry-Auth"))
@@ -153,7 +154,7 @@ func TestUsageAnswers(t *testing.T) {
 	if i := u.Images[0]; i.ID != "i" || i.Size != 5 || i.SharedSize != 2 || i.UniqueSize != 3 || i.Containers != 1 {
 		t.Errorf("image %+v", i)
 	}
-	if v := u.Volumes[0]; v.Name != "v" || v.UsageData.Size != 7 || v.UsageData.RefCount != 2 || u.Containers[0].SizeRw != 4 {
+	if v := u.Volumes[0]; v.Name != "v" || v.UsageData.Size != 7 || v.UsageData.RefCount != 2 || *u.Containers[0].SizeRw != 4 {
 		t.Errorf("volume %+v, container %+v", v, u.Containers[0])
 	}
 	p, err := c.ImagesPrune(t.Context(), nil)

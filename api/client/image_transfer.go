@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+
+	"moss/api/types"
 )
 
 // PullOptions say what to fetch from a registry.
@@ -14,14 +16,14 @@ type PullOptions struct {
 	Name     string // may hold the tag or digest itself
 	Tag      string // a tag or a digest; empty: that of Name, and all tags if Name has none
 	Platform string // os[/arch[/variant]]; empty: the engine's
-	Auth     Auth
+	Auth     types.AuthConfig
 }
 
 // PushOptions say what to send to a registry.
 type PushOptions struct {
 	Name string // may hold the tag itself
 	Tag  string // empty: that of Name, and all tags if Name has none
-	Auth Auth
+	Auth types.AuthConfig
 }
 
 // Pushed is what the last message of a push carries under aux.
@@ -41,20 +43,11 @@ type ImportOptions struct {
 	Size    int64 // bytes of the archive; 0 or negative: unknown
 }
 
-// Progress is one message of a long operation (API document 1, 2.6).
+// Progress is one message of a long operation, with what it carries under aux as it came.
 type Progress struct {
-	ID       string          `json:"id"`
-	Status   string          `json:"status"`
-	Progress string          `json:"progress"`
-	Detail   ProgressDetail  `json:"progressDetail"`
-	Stream   string          `json:"stream"`
-	Aux      json.RawMessage `json:"aux"`
-}
+	types.Progress
 
-// ProgressDetail counts bytes.
-type ProgressDetail struct {
-	Current int64 `json:"current"`
-	Total   int64 `json:"total"`
+	Aux json.RawMessage `json:"aux"`
 }
 
 // ImageImport makes an image of a root filesystem archive and calls each for every progress message. archive is not read

@@ -8,6 +8,7 @@ import (
 
 	"moss/api/client"
 	"moss/api/client/clienttest"
+	"moss/api/types"
 )
 
 func TestNetworkRequests(t *testing.T) {
@@ -23,7 +24,7 @@ func TestNetworkRequests(t *testing.T) {
 	no(second(c.NetworkList(ctx, nil)))
 	no(second(c.NetworkList(ctx, filters)))
 	no(second(c.NetworkInspect(ctx, "a b")))
-	no(second(c.NetworkCreate(ctx, client.NetworkCreate{Name: "a"})))
+	no(second(c.NetworkCreate(ctx, types.NetworkCreate{Name: "a"})))
 	no(c.NetworkConnect(ctx, "a", "web", nil))
 	no(c.NetworkDisconnect(ctx, "a", "web", true))
 	no(c.NetworkRemove(ctx, "a"))

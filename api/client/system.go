@@ -9,44 +9,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-)
 
-// Version is what the engine says of itself (API document 1, 2.11).
-type Version struct {
-	Version       string
-	APIVersion    string `json:"ApiVersion"`
-	MinAPIVersion string `json:",omitempty"`
-	GitCommit     string `json:",omitempty"`
-	GoVersion     string
-	Os            string
-	Arch          string
-	KernelVersion string `json:",omitempty"`
-	BuildTime     string `json:",omitempty"`
-	Experimental  bool   `json:",omitempty"`
-}
+	"moss/api/types"
+)
 
 // EventsOptions select events (API document 3, section 6).
 type EventsOptions struct {
 	Since, Until string // Unix seconds, with a fraction if wanted; empty: now and for ever
 	Filters      map[string][]string
-}
-
-// Event is one event.
-type Event struct {
-	Status   string `json:"status,omitempty"`
-	ID       string `json:"id,omitempty"`
-	From     string `json:"from,omitempty"`
-	Type     string
-	Action   string
-	Actor    Actor
-	Time     int64 `json:"time"`     // seconds
-	TimeNano int64 `json:"timeNano"` // nanoseconds
-}
-
-// Actor is the object that an event is about.
-type Actor struct {
-	ID         string
-	Attributes map[string]string
 }
 
 // Ping asks whether the engine answers.
@@ -55,8 +25,8 @@ func (c *Client) Ping(ctx context.Context) error {
 }
 
 // Version returns the engine's version.
-func (c *Client) Version(ctx context.Context) (Version, error) {
-	var out Version
+func (c *Client) Version(ctx context.Context) (types.Version, error) {
+	var out types.Version
 	err := c.call(ctx, request{method: http.MethodGet, path: "/version"}, &out)
 	return out, err
 }
@@ -69,7 +39,7 @@ func (c *Client) Info(ctx context.Context) (json.RawMessage, error) {
 }
 
 // Events calls each for every event, with the event's JSON as it came, until the stream ends, each fails or ctx ends.
-func (c *Client) Events(ctx context.Context, opts EventsOptions, each func(Event, json.RawMessage) error) error {
+func (c *Client) Events(ctx context.Context, opts EventsOptions, each func(types.Event, json.RawMessage) error) error {
 	query := url.Values{}
 	if opts.Since != "" {
 		query.Set("since", opts.Since)
@@ -86,7 +56,7 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions, each func(Event
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return c.decodeStream(ctx, resp.Body, func(raw json.RawMessage) error {
-		var event Event
+		var event types.Event
 		if err := json.Unmarshal(raw, &event); err != nil {
 			return fmt.Errorf("decode event: %w", err)
 		}

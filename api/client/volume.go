@@ -6,42 +6,24 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+
+	"moss/api/types"
 )
 
-// Volume is a volume (API document 1, 2.8).
-type Volume struct {
-	Name       string
-	Driver     string
-	Mountpoint string
-	Labels     map[string]string
-	Scope      string
-}
-
-// VolumeCreate describes a volume to make. An empty name lets the engine choose one.
-type VolumeCreate struct {
-	Name       string            `json:",omitempty"`
-	Driver     string            `json:",omitempty"` // empty: local
-	DriverOpts map[string]string `json:",omitempty"`
-	Labels     map[string]string `json:",omitempty"`
-}
-
 // Volumes lists volumes and returns the engine's warnings with them.
-func (c *Client) Volumes(ctx context.Context, filters map[string][]string) ([]Volume, []string, error) {
+func (c *Client) Volumes(ctx context.Context, filters map[string][]string) ([]*types.Volume, []string, error) {
 	query := url.Values{}
 	if err := encodeFilters(query, filters); err != nil {
 		return nil, nil, err
 	}
-	var out struct {
-		Volumes  []Volume
-		Warnings []string
-	}
+	var out types.VolumeList
 	err := c.call(ctx, request{method: http.MethodGet, path: "/volumes", query: query}, &out)
 	return out.Volumes, out.Warnings, err
 }
 
 // VolumeCreate makes a volume. One of that name and driver is no error.
-func (c *Client) VolumeCreate(ctx context.Context, body VolumeCreate) (Volume, error) {
-	var out Volume
+func (c *Client) VolumeCreate(ctx context.Context, body types.VolumeCreate) (types.Volume, error) {
+	var out types.Volume
 	err := c.call(ctx, request{method: http.MethodPost, path: "/volumes/create", json: body}, &out)
 	return out, err
 }

@@ -34,14 +34,14 @@
 // Of single endpoints, in package handler unless it says otherwise:
 //
 //	containers/json: order, Ports[].IP, names by links, unknown filters    engine/lifecycle, wire.NewContainerSummary; 51-fields
-//	create: strings or lists, settings of old, 404 for an image alone      wire.ContainerCreate; 50-api, 60-docker
+//	create: strings or lists, settings of old, 404 for an image alone      types.ContainerCreate; 50-api, 60-docker
 //	inspect: never null where clients look, Volumes, ExecDriver            wire.NewContainerInspect; TestGolden
 //	start with a body: refused from 1.24 on, obeyed before                 containerStart; TestVerbs
 //	stop, kill, resize, update, rename, wait of what never ran             containerStop and others; TestVerbs, 53-endpoints
 //	logs without a stream, since with nanoseconds                          containerLogs; 54-bad-input
 //	stats twice, of what does not run                                      containerStats; 14-stats
 //	exec: resize, empty Cmd, codes that are null                           execCreate and others; 11-exec
-//	copy, archive: stat, modes, times                                      wire.PathStat; 13-archive
+//	copy, archive: stat, modes, times                                      types.PathStat; 13-archive
 //	images: create, push, load, delete, search                             imageCreate and others; 45-image-api
 //	build                                                                  imageBuild; 47-build-api
 //	commit                                                                 commit; 23-commit

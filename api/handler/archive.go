@@ -7,6 +7,7 @@ import (
 
 	"moss/api/compat"
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/archive"
 	"moss/engine/container"
@@ -48,7 +49,7 @@ func (h *Handler) containerCopy(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	var asked wire.CopySource
+	var asked types.CopySource
 	if len(raw) > 0 {
 		if err := wire.Decode(raw, &asked, c.Version()); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"moss/api/compat"
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/build"
 	"moss/engine/fault"
@@ -152,18 +153,18 @@ func (h *Handler) buildPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusOK, &wire.BuildsPruned{CachesDeleted: gone.Deleted, SpaceReclaimed: gone.Bytes})
+	return replyJSON(c, http.StatusOK, &types.BuildsPruned{CachesDeleted: gone.Deleted, SpaceReclaimed: gone.Bytes})
 }
 
 // buildCache lists the cache as system/df shows it.
-func (h *Handler) buildCache(ctx context.Context) ([]wire.BuildCache, error) {
+func (h *Handler) buildCache(ctx context.Context) ([]types.BuildCache, error) {
 	records, err := h.builds.Usage(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]wire.BuildCache, 0, len(records))
+	list := make([]types.BuildCache, 0, len(records))
 	for _, r := range records {
-		entry := wire.BuildCache{
+		entry := types.BuildCache{
 			ID: r.ID, Parent: r.Parent, Type: r.Type, Description: r.Description, InUse: r.InUse, Shared: r.Shared,
 			Size: r.Size, CreatedAt: r.Created, UsageCount: r.Used,
 		}

@@ -4,12 +4,13 @@ import (
 	"net/http"
 
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
 )
 
 func (h *Handler) containerCommit(c *route.Call) error {
-	var body *wire.Config
+	var body *types.Config
 	if err := decodeBody(c, &body); err != nil {
 		return err
 	}
@@ -18,12 +19,12 @@ func (h *Handler) containerCommit(c *route.Call) error {
 		Pause: !c.Has("pause") || c.Bool("pause"), Changes: c.Texts("changes"),
 	}
 	if body != nil {
-		config := container.Config(*body)
+		config := wire.ToConfig(body)
 		opt.Config = &config
 	}
 	id, err := h.containers.Commit(c.Ctx(), c.Text("container"), opt)
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusCreated, &wire.ImageCommitted{ID: id})
+	return replyJSON(c, http.StatusCreated, &types.ImageCommitted{ID: id})
 }

@@ -9,6 +9,7 @@ import (
 
 	"moss/api/compat"
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -49,14 +50,14 @@ func (h *Handler) startBody(c *route.Call) error {
 	if trivial && (c.Version() >= v(24) || c.Header("Content-Type") == "") {
 		return nil
 	}
-	var asked *wire.HostConfig
+	var asked *types.HostConfig
 	if err := decodeBody(c, &asked); err != nil {
 		return err
 	}
 	if asked == nil || reflect.ValueOf(*asked).IsZero() {
 		return nil
 	}
-	host := container.HostConfig(*asked)
+	host := wire.ToHost(asked)
 	if err := knownHost(c.Version(), &host); err != nil {
 		return err
 	}
@@ -136,16 +137,16 @@ func (h *Handler) containerUnpause(c *route.Call) error {
 }
 
 func (h *Handler) containerUpdate(c *route.Call) error {
-	var body wire.ContainerUpdate
+	var body types.ContainerUpdate
 	warnings, err := decodeWarn(c, &body)
 	if err != nil {
 		return err
 	}
-	more, err := h.containers.Update(c.Ctx(), c.Param("id"), body.Host())
+	more, err := h.containers.Update(c.Ctx(), c.Param("id"), wire.ToUpdate(&body))
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusOK, &wire.ContainerUpdated{Warnings: joinWarnings(warnings, more)})
+	return replyJSON(c, http.StatusOK, &types.ContainerUpdated{Warnings: joinWarnings(warnings, more)})
 }
 
 func (h *Handler) containerRename(c *route.Call) error {
@@ -202,10 +203,10 @@ func (h *Handler) containerWait(c *route.Call) error {
 	})
 	switch {
 	case err != nil && begun: // the status is told: the body says why there is no code, as from 1.30 on
-		why := &wire.WaitError{Message: fault.Text(c.Reason(err))}
-		return replyJSON(c, http.StatusOK, &wire.ContainerWaited{StatusCode: -1, Error: why})
+		why := &types.WaitError{Message: fault.Text(c.Reason(err))}
+		return replyJSON(c, http.StatusOK, &types.ContainerWaited{StatusCode: -1, Error: why})
 	case err != nil:
 		return err
 	}
-	return replyJSON(c, http.StatusOK, &wire.ContainerWaited{StatusCode: code})
+	return replyJSON(c, http.StatusOK, &types.ContainerWaited{StatusCode: code})
 }

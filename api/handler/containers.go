@@ -7,6 +7,7 @@ import (
 
 	"moss/api/apiver"
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -31,10 +32,10 @@ func (h *Handler) containerList(c *route.Call) error {
 		return err
 	}
 	now := time.Now()
-	list := make([]*wire.ContainerSummary, 0, len(records))
+	list := make([]*types.ContainerSummary, 0, len(records))
 	for _, r := range records {
 		entry := wire.NewContainerSummary(r, now)
-		entry.Fit(c.Version(), r)
+		wire.FitSummary(entry, c.Version(), r)
 		if c.Bool("size") {
 			err := h.addSizes(c, entry, r.ID)
 			if fault.Is(err, fault.NotFound) {
@@ -88,7 +89,7 @@ func (h *Handler) containerInspect(c *route.Call) error {
 		return err
 	}
 	record := wire.NewContainerInspect(r)
-	record.Fit(c.Version(), r)
+	wire.FitInspect(record, c.Version(), r)
 	record.ExecIDs = h.execs.IDs(r.ID)
 	if c.Bool("size") {
 		if record.SizeRw, record.SizeRootFs, err = h.containerSizes(c, r.ID); err != nil {
@@ -100,7 +101,7 @@ func (h *Handler) containerInspect(c *route.Call) error {
 
 // addSizes adds the sizes of one of many containers. Without them, the entry says nothing of its sizes: the trouble of one
 // container is not that of all others.
-func (h *Handler) addSizes(c *route.Call, entry *wire.ContainerSummary, ref string) (err error) {
+func (h *Handler) addSizes(c *route.Call, entry *types.ContainerSummary, ref string) (err error) {
 	entry.SizeRw, entry.SizeRootFs, err = h.containerSizes(c, ref)
 	if err == nil || fault.Is(err, fault.NotFound) {
 		return err
@@ -125,7 +126,7 @@ func (h *Handler) containerCreate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	var body *wire.ContainerCreate
+	var body *types.ContainerCreate
 	var warnings []string
 	if len(raw) > 0 {
 		if body, warnings, err = wire.DecodeCreate(raw, c.Version()); err != nil {
@@ -136,7 +137,7 @@ func (h *Handler) containerCreate(c *route.Call) error {
 		return fault.Invalid("Config cannot be empty in order to create a container")
 	}
 	// AutoRemove is of 1.25, but clients of older versions that remove containers themselves do not send it: who does asks.
-	config, host := body.ContainerConfig(), body.Host()
+	config, host := wire.ToConfig(&body.Config), wire.ToCreateHost(body)
 	if err := knownHostname(c.Version(), config.Hostname); err != nil {
 		return err
 	}
@@ -148,11 +149,11 @@ func (h *Handler) containerCreate(c *route.Call) error {
 			return err
 		}
 	}
-	id, more, err := h.containers.Create(c.Ctx(), c.Text("name"), config, host, body.Endpoints())
+	id, more, err := h.containers.Create(c.Ctx(), c.Text("name"), config, host, wire.ToEndpoints(body))
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusCreated, &wire.ContainerCreated{ID: id, Warnings: joinWarnings(warnings, more)})
+	return replyJSON(c, http.StatusCreated, &types.ContainerCreated{ID: id, Warnings: joinWarnings(warnings, more)})
 }
 
 // joinWarnings returns the warnings of an answer, an empty list for none.

@@ -8,17 +8,18 @@ import (
 	"moss/api/compat"
 	"moss/api/conn"
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/exec"
 	"moss/engine/fault"
 )
 
 func (h *Handler) execCreate(c *route.Call) error {
-	var body wire.ExecCreate
+	var body types.ExecCreate
 	if err := decodeBody(c, &body); err != nil {
 		return err
 	}
-	config := body.Config()
+	config := wire.ToExec(&body)
 	id, err := h.execs.Create(c.Ctx(), c.Param("id"), config)
 	if err != nil {
 		return err
@@ -26,7 +27,7 @@ func (h *Handler) execCreate(c *route.Call) error {
 	if err := h.execSize(c, id, config.Tty, body.ConsoleSize); err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusCreated, &wire.ExecCreated{ID: id, Warnings: []string{}})
+	return replyJSON(c, http.StatusCreated, &types.ExecCreated{ID: id, Warnings: []string{}})
 }
 
 func (h *Handler) execStart(c *route.Call) error {
@@ -60,8 +61,8 @@ func (h *Handler) execStart(c *route.Call) error {
 
 // execStartBody reads the body of a start. Clients before 1.22 were not asked for its media type. Without one the terminal
 // is that of the create.
-func (h *Handler) execStartBody(c *route.Call, id string) (wire.ExecStart, error) {
-	var body wire.ExecStart
+func (h *Handler) execStartBody(c *route.Call, id string) (types.ExecStart, error) {
+	var body types.ExecStart
 	if c.Version() < v(22) && c.Request().ContentLength != 0 {
 		c.Request().Header.Set("Content-Type", compat.JSON)
 	}
@@ -110,7 +111,7 @@ func (h *Handler) execInspect(c *route.Call) error {
 	if info.Cut {
 		c.Writer().Header().Set(compat.OutputCut, "1")
 	}
-	var inContainer *wire.ContainerInspect
+	var inContainer *types.ContainerInspect
 	if c.Version() < v(22) {
 		r, err := h.containers.Get(info.ContainerID)
 		if fault.Is(err, fault.NotFound) {
@@ -120,7 +121,7 @@ func (h *Handler) execInspect(c *route.Call) error {
 			return err
 		}
 		inContainer = wire.NewContainerInspect(r)
-		inContainer.Fit(c.Version(), r)
+		wire.FitInspect(inContainer, c.Version(), r)
 		inContainer.ExecIDs = h.execs.IDs(r.ID)
 	}
 	return replyJSON(c, http.StatusOK, wire.NewExecInspect(info, inContainer))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/fault"
 	"moss/engine/image"
@@ -63,7 +64,7 @@ func (h *Handler) imageList(c *route.Call) error {
 		return err
 	}
 	digests := c.Bool("digests") || c.Version() >= v(22)
-	list := make([]*wire.ImageSummary, 0, len(images))
+	list := make([]*types.ImageSummary, 0, len(images))
 	for _, i := range images {
 		list = append(list, wire.NewImageSummary(i, digests))
 	}
@@ -85,9 +86,9 @@ func (h *Handler) imageRemove(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	list := make([]wire.ImageRemoved, 0, len(removed))
+	list := make([]types.ImageRemoved, 0, len(removed))
 	for _, r := range removed {
-		list = append(list, wire.ImageRemoved(r))
+		list = append(list, types.ImageRemoved(r))
 	}
 	return replyJSON(c, http.StatusOK, list)
 }
@@ -97,9 +98,9 @@ func (h *Handler) imageHistory(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	list := make([]wire.ImageHistory, 0, len(steps))
+	list := make([]types.ImageHistory, 0, len(steps))
 	for _, s := range steps {
-		list = append(list, wire.ImageHistory(s))
+		list = append(list, types.ImageHistory(s))
 	}
 	return replyJSON(c, http.StatusOK, list)
 }
@@ -164,9 +165,9 @@ func (h *Handler) imageSearch(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	list := make([]wire.SearchResult, 0, len(found))
+	list := make([]types.SearchResult, 0, len(found))
 	for _, f := range found {
-		list = append(list, wire.SearchResult(f))
+		list = append(list, types.SearchResult(f))
 	}
 	return replyJSON(c, http.StatusOK, list)
 }

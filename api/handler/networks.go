@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -40,7 +41,7 @@ func (h *Handler) networkList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	list := make([]*wire.Network, 0, len(networks))
+	list := make([]*types.Network, 0, len(networks))
 	for _, n := range networks {
 		list = append(list, wire.NewNetwork(n, h.members.NetworkMembers(n.ID)))
 	}
@@ -56,11 +57,11 @@ func (h *Handler) networkInspect(c *route.Call) error {
 }
 
 func (h *Handler) networkCreate(c *route.Call) error {
-	body := &wire.NetworkCreate{}
+	body := &types.NetworkCreate{}
 	if err := decodeBody(c, body); err != nil {
 		return err
 	}
-	asked, err := body.Asked()
+	asked, err := wire.ToNetwork(body)
 	if err != nil {
 		return err
 	}
@@ -68,20 +69,20 @@ func (h *Handler) networkCreate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusCreated, &wire.NetworkCreated{ID: made.ID, Warning: warning})
+	return replyJSON(c, http.StatusCreated, &types.NetworkCreated{ID: made.ID, Warning: warning})
 }
 
 func (h *Handler) networkConnect(c *route.Call) error {
-	body := &wire.NetworkConnect{}
+	body := &types.NetworkConnect{}
 	n, err := h.networkAndBody(c, body, &body.Container)
 	if err != nil {
 		return err
 	}
-	return c.Empty(h.members.ConnectNetwork(c.Ctx(), body.Container, n, body.EndpointConfig.Asked()))
+	return c.Empty(h.members.ConnectNetwork(c.Ctx(), body.Container, n, wire.ToEndpoint(body.EndpointConfig)))
 }
 
 func (h *Handler) networkDisconnect(c *route.Call) error {
-	body := &wire.NetworkDisconnect{}
+	body := &types.NetworkDisconnect{}
 	n, err := h.networkAndBody(c, body, &body.Container)
 	if err != nil {
 		return err
@@ -113,5 +114,5 @@ func (h *Handler) networksPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusOK, &wire.NetworksPruned{NetworksDeleted: removed})
+	return replyJSON(c, http.StatusOK, &types.NetworksPruned{NetworksDeleted: removed})
 }

@@ -6,7 +6,7 @@ import (
 	"moss/api/apiver"
 	"moss/api/compat"
 	"moss/api/route"
-	"moss/api/wire"
+	"moss/api/types"
 )
 
 // containerRoutes make containers and show them.
@@ -24,7 +24,7 @@ func (h *Handler) containerRoutes() []route.Route {
 					filterKeys("exited", "status", "label", "id", "name", "health"), filterKeysSince(22, "isolation"),
 					filterKeysSince(24, "ancestor", "before", "since", "volume", "network")),
 			),
-			Out: reflect.TypeFor[[]wire.ContainerSummary](), Codes: codes(200, 400),
+			Out: reflect.TypeFor[[]types.ContainerSummary](), Codes: codes(200, 400),
 		}},
 		{Method: post, Path: "/containers/create", Do: h.containerCreate, Shape: route.Shape{
 			About: "makes a container",
@@ -32,28 +32,28 @@ func (h *Handler) containerRoutes() []route.Route {
 				textParam("name", "its name, a random one without"), textParam("platform", "that the image must be for; of 1.41"),
 				mediaTypeParam(),
 			),
-			In: reflect.TypeFor[wire.ContainerCreate](), Out: reflect.TypeFor[wire.ContainerCreated](),
+			In: reflect.TypeFor[types.ContainerCreate](), Out: reflect.TypeFor[types.ContainerCreated](),
 			Codes: codes(201, 400, 404, 406, 409, 403, 501),
 		}},
 		{Method: post, Path: "/containers/prune", Do: h.containersPrune, Shape: route.Shape{
 			About:  "removes the containers that do not run; of 1.25",
 			Params: params(pruneFilters("label", "label!", "until")),
-			Out:    reflect.TypeFor[wire.ContainersPruned](), Codes: codes(200, 400, 409),
+			Out:    reflect.TypeFor[types.ContainersPruned](), Codes: codes(200, 400, 409),
 		}},
 		{Method: get, Path: "/containers/:id/json", Do: h.containerInspect, Shape: route.Shape{
 			About:  "shows all about a container",
 			Params: params(boolParam("size", "adds SizeRw and SizeRootFs").Since(v(21))),
-			Out:    reflect.TypeFor[wire.ContainerInspect](), Codes: codes(200, 404, 400),
+			Out:    reflect.TypeFor[types.ContainerInspect](), Codes: codes(200, 404, 400),
 		}},
 		{Method: get, Path: "/containers/:id/top", Do: h.containerTop, Shape: route.Shape{
 			About:  "lists the processes of a container",
 			Params: params(textParam("ps_args", "the columns, as ps takes them; -ef without it")),
-			Out:    reflect.TypeFor[wire.Top](), Codes: codes(200, 404, 400, 409, 501),
+			Out:    reflect.TypeFor[types.Top](), Codes: codes(200, 404, 400, 409, 501),
 		}},
 		{Method: get, Path: "/containers/:id/stats", Do: h.containerStats, Shape: route.Shape{
 			About:  "tells what a container uses, once a second",
 			Params: params(boolParam("stream", "0: one sample, after a second; on without it").Since(v(20))),
-			Out:    reflect.TypeFor[wire.Stats](), Stream: true, Codes: codes(200, 404, 400),
+			Out:    reflect.TypeFor[types.Stats](), Stream: true, Codes: codes(200, 404, 400),
 		}},
 	}
 }
@@ -64,7 +64,7 @@ func (h *Handler) containerChangeRoutes() []route.Route {
 		{Method: post, Path: "/containers/:id/update", Versions: versionsSince(22), Do: h.containerUpdate, Shape: route.Shape{
 			About:  "changes the limits of a container",
 			Params: params(mediaTypeParam()),
-			In:     reflect.TypeFor[wire.ContainerUpdate](), Out: reflect.TypeFor[wire.ContainerUpdated](),
+			In:     reflect.TypeFor[types.ContainerUpdate](), Out: reflect.TypeFor[types.ContainerUpdated](),
 			Codes: codes(200, 400, 404, 409),
 		}},
 		{Method: post, Path: "/containers/:id/rename", Do: h.containerRename, Shape: route.Shape{
@@ -84,7 +84,7 @@ func (h *Handler) containerChangeRoutes() []route.Route {
 				repeatedParam("changes", "instructions on the configuration, last"),
 				mediaTypeParam(),
 			),
-			In: reflect.TypeFor[wire.Config](), Out: reflect.TypeFor[wire.ImageCommitted](),
+			In: reflect.TypeFor[types.Config](), Out: reflect.TypeFor[types.ImageCommitted](),
 			Codes: codes(201, 404, 400, 409),
 		}},
 	}
@@ -99,7 +99,7 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 			Params: params(
 				textParam("detachKeys", "what ends the view of those who named no keys themselves").Since(v(22)), mediaTypeParam(),
 			),
-			In: reflect.TypeFor[wire.HostConfig](), InVersions: apiver.Range{Until: v(23)},
+			In: reflect.TypeFor[types.HostConfig](), InVersions: apiver.Range{Until: v(23)},
 			Codes: codes(204, 304, 404, 400, 403, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/containers/:id/stop", Do: h.containerStop, Shape: route.Shape{
@@ -128,7 +128,7 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 			About: "answers when a container has ended; the head comes at once",
 			Params: params(textParam("condition",
 				"not-running; next-exit, the next end also of a container that does not run; or removed, its removal")),
-			Out: reflect.TypeFor[wire.ContainerWaited](), Codes: codes(200, 404, 400),
+			Out: reflect.TypeFor[types.ContainerWaited](), Codes: codes(200, 404, 400),
 		}},
 		{Method: del, Path: "/containers/:id", Do: h.containerRemove, Shape: route.Shape{
 			About: "removes a container",
@@ -203,7 +203,7 @@ func (h *Handler) archiveRoutes() []route.Route {
 	path := requireParam(textParam("path", "from the container's root, links followed inside it"))
 	return []route.Route{
 		{Method: get, Path: "/containers/:id/changes", Do: h.containerChanges, Shape: route.Shape{
-			About: "lists the files that differ from the image's", Out: reflect.TypeFor[[]wire.ContainerChange](),
+			About: "lists the files that differ from the image's", Out: reflect.TypeFor[[]types.ContainerChange](),
 			Codes: codes(200, 404, 400),
 		}},
 		{Method: get, Path: "/containers/:id/export", Do: h.containerExport, Shape: route.Shape{
@@ -211,7 +211,7 @@ func (h *Handler) archiveRoutes() []route.Route {
 		}},
 		{Method: post, Path: "/containers/:id/copy", Do: h.containerCopy, Shape: route.Shape{
 			About: "gives a file or a folder as a tar archive; later clients use archive", Params: params(mediaTypeParam()),
-			In: reflect.TypeFor[wire.CopySource](), OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409, 501),
+			In: reflect.TypeFor[types.CopySource](), OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409, 501),
 		}},
 		{Method: head, Path: "/containers/:id/archive", Versions: versionsSince(20), Do: h.archiveStat, Shape: route.Shape{
 			About: "describes a path in the header X-Engine-Container-Path-Stat", Params: params(path),
@@ -235,19 +235,19 @@ func (h *Handler) execRoutes() []route.Route {
 	return []route.Route{
 		{Method: post, Path: "/containers/:id/exec", Do: h.execCreate, Shape: route.Shape{
 			About: "makes an exec instance, of which nothing runs yet", Params: params(mediaTypeParam()),
-			In: reflect.TypeFor[wire.ExecCreate](), Out: reflect.TypeFor[wire.ExecCreated](), Codes: codes(201, 404, 409, 400),
+			In: reflect.TypeFor[types.ExecCreate](), Out: reflect.TypeFor[types.ExecCreated](), Codes: codes(201, 404, 409, 400),
 			BadSince: v(25),
 		}},
 		{Method: post, Path: "/exec/:id/start", Do: h.execStart, Shape: route.Shape{
 			About: "runs it, attached or detached", Params: upgradeParams(mediaTypeParam()),
-			In: reflect.TypeFor[wire.ExecStart](), OutMedia: compat.RawStream, Codes: codes(200, 404, 409, 101, 400),
+			In: reflect.TypeFor[types.ExecStart](), OutMedia: compat.RawStream, Codes: codes(200, 404, 409, 101, 400),
 			BadSince: v(25),
 		}},
 		{Method: post, Path: "/exec/:id/resize", Do: h.execResize, Shape: route.Shape{
 			About: "sets the size of its terminal", Params: terminalSizeParams(), Codes: codes(201, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: get, Path: "/exec/:id/json", Do: h.execInspect, Shape: route.Shape{
-			About: "shows it, until five minutes after its end; where the end of an engine has cut off its client, waits for its end, 30 s at most, and sets the header X-Output-Cut", Out: reflect.TypeFor[wire.ExecInspect](), Codes: codes(200, 404),
+			About: "shows it, until five minutes after its end; where the end of an engine has cut off its client, waits for its end, 30 s at most, and sets the header X-Output-Cut", Out: reflect.TypeFor[types.ExecInspect](), Codes: codes(200, 404),
 		}},
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"moss/api/compat"
 	"moss/api/route"
-	"moss/api/wire"
+	"moss/api/types"
 )
 
 // imageRoutes show images and change them.
@@ -19,13 +19,13 @@ func (h *Handler) imageRoutes() []route.Route {
 				textParam("filter", "by name, a shell pattern too"),
 				boolParam("digests", "adds RepoDigests; from 1.22 on they are always there"),
 			),
-			Out: reflect.TypeFor[[]wire.ImageSummary](), Codes: codes(200, 400),
+			Out: reflect.TypeFor[[]types.ImageSummary](), Codes: codes(200, 400),
 		}},
 		{Method: get, Path: "/images/:name/json", Do: h.imageInspect, Shape: route.Shape{
-			About: "shows all about an image", Out: reflect.TypeFor[wire.ImageInspect](), Codes: codes(200, 404, 400, 409),
+			About: "shows all about an image", Out: reflect.TypeFor[types.ImageInspect](), Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: get, Path: "/images/:name/history", Do: h.imageHistory, Shape: route.Shape{
-			About: "lists the steps that made an image, the newest first", Out: reflect.TypeFor[[]wire.ImageHistory](),
+			About: "lists the steps that made an image, the newest first", Out: reflect.TypeFor[[]types.ImageHistory](),
 			Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: post, Path: "/images/:name/tag", Do: h.imageTag, Shape: route.Shape{
@@ -43,7 +43,7 @@ func (h *Handler) imageRoutes() []route.Route {
 				boolParam("force", "also what containers at rest use or several names hold"),
 				boolParam("noprune", "keeps parents without a name"),
 			),
-			Out: reflect.TypeFor[[]wire.ImageRemoved](), Codes: codes(200, 404, 409, 400),
+			Out: reflect.TypeFor[[]types.ImageRemoved](), Codes: codes(200, 404, 409, 400),
 		}},
 		{Method: get, Path: "/images/search", Do: h.imageSearch, Shape: route.Shape{
 			About: "searches the index of a registry",
@@ -53,19 +53,19 @@ func (h *Handler) imageRoutes() []route.Route {
 				filtersParam("a JSON map of lists", filterKeys("stars", "is-automated", "is-official")).Since(v(24)),
 				credentialsParam(),
 			),
-			Out: reflect.TypeFor[[]wire.SearchResult](), Codes: codes(200, 400, 401, 403, 404, 501, 503),
+			Out: reflect.TypeFor[[]types.SearchResult](), Codes: codes(200, 400, 401, 403, 404, 501, 503),
 		}},
 		{Method: post, Path: "/images/prune", Do: h.imagesPrune, Shape: route.Shape{
 			About:  "removes the images that no container uses; of 1.25",
 			Params: params(pruneFilters("dangling", "label", "label!", "until")),
-			Out:    reflect.TypeFor[wire.ImagesPruned](), Codes: codes(200, 400, 409),
+			Out:    reflect.TypeFor[types.ImagesPruned](), Codes: codes(200, 400, 409),
 		}},
 	}
 }
 
 // imageTransferRoutes bring images in and out.
 func (h *Handler) imageTransferRoutes() []route.Route {
-	messages := reflect.TypeFor[wire.Progress]()
+	messages := reflect.TypeFor[types.Progress]()
 	return []route.Route{
 		{Method: post, Path: "/images/create", Do: h.imageCreate, Shape: route.Shape{
 			About: "pulls an image, or imports an archive of files as one",
@@ -84,7 +84,7 @@ func (h *Handler) imageTransferRoutes() []route.Route {
 		{Method: post, Path: "/images/:name/push", Do: h.imagePush, Shape: route.Shape{
 			About:  "pushes an image to the registry that its name holds",
 			Params: params(textParam("tag", "one tag; without it that of the name, or all"), credentialsParam()),
-			In:     reflect.TypeFor[wire.AuthConfig](), Out: messages, Stream: true,
+			In:     reflect.TypeFor[types.AuthConfig](), Out: messages, Stream: true,
 			Codes: codes(200, 404, 400, 401, 403, 409, 501, 503),
 		}},
 		{Method: get, Path: "/images/:name/get", Do: h.imageSave, Shape: route.Shape{
@@ -108,7 +108,7 @@ func (h *Handler) buildRoutes() []route.Route {
 	return []route.Route{
 		{Method: post, Path: "/build", Do: h.imageBuild, Shape: route.Shape{
 			About: "makes an image from a Dockerfile", Params: buildParams(),
-			InMedia: compat.Tar, Out: reflect.TypeFor[wire.Progress](), Stream: true,
+			InMedia: compat.Tar, Out: reflect.TypeFor[types.Progress](), Stream: true,
 			Codes: codes(200, 400, 401, 403, 404, 409, 501, 503),
 		}},
 		{Method: post, Path: "/build/prune", Do: h.buildPrune, Shape: route.Shape{
@@ -118,7 +118,7 @@ func (h *Handler) buildRoutes() []route.Route {
 				intParam("keep-storage", "bytes that may stay"),
 				pruneFilters("until", "id"),
 			),
-			Out: reflect.TypeFor[wire.BuildsPruned](), Codes: codes(200, 400, 409),
+			Out: reflect.TypeFor[types.BuildsPruned](), Codes: codes(200, 400, 409),
 		}},
 	}
 }

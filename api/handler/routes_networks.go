@@ -4,7 +4,7 @@ import (
 	"reflect"
 
 	"moss/api/route"
-	"moss/api/wire"
+	"moss/api/types"
 )
 
 // volumeRoutes are about volumes.
@@ -15,14 +15,14 @@ func (h *Handler) volumeRoutes() []route.Route {
 			About: "lists volumes",
 			Params: params(filtersParam("a JSON map of lists: all of them must hold",
 				filterKeys("dangling"), filterKeysSince(24, "name", "driver", "label"))),
-			Out: reflect.TypeFor[wire.VolumeList](), Codes: codes(200, 400), BadSince: v(25),
+			Out: reflect.TypeFor[types.VolumeList](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: post, Path: "/volumes/create", Versions: volumes, Do: h.volumeCreate, Shape: route.Shape{
 			About: "makes a volume", Params: params(mediaTypeParam()),
-			In: reflect.TypeFor[wire.VolumeCreate](), Out: reflect.TypeFor[wire.Volume](), Codes: codes(201, 400, 404, 409), BadSince: v(25),
+			In: reflect.TypeFor[types.VolumeCreate](), Out: reflect.TypeFor[types.Volume](), Codes: codes(201, 400, 404, 409), BadSince: v(25),
 		}},
 		{Method: get, Path: "/volumes/:name", Versions: volumes, Do: h.volumeInspect, Shape: route.Shape{
-			About: "shows a volume", Out: reflect.TypeFor[wire.Volume](), Codes: codes(200, 404),
+			About: "shows a volume", Out: reflect.TypeFor[types.Volume](), Codes: codes(200, 404),
 		}},
 		{Method: del, Path: "/volumes/:name", Versions: volumes, Do: h.volumeRemove, Shape: route.Shape{
 			About:  "removes a volume",
@@ -30,7 +30,7 @@ func (h *Handler) volumeRoutes() []route.Route {
 		}},
 		{Method: post, Path: "/volumes/prune", Do: h.volumesPrune, Shape: route.Shape{
 			About: "removes the volumes that no container uses; of 1.25", Params: params(pruneFilters("label", "label!")),
-			Out: reflect.TypeFor[wire.VolumesPruned](), Codes: codes(200, 400, 409),
+			Out: reflect.TypeFor[types.VolumesPruned](), Codes: codes(200, 400, 409),
 		}},
 	}
 }
@@ -43,30 +43,30 @@ func (h *Handler) networkRoutes() []route.Route {
 			About: "lists networks, by name",
 			Params: params(filtersParam("a JSON map of lists: all of them must hold",
 				filterKeys("name", "id"), filterKeysSince(22, "type"), filterKeysSince(24, "driver", "label"))),
-			Out: reflect.TypeFor[[]wire.Network](), Codes: codes(200, 400), BadSince: v(25),
+			Out: reflect.TypeFor[[]types.Network](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: get, Path: "/networks/:id", Versions: networks, Do: h.networkInspect, Shape: route.Shape{
-			About: "shows a network and who is in it", Out: reflect.TypeFor[wire.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
+			About: "shows a network and who is in it", Out: reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/create", Versions: networks, Do: h.networkCreate, Shape: route.Shape{
 			About: "makes a network", Params: params(mediaTypeParam()),
-			In: reflect.TypeFor[wire.NetworkCreate](), Out: reflect.TypeFor[wire.NetworkCreated](),
+			In: reflect.TypeFor[types.NetworkCreate](), Out: reflect.TypeFor[types.NetworkCreated](),
 			Codes: codes(201, 403, 404, 400, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/:id/connect", Versions: networks, Do: h.networkConnect, Shape: route.Shape{
 			About: "puts a container into a network, at once and for every later start", Params: params(mediaTypeParam()),
-			In: reflect.TypeFor[wire.NetworkConnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409, 501), BadSince: v(25),
+			In: reflect.TypeFor[types.NetworkConnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/:id/disconnect", Versions: networks, Do: h.networkDisconnect, Shape: route.Shape{
 			About: "takes a container out of a network, at once and for every later start", Params: params(mediaTypeParam()),
-			In: reflect.TypeFor[wire.NetworkDisconnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409), BadSince: v(25),
+			In: reflect.TypeFor[types.NetworkDisconnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409), BadSince: v(25),
 		}},
 		{Method: del, Path: "/networks/:id", Versions: networks, Do: h.networkRemove, Shape: route.Shape{
 			About: "removes a network", OutMedia: plainText, Codes: codes(200, 403, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/prune", Do: h.networksPrune, Shape: route.Shape{
 			About: "removes the networks that no container is in; of 1.25", Params: params(pruneFilters("label", "label!", "until")),
-			Out: reflect.TypeFor[wire.NetworksPruned](), Codes: codes(200, 400),
+			Out: reflect.TypeFor[types.NetworksPruned](), Codes: codes(200, 400),
 		}},
 	}
 }

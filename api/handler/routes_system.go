@@ -4,7 +4,7 @@ import (
 	"reflect"
 
 	"moss/api/route"
-	"moss/api/wire"
+	"moss/api/types"
 )
 
 // systemRoutes are about the engine itself.
@@ -12,17 +12,17 @@ func (h *Handler) systemRoutes() []route.Route {
 	return []route.Route{
 		{Method: post, Path: "/auth", Do: h.registryLogin, Shape: route.Shape{
 			About: "asks a registry whether it takes the credentials", Params: params(mediaTypeParam()),
-			In: reflect.TypeFor[wire.AuthConfig](), Out: reflect.TypeFor[wire.Login](),
+			In: reflect.TypeFor[types.AuthConfig](), Out: reflect.TypeFor[types.Login](),
 			Codes: codes(200, 204, 400, 401, 403, 404, 501, 503),
 		}},
 		{Method: get, Path: "/info", Do: h.systemInfo, Shape: route.Shape{
-			About: "tells about the engine and its host", Out: reflect.TypeFor[wire.Info](), Codes: codes(200),
+			About: "tells about the engine and its host", Out: reflect.TypeFor[types.Info](), Codes: codes(200),
 		}},
 		{Method: get, Path: "/system/df", Do: h.systemUsage, Shape: route.Shape{
-			About: "tells what takes how much room; of 1.25", Out: reflect.TypeFor[wire.DiskUsage](), Codes: codes(200),
+			About: "tells what takes how much room; of 1.25", Out: reflect.TypeFor[types.DiskUsage](), Codes: codes(200),
 		}},
 		{Method: get, Path: "/version", Do: h.systemVersion, Shape: route.Shape{
-			About: "tells the versions of the engine", Out: reflect.TypeFor[wire.Version](), Codes: codes(200),
+			About: "tells the versions of the engine", Out: reflect.TypeFor[types.Version](), Codes: codes(200),
 		}},
 		{Method: get, Path: "/_ping", Do: systemPing, Shape: route.Shape{
 			About: "answers OK", OutMedia: plainText, Codes: codes(200),
@@ -36,7 +36,7 @@ func (h *Handler) systemRoutes() []route.Route {
 				filtersParam("a JSON map of lists: all of them must hold",
 					filterKeys("container", "event", "image", "label", "type", "volume", "network"), filterKeysSince(24, "daemon")),
 			),
-			Out: reflect.TypeFor[wire.Event](), Stream: true, Codes: codes(200, 400),
+			Out: reflect.TypeFor[types.Event](), Stream: true, Codes: codes(200, 400),
 		}},
 		{Method: get, Path: "/openapi.yaml", Do: openAPI, Shape: route.Shape{
 			About: "describes all this to programs, as OpenAPI has it, at 1.24; of moss alone", OutMedia: "application/yaml",

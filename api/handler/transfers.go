@@ -11,6 +11,7 @@ import (
 	"moss/api/compat"
 	"moss/api/conn"
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/fault"
 	"moss/engine/image"
@@ -193,21 +194,21 @@ func skipBody(c *route.Call) {
 // readAuth returns the credentials of the header. What cannot be read asks as nobody: clients have sent all sorts.
 func readAuth(c *route.Call) image.RegistryAuth {
 	raw, err := wire.DecodeBase64(c.Header(compat.RegistryAuth))
-	var auth wire.AuthConfig
+	var auth types.AuthConfig
 	if err != nil || wire.Decode(raw, &auth, c.Version()) != nil {
 		return image.RegistryAuth{}
 	}
-	return auth.Registry()
+	return wire.ToRegistryAuth(&auth)
 }
 
 // bodyAuth returns the credentials that the oldest clients send as the body of a push.
 func bodyAuth(c *route.Call) (image.RegistryAuth, error) {
-	var auth wire.AuthConfig
+	var auth types.AuthConfig
 	err := json.NewDecoder(io.LimitReader(c.Request().Body, route.MaxBody)).Decode(&auth)
 	if err != nil {
 		return image.RegistryAuth{}, fault.Invalid("Bad parameters and missing %s: %v", compat.RegistryAuth, err)
 	}
-	return auth.Registry(), nil
+	return wire.ToRegistryAuth(&auth), nil
 }
 
 func (h *Handler) registryLogin(c *route.Call) error {
@@ -215,11 +216,11 @@ func (h *Handler) registryLogin(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	var auth wire.AuthConfig
+	var auth types.AuthConfig
 	if err := wire.Decode(raw, &auth, c.Version()); err != nil {
 		return err
 	}
-	answer, err := h.images.Login(c.Ctx(), auth.Registry())
+	answer, err := h.images.Login(c.Ctx(), wire.ToRegistryAuth(&auth))
 	if err != nil {
 		return err
 	}

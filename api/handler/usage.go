@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -22,7 +23,7 @@ func (h *Handler) containersPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusOK, &wire.ContainersPruned{ContainersDeleted: removed, SpaceReclaimed: reclaimed})
+	return replyJSON(c, http.StatusOK, &types.ContainersPruned{ContainersDeleted: removed, SpaceReclaimed: reclaimed})
 }
 
 func (h *Handler) volumesPrune(c *route.Call) error {
@@ -30,7 +31,7 @@ func (h *Handler) volumesPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusOK, &wire.VolumesPruned{VolumesDeleted: removed, SpaceReclaimed: reclaimed})
+	return replyJSON(c, http.StatusOK, &types.VolumesPruned{VolumesDeleted: removed, SpaceReclaimed: reclaimed})
 }
 
 func runPruner(c *route.Call, p Pruner) (removed []string, reclaimed int64, err error) {
@@ -74,7 +75,7 @@ func (h *Handler) systemUsage(c *route.Call) error {
 	now := time.Now()
 	for _, r := range records {
 		entry := wire.NewContainerSummary(r, now)
-		entry.Fit(c.Version(), r)
+		wire.FitSummary(entry, c.Version(), r)
 		err := h.addSizes(c, entry, r.ID)
 		if fault.Is(err, fault.NotFound) {
 			continue // removed since the list was made

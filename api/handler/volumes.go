@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"moss/api/route"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/fault"
 	"moss/engine/volume"
@@ -29,15 +30,15 @@ func (h *Handler) volumeList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	list := make([]*wire.Volume, 0, len(volumes))
+	list := make([]*types.Volume, 0, len(volumes))
 	for _, found := range volumes {
 		list = append(list, wire.NewVolume(found))
 	}
-	return replyJSON(c, http.StatusOK, &wire.VolumeList{Volumes: list, Warnings: []string{}})
+	return replyJSON(c, http.StatusOK, &types.VolumeList{Volumes: list, Warnings: []string{}})
 }
 
 func (h *Handler) volumeCreate(c *route.Call) error {
-	body := &wire.VolumeCreate{}
+	body := &types.VolumeCreate{}
 	if err := decodeBody(c, body); err != nil {
 		return err
 	}

@@ -8,17 +8,18 @@ import (
 	"testing"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/image"
 )
 
 func TestAuthConfig(t *testing.T) {
-	var got wire.AuthConfig
+	var got types.AuthConfig
 	if err := wire.Decode([]byte(`{"username":"u","password":"p","auth":"eDp5"}`), &got, apiver.Max); err != nil {
 		t.Fatal(err)
 	}
 	// user name and password come before what holds both of them
-	if auth := got.Registry(); auth.Username != "u" || auth.Password != "p" {
+	if auth := wire.ToRegistryAuth(&got); auth.Username != "u" || auth.Password != "p" {
 		t.Errorf("user %q, want u", auth.Username)
 	}
 	if shown := fmt.Sprintf("%v %+v %#v", got, got, got); strings.Contains(shown, "eDp5") || strings.Contains(shown, `"p"`) {
@@ -34,8 +35,8 @@ func TestAuthOfOneText(t *testing.T) {
 		"%": {},
 		"":  {},
 	} {
-		auth := wire.AuthConfig{Auth: image.Secret(text)}
-		if got := auth.Registry(); got != want {
+		auth := types.AuthConfig{Auth: types.Secret(text)}
+		if got := wire.ToRegistryAuth(&auth); got != want {
 			t.Errorf("auth %q gives user %q, want %q", text, got.Username, want.Username)
 		}
 	}

@@ -5,34 +5,13 @@ import (
 	"errors"
 	"maps"
 	"strings"
-	"time"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/image"
 )
-
-// BuildsPruned is the answer to build/prune, an addition of later versions that is served at all. The list is null when
-// nothing went, as clients know it.
-type BuildsPruned struct {
-	CachesDeleted  []string
-	SpaceReclaimed int64 // bytes
-}
-
-// BuildCache is one piece of the build cache in the answer to system/df.
-type BuildCache struct {
-	ID          string
-	Parent      string `json:",omitempty"`
-	Type        string // regular, or exec.cachemount
-	Description string
-	InUse       bool
-	Shared      bool
-	Size        int64 // bytes
-	CreatedAt   time.Time
-	LastUsedAt  *time.Time
-	UsageCount  int
-}
 
 // DecodeBuildArgs reads the parameter buildargs: a JSON map whose values may be null.
 func DecodeBuildArgs(text string) (args map[string]*string, err error) {
@@ -89,9 +68,9 @@ func DecodeRegistryConfig(header string, version apiver.Version) map[string]imag
 	}
 	auths := make(map[string]image.RegistryAuth, len(entries))
 	for registry, entry := range entries {
-		var auth *AuthConfig
+		var auth *types.AuthConfig
 		if Decode(entry, &auth, version) == nil && auth != nil {
-			auths[registry] = auth.Registry()
+			auths[registry] = ToRegistryAuth(auth)
 		}
 	}
 	return auths

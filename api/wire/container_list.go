@@ -6,78 +6,14 @@ import (
 	"time"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/engine/container"
 	"moss/engine/network"
 )
 
-// ContainerSummary is one entry of containers/json (document 1, 2.1).
-type ContainerSummary struct {
-	ID              string `json:"Id"`
-	Names           []string
-	Image           string
-	ImageID         string `api:"1.21-"`
-	Command         string
-	Created         int64  // Unix seconds
-	State           string `api:"1.24-"`
-	Status          string
-	Ports           []Port
-	Labels          map[string]string
-	SizeRw          *int64                  `json:",omitempty"` // bytes; when asked for
-	SizeRootFs      *int64                  `json:",omitempty"`
-	HostConfig      SummaryHostConfig       `api:"1.22-"`
-	NetworkSettings *SummaryNetworkSettings `api:"1.22-"`
-	Mounts          []MountPoint            `api:"1.24-"`
-}
-
-// SummaryHostConfig is what a list entry shows of HostConfig.
-type SummaryHostConfig struct {
-	NetworkMode string
-}
-
-// SummaryNetworkSettings is what a list entry shows of NetworkSettings.
-type SummaryNetworkSettings struct {
-	Networks map[string]EndpointSettings
-}
-
-// Port is one port of a list entry. Without PublicPort it is exposed and not published.
-type Port struct {
-	IP          string `json:",omitempty"`
-	PrivatePort uint16
-	PublicPort  uint16 `json:",omitempty"`
-	Type        string
-}
-
-// MountPoint is one mount of a container (document 1, 2.1).
-type MountPoint struct {
-	Type        string `json:",omitempty" api:"1.24-"` // documented from 1.25 on; compose speaks 1.24, and keeps volumes by it
-	Name        string `json:",omitempty" api:"1.22-"`
-	Source      string
-	Destination string
-	Driver      string `json:",omitempty" api:"1.22-"`
-	Mode        string
-	RW          bool
-	Propagation string `api:"1.22-"`
-}
-
-// EndpointSettings is a container's place in a network (document 1, 2.1).
-type EndpointSettings struct {
-	IPAMConfig          *IPAMConfig
-	Links               []string
-	Aliases             []string
-	NetworkID           string
-	EndpointID          string
-	Gateway             string
-	IPAddress           string
-	IPPrefixLen         int
-	IPv6Gateway         string
-	GlobalIPv6Address   string
-	GlobalIPv6PrefixLen int
-	MacAddress          string
-}
-
 // NewContainerSummary fills a list entry but for the sizes. now is what Status counts from.
-func NewContainerSummary(r *container.Record, now time.Time) *ContainerSummary {
-	return &ContainerSummary{
+func NewContainerSummary(r *container.Record, now time.Time) *types.ContainerSummary {
+	return &types.ContainerSummary{
 		ID:              r.ID,
 		Names:           append([]string{"/" + r.Name}, r.LinkedAs...),
 		Image:           r.Image,
@@ -88,18 +24,18 @@ func NewContainerSummary(r *container.Record, now time.Time) *ContainerSummary {
 		Status:          container.Status(r, now),
 		Ports:           listPorts(r),
 		Labels:          orEmpty(r.Config.Labels),
-		HostConfig:      SummaryHostConfig{NetworkMode: networkMode(r)},
-		NetworkSettings: &SummaryNetworkSettings{Networks: listNetworks(r)},
+		HostConfig:      types.SummaryHostConfig{NetworkMode: networkMode(r)},
+		NetworkSettings: &types.SummaryNetworkSettings{Networks: listNetworks(r)},
 		Mounts:          listMounts(r),
 	}
 }
 
-// Fit shows the container of the record as clients before 1.25 know it: a port has one address where the client gave none.
-func (s *ContainerSummary) Fit(version apiver.Version, r *container.Record) {
+// FitSummary shows the container of the record as clients before 1.25 know it: a port has one address where the client gave none.
+func FitSummary(s *types.ContainerSummary, version apiver.Version, r *container.Record) {
 	if version >= showsAll {
 		return
 	}
-	s.Ports = slices.DeleteFunc(s.Ports, func(p Port) bool {
+	s.Ports = slices.DeleteFunc(s.Ports, func(p types.Port) bool {
 		other := p
 		other.IP = allIPv4
 		return p.IP == allIPv6 && slices.Contains(s.Ports, other) &&
@@ -121,12 +57,12 @@ func commandLine(r *container.Record) string {
 }
 
 // listPorts shows the published ports, and of a running container those that are only exposed.
-func listPorts(r *container.Record) []Port {
-	ports := make([]Port, 0, len(r.Network.Ports))
+func listPorts(r *container.Record) []types.Port {
+	ports := make([]types.Port, 0, len(r.Network.Ports))
 	published := map[string]bool{}
 	for _, p := range r.Network.Ports {
 		published[portKey(p)] = true
-		ports = append(ports, Port{IP: p.HostIP, PrivatePort: p.ContainerPort, PublicPort: p.HostPort, Type: p.Proto})
+		ports = append(ports, types.Port{IP: p.HostIP, PrivatePort: p.ContainerPort, PublicPort: p.HostPort, Type: p.Proto})
 	}
 	if !r.State.Running() {
 		return ports
@@ -134,17 +70,17 @@ func listPorts(r *container.Record) []Port {
 	for _, key := range sortedKeys(r.Config.ExposedPorts) {
 		number, proto, ok := parsePort(key)
 		if ok && !published[key] {
-			ports = append(ports, Port{PrivatePort: number, Type: proto})
+			ports = append(ports, types.Port{PrivatePort: number, Type: proto})
 		}
 	}
 	return ports
 }
 
-func listMounts(r *container.Record) []MountPoint {
+func listMounts(r *container.Record) []types.MountPoint {
 	points := r.MountPoints()
-	list := make([]MountPoint, 0, len(points))
+	list := make([]types.MountPoint, 0, len(points))
 	for _, m := range points {
-		list = append(list, MountPoint{
+		list = append(list, types.MountPoint{
 			Type: m.Type, Name: m.Name, Source: m.Source, Destination: m.Destination, Driver: m.Driver,
 			Mode: m.Mode, RW: m.RW, Propagation: m.Propagation,
 		})
@@ -153,8 +89,8 @@ func listMounts(r *container.Record) []MountPoint {
 }
 
 // listNetworks shows the places that a container has, and those it will get, without addresses, while it is not running.
-func listNetworks(r *container.Record) map[string]EndpointSettings {
-	shown := map[string]EndpointSettings{}
+func listNetworks(r *container.Record) map[string]types.EndpointSettings {
+	shown := map[string]types.EndpointSettings{}
 	for name, e := range r.Networks() {
 		if name == "default" { // in records of before there were others
 			name = container.NetworkBridge
@@ -172,10 +108,10 @@ func listNetworks(r *container.Record) map[string]EndpointSettings {
 	return shown
 }
 
-func askedEndpoint(asked container.EndpointConfig) EndpointSettings {
-	s := EndpointSettings{NetworkID: asked.NetworkID, Links: asked.Links, Aliases: asked.Aliases}
+func askedEndpoint(asked container.EndpointConfig) types.EndpointSettings {
+	s := types.EndpointSettings{NetworkID: asked.NetworkID, Links: asked.Links, Aliases: asked.Aliases}
 	if asked.IPAMConfig != nil {
-		ipam := IPAMConfig(*asked.IPAMConfig)
+		ipam := types.IPAMConfig(*asked.IPAMConfig)
 		s.IPAMConfig = &ipam
 	}
 	return s

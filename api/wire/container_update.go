@@ -1,27 +1,13 @@
 package wire
 
-import "moss/engine/container"
+import (
+	"moss/api/types"
+	"moss/engine/container"
+)
 
-// ContainerUpdate is the body of containers/{id}/update (document 1, 2.3, end). Clients send all of their resources, most
-// of them at zero; what of them a living container cannot change is refused by name and not dropped.
-type ContainerUpdate struct {
-	HostConfig
-	RestartPolicy container.RestartPolicy `api:"1.23-"` // hides that of HostConfig, which is of all versions
-}
-
-// Host returns the settings that the body asks for.
-func (u *ContainerUpdate) Host() container.HostConfig {
-	h := container.HostConfig(u.HostConfig)
-	h.RestartPolicy = u.RestartPolicy
+// ToUpdate returns the settings that the body asks for.
+func ToUpdate(u *types.ContainerUpdate) container.HostConfig {
+	h := ToHost(&u.HostConfig)
+	h.RestartPolicy = container.RestartPolicy(u.RestartPolicy)
 	return h
-}
-
-// ContainerUpdated is the answer to containers/{id}/update.
-type ContainerUpdated struct {
-	Warnings []string
-}
-
-// ImageCommitted is the answer to commit.
-type ImageCommitted struct {
-	ID string `json:"Id"`
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -70,7 +71,7 @@ func TestEncodeLikeJSON(t *testing.T) {
 		map[int]string{1: "a"},
 		time.Unix(0, 0).UTC(), time.Second,
 		json.RawMessage(`{"a":1}`), container.Running,
-		container.Strings{"a"},
+		types.Strings{"a"},
 		[]any{1, "a", nil},
 		struct {
 			A int      `json:"a,omitempty"`
@@ -107,38 +108,38 @@ func TestDecode(t *testing.T) {
 	for _, tc := range []struct {
 		name, in string
 		minor    uint16
-		check    func(c *wire.ContainerCreate) bool
+		check    func(c *types.ContainerCreate) bool
 	}{
-		{"command as string", `{"Cmd":"sh","Entrypoint":["a","b"]}`, 24, func(c *wire.ContainerCreate) bool {
-			return reflect.DeepEqual(c.Cmd, container.Strings{"sh"}) && len(c.Entrypoint) == 2
+		{"command as string", `{"Cmd":"sh","Entrypoint":["a","b"]}`, 24, func(c *types.ContainerCreate) bool {
+			return reflect.DeepEqual(c.Cmd, types.Strings{"sh"}) && len(c.Entrypoint) == 2
 		}},
-		{"signal as number", `{"StopSignal":9}`, 24, func(c *wire.ContainerCreate) bool { return c.StopSignal == "9" }},
-		{"signal too early", `{"StopSignal":9}`, 20, func(c *wire.ContainerCreate) bool { return c.StopSignal == "" }},
-		{"nested too early", `{"HostConfig":{"ShmSize":5,"Memory":6}}`, 21, func(c *wire.ContainerCreate) bool {
-			return c.Host().ShmSize == 0 && c.Host().Memory == 6
+		{"signal as number", `{"StopSignal":9}`, 24, func(c *types.ContainerCreate) bool { return c.StopSignal == "9" }},
+		{"signal too early", `{"StopSignal":9}`, 20, func(c *types.ContainerCreate) bool { return c.StopSignal == "" }},
+		{"nested too early", `{"HostConfig":{"ShmSize":5,"Memory":6}}`, 21, func(c *types.ContainerCreate) bool {
+			return wire.ToCreateHost(c).ShmSize == 0 && wire.ToCreateHost(c).Memory == 6
 		}},
-		{"nested in time", `{"HostConfig":{"ShmSize":5}}`, 22, func(c *wire.ContainerCreate) bool { return c.Host().ShmSize == 5 }},
-		{"networks too early", `{"NetworkingConfig":{"EndpointsConfig":{"n":{}}}}`, 21, func(c *wire.ContainerCreate) bool { return c.Endpoints() == nil }},
+		{"nested in time", `{"HostConfig":{"ShmSize":5}}`, 22, func(c *types.ContainerCreate) bool { return wire.ToCreateHost(c).ShmSize == 5 }},
+		{"networks too early", `{"NetworkingConfig":{"EndpointsConfig":{"n":{}}}}`, 21, func(c *types.ContainerCreate) bool { return wire.ToEndpoints(c) == nil }},
 		{
 			"networks", `{"NetworkingConfig":{"EndpointsConfig":{"n":{"Aliases":["a"],"IPAMConfig":{"IPv4Address":"192.0.2.1","LinkLocalIPs":["x"]}},"m":null}}}`, 22,
-			func(c *wire.ContainerCreate) bool {
-				n := c.Endpoints()["n"]
-				_, m := c.Endpoints()["m"]
+			func(c *types.ContainerCreate) bool {
+				n := wire.ToEndpoints(c)["n"]
+				_, m := wire.ToEndpoints(c)["m"]
 				return m && n.Aliases[0] == "a" && n.IPAMConfig.IPv4Address == "192.0.2.1" && n.IPAMConfig.LinkLocalIPs == nil
 			},
 		},
-		{"legacy at the top", `{"Memory":5,"CpuShares":6,"Cpuset":"0","VolumeDriver":"d","HostConfig":{"CpuShares":7}}`, 18, func(c *wire.ContainerCreate) bool {
-			h := c.Host()
+		{"legacy at the top", `{"Memory":5,"CpuShares":6,"Cpuset":"0","VolumeDriver":"d","HostConfig":{"CpuShares":7}}`, 18, func(c *types.ContainerCreate) bool {
+			h := wire.ToCreateHost(c)
 			return h.Memory == 5 && h.CPUShares == 7 && h.CpusetCpus == "0" && h.VolumeDriver == "d"
 		}},
-		{"other case and unknown", `{"image":"b","Nope":{}}`, 24, func(c *wire.ContainerCreate) bool { return c.Image == "b" }},
-		{"white space behind", "{\"Image\":\"b\"}\n \t", 24, func(c *wire.ContainerCreate) bool { return c.Image == "b" }},
-		{"host settings by their own names", `{"HostConfig":{"Dns":["1"],"CpuQuota":3,"PidMode":"host","LxcConf":{"a":"b"}}}`, 21, func(c *wire.ContainerCreate) bool {
-			h := c.Host()
+		{"other case and unknown", `{"image":"b","Nope":{}}`, 24, func(c *types.ContainerCreate) bool { return c.Image == "b" }},
+		{"white space behind", "{\"Image\":\"b\"}\n \t", 24, func(c *types.ContainerCreate) bool { return c.Image == "b" }},
+		{"host settings by their own names", `{"HostConfig":{"Dns":["1"],"CpuQuota":3,"PidMode":"host","LxcConf":{"a":"b"}}}`, 21, func(c *types.ContainerCreate) bool {
+			h := wire.ToCreateHost(c)
 			return h.DNS[0] == "1" && h.CPUQuota == 3 && h.PidMode == "host" && len(h.LxcConf) == 1
 		}},
 	} {
-		var c wire.ContainerCreate
+		var c types.ContainerCreate
 		if err := wire.Decode([]byte(tc.in), &c, apiver.New(1, tc.minor)); err != nil || !tc.check(&c) {
 			t.Errorf("%s: Decode(%s) at 1.%d = %+v, %v", tc.name, tc.in, tc.minor, c, err)
 		}
@@ -166,7 +167,7 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"HostConfig":{"ConsoleSize":5}}`, "ConsoleSize: got number, want an array of integers"},
 		{`{"Tty":"yes"} x`, "invalid value for Tty"},
 	} {
-		var c wire.ContainerCreate
+		var c types.ContainerCreate
 		err := wire.Decode([]byte(tc.in), &c, apiver.Max)
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("Decode(%s) = %v, want an invalid fault with %q", tc.in, err, tc.want)
@@ -181,21 +182,21 @@ func FuzzCreate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		for minor := uint16(18); minor <= 24; minor++ {
 			version := apiver.New(1, minor)
-			var c wire.ContainerCreate
+			var c types.ContainerCreate
 			if err := wire.Decode(in, &c, version); err != nil {
 				if !fault.Is(err, fault.Invalid) {
 					t.Fatalf("Decode(%q) = %v, want an invalid fault", in, err)
 				}
 				return
 			}
-			c.Host()
-			c.Endpoints()
+			wire.ToCreateHost(&c)
+			wire.ToEndpoints(&c)
 			raw, err := wire.Encode(c, version)
 			if err != nil || !json.Valid(raw) {
 				t.Fatalf("Encode of %q = %q, %v", in, raw, err)
 			}
 			// What was written must be read back as it was.
-			var again wire.ContainerCreate
+			var again types.ContainerCreate
 			if err := wire.Decode(raw, &again, version); err != nil {
 				t.Fatalf("Decode of what was encoded: %q: %v", raw, err)
 			}

@@ -26,7 +26,7 @@ func TestUnset(t *testing.T) {
 		version := apiver.New(1, tc.minor)
 		record := &container.Record{Host: container.HostConfig{PidsLimit: tc.pids}}
 		shown := wire.NewContainerInspect(record)
-		shown.Fit(version, record)
+		wire.FitInspect(shown, version, record)
 		raw, err := wire.Encode(shown, version)
 		if err != nil {
 			t.Fatal(err)
@@ -63,8 +63,8 @@ func TestOneAddress(t *testing.T) {
 	} {
 		version := apiver.New(1, tc.minor)
 		shown, entry := wire.NewContainerInspect(tc.r), wire.NewContainerSummary(tc.r, time.Now())
-		shown.Fit(version, tc.r)
-		entry.Fit(version, tc.r)
+		wire.FitInspect(shown, version, tc.r)
+		wire.FitSummary(entry, version, tc.r)
 		ports := shown.NetworkSettings.Ports["80/tcp"]
 		if len(ports) != tc.want || len(entry.Ports) != tc.want || ports[0].HostIP != "0.0.0.0" || entry.Ports[0].IP != "0.0.0.0" {
 			t.Errorf("at %s: inspect %v, list %v, want %d", version, ports, entry.Ports, tc.want)

@@ -14,6 +14,7 @@ import (
 
 	"moss/api/apierr"
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/archive"
 	"moss/engine/container"
@@ -45,32 +46,32 @@ func TestGolden(t *testing.T) {
 	entry.SizeRw, entry.SizeRootFs = new(int64(4096)), new(int64(8192))
 	sized := wire.NewContainerInspect(sample())
 	sized.SizeRw, sized.SizeRootFs = new(int64(4096)), new(int64(8192))
-	usage := wire.NewDiskUsage(sampleUsage(), []volume.Usage{{Volume: sampleVolume(), Size: 5, Users: 6}}, []wire.BuildCache{filled[wire.BuildCache]()})
+	usage := wire.NewDiskUsage(sampleUsage(), []volume.Usage{{Volume: sampleVolume(), Size: 5, Users: 6}}, []types.BuildCache{filled[types.BuildCache]()})
 	usage.Containers = append(usage.Containers, entry)
 	halfDone := image.Progress{ID: "1", Status: "Importing", Current: 50, Total: 100, Aux: map[string]string{"ID": "sha256:1"}}
-	failed := &wire.Progress{Error: "no", ErrorDetail: &wire.ErrorDetail{Code: 3, Message: "no"}}
+	failed := &types.Progress{Error: "no", ErrorDetail: &types.ErrorDetail{Code: 3, Message: "no"}}
 	for name, value := range map[string]any{
-		"list":    []*wire.ContainerSummary{entry, wire.NewContainerSummary(stopped(), now)},
-		"created": filled[wire.ContainerCreated](), "updated": filled[wire.ContainerUpdated](), "committed": filled[wire.ImageCommitted](),
+		"list":    []*types.ContainerSummary{entry, wire.NewContainerSummary(stopped(), now)},
+		"created": filled[types.ContainerCreated](), "updated": filled[types.ContainerUpdated](), "committed": filled[types.ImageCommitted](),
 		"inspect":         sized,
 		"inspect-stopped": wire.NewContainerInspect(stopped()),
 		"inspect-health":  wire.NewContainerInspect(sample()).State,
 		"inspect-minimal": wire.NewContainerInspect(&container.Record{}),
-		"host":            wire.HostConfig(filled[container.HostConfig]()),
+		"host":            wire.NewContainerInspect(&container.Record{Host: filled[container.HostConfig]()}).HostConfig,
 		"top":             wire.NewTop(&top.Table{Titles: []string{"PID", "CMD"}, Rows: [][]string{{"1", "sh"}, {"2", "sleep"}}}),
 		"changes":         wire.NewChanges([]container.Change{{Path: "/a"}, {Path: "/b", Kind: 1}, {Path: "/c", Kind: 2}}),
 		"pathstat":        wire.NewPathStat(archive.Stat{Name: "l", Size: 5, Mode: fs.ModeSymlink | 0o777, ModTime: began, LinkTarget: "/etc"}),
-		"wait":            filled[wire.ContainerWaited](),
+		"wait":            filled[types.ContainerWaited](),
 		"stats-v1":        wire.NewStats(legacySample()),
 		"stats-v2":        wire.NewStats(unifiedSample()),
 		"stats-stopped":   wire.NewStats(&stats.Sample{ID: "4fa6", Name: "web"}),
-		"images":          []*wire.ImageSummary{wire.NewImageSummary(sampleImage(), true), wire.NewImageSummary(&image.Image{ID: "sha256:1"}, true)},
-		"images-plain":    []*wire.ImageSummary{wire.NewImageSummary(sampleImage(), false)},
+		"images":          []*types.ImageSummary{wire.NewImageSummary(sampleImage(), true), wire.NewImageSummary(&image.Image{ID: "sha256:1"}, true)},
+		"images-plain":    []*types.ImageSummary{wire.NewImageSummary(sampleImage(), false)},
 		"image":           wire.NewImageInspect(sampleImage(), "overlay"),
-		"history":         []wire.ImageHistory{filled[wire.ImageHistory](), {}},
-		"search":          []wire.SearchResult{filled[wire.SearchResult](), {}},
-		"removed":         []wire.ImageRemoved{{Untagged: "a:b"}, {Deleted: "sha256:1"}},
-		"progress": []*wire.Progress{
+		"history":         []types.ImageHistory{filled[types.ImageHistory](), {}},
+		"search":          []types.SearchResult{filled[types.SearchResult](), {}},
+		"removed":         []types.ImageRemoved{{Untagged: "a:b"}, {Deleted: "sha256:1"}},
+		"progress": []*types.Progress{
 			wire.NewProgress(halfDone), failed,
 			// What tells clients which messages are drawn in the line of a part: a progressDetail, be it empty.
 			wire.NewProgress(image.Progress{ID: "0123456789ab", Status: "Pull complete"}),
@@ -80,17 +81,17 @@ func TestGolden(t *testing.T) {
 		},
 		"exec":         wire.NewExecInspect(sampleExec(), wire.NewContainerInspect(&container.Record{ID: "4f", Name: "web"})),
 		"exec-running": wire.NewExecInspect(exec.Info{ID: "7d", Running: true, Pid: 5, Config: exec.Config{Cmd: []string{"sh"}}}, nil),
-		"exec-created": filled[wire.ExecCreated](),
+		"exec-created": filled[types.ExecCreated](),
 		"volume":       wire.NewVolume(sampleVolume()),
-		"volumes":      wire.VolumeList{Volumes: []*wire.Volume{wire.NewVolume(sampleVolume()), wire.NewVolume(&volume.Volume{Name: "plain"})}, Warnings: []string{"w"}},
-		"networks":     []*wire.Network{wire.NewNetwork(sampleNetwork(), []*container.Record{member()}), wire.NewNetwork(&network.Network{Name: "none"}, nil)},
-		"network":      wire.NewNetworkInspect(sampleNetwork(), []*container.Record{member()}), "network-created": filled[wire.NetworkCreated](),
+		"volumes":      types.VolumeList{Volumes: []*types.Volume{wire.NewVolume(sampleVolume()), wire.NewVolume(&volume.Volume{Name: "plain"})}, Warnings: []string{"w"}},
+		"networks":     []*types.Network{wire.NewNetwork(sampleNetwork(), []*container.Record{member()}), wire.NewNetwork(&network.Network{Name: "none"}, nil)},
+		"network":      wire.NewNetworkInspect(sampleNetwork(), []*container.Record{member()}), "network-created": filled[types.NetworkCreated](),
 		"info":           wire.NewInfo(sampleInfo()),
 		"version":        wire.NewVersion(filled[system.Version](), apiver.Range{Since: apiver.Min, Until: apiver.Max}),
 		"login":          wire.NewLogin(filled[image.Login]()),
 		"df":             usage,
 		"pruned-images":  wire.NewImagesPruned([]image.Removed{{Untagged: "a:b"}, {Deleted: "sha256:1"}}, 7),
-		"pruned-nothing": []any{wire.ContainersPruned{}, wire.VolumesPruned{}, wire.NetworksPruned{}, wire.BuildsPruned{}, wire.NewImagesPruned(nil, 0)},
+		"pruned-nothing": []any{types.ContainersPruned{}, types.VolumesPruned{}, types.NetworksPruned{}, types.BuildsPruned{}, wire.NewImagesPruned(nil, 0)},
 	} {
 		for _, version := range described() {
 			golden(t, name, version, value)
@@ -109,34 +110,34 @@ func TestGolden(t *testing.T) {
 // asked for it, and as it would be shown again.
 func TestGoldenBodies(t *testing.T) {
 	for _, version := range described() {
-		var create wire.ContainerCreate
-		decodeFilled(t, version, filled[wire.ContainerCreate](), &create)
+		var create types.ContainerCreate
+		decodeFilled(t, version, filled[types.ContainerCreate](), &create)
 		golden(t, "create", version, create)
 		golden(t, "create-asked", version, map[string]any{
-			"config": create.ContainerConfig(), "host": create.Host(), "endpoints": create.Endpoints(),
+			"config": wire.ToConfig(&create.Config), "host": wire.ToCreateHost(&create), "endpoints": wire.ToEndpoints(&create),
 		})
-		var update wire.ContainerUpdate
-		decodeFilled(t, version, filled[wire.ContainerUpdate](), &update)
-		golden(t, "update-asked", version, update.Host())
-		var exec wire.ExecCreate
-		decodeFilled(t, version, filled[wire.ExecCreate](), &exec)
-		golden(t, "exec-asked", version, exec.Config())
-		var start wire.ExecStart
-		decodeFilled(t, version, filled[wire.ExecStart](), &start)
+		var update types.ContainerUpdate
+		decodeFilled(t, version, filled[types.ContainerUpdate](), &update)
+		golden(t, "update-asked", version, wire.ToUpdate(&update))
+		var exec types.ExecCreate
+		decodeFilled(t, version, filled[types.ExecCreate](), &exec)
+		golden(t, "exec-asked", version, wire.ToExec(&exec))
+		var start types.ExecStart
+		decodeFilled(t, version, filled[types.ExecStart](), &start)
 		golden(t, "exec-start", version, start)
-		var copied wire.CopySource
-		decodeFilled(t, version, filled[wire.CopySource](), &copied)
+		var copied types.CopySource
+		decodeFilled(t, version, filled[types.CopySource](), &copied)
 		golden(t, "copy", version, copied)
-		var volume wire.VolumeCreate
-		decodeFilled(t, version, filled[wire.VolumeCreate](), &volume)
+		var volume types.VolumeCreate
+		decodeFilled(t, version, filled[types.VolumeCreate](), &volume)
 		golden(t, "volume-create", version, volume)
-		var connect wire.NetworkConnect
-		decodeFilled(t, version, filled[wire.NetworkConnect](), &connect)
-		golden(t, "network-connect", version, map[string]any{"container": connect.Container, "endpoint": connect.EndpointConfig.Asked()})
-		var disconnect wire.NetworkDisconnect
-		decodeFilled(t, version, filled[wire.NetworkDisconnect](), &disconnect)
+		var connect types.NetworkConnect
+		decodeFilled(t, version, filled[types.NetworkConnect](), &connect)
+		golden(t, "network-connect", version, map[string]any{"container": connect.Container, "endpoint": wire.ToEndpoint(connect.EndpointConfig)})
+		var disconnect types.NetworkDisconnect
+		decodeFilled(t, version, filled[types.NetworkDisconnect](), &disconnect)
 		golden(t, "network-disconnect", version, disconnect)
-		var auth wire.AuthConfig
+		var auth types.AuthConfig
 		raw := `{"username":"u","password":"p","email":"e","serveraddress":"s","identitytoken":"i","registrytoken":"r","auth":"eDp5"}`
 		if err := wire.Decode([]byte(raw), &auth, version); err != nil {
 			t.Fatal(err)
@@ -146,12 +147,12 @@ func TestGoldenBodies(t *testing.T) {
 			"identitytoken": string(auth.IdentityToken), "registrytoken": string(auth.RegistryToken), "auth": string(auth.Auth),
 		})
 
-		body := filled[wire.NetworkCreate]()
+		body := filled[types.NetworkCreate]()
 		body.EnableIPv4, body.Scope, body.Ingress, body.ConfigOnly, body.ConfigFrom = nil, "", false, false, nil // refused, at every version
-		body.IPAM.Config[0].AuxiliaryAddresses = wire.AuxAddresses{"other": "192.0.2.9"}
-		var network wire.NetworkCreate
+		body.IPAM.Config[0].AuxiliaryAddresses = types.AuxAddresses{"other": "192.0.2.9"}
+		var network types.NetworkCreate
 		decodeFilled(t, version, body, &network)
-		asked, err := network.Asked()
+		asked, err := wire.ToNetwork(&network)
 		if err != nil {
 			t.Fatal(err)
 		}

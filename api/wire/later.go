@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/engine/fault"
 )
 
@@ -54,15 +55,15 @@ func laterOf(body reflect.Type) any {
 		body = body.Elem()
 	}
 	switch body {
-	case reflect.TypeFor[ContainerCreate]():
+	case reflect.TypeFor[types.ContainerCreate]():
 		return &laterCreate{}
-	case reflect.TypeFor[Config]():
+	case reflect.TypeFor[types.Config]():
 		return &laterConfig{}
-	case reflect.TypeFor[HostConfig](), reflect.TypeFor[ContainerUpdate]():
+	case reflect.TypeFor[types.HostConfig](), reflect.TypeFor[types.ContainerUpdate]():
 		return &laterHost{}
-	case reflect.TypeFor[NetworkConnect]():
+	case reflect.TypeFor[types.NetworkConnect]():
 		return &laterConnect{}
-	case reflect.TypeFor[VolumeCreate]():
+	case reflect.TypeFor[types.VolumeCreate]():
 		return &laterVolume{}
 	default:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/fault"
 )
@@ -19,32 +20,32 @@ func TestLater(t *testing.T) {
 		refused  string
 		warnings []string
 	}{
-		{body: &wire.ContainerCreate{}, in: `{"HostConfig":{"DeviceRequests":[{"Count":-1}]}}`, refused: "HostConfig.DeviceRequests is of API version 1.40"},
-		{body: &wire.ContainerCreate{}, in: `{"hostconfig":{"devicerequests":["x"]}}`, refused: "HostConfig.DeviceRequests"},
-		{body: &wire.ContainerCreate{}, in: `{"DeviceRequests":[{"Count":1}]}`, refused: "DeviceRequests is of"},
-		{body: &wire.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimePeriod":1}}`, refused: "HostConfig.CpuRealtimePeriod is of API version 1.25"},
-		{body: &wire.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimeRuntime":1}}`, refused: "HostConfig.CpuRealtimeRuntime"},
+		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"DeviceRequests":[{"Count":-1}]}}`, refused: "HostConfig.DeviceRequests is of API version 1.40"},
+		{body: &types.ContainerCreate{}, in: `{"hostconfig":{"devicerequests":["x"]}}`, refused: "HostConfig.DeviceRequests"},
+		{body: &types.ContainerCreate{}, in: `{"DeviceRequests":[{"Count":1}]}`, refused: "DeviceRequests is of"},
+		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimePeriod":1}}`, refused: "HostConfig.CpuRealtimePeriod is of API version 1.25"},
+		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimeRuntime":1}}`, refused: "HostConfig.CpuRealtimeRuntime"},
 		{
-			body: &wire.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"a":null,"n":{"DriverOpts":{"x":"y"}}}}}`,
+			body: &types.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"a":null,"n":{"DriverOpts":{"x":"y"}}}}}`,
 			refused: "NetworkingConfig.EndpointsConfig.n.DriverOpts",
 		},
-		{body: &wire.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"n":{"GwPriority":1}}}}`, refused: "EndpointsConfig.n.GwPriority"},
+		{body: &types.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"n":{"GwPriority":1}}}}`, refused: "EndpointsConfig.n.GwPriority"},
 		{
-			body:     &wire.ContainerCreate{},
+			body:     &types.ContainerCreate{},
 			in:       `{"Healthcheck":{"StartInterval":5},"HostConfig":{"KernelMemoryTCP":1,"CgroupnsMode":"host","Annotations":{"a":"b"}}}`,
 			warnings: []string{"Healthcheck.StartInterval has no effect", "HostConfig.KernelMemoryTCP has", "HostConfig.CgroupnsMode has", "HostConfig.Annotations has"},
 		},
-		{body: &wire.ContainerCreate{}, in: `{"Healthcheck":{"StartInterval":0},"HostConfig":{"DeviceRequests":null,"KernelMemoryTCP":0,` +
+		{body: &types.ContainerCreate{}, in: `{"Healthcheck":{"StartInterval":0},"HostConfig":{"DeviceRequests":null,"KernelMemoryTCP":0,` +
 			`"CgroupnsMode":"private","Annotations":{},"CpuRealtimePeriod":0},"NetworkingConfig":{"EndpointsConfig":{"n":{"DriverOpts":null,"GwPriority":0}}}}`},
-		{body: &wire.ContainerCreate{}, in: `{"HostConfig":{"DeviceRequests":[],"CgroupnsMode":""},"NetworkingConfig":null}`},
-		{body: &wire.ContainerCreate{}, in: `null`},
-		{body: &wire.HostConfig{}, in: `{"DeviceRequests":[{}, {"Driver":"cdi"}]}`, refused: "DeviceRequests"},
-		{body: &wire.ContainerUpdate{}, in: `{"DeviceRequests":[{"Driver":"cdi"}]}`, refused: "DeviceRequests"},
-		{body: &wire.ContainerUpdate{}, in: `{"KernelMemoryTCP":9}`, warnings: []string{"KernelMemoryTCP has no effect"}},
-		{body: &wire.Config{}, in: `{"Healthcheck":{"StartInterval":5}}`, warnings: []string{"Healthcheck.StartInterval has"}},
-		{body: &wire.NetworkConnect{}, in: `{"EndpointConfig":{"DriverOpts":{"x":"y"}}}`, refused: "EndpointConfig.DriverOpts"},
-		{body: &wire.VolumeCreate{}, in: `{"ClusterVolumeSpec":{"Group":"x"}}`, refused: "ClusterVolumeSpec"},
-		{body: &wire.VolumeCreate{}, in: `{"ClusterVolumeSpec":{}}`},
+		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"DeviceRequests":[],"CgroupnsMode":""},"NetworkingConfig":null}`},
+		{body: &types.ContainerCreate{}, in: `null`},
+		{body: &types.HostConfig{}, in: `{"DeviceRequests":[{}, {"Driver":"cdi"}]}`, refused: "DeviceRequests"},
+		{body: &types.ContainerUpdate{}, in: `{"DeviceRequests":[{"Driver":"cdi"}]}`, refused: "DeviceRequests"},
+		{body: &types.ContainerUpdate{}, in: `{"KernelMemoryTCP":9}`, warnings: []string{"KernelMemoryTCP has no effect"}},
+		{body: &types.Config{}, in: `{"Healthcheck":{"StartInterval":5}}`, warnings: []string{"Healthcheck.StartInterval has"}},
+		{body: &types.NetworkConnect{}, in: `{"EndpointConfig":{"DriverOpts":{"x":"y"}}}`, refused: "EndpointConfig.DriverOpts"},
+		{body: &types.VolumeCreate{}, in: `{"ClusterVolumeSpec":{"Group":"x"}}`, refused: "ClusterVolumeSpec"},
+		{body: &types.VolumeCreate{}, in: `{"ClusterVolumeSpec":{}}`},
 	} {
 		warnings, err := wire.DecodeWarn([]byte(tc.in), tc.body, apiver.Max)
 		if refused := err != nil; refused != (tc.refused != "") || refused && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.refused)) {
@@ -59,18 +60,18 @@ func TestLater(t *testing.T) {
 // TestNoFieldIsOfALaterVersion: Decode would leave such a field out without a word, whatever its value.
 func TestNoFieldIsOfALaterVersion(t *testing.T) {
 	for _, body := range []any{
-		wire.ContainerCreate{},
-		wire.ContainerUpdate{},
-		wire.Config{},
-		wire.HostConfig{},
-		wire.ExecCreate{},
-		wire.ExecStart{},
-		wire.NetworkCreate{},
-		wire.NetworkConnect{},
-		wire.NetworkDisconnect{},
-		wire.VolumeCreate{},
-		wire.CopySource{},
-		wire.AuthConfig{},
+		types.ContainerCreate{},
+		types.ContainerUpdate{},
+		types.Config{},
+		types.HostConfig{},
+		types.ExecCreate{},
+		types.ExecStart{},
+		types.NetworkCreate{},
+		types.NetworkConnect{},
+		types.NetworkDisconnect{},
+		types.VolumeCreate{},
+		types.CopySource{},
+		types.AuthConfig{},
 	} {
 		for name, versions := range rangesOf(t, reflect.TypeOf(body)) {
 			if versions.Since > apiver.Max {
@@ -125,7 +126,7 @@ func TestDecodeCreate(t *testing.T) {
 				t.Errorf("DecodeCreate(%s) at %s = %v, %q", tc.in, version, err, warnings)
 				continue
 			}
-			h := body.Host()
+			h := wire.ToCreateHost(body)
 			if strings.Join(h.Binds, " ") != tc.binds || h.CpusetCpus != tc.cpus || h.Memory != tc.memory || h.CPUShares != tc.shares ||
 				h.Privileged != (tc.binds != "") || (len(h.PortBindings) == 1) != (tc.binds != "") {
 				t.Errorf("DecodeCreate(%s) at %s = %+v", tc.in, version, h)
@@ -133,8 +134,8 @@ func TestDecodeCreate(t *testing.T) {
 		}
 	}
 	body, _, err := wire.DecodeCreate([]byte(`{`+top+`}`), apiver.Max)
-	if err != nil || body.Host().VolumeDriver != "d" || body.Host().MemorySwap != 6 {
-		t.Errorf("DecodeCreate = %+v, %v, want the volume driver and the swap limit", body.Host(), err)
+	if err != nil || wire.ToCreateHost(body).VolumeDriver != "d" || wire.ToCreateHost(body).MemorySwap != 6 {
+		t.Errorf("DecodeCreate = %+v, %v, want the volume driver and the swap limit", wire.ToCreateHost(body), err)
 	}
 	if body, _, err := wire.DecodeCreate([]byte(`null`), apiver.Max); body != nil || err != nil {
 		t.Errorf("DecodeCreate(null) = %v, %v, want nothing", body, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -27,7 +28,7 @@ func TestPlacesShown(t *testing.T) {
 		{"running", container.Record{Endpoints: asked, Network: live, State: container.Running}, "10.1.2.1"},
 		{"at rest", container.Record{Endpoints: asked, StartedAt: time.Unix(1, 0), State: container.Exited}, ""},
 	} {
-		for _, got := range []map[string]wire.EndpointSettings{
+		for _, got := range []map[string]types.EndpointSettings{
 			wire.NewContainerInspect(&tc.r).NetworkSettings.Networks, wire.NewContainerSummary(&tc.r, time.Now()).NetworkSettings.Networks,
 		} {
 			blue, bridge := got["blue"], got["bridge"]
@@ -71,10 +72,10 @@ func FuzzNetworkCreate(f *testing.F) {
 	f.Add([]byte(`{"EnableIPv4":false,"ConfigFrom":{"Network":"x"}}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var c wire.NetworkCreate
+		var c types.NetworkCreate
 		err := wire.Decode(raw, &c, apiver.Max)
 		if err == nil {
-			_, err = c.Asked()
+			_, err = wire.ToNetwork(&c)
 		}
 		if err != nil && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Unsupported) {
 			t.Errorf("%q = %v, want fault.Invalid or fault.Unsupported", raw, err)

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"moss/api/compat"
-	"moss/api/wire"
+	"moss/api/types"
 )
 
 // TestFieldPairs: a field that clients know by another name than the documents is there by both, with the same type, in the
 // same versions.
 func TestFieldPairs(t *testing.T) {
 	holds := map[string]reflect.Type{
-		"EngineRootDir": reflect.TypeFor[wire.Info](), "EngineVersion": reflect.TypeFor[wire.ImageInspect](),
+		"EngineRootDir": reflect.TypeFor[types.Info](), "EngineVersion": reflect.TypeFor[types.ImageInspect](),
 	}
 	for _, pair := range compat.FieldPairs() {
 		of := holds[pair[0]]

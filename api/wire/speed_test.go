@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/api/wire"
 )
 
@@ -16,7 +17,7 @@ func BenchmarkEncodeList(b *testing.B) {
 		b.Run(version.String(), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				list := make([]*wire.ContainerSummary, 1000)
+				list := make([]*types.ContainerSummary, 1000)
 				for i := range list {
 					list[i] = wire.NewContainerSummary(record, time.Time{})
 				}

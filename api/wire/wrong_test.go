@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"moss/api/apiver"
+	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/fault"
 )
@@ -16,7 +17,7 @@ import (
 // TestWrongTypesNameTheField gives every field of every body of containers, exec instances and registries values of other kinds.
 func TestWrongTypesNameTheField(t *testing.T) {
 	for _, body := range []any{
-		wire.ContainerCreate{}, wire.ContainerUpdate{}, wire.Config{}, wire.HostConfig{}, wire.ExecCreate{}, wire.ExecStart{}, wire.CopySource{}, wire.AuthConfig{},
+		types.ContainerCreate{}, types.ContainerUpdate{}, types.Config{}, types.HostConfig{}, types.ExecCreate{}, types.ExecStart{}, types.CopySource{}, types.AuthConfig{},
 	} {
 		into := reflect.TypeOf(body)
 		fields := 0

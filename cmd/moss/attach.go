@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -116,7 +115,7 @@ func (a *app) startAttached(ctx context.Context, ref string, flags startFlags) e
 		return s.attachRunning(ctx)
 	}
 	s.log = &logPlace{driver: ctr.HostConfig.LogConfig.Type}
-	if at, err := time.Parse(time.RFC3339Nano, ctr.State.FinishedAt); err == nil && at.Year() > 1 {
+	if at := ctr.State.FinishedAt; at.Year() > 1 {
 		s.log.since = arg.Seconds(at.Add(1)) // after what the run before has written
 	}
 	return s.runNew(ctx, leftover{})

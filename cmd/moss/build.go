@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
@@ -20,11 +20,13 @@ type surroundings struct {
 }
 
 // buildBody turns flags and the arguments IMAGE [COMMAND…] into the body that creates the container.
-func (f *createFlags) buildBody(args []string, around surroundings) (client.Create, error) {
-	body := client.Create{
-		Image: args[0], Cmd: args[1:], Hostname: f.hostname, Domainname: f.domainName, User: f.user, WorkingDir: f.workDir,
-		Tty: f.tty, OpenStdin: f.interactive, StopSignal: f.stopSignal,
-		HostConfig: client.HostConfig{
+func (f *createFlags) buildBody(args []string, around surroundings) (types.ContainerCreate, error) {
+	body := types.ContainerCreate{
+		Config: types.Config{
+			Image: args[0], Hostname: f.hostname, Domainname: f.domainName, User: f.user, WorkingDir: f.workDir,
+			Tty: f.tty, OpenStdin: f.interactive, StopSignal: types.Signal(f.stopSignal),
+		},
+		HostConfig: &types.HostConfig{
 			ContainerIDFile: f.cidFile, PublishAllPorts: f.publishAll, VolumesFrom: f.volumesFrom,
 			CapAdd: f.capAdd, CapDrop: f.capDrop, DNSOptions: f.dnsOptions, DNSSearch: f.dnsSearch, GroupAdd: f.groupAdd,
 			IpcMode: f.ipc, PidMode: f.pid, UTSMode: f.uts, UsernsMode: f.userns,
@@ -34,23 +36,26 @@ func (f *createFlags) buildBody(args []string, around surroundings) (client.Crea
 			Isolation: f.isolation, CPUPercent: f.cpuPercent, IOMaximumIOps: f.ioOperations,
 		},
 	}
-	if around.given("entrypoint") {
-		body.Entrypoint = &[]string{f.entrypoint}
+	if len(args) > 1 {
+		body.Cmd = args[1:]
 	}
-	for _, part := range []func(*client.Create, surroundings) error{
+	if around.given("entrypoint") {
+		body.Entrypoint = types.Strings{f.entrypoint}
+	}
+	for _, part := range []func(*types.ContainerCreate, surroundings) error{
 		f.buildStreams, f.buildVariables, f.buildLabels, f.buildFiles, f.buildPorts, f.buildNames, f.buildNetworks,
 		f.buildLinks, f.buildMemory, f.buildCPUs, f.buildBlockIO, f.buildLimits, f.buildSecurity, f.buildPolicies,
 		f.health.buildHealthcheck,
 	} {
 		if err := part(&body, around); err != nil {
-			return client.Create{}, err
+			return types.ContainerCreate{}, err
 		}
 	}
 	return body, nil
 }
 
 // buildStreams sets what is attached: what -a names, or output always and stdin with -i.
-func (f *createFlags) buildStreams(body *client.Create, _ surroundings) error {
+func (f *createFlags) buildStreams(body *types.ContainerCreate, _ surroundings) error {
 	body.AttachStdin, body.AttachStdout, body.AttachStderr = f.interactive, true, true
 	if len(f.attach) > 0 {
 		body.AttachStdin, body.AttachStdout, body.AttachStderr = false, false, false
@@ -72,7 +77,7 @@ func (f *createFlags) buildStreams(body *client.Create, _ surroundings) error {
 	return nil
 }
 
-func (f *createFlags) buildVariables(body *client.Create, around surroundings) error {
+func (f *createFlags) buildVariables(body *types.ContainerCreate, around surroundings) error {
 	given, err := readVariables(f.envFiles, f.env, around.lookup)
 	if err != nil {
 		return err
@@ -108,7 +113,7 @@ func readVariables(files, flags []string, lookup arg.Lookup) (all []string, err 
 	return all, nil
 }
 
-func (f *createFlags) buildLabels(body *client.Create, _ surroundings) error {
+func (f *createFlags) buildLabels(body *types.ContainerCreate, _ surroundings) error {
 	labels := map[string]string{}
 	for _, path := range f.labelFiles {
 		if err := arg.LabelFile(labels, path); err != nil {
@@ -120,11 +125,13 @@ func (f *createFlags) buildLabels(body *client.Create, _ surroundings) error {
 			return err
 		}
 	}
-	body.Labels = labels
+	if len(labels) > 0 {
+		body.Labels = labels
+	}
 	return nil
 }
 
-func (f *createFlags) buildFiles(body *client.Create, around surroundings) error {
+func (f *createFlags) buildFiles(body *types.ContainerCreate, around surroundings) error {
 	var volumes arg.Volumes
 	for _, text := range f.volumes {
 		if err := volumes.Volume(text, around.dir); err != nil {
@@ -148,7 +155,7 @@ func (f *createFlags) buildFiles(body *client.Create, around surroundings) error
 		if err != nil {
 			return fmt.Errorf("--host-ca: %w", err)
 		}
-		body.HostConfig.Mounts = append(body.HostConfig.Mounts, client.MountConfig{Type: "bind", Source: path, Target: arg.CAInside, ReadOnly: true})
+		body.HostConfig.Mounts = append(body.HostConfig.Mounts, types.MountConfig{Type: "bind", Source: path, Target: arg.CAInside, ReadOnly: true})
 	}
 	body.Volumes, body.HostConfig.Binds, body.HostConfig.Tmpfs = volumes.Anonymous, volumes.Binds, volumes.Tmpfs
 	for _, text := range f.devices {
@@ -165,7 +172,7 @@ func (f *createFlags) buildFiles(body *client.Create, around surroundings) error
 	return setSize(&body.HostConfig.ShmSize, "shm-size", f.shmSize, arg.Bytes)
 }
 
-func (f *createFlags) buildPorts(body *client.Create, _ surroundings) error {
+func (f *createFlags) buildPorts(body *types.ContainerCreate, _ surroundings) error {
 	var ports arg.Ports
 	for _, text := range f.publish {
 		if err := ports.Publish(text); err != nil {
@@ -181,7 +188,7 @@ func (f *createFlags) buildPorts(body *client.Create, _ surroundings) error {
 	return nil
 }
 
-func (f *createFlags) buildNames(body *client.Create, _ surroundings) error {
+func (f *createFlags) buildNames(body *types.ContainerCreate, _ surroundings) error {
 	for _, text := range f.addHosts {
 		host, err := arg.ExtraHost(text)
 		if err != nil {
@@ -198,8 +205,8 @@ func (f *createFlags) buildNames(body *client.Create, _ surroundings) error {
 	return nil
 }
 
-func (f *createFlags) buildMemory(body *client.Create, around surroundings) error {
-	host := &body.HostConfig
+func (f *createFlags) buildMemory(body *types.ContainerCreate, around surroundings) error {
+	host := body.HostConfig
 	if around.given("memory-swappiness") {
 		host.MemorySwappiness = &f.memorySwappiness
 	}
@@ -214,7 +221,7 @@ func (f *createFlags) buildMemory(body *client.Create, around surroundings) erro
 	)
 }
 
-func (f *createFlags) buildCPUs(body *client.Create, _ surroundings) error {
+func (f *createFlags) buildCPUs(body *types.ContainerCreate, _ surroundings) error {
 	if f.cpus == "" {
 		return nil
 	}
@@ -226,7 +233,7 @@ func (f *createFlags) buildCPUs(body *client.Create, _ surroundings) error {
 	return err
 }
 
-func (f *createFlags) buildLimits(body *client.Create, around surroundings) error {
+func (f *createFlags) buildLimits(body *types.ContainerCreate, around surroundings) error {
 	if around.given("pids-limit") {
 		body.HostConfig.PidsLimit = &f.pidsLimit
 	}
@@ -244,7 +251,7 @@ func (f *createFlags) buildLimits(body *client.Create, around surroundings) erro
 
 // buildSecurity hands the options on, and the content of a seccomp profile in place of its path: the engine may be
 // unable to see the file.
-func (f *createFlags) buildSecurity(body *client.Create, _ surroundings) error {
+func (f *createFlags) buildSecurity(body *types.ContainerCreate, _ surroundings) error {
 	for _, option := range f.securityOpts {
 		key, path, found := strings.Cut(option, "=")
 		if !found {
@@ -266,7 +273,7 @@ func (f *createFlags) buildSecurity(body *client.Create, _ surroundings) error {
 	return nil
 }
 
-func (f *createFlags) buildPolicies(body *client.Create, _ surroundings) error {
+func (f *createFlags) buildPolicies(body *types.ContainerCreate, _ surroundings) error {
 	policy, err := arg.Restart(f.restart)
 	if err != nil {
 		return err
@@ -275,7 +282,10 @@ func (f *createFlags) buildPolicies(body *client.Create, _ surroundings) error {
 	if f.logDriver == "" && len(f.logOpts) == 0 {
 		return nil
 	}
-	log := &client.LogConfig{Type: f.logDriver, Config: map[string]string{}}
+	log := types.LogConfig{Type: f.logDriver}
+	if len(f.logOpts) > 0 {
+		log.Config = map[string]string{}
+	}
 	for _, text := range f.logOpts {
 		key, value, err := arg.Pair("log-opt", text)
 		if err != nil {

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"time"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
 // buildBlockIO sets the weights and limits of block devices.
-func (f *createFlags) buildBlockIO(body *client.Create, _ surroundings) error {
-	host := &body.HostConfig
+func (f *createFlags) buildBlockIO(body *types.ContainerCreate, _ surroundings) error {
+	host := body.HostConfig
 	for _, text := range f.weights {
 		path, value, err := arg.DeviceValue("blkio-weight-device", text)
 		if err != nil {
@@ -22,13 +22,13 @@ func (f *createFlags) buildBlockIO(body *client.Create, _ surroundings) error {
 		if err != nil {
 			return fmt.Errorf("blkio-weight-device %q: want /path:weight with a weight from 10 to 1000", text)
 		}
-		host.BlkioWeightDevice = append(host.BlkioWeightDevice, client.WeightDevice{Path: path, Weight: uint16(weight)})
+		host.BlkioWeightDevice = append(host.BlkioWeightDevice, types.WeightDevice{Path: path, Weight: uint16(weight)})
 	}
 	for _, limit := range []struct {
 		flag   string
 		values []string
 		parse  func(string) (int64, error)
-		into   *[]client.ThrottleDevice
+		into   *[]types.ThrottleDevice
 	}{
 		{"device-read-bps", f.readRates, arg.Bytes, &host.BlkioDeviceReadBps},
 		{"device-write-bps", f.writeRates, arg.Bytes, &host.BlkioDeviceWriteBps},
@@ -44,7 +44,7 @@ func (f *createFlags) buildBlockIO(body *client.Create, _ surroundings) error {
 			if err != nil || rate < 0 {
 				return fmt.Errorf("%s %q: %q is no rate per second", limit.flag, text, value)
 			}
-			*limit.into = append(*limit.into, client.ThrottleDevice{Path: path, Rate: uint64(rate)})
+			*limit.into = append(*limit.into, types.ThrottleDevice{Path: path, Rate: uint64(rate)})
 		}
 	}
 	var bandwidth int64
@@ -59,7 +59,7 @@ func parseInt64(text string) (int64, error) { return strconv.ParseInt(text, 10, 
 const minHealth = time.Millisecond
 
 // buildHealthcheck sets the test of the container's health; without a flag the image's holds.
-func (f *healthFlags) buildHealthcheck(body *client.Create, around surroundings) error {
+func (f *healthFlags) buildHealthcheck(body *types.ContainerCreate, around surroundings) error {
 	given := false
 	for _, flag := range []string{"health-cmd", "health-interval", "health-timeout", "health-start-period", "health-retries"} {
 		given = given || around.given(flag)
@@ -68,7 +68,7 @@ func (f *healthFlags) buildHealthcheck(body *client.Create, around surroundings)
 	case f.none && given:
 		return errors.New("--no-healthcheck cannot be combined with all --health flags")
 	case f.none:
-		body.Healthcheck = &client.Healthcheck{Test: []string{"NONE"}}
+		body.Healthcheck = &types.Healthcheck{Test: []string{"NONE"}}
 		return nil
 	case !given:
 		return nil
@@ -80,7 +80,7 @@ func (f *healthFlags) buildHealthcheck(body *client.Create, around surroundings)
 			return fmt.Errorf("--health-%s %s: want 0 or at least %s", flag, value, minHealth)
 		}
 	}
-	body.Healthcheck = &client.Healthcheck{
+	body.Healthcheck = &types.Healthcheck{
 		Interval: f.interval, Timeout: f.timeout, StartPeriod: f.startPeriod, Retries: f.retries,
 	}
 	if f.command != "" {

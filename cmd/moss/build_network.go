@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
@@ -16,7 +16,7 @@ import (
 const defaultNetwork = "default"
 
 // buildLinks writes links as the API has them, with an alias each (API document 1, 2.3: Links).
-func (f *createFlags) buildLinks(body *client.Create, _ surroundings) error {
+func (f *createFlags) buildLinks(body *types.ContainerCreate, _ surroundings) error {
 	for _, text := range f.links {
 		link, err := arg.Link(text)
 		if err != nil {
@@ -29,7 +29,7 @@ func (f *createFlags) buildLinks(body *client.Create, _ surroundings) error {
 
 // buildNetworks sets the networks. The first is the container's NetworkMode: what stands in flags of its own, such as
 // --ip, is asked of it.
-func (f *createFlags) buildNetworks(body *client.Create, around surroundings) error {
+func (f *createFlags) buildNetworks(body *types.ContainerCreate, around surroundings) error {
 	body.MacAddress = f.macAddress
 	if around.given("mac-address") {
 		if err := arg.MAC("mac-address", f.macAddress); err != nil {
@@ -40,7 +40,7 @@ func (f *createFlags) buildNetworks(body *client.Create, around surroundings) er
 	if len(values) == 0 {
 		values = []string{defaultNetwork}
 	}
-	endpoints := map[string]*client.EndpointConfig{}
+	endpoints := map[string]*types.EndpointConfig{}
 	for i, text := range values {
 		name, endpoint, err := arg.Network(text)
 		if err != nil {
@@ -69,13 +69,13 @@ func (f *createFlags) buildNetworks(body *client.Create, around surroundings) er
 	if only := endpoints[body.HostConfig.NetworkMode]; len(endpoints) == 1 && emptyEndpoint(only) {
 		return nil // the engine knows by the NetworkMode
 	}
-	body.NetworkingConfig = &client.NetworkingConfig{EndpointsConfig: endpoints}
+	body.NetworkingConfig = &types.NetworkingConfig{EndpointsConfig: endpoints}
 	return nil
 }
 
 // fillFirst adds to an endpoint what the flags ask of the first network, and takes its hardware address out of it: the
 // container's MacAddress is that of the first network.
-func (f *createFlags) fillFirst(body *client.Create, name string, endpoint *client.EndpointConfig) error {
+func (f *createFlags) fillFirst(body *types.ContainerCreate, name string, endpoint *types.EndpointConfig) error {
 	if endpoint.MacAddress != "" {
 		if body.MacAddress != "" {
 			return errors.New("--mac-address and mac-address of --network cannot be combined")
@@ -96,7 +96,7 @@ func (f *createFlags) fillFirst(body *client.Create, name string, endpoint *clie
 		return nil
 	}
 	if endpoint.IPAMConfig == nil {
-		endpoint.IPAMConfig = &client.IPAMConfig{}
+		endpoint.IPAMConfig = &types.IPAMConfig{}
 	}
 	ipam := endpoint.IPAMConfig
 	ipam.LinkLocalIPs = append(ipam.LinkLocalIPs, f.linkLocalIPs...)
@@ -127,7 +127,7 @@ func setAddress(field *string, flag, text string, check func(flag, text string) 
 
 // checkNetworks looks whether the networks of a container that is to run are there, and whether its ports can be published
 // by one of them. The engine says so only at the start, when there is a container already, or not at all.
-func (a *app) checkNetworks(ctx context.Context, body client.Create) error {
+func (a *app) checkNetworks(ctx context.Context, body types.ContainerCreate) error {
 	names := []string{body.HostConfig.NetworkMode}
 	if body.NetworkingConfig != nil {
 		names = append(names, sortedKeys(body.NetworkingConfig.EndpointsConfig)...)
@@ -147,7 +147,7 @@ func (a *app) checkNetworks(ctx context.Context, body client.Create) error {
 		if err != nil {
 			return err
 		}
-		var network client.Network
+		var network types.Network
 		if err := json.Unmarshal(raw, &network); err != nil {
 			return fmt.Errorf("decode network %s: %w", name, err)
 		}
@@ -169,6 +169,6 @@ func isBuiltinNetwork(name string) bool {
 	return name == defaultNetwork || name == "bridge" || isExclusiveNetwork(name)
 }
 
-func emptyEndpoint(e *client.EndpointConfig) bool {
+func emptyEndpoint(e *types.EndpointConfig) bool {
 	return e.IPAMConfig == nil && len(e.Links) == 0 && len(e.Aliases) == 0 && e.MacAddress == ""
 }

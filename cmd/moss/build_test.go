@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"moss/api/client"
 	"moss/api/client/clienttest"
+	"moss/api/types"
 )
 
 // bodyOf builds the create body of a command line, through the real command.
-func bodyOf(t *testing.T, command string, args ...string) (client.Create, error) {
+func bodyOf(t *testing.T, command string, args ...string) (types.ContainerCreate, error) {
 	t.Helper()
 	env := map[string]string{"HANDED": "mine", "http_proxy": "p", "HTTPS_PROXY": "s", "SSL_CERT_FILE": "/dev/null"}
 	a := &app{lookup: func(name string) (string, bool) { value, set := env[name]; return value, set }}
@@ -26,7 +26,7 @@ func bodyOf(t *testing.T, command string, args ...string) (client.Create, error)
 	cmd.Flags().SetInterspersed(false)
 	flags.registerFlags(cmd.Flags())
 	if err := cmd.ParseFlags(args); err != nil {
-		return client.Create{}, err
+		return types.ContainerCreate{}, err
 	}
 	return a.bodyFromFlags(cmd, &flags, cmd.Flags().Args())
 }

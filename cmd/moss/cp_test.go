@@ -15,12 +15,12 @@ import (
 	"strings"
 	"testing"
 
-	"moss/api/client"
 	"moss/api/client/clienttest"
+	"moss/api/types"
 )
 
 // withPaths makes a fake engine know paths of the container web: their stats, and what GET of them answers.
-func withPaths(engine *clienttest.Engine, paths map[string]client.PathStat, archives map[string][]byte) {
+func withPaths(engine *clienttest.Engine, paths map[string]types.PathStat, archives map[string][]byte) {
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Query().Get("path")
 		stat, ok := paths[path]
@@ -86,7 +86,7 @@ func entries(t *testing.T, raw []byte) string {
 }
 
 func TestCopyOut(t *testing.T) {
-	paths := map[string]client.PathStat{
+	paths := map[string]types.PathStat{
 		"/etc": {Mode: fs.ModeDir | 0o755}, "/etc/.": {Mode: fs.ModeDir | 0o755}, "/etc/passwd": {Mode: 0o644},
 		"/link": {Mode: fs.ModeSymlink | 0o777, LinkTarget: "/etc/passwd"},
 	}
@@ -143,7 +143,7 @@ func TestCopyOut(t *testing.T) {
 }
 
 func TestCopyIn(t *testing.T) {
-	paths := map[string]client.PathStat{
+	paths := map[string]types.PathStat{
 		"/dst": {Mode: fs.ModeDir | 0o755}, "/dst/": {Mode: fs.ModeDir | 0o755}, "/file": {Mode: 0o644},
 		"/todir": {Mode: fs.ModeSymlink | 0o777, LinkTarget: "dst"}, "/tofile": {Mode: fs.ModeSymlink | 0o777, LinkTarget: "/file"},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 )
 
 func (a *app) createCommand() *cobra.Command {
@@ -44,22 +45,22 @@ func (a *app) createCommand() *cobra.Command {
 }
 
 // bodyFromFlags builds the container's settings from flags and this process's surroundings.
-func (a *app) bodyFromFlags(cmd *cobra.Command, flags *createFlags, args []string) (client.Create, error) {
+func (a *app) bodyFromFlags(cmd *cobra.Command, flags *createFlags, args []string) (types.ContainerCreate, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return client.Create{}, err
+		return types.ContainerCreate{}, err
 	}
 	switch {
 	case flags.pull != "missing" && flags.pull != "never" && flags.pull != "always":
-		return client.Create{}, fmt.Errorf("pull %q: want missing, never or always", flags.pull)
+		return types.ContainerCreate{}, fmt.Errorf("pull %q: want missing, never or always", flags.pull)
 	case flags.replace && flags.name == "":
-		return client.Create{}, errors.New("--replace requires --name")
+		return types.ContainerCreate{}, errors.New("--replace requires --name")
 	}
 	return flags.buildBody(args, surroundings{given: cmd.Flags().Changed, lookup: a.lookup, dir: dir})
 }
 
 // createContainer creates the container, gets its image if that is missing, and writes its id where --cidfile says.
-func (a *app) createContainer(ctx context.Context, flags *createFlags, body client.Create) (string, error) {
+func (a *app) createContainer(ctx context.Context, flags *createFlags, body types.ContainerCreate) (string, error) {
 	engine, err := a.engineClient()
 	if err != nil {
 		return "", err
@@ -68,7 +69,7 @@ func (a *app) createContainer(ctx context.Context, flags *createFlags, body clie
 	if err != nil {
 		return "", err
 	}
-	var created client.Created
+	var created types.ContainerCreated
 	if flags.replace {
 		created, err = a.createInPlace(ctx, engine, flags, body)
 	} else {
@@ -86,7 +87,7 @@ func (a *app) createContainer(ctx context.Context, flags *createFlags, body clie
 
 // createInPlace creates a container that takes the name of another one, which is removed. It has another name until then: what
 // cannot be created takes nothing away.
-func (a *app) createInPlace(ctx context.Context, engine *client.Client, flags *createFlags, body client.Create) (client.Created, error) {
+func (a *app) createInPlace(ctx context.Context, engine *client.Client, flags *createFlags, body types.ContainerCreate) (types.ContainerCreated, error) {
 	created, err := a.createOrPull(ctx, engine, flags, "", body)
 	if err != nil {
 		return created, err
@@ -114,11 +115,11 @@ func (a *app) createInPlace(ctx context.Context, engine *client.Client, flags *c
 }
 
 func (a *app) createOrPull(
-	ctx context.Context, engine *client.Client, flags *createFlags, name string, body client.Create,
-) (client.Created, error) {
+	ctx context.Context, engine *client.Client, flags *createFlags, name string, body types.ContainerCreate,
+) (types.ContainerCreated, error) {
 	if flags.pull == "always" {
 		if err := a.pullForContainer(ctx, engine, body.Image, flags.quiet); err != nil {
-			return client.Created{}, err
+			return types.ContainerCreated{}, err
 		}
 	}
 	created, err := a.createNext(ctx, engine, name, body)
@@ -142,7 +143,7 @@ func (a *app) createOrPull(
 }
 
 // createNext creates a container, with the next engine where this one is being stopped.
-func (a *app) createNext(ctx context.Context, engine *client.Client, name string, body client.Create) (created client.Created, err error) {
+func (a *app) createNext(ctx context.Context, engine *client.Client, name string, body types.ContainerCreate) (created types.ContainerCreated, err error) {
 	err = a.withNext(ctx, func() (err error) {
 		created, err = engine.ContainerCreate(ctx, name, body)
 		return err

@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
 type execFlags struct {
-	config      client.ExecConfig
+	config      types.ExecCreate
 	interactive bool
 	detach      bool
 	env         []string

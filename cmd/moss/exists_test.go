@@ -89,9 +89,8 @@ func TestVerbsOnAll(t *testing.T) {
 }
 
 func TestUpdatePidsLimit(t *testing.T) {
-	f := updateFlags{}
-	f.body.PidsLimit = 5
-	if body, err := f.buildBody(); err != nil || body.PidsLimit != 5 {
+	f := updateFlags{pidsLimit: 5}
+	if body, err := f.buildBody(); err != nil || *body.PidsLimit != 5 {
 		t.Errorf("build = %+v, %v, want the limit", body, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"moss/api/client"
+	"moss/api/types"
 )
 
 // leftover says what becomes of a container that could not be started.
@@ -58,7 +59,7 @@ func (a *app) nameHolder(ctx context.Context, err error) error {
 	}
 	var holders []string
 	for _, ctr := range list {
-		if slices.ContainsFunc(ctr.Ports, func(p client.Port) bool { return strconv.Itoa(int(p.PublicPort)) == found[1] }) {
+		if slices.ContainsFunc(ctr.Ports, func(p types.Port) bool { return strconv.Itoa(int(p.PublicPort)) == found[1] }) {
 			holders = append(holders, nameText(ctr.Names, false))
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/show"
 )
 
@@ -49,7 +49,7 @@ func (a *app) historyCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) showHistory(steps []client.HistoryEntry, flags historyFlags) error {
+func (a *app) showHistory(steps []types.ImageHistory, flags historyFlags) error {
 	rows := make([]show.Row, 0, len(steps))
 	now := time.Now()
 	for _, step := range steps {
@@ -69,7 +69,7 @@ func (a *app) showHistory(steps []client.HistoryEntry, flags historyFlags) error
 	return a.tableView(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
 }
 
-func historyRow(step client.HistoryEntry, flags historyFlags, now time.Time) show.Row {
+func historyRow(step types.ImageHistory, flags historyFlags, now time.Time) show.Row {
 	created := time.Unix(step.Created, 0)
 	row := show.Row{
 		"ID": shortenID(step.ID, flags.full), "CreatedAt": created.Format(time.RFC3339), "CreatedBy": step.CreatedBy,

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/credential"
 	"moss/cmd/moss/progress"
 	"moss/cmd/moss/tty"
@@ -187,12 +188,12 @@ func withoutPath(err error) error {
 
 // allAuths returns the credentials for every registry that there are some for: which of them a Dockerfile needs is the
 // engine's to know. Those that cannot be read are told of and left out.
-func (a *app) allAuths(ctx context.Context) map[string]client.Auth {
+func (a *app) allAuths(ctx context.Context) map[string]types.AuthConfig {
 	store := a.openCredentials()
 	hosts := store.Known()
 	found, failed := make([]credential.Credential, len(hosts)), make([]error, len(hosts))
 	a.atOnce(len(hosts), func(i int) { found[i], failed[i] = store.OfRegistry(ctx, hosts[i]) })
-	auths := map[string]client.Auth{}
+	auths := map[string]types.AuthConfig{}
 	for i, host := range hosts {
 		switch {
 		case !found[i].Empty():

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
@@ -116,16 +117,16 @@ func (f *imageBuildFlags) buildOptions(given func(flag string) bool, lookup arg.
 		return opts, err
 	}
 	r, around := &f.run, surroundings{given: given, lookup: lookup}
-	body := client.Create{HostConfig: client.HostConfig{
+	body := types.ContainerCreate{HostConfig: &types.HostConfig{
 		NetworkMode: f.network, CPUShares: r.cpuShares, CPUPeriod: r.cpuPeriod, CPUQuota: r.cpuQuota, CpusetCpus: r.cpusetCPUs,
 		CpusetMems: r.cpusetMems, CgroupParent: r.cgroupParent, Isolation: r.isolation,
 	}}
-	for _, part := range []func(*client.Create, surroundings) error{r.buildNames, r.buildMemory, r.buildLimits, r.buildSecurity} {
+	for _, part := range []func(*types.ContainerCreate, surroundings) error{r.buildNames, r.buildMemory, r.buildLimits, r.buildSecurity} {
 		if err := part(&body, around); err != nil {
 			return opts, err
 		}
 	}
-	opts.Host = body.HostConfig
+	opts.Host = *body.HostConfig
 	return opts, setSize(&opts.Host.ShmSize, "shm-size", r.shmSize, arg.Bytes)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
 )
@@ -70,7 +71,7 @@ func (a *app) imagesCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) showImages(list []client.Image, flags imagesFlags) error {
+func (a *app) showImages(list []types.ImageSummary, flags imagesFlags) error {
 	if flags.quiet && flags.format == "" {
 		for _, image := range list {
 			if err := a.printLine(shortenID(image.ID, flags.full)); err != nil {
@@ -95,7 +96,7 @@ func (a *app) showImages(list []client.Image, flags imagesFlags) error {
 }
 
 // imageRows makes one row for each of an image's names.
-func imageRows(image client.Image, full bool, now time.Time) []show.Row {
+func imageRows(image types.ImageSummary, full bool, now time.Time) []show.Row {
 	digests := map[string]string{}
 	for _, digest := range image.RepoDigests {
 		if repo, hash, found := strings.Cut(digest, "@"); found && digest != noHash {
@@ -163,7 +164,7 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) showRemoved(removed []client.Removed) error {
+func (a *app) showRemoved(removed []types.ImageRemoved) error {
 	for _, step := range removed {
 		text := "Deleted: " + step.Deleted
 		if step.Untagged != "" {

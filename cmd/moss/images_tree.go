@@ -11,18 +11,19 @@ import (
 	"strings"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/show"
 )
 
 // branch is an image, or layers that images share and that are none themselves, with what is built on it.
 type branch struct {
-	layers   []string      // diff ids, the lowest first
-	image    *client.Image // nil for shared layers
+	layers   []string            // diff ids, the lowest first
+	image    *types.ImageSummary // nil for shared layers
 	children []*branch
 }
 
 // showTree shows images below those that they are built on.
-func (a *app) showTree(ctx context.Context, engine *client.Client, list []client.Image, full bool) error {
+func (a *app) showTree(ctx context.Context, engine *client.Client, list []types.ImageSummary, full bool) error {
 	branches := make([]*branch, len(list))
 	failures := make([]error, len(list))
 	a.atOnce(len(list), func(i int) {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
 )
@@ -23,16 +24,16 @@ type listFlags struct {
 }
 
 // orders are the keys that lists of containers are sorted by.
-var orders = map[string]func(a, b client.Container) int{
-	"command": func(a, b client.Container) int { return cmp.Compare(a.Command, b.Command) },
-	"created": func(a, b client.Container) int { return cmp.Compare(b.Created, a.Created) },
-	"id":      func(a, b client.Container) int { return cmp.Compare(a.ID, b.ID) },
-	"image":   func(a, b client.Container) int { return cmp.Compare(a.Image, b.Image) },
-	"names": func(a, b client.Container) int {
+var orders = map[string]func(a, b types.ContainerSummary) int{
+	"command": func(a, b types.ContainerSummary) int { return cmp.Compare(a.Command, b.Command) },
+	"created": func(a, b types.ContainerSummary) int { return cmp.Compare(b.Created, a.Created) },
+	"id":      func(a, b types.ContainerSummary) int { return cmp.Compare(a.ID, b.ID) },
+	"image":   func(a, b types.ContainerSummary) int { return cmp.Compare(a.Image, b.Image) },
+	"names": func(a, b types.ContainerSummary) int {
 		return cmp.Compare(nameText(a.Names, false), nameText(b.Names, false))
 	},
-	"size":   func(a, b client.Container) int { return cmp.Compare(b.SizeRw, a.SizeRw) },
-	"status": func(a, b client.Container) int { return cmp.Compare(a.Status, b.Status) },
+	"size":   func(a, b types.ContainerSummary) int { return cmp.Compare(shownSize(b.SizeRw), shownSize(a.SizeRw)) },
+	"status": func(a, b types.ContainerSummary) int { return cmp.Compare(a.Status, b.Status) },
 }
 
 func (a *app) listCommand() *cobra.Command {
@@ -85,7 +86,7 @@ func (a *app) listCommand() *cobra.Command {
 // leastStatus is how far a terminal that is too narrow shortens a status: "Exited (137) …".
 const leastStatus = 14
 
-func (a *app) showContainers(list []client.Container, flags listFlags) error {
+func (a *app) showContainers(list []types.ContainerSummary, flags listFlags) error {
 	if flags.quiet && flags.format == "" {
 		for _, ctr := range list {
 			if err := a.printLine(shortenID(ctr.ID, flags.full)); err != nil {
@@ -118,7 +119,7 @@ func (a *app) showContainers(list []client.Container, flags listFlags) error {
 	return a.tableView(flags.full).Table(a.stdout, flags.format, columns, titles, rows)
 }
 
-func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
+func containerRow(ctr types.ContainerSummary, full bool, now time.Time) show.Row {
 	created := time.Unix(ctr.Created, 0)
 	command := strconv.Quote(ctr.Command)
 	image := ctr.Image
@@ -128,9 +129,9 @@ func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
 			image = show.ID(image)
 		}
 	}
-	size := show.Size(ctr.SizeRw)
-	if ctr.SizeRootFs > 0 {
-		size += " (virtual " + show.Size(ctr.SizeRootFs) + ")"
+	size := show.Size(shownSize(ctr.SizeRw))
+	if whole := shownSize(ctr.SizeRootFs); whole > 0 {
+		size += " (virtual " + show.Size(whole) + ")"
 	}
 	mounts := make([]string, 0, len(ctr.Mounts))
 	for _, mount := range ctr.Mounts {
@@ -153,7 +154,7 @@ func containerRow(ctr client.Container, full bool, now time.Time) show.Row {
 		"Size":       size,
 		"Labels":     pairText(ctr.Labels),
 		"Mounts":     strings.Join(mounts, ","),
-		"Networks":   strings.Join(sortedKeys(ctr.NetworkSettings.Networks), ","),
+		"Networks":   strings.Join(networkNames(ctr), ","),
 	}
 	row.SetLabels(ctr.Labels)
 	if colour := stateColour(ctr.State, ctr.Status); colour != "" {
@@ -211,4 +212,19 @@ func shortenID(id string, full bool) string {
 		return id
 	}
 	return show.ID(id)
+}
+
+// shownSize returns a size that the engine has shown, 0 for one that it was not asked for.
+func shownSize(size *int64) int64 {
+	if size == nil {
+		return 0
+	}
+	return *size
+}
+
+func networkNames(ctr types.ContainerSummary) []string {
+	if ctr.NetworkSettings == nil {
+		return nil
+	}
+	return sortedKeys(ctr.NetworkSettings.Networks)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/show"
 )
 
@@ -59,7 +59,7 @@ func (a *app) diffCommand() *cobra.Command {
 	}
 }
 
-func changeText(change client.Change) string {
+func changeText(change types.ContainerChange) string {
 	letter := "?"
 	if kinds := "CAD"; change.Kind >= 0 && change.Kind < len(kinds) {
 		letter = kinds[change.Kind : change.Kind+1]

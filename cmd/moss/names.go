@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/credential"
 )
 
@@ -49,7 +49,7 @@ func (a *app) openCredentials() *credential.Store { return credential.Open(a.env
 
 // authOfImage returns what an image's registry is shown. Credentials that cannot be read are told of and left out: most images
 // are there for everybody.
-func (a *app) authOfImage(ctx context.Context, image string) client.Auth {
+func (a *app) authOfImage(ctx context.Context, image string) types.AuthConfig {
 	found, err := a.openCredentials().Get(ctx, image)
 	if err != nil && found.Empty() {
 		a.printWarnings([]string{"going on without credentials for " + credential.Registry(image) + ": " + err.Error()})
@@ -57,13 +57,13 @@ func (a *app) authOfImage(ctx context.Context, image string) client.Auth {
 	return authOf(credential.Registry(image), found)
 }
 
-func authOf(registry string, found credential.Credential) client.Auth {
+func authOf(registry string, found credential.Credential) types.AuthConfig {
 	if found.Empty() {
-		return client.Auth{}
+		return types.AuthConfig{}
 	}
-	return client.Auth{
-		Username: found.Username, Password: found.Password, IdentityToken: found.IdentityToken,
-		RegistryToken: found.RegistryToken, ServerAddress: credential.Address(registry),
+	return types.AuthConfig{
+		Username: found.Username, Password: types.Secret(found.Password), IdentityToken: types.Secret(found.IdentityToken),
+		RegistryToken: types.Secret(found.RegistryToken), ServerAddress: credential.Address(registry),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
@@ -17,7 +18,7 @@ func (a *app) networkCommand() *cobra.Command {
 }
 
 type networkCreateFlags struct {
-	body                         client.NetworkCreate
+	body                         types.NetworkCreate
 	pools                        arg.PoolFlags
 	options, labels, ipamOptions []string
 	ipamDriver                   string
@@ -67,7 +68,7 @@ func (a *app) networkCreateCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *networkCreateFlags) buildBody(name string) (client.NetworkCreate, error) {
+func (f *networkCreateFlags) buildBody(name string) (types.NetworkCreate, error) {
 	body := f.body
 	body.Name, body.CheckDuplicate = name, true
 	var err error
@@ -82,7 +83,7 @@ func (f *networkCreateFlags) buildBody(name string) (client.NetworkCreate, error
 			return body, err
 		}
 	}
-	ipam := client.NetworkIPAM{Driver: f.ipamDriver}
+	ipam := types.NetworkIPAM{Driver: f.ipamDriver}
 	if ipam.Config, err = f.pools.Pools(); err != nil {
 		return body, err
 	}
@@ -176,10 +177,10 @@ func (a *app) networkConnectCommand() *cobra.Command {
 }
 
 // buildEndpoint returns nil when nothing is asked for.
-func (f *networkConnectFlags) buildEndpoint() (*client.EndpointConfig, error) {
+func (f *networkConnectFlags) buildEndpoint() (*types.EndpointConfig, error) {
 	ask := createFlags{ip: f.ip, ip6: f.ip6, aliases: f.aliases, links: f.links, linkLocalIPs: f.local}
-	var endpoint client.EndpointConfig
-	if err := ask.fillFirst(&client.Create{}, "", &endpoint); err != nil {
+	var endpoint types.EndpointConfig
+	if err := ask.fillFirst(&types.ContainerCreate{}, "", &endpoint); err != nil {
 		return nil, err
 	}
 	if emptyEndpoint(&endpoint) {

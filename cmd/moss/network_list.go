@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
 )
@@ -52,7 +53,7 @@ func (a *app) listNetworks(ctx context.Context, filters map[string][]string, fla
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(list, func(a, b client.Network) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(list, func(a, b types.Network) int { return strings.Compare(a.Name, b.Name) })
 	format := flags.format
 	if flags.quiet && format == "" {
 		format = "{{.ID}}"
@@ -73,7 +74,15 @@ func (a *app) listNetworks(ctx context.Context, filters map[string][]string, fla
 	return a.tableView(flags.full).Table(a.stdout, format, columns, titles, rows)
 }
 
-func networkRow(network client.Network, full bool) show.Row {
+// timeText writes a time as the engine does; empty for one that it does not tell.
+func timeText(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.Format(time.RFC3339Nano)
+}
+
+func networkRow(network types.Network, full bool) show.Row {
 	subnets := make([]string, 0, len(network.IPAM.Config))
 	for _, pool := range network.IPAM.Config {
 		subnets = append(subnets, pool.Subnet)
@@ -81,7 +90,7 @@ func networkRow(network client.Network, full bool) show.Row {
 	row := show.Row{
 		"ID": shortenID(network.ID, full), "Name": network.Name, "Driver": network.Driver, "Scope": network.Scope,
 		"IPv6": strconv.FormatBool(network.EnableIPv6), "Internal": strconv.FormatBool(network.Internal),
-		"CreatedAt": network.Created, "Labels": pairText(network.Labels), "Subnets": strings.Join(subnets, ","),
+		"CreatedAt": timeText(network.Created), "Labels": pairText(network.Labels), "Subnets": strings.Join(subnets, ","),
 	}
 	row.SetLabels(network.Labels)
 	return row

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"moss/api/client"
 	"moss/api/client/clienttest"
+	"moss/api/types"
 )
 
 // taking answers a request and keeps its body.
@@ -161,12 +161,12 @@ func TestPortText(t *testing.T) {
 		"80/tcp, 0.0.0.0:81->81/tcp, 82/tcp":      `[{"PrivatePort":80,"Type":"tcp"},{"IP":"0.0.0.0","PrivatePort":81,"PublicPort":81,"Type":"tcp"},{"PrivatePort":82,"Type":"tcp"}]`,
 		"65535/tcp":                               `[{"PrivatePort":65535,"Type":"tcp"}]`,
 	} {
-		var list []client.Port
+		var list []types.Port
 		if err := json.Unmarshal([]byte(ports), &list); err != nil {
 			t.Fatal(err)
 		}
-		before := append([]client.Port(nil), list...)
-		if got := portText(list); got != want || !reflect.DeepEqual(list, append([]client.Port{}, before...)) {
+		before := append([]types.Port(nil), list...)
+		if got := portText(list); got != want || !reflect.DeepEqual(list, append([]types.Port{}, before...)) {
 			t.Errorf("portText(%s) = %q, want %q and an unchanged list", ports, got, want)
 		}
 	}

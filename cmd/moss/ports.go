@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"moss/api/client"
+	"moss/api/types"
 )
 
 func (a *app) portCommand() *cobra.Command {
@@ -67,7 +67,7 @@ func portKey(text string) (string, error) {
 	return strconv.FormatUint(n, 10) + "/" + proto, nil
 }
 
-func (a *app) showPorts(ports map[string][]client.PortBinding) error {
+func (a *app) showPorts(ports map[string][]types.PortBinding) error {
 	keys := sortedKeys(ports)
 	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(portNumber(a), portNumber(b)) })
 	for _, key := range keys {
@@ -94,9 +94,9 @@ type portRun struct {
 }
 
 // portText writes the ports of a container, runs of neighbours as one.
-func portText(ports []client.Port) string {
+func portText(ports []types.Port) string {
 	ports = slices.Clone(ports)
-	slices.SortFunc(ports, func(a, b client.Port) int {
+	slices.SortFunc(ports, func(a, b types.Port) int {
 		return cmp.Or(cmp.Compare(a.PrivatePort, b.PrivatePort), cmp.Compare(a.Type, b.Type), cmp.Compare(a.IP, b.IP),
 			cmp.Compare(a.PublicPort, b.PublicPort))
 	})
@@ -117,7 +117,7 @@ func portText(ports []client.Port) string {
 	return strings.Join(shown, ", ")
 }
 
-func (r portRun) goesOnWith(port client.Port) bool {
+func (r portRun) goesOnWith(port types.Port) bool {
 	if r.ip != port.IP || r.proto != port.Type || int(port.PrivatePort) != int(r.last)+1 {
 		return false
 	}

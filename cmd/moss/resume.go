@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
@@ -89,7 +90,7 @@ func (a *app) endSince(ctx context.Context, ref string, since time.Time) (code i
 	err = a.engine.Events(ctx, client.EventsOptions{
 		Since: arg.Seconds(since), Until: arg.Seconds(time.Now()),
 		Filters: map[string][]string{"container": {ref}, "event": {"die"}},
-	}, func(event client.Event, _ json.RawMessage) error {
+	}, func(event types.Event, _ json.RawMessage) error {
 		if number, failed := strconv.Atoi(event.Actor.Attributes["exitCode"]); failed == nil && !found {
 			code, found = number, true
 		}
@@ -100,13 +101,13 @@ func (a *app) endSince(ctx context.Context, ref string, since time.Time) (code i
 
 // goOnEvents calls each for every event once, and goes on with the next engine's where the end of one cuts them off.
 func (a *app) goOnEvents(
-	ctx context.Context, engine *client.Client, opts client.EventsOptions, each func(client.Event, json.RawMessage) error,
+	ctx context.Context, engine *client.Client, opts client.EventsOptions, each func(types.Event, json.RawMessage) error,
 ) error {
 	began, last := time.Now(), int64(0)
 	var shown []string // of the time last
 	first := opts.Since
 	return a.goOn(ctx, func() error {
-		err := engine.Events(ctx, opts, func(event client.Event, raw json.RawMessage) error {
+		err := engine.Events(ctx, opts, func(event types.Event, raw json.RawMessage) error {
 			if event.TimeNano < last || event.TimeNano == last && slices.Contains(shown, string(raw)) {
 				return nil
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/tty"
 )
 
@@ -81,7 +82,7 @@ func (f *runFlags) checkFlags() error {
 	return err
 }
 
-func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Create) error {
+func (a *app) runContainer(ctx context.Context, flags *runFlags, body types.ContainerCreate) error {
 	if err := a.checkNetworks(ctx, body); err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Cre
 		return errors.New("stdin is not a terminal; leave out -t or -i")
 	}
 	if height, width := a.windowSize(); body.Tty && height > 0 {
-		body.HostConfig.ConsoleSize = &[2]int{height, width}
+		body.HostConfig.ConsoleSize = [2]uint{uint(height), uint(width)}
 	}
 	id, err := a.createContainer(ctx, &flags.createFlags, body)
 	if err != nil {
@@ -102,14 +103,11 @@ func (a *app) runContainer(ctx context.Context, flags *runFlags, body client.Cre
 		id: id, tty: body.Tty, stdin: body.AttachStdin, stdout: body.AttachStdout, stderr: body.AttachStderr,
 		proxy: flags.sigProxy, detachKeys: flags.detachKeys,
 	})
-	s.log = &logPlace{}
-	if body.HostConfig.LogConfig != nil {
-		s.log.driver = body.HostConfig.LogConfig.Type
-	}
+	s.log = &logPlace{driver: body.HostConfig.LogConfig.Type}
 	return s.runNew(ctx, leftover{isNew: true, remove: flags.remove})
 }
 
-func (a *app) runDetached(ctx context.Context, flags *runFlags, body client.Create) error {
+func (a *app) runDetached(ctx context.Context, flags *runFlags, body types.ContainerCreate) error {
 	body.AttachStdin, body.AttachStdout, body.AttachStderr, body.StdinOnce = false, false, false, false
 	// The engine removes it: nobody else waits for the end.
 	body.HostConfig.AutoRemove = flags.remove

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
 )
@@ -65,8 +66,8 @@ func (a *app) searchCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) showFound(found []client.SearchResult, flags searchFlags) error {
-	slices.SortStableFunc(found, func(a, b client.SearchResult) int { return cmp.Compare(b.Stars, a.Stars) })
+func (a *app) showFound(found []types.SearchResult, flags searchFlags) error {
+	slices.SortStableFunc(found, func(a, b types.SearchResult) int { return cmp.Compare(b.Stars, a.Stars) })
 	rows := make([]show.Row, 0, len(found))
 	for _, result := range found {
 		text := strings.Join(strings.Fields(result.Description), " ")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/meter"
 	"moss/cmd/moss/show"
 )
@@ -87,7 +88,7 @@ func (a *app) statsOnce(ctx context.Context, engine *client.Client, refs []strin
 	var group sync.WaitGroup
 	for i, m := range list {
 		group.Go(func() {
-			failed[i] = engine.ContainerStats(ctx, m.id, false, func(sample client.Stats) error {
+			failed[i] = engine.ContainerStats(ctx, m.id, false, func(sample types.Stats) error {
 				m.setReading(meter.Read(sample, nil))
 				return nil
 			})

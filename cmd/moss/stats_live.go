@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/meter"
 )
@@ -74,8 +75,8 @@ func (b *board) startMeasuring(ctx context.Context, m *measured) {
 	b.list = append(b.list, m)
 	b.group.Go(func() {
 		defer m.stop()
-		var before *client.Stats
-		err := b.engine.ContainerStats(ctx, m.id, true, func(sample client.Stats) error {
+		var before *types.Stats
+		err := b.engine.ContainerStats(ctx, m.id, true, func(sample types.Stats) error {
 			m.setReading(meter.Read(sample, before))
 			before = &sample
 			return nil
@@ -119,7 +120,7 @@ func (b *board) watchEvents(ctx context.Context, begun time.Time) error {
 	err := b.engine.Events(ctx, client.EventsOptions{
 		Since:   arg.Seconds(begun),
 		Filters: map[string][]string{"type": {"container"}, "event": actions},
-	}, func(event client.Event, _ json.RawMessage) error {
+	}, func(event types.Event, _ json.RawMessage) error {
 		name := strings.TrimPrefix(event.Actor.Attributes["name"], "/")
 		switch event.Action {
 		case "start", "create":

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
 )
@@ -60,7 +61,7 @@ func (a *app) showEvents(ctx context.Context, opts client.EventsOptions, format 
 	if err != nil {
 		return err
 	}
-	return a.goOnEvents(ctx, engine, opts, func(event client.Event, raw json.RawMessage) error {
+	return a.goOnEvents(ctx, engine, opts, func(event types.Event, raw json.RawMessage) error {
 		switch {
 		case template != nil:
 			return template.Write(a.stdout, event)
@@ -72,7 +73,7 @@ func (a *app) showEvents(ctx context.Context, opts client.EventsOptions, format 
 	})
 }
 
-func eventText(event client.Event) string {
+func eventText(event types.Event) string {
 	at := time.Unix(0, event.TimeNano)
 	if event.TimeNano == 0 {
 		at = time.Unix(event.Time, 0)
@@ -198,7 +199,7 @@ func (a *app) printInfo(title, key string, value any) error {
 // versions is what version shows, under the names that templates of other command lines use.
 type versions struct {
 	Client clientVersion
-	Server *client.Version
+	Server *serverVersion
 }
 
 type clientVersion struct {
@@ -208,6 +209,20 @@ type clientVersion struct {
 	GoVersion  string
 	Os         string
 	Arch       string
+}
+
+// serverVersion is what version shows of the engine, without what it does not tell.
+type serverVersion struct {
+	Version       string
+	APIVersion    string `json:"ApiVersion"`
+	MinAPIVersion string `json:",omitempty"`
+	GitCommit     string `json:",omitempty"`
+	GoVersion     string
+	Os            string
+	Arch          string
+	KernelVersion string `json:",omitempty"`
+	BuildTime     string `json:",omitempty"`
+	Experimental  bool   `json:",omitempty"`
 }
 
 func (a *app) versionCommand() *cobra.Command {
@@ -239,7 +254,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) engineVersion(ctx context.Context) (*client.Version, error) {
+func (a *app) engineVersion(ctx context.Context) (*serverVersion, error) {
 	engine, err := a.engineClient()
 	if err != nil {
 		return nil, err
@@ -248,7 +263,11 @@ func (a *app) engineVersion(ctx context.Context) (*client.Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &found, nil
+	return &serverVersion{
+		Version: found.Version, APIVersion: found.APIVersion, MinAPIVersion: found.MinAPIVersion, GitCommit: found.GitCommit,
+		GoVersion: found.GoVersion, Os: found.Os, Arch: found.Arch, KernelVersion: found.KernelVersion,
+		BuildTime: found.BuildTime, Experimental: found.Experimental,
+	}, nil
 }
 
 func showVersions(out io.Writer, format string, known versions) error {

@@ -2,11 +2,12 @@ package main
 
 import (
 	"errors"
+	"reflect"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
@@ -14,7 +15,8 @@ import (
 type updateFlags struct {
 	memory, memoryReservation, memorySwap, kernelMemory, cpus, restart string
 
-	body client.Update
+	pidsLimit int64
+	body      types.ContainerUpdate
 }
 
 func (a *app) updateCommand() *cobra.Command {
@@ -57,12 +59,12 @@ func (f *updateFlags) registerFlags(set *pflag.FlagSet) {
 	set.StringVar(&f.body.CpusetCpus, "cpuset-cpus", "", "CPUs to run on, such as 0-2,4")
 	set.StringVar(&f.body.CpusetMems, "cpuset-mems", "", "memory nodes to use")
 	set.Uint16Var(&f.body.BlkioWeight, "blkio-weight", 0, "weight of block I/O, 10 to 1000")
-	set.Int64Var(&f.body.PidsLimit, "pids-limit", 0, "limit of processes; -1 for none")
+	set.Int64Var(&f.pidsLimit, "pids-limit", 0, "limit of processes; -1 for none")
 	set.StringVar(&f.restart, "restart", "", "restart policy: no, always, unless-stopped or on-failure[:TRIES]")
 }
 
 // buildBody makes the body of the flags.
-func (f *updateFlags) buildBody() (client.Update, error) {
+func (f *updateFlags) buildBody() (types.ContainerUpdate, error) {
 	body := f.body
 	err := errors.Join(
 		setSize(&body.Memory, "memory", f.memory, arg.Bytes),
@@ -71,23 +73,26 @@ func (f *updateFlags) buildBody() (client.Update, error) {
 		setSize(&body.KernelMemory, "kernel-memory", f.kernelMemory, arg.Bytes),
 	)
 	if err != nil {
-		return client.Update{}, err
+		return types.ContainerUpdate{}, err
 	}
 	if f.cpus != "" {
 		if body.CPUPeriod != 0 || body.CPUQuota != 0 {
-			return client.Update{}, errors.New("--cpus cannot be combined with --cpu-period and --cpu-quota")
+			return types.ContainerUpdate{}, errors.New("--cpus cannot be combined with --cpu-period and --cpu-quota")
 		}
 		if body.CPUPeriod, body.CPUQuota, err = arg.CPUs(f.cpus); err != nil {
-			return client.Update{}, err
+			return types.ContainerUpdate{}, err
 		}
+	}
+	if f.pidsLimit != 0 {
+		body.PidsLimit = &f.pidsLimit
 	}
 	if f.restart != "" {
 		if body.RestartPolicy, err = arg.Restart(f.restart); err != nil {
-			return client.Update{}, err
+			return types.ContainerUpdate{}, err
 		}
 	}
-	if body == (client.Update{}) {
-		return client.Update{}, errors.New("nothing to change: give at least one limit")
+	if reflect.ValueOf(body).IsZero() {
+		return types.ContainerUpdate{}, errors.New("nothing to change: give at least one limit")
 	}
 	return body, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/show"
 )
 
@@ -45,7 +45,7 @@ func (a *app) usageCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) showUsage(used client.DiskUsage, format string) error {
+func (a *app) showUsage(used types.DiskUsage, format string) error {
 	rows := []show.Row{usageOfImages(used), usageOfContainers(used), usageOfVolumes(used), usageOfBuilds(used)}
 	columns := []show.Column{
 		{Field: "Type", Title: "TYPE"},
@@ -68,7 +68,7 @@ func usageRow(kind string, total, active int, size, reclaimable int64) show.Row 
 }
 
 // usageOfImages takes for kept the layers of images that containers use, those that unused images have as well included.
-func usageOfImages(used client.DiskUsage) show.Row {
+func usageOfImages(used types.DiskUsage) show.Row {
 	active := 0
 	for _, image := range used.Images {
 		if image.Containers > 0 {
@@ -78,14 +78,14 @@ func usageOfImages(used client.DiskUsage) show.Row {
 	return usageRow("Images", len(used.Images), active, used.LayersSize, used.LayersSize-used.LayersUsed)
 }
 
-func usageOfContainers(used client.DiskUsage) show.Row {
+func usageOfContainers(used types.DiskUsage) show.Row {
 	active, size, reclaimable := 0, int64(0), int64(0)
 	for _, ctr := range used.Containers {
-		size += ctr.SizeRw
+		size += shownSize(ctr.SizeRw)
 		if survivesPrune(ctr.State) {
 			active++
 		} else {
-			reclaimable += ctr.SizeRw
+			reclaimable += shownSize(ctr.SizeRw)
 		}
 	}
 	return usageRow("Containers", len(used.Containers), active, size, reclaimable)
@@ -96,7 +96,7 @@ func survivesPrune(state string) bool {
 	return state == "running" || state == "paused" || state == "restarting"
 }
 
-func usageOfVolumes(used client.DiskUsage) show.Row {
+func usageOfVolumes(used types.DiskUsage) show.Row {
 	active, size, reclaimable := 0, int64(0), int64(0)
 	for _, volume := range used.Volumes {
 		size += max(volume.UsageData.Size, 0) // -1: not known
@@ -110,7 +110,7 @@ func usageOfVolumes(used client.DiskUsage) show.Row {
 }
 
 // usageOfBuilds counts what only the cache has: what images have too is theirs.
-func usageOfBuilds(used client.DiskUsage) show.Row {
+func usageOfBuilds(used types.DiskUsage) show.Row {
 	active, size, reclaimable := 0, int64(0), int64(0)
 	for _, cache := range used.BuildCache {
 		if cache.InUse {
@@ -128,12 +128,12 @@ func usageOfBuilds(used client.DiskUsage) show.Row {
 }
 
 // showUsageOfEach shows one table for each kind.
-func (a *app) showUsageOfEach(used client.DiskUsage) error {
+func (a *app) showUsageOfEach(used types.DiskUsage) error {
 	now := time.Now()
 	images := make([][]string, 0, 1+len(used.Images))
 	images = append(images, []string{"REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE", "SHARED SIZE", "UNIQUE SIZE", "CONTAINERS"})
 	for _, image := range used.Images {
-		for _, row := range imageRows(image.Image, false, now) {
+		for _, row := range imageRows(image.ImageSummary, false, now) {
 			images = append(images, []string{
 				row["Repository"], row["Tag"], row["ID"], row["CreatedSince"], row["Size"], show.Size(image.SharedSize),
 				show.Size(image.UniqueSize), strconv.Itoa(image.Containers),
@@ -143,7 +143,7 @@ func (a *app) showUsageOfEach(used client.DiskUsage) error {
 	containers := make([][]string, 0, 1+len(used.Containers))
 	containers = append(containers, []string{"CONTAINER ID", "IMAGE", "COMMAND", "LOCAL VOLUMES", "SIZE", "CREATED", "STATUS", "NAMES"})
 	for _, ctr := range used.Containers {
-		row := containerRow(ctr, false, now)
+		row := containerRow(*ctr, false, now)
 		local := 0
 		for _, mount := range ctr.Mounts {
 			if mount.Name != "" {
@@ -151,7 +151,8 @@ func (a *app) showUsageOfEach(used client.DiskUsage) error {
 			}
 		}
 		containers = append(containers, []string{
-			row["ID"], row["Image"], row["Command"], strconv.Itoa(local), show.Size(ctr.SizeRw), row["RunningFor"], row["Status"], row["Names"],
+			row["ID"], row["Image"], row["Command"], strconv.Itoa(local), show.Size(shownSize(ctr.SizeRw)),
+			row["RunningFor"], row["Status"], row["Names"],
 		})
 	}
 	volumes := make([][]string, 0, 1+len(used.Volumes))
@@ -179,7 +180,7 @@ func (a *app) showUsageOfEach(used client.DiskUsage) error {
 }
 
 // cacheLines is the table of the build cache.
-func cacheLines(list []client.BuildCache, now time.Time) [][]string {
+func cacheLines(list []types.BuildCache, now time.Time) [][]string {
 	lines := make([][]string, 0, 1+len(list))
 	lines = append(lines, []string{"CACHE ID", "CACHE TYPE", "SIZE", "CREATED", "LAST USED", "USAGE", "SHARED"})
 	for _, cache := range list {

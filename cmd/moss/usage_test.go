@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"moss/api/client"
 	"moss/api/client/clienttest"
+	"moss/api/types"
 )
 
 func TestImagesTree(t *testing.T) {
@@ -86,7 +86,7 @@ func TestDiskUsage(t *testing.T) {
 		"all are used":  {100, 100, "0B (0%)"},
 		"some are used": {120, 100, "20B (16%)"},
 	} {
-		if row := usageOfImages(client.DiskUsage{LayersSize: tc.layers, LayersUsed: tc.used}); row["Reclaimable"] != tc.want {
+		if row := usageOfImages(types.DiskUsage{LayersSize: tc.layers, LayersUsed: tc.used}); row["Reclaimable"] != tc.want {
 			t.Errorf("%s: %s can be reclaimed, want %s", name, row["Reclaimable"], tc.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
 )
@@ -27,7 +28,7 @@ func (a *app) volumeCommand() *cobra.Command {
 }
 
 func (a *app) volumeCreateCommand() *cobra.Command {
-	var body client.VolumeCreate
+	var body types.VolumeCreate
 	var labels, options []string
 	cmd := &cobra.Command{
 		Use:     "create [flags] [NAME]",
@@ -106,7 +107,7 @@ func (a *app) listVolumes(ctx context.Context, filters map[string][]string, flag
 		return err
 	}
 	a.printWarnings(warnings)
-	slices.SortFunc(list, func(a, b client.Volume) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b *types.Volume) int { return strings.Compare(a.Name, b.Name) })
 	format := flags.format
 	if flags.quiet && format == "" {
 		format = "{{.Name}}"

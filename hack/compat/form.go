@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"moss/api/route"
-	"moss/api/wire"
-	"moss/engine/container"
-	"moss/engine/image"
+	"moss/api/types"
 )
 
 // The words of the list for what is no field and no parameter.
@@ -26,14 +24,14 @@ const (
 // declaredForms returns the JSON forms of types that encode themselves.
 func declaredForms() map[reflect.Type]string {
 	return map[reflect.Type]string{
-		reflect.TypeFor[time.Time]():         "time",
-		reflect.TypeFor[time.Duration]():     "int",
-		reflect.TypeFor[json.RawMessage]():   "any",
-		reflect.TypeFor[image.Secret]():      "string",
-		reflect.TypeFor[container.Strings](): "string or array of string",
-		reflect.TypeFor[container.Signal]():  "string or int",
-		reflect.TypeFor[container.LxcConf](): "map of string or array of object",
-		reflect.TypeFor[wire.AuxAddresses](): "map of string or string",
+		reflect.TypeFor[time.Time]():          "time",
+		reflect.TypeFor[time.Duration]():      "int",
+		reflect.TypeFor[json.RawMessage]():    "any",
+		reflect.TypeFor[types.Secret]():       "string",
+		reflect.TypeFor[types.Strings]():      "string or array of string",
+		reflect.TypeFor[types.Signal]():       "string or int",
+		reflect.TypeFor[types.LxcConf]():      "map of string or array of object",
+		reflect.TypeFor[types.AuxAddresses](): "map of string or string",
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"moss/api/apiver"
 	"moss/api/route"
-	"moss/api/wire"
+	"moss/api/types"
 )
 
 // theList reads the list of this repository.
@@ -68,20 +68,20 @@ func TestEveryDifferenceIsFound(t *testing.T) {
 		change func(*item)
 		want   string
 	}{
-		{"list.Id", nil, "list.Id: wire.ContainerSummary has it, not in the list"},
-		{"list.Ports.Type", nil, "list.Ports.Type: wire.ContainerSummary has it, not in the list"},
-		{"list.Ports", nil, "list.Ports: wire.ContainerSummary has it, not in the list"},
-		{"create.Hostname", nil, "create.Hostname: wire.ContainerCreate has it, not in the list"},
+		{"list.Id", nil, "list.Id: types.ContainerSummary has it, not in the list"},
+		{"list.Ports.Type", nil, "list.Ports.Type: types.ContainerSummary has it, not in the list"},
+		{"list.Ports", nil, "list.Ports: types.ContainerSummary has it, not in the list"},
+		{"create.Hostname", nil, "create.Hostname: types.ContainerCreate has it, not in the list"},
 		{"host.Mounts.BindOptions.NonRecursive", nil, "not in the list"},
-		{"list.Id", func(i *item) { i.name = "list.Id2" }, "list.Id2: wire.ContainerSummary has no such field"},
-		{"list.Id", kindOf("int"), "list.Id: wire.ContainerSummary has it as string, listed: int"},
+		{"list.Id", func(i *item) { i.name = "list.Id2" }, "list.Id2: types.ContainerSummary has no such field"},
+		{"list.Id", kindOf("int"), "list.Id: types.ContainerSummary has it as string, listed: int"},
 		{"list.Labels", kindOf("map of int"), "has it as map of string, listed: map of int"},
 		{"create.Cmd", kindOf("array of string"), "has it as string or array of string, listed: array of string"},
 		{"create.StopSignal", kindOf("string"), "has it as string or int, listed: string"},
 		{"host.LxcConf", noteOf(""), "listed: map of string"},
-		{"list.ImageID", versionsOf(t, "all"), "list.ImageID: at 1.20 wire.ContainerSummary has it: false, listed: true"},
-		{"list.ImageID", versionsOf(t, "1.22-"), "list.ImageID: at 1.21 wire.ContainerSummary has it: true, listed: false"},
-		{"inspect.ExecDriver", versionsOf(t, "all"), "at 1.23 wire.ContainerInspect has it: false, listed: true"},
+		{"list.ImageID", versionsOf(t, "all"), "list.ImageID: at 1.20 types.ContainerSummary has it: false, listed: true"},
+		{"list.ImageID", versionsOf(t, "1.22-"), "list.ImageID: at 1.21 types.ContainerSummary has it: true, listed: false"},
+		{"inspect.ExecDriver", versionsOf(t, "all"), "at 1.23 types.ContainerInspect has it: false, listed: true"},
 		{"image.Config", noteOf(""), "image.Config: at 1.18"},
 		{"image.RootFS.Type", versionsOf(t, "all"), "image.RootFS.Type: at 1.18"},
 		{"GET /info", nil, "GET /info: the route has it, not in the list"},
@@ -117,10 +117,10 @@ func TestEveryDifferenceIsFound(t *testing.T) {
 func TestEveryVersionIsCompared(t *testing.T) {
 	items := theList(t)
 	for _, tc := range []struct{ name, versions, want string }{
-		{"inspect.Volumes", "-1.18", "inspect.Volumes: at 1.19 wire.ContainerInspect has it: true, listed: false"},
-		{"stats.precpu_stats", "1.19-", "stats.precpu_stats: at 1.19 wire.Stats has it: false, listed: true"},
-		{"update.RestartPolicy", "1.24-", "update.RestartPolicy: at 1.23 wire.ContainerUpdate has it: true, listed: false"},
-		{"list.State", "1.23-", "list.State: at 1.23 wire.ContainerSummary has it: false, listed: true"},
+		{"inspect.Volumes", "-1.18", "inspect.Volumes: at 1.19 types.ContainerInspect has it: true, listed: false"},
+		{"stats.precpu_stats", "1.19-", "stats.precpu_stats: at 1.19 types.Stats has it: false, listed: true"},
+		{"update.RestartPolicy", "1.24-", "update.RestartPolicy: at 1.23 types.ContainerUpdate has it: true, listed: false"},
+		{"list.State", "1.23-", "list.State: at 1.23 types.ContainerSummary has it: false, listed: true"},
 		{"GET /containers/{id}/logs ?since", "1.19-", "?since: served at 1.19: false, listed: true"},
 		{"GET /containers/json ?filters=ancestor", "1.23-", "?filters=ancestor: served at 1.23: false, listed: true"},
 	} {
@@ -143,7 +143,7 @@ func TestEveryDifferenceOfRoutesIsFound(t *testing.T) {
 		return route.Route{
 			Method: "GET", Path: "/a/:id", Versions: apiver.Range{Since: apiver.New(1, 20)},
 			Shape: route.Shape{
-				Out: reflect.TypeFor[wire.ContainerWaited](), Codes: []int{200},
+				Out: reflect.TypeFor[types.ContainerWaited](), Codes: []int{200},
 				Params: []route.Param{
 					{Name: "q", Kind: route.Bool, Versions: apiver.Range{Since: apiver.New(1, 22)}},
 					{Name: "X-H", Kind: route.Text, Header: true},
@@ -159,11 +159,11 @@ func TestEveryDifferenceOfRoutesIsFound(t *testing.T) {
 		"none":              {func(*route.Route) {}, ""},
 		"a version less":    {func(r *route.Route) { r.Versions.Since++ }, "GET /a/{id}: served at 1.20: false, listed: true"},
 		"a version more":    {func(r *route.Route) { r.Versions.Since-- }, "GET /a/{id}: served at 1.19: true, listed: false"},
-		"another record":    {func(r *route.Route) { r.Shape.Out = reflect.TypeFor[wire.Top]() }, "has it as endpoint: -> top, listed: endpoint: -> wait"},
-		"a list of it":      {func(r *route.Route) { r.Shape.Out = reflect.TypeFor[[]wire.ContainerWaited]() }, "endpoint: -> array of wait"},
+		"another record":    {func(r *route.Route) { r.Shape.Out = reflect.TypeFor[types.Top]() }, "has it as endpoint: -> top, listed: endpoint: -> wait"},
+		"a list of it":      {func(r *route.Route) { r.Shape.Out = reflect.TypeFor[[]types.ContainerWaited]() }, "endpoint: -> array of wait"},
 		"a stream of it":    {func(r *route.Route) { r.Shape.Stream = true }, "endpoint: -> stream of wait"},
 		"an unknown record": {func(r *route.Route) { r.Shape.Out = reflect.TypeFor[time.Time]() }, "endpoint: -> unknown"},
-		"a body":            {func(r *route.Route) { r.Shape.In = reflect.TypeFor[wire.Config]() }, "endpoint: create -> wait"},
+		"a body":            {func(r *route.Route) { r.Shape.In = reflect.TypeFor[types.Config]() }, "endpoint: create -> wait"},
 		"a parameter less":  {func(r *route.Route) { r.Shape.Params = r.Shape.Params[1:] }, "GET /a/{id} ?q: no route has it"},
 		"a parameter more": {
 			func(r *route.Route) { r.Shape.Params = append(r.Shape.Params, route.Param{Name: "n", Kind: route.Int}) },

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"moss/api/apiver"
-	"moss/api/wire"
+	"moss/api/types"
 )
 
 // servedVersions lists all that moss serves. The specification describes five of them; what 1.19 and 1.23 have is
@@ -31,61 +31,61 @@ func allShapes() []shape {
 	archives, volumes := apiver.Range{Since: apiver.New(1, 20)}, apiver.Range{Since: apiver.New(1, 21)}
 	networks, updates := volumes, apiver.Range{Since: apiver.New(1, 22)}
 	return []shape{
-		{prefix: "list.", of: reflect.TypeFor[wire.ContainerSummary]()},
-		{prefix: "endpoint.", of: reflect.TypeFor[wire.EndpointSettings](), since: networks},
-		{prefix: "mount.", of: reflect.TypeFor[wire.MountPoint](), since: archives},
-		{prefix: "create.", of: reflect.TypeFor[wire.ContainerCreate]()},
-		{prefix: "created.", of: reflect.TypeFor[wire.ContainerCreated]()},
-		{prefix: "host.", of: reflect.TypeFor[wire.HostConfig]()},
-		{prefix: "update.", of: reflect.TypeFor[wire.ContainerUpdate](), since: updates},
-		{prefix: "updated.", of: reflect.TypeFor[wire.ContainerUpdated](), since: updates},
-		{prefix: "inspect.", of: reflect.TypeFor[wire.ContainerInspect]()},
-		{prefix: "top.", of: reflect.TypeFor[wire.Top]()},
-		{prefix: "changes.", of: reflect.TypeFor[wire.ContainerChange]()},
-		{prefix: "copy.", of: reflect.TypeFor[wire.CopySource]()},
-		{prefix: "pathstat.", of: reflect.TypeFor[wire.PathStat](), since: archives},
-		{prefix: "wait.", of: reflect.TypeFor[wire.ContainerWaited]()},
-		{prefix: "stats.cpu_stats.", of: reflect.TypeFor[wire.StatsCPU]()},
-		{prefix: "stats.networks.", of: reflect.TypeFor[wire.StatsNetwork]()},
-		{prefix: "stats.blkio_stats.entry.", of: reflect.TypeFor[wire.StatsIO]()},
-		{prefix: "stats.", of: reflect.TypeFor[wire.Stats]()},
-		{prefix: "exec.create.", of: reflect.TypeFor[wire.ExecCreate]()},
-		{prefix: "exec.created.", of: reflect.TypeFor[wire.ExecCreated]()},
-		{prefix: "exec.start.", of: reflect.TypeFor[wire.ExecStart]()},
-		{prefix: "exec.inspect.", of: reflect.TypeFor[wire.ExecInspect]()},
-		{prefix: "committed.", of: reflect.TypeFor[wire.ImageCommitted]()},
-		{prefix: "volume.", of: reflect.TypeFor[wire.Volume](), since: volumes},
-		{prefix: "volumes.", of: reflect.TypeFor[wire.VolumeList](), since: volumes},
-		{prefix: "volumecreate.", of: reflect.TypeFor[wire.VolumeCreate](), since: volumes},
-		{prefix: "network.", of: reflect.TypeFor[wire.Network](), since: networks},
-		{prefix: "networkcreate.", of: reflect.TypeFor[wire.NetworkCreate](), since: networks},
-		{prefix: "networkcreated.", of: reflect.TypeFor[wire.NetworkCreated](), since: networks},
-		{prefix: "networkconnect.", of: reflect.TypeFor[wire.NetworkConnect](), since: networks},
-		{prefix: "networkdisconnect.", of: reflect.TypeFor[wire.NetworkDisconnect](), since: networks},
-		{prefix: "images.", of: reflect.TypeFor[wire.ImageSummary]()},
-		{prefix: "image.", of: reflect.TypeFor[wire.ImageInspect]()},
-		{prefix: "history.", of: reflect.TypeFor[wire.ImageHistory]()},
-		{prefix: "search.", of: reflect.TypeFor[wire.SearchResult]()},
-		{prefix: "removed.", of: reflect.TypeFor[wire.ImageRemoved]()},
-		{prefix: "progress.", of: reflect.TypeFor[wire.Progress]()},
-		{prefix: "auth.", of: reflect.TypeFor[wire.AuthConfig]()},
-		{prefix: "login.", of: reflect.TypeFor[wire.Login]()},
-		{prefix: "info.", of: reflect.TypeFor[wire.Info]()},
-		{prefix: "version.", of: reflect.TypeFor[wire.Version]()},
-		{prefix: "message.", of: reflect.TypeFor[wire.Event]()},
-		{prefix: "df.", of: reflect.TypeFor[wire.DiskUsage]()},
-		{prefix: "pruned.images.", of: reflect.TypeFor[wire.ImagesPruned]()},
-		{prefix: "pruned.containers.", of: reflect.TypeFor[wire.ContainersPruned]()},
-		{prefix: "pruned.volumes.", of: reflect.TypeFor[wire.VolumesPruned]()},
-		{prefix: "pruned.networks.", of: reflect.TypeFor[wire.NetworksPruned]()},
-		{prefix: "pruned.builds.", of: reflect.TypeFor[wire.BuildsPruned]()},
+		{prefix: "list.", of: reflect.TypeFor[types.ContainerSummary]()},
+		{prefix: "endpoint.", of: reflect.TypeFor[types.EndpointSettings](), since: networks},
+		{prefix: "mount.", of: reflect.TypeFor[types.MountPoint](), since: archives},
+		{prefix: "create.", of: reflect.TypeFor[types.ContainerCreate]()},
+		{prefix: "created.", of: reflect.TypeFor[types.ContainerCreated]()},
+		{prefix: "host.", of: reflect.TypeFor[types.HostConfig]()},
+		{prefix: "update.", of: reflect.TypeFor[types.ContainerUpdate](), since: updates},
+		{prefix: "updated.", of: reflect.TypeFor[types.ContainerUpdated](), since: updates},
+		{prefix: "inspect.", of: reflect.TypeFor[types.ContainerInspect]()},
+		{prefix: "top.", of: reflect.TypeFor[types.Top]()},
+		{prefix: "changes.", of: reflect.TypeFor[types.ContainerChange]()},
+		{prefix: "copy.", of: reflect.TypeFor[types.CopySource]()},
+		{prefix: "pathstat.", of: reflect.TypeFor[types.PathStat](), since: archives},
+		{prefix: "wait.", of: reflect.TypeFor[types.ContainerWaited]()},
+		{prefix: "stats.cpu_stats.", of: reflect.TypeFor[types.StatsCPU]()},
+		{prefix: "stats.networks.", of: reflect.TypeFor[types.StatsNetwork]()},
+		{prefix: "stats.blkio_stats.entry.", of: reflect.TypeFor[types.StatsIO]()},
+		{prefix: "stats.", of: reflect.TypeFor[types.Stats]()},
+		{prefix: "exec.create.", of: reflect.TypeFor[types.ExecCreate]()},
+		{prefix: "exec.created.", of: reflect.TypeFor[types.ExecCreated]()},
+		{prefix: "exec.start.", of: reflect.TypeFor[types.ExecStart]()},
+		{prefix: "exec.inspect.", of: reflect.TypeFor[types.ExecInspect]()},
+		{prefix: "committed.", of: reflect.TypeFor[types.ImageCommitted]()},
+		{prefix: "volume.", of: reflect.TypeFor[types.Volume](), since: volumes},
+		{prefix: "volumes.", of: reflect.TypeFor[types.VolumeList](), since: volumes},
+		{prefix: "volumecreate.", of: reflect.TypeFor[types.VolumeCreate](), since: volumes},
+		{prefix: "network.", of: reflect.TypeFor[types.Network](), since: networks},
+		{prefix: "networkcreate.", of: reflect.TypeFor[types.NetworkCreate](), since: networks},
+		{prefix: "networkcreated.", of: reflect.TypeFor[types.NetworkCreated](), since: networks},
+		{prefix: "networkconnect.", of: reflect.TypeFor[types.NetworkConnect](), since: networks},
+		{prefix: "networkdisconnect.", of: reflect.TypeFor[types.NetworkDisconnect](), since: networks},
+		{prefix: "images.", of: reflect.TypeFor[types.ImageSummary]()},
+		{prefix: "image.", of: reflect.TypeFor[types.ImageInspect]()},
+		{prefix: "history.", of: reflect.TypeFor[types.ImageHistory]()},
+		{prefix: "search.", of: reflect.TypeFor[types.SearchResult]()},
+		{prefix: "removed.", of: reflect.TypeFor[types.ImageRemoved]()},
+		{prefix: "progress.", of: reflect.TypeFor[types.Progress]()},
+		{prefix: "auth.", of: reflect.TypeFor[types.AuthConfig]()},
+		{prefix: "login.", of: reflect.TypeFor[types.Login]()},
+		{prefix: "info.", of: reflect.TypeFor[types.Info]()},
+		{prefix: "version.", of: reflect.TypeFor[types.Version]()},
+		{prefix: "message.", of: reflect.TypeFor[types.Event]()},
+		{prefix: "df.", of: reflect.TypeFor[types.DiskUsage]()},
+		{prefix: "pruned.images.", of: reflect.TypeFor[types.ImagesPruned]()},
+		{prefix: "pruned.containers.", of: reflect.TypeFor[types.ContainersPruned]()},
+		{prefix: "pruned.volumes.", of: reflect.TypeFor[types.VolumesPruned]()},
+		{prefix: "pruned.networks.", of: reflect.TypeFor[types.NetworksPruned]()},
+		{prefix: "pruned.builds.", of: reflect.TypeFor[types.BuildsPruned]()},
 	}
 }
 
 // prefixesByType returns the prefix of each record's items by its type. A container's configuration is part of the
 // create body's.
 func prefixesByType() map[reflect.Type]string {
-	all := map[reflect.Type]string{reflect.TypeFor[wire.Config](): "create."}
+	all := map[reflect.Type]string{reflect.TypeFor[types.Config](): "create."}
 	for _, s := range allShapes() {
 		all[s.of] = s.prefix
 	}

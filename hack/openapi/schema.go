@@ -10,9 +10,7 @@ import (
 
 	"moss/api/apiver"
 	"moss/api/route"
-	"moss/api/wire"
-	"moss/engine/container"
-	"moss/engine/image"
+	"moss/api/types"
 )
 
 // field is one field of a wire struct, as package wire writes and reads it.
@@ -85,18 +83,18 @@ func encodedForms() map[reflect.Type]form {
 	same := func(o object, about string) form { return form{o, o, about} }
 	texts := object{{"type", "array"}, {"items", text}, {"nullable", true}}
 	return map[reflect.Type]form{
-		reflect.TypeFor[time.Time]():         same(object{{"type", "string"}, {"format", "date-time"}}, "time"),
-		reflect.TypeFor[time.Duration]():     same(object{{"type", "integer"}, {"format", "int64"}}, "integer, nanoseconds"),
-		reflect.TypeFor[json.RawMessage]():   same(object{}, "JSON"),
-		reflect.TypeFor[image.Secret]():      same(object{{"type", "string"}, {"format", "password"}}, "string"),
-		reflect.TypeFor[wire.AuxAddresses](): same(mapOf(text), "map of strings"),
-		reflect.TypeFor[container.LxcConf](): same(object{}, "map of strings, or array of objects with Key and Value"),
-		reflect.TypeFor[container.Strings](): {
+		reflect.TypeFor[time.Time]():          same(object{{"type", "string"}, {"format", "date-time"}}, "time"),
+		reflect.TypeFor[time.Duration]():      same(object{{"type", "integer"}, {"format", "int64"}}, "integer, nanoseconds"),
+		reflect.TypeFor[json.RawMessage]():    same(object{}, "JSON"),
+		reflect.TypeFor[types.Secret]():       same(object{{"type", "string"}, {"format", "password"}}, "string"),
+		reflect.TypeFor[types.AuxAddresses](): same(mapOf(text), "map of strings"),
+		reflect.TypeFor[types.LxcConf]():      same(object{}, "map of strings, or array of objects with Key and Value"),
+		reflect.TypeFor[types.Strings](): {
 			in:   object{{"oneOf", list{text, object{{"type", "array"}, {"items", text}}}}, {"nullable", true}},
 			out:  texts,
 			text: "array of strings; a string is read too",
 		},
-		reflect.TypeFor[container.Signal](): {
+		reflect.TypeFor[types.Signal](): {
 			in:   object{{"oneOf", list{text, object{{"type", "integer"}}}}},
 			out:  text,
 			text: "string; a number is read too",

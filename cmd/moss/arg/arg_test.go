@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/arg"
 )
 
@@ -265,7 +265,7 @@ func TestLabels(t *testing.T) {
 }
 
 func TestUlimitDeviceRestartHost(t *testing.T) {
-	for text, want := range map[string]client.Ulimit{
+	for text, want := range map[string]types.Ulimit{
 		"nofile=10": {Name: "nofile", Soft: 10, Hard: 10}, "core=0:-1": {Name: "core", Hard: -1},
 		"core=-1": {Name: "core", Soft: -1, Hard: -1}, "nofile": {}, "nofile=x": {}, "nofile=5:1": {}, "nofile=-1:5": {}, "=1": {},
 	} {
@@ -273,7 +273,7 @@ func TestUlimitDeviceRestartHost(t *testing.T) {
 			t.Errorf("Ulimit(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for text, want := range map[string]client.Device{
+	for text, want := range map[string]types.Device{
 		"/dev/a":           {PathOnHost: "/dev/a", PathInContainer: "/dev/a", CgroupPermissions: "rwm"},
 		"/dev/a:/dev/b":    {PathOnHost: "/dev/a", PathInContainer: "/dev/b", CgroupPermissions: "rwm"},
 		"/dev/a:r":         {PathOnHost: "/dev/a", PathInContainer: "/dev/a", CgroupPermissions: "r"},

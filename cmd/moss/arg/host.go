@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"moss/api/client"
+	"moss/api/types"
 )
 
 // Pair reads key=value, for flags such as --sysctl, --log-opt and --filter.
@@ -52,35 +52,35 @@ func Filters(values []string) (map[string][]string, error) {
 }
 
 // Ulimit reads name=soft[:hard]; -1 is unlimited.
-func Ulimit(text string) (client.Ulimit, error) {
+func Ulimit(text string) (types.Ulimit, error) {
 	name, value, err := Pair("ulimit", text)
 	if err != nil {
-		return client.Ulimit{}, err
+		return types.Ulimit{}, err
 	}
 	softText, hardText, both := strings.Cut(value, ":")
 	soft, err := strconv.ParseInt(softText, 10, 64)
 	if err != nil {
-		return client.Ulimit{}, fmt.Errorf("ulimit %q: want name=soft[:hard]", text)
+		return types.Ulimit{}, fmt.Errorf("ulimit %q: want name=soft[:hard]", text)
 	}
 	hard := soft
 	if both {
 		if hard, err = strconv.ParseInt(hardText, 10, 64); err != nil {
-			return client.Ulimit{}, fmt.Errorf("ulimit %q: want name=soft[:hard]", text)
+			return types.Ulimit{}, fmt.Errorf("ulimit %q: want name=soft[:hard]", text)
 		}
 	}
 	if hard != -1 && (soft == -1 || soft > hard) {
-		return client.Ulimit{}, fmt.Errorf("ulimit %q: the soft limit is above the hard one", text)
+		return types.Ulimit{}, fmt.Errorf("ulimit %q: the soft limit is above the hard one", text)
 	}
-	return client.Ulimit{Name: name, Soft: soft, Hard: hard}, nil
+	return types.Ulimit{Name: name, Soft: soft, Hard: hard}, nil
 }
 
 // Device reads path[:path in the container][:permissions], where permissions are letters out of rwm.
-func Device(text string) (client.Device, error) {
+func Device(text string) (types.Device, error) {
 	parts := strings.Split(text, ":")
-	device := client.Device{PathOnHost: parts[0], PathInContainer: parts[0], CgroupPermissions: "rwm"}
+	device := types.Device{PathOnHost: parts[0], PathInContainer: parts[0], CgroupPermissions: "rwm"}
 	switch {
 	case len(parts) > 3 || !strings.HasPrefix(parts[0], "/"):
-		return client.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
+		return types.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
 	case len(parts) == 2 && validPermissions(parts[1]):
 		device.CgroupPermissions = parts[1]
 	case len(parts) >= 2:
@@ -90,7 +90,7 @@ func Device(text string) (client.Device, error) {
 		device.CgroupPermissions = parts[2]
 	}
 	if !strings.HasPrefix(device.PathInContainer, "/") || !validPermissions(device.CgroupPermissions) {
-		return client.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
+		return types.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
 	}
 	return device, nil
 }
@@ -128,20 +128,20 @@ func Link(text string) (string, error) {
 }
 
 // Restart reads a restart policy: no, always, unless-stopped or on-failure[:tries].
-func Restart(text string) (*client.RestartPolicy, error) {
+func Restart(text string) (types.RestartPolicy, error) {
 	name, tries, counted := strings.Cut(text, ":")
-	policy := &client.RestartPolicy{Name: name}
+	policy := types.RestartPolicy{Name: name}
 	switch name {
 	case "", "no":
 		policy.Name = "no"
 	case "always", "unless-stopped", "on-failure":
 	default:
-		return nil, fmt.Errorf("restart policy %q: want no, always, unless-stopped or on-failure[:tries]", text)
+		return types.RestartPolicy{}, fmt.Errorf("restart policy %q: want no, always, unless-stopped or on-failure[:tries]", text)
 	}
 	if counted {
 		count, err := strconv.Atoi(tries)
 		if err != nil || count < 0 || name != "on-failure" {
-			return nil, fmt.Errorf("restart policy %q: only on-failure takes a number of tries", text)
+			return types.RestartPolicy{}, fmt.Errorf("restart policy %q: only on-failure takes a number of tries", text)
 		}
 		policy.MaximumRetryCount = count
 	}

@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 
-	"moss/api/client"
+	"moss/api/types"
 )
 
 // Mount parses one --mount value: fields as in a line of CSV, each KEY=VALUE or a flag. A source that starts with a dot is
 // made absolute from dir.
-func Mount(text, dir string) (client.MountConfig, error) {
-	m := mount{MountConfig: client.MountConfig{Type: "volume"}}
+func Mount(text, dir string) (types.MountConfig, error) {
+	m := mount{MountConfig: types.MountConfig{Type: "volume"}}
 	line := csv.NewReader(strings.NewReader(text))
 	fields, err := line.Read()
 	if errors.Is(err, io.EOF) {
@@ -37,41 +37,41 @@ func Mount(text, dir string) (client.MountConfig, error) {
 		err = m.finishMount(dir)
 	}
 	if err != nil {
-		return client.MountConfig{}, fmt.Errorf("mount %q: %w", text, err)
+		return types.MountConfig{}, fmt.Errorf("mount %q: %w", text, err)
 	}
 	return m.MountConfig, nil
 }
 
 // mount is a MountConfig in the making.
 type mount struct {
-	client.MountConfig
+	types.MountConfig
 	recursive string // bind-recursive
 }
 
-func (m *mount) bindOptions() *client.BindOptions {
+func (m *mount) bindOptions() *types.BindOptions {
 	if m.BindOptions == nil {
-		m.BindOptions = &client.BindOptions{}
+		m.BindOptions = &types.BindOptions{}
 	}
 	return m.BindOptions
 }
 
-func (m *mount) volumeOptions() *client.VolumeOptions {
+func (m *mount) volumeOptions() *types.VolumeOptions {
 	if m.VolumeOptions == nil {
-		m.VolumeOptions = &client.VolumeOptions{}
+		m.VolumeOptions = &types.VolumeOptions{}
 	}
 	return m.VolumeOptions
 }
 
-func (m *mount) driverConfig() *client.DriverConfig {
+func (m *mount) driverConfig() *types.DriverConfig {
 	if m.volumeOptions().DriverConfig == nil {
-		m.volumeOptions().DriverConfig = &client.DriverConfig{}
+		m.volumeOptions().DriverConfig = &types.DriverConfig{}
 	}
 	return m.volumeOptions().DriverConfig
 }
 
-func (m *mount) tmpfsOptions() *client.TmpfsOptions {
+func (m *mount) tmpfsOptions() *types.TmpfsOptions {
 	if m.TmpfsOptions == nil {
-		m.TmpfsOptions = &client.TmpfsOptions{}
+		m.TmpfsOptions = &types.TmpfsOptions{}
 	}
 	return m.TmpfsOptions
 }

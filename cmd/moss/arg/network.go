@@ -6,12 +6,12 @@ import (
 	"net/netip"
 	"strings"
 
-	"moss/api/client"
+	"moss/api/types"
 )
 
 // Network reads one --network value: a network's name, or name=NET with what is asked of it, separated by commas:
 // alias, ip, ip6, mac-address and link-local-ip. Aliases and link-local addresses may occur several times.
-func Network(text string) (name string, endpoint client.EndpointConfig, err error) {
+func Network(text string) (name string, endpoint types.EndpointConfig, err error) {
 	if !strings.Contains(text, "=") {
 		if text == "" || strings.Contains(text, ",") {
 			return "", endpoint, fmt.Errorf("network %q: want one name, or name=NET,alias=NAME,ip=IP,…", text)
@@ -42,7 +42,7 @@ func Network(text string) (name string, endpoint client.EndpointConfig, err erro
 	return name, endpoint, nil
 }
 
-func askNetwork(endpoint *client.EndpointConfig, key, value string) error {
+func askNetwork(endpoint *types.EndpointConfig, key, value string) error {
 	switch key {
 	case "alias":
 		endpoint.Aliases = append(endpoint.Aliases, value)
@@ -52,7 +52,7 @@ func askNetwork(endpoint *client.EndpointConfig, key, value string) error {
 		return MAC(key, value)
 	case "ip", "ip6", "link-local-ip":
 		if endpoint.IPAMConfig == nil {
-			endpoint.IPAMConfig = &client.IPAMConfig{}
+			endpoint.IPAMConfig = &types.IPAMConfig{}
 		}
 		return askAddress(endpoint.IPAMConfig, key, value)
 	default:
@@ -60,7 +60,7 @@ func askNetwork(endpoint *client.EndpointConfig, key, value string) error {
 	}
 }
 
-func askAddress(ipam *client.IPAMConfig, key, value string) error {
+func askAddress(ipam *types.IPAMConfig, key, value string) error {
 	switch key {
 	case "ip":
 		ipam.IPv4Address = value

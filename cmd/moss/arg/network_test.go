@@ -60,7 +60,7 @@ func TestPools(t *testing.T) {
 		flags arg.PoolFlags
 		want  string
 	}{
-		"nothing": {arg.PoolFlags{}, `[]`},
+		"nothing": {arg.PoolFlags{}, `null`},
 		"each to its subnet": {
 			arg.PoolFlags{Subnets: list("10.1.0.0/16 10.2.0.0/16"), Ranges: list("10.2.3.0/24"), Gateways: list("10.2.0.1 10.1.0.1"), Aux: list("a=10.1.0.2 a=10.2.0.2")},
 			`[{"Subnet":"10.1.0.0/16","Gateway":"10.1.0.1","AuxiliaryAddresses":{"a":"10.1.0.2"}},{"Subnet":"10.2.0.0/16","IPRange":"10.2.3.0/24","Gateway":"10.2.0.1","AuxiliaryAddresses":{"a":"10.2.0.2"}}]`,

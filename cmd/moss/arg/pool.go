@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"moss/api/client"
+	"moss/api/types"
 )
 
 // PoolFlags is what network create is told of addresses.
@@ -14,16 +14,20 @@ type PoolFlags struct {
 	Aux                       []string // NAME=IP
 }
 
-// Pools puts each range, gateway and further address to the subnet that holds it. There are as many pools as subnets.
-func (f PoolFlags) Pools() ([]client.NetworkPool, error) {
-	if len(f.Subnets) == 0 && len(f.Ranges)+len(f.Gateways)+len(f.Aux) > 0 {
-		return nil, errors.New("--ip-range, --gateway and --aux-address require a --subnet")
+// Pools puts each range, gateway and further address to the subnet that holds it. There are as many pools as subnets, nil for
+// none.
+func (f PoolFlags) Pools() ([]types.NetworkPool, error) {
+	if len(f.Subnets) == 0 {
+		if len(f.Ranges)+len(f.Gateways)+len(f.Aux) > 0 {
+			return nil, errors.New("--ip-range, --gateway and --aux-address require a --subnet")
+		}
+		return nil, nil
 	}
 	subnets, err := parseSubnets(f.Subnets)
 	if err != nil {
 		return nil, err
 	}
-	pools := make([]client.NetworkPool, len(subnets))
+	pools := make([]types.NetworkPool, len(subnets))
 	for i, subnet := range subnets {
 		pools[i].Subnet = subnet.String()
 	}
@@ -52,7 +56,7 @@ func (f PoolFlags) Pools() ([]client.NetworkPool, error) {
 	return pools, f.auxAddresses(subnets, pools)
 }
 
-func (f PoolFlags) auxAddresses(subnets []netip.Prefix, pools []client.NetworkPool) error {
+func (f PoolFlags) auxAddresses(subnets []netip.Prefix, pools []types.NetworkPool) error {
 	for _, text := range f.Aux {
 		name, ip, err := Pair("aux-address", text)
 		if err != nil {
@@ -62,13 +66,13 @@ func (f PoolFlags) auxAddresses(subnets []netip.Prefix, pools []client.NetworkPo
 		if err != nil {
 			return err
 		}
-		if pools[i].AuxAddress == nil {
-			pools[i].AuxAddress = map[string]string{}
+		if pools[i].AuxiliaryAddresses == nil {
+			pools[i].AuxiliaryAddresses = types.AuxAddresses{}
 		}
-		if before, taken := pools[i].AuxAddress[name]; taken {
+		if before, taken := pools[i].AuxiliaryAddresses[name]; taken {
 			return fmt.Errorf("aux-address %s is both %s and %s", name, before, ip)
 		}
-		pools[i].AuxAddress[name] = ip
+		pools[i].AuxiliaryAddresses[name] = ip
 	}
 	return nil
 }

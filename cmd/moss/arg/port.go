@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"moss/api/client"
+	"moss/api/types"
 )
 
 // Ports is what -p and --expose ask for.
 type Ports struct {
-	Exposed  map[string]struct{}             // key: port/protocol
-	Bindings map[string][]client.PortBinding // key: port/protocol
+	Exposed  map[string]struct{}            // key: port/protocol
+	Bindings map[string][]types.PortBinding // key: port/protocol
 }
 
 // Publish adds one -p value: [[ip:][hostPort]:]containerPort[/protocol], where both ports may be ranges a-b of equal
@@ -34,9 +34,9 @@ func (p *Ports) Publish(text string) error {
 		key := strconv.Itoa(port) + "/" + proto
 		p.addExposed(key)
 		if p.Bindings == nil {
-			p.Bindings = map[string][]client.PortBinding{}
+			p.Bindings = map[string][]types.PortBinding{}
 		}
-		p.Bindings[key] = append(p.Bindings[key], client.PortBinding{HostIP: ip, HostPort: bind(port - first)})
+		p.Bindings[key] = append(p.Bindings[key], types.PortBinding{HostIP: ip, HostPort: bind(port - first)})
 	}
 	return nil
 }

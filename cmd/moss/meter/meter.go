@@ -5,7 +5,7 @@ package meter
 import (
 	"time"
 
-	"moss/api/client"
+	"moss/api/types"
 )
 
 // Reading is what one sample says, together with the one before it.
@@ -21,11 +21,12 @@ type Reading struct {
 
 // Read works a sample out. before is the sample before it in the stream, nil without one: a sample carries the CPU
 // times of its predecessor itself, but not in every version of the API.
-func Read(sample client.Stats, before *client.Stats) Reading {
+func Read(sample types.Stats, before *types.Stats) Reading {
 	r := Reading{
-		CPU: cpuPercent(sample, before), Memory: memoryInUse(sample.Memory), Limit: sample.Memory.Limit, Processes: sample.Pids.Current,
+		CPU: cpuPercent(sample, before), Memory: memoryInUse(sample.MemoryStats),
+		Limit: sample.MemoryStats.Limit, Processes: sample.PidsStats.Current,
 	}
-	r.ProcessesUnknown = sample.Pids.Current == 0 && sample.CPU.Usage.Total > 0
+	r.ProcessesUnknown = sample.PidsStats.Current == 0 && sample.CPUStats.CPUUsage.TotalUsage > 0
 	if r.Limit > 0 {
 		r.MemoryPercent = float64(r.Memory) / float64(r.Limit) * 100
 	}
@@ -34,7 +35,7 @@ func Read(sample client.Stats, before *client.Stats) Reading {
 		r.Received += counters.RxBytes
 		r.Sent += counters.TxBytes
 	}
-	for _, entry := range sample.Blkio.ServiceBytes {
+	for _, entry := range sample.BlkioStats.IoServiceBytesRecursive {
 		// cgroup v1 writes Read and Write, cgroup v2 read and write; both have sums beside them.
 		switch entry.Op {
 		case "Read", "read":
@@ -47,21 +48,21 @@ func Read(sample client.Stats, before *client.Stats) Reading {
 }
 
 // cpuPercent returns the share of one CPU in percent that was used between two samples.
-func cpuPercent(sample client.Stats, before *client.Stats) float64 {
-	earlier, since := sample.PreCPU, sample.PreRead
-	if earlier.System == 0 && before != nil {
-		earlier, since = before.CPU, before.Read
+func cpuPercent(sample types.Stats, before *types.Stats) float64 {
+	earlier, since := sample.PrecpuStats, sample.Preread
+	if earlier.SystemCPUUsage == 0 && before != nil {
+		earlier, since = before.CPUStats, before.Read
 	}
-	if sample.CPU.Usage.Total <= earlier.Usage.Total {
+	if sample.CPUStats.CPUUsage.TotalUsage <= earlier.CPUUsage.TotalUsage {
 		return 0
 	}
-	used := float64(sample.CPU.Usage.Total - earlier.Usage.Total)
-	cpus := float64(sample.CPU.Online)
+	used := float64(sample.CPUStats.CPUUsage.TotalUsage - earlier.CPUUsage.TotalUsage)
+	cpus := float64(sample.CPUStats.OnlineCPUs)
 	if cpus == 0 {
-		cpus = float64(len(sample.CPU.Usage.PerCPU))
+		cpus = float64(len(sample.CPUStats.CPUUsage.PercpuUsage))
 	}
-	if earlier.System > 0 && sample.CPU.System > earlier.System && cpus > 0 {
-		return used / float64(sample.CPU.System-earlier.System) * cpus * 100
+	if earlier.SystemCPUUsage > 0 && sample.CPUStats.SystemCPUUsage > earlier.SystemCPUUsage && cpus > 0 {
+		return used / float64(sample.CPUStats.SystemCPUUsage-earlier.SystemCPUUsage) * cpus * 100
 	}
 	// A sample of /proc may not know how many CPUs there are; then the clock has to do.
 	if elapsed := sample.Read.Sub(since); !since.IsZero() && elapsed > time.Millisecond {
@@ -71,7 +72,7 @@ func cpuPercent(sample client.Stats, before *client.Stats) float64 {
 }
 
 // memoryInUse returns the memory in use without the inactive page cache, which the kernel takes back when it needs it.
-func memoryInUse(m client.MemoryStats) uint64 {
+func memoryInUse(m types.StatsMemory) uint64 {
 	// cgroup v1 counts whole trees under total_…; cgroup v2 has one name; a sample of /proc has neither and no cache.
 	cache, known := m.Stats["total_inactive_file"]
 	if !known {

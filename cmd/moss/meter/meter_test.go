@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/meter"
 )
 
@@ -61,12 +61,12 @@ func TestRead(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var before *client.Stats
+			var before *types.Stats
 			if tc.before != "" {
-				before = &client.Stats{}
+				before = &types.Stats{}
 				decode(t, tc.before, before)
 			}
-			var sample client.Stats
+			var sample types.Stats
 			decode(t, tc.sample, &sample)
 			if got := meter.Read(sample, before); got != tc.want {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func decode(t *testing.T, text string, into *client.Stats) {
+func decode(t *testing.T, text string, into *types.Stats) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		t.Fatal(err)
@@ -85,11 +85,11 @@ func decode(t *testing.T, text string, into *client.Stats) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"cpu_stats":{"cpu_usage":{"total_usage":1},"system_cpu_usage":18446744073709551615,"online_cpus":1}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var sample client.Stats
+		var sample types.Stats
 		if json.Unmarshal(raw, &sample) != nil {
 			return
 		}
-		if got := meter.Read(sample, &client.Stats{}); math.IsNaN(got.CPU) || got.CPU < 0 || math.IsNaN(got.MemoryPercent) {
+		if got := meter.Read(sample, &types.Stats{}); math.IsNaN(got.CPU) || got.CPU < 0 || math.IsNaN(got.MemoryPercent) {
 			t.Errorf("Read(%s) = %+v", raw, got)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/show"
 )
 
@@ -17,12 +18,12 @@ const (
 // messageRow writes a message in at most width cells, with a bar and counts if there is room for them.
 func messageRow(message client.Progress, width int) string {
 	text := messageTitle(message)
-	if hasCounts(message.Detail) {
-		count := amountText(message.Detail)
+	if hasCounts(message.ProgressDetail) {
+		count := amountText(message.ProgressDetail)
 		room := width - countCells(text) - len(" [] ") - len(count)
 		switch {
-		case message.Detail.Total > 0 && room >= shortestBar:
-			return text + " [" + drawBar(message.Detail, min(room, longestBar)) + "] " + count
+		case message.ProgressDetail.Total > 0 && room >= shortestBar:
+			return text + " [" + drawBar(message.ProgressDetail, min(room, longestBar)) + "] " + count
 		case width >= countCells(text)+1+len(count):
 			text += " " + count
 		}
@@ -31,7 +32,7 @@ func messageRow(message client.Progress, width int) string {
 }
 
 // drawBar draws how much of the total is done.
-func drawBar(detail client.ProgressDetail, length int) string {
+func drawBar(detail *types.ProgressDetail, length int) string {
 	done := int(float64(length) * float64(min(max(detail.Current, 0), detail.Total)) / float64(detail.Total))
 	if done >= length {
 		return strings.Repeat("=", length)
@@ -40,7 +41,7 @@ func drawBar(detail client.ProgressDetail, length int) string {
 }
 
 // amountText writes how much is done, and of how much. The first number keeps its place while it grows.
-func amountText(detail client.ProgressDetail) string {
+func amountText(detail *types.ProgressDetail) string {
 	if detail.Total <= 0 {
 		return fmt.Sprintf("%7s", show.Size(detail.Current))
 	}

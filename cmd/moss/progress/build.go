@@ -91,7 +91,7 @@ func (b *Build) Show(message client.Progress) error {
 	switch {
 	case message.Stream != "":
 		b.writtenLocked(message.ID, message.Stream)
-	case message.Status != "" && message.ID == "" && !hasCounts(message.Detail):
+	case message.Status != "" && message.ID == "" && !hasCounts(message.ProgressDetail):
 		b.parts = nil // the last word on a pull
 	case message.Status != "":
 		b.partLocked(message)

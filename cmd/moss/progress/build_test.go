@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/progress"
 )
 
@@ -22,10 +23,12 @@ func change(t *testing.T, about client.BuildStep) client.Progress {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client.Progress{ID: strconv.Itoa(about.Stage), Aux: raw}
+	return client.Progress{Progress: types.Progress{ID: strconv.Itoa(about.Stage)}, Aux: raw}
 }
 
-func said(stage, text string) client.Progress { return client.Progress{ID: stage, Stream: text} }
+func said(stage, text string) client.Progress {
+	return client.Progress{Progress: types.Progress{ID: stage, Stream: text}}
+}
 
 func TestBuild(t *testing.T) {
 	for _, size := range [][2]int{{24, 80}, {24, 40}, {8, 80}, {3, 40}} {
@@ -46,7 +49,7 @@ func TestBuild(t *testing.T) {
 					at("latest", "Pulling from library/busybox", 0, 0), at("aaaaaaaaaaaa", "Downloading", 1, 2))
 				look(1200 * time.Millisecond)
 				base.State, base.Seconds = "done", 1.25
-				show(t, shown, client.Progress{Status: "Status: Downloaded newer image for busybox:latest"}, said("0", " ---> 0123456789ab\n"), change(t, base))
+				show(t, shown, client.Progress{Progress: types.Progress{Status: "Status: Downloaded newer image for busybox:latest"}}, said("0", " ---> 0123456789ab\n"), change(t, base))
 				for i, text := range []string{"RUN make \\\n  all", "RUN make check"} {
 					show(t, shown, change(t, client.BuildStep{Stage: i, StageName: []string{"base", ""}[i], Number: 2 + i, Total: 4, Instruction: text, State: "started"}))
 				}
@@ -56,7 +59,7 @@ func TestBuild(t *testing.T) {
 				show(t, shown, change(t, client.BuildStep{Stage: 1, Number: 3, Total: 4, Instruction: "RUN make check", State: "cached"}))
 				look(0)
 				show(t, shown, change(t, client.BuildStep{StageName: "base", Number: 2, Total: 4, Instruction: "RUN make \\\n  all", State: "failed", Seconds: 62.04}))
-				show(t, shown, client.Progress{Stream: "Successfully built 0123456789ab\n"}, client.Progress{Aux: []byte(`{"ID":"sha256:01"}`)})
+				show(t, shown, client.Progress{Progress: types.Progress{Stream: "Successfully built 0123456789ab\n"}}, client.Progress{Aux: []byte(`{"ID":"sha256:01"}`)})
 				if err := shown.Close(); err != nil {
 					t.Fatal(err)
 				}

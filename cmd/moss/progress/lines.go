@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/show"
 )
 
@@ -22,7 +23,7 @@ func (l *Lines) Show(message client.Progress) error {
 		_, err := io.WriteString(l.out, message.Stream)
 		return err
 	}
-	if hasCounts(message.Detail) {
+	if hasCounts(message.ProgressDetail) {
 		return nil
 	}
 	text := messageTitle(message)
@@ -47,4 +48,6 @@ func messageTitle(message client.Progress) string {
 }
 
 // hasCounts reports whether a message tells how far something is.
-func hasCounts(detail client.ProgressDetail) bool { return detail.Current > 0 || detail.Total > 0 }
+func hasCounts(detail *types.ProgressDetail) bool {
+	return detail != nil && (detail.Current > 0 || detail.Total > 0)
+}

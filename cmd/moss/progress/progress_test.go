@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/cmd/moss/progress"
 )
 
@@ -100,7 +101,9 @@ func (s *screen) put(r rune) {
 func (s *screen) String() string { return strings.TrimRight(strings.Join(s.lines, "\n"), "\n") + "\n" }
 
 func at(id, status string, current, total int64) client.Progress {
-	return client.Progress{ID: id, Status: status, Detail: client.ProgressDetail{Current: current, Total: total}}
+	return client.Progress{Progress: types.Progress{
+		ID: id, Status: status, ProgressDetail: &types.ProgressDetail{Current: current, Total: total},
+	}}
 }
 
 func show(t *testing.T, to interface{ Show(client.Progress) error }, messages ...client.Progress) {
@@ -128,8 +131,8 @@ func endOfPull() []client.Progress {
 	return []client.Progress{
 		at("aaaaaaaaaaaa", "Verifying Checksum", 0, 0), at("aaaaaaaaaaaa", "Download complete", 0, 0), at("aaaaaaaaaaaa", "Pull complete", 0, 0),
 		at("bbbbbbbbbbbb", "Pull complete", 0, 0), at("cccccccccccc", "Pull complete", 0, 0),
-		{Status: "Digest: sha256:" + strings.Repeat("7", 64)},
-		{Status: "Status: Downloaded newer image for busybox:latest"},
+		{Progress: types.Progress{Status: "Digest: sha256:" + strings.Repeat("7", 64)}},
+		{Progress: types.Progress{Status: "Status: Downloaded newer image for busybox:latest"}},
 	}
 }
 
@@ -213,7 +216,7 @@ func TestResize(t *testing.T) {
 func TestStreamsAndControl(t *testing.T) {
 	term := &screen{t: t, height: 24, width: 80}
 	shown := progress.NewScreen(term, term.size)
-	show(t, shown, at("a\x1b[2J", "b\r\nc", 1, 2), client.Progress{Stream: "Loaded image: box\n"}, at("a\x1b[2J", "again", 0, 0), client.Progress{Aux: []byte("{}")})
+	show(t, shown, at("a\x1b[2J", "b\r\nc", 1, 2), client.Progress{Progress: types.Progress{Stream: "Loaded image: box\n"}}, at("a\x1b[2J", "again", 0, 0), client.Progress{Aux: []byte("{}")})
 	if err := shown.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +230,7 @@ func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	shown := progress.NewLines(&out)
 	show(t, shown, append(midPull(), endOfPull()...)...)
-	show(t, shown, client.Progress{Stream: "Loaded image: box\n"}, client.Progress{Aux: []byte("{}")})
+	show(t, shown, client.Progress{Progress: types.Progress{Stream: "Loaded image: box\n"}}, client.Progress{Aux: []byte("{}")})
 	if err := shown.Close(); err != nil {
 		t.Fatal(err)
 	}

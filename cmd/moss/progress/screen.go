@@ -39,7 +39,7 @@ func (s *Screen) Show(message client.Progress) error {
 		return s.writeBelow(message.Stream)
 	case message.Status == "":
 		return nil
-	case message.ID == "" && !hasCounts(message.Detail):
+	case message.ID == "" && !hasCounts(message.ProgressDetail):
 		return s.writeBelow(messageTitle(message) + "\n")
 	}
 	if place, known := s.places[message.ID]; known {
@@ -144,7 +144,7 @@ const (
 
 func rankOf(message client.Progress) int {
 	switch status := message.Status; {
-	case hasCounts(message.Detail):
+	case hasCounts(message.ProgressDetail):
 		return rankMoving
 	case strings.HasSuffix(status, "exists"), status == "Pull complete", status == "Pushed",
 		strings.HasPrefix(status, "Mounted from"), strings.HasPrefix(status, "Pulling from"): // the last is a heading

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"moss/api/client"
+	"moss/api/types"
 )
 
 // settle is how long the engine has after its first answer to start what its policies say.
@@ -105,7 +106,7 @@ func (k *checker) checkVolumes(want map[string]bool) {
 	if err != nil {
 		k.addFault("volumes: %v", err)
 	}
-	there := map[string]client.Volume{}
+	there := map[string]*types.Volume{}
 	for _, v := range list {
 		there[v.Name] = v
 		if _, asked := want[v.Name]; asked && strings.HasPrefix(v.Name, "v") && v.Labels["made"] != v.Name {
@@ -124,7 +125,7 @@ func (k *checker) checkNetworks(want map[string]bool) {
 	if err != nil {
 		k.addFault("networks: %v", err)
 	}
-	there := map[string]client.Network{}
+	there := map[string]types.Network{}
 	for _, n := range list {
 		there[n.Name] = n
 	}

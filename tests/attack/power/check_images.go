@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"moss/api/client"
+	"moss/api/types"
 )
 
 // checkImages checks that none is lost but the newest, that each that is there is whole, and that what is not there can
@@ -61,12 +62,12 @@ func (k *checker) checkImages(want []*img, cut time.Time, syncs syncs, pace *pac
 }
 
 // listImages returns the images by their names, and checks those that it has not seen yet.
-func (k *checker) listImages() map[string]client.Image {
+func (k *checker) listImages() map[string]types.ImageSummary {
 	list, err := k.c.Images(k.ctx, client.ImagesOptions{})
 	if err != nil {
 		k.addFault("images: %v", err)
 	}
-	there := map[string]client.Image{}
+	there := map[string]types.ImageSummary{}
 	for _, i := range list {
 		tags := slices.DeleteFunc(slices.Clone(i.RepoTags), func(t string) bool { return t == "<none>:<none>" })
 		for _, t := range tags {
@@ -145,7 +146,9 @@ func readArchive(from io.Reader) (map[string]string, error) {
 
 // checkContent compares what a container of an image sees with what the image was made of.
 func (k *checker) checkContent(i *img) (err error) {
-	made, err := k.c.ContainerCreate(k.ctx, "", client.Create{Image: i.name, Cmd: []string{"true"}})
+	made, err := k.c.ContainerCreate(k.ctx, "", types.ContainerCreate{
+		Config: types.Config{Image: i.name, Cmd: types.Strings{"true"}},
+	})
 	if err != nil {
 		return err
 	}

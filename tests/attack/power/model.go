@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"moss/api/client"
+	"moss/api/types"
 )
 
 // model is what the engine has acknowledged, and what was asked for and not answered when the power went.
@@ -128,4 +129,4 @@ func (m *model) newWorker(n int) *worker {
 
 var policies = []string{"no", "always", "unless-stopped", "on-failure"}
 
-func restartPolicy(name string) *client.RestartPolicy { return &client.RestartPolicy{Name: name} }
+func restartPolicy(name string) types.RestartPolicy { return types.RestartPolicy{Name: name} }

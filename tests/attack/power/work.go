@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"moss/api/client"
+	"moss/api/types"
 )
 
 // worker asks for one thing after the other. What it makes is its own.
@@ -53,9 +54,11 @@ func (w *worker) pickContainer() *ctr {
 
 func (w *worker) createContainer(ctx context.Context, c *client.Client) error {
 	name, p := w.freshName("c"), policies[w.rand.IntN(len(policies))]
-	body := client.Create{
-		Image: baseName, Cmd: []string{"busybox", "sleep", "1000"}, Labels: map[string]string{"made": name},
-		HostConfig: client.HostConfig{RestartPolicy: restartPolicy(p), NetworkMode: "none"},
+	body := types.ContainerCreate{
+		Config: types.Config{
+			Image: baseName, Cmd: types.Strings{"busybox", "sleep", "1000"}, Labels: map[string]string{"made": name},
+		},
+		HostConfig: &types.HostConfig{RestartPolicy: restartPolicy(p), NetworkMode: "none"},
 	}
 	ctr := &ctr{name: value{now: name}, policy: value{now: p}, joined: map[string]*value{}}
 	if len(w.networks) > 0 && w.rand.IntN(2) == 0 {
@@ -98,7 +101,7 @@ func (w *worker) updateContainer(ctx context.Context, c *client.Client) error {
 	}
 	to := policies[w.rand.IntN(len(policies))]
 	return w.model.changeValue(&ctr.policy, to, func() error {
-		_, err := c.ContainerUpdate(ctx, ctr.id, client.Update{RestartPolicy: restartPolicy(to)})
+		_, err := c.ContainerUpdate(ctx, ctr.id, types.ContainerUpdate{RestartPolicy: restartPolicy(to)})
 		return err
 	})
 }
@@ -182,7 +185,7 @@ func (w *worker) removeContainer(ctx context.Context, c *client.Client) error {
 func (w *worker) createVolume(ctx context.Context, c *client.Client) error {
 	name := w.freshName("v")
 	w.model.noteAsked(func() { w.model.volumes[name] = false })
-	_, err := c.VolumeCreate(ctx, client.VolumeCreate{Name: name, Labels: map[string]string{"made": name}})
+	_, err := c.VolumeCreate(ctx, types.VolumeCreate{Name: name, Labels: map[string]string{"made": name}})
 	if err == nil {
 		w.model.noteAcked(func() { w.model.volumes[name] = true })
 	}
@@ -195,7 +198,7 @@ func (w *worker) createNetwork(ctx context.Context, c *client.Client) error {
 	}
 	name := w.freshName("n")
 	w.model.noteAsked(func() { w.model.networks[name] = false })
-	_, err := c.NetworkCreate(ctx, client.NetworkCreate{Name: name, Labels: map[string]string{"made": name}})
+	_, err := c.NetworkCreate(ctx, types.NetworkCreate{Name: name, Labels: map[string]string{"made": name}})
 	if err == nil {
 		w.model.noteAcked(func() {
 			w.model.networks[name] = true

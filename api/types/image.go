@@ -1,0 +1,99 @@
+package types
+
+import "time"
+
+// ImageSummary is one entry of images/json (document 1, 2.6).
+type ImageSummary struct {
+	ID          string `json:"Id"`
+	ParentID    string `json:"ParentId"`
+	RepoTags    []string
+	RepoDigests []string // null when not asked for
+	Created     int64    // Unix seconds
+	Size        int64    // bytes
+	VirtualSize int64
+	Labels      map[string]string `api:"1.20-"`
+}
+
+// ImageInspect is the answer to images/{name}/json (document 1, 2.6). The engine's version is there under the name of
+// the documents and under the one that clients know.
+type ImageInspect struct {
+	ID              string `json:"Id"`
+	RepoTags        []string
+	RepoDigests     []string
+	Parent          string
+	Comment         string
+	Created         time.Time
+	Container       string
+	ContainerConfig *Config
+	DockerVersion   string
+	EngineVersion   string
+	Author          string
+	Config          *Config
+	Architecture    string
+	Variant         string `json:",omitempty" api:"1.25-"`
+	Os              string
+	Size            int64 // bytes
+	VirtualSize     int64
+	GraphDriver     GraphDriver `api:"1.24-"`
+	RootFS          RootFS      `api:"1.24-"`
+	Metadata        ImageMetadata
+}
+
+// ImageMetadata is of later versions and shown at every one: clients show LastTagTime as the image's age without asking
+// whether it is there. When names were given is not noted; the image's own time stands for it.
+type ImageMetadata struct{ LastTagTime time.Time }
+
+// RootFS lists the layers of an image by their digests, lowest first.
+type RootFS struct {
+	Type   string
+	Layers []string `json:",omitempty"`
+}
+
+// ImageHistory is one step of an image's making (document 1, 2.6). Its fields are those of the engine's HistoryEntry.
+type ImageHistory struct {
+	ID        string   `json:"Id"`
+	Created   int64    // Unix seconds
+	CreatedBy string   // the command
+	Tags      []string `api:"1.24-"` // null when the step's image has none
+	Size      int64    `api:"1.24-"` // bytes
+	Comment   string   `api:"1.24-"`
+}
+
+// SearchResult is one repository found (document 1, 2.6). Its fields are those of the engine's SearchResult.
+type SearchResult struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Official    bool   `json:"is_official"`
+	Automated   bool   `json:"is_automated"`
+	Stars       int    `json:"star_count"`
+}
+
+// ImageRemoved is one step of an image's removal; one of its fields is set.
+type ImageRemoved struct {
+	Untagged string `json:",omitempty"`
+	Deleted  string `json:",omitempty"`
+}
+
+// Progress is one message of the stream of a long operation (document 1, 2.6).
+type Progress struct {
+	Stream         string          `json:"stream,omitempty"`
+	Status         string          `json:"status,omitempty"`
+	ProgressDetail *ProgressDetail `json:"progressDetail,omitempty"`
+	Progress       string          `json:"progress,omitempty"`
+	ID             string          `json:"id,omitempty"`
+	ErrorDetail    *ErrorDetail    `json:"errorDetail,omitempty"`
+	Error          string          `json:"error,omitempty"`
+	Aux            any             `json:"aux,omitempty"`
+}
+
+// ProgressDetail says how far an operation is, in bytes.
+type ProgressDetail struct {
+	Current int64 `json:"current,omitempty"`
+	Total   int64 `json:"total,omitempty"`
+}
+
+// ErrorDetail is the error that ended a stream. Code is the exit code of a command, if one failed.
+type ErrorDetail struct {
+	Code    int    `json:"code,omitempty"`
+	Message string `json:"message"`
+}

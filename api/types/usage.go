@@ -1,0 +1,52 @@
+package types
+
+// DiskUsage is the answer to system/df, an addition of later versions that is served at all. Sizes are bytes.
+type DiskUsage struct {
+	LayersSize int64 // of all layers of images, each counted once
+	LayersUsed int64 // of those of images that containers use; an addition of moss
+	Images     []ImageUsage
+	Containers []*ContainerSummary
+	Volumes    []VolumeUsage
+	BuildCache []BuildCache
+}
+
+// ImageUsage is one image's part of it.
+type ImageUsage struct {
+	ImageSummary
+
+	SharedSize int64 // of its layers that other images have as well
+	UniqueSize int64 // of those that are its own
+	Containers int   // that use it
+}
+
+// VolumeUsage is one volume's part of it.
+type VolumeUsage struct {
+	Volume
+
+	UsageData VolumeUsageData
+}
+
+// VolumeUsageData says how big a volume is and how many containers use it.
+type VolumeUsageData struct {
+	Size     int64
+	RefCount int
+}
+
+// ImagesPruned is the answer to images/prune, an addition like system/df. The list is null when nothing went, as clients
+// know it.
+type ImagesPruned struct {
+	ImagesDeleted  []ImageRemoved
+	SpaceReclaimed int64
+}
+
+// ContainersPruned is the answer to containers/prune.
+type ContainersPruned struct {
+	ContainersDeleted []string
+	SpaceReclaimed    int64
+}
+
+// VolumesPruned is the answer to volumes/prune.
+type VolumesPruned struct {
+	VolumesDeleted []string
+	SpaceReclaimed int64
+}

@@ -9,7 +9,7 @@ import (
 )
 
 func (h *Handler) containerAttachWS(c *route.Call) error {
-	r, err := h.containers.Get(c.Param("id"))
+	r, err := h.inventory.Get(c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (h *Handler) containerAttachWS(c *route.Call) error {
 		opt.Stdin, opt.Stdout, opt.Stderr = true, true, true
 	}
 	opened := false
-	err = h.containers.Attach(context.WithoutCancel(c.Ctx()), r.ID, opt, func() (io.ReadWriteCloser, error) {
+	err = h.viewers.Attach(context.WithoutCancel(c.Ctx()), r.ID, opt, func() (io.ReadWriteCloser, error) {
 		socket, err := conn.NewWebSocket(c.Writer(), c.Request(), r.Config.Tty)
 		if err != nil {
 			return nil, err

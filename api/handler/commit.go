@@ -22,7 +22,7 @@ func (h *Handler) containerCommit(c *route.Call) error {
 		config := wire.ToConfig(body)
 		opt.Config = &config
 	}
-	id, err := h.containers.Commit(c.Ctx(), c.Text("container"), opt)
+	id, err := h.commits.Commit(c.Ctx(), c.Text("container"), opt)
 	if err != nil {
 		return err
 	}

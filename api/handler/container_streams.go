@@ -24,7 +24,7 @@ func (h *Handler) containerAttach(c *route.Call) error {
 	// taken over, its own errors end the view, and the server closes it when it shuts down.
 	ctx := context.WithoutCancel(c.Ctx())
 	opened := false
-	err = h.containers.Attach(ctx, c.Param("id"), opt, func() (io.ReadWriteCloser, error) {
+	err = h.viewers.Attach(ctx, c.Param("id"), opt, func() (io.ReadWriteCloser, error) {
 		stream, err := conn.Hijack(c.Writer(), c.Request())
 		opened = err == nil
 		return stream, err
@@ -53,7 +53,7 @@ func (h *Handler) containerLogs(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	r, err := h.containers.Get(c.Param("id"))
+	r, err := h.inventory.Get(c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (h *Handler) containerLogs(c *route.Call) error {
 		ctx, cancel = out.Watch(ctx)
 		defer cancel()
 	}
-	err = h.containers.Logs(ctx, r.ID, opt, func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error {
+	err = h.viewers.Logs(ctx, r.ID, opt, func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error {
 		if err := open(); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func (h *Handler) containerStart(c *route.Call) error {
 		if err != nil {
 			return err
 		}
-		if err := h.containers.SetDetachKeys(c.Param("id"), keys); err != nil {
+		if err := h.viewers.SetDetachKeys(c.Param("id"), keys); err != nil {
 			return err
 		}
 	}
@@ -61,7 +61,7 @@ func (h *Handler) startBody(c *route.Call) error {
 	if err := knownHost(c.Version(), &host); err != nil {
 		return err
 	}
-	return h.containers.Reconfigure(c.Ctx(), c.Param("id"), host)
+	return h.settings.Reconfigure(c.Ctx(), c.Param("id"), host)
 }
 
 func (h *Handler) containerStop(c *route.Call) error {
@@ -103,7 +103,7 @@ func (h *Handler) containerKill(c *route.Call) error {
 	if c.Version() < v(20) && fault.Is(err, fault.Conflict) {
 		// These clients take the killing of what does not run for done. It may have ended so lately that its state does not
 		// say so: then the cause is a conflict as well.
-		if r, getErr := h.containers.Get(id); getErr == nil && (!r.State.Running() || fault.Is(errors.Unwrap(err), fault.Conflict)) {
+		if r, getErr := h.inventory.Get(id); getErr == nil && (!r.State.Running() || fault.Is(errors.Unwrap(err), fault.Conflict)) {
 			err = nil
 		}
 	}
@@ -129,11 +129,11 @@ func (h *Handler) containerRemove(c *route.Call) error {
 }
 
 func (h *Handler) containerPause(c *route.Call) error {
-	return c.NoContent(h.containers.Pause(c.Ctx(), c.Param("id")))
+	return c.NoContent(h.settings.Pause(c.Ctx(), c.Param("id")))
 }
 
 func (h *Handler) containerUnpause(c *route.Call) error {
-	return c.NoContent(h.containers.Unpause(c.Ctx(), c.Param("id")))
+	return c.NoContent(h.settings.Unpause(c.Ctx(), c.Param("id")))
 }
 
 func (h *Handler) containerUpdate(c *route.Call) error {
@@ -142,7 +142,7 @@ func (h *Handler) containerUpdate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	more, err := h.containers.Update(c.Ctx(), c.Param("id"), wire.ToUpdate(&body))
+	more, err := h.settings.Update(c.Ctx(), c.Param("id"), wire.ToUpdate(&body))
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (h *Handler) containerRename(c *route.Call) error {
 	if name == "" {
 		return fault.Invalid("invalid value for name: the new name must not be empty")
 	}
-	return c.NoContent(h.containers.Rename(c.Ctx(), c.Param("id"), name))
+	return c.NoContent(h.settings.Rename(c.Ctx(), c.Param("id"), name))
 }
 
 func (h *Handler) containerResize(c *route.Call) error {
@@ -166,7 +166,7 @@ func (h *Handler) containerResize(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	err = h.containers.Resize(c.Ctx(), c.Param("id"), width, height)
+	err = h.settings.Resize(c.Ctx(), c.Param("id"), width, height)
 	if fault.Is(err, fault.Conflict) { // the documents know one status for it
 		return fault.Internal("cannot resize container %s: %v", c.Param("id"), err)
 	}
@@ -194,7 +194,7 @@ func (h *Handler) containerWait(c *route.Call) error {
 		return err
 	}
 	begun := false
-	code, err := h.containers.WaitFor(c.Ctx(), c.Param("id"), condition, func() {
+	code, err := h.inventory.WaitFor(c.Ctx(), c.Param("id"), condition, func() {
 		begun = true
 		// Clients of today read the head before they start the container that they wait for, or attach to it.
 		c.Writer().Header().Set("Content-Type", compat.JSON)

@@ -25,7 +25,7 @@ func (h *Handler) containerList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	records, err := h.containers.List(c.Ctx(), container.ListOptions{
+	records, err := h.inventory.List(c.Ctx(), container.ListOptions{
 		All: c.Bool("all"), Limit: max(limit, 0), Since: c.Text("since"), Before: c.Text("before"), Filters: filters,
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func knownHostname(version apiver.Version, name string) error {
 }
 
 func (h *Handler) containerInspect(c *route.Call) error {
-	r, err := h.containers.Get(c.Param("id"))
+	r, err := h.inventory.Get(c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (h *Handler) addSizes(c *route.Call, entry *types.ContainerSummary, ref str
 }
 
 func (h *Handler) containerSizes(c *route.Call, ref string) (rw, rootfs *int64, err error) {
-	own, whole, err := h.containers.Size(c.Ctx(), ref)
+	own, whole, err := h.inventory.Size(c.Ctx(), ref)
 	if err != nil {
 		return nil, nil, err
 	}

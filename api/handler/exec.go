@@ -113,7 +113,7 @@ func (h *Handler) execInspect(c *route.Call) error {
 	}
 	var inContainer *types.ContainerInspect
 	if c.Version() < v(22) {
-		r, err := h.containers.Get(info.ContainerID)
+		r, err := h.inventory.Get(info.ContainerID)
 		if fault.Is(err, fault.NotFound) {
 			return fault.NotFound("No such exec instance: %s", info.ID) // it went with its container just now
 		}

@@ -19,8 +19,8 @@ import (
 	"moss/engine/system"
 )
 
-// ContainerVerbs changes containers.
-type ContainerVerbs interface {
+// Containers makes, runs and removes containers.
+type Containers interface {
 	Create(ctx context.Context, name string, cfg container.Config, host container.HostConfig,
 		endpoints map[string]container.EndpointConfig) (id string, warnings []string, err error)
 	Start(ctx context.Context, ref string) error
@@ -28,41 +28,42 @@ type ContainerVerbs interface {
 	Restart(ctx context.Context, ref string, timeout *time.Duration) error
 	Kill(ctx context.Context, ref, signal string) error
 	Remove(ctx context.Context, ref string, opt container.RemoveOptions) error
-	Rename(ctx context.Context, ref, name string) error
-	Resize(ctx context.Context, ref string, width, height uint16) error
+	Pruner
 }
 
-// ContainerSettings changes what containers were made with, and makes images of it.
+// ContainerSettings changes containers as they are.
 type ContainerSettings interface {
 	// Reconfigure replaces the HostConfig of a container at rest.
 	Reconfigure(ctx context.Context, ref string, host container.HostConfig) error
-	// SetDetachKeys sets what detaches viewers that named no keys themselves, from the container's next start on.
-	SetDetachKeys(ref string, keys []byte) error
 	Update(ctx context.Context, ref string, asked container.HostConfig) (warnings []string, err error)
-	Commit(ctx context.Context, ref string, opt container.CommitOptions) (imageID string, err error)
+	Rename(ctx context.Context, ref, name string) error
+	Resize(ctx context.Context, ref string, width, height uint16) error
 	Pause(ctx context.Context, ref string) error
 	Unpause(ctx context.Context, ref string) error
 }
 
-// ContainerViews shows containers. The records are never changed.
-type ContainerViews interface {
+// Inventory shows containers. The records are never changed.
+type Inventory interface {
 	Get(ref string) (*container.Record, error)
 	List(ctx context.Context, opt container.ListOptions) ([]*container.Record, error)
 	Size(ctx context.Context, ref string) (rw, rootfs int64, err error)
 	// WaitFor calls begun if it has to wait. An error before that is a status.
 	WaitFor(ctx context.Context, ref string, condition container.WaitCondition, begun func()) (code int, err error)
-	// Attach calls open once the viewer has joined, and closes what it returns. An error before that is a status.
-	Attach(ctx context.Context, ref string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
-	Logs(ctx context.Context, ref string, opt container.LogsOptions,
-		emit func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error) error
 }
 
-// Containers is all that the endpoints need of containers.
-type Containers interface {
-	ContainerVerbs
-	ContainerSettings
-	ContainerViews
-	Pruner
+// Commits makes images of containers.
+type Commits interface {
+	Commit(ctx context.Context, ref string, opt container.CommitOptions) (imageID string, err error)
+}
+
+// Viewers shows what containers write.
+type Viewers interface {
+	// Attach calls open once the viewer has joined, and closes what it returns. An error before that is a status.
+	Attach(ctx context.Context, ref string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
+	// SetDetachKeys sets what detaches viewers that named no keys themselves, from the container's next start on.
+	SetDetachKeys(ref string, keys []byte) error
+	Logs(ctx context.Context, ref string, opt container.LogsOptions,
+		emit func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error) error
 }
 
 // Execs is all that the endpoints need of processes added to containers.
@@ -98,6 +99,10 @@ type System interface {
 // Services is what the endpoints work with. All of it but StorageDriver is required.
 type Services struct {
 	Containers    Containers
+	Settings      ContainerSettings
+	Commits       Commits
+	Inventory     Inventory
+	Viewers       Viewers
 	Execs         Execs
 	Stats         Stats
 	Archive       Archive
@@ -116,6 +121,10 @@ type Services struct {
 // Handler answers the endpoints.
 type Handler struct {
 	containers Containers
+	settings   ContainerSettings
+	commits    Commits
+	inventory  Inventory
+	viewers    Viewers
 	execs      Execs
 	stats      Stats
 	archive    Archive
@@ -135,7 +144,8 @@ type Handler struct {
 // New returns the handler of all endpoints.
 func New(s Services) *Handler {
 	return &Handler{
-		containers: s.Containers, execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top, images: s.Images, volumes: s.Volumes, system: s.System, events: s.Events,
+		containers: s.Containers, settings: s.Settings, commits: s.Commits, inventory: s.Inventory, viewers: s.Viewers,
+		execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top, images: s.Images, volumes: s.Volumes, system: s.System, events: s.Events,
 		builds: s.Builds, networks: s.Networks, members: s.Members,
 		driver: s.StorageDriver,
 	}

@@ -63,7 +63,7 @@ func (h *Handler) systemUsage(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	records, err := h.containers.List(c.Ctx(), container.ListOptions{All: true})
+	records, err := h.inventory.List(c.Ctx(), container.ListOptions{All: true})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ import (
 
 // few is as many containers as are needed to ask for one of them, or for all.
 type few struct {
-	handler.Containers
+	handler.Inventory
 
 	records []*container.Record
 }
@@ -80,7 +80,7 @@ func records(n int) []*container.Record {
 func serve(b *testing.B, containers int) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "s")
-	h := handler.New(handler.Services{Containers: few{records: records(containers)}, Execs: noExecs{}})
+	h := handler.New(handler.Services{Inventory: few{records: records(containers)}, Execs: noExecs{}})
 	api := route.New(h.Routes(), route.Options{Version: "1.2.3", Log: zerolog.Nop()})
 	set, err := socket.Open(b.Context(), socket.Options{Hosts: []string{"unix://" + path}})
 	if err != nil {

@@ -220,7 +220,8 @@ func newServer(
 ) (*server.Server, error) {
 	log := *zerolog.Ctx(ctx)
 	endpoints := handler.New(handler.Services{
-		Containers: p.containers, Execs: p.execs, Changes: p.containers,
+		Containers: p.containers, Settings: p.containers, Commits: p.containers, Inventory: p.containers,
+		Viewers: p.containers, Execs: p.execs, Changes: p.containers,
 		Archive: archive.New(archive.Options{Containers: p.containers, Events: p.bus}),
 		Stats:   stats.New(stats.Options{Containers: p.containers, Cgroups: "/sys/fs/cgroup", Proc: "/proc"}),
 		Top:     top.New(top.Options{Containers: p.containers, Events: p.bus, Proc: "/proc", Path: facts.Path}),

@@ -19,7 +19,8 @@ import (
 func (p *parts) openBuilds(ctx context.Context, cfg config.Config, facts rootless.Facts, images *imagesvc.Service) (err error) {
 	log, dir := *zerolog.Ctx(ctx), filepath.Join(facts.Root, "build")
 	p.worker, err = worker.New(ctx, worker.Options{
-		Root: dir, RunDir: facts.RunDir, Containers: p.containers, Images: images, CacheSize: cfg.BuildCacheSize, Log: log,
+		Root: dir, RunDir: facts.RunDir, Containers: p.containers, Steps: p.containers, Viewers: p.containers,
+		Inventory: p.containers, Images: images, CacheSize: cfg.BuildCacheSize, Log: log,
 		Trash:  p.store.Trash(),
 		Damage: p.damage,
 	})
@@ -27,7 +28,7 @@ func (p *parts) openBuilds(ctx context.Context, cfg config.Config, facts rootles
 		return fmt.Errorf("take up builds: %w", err)
 	}
 	p.builds, err = build.New(ctx, build.Options{
-		Dir: dir, Images: images, Runner: p.worker, Caches: p.worker, Platform: "linux/" + runtime.GOARCH,
+		Dir: dir, Images: images, Steps: images, Runner: p.worker, Caches: p.worker, Platform: "linux/" + runtime.GOARCH,
 		CacheSize: cfg.BuildCacheSize, UserAgent: "moss/" + version, Log: log, Trash: p.store.Trash(), Damage: p.damage,
 	})
 	if err != nil {

@@ -72,7 +72,7 @@ func (b *build) run(ctx context.Context, emit func(image.Progress)) (string, err
 		return "", err
 	}
 	result := b.stages[b.plan.Target.Index].image
-	if err := b.s.opt.Images.Finish(ctx, result.ID, b.names); err != nil {
+	if err := b.s.opt.Steps.Finish(ctx, result.ID, b.names); err != nil {
 		return "", err
 	}
 	b.tellResult(result, emit)
@@ -84,7 +84,7 @@ func (b *build) runQuiet(ctx context.Context, done <-chan error, failed <-chan i
 	err := <-done
 	result := b.stages[b.plan.Target.Index].image
 	if err == nil {
-		err = b.s.opt.Images.Finish(ctx, result.ID, b.names)
+		err = b.s.opt.Steps.Finish(ctx, result.ID, b.names)
 	}
 	if err == nil {
 		emit(image.Progress{Stream: result.ID + "\n"})

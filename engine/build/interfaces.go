@@ -10,7 +10,7 @@ import (
 	"moss/engine/image"
 )
 
-// images are what is stored. Ids are whole ones (sha256:…), ref is what a client writes.
+// images are the stored images. Ids are whole ones (sha256:…), ref is what a client writes.
 type images interface {
 	// Get returns an image, fault.NotFound if there is none.
 	Get(ctx context.Context, ref string) (*image.Image, error)
@@ -24,7 +24,6 @@ type images interface {
 	Hold(ctx context.Context, imageID, why string) (release func(), err error)
 	// Room fails if the disk has no room for so much more.
 	Room(bytes, files int64) error
-	steps
 }
 
 // steps are the images that steps of builds made. A step with the config and the layers of an image that is there already

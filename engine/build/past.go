@@ -85,7 +85,7 @@ func (b *build) fromPast(ctx context.Context, spec image.Step, below *image.Imag
 			layers++
 		}
 		spec.Created = from.past[next].Created
-		img, err := b.s.opt.Images.GraftStep(ctx, spec, from.image.ID, layers)
+		img, err := b.s.opt.Steps.GraftStep(ctx, spec, from.image.ID, layers)
 		if err != nil {
 			return nil, fmt.Errorf("take a step out of the history of %s: %w", from.image.ID, err)
 		}

@@ -16,7 +16,7 @@ func (r *rig) alien(img *image.Image, name string) {
 	copied := *img
 	copied.Parent = ""
 	fresh.byID[img.ID], fresh.past[img.ID], fresh.names[name] = &copied, past, img.ID
-	r.images, r.service.opt.Images = fresh, fresh
+	r.images, r.service.opt.Images, r.service.opt.Steps = fresh, fresh, fresh
 	r.open()
 	r.runner.ran, r.runner.count = nil, 0
 }

@@ -25,7 +25,7 @@ type shelf struct {
 // listRemovable lists the steps that may go. A step goes before the one that it was made on, otherwise the least recently used
 // one.
 func (s *Service) listRemovable(ctx context.Context) (*shelf, error) {
-	all, err := s.opt.Images.Steps(ctx)
+	all, err := s.opt.Steps.Steps(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s *Service) dropSteps(
 			if !want(step, done.Bytes) {
 				continue
 			}
-			bytes, err := s.opt.Images.DropStep(ctx, step.ID)
+			bytes, err := s.opt.Steps.DropStep(ctx, step.ID)
 			switch {
 			case fault.Is(err, fault.Conflict):
 				rest = append(rest, step)
@@ -208,7 +208,7 @@ func matchesID(id string, asked []string) bool {
 
 // Usage lists what the cache holds, the latest used first.
 func (s *Service) Usage(ctx context.Context) ([]CacheRecord, error) {
-	all, err := s.opt.Images.Steps(ctx)
+	all, err := s.opt.Steps.Steps(ctx)
 	if err != nil {
 		return nil, err
 	}

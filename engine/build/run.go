@@ -144,7 +144,7 @@ func (b *build) runLayer(step worker.Step, below *image.Image) layer {
 		}
 		var img *image.Image
 		err = b.s.opt.Runner.Seal(ctx, ran, func(ctx context.Context, skip []string) (err error) {
-			img, err = b.s.opt.Images.SealStep(ctx, spec, ran.ContainerID, skip)
+			img, err = b.s.opt.Steps.SealStep(ctx, spec, ran.ContainerID, skip)
 			return err
 		})
 		if err != nil {
@@ -176,7 +176,7 @@ func (b *build) ensureParent(ctx context.Context, spec image.Step, below *image.
 	if below != nil {
 		return below.ID, nil
 	}
-	img, err := b.s.opt.Images.PutStep(ctx, image.Step{
+	img, err := b.s.opt.Steps.PutStep(ctx, image.Step{
 		OS: spec.OS, Architecture: spec.Architecture, Variant: spec.Variant, CreatedBy: "FROM scratch", Created: spec.Created,
 		Key: "scratch " + spec.OS + "/" + spec.Architecture + "/" + spec.Variant,
 	}, nil)
@@ -210,7 +210,7 @@ func (b *build) copyOut(ctx context.Context, spec image.Step, ran worker.Result)
 	if err != nil {
 		return nil, drop(err)
 	}
-	img, err := b.s.opt.Images.PutStep(ctx, spec, written)
+	img, err := b.s.opt.Steps.PutStep(ctx, spec, written)
 	if err = errors.Join(err, written.Close()); err != nil {
 		return nil, drop(fmt.Errorf("make a layer of %s: %w", id.Short(ran.ContainerID), err))
 	}
@@ -245,7 +245,7 @@ func (b *build) workdirLayer(dir string, config image.Config, below *image.Image
 				return nil, fmt.Errorf("WORKDIR %s: %w", dir, err)
 			}
 			if there {
-				return b.s.opt.Images.PutStep(ctx, spec, nil)
+				return b.s.opt.Steps.PutStep(ctx, spec, nil)
 			}
 		}
 		return b.putLayer(ctx, spec, func(ctx context.Context, w io.Writer) error {

@@ -24,6 +24,7 @@ const defaultCacheSize = 20 << 30
 type Options struct {
 	Dir       string // of what builds write while they run, below the data folder; the service's own, emptied at the start
 	Images    images
+	Steps     steps
 	Runner    runner
 	Caches    caches
 	Platform  string // os/arch[/variant] of this machine
@@ -68,7 +69,7 @@ func New(ctx context.Context, opt Options) (*Service, error) {
 	if err := emptyDir(opt.spoolDir(), opt.Trash); err != nil {
 		return nil, err
 	}
-	known, err := openCache(ctx, opt.Dir, opt.Images, opt.Damage)
+	known, err := openCache(ctx, opt.Dir, opt.Steps, opt.Damage)
 	if err != nil {
 		return nil, err
 	}

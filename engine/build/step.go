@@ -186,7 +186,7 @@ func (b *build) makeImage(ctx context.Context, out *output, w *work, spec image.
 		err error
 	)
 	if w.layer == nil {
-		img, err = b.s.opt.Images.PutStep(ctx, spec, nil)
+		img, err = b.s.opt.Steps.PutStep(ctx, spec, nil)
 	} else {
 		img, err = w.layer(ctx, spec, out)
 	}
@@ -238,7 +238,7 @@ func (b *build) putLayer(
 		_ = w.CloseWithError(err) // nil is the end of the archive
 		done <- err
 	}()
-	img, err := b.s.opt.Images.PutStep(ctx, spec, r)
+	img, err := b.s.opt.Steps.PutStep(ctx, spec, r)
 	_ = r.CloseWithError(errUnread) // nil
 	if err != nil {
 		cancel(err)

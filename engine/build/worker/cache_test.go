@@ -133,7 +133,7 @@ func TestSharing(t *testing.T) {
 		t.Run(string(tc.first)+" "+string(tc.second), func(t *testing.T) {
 			w := newWorld(t)
 			synctest.Test(t, func(t *testing.T) {
-				k, err := New(t.Context(), Options{Root: w.root, RunDir: w.run, Containers: w.ctrs, Images: w.imgs, Log: zerolog.Nop(), Damage: damage.New(w.root, nil)})
+				k, err := New(t.Context(), Options{Root: w.root, RunDir: w.run, Steps: w.ctrs, Containers: w.ctrs, Inventory: w.ctrs, Viewers: w.ctrs, Images: w.imgs, Log: zerolog.Nop(), Damage: damage.New(w.root, nil)})
 				must(t, err)
 				defer k.Close()
 				want := func(s Sharing) []*cacheMount {

@@ -38,7 +38,7 @@ func newWorld(t *testing.T) *world {
 // worker starts a Worker on the world, as a new engine would.
 func (w *world) worker(change ...func(*Options)) *Worker {
 	w.t.Helper()
-	opt := Options{Root: w.root, RunDir: w.run, Containers: w.ctrs, Images: w.imgs, Log: zerolog.Nop(), Damage: damage.New(w.root, nil)}
+	opt := Options{Root: w.root, RunDir: w.run, Steps: w.ctrs, Containers: w.ctrs, Inventory: w.ctrs, Viewers: w.ctrs, Images: w.imgs, Log: zerolog.Nop(), Damage: damage.New(w.root, nil)}
 	for _, f := range change {
 		f(&opt)
 	}

@@ -30,7 +30,7 @@ func (w *Worker) Run(ctx context.Context, step Step) (run Result, err error) {
 	if err != nil {
 		return run, err
 	}
-	containerID, warnings, err := w.opt.Containers.CreateStep(ctx, container.Step{
+	containerID, warnings, err := w.opt.Steps.CreateStep(ctx, container.Step{
 		ImageID: step.Parent, Config: configOf(&step), Host: host, Env: m.env, Binds: m.binds, Tmpfs: m.tmpfs,
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *Worker) Run(ctx context.Context, step Step) (run Result, err error) {
 
 // encodeConfig returns the configuration that a container was made with, as JSON.
 func (w *Worker) encodeConfig(containerID string) (json.RawMessage, error) {
-	r, err := w.opt.Containers.Get(containerID)
+	r, err := w.opt.Inventory.Get(containerID)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (w *Worker) runContainer(ctx context.Context, containerID string, step *Ste
 		}
 	})
 	defer stop()
-	code, err := w.opt.Containers.Wait(outlive, containerID)
+	code, err := w.opt.Inventory.Wait(outlive, containerID)
 	viewErr := <-viewed
 	switch {
 	case ctx.Err() != nil:
@@ -99,7 +99,7 @@ func (w *Worker) runContainer(ctx context.Context, containerID string, step *Ste
 		return nil
 	}
 	exit := &ExitError{Command: step.Shown, Code: code}
-	if r, err := w.opt.Containers.Get(containerID); err == nil {
+	if r, err := w.opt.Inventory.Get(containerID); err == nil {
 		exit.OOMKilled = r.OOMKilled
 	}
 	return exit
@@ -112,7 +112,7 @@ func (w *Worker) attachOutput(ctx context.Context, containerID string, out io.Wr
 	}
 	joined, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- w.opt.Containers.Attach(ctx, containerID, container.AttachOptions{Stream: true, Stdout: true, Stderr: true},
+		ended <- w.opt.Viewers.Attach(ctx, containerID, container.AttachOptions{Stream: true, Stdout: true, Stderr: true},
 			func() (io.ReadWriteCloser, error) {
 				close(joined)
 				return &screen{out: out}, nil
@@ -137,7 +137,7 @@ const (
 
 // notStarted says why a command could not be started, as the end of that command if it is the command's own doing.
 func (w *Worker) notStarted(containerID string, step *Step, cause error) error {
-	r, err := w.opt.Containers.Get(containerID)
+	r, err := w.opt.Inventory.Get(containerID)
 	if err != nil || r.ExitCode != notExecutable && r.ExitCode != notThere {
 		return fmt.Errorf("run %s: %w", step.Shown, cause)
 	}
@@ -201,7 +201,7 @@ func (w *Worker) CheckNetwork(mode string) error {
 		case !joins:
 			return nil
 		}
-		r, err := w.opt.Containers.Get(other)
+		r, err := w.opt.Inventory.Get(other)
 		if err != nil {
 			return fmt.Errorf("network of the build: %w", err)
 		}

@@ -67,17 +67,17 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // Seal removes the container of a run that succeeded, after take has moved its writable layer into an image. skip are the
 // paths that do not belong to it. The container is gone afterwards whatever take says, whose error is returned.
 func (w *Worker) Seal(ctx context.Context, run Result, take func(ctx context.Context, skip []string) error) error {
-	return w.opt.Containers.Surrender(ctx, run.ContainerID, take)
+	return w.opt.Steps.Surrender(ctx, run.ContainerID, take)
 }
 
 // Layer opens what a run has written, as a plain archive, while its container stays. The caller closes it.
 func (w *Worker) Layer(ctx context.Context, run Result) (io.ReadCloser, error) {
-	return w.opt.Containers.Layer(ctx, run.ContainerID)
+	return w.opt.Steps.Layer(ctx, run.ContainerID)
 }
 
 // Keep leaves the container of a run as an ordinary one that has ended.
 func (w *Worker) Keep(ctx context.Context, run Result) error {
-	return w.opt.Containers.Keep(ctx, run.ContainerID)
+	return w.opt.Steps.Keep(ctx, run.ContainerID)
 }
 
 // Drop removes the container of a run. One that is gone is no error. ctx does not end it half-way.

@@ -17,8 +17,9 @@ import (
 	"moss/engine/tree"
 )
 
-// containers runs what builds run. A container of CreateStep is gone with the engine; its verbs are those of any other.
-type containers interface {
+// steps makes and gives up containers that run what builds run. A container of CreateStep is gone with the engine; its verbs are
+// those of any other.
+type steps interface {
 	// CreateStep makes a container that takes nothing of its image but the files.
 	CreateStep(ctx context.Context, step container.Step) (containerID string, warnings []string, err error)
 	// Surrender removes such a container once it has ended, after take has had its writable layer, which is not mounted.
@@ -28,17 +29,25 @@ type containers interface {
 	Keep(ctx context.Context, containerID string) error
 	// Layer opens what it has written, as a plain archive. The caller closes that.
 	Layer(ctx context.Context, containerID string) (io.ReadCloser, error)
-	Get(containerID string) (*container.Record, error)
-	Remove(ctx context.Context, containerID string, opt container.RemoveOptions) error
-	processes
 }
 
-// processes are the verbs that a run needs beside making and removing.
-type processes interface {
-	Attach(ctx context.Context, containerID string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
+// containers are the verbs of containers that a run needs.
+type containers interface {
 	Start(ctx context.Context, containerID string) error
-	Wait(ctx context.Context, containerID string) (code int, err error)
 	Kill(ctx context.Context, containerID, signal string) error
+	Remove(ctx context.Context, containerID string, opt container.RemoveOptions) error
+}
+
+// inventory tells what has become of containers.
+type inventory interface {
+	Get(containerID string) (*container.Record, error)
+	// Wait returns the exit code of a container once it does not run any more.
+	Wait(ctx context.Context, containerID string) (code int, err error)
+}
+
+// viewers connects what runs to the output of a build.
+type viewers interface {
+	Attach(ctx context.Context, containerID string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error)) error
 }
 
 // images show the files of images. The caller closes the view.
@@ -50,7 +59,10 @@ type images interface {
 type Options struct {
 	Root       string // <data folder>/build: caches go to cache, copies of files to mounts
 	RunDir     string // this boot's folder: secrets go to <RunDir>/build
+	Steps      steps
 	Containers containers
+	Inventory  inventory
+	Viewers    viewers
 	Images     images
 	Trash      *tree.Trash // for what commands have shaped; nil: it is deleted at once
 	CacheSize  int64       // bytes that cache mounts may take before the oldest go; 0: no bound

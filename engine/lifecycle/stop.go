@@ -93,17 +93,15 @@ func waitRest(ctx context.Context, rest *moment, patience time.Duration) bool {
 	return false
 }
 
-// sendSignal sends one signal to the container's process and tells of it. fault.Conflict if there is none.
+// sendSignal tells of a signal and sends it to the container's process: the end that it leads to is told after it. fault.Conflict
+// if there is no process.
 func (m *Manager) sendSignal(ctx context.Context, c *ctr, signal int) error {
 	t, ok := c.runningTask()
 	if !ok {
 		return container.NotRunning(c.record().Name)
 	}
-	if err := t.Signal(ctx, signal); err != nil {
-		return err
-	}
 	m.publishEvent("kill", c.record(), "signal", strconv.Itoa(signal))
-	return nil
+	return t.Signal(ctx, signal)
 }
 
 // stopSignal is the signal that asks the container to end.

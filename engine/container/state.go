@@ -100,7 +100,6 @@ const (
 	OpExit                   // its process ended for good
 	OpRestart                // its process ended and the policy restarts it; from Restarting: the timer fired
 	OpRemove                 // remove it if it is at rest
-	OpForceRemove            // kill it, then remove it
 	OpRemoveFailed           // the removal could not be completed
 )
 
@@ -125,8 +124,6 @@ func (o Op) String() string {
 		return "policy restart"
 	case OpRemove:
 		return "remove"
-	case OpForceRemove:
-		return "force-remove"
 	case OpRemoveFailed:
 		return "remove-failed"
 	default:
@@ -180,17 +177,17 @@ func lookupTransition(s State, op Op) State {
 	if s < Created || s > ending || op < OpStart || op > OpRemoveFailed {
 		return never
 	}
-	// An exit while Removing is the end of a container that is removed by force: it stays Removing.
+	// An exit while Removing is the end of a process that a crash has left to the removal: the container stays Removing.
 	rows := [...][OpRemoveFailed + 1]State{
 		//           start     stop    kill     pause   unpause  end       exit      restart     remove    force     failed
-		Created:    {Running, same, wrong, wrong, wrong, never, never, never, Removing, Removing, never},
-		Running:    {same, Exited, Running, Paused, wrong, Running, Exited, Restarting, wrong, Removing, never},
-		Paused:     {wrong, Exited, Paused, wrong, Running, Running, Exited, Restarting, wrong, Removing, never},
-		Restarting: {same, Exited, Exited, wrong, wrong, never, never, Running, wrong, Removing, never},
-		Exited:     {Running, same, wrong, wrong, wrong, never, never, never, Removing, Removing, never},
-		Removing:   {wrong, same, wrong, wrong, wrong, Removing, Removing, never, wrong, wrong, Dead},
-		Dead:       {wrong, same, wrong, wrong, wrong, never, never, never, Removing, Removing, never},
-		ending:     {same, Exited, Running, wrong, wrong, Running, Exited, Restarting, wrong, Removing, never},
+		Created:    {Running, same, wrong, wrong, wrong, never, never, never, Removing, never},
+		Running:    {same, Exited, Running, Paused, wrong, Running, Exited, Restarting, wrong, never},
+		Paused:     {wrong, Exited, Paused, wrong, Running, Running, Exited, Restarting, wrong, never},
+		Restarting: {same, Exited, Exited, wrong, wrong, never, never, Running, wrong, never},
+		Exited:     {Running, same, wrong, wrong, wrong, never, never, never, Removing, never},
+		Removing:   {wrong, same, wrong, wrong, wrong, Removing, Removing, never, wrong, Dead},
+		Dead:       {wrong, same, wrong, wrong, wrong, never, never, never, Removing, never},
+		ending:     {same, Exited, Running, wrong, wrong, Running, Exited, Restarting, wrong, never},
 	}
 	return rows[s][op]
 }
@@ -224,7 +221,7 @@ func wrongState(ref string, s State, op Op) error {
 		return NotRunning(ref)
 	case OpUnpause:
 		return fault.Conflict("%s is not paused", who)
-	case OpRemove, OpForceRemove:
+	case OpRemove:
 		if s == Removing {
 			return fault.Conflict("removal of container %s is already in progress", ref)
 		}

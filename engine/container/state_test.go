@@ -9,24 +9,24 @@ import (
 )
 
 // ops are all operations in the order of the table's columns.
-var ops = []Op{OpStart, OpStop, OpKill, OpPause, OpUnpause, OpEnd, OpExit, OpRestart, OpRemove, OpForceRemove, OpRemoveFailed}
+var ops = []Op{OpStart, OpStop, OpKill, OpPause, OpUnpause, OpEnd, OpExit, OpRestart, OpRemove, OpRemoveFailed}
 
 // The table of docs/architecture.md, section 3, in words: a state, "304", "!" (wrong state), "-" (cannot happen).
 //
 //nolint:dupword // cells of a table
 const stateTable = `
-            start    stop    kill     pause   unpause  end       exit      restart     remove    force     failed
-created     running  304     !        !       !        -         -         -           removing  removing  -
-running     304      exited  running  paused  !        running   exited    restarting  !         removing  -
-paused      !        exited  paused   !       running  running   exited    restarting  !         removing  -
-restarting  304      exited  exited   !       !        -         -         running     !         removing  -
-exited      running  304     !        !       !        -         -         -           removing  removing  -
-removing    !        304     !        !       !        removing  removing  -           !         !         dead
-dead        !        304     !        !       !        -         -         -           removing  removing  -
+            start    stop    kill     pause   unpause  end       exit      restart     remove    failed
+created     running  304     !        !       !        -         -         -           removing  -
+running     304      exited  running  paused  !        running   exited    restarting  !         -
+paused      !        exited  paused   !       running  running   exited    restarting  !         -
+restarting  304      exited  exited   !       !        -         -         running     !         -
+exited      running  304     !        !       !        -         -         -           removing  -
+removing    !        304     !        !       !        removing  removing  -           !         dead
+dead        !        304     !        !       !        -         -         -           removing  -
 `
 
 // endingRow is that of a container whose process has ended and what it held is being released: it cannot be paused.
-const endingRow = "ending 304 exited running ! ! running exited restarting ! removing -"
+const endingRow = "ending 304 exited running ! ! running exited restarting ! -"
 
 func TestNextFollowsTheTable(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(stateTable), "\n")
@@ -113,7 +113,7 @@ func TestWrongStateTexts(t *testing.T) {
 		{Restarting, OpPause, "Container web is restarting, wait until the container is running"},
 		{Running, OpUnpause, "Container web is not paused"},
 		{Running, OpRemove, "You cannot remove a running container web. Stop the container before attempting removal or force remove"},
-		{Removing, OpForceRemove, "removal of container web is already in progress"},
+		{Removing, OpRemove, "removal of container web is already in progress"},
 		{Paused, OpStart, "cannot start a paused container, try unpause instead: Container web"},
 		{Dead, OpStart, "Container web is marked for removal and cannot be started"},
 		{Running, OpStart, "Container web is already started"},

@@ -237,7 +237,7 @@ func (m *Manager) Remove(ctx context.Context, ref string, opt container.RemoveOp
 
 // forceDown ends whatever of the container is alive. The caller holds the token.
 func (m *Manager) forceDown(ctx context.Context, c *ctr) error {
-	r, err := m.applyEvent(c, life.EndAsked{Op: container.OpStop})
+	r, err := m.applyEvent(c, life.EndAsked{Op: container.OpStop, Removal: true})
 	if err != nil {
 		return nil //nolint:nilerr // it is at rest
 	}

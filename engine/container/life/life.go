@@ -130,18 +130,23 @@ func (e StartFailed) step(l *Life) ([]Action, error) {
 type EndAsked struct {
 	Op       container.Op
 	Shutdown bool // the next engine starts it again
+	Removal  bool // the container is removed then: no disk is waited for, since the removal says all
 }
 
 func (e EndAsked) step(l *Life) ([]Action, error) {
 	if _, err := l.Next(e.Op); err != nil {
 		return nil, err
 	}
+	save := SaveStop
+	if e.Removal {
+		save = Save
+	}
 	if l.State == container.Restarting {
 		if e.Shutdown {
 			return deeds(Disarm), nil
 		}
 		l.StoppedByUser = true
-		return deeds(SaveStop, Wake, Disarm), l.moveState(e.Op)
+		return deeds(save, Wake, Disarm), l.moveState(e.Op)
 	}
 	l.Enders++
 	if e.Shutdown {
@@ -149,7 +154,7 @@ func (e EndAsked) step(l *Life) ([]Action, error) {
 		return nil, nil
 	}
 	l.StoppedByUser = true
-	return deeds(SaveStop), nil
+	return deeds(save), nil
 }
 
 // GaveUp is the end of waiting for the end of a process, whether that came or not.

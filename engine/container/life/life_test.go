@@ -80,6 +80,8 @@ func TestStep(t *testing.T) {
 		{"stop of a paused one", lifeOf(container.Paused, "", 0), EndAsked{Op: container.OpStop}, "paused by user enders 1 -> save stop"},
 		{"stop between two runs", restarting, EndAsked{Op: container.OpStop}, "exited by user -> save stop; wake; disarm"},
 		{"kill between two runs", restarting, EndAsked{Op: container.OpKill}, "exited by user -> save stop; wake; disarm"},
+		{"stop before a removal", running, EndAsked{Op: container.OpStop, Removal: true}, "running by user enders 1 -> save"},
+		{"stop between two runs before a removal", restarting, EndAsked{Op: container.OpStop, Removal: true}, "exited by user -> save; wake; disarm"},
 		{"stop at rest", lifeOf(container.Exited, "", 0), EndAsked{Op: container.OpStop}, "!not-modified"},
 		{"kill at rest", lifeOf(container.Exited, "", 0), EndAsked{Op: container.OpKill}, "!conflict"},
 		{"shutdown", running, EndAsked{Op: container.OpStop, Shutdown: true}, "running at start enders 1 ->"},

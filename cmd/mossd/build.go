@@ -19,8 +19,8 @@ import (
 func (p *parts) openBuilds(ctx context.Context, cfg config.Config, facts rootless.Facts, images *imagesvc.Service) (err error) {
 	log, dir := *zerolog.Ctx(ctx), filepath.Join(facts.Root, "build")
 	p.worker, err = worker.New(ctx, worker.Options{
-		Root: dir, RunDir: facts.RunDir, Containers: p.containers, Steps: p.containers, Viewers: p.containers,
-		Inventory: p.containers, Images: images, CacheSize: cfg.BuildCacheSize, Log: log,
+		Root: dir, RunDir: facts.RunDir, Containers: p.containers, Steps: p.containers.Steps(), Viewers: p.containers.Viewers(),
+		Inventory: p.containers.Inventory(), Images: images, CacheSize: cfg.BuildCacheSize, Log: log,
 		Trash:  p.store.Trash(),
 		Damage: p.damage,
 	})

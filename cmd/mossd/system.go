@@ -61,7 +61,7 @@ func newSystem(
 		Warnings: warnings, Debug: cfg.LogLevel == "debug",
 	}, system.Counters{
 		Containers: func(context.Context) (system.Counts, error) {
-			_, running, paused, stopped := p.containers.Counts()
+			_, running, paused, stopped := p.containers.Inventory().Counts()
 			return system.Counts{Running: running, Paused: paused, Stopped: stopped}, nil
 		},
 		Images: func(ctx context.Context) (int, error) {

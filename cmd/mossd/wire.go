@@ -115,7 +115,7 @@ func newParts(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *
 	if err := p.watchContainers(ctx, specs, facts); err != nil {
 		return nil, err
 	}
-	images.SetUsers(p.containers)
+	images.SetUsers(p.containers.Inventory())
 	if err := p.openBuilds(ctx, cfg, facts, images); err != nil {
 		return nil, err
 	}
@@ -193,12 +193,12 @@ func (p *parts) closePartial() error {
 func (p *parts) watchContainers(ctx context.Context, specs *ocispec.Builder, facts rootless.Facts) (err error) {
 	log := *zerolog.Ctx(ctx)
 	p.execs, err = exec.New(ctx, exec.Options{
-		Dir: filepath.Join(facts.RunDir, "execs"), Containers: p.containers, Specs: specs, Events: p.bus, Log: log,
+		Dir: filepath.Join(facts.RunDir, "execs"), Containers: p.containers.Inventory(), Specs: specs, Events: p.bus, Log: log,
 	})
 	if err != nil {
 		return err
 	}
-	p.health = health.New(ctx, health.Options{Containers: p.containers, Commands: p.execs, Events: p.bus, Log: log})
+	p.health = health.New(ctx, health.Options{Containers: p.containers.Inventory(), Commands: p.execs, Events: p.bus, Log: log})
 	p.containers.Run(p.execs, p.health)
 	return nil
 }
@@ -218,21 +218,23 @@ func newServer(
 	ctx context.Context, cfg config.Config, facts rootless.Facts, p *parts, files []*os.File, images *imagesvc.Service,
 	about *system.Service,
 ) (*server.Server, error) {
-	log := *zerolog.Ctx(ctx)
+	log, inventory := *zerolog.Ctx(ctx), p.containers.Inventory()
 	endpoints := handler.New(handler.Services{
-		Containers: p.containers, Settings: p.containers, Commits: p.containers, Inventory: p.containers,
-		Viewers: p.containers, Execs: p.execs, Changes: p.containers,
-		Archive: archive.New(archive.Options{Containers: p.containers, Events: p.bus}),
-		Stats:   stats.New(stats.Options{Containers: p.containers, Cgroups: "/sys/fs/cgroup", Proc: "/proc"}),
-		Top:     top.New(top.Options{Containers: p.containers, Events: p.bus, Proc: "/proc", Path: facts.Path}),
-		Images:  images, Builds: p.builds, Volumes: p.volumes, Networks: p.networks, Members: p.containers, System: about, Events: p.bus,
+		Containers: p.containers, Settings: p.containers, Commits: p.containers.Commits(), Inventory: inventory,
+		Viewers: p.containers.Viewers(), Execs: p.execs, Changes: p.containers.Files(),
+		Archive: archive.New(archive.Options{Containers: p.containers.Files(), Events: p.bus}),
+		Stats:   stats.New(stats.Options{Containers: inventory, Cgroups: "/sys/fs/cgroup", Proc: "/proc"}),
+		Top:     top.New(top.Options{Containers: inventory, Events: p.bus, Proc: "/proc", Path: facts.Path}),
+		Images:  images, Builds: p.builds, Volumes: p.volumes, Networks: p.networks, Members: p.containers.Networks(),
+		System: about, Events: p.bus,
 		StorageDriver: p.store.Driver(),
 	})
 	serve, err := apiver.Served(cfg.APIMin, cfg.APIMax)
 	if err != nil {
 		return nil, err
 	}
-	api := route.New(endpoints.Routes(), route.Options{Version: version, Serve: serve, CORS: cfg.CORS, Log: log}) //nolint:contextcheck // requests bring their own
+	options := route.Options{Version: version, Serve: serve, CORS: cfg.CORS, Log: log}
+	api := route.New(endpoints.Routes(), options) //nolint:contextcheck // requests bring their own
 	opt := serverOptions(ctx, cfg, facts, files)
 	opt.Refuse = api.Refuse
 	opt.Handler = profile.New(profile.Options{
@@ -260,11 +262,13 @@ func newManager(
 		return nil, err
 	}
 	opt := lifecycle.Options{
-		Root: facts.Root, RunDir: facts.RunDir, Layers: p.store, Differences: p.store, Images: images, Networks: p.network, NetworkStore: p.networks, Volumes: p.volumes, Events: p.bus,
+		Root: facts.Root, RunDir: facts.RunDir, Images: images, Events: p.bus,
+		Layers: p.store, LayerMounts: p.store.Writable, Differences: p.store.Writable, Mapped: p.store,
+		Volumes: p.volumes, VolumeMounts: p.volumes, Networks: p.network, NetworkStore: p.networks,
 		Tasks: p.tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
 		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllersOf(facts.Cgroups, runtime),
 	}
-	opt.Mapped, opt.Damage, opt.EmulateIDs = p.store, p.damage, emulatesIDs(cfg, facts)
+	opt.Damage, opt.EmulateIDs = p.damage, emulatesIDs(cfg, facts)
 	opt.User, opt.KeepID = userIDs()
 	if cfg.HTTPProxy {
 		opt.Proxies = proxyVariables(os.Environ())

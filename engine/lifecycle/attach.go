@@ -16,6 +16,15 @@ import (
 	"moss/engine/task"
 )
 
+// Viewers are the clients that look at what containers write: attached to their streams, or reading their logs.
+type Viewers struct {
+	index   *index
+	events  events
+	logs    *logReader
+	buffers session.Buffers
+	closing <-chan struct{} // closed when the engine ends
+}
+
 // viewer is a client that attached before the container's start.
 type viewer struct {
 	req    task.Attach
@@ -45,10 +54,10 @@ type hangup interface {
 // it writes is lost. Attach returns when the container has ended, the client has gone or has typed its detach keys.
 //
 // Errors before open are the caller's to report: fault.NotFound, fault.Conflict (paused), fault.Invalid.
-func (m *Manager) Attach(
+func (v *Viewers) Attach(
 	ctx context.Context, ref string, opt container.AttachOptions, open func() (io.ReadWriteCloser, error),
 ) error {
-	c, err := m.index.find(ref)
+	c, err := v.index.find(ref)
 	if err != nil {
 		return err
 	}
@@ -57,29 +66,29 @@ func (m *Manager) Attach(
 		return fault.Conflict("Container %s is paused. Unpause the container before attach", ref)
 	}
 	if !opt.Stream {
-		return m.replayLog(ctx, r, opt, nil, open)
+		return v.replayLog(ctx, r, opt, nil, open)
 	}
 	req := task.Attach{
 		Stdin: opt.Stdin && r.Config.OpenStdin, Stdout: opt.Stdout, Stderr: opt.Stderr, Mark: opt.Logs,
 	}
-	v := &viewer{req: req, joined: make(chan runView, 1)}
+	waiting := &viewer{req: req, joined: make(chan runView, 1)}
 	var ended task.Task
 	for {
-		now, err := c.addViewer(v, ended)
+		now, err := c.addViewer(waiting, ended)
 		switch {
 		case err != nil:
 			return err
 		case now == nil:
-			return m.viewLater(ctx, c, opt, v, open)
+			return v.viewLater(ctx, c, opt, waiting, open)
 		case now.task == nil:
 			// The process has ended and the state still says that it runs: there is nothing to see, and the client, which
 			// has looked at the state, waits for no other start.
-			return m.serveJoined(ctx, c, opt, seen{runView: runView{overStreams{}, *now}}, open)
+			return v.serveJoined(ctx, c, opt, seen{runView: runView{overStreams{}, *now}}, open)
 		}
 		streams, mark, err := now.task.Attach(ctx, req)
 		switch {
 		case err == nil:
-			return m.serveJoined(ctx, c, opt, seen{runView{streams, *now}, &logs.Mark{Inode: mark.Inode, Size: mark.Size}}, open)
+			return v.serveJoined(ctx, c, opt, seen{runView{streams, *now}, &logs.Mark{Inode: mark.Inode, Size: mark.Size}}, open)
 		case !fault.Is(err, fault.Conflict):
 			return err
 		}
@@ -88,25 +97,25 @@ func (m *Manager) Attach(
 }
 
 // serveJoined serves a client whose streams are joined.
-func (m *Manager) serveJoined(
+func (v *Viewers) serveJoined(
 	ctx context.Context, c *ctr, opt container.AttachOptions, what seen, open func() (io.ReadWriteCloser, error),
 ) error {
 	defer what.streams.Close() //nolint:errcheck // the view ends either way
 	opened := func() (io.ReadWriteCloser, error) {
 		conn, err := open()
 		if err == nil {
-			m.publishEvent("attach", c.record())
+			publishEvent(v.events, "attach", c.record())
 		}
 		return conn, err
 	}
 	if opt.Logs {
-		return m.replayLog(ctx, c.record(), opt, &what, opened)
+		return v.replayLog(ctx, c.record(), opt, &what, opened)
 	}
 	conn, err := opened()
 	if err != nil {
 		return err
 	}
-	m.copyStreams(ctx, c, opt, what.runView, conn)
+	v.copyStreams(ctx, c, opt, what.runView, conn)
 	return nil
 }
 
@@ -126,27 +135,27 @@ func (overStreams) CloseWrite() error { return nil }
 func (overStreams) Close() error { return nil }
 
 // viewLater serves a client that came before the start: it is answered at once and joined when the start comes.
-func (m *Manager) viewLater(
-	ctx context.Context, c *ctr, opt container.AttachOptions, v *viewer,
+func (v *Viewers) viewLater(
+	ctx context.Context, c *ctr, opt container.AttachOptions, waiting *viewer,
 	open func() (io.ReadWriteCloser, error),
 ) error {
-	defer c.removeViewer(v)
+	defer c.removeViewer(waiting)
 	conn, err := open()
 	if err != nil {
 		return err
 	}
 	defer conn.Close() //nolint:errcheck // the client may have closed it already
-	m.publishEvent("attach", c.record())
+	publishEvent(v.events, "attach", c.record())
 
 	gone := make(chan struct{})
 	if h, ok := conn.(hangup); ok {
 		go func() { h.AwaitHangup(); close(gone) }()
 	}
 	select {
-	case what, ok := <-v.joined:
+	case what, ok := <-waiting.joined:
 		if ok {
 			defer what.streams.Close() //nolint:errcheck // the view ends either way
-			m.copyStreams(ctx, c, opt, what, conn)
+			v.copyStreams(ctx, c, opt, what, conn)
 		}
 	case <-gone:
 	case <-ctx.Done():
@@ -221,8 +230,8 @@ func (c *ctr) dropViewers() {
 
 // SetDetachKeys sets the bytes that detach viewers which named none themselves, from the container's next start on: with
 // the start they are joined. fault.NotFound if there is no such container.
-func (m *Manager) SetDetachKeys(ref string, keys []byte) error {
-	c, err := m.index.find(ref)
+func (v *Viewers) SetDetachKeys(ref string, keys []byte) error {
+	c, err := v.index.find(ref)
 	if err != nil {
 		return err
 	}
@@ -243,13 +252,13 @@ func (c *ctr) usualKeys() []byte {
 }
 
 // copyStreams copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.
-func (m *Manager) copyStreams(
+func (v *Viewers) copyStreams(
 	ctx context.Context, c *ctr, opt container.AttachOptions, what runView, conn io.ReadWriteCloser,
 ) {
 	r := c.record()
 	o := session.Options{
-		Input: opt.Stdin && r.Config.OpenStdin, Detached: func() { m.publishEvent("detach", r) }, Buffers: &m.buffers,
-		Over: func(ctx context.Context) { m.awaitEnd(ctx, c, what.run) },
+		Input: opt.Stdin && r.Config.OpenStdin, Detached: func() { publishEvent(v.events, "detach", r) }, Buffers: &v.buffers,
+		Over: func(ctx context.Context) { v.awaitEnd(ctx, c, what.run) },
 	}
 	if r.Config.Tty {
 		o.InputEnd = o.Input // who gives up the keyboard leaves: programs see no end of input on a terminal
@@ -263,14 +272,14 @@ func (m *Manager) copyStreams(
 
 // awaitEnd is called when the output of a run has ended. It returns once everybody can see that the run has, or ctx is done;
 // at once if the process lives on, since only this view has ended then.
-func (m *Manager) awaitEnd(ctx context.Context, c *ctr, now run) {
+func (v *Viewers) awaitEnd(ctx context.Context, c *ctr, now run) {
 	if r := c.record(); now.task != nil && (pidfd.ID{Pid: r.Pid, Start: r.PidStart}).Lives() && now.task.Signal(ctx, 0) == nil {
 		return // the process was looked at first: of one that has ended the monitor need not be asked
 	}
 	select {
 	case <-now.end.done:
 	case <-ctx.Done():
-	case <-m.life.Done(): // the next engine sees to the end
+	case <-v.closing: // the next engine sees to the end
 	}
 }
 
@@ -282,7 +291,7 @@ type seen struct {
 
 // replayLog sends the log and, with after, goes on with what is written since. An error after the answer has begun is told in
 // the stream too.
-func (m *Manager) replayLog(
+func (v *Viewers) replayLog(
 	ctx context.Context, r *container.Record, opt container.AttachOptions, after *seen,
 	open func() (io.ReadWriteCloser, error),
 ) error {
@@ -291,30 +300,30 @@ func (m *Manager) replayLog(
 		return err
 	}
 	if opt.Logs && r.LogDriver().Readable {
-		if err := m.sendLog(ctx, r, opt, after, conn); err != nil {
-			return m.sendFailure(r, err, conn)
+		if err := v.sendLog(ctx, r, opt, after, conn); err != nil {
+			return v.sendFailure(r, err, conn)
 		}
 	}
 	if after == nil {
 		return session.End(conn)
 	}
-	c, err := m.index.find(r.ID)
+	c, err := v.index.find(r.ID)
 	if err != nil {
-		return m.sendFailure(r, err, conn)
+		return v.sendFailure(r, err, conn)
 	}
-	m.copyStreams(ctx, c, opt, after.runView, conn)
+	v.copyStreams(ctx, c, opt, after.runView, conn)
 	return nil
 }
 
 // sendLog sends the log, up to where the view after it begins.
-func (m *Manager) sendLog(
+func (v *Viewers) sendLog(
 	ctx context.Context, r *container.Record, opt container.AttachOptions, after *seen, conn io.Writer,
 ) error {
 	read := logs.ReadOptions{Stdout: opt.Stdout, Stderr: opt.Stderr, Tail: -1}
 	if after != nil {
 		read.StopAt = after.mark
 	}
-	err := m.readLog(ctx, r, read, func(e logs.Entry) error {
+	err := v.logs.readLog(ctx, r, read, func(e logs.Entry) error {
 		if r.Config.Tty {
 			_, err := conn.Write(e.Line)
 			return err
@@ -329,7 +338,7 @@ func (m *Manager) sendLog(
 }
 
 // sendFailure ends an answer that has begun with the reason, in the form of the output. It returns cause.
-func (m *Manager) sendFailure(r *container.Record, cause error, conn io.ReadWriteCloser) error {
+func (v *Viewers) sendFailure(r *container.Record, cause error, conn io.ReadWriteCloser) error {
 	var err error
 	if text := "Error: " + fault.Text(cause); r.Config.Tty {
 		_, err = io.WriteString(conn, text+"\r\n")
@@ -345,11 +354,11 @@ func (m *Manager) sendFailure(r *container.Record, cause error, conn io.ReadWrit
 // Logs passes the container's log lines to emit, oldest first, each with its attributes, which must not be changed. With
 // Follow it goes on until the container has ended, ctx is done or emit fails. fault.NotFound if there is no such container,
 // fault.Unsupported for a log driver that cannot be read, fault.Unavailable for a journal that does not answer.
-func (m *Manager) Logs(
+func (v *Viewers) Logs(
 	ctx context.Context, ref string, opt container.LogsOptions,
 	emit func(stream stdio.Stream, at time.Time, line []byte, attrs map[string]string) error,
 ) error {
-	c, err := m.index.find(ref)
+	c, err := v.index.find(ref)
 	if err != nil {
 		return err
 	}
@@ -361,7 +370,7 @@ func (m *Manager) Logs(
 		Stdout: opt.Stdout, Stderr: opt.Stderr, Since: opt.Since, Until: opt.Until, Tail: opt.Tail,
 		Follow: opt.Follow && r.State.Running(), End: c.untilRest().done,
 	}
-	err = m.readLog(ctx, r, read, func(e logs.Entry) error { return emit(e.Stream, e.Time, e.Line, e.Attrs) })
+	err = v.logs.readLog(ctx, r, read, func(e logs.Entry) error { return emit(e.Stream, e.Time, e.Line, e.Attrs) })
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it has never run
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,14 +28,7 @@ func makeSources(binds []container.Bind) error {
 
 // checkSources finds what makeSources will not make, before there is a container.
 func checkSources(binds []container.Bind) error {
-	for _, b := range binds {
-		if b.MustExist {
-			if err := readySource(b.Source, b.BindTerms); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return makeSources(slices.DeleteFunc(slices.Clone(binds), func(b container.Bind) bool { return !b.MustExist }))
 }
 
 // readySource makes a folder where there is nothing to bind, or says that there is nothing.

@@ -4,6 +4,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -13,32 +14,39 @@ import (
 // cgroupMount is where cgroups are mounted: the unified hierarchy itself, or a folder for each of v1.
 const cgroupMount = "/sys/fs/cgroup"
 
+// cgroups names the cgroups of containers, and removes the parents that they had.
+type cgroups struct {
+	base string // path below which they go; empty: there are none
+
+	parents sync.RWMutex // read-locked by every start below a CgroupParent, locked while empty ones are removed
+}
+
 // cgroupsPath is the container's cgroup in every hierarchy; empty where there are none.
-func (m *Manager) cgroupsPath(r *container.Record) string {
-	if m.opt.CgroupBase == "" {
+func (g *cgroups) cgroupsPath(r *container.Record) string {
+	if g.base == "" {
 		return ""
 	}
-	return path.Join("/", m.opt.CgroupBase, r.Host.CgroupPath(), r.ID)
+	return path.Join("/", g.base, r.Host.CgroupPath(), r.ID)
 }
 
 // holdCgroups keeps the parents of cgroups from being removed while a container starts in one. The result ends that.
-func (m *Manager) holdCgroups(r *container.Record) (done func()) {
-	if r.Host.CgroupPath() == "" || m.opt.CgroupBase == "" {
+func (g *cgroups) holdCgroups(r *container.Record) (done func()) {
+	if r.Host.CgroupPath() == "" || g.base == "" {
 		return func() {}
 	}
-	m.cgroups.RLock()
-	return m.cgroups.RUnlock
+	g.parents.RLock()
+	return g.parents.RUnlock
 }
 
-// pruneCgroups removes the parents that a container's cgroup had, as far as they are empty. The kernel refuses the others,
-// which somebody still uses.
-func (m *Manager) pruneCgroups(r *container.Record) {
-	if r.Host.CgroupPath() == "" || m.opt.CgroupBase == "" {
+// pruneParents removes the parents that a container's cgroup had, as far as they are empty. The kernel refuses the others,
+// which somebody still uses. parent is relative to base; empty for a container without one.
+func (g *cgroups) pruneParents(parent string) {
+	if parent == "" || g.base == "" {
 		return
 	}
-	m.cgroups.Lock()
-	defer m.cgroups.Unlock()
-	pruneCgroups(cgroupMount, m.opt.CgroupBase, r.Host.CgroupPath())
+	g.parents.Lock()
+	defer g.parents.Unlock()
+	pruneCgroups(cgroupMount, g.base, parent)
 }
 
 // pruneCgroups removes parent, a relative path, and what lies between it and base, in each hierarchy mounted at mount.

@@ -16,17 +16,24 @@ import (
 	"moss/engine/ocispec"
 )
 
+// Commits makes images of containers.
+type Commits struct {
+	index   *index
+	freezer *freezer
+	layers  *layers
+	store   layerStore
+	images  images
+	events  events
+}
+
 // Commit makes an image of the container's writable layer and its configuration, and returns the image's id. With Pause
 // the processes of a running container stand still while the layer is read.
 //
 // fault.NotFound if there is no such container, fault.Conflict while it is being removed, fault.Invalid for a bad name or
 // change. On error there is no image, and the processes run on either way.
-func (m *Manager) Commit(ctx context.Context, ref string, opt container.CommitOptions) (imageID string, err error) {
-	c, err := m.index.find(ref)
+func (cm *Commits) Commit(ctx context.Context, ref string, opt container.CommitOptions) (imageID string, err error) {
+	c, err := cm.index.acquire(ctx, ref)
 	if err != nil {
-		return "", err
-	}
-	if err := c.acquire(ctx); err != nil {
 		return "", err
 	}
 	defer c.release()
@@ -45,34 +52,34 @@ func (m *Manager) Commit(ctx context.Context, ref string, opt container.CommitOp
 	if err != nil {
 		return "", fmt.Errorf("encode configuration of %s: %w", r.ID, err)
 	}
-	imageID, name, err := m.opt.Images.Commit(ctx, image.Commit{
+	imageID, name, err := cm.images.Commit(ctx, image.Commit{
 		Repo: opt.Repo, Tag: opt.Tag, Author: opt.Author, Comment: opt.Comment, Changes: opt.Changes,
 		Config: config, Parent: r.ImageID, ContainerID: r.ID,
 		CreatedBy:       strings.Join(append([]string{r.Path}, r.Args...), " "),
 		ContainerConfig: made,
-	}, func(ctx context.Context) (io.ReadCloser, error) { return m.stillLayer(ctx, c, opt.Pause) })
+	}, func(ctx context.Context) (io.ReadCloser, error) { return cm.stillLayer(ctx, c, opt.Pause) })
 	if err != nil {
 		return "", err
 	}
-	m.publishEvent("commit", c.record(), "comment", opt.Comment, "imageID", imageID, "imageRef", name)
+	publishEvent(cm.events, "commit", c.record(), "comment", opt.Comment, "imageID", imageID, "imageRef", name)
 	return imageID, nil
 }
 
 // stillLayer opens what the container has changed. With pause its processes are frozen until that has been read or is
 // closed, should anything of it go wrong too. The caller holds the token.
-func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.ReadCloser, err error) {
+func (cm *Commits) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.ReadCloser, err error) {
 	var back undo
 	defer func() { back.run(ctx, &err) }()
 	thaw := func() error { return nil }
 	if pause && c.record().State == container.Running {
 		outlive := context.WithoutCancel(ctx) // a client that hangs up must not leave the processes frozen
 		thaw = func() error {
-			if err := m.unpauseContainer(outlive, c); !fault.Is(err, fault.Conflict) {
+			if err := cm.freezer.unpauseContainer(outlive, c); !fault.Is(err, fault.Conflict) {
 				return err
 			}
 			return nil // it is not paused any more: a kill has thawed it, or it has ended
 		}
-		err := m.freezeForNow(outlive, c)
+		err := cm.freezer.freezeForNow(outlive, c)
 		switch {
 		case err == nil:
 			back.push(func(context.Context) error { return thaw() })
@@ -80,13 +87,13 @@ func (m *Manager) stillLayer(ctx context.Context, c *ctr, pause bool) (_ io.Read
 			return nil, err
 		}
 	}
-	drop := func() error { return m.dropLayer(context.WithoutCancel(ctx), c) }
-	_, err = m.holdLayer(ctx, c) // links on the way to mount points are followed where it is mounted
+	drop := func() error { return cm.layers.dropLayer(context.WithoutCancel(ctx), c) }
+	_, err = cm.layers.holdLayer(ctx, c) // links on the way to mount points are followed where it is mounted
 	if err != nil {
 		return nil, fmt.Errorf("read layer of %s: %w", c.id, err)
 	}
 	back.push(func(context.Context) error { return drop() })
-	layer, err := m.opt.Layers.Diff(ctx, c.id, c.mountPoints())
+	layer, err := cm.store.Diff(ctx, c.id, c.mountPoints())
 	if err != nil {
 		return nil, fmt.Errorf("read layer of %s: %w", c.id, err)
 	}

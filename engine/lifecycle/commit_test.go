@@ -36,7 +36,7 @@ func TestCommit(t *testing.T) {
 				w.must(m.Pause(t.Context(), id))
 			}
 			before := len(w.log.actions())
-			made, err := m.Commit(t.Context(), id, container.CommitOptions{
+			made, err := m.commits.Commit(t.Context(), id, container.CommitOptions{
 				Repo: "made", Comment: "why", Author: "me", Pause: tc.pause, Changes: []string{"USER 1"},
 				Config: &container.Config{Env: []string{"B=2"}},
 			})
@@ -80,10 +80,10 @@ func TestCommitThatFailsLetsTheContainerGoOn(t *testing.T) {
 			id := w.create(m, "web")
 			w.must(m.Start(t.Context(), id))
 			spoil(w)
-			if _, err := m.Commit(t.Context(), id, container.CommitOptions{Pause: true}); err == nil || !strings.Contains(err.Error(), "no space left") {
+			if _, err := m.commits.Commit(t.Context(), id, container.CommitOptions{Pause: true}); err == nil || !strings.Contains(err.Error(), "no space left") {
 				t.Errorf("commit: %v, want the reason", err)
 			}
-			r, err := m.Get(id)
+			r, err := m.inventory.Get(id)
 			w.must(err)
 			if r.State != container.Running || r.Thaw || w.frozen(id) {
 				t.Errorf("after it: %s, thaw %t, frozen %t; want it running", r.State, r.Thaw, w.frozen(id))
@@ -95,7 +95,7 @@ func TestCommitThatFailsLetsTheContainerGoOn(t *testing.T) {
 		})
 	}
 	w := newWorld(t)
-	if _, err := w.engine().Commit(t.Context(), "nope", container.CommitOptions{}); !fault.Is(err, fault.NotFound) {
+	if _, err := w.engine().commits.Commit(t.Context(), "nope", container.CommitOptions{}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("commit of none: %v, want not found", err)
 	}
 }
@@ -112,7 +112,7 @@ func TestCommitOfWhatHasJustEnded(t *testing.T) {
 		}
 		return nil
 	}
-	if made, err := m.Commit(t.Context(), id, container.CommitOptions{Pause: true}); err != nil || made != "sha256:made" {
+	if made, err := m.commits.Commit(t.Context(), id, container.CommitOptions{Pause: true}); err != nil || made != "sha256:made" {
 		t.Errorf("commit = %q, %v, want an image", made, err)
 	}
 	w.must(m.Kill(t.Context(), id, ""))
@@ -125,7 +125,7 @@ func TestCommitReadsAMountedLayer(t *testing.T) {
 		m := w.engine()
 		id := w.create(m, "web")
 		w.images.fail = fail
-		if _, err := m.Commit(t.Context(), id, container.CommitOptions{Pause: true}); !errors.Is(err, fail) {
+		if _, err := m.commits.Commit(t.Context(), id, container.CommitOptions{Pause: true}); !errors.Is(err, fail) {
 			t.Errorf("%s: commit = %v, want %v", name, err, fail)
 		}
 		if !w.layers.diffed || w.layers.isMounted(id) {
@@ -137,7 +137,7 @@ func TestCommitReadsAMountedLayer(t *testing.T) {
 	id := w.create(m, "web")
 	for _, verb := range []string{"mount", "diff"} {
 		w.layers.fail = map[string]error{verb: errors.New("not today")}
-		if _, err := m.Commit(t.Context(), id, container.CommitOptions{}); err == nil || w.layers.isMounted(id) {
+		if _, err := m.commits.Commit(t.Context(), id, container.CommitOptions{}); err == nil || w.layers.isMounted(id) {
 			t.Errorf("%s fails: commit = %v, mounted afterwards %t", verb, err, w.layers.isMounted(id))
 		}
 	}

@@ -14,8 +14,8 @@ import (
 // ConnectNetwork gives a container a place in one more network, at once if it runs and from its next start on. fault.Invalid
 // for settings that cannot be and for networks that do not go together, fault.Forbidden if it is in that network already,
 // fault.Conflict if an address is taken or the container is being removed. On error all is as before.
-func (m *Manager) ConnectNetwork(ctx context.Context, ref string, n *network.Network, cfg container.EndpointConfig) error {
-	c, err := m.index.find(ref)
+func (ns *Networks) ConnectNetwork(ctx context.Context, ref string, n *network.Network, cfg container.EndpointConfig) error {
+	c, err := ns.index.find(ref)
 	if err != nil {
 		return err
 	}
@@ -27,10 +27,10 @@ func (m *Manager) ConnectNetwork(ctx context.Context, ref string, n *network.Net
 	if c.isRemoved() {
 		return noSuch(ref) // while this waited
 	}
-	if n, err = m.opt.NetworkStore.Find(n.ID); err != nil {
+	if n, err = ns.store.Find(n.ID); err != nil {
 		return err // likewise
 	}
-	if err := m.checkConnect(c.record(), n, &cfg); err != nil {
+	if err := ns.checkConnect(c.record(), n, &cfg); err != nil {
 		return err
 	}
 	change := func(r *container.Record) {
@@ -41,22 +41,13 @@ func (m *Manager) ConnectNetwork(ctx context.Context, ref string, n *network.Net
 		in[n.Name] = cfg
 		r.Endpoints = in
 	}
-	live, err := m.whileItRuns(c, func(before *container.Record) error {
-		return m.connectLive(ctx, c, before, n, change)
-	})
-	if live {
-		if err == nil {
-			m.linksChanged(c)
-		}
-		return err
-	}
-	return m.changeNetworks(c, change)
+	return ns.changeNetworks(c, change, func(before *container.Record) error { return ns.connectLive(ctx, c, before, n, change) })
 }
 
 // DisconnectNetwork takes a container out of a network, at once if it runs. fault.NotFound if it is not in it, fault.Invalid
 // for the host's network. With force a container that is not there is no error. On error all is as before.
-func (m *Manager) DisconnectNetwork(ctx context.Context, ref string, n *network.Network, force bool) error {
-	c, err := m.index.find(ref)
+func (ns *Networks) DisconnectNetwork(ctx context.Context, ref string, n *network.Network, force bool) error {
+	c, err := ns.index.find(ref)
 	if force && fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -78,25 +69,22 @@ func (m *Manager) DisconnectNetwork(ctx context.Context, ref string, n *network.
 	if err := errors.Join(removalConflict(r), r.CanDisconnect(n.Name)); err != nil {
 		return err
 	}
-	name, in := m.inNetwork(r, n)
+	name, in := ns.inNetwork(r, n)
 	if !in {
 		return fault.NotFound("container %s is not connected to network %s", ref, n.Name)
 	}
-	change := func(r *container.Record) {
+	return ns.changeNetworks(c, leaveNamed(name), func(before *container.Record) error {
+		return ns.disconnectLive(ctx, c, before, name, n)
+	})
+}
+
+// leaveNamed is the change of the record of a container that leaves a network.
+func leaveNamed(name string) func(*container.Record) {
+	return func(r *container.Record) {
 		in := maps.Clone(r.Networks())
 		delete(in, name)
 		r.Endpoints = in
 	}
-	live, err := m.whileItRuns(c, func(before *container.Record) error {
-		return m.disconnectLive(ctx, c, before, name, n, change)
-	})
-	if live {
-		if err == nil {
-			m.linksChanged(c)
-		}
-		return err
-	}
-	return m.changeNetworks(c, change)
 }
 
 // removalConflict is the answer for a container that is on its way out.
@@ -108,15 +96,15 @@ func removalConflict(r *container.Record) error {
 }
 
 // checkConnect checks what is asked of a further network and completes it.
-func (m *Manager) checkConnect(r *container.Record, n *network.Network, cfg *container.EndpointConfig) error {
+func (ns *Networks) checkConnect(r *container.Record, n *network.Network, cfg *container.EndpointConfig) error {
 	if err := errors.Join(removalConflict(r), r.CanConnect(n.Name)); err != nil {
 		return err
 	}
-	if e, named := r.Networks()[n.Name]; named && e.NetworkID != n.ID && !m.isStaleNetwork(e.NetworkID) {
+	if e, named := r.Networks()[n.Name]; named && e.NetworkID != n.ID && !ns.isStaleNetwork(e.NetworkID) {
 		return fault.Conflict("container %s is connected to another network of the name %s", r.Name, n.Name)
 	}
 	// A network that is gone leaves the name behind: whoever connects to the new one of that name may say how.
-	if name, in := m.inNetwork(r, n); in && (r.State.HasProcess() || r.Networks()[name].NetworkID == n.ID) {
+	if name, in := ns.inNetwork(r, n); in && (r.State.HasProcess() || r.Networks()[name].NetworkID == n.ID) {
 		return fault.Forbidden("endpoint with name %s already exists in network %s", r.Name, n.Name)
 	}
 	if err := container.CheckEndpoint(n.Name, cfg); err != nil {
@@ -133,28 +121,27 @@ func (m *Manager) checkConnect(r *container.Record, n *network.Network, cfg *con
 	return nil
 }
 
-// whileItRuns calls f with the record of a container that has a process, which keeps its networks meanwhile. It reports
-// false if there is none.
-func (m *Manager) whileItRuns(c *ctr, f func(*container.Record) error) (bool, error) {
-	c.net.Lock()
-	defer c.net.Unlock()
-	r := c.record()
-	if !r.State.HasProcess() || r.End != nil {
-		return false, nil
-	}
-	return true, f(r)
-}
-
-// changeNetworks notes a change for the next start.
-func (m *Manager) changeNetworks(c *ctr, change func(*container.Record)) error {
+// changeNetworks carries out a change of a container's networks: by live if it has a process, which keeps its networks
+// meanwhile, and otherwise for the next start.
+func (ns *Networks) changeNetworks(c *ctr, change func(*container.Record), live func(before *container.Record) error) error {
+	c.net.changing.Lock()
 	before := c.record()
+	if before.State.HasProcess() && before.End == nil {
+		err := live(before)
+		c.net.changing.Unlock()
+		if err == nil {
+			ns.links.linksChanged(c)
+		}
+		return err
+	}
+	c.net.changing.Unlock()
 	c.update(change)
 	return c.saveOrUndo(func(r *container.Record) { r.Endpoints = before.Endpoints })
 }
 
 // connectLive connects a container that runs. A crash in between leaves a place that no record has: the next engine takes
 // it away.
-func (m *Manager) connectLive(
+func (ns *Networks) connectLive(
 	ctx context.Context, c *ctr, before *container.Record, n *network.Network, change func(*container.Record),
 ) (err error) {
 	if before.Network.Mode == network.None {
@@ -168,52 +155,52 @@ func (m *Manager) connectLive(
 	}
 	var back undo
 	defer func() { back.run(ctx, &err) }()
-	s, err := m.opt.Networks.Connect(ctx, c.id, m.networkAttachment(&after, &spec, n.Name, n))
+	s, err := ns.driver.Connect(ctx, c.id, ns.networkAttachment(&after, &spec, n.Name, n))
 	if err != nil {
 		return err
 	}
 	back.push(func(ctx context.Context) error {
-		_, err := m.opt.Networks.Disconnect(ctx, c.id, n.ID)
+		_, err := ns.driver.Disconnect(ctx, c.id, n.ID)
 		return err
 	})
-	if err := m.noteLive(c, before, s, change); err != nil {
+	if err := ns.noteLive(c, before, s, change); err != nil {
 		return err
 	}
-	m.renewEtc(c)
-	m.publishEndpoint("connect", c.record(), n.Name, n.ID)
+	ns.etc.renewEtc(c)
+	ns.publishEndpoint("connect", c.record(), n.Name, n.ID)
 	return nil
 }
 
 // disconnectLive takes a container that runs out of a network. The record says so first: an engine that finds it in the
 // midst of that goes on with it. The network none has nothing to be taken out of.
-func (m *Manager) disconnectLive(
-	ctx context.Context, c *ctr, before *container.Record, name string, n *network.Network, change func(*container.Record),
+func (ns *Networks) disconnectLive(
+	ctx context.Context, c *ctr, before *container.Record, name string, n *network.Network,
 ) error {
 	s := sandboxOf(before)
 	_, placed := s.Endpoints[name]
 	if placed && name != network.None {
 		var err error
-		if s, err = m.takeOut(ctx, c, before, n); err != nil {
+		if s, err = ns.takeOut(ctx, c, before, n); err != nil {
 			return err
 		}
 	} else {
 		delete(s.Endpoints, name)
 	}
-	if err := m.noteLive(c, before, s, change); err != nil {
+	if err := ns.noteLive(c, before, s, leaveNamed(name)); err != nil {
 		if placed && name != network.None {
-			err = errors.Join(err, m.putBack(ctx, c, before, name, n))
+			err = errors.Join(err, ns.putBack(ctx, c, before, name, n))
 		}
 		return err
 	}
-	m.renewEtc(c)
-	m.publishEndpoint("disconnect", c.record(), name, n.ID)
+	ns.etc.renewEtc(c)
+	ns.publishEndpoint("disconnect", c.record(), name, n.ID)
 	return nil
 }
 
-func (m *Manager) takeOut(ctx context.Context, c *ctr, before *container.Record, n *network.Network) (s network.Sandbox, err error) {
+func (ns *Networks) takeOut(ctx context.Context, c *ctr, before *container.Record, n *network.Network) (s network.Sandbox, err error) {
 	c.update(func(r *container.Record) { r.Network.Leaving = n.ID })
 	if err = c.saveRecord(false); err == nil {
-		s, err = m.opt.Networks.Disconnect(ctx, c.id, n.ID)
+		s, err = ns.driver.Disconnect(ctx, c.id, n.ID)
 	}
 	if err != nil {
 		c.update(func(r *container.Record) { r.Network = before.Network })
@@ -223,15 +210,15 @@ func (m *Manager) takeOut(ctx context.Context, c *ctr, before *container.Record,
 }
 
 // putBack undoes takeOut: the place in the network is another one, at the same addresses.
-func (m *Manager) putBack(ctx context.Context, c *ctr, before *container.Record, name string, n *network.Network) error {
+func (ns *Networks) putBack(ctx context.Context, c *ctr, before *container.Record, name string, n *network.Network) error {
 	spec, err := container.SpecOf(before)
 	if err != nil {
 		return err
 	}
-	a, had := m.networkAttachment(before, &spec, name, n), before.Network.Endpoints[name]
+	a, had := ns.networkAttachment(before, &spec, name, n), before.Network.Endpoints[name]
 	a.IPv4, _ = netip.ParseAddr(had.IPAddress)
 	a.IPv6, _ = netip.ParseAddr(had.GlobalIPv6Address)
-	s, err := m.opt.Networks.Connect(ctx, c.id, a)
+	s, err := ns.driver.Connect(ctx, c.id, a)
 	if err != nil {
 		return err
 	}
@@ -240,7 +227,7 @@ func (m *Manager) putBack(ctx context.Context, c *ctr, before *container.Record,
 }
 
 // noteLive writes down what a running container's networks are now.
-func (m *Manager) noteLive(c *ctr, before *container.Record, s network.Sandbox, change func(*container.Record)) error {
+func (ns *Networks) noteLive(c *ctr, before *container.Record, s network.Sandbox, change func(*container.Record)) error {
 	etc, err := etcOf(before)
 	if err != nil {
 		return err
@@ -254,26 +241,22 @@ func (m *Manager) noteLive(c *ctr, before *container.Record, s network.Sandbox, 
 }
 
 // finishLeaving ends a disconnect that a crash interrupted. The container is not watched yet.
-func (m *Manager) finishLeaving(ctx context.Context, c *ctr) {
+func (ns *Networks) finishLeaving(ctx context.Context, c *ctr) {
 	before := c.record()
-	leaving := before.Network.Leaving
-	if leaving == "" {
+	networkID := before.Network.Leaving
+	if networkID == "" {
 		return
 	}
 	for name, ep := range before.Network.Endpoints {
-		if ep.NetworkID != leaving {
+		if ep.NetworkID != networkID {
 			continue
 		}
-		n, err := m.networkNamed(name, leaving)
+		n, err := ns.networkNamed(name, networkID)
 		if err == nil {
-			err = m.disconnectLive(ctx, c, before, name, n, func(r *container.Record) {
-				in := maps.Clone(r.Networks())
-				delete(in, name)
-				r.Endpoints = in
-			})
+			err = ns.disconnectLive(ctx, c, before, name, n)
 		}
 		if err != nil {
-			m.opt.Log.Error().Err(err).Str("container", c.id).Str("network", name).Msg("interrupted disconnect not completed")
+			ns.log.Error().Err(err).Str("container", c.id).Str("network", name).Msg("interrupted disconnect not completed")
 		}
 		return
 	}

@@ -31,7 +31,7 @@ func (w *world) createIn(m *Manager, name, mode string, nets map[string]containe
 // in lists the networks of a container, those of its record and those that it has a place in.
 func (w *world) in(m *Manager, ref string) (record, places []string) {
 	w.t.Helper()
-	r, err := m.Get(ref)
+	r, err := m.inventory.Get(ref)
 	w.must(err)
 	return slices.Sorted(maps.Keys(r.Networks())), slices.Sorted(maps.Keys(r.Network.Endpoints))
 }
@@ -51,7 +51,7 @@ func (l *eventLog) nets() []string {
 
 func (w *world) hosts(m *Manager, ref string) string {
 	w.t.Helper()
-	r, err := m.Get(ref)
+	r, err := m.inventory.Get(ref)
 	w.must(err)
 	raw, err := os.ReadFile(r.HostsPath)
 	w.must(err)
@@ -64,9 +64,9 @@ func TestConnectLive(t *testing.T) {
 	back := w.nets.add("back", 20)
 	id := w.create(m, "web")
 	w.must(m.Start(t.Context(), "web"))
-	path := must(m.Get("web")).HostsPath
+	path := must(m.inventory.Get("web")).HostsPath
 	w.must(os.WriteFile(path, []byte(w.hosts(m, "web")+"192.0.2.1\tmine"), 0o600))
-	w.must(m.ConnectNetwork(t.Context(), "web", back, container.EndpointConfig{Aliases: []string{"db"}, Links: []string{"later:x"}}))
+	w.must(m.Networks().ConnectNetwork(t.Context(), "web", back, container.EndpointConfig{Aliases: []string{"db"}, Links: []string{"later:x"}}))
 
 	if record, places := w.in(m, "web"); !slices.Equal(record, []string{"back", "bridge"}) || !slices.Equal(places, record) {
 		t.Errorf("networks = %v, places = %v, want both", record, places)
@@ -78,7 +78,7 @@ func TestConnectLive(t *testing.T) {
 	if got := w.hosts(m, "web"); !strings.HasSuffix(got, "192.0.2.1\tmine\n10.20.0.2\t"+id[:12]+"\nfd00:14::2\t"+id[:12]+"\n") {
 		t.Errorf("hosts = %q", got)
 	}
-	if raw, _ := os.ReadFile(must(m.Get("web")).ResolvConf); string(raw) != "nameserver 127.0.0.11\noptions ndots:0\n" {
+	if raw, _ := os.ReadFile(must(m.inventory.Get("web")).ResolvConf); string(raw) != "nameserver 127.0.0.11\noptions ndots:0\n" {
 		t.Errorf("resolv.conf = %q, want that of a network with a resolver", raw)
 	}
 	if e, ok := w.log.last("connect"); !ok || e.ID != back.ID || e.Attributes["container"] != id || e.Attributes["type"] != "bridge" {
@@ -99,7 +99,7 @@ func TestConnectLive(t *testing.T) {
 		j.Sandbox.Primary != "bridge" || j.Sandbox.Mode != network.Bridge {
 		t.Errorf("the next engine takes up %+v", j)
 	}
-	w.must(again.DisconnectNetwork(t.Context(), "front", back, false))
+	w.must(again.Networks().DisconnectNetwork(t.Context(), "front", back, false))
 	if got := w.hosts(again, "front"); strings.Contains(got, "10.20") || !strings.Contains(got, "mine\n") || !strings.Contains(got, "172.17.0.2\t") {
 		t.Errorf("hosts after the disconnect = %q", got)
 	}
@@ -125,7 +125,7 @@ func TestConnectAtRest(t *testing.T) {
 	m := w.engine()
 	a, b := w.nets.add("a", 10), w.nets.add("b", 11)
 	id := w.createIn(m, "web", b.ID[:8], nil)
-	w.must(m.ConnectNetwork(t.Context(), "web", a, container.EndpointConfig{IPAMConfig: &container.IPAMConfig{IPv4Address: "10.10.0.9"}}))
+	w.must(m.Networks().ConnectNetwork(t.Context(), "web", a, container.EndpointConfig{IPAMConfig: &container.IPAMConfig{IPv4Address: "10.10.0.9"}}))
 	if got := w.log.nets(); got != nil {
 		t.Errorf("events = %v, want none: nothing has happened yet", got)
 	}
@@ -135,19 +135,19 @@ func TestConnectAtRest(t *testing.T) {
 	if len(req.Attach) != 2 || req.Attach[0].Name != "b" || req.Attach[1].IPv4.String() != "10.10.0.9" || req.Mode != network.Bridge {
 		t.Errorf("asked for %+v, want b first", req)
 	}
-	if got := must(m.Get("web")); got.Host.NetworkMode != "b" || got.Network.Primary != "b" {
+	if got := must(m.inventory.Get("web")); got.Host.NetworkMode != "b" || got.Network.Primary != "b" {
 		t.Errorf("mode = %q, primary = %q, want the name of the network", got.Host.NetworkMode, got.Network.Primary)
 	}
 	w.must(m.Stop(t.Context(), "web", new(killWait)))
 	if want := []string{"connect:a:bridge", "connect:b:bridge", "disconnect:a:bridge", "disconnect:b:bridge"}; !slices.Equal(w.log.nets(), want) {
 		t.Errorf("events = %v, want %v", w.log.nets(), want)
 	}
-	w.must(m.DisconnectNetwork(t.Context(), "web", b, false))
+	w.must(m.Networks().DisconnectNetwork(t.Context(), "web", b, false))
 	w.must(m.Start(t.Context(), "web"))
 	if _, places := w.in(m, "web"); !slices.Equal(places, []string{"a"}) {
 		t.Errorf("places = %v, want a", places)
 	}
-	w.must(m.DisconnectNetwork(t.Context(), "web", a, false))
+	w.must(m.Networks().DisconnectNetwork(t.Context(), "web", a, false))
 	w.must(m.Restart(t.Context(), "web", new(killWait)))
 	if record, places := w.in(m, "web"); len(record)+len(places) != 0 || w.nets.requests[id].Mode != network.Bridge {
 		t.Errorf("networks = %v, places = %v, asked for %+v, want none", record, places, w.nets.requests[id])
@@ -191,7 +191,7 @@ func TestConnectRefused(t *testing.T) {
 		{"runs", n, address("nonsense"), fault.Invalid, "invalid IPv4 address"},
 		{"web", n, container.EndpointConfig{Links: []string{"a:b:c"}}, fault.Invalid, "bad format for links"},
 	} {
-		err := m.ConnectNetwork(t.Context(), tc.ref, tc.n, tc.cfg)
+		err := m.Networks().ConnectNetwork(t.Context(), tc.ref, tc.n, tc.cfg)
 		if !fault.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.text) {
 			t.Errorf("connect of %s to %s: %v, want %q", tc.ref, tc.n.Name, err, tc.text)
 		}
@@ -209,13 +209,13 @@ func TestConnectRefused(t *testing.T) {
 		{"runs", n, true, fault.NotFound, "container runs is not connected to network n"},
 		{"onhost", builtin["host"], false, fault.Invalid, "disconnected from host network"},
 	} {
-		err := m.DisconnectNetwork(t.Context(), tc.ref, tc.n, tc.force)
+		err := m.Networks().DisconnectNetwork(t.Context(), tc.ref, tc.n, tc.force)
 		if tc.kind == nil && err != nil || tc.kind != nil && (!fault.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.text)) {
 			t.Errorf("disconnect of %s from %s: %v, want %q", tc.ref, tc.n.Name, err, tc.text)
 		}
 	}
-	w.must(m.DisconnectNetwork(t.Context(), "alone", builtin["none"], false))
-	w.must(m.ConnectNetwork(t.Context(), "alone", n, container.EndpointConfig{}))
+	w.must(m.Networks().DisconnectNetwork(t.Context(), "alone", builtin["none"], false))
+	w.must(m.Networks().ConnectNetwork(t.Context(), "alone", n, container.EndpointConfig{}))
 	w.must(m.Start(t.Context(), "alone"))
 	if record, places := w.in(m, "alone"); !slices.Equal(record, []string{"n"}) || !slices.Equal(places, record) {
 		t.Errorf("networks = %v, places = %v, want n", record, places)
@@ -234,15 +234,15 @@ func TestLiveWithoutNetwork(t *testing.T) {
 	if want := []string{"connect:none:null"}; !slices.Equal(w.log.nets(), want) {
 		t.Errorf("events = %v, want %v", w.log.nets(), want)
 	}
-	w.must(m.DisconnectNetwork(t.Context(), "web", none, false))
-	if err := m.ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}); !fault.Is(err, fault.Conflict) {
+	w.must(m.Networks().DisconnectNetwork(t.Context(), "web", none, false))
+	if err := m.Networks().ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("connect: %v, want fault.Conflict", err)
 	}
 	if record, places := w.in(m, "web"); len(record)+len(places) > 0 {
 		t.Errorf("networks = %v, places = %v, want none", record, places)
 	}
 	w.must(m.Stop(t.Context(), "web", new(killWait)))
-	w.must(m.ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}))
+	w.must(m.Networks().ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}))
 }
 
 // TestConnectUndone: whatever goes wrong, the container has what it had.
@@ -252,7 +252,7 @@ func TestConnectUndone(t *testing.T) {
 	n, more := w.nets.add("n", 10), w.nets.add("more", 11)
 	id := w.createIn(m, "web", "n", nil)
 	w.must(m.Start(t.Context(), "web"))
-	c, before := must(m.index.find("web")), must(json.Marshal(must(m.Get("web")).Network))
+	c, before := must(m.index.find("web")), must(json.Marshal(must(m.inventory.Get("web")).Network))
 	dir := c.dir
 	for _, tc := range []struct {
 		name  string
@@ -262,14 +262,14 @@ func TestConnectUndone(t *testing.T) {
 		{"record", func() { c.dir = dir + "/none" }},
 	} {
 		tc.spoil()
-		if err := m.ConnectNetwork(t.Context(), "web", more, container.EndpointConfig{}); err == nil {
+		if err := m.Networks().ConnectNetwork(t.Context(), "web", more, container.EndpointConfig{}); err == nil {
 			t.Errorf("%s: connected", tc.name)
 		}
-		if err := m.DisconnectNetwork(t.Context(), "web", n, false); err == nil {
+		if err := m.Networks().DisconnectNetwork(t.Context(), "web", n, false); err == nil {
 			t.Errorf("%s: disconnected", tc.name)
 		}
 		w.nets.refuse, c.dir = nil, dir
-		r := must(m.Get("web"))
+		r := must(m.inventory.Get("web"))
 		if after := must(json.Marshal(r.Network)); string(after) != string(before) || len(r.Endpoints) != 1 {
 			t.Errorf("%s: network = %s, want %s", tc.name, after, before)
 		}
@@ -277,7 +277,7 @@ func TestConnectUndone(t *testing.T) {
 			t.Errorf("%s: places = %+v, want one", tc.name, asked)
 		}
 	}
-	saved, _, err := m.readRecord(id)
+	saved, _, err := m.records.readRecord(id)
 	w.must(err)
 	if saved.Network.Leaving != "" {
 		t.Errorf("the record says that it leaves %s", saved.Network.Leaving)
@@ -298,7 +298,7 @@ func TestRenewalInterrupted(t *testing.T) {
 		files[path] = must(os.ReadFile(path))
 	}
 	etc := must(etcOf(c.record()))
-	w.must(m.ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}))
+	w.must(m.Networks().ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}))
 	for _, before := range []bool{false, true} {
 		for path, content := range files {
 			if before {
@@ -334,7 +334,7 @@ func TestDisconnectInterrupted(t *testing.T) {
 	m.Close()
 	m = w.engine()
 	record, places := w.in(m, "web")
-	if !slices.Equal(record, []string{"bridge"}) || !slices.Equal(places, record) || must(m.Get("web")).Network.Leaving != "" {
+	if !slices.Equal(record, []string{"bridge"}) || !slices.Equal(places, record) || must(m.inventory.Get("web")).Network.Leaving != "" {
 		t.Errorf("networks = %v, places = %v, want the default one", record, places)
 	}
 	w.must(m.Kill(t.Context(), "web", ""))
@@ -352,8 +352,8 @@ func TestConnectMeetsExit(t *testing.T) {
 			id := w.create(m, "web")
 			w.must(m.Start(t.Context(), "web"))
 			go close(end)
-			w.must(m.ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}))
-			must(m.Wait(t.Context(), "web"))
+			w.must(m.Networks().ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}))
+			must(m.inventory.Wait(t.Context(), "web"))
 			synctest.Wait()
 			record, places := w.in(m, "web")
 			if !slices.Equal(record, []string{"bridge", "n"}) || len(places) > 0 || len(w.nets.joined[id].Endpoints) > 0 {

@@ -53,11 +53,11 @@ func (s *stage) afterCrash(t *testing.T, line int) (what string) {
 		m := w.engine()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		r, err := m.Get(s.id)
+		r, err := m.inventory.Get(s.id)
 		switch {
 		case fault.Is(err, fault.NotFound):
 			what, r = "gone", &container.Record{}
-			if _, err := os.Stat(m.dataDir(s.id)); err == nil || w.layers.made[s.id] {
+			if _, err := os.Stat(m.folders.dataDir(s.id)); err == nil || w.layers.made[s.id] {
 				t.Errorf("crash at line %d, %s: the container is gone, its layer or folder are not", line+1, still.line)
 			}
 		case err != nil:
@@ -69,7 +69,7 @@ func (s *stage) afterCrash(t *testing.T, line int) (what string) {
 		}
 		now := w.tasks.Task(s.id)
 		_, joined := w.nets.joined[s.id]
-		_, folder := os.Stat(m.taskDir(s.id))
+		_, folder := os.Stat(m.folders.taskDir(s.id))
 		if runs := r.State.HasProcess(); runs != (now != nil) || runs != joined || runs != (folder == nil) || w.layers.mounted[s.id] {
 			t.Errorf("crash at line %d, %s: %s, but a task: %t, its folder: %t, a network: %t, a mount: %t", line+1, still.line, what,
 				now != nil, folder == nil, joined, w.layers.mounted[s.id])

@@ -52,9 +52,9 @@ func TestCrashBeforePolicyRestart(t *testing.T) {
 		w.must(err)
 		c.update(func(r *container.Record) { r.State = container.Restarting })
 		w.must(c.saveRecord(false))
-		w.must(os.MkdirAll(first.taskDir(id), 0o700))
+		w.must(os.MkdirAll(first.folders.taskDir(id), 0o700))
 		w.layers.mounted[id] = true
-		prepared, err := w.tasks.Prepare(t.Context(), task.Spec{ID: id, Dir: first.taskDir(id)})
+		prepared, err := w.tasks.Prepare(t.Context(), task.Spec{ID: id, Dir: first.folders.taskDir(id)})
 		w.must(err)
 
 		m := w.engine()
@@ -85,9 +85,9 @@ func TestCrashAfterStart(t *testing.T) {
 		r.StoppedByUser, r.RestartAtStart, r.RestartCount = true, true, 4
 	})
 	w.must(c.saveRecord(false))
-	w.must(os.MkdirAll(first.taskDir(id), 0o700))
+	w.must(os.MkdirAll(first.folders.taskDir(id), 0o700))
 
-	r, err := w.engine().Get(id)
+	r, err := w.engine().inventory.Get(id)
 	w.must(err)
 	if r.State != container.Running || r.ExitCode != 0 || r.Error != "" || r.OOMKilled || r.StoppedByUser || r.RestartAtStart || r.RestartCount != 0 {
 		t.Errorf("got %s, code %d, error %q, oom %t, by user %t, at start %t, restarts %d; want a fresh run", r.State, r.ExitCode,
@@ -101,14 +101,14 @@ func TestCrashWhilePreparing(t *testing.T) {
 	first := w.engine()
 	id := w.create(first, "web")
 	first.Close()
-	w.must(os.MkdirAll(first.taskDir(id), 0o700))
+	w.must(os.MkdirAll(first.folders.taskDir(id), 0o700))
 	w.layers.mounted[id] = true
 
 	m := w.engine()
 	if w.layers.mounted[id] {
 		t.Error("the layer of a container at rest is mounted")
 	}
-	if _, err := os.Stat(m.taskDir(id)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(m.folders.taskDir(id)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("task folder: got %v, want none", err)
 	}
 }

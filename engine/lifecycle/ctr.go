@@ -23,13 +23,8 @@ type ctr struct {
 	revision uint64     // of the last record written
 	phase    phase      // as it was written last
 
-	layer   sync.Mutex // held while the layer is mounted or unmounted; guards holders and apart
-	holders int        // of the mount: the task, and views on the files
-	apart   bool       // the task's process has the layer in a mount namespace of its own
-
-	views sync.RWMutex // read-locked while a view on its files is opened; locked while its layer is removed
-
-	net sync.Mutex // held while the networks of the running container change
+	layer layerUse
+	net   networkUse
 
 	mu      sync.Mutex // guards the fields below and the replacement of published
 	task    task.Task  // nil while there is no process

@@ -1,21 +1,22 @@
 package lifecycle
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/damage"
 	"moss/engine/fault"
+	"moss/engine/id"
 	"moss/engine/logs"
 	"moss/engine/record"
-	"moss/engine/task"
+	"moss/engine/tree"
 )
 
 // damaged takes files that are not what they should be.
@@ -23,11 +24,61 @@ type damaged interface {
 	SetAside(path string, why error) error
 }
 
+// records reads the records of containers, and sets aside what is damaged in their folders.
+type records struct {
+	folders folders
+	damage  damaged
+	bootID  string // of the running kernel
+	driver  string // of writable layers
+	log     zerolog.Logger
+}
+
+// loadRecords reads every record. A folder without one is what a crash left of a create or a remove.
+func (rs *records) loadRecords() ([]*ctr, error) {
+	base := filepath.Join(rs.folders.root, "containers")
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return nil, err
+	}
+	var all []*ctr
+	for _, entry := range entries {
+		if !id.Is(entry.Name()) {
+			continue
+		}
+		r, p, err := rs.readRecord(entry.Name())
+		if fault.Is(err, fault.NotFound) {
+			if err := tree.RemovePath(rs.folders.dataDir(entry.Name())); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			if r, p, err = rs.replaceRecord(entry.Name(), err); err != nil {
+				return nil, err
+			}
+		}
+		if err := rs.setLinksAside(entry.Name()); err != nil {
+			return nil, err
+		}
+		dir := rs.folders.dataDir(entry.Name())
+		if err := record.Sweep(dir); err != nil {
+			rs.log.Warn().Err(err).Str("container", entry.Name()).Msg("half-written record not removed")
+		}
+		c := newCtr(r, dir)
+		c.phase = p
+		all = append(all, c)
+	}
+	return all, nil
+}
+
 // readRecord reads the newest record of a container. fault.NotFound if it has none; any other error says why none of its two
 // files is of use. One that is damaged is set aside, and made anew from the other one: record.json is then as old as the last
 // verb that changed a setting, state.json comes with the next change.
-func (m *Manager) readRecord(containerID string) (*container.Record, phase, error) {
-	dir := m.dataDir(containerID)
+func (rs *records) readRecord(containerID string) (*container.Record, phase, error) {
+	dir := rs.folders.dataDir(containerID)
 	if err := damage.CheckFolder(dir); err != nil {
 		return nil, phaseNew, err
 	}
@@ -38,7 +89,7 @@ func (m *Manager) readRecord(containerID string) (*container.Record, phase, erro
 	state, stateErr := getRecord(filepath.Join(dir, stateName), containerID)
 	lost := stateErr != nil && !fault.Is(stateErr, fault.NotFound)
 	if lost && !isEmpty(filepath.Join(dir, stateName)) { // a power cut leaves it empty, which is no damage
-		if err := m.opt.Damage.SetAside(filepath.Join(dir, stateName), stateErr); err != nil {
+		if err := rs.damage.SetAside(filepath.Join(dir, stateName), stateErr); err != nil {
 			return nil, phaseNew, err
 		}
 	}
@@ -46,7 +97,7 @@ func (m *Manager) readRecord(containerID string) (*container.Record, phase, erro
 	case err != nil && stateErr != nil:
 		return nil, phaseNew, err
 	case err != nil:
-		if err := m.opt.Damage.SetAside(filepath.Join(dir, recordName), fmt.Errorf("%w: made anew from %s", err, stateName)); err != nil {
+		if err := rs.damage.SetAside(filepath.Join(dir, recordName), fmt.Errorf("%w: made anew from %s", err, stateName)); err != nil {
 			return nil, phaseNew, err
 		}
 		if err := record.Put(filepath.Join(dir, recordName), state); err != nil {
@@ -85,8 +136,8 @@ func isEmpty(path string) bool {
 
 // replaceRecord sets a damaged record aside and puts one in its place by which the container can be seen and removed. A process
 // of the container goes on until then: a person may mend the record.
-func (m *Manager) replaceRecord(containerID string, why error) (*container.Record, phase, error) {
-	dir, made := m.dataDir(containerID), time.Now()
+func (rs *records) replaceRecord(containerID string, why error) (*container.Record, phase, error) {
+	dir, made := rs.folders.dataDir(containerID), time.Now()
 	path := filepath.Join(dir, recordName)
 	if info, err := os.Lstat(dir); err == nil {
 		made = info.ModTime()
@@ -94,15 +145,15 @@ func (m *Manager) replaceRecord(containerID string, why error) (*container.Recor
 	if damage.CheckFolder(dir) != nil {
 		path = dir
 	}
-	if err := m.opt.Damage.SetAside(path, why); err != nil {
+	if err := rs.damage.SetAside(path, why); err != nil {
 		return nil, phaseNew, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, phaseNew, err
 	}
 	r := &container.Record{
-		ID: containerID, Name: "damaged-" + containerID[:12], Created: made.UTC(), State: container.Dead, BootID: m.opt.BootID,
-		Error: fmt.Sprintf("its record is damaged: %.300s", why), Driver: m.opt.Layers.Driver(), FinishedAt: time.Now().UTC(),
+		ID: containerID, Name: "damaged-" + containerID[:12], Created: made.UTC(), State: container.Dead, BootID: rs.bootID,
+		Error: fmt.Sprintf("its record is damaged: %.300s", why), Driver: rs.driver, FinishedAt: time.Now().UTC(),
 	}
 	if err := record.Put(filepath.Join(dir, recordName), r); err != nil {
 		return nil, phaseNew, err
@@ -114,41 +165,17 @@ func (m *Manager) replaceRecord(containerID string, why error) (*container.Recor
 	return r, phaseRemoving, nil
 }
 
-// isUnknown reports whether a container's record says nothing of its process, which goes on until the container's removal.
-func (m *Manager) isUnknown(c *ctr) bool {
-	if c.record().State != container.Dead {
-		return false
-	}
-	_, err := os.Stat(m.taskDir(c.id))
-	return err == nil
-}
-
-// endUnknown ends the process of a container whose record was damaged while it ran.
-func (m *Manager) endUnknown(ctx context.Context, c *ctr) error {
-	soon, cancel := context.WithTimeoutCause(ctx, endWait, task.ErrSilent)
-	defer cancel()
-	f := m.findTasks(soon, []string{c.id})[c.id]
-	err := m.endOrphan(soon, c.id, f)
-	if err == nil || f.task == nil {
-		return err
-	}
-	if err := f.task.Destroy(ctx); err != nil {
-		return fmt.Errorf("end its process: %w", err)
-	}
-	return m.endOrphan(ctx, c.id, found{task: f.task})
-}
-
 // setLinksAside looks at the files that a container's start writes to, all of them in its folder: a link in the place of one
 // would be followed.
-func (m *Manager) setLinksAside(containerID string) error {
-	dir := m.dataDir(containerID)
+func (rs *records) setLinksAside(containerID string) error {
+	dir := rs.folders.dataDir(containerID)
 	for _, name := range []string{"hostname", "hosts", "resolv.conf", containerID + logSuffix} {
 		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
 		if err != nil || info.Mode().IsRegular() {
 			continue // it is made
 		}
-		if err := m.opt.Damage.SetAside(path, fmt.Errorf("not a file but %s", info.Mode().Type())); err != nil {
+		if err := rs.damage.SetAside(path, fmt.Errorf("not a file but %s", info.Mode().Type())); err != nil {
 			return err
 		}
 	}
@@ -156,12 +183,12 @@ func (m *Manager) setLinksAside(containerID string) error {
 }
 
 // setLogAside looks at the log that a container is about to go on with. Its monitor reads the end of the log first.
-func (m *Manager) setLogAside(path string) error {
+func (rs *records) setLogAside(path string) error {
 	if path == "" {
 		return nil
 	}
 	if err := logs.Check(path); err != nil {
-		return m.opt.Damage.SetAside(path, err)
+		return rs.damage.SetAside(path, err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (w *world) view(m *Manager, ref string, opt container.AttachOptions) (clien
 	over := make(chan error, 1)
 	ctx := w.t.Context()
 	go func() {
-		over <- m.Attach(ctx, ref, opt, func() (io.ReadWriteCloser, error) { return server, nil })
+		over <- m.viewers.Attach(ctx, ref, opt, func() (io.ReadWriteCloser, error) { return server, nil })
 	}()
 	return client, over
 }
@@ -33,7 +33,7 @@ func seeEnd(m *Manager, ref string, client io.Reader) <-chan string {
 	seen := make(chan string, 1)
 	go func() {
 		out, err := io.ReadAll(client)
-		r, missing := m.Get(ref)
+		r, missing := m.inventory.Get(ref)
 		if err = errors.Join(err, missing); err != nil {
 			seen <- err.Error()
 			return
@@ -105,7 +105,7 @@ func TestEndOfViewOfFailedStart(t *testing.T) {
 			t.Errorf("client sees %s, want %s", got, want)
 		}
 		w.must(<-attached)
-		if code, err := m.Wait(t.Context(), id); code != 127 || err != nil {
+		if code, err := m.inventory.Wait(t.Context(), id); code != 127 || err != nil {
 			t.Errorf("Wait after a failed start = %d, %v, want 127", code, err)
 		}
 		m.Close()
@@ -124,7 +124,7 @@ func TestEndOfViewBeforeTheEnd(t *testing.T) {
 		now := run{w.tasks.Task(id), c.nextEnd()}
 		c.update(func(r *container.Record) { r.Pid, r.PidStart = 0, 0 })
 		over := make(chan struct{})
-		go func() { m.awaitEnd(context.WithoutCancel(t.Context()), c, now); close(over) }()
+		go func() { m.viewers.awaitEnd(context.WithoutCancel(t.Context()), c, now); close(over) }()
 		synctest.Wait()
 		select {
 		case <-over:
@@ -136,8 +136,8 @@ func TestEndOfViewBeforeTheEnd(t *testing.T) {
 
 		self := identifyProcess(os.Getpid())
 		c.update(func(r *container.Record) { r.Pid, r.PidStart = self.Pid, self.Start })
-		m.life = context.WithoutCancel(t.Context())
-		m.awaitEnd(m.life, c, now)
+		m.viewers.closing = nil
+		m.viewers.awaitEnd(t.Context(), c, now)
 		if got := now.task.(*tasktest.FakeTask).Signals(); len(got) != 0 {
 			t.Errorf("process got signals %v", got)
 		}
@@ -166,7 +166,7 @@ func TestWaitUnderRestartPolicy(t *testing.T) {
 				wait := func() <-chan string {
 					heard := make(chan string, 1)
 					go func() {
-						code, err := m.Wait(t.Context(), id)
+						code, err := m.inventory.Wait(t.Context(), id)
 						heard <- fmt.Sprint(code, err)
 					}()
 					synctest.Wait()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
@@ -17,6 +18,13 @@ import (
 	"moss/engine/ocispec"
 	"moss/engine/tree"
 )
+
+// etcFiles keeps the files of /etc that the engine manages for containers.
+type etcFiles struct {
+	index      *index
+	emulateIDs bool // as in Options
+	log        zerolog.Logger
+}
 
 // writeEtc writes the three files of /etc that the engine manages for a container. They lie outside its root filesystem
 // and are mounted over it.
@@ -40,8 +48,8 @@ func writeEtc(r *container.Record, spec *container.Spec, p *parts, hostname stri
 }
 
 // placeEtc notes where the container's managed files lie: with those of another container if it uses that one's network.
-func (m *Manager) placeEtc(c *ctr, with *joined) {
-	dir, r := m.dataDir(c.id), c.record()
+func (e *etcFiles) placeEtc(c *ctr, with *joined) {
+	dir, r := c.dir, c.record()
 	hostname, hosts, resolv := filepath.Join(dir, "hostname"), filepath.Join(dir, "hosts"), filepath.Join(dir, "resolv.conf")
 	if n := with.network; n != nil {
 		hostname, hosts, resolv = n.HostnamePath, n.HostsPath, n.ResolvConf
@@ -58,8 +66,8 @@ APT::Sandbox::User "root";
 
 // writeAptConf writes the settings that apt is to find where ids are emulated, into the folder of the container's task. path
 // is empty where there is no need of them. A folder that is reached by links is the image's own arrangement and left alone.
-func (m *Manager) writeAptConf(containerID, rootfs string, ids *container.IDMap) (path string, err error) {
-	if !m.opt.EmulateIDs || ids != nil {
+func (e *etcFiles) writeAptConf(taskDir, rootfs string, ids *container.IDMap) (path string, err error) {
+	if !e.emulateIDs || ids != nil {
 		return "", nil
 	}
 	root, err := rootHandle(rootfs)
@@ -73,13 +81,13 @@ func (m *Manager) writeAptConf(containerID, rootfs string, ids *container.IDMap)
 		return "", nil // the image has no apt
 	}
 	unix.Close(dir) //nolint:errcheck // only a handle
-	path = filepath.Join(m.taskDir(containerID), "apt.conf")
+	path = filepath.Join(taskDir, "apt.conf")
 	return path, writeOwn(path, []byte(aptConf))
 }
 
 // etcAtRest returns the record of a container that does not run, with the places of its managed files. Before the first
 // start they are made with what is known then: neither its networks nor its links are.
-func (m *Manager) etcAtRest(c *ctr) (*container.Record, error) {
+func (e *etcFiles) etcAtRest(c *ctr) (*container.Record, error) {
 	c.files.Lock()
 	defer c.files.Unlock()
 	r := *c.record()
@@ -87,7 +95,7 @@ func (m *Manager) etcAtRest(c *ctr) (*container.Record, error) {
 		return &r, nil
 	}
 	if id, shared := strings.CutPrefix(r.Host.NetworkMode, container.JoinMode("")); shared {
-		if other, err := m.index.find(id); err == nil {
+		if other, err := e.index.find(id); err == nil {
 			o := other.record()
 			r.HostnamePath, r.HostsPath, r.ResolvConf = o.HostnamePath, o.HostsPath, o.ResolvConf
 		}
@@ -107,21 +115,6 @@ func (m *Manager) etcAtRest(c *ctr) (*container.Record, error) {
 	spec.Hosts = slices.DeleteFunc(slices.Clone(spec.Hosts), func(h container.HostIP) bool { return !h.IP.IsValid() })
 	p := parts{sandbox: network.Sandbox{Mode: networkMode(&spec), DNS: spec.Host.DNS}}
 	return &r, writeEtc(&r, &spec, &p, spec.Hostname(r.ID, hostName))
-}
-
-// workFolder is the working folder of a container that has never run, as its first start will make it.
-func (m *Manager) workFolder(r *container.Record, rootfs string) (path string, owner container.UserIDs) {
-	if !r.StartedAt.IsZero() {
-		return "", container.UserIDs{}
-	}
-	ids, err := lookupUser(rootfs, r.Config.User, r.Host.GroupAdd)
-	if err == nil {
-		owner, err = toEngineIDs(m.idMap(&r.Host), ids)
-	}
-	if err != nil {
-		owner = container.UserIDs{} // the start will say so
-	}
-	return r.Config.WorkingDir, owner
 }
 
 // lookupUser resolves the user inside the root filesystem. The files are the container's to write, so they are opened

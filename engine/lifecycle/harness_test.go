@@ -78,8 +78,8 @@ func (w *world) open() *Manager {
 		w.t.Fatal(err)
 	}
 	m, err := New(w.t.Context(), Options{
-		Volumes: stored, Damage: damage.New(w.root, nil),
-		Root: w.root, RunDir: w.run, Layers: w.layers, Images: w.images, Networks: w.nets, NetworkStore: w.nets, Events: w.log, Tasks: w.tasks,
+		Volumes: stored, VolumeMounts: stored, Damage: damage.New(w.root, nil),
+		Root: w.root, RunDir: w.run, Layers: w.layers, LayerMounts: w.layers, Images: w.images, Networks: w.nets, NetworkStore: w.nets, Events: w.log, Tasks: w.tasks,
 		Specs: specs, Runtime: task.Runtime{Path: "/usr/bin/crun", Root: w.run}, Log: zerolog.Nop(), BootID: w.boot,
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func (w *world) must(err error) {
 // state returns the container's state and fails the test if it is not there.
 func (w *world) state(m *Manager, ref string) container.State {
 	w.t.Helper()
-	r, err := m.Get(ref)
+	r, err := m.inventory.Get(ref)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -150,17 +150,17 @@ func etcOf(r *container.Record) (*container.Etc, error) {
 // renewEtc brings the managed files of a running container up to date after its networks have changed, be it by an engine
 // that died over it. What the container has written there stays: in hosts only the engine's own lines change, and a
 // resolv.conf that is not as the engine wrote it is left alone.
-func (m *Manager) renewEtc(c *ctr) {
+func (e *etcFiles) renewEtc(c *ctr) {
 	r := c.record()
 	if r.Network.Etc == nil {
 		return
 	}
 	if err := renewFiles(c, r); err != nil {
-		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("hosts and resolv.conf not renewed whole")
+		e.log.Warn().Err(err).Str("container", c.id).Msg("hosts and resolv.conf not renewed whole")
 	}
 	c.update(func(r *container.Record) { r.Network.Etc = nil })
 	if err := c.saveRecord(false); err != nil { // they are renewed once more then, which changes nothing
-		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("renewal of hosts and resolv.conf not saved")
+		e.log.Warn().Err(err).Str("container", c.id).Msg("renewal of hosts and resolv.conf not saved")
 	}
 }
 
@@ -214,21 +214,18 @@ func replaceLines(content []byte, old, now []string) []byte {
 const maxHosts = 1 << 20
 
 // rewriteManaged changes a managed file of a running container in place, since it is mounted there.
-func rewriteManaged(path string, change func(have []byte) []byte) error {
+func rewriteManaged(path string, change func(have []byte) []byte) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
-	return errors.Join(rewriteFile(f, change), f.Close())
-}
-
-func rewriteFile(f *os.File, change func(have []byte) []byte) error {
+	defer func() { err = errors.Join(err, f.Close()) }()
 	content, err := io.ReadAll(io.LimitReader(f, maxHosts+1))
 	if err != nil {
 		return err
 	}
 	if len(content) > maxHosts {
-		return fault.Invalid("%s has more than %d bytes", f.Name(), maxHosts)
+		return fault.Invalid("%s has more than %d bytes", path, maxHosts)
 	}
 	renewed := change(content)
 	if bytes.Equal(renewed, content) {

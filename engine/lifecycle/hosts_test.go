@@ -106,7 +106,7 @@ func TestResolvConf(t *testing.T) {
 			h.NetworkMode = tc.mode
 		})
 		w.must(m.Start(t.Context(), "web"))
-		raw, err := os.ReadFile(must(m.Get("web")).ResolvConf)
+		raw, err := os.ReadFile(must(m.inventory.Get("web")).ResolvConf)
 		if err != nil || string(raw) != tc.want {
 			t.Errorf("%s: resolv.conf = %q, %v, want %q", tc.name, raw, err, tc.want)
 		}

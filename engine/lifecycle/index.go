@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,15 @@ func (x *index) find(ref string) (*ctr, error) {
 		return nil, noSuch(ref)
 	}
 	return found, nil
+}
+
+// acquire finds a container and takes its operation token, which the caller gives back. The container may be gone by then.
+func (x *index) acquire(ctx context.Context, ref string) (*ctr, error) {
+	c, err := x.find(ref)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.acquire(ctx)
 }
 
 // linkedLocked resolves the name that one container has for another: web/db.

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/container/life"
 	"moss/engine/fault"
-	"moss/engine/id"
 	"moss/engine/network"
 	"moss/engine/ocispec"
 	"moss/engine/thread"
@@ -35,9 +35,9 @@ func isNeedMissing(err error) bool {
 
 // resolveReferences finds the containers that a new or reconfigured one names, puts their ids into its settings and returns its
 // links. fault.Invalid for a missing one and for the container itself.
-func (m *Manager) resolveReferences(selfID, selfName string, spec *container.Spec) ([]container.Link, error) {
+func resolveReferences(x *index, selfID, selfName string, spec *container.Spec) ([]container.Link, error) {
 	find := func(verb, ref string) (*container.Record, error) {
-		c, err := m.index.find(ref)
+		c, err := x.find(ref)
 		if ref == selfID || strings.TrimPrefix(ref, "/") == selfName || err == nil && c.id == selfID {
 			return nil, fault.Invalid("cannot %s itself: %s", verb, ref)
 		}
@@ -87,7 +87,16 @@ func notShared(other *container.Record) error {
 	return fault.Conflict("cannot join IPC of container %s: non-shareable IPC (hint: use IpcMode:shareable for the donor container)", other.ID)
 }
 
-// joined are the namespaces of other containers that one enters. They are held open until close: nobody else gets them
+// namespaces opens what containers share: namespaces of other ones and their shared memory.
+type namespaces struct {
+	index *index
+	// shmDir has a folder for each container that starts, where another one's shared memory is mounted meanwhile. It lies outside
+	// the folders of tasks, which are deleted with all that is in them.
+	shmDir string
+	log    zerolog.Logger
+}
+
+// joined are the namespaces of other containers that one enters. They are held open until closeJoined: nobody else gets them
 // meanwhile, even if the other container ends.
 type joined struct {
 	oci     ocispec.Join
@@ -97,26 +106,22 @@ type joined struct {
 	shm     string // mounted here; empty: nothing is
 }
 
-func (j *joined) close() error {
-	var errs []error
+// closeJoined gives back what a start has borrowed. What cannot be is logged: the start itself has come to its end.
+func (n *namespaces) closeJoined(containerID string, j *joined) {
+	err := dropShm(j.shm)
 	for _, f := range j.files {
-		errs = append(errs, f.Close())
+		err = errors.Join(err, f.Close())
 	}
-	return errors.Join(append(errs, dropShm(j.shm))...)
-}
-
-// logReleaseError logs that what a start has borrowed could not all be given back: the start itself has come to its end.
-func (m *Manager) logReleaseError(containerID string, err error) {
 	if err != nil {
-		m.opt.Log.Warn().Err(err).Str("container", containerID).Msg("namespaces of another container not given back")
+		n.log.Warn().Err(err).Str("container", containerID).Msg("namespaces of another container not given back")
 	}
 }
 
 // openNamespaces opens the namespaces that spec takes from other containers, and makes spec say the host's where the others have
 // those. One that does not run is fault.Conflict. The result must be closed after the start, also after an error.
-func (m *Manager) openNamespaces(containerID string, spec *container.Spec) (j joined, err error) {
+func (n *namespaces) openNamespaces(containerID string, spec *container.Spec) (j joined, err error) {
 	if ref := spec.Join.Network; ref != "" {
-		other, f, err := m.openNamespace(&j, "network", ref, "net")
+		other, f, err := n.openNamespace(&j, "network", ref, "net")
 		if err != nil {
 			return j, err
 		}
@@ -127,7 +132,7 @@ func (m *Manager) openNamespaces(containerID string, spec *container.Spec) (j jo
 		spec.Config.Hostname, spec.Config.Domainname = other.Config.Hostname, other.Config.Domainname
 	}
 	if ref := spec.Join.Pid; ref != "" {
-		_, f, err := m.openNamespace(&j, "PID", ref, "pid")
+		_, f, err := n.openNamespace(&j, "PID", ref, "pid")
 		if err != nil {
 			return j, err
 		}
@@ -136,13 +141,13 @@ func (m *Manager) openNamespaces(containerID string, spec *container.Spec) (j jo
 		}
 	}
 	if ref := spec.Join.Ipc; ref != "" {
-		return j, m.joinIpc(&j, containerID, ref, spec)
+		return j, n.joinIpc(&j, containerID, ref, spec)
 	}
 	return j, nil
 }
 
-func (m *Manager) joinIpc(j *joined, containerID, ref string, spec *container.Spec) error {
-	other, f, err := m.openNamespace(j, "IPC", ref, "ipc")
+func (n *namespaces) joinIpc(j *joined, containerID, ref string, spec *container.Spec) error {
+	other, f, err := n.openNamespace(j, "IPC", ref, "ipc")
 	if err != nil {
 		return err
 	}
@@ -153,11 +158,11 @@ func (m *Manager) joinIpc(j *joined, containerID, ref string, spec *container.Sp
 		spec.Ipc = container.IpcHost
 		return nil
 	}
-	_, mounts, err := m.openNamespace(j, "IPC", ref, "mnt")
+	_, mounts, err := n.openNamespace(j, "IPC", ref, "mnt")
 	if err != nil {
 		return err
 	}
-	dir := m.shmDir(containerID)
+	dir := filepath.Join(n.shmDir, containerID)
 	if err := showShm(mounts, dir); err != nil {
 		return fmt.Errorf("share memory with container %s: %w", other.ID, err)
 	}
@@ -166,8 +171,8 @@ func (m *Manager) joinIpc(j *joined, containerID, ref string, spec *container.Sp
 }
 
 // openNamespace opens one namespace of a running container. what names it for people, kind for the kernel.
-func (m *Manager) openNamespace(j *joined, what, ref, kind string) (*container.Record, *os.File, error) {
-	c, err := m.index.find(ref)
+func (n *namespaces) openNamespace(j *joined, what, ref, kind string) (*container.Record, *os.File, error) {
+	c, err := n.index.find(ref)
 	if err != nil {
 		return nil, nil, needError{err}
 	}
@@ -195,12 +200,6 @@ func sameAsOurs(f *os.File, kind string) bool {
 	var theirs, ours unix.Stat_t
 	return unix.Fstat(int(f.Fd()), &theirs) == nil && unix.Stat("/proc/self/ns/"+kind, &ours) == nil &&
 		theirs.Dev == ours.Dev && theirs.Ino == ours.Ino
-}
-
-// shmDir is where another container's shared memory is mounted while one starts that uses it too. It lies outside the
-// task's folder, which is deleted with all that is in it.
-func (m *Manager) shmDir(containerID string) string {
-	return filepath.Join(m.opt.RunDir, "shm", containerID)
 }
 
 // asInvalid turns the lack of another container that settings name into a bad parameter: clients take fault.NotFound of a
@@ -265,45 +264,21 @@ func dropShm(dir string) error {
 }
 
 // dropShmDir removes the folder of all these mounts if nothing is in it.
-func (m *Manager) dropShmDir() {
-	unix.Rmdir(filepath.Dir(m.shmDir("x"))) //nolint:errcheck // absent, or of use to a start that goes on
+func (n *namespaces) dropShmDir() {
+	unix.Rmdir(n.shmDir) //nolint:errcheck // absent, or of use to a start that goes on
 }
 
 // sweepShm drops what an engine that died in the middle of a start has left mounted.
-func (m *Manager) sweepShm() error {
-	entries, err := os.ReadDir(filepath.Dir(m.shmDir("x")))
+func (n *namespaces) sweepShm() error {
+	entries, err := os.ReadDir(n.shmDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	errs := []error{err}
 	for _, entry := range entries {
-		errs = append(errs, dropShm(m.shmDir(entry.Name())))
+		errs = append(errs, dropShm(filepath.Join(n.shmDir, entry.Name())))
 	}
 	return errors.Join(errs...)
-}
-
-// joinNetwork makes the container's network ready: that of another container is, and so nothing is joined.
-func (m *Manager) joinNetwork(
-	ctx context.Context, r *container.Record, spec *container.Spec, j *joined,
-) (network.Sandbox, error) {
-	if j.network != nil {
-		return j.sandbox, nil
-	}
-	req, err := m.networkRequest(r, spec)
-	if err != nil {
-		return network.Sandbox{}, needError{err}
-	}
-	s, err := m.opt.Networks.Join(ctx, req)
-	switch {
-	case fault.Is(err, fault.NotFound): // it was removed meanwhile
-		return s, needError{err}
-	case err != nil:
-		return s, err
-	}
-	if _, in := s.Endpoints[req.Mode]; !in && len(spec.Endpoints) > 0 && req.Mode != network.Bridge {
-		s.Endpoints = map[string]network.Endpoint{req.Mode: {NetworkID: spec.Endpoints[req.Mode].NetworkID, EndpointID: id.New()}}
-	}
-	return s, nil
 }
 
 // needPatience bounds how long a container that starts with the engine waits for those it needs.

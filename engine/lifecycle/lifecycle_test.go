@@ -25,15 +25,15 @@ func TestWholeLife(t *testing.T) {
 		w.tasks.Script = func(task.Spec, *tasktest.Proc) int { return 3 }
 		m := w.engine()
 		id := w.create(m, "web")
-		if code, err := m.Wait(t.Context(), "web"); code != 0 || err != nil {
+		if code, err := m.inventory.Wait(t.Context(), "web"); code != 0 || err != nil {
 			t.Errorf("Wait before the start = %d, %v, want 0 at once", code, err)
 		}
 		w.must(m.Start(t.Context(), id[:12]))
-		code, err := m.Wait(t.Context(), "/web")
+		code, err := m.inventory.Wait(t.Context(), "/web")
 		if code != 3 || err != nil {
 			t.Errorf("Wait = %d, %v, want 3", code, err)
 		}
-		r, err := m.Get("web")
+		r, err := m.inventory.Get("web")
 		w.must(err)
 		if r.State != container.Exited || r.ExitCode != 3 || r.Pid != 0 || r.FinishedAt.IsZero() {
 			t.Errorf("record after the exit = %+v", r)
@@ -48,7 +48,7 @@ func TestWholeLife(t *testing.T) {
 				t.Error("destroy was published before the caller knew")
 			}
 		}}))
-		if _, err := m.Get(id); !fault.Is(err, fault.NotFound) || !gone {
+		if _, err := m.inventory.Get(id); !fault.Is(err, fault.NotFound) || !gone {
 			t.Errorf("Get after the removal: %v, want not found; the caller was told: %v", err, gone)
 		}
 		left, err := os.ReadDir(filepath.Join(w.root, "containers"))
@@ -134,12 +134,12 @@ func TestStartUndoesAHalf(t *testing.T) {
 			if err := m.Start(t.Context(), "web"); err == nil || fault.Is(err, fault.Forbidden) {
 				t.Errorf("Start error = %v", err)
 			}
-			r, err := m.Get("web")
+			r, err := m.inventory.Get("web")
 			w.must(err)
 			if r.State != container.Created || r.ExitCode != tc.code || r.Error == "" {
 				t.Errorf("record after a failed start: state %s, code %d, error %q; want created, %d", r.State, r.ExitCode, r.Error, tc.code)
 			}
-			if code, err := m.Wait(t.Context(), "web"); code != tc.code || err != nil {
+			if code, err := m.inventory.Wait(t.Context(), "web"); code != tc.code || err != nil {
 				t.Errorf("Wait = %d, %v, want %d", code, err, tc.code)
 			}
 			if len(w.nets.joined)+len(w.layers.mounted) != 0 || w.tasks.Task(id) != nil {
@@ -210,7 +210,7 @@ func TestRemoveRefusesAndForces(t *testing.T) {
 		t.Errorf("Remove of a running container = %v, want a conflict", err)
 	}
 	w.must(m.Remove(t.Context(), "web", container.RemoveOptions{Force: true}))
-	if list, err := m.List(t.Context(), container.ListOptions{All: true}); err != nil || len(list) != 0 {
+	if list, err := m.inventory.List(t.Context(), container.ListOptions{All: true}); err != nil || len(list) != 0 {
 		t.Errorf("list after a forced removal = %v, %v", list, err)
 	}
 }
@@ -249,7 +249,7 @@ func TestRestartPolicies(t *testing.T) {
 				m := w.engine()
 				w.create(m, "web", func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy = tc.policy })
 				w.must(m.Start(t.Context(), "web"))
-				code, err := m.Wait(t.Context(), "web")
+				code, err := m.inventory.Wait(t.Context(), "web")
 				if code != tc.code || err != nil {
 					t.Errorf("Wait = %d, %v", code, err)
 				}
@@ -305,7 +305,7 @@ func TestAttachBeforeStartSeesEveryByte(t *testing.T) {
 		client, server := newWire(strings.NewReader("hello"))
 		attached := make(chan error, 1)
 		go func() {
-			attached <- m.Attach(t.Context(), "cat", container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true},
+			attached <- m.viewers.Attach(t.Context(), "cat", container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true},
 				func() (io.ReadWriteCloser, error) { return server, nil })
 		}()
 		synctest.Wait()
@@ -329,7 +329,7 @@ func TestRemovalEndsWaitingViewers(t *testing.T) {
 		_, server := newWire(strings.NewReader(""))
 		attached := make(chan error, 1)
 		go func() {
-			attached <- m.Attach(t.Context(), "web", container.AttachOptions{Stream: true, Stdout: true},
+			attached <- m.viewers.Attach(t.Context(), "web", container.AttachOptions{Stream: true, Stdout: true},
 				func() (io.ReadWriteCloser, error) { return server, nil })
 		}()
 		synctest.Wait()
@@ -347,7 +347,7 @@ func TestAutoRemove(t *testing.T) {
 		w.create(m, "once", func(_ *container.Config, h *container.HostConfig) { h.AutoRemove = true })
 		w.must(m.Start(t.Context(), "once"))
 		synctest.Wait()
-		if _, err := m.Get("once"); !fault.Is(err, fault.NotFound) {
+		if _, err := m.inventory.Get("once"); !fault.Is(err, fault.NotFound) {
 			t.Errorf("container is still there: %v", err)
 		}
 	})
@@ -359,7 +359,7 @@ func TestReconfigure(t *testing.T) {
 	id := w.create(m, "web")
 	w.must(m.Reconfigure(t.Context(), "web", container.HostConfig{Binds: []string{"/srv:/data:ro"}, LogConfig: container.LogConfig{Type: "none"}}))
 	again := w.engine() // what was saved counts
-	r, err := again.Get(id)
+	r, err := again.inventory.Get(id)
 	w.must(err)
 	if len(r.Mounts) != 1 || r.Mounts[0].Destination != "/data" || r.LogPath != "" {
 		t.Errorf("after Reconfigure: mounts %+v, log %q, want /data and none", r.Mounts, r.LogPath)
@@ -369,7 +369,7 @@ func TestReconfigure(t *testing.T) {
 	}
 	w.must(again.Start(t.Context(), "web"))
 	w.must(again.Reconfigure(t.Context(), "web", container.HostConfig{}))
-	if r, err := again.Get(id); err != nil || len(r.Mounts) != 1 {
+	if r, err := again.inventory.Get(id); err != nil || len(r.Mounts) != 1 {
 		t.Errorf("a running container was changed: %+v, %v", r.Mounts, err)
 	}
 	w.must(again.Kill(t.Context(), "web", ""))

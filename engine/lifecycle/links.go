@@ -9,10 +9,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/task"
 )
+
+// links are the links between containers, as their records have them.
+type links struct {
+	index *index
+	log   zerolog.Logger
+}
 
 // neighbour is a running container that another one is linked with.
 type neighbour struct {
@@ -40,10 +48,10 @@ func linksOf(r *container.Record) []container.Link {
 
 // linkedNeighbours finds the containers that r is linked with. Each must run in the default network, or it is fault.Conflict;
 // a removed one is linked no more.
-func (m *Manager) linkedNeighbours(r *container.Record) ([]neighbour, error) {
+func (ls *links) linkedNeighbours(r *container.Record) ([]neighbour, error) {
 	var list []neighbour
 	for _, l := range linksOf(r) {
-		other, err := m.linkTarget(l.Container)
+		other, err := ls.linkTarget(l.Container)
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
@@ -63,9 +71,9 @@ func (m *Manager) linkedNeighbours(r *container.Record) ([]neighbour, error) {
 }
 
 // linkTarget returns the container that a link leads to: for one that uses another's network, that other one.
-func (m *Manager) linkTarget(id string) (*container.Record, error) {
+func (ls *links) linkTarget(id string) (*container.Record, error) {
 	for range 10 { // a chain longer than that is a ring
-		c, err := m.index.find(id)
+		c, err := ls.index.find(id)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +87,28 @@ func (m *Manager) linkTarget(id string) (*container.Record, error) {
 	return nil, needError{fault.Conflict("Cannot link to container %s: its network is its own", id)}
 }
 
-// linkEnv puts what the neighbours tell in front of a container's own environment, which wins.
+// linksIn are the links of a network that a user has made, as far as there are such containers now, as alias to id. The
+// last link of an alias counts.
+func (ls *links) linksIn(e *container.EndpointConfig) map[string]string {
+	links, err := container.ParseLinks(e.Links)
+	if err != nil || len(links) == 0 {
+		return nil // they were checked at create
+	}
+	found := make(map[string]string, len(links))
+	for _, l := range links {
+		delete(found, l.Alias)
+		c, err := ls.index.find(l.Container)
+		if err != nil {
+			continue
+		}
+		if other, err := ls.linkTarget(c.id); err == nil {
+			found[l.Alias] = other.ID
+		}
+	}
+	return found
+}
+
+// linkEnv puts what the neighbours tell in front of a container's own environment: the last entry of a name wins.
 func linkEnv(parent string, list []neighbour, own []string) []string {
 	var env []string
 	for _, n := range list {
@@ -89,32 +118,23 @@ func linkEnv(parent string, list []neighbour, own []string) []string {
 		}
 		env = append(env, container.LinkEnv("/"+parent+"/"+n.alias, n.ip, spec.Exposed, n.record.Config.Env)...)
 	}
-	names := make(map[string]bool, len(own))
-	for _, entry := range own {
-		name, _, _ := strings.Cut(entry, "=")
-		names[name] = true
-	}
-	env = slices.DeleteFunc(env, func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return names[name]
-	})
 	return append(env, own...)
 }
 
 // linksChanged brings the hosts files of running containers up to date after one has started or its networks have changed:
 // its own, since a neighbour may have moved while it started, and those of all that are linked with it.
-func (m *Manager) linksChanged(c *ctr) {
+func (ls *links) linksChanged(c *ctr) {
 	r := c.record()
-	for _, other := range m.index.withRecord(func(r *container.Record) bool { return len(r.Links) > 0 }) {
+	for _, other := range ls.index.withRecord(func(r *container.Record) bool { return len(r.Links) > 0 }) {
 		concerned := other == c || slices.ContainsFunc(other.record().Links, func(l container.Link) bool {
-			target, err := m.linkTarget(l.Container)
+			target, err := ls.linkTarget(l.Container)
 			return err == nil && target.ID == r.ID
 		})
 		if !concerned {
 			continue
 		}
-		if err := m.refreshHosts(other, ""); err != nil {
-			m.opt.Log.Warn().Err(err).Str("container", other.id).Msg("addresses of linked containers not renewed")
+		if err := ls.refreshHosts(other, ""); err != nil {
+			ls.log.Warn().Err(err).Str("container", other.id).Msg("addresses of linked containers not renewed")
 		}
 	}
 }
@@ -122,7 +142,7 @@ func (m *Manager) linksChanged(c *ctr) {
 // refreshHosts renews the lines of linked containers in the hosts file of a running one, and takes out the line of gone, an
 // alias. A container that has left the default network neither has such lines nor is in them. The file is written in
 // place, since it is mounted in the container.
-func (m *Manager) refreshHosts(c *ctr, gone string) error {
+func (ls *links) refreshHosts(c *ctr, gone string) error {
 	c.files.Lock()
 	defer c.files.Unlock()
 	r := c.record()
@@ -135,7 +155,7 @@ func (m *Manager) refreshHosts(c *ctr, gone string) error {
 	}
 	_, in := r.Network.Endpoints[container.NetworkBridge]
 	for _, l := range r.Links {
-		other, err := m.linkTarget(l.Container)
+		other, err := ls.linkTarget(l.Container)
 		switch {
 		case !in:
 			now[l.Alias] = neighbour{}
@@ -182,15 +202,15 @@ func replaceLinkLines(content []byte, now map[string]neighbour) []byte {
 }
 
 // removeLink takes a link away, named as parent/alias. fault.NotFound if there is none.
-func (m *Manager) removeLink(ctx context.Context, name string) error {
+func (ls *links) removeLink(ctx context.Context, name string) error {
 	parent, alias, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	if !ok {
-		if _, err := m.index.find(name); err != nil {
+		if _, err := ls.index.find(name); err != nil {
 			return err
 		}
 		return fault.Conflict("Conflict, cannot remove the default link name of the container")
 	}
-	c, err := m.index.find(parent)
+	c, err := ls.index.find(parent)
 	if err != nil {
 		return fmt.Errorf("cannot get parent %s for link name %s: %w", parent, name, err)
 	}
@@ -207,11 +227,11 @@ func (m *Manager) removeLink(ctx context.Context, name string) error {
 	if err := c.saveOrUndo(func(r *container.Record) { r.Links = before.Links }); err != nil {
 		return err
 	}
-	return m.refreshHosts(c, alias)
+	return ls.refreshHosts(c, alias)
 }
 
 // withLinkNames returns a record as readers want it: with its links by the present names of the containers.
-func (m *Manager) withLinkNames(r *container.Record) *container.Record {
+func (ls *links) withLinkNames(r *container.Record) *container.Record {
 	if len(r.Links) == 0 && len(r.Host.Links) == 0 && !r.MonitorSilent {
 		return r
 	}
@@ -221,7 +241,7 @@ func (m *Manager) withLinkNames(r *container.Record) *container.Record {
 	}
 	with.Host.Links = nil
 	for _, l := range r.Links {
-		if other, err := m.index.find(l.Container); err == nil {
+		if other, err := ls.index.find(l.Container); err == nil {
 			with.Host.Links = append(with.Host.Links, container.ShowLink(other.record().Name, r.Name, l.Alias))
 		}
 	}

@@ -61,12 +61,7 @@ func TestRewriteHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close() //nolint:errcheck // of a test
-	if err := rewriteFile(f, func(have []byte) []byte { return replaceLinkLines(have, map[string]neighbour{"db": {ip: "10.0.0.1"}}) }); err != nil {
+	if err := rewriteManaged(path, func(have []byte) []byte { return replaceLinkLines(have, map[string]neighbour{"db": {ip: "10.0.0.1"}}) }); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
@@ -86,12 +81,12 @@ func TestLinks(t *testing.T) {
 	if err := m.Start(t.Context(), web); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "/db AS /web/store") {
 		t.Errorf("start beside a stopped container: %v, want fault.Conflict", err)
 	}
-	if r, _ := m.Get(web); r.ExitCode != 128 || r.State != container.Created {
+	if r, _ := m.inventory.Get(web); r.ExitCode != 128 || r.State != container.Created {
 		t.Errorf("after that: code %d, %s, want 128, created", r.ExitCode, r.State)
 	}
 	w.must(m.Start(t.Context(), db))
 	w.must(m.Start(t.Context(), web))
-	r, err := m.Get("web")
+	r, err := m.inventory.Get("web")
 	if err != nil || !slices.Equal(r.Host.Links, []string{"/db:/web/store"}) {
 		t.Errorf("links = %v, %v", r.Host.Links, err)
 	}
@@ -99,15 +94,15 @@ func TestLinks(t *testing.T) {
 	if err != nil || !strings.Contains(string(hosts), "172.17.0.2\tstore "+db[:12]+" db\n") {
 		t.Errorf("hosts = %s, %v", hosts, err)
 	}
-	if r, err := m.Get("web/store"); err != nil || r.ID != db {
+	if r, err := m.inventory.Get("web/store"); err != nil || r.ID != db {
 		t.Errorf("web/store is not found: %v", err)
 	}
-	list, err := m.List(t.Context(), container.ListOptions{})
+	list, err := m.inventory.List(t.Context(), container.ListOptions{})
 	if err != nil || len(list) != 2 || !slices.Equal(list[1].LinkedAs, []string{"/web/store"}) || list[0].LinkedAs != nil {
 		t.Errorf("list of %d, %v", len(list), err)
 	}
 	w.must(m.Rename(t.Context(), "db", "base"))
-	if r, _ := m.Get("web"); !slices.Equal(r.Host.Links, []string{"/base:/web/store"}) {
+	if r, _ := m.inventory.Get("web"); !slices.Equal(r.Host.Links, []string{"/base:/web/store"}) {
 		t.Errorf("links after a rename = %v", r.Host.Links)
 	}
 	for name, like := range map[string]fault.Constructor{"web/other": fault.NotFound, "none/store": fault.NotFound, "web": fault.Conflict, "none": fault.NotFound} {
@@ -116,7 +111,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	w.must(m.Remove(t.Context(), "web/store", container.RemoveOptions{Link: true}))
-	if r, _ := m.Get("web"); r.Host.Links != nil {
+	if r, _ := m.inventory.Get("web"); r.Host.Links != nil {
 		t.Errorf("links after removal = %v", r.Host.Links)
 	}
 	if hosts, err = os.ReadFile(r.HostsPath); err != nil || strings.Contains(string(hosts), "store") {
@@ -135,7 +130,7 @@ func TestLinkMoves(t *testing.T) {
 	w.must(m.Stop(t.Context(), "db", new(killWait)))
 	w.nets.address = "172.17.0.77"
 	w.must(m.Start(t.Context(), "db"))
-	r, _ := m.Get("web")
+	r, _ := m.inventory.Get("web")
 	hosts, err := os.ReadFile(r.HostsPath)
 	if err != nil || !strings.Contains(string(hosts), "172.17.0.77\tdb ") || strings.Contains(string(hosts), "172.17.0.2\tdb ") {
 		t.Errorf("hosts = %s, %v", hosts, err)
@@ -161,14 +156,14 @@ func TestResolve(t *testing.T) {
 		if !fault.Is(err, tc.like) {
 			t.Errorf("create with %+v: %v, want %v", tc.host, err, tc.like("x"))
 		}
-		if _, err := m.Get("self"); err == nil {
+		if _, err := m.inventory.Get("self"); err == nil {
 			t.Fatalf("create with %+v left a container", tc.host)
 		}
 	}
 	side := w.create(m, "side", func(_ *container.Config, h *container.HostConfig) {
 		h.NetworkMode, h.PidMode = "container:other", "container:other"
 	})
-	r, err := m.Get(side)
+	r, err := m.inventory.Get(side)
 	if err != nil || r.Host.NetworkMode != "container:"+other || r.Host.PidMode != "container:"+other || r.Config.Hostname != other[:12] {
 		t.Errorf("modes %s %s, host name %s, %v", r.Host.NetworkMode, r.Host.PidMode, r.Config.Hostname, err)
 	}
@@ -179,7 +174,7 @@ func TestResolve(t *testing.T) {
 	if err := m.Start(t.Context(), side); !fault.Is(err, fault.NotFound) {
 		t.Errorf("start beside a removed container: %v, want fault.NotFound", err)
 	}
-	if r, _ := m.Get(side); r.ExitCode != 128 {
+	if r, _ := m.inventory.Get(side); r.ExitCode != 128 {
 		t.Errorf("code %d, want 128: it says nothing of the command", r.ExitCode)
 	}
 }

@@ -16,7 +16,7 @@ func TestFindAndRename(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()
 	a, b := w.create(m, "a.b"), w.create(m, "")
-	if r, err := m.Get(a[:5]); err != nil || r.ID != a {
+	if r, err := m.inventory.Get(a[:5]); err != nil || r.ID != a {
 		t.Errorf("Get by prefix = %v, %v", r, err)
 	}
 	w.must(m.Rename(t.Context(), b, "/other"))
@@ -24,7 +24,7 @@ func TestFindAndRename(t *testing.T) {
 		t.Errorf("Rename to a taken name = %v", err)
 	}
 	again := w.engine()
-	if r, err := again.Get("other"); err != nil || r.ID != b {
+	if r, err := again.inventory.Get("other"); err != nil || r.ID != b {
 		t.Errorf("renamed container after a restart = %v, %v", r, err)
 	}
 }
@@ -65,7 +65,7 @@ func TestListFilters(t *testing.T) {
 			{"since and before", container.ListOptions{Filters: map[string][]string{"since": {"one"}, "before": {"three"}}, All: true}, []string{"two"}},
 			{"exited with another code", container.ListOptions{Filters: map[string][]string{"exited": {"3"}}}, nil},
 		} {
-			list, err := m.List(t.Context(), tc.opt)
+			list, err := m.inventory.List(t.Context(), tc.opt)
 			w.must(err)
 			got := make([]string, 0, len(list))
 			for _, r := range list {
@@ -78,15 +78,15 @@ func TestListFilters(t *testing.T) {
 		for key, value := range map[string]string{
 			"bogus": "x", "status": "gone", "exited": "soon", "isolation": "total", "name": "(", "before": "nobody", "since": "nobody",
 		} {
-			_, err := m.List(t.Context(), container.ListOptions{Filters: map[string][]string{key: {value}}})
+			_, err := m.inventory.List(t.Context(), container.ListOptions{Filters: map[string][]string{key: {value}}})
 			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), key) {
 				t.Errorf("filter %s=%s: %v, want invalid, naming it", key, value, err)
 			}
 		}
 		w.images.img = &image.Image{ID: "sha256:newer", Parent: "sha256:base"} // the name has gone on to another image
-		list, err := m.List(t.Context(), container.ListOptions{})
+		list, err := m.inventory.List(t.Context(), container.ListOptions{})
 		w.must(err)
-		if r, err := m.Get("three"); err != nil || list[0].Image != r.ImageID || r.Image != "busybox" {
+		if r, err := m.inventory.Get("three"); err != nil || list[0].Image != r.ImageID || r.Image != "busybox" {
 			t.Errorf("image of a container whose image lost its name: %s, in its record %s; want the id there only", list[0].Image, r.Image)
 		}
 		w.must(m.Kill(t.Context(), "three", ""))

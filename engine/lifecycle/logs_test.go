@@ -14,18 +14,18 @@ func TestJournalEndIsOwn(t *testing.T) {
 	m := w.engine()
 	first := w.create(m, "first")
 	second := w.create(m, "second", func(_ *container.Config, h *container.HostConfig) { h.LogConfig.Type = "journald" })
-	other, err := m.Get(first)
+	other, err := m.inventory.Get(first)
 	w.must(err)
 	c, err := m.index.find(second)
 	w.must(err)
-	m.placeEtc(c, &joined{network: other})
+	m.etc.placeEtc(c, &joined{network: other})
 	r := c.record()
-	if got, want := filepath.Dir(r.HostnamePath), m.dataDir(first); got != want {
+	if got, want := filepath.Dir(r.HostnamePath), m.folders.dataDir(first); got != want {
 		t.Fatalf("files of /etc: in %s, want %s", got, want)
 	}
 	spec, err := container.SpecOf(r)
 	w.must(err)
-	if got, want := m.taskSpec(r, &spec).Log.Path, filepath.Join(m.dataDir(second), "journal.end"); got != want {
+	if got, want := m.launcher.taskSpec(r, &spec).Log.Path, filepath.Join(m.folders.dataDir(second), "journal.end"); got != want {
 		t.Errorf("end in the journal: %s, want %s", got, want)
 	}
 }

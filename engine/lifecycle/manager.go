@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"io"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,55 +12,14 @@ import (
 	"moss/engine/container/life"
 	"moss/engine/event"
 	"moss/engine/image"
-	"moss/engine/logs"
-	"moss/engine/network"
 	"moss/engine/ocispec"
-	"moss/engine/session"
 	"moss/engine/task"
 )
-
-// layers keeps the writable layers of containers. A container's id names its layer.
-type layers interface {
-	Create(ctx context.Context, containerID, imageID string) error
-	layerMounts
-	Remove(ctx context.Context, containerID string) error
-	Size(ctx context.Context, containerID string) (rw, rootfs int64, err error)
-	Diff(ctx context.Context, containerID string, skip []string) (io.ReadCloser, error)
-	Containers(ctx context.Context) ([]string, error)
-	Driver() string
-}
-
-// layerMounts mounts writable layers. Detach takes the mount of one that runs away until the next Mount; Reclaim finds
-// what an earlier engine has detached.
-type layerMounts interface {
-	Mount(ctx context.Context, containerID string) (dir string, err error)
-	Unmount(ctx context.Context, containerID string) error
-	Detach(ctx context.Context, containerID string) error
-	Reclaim(ctx context.Context, containerID string, pid int) error
-	// SetVolatile says whether mounts to come keep nothing back for the disk. fault.Conflict while there is a mount.
-	SetVolatile(ctx context.Context, containerID string, volatile bool) error
-}
 
 // images finds the image that a client names, fault.NotFound if there is none, and makes images of containers.
 type images interface {
 	Get(ctx context.Context, ref string) (*image.Image, error)
 	Commit(ctx context.Context, c image.Commit, open func(context.Context) (io.ReadCloser, error)) (id, name string, err error)
-}
-
-// networks gives containers their network. Leave of a container that has none is no error.
-type networks interface {
-	Join(ctx context.Context, req network.Request) (network.Sandbox, error)
-	Leave(ctx context.Context, containerID string) error
-	Restore(ctx context.Context, live map[string]network.Joined) error
-	connections
-}
-
-// connections change the networks of containers that run. Each container's are changed by one caller at a time, and Leave
-// is such a change. Connect and Disconnect return the whole new state; on error all is as before.
-type connections interface {
-	Connect(ctx context.Context, containerID string, a network.Attachment) (network.Sandbox, error)
-	Disconnect(ctx context.Context, containerID, networkID string) (network.Sandbox, error)
-	Rename(containerID string, all []network.Attachment)
 }
 
 // events is told what happened.
@@ -73,13 +31,15 @@ type events interface {
 type Options struct {
 	Root         string // data folder: records and logs go to <Root>/containers/<id>
 	RunDir       string // this boot's folder: tasks go to <RunDir>/tasks/<id>
-	Layers       layers
+	Layers       layerStore
+	LayerMounts  layerMounts
 	Mapped       mappedLayers // for UsernsMode keep-id; may be nil: it is refused
 	Differences  differences
 	Images       images
-	Networks     networks
+	Networks     networkDriver
 	NetworkStore networkStore
-	Volumes      volumes
+	Volumes      volumeStore
+	VolumeMounts volumeMounts
 	Events       events
 	Tasks        task.Runner
 	Specs        *ocispec.Builder
@@ -108,33 +68,57 @@ type seccompCache interface {
 
 // Manager knows all containers. Make one with New; Run it; Close it after Shutdown.
 type Manager struct {
-	opt     Options
-	index   index
-	buffers session.Buffers // of attached clients
+	opt   Options
+	index index
 
-	logChanges logs.Watcher
+	layers     *layers
+	volumes    *volumes
+	userns     *userNamespaces
+	etc        *etcFiles
+	links      *links
+	networks   *Networks
+	namespaces *namespaces
+	files      *Files
 
-	cgroups sync.RWMutex // read-locked by every start below a CgroupParent, locked while empty ones are removed
+	viewers   *Viewers
+	inventory *Inventory
+	commits   *Commits
+	steps     *Steps
+
+	lives     *lives
+	freezer   *freezer
+	follower  *follower
+	launcher  *launcher
+	stopper   *stopper
+	maker     *maker
+	remover   *remover
+	limits    *limits
+	cgroups   *cgroups
+	records   *records
+	leftovers *leftovers
+	takeover  *takeover
 
 	starting sync.RWMutex // read-locked by every start; guards ending
 	ending   bool         // nothing is started any more
 
-	adopted  []adoption // what Run begins with
-	watchers []Watcher  // of Run
+	adopted []adoption // what Run begins with
 
-	background sync.WaitGroup  // watchers, timers and removals
-	life       context.Context //nolint:containedctx // of the manager itself, for work that no request owns
-	end        context.CancelFunc
+	background background // watchers, timers and removals
+	folders    folders
 }
 
 // New reads the records of all containers, takes over those that still run and records how the others ended. After it
 // the manager answers truthfully, and nothing happens by itself before Run. ctx bounds the start only.
 func New(ctx context.Context, opt Options) (*Manager, error) {
-	m := &Manager{opt: opt}
+	m := &Manager{opt: opt, folders: folders{opt.Root, opt.RunDir}}
 	m.index.init()
-	m.life, m.end = context.WithCancel(context.WithoutCancel(ctx))
-	if err := m.reconcile(ctx); err != nil {
-		m.end()
+	m.makeParts()
+	m.background.beginLife(ctx)
+	m.makeProcessParts()
+	m.makeViews()
+	var err error
+	if m.adopted, err = m.takeover.reconcile(ctx); err != nil {
+		m.background.end()
 		return nil, err
 	}
 	return m, nil
@@ -143,36 +127,27 @@ func New(ctx context.Context, opt Options) (*Manager, error) {
 // Run follows the containers that run and starts those whose restart policy says so. Watchers are told of every container that
 // has a process, and of every beginning and end from then on. It is called once, before any verb that starts a container.
 func (m *Manager) Run(watchers ...Watcher) {
-	m.watchers = watchers
+	m.follower.watchers = watchers
 	for _, a := range m.adopted {
 		if a.running {
-			m.tellBegan(a.c.record())
+			m.follower.tellBegan(a.c.record())
 		}
-		m.watchTask(a.c, a.task, a.silence)
+		m.follower.watchTask(a.c, a.task, a.silence)
 	}
 	m.adopted = nil
 	all := m.index.newestFirst()
 	begun := startSignals(all)
 	for _, c := range all {
-		m.resumeContainer(m.life, c, begun)
+		m.resumeContainer(m.background.life, c, begun)
 	}
 }
 
 // Close ends the watchers and timers and leaves the containers as they are: those that run go on. It waits for what is
 // being written.
 func (m *Manager) Close() {
-	m.end()
-	m.background.Wait()
-	m.dropShmDir()
+	m.background.endJobs()
+	m.namespaces.dropShmDir()
 }
-
-// runInBackground runs f beside the verbs, with a context that ends with the manager and not with the request that led to it.
-func (m *Manager) runInBackground(f func(ctx context.Context)) {
-	m.background.Go(func() { f(m.life) })
-}
-
-// isClosing reports whether the manager is being closed.
-func (m *Manager) isClosing() bool { return m.life.Err() != nil }
 
 // Shutdown stops all running containers, each with its own stop signal and timeout, and returns when they have ended.
 // Their restart policies start them again with the next engine. Starts under way are waited for; from now on a start is
@@ -183,16 +158,16 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	m.starting.Unlock()
 	var all sync.WaitGroup
 	for _, c := range m.index.newestFirst() {
-		r, err := m.applyEvent(c, life.EndAsked{Op: container.OpStop, Shutdown: true})
+		r, err := m.lives.applyEvent(c, life.EndAsked{Op: container.OpStop, Shutdown: true})
 		if err != nil {
 			continue // it is at rest
 		}
 		all.Go(func() {
-			patience := m.stopTimeout(r, nil)
+			patience := stopTimeout(r, nil)
 			if r.Build {
 				patience = 0 // it is of no use any more
 			}
-			if err := m.endProcess(ctx, c, r, patience); err != nil {
+			if err := m.stopper.endProcess(ctx, c, r, patience); err != nil {
 				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container did not stop")
 			}
 		})
@@ -200,13 +175,9 @@ func (m *Manager) Shutdown(ctx context.Context) {
 	all.Wait()
 }
 
-func (m *Manager) dataDir(id string) string { return filepath.Join(m.opt.Root, "containers", id) }
-
-func (m *Manager) taskDir(id string) string { return filepath.Join(m.opt.RunDir, "tasks", id) }
-
 // publishEvent tells of something that happened to a container.
-func (m *Manager) publishEvent(action string, r *container.Record, attributes ...string) {
-	m.opt.Events.Publish(event.Event{
+func publishEvent(to events, action string, r *container.Record, attributes ...string) {
+	to.Publish(event.Event{
 		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes(attributes...), Time: time.Now(),
 	})
 }

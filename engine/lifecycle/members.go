@@ -12,32 +12,32 @@ import (
 )
 
 // inNetwork returns the name by which a container's record has a network, running or not.
-func (m *Manager) inNetwork(r *container.Record, n *network.Network) (name string, ok bool) {
+func (ns *Networks) inNetwork(r *container.Record, n *network.Network) (name string, ok bool) {
 	in := r.Networks()
 	for name, e := range in {
 		if e.NetworkID == n.ID {
 			return name, true
 		}
 	}
-	if e, named := in[n.Name]; named && m.isStaleNetwork(e.NetworkID) {
+	if e, named := in[n.Name]; named && ns.isStaleNetwork(e.NetworkID) {
 		return n.Name, true
 	}
 	return "", false
 }
 
 // isStaleNetwork reports whether there is no network of that id any more, or has not been yet.
-func (m *Manager) isStaleNetwork(networkID string) bool {
+func (ns *Networks) isStaleNetwork(networkID string) bool {
 	if networkID == "" {
 		return true
 	}
-	_, err := m.opt.NetworkStore.Find(networkID)
+	_, err := ns.store.Find(networkID)
 	return err != nil
 }
 
 // NetworkMembers returns the records of the containers that run in a network.
-func (m *Manager) NetworkMembers(networkID string) []*container.Record {
+func (ns *Networks) NetworkMembers(networkID string) []*container.Record {
 	var members []*container.Record
-	for _, c := range m.index.withRecord(func(r *container.Record) bool { return r.State.HasProcess() }) {
+	for _, c := range ns.index.withRecord(func(r *container.Record) bool { return r.State.HasProcess() }) {
 		r := c.record()
 		for _, ep := range r.Network.Endpoints {
 			if ep.NetworkID == networkID {
@@ -49,13 +49,13 @@ func (m *Manager) NetworkMembers(networkID string) []*container.Record {
 }
 
 // UsesNetwork reports whether a container, running or not, is in a network.
-func (m *Manager) UsesNetwork(networkID string) bool {
-	n, err := m.opt.NetworkStore.Find(networkID)
+func (ns *Networks) UsesNetwork(networkID string) bool {
+	n, err := ns.store.Find(networkID)
 	if err != nil {
 		return false
 	}
-	return len(m.index.withRecord(func(r *container.Record) bool {
-		_, in := m.inNetwork(r, n)
+	return len(ns.index.withRecord(func(r *container.Record) bool {
+		_, in := ns.inNetwork(r, n)
 		return in
 	})) > 0
 }
@@ -85,13 +85,13 @@ func filterNetwork(values []string, find func(ref string) (*network.Network, err
 }
 
 // publishNetwork tells that a container joined or left its networks.
-func (m *Manager) publishNetwork(action string, r *container.Record) {
+func (ns *Networks) publishNetwork(action string, r *container.Record) {
 	for _, name := range slices.Sorted(maps.Keys(r.Network.Endpoints)) {
-		m.publishEndpoint(action, r, name, r.Network.Endpoints[name].NetworkID)
+		ns.publishEndpoint(action, r, name, r.Network.Endpoints[name].NetworkID)
 	}
 }
 
-func (m *Manager) publishEndpoint(action string, r *container.Record, name, networkID string) {
+func (ns *Networks) publishEndpoint(action string, r *container.Record, name, networkID string) {
 	driver := network.DriverBridge
 	switch name {
 	case network.Host:
@@ -99,7 +99,7 @@ func (m *Manager) publishEndpoint(action string, r *container.Record, name, netw
 	case network.None:
 		driver = network.DriverNull
 	}
-	m.opt.Events.Publish(event.Event{
+	ns.events.Publish(event.Event{
 		Type: event.TypeNetwork, Action: action, ID: networkID,
 		Attributes: map[string]string{"container": r.ID, "name": name, "type": driver}, Time: time.Now(),
 	})

@@ -2,9 +2,13 @@ package lifecycle
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
+
+	"github.com/rs/zerolog"
 
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -12,24 +16,51 @@ import (
 	"moss/engine/network"
 )
 
+// networkDriver builds the networks of containers. Each container's are changed by one caller at a time; on error all is as
+// before. Connect and Disconnect, of containers that run, return the whole new state. Leave of one that has none is no error.
+type networkDriver interface {
+	Join(ctx context.Context, req network.Request) (network.Sandbox, error)
+	Leave(ctx context.Context, containerID string) error
+	Connect(ctx context.Context, containerID string, a network.Attachment) (network.Sandbox, error)
+	Disconnect(ctx context.Context, containerID, networkID string) (network.Sandbox, error)
+	Rename(containerID string, all []network.Attachment)
+	Restore(ctx context.Context, live map[string]network.Joined) error
+}
+
 // networkStore finds the network that a name, an id or a unique prefix of an id means. fault.NotFound if there is none,
 // fault.Conflict for what means several.
 type networkStore interface {
 	Find(ref string) (*network.Network, error)
 }
 
+// Networks connects containers with networks.
+type Networks struct {
+	index  *index
+	driver networkDriver
+	store  networkStore
+	links  *links
+	etc    *etcFiles
+	events events
+	log    zerolog.Logger
+}
+
+// networkUse is the use that one container makes of networks.
+type networkUse struct {
+	changing sync.Mutex // held while the networks of the running container change
+}
+
 // nameNetworks replaces the ids of networks in what a client asks for by their names, and returns the ids by name. What is
 // not there keeps the client's word: it may be there at the start. fault.Invalid if two words mean one network.
-func (m *Manager) nameNetworks(
+func (ns *Networks) nameNetworks(
 	host *container.HostConfig, asked map[string]container.EndpointConfig,
 ) (named map[string]container.EndpointConfig, ids map[string]string, err error) {
 	ids = map[string]string{}
-	if host.NetworkMode, err = m.nameNetwork(host.NetworkMode, ids); err != nil || asked == nil {
+	if host.NetworkMode, err = ns.nameNetwork(host.NetworkMode, ids); err != nil || asked == nil {
 		return nil, ids, err
 	}
 	named = make(map[string]container.EndpointConfig, len(asked))
 	for _, key := range slices.Sorted(maps.Keys(asked)) {
-		name, err := m.nameNetwork(key, ids)
+		name, err := ns.nameNetwork(key, ids)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -41,11 +72,11 @@ func (m *Manager) nameNetworks(
 	return named, ids, nil
 }
 
-func (m *Manager) nameNetwork(ref string, ids map[string]string) (string, error) {
+func (ns *Networks) nameNetwork(ref string, ids map[string]string) (string, error) {
 	if ref == "" || ref == "default" || !container.UserNetwork(ref) {
 		return ref, nil
 	}
-	n, err := m.opt.NetworkStore.Find(ref)
+	n, err := ns.store.Find(ref)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return ref, nil
@@ -61,9 +92,9 @@ func (m *Manager) nameNetwork(ref string, ids map[string]string) (string, error)
 
 // settleNetworks notes in spec which networks are meant, as far as they are there, and checks what can be of the places in
 // them. ids are those that the client has named otherwise than by name.
-func (m *Manager) settleNetworks(containerID string, spec *container.Spec, ids map[string]string) error {
+func (ns *Networks) settleNetworks(containerID string, spec *container.Spec, ids map[string]string) error {
 	for name, e := range spec.Endpoints {
-		n, err := m.networkNamed(name, cmp.Or(ids[name], e.NetworkID))
+		n, err := ns.networkNamed(name, cmp.Or(ids[name], e.NetworkID))
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
@@ -106,13 +137,13 @@ func checkAddresses(n *network.Network, e *container.EndpointConfig) error {
 
 // networkNamed returns the network that a container's record means: the one with the id, or, when that is gone, the one
 // that has the name now.
-func (m *Manager) networkNamed(name, networkID string) (*network.Network, error) {
+func (ns *Networks) networkNamed(name, networkID string) (*network.Network, error) {
 	if networkID != "" {
-		if n, err := m.opt.NetworkStore.Find(networkID); err == nil {
+		if n, err := ns.store.Find(networkID); err == nil {
 			return n, nil
 		}
 	}
-	return m.opt.NetworkStore.Find(name)
+	return ns.store.Find(name)
 }
 
 // networkMode is what is asked of the network for a container of its own.
@@ -128,7 +159,7 @@ func networkMode(spec *container.Spec) string {
 }
 
 // networkRequest asks for the networks that a container is in. One that is not there is fault.NotFound.
-func (m *Manager) networkRequest(r *container.Record, spec *container.Spec) (network.Request, error) {
+func (ns *Networks) networkRequest(r *container.Record, spec *container.Spec) (network.Request, error) {
 	req := network.Request{ContainerID: r.ID, Mode: networkMode(spec)}
 	if req.Mode != network.Bridge {
 		return req, nil
@@ -142,17 +173,48 @@ func (m *Manager) networkRequest(r *container.Record, spec *container.Spec) (net
 		}
 	}
 	for _, name := range spec.NetworkOrder() {
-		n, err := m.networkNamed(name, spec.Endpoints[name].NetworkID)
+		n, err := ns.networkNamed(name, spec.Endpoints[name].NetworkID)
 		if err != nil {
 			return req, err
 		}
-		req.Attach = append(req.Attach, m.networkAttachment(r, spec, name, n))
+		req.Attach = append(req.Attach, ns.networkAttachment(r, spec, name, n))
 	}
 	return req, nil
 }
 
+// joinNetwork makes the container's network ready: that of another container is, and so nothing is joined.
+func (ns *Networks) joinNetwork(
+	ctx context.Context, r *container.Record, spec *container.Spec, j *joined,
+) (network.Sandbox, error) {
+	if j.network != nil {
+		return j.sandbox, nil
+	}
+	req, err := ns.networkRequest(r, spec)
+	if err != nil {
+		return network.Sandbox{}, needError{err}
+	}
+	s, err := ns.driver.Join(ctx, req)
+	switch {
+	case fault.Is(err, fault.NotFound): // it was removed meanwhile
+		return s, needError{err}
+	case err != nil:
+		return s, err
+	}
+	if _, in := s.Endpoints[req.Mode]; !in && len(spec.Endpoints) > 0 && req.Mode != network.Bridge {
+		s.Endpoints = map[string]network.Endpoint{req.Mode: {NetworkID: spec.Endpoints[req.Mode].NetworkID, EndpointID: id.New()}}
+	}
+	return s, nil
+}
+
+// leaveNetworks takes a container out of all its networks.
+func (ns *Networks) leaveNetworks(ctx context.Context, c *ctr) error {
+	c.net.changing.Lock()
+	defer c.net.changing.Unlock()
+	return ns.driver.Leave(ctx, c.id)
+}
+
 // networkAttachment asks for a place in one network. Nobody has names in the default network but by links, which are files'.
-func (m *Manager) networkAttachment(r *container.Record, spec *container.Spec, name string, n *network.Network) network.Attachment {
+func (ns *Networks) networkAttachment(r *container.Record, spec *container.Spec, name string, n *network.Network) network.Attachment {
 	e := spec.Endpoints[name]
 	a := network.Attachment{Network: n, Name: name, MacAddress: e.MacAddress}
 	if a.MacAddress == "" && name == spec.Network {
@@ -175,34 +237,13 @@ func (m *Manager) networkAttachment(r *container.Record, spec *container.Spec, n
 			a.Names = append(a.Names, known)
 		}
 	}
-	a.Links = m.linksIn(&e)
+	a.Links = ns.links.linksIn(&e)
 	return a
 }
 
-// linksIn are the links of a network that a user has made, as far as there are such containers now, as alias to id. The
-// last link of an alias counts.
-func (m *Manager) linksIn(e *container.EndpointConfig) map[string]string {
-	links, err := container.ParseLinks(e.Links)
-	if err != nil || len(links) == 0 {
-		return nil // they were checked at create
-	}
-	found := make(map[string]string, len(links))
-	for _, l := range links {
-		delete(found, l.Alias)
-		c, err := m.index.find(l.Container)
-		if err != nil {
-			continue
-		}
-		if other, err := m.linkTarget(c.id); err == nil {
-			found[l.Alias] = other.ID
-		}
-	}
-	return found
-}
-
 // namesChanged tells running containers that have links to c that it is there now, or is called otherwise.
-func (m *Manager) namesChanged(c *ctr) {
-	linking := m.index.withRecord(func(r *container.Record) bool {
+func (ns *Networks) namesChanged(c *ctr) {
+	linking := ns.index.withRecord(func(r *container.Record) bool {
 		for name, e := range r.Endpoints {
 			if r.State.HasProcess() && len(e.Links) > 0 && container.UserNetwork(name) {
 				return true
@@ -212,8 +253,8 @@ func (m *Manager) namesChanged(c *ctr) {
 	})
 	for _, other := range linking {
 		for _, e := range other.record().Endpoints {
-			if slices.Contains(slices.Collect(maps.Values(m.linksIn(&e))), c.id) {
-				m.updateNames(other)
+			if slices.Contains(slices.Collect(maps.Values(ns.links.linksIn(&e))), c.id) {
+				ns.updateNames(other)
 				break
 			}
 		}
@@ -221,23 +262,23 @@ func (m *Manager) namesChanged(c *ctr) {
 }
 
 // updateNames tells the network of the present names and links of a running container.
-func (m *Manager) updateNames(c *ctr) {
-	c.net.Lock()
-	defer c.net.Unlock()
+func (ns *Networks) updateNames(c *ctr) {
+	c.net.changing.Lock()
+	defer c.net.changing.Unlock()
 	if r := c.record(); r.State.HasProcess() && r.End == nil && r.Network.Mode == network.Bridge {
-		m.opt.Networks.Rename(c.id, m.joinedAs(r).Request.Attach)
+		ns.driver.Rename(c.id, ns.joinedAs(r).Request.Attach)
 	}
 }
 
 // joinedAs is what the record of a running container says of its network: what was asked for and what it has.
-func (m *Manager) joinedAs(r *container.Record) network.Joined {
+func (ns *Networks) joinedAs(r *container.Record) network.Joined {
 	j := network.Joined{Sandbox: sandboxOf(r)}
 	spec, err := container.SpecOf(r)
 	if err == nil {
-		j.Request, err = m.networkRequest(r, &spec)
+		j.Request, err = ns.networkRequest(r, &spec)
 	}
 	if err != nil { // it keeps what it has all the same
-		m.opt.Log.Warn().Err(err).Str("container", r.ID).Msg("not known what was asked of a running container's network")
+		ns.log.Warn().Err(err).Str("container", r.ID).Msg("not known what was asked of a running container's network")
 		j.Request.ContainerID, j.Request.Mode = r.ID, j.Sandbox.Mode
 	}
 	j.Request.Attach = slices.DeleteFunc(j.Request.Attach, func(a network.Attachment) bool {

@@ -15,7 +15,7 @@ func TestNetworkMadeAnew(t *testing.T) {
 	m := w.engine()
 	old := w.nets.add("n", 10)
 	id := w.createIn(m, "web", "n", map[string]container.EndpointConfig{"n": {Aliases: []string{"front"}}})
-	if !m.UsesNetwork(old.ID) {
+	if !m.Networks().UsesNetwork(old.ID) {
 		t.Error("the network is not used")
 	}
 	w.nets.drop(old)
@@ -26,15 +26,15 @@ func TestNetworkMadeAnew(t *testing.T) {
 		t.Errorf("die = %+v, want code 128", e)
 	}
 	anew := w.nets.add("n", 11)
-	if !m.UsesNetwork(anew.ID) || len(m.NetworkMembers(anew.ID)) > 0 {
+	if !m.Networks().UsesNetwork(anew.ID) || len(m.Networks().NetworkMembers(anew.ID)) > 0 {
 		t.Error("the new network should be used by a container that does not run")
 	}
 	w.must(m.Start(t.Context(), "web"))
-	r := must(m.Get("web"))
+	r := must(m.inventory.Get("web"))
 	if r.Endpoints["n"].NetworkID != anew.ID || !slices.Equal(r.Endpoints["n"].Aliases, []string{"front", id[:12]}) {
 		t.Errorf("endpoint = %+v, want one of %s", r.Endpoints["n"], anew.ID)
 	}
-	if members := m.NetworkMembers(anew.ID); len(members) != 1 || members[0].ID != id {
+	if members := m.Networks().NetworkMembers(anew.ID); len(members) != 1 || members[0].ID != id {
 		t.Errorf("members = %v", members)
 	}
 	w.must(m.Kill(t.Context(), "web", ""))
@@ -62,7 +62,7 @@ func TestCreateInNetworks(t *testing.T) {
 	}
 	w.createIn(m, "second", second.ID[:8], nil)
 	w.must(m.Start(t.Context(), "second"))
-	if r := must(m.Get("second")); r.Host.NetworkMode != "twin" || r.Network.Endpoints["twin"].NetworkID != second.ID {
+	if r := must(m.inventory.Get("second")); r.Host.NetworkMode != "twin" || r.Network.Endpoints["twin"].NetworkID != second.ID {
 		t.Errorf("mode %q, networks %v, want twin, the second of that name", r.Host.NetworkMode, r.Network.Endpoints)
 	}
 	w.must(m.Kill(t.Context(), "second", ""))
@@ -71,7 +71,7 @@ func TestCreateInNetworks(t *testing.T) {
 		t.Errorf("networks = %v, want those asked for alone", record)
 	}
 	for name, want := range map[string][]string{n.ID: {"both"}, n.ID[:6]: {"both"}, "later": {"both"}, "n": {"both"}, "bridge": nil} {
-		list, err := m.List(t.Context(), container.ListOptions{All: true, Filters: map[string][]string{"network": {name}}})
+		list, err := m.inventory.List(t.Context(), container.ListOptions{All: true, Filters: map[string][]string{"network": {name}}})
 		w.must(err)
 		var names []string
 		for _, r := range list {

@@ -134,7 +134,7 @@ func TestRenameAfterRemove(t *testing.T) {
 	w.must(c.acquire(t.Context()))
 	renamed := make(chan error, 1)
 	go func() { renamed <- m.Rename(t.Context(), id, "new") }()
-	w.must(m.removeContainer(t.Context(), c))
+	w.must(m.remover.removeContainer(t.Context(), c))
 	c.release()
 	if err := <-renamed; !fault.Is(err, fault.NotFound) {
 		t.Errorf("rename of a container that was removed meanwhile: got %v, want not found", err)
@@ -153,7 +153,7 @@ func TestAttachDuringStart(t *testing.T) {
 		attached := make(chan error, 1)
 		w.tasks.StartErr = func(task.Spec) error {
 			go func() {
-				attached <- m.Attach(context.WithoutCancel(t.Context()), id, container.AttachOptions{Stream: true, Stdout: true},
+				attached <- m.viewers.Attach(context.WithoutCancel(t.Context()), id, container.AttachOptions{Stream: true, Stdout: true},
 					func() (io.ReadWriteCloser, error) { return server, nil })
 			}()
 			synctest.Wait()
@@ -178,16 +178,12 @@ func TestAttachDuringRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		m := w.engine()
-		id := w.create(m, "web")
-		c, err := m.index.find(id)
-		w.must(err)
-		_, err = m.applyEvent(c, life.RemovalBegun{})
-		w.must(err)
+		c := w.beginRemoval(m, "web")
 		c.dropViewers() // remove has come so far
 		_, server := newWire(strings.NewReader(""))
 		attached := make(chan error, 1)
 		go func() {
-			attached <- m.Attach(t.Context(), id, container.AttachOptions{Stream: true, Stdout: true},
+			attached <- m.viewers.Attach(t.Context(), c.id, container.AttachOptions{Stream: true, Stdout: true},
 				func() (io.ReadWriteCloser, error) { return server, nil })
 		}()
 		synctest.Wait()
@@ -230,7 +226,7 @@ func TestAttachAtTheVeryEnd(t *testing.T) {
 				client, server := newWire(strings.NewReader(""))
 				attached := make(chan error, 1)
 				go func() {
-					attached <- m.Attach(t.Context(), id, container.AttachOptions{Stream: true, Stdout: true},
+					attached <- m.viewers.Attach(t.Context(), id, container.AttachOptions{Stream: true, Stdout: true},
 						func() (io.ReadWriteCloser, error) { return server, nil })
 				}()
 				seen := seeEnd(m, id, client)
@@ -296,10 +292,10 @@ func TestOrphanTaskEnds(t *testing.T) {
 		m := w.engine()
 		id := w.create(m, "web")
 		w.must(m.Start(t.Context(), id))
-		dir := m.taskDir(id)
+		dir := m.folders.taskDir(id)
 		m.Close()
-		m.opt.Tasks = slowDeath{w.tasks}
-		w.must(m.endOrphan(t.Context(), id, m.findTask(t.Context(), id)))
+		m.leftovers.tasks = slowDeath{w.tasks}
+		w.must(m.leftovers.endOrphan(t.Context(), id, m.leftovers.findTask(t.Context(), id)))
 		if w.tasks.Task(id) != nil {
 			t.Error("the task is still there")
 		}
@@ -323,7 +319,7 @@ func TestEndedContainerWantsNoNetwork(t *testing.T) {
 	if len(w.nets.asked) != 1 || w.nets.asked[0] != runs {
 		t.Errorf("networks asked for: %q, want that of the running container %s only", w.nets.asked, runs)
 	}
-	if code, err := m.Wait(t.Context(), id); code != 3 || err != nil {
+	if code, err := m.inventory.Wait(t.Context(), id); code != 3 || err != nil {
 		t.Errorf("Wait = %d, %v, want 3", code, err)
 	}
 	w.must(m.Kill(t.Context(), runs, "KILL"))
@@ -378,12 +374,12 @@ func TestStopMeetsPolicyRestart(t *testing.T) {
 				c, err := m.index.find(id)
 				w.must(err)
 				w.must(c.acquire(t.Context()))
-				asked, err := m.applyEvent(c, life.EndAsked{Op: container.OpStop})
+				asked, err := m.lives.applyEvent(c, life.EndAsked{Op: container.OpStop})
 				w.must(err)
 				w.tasks.Task(id).End(task.Exit{Code: 1})
 				synctest.Wait()
 				begun := time.Now()
-				w.must(m.endProcess(t.Context(), c, asked, patience))
+				w.must(m.stopper.endProcess(t.Context(), c, asked, patience))
 				c.release()
 				if got := c.record(); got.State != container.Exited || time.Since(begun) > 0 {
 					t.Errorf("got %s after %s, want exited at once", got.State, time.Since(begun))

@@ -66,7 +66,7 @@ func TestPauseAndUnpause(t *testing.T) {
 	if err := m.Remove(t.Context(), id, container.RemoveOptions{}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("remove of a paused one: %v, want a conflict", err)
 	}
-	err := m.Attach(t.Context(), id, container.AttachOptions{Stream: true, Stdout: true}, func() (io.ReadWriteCloser, error) {
+	err := m.viewers.Attach(t.Context(), id, container.AttachOptions{Stream: true, Stdout: true}, func() (io.ReadWriteCloser, error) {
 		t.Error("attach to a paused container was answered")
 		return nil, errors.New("no")
 	})
@@ -94,30 +94,30 @@ func TestEndsOfAPausedContainer(t *testing.T) {
 		actions []string // after the pause
 	}{
 		{
-			"stop", func(m *Manager, id string) error { return m.Stop(m.life, id, &second) },
+			"stop", func(m *Manager, id string) error { return m.Stop(m.background.life, id, &second) },
 			[]int{int(unix.SIGTERM)},
 			container.Exited,
 			[]string{"kill", "die", "stop"},
 		},
 		{
-			"kill", func(m *Manager, id string) error { return m.Kill(m.life, id, "") },
+			"kill", func(m *Manager, id string) error { return m.Kill(m.background.life, id, "") },
 			[]int{int(unix.SIGKILL)},
 			container.Exited,
 			[]string{"kill", "die"},
 		},
 		{
-			"kill with its stop signal", func(m *Manager, id string) error { return m.Kill(m.life, id, "TERM") },
+			"kill with its stop signal", func(m *Manager, id string) error { return m.Kill(m.background.life, id, "TERM") },
 			[]int{int(unix.SIGTERM)},
 			container.Exited,
 			[]string{"kill", "die"},
 		},
 		{
-			"restart", func(m *Manager, id string) error { return m.Restart(m.life, id, &second) },
+			"restart", func(m *Manager, id string) error { return m.Restart(m.background.life, id, &second) },
 			nil, container.Running,
 			[]string{"kill", "die", "stop", "start", "restart"},
 		},
 		{
-			"shutdown", func(m *Manager, _ string) error { m.Shutdown(m.life); return nil },
+			"shutdown", func(m *Manager, _ string) error { m.Shutdown(m.background.life); return nil },
 			[]int{int(unix.SIGTERM)},
 			container.Exited,
 			[]string{"kill", "die"},
@@ -198,7 +198,7 @@ func TestForcedRemovalOfAPausedContainer(t *testing.T) {
 	m := w.engine()
 	id := w.paused(m, "web")
 	w.must(m.Remove(t.Context(), id, container.RemoveOptions{Force: true}))
-	if _, err := m.Get(id); !fault.Is(err, fault.NotFound) {
+	if _, err := m.inventory.Get(id); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after the removal: %v, want not found", err)
 	}
 }
@@ -217,7 +217,7 @@ func TestPauseThatFails(t *testing.T) {
 	if err := m.Pause(t.Context(), id); err == nil || !strings.Contains(err.Error(), "busy") {
 		t.Errorf("pause: %v, want the runtime's reason", err)
 	}
-	if r, err := m.Get(id); err != nil || r.State != container.Running || r.Thaw {
+	if r, err := m.inventory.Get(id); err != nil || r.State != container.Running || r.Thaw {
 		t.Errorf("after a failed pause: %s, thaw %t, want running as before", r.State, r.Thaw)
 	}
 	w.must(m.Kill(t.Context(), id, ""))
@@ -232,7 +232,7 @@ func TestExitWhilePaused(t *testing.T) {
 		w.tasks.Task(again).End(task.Exit{Code: 1})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if r, err := m.Get(id); err != nil || r.State != container.Exited || !r.OOMKilled {
+		if r, err := m.inventory.Get(id); err != nil || r.State != container.Exited || !r.OOMKilled {
 			t.Errorf("paused container that ended: %s, oom %t", r.State, r.OOMKilled)
 		}
 		if got := w.state(m, again); got != container.Running {
@@ -252,12 +252,12 @@ func TestEndOfAPausedContainerThatNobodyHasTold(t *testing.T) {
 		fails  bool
 		events []string
 	}{
-		{"unpause", []string{"pause"}, func(m *Manager, id string) error { return m.Unpause(m.life, id) }, true, []string{"pause", "die"}},
+		{"unpause", []string{"pause"}, func(m *Manager, id string) error { return m.Unpause(m.background.life, id) }, true, []string{"pause", "die"}},
 		{"commit", nil, func(m *Manager, id string) error {
-			_, err := m.Commit(m.life, id, container.CommitOptions{Pause: true})
+			_, err := m.commits.Commit(m.background.life, id, container.CommitOptions{Pause: true})
 			return err
 		}, false, []string{"pause", "commit", "die"}},
-		{"signal to end it", []string{"pause"}, func(m *Manager, id string) error { return m.Kill(m.life, id, "TERM") }, false, []string{"pause", "kill", "die"}},
+		{"signal to end it", []string{"pause"}, func(m *Manager, id string) error { return m.Kill(m.background.life, id, "TERM") }, false, []string{"pause", "kill", "die"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestEndOfAPausedContainerThatNobodyHasTold(t *testing.T) {
 				}
 				w.tasks.Task(id).End(task.Exit{Code: 5})
 				synctest.Wait()
-				if r, err := m.Get(id); err != nil || r.State != container.Exited || r.ExitCode != 5 {
+				if r, err := m.inventory.Get(id); err != nil || r.State != container.Exited || r.ExitCode != 5 {
 					t.Errorf("afterwards: %s, code %d, %v; want exited with 5", r.State, r.ExitCode, err)
 				}
 				if got := w.actionsAfter("start"); !slices.Equal(got, tc.events) {
@@ -305,10 +305,10 @@ type ender struct {
 func (*ender) Began(*container.Record) {}
 
 func (e *ender) Ended(containerID string) {
-	if r, err := e.m.Get(containerID); err == nil {
+	if r, err := e.m.inventory.Get(containerID); err == nil {
 		e.state = r.State
 	}
-	e.pause = e.m.Pause(e.m.life, containerID)
+	e.pause = e.m.Pause(e.m.background.life, containerID)
 }
 
 // TestNobodyIsPausedWhoHasEnded: while what a process has held is being released the container is not paused, and cannot be.
@@ -344,11 +344,11 @@ func TestPauseMeetsKill(t *testing.T) {
 		w.must(m.Start(t.Context(), id))
 		c, err := m.index.find(id)
 		w.must(err)
-		_, err = m.applyEvent(c, life.EndAsked{Op: container.OpKill}) // a kill is under way
+		_, err = m.lives.applyEvent(c, life.EndAsked{Op: container.OpKill}) // a kill is under way
 		w.must(err)
 		w.must(m.Pause(t.Context(), id))
 		synctest.Wait()
-		_, err = m.applyEvent(c, life.GaveUp{})
+		_, err = m.lives.applyEvent(c, life.GaveUp{})
 		w.must(err)
 		if got := w.state(m, id); got != container.Running || w.frozen(id) {
 			t.Errorf("state: %s, frozen %t, want it thawed for the kill", got, w.frozen(id))
@@ -387,7 +387,7 @@ func TestTheNextEngineKnowsWhoIsPaused(t *testing.T) {
 				w.must(w.tasks.Task(id).Pause(t.Context()))
 			}
 			m := w.engine()
-			r, err := m.Get(id)
+			r, err := m.inventory.Get(id)
 			w.must(err)
 			if r.State != tc.want || r.Thaw || w.frozen(id) != (tc.want == container.Paused) {
 				t.Errorf("got %s, thaw %t, frozen %t; want %s", r.State, r.Thaw, w.frozen(id), tc.want)

@@ -18,7 +18,7 @@ import (
 func (w *world) powerCut(m *Manager, id string) {
 	w.t.Helper()
 	m.Close()
-	state := filepath.Join(m.dataDir(id), stateName)
+	state := filepath.Join(m.folders.dataDir(id), stateName)
 	if _, err := os.Stat(state); err == nil {
 		w.must(os.Truncate(state, 0))
 	}
@@ -26,20 +26,26 @@ func (w *world) powerCut(m *Manager, id string) {
 		w.tasks.Forget(id)
 		w.t.Cleanup(func() { last.End(task.Exit{}) })
 	}
-	w.must(os.RemoveAll(m.taskDir(id)))
+	w.must(os.RemoveAll(m.folders.taskDir(id)))
 	w.boot = "boot-2"
 }
 
 // TestPowerCut: whatever of a container's state is lost, what its clients were promised is there, and its policy holds.
 func TestPowerCut(t *testing.T) {
-	started := func(m *Manager, id string) error { return m.Start(m.life, id) }
+	started := func(m *Manager, id string) error { return m.Start(m.background.life, id) }
 	stopped := func(m *Manager, id string) error {
-		return errors.Join(m.Start(m.life, id), m.Stop(m.life, id, nil))
+		return errors.Join(m.Start(m.background.life, id), m.Stop(m.background.life, id, nil))
 	}
-	renamed := func(m *Manager, id string) error { return errors.Join(stopped(m, id), m.Rename(m.life, id, "other")) }
-	again := func(m *Manager, id string) error { return errors.Join(stopped(m, id), m.Start(m.life, id)) }
-	restarted := func(m *Manager, id string) error { return errors.Join(started(m, id), m.Restart(m.life, id, nil)) }
-	killed := func(m *Manager, id string) error { return errors.Join(m.Start(m.life, id), m.Kill(m.life, id, "")) }
+	renamed := func(m *Manager, id string) error {
+		return errors.Join(stopped(m, id), m.Rename(m.background.life, id, "other"))
+	}
+	again := func(m *Manager, id string) error { return errors.Join(stopped(m, id), m.Start(m.background.life, id)) }
+	restarted := func(m *Manager, id string) error {
+		return errors.Join(started(m, id), m.Restart(m.background.life, id, nil))
+	}
+	killed := func(m *Manager, id string) error {
+		return errors.Join(m.Start(m.background.life, id), m.Kill(m.background.life, id, ""))
+	}
 	refused := func(m *Manager, id string) error {
 		c, err := m.index.find(id)
 		return errors.Join(err, c.saveRecord(false)) // of a start that failed, for instance
@@ -75,7 +81,7 @@ func TestPowerCut(t *testing.T) {
 				w.powerCut(m, id)
 				next := w.engine()
 				synctest.Wait()
-				r, err := next.Get(id)
+				r, err := next.inventory.Get(id)
 				w.must(err)
 				if r.State != tc.want || r.Name != name {
 					t.Errorf("after the power cut: %s, name %s; want %s, %s", r.State, r.Name, tc.want, name)
@@ -83,7 +89,7 @@ func TestPowerCut(t *testing.T) {
 				if r.State == container.Exited && tc.policy == "no" && tc.name == "running" && r.ExitCode != lostCode {
 					t.Errorf("exit code %d, want %d", r.ExitCode, lostCode)
 				}
-				next.Shutdown(next.life)
+				next.Shutdown(next.background.life)
 			})
 		})
 	}
@@ -107,7 +113,7 @@ func TestPowerCutDuringRemoval(t *testing.T) {
 	w.powerCut(m, id)
 	w.layers.fail = nil
 	next := w.engine()
-	if _, err := next.Get(id); err == nil {
+	if _, err := next.inventory.Get(id); err == nil {
 		t.Error("the container is there still")
 	}
 	if len(w.layers.made) != 0 {
@@ -142,7 +148,7 @@ func TestLayerMadeAnewOfOneThatEnded(t *testing.T) {
 	w.tasks.Task(id).End(task.Exit{Code: 3})
 	delete(w.layers.made, id)
 	next := w.engine()
-	if code, err := next.Wait(t.Context(), id); err != nil || code != 3 {
+	if code, err := next.inventory.Wait(t.Context(), id); err != nil || code != 3 {
 		t.Errorf("Wait = %d, %v; want 3", code, err)
 	}
 	if ids, err := w.layers.Containers(t.Context()); err != nil || !slices.Contains(ids, id) {
@@ -155,7 +161,7 @@ func TestRecordsStayApart(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()
 	id := w.create(m, "web")
-	path := filepath.Join(m.dataDir(id), recordName)
+	path := filepath.Join(m.folders.dataDir(id), recordName)
 	before, err := os.Stat(path)
 	w.must(err)
 	w.must(m.Start(t.Context(), id))
@@ -166,7 +172,7 @@ func TestRecordsStayApart(t *testing.T) {
 		t.Error("a start or an end replaced the record")
 	}
 	w.must(m.Rename(t.Context(), id, "other"))
-	entries, err := os.ReadDir(m.dataDir(id))
+	entries, err := os.ReadDir(m.folders.dataDir(id))
 	w.must(err)
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
@@ -177,7 +183,7 @@ func TestRecordsStayApart(t *testing.T) {
 			t.Errorf("the folder holds %q, want %s in it", names, want)
 		}
 	}
-	if r, _, err := m.readRecord(id); err != nil || r.Name != "other" || r.State != container.Exited {
+	if r, _, err := m.records.readRecord(id); err != nil || r.Name != "other" || r.State != container.Exited {
 		t.Errorf("record = %+v, %v; want the newest", r, err)
 	}
 }
@@ -218,7 +224,7 @@ func refuseVerbs(t *testing.T, fail func(c *ctr, verb func() error) error) {
 			_, err := m.Update(t.Context(), id, container.HostConfig{RestartPolicy: container.RestartPolicy{Name: "always"}})
 			return err
 		},
-		"connect": func() error { return m.ConnectNetwork(t.Context(), id, n, container.EndpointConfig{}) },
+		"connect": func() error { return m.Networks().ConnectNetwork(t.Context(), id, n, container.EndpointConfig{}) },
 		"reconfigure": func() error {
 			return m.Reconfigure(t.Context(), id, container.HostConfig{Binds: []string{"/srv:/data"}})
 		},
@@ -236,7 +242,7 @@ func refuseVerbs(t *testing.T, fail func(c *ctr, verb func() error) error) {
 	w.create(m, "other") // the name is free
 	m.Close()
 	next := w.engine()
-	if r, err := next.Get(id); err != nil || r.Name != "web" || r.Host.RestartPolicy.Name != "no" || len(r.Mounts) != 0 {
+	if r, err := next.inventory.Get(id); err != nil || r.Name != "web" || r.Host.RestartPolicy.Name != "no" || len(r.Mounts) != 0 {
 		t.Errorf("the next engine has %+v, %v; want what was before", r, err)
 	}
 }

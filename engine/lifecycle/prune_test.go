@@ -25,7 +25,7 @@ func TestPrune(t *testing.T) {
 	}
 	removed, _, err = m.Prune(t.Context(), nil)
 	w.must(err)
-	if _, err := m.Get(running); err != nil || !slices.Equal(removed, []string{kept}) {
+	if _, err := m.inventory.Get(running); err != nil || !slices.Equal(removed, []string{kept}) {
 		t.Errorf("pruned %q, the running one is there: %v, want only %s to go", removed, err, kept)
 	}
 	if _, _, err := m.Prune(t.Context(), map[string][]string{"dangling": {"true"}}); !fault.Is(err, fault.Invalid) {

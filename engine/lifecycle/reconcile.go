@@ -10,33 +10,56 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"moss/engine/container"
 	"moss/engine/container/life"
 	"moss/engine/fault"
-	"moss/engine/id"
 	"moss/engine/network"
 	"moss/engine/record"
 	"moss/engine/task"
-	"moss/engine/tree"
 )
 
+// takeover makes the containers that an earlier engine has left this engine's own.
+type takeover struct {
+	index      *index
+	folders    folders
+	records    *records
+	lives      *lives
+	freezer    *freezer
+	follower   *follower
+	leftovers  *leftovers
+	background *background
+	namespaces *namespaces
+	networks   *Networks
+	layers     *layers
+	store      layerStore
+	volumes    *volumes
+	etc        *etcFiles
+	bootID     string // of the running kernel
+	log        zerolog.Logger
+}
+
 // reconcile reads all records and makes them true again: what runs is watched, what ended meanwhile is recorded as it
-// ended, what a crash left half-made goes.
-func (m *Manager) reconcile(ctx context.Context) error {
-	all, err := m.loadRecords()
+// ended, what a crash left half-made goes. It returns the tasks to be watched.
+func (to *takeover) reconcile(ctx context.Context) ([]adoption, error) {
+	all, err := to.records.loadRecords()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	orphans, err := m.orphanTasks()
+	for _, c := range all {
+		to.index.add(c)
+	}
+	orphans, err := to.orphanTasks()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	soon, cancel := context.WithTimeoutCause(ctx, adoptWait, task.ErrSilent)
 	defer cancel()
-	tasks := m.findTasks(soon, append(m.withTask(all), orphans...))
-	adopted, err := m.adoptAll(ctx, soon, all, tasks)
+	tasks := to.leftovers.findTasks(soon, append(to.withTask(all), orphans...))
+	adopted, err := to.adoptAll(ctx, soon, all, tasks)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	live := map[string]network.Joined{}
 	alive := map[string]bool{}
@@ -45,33 +68,32 @@ func (m *Manager) reconcile(ctx context.Context) error {
 			alive[a.c.id] = true
 			r := a.c.record()
 			if _, others := strings.CutPrefix(r.Host.NetworkMode, container.JoinMode("")); !others || r.Network.ID != "" {
-				live[a.c.id] = m.joinedAs(r)
+				live[a.c.id] = to.networks.joinedAs(r)
 			}
 		}
 	}
-	if err := m.opt.Networks.Restore(ctx, live); err != nil {
-		m.opt.Log.Error().Err(err).Msg("networks not restored whole")
+	if err := to.networks.driver.Restore(ctx, live); err != nil {
+		to.log.Error().Err(err).Msg("networks not restored whole")
 	}
-	if err := m.restoreVolumes(ctx, all, func(id string) bool { return alive[id] }); err != nil {
-		m.opt.Log.Error().Err(err).Msg("volumes not restored whole")
+	if err := to.volumes.restoreVolumes(ctx, all, func(id string) bool { return alive[id] }); err != nil {
+		to.log.Error().Err(err).Msg("volumes not restored whole")
 	}
-	if err := m.remakeLost(ctx, all, func(id string) bool { return alive[id] }); err != nil {
-		return err
+	if err := to.layers.remakeLost(ctx, all, func(id string) bool { return alive[id] }); err != nil {
+		return nil, err
 	}
 	for _, a := range adopted {
 		if a.running {
-			m.finishLeaving(ctx, a.c)
-			m.renewEtc(a.c)
+			to.networks.finishLeaving(ctx, a.c)
+			to.etc.renewEtc(a.c)
 		}
 	}
-	m.adopted = adopted
-	if err := m.dropOrphans(ctx, soon, orphans, tasks); err != nil {
-		return err
+	if err := to.dropOrphans(ctx, soon, orphans, tasks); err != nil {
+		return nil, err
 	}
-	if err := m.sweepShm(); err != nil {
-		m.opt.Log.Warn().Err(err).Msg("shared memory of an interrupted start not released")
+	if err := to.namespaces.sweepShm(); err != nil {
+		to.log.Warn().Err(err).Msg("shared memory of an interrupted start not released")
 	}
-	return nil
+	return adopted, nil
 }
 
 // adoption is a task to be watched.
@@ -84,25 +106,25 @@ type adoption struct {
 
 // adoptAll makes the containers what has become of their tasks. One must not keep the engine, and with it all others, from
 // answering: the only error is the end of ctx.
-func (m *Manager) adoptAll(ctx, soon context.Context, all []*ctr, tasks map[string]found) ([]adoption, error) {
+func (to *takeover) adoptAll(ctx, soon context.Context, all []*ctr, tasks map[string]found) ([]adoption, error) {
 	var adopted []adoption
 	for _, c := range all {
-		if m.isUnknown(c) {
+		if to.leftovers.isUnknown(c) {
 			continue
 		}
 		f, asked := tasks[c.id]
 		if !asked {
 			f.err = fault.NotFound("no task %s", c.id)
 		}
-		t, running, err := m.adoptContainer(ctx, soon, c, f)
+		t, running, err := to.adoptContainer(ctx, soon, c, f)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("take over containers: %w", context.Cause(ctx))
 		}
 		switch {
 		case err != nil && f.task == nil:
-			m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not taken over")
+			to.log.Error().Err(err).Str("container", c.id).Msg("container not taken over")
 		case err != nil:
-			if m.keepSilent(ctx, c, f.task, err) {
+			if to.keepSilent(ctx, c, f.task, err) {
 				adopted = append(adopted, adoption{c, f.task, true, err})
 			}
 		case t != nil:
@@ -112,57 +134,15 @@ func (m *Manager) adoptAll(ctx, soon context.Context, all []*ctr, tasks map[stri
 	return adopted, nil
 }
 
-// loadRecords reads every record. A folder without one is what a crash left of a create or a remove.
-func (m *Manager) loadRecords() ([]*ctr, error) {
-	base := filepath.Join(m.opt.Root, "containers")
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(base)
-	if err != nil {
-		return nil, err
-	}
-	var all []*ctr
-	for _, entry := range entries {
-		if !id.Is(entry.Name()) {
-			continue
-		}
-		r, p, err := m.readRecord(entry.Name())
-		if fault.Is(err, fault.NotFound) {
-			if err := tree.RemovePath(m.dataDir(entry.Name())); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err != nil {
-			if r, p, err = m.replaceRecord(entry.Name(), err); err != nil {
-				return nil, err
-			}
-		}
-		if err := m.setLinksAside(entry.Name()); err != nil {
-			return nil, err
-		}
-		dir := m.dataDir(entry.Name())
-		if err := record.Sweep(dir); err != nil {
-			m.opt.Log.Warn().Err(err).Str("container", entry.Name()).Msg("half-written record not removed")
-		}
-		c := newCtr(r, dir)
-		c.phase = p
-		m.index.add(c)
-		all = append(all, c)
-	}
-	return all, nil
-}
-
 // withTask lists the containers that may have a task.
-func (m *Manager) withTask(all []*ctr) []string {
+func (to *takeover) withTask(all []*ctr) []string {
 	ids := make([]string, 0, len(all))
 	for _, c := range all {
-		if m.isUnknown(c) {
+		if to.leftovers.isUnknown(c) {
 			continue
 		}
 		if c.record().State.AtRest() {
-			if _, err := os.Stat(m.taskDir(c.id)); errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(to.folders.taskDir(c.id)); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 		}
@@ -174,16 +154,16 @@ func (m *Manager) withTask(all []*ctr) []string {
 // adoptContainer makes one container what has become of its task. It returns a task to watch if there is one, and whether it
 // runs.
 // What can wait is asked of the task later if it is not answered soon. An error means that nothing is known of the task.
-func (m *Manager) adoptContainer(ctx, soon context.Context, c *ctr, f found) (t task.Task, running bool, err error) {
+func (to *takeover) adoptContainer(ctx, soon context.Context, c *ctr, f found) (t task.Task, running bool, err error) {
 	r := c.record()
 	t, status := f.task, f.status
 	switch {
 	case fault.Is(f.err, fault.NotFound) && r.State.AtRest():
-		m.removeLeftovers(ctx, c) // a view on its files may have been open
+		to.leftovers.removeLeftovers(ctx, c) // a view on its files may have been open
 		return nil, false, nil
 	case fault.Is(f.err, fault.NotFound):
-		m.removeLeftovers(ctx, c)
-		return nil, false, m.recordLost(c, "")
+		to.leftovers.removeLeftovers(ctx, c)
+		return nil, false, to.recordLost(c, "")
 	case f.err != nil:
 		return nil, false, f.err
 	}
@@ -192,7 +172,7 @@ func (m *Manager) adoptContainer(ctx, soon context.Context, c *ctr, f found) (t 
 			// The engine died between preparing and starting. Nothing ran, nobody was told that it would.
 			err := t.Delete(ctx)
 			if err == nil {
-				m.removeLeftovers(ctx, c)
+				to.leftovers.removeLeftovers(ctx, c)
 				return nil, false, nil
 			}
 			if !fault.Is(err, fault.Conflict) {
@@ -208,11 +188,11 @@ func (m *Manager) adoptContainer(ctx, soon context.Context, c *ctr, f found) (t 
 			op = container.OpRestart
 		}
 		var net container.Network
-		if err := record.Get(m.networkPath(c.id), &net); err != nil && !fault.Is(err, fault.NotFound) {
+		if err := record.Get(to.folders.networkPath(c.id), &net); err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, false, err
 		}
-		started := life.Started{Op: op, Process: identifyProcess(status.Pid), At: status.StartedAt, BootID: m.opt.BootID, Network: net}
-		if _, err := m.applyEvent(c, started); err != nil {
+		started := life.Started{Op: op, Process: identifyProcess(status.Pid), At: status.StartedAt, BootID: to.bootID, Network: net}
+		if _, err := to.lives.applyEvent(c, started); err != nil {
 			return nil, false, err
 		}
 	}
@@ -221,9 +201,9 @@ func (m *Manager) adoptContainer(ctx, soon context.Context, c *ctr, f found) (t 
 	if status.Exit != nil {
 		pid = 0
 	}
-	m.adoptLayer(ctx, c, pid)
-	if status.Exit == nil && m.settleFreeze(soon, c, t, status.Paused) != nil {
-		m.runInBackground(func(ctx context.Context) { m.settleLate(ctx, c, t) })
+	to.layers.adoptLayer(ctx, c, pid)
+	if status.Exit == nil && to.freezer.settleFreeze(soon, c, t, status.Paused) != nil {
+		to.background.runHolding(c, func(ctx context.Context) { to.follower.settleLate(ctx, c, t) })
 	}
 	return t, status.Exit == nil, nil
 }
@@ -250,80 +230,100 @@ func begunMeanwhile(ctx context.Context, t task.Task) (task.Status, error) {
 	}
 }
 
-// removeLeftovers takes away what a start that came to nothing, or an end that was not handled whole, has left of a container
-// without a task. Its network goes when the networks are restored.
-func (m *Manager) removeLeftovers(ctx context.Context, c *ctr) {
-	if err := errors.Join(m.opt.Layers.Unmount(ctx, c.id), tree.RemovePath(m.taskDir(c.id))); err != nil {
-		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("leftovers of container not removed")
-	}
-}
-
 // lostCode is the exit code of a process whose own is not known.
 const lostCode = 137
 
 // recordLost records the end of a container whose process and monitor are both gone. An empty why stands for just that.
-func (m *Manager) recordLost(c *ctr, why string) error {
+func (to *takeover) recordLost(c *ctr, why string) error {
 	r := c.record()
 	if !r.State.HasProcess() {
 		return nil
 	}
 	switch {
 	case why != "":
-	case r.BootID != m.opt.BootID:
+	case r.BootID != to.bootID:
 		why = "the machine was restarted while the container ran"
 	default:
 		why = "the container's monitor was gone when the engine started"
 	}
-	_, err := m.applyEvent(c, life.Lost{End: container.End{Code: lostCode, At: time.Now(), Error: why}})
+	_, err := to.lives.applyEvent(c, life.Lost{End: container.End{Code: lostCode, At: time.Now(), Error: why}})
 	return err
 }
 
-// resumeContainer goes on where the last engine was: timers of restart policies, removals, automatic starts.
-func (m *Manager) resumeContainer(ctx context.Context, c *ctr, begun map[string]chan struct{}) {
-	r := c.record()
-	switch {
-	case r.State == container.Restarting:
-		m.restartAfter(c, life.FirstDelay)
-	case r.State == container.Removing:
-		if _, left := c.runningTask(); left { // of which nothing could be learned: it has to be ended first
-			m.runInBackground(func(ctx context.Context) {
-				if err := c.acquire(ctx); err != nil {
-					return
-				}
-				defer c.release()
-				m.finishRemoval(context.WithoutCancel(ctx), c)
-			})
-			return
-		}
-		m.finishRemoval(context.WithoutCancel(ctx), c)
-	case life.StartsWithEngine(r):
-		m.runInBackground(func(ctx context.Context) {
-			if ready := begun[c.id]; ready != nil { // nil for one that has ended since
-				defer close(ready)
-			}
-			if !waitNeeds(ctx, r, begun) {
-				return
-			}
-			if err := c.acquire(ctx); err != nil {
-				return
-			}
-			defer c.release()
-			if err := m.startContainer(context.WithoutCancel(ctx), c, container.OpStart); err != nil && !fault.Is(err, fault.NotModified) {
-				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container not started with the engine")
-			}
-		})
-	case r.State == container.Exited && r.Host.AutoRemove:
-		m.removeSoon(c)
+// keepSilent takes up a container of whose task nothing could be learned. One that runs by its record goes on so. For one
+// at rest there is at most a start that no client was told of: it is taken back.
+func (to *takeover) keepSilent(ctx context.Context, c *ctr, t task.Task, cause error) (running bool) {
+	c.setTask(t)
+	to.follower.noteSilence(c, cause)
+	if r := c.record(); r.State.HasProcess() {
+		to.layers.adoptLayer(ctx, c, r.Pid)
+		return true
 	}
+	to.background.runHolding(c, func(ctx context.Context) {
+		if err := to.leftovers.endLeftover(ctx, c); err != nil {
+			to.log.Error().Err(err).Str("container", c.id).Msg("interrupted start not taken back")
+		}
+	})
+	return false
 }
 
-// finishRemoval ends a removal that a crash interrupted.
-func (m *Manager) finishRemoval(ctx context.Context, c *ctr) {
-	_, err := m.applyEvent(c, life.RemovalFailed{Error: c.record().Error})
-	if err == nil {
-		err = m.removeContainer(ctx, c)
+// orphanTasks lists the tasks that belong to no container. The containers of builds are among them.
+func (to *takeover) orphanTasks() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(to.folders.run, "tasks"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
+	var ids []string
+	for _, entry := range entries {
+		// One whose record cannot be read is for a person to look at.
+		if _, err := os.Stat(to.folders.dataDir(entry.Name())); err != nil {
+			ids = append(ids, entry.Name())
+		}
+	}
+	return ids, nil
+}
+
+// dropOrphans removes task folders and writable layers that belong to no container: processes end before their files go.
+// Those that do not end soon go later, and are not waited for.
+func (to *takeover) dropOrphans(ctx, soon context.Context, orphans []string, tasks map[string]found) error {
+	held := map[string]bool{}
+	for _, containerID := range orphans {
+		f := tasks[containerID]
+		err := to.leftovers.endOrphan(soon, containerID, f)
+		if err == nil {
+			continue
+		}
+		held[containerID] = true
+		if f.task == nil {
+			to.log.Warn().Err(err).Str("container", containerID).Msg("task without container not ended")
+			continue
+		}
+		to.background.runJob(func(ctx context.Context) {
+			err := f.task.Destroy(ctx)
+			if err == nil {
+				err = to.leftovers.endOrphan(ctx, containerID, found{task: f.task})
+			}
+			if err == nil {
+				err = to.store.Remove(ctx, containerID)
+			}
+			if err != nil && !to.background.isClosing() {
+				to.log.Warn().Err(err).Str("container", containerID).Msg("task without container not ended")
+			}
+		})
+	}
+	owned, err := to.store.Containers(ctx)
 	if err != nil {
-		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("interrupted removal not completed")
+		return fmt.Errorf("list writable layers: %w", err)
 	}
+	for _, containerID := range owned {
+		if held[containerID] {
+			continue
+		}
+		if _, err := os.Stat(to.folders.dataDir(containerID)); errors.Is(err, fs.ErrNotExist) {
+			if err := to.store.Remove(ctx, containerID); err != nil {
+				to.log.Warn().Err(err).Str("container", containerID).Msg("writable layer without container not removed")
+			}
+		}
+	}
+	return nil
 }

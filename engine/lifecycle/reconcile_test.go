@@ -40,12 +40,12 @@ func TestTheNextEngineTakesOver(t *testing.T) {
 		if len(w.nets.joined) != 1 || w.nets.joined[running].Endpoints["bridge"].IPAddress != "172.17.0.2" {
 			t.Errorf("restored networks = %v, want that of the running container", w.nets.joined)
 		}
-		r, err := second.Get("ended")
+		r, err := second.inventory.Get("ended")
 		w.must(err)
 		if r.State != container.Exited || r.ExitCode != 42 {
 			t.Errorf("container that ended meanwhile: %s, code %d, want exited, 42", r.State, r.ExitCode)
 		}
-		if r, err = second.Get("lost"); err != nil || r.State != container.Exited || r.ExitCode != 137 || r.Error == "" {
+		if r, err = second.inventory.Get("lost"); err != nil || r.State != container.Exited || r.ExitCode != 137 || r.Error == "" {
 			t.Errorf("lost container = %+v, %v, want exited with 137 and a reason", r, err)
 		}
 		w.must(second.Kill(t.Context(), "running", ""))
@@ -64,7 +64,7 @@ func TestCrashBetweenEndAndSave(t *testing.T) {
 	w.must(c.saveRecord(false))
 	w.tasks.Forget(id) // the task was deleted already
 
-	r, err := w.engine().Get("web")
+	r, err := w.engine().inventory.Get("web")
 	w.must(err)
 	if r.State != container.Exited || r.ExitCode != 23 || r.Error != "" || r.End != nil {
 		t.Errorf("got %s, code %d, error %q, end %v; want exited with the code that was known, 23", r.State, r.ExitCode, r.Error, r.End)
@@ -90,7 +90,7 @@ func TestCrashBetweenEndAndRestart(t *testing.T) {
 			w.tasks.Task(id).End(task.Exit{})
 			w.tasks.Forget(id)
 			second := w.engine()
-			r, err := second.Get("web")
+			r, err := second.inventory.Get("web")
 			w.must(err)
 			if r.State != want || r.RestartCount != 2 || r.ExitCode != 23 {
 				t.Errorf("after %d restarts: %s, %d restarts, code %d; want %s, 2, 23", restarts, r.State, r.RestartCount, r.ExitCode, want)
@@ -145,13 +145,13 @@ func TestTheNextEngineMeetsAStart(t *testing.T) {
 				w := newWorld(t)
 				m := w.engine()
 				id := w.create(m, "web")
-				w.must(os.MkdirAll(m.taskDir(id), 0o700))
-				m.opt.Tasks = &slowStart{looks: tc.looks, end: tc.end}
+				w.must(os.MkdirAll(m.folders.taskDir(id), 0o700))
+				m.leftovers.tasks = &slowStart{looks: tc.looks, end: tc.end}
 				c, err := m.index.find(id)
 				w.must(err)
 				soon, cancel := context.WithTimeout(t.Context(), adoptWait)
 				defer cancel()
-				_, running, err := m.adoptContainer(t.Context(), soon, c, m.findTask(soon, id))
+				_, running, err := m.takeover.adoptContainer(t.Context(), soon, c, m.leftovers.findTask(soon, id))
 				if running != tc.running || (err != nil) != tc.fails {
 					t.Errorf("adopt: running %t, %v; want %t, an error: %t", running, err, tc.running, tc.fails)
 				}
@@ -172,7 +172,7 @@ func TestAnotherBootIsTold(t *testing.T) {
 	w.tasks.Forget(id)
 	w.boot = "boot-2"
 	second := w.engine()
-	r, err := second.Get("web")
+	r, err := second.inventory.Get("web")
 	w.must(err)
 	if r.State != container.Exited || !strings.Contains(r.Error, "machine was restarted") {
 		t.Errorf("after a reboot: %s, %q", r.State, r.Error)
@@ -219,7 +219,7 @@ func TestCrashBetweenStartAndSave(t *testing.T) {
 		w.must(first.Start(t.Context(), "web"))
 		first.Close()
 		for _, name := range []string{stateName, string(phaseStarted)} { // as if the start had not been saved
-			w.must(os.Remove(filepath.Join(first.dataDir(id), name)))
+			w.must(os.Remove(filepath.Join(first.folders.dataDir(id), name)))
 		}
 		second := w.engine()
 		if got := w.state(second, "web"); got != container.Running {
@@ -279,15 +279,15 @@ func TestDamagedRecord(t *testing.T) {
 			w.must(first.Start(t.Context(), id))
 			first.Close()
 			for _, name := range []string{stateName, recordName} {
-				w.must(spoil(filepath.Join(first.dataDir(id), name)))
+				w.must(spoil(filepath.Join(first.folders.dataDir(id), name)))
 			}
 			for range 2 { // what stands in for the record lasts
 				m := w.engine()
-				list, err := m.List(t.Context(), container.ListOptions{All: true})
+				list, err := m.inventory.List(t.Context(), container.ListOptions{All: true})
 				if err != nil || len(list) != 2 {
 					t.Fatalf("List = %v, %v; want both", list, err)
 				}
-				r, err := m.Get(id[:12])
+				r, err := m.inventory.Get(id[:12])
 				if err != nil || r.State != container.Dead || r.ID != id || !strings.Contains(r.Error, "damaged") {
 					t.Fatalf("Get = %+v, %v; want a dead container of that id", r, err)
 				}
@@ -347,7 +347,7 @@ func TestHalfWrittenRecordsGo(t *testing.T) {
 	first := w.engine()
 	id := w.create(first, "web")
 	first.Close()
-	half := filepath.Join(first.dataDir(id), ".record-1.tmp")
+	half := filepath.Join(first.folders.dataDir(id), ".record-1.tmp")
 	w.must(os.WriteFile(half, []byte("{"), 0o600))
 	second := w.engine()
 	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
@@ -367,11 +367,11 @@ func TestOneDamagedFileOfTwo(t *testing.T) {
 			id := w.create(first, "web")
 			w.must(first.Start(t.Context(), id))
 			first.Close()
-			path := filepath.Join(first.dataDir(id), name)
+			path := filepath.Join(first.folders.dataDir(id), name)
 			w.must(os.WriteFile(path, []byte("{"), 0o600))
 			for range 2 {
 				m := w.engine()
-				if r, err := m.Get("web"); err != nil || r.State != container.Running {
+				if r, err := m.inventory.Get("web"); err != nil || r.State != container.Running {
 					t.Fatalf("Get = %+v, %v; want it running", r, err)
 				}
 				m.Close()

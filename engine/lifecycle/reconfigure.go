@@ -3,22 +3,17 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"path/filepath"
 
 	"moss/engine/container"
 	"moss/engine/fault"
-	"moss/engine/logdriver"
 )
 
 // Reconfigure gives a container at rest another HostConfig in place of the one of its create, as clients up to API 1.23
 // ask at the start (document 2, 4.1). A running container keeps what it has: its start changes nothing either.
 // fault.Invalid and fault.Unsupported as for Create. On error nothing has changed.
 func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.HostConfig) (err error) {
-	c, err := m.index.find(ref)
+	c, err := m.index.acquire(ctx, ref)
 	if err != nil {
-		return err
-	}
-	if err := c.acquire(ctx); err != nil {
 		return err
 	}
 	defer c.release()
@@ -29,50 +24,39 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	if (host.KeepsID() || before.Host.KeepsID()) && host.UsernsMode != before.Host.UsernsMode {
 		return fault.Invalid("UsernsMode %q cannot be changed: the container's files have their owners", host.UsernsMode)
 	}
-	_, networkIDs, err := m.nameNetworks(&host, nil)
+	_, networkIDs, err := m.networks.nameNetworks(&host, nil)
 	if err != nil {
 		return err
 	}
 	spec, err := container.SpecWith(before, host)
 	if err == nil {
-		err = m.settleNetworks(c.id, &spec, networkIDs)
+		err = m.networks.settleNetworks(c.id, &spec, networkIDs)
 	}
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(m.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec)); err != nil {
+	if err := errors.Join(m.maker.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec)); err != nil {
 		return err
 	}
-	links, err := m.resolveReferences(c.id, before.Name, &spec)
+	links, err := resolveReferences(&m.index, c.id, before.Name, &spec)
 	if err != nil {
 		return err
 	}
 	var back undo
 	defer func() { back.run(ctx, &err) }()
-	if err := m.addVolumes(ctx, before, &spec, before.Mounts, &back); err != nil {
+	if err := m.volumes.addVolumes(ctx, before, &spec, before.Mounts, &back); err != nil {
 		return err
 	}
 	c.update(func(r *container.Record) {
 		r.Links, r.Endpoints = links, spec.Endpoints
 		r.Host, r.Mounts = spec.Host, spec.Mounts()
 		r.Warnings = container.LimitWarnings(spec.Host, m.opt.Controllers)
-		r.LogPath = m.logPath(r.ID, &spec)
+		r.LogPath = m.folders.logPath(r.ID, &spec)
 	})
 	if err := c.saveOrUndo(func(r *container.Record) { *r = *before }); err != nil {
 		return err
 	}
-	m.settleVolumes(c.record())
-	m.replaceVolumes(ctx, before, c.record())
+	m.volumes.settleVolumes(c.record())
+	m.volumes.replaceVolumes(ctx, before, c.record())
 	return nil
-}
-
-// logSuffix ends the name of a container's log.
-const logSuffix = "-json.log"
-
-// logPath is where the container's log goes; empty for a driver without a file.
-func (m *Manager) logPath(containerID string, spec *container.Spec) string {
-	if spec.Log.Driver.Writes != logdriver.File {
-		return ""
-	}
-	return filepath.Join(m.dataDir(containerID), containerID+logSuffix)
 }

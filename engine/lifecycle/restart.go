@@ -14,7 +14,7 @@ func (m *Manager) restartAfter(c *ctr, delay time.Duration) {
 	c.mu.Lock()
 	c.disarm = sync.OnceFunc(func() { close(stopped) })
 	c.mu.Unlock()
-	m.runInBackground(func(ctx context.Context) {
+	m.background.runJob(func(ctx context.Context) {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
 		select {

@@ -55,11 +55,11 @@ func TestRestartDelays(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("delays\n%v, want\n%v", got, want)
 		}
-		if r, err := m.Get(id); err != nil || r.RestartCount != len(want) {
+		if r, err := m.inventory.Get(id); err != nil || r.RestartCount != len(want) {
 			t.Errorf("RestartCount %d, want %d", r.RestartCount, len(want))
 		}
 		w.must(m.Restart(t.Context(), id, nil))
-		if r, err := m.Get(id); err != nil || r.RestartCount != 0 {
+		if r, err := m.inventory.Get(id); err != nil || r.RestartCount != 0 {
 			t.Errorf("RestartCount after a user's restart %d, want 0", r.RestartCount)
 		}
 		w.must(m.Kill(t.Context(), id, ""))
@@ -83,7 +83,7 @@ func TestRetriesAreCountedAcrossEngines(t *testing.T) {
 			w.tasks.Task(id).End(task.Exit{Code: 1})
 			time.Sleep(time.Second)
 			synctest.Wait()
-			r, err := second.Get(id)
+			r, err := second.inventory.Get(id)
 			w.must(err)
 			if r.State != want || r.RestartCount != 2 {
 				t.Errorf("after end %d: %s with %d restarts, want %s with 2", i+2, r.State, r.RestartCount, want)
@@ -94,10 +94,10 @@ func TestRetriesAreCountedAcrossEngines(t *testing.T) {
 
 // TestWhoStartsWithTheEngine: each policy, by how the container came to rest.
 func TestWhoStartsWithTheEngine(t *testing.T) {
-	stop := func(m *Manager, id string) error { return m.Stop(m.life, id, nil) }
-	kill := func(m *Manager, id string) error { return m.Kill(m.life, id, "") }
-	shutdown := func(m *Manager, _ string) error { m.Shutdown(m.life); return nil }
-	term := func(m *Manager, id string) error { return m.Kill(m.life, id, "TERM") }
+	stop := func(m *Manager, id string) error { return m.Stop(m.background.life, id, nil) }
+	kill := func(m *Manager, id string) error { return m.Kill(m.background.life, id, "") }
+	shutdown := func(m *Manager, _ string) error { m.Shutdown(m.background.life); return nil }
+	term := func(m *Manager, id string) error { return m.Kill(m.background.life, id, "TERM") }
 	for _, tc := range []struct {
 		name   string
 		policy string
@@ -166,10 +166,14 @@ func TestEndsOfARestartLoop(t *testing.T) {
 		want container.State
 		gone bool
 	}{
-		"stop":   {func(m *Manager, id string) error { return m.Stop(m.life, id, nil) }, container.Exited, false},
-		"kill":   {func(m *Manager, id string) error { return m.Kill(m.life, id, "") }, container.Exited, false},
-		"rm -f":  {func(m *Manager, id string) error { return m.Remove(m.life, id, container.RemoveOptions{Force: true}) }, 0, true},
-		"remove": {func(m *Manager, id string) error { return ignoreEnd(m.Remove(m.life, id, container.RemoveOptions{})) }, container.Running, false},
+		"stop": {func(m *Manager, id string) error { return m.Stop(m.background.life, id, nil) }, container.Exited, false},
+		"kill": {func(m *Manager, id string) error { return m.Kill(m.background.life, id, "") }, container.Exited, false},
+		"rm -f": {func(m *Manager, id string) error {
+			return m.Remove(m.background.life, id, container.RemoveOptions{Force: true})
+		}, 0, true},
+		"remove": {func(m *Manager, id string) error {
+			return ignoreEnd(m.Remove(m.background.life, id, container.RemoveOptions{}))
+		}, container.Running, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -185,7 +189,7 @@ func TestEndsOfARestartLoop(t *testing.T) {
 				w.must(tc.do(m, id))
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				r, err := m.Get(id)
+				r, err := m.inventory.Get(id)
 				if tc.gone {
 					if err == nil {
 						t.Errorf("it is still there: %s", r.State)
@@ -213,7 +217,7 @@ func TestFailedPolicyRestart(t *testing.T) {
 		w.tasks.Task(id).End(task.Exit{Code: 1})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if r, err := m.Get(id); err != nil || r.State != container.Exited || r.ExitCode != 128 || r.Error == "" {
+		if r, err := m.inventory.Get(id); err != nil || r.State != container.Exited || r.ExitCode != 128 || r.Error == "" {
 			t.Errorf("got %s, code %d, error %q", r.State, r.ExitCode, r.Error)
 		}
 		m.Close()

@@ -32,9 +32,9 @@ func (w *world) hung(m *Manager, name string, change ...func(*container.Config, 
 // says returns what clients are told of a container.
 func (w *world) says(m *Manager, ref string) (state container.State, err, status string) {
 	w.t.Helper()
-	r, gerr := m.Get(ref)
+	r, gerr := m.inventory.Get(ref)
 	w.must(gerr)
-	list, lerr := m.List(w.t.Context(), container.ListOptions{All: true, Filters: map[string][]string{"id": {r.ID}}})
+	list, lerr := m.inventory.List(w.t.Context(), container.ListOptions{All: true, Filters: map[string][]string{"id": {r.ID}}})
 	w.must(lerr)
 	return r.State, r.Error, container.Status(list[0], time.Now())
 }
@@ -59,7 +59,7 @@ func TestSilentMonitor(t *testing.T) {
 		}
 		w.tasks.Task(id).End(task.Exit{Code: 3})
 		synctest.Wait()
-		if r, err := m.Get(id); err != nil || r.ExitCode != 3 {
+		if r, err := m.inventory.Get(id); err != nil || r.ExitCode != 3 {
 			t.Errorf("exit code %d, %v, want 3", r.ExitCode, err)
 		}
 		w.must(m.Remove(t.Context(), id, container.RemoveOptions{Force: true}))
@@ -121,7 +121,7 @@ func TestTheNextEngineMeetsSilentMonitors(t *testing.T) {
 				}
 				w.tasks.Task(id).End(task.Exit{Code: 9})
 				synctest.Wait()
-				if r, err := m.Get(id); err != nil || r.ExitCode != 9 || r.State != container.Restarting {
+				if r, err := m.inventory.Get(id); err != nil || r.ExitCode != 9 || r.State != container.Restarting {
 					t.Errorf("at its end: %s, code %d, %v; want its own code, and its policy at work", r.State, r.ExitCode, err)
 				}
 				w.must(m.Remove(t.Context(), id, container.RemoveOptions{Force: true}))
@@ -134,10 +134,12 @@ func TestTheNextEngineMeetsSilentMonitors(t *testing.T) {
 func TestEndsWithoutMonitor(t *testing.T) {
 	second := time.Second
 	for name, end := range map[string]func(m *Manager, id string) error{
-		"kill":     func(m *Manager, id string) error { return m.Kill(m.life, id, "") },
-		"stop":     func(m *Manager, id string) error { return m.Stop(m.life, id, &second) },
-		"remove":   func(m *Manager, id string) error { return m.Remove(m.life, id, container.RemoveOptions{Force: true}) },
-		"shutdown": func(m *Manager, _ string) error { m.Shutdown(m.life); return nil },
+		"kill": func(m *Manager, id string) error { return m.Kill(m.background.life, id, "") },
+		"stop": func(m *Manager, id string) error { return m.Stop(m.background.life, id, &second) },
+		"remove": func(m *Manager, id string) error {
+			return m.Remove(m.background.life, id, container.RemoveOptions{Force: true})
+		},
+		"shutdown": func(m *Manager, _ string) error { m.Shutdown(m.background.life); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -153,7 +155,7 @@ func TestEndsWithoutMonitor(t *testing.T) {
 				if signals := fake.Signals(); !slices.Contains(signals, int(unix.SIGKILL)) {
 					t.Errorf("signals %v, want SIGKILL among them", signals)
 				}
-				r, err := m.Get(id)
+				r, err := m.inventory.Get(id)
 				if name == "remove" {
 					if !fault.Is(err, fault.NotFound) {
 						t.Errorf("afterwards: %v, want none", err)
@@ -211,7 +213,7 @@ func TestInterruptedStartWithoutMonitor(t *testing.T) {
 				w.must(first.Start(t.Context(), id))
 				first.Close()
 				for _, name := range []string{stateName, string(phaseStarted)} { // as if the start had not been saved
-					w.must(os.Remove(filepath.Join(first.dataDir(id), name)))
+					w.must(os.Remove(filepath.Join(first.folders.dataDir(id), name)))
 				}
 				old := w.tasks.Task(id)
 				old.Hang()
@@ -237,7 +239,7 @@ func TestOrphansWithoutMonitor(t *testing.T) {
 		first := w.engine()
 		id, _ := w.hung(first, "web")
 		first.Close()
-		w.must(os.RemoveAll(first.dataDir(id)))
+		w.must(os.RemoveAll(first.folders.dataDir(id)))
 		began := time.Now()
 		m := w.engine()
 		if took := time.Since(began); took > 2*time.Second {
@@ -247,7 +249,7 @@ func TestOrphansWithoutMonitor(t *testing.T) {
 		if w.tasks.Task(id) != nil {
 			t.Error("the task is still there")
 		}
-		if _, err := os.Stat(m.taskDir(id)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(m.folders.taskDir(id)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("task folder: %v, want none", err)
 		}
 		if w.layers.made[id] {
@@ -298,10 +300,10 @@ func TestTheNextEngineWaitsForFolders(t *testing.T) {
 				c, err := m.index.find(id)
 				w.must(err)
 				c.update(func(r *container.Record) { r.Pid, r.PidStart, r.BootID = self.Pid, tc.start, tc.boot })
-				m.opt.Tasks = &lateFolder{w.tasks, tc.looks}
+				m.leftovers.tasks = &lateFolder{w.tasks, tc.looks}
 				soon, cancel := context.WithTimeout(t.Context(), adoptWait)
 				defer cancel()
-				if f := m.findTask(soon, id); (f.err == nil) != tc.found || f.err != nil && !fault.Is(f.err, fault.NotFound) {
+				if f := m.leftovers.findTask(soon, id); (f.err == nil) != tc.found || f.err != nil && !fault.Is(f.err, fault.NotFound) {
 					t.Errorf("findTask: %v, want it found: %t", f.err, tc.found)
 				}
 				w.must(m.Kill(t.Context(), id, ""))

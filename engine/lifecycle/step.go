@@ -19,14 +19,23 @@ import (
 	"moss/engine/tree"
 )
 
+// Steps makes and gives up the containers that run the steps of builds.
+type Steps struct {
+	index   *index
+	maker   *maker
+	remover *remover
+	layers  *layers
+	commits *Commits
+}
+
 // CreateStep makes a container that runs one step of a build and returns its id and the warnings for the client. Clients see
 // it like any other, but nothing of it outlives the engine: the next one ends and removes it. The errors are those of Create.
-func (m *Manager) CreateStep(ctx context.Context, step container.Step) (containerID string, warnings []string, err error) {
+func (s *Steps) CreateStep(ctx context.Context, step container.Step) (containerID string, warnings []string, err error) {
 	step.Config.Image = step.ImageID
 	if err := checkSources(step.Binds); err != nil {
 		return "", nil, err
 	}
-	return m.makeContainer(ctx, "", step.Config, step.Host, nil, &image.Image{ID: step.ImageID}, &step)
+	return s.maker.makeContainer(ctx, "", step.Config, step.Host, nil, &image.Image{ID: step.ImageID}, &step)
 }
 
 // Surrender removes a container of CreateStep that is at rest, after take has had its writable layer, which nobody has
@@ -34,16 +43,16 @@ func (m *Manager) CreateStep(ctx context.Context, step container.Step) (containe
 // whatever take says, whose error is returned, and whatever becomes of ctx, which is take's.
 //
 // fault.NotFound if there is no such container, fault.Conflict if it runs or is no container of a build.
-func (m *Manager) Surrender(ctx context.Context, ref string, take func(ctx context.Context, skip []string) error) error {
-	c, err := m.acquireStep(ctx, ref)
+func (s *Steps) Surrender(ctx context.Context, ref string, take func(ctx context.Context, skip []string) error) error {
+	c, err := s.acquireStep(ctx, ref)
 	if err != nil {
 		return err
 	}
 	defer c.release()
 	outlive := context.WithoutCancel(ctx)
 	var taken error
-	err = m.removeGiving(outlive, c, container.RemoveOptions{}, func() error {
-		if err := m.bareLayer(outlive, c); err != nil {
+	err = s.remover.removeGiving(outlive, c, container.RemoveOptions{}, func() error {
+		if err := s.layers.bareLayer(outlive, c); err != nil {
 			return err
 		}
 		taken = take(ctx, c.mountPoints())
@@ -52,25 +61,18 @@ func (m *Manager) Surrender(ctx context.Context, ref string, take func(ctx conte
 	return errors.Join(taken, err)
 }
 
-// bareLayer takes the mount of a layer away under whoever looks at it still.
-func (m *Manager) bareLayer(ctx context.Context, c *ctr) error {
-	c.layer.Lock()
-	defer c.layer.Unlock()
-	return m.opt.Layers.Unmount(ctx, c.id)
-}
-
 // Keep makes a container of CreateStep one like any other: it has a record from now on. The errors are those of Surrender.
 // One that was kept before is no error.
-func (m *Manager) Keep(ctx context.Context, ref string) error {
-	if c, err := m.index.find(ref); err == nil && !c.record().Build {
+func (s *Steps) Keep(ctx context.Context, ref string) error {
+	if c, err := s.index.find(ref); err == nil && !c.record().Build {
 		return nil
 	}
-	c, err := m.acquireStep(ctx, ref)
+	c, err := s.acquireStep(ctx, ref)
 	if err != nil {
 		return err
 	}
 	defer c.release()
-	if err := m.settleLayer(context.WithoutCancel(ctx), c); err != nil {
+	if err := s.layers.settleLayer(context.WithoutCancel(ctx), c); err != nil {
 		return fmt.Errorf("keep container %s: %w", c.id, err)
 	}
 	c.update(func(r *container.Record) { r.Build = false })
@@ -83,41 +85,21 @@ func (m *Manager) Keep(ctx context.Context, ref string) error {
 	return nil
 }
 
-// settleLayer has the files of a container that is to be kept written to the disk, now and whenever it runs: its layer was
-// mounted for a step, which need not survive a crash of the machine. It takes one mount for that.
-func (m *Manager) settleLayer(ctx context.Context, c *ctr) error {
-	c.views.Lock() // nobody looks at its files from here on
-	defer c.views.Unlock()
-	if err := m.bareLayer(ctx, c); err != nil {
-		return err
-	}
-	if err := m.opt.Layers.SetVolatile(ctx, c.id, false); err != nil {
-		return err
-	}
-	if _, err := m.holdLayer(ctx, c); err != nil {
-		return err
-	}
-	return m.dropLayer(ctx, c)
-}
-
 // Layer opens what a container of CreateStep has written, as a plain archive without what is there only because something
 // was mounted over it. The caller closes it. The errors are those of Surrender.
-func (m *Manager) Layer(ctx context.Context, ref string) (io.ReadCloser, error) {
-	c, err := m.acquireStep(ctx, ref)
+func (s *Steps) Layer(ctx context.Context, ref string) (io.ReadCloser, error) {
+	c, err := s.acquireStep(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 	defer c.release()
-	return m.stillLayer(ctx, c, false)
+	return s.commits.stillLayer(ctx, c, false)
 }
 
 // acquireStep finds a container of CreateStep that is at rest and takes its token, which the caller gives back.
-func (m *Manager) acquireStep(ctx context.Context, ref string) (*ctr, error) {
-	c, err := m.index.find(ref)
+func (s *Steps) acquireStep(ctx context.Context, ref string) (*ctr, error) {
+	c, err := s.index.acquire(ctx, ref)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.acquire(ctx); err != nil {
 		return nil, err
 	}
 	switch r := c.record(); {

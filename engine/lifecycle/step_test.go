@@ -32,7 +32,7 @@ func (w *world) aStep() container.Step {
 // step makes the container of a step and fails the test if that does not work.
 func (w *world) step(m *Manager) string {
 	w.t.Helper()
-	id, _, err := m.CreateStep(w.t.Context(), w.aStep())
+	id, _, err := m.steps.CreateStep(w.t.Context(), w.aStep())
 	w.must(err)
 	return id
 }
@@ -43,17 +43,17 @@ func TestStepTakesNothingOfItsImage(t *testing.T) {
 	w.images.img.Config.Volumes = map[string]struct{}{"/data": {}}
 	m := w.engine()
 	id := w.step(m)
-	r, err := m.Get(id)
+	r, err := m.inventory.Get(id)
 	w.must(err)
 	if r.Path != "sh" || !slices.Equal(r.Args, []string{"-c", "x"}) || len(r.Mounts) != 0 || r.ImageID != w.images.img.ID || r.Image != r.ImageID {
 		t.Errorf("record %s %q of %s with %v, want only what the step says", r.Path, r.Args, r.Image, r.Mounts)
 	}
-	list, err := m.List(t.Context(), container.ListOptions{All: true})
+	list, err := m.inventory.List(t.Context(), container.ListOptions{All: true})
 	w.must(err)
 	if len(list) != 1 || list[0].ID != id {
 		t.Errorf("list %v, want the step's container", list)
 	}
-	if users := m.ImageUsers(w.images.img.ID); len(users) != 1 {
+	if users := m.inventory.ImageUsers(w.images.img.ID); len(users) != 1 {
 		t.Errorf("users of the image %v, want the step's container", users)
 	}
 }
@@ -66,7 +66,7 @@ func TestStepRunsWithWhatIsNotRecorded(t *testing.T) {
 	m := w.engine()
 	id := w.step(m)
 	w.must(m.Start(t.Context(), id))
-	raw, err := os.ReadFile(filepath.Join(m.taskDir(id), "config.json"))
+	raw, err := os.ReadFile(filepath.Join(m.folders.taskDir(id), "config.json"))
 	w.must(err)
 	var oci specs.Spec
 	w.must(json.Unmarshal(raw, &oci))
@@ -78,7 +78,7 @@ func TestStepRunsWithWhatIsNotRecorded(t *testing.T) {
 			t.Errorf("no mount at %s", want)
 		}
 	}
-	r, err := m.Get(id)
+	r, err := m.inventory.Get(id)
 	w.must(err)
 	shown, err := json.Marshal(r)
 	w.must(err)
@@ -88,16 +88,16 @@ func TestStepRunsWithWhatIsNotRecorded(t *testing.T) {
 		}
 	}
 	for _, name := range []string{recordName, stateName} {
-		if _, err := os.Stat(filepath.Join(m.dataDir(id), name)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(m.folders.dataDir(id), name)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s on the disk: %v, want none", name, err)
 		}
 	}
 	w.tasks.Task(id).End(task.Exit{Code: 0})
-	if _, err := m.Wait(t.Context(), id); err != nil {
+	if _, err := m.inventory.Wait(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	var skipped []string
-	w.must(m.Surrender(t.Context(), id, func(_ context.Context, skip []string) error {
+	w.must(m.steps.Surrender(t.Context(), id, func(_ context.Context, skip []string) error {
 		skipped = skip
 		if w.layers.mounted[id] || !w.layers.made[id] {
 			t.Error("the layer is mounted or gone when it is taken")
@@ -109,7 +109,7 @@ func TestStepRunsWithWhatIsNotRecorded(t *testing.T) {
 			t.Errorf("skip %q, want %s in it", skipped, want)
 		}
 	}
-	if _, err := m.Get(id); !fault.Is(err, fault.NotFound) || w.layers.made[id] {
+	if _, err := m.inventory.Get(id); !fault.Is(err, fault.NotFound) || w.layers.made[id] {
 		t.Errorf("container after it was surrendered: %v", err)
 	}
 	if got := w.log.actions(); !slices.Equal(got, []string{"create", "start", "die", "destroy"}) {
@@ -121,11 +121,11 @@ func TestSurrenderRemovesWhateverTheTakerSays(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()
 	id, broken := w.step(m), errors.New("no space left")
-	err := m.Surrender(t.Context(), id, func(context.Context, []string) error { return broken })
+	err := m.steps.Surrender(t.Context(), id, func(context.Context, []string) error { return broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("Surrender = %v, want %v", err, broken)
 	}
-	if _, err := m.Get(id); !fault.Is(err, fault.NotFound) {
+	if _, err := m.inventory.Get(id); !fault.Is(err, fault.NotFound) {
 		t.Errorf("Get after it = %v, want a NotFound fault", err)
 	}
 }
@@ -141,18 +141,18 @@ func TestVerbsOfStepsRefuseOthers(t *testing.T) {
 		want     fault.Constructor
 	}{{"no step", usual, fault.Conflict}, {"running", running, fault.Conflict}, {"nothing", "nothing", fault.NotFound}} {
 		t.Run(tc.name, func(t *testing.T) {
-			if err := m.Surrender(t.Context(), tc.id, take); !fault.Is(err, tc.want) {
+			if err := m.steps.Surrender(t.Context(), tc.id, take); !fault.Is(err, tc.want) {
 				t.Errorf("Surrender = %v, want a fault of another kind", err)
 			}
-			if _, err := m.Layer(t.Context(), tc.id); !fault.Is(err, tc.want) {
+			if _, err := m.steps.Layer(t.Context(), tc.id); !fault.Is(err, tc.want) {
 				t.Errorf("Layer = %v, want a fault of another kind", err)
 			}
 		})
 	}
-	if err := m.Keep(t.Context(), running); !fault.Is(err, fault.Conflict) {
+	if err := m.steps.Keep(t.Context(), running); !fault.Is(err, fault.Conflict) {
 		t.Errorf("Keep of one that runs = %v, want a Conflict fault", err)
 	}
-	w.must(m.Keep(t.Context(), usual))
+	w.must(m.steps.Keep(t.Context(), usual))
 	removed, _, err := m.Prune(t.Context(), nil)
 	w.must(err)
 	if !slices.Equal(removed, []string{usual}) {
@@ -168,7 +168,7 @@ func TestPruneLeavesStepsAlone(t *testing.T) {
 	if removed, _, err := m.Prune(t.Context(), nil); err != nil || len(removed) != 0 {
 		t.Errorf("Prune = %v, %v, want nothing", removed, err)
 	}
-	w.must(m.Keep(t.Context(), id))
+	w.must(m.steps.Keep(t.Context(), id))
 	if removed, _, err := m.Prune(t.Context(), nil); err != nil || !slices.Equal(removed, []string{id}) {
 		t.Errorf("Prune of one that was kept = %v, %v, want it", removed, err)
 	}
@@ -180,10 +180,10 @@ func TestKeptStepIsAContainer(t *testing.T) {
 	id := w.step(m)
 	w.must(m.Start(t.Context(), id))
 	w.tasks.Task(id).End(task.Exit{Code: 3})
-	if code, err := m.Wait(t.Context(), id); code != 3 || err != nil {
+	if code, err := m.inventory.Wait(t.Context(), id); code != 3 || err != nil {
 		t.Fatalf("Wait = %d, %v", code, err)
 	}
-	layer, err := m.Layer(t.Context(), id)
+	layer, err := m.steps.Layer(t.Context(), id)
 	w.must(err)
 	raw, err := io.ReadAll(layer)
 	w.must(errors.Join(err, layer.Close()))
@@ -193,14 +193,14 @@ func TestKeptStepIsAContainer(t *testing.T) {
 	if !w.layers.volatile[id] {
 		t.Error("the layer of a step waits for the disk")
 	}
-	w.must(m.Keep(t.Context(), id))
-	w.must(m.Keep(t.Context(), id))
+	w.must(m.steps.Keep(t.Context(), id))
+	w.must(m.steps.Keep(t.Context(), id))
 	if w.layers.volatile[id] || len(w.layers.mounted) != 0 {
 		t.Errorf("the layer of one that is kept: volatile %v, mounted %v", w.layers.volatile, w.layers.mounted)
 	}
 	m.Close()
 	m = w.engine()
-	r, err := m.Get(id)
+	r, err := m.inventory.Get(id)
 	w.must(err)
 	if r.State != container.Exited || r.ExitCode != 3 || r.Build {
 		t.Errorf("with the next engine: %s (%d), build %v", r.State, r.ExitCode, r.Build)
@@ -217,10 +217,10 @@ func TestNextEngineRemovesSteps(t *testing.T) {
 	m.Close()
 	m = w.engine()
 	for _, id := range []string{created, running} {
-		if _, err := m.Get(id); !fault.Is(err, fault.NotFound) {
+		if _, err := m.inventory.Get(id); !fault.Is(err, fault.NotFound) {
 			t.Errorf("Get with the next engine = %v, want a NotFound fault", err)
 		}
-		for _, dir := range []string{m.dataDir(id), m.taskDir(id)} {
+		for _, dir := range []string{m.folders.dataDir(id), m.folders.taskDir(id)} {
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s is still there: %v", dir, err)
 			}
@@ -254,10 +254,10 @@ func TestOrphanCgroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			m := w.engine()
-			m.opt.CgroupBase = "/user/moss"
-			w.must(os.MkdirAll(m.taskDir("abc"), 0o700))
-			w.must(os.WriteFile(filepath.Join(m.taskDir("abc"), "config.json"), []byte(tc.config), 0o600))
-			if got := m.orphanCgroup("abc"); got != tc.want {
+			m.cgroups.base = "/user/moss"
+			w.must(os.MkdirAll(m.folders.taskDir("abc"), 0o700))
+			w.must(os.WriteFile(filepath.Join(m.folders.taskDir("abc"), "config.json"), []byte(tc.config), 0o600))
+			if got := m.leftovers.orphanCgroup("abc"); got != tc.want {
 				t.Errorf("orphanCgroup of %s = %q, want %q", tc.config, got, tc.want)
 			}
 		})

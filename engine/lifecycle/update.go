@@ -10,9 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"moss/engine/container"
 	"moss/engine/container/life"
 	"moss/engine/fault"
+	"moss/engine/ocispec"
 	"moss/engine/task"
 )
 
@@ -41,7 +44,7 @@ func (m *Manager) updateContainer(ctx context.Context, c *ctr, asked container.H
 	var back undo
 	defer func() { back.run(ctx, &err) }()
 	if t, ok := c.runningTask(); ok && before.State.HasProcess() {
-		more, err := m.changeLimits(ctx, c, t, &before.Host, &host, &back)
+		more, err := m.limits.changeLimits(ctx, c, t, &before.Host, &host, &back)
 		if err != nil {
 			return nil, cannotUpdate(c.id, err)
 		}
@@ -52,32 +55,38 @@ func (m *Manager) updateContainer(ctx context.Context, c *ctr, asked container.H
 		return nil, err
 	}
 	if asked.RestartPolicy.Name != "" {
-		if _, err := m.applyEvent(c, life.PolicyChanged{}); err != nil {
-			return nil, err
-		}
+		m.lives.noteEvent(c, life.PolicyChanged{})
 	}
-	m.publishEvent("update", c.record())
+	publishEvent(m.opt.Events, "update", c.record())
 	return warnings, nil
 }
 
+// limits changes the limits of running containers.
+type limits struct {
+	specs   *ocispec.Builder
+	cgroups *cgroups
+	unified bool // the cgroups are those of version 2
+	log     zerolog.Logger
+}
+
 // changeLimits brings a living cgroup to new limits. Where the kernel refuses a part, the others are taken back.
-func (m *Manager) changeLimits(
+func (l *limits) changeLimits(
 	ctx context.Context, c *ctr, t task.Task, from, to *container.HostConfig, back *undo,
 ) (warnings []string, err error) {
-	there, err := m.opt.Specs.Update(from, to)
+	there, err := l.specs.Update(from, to)
 	if err != nil || there == nil {
 		return nil, err
 	}
-	again, err := m.opt.Specs.Update(to, from)
+	again, err := l.specs.Update(to, from)
 	if err != nil {
 		return nil, err
 	}
 	if to.Memory != from.Memory && to.Memory > 0 {
-		if err := m.roomFor(c.record(), to.Memory); err != nil {
+		if err := l.roomFor(c.record(), to.Memory); err != nil {
 			return nil, err
 		}
 	}
-	restore := func(ctx context.Context) error { return m.restoreLimits(ctx, c, t, again) }
+	restore := func(ctx context.Context) error { return l.restoreLimits(ctx, c, t, again) }
 	err = t.Update(ctx, there)
 	switch {
 	case err == nil:
@@ -92,18 +101,18 @@ func (m *Manager) changeLimits(
 	}
 }
 
-func (m *Manager) restoreLimits(ctx context.Context, c *ctr, t task.Task, limits json.RawMessage) error {
+func (l *limits) restoreLimits(ctx context.Context, c *ctr, t task.Task, limits json.RawMessage) error {
 	if err := ignoreEnd(t.Update(ctx, limits)); err != nil {
-		m.opt.Log.Error().Err(err).Str("container", c.id).Msg("limits of container not restored")
+		l.log.Error().Err(err).Str("container", c.id).Msg("limits of container not restored")
 	}
 	return nil // the client is told why the limits were to be restored
 }
 
 // roomFor refuses a memory limit in bytes below what the container uses, since a kernel with cgroup v2 would end its
 // processes to keep it.
-func (m *Manager) roomFor(r *container.Record, limit int64) error {
-	path := m.cgroupsPath(r)
-	if path == "" || !m.opt.Controllers.Unified {
+func (l *limits) roomFor(r *container.Record, limit int64) error {
+	path := l.cgroups.cgroupsPath(r)
+	if path == "" || !l.unified {
 		return nil // v1 refuses by itself
 	}
 	raw, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", path, "memory.current"))

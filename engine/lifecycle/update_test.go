@@ -22,7 +22,7 @@ func (w *world) limited() *Manager {
 	m.opt.Controllers = container.Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true}
 	specs, err := ocispec.New(ocispec.Options{Controllers: m.opt.Controllers})
 	w.must(err)
-	m.opt.Specs, m.opt.CgroupBase = specs, "/moss"
+	m.opt.Specs, m.limits.specs, m.cgroups.base = specs, specs, "/moss"
 	return m
 }
 
@@ -44,7 +44,7 @@ func TestUpdateOfARunningContainer(t *testing.T) {
 	if got, want := w.limits(id), `{"memory":{"limit":33554432,"swap":67108864,"checkBeforeUpdate":true}}`; got != want || len(warnings) > 0 {
 		t.Errorf("the cgroup got %s, warnings %q; want %s", got, warnings, want)
 	}
-	if r, err := m.Get(id); err != nil || r.Host.Memory != 32<<20 || r.Host.CPUShares != 512 {
+	if r, err := m.inventory.Get(id); err != nil || r.Host.Memory != 32<<20 || r.Host.CPUShares != 512 {
 		t.Errorf("record: memory %d, shares %d", r.Host.Memory, r.Host.CPUShares)
 	}
 	if _, told := w.log.last("update"); !told {
@@ -55,7 +55,7 @@ func TestUpdateOfARunningContainer(t *testing.T) {
 		t.Errorf("update of a stopped container: %v", err)
 	}
 	m.Close()
-	if r, err := w.engine().Get(id); err != nil || r.Host.Memory != 32<<20 || r.Host.CPUShares != 2 {
+	if r, err := w.engine().inventory.Get(id); err != nil || r.Host.Memory != 32<<20 || r.Host.CPUShares != 2 {
 		t.Errorf("the next engine: memory %d, shares %d", r.Host.Memory, r.Host.CPUShares)
 	}
 }
@@ -76,7 +76,7 @@ func TestUpdateThatTheKernelRefuses(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "busy") || !strings.Contains(err.Error(), "Cannot update container "+id) {
 		t.Errorf("error = %v, want the kernel's reason", err)
 	}
-	if r, err := m.Get(id); err != nil || r.Host.Memory != 64<<20 || r.Host.CPUShares != 0 {
+	if r, err := m.inventory.Get(id); err != nil || r.Host.Memory != 64<<20 || r.Host.CPUShares != 0 {
 		t.Errorf("record: memory %d, shares %d, want it as it was", r.Host.Memory, r.Host.CPUShares)
 	}
 	want := `{"memory":{"limit":67108864,"swap":134217728,"checkBeforeUpdate":true},"cpu":{"shares":1024}}`
@@ -105,7 +105,7 @@ func TestUpdateWithoutCgroups(t *testing.T) {
 	c, err := m.index.find(id)
 	w.must(err)
 	w.must(m.Kill(t.Context(), id, ""))
-	_, err = m.applyEvent(c, life.RemovalBegun{})
+	_, err = m.lives.applyEvent(c, life.RemovalBegun{})
 	w.must(err)
 	if _, err := m.Update(t.Context(), id, container.HostConfig{CPUShares: 3}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("update of one that is being removed: %v, want a conflict", err)
@@ -130,7 +130,7 @@ func TestUpdateEndsARestartLoop(t *testing.T) {
 		if _, err := m.Update(t.Context(), id, container.HostConfig{RestartPolicy: container.RestartPolicy{Name: "no"}}); err != nil {
 			t.Fatal(err)
 		}
-		r, err := m.Get(id)
+		r, err := m.inventory.Get(id)
 		w.must(err)
 		if r.State != container.Exited || r.StoppedByUser {
 			t.Errorf("with the policy no: %s, stopped by user %t", r.State, r.StoppedByUser)

@@ -23,12 +23,20 @@ type mappedLayers interface {
 	CreateMapped(ctx context.Context, containerID, imageID string, ids container.IDMap) error
 }
 
+// userNamespaces gives containers with a user namespace of their own the user's ids inside.
+type userNamespaces struct {
+	mapped     mappedLayers // as in Options, and the fields below
+	ids        container.IDMap
+	user       container.UserIDs
+	name, home string
+}
+
 // keepID makes a new container run as the user, if the client leaves it open, where it has the user's own ids inside.
-func (m *Manager) keepID(asked string, spec *container.Spec) error {
+func (u *userNamespaces) keepID(asked string, spec *container.Spec) error {
 	if !spec.Host.KeepsID() {
 		return nil
 	}
-	if len(m.opt.KeepID.UIDs) == 0 || m.opt.Mapped == nil {
+	if len(u.ids.UIDs) == 0 || u.mapped == nil {
 		return fault.Invalid("UsernsMode %s is not possible: the ids of the user are not known", spec.Host.UsernsMode)
 	}
 	for mode, shared := range map[string]bool{
@@ -38,7 +46,7 @@ func (m *Manager) keepID(asked string, spec *container.Spec) error {
 			return fault.Invalid("Conflicting options: %s and UsernsMode %s", mode, spec.Host.UsernsMode)
 		}
 	}
-	user, err := spec.Host.KeptIDs(m.opt.User)
+	user, err := spec.Host.KeptIDs(u.user)
 	if err != nil {
 		return err
 	}
@@ -51,8 +59,8 @@ func (m *Manager) keepID(asked string, spec *container.Spec) error {
 // enterUser gives the user an account in a container that keeps ids, if its image has none for the number: without one
 // there is neither a name nor a home, and sudo refuses. It is part of the writable layer. The home is the host's where that
 // is mounted, or else a new folder of the user's. An image without a passwd file stays as it is.
-func (m *Manager) enterUser(rootfs string, spec *container.Spec) error {
-	ids := m.idMap(&spec.Host)
+func (u *userNamespaces) enterUser(rootfs string, spec *container.Spec) error {
+	ids := u.idMap(&spec.Host)
 	if ids == nil {
 		return nil
 	}
@@ -60,17 +68,17 @@ func (m *Manager) enterUser(rootfs string, spec *container.Spec) error {
 	if err != nil || len(passwd) == 0 {
 		return err
 	}
-	user, err := spec.Host.KeptIDs(container.UserIDs{UID: m.opt.User.UID, GID: m.opt.User.GID})
+	user, err := spec.Host.KeptIDs(container.UserIDs{UID: u.user.UID, GID: u.user.GID})
 	if err != nil {
 		return err
 	}
 	mounted := func(b container.Bind) bool {
-		return m.opt.UserHome == b.Destination || strings.HasPrefix(m.opt.UserHome, b.Destination+"/")
+		return u.home == b.Destination || strings.HasPrefix(u.home, b.Destination+"/")
 	}
 	if slices.ContainsFunc(spec.Binds, mounted) {
-		user.Home = m.opt.UserHome
+		user.Home = u.home
 	}
-	entry, home := container.PasswdEntry(passwd, m.opt.UserName, user)
+	entry, home := container.PasswdEntry(passwd, u.name, user)
 	if entry == "" {
 		return nil
 	}
@@ -78,7 +86,7 @@ func (m *Manager) enterUser(rootfs string, spec *container.Spec) error {
 	if err != nil {
 		return err
 	}
-	if line := container.GroupEntry(group, m.opt.UserName, user.GID); line != "" && len(group) > 0 {
+	if line := container.GroupEntry(group, u.name, user.GID); line != "" && len(group) > 0 {
 		if err := appendInRoot(rootfs, "/etc/group", group, line); err != nil {
 			return err
 		}
@@ -104,34 +112,26 @@ func appendInRoot(rootfs, name string, content []byte, line string) error {
 	}
 	defer handle.Close() //nolint:errcheck // only a handle
 	f, err := os.OpenFile(tree.PathOf(int(handle.Fd())), os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return fmt.Errorf("add the user to %s of the container: %w", name, err)
+	if err == nil {
+		_, err = f.WriteString(line + "\n")
+		err = errors.Join(err, f.Close())
 	}
-	_, err = f.WriteString(line + "\n")
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return fmt.Errorf("add the user to %s of the container: %w", name, err)
 	}
 	return nil
 }
 
-// createLayer makes a container's writable layer.
-func (m *Manager) createLayer(ctx context.Context, containerID, imageID string, spec *container.Spec) error {
-	if spec.Host.KeepsID() && !m.opt.KeepID.Single() {
-		return m.opt.Mapped.CreateMapped(ctx, containerID, imageID, *m.idMap(&spec.Host))
-	}
-	return m.opt.Layers.Create(ctx, containerID, imageID)
-}
-
 // idMap is the container's map of ids; nil if it has none of its own.
-func (m *Manager) idMap(host *container.HostConfig) *container.IDMap {
+func (u *userNamespaces) idMap(host *container.HostConfig) *container.IDMap {
 	if !host.KeepsID() {
 		return nil
 	}
-	user, err := host.KeptIDs(m.opt.User)
+	user, err := host.KeptIDs(u.user)
 	if err != nil {
-		user = m.opt.User // not after create, which has refused it
+		user = u.user // not after create, which has refused it
 	}
-	ids := m.opt.KeepID.Moved(user)
+	ids := u.ids.Moved(user)
 	return &ids
 }
 

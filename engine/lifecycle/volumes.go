@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
@@ -21,15 +21,14 @@ import (
 	"moss/engine/volume"
 )
 
-// volumes keeps the data that outlives containers, whose ids name its users.
-type volumes interface {
+// volumeStore keeps the data that outlives containers, whose ids name its users.
+type volumeStore interface {
 	Hold(ctx context.Context, opt volume.CreateOptions, containerID string) (v *volume.Volume, made bool, err error)
 	Join(ctx context.Context, name, containerID string) (*volume.Volume, error)
 	Settle(name string) error
 	Persist(ctx context.Context, name string) error
 	Release(name, containerID string)
 	Remove(ctx context.Context, name string) error
-	volumeMounts
 }
 
 // volumeMounts is what running containers need of volumes.
@@ -40,17 +39,28 @@ type volumeMounts interface {
 	Restore(ctx context.Context, users map[string][]string, running func(containerID string) bool) error
 }
 
+// volumes makes containers users of volumes, and mounts these for them.
+type volumes struct {
+	store  volumeStore
+	mounts volumeMounts
+	layers layerMounts // for what the image has in the volumes' places
+	index  *index
+	dir    string // in which each container has a folder
+	events events
+	log    zerolog.Logger
+}
+
 // addVolumes gives a container that is being made, or made anew from old, the volumes it asks for: taken over from other
 // containers, found by name or made, and filled with what the image has in their places. The container's layer must be
 // there. old are the mounts it has now: its anonymous volumes stay where it still asks for one.
-func (m *Manager) addVolumes(ctx context.Context, r *container.Record, spec *container.Spec, old []container.Mount, back *undo) error {
+func (vs *volumes) addVolumes(ctx context.Context, r *container.Record, spec *container.Spec, old []container.Mount, back *undo) error {
 	if err := checkSources(spec.Binds); err != nil {
 		return err
 	}
 	if len(spec.Volumes)+len(spec.VolumesFrom) == 0 {
 		return nil
 	}
-	taken, err := m.takeOver(r, spec)
+	taken, err := vs.takeOver(r, spec)
 	if err != nil {
 		return err
 	}
@@ -59,11 +69,7 @@ func (m *Manager) addVolumes(ctx context.Context, r *container.Record, spec *con
 		if v.Name == "" {
 			v.Name = anonymousName(v.Destination, old)
 		}
-		hold := m.holdVolume
-		if taken[v.Name] {
-			hold = m.joinVolume
-		}
-		release, err := hold(ctx, v, r.ID)
+		release, err := vs.holdVolume(ctx, v, r.ID, taken[v.Name])
 		if err != nil {
 			return fmt.Errorf("volume at %s: %w", v.Destination, err)
 		}
@@ -71,16 +77,16 @@ func (m *Manager) addVolumes(ctx context.Context, r *container.Record, spec *con
 			back.push(release)
 		}
 	}
-	return m.fillVolumes(ctx, r.ID, spec)
+	return vs.fillVolumes(ctx, r.ID, spec)
 }
 
 // takeOver adds the mounts that VolumesFrom asks for. It returns the names of the volumes among them: they must be there.
-func (m *Manager) takeOver(r *container.Record, spec *container.Spec) (names map[string]bool, err error) {
+func (vs *volumes) takeOver(r *container.Record, spec *container.Spec) (names map[string]bool, err error) {
 	var mounts []container.Mount
 	names = map[string]bool{}
 	for _, from := range spec.VolumesFrom {
 		ref := strings.TrimPrefix(from.Container, "/")
-		c, err := m.index.find(ref)
+		c, err := vs.index.find(ref)
 		if ref == r.Name || err == nil && c.id == r.ID {
 			return nil, fault.Invalid("VolumesFrom: a container cannot take over its own volumes: %s", from.Container)
 		}
@@ -106,20 +112,26 @@ func anonymousName(destination string, old []container.Mount) string {
 	return id.New()
 }
 
-// holdVolume makes the container a user of a volume, which is made if there is none. release takes both back.
-func (m *Manager) holdVolume(
-	ctx context.Context, v *container.VolumeMount, containerID string,
+// holdVolume makes the container a user of a volume, which is made if there is none, unless another container brings it: then it
+// must be there. release takes both back.
+func (vs *volumes) holdVolume(
+	ctx context.Context, v *container.VolumeMount, containerID string, brought bool,
 ) (release func(context.Context) error, err error) {
-	name := v.Name
-	found, made, err := m.opt.Volumes.Hold(ctx, volumeFor(v), containerID)
+	var found *volume.Volume
+	name, made := v.Name, false
+	if brought {
+		found, err = vs.store.Join(ctx, name, containerID)
+	} else {
+		found, made, err = vs.store.Hold(ctx, volumeFor(v), containerID)
+	}
 	if err != nil {
 		return nil, err
 	}
 	v.Source = found.Mountpoint
 	return func(ctx context.Context) error {
-		m.opt.Volumes.Release(name, containerID)
+		vs.store.Release(name, containerID)
 		if made {
-			return m.removeVolume(ctx, name)
+			return vs.removeVolume(ctx, name)
 		}
 		return nil
 	}, nil
@@ -130,22 +142,9 @@ func volumeFor(v *container.VolumeMount) volume.CreateOptions {
 	return volume.CreateOptions{Name: v.Name, Driver: v.Driver, Options: v.Options, Labels: v.Labels}
 }
 
-// joinVolume makes the container a user of a volume that another one brings. It is not made anew if it has gone with that.
-func (m *Manager) joinVolume(
-	ctx context.Context, v *container.VolumeMount, containerID string,
-) (release func(context.Context) error, err error) {
-	name := v.Name
-	found, err := m.opt.Volumes.Join(ctx, name, containerID)
-	if err != nil {
-		return nil, err
-	}
-	v.Source = found.Mountpoint
-	return func(context.Context) error { m.opt.Volumes.Release(name, containerID); return nil }, nil
-}
-
 // removeVolume removes a volume unless others use it.
-func (m *Manager) removeVolume(ctx context.Context, name string) error {
-	err := m.opt.Volumes.Remove(ctx, name)
+func (vs *volumes) removeVolume(ctx context.Context, name string) error {
+	err := vs.store.Remove(ctx, name)
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) {
 		return nil
 	}
@@ -153,11 +152,11 @@ func (m *Manager) removeVolume(ctx context.Context, name string) error {
 }
 
 // fillVolumes copies the image's content into the container's empty volumes. The layer is mounted only if there are such.
-func (m *Manager) fillVolumes(ctx context.Context, containerID string, spec *container.Spec) (err error) {
+func (vs *volumes) fillVolumes(ctx context.Context, containerID string, spec *container.Spec) (err error) {
 	rootfs := ""
 	defer func() {
 		if rootfs != "" {
-			err = errors.Join(err, m.opt.Layers.Unmount(context.WithoutCancel(ctx), containerID))
+			err = errors.Join(err, vs.layers.Unmount(context.WithoutCancel(ctx), containerID))
 		}
 	}()
 	for _, v := range spec.Volumes {
@@ -166,13 +165,13 @@ func (m *Manager) fillVolumes(ctx context.Context, containerID string, spec *con
 		}
 		open := func() (_ *os.File, err error) {
 			if rootfs == "" {
-				if rootfs, err = m.opt.Layers.Mount(ctx, containerID); err != nil {
+				if rootfs, err = vs.layers.Mount(ctx, containerID); err != nil {
 					return nil, err
 				}
 			}
 			return openFolder(rootfs, v.Destination)
 		}
-		if err := m.opt.Volumes.Fill(ctx, v.Name, containerID, open); err != nil {
+		if err := vs.mounts.Fill(ctx, v.Name, containerID, open); err != nil {
 			return err
 		}
 	}
@@ -201,34 +200,34 @@ func openFolder(rootfs, name string) (*os.File, error) {
 }
 
 // settleVolumes says that the container which the volumes were made for is saved.
-func (m *Manager) settleVolumes(r *container.Record) {
+func (vs *volumes) settleVolumes(r *container.Record) {
 	for _, name := range r.VolumeNames() {
-		if err := m.opt.Volumes.Settle(name); err != nil { // the next engine does
-			m.opt.Log.Warn().Err(err).Str("container", r.ID).Msg("volume not settled")
+		if err := vs.store.Settle(name); err != nil { // the next engine does
+			vs.log.Warn().Err(err).Str("container", r.ID).Msg("volume not settled")
 		}
 	}
 }
 
 // replaceVolumes gives up the volumes that a container no longer has. An anonymous one is removed if the container never
 // ran: nothing can be in it. One that may hold data stays for a person to remove.
-func (m *Manager) replaceVolumes(ctx context.Context, before, after *container.Record) {
+func (vs *volumes) replaceVolumes(ctx context.Context, before, after *container.Record) {
 	kept := after.VolumeNames()
 	for _, mount := range before.Mounts {
 		if mount.Name == "" || slices.Contains(kept, mount.Name) {
 			continue
 		}
-		m.opt.Volumes.Release(mount.Name, before.ID)
+		vs.store.Release(mount.Name, before.ID)
 		if !mount.Anonymous || !before.StartedAt.IsZero() {
 			continue
 		}
-		if err := m.removeVolume(ctx, mount.Name); err != nil {
-			m.opt.Log.Warn().Err(err).Str("container", before.ID).Msg("volume that was replaced not removed")
+		if err := vs.removeVolume(ctx, mount.Name); err != nil {
+			vs.log.Warn().Err(err).Str("container", before.ID).Msg("volume that was replaced not removed")
 		}
 	}
 }
 
 // dropVolumes ends the use that a container makes of volumes, for good, and removes the anonymous ones if that was asked.
-func (m *Manager) dropVolumes(ctx context.Context, r *container.Record) error {
+func (vs *volumes) dropVolumes(ctx context.Context, r *container.Record) error {
 	var errs []error
 	for _, mount := range r.Mounts {
 		if mount.Name == "" {
@@ -236,36 +235,32 @@ func (m *Manager) dropVolumes(ctx context.Context, r *container.Record) error {
 		}
 		goes := mount.Anonymous && r.RemoveVolumes
 		if !goes {
-			if err := m.opt.Volumes.Persist(ctx, mount.Name); err != nil { // the removal goes on, as on a full disk
-				m.opt.Log.Warn().Err(err).Str("container", r.ID).Msg("a power cut may take a volume")
+			if err := vs.store.Persist(ctx, mount.Name); err != nil { // the removal goes on, as on a full disk
+				vs.log.Warn().Err(err).Str("container", r.ID).Msg("a power cut may take a volume")
 			}
 		}
-		m.opt.Volumes.Release(mount.Name, r.ID)
+		vs.store.Release(mount.Name, r.ID)
 		if goes {
-			errs = append(errs, m.removeVolume(ctx, mount.Name))
+			errs = append(errs, vs.removeVolume(ctx, mount.Name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // mountVolumes turns the volumes of a container that starts into binds. One that is gone is made again, empty.
-func (m *Manager) mountVolumes(ctx context.Context, containerID string, spec *container.Spec, back *undo) error {
+func (vs *volumes) mountVolumes(ctx context.Context, containerID string, spec *container.Spec, back *undo) error {
 	for _, v := range spec.Volumes {
-		src, err := m.opt.Volumes.Mount(ctx, v.Name, containerID, v.Subpath)
+		src, err := vs.mounts.Mount(ctx, v.Name, containerID, v.Subpath)
 		if fault.Is(err, fault.NotFound) {
-			m.opt.Log.Warn().Str("container", containerID).Str("volume", v.Name).Msg("volume is gone: an empty one takes its place")
-			if _, _, err := m.opt.Volumes.Hold(ctx, volumeFor(&v), containerID); err != nil {
+			if err := vs.remakeVolume(ctx, &v, containerID); err != nil {
 				return err
 			}
-			if err := m.opt.Volumes.Settle(v.Name); err != nil {
-				return err
-			}
-			src, err = m.opt.Volumes.Mount(ctx, v.Name, containerID, v.Subpath)
+			src, err = vs.mounts.Mount(ctx, v.Name, containerID, v.Subpath)
 		}
 		if err != nil {
 			return err
 		}
-		back.push(func(ctx context.Context) error { return m.opt.Volumes.Unmount(ctx, v.Name, containerID) })
+		back.push(func(ctx context.Context) error { return vs.mounts.Unmount(ctx, v.Name, containerID) })
 		spec.Binds = append(spec.Binds, container.Bind{
 			Source: src.Dir, Destination: v.Destination, ReadOnly: v.ReadOnly || src.ReadOnly, Propagation: "rprivate", Mode: v.Mode,
 			Flags: src.Flags,
@@ -275,20 +270,20 @@ func (m *Manager) mountVolumes(ctx context.Context, containerID string, spec *co
 }
 
 // unmountVolumes says that the container has ended.
-func (m *Manager) unmountVolumes(ctx context.Context, r *container.Record) error {
+func (vs *volumes) unmountVolumes(ctx context.Context, r *container.Record) error {
 	names := r.VolumeNames()
 	errs := make([]error, 0, len(names))
 	for _, name := range names {
-		errs = append(errs, m.opt.Volumes.Unmount(ctx, name, r.ID))
+		errs = append(errs, vs.mounts.Unmount(ctx, name, r.ID))
 	}
 	return errors.Join(errs...)
 }
 
 // restoreVolumes tells the store of volumes who uses what. A folder without a readable record counts as a container too:
 // what was made for it is not to be lost.
-func (m *Manager) restoreVolumes(ctx context.Context, all []*ctr, running func(containerID string) bool) error {
+func (vs *volumes) restoreVolumes(ctx context.Context, all []*ctr, running func(containerID string) bool) error {
 	users := map[string][]string{}
-	entries, err := os.ReadDir(filepath.Join(m.opt.Root, "containers"))
+	entries, err := os.ReadDir(vs.dir)
 	if err != nil {
 		return err
 	}
@@ -298,11 +293,38 @@ func (m *Manager) restoreVolumes(ctx context.Context, all []*ctr, running func(c
 	for _, c := range all {
 		users[c.id] = c.record().VolumeNames()
 	}
-	return m.opt.Volumes.Restore(ctx, users, running)
+	err = vs.mounts.Restore(ctx, users, running)
+	vs.remakeVolumes(ctx, all)
+	return err
+}
+
+// remakeVolumes makes the volumes of containers anew that a power cut has taken. Nothing is in them.
+func (vs *volumes) remakeVolumes(ctx context.Context, all []*ctr) {
+	for _, c := range all {
+		spec := keptSpec(c)
+		if spec == nil {
+			continue
+		}
+		for _, mount := range spec.Volumes {
+			if err := vs.remakeVolume(ctx, &mount, c.id); err != nil {
+				vs.log.Error().Err(err).Str("container", c.id).Str("volume", mount.Name).Msg("volume not made anew")
+			}
+		}
+	}
+}
+
+// remakeVolume makes a volume that a container has been given, if it is not there any more.
+func (vs *volumes) remakeVolume(ctx context.Context, v *container.VolumeMount, containerID string) error {
+	_, made, err := vs.store.Hold(ctx, volumeFor(v), containerID)
+	if err == nil && made {
+		vs.log.Warn().Str("container", containerID).Str("volume", v.Name).Msg("volume is gone: an empty one takes its place")
+		err = vs.store.Settle(v.Name)
+	}
+	return err
 }
 
 // publishVolumes tells that a container's volumes were mounted, or no longer are.
-func (m *Manager) publishVolumes(action string, r *container.Record) {
+func (vs *volumes) publishVolumes(action string, r *container.Record) {
 	for _, mount := range r.Mounts {
 		if mount.Name == "" {
 			continue
@@ -312,7 +334,7 @@ func (m *Manager) publishVolumes(action string, r *container.Record) {
 			attributes["destination"], attributes["propagation"] = mount.Destination, mount.Propagation
 			attributes["read/write"] = strconv.FormatBool(mount.RW)
 		}
-		m.opt.Events.Publish(event.Event{
+		vs.events.Publish(event.Event{
 			Type: event.TypeVolume, Action: action, ID: mount.Name, Attributes: attributes, Time: time.Now(),
 		})
 	}

@@ -30,7 +30,7 @@ func (w *world) volumeNames() []string {
 // at returns the mount that a container has at a destination.
 func (w *world) at(m *Manager, ref, destination string) container.Mount {
 	w.t.Helper()
-	r, err := m.Get(ref)
+	r, err := m.inventory.Get(ref)
 	w.must(err)
 	for _, mount := range r.Mounts {
 		if mount.Destination == destination {
@@ -106,7 +106,7 @@ func TestVolumesComeAndGo(t *testing.T) {
 			if !tc.auto {
 				w.must(m.Remove(t.Context(), "web", tc.remove))
 			}
-			m.background.Wait()
+			m.background.jobs.Wait()
 			if got := w.volumeNames(); len(got) != tc.left {
 				t.Errorf("volumes left: %q, want %d", got, tc.left)
 			}
@@ -203,8 +203,8 @@ func TestRemovalIsNotedBeforehand(t *testing.T) {
 		id := w.create(m, "web", withVolumes)
 		c, err := m.index.find(id)
 		w.must(err)
-		w.must(m.removeGiving(t.Context(), c, container.RemoveOptions{Volumes: volumes}, func() error {
-			noted, p, err := m.readRecord(id)
+		w.must(m.remover.removeGiving(t.Context(), c, container.RemoveOptions{Volumes: volumes}, func() error {
+			noted, p, err := m.records.readRecord(id)
 			if err == nil && (p != phaseRemoving || noted.State != container.Removing || noted.RemoveVolumes != volumes) {
 				t.Errorf("noted: phase %q, state %s, volumes go %v, want %v", p, noted.State, noted.RemoveVolumes, volumes)
 			}
@@ -223,11 +223,11 @@ func TestRemovalByItselfAfterACrash(t *testing.T) {
 	})
 	c, err := m.index.find(id)
 	w.must(err)
-	_, err = m.applyEvent(c, life.RemovalBegun{})
+	_, err = m.lives.applyEvent(c, life.RemovalBegun{})
 	w.must(err)
 	m.Close()
 	m = w.engine()
-	if _, err := m.Get("web"); !fault.Is(err, fault.NotFound) {
+	if _, err := m.inventory.Get("web"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the removed container: %v", err)
 	}
 	if got := w.volumeNames(); !slices.Equal(got, []string{"data"}) {
@@ -241,19 +241,19 @@ func TestVolumesAfterACrash(t *testing.T) {
 	id := w.create(m, "web", withVolumes)
 	// A create that did not come to its end, and a removal that did not.
 	half := strings.Repeat("ab", 32)
-	w.must(os.MkdirAll(m.dataDir(half), 0o700))
+	w.must(os.MkdirAll(m.folders.dataDir(half), 0o700))
 	_, made, err := m.opt.Volumes.Hold(t.Context(), volume.CreateOptions{Name: "half"}, half)
 	if err != nil || !made {
 		t.Fatalf("Hold: made %v, %v", made, err)
 	}
 	c, err := m.index.find(id)
 	w.must(err)
-	_, err = m.applyEvent(c, life.RemovalBegun{Volumes: true})
+	_, err = m.lives.applyEvent(c, life.RemovalBegun{Volumes: true})
 	w.must(err)
 	w.must(c.saveRecord(true))
 	m.Close()
 	m = w.engine()
-	if _, err := m.Get("web"); !fault.Is(err, fault.NotFound) {
+	if _, err := m.inventory.Get("web"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the removed container: %v", err)
 	}
 	if got := w.volumeNames(); !slices.Equal(got, []string{"data"}) {

@@ -7,8 +7,8 @@ import (
 )
 
 // Wait is WaitFor for container.WaitNotRunning.
-func (m *Manager) Wait(ctx context.Context, ref string) (code int, err error) {
-	return m.WaitFor(ctx, ref, container.WaitNotRunning, func() {})
+func (iv *Inventory) Wait(ctx context.Context, ref string) (code int, err error) {
+	return iv.WaitFor(ctx, ref, container.WaitNotRunning, func() {})
 }
 
 // WaitFor blocks until what the condition says has come, and returns the container's exit code of then. If that is not yet, it
@@ -19,8 +19,10 @@ func (m *Manager) Wait(ctx context.Context, ref string) (code int, err error) {
 //   - WaitRemoved is the removal of the container; one that fails ends the waiting with its error.
 //
 // A container that is removed meanwhile still gives its code. fault.NotFound if there is no such container.
-func (m *Manager) WaitFor(ctx context.Context, ref string, condition container.WaitCondition, begun func()) (code int, err error) {
-	c, err := m.index.find(ref)
+func (iv *Inventory) WaitFor(
+	ctx context.Context, ref string, condition container.WaitCondition, begun func(),
+) (code int, err error) {
+	c, err := iv.index.find(ref)
 	if err != nil {
 		return 0, err
 	}

@@ -25,7 +25,7 @@ func (w *world) waits(m *Manager, id string, condition container.WaitCondition) 
 	w.t.Helper()
 	c := &waiter{w.t, make(chan string, 1)}
 	go func() {
-		code, err := m.WaitFor(w.t.Context(), id, condition, func() {})
+		code, err := m.inventory.WaitFor(w.t.Context(), id, condition, func() {})
 		c.heard <- fmt.Sprint(code, err)
 	}()
 	synctest.Wait()
@@ -44,6 +44,16 @@ func (c *waiter) hears(when, want string) {
 	if got != want {
 		c.t.Errorf("%s: the client hears %q, want %q", when, got, want)
 	}
+}
+
+// beginRemoval makes a container whose removal has come no further than its record.
+func (w *world) beginRemoval(m *Manager, name string) *ctr {
+	w.t.Helper()
+	c, err := m.index.find(w.create(m, name))
+	w.must(err)
+	_, err = m.lives.applyEvent(c, life.RemovalBegun{})
+	w.must(err)
+	return c
 }
 
 // TestWaitNextExit: the next exit is one to come, whether the container runs or not; that of a failed start counts.
@@ -92,7 +102,7 @@ func TestWaitRemoved(t *testing.T) {
 		gone.hears("while it runs", "")
 		codes <- 7
 		gone.hears("after its end", "7 <nil>")
-		if _, err := m.Get(once); !fault.Is(err, fault.NotFound) {
+		if _, err := m.inventory.Get(once); !fault.Is(err, fault.NotFound) {
 			t.Errorf("Get of what is removed = %v, want not found", err)
 		}
 
@@ -103,7 +113,7 @@ func TestWaitRemoved(t *testing.T) {
 		gone.hears("of one that is kept", "")
 		w.must(m.Remove(t.Context(), kept, container.RemoveOptions{}))
 		gone.hears("after rm", "2 <nil>")
-		if _, err := m.WaitFor(t.Context(), kept, container.WaitRemoved, func() {}); !fault.Is(err, fault.NotFound) {
+		if _, err := m.inventory.WaitFor(t.Context(), kept, container.WaitRemoved, func() {}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("WaitFor of what is removed = %v, want not found", err)
 		}
 		m.Close()
@@ -115,14 +125,11 @@ func TestWaitRemovedFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		m := w.engine()
-		id := w.create(m, "web")
-		c, err := m.index.find(id)
-		w.must(err)
+		c := w.beginRemoval(m, "web")
+		id := c.id
 		gone := w.waits(m, id, container.WaitRemoved)
-		_, err = m.applyEvent(c, life.RemovalBegun{})
-		w.must(err)
 		cause := errors.New("disk on fire")
-		if err := m.markDead(c, cause); !errors.Is(err, cause) {
+		if err := m.remover.markDead(c, cause); !errors.Is(err, cause) {
 			t.Errorf("markDead = %v, want its cause", err)
 		}
 		gone.hears("after a removal that failed", "0 disk on fire")

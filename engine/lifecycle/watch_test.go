@@ -26,8 +26,8 @@ type witness struct {
 func (w *witness) Began(r *container.Record) { w.note(fmt.Sprintf("began %s %s", r.Name, r.State)) }
 
 func (w *witness) Ended(containerID string) {
-	_, _, err := w.m.Running(containerID)
-	r, getErr := w.m.Get(containerID)
+	_, _, err := w.m.inventory.Running(containerID)
+	r, getErr := w.m.inventory.Get(containerID)
 	w.note(fmt.Sprintf("ended %s at rest=%v running=%v", r.Name, r.State.AtRest(), err == nil && getErr == nil))
 }
 
@@ -59,7 +59,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("told %q, want %q", got, want)
 		}
 		w.must(m.Kill(t.Context(), "late", "KILL"))
-		if _, err := m.Wait(t.Context(), "late"); err != nil {
+		if _, err := m.inventory.Wait(t.Context(), "late"); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := one.take(), []string{"ended late at rest=false running=false"}; !slices.Equal(got, want) {
@@ -74,7 +74,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("the next engine told %q, want %q", got, want)
 		}
 		w.must(next.Kill(t.Context(), "early", "KILL"))
-		if _, err := next.Wait(t.Context(), "early"); err != nil {
+		if _, err := next.inventory.Wait(t.Context(), "early"); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := two.take(), []string{"ended early at rest=false running=false"}; !slices.Equal(got, want) {
@@ -93,12 +93,12 @@ func TestHealthOfARun(t *testing.T) {
 		})
 		w.create(m, "plain")
 		get := func() *container.Record {
-			r, err := m.Get("web")
+			r, err := m.inventory.Get("web")
 			w.must(err)
 			return r
 		}
 		named := func(value string) []string {
-			list, err := m.List(t.Context(), container.ListOptions{All: true, Filters: map[string][]string{"health": {value}}})
+			list, err := m.inventory.List(t.Context(), container.ListOptions{All: true, Filters: map[string][]string{"health": {value}}})
 			w.must(err)
 			names := make([]string, 0, len(list))
 			for _, r := range list {
@@ -106,7 +106,7 @@ func TestHealthOfARun(t *testing.T) {
 			}
 			return names
 		}
-		if _, noted, err := m.SetHealth(get(), container.Health{Status: "healthy"}); noted || err != nil {
+		if _, noted, err := m.inventory.SetHealth(get(), container.Health{Status: "healthy"}); noted || err != nil {
 			t.Errorf("SetHealth of a container at rest = %v, %v, want nothing noted", noted, err)
 		}
 		w.must(m.Start(t.Context(), "web"))
@@ -114,7 +114,7 @@ func TestHealthOfARun(t *testing.T) {
 		if first.Health == nil || first.Health.Status != "starting" {
 			t.Errorf("health after the start = %+v, want starting", first.Health)
 		}
-		after, noted, err := m.SetHealth(first, container.Health{Status: "unhealthy", FailingStreak: 3})
+		after, noted, err := m.inventory.SetHealth(first, container.Health{Status: "unhealthy", FailingStreak: 3})
 		if !noted || err != nil || after.Health.FailingStreak != 3 || get().Health.Status != "unhealthy" {
 			t.Errorf("SetHealth = %+v, %v, %v, want it noted", after.Health, noted, err)
 		}
@@ -124,7 +124,7 @@ func TestHealthOfARun(t *testing.T) {
 		if got := named("none"); !slices.Equal(got, []string{"plain"}) {
 			t.Errorf("filter none = %v, want plain", got)
 		}
-		if _, err := m.List(t.Context(), container.ListOptions{Filters: map[string][]string{"health": {"x"}}}); !fault.Is(err, fault.Invalid) {
+		if _, err := m.inventory.List(t.Context(), container.ListOptions{Filters: map[string][]string{"health": {"x"}}}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("filter x = %v, want invalid", err)
 		}
 		m.Close()
@@ -134,7 +134,7 @@ func TestHealthOfARun(t *testing.T) {
 		}
 		time.Sleep(time.Second) // a start is known by its time
 		w.must(m.Restart(t.Context(), "web", nil))
-		if _, noted, err := m.SetHealth(first, container.Health{Status: "healthy"}); noted || err != nil || get().Health.Status != "starting" {
+		if _, noted, err := m.inventory.SetHealth(first, container.Health{Status: "healthy"}); noted || err != nil || get().Health.Status != "starting" {
 			t.Errorf("SetHealth of an earlier run = %v, %v, %+v, want nothing noted", noted, err, get().Health)
 		}
 		w.must(m.Remove(t.Context(), "web", container.RemoveOptions{Force: true}))
@@ -147,7 +147,7 @@ func TestUser(t *testing.T) {
 	w.tasks.Script = nil
 	m := w.engine()
 	id := w.create(m, "web", func(c *container.Config, _ *container.HostConfig) { c.User = "0" })
-	if _, err := m.User("web", ""); !fault.Is(err, fault.Conflict) {
+	if _, err := m.inventory.User("web", ""); !fault.Is(err, fault.Conflict) {
 		t.Errorf("User of a container at rest = %v, want a conflict", err)
 	}
 	w.must(m.Start(t.Context(), "web"))
@@ -157,13 +157,13 @@ func TestUser(t *testing.T) {
 	passwd, err := os.ReadFile("/etc/passwd")
 	w.must(err)
 	home := strings.Split(strings.Split(string(passwd), "\n")[0], ":")[5]
-	if ids, err := m.User("web", ""); err != nil || ids.UID != 0 || ids.Home != home {
+	if ids, err := m.inventory.User("web", ""); err != nil || ids.UID != 0 || ids.Home != home {
 		t.Errorf("User = %+v, %v, want root with home %s", ids, err, home)
 	}
-	if ids, err := m.User("web", "12345:6"); err != nil || ids.UID != 12345 || ids.GID != 6 {
+	if ids, err := m.inventory.User("web", "12345:6"); err != nil || ids.UID != 12345 || ids.GID != 6 {
 		t.Errorf("User 12345:6 = %+v, %v", ids, err)
 	}
-	if _, err := m.User("web", "no-such-user"); !fault.Is(err, fault.Invalid) {
+	if _, err := m.inventory.User("web", "no-such-user"); !fault.Is(err, fault.Invalid) {
 		t.Errorf("User no-such-user = %v, want invalid", err)
 	}
 }

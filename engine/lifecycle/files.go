@@ -25,12 +25,22 @@ type differences interface {
 	Changes(ctx context.Context, containerID string, skip []string) ([]container.Change, error)
 }
 
+// Files shows the files of containers, of those that run and of those that do not.
+type Files struct {
+	index       *index
+	layers      *layers
+	volumes     volumeMounts
+	userns      *userNamespaces
+	etc         *etcFiles
+	differences differences
+}
+
 // OpenFiles opens a view on what a container sees as its files: of a running one through its own mounts, of one at rest
 // those that a start would make, but for file systems in memory. Nothing is mounted into a running container. The caller
 // closes the view; it lasts through starts, stops and a removal, after which its files are gone. fault.NotFound if there
 // is no such container, or it is being removed.
-func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, error) {
-	return m.openView(ctx, ref, func(c *ctr, dir string, back *undo) (root, space *os.File, err error) {
+func (f *Files) OpenFiles(ctx context.Context, ref string) (*container.Files, error) {
+	return f.openView(ctx, ref, func(c *ctr, dir string, back *undo) (root, space *os.File, err error) {
 		if t, running := c.runningTask(); running {
 			status, err := t.Status(ctx)
 			if errors.Is(err, task.ErrSilent) { // the view shows whether it is still that process
@@ -44,25 +54,25 @@ func (m *Manager) OpenFiles(ctx context.Context, ref string) (*container.Files, 
 			}
 			// It has ended meanwhile, or its first process has left its root for another one.
 		}
-		r, err := m.etcAtRest(c)
+		r, err := f.etc.etcAtRest(c)
 		if err != nil {
 			return nil, nil, err
 		}
 		v := view{dir: dir, readOnly: r.Host.ReadonlyRootfs}
-		if v.points, err = m.viewPoints(ctx, r, back); err != nil {
+		if v.points, err = f.viewPoints(ctx, r, back); err != nil {
 			return nil, nil, err
 		}
-		if v.maker, err = toEngineIDs(m.idMap(&r.Host), container.UserIDs{}); err != nil {
+		if v.maker, err = toEngineIDs(f.userns.idMap(&r.Host), container.UserIDs{}); err != nil {
 			v.maker = container.UserIDs{} // the one user that exists
 		}
-		v.work, v.worker = m.workFolder(r, dir)
+		v.work, v.worker = f.workFolder(r, dir)
 		return v.open()
 	})
 }
 
 // OpenLayer opens a view on a container's own file system, without what is mounted over it. The rest is as of OpenFiles.
-func (m *Manager) OpenLayer(ctx context.Context, ref string) (*container.Files, error) {
-	return m.openView(ctx, ref, func(_ *ctr, dir string, _ *undo) (root, space *os.File, err error) {
+func (f *Files) OpenLayer(ctx context.Context, ref string) (*container.Files, error) {
+	return f.openView(ctx, ref, func(_ *ctr, dir string, _ *undo) (root, space *os.File, err error) {
 		root, err = rootHandle(dir)
 		return root, nil, err
 	})
@@ -70,10 +80,10 @@ func (m *Manager) OpenLayer(ctx context.Context, ref string) (*container.Files, 
 
 // openView holds the layer of a container and opens a view on it. It takes no token: verbs go on meanwhile. What open
 // pushes is undone when the view is closed.
-func (m *Manager) openView(
+func (f *Files) openView(
 	ctx context.Context, ref string, open func(c *ctr, dir string, back *undo) (root, space *os.File, err error),
 ) (_ *container.Files, err error) {
-	c, err := m.index.find(ref)
+	c, err := f.index.find(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -85,21 +95,21 @@ func (m *Manager) openView(
 		}
 	}()
 	// What is made in a view on a layer that is being removed would land where the mount was, and keep the rest from going.
-	c.views.RLock()
-	defer c.views.RUnlock()
+	c.layer.removal.RLock()
+	defer c.layer.removal.RUnlock()
 	if c.record().State == container.Removing {
 		return nil, noSuch(ref)
 	}
-	dir, err := m.holdLayer(ctx, c)
+	dir, err := f.layers.holdLayer(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("open files of %s: %w", c.record().Name, err)
 	}
-	back.push(func(ctx context.Context) error { return m.dropLayer(ctx, c) })
+	back.push(func(ctx context.Context) error { return f.layers.dropLayer(ctx, c) })
 	root, space, err := open(c, dir, &back)
 	if err != nil {
 		return nil, fmt.Errorf("open files of %s: %w", c.record().Name, err)
 	}
-	return &container.Files{Record: c.record(), Root: root, IDs: m.idMap(&c.record().Host), Done: func() error {
+	return &container.Files{Record: c.record(), Root: root, IDs: f.userns.idMap(&c.record().Host), Done: func() error {
 		root.Close() //nolint:errcheck // only a handle
 		if space != nil {
 			space.Close() //nolint:errcheck // only a handle
@@ -108,97 +118,17 @@ func (m *Manager) openView(
 	}}, nil
 }
 
-// holdLayer mounts a container's layer, or shares the mount. Each success is followed by one dropLayer.
-func (m *Manager) holdLayer(ctx context.Context, c *ctr) (dir string, err error) {
-	c.layer.Lock()
-	defer c.layer.Unlock()
-	if dir, err = m.opt.Layers.Mount(ctx, c.id); err != nil {
-		return "", err
-	}
-	if c.holders == 0 {
-		if err := ownRoot(dir, m.idMap(&c.record().Host)); err != nil {
-			return "", errors.Join(err, m.opt.Layers.Unmount(context.WithoutCancel(ctx), c.id))
-		}
-	}
-	c.holders++
-	return dir, nil
-}
-
-// dropLayer lets go of a mount. With the last holder the layer is unmounted; a layer that was removed is none. With the
-// last but a process that runs it is detached.
-func (m *Manager) dropLayer(ctx context.Context, c *ctr) error {
-	c.layer.Lock()
-	defer c.layer.Unlock()
-	if c.holders = max(c.holders-1, 0); c.holders > 0 {
-		m.detachLocked(ctx, c)
-		return nil
-	}
-	return m.opt.Layers.Unmount(ctx, c.id)
-}
-
-// removeLayer removes the layer of a container that is Removing, and with it the mount. Views that are being opened are
-// waited for; those that are open go on without files.
-func (m *Manager) removeLayer(ctx context.Context, c *ctr, take func() error) error {
-	c.views.Lock()
-	defer c.views.Unlock()
-	if err := take(); err != nil {
-		return err
-	}
-	return m.opt.Layers.Remove(ctx, c.id)
-}
-
-// layerApart notes that a process runs, which has the layer in a mount namespace of its own. The engine's own mount is
-// taken away unless somebody looks at the files.
-func (m *Manager) layerApart(ctx context.Context, c *ctr) {
-	c.layer.Lock()
-	defer c.layer.Unlock()
-	c.apart = true
-	m.detachLocked(ctx, c)
-}
-
-// layerBack ends what layerApart began: the process has ended.
-func (c *ctr) layerBack() {
-	c.layer.Lock()
-	defer c.layer.Unlock()
-	c.apart = false
-}
-
-// detachLocked detaches a layer that only the container's process needs. Where that fails all works as well, but slower.
-func (m *Manager) detachLocked(ctx context.Context, c *ctr) {
-	if !c.apart || c.holders != 1 {
-		return
-	}
-	if err := m.opt.Layers.Detach(ctx, c.id); err != nil {
-		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("layer of container not detached")
-	}
-}
-
-// adoptLayer counts the mount of a container that an earlier engine has started. pid is its process; 0 if it has ended.
-func (m *Manager) adoptLayer(ctx context.Context, c *ctr, pid int) {
-	c.layer.Lock()
-	defer c.layer.Unlock()
-	c.holders++
-	if pid == 0 {
-		return
-	}
-	if err := m.opt.Layers.Reclaim(ctx, c.id, pid); err != nil {
-		m.opt.Log.Warn().Err(err).Str("container", c.id).Msg("files of container out of reach")
-	}
-	c.apart = true
-	m.detachLocked(ctx, c)
-}
-
 // Changes returns what a container has changed of its image's files, in order. fault.NotFound if there is no such
 // container.
-func (m *Manager) Changes(ctx context.Context, ref string) ([]container.Change, error) {
-	c, err := m.index.find(ref)
+func (f *Files) Changes(ctx context.Context, ref string) ([]container.Change, error) {
+	c, err := f.index.find(ref)
 	if err != nil {
 		return nil, err
 	}
 	var changes []container.Change
-	if _, err = m.holdLayer(ctx, c); err == nil { // links on the way to mount points are followed where it is mounted
-		changes, err = m.opt.Differences.Changes(ctx, c.id, c.mountPoints())
-		err = errors.Join(err, m.dropLayer(context.WithoutCancel(ctx), c))
+	if _, err = f.layers.holdLayer(ctx, c); err == nil { // links on the way to mount points are followed where it is mounted
+		changes, err = f.differences.Changes(ctx, c.id, c.mountPoints())
+		err = errors.Join(err, f.layers.dropLayer(context.WithoutCancel(ctx), c))
 	}
 	if err != nil && c.isRemoved() {
 		return nil, noSuch(ref)
@@ -208,18 +138,18 @@ func (m *Manager) Changes(ctx context.Context, ref string) ([]container.Change, 
 
 // viewPoints lists what is mounted into a container from outside, outer mounts first. Sources that a start would make are
 // made. What it readies for that is taken back by back.
-func (m *Manager) viewPoints(ctx context.Context, r *container.Record, back *undo) ([]viewPoint, error) {
+func (f *Files) viewPoints(ctx context.Context, r *container.Record, back *undo) ([]viewPoint, error) {
 	var points []viewPoint
 	taken := map[string]bool{}
 	user := id.New() // of the volumes, beside the container itself
 	for _, mount := range r.Mounts {
 		p := viewPoint{mount.Source, path.Clean(mount.Destination), !mount.RW}
 		if mount.Name != "" {
-			src, err := m.opt.Volumes.Mount(ctx, mount.Name, user, mount.Volume.Subpath)
+			src, err := f.volumes.Mount(ctx, mount.Name, user, mount.Volume.Subpath)
 			if err != nil {
 				return nil, err
 			}
-			back.push(func(ctx context.Context) error { return m.opt.Volumes.Unmount(ctx, mount.Name, user) })
+			back.push(func(ctx context.Context) error { return f.volumes.Unmount(ctx, mount.Name, user) })
 			p.source, p.readOnly = src.Dir, p.readOnly || src.ReadOnly
 		} else if err := readySource(mount.Source, mount.Bind); err != nil {
 			return nil, err
@@ -241,6 +171,21 @@ func (m *Manager) viewPoints(ctx context.Context, r *container.Record, back *und
 		return strings.Compare(a.destination, b.destination)
 	})
 	return points, nil
+}
+
+// workFolder is the working folder of a container that has never run, as its first start will make it.
+func (f *Files) workFolder(r *container.Record, rootfs string) (path string, owner container.UserIDs) {
+	if !r.StartedAt.IsZero() {
+		return "", container.UserIDs{}
+	}
+	ids, err := lookupUser(rootfs, r.Config.User, r.Host.GroupAdd)
+	if err == nil {
+		owner, err = toEngineIDs(f.userns.idMap(&r.Host), ids)
+	}
+	if err != nil {
+		owner = container.UserIDs{} // the start will say so
+	}
+	return r.Config.WorkingDir, owner
 }
 
 // runningView opens the root that a container's first process was given, and the mount namespace that it lies in. dir is

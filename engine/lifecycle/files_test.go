@@ -33,7 +33,7 @@ func TestViewsShareTheMount(t *testing.T) {
 	}
 	open := func() *container.Files {
 		t.Helper()
-		files, err := m.OpenLayer(t.Context(), "web")
+		files, err := m.Files().OpenLayer(t.Context(), "web")
 		w.must(err)
 		return files
 	}
@@ -64,7 +64,7 @@ func TestViewsShareTheMount(t *testing.T) {
 	if got := w.layers.reclaimed[id]; got == 0 || got != m.index.newestFirst()[0].record().Pid {
 		t.Errorf("the next engine has reclaimed the layer of process %d", got)
 	}
-	files, err := next.OpenLayer(t.Context(), "web")
+	files, err := next.Files().OpenLayer(t.Context(), "web")
 	w.must(err)
 	w.must(files.Close())
 	want("a view of the next engine closed", false)
@@ -76,24 +76,24 @@ func TestViewsOfWhatIsGone(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()
 	id := w.create(m, "web")
-	if _, err := m.OpenFiles(t.Context(), "none"); !fault.Is(err, fault.NotFound) {
+	if _, err := m.Files().OpenFiles(t.Context(), "none"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("OpenFiles of no container = %v", err)
 	}
 	w.layers.fail = map[string]error{"mount": errors.New("no mount today")}
-	if _, err := m.OpenFiles(t.Context(), "web"); err == nil || w.layers.isMounted(id) {
+	if _, err := m.Files().OpenFiles(t.Context(), "web"); err == nil || w.layers.isMounted(id) {
 		t.Errorf("OpenFiles without a mount = %v", err)
 	}
 	w.layers.fail = nil
 	w.layers.dir = filepath.Join(t.TempDir(), "gone")
-	if _, err := m.OpenLayer(t.Context(), "web"); !errors.Is(err, os.ErrNotExist) || w.layers.isMounted(id) {
+	if _, err := m.Files().OpenLayer(t.Context(), "web"); !errors.Is(err, os.ErrNotExist) || w.layers.isMounted(id) {
 		t.Errorf("OpenLayer without its folder = %v, mounted %v", err, w.layers.isMounted(id))
 	}
 	w.layers.dir = t.TempDir()
-	files, err := m.OpenLayer(t.Context(), "web")
+	files, err := m.Files().OpenLayer(t.Context(), "web")
 	w.must(err)
 	w.must(m.Remove(t.Context(), "web", container.RemoveOptions{}))
 	w.must(files.Close())
-	if _, err := m.OpenLayer(t.Context(), "web"); !fault.Is(err, fault.NotFound) {
+	if _, err := m.Files().OpenLayer(t.Context(), "web"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("OpenLayer of a removed container = %v", err)
 	}
 }
@@ -104,7 +104,7 @@ func TestViewMeetsRemoval(t *testing.T) {
 	m := w.engine()
 	c, err := m.index.find(w.create(m, "web"))
 	w.must(err)
-	c.views.RLock() // as a view that is being opened
+	c.layer.removal.RLock() // as a view that is being opened
 	removed := make(chan error)
 	go func() { removed <- m.Remove(t.Context(), "web", container.RemoveOptions{}) }()
 	made := func() bool {
@@ -113,8 +113,8 @@ func TestViewMeetsRemoval(t *testing.T) {
 		return w.layers.made[c.id]
 	}
 	// A removal that waits lets no second reader in; one that does not wait takes the layer.
-	for deadline := time.Now().Add(time.Minute); made() && c.views.TryRLock(); time.Sleep(time.Millisecond) {
-		c.views.RUnlock()
+	for deadline := time.Now().Add(time.Minute); made() && c.layer.removal.TryRLock(); time.Sleep(time.Millisecond) {
+		c.layer.removal.RUnlock()
 		if time.Now().After(deadline) {
 			t.Fatal("the removal neither waits for the view nor takes the layer")
 		}
@@ -122,15 +122,15 @@ func TestViewMeetsRemoval(t *testing.T) {
 	if !made() {
 		t.Error("the layer went while a view was being opened")
 	}
-	c.views.RUnlock()
+	c.layer.removal.RUnlock()
 	w.must(<-removed)
 
 	w.create(m, "next")
 	c, err = m.index.find("next")
 	w.must(err)
-	_, err = m.applyEvent(c, life.RemovalBegun{}) // as a removal under way
+	_, err = m.lives.applyEvent(c, life.RemovalBegun{}) // as a removal under way
 	w.must(err)
-	if files, err := m.OpenLayer(t.Context(), "next"); !fault.Is(err, fault.NotFound) {
+	if files, err := m.Files().OpenLayer(t.Context(), "next"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("view on a container that is being removed: %v, %v, want not found", files, err)
 	}
 	if w.layers.isMounted(c.id) {

@@ -43,6 +43,9 @@ func (f *follower) handleExit(ctx context.Context, c *ctr, t task.Task, exit tas
 	end := container.End{
 		Code: exit.Code, At: exit.At, OOMKilled: exit.OOMKilled, Error: exit.Error, KilledMonitor: exit.KilledMonitor,
 	}
+	if exit.DroppedLines > 0 {
+		log.Warn().Int64("lines", exit.DroppedLines).Msg("log of container did not keep up: lines of output were dropped")
+	}
 	// The task goes with its word on the end: should the engine die before it is released, the record has it.
 	if _, err := f.lives.applyEvent(c, life.ProcessEnded{End: end}); err != nil {
 		log.Error().Err(err).Msg("process of container ended in a state that has none")

@@ -22,7 +22,7 @@ const (
 	untilSlack = 2 * time.Second
 )
 
-// Mark is a position in a log: see Writer.Mark.
+// Mark is a position in a log: see Writer.Mark. The zero value is no position.
 type Mark struct {
 	Inode uint64
 	Size  int64
@@ -143,8 +143,11 @@ func (r *reader) makeSegments(chain []logFile) ([]segment, error) {
 }
 
 // stopAt limits the segment that the mark is in and closes those behind it. It looks at the newest first: the inode of a
-// file that was packed may be another's by now.
+// file that was packed may be another's by now. A mark without an inode is no position: nothing is limited.
 func stopAt(segments []segment, mark Mark) []segment {
+	if mark.Inode == 0 {
+		return segments
+	}
 	keep := 0
 	for i := len(segments) - 1; i >= 0; i-- {
 		if segments[i].inode == mark.Inode {

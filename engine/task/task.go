@@ -39,11 +39,12 @@ type Runtime struct {
 
 // Log configures the task's log file.
 type Log struct {
-	Driver   string // json-file, journald or none
-	Path     string // of the json-file; with journald of the file that tells of its last entry
+	Driver   string // name of a row of package logdriver
+	Path     string // of the log's file; with journald of the file that tells of its last entry
 	MaxSize  int64  // bytes of one file before it is rotated; 0 is unlimited
 	MaxFiles int    // files kept, the current one included; at least 1
 	Compress bool   // files that are no longer written to are packed with gzip
+	Buffer   int64  // bytes of output that wait for the log before lines are dropped; 0: the container waits for the log
 	// Attrs is a JSON object of strings that every entry carries; empty for none.
 	Attrs json.RawMessage `json:",omitempty"`
 	// Fields go with every entry of the journal; empty for other drivers.
@@ -57,6 +58,7 @@ type Exit struct {
 	OOMKilled     bool      // the kernel killed a process of the container for memory
 	Error         string    // why the engine ended it, for people; empty if it ended by itself
 	KilledMonitor pidfd.ID  // that did not answer; while it lives the kernel holds it in a write. Zero: none
+	DroppedLines  int64     // of output that a log with a Buffer has not got
 }
 
 // Status is what a Runner knows about a task.

@@ -40,7 +40,7 @@ func (m *monitor) finishTask(ctx context.Context, code int, at time.Time) {
 	m.first.drainOutput(nil)
 	<-cleaned
 	m.first.hub.close()
-	m.first.recordExit(proto.Exit{Code: code, At: at, OOMKilled: oom})
+	m.first.recordExit(proto.Exit{Code: code, At: at, OOMKilled: oom, DroppedLines: m.first.hub.droppedLines()})
 }
 
 // endExecs waits for the end of the added processes, which nothing keeps any more, and ends those that were not started.

@@ -27,6 +27,7 @@ type hub struct {
 	logErr  error         // the first trouble with the log
 	viewers []*viewer     // replaced on every change, never changed in place
 	ended   bool          // nobody joins any more
+	dropped int64         // lines that the log has not got, once it is closed
 	news    chan struct{} // closed and replaced when who waits for whom may have changed
 }
 
@@ -45,21 +46,22 @@ func openLog(id string, l task.Log) (logWriter, error) {
 	if err != nil {
 		return nil, fault.Unsupported("open log: %w", err)
 	}
+	var w logWriter
 	switch driver.Writes {
 	case logdriver.Journal:
-		w, err := journal.Open(journal.Options{ID: id, Fields: l.Fields, EndFile: l.Path})
-		if err != nil {
-			return nil, err
-		}
-		return w, nil
+		w, err = journal.Open(journal.Options{ID: id, Fields: l.Fields, EndFile: l.Path})
 	case logdriver.File:
-		w, err := logs.Open(l.Path, logs.Options{MaxSize: l.MaxSize, MaxFiles: l.MaxFiles, Compress: l.Compress, Attrs: l.Attrs})
-		if err != nil {
-			return nil, fmt.Errorf("open log: %w", err)
-		}
-		return w, nil
+		w, err = logs.Open(l.Path, logs.Options{MaxSize: l.MaxSize, MaxFiles: l.MaxFiles, Compress: l.Compress, Attrs: l.Attrs})
 	default:
 		return nil, nil //nolint:nilnil // no log is a log that takes nothing
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case l.Buffer > 0:
+		return newBufferedLog(w, l.Buffer), nil
+	default:
+		return w, nil
 	}
 }
 
@@ -167,6 +169,9 @@ func (h *hub) close() {
 	if h.log != nil {
 		h.noteLocked(h.log.Flush())
 		h.noteLocked(h.log.Close())
+		if b, ok := h.log.(*bufferedLog); ok {
+			h.dropped = b.droppedLines()
+		}
 		h.log = nil
 	}
 	viewers := h.viewers
@@ -175,6 +180,13 @@ func (h *hub) close() {
 	for _, v := range viewers {
 		go v.flushAndHangUp(nil)
 	}
+}
+
+// droppedLines returns how many lines the log has not got, once the hub is closed.
+func (h *hub) droppedLines() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dropped
 }
 
 // noteLocked reports the first trouble with the log. A full disk must not stop the container, nor fill another file.

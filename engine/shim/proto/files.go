@@ -36,6 +36,7 @@ type Exit struct {
 	OOMKilled     bool      `json:"oomKilled,omitempty"`
 	Error         string    `json:"error,omitempty"`
 	KilledMonitor pidfd.ID  `json:"killedMonitor,omitzero"`
+	DroppedLines  int64     `json:"droppedLines,omitempty"`
 }
 
 // Status turns a record into what the engine's contract calls it.

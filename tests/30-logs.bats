@@ -204,8 +204,41 @@ details() { curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v${2
   moss rm "$name"
 }
 
+@test "the log driver local: bounded and packed without being asked, and read as others are" {
+  name=$(unique local)
+  moss run --name "$name" --log-driver local --log-opt max-size=20k --log-opt tag='{{.Name}}' busybox \
+    sh -c 'i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo line $i; done' >/dev/null
+  run moss logs "$name"
+  first=${lines[0]#line }
+  expect line -1 'line 3000'
+  expect equal "${#lines[@]}" $((3001 - first))
+  [ "$first" -gt 1 ] || fail "nothing was rotated away"
+  log=$(moss inspect "$name" | jq -r '.[0].LogPath')
+  [ -e "$log.4.gz" ] && [ ! -e "$log.5.gz" ] && [ ! -e "$log.5" ]
+  expect --in "$(details "$name")" contains "tag=$name line 3000"
+  expect equal "$(moss inspect "$name" | jq -c '.[0].HostConfig.LogConfig')" "{\"Type\":\"local\",\"Config\":{\"max-size\":\"20k\",\"tag\":\"{{.Name}}\"}}"
+  moss rm "$name"
+}
+
+@test "mode non-blocking with a log that keeps up: all is in it, in order, and attach sees each byte once" {
+  name=$(unique loose)
+  with_log "$name" '{"mode":"non-blocking","max-buffer-size":"8m"}' 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; done; printf end'
+  run moss logs "$name"
+  expect equal "${#lines[@]}" 20001
+  expect line 0 'line 1'
+  expect line -1 end
+  expect equal "$(moss logs "$name" | head -n 20000)" "$(seq -f 'line %.0f' 20000)"
+  moss rm "$name"
+  moss run -d --name "$name" --log-opt mode=non-blocking busybox sh -c 'for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done'
+  eventually 10 log_has "$name" 3
+  run bash -c "curl -sS --max-time 60 -X POST --unix-socket '$MOSS_SOCK' 'http://moss/containers/$name/attach?logs=1&stream=1&stdout=1' | grep -ao '[1-8]$' | xargs"
+  expect output '1 2 3 4 5 6 7 8'
+  moss rm -f "$name"
+}
+
 @test "log options that cannot be kept are 400 and named" {
-  for pair in 'compress|{"compress":"true"}' 'mode|{"mode":"non-blocking"}' 'max-buffer-size|{"max-buffer-size":"1m"}' 'tag|{"tag":"{{.Nope}}"}' \
+  for pair in 'compress|{"compress":"true"}' 'mode|{"mode":"lazy"}' 'max-buffer-size|{"max-buffer-size":"1m"}' \
+    'max-buffer-size|{"mode":"non-blocking","max-buffer-size":"0"}' 'tag|{"tag":"{{.Nope}}"}' \
     'labels-regex|{"labels-regex":"("}' 'max-size|{"max-size":"x"}' 'max-file|{"max-file":"0"}' 'nope|{"nope":"1"}'; do
     run api POST /containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":{\"LogConfig\":{\"Type\":\"json-file\",\"Config\":${pair#*|}}}}"
     expect line -1 400

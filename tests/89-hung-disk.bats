@@ -168,3 +168,34 @@ refuses_removal() {
   eventually 10 ended_or_dead "$shim"
   moss rm -f "$name"
 }
+
+# goes_on NAME: does it count further, from what it had at the first call of this test?
+goes_on() {
+  local now
+  now=$(moss exec "$1" cat /tmp/count)
+  : "${had:=${now:-0}}"
+  [ "${now:-0}" -gt $((had + 200)) ]
+}
+
+@test "mode non-blocking: a container whose log hangs goes on, and lines are dropped, counted and told of once" {
+  name=$(unique loose)
+  moss run -d --name "$name" --log-opt mode=non-blocking --log-opt max-buffer-size=100 busybox \
+    sh -c 'trap "exit 45" TERM; i=0; while :; do i=$((i+1)); echo "line $i."; echo $i >/tmp/count; sleep 0.005; done'
+  eventually 10 log_has "$name" line
+  pid=$(pid_of "$name") shim=$(shim_of "$name")
+  hang
+  eventually 20 goes_on "$name"
+  disk works
+  eventually 10 log_has "$name" "line $(moss exec "$name" cat /tmp/count)"
+  moss stop "$name"
+  expect equal "$(state "$name") $(exit_code "$name")" "exited 45"
+  numbers=$(moss logs "$name" | sed -E 's/^line ([0-9]+)\.$/\1/')
+  expect equal "$(sort -n <<<"$numbers" | uniq)" "$numbers"
+  last=$(tail -n 1 <<<"$numbers")
+  dropped=$((last - $(wc -l <<<"$numbers")))
+  [ "$dropped" -gt 100 ] || fail "$dropped lines were dropped"
+  told=$(grep "lines of output were dropped" "$MOSS_DIR/mossd.log")
+  expect equal "$(wc -l <<<"$told")" 1
+  expect --in "$told" contains "lines=$dropped"
+  moss rm "$name"
+}

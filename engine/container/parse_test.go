@@ -166,13 +166,64 @@ func TestNormalised(t *testing.T) {
 
 func TestParseLogSize(t *testing.T) {
 	for s, want := range map[string]int64{"1": 1, "10k": 10000, "10M": 10000000, "1.5m": 1500000, "1g": 1000000000, "2 kb": 2000, "-1": 0} {
-		if got, err := parseLogSize(s); err != nil || got != want {
+		if got, err := parseLogSize(s, 1000); err != nil || got != want {
 			t.Errorf("parseLogSize(%q) = %d, %v, want %d", s, got, err, want)
 		}
 	}
 	for _, s := range []string{"", "0", "-2", "m", "NaN", "inf", "1e30", "10x", "10 kk", "1k1"} {
-		if got, err := parseLogSize(s); err == nil {
+		if got, err := parseLogSize(s, 1000); err == nil {
 			t.Errorf("parseLogSize(%q) = %d, want an error", s, got)
+		}
+	}
+	if got, err := parseLogSize("1.5M", 1024); err != nil || got != 3<<19 {
+		t.Errorf("parseLogSize(1.5M) in powers of 1024 = %d, %v, want %d", got, err, 3<<19)
+	}
+}
+
+func TestLogConfig(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		c    LogConfig
+		want Log // but for the driver and the attributes
+	}{
+		{"json-file", LogConfig{Type: "json-file"}, Log{MaxFiles: 1}},
+		{"local has bounds of its own", LogConfig{Type: "local"}, Log{MaxSize: 20e6, MaxFiles: 5, Compress: true}},
+		{"local, other bounds", LogConfig{Type: "local", Config: map[string]string{"max-size": "1k", "compress": "0"}}, Log{MaxSize: 1000, MaxFiles: 5}},
+		{"local, one file packs nothing", LogConfig{Type: "local", Config: map[string]string{"max-file": "1"}}, Log{MaxSize: 20e6, MaxFiles: 1}},
+		{"blocking", LogConfig{Config: map[string]string{"mode": "blocking"}}, Log{MaxFiles: 1}},
+		{"non-blocking", LogConfig{Config: map[string]string{"mode": "non-blocking"}}, Log{MaxFiles: 1, Buffer: 1 << 20}},
+		{
+			"non-blocking, its size",
+			LogConfig{Type: "journald", Config: map[string]string{"mode": "non-blocking", "max-buffer-size": "4k"}},
+			Log{MaxFiles: 1, Buffer: 4096},
+		},
+	} {
+		l, err := newLog(tc.c)
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		l.Driver, l.Attrs = logdriver.Driver{}, LogAttrs{}
+		if !reflect.DeepEqual(l, tc.want) {
+			t.Errorf("%s: %+v, want %+v", tc.name, l, tc.want)
+		}
+	}
+	for _, tc := range []struct {
+		c    LogConfig
+		want string
+	}{
+		{LogConfig{Type: "etwlogs"}, "etwlogs"},
+		{LogConfig{Type: "journald", Config: map[string]string{"max-size": "1m"}}, "max-size"},
+		{LogConfig{Config: map[string]string{"mode": "fast"}}, "mode"},
+		{LogConfig{Config: map[string]string{"max-buffer-size": "1m"}}, "mode=non-blocking"},
+		{LogConfig{Config: map[string]string{"mode": "blocking", "max-buffer-size": "1m"}}, "mode=non-blocking"},
+		{LogConfig{Config: map[string]string{"mode": "non-blocking", "max-buffer-size": "0"}}, "max-buffer-size"},
+		{LogConfig{Config: map[string]string{"mode": "non-blocking", "max-buffer-size": "-1"}}, "max-buffer-size"},
+		{LogConfig{Config: map[string]string{"mode": "non-blocking", "max-buffer-size": "2g"}}, "max-buffer-size"},
+		{LogConfig{Type: "local", Config: map[string]string{"max-file": "1", "compress": "true"}}, "compress"},
+	} {
+		if err := CheckLogConfig(tc.c); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("CheckLogConfig(%+v) = %v, want fault.Invalid with %s", tc.c, err, tc.want)
 		}
 	}
 }

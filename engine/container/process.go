@@ -1,6 +1,8 @@
 package container
 
 import (
+	"cmp"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -30,7 +32,10 @@ type Log struct {
 	MaxSize  int64 // bytes of one file before it is rotated; 0 is unlimited
 	MaxFiles int   // files kept, the current one included; at least 1
 	Compress bool  // older files are packed
-	Attrs    LogAttrs
+	// Buffer is how many bytes of output wait for the log before lines are dropped (mode non-blocking); 0: the container
+	// waits for the log.
+	Buffer int64
+	Attrs  LogAttrs
 }
 
 // checkRestart checks the restart policy. An empty name means no.
@@ -57,34 +62,83 @@ func checkRestart(d *draft) error {
 }
 
 // checkLog checks the log driver and its options.
-func checkLog(d *draft) error {
+func checkLog(d *draft) (err error) {
 	c := &d.Host.LogConfig
-	driver, err := logdriver.Find(c.Type)
-	if err != nil {
+	if d.Log, err = newLog(*c); err != nil {
 		return err
 	}
-	c.Type = driver.Name
-	d.Log = Log{Driver: driver, MaxFiles: 1}
-	if driver.Writes == logdriver.Nowhere {
-		return nil
+	c.Type = d.Log.Driver.Name
+	return d.Log.Attrs.checkSize(&d.Config)
+}
+
+// CheckLogConfig returns why no container can have a log configuration; nil if one can. The error is fault.Invalid and names
+// the driver or the option.
+func CheckLogConfig(c LogConfig) error {
+	_, err := newLog(c)
+	return err
+}
+
+// newLog returns a checked log configuration.
+func newLog(c LogConfig) (Log, error) {
+	driver, err := logdriver.Find(c.Type)
+	if err != nil {
+		return Log{}, err
 	}
-	for key, value := range c.Config {
-		known, err := d.Log.Attrs.setOption(key, value)
+	l := Log{Driver: driver, MaxFiles: 1}
+	if driver.Writes == logdriver.Nowhere {
+		return l, nil
+	}
+	options := mergeMaps(driver.Defaults, c.Config)
+	for key, value := range options {
+		known, err := l.Attrs.setOption(key, value)
 		switch {
 		case known:
-		case slices.Contains(driver.Options, key):
-			err = d.Log.setFile(key, value)
+		case slices.Contains(driver.AllOptions(), key):
+			err = l.setOption(key, value)
 		default:
 			err = fault.Invalid("unknown log opt '%s' for %s log driver", key, driver.Name)
 		}
 		if err != nil {
-			return err
+			return l, err
 		}
 	}
-	if d.Log.Compress && (d.Log.MaxFiles < 2 || d.Log.MaxSize == 0) {
-		return fault.Invalid("invalid log opt 'compress': it cannot be true when max-file is less than 2 or max-size is not set")
+	if l.Compress && (l.MaxFiles < 2 || l.MaxSize == 0) {
+		if _, asked := c.Config["compress"]; asked {
+			return l, fault.Invalid("invalid log opt 'compress': it cannot be true when max-file is less than 2 or max-size is not set")
+		}
+		l.Compress = false
 	}
-	return d.Log.Attrs.checkSize(&d.Config)
+	return l, l.setBuffer(options["mode"], options["max-buffer-size"])
+}
+
+// defaultBuffer and mostBuffer are bytes of output that wait for a log in mode non-blocking.
+const (
+	defaultBuffer = 1 << 20
+	mostBuffer    = 1 << 30
+)
+
+// setBuffer takes the options about output that the log does not take in time. Units are powers of 1024, as with memory.
+func (l *Log) setBuffer(mode, size string) error {
+	switch mode {
+	case "non-blocking":
+		l.Buffer = defaultBuffer
+	case "", "blocking":
+		if size != "" {
+			return fault.Invalid("invalid log opt 'max-buffer-size': it is only supported with 'mode=non-blocking'")
+		}
+		return nil
+	default:
+		return fault.Invalid("invalid value %q of log opt 'mode': want blocking or non-blocking", mode)
+	}
+	if size == "" {
+		return nil
+	}
+	n, err := parseLogSize(size, 1024)
+	if err != nil || n < 1 || n > mostBuffer {
+		return fault.Invalid("invalid value %q of log opt 'max-buffer-size': want a size up to 1g", size)
+	}
+	l.Buffer = n
+	return nil
 }
 
 // LogDriver returns the driver of a container's log. One that this version does not know writes nowhere.
@@ -93,11 +147,11 @@ func (r *Record) LogDriver() logdriver.Driver {
 	return driver
 }
 
-// setFile takes an option of a driver that writes a file.
-func (l *Log) setFile(key, value string) (err error) {
+// setOption takes an option that stands alone.
+func (l *Log) setOption(key, value string) (err error) {
 	switch key {
 	case "max-size":
-		l.MaxSize, err = parseLogSize(value)
+		l.MaxSize, err = parseLogSize(value, 1000)
 	case "max-file":
 		l.MaxFiles, err = strconv.Atoi(value)
 		if err == nil && (l.MaxFiles < 1 || l.MaxFiles > 10000) {
@@ -105,12 +159,6 @@ func (l *Log) setFile(key, value string) (err error) {
 		}
 	case "compress":
 		l.Compress, err = strconv.ParseBool(value)
-	case "mode":
-		if value != "blocking" {
-			return fault.Invalid("invalid value %q of log opt 'mode': this driver writes a file, which only has the mode blocking", value)
-		}
-	case "max-buffer-size":
-		return fault.Invalid("invalid log opt 'max-buffer-size': it is for the mode non-blocking, which this driver does not have")
 	}
 	if err != nil {
 		return fault.Invalid("invalid value %q of log opt '%s'", value, key)
@@ -118,31 +166,20 @@ func (l *Log) setFile(key, value string) (err error) {
 	return nil
 }
 
-// parseLogSize reads a size with a decimal unit: 500, 10k, 10m, 1g, 10MB. -1 is unlimited.
-func parseLogSize(s string) (int64, error) {
+// parseLogSize reads a size with a unit: 500, 10k, 10m, 1g, 10MB. Units are powers of base. -1 is unlimited, 0.
+func parseLogSize(s string, base float64) (int64, error) {
 	if s == "-1" {
 		return 0, nil
 	}
 	number := strings.TrimRight(s, " kKmMgGtTbB")
-	factor := int64(1)
-	switch strings.ToLower(strings.TrimSpace(s[len(number):])) {
-	case "", "b":
-	case "k", "kb":
-		factor = 1e3
-	case "m", "mb":
-		factor = 1e6
-	case "g", "gb":
-		factor = 1e9
-	case "t", "tb":
-		factor = 1e12
-	default:
-		return 0, fault.Invalid("invalid size %q", s)
-	}
+	unit := strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s[len(number):])), "b")
+	power := strings.Index(" kmgt", cmp.Or(unit, " "))
 	size, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(size > 0 && size*float64(factor) < 1<<62) {
+	size *= math.Pow(base, float64(power))
+	if err != nil || len(unit) > 1 || power < 0 || !(size > 0 && size < 1<<62) {
 		return 0, fault.Invalid("invalid size %q", s)
 	}
-	return int64(size * float64(factor)), nil
+	return int64(size), nil
 }
 
 // ulimitNames are the limits the kernel has.

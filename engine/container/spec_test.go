@@ -139,7 +139,7 @@ func TestNewSpecInvalid(t *testing.T) {
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"max-size":"0"}}}`}, "log opt 'max-size'"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"compress":"true","max-size":"1m"}}}`}, "log opt 'compress'"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"compress":"perhaps"}}}`}, "log opt 'compress'"},
-		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"mode":"non-blocking"}}}`}, "log opt 'mode'"},
+		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"mode":"lazy"}}}`}, "log opt 'mode'"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"max-buffer-size":"1m"}}}`}, "log opt 'max-buffer-size'"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"tag":"{{.Nope}}"}}}`}, "log opt 'tag'"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"tag":"{{range .}}"}}}`}, "log opt 'tag'"},

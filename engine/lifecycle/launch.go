@@ -195,6 +195,7 @@ func (l *launcher) taskLog(r *container.Record, spec *container.Spec) task.Log {
 	log := task.Log{
 		Driver: spec.Log.Driver.Name, Path: r.LogPath,
 		MaxSize: spec.Log.MaxSize, MaxFiles: spec.Log.MaxFiles, Compress: spec.Log.Compress,
+		Buffer: spec.Log.Buffer,
 	}
 	if spec.Log.Driver.Writes == logdriver.Journal {
 		log.Path, log.Fields = l.folders.journalEnd(r.ID), spec.Log.JournalFields(r)

@@ -1,14 +1,33 @@
 // Package logdriver has the table of log drivers (API document 1, 2.3: LogConfig).
 package logdriver
 
-import "moss/engine/fault"
+import (
+	"slices"
+
+	"moss/engine/fault"
+)
 
 // Driver describes a log driver.
 type Driver struct {
 	Name     string
 	Writes   Place
-	Readable bool     // `logs` and attach with logs read what was written
-	Options  []string // names, besides those of attributes, which all drivers take that write
+	Readable bool              // `logs` and attach with logs read what was written
+	Options  []string          // names, besides those that all drivers take
+	Defaults map[string]string // values of options that a container does not set
+}
+
+// AllOptions returns the names of the options that the driver takes. A driver that writes nowhere has none, and takes all.
+func (d Driver) AllOptions() []string {
+	if d.Writes == Nowhere {
+		return nil
+	}
+	return slices.Concat(d.Options, commonOptions)
+}
+
+// commonOptions are of every driver that writes: what goes with each line, and what becomes of output that the log does not
+// take in time.
+var commonOptions = []string{ //nolint:gochecknoglobals // a constant
+	"labels", "labels-regex", "env", "env-regex", "tag", "mode", "max-buffer-size",
 }
 
 // Place is where a driver writes.
@@ -24,14 +43,19 @@ const (
 // The names of drivers that the engine itself asks for.
 const (
 	Default = "json-file"
+	Local   = "local"
 	None    = "none"
 )
 
+// fileOptions bound the files of a log.
+var fileOptions = []string{"max-size", "max-file", "compress"} //nolint:gochecknoglobals // a constant
+
 // drivers are in the order in which they are listed.
 var drivers = []Driver{ //nolint:gochecknoglobals // a constant
+	{Name: Default, Writes: File, Readable: true, Options: fileOptions},
 	{
-		Name: Default, Writes: File, Readable: true,
-		Options: []string{"max-size", "max-file", "compress", "mode", "max-buffer-size"},
+		Name: Local, Writes: File, Readable: true, Options: fileOptions,
+		Defaults: map[string]string{"max-size": "20m", "max-file": "5", "compress": "true"},
 	},
 	{Name: "journald", Writes: Journal, Readable: true},
 	{Name: None},

@@ -160,6 +160,25 @@ refused() {
   refused --root relative/path
 }
 
+@test "log-driver and log-opt: of containers that name none; wrong ones are named at the start" {
+  other_folder
+  other_engine --root "$OTHER/root" --run-dir "$OTHER/run" --host "unix://$OTHER_SOCK" --log-driver local --log-opt max-file=3 --log-opt tag=site
+  moss() { "$moss_bin/moss" -H "unix://$OTHER_SOCK" "$@"; }
+  expect equal "$(moss info --format '{{.LoggingDriver}}')" local
+  moss import "$MOSS_DIR/busybox.tar" busybox >/dev/null
+  of() { moss inspect "$(moss create "$@" busybox true)" | jq -cS '.[0].HostConfig.LogConfig'; }
+  expect equal "$(of)" '{"Config":{"max-file":"3","tag":"site"},"Type":"local"}'
+  expect equal "$(of --log-opt tag=own)" '{"Config":{"max-file":"3","tag":"own"},"Type":"local"}'
+  expect equal "$(of --log-driver json-file)" '{"Config":{},"Type":"json-file"}'
+  end_other
+  refused --root "$OTHER/root" --log-driver nosuch
+  expect contains log-driver nosuch
+  refused --root "$OTHER/root" --log-opt nosuch=1
+  expect contains log-opt nosuch
+  refused --root "$OTHER/root" --log-driver journald --log-opt max-size=1m
+  expect contains max-size journald
+}
+
 @test "wrong arguments and root are refused" {
   refused --no-such-flag
   expect contains no-such-flag

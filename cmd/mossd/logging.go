@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -11,7 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/config"
+	"moss/engine/container"
 	"moss/engine/fault"
+	"moss/engine/logdriver"
 )
 
 // newLogger returns a log that goes to stderr, for people or for machines.
@@ -27,6 +31,16 @@ func newLogger(cfg config.Config, stderr io.Writer) zerolog.Logger {
 		out = zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.RFC3339}
 	}
 	return zerolog.New(out).Level(level).With().Timestamp().Logger()
+}
+
+// logDefaults returns the log configuration of containers that name no log driver.
+func logDefaults(cfg config.Config) container.LogConfig {
+	c := container.LogConfig{Type: cmp.Or(cfg.LogDriver, logdriver.Default), Config: map[string]string{}}
+	for _, pair := range cfg.LogOptions {
+		key, value, _ := strings.Cut(pair, "=") // it was checked
+		c.Config[key] = value
+	}
+	return c
 }
 
 // reportFailure says why this process ends: in a sentence to a person at a terminal, in the log otherwise. A log in JSON is for

@@ -20,6 +20,7 @@ import (
 
 	"moss/api/apiver"
 	"moss/engine/config"
+	"moss/engine/container"
 	"moss/rootless"
 	"moss/slirp/uplink"
 )
@@ -142,6 +143,11 @@ func readSettings(args []string, stdout io.Writer) (cfg command, done bool, err 
 		_, err = apiver.Served(cfg.APIMin, cfg.APIMax) // now, and not where only the log would tell
 		if err != nil {
 			err = fmt.Errorf("settings api-min and api-max: %w", err)
+		}
+	}
+	if err == nil {
+		if err = container.CheckLogConfig(logDefaults(cfg.Config)); err != nil {
+			err = fmt.Errorf("settings log-driver and log-opt: %w", err)
 		}
 	}
 	return cfg, false, err

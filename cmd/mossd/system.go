@@ -51,7 +51,7 @@ func newSystem(
 		ID: p.identity, Version: version, GitCommit: commit, BuildTime: builtAt(), DataRoot: facts.Root, Labels: cfg.Labels,
 		StorageDriver: p.store.Driver(), StorageStatus: status, Cgroup: cgroupFacts(facts.Cgroups, runtime),
 		Runtimes:       map[string]system.Runtime{runtime.name: {Path: runtime.call.Path, Version: number}},
-		DefaultRuntime: runtime.name, LogDriver: logdriver.Default, Uplink: cfg.NetworkDriver,
+		DefaultRuntime: runtime.name, LogDriver: logDefaults(cfg).Type, Uplink: cfg.NetworkDriver,
 		SingleID: facts.SingleID, SecurityOptions: security,
 		Plugins: system.Plugins{
 			Volume: []string{volume.DriverLocal}, Network: []string{"bridge", "host", "null"}, Log: logdriver.Names(),

@@ -270,6 +270,7 @@ func newManager(
 	}
 	opt.Damage, opt.EmulateIDs = p.damage, emulatesIDs(cfg, facts)
 	opt.User, opt.KeepID = userIDs()
+	opt.LogDefaults = logDefaults(cfg)
 	if cfg.HTTPProxy {
 		opt.Proxies = proxyVariables(os.Environ())
 	}

@@ -57,6 +57,9 @@ type Config struct {
 	HostLoopback bool
 	// HTTPProxy gives containers and builds the proxies of the engine's environment.
 	HTTPProxy bool
+	// LogDriver and LogOptions, KEY=VALUE, are those of containers that name no log driver; empty leaves it to the engine.
+	LogDriver  string
+	LogOptions []string
 	// Runtime is the OCI runtime: a program's name, an absolute path, or empty for the first that is found.
 	Runtime string
 	// StorageDriver is overlay, fuse-overlayfs, vfs, or empty for the first that works.

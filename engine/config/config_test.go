@@ -81,6 +81,8 @@ network-driver = "pasta"
 mtu = 1500
 host-loopback = true
 http-proxy = true
+log-driver = "local"
+log-opt = ["max-size=1m", "tag="]
 runtime = "runc"
 storage-driver = "vfs"
 emulate-ids = false
@@ -100,7 +102,7 @@ func TestPrecedence(t *testing.T) {
 		"MOSS_ROOT=/env", "MOSS_RUN_DIR=/env/run", "MOSS_HOSTS=unix:///e1,unix:///e2", "MOSS_INSECURE_TCP=false",
 		"MOSS_SOCKET_GROUP=50", "MOSSD_TLS=true", "MOSSD_TLS_VERIFY=true", "MOSSD_TLS_CACERT=/env/ca.pem", "MOSSD_TLS_CERT=/env/cert.pem", "MOSSD_TLS_KEY=/env/key.pem",
 		"MOSS_API_MIN=1.19", "MOSS_API_MAX=1.23", "MOSS_API_CORS_HEADER=*", "MOSS_LABELS=a=1,b=2", "MOSS_LOG_LEVEL=warn", "MOSS_LOG_FORMAT=text", "MOSS_DEBUG_PROFILES=false", "MOSS_NETWORK_DRIVER=gvisor-tap-vsock", "MOSS_MTU=0",
-		"MOSS_HOST_LOOPBACK=false", "MOSS_HTTP_PROXY=0", "MOSS_RUNTIME=/opt/crun", "MOSS_STORAGE_DRIVER=overlay", "MOSS_EMULATE_IDS=true",
+		"MOSS_HOST_LOOPBACK=false", "MOSS_HTTP_PROXY=0", "MOSS_LOG_DRIVER=journald", "MOSS_LOG_OPTS=mode=blocking,env=A", "MOSS_RUNTIME=/opt/crun", "MOSS_STORAGE_DRIVER=overlay", "MOSS_EMULATE_IDS=true",
 		"MOSS_REGISTRY_MIRROR=a.example,https://b.example/", "MOSS_INSECURE_REGISTRY=fd00::/8,[fd00::1]:5000", "MOSS_REGISTRY_REDIRECT=store.lan",
 		"MOSS_MAX_CONCURRENT_DOWNLOADS=64", "MOSS_MAX_CONCURRENT_UPLOADS=1", "MOSS_BUILD_CACHE_SIZE=500MiB",
 	}
@@ -108,7 +110,7 @@ func TestPrecedence(t *testing.T) {
 		"root": {"/flag"}, "run-dir": {"/flag/run"}, "host": {"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, "insecure-tcp": {"true"},
 		"socket-group": {"adm"}, "tls": {"true"}, "tlsverify": {"true"}, "tlscacert": {"/flag/ca.pem"}, "tlscert": {"/flag/cert.pem"}, "tlskey": {"/flag/key.pem"},
 		"api-min": {"1.18"}, "api-max": {"1.20", "1.21"}, "api-cors-header": {""}, "label": {"c=3"}, "log-level": {"info", "error"}, "log-format": {"json"}, "debug-profiles": {"true"}, "network-driver": {"none"}, "mtu": {"65520"},
-		"host-loopback": {"true"}, "http-proxy": {"1"}, "runtime": {"auto"}, "storage-driver": {"auto"}, "emulate-ids": {"0"},
+		"host-loopback": {"true"}, "http-proxy": {"1"}, "log-driver": {"none"}, "log-opt": {"labels=a,b"}, "runtime": {"auto"}, "storage-driver": {"auto"}, "emulate-ids": {"0"},
 		"registry-mirror": {"c.example:443"}, "insecure-registry": {"d", "127.1.2.3"}, "registry-redirect": {"10.0.0.1:9000"},
 		"max-concurrent-downloads": {"0"}, "max-concurrent-uploads": {"7"}, "build-cache-size": {"4096"},
 	}
@@ -126,7 +128,7 @@ func TestPrecedence(t *testing.T) {
 			Root: "/home/u/engine", RunDir: "/tmp/x", Hosts: []string{"unix:///tmp/a.sock", "fd://"}, InsecureTCP: true,
 			SocketGroup: "staff", TLS: true, TLSVerify: true, TLSCACert: "/home/u/ca.pem", TLSCert: "/etc/cert.pem", TLSKey: "/etc/key.pem",
 			Labels: []string{"tier=dev", "empty="}, APIMin: "1.20", APIMax: "1.22", CORS: "https://a.example",
-			LogLevel: "debug", LogFormat: "json", DebugProfiles: true, NetworkDriver: "pasta", MTU: 1500, HostLoopback: true, HTTPProxy: true, Runtime: "runc", StorageDriver: "vfs",
+			LogLevel: "debug", LogFormat: "json", DebugProfiles: true, NetworkDriver: "pasta", MTU: 1500, HostLoopback: true, HTTPProxy: true, LogDriver: "local", LogOptions: []string{"max-size=1m", "tag="}, Runtime: "runc", StorageDriver: "vfs",
 			RegistryMirrors: []string{"mirror.example", "http://10.0.0.1:5000"}, InsecureRegistries: []string{"10.0.0.0/8", "reg.example:5000"},
 			RegistryRedirects: []string{"store.lan:9000", "192.168.0.0/16"},
 			MaxDownloads:      3, MaxUploads: 2, BuildCacheSize: 10 << 30,
@@ -135,7 +137,7 @@ func TestPrecedence(t *testing.T) {
 			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"},
 			SocketGroup: "50", TLS: true, TLSVerify: true, TLSCACert: "/env/ca.pem", TLSCert: "/env/cert.pem", TLSKey: "/env/key.pem", Labels: []string{"a=1", "b=2"},
 			APIMin: "1.19", APIMax: "1.23", CORS: "*",
-			LogLevel: "warn", LogFormat: "text", NetworkDriver: "gvisor-tap-vsock", Runtime: "/opt/crun", StorageDriver: "overlay", EmulateIDs: true,
+			LogLevel: "warn", LogFormat: "text", NetworkDriver: "gvisor-tap-vsock", LogDriver: "journald", LogOptions: []string{"mode=blocking", "env=A"}, Runtime: "/opt/crun", StorageDriver: "overlay", EmulateIDs: true,
 			RegistryMirrors: []string{"a.example", "https://b.example/"}, InsecureRegistries: []string{"fd00::/8", "[fd00::1]:5000"}, RegistryRedirects: []string{"store.lan"},
 			MaxDownloads: 64, MaxUploads: 1, BuildCacheSize: 500 << 20,
 		}},
@@ -143,7 +145,7 @@ func TestPrecedence(t *testing.T) {
 			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true,
 			SocketGroup: "adm", TLS: true, TLSVerify: true, TLSCACert: "/flag/ca.pem", TLSCert: "/flag/cert.pem", TLSKey: "/flag/key.pem", Labels: []string{"c=3"},
 			APIMin: "1.18", APIMax: "1.21",
-			LogLevel: "error", LogFormat: "json", DebugProfiles: true, NetworkDriver: "none", MTU: 65520, HostLoopback: true, HTTPProxy: true,
+			LogLevel: "error", LogFormat: "json", DebugProfiles: true, NetworkDriver: "none", MTU: 65520, HostLoopback: true, HTTPProxy: true, LogDriver: "none", LogOptions: []string{"labels=a,b"},
 			RegistryMirrors: []string{"c.example:443"}, InsecureRegistries: []string{"d", "127.1.2.3"}, RegistryRedirects: []string{"10.0.0.1:9000"}, MaxUploads: 7, BuildCacheSize: 4096,
 		}},
 	} {

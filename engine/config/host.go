@@ -21,7 +21,7 @@ func hostSettings() []setting {
 		{
 			"socket-group", "MOSS_SOCKET_GROUP", "group that may use the unix sockets: all of its members get your rights",
 			"one of your groups, by name or number", false,
-			func(c *Config, v []string, _ func(string) string) error { return setGroup(&c.SocketGroup, v[0]) },
+			func(c *Config, v []string, _ func(string) string) error { return setWord(&c.SocketGroup, v[0]) },
 		},
 		{
 			"insecure-tcp", "MOSS_INSECURE_TCP", "allow tcp hosts on loopback without client certificates: every local user gets " +
@@ -82,7 +82,8 @@ func goodHost(host string) bool {
 	return false
 }
 
-func setGroup(to *string, value string) error {
+// setWord takes a name without separators.
+func setWord(to *string, value string) error {
 	if value == "" || strings.ContainsAny(value, ":/ \t\r\n\x00") {
 		return errNotAllowed
 	}

@@ -70,7 +70,7 @@ func engineSettings() []setting {
 		},
 		{
 			"label", "MOSS_LABELS", "label of the engine, shown by info; may be given several times", "KEY=VALUE, each key once", true,
-			func(c *Config, v []string, _ func(string) string) error { return setLabels(&c.Labels, v) },
+			func(c *Config, v []string, _ func(string) string) error { return setPairs(&c.Labels, v) },
 		},
 		{
 			"log-level", "MOSS_LOG_LEVEL", "lowest level of the engine's log", "debug, info, warn or error", false,
@@ -113,6 +113,15 @@ func containerSettings() []setting {
 		{
 			"http-proxy", "MOSS_HTTP_PROXY", "give containers and builds the proxies of the engine's environment", allowedBool, false,
 			func(c *Config, v []string, _ func(string) string) error { return setBool(&c.HTTPProxy, v[0]) },
+		},
+		{
+			"log-driver", "MOSS_LOG_DRIVER", "log driver of containers that name none (default json-file)",
+			"the name of a log driver", false,
+			func(c *Config, v []string, _ func(string) string) error { return setWord(&c.LogDriver, v[0]) },
+		},
+		{
+			"log-opt", "MOSS_LOG_OPTS", "option of that log driver; may be given several times", "KEY=VALUE, each key once", true,
+			func(c *Config, v []string, _ func(string) string) error { return setPairs(&c.LogOptions, v) },
 		},
 		{
 			"runtime", "MOSS_RUNTIME", "OCI runtime", "auto, a program's name or an absolute path", false,

@@ -228,6 +228,23 @@ func TestLogConfig(t *testing.T) {
 	}
 }
 
+func TestLogDefaults(t *testing.T) {
+	defaults := LogConfig{Type: "local", Config: map[string]string{"max-size": "1m", "tag": "x"}}
+	for _, tc := range []struct{ asked, want LogConfig }{
+		{LogConfig{}, defaults},
+		{LogConfig{Type: "local", Config: map[string]string{"tag": "y"}}, LogConfig{Type: "local", Config: map[string]string{"max-size": "1m", "tag": "y"}}},
+		{LogConfig{Config: map[string]string{"max-file": "2"}}, LogConfig{Type: "local", Config: map[string]string{"max-size": "1m", "max-file": "2", "tag": "x"}}},
+		{LogConfig{Type: "none"}, LogConfig{Type: "none"}},
+	} {
+		if got := tc.asked.WithDefaults(defaults); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%+v with defaults = %+v, want %+v", tc.asked, got, tc.want)
+		}
+	}
+	if len(defaults.Config) != 2 {
+		t.Errorf("the defaults have changed: %+v", defaults)
+	}
+}
+
 func TestLimitWarnings(t *testing.T) {
 	all := Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true, BlkioWeight: true, BlkioWeightDevice: true}
 	unified := all

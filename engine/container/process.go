@@ -78,6 +78,16 @@ func CheckLogConfig(c LogConfig) error {
 	return err
 }
 
+// WithDefaults returns a log configuration with the engine's default driver, and with its default options where the driver
+// is that one.
+func (c LogConfig) WithDefaults(defaults LogConfig) LogConfig {
+	c.Type = cmp.Or(c.Type, defaults.Type)
+	if c.Type == defaults.Type {
+		c.Config = mergeMaps(defaults.Config, c.Config)
+	}
+	return c
+}
+
 // newLog returns a checked log configuration.
 func newLog(c LogConfig) (Log, error) {
 	driver, err := logdriver.Find(c.Type)

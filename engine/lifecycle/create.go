@@ -111,6 +111,7 @@ func (k *maker) newSpec(
 	if err != nil {
 		return container.Spec{}, nil, err
 	}
+	host.LogConfig = host.LogConfig.WithDefaults(k.opt.LogDefaults)
 	cfg.Env = container.LayProxies(k.opt.Proxies, img.Config.Env, cfg.Env)
 	spec, warnings, err := container.NewSpec(cfg, host, endpoints, img.Config)
 	if err != nil {

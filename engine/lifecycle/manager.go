@@ -48,14 +48,15 @@ type Options struct {
 	Damage       damaged
 	Log          zerolog.Logger
 
-	Keepalive   string            // see task.Spec
-	BootID      string            // of the running kernel
-	User        container.UserIDs // whom the engine runs as, outside its namespaces
-	UserName    string            // of User on the host, for accounts in containers that keep ids; may be empty
-	UserHome    string            // on the host; may be empty
-	KeepID      container.IDMap   // in which User has its own numbers, made of all ids there are; zero: there is none
-	Proxies     []string          // variables, NAME=VALUE, that containers get beside their own; may be empty
-	CgroupBase  string            // path below which containers' cgroups go; empty: none
+	Keepalive   string              // see task.Spec
+	BootID      string              // of the running kernel
+	User        container.UserIDs   // whom the engine runs as, outside its namespaces
+	UserName    string              // of User on the host, for accounts in containers that keep ids; may be empty
+	UserHome    string              // on the host; may be empty
+	KeepID      container.IDMap     // in which User has its own numbers, made of all ids there are; zero: there is none
+	LogDefaults container.LogConfig // of containers that name no log driver; checked
+	Proxies     []string            // variables, NAME=VALUE, that containers get beside their own; may be empty
+	CgroupBase  string              // path below which containers' cgroups go; empty: none
 	Controllers container.Controllers
 	EmulateIDs  bool // as in ocispec.Options
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// setLabels takes labels as they are given; an empty value is one.
-func setLabels(to *[]string, values []string) error {
+// setPairs takes pairs KEY=VALUE as they are given. A value may be empty.
+func setPairs(to *[]string, values []string) error {
 	keys := make([]string, 0, len(values))
 	for _, v := range values {
 		key, _, ok := strings.Cut(v, "=")

@@ -624,6 +624,11 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   expect contains "$name:"
   run moss __complete volume rm "${name:0:8}"
   expect contains "$name-volume"
+  run moss __complete run --log-driver ""
+  expect contains json-file local journald none
+  run moss __complete run --log-driver journald --log-opt m
+  expect contains mode= max-buffer-size=
+  expect lacks max-size=
   moss rm -f "$name"
   moss volume rm "$name-volume"
 }

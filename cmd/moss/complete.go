@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/engine/logdriver"
 )
 
 // completionTimeout bounds what a shell waits for names; completion never starts an engine.
@@ -40,6 +42,24 @@ func (a *app) completeNames(most int, names func(context.Context, *client.Client
 		}
 		return offered, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeLogOptions offers the options of the log driver that the command line names, of all drivers if it names none.
+func completeLogOptions(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	names := logdriver.Names()
+	if named, err := cmd.Flags().GetString("log-driver"); err == nil && named != "" {
+		names = []string{named}
+	}
+	var offered []string
+	for _, name := range names {
+		driver, _ := logdriver.Find(name) // an unknown one has no options
+		for _, option := range driver.AllOptions() {
+			if option += "="; strings.HasPrefix(option, prefix) && !slices.Contains(offered, option) {
+				offered = append(offered, option)
+			}
+		}
+	}
+	return offered, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeContainers offers names of containers, all or only running ones.

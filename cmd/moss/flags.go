@@ -1,9 +1,12 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"moss/engine/logdriver"
 )
 
 // createFlags are the flags of run and create that become the container's settings. What a flag means is in build.go.
@@ -87,7 +90,7 @@ func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.labelFiles, "label-file", nil, "set the labels in a `FILE`, one a line")
 	set.StringVar(&f.stopSignal, "stop-signal", "", "signal that ends the container")
 	set.StringVar(&f.restart, "restart", "no", "restart policy: no, always, unless-stopped or on-failure[:TRIES]")
-	set.StringVar(&f.logDriver, "log-driver", "", "where the output is kept: json-file, none, …")
+	set.StringVar(&f.logDriver, "log-driver", "", "log driver: "+strings.Join(logdriver.Names(), ", ")+" (default: the engine's)")
 	set.StringArrayVar(&f.logOpts, "log-opt", nil, "set an option of the log driver: `KEY=VALUE`")
 }
 

@@ -12,6 +12,7 @@ import (
 	"moss/api/types"
 	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
+	"moss/engine/logdriver"
 )
 
 type networkListFlags struct {
@@ -102,6 +103,8 @@ func (a *app) completeCreateFlags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("network", a.completeNetworks(-1))
 	_ = cmd.RegisterFlagCompletionFunc("link", a.completeContainers(true, -1))
 	_ = cmd.RegisterFlagCompletionFunc("volumes-from", a.completeContainers(true, -1))
+	_ = cmd.RegisterFlagCompletionFunc("log-driver", cobra.FixedCompletions(logdriver.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("log-opt", completeLogOptions)
 }
 
 // completeNetworkThenContainer offers names of networks for the first argument, of containers for the second.

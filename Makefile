@@ -130,15 +130,16 @@ fmt: ## rewrites what gofumpt and shfmt would
 	gofumpt -w .
 	shfmt -w -i 2 -ci $(SCRIPTS)
 
-compat: ## checks the pages of docs that name tests against the specification's fields, the code, and the tests that passed last
+compat: ## checks docs/fields.tsv and the pages that name tests against the code, and the tests that passed last
 	$(GO) run ./hack/compat -ran $(RAN)
 
 compat-clients: build ## docker-compose 2, unmodified, on moss: a large program, which CI does not build
 	hack/install-deps.sh --for test --for clients
 	tests/run.sh $(RUN) $(or $(FILES),$(wildcard tests/clients/*.bats))
 
-openapi: ## writes docs/openapi.yaml and docs/api.md from the code (a test compares them)
+openapi: ## writes docs/openapi.yaml and docs/api.md from the code, docs/fields.md from docs/fields.tsv (tests compare them)
 	$(GO) run ./hack/openapi
+	$(GO) run ./hack/compat -write
 
 layers: ## checks who imports whom against hack/layers.txt
 	$(GO) run ./hack/layers

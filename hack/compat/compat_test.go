@@ -8,13 +8,12 @@ import (
 	"testing"
 )
 
-// repository makes a small one with the given list, table and one test of each kind.
-func repository(t *testing.T, fields, table string) string {
+// repository makes a small one with the given list and one test of each kind.
+func repository(t *testing.T, fields string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"docs/fields.tsv":          fields,
-		"docs/compatibility.md":    table,
 		"tests/12-two.bats":        "@test \"one; and another\" {\n}\n",
 		"tests/11-exec.bats":       "@test \"it \\$runs\" {\n}\n",
 		"engine/exec/ex_test.go":   "func TestRuns(t *testing.T) {\n",
@@ -33,85 +32,88 @@ func repository(t *testing.T, fields, table string) string {
 	return root
 }
 
-func TestCheckTable(t *testing.T) {
-	const list = "# a part\none\tall\trule\ntwo\t1.22-\trule\n"
-	const good = "| `one` | all | carried out | 11-exec: it $runs |\n| `two` | 1.22- | shown | engine/exec TestRuns; 11-exec: it $runs |\n"
+const goodList = "## Part\n### One\n# document 1\none\tall\trule\t\tcarried out\t11-exec: it $runs\n" +
+	"### Two\ntwo\t1.22-\trule\tlater\tshown\tengine/exec TestRuns; 11-exec: it $runs\n"
+
+func TestCheckItems(t *testing.T) {
 	for _, tc := range []struct {
-		name, table, want string
+		name, list, want string
 	}{
-		{"whole", good, ""},
-		{"a semicolon in a name", strings.Replace(good, "engine/exec TestRuns", "12-two: one; and another; engine/exec TestRuns", 1), ""},
-		{"a row too few", strings.Split(good, "\n")[0], "two: not in the table"},
-		{"a row too many", good + "| `three` | all | x | 11-exec: it $runs |\n", "three: in the table, not in the list"},
-		{"never", strings.Replace(good, "carried out", "never: it cannot", 1), `one: "never" in one of list and table only`},
-		{"twice", good + "| `one` | all | x | 11-exec: it $runs |\n", "one: twice in the table"},
-		{"other versions", strings.Replace(good, "1.22-", "1.24-", 1), "two: versions 1.24- in the table, 1.22- in the list"},
-		{"no words", strings.Replace(good, "shown", "", 1), "two: the table does not say what moss does with it"},
-		{"no test", strings.Replace(good, "| 11-exec: it $runs |", "| |", 1), "one: no test is named"},
-		{"a test that is not there", strings.Replace(good, "TestRuns", "TestWalks", 1), `two: there is no test "engine/exec TestWalks"`},
-		{"a hidden test", strings.Replace(good, "11-exec: it $runs", "hidden: hidden", 1), `one: there is no test "hidden: hidden"`},
+		{"whole", goodList, ""},
+		{"a semicolon in a name", strings.Replace(goodList, "engine/exec TestRuns", "12-two: one; and another; engine/exec TestRuns", 1), ""},
+		{"twice", goodList + "one\tall\trule\t\tx\t11-exec: it $runs\n", "one: twice in the list"},
+		{"never in the words only", strings.Replace(goodList, "carried out", "never: it cannot", 1), `one: "never" in one of note and words only`},
+		{"never in the note only", strings.Replace(goodList, "later", "never", 1), `two: "never" in one of note and words only`},
+		{"earlier too in the words only", strings.Replace(goodList, "carried out", "there, earlier too", 1), `one: "earlier too" in one of note and words only`},
+		{"earlier too in the note only", strings.Replace(goodList, "later", "earlier too", 1), `two: "earlier too" in one of note and words only`},
+		{"earlier too in both", "one\t1.24-\trule\tearlier too\tshown, earlier too\t11-exec: it $runs\n", ""},
+		{"never needs no test", "one\t1.24-\trule\tnever\tnever: nothing attaches\t\n", ""},
+		{"no words", strings.Replace(goodList, "shown", "", 1), "two: the list does not say what moss does with it"},
+		{"no test", strings.Replace(goodList, "\t11-exec: it $runs", "\t", 1), "one: no test is named"},
+		{"a test that is not there", strings.Replace(goodList, "TestRuns", "TestWalks", 1), `two: there is no test "engine/exec TestWalks"`},
+		{"a hidden test", strings.Replace(goodList, "11-exec: it $runs", "hidden: hidden", 1), `one: there is no test "hidden: hidden"`},
 	} {
-		got, err := differences(t, list, tc.table)
+		root := repository(t, tc.list)
+		items := itemsOf(t, root)
+		tests, err := findTests(root)
+		got := strings.Join(slices.Concat(checkItems(items), checkProofs(items, tests, nil)), "\n")
 		if err != nil || got != tc.want {
 			t.Errorf("%s: got %q, %v, want %q", tc.name, got, err, tc.want)
 		}
 	}
 }
 
-func TestNotesAreSaid(t *testing.T) {
-	for _, tc := range []struct{ list, does, want string }{
-		{"one\t1.24-\trule\tearlier too\n", "shown, earlier too", ""},
-		{"one\t1.24-\trule\n", "shown", ""},
-		{"one\t1.24-\trule\tearlier too\n", "shown", `one: "earlier too" in one of list and table only`},
-		{"one\t1.24-\trule\n", "shown, earlier too", `one: "earlier too" in one of list and table only`},
-		{"one\t1.24-\trule\tnever\n", "never: nothing attaches", ""},
-		{"one\t1.24-\trule\tnever\n", "shown", `one: "never" in one of list and table only`},
-		{"one\t1.24-\trule\none\t1.24-\trule\n", "shown", "one: twice in the list"},
-	} {
-		proof := "11-exec: it $runs"
-		if strings.HasPrefix(tc.does, notApplicable) {
-			proof = "" // it needs none
-		}
-		got, err := differences(t, tc.list, "| `one` | 1.24- | "+tc.does+" | "+proof+" |\n")
-		if err != nil || got != tc.want {
-			t.Errorf("%q and %q: got %q, %v, want %q", tc.list, tc.does, got, err, tc.want)
-		}
+// TestPage: the page is made from the list, and a page that is not is found.
+func TestPage(t *testing.T) {
+	root := repository(t, goodList)
+	items := itemsOf(t, root)
+	if err := writePage(root, items); err != nil {
+		t.Fatal(err)
+	}
+	const head = "| item | versions | kind | moss | tests |\n|---|---|---|---|---|\n"
+	const want = "\n## Part\n\n### One\n\n" + head + "| `one` | all | rule | carried out | 11-exec: it $runs |\n" +
+		"\n### Two\n\n" + head + "| `two` | 1.22- | rule, later | shown | engine/exec TestRuns; 11-exec: it $runs |\n"
+	if got, ok := strings.CutPrefix(formatPage(items), fieldsHead); !ok || got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if findings, err := checkPage(root, items); err != nil || len(findings) > 0 {
+		t.Errorf("the page as it was written: got %q, %v", findings, err)
+	}
+	items[0].does = "a | b"
+	if page := formatPage(items); !strings.Contains(page, `| a \| b |`) {
+		t.Errorf("a bar in the words ends the cell: %q", page)
+	}
+	if findings, err := checkPage(root, items); err != nil || len(findings) != 1 {
+		t.Errorf("a page that is not what the list gives: got %q, %v, want one finding", findings, err)
 	}
 }
 
-// differences returns what a list and a table lack of each other, and the table of proofs.
-func differences(t *testing.T, list, table string) (string, error) {
+func itemsOf(t *testing.T, root string) []item {
 	t.Helper()
-	root := repository(t, list, table)
 	items, err := readItems(filepath.Join(root, "docs", "fields.tsv"))
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	rows, err := readTable(filepath.Join(root, "docs", "compatibility.md"))
-	if err != nil {
-		return "", err
-	}
-	tests, err := findTests(root)
-	return strings.Join(append(compareItems(items, rows), checkProofs(rows, tests, nil)...), "\n"), err
+	return items
 }
 
 func TestListIsWellFormed(t *testing.T) {
 	for line, want := range map[string]string{
-		"one\tall":                                       "has 2 columns",
-		"one\tall\trule\tsometimes":                      "is no note",
-		"one\t1.x\trule":                                 "1.x",
-		"list.Id\tall\ttext":                             "is no kind",
-		"list.Id\tall\trule":                             "is no kind",
-		"one\tall\tstring":                               "is no kind",
-		"GET /info\tall\tstatus":                         "is no kind",
-		"GET /info 200\tall\tendpoint":                   "is no kind",
-		"GET /events ?since\tall\tstring":                "is no kind",
-		"GET /events ?filters=type\tall\tfilters":        "is no kind",
-		"any endpoint 400\tall\theader":                  "is no kind",
-		"list.Labels\tall\tmap of map of string\tmoss":   "",
-		"GET /events ?since\tall\ttime":                  "",
-		"create.Cmd\tall\tstring or array of string":     "",
-		"GET /containers/json\tall\tendpoint: -> things": "",
+		"one\tall":                                             "has 2 columns",
+		"one\tall\trule\tsometimes\t\t":                        "is no note",
+		"one\t1.x\trule\t\t\t":                                 "1.x",
+		"list.Id\tall\ttext\t\t\t":                             "is no kind",
+		"list.Id\tall\trule\t\t\t":                             "is no kind",
+		"one\tall\tstring\t\t\t":                               "is no kind",
+		"GET /info\tall\tstatus\t\t\t":                         "is no kind",
+		"GET /info 200\tall\tendpoint\t\t\t":                   "is no kind",
+		"GET /events ?since\tall\tstring\t\t\t":                "is no kind",
+		"GET /events ?filters=type\tall\tfilters\t\t\t":        "is no kind",
+		"any endpoint 400\tall\theader\t\t\t":                  "is no kind",
+		"list.Labels\tall\tmap of map of string\tmoss\t\t":     "",
+		"GET /events ?since\tall\ttime\t\t\t":                  "",
+		"create.Cmd\tall\tstring or array of string\t\t\t":     "",
+		"GET /containers/json\tall\tendpoint: -> things\t\t\t": "",
 	} {
 		_, err := readItems(writeList(t, line))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -121,11 +123,8 @@ func TestListIsWellFormed(t *testing.T) {
 }
 
 func TestCheckRan(t *testing.T) {
-	root := repository(t, "", "| `one` | all | x | 11-exec: it $runs; engine/exec TestRuns |\n")
-	rows, err := readTable(filepath.Join(root, "docs", "compatibility.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := repository(t, "one\tall\trule\t\tx\t11-exec: it $runs; engine/exec TestRuns\n")
+	items := itemsOf(t, root)
 	tests, err := findTests(root)
 	if err != nil {
 		t.Fatal(err)
@@ -144,14 +143,14 @@ func TestCheckRan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if findings := checkProofs(rows, tests, passed); !slices.Equal(findings, want) {
+		if findings := checkProofs(items, tests, passed); !slices.Equal(findings, want) {
 			t.Errorf("%q: got %q, want %q", ran, findings, want)
 		}
 	}
 }
 
 func TestSkippedHasNotPassed(t *testing.T) {
-	passed, err := readPassed(filepath.Join(repository(t, "", ""), "ran"))
+	passed, err := readPassed(filepath.Join(repository(t, ""), "ran"))
 	if err != nil {
 		t.Fatal(err)
 	}

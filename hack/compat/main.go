@@ -1,15 +1,15 @@
-// Command compat holds the table of docs/compatibility.md against the rest of the repository.
+// Command compat holds docs/fields.tsv against the rest of the repository.
 //
-//	go run ./hack/compat [-ran DIR]
+//	go run ./hack/compat [-write] [-ran DIR]
 //
-// docs/fields.tsv lists what the specification names, the versions that have it, and the form of a field or the kind of a
-// parameter. Every item of it must have one row in the table, with the same versions, what moss does with it and the tests
-// that prove it. The wire structs and the routes must have the fields, endpoints, parameters, headers and statuses in just
-// these versions and forms, and none that the list does not have: it names what is there for clients, of later versions or
-// of moss alone as well. Every test that a row names must exist. With -ran each of them must have passed in the last run,
-// whose names are in the files of DIR. The same is asked of the promises in docs/security.md and docs/reliability.md. It
-// prints one line per finding and exits with 1 if there is any. Where a stage of tests was left out, which only root can
-// run, nothing is held against that run, and the last line says so.
+// docs/fields.tsv lists what the specification names, the versions that have it, the form of a field or the kind of a
+// parameter, what moss does with it, and the tests that prove it. The wire structs and the routes must have the fields,
+// endpoints, parameters, headers and statuses in just these versions and forms, and none that the list does not have: it names
+// what is there for clients, of later versions or of moss alone as well. Every test that an item names must exist. With -ran
+// each of them must have passed in the last run, whose names are in the files of DIR. The same is asked of the promises in
+// docs/security.md and docs/reliability.md. docs/fields.md must be what the list gives; -write writes it before. compat prints
+// one line per finding and exits with 1 if there is any. Where a stage of tests was left out, which only root can run, nothing
+// is held against that run, and the last line says so.
 package main
 
 import (
@@ -24,13 +24,13 @@ import (
 
 func main() {
 	ran := flag.String("ran", "", "folder with the names of the tests that passed")
+	write := flag.Bool("write", false, "write "+fieldsPage+" from docs/fields.tsv first")
 	flag.Parse()
-	findings, rows, err := checkRepository(".", *ran)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "compat:", err)
-		os.Exit(2)
+	findings, count, err := checkList(".", *ran, *write)
+	if err == nil {
+		err = writeReport(os.Stdout, findings, count, leftOut(*ran))
 	}
-	if err := writeReport(os.Stdout, findings, rows, leftOut(*ran)); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "compat:", err)
 		os.Exit(2)
 	}
@@ -39,16 +39,22 @@ func main() {
 	}
 }
 
-// checkRepository returns what does not hold in the repository below root, and how many rows there are.
-func checkRepository(root, ran string) (findings []string, rows int, err error) {
+// checkList reads the list of the repository below root, writes the page that it gives if asked to, and checks both.
+func checkList(root, ran string, write bool) (findings []string, count int, err error) {
 	items, err := readItems(filepath.Join(root, "docs", "fields.tsv"))
 	if err != nil {
 		return nil, 0, err
 	}
-	table, err := readTable(filepath.Join(root, "docs", "compatibility.md"))
-	if err != nil {
-		return nil, 0, err
+	if write {
+		if err := writePage(root, items); err != nil {
+			return nil, 0, err
+		}
 	}
+	return checkRepository(root, ran, items)
+}
+
+// checkRepository returns what does not hold in the repository below root, and how many items and promises there are.
+func checkRepository(root, ran string, items []item) (findings []string, count int, err error) {
 	tests, err := findTests(root)
 	if err != nil {
 		return nil, 0, err
@@ -59,19 +65,19 @@ func checkRepository(root, ran string) (findings []string, rows int, err error) 
 			return nil, 0, err
 		}
 	}
-	findings = append(findings, compareItems(items, table)...)
-	findings = append(findings, checkShapes(items)...)
-	findings = append(findings, checkUnlisted(items)...)
-	findings = append(findings, checkRoutes(items, servedRoutes())...)
+	if findings, err = checkPage(root, items); err != nil {
+		return nil, 0, err
+	}
+	findings = slices.Concat(findings, checkItems(items), checkShapes(items), checkUnlisted(items), checkRoutes(items, servedRoutes()))
+	proven := items
 	for _, page := range promiseFiles {
 		promises, err := readPromises(root, page)
 		if err != nil {
 			return nil, 0, err
 		}
-		table = append(table, promises...)
+		proven = slices.Concat(proven, promises)
 	}
-	findings = append(findings, checkProofs(table, tests, passed)...)
-	return findings, len(table), nil
+	return append(findings, checkProofs(proven, tests, passed)...), len(proven), nil
 }
 
 // leftOut returns the stages of tests that the last run left out.
@@ -83,8 +89,8 @@ func leftOut(ran string) []string {
 	return files
 }
 
-func writeReport(w io.Writer, findings []string, rows int, left []string) error {
-	last := fmt.Sprintf("compat: %d items, %d findings", rows, len(findings))
+func writeReport(w io.Writer, findings []string, count int, left []string) error {
+	last := fmt.Sprintf("compat: %d items, %d findings", count, len(findings))
 	if len(left) > 0 {
 		last += "; not held against a run: left out are " + strings.Join(left, ", ")
 	}

@@ -17,11 +17,7 @@ import (
 // theList reads the list of this repository.
 func theList(t *testing.T) []item {
 	t.Helper()
-	items, err := readItems(filepath.Join("..", "..", "docs", "fields.tsv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return items
+	return itemsOf(t, filepath.Join("..", ".."))
 }
 
 // changed returns the list with one item made another one; nil takes it out.
@@ -132,10 +128,11 @@ func TestEveryVersionIsCompared(t *testing.T) {
 
 // TestEveryDifferenceOfRoutesIsFound changes a table of routes instead.
 func TestEveryDifferenceOfRoutesIsFound(t *testing.T) {
+	const rest = "\t\t\t\n"
 	list, err := readItems(writeList(t, strings.Join([]string{
 		"GET /a/{id}\t1.20-\tendpoint: -> wait", "GET /a/{id} 200\t1.20-\tstatus", "GET /a/{id} ?q\t1.22-\tbool",
-		"GET /a/{id} X-H\t1.20-\theader", "GET /a/{id} ?filters\t1.20-\tfilters", "GET /a/{id} ?filters=k\t1.24-\tfilter",
-	}, "\n")))
+		"GET /a/{id} X-H\t1.20-\theader", "GET /a/{id} ?filters\t1.20-\tfilters", "GET /a/{id} ?filters=k\t1.24-\tfilter", "",
+	}, rest)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 var promiseFiles = []string{"docs/security.md", "docs/reliability.md"}
 
 // readPromises reads the rows of two columns, a promise and its tests, of a page. Headings and their rules are left out.
-func readPromises(root, page string) ([]row, error) {
+func readPromises(root, page string) ([]item, error) {
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing: its promises have no tests", page)
@@ -21,7 +21,7 @@ func readPromises(root, page string) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []row
+	var promises []item
 	heading := true
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
@@ -35,11 +35,11 @@ func readPromises(root, page string) ([]row, error) {
 			continue
 		}
 		if !heading {
-			rows = append(rows, row{name: page + ": " + does, does: does, proofs: proofs})
+			promises = append(promises, item{name: page + ": " + does, does: does, proofs: proofs})
 		}
 	}
-	if len(rows) == 0 {
+	if len(promises) == 0 {
 		return nil, fmt.Errorf("%s: no table of promises", page)
 	}
-	return rows, nil
+	return promises, nil
 }

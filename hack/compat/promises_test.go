@@ -16,7 +16,7 @@ func TestPromises(t *testing.T) {
 		{"a second table", head + "| a | 11-exec: it $runs |\n\n## More\n\n| promise | test |\n|---|---|\n| b | |\n", "docs/page.md: b: no test is named"},
 		{"no table", "# Page\n", "docs/page.md: no table of promises"},
 	} {
-		root := repository(t, "", "")
+		root := repository(t, "")
 		if err := os.WriteFile(filepath.Join(root, "docs", "page.md"), []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -24,8 +24,8 @@ func TestPromises(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, err := readPromises(root, "docs/page.md")
-		got := strings.Join(checkProofs(rows, tests, nil), "\n")
+		promises, err := readPromises(root, "docs/page.md")
+		got := strings.Join(checkProofs(promises, tests, nil), "\n")
 		if err != nil {
 			got = err.Error()
 		}
@@ -38,18 +38,18 @@ func TestPromises(t *testing.T) {
 // TestLeftOut: a run that could not be whole proves nothing, and the last line says so.
 func TestLeftOut(t *testing.T) {
 	ran := t.TempDir()
-	if _, _, err := checkRepository("../..", ran); err == nil {
+	if _, _, err := checkList("../..", ran, false); err == nil {
 		t.Error("a run without any test is taken for one")
 	}
 	if err := os.WriteFile(filepath.Join(ran, "guest.left"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	findings, rows, err := checkRepository("../..", ran)
+	findings, count, err := checkList("../..", ran, false)
 	if err != nil || len(findings) > 0 {
 		t.Fatalf("got %q, %v, want nothing", findings, err)
 	}
 	var out strings.Builder
-	if err := writeReport(&out, findings, rows, leftOut(ran)); err != nil {
+	if err := writeReport(&out, findings, count, leftOut(ran)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(out.String(), " items, 0 findings; not held against a run: left out are guest\n") {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// notApplicable begins the text of a row that nothing can prove, and says why.
+// notApplicable begins the words about an item that nothing can prove, and says why.
 const notApplicable = "never:"
 
-// findTests returns the names of all tests below root as the table writes them.
+// findTests returns the names of all tests below root as the list writes them.
 func findTests(root string) (map[string]bool, error) {
 	inGo := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	inBats := regexp.MustCompile(`(?m)^@test "((?:[^"\\]|\\.)*)"`)
@@ -82,7 +82,7 @@ func readPassed(dir string) (map[string]bool, error) {
 	return passed, nil
 }
 
-// splitProofs takes the tests of a row apart. The name of a test may hold semicolons itself: the longest known name counts.
+// splitProofs takes the tests of an item apart. The name of a test may hold semicolons itself: the longest known name counts.
 func splitProofs(cell string, tests map[string]bool) []string {
 	var proofs []string
 	pieces := strings.Split(cell, ";")
@@ -102,23 +102,23 @@ func splitProofs(cell string, tests map[string]bool) []string {
 	return proofs
 }
 
-// checkProofs says which rows name no test, one that is not there, or one that did not pass. passed nil means not to look.
-func checkProofs(table []row, tests, passed map[string]bool) []string {
+// checkProofs says which items name no test, one that is not there, or one that did not pass. passed nil means not to look.
+func checkProofs(items []item, tests, passed map[string]bool) []string {
 	var findings []string
-	for _, r := range table {
-		if r.proofs == "" && !strings.HasPrefix(r.does, notApplicable) {
-			findings = append(findings, r.name+": no test is named")
+	for _, i := range items {
+		if i.proofs == "" && !strings.HasPrefix(i.does, notApplicable) {
+			findings = append(findings, i.name+": no test is named")
 		}
-		for _, proof := range splitProofs(r.proofs, tests) {
+		for _, proof := range splitProofs(i.proofs, tests) {
 			name := proof
 			if _, title, bats := strings.Cut(proof, ": "); bats {
 				name = title // as TAP has it
 			}
 			switch {
 			case !tests[proof]:
-				findings = append(findings, fmt.Sprintf("%s: there is no test %q", r.name, proof))
+				findings = append(findings, fmt.Sprintf("%s: there is no test %q", i.name, proof))
 			case passed != nil && !passed[name]:
-				findings = append(findings, fmt.Sprintf("%s: the test %q did not pass in that run", r.name, proof))
+				findings = append(findings, fmt.Sprintf("%s: the test %q did not pass in that run", i.name, proof))
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func findReaders(files []change) []string {
 		switch file.path {
 		case "docs/api.md", "docs/openapi.yaml":
 			readers = append(readers, "hack/openapi")
-		case "docs/fields.tsv", "docs/compatibility.md":
+		case "docs/fields.tsv", "docs/fields.md":
 			readers = append(readers, "hack/compat")
 		case "tests/map.txt":
 			readers = append(readers, "hack/quick")
@@ -104,11 +104,11 @@ func (s *selection) addFile(m *module, file change) {
 	s.compat = s.compat || touchesCompat(name)
 }
 
-// touchesCompat tells whether docs/compatibility.md may be wrong after a change of that file. The names of tests are proofs
+// touchesCompat tells whether docs/fields.tsv may be wrong after a change of that file. The names of tests are proofs
 // in it.
 func touchesCompat(name string) bool {
 	return strings.HasPrefix(name, "api/") || strings.HasPrefix(name, "hack/compat/") || name == "docs/fields.tsv" ||
-		name == "docs/compatibility.md" || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".bats")
+		name == "docs/fields.md" || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".bats")
 }
 
 // explainRest says what of a changed file is not checked; "" if there is nothing to say.

@@ -43,6 +43,21 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
+// TestCrashInShutdown: an engine that dies after a container of its shutdown has ended, and before its task is gone, leaves the
+// restart to the next engine.
+func TestCrashInShutdown(t *testing.T) {
+	s := play(t, scenes["shutdown"])
+	line := slices.IndexFunc(s.stills, func(f still) bool { return strings.HasPrefix(f.line, "task delete") })
+	ended := &s.stills[line]
+	ended.task = &task.Status{StartedAt: time.Now(), Exit: &task.Exit{Code: 143, At: time.Now()}}
+	if !strings.HasSuffix(s.lines[line], " ended") {
+		t.Fatalf("the end is not on the disk: %s", s.lines[line])
+	}
+	if got := s.afterCrash(t, line); got != "running" {
+		t.Errorf("the next engine leaves the container %s", got)
+	}
+}
+
 // afterCrash starts an engine on what was there at one line and tells what has become of the container a minute later.
 func (s *stage) afterCrash(t *testing.T, line int) (what string) {
 	t.Helper()

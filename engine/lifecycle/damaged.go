@@ -114,6 +114,9 @@ func (rs *records) readRecord(containerID string) (*container.Record, phase, err
 	if lost || p != phaseOf(r) {
 		applyPhase(r, p)
 	}
+	if r.State.HasProcess() && r.RestartAtStart { // its engine died while it shut down: the restart is for this one, and counts anew
+		r.RestartAtStart, r.RestartCount = false, 0
+	}
 	return r, p, nil
 }
 

@@ -26,15 +26,17 @@ const (
 
 // connLimiter counts and holds the connections of one transport.
 type connLimiter struct {
-	slots chan struct{} // holds one for each connection
-	most  int           // more are told to come again
+	slots    chan struct{} // holds one for each connection
+	most     int           // more are told to come again
+	patience time.Duration // stallPatience, but in tests
 
 	mu  sync.Mutex // guards all
 	all map[*tracked]struct{}
 }
 
 func newConnLimiter(most int) *connLimiter {
-	return &connLimiter{slots: make(chan struct{}, most+refusedConns), most: most, all: map[*tracked]struct{}{}}
+	slots := make(chan struct{}, most+refusedConns)
+	return &connLimiter{slots: slots, most: most, patience: stallPatience, all: map[*tracked]struct{}{}}
 }
 
 // addConn takes a connection in, for which there is a slot. Where there are too many, the one that has been idle the longest

@@ -74,7 +74,7 @@ func (t *tracked) stalledSince() int64 {
 	if at == 0 && http.ConnState(t.state.Load()) == http.StateNew && !t.surplus {
 		at = t.since.Load()
 	}
-	if at == 0 || time.Now().UnixNano()-at < int64(stallPatience) {
+	if at == 0 || time.Now().UnixNano()-at < int64(t.limiter.patience) {
 		return 0
 	}
 	return at

@@ -258,6 +258,10 @@ func TestShimKilledDuringStart(t *testing.T) {
 		delay         time.Duration // without one: the moment is what the test is about
 	}{
 		{"runtime is about to start", `case "$*" in *" run "*) >REACHED; sleep 0.5;; esac; exec CRUN`, 0},
+		{
+			"runtime goes on in a session of its own", // as crun does, which no signal of its parent's end reaches
+			`case "$*" in *" run "*) setsid sh -c '>REACHED; sleep 0.5; exec CRUN' crun "$@" & wait;; *) exec CRUN;; esac`, 0,
+		},
 		{"runtime has started it", `CRUN; case "$*" in *" run "*) >REACHED; sleep 0.5;; esac`, 0},
 		{"runtime has started it and not noted so", `CRUN; case "$*" in *" run "*) rm -rf "$ROOT/$ID"; >REACHED; sleep 0.5;; esac`, 0},
 		{"somewhere", "", 0},

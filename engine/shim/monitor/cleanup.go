@@ -29,6 +29,7 @@ func Cleanup(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, runtimeLimit)
 	defer cancel()
+	endRuntimeCalls(ctx, dir, spec.ID)
 	oom := oomKilled(dir)
 	if err := oci.New(spec.Runtime, dir, runtimeEnv()).Delete(ctx, spec.ID, true); err != nil && !fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("clean up after the shim of %s: %w", spec.ID, err)

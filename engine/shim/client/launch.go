@@ -140,7 +140,7 @@ func (r *Runner) runCleanup(ctx context.Context, dir string) error {
 	cmd.Env, cmd.Dir = r.env, dir
 	cmd.WaitDelay = 100 * time.Millisecond // a runtime that goes on after ctx has the pipe as well
 	out, err := cmd.CombinedOutput()
-	if err != nil {
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // with that it ended well, whoever else has the pipe
 		return fmt.Errorf("moss-shim cleanup: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
@@ -55,14 +56,7 @@ func (d *disk) checkRoom(bytes int64, files int64) error {
 
 // formatBytes shows a number of bytes as clients do.
 func formatBytes(n int64) string {
-	value, unit := float64(n), "B"
-	for _, next := range []string{"kB", "MB", "GB", "TB"} {
-		if value < 1000 {
-			break
-		}
-		value, unit = value/1000, next
-	}
-	return fmt.Sprintf("%.4g %s", value, unit)
+	return units.CustomSize("%.4g %s", float64(n), 1000, []string{"B", "kB", "MB", "GB", "TB"})
 }
 
 // ballast is files that only take up room. They are given up, the large one piece by piece, when there is none left, so

@@ -214,9 +214,11 @@ func TestNoFilesLeft(t *testing.T) {
 }
 
 func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 1_234_567: "1.235 MB", 5e9: "5 GB"} {
+	for n, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1000: "1 kB", 1_234_567: "1.235 MB", 999_999: "1000 kB", 5e9: "5 GB", 7e12: "7 TB", 2e15: "2000 TB",
+	} {
 		if got := formatBytes(n); got != want {
-			t.Errorf("human(%d) = %s, want %s", n, got, want)
+			t.Errorf("formatBytes(%d) = %s, want %s", n, got, want)
 		}
 	}
 }

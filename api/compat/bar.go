@@ -1,8 +1,9 @@
 package compat
 
 import (
-	"strconv"
 	"strings"
+
+	"github.com/docker/go-units"
 )
 
 // barWidth is how many signs a full progress bar has.
@@ -34,11 +35,5 @@ func Bar(current, total int64) string {
 
 // formatSize writes bytes in decimal units with up to four digits: 12.34 MB.
 func formatSize(n int64) string {
-	value, unit := float64(n), 0
-	units := [...]string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
-	for value >= 1000 && unit < len(units)-1 {
-		value /= 1000
-		unit++
-	}
-	return strconv.FormatFloat(value, 'g', 4, 64) + " " + units[unit]
+	return units.CustomSize("%.4g %s", float64(n), 1000, []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"})
 }

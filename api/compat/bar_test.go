@@ -19,6 +19,10 @@ func TestBar(t *testing.T) {
 		{1500, 0, "1.5 kB"},
 		{1500, 1000, "1.5 kB"},
 		{12345678, 0, "12.35 MB"},
+		{999_999, 0, "1000 kB"},
+		{-5, 0, "-5 B"},
+		{2e15, 0, "2 PB"},
+		{math.MaxInt64, 0, "9.223 EB"},
 	} {
 		if got := compat.Bar(tc.current, tc.total); got != tc.want {
 			t.Errorf("Bar(%d, %d) = %q, want %q", tc.current, tc.total, got, tc.want)

@@ -91,10 +91,10 @@ func Open(path string, opts Options) (*Writer, error) {
 func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	i, err := w.partialIndex(stream)
-	if err != nil || len(p) == 0 {
+	if err := w.checkOutput(stream); err != nil || len(p) == 0 {
 		return err
 	}
+	i := stream.OutputIndex()
 	part := &w.partial[i]
 	part.at = at
 	w.tail = appendTail(w.tail[:0], w.middle[i], at)
@@ -157,19 +157,15 @@ func (w *Writer) Close() error {
 // streams are the outputs in the order of Writer.partial.
 var streams = [2]stdio.Stream{stdio.Stdout, stdio.Stderr} //nolint:gochecknoglobals // a constant table
 
-// partialIndex returns the place of a stream in Writer.partial.
-func (w *Writer) partialIndex(stream stdio.Stream) (int, error) {
+// checkOutput reports a log that is closed, and a stream that is no output.
+func (w *Writer) checkOutput(stream stdio.Stream) error {
 	if w.file == nil {
-		return 0, fmt.Errorf("write log %s: %w", w.path, os.ErrClosed)
+		return fmt.Errorf("write log %s: %w", w.path, os.ErrClosed)
 	}
-	switch stream {
-	case stdio.Stdout:
-		return 0, nil
-	case stdio.Stderr:
-		return 1, nil
-	case stdio.Stdin:
+	if stream != stdio.Stdout && stream != stdio.Stderr {
+		return fmt.Errorf("write log %s: no such output: %v", w.path, stream)
 	}
-	return 0, fmt.Errorf("write log %s: no such output: %v", w.path, stream)
+	return nil
 }
 
 // nextLine takes one entry's bytes from the kept bytes and p, and returns what is left of p. Without a whole entry it keeps

@@ -12,6 +12,15 @@ const (
 	Stderr Stream = 2
 )
 
+// OutputIndex returns the place of a stream in a pair that holds something for each output: 1 for the standard error, 0 for
+// the standard output and what is no output.
+func (s Stream) OutputIndex() int {
+	if s == Stderr {
+		return 1
+	}
+	return 0
+}
+
 // String returns stdin, stdout or stderr, and the number of anything else.
 func (s Stream) String() string {
 	switch s {

@@ -124,7 +124,7 @@ func (w *Writer) Write(stream stdio.Stream, p []byte, at time.Time) error {
 		return os.ErrClosed
 	}
 	var failed error
-	rest := &w.partial[streamIndex(stream)]
+	rest := &w.partial[stream.OutputIndex()]
 	for len(p) > 0 {
 		line, after, whole := bytes.Cut(p, []byte{'\n'})
 		if room := maxLine - len(*rest); len(line) > room {
@@ -209,13 +209,6 @@ func (w *Writer) Close() error {
 		failed = errors.Join(failed, os.WriteFile(w.opts.EndFile, []byte(end), 0o600))
 	}
 	return failed
-}
-
-func streamIndex(stream stdio.Stream) int {
-	if stream == stdio.Stderr {
-		return 1
-	}
-	return 0
 }
 
 // appendField adds one field: as text where the value has no newline, with its length otherwise.

@@ -66,7 +66,7 @@ func (b *bufferedLog) Write(stream stdio.Stream, p []byte, at time.Time) error {
 	if b.closed {
 		return os.ErrClosed
 	}
-	if data := b.fitLocked(&b.streams[streamIndex(stream)], p); len(data) > 0 {
+	if data := b.fitLocked(&b.streams[stream.OutputIndex()], p); len(data) > 0 {
 		b.held = append(b.held, heldOutput{stream, data, at})
 		b.size += len(data)
 		b.wakeWriterLocked()
@@ -230,12 +230,4 @@ func (b *bufferedLog) noteWritten(size int, err error) {
 	if err != nil {
 		b.err = err
 	}
-}
-
-// streamIndex returns the place of an output among the two.
-func streamIndex(stream stdio.Stream) int {
-	if stream == stdio.Stderr {
-		return 1
-	}
-	return 0
 }

@@ -27,7 +27,7 @@ func (l *slowLog) Write(stream stdio.Stream, p []byte, _ time.Time) error {
 	defer l.gate.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.text[streamIndex(stream)].Write(p)
+	l.text[stream.OutputIndex()].Write(p)
 	err := l.err
 	l.err = nil
 	return err
@@ -58,7 +58,7 @@ func (l *slowLog) Close() error {
 func (l *slowLog) written(stream stdio.Stream) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.text[streamIndex(stream)].String()
+	return l.text[stream.OutputIndex()].String()
 }
 
 func writeOutput(t *testing.T, b *bufferedLog, stream stdio.Stream, text string) {

@@ -22,7 +22,7 @@ type CommitOptions struct {
 func (c *Config) Committed(over *Config) (image.Config, error) {
 	merged := image.Config{
 		User: c.User, ExposedPorts: c.ExposedPorts, Env: c.Env, Entrypoint: c.Entrypoint, Cmd: c.Cmd, Volumes: c.Volumes,
-		WorkingDir: c.WorkingDir, Labels: c.Labels, StopSignal: string(c.StopSignal), OnBuild: c.OnBuild, Shell: c.Shell,
+		WorkingDir: c.WorkingDir, Labels: c.Labels, StopSignal: c.StopSignal, OnBuild: c.OnBuild, Shell: c.Shell,
 		Healthcheck: c.Healthcheck,
 	}
 	if over == nil {
@@ -37,7 +37,7 @@ func (c *Config) Committed(over *Config) (image.Config, error) {
 	over = &d.Config
 	setIf(&merged.User, over.User)
 	setIf(&merged.WorkingDir, over.WorkingDir)
-	setIf(&merged.StopSignal, string(over.StopSignal))
+	setIf(&merged.StopSignal, over.StopSignal)
 	if len(over.Entrypoint) > 0 {
 		merged.Entrypoint, merged.Cmd = slices.Clone(over.Entrypoint), slices.Clone(over.Cmd)
 	} else if len(over.Cmd) > 0 {

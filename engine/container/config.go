@@ -1,47 +1,6 @@
 package container
 
-import (
-	"encoding/json"
-	"strconv"
-
-	"moss/engine/image"
-)
-
-// Strings is a list that clients may also write as one string (API document 1, 2.2: Cmd, Entrypoint).
-type Strings []string
-
-// UnmarshalJSON takes a string, an array of strings or null.
-func (s *Strings) UnmarshalJSON(raw []byte) error {
-	var list []string
-	if err := json.Unmarshal(raw, &list); err == nil {
-		*s = list
-		return nil
-	}
-	var one string
-	if err := json.Unmarshal(raw, &one); err != nil {
-		return &json.UnmarshalTypeError{Value: kindOf(raw), Type: stringsType}
-	}
-	*s = Strings{one}
-	return nil
-}
-
-// Signal is a signal's name or number; clients may write the number as a JSON number (API document 1, 2.2: StopSignal).
-type Signal string
-
-// UnmarshalJSON takes a string, an unsigned integer or null.
-func (s *Signal) UnmarshalJSON(raw []byte) error {
-	var name string
-	if err := json.Unmarshal(raw, &name); err == nil {
-		*s = Signal(name)
-		return nil
-	}
-	var number uint8
-	if err := json.Unmarshal(raw, &number); err != nil {
-		return &json.UnmarshalTypeError{Value: kindOf(raw), Type: signalType}
-	}
-	*s = Signal(strconv.Itoa(int(number)))
-	return nil
-}
+import "moss/engine/image"
 
 // Config is what a client asks of the container itself (API document 1, 2.2).
 type Config struct {
@@ -57,20 +16,20 @@ type Config struct {
 	OpenStdin       bool
 	StdinOnce       bool
 	Env             []string
-	Cmd             Strings
+	Cmd             []string
 	Healthcheck     *image.Healthcheck
 	ArgsEscaped     bool
 	Image           string
 	Volumes         map[string]struct{}
 	WorkingDir      string
-	Entrypoint      Strings
+	Entrypoint      []string
 	NetworkDisabled bool
 	MacAddress      string
 	OnBuild         []string
 	Labels          map[string]string
-	StopSignal      Signal
+	StopSignal      string
 	StopTimeout     *int // seconds
-	Shell           Strings
+	Shell           []string
 }
 
 // HostConfig is what a client asks of the host for the container (API document 1, 2.3). Sizes are bytes, CpuPeriod and
@@ -85,8 +44,8 @@ type HostConfig struct {
 	AutoRemove           bool
 	VolumeDriver         string
 	VolumesFrom          []string
-	CapAdd               Strings
-	CapDrop              Strings
+	CapAdd               []string
+	CapDrop              []string
 	DNS                  []string
 	DNSOptions           []string
 	DNSSearch            []string
@@ -95,7 +54,7 @@ type HostConfig struct {
 	IpcMode              string
 	Cgroup               string
 	Links                []string
-	LxcConf              LxcConf
+	LxcConf              []LxcPair
 	OomScoreAdj          int
 	PidMode              string
 	Privileged           bool
@@ -163,28 +122,8 @@ type LogConfig struct {
 	Config map[string]string
 }
 
-// LxcConf is accepted for clients up to 1.21, as a list of pairs or as a map, and has no effect.
-type LxcConf []LxcPair
-
-// LxcPair is one setting of LxcConf.
+// LxcPair is one setting of LxcConf, which has no effect.
 type LxcPair struct{ Key, Value string }
-
-// UnmarshalJSON takes a map, a list of pairs or null.
-func (l *LxcConf) UnmarshalJSON(raw []byte) error {
-	var pairs []LxcPair
-	if err := json.Unmarshal(raw, &pairs); err == nil {
-		*l = pairs
-		return nil
-	}
-	var settings map[string]string
-	if err := json.Unmarshal(raw, &settings); err != nil {
-		return &json.UnmarshalTypeError{Value: kindOf(raw), Type: lxcConfType}
-	}
-	for key, value := range settings {
-		*l = append(*l, LxcPair{Key: key, Value: value})
-	}
-	return nil
-}
 
 // WeightDevice is a block device's relative weight.
 type WeightDevice struct {

@@ -151,7 +151,7 @@ func CheckEnv(entries []string) error {
 func checkStop(d *draft) error {
 	d.StopSignal = int(unix.SIGTERM)
 	if s := d.Config.StopSignal; s != "" {
-		n, err := ParseSignal(string(s))
+		n, err := ParseSignal(s)
 		if err != nil {
 			return prefixField("StopSignal", err)
 		}

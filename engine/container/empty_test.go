@@ -23,13 +23,13 @@ func TestTmpfsPropagation(t *testing.T) {
 func TestEmptyCommand(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		given Strings
+		given []string
 		image []string
-		want  Strings
+		want  []string
 	}{
-		{"an empty list", Strings{}, nil, Strings{}},
+		{"an empty list", []string{}, nil, []string{}},
 		{"nothing", nil, nil, nil},
-		{"an empty list over the image's", Strings{}, []string{"sh"}, Strings{"sh"}},
+		{"an empty list over the image's", []string{}, []string{"sh"}, []string{"sh"}},
 	} {
 		d := &draft{img: image.Config{Cmd: tc.image}}
 		d.Config.Cmd = tc.given

@@ -89,7 +89,7 @@ func TestSpecOfNetworks(t *testing.T) {
 		if err := json.Unmarshal([]byte(tc.endpoints), &in); err != nil {
 			t.Fatal(err)
 		}
-		r := &Record{Config: Config{Cmd: Strings{"sh"}}, Host: HostConfig{NetworkMode: tc.mode}, Endpoints: in}
+		r := &Record{Config: Config{Cmd: []string{"sh"}}, Host: HostConfig{NetworkMode: tc.mode}, Endpoints: in}
 		spec, err := SpecOf(r)
 		if err != nil || spec.Network != tc.network || !slices.Equal(spec.NetworkOrder(), tc.order) {
 			t.Errorf("SpecOf(%q %s): %s, %v, %v, want %s, %v", tc.mode, tc.endpoints, spec.Network, spec.NetworkOrder(), err, tc.network, tc.order)
@@ -110,7 +110,7 @@ func TestSpecOfNetworks(t *testing.T) {
 func TestPortsWithoutNetwork(t *testing.T) {
 	for _, mode := range []string{"host", "none"} {
 		host := HostConfig{NetworkMode: mode, PortBindings: map[string][]PortBinding{"80/tcp": {{HostPort: "8080"}}}}
-		spec, warnings, err := NewSpec(Config{Cmd: Strings{"sh"}}, host, nil, image.Config{})
+		spec, warnings, err := NewSpec(Config{Cmd: []string{"sh"}}, host, nil, image.Config{})
 		want := []string{"Published ports are discarded when using " + mode + " network mode"}
 		if err != nil || len(spec.Publish) > 0 || !slices.Equal(warnings, want) {
 			t.Errorf("%s: published %v, warnings %q, %v, want none and %q", mode, spec.Publish, warnings, err, want)

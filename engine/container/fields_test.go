@@ -24,7 +24,7 @@ func TestInvalidNamesTheField(t *testing.T) {
 		{"Cmd", ask{config: `{"Cmd":["a","` + strings.Repeat("x", 32*os.Getpagesize()) + `"]}`}},
 		{"WorkingDir", ask{config: `{"WorkingDir":"rel"}`}},
 		{"WorkingDir", ask{config: `{"WorkingDir":"/proc/1"}`}},
-		{"StopSignal", ask{config: `{"StopSignal":0}`}},
+		{"StopSignal", ask{config: `{"StopSignal":"0"}`}},
 		{"StopSignal", ask{config: `{"StopSignal":"BOGUS"}`}},
 		{"Volumes", ask{config: `{"Volumes":{"rel":{}}}`}},
 		{"User", ask{config: `{"User":"a b"}`}},

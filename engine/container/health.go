@@ -67,7 +67,7 @@ func HealthCheckOf(cfg *Config) (HealthCheck, bool) {
 		StartPeriod: asked.StartPeriod, Retries: defaultHealthRetries,
 	}
 	if asked.Test[0] == healthShell {
-		shell := []string(cfg.Shell)
+		shell := cfg.Shell
 		if len(shell) == 0 {
 			shell = []string{"/bin/sh", "-c"}
 		}

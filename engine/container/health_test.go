@@ -49,7 +49,7 @@ func TestHealthCheckMerges(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			spec, _, err := NewSpec(Config{Cmd: Strings{"sh"}, Healthcheck: tc.own}, HostConfig{}, nil,
+			spec, _, err := NewSpec(Config{Cmd: []string{"sh"}, Healthcheck: tc.own}, HostConfig{}, nil,
 				image.Config{Healthcheck: tc.img, Shell: tc.shell})
 			if err != nil {
 				t.Fatal(err)

@@ -18,10 +18,10 @@ func (d *draft) mergeImage() {
 		c.WorkingDir = path.Join("/", img.WorkingDir)
 	}
 	if c.StopSignal == "" {
-		c.StopSignal = Signal(img.StopSignal)
+		c.StopSignal = img.StopSignal
 	}
 	if len(c.Shell) == 0 {
-		c.Shell = slices.Clone(Strings(img.Shell))
+		c.Shell = slices.Clone(img.Shell)
 	}
 	d.mergeCommand()
 	d.mergeHealth()
@@ -36,16 +36,16 @@ func (d *draft) mergeCommand() {
 	c := &d.Config
 	if len(c.Entrypoint) == 0 {
 		if len(c.Cmd) == 0 && (c.Cmd == nil || len(d.img.Cmd) > 0) {
-			c.Cmd = slices.Clone(Strings(d.img.Cmd))
+			c.Cmd = slices.Clone(d.img.Cmd)
 		}
 		if c.Entrypoint == nil {
-			c.Entrypoint = slices.Clone(Strings(d.img.Entrypoint))
+			c.Entrypoint = slices.Clone(d.img.Entrypoint)
 		}
 	}
 	if len(c.Entrypoint) == 1 && c.Entrypoint[0] == "" { // how clients spell "none at all"
-		c.Entrypoint = Strings{}
+		c.Entrypoint = []string{}
 	}
-	d.Args = slices.Concat([]string(c.Entrypoint), []string(c.Cmd))
+	d.Args = slices.Concat(c.Entrypoint, c.Cmd)
 }
 
 // mergePorts adds the image's exposed ports. A port the image spells wrongly is left out: it is not the client's fault.

@@ -161,7 +161,7 @@ func FuzzMountConfig(f *testing.F) {
 		if json.Unmarshal([]byte(raw), &asked) != nil {
 			return
 		}
-		spec, _, err := NewSpec(Config{Cmd: Strings{"x"}}, HostConfig{Mounts: []MountConfig{asked}}, nil, image.Config{})
+		spec, _, err := NewSpec(Config{Cmd: []string{"x"}}, HostConfig{Mounts: []MountConfig{asked}}, nil, image.Config{})
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Unsupported) {
 				t.Errorf("%s: error %v of another kind", raw, err)

@@ -2,7 +2,6 @@ package container
 
 import (
 	"encoding/json"
-	"errors"
 	"net/netip"
 	"path"
 	"reflect"
@@ -290,23 +289,5 @@ func TestLimitWarnings(t *testing.T) {
 				t.Errorf("%s: warning %q", tc.name, w)
 			}
 		}
-	}
-}
-
-func TestStringsAndSignalNameTheWrongKind(t *testing.T) {
-	for raw, want := range map[string]string{
-		`{"Cmd":5}`: "number", `{"Cmd":{}}`: "object", `{"Cmd":true}`: "bool", `{"Cmd":[1]}`: "array",
-		`{"StopSignal":-1}`: "number", `{"StopSignal":[]}`: "array",
-	} {
-		var c Config
-		err := json.Unmarshal([]byte(raw), &c)
-		var wrong *json.UnmarshalTypeError
-		if !errors.As(err, &wrong) || wrong.Value != want {
-			t.Errorf("decoding %s: %v, want a type error with %s", raw, err, want)
-		}
-	}
-	var c Config
-	if err := json.Unmarshal([]byte(`{"Cmd":"a b","StopSignal":9}`), &c); err != nil || c.StopSignal != "9" || len(c.Cmd) != 1 {
-		t.Errorf("decoded %+v, %v", c, err)
 	}
 }

@@ -24,7 +24,7 @@ type ask struct {
 
 func (a ask) spec(t *testing.T) (Spec, []string, error) {
 	t.Helper()
-	cfg, host, nets := Config{Cmd: Strings{"sh"}}, HostConfig{}, map[string]EndpointConfig(nil)
+	cfg, host, nets := Config{Cmd: []string{"sh"}}, HostConfig{}, map[string]EndpointConfig(nil)
 	for raw, into := range map[string]any{a.config: &cfg, a.host: &host, a.nets: &nets} {
 		if raw == "" {
 			continue
@@ -58,7 +58,7 @@ func TestNewSpecInvalid(t *testing.T) {
 		{ask{config: `{"User":"a:b:c"}`}, `invalid User "a:b:c"`},
 		{ask{config: `{"User":"4294967295"}`}, "4294967295"},
 		{ask{config: `{"StopSignal":"SIGFOO"}`}, "Invalid signal: SIGFOO"},
-		{ask{config: `{"StopSignal":65}`}, "Invalid signal: 65"},
+		{ask{config: `{"StopSignal":"65"}`}, "Invalid signal: 65"},
 		{ask{config: `{"StopTimeout":99999999999}`}, "invalid StopTimeout 99999999999"},
 		{ask{config: `{"Healthcheck":{"Test":["CMD","x"],"Interval":999999}}`}, "Interval in Healthcheck cannot be less than one millisecond"},
 		{ask{config: `{"Healthcheck":{"StartPeriod":-1}}`}, "StartPeriod in Healthcheck"},
@@ -236,7 +236,7 @@ func TestNewSpecWarnings(t *testing.T) {
 		{ask{host: `{"Init":false}`}, nil},
 		{ask{host: `{"CpuPercent":10,"CpuCount":2}`}, []string{"CpuPercent has no effect", "CpuCount has no effect"}},
 		{ask{host: `{"IOMaximumIOps":1,"IOMaximumBandwidth":1}`}, []string{"IOMaximumIOps has", "IOMaximumBandwidth has"}},
-		{ask{host: `{"LxcConf":{"a":"b"}}`}, []string{"LxcConf has no effect"}},
+		{ask{host: `{"LxcConf":[{"Key":"a","Value":"b"}]}`}, []string{"LxcConf has no effect"}},
 		{ask{host: `{"SecurityOpt":["apparmor=mine","label:type:x","label=disable","apparmor=unconfined"]}`}, []string{
 			"SecurityOpt apparmor=mine has no effect: the container runs without AppArmor",
 			"SecurityOpt label:type:x has no effect: the container runs without SELinux",
@@ -280,9 +280,9 @@ func TestMergeCommand(t *testing.T) {
 	}{
 		{`{"Cmd":null}`, img, []string{"entry", "cmd"}},
 		{`{"Cmd":["x"]}`, img, []string{"entry", "x"}},
-		{`{"Cmd":"x y"}`, img, []string{"entry", "x y"}},
+		{`{"Cmd":["x y"]}`, img, []string{"entry", "x y"}},
 		{`{"Cmd":null,"Entrypoint":["e"]}`, img, []string{"e"}},
-		{`{"Cmd":["x"],"Entrypoint":"e"}`, img, []string{"e", "x"}},
+		{`{"Cmd":["x"],"Entrypoint":["e"]}`, img, []string{"e", "x"}},
 		{`{"Cmd":["x"],"Entrypoint":[""]}`, img, []string{"x"}},
 		{`{"Cmd":["x"],"Entrypoint":[]}`, img, []string{"x"}},
 		{`{"Cmd":null,"Entrypoint":[]}`, img, []string{"cmd"}},

@@ -138,7 +138,7 @@ func FuzzSpecOf(f *testing.F) {
 	f.Add("/a:/b:ro", "data:/c:nocopy", "/d")
 	f.Fuzz(func(t *testing.T, bind, volume, anonymous string) {
 		host := HostConfig{Binds: []string{bind, volume}}
-		spec, _, err := NewSpec(Config{Cmd: Strings{"x"}, Volumes: map[string]struct{}{anonymous: {}}}, host, nil, image.Config{})
+		spec, _, err := NewSpec(Config{Cmd: []string{"x"}, Volumes: map[string]struct{}{anonymous: {}}}, host, nil, image.Config{})
 		if err != nil {
 			return
 		}

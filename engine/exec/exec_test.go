@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, fake: &tasktest.Fake{}, dir: t.TempDir(), record: &container.Record{
 		ID: strings.Repeat("c", 64), Name: "web", Image: "busybox", State: container.Running, Pid: 1,
-		Config: container.Config{Cmd: container.Strings{"sh"}, Env: []string{"A=b"}, WorkingDir: "/srv"},
+		Config: container.Config{Cmd: []string{"sh"}, Env: []string{"A=b"}, WorkingDir: "/srv"},
 	}}
 	tk, err := w.fake.Prepare(t.Context(), task.Spec{ID: w.record.ID})
 	if err != nil {

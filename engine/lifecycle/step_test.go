@@ -22,7 +22,7 @@ import (
 func (w *world) aStep() container.Step {
 	return container.Step{
 		ImageID: w.images.img.ID,
-		Config:  container.Config{Cmd: container.Strings{"sh", "-c", "x"}, Entrypoint: container.Strings{}, Env: []string{"A=1", "TOKEN=old"}},
+		Config:  container.Config{Cmd: []string{"sh", "-c", "x"}, Entrypoint: []string{}, Env: []string{"A=1", "TOKEN=old"}},
 		Env:     []string{"TOKEN=of-the-step"},
 		Binds:   []container.Bind{{Source: w.root, Destination: "/mnt/link/cache", Propagation: "rprivate", ReadOnly: true}},
 		Tmpfs:   []container.Tmpfs{{Destination: "/scratch", Options: []string{"size=1m"}}},

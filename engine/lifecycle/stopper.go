@@ -113,7 +113,7 @@ func (s *stopper) sendSignal(ctx context.Context, c *ctr, signal int) error {
 
 // stopSignal is the signal that asks the container to end.
 func stopSignal(r *container.Record) int {
-	if n, err := container.ParseSignal(string(r.Config.StopSignal)); err == nil {
+	if n, err := container.ParseSignal(r.Config.StopSignal); err == nil {
 		return n
 	}
 	return int(unix.SIGTERM)

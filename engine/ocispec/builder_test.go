@@ -26,7 +26,7 @@ const testID = "3f2a9c0b1d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8
 // newSpec makes a checked spec of JSON settings; an empty string leaves the defaults.
 func newSpec(t testing.TB, config, host string) *container.Spec {
 	t.Helper()
-	cfg, hostConfig := container.Config{Cmd: container.Strings{"sh"}}, container.HostConfig{}
+	cfg, hostConfig := container.Config{Cmd: []string{"sh"}}, container.HostConfig{}
 	for raw, into := range map[string]any{config: &cfg, host: &hostConfig} {
 		if raw == "" {
 			continue

@@ -164,7 +164,7 @@ func configOf(step *Step) container.Config {
 	return container.Config{
 		Hostname: step.Hostname, User: step.User, Env: slices.Clone(step.Env), WorkingDir: path.Join("/", step.WorkDir),
 		Labels:     step.Labels,
-		Entrypoint: container.Strings{}, Cmd: slices.Clone(container.Strings(step.Command)),
+		Entrypoint: []string{}, Cmd: slices.Clone(step.Command),
 		AttachStdout: true, AttachStderr: true,
 	}
 }

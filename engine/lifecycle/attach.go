@@ -74,10 +74,10 @@ func (v *Viewers) Attach(
 	waiting := &viewer{req: req, joined: make(chan runView, 1)}
 	var ended task.Task
 	for {
-		now, err := c.addViewer(waiting, ended)
+		now, ok := c.addViewer(waiting, ended)
 		switch {
-		case err != nil:
-			return err
+		case !ok:
+			return noSuch(c.id)
 		case now == nil:
 			return v.viewLater(ctx, c, opt, waiting, open)
 		case now.task == nil:
@@ -163,34 +163,9 @@ func (v *Viewers) viewLater(
 	return nil
 }
 
-// addViewer registers a viewer for the next start, unless there is a run to join at once, which it returns then. Its task
-// runs already or is about to; ended is one that the viewer came too late for. A run without a task is one whose process has
-// ended while the state does not say so yet.
-func (c *ctr) addViewer(v *viewer, ended task.Task) (*run, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	state := c.published.Load().State
-	switch {
-	case c.gone || state == container.Removing:
-		return nil, noSuch(c.id) // there will be no start
-	case c.task != nil && c.task != ended:
-		return &run{c.task, c.end}, nil
-	case state.HasProcess():
-		return &run{nil, c.end}, nil
-	}
-	c.viewers = append(c.viewers, v)
-	return nil, nil //nolint:nilnil // there is no run yet
-}
-
+// removeViewer takes a viewer back whose client has gone.
 func (c *ctr) removeViewer(v *viewer) {
-	c.mu.Lock()
-	for i := range c.viewers {
-		if c.viewers[i] == v {
-			c.viewers = append(c.viewers[:i:i], c.viewers[i+1:]...)
-			break
-		}
-	}
-	c.mu.Unlock()
+	c.dropViewer(v)
 	select {
 	case what, ok := <-v.joined: // after the client had gone
 		if ok {
@@ -198,15 +173,6 @@ func (c *ctr) removeViewer(v *viewer) {
 		}
 	default:
 	}
-}
-
-// takeViewers empties the list of those who wait.
-func (c *ctr) takeViewers() []*viewer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	waiting := c.viewers
-	c.viewers = nil
-	return waiting
 }
 
 // joinViewers joins those who wait before the process runs, so that they miss nothing.
@@ -235,20 +201,8 @@ func (v *Viewers) SetDetachKeys(ref string, keys []byte) error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.detachKeys = keys
+	c.setKeys(keys)
 	return nil
-}
-
-// usualKeys returns what detaches a viewer that named no keys.
-func (c *ctr) usualKeys() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.detachKeys != nil {
-		return c.detachKeys
-	}
-	return []byte{'p' & 0x1f, 'q' & 0x1f} // ctrl-p, ctrl-q
 }
 
 // copyStreams copies both ways until the output has ended, the client has gone or the detach keys were typed. It closes conn.

@@ -92,7 +92,7 @@ func (k *maker) makeContainer(
 	}
 	r.Mounts = spec.Mounts()
 	c := newCtr(r, k.folders.dataDir(containerID))
-	c.step = step
+	c.setStep(step)
 	if err := c.saveRecord(true); err != nil {
 		return "", nil, fmt.Errorf("save container %s: %w", containerID, err)
 	}

@@ -17,14 +17,14 @@
 // kill, wait, attach, logs, inspect, list and resize never take it, so they answer while a verb is at work. The follower never
 // takes it either. Nobody ever holds two tokens.
 //
-// Locks, outer to inner: a container's token, its layer's removal lock, the lock of its networks, its files lock, its mu
-// (memory only). Its layer's mount lock is held for mounting and unmounting alone. The index's mu is held for memory work only
-// and never together with a container's.
+// A lock called mu is used by the methods of its own type alone, which work in memory and know no other lock: it has no place
+// in any order (TestInnerLocks). The locks that are held while work is done are fields of ctr, and are taken in their order.
 //
 // The files lock is held while a file of the container's folder is written (its record, its files of /etc) and while an event
 // of its life is applied: what events lead to is told, saved and heard in one order. The lock of its networks is held while
-// those of a running container change: the follower waits for that, and gives them back under it. A start below a CgroupParent
-// holds the parents lock of cgroups for reading; it is taken whole only to remove empty parents.
+// those of a running container change: the follower waits for that, and gives them back under it. A start holds the starting lock
+// of the Manager for reading, and below a CgroupParent the parents lock of cgroups: they are taken whole by callers that lock
+// nothing meanwhile, to end all starts and to remove empty parents.
 //
 // Readers get the published record, an immutable snapshot. What becomes of a container is decided by package life; applyEvent
 // carries it out. The order of an end - what is released, told, saved and heard - stands in testdata/exit.txt: Exited means

@@ -113,13 +113,9 @@ func (iv *Inventory) SetHealth(r *container.Record, health container.Health) (*c
 	if err != nil {
 		return nil, false, err
 	}
-	c.mu.Lock()
-	now := c.published.Load()
-	if !now.State.HasProcess() || !now.StartedAt.Equal(r.StartedAt) {
-		c.mu.Unlock()
-		return now, false, nil
+	after, noted := c.noteHealth(r, &health)
+	if !noted {
+		return after, false, nil
 	}
-	after := c.updateLocked(func(r *container.Record) { r.Health = &health })
-	c.mu.Unlock()
 	return after, true, c.saveRecord(false)
 }

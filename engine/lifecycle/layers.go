@@ -44,11 +44,11 @@ type layers struct {
 
 // layerUse is the use of one container's layer.
 type layerUse struct {
+	removal sync.RWMutex // read-locked while a view on the files is opened; locked while the layer is removed
+
 	mount   sync.Mutex // held while the layer is mounted or unmounted; guards holders and apart
 	holders int        // of the mount: the task, and views on the files
 	apart   bool       // the task's process has the layer in a mount namespace of its own
-
-	removal sync.RWMutex // read-locked while a view on the files is opened; locked while the layer is removed
 }
 
 // createLayer makes a container's writable layer.

@@ -99,9 +99,7 @@ func forgetsStop(r *container.Record) bool {
 
 // writeLocked writes the phase and what put does. It is called with files locked.
 func (c *ctr) writeLocked(put func(*container.Record) error) error {
-	c.mu.Lock()
-	newest, gone := c.published.Load(), c.gone
-	c.mu.Unlock()
+	newest, gone := c.newestRecord()
 	if gone || newest.Build {
 		return nil
 	}

@@ -11,9 +11,7 @@ import (
 // restartAfter starts a Restarting container again once the delay is over, unless someone stops it meanwhile.
 func (m *Manager) restartAfter(c *ctr, delay time.Duration) {
 	stopped := make(chan struct{})
-	c.mu.Lock()
-	c.disarm = sync.OnceFunc(func() { close(stopped) })
-	c.mu.Unlock()
+	c.setDisarm(sync.OnceFunc(func() { close(stopped) }))
 	m.background.runJob(func(ctx context.Context) {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
@@ -39,10 +37,7 @@ func (m *Manager) restartAfter(c *ctr, delay time.Duration) {
 
 // cancelRestart ends the timer and leaves the state: the next engine takes it up.
 func (c *ctr) cancelRestart() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.disarm != nil {
-		c.disarm()
-		c.disarm = nil
+	if disarm := c.takeDisarm(); disarm != nil {
+		disarm()
 	}
 }

@@ -79,9 +79,7 @@ func (s *Steps) Keep(ctx context.Context, ref string) error {
 	if err := c.saveOrUndo(func(r *container.Record) { r.Build = true }); err != nil {
 		return errors.Join(err, record.Remove(filepath.Join(c.dir, recordName))) // a step has none
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.step = nil // with the secrets in it
+	c.setStep(nil) // it has secrets in it
 	return nil
 }
 
@@ -120,9 +118,7 @@ func (s *Steps) acquireStep(ctx context.Context, ref string) (*ctr, error) {
 // addStep adds to the spec of a start what is not in the record, and finds where things will be mounted below rootfs. A
 // container that is no step's is left alone.
 func (c *ctr) addStep(spec *container.Spec, rootfs string) {
-	c.mu.Lock()
-	step := c.step
-	c.mu.Unlock()
+	step := c.buildStep()
 	if step == nil {
 		return
 	}
@@ -139,18 +135,12 @@ func (c *ctr) addStep(spec *container.Spec, rootfs string) {
 	for _, t := range step.Tmpfs {
 		points = append(points, t.Destination)
 	}
-	points = resolvePoints(rootfs, points)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.points = points
+	c.setPoints(resolvePoints(rootfs, points))
 }
 
 // mountPoints are the paths in the container's root where something is mounted.
 func (c *ctr) mountPoints() []string {
-	c.mu.Lock()
-	points := c.points
-	c.mu.Unlock()
-	if points != nil {
+	if points := c.foundPoints(); points != nil {
 		return points
 	}
 	return mountPoints(c.record())

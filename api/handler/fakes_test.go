@@ -245,7 +245,11 @@ func newAPI(t *testing.T) *api {
 		}},
 	}
 	h := handler.New(handler.Services{
-		Containers: a.containers, Settings: a.containers, Commits: a.containers, Inventory: a.containers, Viewers: a.containers, Execs: a.execs, Stats: a.usage, Top: a.usage, Images: a.images, Builds: a.builds, Volumes: a.volumes, Networks: a.networks, Members: a.networks, System: a.about, Events: a.events, StorageDriver: "overlay",
+		Containers: a.containers, Settings: a.containers, Commits: a.containers, Inventory: a.containers, Viewers: a.containers,
+		Execs: a.execs, Stats: a.usage, Top: a.usage,
+		Images: a.images, ImageVerbs: a.images, ImageArchives: a.images, Registries: a.images,
+		Builds: a.builds, Volumes: a.volumes, Networks: a.networks, Members: a.networks,
+		System: a.about, Events: a.events, StorageDriver: "overlay",
 	})
 	var config net.ListenConfig
 	l, err := config.Listen(t.Context(), "unix", a.path)

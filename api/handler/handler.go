@@ -108,7 +108,10 @@ type Services struct {
 	Archive       Archive
 	Changes       ContainerChanges
 	Top           Top
-	Images        Images
+	Images        ImageViews
+	ImageVerbs    ImageVerbs
+	ImageArchives ImageArchives
+	Registries    Registries
 	Builds        Builds
 	Volumes       Volumes
 	Networks      Networks
@@ -130,7 +133,10 @@ type Handler struct {
 	archive    Archive
 	changes    ContainerChanges
 	top        Top
-	images     Images
+	images     ImageViews
+	imageVerbs ImageVerbs
+	archives   ImageArchives
+	registries Registries
 	builds     Builds
 	volumes    Volumes
 	networks   Networks
@@ -145,7 +151,9 @@ type Handler struct {
 func New(s Services) *Handler {
 	return &Handler{
 		containers: s.Containers, settings: s.Settings, commits: s.Commits, inventory: s.Inventory, viewers: s.Viewers,
-		execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top, images: s.Images, volumes: s.Volumes, system: s.System, events: s.Events,
+		execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top,
+		images: s.Images, imageVerbs: s.ImageVerbs, archives: s.ImageArchives, registries: s.Registries,
+		volumes: s.Volumes, system: s.System, events: s.Events,
 		builds: s.Builds, networks: s.Networks, members: s.Members,
 		driver: s.StorageDriver,
 	}

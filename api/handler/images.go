@@ -46,14 +46,6 @@ type Registries interface {
 	Login(ctx context.Context, auth image.RegistryAuth) (image.Login, error)
 }
 
-// Images is all that the endpoints need of images.
-type Images interface {
-	ImageViews
-	ImageVerbs
-	ImageArchives
-	Registries
-}
-
 func (h *Handler) imageList(c *route.Call) error {
 	filters, err := c.Filters()
 	if err != nil {
@@ -80,7 +72,7 @@ func (h *Handler) imageInspect(c *route.Call) error {
 }
 
 func (h *Handler) imageRemove(c *route.Call) error {
-	removed, err := h.images.Remove(c.Ctx(), c.Param("name"), image.RemoveOptions{
+	removed, err := h.imageVerbs.Remove(c.Ctx(), c.Param("name"), image.RemoveOptions{
 		Force: c.Bool("force"), NoPrune: c.Bool("noprune"),
 	})
 	if err != nil {
@@ -112,7 +104,7 @@ func (h *Handler) imageTag(c *route.Call) error {
 			return err
 		}
 	}
-	if err := h.images.Tag(c.Ctx(), ref, repo, tag); err != nil {
+	if err := h.imageVerbs.Tag(c.Ctx(), ref, repo, tag); err != nil {
 		return err
 	}
 	c.Writer().WriteHeader(http.StatusCreated)
@@ -161,7 +153,7 @@ func (h *Handler) imageSearch(c *route.Call) error {
 	if opt.Filters, err = c.Filters(); err != nil {
 		return err
 	}
-	found, err := h.images.Search(c.Ctx(), opt)
+	found, err := h.registries.Search(c.Ctx(), opt)
 	if err != nil {
 		return err
 	}

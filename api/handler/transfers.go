@@ -36,7 +36,7 @@ func (h *Handler) imagePull(c *route.Call) error {
 	opt := image.PullOptions{Repo: c.Text("fromImage"), Tag: c.Text("tag"), Platform: c.Text("platform"), Auth: readAuth(c)}
 	skipBody(c)
 	return h.sendProgress(c, func(ctx context.Context, progress func(image.Progress)) error {
-		return h.images.Pull(ctx, opt, progress)
+		return h.registries.Pull(ctx, opt, progress)
 	})
 }
 
@@ -50,7 +50,7 @@ func (h *Handler) imagePush(c *route.Call) error {
 	}
 	skipBody(c)
 	return h.sendProgress(c, func(ctx context.Context, progress func(image.Progress)) error {
-		return h.images.Push(ctx, opt, progress)
+		return h.registries.Push(ctx, opt, progress)
 	})
 }
 
@@ -70,7 +70,7 @@ func (h *Handler) imageImport(c *route.Call) error {
 		skipBody(c)
 	}
 	return h.sendProgress(c, func(ctx context.Context, progress func(image.Progress)) error {
-		_, err := h.images.Import(ctx, src, opt, progress)
+		_, err := h.archives.Import(ctx, src, opt, progress)
 		drainUpload(src, err)
 		return err
 	})
@@ -80,13 +80,13 @@ func (h *Handler) imageImport(c *route.Call) error {
 func (h *Handler) imageLoad(c *route.Call) error {
 	src := newArchiveBody(c)
 	if c.Version() < v(23) {
-		err := h.images.Load(c.Ctx(), src, true, func(image.Progress) {})
+		err := h.archives.Load(c.Ctx(), src, true, func(image.Progress) {})
 		drainUpload(src, err)
 		return c.Empty(err)
 	}
 	// A bad archive is told in the stream, whose head is 200 also where it comes first: the documents have no other status.
 	return h.streamWork(c, streamed{inStream: true, work: func(ctx context.Context, progress func(image.Progress)) error {
-		err := h.images.Load(ctx, src, c.Bool("quiet"), progress)
+		err := h.archives.Load(ctx, src, c.Bool("quiet"), progress)
 		drainUpload(src, err)
 		return err
 	}})
@@ -105,7 +105,7 @@ func (h *Handler) imagesSave(c *route.Call) error {
 }
 
 func (h *Handler) sendImages(c *route.Call, names []string) error {
-	return h.images.Save(c.Ctx(), names, func() (io.Writer, error) {
+	return h.archives.Save(c.Ctx(), names, func() (io.Writer, error) {
 		c.Writer().Header().Set("Content-Type", compat.Tar)
 		c.Writer().WriteHeader(http.StatusOK)
 		return c.Writer(), nil
@@ -220,7 +220,7 @@ func (h *Handler) registryLogin(c *route.Call) error {
 	if err := wire.Decode(raw, &auth, c.Version()); err != nil {
 		return err
 	}
-	answer, err := h.images.Login(c.Ctx(), wire.ToRegistryAuth(&auth))
+	answer, err := h.registries.Login(c.Ctx(), wire.ToRegistryAuth(&auth))
 	if err != nil {
 		return err
 	}

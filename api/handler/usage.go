@@ -47,7 +47,7 @@ func (h *Handler) imagesPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	removed, reclaimed, err := h.images.Prune(c.Ctx(), filters)
+	removed, reclaimed, err := h.imageVerbs.Prune(c.Ctx(), filters)
 	if err != nil {
 		return err
 	}

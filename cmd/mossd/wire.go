@@ -225,7 +225,8 @@ func newServer(
 		Archive: archive.New(archive.Options{Containers: p.containers.Files(), Events: p.bus}),
 		Stats:   stats.New(stats.Options{Containers: inventory, Cgroups: "/sys/fs/cgroup", Proc: "/proc"}),
 		Top:     top.New(top.Options{Containers: inventory, Events: p.bus, Proc: "/proc", Path: facts.Path}),
-		Images:  images, Builds: p.builds, Volumes: p.volumes, Networks: p.networks, Members: p.containers.Networks(),
+		Images:  images, ImageVerbs: images, ImageArchives: images, Registries: images,
+		Builds: p.builds, Volumes: p.volumes, Networks: p.networks, Members: p.containers.Networks(),
 		System: about, Events: p.bus,
 		StorageDriver: p.store.Driver(),
 	})

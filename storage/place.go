@@ -87,16 +87,26 @@ func sweepTrials(root string) error {
 	for _, entry := range entries {
 		kept := slices.Contains([]string{"l", "staging", "tempdirs"}, entry.Name()) || validID(entry.Name()) == nil
 		if entry.IsDir() && !kept {
-			err = errors.Join(err, tree.RemovePath(filepath.Join(home, entry.Name())))
+			err = errors.Join(err, removeTrial(filepath.Join(home, entry.Name())))
 		}
 	}
 	for _, pattern := range []string{trialPrefix + "*", fuseTrial + "*"} {
 		left, _ := filepath.Glob(filepath.Join(root, pattern)) // the pattern is right
 		for _, path := range left {
-			err = errors.Join(err, tree.RemovePath(path))
+			err = errors.Join(err, removeTrial(path))
 		}
 	}
 	return err
+}
+
+// removeTrial removes the folder of a trial. What was mounted there when the engine was killed still is, where the engine's
+// mount namespace lives on.
+func removeTrial(dir string) error {
+	points, _ := readDir(dir) // the removal says what is wrong
+	for _, point := range points {
+		_ = unix.Unmount(filepath.Join(dir, point.Name()), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) // mostly it is none
+	}
+	return tree.RemovePath(dir)
 }
 
 // openToRoot lets root use what an entry makes by its modes alone: copy a file, and change what is in a folder.

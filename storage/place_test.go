@@ -113,12 +113,20 @@ func TestOpenToRoot(t *testing.T) {
 func TestSweepTrials(t *testing.T) {
 	root := t.TempDir()
 	kept := []string{"overlay/l", "overlay/staging", "overlay/tempdirs", "overlay/" + newID(t), "overlay-layers"}
-	gone := []string{"overlay/compat12/work/work", "overlay/metacopy-check3/l1", "moss-trial12/folder", "fuse-trial1/work"}
+	const mounted = "overlay/volatile-check4/merged"
+	gone := []string{
+		"overlay/compat12/work/work", "overlay/metacopy-check3/l1", mounted, "moss-trial12/folder", "fuse-trial1/work",
+	}
 	for _, dir := range append(kept, gone...) {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
+	point := filepath.Join(root, mounted)
+	if err := unix.Mount("tmpfs", point, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(point, unix.MNT_DETACH) }) // it should not be there any more
 	for _, dir := range gone {
 		if err := os.Chmod(filepath.Join(root, dir), 0); err != nil {
 			t.Fatal(err)

@@ -256,7 +256,10 @@ func Ended(err error) bool {
 // process of an exec outlives them either. Engines and monitors alone have written there. Tasks stay while there are any:
 // the next engine reads how they ended.
 func sweepRunDir(runDir string) error {
-	for _, name := range []string{"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", lentName} {
+	for _, name := range []string{
+		"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", lentName,
+		"registry", // of older engines, which kept blobs there
+	} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {
 			return err
 		}

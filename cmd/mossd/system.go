@@ -17,19 +17,18 @@ import (
 	"moss/engine/system"
 	"moss/engine/volume"
 	"moss/imagesvc"
-	"moss/imagesvc/registry"
 	"moss/rootless"
 )
 
 // newSystem gathers what the engine says about itself.
 func newSystem(
-	cfg config.Config, facts rootless.Facts, p *parts, images *imagesvc.Service, known registry.Settings,
-	runtime ociRuntime, answer asked,
+	cfg config.Config, facts rootless.Facts, p *parts, images *imagesvc.Service, runtime ociRuntime, answer asked,
 ) (*system.Service, error) {
 	status, err := p.store.Status()
 	if err != nil {
 		return nil, err
 	}
+	known := p.registries.Config()
 	security := []string{"name=seccomp,profile=default", "name=rootless"}
 	number, warnings := answer.describeVersion(runtime)
 	warnings = append(warnings, limitWarnings(facts, runtime)...)
@@ -56,7 +55,7 @@ func newSystem(
 		Plugins: system.Plugins{
 			Volume: []string{volume.DriverLocal}, Network: []string{"bridge", "host", "null"}, Log: logdriver.Names(),
 		},
-		Registries: registryFacts(known), InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
+		InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
 		HTTPProxy: proxySetting("HTTP_PROXY"), HTTPSProxy: proxySetting("HTTPS_PROXY"), NoProxy: proxySetting("NO_PROXY"),
 		Warnings: warnings, Debug: cfg.LogLevel == "debug",
 	}, system.Counters{
@@ -68,9 +67,10 @@ func newSystem(
 			list, err := images.List(ctx, image.ListOptions{All: true})
 			return len(list), err
 		},
-		Listeners: p.bus.Listeners,
-		Damaged:   func() []string { return damageShown(p.damage) },
-		InNetwork: p.network.Inside,
+		Listeners:  p.bus.Listeners,
+		Damaged:    func() []string { return damageShown(p.damage) },
+		Registries: func() []system.Registry { return registryFacts(p.registries.Config()) },
+		InNetwork:  p.network.Inside,
 	})
 }
 

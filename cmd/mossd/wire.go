@@ -119,7 +119,7 @@ func newParts(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *
 	if err := p.openBuilds(ctx, cfg, facts, images); err != nil {
 		return nil, err
 	}
-	about, err := newSystem(cfg, facts, p, images, p.registries.Config(), runtime, <-answer)
+	about, err := newSystem(cfg, facts, p, images, runtime, <-answer)
 	if err != nil {
 		return nil, err
 	}

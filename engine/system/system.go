@@ -56,6 +56,7 @@ type Counters struct {
 	Images     func(ctx context.Context) (int, error)
 	Listeners  func() int      // clients that listen to events
 	Damaged    func() []string // files that are not what they should be, one line each
+	Registries func() []Registry
 	// InNetwork runs f in the network namespace of the containers. Without it the engine's own is looked at.
 	InNetwork func(f func() error) error
 }
@@ -77,7 +78,6 @@ type Facts struct {
 	SingleID        bool   // the user has no sub-ids: all ids in containers are one on the host
 	SecurityOptions []string
 	Plugins         Plugins
-	Registries      []Registry
 	InsecureCIDRs   []string // networks whose registries may be reached without TLS
 	IndexServer     string   // the default registry's index
 	Labels          []string
@@ -96,6 +96,7 @@ type Info struct {
 	Counts          Counts
 	Images          int
 	Listeners       int
+	Registries      []Registry
 	Name            string // of the host
 	KernelVersion   string
 	OperatingSystem string
@@ -185,6 +186,9 @@ func (s *Service) Info(ctx context.Context) (Info, error) {
 	}
 	if s.counters.Listeners != nil {
 		info.Listeners = s.counters.Listeners()
+	}
+	if s.counters.Registries != nil {
+		info.Registries = s.counters.Registries()
 	}
 	if info.Name, err = os.Hostname(); err != nil {
 		return Info{}, fmt.Errorf("read the host's name: %w", err)

@@ -16,6 +16,7 @@ func TestInfo(t *testing.T) {
 		Containers: func(context.Context) (Counts, error) { return Counts{Running: 2, Paused: 1, Stopped: 4}, nil },
 		Images:     func(context.Context) (int, error) { return 5, nil },
 		Listeners:  func() int { return 3 },
+		Registries: func() []Registry { return []Registry{{Name: "reg.example"}} },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +25,8 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Counts.Total() != 7 || info.Images != 5 || info.Listeners != 3 {
+	if info.Counts.Total() != 7 || info.Images != 5 || info.Listeners != 3 ||
+		len(info.Registries) != 1 || info.Registries[0].Name != "reg.example" {
 		t.Errorf("counts = %+v, %d images, %d listeners, want 7 containers, 5, 3", info.Counts, info.Images, info.Listeners)
 	}
 	host, err := os.Hostname()

@@ -30,6 +30,7 @@ const noFolder = "/proc/none.d"
 // hostFile is one of the files.
 type hostFile struct {
 	path    string
+	rules   []sysregistriesv2.Registry
 	aliases map[string]string // of short names
 }
 
@@ -52,9 +53,11 @@ func (h *HostFiles) readAll() ([]hostFile, error) {
 			return nil, fmt.Errorf("read the settings of registries: %w", err)
 		}
 		f := hostFile{path: item.Name}
-		if _, err := sysregistriesv2.TryUpdatingCache(f.context()); err != nil {
+		read, err := sysregistriesv2.TryUpdatingCache(f.context())
+		if err != nil {
 			return nil, fmt.Errorf("read the settings of registries: %w", err)
 		}
+		f.rules = read.Registries
 		// The library gives its aliases out by way of a cache file of its own only.
 		var doc struct{ Aliases map[string]string }
 		if err := toml.NewDecoder(item.Reader).Decode(&doc); err != nil {
@@ -85,6 +88,30 @@ func findRule(files []hostFile, name string) (rule hostRule, err error) {
 		}
 	}
 	return rule, nil
+}
+
+// listIndexes returns what the files say of registries and repositories that have mirrors or need no TLS, by prefix: the last
+// file that has one counts. What is blocked is not asked.
+func listIndexes(files []hostFile) map[string]Index {
+	all := map[string]Index{}
+	for _, f := range files {
+		for _, rule := range f.rules {
+			delete(all, rule.Prefix)
+			if rule.Blocked || len(rule.Mirrors) == 0 && !rule.Insecure {
+				continue
+			}
+			i := Index{Name: rule.Prefix, Secure: !rule.Insecure}
+			for _, m := range rule.Mirrors {
+				scheme := "https://"
+				if m.Insecure {
+					scheme = "http://"
+				}
+				i.Mirrors = append(i.Mirrors, scheme+m.Location+"/")
+			}
+			all[rule.Prefix] = i
+		}
+	}
+	return all
 }
 
 // checkBlocked is fault.Forbidden for what is not to be asked for.

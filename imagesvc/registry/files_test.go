@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -282,5 +283,57 @@ func TestFilesPush(t *testing.T) {
 	d := openNew(t, newClient(t, registry.Config{Files: files}), s, image.RegistryAuth{})
 	if b, err := d.Put(t.Context(), storage.Blob{Size: -1}, strings.NewReader("x")); err != nil || !s.has(b.Digest) || len(mirror.seen("/")) != 0 {
 		t.Errorf("%v, %d requests at the mirror", err, len(mirror.seen("/")))
+	}
+}
+
+// TestSettingsOfFiles: what clients are told of registries has the files' part in it, as it is at that moment.
+func TestSettingsOfFiles(t *testing.T) {
+	files := hostFiles(t, map[string]string{systemFile: `
+[[registry]]
+location = "docker.io"
+[[registry.mirror]]
+location = "hub.example"
+[[registry]]
+location = "lan.example:5000"
+[[registry.mirror]]
+location = "near.example/copy"
+[[registry.mirror]]
+location = "10.0.0.1:5000"
+insecure = true
+[[registry]]
+location = "plain.example"
+insecure = true
+[[registry]]
+location = "bad.example"
+blocked = true
+insecure = true
+[[registry]]
+prefix = "moved.example"
+location = "new.example"
+[[registry]]
+location = "mine.example"
+insecure = true
+`, userFile + ".d/10-mine.conf": `
+[[registry]]
+location = "mine.example"
+`})
+	hub := registry.Index{Name: "docker.io", Mirrors: []string{"https://hub.example/"}, Secure: true, Official: true}
+	lan := registry.Index{Name: "lan.example:5000", Secure: true, Mirrors: []string{"https://near.example/copy/", "http://10.0.0.1:5000/"}}
+	plain := registry.Index{Name: "plain.example"}
+	c := newClient(t, registry.Config{Files: files})
+	if got, want := c.Config().Indexes, []registry.Index{hub, lan, plain}; !reflect.DeepEqual(got, want) {
+		t.Errorf("indexes %+v, want %+v", got, want)
+	}
+	own := newClient(t, registry.Config{Files: files, Mirrors: []string{"own.example"}, Insecure: []string{"lan.example:5000"}})
+	hub.Mirrors, lan.Secure = []string{"https://own.example/"}, false
+	if got, want := own.Config().Indexes, []registry.Index{hub, lan, plain}; !reflect.DeepEqual(got, want) {
+		t.Errorf("indexes beside settings of the engine %+v, want %+v", got, want)
+	}
+	if err := os.WriteFile(filepath.Join(files.Root, systemFile), []byte("["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hub.Mirrors = nil
+	if got, want := c.Config().Indexes, []registry.Index{hub}; !reflect.DeepEqual(got, want) {
+		t.Errorf("indexes with a damaged file %+v, want %+v", got, want)
 	}
 }

@@ -11,6 +11,7 @@
 package registry
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"sync"
@@ -92,7 +93,7 @@ const IndexServer = "https://index.docker.io/v1/"
 type Settings struct {
 	IndexServer   string
 	InsecureCIDRs []string
-	Indexes       []Index // docker.io, and the insecure registries that have a name
+	Indexes       []Index // docker.io, the insecure registries that have a name, and those of the host's files, once each
 }
 
 // Index is one registry of which something is known.
@@ -102,7 +103,7 @@ type Index struct {
 	Secure, Official bool
 }
 
-// Config returns what is set about registries.
+// Config returns what is set about registries now. Of files that cannot be read it has nothing.
 func (c *Client) Config() Settings {
 	s := Settings{IndexServer: IndexServer, InsecureCIDRs: []string{"::1/128", "127.0.0.0/8"}}
 	for _, n := range c.insecure.networks {
@@ -114,9 +115,19 @@ func (c *Client) Config() Settings {
 	for _, m := range c.mirrors {
 		official.Mirrors = append(official.Mirrors, m.baseURL())
 	}
+	files, _ := c.cfg.Files.readAll() // each pull says what is wrong with them
+	listed := listIndexes(files)
+	if len(official.Mirrors) == 0 {
+		official.Mirrors = listed[dockerHub].Mirrors
+	}
+	delete(listed, dockerHub)
 	s.Indexes = append(s.Indexes, official)
 	for _, name := range c.insecure.names {
-		s.Indexes = append(s.Indexes, Index{Name: name})
+		s.Indexes = append(s.Indexes, Index{Name: name, Mirrors: listed[name].Mirrors})
+		delete(listed, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		s.Indexes = append(s.Indexes, listed[name])
 	}
 	return s
 }

@@ -35,7 +35,7 @@ func (l *loader) checkedImages() ([]*loadable, error) {
 		return nil, err
 	}
 	for _, img := range images {
-		if err := img.finish(); err != nil {
+		if err := img.finishImage(); err != nil {
 			return nil, err
 		}
 	}
@@ -50,8 +50,8 @@ func asInvalid(err error) error {
 	return fault.Invalid("%w", err)
 }
 
-// finish checks that an image and its layers belong together, and makes the manifest if the archive has none.
-func (img *loadable) finish() error {
+// finishImage checks that an image and its layers belong together, and makes the manifest if the archive has none.
+func (img *loadable) finishImage() error {
 	sizes := make([]int64, 0, len(img.layers))
 	for i, layer := range img.layers {
 		if layer.err != nil {

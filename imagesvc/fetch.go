@@ -68,8 +68,8 @@ func (d descriptor) namesManifest() bool {
 	}
 }
 
-// check refuses a descriptor that cannot be used to fetch anything.
-func (d descriptor) check(what string) error {
+// checkDescriptor refuses a descriptor that cannot be used to fetch anything.
+func (d descriptor) checkDescriptor(what string) error {
 	if err := checkDigest(d.Digest); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -188,7 +188,7 @@ func manifestType(inside, outside string) (string, error) {
 
 func (m *manifest) checkIndex() error {
 	for _, entry := range m.Manifests {
-		if err := entry.check("an entry of the index"); err != nil {
+		if err := entry.checkDescriptor("an entry of the index"); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (m *manifest) checkImage(artifactType string) error {
 	if artifactType != "" && artifactType != typeOCIConfig && artifactType != typeConfig {
 		return fault.Unsupported("this is not an image: it is an artifact of the type %.128q", artifactType)
 	}
-	if err := m.Config.check("config"); err != nil {
+	if err := m.Config.checkDescriptor("config"); err != nil {
 		return err
 	}
 	if m.Config.Size > maxConfig {
@@ -215,7 +215,7 @@ func (m *manifest) checkImage(artifactType string) error {
 		return fault.Unsupported("the image has %d layers, more than %d", len(m.Layers), maxLayers)
 	}
 	for _, layer := range m.Layers {
-		if err := layer.check("layer"); err != nil {
+		if err := layer.checkDescriptor("layer"); err != nil {
 			return err
 		}
 		if err := checkLayerType(layer); err != nil {

@@ -121,7 +121,7 @@ func (c *catalog) knownRecord(bare string) (*cstorage.Image, error) {
 	if errors.Is(err, cstorage.ErrImageUnknown) || (err == nil && record.ID != bare) {
 		return nil, image.NoSuch("sha256:" + bare)
 	}
-	return record, wrap(err, "look up image %s", bare)
+	return record, wrapError(err, "look up image %s", bare)
 }
 
 // soundConfig returns what never changes of an image, by its id without sha256:. fault.Conflict if the image is damaged.

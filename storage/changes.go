@@ -40,7 +40,7 @@ func (w *Writable) checkBounds(ctx context.Context, containerID string) error {
 func walkFolder(ctx context.Context, path string, opt tree.Options, v tree.Visitor) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return wrap(err, "open %s", path)
+		return wrapError(err, "open %s", path)
 	}
 	defer unix.Close(fd) //nolint:errcheck // only read
 	return tree.Walk(ctx, fd, opt, v)

@@ -140,7 +140,7 @@ func (r *rangeSource) causeOf(err error) error {
 	case r.err != nil:
 		return r.err
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return wrap(err, "unpack layer")
+		return wrapError(err, "unpack layer")
 	default:
 		return fmt.Errorf("%w: %w", ErrNotChunked, err)
 	}

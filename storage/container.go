@@ -74,7 +74,7 @@ func (s *Store) createLayer(containerID, imageID, parent string) error {
 	}
 	driver, err := s.cs.GraphDriver()
 	if err != nil {
-		return wrap(err, "create layer of %s", containerID)
+		return wrapError(err, "create layer of %s", containerID)
 	}
 	s.birth.RLock()
 	w, err := describeLayer(s.cs, containerID, parent)
@@ -90,7 +90,7 @@ func (s *Store) createLayer(containerID, imageID, parent string) error {
 		s.forgetConfig(bareID(imageID))
 		return image.NoSuch(imageID)
 	default:
-		return wrap(err, "create layer of %s", containerID)
+		return wrapError(err, "create layer of %s", containerID)
 	}
 }
 
@@ -132,14 +132,14 @@ func (w *Writable) Mount(ctx context.Context, containerID string) (string, error
 	}
 	driver, err := w.cs.GraphDriver()
 	if err != nil {
-		return "", wrap(err, "mount layer of %s", containerID)
+		return "", wrapError(err, "mount layer of %s", containerID)
 	}
 	dir, err := w.getLayer(driver, containerID)
 	if errors.Is(err, fs.ErrNotExist) && !driver.Exists(containerID) {
 		return "", noLayer(containerID)
 	}
 	if err != nil {
-		return "", wrap(err, "mount layer of %s", containerID)
+		return "", wrapError(err, "mount layer of %s", containerID)
 	}
 	return dir, nil
 }
@@ -168,11 +168,11 @@ func (w *Writable) unmountLocked(containerID string) error {
 	}
 	driver, err := w.cs.GraphDriver()
 	if err != nil {
-		return wrap(err, "unmount layer of %s", containerID)
+		return wrapError(err, "unmount layer of %s", containerID)
 	}
 	err = driver.Put(containerID)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return wrap(err, "unmount layer of %s", containerID)
+		return wrapError(err, "unmount layer of %s", containerID)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 	}
 	driver, err := s.cs.GraphDriver()
 	if err != nil {
-		return wrap(err, "remove layer of %s", containerID)
+		return wrapError(err, "remove layer of %s", containerID)
 	}
 	defer s.ballast.restore()
 	s.ballast.releaseIfScarce()
@@ -206,7 +206,7 @@ func (s *Store) Remove(ctx context.Context, containerID string) error {
 		err = s.containers.removeLayer(driver, containerID)
 	}
 	if err != nil {
-		return wrap(err, "remove layer of %s", containerID)
+		return wrapError(err, "remove layer of %s", containerID)
 	}
 	s.forgetVolatile(containerID)
 	s.flusher.markContainers()

@@ -30,7 +30,7 @@ func (o *recovery) dropDamaged(ctx context.Context, suspects unsyncedList) error
 			continue
 		}
 		if err != nil {
-			return wrap(err, "look at layer %s", layerID)
+			return wrapError(err, "look at layer %s", layerID)
 		}
 		if layer.ID != layerID {
 			continue
@@ -42,7 +42,7 @@ func (o *recovery) dropDamaged(ctx context.Context, suspects unsyncedList) error
 			bad[layerID] = true
 			o.notes = append(o.notes, fmt.Sprintf("layer %s did not reach the disk before the machine went down: %v", layerID, err))
 			if err := o.cs.SetMetadata(layerID, damagedMark); err != nil {
-				return wrap(err, "note that layer %s is damaged", layerID)
+				return wrapError(err, "note that layer %s is damaged", layerID)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func (o *recovery) dropDamaged(ctx context.Context, suspects unsyncedList) error
 func (o *recovery) allLayers() ([]string, error) {
 	layers, err := o.cs.Layers()
 	if err != nil {
-		return nil, wrap(err, "list layers")
+		return nil, wrapError(err, "list layers")
 	}
 	var all []string
 	for i := range layers {

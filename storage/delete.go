@@ -46,7 +46,7 @@ func (s *Store) Delete(ctx context.Context, seen *image.Image) ([]string, error)
 		return nil, image.NoSuch(seen.ID)
 	}
 	if err != nil {
-		return nil, wrap(err, "delete image %s", seen.ID)
+		return nil, wrapError(err, "delete image %s", seen.ID)
 	}
 	s.forgetConfig(bare)
 	s.damage.Settle(s.imageFolder(bare))
@@ -174,7 +174,7 @@ func (s *Store) noteOrphans(layers []string) error {
 func (c *catalog) imageLayers() (map[string]bool, error) {
 	layers, err := c.cs.Layers()
 	if err != nil {
-		return nil, wrap(err, "list layers")
+		return nil, wrapError(err, "list layers")
 	}
 	parents := make(map[string]string, len(layers))
 	for i := range layers {
@@ -233,7 +233,7 @@ func (s *Store) pruneOrphans(layerID string) error {
 		case errors.Is(err, cstorage.ErrLayerHasChildren), errors.Is(err, cstorage.ErrLayerUsedByImage):
 			return nil
 		default:
-			return wrap(err, "remove layer %s", layerID)
+			return wrapError(err, "remove layer %s", layerID)
 		}
 		s.dropOrphans(layerID)
 		if layer == nil {

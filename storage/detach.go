@@ -35,18 +35,18 @@ func (w *Writable) Detach(ctx context.Context, containerID string) error {
 	}
 	driver, err := w.cs.GraphDriver()
 	if err != nil {
-		return wrap(err, "detach layer of %s", containerID)
+		return wrapError(err, "detach layer of %s", containerID)
 	}
 	if w.comparesTrees(driver) {
 		return nil
 	}
 	tree, err := openTree(dir)
 	if err != nil {
-		return wrap(err, "detach layer of %s", containerID)
+		return wrapError(err, "detach layer of %s", containerID)
 	}
 	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 		tree.Close() //nolint:errcheck // only a handle
-		return wrap(err, "detach layer of %s", containerID)
+		return wrapError(err, "detach layer of %s", containerID)
 	}
 	w.keepDetached(containerID, tree)
 	return nil
@@ -69,7 +69,7 @@ func (w *Writable) Reclaim(ctx context.Context, containerID string, pid int) err
 	}
 	tree, err := rootOf(pid, containerID)
 	w.keepDetached(containerID, tree) // nil: it is out of reach
-	return wrap(err, "reclaim layer of %s", containerID)
+	return wrapError(err, "reclaim layer of %s", containerID)
 }
 
 // attachLocked brings a detached mount back and returns its folder; nothing if there is none.
@@ -85,7 +85,7 @@ func (w *Writable) attachLocked(containerID string) (string, error) {
 	}
 	dir := filepath.Join(w.root, driverOverlay, containerID, "merged")
 	if err := unix.MoveMount(int(tree.Fd()), "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return "", wrap(err, "mount layer of %s", containerID)
+		return "", wrapError(err, "mount layer of %s", containerID)
 	}
 	w.letGo(containerID)
 	return dir, nil

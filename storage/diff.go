@@ -33,12 +33,12 @@ func (w *Writable) Size(ctx context.Context, containerID string) (rw, root int64
 		rw, err = tree.Size(ctx, w.layerFolder(containerID))
 	}
 	if err != nil {
-		return 0, 0, wrap(err, "size of layer of %s", containerID)
+		return 0, 0, wrapError(err, "size of layer of %s", containerID)
 	}
 	root = rw
 	for below, err := range w.layersFrom(layer.parent) {
 		if err != nil {
-			return 0, 0, wrap(err, "size of layer of %s", containerID)
+			return 0, 0, wrapError(err, "size of layer of %s", containerID)
 		}
 		root += max(below.UncompressedSize, 0)
 	}
@@ -57,7 +57,7 @@ func (w *Writable) Diff(ctx context.Context, containerID string, skip []string) 
 	}
 	defer unlock()
 	if err := w.checkBounds(ctx, containerID); err != nil {
-		return nil, wrap(err, "diff of layer of %s", containerID)
+		return nil, wrapError(err, "diff of layer of %s", containerID)
 	}
 	var left map[string]bool
 	if len(skip) > 0 {
@@ -73,7 +73,7 @@ func (w *Writable) Diff(ctx context.Context, containerID string, skip []string) 
 	diff, err := driver.Diff(containerID, layer.maps, layer.parent, layer.maps, "")
 	w.naive.Unlock()
 	if err != nil {
-		err = wrap(err, "diff of layer of %s", containerID)
+		err = wrapError(err, "diff of layer of %s", containerID)
 		if borrowed {
 			err = errors.Join(err, w.giveBackLocked(containerID))
 		}
@@ -120,7 +120,7 @@ func (w *Writable) borrowLocked(driver graphdriver.Driver, containerID string) (
 	}
 	if _, err := driver.Get(containerID, graphdriver.MountOpts{}); err != nil {
 		w.claimMount(containerID)
-		return false, wrap(err, "mount layer of %s", containerID)
+		return false, wrapError(err, "mount layer of %s", containerID)
 	}
 	return true, nil
 }
@@ -187,7 +187,7 @@ func (w *Writable) changesLocked(
 		changes, err = overlayChanges(ctx, own, below)
 	}
 	if err != nil {
-		return nil, nil, wrap(err, "changes of layer of %s", layer.id)
+		return nil, nil, wrapError(err, "changes of layer of %s", layer.id)
 	}
 	slices.SortStableFunc(changes, func(a, b container.Change) int { return strings.Compare(a.Path, b.Path) })
 	left, err := w.leftOut(layer, driver, changes, skip)
@@ -233,7 +233,7 @@ func (w *Writable) layerForDiff(ctx context.Context, containerID string) (*conta
 	}
 	driver, err := w.cs.GraphDriver()
 	if err != nil {
-		return nil, nil, nil, wrap(err, "look at layer of %s", containerID)
+		return nil, nil, nil, wrapError(err, "look at layer of %s", containerID)
 	}
 	unlock := w.locks.lock(containerID)
 	parent, ok := w.containers.findParent(containerID)
@@ -244,7 +244,7 @@ func (w *Writable) layerForDiff(ctx context.Context, containerID string) (*conta
 	layer, err := describeLayer(w.cs, containerID, parent)
 	if err != nil && !errors.Is(err, cstorage.ErrLayerUnknown) { // a damaged image: what was written is there
 		unlock()
-		return nil, nil, nil, wrap(err, "look at layer of %s", containerID)
+		return nil, nil, nil, wrapError(err, "look at layer of %s", containerID)
 	}
 	return layer, driver, unlock, nil
 }

@@ -178,7 +178,7 @@ func (u *unpacker) adaptHeader(h *tar.Header) {
 func (u *unpacker) finishRoot(dest string, sum *summary) error {
 	h := sum.root
 	if h == nil {
-		return wrap(os.Chmod(dest, 0o755), "unpack layer")
+		return wrapError(os.Chmod(dest, 0o755), "unpack layer")
 	}
 	u.adaptHeader(h)
 	if !u.singleID {
@@ -188,7 +188,7 @@ func (u *unpacker) finishRoot(dest string, sum *summary) error {
 	}
 	mode := h.FileInfo().Mode()
 	if err := os.Chmod(dest, mode.Perm()|mode&(os.ModeSetuid|os.ModeSetgid|os.ModeSticky)); err != nil {
-		return wrap(err, "unpack layer")
+		return wrapError(err, "unpack layer")
 	}
 	for key, value := range h.PAXRecords {
 		name, ok := strings.CutPrefix(key, archive.PaxSchilyXattr)
@@ -204,5 +204,5 @@ func (u *unpacker) finishRoot(dest string, sum *summary) error {
 	if stamp.Before(time.Unix(0, 0)) {
 		stamp = time.Unix(0, 0)
 	}
-	return wrap(os.Chtimes(dest, stamp, stamp), "unpack layer")
+	return wrapError(os.Chtimes(dest, stamp, stamp), "unpack layer")
 }

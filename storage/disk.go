@@ -44,7 +44,7 @@ func (d *disk) Driver() string { return d.choice.driver }
 func (d *disk) DriverReason() string { return d.choice.reason }
 
 // Warnings says what the file system of the data folder does not let images have, a sentence each.
-func (d *disk) Warnings() []string { return d.place.warnings() }
+func (d *disk) Warnings() []string { return d.place.listWarnings() }
 
 // Status returns what the driver tells of itself as pairs of name and value, for info.
 func (d *disk) Status() ([][2]string, error) {

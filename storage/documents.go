@@ -128,7 +128,7 @@ func (c *catalog) Documents(ctx context.Context, imageID string) (config []byte,
 	}
 	record, err := c.imageRecord(bare)
 	if err != nil {
-		return nil, nil, wrap(err, "documents of image %s", imageID)
+		return nil, nil, wrapError(err, "documents of image %s", imageID)
 	}
 	if config, err = c.configBlob(record); err != nil {
 		return nil, nil, fmt.Errorf("config of image %s: %w", imageID, err)

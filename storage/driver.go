@@ -124,7 +124,7 @@ func rememberDriver(root, driver, made string) error {
 	if made == driver {
 		return nil
 	}
-	return wrap(replaceFile(filepath.Join(root, driverFile), strings.NewReader(driver+"\n")), "remember the storage driver")
+	return wrapError(replaceFile(filepath.Join(root, driverFile), strings.NewReader(driver+"\n")), "remember the storage driver")
 }
 
 // opened is the library's store, and what its indexes were found to be.

@@ -243,7 +243,7 @@ func (f *flusher) syncImages(changed map[string]bool) error {
 
 // backUpRecords copies the records, so that the copy is whole on the disk before it takes the place of the last one.
 func (f *flusher) backUpRecords(records io.Reader) error {
-	return wrap(replaceFile(filepath.Join(f.layers, backupFile), records), "back up layer records")
+	return wrapError(replaceFile(filepath.Join(f.layers, backupFile), records), "back up layer records")
 }
 
 // newSuffix marks a file that is about to take another's place. A crash may leave it; the next start removes it.

@@ -46,7 +46,7 @@ func (s *Store) NoteForms(ctx context.Context, imageID string, made []digest.Dig
 		}
 		layer, err := s.cs.Layer(chain[i])
 		if err != nil {
-			return wrap(err, "note a form of layer %s", chain[i])
+			return wrapError(err, "note a form of layer %s", chain[i])
 		}
 		forms := s.readForms(layer)
 		if slices.Contains(forms, form) {
@@ -58,7 +58,7 @@ func (s *Store) NoteForms(ctx context.Context, imageID string, made []digest.Dig
 			err = s.cs.SetLayerBigData(layer.ID, formsKey, bytes.NewReader(raw))
 		}
 		if err != nil {
-			return wrap(err, "note a form of layer %s", layer.ID)
+			return wrapError(err, "note a form of layer %s", layer.ID)
 		}
 	}
 	return nil

@@ -257,9 +257,9 @@ func (x *index) writeFiles() error {
 		if err == nil {
 			err = replaceFile(x.path, bytes.NewReader(x.present.raw))
 		}
-		return wrap(err, "change %s", x.path)
+		return wrapError(err, "change %s", x.path)
 	case x.why != nil:
-		return wrap(replaceFile(x.path, bytes.NewReader(x.present.raw)), "restore %s", x.path)
+		return wrapError(replaceFile(x.path, bytes.NewReader(x.present.raw)), "restore %s", x.path)
 	case x.saved == nil || !bytes.Equal(x.saved.raw, x.present.raw):
 		_ = replaceFile(x.copy, bytes.NewReader(x.present.raw)) // on a full disk the old one stays; the copier tries again
 	}

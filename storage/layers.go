@@ -158,5 +158,5 @@ func (t *layerTree) dropLayer(layerID string) error {
 		errors.Is(err, cstorage.ErrLayerHasChildren) || errors.Is(err, cstorage.ErrLayerUsedByImage) {
 		return nil
 	}
-	return wrap(err, "remove layer %s", layerID)
+	return wrapError(err, "remove layer %s", layerID)
 }

@@ -46,10 +46,10 @@ func (s *Store) AddManifest(ctx context.Context, imageID string, doc Document, n
 		return image.NoSuch(imageID)
 	}
 	if err != nil {
-		return wrap(err, "add a manifest to image %s", imageID)
+		return wrapError(err, "add a manifest to image %s", imageID)
 	}
 	if len(canonical) == 0 {
 		return nil
 	}
-	return wrap(s.addNames(bare, canonical), "name image %s", imageID)
+	return wrapError(s.addNames(bare, canonical), "name image %s", imageID)
 }

@@ -40,7 +40,7 @@ func (s *Store) CreateMapped(ctx context.Context, containerID, imageID string, i
 	maps := cstorage.LayerIDMappingOptions{UIDMap: toIDMaps(ids.UIDs), GIDMap: toIDMaps(ids.GIDs)}
 	parent, err := s.ensureMappedLayer(cfg.topLayer, maps)
 	if err != nil {
-		return wrap(err, "copy image %s for other ids", imageID)
+		return wrapError(err, "copy image %s for other ids", imageID)
 	}
 	return s.createLayer(containerID, imageID, parent)
 }
@@ -83,7 +83,7 @@ func (s *Store) dropMapped(bare, top string) error {
 	}
 	layers, err := s.cs.Layers()
 	if err != nil {
-		return wrap(err, "list layers")
+		return wrapError(err, "list layers")
 	}
 	for i := range layers {
 		if layers[i].Flags[mappedFlag] != any(top) {
@@ -95,7 +95,7 @@ func (s *Store) dropMapped(bare, top string) error {
 			continue
 		}
 		if err != nil && !errors.Is(err, cstorage.ErrLayerUnknown) {
-			return wrap(err, "remove layer %s", layers[i].ID)
+			return wrapError(err, "remove layer %s", layers[i].ID)
 		}
 	}
 	return nil

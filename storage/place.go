@@ -66,8 +66,8 @@ func refusalOf(err error) error {
 
 func isNoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// warnings are sentences for people.
-func (p place) warnings() (list []string) {
+// listWarnings are sentences for people.
+func (p place) listWarnings() (list []string) {
 	if p.owners != nil {
 		list = append(list, fmt.Sprintf("The file system of the data folder gives files to no other user (%v): all files of images "+
 			"belong to root, and users in containers cannot give files away. Choose a root on a local file system", p.owners))

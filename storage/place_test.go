@@ -21,7 +21,7 @@ import (
 func TestPlaceWithoutOwners(t *testing.T) {
 	root := t.TempDir()
 	found, err := tryPlace(root, false)
-	if err != nil || found.owners == nil || found.modes != nil || len(found.warnings()) != 1 {
+	if err != nil || found.owners == nil || found.modes != nil || len(found.listWarnings()) != 1 {
 		t.Errorf("tryPlace = %v, %v, want owners refused alone", found, err)
 	}
 	if found, err := tryPlace(root, true); err != nil || found != (place{}) {

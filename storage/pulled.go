@@ -135,7 +135,7 @@ func (s *Store) putPulled(ctx context.Context, p Pulled) (*image.Image, error) {
 			return nil, put.undo(fmt.Errorf("put image: %w", err))
 		}
 		if top, err = put.applyLayer(staged, top); err != nil {
-			return nil, put.undo(wrap(err, "put layer %d", here+i))
+			return nil, put.undo(wrapError(err, "put layer %d", here+i))
 		}
 	}
 	record, err := s.putRecord(pulledDocuments(p), created, map[string]any{}, top, names)

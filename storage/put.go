@@ -70,7 +70,7 @@ func (s *Store) putStaged(staged *Staged, spec ImageSpec, names []string) (*imag
 			}
 			var err error
 			if top, err = put.applyLayer(staged, top); err != nil {
-				return nil, put.undo(wrap(err, "put layer"))
+				return nil, put.undo(wrapError(err, "put layer"))
 			}
 		}
 	}
@@ -147,11 +147,11 @@ func (s *Store) putRecord(
 	}
 	var record *cstorage.Image
 	if len(names) > 0 {
-		err = wrap(s.addNames(bare, names), "name image")
+		err = wrapError(s.addNames(bare, names), "name image")
 	}
 	if err == nil {
 		record, err = s.cs.Image(bare)
-		err = wrap(err, "read back image")
+		err = wrapError(err, "read back image")
 	}
 	if err != nil {
 		if !known {
@@ -192,11 +192,11 @@ func (c *catalog) createRecord(docs documents, created time.Time, flags map[stri
 	}
 	err = create(nil)
 	if !errors.Is(err, cstorage.ErrDuplicateID) {
-		return false, wrap(err, "record image")
+		return false, wrapError(err, "record image")
 	}
 	record, err := c.cs.Image(bare)
 	if err != nil {
-		return true, wrap(err, "record image")
+		return true, wrapError(err, "record image")
 	}
 	cfg, err := c.configOf(record)
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *catalog) createRecord(docs documents, created time.Time, flags map[stri
 			return true, err
 		}
 		c.damage.Settle(c.imageFolder(bare))
-		return true, wrap(create(record.Names), "record image")
+		return true, wrapError(create(record.Names), "record image")
 	}
 	if cfg.damaged != nil { // all of it once more
 		data = append(data, cstorage.ImageBigDataOption{Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest})
@@ -219,7 +219,7 @@ func (c *catalog) createRecord(docs documents, created time.Time, flags map[stri
 			continue
 		}
 		if err := c.addDocument(bare, item.Key, item.Data, item.Digest); err != nil {
-			return true, wrap(err, "record image")
+			return true, wrapError(err, "record image")
 		}
 	}
 	return true, nil
@@ -264,7 +264,7 @@ func (s *Store) Untag(ctx context.Context, seen *image.Image, names ...string) e
 		return nil // it has no names
 	}
 	s.ballast.releaseIfScarce() // it is the way to remove an image
-	return wrap(s.changeImage(bare, func() error {
+	return wrapError(s.changeImage(bare, func() error {
 		return s.cs.RemoveNames(bare, canonical)
 	}), "take names from image %s", seen.ID)
 }

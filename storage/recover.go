@@ -106,7 +106,7 @@ func (o *recovery) recoverFromCrash(ctx context.Context, suspects unsyncedList) 
 	}
 	layers, err := o.cs.Layers()
 	if err != nil {
-		return wrap(err, "list layers")
+		return wrapError(err, "list layers")
 	}
 	children := map[string]int{}
 	for i := range layers {
@@ -137,7 +137,7 @@ func (o *recovery) recoverFromCrash(ctx context.Context, suspects unsyncedList) 
 func (o *recovery) dropFolderless() error {
 	layers, err := o.cs.Layers()
 	if err != nil {
-		return wrap(err, "list layers")
+		return wrapError(err, "list layers")
 	}
 	for i := range layers {
 		layerID := layers[i].ID
@@ -145,19 +145,19 @@ func (o *recovery) dropFolderless() error {
 			continue
 		}
 		if err := o.cs.SetMetadata(layerID, damagedMark); err != nil {
-			return wrap(err, "note that layer %s is damaged", layerID)
+			return wrapError(err, "note that layer %s is damaged", layerID)
 		}
 	}
 	driver, err := o.cs.GraphDriver()
 	if err != nil {
-		return wrap(err, "look at layers of containers")
+		return wrapError(err, "look at layers of containers")
 	}
 	for containerID := range o.containers.allParents() {
 		if _, err := os.Lstat(o.layerFolder(containerID)); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err := o.containers.removeLayer(driver, containerID); err != nil {
-			return wrap(err, "remove layer %s", containerID)
+			return wrapError(err, "remove layer %s", containerID)
 		}
 		o.notes = append(o.notes, fmt.Sprintf("the files of container %s are lost", containerID))
 	}
@@ -169,11 +169,11 @@ func (o *recovery) dropFolderless() error {
 func (o *recovery) dropUnknown() error {
 	layers, err := o.cs.Layers()
 	if err != nil {
-		return wrap(err, "list layers")
+		return wrapError(err, "list layers")
 	}
 	driver, err := o.cs.GraphDriver()
 	if err != nil {
-		return wrap(err, "list layers")
+		return wrapError(err, "list layers")
 	}
 	known := o.containers.allParents()
 	for i := range layers {
@@ -185,7 +185,7 @@ func (o *recovery) dropUnknown() error {
 	}
 	entries, err := readDir(home)
 	if err != nil {
-		return wrap(err, "list folders of layers")
+		return wrapError(err, "list folders of layers")
 	}
 	for _, entry := range entries {
 		layerID := entry.Name()
@@ -212,7 +212,7 @@ func dropUnknownDetails(dir string, known map[string]string) error {
 			err = errors.Join(err, tree.RemovePath(filepath.Join(dir, entry.Name())))
 		}
 	}
-	return wrap(err, "remove leftovers")
+	return wrapError(err, "remove leftovers")
 }
 
 // dropHalfImages removes the records of images that were half made, and folders of documents that have no record. It sets
@@ -220,7 +220,7 @@ func dropUnknownDetails(dir string, known map[string]string) error {
 func (o *recovery) dropHalfImages() error {
 	records, err := o.cs.Images()
 	if err != nil {
-		return wrap(err, "list images")
+		return wrapError(err, "list images")
 	}
 	known := map[string]bool{}
 	for i := range records {
@@ -251,7 +251,7 @@ func (o *recovery) dropHalfImages() error {
 			err = errors.Join(err, tree.RemovePath(filepath.Join(dir, entry.Name())))
 		}
 	}
-	return wrap(err, "remove leftovers")
+	return wrapError(err, "remove leftovers")
 }
 
 // isComplete reports whether the making of an image came to its end: it has had its documents, and the name that it was made
@@ -288,7 +288,7 @@ func (c *catalog) dropFromLibrary(bare string) error {
 	err := c.changeRecords(func() error { return c.cs.Delete(bare) })
 	unknown := errors.Is(err, cstorage.ErrLayerUnknown) || errors.Is(err, cstorage.ErrImageUnknown)
 	if err != nil && !unknown {
-		return wrap(err, "remove image %s", bare)
+		return wrapError(err, "remove image %s", bare)
 	}
 	c.forgetConfig(bare)
 	if unknown {
@@ -298,5 +298,5 @@ func (c *catalog) dropFromLibrary(bare string) error {
 	if err != nil {
 		c.flusher.markImage(bare)
 	}
-	return wrap(err, "remove image %s", bare)
+	return wrapError(err, "remove image %s", bare)
 }

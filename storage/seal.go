@@ -73,20 +73,20 @@ func (s *Store) stageContainer(ctx context.Context, containerID, baseID string, 
 func (s *Store) copyLayer(ctx context.Context, layer *containerLayer, driver graphdriver.Driver, skip []string) (*Staged, error) {
 	own, below, err := s.foldersOf(layer, driver)
 	if err != nil {
-		return nil, wrap(err, "seal layer of %s", layer.id)
+		return nil, wrapError(err, "seal layer of %s", layer.id)
 	}
 	changes, left, err := s.changesLocked(ctx, layer, driver, followAll(own, below, skip))
 	if err != nil || len(left) == len(changes) {
 		return nil, err
 	}
 	if err := s.checkBounds(ctx, layer.id); err != nil {
-		return nil, wrap(err, "seal layer of %s", layer.id)
+		return nil, wrapError(err, "seal layer of %s", layer.id)
 	}
 	s.naive.Lock()
 	diff, err := driver.Diff(layer.id, layer.maps, layer.parent, layer.maps, "")
 	s.naive.Unlock()
 	if err != nil {
-		return nil, wrap(err, "diff of layer of %s", layer.id)
+		return nil, wrapError(err, "diff of layer of %s", layer.id)
 	}
 	if len(left) > 0 {
 		diff = leaveOut(diff, left)
@@ -99,14 +99,14 @@ func (s *Store) copyLayer(ctx context.Context, layer *containerLayer, driver gra
 func (s *Store) moveLayer(ctx context.Context, layer *containerLayer, driver graphdriver.Driver, skip []string) (*Staged, error) {
 	own, below, err := s.foldersOf(layer, driver)
 	if err != nil {
-		return nil, wrap(err, "seal layer of %s", layer.id)
+		return nil, wrapError(err, "seal layer of %s", layer.id)
 	}
 	if err := trimFolder(own, below, skip); err != nil {
-		return nil, wrap(err, "seal layer of %s", layer.id)
+		return nil, wrapError(err, "seal layer of %s", layer.id)
 	}
 	empty, err := isUnchanged(own, below)
 	if err != nil || empty {
-		return nil, wrap(err, "seal layer of %s", layer.id)
+		return nil, wrapError(err, "seal layer of %s", layer.id)
 	}
 	m := &mover{ctx: ctx, own: own, below: below}
 	out, err := s.cs.PrepareStagedLayer(nil, m)
@@ -117,7 +117,7 @@ func (s *Store) moveLayer(ctx context.Context, layer *containerLayer, driver gra
 		if ctx.Err() != nil || errors.Is(err, errNotPlain) || fault.Is(err, fault.Invalid) {
 			return nil, err
 		}
-		return nil, wrap(err, "seal layer of %s", layer.id)
+		return nil, wrapError(err, "seal layer of %s", layer.id)
 	}
 	return &Staged{
 		store: s.staging, diffID: out.UncompressedDigest, size: m.sum.size, plain: out.Size, blob: Blob{Size: -1}, out: out,

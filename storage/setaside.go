@@ -113,10 +113,10 @@ func (d *disk) setLayerAside(layerID string, why error) error {
 		return nil
 	}
 	if err != nil {
-		return wrap(err, "set layer aside")
+		return wrapError(err, "set layer aside")
 	}
 	if err := d.damage.SetAside(folder, why); err != nil {
 		return err
 	}
-	return wrap(os.Mkdir(folder, info.Mode().Perm()), "set layer aside")
+	return wrapError(os.Mkdir(folder, info.Mode().Perm()), "set layer aside")
 }

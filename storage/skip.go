@@ -26,7 +26,7 @@ func (w *Writable) leftOut(
 	}
 	own, below, err := w.foldersOf(layer, driver)
 	if err != nil {
-		return nil, wrap(err, "changes of layer of %s", layer.id)
+		return nil, wrapError(err, "changes of layer of %s", layer.id)
 	}
 	points := make(map[string]bool, len(skip))
 	for _, point := range skip {

@@ -106,7 +106,7 @@ func (g *staging) Stage(ctx context.Context, plain io.Reader, blob Blob) (*Stage
 	src := &watched{ctx: ctx, src: plain}
 	driver, err := g.cs.GraphDriver()
 	if err != nil {
-		return nil, wrap(err, "unpack layer")
+		return nil, wrapError(err, "unpack layer")
 	}
 	if _, ok := driver.(graphdriver.DriverWithDiffer); !ok {
 		return g.stageFile(src, blob)
@@ -121,7 +121,7 @@ func (g *staging) Stage(ctx context.Context, plain io.Reader, blob Blob) (*Stage
 		if src.err != nil {
 			return nil, src.err
 		}
-		return nil, wrap(err, "unpack layer")
+		return nil, wrapError(err, "unpack layer")
 	}
 	return &Staged{
 		store: g, diffID: out.UncompressedDigest, size: unpack.sum.size, plain: out.Size, blob: blob, out: out,
@@ -132,11 +132,11 @@ func (g *staging) Stage(ctx context.Context, plain io.Reader, blob Blob) (*Stage
 func (g *staging) stageFile(src *watched, blob Blob) (*Staged, error) {
 	dir := filepath.Join(g.root, stagedFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, wrap(err, "keep layer")
+		return nil, wrapError(err, "keep layer")
 	}
 	file, err := os.CreateTemp(dir, "layer")
 	if err != nil {
-		return nil, wrap(err, "keep layer")
+		return nil, wrapError(err, "keep layer")
 	}
 	defer file.Close() //nolint:errcheck // closed with its error below
 	staged := &Staged{store: g, blob: blob, file: file.Name()}
@@ -146,7 +146,7 @@ func (g *staging) stageFile(src *watched, blob Blob) (*Staged, error) {
 		if src.err != nil {
 			return nil, src.err
 		}
-		return nil, wrap(err, "keep layer")
+		return nil, wrapError(err, "keep layer")
 	}
 	return staged, nil
 }
@@ -194,7 +194,7 @@ func (g *staging) dropStaging(out *graphdriver.DriverWithDifferOutput) error {
 		return nil // the driver failed before there was a folder
 	}
 	err := tree.RemovePath(out.Target)
-	return wrap(errors.Join(err, g.cs.CleanupStagedLayer(out)), "discard layer")
+	return wrapError(errors.Join(err, g.cs.CleanupStagedLayer(out)), "discard layer")
 }
 
 // StageTwin stages a layer's content from any layer of the store that has it; nil if there is none.

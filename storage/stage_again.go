@@ -27,7 +27,7 @@ func (g *staging) StageAgain(ctx context.Context, staged *Staged) (*Staged, erro
 	if file != "" {
 		plain, err := os.Open(file)
 		if err != nil {
-			return nil, wrap(err, "stage layer again")
+			return nil, wrapError(err, "stage layer again")
 		}
 		again, err := g.Stage(ctx, plain, staged.blob)
 		return again, errors.Join(err, plain.Close())

@@ -124,7 +124,7 @@ func (c *catalog) imageRecords() ([]cstorage.Image, error) {
 	light := c.allSteps() // The steps come first: they only ever move to the library.
 	records, err := c.cs.Images()
 	if err != nil {
-		return nil, wrap(err, "list images")
+		return nil, wrapError(err, "list images")
 	}
 	for i := range records {
 		delete(light, records[i].ID)
@@ -156,7 +156,7 @@ func (s *Store) putStep(docs documents, spec ImageSpec, top string) (*cstorage.I
 		return known, s.noteKey(known, spec.Step)
 	}
 	if !errors.Is(err, cstorage.ErrImageUnknown) {
-		return nil, wrap(err, "look for image %s", bare)
+		return nil, wrapError(err, "look for image %s", bare)
 	}
 	if known := s.lightStep(bare); known != nil {
 		r.TopLayer = known.TopLayer
@@ -179,7 +179,7 @@ func (c *catalog) noteKey(record *cstorage.Image, key string) error {
 		return fmt.Errorf("note the step of image %s: %w", record.ID, err)
 	}
 	if err := c.changeImage(record.ID, func() error { return c.cs.SetMetadata(record.ID, string(raw)) }); err != nil {
-		return wrap(err, "note the step of image %s", record.ID)
+		return wrapError(err, "note the step of image %s", record.ID)
 	}
 	record.Metadata = string(raw)
 	return nil
@@ -192,7 +192,7 @@ func (f *stepFiles) writeStep(bare string, r *stepRecord, config []byte) error {
 	}
 	path := f.stepFile(bare)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return wrap(err, "record step")
+		return wrapError(err, "record step")
 	}
 	temp := path + newSuffix
 	err = os.WriteFile(temp, slices.Concat(line, []byte("\n"), config), 0o600)
@@ -202,7 +202,7 @@ func (f *stepFiles) writeStep(bare string, r *stepRecord, config []byte) error {
 	if err != nil {
 		err = errors.Join(err, removeFile(temp))
 	}
-	return wrap(err, "record step")
+	return wrapError(err, "record step")
 }
 
 func removeFile(path string) error {
@@ -239,11 +239,11 @@ func (o *recovery) loadSteps() error {
 	dir := filepath.Join(o.root, stepsFolder)
 	entries, err := readDir(dir)
 	if err != nil {
-		return wrap(err, "read steps")
+		return wrapError(err, "read steps")
 	}
 	records, err := o.cs.Images()
 	if err != nil {
-		return wrap(err, "list images")
+		return wrapError(err, "list images")
 	}
 	inLibrary := make(map[string]bool, len(records))
 	for i := range records {
@@ -257,7 +257,7 @@ func (o *recovery) loadSteps() error {
 			continue
 		}
 		if err := o.dropStepFile(filepath.Join(dir, bare), why); err != nil {
-			return wrap(err, "remove leftovers")
+			return wrapError(err, "remove leftovers")
 		}
 	}
 	return nil
@@ -287,7 +287,7 @@ func (o *recovery) hasLayers(r *stepRecord, config []byte) bool {
 // dropStep forgets a step's image.
 func (f *stepFiles) dropStep(bare string) error {
 	f.forgetStep(bare)
-	return wrap(removeFile(f.stepFile(bare)), "remove step %s", bare)
+	return wrapError(removeFile(f.stepFile(bare)), "remove step %s", bare)
 }
 
 // promoteStep gives a step's image its place in the library, with names; an image that is there gets the names only. It is
@@ -298,7 +298,7 @@ func (s *Store) promoteStep(bare string, names []string) error {
 		if len(names) == 0 {
 			return nil
 		}
-		return wrap(s.addNames(bare, names), "name image %s", bare)
+		return wrapError(s.addNames(bare, names), "name image %s", bare)
 	}
 	_, config, err := s.readStep(bare)
 	if err != nil {

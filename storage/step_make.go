@@ -74,7 +74,7 @@ func (s *Store) Finish(ctx context.Context, imageID string, names []string) (*im
 	}
 	record, err := s.imageRecord(bare)
 	if err != nil {
-		return nil, wrap(err, "finish image %s", imageID)
+		return nil, wrapError(err, "finish image %s", imageID)
 	}
 	return s.assembleImage(record)
 }

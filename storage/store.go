@@ -200,8 +200,8 @@ func (s *Store) Close() error {
 	return err
 }
 
-// wrap gives an error of the library the kind and the wording that callers expect.
-func wrap(err error, format string, args ...any) error {
+// wrapError gives an error of the library the kind and the wording that callers expect.
+func wrapError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}

@@ -44,7 +44,7 @@ func (d *disk) emptyLayer(layerID string) error {
 	if d.checkRoom(ballastSize, reserveFiles) == nil && d.discardFolder(folder) == nil {
 		return nil
 	}
-	return wrap(tree.RemoveIn(folder), "empty layer %s", layerID)
+	return wrapError(tree.RemoveIn(folder), "empty layer %s", layerID)
 }
 
 // discardFolder moves a folder into the trash and leaves an empty one in its place.

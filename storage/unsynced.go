@@ -87,7 +87,7 @@ func (j *journal) addLayers(layers []string, soft bool) error {
 	j.mu.Unlock()
 	if err := j.writeList(!soft); err != nil {
 		j.dropLayers(layers)
-		return wrap(err, "list new layers")
+		return wrapError(err, "list new layers")
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (j *journal) persistList() error {
 	if !soft {
 		return nil
 	}
-	return wrap(j.writeList(true), "list new layers")
+	return wrapError(j.writeList(true), "list new layers")
 }
 
 // lazyDelay is how long soft layers wait for the disk: a build makes one after the other, and bringing each to the disk takes
@@ -281,5 +281,5 @@ func syncFS(path string) error {
 		return fmt.Errorf("sync storage: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // opened for reading
-	return wrap(unix.Syncfs(int(dir.Fd())), "sync storage")
+	return wrapError(unix.Syncfs(int(dir.Fd())), "sync storage")
 }

@@ -25,7 +25,7 @@ func (c *catalog) Usage(ctx context.Context, look func(*image.Image) (counts, st
 	}
 	layers, err := c.cs.Layers()
 	if err != nil {
-		return Usage{}, wrap(err, "list layers")
+		return Usage{}, wrapError(err, "list layers")
 	}
 	type node struct {
 		parent string

@@ -32,7 +32,7 @@ func (s *Store) View(ctx context.Context, imageID string) (*image.View, error) {
 	if cfg.topLayer == "" {
 		dir := filepath.Join(s.root, emptyFolder)
 		if err := os.MkdirAll(dir, 0o555); err != nil {
-			return nil, wrap(err, "open image %s", imageID)
+			return nil, wrapError(err, "open image %s", imageID)
 		}
 		return viewOf(dir, func() error { return nil })
 	}
@@ -43,11 +43,11 @@ func (s *Store) View(ctx context.Context, imageID string) (*image.View, error) {
 	dir, err := s.mountImage(cfg.topLayer)
 	if err != nil {
 		unpin()
-		return nil, wrap(err, "open image %s", imageID)
+		return nil, wrapError(err, "open image %s", imageID)
 	}
 	return viewOf(dir, func() error {
 		defer unpin()
-		return wrap(s.unmountImage(cfg.topLayer), "close image %s", imageID)
+		return wrapError(s.unmountImage(cfg.topLayer), "close image %s", imageID)
 	})
 }
 
@@ -99,12 +99,12 @@ func (t *layerTree) dropViews() error {
 	}
 	layers, err := t.cs.Layers()
 	if err != nil {
-		return wrap(err, "list layers")
+		return wrapError(err, "list layers")
 	}
 	for i := range layers {
 		if dir := t.mountedAt(layers[i].ID); dir != "" {
 			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-				return wrap(err, "unmount layer %s", layers[i].ID)
+				return wrapError(err, "unmount layer %s", layers[i].ID)
 			}
 		}
 	}

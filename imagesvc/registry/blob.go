@@ -137,7 +137,7 @@ func (r *blobReader) waitForRetry(why error) error {
 	wait += rand.N(wait/8 + 1) // so that many layers do not come back at the same moment
 	r.s.c.cfg.Log.Debug().Str("blob", r.blob.Digest.String()).Int64("offset", r.offset).Int("try", r.tries).
 		Str("reason", printableText(why.Error())).Msg("transfer broke, goes on")
-	return sleep(r.ctx, wait)
+	return awaitDelay(r.ctx, wait)
 }
 
 // finalError words the error that ends the transfer.

@@ -46,8 +46,8 @@ func codeOf(status int) string {
 	}
 }
 
-// words returns code and text as clients know them: "denied: requested access to the resource is denied".
-func (t trouble) words() string {
+// describeTrouble returns code and text as clients know them: "denied: requested access to the resource is denied".
+func (t trouble) describeTrouble() string {
 	code := strings.ReplaceAll(t.code, "too many requests", "toomanyrequests")
 	switch {
 	case code == "" && t.text == "" && t.status != 0:
@@ -80,18 +80,18 @@ func (e *endpoint) pullError(ref image.Ref, err error, since time.Time) error {
 	t := troubleOf(err)
 	switch {
 	case t.isRefusal():
-		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s", ref.FamiliarRepo(), t.words())
+		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s", ref.FamiliarRepo(), t.describeTrouble())
 	case fault.Is(err, fault.Unauthorized), fault.Is(err, fault.Forbidden):
 		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s",
 			ref.FamiliarRepo(), printableText(err.Error()))
 	case t.isThrottling():
 		return throttledError(e.host, t, since)
 	case t.code == "name unknown":
-		return fault.NotFound("repository %s not found: %s", ref.FamiliarRepo(), t.words())
+		return fault.NotFound("repository %s not found: %s", ref.FamiliarRepo(), t.describeTrouble())
 	case t.code == "manifest unknown", t.status == http.StatusNotFound && t.code == "":
 		return fault.NotFound("manifest for %s not found: manifest unknown", ref.Familiar())
 	case t.status != 0:
-		return newTold("registry %s: %s", e.host, t.words())
+		return newTold("registry %s: %s", e.host, t.describeTrouble())
 	}
 	return e.unreachableError(err)
 }
@@ -104,13 +104,13 @@ func (e *endpoint) pushError(ref image.Ref, err error, since time.Time) error {
 	t := troubleOf(err)
 	switch {
 	case t.isRefusal():
-		return fault.Unauthorized("push access denied for %s: %s", ref.FamiliarRepo(), t.words())
+		return fault.Unauthorized("push access denied for %s: %s", ref.FamiliarRepo(), t.describeTrouble())
 	case fault.Is(err, fault.Unauthorized), fault.Is(err, fault.Forbidden):
 		return fault.Unauthorized("push access denied for %s: denied: %s", ref.FamiliarRepo(), printableText(err.Error()))
 	case t.isThrottling():
 		return throttledError(e.host, t, since)
 	case t.status != 0:
-		return newTold("registry %s: %s", e.host, t.words())
+		return newTold("registry %s: %s", e.host, t.describeTrouble())
 	}
 	return e.unreachableError(err)
 }
@@ -143,7 +143,7 @@ func throttledError(host string, t trouble, since time.Time) error {
 	if d := time.Since(since).Round(time.Second); d > 0 {
 		waited = fmt.Sprintf(" (asked again for %s)", d)
 	}
-	return fault.Unavailable("registry %s: %s%s", host, t.words(), waited)
+	return fault.Unavailable("registry %s: %s%s", host, t.describeTrouble(), waited)
 }
 
 // unreachableError words an error that came from the network or from TLS. A URL's query may hold a signature or a token, so
@@ -201,4 +201,4 @@ func newTold(format string, args ...any) error { return &told{fmt.Sprintf(format
 // answerError is an answer to a request of our own.
 type answerError struct{ trouble }
 
-func (e *answerError) Error() string { return e.words() }
+func (e *answerError) Error() string { return e.describeTrouble() }

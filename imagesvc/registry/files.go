@@ -34,8 +34,8 @@ type hostFile struct {
 	aliases map[string]string // of short names
 }
 
-// context names the file to the library, and nothing else.
-func (f hostFile) context() *types.SystemContext {
+// newContext names the file to the library, and nothing else.
+func (f hostFile) newContext() *types.SystemContext {
 	return &types.SystemContext{SystemRegistriesConfPath: f.path, SystemRegistriesConfDirPath: noFolder}
 }
 
@@ -53,7 +53,7 @@ func (h *HostFiles) readAll() ([]hostFile, error) {
 			return nil, fmt.Errorf("read the settings of registries: %w", err)
 		}
 		f := hostFile{path: item.Name}
-		read, err := sysregistriesv2.TryUpdatingCache(f.context())
+		read, err := sysregistriesv2.TryUpdatingCache(f.newContext())
 		if err != nil {
 			return nil, fmt.Errorf("read the settings of registries: %w", err)
 		}
@@ -79,7 +79,7 @@ type hostRule struct {
 // findRule finds the rule for a host or a repository: of the longest prefix, in the last file that has it.
 func findRule(files []hostFile, name string) (rule hostRule, err error) {
 	for _, f := range files {
-		found, err := sysregistriesv2.FindRegistry(f.context(), name)
+		found, err := sysregistriesv2.FindRegistry(f.newContext(), name)
 		if err != nil {
 			return rule, fmt.Errorf("read the settings of registries: %w", err)
 		}

@@ -19,7 +19,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(404, []byte("<html>"), "Wed, 21 Oct 2099 07:28:00 GMT")
 	f.Fuzz(func(t *testing.T, status int, body []byte, after string) {
 		res := &http.Response{StatusCode: status, Body: io.NopCloser(bytes.NewReader(body)), Header: http.Header{"Retry-After": {after}}}
-		words := readError(res).words()
+		words := readError(res).describeTrouble()
 		if len(words) > 1100 || !utf8.ValidString(words) || strings.ContainsAny(words, "\n\x1b\x00") || strings.Contains(words, "://u:p@") {
 			t.Errorf("%q", words)
 		}

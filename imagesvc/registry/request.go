@@ -75,7 +75,7 @@ func (e *endpoint) do(ctx context.Context, client *http.Client, r request) (*htt
 				return nil, e.uploadRefused(ctx, client, r.access, answer)
 			}
 		case throttled && asked < maxAsked && wait <= maxWait && r.upload == nil:
-			if err := sleep(ctx, wait); err != nil {
+			if err := awaitDelay(ctx, wait); err != nil {
 				return nil, err
 			}
 		case throttled:
@@ -107,7 +107,7 @@ func (e *endpoint) uploadRefused(ctx context.Context, client *http.Client, a acc
 	if _, err := e.obtainGrant(ctx, client, a); err != nil {
 		return err
 	}
-	return newTold("registry %s: its token was turned down in the middle of an upload: %s", e.host, answer.words())
+	return newTold("registry %s: its token was turned down in the middle of an upload: %s", e.host, answer.describeTrouble())
 }
 
 // repeatCall makes a call that does no harm twice, and again where the server fails on its side.
@@ -118,7 +118,7 @@ func (c *Client) repeatCall(ctx context.Context, call func() error) error {
 		if !isServerFailure(err) || try == tries || ctx.Err() != nil {
 			return err
 		}
-		if err := sleep(ctx, c.cfg.Backoff<<try); err != nil {
+		if err := awaitDelay(ctx, c.cfg.Backoff<<try); err != nil {
 			return err
 		}
 	}
@@ -230,7 +230,7 @@ func retryAfter(res *http.Response) time.Duration {
 	return time.Second
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func awaitDelay(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

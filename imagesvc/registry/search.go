@@ -68,9 +68,9 @@ func (e *endpoint) searchError(term string, err error, began time.Time) error {
 	case t.isThrottling():
 		return throttledError(e.host, t, began)
 	case t.status != 0 && t.isPermanent():
-		return fault.NotFound("search for %q: registry %s: %s", term, e.host, t.words())
+		return fault.NotFound("search for %q: registry %s: %s", term, e.host, t.describeTrouble())
 	case t.status != 0:
-		return newTold("search for %q: registry %s: %s", term, e.host, t.words())
+		return newTold("search for %q: registry %s: %s", term, e.host, t.describeTrouble())
 	}
 	return e.unreachableError(err)
 }

@@ -11,7 +11,7 @@ import (
 // them.
 func registerAt(place int) uint32 { return uint32(unix.NFT_REG_1 + place - 1) }
 
-func verdict(kind expr.VerdictKind) []expr.Any {
+func newVerdict(kind expr.VerdictKind) []expr.Any {
 	return []expr.Any{&expr.Verdict{Kind: kind}}
 }
 

@@ -82,32 +82,32 @@ func (r *tableRules) addNetworkRules(s sets) {
 	forward := r.addChain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
 	// Frames within one bridge come by here where br_netfilter is loaded.
 	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), loadMeta(expr.MetaKeyOIFNAME, 2), inSet(s.same),
-		verdict(expr.VerdictAccept))
+		newVerdict(expr.VerdictAccept))
 	// A connection is known by its addresses, wherever a packet comes from: before anything that is established passes,
 	// nobody may speak for a container of another network, or for who that one speaks with.
 	foreign := [][]expr.Any{
 		loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), r.loadSource(2), notInSet(s.from),
-		verdict(expr.VerdictDrop),
+		newVerdict(expr.VerdictDrop),
 	}
 	r.addRule(forward, foreign...)
-	r.addRule(forward, established, verdict(expr.VerdictAccept))
+	r.addRule(forward, established, newVerdict(expr.VerdictAccept))
 	// Ports that containers reach by their gateway's address lead wherever they are published from. What is translated to
 	// the host (package hostaddr) goes by the rules for the uplink.
-	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), matchTranslated(), verdict(expr.VerdictAccept))
+	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), matchTranslated(), newVerdict(expr.VerdictAccept))
 	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.open), matchDevice(expr.MetaKeyOIFNAME, r.up),
-		verdict(expr.VerdictAccept))
-	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), verdict(expr.VerdictDrop))
-	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), verdict(expr.VerdictDrop))
+		newVerdict(expr.VerdictAccept))
+	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), newVerdict(expr.VerdictDrop))
+	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), newVerdict(expr.VerdictDrop))
 
 	input := r.addChain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
 	if r.v6 {
-		r.addRule(input, matchNeighbourDiscovery(), verdict(expr.VerdictAccept))
+		r.addRule(input, matchNeighbourDiscovery(), newVerdict(expr.VerdictAccept))
 	}
 	r.addRule(input, foreign...)
-	r.addRule(input, established, verdict(expr.VerdictAccept))
-	r.addRule(input, loadMeta(expr.MetaKeyIIFNAME, 1), r.loadDestination(2), inSet(s.own), verdict(expr.VerdictAccept))
-	r.addRule(input, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), verdict(expr.VerdictDrop))
-	r.addRule(input, matchDevice(expr.MetaKeyIIFNAME, r.up), verdict(expr.VerdictDrop))
+	r.addRule(input, established, newVerdict(expr.VerdictAccept))
+	r.addRule(input, loadMeta(expr.MetaKeyIIFNAME, 1), r.loadDestination(2), inSet(s.own), newVerdict(expr.VerdictAccept))
+	r.addRule(input, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), newVerdict(expr.VerdictDrop))
+	r.addRule(input, matchDevice(expr.MetaKeyIIFNAME, r.up), newVerdict(expr.VerdictDrop))
 
 	postrouting := r.addChain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	r.addRule(postrouting, matchDevice(expr.MetaKeyOIFNAME, r.up), r.loadSource(1), inSet(s.masq), []expr.Any{&expr.Masq{}})

@@ -21,7 +21,7 @@ func ParseTemplate(text string) (*Template, error) {
 	if text == "json" {
 		return &Template{json: true}, nil
 	}
-	tmpl, err := template.New("format").Option("missingkey=error").Funcs(templateFuncs()).Parse(unescape(text))
+	tmpl, err := template.New("format").Option("missingkey=error").Funcs(templateFuncs()).Parse(unescapeTemplate(text))
 	if err != nil {
 		return nil, fmt.Errorf("format %q: %s", text, templateCause(err))
 	}
@@ -109,8 +109,10 @@ func compactJSON(value any) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// unescape lets a shell's single-quoted \t and \n mean what they say.
-func unescape(text string) string { return strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(text) }
+// unescapeTemplate lets a shell's single-quoted \t and \n mean what they say.
+func unescapeTemplate(text string) string {
+	return strings.NewReplacer(`\t`, "\t", `\n`, "\n").Replace(text)
+}
 
 // templateCause drops the words that text/template puts in front of its errors.
 func templateCause(err error) string {

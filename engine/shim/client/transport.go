@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -254,6 +255,10 @@ func (t *transport) dialOnce(ctx context.Context) (*net.UnixConn, error) {
 			return conn.(*net.UnixConn), nil //nolint:forcetypeassert // the network is unix
 		}
 		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+			<-ctx.Done() // the dialer looks at the clock itself, and may be ahead of ctx
 			return nil, context.Cause(ctx)
 		}
 		if !errors.Is(err, syscall.EAGAIN) { // EAGAIN: its queue of connections is full

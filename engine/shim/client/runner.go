@@ -126,6 +126,7 @@ func shimFiles() []string {
 		proto.ConsoleFile,
 		proto.ResourcesFile,
 		proto.SpecFile + ".new", proto.ExitFile + ".new", proto.AliveFile + ".new",
+		proto.SocketFile + ".new", proto.ConsoleFile + ".new",
 	}
 }
 

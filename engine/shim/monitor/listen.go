@@ -48,10 +48,12 @@ func (l *listener) bindAgain() error {
 	return nil
 }
 
-// bindSocket makes the socket. The path may be longer than a socket address: it is bound through the folder's descriptor.
+// bindSocket makes the socket. The path may be longer than a socket address: it is bound through the folder's descriptor. It gets
+// its name once it listens: a client that is refused takes the shim for killed.
 func bindSocket(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, name)
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	begun := path + ".new"
+	if err := os.Remove(begun); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old socket: %w", err)
 	}
 	folder, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -65,10 +67,13 @@ func bindSocket(dir, name string) (*os.File, error) {
 	}
 	// The mode of a socket file is that of the socket's own inode, less the umask: it is never open to others.
 	if err = unix.Fchmod(fd, 0o600); err == nil {
-		err = unix.Bind(fd, &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(folder) + "/" + name})
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(folder) + "/" + name + ".new"})
 	}
 	if err == nil {
 		err = unix.Listen(fd, backlog)
+	}
+	if err == nil {
+		err = os.Rename(begun, path)
 	}
 	if err != nil {
 		_ = unix.Close(fd)

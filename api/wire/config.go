@@ -33,18 +33,6 @@ func DecodeCreate(raw []byte, version apiver.Version) (body *types.ContainerCrea
 	return body, warnings, Decode(raw, body.HostConfig, version)
 }
 
-// ToConfig returns a container's configuration as the engine takes it.
-func ToConfig(c *types.Config) (config container.Config) {
-	convertRecord(&config, c)
-	return config
-}
-
-// ToHost returns what is asked of the host as the engine takes it.
-func ToHost(h *types.HostConfig) (host container.HostConfig) {
-	convertRecord(&host, h)
-	return host
-}
-
 // ToCreateHost returns the host's part of the body. A setting at the top level counts only where HostConfig leaves it at zero.
 func ToCreateHost(c *types.ContainerCreate) container.HostConfig {
 	var h container.HostConfig

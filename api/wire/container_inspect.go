@@ -39,7 +39,7 @@ func NewContainerInspect(r *container.Record) *types.ContainerInspect {
 		NetworkSettings: newNetworkSettings(r),
 	}
 	fillInspectConfig(&c.Config, r)
-	convertRecord(&c.HostConfig, &r.Host)
+	c.HostConfig = newHostConfig(&r.Host)
 	c.HostConfig.NetworkMode = networkMode(r)
 	if c.HostConfig.LogConfig.Config == nil {
 		c.HostConfig.LogConfig.Config = map[string]string{} // clients look for options in it
@@ -83,7 +83,7 @@ func newHealth(h *container.Health) *types.Health {
 }
 
 func fillInspectConfig(c *types.InspectConfig, r *container.Record) {
-	convertRecord(&c.Config, &r.Config)
+	c.Config = newConfig(&r.Config)
 	c.VolumeDriver = r.Host.VolumeDriver
 	c.Memory, c.MemorySwap = r.Host.Memory, r.Host.MemorySwap
 	c.CPUShares, c.Cpuset = r.Host.CPUShares, r.Host.CpusetCpus

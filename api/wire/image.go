@@ -72,11 +72,12 @@ func containerConfig(raw json.RawMessage) *types.Config {
 
 // imageConfig shows an image's config in the form of a container's, as the documents have it.
 func imageConfig(c *image.Config) types.Config {
-	shown := types.Config{
+	return types.Config{
 		User:         c.User,
 		ExposedPorts: c.ExposedPorts,
 		Env:          c.Env,
 		Cmd:          c.Cmd,
+		Healthcheck:  (*types.Healthcheck)(c.Healthcheck),
 		Volumes:      c.Volumes,
 		WorkingDir:   c.WorkingDir,
 		Entrypoint:   c.Entrypoint,
@@ -85,8 +86,6 @@ func imageConfig(c *image.Config) types.Config {
 		StopSignal:   types.Signal(c.StopSignal),
 		Shell:        c.Shell,
 	}
-	convertRecord(&shown.Healthcheck, &c.Healthcheck)
-	return shown
 }
 
 // NewProgress fills a message. Clients draw it in the line of its part if it has a progressDetail, be that empty, and on

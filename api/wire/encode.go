@@ -39,7 +39,7 @@ type encoder struct {
 	version apiver.Version
 	depth   int
 	out     []byte
-	keys    []string // of a map of strings, while it is written
+	keys    []string // of the maps that are being written, the innermost last
 	entries map[*plan]*entry
 }
 
@@ -159,25 +159,34 @@ func (e *encoder) encodeMap(v reflect.Value, p *plan) error {
 	if v.Len() == 1 {
 		return e.encodeSingleEntry(v, p)
 	}
-	keys := v.MapKeys()
-	slices.SortFunc(keys, func(a, b reflect.Value) int {
-		if a.String() < b.String() {
-			return -1
-		}
-		return 1
-	})
+	first := len(e.keys)
+	e.keys = slices.Grow(e.keys, v.Len())
+	all, key := v.MapRange(), reflect.New(v.Type().Key()).Elem()
+	for all.Next() {
+		key.SetIterKey(all)
+		e.keys = append(e.keys, key.String())
+	}
 	e.out = append(e.out, '{')
-	for i, key := range keys {
+	for i, name := range e.sortKeys(first) {
 		if i > 0 {
 			e.out = append(e.out, ',')
 		}
-		e.out = append(appendString(e.out, key.String()), ':')
+		e.out = append(appendString(e.out, name), ':')
+		key.SetString(name)
 		if err := e.encodeValue(v.MapIndex(key), p.elem); err != nil {
-			return fmt.Errorf("%s: %w", key.String(), err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	e.keys = e.keys[:first]
 	e.out = append(e.out, '}')
 	return nil
+}
+
+// sortKeys sorts the keys of the map that is being written, which are those from first on.
+func (e *encoder) sortKeys(first int) []string {
+	keys := e.keys[first:]
+	slices.Sort(keys)
+	return keys
 }
 
 // entry is a place that the one entry of a map is read into. Those of a list's elements follow each other, and a new place
@@ -214,16 +223,17 @@ func (e *encoder) encodeSingleEntry(v reflect.Value, p *plan) error {
 
 // encodeTextMap writes the kind of map that there is most of.
 func (e *encoder) encodeTextMap(m map[string]string) {
-	e.keys = slices.AppendSeq(e.keys[:0], maps.Keys(m))
-	slices.Sort(e.keys)
+	first := len(e.keys)
+	e.keys = slices.AppendSeq(slices.Grow(e.keys, len(m)), maps.Keys(m))
 	e.out = append(e.out, '{')
-	for i, key := range e.keys {
+	for i, key := range e.sortKeys(first) {
 		if i > 0 {
 			e.out = append(e.out, ',')
 		}
 		e.out = append(appendString(e.out, key), ':')
 		e.out = appendString(e.out, m[key])
 	}
+	e.keys = e.keys[:first]
 	e.out = append(e.out, '}')
 }
 

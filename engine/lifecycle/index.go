@@ -122,6 +122,19 @@ func (x *index) add(c *ctr) {
 	x.byName[c.record().Name] = c.id
 }
 
+// listLinking returns the containers that have links to others, and perhaps some that had, in no order. Each start looks at
+// them: reading the records of a thousand others would take a millisecond.
+func (x *index) listLinking() (list []*ctr) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, c := range x.byID {
+		if c.linking.Load() {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 func (x *index) drop(c *ctr) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -46,6 +46,16 @@ func linksOf(r *container.Record) []container.Link {
 	return r.Links
 }
 
+// hasLinks reports whether a container has links to others, in any network.
+func hasLinks(r *container.Record) bool {
+	for _, e := range r.Endpoints {
+		if len(e.Links) > 0 {
+			return true
+		}
+	}
+	return len(r.Links) > 0
+}
+
 // linkedNeighbours finds the containers that r is linked with. Each must run in the default network, or it is fault.Conflict;
 // a removed one is linked no more.
 func (ls *links) linkedNeighbours(r *container.Record) ([]neighbour, error) {
@@ -125,10 +135,10 @@ func linkEnv(parent string, list []neighbour, own []string) []string {
 // its own, since a neighbour may have moved while it started, and those of all that are linked with it.
 func (ls *links) linksChanged(c *ctr) {
 	r := c.record()
-	for _, other := range ls.index.withRecord(func(r *container.Record) bool { return len(r.Links) > 0 }) {
-		concerned := other == c || slices.ContainsFunc(other.record().Links, func(l container.Link) bool {
+	for _, other := range ls.index.listLinking() {
+		concerned := slices.ContainsFunc(other.record().Links, func(l container.Link) bool {
 			target, err := ls.linkTarget(l.Container)
-			return err == nil && target.ID == r.ID
+			return other == c || err == nil && target.ID == r.ID
 		})
 		if !concerned {
 			continue

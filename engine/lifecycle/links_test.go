@@ -137,6 +137,38 @@ func TestLinkMoves(t *testing.T) {
 	}
 }
 
+// TestListLinking: a start looks only at containers with links, wherever they have them from: their create, another HostConfig,
+// a network, or an earlier engine.
+func TestListLinking(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	listNames := func(m *Manager) (names []string) {
+		for _, c := range m.index.listLinking() {
+			names = append(names, c.record().Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	w.create(m, "db")
+	w.create(m, "made", func(_ *container.Config, h *container.HostConfig) { h.Links = []string{"db"} })
+	w.create(m, "changed")
+	w.must(m.Reconfigure(t.Context(), "changed", container.HostConfig{Links: []string{"db"}}))
+	w.create(m, "connected")
+	w.must(m.Networks().ConnectNetwork(t.Context(), "connected", w.nets.add("back", 20), container.EndpointConfig{Links: []string{"db:x"}}))
+	want := []string{"changed", "connected", "made"}
+	if got := listNames(m); !slices.Equal(got, want) {
+		t.Errorf("containers with links = %v, want %v", got, want)
+	}
+	again := w.engine()
+	if got := listNames(again); !slices.Equal(got, want) {
+		t.Errorf("containers with links of an earlier engine = %v, want %v", got, want)
+	}
+	w.must(again.Remove(t.Context(), "made", container.RemoveOptions{}))
+	if got := listNames(again); !slices.Equal(got, []string{"changed", "connected"}) {
+		t.Errorf("containers with links after a removal = %v, want those left", got)
+	}
+}
+
 func TestResolve(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()

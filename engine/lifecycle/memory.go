@@ -15,6 +15,7 @@ import (
 // container nor another lock: they may be called whatever is locked, and nothing can be locked below them.
 type memory struct {
 	published atomic.Pointer[container.Record]
+	linking   atomic.Bool // a record with links to others was published
 
 	mu      sync.Mutex // guards the fields below and the replacement of published
 	task    task.Task  // nil while there is no process
@@ -37,7 +38,7 @@ type memory struct {
 // setFirst notes the record that the container begins with. It is called once, before the container is known.
 func (m *memory) setFirst(r *container.Record) {
 	m.rest, m.end, m.removal = newMoment(), newMoment(), newMoment()
-	m.published.Store(r)
+	m.publishRecord(r)
 	if r.State.AtRest() {
 		m.rest.complete(r.ExitCode)
 		m.end.complete(r.ExitCode)
@@ -46,6 +47,14 @@ func (m *memory) setFirst(r *container.Record) {
 
 // record returns the published record. It must not be changed.
 func (m *memory) record() *container.Record { return m.published.Load() }
+
+// publishRecord replaces the record. That it has links can be seen before it can.
+func (m *memory) publishRecord(r *container.Record) {
+	if hasLinks(r) {
+		m.linking.Store(true)
+	}
+	m.published.Store(r)
+}
 
 // update publishes a changed copy of the record without writing it. change does nothing but that.
 func (m *memory) update(change func(*container.Record)) {
@@ -57,7 +66,7 @@ func (m *memory) update(change func(*container.Record)) {
 func (m *memory) updateLocked(change func(*container.Record)) *container.Record {
 	next := *m.published.Load()
 	change(&next)
-	m.published.Store(&next)
+	m.publishRecord(&next)
 	return &next
 }
 
@@ -70,7 +79,7 @@ func (m *memory) stepLife(e life.Event) (before, after *container.Record, action
 	l, actions, err := life.Life{Record: before, RestartDelay: m.restartDelay, Enders: m.enders}.Step(e)
 	if err == nil {
 		m.restartDelay, m.enders = l.RestartDelay, l.Enders
-		m.published.Store(l.Record)
+		m.publishRecord(l.Record)
 	}
 	return before, l.Record, actions, err
 }

@@ -243,16 +243,12 @@ func (ns *Networks) networkAttachment(r *container.Record, spec *container.Spec,
 
 // namesChanged tells running containers that have links to c that it is there now, or is called otherwise.
 func (ns *Networks) namesChanged(c *ctr) {
-	linking := ns.index.withRecord(func(r *container.Record) bool {
+	for _, other := range ns.index.listLinking() {
+		r := other.record()
 		for name, e := range r.Endpoints {
-			if r.State.HasProcess() && len(e.Links) > 0 && container.UserNetwork(name) {
-				return true
+			if !r.State.HasProcess() || !container.UserNetwork(name) {
+				continue
 			}
-		}
-		return false
-	})
-	for _, other := range linking {
-		for _, e := range other.record().Endpoints {
 			if slices.Contains(slices.Collect(maps.Values(ns.links.linksIn(&e))), c.id) {
 				ns.updateNames(other)
 				break

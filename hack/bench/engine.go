@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +86,23 @@ func (e *engine) launch(ctx context.Context, dir string) (*instance, error) {
 			return nil, errors.Join(fmt.Errorf("%s does not answer\n%s", e.name, i.logTail()), i.stop())
 		}
 	}
+}
+
+// launchFresh starts one more engine of a name, on a folder of its own, and gives it the image. The caller stops it.
+func (b *bench) launchFresh(ctx context.Context, name, purpose string) (*instance, error) {
+	at := slices.IndexFunc(b.engines, func(e *engine) bool { return e.name == name })
+	dir, err := os.MkdirTemp(b.dir, name+"-"+purpose)
+	if err != nil {
+		return nil, err
+	}
+	i, err := b.engines[at].launch(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.api.importImage(ctx, b.image); err != nil {
+		return nil, errors.Join(fmt.Errorf("import the image: %w", err), i.stop())
+	}
+	return i, nil
 }
 
 // stop ends the engine and waits for it. An engine that does not end is killed.

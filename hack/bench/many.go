@@ -11,46 +11,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	stoppedContainers = 1000
-	stoppedClients    = 4
-	treeEntries       = 100_000
-	hungContainers    = 200
-	hungMonitors      = 5
-	oldEnough         = 15 * time.Second // an engine that dies young is not followed by the next at once
+	treeEntries    = 100_000
+	hungContainers = 200
+	hungMonitors   = 5
+	oldEnough      = 15 * time.Second // an engine that dies young is not followed by the next at once
 )
-
-// measureStopped measures the removal of many containers that have ended.
-func (b *bench) measureStopped(ctx context.Context, i *instance) error {
-	ids, err := runClients(ctx, stressClients, stoppedContainers, func(ctx context.Context) (string, error) {
-		id, err := i.api.createContainer(ctx, "none", "true")
-		if err != nil {
-			return "", err
-		}
-		return id, errors.Join(i.api.startContainer(ctx, id), i.api.waitContainer(ctx, id))
-	})
-	if err != nil {
-		return errors.Join(err, b.removeContainers(context.WithoutCancel(ctx), i, ids))
-	}
-	if err := b.writeBack(); err != nil {
-		return err
-	}
-	var next atomic.Int64
-	began := time.Now()
-	_, err = runClients(ctx, stoppedClients, len(ids), func(ctx context.Context) (string, error) {
-		return "", i.api.call(ctx, http.MethodDelete, "/v1.24/containers/"+ids[next.Add(1)-1], nil, "", nil)
-	})
-	if err == nil {
-		b.report.add(i.name, "stopped", samples{"1000 removed by 4 clients": time.Since(began).Seconds()})
-	}
-	return err
-}
 
 // measureEntries measures a container with many files: what asking for its size takes beside du, and its removal until
 // its files are off the disk beside rm.
@@ -155,34 +126,17 @@ func awaitEmpty(ctx context.Context, folder string) error {
 // measureHung measures how soon the next engine answers after a kill beside containers that run, of which some have a
 // monitor that does not answer.
 func (b *bench) measureHung(ctx context.Context, main *instance) error {
-	for _, e := range b.engines {
-		if e.name == main.name {
-			return b.hungStart(ctx, e)
+	i, err := b.launchFresh(ctx, main.name, "hung")
+	if err != nil {
+		return err
+	}
+	ids, err := runClients(ctx, stressClients, hungContainers, func(ctx context.Context) (string, error) {
+		id, err := i.api.createContainer(ctx, "none", "sleep", "86400")
+		if err != nil {
+			return "", err
 		}
-	}
-	return nil
-}
-
-func (b *bench) hungStart(ctx context.Context, e *engine) (err error) {
-	dir, err := os.MkdirTemp(b.dir, e.name+"-hung")
-	if err != nil {
-		return err
-	}
-	i, err := e.launch(ctx, dir)
-	if err != nil {
-		return err
-	}
-	err = i.api.importImage(ctx, b.image)
-	var ids []string
-	if err == nil {
-		ids, err = runClients(ctx, stressClients, hungContainers, func(ctx context.Context) (string, error) {
-			id, err := i.api.createContainer(ctx, "none", "sleep", "86400")
-			if err != nil {
-				return "", err
-			}
-			return id, i.api.startContainer(ctx, id)
-		})
-	}
+		return id, i.api.startContainer(ctx, id)
+	})
 	if err != nil {
 		return errors.Join(err, b.removeContainers(context.WithoutCancel(ctx), i, ids), i.stop())
 	}
@@ -194,7 +148,7 @@ func (b *bench) hungStart(ctx context.Context, e *engine) (err error) {
 		}
 		s["200 run, "+strconv.Itoa(count)+" monitors hang"] = took.Seconds()
 	}
-	b.report.add(e.name, "hung", s)
+	b.report.add(main.name, "hung", s)
 	return errors.Join(b.removeContainers(ctx, i, ids), i.stop())
 }
 

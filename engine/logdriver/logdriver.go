@@ -14,6 +14,9 @@ type Driver struct {
 	Readable bool              // `logs` and attach with logs read what was written
 	Options  []string          // names, besides those that all drivers take
 	Defaults map[string]string // values of options that a container does not set
+	// Check looks at the values of Options, of which a container may set any; nil: somebody else does. The error is
+	// fault.Invalid and names the option.
+	Check func(options map[string]string) error
 }
 
 // AllOptions returns the names of the options that the driver takes. A driver that writes nowhere has none, and takes all.
@@ -38,6 +41,7 @@ const (
 	Nowhere Place = iota // options are taken and not looked at
 	File                 // in the container's folder
 	Journal              // of systemd
+	Remote               // to a receiver, by moss-log
 )
 
 // The names of drivers that the engine itself asks for.

@@ -257,7 +257,7 @@ func Ended(err error) bool {
 // the next engine reads how they ended.
 func sweepRunDir(runDir string) error {
 	for _, name := range []string{
-		"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", lentName,
+		"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", "moss-log.sock", lentName,
 		"registry", // of older engines, which kept blobs there
 	} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {

@@ -71,7 +71,7 @@ func (h *Handler) containerLogs(c *route.Call) error {
 	}
 	ctx := c.Ctx()
 	// A taken-over connection tells a client that ended its side from one that has gone; the server before it does not.
-	if (opt.Follow || conn.Upgrades(c.Request())) && r.LogDriver().Readable {
+	if (opt.Follow || conn.Upgrades(c.Request())) && r.LogReadable() {
 		if err := open(); err != nil {
 			return err
 		}

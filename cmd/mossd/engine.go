@@ -97,6 +97,7 @@ func (p *parts) close(ctx context.Context) {
 	p.closeBuilds()
 	p.unwatchContainers()
 	p.containers.Close()
+	p.logService.Close()
 	if err := p.closeEvents(); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("events not closed whole")
 	}

@@ -155,26 +155,26 @@ func readSettings(args []string, stdout io.Writer) (cfg command, done bool, err 
 
 // rootlessOptions returns the options that every role of one engine has in common.
 func rootlessOptions(cfg config.Config) (rootless.Options, error) {
-	shim, err := findShim()
+	shim, err := findProgram("moss-shim")
 	return rootless.Options{
 		Root: cfg.Root, RunDir: cfg.RunDir, Shim: shim,
 		Uplink: uplink.Config{Driver: cfg.NetworkDriver, MTU: cfg.MTU, HostLoopback: cfg.HostLoopback},
 	}, err
 }
 
-// findShim looks for moss-shim beside mossd, then in PATH.
-func findShim() (string, error) {
+// findProgram looks for a program of moss beside mossd, then in PATH.
+func findProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find mossd's own binary: %w", err)
 	}
-	beside := filepath.Join(filepath.Dir(self), "moss-shim")
+	beside := filepath.Join(filepath.Dir(self), name)
 	if _, err := os.Stat(beside); err == nil {
 		return beside, nil
 	}
-	found, err := exec.LookPath("moss-shim")
+	found, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("moss-shim is neither beside %s nor in PATH", self)
+		return "", fmt.Errorf("%s is neither beside %s nor in PATH", name, self)
 	}
 	return filepath.Abs(found)
 }

@@ -27,6 +27,7 @@ import (
 	"moss/engine/fdstore"
 	"moss/engine/health"
 	"moss/engine/lifecycle"
+	"moss/engine/logservice"
 	"moss/engine/network"
 	"moss/engine/ocispec"
 	"moss/engine/shim/client"
@@ -45,6 +46,7 @@ import (
 type parts struct {
 	server     *server.Server
 	containers *lifecycle.Manager
+	logService *logservice.Service
 	tasks      *client.Runner
 	execs      *exec.Service
 	health     *health.Service
@@ -186,6 +188,9 @@ func (p *parts) closePartial() error {
 	if p.containers != nil {
 		p.containers.Close()
 	}
+	if p.logService != nil {
+		p.logService.Close()
+	}
 	return errors.Join(p.closeEvents(), p.fds.Close(), p.store.Close())
 }
 
@@ -249,7 +254,7 @@ func newManager(
 	ctx context.Context, p *parts, images *imagesvc.Service, specs *ocispec.Builder, runtime ociRuntime,
 	cfg config.Config, facts rootless.Facts,
 ) (*lifecycle.Manager, error) {
-	shim, err := findShim()
+	shim, err := findProgram("moss-shim")
 	if err != nil {
 		return nil, err
 	}
@@ -269,6 +274,11 @@ func newManager(
 		Tasks: p.tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
 		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllersOf(facts.Cgroups, runtime),
 	}
+	p.logService = logservice.New(logservice.Options{
+		Find: func() (string, error) { return findProgram("moss-log") }, Socket: filepath.Join(facts.RunDir, "moss-log.sock"),
+		Keepalive: facts.Keepalive, Log: *zerolog.Ctx(ctx),
+	})
+	opt.LogService = p.logService
 	opt.Damage, opt.EmulateIDs = p.damage, emulatesIDs(cfg, facts)
 	opt.User, opt.KeepID = userIDs()
 	opt.LogDefaults = logDefaults(cfg)

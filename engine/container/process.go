@@ -36,6 +36,9 @@ type Log struct {
 	// waits for the log.
 	Buffer int64
 	Attrs  LogAttrs
+	// Options are those of a driver with a receiver, and Cache reports whether it keeps a copy here, with the bounds above.
+	Options map[string]string
+	Cache   bool
 }
 
 // checkRestart checks the restart policy. An empty name means no.
@@ -99,10 +102,17 @@ func newLog(c LogConfig) (Log, error) {
 		return l, nil
 	}
 	options := mergeMaps(driver.Defaults, c.Config)
+	if driver.Writes == logdriver.Remote {
+		if err := l.setCache(options); err != nil {
+			return l, err
+		}
+	}
 	for key, value := range options {
 		known, err := l.Attrs.setOption(key, value)
 		switch {
 		case known:
+		case driver.Writes == logdriver.Remote && slices.Contains(driver.Options, key):
+			l.Options[key] = value
 		case slices.Contains(driver.AllOptions(), key):
 			err = l.setOption(key, value)
 		default:
@@ -118,7 +128,35 @@ func newLog(c LogConfig) (Log, error) {
 		}
 		l.Compress = false
 	}
+	if driver.Check != nil {
+		if err := driver.Check(l.Options); err != nil {
+			return l, err
+		}
+	}
 	return l, l.setBuffer(options["mode"], options["max-buffer-size"])
+}
+
+// setCache takes the options about the copy that a driver with a receiver keeps. There is none unless cache-disabled is false.
+func (l *Log) setCache(options map[string]string) (err error) {
+	l.Options, l.MaxSize, l.MaxFiles, l.Compress = map[string]string{}, 20_000_000, 5, true
+	for _, key := range logdriver.CacheOptions {
+		value, set := options[key]
+		if !set {
+			continue
+		}
+		if key == "cache-disabled" {
+			disabled, err := strconv.ParseBool(value)
+			if err != nil {
+				return fault.Invalid("invalid value %q of log opt '%s': want true or false", value, key)
+			}
+			l.Cache = !disabled
+			continue
+		}
+		if err := l.setFileOption(strings.TrimPrefix(key, "cache-"), key, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // defaultBuffer and mostBuffer are bytes of output that wait for a log in mode non-blocking.
@@ -151,15 +189,21 @@ func (l *Log) setBuffer(mode, size string) error {
 	return nil
 }
 
+// LogReadable reports whether the log of a container can be read.
+func (r *Record) LogReadable() bool { return r.LogDriver().Readable || r.LogPath != "" }
+
 // LogDriver returns the driver of a container's log. One that this version does not know writes nowhere.
 func (r *Record) LogDriver() logdriver.Driver {
 	driver, _ := logdriver.Find(r.Host.LogConfig.Type)
 	return driver
 }
 
-// setOption takes an option that stands alone.
-func (l *Log) setOption(key, value string) (err error) {
-	switch key {
+// setOption takes an option that stands alone. Those about the copy were taken before.
+func (l *Log) setOption(key, value string) error { return l.setFileOption(key, key, value) }
+
+// setFileOption takes an option about the files of a log, which has another name for a copy.
+func (l *Log) setFileOption(option, key, value string) (err error) {
+	switch option {
 	case "max-size":
 		l.MaxSize, err = parseLogSize(value, 1000)
 	case "max-file":

@@ -253,7 +253,7 @@ func (v *Viewers) replayLog(
 	if err != nil {
 		return err
 	}
-	if opt.Logs && r.LogDriver().Readable {
+	if opt.Logs && r.LogReadable() {
 		if err := v.sendLog(ctx, r, opt, after, conn); err != nil {
 			return v.sendFailure(r, err, conn)
 		}
@@ -317,7 +317,7 @@ func (v *Viewers) Logs(
 		return err
 	}
 	r := c.record()
-	if !r.LogDriver().Readable {
+	if !r.LogReadable() {
 		return fault.Unsupported("configured logging driver does not support reading")
 	}
 	read := logs.ReadOptions{

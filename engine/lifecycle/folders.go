@@ -31,9 +31,9 @@ func (f folders) networkPath(containerID string) string {
 // logSuffix ends the name of a container's log.
 const logSuffix = "-json.log"
 
-// logPath is where the container's log goes; empty for a driver without a file.
+// logPath is where the container's log goes, or the copy of one that goes to a receiver; empty for a driver without a file.
 func (f folders) logPath(containerID string, spec *container.Spec) string {
-	if spec.Log.Driver.Writes != logdriver.File {
+	if spec.Log.Driver.Writes != logdriver.File && !spec.Log.Cache {
 		return ""
 	}
 	return filepath.Join(f.dataDir(containerID), containerID+logSuffix)

@@ -1,12 +1,14 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -17,6 +19,8 @@ import (
 	"moss/engine/destination"
 	"moss/engine/fault"
 	"moss/engine/logdriver"
+	"moss/engine/logforward"
+	"moss/engine/logsink"
 	"moss/engine/network"
 	"moss/engine/ocispec"
 	"moss/engine/pidfd"
@@ -153,6 +157,11 @@ func (l *launcher) prepareParts(
 		return p, err
 	}
 
+	if spec.Log.Driver.Writes == logdriver.Remote {
+		if err := l.opt.LogService.Ensure(ctx); err != nil {
+			return p, fmt.Errorf("start %s: %w", c.record().Name, err)
+		}
+	}
 	var joinErr, mountErr, taskErr error
 	joined, mounted := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -197,14 +206,34 @@ func (l *launcher) taskLog(r *container.Record, spec *container.Spec) task.Log {
 		MaxSize: spec.Log.MaxSize, MaxFiles: spec.Log.MaxFiles, Compress: spec.Log.Compress,
 		Buffer: spec.Log.Buffer,
 	}
-	if spec.Log.Driver.Writes == logdriver.Journal {
+	switch spec.Log.Driver.Writes {
+	case logdriver.Journal:
 		log.Path, log.Fields = l.folders.journalEnd(r.ID), spec.Log.JournalFields(r)
 		return log
+	case logdriver.Remote:
+		log.Socket, log.Target = l.opt.LogService.Socket(), logTarget(r, spec)
+	case logdriver.File, logdriver.Nowhere:
 	}
 	if attrs := spec.Log.Attrs.Of(r); attrs != nil {
 		log.Attrs, _ = json.Marshal(attrs) //nolint:errchkjson // strings
 	}
 	return log
+}
+
+// logTarget says where the output of a container goes, for moss-log.
+func logTarget(r *container.Record, spec *container.Spec) json.RawMessage {
+	host, _ := os.Hostname() // without one receivers name the sender themselves
+	attrs := spec.Log.Attrs.Of(r)
+	tag := attrs["tag"]
+	delete(attrs, "tag")
+	target, _ := json.Marshal(logforward.Target{ //nolint:errchkjson // strings
+		Driver: spec.Log.Driver.Name, Options: spec.Log.Options,
+		Container: logsink.Container{
+			ID: r.ID, Name: r.Name, ImageID: r.ImageID, ImageName: r.Image, Created: r.Created, Host: host,
+			Command: strings.Join(append([]string{r.Path}, r.Args...), " "), Tag: cmp.Or(tag, r.ID[:12]), Attrs: attrs,
+		},
+	})
+	return target
 }
 
 // writeBundle writes the files that the container's process starts with: the managed files of its /etc and config.json. It

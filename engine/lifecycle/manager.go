@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"moss/engine/container/life"
 	"moss/engine/event"
 	"moss/engine/image"
+	"moss/engine/logdriver"
 	"moss/engine/ocispec"
 	"moss/engine/task"
 )
@@ -25,6 +27,14 @@ type images interface {
 // events is told what happened.
 type events interface {
 	Publish(e event.Event)
+}
+
+// logService keeps the program running that brings output to receivers.
+type logService interface {
+	// Ensure starts it unless it runs.
+	Ensure(ctx context.Context) error
+	// Socket is where monitors reach it.
+	Socket() string
 }
 
 // Options is what a Manager is made of. Every field is needed unless it says otherwise.
@@ -42,6 +52,7 @@ type Options struct {
 	VolumeMounts volumeMounts
 	Events       events
 	Tasks        task.Runner
+	LogService   logService
 	Specs        *ocispec.Builder
 	Seccomp      seccompCache // may be nil: the runtime compiles each filter itself
 	Runtime      task.Runtime
@@ -135,11 +146,21 @@ func (m *Manager) Run(watchers ...Watcher) {
 		}
 		m.follower.watchTask(a.c, a.task, a.silence)
 	}
+	if slices.ContainsFunc(m.adopted, func(a adoption) bool { return a.c.record().LogDriver().Writes == logdriver.Remote }) {
+		m.background.runJob(m.keepLogService)
+	}
 	m.adopted = nil
 	all := m.index.newestFirst()
 	begun := startSignals(all)
 	for _, c := range all {
 		m.resumeContainer(m.background.life, c, begun)
+	}
+}
+
+// keepLogService takes over the program that brings output to receivers, or starts it again.
+func (m *Manager) keepLogService(ctx context.Context) {
+	if err := m.opt.LogService.Ensure(ctx); err != nil && ctx.Err() == nil {
+		m.opt.Log.Error().Err(err).Msg("output of containers does not reach their receivers")
 	}
 }
 

@@ -21,8 +21,12 @@ type Driver struct {
 
 // AllOptions returns the names of the options that the driver takes. A driver that writes nowhere has none, and takes all.
 func (d Driver) AllOptions() []string {
-	if d.Writes == Nowhere {
+	switch d.Writes {
+	case Nowhere:
 		return nil
+	case Remote:
+		return slices.Concat(d.Options, commonOptions, CacheOptions)
+	case File, Journal:
 	}
 	return slices.Concat(d.Options, commonOptions)
 }
@@ -31,6 +35,11 @@ func (d Driver) AllOptions() []string {
 // take in time.
 var commonOptions = []string{ //nolint:gochecknoglobals // a constant
 	"labels", "labels-regex", "env", "env-regex", "tag", "mode", "max-buffer-size",
+}
+
+// CacheOptions are of every driver that writes to a receiver: the copy that logs can be read from.
+var CacheOptions = []string{ //nolint:gochecknoglobals // a constant
+	"cache-disabled", "cache-max-size", "cache-max-file", "cache-compress",
 }
 
 // Place is where a driver writes.

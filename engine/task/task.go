@@ -49,6 +49,9 @@ type Log struct {
 	Attrs json.RawMessage `json:",omitempty"`
 	// Fields go with every entry of the journal; empty for other drivers.
 	Fields map[string]string `json:",omitempty"`
+	// Socket is that of moss-log, for a driver with a receiver, and Target what moss-log is told of it: a logforward.Target.
+	Socket string          `json:",omitempty"`
+	Target json.RawMessage `json:",omitempty"`
 }
 
 // Exit is how a task ended.

@@ -19,7 +19,7 @@ func (m *monitor) addExec(req proto.Request) error {
 	return m.execs.addProcess(newProcess(&process{
 		m: m, id: req.Exec, name: "process " + req.Exec, dir: proto.ExecDir(m.dir, req.Exec),
 		terminal: req.Terminal, openStdin: req.OpenStdin, stdinOnce: true,
-		hub: newHub(nil, !req.Terminal), width: req.Width, height: req.Height,
+		hub: newHub(!req.Terminal), width: req.Width, height: req.Height,
 	}))
 }
 

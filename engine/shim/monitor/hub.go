@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"moss/engine/fault"
-	"moss/engine/logdriver"
-	"moss/engine/logs"
-	"moss/engine/logs/journal"
 	"moss/engine/shim/proto"
 	"moss/engine/stdio"
 	"moss/engine/task"
@@ -22,6 +19,9 @@ type hub struct {
 	framed   bool          // viewers get frames; otherwise the raw bytes of a pty
 	patience time.Duration // how far a viewer may fall behind, see mostHeld; tests set it before the first write
 
+	// remote takes the output to a receiver; nil: none does. It may hold up writes, so no lock is held meanwhile.
+	remote remoteLog
+
 	mu      sync.Mutex    // guards the fields below
 	log     logWriter     // nil: none is kept
 	logErr  error         // the first trouble with the log
@@ -31,54 +31,23 @@ type hub struct {
 	news    chan struct{} // closed and replaced when who waits for whom may have changed
 }
 
-// logWriter is a log of either driver.
-type logWriter interface {
-	Write(stream stdio.Stream, p []byte, at time.Time) error
-	Flush() error
-	Mark() (inode uint64, size int64)
-	Close() error
-}
-
-// openLog opens the log of a task; nil for a driver that writes nowhere. The error is fault.Unsupported for a
-// driver that this monitor, which may be older than its engine, does not know.
-func openLog(id string, l task.Log) (logWriter, error) {
-	driver, err := logdriver.Find(l.Driver)
-	if err != nil {
-		return nil, fault.Unsupported("open log: %w", err)
-	}
-	var w logWriter
-	switch driver.Writes {
-	case logdriver.Journal:
-		w, err = journal.Open(journal.Options{ID: id, Fields: l.Fields, EndFile: l.Path})
-	case logdriver.File:
-		w, err = logs.Open(l.Path, logs.Options{MaxSize: l.MaxSize, MaxFiles: l.MaxFiles, Compress: l.Compress, Attrs: l.Attrs})
-	default:
-		return nil, nil //nolint:nilnil // no log is a log that takes nothing
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case l.Buffer > 0:
-		return newBufferedLog(w, l.Buffer), nil
-	default:
-		return w, nil
-	}
-}
-
-func newHub(log logWriter, framed bool) *hub {
-	return &hub{log: log, framed: framed, patience: mostHeld, news: make(chan struct{})}
+func newHub(framed bool) *hub {
+	return &hub{framed: framed, patience: mostHeld, news: make(chan struct{})}
 }
 
 // write takes one piece of output. Frame has stdio.HeaderSize bytes of room in front of the data. It blocks as long as the
 // viewers do, until the hub has ended, but not long for one of them when others wait: see awaitLaggards.
 func (h *hub) write(stream stdio.Stream, frame []byte) {
-	data := frame[stdio.HeaderSize:]
+	data, at := frame[stdio.HeaderSize:], time.Now()
 	h.mu.Lock()
 	if h.log != nil {
-		h.noteLocked(h.log.Write(stream, data, time.Now()))
+		h.noteLocked(h.log.Write(stream, data, at))
 	}
 	viewers := h.viewers
 	h.mu.Unlock()
+	if h.remote != nil {
+		h.noteError(h.remote.Write(stream, data, at))
+	}
 	if len(viewers) == 0 {
 		return
 	}
@@ -151,8 +120,12 @@ func (h *hub) removeViewer(v *viewer) {
 	}
 }
 
-// unblockViewers keeps viewers from holding up the output: what one cannot take now is queued for it. Nobody joins any more.
+// unblockViewers keeps viewers, and soon a receiver, from holding up the output: what a viewer cannot take now is queued for it.
+// Nobody joins any more.
 func (h *hub) unblockViewers() {
+	if h.remote != nil {
+		h.remote.Expire(lastWait)
+	}
 	h.mu.Lock()
 	h.ended = true
 	viewers := h.viewers
@@ -164,16 +137,22 @@ func (h *hub) unblockViewers() {
 
 // close closes the log and lets each viewer take what is queued for it, then the end. No output may come any more.
 func (h *hub) close() {
+	var dropped int64
+	if h.remote != nil {
+		h.noteError(h.remote.Close())
+		dropped = h.remote.DroppedLines()
+	}
 	h.mu.Lock()
 	h.ended = true
 	if h.log != nil {
 		h.noteLocked(h.log.Flush())
 		h.noteLocked(h.log.Close())
 		if b, ok := h.log.(*bufferedLog); ok {
-			h.dropped = b.droppedLines()
+			dropped = b.droppedLines()
 		}
 		h.log = nil
 	}
+	h.dropped = max(h.dropped, dropped)
 	viewers := h.viewers
 	h.viewers = nil
 	h.mu.Unlock()
@@ -187,6 +166,13 @@ func (h *hub) droppedLines() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.dropped
+}
+
+// noteError is noteLocked for those without the lock.
+func (h *hub) noteError(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.noteLocked(err)
 }
 
 // noteLocked reports the first trouble with the log. A full disk must not stop the container, nor fill another file.

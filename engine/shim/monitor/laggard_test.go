@@ -60,7 +60,7 @@ const floodSize = 8 << 20 // far more than sockets hold
 func TestHubCutsOffWhoHoldsOthersUp(t *testing.T) {
 	t.Parallel()
 	for _, framed := range []bool{true, false} {
-		h := newHub(nil, framed)
+		h := newHub(framed)
 		_, asleep := joinHub(t, h, task.Attach{Stdout: true, Stderr: true})
 		_, awake := joinHub(t, h, task.Attach{Stdout: true, Stderr: true})
 		done, errs := flood(h, stdio.Stdout, floodSize), flood(h, stdio.Stderr, floodSize)
@@ -95,7 +95,7 @@ func TestHubCutsOffWhoHoldsOthersUp(t *testing.T) {
 // another comes later who reads, unless the first goes on not reading.
 func TestHubWaitsForWhoIsAlone(t *testing.T) {
 	t.Parallel()
-	h := newHub(nil, false)
+	h := newHub(false)
 	h.patience = time.Millisecond
 	v, alone := joinHub(t, h, task.Attach{Stdout: true})
 	joinHub(t, h, task.Attach{Stdin: true}) // waits for no output
@@ -114,7 +114,7 @@ func TestHubWaitsForWhoIsAlone(t *testing.T) {
 
 func TestHubTellsWhoIsHeldUpFromAJoin(t *testing.T) {
 	t.Parallel()
-	h := newHub(nil, false)
+	h := newHub(false)
 	v, asleep := joinHub(t, h, task.Attach{Stdout: true})
 	done := flood(h, stdio.Stdout, floodSize)
 	awaitHeld(t, v, done)
@@ -133,7 +133,7 @@ func TestHubTellsWhoIsHeldUpFromAJoin(t *testing.T) {
 // wait is the test's.
 func TestHubBearsASlowViewer(t *testing.T) {
 	t.Parallel()
-	h := newHub(nil, false)
+	h := newHub(false)
 	v, slow := joinHub(t, h, task.Attach{Stdout: true})
 	_, fast := joinHub(t, h, task.Attach{Stdout: true})
 	piece := make([]byte, 64<<10)
@@ -162,7 +162,7 @@ func TestHubBearsASlowViewer(t *testing.T) {
 // TestHubCountsWhatIsTooSlow: who is slower than the slowest pace is cut off when it has fallen behind too far.
 func TestHubCountsWhatIsTooSlow(t *testing.T) {
 	t.Parallel()
-	h := newHub(nil, false)
+	h := newHub(false)
 	v, _ := joinHub(t, h, task.Attach{Stdout: true})
 	piece := make([]byte, 64<<10)
 	const behind = 100 * time.Millisecond // with each piece
@@ -182,7 +182,7 @@ func TestHubCountsWhatIsTooSlow(t *testing.T) {
 // TestHubLetsGoOfWhoIsCutOffAndLeaves: who was cut off and never reads is nobody's burden once it has gone.
 func TestHubLetsGoOfWhoIsCutOffAndLeaves(t *testing.T) {
 	t.Parallel()
-	h := newHub(nil, false)
+	h := newHub(false)
 	v, peer := joinHub(t, h, task.Attach{Stdout: true})
 	_, other := joinHub(t, h, task.Attach{Stdout: true})
 	done := flood(h, stdio.Stdout, floodSize)

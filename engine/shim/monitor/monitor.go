@@ -99,14 +99,14 @@ func newMonitor(dir string) (*monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := openLog(spec.ID, spec.Log)
+	hub, err := openHub(spec.ID, spec.Log, !spec.Terminal)
 	if err != nil {
 		return nil, err
 	}
 	m := &monitor{dir: dir, spec: spec, holders: 1} // the control connection
 	m.first = newProcess(&process{
 		m: m, name: "task " + spec.ID, dir: dir, terminal: spec.Terminal, openStdin: spec.OpenStdin, stdinOnce: spec.StdinOnce,
-		hub: newHub(log, !spec.Terminal), width: spec.Width, height: spec.Height,
+		hub: hub, width: spec.Width, height: spec.Height,
 	})
 	m.container = &container{
 		id: spec.ID, dir: dir, runtime: oci.New(spec.Runtime, dir, runtimeEnv()), first: m.first,

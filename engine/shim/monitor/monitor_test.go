@@ -180,7 +180,7 @@ func hubFrame(text string) []byte {
 }
 
 func TestHubQueuesAfterTheEnd(t *testing.T) {
-	h := newHub(nil, false)
+	h := newHub(false)
 	v, peer := socketViewer(t, task.Attach{Stdout: true})
 	if err := h.attachViewer(v, true); err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestHubQueuesAfterTheEnd(t *testing.T) {
 }
 
 func TestHubDropsDeadViewers(t *testing.T) {
-	h := newHub(nil, true)
+	h := newHub(true)
 	dead, peer := socketViewer(t, task.Attach{Stdout: true})
 	live, other := socketViewer(t, task.Attach{Stdout: true})
 	for _, v := range []*viewer{dead, live} {

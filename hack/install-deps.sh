@@ -57,6 +57,7 @@ test|node|E|nodejs|nodejs|nodejs|nodejs|nodejs
 test|npm|E|npm|npm|npm|npm|npm
 test|openssl|E|openssl|openssl|openssl|openssl|openssl
 test|xz|E|xz-utils|xz|xz|xz|xz
+test|rsyslogd|E|rsyslog,rsyslog-gnutls,rsyslog-openssl|rsyslog,rsyslog-gnutls,rsyslog-openssl|rsyslog,rsyslog-module-gtls,rsyslog-module-ossl|rsyslog,rsyslog-tls|-
 test|zstd|E|zstd|zstd|zstd|zstd|zstd
 test|bzip2|E|bzip2|bzip2|bzip2|bzip2|bzip2
 test|docker-registry registry|E|docker-registry|docker-distribution|distribution-registry|docker-registry|-

@@ -16,6 +16,7 @@ import (
 
 	"moss/engine/logsink"
 	"moss/engine/logsink/relay"
+	"moss/engine/logsink/syslog"
 )
 
 const listenFD = 3
@@ -24,7 +25,9 @@ const listenFD = 3
 const lastWords = 10 * time.Second
 
 // drivers are the log drivers, by their names in package logdriver.
-var drivers = map[string]logsink.OpenFunc{} //nolint:gochecknoglobals // a constant
+var drivers = map[string]logsink.OpenFunc{ //nolint:gochecknoglobals // a constant
+	"syslog":  syslog.Open,
+}
 
 func main() {
 	unix.Umask(0o077)

@@ -54,7 +54,7 @@ func TestInvalidNamesTheField(t *testing.T) {
 		{"Runtime", ask{host: `{"Runtime":"bogus"}`}},
 		{"RestartPolicy", ask{host: `{"RestartPolicy":{"Name":"bogus"}}`}},
 		{"RestartPolicy", ask{host: `{"RestartPolicy":{"Name":"always","MaximumRetryCount":1}}`}},
-		{"LogConfig", ask{host: `{"LogConfig":{"Type":"syslog"}}`}},
+		{"LogConfig", ask{host: `{"LogConfig":{"Type":"etwlogs"}}`}},
 		{"LogConfig", ask{host: `{"LogConfig":{"Config":{"max-size":"x"}}}`}},
 		{"Ulimits", ask{host: `{"Ulimits":[{"Name":"bogus"}]}`}},
 		{"Devices", ask{host: `{"Devices":[{"PathOnHost":"/dev/null","CgroupPermissions":"x"}]}`}},

@@ -116,7 +116,8 @@ func newLog(c LogConfig) (Log, error) {
 		case slices.Contains(driver.AllOptions(), key):
 			err = l.setOption(key, value)
 		default:
-			err = fault.Invalid("unknown log opt '%s' for %s log driver", key, driver.Name)
+			all := strings.Join(driver.AllOptions(), ", ")
+			err = fault.Invalid("unknown log opt '%s' for %s log driver: it takes %s", key, driver.Name, all)
 		}
 		if err != nil {
 			return l, err
@@ -133,7 +134,13 @@ func newLog(c LogConfig) (Log, error) {
 			return l, err
 		}
 	}
-	return l, l.setBuffer(options["mode"], options["max-buffer-size"])
+	if err := l.setBuffer(options["mode"], options["max-buffer-size"]); err != nil {
+		return l, err
+	}
+	if driver.Buffer != nil && options["mode"] == "" {
+		l.Buffer = driver.Buffer(l.Options)
+	}
+	return l, nil
 }
 
 // setCache takes the options about the copy that a driver with a receiver keeps. There is none unless cache-disabled is false.

@@ -134,7 +134,7 @@ func TestNewSpecInvalid(t *testing.T) {
 		{ask{host: `{"RestartPolicy":{"Name":"always","MaximumRetryCount":1}}`}, "cannot be used with restart policy 'always'"},
 		{ask{host: `{"RestartPolicy":{"MaximumRetryCount":1}}`}, "cannot be used with restart policy 'no'"},
 		{ask{host: `{"RestartPolicy":{"Name":"always"},"AutoRemove":true}`}, "can't create 'AutoRemove' container"},
-		{ask{host: `{"LogConfig":{"Type":"syslog"}}`}, "logger: no log driver named 'syslog' is registered"},
+		{ask{host: `{"LogConfig":{"Type":"nosuch"}}`}, "logger: no log driver named 'nosuch' is registered"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"max-size":"x"}}}`}, "log opt 'max-size'"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"max-size":"0"}}}`}, "log opt 'max-size'"},
 		{ask{host: `{"LogConfig":{"Type":"json-file","Config":{"compress":"true","max-size":"1m"}}}`}, "log opt 'compress'"},

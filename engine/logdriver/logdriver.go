@@ -3,6 +3,7 @@ package logdriver
 
 import (
 	"slices"
+	"strings"
 
 	"moss/engine/fault"
 )
@@ -17,6 +18,9 @@ type Driver struct {
 	// Check looks at the values of Options, of which a container may set any; nil: somebody else does. The error is
 	// fault.Invalid and names the option.
 	Check func(options map[string]string) error
+	// Buffer returns how many bytes of output may wait for the log before lines are dropped, if Options say so: as mode and
+	// max-buffer-size do. 0, or nil: they do not.
+	Buffer func(options map[string]string) int64
 }
 
 // AllOptions returns the names of the options that the driver takes. A driver that writes nowhere has none, and takes all.
@@ -70,6 +74,7 @@ var drivers = []Driver{ //nolint:gochecknoglobals // a constant
 		Name: Local, Writes: File, Readable: true, Options: fileOptions,
 		Defaults: map[string]string{"max-size": "20m", "max-file": "5", "compress": "true"},
 	},
+	{Name: "syslog", Writes: Remote, Options: syslogOptions, Check: checkSyslog},
 	{Name: "journald", Writes: Journal, Readable: true},
 	{Name: None},
 }
@@ -84,7 +89,11 @@ func Find(name string) (Driver, error) {
 			return d, nil
 		}
 	}
-	return Driver{}, fault.Invalid("logger: no log driver named '%s' is registered", name)
+	there := strings.Join(Names(), ", ")
+	if name == "etwlogs" {
+		return Driver{}, fault.Invalid("log driver etwlogs belongs to another operating system: there are %s", there)
+	}
+	return Driver{}, fault.Invalid("logger: no log driver named '%s' is registered: there are %s", name, there)
 }
 
 // Names lists all drivers.

@@ -2,6 +2,7 @@ package logdriver
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"moss/engine/fault"
@@ -21,6 +22,13 @@ func TestFind(t *testing.T) {
 	}
 	if d, err := Find("nosuch"); !fault.Is(err, fault.Invalid) {
 		t.Errorf("Find(nosuch) = %+v, %v, want fault.Invalid", d, err)
+	}
+	for name, want := range map[string]string{
+		"etwlogs": "belongs to another operating system", "nosuch": "logger: no log driver named 'nosuch' is registered: there are json-file, local,",
+	} {
+		if _, err := Find(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Find(%s): got %v, want %q", name, err, want)
+		}
 	}
 	if names := Names(); !slices.Contains(names, Default) || !slices.Contains(names, "journald") {
 		t.Errorf("Names = %v", names)

@@ -99,7 +99,7 @@ func TestInheritsNothing(t *testing.T) {
 func TestPrepareErrors(t *testing.T) {
 	r := newRunner(t)
 	bad := newSpec(t, sh("exit 0"))
-	bad.Log.Driver = "syslog"
+	bad.Log.Driver = "etwlogs"
 	if _, err := r.Prepare(t.Context(), bad); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("Prepare with an unknown log driver = %v, want unsupported", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/logsink"
+	"moss/engine/logsink/fluentd"
 	"moss/engine/logsink/relay"
 	"moss/engine/logsink/syslog"
 )
@@ -26,6 +27,7 @@ const lastWords = 10 * time.Second
 
 // drivers are the log drivers, by their names in package logdriver.
 var drivers = map[string]logsink.OpenFunc{ //nolint:gochecknoglobals // a constant
+	"fluentd": fluentd.Open,
 	"syslog":  syslog.Open,
 }
 

@@ -1,0 +1,42 @@
+package fluentd
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+
+	"moss/engine/logsink"
+	"moss/engine/stdio"
+)
+
+// BenchmarkSend sends lines of 100 bytes to a receiver that reads as fast as it can.
+func BenchmarkSend(b *testing.B) {
+	l, address := listen(b)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{c}, make([]byte, 1<<20))
+			_ = c.Close()
+		}
+	}()
+	s, err := Open(b.Context(), newSetup(address))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	records := make([]logsink.Record, s.Batch().Records)
+	for i := range records {
+		records[i] = logsink.Record{At: time.Now(), Stream: stdio.Stdout, Text: bytes.Repeat([]byte("x"), 100)}
+	}
+	b.SetBytes(100 * int64(len(records)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if n, err := s.Send(b.Context(), records, true); n != len(records) || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}

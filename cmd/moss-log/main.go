@@ -16,6 +16,7 @@ import (
 
 	"moss/engine/logsink"
 	"moss/engine/logsink/fluentd"
+	"moss/engine/logsink/gelf"
 	"moss/engine/logsink/relay"
 	"moss/engine/logsink/syslog"
 )
@@ -28,6 +29,7 @@ const lastWords = 10 * time.Second
 // drivers are the log drivers, by their names in package logdriver.
 var drivers = map[string]logsink.OpenFunc{ //nolint:gochecknoglobals // a constant
 	"fluentd": fluentd.Open,
+	"gelf":    gelf.Open,
 	"syslog":  syslog.Open,
 }
 

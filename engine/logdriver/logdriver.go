@@ -76,6 +76,7 @@ var drivers = []Driver{ //nolint:gochecknoglobals // a constant
 	},
 	{Name: "syslog", Writes: Remote, Options: syslogOptions, Check: checkSyslog},
 	{Name: "journald", Writes: Journal, Readable: true},
+	{Name: "gelf", Writes: Remote, Options: gelfOptions, Check: checkGelf},
 	{Name: "fluentd", Writes: Remote, Options: fluentdOptions, Check: checkFluentd, Buffer: fluentdBuffer},
 	{Name: None},
 }

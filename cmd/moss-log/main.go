@@ -18,6 +18,7 @@ import (
 	"moss/engine/logsink/fluentd"
 	"moss/engine/logsink/gelf"
 	"moss/engine/logsink/relay"
+	"moss/engine/logsink/splunk"
 	"moss/engine/logsink/syslog"
 )
 
@@ -30,6 +31,7 @@ const lastWords = 10 * time.Second
 var drivers = map[string]logsink.OpenFunc{ //nolint:gochecknoglobals // a constant
 	"fluentd": fluentd.Open,
 	"gelf":    gelf.Open,
+	"splunk":  splunk.Open,
 	"syslog":  syslog.Open,
 }
 

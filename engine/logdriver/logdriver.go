@@ -78,6 +78,10 @@ var drivers = []Driver{ //nolint:gochecknoglobals // a constant
 	{Name: "journald", Writes: Journal, Readable: true},
 	{Name: "gelf", Writes: Remote, Options: gelfOptions, Check: checkGelf},
 	{Name: "fluentd", Writes: Remote, Options: fluentdOptions, Check: checkFluentd, Buffer: fluentdBuffer},
+	{
+		Name: "splunk", Writes: Remote, Options: splunkOptions,
+		Check: func(options map[string]string) error { _, err := ParseSplunk(options); return err },
+	},
 	{Name: None},
 }
 

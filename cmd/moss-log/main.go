@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/logsink"
+	"moss/engine/logsink/awslogs"
 	"moss/engine/logsink/fluentd"
 	"moss/engine/logsink/gelf"
 	"moss/engine/logsink/relay"
@@ -29,6 +30,7 @@ const lastWords = 10 * time.Second
 
 // drivers are the log drivers, by their names in package logdriver.
 var drivers = map[string]logsink.OpenFunc{ //nolint:gochecknoglobals // a constant
+	"awslogs": awslogs.Open,
 	"fluentd": fluentd.Open,
 	"gelf":    gelf.Open,
 	"splunk":  splunk.Open,

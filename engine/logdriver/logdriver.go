@@ -79,6 +79,10 @@ var drivers = []Driver{ //nolint:gochecknoglobals // a constant
 	{Name: "gelf", Writes: Remote, Options: gelfOptions, Check: checkGelf},
 	{Name: "fluentd", Writes: Remote, Options: fluentdOptions, Check: checkFluentd, Buffer: fluentdBuffer},
 	{
+		Name: "awslogs", Writes: Remote, Options: awslogsOptions,
+		Check: func(options map[string]string) error { _, err := ParseAWSLogs(options); return err },
+	},
+	{
 		Name: "splunk", Writes: Remote, Options: splunkOptions,
 		Check: func(options map[string]string) error { _, err := ParseSplunk(options); return err },
 	},

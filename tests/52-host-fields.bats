@@ -367,9 +367,10 @@ EOT
     expect equal "$(jq -r .log "$(inspect .LogPath | tr -d '"')")" said
     again
   done
-  for driver in syslog gelf awslogs splunk fluentd etwlogs nope; do
-    refused 400 "{\"LogConfig\":{\"Type\":\"$driver\"}}" "logger: no log driver named '$driver' is registered"
+  for name in none-such nope; do
+    refused 400 "{\"LogConfig\":{\"Type\":\"$name\"}}" "logger: no log driver named '$name' is registered: there are json-file, local, syslog"
   done
+  refused 400 '{"LogConfig":{"Type":"etwlogs"}}' 'log driver etwlogs belongs to another operating system'
 }
 
 @test "restart policies: the delay doubles from 100 ms; without a policy nothing starts again" {

@@ -149,7 +149,7 @@ size=big|"Tmpfs":{"/x":"size=big"}
 sometimes|"RestartPolicy":{"Name":"sometimes"}
 always|"RestartPolicy":{"Name":"always","MaximumRetryCount":2}
 negative|"RestartPolicy":{"Name":"on-failure","MaximumRetryCount":-2}
-syslog|"LogConfig":{"Type":"syslog"}
+etwlogs|"LogConfig":{"Type":"etwlogs"}
 max-file|"LogConfig":{"Type":"json-file","Config":{"max-file":"none"}}
 99999|"PortBindings":{"80/tcp":[{"HostPort":"99999"}]}
 HostIp|"PortBindings":{"80/tcp":[{"HostIp":"here"}]}

@@ -34,6 +34,7 @@ func (b *bench) heavyMetrics() []heavy {
 		{"crowd", true, b.measureCrowds},
 		{"stopped", true, b.measureStopped},
 		{"entries", true, b.measureEntries},
+		{"forward", true, b.measureForward},
 		{"hung", true, b.measureHung},
 	}
 }

@@ -48,7 +48,7 @@ type options struct {
 
 // metricNames in the order of the table.
 func metricNames() []string {
-	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "net", "image", "pulls", "build", "edge", "events", "streams", "busy", "crowd", "stopped", "entries", "hung"}
+	return []string{"none", "default", "run", "run-none", "start", "memory", "stress", "exec", "archive", "logs", "attach", "net", "image", "pulls", "build", "edge", "events", "streams", "busy", "crowd", "stopped", "entries", "forward", "hung"}
 }
 
 const (

@@ -126,6 +126,11 @@ func crowdRows() []row {
 		{metric: "entries", figure: "removal answered", unit: "s"},
 		{metric: "entries", figure: "files gone", unit: "s", target: 5},
 		{metric: "entries", figure: "files gone / rm", unit: ""},
+		{metric: "forward", figure: "syslog over unix", unit: "MB/s", target: 60, more: true},
+		{metric: "forward", figure: "fluentd over tcp", unit: "MB/s", target: 60, more: true},
+		{metric: "forward", figure: "moss-log idle", unit: "MiB", target: 12},
+		{metric: "forward", figure: "moss-log of 50", unit: "MiB", target: 30},
+		{metric: "forward", figure: "start more", unit: "ms", target: 3},
 		{metric: "hung", figure: "200 run, 0 monitors hang", unit: "s"},
 		{metric: "hung", figure: "200 run, 5 monitors hang", unit: "s", target: 2},
 	}

@@ -32,7 +32,7 @@ help: ## this list
 	@echo "moss $(VERSION): rootless containers. Targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-build: ## bin/mossd, bin/moss, bin/moss-shim: static, for this machine
+build: ## bin/mossd, bin/moss, bin/moss-shim, bin/moss-log: static, for this machine
 	@mkdir -p bin
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
 

@@ -30,6 +30,9 @@ relay_runs() { [ "$(relay_pid | wc -l)" = 1 ]; }
 # lines_of NAME RECEIVER: the numbers of lines "NAME: number" that came, in their order.
 lines_of() { received "$2" | tr '\0' '\n' | sed -n "s/.*$1: \\([0-9]*\\)\$/\\1/p"; }
 
+# last_of NAME RECEIVER: the number of the last of them, read from the end: a look must not cost more the more has come.
+last_of() { tac "$(receiver_dir "$2")/log" | sed -n "s/.*$1: \\([0-9]*\\)\$/\\1/p;T;q"; }
+
 # in_order NAME RECEIVER COUNT: have all lines from 1 come, in order and each once?
 in_order() { seq "$3" | cmp -s - <(lines_of "$1" "$2"); }
 
@@ -212,7 +215,7 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
     name=$(unique log)
     names+=("$name")
     moss run -d --name "$name" --log-driver syslog --log-opt syslog-address="tcp://127.0.0.1:$SYSLOG_PORT" busybox \
-      sh -c "i=0; until [ -e /tmp/end ]; do i=\$((i+1)); echo $name: \$i; [ \$((i % 100)) != 0 ] || sleep 0.01; done; echo $name: last"
+      sh -c "i=0; until [ -e /tmp/end ]; do i=\$((i+1)); echo $name: \$i; [ \$((i % 100)) != 0 ] || sleep 0.1; done; echo $name: last"
   done
   for _ in 1 2 3; do
     for victims in relay engine both; do
@@ -224,8 +227,8 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
         eventually 30 another_engine "$old"
       fi
       for name in "${names[@]}"; do
-        now=$(lines_of "$name" syslog | tail -n 1)
-        more() { [ "$(lines_of "$name" syslog | tail -n 1)" -gt "$now" ]; }
+        now=$(last_of "$name" syslog) now=${now:-0}
+        more() { [ "$(last_of "$name" syslog)" -gt "$now" ]; }
         eventually 20 more
       done
     done

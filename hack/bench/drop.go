@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,6 +90,12 @@ func copyPrograms(from, to string) error {
 	}
 	for _, name := range programNames() {
 		if err := copyProgram(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range laterPrograms() {
+		err := copyProgram(filepath.Join(from, name), filepath.Join(to, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -157,8 +157,11 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	return opt, opt.checkPrograms()
 }
 
-// programNames lists the programs of one build.
+// programNames lists the programs that every build has.
 func programNames() []string { return []string{"mossd", "moss", "moss-shim"} }
+
+// laterPrograms lists the programs that an older build to compare with may lack.
+func laterPrograms() []string { return []string{"moss-log"} }
 
 func (o options) checkPrograms() error {
 	for _, dir := range []string{o.bin, o.beside} {

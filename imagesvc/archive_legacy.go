@@ -60,7 +60,8 @@ func (l *loader) v1Images() ([]*loadable, error) {
 
 // noArchive is the one wording for an archive of something else.
 func noArchive() error {
-	return fault.Invalid("the archive holds no images: it has neither %s, nor %s and %s, nor folders of layers", nameManifest, nameLayout, nameIndex)
+	return fault.Invalid("the archive holds no images: it has neither %s, nor %s and %s, nor folders of layers",
+		nameManifest, nameLayout, nameIndex)
 }
 
 // v1Names reads `repositories`. order is nil if there is none.

@@ -50,8 +50,8 @@ func (l *loader) ociImages() ([]*loadable, error) {
 	return images, nil
 }
 
-// sameName groups the entries of an index that carry the same name: they are one image for several platforms. An entry without a name
-// stands for itself, unless all of them are manifests for platforms.
+// sameName groups the entries of an index that carry the same name: they are one image for several platforms. An entry without
+// a name stands for itself, unless all of them are manifests for platforms.
 func sameName(entries []descriptor) [][]descriptor {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(d descriptor) bool { return !isImage(d) })
 	unnamed := !slices.ContainsFunc(entries, func(d descriptor) bool {

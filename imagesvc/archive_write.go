@@ -193,7 +193,10 @@ func (a *archiveWriter) writeFolder(ctx context.Context, f plannedFolder, ahead 
 	if err != nil {
 		return err
 	}
-	for _, file := range []plannedFile{{f.id + "/" + nameVersion, []byte(layerVersion), f.time}, {f.id + "/" + nameRecord, f.record, f.time}} {
+	for _, file := range []plannedFile{
+		{f.id + "/" + nameVersion, []byte(layerVersion), f.time},
+		{f.id + "/" + nameRecord, f.record, f.time},
+	} {
 		if err := a.writeFile(file); err != nil {
 			return err
 		}

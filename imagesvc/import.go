@@ -24,7 +24,9 @@ const maxComment = 64 << 10
 //
 // It is all or nothing: an error of src, the end of ctx, a bad archive or a full disk leave nothing behind. Errors are
 // fault.Invalid (the archive, a name, a change, a source), those of a server that refuses the source, or internal.
-func (s *Archives) Import(ctx context.Context, src io.Reader, opts image.ImportOptions, progress func(image.Progress)) (string, error) {
+func (s *Archives) Import(ctx context.Context, src io.Reader, opts image.ImportOptions,
+	progress func(image.Progress),
+) (string, error) {
 	var name image.Ref
 	var names []string
 	if opts.Repo != "" {
@@ -97,7 +99,9 @@ func (s *Archives) downloadOptions(progress func(image.Progress)) download.Optio
 }
 
 // importArchive brings an archive into the store.
-func (s *Archives) importArchive(ctx context.Context, src io.Reader, spec storage.ImageSpec, names []string) (*image.Image, error) {
+func (s *Archives) importArchive(ctx context.Context, src io.Reader, spec storage.ImageSpec,
+	names []string,
+) (*image.Image, error) {
 	in := compress.From(src)
 	plain, err := compress.Plain(in)
 	if err != nil {

@@ -71,7 +71,9 @@ func (fs *flights) joinFlight(ctx context.Context, key blobKey) *flight {
 // startFlight does the flight's work if nobody has begun it, and reports whether this call did. work gets the flight's own
 // ctx; it runs in a goroutine that leaveFlight ends. end is called behind it, or instead if it is not wanted any more; without
 // a goroutine it is called at once.
-func (fs *flights) startFlight(f *flight, work func(ctx context.Context, m *meter) (*storage.Staged, error), end func()) (mine bool) {
+func (fs *flights) startFlight(f *flight, work func(ctx context.Context, m *meter) (*storage.Staged, error),
+	end func(),
+) (mine bool) {
 	f.begin.Do(func() {
 		mine = true
 		turn := fs.slots.requestTurn()

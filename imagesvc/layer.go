@@ -50,11 +50,14 @@ func (l *lease) release() {
 
 // fetchLayer brings one layer to the store's disk and moves the meter on. What comes back has the layer's diff id and
 // came from bytes of the layer's digest and size; after an error nothing is left.
-func (s *Transfers) fetchLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest, m *meter) (*storage.Staged, error) {
+func (s *Transfers) fetchLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest,
+	m *meter,
+) (*storage.Staged, error) {
 	m.reachPhase(phaseDownloading)
 	staged, err := s.stageLayer(ctx, src, d, diffID, m)
 	if err == nil && staged.DiffID() != diffID {
-		err = errors.Join(fmt.Errorf("its content has the diff id %s, and the image's config says %s", staged.DiffID(), diffID), staged.Discard())
+		err = fmt.Errorf("its content has the diff id %s, and the image's config says %s", staged.DiffID(), diffID)
+		err = errors.Join(err, staged.Discard())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("layer %s: %w", id.Short(d.Digest.Encoded()), err)
@@ -65,7 +68,9 @@ func (s *Transfers) fetchLayer(ctx context.Context, src source, d descriptor, di
 }
 
 // stageLayer takes the cheapest way: from a layer with the same content, from parts, or as a whole.
-func (s *Transfers) stageLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest, m *meter) (*storage.Staged, error) {
+func (s *Transfers) stageLayer(ctx context.Context, src source, d descriptor, diffID digest.Digest,
+	m *meter,
+) (*storage.Staged, error) {
 	staged, err := s.store.StageTwin(ctx, diffID)
 	if staged != nil || err != nil && !fault.Is(err, fault.NotFound) { // not found: it was removed just now
 		return staged, err
@@ -90,7 +95,9 @@ func (s *Transfers) stageLayer(ctx context.Context, src source, d descriptor, di
 
 // stageChunked fetches the parts of a layer that are not here; nil if it must be fetched whole. That is so too if its table
 // of contents leads nowhere, or to something else than its archive, as some that older tools wrote do. Errors are ctx's.
-func (s *Transfers) stageChunked(ctx context.Context, src source, blob storage.Blob, diffID digest.Digest, m *meter) (*storage.Staged, error) {
+func (s *Transfers) stageChunked(ctx context.Context, src source, blob storage.Blob, diffID digest.Digest,
+	m *meter,
+) (*storage.Staged, error) {
 	staged, err := s.store.StageChunked(ctx, blob, countedRanges{src.Ranges(ctx, blob), &m.bytes})
 	if err == nil && staged.DiffID() == diffID {
 		return staged, nil

@@ -166,7 +166,8 @@ func (p *pull) upToDate(ctx context.Context) (img *image.Image, before string) {
 		return nil, ""
 	}
 	byDigest, err := image.ParseRef(p.digestName()) // images are also found by digests that are none of their names
-	if err != nil || !slices.Contains(old.RepoDigests, byDigest.Familiar()) || !p.want.suits(p.own, platform{old.OS, old.Architecture, old.Variant}) {
+	if err != nil || !slices.Contains(old.RepoDigests, byDigest.Familiar()) ||
+		!p.want.suits(p.own, platform{old.OS, old.Architecture, old.Variant}) {
 		return nil, old.ID
 	}
 	return old, old.ID

@@ -113,7 +113,8 @@ func (p *pull) readChosen(ctx context.Context) error {
 
 // readConfig returns the image's config from the store, or from the registry.
 func (p *pull) readConfig(ctx context.Context, d descriptor) ([]byte, error) {
-	if known, _, err := p.s.store.Documents(ctx, d.Digest.String()); err == nil && d.Digest.Algorithm().FromBytes(known) == d.Digest {
+	if known, _, err := p.s.store.Documents(ctx, d.Digest.String()); err == nil &&
+		d.Digest.Algorithm().FromBytes(known) == d.Digest {
 		return known, nil
 	}
 	body, _, err := p.src.Blob(ctx, d.toBlob())

@@ -103,7 +103,8 @@ func (g *gzipper) cutBlocks() {
 				err = fmt.Errorf("the layer in the store is damaged: its digest is %s, not %s", got, g.want)
 			}
 		}
-		if !g.dispatchBlock(piece, last, binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, check.Sum32()), size), err) {
+		if !g.dispatchBlock(piece, last,
+			binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, check.Sum32()), size), err) {
 			return
 		}
 	}

@@ -80,7 +80,9 @@ type chunkedUnpacker struct {
 }
 
 // ApplyDiff unpacks the layer into dest.
-func (u *chunkedUnpacker) ApplyDiff(dest string, options *archive.TarOptions, differ *graphdriver.DifferOptions) (graphdriver.DriverWithDifferOutput, error) {
+func (u *chunkedUnpacker) ApplyDiff(dest string, options *archive.TarOptions,
+	differ *graphdriver.DifferOptions,
+) (graphdriver.DriverWithDifferOutput, error) {
 	options.InUserNS = true
 	out, err := u.Differ.ApplyDiff(dest, options, differ)
 	if err != nil {
@@ -176,7 +178,9 @@ func (r *rangeSource) GetBlobAt(chunks []chunked.ImageSourceChunk) (chan io.Read
 
 // passParts hands the parts on until nobody wants them any more, and keeps what is read of the first one. It ends with the
 // source's channels.
-func (r *rangeSource) passParts(streams chan io.ReadCloser, errs chan error, out chan io.ReadCloser, fails chan error, keep *bytes.Buffer) {
+func (r *rangeSource) passParts(streams chan io.ReadCloser, errs chan error, out chan io.ReadCloser, fails chan error,
+	keep *bytes.Buffer,
+) {
 	defer close(out)
 	defer close(fails)
 	for streams != nil || errs != nil {

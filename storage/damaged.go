@@ -61,7 +61,8 @@ func (o *recovery) dropDamaged(ctx context.Context, suspects unsyncedList) error
 		if err := o.dropRecord(records[i].ID); err != nil {
 			return err
 		}
-		o.notes = append(o.notes, fmt.Sprintf("image sha256:%s (%s) is removed: it has a damaged layer", records[i].ID, strings.Join(records[i].Names, ", ")))
+		names := strings.Join(records[i].Names, ", ")
+		o.notes = append(o.notes, fmt.Sprintf("image sha256:%s (%s) is removed: it has a damaged layer", records[i].ID, names))
 	}
 	return nil
 }

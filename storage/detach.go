@@ -81,7 +81,8 @@ func (w *Writable) attachLocked(containerID string) (string, error) {
 	case !ok:
 		return "", nil
 	case tree == nil:
-		return "", fault.Conflict("the files of container %s are out of reach until it ends: its process has left its root", containerID)
+		return "", fault.Conflict("the files of container %s are out of reach until it ends: its process has left its root",
+			containerID)
 	}
 	dir := filepath.Join(w.root, driverOverlay, containerID, "merged")
 	if err := unix.MoveMount(int(tree.Fd()), "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {

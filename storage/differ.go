@@ -42,7 +42,9 @@ func (u *unpacker) Close() error { return nil }
 // ApplyDiff unpacks the archive into dest. Three readers share it: one writes the files, on a thread that sees nothing but
 // dest; one packs what the files do not hold; one hashes. The source is read on a thread of its own too: what decompresses
 // it takes half of the time.
-func (u *unpacker) ApplyDiff(dest string, options *archive.TarOptions, differ *graphdriver.DifferOptions) (graphdriver.DriverWithDifferOutput, error) {
+func (u *unpacker) ApplyDiff(dest string, options *archive.TarOptions,
+	differ *graphdriver.DifferOptions,
+) (graphdriver.DriverWithDifferOutput, error) {
 	var out graphdriver.DriverWithDifferOutput
 	headers, err := newUnnamedFile(differ.StagingDirectory)
 	if err != nil {
@@ -69,7 +71,9 @@ func (u *unpacker) ApplyDiff(dest string, options *archive.TarOptions, differ *g
 }
 
 // unpackAndHash reads the source once: it unpacks it into dest, packs its headers and hashes it.
-func (u *unpacker) unpackAndHash(dest string, options *archive.TarOptions, headers *os.File) (*summary, digest.Digest, int64, error) {
+func (u *unpacker) unpackAndHash(dest string, options *archive.TarOptions, headers *os.File) (*summary, digest.Digest,
+	int64, error,
+) {
 	f := newFeed(3)
 	hash := sha256.New()
 	var sum *summary

@@ -52,7 +52,8 @@ func openDriver(ctx context.Context, root, run string, opts Options) (opened, ch
 		return opened{}, choice{}, err
 	}
 	if made != "" && opts.Driver != "" && opts.Driver != made {
-		return opened{}, choice{}, fault.Conflict("the store was made with driver %s, %s was asked for: use another root or remove it", made, opts.Driver)
+		return opened{}, choice{}, fault.Conflict("the store was made with driver %s, %s was asked for: use another root or remove it",
+			made, opts.Driver)
 	}
 	var refused []string
 	for _, driver := range []string{driverOverlay, driverFuse, driverVFS} {

@@ -56,7 +56,10 @@ func indexesOf(root, driver string) (layers, volatile, images *index) {
 		home = filepath.Join(home, "dir")
 	}
 	layers = &index{path: filepath.Join(dir, layersIndex), copy: filepath.Join(dir, layersCopy), home: home, check: checkLayerRecord}
-	volatile = &index{path: filepath.Join(dir, volatileFile), copy: filepath.Join(dir, backupFile), home: home, check: checkLayerRecord}
+	volatile = &index{
+		path: filepath.Join(dir, volatileFile), copy: filepath.Join(dir, backupFile), home: home,
+		check: checkLayerRecord,
+	}
 	dir = filepath.Join(root, driver+"-images")
 	images = &index{path: filepath.Join(dir, imagesIndex), copy: filepath.Join(dir, imagesCopy), home: dir, check: checkImageRecord}
 	return layers, volatile, images

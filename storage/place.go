@@ -48,8 +48,9 @@ func tryPlace(root string, singleID bool) (found place, err error) {
 		err = unix.UtimesNanoAt(unix.AT_FDCWD, link, make([]unix.Timespec, 2), unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if refusalOf(err) != nil || errors.Is(err, unix.ENOENT) {
-		return found, fault.Unsupported("the file system of %s cannot hold images, which have symbolic links with times of their own: %w; "+
-			"choose a root elsewhere", root, err)
+		return found,
+			fault.Unsupported("the file system of %s cannot hold images, which have symbolic links with times of their own: %w; "+
+				"choose a root elsewhere", root, err)
 	}
 	return found, nil
 }
@@ -73,8 +74,9 @@ func (p place) listWarnings() (list []string) {
 			"belong to root, and users in containers cannot give files away. Choose a root on a local file system", p.owners))
 	}
 	if p.modes != nil {
-		list = append(list, fmt.Sprintf("The file system of the data folder holds root to the modes of files (%v): what an image does not "+
-			"let its owner change is made open to root. Choose a root on a local file system", p.modes))
+		list = append(list,
+			fmt.Sprintf("The file system of the data folder holds root to the modes of files (%v): what an image does not "+
+				"let its owner change is made open to root. Choose a root on a local file system", p.modes))
 	}
 	return list
 }

@@ -221,7 +221,8 @@ func (p *putting) applyLayer(staged *Staged, parent string) (string, error) {
 		}
 		if err == nil {
 			_, err = s.cs.ApplyStagedLayer(cstorage.ApplyStagedLayerOptions{
-				ID: layerID, ParentLayer: parent, LayerOptions: &cstorage.LayerOptions{Volatile: p.light}, DiffOutput: out, DiffOptions: &graphdriver.ApplyDiffWithDifferOpts{},
+				ID: layerID, ParentLayer: parent, LayerOptions: &cstorage.LayerOptions{Volatile: p.light}, DiffOutput: out,
+				DiffOptions: &graphdriver.ApplyDiffWithDifferOpts{},
 			})
 		}
 		// The library leaves the folder around what it took.

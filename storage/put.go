@@ -175,7 +175,8 @@ func (c *catalog) createRecord(docs documents, created time.Time, flags map[stri
 		{Key: more + docs.manifestDigest.String(), Data: docs.manifest, Digest: docs.manifestDigest},
 	}
 	if docs.index != nil {
-		data = append(data, cstorage.ImageBigDataOption{Key: more + docs.indexDigest.String(), Data: docs.index, Digest: docs.indexDigest})
+		data = append(data,
+			cstorage.ImageBigDataOption{Key: more + docs.indexDigest.String(), Data: docs.index, Digest: docs.indexDigest})
 	}
 	bare := docs.configDigest.Encoded()
 	create := func(names []string) error {
@@ -210,7 +211,8 @@ func (c *catalog) createRecord(docs documents, created time.Time, flags map[stri
 		return true, wrapError(create(record.Names), "record image")
 	}
 	if cfg.damaged != nil { // all of it once more
-		data = append(data, cstorage.ImageBigDataOption{Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest})
+		data = append(data,
+			cstorage.ImageBigDataOption{Key: cstorage.ImageDigestBigDataKey, Data: docs.manifest, Digest: docs.manifestDigest})
 		c.forgetConfig(bare)
 		c.damage.Settle(c.imageFolder(bare))
 	}

@@ -83,7 +83,8 @@ func readDir(dir string) ([]os.DirEntry, error) {
 }
 
 // recoverFromCrash clears what a crash left: the library drops layers that were half made or half removed when it loads its
-// records; folders without a record or a name, images that were half made and layers that became part of no image are dropped here.
+// records; folders without a record or a name, images that were half made and layers that became part of no image are dropped
+// here.
 func (o *recovery) recoverFromCrash(ctx context.Context, suspects unsyncedList) error {
 	if err := o.dropUnknown(); err != nil {
 		return err

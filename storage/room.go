@@ -49,7 +49,8 @@ func (d *disk) checkRoom(bytes int64, files int64) error {
 			formatBytes(bytes), formatBytes(max(free, 0)), d.root)
 	}
 	if freeFiles := int64(st.Ffree) - reserveFiles; st.Files > 0 && files > freeFiles {
-		return fault.Internal("no space left on device: room for %d files is needed, for %d there is; "+advice, files, max(freeFiles, 0), d.root)
+		return fault.Internal("no space left on device: room for %d files is needed, for %d there is; "+advice, files,
+			max(freeFiles, 0), d.root)
 	}
 	return nil
 }

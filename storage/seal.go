@@ -165,7 +165,9 @@ type mover struct {
 func (m *mover) Close() error { return nil }
 
 // ApplyDiff moves the folder to dest once all of it is read.
-func (m *mover) ApplyDiff(dest string, _ *archive.TarOptions, differ *graphdriver.DifferOptions) (graphdriver.DriverWithDifferOutput, error) {
+func (m *mover) ApplyDiff(dest string, _ *archive.TarOptions,
+	differ *graphdriver.DifferOptions,
+) (graphdriver.DriverWithDifferOutput, error) {
 	var out graphdriver.DriverWithDifferOutput
 	headers, err := newUnnamedFile(differ.StagingDirectory)
 	if err != nil {

@@ -48,7 +48,10 @@ func mendFiles(root string, account *damage.Account) error {
 // small files are made anew in an empty folder of a layer, so that no other layer's list leads elsewhere.
 func setFoldersAside(root string, account *damage.Account) error {
 	overlay := filepath.Join(root, driverOverlay)
-	for _, dir := range []string{overlay, filepath.Join(root, driverVFS, "dir"), filepath.Join(root, "overlay-images"), filepath.Join(root, "vfs-images")} {
+	for _, dir := range []string{
+		overlay, filepath.Join(root, driverVFS, "dir"), filepath.Join(root, "overlay-images"),
+		filepath.Join(root, "vfs-images"),
+	} {
 		entries, err := readDir(dir)
 		if err != nil {
 			return err

@@ -102,11 +102,13 @@ func (s *Store) Graft(ctx context.Context, spec ImageSpec, fromImageID string, l
 	}
 	own := len(base.diffIDs)
 	if layers > len(from.diffIDs) || layers < own || layers > own+1 || !slices.Equal(base.diffIDs, from.diffIDs[:own]) {
-		return nil, fault.Invalid("image %s does not have the layers of %s with at most one more, %d in all", fromImageID, spec.Base, layers)
+		return nil, fault.Invalid("image %s does not have the layers of %s with at most one more, %d in all", fromImageID,
+			spec.Base, layers)
 	}
 	chain, err := s.layerChain(from.topLayer)
 	if err != nil || len(chain) != len(from.diffIDs) {
-		return nil, fault.Internal("layers of image %s: %d are there, %d are told of: %w", fromImageID, len(chain), len(from.diffIDs), err)
+		return nil, fault.Internal("layers of image %s: %d are there, %d are told of: %w",
+			fromImageID, len(chain), len(from.diffIDs), err)
 	}
 	top := ""
 	if layers > 0 {

@@ -181,7 +181,8 @@ func (o *recovery) startCleanup(ctx context.Context, opts Options, suspects unsy
 	if err = errors.Join(o.dropViews(), o.recoverFromCrash(ctx, suspects)); err != nil {
 		err = fmt.Errorf("recover storage in %s: %w", o.root, err)
 	} else if suspects.all {
-		err = o.damage.SetAside(filepath.Join(o.root, unsyncedFile), errors.New("the list of layers that may not be on the disk cannot be read"))
+		err = o.damage.SetAside(filepath.Join(o.root, unsyncedFile),
+			errors.New("the list of layers that may not be on the disk cannot be read"))
 	}
 	if err != nil {
 		o.trash.Close()

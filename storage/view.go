@@ -82,8 +82,8 @@ func (t *layerTree) unmountImage(layerID string) error {
 	return driver.Put(layerID)
 }
 
-// shareMounts keeps others from mounting an image's layer or taking its mount away until what it returns is called: the driver counts,
-// but does not wait.
+// shareMounts keeps others from mounting an image's layer or taking its mount away until what it returns is called: the driver
+// counts, but does not wait.
 func (t *layerTree) shareMounts(layerID string, driver graphdriver.Driver) (done func()) {
 	if t.comparesTrees(driver) {
 		t.naive.Lock()

@@ -1,5 +1,6 @@
-// Package apiver holds versions of the engine's API, and ranges of them as field tags, routes and settings state them. It knows nothing about HTTP; adding a version to moss means raising Max here and adding
-// tags and routes elsewhere (API document 3, section 9).
+// Package apiver holds versions of the engine's API, and ranges of them as field tags, routes and settings state them. It knows
+// nothing about HTTP; adding a version to moss means raising Max here and adding tags and routes elsewhere (API document 3,
+// section 9).
 package apiver
 
 import (

@@ -68,7 +68,10 @@ func Takeover(set http.Header, upgrade bool) string {
 	} else {
 		b.WriteString("HTTP/1.1 200 OK\r\nContent-Type: " + RawStream + "\r\n")
 	}
-	for _, key := range []string{"Api-Version", "Ostype", "Docker-Experimental", "Server", RequestID, "Access-Control-Allow-Origin", "Vary"} {
+	for _, key := range []string{
+		"Api-Version", "Ostype", "Docker-Experimental", "Server", RequestID,
+		"Access-Control-Allow-Origin", "Vary",
+	} {
 		if value := set.Get(key); value != "" {
 			b.WriteString(key + ": " + value + "\r\n")
 		}

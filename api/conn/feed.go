@@ -31,7 +31,10 @@ type queued struct {
 
 // NewFeed starts sending what is put. The stream is the feed's until Close.
 func NewFeed(stream *JSON) *Feed {
-	f := &Feed{stream: stream, done: make(chan struct{}), wake: make(chan struct{}, 1), taken: make(chan struct{}), newest: map[string]int{}}
+	f := &Feed{
+		stream: stream, done: make(chan struct{}), wake: make(chan struct{}, 1), taken: make(chan struct{}),
+		newest: map[string]int{},
+	}
 	go f.sendMessages()
 	return f
 }

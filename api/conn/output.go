@@ -46,7 +46,10 @@ func NewOutput(w http.ResponseWriter, r *http.Request, tty bool) (*Output, error
 		if err != nil {
 			return nil, err
 		}
-		return &Output{w: s, flush: func() error { return nil }, close: func() error { return session.End(s) }, stream: s, tty: tty}, nil
+		return &Output{
+			w: s, flush: func() error { return nil }, close: func() error { return session.End(s) }, stream: s,
+			tty: tty,
+		}, nil
 	}
 	w.Header().Set("Content-Type", compat.RawStream)
 	w.WriteHeader(http.StatusOK)

@@ -14,7 +14,8 @@ import (
 func (h *Handler) Routes() []route.Route {
 	return refuseLater(slices.Concat(
 		h.containerRoutes(), h.containerChangeRoutes(), h.containerVerbRoutes(), h.containerStreamRoutes(), h.archiveRoutes(),
-		h.execRoutes(), h.imageRoutes(), h.imageTransferRoutes(), h.buildRoutes(), h.volumeRoutes(), h.networkRoutes(), h.systemRoutes(),
+		h.execRoutes(), h.imageRoutes(), h.imageTransferRoutes(), h.buildRoutes(), h.volumeRoutes(), h.networkRoutes(),
+		h.systemRoutes(),
 		swarmRoutes(),
 	))
 }

@@ -19,7 +19,8 @@ func (h *Handler) volumeRoutes() []route.Route {
 		}},
 		{Method: post, Path: "/volumes/create", Versions: volumes, Do: h.volumeCreate, Shape: route.Shape{
 			About: "makes a volume", Params: params(mediaTypeParam()),
-			In: reflect.TypeFor[types.VolumeCreate](), Out: reflect.TypeFor[types.Volume](), Codes: codes(201, 400, 404, 409), BadSince: v(25),
+			In: reflect.TypeFor[types.VolumeCreate](), Out: reflect.TypeFor[types.Volume](), Codes: codes(201, 400, 404, 409),
+			BadSince: v(25),
 		}},
 		{Method: get, Path: "/volumes/:name", Versions: volumes, Do: h.volumeInspect, Shape: route.Shape{
 			About: "shows a volume", Out: reflect.TypeFor[types.Volume](), Codes: codes(200, 404),
@@ -46,7 +47,8 @@ func (h *Handler) networkRoutes() []route.Route {
 			Out: reflect.TypeFor[[]types.Network](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: get, Path: "/networks/:id", Versions: networks, Do: h.networkInspect, Shape: route.Shape{
-			About: "shows a network and who is in it", Out: reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
+			About: "shows a network and who is in it", Out: reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409),
+			BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/create", Versions: networks, Do: h.networkCreate, Shape: route.Shape{
 			About: "makes a network", Params: params(mediaTypeParam()),

@@ -84,7 +84,9 @@ func (h *Handler) measureCPU(ctx context.Context, out *bytes.Buffer, span time.D
 }
 
 // writeCounted writes a profile that the runtime keeps. Blocking and contention are counted during span only: that costs.
-func (h *Handler) writeCounted(ctx context.Context, out *bytes.Buffer, kind string, debug int, collect bool, span time.Duration) error {
+func (h *Handler) writeCounted(ctx context.Context, out *bytes.Buffer, kind string, debug int, collect bool,
+	span time.Duration,
+) error {
 	counted := pprof.Lookup(kind)
 	if counted == nil {
 		return fault.NotFound("there is no profile %q: %s/ lists them", kind, root)

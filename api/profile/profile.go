@@ -98,7 +98,9 @@ func (h *Handler) serveProfile(w http.ResponseWriter, r *http.Request, kind stri
 }
 
 // writeProfile answers with a whole profile: one that was cut short looks like a whole one.
-func (h *Handler) writeProfile(ctx context.Context, w http.ResponseWriter, kind string, query url.Values, span time.Duration) error {
+func (h *Handler) writeProfile(ctx context.Context, w http.ResponseWriter, kind string, query url.Values,
+	span time.Duration,
+) error {
 	var out bytes.Buffer
 	plain := kind == kindIndex || kind == kindCmdline
 	var err error

@@ -292,5 +292,6 @@ func (x *exchange) causeOf(err error) error {
 
 // logAnswer logs an answer.
 func (a *API) logAnswer(x *exchange, took time.Duration) {
-	x.requestLogger().Debug().Stringer("version", x.version).Int("status", x.status).Int64("bytes", x.bytes).Dur("took", took).Msg("answered")
+	x.requestLogger().Debug().Stringer("version", x.version).Int("status", x.status).Int64("bytes", x.bytes).
+		Dur("took", took).Msg("answered")
 }

@@ -100,7 +100,8 @@ func New(ctx context.Context, opt Options) (*Server, error) {
 	gate := &guard{next: opt.Handler, refuse: opt.Refuse, origin: opt.Origin, certified: certificates.coversHost}
 	s.local = newTransport(base, gate, opt, opt.MaxConnections)
 	s.local.http.ReadHeaderTimeout = headerPatience
-	s.remote = newTransport(base, gate, opt, min(opt.MaxConnections, max(opt.MaxConnections/remoteShare, defaultConnections), mostRemote))
+	s.remote = newTransport(base, gate, opt,
+		min(opt.MaxConnections, max(opt.MaxConnections/remoteShare, defaultConnections), mostRemote))
 	s.remote.http.ReadHeaderTimeout, s.remote.http.IdleTimeout = remotePatience, remoteIdle
 	if err := s.takeSockets(opt, certificates); err != nil {
 		return nil, errors.Join(err, s.closeListeners())

@@ -115,9 +115,11 @@ func (c *certificates) readFiles() (*tls.Config, *x509.Certificate, error) {
 	}
 	switch now := time.Now(); {
 	case now.After(pair.Leaf.NotAfter):
-		c.log.Warn().Str("file", c.files.Cert).Time("until", pair.Leaf.NotAfter).Msg("the TLS certificate has expired: clients will refuse it")
+		c.log.Warn().Str("file", c.files.Cert).Time("until", pair.Leaf.NotAfter).
+			Msg("the TLS certificate has expired: clients will refuse it")
 	case now.Before(pair.Leaf.NotBefore):
-		c.log.Warn().Str("file", c.files.Cert).Time("from", pair.Leaf.NotBefore).Msg("the TLS certificate is not valid yet: clients will refuse it")
+		c.log.Warn().Str("file", c.files.Cert).Time("from", pair.Leaf.NotBefore).
+			Msg("the TLS certificate is not valid yet: clients will refuse it")
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1", "http/1.0"},

@@ -103,8 +103,8 @@ func (s *Set) Hosts() []string {
 }
 
 // Restore opens the sockets anew whose files are gone, and returns them: clients come to these from then on. The old ones
-// listen as long as they are held, for clients that have kept their files. The caller closes what is returned. No folder above that of a
-// socket is made. It must not be called beside Open or Close.
+// listen as long as they are held, for clients that have kept their files. The caller closes what is returned. No folder above
+// that of a socket is made. It must not be called beside Open or Close.
 func (s *Set) Restore(ctx context.Context) (opened []*os.File, err error) {
 	for i, n := range s.own {
 		if now, lerr := os.Lstat(n.path); lerr == nil && os.SameFile(n.info, now) {

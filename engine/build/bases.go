@@ -31,8 +31,8 @@ func newBases(b *build) *bases {
 	return &bases{b: b, byRef: map[string]*base{}, pulls: map[string]*sync.Mutex{}}
 }
 
-// getImage returns an image for a platform, and fetches it if it is not here or the build asks for newer ones. What the pull tells
-// goes to t, of whoever asks first. The image stays until the build is over.
+// getImage returns an image for a platform, and fetches it if it is not here or the build asks for newer ones. What the pull
+// tells goes to t, of whoever asks first. The image stays until the build is over.
 func (s *bases) getImage(ctx context.Context, ref, platform string, t *transcript) (*image.Image, error) {
 	key := platform + " " + ref
 	s.mu.Lock()

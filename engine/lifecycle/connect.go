@@ -197,7 +197,9 @@ func (ns *Networks) disconnectLive(
 	return nil
 }
 
-func (ns *Networks) takeOut(ctx context.Context, c *ctr, before *container.Record, n *network.Network) (s network.Sandbox, err error) {
+func (ns *Networks) takeOut(ctx context.Context, c *ctr, before *container.Record,
+	n *network.Network,
+) (s network.Sandbox, err error) {
 	c.update(func(r *container.Record) { r.Network.Leaving = n.ID })
 	if err = c.saveRecord(false); err == nil {
 		s, err = ns.driver.Disconnect(ctx, c.id, n.ID)

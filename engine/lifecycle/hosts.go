@@ -188,7 +188,8 @@ func renewFiles(c *ctr, r *container.Record) error {
 func replaceLines(content []byte, old, now []string) []byte {
 	have := strings.Split(string(content), "\n")
 	gone := slices.DeleteFunc(slices.Clone(old), func(line string) bool { return slices.Contains(now, line) })
-	now = slices.DeleteFunc(slices.Clone(now), func(line string) bool { return slices.Contains(old, line) || slices.Contains(have, line) })
+	now = slices.DeleteFunc(slices.Clone(now),
+		func(line string) bool { return slices.Contains(old, line) || slices.Contains(have, line) })
 	var b bytes.Buffer
 	put := func() {
 		for _, line := range now {

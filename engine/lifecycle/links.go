@@ -176,8 +176,8 @@ func (ls *links) refreshHosts(c *ctr, gone string) error {
 	return rewriteManaged(r.HostsPath, func(have []byte) []byte { return replaceLinkLines(have, now) })
 }
 
-// replaceLinkLines gives the lines of linked containers their present addresses, by alias, adds those that are missing, and leaves
-// out those whose address is empty. Such a line has an address, an alias and at least one more name; all others stay as
+// replaceLinkLines gives the lines of linked containers their present addresses, by alias, adds those that are missing, and
+// leaves out those whose address is empty. Such a line has an address, an alias and at least one more name; all others stay as
 // they are.
 func replaceLinkLines(content []byte, now map[string]neighbour) []byte {
 	var b bytes.Buffer

@@ -214,7 +214,9 @@ func (ns *Networks) leaveNetworks(ctx context.Context, c *ctr) error {
 }
 
 // networkAttachment asks for a place in one network. Nobody has names in the default network but by links, which are files'.
-func (ns *Networks) networkAttachment(r *container.Record, spec *container.Spec, name string, n *network.Network) network.Attachment {
+func (ns *Networks) networkAttachment(r *container.Record, spec *container.Spec, name string,
+	n *network.Network,
+) network.Attachment {
 	e := spec.Endpoints[name]
 	a := network.Attachment{Network: n, Name: name, MacAddress: e.MacAddress}
 	if a.MacAddress == "" && name == spec.Network {

@@ -82,7 +82,8 @@ func (f *follower) noteAnswer(c *ctr, t task.Task, status task.Status) {
 	}
 }
 
-// settleLate is settleFreeze for a task that is taken over, or answers again, while verbs are at work. The caller holds the token.
+// settleLate is settleFreeze for a task that is taken over, or answers again, while verbs are at work. The caller holds the
+// token.
 func (f *follower) settleLate(ctx context.Context, c *ctr, t task.Task) {
 	status, err := t.Status(ctx)
 	if now, _ := c.runningTask(); err != nil || status.Exit != nil || now != t || !c.record().State.HasProcess() {

@@ -53,7 +53,9 @@ type volumes struct {
 // addVolumes gives a container that is being made, or made anew from old, the volumes it asks for: taken over from other
 // containers, found by name or made, and filled with what the image has in their places. The container's layer must be
 // there. old are the mounts it has now: its anonymous volumes stay where it still asks for one.
-func (vs *volumes) addVolumes(ctx context.Context, r *container.Record, spec *container.Spec, old []container.Mount, back *undo) error {
+func (vs *volumes) addVolumes(ctx context.Context, r *container.Record, spec *container.Spec, old []container.Mount,
+	back *undo,
+) error {
 	if err := checkSources(spec.Binds); err != nil {
 		return err
 	}

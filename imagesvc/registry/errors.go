@@ -80,7 +80,8 @@ func (e *endpoint) pullError(ref image.Ref, err error, since time.Time) error {
 	t := troubleOf(err)
 	switch {
 	case t.isRefusal():
-		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s", ref.FamiliarRepo(), t.describeTrouble())
+		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s",
+			ref.FamiliarRepo(), t.describeTrouble())
 	case fault.Is(err, fault.Unauthorized), fault.Is(err, fault.Forbidden):
 		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s",
 			ref.FamiliarRepo(), printableText(err.Error()))
@@ -122,7 +123,8 @@ func (e *endpoint) untranslatedError(err error) error {
 		return t
 	}
 	switch {
-	case errors.Is(err, context.Canceled) && !errors.Is(err, errStalled), errors.Is(err, context.DeadlineExceeded) && !isTimeout(err):
+	case errors.Is(err, context.Canceled) && !errors.Is(err, errStalled),
+		errors.Is(err, context.DeadlineExceeded) && !isTimeout(err):
 		return err
 	case fault.Is(err, fault.Invalid), fault.Is(err, fault.NotFound), fault.Is(err, fault.Unavailable):
 		if kinded, ok := errors.AsType[*fault.Error](err); ok {

@@ -175,7 +175,8 @@ func (e *endpoint) obtainGrant(ctx context.Context, client *http.Client, a acces
 		return own, nil
 	}
 	t, err := e.c.tokens.Token(ctx, token.Request{
-		Registry: e.server, Insecure: e.insecure, Challenge: challenge, Scopes: a.scopes, Auth: auth, Client: client, Refused: a.refused,
+		Registry: e.server, Insecure: e.insecure, Challenge: challenge, Scopes: a.scopes, Auth: auth, Client: client,
+		Refused: a.refused,
 	})
 	if err != nil {
 		return grant{}, err

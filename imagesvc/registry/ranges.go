@@ -91,7 +91,8 @@ func (r *blobRanges) requestParts(parts []storage.Range) (*http.Response, error)
 		}
 		status := troubleOf(err).status
 		switch {
-		case status == http.StatusBadRequest, status == http.StatusRequestedRangeNotSatisfiable, status == http.StatusRequestHeaderFieldsTooLarge:
+		case status == http.StatusBadRequest, status == http.StatusRequestedRangeNotSatisfiable,
+			status == http.StatusRequestHeaderFieldsTooLarge:
 			if len(parts) > 1 {
 				return nil, storage.ErrTooManyRanges
 			}

@@ -122,7 +122,8 @@ func (e *endpoint) allowsUpTo(ctx context.Context, most reach, u *url.URL) error
 	found, err := e.farthestReach(ctx, u)
 	if err == nil && found > most {
 		where := map[reach]string{private: "in a private network", local: "on this machine"}[found]
-		err = fault.Invalid("registry %s: refused to be led to %s %s: name it in registry-redirect if that is right", e.host, u.Host, where)
+		err = fault.Invalid("registry %s: refused to be led to %s %s: name it in registry-redirect if that is right", e.host,
+			u.Host, where)
 	}
 	return err
 }

@@ -32,7 +32,8 @@ func parseMirror(text string) (mirror, error) {
 	}
 	u, err := url.Parse(scheme + "://" + rest)
 	if err != nil || (scheme != "https" && scheme != "http") || u.Host != strings.TrimSuffix(rest, "/") || !isHost(u.Host) {
-		return mirror{}, fault.Invalid("registry mirror %q: want HOST[:PORT] or a URL with http or https, a host and nothing more", text)
+		return mirror{}, fault.Invalid("registry mirror %q: want HOST[:PORT] or a URL with http or https, a host and nothing more",
+			text)
 	}
 	m := mirror{host: strings.ToLower(u.Host), plain: scheme == "http"}
 	if !strings.ContainsAny(m.host, ".:") && m.host != "localhost" {

@@ -123,7 +123,9 @@ func (s *Source) fetchDocument(ctx context.Context, d *door, what string) (raw [
 	return raw, mediaType, err
 }
 
-func (d *door) fetchManifest(ctx context.Context, auth image.RegistryAuth, what string) (raw []byte, mediaType string, err error) {
+func (d *door) fetchManifest(ctx context.Context, auth image.RegistryAuth, what string) (raw []byte, mediaType string,
+	err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, 2*d.c.cfg.Stall)
 	defer cancel()
 	res, err := d.do(ctx, d.client, request{
@@ -148,7 +150,8 @@ func (d *door) fetchManifest(ctx context.Context, auth image.RegistryAuth, what 
 func verifyManifest(ref image.Ref, raw []byte, d digest.Digest) error {
 	ok, err := manifest.MatchesDigest(raw, d)
 	if err != nil || !ok {
-		return newTold("manifest verification failed for %s: the registry sent something that has not the digest %s", ref.FamiliarRepo(), d)
+		return newTold("manifest verification failed for %s: the registry sent something that has not the digest %s",
+			ref.FamiliarRepo(), d)
 	}
 	return nil
 }

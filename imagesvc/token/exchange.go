@@ -88,13 +88,15 @@ func isRefusal(err error) bool {
 func (x *exchange) byIdentityToken(ctx context.Context) (Token, error) {
 	mine := x.auth.IdentityToken
 	if of := x.s.issuerOf(mine); of != "" && of != x.account.issuer {
-		return Token{}, fault.Unauthorized("log in to %s: the identity token was issued by %s, and the registry now names %s: log in again",
-			x.registry, of, x.account.issuer)
+		return Token{},
+			fault.Unauthorized("log in to %s: the identity token was issued by %s, and the registry now names %s: log in again",
+				x.registry, of, x.account.issuer)
 	}
 	t, err := x.byRefreshToken(ctx, mine)
 	switch {
 	case errors.Is(err, errGetOnly):
-		return Token{}, fault.Unauthorized("log in to %s: token server %s takes no identity tokens: log in with the password", x.registry, x.realm.Host)
+		return Token{}, fault.Unauthorized("log in to %s: token server %s takes no identity tokens: log in with the password",
+			x.registry, x.realm.Host)
 	case err == nil:
 		x.s.setIssuer(mine, x.account.issuer)
 	}

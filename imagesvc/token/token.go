@@ -41,7 +41,8 @@ type Request struct {
 	Challenge Challenge          // of the scheme bearer
 	Scopes    Scopes             // needed beyond those of the challenge
 	Auth      image.RegistryAuth // all fields empty: nobody
-	Client    *http.Client       // carries the TLS settings, proxies and rules for redirects, which hold beside those of this package
+	// Client carries the TLS settings, proxies and rules for redirects, which hold beside those of this package.
+	Client *http.Client
 
 	// Refused is a token that the registry has just turned down: it is not given out again.
 	Refused image.Secret

@@ -20,17 +20,12 @@ const (
 	severityInformational = 6
 )
 
-// What a field of RFC 5424, 6.2 and 6.3.3, has at most, in bytes.
+// What a field of RFC 5424, 6.2, has at most, in bytes.
 const (
 	mostHost    = 255
 	mostProgram = 48
 	mostKind    = 32
-	mostName    = 32
 )
-
-// elementID names the element of structured data that has a container's labels and variables. 32473 is the enterprise number
-// for those that have none of their own (RFC 5612).
-const elementID = "moss@32473"
 
 // layout makes what stands before the text of a message. Between priority and time, and behind the time, it is the same for
 // all records of a container.
@@ -55,20 +50,15 @@ func newLayout(o logdriver.Syslog, c logsink.Container, pid int) layout {
 			l.time = "2006-01-02T15:04:05.000000Z07:00"
 		}
 		program := makeField(c.Tag, '~', mostProgram)
-		data := makeElement(c, program)
-		if data == "" {
-			data = "-"
-		}
-		l.rest = fmt.Sprintf(" %s %s %d %s %s ", makeField(c.Host, '~', mostHost), program, pid, makeField(c.Tag, '~', mostKind), data)
+		l.rest = fmt.Sprintf(" %s %s %d %s - ", makeField(c.Host, '~', mostHost), program, pid, makeField(c.Tag, '~', mostKind))
+		l.rest += makeAttrs(c, program)
 	default:
 		program := makeField(c.Tag, utf8.MaxRune, mostHeader)
 		l.rest = fmt.Sprintf(" %s[%d]: ", program, pid)
 		if o.Format == logdriver.SyslogRFC3164 {
 			l.rest = " " + makeField(c.Host, utf8.MaxRune, mostHeader) + l.rest
 		}
-		if data := makeElement(c, program); data != "" {
-			l.rest += data + " "
-		}
+		l.rest += makeAttrs(c, program)
 	}
 	return l
 }
@@ -104,35 +94,32 @@ func makeField(text string, last rune, most int) string {
 	return text[:findCut([]byte(text), most)]
 }
 
-// makeElement returns an element of structured data (RFC 5424, 6.3) with the labels and variables, and with the tag where it
-// does not fit the field of the program; nothing where there is nothing to say. A name that may not stand in structured data is
-// in the value, before an equals sign.
-func makeElement(c logsink.Container, program string) string {
+// makeAttrs returns the labels and variables, and the tag where it does not fit the field of the program, each as NAME="VALUE"
+// and a space. They stand before the text: an element of structured data (RFC 5424, 6.3) would need an enterprise number, and
+// receivers that know the driver from elsewhere expect none. A name that is not plain is in the value, before an equals sign.
+func makeAttrs(c logsink.Container, program string) string {
 	var b strings.Builder
 	if c.Tag != program {
-		b.WriteString(" tag=" + quoteValue(c.Tag))
+		b.WriteString("tag=" + quoteValue(c.Tag) + " ")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Attrs)) {
-		if makeField(name, '~', mostName) != name || strings.ContainsAny(name, `=]"`) {
-			b.WriteString(" attr=" + quoteValue(name+"="+c.Attrs[name]))
+		if makeField(name, '~', len(name)) != name || strings.ContainsAny(name, `="`) {
+			b.WriteString("attr=" + quoteValue(name+"="+c.Attrs[name]) + " ")
 		} else {
-			b.WriteString(" " + name + "=" + quoteValue(c.Attrs[name]))
+			b.WriteString(name + "=" + quoteValue(c.Attrs[name]) + " ")
 		}
 	}
-	if b.Len() == 0 {
-		return ""
-	}
-	return "[" + elementID + b.String() + "]"
+	return b.String()
 }
 
-// quoteValue returns a value of structured data, which is UTF-8. Control characters are written as rsyslog writes them.
+// quoteValue returns a value in quotes, which is UTF-8. Control characters are written as rsyslog writes them.
 func quoteValue(value string) string {
 	b := []byte{'"'}
 	for _, r := range value {
 		switch {
 		case r < ' ' || r == 0x7f:
 			b = appendOctal(b, byte(r))
-		case r == '"' || r == '\\' || r == ']':
+		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))
 		default:
 			b = utf8.AppendRune(b, r)

@@ -237,6 +237,25 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// TestFullWindow: a batch that is larger than the window does not wait for records that the monitor may not send.
+func TestFullWindow(t *testing.T) {
+	socket, rec := newSocket(t), newReceiver()
+	rec.batch = logsink.Batch{Records: 1 << 20, Bytes: 1 << 30, Linger: time.Hour}
+	serve(t, socket, rec)
+	w := open(t, socket, "web")
+	const lines = 4 * logforward.Window / fillerSize
+	for i := range lines {
+		write(t, w, stdio.Stdout, numbered(i))
+	}
+	if err := w.Close(); err != nil || w.DroppedLines() != 0 {
+		t.Errorf("Close: got %v, %d lines dropped", err, w.DroppedLines())
+	}
+	equal(t, rec.await(lines), inOrder("web", lines)...)
+	if least := slices.Min(rec.sizes[:len(rec.sizes)-1]); least < lines/16 {
+		t.Errorf("batches of %v records, want some at once", rec.sizes)
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	socket, rec := newSocket(t), newReceiver()
 	rec.refuse = fault.Unavailable("dial 192.0.2.1:514: refused")

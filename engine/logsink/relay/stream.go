@@ -171,7 +171,8 @@ func (s *stream) awaitBatch(ctx context.Context) (all, ended bool, err error) {
 		if ended, err = s.takeIn(); err != nil {
 			return false, true, err
 		}
-		full := s.readBatch(bounds)
+		// A monitor that has no room in its window sends nothing more: there is nothing to wait for.
+		full := s.readBatch(bounds) || len(s.out) >= logforward.Window/2
 		switch {
 		case len(s.records) == 0 && ended:
 			return true, true, nil

@@ -174,12 +174,13 @@ var timePatterns = map[byte]string{ //nolint:gochecknoglobals // a constant
 	'%': `%`,
 }
 
-// translateTimeFormat returns the regular expression of a time in the form that strftime is told.
+// translateTimeFormat returns the regular expression of a time in the form that strftime is told. What stands between the
+// directives is a regular expression itself, as users of the driver know: brackets come with a backslash.
 func translateTimeFormat(format string) (string, error) {
 	var pattern strings.Builder
 	for rest := format; rest != ""; {
 		text, directive, found := strings.Cut(rest, "%")
-		pattern.WriteString(regexp.QuoteMeta(text))
+		pattern.WriteString(text)
 		if !found {
 			break
 		}
@@ -193,6 +194,9 @@ func translateTimeFormat(format string) (string, error) {
 		if !known {
 			return "", invalidOpt("awslogs-datetime-format", format, "directives of a A b B d f H I j L m M p S y Y z Z and %%")
 		}
+	}
+	if _, err := regexp.Compile(pattern.String()); err != nil {
+		return "", invalidOpt("awslogs-datetime-format", format, "a regular expression between the directives: "+err.Error())
 	}
 	return pattern.String(), nil
 }

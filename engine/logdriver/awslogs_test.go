@@ -57,6 +57,7 @@ func TestParseAWSLogsRefuses(t *testing.T) {
 		{"awslogs-multiline-pattern", "(", "want a regular expression"},
 		{"awslogs-datetime-format", "%Q", "want directives"},
 		{"awslogs-datetime-format", "100%", "want directives"},
+		{"awslogs-datetime-format", "(%Y", "missing closing )"},
 		{"awslogs-credentials-endpoint", "http://other", "want a path"},
 		{"awslogs-credentials-endpoint", "/a b", "want a path"},
 		{"awslogs-force-flush-interval-seconds", "0", "want a number from 1 to"},
@@ -90,7 +91,7 @@ func checkRefused(t *testing.T, options map[string]string, name, want string) {
 
 func TestTimeFormats(t *testing.T) {
 	for _, tc := range []struct{ format, line string }{
-		{"[%b %d, %Y %H:%M:%S]", "[May 01, 2017 19:00:01] message"},
+		{`^\[%b %d, %Y %H:%M:%S\]`, "[May 01, 2017 19:00:01] message"},
 		{"%Y-%m-%d %H:%M:%S.%f", "x 2026-12-31 23:59:60.123456"},
 		{"%Y-%m-%dT%H:%M:%S%L", "2026-12-31T00:00:00.123"},
 		{"%H:%M:%S,%L", "00:00:00,123"},

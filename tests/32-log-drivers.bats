@@ -17,16 +17,6 @@ teardown_file() { stop_receivers && stop_engine; }
 setup() { begin; }
 teardown() { finish; }
 
-# relay_pid: the process id of moss-log, which is nobody's child once its engine has gone.
-relay_pid() {
-  local pid
-  for pid in $(pgrep -x moss-log); do
-    [ "$(stat -c %u "/proc/$pid")" = "$(id -u)" ] && [ "$(readlink "/proc/$pid/ns/user")" = "$(readlink "/proc/$(inner_pid)/ns/user")" ] && echo "$pid"
-  done
-}
-# relay_runs: is there one, and has the machine buried those before it?
-relay_runs() { [ "$(relay_pid | wc -l)" = 1 ]; }
-
 # lines_of NAME RECEIVER: the numbers of lines "NAME: number" that came, in their order.
 lines_of() { received "$2" | tr '\0' '\n' | sed -n "s/.*$1: \\([0-9]*\\)\$/\\1/p"; }
 
@@ -138,15 +128,6 @@ away() {
   away=$(unique away)
   start_receiver "$away" raw
   AWAY_PORT=$RECEIVER_PORT
-}
-pid_of() { moss inspect "$1" | jq '.[0].State.Pid'; }
-# stands NAME: has the container written nothing for half a second?
-stands() {
-  local pid before
-  pid=$(pid_of "$1")
-  before=$(awk '/^wchar/ {print $2}' "/proc/$pid/io")
-  sleep 0.5 # it is the time that is looked at
-  [ "$(awk '/^wchar/ {print $2}' "/proc/$pid/io")" = "$before" ]
 }
 # numbers NAME: the numbers that came to the receiver that was away.
 numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -d' ' -f2; }

@@ -196,6 +196,16 @@ func TestLogConfig(t *testing.T) {
 			LogConfig{Type: "journald", Config: map[string]string{"mode": "non-blocking", "max-buffer-size": "4k"}},
 			Log{MaxFiles: 1, Buffer: 4096},
 		},
+		{
+			"a receiver's driver knows the tag that was asked for",
+			LogConfig{Type: "syslog", Config: map[string]string{"tag": "x", "labels": "y"}},
+			Log{MaxSize: 20e6, MaxFiles: 5, Compress: true, Options: map[string]string{"tag": "x"}},
+		},
+		{
+			"an empty tag is not none",
+			LogConfig{Type: "syslog", Config: map[string]string{"tag": ""}},
+			Log{MaxSize: 20e6, MaxFiles: 5, Compress: true, Options: map[string]string{"tag": ""}},
+		},
 	} {
 		l, err := newLog(tc.c)
 		if err != nil {

@@ -27,15 +27,48 @@ input(type="imptcp" path="$dir/stream" unlink="on")
 template(name="plain" type="string" string="%syslogfacility-text%.%syslogseverity-text% %syslogtag%%msg%\n")
 action(type="omfile" file="$dir/log" template="plain" fileCreateMode="0644")
 CONF
-  rsyslogd -n -f "$dir/conf" -i "$dir/pidfile" >"$dir/errors" 2>&1 3>&- 4>&- &
-  echo $! >"$dir/pid"
+  run_rsyslog "$dir"
   eventually 20 test -S "$dir/datagrams"
   eventually 20 test -S "$dir/stream"
+}
+
+# start_rsyslog_tls NAME: starts one that listens by TCP with TLS, and takes clients with a certificate of its authority alone. Its
+# folder has ca.pem, client.pem and client-key.pem, and stranger.pem and stranger-key.pem of a client that nobody knows.
+start_rsyslog_tls() {
+  local dir
+  dir=$(receiver_dir "$1")
+  RECEIVER_PORT=$(free_port)
+  mkdir -p "$dir/work"
+  make_certificate "$dir" ca -addext basicConstraints=critical,CA:TRUE
+  make_certificate "$dir" stranger
+  make_certificate "$dir" server -CA "$dir/ca.pem" -CAkey "$dir/ca-key.pem" -addext subjectAltName=IP:127.0.0.1
+  make_certificate "$dir" client -CA "$dir/ca.pem" -CAkey "$dir/ca-key.pem" -addext extendedKeyUsage=clientAuth
+  cat >"$dir/conf" <<CONF
+global(workDirectory="$dir/work" defaultNetstreamDriverCAFile="$dir/ca.pem"
+  defaultNetstreamDriverCertFile="$dir/server.pem" defaultNetstreamDriverKeyFile="$dir/server-key.pem")
+module(load="imtcp" streamDriver.name="gtls" streamDriver.mode="1" streamDriver.authMode="x509/certvalid")
+input(type="imtcp" address="127.0.0.1" port="$RECEIVER_PORT")
+template(name="plain" type="string" string="%syslogtag%%msg%\n")
+action(type="omfile" file="$dir/log" template="plain" fileCreateMode="0644")
+CONF
+  run_rsyslog "$dir"
+}
+
+# make_certificate DIR NAME [OPTION...]: NAME.pem and NAME-key.pem, by itself or as the options of openssl req say.
+make_certificate() {
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$2" -keyout "$1/$2-key.pem" -out "$1/$2.pem" \
+    "${@:3}" 2>"$1/errors" || fail "openssl: $(cat "$1/errors")"
+}
+
+# run_rsyslog DIR: starts it with the file conf there, and waits until it listens on RECEIVER_PORT.
+run_rsyslog() {
+  local dir=$1
+  rsyslogd -n -f "$dir/conf" -i "$dir/pidfile" >"$dir/errors" 2>&1 3>&- 4>&- &
+  echo $! >"$dir/pid"
   eventually 20 listens "$RECEIVER_PORT"
 }
 
-# start_receiver NAME KIND [PORT]: starts tests/lib/receiver.py, which takes what comes by TCP and writes it into log. KIND is raw, or
-# http, which answers as an event collector does. Sets RECEIVER_PORT.
+# start_receiver NAME KIND [PORT]: starts tests/lib/receiver.py, which says what the kinds are. Sets RECEIVER_PORT.
 start_receiver() {
   local dir
   dir=$(receiver_dir "$1")
@@ -68,8 +101,48 @@ stop_receivers() {
   for file in "$MOSS_DIR"/receivers/*/pid; do eventually 20 ended "$(cat "$file")"; done
 }
 
+# set_mode NAME MODE: makes a receiver of receiver.py behave so from the next message on; well is as it was.
+set_mode() {
+  local file
+  file=$(receiver_dir "$1")/log
+  case $2 in
+    full) prlimit --pid "$(cat "${file%log}pid")" --fsize="$(stat -c %s "$file"):" ;;
+    well) rm -f "$file.mode" && prlimit --pid "$(cat "${file%log}pid")" --fsize=unlimited: ;;
+    *) echo "$2" >"$file.mode" ;;
+  esac
+}
+
+# last_number NAME RECEIVER: the last number that came of lines "NAME: number", read from the end: a look must not cost more the
+# more has come.
+last_number() { tac "$(receiver_dir "$2")/log" 2>/dev/null | grep -ao -m 1 "$1: [0-9][0-9]*" | tail -n 1 | sed 's/.*: //'; }
+# has_number NAME RECEIVER NUMBER: has it, or one after it?
+has_number() { [ "$(last_number "$1" "$2")" -ge "$3" ] 2>/dev/null; }
+# all_numbers NAME RECEIVER: all of them, in the order in which they came.
+all_numbers() { grep -ao "$1: [0-9][0-9]*" "$(receiver_dir "$2")/log" | sed 's/.*: //'; }
+
 # received NAME: what came.
 received() { cat "$(receiver_dir "$1")/log" 2>/dev/null; }
 
 # has_received NAME TEXT: has it come?
 has_received() { received "$1" | tr '\0' '\n' | grep -qF -- "$2"; }
+
+# pid_of NAME: the process id of a container.
+pid_of() { moss inspect "$1" | jq '.[0].State.Pid'; }
+# stands NAME: has the container written nothing for half a second?
+stands() {
+  local pid before
+  pid=$(pid_of "$1")
+  before=$(awk '/^wchar/ {print $2}' "/proc/$pid/io")
+  sleep 0.5 # it is the time that is looked at
+  [ "$(awk '/^wchar/ {print $2}' "/proc/$pid/io")" = "$before" ]
+}
+
+# relay_pid: the process id of moss-log, which is nobody's child once its engine has gone.
+relay_pid() {
+  local pid
+  for pid in $(pgrep -x moss-log); do
+    [ "$(stat -c %u "/proc/$pid")" = "$(id -u)" ] && [ "$(readlink "/proc/$pid/ns/user")" = "$(readlink "/proc/$(inner_pid)/ns/user")" ] && echo "$pid"
+  done
+}
+# relay_runs: is there one, and has the machine buried those before it?
+relay_runs() { [ "$(relay_pid | wc -l)" = 1 ]; }

@@ -59,6 +59,24 @@ counts() { echo "i=0; while [ \$i -lt $2 ]; do i=\$((i+1)); echo $1: \$i; done";
   moss rm "$name" "$other"
 }
 
+@test "docker run with a driver that has a receiver: the line arrives, and docker logs is refused in its words" {
+  name=$(unique log)
+  run dock run --name "$name" --log-driver syslog --log-opt syslog-address="unix://$SYSLOG_SOCKET" --log-opt tag='dock/{{.Name}}' \
+    busybox echo "said to docker by $name"
+  expect status 0
+  expect output "said to docker by $name"
+  eventually 20 has_received syslog "said to docker by $name"
+  expect --in "$(received syslog)" matches "^daemon\\.info .*dock/$name.*said to docker by $name\$"
+  run dock logs "$name"
+  expect status 1
+  expect contains 'configured logging driver does not support reading'
+  expect equal "$(dock inspect --format '{{.HostConfig.LogConfig.Type}} {{index .HostConfig.LogConfig.Config "tag"}}' "$name")" 'syslog dock/{{.Name}}'
+  dock rm "$name"
+  run dock run --name "$name" --log-driver syslog --log-opt syslog-adress=x busybox true
+  expect status 125
+  expect contains "unknown log opt 'syslog-adress' for syslog log driver"
+}
+
 @test "moss-log is one program, without a secret on its command line or in the engine's log and events" {
   start_receiver secret http
   since=$(date +%s)

@@ -241,19 +241,31 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
   done
 }
 
-@test "long lines, bytes of every kind and output without a newline arrive whole, in pieces" {
+@test "lines of 300 MB, bytes of every kind and output without a newline arrive whole, in pieces, with little memory" {
+  mkdir -p "$(receiver_dir pieces)"
+  log=$MOSS_DATA/pieces # the other folder may be in memory
+  ln -s "$log" "$(receiver_dir pieces)/log"
   start_receiver pieces raw
   name=$(unique log)
-  moss run --rm --name "$name" --log-driver gelf --log-opt gelf-address="tcp://127.0.0.1:$RECEIVER_PORT" busybox \
-    sh -c 'head -c 30000000 /dev/zero | tr "\0" x; echo; printf "a\000b\377c\n"; head -c 20000 /dev/zero | tr "\0" y'
-  eventually 60 has_received pieces yyyy
-  complete() {
-    received pieces | tr '\0' '\n' | jq -r .short_message | tr -d '\n' >"$BATS_TEST_TMPDIR/came"
-    [ "$(tr -dc y <"$BATS_TEST_TMPDIR/came" | wc -c)" = 20000 ]
-  }
-  eventually 60 complete
-  expect equal "$(tr -dc x <"$BATS_TEST_TMPDIR/came" | wc -c)" 30000000
+  moss run -d --name "$name" --log-driver gelf --log-opt gelf-address="tcp://127.0.0.1:$RECEIVER_PORT" busybox \
+    sh -c 'head -c 300000000 /dev/zero | tr "\0" "\176"; echo; printf "a\000b\377c\n"; head -c 20000 /dev/zero | tr "\0" y; until [ -e /tmp/end ]; do sleep 0.1; done'
+  piece() { tail -c 40000 "$log" | grep -aq yyyy; } # the first of two
+  eventually 60 piece
+  shim=$(awk '/^PPid/ {print $2}' "/proc/$(pid_of "$name")/status")
+  for process in "moss-log $(relay_pid)" "moss-shim $shim"; do
+    expect equal "$(cat "/proc/${process#* }/comm")" "${process% *}"
+    [ "$(awk '/^VmHWM/ {print $2}' "/proc/${process#* }/status")" -lt 65536 ] || fail "$process: $(grep VmHWM "/proc/${process#* }/status")"
+  done
+  moss exec "$name" touch /tmp/end
+  moss wait "$name"
+  moss rm "$name"
+  whole() { tail -c 80000 "$log" | tr '\0' '\n' | sed 1d | jq -r .short_message | tr -d '\n' | tr -dc y | wc -c | grep -qx 20000; }
+  eventually 60 whole
+  expect equal "$(tr -dc '~' <"$log" | wc -c)" 300000000
+  pieces=$((300000000 / 16384 + 1))
+  tr '\0' '\n' <"$log" | grep -a '~~' | grep -ao '"_partial_ordinal":[0-9]*' | cut -d: -f2 | cmp - <(seq $pieces)
   stop_receiver pieces
+  rm "$log"
 }
 
 @test "50 containers that log at once lose nothing" {

@@ -137,11 +137,12 @@ stands() {
   [ "$(awk '/^wchar/ {print $2}' "/proc/$pid/io")" = "$before" ]
 }
 
-# relay_pid: the process id of moss-log, which is nobody's child once its engine has gone.
+# relay_pid: the process id of moss-log, which is nobody's child once its engine has gone. Other files have theirs.
 relay_pid() {
-  local pid
-  for pid in $(pgrep -x moss-log); do
-    [ "$(stat -c %u "/proc/$pid")" = "$(id -u)" ] && [ "$(readlink "/proc/$pid/ns/user")" = "$(readlink "/proc/$(inner_pid)/ns/user")" ] && echo "$pid"
+  local pid space
+  space=$(readlink "/proc/$(inner_pid)/ns/user")
+  for pid in $(pgrep -u "$(id -u)" -x moss-log); do
+    if [ "$(readlink "/proc/$pid/ns/user")" = "$space" ]; then echo "$pid"; fi
   done
 }
 # relay_runs: is there one, and has the machine buried those before it?

@@ -110,8 +110,8 @@ func newLog(c LogConfig) (Log, error) {
 	for key, value := range options {
 		known, err := l.Attrs.setOption(key, value)
 		switch {
-		case driver.Writes == logdriver.Remote && (key == "tag" || slices.Contains(driver.Options, key)):
-			l.Options[key] = value // the tag too: drivers differ in what a missing or an empty one means
+		case driver.SendsOption(key):
+			l.Options[key] = value
 		case known:
 		case slices.Contains(driver.AllOptions(), key):
 			err = l.setOption(key, value)

@@ -23,6 +23,12 @@ type Driver struct {
 	Buffer func(options map[string]string) int64
 }
 
+// SendsOption reports whether moss-log gets an option: those of the driver alone, and the tag, since drivers differ in what a
+// missing or an empty one means.
+func (d Driver) SendsOption(key string) bool {
+	return d.Writes == Remote && (key == "tag" || slices.Contains(d.Options, key))
+}
+
 // AllOptions returns the names of the options that the driver takes. A driver that writes nowhere has none, and takes all.
 func (d Driver) AllOptions() []string {
 	switch d.Writes {

@@ -125,6 +125,7 @@ def unpack(read):
 
 class Http(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the head of an answer and its body are two packets
 
     def answer(self):
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -20,8 +20,8 @@ const (
 // checkNames checks host name, domain name, user and label-like strings.
 func checkNames(d *draft) error {
 	c := &d.Config
-	if len(c.Hostname) > maxKernelName || strings.ContainsFunc(c.Hostname, notInHosts) {
-		return fault.Invalid("invalid hostname format: %s", c.Hostname)
+	if err := CheckHostname(c.Hostname); err != nil {
+		return err
 	}
 	if c.Domainname != "" && !IsHostname(c.Domainname) {
 		return fault.Invalid("invalid domainname format: %s", c.Domainname)
@@ -38,6 +38,14 @@ func checkNames(d *draft) error {
 		return fault.Invalid("invalid OomScoreAdj %d: range for oom score adj is [-1000, 1000]", adj)
 	} else if adj < 0 {
 		d.addWarning("OomScoreAdj %d: an ordinary user cannot go below the engine's own value, which is used if it is higher.", adj)
+	}
+	return nil
+}
+
+// CheckHostname returns why no container can have a host name, nil if one can or the name is empty. The error is fault.Invalid.
+func CheckHostname(name string) error {
+	if len(name) > maxKernelName || strings.ContainsFunc(name, notInHosts) {
+		return fault.Invalid("invalid hostname format: %s", name)
 	}
 	return nil
 }

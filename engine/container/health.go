@@ -140,10 +140,14 @@ func healthPeriods(h *image.Healthcheck) []healthPeriod {
 
 // checkHealth keeps the limits of a merged health check (API document 3, section 8).
 func checkHealth(d *draft) error {
-	asked := d.Config.Healthcheck
-	if asked == nil {
+	if d.Config.Healthcheck == nil {
 		return nil
 	}
+	return CheckHealthcheck(d.Config.Healthcheck)
+}
+
+// CheckHealthcheck returns why no container can have a health check, nil if one can. The error is fault.Invalid.
+func CheckHealthcheck(asked *image.Healthcheck) error {
 	for _, period := range healthPeriods(asked) {
 		if v := *period.value; v != 0 && v < minHealthPeriod {
 			return fault.Invalid("%s in Healthcheck cannot be less than one millisecond: %s", period.field, v)

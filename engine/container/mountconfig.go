@@ -104,6 +104,19 @@ func (d *draft) checkMountConfigs(take func(dst string) error) error {
 	return nil
 }
 
+// Check returns why no container can have the mount, nil if one can. The error is fault.Invalid, or fault.Unsupported for a type
+// that other engines have.
+func (c *MountConfig) Check() error {
+	dst, err := c.checkFields()
+	if err != nil || c.Type != mountTmpfs {
+		return err
+	}
+	if _, err := c.toTmpfs(dst); err != nil {
+		return c.invalidField("TmpfsOptions: %v", err)
+	}
+	return nil
+}
+
 // invalidField is the answer to a mount that cannot be, in the words that clients know.
 func (c *MountConfig) invalidField(format string, args ...any) error {
 	return fault.Invalid("invalid mount config for type %q: "+format, append([]any{c.Type}, args...)...)

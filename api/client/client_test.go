@@ -355,3 +355,45 @@ func TestDialIsUsed(t *testing.T) {
 		t.Errorf("Ping = %v, dialled %q", err, asked)
 	}
 }
+
+// TestEventsOpened calls Opened when the engine has answered, and before any event.
+func TestEventsOpened(t *testing.T) {
+	engine := clienttest.New(t)
+	listens := make(chan struct{})
+	engine.Override["GET /events"] = func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-listens:
+			_, _ = io.WriteString(w, `{"Action":"start"}`)
+		case <-r.Context().Done():
+		}
+	}
+	var seen []string
+	opts := client.EventsOptions{Opened: func() { seen = append(seen, "opened"); close(listens) }}
+	err := newClient(t, engine).Events(t.Context(), opts, func(e types.Event, _ json.RawMessage) error {
+		seen = append(seen, e.Action)
+		return nil
+	})
+	if want := []string{"opened", "start"}; err != nil || !slices.Equal(seen, want) {
+		t.Errorf("Events saw %q, %v, want %q", seen, err, want)
+	}
+	refused := client.EventsOptions{Since: "x", Opened: func() { t.Error("Opened is called for an error") }}
+	engine.Override["GET /events"] = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadRequest) }
+	if err := newClient(t, engine).Events(t.Context(), refused, nil); client.StatusOf(err) != http.StatusBadRequest {
+		t.Errorf("Events = %v, want status 400", err)
+	}
+}
+
+// TestErrorKind is what the engine says of its error beside the status.
+func TestErrorKind(t *testing.T) {
+	engine := clienttest.New(t)
+	engine.Override["GET /info"] = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Fault-Kind", "unavailable")
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+	}
+	_, err := newClient(t, engine).Info(t.Context())
+	var answered *client.Error
+	if !errors.As(err, &answered) || answered.Kind != "unavailable" || answered.Message != "not now" {
+		t.Errorf("Info = %#v, want the kind unavailable", err)
+	}
+}

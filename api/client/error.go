@@ -10,6 +10,9 @@ import (
 	"syscall"
 )
 
+// faultKind is the header in which the engine tells an error's kind.
+const faultKind = "X-Fault-Kind"
+
 // maxMessage bounds how much of an error's body is read.
 const maxMessage = 64 << 10
 
@@ -18,6 +21,7 @@ type Error struct {
 	Status  int    // HTTP status; 0 when the error came inside a stream
 	Message string // the engine's own words
 	Code    int    // exit code of the command that failed inside a stream; 0: none did
+	Kind    string // of the engine's error, such as "not found"; empty when it came inside a stream, or from another engine
 }
 
 // Error returns the engine's message.
@@ -81,5 +85,5 @@ func readError(resp *http.Response) error {
 			text += ": " + shortenError(err)
 		}
 	}
-	return &Error{Status: resp.StatusCode, Message: text}
+	return &Error{Status: resp.StatusCode, Message: text, Kind: resp.Header.Get(faultKind)}
 }

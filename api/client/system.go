@@ -17,6 +17,7 @@ import (
 type EventsOptions struct {
 	Since, Until string // Unix seconds, with a fraction if wanted; empty: now and for ever
 	Filters      map[string][]string
+	Opened       func() // called once the engine listens: nothing that happens from then on is missed; nil: nobody
 }
 
 // Ping asks whether the engine answers.
@@ -55,6 +56,9 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions, each func(types
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if opts.Opened != nil {
+		opts.Opened()
+	}
 	return c.decodeStream(ctx, resp.Body, func(raw json.RawMessage) error {
 		var event types.Event
 		if err := json.Unmarshal(raw, &event); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"moss/api/apiver"
@@ -49,6 +50,67 @@ type laterVolume struct {
 	ClusterVolumeSpec any `api:"1.42-"`
 }
 
+type laterService struct {
+	Mode struct {
+		ReplicatedJob any `api:"1.41-"`
+		GlobalJob     any `api:"1.41-"`
+	}
+	UpdateConfig struct {
+		Monitor         any `api:"1.25-" fine:"5000000000"` // nanoseconds
+		MaxFailureRatio any `api:"1.25-"`
+		Order           any `api:"1.29-" fine:"stop-first"`
+	}
+	TaskTemplate struct {
+		Runtime               any `api:"1.30-" fine:"container"`
+		PluginSpec            any `api:"1.30-"`
+		NetworkAttachmentSpec any `api:"1.40-"`
+		ContainerSpec         laterTask
+		Placement             struct {
+			Preferences any `api:"1.27-"`
+			MaxReplicas any `api:"1.40-"`
+		}
+		Resources struct {
+			Limits struct {
+				Pids any `api:"1.41-"`
+			}
+			Reservations struct {
+				GenericResources any `api:"1.32-"`
+			}
+			SwapBytes        any `api:"1.52-"`
+			MemorySwappiness any `api:"1.52-"`
+		}
+	}
+}
+
+type laterTask struct {
+	laterConfig
+
+	Privileges     any `api:"1.30-"`
+	Init           any `api:"1.37-"`
+	Secrets        any `api:"1.25-"`
+	Configs        any `api:"1.30-"`
+	Isolation      any `api:"1.35-" fine:"default"`
+	Sysctls        any `api:"1.40-"`
+	CapabilityAdd  any `api:"1.41-"`
+	CapabilityDrop any `api:"1.41-"`
+	Ulimits        any `api:"1.41-"`
+	OomScoreAdj    any `api:"1.46-"`
+}
+
+type laterSwarm struct {
+	CAConfig struct {
+		SigningCACert any `api:"1.30-"`
+		SigningCAKey  any `api:"1.30-"`
+		ForceRotate   any `api:"1.30-"`
+	}
+}
+
+type laterSwarmInit struct {
+	DataPathPort    any `api:"1.40-"`
+	DefaultAddrPool any `api:"1.39-"`
+	Spec            laterSwarm
+}
+
 // laterOf returns the table of a body of some type; nil if there is none.
 func laterOf(body reflect.Type) any {
 	for body.Kind() == reflect.Pointer {
@@ -65,6 +127,12 @@ func laterOf(body reflect.Type) any {
 		return &laterConnect{}
 	case reflect.TypeFor[types.VolumeCreate]():
 		return &laterVolume{}
+	case reflect.TypeFor[types.ServiceSpec]():
+		return &laterService{}
+	case reflect.TypeFor[types.SwarmSpec]():
+		return &laterSwarm{}
+	case reflect.TypeFor[types.SwarmInit]():
+		return &laterSwarmInit{}
 	default:
 		return nil
 	}
@@ -118,7 +186,7 @@ func checkLater(v reflect.Value, path string, version apiver.Version, warnings *
 			return err
 		}
 		asked := value.Interface()
-		if versions.Has(version) || saysNothing(asked) || asked == any(field.Tag.Get("fine")) {
+		if versions.Has(version) || saysNothing(asked) || isFine(asked, field.Tag.Get("fine")) {
 			continue
 		}
 		why := field.Tag.Get("lost")
@@ -128,6 +196,14 @@ func checkLater(v reflect.Value, path string, version apiver.Version, warnings *
 		*warnings = append(*warnings, path+name+" has no effect: "+why+".")
 	}
 	return nil
+}
+
+// isFine reports whether a value is the text or the number of a tag.
+func isFine(value any, tag string) bool {
+	if number, ok := value.(float64); ok {
+		return strconv.FormatFloat(number, 'f', -1, 64) == tag
+	}
+	return value == any(tag)
 }
 
 // saysNothing reports whether a value is what clients send for none.

@@ -46,6 +46,12 @@ func TestLater(t *testing.T) {
 		{body: &types.NetworkConnect{}, in: `{"EndpointConfig":{"DriverOpts":{"x":"y"}}}`, refused: "EndpointConfig.DriverOpts"},
 		{body: &types.VolumeCreate{}, in: `{"ClusterVolumeSpec":{"Group":"x"}}`, refused: "ClusterVolumeSpec"},
 		{body: &types.VolumeCreate{}, in: `{"ClusterVolumeSpec":{}}`},
+		{body: &types.ServiceSpec{}, in: `{"TaskTemplate":{"ContainerSpec":{"Secrets":[{}, {"SecretID":"s"}]}}}`, refused: "TaskTemplate.ContainerSpec.Secrets is of API version 1.25"},
+		{body: &types.ServiceSpec{}, in: `{"UpdateConfig":{"Monitor":5000000001}}`, refused: "UpdateConfig.Monitor is of API version 1.25"},
+		{body: &types.ServiceSpec{}, in: `{"UpdateConfig":{"Monitor":5000000000,"MaxFailureRatio":0,"Order":"stop-first"},"TaskTemplate":{"Runtime":"container"}}`},
+		{body: &types.SwarmSpec{}, in: `{"CAConfig":{"ForceRotate":1}}`, refused: "CAConfig.ForceRotate is of API version 1.30"},
+		{body: &types.SwarmInit{}, in: `{"DataPathPort":4789}`, refused: "DataPathPort is of API version 1.40"},
+		{body: &types.SwarmInit{}, in: `{"DataPathPort":0,"SubnetSize":24,"Spec":{"CAConfig":{"ForceRotate":0}}}`},
 	} {
 		warnings, err := wire.DecodeWarn([]byte(tc.in), tc.body, apiver.Max)
 		if refused := err != nil; refused != (tc.refused != "") || refused && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.refused)) {
@@ -72,6 +78,12 @@ func TestNoFieldIsOfALaterVersion(t *testing.T) {
 		types.VolumeCreate{},
 		types.CopySource{},
 		types.AuthConfig{},
+		types.ServiceSpec{},
+		types.NodeSpec{},
+		types.SwarmSpec{},
+		types.SwarmInit{},
+		types.SwarmJoin{},
+		types.SwarmUnlock{},
 	} {
 		for name, versions := range rangesOf(t, reflect.TypeOf(body)) {
 			if versions.Since > apiver.Max {

@@ -257,7 +257,8 @@ func Ended(err error) bool {
 // the next engine reads how they ended.
 func sweepRunDir(runDir string) error {
 	for _, name := range []string{
-		"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", "moss-log.sock", lentName,
+		"storage", "netns", "idmap", aliveName, "ipam", "bridge.next", "execs", "moss-log.sock", "moss-swarm.sock",
+		"engine-swarm.sock", "swarm-control.sock", lentName,
 		"registry", // of older engines, which kept blobs there
 	} {
 		if err := os.RemoveAll(filepath.Join(runDir, name)); err != nil {

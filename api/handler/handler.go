@@ -6,6 +6,7 @@ package handler
 import (
 	"context"
 	"io"
+	"net/http"
 	"time"
 
 	"moss/api/apiver"
@@ -96,6 +97,13 @@ type System interface {
 	Version() system.Version
 }
 
+// Swarm passes requests on to this node's part in a swarm.
+type Swarm interface {
+	// Pass sends a request and returns its answer, whose body the caller closes. With enters it may bring the node into a
+	// swarm. fault.NotAcceptable in no swarm, fault.Unavailable without an answer.
+	Pass(r *http.Request, enters bool) (*http.Response, error)
+}
+
 // Services is what the endpoints work with. All of it but StorageDriver is required.
 type Services struct {
 	Containers    Containers
@@ -118,6 +126,7 @@ type Services struct {
 	Members       Members
 	System        System
 	Events        Events
+	Swarm         Swarm  // nil: none
 	StorageDriver string // what holds images, as inspect shows it
 }
 
@@ -143,6 +152,7 @@ type Handler struct {
 	members    Members
 	system     System
 	events     Events
+	swarm      Swarm
 	batches    eventBatches
 	driver     string
 }
@@ -153,7 +163,7 @@ func New(s Services) *Handler {
 		containers: s.Containers, settings: s.Settings, commits: s.Commits, inventory: s.Inventory, viewers: s.Viewers,
 		execs: s.Execs, stats: s.Stats, archive: s.Archive, changes: s.Changes, top: s.Top,
 		images: s.Images, imageVerbs: s.ImageVerbs, archives: s.ImageArchives, registries: s.Registries,
-		volumes: s.Volumes, system: s.System, events: s.Events,
+		volumes: s.Volumes, system: s.System, events: s.Events, swarm: s.Swarm,
 		builds: s.Builds, networks: s.Networks, members: s.Members,
 		driver: s.StorageDriver,
 	}

@@ -44,33 +44,3 @@ func (h *Handler) systemRoutes() []route.Route {
 		}},
 	}
 }
-
-// swarmRoutes are about machines that work together. moss is none of several: what needs a swarm says so, as the documents
-// want it (document 2, 4.6), and what makes one is not there.
-func swarmRoutes() []route.Route {
-	routes := []route.Route{
-		{Method: post, Path: "/swarm/init", Shape: route.Shape{About: "makes a swarm", Codes: codes(501)}},
-		{Method: post, Path: "/swarm/join", Shape: route.Shape{About: "joins a swarm", Codes: codes(501)}},
-		{Method: get, Path: "/services", Do: notInSwarm, Shape: swarmShape("lists services")},
-		{Method: post, Path: "/services/create", Do: notInSwarm, Shape: swarmShape("makes a service")},
-		{Method: get, Path: "/services/:id", Do: notInSwarm, Shape: swarmShape("shows a service")},
-		{Method: del, Path: "/services/:id", Do: notInSwarm, Shape: swarmShape("removes a service")},
-		{Method: post, Path: "/services/:id/update", Do: notInSwarm, Shape: swarmShape("changes a service")},
-		{Method: get, Path: "/tasks", Do: notInSwarm, Shape: swarmShape("lists tasks")},
-		{Method: get, Path: "/tasks/:id", Do: notInSwarm, Shape: swarmShape("shows a task")},
-		{Method: get, Path: "/swarm", Do: notInSwarm, Shape: swarmShape("shows the swarm")},
-		{Method: post, Path: "/swarm/leave", Do: notInSwarm, Shape: swarmShape("leaves the swarm")},
-		{Method: post, Path: "/swarm/update", Do: notInSwarm, Shape: swarmShape("changes the swarm")},
-		{Method: get, Path: "/nodes", Do: notInSwarm, Shape: swarmShape("lists nodes")},
-		{Method: get, Path: "/nodes/:id", Do: notInSwarm, Shape: swarmShape("shows a node")},
-		{Method: del, Path: "/nodes/:id", Do: notInSwarm, Shape: swarmShape("removes a node")},
-		{Method: post, Path: "/nodes/:id/update", Do: notInSwarm, Shape: swarmShape("changes a node")},
-	}
-	for i := range routes {
-		routes[i].Versions = versionsSince(24)
-	}
-	return routes
-}
-
-// swarmShape is the shape of what only a node of a swarm can do.
-func swarmShape(about string) route.Shape { return route.Shape{About: about, Codes: codes(406)} }

@@ -9,7 +9,7 @@ import (
 
 func TestNotInSwarm(t *testing.T) {
 	a := newAPI(t)
-	refused, absent := 0, 0
+	refused := 0
 	for _, r := range handler.New(handler.Services{}).Routes() {
 		noun, _, _ := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
 		switch noun {
@@ -17,13 +17,8 @@ func TestNotInSwarm(t *testing.T) {
 		default:
 			continue
 		}
-		want, words := 406, "This node is not part of a swarm"
-		if r.Path == "/swarm/init" || r.Path == "/swarm/join" {
-			want, words = 501, "moss does not implement POST "+r.Path+" yet"
-			absent++
-		} else {
-			refused++
-		}
+		const want, words = 406, "This node is not part of a swarm"
+		refused++
 		path := strings.ReplaceAll(r.Path, ":id", "x")
 		status, body := a.ask(r.Method, "/v1.24"+path, "")
 		message, _ := field(t, body, "message").(string)
@@ -34,7 +29,7 @@ func TestNotInSwarm(t *testing.T) {
 			t.Errorf("%s %s at 1.23 = %d %q, want 404", r.Method, r.Path, status, body)
 		}
 	}
-	if refused != 14 || absent != 2 {
-		t.Errorf("%d endpoints refuse and %d are absent, want 14 and 2", refused, absent)
+	if refused != 18 {
+		t.Errorf("%d endpoints refuse, want 18", refused)
 	}
 }

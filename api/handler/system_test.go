@@ -60,8 +60,8 @@ func TestEveryRoute(t *testing.T) {
 	a.containers.record = nil
 	a.containers.err, a.images.err = fault.NotFound("none"), fault.NotFound("none")
 	routes := handler.New(handler.Services{}).Routes()
-	if len(routes) != 81 {
-		t.Errorf("%d routes, want the 74 of the documents and of the swarm's clients, 6 of later ones, and one of moss alone", len(routes))
+	if len(routes) != 83 {
+		t.Errorf("%d routes, want the 76 of the documents and of the swarm's clients, 6 of later ones, and one of moss alone", len(routes))
 	}
 	for _, r := range routes {
 		path := strings.NewReplacer(":id", "x", ":name", "x").Replace(r.Path)

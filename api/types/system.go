@@ -96,10 +96,18 @@ type InfoRuntime struct {
 type InfoSwarm struct {
 	NodeID           string
 	NodeAddr         string
-	LocalNodeState   string // inactive, pending, active, error
+	LocalNodeState   string // inactive, pending, active, error, locked
 	ControlAvailable bool
 	Error            string
 	RemoteManagers   []InfoManager
+	Nodes            int          `json:",omitempty"` // this and the next ones on managers
+	Managers         int          `json:",omitempty"`
+	Cluster          *InfoCluster `json:",omitempty"`
+}
+
+// InfoCluster is the swarm of a manager. Its record is the answer to swarm.
+type InfoCluster struct {
+	ID string
 }
 
 // InfoManager is a manager of the swarm.

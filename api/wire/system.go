@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
 	"moss/api/apiver"
 	"moss/api/types"
+	"moss/engine/swarm/status"
 	"moss/engine/system"
 )
 
@@ -65,9 +67,24 @@ func NewInfo(i *system.Info) *types.Info {
 		Runtimes:           newRuntimes(i),
 		DefaultRuntime:     i.DefaultRuntime,
 		LiveRestoreEnabled: true, // containers outlive the engine: their shims hold them
-		Swarm:              types.InfoSwarm{LocalNodeState: "inactive"},
+		Swarm:              newInfoSwarm(i.Swarm),
 		Warnings:           orNone(i.Warnings),
 	}
+}
+
+// newInfoSwarm shows this node's part in a swarm.
+func newInfoSwarm(node status.Node) types.InfoSwarm {
+	s := types.InfoSwarm{
+		NodeID: node.ID, NodeAddr: node.Addr, LocalNodeState: cmp.Or(node.State, status.Inactive),
+		ControlAvailable: node.ControlAvailable, Error: node.Error,
+	}
+	for _, m := range node.Managers {
+		s.RemoteManagers = append(s.RemoteManagers, types.InfoManager{NodeID: m.NodeID, Addr: m.Addr})
+	}
+	if c := node.Cluster; c != nil {
+		s.Nodes, s.Managers, s.Cluster = c.Nodes, c.Managers, &types.InfoCluster{ID: c.ID}
+	}
+	return s
 }
 
 // systemStatus shows what is particular to an engine without root. Clients print it as they get it.

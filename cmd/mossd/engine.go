@@ -49,6 +49,7 @@ func runEngine(ctx context.Context, cfg config.Config, stderr io.Writer) int {
 	defer cancel()
 	go func() { served <- parts.server.Serve(serving) }()
 	parts.serveLater(serving, *log)
+	parts.swarm.Run()
 	// What only the start needed goes back to the system: the engine is idle most of its life.
 	debug.FreeOSMemory()
 	go trimMemory(serving)
@@ -68,6 +69,7 @@ func runEngine(ctx context.Context, cfg config.Config, stderr io.Writer) int {
 			}
 			log.Info().Str("signal", s.String()).Msg("stopping containers")
 			parts.stopBuilds()
+			parts.endSwarm(ctx)
 			parts.containers.Shutdown(ctx)
 			parts.handOver(ctx)
 			if err := parts.network.Close(ctx); err != nil {
@@ -91,7 +93,15 @@ func (p *parts) handOver(ctx context.Context) {
 	p.close(ctx)
 }
 
+// endSwarm ends this node's part in its swarm, which would take the end of its tasks' containers for failures.
+func (p *parts) endSwarm(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+	defer cancel()
+	p.swarm.End(ctx)
+}
+
 func (p *parts) close(ctx context.Context) {
+	p.swarm.Close()
 	p.endLater()
 	p.uplink.Close(ctx)
 	p.closeBuilds()

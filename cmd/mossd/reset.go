@@ -16,7 +16,7 @@ import (
 // goes after them. Other names are of others.
 //
 //nolint:gochecknoglobals // a constant list
-var kept = []string{"containers", "volumes", "networks", "events", "build", "cache", "storage", "damaged"}
+var kept = []string{"containers", "volumes", "networks", "events", "build", "cache", "storage", "swarm", "damaged"}
 
 // resetOuter enters the namespaces for a reset and removes the folders at last, unless they hold something of others. Both are
 // held as by an engine meanwhile.

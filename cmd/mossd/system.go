@@ -14,6 +14,7 @@ import (
 	"moss/engine/image"
 	"moss/engine/logdriver"
 	"moss/engine/record"
+	swarmstatus "moss/engine/swarm/status"
 	"moss/engine/system"
 	"moss/engine/volume"
 	"moss/imagesvc"
@@ -70,6 +71,7 @@ func newSystem(
 		Listeners:  p.bus.Listeners,
 		Damaged:    func() []string { return damageShown(p.damage) },
 		Registries: func() []system.Registry { return registryFacts(p.registries.Config()) },
+		Swarm:      func(ctx context.Context) swarmstatus.Node { return p.swarm.Node(ctx) }, // made after this
 		InNetwork:  p.network.Inside,
 	})
 }

@@ -33,6 +33,7 @@ import (
 	"moss/engine/shim/client"
 	"moss/engine/stats"
 	"moss/engine/stats/top"
+	"moss/engine/swarmservice"
 	"moss/engine/system"
 	"moss/engine/volume"
 	"moss/imagesvc"
@@ -47,6 +48,7 @@ type parts struct {
 	server     *server.Server
 	containers *lifecycle.Manager
 	logService *logservice.Service
+	swarm      *swarmservice.Service
 	tasks      *client.Runner
 	execs      *exec.Service
 	health     *health.Service
@@ -191,6 +193,9 @@ func (p *parts) closePartial() error {
 	if p.logService != nil {
 		p.logService.Close()
 	}
+	if p.swarm != nil {
+		p.swarm.Close()
+	}
 	return errors.Join(p.closeEvents(), p.fds.Close(), p.store.Close())
 }
 
@@ -224,6 +229,8 @@ func newServer(
 	about *system.Service,
 ) (*server.Server, error) {
 	log, inventory := *zerolog.Ctx(ctx), p.containers.Inventory()
+	var api *route.API
+	p.swarm = newSwarm(cfg, facts, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) }), log)
 	endpoints := handler.New(handler.Services{
 		Containers: p.containers, Settings: p.containers, Commits: p.containers.Commits(), Inventory: inventory,
 		Viewers: p.containers.Viewers(), Execs: p.execs, Changes: p.containers.Files(),
@@ -233,6 +240,7 @@ func newServer(
 		Images:  images, ImageVerbs: images, ImageArchives: images, Registries: images,
 		Builds: p.builds, Volumes: p.volumes, Networks: p.networks, Members: p.containers.Networks(),
 		System: about, Events: p.bus,
+		Swarm:         p.swarm,
 		StorageDriver: p.store.Driver(),
 	})
 	serve, err := apiver.Served(cfg.APIMin, cfg.APIMax)
@@ -240,7 +248,7 @@ func newServer(
 		return nil, err
 	}
 	options := route.Options{Version: version, Serve: serve, CORS: cfg.CORS, Log: log}
-	api := route.New(endpoints.Routes(), options) //nolint:contextcheck // requests bring their own
+	api = route.New(endpoints.Routes(), options) //nolint:contextcheck // requests bring their own
 	opt := serverOptions(ctx, cfg, facts, files)
 	opt.Refuse = api.Refuse
 	opt.Handler = profile.New(profile.Options{

@@ -78,6 +78,10 @@ type Config struct {
 	// BuildCacheSize is how many bytes the steps of builds and their cache mounts may each take before the oldest go; 0
 	// leaves it to the engine.
 	BuildCacheSize int64
+	// SwarmDir is the folder of this node's part in a swarm, absolute; empty: swarm in Root.
+	SwarmDir string
+	// SwarmHostFolders are the folders of this host that services of a swarm may mount, absolute.
+	SwarmHostFolders []string
 }
 
 // Options say where Load looks.

@@ -92,6 +92,8 @@ registry-redirect = ["store.lan:9000", "192.168.0.0/16"]
 max-concurrent-downloads = 3
 max-concurrent-uploads = 2
 build-cache-size = "10G"
+swarm-dir = "~/swarm"
+swarm-host-folder = ["/srv/a", "~/b/"]
 `
 
 // TestPrecedence gives every setting in all three sources and takes the sources away one by one.
@@ -105,6 +107,7 @@ func TestPrecedence(t *testing.T) {
 		"MOSS_HOST_LOOPBACK=false", "MOSS_HTTP_PROXY=0", "MOSS_LOG_DRIVER=journald", "MOSS_LOG_OPTS=mode=blocking,env=A", "MOSS_RUNTIME=/opt/crun", "MOSS_STORAGE_DRIVER=overlay", "MOSS_EMULATE_IDS=true",
 		"MOSS_REGISTRY_MIRROR=a.example,https://b.example/", "MOSS_INSECURE_REGISTRY=fd00::/8,[fd00::1]:5000", "MOSS_REGISTRY_REDIRECT=store.lan",
 		"MOSS_MAX_CONCURRENT_DOWNLOADS=64", "MOSS_MAX_CONCURRENT_UPLOADS=1", "MOSS_BUILD_CACHE_SIZE=500MiB",
+		"MOSS_SWARM_DIR=/env/swarm", "MOSS_SWARM_HOST_FOLDERS=/env/a,/env/b",
 	}
 	flags := map[string][]string{
 		"root": {"/flag"}, "run-dir": {"/flag/run"}, "host": {"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, "insecure-tcp": {"true"},
@@ -113,6 +116,7 @@ func TestPrecedence(t *testing.T) {
 		"host-loopback": {"true"}, "http-proxy": {"1"}, "log-driver": {"none"}, "log-opt": {"labels=a,b"}, "runtime": {"auto"}, "storage-driver": {"auto"}, "emulate-ids": {"0"},
 		"registry-mirror": {"c.example:443"}, "insecure-registry": {"d", "127.1.2.3"}, "registry-redirect": {"10.0.0.1:9000"},
 		"max-concurrent-downloads": {"0"}, "max-concurrent-uploads": {"7"}, "build-cache-size": {"4096"},
+		"swarm-dir": {"/flag/swarm"}, "swarm-host-folder": {"/flag/a"},
 	}
 	for _, s := range config.Settings() {
 		if !strings.Contains(wholeFile, "\n"+s.Key+" = ") || !strings.Contains(strings.Join(env, "\n"), s.Env+"=") || flags[s.Key] == nil {
@@ -132,6 +136,7 @@ func TestPrecedence(t *testing.T) {
 			RegistryMirrors: []string{"mirror.example", "http://10.0.0.1:5000"}, InsecureRegistries: []string{"10.0.0.0/8", "reg.example:5000"},
 			RegistryRedirects: []string{"store.lan:9000", "192.168.0.0/16"},
 			MaxDownloads:      3, MaxUploads: 2, BuildCacheSize: 10 << 30,
+			SwarmDir: "/home/u/swarm", SwarmHostFolders: []string{"/srv/a", "/home/u/b"},
 		}},
 		{"environment over file", config.Options{Environ: environ(env...)}, config.Config{
 			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"},
@@ -140,6 +145,7 @@ func TestPrecedence(t *testing.T) {
 			LogLevel: "warn", LogFormat: "text", NetworkDriver: "gvisor-tap-vsock", LogDriver: "journald", LogOptions: []string{"mode=blocking", "env=A"}, Runtime: "/opt/crun", StorageDriver: "overlay", EmulateIDs: true,
 			RegistryMirrors: []string{"a.example", "https://b.example/"}, InsecureRegistries: []string{"fd00::/8", "[fd00::1]:5000"}, RegistryRedirects: []string{"store.lan"},
 			MaxDownloads: 64, MaxUploads: 1, BuildCacheSize: 500 << 20,
+			SwarmDir: "/env/swarm", SwarmHostFolders: []string{"/env/a", "/env/b"},
 		}},
 		{"flags over both", config.Options{Environ: environ(env...), Flags: flags}, config.Config{
 			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true,
@@ -147,6 +153,7 @@ func TestPrecedence(t *testing.T) {
 			APIMin: "1.18", APIMax: "1.21",
 			LogLevel: "error", LogFormat: "json", DebugProfiles: true, NetworkDriver: "none", MTU: 65520, HostLoopback: true, HTTPProxy: true, LogDriver: "none", LogOptions: []string{"labels=a,b"},
 			RegistryMirrors: []string{"c.example:443"}, InsecureRegistries: []string{"d", "127.1.2.3"}, RegistryRedirects: []string{"10.0.0.1:9000"}, MaxUploads: 7, BuildCacheSize: 4096,
+			SwarmDir: "/flag/swarm", SwarmHostFolders: []string{"/flag/a"},
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

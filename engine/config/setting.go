@@ -54,7 +54,8 @@ var errNotAllowed = errors.New("")
 
 // allSettings returns all settings.
 func allSettings() []setting {
-	return slices.Concat(engineSettings(), hostSettings(), apiSettings(), containerSettings(), registrySettings(), buildSettings())
+	return slices.Concat(engineSettings(), hostSettings(), apiSettings(), containerSettings(), registrySettings(), buildSettings(),
+		swarmSettings())
 }
 
 // engineSettings are about the engine itself.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/swarm/status"
 )
 
 // Counts says how many containers there are.
@@ -57,6 +58,7 @@ type Counters struct {
 	Listeners  func() int      // clients that listen to events
 	Damaged    func() []string // files that are not what they should be, one line each
 	Registries func() []Registry
+	Swarm      func(ctx context.Context) status.Node
 	// InNetwork runs f in the network namespace of the containers. Without it the engine's own is looked at.
 	InNetwork func(f func() error) error
 }
@@ -97,6 +99,7 @@ type Info struct {
 	Images          int
 	Listeners       int
 	Registries      []Registry
+	Swarm           status.Node
 	Name            string // of the host
 	KernelVersion   string
 	OperatingSystem string
@@ -189,6 +192,10 @@ func (s *Service) Info(ctx context.Context) (Info, error) {
 	}
 	if s.counters.Registries != nil {
 		info.Registries = s.counters.Registries()
+	}
+	info.Swarm = status.Node{State: status.Inactive}
+	if s.counters.Swarm != nil {
+		info.Swarm = s.counters.Swarm(ctx)
 	}
 	if info.Name, err = os.Hostname(); err != nil {
 		return Info{}, fmt.Errorf("read the host's name: %w", err)

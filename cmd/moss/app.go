@@ -62,7 +62,7 @@ func (e *exit) Unwrap() error { return e.err }
 // runArgs runs the command with arguments and returns its exit code.
 func (a *app) runArgs(args []string) int {
 	root := a.rootCommand(args)
-	root.SetArgs(longHost(args))
+	root.SetArgs(a.takeHost(args))
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

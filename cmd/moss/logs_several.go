@@ -14,19 +14,33 @@ import (
 
 // showContainerLogs shows the logs of containers as showContainerLog does that of one. One that fails leaves the others to go on.
 func (a *app) showContainerLogs(ctx context.Context, refs []string, opts client.LogsOptions, end *time.Time) error {
-	width := 0
+	logs := make([]namedLog, 0, len(refs))
 	for _, ref := range refs {
-		width = max(width, len(ref))
+		logs = append(logs, namedLog{ref: ref, name: ref})
+	}
+	return a.showNamedLogs(ctx, logs, opts, end)
+}
+
+// namedLog is the log of a container, and what its lines begin with; empty: nothing.
+type namedLog struct{ ref, name string }
+
+func (a *app) showNamedLogs(ctx context.Context, logs []namedLog, opts client.LogsOptions, end *time.Time) error {
+	width := 0
+	for _, log := range logs {
+		width = max(width, len(log.name))
 	}
 	if _, err := a.engineClient(); err != nil {
 		return err
 	}
 	var mu sync.Mutex
 	failed := false
-	one := func(ref string) {
-		name := ref + strings.Repeat(" ", width-len(ref)) + " | "
+	one := func(log namedLog) {
+		name := ""
+		if log.name != "" {
+			name = log.name + strings.Repeat(" ", width-len(log.name)) + " | "
+		}
 		stdout, stderr := &namedLines{out: a.stdout, mu: &mu, name: name}, &namedLines{out: a.stderr, mu: &mu, name: name}
-		err := errors.Join(a.showContainerLog(ctx, ref, opts, end, stdout, stderr), stdout.endLastLine(), stderr.endLastLine())
+		err := errors.Join(a.showContainerLog(ctx, log.ref, opts, end, stdout, stderr), stdout.endLastLine(), stderr.endLastLine())
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
@@ -35,11 +49,11 @@ func (a *app) showContainerLogs(ctx context.Context, refs []string, opts client.
 		}
 	}
 	var all sync.WaitGroup
-	for _, ref := range refs {
+	for _, log := range logs {
 		if opts.Follow {
-			all.Go(func() { one(ref) })
+			all.Go(func() { one(log) })
 		} else {
-			one(ref)
+			one(log)
 		}
 	}
 	all.Wait()

@@ -14,6 +14,7 @@ const (
 	groupImage     = "image"
 	groupNetwork   = "network"
 	groupVolume    = "volume"
+	groupSwarm     = "swarm"
 	groupEngine    = "engine"
 )
 
@@ -41,6 +42,7 @@ func (a *app) rootCommand(args []string) *cobra.Command {
 		&cobra.Group{ID: groupImage, Title: "Images:"},
 		&cobra.Group{ID: groupNetwork, Title: "Networks:"},
 		&cobra.Group{ID: groupVolume, Title: "Volumes:"},
+		&cobra.Group{ID: groupSwarm, Title: "Swarm:"},
 		&cobra.Group{ID: groupEngine, Title: "Engine:"},
 	)
 	root.SetHelpCommandGroupID(groupEngine)
@@ -109,6 +111,9 @@ func (a *app) allCommands() []command {
 		{groupImage, "builder", a.builderCommand},
 		{groupNetwork, "network", a.networkCommand},
 		{groupVolume, "volume", a.volumeCommand},
+		{groupSwarm, "node", a.nodeCommand},
+		{groupSwarm, "service", a.serviceCommand},
+		{groupSwarm, "swarm", a.swarmCommand},
 		{groupEngine, "debug", a.debugCommand},
 		{groupEngine, "events", a.eventsCommand},
 		{groupEngine, "info", a.infoCommand},
@@ -117,23 +122,34 @@ func (a *app) allCommands() []command {
 	}
 }
 
-// longHost writes the engine's address in front of the command as --host: commands may use -H for something else.
-func longHost(args []string) []string {
-	args = slices.Clone(args)
+// takeHost takes the engine's address out of what stands in front of the command: commands may use -H and --host for something
+// else. A flag without its value is left to be complained of.
+func (a *app) takeHost(args []string) []string {
+	left := []string{}
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		left, args = append(left, args[0]), args[1:] // the command line that is to be completed follows
+	}
 	for i := 0; i < len(args); i++ {
-		switch short, found := strings.CutPrefix(args[i], "-H"); {
-		case found && short == "":
-			args[i] = "--host"
+		short, isShort := strings.CutPrefix(args[i], "-H")
+		long, isLong := strings.CutPrefix(args[i], "--host=")
+		switch {
+		case (args[i] == "--host" || args[i] == "-H") && i+1 < len(args):
 			i++
-		case found:
-			args[i] = "--host=" + strings.TrimPrefix(short, "=")
-		case rootValue(args[i]):
+			a.host = args[i]
+		case isLong:
+			a.host = long
+		case isShort && short != "":
+			a.host = strings.TrimPrefix(short, "=")
+		case rootValue(args[i]) && i+1 < len(args):
+			left = append(left, args[i], args[i+1])
 			i++
 		case !strings.HasPrefix(args[i], "-"):
-			return args
+			return append(left, args[i:]...)
+		default:
+			left = append(left, args[i])
 		}
 	}
-	return args
+	return left
 }
 
 // tlsFlags are docker's, for hosts of tcp://.

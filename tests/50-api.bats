@@ -44,10 +44,10 @@ make() { api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",$2}" | he
   expect contains "client version 1.12 is too old. Minimum supported API version is 1.18, please upgrade your client to a newer version"
 }
 
-@test "what is not built yet is 501 with a message" {
-  run api POST /v1.24/swarm/init '{}'
+@test "what is not there is 501 with a message that names it" {
+  run api POST /v1.24/networks/create '{"Name":"n","Scope":"swarm"}'
   expect line -1 501
-  expect --in "$(jq -r .message <<<"${lines[0]}")" contains moss
+  expect --in "$(jq -r .message <<<"${lines[0]}")" contains Scope
 }
 
 # heads METHOD PATH [ARG...]: the head of the answer.
@@ -55,7 +55,7 @@ heads() { curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}"
 
 @test "every answer has the same headers, errors too" {
   for call in "GET /_ping 200" "GET /v1.18/info 200" "GET /nothing 404" "GET /v1.99/info 400" "POST /info 405" "GET /containers/none/json 404" \
-    "GET /containers/json?a=%zz 400" "OPTIONS /info 200" "DELETE /containers/none 404" "POST /v1.24/swarm/init 501" "GET /events?until=1 200"; do
+    "GET /containers/json?a=%zz 400" "OPTIONS /info 200" "DELETE /containers/none 404" "POST /v1.24/services/create 406" "GET /events?until=1 200"; do
     read -r method path code <<<"$call"
     run heads "$method" "$path"
     expect contains "HTTP/1.1 $code" "Server: moss/" "(linux)" "Api-Version: 1.24" "Ostype: linux" "Docker-Experimental: false"

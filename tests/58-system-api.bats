@@ -136,7 +136,7 @@ happened() {
 
 @test "info: every field in the versions that have it, with its form" {
   for v in $versions; do
-    same info "$v" /info info.Plugins.Log info.Runtimes.runtimeArgs
+    same info "$v" /info info.Plugins.Log info.Runtimes.runtimeArgs info.Swarm.Nodes info.Swarm.Managers info.Swarm.Cluster
   done
   expect equal "$(get /v1.18/info | jq -c '[.Debug, .MemoryLimit, .SwapLimit, .IPv4Forwarding | type]')" '["boolean","boolean","boolean","boolean"]'
   expect equal "$(get /v1.19/info | jq -c '[.Debug, .MemoryLimit, .SwapLimit, .IPv4Forwarding | type]')" '["boolean","boolean","boolean","boolean"]'
@@ -227,7 +227,7 @@ happened() {
 }
 
 @test "services and tasks: 406 without a swarm, from 1.24 on" {
-  calls="GET /services GET /services/x DELETE /services/x GET /tasks GET /tasks/x GET /swarm GET /nodes GET /nodes/x DELETE /nodes/x"
+  calls="GET /services GET /services/x DELETE /services/x GET /tasks GET /tasks/x GET /swarm GET /swarm/unlockkey GET /nodes GET /nodes/x DELETE /nodes/x"
   # shellcheck disable=SC2086 # Words are meant.
   set -- $calls POST /services/create POST /services/x/update POST /swarm/leave POST /swarm/update POST /nodes/x/update
   while [ $# -gt 0 ]; do
@@ -239,8 +239,12 @@ happened() {
     shift 2
   done
   for path in /swarm/init /swarm/join; do
-    run api POST "/v1.24$path" '{}'
-    expect line -1 501
+    run api POST "/v1.24$path" '{"ListenAddr": "none of this host"}'
+    expect line -1 400
+  done
+  for path in /swarm/init /swarm/join /swarm/unlock; do
+    run api POST "/v1.23$path" '{}'
+    expect line -1 404
   done
 }
 

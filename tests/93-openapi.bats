@@ -4,6 +4,7 @@
 # bats file_tags=subids
 
 load lib/moss
+load lib/ports
 load lib/registry
 
 setup_file() {
@@ -149,7 +150,30 @@ healthy() { [ "$(moss inspect "$box" | jq -r '.[0].State.Health.Status')" = heal
   [ "$(wc -l <"$BATS_TEST_TMPDIR/$count")" -ge 5 ] || fail "few events: $(cat "$BATS_TEST_TMPDIR/$count")"
   see /openapi.yaml
   ask 406 GET /services /services
-  ask 501 POST /swarm/init /swarm/init '{}'
+  conforms
+}
+
+@test "a swarm: itself, its node, a service and its task" {
+  addr=127.0.0.1:$(free_port)
+  ask 200 POST /swarm/init /swarm/init "{\"ListenAddr\":\"$addr\",\"AdvertiseAddr\":\"$addr\",\"Availability\":\"active\"}"
+  ask 406 POST /swarm/init /swarm/init '{}'
+  see /info
+  node=$(last .Swarm.NodeID)
+  see /swarm
+  see /swarm/unlockkey
+  see /nodes
+  see '/nodes/{id}' "/nodes/$node"
+  ask 400 POST /services/create /services/create '{}'
+  ask 201 POST /services/create /services/create \
+    "{\"Name\":\"$box\",\"Labels\":{\"a\":\"1\"},\"TaskTemplate\":{\"ContainerSpec\":{\"Image\":\"busybox:latest\",\"Args\":[\"sleep\",\"1000\"],\"Env\":[\"A=1\"]},\"RestartPolicy\":{\"Condition\":\"any\"}}}"
+  see '/services/{id}' "/services/$box"
+  see /services
+  task() { see /tasks && [ "$(last '.[0].Status.State' 2>/dev/null)" = running ]; }
+  eventually 20 task
+  see '/tasks/{id}' "/tasks/$(last '.[0].ID')"
+  ask 404 GET '/tasks/{id}' /tasks/none
+  ask 200 DELETE '/services/{id}' "/services/$box"
+  ask 200 POST /swarm/leave '/swarm/leave?force=1'
   conforms
 }
 

@@ -25,7 +25,8 @@ func TestMapIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatalf("readModule: %v", err)
 	}
-	if got, want := m.listPrograms(), []string{"cmd/moss", "cmd/moss-log", "cmd/moss-shim", "cmd/mossd"}; !slices.Equal(got, want) {
+	want := []string{"cmd/moss", "cmd/moss-log", "cmd/moss-shim", "cmd/moss-swarm", "cmd/mossd"}
+	if got := m.listPrograms(); !slices.Equal(got, want) {
 		t.Errorf("listPrograms: got %q, want %q", got, want)
 	}
 	text, err := os.ReadFile(filepath.Join(root, mapFile))

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,14 +25,16 @@ const (
 // declaredForms returns the JSON forms of types that encode themselves.
 func declaredForms() map[reflect.Type]string {
 	return map[reflect.Type]string{
-		reflect.TypeFor[time.Time]():          "time",
-		reflect.TypeFor[time.Duration]():      "int",
-		reflect.TypeFor[json.RawMessage]():    "any",
-		reflect.TypeFor[types.Secret]():       "string",
-		reflect.TypeFor[types.Strings]():      "string or array of string",
-		reflect.TypeFor[types.Signal]():       "string or int",
-		reflect.TypeFor[types.LxcConf]():      "map of string or array of object",
-		reflect.TypeFor[types.AuxAddresses](): "map of string or string",
+		reflect.TypeFor[time.Time]():             "time",
+		reflect.TypeFor[time.Duration]():         "int",
+		reflect.TypeFor[json.RawMessage]():       "any",
+		reflect.TypeFor[types.Secret]():          "string",
+		reflect.TypeFor[types.Strings]():         "string or array of string",
+		reflect.TypeFor[types.Signal]():          "string or int",
+		reflect.TypeFor[types.LxcConf]():         "map of string or array of object",
+		reflect.TypeFor[types.AuxAddresses]():    "map of string or string",
+		reflect.TypeFor[types.ServiceResource](): "object",
+		reflect.TypeFor[types.ServiceNetwork]():  "string or object",
 	}
 }
 
@@ -84,12 +87,11 @@ func encodesItself(t reflect.Type) bool {
 
 // isForm reports whether the words are a form as formOf returns them.
 func isForm(words string) bool {
-	for _, form := range declaredForms() {
-		if words == form {
+	declared := slices.Collect(maps.Values(declaredForms()))
+	for {
+		if slices.Contains(declared, words) {
 			return true
 		}
-	}
-	for {
 		inner, list := strings.CutPrefix(words, "array of ")
 		inner, set := strings.CutPrefix(inner, "map of ")
 		if !list && !set {

@@ -100,7 +100,10 @@ func TestEveryDifferenceIsFound(t *testing.T) {
 		{"PUT /containers/{id}/archive 403", func(i *item) { i.name = "PUT /containers/{id}/archive 418" }, "418: no route has it"},
 		{"GET /containers/{id}/logs 101", nil, "GET /containers/{id}/logs 101: answered, not in the list"},
 		{"any endpoint 401", nil, "401: answered, not in the list"},
-		{"GET /services ?filters", noteOf(""), "GET /services ?filters: no route has it"},
+		{"GET /containers/{id}/attach/ws 200", noteOf(""), "GET /containers/{id}/attach/ws 200: no route has it"},
+		{"taskspec.Networks", kindOf("array of object"), "has it as array of string or object, listed: array of object"},
+		{"servicespec.Networks", noteOf(""), "has it as array of string or object, listed: array of string"},
+		{"POST /swarm/init", kindOf("endpoint: swarminit"), "has it as endpoint: swarminit -> string, listed: endpoint: swarminit"},
 		{"GET /events ?since", noteOf(isNever), "GET /events ?since: a route has it, listed as never there"},
 	} {
 		if got := findings(changed(t, items, tc.name, tc.change), servedRoutes()); !strings.Contains(got, tc.want) {

@@ -120,6 +120,8 @@ func recordName(t reflect.Type) string {
 		return "array of " + recordName(t.Elem())
 	case t.Kind() == reflect.Pointer:
 		return recordName(t.Elem())
+	case t.Kind() == reflect.String:
+		return "string"
 	}
 	if prefix, ok := prefixesByType()[t]; ok {
 		return strings.TrimSuffix(prefix, ".")

@@ -30,7 +30,7 @@ type shape struct {
 func allShapes() []shape {
 	archives, volumes := apiver.Range{Since: apiver.New(1, 20)}, apiver.Range{Since: apiver.New(1, 21)}
 	networks, updates := volumes, apiver.Range{Since: apiver.New(1, 22)}
-	return []shape{
+	return append(swarmShapes(), []shape{
 		{prefix: "list.", of: reflect.TypeFor[types.ContainerSummary]()},
 		{prefix: "endpoint.", of: reflect.TypeFor[types.EndpointSettings](), since: networks},
 		{prefix: "mount.", of: reflect.TypeFor[types.MountPoint](), since: archives},
@@ -79,6 +79,27 @@ func allShapes() []shape {
 		{prefix: "pruned.volumes.", of: reflect.TypeFor[types.VolumesPruned]()},
 		{prefix: "pruned.networks.", of: reflect.TypeFor[types.NetworksPruned]()},
 		{prefix: "pruned.builds.", of: reflect.TypeFor[types.BuildsPruned]()},
+	}...)
+}
+
+func swarmShapes() []shape {
+	swarms := apiver.Range{Since: apiver.New(1, 24)}
+	return []shape{
+		{prefix: "service.", of: reflect.TypeFor[types.Service](), since: swarms},
+		{prefix: "servicespec.", of: reflect.TypeFor[types.ServiceSpec](), since: swarms},
+		{prefix: "endpointspec.", of: reflect.TypeFor[types.EndpointSpec](), since: swarms},
+		{prefix: "servicecreated.", of: reflect.TypeFor[types.ServiceCreated](), since: swarms},
+		{prefix: "serviceupdated.", of: reflect.TypeFor[types.ServiceUpdated](), since: swarms},
+		{prefix: "task.", of: reflect.TypeFor[types.Task](), since: swarms},
+		{prefix: "taskspec.", of: reflect.TypeFor[types.TaskSpec](), since: swarms},
+		{prefix: "node.", of: reflect.TypeFor[types.Node](), since: swarms},
+		{prefix: "nodespec.", of: reflect.TypeFor[types.NodeSpec](), since: swarms},
+		{prefix: "swarm.", of: reflect.TypeFor[types.Swarm](), since: swarms},
+		{prefix: "swarmspec.", of: reflect.TypeFor[types.SwarmSpec](), since: swarms},
+		{prefix: "swarminit.", of: reflect.TypeFor[types.SwarmInit](), since: swarms},
+		{prefix: "swarmjoin.", of: reflect.TypeFor[types.SwarmJoin](), since: swarms},
+		{prefix: "swarmunlock.", of: reflect.TypeFor[types.SwarmUnlock](), since: swarms},
+		{prefix: "swarmunlockkey.", of: reflect.TypeFor[types.SwarmUnlockKey](), since: swarms},
 	}
 }
 

@@ -25,14 +25,14 @@ export KEEP_TAP = $(if $(FILES),,$(CURDIR)/$(RAN))
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance chance flake quick fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat compat-clients guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance test-swarm chance flake quick fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat compat-clients guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
 	@echo "moss $(VERSION): rootless containers. Targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-build: ## bin/mossd, bin/moss, bin/moss-shim, bin/moss-log: static, for this machine
+build: ## bin/mossd, bin/moss, bin/moss-shim, bin/moss-log, bin/moss-swarm: static, for this machine
 	@mkdir -p bin
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ $(addprefix ./cmd/,$(PROGRAMS))
 
@@ -49,7 +49,7 @@ demo: ## from nothing to running containers, shown step by step
 	hack/demo.sh
 
 # What make test runs, side by side (hack/ci/stages.go). ALSO= adds stages.
-STAGES := build unit bats bats-no-subids bats-cgroups bats-chance powercut
+STAGES := build unit bats bats-no-subids bats-cgroups bats-chance swarm powercut
 
 test: deps ## unit tests and the engine's tests, all as an unprivileged user
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/ci ./hack/ci
@@ -81,6 +81,9 @@ bats-cgroups: build ## the tests that need delegated cgroups (root delegates the
 
 bats-chance: build ## fuzzer, kill loops and storms with the seeds that CI has (MOSS_SEEDS= for others)
 	tests/run.sh --chance $(RUN) $(FILES)
+
+test-swarm: build ## tests/swarm/*.bats: engines of several users in network namespaces (root; RUN='--test NAME' for one)
+	tests/swarm.sh $(RUN) $(FILES)
 
 COUNT ?= 10
 flake: build ## FILES= of tests/ COUNT= times (10) under load

@@ -1,17 +1,18 @@
 #!/bin/bash
 # as-user.sh: runs a command as an ordinary user, the way moss is meant to be used.
 #
-#   hack/as-user.sh [--no-subids] [--cgroups] CMD [ARG]...
+#   hack/as-user.sh [--no-subids | --name USER] [--cgroups] CMD [ARG]...
 #
 # As root it creates, once, the test user moss-test (with sub-ids), or moss-test-nosub (without any), and
 # runs CMD as that user: no capabilities, a clean environment, its own HOME and XDG_RUNTIME_DIR (0700).
 # As anyone else it runs CMD as it is, with a private XDG_RUNTIME_DIR where there is none.
 #   --no-subids  a user for whom /etc/subuid and /etc/subgid hold nothing
+#   --name USER  another user with sub-ids, created once as well (root only)
 #   --cgroups    delegate cgroups to the user for as long as CMD runs (root only); removed afterwards
 # MOSS_*, DOCKER_*, BATS_*, CI, GOFLAGS, GOPROXY, LANG, TERM and the terminal's size are passed on. Exit status: that of CMD.
 set -euo pipefail
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; }
 die() {
   echo "as-user: $*" >&2
   exit 125
@@ -19,10 +20,16 @@ die() {
 
 subids=yes
 cgroups=no
+user=
 while [ $# -gt 0 ]; do
   case $1 in
     --no-subids) subids=no ;;
     --cgroups) cgroups=yes ;;
+    --name)
+      [ $# -gt 1 ] || die "--name needs a user's name"
+      user=$2
+      shift
+      ;;
     -h | --help)
       usage
       exit 0
@@ -57,6 +64,7 @@ private_dir() {
 }
 
 run_as_is() {
+  [ -z "$user" ] || die "--name needs root"
   if [ $subids = no ] && has_subids "$(id -un)" "$(id -u)"; then
     die "--no-subids needs root, or a user without lines in /etc/subuid and /etc/subgid"
   fi
@@ -72,7 +80,13 @@ run_as_is() {
 
 [ "$(id -u)" = 0 ] || run_as_is "$@"
 
-if [ $subids = yes ]; then user=moss-test; else user=moss-test-nosub; fi
+if [ -n "$user" ]; then
+  [ $subids = yes ] || die "--name and --no-subids cannot be combined"
+elif [ $subids = yes ]; then
+  user=moss-test
+else
+  user=moss-test-nosub
+fi
 
 # Two of these may start at once; the user, its sub-ids and its folders are made under one lock.
 mkdir -p /run/lock

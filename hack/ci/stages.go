@@ -26,7 +26,7 @@ type stage struct {
 }
 
 // allStages returns the table of all. The lane "engine" holds what drives engines, which wait as often as they compute,
-// and "chance" what mostly waits for engines to start again; "compute" what compiles, at a lower priority, so that it
+// and "chance" what mostly waits for engines to start again or for other nodes; "compute" what compiles, at a lower priority, so that it
 // fills the gaps; "guest" an emulator.
 func allStages() []stage {
 	bats := func(arguments ...string) []string { return append([]string{"tests/run.sh"}, arguments...) }
@@ -37,13 +37,14 @@ func allStages() []stage {
 		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--no-subids")},
 		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--cgroups")},
 		{name: "bats-chance", lane: "chance", after: []string{"build", "bats"}, limit: 15 * time.Minute, command: bats("--chance")},
+		{name: "swarm", lane: "chance", after: []string{"build"}, limit: 20 * time.Minute, command: []string{"tests/swarm.sh"}},
 		{name: "powercut", lane: "chance", after: []string{"build"}, limit: 10 * time.Minute, command: []string{"hack/powercut.sh", "--rounds", "3", "--seed", "1"}},
 		{name: "unit", lane: "compute", nice: 5, after: []string{"build"}, limit: 30 * time.Minute, command: target("unit")},
 		{name: "layers", lane: "compute", nice: 5, limit: 5 * time.Minute, command: target("layers")},
 		{name: "lint", lane: "compute", nice: 5, limit: 30 * time.Minute, command: target("lint")},
 		{name: "guest", lane: "guest", after: []string{"build"}, limit: 30 * time.Minute, command: target("guest")},
 		{name: "fresh", lane: "guest", limit: 15 * time.Minute, command: []string{"hack/fresh.sh"}},
-		{name: "compat", lane: "compute", after: []string{"bats", "bats-no-subids", "bats-cgroups", "bats-chance", "unit", "guest"}, limit: 5 * time.Minute, command: target("compat")},
+		{name: "compat", lane: "compute", after: []string{"bats", "bats-no-subids", "bats-cgroups", "bats-chance", "swarm", "unit", "guest"}, limit: 5 * time.Minute, command: target("compat")},
 	}
 }
 

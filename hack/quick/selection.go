@@ -121,6 +121,8 @@ func explainRest(file change, owner *pkg, bats []string) string {
 		return file.path + ": its rules for all packages: make lint"
 	case dir == "tests/guest/" || strings.HasPrefix(dir, "hack/guest/") || dir == "hack/units/":
 		return file.path + ": make guest"
+	case dir == "tests/swarm/" || base == "swarm.sh" && dir == "tests/" || file.path == "tests/lib/nodes.bash":
+		return file.path + ": make test-swarm"
 	case strings.HasSuffix(base, ".md") || bats != nil || len(findReaders([]change{file})) > 0:
 		return ""
 	case owner == nil || owner.name == ".":

@@ -89,6 +89,7 @@ func TestChoose(t *testing.T) {
 		},
 		{name: "a script", files: "hack/x.sh", scripts: "hack/x.sh", leftOut: "hack/x.sh: no tests are known for it"},
 		{name: "of the guest", files: "tests/guest/10-a.bats", scripts: "tests/guest/10-a.bats", leftOut: "tests/guest/10-a.bats: make guest", wantCompat: true},
+		{name: "of a swarm", files: "tests/swarm/10-a.bats", scripts: "tests/swarm/10-a.bats", leftOut: "tests/swarm/10-a.bats: make test-swarm", wantCompat: true},
 		{name: "the fields", files: "docs/fields.tsv", own: "hack/compat", wantCompat: true},
 		{name: "the map", files: "tests/map.txt", own: "hack/quick"},
 		{name: "words", files: "README.md"},

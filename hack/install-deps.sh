@@ -153,12 +153,13 @@ for manager in apt-get dnf zypper apk pacman none; do
   command -v "$manager" >/dev/null 2>&1 && break
 done
 
-# have tells whether one of the commands is here. A busybox must be static: it becomes a whole image.
+# have tells whether one of the commands is here. A busybox must be static: it becomes a whole image. A rsyslogd must speak TLS.
 have() {
   for tool in "$@"; do
     path=$(command -v "$tool" 2>/dev/null) || continue
     case $tool in
       busybox*) LC_ALL=C ldd "$path" 2>&1 | grep -q '=>' && continue ;;
+      rsyslogd) find /usr/lib /usr/lib64 -name lmnsd_gtls.so 2>/dev/null | grep -q . || continue ;;
     esac
     return 0
   done

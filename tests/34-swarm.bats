@@ -167,8 +167,9 @@ LIST
   for damage in ': >' 'echo { >' 'jq -c ".Machine = \"other\"" <<<"$record" >'; do
     init >/dev/null
     record=$(cat "$(swarm_dir)/member.json")
-    kill -KILL "$(swarm_pid)"
-    eval "$damage \"\$(swarm_dir)/member.json\""
+    swarm=$(swarm_pid)
+    eval "$damage \"\$(swarm_dir)/member.json\"" # first: the engine starts the next one at once
+    kill -KILL "$swarm"
     in_error() { [ "$(node_state)" = error ]; }
     eventually 20 in_error
     expect --in "$(info .Error)" matches 'damaged|another machine'

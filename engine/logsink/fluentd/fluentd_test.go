@@ -285,6 +285,7 @@ func TestAway(t *testing.T) {
 	r := serve(t, l, nil)
 	for i, s := range senders {
 		sendAll(t, s, lines(i, 1))
+		r.await(i + 1) // the receiver reads its connections side by side
 	}
 	expectLines(t, r.await(len(senders)))
 }

@@ -135,8 +135,8 @@ func CheckEndpoint(name string, e *EndpointConfig) error {
 		}
 	}
 	for _, alias := range e.Aliases {
-		if !isWord(alias) || len(alias) > maxNetworkName {
-			return fault.Invalid("invalid alias %q in network %s: expected a host name", alias, name)
+		if err := CheckAlias(alias); err != nil {
+			return fault.Invalid("network %s: %w", name, err)
 		}
 	}
 	if _, err := ParseLinks(e.Links); err != nil {
@@ -148,6 +148,14 @@ func CheckEndpoint(name string, e *EndpointConfig) error {
 	}
 	e.MacAddress = mac
 	return checkIPAM(e.IPAMConfig)
+}
+
+// CheckAlias returns fault.Invalid for what no container can be called in a network.
+func CheckAlias(alias string) error {
+	if !isWord(alias) || len(alias) > maxNetworkName {
+		return fault.Invalid("invalid alias %q: expected a host name", alias)
+	}
+	return nil
 }
 
 func checkIPAM(c *IPAMConfig) error {

@@ -54,7 +54,7 @@ func (k *maker) makeContainer(
 	endpoints map[string]container.EndpointConfig, img *image.Image, step *container.Step,
 ) (_ string, warnings []string, err error) {
 	containerID := id.New() // not a result: a return with an error must not change what the undo steps remove
-	spec, warnings, err := k.newSpec(containerID, cfg, host, endpoints, img)
+	spec, warnings, err := k.newSpec(ctx, containerID, cfg, host, endpoints, img)
 	if err != nil {
 		return "", nil, err
 	}
@@ -104,8 +104,8 @@ func (k *maker) makeContainer(
 
 // newSpec checks what a client asks for, as far as other containers do not matter. The warnings are for the client.
 func (k *maker) newSpec(
-	containerID string, cfg container.Config, host container.HostConfig, endpoints map[string]container.EndpointConfig,
-	img *image.Image,
+	ctx context.Context, containerID string, cfg container.Config, host container.HostConfig,
+	endpoints map[string]container.EndpointConfig, img *image.Image,
 ) (container.Spec, []string, error) {
 	endpoints, networkIDs, err := k.networks.nameNetworks(&host, endpoints)
 	if err != nil {
@@ -120,7 +120,7 @@ func (k *maker) newSpec(
 	if err := errors.Join(k.checkRuntime(spec.Runtime), k.opt.Specs.Check(&spec), k.userns.keepID(cfg.User, &spec)); err != nil {
 		return spec, nil, err
 	}
-	if err := k.networks.settleNetworks(containerID, &spec, networkIDs); err != nil {
+	if err := k.networks.settleNetworks(ctx, containerID, &spec, networkIDs); err != nil {
 		return spec, nil, err
 	}
 	return spec, append(warnings, container.LimitWarnings(spec.Host, k.opt.Controllers)...), nil

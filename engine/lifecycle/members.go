@@ -93,11 +93,13 @@ func (ns *Networks) publishNetwork(action string, r *container.Record) {
 
 func (ns *Networks) publishEndpoint(action string, r *container.Record, name, networkID string) {
 	driver := network.DriverBridge
-	switch name {
-	case network.Host:
+	switch {
+	case name == network.Host:
 		driver = network.DriverHost
-	case network.None:
+	case name == network.None:
 		driver = network.DriverNull
+	case network.IsSwarmID(networkID):
+		driver = network.DriverOverlay
 	}
 	ns.events.Publish(event.Event{
 		Type: event.TypeNetwork, Action: action, ID: networkID,

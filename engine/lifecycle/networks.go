@@ -91,14 +91,18 @@ func (ns *Networks) nameNetwork(ref string, ids map[string]string) (string, erro
 }
 
 // settleNetworks notes in spec which networks are meant, as far as they are there, and checks what can be of the places in
-// them. ids are those that the client has named otherwise than by name.
-func (ns *Networks) settleNetworks(containerID string, spec *container.Spec, ids map[string]string) error {
+// them. ids are those that the client has named otherwise than by name. A network of the swarm is fault.Forbidden, except for
+// moss-swarm.
+func (ns *Networks) settleNetworks(ctx context.Context, containerID string, spec *container.Spec, ids map[string]string) error {
 	for name, e := range spec.Endpoints {
 		n, err := ns.networkNamed(name, cmp.Or(ids[name], e.NetworkID))
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
 		if e.NetworkID = ""; err == nil {
+			if n.Scope() == network.ScopeSwarm && !network.IsSwarm(ctx) {
+				return network.NotAttachable(n.Name)
+			}
 			if err := checkAddresses(n, &e); err != nil {
 				return err
 			}
@@ -158,7 +162,8 @@ func networkMode(spec *container.Spec) string {
 	return network.Bridge
 }
 
-// networkRequest asks for the networks that a container is in. One that is not there is fault.NotFound.
+// networkRequest asks for the networks that a container is in. One that is not there is fault.NotFound, one of a swarm of whose
+// tasks the container is not is fault.Forbidden.
 func (ns *Networks) networkRequest(r *container.Record, spec *container.Spec) (network.Request, error) {
 	req := network.Request{ContainerID: r.ID, Mode: networkMode(spec)}
 	if req.Mode != network.Bridge {
@@ -176,6 +181,9 @@ func (ns *Networks) networkRequest(r *container.Record, spec *container.Spec) (n
 		n, err := ns.networkNamed(name, spec.Endpoints[name].NetworkID)
 		if err != nil {
 			return req, err
+		}
+		if n.Scope() == network.ScopeSwarm && spec.Endpoints[name].NetworkID != n.ID {
+			return req, network.NotAttachable(name) // it came after the container, which was not let into it
 		}
 		req.Attach = append(req.Attach, ns.networkAttachment(r, spec, name, n))
 	}

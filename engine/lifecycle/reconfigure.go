@@ -30,7 +30,7 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	}
 	spec, err := container.SpecWith(before, host)
 	if err == nil {
-		err = m.networks.settleNetworks(c.id, &spec, networkIDs)
+		err = m.networks.settleNetworks(ctx, c.id, &spec, networkIDs)
 	}
 	if err != nil {
 		return err

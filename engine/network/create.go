@@ -42,7 +42,7 @@ func (s *Service) Create(ctx context.Context, opt CreateOptions) (_ *Network, wa
 	defer s.releaseToken()
 	if namesake := s.findByName(n.Name); namesake != nil {
 		if opt.CheckDuplicate {
-			return nil, "", fault.Conflict("network with name %s already exists", n.Name)
+			return nil, "", NameTaken(n.Name)
 		}
 		warnings = append(warnings, fmt.Sprintf("Network with name %s (id : %s) already exists", n.Name, namesake.ID))
 	}
@@ -103,8 +103,8 @@ func (o *CreateOptions) toNetwork(mtu int) (n *Network, warnings []string, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.EnableIPv6 && settings.mtu != 0 && settings.mtu < minMTU6 {
-		return nil, nil, fault.Invalid("invalid value for %s: %d: IPv6 needs at least %d", OptionMTU, settings.mtu, minMTU6)
+	if o.EnableIPv6 && settings.mtu != 0 && settings.mtu < LeastMTU6 {
+		return nil, nil, fault.Invalid("invalid value for %s: %d: IPv6 needs at least %d", OptionMTU, settings.mtu, LeastMTU6)
 	}
 	if mtu > 0 && settings.mtu > mtu {
 		warnings = append(warnings, fmt.Sprintf("%s: packets of more than %d bytes are cut into pieces on the way out of this host",

@@ -192,7 +192,7 @@ func FuzzOptions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, value string) {
 		s, err := parseOptions(map[string]string{key: value})
-		if err != nil && !fault.Is(err, fault.Invalid) || err == nil && s.mtu != 0 && (s.mtu < minMTU || s.mtu > maxMTU) {
+		if err != nil && !fault.Is(err, fault.Invalid) || err == nil && s.mtu != 0 && (s.mtu < LeastMTU || s.mtu > MostMTU) {
 			t.Errorf("%q=%q: %+v, %v", key, value, s, err)
 		}
 	})

@@ -10,10 +10,10 @@ import (
 	"moss/engine/prune"
 )
 
-// List returns the networks that pass the filters, by name: driver, id and name (all or part, or a pattern), label (all of
-// them must match) and type, which is custom or builtin. Several values of another filter mean any of them. fault.Invalid
-// for another filter or value.
-func (s *Service) List(filters map[string][]string) ([]*Network, error) {
+// List returns the networks that pass the filters, by name, with those of the swarm that its managers know: driver, id and name
+// (all or part, or a pattern), label (all of them must match), scope, and type, which is custom or builtin. Several values of
+// another filter mean any of them. fault.Invalid for another filter or value.
+func (s *Service) List(filters map[string][]string, cluster []*Network) ([]*Network, error) {
 	var tests []func(*Network) bool
 	for key, values := range filters {
 		if len(values) == 0 && knownFilter(key) {
@@ -25,13 +25,13 @@ func (s *Service) List(filters map[string][]string) ([]*Network, error) {
 		}
 		tests = append(tests, test)
 	}
-	return slices.DeleteFunc(s.sortedNetworks(), func(n *Network) bool {
+	return slices.DeleteFunc(s.sortedAmong(cluster), func(n *Network) bool {
 		return slices.ContainsFunc(tests, func(test func(*Network) bool) bool { return !test(n) })
 	}), nil
 }
 
 func knownFilter(key string) bool {
-	return slices.Contains([]string{"driver", "id", "name", "label", "type"}, key)
+	return slices.Contains([]string{"driver", "id", "name", "label", "type", "scope"}, key)
 }
 
 func newTest(key string, values []string) (func(*Network) bool, error) {
@@ -46,6 +46,8 @@ func newTest(key string, values []string) (func(*Network) bool, error) {
 		return func(n *Network) bool { return match(n.Name) }, err
 	case "label":
 		return func(n *Network) bool { return filter.HasLabels(n.Labels, values) }, nil
+	case "scope":
+		return func(n *Network) bool { return slices.Contains(values, n.Scope()) }, nil
 	case "type":
 		for _, v := range values {
 			if v != "custom" && v != "builtin" {
@@ -60,24 +62,42 @@ func newTest(key string, values []string) (func(*Network) bool, error) {
 	}
 }
 
-// Prune removes the networks that are not built in and that used does not report, with label, label! and until among the
-// filters, and returns their names. One that got a container meanwhile stays. used is asked with an id and must not
-// make or remove networks.
+// PruneOptions say what Prune asks others for.
+type PruneOptions struct {
+	// Used reports, by id, whether a network has to stay. It must not make or remove networks.
+	Used func(id string) bool
+	// Cluster are the networks of the swarm, on a manager. RemoveCluster removes one by its id; fault.Conflict while a service
+	// uses it.
+	Cluster       []*Network
+	RemoveCluster func(ctx context.Context, id string) error
+}
+
+// Prune removes the networks that are not built in and not in use, with label, label! and until among the filters, and returns
+// their names. One that came into use meanwhile stays.
 //
 // What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
-func (s *Service) Prune(
-	ctx context.Context, filters map[string][]string, used func(id string) bool,
-) (removed []string, err error) {
+func (s *Service) Prune(ctx context.Context, filters map[string][]string, opt PruneOptions) (removed []string, err error) {
 	f, err := prune.New(filters, time.Now(), prune.Label, prune.NotLabel, prune.Until)
 	if err != nil {
 		return nil, err
 	}
+	takes := func(n *Network) bool { return !n.Builtin() && f.Takes(n.Labels, n.Created) && !opt.Used(n.ID) }
+	for _, n := range opt.Cluster { // without the token: the swarm takes them from this node by another request
+		if !takes(n) || n.Name == Ingress {
+			continue
+		}
+		if err := opt.RemoveCluster(ctx, n.ID); err == nil {
+			removed = append(removed, n.Name)
+		} else if !fault.Is(err, fault.Conflict) {
+			return removed, err
+		}
+	}
 	if err := s.acquireToken(ctx); err != nil {
-		return nil, err
+		return removed, err
 	}
 	defer s.releaseToken()
 	for _, n := range s.sortedNetworks() {
-		if n.Builtin() || !f.Takes(n.Labels, n.Created) || used(n.ID) {
+		if n.Scope() == ScopeSwarm || !takes(n) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

@@ -41,7 +41,7 @@ func TestFilters(t *testing.T) {
 	for _, filters := range []map[string][]string{
 		{"dangling": {"true"}}, {"nope": {}}, {"type": {"swarm"}}, {"name": {"("}}, {"id": {strings.Repeat("a", 5000)}},
 	} {
-		if _, err := s.List(filters); !fault.Is(err, fault.Invalid) {
+		if _, err := s.List(filters, nil); !fault.Is(err, fault.Invalid) {
 			t.Errorf("List(%v) = %v, want fault.Invalid", filters, err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestPrune(t *testing.T) {
 	none := func(string) bool { return false }
 	prune := func(filters map[string][]string, used func(string) bool, want ...string) {
 		t.Helper()
-		removed, err := s.Prune(t.Context(), filters, used)
+		removed, err := s.Prune(t.Context(), filters, PruneOptions{Used: used})
 		if err != nil || !slices.Equal(removed, want) {
 			t.Errorf("Prune(%v) = %q, %v, want %q", filters, removed, err, want)
 		}
@@ -72,12 +72,12 @@ func TestPrune(t *testing.T) {
 		t.Errorf("left: %q, want the built-in ones and the one in use", got)
 	}
 	for _, filters := range []map[string][]string{{"name": {"d"}}, {"until": {"soon"}}} {
-		if _, err := s.Prune(t.Context(), filters, none); !fault.Is(err, fault.Invalid) {
+		if _, err := s.Prune(t.Context(), filters, PruneOptions{Used: none}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("Prune(%v) = %v, want fault.Invalid", filters, err)
 		}
 	}
 	d.fail = fault.Internal("no namespace")
-	if _, err := s.Prune(t.Context(), nil, none); err == nil || fault.Is(err, fault.Conflict) {
+	if _, err := s.Prune(t.Context(), nil, PruneOptions{Used: none}); err == nil || fault.Is(err, fault.Conflict) {
 		t.Errorf("Prune with a broken driver = %v, want its error", err)
 	}
 }

@@ -15,15 +15,23 @@ const (
 	Container = "container"
 )
 
-// The drivers there are. Those of the built-in networks host and none make nothing; a client may ask for bridge only.
+// Ingress is the network of a swarm that leads published ports to tasks. Every swarm has it.
+const Ingress = "ingress"
+
+// The drivers there are. Those of the built-in networks host and none make nothing; a client may ask for bridge only. Networks
+// of the driver overlay are a swarm's: they come from its managers.
 const (
-	DriverBridge = "bridge"
-	DriverHost   = "host"
-	DriverNull   = "null"
+	DriverBridge  = "bridge"
+	DriverHost    = "host"
+	DriverNull    = "null"
+	DriverOverlay = "overlay"
 )
 
-// ScopeLocal is how far the networks of one engine reach.
-const ScopeLocal = "local"
+// How far a network reaches: over one engine, or over the nodes of a swarm.
+const (
+	ScopeLocal = "local"
+	ScopeSwarm = "swarm"
+)
 
 // The options of a network of the driver bridge that clients know (API document 2, 4.5: Options).
 const (
@@ -39,7 +47,7 @@ const (
 
 // Network is one network. One that has been handed out is never changed.
 type Network struct {
-	ID         string // 64 hexadecimal digits
+	ID         string // 64 hexadecimal digits; that of a swarm's network: 25 digits and lower-case letters
 	Name       string
 	Driver     string
 	Created    time.Time
@@ -48,7 +56,16 @@ type Network struct {
 	IPAM       IPAM
 	Options    map[string]string // as the client gave them
 	Labels     map[string]string
-	Device     string // of the bridge, in the containers' own network namespace; empty with other drivers
+	Device     string   // of the bridge, in the containers' own network namespace; empty with other drivers
+	Overlay    *Overlay `json:",omitempty"` // of a network of the driver overlay; nil: of another one
+}
+
+// Overlay is what a network of a swarm has beside the rest, on one node.
+type Overlay struct {
+	Tunnel  string     // the device that leads to the other nodes, in the containers' own network namespace
+	MTU     int        // of that, in bytes
+	Ingress bool       // it leads published ports to tasks: its containers do not reach each other
+	Own     netip.Addr // this node's own address in the network; invalid: it needs none
 }
 
 // IPAM says which addresses a network has.
@@ -71,6 +88,14 @@ func Builtin(name string) bool { return name == Bridge || name == Host || name =
 
 // Builtin reports whether the network is there on every host.
 func (n *Network) Builtin() bool { return Builtin(n.Name) }
+
+// Scope returns how far the network reaches.
+func (n *Network) Scope() string {
+	if n.Driver == DriverOverlay {
+		return ScopeSwarm
+	}
+	return ScopeLocal
+}
 
 // Pool returns the network's pool of IPv4 (v6 false) or IPv6; ok is false if it has none.
 func (n *Network) Pool(v6 bool) (Pool, bool) {

@@ -12,9 +12,9 @@ import (
 
 // The bounds of an MTU, in bytes: what IPv4 (RFC 791) and IPv6 (RFC 8200) ask of every link, and the longest packet.
 const (
-	minMTU  = 68
-	minMTU6 = 1280
-	maxMTU  = 65535
+	LeastMTU  = 68
+	LeastMTU6 = 1280
+	MostMTU   = 65535
 )
 
 // longestDevice is what the kernel takes as a device's name, in bytes. Inside a container a number comes behind a prefix.
@@ -40,7 +40,7 @@ func parseOptions(options map[string]string) (s settings, err error) {
 			ok, want = isDevice(value, longestPrefix), "1 to 11 bytes that the name of a network device can begin with"
 		case OptionMTU:
 			s.mtu, err = strconv.Atoi(value)
-			ok, want = err == nil && minMTU <= s.mtu && s.mtu <= maxMTU, "a number of bytes from 68 to 65535"
+			ok, want = err == nil && LeastMTU <= s.mtu && s.mtu <= MostMTU, "a number of bytes from 68 to 65535"
 		case OptionICC, OptionMasq:
 			_, err := strconv.ParseBool(value)
 			ok, want = err == nil, "true or false"
@@ -72,6 +72,9 @@ func foreignKeys(options map[string]string) []string {
 	}
 	return list
 }
+
+// IsDevice reports whether a network device can have this name.
+func IsDevice(name string) bool { return isDevice(name, longestDevice) }
 
 // isDevice reports whether the kernel takes a device's name, and nothing else stumbles over it.
 func isDevice(name string, longest int) bool {

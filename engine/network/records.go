@@ -39,7 +39,7 @@ func (s *Service) loadNetworks() error {
 	defaults := 0
 	for _, file := range files {
 		networkID, ok := strings.CutSuffix(file.Name(), recordSuffix)
-		if !ok || !id.Is(networkID) {
+		if !ok || !id.Is(networkID) && !IsSwarmID(networkID) {
 			continue
 		}
 		n := &Network{}
@@ -65,7 +65,11 @@ func (s *Service) readRecord(networkID string, n *Network) error {
 	if err := record.Get(s.recordPath(networkID), n); err != nil {
 		return err
 	}
-	if n.ID != networkID || n.Driver != DriverBridge || checkName(n.Name) != nil || n.Name == Host || n.Name == None {
+	if IsSwarmID(networkID) && n.ID == networkID && n.Driver == DriverOverlay {
+		return checkOverlay(n)
+	}
+	if n.ID != networkID || !id.Is(networkID) || n.Driver != DriverBridge || n.Overlay != nil ||
+		checkName(n.Name) != nil || n.Name == Host || n.Name == None {
 		return fault.Internal("not the record of network %s: id %q, name %q, driver %q", networkID, n.ID, n.Name, n.Driver)
 	}
 	for _, p := range n.IPAM.Pools {

@@ -19,7 +19,7 @@ import (
 	"moss/engine/record"
 )
 
-// Driver builds networks of the driver bridge.
+// Driver builds networks of the drivers bridge and overlay.
 type Driver interface {
 	// Adopt tells of all networks that there are, before anything else is asked, and returns those whose pools changed.
 	// It makes no device: that happens when the first container joins.
@@ -28,6 +28,10 @@ type Driver interface {
 	// fault.Conflict for some that overlap with others and for a device's name in use, fault.Unavailable when no subnet is
 	// left. On error nothing is left.
 	AddNetwork(ctx context.Context, n *Network) (*Network, error)
+	// PutNetwork makes a network of the driver overlay, or changes the one with its id, sets Device and makes that; n stays as
+	// it is. fault.Conflict for a subnet that overlaps with another network's, and for another subnet while a container has a
+	// place in the network. On error it is as before.
+	PutNetwork(ctx context.Context, n *Network) (*Network, error)
 	// RemoveNetwork takes the device away. fault.Conflict while a container has a place in the network. One that is not
 	// known is no error.
 	RemoveNetwork(ctx context.Context, id string) error
@@ -78,7 +82,7 @@ func Open(ctx context.Context, opt Options) (*Service, error) {
 	if err := s.ensureBuiltin(); err != nil {
 		return nil, fmt.Errorf("make the built-in networks: %w", err)
 	}
-	changed, err := opt.Driver.Adopt(ctx, s.bridgeNetworks())
+	changed, err := opt.Driver.Adopt(ctx, s.builtNetworks())
 	if err != nil {
 		return nil, fmt.Errorf("take up the networks: %w", err)
 	}
@@ -90,19 +94,25 @@ func Open(ctx context.Context, opt Options) (*Service, error) {
 	return s, nil
 }
 
-// bridgeNetworks returns the networks that the driver builds, the oldest first.
-func (s *Service) bridgeNetworks() []*Network {
+// builtNetworks returns the networks that the driver builds, the oldest first.
+func (s *Service) builtNetworks() []*Network {
 	all := s.sortedNetworks()
-	all = slices.DeleteFunc(all, func(n *Network) bool { return n.Driver != DriverBridge })
+	all = slices.DeleteFunc(all, func(n *Network) bool { return n.Driver == DriverHost || n.Driver == DriverNull })
 	slices.SortStableFunc(all, func(a, b *Network) int { return a.Created.Compare(b.Created) })
 	return all
 }
 
 // sortedNetworks returns the networks by name, those of one name by age.
-func (s *Service) sortedNetworks() []*Network {
+func (s *Service) sortedNetworks() []*Network { return s.sortedAmong(nil) }
+
+// sortedAmong is sortedNetworks with the networks of the swarm that its managers know: they take the place of what this node has
+// of them.
+func (s *Service) sortedAmong(cluster []*Network) []*Network {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.networks))
 	s.mu.Unlock()
+	all = slices.DeleteFunc(all, func(n *Network) bool { return indexOf(cluster, n.ID) >= 0 })
+	all = append(all, cluster...)
 	slices.SortFunc(all, func(a, b *Network) int {
 		if a.Name != b.Name {
 			return strings.Compare(a.Name, b.Name)
@@ -115,21 +125,45 @@ func (s *Service) sortedNetworks() []*Network {
 	return all
 }
 
+func inScope(n *Network, scope string) bool { return scope == "" || n.Scope() == scope }
+
+func indexOf(networks []*Network, id string) int {
+	return slices.IndexFunc(networks, func(n *Network) bool { return n.ID == id })
+}
+
 // Find returns the network with that id, of that name, or with the one id that begins so. fault.NotFound if there is none,
 // fault.Conflict if several are meant.
-func (s *Service) Find(ref string) (*Network, error) {
+func (s *Service) Find(ref string) (*Network, error) { return s.FindAmong(ref, "", nil) }
+
+// FindAmong is Find, among the networks of the swarm that its managers know as well. Only those of a scope count, unless it is
+// empty.
+func (s *Service) FindAmong(ref, scope string, cluster []*Network) (*Network, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := s.networks[ref]; n != nil {
+	if i := indexOf(cluster, ref); i >= 0 && inScope(cluster[i], scope) {
+		return cluster[i], nil
+	}
+	if n := s.networks[ref]; n != nil && inScope(n, scope) {
 		return n, nil
 	}
 	var named, begun []*Network
-	for _, n := range s.networks {
+	note := func(n *Network) {
+		if !inScope(n, scope) {
+			return
+		}
 		if n.Name == ref {
 			named = append(named, n)
 		}
-		if id.IsPrefix(ref) && strings.HasPrefix(n.ID, ref) {
+		if (id.IsPrefix(ref) || isSwarmPrefix(ref)) && strings.HasPrefix(n.ID, ref) {
 			begun = append(begun, n)
+		}
+	}
+	for _, n := range cluster {
+		note(n)
+	}
+	for _, n := range s.networks {
+		if indexOf(cluster, n.ID) < 0 {
+			note(n)
 		}
 	}
 	switch {
@@ -146,11 +180,14 @@ func (s *Service) Find(ref string) (*Network, error) {
 	}
 }
 
+// NameTaken is what clients are told of a network whose name another one has.
+func NameTaken(name string) error { return fault.Conflict("network with name %s already exists", name) }
+
 // NoSuch is what clients are told of a network that is not there.
 func NoSuch(ref string) error { return fault.NotFound("network %s not found", ref) }
 
-// Remove deletes a network. fault.NotFound if there is none, fault.Forbidden for a built-in one, fault.Conflict while a
-// container has a place in it.
+// Remove deletes a network. fault.NotFound if there is none, fault.Forbidden for a built-in one and for one of a swarm,
+// fault.Conflict while a container has a place in it.
 func (s *Service) Remove(ctx context.Context, ref string) error {
 	if err := s.acquireToken(ctx); err != nil {
 		return err
@@ -159,6 +196,9 @@ func (s *Service) Remove(ctx context.Context, ref string) error {
 	n, err := s.Find(ref)
 	if err != nil {
 		return err
+	}
+	if n.Scope() == ScopeSwarm {
+		return fault.Forbidden("network %s is of the swarm: its managers remove it", n.Name)
 	}
 	return s.removeNetwork(ctx, n)
 }
@@ -176,7 +216,11 @@ func (s *Service) removeNetwork(ctx context.Context, n *Network) (err error) {
 		return fmt.Errorf("remove network %s: %w", n.Name, err)
 	}
 	if err := record.Remove(s.recordPath(n.ID)); err != nil {
-		_, back := s.opt.Driver.AddNetwork(ctx, n)
+		again := s.opt.Driver.AddNetwork
+		if n.Scope() == ScopeSwarm {
+			again = s.opt.Driver.PutNetwork
+		}
+		_, back := again(ctx, n)
 		back = errors.Join(back, record.PutVolatile(s.recordPath(n.ID), n)) // it may be gone, and only its folder not be synced
 		if back != nil {
 			s.opt.Log.Error().Err(back).Str("network", n.Name).Msg("network not made again: its record could not be removed")

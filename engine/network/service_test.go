@@ -49,8 +49,8 @@ func (d *driver) Adopt(_ context.Context, all []*Network) (changed []*Network, e
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, n := range all {
-		if n.Driver != DriverBridge {
-			return nil, errors.New("not a bridge: " + n.Name)
+		if n.Driver != DriverBridge && n.Driver != DriverOverlay {
+			return nil, errors.New("nothing to build: " + n.Name)
 		}
 		filled := d.fillLocked(n)
 		if len(n.IPAM.Pools) == 0 {
@@ -69,6 +69,10 @@ func (d *driver) AddNetwork(_ context.Context, n *Network) (*Network, error) {
 	}
 	d.known[n.ID] = d.fillLocked(n)
 	return d.known[n.ID], nil
+}
+
+func (d *driver) PutNetwork(ctx context.Context, n *Network) (*Network, error) {
+	return d.AddNetwork(ctx, n)
 }
 
 func (d *driver) fillLocked(n *Network) *Network {
@@ -131,7 +135,7 @@ func create(t *testing.T, s *Service, opt CreateOptions) *Network {
 
 func names(t *testing.T, s *Service, filters map[string][]string) string {
 	t.Helper()
-	list, err := s.List(filters)
+	list, err := s.List(filters, nil)
 	must(t, err)
 	names := make([]string, 0, len(list))
 	for _, n := range list {
@@ -371,7 +375,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, createErr := s.Create(ctx, CreateOptions{Name: "x"})
-	_, pruneErr := s.Prune(ctx, nil, func(string) bool { return false })
+	_, pruneErr := s.Prune(ctx, nil, PruneOptions{Used: func(string) bool { return false }})
 	for what, err := range map[string]error{"Create": createErr, "Remove": s.Remove(ctx, "x"), "Prune": pruneErr} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s while another holds the token = %v, want the context's error", what, err)

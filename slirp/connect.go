@@ -55,6 +55,10 @@ func (n *Network) Connect(ctx context.Context, containerID string, a network.Att
 		return fail(err)
 	}
 	n.places.storePlace(containerID, p)
+	if err := n.swarm.renewClient(containerID, p); err != nil {
+		n.places.storePlace(containerID, old)
+		return fail(errors.Join(err, n.names.updateServer(p, old))) //nolint:contextcheck // likewise
+	}
 	n.names.registerNames(p)
 	return p.sandbox, nil
 }
@@ -94,7 +98,8 @@ func (n *Network) Disconnect(ctx context.Context, containerID, networkID string)
 	n.names.fillDNSConfig(p)
 	n.places.storePlace(containerID, p)
 	err = n.names.updateServer(old, p) //nolint:contextcheck // what answers names outlives the call
-	err = errors.Join(err, n.releaseEndpoints(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{name: gone}}))
+	err = errors.Join(err, n.swarm.renewClient(containerID, p),
+		n.releaseEndpoints(containerID, network.Sandbox{Endpoints: map[string]network.Endpoint{name: gone}}))
 	if err != nil {
 		n.opts.Log.Warn().Err(err).Str("container", containerID).Str("network", name).
 			Msg("disconnected, but not everything could be cleared")

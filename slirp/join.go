@@ -73,7 +73,7 @@ func (n *Network) joinBridge(ctx context.Context, reserved *place) (network.Sand
 	if len(p.request.Ports) > 0 && p.sandbox.Primary != "" {
 		wg.Go(func() { p.sandbox.Ports, publishing = n.ports.publishPorts(ctx, p) })
 	}
-	err = space.Furnish(ctx, cables, p.listGateways())
+	err = errors.Join(space.Furnish(ctx, cables, p.listGateways()), n.swarm.renewClient(id, p))
 	wg.Wait()
 	n.places.storePlace(id, p) // also after an error: Leave closes the ports
 	if err := errors.Join(err, open, publishing); err != nil {
@@ -90,6 +90,7 @@ func (n *Network) Leave(ctx context.Context, containerID string) error {
 	if p != nil {
 		n.names.unregisterNames(p)
 	}
+	n.swarm.forgetClient(containerID)
 	err := errors.Join(n.ports.unpublishPorts(ctx, containerID, p), n.names.closeServer(containerID), n.fabric.Detach(containerID))
 	if err == nil && p != nil {
 		err = n.releaseEndpoints(containerID, p.sandbox)
@@ -126,6 +127,9 @@ func (n *Network) allocateEndpoint(ctx context.Context, p *place, a network.Atta
 	}()
 	if err := n.bringUpLAN(ctx, l); err != nil {
 		return fail(err)
+	}
+	if l.record.Overlay != nil && !a.IPv4.IsValid() {
+		return fail(fault.Invalid("network %s: the addresses of a swarm's network are its managers' to give", l.record.Name))
 	}
 	v4, err := allocateAddress(l.v4, id, a.IPv4)
 	if err != nil {

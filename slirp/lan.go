@@ -17,7 +17,7 @@ import (
 // defaultDevice is the name of the default network's bridge.
 const defaultDevice = "moss0"
 
-// lan is one network of the driver bridge. Only up and members change.
+// lan is one network of the drivers bridge and overlay. Only up and members change.
 type lan struct {
 	record *network.Network
 	set    settings
@@ -45,9 +45,6 @@ func (n *Network) Adopt(ctx context.Context, all []*network.Network) (changed []
 		return nil, fmt.Errorf("take up networks: %w", err)
 	}
 	for _, nw := range all {
-		if nw.Driver != network.DriverBridge {
-			continue
-		}
 		filled, l, err := n.adoptNetwork(nw, all, standing)
 		if err != nil {
 			// One network must not keep the engine, and with it all others, from answering.
@@ -160,7 +157,13 @@ func (n *Network) newLAN(nw *network.Network) (*lan, error) {
 	if !ok {
 		return nil, fault.Invalid("network %s has no IPv4 subnet", nw.Name)
 	}
-	if l.v4, err = n.pools.openPool(nw.ID, pool); err != nil {
+	if nw.Overlay != nil {
+		l.setOverlay(nw)
+		l.v4, err = ipam.Open(poolOptions(pool)) // its addresses are asked for: there is no next one to remember
+	} else {
+		l.v4, err = n.pools.openPool(nw.ID, pool)
+	}
+	if err != nil {
 		return nil, err
 	}
 	l.link.IPv4 = netip.PrefixFrom(l.v4.Gateway(), pool.Subnet.Bits())

@@ -115,7 +115,7 @@ func (n *names) viewOf(p *place) dns.View {
 	for _, a := range p.request.Attach {
 		ep, ok := p.sandbox.Endpoints[a.Name]
 		l := n.lans.findLAN(ep.NetworkID)
-		if !ok || l == nil || l.record.Name == network.Bridge {
+		if !ok || l == nil || l.record.Name == network.Bridge || l.isIngress() {
 			continue
 		}
 		v.Networks = append(v.Networks, ep.NetworkID)

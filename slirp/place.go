@@ -113,6 +113,9 @@ func (l *lan) toBridgeEndpoint(ep network.Endpoint, mac net.HardwareAddr, asked 
 		ID: ep.EndpointID, Net: l.link, Device: ep.Device, MAC: mac,
 		Announce: asked || l.v6 != nil || len(more) > 0,
 	}
+	if l.isIngress() && !l.record.Internal {
+		e.Answers = l.v4.Gateway()
+	}
 	if a, err := netip.ParseAddr(ep.IPAddress); err == nil {
 		e.Addrs = append(e.Addrs, netip.PrefixFrom(a, ep.IPPrefixLen))
 	}
@@ -147,14 +150,19 @@ func freeName(p *place, prefix string) string {
 }
 
 // findPrimary returns the name of the endpoint that leads outside and has the published ports: the first one in a network
-// that is not internal.
+// that is not internal. A swarm's ingress network is the last choice.
 func (p *place) findPrimary() string {
+	ingress := ""
 	for _, a := range p.request.Attach {
-		if ep, ok := p.sandbox.Endpoints[a.Name]; ok && ep.Gateway != "" {
+		switch ep, ok := p.sandbox.Endpoints[a.Name]; {
+		case !ok || ep.Gateway == "":
+		case a.Network.Overlay == nil || !a.Network.Overlay.Ingress:
 			return a.Name
+		default:
+			ingress = a.Name
 		}
 	}
-	return ""
+	return ingress
 }
 
 // listGateways returns the container's ways out: that of its primary network, and in IPv6 that of the first one that has any.

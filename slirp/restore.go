@@ -50,7 +50,8 @@ func (n *Network) Restore(ctx context.Context, live map[string]network.Joined) e
 	for id := range live {
 		errs = append(errs, n.repairEndpoints(ctx, id))
 	}
-	errs = append(errs, n.ports.publisher.Restore(ctx, ports))
+	errs = append(errs, n.ports.publisher.Restore(ctx, append(ports, n.swarm.listPublished()...)))
+	n.swarm.noteKept()
 	errs = append(errs, n.names.restoreServers(all)) //nolint:contextcheck // what answers names outlives the call
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("restore networks: %w", err)

@@ -18,6 +18,7 @@ import (
 
 	"moss/engine/fault"
 	"moss/engine/thread"
+	"moss/slirp/balance"
 	"moss/slirp/bridge"
 	"moss/slirp/dns"
 	"moss/slirp/forward"
@@ -60,6 +61,7 @@ type Network struct {
 	places  placeTable
 	ports   *portPublisher
 	names   *names
+	swarm   *swarmSide
 
 	adding sync.Mutex // held from the choice of a subnet until the network with it is in lans
 }
@@ -96,14 +98,19 @@ func New(ctx context.Context, opts Options) (*Network, error) {
 	}
 	lans := &lanTable{byID: make(map[string]*lan)}
 	publisher := publish.New(filepath.Join(opts.StateDir, "api.sock"), opts.Anchor)
-	return &Network{
+	n := &Network{
 		opts: opts, fabric: fabric, lans: lans,
 		subnets: &subnetChooser{lans: lans, reserved: []netip.Prefix{uplinkSubnet}, log: opts.Log},
 		pools:   addressPools{dir: filepath.Join(opts.RunDir, "ipam")},
 		places:  placeTable{byContainer: make(map[string]*place)},
 		ports:   &portPublisher{publisher: publisher, fabric: fabric, lans: lans},
 		names:   newNames(ctx, opts, lans),
-	}, nil
+	}
+	n.swarm = &swarmSide{
+		lans: lans, places: &n.places, names: n.names.server, publisher: publisher, netns: opts.netNS(), log: opts.Log,
+		ports: make(map[string]openedPort), clients: make(map[string]balance.Client),
+	}
+	return n, nil
 }
 
 // Warm sets the default network up and makes the next container's namespace ready. Without it the first Join does.
@@ -125,6 +132,7 @@ func (n *Network) Close(ctx context.Context) error {
 	for _, id := range append(n.places.listContainers(), attached...) {
 		err = errors.Join(err, n.Leave(ctx, id))
 	}
+	err = errors.Join(err, n.swarm.closePorts(ctx))
 	n.ports.publisher.Close()
 	err = errors.Join(err, n.names.close(), n.fabric.Close())
 	for _, l := range n.lans.takeAll() {

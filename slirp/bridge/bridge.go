@@ -51,6 +51,8 @@ type Net struct {
 	Internal bool         // nothing is forwarded in or out
 	Isolated bool         // its containers do not reach each other
 	NoMasq   bool         // what leaves keeps its address
+	Tunnel   string       // the device that leads to the network's containers on other nodes; empty: it has none
+	Own      netip.Addr   // this node's own address in a network with a tunnel; invalid: it has none
 }
 
 // Fabric is all of the networks. All methods may be called at the same time, each container and each network by one

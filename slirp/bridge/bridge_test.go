@@ -45,7 +45,7 @@ func TestUpSetsUpTheNamespace(t *testing.T) {
 	rules := nsenter(t, "--net="+p.opts.NetNS, "nft", "list", "ruleset")
 	for _, want := range []string{
 		"type nat hook postrouting priority srcnat", `oifname "tap0" ip saddr @masq masquerade`, `oifname "tap0" ip6 saddr @masq masquerade`,
-		"ct state established,related accept", `iifname . oifname @same accept`, `iifname @bridges drop`, `oifname @bridges drop`,
+		"ct state established,related accept", `iifname . oifname @same accept`, `iifname @bridges drop`, `iifname . oifname @across accept`,
 		`iifname @open oifname "tap0" accept`, `iifname . ip daddr @own accept`, `"br-two" . fd00:18::1`, `"moss0" . 172.17.0.1`,
 		`iifname . ip saddr != @from drop`, `iifname . ip6 saddr != @from drop`, `"br-two" . fd00:18::/64`, `"moss0" . 172.17.0.0/16`,
 		"172.17.0.0/16, 172.18.0.0/16", "meta mark 0x00000101 ct mark set 0x00000102",

@@ -58,6 +58,11 @@ func (f *Fabric) connectEndpoint(l *live, n *namespace, e Endpoint) (int, error)
 	if err := n.handle.LinkSetUp(link); err != nil {
 		return 0, fmt.Errorf("bring up %s: %w", e.Device, err)
 	}
+	if e.Answers.IsValid() {
+		if err := n.routeAnswers(link, e); err != nil {
+			return 0, err
+		}
+	}
 	if err := l.refreshLinkState(outerName(e.ID), e.Net.Device); err != nil { // the port first: the bridge goes by its ports
 		return 0, err
 	}
@@ -94,6 +99,33 @@ func (l *live) addVethPair(n *namespace, e Endpoint, bridge int) error {
 
 	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
 	return err
+}
+
+// answerTable is the table of routes for what an endpoint answers, and answerPriority that of the rules that lead there: before
+// the rule of the main table, 32766. A container has one such endpoint at most: that in its swarm's ingress network.
+const (
+	answerTable    = 27504
+	answerPriority = 100
+)
+
+// routeAnswers leads what has an address of the endpoint as its source by the endpoint's own gateway.
+func (n *namespace) routeAnswers(link netlink.Link, e Endpoint) error {
+	route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: e.Answers.AsSlice(), Table: answerTable}
+	if err := n.handle.RouteReplace(route); err != nil {
+		return fmt.Errorf("route answers by %s: %w", e.Answers, err)
+	}
+	for _, p := range e.Addrs {
+		if !p.Addr().Is4() {
+			continue
+		}
+		rule := netlink.NewRule()
+		rule.Family, rule.Table, rule.Priority = unix.AF_INET, answerTable, answerPriority
+		rule.Src = ipNet(netip.PrefixFrom(p.Addr(), p.Addr().BitLen()))
+		if err := n.handle.RuleAdd(rule); err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("route answers from %s: %w", p.Addr(), err)
+		}
+	}
+	return nil
 }
 
 // isolatePort keeps a port of a bridge from the others that are isolated.

@@ -162,9 +162,15 @@ func (f *Fabric) bringUpBridge(l *live, n Net) error {
 	if link.Type() != "bridge" {
 		return fault.Conflict("device %s is there and no bridge", n.Device)
 	}
+	var more []sysctl
 	if n.IPv6.IsValid() {
-		err := thread.InNetworkAt(f.opts.NetNS, func() error { return applySysctls(ipv6Sysctls(n.Device)) })
-		if err != nil {
+		more = append(more, ipv6Sysctls(n.Device)...)
+	}
+	if n.Tunnel != "" {
+		more = append(more, tunnelSysctls(n.Device)...)
+	}
+	if len(more) > 0 {
+		if err := thread.InNetworkAt(f.opts.NetNS, func() error { return applySysctls(more) }); err != nil {
 			return err
 		}
 	}
@@ -201,8 +207,38 @@ func (l *live) configureBridge(link netlink.Link, n Net) error {
 			return fmt.Errorf("give it the address %s: %w", p, err)
 		}
 	}
+	if n.Tunnel != "" {
+		if err := l.setOwnAddress(link, n.Own); err != nil {
+			return err
+		}
+	}
 	if err := l.handle.LinkSetUp(link); err != nil {
 		return fmt.Errorf("bring it up: %w", err)
+	}
+	return nil
+}
+
+// setOwnAddress makes this the only address of a bridge that is without a subnet. An invalid one means none.
+func (l *live) setOwnAddress(link netlink.Link, own netip.Addr) error {
+	addrs, err := l.handle.AddrList(link, unix.AF_INET)
+	if err != nil {
+		return fmt.Errorf("list its addresses: %w", err)
+	}
+	for _, a := range addrs {
+		ip, ok := netip.AddrFromSlice(a.IP.To4())
+		if bits, _ := a.Mask.Size(); !ok || bits != ip.BitLen() || ip == own {
+			continue
+		}
+		if err := l.handle.AddrDel(link, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("take the address %s from it: %w", ip, err)
+		}
+	}
+	if !own.IsValid() {
+		return nil
+	}
+	err = l.handle.AddrAdd(link, toNetlinkAddr(netip.PrefixFrom(own, own.BitLen())))
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("give it the address %s: %w", own, err)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ type Endpoint struct {
 	MAC      net.HardwareAddr
 	Addrs    []netip.Prefix // an address and its subnet's length each
 	Announce bool           // neighbours may know one of the addresses with another MAC address
+	Answers  netip.Addr     // the gateway of what is sent from its IPv4 addresses to elsewhere; invalid: the container's way out
 }
 
 // Gateway is the way out of a container: one for each family at most.

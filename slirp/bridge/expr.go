@@ -42,6 +42,13 @@ func matchMark(value uint32) []expr.Any {
 	}
 }
 
+func matchConnMark(value uint32) []expr.Any {
+	return []expr.Any{
+		&expr.Ct{Key: expr.CtKeyMARK, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(value)},
+	}
+}
+
 func matchConnState(bits uint32) []expr.Any { return matchConnBits(expr.CtKeySTATE, bits) }
 
 // matchTranslated is for packets of connections whose destination one of our rules has changed.

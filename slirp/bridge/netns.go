@@ -247,6 +247,17 @@ func ipv6Sysctls(device string) []sysctl {
 	}
 }
 
+// tunnelSysctls make a bridge answer ARP, at once, for containers that are behind a tunnel: the kernel would wait for up to 0.8 s
+// before it answers for others. What comes from the bridge and goes back to it has been translated: nobody is to be told of a
+// shorter way.
+func tunnelSysctls(device string) []sysctl {
+	return []sysctl{
+		{"net/ipv4/conf/" + device + "/proxy_arp", "1"},
+		{"net/ipv4/neigh/" + device + "/proxy_delay", "0"},
+		{"net/ipv4/conf/" + device + "/send_redirects", "0"},
+	}
+}
+
 // applySysctls acts on the network namespace of the calling thread. A file that is absent belongs to a part that the
 // kernel lacks; one that cannot be written must already hold the value.
 func applySysctls(all []sysctl) error {

@@ -20,6 +20,8 @@ const table = "moss"
 //	bridges  all devices of networks
 //	open     those that are not internal
 //	same     pairs of a device and itself, of networks whose containers may reach each other
+//	across   pairs of a bridge and its tunnel: where connections may begin, and where they may lead. Which of a tunnel's
+//	         packets are a network's is for the tables of package balance, which drop all others
 //	own      a device and the addresses of the host that its containers may reach
 //	from     a device and the addresses that its containers may send from
 //	masq     the subnets that take the uplink's address on the way out
@@ -60,7 +62,7 @@ func (f *Fabric) setRules(l *live) error {
 		r := &tableRules{conn: l.rules, t: t, v6: v6, up: f.opts.Uplink}
 		r.addForwarderRules(f.opts)
 		s := r.addSets(up)
-		r.addNetworkRules(s)
+		r.addNetworkRules(s, f.opts.ReplyMark)
 		if !v6 {
 			r.addPublishedRules(f.ports, s)
 		}
@@ -76,7 +78,7 @@ func (f *Fabric) setRules(l *live) error {
 }
 
 // addNetworkRules makes what keeps networks apart and lets them out.
-func (r *tableRules) addNetworkRules(s sets) {
+func (r *tableRules) addNetworkRules(s sets, replyMark uint32) {
 	established := matchConnState(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
 
 	forward := r.addChain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
@@ -96,8 +98,9 @@ func (r *tableRules) addNetworkRules(s sets) {
 	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), matchTranslated(), newVerdict(expr.VerdictAccept))
 	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.open), matchDevice(expr.MetaKeyOIFNAME, r.up),
 		newVerdict(expr.VerdictAccept))
-	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), inSet(s.bridges), newVerdict(expr.VerdictDrop))
-	r.addRule(forward, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), newVerdict(expr.VerdictDrop))
+	r.addRule(forward, loadMeta(expr.MetaKeyIIFNAME, 1), loadMeta(expr.MetaKeyOIFNAME, 2), inSet(s.across),
+		newVerdict(expr.VerdictAccept))
+	r.addRule(forward, newVerdict(expr.VerdictDrop)) // also from a tunnel to the uplink
 
 	input := r.addChain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
 	if r.v6 {
@@ -111,6 +114,10 @@ func (r *tableRules) addNetworkRules(s sets) {
 
 	postrouting := r.addChain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	r.addRule(postrouting, matchDevice(expr.MetaKeyOIFNAME, r.up), r.loadSource(1), inSet(s.masq), []expr.Any{&expr.Masq{}})
+	// What the port forwarder sends to a service's port is translated as well, and keeps its client's address.
+	if replyMark != 0 {
+		r.addRule(postrouting, matchConnMark(replyMark), newVerdict(expr.VerdictAccept))
+	}
 	// Otherwise a container of the same network would answer the asking one directly, which does not know it by that address.
 	r.addRule(postrouting, loadMeta(expr.MetaKeyOIFNAME, 1), inSet(s.bridges), matchTranslated(), []expr.Any{&expr.Masq{}})
 }
@@ -127,9 +134,7 @@ func (r *tableRules) addForwarderRules(o Options) {
 		&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: 1},
 	})
 	prerouting := r.addChain("replies", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityMangle)
-	r.addRule(prerouting, []expr.Any{
-		&expr.Ct{Key: expr.CtKeyMARK, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(o.ReplyMark)},
+	r.addRule(prerouting, matchConnMark(o.ReplyMark), []expr.Any{
 		&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{ctReply}},
 		&expr.Immediate{Register: 1, Data: binaryutil.NativeEndian.PutUint32(o.ReplyMark)},
@@ -140,10 +145,10 @@ func (r *tableRules) addForwarderRules(o Options) {
 // ctReply is the direction of packets that answer (linux/netfilter/nf_conntrack_tuple_common.h, IP_CT_DIR_REPLY).
 const ctReply = 1
 
-type sets struct{ bridges, open, same, own, from, masq *nftables.Set }
+type sets struct{ bridges, open, same, across, own, from, masq *nftables.Set }
 
 func (r *tableRules) addSets(up []Net) sets {
-	var bridges, open, same, own, from, masq []nftables.SetElement
+	var bridges, open, same, across, own, from, masq []nftables.SetElement
 	for _, n := range up {
 		at := n.IPv4
 		if r.v6 {
@@ -159,6 +164,13 @@ func (r *tableRules) addSets(up []Net) sets {
 		}
 		if !at.IsValid() {
 			continue
+		}
+		if n.Tunnel != "" {
+			tunnel := ifnameKey(n.Tunnel)
+			across = append(across, nftables.SetElement{Key: concatAligned(tunnel, name)})
+			if !n.Isolated { // from there only answers come
+				across = append(across, nftables.SetElement{Key: concatAligned(name, tunnel)})
+			}
 		}
 		own = append(own, nftables.SetElement{Key: concatAligned(name, at.Addr().AsSlice())})
 		from = append(from, nftables.SetElement{
@@ -177,6 +189,7 @@ func (r *tableRules) addSets(up []Net) sets {
 		bridges: r.addSet("bridges", bridges, false, nftables.TypeIFName),
 		open:    r.addSet("open", open, false, nftables.TypeIFName),
 		same:    r.addSet("same", same, false, nftables.TypeIFName, nftables.TypeIFName),
+		across:  r.addSet("across", across, false, nftables.TypeIFName, nftables.TypeIFName),
 		own:     r.addSet("own", own, false, nftables.TypeIFName, addr),
 		from:    r.addSet("from", from, true, nftables.TypeIFName, addr),
 		masq:    r.addSet("masq", masq, true, addr),

@@ -67,6 +67,13 @@ type Member struct {
 	Addrs       []netip.Addr // of either family
 }
 
+// Records are the names of a network that are no container's of this host. They are not changed afterwards.
+type Records struct {
+	Network string                  // the network's name, as in Member
+	Addrs   map[string][]netip.Addr // by name; none: the name does not resolve, and is not asked for outside
+	Names   map[netip.Addr]string   // what addresses resolve to
+}
+
 // Server answers queries. All methods may be called at the same time, each owner by one caller at a time.
 type Server struct {
 	opts  Options
@@ -233,6 +240,9 @@ func (s *Server) Put(networkID string, m Member) { s.names.putMember(networkID, 
 
 // Remove says that a container has left a network. One that was not there is no error.
 func (s *Server) Remove(networkID, containerID string) { s.names.removeMember(networkID, containerID) }
+
+// SetRecords replaces the records of a network. Names of its containers that are the same lead where the records say.
+func (s *Server) SetRecords(networkID string, r Records) { s.names.putRecords(networkID, r) }
 
 // Sockets are where a name server is asked.
 type Sockets struct {

@@ -20,16 +20,39 @@ type names struct {
 	members map[string]Member     // by container id
 	byName  map[string][]string   // to container ids
 	byAddr  map[netip.Addr]string // to a container id
+	records Records
 }
 
-func (r *registry) putMember(networkID string, m Member) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// openNetworkLocked returns the names of a network, which it makes if there are none yet.
+func (r *registry) openNetworkLocked(networkID string) *names {
 	n := r.networks[networkID]
 	if n == nil {
 		n = &names{members: make(map[string]Member), byName: make(map[string][]string), byAddr: make(map[netip.Addr]string)}
 		r.networks[networkID] = n
 	}
+	return n
+}
+
+func (n *names) isEmpty() bool { return len(n.members)+len(n.records.Addrs)+len(n.records.Names) == 0 }
+
+func (r *registry) putRecords(networkID string, records Records) {
+	lower := make(map[string][]netip.Addr, len(records.Addrs))
+	for name, addrs := range records.Addrs {
+		lower[strings.ToLower(name)] = addrs
+	}
+	records.Addrs = lower
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.openNetworkLocked(networkID)
+	if n.records = records; n.isEmpty() {
+		delete(r.networks, networkID)
+	}
+}
+
+func (r *registry) putMember(networkID string, m Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.openNetworkLocked(networkID)
 	n.removeMember(m.ContainerID)
 	n.members[m.ContainerID] = m
 	for _, name := range m.Names {
@@ -50,8 +73,7 @@ func (r *registry) removeMember(networkID, containerID string) {
 	if n == nil {
 		return
 	}
-	n.removeMember(containerID)
-	if len(n.members) == 0 {
+	if n.removeMember(containerID); n.isEmpty() {
 		delete(r.networks, networkID)
 	}
 }
@@ -100,21 +122,38 @@ func (r *registry) lookupAddresses(v *View, name string) (addrs []netip.Addr, kn
 		if linked || n == nil {
 			continue
 		}
-		ids := n.lookupContainers(name)
-		known = known || len(ids) > 0
+		found, here := n.lookupName(name)
+		known = known || here
 		// The first network that has an address of the family says where the name leads.
 		var has4, has6 bool
-		for _, id := range ids {
-			for _, a := range n.members[id].Addrs {
-				if a.Is4() && !v4 || a.Is6() && !v6 {
-					addrs = append(addrs, a)
-				}
-				has4, has6 = has4 || a.Is4(), has6 || a.Is6()
+		for _, a := range found {
+			if a.Is4() && !v4 || a.Is6() && !v6 {
+				addrs = append(addrs, a)
 			}
+			has4, has6 = has4 || a.Is4(), has6 || a.Is6()
 		}
 		v4, v6 = v4 || has4, v6 || has6
 	}
 	return addrs, known
+}
+
+// lookupName returns the addresses of a name, or of a name followed by the network's. Records come before containers.
+func (n *names) lookupName(name string) (addrs []netip.Addr, known bool) {
+	if addrs, known = n.records.Addrs[name]; known {
+		return addrs, true
+	}
+	if network := strings.ToLower(n.records.Network); network != "" {
+		if short, ok := strings.CutSuffix(name, "."+network); ok {
+			if addrs, known = n.records.Addrs[short]; known {
+				return addrs, true
+			}
+		}
+	}
+	ids := n.lookupContainers(name)
+	for _, id := range ids {
+		addrs = append(addrs, n.members[id].Addrs...)
+	}
+	return addrs, len(ids) > 0
 }
 
 // lookupContainers returns the containers that a name, or a name followed by the network's, stands for.
@@ -146,16 +185,15 @@ func (r *registry) nameOf(v *View, addr netip.Addr) string {
 		if n == nil {
 			continue
 		}
-		id, ok := n.byAddr[addr]
-		if !ok {
-			continue
+		known, network := []string{n.records.Names[addr]}, n.records.Network
+		if id, ok := n.byAddr[addr]; ok {
+			known, network = n.members[id].Names, n.members[id].Network
 		}
-		m := n.members[id]
-		for _, name := range m.Names {
-			if m.Network != "" {
-				name += "." + m.Network
+		for _, name := range known {
+			if name != "" && network != "" {
+				name += "." + network
 			}
-			if _, ok := dns.IsDomainName(name); ok { // a container's name may be longer than a label
+			if _, ok := dns.IsDomainName(name); ok && name != "" { // a container's name may be longer than a label
 				return dns.Fqdn(name)
 			}
 		}

@@ -27,6 +27,18 @@ type want struct {
 	low, high uint16       // both 0: any
 }
 
+func (h host) parseRequests(reqs []network.PortRequest) ([]want, error) {
+	wants := make([]want, 0, len(reqs))
+	for _, r := range reqs {
+		w, err := h.parseRequest(r)
+		if err != nil {
+			return nil, err
+		}
+		wants = append(wants, w)
+	}
+	return wants, nil
+}
+
 // parseRequest checks a request; one that names no address is for all, those of IPv6 too if the host has any.
 func (h host) parseRequest(r network.PortRequest) (want, error) {
 	w := want{proto: r.Proto, container: r.ContainerPort, low: r.HostLow, high: max(r.HostLow, r.HostHigh)}
@@ -63,6 +75,15 @@ func (h host) parseRequest(r network.PortRequest) (want, error) {
 		w.ips = append(w.ips, netip.IPv6Unspecified())
 	}
 	return w, nil
+}
+
+// EverywhereOn returns a port as it is open on all addresses of the host, of IPv4 and of IPv6.
+func EverywhereOn(proto string, number, container uint16) []network.Port {
+	var all []network.Port
+	for _, ip := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		all = append(all, network.Port{Proto: proto, ContainerPort: container, HostIP: ip.String(), HostPort: number})
+	}
+	return all
 }
 
 // maxAttempts returns how many ports pickPort may be asked for.

@@ -45,7 +45,8 @@ type Target struct {
 // Published is an owner's state as its record has it.
 type Published struct {
 	Target
-	Ports []network.Port
+	Ports    []network.Port
+	KeepOnly bool // what nobody forwards is not opened again
 }
 
 // Publisher keeps track of which ports are open for whom. All methods may be called at the same time, each owner by one
@@ -82,21 +83,44 @@ func (p *Publisher) Publish(ctx context.Context, to Target, reqs []network.PortR
 	if len(reqs) == 0 {
 		return nil, nil
 	}
-	wants := make([]want, 0, len(reqs))
-	for _, r := range reqs {
-		w, err := p.host.parseRequest(r)
-		if err != nil {
-			return nil, err
-		}
-		wants = append(wants, w)
+	wants, err := p.host.parseRequests(reqs)
+	if err != nil {
+		return nil, err
 	}
 	ports, err := p.portManager(ctx)
 	if err != nil {
 		return nil, err
 	}
+	got, err := p.openFor(ctx, ports, to, wants)
+	if err != nil {
+		return nil, fmt.Errorf("driver failed programming external connectivity on endpoint %s: %w", to.EndpointID, err)
+	}
+	return got, nil
+}
+
+// Open is Publish of one port for an owner that is no container: its errors do not name an endpoint.
+func (p *Publisher) Open(ctx context.Context, to Target, req network.PortRequest) error {
+	wants, err := p.host.parseRequests([]network.PortRequest{req})
+	if err != nil {
+		return err
+	}
+	ports, err := p.portManager(ctx)
+	if err == nil {
+		_, err = p.openFor(ctx, ports, to, wants)
+	}
+	return err
+}
+
+// Holds reports whether the owner has ports that are open.
+func (p *Publisher) Holds(owner string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.held[owner]) > 0
+}
+
+func (p *Publisher) openFor(ctx context.Context, ports port.Manager, to Target, wants []want) ([]network.Port, error) {
 	got, err := p.openAll(ctx, ports, to, wants)
 	if err != nil {
-		err = fmt.Errorf("driver failed programming external connectivity on endpoint %s: %w", to.EndpointID, err)
 		return nil, errors.Join(err, p.closePorts(ctx, ports, to.Owner, got))
 	}
 	p.addHeld(to.Owner, got)
@@ -122,10 +146,11 @@ func (p *Publisher) Unpublish(ctx context.Context, owner string) error {
 }
 
 // Restore takes over the ports that an earlier engine has published: those of live owners are kept, what their records
-// name but nobody forwards is opened again, and all others are closed. When the API's socket is not there the outer
-// process is new and forwards nothing yet; the ports of live owners are then opened once it is.
+// name but nobody forwards is opened again, unless it is to be kept only, and all others are closed. When the API's socket is
+// not there the outer process is new and forwards nothing yet; the ports of live owners are then opened once it is.
 func (p *Publisher) Restore(ctx context.Context, live []Published) error {
-	if _, ok := p.probeSocket(); !ok && !slices.ContainsFunc(live, func(l Published) bool { return len(l.Ports) > 0 }) {
+	needs := func(l Published) bool { return len(l.Ports) > 0 && !l.KeepOnly }
+	if _, ok := p.probeSocket(); !ok && !slices.ContainsFunc(live, needs) {
 		return nil
 	}
 	ports, err := p.portManager(ctx)
@@ -138,7 +163,9 @@ func (p *Publisher) Restore(ctx context.Context, live []Published) error {
 	}
 	wanted := make(map[port.Spec]string)
 	specs := make(map[port.Spec]network.Port)
+	keepOnly := make(map[string]bool)
 	for _, l := range live {
+		keepOnly[l.Owner] = l.KeepOnly
 		for _, np := range l.Ports {
 			spec, err := specOf(np, l.Target)
 			if err != nil {
@@ -162,6 +189,7 @@ func (p *Publisher) Restore(ctx context.Context, live []Published) error {
 	left := make([]error, len(stale))
 	runParallel(len(stale), func(i int) { left[i] = removePort(ctx, ports, stale[i]) })
 	errs := []error{errors.Join(left...)}
+	maps.DeleteFunc(wanted, func(_ port.Spec, owner string) bool { return keepOnly[owner] })
 	lost := slices.Collect(maps.Keys(wanted))
 	found := make([]*port.Status, len(lost))
 	failed := make([]error, len(lost))

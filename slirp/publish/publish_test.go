@@ -313,7 +313,9 @@ func TestRestore(t *testing.T) {
 	}
 
 	p := New(r.socket, itself) // a new engine
-	if err := p.Restore(t.Context(), []Published{{target("lives"), lives}, {target("lost"), lost}}); err != nil {
+	if err := p.Restore(t.Context(), []Published{
+		{Target: target("lives"), Ports: lives}, {Target: target("lost"), Ports: lost},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	specs := r.open(t)

@@ -82,6 +82,12 @@ type Config struct {
 	SwarmDir string
 	// SwarmHostFolders are the folders of this host that services of a swarm may mount, absolute.
 	SwarmHostFolders []string
+	// SwarmDataAddr is an IP address, an interface or none, for the tunnel between nodes; empty: as managers know this node.
+	SwarmDataAddr string
+	// SwarmDataPort is the UDP port of that tunnel; 0 leaves it to moss-swarm.
+	SwarmDataPort uint16
+	// SwarmPool is CIDR or CIDR,BITS, where a swarm that this node makes takes subnets; empty leaves it to moss-swarm.
+	SwarmPool string
 }
 
 // Options say where Load looks.

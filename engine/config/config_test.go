@@ -94,6 +94,9 @@ max-concurrent-uploads = 2
 build-cache-size = "10G"
 swarm-dir = "~/swarm"
 swarm-host-folder = ["/srv/a", "~/b/"]
+swarm-data-addr = "eth0"
+swarm-data-port = 4790
+swarm-pool = "10.9.0.0/16,26"
 `
 
 // TestPrecedence gives every setting in all three sources and takes the sources away one by one.
@@ -108,6 +111,7 @@ func TestPrecedence(t *testing.T) {
 		"MOSS_REGISTRY_MIRROR=a.example,https://b.example/", "MOSS_INSECURE_REGISTRY=fd00::/8,[fd00::1]:5000", "MOSS_REGISTRY_REDIRECT=store.lan",
 		"MOSS_MAX_CONCURRENT_DOWNLOADS=64", "MOSS_MAX_CONCURRENT_UPLOADS=1", "MOSS_BUILD_CACHE_SIZE=500MiB",
 		"MOSS_SWARM_DIR=/env/swarm", "MOSS_SWARM_HOST_FOLDERS=/env/a,/env/b",
+		"MOSS_SWARM_DATA_ADDR=fd00::1", "MOSS_SWARM_DATA_PORT=65535", "MOSS_SWARM_POOL=10.9.0.0/16",
 	}
 	flags := map[string][]string{
 		"root": {"/flag"}, "run-dir": {"/flag/run"}, "host": {"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, "insecure-tcp": {"true"},
@@ -117,6 +121,7 @@ func TestPrecedence(t *testing.T) {
 		"registry-mirror": {"c.example:443"}, "insecure-registry": {"d", "127.1.2.3"}, "registry-redirect": {"10.0.0.1:9000"},
 		"max-concurrent-downloads": {"0"}, "max-concurrent-uploads": {"7"}, "build-cache-size": {"4096"},
 		"swarm-dir": {"/flag/swarm"}, "swarm-host-folder": {"/flag/a"},
+		"swarm-data-addr": {"none"}, "swarm-data-port": {"0"}, "swarm-pool": {""},
 	}
 	for _, s := range config.Settings() {
 		if !strings.Contains(wholeFile, "\n"+s.Key+" = ") || !strings.Contains(strings.Join(env, "\n"), s.Env+"=") || flags[s.Key] == nil {
@@ -137,6 +142,7 @@ func TestPrecedence(t *testing.T) {
 			RegistryRedirects: []string{"store.lan:9000", "192.168.0.0/16"},
 			MaxDownloads:      3, MaxUploads: 2, BuildCacheSize: 10 << 30,
 			SwarmDir: "/home/u/swarm", SwarmHostFolders: []string{"/srv/a", "/home/u/b"},
+			SwarmDataAddr: "eth0", SwarmDataPort: 4790, SwarmPool: "10.9.0.0/16,26",
 		}},
 		{"environment over file", config.Options{Environ: environ(env...)}, config.Config{
 			Root: "/env", RunDir: "/env/run", Hosts: []string{"unix:///e1", "unix:///e2"},
@@ -146,6 +152,7 @@ func TestPrecedence(t *testing.T) {
 			RegistryMirrors: []string{"a.example", "https://b.example/"}, InsecureRegistries: []string{"fd00::/8", "[fd00::1]:5000"}, RegistryRedirects: []string{"store.lan"},
 			MaxDownloads: 64, MaxUploads: 1, BuildCacheSize: 500 << 20,
 			SwarmDir: "/env/swarm", SwarmHostFolders: []string{"/env/a", "/env/b"},
+			SwarmDataAddr: "fd00::1", SwarmDataPort: 65535, SwarmPool: "10.9.0.0/16",
 		}},
 		{"flags over both", config.Options{Environ: environ(env...), Flags: flags}, config.Config{
 			Root: "/flag", RunDir: "/flag/run", Hosts: []string{"tcp://127.0.0.1:2375", "tcp://[::1]:1"}, InsecureTCP: true,
@@ -153,7 +160,7 @@ func TestPrecedence(t *testing.T) {
 			APIMin: "1.18", APIMax: "1.21",
 			LogLevel: "error", LogFormat: "json", DebugProfiles: true, NetworkDriver: "none", MTU: 65520, HostLoopback: true, HTTPProxy: true, LogDriver: "none", LogOptions: []string{"labels=a,b"},
 			RegistryMirrors: []string{"c.example:443"}, InsecureRegistries: []string{"d", "127.1.2.3"}, RegistryRedirects: []string{"10.0.0.1:9000"}, MaxUploads: 7, BuildCacheSize: 4096,
-			SwarmDir: "/flag/swarm", SwarmHostFolders: []string{"/flag/a"},
+			SwarmDir: "/flag/swarm", SwarmHostFolders: []string{"/flag/a"}, SwarmDataAddr: "none",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -309,6 +316,14 @@ func TestRefusals(t *testing.T) {
 		{name: "two origins", env: []string{"MOSS_API_CORS_HEADER=https://a.example, https://b.example"}, want: []string{"MOSS_API_CORS_HEADER"}},
 		{name: "origin with a line", flags: map[string][]string{"api-cors-header": {"https://a.example\nX: y"}}, want: []string{"--api-cors-header"}},
 		{name: "downloads", flags: map[string][]string{"max-concurrent-downloads": {"65"}}, want: []string{"--max-concurrent-downloads", "1 to 64"}},
+		{name: "data address with a port", flags: map[string][]string{"swarm-data-addr": {"10.0.0.1:4789"}}, want: []string{"--swarm-data-addr"}},
+		{name: "data address of all", file: "swarm-data-addr = '0.0.0.0'", want: []string{"swarm-data-addr", "an IP address"}},
+		{name: "data port", env: []string{"MOSS_SWARM_DATA_PORT=65536"}, want: []string{"MOSS_SWARM_DATA_PORT", "0 to 65535"}},
+		{name: "pool without bits", flags: map[string][]string{"swarm-pool": {"10.9.0.0"}}, want: []string{"--swarm-pool", "IPv4 network"}},
+		{name: "pool with an address", file: "swarm-pool = '10.9.0.1/16'", want: []string{"swarm-pool"}},
+		{name: "pool of IPv6", file: "swarm-pool = 'fd00::/48'", want: []string{"swarm-pool"}},
+		{name: "pool smaller than its subnets", file: "swarm-pool = '10.9.0.0/16,15'", want: []string{"swarm-pool"}},
+		{name: "pool of tiny subnets", file: "swarm-pool = '10.9.0.0/16,30'", want: []string{"swarm-pool", "12 to 29"}},
 		{name: "cache", flags: map[string][]string{"build-cache-size": {"9999999T"}}, want: []string{"--build-cache-size", "bytes"}},
 		{name: "uploads", env: []string{"MOSS_MAX_CONCURRENT_UPLOADS=-1"}, want: []string{"MOSS_MAX_CONCURRENT_UPLOADS"}},
 		{

@@ -1,5 +1,12 @@
 package config
 
+import (
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
 // swarmSettings are about this node's part in a swarm.
 func swarmSettings() []setting {
 	return []setting{
@@ -16,6 +23,23 @@ func swarmSettings() []setting {
 				return setPaths(&c.SwarmHostFolders, v, env)
 			},
 		},
+		{
+			"swarm-data-addr", "MOSS_SWARM_DATA_ADDR",
+			"where other nodes call this one for the networks of a swarm; none: they cannot; default: as managers know it",
+			"an IP address, a network interface, none, or empty for the default", false,
+			func(c *Config, v []string, _ func(string) string) error { return setDataAddr(&c.SwarmDataAddr, v[0]) },
+		},
+		{
+			"swarm-data-port", "MOSS_SWARM_DATA_PORT", "UDP port of this node for the networks of a swarm; 0: 4789",
+			"0 to 65535", false,
+			func(c *Config, v []string, _ func(string) string) error { return setPort(&c.SwarmDataPort, v[0]) },
+		},
+		{
+			"swarm-pool", "MOSS_SWARM_POOL",
+			"where a swarm that this node makes takes the subnets of its networks, and their bits; default: 10.208.0.0/12,24",
+			"an IPv4 network, with or without a comma and a number of bits from 12 to 29, or empty for the default", false,
+			func(c *Config, v []string, _ func(string) string) error { return setPool(&c.SwarmPool, v[0]) },
+		},
 	}
 }
 
@@ -27,5 +51,49 @@ func setPaths(to *[]string, values []string, env func(string) string) error {
 		}
 	}
 	*to = list
+	return nil
+}
+
+// interfaceName is what the kernel allows, but for what would be an address with a port.
+var interfaceName = regexp.MustCompile(`^[^\s/:]{1,15}$`) //nolint:gochecknoglobals // a constant
+
+func setDataAddr(to *string, value string) error {
+	addr, err := netip.ParseAddr(value)
+	if value != "" && (err != nil && !interfaceName.MatchString(value) || err == nil && addr.IsUnspecified()) {
+		return errNotAllowed
+	}
+	*to = value
+	return nil
+}
+
+func setPort(to *uint16, value string) error {
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return errNotAllowed
+	}
+	*to = uint16(n)
+	return nil
+}
+
+// The bits of subnets: what moss-swarm checks again, with what else a pool must not be.
+const minSubnetBits, maxSubnetBits = 12, 29
+
+func setPool(to *string, value string) error {
+	if value == "" {
+		*to = ""
+		return nil
+	}
+	text, size, sized := strings.Cut(value, ",")
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || !prefix.Addr().Is4() || prefix != prefix.Masked() {
+		return errNotAllowed
+	}
+	if sized {
+		bits, err := strconv.Atoi(size)
+		if err != nil || bits < max(minSubnetBits, prefix.Bits()) || bits > maxSubnetBits {
+			return errNotAllowed
+		}
+	}
+	*to = value
 	return nil
 }

@@ -137,7 +137,10 @@ func (s *Service) makeTrue(ctx context.Context, h *table.Hosted) (done table.Pro
 	for _, id := range slices.Sorted(maps.Keys(h.Table.Networks)) {
 		err := s.opt.Networks.PutSwarm(ctx, toNetwork(h, id))
 		if fault.Is(err, fault.Conflict) || fault.Is(err, fault.Invalid) {
-			done.Refused = append(done.Refused, id)
+			if done.Refused == nil {
+				done.Refused = map[string]string{}
+			}
+			done.Refused[id] = err.Error()
 			done.Problems = append(done.Problems, fmt.Sprintf("this node has no part in it: %v", err))
 		} else if err != nil {
 			return done, err

@@ -76,7 +76,11 @@ func (p *Provider) CheckNetwork(spec *api.NetworkSpec, networks []*api.Network) 
 	}
 	taken := p.taken()
 	for _, n := range networks {
-		if old, err := parseRanges(n.IPAM); err == nil && old.subnet.IsValid() {
+		ipam := n.IPAM
+		if ipam == nil {
+			ipam = n.Spec.IPAM // a new one, which has not got it yet
+		}
+		if old, err := parseRanges(ipam); err == nil && old.subnet.IsValid() {
 			taken = append(taken, Taken{Prefix: old.subnet, Holder: "network " + n.Spec.Annotations.Name})
 		}
 	}

@@ -111,6 +111,11 @@ func TestCheckNetwork(t *testing.T) {
 			t.Errorf("Allocate(%v) = %v, CheckNetwork says %v", tc.c, got, err)
 		}
 	}
+	fresh := networkWith("fresh", api.IPAMConfig{Subnet: "10.6.0.0/24"}) // has asked for its subnet, and does not have it yet
+	same := networkWith("new", api.IPAMConfig{Subnet: "10.6.0.128/25"})
+	if err := p.CheckNetwork(&same.Spec, []*api.Network{fresh}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("what another one has asked for: %v, want a conflict", err)
+	}
 	two := &api.NetworkSpec{IPAM: &api.IPAMOptions{Configs: []*api.IPAMConfig{{Subnet: "10.6.0.0/24"}, {Subnet: "10.5.0.0/24"}}}}
 	if err := p.CheckNetwork(two, nil); !fault.Is(err, fault.Invalid) {
 		t.Errorf("two subnets: %v", err)

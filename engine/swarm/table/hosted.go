@@ -10,6 +10,6 @@ type Hosted struct {
 
 // Problems is the engine's answer to Hosted.
 type Problems struct {
-	Problems []string `json:"problems,omitempty"` // what could not be made true, a sentence each
-	Refused  []string `json:"refused,omitempty"`  // the ids of networks that this node cannot have
+	Problems []string          `json:"problems,omitempty"` // what could not be made true, a sentence each
+	Refused  map[string]string `json:"refused,omitempty"`  // why this node cannot have a network, by the network's id
 }

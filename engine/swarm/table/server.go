@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,12 @@ import (
 // take the connection for dead.
 const beat = 10 * time.Second
 
-// mostStreams is how many connections a manager serves: more than a swarm has nodes.
-const mostStreams = 2000
+// mostStreams is how many nodes a manager serves: more than a swarm has. mostStrangers is how many connections may be open of which
+// it does not know yet who they are.
+const (
+	mostStreams   = 2000
+	mostStrangers = 256
+)
 
 // ServerOptions say who may be served. All must be set but Report.
 type ServerOptions struct {
@@ -38,7 +43,9 @@ type Server struct {
 	current *Table
 	changed chan struct{}        // closed when current or what streams have applied changes, and replaced
 	streams map[string]*progress // by node
-	open    int                  // connections
+	open    int                  // connections of nodes
+	// strangers are connections before the other side has shown who it is, the oldest first.
+	strangers []net.Conn
 }
 
 // progress is how far a node is.
@@ -121,6 +128,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		if err != nil {
 			return fmt.Errorf("accept nodes: %w", err)
 		}
+		s.enterStranger(conn)
 		all.Go(func() {
 			node, err := s.serveConn(ctx, conn)
 			if ctx.Err() == nil {
@@ -132,10 +140,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 func (s *Server) serveConn(ctx context.Context, raw net.Conn) (node string, err error) {
 	defer func() { _ = raw.Close() }()
-	if !s.admitConn() {
-		return "", fault.Unavailable("more than %d connections", mostStreams)
-	}
-	defer s.releaseConn()
+	defer s.leaveStranger(raw)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
@@ -156,6 +161,11 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn) (node string, err 
 	if node, err = s.opts.Who(conn.ConnectionState()); err != nil {
 		return "", err
 	}
+	s.leaveStranger(raw)
+	if !s.admitConn() {
+		return node, fault.Unavailable("more than %d nodes", mostStreams)
+	}
+	defer s.releaseConn()
 	var hello Hello
 	if err := readMessage(conn, maxHello, &hello); err != nil {
 		return node, err
@@ -170,6 +180,25 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn) (node string, err 
 	err = s.writeDeltas(ctx, conn, node, p, hello)
 	cancel()
 	return node, errors.Join(err, <-read)
+}
+
+// enterStranger notes a connection of which nothing is known. Where there are too many the oldest ends: a node shows who it is at
+// once, and strangers that say nothing do not keep it out.
+func (s *Server) enterStranger(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.strangers) >= mostStrangers {
+		_ = s.strangers[0].Close()
+		s.strangers = slices.Delete(s.strangers, 0, 1)
+	}
+	s.strangers = append(s.strangers, conn)
+}
+
+// leaveStranger forgets a connection that is known or at its end. It may be called twice.
+func (s *Server) leaveStranger(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strangers = slices.DeleteFunc(s.strangers, func(c net.Conn) bool { return c == conn })
 }
 
 func (s *Server) admitConn() bool {

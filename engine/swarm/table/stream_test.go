@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -287,5 +288,29 @@ func TestNewStreamEndsOld(t *testing.T) {
 	check(t, readMessage(dial(t, m, cfg, Hello{}), maxDelta, &Delta{}))
 	if err := readMessage(old, maxDelta, &Delta{}); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the old connection goes on: %v", err)
+	}
+}
+
+// TestSilentStrangers has more connections that say nothing than a manager keeps: nodes are served all the same.
+func TestSilentStrangers(t *testing.T) {
+	a := newAuthority(t)
+	m := newManager(t, a)
+	m.Publish(busy(1, "a"))
+	const beyond = 20
+	silent := make([]net.Conn, 0, mostStrangers+beyond)
+	for range mostStrangers + beyond {
+		conn, err := net.Dial("tcp", m.addr)
+		check(t, err)
+		silent = append(silent, conn)
+	}
+	last := silent[beyond-1] // the manager accepts in order: once it has closed this one it has seen all
+	check(t, last.SetReadDeadline(time.Now().Add(beat/2)))
+	if _, err := last.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the oldest silent connections: %v, want their end", err)
+	}
+	follow(t, a.config(t, "a", "worker"), nil, m).until(t, busy(1, "a"))
+	m.stop()
+	for _, conn := range silent {
+		_ = conn.Close()
 	}
 }

@@ -3,7 +3,6 @@ package table
 import (
 	"maps"
 	"net/netip"
-	"slices"
 )
 
 // Table is what a manager knows, or the part of it that concerns one node. Its maps go by SwarmKit's ids.
@@ -34,13 +33,17 @@ type Network struct {
 	Ingress  bool              `json:"ingress,omitempty"`
 }
 
-// WithoutNetworks returns the table without these networks. What is said to be in them stays, and is in no network.
-func (t *Table) WithoutNetworks(ids []string) *Table {
-	if len(ids) == 0 {
+// WithoutNetworks returns the table without the networks whose ids are keys of refused. What is said to be in them stays, and is in
+// no network.
+func (t *Table) WithoutNetworks(refused map[string]string) *Table {
+	if len(refused) == 0 {
 		return t
 	}
 	less := *t
-	less.Networks = keepKeys(t.Networks, func(id string) bool { return !slices.Contains(ids, id) })
+	less.Networks = keepKeys(t.Networks, func(id string) bool {
+		_, is := refused[id]
+		return !is
+	})
 	return &less
 }
 

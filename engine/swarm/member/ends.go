@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/moby/swarmkit/v2/ca"
 	"github.com/moby/swarmkit/v2/node"
 	"google.golang.org/grpc/status"
 )
 
-// The ends of a node after which only a person can help.
+// The ends of a node after which only a person can help. errEarly may pass by itself: a clock is set once there is a network.
 var (
 	errLocked = errors.New( //nolint:staticcheck // clients' text
 		//nolint:revive // the same
@@ -19,6 +20,7 @@ var (
 	errExpired = errors.New( //nolint:staticcheck // clients' text
 		//nolint:revive // the same
 		"Swarm certificates have expired. To replace them, leave the swarm and join again.")
+	errEarly = errors.New("the clock of this machine is behind: the certificate of this node in its swarm is not valid yet")
 )
 
 // classifyEnd says what the end of a node means.
@@ -29,8 +31,14 @@ func classifyEnd(err error) error {
 	if errors.Is(err, node.ErrInvalidUnlockKey) {
 		return errLocked
 	}
-	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired { // "expired or not yet valid"
+		if e.Cert != nil && time.Now().Before(e.Cert.NotBefore) {
+			return errEarly
+		}
 		return errExpired
+	}
+	if strings.Contains(err.Error(), "WAL error cannot be repaired") { // the repair begins with a copy of the log's last file
+		return fmt.Errorf("%w. The disk may be full: the repair wants 64 MB on it", err)
 	}
 	return err
 }

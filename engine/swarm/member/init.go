@@ -17,6 +17,7 @@ import (
 type InitOptions struct {
 	ListenAddr      string // "address:port", an interface, or both; empty: 0.0.0.0:2377
 	AdvertiseAddr   string // the same; empty: the one address of this host, else an error with the list
+	DataPathAddr    string // an address or an interface, for the networks between nodes; empty: AdvertiseAddr
 	ForceNewCluster bool   // also in a swarm, whose state is kept and whose other managers are forgotten
 	AutoLock        bool
 	Availability    api.NodeSpec_Availability
@@ -42,10 +43,14 @@ func (m *Member) Init(ctx context.Context, opt InitOptions) (nodeID string, err 
 	if err != nil {
 		return "", err
 	}
+	pool, err := m.initPool()
+	if err != nil {
+		return "", err
+	}
 	if err := tryListen(record.ListenAddr); err != nil {
 		return "", err
 	}
-	first := attempt{autoLock: opt.AutoLock, availability: opt.Availability, forceNew: opt.ForceNewCluster}
+	first := attempt{autoLock: opt.AutoLock, availability: opt.Availability, forceNew: opt.ForceNewCluster, pool: pool}
 	k, err := m.enterSwarm(ctx, record, first)
 	if err != nil {
 		return "", prefixError("make a swarm", err)
@@ -77,7 +82,13 @@ func (m *Member) initRecord(opt InitOptions) (*membership, error) {
 			return nil, err
 		}
 	}
-	return &membership{ListenAddr: listen.String(), AdvertiseAddr: advertise.String(), Machine: m.opt.Machine}, nil
+	data, err := book.resolveData(opt.DataPathAddr)
+	if err != nil {
+		return nil, err
+	}
+	return &membership{
+		ListenAddr: listen.String(), AdvertiseAddr: advertise.String(), DataPathAddr: data, Machine: m.opt.Machine,
+	}, nil
 }
 
 // enterSwarm takes the first way into a swarm and waits for its end. A failure leaves nothing behind, but for a node that has
@@ -94,8 +105,8 @@ func (m *Member) enterSwarm(ctx context.Context, record *membership, first attem
 		lock.unlockFolder()
 		return nil, errors.Join(err, removeMembership(m.opt.Dir))
 	}
-	k := m.startKeeper(record, first, false) //nolint:contextcheck // it outlives the request
 	m.mu.Lock()
+	k := m.startKeeper(record, first, false) //nolint:contextcheck // it outlives the request
 	m.record, m.keeper, m.lock, m.broken = record, k, lock, nil
 	m.mu.Unlock()
 	err = waitEntered(context.WithoutCancel(ctx), k)
@@ -205,6 +216,9 @@ func (m *Member) forceNew(ctx context.Context, opt InitOptions) (nodeID string, 
 	if opt.ListenAddr == "" {
 		opt.ListenAddr = old.ListenAddr
 	}
+	if opt.DataPathAddr == "" {
+		opt.DataPathAddr = old.DataPathAddr
+	}
 	record, err := m.initRecord(opt)
 	if err != nil {
 		return "", err
@@ -224,8 +238,8 @@ func (m *Member) forceNew(ctx context.Context, opt InitOptions) (nodeID string, 
 		return "", err
 	}
 	first := attempt{forceNew: true, availability: opt.Availability}
-	next := m.startKeeper(record, first, false) //nolint:contextcheck // it outlives the request
 	m.mu.Lock()
+	next := m.startKeeper(record, first, false) //nolint:contextcheck // it outlives the request
 	m.record, m.keeper, m.lock, m.broken = record, next, lock, nil
 	m.mu.Unlock()
 	if err := waitEntered(context.WithoutCancel(ctx), next); err != nil {

@@ -19,6 +19,7 @@ import (
 type JoinOptions struct {
 	ListenAddr    string   // as that of InitOptions; of a manager
 	AdvertiseAddr string   // the same; empty: the managers find out
+	DataPathAddr  string   // as that of InitOptions; empty: AdvertiseAddr, or the address by which a manager is reached
 	RemoteAddrs   []string // of managers, with or without a port; the first that answers is asked
 	Token         string   // a secret; decides whether the node becomes a worker or a manager
 	Availability  api.NodeSpec_Availability
@@ -76,6 +77,10 @@ func (m *Member) joinRecord(ctx context.Context, opt JoinOptions) (*membership, 
 	if err != nil {
 		return nil, err
 	}
+	data, err := book.resolveData(opt.DataPathAddr)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := ca.ParseJoinToken(opt.Token); err != nil {
 		return nil, fault.Invalid("JoinToken: it is no join token of a swarm")
 	}
@@ -88,8 +93,8 @@ func (m *Member) joinRecord(ctx context.Context, opt JoinOptions) (*membership, 
 		return nil, err
 	}
 	return &membership{
-		ListenAddr: listen.String(), AdvertiseAddr: advertise.String(), LocalAddr: local, Machine: m.opt.Machine,
-		Joining: true, RemoteAddr: remote, Token: opt.Token,
+		ListenAddr: listen.String(), AdvertiseAddr: advertise.String(), LocalAddr: local, DataPathAddr: data,
+		Machine: m.opt.Machine, Joining: true, RemoteAddr: remote, Token: opt.Token,
 	}, nil
 }
 

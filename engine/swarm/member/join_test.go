@@ -81,6 +81,9 @@ func TestJoinRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
+	rotated := token
+	rotateWorkerToken(t, manager)
+	token = cluster(t, manager).RootCA.JoinTokens.Worker
 	wrongSecret := token[:strings.LastIndex(token, "-")+1] + strings.Repeat("0", 25)
 	for _, tc := range []struct {
 		name string
@@ -95,6 +98,7 @@ func TestJoinRefused(t *testing.T) {
 		{"foreign advertise", JoinOptions{RemoteAddrs: []string{addr}, Token: token, AdvertiseAddr: "192.0.2.1"}, fault.Invalid, "AdvertiseAddr"},
 		{"nobody", JoinOptions{RemoteAddrs: []string{"127.0.0.1:" + freePort(t)}, Token: token}, fault.Unavailable, "connection refused"},
 		{"wrong secret", JoinOptions{RemoteAddrs: []string{addr}, Token: wrongSecret}, fault.Invalid, "join token"},
+		{"rotated", JoinOptions{RemoteAddrs: []string{addr}, Token: rotated}, fault.Invalid, "A valid join token is necessary"},
 		{
 			"another swarm's",
 			JoinOptions{RemoteAddrs: []string{addr}, Token: cluster(t, other).RootCA.JoinTokens.Worker},
@@ -105,13 +109,14 @@ func TestJoinRefused(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			opt := options(t)
+			limit := 5 * time.Second // the managers' first answer counts: it takes a second
 			if fault.Is(tc.kind(""), fault.Unavailable) {
-				opt.Patience = time.Second
+				opt.Patience, limit = time.Second, 30*time.Second
 			}
 			m := open(t, opt)
 			begun := time.Now()
 			wantFault(t, "Join", m.Join(t.Context(), tc.opt), tc.kind, tc.want)
-			if took := time.Since(begun); took > 30*time.Second {
+			if took := time.Since(begun); took > limit {
 				t.Errorf("Join took %v", took)
 			}
 			if s := m.Status(); s.State != Inactive {
@@ -127,6 +132,37 @@ func TestJoinRefused(t *testing.T) {
 	if err := m.Join(t.Context(), JoinOptions{RemoteAddrs: []string{"127.0.0.1:" + freePort(t), addr}, Token: token}); err != nil {
 		t.Error(err)
 	}
+}
+
+func rotateWorkerToken(t *testing.T, m *Member) {
+	t.Helper()
+	control, err := m.Control()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := cluster(t, m)
+	if _, err := control.UpdateCluster(t.Context(), &api.UpdateClusterRequest{
+		ClusterID: now.ID, ClusterVersion: &now.Meta.Version, Spec: &now.Spec, Rotation: api.KeyRotation{WorkerJoinToken: true},
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJoinLocked: a manager that joins a locked swarm gets its key, and waits for it after a restart.
+func TestJoinLocked(t *testing.T) {
+	t.Parallel()
+	first := open(t, options(t))
+	_, addr := initSwarm(t, first, InitOptions{AutoLock: true})
+	opt := options(t)
+	second := open(t, opt)
+	join(t, second, addr, cluster(t, first).RootCA.JoinTokens.Manager)
+	if s := second.Status(); s.State != Active {
+		t.Errorf("Status: got %+v, want active", s)
+	}
+	await(t, "the second manager answers", func() bool { return second.Status().ControlAvailable })
+	second.Close()
+	second = open(t, opt)
+	await(t, "it is locked", func() bool { return second.Status().State == Locked })
 }
 
 func TestLocked(t *testing.T) {

@@ -9,15 +9,19 @@ import (
 
 	"github.com/moby/swarmkit/v2/api"
 	"github.com/moby/swarmkit/v2/log"
+	"github.com/moby/swarmkit/v2/manager/allocator/networkallocator"
 	"github.com/moby/swarmkit/v2/node"
 	"google.golang.org/grpc"
+
+	"moss/engine/swarm/provider"
 )
 
 // attempt is what only the first start of a node is told.
 type attempt struct {
 	forceNew, autoLock bool
 	availability       api.NodeSpec_Availability
-	key                []byte // that unlocks it
+	key                []byte                   // that unlocks it
+	pool               *networkallocator.Config // of a swarm that it makes
 }
 
 // The delays between the starts of a node that ends by itself.
@@ -31,9 +35,12 @@ const (
 type keeper struct {
 	dir, control string
 	opt          Options
+	networks     *provider.Provider
 	cancel       context.CancelFunc
 	entered      chan struct{} // closed once the node is ready for the first time
 	ended        chan struct{} // closed once no node runs and none will
+	unlockKey    []byte        // that it was given; nil: none
+	change       *change
 
 	mu     sync.Mutex // guards the fields below
 	record *membership
@@ -55,8 +62,8 @@ type running struct {
 func (m *Member) startKeeper(record *membership, first attempt, again bool) *keeper {
 	ctx, cancel := context.WithCancel(m.life)
 	k := &keeper{
-		dir: filepath.Join(m.opt.Dir, stateName), control: m.opt.Control, opt: m.opt, record: record, again: again,
-		cancel: cancel, entered: make(chan struct{}), ended: make(chan struct{}),
+		dir: filepath.Join(m.opt.Dir, stateName), control: m.opt.Control, opt: m.opt, networks: m.networks, change: m.change,
+		record: record, again: again, unlockKey: first.key, cancel: cancel, entered: make(chan struct{}), ended: make(chan struct{}),
 	}
 	k.now.begun = time.Now()
 	go k.runNodes(ctx, first)
@@ -80,8 +87,9 @@ func (k *keeper) currentRecord() *membership {
 // changeRunning changes what runs now.
 func (k *keeper) changeRunning(do func(*running)) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	do(&k.now)
+	k.mu.Unlock()
+	k.change.tellChange()
 }
 
 // startAgain makes a node that was never ready one that is started again.
@@ -128,13 +136,22 @@ func (k *keeper) runNodes(ctx context.Context, first attempt) {
 
 // runNode runs one node to its end.
 func (k *keeper) runNode(ctx context.Context, first attempt) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	logged := log.WithLogger(ctx, newNodeLog(k.opt.Log, func(text string) { k.changeRunning(func(r *running) { r.said = text }) }))
+	if r := k.currentRecord(); r.Joining {
+		key, err := k.fetchCertificate(logged, r, first.availability)
+		if err != nil {
+			return err
+		}
+		if key != nil {
+			first.key = key
+		}
+	}
 	n, err := node.New(k.nodeConfig(first))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	logged := log.WithLogger(ctx, newNodeLog(k.opt.Log, func(text string) { k.changeRunning(func(r *running) { r.said = text }) }))
 	if err := n.Start(logged); err != nil {
 		return err
 	}
@@ -156,7 +173,7 @@ func (k *keeper) nodeConfig(first attempt) *node.Config {
 	c := &node.Config{
 		StateDir: k.dir, ListenControlAPI: k.control, ListenRemoteAPI: r.ListenAddr, AdvertiseRemoteAPI: r.AdvertiseAddr,
 		Executor: k.opt.Executor, ForceNewCluster: first.forceNew, AutoLockManagers: first.autoLock, UnlockKey: first.key,
-		Availability: first.availability, NetworkProvider: noNetworks{},
+		Availability: first.availability, NetworkProvider: k.networks, NetworkConfig: first.pool,
 	}
 	if r.Joining {
 		c.JoinAddr, c.JoinToken = r.RemoteAddr, r.Token
@@ -187,6 +204,7 @@ func (k *keeper) watchReady(n *node.Node, ended <-chan struct{}) {
 	}
 	record := k.record
 	k.mu.Unlock()
+	k.change.tellChange()
 	if joined {
 		if err := record.putIn(k.opt.Dir); err != nil {
 			k.opt.Log.Error().Err(err).Msg("note that this node has joined its swarm")

@@ -43,6 +43,13 @@ func (m *Member) giveUp(ctx context.Context) error {
 		defer cancel()
 		tasks = m.opt.RemoveTasks(bounded)
 	}
+	if m.opt.Forget != nil {
+		bounded, cancel := context.WithTimeout(ctx, stopLimit)
+		defer cancel()
+		if err := m.opt.Forget(bounded); err != nil {
+			m.opt.Log.Warn().Err(err).Msg("end the networks of the swarm")
+		}
+	}
 	if err := removeMembership(m.opt.Dir); err != nil {
 		return fmt.Errorf("forget the swarm: %w", err)
 	}
@@ -50,6 +57,7 @@ func (m *Member) giveUp(ctx context.Context) error {
 	lock := m.lock
 	m.record, m.keeper, m.lock, m.broken = nil, nil, nil, nil
 	m.mu.Unlock()
+	m.change.tellChange()
 	lock.unlockFolder()
 	if tasks != nil {
 		return fmt.Errorf("the swarm is left, but not all containers of its tasks could be removed: %w", tasks)

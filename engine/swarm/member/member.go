@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"moss/engine/fault"
+	"moss/engine/swarm/provider"
 )
 
 // Options say where a membership lies and what runs its tasks.
@@ -24,9 +25,12 @@ type Options struct {
 	Control     string        // path of SwarmKit's own socket, 100 bytes at most; its folder exists and is the owner's alone
 	Executor    exec.Executor // runs tasks
 	RemoveTasks func(ctx context.Context) error
-	Interfaces  func() ([]Interface, error) // of this host; nil: asked of the kernel
-	Patience    time.Duration               // with a swarm that does not answer; 0: DefaultPatience
-	Machine     string                      // tells this machine from others; empty: a copied folder is not noticed
+	Forget      func(ctx context.Context) error // ends what others have made of the swarm on this node, after RemoveTasks
+	Interfaces  func() ([]Interface, error)     // of this host; nil: asked of the kernel
+	Patience    time.Duration                   // with a swarm that does not answer; 0: DefaultPatience
+	Machine     string                          // tells this machine from others; empty: a copied folder is not noticed
+	Pool        string                          // of the networks of a swarm that this node makes, as ParsePool reads it
+	Taken       func() []provider.Taken         // routes of nodes, on a manager; as that of provider.Options
 	Log         zerolog.Logger
 }
 
@@ -60,10 +64,12 @@ type Status struct {
 
 // Member is this node's part in a swarm, or none. Make one with Open and close it.
 type Member struct {
-	opt    Options
-	life   context.Context //nolint:containedctx // the node's own: it runs between requests
-	cancel context.CancelFunc
-	verb   chan struct{} // holds a token while a verb changes the membership
+	opt      Options
+	networks *provider.Provider
+	life     context.Context //nolint:containedctx // the node's own: it runs between requests
+	cancel   context.CancelFunc
+	verb     chan struct{} // holds a token while a verb changes the membership
+	change   *change
 
 	mu     sync.Mutex  // guards the fields below
 	record *membership // as it was when keeper began
@@ -85,7 +91,8 @@ func Open(opt Options) *Member {
 	if opt.Patience == 0 {
 		opt.Patience = DefaultPatience
 	}
-	m := &Member{opt: opt, verb: make(chan struct{}, 1)}
+	networks := provider.New(provider.Options{Taken: opt.Taken})
+	m := &Member{opt: opt, networks: networks, verb: make(chan struct{}, 1), change: &change{}}
 	m.life, m.cancel = context.WithCancel(context.Background())
 	m.takeUp()
 	return m
@@ -157,6 +164,13 @@ func (m *Member) viewMembership() (record *membership, k *keeper, broken error) 
 func (m *Member) inSwarm() bool {
 	record, _, broken := m.viewMembership()
 	return record != nil || broken != nil
+}
+
+// Holds tells whether this process keeps the node's place in a swarm. It does not where the record is damaged, or the folder is
+// that of another machine or of another process: who has only the files must not act as the node.
+func (m *Member) Holds() bool {
+	_, k, broken := m.viewMembership()
+	return k != nil && broken == nil
 }
 
 // Control returns the managers' API. The errors are fault.NotAcceptable: in no swarm, a worker, locked; and fault.Unavailable

@@ -26,6 +26,7 @@ type membership struct {
 	ListenAddr    string // "address:port"
 	AdvertiseAddr string // "address:port"; empty: the managers find out
 	LocalAddr     string // the address of this host that others see, where AdvertiseAddr is empty
+	DataPathAddr  string // an address of this host; empty: none was asked for
 	Machine       string // that of Options
 	Joining       bool   // the fields below count
 	RemoteAddr    string // of the manager that lets this node in

@@ -9,6 +9,10 @@ const (
 	EndPath   = "/moss/end"   // POST: moss-swarm ends and keeps the node's place in its swarm
 )
 
+// ViewPath is a path of the engine's private socket that is moss-swarm's. PUT: a table.Hosted, which the engine makes true
+// before it answers with table.Problems.
+const ViewPath = "/moss/swarm/view"
+
 // The states of a node.
 const (
 	Inactive = "inactive" // in no swarm

@@ -1,11 +1,12 @@
-// Package control answers the endpoints of the swarm, nodes, services and tasks with what SwarmKit's managers say. It reads a
-// request, asks by SwarmKit's control API, and turns the answer into the API's records; package object converts. It knows
-// neither containers nor how this node came into its swarm, which is the Member's.
+// Package control answers the endpoints of the swarm, nodes, services, tasks and the swarm's networks with what SwarmKit's
+// managers say. It reads a request, asks by SwarmKit's control API, and turns the answer into the API's records; package object
+// converts. It knows neither containers nor how this node came into its swarm, which is the Member's.
 package control
 
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/moby/swarmkit/v2/api"
@@ -32,14 +33,16 @@ type Member interface {
 
 // Options are what the endpoints work with.
 type Options struct {
-	Member Member // required
-	Log    zerolog.Logger
+	Member   Member   // required
+	Networks Networks // required
+	Local    Local    // required
+	Log      zerolog.Logger
 }
 
 // New returns the functions of all endpoints. Their errors have a kind: fault.NotAcceptable on a node that is no manager, and
 // fault.Unavailable within callLimit if the swarm has no leader.
 func New(opt Options) *swarmroute.Verbs {
-	s := &server{member: opt.Member, log: opt.Log}
+	s := &server{member: opt.Member, networks: opt.Networks, local: opt.Local, log: opt.Log}
 	return &swarmroute.Verbs{
 		SwarmInit: s.initSwarm, SwarmJoin: s.joinSwarm, SwarmLeave: s.leaveSwarm, SwarmInspect: s.inspectSwarm,
 		SwarmUpdate: s.updateSwarm, SwarmUnlock: s.unlockSwarm, SwarmUnlockKey: s.showUnlockKey,
@@ -47,13 +50,17 @@ func New(opt Options) *swarmroute.Verbs {
 		ServiceList: s.listServices, ServiceCreate: s.createService, ServiceInspect: s.inspectService,
 		ServiceUpdate: s.updateService, ServiceRemove: s.removeService,
 		TaskList: s.listTasks, TaskInspect: s.inspectTask,
+		NetworkList: s.listNetworks, NetworkCreate: s.createNetwork, NetworkRemove: s.removeNetwork,
 	}
 }
 
 // server answers the endpoints.
 type server struct {
-	member Member
-	log    zerolog.Logger
+	member   Member
+	networks Networks
+	local    Local
+	log      zerolog.Logger
+	making   sync.Mutex // held while a network is made
 }
 
 // callLimit bounds what the managers are asked for one request. Without a leader SwarmKit would wait for one.

@@ -188,7 +188,7 @@ func TestNoManager(t *testing.T) {
 func TestMembershipRequests(t *testing.T) {
 	m := &fakeMember{}
 	handler := newAPI(m)
-	a := ask(handler, http.MethodPost, "/swarm/init", `{"ListenAddr":"l","AdvertiseAddr":"a","ForceNewCluster":true,"AutoLockManagers":true,`+
+	a := ask(handler, http.MethodPost, "/swarm/init", `{"ListenAddr":"l","AdvertiseAddr":"a","DataPathAddr":"d","ForceNewCluster":true,"AutoLockManagers":true,`+
 		`"Availability":"drain","SubnetSize":24,"DataPathPort":0,"DefaultAddrPool":null,"Spec":{"Orchestration":{"TaskHistoryRetentionLimit":7}}}`)
 	if a.status != http.StatusOK || compact(t, a.body) != `"node1"` {
 		t.Errorf("init: %d %s", a.status, a.body)
@@ -199,7 +199,7 @@ func TestMembershipRequests(t *testing.T) {
 	}
 	m.init.Change = nil
 	if want := (member.InitOptions{
-		ListenAddr: "l", AdvertiseAddr: "a", ForceNewCluster: true, AutoLock: true, Availability: api.NodeAvailabilityDrain,
+		ListenAddr: "l", AdvertiseAddr: "a", DataPathAddr: "d", ForceNewCluster: true, AutoLock: true, Availability: api.NodeAvailabilityDrain,
 	}); !reflect.DeepEqual(*m.init, want) {
 		t.Errorf("init with %+v, want %+v", *m.init, want)
 	}
@@ -207,9 +207,9 @@ func TestMembershipRequests(t *testing.T) {
 	if !m.init.AutoLock || m.init.ForceNewCluster {
 		t.Errorf("init with %+v, want a lock", *m.init)
 	}
-	a = ask(handler, http.MethodPost, "/swarm/join", `{"ListenAddr":"l","AdvertiseAddr":"a","RemoteAddrs":["r1","r2"],"JoinToken":"t","Availability":"pause"}`)
+	a = ask(handler, http.MethodPost, "/swarm/join", `{"ListenAddr":"l","AdvertiseAddr":"a","DataPathAddr":"d","RemoteAddrs":["r1","r2"],"JoinToken":"t","Availability":"pause"}`)
 	if want := (member.JoinOptions{
-		ListenAddr: "l", AdvertiseAddr: "a", RemoteAddrs: []string{"r1", "r2"}, Token: "t", Availability: api.NodeAvailabilityPause,
+		ListenAddr: "l", AdvertiseAddr: "a", DataPathAddr: "d", RemoteAddrs: []string{"r1", "r2"}, Token: "t", Availability: api.NodeAvailabilityPause,
 	}); a.status != http.StatusOK || len(a.body) != 0 || !reflect.DeepEqual(*m.join, want) {
 		t.Errorf("join: %d %s with %+v, want %+v", a.status, a.body, *m.join, want)
 	}
@@ -232,7 +232,6 @@ func TestMembershipRefused(t *testing.T) {
 		status     int
 		words      string
 	}{
-		{"/swarm/init", `{"DataPathAddr":"eth0"}`, http.StatusNotImplemented, "DataPathAddr"},
 		{"/swarm/init", `{"DataPathPort":4789}`, http.StatusBadRequest, "DataPathPort is of"},
 		{"/swarm/init", `{"DefaultAddrPool":["10.0.0.0/8"]}`, http.StatusBadRequest, "DefaultAddrPool is of"},
 		{"/swarm/init", `{"Availability":"x"}`, http.StatusBadRequest, "Availability: "},
@@ -241,7 +240,6 @@ func TestMembershipRefused(t *testing.T) {
 		{"/swarm/init", `{"Spec":{"CAConfig":{"ForceRotate":2}}}`, http.StatusBadRequest, "Spec.CAConfig.ForceRotate is of"},
 		{"/swarm/init", `{"ListenAddr":5}`, http.StatusBadRequest, "ListenAddr"},
 		{"/swarm/init", ``, http.StatusBadRequest, "body is missing"},
-		{"/swarm/join", `{"DataPathAddr":"eth0","RemoteAddrs":["r"],"JoinToken":"t"}`, http.StatusNotImplemented, "DataPathAddr"},
 		{"/swarm/join", `{"Availability":"x","RemoteAddrs":["r"],"JoinToken":"t"}`, http.StatusBadRequest, "Availability: "},
 		{"/swarm/join", `{"JoinToken":"t"}`, http.StatusBadRequest, "at least 1 RemoteAddr is required to join"},
 		{"/swarm/join", `{"RemoteAddrs":["r"]}`, http.StatusBadRequest, "JoinToken: "},

@@ -28,7 +28,7 @@ func (s *server) listNodes(c *route.Call) error {
 		if err != nil {
 			return nil, err
 		}
-		nodes := keepLabelled(answer.Nodes, f["label"], engineLabels)
+		nodes := keepLabelled(answer.Nodes, f["label"], labelsOfEngine)
 		return keepLabelled(nodes, f["node.label"], func(n *api.Node) map[string]string { return n.Spec.Annotations.Labels }), nil
 	})
 	if err != nil {
@@ -37,14 +37,7 @@ func (s *server) listNodes(c *route.Call) error {
 	return replyList(c, nodes, object.NewNode)
 }
 
-// engineLabels returns the labels that a node's engine was started with. SwarmKit's own filter needs every node to have told of
-// its engine.
-func engineLabels(n *api.Node) map[string]string {
-	if n.Description == nil || n.Description.Engine == nil {
-		return nil
-	}
-	return n.Description.Engine.Labels
-}
+func labelsOfEngine(n *api.Node) map[string]string { return object.EngineLabels(n.Description) }
 
 func (s *server) inspectNode(c *route.Call) error {
 	node, err := askManagers(s, c, func(ctx context.Context, managers api.ControlClient) (*api.Node, error) {

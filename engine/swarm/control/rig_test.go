@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"moss/api/route"
 	"moss/api/swarmroute"
 	"moss/api/types"
+	"moss/engine/fault"
 	"moss/engine/swarm/member"
 )
 
@@ -77,7 +79,23 @@ func startSwarm() {
 }
 
 func newAPI(m Member) *route.API {
-	return route.New(swarmroute.Routes(New(Options{Member: m, Log: zerolog.Nop()})), route.Options{Log: zerolog.Nop()})
+	s := New(Options{Member: m, Networks: allNetworks{}, Local: localNetworks{"backend", "front"}, Log: zerolog.Nop()})
+	return route.New(swarmroute.Routes(s), route.Options{Log: zerolog.Nop()})
+}
+
+// allNetworks can all be had.
+type allNetworks struct{}
+
+func (allNetworks) CheckNetwork(*api.NetworkSpec, []*api.Network) error { return nil }
+
+// localNetworks are the names of networks that are of this node alone.
+type localNetworks []string
+
+func (l localNetworks) FindNetwork(_ context.Context, ref string) (string, error) {
+	if slices.Contains(l, ref) {
+		return ref, nil
+	}
+	return "", fault.NotFound("network %s not found", ref)
 }
 
 // answer is what a client gets.

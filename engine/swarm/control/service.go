@@ -63,7 +63,7 @@ func (s *server) createService(c *route.Call) error {
 			if !given {
 				body.Name = container.RandomName(rand.IntN, try)
 			}
-			spec, err := readService(c, body)
+			spec, err := s.readService(ctx, managers, c, body)
 			if err != nil {
 				return nil, err
 			}
@@ -97,7 +97,7 @@ func (s *server) updateService(c *route.Call) error {
 		if body.Name == "" {
 			body.Name = service.Spec.Annotations.Name
 		}
-		spec, err := readService(c, body)
+		spec, err := s.readService(ctx, managers, c, body)
 		if err != nil {
 			return nil, err
 		}
@@ -128,13 +128,12 @@ func (s *server) removeService(c *route.Call) error {
 	return c.Empty(err)
 }
 
-// readService turns a body into SwarmKit's specification, with the credentials of the call.
-func readService(c *route.Call, body *types.ServiceSpec) (*api.ServiceSpec, error) {
+// readService turns a body into SwarmKit's specification, with the ids of networks and the credentials of the call.
+func (s *server) readService(
+	ctx context.Context, managers api.ControlClient, c *route.Call, body *types.ServiceSpec,
+) (*api.ServiceSpec, error) {
 	spec, err := object.ToServiceSpec(body)
 	if err != nil {
-		return nil, err
-	}
-	if err := refuseNetworks(body); err != nil {
 		return nil, err
 	}
 	credentials := c.Header(compat.RegistryAuth)
@@ -144,21 +143,10 @@ func readService(c *route.Call, body *types.ServiceSpec) (*api.ServiceSpec, erro
 	if credentials != "" {
 		spec.Task.GetContainer().PullOptions = &api.ContainerSpec_PullOptions{RegistryAuth: credentials}
 	}
+	if err := s.resolveNetworks(ctx, managers, spec); err != nil {
+		return nil, err
+	}
 	return spec, checkSize(spec.Size())
-}
-
-// refuseNetworks refuses what needs networks of the swarm.
-func refuseNetworks(body *types.ServiceSpec) error {
-	for _, networks := range [][]types.ServiceNetwork{body.TaskTemplate.Networks, body.Networks} {
-		if len(networks) > 0 {
-			return fault.Forbidden("network %s is not eligible for services: moss has no networks of the swarm, tasks are in "+
-				"the network \"bridge\" of their node", networks[0].Target)
-		}
-	}
-	if body.EndpointSpec != nil && len(body.EndpointSpec.Ports) > 0 {
-		return fault.Unsupported("EndpointSpec.Ports: moss does not publish ports of services yet")
-	}
-	return nil
 }
 
 // checkCredentials refuses what no node could pull an image with. The text is a secret, and in no error.

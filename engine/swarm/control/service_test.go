@@ -222,7 +222,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestNetworksRefused: there are none, and a service that asks for one is told so.
+// TestNetworksRefused: a service cannot be in a network of one node, nor in one that is not there.
 func TestNetworksRefused(t *testing.T) {
 	r := newRig(t)
 	s := plainService(uniqueName("net"))
@@ -233,9 +233,9 @@ func TestNetworksRefused(t *testing.T) {
 	r.refused(http.StatusForbidden, "network backend is not eligible for services: ", http.MethodPost, "/services/create", encode(t, s))
 	body := `{"Name":"n","TaskTemplate":{"ContainerSpec":{"Image":"i"}},"Networks":["front"]}`
 	r.refused(http.StatusForbidden, "network front is not eligible for services: ", http.MethodPost, "/services/create", body)
+	s.TaskTemplate.Networks = []types.ServiceNetwork{{Target: "none"}}
+	r.refused(http.StatusNotFound, "network none not found", http.MethodPost, "/services/create", encode(t, s))
 	s.TaskTemplate.Networks = nil
-	s.EndpointSpec = &types.EndpointSpec{Ports: []types.ServicePort{{TargetPort: 80, PublishedPort: 8080}}}
-	r.refused(http.StatusNotImplemented, "EndpointSpec.Ports", http.MethodPost, "/services/create", encode(t, s))
 	s.EndpointSpec = &types.EndpointSpec{Mode: "dnsrr"}
 	r.service(s)
 }

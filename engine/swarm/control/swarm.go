@@ -20,9 +20,6 @@ func (s *server) initSwarm(c *route.Call) error {
 	if err := decodeBody(c, body); err != nil {
 		return err
 	}
-	if err := refuseDataPath(body.DataPathAddr); err != nil {
-		return err
-	}
 	availability, err := object.ToAvailability("Availability", body.Availability)
 	if err != nil {
 		return err
@@ -40,8 +37,8 @@ func (s *server) initSwarm(c *route.Call) error {
 		return err
 	}
 	id, err := s.member.Init(c.Ctx(), member.InitOptions{
-		ListenAddr: body.ListenAddr, AdvertiseAddr: body.AdvertiseAddr, ForceNewCluster: body.ForceNewCluster,
-		AutoLock: *locks, Availability: availability, Change: change,
+		ListenAddr: body.ListenAddr, AdvertiseAddr: body.AdvertiseAddr, DataPathAddr: body.DataPathAddr,
+		ForceNewCluster: body.ForceNewCluster, AutoLock: *locks, Availability: availability, Change: change,
 	})
 	if err != nil {
 		return err
@@ -52,9 +49,6 @@ func (s *server) initSwarm(c *route.Call) error {
 func (s *server) joinSwarm(c *route.Call) error {
 	body := &types.SwarmJoin{}
 	if err := decodeBody(c, body); err != nil {
-		return err
-	}
-	if err := refuseDataPath(body.DataPathAddr); err != nil {
 		return err
 	}
 	availability, err := object.ToAvailability("Availability", body.Availability)
@@ -68,17 +62,9 @@ func (s *server) joinSwarm(c *route.Call) error {
 		return fault.Invalid("JoinToken: want the token that a manager shows")
 	}
 	return c.Empty(s.member.Join(c.Ctx(), member.JoinOptions{
-		ListenAddr: body.ListenAddr, AdvertiseAddr: body.AdvertiseAddr, RemoteAddrs: body.RemoteAddrs,
-		Token: body.JoinToken, Availability: availability,
+		ListenAddr: body.ListenAddr, AdvertiseAddr: body.AdvertiseAddr, DataPathAddr: body.DataPathAddr,
+		RemoteAddrs: body.RemoteAddrs, Token: body.JoinToken, Availability: availability,
 	}))
-}
-
-// refuseDataPath refuses the address for a network that is not there.
-func refuseDataPath(addr string) error {
-	if addr == "" {
-		return nil
-	}
-	return fault.Unsupported("DataPathAddr %q: moss has no networks between the nodes of a swarm", addr)
 }
 
 func (s *server) leaveSwarm(c *route.Call) error {

@@ -69,12 +69,16 @@ func (c *controller) containerID(ctx context.Context) (string, error) {
 	return found.ID, err
 }
 
-// endContainer does to the container what ends it. A container that is not there is no error.
+// endContainer does to the container what ends it; gently: once no connection is led to it any more. A container that is not
+// there is no error.
 func (c *controller) endContainer(
-	ctx context.Context, persist persistence, end func(ctx context.Context, id string) error,
+	ctx context.Context, persist persistence, gently bool, end func(ctx context.Context, id string) error,
 ) error {
 	found, err := c.inspectContainer(ctx, persist)
 	if err == nil {
+		if gently && found.State.Running {
+			c.takeOut(ctx)
+		}
 		err = persist(ctx, func(ctx context.Context) error { return end(ctx, found.ID) })
 	}
 	if isMissing(err) {

@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -66,12 +67,15 @@ func (c *controller) Prepare(ctx context.Context) error {
 		case !isMissing(err):
 			return err
 		}
-		body, err := newCreate(c.task, c.executor.describedNode(), c.executor.folders)
+		body, err := newCreate(c.task, c.executor.describedNode(), c.executor.folders, c.executor.opt.Networks != nil)
 		if err != nil {
 			return err
 		}
 		pulled, err := c.awaitPull(ctx)
 		if err != nil {
+			return err
+		}
+		if err := c.awaitNetworks(ctx); err != nil {
 			return err
 		}
 		return c.createContainer(ctx, body, pulled)
@@ -118,7 +122,13 @@ func (c *controller) Start(ctx context.Context) error {
 			if err != nil || judgeState(&found.State, time.Time{}) != verdictUnstarted {
 				return err
 			}
-			return c.engine.client.ContainerStart(ctx, found.ID, "")
+			err = c.engine.client.ContainerStart(ctx, found.ID, "")
+			if isMissing(err) {
+				if _, gone := c.inspectContainer(ctx, tryOnce); gone == nil {
+					err = errors.New(err.Error()) // what it needs is missing, and not the container
+				}
+			}
+			return err
 		})
 		if isMissing(err) {
 			return errGone
@@ -198,14 +208,15 @@ func (c *controller) judgeEnd(ctx context.Context, found *client.Inspect) error 
 	return nil
 }
 
-// Shutdown stops the container within its grace period. One that stands or is not there is no error.
+// Shutdown stops the container within its grace period, once no node leads connections to it any more. One that stands or is not
+// there is no error.
 func (c *controller) Shutdown(ctx context.Context) error {
 	c.cancelPull()
 	return c.carryOut(ctx, c.stopContainer)
 }
 
 func (c *controller) stopContainer(ctx context.Context) error {
-	return c.endContainer(ctx, c.engine.callEngine, func(ctx context.Context, id string) error {
+	return c.endContainer(ctx, c.engine.callEngine, true, func(ctx context.Context, id string) error {
 		return c.engine.client.ContainerStop(ctx, id, -1) // the grace period is the container's own
 	})
 }
@@ -214,7 +225,7 @@ func (c *controller) stopContainer(ctx context.Context) error {
 func (c *controller) Terminate(ctx context.Context) error {
 	c.cancelPull()
 	return c.carryOut(ctx, func(ctx context.Context) error {
-		return c.endContainer(ctx, c.engine.callEngine, func(ctx context.Context, id string) error {
+		return c.endContainer(ctx, c.engine.callEngine, false, func(ctx context.Context, id string) error {
 			err := c.engine.client.ContainerKill(ctx, id, "SIGKILL")
 			if client.StatusOf(err) == statusConflict {
 				return nil // it does not run
@@ -230,7 +241,7 @@ func (c *controller) Terminate(ctx context.Context) error {
 func (c *controller) Remove(ctx context.Context) error {
 	c.endCalls()
 	c.calls.Wait() // a call that is just creating the container
-	err := c.endContainer(ctx, c.engine.awaitEngine, func(ctx context.Context, id string) error {
+	err := c.endContainer(ctx, c.engine.awaitEngine, true, func(ctx context.Context, id string) error {
 		return removeContainer(ctx, c.engine, id)
 	})
 	if ctx.Err() != nil {

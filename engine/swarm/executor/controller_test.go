@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,6 +145,17 @@ func TestHealthDecidesStart(t *testing.T) {
 	}
 }
 
+// TestStartLacks has a container that is there and cannot start: its task fails with what is missing.
+func TestStartLacks(t *testing.T) {
+	r := newRig(t, 0)
+	r.startLacks = "network front not found"
+	j := r.newJob(nil)
+	j.advance(api.TaskStateFailed)
+	if err := j.task.Status.Err; !strings.Contains(err, "network front not found") {
+		t.Errorf("the task fails with %q, want what is missing", err)
+	}
+}
+
 // TestShortTask ends before its start has been seen.
 func TestShortTask(t *testing.T) {
 	for code, want := range map[int]api.TaskState{0: api.TaskStateCompleted, 5: api.TaskStateFailed} {
@@ -162,9 +174,12 @@ func TestLostAnswers(t *testing.T) {
 	r := newRig(t, 0)
 	zero := 0
 	r.exitAtOnce = &zero
+	var mu sync.Mutex // guards lost
 	lost := map[string]bool{}
 	r.after = func(q *http.Request) bool {
 		last := q.URL.Path[strings.LastIndexByte(q.URL.Path, '/')+1:]
+		mu.Lock()
+		defer mu.Unlock()
 		if q.Method == http.MethodGet || lost[last] {
 			return false
 		}
@@ -173,6 +188,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 	j := r.newJob(nil)
 	j.advance(api.TaskStateCompleted)
+	mu.Lock()
+	defer mu.Unlock()
 	if !lost["create"] || !lost["start"] {
 		t.Errorf("lost the answers of %v, want create and start", lost)
 	}

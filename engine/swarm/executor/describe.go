@@ -66,10 +66,14 @@ func (x *Executor) newDescription(info *types.Info) *api.NodeDescription {
 		key, value, _ := strings.Cut(label, "=")
 		engine.Labels[key] = value
 	}
+	networks := info.Plugins.Network
+	if x.opt.Networks != nil {
+		networks = append(slices.Clone(networks), overlayDriver) // without it no task with a network comes to this node
+	}
 	for _, kind := range []struct {
 		name  string
 		names []string
-	}{{"Log", info.Plugins.Log}, {"Network", info.Plugins.Network}, {"Volume", info.Plugins.Volume}} {
+	}{{"Log", info.Plugins.Log}, {"Network", networks}, {"Volume", info.Plugins.Volume}} {
 		for _, name := range slices.Sorted(slices.Values(kind.names)) { // SwarmKit takes another order for a change
 			engine.Plugins = append(engine.Plugins, api.PluginDescription{Type: kind.name, Name: name})
 		}

@@ -25,6 +25,7 @@ type Options struct {
 	Patience    time.Duration // 0: DefaultPatience
 	CgroupRoot  string        // where cgroups are mounted; empty: /sys/fs/cgroup
 	CgroupSelf  string        // this process's file of its cgroups; empty: /proc/self/cgroup
+	Networks    Networks      // between the nodes; nil: none, and tasks that want one are rejected
 	Log         zerolog.Logger
 }
 
@@ -116,7 +117,7 @@ func (x *Executor) Controller(t *api.Task) (exec.Controller, error) {
 	return newController(x, t.Copy()), nil
 }
 
-// SetNetworkBootstrapKeys does nothing: tasks are in no network of the swarm.
+// SetNetworkBootstrapKeys does nothing: the networks between nodes have keys of their own.
 func (x *Executor) SetNetworkBootstrapKeys([]*api.EncryptionKey) error { return nil }
 
 // forgetTask says that a task has no controller any more.

@@ -39,7 +39,9 @@ type fakeEngine struct {
 	starts     int
 	info       types.Info
 	exitAtOnce *int          // what started containers end with; nil: they run
+	startLacks string        // what no container starts without; empty: nothing
 	pullGate   chan struct{} // a pull waits for it; nil: none
+	networks   map[string]types.Network
 }
 
 type fakeContainer struct {
@@ -114,6 +116,11 @@ func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/images/"):
 		f.mu.Lock()
 		answer.sendIf(f.images[strings.TrimSuffix(strings.TrimPrefix(path, "/images/"), "/json")], map[string]string{})
+		f.mu.Unlock()
+	case strings.HasPrefix(path, "/networks/"):
+		f.mu.Lock()
+		n, found := f.networks[strings.TrimPrefix(path, "/networks/")]
+		answer.sendIf(found, n)
 		f.mu.Unlock()
 	default:
 		f.serveContainers(answer, r)
@@ -212,6 +219,10 @@ func (f *fakeEngine) serveContainers(a *recorded, r *http.Request) {
 	case "json":
 		a.send(200, c.ContainerInspect)
 	case "start":
+		if f.startLacks != "" {
+			a.fail(404, "%s", f.startLacks)
+			return
+		}
 		f.starts++
 		c.State.Status, c.State.Running, c.State.Pid, c.State.StartedAt = "running", true, 4711, time.Now()
 		if h := c.body.Healthcheck; h != nil {

@@ -71,7 +71,7 @@ func TestNameInUse(t *testing.T) {
 		state  api.TaskState
 	}{{"other", api.TaskStateRejected}, {"", api.TaskStateRejected}, {"taskid", api.TaskStateRunning}} {
 		r := newRig(t, 0)
-		body, err := newCreate(newTask(nil), nil, nil)
+		body, err := newCreate(newTask(nil), nil, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,8 +40,16 @@ type rig struct {
 
 func newRig(t *testing.T, patience time.Duration) *rig {
 	t.Helper()
+	return newRigIn(t, patience, nil)
+}
+
+// newRigIn is newRig with networks.
+func newRigIn(t *testing.T, patience time.Duration, networks Networks) *rig {
+	t.Helper()
 	f, log := newFakeEngine(t), &lines{}
-	x, err := New(Options{Socket: f.socket, Patience: patience, CgroupRoot: t.TempDir(), Log: zerolog.New(log)})
+	x, err := New(Options{
+		Socket: f.socket, Patience: patience, CgroupRoot: t.TempDir(), Networks: networks, Log: zerolog.New(log),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,14 +26,14 @@ const (
 	labelServiceName = "com.docker.swarm.service.name"
 )
 
-// taskNetwork is the network of the node that every task's container is in.
+// taskNetwork is the network of the node that the container of a task without networks is in.
 const taskNetwork = "bridge"
 
-// newCreate returns what the engine is asked to create for a task. An error says what the node cannot give the task; it names
-// the field.
-func newCreate(t *api.Task, node *api.NodeDescription, folders hostFolders) (types.ContainerCreate, error) {
+// newCreate returns what the engine is asked to create for a task. hasNetworks: this node can have networks of the swarm. An
+// error says what the node cannot give the task; it names the field.
+func newCreate(t *api.Task, node *api.NodeDescription, folders hostFolders, hasNetworks bool) (types.ContainerCreate, error) {
 	var body types.ContainerCreate
-	if err := checkSupported(t); err != nil {
+	if err := checkSupported(t, hasNetworks); err != nil {
 		return body, err
 	}
 	c, err := template.ExpandContainerSpec(node, t)
@@ -49,12 +50,12 @@ func newCreate(t *api.Task, node *api.NodeDescription, folders hostFolders) (typ
 		StopTimeout: stopTimeout(c), Healthcheck: newHealthcheck(c.Healthcheck),
 	}
 	body.HostConfig = host
-	return body, nil
+	return body, setNetworks(&body, t)
 }
 
 // checkSupported refuses what a task can ask for and this node cannot give: a task never runs with less than it was to have,
 // be it protection or data.
-func checkSupported(t *api.Task) error {
+func checkSupported(t *api.Task, hasNetworks bool) error {
 	c := t.Spec.GetContainer()
 	if c == nil || c.Image == "" {
 		return errors.New("ContainerSpec.Image: a task needs an image")
@@ -64,8 +65,8 @@ func checkSupported(t *api.Task) error {
 		asked bool
 		name  string
 	}{
-		{len(t.Networks) > 0, "Networks"},
-		{t.Endpoint != nil && len(t.Endpoint.Ports) > 0, "EndpointSpec.Ports"},
+		{len(t.Networks) > 0 && !hasNetworks, "Networks"},
+		{t.Endpoint != nil && slices.ContainsFunc(t.Endpoint.Ports, isHostPort), "EndpointSpec.Ports.PublishMode"},
 		{len(t.Volumes) > 0, "cluster volumes"},
 		{len(t.AssignedGenericResources) > 0, "Resources.Reservations.GenericResources"},
 		{len(c.Secrets) > 0, "ContainerSpec.Secrets"},
@@ -82,6 +83,9 @@ func checkSupported(t *api.Task) error {
 	}
 	return nil
 }
+
+// isHostPort tells whether a port is one of the task's node alone, and not of all nodes.
+func isHostPort(p *api.PortConfig) bool { return p.PublishMode == api.PublishModeHost }
 
 // labelsOf returns the container's labels. Those of the swarm win over those of the same name.
 func labelsOf(t *api.Task, c *api.ContainerSpec) map[string]string {
@@ -133,7 +137,7 @@ func newHostConfig(t *api.Task, c *api.ContainerSpec, folders hostFolders) (*typ
 		return nil, err
 	}
 	host := &types.HostConfig{
-		NetworkMode: taskNetwork, RestartPolicy: types.RestartPolicy{Name: "no"}, LogConfig: newLogConfig(t),
+		RestartPolicy: types.RestartPolicy{Name: "no"}, LogConfig: newLogConfig(t),
 		Mounts: mounts, GroupAdd: c.Groups, ReadonlyRootfs: c.ReadOnly, ExtraHosts: newExtraHosts(c.Hosts),
 		CapAdd: c.CapabilityAdd, CapDrop: c.CapabilityDrop, Sysctls: c.Sysctls, OomScoreAdj: int(c.OomScoreAdj),
 	}

@@ -200,7 +200,7 @@ func TestCreateFields(t *testing.T) {
 					t.Fatalf("the row's members: %v", err)
 				}
 			}
-			body, err := newCreate(newTask(tc.change), testNode(), hostFolders{dir})
+			body, err := newCreate(newTask(tc.change), testNode(), hostFolders{dir}, true)
 			if err != nil {
 				t.Fatalf("newCreate: %v", err)
 			}
@@ -236,8 +236,8 @@ func TestRefusedTasks(t *testing.T) {
 	}{
 		{"ContainerSpec.Image", func(_ *api.Task, c *api.ContainerSpec) { c.Image = "" }},
 		{"Networks", func(t *api.Task, _ *api.ContainerSpec) { t.Networks = []*api.NetworkAttachment{{}} }},
-		{"EndpointSpec.Ports", func(t *api.Task, _ *api.ContainerSpec) {
-			t.Endpoint = &api.Endpoint{Ports: []*api.PortConfig{{TargetPort: 80}}}
+		{"EndpointSpec.Ports.PublishMode", func(t *api.Task, _ *api.ContainerSpec) {
+			t.Endpoint = &api.Endpoint{Ports: []*api.PortConfig{{TargetPort: 80}, {TargetPort: 81, PublishMode: api.PublishModeHost}}}
 		}},
 		{"cluster volumes", func(t *api.Task, _ *api.ContainerSpec) { t.Volumes = []*api.VolumeAttachment{{}} }},
 		{"GenericResources", func(t *api.Task, _ *api.ContainerSpec) { t.AssignedGenericResources = []*api.GenericResource{{}} }},
@@ -289,7 +289,7 @@ func TestRefusedTasks(t *testing.T) {
 			if strings.HasPrefix(tc.want, "BindOptions") {
 				folders = hostFolders{"/"}
 			}
-			if _, err := newCreate(newTask(tc.change), testNode(), folders); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := newCreate(newTask(tc.change), testNode(), folders, false); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("newCreate = %v, want an error with %q", err, tc.want)
 			}
 		})
@@ -298,7 +298,7 @@ func TestRefusedTasks(t *testing.T) {
 
 // TestNameOfGlobalTask is without a slot.
 func TestNameOfGlobalTask(t *testing.T) {
-	body, err := newCreate(newTask(func(t *api.Task, _ *api.ContainerSpec) { t.Slot = 0 }), nil, nil)
+	body, err := newCreate(newTask(func(t *api.Task, _ *api.ContainerSpec) { t.Slot = 0 }), nil, nil, false)
 	if got, want := body.Labels[labelTaskName], "web.nodeid.taskid"; err != nil || got != want {
 		t.Errorf("task's name = %q, %v, want %q", got, err, want)
 	}

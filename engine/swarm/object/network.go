@@ -6,6 +6,8 @@ import (
 	"github.com/moby/swarmkit/v2/api"
 
 	"moss/api/types"
+	"moss/engine/container"
+	"moss/engine/fault"
 )
 
 var resolutionModes = []option[api.EndpointSpec_ResolutionMode]{ //nolint:gochecknoglobals // a constant
@@ -19,6 +21,11 @@ var protocols = []option[api.PortConfig_Protocol]{ //nolint:gochecknoglobals // 
 	{"sctp", api.ProtocolSCTP},
 }
 
+var publishModes = []option[api.PortConfig_PublishMode]{ //nolint:gochecknoglobals // a constant
+	{"ingress", api.PublishModeIngress},
+	{"host", api.PublishModeHost},
+}
+
 const maxPort = 65535
 
 func toNetworks(field string, networks []types.ServiceNetwork) ([]*api.NetworkAttachmentConfig, error) {
@@ -26,6 +33,11 @@ func toNetworks(field string, networks []types.ServiceNetwork) ([]*api.NetworkAt
 	for i := range networks {
 		if networks[i].Target == "" {
 			return nil, refuseField(indexField(field, i)+".Target", "want the name or the id of a network")
+		}
+		for _, alias := range networks[i].Aliases {
+			if err := container.CheckAlias(alias); err != nil {
+				return nil, refuseField(indexField(field, i)+".Aliases", "%v", err)
+			}
 		}
 		configs = append(configs, &api.NetworkAttachmentConfig{Target: networks[i].Target, Aliases: networks[i].Aliases})
 	}
@@ -88,6 +100,13 @@ func toPort(field string, p *types.ServicePort) (*api.PortConfig, error) {
 	if p.PublishedPort > maxPort {
 		return nil, refuseField(field+".PublishedPort", "%d is not from 0 to %d", p.PublishedPort, maxPort)
 	}
+	mode, err := toOption(field+".PublishMode", p.PublishMode, publishModes)
+	if err != nil {
+		return nil, err
+	}
+	if mode == api.PublishModeHost {
+		return nil, fault.Unsupported("%s.PublishMode: ports of the node of a task are not supported: want ingress", field)
+	}
 	return &api.PortConfig{
 		Name: p.Name, Protocol: protocol, TargetPort: p.TargetPort, PublishedPort: p.PublishedPort,
 	}, nil
@@ -104,14 +123,17 @@ func newPorts(ports []*api.PortConfig) []types.ServicePort {
 	return convertList(ports, func(p **api.PortConfig) types.ServicePort {
 		return types.ServicePort{
 			Name: (*p).Name, Protocol: newOption((*p).Protocol, protocols),
-			TargetPort: (*p).TargetPort, PublishedPort: (*p).PublishedPort,
+			TargetPort: (*p).TargetPort, PublishedPort: (*p).PublishedPort, PublishMode: newOption((*p).PublishMode, publishModes),
 		}
 	})
 }
 
-func newEndpoint(e *api.Endpoint) types.ServiceEndpoint {
+// newEndpoint shows how a service is reached. SwarmKit notes nothing of a service that has neither addresses nor ports: its
+// specification says it all.
+func newEndpoint(s *api.Service) types.ServiceEndpoint {
+	e := s.Endpoint
 	if e == nil {
-		return types.ServiceEndpoint{}
+		e = &api.Endpoint{Spec: s.Spec.Endpoint}
 	}
 	endpoint := types.ServiceEndpoint{
 		Ports: newPorts(e.Ports),

@@ -1,6 +1,9 @@
 package object
 
 import (
+	"maps"
+	"strings"
+
 	"github.com/moby/swarmkit/v2/api"
 
 	"moss/api/types"
@@ -92,6 +95,20 @@ func NewNode(n *api.Node) *types.Node {
 	return node
 }
 
+// hiddenLabels begins the labels by which nodes tell each other of their networks.
+const hiddenLabels = "moss."
+
+// EngineLabels returns the labels that a node's engine was started with; nil if the node has told of none.
+func EngineLabels(d *api.NodeDescription) map[string]string {
+	if d == nil || d.Engine == nil {
+		return nil
+	}
+	isHidden := func(key, _ string) bool { return strings.HasPrefix(key, hiddenLabels) }
+	labels := maps.Clone(d.Engine.Labels)
+	maps.DeleteFunc(labels, isHidden)
+	return labels
+}
+
 func newDescription(d *api.NodeDescription) types.NodeDescription {
 	if d == nil {
 		return types.NodeDescription{}
@@ -105,7 +122,7 @@ func newDescription(d *api.NodeDescription) types.NodeDescription {
 	}
 	if e := d.Engine; e != nil {
 		description.Engine = types.NodeEngine{
-			EngineVersion: e.EngineVersion, Labels: e.Labels,
+			EngineVersion: e.EngineVersion, Labels: EngineLabels(d),
 			Plugins: convertList(e.Plugins, func(p *api.PluginDescription) types.NodePlugin {
 				return types.NodePlugin{Type: p.Type, Name: p.Name}
 			}),

@@ -49,6 +49,7 @@ func TestOptions(t *testing.T) {
 	})
 	requireOptions(t, resolutionModes, api.EndpointSpec_ResolutionMode_name, nil)
 	requireOptions(t, protocols, api.PortConfig_Protocol_name, nil)
+	requireOptions(t, publishModes, api.PortConfig_PublishMode_name, nil)
 	requireOptions(t, restartConditions, api.RestartPolicy_RestartCondition_name, nil)
 	requireOptions(t, mountTypes, api.Mount_MountType_name, map[string]string{"NPIPE": "", "CLUSTER": ""})
 	requireOptions(t, consistencies, api.Mount_MountConsistency_name, nil)
@@ -105,6 +106,12 @@ func TestEmptyIs(t *testing.T) {
 		{Type: "volume", Target: "/v", VolumeOptions: &types.VolumeOptions{}},
 		{Type: "tmpfs", Target: "/t", TmpfsOptions: &types.TmpfsOptions{}},
 	})
+}
+
+// TestEndpointWithoutAddresses: a service without ports and networks has the endpoint that it asks for.
+func TestEndpointWithoutAddresses(t *testing.T) {
+	shown := NewService(&api.Service{Spec: api.ServiceSpec{Endpoint: &api.EndpointSpec{Mode: api.ResolutionModeDNSRoundRobin}}})
+	requireSame(t, "endpoint", shown.Endpoint, types.ServiceEndpoint{Spec: types.EndpointSpec{Mode: "dnsrr"}})
 }
 
 // TestEmptyLeavesASwarmAsItIs: a part that a client does not send is not changed, but whether managers are locked is.

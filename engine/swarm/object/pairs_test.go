@@ -40,7 +40,7 @@ func TestService(t *testing.T) {
 		ID: "s1", Meta: kitMeta(t, 40), Spec: *kitService(),
 		Endpoint: &api.Endpoint{
 			Spec:       &api.EndpointSpec{Mode: api.ResolutionModeDNSRoundRobin, Ports: []*api.PortConfig{{Name: "e", TargetPort: 81, PublishedPort: 8081}}},
-			Ports:      []*api.PortConfig{{Name: "p", Protocol: api.ProtocolSCTP, TargetPort: 82, PublishedPort: 8082}},
+			Ports:      []*api.PortConfig{{Name: "p", Protocol: api.ProtocolSCTP, TargetPort: 82, PublishedPort: 8082, PublishMode: api.PublishModeHost}},
 			VirtualIPs: []*api.Endpoint_VirtualIP{{NetworkID: "n1", Addr: "192.0.2.1/24"}},
 		},
 		UpdateStatus: &api.UpdateStatus{State: api.UpdateStatus_PAUSED, StartedAt: kitTime(t, 41), CompletedAt: kitTime(t, 42), Message: "held"},
@@ -48,8 +48,8 @@ func TestService(t *testing.T) {
 	want := &types.Service{
 		ID: "s1", ObjectMeta: wireMeta(40), Spec: wireService(),
 		Endpoint: types.ServiceEndpoint{
-			Spec:       types.EndpointSpec{Mode: "dnsrr", Ports: []types.ServicePort{{Name: "e", Protocol: "tcp", TargetPort: 81, PublishedPort: 8081}}},
-			Ports:      []types.ServicePort{{Name: "p", Protocol: "sctp", TargetPort: 82, PublishedPort: 8082}},
+			Spec:       types.EndpointSpec{Mode: "dnsrr", Ports: []types.ServicePort{{Name: "e", Protocol: "tcp", TargetPort: 81, PublishedPort: 8081, PublishMode: "ingress"}}},
+			Ports:      []types.ServicePort{{Name: "p", Protocol: "sctp", TargetPort: 82, PublishedPort: 8082, PublishMode: "host"}},
 			VirtualIPs: []types.ServiceVirtualIP{{NetworkID: "n1", Addr: "192.0.2.1/24"}},
 		},
 		UpdateStatus: &types.UpdateStatus{State: "paused", StartedAt: moment(41), CompletedAt: moment(42), Message: "held"},

@@ -128,8 +128,8 @@ func wireService() types.ServiceSpec {
 		UpdateConfig: &types.UpdateConfig{Parallelism: 22, Delay: 23 * time.Second, FailureAction: "continue"},
 		Networks:     []types.ServiceNetwork{{Target: "outer", Aliases: []string{"out"}}},
 		EndpointSpec: &types.EndpointSpec{Mode: "vip", Ports: []types.ServicePort{
-			{Name: "http", Protocol: "tcp", TargetPort: 80, PublishedPort: 8080},
-			{Protocol: "udp", TargetPort: 53, PublishedPort: 5353},
+			{Name: "http", Protocol: "tcp", TargetPort: 80, PublishedPort: 8080, PublishMode: "ingress"},
+			{Protocol: "udp", TargetPort: 53, PublishedPort: 5353, PublishMode: "ingress"},
 		}},
 	}
 }

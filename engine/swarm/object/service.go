@@ -106,7 +106,7 @@ func toUpdate(c *types.UpdateConfig) (*api.UpdateConfig, error) {
 func NewService(s *api.Service) *types.Service {
 	return &types.Service{
 		ID: s.ID, ObjectMeta: newMeta(&s.Meta), Spec: newServiceSpec(&s.Spec),
-		Endpoint: newEndpoint(s.Endpoint), UpdateStatus: newUpdateStatus(s.UpdateStatus),
+		Endpoint: newEndpoint(s), UpdateStatus: newUpdateStatus(s.UpdateStatus),
 	}
 }
 

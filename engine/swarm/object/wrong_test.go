@@ -52,6 +52,7 @@ func TestWrongServices(t *testing.T) {
 		{"EndpointSpec.Ports[0].TargetPort", "1 to 65535", func(s *spec) { s.EndpointSpec.Ports[0].TargetPort = 0 }},
 		{"EndpointSpec.Ports[0].TargetPort", "1 to 65535", func(s *spec) { s.EndpointSpec.Ports[0].TargetPort = 65536 }},
 		{"EndpointSpec.Ports[0].PublishedPort", "0 to 65535", func(s *spec) { s.EndpointSpec.Ports[0].PublishedPort = 65536 }},
+		{"EndpointSpec.Ports[0].PublishMode", "ingress, host", func(s *spec) { s.EndpointSpec.Ports[0].PublishMode = "x" }},
 		{"EndpointSpec.Ports[1].PublishedPort", "twice", func(s *spec) {
 			s.EndpointSpec.Ports[1] = s.EndpointSpec.Ports[0]
 		}},
@@ -131,6 +132,16 @@ func TestWrongServices(t *testing.T) {
 		tc.set(&s)
 		_, err := ToServiceSpec(&s)
 		requireRefused(t, err, tc.field, tc.words)
+	}
+}
+
+// TestHostPorts: ports of one node alone are known, and refused.
+func TestHostPorts(t *testing.T) {
+	s := wireService()
+	s.EndpointSpec.Ports[1].PublishMode = "host"
+	_, err := ToServiceSpec(&s)
+	if !fault.Is(err, fault.Unsupported) || !strings.HasPrefix(err.Error(), "EndpointSpec.Ports[1].PublishMode: ") {
+		t.Errorf("mode host: %v, want unsupported", err)
 	}
 }
 

@@ -149,7 +149,11 @@ func (h *Handler) containerCreate(c *route.Call) error {
 			return err
 		}
 	}
-	id, more, err := h.containers.Create(c.Ctx(), c.Text("name"), config, host, wire.ToEndpoints(body))
+	endpoints := wire.ToEndpoints(body)
+	if err := h.refuseClusterNetworks(c.Ctx(), host.NetworkMode, endpoints); err != nil {
+		return err
+	}
+	id, more, err := h.containers.Create(c.Ctx(), c.Text("name"), config, host, endpoints)
 	if err != nil {
 		return err
 	}

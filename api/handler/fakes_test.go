@@ -237,6 +237,12 @@ type api struct {
 
 func newAPI(t *testing.T) *api {
 	t.Helper()
+	return newAPIIn(t, nil)
+}
+
+// newAPIIn is newAPI of a node with a part in a swarm.
+func newAPIIn(t *testing.T, swarm handler.Swarm) *api {
+	t.Helper()
 	a := &api{
 		t: t, path: filepath.Join(t.TempDir(), "s"), about: &about{}, usage: &usage{}, events: event.NewBus(), images: &images{}, builds: &builds{}, execs: &execs{}, volumes: &volumes{}, networks: &networks{},
 		containers: &containers{record: &container.Record{
@@ -249,7 +255,7 @@ func newAPI(t *testing.T) *api {
 		Execs: a.execs, Stats: a.usage, Top: a.usage,
 		Images: a.images, ImageVerbs: a.images, ImageArchives: a.images, Registries: a.images,
 		Builds: a.builds, Volumes: a.volumes, Networks: a.networks, Members: a.networks,
-		System: a.about, Events: a.events, StorageDriver: "overlay",
+		System: a.about, Events: a.events, Swarm: swarm, StorageDriver: "overlay",
 	})
 	var config net.ListenConfig
 	l, err := config.Listen(t.Context(), "unix", a.path)

@@ -32,7 +32,6 @@ func laterParams() []laterParam {
 		{post, "/build/prune", later(48, "reserved-space", "0")},
 		{post, "/build/prune", later(48, "max-used-space", "0")},
 		{post, "/build/prune", later(48, "min-free-space", "0")},
-		{get, "/networks/:id", later(31, "scope", "local")},
 	}
 }
 
@@ -51,11 +50,20 @@ func refuseLater(routes []route.Route) []route.Route {
 // decodeBody reads the call's JSON body for an answer that has no place for warnings: what it would warn of is refused. No body
 // leaves into as it is.
 func decodeBody(c *route.Call, into any) error {
-	warnings, err := decodeWarn(c, into)
-	if err == nil && len(warnings) > 0 {
-		return fault.Invalid("%s", warnings[0])
-	}
+	_, err := decodeRaw(c, into)
 	return err
+}
+
+// decodeRaw is decodeBody, and returns what was read as well.
+func decodeRaw(c *route.Call, into any) (raw []byte, err error) {
+	if raw, err = c.JSONBody(); err != nil || len(raw) == 0 {
+		return raw, err
+	}
+	warnings, err := wire.DecodeWarn(raw, into, c.Version())
+	if err == nil && len(warnings) > 0 {
+		return raw, fault.Invalid("%s", warnings[0])
+	}
+	return raw, err
 }
 
 // decodeWarn is decodeBody for an answer with warnings.

@@ -25,7 +25,6 @@ func TestLaterParameters(t *testing.T) {
 		{"POST", "/build/prune", "reserved-space", "1", "0"},
 		{"POST", "/build/prune", "max-used-space", "1", "0"},
 		{"POST", "/build/prune", "min-free-space", "1", "0"},
-		{"GET", "/networks/front", "scope", "swarm", "local"},
 	} {
 		join := "?"
 		if strings.Contains(tc.path, "?") {

@@ -1,8 +1,10 @@
 package handler
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"slices"
 
 	"moss/api/route"
 	"moss/api/types"
@@ -12,14 +14,14 @@ import (
 	"moss/engine/network"
 )
 
-// Networks is all that the endpoints need of networks.
+// Networks is all that the endpoints need of networks. Those of the swarm that its managers know are handed in: only some of them
+// are on this node.
 type Networks interface {
-	Find(ref string) (*network.Network, error)
-	List(filters map[string][]string) ([]*network.Network, error)
+	FindAmong(ref, scope string, cluster []*network.Network) (*network.Network, error)
+	List(filters map[string][]string, cluster []*network.Network) ([]*network.Network, error)
 	Create(ctx context.Context, opt network.CreateOptions) (n *network.Network, warning string, err error)
 	Remove(ctx context.Context, ref string) error
-	// Prune asks used, by id, which networks have to stay.
-	Prune(ctx context.Context, filters map[string][]string, used func(id string) bool) (removed []string, err error)
+	Prune(ctx context.Context, filters map[string][]string, opt network.PruneOptions) (removed []string, err error)
 }
 
 // Members is what the endpoints need of the containers in networks.
@@ -37,7 +39,7 @@ func (h *Handler) networkList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	networks, err := h.networks.List(filters)
+	networks, err := h.networks.List(filters, h.clusterNetworks(c.Ctx()))
 	if err != nil {
 		return err
 	}
@@ -49,7 +51,7 @@ func (h *Handler) networkList(c *route.Call) error {
 }
 
 func (h *Handler) networkInspect(c *route.Call) error {
-	n, err := h.networks.Find(c.Param("id"))
+	n, err := h.findNetwork(c, c.Text("scope"))
 	if err != nil {
 		return err
 	}
@@ -58,12 +60,27 @@ func (h *Handler) networkInspect(c *route.Call) error {
 
 func (h *Handler) networkCreate(c *route.Call) error {
 	body := &types.NetworkCreate{}
-	if err := decodeBody(c, body); err != nil {
+	raw, err := decodeRaw(c, body)
+	if err != nil {
 		return err
+	}
+	cluster := h.clusterNetworks(c.Ctx())
+	if body.Driver == network.DriverOverlay {
+		// Of names that the swarm has, or that are kept, the swarm says so itself.
+		found, err := h.networks.FindAmong(body.Name, network.ScopeLocal, nil)
+		if err == nil && found.Name == body.Name && !found.Builtin() {
+			return network.NameTaken(body.Name)
+		}
+		if err := h.passBody(c, bytes.NewReader(raw), false); !fault.Is(err, fault.NotAcceptable) {
+			return err
+		} // without a swarm there is no such driver
 	}
 	asked, err := wire.ToNetwork(body)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(cluster, func(n *network.Network) bool { return n.Name == body.Name }) {
+		return network.NameTaken(body.Name)
 	}
 	made, warning, err := h.networks.Create(c.Ctx(), asked)
 	if err != nil {
@@ -98,11 +115,23 @@ func (h *Handler) networkAndBody(c *route.Call, body any, name *string) (*networ
 	if *name == "" {
 		return nil, fault.Invalid("Container: want the name or the id of a container")
 	}
-	return h.networks.Find(c.Param("id"))
+	return h.findNetwork(c, "")
+}
+
+// findNetwork finds the network of a scope, any if that is empty, that the path names, among those of the swarm as well.
+func (h *Handler) findNetwork(c *route.Call, scope string) (*network.Network, error) {
+	return h.networks.FindAmong(c.Param("id"), scope, h.clusterNetworks(c.Ctx()))
 }
 
 func (h *Handler) networkRemove(c *route.Call) error {
-	return c.Empty(h.networks.Remove(c.Ctx(), c.Param("id")))
+	n, err := h.findNetwork(c, "")
+	if err != nil {
+		return err
+	}
+	if n.Scope() == network.ScopeSwarm {
+		return h.passSwarm(c)
+	}
+	return c.Empty(h.networks.Remove(c.Ctx(), n.ID))
 }
 
 func (h *Handler) networksPrune(c *route.Call) error {
@@ -110,7 +139,9 @@ func (h *Handler) networksPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	removed, err := h.networks.Prune(c.Ctx(), filters, h.members.UsesNetwork)
+	removed, err := h.networks.Prune(c.Ctx(), filters, network.PruneOptions{
+		Used: h.members.UsesNetwork, Cluster: h.clusterNetworks(c.Ctx()), RemoveCluster: h.removeClusterNetwork,
+	})
 	if err != nil {
 		return err
 	}

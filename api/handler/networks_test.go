@@ -32,14 +32,19 @@ func (f *networks) one() *network.Network {
 	}
 }
 
-func (f *networks) Find(ref string) (*network.Network, error) {
-	f.said = "find " + ref
+func (f *networks) FindAmong(ref, scope string, cluster []*network.Network) (*network.Network, error) {
+	f.said = strings.TrimSpace("find " + ref + " " + scope)
+	for _, n := range cluster {
+		if n.Name == ref || n.ID == ref {
+			return n, nil
+		}
+	}
 	return f.one(), f.err
 }
 
-func (f *networks) List(filters map[string][]string) ([]*network.Network, error) {
+func (f *networks) List(filters map[string][]string, cluster []*network.Network) ([]*network.Network, error) {
 	f.said = fmt.Sprintf("list %v", filters)
-	return []*network.Network{f.one()}, f.err
+	return append([]*network.Network{f.one()}, cluster...), f.err
 }
 
 func (f *networks) Create(_ context.Context, opt network.CreateOptions) (*network.Network, string, error) {
@@ -52,9 +57,17 @@ func (f *networks) Remove(_ context.Context, ref string) error {
 	return f.err
 }
 
-func (f *networks) Prune(_ context.Context, filters map[string][]string, used func(string) bool) ([]string, error) {
-	f.said = fmt.Sprintf("prune %v used=%v", filters, used("6b"))
-	return []string{"blue"}, f.err
+func (f *networks) Prune(ctx context.Context, filters map[string][]string, opt network.PruneOptions) ([]string, error) {
+	f.said = fmt.Sprintf("prune %v used=%v", filters, opt.Used("6b"))
+	removed := []string{"blue"}
+	for _, n := range opt.Cluster {
+		if err := opt.RemoveCluster(ctx, n.ID); err == nil {
+			removed = append(removed, n.Name)
+		} else if !fault.Is(err, fault.Conflict) {
+			return removed, err
+		}
+	}
+	return removed, f.err
 }
 
 func (f *networks) ConnectNetwork(_ context.Context, ref string, n *network.Network, cfg container.EndpointConfig) error {
@@ -114,6 +127,7 @@ func TestNetworks(t *testing.T) {
 		{http.MethodGet, "/v1.22/networks/blue", "", 200, "find blue", named(at22, `"Name":"web",`)},
 		{http.MethodGet, "/v1.21/networks/blue", "", 200, "find blue", named(at21, "")},
 		{http.MethodGet, "/v1.20/networks/blue", "", 404, "", ""},
+		{http.MethodGet, "/v1.24/networks/blue?scope=swarm&verbose=false", "", 200, "find blue swarm", ""},
 		{
 			http.MethodPost, "/v1.24/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true EnableIPv6:true " +
 				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[a:1]}", `{"Id":"6b","Warning":"mind"}`,
@@ -151,7 +165,7 @@ func TestNetworks(t *testing.T) {
 		{http.MethodPost, "/v1.21/networks/blue/disconnect", `{"Container":"web","Force":true}`, 200, "disconnect web from blue force=false", ""},
 		{http.MethodPost, "/v1.24/networks/blue/disconnect", "", 500, "", ""},
 		{http.MethodPost, "/v1.20/networks/blue/disconnect", `{}`, 404, "", ""},
-		{http.MethodDelete, "/v1.24/networks/blue", "", 200, "remove blue", ""},
+		{http.MethodDelete, "/v1.24/networks/blue", "", 200, "remove 6b", ""},
 		{http.MethodDelete, "/v1.20/networks/blue", "", 404, "", ""},
 		{
 			http.MethodPost, "/v1.18/networks/prune?filters=%7B%22label%22%3A%5B%22a%22%5D%7D", "", 200, "prune map[label:[a]] used=true",

@@ -43,17 +43,18 @@ func (h *Handler) networkRoutes() []route.Route {
 		{Method: get, Path: "/networks", Versions: networks, Do: h.networkList, Shape: route.Shape{
 			About: "lists networks, by name",
 			Params: params(filtersParam("a JSON map of lists: all of them must hold",
-				filterKeys("name", "id"), filterKeysSince(22, "type"), filterKeysSince(24, "driver", "label"))),
+				filterKeys("name", "id"), filterKeysSince(22, "type"), filterKeysSince(24, "driver", "label", "scope"))),
 			Out: reflect.TypeFor[[]types.Network](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: get, Path: "/networks/:id", Versions: networks, Do: h.networkInspect, Shape: route.Shape{
-			About: "shows a network and who is in it", Out: reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409),
-			BadSince: v(25),
+			About:  "shows a network and who is in it",
+			Params: params(textParam("scope", "of 1.31: local or swarm, where only such networks count")),
+			Out:    reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/create", Versions: networks, Do: h.networkCreate, Shape: route.Shape{
 			About: "makes a network", Params: params(mediaTypeParam()),
 			In: reflect.TypeFor[types.NetworkCreate](), Out: reflect.TypeFor[types.NetworkCreated](),
-			Codes: codes(201, 403, 404, 400, 409, 501), BadSince: v(25),
+			Codes: codes(201, 403, 404, 400, 406, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/:id/connect", Versions: networks, Do: h.networkConnect, Shape: route.Shape{
 			About: "puts a container into a network, at once and for every later start", Params: params(mediaTypeParam()),
@@ -64,7 +65,7 @@ func (h *Handler) networkRoutes() []route.Route {
 			In: reflect.TypeFor[types.NetworkDisconnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409), BadSince: v(25),
 		}},
 		{Method: del, Path: "/networks/:id", Versions: networks, Do: h.networkRemove, Shape: route.Shape{
-			About: "removes a network", OutMedia: plainText, Codes: codes(200, 403, 404, 400, 409), BadSince: v(25),
+			About: "removes a network", OutMedia: plainText, Codes: codes(200, 403, 404, 400, 406, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/prune", Do: h.networksPrune, Shape: route.Shape{
 			About: "removes the networks that no container is in; of 1.25", Params: params(pruneFilters("label", "label!", "until")),

@@ -29,15 +29,20 @@ var hopHeaders = []string{"Connection", "Keep-Alive", "Te", "Trailer", "Transfer
 
 // passOn sends a request on under the path of its version, and its answer back as it comes.
 func (h *Handler) passOn(c *route.Call, enters bool) error {
+	return h.passBody(c, io.LimitReader(c.Request().Body, route.MaxBody+1), enters)
+}
+
+// passBody is passOn for a request whose body has been read.
+func (h *Handler) passBody(c *route.Call, body io.Reader, enters bool) error {
 	if h.swarm == nil {
-		return fault.NotAcceptable("This node is not part of a swarm: the engine has none")
+		return errNoSwarm()
 	}
 	in := c.Request()
 	url := "http://moss-swarm/v" + c.Version().String() + in.URL.RawPath // API.ServeHTTP has put the path without the version there
 	if in.URL.RawQuery != "" {
 		url += "?" + in.URL.RawQuery
 	}
-	out, err := http.NewRequestWithContext(c.Ctx(), in.Method, url, io.LimitReader(in.Body, route.MaxBody+1))
+	out, err := http.NewRequestWithContext(c.Ctx(), in.Method, url, body)
 	if err != nil {
 		return fault.Invalid("bad parameter: %w", err)
 	}
@@ -62,4 +67,8 @@ func (h *Handler) passOn(c *route.Call, enters bool) error {
 	c.Writer().WriteHeader(answer.StatusCode)
 	_, _ = io.Copy(c.Writer(), answer.Body) // an answer that breaks off does so for the client as well
 	return http.NewResponseController(c.Writer()).Flush()
+}
+
+func errNoSwarm() error {
+	return fault.NotAcceptable("This node is not part of a swarm: the engine has none")
 }

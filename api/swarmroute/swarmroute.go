@@ -18,6 +18,7 @@ type Verbs struct {
 	NodeList, NodeInspect, NodeUpdate, NodeRemove                                            route.Func
 	ServiceList, ServiceCreate, ServiceInspect, ServiceUpdate, ServiceRemove                 route.Func
 	TaskList, TaskInspect                                                                    route.Func
+	NetworkList, NetworkCreate, NetworkRemove                                                route.Func // of NetworkRoutes
 }
 
 // All returns verbs that are all the same function.
@@ -142,6 +143,25 @@ func taskRoutes(v *Verbs) []route.Route {
 		}},
 		{Method: http.MethodGet, Path: "/tasks/:id", Do: v.TaskInspect, Shape: route.Shape{
 			About: "shows a task", Out: reflect.TypeFor[types.Task](), Codes: []int{200, 404, 406, 409},
+		}},
+	}
+}
+
+// NetworkRoutes returns the endpoints of the swarm's networks (document 2, 4.5). Moss-swarm alone has them: the engine serves the
+// same paths for all networks, and asks moss-swarm for its share.
+func NetworkRoutes(v *Verbs) []route.Route {
+	networks := apiver.Range{Since: apiver.New(1, 21)}
+	return []route.Route{
+		{Method: http.MethodGet, Path: "/networks", Versions: networks, Do: v.NetworkList, Shape: route.Shape{
+			About: "lists the networks of the swarm", Out: reflect.TypeFor[[]types.Network](), Codes: []int{200, 406},
+		}},
+		{Method: http.MethodPost, Path: "/networks/create", Versions: networks, Do: v.NetworkCreate, Shape: route.Shape{
+			About: "makes a network of the swarm", Params: []route.Param{mediaType()},
+			In: reflect.TypeFor[types.NetworkCreate](), Out: reflect.TypeFor[types.NetworkCreated](),
+			Codes: []int{201, 400, 403, 404, 406, 409, 501},
+		}},
+		{Method: http.MethodDelete, Path: "/networks/:id", Versions: networks, Do: v.NetworkRemove, Shape: route.Shape{
+			About: "removes a network of the swarm", OutMedia: plainText, Codes: []int{200, 403, 404, 406, 409},
 		}},
 	}
 }

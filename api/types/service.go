@@ -94,6 +94,7 @@ type ServicePort struct {
 	Protocol      string `json:",omitempty"` // tcp or udp; empty: tcp
 	TargetPort    uint32 `json:",omitempty"`
 	PublishedPort uint32 `json:",omitempty"` // 0: chosen
+	PublishMode   string `json:",omitempty"` // ingress; of 1.32, and read by clients of 1.24
 }
 
 // ServiceEndpoint is how a service is reached at present.

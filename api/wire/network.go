@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/netip"
 	"strconv"
 
 	"moss/api/types"
@@ -12,7 +13,7 @@ import (
 // NewNetwork fills an entry of the list of networks; members are the containers that run in it.
 func NewNetwork(n *network.Network, members []*container.Record) *types.Network {
 	w := &types.Network{
-		Name: n.Name, ID: n.ID, Created: n.Created.UTC(), Scope: network.ScopeLocal, Driver: n.Driver, EnableIPv6: n.EnableIPv6,
+		Name: n.Name, ID: n.ID, Created: n.Created.UTC(), Scope: n.Scope(), Driver: n.Driver, EnableIPv6: n.EnableIPv6,
 		IPAM: types.NetworkIPAM{
 			Driver: n.IPAM.Driver, Options: orEmpty(n.IPAM.Options), Config: make([]types.NetworkPool, 0, len(n.IPAM.Pools)),
 		},
@@ -45,6 +46,22 @@ func NewNetworkInspect(n *network.Network, members []*container.Record) *types.N
 		}
 	}
 	return w
+}
+
+// ToClusterNetwork returns a network of the swarm as its managers show it. Addresses that cannot be read are left out.
+func ToClusterNetwork(w *types.Network) *network.Network {
+	n := &network.Network{
+		ID: w.ID, Name: w.Name, Driver: network.DriverOverlay, Created: w.Created, Internal: w.Internal, EnableIPv6: w.EnableIPv6,
+		IPAM: network.IPAM{Driver: w.IPAM.Driver, Options: w.IPAM.Options}, Options: w.Options, Labels: w.Labels,
+	}
+	for _, p := range w.IPAM.Config {
+		var pool network.Pool
+		pool.Subnet, _ = netip.ParsePrefix(p.Subnet)
+		pool.Range, _ = netip.ParsePrefix(p.IPRange)
+		pool.Gateway, _ = netip.ParseAddr(p.Gateway)
+		n.IPAM.Pools = append(n.IPAM.Pools, pool)
+	}
+	return n
 }
 
 func newPool(p network.Pool) types.NetworkPool {

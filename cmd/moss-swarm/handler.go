@@ -18,8 +18,9 @@ import (
 )
 
 // newHandler returns what the socket answers: the endpoints of the swarm, and those of the engine alone.
-func newHandler(node *member.Member, end *ending, log zerolog.Logger) http.Handler {
-	api := route.New(swarmroute.Routes(control.New(control.Options{Member: node, Log: log})), route.Options{
+func newHandler(node *member.Member, tasks control.Local, end *ending, log zerolog.Logger) http.Handler {
+	verbs := control.New(control.Options{Member: node, Networks: node.Networks(), Local: tasks, Log: log})
+	api := route.New(append(swarmroute.Routes(verbs), swarmroute.NetworkRoutes(verbs)...), route.Options{
 		Version: version, Serve: apiver.Range{Since: apiver.Min, Until: apiver.Max}, Log: log,
 	})
 	mux := http.NewServeMux()

@@ -22,6 +22,7 @@ import (
 
 	"moss/engine/swarm/executor"
 	"moss/engine/swarm/member"
+	"moss/engine/swarm/mesh"
 )
 
 // version is set by the linker.
@@ -51,6 +52,10 @@ type settings struct {
 	runDir    string   // of this boot
 	keepalive string   // FIFO whose last writer is the engine's outer process; empty: none
 	folders   []string // of the host, that services may mount
+	netNS     string   // path of the containers' network namespace
+	dataAddr  string   // of the tunnel between nodes
+	dataPort  uint16   // 0: the default
+	pool      string   // of networks, of a swarm that this node makes
 	level     string   // of the log
 	format    string   // of the log: text or json
 }
@@ -62,6 +67,10 @@ func readSettings(args []string) (set settings, err error) {
 	flags.StringVar(&set.runDir, "run-dir", "", "")
 	flags.StringVar(&set.keepalive, "keepalive", "", "")
 	flags.StringArrayVar(&set.folders, "host-folder", nil, "")
+	flags.StringVar(&set.netNS, "netns", "", "")
+	flags.StringVar(&set.dataAddr, "data-addr", "", "")
+	flags.Uint16Var(&set.dataPort, "data-port", 0, "")
+	flags.StringVar(&set.pool, "pool", "", "")
 	flags.StringVar(&set.level, "log-level", "info", "")
 	flags.StringVar(&set.format, "log-format", "text", "")
 	if err := flags.Parse(args); err != nil {
@@ -96,18 +105,31 @@ func serve(set settings, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	tasks, err := executor.New(executor.Options{
-		Socket: filepath.Join(set.runDir, "engine-swarm.sock"), HostFolders: set.folders, Log: log,
+	engine := filepath.Join(set.runDir, "engine-swarm.sock")
+	netNS, err := holdNetNS(set.netNS)
+	if err != nil {
+		log.Error().Err(err).Msg("the swarm's networks end at this node")
+	}
+	defer func() { _ = netNS.Close() }() // nil is closed as well
+	networks, err := mesh.New(mesh.Options{
+		Dir: set.dir, Engine: engine, NetNS: pathOf(netNS), DataAddr: set.dataAddr, DataPort: set.dataPort, Log: log,
 	})
+	if err != nil {
+		return err
+	}
+	tasks, err := executor.New(executor.Options{Socket: engine, HostFolders: set.folders, Networks: networks, Log: log})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tasks.Close() }()
 	node := member.Open(member.Options{
-		Dir: set.dir, Control: filepath.Join(set.runDir, "swarm-control.sock"), Executor: tasks, RemoveTasks: tasks.RemoveAll,
+		Dir: set.dir, Control: filepath.Join(set.runDir, "swarm-control.sock"), Executor: labelled{tasks, networks},
+		RemoveTasks: tasks.RemoveAll, Forget: networks.Forget, Pool: set.pool, Taken: networks.Taken,
 		Machine: identifyMachine("/etc/machine-id"), Log: log,
 	})
 	defer node.Close()
+	networks.Start(node)
+	defer networks.Close()
 	end := newEnding(func() bool { return node.Status().State != member.Inactive })
 	if set.keepalive != "" {
 		if err := followKeepalive(set.keepalive, end.now); err != nil {
@@ -122,7 +144,7 @@ func serve(set settings, log zerolog.Logger) error {
 	}()
 	first := time.AfterFunc(time.Minute, end.consider) // the engine that started it has died before it greeted
 	defer first.Stop()
-	return answer(l, newHandler(node, end, log), end)
+	return answer(l, newHandler(node, tasks, end, log), end)
 }
 
 // answer serves the API until the end.

@@ -72,7 +72,7 @@ func runEngine(ctx context.Context, cfg config.Config, stderr io.Writer) int {
 			parts.endSwarm(ctx)
 			parts.containers.Shutdown(ctx)
 			parts.handOver(ctx)
-			if err := parts.network.Close(ctx); err != nil {
+			if err := errors.Join(parts.swarmNetworks.End(), parts.network.Close(ctx)); err != nil {
 				log.Warn().Err(err).Msg("network not taken down whole")
 			}
 			log.Info().Msg("engine ended")

@@ -66,7 +66,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = runChild(ctx, cfg)
 	case rootless.RoleEngine:
 		if asked.reset {
-			err = resetInner()
+			err = resetInner(asked.SwarmDir)
 			break
 		}
 		if cfg.DebugProfiles {

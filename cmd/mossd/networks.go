@@ -25,5 +25,8 @@ func (p *parts) openNetworks(ctx context.Context, cfg config.Config, facts rootl
 		Dir: filepath.Join(facts.Root, "networks"), Driver: p.network, Events: p.bus, MTU: p.network.Info().MTU, Log: *zerolog.Ctx(ctx),
 		Damage: p.damage,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return p.openSwarmNetworks(ctx, facts)
 }

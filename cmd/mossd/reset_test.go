@@ -20,32 +20,70 @@ func TestClearData(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			root := t.TempDir()
-			for file := range strings.FieldsSeq(tc.files) {
-				path := filepath.Join(root, file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			fillFolder(t, root, tc.files)
 			err := clearData(root)
 			if (err != nil) != tc.refused || err != nil && !strings.Contains(err.Error(), "nothing is removed") {
 				t.Errorf("clearData = %v, want a refusal: %t", err, tc.refused)
 			}
-			entries, err := os.ReadDir(root)
-			if err != nil {
-				t.Fatal(err)
-			}
-			left := make([]string, 0, len(entries))
-			for _, entry := range entries {
-				left = append(left, entry.Name())
-			}
-			if got := strings.Join(left, " "); got != tc.left {
+			if got := listFolder(t, root); got != tc.left {
 				t.Errorf("left of %s: %s, want %s", tc.files, got, tc.left)
 			}
 		})
 	}
+}
+
+// TestClearSwarm: the folder of swarm-dir loses what a node keeps in it; one without a node's record stays whole.
+func TestClearSwarm(t *testing.T) {
+	for _, tc := range []struct{ name, files, left string }{
+		{"a node's folder", "member.json state/raft/wal/1 state/certificates/swarm-node.crt tunnel.key table.json", ""},
+		{"with a file of others", "member.json state/docker-state.json mine", "mine"},
+		{"of somebody else", "state/mine", "state"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "swarm")
+			fillFolder(t, dir, tc.files)
+			if err := clearSwarm(dir); err != nil {
+				t.Fatal(err)
+			}
+			if got := listFolder(t, dir); got != tc.left {
+				t.Errorf("left of %s: %s, want %s", tc.files, got, tc.left)
+			}
+			if _, err := os.Lstat(dir); os.IsNotExist(err) != (tc.left == "") {
+				t.Errorf("the folder itself: %v, want it gone: %t", err, tc.left == "")
+			}
+		})
+	}
+	if err := clearSwarm(filepath.Join(t.TempDir(), "none")); err != nil {
+		t.Errorf("clearSwarm of no folder = %v", err)
+	}
+}
+
+// fillFolder makes empty files, given by spaces.
+func fillFolder(t *testing.T, dir, files string) {
+	t.Helper()
+	for file := range strings.FieldsSeq(files) {
+		path := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// listFolder returns the names in a folder by spaces; none if there is no folder.
+func listFolder(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return strings.Join(names, " ")
 }
 
 func TestResetSettings(t *testing.T) {

@@ -2,17 +2,27 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"moss/engine/config"
+	"moss/engine/fault"
+	"moss/engine/network"
+	"moss/engine/swarm/status"
+	"moss/engine/swarm/table"
+	"moss/engine/swarmnet"
 	"moss/engine/swarmservice"
 	"moss/rootless"
 )
@@ -20,8 +30,68 @@ import (
 // swarmRecord is the file of moss-swarm by which a node in a swarm is known (package member).
 const swarmRecord = "member.json"
 
-// newSwarm returns the engine's side of a swarm, which starts nothing before the node is in one. api answers moss-swarm.
-func newSwarm(cfg config.Config, facts rootless.Facts, api http.Handler, log zerolog.Logger) *swarmservice.Service {
+// openSwarmNetworks takes up what an earlier engine has made of this node's part in a swarm. Without one it looks for a file, and
+// no more.
+func (p *parts) openSwarmNetworks(ctx context.Context, facts rootless.Facts) (err error) {
+	p.swarmNetworks, err = swarmnet.Open(swarmnet.Options{
+		Path: filepath.Join(facts.RunDir, "swarm-view.json"), Networks: p.networks, Host: p.network, Damage: p.damage,
+		Log: *zerolog.Ctx(ctx),
+	})
+	return err
+}
+
+// swarmAPI is the engine as moss-swarm reaches it: the API, where it may put containers into networks of the swarm, and the view
+// of the swarm that it hands over.
+type swarmAPI struct {
+	api  http.Handler
+	nets *swarmnet.Service
+}
+
+// ServeHTTP implements http.Handler.
+func (a swarmAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == status.ViewPath {
+		a.putView(w, r)
+		return
+	}
+	a.api.ServeHTTP(w, r.WithContext(network.WithSwarm(r.Context())))
+}
+
+// mostView bounds a view, in bytes.
+const mostView = 64 << 20
+
+func (a swarmAPI) putView(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPut {
+		w.Header().Set("Allow", http.MethodPut)
+		http.Error(w, "a view of the swarm is put", http.StatusMethodNotAllowed)
+		return
+	}
+	h := &table.Hosted{}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostView))
+	err := decoder.Decode(h)
+	if err == nil && decoder.More() {
+		err = errors.New("there is more behind it")
+	}
+	if err != nil {
+		http.Error(w, "read the view of the swarm: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	problems, err := a.nets.Apply(r.Context(), h)
+	switch {
+	case fault.Is(err, fault.Invalid):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(problems) // moss-swarm sends the view again
+	}
+}
+
+// newSwarm returns the engine's side of a swarm, which starts nothing before the node is in one. api answers moss-swarm, and
+// netNS leads to the containers' network namespace.
+func newSwarm(
+	cfg config.Config, facts rootless.Facts, netNS string, api http.Handler, log zerolog.Logger,
+) *swarmservice.Service {
 	dir := cmp.Or(cfg.SwarmDir, filepath.Join(facts.Root, "swarm"))
 	args := []string{"--dir", dir, "--run-dir", facts.RunDir, "--log-level", cfg.LogLevel, "--log-format", cfg.LogFormat}
 	if facts.Keepalive != "" {
@@ -30,6 +100,8 @@ func newSwarm(cfg config.Config, facts rootless.Facts, api http.Handler, log zer
 	for _, folder := range cfg.SwarmHostFolders {
 		args = append(args, "--host-folder", folder)
 	}
+	args = append(args, "--netns", reachPath(netNS, os.Getpid()), "--data-addr", cfg.SwarmDataAddr,
+		"--data-port", strconv.Itoa(int(cfg.SwarmDataPort)), "--pool", cfg.SwarmPool)
 	return swarmservice.New(swarmservice.Options{
 		Find: func() (string, error) { return findProgram("moss-swarm") }, Args: args,
 		Socket: filepath.Join(facts.RunDir, "moss-swarm.sock"), Record: filepath.Join(dir, swarmRecord),
@@ -38,6 +110,14 @@ func newSwarm(cfg config.Config, facts rootless.Facts, api http.Handler, log zer
 		},
 		Log: log,
 	})
+}
+
+// reachPath returns the path by which another process gets at what this one has open.
+func reachPath(path string, pid int) string {
+	if rest, ok := strings.CutPrefix(path, "/proc/self/"); ok {
+		return fmt.Sprintf("/proc/%d/%s", pid, rest)
+	}
+	return path
 }
 
 // private serves the API to moss-swarm. Its socket is the user's alone.

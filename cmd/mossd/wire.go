@@ -33,6 +33,7 @@ import (
 	"moss/engine/shim/client"
 	"moss/engine/stats"
 	"moss/engine/stats/top"
+	"moss/engine/swarmnet"
 	"moss/engine/swarmservice"
 	"moss/engine/system"
 	"moss/engine/volume"
@@ -45,28 +46,29 @@ import (
 
 // parts are the pieces of one engine that its end has to deal with.
 type parts struct {
-	server     *server.Server
-	containers *lifecycle.Manager
-	logService *logservice.Service
-	swarm      *swarmservice.Service
-	tasks      *client.Runner
-	execs      *exec.Service
-	health     *health.Service
-	network    *slirp.Network
-	networks   *network.Service
-	uplink     *uplinkWatch
-	more       *os.File // where sockets come from that the outer process opens later; nil: nowhere
-	laterEnded chan struct{}
-	store      *storage.Store
-	fds        *fdstore.Store // of name servers, which go on with the next engine
-	registries *registry.Client
-	volumes    *volume.Store
-	bus        *event.Bus
-	journal    *journal.Journal // of bus; nil: it could not be opened
-	identity   string
-	damage     *damage.Account // of the data folder
-	worker     *worker.Worker
-	builds     *build.Service
+	server        *server.Server
+	containers    *lifecycle.Manager
+	logService    *logservice.Service
+	swarm         *swarmservice.Service
+	tasks         *client.Runner
+	execs         *exec.Service
+	health        *health.Service
+	network       *slirp.Network
+	networks      *network.Service
+	swarmNetworks *swarmnet.Service
+	uplink        *uplinkWatch
+	more          *os.File // where sockets come from that the outer process opens later; nil: nowhere
+	laterEnded    chan struct{}
+	store         *storage.Store
+	fds           *fdstore.Store // of name servers, which go on with the next engine
+	registries    *registry.Client
+	volumes       *volume.Store
+	bus           *event.Bus
+	journal       *journal.Journal // of bus; nil: it could not be opened
+	identity      string
+	damage        *damage.Account // of the data folder
+	worker        *worker.Worker
+	builds        *build.Service
 }
 
 // newParts puts the engine together. It is the only place that sees everything.
@@ -116,6 +118,7 @@ func newParts(ctx context.Context, cfg config.Config, facts rootless.Facts) (_ *
 	if p.containers, err = newManager(ctx, p, images, specs, runtime, cfg, facts); err != nil {
 		return nil, fmt.Errorf("take up the containers: %w", err)
 	}
+	p.swarmNetworks.Resume(ctx)
 	if err := p.watchContainers(ctx, specs, facts); err != nil {
 		return nil, err
 	}
@@ -230,7 +233,8 @@ func newServer(
 ) (*server.Server, error) {
 	log, inventory := *zerolog.Ctx(ctx), p.containers.Inventory()
 	var api *route.API
-	p.swarm = newSwarm(cfg, facts, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) }), log)
+	private := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.ServeHTTP(w, r) })
+	p.swarm = newSwarm(cfg, facts, p.network.NetNS(), swarmAPI{api: private, nets: p.swarmNetworks}, log)
 	endpoints := handler.New(handler.Services{
 		Containers: p.containers, Settings: p.containers, Commits: p.containers.Commits(), Inventory: inventory,
 		Viewers: p.containers.Viewers(), Execs: p.execs, Changes: p.containers.Files(),

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/api/types"
 	"moss/engine/logdriver"
 )
 
@@ -107,10 +108,21 @@ func (a *app) completeVolumes(most int) completer {
 
 // completeNetworks offers names of networks.
 func (a *app) completeNetworks(most int) completer {
+	return a.completeNetworksOf(most, func(types.Network) bool { return true })
+}
+
+// completeLocalNetworks offers names of networks that containers can be put into.
+func (a *app) completeLocalNetworks(most int) completer {
+	return a.completeNetworksOf(most, func(n types.Network) bool { return n.Scope == scopeLocal })
+}
+
+func (a *app) completeNetworksOf(most int, fits func(types.Network) bool) completer {
 	return a.completeNames(most, func(ctx context.Context, engine *client.Client) (names []string, err error) {
 		list, err := engine.NetworkList(ctx, nil)
 		for _, network := range list {
-			names = append(names, network.Name)
+			if fits(network) {
+				names = append(names, network.Name)
+			}
 		}
 		return names, err
 	})

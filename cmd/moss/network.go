@@ -17,6 +17,9 @@ func (a *app) networkCommand() *cobra.Command {
 		a.networkDisconnectCommand(), a.networkRemoveCommand(), a.networkExistsCommand(), a.networkPruneCommand())
 }
 
+// The drivers of networks that can be created.
+const driverBridge, driverOverlay = "bridge", "overlay"
+
 type networkCreateFlags struct {
 	body                         types.NetworkCreate
 	pools                        arg.PoolFlags
@@ -30,9 +33,11 @@ func (a *app) networkCreateCommand() *cobra.Command {
 		Use:   "create [flags] NETWORK",
 		Short: "Create a network",
 		Long: "Create a network. Containers in it find each other by name, and those of other networks do not reach them.\n" +
-			"The engine chooses a free subnet unless --subnet names one; only then may containers ask for addresses in it.",
+			"The engine chooses a free subnet unless --subnet names one; only then may containers ask for addresses in it.\n" +
+			"With the driver overlay it is a network of the swarm: tasks of services on all nodes are in it. A manager makes it.",
 		Example: "  moss network create front\n  moss network create --internal --subnet 10.7.0.0/24 --gateway 10.7.0.1 back\n" +
-			"  moss network create --ipv6 --subnet 10.8.0.0/24 --subnet fd00:8::/64 -o com.docker.network.driver.mtu=1400 both",
+			"  moss network create --ipv6 --subnet 10.8.0.0/24 --subnet fd00:8::/64 -o com.docker.network.driver.mtu=1400 both\n" +
+			"  moss network create -d overlay inner && moss service create --name web --network inner busybox httpd -f",
 		Args: requireArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body, err := flags.buildBody(args[0])
@@ -54,7 +59,7 @@ func (a *app) networkCreateCommand() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.StringVarP(&flags.body.Driver, "driver", "d", "bridge", "the network's driver")
+	set.StringVarP(&flags.body.Driver, "driver", "d", driverBridge, "bridge, or overlay for tasks of the swarm")
 	set.StringArrayVar(&flags.pools.Subnets, "subnet", nil, "`SUBNET` of the network, such as 10.7.0.0/24; again for one of IPv6")
 	set.StringArrayVar(&flags.pools.Gateways, "gateway", nil, "`IP` of the gateway in a subnet")
 	set.StringArrayVar(&flags.pools.Ranges, "ip-range", nil, "`PART` of a subnet that containers get addresses from")
@@ -65,6 +70,9 @@ func (a *app) networkCreateCommand() *cobra.Command {
 	set.StringArrayVarP(&flags.options, "opt", "o", nil, "set an option of the driver: `KEY=VALUE`")
 	set.StringVar(&flags.ipamDriver, "ipam-driver", "", "driver that chooses the addresses")
 	set.StringArrayVar(&flags.ipamOptions, "ipam-opt", nil, "set an option of that driver: `KEY=VALUE`")
+	drivers := []string{driverBridge, driverOverlay}
+	// The flag exists and has no other completion, so this cannot fail.
+	_ = cmd.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

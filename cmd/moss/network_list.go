@@ -40,7 +40,8 @@ func (a *app) networkListCommand() *cobra.Command {
 	set := cmd.Flags()
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
 	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "filter by `KEY=VALUE`: driver, id, label, name, type (custom, builtin)")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil,
+		"filter by `KEY=VALUE`: driver, id, label, name, scope (local, swarm), type (custom, builtin)")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }
@@ -100,7 +101,7 @@ func networkRow(network types.Network, full bool) show.Row {
 // completeCreateFlags offers names for the values of flags of run and create.
 func (a *app) completeCreateFlags(cmd *cobra.Command) {
 	// The flags exist and have no other completion, so this cannot fail.
-	_ = cmd.RegisterFlagCompletionFunc("network", a.completeNetworks(-1))
+	_ = cmd.RegisterFlagCompletionFunc("network", a.completeLocalNetworks(-1))
 	_ = cmd.RegisterFlagCompletionFunc("link", a.completeContainers(true, -1))
 	_ = cmd.RegisterFlagCompletionFunc("volumes-from", a.completeContainers(true, -1))
 	_ = cmd.RegisterFlagCompletionFunc("log-driver", cobra.FixedCompletions(logdriver.Names(), cobra.ShellCompDirectiveNoFileComp))
@@ -110,7 +111,7 @@ func (a *app) completeCreateFlags(cmd *cobra.Command) {
 // completeNetworkThenContainer offers names of networks for the first argument, of containers for the second.
 func (a *app) completeNetworkThenContainer(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		return a.completeNetworks(1)(cmd, args, prefix)
+		return a.completeLocalNetworks(1)(cmd, args, prefix)
 	}
 	return a.completeContainers(true, 2)(cmd, args, prefix)
 }

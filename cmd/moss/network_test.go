@@ -38,6 +38,7 @@ func TestNetworkCreate(t *testing.T) {
 		// Each goes to the subnet that holds it, in whatever order they stand.
 		"--subnet 10.7.0.0/24 --subnet fd00::/64 --gateway fd00::1 --gateway 10.7.0.1 --aux-address a=fd00::2 --aux-address b=10.7.0.2 --aux-address c=fd00::3 front": `{"Name":"front","CheckDuplicate":true,"Driver":"bridge","IPAM":{"Config":[` +
 			`{"Subnet":"10.7.0.0/24","Gateway":"10.7.0.1","AuxiliaryAddresses":{"b":"10.7.0.2"}},{"Subnet":"fd00::/64","Gateway":"fd00::1","AuxiliaryAddresses":{"a":"fd00::2","c":"fd00::3"}}]}}`,
+		"-d overlay front":                           `{"Name":"front","CheckDuplicate":true,"Driver":"overlay"}`,
 		"--ipam-driver default --ipam-opt k=v front": `{"Name":"front","CheckDuplicate":true,"Driver":"bridge","IPAM":{"Driver":"default","Options":{"k":"v"}}}`,
 	} {
 		stdout, stderr, code := moss(t, engine, "", append([]string{"network", "create"}, strings.Fields(args)...)...)
@@ -55,14 +56,24 @@ func TestNetworkList(t *testing.T) {
 	engine := clienttest.New(t)
 	engine.Override["GET /networks"] = answer(`[
 		{"Name":"none","Id":"3333333333333333","Scope":"local","Driver":"null"},
+		{"Name":"inner","Id":"k2kxbpu3nydrk3mzthpjlpqmy","Scope":"swarm","Driver":"overlay"},
+		{"Name":"ingress","Id":"qhdkn3zgd4ixaihaoz9fjazmz","Scope":"swarm","Driver":"overlay"},
 		{"Name":"back","Id":"1111111111111111","Scope":"local","Driver":"bridge","Internal":true,"EnableIPv6":true,"Labels":{"b":"2","a":"1"},
 			"IPAM":{"Config":[{"Subnet":"10.7.0.0/24"},{"Subnet":"fd00::/64"}]}}]`)
 	for _, tc := range []struct{ args, want, request string }{
-		{"network ls", "NETWORK ID     NAME      DRIVER    SCOPE\n111111111111   back      bridge    local\n333333333333   none      null      local\n", "GET /networks"},
-		{"network list -q", "111111111111\n333333333333\n", "GET /networks"},
-		{"network ls -q --no-trunc", "1111111111111111\n3333333333333333\n", "GET /networks"},
-		{"network ls -f driver=bridge -f name=ba --format {{.Name}}", "back\nnone\n", "GET /networks?filters=%7B%22driver%22%3A%5B%22bridge%22%5D%2C%22name%22%3A%5B%22ba%22%5D%7D"},
-		{`network ls --format {{.ID}}|{{.Internal}}|{{.IPv6}}|{{.Labels}}|{{.Label\t"b"}}|{{.Subnets}}`, "111111111111|true|true|a=1,b=2|2|10.7.0.0/24,fd00::/64\n333333333333|false|false|||\n", "GET /networks"},
+		{"network ls", "NETWORK ID     NAME      DRIVER    SCOPE\n111111111111   back      bridge    local\nqhdkn3zgd4ix   ingress   overlay   swarm\nk2kxbpu3nydr   inner     overlay   swarm\n333333333333   none      null      local\n", "GET /networks"},
+		{"network list -q", "111111111111\nqhdkn3zgd4ix\nk2kxbpu3nydr\n333333333333\n", "GET /networks"},
+		{"network ls -q --no-trunc", "1111111111111111\nqhdkn3zgd4ixaihaoz9fjazmz\nk2kxbpu3nydrk3mzthpjlpqmy\n3333333333333333\n", "GET /networks"},
+		{"network ls -f driver=bridge -f name=ba --format {{.Name}}", "back\ningress\ninner\nnone\n", "GET /networks?filters=%7B%22driver%22%3A%5B%22bridge%22%5D%2C%22name%22%3A%5B%22ba%22%5D%7D"},
+		{`network ls --format {{.ID}}|{{.Internal}}|{{.IPv6}}|{{.Labels}}|{{.Label\t"b"}}|{{.Subnets}}`, "111111111111|true|true|a=1,b=2|2|10.7.0.0/24,fd00::/64\nqhdkn3zgd4ix|false|false|||\nk2kxbpu3nydr|false|false|||\n333333333333|false|false|||\n", "GET /networks"},
+		{"__complete network rm i", "inner\ningress\n:4\n", "GET /networks"},
+		{"__complete network connect i", ":4\n", "GET /networks"},
+		{"__complete run --network i", ":4\n", "GET /networks"},
+		{"__complete service create --network i", "inner\n:4\n", "GET /networks"},
+		{"__complete service create --network b", ":4\n", "GET /networks"},
+		{"__complete service update --network-add i", "inner\n:4\n", "GET /networks"},
+		{"__complete service update --network-rm i", "inner\n:4\n", "GET /networks"},
+		{"__complete network create --driver o", "bridge\noverlay\n:4\n", "GET /networks"},
 		{"__complete network rm b", "back\n:4\n", "GET /networks"},
 		{"__complete network connect n", "none\n:4\n", "GET /networks"},
 		{"__complete inspect --type network b", "back\n:4\n", "GET /networks"},

@@ -31,7 +31,8 @@ func (a *app) serviceCreateCommand() *cobra.Command {
 		Long: "Create a service, and wait until its tasks run. Ctrl-C ends the wait, not the service.\n" +
 			"Every node gets the image from its registry, and uses the one that it has if the registry does not answer.",
 		Example: "  moss service create --name web --replicas 3 --limit-memory 64m busybox httpd -f\n" +
-			"  moss service create --name job --restart-condition none --constraint node.labels.gpu==yes localhost:5000/train",
+			"  moss service create --name job --restart-condition none --constraint node.labels.gpu==yes localhost:5000/train\n" +
+			"  moss service create --name web --network inner --publish 8080:80 busybox httpd -f",
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,9 +115,13 @@ func (a *app) serviceUpdateCommand() *cobra.Command {
 			if err := flags.changeSpec(&types.ServiceSpec{}, around); err != nil {
 				return usageError(cmd, err) // whatever the service is like
 			}
-			return a.updateService(cmd.Context(), args[0], flags.auth, flags.wait, func(spec *types.ServiceSpec) error {
+			change := func(engine *client.Client, spec *types.ServiceSpec) error {
+				if err := flags.resolveNetworks(cmd.Context(), engine); err != nil {
+					return err
+				}
 				return flags.changeSpec(spec, around)
-			})
+			}
+			return a.updateService(cmd.Context(), args[0], flags.auth, flags.wait, change)
 		},
 	}
 	flags.registerUpdate(cmd.Flags())
@@ -134,7 +139,7 @@ func (f *waitFlags) registerFlags(set *pflag.FlagSet) {
 
 // updateService changes a service and prints its name.
 func (a *app) updateService(
-	ctx context.Context, ref string, auth bool, wait waitFlags, change func(*types.ServiceSpec) error,
+	ctx context.Context, ref string, auth bool, wait waitFlags, change func(*client.Client, *types.ServiceSpec) error,
 ) error {
 	engine, err := a.engineClient()
 	if err != nil {
@@ -144,7 +149,7 @@ func (a *app) updateService(
 	if err != nil {
 		return err
 	}
-	if err := change(&service.Spec); err != nil {
+	if err := change(engine, &service.Spec); err != nil {
 		return fmt.Errorf("update %s: %w", ref, err)
 	}
 	credentials := a.serviceAuth(ctx, service.Spec.TaskTemplate.ContainerSpec.Image, auth)
@@ -179,7 +184,7 @@ func (a *app) serviceScaleCommand() *cobra.Command {
 			return a.inOrder(args, func(name string) error {
 				number := left[0]
 				left = left[1:]
-				return a.updateService(cmd.Context(), name, false, wait, func(spec *types.ServiceSpec) error {
+				return a.updateService(cmd.Context(), name, false, wait, func(_ *client.Client, spec *types.ServiceSpec) error {
 					return setReplicas(spec, number)
 				})
 			})

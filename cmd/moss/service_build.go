@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"moss/api/types"
@@ -316,40 +315,4 @@ func (f *serviceFlags) changeLog(spec *types.ServiceSpec, around surroundings) e
 	}
 	spec.TaskTemplate.LogDriver = &to
 	return nil
-}
-
-func (f *serviceFlags) changeEndpoint(spec *types.ServiceSpec, _ surroundings) error {
-	networks := &spec.TaskTemplate.Networks
-	*networks = slices.DeleteFunc(*networks, func(n types.ServiceNetwork) bool {
-		return slices.Contains(f.network.remove, n.Target)
-	})
-	for _, text := range f.network.add {
-		name, endpoint, err := arg.Network(text)
-		if err != nil {
-			return err
-		}
-		*networks = append(*networks, types.ServiceNetwork{Target: name, Aliases: endpoint.Aliases})
-	}
-	to := types.EndpointSpec{}
-	if spec.EndpointSpec != nil {
-		to = *spec.EndpointSpec
-	}
-	to.Mode = cmp.Or(f.endpointMode, to.Mode)
-	for _, text := range f.publish.remove {
-		to.Ports = slices.DeleteFunc(to.Ports, func(p types.ServicePort) bool {
-			port := strconv.FormatUint(uint64(p.TargetPort), 10)
-			return text == port || text == port+"/"+cmp.Or(p.Protocol, "tcp")
-		})
-	}
-	for _, text := range f.publish.add {
-		port, err := arg.ServicePort(text)
-		if err != nil {
-			return err
-		}
-		to.Ports = append(to.Ports, port)
-	}
-	if to.Mode != "" || len(to.Ports) > 0 {
-		spec.EndpointSpec = &to
-	}
-	return checkChoice("endpoint-mode", f.endpointMode, []string{"vip", "dnsrr"})
 }

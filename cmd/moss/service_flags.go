@@ -58,8 +58,8 @@ func (f *serviceFlags) allLists() []serviceList {
 		{&f.dns, "dns", "", "a name server", "IP", "IP"},
 		{&f.dnsOptions, "dns-option", "", "an option of the resolver", "OPTION", "OPTION"},
 		{&f.dnsSearch, "dns-search", "", "a domain to search", "DOMAIN", "DOMAIN"},
-		{&f.publish, "publish", "p", "a published port (not implemented)", "[PUBLISHED:]TARGET", "TARGET"},
-		{&f.network, "network", "", "a network of the swarm (not implemented)", "NETWORK", "NETWORK"},
+		{&f.publish, "publish", "p", "a port of all nodes that leads to the tasks", "[PUBLISHED:]TARGET[/udp]", "TARGET"},
+		{&f.network, "network", "", "a network of the swarm, such as back or name=back,alias=db", "NETWORK", "NETWORK"},
 	}
 }
 
@@ -137,13 +137,14 @@ func (a *app) completeServiceFlags(cmd *cobra.Command) {
 	fixed("update-failure-action", "pause", "continue")
 	fixed("log-driver", logdriver.Names()...)
 	_ = cmd.RegisterFlagCompletionFunc("log-opt", completeLogOptions)
-	for _, flag := range []string{"constraint", "constraint-add"} {
+	networks := a.completeServiceNetworks()
+	for flag, complete := range map[string]completer{
+		"constraint": a.completeConstraints, "constraint-add": a.completeConstraints, "image": a.completeImages(-1),
+		"network": networks, "network-add": networks, "network-rm": networks,
+	} {
 		if cmd.Flags().Lookup(flag) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(flag, a.completeConstraints)
+			_ = cmd.RegisterFlagCompletionFunc(flag, complete)
 		}
-	}
-	if cmd.Flags().Lookup("image") != nil {
-		_ = cmd.RegisterFlagCompletionFunc("image", a.completeImages(-1))
 	}
 }
 

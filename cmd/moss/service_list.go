@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -136,12 +135,4 @@ func imageText(image string, full bool) string {
 		return image
 	}
 	return name
-}
-
-func servicePorts(ports []types.ServicePort) string {
-	shown := make([]string, 0, len(ports))
-	for _, port := range ports {
-		shown = append(shown, fmt.Sprintf("*:%d->%d/%s", port.PublishedPort, port.TargetPort, cmp.Or(port.Protocol, "tcp")))
-	}
-	return strings.Join(shown, ", ")
 }

@@ -86,6 +86,8 @@ func TestServiceCreateWrong(t *testing.T) {
 		"--entrypoint 'x box":                  "it ends inside quotes",
 		"--health-retries -1 box":              "cannot be negative",
 		"--network name=a,what=b box":          "unknown option",
+		"--network name=a,ip=10.7.0.9 box":     "the swarm chooses the addresses",
+		"--publish mode=host,target=80 box":    "want ingress",
 		"--env-file /there/is/none box":        "no such file",
 	} {
 		stdout, stderr, code := moss(t, engine, "", append([]string{"service", "create"}, splitLine(args)...)...)
@@ -102,12 +104,13 @@ func TestServiceCreateWrong(t *testing.T) {
 const fullService = `{"ID":"77","Version":{"Index":12},"Spec":{"Name":"web","Labels":{"a":"1","b":"2"},"TaskTemplate":{"ContainerSpec":{` +
 	`"Image":"box","Labels":{"c":"3"},"Args":["httpd"],"Env":["A=1","B=2"],"Groups":["g"],"Mounts":[{"Type":"volume","Source":"v","Target":"/v"}],` +
 	`"Healthcheck":{"Test":["CMD","x"],"Interval":5,"Retries":2},"Hosts":["10.0.0.9 db"],"DNSConfig":{"Nameservers":["10.0.0.1"],"Options":["o"]}},` +
-	`"Resources":{"Limits":{"NanoCPUs":1,"MemoryBytes":2}},"RestartPolicy":{"Condition":"any","Delay":7},"Placement":{"Constraints":["node.role == manager"]},` +
+	`"Resources":{"Limits":{"NanoCPUs":1,"MemoryBytes":2}},"RestartPolicy":{"Condition":"any","Delay":7},"Placement":{"Constraints":["node.role == manager"]},"Networks":[{"Target":"n1","Aliases":["a"]}],` +
 	`"LogDriver":{"Name":"local"}},"Mode":{"Replicated":{"Replicas":2}},"UpdateConfig":{"Parallelism":2,"Delay":9}}}`
 
 func TestServiceUpdate(t *testing.T) {
 	engine := clienttest.New(t)
 	engine.Override["GET /services/web"] = answer(fullService)
+	engine.Override["GET /networks"] = answer(`[{"Name":"front","Id":"n1","Scope":"swarm"},{"Name":"back","Id":"n2","Scope":"swarm"},{"Name":"other","Id":"n1","Scope":"local"}]`)
 	var body string
 	engine.Override["POST /services/77/update"] = taking(t, &body, http.StatusOK, "")
 	var record struct{ Spec json.RawMessage }
@@ -143,6 +146,10 @@ func TestServiceUpdate(t *testing.T) {
 		{"--log-driver none", `{"Name":"local"}`, `{"Name":"none"}`},
 		{"--update-parallelism 0", `"Parallelism":2`, `"Parallelism":0`},
 		{"--force", `,"LogDriver":{"Name":"local"}`, `,"LogDriver":{"Name":"local"},"ForceUpdate":1`},
+		{"--network-add name=back,alias=db --network-rm front", `"Networks":[{"Target":"n1","Aliases":["a"]}]`, `"Networks":[{"Target":"n2","Aliases":["db"]}]`},
+		{"--network-add front", `[{"Target":"n1","Aliases":["a"]}]`, `[{"Target":"n1"}]`},
+		{"--network-rm n1", `,"Networks":[{"Target":"n1","Aliases":["a"]}]`, ``},
+		{"--network-rm other --network-add gone", `["a"]}`, `["a"]},{"Target":"gone"}`},
 		{"--publish-add 80 --publish-rm 80 --network-rm x", `"Delay":9}`, `"Delay":9},"EndpointSpec":{"Ports":[{"TargetPort":80}]}`},
 	} {
 		body = ""
@@ -177,6 +184,31 @@ func TestServiceScale(t *testing.T) {
 	for _, wrong := range []string{"web", "web=", "web=x", "=3", "web=-1"} {
 		if _, stderr, code := moss(t, engine, "", "service", "scale", wrong); code != exitEngine || !strings.Contains(stderr, "want SERVICE=REPLICAS") {
 			t.Errorf("scale %s: %q, %d", wrong, stderr, code)
+		}
+	}
+}
+
+// TestServicePorts: a port that is added takes the place of the one with its published port, and one that is removed is named by
+// the port in the container.
+func TestServicePorts(t *testing.T) {
+	const before = `{"TargetPort":80,"PublishedPort":8080,"PublishMode":"ingress"},{"Protocol":"udp","TargetPort":80,"PublishedPort":8080},{"TargetPort":90}`
+	engine := clienttest.New(t)
+	engine.Override["GET /services/web"] = answer(`{"ID":"77","Spec":{"Name":"web","EndpointSpec":{"Mode":"vip","Ports":[` + before + `]}}}`)
+	var body string
+	engine.Override["POST /services/77/update"] = taking(t, &body, http.StatusOK, "")
+	const udp, open = `{"Protocol":"udp","TargetPort":80,"PublishedPort":8080}`, `{"TargetPort":90}`
+	for args, want := range map[string]string{
+		"--publish-add 8080:81":                               `{"TargetPort":81,"PublishedPort":8080},` + udp + `,` + open,
+		"--publish-add published=8080,target=53,protocol=udp": `{"TargetPort":80,"PublishedPort":8080,"PublishMode":"ingress"},{"Protocol":"udp","TargetPort":53,"PublishedPort":8080},` + open,
+		"--publish-add 90":                                    before,
+		"--publish-add 91":                                    before + `,{"TargetPort":91}`,
+		"--publish-rm 80":                                     open,
+		"--publish-rm 80/tcp --publish-rm 90":                 udp,
+		"--publish-rm 8080":                                   before,
+	} {
+		stdout, stderr, code := moss(t, engine, "", append([]string{"service", "update", "-d"}, append(splitLine(args), "web")...)...)
+		if want = `"EndpointSpec":{"Mode":"vip","Ports":[` + want + `]}}`; code != 0 || stdout != "web\n" || !strings.HasSuffix(body, want) {
+			t.Errorf("service update %s: %q, %q, %d with\n%s, want it to end with\n%s", args, stdout, stderr, code, body, want)
 		}
 	}
 }

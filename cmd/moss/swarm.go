@@ -31,7 +31,8 @@ func (f *nodeFlags) registerFlags(cmd *cobra.Command) {
 	set.StringVar(&f.listen, "listen-addr", defaultListen, "`ADDRESS[:PORT]` to listen on for other nodes, or a device")
 	set.StringVar(&f.advertise, "advertise-addr", "",
 		"`ADDRESS[:PORT]` that other nodes connect to, or a device (default: the one address that this machine has)")
-	set.StringVar(&f.dataPath, "data-path-addr", "", "address of the traffic of containers (not implemented)")
+	set.StringVar(&f.dataPath, "data-path-addr", "",
+		"`ADDRESS` of this machine that carries the networks of the swarm, or a device (default: as managers know this node)")
 	set.StringVar(&f.availability, "availability", "active", "active, pause or drain")
 	// The flag exists and has no other completion, so this cannot fail.
 	_ = cmd.RegisterFlagCompletionFunc("availability", cobra.FixedCompletions(availabilities, cobra.ShellCompDirectiveNoFileComp))

@@ -76,8 +76,8 @@ func readServicePort(text string) (port types.ServicePort, err error) {
 		case "name":
 			port.Name = value
 		case "mode":
-			if value != "ingress" {
-				err = fmt.Errorf("mode %q: want ingress", value)
+			if port.PublishMode = strings.ToLower(value); port.PublishMode != "ingress" {
+				err = fmt.Errorf("mode %q: a port leads to the tasks from all nodes: want ingress", value)
 			}
 		default:
 			err = fmt.Errorf("unknown key %q: want published, target, protocol, name or mode", key)

@@ -40,7 +40,7 @@ func TestServicePort(t *testing.T) {
 		"80":          {TargetPort: 80},
 		"8080:80":     {TargetPort: 80, PublishedPort: 8080},
 		"8080:53/udp": {TargetPort: 53, PublishedPort: 8080, Protocol: "udp"},
-		"published=8080,target=80,protocol=TCP,name=web,mode=ingress": {TargetPort: 80, PublishedPort: 8080, Protocol: "tcp", Name: "web"},
+		"published=8080,target=80,protocol=TCP,name=web,mode=ingress": {TargetPort: 80, PublishedPort: 8080, Protocol: "tcp", Name: "web", PublishMode: "ingress"},
 	} {
 		if got, err := arg.ServicePort(text); got != want || err != nil {
 			t.Errorf("ServicePort(%s) = %+v, %v, want %+v", text, got, err, want)

@@ -190,7 +190,7 @@ func (s *swarmSide) setNames(t *table.Table) {
 func (s *swarmSide) closePorts(ctx context.Context) error {
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	var errs []error
+	errs := make([]error, 0, len(s.ports))
 	for owner := range s.ports {
 		errs = append(errs, s.closePort(ctx, owner))
 	}

@@ -1,6 +1,7 @@
 package slirp
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -50,7 +51,8 @@ func swarmTable() *table.Table {
 // namesOf writes the names of a network down, each in a line.
 func namesOf(t *table.Table, networkID string) string {
 	r := recordsOf(t)[networkID]
-	lines := []string{"network " + r.Network}
+	lines := make([]string, 0, 1+len(r.Addrs)+len(r.Names))
+	lines = append(lines, "network "+r.Network)
 	for _, name := range slices.Sorted(maps.Keys(r.Addrs)) {
 		lines = append(lines, fmt.Sprint(name, " ", r.Addrs[name]))
 	}
@@ -162,8 +164,9 @@ func TestPortsOfAnEarlierEngine(t *testing.T) {
 		t.Errorf("without an address: %v", all)
 	}
 	side.setView(&table.Hosted{Node: "me", Table: swarmTable()})
-	var got []string
-	for _, p := range side.listPublished() {
+	published := side.listPublished()
+	got := make([]string, 0, len(published))
+	for _, p := range published {
 		got = append(got, fmt.Sprint(p.Owner, " ", p.Addr, " ", p.KeepOnly))
 	}
 	if want := "swarm/udp/53 10.208.0.2 true|swarm/tcp/8080 10.208.0.2 true"; strings.Join(got, "|") != want {
@@ -175,7 +178,7 @@ func TestPortsOfAnEarlierEngine(t *testing.T) {
 func TestPortsWithoutAnAddress(t *testing.T) {
 	side := &swarmSide{
 		ports: map[string]openedPort{}, log: zerolog.Nop(),
-		publisher: publish.New("/nowhere", func(string, string) (string, error) { return "", fmt.Errorf("there is none") }),
+		publisher: publish.New("/nowhere", func(string, string) (string, error) { return "", errors.New("there is none") }),
 	}
 	problems := side.setPorts(t.Context(), &table.Hosted{Node: "n2", Table: swarmTable()})
 	want := []string{

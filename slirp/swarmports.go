@@ -2,6 +2,7 @@ package slirp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -85,7 +86,7 @@ func (s *swarmSide) closePort(ctx context.Context, owner string) error {
 }
 
 // errNoIngress is why no port can be published yet.
-var errNoIngress = fmt.Errorf("it has no address in the swarm's ingress network yet")
+var errNoIngress = errors.New("it has no address in the swarm's ingress network yet")
 
 // listPublished returns what an earlier engine may have published for the view that was taken up.
 func (s *swarmSide) listPublished() []publish.Published {

@@ -23,7 +23,7 @@ func overlay(subnet string) *Network {
 
 func TestNetworkOfASwarm(t *testing.T) {
 	dir := t.TempDir()
-	s, d, events := open(t, dir)
+	s, _, events := open(t, dir)
 	must(t, s.PutSwarm(t.Context(), overlay("10.208.1.0/24")))
 	must(t, s.PutSwarm(t.Context(), overlay("10.208.1.0/24")))
 	n, err := s.Find(swarmID[:6])
@@ -42,8 +42,8 @@ func TestNetworkOfASwarm(t *testing.T) {
 	changed.Overlay.MTU = 1300
 	must(t, s.PutSwarm(t.Context(), changed))
 	// Another engine finds it as it was left.
-	s, d, _ = open(t, dir)
-	if again := s.SwarmNetworks(); len(again) != 1 || again[0].Overlay.MTU != 1300 || !again[0].Created.Equal(n.Created) {
+	next, d, _ := open(t, dir)
+	if again := next.SwarmNetworks(); len(again) != 1 || again[0].Overlay.MTU != 1300 || !again[0].Created.Equal(n.Created) {
 		t.Errorf("after a new start: %+v", again)
 	}
 	if ids := d.ids(); len(ids) != 2 {
@@ -51,22 +51,22 @@ func TestNetworkOfASwarm(t *testing.T) {
 	}
 
 	// Clients neither remove nor prune it.
-	if err := s.Remove(t.Context(), "mesh"); !fault.Is(err, fault.Forbidden) {
+	if err := next.Remove(t.Context(), "mesh"); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("removed by a client: %v", err)
 	}
-	if gone, err := s.Prune(t.Context(), nil, PruneOptions{Used: func(string) bool { return false }}); err != nil || len(gone) > 0 {
+	if gone, err := next.Prune(t.Context(), nil, PruneOptions{Used: func(string) bool { return false }}); err != nil || len(gone) > 0 {
 		t.Errorf("pruned: %v, %v", gone, err)
 	}
 	d.busy[swarmID] = true
-	if err := s.DropSwarm(t.Context(), swarmID); !fault.Is(err, fault.Conflict) {
+	if err := next.DropSwarm(t.Context(), swarmID); !fault.Is(err, fault.Conflict) {
 		t.Errorf("dropped with a container: %v", err)
 	}
 	d.busy[swarmID] = false
-	must(t, s.DropSwarm(t.Context(), swarmID))
-	must(t, s.DropSwarm(t.Context(), swarmID))
+	must(t, next.DropSwarm(t.Context(), swarmID))
+	must(t, next.DropSwarm(t.Context(), swarmID))
 	bridge, err := s.Find(Bridge)
 	must(t, err)
-	must(t, s.DropSwarm(t.Context(), bridge.ID))
+	must(t, next.DropSwarm(t.Context(), bridge.ID))
 	if _, err := s.Find(Bridge); err != nil {
 		t.Errorf("a local network was dropped: %v", err)
 	}

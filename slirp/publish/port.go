@@ -79,8 +79,9 @@ func (h host) parseRequest(r network.PortRequest) (want, error) {
 
 // EverywhereOn returns a port as it is open on all addresses of the host, of IPv4 and of IPv6.
 func EverywhereOn(proto string, number, container uint16) []network.Port {
-	var all []network.Port
-	for _, ip := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+	everywhere := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+	all := make([]network.Port, 0, len(everywhere))
+	for _, ip := range everywhere {
 		all = append(all, network.Port{Proto: proto, ContainerPort: container, HostIP: ip.String(), HostPort: number})
 	}
 	return all

@@ -17,8 +17,8 @@ import (
 // take the connection for dead.
 const beat = 10 * time.Second
 
-// mostStreams is how many nodes a manager serves: more than a swarm has. mostStrangers is how many connections may be open of which
-// it does not know yet who they are.
+// mostStreams is how many nodes a manager serves: more than a swarm has. mostStrangers is how many connections may be open of
+// which it does not know yet who they are.
 const (
 	mostStreams   = 2000
 	mostStrangers = 256

@@ -33,8 +33,8 @@ type Network struct {
 	Ingress  bool              `json:"ingress,omitempty"`
 }
 
-// WithoutNetworks returns the table without the networks whose ids are keys of refused. What is said to be in them stays, and is in
-// no network.
+// WithoutNetworks returns the table without the networks whose ids are keys of refused. What is said to be in them stays, and is
+// in no network.
 func (t *Table) WithoutNetworks(refused map[string]string) *Table {
 	if len(refused) == 0 {
 		return t

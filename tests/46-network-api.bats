@@ -94,6 +94,8 @@ inside() { moss exec "$@"; }
     done
   done
   expect equal "$(of_record bridge .Driver) $(of_record host .Driver) $(of_record none .Driver)" "bridge host null"
+  answers 200 GET '/v1.24/networks/bridge?scope=local'
+  answers 404 GET '/v1.24/networks/bridge?scope=swarm'
   answers 200 GET /v1.24/networks/bridge
   field '.IPAM.Driver' default
   field '.IPAM.Config | length' 1
@@ -363,6 +365,7 @@ LIST
 1.22 type custom
 1.24 driver bridge
 1.24 label x
+1.24 scope swarm
 1.99 dangling true
 LIST
   for filters in x '[]' '{"name":7}' '{"type":["swarm"]}' '{"name":["("]}'; do

@@ -13,7 +13,7 @@ load lib/clients
 setup_file() {
   start_engine
   import_busybox
-  SWARM_ADDR=127.0.0.1:$(free_port)
+  SWARM_ADDR=127.0.0.1:$(free_port 2)
   export SWARM_ADDR
 }
 teardown_file() {
@@ -132,12 +132,23 @@ course() {
   step "an active one has them again"
   "$c" node update --availability active "$node" >/dev/null
   eventually 30 running "$c" "$name" '{{.State.Status}}' running
-  step "networks and published ports of services are refused"
+  step "a network of one node is none of services"
   run "$c" service create "${own[@]}" --network bridge busybox:latest true
   expect status 1
-  run "$c" service create "${own[@]}" --publish 8080:80 busybox:latest true
+  expect contains "bridge"
+  step "a network of the swarm, and a service in it with a published port"
+  "$c" network create --driver overlay "$name-net" >/dev/null
+  expect equal "$("$c" network ls --filter "name=$name-net" --format '{{.Driver}} {{.Scope}}')" "overlay swarm"
+  port=$(free_port)
+  "$c" service create "${own[@]}" --name "$name-net" --network "$name-net" --publish "$port:80" busybox:latest httpd -f -h /bin >/dev/null
+  eventually 30 replicas "$c" "$name-net" 1/1
+  expect equal "$("$c" service ls --filter "name=$name-net" --format '{{.Ports}}')" "*:$port->80/tcp"
+  eventually 20 eval 'curl -fsS --max-time 5 -o /dev/null "http://127.0.0.1:$port/busybox" 2>/dev/null'
+  run "$c" network rm "$name-net"
   expect status 1
-  expect contains "EndpointSpec.Ports"
+  expect contains "$name-net"
+  "$c" service rm "$name-net" >/dev/null
+  eventually 30 eval '"$c" network rm "$name-net" >/dev/null 2>&1'
   step "a service on every node"
   "$c" service create "${own[@]}" --name "$name-all" --mode global busybox:latest sleep 1000 >/dev/null
   eventually 30 replicas "$c" "$name-all" 1/1

@@ -3,6 +3,7 @@
 # The engine that moss starts by itself: started, looked at, stopped, followed by the next, and removed with all it keeps.
 
 load lib/moss
+load lib/ports
 
 setup_file() {
   MOSS_DIR=$(mktemp -d "${XDG_RUNTIME_DIR:-/tmp}/l.XXXXXX") # for busybox_tar
@@ -237,6 +238,22 @@ image() { own import "$MOSS_DIR/busybox.tar" busybox >/dev/null; }
   expect equal "$(find "$dir/moss" -mindepth 1 -printf '%P ')" 'start.lock '
   run own system reset --force # nothing is there any more
   expect status 0
+}
+
+# bats test_tags=subids
+@test "system reset removes this node's part in a swarm from the folder that swarm-dir names" {
+  address=127.0.0.1:$(free_port)
+  export MOSS_SWARM_DIR=$data/elsewhere/swarm
+  mkdir -m 0700 "$data/elsewhere"
+  own swarm init --advertise-addr "$address" --listen-addr "$address"
+  [ -e "$MOSS_SWARM_DIR/member.json" ] || fail "no node in $MOSS_SWARM_DIR"
+  run own system reset --force
+  expect status 0
+  expect output "All that moss has made is removed."
+  [ ! -e "$MOSS_SWARM_DIR" ] || fail "left: $(find "$MOSS_SWARM_DIR")"
+  run own swarm leave
+  expect contains "not part of a swarm"
+  own system reset --force
 }
 
 @test "system reset removes nothing in a folder that is not moss's" {

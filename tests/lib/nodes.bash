@@ -8,11 +8,26 @@
 #   teardown_file() { remove_nodes; }
 #   teardown() { show_nodes; }
 #
-# Node N is the user moss-test-N, the host name nodeN, the address 10.77.0.N; its folder is $NODES/N.
+# make_swarm instead of make_nodes makes a swarm of them, and lib/services has what tests ask of its services.
+#
+# Node N is the user moss-test-SET-N, the host name nodeN, the address 10.77.0.N; its folder is $NODES/N. SET is the number of
+# these machines among others on this one: claim_nodes takes one that nobody uses.
 
 address_of() { echo "10.77.0.$1"; }
-namespace_of() { echo "moss-node-$1"; }
-user_of() { echo "moss-test-$1"; }
+namespace_of() { echo "moss-node-$NODE_SET-$1"; }
+switch_name() { echo "moss-switch-$NODE_SET"; }
+user_of() { echo "moss-test-$NODE_SET-$1"; }
+
+# claim_nodes: sets NODE_SET, and keeps it for this process by a lock on the descriptor 8, which children must not inherit.
+claim_nodes() {
+  mkdir -p /run/lock
+  for NODE_SET in 1 2 3 4; do
+    exec 8>"/run/lock/moss-nodes-$NODE_SET"
+    if flock --nonblock 8; then break; fi
+  done
+  flock 8 # waits where all are taken
+  export NODE_SET
+}
 
 # exec_node N CMD [ARG]...: becomes CMD on that node. node runs it.
 exec_node() {
@@ -44,8 +59,8 @@ make_nodes() {
   export NODES NODE_COUNT
   chmod 0755 "$NODES"
   drop_namespaces # of a run that was killed
-  ip netns add moss-switch
-  ip -n moss-switch link add name br0 up type bridge
+  ip netns add "$(switch_name)"
+  ip -n "$(switch_name)" link add name br0 up type bridge
   for n in $(seq "$NODE_COUNT"); do
     plug_in "$n"
     user=$(user_of "$n")
@@ -62,14 +77,31 @@ make_nodes() {
   done
 }
 
+# make_swarm N: makes the machines 1 to N and a swarm of them. Node 1 is the manager.
+make_swarm() {
+  local n
+  make_nodes "$1"
+  docker_on 1 swarm init >/dev/null
+  for n in $(seq 2 "$1"); do join_swarm "$n"; done
+  eventually 20 ready_nodes "$1"
+}
+
+# join_swarm N: makes a node a worker of the swarm of node 1.
+join_swarm() {
+  docker_on "$1" swarm join --token "$(docker_on 1 swarm join-token -q worker)" "$(address_of 1):2377" >/dev/null
+}
+
+# ready_nodes COUNT: does the swarm have so many nodes that are ready? Node MANAGER (1) is asked.
+ready_nodes() { [ "$(docker_on "${MANAGER:-1}" node ls --format '{{.Status}}' | grep -c Ready)" = "$1" ]; }
+
 # plug_in N: the network namespace of a node, with a cable to the bridge.
 plug_in() {
   local name
   name=$(namespace_of "$1")
   ip netns add "$name"
   ip -n "$name" link set lo up
-  ip link add name "port$1" netns moss-switch type veth peer name eth0 netns "$name"
-  ip -n moss-switch link set "port$1" master br0 up
+  ip link add name "port$1" netns "$(switch_name)" type veth peer name eth0 netns "$name"
+  ip -n "$(switch_name)" link set "port$1" master br0 up
   ip -n "$name" address add "$(address_of "$1")/24" dev eth0
   ip -n "$name" link set eth0 up
 }
@@ -79,7 +111,7 @@ launch_node() {
   local n=$1
   shift
   exec_node "$n" "$moss_bin/mossd" --root "$NODES/$n/root" --run-dir "$NODES/$n/run" --host "unix://$NODES/$n/s" \
-    --log-level debug "$@" >>"$NODES/log-$n" 2>&1 3>&- 4>&- </dev/null &
+    --log-level debug "$@" >>"$NODES/log-$n" 2>&1 3>&- 4>&- 8>&- </dev/null &
   echo $! >"$NODES/pid-$n"
   disown # nobody waits for it, and a shell would tell of its end
 }
@@ -115,9 +147,35 @@ revive_node() {
 engine_of() { pgrep -U "$(id -u "$(user_of "$1")")" -x mossd-engine; }
 swarm_of() { pgrep -U "$(id -u "$(user_of "$1")")" -x moss-swarm; }
 
-# cut N and mend N: takes a node's cable out, and puts it in again.
-cut() { ip -n moss-switch link set "port$1" down; }
-mend() { ip -n moss-switch link set "port$1" up; }
+# crash_engine N and crash_swarm N: SIGKILL to one of them, and the wait for the next.
+crash_engine() {
+  local old
+  old=$(engine_of "$1")
+  kill -KILL "$old"
+  eventually 30 another_engine_on "$1" "$old"
+}
+crash_swarm() {
+  local old
+  old=$(swarm_of "$1")
+  kill -KILL "$old"
+  eventually 30 another_swarm_on "$1" "$old"
+}
+another_engine_on() {
+  local now
+  now=$(engine_of "$1") && [ "$now" != "$2" ] && answers "$1"
+}
+another_swarm_on() {
+  local now
+  now=$(swarm_of "$1") && [ "$now" != "$2" ]
+}
+
+# inside N CMD...: runs a command in the network namespace of a node's containers, where its bridges are.
+inside() {
+  local n=$1
+  shift
+  node "$n" nsenter --preserve-credentials --user --mount --target "$(engine_of "$n")" \
+    nsenter --net="$(find "$NODES/$n/run" -maxdepth 3 -name netns ! -type d)" "$@"
+}
 
 # remove_nodes: ends all engines, as SIGTERM does, and removes everything that make_nodes made.
 remove_nodes() {
@@ -139,7 +197,7 @@ remove_nodes() {
 
 drop_namespaces() {
   local name
-  for name in $(ip netns list | awk '{ print $1 }' | grep -xE 'moss-(switch|node-[0-9]+)'); do ip netns delete "$name"; done
+  for name in $(ip netns list | awk '{ print $1 }' | grep -xE "moss-(switch-$NODE_SET|node-$NODE_SET-[0-9]+)"); do ip netns delete "$name"; done
 }
 
 # show_nodes: after a failed test, the end of each engine's log.

@@ -3,14 +3,9 @@
 
 load ../lib/moss
 load ../lib/nodes
+load ../lib/services
 
-setup_file() {
-  make_nodes 3
-  docker_on 1 swarm init >/dev/null
-  docker_on 2 swarm join --token "$(docker_on 1 swarm join-token -q worker)" "$(address_of 1):2377" >/dev/null
-  docker_on 3 swarm join --token "$(docker_on 1 swarm join-token -q worker)" "$(address_of 1):2377" >/dev/null
-  eventually 20 ready_nodes 3
-}
+setup_file() { make_swarm 3; }
 teardown_file() { remove_nodes; }
 teardown() {
   local service
@@ -18,22 +13,11 @@ teardown() {
   show_nodes
 }
 
-# ready_nodes COUNT: does the swarm have so many nodes that are ready?
-ready_nodes() { [ "$(docker_on "${MANAGER:-1}" node ls --format '{{.Status}}' | grep -c Ready)" = "$1" ]; }
-
-# running SERVICE: how many of its tasks run. runs SERVICE COUNT: is it so many?
-running() { docker_on "${MANAGER:-1}" service ps --filter desired-state=running --format '{{.CurrentState}}' "$1" | grep -c '^Running'; }
-runs() { [ "$(running "$1")" = "$2" ]; }
-
 # places SERVICE: the nodes of its running tasks, each with a number.
 places() {
   docker_on "${MANAGER:-1}" service ps --filter desired-state=running --format '{{.Node}} {{.CurrentState}}' "$1" |
     awk '$2 == "Running" { print $1 }' | sort | uniq -c | awk '{ print $2 "=" $1 }' | xargs
 }
-
-# containers_of N SERVICE: the names of its containers that run on a node.
-containers_of() { docker_on "$1" ps --filter "label=com.docker.swarm.service.name=$2" --format '{{.Names}}'; }
-has_containers() { [ "$(containers_of "$1" "$2" | wc -l)" = "$3" ]; }
 
 @test "nodes know each other: names, roles, addresses; a worker shows no list" {
   run docker_on 1 node ls --format '{{.Hostname}} {{.Status}} {{.Availability}} {{.ManagerStatus}}'
@@ -117,13 +101,8 @@ has_containers() { [ "$(containers_of "$1" "$2" | wc -l)" = "$3" ]; }
   docker_on 1 service create --name "$name" --constraint node.hostname==node2 busybox sleep 1000
   eventually 30 runs "$name" 1
   container=$(docker_on 2 inspect --format '{{.Id}} {{.State.Pid}}' "$(containers_of 2 "$name")")
-  old=$(engine_of 2) relay=$(swarm_of 2)
-  kill -KILL "$old"
-  replaced() { now=$(engine_of 2) && [ "$now" != "$old" ] && answers 2; }
-  eventually 30 replaced
-  kill -KILL "$relay"
-  started() { now=$(swarm_of 2) && [ "$now" != "$relay" ]; }
-  eventually 30 started
+  crash_engine 2
+  crash_swarm 2
   eventually 60 ready_nodes 3
   docker_on 1 service scale "$name=2"
   eventually 60 runs "$name" 2

@@ -64,7 +64,7 @@ eventually() {
   shift
   until "$@"; do
     [ $SECONDS -lt "$end" ] || fail "not true in time: $*" || return 1
-    sleep 0.05
+    sleep "${pause_between_looks:-0.05}"
   done
 }
 

@@ -13,6 +13,10 @@
 # Node N is the user moss-test-SET-N, the host name nodeN, the address 10.77.0.N; its folder is $NODES/N. SET is the number of
 # these machines among others on this one: claim_nodes takes one that nobody uses.
 
+# Each look of eventually starts several programs here: fewer looks leave the processors to what is waited for.
+# shellcheck disable=SC2034 # lib/moss reads it
+pause_between_looks=0.3
+
 address_of() { echo "10.77.0.$1"; }
 namespace_of() { echo "moss-node-$NODE_SET-$1"; }
 switch_name() { echo "moss-switch-$NODE_SET"; }
@@ -175,6 +179,24 @@ inside() {
   shift
   node "$n" nsenter --preserve-credentials --user --mount --target "$(engine_of "$n")" \
     nsenter --net="$(find "$NODES/$n/run" -maxdepth 3 -name netns ! -type d)" "$@"
+}
+
+# worsen N: a node's cable loses one of fifty packets, each way, and carries a megabyte a second. unplug N takes it out. restore N
+# makes it as it was.
+worsen() {
+  nsenter --net="/run/netns/$(namespace_of "$1")" nft -f - <<'RULES'
+table inet wire {
+  chain in { type filter hook input priority 0; meta iifname "eth0" numgen random mod 50 == 0 drop; }
+  chain out { type filter hook output priority 0; meta oifname "eth0" numgen random mod 50 == 0 drop; }
+}
+RULES
+  tc -n "$(namespace_of "$1")" qdisc add dev eth0 root tbf rate 8mbit burst 32k latency 100ms
+}
+unplug() { ip -n "$(switch_name)" link set "port$1" down; }
+restore() {
+  ip -n "$(switch_name)" link set "port$1" up
+  tc -n "$(namespace_of "$1")" qdisc del dev eth0 root 2>/dev/null || true
+  nsenter --net="/run/netns/$(namespace_of "$1")" nft delete table inet wire 2>/dev/null || true
 }
 
 # remove_nodes: ends all engines, as SIGTERM does, and removes everything that make_nodes made.

@@ -45,6 +45,7 @@ test|pasta|o|passt|passt|passt|passt|passt
 test|fusermount3|E|fuse3|fuse3|fuse3|fuse3|fuse3
 test|fuse-overlayfs|E|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs|fuse-overlayfs
 test|nft|E|nftables|nftables|nftables|nftables|nftables
+test|tc|E|iproute2|iproute-tc|iproute2|iproute2-tc|iproute2
 test|ps|E|procps|procps-ng|procps|procps|procps-ng
 test|curl|E|curl|curl|curl|curl|curl
 test|jq|E|jq|jq|jq|jq|jq

@@ -21,6 +21,7 @@ setup_file() {
 teardown_file() { remove_nodes; }
 teardown() {
   local item
+  restore 3
   for item in $(docker_on 1 service ls --format '{{.Name}}' | grep -vxE 'web|apart|inner'); do docker_on 1 service rm "$item" >/dev/null; done
   for item in $(docker_on 1 network ls -q --filter driver=overlay --filter name=^t-); do eventually 30 removes "$item"; done
   show_nodes
@@ -254,6 +255,21 @@ echoes() { exec_in "$1" "$2" awk '/^Icmp: [0-9]/ { print $10 }' /proc/net/snmp; 
   expect equal "$(ticks | awk '$1 != NR - 1 { bad++ } END { print bad + 0 }')" 0
   gap=$(ticks | awk 'NR > 1 && $2 - last > most { most = $2 - last } { last = $2 } END { print most }')
   echo "# the longest gap: $gap s" >&3
+}
+
+@test "a link that loses packets and is slow, and is cut for a moment: a download ends, whole" {
+  exec_in 3 web sh -c 'dd if=/dev/urandom of=/w/long bs=1k count=4096 2>/dev/null'
+  from=$(address_in 3 web one)
+  worsen 3
+  exec_in 2 web timeout 120 wget -qO /w/got "http://$from/long" 3>&- &
+  begun() { exec_in 2 web test -s /w/got; }
+  eventually 20 begun
+  unplug 3
+  run exec_in 2 web ping -c 1 -W 1 "$from"
+  [ "$status" -ne 0 ]
+  ip -n "$(switch_name)" link set port3 up
+  wait $!
+  expect equal "$(exec_in 2 web sh -c 'sha256sum </w/got')" "$(exec_in 3 web sh -c 'sha256sum </w/long')"
 }
 
 @test "a node that dies has its networks again when it is back" {

@@ -139,8 +139,9 @@ course() {
   eventually 30 placed "$name" node2 node2
   step "an active one gets tasks again"
   "$c" 1 node update --availability active node3 >/dev/null
-  "$c" 1 service scale "${own[@]}" "$name=3" >/dev/null
-  eventually 30 placed "$name" node2 node2 node3
+  "$c" 1 service create "${own[@]}" --name "$name-back" --constraint node.hostname==node3 --stop-grace-period 1s busybox sleep 1000 >/dev/null
+  eventually 30 placed "$name-back" node3
+  "$c" 1 service rm "$name-back" >/dev/null
   step "promote and demote"
   "$c" 1 node promote node2 >/dev/null
   listed() { "$c" 2 node ls 2>/dev/null | grep -q 'node2.*Reachable'; }

@@ -32,17 +32,17 @@ func allStages() []stage {
 	bats := func(arguments ...string) []string { return append([]string{"tests/run.sh"}, arguments...) }
 	target := func(name string) []string { return []string{"make", "--no-print-directory", name} }
 	return []stage{
-		{name: "build", lane: "engine", limit: 10 * time.Minute, command: target("build")},
-		{name: "bats", lane: "engine", after: []string{"build"}, limit: 45 * time.Minute, command: bats()},
-		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--no-subids")},
-		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 15 * time.Minute, command: bats("--cgroups")},
-		{name: "bats-chance", lane: "chance", after: []string{"build", "bats"}, limit: 15 * time.Minute, command: bats("--chance")},
+		{name: "build", lane: "engine", limit: 20 * time.Minute, command: target("build")},
+		{name: "bats", lane: "engine", after: []string{"build"}, limit: 75 * time.Minute, command: bats()},
+		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--no-subids")},
+		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--cgroups")},
+		{name: "bats-chance", lane: "chance", after: []string{"build", "bats"}, limit: 40 * time.Minute, command: bats("--chance")},
 		{name: "swarm", lane: "chance", after: []string{"build"}, limit: 40 * time.Minute, command: []string{"tests/swarm.sh"}},
-		{name: "powercut", lane: "chance", after: []string{"build"}, limit: 10 * time.Minute, command: []string{"hack/powercut.sh", "--rounds", "3", "--seed", "1"}},
-		{name: "unit", lane: "compute", nice: 5, after: []string{"build"}, limit: 30 * time.Minute, command: target("unit")},
+		{name: "powercut", lane: "chance", after: []string{"build"}, limit: 20 * time.Minute, command: []string{"hack/powercut.sh", "--rounds", "3", "--seed", "1"}},
+		{name: "unit", lane: "compute", nice: 5, after: []string{"build"}, limit: 60 * time.Minute, command: target("unit")},
 		{name: "layers", lane: "compute", nice: 5, limit: 5 * time.Minute, command: target("layers")},
 		{name: "lint", lane: "compute", nice: 5, limit: 30 * time.Minute, command: target("lint")},
-		{name: "guest", lane: "guest", after: []string{"build"}, limit: 30 * time.Minute, command: target("guest")},
+		{name: "guest", lane: "guest", after: []string{"build"}, limit: 60 * time.Minute, command: target("guest")},
 		{name: "fresh", lane: "guest", limit: 30 * time.Minute, command: []string{"hack/fresh.sh"}},
 		{name: "compat", lane: "compute", after: []string{"bats", "bats-no-subids", "bats-cgroups", "bats-chance", "swarm", "unit", "guest"}, limit: 5 * time.Minute, command: target("compat")},
 	}

@@ -29,10 +29,10 @@ info() { api GET /v1.24/info | sed '$d' | jq -r ".Swarm$1"; }
 node_state() { info .LocalNodeState; }
 is_active() { [ "$(node_state)" = active ] && [ "$(info .ControlAvailable)" = true ]; }
 
-# init [FIELDS]: makes a swarm on a port of its own, with more fields of the request.
+# init [FIELDS]: makes a swarm on a port of its own, with more fields of the request. The port after it is that of the table of networks.
 init() {
   local address
-  address=127.0.0.1:$(free_port)
+  address=127.0.0.1:$(free_port 2)
   api POST /v1.24/swarm/init "$(jq -nc --arg a "$address" "{ListenAddr: \$a, AdvertiseAddr: \$a, Spec: {}} + ${1:-{\}}")"
 }
 
@@ -63,7 +63,7 @@ init() {
   expect --in "$(info .Cluster.ID)" matches '^[0-9a-z]{25}$'
   expect equal "$(swarm_pid | wc -w)" 1
   expect equal "$(find "$MOSS_DIR/run" -name '*swarm*' -perm /077)" ''
-  expect equal "$(find "$MOSS_DIR/run" -name '*swarm*' | wc -l)" 3
+  expect equal "$(find "$MOSS_DIR/run" -name '*swarm*' ! -name swarm-view.json | wc -l)" 3
   expect equal "$(find "$(swarm_dir)" -maxdepth 0 -printf %m)" 700
   expect equal "$(grep -caE 'SWM(TKN|KEY)-' "$MOSS_DIR/mossd.log")" 0
 
@@ -112,7 +112,7 @@ LIST
 }
 
 @test "an interface stands for its address" {
-  port=$(free_port)
+  port=$(free_port 2)
   run api POST /v1.24/swarm/init "{\"ListenAddr\": \"lo:$port\", \"AdvertiseAddr\": \"lo\", \"Spec\": {}}"
   expect equal "${lines[1]}" 200
   addr() { expect equal "$(info '.RemoteManagers[0].Addr')" "127.0.0.1:$port"; }
@@ -144,6 +144,7 @@ LIST
 
 @test "the end of the engine is that of moss-swarm, and the next one is in the swarm again" {
   run init
+  expect equal "${lines[1]}" 200
   id=$(jq -r . <<<"${lines[0]}")
   halt_engine
   expect equal "$(left_processes)" ''
@@ -229,7 +230,7 @@ LIST
 }
 
 @test "docker's command line makes a swarm and lists its node" {
-  run dock swarm init --advertise-addr 127.0.0.1 --listen-addr "127.0.0.1:$(free_port)"
+  run dock swarm init --advertise-addr 127.0.0.1 --listen-addr "127.0.0.1:$(free_port 2)"
   expect contains 'is now a manager'
   run dock node ls
   expect contains Leader

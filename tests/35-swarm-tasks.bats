@@ -12,7 +12,7 @@ setup_file() {
   echo inside >"$MOSS_DIR/open/data/file"
   ln -s ../secret "$MOSS_DIR/open/out"
   spawn_engine --swarm-host-folder "$MOSS_DIR/open"
-  address=127.0.0.1:$(free_port)
+  address=127.0.0.1:$(free_port 2)
   run api POST /v1.24/swarm/init "{\"ListenAddr\": \"$address\", \"AdvertiseAddr\": \"$address\", \"Spec\": {}}"
   expect equal "${lines[1]}" 200
 }

@@ -242,7 +242,7 @@ image() { own import "$MOSS_DIR/busybox.tar" busybox >/dev/null; }
 
 # bats test_tags=subids
 @test "system reset removes this node's part in a swarm from the folder that swarm-dir names" {
-  address=127.0.0.1:$(free_port)
+  address=127.0.0.1:$(free_port 2)
   export MOSS_SWARM_DIR=$data/elsewhere/swarm
   mkdir -m 0700 "$data/elsewhere"
   own swarm init --advertise-addr "$address" --listen-addr "$address"

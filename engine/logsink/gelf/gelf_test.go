@@ -318,7 +318,7 @@ func TestCut(t *testing.T) {
 // awaitText waits for n messages with a text.
 func (r *receiver) awaitText(text string, n int) {
 	r.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		r.mu.Lock()
 		messages, changed := r.messages, r.changed

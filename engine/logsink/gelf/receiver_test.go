@@ -42,7 +42,7 @@ func newReceiver(t *testing.T) *receiver {
 // await returns the messages when there are n, and ends the test if there are more.
 func (r *receiver) await(n int) []message {
 	r.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for {
 		r.mu.Lock()
 		messages, changed := r.messages, r.changed

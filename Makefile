@@ -67,7 +67,7 @@ PASSED := $(if $(UNITFLAGS)$(filter-out $(EVERY),$(PACKAGES)),,-passed $(RAN)/un
 
 unit: ## unit tests with the race detector, as an unprivileged user (PACKAGES= for some of them)
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest
-	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -p 4 -timeout 25m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -p 4 -timeout 60m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
 	for module in $(MODULES); do CGO_ENABLED=0 $(GO) test -C $$module ./... || exit 1; done
 
 bats: build ## tests/*.bats against a real engine (FILES= for some of them, RUN= for more options of tests/run.sh)

@@ -64,7 +64,6 @@ func (h *Handler) networkCreate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	cluster := h.clusterNetworks(c.Ctx())
 	if body.Driver == network.DriverOverlay {
 		// Of names that the swarm has, or that are kept, the swarm says so itself.
 		found, err := h.networks.FindAmong(body.Name, network.ScopeLocal, nil)
@@ -79,7 +78,7 @@ func (h *Handler) networkCreate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(cluster, func(n *network.Network) bool { return n.Name == body.Name }) {
+	if slices.ContainsFunc(h.clusterNetworks(c.Ctx()), func(n *network.Network) bool { return n.Name == body.Name }) {
 		return network.NameTaken(body.Name)
 	}
 	made, warning, err := h.networks.Create(c.Ctx(), asked)

@@ -296,9 +296,11 @@ echoes() { exec_in "$1" "$2" awk '/^Icmp: [0-9]/ { print $10 }' /proc/net/snmp; 
   expect equal "$(visits 2 "$name" 5 "$address")" "node3 $own"
   expect equal "$(visits 2 "$name" 40 "$name")" "$(printf 'node%s '"$own"'\n' 2 3)"
   expect equal "$(resolve 3 "$name" "tasks.$name")" "tasks.$name $(printf '%s\n' "$own" "$address" | sort -V | xargs)"
-  # Also those that are started anew: they have all of it from the disk.
+  # Also those that are started anew: they have all of it from the disk. Nothing goes between the nodes until they have read it.
   crash_swarm 2
   crash_engine 2
+  reached() { [ "$(visits 2 "$name" 1 "$address")" = "node3 $own" ]; }
+  eventually 10 reached
   expect equal "$(visits 2 "$name" 40 "$name")" "$(printf 'node%s '"$own"'\n' 2 3)"
   revive_node 1
   eventually 60 ready_nodes 3

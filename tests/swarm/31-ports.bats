@@ -76,7 +76,7 @@ shut_at() { ! open_at "$@" 2>/dev/null; }
 
 @test "a port that a program has on one node is published on the others, and there once it is free" {
   name=$(unique taken)
-  exec_node 3 socat TCP-LISTEN:18081,fork,reuseaddr SYSTEM:'echo mine' 3>&- 4>&- 8>&- </dev/null &
+  exec_node 3 socat TCP-LISTEN:18081,fork,reuseaddr SYSTEM:'read -r _; echo mine' 3>&- 4>&- 8>&- </dev/null &
   helper=$!
   listens() { [ "$(node 3 curl -s --http0.9 --max-time 5 "http://127.0.0.1:18081")" = mine ]; }
   eventually 10 listens

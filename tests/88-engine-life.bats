@@ -247,6 +247,8 @@ image() { own import "$MOSS_DIR/busybox.tar" busybox >/dev/null; }
   mkdir -m 0700 "$data/elsewhere"
   own swarm init --advertise-addr "$address" --listen-addr "$address"
   [ -e "$MOSS_SWARM_DIR/member.json" ] || fail "no node in $MOSS_SWARM_DIR"
+  whole() { [ -e "$MOSS_SWARM_DIR/networks.json" ] && [ -e "$MOSS_SWARM_DIR/tunnel.key" ]; }
+  eventually 10 whole
   run own system reset --force
   expect status 0
   expect output "All that moss has made is removed."

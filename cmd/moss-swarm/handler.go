@@ -17,8 +17,9 @@ import (
 	"moss/engine/swarm/status"
 )
 
-// newHandler returns what the socket answers: the endpoints of the swarm, and those of the engine alone.
-func newHandler(node *member.Member, tasks control.Local, end *ending, log zerolog.Logger) http.Handler {
+// newHandler returns what the socket answers: the endpoints of the swarm, and those of the engine alone. closeNode ends all that
+// writes into the node's folder.
+func newHandler(node *member.Member, tasks control.Local, end *ending, closeNode func(), log zerolog.Logger) http.Handler {
 	verbs := control.New(control.Options{Member: node, Networks: node.Networks(), Local: tasks, Log: log})
 	api := route.New(append(swarmroute.Routes(verbs), swarmroute.NetworkRoutes(verbs)...), route.Options{
 		Version: version, Serve: apiver.Range{Since: apiver.Min, Until: apiver.Max}, Log: log,
@@ -40,7 +41,7 @@ func newHandler(node *member.Member, tasks control.Local, end *ending, log zerol
 		if http.NewResponseController(w).Flush() != nil {
 			return
 		}
-		node.Close()
+		closeNode() // whoever is answered may remove the folder
 		end.now()
 	})
 	mux.Handle("/", api)

@@ -127,9 +127,12 @@ func serve(set settings, log zerolog.Logger) error {
 		RemoveTasks: tasks.RemoveAll, Forget: networks.Forget, Pool: set.pool, Taken: networks.Taken,
 		Machine: identifyMachine("/etc/machine-id"), Log: log,
 	})
-	defer node.Close()
 	networks.Start(node)
-	defer networks.Close()
+	closeNode := func() {
+		networks.Close()
+		node.Close()
+	}
+	defer closeNode()
 	end := newEnding(func() bool { return node.Status().State != member.Inactive })
 	if set.keepalive != "" {
 		if err := followKeepalive(set.keepalive, end.now); err != nil {
@@ -144,7 +147,7 @@ func serve(set settings, log zerolog.Logger) error {
 	}()
 	first := time.AfterFunc(time.Minute, end.consider) // the engine that started it has died before it greeted
 	defer first.Stop()
-	return answer(l, newHandler(node, tasks, end, log), end)
+	return answer(l, newHandler(node, tasks, end, closeNode, log), end)
 }
 
 // answer serves the API until the end.

@@ -22,7 +22,7 @@ var kept = []string{"containers", "volumes", "networks", "events", "build", "cac
 // moss, goes after them.
 //
 //nolint:gochecknoglobals // a constant list
-var keptSwarm = []string{"state", "tunnel.key", "table.json"}
+var keptSwarm = []string{"state", "tunnel.key", "networks.json"}
 
 // resetOuter enters the namespaces for a reset and removes the folders at last, unless they hold something of others. Both are
 // held as by an engine meanwhile.

@@ -35,7 +35,7 @@ func TestClearData(t *testing.T) {
 // TestClearSwarm: the folder of swarm-dir loses what a node keeps in it; one without a node's record stays whole.
 func TestClearSwarm(t *testing.T) {
 	for _, tc := range []struct{ name, files, left string }{
-		{"a node's folder", "member.json state/raft/wal/1 state/certificates/swarm-node.crt tunnel.key table.json", ""},
+		{"a node's folder", "member.json state/raft/wal/1 state/certificates/swarm-node.crt tunnel.key networks.json", ""},
 		{"with a file of others", "member.json state/docker-state.json mine", "mine"},
 		{"of somebody else", "state/mine", "state"},
 	} {

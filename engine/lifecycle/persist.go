@@ -31,10 +31,13 @@ const (
 	phaseStarted  phase = "started"  // it runs, unless the state says how it ended
 	phaseStopped  phase = "stopped"  // by its user, and not started since
 	phaseRemoving phase = "removing" // its parts may be gone already
+	phaseErasing  phase = "erasing"  // the same, and its anonymous volumes go along
 )
 
 func phaseOf(r *container.Record) phase {
 	switch {
+	case (r.State == container.Removing || r.State == container.Dead) && r.RemoveVolumes:
+		return phaseErasing
 	case r.State == container.Removing, r.State == container.Dead:
 		return phaseRemoving
 	case r.StartedAt.IsZero():
@@ -137,7 +140,7 @@ func (c *ctr) writePhase(next phase) error {
 
 // readPhase returns the phase that lies in a folder.
 func readPhase(dir string) (phase, error) {
-	for _, p := range []phase{phaseRemoving, phaseStopped, phaseStarted} {
+	for _, p := range []phase{phaseErasing, phaseRemoving, phaseStopped, phaseStarted} {
 		_, err := os.Lstat(filepath.Join(dir, string(p)))
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return p, err
@@ -151,7 +154,8 @@ func applyPhase(r *container.Record, p phase) {
 	switch p {
 	case phaseNew:
 		return
-	case phaseRemoving:
+	case phaseRemoving, phaseErasing:
+		r.RemoveVolumes = r.RemoveVolumes || p == phaseErasing
 		if r.State != container.Dead {
 			r.State = container.Removing
 		}

@@ -197,7 +197,7 @@ func TestVolumesFromChain(t *testing.T) {
 
 // What lies on the disk while a container is being removed tells the next engine all about it.
 func TestRemovalIsNotedBeforehand(t *testing.T) {
-	for _, volumes := range []bool{false, true} {
+	for volumes, phase := range map[bool]phase{false: phaseRemoving, true: phaseErasing} {
 		w := newWorld(t)
 		m := w.engine()
 		id := w.create(m, "web", withVolumes)
@@ -205,7 +205,7 @@ func TestRemovalIsNotedBeforehand(t *testing.T) {
 		w.must(err)
 		w.must(m.remover.removeGiving(t.Context(), c, container.RemoveOptions{Volumes: volumes}, func() error {
 			noted, p, err := m.records.readRecord(id)
-			if err == nil && (p != phaseRemoving || noted.State != container.Removing || noted.RemoveVolumes != volumes) {
+			if err == nil && (p != phase || noted.State != container.Removing || noted.RemoveVolumes != volumes) {
 				t.Errorf("noted: phase %q, state %s, volumes go %v, want %v", p, noted.State, noted.RemoveVolumes, volumes)
 			}
 			return err

@@ -324,12 +324,8 @@ func (e RemovalBegun) step(l *Life) ([]Action, error) {
 	if err := l.moveState(container.OpRemove); err != nil {
 		return nil, err
 	}
-	note := SavePhase
-	if e.Volumes && !l.RemoveVolumes {
-		note = Save
-	}
 	l.RemoveVolumes = l.RemoveVolumes || e.Volumes || l.Host.AutoRemove
-	return deeds(note), nil
+	return deeds(SavePhase), nil
 }
 
 // RemovalFailed is the end of a removal that could not be completed.

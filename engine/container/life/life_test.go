@@ -121,7 +121,7 @@ func TestStep(t *testing.T) {
 		{"another policy", restarting, PolicyChanged{}, "restarting ->"},
 		{"a policy that does not restart", lifeOf(container.Restarting, "no", 0), PolicyChanged{}, "exited -> save stop; wake; disarm"},
 		{"removal", lifeOf(container.Exited, "", 0), RemovalBegun{}, "removing -> save phase"},
-		{"removal with volumes", lifeOf(container.Exited, "", 0), RemovalBegun{Volumes: true}, "removing -> save"},
+		{"removal with volumes", lifeOf(container.Exited, "", 0), RemovalBegun{Volumes: true}, "removing -> save phase"},
 		{"removal of one that runs", running, RemovalBegun{}, "!conflict"},
 		{"failed removal", lifeOf(container.Removing, "", 0), RemovalFailed{Error: "disk"}, "dead -> save; wake"},
 	} {

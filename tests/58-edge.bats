@@ -61,8 +61,8 @@ sock() { curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}" 
     expect status 1
     expect contains "$word"
   done <<'LIST'
---api-min 1.17|moss has 1.18 to 1.24
---api-max 1.25|moss has 1.18 to 1.24
+--api-min 1.17|moss has 1.18 to 1.51
+--api-max 1.52|moss has 1.18 to 1.51
 --api-min 1.22 --api-max 1.20|1.22 is above the last, 1.20
 --api-min v1.20|a version such as 1.24
 --api-max 1|a version such as 1.24

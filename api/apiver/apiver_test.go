@@ -13,7 +13,7 @@ func TestParse(t *testing.T) {
 		want apiver.Version
 		bad  bool
 	}{
-		{in: "1.24", want: apiver.Max},
+		{in: "1.24", want: apiver.New(1, 24)},
 		{in: "1.18", want: apiver.Min},
 		{in: "0.0", want: 0},
 		{in: "2.0", want: apiver.New(2, 0)},
@@ -91,9 +91,10 @@ func TestServed(t *testing.T) {
 		{last: "1.22", want: "1.18-1.22"},
 		{first: "1.21", last: "1.21", want: "1.21"},
 		{first: "1.22", last: "1.20", fails: "1.22 is above the last, 1.20"},
-		{first: "1.17", fails: "1.17 is not there: moss has 1.18 to 1.24"},
-		{last: "1.25", fails: "1.25 is not there"},
-		{first: "1.25", last: "1.25", fails: "1.25 is not there"},
+		{first: "1.17", fails: "1.17 is not there: moss has 1.18 to 1.51"},
+		{last: "1.51", want: "1.18-1.51"},
+		{last: "1.52", fails: "1.52 is not there"},
+		{first: "1.52", last: "1.52", fails: "1.52 is not there"},
 		{last: "v1.24", fails: "has the form 1.24"},
 		{first: "x", fails: "has the form 1.24"},
 	} {

@@ -71,6 +71,12 @@ func requireParam(p route.Param) route.Param {
 	return p
 }
 
+// paramUntil is a parameter that versions after 1.minor do not have.
+func paramUntil(minor uint16, p route.Param) route.Param {
+	p.Versions = apiver.Range{Until: v(minor)}
+	return p
+}
+
 // filtersParam is the parameter filters with the keys that it takes.
 func filtersParam(about string, keys ...[]route.Value) route.Param {
 	return route.Param{Name: "filters", Kind: route.Filters, Values: slices.Concat(keys...), About: about}

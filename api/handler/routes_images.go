@@ -16,7 +16,7 @@ func (h *Handler) imageRoutes() []route.Route {
 			Params: params(
 				boolParam("all", "also parents without a name"),
 				filtersParam("a JSON map of lists: all of them must hold", filterKeys("dangling", "label", "before", "since", "reference")),
-				textParam("filter", "by name, a shell pattern too"),
+				paramUntil(40, textParam("filter", "by name, a shell pattern too")),
 				boolParam("digests", "adds RepoDigests; from 1.22 on they are always there"),
 			),
 			Out: reflect.TypeFor[[]types.ImageSummary](), Codes: codes(200, 400),

@@ -91,8 +91,8 @@ type HostConfig struct {
 	CpusetMems           string                   `json:",omitzero" api:"1.20-"`
 	Devices              []Device                 `json:",omitzero"`
 	DeviceCgroupRules    []string                 `json:",omitempty"`
-	DiskQuota            int64                    `json:",omitzero" api:"1.24-"`
-	KernelMemory         int64                    `json:",omitzero" api:"1.21-"`
+	DiskQuota            int64                    `json:",omitzero" api:"1.24-1.39"`
+	KernelMemory         int64                    `json:",omitzero" api:"1.21-1.41"`
 	MemoryReservation    int64                    `json:",omitzero" api:"1.21-"`
 	MemorySwap           int64                    `json:",omitzero"`
 	MemorySwappiness     *int64                   `json:",omitzero" api:"1.20-"`

@@ -7,10 +7,10 @@ type ImageSummary struct {
 	ID          string `json:"Id"`
 	ParentID    string `json:"ParentId"`
 	RepoTags    []string
-	RepoDigests []string // null when not asked for
-	Created     int64    // Unix seconds
-	Size        int64    // bytes
-	VirtualSize int64
+	RepoDigests []string          // null when not asked for
+	Created     int64             // Unix seconds
+	Size        int64             // bytes
+	VirtualSize int64             `api:"-1.43"`
 	Labels      map[string]string `api:"1.20-"`
 }
 
@@ -23,17 +23,17 @@ type ImageInspect struct {
 	Parent          string
 	Comment         string
 	Created         time.Time
-	Container       string
-	ContainerConfig *Config
+	Container       string  `api:"-1.44"`
+	ContainerConfig *Config `api:"-1.44"`
 	DockerVersion   string
 	EngineVersion   string
 	Author          string
 	Config          *Config
 	Architecture    string
-	Variant         string `json:",omitempty" api:"1.25-"`
+	Variant         string `json:",omitempty" api:"1.39-"`
 	Os              string
-	Size            int64 // bytes
-	VirtualSize     int64
+	Size            int64       // bytes
+	VirtualSize     int64       `api:"-1.43"`
 	GraphDriver     GraphDriver `api:"1.24-"`
 	RootFS          RootFS      `api:"1.24-"`
 	Metadata        ImageMetadata

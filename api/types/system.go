@@ -15,15 +15,15 @@ type Info struct {
 	Plugins            InfoPlugins
 	MemoryLimit        bool
 	SwapLimit          bool
-	KernelMemory       bool `api:"1.24-"`
+	KernelMemory       bool `api:"1.24-1.41"`
 	CPUCfsPeriod       bool `json:"CpuCfsPeriod"`
 	CPUCfsQuota        bool `json:"CpuCfsQuota"`
 	CPUShares          bool `json:"CPUShares" api:"1.19-"`
 	CPUSet             bool `json:"CPUSet" api:"1.19-"`
 	PidsLimit          bool `api:"1.40-"`
 	IPv4Forwarding     bool
-	BridgeNfIptables   bool `api:"1.19-"`
-	BridgeNfIP6tables  bool `json:"BridgeNfIp6tables" api:"1.19-"`
+	BridgeNfIptables   bool `api:"1.19-1.49"`
+	BridgeNfIP6tables  bool `json:"BridgeNfIp6tables" api:"1.19-1.49"`
 	Debug              bool
 	NFd                int
 	OomKillDisable     bool
@@ -53,14 +53,48 @@ type Info struct {
 	Labels             []string
 	ExperimentalBuild  bool
 	ServerVersion      string
-	ClusterStore       string
-	ClusterAdvertise   string                 `api:"1.21-"`
+	ClusterStore       string                 `api:"-1.40"`
+	ClusterAdvertise   string                 `api:"1.21-1.40"`
 	SecurityOptions    []string               `api:"1.24-"`
 	Runtimes           map[string]InfoRuntime `api:"1.24-"`
 	DefaultRuntime     string                 `api:"1.24-"`
 	LiveRestoreEnabled bool                   `api:"1.24-"`
 	Swarm              InfoSwarm              `api:"1.24-"`
 	Warnings           []string
+	LaterInfo
+}
+
+// LaterInfo is what versions after 1.24 add to Info (docs/fields-later.tsv).
+type LaterInfo struct {
+	Isolation           string         `api:"1.25-"` // of Windows
+	ContainerdCommit    InfoCommit     `api:"1.25-"` // no program of that kind is needed
+	RuncCommit          InfoCommit     `api:"1.25-"`
+	GenericResources    []InfoResource `api:"1.32-"`
+	ProductLicense      string         `api:"1.39-"`
+	KernelMemoryTCP     bool           `api:"1.40-1.51"`
+	DefaultAddressPools []InfoPool     `api:"1.41-"`
+	OSVersion           string         `api:"1.41-"`
+	FirewallBackend     InfoFirewall   `api:"1.49-"`
+}
+
+// InfoCommit says what a program beside the engine is built from. Expected was shown until 1.48.
+type InfoCommit struct {
+	ID       string
+	Expected string `json:",omitempty" api:"-1.48"`
+}
+
+// InfoResource is something of a machine that services can reserve by its name.
+type InfoResource struct{}
+
+// InfoPool is a range of addresses that the subnets of new networks are taken from.
+type InfoPool struct {
+	Base string // a CIDR
+	Size int    // the length of the subnets' prefixes, bits
+}
+
+// InfoFirewall is what keeps networks apart.
+type InfoFirewall struct {
+	Driver string
 }
 
 // InfoPlugins names what implements volumes, networks, authorization and logs.
@@ -68,7 +102,7 @@ type InfoPlugins struct {
 	Volume        []string
 	Network       []string
 	Authorization []string
-	Log           []string `json:",omitempty" api:"1.27-"`
+	Log           []string `json:",omitempty" api:"1.30-"`
 }
 
 // RegistryConfig is what the engine knows of registries.
@@ -128,4 +162,17 @@ type Version struct {
 	KernelVersion string
 	Experimental  bool
 	BuildTime     string
+	Platform      VersionPlatform    `api:"1.35-"`
+	Components    []VersionComponent `api:"1.35-"`
+}
+
+// VersionPlatform is the name of the product.
+type VersionPlatform struct{ Name string }
+
+// VersionComponent is a program that the engine consists of. The first one is the engine, whose details are the fields of
+// Version.
+type VersionComponent struct {
+	Name    string
+	Version string
+	Details map[string]string
 }

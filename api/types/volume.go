@@ -7,7 +7,7 @@ type Volume struct {
 	Name       string
 	Driver     string
 	Mountpoint string
-	CreatedAt  time.Time         `api:"1.29-"`
+	CreatedAt  time.Time         `api:"1.31-"`
 	Status     map[string]string `json:",omitempty" api:"1.24-"` // what the driver tells of it
 	Labels     map[string]string `api:"1.24-"`
 	Scope      string            `api:"1.24-"`

@@ -12,9 +12,10 @@ import (
 	"moss/engine/fault"
 )
 
-// The types below are the table of the fields that later API versions have and moss does not serve. Clients send many of
+// The types below are the table of the fields that API versions have and moss does not serve. Clients send many of
 // them at every version, most without a value. One with a value is refused, or warned of where its tag lost says what the
-// container goes without; the tag fine names a value that changes nothing.
+// container goes without; the tag fine names a value that changes nothing. The tag read has the versions whose bodies hold the
+// field themselves: they lost it later.
 
 type laterCreate struct {
 	laterConfig
@@ -34,6 +35,8 @@ type laterHost struct {
 	CPURealtimePeriod  any `json:"CpuRealtimePeriod" api:"1.25-"`
 	CPURealtimeRuntime any `json:"CpuRealtimeRuntime" api:"1.25-"`
 	DeviceRequests     any `api:"1.40-"`
+	DiskQuota          any `read:"-1.39" lost:"it is for Windows only"`
+	KernelMemory       any `read:"-1.41" lost:"kernels no longer have that limit"`
 	KernelMemoryTCP    any `api:"1.40-" lost:"kernels no longer have that limit"`
 	CgroupnsMode       any `api:"1.41-" fine:"private" lost:"a container has a cgroup namespace of its own"`
 	Annotations        any `api:"1.43-" lost:"the runtime is not told of them"`
@@ -138,7 +141,7 @@ func laterOf(body reflect.Type) any {
 	}
 }
 
-// DecodeWarn is Decode, and returns warnings of the fields with a value that later versions have and moss does not serve.
+// DecodeWarn is Decode, and returns warnings of the fields with a value that API versions have and moss does not serve.
 // fault.Invalid for one that must not be left out.
 func DecodeWarn(raw []byte, into any, version apiver.Version) (warnings []string, err error) {
 	if err := Decode(raw, into, version); err != nil {
@@ -181,17 +184,22 @@ func checkLater(v reflect.Value, path string, version apiver.Version, warnings *
 			}
 			continue
 		}
-		versions, err := apiver.ParseRange(field.Tag.Get("api"))
+		since, err := apiver.ParseRange(field.Tag.Get("api"))
+		if err != nil {
+			return err
+		}
+		read, reads := field.Tag.Lookup("read")
+		versions, err := apiver.ParseRange(read)
 		if err != nil {
 			return err
 		}
 		asked := value.Interface()
-		if versions.Has(version) || saysNothing(asked) || isFine(asked, field.Tag.Get("fine")) {
+		if reads && versions.Has(version) || saysNothing(asked) || isFine(asked, field.Tag.Get("fine")) {
 			continue
 		}
 		why := field.Tag.Get("lost")
 		if why == "" {
-			return fault.Invalid("%s is of API version %s and not supported by this engine", path+name, versions.Since)
+			return fault.Invalid("%s is of API version %s and not supported by this engine", path+name, since.Since)
 		}
 		*warnings = append(*warnings, path+name+" has no effect: "+why+".")
 	}

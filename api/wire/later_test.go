@@ -42,6 +42,7 @@ func TestLater(t *testing.T) {
 		{body: &types.HostConfig{}, in: `{"DeviceRequests":[{}, {"Driver":"cdi"}]}`, refused: "DeviceRequests"},
 		{body: &types.ContainerUpdate{}, in: `{"DeviceRequests":[{"Driver":"cdi"}]}`, refused: "DeviceRequests"},
 		{body: &types.ContainerUpdate{}, in: `{"KernelMemoryTCP":9}`, warnings: []string{"KernelMemoryTCP has no effect"}},
+		{body: &types.HostConfig{}, in: `{"KernelMemory":5,"DiskQuota":6}`, warnings: []string{"DiskQuota has no effect", "KernelMemory has no effect"}},
 		{body: &types.Config{}, in: `{"Healthcheck":{"StartInterval":5}}`, warnings: []string{"Healthcheck.StartInterval has"}},
 		{body: &types.NetworkConnect{}, in: `{"EndpointConfig":{"DriverOpts":{"x":"y"}}}`, refused: "EndpointConfig.DriverOpts"},
 		{body: &types.VolumeCreate{}, in: `{"ClusterVolumeSpec":{"Group":"x"}}`, refused: "ClusterVolumeSpec"},
@@ -59,6 +60,23 @@ func TestLater(t *testing.T) {
 		}
 		if !slices.EqualFunc(warnings, tc.warnings, strings.HasPrefix) {
 			t.Errorf("DecodeWarn(%s) as %T warns %q, want %q", tc.in, tc.body, warnings, tc.warnings)
+		}
+	}
+}
+
+// TestLostFields: a field that later versions have lost is warned of there, and read before.
+func TestLostFields(t *testing.T) {
+	for version, want := range map[apiver.Version]int{apiver.New(1, 39): 0, apiver.New(1, 40): 1, apiver.New(1, 41): 1, apiver.New(1, 42): 2} {
+		var host types.HostConfig
+		warnings, err := wire.DecodeWarn([]byte(`{"KernelMemory":5,"DiskQuota":6}`), &host, version)
+		read := 0
+		for _, value := range []int64{host.KernelMemory, host.DiskQuota} {
+			if value != 0 {
+				read++
+			}
+		}
+		if err != nil || len(warnings) != want || read != 2-want {
+			t.Errorf("%s: warnings %q, %d fields read, %v; want %d warnings, and the other fields read", version, warnings, read, err, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,7 +70,27 @@ func NewInfo(i *system.Info) *types.Info {
 		LiveRestoreEnabled: true, // containers outlive the engine: their shims hold them
 		Swarm:              newInfoSwarm(i.Swarm),
 		Warnings:           orNone(i.Warnings),
+		LaterInfo:          newLaterInfo(i),
 	}
+}
+
+func newLaterInfo(i *system.Info) types.LaterInfo {
+	runtime := i.Runtimes[i.DefaultRuntime].Version
+	return types.LaterInfo{
+		RuncCommit:          types.InfoCommit{ID: runtime, Expected: runtime},
+		GenericResources:    []types.InfoResource{},
+		DefaultAddressPools: newAddressPools(i.AddressPools),
+		OSVersion:           i.OSVersion,
+		FirewallBackend:     types.InfoFirewall{Driver: "nftables"},
+	}
+}
+
+func newAddressPools(pools []system.AddressPool) []types.InfoPool {
+	shown := make([]types.InfoPool, 0, len(pools))
+	for _, p := range pools {
+		shown = append(shown, types.InfoPool{Base: p.Base, Size: p.Size})
+	}
+	return shown
 }
 
 // newInfoSwarm shows this node's part in a swarm.
@@ -126,6 +147,8 @@ func newRuntimes(i *system.Info) map[string]types.InfoRuntime {
 // NewVersion fills the version record. It names the versions that the engine serves, whichever the request has.
 func NewVersion(v system.Version, served apiver.Range) *types.Version {
 	return &types.Version{
+		Platform:      types.VersionPlatform{Name: "moss"},
+		Components:    []types.VersionComponent{newEngineComponent(v, served)},
 		Version:       v.Version,
 		APIVersion:    served.Until.String(),
 		MinAPIVersion: served.Since.String(),
@@ -136,5 +159,18 @@ func NewVersion(v system.Version, served apiver.Range) *types.Version {
 		KernelVersion: v.KernelVersion,
 		Experimental:  v.Experimental,
 		BuildTime:     v.BuildTime,
+	}
+}
+
+// newEngineComponent is the engine as a part of itself, which clients show in place of the fields of Version.
+func newEngineComponent(v system.Version, served apiver.Range) types.VersionComponent {
+	return types.VersionComponent{
+		Name: "Engine", Version: v.Version,
+		Details: map[string]string{
+			"ApiVersion": served.Until.String(), "MinAPIVersion": served.Since.String(), "GitCommit": v.GitCommit,
+			"GoVersion": v.GoVersion,
+			"Os":        v.OS, "Arch": v.Arch, "KernelVersion": v.KernelVersion, "Experimental": strconv.FormatBool(v.Experimental),
+			"BuildTime": v.BuildTime,
+		},
 	}
 }

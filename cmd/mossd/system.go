@@ -19,6 +19,7 @@ import (
 	"moss/engine/volume"
 	"moss/imagesvc"
 	"moss/rootless"
+	"moss/slirp/ipam"
 )
 
 // newSystem gathers what the engine says about itself.
@@ -58,7 +59,8 @@ func newSystem(
 		},
 		InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
 		HTTPProxy: proxySetting("HTTP_PROXY"), HTTPSProxy: proxySetting("HTTPS_PROXY"), NoProxy: proxySetting("NO_PROXY"),
-		Warnings: warnings, Debug: cfg.LogLevel == "debug",
+		AddressPools: addressPools(),
+		Warnings:     warnings, Debug: cfg.LogLevel == "debug",
 	}, system.Counters{
 		Containers: func(context.Context) (system.Counts, error) {
 			_, running, paused, stopped := p.containers.Inventory().Counts()
@@ -74,6 +76,16 @@ func newSystem(
 		Swarm:      func(ctx context.Context) swarmstatus.Node { return p.swarm.Node(ctx) }, // made after this
 		InNetwork:  p.network.Inside,
 	})
+}
+
+// addressPools are those of new networks.
+func addressPools() []system.AddressPool {
+	sources := ipam.DefaultSources()
+	pools := make([]system.AddressPool, 0, len(sources))
+	for _, p := range sources {
+		pools = append(pools, system.AddressPool{Base: p.Base.String(), Size: p.Size})
+	}
+	return pools
 }
 
 // maxDamageShown bounds what info shows of damaged files; the folder has them all.

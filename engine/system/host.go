@@ -3,6 +3,7 @@ package system
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -39,22 +40,25 @@ func parseMemTotal(raw []byte) (int64, bool) {
 	return 0, false
 }
 
-// osRelease returns the name of the host's distribution, "Linux" when it does not tell.
-func osRelease() string {
+// distribution is that of the host.
+type distribution struct{ name, version string }
+
+// osRelease returns the host's distribution. Its name is "Linux" when it does not tell.
+func osRelease() distribution {
 	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		raw, err := readHostFile(path)
 		if err != nil {
 			continue
 		}
-		if name := parseOSRelease(raw); name != "" {
-			return name
+		if release := parseOSRelease(raw); release.name != "" {
+			return release
 		}
 	}
-	return "Linux"
+	return distribution{name: "Linux"}
 }
 
-// parseOSRelease returns PRETTY_NAME, or NAME and VERSION.
-func parseOSRelease(raw []byte) string {
+// parseOSRelease returns PRETTY_NAME, or NAME and VERSION, and VERSION_ID.
+func parseOSRelease(raw []byte) distribution {
 	values := map[string]string{}
 	for line := range bytes.Lines(raw) {
 		key, value, ok := strings.Cut(strings.TrimSpace(string(line)), "=")
@@ -62,10 +66,10 @@ func parseOSRelease(raw []byte) string {
 			values[key] = unquote(value)
 		}
 	}
-	if name := values["PRETTY_NAME"]; name != "" {
-		return name
+	return distribution{
+		name:    cmp.Or(values["PRETTY_NAME"], strings.TrimSpace(values["NAME"]+" "+values["VERSION"])),
+		version: values["VERSION_ID"],
 	}
-	return strings.TrimSpace(values["NAME"] + " " + values["VERSION"])
 }
 
 // unquote takes a shell-like value apart as os-release files use it.

@@ -51,6 +51,12 @@ type Plugins struct {
 	Volume, Network, Log []string
 }
 
+// AddressPool is a range of addresses that the subnets of new networks are taken from.
+type AddressPool struct {
+	Base string // a CIDR
+	Size int    // of the subnets' prefixes, bits
+}
+
 // Counters asks the rest of the engine how much there is of everything. A nil function counts nothing.
 type Counters struct {
 	Containers func(ctx context.Context) (Counts, error)
@@ -87,6 +93,7 @@ type Facts struct {
 	HTTPSProxy      string
 	NoProxy         string
 	InitPath        string
+	AddressPools    []AddressPool
 	Warnings        []string // what a user should know: what does not work here and why
 	Debug           bool
 	Experimental    bool
@@ -103,6 +110,7 @@ type Info struct {
 	Name            string // of the host
 	KernelVersion   string
 	OperatingSystem string
+	OSVersion       string // of the distribution; empty when it does not tell
 	OSType          string
 	Architecture    string
 	CPUs            int
@@ -132,7 +140,7 @@ type Service struct {
 	facts    Facts
 	counters Counters
 	kernel   string
-	release  string
+	release  distribution
 }
 
 // New reads what never changes. An empty ID or Version is fault.Invalid.
@@ -166,7 +174,8 @@ func (s *Service) Info(ctx context.Context) (Info, error) {
 	info := Info{
 		Facts:           s.facts,
 		KernelVersion:   s.kernel,
-		OperatingSystem: s.release,
+		OperatingSystem: s.release.name,
+		OSVersion:       s.release.version,
 		OSType:          runtime.GOOS,
 		Architecture:    kernelArch(runtime.GOARCH),
 		CPUs:            runtime.NumCPU(),

@@ -64,18 +64,18 @@ func TestInfoErrors(t *testing.T) {
 }
 
 func TestParseOSRelease(t *testing.T) {
-	for _, tc := range []struct{ name, in, want string }{
-		{"pretty", "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n", "Debian GNU/Linux 12 (bookworm)"},
-		{"no quotes", "PRETTY_NAME=Arch\n", "Arch"},
-		{"single quotes", "PRETTY_NAME='A \\ B'", "A \\ B"},
-		{"escapes", `PRETTY_NAME="a \"b\" \$c"`, `a "b" $c`},
-		{"name and version", "NAME=Void\nVERSION=1\n", "Void 1"},
-		{"comment", "#PRETTY_NAME=x\n", ""},
-		{"one quote", `PRETTY_NAME="`, `"`},
-		{"empty", "", ""},
+	for _, tc := range []struct{ name, in, want, version string }{
+		{"pretty", "NAME=\"Debian\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nVERSION_ID=\"12\"\n", "Debian GNU/Linux 12 (bookworm)", "12"},
+		{"no quotes", "PRETTY_NAME=Arch\n", "Arch", ""},
+		{"single quotes", "PRETTY_NAME='A \\ B'", "A \\ B", ""},
+		{"escapes", `PRETTY_NAME="a \"b\" \$c"`, `a "b" $c`, ""},
+		{"name and version", "NAME=Void\nVERSION=1\n", "Void 1", ""},
+		{"comment", "#PRETTY_NAME=x\n", "", ""},
+		{"one quote", `PRETTY_NAME="`, `"`, ""},
+		{"empty", "", "", ""},
 	} {
-		if got := parseOSRelease([]byte(tc.in)); got != tc.want {
-			t.Errorf("%s: parseOSRelease(%q) = %q, want %q", tc.name, tc.in, got, tc.want)
+		if got := parseOSRelease([]byte(tc.in)); got.name != tc.want || got.version != tc.version {
+			t.Errorf("%s: parseOSRelease(%q) = %q, want %q of version %q", tc.name, tc.in, got, tc.want, tc.version)
 		}
 	}
 }

@@ -14,6 +14,7 @@ func repository(t *testing.T, fields string) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"docs/fields.tsv":          fields,
+		"docs/fields-later.tsv":    "",
 		"tests/12-two.bats":        "@test \"one; and another\" {\n}\n",
 		"tests/11-exec.bats":       "@test \"it \\$runs\" {\n}\n",
 		"engine/exec/ex_test.go":   "func TestRuns(t *testing.T) {\n",
@@ -90,7 +91,7 @@ func TestPage(t *testing.T) {
 
 func itemsOf(t *testing.T, root string) []item {
 	t.Helper()
-	items, err := readItems(filepath.Join(root, "docs", "fields.tsv"))
+	items, err := readLists(root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,7 +27,7 @@ const (
 	earlierToo = "earlier too" // clients read it in earlier versions as well, and it is there in them. The words about it say so too.
 	wider      = "wider"       // the code takes or shows another form beside the specification's
 	ofClients  = "clients"     // not of the specification: clients of these versions send or read it
-	ofLater    = "later"       // of a version that is not served, and there at these all the same
+	ofLater    = "later"       // of a later version, and there at these all the same
 	ofMoss     = "moss"        // of moss alone
 	isNever    = "never"       // of the specification, and never there: the words about it say why, behind the same word
 )
@@ -48,7 +49,20 @@ func formatVersions(r apiver.Range) string {
 	return r.String()
 }
 
-// readItems reads docs/fields.tsv: lines of an item, its versions, its kind, a note or nothing, what moss does with it and its
+// readLists reads both lists below root: what the specification names, and what later versions add.
+func readLists(root string) ([]item, error) {
+	var all []item
+	for _, name := range []string{"fields.tsv", "fields-later.tsv"} {
+		items, err := readItems(filepath.Join(root, "docs", name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, items...)
+	}
+	return all, nil
+}
+
+// readItems reads one list: lines of an item, its versions, its kind, a note or nothing, what moss does with it and its
 // tests, with tabs between them, below headings of two levels.
 func readItems(path string) ([]item, error) {
 	text, err := os.ReadFile(path)

@@ -1,8 +1,8 @@
-// Command compat holds docs/fields.tsv against the rest of the repository.
+// Command compat holds docs/fields.tsv and docs/fields-later.tsv against the rest of the repository.
 //
 //	go run ./hack/compat [-write] [-ran DIR]
 //
-// docs/fields.tsv lists what the specification names, the versions that have it, the form of a field or the kind of a
+// docs/fields.tsv lists what the specification names, docs/fields-later.tsv what later versions of the API add to it: the versions that have it, the form of a field or the kind of a
 // parameter, what moss does with it, and the tests that prove it. The wire structs and the routes must have the fields,
 // endpoints, parameters, headers and statuses in just these versions and forms, and none that the list does not have: it names
 // what is there for clients, of later versions or of moss alone as well. Every test that an item names must exist. With -ran
@@ -24,7 +24,7 @@ import (
 
 func main() {
 	ran := flag.String("ran", "", "folder with the names of the tests that passed")
-	write := flag.Bool("write", false, "write "+fieldsPage+" from docs/fields.tsv first")
+	write := flag.Bool("write", false, "write "+fieldsPage+" from the lists first")
 	flag.Parse()
 	findings, count, err := checkList(".", *ran, *write)
 	if err == nil {
@@ -39,9 +39,9 @@ func main() {
 	}
 }
 
-// checkList reads the list of the repository below root, writes the page that it gives if asked to, and checks both.
+// checkList reads the lists of the repository below root, writes the page that it gives if asked to, and checks both.
 func checkList(root, ran string, write bool) (findings []string, count int, err error) {
-	items, err := readItems(filepath.Join(root, "docs", "fields.tsv"))
+	items, err := readLists(root)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -11,7 +11,7 @@ const fieldsPage = "docs/fields.md"
 
 const fieldsHead = `# Fields
 
-<!-- Made from fields.tsv by "go run ./hack/compat -write": change that file, not this page. -->
+<!-- Made from fields.tsv and fields-later.tsv by "go run ./hack/compat -write": change those, not this page. -->
 
 Every field, endpoint, parameter, header and status: the versions that have it, its form or kind, what moss does with it, and the tests that prove it. ` + "`NN-name`" + ` is a file of ` + "`tests/`" + `, the other tests belong to packages. [compatibility.md](compatibility.md) gives the reasons, [api.md](api.md) shows the same by endpoint and record.
 
@@ -62,7 +62,7 @@ func checkPage(root string, items []item) ([]string, error) {
 		return nil, err
 	}
 	if string(text) != formatPage(items) {
-		return []string{fieldsPage + ": not what docs/fields.tsv gives: go run ./hack/compat -write"}, nil
+		return []string{fieldsPage + ": not what the lists give: go run ./hack/compat -write"}, nil
 	}
 	return nil, nil
 }

@@ -185,11 +185,14 @@ func checkRange(
 	if i.kind != kind {
 		findings = append(findings, fmt.Sprintf("%s: the route has it as %s, listed: %s", name, kind, i.kind))
 	}
+	var ranges []apiver.Range
+	for _, r := range table {
+		if versions, ok := of(r); ok {
+			ranges = append(ranges, versions)
+		}
+	}
 	for _, v := range servedVersions() {
-		there := slices.ContainsFunc(table, func(r route.Route) bool {
-			versions, ok := of(r)
-			return ok && versions.Has(v)
-		})
+		there := slices.ContainsFunc(ranges, func(r apiver.Range) bool { return r.Has(v) })
 		if want := i.versions.Has(v); there != want && (!there || i.note != earlierToo) {
 			findings = append(findings, fmt.Sprintf("%s: served at %s: %t, listed: %t", name, v, there, want))
 		}

@@ -74,7 +74,7 @@ func findReaders(files []change) []string {
 		switch file.path {
 		case "docs/api.md", "docs/openapi.yaml":
 			readers = append(readers, "hack/openapi")
-		case "docs/fields.tsv", "docs/fields.md":
+		case "docs/fields.tsv", "docs/fields-later.tsv", "docs/fields.md":
 			readers = append(readers, "hack/compat")
 		case "tests/map.txt":
 			readers = append(readers, "hack/quick")
@@ -107,7 +107,7 @@ func (s *selection) addFile(m *module, file change) {
 // touchesCompat tells whether docs/fields.tsv may be wrong after a change of that file. The names of tests are proofs
 // in it.
 func touchesCompat(name string) bool {
-	return strings.HasPrefix(name, "api/") || strings.HasPrefix(name, "hack/compat/") || name == "docs/fields.tsv" ||
+	return strings.HasPrefix(name, "api/") || strings.HasPrefix(name, "hack/compat/") || name == "docs/fields.tsv" || name == "docs/fields-later.tsv" ||
 		name == "docs/fields.md" || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".bats")
 }
 

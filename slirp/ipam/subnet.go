@@ -46,6 +46,24 @@ func candidateSubnets(yield func(netip.Prefix) bool) {
 	}
 }
 
+// Source is a range of addresses that subnets of one size are taken from.
+type Source struct {
+	Base netip.Prefix
+	Size int // of the subnets' prefixes, bits
+}
+
+// DefaultSources returns where Choose takes subnets from when nobody wishes for one.
+func DefaultSources() []Source {
+	return []Source{
+		{netip.MustParsePrefix("172.17.0.0/16"), 16},
+		{netip.MustParsePrefix("172.18.0.0/15"), 16},
+		{netip.MustParsePrefix("172.20.0.0/14"), 16},
+		{netip.MustParsePrefix("172.24.0.0/13"), 16},
+		{netip.MustParsePrefix("192.168.0.0/16"), 20},
+		{netip.MustParsePrefix("10.0.0.0/8"), 16},
+	}
+}
+
 // Unique returns the IPv6 subnet that goes with a network's id: 64 bits of unique local addresses (RFC 4193), the same
 // whenever it is asked for.
 func Unique(networkID string) netip.Prefix {

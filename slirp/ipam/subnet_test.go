@@ -79,3 +79,26 @@ func TestUnique(t *testing.T) {
 		t.Errorf("Unique(a) = %s, want /64 of the unique local addresses", a)
 	}
 }
+
+// TestDefaultSources: each subnet that may be chosen lies in one source, with its size, and each source has one.
+func TestDefaultSources(t *testing.T) {
+	used := map[netip.Prefix]int{}
+	for p := range candidateSubnets {
+		in := 0
+		for _, source := range DefaultSources() {
+			if source.Base.Contains(p.Addr()) {
+				used[source.Base]++
+				in++
+				if p.Bits() != source.Size {
+					t.Errorf("%s is of %s, whose subnets have %d bits", p, source.Base, source.Size)
+				}
+			}
+		}
+		if in != 1 {
+			t.Errorf("%s lies in %d sources, want one", p, in)
+		}
+	}
+	if len(used) != len(DefaultSources()) {
+		t.Errorf("%d of %d sources are used", len(used), len(DefaultSources()))
+	}
+}

@@ -29,7 +29,7 @@ clock() {
   local was now
   was=$(date +%s)
   echo "$1 hours" >/run/clock
-  for ((;;)); do
+  for (( ; ; )); do
     now=$(date +%s)
     [ $(((now - was - $1 * 3600) / 600)) != 0 ] || break
     sleep 0.1

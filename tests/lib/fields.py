@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """fields.py PREFIX VERSION [OPTIONAL...] <ANSWER
 
-Holds a record of an answer (or a list of them) against docs/fields.tsv: it has the fields that the list has of PREFIX in
+Holds a record of an answer (or a list of them) against docs/fields.tsv and docs/fields-later.tsv: it has the fields that the list has of PREFIX in
 that version, in their form, and no others. Prints a line for each difference. Null is of every form. OPTIONAL are fields
 that may be missing.
 """
@@ -43,14 +43,12 @@ def has(versions, version):
     return (not since or minor(since) <= version) and (not until or version <= minor(until))
 
 
-def read(path):
-    items = {}
+def read(path, items):
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             columns = line.rstrip("\n").split("\t")
             if len(columns) >= 3 and not line.startswith("# "):
                 items[columns[0]] = (columns[1], columns[2], (columns + [""])[3])
-    return items
 
 
 def fits(value, kind, note):
@@ -126,7 +124,10 @@ class Check:
 def main():
     prefix, version, optional = sys.argv[1], sys.argv[2], sys.argv[3:]
     top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    check = Check(read(os.path.join(top, "docs", "fields.tsv")), minor(version), set(optional))
+    items = {}
+    for name in "fields.tsv", "fields-later.tsv":
+        read(os.path.join(top, "docs", name), items)
+    check = Check(items, minor(version), set(optional))
     answer = json.load(sys.stdin)
     found = records(answer)
     if not found:

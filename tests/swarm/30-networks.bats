@@ -290,7 +290,11 @@ echoes() { exec_in "$1" "$2" awk '/^Icmp: [0-9]/ { print $10 }' /proc/net/snmp; 
   name=$(unique left)
   serve "$name" --network one --mode global --constraint node.role==worker
   address=$(address_in 3 "$name" one) own=$(address_in 2 "$name" one)
-  on_disk() { grep -qF "$name" "$(find "$NODES/2/root/swarm" -name networks.json)"; } # changes are written every few seconds
+  # Changes are written every few seconds: who dies before has an older view.
+  id=$(docker_on 1 service inspect --format '{{.ID}}' "$name")
+  on_disk() {
+    [ "$(jq --arg id "$id" '[.Table.tasks[] | select(.service == $id and .ready)] | length' "$NODES/2/root/swarm/networks.json")" = 2 ]
+  }
   eventually 10 on_disk
   kill_node 1
   expect equal "$(visits 2 "$name" 5 "$address")" "node3 $own"

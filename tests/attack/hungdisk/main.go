@@ -103,7 +103,7 @@ type node struct {
 func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	inode, handle, fuseFlags, errno := n.LoopbackNode.Create(ctx, name, flags, mode, out)
 	if errno == fs.OK && isLog(name) {
-		handle = &file{LoopbackFile: handle.(*fs.LoopbackFile), disk: n.disk}
+		handle, fuseFlags = &file{LoopbackFile: handle.(*fs.LoopbackFile), disk: n.disk}, fuseFlags|fuse.FOPEN_DIRECT_IO
 	}
 	return inode, handle, fuseFlags, errno
 }
@@ -112,12 +112,13 @@ func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out 
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	handle, fuseFlags, errno := n.LoopbackNode.Open(ctx, flags)
 	if errno == fs.OK && n.log {
-		handle = &file{LoopbackFile: handle.(*fs.LoopbackFile), disk: n.disk}
+		handle, fuseFlags = &file{LoopbackFile: handle.(*fs.LoopbackFile), disk: n.disk}, fuseFlags|fuse.FOPEN_DIRECT_IO
 	}
 	return handle, fuseFlags, errno
 }
 
-// file is the open file of a log.
+// file is the open file of a log. It goes past the kernel's cache, in which a write that waits may hold the page that a reader
+// wants: whether a log can be read meanwhile would be left to chance.
 type file struct {
 	*fs.LoopbackFile
 	disk *disk

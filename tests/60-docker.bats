@@ -43,7 +43,7 @@ teardown() { finish; }
 }
 
 @test "run -it gives a terminal of the client's size" {
-  DOCKER_HOST=unix://$MOSS_SOCK run pty_until /dev/pts/0 40 100 docker run --rm -it busybox sh -c 'until stty size | grep "40 100"; do sleep 0.1; done; tty; read x'
+  DOCKER_HOST=unix://$MOSS_SOCK run pty_until /dev/pts/0 40 100 docker --log-level fatal run --rm -it busybox sh -c 'until stty size | grep "40 100"; do sleep 0.1; done; tty; read x'
   expect status 0
   expect contains "40 100" /dev/pts/0
 }

@@ -52,7 +52,7 @@ no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; 
 
 @test "run: environment, working folder, entrypoint" {
   printf '# none\nA=file\nB=x y\nFROM_HERE\n' >"$BATS_TEST_TMPDIR/env"
-  run env FROM_HERE=yes DOCKER_HOST="unix://$MOSS_SOCK" docker run --rm --env-file "$BATS_TEST_TMPDIR/env" -e A=flag -e NOT_SET busybox env
+  run env FROM_HERE=yes DOCKER_HOST="unix://$MOSS_SOCK" docker --log-level fatal run --rm --env-file "$BATS_TEST_TMPDIR/env" -e A=flag -e NOT_SET busybox env
   expect contains A=flag "B=x y" FROM_HERE=yes
   expect lacks A=file NOT_SET
   prints /made/here -w /made/here -- pwd

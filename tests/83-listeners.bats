@@ -246,7 +246,7 @@ nobody_holds() { ! pgrep -u "$(id -u)" -f "$1" >/dev/null; }
 }
 
 @test "attach over TLS: both directions, half-close, and the exit code" {
-  run bash -c "echo typed | docker --tlsverify --tlscacert $MOSS_PKI/ca.pem --tlscert $MOSS_PKI/client.pem --tlskey $MOSS_PKI/client.key \
+  run bash -c "echo typed | docker --log-level fatal --tlsverify --tlscacert $MOSS_PKI/ca.pem --tlscert $MOSS_PKI/client.pem --tlskey $MOSS_PKI/client.key \
     -H tcp://127.0.0.1:$MOSS_PORT run --rm -i busybox sh -c 'cat; echo after; exit 9'"
   expect status 9
   expect output $'typed\nafter'

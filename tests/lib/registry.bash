@@ -146,7 +146,15 @@ token_log() { jq -c "${2:-.}" "$(registry_dir "$1")/requests"; }
 forget_token_log() { : >"$(registry_dir "$1")/requests"; }
 
 # revoke_refresh_tokens NAME: the token server takes none of those any more that it has issued.
-revoke_refresh_tokens() { kill -HUP "$(cat "$(registry_dir "$1")/pid")"; }
+revoke_refresh_tokens() {
+  local dir before
+  dir=$(registry_dir "$1")
+  before=$(revocations "$dir")
+  kill -HUP "$(cat "$dir/pid")"
+  eventually 10 revoked_again "$dir" "$before"
+}
+revocations() { grep -cx revoked "$1/log" || true; }
+revoked_again() { [ "$(revocations "$1")" -gt "$2" ]; }
 
 # registry_log NAME: the requests that a registry had: METHOD PATH STATUS, one per line.
 registry_log() {

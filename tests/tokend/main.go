@@ -105,11 +105,11 @@ func serve(ctx context.Context, flags *flag.FlagSet, args []string, dir *string,
 	if _, err := fmt.Fprintln(out, "ready", listener.Addr()); err != nil {
 		return err
 	}
-	return s.run(ctx, listener, *useTLS, *dir)
+	return s.run(ctx, out, listener, *useTLS, *dir)
 }
 
-// run serves until ctx ends.
-func (s *server) run(ctx context.Context, listener net.Listener, useTLS bool, dir string) error {
+// run serves until ctx ends. It says "revoked" once it has taken back the refresh tokens.
+func (s *server) run(ctx context.Context, out io.Writer, listener net.Listener, useTLS bool, dir string) error {
 	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -126,6 +126,9 @@ func (s *server) run(ctx context.Context, listener net.Listener, useTLS bool, di
 		select {
 		case <-hangup:
 			s.revokeTokens()
+			if _, err := fmt.Fprintln(out, "revoked"); err != nil {
+				return err
+			}
 		case err := <-ended:
 			return err
 		case <-ctx.Done():

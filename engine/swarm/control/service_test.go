@@ -57,7 +57,6 @@ func TestServiceLife(t *testing.T) {
 		t.Errorf("update %+v, want one that has begun", u)
 	}
 
-	r.followed(id)
 	if a := r.do(http.StatusOK, http.MethodDelete, "/services/"+name, ""); len(a.body) != 0 {
 		t.Errorf("remove answers %q, want nothing", a.body)
 	}

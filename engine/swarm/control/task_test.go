@@ -97,7 +97,7 @@ func TestOldTasks(t *testing.T) {
 	})
 	r.await("the end of the old one", func() bool {
 		task := get[types.Task](r, "/tasks/"+old.ID)
-		return task.DesiredState == "shutdown" && task.Status.State == "shutdown"
+		return task.DesiredState == "shutdown" && task.Status.State == "complete"
 	})
 	fresh := get[[]types.Task](r, filtered("/tasks", map[string][]string{"service": {id}, "_up-to-date": {"1"}}))
 	requireIDs(t, "up to date", fresh, func(t types.Task) string { return t.ID }, []string{renewed.ID})

@@ -201,7 +201,7 @@ func golden(t *testing.T, name string, version apiver.Version, value any) {
 	got.WriteByte('\n')
 	path := goldenFile(name, version)
 	if *update {
-		_ = os.Remove(path)
+		_ = os.Remove(path) // the present one is not to be compared with; there may be none
 		before, err := os.ReadFile(lastGolden(name, version))
 		if err == nil && bytes.Equal(before, got.Bytes()) {
 			return

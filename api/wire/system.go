@@ -88,7 +88,7 @@ func newLaterInfo(i *system.Info) types.LaterInfo {
 func newAddressPools(pools []system.AddressPool) []types.InfoPool {
 	shown := make([]types.InfoPool, 0, len(pools))
 	for _, p := range pools {
-		shown = append(shown, types.InfoPool{Base: p.Base, Size: p.Size})
+		shown = append(shown, types.InfoPool(p))
 	}
 	return shown
 }
@@ -146,9 +146,7 @@ func newRuntimes(i *system.Info) map[string]types.InfoRuntime {
 
 // NewVersion fills the version record. It names the versions that the engine serves, whichever the request has.
 func NewVersion(v system.Version, served apiver.Range) *types.Version {
-	return &types.Version{
-		Platform:      types.VersionPlatform{Name: "moss"},
-		Components:    []types.VersionComponent{newEngineComponent(v, served)},
+	shown := &types.Version{
 		Version:       v.Version,
 		APIVersion:    served.Until.String(),
 		MinAPIVersion: served.Since.String(),
@@ -159,18 +157,26 @@ func NewVersion(v system.Version, served apiver.Range) *types.Version {
 		KernelVersion: v.KernelVersion,
 		Experimental:  v.Experimental,
 		BuildTime:     v.BuildTime,
+		Platform:      types.VersionPlatform{Name: "moss"},
 	}
+	shown.Components = []types.VersionComponent{newEngineComponent(shown)}
+	return shown
 }
 
 // newEngineComponent is the engine as a part of itself, which clients show in place of the fields of Version.
-func newEngineComponent(v system.Version, served apiver.Range) types.VersionComponent {
+func newEngineComponent(v *types.Version) types.VersionComponent {
 	return types.VersionComponent{
 		Name: "Engine", Version: v.Version,
 		Details: map[string]string{
-			"ApiVersion": served.Until.String(), "MinAPIVersion": served.Since.String(), "GitCommit": v.GitCommit,
-			"GoVersion": v.GoVersion,
-			"Os":        v.OS, "Arch": v.Arch, "KernelVersion": v.KernelVersion, "Experimental": strconv.FormatBool(v.Experimental),
-			"BuildTime": v.BuildTime,
+			"ApiVersion":    v.APIVersion,
+			"MinAPIVersion": v.MinAPIVersion,
+			"GitCommit":     v.GitCommit,
+			"GoVersion":     v.GoVersion,
+			"Os":            v.Os,
+			"Arch":          v.Arch,
+			"KernelVersion": v.KernelVersion,
+			"Experimental":  strconv.FormatBool(v.Experimental),
+			"BuildTime":     v.BuildTime,
 		},
 	}
 }

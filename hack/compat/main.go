@@ -2,14 +2,14 @@
 //
 //	go run ./hack/compat [-write] [-ran DIR]
 //
-// docs/fields.tsv lists what the specification names, docs/fields-later.tsv what later versions of the API add to it: the versions that have it, the form of a field or the kind of a
-// parameter, what moss does with it, and the tests that prove it. The wire structs and the routes must have the fields,
-// endpoints, parameters, headers and statuses in just these versions and forms, and none that the list does not have: it names
-// what is there for clients, of later versions or of moss alone as well. Every test that an item names must exist. With -ran
-// each of them must have passed in the last run, whose names are in the files of DIR. The same is asked of the promises in
-// docs/security.md and docs/reliability.md. docs/fields.md must be what the list gives; -write writes it before. compat prints
-// one line per finding and exits with 1 if there is any. Where a stage of tests was left out, which only root can run, nothing
-// is held against that run, and the last line says so.
+// docs/fields.tsv lists what the specification names, docs/fields-later.tsv what later versions of the API add to it: the
+// versions that have it, the form of a field or the kind of a parameter, what moss does with it, and the tests that prove it.
+// The wire structs and the routes must have the fields, endpoints, parameters, headers and statuses in just these versions and
+// forms, and none that the list does not have: it names what is there for clients, of later versions or of moss alone as well.
+// Every test that an item names must exist. With -ran each of them must have passed in the last run, whose names are in the
+// files of DIR. The same is asked of the promises in docs/security.md and docs/reliability.md. docs/fields.md must be what the
+// list gives; -write writes it before. compat prints one line per finding and exits with 1 if there is any. Where a stage of
+// tests was left out, which only root can run, nothing is held against that run, and the last line says so.
 package main
 
 import (

@@ -24,16 +24,12 @@ teardown() {
   finish
 }
 
-# clock HOURS: moves the clock by so many.
+# clock HOURS: moves the clock by so many. What eventually goes by moves with it.
 clock() {
-  local was now
+  local was
   was=$(date +%s)
   echo "$1 hours" >/run/clock
-  for (( ; ; )); do
-    now=$(date +%s)
-    [ $(((now - was - $1 * 3600) / 600)) != 0 ] || break
-    sleep 0.1
-  done
+  until [ $((($(date +%s) - was - $1 * 3600) / 600)) = 0 ]; do sleep 0.1; done
   moved=$((moved + $1))
 }
 

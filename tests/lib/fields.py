@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """fields.py PREFIX VERSION [OPTIONAL...] <ANSWER
 
-Holds a record of an answer (or a list of them) against docs/fields.tsv and docs/fields-later.tsv: it has the fields that the list has of PREFIX in
-that version, in their form, and no others. Prints a line for each difference. Null is of every form. OPTIONAL are fields
+Holds a record of an answer (or a list of them) against docs/fields.tsv and docs/fields-later.tsv: it has the fields that
+these have of PREFIX in that version, in their form, and no others. Prints a line for each difference. Null is of every form. OPTIONAL are fields
 that may be missing.
 """
 

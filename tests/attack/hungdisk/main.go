@@ -103,7 +103,7 @@ type node struct {
 func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	inode, handle, fuseFlags, errno := n.LoopbackNode.Create(ctx, name, flags, mode, out)
 	if errno == fs.OK && isLog(name) {
-		handle, fuseFlags = &file{LoopbackFile: handle.(*fs.LoopbackFile), disk: n.disk}, fuseFlags|fuse.FOPEN_DIRECT_IO
+		handle, fuseFlags = n.openLog(handle, fuseFlags)
 	}
 	return inode, handle, fuseFlags, errno
 }
@@ -112,13 +112,18 @@ func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out 
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	handle, fuseFlags, errno := n.LoopbackNode.Open(ctx, flags)
 	if errno == fs.OK && n.log {
-		handle, fuseFlags = &file{LoopbackFile: handle.(*fs.LoopbackFile), disk: n.disk}, fuseFlags|fuse.FOPEN_DIRECT_IO
+		handle, fuseFlags = n.openLog(handle, fuseFlags)
 	}
 	return handle, fuseFlags, errno
 }
 
-// file is the open file of a log. It goes past the kernel's cache, in which a write that waits may hold the page that a reader
-// wants: whether a log can be read meanwhile would be left to chance.
+// openLog gives the handle of a log. What it reads and writes goes past the kernel's cache, in which a write that waits may hold
+// the page that a reader wants: whether a log can be read meanwhile would be left to chance.
+func (n *node) openLog(handle fs.FileHandle, flags uint32) (fs.FileHandle, uint32) {
+	return &file{LoopbackFile: handle.(*fs.LoopbackFile), disk: n.disk}, flags | fuse.FOPEN_DIRECT_IO
+}
+
+// file is the open file of a log.
 type file struct {
 	*fs.LoopbackFile
 	disk *disk

@@ -66,7 +66,7 @@ func TestWhatMayRunSideBySide(t *testing.T) {
 
 func TestAFailureIsToldAndNothingElseIsLeftOut(t *testing.T) {
 	results, out := runTable(t,
-		stage{name: "bad", lane: "1", command: shell("seq 100; echo 'not ok 3 it works'; echo '# because'; echo 'bats: 2 passed, 1 failed, 0 skipped'; exit 4")},
+		stage{name: "bad", lane: "1", command: shell("seq 100; echo 'not ok 3 it works'; echo '# because'; seq -f '# %g' 30; echo 'bats: 2 passed, 1 failed, 0 skipped'; exit 4")},
 		stage{name: "good", lane: "1", after: []string{"bad"}, command: shell("echo 'go: 7 passed, 0 failed, 0 skipped'")},
 	)
 	if results["bad"].err == nil || results["good"].err != nil {
@@ -74,7 +74,7 @@ func TestAFailureIsToldAndNothingElseIsLeftOut(t *testing.T) {
 	}
 	_, end, _ := strings.Cut(out, "=== summary")
 	for _, want := range []string{
-		"FAILED  bad", "      | not ok 3 it works\n      | # because", "        bats: 2 passed, 1 failed, 0 skipped",
+		"FAILED  bad", "      | not ok 3 it works\n      | # because\n      | # 1", "| # 18\nok ", "        bats: 2 passed, 1 failed, 0 skipped",
 		"ok      good", "        go: 7 passed, 0 failed, 0 skipped", "stages: 1 passed, 1 failed\n",
 	} {
 		if !strings.Contains(end, want) {

@@ -84,8 +84,8 @@ func findLines(pattern *regexp.Regexp, text string, most int) (found []string) {
 	return found
 }
 
-// failedLines returns the lines of a log that say what failed, with a few behind the first of them; if none does, its
-// last ones.
+// failedLines returns the lines of a log that say what failed, each with a few that follow it, and with all that bats says
+// of it (up to 20); if none does, the log's last ones.
 func failedLines(log string) []string {
 	lines := strings.Split(strings.TrimRight(log, "\n"), "\n")
 	pattern := failureLine()
@@ -94,6 +94,9 @@ func failedLines(log string) []string {
 	for i, l := range lines {
 		if i >= shown && pattern.MatchString(l) && len(told) < failureLines {
 			shown = min(i+4, len(lines))
+			for shown < min(i+20, len(lines)) && strings.HasPrefix(lines[shown], "# ") {
+				shown++
+			}
 			told = append(told, lines[i:shown]...)
 		}
 	}

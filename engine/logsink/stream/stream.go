@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"moss/engine/dial"
 	"moss/engine/fault"
 )
 
@@ -61,7 +62,7 @@ func Dial(ctx context.Context, t Target) (*Conn, error) {
 		dialer := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12}}
 		c.conn, err = dialer.DialContext(ctx, "tcp", t.Address)
 	} else {
-		c.conn, err = new(net.Dialer).DialContext(ctx, t.Network, t.Address)
+		c.conn, err = dial.Connect(ctx, &net.Dialer{}, t.Network, t.Address)
 	}
 	if err != nil {
 		return nil, fault.Unavailable("connect to %s: %w", t, err)

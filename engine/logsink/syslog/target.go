@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"moss/engine/dial"
 	"moss/engine/logdriver"
 )
 
@@ -86,5 +87,5 @@ func dialReceiver(ctx context.Context, network, address string) (net.Conn, error
 		})
 		return errors.Join(failed, err)
 	}}
-	return dialer.DialContext(ctx, network, address)
+	return dial.Connect(ctx, &dialer, network, address)
 }

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"moss/engine/dial"
 	"moss/engine/shim/proto"
 	"moss/engine/task"
 )
@@ -248,28 +248,17 @@ func (t *transport) dialOnce(ctx context.Context) (*net.UnixConn, error) {
 		defer func() { _ = unix.Close(folder) }()
 		path = "/proc/self/fd/" + strconv.Itoa(folder) + "/" + proto.SocketFile
 	}
-	var d net.Dialer
-	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
-		conn, err := d.DialContext(ctx, "unix", path)
-		if err == nil {
-			return conn.(*net.UnixConn), nil //nolint:forcetypeassert // the network is unix
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
-			<-ctx.Done() // the dialer looks at the clock itself, and may be ahead of ctx
-			return nil, context.Cause(ctx)
-		}
-		if !errors.Is(err, syscall.EAGAIN) { // EAGAIN: its queue of connections is full
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(wait):
-		}
+	conn, err := dial.Connect(ctx, &net.Dialer{}, "unix", path)
+	if err == nil {
+		return conn.(*net.UnixConn), nil //nolint:forcetypeassert // the network is unix
 	}
+	if ctx.Err() == nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)) {
+		<-ctx.Done() // the dialer looks at the clock itself, and may be ahead of ctx
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	return nil, err
 }
 
 // maxSocketPath is the longest path in bytes that fits into a unix socket address.

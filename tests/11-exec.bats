@@ -32,8 +32,8 @@ made() {
 field() { api GET "/v1.24/exec/$1/json" | head -n 1 | jq -c "$2"; }
 is_over() { [ "$(field "$1" .ExitCode)" != null ]; }
 is_up() { [ "$(field "$1" .Running)" = true ]; }
-# pid_of SECONDS: the process that sleeps so long in the container.
-pid_of() { dock exec "$box" ps | awk -v s="$1" '$NF == s && /sleep/ { print $1 }'; }
+# pid_inside SECONDS: the process that sleeps so long in the container.
+pid_inside() { dock exec "$box" ps | awk -v s="$1" '$NF == s && /sleep/ { print $1 }'; }
 
 # begin_raw ID BODY INPUT WAIT: starts an exec attached, without an upgrade. Sends INPUT once it runs, ends its side, and
 # leaves WAIT seconds later at the latest.
@@ -106,7 +106,7 @@ status_of() { tail -n 1 <<<"$1"; }
   expect line 2 345
   run dock exec "$box" cat /proc/self/oom_score_adj # the monitor's own has not changed in between
   expect output 345
-  parent=$(awk '/^PPid:/ {print $2}' "/proc/$(moss inspect "$box" | jq '.[0].State.Pid')/status")
+  parent=$(awk '/^PPid:/ {print $2}' "/proc/$(pid_of "$box")/status")
   expect equal "$(cat "/proc/$parent/oom_score_adj")" "$(cat /proc/self/oom_score_adj)"
   run dock exec "$box" sh -c 'cat /proc/self/status'
   expect matches '^CapEff:\s0000000000000001$'
@@ -205,7 +205,7 @@ EXPECT
   expect status 0
   run dock exec "$box" ls /tmp/typed
   expect output /tmp/typed
-  [ -n "$(pid_of 1000)" ] || fail "the shell is gone"
+  [ -n "$(pid_inside 1000)" ] || fail "the shell is gone"
 }
 
 @test "detach keys that reach the engine end the client's session and publish exec_detach" {
@@ -444,7 +444,7 @@ EXPECT
     api POST "/v1.24/exec/$id/start" '{"Detach":true}' >/dev/null
   done
   eventually 5 is_over "$gone"
-  before=$(pid_of 1000)
+  before=$(pid_inside 1000)
   old=$(inner_pid)
   dock exec -d "$box" sh -c 'sleep 0.05; touch /tmp/soon'
   kill -KILL "$old"
@@ -453,7 +453,7 @@ EXPECT
   expect equal "$(field "$gone" '[.Running,.ExitCode]')" '[false,9]'
   eventually 5 is_over "$meanwhile"
   expect equal "$(field "$meanwhile" .ExitCode)" 11
-  expect equal "$(pid_of 1000)" "$before"
+  expect equal "$(pid_inside 1000)" "$before"
   run api POST "/v1.24/exec/$terminal/resize?h=10&w=20"
   expect equal "$(status_of "$output")" 201
   dock exec "$box" touch /tmp/go

@@ -189,7 +189,7 @@ has_memory() { [ "$(sample "$name" | jq '.memory_stats | .usage > 40000000 and .
 @test "top: the same processes as ps on the host shows, without a ps in the image" {
   name=$(unique top)
   run_quietly "$name" busybox sh -c 'sleep 1234 & wait'
-  pid=$(moss inspect "$name" | jq '.[0].State.Pid')
+  pid=$(pid_of "$name")
   two() { [ "$(api GET "/containers/$name/top" | head -n 1 | jq '.Processes | length')" = 2 ]; }
   eventually 10 two
   one=$(api GET "/containers/$name/top" | head -n 1)

@@ -116,10 +116,10 @@ restarted() { [ "$(restarts "$1")" -ge "$2" ]; }
 @test "restart of a running container gives it a new process" {
   name=$(unique re)
   moss run -d --name "$name" busybox sleep 1000
-  before=$(moss inspect "$name" | jq '.[0].State.Pid')
+  before=$(pid_of "$name")
   moss restart -t 0 "$name"
   is_running "$name"
-  after=$(moss inspect "$name" | jq '.[0].State.Pid')
+  after=$(pid_of "$name")
   [ "$before" != "$after" ] || fail "the same process runs"
   moss rm -f "$name"
 }

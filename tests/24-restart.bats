@@ -61,10 +61,10 @@ crash_engine() {
   moss run -d --name "$steady" --restart always busybox sleep 1000
   moss run -d --name "$name" --restart always busybox sh -c 'exit 4'
   eventually 20 restarted "$name" 4
-  pid=$(moss inspect "$steady" | jq '.[0].State.Pid')
+  pid=$(pid_of "$steady")
   count=$(restarts "$name")
   crash_engine
-  expect equal "$(moss inspect "$steady" | jq '.[0].State.Pid')" "$pid"
+  expect equal "$(pid_of "$steady")" "$pid"
   eventually 20 restarted "$name" $((count + 1))
   moss rm -f "$name" "$steady"
 }
@@ -133,7 +133,7 @@ crash_engine() {
 @test "a kill of the process from outside is no stop by a user" {
   name=$(unique outside)
   moss run -d --name "$name" --restart unless-stopped busybox sleep 1000
-  kill -KILL "$(moss inspect "$name" | jq '.[0].State.Pid')"
+  kill -KILL "$(pid_of "$name")"
   eventually 20 restarted "$name" 1
   eventually 20 is_running "$name"
   moss rm -f "$name"
@@ -163,7 +163,7 @@ EOT
     moss rm "$name"
   done
   moss run -d --name "$name" busybox sleep 1000
-  kill -KILL "$(moss inspect "$name" | jq '.[0].State.Pid')"
+  kill -KILL "$(pid_of "$name")"
   run moss wait "$name"
   expect output 137
   moss rm "$name"

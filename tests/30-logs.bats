@@ -135,9 +135,9 @@ teardown() { finish; }
 @test "logs of a terminal are what it showed" {
   name=$(unique tty)
   # What a command on a terminal says just before it ends may get lost.
-  moss run -d -t --name "$name" busybox sh -c 'echo shown; until [ -e /go ]; do sleep 0.05; done'
+  moss run -d -t --name "$name" busybox sh -c "$on_tell; echo shown; until [ \$told ]; do sleep 0.05; done"
   eventually 10 log_has "$name" shown
-  moss exec "$name" touch /go
+  tell "$name"
   eventually 10 is_exited "$name"
   run moss logs "$name"
   expect output $'shown\r'

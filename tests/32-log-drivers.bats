@@ -139,7 +139,7 @@ loud() {
   local name=$1
   shift
   moss run -d --name "$name" --log-driver gelf --log-opt gelf-address="tcp://127.0.0.1:$AWAY_PORT" "$@" busybox \
-    sh -c "i=0; until [ -e /tmp/end ]; do i=\$((i+1)); echo $name: \$i; done"
+    sh -c "$on_tell; i=0; until [ \$told ]; do i=\$((i+1)); echo $name: \$i; done"
 }
 # away: a receiver that is there and then is not.
 away() {
@@ -163,7 +163,7 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
   moss pause "$name" && moss unpause "$name"
   expect equal "$(moss run --rm --name "$other" busybox echo ran)" ran
   kill -CONT "$(cat "$(receiver_dir "$away")/pid")"
-  moss exec "$name" touch /tmp/end
+  tell "$name"
   moss wait "$name"
   last=$(moss inspect --format '{{.State.ExitCode}}' "$name")
   expect equal "$last" 0
@@ -214,7 +214,7 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
     name=$(unique log)
     names+=("$name")
     moss run -d --name "$name" --log-driver syslog --log-opt syslog-address="tcp://127.0.0.1:$SYSLOG_PORT" busybox \
-      sh -c "i=0; until [ -e /tmp/end ]; do i=\$((i+1)); echo $name: \$i; [ \$((i % 100)) != 0 ] || sleep 0.1; done; echo $name: last"
+      sh -c "$on_tell; i=0; until [ \$told ]; do i=\$((i+1)); echo $name: \$i; [ \$((i % 100)) != 0 ] || sleep 0.1; done; echo $name: last"
   done
   for _ in 1 2 3; do
     for victims in relay engine both; do
@@ -233,7 +233,7 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
     done
   done
   for name in "${names[@]}"; do
-    moss exec "$name" touch /tmp/end
+    tell "$name"
     eventually 60 has_received syslog "$name: last"
     lines_of "$name" syslog >"$BATS_TEST_TMPDIR/numbers"
     sort -nu "$BATS_TEST_TMPDIR/numbers" | cmp - <(seq "$(sort -n "$BATS_TEST_TMPDIR/numbers" | tail -n 1)")
@@ -248,7 +248,7 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
   start_receiver pieces raw
   name=$(unique log)
   moss run -d --name "$name" --log-driver gelf --log-opt gelf-address="tcp://127.0.0.1:$RECEIVER_PORT" busybox \
-    sh -c 'head -c 300000000 /dev/zero | tr "\0" "\176"; echo; printf "a\000b\377c\n"; head -c 20000 /dev/zero | tr "\0" y; until [ -e /tmp/end ]; do sleep 0.1; done'
+    sh -c "$on_tell"'; head -c 300000000 /dev/zero | tr "\0" "\176"; echo; printf "a\000b\377c\n"; head -c 20000 /dev/zero | tr "\0" y; until [ $told ]; do sleep 0.1; done'
   piece() { tail -c 40000 "$log" | grep -aq yyyy; } # the first of two
   eventually 60 piece
   shim=$(awk '/^PPid/ {print $2}' "/proc/$(pid_of "$name")/status")
@@ -256,7 +256,7 @@ numbers() { received "$away" | tr '\0' '\n' | grep -ao "$1: [0-9][0-9]*" | cut -
     expect equal "$(cat "/proc/${process#* }/comm")" "${process% *}"
     [ "$(awk '/^VmHWM/ {print $2}' "/proc/${process#* }/status")" -lt 65536 ] || fail "$process: $(grep VmHWM "/proc/${process#* }/status")"
   done
-  moss exec "$name" touch /tmp/end
+  tell "$name"
   moss wait "$name"
   moss rm "$name"
   whole() { tail -c 80000 "$log" | tr '\0' '\n' | sed 1d | jq -r .short_message | tr -d '\n' | tr -dc y | wc -c | grep -qx 20000; }

@@ -28,12 +28,12 @@ loud() {
   shift 2
   for option in "$@"; do options+=(--log-opt "$option"); done
   moss run -d --name "$name" --log-driver "$driver" "${options[@]}" busybox \
-    sh -c "x=\$(head -c 400 /dev/zero | tr '\\0' x); i=0; until [ -e /tmp/end ]; do i=\$((i+1)); echo \$x $name: \$i; done; echo $name wrote \$i"
+    sh -c "$on_tell; x=\$(head -c 400 /dev/zero | tr '\\0' x); i=0; until [ \$told ]; do i=\$((i+1)); echo \$x $name: \$i; done; echo $name wrote \$i"
 }
 
 # ends_in_order NAME RECEIVER: lets it end; all its lines come then, in their order and each once.
 ends_in_order() {
-  moss exec "$1" touch /tmp/end
+  tell "$1"
   expect equal "$(moss wait "$1")" 0
   moss rm "$1"
   has_end() { tail -n 20 "$(receiver_dir "$2")/log" | grep -aq "$1 wrote"; }

@@ -316,11 +316,11 @@ TABLE
 
 @test "a terminal's stream is raw" {
   name=$(unique tty)
-  id=$(make "$name" '"Cmd":["sh","-c","echo out; echo err >&2; until [ -e /go ]; do sleep 0.05; done"],"Tty":true')
+  id=$(make "$name" '"Cmd":["sh","-c","'"$on_tell"'; echo out; echo err >&2; until [ $told ]; do sleep 0.05; done"],"Tty":true')
   raw attach "$id" 'stream=1&stdout=1&stderr=1' --upgrade --start --raw >"$BATS_TEST_TMPDIR/seen" 3>&- &
   viewer=$!
   eventually 10 log_has "$name" err # what is said just before the end may get lost
-  moss exec "$name" touch /go
+  tell "$name"
   wait $viewer
   run cat "$BATS_TEST_TMPDIR/seen"
   expect contains $'out\r\nerr\r'

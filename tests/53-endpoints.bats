@@ -376,7 +376,7 @@ LIST
 }
 
 # clock: the ticks of 10 ms that the container's process has used outside the kernel and in it, as its /proc shows them.
-clock() { cut -d' ' -f14,15 "/proc/$(moss inspect "$box" | jq '.[0].State.Pid')/stat"; }
+clock() { cut -d' ' -f14,15 "/proc/$(pid_of "$box")/stat"; }
 both_used() {
   local outside inside
   read -r outside inside <<<"$(clock)"

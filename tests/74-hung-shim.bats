@@ -17,7 +17,6 @@ teardown() {
 }
 
 id_of() { moss inspect "$1" | jq -r '.[0].Id'; }
-pid_of() { moss inspect "$1" | jq '.[0].State.Pid'; }
 error_of() { moss inspect "$1" | jq -r '.[0].State.Error'; }
 # shim_of NAME: the process id of its monitor, which is the parent of its first process.
 shim_of() { awk '/^PPid/ {print $2}' "/proc/$(pid_of "$1")/status"; }

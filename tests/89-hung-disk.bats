@@ -36,7 +36,6 @@ disk() {
   [ "$1" = works ] || signal=USR1
   kill "-$signal" "$(cat "$MOSS_DATA/disk/pid")"
 }
-pid_of() { moss inspect "$1" | jq '.[0].State.Pid'; }
 exit_code() { moss inspect "$1" | jq '.[0].State.ExitCode'; }
 # shim_of NAME: the process id of its monitor, which is the parent of its first process.
 shim_of() { awk '/^PPid/ {print $2}' "/proc/$(pid_of "$1")/status"; }
@@ -119,10 +118,11 @@ refuses_removal() {
 
 @test "a process that ends meanwhile is told of with its own code when the disk goes on" {
   name=$(unique code)
-  moss run -d --name "$name" busybox sh -c 'until [ -e /tmp/go ]; do echo line; sleep 0.01; done; exit 44'
+  moss run -d --name "$name" busybox sh -c "$on_tell; until [ \$told ]; do echo line; sleep 0.01; done; exit 44"
+  eventually 10 log_has "$name" line
   pid=$(pid_of "$name") shim=$(shim_of "$name")
   hang
-  moss exec "$name" touch /tmp/go
+  tell "$name"
   eventually 10 ended_or_dead "$pid"
   expect equal "$(state "$name")" running
   moss wait "$name" >"$BATS_TEST_TMPDIR/code" 3>&- &

@@ -58,13 +58,15 @@ expect() {
 }
 
 # eventually SECONDS CMD...: waits until CMD succeeds. SECONDS is much for an idle machine; a slow and busy one gets six times
-# as many. The one way for a test to wait.
+# as many. The pauses between looks grow from 50 ms to 400 ms, so that long waits take little of the machine. The one way for a
+# test to wait.
 eventually() {
-  local end=$((SECONDS + 6 * $1))
+  local end=$((SECONDS + 6 * $1)) pause=50
   shift
   until "$@"; do
     [ $SECONDS -lt "$end" ] || fail "not true in time: $*" || return 1
-    sleep "${pause_between_looks:-0.05}"
+    sleep "0.$(printf %03d $pause)"
+    pause=$((pause < 270 ? pause * 3 / 2 : 400))
   done
 }
 
@@ -86,6 +88,18 @@ is_gone() { [ "$(api GET "/containers/$1/json" | tail -n 1)" = 404 ]; }
 log_has() { [[ $(moss logs "$1" 2>&1) == *"$2"* ]]; }
 file_has() { grep -qF -- "$2" "$1" 2>/dev/null; }
 ended() { ! kill -0 "$1" 2>/dev/null; }
+
+# pid_of NAME: the pid of its first process here.
+pid_of() { moss inspect --format '{{.State.Pid}}' "$1"; }
+
+# A container whose command begins with $on_tell has $told when tell NAME was called. A file that an exec makes is no sign for
+# a container to end: its end kills the exec that has just made the file.
+on_tell="trap 'told=yes' USR1"
+tell() {
+  eventually 10 hears "$1"
+  moss kill --signal USR1 "$1"
+}
+hears() { [ $((0x$(awk '/^SigCgt:/ {print $2}' "/proc/$(pid_of "$1")/status") & 0x200)) != 0 ]; }
 
 # pty ROWS COLS CMD...: runs CMD in a terminal of that size and returns its status. Its input is this one's.
 pty() {

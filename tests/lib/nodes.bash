@@ -13,10 +13,6 @@
 # Node N is the user moss-test-SET-N, the host name nodeN, the address 10.77.0.N; its folder is $NODES/N. SET is the number of
 # these machines among others on this one: claim_nodes takes one that nobody uses.
 
-# Each look of eventually starts several programs here: fewer looks leave the processors to what is waited for.
-# shellcheck disable=SC2034 # lib/moss reads it
-pause_between_looks=0.3
-
 address_of() { echo "10.77.0.$1"; }
 namespace_of() { echo "moss-node-$NODE_SET-$1"; }
 switch_name() { echo "moss-switch-$NODE_SET"; }

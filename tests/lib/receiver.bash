@@ -126,8 +126,6 @@ received() { cat "$(receiver_dir "$1")/log" 2>/dev/null; }
 # has_received NAME TEXT: has it come?
 has_received() { received "$1" | tr '\0' '\n' | grep -qF -- "$2"; }
 
-# pid_of NAME: the process id of a container.
-pid_of() { moss inspect "$1" | jq '.[0].State.Pid'; }
 # stands NAME: has the container written nothing for half a second?
 stands() {
   local pid before

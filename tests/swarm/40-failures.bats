@@ -380,6 +380,53 @@ RULES
   docker_on 3 swarm leave --force
   restore
 }
+
+@test "a full disk under the image of a task: it is rejected with the reason, others go on; with room it runs by itself" {
+  leave
+  kill_node 3
+  user=$(user_of 3) small=$NODES/3/small
+  mkdir -p "$small"
+  truncate -s 150M "$NODES/disk"
+  mkfs.ext4 -q "$NODES/disk"
+  mount -o loop "$NODES/disk" "$small"
+  install -d -m 0700 -o "$user" -g "$user" "$small/root"
+  revive_node 3 --root "$small/root" --swarm-dir "$NODES/3/apart"
+  on 3 import "$NODES/busybox.tar" busybox >/dev/null
+  docker_on 3 swarm init
+  docker_on 3 service create --name kept busybox sleep 100000
+  kept() { [ -n "$(container_of 3 kept)" ]; }
+  eventually 20 kept
+  container=$(container_of 3 kept)
+  registry_with_large 3
+  fallocate -l $(($(df --output=avail -B1 "$small" | tail -n 1) - 20000000)) "$small/fill"
+  on 3 service create --detach --name large --restart-delay 1s 127.0.0.1:5000/large sleep 100000
+  full() { [[ $(docker_on 3 service ps --no-trunc --format '{{.Error}}' large) == *'pull image 127.0.0.1:5000/large'*'no space left on device'* ]]; }
+  eventually 30 full
+  expect equal "$(docker_on 3 images -q 127.0.0.1:5000/large)" ''
+  expect equal "$(container_of 3 kept)" "$container"
+  rm "$small/fill"
+  large() { [ -n "$(container_of 3 large)" ]; }
+  eventually 30 large
+  expect equal "$(container_of 3 kept)" "$container"
+  docker_on 3 swarm leave --force
+  restore
+}
+# registry_with_large N: a registry at port 5000 of a node's host until the test ends, with the image large, of 64 MB.
+registry_with_large() {
+  local net
+  net=$(host_net "$1")
+  mkdir "$NODES/images"
+  echo "{version: 0.1, storage: {filesystem: {rootdirectory: $NODES/images}}, http: {addr: '127.0.0.1:5000'}}" >"$NODES/registry.yml"
+  nsenter --net="$net" docker-registry serve "$NODES/registry.yml" </dev/null >"$NODES/registry.log" 2>&1 3>&- 4>&- &
+  helpers+=($!)
+  docker_on 1 run --name large busybox dd if=/dev/zero of=/large bs=1M count=64
+  docker_on 1 commit large large
+  docker_on 1 save large >"$NODES/large.tar"
+  docker_on 1 rm large
+  docker_on 1 rmi large
+  eventually 10 file_has "$NODES/registry.log" 'listening on'
+  nsenter --net="$net" skopeo copy -q --dest-tls-verify=false "docker-archive:$NODES/large.tar" docker://127.0.0.1:5000/large
+}
 # create_large NUMBER: makes a service of half a megabyte on node 3, and prints the status of the answer.
 create_large() {
   { printf '{"Name": "large%s", "Mode": {"Replicated": {"Replicas": 0}}, "TaskTemplate": {"ContainerSpec": {"Image": "busybox"}}, "Labels": {"x": "' "$1" &&

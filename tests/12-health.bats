@@ -88,7 +88,7 @@ health_status: healthy"
   eventually 10 health_is healthy
   expect equal "$(health '.Log[0].Output')" '"yes\n/var/www\n0\n"'
   expect equal "$(moss inspect "$box" | jq -c '.[0].Config.Healthcheck')" \
-    '{"Test":["CMD-SHELL","echo $TOKEN; pwd; id -u"],"Interval":200000000,"Timeout":5'$sec',"Retries":1}'
+    '{"Interval":200000000,"Retries":1,"Test":["CMD-SHELL","echo $TOKEN; pwd; id -u"],"Timeout":5'$sec'}'
 }
 
 @test "limits: below a millisecond, negative, of no kind" {

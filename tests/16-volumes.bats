@@ -386,10 +386,10 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
   point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
   inspect() { api GET "/v$1/containers/$name/json" | head -n 1 | jq -c "$2"; }
   expect equal "$(inspect 1.24 '.Mounts | sort_by(.Destination)[1]')" \
-    "{\"Type\":\"volume\",\"Name\":\"$name\",\"Source\":\"$point\",\"Destination\":\"/named\",\"Driver\":\"local\",\"Mode\":\"ro\",\"RW\":false,\"Propagation\":\"\"}"
+    "{\"Destination\":\"/named\",\"Driver\":\"local\",\"Mode\":\"ro\",\"Name\":\"$name\",\"Propagation\":\"\",\"RW\":false,\"Source\":\"$point\",\"Type\":\"volume\"}"
   expect equal "$(inspect 1.24 '.Mounts | sort_by(.Destination)[0] | [.Name,.Mode,.RW]')" "[\"$anon\",\"\",true]"
   expect equal "$(inspect 1.21 '.Mounts | sort_by(.Destination)[1]')" \
-    "{\"Source\":\"$point\",\"Destination\":\"/named\",\"Mode\":\"ro\",\"RW\":false}"
+    "{\"Destination\":\"/named\",\"Mode\":\"ro\",\"RW\":false,\"Source\":\"$point\"}"
   expect equal "$(inspect 1.20 '.Volumes')" null
   expect equal "$(inspect 1.18 '[.Mounts, .Volumes["/named"], .VolumesRW["/named"], .VolumesRW["/anon"]]')" "[null,\"$point\",false,true]"
   for v in "$name" /named "$anon"; do

@@ -253,7 +253,7 @@ inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
   for v in 1.18 1.20 1.24; do
     run api POST "/v$v/containers/create?name=$name-$v" "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":{\"Mounts\":$asked}}"
     expect line -1 201
-    expect equal "$(api GET "/v$v/containers/$name-$v/json" | head -n 1 | jq -cS .HostConfig.Mounts)" "$(jq -cS . <<<"$asked")"
+    expect equal "$(api GET "/v$v/containers/$name-$v/json" | head -n 1 | jq -c .HostConfig.Mounts)" "$(jq -c . <<<"$asked")"
   done
   point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
   points() { api GET "/v1.24/containers/$name-1.24/json" | head -n 1 | jq -c '.Mounts | sort_by(.Destination)[] | [.Name,.Source,.Destination,.Driver,.Mode,.RW,.Propagation]'; }
@@ -264,7 +264,7 @@ inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
   halt_engine
   spawn_engine
   expect equal "$(points | sed 's/null/""/g')" "$want"
-  expect equal "$(moss inspect "$name-1.24" | jq -cS '.[0].HostConfig.Mounts')" "$(jq -cS . <<<"$asked")"
+  expect equal "$(moss inspect "$name-1.24" | jq -c '.[0].HostConfig.Mounts')" "$(jq -c . <<<"$asked")"
   moss start "$name-1.24"
   expect equal "$(moss wait "$name-1.24")" 0
   # The layer holds nothing of them.

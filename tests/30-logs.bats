@@ -216,7 +216,7 @@ details() { curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v${2
   log=$(moss inspect "$name" | jq -r '.[0].LogPath')
   [ -e "$log.4.gz" ] && [ ! -e "$log.5.gz" ] && [ ! -e "$log.5" ]
   expect --in "$(details "$name")" contains "tag=$name line 3000"
-  expect equal "$(moss inspect "$name" | jq -c '.[0].HostConfig.LogConfig')" "{\"Type\":\"local\",\"Config\":{\"max-size\":\"20k\",\"tag\":\"{{.Name}}\"}}"
+  expect equal "$(moss inspect "$name" | jq -c '.[0].HostConfig.LogConfig')" "{\"Config\":{\"max-size\":\"20k\",\"tag\":\"{{.Name}}\"},\"Type\":\"local\"}"
   moss rm "$name"
 }
 

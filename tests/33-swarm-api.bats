@@ -52,7 +52,7 @@ teardown() {
   before=$(index /swarm)
   spec='{"Name":"default","Labels":{"a":"1"},"Orchestration":{"TaskHistoryRetentionLimit":2},"Raft":{"SnapshotInterval":9000,"KeepOldSnapshots":1,"LogEntriesForSlowFollowers":400,"HeartbeatTick":1,"ElectionTick":10},"Dispatcher":{"HeartbeatPeriod":6000000000},"CAConfig":{"NodeCertExpiry":7200000000000,"ExternalCAs":[{"Protocol":"cfssl","URL":"https://ca.example","Options":{"k":"v"}}]},"TaskDefaults":{"LogDriver":{"Name":"json-file","Options":{"max-size":"1m"}}},"EncryptionConfig":{"AutoLockManagers":false}}'
   answers 200 POST "/swarm/update?version=$before" "$spec"
-  expect equal "$(show /swarm '.Spec|del(.EncryptionConfig)')" "$(jq -cS 'del(.EncryptionConfig)' <<<"$spec")"
+  expect equal "$(show /swarm '.Spec|del(.EncryptionConfig)')" "$(jq -c 'del(.EncryptionConfig)' <<<"$spec")"
   [ "$(index /swarm)" -gt "$before" ] || fail "the version stays at $before"
   expect --in "$(show /swarm '.UpdatedAt > .CreatedAt')" matches true
   answers 400 POST /swarm/update "$spec"
@@ -98,7 +98,7 @@ teardown() {
   before=$(index "/nodes/$node")
   spec='{"Name":"desk","Labels":{"gpu":"yes"},"Role":"manager","Availability":"pause"}'
   answers 200 POST "/nodes/$node/update?version=$before" "$spec"
-  expect equal "$(show "/nodes/$node" .Spec)" "$(jq -cS . <<<"$spec")"
+  expect equal "$(show "/nodes/$node" .Spec)" "$(jq -c . <<<"$spec")"
   expect equal "$(show "/nodes/$node" '.UpdatedAt > .CreatedAt')" true
   for bad in '"Role":"boss"' '"Availability":"off"'; do
     answers 400 POST "/nodes/$node/update?version=$(index "/nodes/$node")" "{$bad}"
@@ -135,7 +135,7 @@ teardown() {
   run api POST /services/create "$spec"
   expect line -1 201
   id=$(jq -r .ID <<<"${lines[0]}")
-  expect equal "$(diff <(show "/services/$id" .Spec | jq .) <(jq -S . <<<"$spec"))" ""
+  expect equal "$(diff <(show "/services/$id" .Spec | jq .) <(jq . <<<"$spec"))" ""
   expect equal "$(show "/services/$id" '[.ID,(.CreatedAt|length>20),.Version.Index>0]')" "[\"$id\",true,true]"
   answers 200 DELETE "/services/$id"
   make ',"Mode":{"Global":{}}'

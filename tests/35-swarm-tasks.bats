@@ -65,7 +65,7 @@ containers() { dock ps -q --no-trunc --filter "label=com.docker.swarm.service.na
   show() { dock inspect "$container" | jq -c ".[0]$1"; }
   expect equal "$(show .Name)" "\"/$service.1.$task\""
   expect equal "$(show .State.Pid)" "$pid"
-  expect equal "$(show .Config.Labels | jq -S -c .)" "$(jq -nS -c --arg s "$service" --arg t "$task" --arg n "$node" --arg i "$id" '{tier: "front",
+  expect equal "$(show .Config.Labels | jq -c .)" "$(jq -nc --arg s "$service" --arg t "$task" --arg n "$node" --arg i "$id" '{tier: "front",
     "com.docker.swarm.task": "", "com.docker.swarm.task.id": $t, "com.docker.swarm.task.name": "\($s).1.\($t)",
     "com.docker.swarm.node.id": $n, "com.docker.swarm.service.id": $i, "com.docker.swarm.service.name": $s}')"
   expect equal "$(show '.HostConfig | [.NetworkMode, .RestartPolicy.Name, .Memory, .CpuQuota, .CpuPeriod, .LogConfig.Config["max-file"]]')" \

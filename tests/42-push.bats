@@ -225,7 +225,7 @@ fetch() {
   moss tag base:1 "$name:x"
   run curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X POST -H "X-Registry-Auth: $(echo -n '{}' | base64)" "http://moss/images/$name/push?tag=x"
   expect status 0
-  expect equal "$(jq -c 'select(.aux) | .aux' <<<"$output")" "{\"Tag\":\"x\",\"Digest\":\"$(look "$name:x")\",\"Size\":$(raw "$name:x" | wc -c)}"
+  expect equal "$(jq -c 'select(.aux) | .aux' <<<"$output")" "{\"Digest\":\"$(look "$name:x")\",\"Size\":$(raw "$name:x" | wc -c),\"Tag\":\"x\"}"
   moss rmi "$name:x"
 }
 

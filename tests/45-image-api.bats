@@ -308,7 +308,7 @@ web() {
 JSON
   web "$BATS_TEST_TMPDIR/site"
   answers 200 GET "/images/search?term=$site/word"
-  field '.[0]' '{"name":"word","description":"the first","is_official":true,"is_automated":false,"star_count":30}'
+  field '.[0]' '{"description":"the first","is_automated":false,"is_official":true,"name":"word","star_count":30}'
   field length 3
   answers 200 GET "/images/search?term=$site/word&limit=2"
   field 'map(.name)' '["word","ann/word"]'
@@ -596,9 +596,9 @@ index_of() {
     field .IndexServerAddress "https://index.docker.io/v1/"
     field '.RegistryConfig.InsecureRegistryCIDRs | index("127.0.0.0/8", "10.1.0.0/16") | type' $'number\nnumber'
     field '.RegistryConfig.IndexConfigs["docker.io"]' \
-      '{"Name":"docker.io","Mirrors":["https://mirror.example.test/"],"Secure":true,"Official":true}'
+      '{"Mirrors":["https://mirror.example.test/"],"Name":"docker.io","Official":true,"Secure":true}'
     field '.RegistryConfig.IndexConfigs["plain.example.test:5000"]' \
-      '{"Name":"plain.example.test:5000","Mirrors":[],"Secure":false,"Official":false}'
+      '{"Mirrors":[],"Name":"plain.example.test:5000","Official":false,"Secure":false}'
     field '[.HttpProxy, .HttpsProxy, .NoProxy]' '["http://127.0.0.1:1","http://127.0.0.1:2","example.test"]'
     field '.Images > 1' true
   done
@@ -721,8 +721,8 @@ files_back() { [ "$(engine_files)" -le "$1" ]; }
     moss volume create "$name" >/dev/null
     moss run --rm -v "$name:/v" busybox sh -c 'head -c 3000 /dev/zero >/v/data; ln /v/data /v/again'
     answers 200 GET "/v$v/system/df"
-    field '.Volumes | map(select(.Name == "'"$name"'"))[0].UsageData' '{"Size":3000,"RefCount":0}'
+    field '.Volumes | map(select(.Name == "'"$name"'"))[0].UsageData' '{"RefCount":0,"Size":3000}'
     answers "200 application/json" POST "/v$v/volumes/prune"
-    field . '{"VolumesDeleted":["'"$name"'"],"SpaceReclaimed":3000}'
+    field . '{"SpaceReclaimed":3000,"VolumesDeleted":["'"$name"'"]}'
   done
 }

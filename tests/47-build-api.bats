@@ -518,8 +518,8 @@ LABEL from=container' >"$dir/Containerfile"
   context "FROM busybox AS base" "RUN echo out" "FROM base" "CMD [\"x\"]"
   built "steps=1&nocache=1"
   steps=$(body | jq -c 'select(.aux.Number) | .aux | {Stage, StageName, Number, Total, Instruction, State}')
-  expect --in "$steps" contains '{"Stage":0,"StageName":"base","Number":2,"Total":4,"Instruction":"RUN echo out","State":"started"}' \
-    '{"Stage":0,"StageName":"base","Number":2,"Total":4,"Instruction":"RUN echo out","State":"done"}'
+  expect --in "$steps" contains '{"Instruction":"RUN echo out","Number":2,"Stage":0,"StageName":"base","State":"started","Total":4}' \
+    '{"Instruction":"RUN echo out","Number":2,"Stage":0,"StageName":"base","State":"done","Total":4}'
   expect equal "$(body | jq -r 'select(.stream == "out\n") | .id')" 0
   built "steps=1"
   expect --in "$(body | jq -c 'select(.aux.Number) | .aux.State' | sort -u | tr '\n' ' ')" contains '"cached"'

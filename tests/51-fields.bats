@@ -197,10 +197,10 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   make "$sleeps,\"Volumes\":{\"/data\":{}},\"HostConfig\":{\"Binds\":[\"$dir:/bound:ro,slave\",\"$dir:/plain\"]}"
   moss start "$box"
   point=$(inspect '.Mounts[] | select(.Destination == "/data")')
-  bind='{"Type":"bind","Source":"'$dir'","Destination":"/bound","Mode":"ro,slave","RW":false,"Propagation":"slave"}'
+  bind='{"Destination":"/bound","Mode":"ro,slave","Propagation":"slave","RW":false,"Source":"'$dir'","Type":"bind"}'
   expect equal "$(inspect '.Mounts[] | select(.Destination == "/bound")')" "$bind"
   expect equal "$(entry '.Mounts[] | select(.Destination == "/bound")')" "$bind"
-  expect equal "$(inspect '.Mounts[] | select(.Destination == "/bound")' 1.20)" '{"Source":"'"$dir"'","Destination":"/bound","Mode":"ro,slave","RW":false}'
+  expect equal "$(inspect '.Mounts[] | select(.Destination == "/bound")' 1.20)" '{"Destination":"/bound","Mode":"ro,slave","RW":false,"Source":"'"$dir"'"}'
   expect equal "$(inspect '.Mounts[] | select(.Destination == "/plain") | [.Mode, .RW, .Propagation]')" '["",true,"rprivate"]'
   expect equal "$(jq -c '[.Type, (.Name | test("^[0-9a-f]{64}$")), .Driver, .RW]' <<<"$point")" '["volume",true,"local",true]'
   run inside grep -E ' /(bound|plain) ' /proc/self/mountinfo

@@ -155,7 +155,7 @@ serve_files() {
   expect status 0
   expect contains "[Warning] One or more build-args [UNKNOWN] were not consumed"
   expect equal "$(says cat /args)" "given environment 3 "
-  expect equal "$(config Labels | jq -Sc)" '{"a":"option","b":"two\nlines"}'
+  expect equal "$(config Labels | jq -c .)" '{"a":"option","b":"two\nlines"}'
   # Another value: the steps before its ARG hold, those that can see it do not.
   run build --build-arg ONE=other
   expect equal "$(says cat /args)" "other  3 "

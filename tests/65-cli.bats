@@ -647,7 +647,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   run moss inspect --format '{{json .HostConfig}}' "$name"
   expect status 0
   host=$output
-  field() { expect equal "$(jq -cS ".$1" <<<"$host")" "$2"; }
+  field() { expect equal "$(jq -c ".$1" <<<"$host")" "$2"; }
   field VolumesFrom "[\"$other:ro\"]"
   # An engine may show the names as they are in the network; both links have to be there.
   field 'Links | length' 2

@@ -166,7 +166,7 @@ refused() {
   moss() { "$moss_bin/moss" -H "unix://$OTHER_SOCK" "$@"; }
   expect equal "$(moss info --format '{{.LoggingDriver}}')" local
   moss import "$MOSS_DIR/busybox.tar" busybox >/dev/null
-  of() { moss inspect "$(moss create "$@" busybox true)" | jq -cS '.[0].HostConfig.LogConfig'; }
+  of() { moss inspect "$(moss create "$@" busybox true)" | jq -c '.[0].HostConfig.LogConfig'; }
   expect equal "$(of)" '{"Config":{"max-file":"3","tag":"site"},"Type":"local"}'
   expect equal "$(of --log-opt tag=own)" '{"Config":{"max-file":"3","tag":"own"},"Type":"local"}'
   expect equal "$(of --log-driver json-file)" '{"Config":{},"Type":"json-file"}'

@@ -24,7 +24,9 @@ cleanup() {
 }
 trap cleanup EXIT
 cp -r VERSION bin tests "$folder/"
-mkdir "$folder/hack"
+mkdir "$folder/hack" "$folder/tools"
+tests/lib/jq.sh
+cp .cache/bin/jq "$folder/tools/"
 cp -r hack/units "$folder/hack/"
 rm -rf "$folder/bin/race"
 $guest start "$folder"
@@ -34,7 +36,7 @@ $guest root "systemd-run --quiet --unit=clock sh -c 'mkfifo -m 0666 /run/clock; 
 status=0
 files=()
 for f in "$@"; do files+=("/project/$f"); done
-$guest run "BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-600} MOSS_START_SECONDS=120 bats --formatter tap --timing --print-output-on-failure ${files[*]@Q}" </dev/null |
+$guest run "PATH=/project/tools:\$PATH BATS_TEST_TIMEOUT=${BATS_TEST_TIMEOUT:-600} MOSS_START_SECONDS=120 bats --formatter tap --timing --print-output-on-failure ${files[*]@Q}" </dev/null |
   tee "$log" || status=$?
 skipped=$(grep -cE '^ok .*# skip' "$log" || true)
 passed=$(($(grep -cE '^ok ' "$log" || true) - skipped))

@@ -91,6 +91,7 @@ done
 
 # What is a module of its own, which moss does not depend on, is made only for the tests that use it: the clients in Go, and
 # what holds answers against the OpenAPI document.
+if ! tests/lib/jq.sh && [ ! -x .cache/bin/jq ]; then exit 1; fi
 # module FILE DIR OUT PACKAGE...: builds those packages of the module in DIR as .cache/bin/OUT if FILE is among the tests.
 files=" $* "
 module() {

@@ -16,7 +16,9 @@ if [ $# = 0 ]; then mapfile -t files < <(ls -r tests/swarm/*.bats) && set -- "${
 # shellcheck source=tests/lib/nodes.bash
 . tests/lib/nodes.bash
 
-# The peer of the tests of published ports.
+# The tests' jq, and the peer of the tests of published ports.
+tests/lib/jq.sh
+export PATH="$PWD/.cache/bin:$PATH"
 CGO_ENABLED=0 go build -trimpath -buildvcs=false -o .cache/bin/peerd ./tests/peerd
 
 # run_file FILE: runs one file on machines of its own.

@@ -4,7 +4,7 @@
 # get PATH: the body of the answer.
 get() { api GET "$1" | sed '$d'; }
 # show PATH JQ: what jq finds in the answer.
-show() { get "$1" | jq -cS "$2"; }
+show() { get "$1" | jq -c "$2"; }
 # answers STATUS METHOD PATH [BODY]: one request, and its status.
 answers() {
   local want=$1

@@ -47,8 +47,8 @@ pss() { awk '/^Pss:/ { sum += $2 } END { printf "%.1f", sum / 1024 }' "/proc/$(s
 role_of() { if [ "$1" -le 3 ]; then echo manager; else echo worker; fi; }
 
 # The network: a container of a service on the nodes 4 and 5, and one with a published port that is no task.
-# pid_of N LABEL: the process of a node's container with this label.
-pid_of() {
+# pid_on N LABEL: the process of a node's container with this label.
+pid_on() {
   local id
   id=$(request "$1" GET "/containers/json?filters=%7B%22label%22%3A%5B%22$2%22%5D%7D" | jq -r '.[0].Id')
   request "$1" GET "/containers/$id/json" | jq .State.Pid
@@ -72,8 +72,8 @@ measure_network() {
   on 5 run --detach --label plain=1 --publish 17001:7000 busybox sleep 100000 >/dev/null
   eventually 60 runs 1 net 5
   eventually 60 runs 1 pin 1
-  near=$(pid_of 4 com.docker.swarm.service.name=net) far=$(pid_of 5 com.docker.swarm.service.name=net)
-  plain=$(pid_of 5 plain=1) pinned=$(pid_of 5 com.docker.swarm.service.name=pin)
+  near=$(pid_on 4 com.docker.swarm.service.name=net) far=$(pid_on 5 com.docker.swarm.service.name=net)
+  plain=$(pid_on 5 plain=1) pinned=$(pid_on 5 com.docker.swarm.service.name=pin)
   address=$(in_net "$far" ip -4 -o address show eth0 | awk '{ sub("/.*", "", $4); print $4 }')
   serve_at in_net "$far"
   serve_at in_net "$plain"

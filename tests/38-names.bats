@@ -76,9 +76,8 @@ serve() {
   servers+=($!)
   eventually 10 test -e "$asked"
 }
-# host_pid: a process of the other engine's host. pid NAME: the first one of a container.
+# host_pid: a process of the other engine's host.
 host_pid() { cat "$OUT_DIR/mossd.pid"; }
-pid() { moss inspect -f '{{.State.Pid}}' "$1"; }
 
 # idle NAME [ARG...]: a container that waits.
 idle() {
@@ -246,7 +245,7 @@ resolves() { [ "$(lookup "$1" "$2")" = "$3" ]; }
   moss network create "$net"
   idle "$web" --network "$net"
   idle "$own" --network "$net"
-  serve "$(pid "$own")" 0.0.0.0 "from.own=192.0.2.53" "$web=192.0.2.54"
+  serve "$(pid_of "$own")" 0.0.0.0 "from.own=192.0.2.53" "$web=192.0.2.54"
   expect equal "$(lookup "$own" "$web")" "$(address "$web" "$net")"
   run moss exec "$web" nslookup -type=a from.own "$(address "$own" "$net")"
   expect contains 192.0.2.53
@@ -360,7 +359,7 @@ resolves() { [ "$(lookup "$1" "$2")" = "$3" ]; }
   roaming moss network create "$net"
   roaming idle "$own" --network "$net"
   host_asked=$asked ip=$(roaming address "$own" "$net")
-  serve "$(roaming pid "$own")" "$ip" 'who.example=192.0.2.2'
+  serve "$(roaming pid_of "$own")" "$ip" 'who.example=192.0.2.2'
   roaming idle "$web" --network "$net" --dns "$ip"
   expect equal "$(roaming lookup "$web" who.example)" 192.0.2.2
   expect equal "$(roaming lookup "$web" "$own")" "$ip"
@@ -368,7 +367,7 @@ resolves() { [ "$(lookup "$1" "$2")" = "$3" ]; }
   expect contains 'nameserver 127.0.0.11'
   # Its own loopback is a place inside, too.
   roaming idle "$near" --network "$net" --dns 127.0.0.1
-  serve "$(roaming pid "$near")" 127.0.0.1 'who.example=192.0.2.3'
+  serve "$(roaming pid_of "$near")" 127.0.0.1 'who.example=192.0.2.3'
   expect equal "$(roaming lookup "$near" who.example)" 192.0.2.3
   # In the default network the container asks by itself.
   roaming idle "$plain" --dns 192.0.2.200 --dns 192.0.2.201
@@ -446,7 +445,7 @@ resolves() { [ "$(lookup "$1" "$2")" = "$3" ]; }
   moss network create --internal "$net"
   idle "$web" --network "$net"
   idle "$db" --network "$net"
-  victim=$(pid "$db")
+  victim=$(pid_of "$db")
   supervisor=$(awk '/^PPid/ {print $2}' "/proc/$(inner_pid)/status")
   kept() { find "/proc/$supervisor/fd" -mindepth 1 | wc -l; }
   before=$(kept)

@@ -33,7 +33,7 @@ sample() { api GET "/containers/$1/stats?stream=0" | head -n 1; }
 @test "stats of cgroup v2: it is the group that is read, with what has ended in it" {
   name=$(unique past)
   moss run -d --name "$name" --network none busybox sh -c 'sh -c "i=0; while [ \$i -lt 20000 ]; do i=\$((i + 1)); done" & wait; exec sleep 1000'
-  group=$(sed -n 's/^0:://p' "/proc/$(moss inspect "$name" | jq '.[0].State.Pid')/cgroup")
+  group=$(sed -n 's/^0:://p' "/proc/$(pid_of "$name")/cgroup")
   quiet() { [ "$(sample "$name" | jq .pids_stats.current)" = 1 ]; }
   eventually 60 quiet
   used=$(awk '/^usage_usec/ { print $2 }' "/sys/fs/cgroup$group/cpu.stat")

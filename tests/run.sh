@@ -81,7 +81,8 @@ if [[ " $* " == *49-build-corpus* ]] && [ $title = bats ]; then
   bases=$!
 fi
 
-# Helpers: the token server of tests/lib/registry.bash, the peer of the tests of published ports, the fuzzer of the API.
+# Helpers: jq, the token server of tests/lib/registry.bash, the peer of the tests of published ports, the fuzzer of the API.
+if ! tests/lib/jq.sh && [ ! -x .cache/bin/jq ]; then exit 1; fi
 for helper in tokend peerd apifuzz attack/trees attack/badsector attack/hungdisk; do
   if ! CGO_ENABLED=0 go build -trimpath -buildvcs=false -o .cache/bin/$helper ./tests/$helper && [ ! -x .cache/bin/$helper ]; then
     echo "run.sh: no .cache/bin/$helper: go build -o .cache/bin/$helper ./tests/$helper" >&2
@@ -91,7 +92,6 @@ done
 
 # What is a module of its own, which moss does not depend on, is made only for the tests that use it: the clients in Go, and
 # what holds answers against the OpenAPI document.
-if ! tests/lib/jq.sh && [ ! -x .cache/bin/jq ]; then exit 1; fi
 # module FILE DIR OUT PACKAGE...: builds those packages of the module in DIR as .cache/bin/OUT if FILE is among the tests.
 files=" $* "
 module() {

@@ -61,11 +61,12 @@ expect() {
 # as many. The pauses between looks grow from 50 ms to 400 ms, so that long waits take little of the machine. The one way for a
 # test to wait.
 eventually() {
-  local end=$((SECONDS + 6 * $1)) pause=50
+  local end=$((SECONDS + 6 * $1)) pause=50 seconds
   shift
   until "$@"; do
     [ $SECONDS -lt "$end" ] || fail "not true in time: $*" || return 1
-    sleep "0.$(printf %03d $pause)"
+    printf -v seconds '0.%03d' "$pause"
+    sleep "$seconds"
     pause=$((pause < 270 ? pause * 3 / 2 : 400))
   done
 }

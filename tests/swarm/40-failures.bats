@@ -355,10 +355,8 @@ RULES
   fallocate -l 120M "$small/fill" # the log has room for one of its files, of 64 MB
   revive_node 3 --swarm-dir "$small/swarm"
   docker_on 3 swarm init
-  docker_on 3 service create --name kept busybox sleep 100000
-  started() { [ -n "$(container_of 3 kept)" ]; }
-  eventually 20 started
-  node=$(info 3 NodeID) container=$(container_of 3 kept)
+  run_kept
+  node=$(info 3 NodeID)
   cat /dev/zero >"$small/more" 2>/dev/null || true
   head -c 500000 /dev/zero | tr '\0' x >"$NODES/large"
   for number in $(seq 200); do
@@ -393,10 +391,7 @@ RULES
   revive_node 3 --root "$small/root" --swarm-dir "$NODES/3/apart"
   on 3 import "$NODES/busybox.tar" busybox >/dev/null
   docker_on 3 swarm init
-  docker_on 3 service create --name kept busybox sleep 100000
-  kept() { [ -n "$(container_of 3 kept)" ]; }
-  eventually 20 kept
-  container=$(container_of 3 kept)
+  run_kept
   registry_with_large 3
   fallocate -l $(($(df --output=avail -B1 "$small" | tail -n 1) - 20000000)) "$small/fill"
   on 3 service create --detach --name large --restart-delay 1s 127.0.0.1:5000/large sleep 100000
@@ -426,6 +421,13 @@ registry_with_large() {
   docker_on 1 rmi large
   eventually 10 file_has "$NODES/registry.log" 'listening on'
   nsenter --net="$net" skopeo copy -q --dest-tls-verify=false "docker-archive:$NODES/large.tar" docker://127.0.0.1:5000/large
+}
+# run_kept: the service kept runs on node 3, in $container.
+run_kept() {
+  docker_on 3 service create --name kept busybox sleep 100000
+  kept() { [ -n "$(container_of 3 kept)" ]; }
+  eventually 20 kept
+  container=$(container_of 3 kept)
 }
 # create_large NUMBER: makes a service of half a megabyte on node 3, and prints the status of the answer.
 create_large() {

@@ -23,6 +23,7 @@ import (
 // sendSegments sends so many times what one call can: 64 datagrams of 1,300 bytes are one packet up to the tunnel.
 func sendSegments(t testing.TB, c *net.UDPConn, to *net.UDPAddr, times int) {
 	t.Helper()
+	check(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	raw, err := c.SyscallConn()
 	check(t, err)
 	check(t, errors.Join(raw.Control(func(fd uintptr) {

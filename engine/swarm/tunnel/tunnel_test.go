@@ -40,6 +40,7 @@ func TestContainersReachEachOther(t *testing.T) {
 // echo sends more than any packet holds.
 func echo(t testing.TB, conn net.Conn) {
 	t.Helper()
+	check(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	sent := bytes.Repeat([]byte("moss"), 1<<18)
 	go func() {
 		_, _ = conn.Write(sent)

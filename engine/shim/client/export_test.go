@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"time"
 
 	"moss/engine/task"
@@ -14,6 +15,12 @@ func (r *Runner) Waits() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.waiting) > 0
+}
+
+// RecoverRecord looks for the record of a task whose shim did not answer; lost says that there was no socket.
+func (r *Runner) RecoverRecord(ctx context.Context, dir string, lost bool) error {
+	_, err := r.recoverRecord(ctx, dir, lost)
+	return err
 }
 
 // SetLimits makes a runner less patient than usual: the tests know which shim hangs.

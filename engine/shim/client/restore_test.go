@@ -118,6 +118,21 @@ func TestFolderGoneWithoutEngine(t *testing.T) {
 	}
 }
 
+// TestSocketThatCameBack: a call found no socket, and the monitor has written it again before the record is looked for. The
+// container goes on.
+func TestSocketThatCameBack(t *testing.T) {
+	r := newRunner(t)
+	spec := newSpec(t, sh("while :; do sleep 0.05; done"))
+	tk := prepare(t, r, spec)
+	pid := start(t, tk)
+	if err := r.RecoverRecord(t.Context(), spec.Dir, true); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the record of a container that runs: %v, want not found", err)
+	}
+	if st, err := tk.Status(t.Context()); err != nil || st.Exit != nil || st.Pid != pid {
+		t.Errorf("%+v, %v, want pid %d", st, err, pid)
+	}
+}
+
 // TestAdoptOfALivingShimWithoutSocket meets a folder that is being emptied or written again: it is no reason to end anything.
 func TestAdoptOfALivingShimWithoutSocket(t *testing.T) {
 	r := newRunner(t)

@@ -97,8 +97,9 @@ func (r *Runner) newTask(id, dir string) *Task {
 }
 
 // recoverRecord returns the record of a task whose shim does not answer. It lets moss-shim clean up when there should be a
-// record and is none. fault.NotFound when the task never ran, and while a living shim has lost its socket.
-func (r *Runner) recoverRecord(ctx context.Context, dir string) (proto.Record, error) {
+// record and is none. lost says that there was no socket when the shim was called: it may be back by now. fault.NotFound when
+// the task never ran, and while a living shim has lost its socket.
+func (r *Runner) recoverRecord(ctx context.Context, dir string, lost bool) (proto.Record, error) {
 	rec, err := proto.ReadRecord(dir)
 	if err == nil || !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Invalid) {
 		return rec, err
@@ -107,10 +108,8 @@ func (r *Runner) recoverRecord(ctx context.Context, dir string) (proto.Record, e
 		return rec, fault.NotFound("no task in %s", dir)
 	}
 	// A shim that is being killed may still seem alive, but leaves its socket.
-	if _, serr := os.Lstat(filepath.Join(dir, proto.SocketFile)); errors.Is(serr, fs.ErrNotExist) {
-		if alive, err := proto.ReadAlive(dir); err == nil && alive.Shim.Lives() {
-			return rec, fault.NotFound("the monitor of %s is about to write its folder again", dir)
-		}
+	if alive, err := proto.ReadAlive(dir); lost && err == nil && alive.Shim.Lives() {
+		return rec, fault.NotFound("the monitor of %s is about to write its folder again", dir)
 	}
 	if err := r.runCleanup(ctx, dir); err != nil {
 		return rec, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 
 	"moss/engine/fault"
@@ -125,7 +126,7 @@ func (t *Task) Delete(ctx context.Context) error {
 			}
 		}
 	case isGone(err):
-		_, err = t.lookUp(ctx) // ends the container of a killed shim
+		_, err = t.lookUp(ctx, errors.Is(err, fs.ErrNotExist)) // ends the container of a killed shim
 		if fault.Is(err, fault.NotFound) {
 			err = nil
 		}
@@ -182,7 +183,7 @@ func (t *Task) queryRecordBy(
 	}
 	rec, err := recordOf(ask(ctx, req))
 	if err != nil && isGone(err) {
-		rec, err = t.lookUp(ctx)
+		rec, err = t.lookUp(ctx, errors.Is(err, fs.ErrNotExist))
 	}
 	if err == nil && rec.Exit != nil {
 		t.mu.Lock()
@@ -192,8 +193,9 @@ func (t *Task) queryRecordBy(
 	return rec, err
 }
 
-// lookUp reads the record of a shim that does not answer. The record is written before the shim stops listening.
-func (t *Task) lookUp(ctx context.Context) (proto.Record, error) {
+// lookUp reads the record of a shim that does not answer; lost says that there was no socket. The record is written before the
+// shim stops listening.
+func (t *Task) lookUp(ctx context.Context, lost bool) (proto.Record, error) {
 	t.mu.Lock()
 	gone := t.gone
 	t.mu.Unlock()
@@ -206,7 +208,7 @@ func (t *Task) lookUp(ctx context.Context) (proto.Record, error) {
 		return proto.Record{}, ctx.Err()
 	}
 	defer func() { <-t.recovering }()
-	return t.runner.recoverRecord(ctx, t.dir)
+	return t.runner.recoverRecord(ctx, t.dir, lost)
 }
 
 // holdOn keeps the shim of a task that was never started from following the engine that prepared it.

@@ -388,7 +388,7 @@ SH
   run in_pty 24 80 load
   expect status 125
   expect contains "use -i"
-  run moss load -i /nonexistent
+  run moss load -i "$BATS_TEST_TMPDIR/none"
   expect status 1
   gone "$one:v1"
 }

@@ -221,7 +221,7 @@ func TestImport(t *testing.T) {
 	if last := engine.Requests()[2]; last != "POST /images/create?fromSrc=https%3A%2F%2Fx.example%2Fy.tar&repo=box" {
 		t.Errorf("request %s, want the URL as the source", last)
 	}
-	for _, source := range []string{"/nonexistent", t.TempDir(), "ftp://x/y.tar"} {
+	for _, source := range []string{t.TempDir() + "/none", t.TempDir(), "ftp://x/y.tar"} {
 		if _, stderr, code := moss(t, engine, "", "import", source); code != exitFailed || !strings.HasPrefix(stderr, "moss: ") {
 			t.Errorf("import %s: exit code %d, stderr %q, want 1 and a reason", source, code, stderr)
 		}

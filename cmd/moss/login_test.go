@@ -100,7 +100,7 @@ func TestLoginAsks(t *testing.T) {
 			term.typeIn(tc.answer)
 			code := term.exitCode()
 			if tc.code == 0 {
-				term.await("cannot be stored") // the home of the test's command does not exist
+				term.await("cannot be stored") // the test's command has no home
 				tc.code = exitFailed
 			}
 			if code != tc.code {

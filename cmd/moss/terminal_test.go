@@ -46,7 +46,7 @@ func onTerminal(t *testing.T, engine *clienttest.Engine, args ...string) *termin
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, append([]string{"--host", engine.Host()}, args...)...)
-	cmd.Env = []string{asMoss + "=1", "HOME=/nonexistent"}
+	cmd.Env = []string{asMoss + "=1", "HOME=/dev/null"} // a home that no user can make
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {

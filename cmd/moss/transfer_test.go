@@ -198,7 +198,7 @@ func TestLoad(t *testing.T) {
 	if _, _, code := moss(t, engine, "piped", "load", "-q"); code != 0 || body != "piped" || quiet != "1" {
 		t.Errorf("exit code %d, body %q, quiet %s", code, body, quiet)
 	}
-	for _, path := range []string{"/nonexistent", t.TempDir()} {
+	for _, path := range []string{t.TempDir() + "/none", t.TempDir()} {
 		if _, stderr, code := moss(t, engine, "", "load", "-i", path); code != exitFailed || !strings.HasPrefix(stderr, "moss: ") {
 			t.Errorf("load -i %s: %q, %d", path, stderr, code)
 		}

@@ -19,6 +19,7 @@ func TestSettings(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("MOSS_LOG_LEVEL", "warn")
+	missing := t.TempDir() + "/moss.toml"
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -35,7 +36,7 @@ func TestSettings(t *testing.T) {
 		{"unknown flag", []string{"--bogus"}, false, "bogus"},
 		{"argument", []string{"run"}, false, `unexpected argument "run"`},
 		{"bad value", []string{"--log-level", "loud"}, false, "loud"},
-		{"missing file", []string{"--config", "/nonexistent/moss.toml"}, false, "/nonexistent/moss.toml"},
+		{"missing file", []string{"--config", missing}, false, missing},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -265,7 +265,7 @@ func TestParseRefuses(t *testing.T) {
 		{"zone", network.PortRequest{Proto: "tcp", ContainerPort: 80, HostIP: "fe80::1%eth0"}, fault.Invalid},
 	} {
 		// The socket does not exist: what is wrong is said without asking.
-		if _, err := New("/nonexistent", itself).Publish(t.Context(), target("a"), []network.PortRequest{tc.req}); !fault.Is(err, tc.want) {
+		if _, err := New(t.TempDir()+"/none", itself).Publish(t.Context(), target("a"), []network.PortRequest{tc.req}); !fault.Is(err, tc.want) {
 			t.Errorf("%s: Publish = %v, want kind %v", tc.name, err, fault.KindOf(tc.want("")))
 		}
 	}
@@ -372,7 +372,7 @@ func TestPublishWaitsForTheSocket(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := New("/nonexistent", itself).Publish(ctx, target("a"), []network.PortRequest{tcp(0, 0)}); !errors.Is(err, context.Canceled) {
+	if _, err := New(t.TempDir()+"/none", itself).Publish(ctx, target("a"), []network.PortRequest{tcp(0, 0)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Publish after a hang-up = %v, want context canceled", err)
 	}
 }

@@ -208,7 +208,7 @@ func TestProgram(t *testing.T) {
 	if _, err = script("exec 3>&-; exec sleep 60").start(place{}, io.Discard); err == nil || time.Since(begin) > startWait {
 		t.Errorf("one that will never be ready: %v", err)
 	}
-	if _, err = (program{name: "x", binary: "/nonexistent", notify: readyPipe, args: script("").args}).start(place{}, io.Discard); !errors.Is(err, os.ErrNotExist) {
+	if _, err = (program{name: "x", binary: t.TempDir() + "/none", notify: readyPipe, args: script("").args}).start(place{}, io.Discard); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("one that is not there: %v", err)
 	}
 	run, err = script("echo 1 >&3; exec sleep 60").start(place{}, io.Discard)

@@ -64,7 +64,7 @@ func rerunAs(stage string, attr *syscall.SysProcAttr) int {
 		return strings.HasPrefix(arg, "-test.testlogfile=")
 	})
 	cmd := exec.Command("/proc/self/exe", args...)
-	cmd.Env = append(os.Environ(), stageVar+"="+stage, "HOME=/nonexistent")
+	cmd.Env = append(os.Environ(), stageVar+"="+stage, "HOME=/dev/null")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = attr
 	err := cmd.Run()

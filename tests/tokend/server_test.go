@@ -287,7 +287,8 @@ func TestPasswordFile(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"x"}, {"htpasswd", "ann"}, {"serve", "-users", "/nonexistent"}, {"serve", "-x"}, {"cert", "-dir", "/nonexistent"}} {
+	none := t.TempDir() + "/none"
+	for _, args := range [][]string{nil, {"x"}, {"htpasswd", "ann"}, {"serve", "-users", none}, {"serve", "-x"}, {"cert", "-dir", none}} {
 		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil {
 			t.Errorf("run(%q) succeeded", args)
 		}

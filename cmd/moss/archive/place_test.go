@@ -62,7 +62,7 @@ func TestResolved(t *testing.T) {
 
 func TestLocal(t *testing.T) {
 	dir := t.TempDir()
-	for name, target := range map[string]string{"todir": "d", "tofile": "f", "tonew": "d/new", "loop": "loop", "away": "/nonexistent/x"} {
+	for name, target := range map[string]string{"todir": "d", "tofile": "f", "tonew": "d/new", "loop": "loop", "away": dir + "/none/x"} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}

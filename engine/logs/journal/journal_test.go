@@ -294,7 +294,7 @@ func TestReadFollowEndsWithTheCaller(t *testing.T) {
 
 func TestReadWithoutJournalctl(t *testing.T) {
 	opts := logs.ReadOptions{Stdout: true, Tail: -1}
-	if _, err := read(t.Context(), journal.Source{Program: "/nonexistent/journalctl", ID: "abc"}, opts); !fault.Is(err, fault.Unavailable) {
+	if _, err := read(t.Context(), journal.Source{Program: t.TempDir() + "/journalctl", ID: "abc"}, opts); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("no program: got %v, want unavailable", err)
 	}
 	bin, _ := program(t, "", "echo 'No access' >&2; exit 1")

@@ -14,10 +14,26 @@ const (
 	JSON = "application/json"
 	Text = "text/plain; charset=utf-8"
 	Tar  = "application/x-tar"
-	// RawStream is the type of a connection or answer that carries a container's streams (document 2, 4.1). Clients of the
-	// versions served here do not compare it.
+	// RawStream is the type of a connection or answer that carries a container's streams (document 2, 4.1). Clients of
+	// versions before 1.42 do not compare it.
 	RawStream = "application/vnd.engine.raw-stream"
+
+	// From 1.42 on clients take from the type whether the streams are in frames.
+	rawStream    = "application/vnd.docker.raw-stream"
+	framedStream = "application/vnd.docker.multiplexed-stream"
 )
+
+// StreamType returns the media type of a container's streams: as they are, or in frames.
+func StreamType(version apiver.Version, raw bool) string {
+	switch {
+	case version < apiver.New(1, 42):
+		return RawStream
+	case raw:
+		return rawStream
+	default:
+		return framedStream
+	}
+}
 
 // Two names of one thing: the documents' and the clients'. Both are read, both are shown. Those of headers are with the
 // headers; those of fields are in package wire, which cannot take a tag from here: its test holds them against this list.

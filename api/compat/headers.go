@@ -61,12 +61,12 @@ const NoCache = "no-cache, no-store, must-revalidate"
 // Takeover returns the head of an answer whose connection is the stream from then on, in the form that clients of that
 // time compare literally: 101 for those that asked to upgrade, 200 for others. Of the headers in set it takes those that
 // every answer has.
-func Takeover(set http.Header, upgrade bool) string {
+func Takeover(set http.Header, upgrade bool, mediaType string) string {
 	var b strings.Builder
 	if upgrade {
-		b.WriteString("HTTP/1.1 101 UPGRADED\r\nContent-Type: " + RawStream + "\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n")
+		b.WriteString("HTTP/1.1 101 UPGRADED\r\nContent-Type: " + mediaType + "\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n")
 	} else {
-		b.WriteString("HTTP/1.1 200 OK\r\nContent-Type: " + RawStream + "\r\n")
+		b.WriteString("HTTP/1.1 200 OK\r\nContent-Type: " + mediaType + "\r\n")
 	}
 	for _, key := range []string{
 		"Api-Version", "Ostype", "Docker-Experimental", "Server", RequestID,

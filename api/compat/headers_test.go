@@ -54,7 +54,7 @@ func TestTakeover(t *testing.T) {
 		true:  "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.engine.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n" + rest,
 		false: "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.engine.raw-stream\r\n" + rest,
 	} {
-		if got := compat.Takeover(set, upgrade); got != want {
+		if got := compat.Takeover(set, upgrade, compat.RawStream); got != want {
 			t.Errorf("Takeover(upgrade %v) = %q, want %q", upgrade, got, want)
 		}
 	}
@@ -80,6 +80,24 @@ func TestVersionWords(t *testing.T) {
 			if !fault.Is(tc.err, fault.Invalid) || !strings.Contains(tc.err.Error(), want) {
 				t.Errorf("%v: want an invalid fault with %q", tc.err, want)
 			}
+		}
+	}
+}
+
+// TestStreamType: clients of 1.42 and later tell frames from bytes by it.
+func TestStreamType(t *testing.T) {
+	for _, tc := range []struct {
+		minor uint16
+		raw   bool
+		want  string
+	}{
+		{24, false, "application/vnd.engine.raw-stream"},
+		{41, true, "application/vnd.engine.raw-stream"},
+		{42, true, "application/vnd.docker.raw-stream"},
+		{42, false, "application/vnd.docker.multiplexed-stream"},
+	} {
+		if got := compat.StreamType(apiver.New(1, tc.minor), tc.raw); got != tc.want {
+			t.Errorf("StreamType(1.%d, %t) = %q, want %q", tc.minor, tc.raw, got, tc.want)
 		}
 	}
 }

@@ -60,7 +60,7 @@ const (
 // echoes until the client ends its side, then answers and closes.
 func TestHijack(t *testing.T) {
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		s, err := conn.Hijack(w, r)
+		s, err := conn.Hijack(w, r, compat.RawStream)
 		if err != nil {
 			t.Error(err)
 			return
@@ -111,7 +111,7 @@ func TestHijackKeepsEngineHeaders(t *testing.T) {
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", "moss/1 (linux)")
 		w.Header().Set("Api-Version", "1.24")
-		s, err := conn.Hijack(w, r)
+		s, err := conn.Hijack(w, r, compat.RawStream)
 		if err != nil {
 			t.Error(err)
 			return
@@ -134,7 +134,7 @@ func TestHijackKeepsEngineHeaders(t *testing.T) {
 func TestAwaitHangup(t *testing.T) {
 	gone, ended := make(chan struct{}), make(chan struct{})
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		s, err := conn.Hijack(w, r)
+		s, err := conn.Hijack(w, r, compat.RawStream)
 		if err != nil {
 			t.Error(err)
 			return
@@ -178,7 +178,7 @@ func TestAwaitHangup(t *testing.T) {
 func TestAwaitHangupEndsWithClose(t *testing.T) {
 	done := make(chan struct{})
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		s, err := conn.Hijack(w, r)
+		s, err := conn.Hijack(w, r, compat.RawStream)
 		if err != nil {
 			t.Error(err)
 			return
@@ -256,7 +256,7 @@ func TestJSON(t *testing.T) {
 func TestOutputArrives(t *testing.T) {
 	release := make(chan struct{})
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		out, err := conn.NewOutput(w, r, true)
+		out, err := conn.NewOutput(w, r, compat.RawStream, true)
 		if err != nil {
 			t.Error(err)
 			return
@@ -286,7 +286,7 @@ func TestOutputArrives(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		out, err := conn.NewOutput(w, r, r.URL.Path == "/tty")
+		out, err := conn.NewOutput(w, r, compat.RawStream, r.URL.Path == "/tty")
 		if err != nil {
 			t.Error(err)
 			return

@@ -35,18 +35,18 @@ func hasToken(h http.Header, key, token string) bool {
 	return false
 }
 
-// Hijack takes the connection over and writes the head: 101 with the upgrade's headers when the client asked for one, 200
-// otherwise. What follows is raw bytes both ways. Headers set on w before are not sent, but for the engine's own. The
+// Hijack takes the connection over and writes the head, with a media type: 101 with the upgrade's headers when the client
+// asked for one, 200 otherwise. What follows is raw bytes both ways. Headers set on w before are not sent, but for the engine's own. The
 // caller closes the stream. An error before the takeover leaves w usable.
 //
 // A body that comes with the request is the beginning of the input, without its chunks' heads; without an upgrade its end
 // is that of the input too, since nothing but another request could follow it.
-func Hijack(w http.ResponseWriter, r *http.Request) (*Stream, error) {
+func Hijack(w http.ResponseWriter, r *http.Request, mediaType string) (*Stream, error) {
 	if err := dropBody(w, r); err != nil {
 		return nil, err
 	}
 	upgrade := Upgrades(r)
-	head := compat.Takeover(w.Header(), upgrade)
+	head := compat.Takeover(w.Header(), upgrade, mediaType)
 	raw, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, fault.Internal("take over the connection: %v", err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"moss/api/compat"
 	"moss/api/conn"
 )
 
@@ -22,7 +23,7 @@ func TestHijackBodies(t *testing.T) {
 			io.Copy(io.Discard, r.Body) //nolint:errcheck // a test's own
 			conn.BodyRead(r)
 		}
-		s, err := conn.Hijack(w, r)
+		s, err := conn.Hijack(w, r, compat.RawStream)
 		if err != nil {
 			t.Error(err)
 			return
@@ -79,7 +80,7 @@ func TestHijackBodies(t *testing.T) {
 func TestHeadIsReadAlone(t *testing.T) {
 	writes := make(chan struct{})
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		s, err := conn.Hijack(w, r)
+		s, err := conn.Hijack(w, r, compat.RawStream)
 		if err != nil {
 			t.Error(err)
 			return
@@ -103,7 +104,7 @@ func TestHeadIsReadAlone(t *testing.T) {
 
 func TestAwaitInput(t *testing.T) {
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		s, err := conn.Hijack(w, r)
+		s, err := conn.Hijack(w, r, compat.RawStream)
 		if err != nil {
 			t.Error(err)
 			return
@@ -156,7 +157,7 @@ func FuzzHijackBody(f *testing.F) {
 			r.Header.Set("Connection", "upgrade")
 			r.Header.Set("Upgrade", "tcp")
 		}
-		s, err := conn.Hijack(w, r)
+		s, err := conn.Hijack(w, r, compat.RawStream)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"moss/api/compat"
 	"moss/engine/fault"
 	"moss/engine/session"
 	"moss/engine/stdio"
@@ -40,9 +39,9 @@ type Output struct {
 
 // NewOutput begins the answer and sends its head at once: 101 and the connection itself when the client asked for an
 // upgrade, 200 and chunks otherwise. The caller closes it.
-func NewOutput(w http.ResponseWriter, r *http.Request, tty bool) (*Output, error) {
+func NewOutput(w http.ResponseWriter, r *http.Request, mediaType string, tty bool) (*Output, error) {
 	if Upgrades(r) {
-		s, err := Hijack(w, r)
+		s, err := Hijack(w, r, mediaType)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +50,7 @@ func NewOutput(w http.ResponseWriter, r *http.Request, tty bool) (*Output, error
 			tty: tty,
 		}, nil
 	}
-	w.Header().Set("Content-Type", compat.RawStream)
+	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
 	return &Output{w: w, flush: out.Flush, close: func() error { return nil }, tty: tty}, out.Flush()

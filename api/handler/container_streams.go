@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"moss/api/compat"
 	"moss/api/conn"
 	"moss/api/route"
 	"moss/engine/container"
@@ -20,12 +21,16 @@ func (h *Handler) containerAttach(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	r, err := h.inventory.Get(c.Param("id"))
+	if err != nil {
+		return err
+	}
 	// The end of a client's input is not its end: it may have nothing to send and wait for output. Once the connection is
 	// taken over, its own errors end the view, and the server closes it when it shuts down.
 	ctx := context.WithoutCancel(c.Ctx())
 	opened := false
-	err = h.viewers.Attach(ctx, c.Param("id"), opt, func() (io.ReadWriteCloser, error) {
-		stream, err := conn.Hijack(c.Writer(), c.Request())
+	err = h.viewers.Attach(ctx, r.ID, opt, func() (io.ReadWriteCloser, error) {
+		stream, err := conn.Hijack(c.Writer(), c.Request(), compat.StreamType(c.Version(), r.Config.Tty))
 		opened = err == nil
 		return stream, err
 	})
@@ -66,7 +71,7 @@ func (h *Handler) containerLogs(c *route.Call) error {
 		if out != nil {
 			return nil
 		}
-		out, err = conn.NewOutput(c.Writer(), c.Request(), r.Config.Tty)
+		out, err = conn.NewOutput(c.Writer(), c.Request(), compat.StreamType(c.Version(), r.Config.Tty), r.Config.Tty)
 		return err
 	}
 	ctx := c.Ctx()
@@ -115,7 +120,11 @@ func logsOptions(c *route.Call) (container.LogsOptions, error) {
 		return opt, fault.Invalid("Bad parameters: you must choose at least one stream")
 	}
 	var err error
-	if opt.Since, err = parseTimestamp("since", c.Text("since"), time.Now()); err != nil {
+	now := time.Now()
+	if opt.Since, err = parseTimestamp("since", c.Text("since"), now); err != nil {
+		return opt, err
+	}
+	if opt.Until, err = parseTimestamp("until", c.Text("until"), now); err != nil {
 		return opt, err
 	}
 	if tail := c.Text("tail"); tail != "" && tail != "all" {

@@ -65,36 +65,37 @@ func (h *Handler) startBody(c *route.Call) error {
 }
 
 func (h *Handler) containerStop(c *route.Call) error {
-	timeout, err := readTimeout(c)
+	opt, err := stopOptions(c)
 	if err != nil {
 		return err
 	}
-	return c.NoContent(h.containers.Stop(c.Ctx(), c.Param("id"), timeout))
+	return c.NoContent(h.containers.Stop(c.Ctx(), c.Param("id"), opt))
 }
 
 func (h *Handler) containerRestart(c *route.Call) error {
-	timeout, err := readTimeout(c)
+	opt, err := stopOptions(c)
 	if err != nil {
 		return err
 	}
-	return c.NoContent(h.containers.Restart(c.Ctx(), c.Param("id"), timeout))
+	return c.NoContent(h.containers.Restart(c.Ctx(), c.Param("id"), opt))
 }
 
-// readTimeout returns the parameter t, nil when it is missing.
-func readTimeout(c *route.Call) (*time.Duration, error) {
+// stopOptions reads how to stop.
+func stopOptions(c *route.Call) (container.StopOptions, error) {
+	opt := container.StopOptions{Signal: c.Text("signal")}
 	if !c.Has("t") {
-		return nil, nil //nolint:nilnil // No value and no error is what a missing parameter is.
+		return opt, nil
 	}
 	seconds, err := c.Int("t", 0)
 	if err != nil {
-		return nil, err
+		return opt, err
 	}
 	const most = math.MaxInt64 / int64(time.Second)
 	if int64(seconds) > most || int64(seconds) < -most {
-		return nil, fault.Invalid("invalid value for t: %d seconds is out of range", seconds)
+		return opt, fault.Invalid("invalid value for t: %d seconds is out of range", seconds)
 	}
-	d := time.Duration(seconds) * time.Second
-	return &d, nil
+	opt.Timeout = new(time.Duration(seconds) * time.Second)
+	return opt, nil
 }
 
 func (h *Handler) containerKill(c *route.Call) error {

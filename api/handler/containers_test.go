@@ -46,6 +46,8 @@ func TestVerbs(t *testing.T) {
 		{"POST", "/containers/web/stop?t=9223372036854775807", "", 400, ""},
 		{"POST", "/containers/web/restart?t=7", "", 204, "restart web 7s"},
 		{"POST", "/containers/web/restart", "", 204, "restart web default"},
+		{"POST", "/containers/web/stop?signal=INT", "", 204, "stop web defaultINT"},
+		{"POST", "/containers/web/restart?t=7&signal=9", "", 204, "restart web 7s9"},
 		{"POST", "/containers/web/kill", "", 204, `kill web ""`},
 		{"POST", "/containers/web/kill?signal=SIGINT", "", 204, `kill web "SIGINT"`},
 		{"POST", "/containers/web/wait", "", 200, "wait web 0"},

@@ -48,7 +48,7 @@ func (h *Handler) execStart(c *route.Call) error {
 	ctx := context.WithoutCancel(c.Ctx())
 	opened := false
 	err = h.execs.Start(ctx, id, opt, func() (io.ReadWriteCloser, error) {
-		stream, err := conn.Hijack(c.Writer(), c.Request())
+		stream, err := conn.Hijack(c.Writer(), c.Request(), compat.StreamType(c.Version(), body.Tty))
 		opened = err == nil
 		return stream, err
 	})

@@ -106,19 +106,19 @@ func (f *containers) Prune(_ context.Context, filters map[string][]string) ([]st
 
 func (f *containers) Start(_ context.Context, ref string) error { return f.note("start %s", ref) }
 
-func (f *containers) Stop(_ context.Context, ref string, timeout *time.Duration) error {
-	return f.note("stop %s %s", ref, show(timeout))
+func (f *containers) Stop(_ context.Context, ref string, opt container.StopOptions) error {
+	return f.note("stop %s %s", ref, show(opt))
 }
 
-func (f *containers) Restart(_ context.Context, ref string, timeout *time.Duration) error {
-	return f.note("restart %s %s", ref, show(timeout))
+func (f *containers) Restart(_ context.Context, ref string, opt container.StopOptions) error {
+	return f.note("restart %s %s", ref, show(opt))
 }
 
-func show(d *time.Duration) string {
-	if d == nil {
-		return "default"
+func show(opt container.StopOptions) string {
+	if opt.Timeout == nil {
+		return "default" + opt.Signal
 	}
-	return d.String()
+	return opt.Timeout.String() + opt.Signal
 }
 
 func (f *containers) Kill(_ context.Context, ref, signal string) error {

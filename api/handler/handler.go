@@ -25,8 +25,8 @@ type Containers interface {
 	Create(ctx context.Context, name string, cfg container.Config, host container.HostConfig,
 		endpoints map[string]container.EndpointConfig) (id string, warnings []string, err error)
 	Start(ctx context.Context, ref string) error
-	Stop(ctx context.Context, ref string, timeout *time.Duration) error
-	Restart(ctx context.Context, ref string, timeout *time.Duration) error
+	Stop(ctx context.Context, ref string, opt container.StopOptions) error
+	Restart(ctx context.Context, ref string, opt container.StopOptions) error
 	Kill(ctx context.Context, ref, signal string) error
 	Remove(ctx context.Context, ref string, opt container.RemoveOptions) error
 	Pruner
@@ -81,7 +81,7 @@ type Execs interface {
 
 // Stats tells what containers use.
 type Stats interface {
-	Once(ctx context.Context, ref string) (*stats.Sample, error)
+	Once(ctx context.Context, ref string, atOnce bool) (*stats.Sample, error)
 	// Watch passes samples to emit until the container is removed, ctx is done or emit fails.
 	Watch(ctx context.Context, ref string, emit func(*stats.Sample) error) error
 }

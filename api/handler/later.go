@@ -19,9 +19,6 @@ func laterParams() []laterParam {
 		return route.Later{Name: name, Since: v(minor), Fine: fine}
 	}
 	return []laterParam{
-		{get, "/containers/:id/logs", later(35, "until", "0")},
-		{post, "/containers/:id/stop", later(42, "signal")},
-		{post, "/containers/:id/restart", later(42, "signal")},
 		{get, "/images/:name/json", later(49, "platform")},
 		{get, "/images/:name/history", later(48, "platform")},
 		{get, "/images/:name/get", later(48, "platform")},

@@ -12,9 +12,6 @@ func TestLaterParameters(t *testing.T) {
 	for _, tc := range []struct {
 		method, path, name, value, fine string
 	}{
-		{"GET", "/containers/web/logs?stdout=1", "until", "5", "0"},
-		{"POST", "/containers/web/stop", "signal", "SIGINT", ""},
-		{"POST", "/containers/web/restart", "signal", "SIGINT", ""},
 		{"GET", "/images/box/json", "platform", "{}", ""},
 		{"GET", "/images/box/history", "platform", "{}", ""},
 		{"GET", "/images/box/get", "platform", "{}", ""},

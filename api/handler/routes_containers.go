@@ -51,9 +51,12 @@ func (h *Handler) containerRoutes() []route.Route {
 			Out:    reflect.TypeFor[types.Top](), Codes: codes(200, 404, 400, 409, 501),
 		}},
 		{Method: get, Path: "/containers/:id/stats", Do: h.containerStats, Shape: route.Shape{
-			About:  "tells what a container uses, once a second",
-			Params: params(boolParam("stream", "0: one sample, after a second; on without it").Since(v(20))),
-			Out:    reflect.TypeFor[types.Stats](), Stream: true, Codes: codes(200, 404, 400),
+			About: "tells what a container uses, once a second",
+			Params: params(
+				boolParam("stream", "0: one sample, after a second; on without it").Since(v(20)),
+				boolParam("one-shot", "with stream=0: the sample at once, maybe without one before it; of 1.41"),
+			),
+			Out: reflect.TypeFor[types.Stats](), Stream: true, Codes: codes(200, 404, 400),
 		}},
 	}
 }
@@ -92,7 +95,10 @@ func (h *Handler) containerChangeRoutes() []route.Route {
 
 // containerVerbRoutes do something to a container and answer without a body, or with little.
 func (h *Handler) containerVerbRoutes() []route.Route {
-	wait := intParam("t", "seconds between the stop signal and SIGKILL; below 0 without end")
+	stop := params(
+		intParam("t", "seconds between the stop signal and SIGKILL; below 0 without end"),
+		textParam("signal", "name or number, in place of the container's own stop signal; of 1.42"),
+	)
 	return []route.Route{
 		{Method: post, Path: "/containers/:id/start", Do: h.containerStart, Shape: route.Shape{
 			About: "runs a container",
@@ -103,10 +109,10 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 			Codes: codes(204, 304, 404, 400, 403, 409, 501), BadSince: v(25),
 		}},
 		{Method: post, Path: "/containers/:id/stop", Do: h.containerStop, Shape: route.Shape{
-			About: "stops a container", Params: params(wait), Codes: codes(204, 304, 404, 400, 409),
+			About: "stops a container", Params: stop, Codes: codes(204, 304, 404, 400, 409),
 		}},
 		{Method: post, Path: "/containers/:id/restart", Do: h.containerRestart, Shape: route.Shape{
-			About: "stops a container if it runs, and starts it", Params: params(wait),
+			About: "stops a container if it runs, and starts it", Params: stop,
 			Codes: codes(204, 404, 400, 403, 409, 501),
 		}},
 		{Method: post, Path: "/containers/:id/kill", Do: h.containerKill, Shape: route.Shape{
@@ -168,6 +174,7 @@ func (h *Handler) containerStreamRoutes() []route.Route {
 				boolParam("stdout", "that stream; one of the two is needed"),
 				boolParam("stderr", "that stream; one of the two is needed"),
 				timeParam("since", "leaves out what is older").Since(v(20)),
+				timeParam("until", "leaves out what is younger, and ends follow; of 1.35"),
 				boolParam("timestamps", "before each line, with nanoseconds"),
 				textParam("tail", "all, or the number of the last lines"),
 			),

@@ -8,12 +8,18 @@ import (
 	"moss/api/conn"
 	"moss/api/route"
 	"moss/api/wire"
+	"moss/engine/fault"
 	"moss/engine/stats"
 )
 
 func (h *Handler) containerStats(c *route.Call) error {
-	if c.Has("stream") && !c.Bool("stream") {
-		sample, err := h.stats.Once(c.Ctx(), c.Param("id"))
+	streams := !c.Has("stream") || c.Bool("stream")
+	oneShot := c.Bool("one-shot")
+	if streams && oneShot {
+		return fault.Invalid("cannot have stream=true and one-shot=true")
+	}
+	if !streams {
+		sample, err := h.stats.Once(c.Ctx(), c.Param("id"), oneShot)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 
 // usage is a fake of what containers use and run.
 type usage struct {
+	atOnce  bool
 	samples int // that Watch passes on before it ends; less than none: until the client goes
 	err     error
 	left    chan error // gets what Watch saw of its client's going
@@ -23,7 +24,10 @@ type usage struct {
 
 func (f *usage) sample() *stats.Sample { return &stats.Sample{ID: "4fa6e0", Name: "web", Tasks: 3} }
 
-func (f *usage) Once(context.Context, string) (*stats.Sample, error) { return f.sample(), f.err }
+func (f *usage) Once(_ context.Context, _ string, atOnce bool) (*stats.Sample, error) {
+	f.atOnce = atOnce
+	return f.sample(), f.err
+}
 
 func (f *usage) Watch(ctx context.Context, _ string, emit func(*stats.Sample) error) error {
 	for n := 0; f.samples < 0 || n < f.samples; n++ {
@@ -54,8 +58,12 @@ func TestStats(t *testing.T) {
 		{"/containers/web/stats?stream=False", 1},
 		{"/v1.20/containers/web/stats?stream=false", 1},
 		{"/v1.19/containers/web/stats?stream=false", 3},
+		{"/containers/web/stats?stream=0&one-shot=1", 1},
 	} {
 		status, body := a.ask("GET", tc.path, "")
+		if want := strings.Contains(tc.path, "one-shot"); a.usage.atOnce != want {
+			t.Errorf("%s: at once %t, want %t", tc.path, a.usage.atOnce, want)
+		}
 		lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
 		if status != 200 || len(lines) != tc.want || field(t, lines[0], "name") != "/web" {
 			t.Errorf("%s = %d with %d samples, want 200 with %d:\n%s", tc.path, status, len(lines), tc.want, body)
@@ -68,6 +76,9 @@ func TestStats(t *testing.T) {
 
 func TestStatsErrors(t *testing.T) {
 	a := newAPI(t)
+	if status, body := a.ask("GET", "/containers/web/stats?one-shot=1", ""); status != 400 || !strings.Contains(body, "one-shot") {
+		t.Errorf("one shot of a stream = %d %s, want 400", status, body)
+	}
 	a.usage.err = noSuch()
 	for _, path := range []string{"/containers/nope/stats", "/containers/nope/stats?stream=0"} {
 		if status, body := a.ask("GET", path, ""); status != 404 || field(t, body, "message") != "No such container: nope" {

@@ -36,15 +36,15 @@ func TestAttach(t *testing.T) {
 	for _, tc := range []struct{ path, headers, head, said string }{
 		{
 			"/v1.24/containers/web/attach?stream=1&stdin=1&stdout=1&stderr=1", "Connection: Upgrade\r\nUpgrade: tcp\r\n", upgraded,
-			"attach web {Logs:false Stream:true Stdin:true Stdout:true Stderr:true DetachKeys:[]}",
+			"get web; attach 4fa6e0 {Logs:false Stream:true Stdin:true Stdout:true Stderr:true DetachKeys:[]}",
 		},
 		{
 			"/v1.24/containers/web/attach?stream=1&logs=1&stdout=1&detachKeys=ctrl-a,x", "", "HTTP/1.1 200 OK\r\nContent-Type: application/vnd.engine.raw-stream\r\n",
-			"attach web {Logs:true Stream:true Stdin:false Stdout:true Stderr:false DetachKeys:[1 120]}",
+			"get web; attach 4fa6e0 {Logs:true Stream:true Stdin:false Stdout:true Stderr:false DetachKeys:[1 120]}",
 		},
 		{
 			"/v1.21/containers/web/attach?stream=1&detachKeys=nonsense", "", "HTTP/1.1 200 OK\r\n",
-			"attach web {Logs:false Stream:true Stdin:false Stdout:false Stderr:false DetachKeys:[]}",
+			"get web; attach 4fa6e0 {Logs:false Stream:true Stdin:false Stdout:false Stderr:false DetachKeys:[]}",
 		},
 	} {
 		c := a.dial()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"moss/api/compat"
 	"moss/api/conn"
 	"moss/api/socket"
 	"moss/engine/fault"
@@ -229,7 +230,7 @@ func TestShutdown(t *testing.T) {
 			entered <- r.URL.Path
 			<-r.Context().Done()
 		case "/attach":
-			stream, err := conn.Hijack(w, r)
+			stream, err := conn.Hijack(w, r, compat.RawStream)
 			if err != nil {
 				t.Error(err)
 				return

@@ -26,6 +26,12 @@ type LogsOptions struct {
 	Tail           int       // last so many lines; negative: all
 }
 
+// StopOptions says how to stop a container (API document 2, 4.1: stop).
+type StopOptions struct {
+	Timeout *time.Duration // between the signal and SIGKILL; nil: the container's own, negative: no end
+	Signal  string         // a name or a number; empty: the container's own
+}
+
 // RemoveOptions says how to remove a container.
 type RemoveOptions struct {
 	Force   bool // kill it first

@@ -138,7 +138,7 @@ func TestConnectAtRest(t *testing.T) {
 	if got := must(m.inventory.Get("web")); got.Host.NetworkMode != "b" || got.Network.Primary != "b" {
 		t.Errorf("mode = %q, primary = %q, want the name of the network", got.Host.NetworkMode, got.Network.Primary)
 	}
-	w.must(m.Stop(t.Context(), "web", new(killWait)))
+	w.must(m.Stop(t.Context(), "web", container.StopOptions{Timeout: new(killWait)}))
 	if want := []string{"connect:a:bridge", "connect:b:bridge", "disconnect:a:bridge", "disconnect:b:bridge"}; !slices.Equal(w.log.nets(), want) {
 		t.Errorf("events = %v, want %v", w.log.nets(), want)
 	}
@@ -148,7 +148,7 @@ func TestConnectAtRest(t *testing.T) {
 		t.Errorf("places = %v, want a", places)
 	}
 	w.must(m.Networks().DisconnectNetwork(t.Context(), "web", a, false))
-	w.must(m.Restart(t.Context(), "web", new(killWait)))
+	w.must(m.Restart(t.Context(), "web", container.StopOptions{Timeout: new(killWait)}))
 	if record, places := w.in(m, "web"); len(record)+len(places) != 0 || w.nets.requests[id].Mode != network.Bridge {
 		t.Errorf("networks = %v, places = %v, asked for %+v, want none", record, places, w.nets.requests[id])
 	}
@@ -241,7 +241,7 @@ func TestLiveWithoutNetwork(t *testing.T) {
 	if record, places := w.in(m, "web"); len(record)+len(places) > 0 {
 		t.Errorf("networks = %v, places = %v, want none", record, places)
 	}
-	w.must(m.Stop(t.Context(), "web", new(killWait)))
+	w.must(m.Stop(t.Context(), "web", container.StopOptions{Timeout: new(killWait)}))
 	w.must(m.Networks().ConnectNetwork(t.Context(), "web", n, container.EndpointConfig{}))
 }
 

@@ -186,7 +186,7 @@ func TestWaitUnderRestartPolicy(t *testing.T) {
 					t.Errorf("Wait between two runs = %s, want 4", got)
 				}
 				third := wait()
-				w.must(m.Stop(t.Context(), id, nil))
+				w.must(m.Stop(t.Context(), id, container.StopOptions{}))
 				if got := <-third; got != "4 <nil>" {
 					t.Errorf("Wait of a stop between two runs = %s, want the last code", got)
 				}

@@ -51,7 +51,7 @@ func TestViewsShareTheMount(t *testing.T) {
 	during := open()
 	want("running and looked at", true)
 	now := new(time.Duration)
-	w.must(m.Stop(t.Context(), "web", now))
+	w.must(m.Stop(t.Context(), "web", container.StopOptions{Timeout: now}))
 	want("stopped with a view open", true)
 	w.must(during.Close())
 	want("stopped and closed", false)
@@ -68,7 +68,7 @@ func TestViewsShareTheMount(t *testing.T) {
 	w.must(err)
 	w.must(files.Close())
 	want("a view of the next engine closed", false)
-	w.must(next.Stop(t.Context(), "web", now))
+	w.must(next.Stop(t.Context(), "web", container.StopOptions{Timeout: now}))
 	want("stopped by the next engine", false)
 }
 

@@ -162,16 +162,26 @@ func TestStopSignalsThenKills(t *testing.T) {
 		fake := w.tasks.Task(id)
 		patience := 3 * time.Second
 		began := time.Now()
-		w.must(m.Stop(t.Context(), "web", &patience))
+		w.must(m.Stop(t.Context(), "web", container.StopOptions{Timeout: &patience}))
 		if took := time.Since(began); took != patience {
 			t.Errorf("Stop took %s, want %s", took, patience)
 		}
 		if got := fake.Signals(); !slices.Equal(got, []int{2, 9}) {
 			t.Errorf("signals = %v, want SIGINT then SIGKILL", got)
 		}
-		if err := m.Stop(t.Context(), "web", nil); !fault.Is(err, fault.NotModified) {
+		if err := m.Stop(t.Context(), "web", container.StopOptions{}); !fault.Is(err, fault.NotModified) {
 			t.Errorf("second Stop = %v, want not modified", err)
 		}
+		w.must(m.Start(t.Context(), "web"))
+		fake = w.tasks.Task(id)
+		if err := m.Stop(t.Context(), "web", container.StopOptions{Signal: "SIGNONE"}); !fault.Is(err, fault.Invalid) || len(fake.Signals()) != 0 {
+			t.Errorf("Stop with a signal that is none = %v with signals %v, want invalid and none", err, fake.Signals())
+		}
+		w.must(m.Restart(t.Context(), "web", container.StopOptions{Timeout: &patience, Signal: "USR1"}))
+		if got := fake.Signals(); !slices.Equal(got, []int{10, 9}) {
+			t.Errorf("signals = %v, want SIGUSR1 then SIGKILL", got)
+		}
+		w.must(m.Stop(t.Context(), "web", container.StopOptions{Timeout: new(time.Duration)}))
 		if err := m.Kill(t.Context(), "web", ""); !fault.Is(err, fault.Conflict) {
 			t.Errorf("Kill of a stopped container = %v, want a conflict", err)
 		}
@@ -187,7 +197,7 @@ func TestReadersAnswerDuringAStop(t *testing.T) {
 		w.must(m.Start(t.Context(), "web"))
 		minute := time.Minute
 		stopped := make(chan error, 1)
-		go func() { stopped <- m.Stop(t.Context(), "web", &minute) }()
+		go func() { stopped <- m.Stop(t.Context(), "web", container.StopOptions{Timeout: &minute}) }()
 		synctest.Wait()
 		began := time.Now()
 		if got := w.state(m, "web"); got != container.Running {
@@ -285,7 +295,7 @@ func TestStopEndsARestartLoop(t *testing.T) {
 		if got := w.state(m, "web"); got != container.Restarting {
 			t.Fatalf("state between two runs = %s, want restarting", got)
 		}
-		w.must(m.Stop(t.Context(), "web", nil))
+		w.must(m.Stop(t.Context(), "web", container.StopOptions{}))
 		time.Sleep(time.Minute)
 		if got := w.state(m, "web"); got != container.Exited {
 			t.Errorf("state after a stop = %s, want exited", got)

@@ -127,7 +127,7 @@ func TestLinkMoves(t *testing.T) {
 	w.create(m, "web", func(_ *container.Config, h *container.HostConfig) { h.Links = []string{"db"} })
 	w.must(m.Start(t.Context(), "db"))
 	w.must(m.Start(t.Context(), "web"))
-	w.must(m.Stop(t.Context(), "db", new(killWait)))
+	w.must(m.Stop(t.Context(), "db", container.StopOptions{Timeout: new(killWait)}))
 	w.nets.address = "172.17.0.77"
 	w.must(m.Start(t.Context(), "db"))
 	r, _ := m.inventory.Get("web")

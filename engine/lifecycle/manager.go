@@ -185,11 +185,11 @@ func (m *Manager) Shutdown(ctx context.Context) {
 			continue // it is at rest
 		}
 		all.Go(func() {
-			patience := stopTimeout(r, nil)
+			how := newEnding(r)
 			if r.Build {
-				patience = 0 // it is of no use any more
+				how = ending{} // it is of no use any more
 			}
-			if err := m.stopper.endProcess(ctx, c, r, patience); err != nil {
+			if err := m.stopper.endProcess(ctx, c, r, how); err != nil {
 				m.opt.Log.Error().Err(err).Str("container", c.id).Msg("container did not stop")
 			}
 		})

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/container"
 	"moss/engine/container/life"
 	"moss/engine/fault"
@@ -379,7 +381,7 @@ func TestStopMeetsPolicyRestart(t *testing.T) {
 				w.tasks.Task(id).End(task.Exit{Code: 1})
 				synctest.Wait()
 				begun := time.Now()
-				w.must(m.stopper.endProcess(t.Context(), c, asked, patience))
+				w.must(m.stopper.endProcess(t.Context(), c, asked, ending{int(unix.SIGTERM), patience}))
 				c.release()
 				if got := c.record(); got.State != container.Exited || time.Since(begun) > 0 {
 					t.Errorf("got %s after %s, want exited at once", got.State, time.Since(begun))

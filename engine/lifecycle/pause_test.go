@@ -94,7 +94,9 @@ func TestEndsOfAPausedContainer(t *testing.T) {
 		actions []string // after the pause
 	}{
 		{
-			"stop", func(m *Manager, id string) error { return m.Stop(m.background.life, id, &second) },
+			"stop", func(m *Manager, id string) error {
+				return m.Stop(m.background.life, id, container.StopOptions{Timeout: &second})
+			},
 			[]int{int(unix.SIGTERM)},
 			container.Exited,
 			[]string{"kill", "die", "stop"},
@@ -112,7 +114,9 @@ func TestEndsOfAPausedContainer(t *testing.T) {
 			[]string{"kill", "die"},
 		},
 		{
-			"restart", func(m *Manager, id string) error { return m.Restart(m.background.life, id, &second) },
+			"restart", func(m *Manager, id string) error {
+				return m.Restart(m.background.life, id, container.StopOptions{Timeout: &second})
+			},
 			nil, container.Running,
 			[]string{"kill", "die", "stop", "start", "restart"},
 		},

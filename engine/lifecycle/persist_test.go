@@ -34,14 +34,14 @@ func (w *world) powerCut(m *Manager, id string) {
 func TestPowerCut(t *testing.T) {
 	started := func(m *Manager, id string) error { return m.Start(m.background.life, id) }
 	stopped := func(m *Manager, id string) error {
-		return errors.Join(m.Start(m.background.life, id), m.Stop(m.background.life, id, nil))
+		return errors.Join(m.Start(m.background.life, id), m.Stop(m.background.life, id, container.StopOptions{}))
 	}
 	renamed := func(m *Manager, id string) error {
 		return errors.Join(stopped(m, id), m.Rename(m.background.life, id, "other"))
 	}
 	again := func(m *Manager, id string) error { return errors.Join(stopped(m, id), m.Start(m.background.life, id)) }
 	restarted := func(m *Manager, id string) error {
-		return errors.Join(started(m, id), m.Restart(m.background.life, id, nil))
+		return errors.Join(started(m, id), m.Restart(m.background.life, id, container.StopOptions{}))
 	}
 	killed := func(m *Manager, id string) error {
 		return errors.Join(m.Start(m.background.life, id), m.Kill(m.background.life, id, ""))

@@ -31,7 +31,7 @@ func TestPrune(t *testing.T) {
 	if _, _, err := m.Prune(t.Context(), map[string][]string{"dangling": {"true"}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("another filter: got %v, want fault.Invalid", err)
 	}
-	w.must(m.Stop(t.Context(), running, nil))
+	w.must(m.Stop(t.Context(), running, container.StopOptions{}))
 	broken := errors.New("broken")
 	w.layers.fail = map[string]error{"remove": broken}
 	if removed, _, err := m.Prune(t.Context(), nil); !errors.Is(err, broken) || len(removed) > 0 {

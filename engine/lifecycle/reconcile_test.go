@@ -190,7 +190,7 @@ func TestShutdownStopsAndAlwaysComesBack(t *testing.T) {
 		for _, name := range []string{"once", "always", "unless", "down"} {
 			w.must(first.Start(t.Context(), name))
 		}
-		w.must(first.Stop(t.Context(), "down", nil))
+		w.must(first.Stop(t.Context(), "down", container.StopOptions{}))
 		first.Shutdown(context.WithoutCancel(t.Context()))
 		for _, name := range []string{"once", "always", "unless"} {
 			if got := w.state(first, name); got != container.Exited {
@@ -329,7 +329,7 @@ func TestCrashDuringStop(t *testing.T) {
 		w.must(first.Start(t.Context(), id))
 		minute := time.Minute
 		stopping := make(chan error, 1)
-		go func() { stopping <- first.Stop(t.Context(), id, &minute) }()
+		go func() { stopping <- first.Stop(t.Context(), id, container.StopOptions{Timeout: &minute}) }()
 		synctest.Wait()
 		first.Close()
 		second := w.engine()

@@ -47,7 +47,7 @@ func (m *Manager) forceDown(ctx context.Context, c *ctr) error {
 	if err != nil {
 		return nil //nolint:nilerr // it is at rest
 	}
-	return m.stopper.endProcess(ctx, c, r, 0)
+	return m.stopper.endProcess(ctx, c, r, ending{})
 }
 
 // removeSoon removes a container that asked for it, once nobody holds its token.

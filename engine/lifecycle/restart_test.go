@@ -58,7 +58,7 @@ func TestRestartDelays(t *testing.T) {
 		if r, err := m.inventory.Get(id); err != nil || r.RestartCount != len(want) {
 			t.Errorf("RestartCount %d, want %d", r.RestartCount, len(want))
 		}
-		w.must(m.Restart(t.Context(), id, nil))
+		w.must(m.Restart(t.Context(), id, container.StopOptions{}))
 		if r, err := m.inventory.Get(id); err != nil || r.RestartCount != 0 {
 			t.Errorf("RestartCount after a user's restart %d, want 0", r.RestartCount)
 		}
@@ -94,7 +94,7 @@ func TestRetriesAreCountedAcrossEngines(t *testing.T) {
 
 // TestWhoStartsWithTheEngine: each policy, by how the container came to rest.
 func TestWhoStartsWithTheEngine(t *testing.T) {
-	stop := func(m *Manager, id string) error { return m.Stop(m.background.life, id, nil) }
+	stop := func(m *Manager, id string) error { return m.Stop(m.background.life, id, container.StopOptions{}) }
 	kill := func(m *Manager, id string) error { return m.Kill(m.background.life, id, "") }
 	shutdown := func(m *Manager, _ string) error { m.Shutdown(m.background.life); return nil }
 	term := func(m *Manager, id string) error { return m.Kill(m.background.life, id, "TERM") }
@@ -166,7 +166,7 @@ func TestEndsOfARestartLoop(t *testing.T) {
 		want container.State
 		gone bool
 	}{
-		"stop": {func(m *Manager, id string) error { return m.Stop(m.background.life, id, nil) }, container.Exited, false},
+		"stop": {func(m *Manager, id string) error { return m.Stop(m.background.life, id, container.StopOptions{}) }, container.Exited, false},
 		"kill": {func(m *Manager, id string) error { return m.Kill(m.background.life, id, "") }, container.Exited, false},
 		"rm -f": {func(m *Manager, id string) error {
 			return m.Remove(m.background.life, id, container.RemoveOptions{Force: true})

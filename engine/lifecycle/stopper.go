@@ -22,47 +22,65 @@ type stopper struct {
 }
 
 // stopContainer does the work of Stop. The caller holds the token.
-func (s *stopper) stopContainer(ctx context.Context, c *ctr, timeout *time.Duration) error {
+func (s *stopper) stopContainer(ctx context.Context, c *ctr, opt container.StopOptions) error {
+	how := newEnding(c.record())
+	if err := how.apply(opt); err != nil {
+		return err
+	}
 	r, err := s.lives.applyEvent(c, life.EndAsked{Op: container.OpStop})
 	if err != nil {
 		return err
 	}
-	if err := s.endProcess(ctx, c, r, stopTimeout(r, timeout)); err != nil {
+	if err := s.endProcess(ctx, c, r, how); err != nil {
 		return err
 	}
 	publishEvent(s.events, "stop", c.record())
 	return nil
 }
 
-// stopTimeout is how long a stop waits before it kills.
-func stopTimeout(r *container.Record, asked *time.Duration) time.Duration {
-	switch {
-	case asked != nil:
-		return *asked
-	case r.Config.StopTimeout != nil:
-		return time.Duration(*r.Config.StopTimeout) * time.Second
-	default:
-		return container.DefaultStopTimeout
+// ending is how a process is ended.
+type ending struct {
+	signal   int           // the first one
+	patience time.Duration // until SIGKILL; 0: SIGKILL alone, negative: never
+}
+
+// newEnding is what the container's configuration says.
+func newEnding(r *container.Record) ending {
+	how := ending{stopSignal(r), container.DefaultStopTimeout}
+	if r.Config.StopTimeout != nil {
+		how.patience = time.Duration(*r.Config.StopTimeout) * time.Second
 	}
+	return how
+}
+
+// apply changes what is asked for otherwise. fault.Invalid for no signal.
+func (e *ending) apply(asked container.StopOptions) (err error) {
+	if asked.Timeout != nil {
+		e.patience = *asked.Timeout
+	}
+	if asked.Signal != "" {
+		e.signal, err = container.ParseSignal(asked.Signal)
+	}
+	return err
 }
 
 // endProcess ends the process of a container that was told so (life.EndAsked), and returns when its exit has been handled. r is
-// the record after that. patience 0 kills at once.
-func (s *stopper) endProcess(ctx context.Context, c *ctr, r *container.Record, patience time.Duration) error {
+// the record after that.
+func (s *stopper) endProcess(ctx context.Context, c *ctr, r *container.Record, how ending) error {
 	if !r.State.HasProcess() {
 		return nil // it waited for its restart
 	}
 	defer s.lives.noteEvent(c, life.GaveUp{})
 	rest := c.untilRest()
-	if patience != 0 {
-		if err := s.endSignal(ctx, c, stopSignal(r)); err != nil && !fault.Is(err, fault.Conflict) {
+	if how.patience != 0 {
+		if err := s.endSignal(ctx, c, how.signal); err != nil && !fault.Is(err, fault.Conflict) {
 			return err
 		}
-		if patience < 0 {
+		if how.patience < 0 {
 			<-rest.done
 			return nil
 		}
-		if waitRest(ctx, rest, patience) {
+		if waitRest(ctx, rest, how.patience) {
 			return nil
 		}
 	}

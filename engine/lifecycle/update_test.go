@@ -50,7 +50,7 @@ func TestUpdateOfARunningContainer(t *testing.T) {
 	if _, told := w.log.last("update"); !told {
 		t.Error("no update event")
 	}
-	w.must(m.Stop(t.Context(), id, nil))
+	w.must(m.Stop(t.Context(), id, container.StopOptions{}))
 	if _, err := m.Update(t.Context(), id, container.HostConfig{CPUShares: 2}); err != nil {
 		t.Errorf("update of a stopped container: %v", err)
 	}

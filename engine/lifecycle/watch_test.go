@@ -133,7 +133,7 @@ func TestHealthOfARun(t *testing.T) {
 			t.Errorf("health in the next engine = %+v, want what the last one knew", got)
 		}
 		time.Sleep(time.Second) // a start is known by its time
-		w.must(m.Restart(t.Context(), "web", nil))
+		w.must(m.Restart(t.Context(), "web", container.StopOptions{}))
 		if _, noted, err := m.inventory.SetHealth(first, container.Health{Status: "healthy"}); noted || err != nil || get().Health.Status != "starting" {
 			t.Errorf("SetHealth of an earlier run = %v, %v, %+v, want nothing noted", noted, err, get().Health)
 		}

@@ -58,13 +58,13 @@ func New(opt Options) *Service {
 	return &Service{opt: opt, proc: proc.Dir(opt.Proc), samplers: map[string]*sampler{}}
 }
 
-// Once takes one sample with the one before, a second apart. Of a container that does not run it is zero, and comes at
-// once. fault.NotFound if there is no such container.
-func (s *Service) Once(ctx context.Context, ref string) (*Sample, error) {
+// Once takes one sample with the one before, a second apart; with atOnce the next one there is, which may have none before it.
+// Of a container that does not run it is zero, and comes at once. fault.NotFound if there is no such container.
+func (s *Service) Once(ctx context.Context, ref string, atOnce bool) (*Sample, error) {
 	var last *Sample
 	err := s.Watch(ctx, ref, func(sample *Sample) error {
 		last = sample
-		if sample.Read.IsZero() || !sample.PreviousRead.IsZero() {
+		if atOnce || sample.Read.IsZero() || !sample.PreviousRead.IsZero() {
 			return errEnough
 		}
 		return nil

@@ -81,7 +81,7 @@ func TestOnce(t *testing.T) {
 	s, f := newService(t)
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		got, err := s.Once(t.Context(), "web")
+		got, err := s.Once(t.Context(), "web", false)
 		if err != nil || got.ID != ctrID || got.Name != "web" || got.CPU.Total == 0 || got.PreviousCPU.Total == 0 {
 			t.Fatalf("Once = %+v, %v", got, err)
 		}
@@ -94,11 +94,23 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// TestOnceAtOnce takes what the first look gives: nothing comes before it.
+func TestOnceAtOnce(t *testing.T) {
+	s, f := newService(t)
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		got, err := s.Once(t.Context(), "web", true)
+		if err != nil || got.CPU.Total == 0 || !got.PreviousRead.IsZero() || time.Since(begin) != 0 || f.count() != 1 {
+			t.Errorf("Once = %+v, %v after %v and %d readings, want the first at once", got, err, time.Since(begin), f.count())
+		}
+	})
+}
+
 // TestOnceAtTheEnd asks for the use of a container whose process has ended a moment ago.
 func TestOnceAtTheEnd(t *testing.T) {
 	s, f := newService(t)
 	f.ended = true
-	got, err := s.Once(t.Context(), "web")
+	got, err := s.Once(t.Context(), "web", false)
 	if want := (&Sample{ID: ctrID, Name: "web"}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Once = %+v, %v, want zeros", got, err)
 	}
@@ -110,13 +122,13 @@ func TestOnceWithoutProcess(t *testing.T) {
 		begin := time.Now()
 		for _, state := range []container.State{container.Created, container.Exited, container.Restarting, container.Dead} {
 			f.set(&container.Record{ID: ctrID, Name: "web", State: state})
-			got, err := s.Once(t.Context(), "web")
+			got, err := s.Once(t.Context(), "web", false)
 			if want := (&Sample{ID: ctrID, Name: "web"}); err != nil || !reflect.DeepEqual(got, want) || time.Since(begin) != 0 {
 				t.Errorf("%s: Once = %+v, %v after %v, want zeros at once", state, got, err, time.Since(begin))
 			}
 		}
 		f.set(nil)
-		if got, err := s.Once(t.Context(), "web"); !fault.Is(err, fault.NotFound) {
+		if got, err := s.Once(t.Context(), "web", false); !fault.Is(err, fault.NotFound) {
 			t.Errorf("Once of none = %+v, %v, want fault.NotFound", got, err)
 		}
 	})
@@ -127,7 +139,7 @@ func TestOnceIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		if _, err := s.Once(ctx, "web"); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Once(ctx, "web", false); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Once = %v, want %v", err, context.DeadlineExceeded)
 		}
 	})

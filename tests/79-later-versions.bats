@@ -9,6 +9,8 @@ setup_file() {
   api POST /v1.51/volumes/create '{"Name":"data","Labels":{"a":"1"},"DriverOpts":{}}' >/dev/null
   api POST "/v1.51/containers/create?name=all" '{"Image":"busybox","Cmd":["sleep","100000"],"Labels":{"a":"1"},"Volumes":{"/v":{}},
     "HostConfig":{"Binds":["data:/data"],"Mounts":[{"Type":"tmpfs","Target":"/m"}]}}' >/dev/null
+  api POST /v1.51/networks/create '{"Name":"net","Attachable":true,"Labels":{"a":"1"},"Options":{"k":"v"},"IPAM":{"Config":[{"Subnet":"10.79.1.0/24"}]}}' >/dev/null
+  api POST /v1.51/networks/net/connect '{"Container":"all"}' >/dev/null
   moss start all >/dev/null
 }
 teardown_file() { stop_engine; }
@@ -35,6 +37,7 @@ same() {
     same image "$v" /images/busybox/json image.Variant create.{ExposedPorts,PublishService,Healthcheck,ArgsEscaped,StopSignal,StopTimeout,Shell,Memory,MemorySwap,CpuShares,Cpuset,CpusetCpus,VolumeDriver}
     same images "$v" "/images/json?digests=1"
     same exec.inspect "$v" "/exec/$exec/json"
+    same network "$v" /networks/net network.IPAM.Config.{IPRange,Gateway,AuxAddress,AuxiliaryAddresses} network.Peers
   done
 }
 
@@ -56,4 +59,71 @@ same() {
     expect equal "$(jq -r '.Warnings[]' <<<"${lines[0]}" | grep -cE '^(HostConfig.)?(KernelMemory|DiskQuota) has no effect')" 2
     moss rm "$name"
   done
+}
+
+@test "networks: who is in them stands in inspect alone, dangling ones are found, a name is taken once, removal is 204" {
+  members() { get "/v$1/networks$2" | jq -c "$3.Containers | [.[] | .Name // \"\"]"; }
+  expect equal "$(members 1.27 '' '.[] | select(.Name == "net")')" '[""]'
+  expect equal "$(members 1.28 '' '.[] | select(.Name == "net")')" '[]'
+  for v in 1.27 1.51; do expect equal "$(members $v /net '')" '["all"]'; done
+  expect equal "$(get /v1.51/networks/net | jq -c '[.Attachable, .ConfigFrom.Network, .ConfigOnly, .EnableIPv4, .Ingress]')" '[true,"",false,true,false]'
+  expect equal "$(get /v1.51/networks/bridge | jq -c '[.Attachable, .EnableIPv4]')" '[false,true]'
+  name=$(unique net)
+  moss network create "$name"
+  dangling() { get "/v1.40/networks?filters=%7B%22dangling%22%3A%5B%22$1%22%5D%7D" | jq -r '.[].Name' | sort | tr '\n' ' '; }
+  expect equal "$(dangling true)" "$name "
+  expect equal "$(dangling false)" "bridge host net none "
+  expect equal "$(api GET '/v1.39/networks?filters=%7B%22dangling%22%3A%5B%22true%22%5D%7D' | tail -n 1)" 400
+  expect equal "$(api POST /v1.43/networks/create "{\"Name\":\"$name\"}" | tail -n 1)" 201
+  expect equal "$(api POST /v1.44/networks/create "{\"Name\":\"$name\"}" | tail -n 1)" 409
+  for id in $(get /v1.51/networks | jq -r ".[] | select(.Name == \"$name\").Id"); do
+    expect equal "$(api DELETE "/v1.25/networks/$id" | tail -n 1)" 204
+  done
+}
+
+@test "logs end at until; stop and restart take a signal; stats give one sample at once" {
+  name=$(unique box)
+  moss run -d --name "$name" busybox sh -c 'trap "echo usr1; exit 5" USR1; echo first; while :; do sleep 0.1; done'
+  eventually 10 log_has "$name" first
+  after=$(date +%s.%N)
+  for v in 1.24 1.35; do # at every version
+    expect equal "$(get "/v$v/containers/$name/logs?stdout=1&until=$after" | tr -d '\0' | grep -c first)" 1
+    expect equal "$(get "/v$v/containers/$name/logs?stdout=1&until=1.5" | wc -c)" 0
+  done
+  expect equal "$(curl -s --max-time 60 --unix-socket "$MOSS_SOCK" "http://moss/v1.51/containers/$name/logs?stdout=1&follow=1&until=$(date +%s)" | tr -d '\0' | grep -c first)" 1
+  expect equal "$(api GET "/v1.51/containers/$name/logs?stdout=1&until=x" | tail -n 1)" 400
+  sample=$(get "/v1.41/containers/$name/stats?stream=0&one-shot=1")
+  expect equal "$(jq -c '[.precpu_stats.cpu_usage.total_usage, .cpu_stats.cpu_usage.total_usage > 0]' <<<"$sample")" '[0,true]'
+  expect equal "$(api GET "/v1.41/containers/$name/stats?one-shot=1" | tail -n 1)" 400
+  expect equal "$(api POST "/v1.42/containers/$name/stop?signal=NONE" | tail -n 1)" 400
+  expect equal "$(api POST "/v1.42/containers/$name/restart?signal=USR1" | tail -n 1)" 204
+  usr1() { [ "$(moss logs "$name" | grep -c "$1")" = "$2" ]; }
+  eventually 10 usr1 first 2
+  expect equal "$(api POST "/v1.42/containers/$name/stop?signal=USR1" | tail -n 1)" 204
+  expect equal "$(moss wait "$name")" 5
+  eventually 10 usr1 usr1 2
+  moss rm "$name"
+}
+
+@test "streams say by their media type whether they are in frames" {
+  name=$(unique box)
+  for tty in false true; do
+    api POST "/v1.51/containers/create?name=$name-$tty" "{\"Image\":\"busybox\",\"Cmd\":[\"sleep\",\"1000\"],\"Tty\":$tty}" >/dev/null
+    moss start "$name-$tty"
+    kind=multiplexed-stream
+    [ $tty = false ] || kind=raw-stream
+    for v in 1.41 1.42 1.51; do
+      [ $v = 1.41 ] && want=application/vnd.engine.raw-stream || want=application/vnd.docker.$kind
+      for request in "GET logs?stdout=1" "POST attach?logs=1&stdout=1"; do
+        expect equal "$(type_of "${request% *}" "/v$v/containers/$name-$tty/${request#* }")" "$want"
+      done
+      run api POST "/v$v/containers/$name-$tty/exec" "{\"Cmd\":[\"true\"],\"AttachStdout\":true,\"Tty\":$tty}"
+      expect equal "$(type_of POST "/v$v/exec/$(jq -r .Id <<<"${lines[0]}")/start" -d "{\"Tty\":$tty}")" "$want"
+    done
+    moss rm -f "$name-$tty"
+  done
+}
+# type_of METHOD PATH [ARG...]: the media type of the answer.
+type_of() {
+  curl -s --max-time 60 --unix-socket "$MOSS_SOCK" -X "$1" -H 'Content-Type: application/json' -o /dev/null -w '%{content_type}' "${@:3}" "http://moss$2"
 }

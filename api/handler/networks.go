@@ -18,7 +18,7 @@ import (
 // are on this node.
 type Networks interface {
 	FindAmong(ref, scope string, cluster []*network.Network) (*network.Network, error)
-	List(filters map[string][]string, cluster []*network.Network) ([]*network.Network, error)
+	List(filters map[string][]string, cluster []*network.Network, used func(id string) bool) ([]*network.Network, error)
 	Create(ctx context.Context, opt network.CreateOptions) (n *network.Network, warning string, err error)
 	Remove(ctx context.Context, ref string) error
 	Prune(ctx context.Context, filters map[string][]string, opt network.PruneOptions) (removed []string, err error)
@@ -39,13 +39,17 @@ func (h *Handler) networkList(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	networks, err := h.networks.List(filters, h.clusterNetworks(c.Ctx()))
+	networks, err := h.networks.List(filters, h.clusterNetworks(c.Ctx()), h.members.UsesNetwork)
 	if err != nil {
 		return err
 	}
 	list := make([]*types.Network, 0, len(networks))
 	for _, n := range networks {
-		list = append(list, wire.NewNetwork(n, h.members.NetworkMembers(n.ID)))
+		var members []*container.Record
+		if c.Version() < v(28) { // later ones show them in inspect alone
+			members = h.members.NetworkMembers(n.ID)
+		}
+		list = append(list, wire.NewNetwork(n, members))
 	}
 	return replyJSON(c, http.StatusOK, list)
 }
@@ -77,6 +81,9 @@ func (h *Handler) networkCreate(c *route.Call) error {
 	asked, err := wire.ToNetwork(body)
 	if err != nil {
 		return err
+	}
+	if c.Version() >= v(44) {
+		asked.CheckDuplicate = true // two networks of one name are no longer made
 	}
 	if slices.ContainsFunc(h.clusterNetworks(c.Ctx()), func(n *network.Network) bool { return n.Name == body.Name }) {
 		return network.NameTaken(body.Name)
@@ -130,7 +137,11 @@ func (h *Handler) networkRemove(c *route.Call) error {
 	if n.Scope() == network.ScopeSwarm {
 		return h.passSwarm(c)
 	}
-	return c.Empty(h.networks.Remove(c.Ctx(), n.ID))
+	err = h.networks.Remove(c.Ctx(), n.ID)
+	if c.Version() < v(25) {
+		return c.Empty(err)
+	}
+	return c.NoContent(err)
 }
 
 func (h *Handler) networksPrune(c *route.Call) error {

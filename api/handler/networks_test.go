@@ -42,7 +42,7 @@ func (f *networks) FindAmong(ref, scope string, cluster []*network.Network) (*ne
 	return f.one(), f.err
 }
 
-func (f *networks) List(filters map[string][]string, cluster []*network.Network) ([]*network.Network, error) {
+func (f *networks) List(filters map[string][]string, cluster []*network.Network, _ func(string) bool) ([]*network.Network, error) {
 	f.said = fmt.Sprintf("list %v", filters)
 	return append([]*network.Network{f.one()}, cluster...), f.err
 }
@@ -93,6 +93,28 @@ func (f *networks) NetworkMembers(networkID string) []*container.Record {
 
 func (f *networks) UsesNetwork(networkID string) bool { return networkID == "6b" }
 
+// TestLaterNetworks: what versions after 1.24 do otherwise.
+func TestLaterNetworks(t *testing.T) {
+	for _, tc := range []struct {
+		method, path, body string
+		status             int
+		said, answer       string
+	}{
+		{http.MethodGet, "/v1.27/networks", "", 200, "list map[]", `"Containers":{"4fa6e0":`},
+		{http.MethodGet, "/v1.28/networks", "", 200, "list map[]", `"Containers":{},`},
+		{http.MethodGet, "/v1.51/networks/blue", "", 200, "find blue", `"Containers":{"4fa6e0":`},
+		{http.MethodDelete, "/v1.25/networks/blue", "", 204, "remove 6b", ""},
+		{http.MethodPost, "/v1.43/networks/create", `{"Name":"n"}`, 201, "create {Name:n CheckDuplicate:false", ""},
+		{http.MethodPost, "/v1.44/networks/create", `{"Name":"n"}`, 201, "create {Name:n CheckDuplicate:true", ""},
+	} {
+		a := newLaterAPI(t)
+		status, answer := a.ask(tc.method, tc.path, tc.body)
+		if status != tc.status || !strings.HasPrefix(a.networks.said, tc.said) || !strings.Contains(answer, tc.answer) {
+			t.Errorf("%s %s %s: %d %s, asked for %q; want %d %s, %q", tc.method, tc.path, tc.body, status, answer, a.networks.said, tc.status, tc.answer, tc.said)
+		}
+	}
+}
+
 func TestNetworks(t *testing.T) {
 	const (
 		ipam  = `{"Subnet":"10.1.0.0/16","IPRange":"10.1.2.0/24","Gateway":"10.1.0.1","AuxAddress":{"r":"10.1.0.9"},"AuxiliaryAddresses":{"r":"10.1.0.9"}}`
@@ -129,15 +151,15 @@ func TestNetworks(t *testing.T) {
 		{http.MethodGet, "/v1.20/networks/blue", "", 404, "", ""},
 		{http.MethodGet, "/v1.24/networks/blue?scope=swarm&verbose=false", "", 200, "find blue swarm", ""},
 		{
-			http.MethodPost, "/v1.24/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true EnableIPv6:true " +
+			http.MethodPost, "/v1.24/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true Attachable:true EnableIPv6:true " +
 				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[a:1]}", `{"Id":"6b","Warning":"mind"}`,
 		},
 		{
-			http.MethodPost, "/v1.22/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true EnableIPv6:false " +
+			http.MethodPost, "/v1.22/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true Attachable:true EnableIPv6:false " +
 				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[]}", "",
 		},
 		{
-			http.MethodPost, "/v1.21/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:false EnableIPv6:false " +
+			http.MethodPost, "/v1.21/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:false Attachable:true EnableIPv6:false " +
 				"IPAM:{Driver:default Options:map[] " + pools + " Options:map[k:v] Labels:map[]}", "",
 		},
 		{http.MethodPost, "/v1.24/networks/create", `{"Name":[]}`, 500, "", ""},

@@ -43,13 +43,14 @@ func (h *Handler) networkRoutes() []route.Route {
 		{Method: get, Path: "/networks", Versions: networks, Do: h.networkList, Shape: route.Shape{
 			About: "lists networks, by name",
 			Params: params(filtersParam("a JSON map of lists: all of them must hold",
-				filterKeys("name", "id"), filterKeysSince(22, "type"), filterKeysSince(24, "driver", "label", "scope"))),
+				filterKeys("name", "id"), filterKeysSince(22, "type"), filterKeysSince(24, "driver", "label", "scope"),
+				filterKeysSince(40, "dangling"))),
 			Out: reflect.TypeFor[[]types.Network](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: get, Path: "/networks/:id", Versions: networks, Do: h.networkInspect, Shape: route.Shape{
-			About:  "shows a network and who is in it",
+			About: "shows a network and who is in it",
 			Params: params(textParam("scope", "of 1.31: local or swarm, where only such networks count")),
-			Out:    reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
+			Out: reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/create", Versions: networks, Do: h.networkCreate, Shape: route.Shape{
 			About: "makes a network", Params: params(mediaTypeParam()),
@@ -65,7 +66,7 @@ func (h *Handler) networkRoutes() []route.Route {
 			In: reflect.TypeFor[types.NetworkDisconnect](), OutMedia: plainText, Codes: codes(200, 404, 400, 403, 409), BadSince: v(25),
 		}},
 		{Method: del, Path: "/networks/:id", Versions: networks, Do: h.networkRemove, Shape: route.Shape{
-			About: "removes a network", OutMedia: plainText, Codes: codes(200, 403, 404, 400, 406, 409), BadSince: v(25),
+			About: "removes a network", OutMedia: plainText, Codes: codes(200, 204, 403, 404, 400, 406, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/prune", Do: h.networksPrune, Shape: route.Shape{
 			About: "removes the networks that no container is in; of 1.25", Params: params(pruneFilters("label", "label!", "until")),

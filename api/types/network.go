@@ -15,9 +15,14 @@ type Network struct {
 	Created    time.Time
 	Scope      string
 	Driver     string
+	EnableIPv4 bool `api:"1.48-"`
 	EnableIPv6 bool `api:"1.24-"`
 	IPAM       NetworkIPAM
-	Internal   bool `api:"1.22-"`
+	Internal   bool                     `api:"1.22-"`
+	Attachable bool                     `api:"1.25-"`
+	Ingress    bool                     `api:"1.29-"`
+	ConfigFrom struct{ Network string } `api:"1.30-"` // empty: no network takes its settings from another one
+	ConfigOnly bool                     `api:"1.30-"`
 	Containers map[string]NetworkContainer
 	Options    map[string]string
 	Labels     map[string]string `api:"1.24-"`
@@ -71,8 +76,8 @@ type NetworkContainer struct {
 }
 
 // NetworkCreate is the body of networks/create. The fields after Labels are of later versions: what they ask for and moss
-// does not have is refused at every version, since a network without it would be another one. Attachable is of no effect:
-// every container can be connected to every network.
+// does not have is refused at every version, since a network without it would be another one. Attachable is kept and shown,
+// and of no other effect: every container can be connected to every network of its host.
 type NetworkCreate struct {
 	Name           string
 	CheckDuplicate bool

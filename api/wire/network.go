@@ -10,10 +10,11 @@ import (
 	"moss/engine/network"
 )
 
-// NewNetwork fills an entry of the list of networks; members are the containers that run in it.
+// NewNetwork fills an entry of the list of networks; members are the containers that run in it and shall be shown.
 func NewNetwork(n *network.Network, members []*container.Record) *types.Network {
 	w := &types.Network{
-		Name: n.Name, ID: n.ID, Created: n.Created.UTC(), Scope: n.Scope(), Driver: n.Driver, EnableIPv6: n.EnableIPv6,
+		Name: n.Name, ID: n.ID, Created: n.Created.UTC(), Scope: n.Scope(), Driver: n.Driver, EnableIPv4: true,
+		EnableIPv6: n.EnableIPv6, Attachable: n.Attachable, Ingress: n.Scope() == network.ScopeSwarm && n.Name == network.Ingress,
 		IPAM: types.NetworkIPAM{
 			Driver: n.IPAM.Driver, Options: orEmpty(n.IPAM.Options), Config: make([]types.NetworkPool, 0, len(n.IPAM.Pools)),
 		},
@@ -96,8 +97,8 @@ func withLength(addr string, bits int) string {
 // name.
 func ToNetwork(c *types.NetworkCreate) (network.CreateOptions, error) {
 	opt := network.CreateOptions{
-		Name: c.Name, CheckDuplicate: c.CheckDuplicate, Driver: c.Driver, Internal: c.Internal, EnableIPv6: c.EnableIPv6,
-		Options: c.Options, Labels: c.Labels,
+		Name: c.Name, CheckDuplicate: c.CheckDuplicate, Driver: c.Driver, Internal: c.Internal, Attachable: c.Attachable,
+		EnableIPv6: c.EnableIPv6, Options: c.Options, Labels: c.Labels,
 	}
 	switch {
 	case c.EnableIPv4 != nil && !*c.EnableIPv4:

@@ -21,6 +21,7 @@ type CreateOptions struct {
 	CheckDuplicate bool   // refuse a name that there is already
 	Driver         string // empty: bridge
 	Internal       bool
+	Attachable     bool // only kept
 	EnableIPv6     bool
 	IPAM           IPAMRequest
 	Options        map[string]string
@@ -89,8 +90,9 @@ func (o *CreateOptions) toNetwork(mtu int) (n *Network, warnings []string, err e
 		return nil, nil, noPlugin(o.Driver)
 	}
 	n = &Network{
-		ID: id.New(), Name: o.Name, Driver: DriverBridge, Created: time.Now().UTC(), Internal: o.Internal, EnableIPv6: o.EnableIPv6,
-		Options: maps.Clone(o.Options), Labels: maps.Clone(o.Labels),
+		ID: id.New(), Name: o.Name, Driver: DriverBridge, Created: time.Now().UTC(), Internal: o.Internal, Attachable: o.Attachable,
+		EnableIPv6: o.EnableIPv6,
+		Options:    maps.Clone(o.Options), Labels: maps.Clone(o.Labels),
 	}
 	var unused []netip.Prefix
 	if n.IPAM, unused, err = o.IPAM.toIPAM(o.EnableIPv6); err != nil {

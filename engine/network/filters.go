@@ -11,15 +11,16 @@ import (
 )
 
 // List returns the networks that pass the filters, by name, with those of the swarm that its managers know: driver, id and name
-// (all or part, or a pattern), label (all of them must match), scope, and type, which is custom or builtin. Several values of
-// another filter mean any of them. fault.Invalid for another filter or value.
-func (s *Service) List(filters map[string][]string, cluster []*Network) ([]*Network, error) {
+// (all or part, or a pattern), label (all of them must match), scope, type, which is custom or builtin, and dangling, which is
+// whether no container has a place in it: used tells, by id. Several values of another filter mean any of them. fault.Invalid
+// for another filter or value.
+func (s *Service) List(filters map[string][]string, cluster []*Network, used func(id string) bool) ([]*Network, error) {
 	var tests []func(*Network) bool
 	for key, values := range filters {
 		if len(values) == 0 && knownFilter(key) {
 			continue
 		}
-		test, err := newTest(key, values)
+		test, err := newTest(key, values, used)
 		if err != nil {
 			return nil, err
 		}
@@ -31,10 +32,10 @@ func (s *Service) List(filters map[string][]string, cluster []*Network) ([]*Netw
 }
 
 func knownFilter(key string) bool {
-	return slices.Contains([]string{"driver", "id", "name", "label", "type", "scope"}, key)
+	return slices.Contains([]string{"driver", "id", "name", "label", "type", "scope", "dangling"}, key)
 }
 
-func newTest(key string, values []string) (func(*Network) bool, error) {
+func newTest(key string, values []string, used func(id string) bool) (func(*Network) bool, error) {
 	switch key {
 	case "driver":
 		return func(n *Network) bool { return slices.Contains(values, n.Driver) }, nil
@@ -57,6 +58,9 @@ func newTest(key string, values []string) (func(*Network) bool, error) {
 		return func(n *Network) bool {
 			return n.Builtin() && slices.Contains(values, "builtin") || !n.Builtin() && slices.Contains(values, "custom")
 		}, nil
+	case "dangling":
+		want, err := filter.Bool(key, values)
+		return func(n *Network) bool { return want == nil || (n.Builtin() || used(n.ID)) != *want }, err
 	default:
 		return nil, filter.Unknown(key)
 	}

@@ -33,15 +33,18 @@ func TestFilters(t *testing.T) {
 		{map[string][]string{"label": {"tier=web"}}, "red"},
 		{map[string][]string{"label": {"tier", "keep"}}, "red"},
 		{map[string][]string{"label": {"none"}}, ""},
+		{map[string][]string{"dangling": {"true"}}, "red2"},
+		{map[string][]string{"dangling": {"0"}}, "bridge host none red"},
+		{map[string][]string{"dangling": {}}, "bridge host none red red2"},
 	} {
-		if got := names(t, s, tc.filters); got != tc.want {
+		if got := names(t, s, tc.filters, red.ID); got != tc.want {
 			t.Errorf("List(%v) = %q, want %q", tc.filters, got, tc.want)
 		}
 	}
 	for _, filters := range []map[string][]string{
-		{"dangling": {"true"}}, {"nope": {}}, {"type": {"swarm"}}, {"name": {"("}}, {"id": {strings.Repeat("a", 5000)}},
+		{"dangling": {"yes and no"}}, {"nope": {}}, {"type": {"swarm"}}, {"name": {"("}}, {"id": {strings.Repeat("a", 5000)}},
 	} {
-		if _, err := s.List(filters, nil); !fault.Is(err, fault.Invalid) {
+		if _, err := s.List(filters, nil, nil); !fault.Is(err, fault.Invalid) {
 			t.Errorf("List(%v) = %v, want fault.Invalid", filters, err)
 		}
 	}

@@ -52,6 +52,7 @@ type Network struct {
 	Driver     string
 	Created    time.Time
 	Internal   bool // no way out, and no names from outside
+	Attachable bool `json:",omitempty"` // as the client asked
 	EnableIPv6 bool
 	IPAM       IPAM
 	Options    map[string]string // as the client gave them

@@ -133,9 +133,10 @@ func create(t *testing.T, s *Service, opt CreateOptions) *Network {
 	return n
 }
 
-func names(t *testing.T, s *Service, filters map[string][]string) string {
+// names lists networks; containers are in those with the ids.
+func names(t *testing.T, s *Service, filters map[string][]string, used ...string) string {
 	t.Helper()
-	list, err := s.List(filters, nil)
+	list, err := s.List(filters, nil, func(id string) bool { return slices.Contains(used, id) })
 	must(t, err)
 	names := make([]string, 0, len(list))
 	for _, n := range list {

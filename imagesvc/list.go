@@ -3,9 +3,11 @@ package imagesvc
 import (
 	"context"
 	"slices"
+	"time"
 
 	"moss/engine/filter"
 	"moss/engine/image"
+	"moss/engine/prune"
 )
 
 // List returns images, newest first (API document 2, 4.2: images/json). With a name or a reference filter an image shows
@@ -51,6 +53,7 @@ type listFilter struct {
 	labels        []string
 	patterns      []string // an image needs a name that matches one of them
 	before, since *image.Image
+	until         time.Time // made before; zero: at any time
 }
 
 func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*listFilter, error) {
@@ -71,6 +74,16 @@ func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*listF
 			f.before, err = s.findBoundImage(ctx, f.before, values, true)
 		case "since":
 			f.since, err = s.findBoundImage(ctx, f.since, values, false)
+		case prune.Until:
+			for _, value := range values {
+				var until time.Time
+				if until, err = prune.ParseTime(value, time.Now()); err != nil {
+					break
+				}
+				if f.until.IsZero() || until.Before(f.until) {
+					f.until = until
+				}
+			}
 		default:
 			return nil, filter.Unknown(key)
 		}
@@ -99,6 +112,9 @@ func (s *Service) findBoundImage(ctx context.Context, found *image.Image, refs [
 // or that it is a step of a build only.
 func (f *listFilter) matchImage(img *image.Image, built bool) (bool, error) {
 	if f.before != nil && !img.Created.Before(f.before.Created) || f.since != nil && !img.Created.After(f.since.Created) {
+		return false, nil
+	}
+	if !f.until.IsZero() && !img.Created.Before(f.until) {
 		return false, nil
 	}
 	if !filter.HasLabels(img.Config.Labels, f.labels) {

@@ -2,6 +2,7 @@
 # The versions of the API after 1.24, which an engine serves whose api-max says so.
 
 load lib/moss
+load lib/ports
 
 setup_file() {
   start_engine --api-max 1.51
@@ -126,4 +127,66 @@ same() {
 # type_of METHOD PATH [ARG...]: the media type of the answer.
 type_of() {
   curl -s --max-time 60 --unix-socket "$MOSS_SOCK" -X "$1" -H 'Content-Type: application/json' -o /dev/null -w '%{content_type}' "${@:3}" "http://moss$2"
+}
+
+@test "events: their scope, the end of an exec and prune come with their versions" {
+  begun=$(date +%s.%N)
+  moss exec all sh -c 'exit 3' || true
+  id=$(moss inspect --format '{{.Id}}' all)
+  for kind in containers images volumes networks; do expect equal "$(api POST "/v1.51/$kind/prune" | tail -n 1)" 200; done
+  expect equal "$(api POST /v1.51/build/prune | tail -n 1)" 200
+  # told VERSION [FILTERS]: what has happened since then.
+  told() { get "/v$1/events?since=$begun&until=$(date +%s.%N)${2:+&filters=$(jq -rn --arg f "$2" '$f|@uri')}"; }
+  expect equal "$(told 1.36 | jq -c 'select(.Action == "exec_die") | [.id, .scope, .Actor.Attributes.exitCode, .Actor.Attributes.name]')" "[\"$id\",\"local\",\"3\",\"all\"]"
+  for v in 1.24 1.35; do expect equal "$(told $v | jq -c 'select(.Action == "exec_die")')" ""; done
+  expect equal "$(told 1.29 | jq -c 'has("scope")' | sort -u)" false
+  expect equal "$(told 1.41 '{"event":["prune"]}' | jq -r '.Type + " " + .Actor.Attributes.reclaimed' | sort | sed 's/ [0-9]*$/ bytes/' | tr '\n' ',')" \
+    'builder bytes,container bytes,image bytes,network bytes,volume bytes,'
+  expect equal "$(told 1.40 '{"event":["prune"]}')" ""
+  expect equal "$(told 1.41 '{"event":["prune"],"scope":["local"]}' | wc -l)" 5
+  for filters in '{"scope":["swarm"]}' '{"plugin":["x"]}' '{"service":["x"]}' '{"node":["x"]}' '{"secret":["x"]}' '{"config":["x"]}'; do
+    expect equal "$(told 1.33 "$filters")" ""
+    expect equal "$(api GET "/v1.24/events?until=1&filters=$(jq -rn --arg f "$filters" '$f|@uri')" | tail -n 1)" 400
+  done
+}
+
+@test "lists: tasks, ports, images without a name or made before a time; df of some types; platforms" {
+  # picked VERSION LIST FILTERS: the names of what the filters pick.
+  picked() { get "/v$1/$2?all=1&filters=$(jq -rn --arg f "$3" '$f|@uri')" | jq -c '[.[] | (.Names // .RepoTags)[0]] | sort'; }
+  name=$(unique box) port=$(free_port)
+  moss run -d --name "$name" -p "127.0.0.1:$port:80" --expose 53/udp busybox sleep 1000
+  expect equal "$(picked 1.28 containers/json "{\"publish\":[\"$port\"]}")" "[\"/$name\"]"
+  expect equal "$(picked 1.28 containers/json '{"publish":["80"]}')" '[]'
+  for port in 80 79-81/tcp 53/udp; do expect equal "$(picked 1.28 containers/json "{\"expose\":[\"$port\"]}")" "[\"/$name\"]"; done
+  expect equal "$(picked 1.28 containers/json '{"expose":["53"]}')" '[]'
+  expect equal "$(api GET '/v1.28/containers/json?filters=%7B%22expose%22%3A%5B%22x%22%5D%7D' | tail -n 1)" 400
+  expect equal "$(picked 1.25 containers/json '{"is-task":["true"]}')" '[]'
+  expect equal "$(picked 1.25 containers/json '{"is-task":["false"]}')" "[\"/all\",\"/$name\"]"
+  moss rm -f "$name"
+
+  docker_image=$(moss commit all)
+  for v in 1.42 1.43; do
+    entry=$(get "/v$v/images/json?digests=1" | jq -c --arg id "$docker_image" '.[] | select(.Id == $id) | [.RepoTags, .RepoDigests]')
+    [ $v = 1.42 ] && want='[["<none>:<none>"],["<none>@<none>"]]' || want='[[],[]]'
+    expect equal "$entry" "$want"
+    expect equal "$(get "/v$v/system/df" | jq -c --arg id "$docker_image" '.Images[] | select(.Id == $id) | .RepoTags')" "$(jq -c '.[0]' <<<"$want")"
+  done
+  moss rmi "$docker_image"
+  expect equal "$(picked 1.44 images/json '{"until":["1"]}')" '[]'
+  expect equal "$(picked 1.44 images/json '{"until":["0s"]}')" '["busybox:latest"]'
+
+  expect equal "$(get '/v1.42/system/df?type=volume&type=build-cache' | jq -c '[.Images, .Containers, (.Volumes | length), (.BuildCache | type)]')" '[null,null,2,"array"]'
+  expect equal "$(get '/v1.41/system/df?type=volume' | jq -c '[.Images, .Containers] | map(type)')" '["array","array"]'
+  expect equal "$(api GET '/v1.42/system/df?type=plugin' | tail -n 1)" 400
+
+  for v in 1.24 1.49; do # at every version
+    for request in "GET /images/busybox/json" "GET /images/busybox/history" "GET /images/busybox/get" "GET /images/get?names=busybox"; do
+      [[ $request == *\?* ]] && join='&' || join='?'
+      for platform in "200 {\"os\":\"linux\",\"architecture\":\"$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')\"}" '404 {"os":"linux","architecture":"riscv64"}' '400 linux'; do
+        expect equal "$(curl -s --max-time 60 --unix-socket "$MOSS_SOCK" -X "${request% *}" -o /dev/null -w '%{http_code}' \
+          "http://moss/v$v${request#* }${join}platform=$(jq -rn --arg p "${platform#* }" '$p|@uri')")" "${platform%% *}"
+      done
+    done
+  done
+  expect equal "$(api DELETE "/v1.50/images/busybox?platforms=$(jq -rn '"{\"os\":\"windows\"}"|@uri')" | tail -n 1)" 404
 }

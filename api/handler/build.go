@@ -11,6 +11,7 @@ import (
 	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/build"
+	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/image"
 )
@@ -153,6 +154,7 @@ func (h *Handler) buildPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	h.tellPruned(event.TypeBuilder, gone.Bytes)
 	return replyJSON(c, http.StatusOK, &types.BuildsPruned{CachesDeleted: gone.Deleted, SpaceReclaimed: gone.Bytes})
 }
 

@@ -3,6 +3,7 @@ package handler
 import (
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,14 @@ import (
 // Events is where the engine's events can be listened to.
 type Events interface {
 	Subscribe(opt event.Options) *event.Subscription
+	Publish(e event.Event)
+}
+
+// tellPruned publishes that what is unused of a type is gone.
+func (h *Handler) tellPruned(kind string, reclaimed int64) {
+	h.events.Publish(event.Event{
+		Type: kind, Action: event.ActionPrune, Attributes: map[string]string{"reclaimed": strconv.FormatInt(reclaimed, 10)},
+	})
 }
 
 func (h *Handler) systemEvents(c *route.Call) error {
@@ -144,9 +153,14 @@ func (h *Handler) sendEvents(c *route.Call, sub *event.Subscription, stream *con
 func eventForm(version apiver.Version) int { return int(version) }
 
 // hasEvent reports whether an event is one that a version knows (document 3, section 6): volumes and networks came with
-// 1.21, the rest that is withheld with 1.24.
+// 1.21, the end of an exec with 1.36, prune with 1.41, the rest that is withheld with 1.24.
 func hasEvent(version apiver.Version, e *event.Event) bool {
-	if version >= v(24) {
+	switch {
+	case e.Action == event.ActionPrune:
+		return version >= v(41)
+	case e.Action == event.ActionExecDie:
+		return version >= v(36)
+	case version >= v(24):
 		return true
 	}
 	switch e.Type {

@@ -2,8 +2,10 @@ package handler
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 
 	"moss/api/route"
 	"moss/api/types"
@@ -58,12 +60,35 @@ func (h *Handler) imageList(c *route.Call) error {
 	digests := c.Bool("digests") || c.Version() >= v(22)
 	list := make([]*types.ImageSummary, 0, len(images))
 	for _, i := range images {
-		list = append(list, wire.NewImageSummary(i, digests))
+		entry := wire.NewImageSummary(i, digests)
+		wire.FitImage(entry, c.Version())
+		list = append(list, entry)
 	}
 	return replyJSON(c, http.StatusOK, list)
 }
 
+// checkPlatforms holds images against the platforms that a parameter names in JSON, as OCI has them: an image is for one platform
+// here. fault.NotFound if it is for another one.
+func (h *Handler) checkPlatforms(c *route.Call, param string, refs ...string) error {
+	for _, text := range c.Texts(param) {
+		var p struct{ OS, Architecture, Variant string }
+		if err := json.Unmarshal([]byte(text), &p); err != nil || p.OS == "" {
+			return fault.Invalid("invalid value for %s: %q is no platform in JSON", param, text)
+		}
+		words := strings.TrimRight(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
+		for _, ref := range refs {
+			if err := h.images.CheckPlatform(c.Ctx(), ref, words); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (h *Handler) imageInspect(c *route.Call) error {
+	if err := h.checkPlatforms(c, "platform", c.Param("name")); err != nil {
+		return err
+	}
 	i, err := h.images.Get(c.Ctx(), c.Param("name"))
 	if err != nil {
 		return err
@@ -72,6 +97,9 @@ func (h *Handler) imageInspect(c *route.Call) error {
 }
 
 func (h *Handler) imageRemove(c *route.Call) error {
+	if err := h.checkPlatforms(c, "platforms", c.Param("name")); err != nil {
+		return err
+	}
 	removed, err := h.imageVerbs.Remove(c.Ctx(), c.Param("name"), image.RemoveOptions{
 		Force: c.Bool("force"), NoPrune: c.Bool("noprune"),
 	})
@@ -86,6 +114,9 @@ func (h *Handler) imageRemove(c *route.Call) error {
 }
 
 func (h *Handler) imageHistory(c *route.Call) error {
+	if err := h.checkPlatforms(c, "platform", c.Param("name")); err != nil {
+		return err
+	}
 	steps, err := h.images.History(c.Ctx(), c.Param("name"))
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,29 @@ func TestImportRefused(t *testing.T) {
 	for range 2 {
 		if status, body := a.ask("POST", "/images/create?fromSrc=-", strings.Repeat("x", 8<<20)); status != 400 || !strings.Contains(body, "not an archive") {
 			t.Fatalf("import = %d %q, want 400", status, body)
+		}
+	}
+}
+
+// TestImagePlatforms: an image is for one platform, and another one is none that is there.
+func TestImagePlatforms(t *testing.T) {
+	a := newAPI(t)
+	for path, name := range map[string]string{
+		"GET /images/box/json": "platform", "GET /images/box/history": "platform", "GET /images/box/get": "platform",
+		"GET /images/get?names=box": "platform", "POST /images/box/push": "platform", "DELETE /images/box": "platforms",
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		join := "?"
+		if strings.Contains(path, "?") {
+			join = "&"
+		}
+		for value, want := range map[string]int{
+			`{"os":"linux","architecture":"amd64"}`: 200, `{"os":"linux","architecture":"arm64","variant":"v8"}`: 404,
+			`{"architecture":"amd64"}`: 400, `linux`: 400,
+		} {
+			if status, body := a.ask(method, path+join+name+"="+url.QueryEscape(value), ""); status != want {
+				t.Errorf("%s %s with %s=%s = %d %s, want %d", method, path, name, value, status, body, want)
+			}
 		}
 	}
 }

@@ -19,13 +19,7 @@ func laterParams() []laterParam {
 		return route.Later{Name: name, Since: v(minor), Fine: fine}
 	}
 	return []laterParam{
-		{get, "/images/:name/json", later(49, "platform")},
-		{get, "/images/:name/history", later(48, "platform")},
-		{get, "/images/:name/get", later(48, "platform")},
-		{get, "/images/get", later(48, "platform")},
 		{post, "/images/load", later(48, "platform")},
-		{post, "/images/:name/push", later(46, "platform")},
-		{del, "/images/:name", later(50, "platforms")},
 		{post, "/build/prune", later(48, "reserved-space", "0")},
 		{post, "/build/prune", later(48, "max-used-space", "0")},
 		{post, "/build/prune", later(48, "min-free-space", "0")},

@@ -12,13 +12,7 @@ func TestLaterParameters(t *testing.T) {
 	for _, tc := range []struct {
 		method, path, name, value, fine string
 	}{
-		{"GET", "/images/box/json", "platform", "{}", ""},
-		{"GET", "/images/box/history", "platform", "{}", ""},
-		{"GET", "/images/box/get", "platform", "{}", ""},
-		{"GET", "/images/get?names=box", "platform", "{}", ""},
 		{"POST", "/images/load", "platform", "{}", ""},
-		{"POST", "/images/box/push", "platform", "{}", ""},
-		{"DELETE", "/images/box", "platforms", "{}", ""},
 		{"POST", "/build/prune", "reserved-space", "1", "0"},
 		{"POST", "/build/prune", "max-used-space", "1", "0"},
 		{"POST", "/build/prune", "min-free-space", "1", "0"},

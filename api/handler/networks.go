@@ -10,6 +10,7 @@ import (
 	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
+	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/network"
 )
@@ -155,5 +156,6 @@ func (h *Handler) networksPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	h.tellPruned(event.TypeNetwork, 0)
 	return replyJSON(c, http.StatusOK, &types.NetworksPruned{NetworksDeleted: removed})
 }

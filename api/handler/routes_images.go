@@ -2,6 +2,7 @@ package handler
 
 import (
 	"reflect"
+	"strconv"
 
 	"moss/api/compat"
 	"moss/api/route"
@@ -15,17 +16,18 @@ func (h *Handler) imageRoutes() []route.Route {
 			About: "lists images, the newest first",
 			Params: params(
 				boolParam("all", "also parents without a name"),
-				filtersParam("a JSON map of lists: all of them must hold", filterKeys("dangling", "label", "before", "since", "reference")),
+				filtersParam("a JSON map of lists: all of them must hold", filterKeys("dangling", "label", "before", "since", "reference"),
+					filterKeysSince(44, "until")),
 				paramUntil(40, textParam("filter", "by name, a shell pattern too")),
 				boolParam("digests", "adds RepoDigests; from 1.22 on they are always there"),
 			),
 			Out: reflect.TypeFor[[]types.ImageSummary](), Codes: codes(200, 400),
 		}},
 		{Method: get, Path: "/images/:name/json", Do: h.imageInspect, Shape: route.Shape{
-			About: "shows all about an image", Out: reflect.TypeFor[types.ImageInspect](), Codes: codes(200, 404, 400, 409),
+			About: "shows all about an image", Params: params(platformParam(49)), Out: reflect.TypeFor[types.ImageInspect](), Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: get, Path: "/images/:name/history", Do: h.imageHistory, Shape: route.Shape{
-			About: "lists the steps that made an image, the newest first", Out: reflect.TypeFor[[]types.ImageHistory](),
+			About: "lists the steps that made an image, the newest first", Params: params(platformParam(48)), Out: reflect.TypeFor[[]types.ImageHistory](),
 			Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: post, Path: "/images/:name/tag", Do: h.imageTag, Shape: route.Shape{
@@ -42,6 +44,7 @@ func (h *Handler) imageRoutes() []route.Route {
 			Params: params(
 				boolParam("force", "also what containers at rest use or several names hold"),
 				boolParam("noprune", "keeps parents without a name"),
+				route.Param{Name: "platforms", Kind: route.JSON, Many: true, About: "that the image must be for, as OCI has them; of 1.50"},
 			),
 			Out: reflect.TypeFor[[]types.ImageRemoved](), Codes: codes(200, 404, 409, 400),
 		}},
@@ -83,16 +86,16 @@ func (h *Handler) imageTransferRoutes() []route.Route {
 		}},
 		{Method: post, Path: "/images/:name/push", Do: h.imagePush, Shape: route.Shape{
 			About:  "pushes an image to the registry that its name holds",
-			Params: params(textParam("tag", "one tag; without it that of the name, or all"), credentialsParam()),
+			Params: params(textParam("tag", "one tag; without it that of the name, or all"), platformParam(46), credentialsParam()),
 			In:     reflect.TypeFor[types.AuthConfig](), Out: messages, Stream: true,
 			Codes: codes(200, 404, 400, 401, 403, 409, 501, 503),
 		}},
 		{Method: get, Path: "/images/:name/get", Do: h.imageSave, Shape: route.Shape{
-			About: "gives an image as a tar archive", OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409),
+			About: "gives an image as a tar archive", Params: params(platformParam(48)), OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: get, Path: "/images/get", Do: h.imagesSave, Shape: route.Shape{
 			About:    "gives several images as one tar archive",
-			Params:   params(requireParam(repeatedParam("names", "names or ids"))),
+			Params:   params(requireParam(repeatedParam("names", "names or ids")), platformParam(48)),
 			OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: post, Path: "/images/load", Do: h.imageLoad, Shape: route.Shape{
@@ -101,6 +104,11 @@ func (h *Handler) imageTransferRoutes() []route.Route {
 			InMedia: compat.Tar, Out: messages, Stream: true, Codes: codes(200, 400, 409, 501), BadSince: v(25),
 		}},
 	}
+}
+
+// platformParam is the platform that an image must be for, an addition of 1.minor.
+func platformParam(minor int) route.Param {
+	return jsonParam("platform", "that the image must be for, as OCI has it; of 1."+strconv.Itoa(minor))
 }
 
 // buildRoutes make images from Dockerfiles.

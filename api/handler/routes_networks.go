@@ -48,9 +48,9 @@ func (h *Handler) networkRoutes() []route.Route {
 			Out: reflect.TypeFor[[]types.Network](), Codes: codes(200, 400), BadSince: v(25),
 		}},
 		{Method: get, Path: "/networks/:id", Versions: networks, Do: h.networkInspect, Shape: route.Shape{
-			About: "shows a network and who is in it",
+			About:  "shows a network and who is in it",
 			Params: params(textParam("scope", "of 1.31: local or swarm, where only such networks count")),
-			Out: reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
+			Out:    reflect.TypeFor[types.Network](), Codes: codes(200, 404, 400, 409), BadSince: v(25),
 		}},
 		{Method: post, Path: "/networks/create", Versions: networks, Do: h.networkCreate, Shape: route.Shape{
 			About: "makes a network", Params: params(mediaTypeParam()),

@@ -19,7 +19,8 @@ func (h *Handler) systemRoutes() []route.Route {
 			About: "tells about the engine and its host", Out: reflect.TypeFor[types.Info](), Codes: codes(200),
 		}},
 		{Method: get, Path: "/system/df", Do: h.systemUsage, Shape: route.Shape{
-			About: "tells what takes how much room; of 1.25", Out: reflect.TypeFor[types.DiskUsage](), Codes: codes(200),
+			About: "tells what takes how much room; of 1.25", Params: params(usageTypes()),
+			Out: reflect.TypeFor[types.DiskUsage](), Codes: codes(200, 400),
 		}},
 		{Method: get, Path: "/version", Do: h.systemVersion, Shape: route.Shape{
 			About: "tells the versions of the engine", Out: reflect.TypeFor[types.Version](), Codes: codes(200),
@@ -34,7 +35,8 @@ func (h *Handler) systemRoutes() []route.Route {
 				timeParam("since", "begins with what happened from then on"),
 				timeParam("until", "ends then"),
 				filtersParam("a JSON map of lists: all of them must hold",
-					filterKeys("container", "event", "image", "label", "type", "volume", "network"), filterKeysSince(24, "daemon")),
+					filterKeys("container", "event", "image", "label", "type", "volume", "network"), filterKeysSince(24, "daemon"), filterKeysSince(25, "plugin"), filterKeysSince(30, "scope"),
+					filterKeysSince(33, "service", "node", "secret", "config")),
 			),
 			Out: reflect.TypeFor[types.Event](), Stream: true, Codes: codes(200, 400),
 		}},
@@ -43,4 +45,9 @@ func (h *Handler) systemRoutes() []route.Route {
 			Codes: codes(200),
 		}},
 	}
+}
+
+// usageTypes is the parameter with the types of objects that are wanted.
+func usageTypes() route.Param {
+	return repeatedParam("type", "container, image, volume or build-cache: these alone, and null of the others").Since(v(42))
 }

@@ -12,6 +12,7 @@ func systemPing(c *route.Call) error {
 	h := c.Writer().Header()
 	h.Set("Cache-Control", compat.NoCache)
 	h.Set("Pragma", "no-cache")
+	h.Set("Builder-Version", "1") // builds are asked for by POST /build
 	return c.Bytes(http.StatusOK, compat.Text, []byte("OK"))
 }
 

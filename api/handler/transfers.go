@@ -48,10 +48,21 @@ func (h *Handler) imagePush(c *route.Call) error {
 			return err
 		}
 	}
+	if err := h.checkPlatforms(c, "platform", pushed(opt)); err != nil {
+		return err
+	}
 	skipBody(c)
 	return h.sendProgress(c, func(ctx context.Context, progress func(image.Progress)) error {
 		return h.registries.Push(ctx, opt, progress)
 	})
+}
+
+// pushed is the name of what is pushed; of several tags any.
+func pushed(opt image.PushOptions) string {
+	if opt.Tag == "" {
+		return opt.Repo
+	}
+	return opt.Repo + ":" + opt.Tag
 }
 
 // fromBody is the source of an import whose archive comes along.
@@ -105,6 +116,9 @@ func (h *Handler) imagesSave(c *route.Call) error {
 }
 
 func (h *Handler) sendImages(c *route.Call, names []string) error {
+	if err := h.checkPlatforms(c, "platform", names...); err != nil {
+		return err
+	}
 	return h.archives.Save(c.Ctx(), names, func() (io.Writer, error) {
 		c.Writer().Header().Set("Content-Type", compat.Tar)
 		c.Writer().WriteHeader(http.StatusOK)

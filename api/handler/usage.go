@@ -2,13 +2,16 @@ package handler
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"moss/api/route"
 	"moss/api/types"
 	"moss/api/wire"
 	"moss/engine/container"
+	"moss/engine/event"
 	"moss/engine/fault"
 )
 
@@ -23,6 +26,7 @@ func (h *Handler) containersPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	h.tellPruned(event.TypeContainer, reclaimed)
 	return replyJSON(c, http.StatusOK, &types.ContainersPruned{ContainersDeleted: removed, SpaceReclaimed: reclaimed})
 }
 
@@ -31,6 +35,7 @@ func (h *Handler) volumesPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	h.tellPruned(event.TypeVolume, reclaimed)
 	return replyJSON(c, http.StatusOK, &types.VolumesPruned{VolumesDeleted: removed, SpaceReclaimed: reclaimed})
 }
 
@@ -51,28 +56,64 @@ func (h *Handler) imagesPrune(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	h.tellPruned(event.TypeImage, reclaimed)
 	return replyJSON(c, http.StatusOK, wire.NewImagesPruned(removed, reclaimed))
 }
 
+// systemUsage shows what was asked for, and all without a wish. What was not asked for is null.
 func (h *Handler) systemUsage(c *route.Call) error {
+	usage := &types.DiskUsage{}
+	add := map[string]func(*route.Call, *types.DiskUsage) error{
+		"image": h.addImageUsage, "volume": h.addVolumeUsage, "container": h.addContainerUsage, "build-cache": h.addBuildUsage,
+	}
+	asked := c.Texts("type")
+	if len(asked) == 0 {
+		asked = slices.Sorted(maps.Keys(add))
+	}
+	for _, kind := range asked {
+		if add[kind] == nil {
+			return fault.Invalid("unknown object type: %s", kind)
+		}
+		if err := add[kind](c, usage); err != nil {
+			return err
+		}
+	}
+	return replyJSON(c, http.StatusOK, usage)
+}
+
+func (h *Handler) addImageUsage(c *route.Call, usage *types.DiskUsage) error {
 	images, err := h.images.Usage(c.Ctx())
 	if err != nil {
 		return err
 	}
+	wire.AddImages(usage, &images)
+	for i := range usage.Images {
+		wire.FitImage(&usage.Images[i].ImageSummary, c.Version())
+	}
+	return nil
+}
+
+func (h *Handler) addVolumeUsage(c *route.Call, usage *types.DiskUsage) error {
 	volumes, err := h.volumes.Usage(c.Ctx())
 	if err != nil {
 		return err
 	}
+	wire.AddVolumes(usage, volumes)
+	return nil
+}
+
+func (h *Handler) addBuildUsage(c *route.Call, usage *types.DiskUsage) (err error) {
+	usage.BuildCache, err = h.buildCache(c.Ctx())
+	return err
+}
+
+func (h *Handler) addContainerUsage(c *route.Call, usage *types.DiskUsage) error {
 	records, err := h.inventory.List(c.Ctx(), container.ListOptions{All: true})
 	if err != nil {
 		return err
 	}
-	cache, err := h.buildCache(c.Ctx())
-	if err != nil {
-		return err
-	}
-	usage := wire.NewDiskUsage(&images, volumes, cache)
 	now := time.Now()
+	usage.Containers = make([]*types.ContainerSummary, 0, len(records))
 	for _, r := range records {
 		entry := wire.NewContainerSummary(r, now)
 		wire.FitSummary(entry, c.Version(), r)
@@ -85,5 +126,5 @@ func (h *Handler) systemUsage(c *route.Call) error {
 		}
 		usage.Containers = append(usage.Containers, entry)
 	}
-	return replyJSON(c, http.StatusOK, usage)
+	return nil
 }

@@ -9,6 +9,7 @@ type Event struct {
 	Type   string
 	Action string
 	Actor  EventActor
+	Scope  string `json:"scope,omitempty" api:"1.30-"`
 
 	Time     int64 `json:"time,omitempty"`     // seconds
 	TimeNano int64 `json:"timeNano,omitempty"` // nanoseconds, since 1970 as well

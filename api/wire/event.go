@@ -12,6 +12,7 @@ func NewEvent(e *event.Event) *types.Event {
 		Action:   e.Action,
 		ID:       e.ID,
 		Actor:    types.EventActor{ID: e.ID, Attributes: orEmpty(e.Attributes)},
+		Scope:    event.ScopeLocal,
 		Time:     e.Time.Unix(),
 		TimeNano: e.Time.UnixNano(),
 	}

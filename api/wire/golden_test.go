@@ -46,8 +46,9 @@ func TestGolden(t *testing.T) {
 	entry.SizeRw, entry.SizeRootFs = new(int64(4096)), new(int64(8192))
 	sized := wire.NewContainerInspect(sample())
 	sized.SizeRw, sized.SizeRootFs = new(int64(4096)), new(int64(8192))
-	usage := wire.NewDiskUsage(sampleUsage(), []volume.Usage{{Volume: sampleVolume(), Size: 5, Users: 6}}, []types.BuildCache{filled[types.BuildCache]()})
-	usage.Containers = append(usage.Containers, entry)
+	usage := types.DiskUsage{Containers: []*types.ContainerSummary{entry}, BuildCache: []types.BuildCache{filled[types.BuildCache]()}}
+	wire.AddImages(&usage, sampleUsage())
+	wire.AddVolumes(&usage, []volume.Usage{{Volume: sampleVolume(), Size: 5, Users: 6}})
 	halfDone := image.Progress{ID: "1", Status: "Importing", Current: 50, Total: 100, Aux: map[string]string{"ID": "sha256:1"}}
 	failed := &types.Progress{Error: "no", ErrorDetail: &types.ErrorDetail{Code: 3, Message: "no"}}
 	for name, value := range map[string]any{
@@ -65,7 +66,6 @@ func TestGolden(t *testing.T) {
 		"stats-v1":        wire.NewStats(legacySample()),
 		"stats-v2":        wire.NewStats(unifiedSample()),
 		"stats-stopped":   wire.NewStats(&stats.Sample{ID: "4fa6", Name: "web"}),
-		"images":          []*types.ImageSummary{wire.NewImageSummary(sampleImage(), true), wire.NewImageSummary(&image.Image{ID: "sha256:1"}, true)},
 		"images-plain":    []*types.ImageSummary{wire.NewImageSummary(sampleImage(), false)},
 		"image":           wire.NewImageInspect(sampleImage(), "overlay"),
 		"history":         []types.ImageHistory{filled[types.ImageHistory](), {}},
@@ -96,6 +96,13 @@ func TestGolden(t *testing.T) {
 		for _, version := range described() {
 			golden(t, name, version, value)
 		}
+	}
+	for _, version := range described() {
+		list := []*types.ImageSummary{wire.NewImageSummary(sampleImage(), true), wire.NewImageSummary(&image.Image{ID: "sha256:1"}, true)}
+		for _, entry := range list {
+			wire.FitImage(entry, version)
+		}
+		golden(t, "images", version, list)
 	}
 	for _, of := range []string{event.TypeContainer, event.TypeImage, event.TypeVolume, event.TypeNetwork, event.TypeDaemon} {
 		e := filled[event.Event]()

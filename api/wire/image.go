@@ -3,13 +3,13 @@ package wire
 import (
 	"encoding/json"
 
+	"moss/api/apiver"
 	"moss/api/compat"
 	"moss/api/types"
 	"moss/engine/image"
 )
 
-// NewImageSummary fills a list entry. An image without a name shows <none>:<none>, as clients expect in lists. Digests
-// are shown when withDigests is set.
+// NewImageSummary fills a list entry. Digests are shown when withDigests is set.
 func NewImageSummary(i *image.Image, withDigests bool) *types.ImageSummary {
 	s := &types.ImageSummary{
 		ID:          i.ID,
@@ -23,14 +23,23 @@ func NewImageSummary(i *image.Image, withDigests bool) *types.ImageSummary {
 	if withDigests {
 		s.RepoDigests = orNone(i.RepoDigests)
 	}
-	if len(i.RepoTags) == 0 {
-		s.RepoTags = []string{compat.None + ":" + compat.None}
-		if withDigests && len(i.RepoDigests) == 0 {
-			s.RepoDigests = []string{compat.None + "@" + compat.None}
-		}
-	}
 	return s
 }
+
+// FitImage shows the image of a list as clients before 1.43 know it: one without a name has the names <none>:<none> and
+// <none>@<none>.
+func FitImage(s *types.ImageSummary, version apiver.Version) {
+	if version >= emptyNames || len(s.RepoTags) > 0 {
+		return
+	}
+	s.RepoTags = []string{compat.None + ":" + compat.None}
+	if s.RepoDigests != nil && len(s.RepoDigests) == 0 {
+		s.RepoDigests = []string{compat.None + "@" + compat.None}
+	}
+}
+
+// emptyNames is the version from which on an image without a name has none in lists.
+const emptyNames = apiver.Version(1<<16 | 43)
 
 // NewImageInspect fills an inspect record. driver is the storage driver that holds the image.
 func NewImageInspect(i *image.Image, driver string) *types.ImageInspect {

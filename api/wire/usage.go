@@ -6,23 +6,24 @@ import (
 	"moss/engine/volume"
 )
 
-// NewDiskUsage fills the answer but for its containers.
-func NewDiskUsage(images *image.Usage, volumes []volume.Usage, cache []types.BuildCache) *types.DiskUsage {
-	d := &types.DiskUsage{
-		LayersSize: images.LayersSize, LayersUsed: images.LayersUsed, Images: make([]types.ImageUsage, 0, len(images.Images)),
-		Containers: []*types.ContainerSummary{}, Volumes: make([]types.VolumeUsage, 0, len(volumes)), BuildCache: cache,
-	}
+// AddImages fills what the answer has of images.
+func AddImages(d *types.DiskUsage, images *image.Usage) {
+	d.LayersSize, d.LayersUsed, d.Images = images.LayersSize, images.LayersUsed, make([]types.ImageUsage, 0, len(images.Images))
 	for _, i := range images.Images {
 		d.Images = append(d.Images, types.ImageUsage{
 			ImageSummary: *NewImageSummary(i.Image, true), SharedSize: i.SharedSize, UniqueSize: i.UniqueSize, Containers: i.Containers,
 		})
 	}
+}
+
+// AddVolumes fills what the answer has of volumes.
+func AddVolumes(d *types.DiskUsage, volumes []volume.Usage) {
+	d.Volumes = make([]types.VolumeUsage, 0, len(volumes))
 	for _, v := range volumes {
 		d.Volumes = append(d.Volumes, types.VolumeUsage{
 			Volume: *NewVolume(v.Volume), UsageData: types.VolumeUsageData{Size: v.Size, RefCount: v.Users},
 		})
 	}
-	return d
 }
 
 // NewImagesPruned fills the answer.

@@ -166,3 +166,6 @@ type IPAMConfig struct {
 	IPv6Address  string
 	LinkLocalIPs []string
 }
+
+// TaskLabel is the label by which the swarm knows the containers of its tasks; its value is the task's id.
+const TaskLabel = "com.docker.swarm.task.id"

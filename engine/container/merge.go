@@ -55,7 +55,7 @@ func (d *draft) mergePorts() {
 	}
 	ports := make(map[string]struct{}, len(d.img.ExposedPorts))
 	for key := range d.img.ExposedPorts {
-		if _, _, _, err := parsePortKey(key); err != nil {
+		if _, _, _, err := ParsePorts(key); err != nil {
 			d.addWarning("The image exposes port %q, which is not a port.", key)
 			continue
 		}

@@ -95,7 +95,7 @@ func (d *draft) spellPorts(exposed map[network.Port]bool) {
 }
 
 func addExposedPorts(exposed map[network.Port]bool, field, key string) error {
-	low, high, proto, err := parsePortKey(key)
+	low, high, proto, err := ParsePorts(key)
 	if err != nil {
 		return fault.Invalid("invalid port specification in %s: %q", field, key)
 	}
@@ -105,8 +105,9 @@ func addExposedPorts(exposed map[network.Port]bool, field, key string) error {
 	return nil
 }
 
-// parsePortKey reads "80", "80/tcp" and "8000-8010/udp".
-func parsePortKey(key string) (low, high uint16, proto string, err error) {
+// ParsePorts reads "80", "80/tcp" and "8000-8010/udp" (API document 1, 2.3): the first and the last port, and tcp, udp or sctp.
+// fault.Invalid for anything else.
+func ParsePorts(key string) (low, high uint16, proto string, err error) {
 	ports, proto, hasProto := strings.Cut(key, "/")
 	proto = strings.ToLower(proto)
 	if !hasProto {
@@ -139,7 +140,7 @@ func parsePortRange(s string) (low, high uint16, err error) {
 // parseBinding reads one host side of a published port. A host range for one container port means any of it; for a
 // range of container ports it must have the same length.
 func parseBinding(key string, binding PortBinding) ([]Publish, error) {
-	low, high, proto, err := parsePortKey(key)
+	low, high, proto, err := ParsePorts(key)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,17 @@ const (
 	TypeVolume    = "volume"
 	TypeNetwork   = "network"
 	TypeDaemon    = "daemon"
+	TypeBuilder   = "builder" // the cache of builds
 )
+
+// Actions that versions of the API are told of from some version on.
+const (
+	ActionPrune   = "prune"    // of all objects of a type; the attribute reclaimed has the bytes
+	ActionExecDie = "exec_die" // the end of a process that was added; its code is the attribute exitCode
+)
+
+// ScopeLocal is the scope of all events: those of a swarm are nobody's to tell here.
+const ScopeLocal = "local"
 
 // Event is one thing that happened. Attributes must not be changed once it is published.
 type Event struct {

@@ -22,12 +22,14 @@ type want struct {
 // filterKeys returns the keys in the order in which they are looked at: what tells most events apart, and is quickest, comes
 // first.
 func filterKeys() []string {
-	return []string{"type", "container", "daemon", "network", "volume", "event", "image", "label"}
+	return []string{
+		"type", "container", "daemon", "network", "volume", "plugin", "service", "node", "secret", "config", "scope", "event", "image", "label",
+	}
 }
 
-// NewFilter checks the keys: container, daemon, event, image, label, network, type and volume. Another one gives
-// fault.Invalid. An event passes if it meets every key that has values; it meets label by meeting all its values and any
-// other key by meeting one.
+// NewFilter checks the keys: container, daemon, event, image, label, network, scope, type and volume, and config, node, plugin,
+// secret and service, of which nothing is told. Another one gives fault.Invalid. An event passes if it meets every key that has
+// values; it meets label by meeting all its values and any other key by meeting one.
 func NewFilter(wants map[string][]string) (Filter, error) {
 	for key := range wants {
 		if !slices.Contains(filterKeys(), key) {
@@ -68,6 +70,8 @@ func matchKey(ev *Event, key string, values []string) bool {
 	switch key {
 	case "type":
 		return slices.Contains(values, ev.Type)
+	case "scope":
+		return slices.Contains(values, ScopeLocal)
 	case "event":
 		return slices.ContainsFunc(values, func(v string) bool { return matchAction(ev.Action, v) })
 	case "label":

@@ -219,11 +219,11 @@ func (s *Service) readyContainer(ref string) (*container.Record, task.Task, erro
 	return r, t, nil
 }
 
-func (s *Service) publishEvent(action string, r *container.Record, in *instance) {
+func (s *Service) publishEvent(action string, r *container.Record, in *instance, attributes ...string) {
 	if in.probe {
 		return
 	}
 	s.opt.Events.Publish(event.Event{
-		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes("execID", in.id), Time: time.Now(),
+		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes(append(attributes, "execID", in.id)...), Time: time.Now(),
 	})
 }

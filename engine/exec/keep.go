@@ -82,12 +82,12 @@ func oldestCreated(g *group) *instance {
 	return oldest
 }
 
-// finishInstance notes the end of an instance.
-func (s *Service) finishInstance(in *instance, code int) {
+// finishInstance notes the end of an instance. It returns false if that was noted already.
+func (s *Service) finishInstance(in *instance, code int) bool {
 	s.mu.Lock()
 	defer s.unlockAndDrop()
 	if in.state == over {
-		return
+		return false
 	}
 	in.state, in.pid, in.code, in.ended, in.process = over, 0, code, time.Now(), nil
 	if g := s.byContainer[in.containerID]; g != nil && s.byID[in.id] == in {
@@ -99,6 +99,7 @@ func (s *Service) finishInstance(in *instance, code int) {
 		s.stale = append(s.stale, in.id)
 	}
 	close(in.done)
+	return true
 }
 
 // pruneFinished forgets what a container has of finished instances: the old ones, or all if it is gone.

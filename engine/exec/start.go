@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"time"
 
 	"moss/engine/container"
+	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/ocispec"
 	"moss/engine/session"
@@ -172,7 +174,11 @@ func (s *Service) recordEnd(ctx context.Context, in *instance, p task.Process, c
 	if err := s.saveFile(in.id, endFile, end{Code: code, At: time.Now()}); err != nil {
 		s.opt.Log.Warn().Err(err).Str("exec", in.id).Msg("end of exec not saved")
 	}
-	s.finishInstance(in, code)
+	if s.finishInstance(in, code) {
+		if r, err := s.opt.Containers.Get(in.containerID); err == nil {
+			s.publishEvent(event.ActionExecDie, r, in, "exitCode", strconv.Itoa(code))
+		}
+	}
 	if p == nil {
 		return
 	}

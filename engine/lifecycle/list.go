@@ -9,6 +9,7 @@ import (
 	"moss/engine/container"
 	"moss/engine/fault"
 	"moss/engine/filter"
+	"moss/engine/network"
 )
 
 // List returns the containers that opt selects, newest first (API document 2, 4.1). fault.Invalid for a bad filter.
@@ -112,6 +113,18 @@ var filters = map[string]func(context.Context, *Inventory, []string) (test, erro
 	"before":   filterTime("before", func(order int) bool { return order < 0 }),
 	"since":    filterTime("since", func(order int) bool { return order > 0 }),
 	"volume":   filterVolume,
+	"is-task":  filterTask,
+	"publish": filterPorts(func(r *container.Record, takes func(port uint16, proto string) bool) bool {
+		return slices.ContainsFunc(r.Network.Ports, func(p network.Port) bool { return takes(p.HostPort, p.Proto) })
+	}),
+	"expose": filterPorts(func(r *container.Record, takes func(port uint16, proto string) bool) bool {
+		for key := range r.Config.ExposedPorts {
+			if port, _, proto, err := container.ParsePorts(key); err == nil && takes(port, proto) {
+				return true
+			}
+		}
+		return slices.ContainsFunc(r.Network.Ports, func(p network.Port) bool { return takes(p.ContainerPort, p.Proto) })
+	}),
 	"network": func(_ context.Context, iv *Inventory, values []string) (test, error) {
 		return filterNetwork(values, iv.networks.Find), nil
 	},
@@ -224,4 +237,37 @@ func filterVolume(_ context.Context, _ *Inventory, values []string) (test, error
 			return slices.Contains(values, mount.Name) && mount.Name != "" || slices.Contains(values, mount.Destination)
 		})
 	}, nil
+}
+
+// filterPorts takes ports and ranges of them, as ExposedPorts has them. has tells whether a container has one of some kind.
+func filterPorts(
+	has func(r *container.Record, takes func(port uint16, proto string) bool) bool,
+) func(context.Context, *Inventory, []string) (test, error) {
+	type portRange struct {
+		low, high uint16
+		proto     string
+	}
+	return func(_ context.Context, _ *Inventory, values []string) (test, error) {
+		var wanted []portRange
+		for _, v := range values {
+			low, high, proto, err := container.ParsePorts(v)
+			if err != nil {
+				return nil, err
+			}
+			wanted = append(wanted, portRange{low, high, proto})
+		}
+		takes := func(port uint16, proto string) bool {
+			return slices.ContainsFunc(wanted, func(w portRange) bool { return w.proto == proto && w.low <= port && port <= w.high })
+		}
+		return func(r *container.Record) bool { return has(r, takes) }, nil
+	}
+}
+
+// filterTask takes the containers of tasks, or all others. A label tells them, which their engine gives.
+func filterTask(_ context.Context, _ *Inventory, values []string) (test, error) {
+	want, err := filter.Bool("is-task", values)
+	return func(r *container.Record) bool {
+		_, task := r.Config.Labels[container.TaskLabel]
+		return want == nil || task == *want
+	}, err
 }

@@ -36,7 +36,10 @@ func TestListFilters(t *testing.T) {
 		label := func(c *container.Config, _ *container.HostConfig) { c.Labels = map[string]string{"tier": "web"} }
 		w.create(m, "one", label)
 		time.Sleep(time.Second)
-		w.create(m, "two")
+		w.create(m, "two", func(c *container.Config, _ *container.HostConfig) {
+			c.Labels = map[string]string{container.TaskLabel: "x"}
+			c.ExposedPorts = map[string]struct{}{"80/tcp": {}, "53/udp": {}}
+		})
 		time.Sleep(time.Second)
 		w.create(m, "three", label)
 		w.must(m.Start(t.Context(), "three"))
@@ -63,6 +66,12 @@ func TestListFilters(t *testing.T) {
 			{"ancestor by name", container.ListOptions{All: true, Filters: map[string][]string{"ancestor": {"busybox"}}}, []string{"three", "two", "one"}},
 			{"ancestor's parent", container.ListOptions{All: true, Filters: map[string][]string{"ancestor": {"base"}}}, []string{"three", "two", "one"}},
 			{"since and before", container.ListOptions{Filters: map[string][]string{"since": {"one"}, "before": {"three"}}, All: true}, []string{"two"}},
+			{"tasks", container.ListOptions{All: true, Filters: map[string][]string{"is-task": {"true"}}}, []string{"two"}},
+			{"no tasks", container.ListOptions{All: true, Filters: map[string][]string{"is-task": {"0"}}}, []string{"three", "one"}},
+			{"expose", container.ListOptions{All: true, Filters: map[string][]string{"expose": {"1-100"}}}, []string{"two"}},
+			{"expose of udp", container.ListOptions{All: true, Filters: map[string][]string{"expose": {"80/udp", "53/udp"}}}, []string{"two"}},
+			{"expose of another kind", container.ListOptions{All: true, Filters: map[string][]string{"expose": {"80/udp", "54"}}}, nil},
+			{"publish what is only exposed", container.ListOptions{All: true, Filters: map[string][]string{"publish": {"80"}}}, nil},
 			{"exited with another code", container.ListOptions{Filters: map[string][]string{"exited": {"3"}}}, nil},
 		} {
 			list, err := m.inventory.List(t.Context(), tc.opt)

@@ -43,7 +43,10 @@ var scenes = map[string]func(*stage){
 	},
 	"restart": func(s *stage) {
 		s.begin()
-		restart := func() error { second := time.Second; return s.engine.Restart(s.life(), s.id, container.StopOptions{Timeout: &second}) }
+		restart := func() error {
+			second := time.Second
+			return s.engine.Restart(s.life(), s.id, container.StopOptions{Timeout: &second})
+		}
 		s.do("restart", restart)
 		s.do("restart", restart)
 	},
@@ -161,7 +164,10 @@ var scenes = map[string]func(*stage){
 		s.exit(1)
 		s.do("stop while it ends", func() error {
 			stopped := make(chan error)
-			go func() { second := time.Second; stopped <- s.engine.Stop(s.life(), s.id, container.StopOptions{Timeout: &second}) }()
+			go func() {
+				second := time.Second
+				stopped <- s.engine.Stop(s.life(), s.id, container.StopOptions{Timeout: &second})
+			}()
 			synctest.Wait()
 			close(s.nets.leave)
 			return <-stopped

@@ -135,7 +135,9 @@ func TestEndsWithoutMonitor(t *testing.T) {
 	second := time.Second
 	for name, end := range map[string]func(m *Manager, id string) error{
 		"kill": func(m *Manager, id string) error { return m.Kill(m.background.life, id, "") },
-		"stop": func(m *Manager, id string) error { return m.Stop(m.background.life, id, container.StopOptions{Timeout: &second}) },
+		"stop": func(m *Manager, id string) error {
+			return m.Stop(m.background.life, id, container.StopOptions{Timeout: &second})
+		},
 		"remove": func(m *Manager, id string) error {
 			return m.Remove(m.background.life, id, container.RemoveOptions{Force: true})
 		},

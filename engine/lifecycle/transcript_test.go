@@ -183,7 +183,10 @@ func kindOf(err error) string {
 func (s *stage) start() { s.do("start", func() error { return s.engine.Start(s.life(), s.id) }) }
 
 func (s *stage) stop() {
-	s.do("stop", func() error { second := time.Second; return s.engine.Stop(s.life(), s.id, container.StopOptions{Timeout: &second}) })
+	s.do("stop", func() error {
+		second := time.Second
+		return s.engine.Stop(s.life(), s.id, container.StopOptions{Timeout: &second})
+	})
 }
 
 func (s *stage) kill(signal string) {

@@ -190,3 +190,37 @@ type_of() {
   done
   expect equal "$(api DELETE "/v1.50/images/busybox?platforms=$(jq -rn '"{\"os\":\"windows\"}"|@uri')" | tail -n 1)" 404
 }
+
+@test "Init: the first process passes signals on and releases what has ended; it is not a file of the container" {
+  name=$(unique init)
+  moss run -d --init --name "$name" busybox sh -c '(sleep 0.1 & ) ; sleep 0.3; echo waited; exec sleep 1000'
+  eventually 10 log_has "$name" waited
+  expect equal "$(moss exec "$name" cat /proc/1/cmdline | tr '\0' ' ')" "/dev/init -- sh -c (sleep 0.1 & ) ; sleep 0.3; echo waited; exec sleep 1000 "
+  expect equal "$(moss exec "$name" sh -c 'grep -l "^State:.Z" /proc/[0-9]*/status 2>/dev/null' || true)" ""
+  expect equal "$(moss inspect "$name" | jq -c '.[0] | [.Path, .HostConfig.Init]')" '["sh",true]'
+  expect equal "$(moss diff "$name")" ""
+  run moss exec "$name" sh -c 'echo x >/dev/init'
+  expect contains "Read-only file system"
+  run moss exec "$name" sh -c 'echo x >/proc/1/exe'
+  [ "$status" != 0 ] || fail "the program of the first process can be written to"
+  moss stop "$name" # SIGTERM ends sleep, which it would not as the first process
+  expect equal "$(moss wait "$name")" 143
+  moss start "$name"
+  moss rm -f "$name"
+  for options in "" "-t" "-u 1000" "--read-only" "--network none" "--security-opt no-new-privileges --cap-drop ALL"; do
+    # shellcheck disable=SC2086 # words
+    run moss run --rm --init $options busybox sh -c 'exit 9'
+    expect status 9
+  done
+  run moss run --rm --init busybox no-such-command
+  expect status 127
+  run moss run --rm --init --tmpfs /dev busybox true
+  expect status 125
+  expect contains 'Init: the mount at /dev leaves no place for it'
+  run moss run --rm --init --pid host busybox true
+  expect status 0
+  expect contains 'Init has no effect'
+  # The other clients', at the first version that has it.
+  DOCKER_API_VERSION=1.25 run dock run --rm --init busybox sh -c 'cut -d" " -f2 /proc/1/stat'
+  expect output '(init)'
+}

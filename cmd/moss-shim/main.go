@@ -4,6 +4,7 @@
 //	moss-shim run DIR                          one task; descriptor 3 is the engine's control socket
 //	moss-shim cleanup DIR                      what a killed shim has left undone
 //	moss-shim supervise [--as NAME] -- CMD…    runs CMD, whose argv[0] is NAME, and starts it again when it crashes
+//	init -- CMD…                               under this name, as a copy in a container: its first process
 package main
 
 import (
@@ -22,6 +23,13 @@ import (
 const controlFD = 3
 
 func main() {
+	if isInit(os.Args) {
+		code, err := runInit(os.Args[2:])
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "init: %v\n", err)
+		}
+		os.Exit(code)
+	}
 	unix.Umask(0o077) // the supervisor's; those beside containers have another
 	code, err := dispatchCommand(context.Background(), os.Args[1:])
 	if err != nil {

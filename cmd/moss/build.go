@@ -251,7 +251,10 @@ func (f *createFlags) buildLimits(body *types.ContainerCreate, around surroundin
 
 // buildSecurity hands the options on, and the content of a seccomp profile in place of its path: the engine may be
 // unable to see the file.
-func (f *createFlags) buildSecurity(body *types.ContainerCreate, _ surroundings) error {
+func (f *createFlags) buildSecurity(body *types.ContainerCreate, around surroundings) error {
+	if around.given("init") {
+		body.HostConfig.Init = &f.init
+	}
 	for _, option := range f.securityOpts {
 		key, path, found := strings.Cut(option, "=")
 		if !found {

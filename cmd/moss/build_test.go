@@ -71,6 +71,7 @@ func TestCreateBody(t *testing.T) {
 		{"--dns-opt a --dns-option b --dns-opt c", `{"HostConfig":{"DnsOptions":["a","b","c"]}}`},
 		{"--add-host a:host-gateway --add-host b=fd00::1 --add-host c:[fd00::2]", `{"HostConfig":{"ExtraHosts":["a:host-gateway","b:fd00::1","c:fd00::2"]}}`},
 		{"-p 8000-8001:80-81 -p 53:53/udp --expose 90-91/udp", `{"ExposedPorts":{"80/tcp":{},"81/tcp":{},"53/udp":{},"90/udp":{},"91/udp":{}},"HostConfig":{"PortBindings":{"80/tcp":[{"HostPort":"8000"}],"81/tcp":[{"HostPort":"8001"}],"53/udp":[{"HostPort":"53"}]}}}`},
+		{"--init", `{"HostConfig":{"Init":true}}`},
 		{"--cap-add NET_RAW --cap-drop ALL --privileged --read-only --group-add g", `{"HostConfig":{"CapAdd":["NET_RAW"],"CapDrop":["ALL"],"Privileged":true,"ReadonlyRootfs":true,"GroupAdd":["g"]}}`},
 		{"--mount type=bind,src=/home/me/x,dst=/x,ro --mount type=tmpfs,dst=/t,tmpfs-size=1m", `{"HostConfig":{"Mounts":[{"Type":"bind","Source":"/home/me/x","Target":"/x","ReadOnly":true},{"Type":"tmpfs","Target":"/t","TmpfsOptions":{"SizeBytes":1048576}}]}}`},
 		{"--tmpfs /run:size=1m --shm-size 1m --device /dev/fuse", `{"HostConfig":{"Tmpfs":{"/run":"size=1m"},"ShmSize":1048576,"Devices":[{"PathOnHost":"/dev/fuse","PathInContainer":"/dev/fuse","CgroupPermissions":"rwm"}]}}`},

@@ -22,7 +22,7 @@ type createFlags struct {
 	logOpts                                               []string
 	volumes, volumesFrom, tmpfs, mounts                   []string
 	shmSize                                               string
-	readOnly, privileged                                  bool
+	readOnly, privileged, init                            bool
 	networks                                              []string
 	ip, ip6, macAddress                                   string
 	publish, expose, addHosts, dns, dnsOptions, dnsSearch []string
@@ -134,6 +134,7 @@ func addSynonym(set *pflag.FlagSet, name, of string) {
 
 func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
 	set.BoolVar(&f.privileged, "privileged", false, "give the container all of your own privileges")
+	set.BoolVar(&f.init, "init", false, "have a first process that passes signals on and releases what has ended")
 	set.StringArrayVar(&f.capAdd, "cap-add", nil, "add a `CAPABILITY`")
 	set.StringArrayVar(&f.capDrop, "cap-drop", nil, "drop a `CAPABILITY`")
 	set.StringArrayVar(&f.groupAdd, "group-add", nil, "add a `GROUP` to the user's")

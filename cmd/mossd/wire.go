@@ -283,7 +283,7 @@ func newManager(
 		Root: facts.Root, RunDir: facts.RunDir, Images: images, Events: p.bus,
 		Layers: p.store, LayerMounts: p.store.Writable, Differences: p.store.Writable, Mapped: p.store,
 		Volumes: p.volumes, VolumeMounts: p.volumes, Networks: p.network, NetworkStore: p.networks,
-		Tasks: p.tasks, Specs: specs, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
+		Tasks: p.tasks, Specs: specs, Init: shim, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
 		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllersOf(facts.Cgroups, runtime),
 	}
 	p.logService = logservice.New(logservice.Options{

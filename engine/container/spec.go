@@ -218,7 +218,7 @@ func (d *draft) warnIgnored() {
 		why   string
 	}{
 		{len(h.LxcConf) > 0, "LxcConf", "there is no lxc execution driver"},
-		{h.Init != nil && *h.Init, "Init", "the container's command is its first process, and looks after the others itself"},
+		{h.Init != nil && *h.Init && h.PidMode != "", "Init", "the container has no process ids of its own"},
 		{h.KernelMemory != 0, "KernelMemory", "kernels no longer have that limit"},
 		{h.CPUPercent != 0, "CpuPercent", "it is for Windows only"},
 		{h.CPUCount != 0, "CpuCount", "it is for Windows only"},

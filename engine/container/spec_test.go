@@ -232,7 +232,8 @@ func TestNewSpecWarnings(t *testing.T) {
 	}{
 		{ask{}, nil},
 		{ask{host: `{"KernelMemory":1000}`}, []string{"KernelMemory has no effect"}},
-		{ask{host: `{"Init":true}`}, []string{"Init has no effect"}},
+		{ask{host: `{"Init":true}`}, nil},
+		{ask{host: `{"Init":true,"PidMode":"host"}`}, []string{"Init has no effect"}},
 		{ask{host: `{"Init":false}`}, nil},
 		{ask{host: `{"CpuPercent":10,"CpuCount":2}`}, []string{"CpuPercent has no effect", "CpuCount has no effect"}},
 		{ask{host: `{"IOMaximumIOps":1,"IOMaximumBandwidth":1}`}, []string{"IOMaximumIOps has", "IOMaximumBandwidth has"}},

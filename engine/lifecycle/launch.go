@@ -44,6 +44,7 @@ type launcher struct {
 	volumes    *volumes
 	userns     *userNamespaces
 	etc        *etcFiles
+	init       *initProgram
 }
 
 // launchTask brings a container from rest to Running, or leaves everything as it was.
@@ -274,10 +275,14 @@ func (l *launcher) writeBundle(c *ctr, spec *container.Spec, p parts) (filterKey
 	if err != nil {
 		return "", err
 	}
+	initPath, err := l.init.provide(spec)
+	if err != nil {
+		return "", err
+	}
 	oci, err := l.opt.Specs.Build(ocispec.Input{
 		ID: r.ID, Spec: spec, Rootfs: p.rootfs, User: ids, Sandbox: p.sandbox, HostName: hostName, Join: p.with.oci, IDMap: idMap,
 		HostnamePath: r.HostnamePath, HostsPath: r.HostsPath, ResolvConf: r.ResolvConf,
-		AptConf: aptPath, CgroupsPath: l.cgroups.cgroupsPath(r),
+		AptConf: aptPath, Init: initPath, CgroupsPath: l.cgroups.cgroupsPath(r),
 	})
 	if err != nil {
 		return "", err

@@ -56,6 +56,7 @@ type Options struct {
 	Specs        *ocispec.Builder
 	Seccomp      seccompCache // may be nil: the runtime compiles each filter itself
 	Runtime      task.Runtime
+	Init         string // the program that is copied for containers that ask for Init: moss-shim
 	Damage       damaged
 	Log          zerolog.Logger
 

@@ -38,7 +38,7 @@ func (m *Manager) makeProcessParts() {
 	m.launcher = &launcher{
 		opt: opt, folders: m.folders, lives: m.lives, follower: m.follower, records: m.records, cgroups: m.cgroups,
 		namespaces: m.namespaces, links: m.links, networks: m.networks, layers: m.layers, volumes: m.volumes,
-		userns: m.userns, etc: m.etc,
+		userns: m.userns, etc: m.etc, init: &initProgram{source: opt.Init, copied: filepath.Join(opt.RunDir, "init")},
 	}
 	m.leftovers = &leftovers{
 		index: &m.index, folders: m.folders, tasks: opt.Tasks, layers: m.layers, cgroups: m.cgroups, bootID: opt.BootID, log: opt.Log,

@@ -64,6 +64,7 @@ type Input struct {
 	HostsPath    string
 	ResolvConf   string
 	AptConf      string // for AptConf
+	Init         string // the program for InitPath, which runs the container's command; empty: that is the first process
 
 	// CgroupsPath is the container's cgroup; empty means none, and then no limit is set.
 	CgroupsPath string

@@ -30,10 +30,23 @@ func (b *Builder) setMounts(gen *generate.Generator, in *Input) {
 	rest := slices.Concat(slices.DeleteFunc(etcMounts(in), replaced), aptMount(in, asked), asked)
 	depth := func(m specs.Mount) int { return strings.Count(m.Destination, "/") }
 	slices.SortStableFunc(rest, func(x, y specs.Mount) int { return depth(x) - depth(y) })
-	gen.Config.Mounts = slices.Concat(system, rest)
+	gen.Config.Mounts = slices.Concat(system, rest, initMount(in))
 	if propagation := rootPropagation(s.Binds); propagation != "" {
 		gen.Config.Linux.RootfsPropagation = propagation
 	}
+}
+
+// InitPath is where the first process of a container lies that asked for one. /dev is in memory: the container's files stay as
+// they are.
+const InitPath = "/dev/init"
+
+func initMount(in *Input) []specs.Mount {
+	if in.Init == "" {
+		return nil
+	}
+	return []specs.Mount{{
+		Destination: InitPath, Type: "bind", Source: in.Init, Options: []string{"bind", "rprivate", "ro", "nosuid", "nodev"},
+	}}
 }
 
 // rootPropagation is what the root mount needs so that shared and slave binds stay so below it.

@@ -20,7 +20,11 @@ const processUmask = 0o022
 // setProcess fills who runs what, with which environment, limits and capabilities.
 func (b *Builder) setProcess(gen *generate.Generator, in *Input) {
 	s, p := in.Spec, gen.Config.Process
-	gen.SetProcessArgs(slices.Clone(s.Args))
+	if in.Init == "" {
+		gen.SetProcessArgs(slices.Clone(s.Args))
+	} else {
+		gen.SetProcessArgs(append([]string{InitPath, "--"}, s.Args...))
+	}
 	p.Env = processEnv(in)
 	gen.SetProcessTerminal(s.Config.Tty)
 	if size := s.Host.ConsoleSize; s.Config.Tty && size[0] > 0 && size[1] > 0 {

@@ -69,8 +69,8 @@ func (h *Handler) imageList(c *route.Call) error {
 
 // checkPlatforms holds images against the platforms that a parameter names in JSON, as OCI has them: an image is for one platform
 // here. fault.NotFound if it is for another one.
-func (h *Handler) checkPlatforms(c *route.Call, param string, refs ...string) error {
-	for _, text := range c.Texts(param) {
+func (h *Handler) checkPlatforms(c *route.Call, param string, platforms []string, refs ...string) error {
+	for _, text := range platforms {
 		var p struct{ OS, Architecture, Variant string }
 		if err := json.Unmarshal([]byte(text), &p); err != nil || p.OS == "" {
 			return fault.Invalid("invalid value for %s: %q is no platform in JSON", param, text)
@@ -86,7 +86,7 @@ func (h *Handler) checkPlatforms(c *route.Call, param string, refs ...string) er
 }
 
 func (h *Handler) imageInspect(c *route.Call) error {
-	if err := h.checkPlatforms(c, "platform", c.Param("name")); err != nil {
+	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), c.Param("name")); err != nil {
 		return err
 	}
 	i, err := h.images.Get(c.Ctx(), c.Param("name"))
@@ -97,7 +97,7 @@ func (h *Handler) imageInspect(c *route.Call) error {
 }
 
 func (h *Handler) imageRemove(c *route.Call) error {
-	if err := h.checkPlatforms(c, "platforms", c.Param("name")); err != nil {
+	if err := h.checkPlatforms(c, "platforms", c.Texts("platforms"), c.Param("name")); err != nil {
 		return err
 	}
 	removed, err := h.imageVerbs.Remove(c.Ctx(), c.Param("name"), image.RemoveOptions{
@@ -114,7 +114,7 @@ func (h *Handler) imageRemove(c *route.Call) error {
 }
 
 func (h *Handler) imageHistory(c *route.Call) error {
-	if err := h.checkPlatforms(c, "platform", c.Param("name")); err != nil {
+	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), c.Param("name")); err != nil {
 		return err
 	}
 	steps, err := h.images.History(c.Ctx(), c.Param("name"))

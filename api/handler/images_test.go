@@ -127,6 +127,7 @@ func TestImportRefused(t *testing.T) {
 // TestImagePlatforms: an image is for one platform, and another one is none that is there.
 func TestImagePlatforms(t *testing.T) {
 	a := newAPI(t)
+	a.images.found = &image.Image{ID: "sha256:1"}
 	for path, name := range map[string]string{
 		"GET /images/box/json": "platform", "GET /images/box/history": "platform", "GET /images/box/get": "platform",
 		"GET /images/get?names=box": "platform", "POST /images/box/push": "platform", "DELETE /images/box": "platforms",
@@ -140,7 +141,7 @@ func TestImagePlatforms(t *testing.T) {
 			`{"os":"linux","architecture":"amd64"}`: 200, `{"os":"linux","architecture":"arm64","variant":"v8"}`: 404,
 			`{"architecture":"amd64"}`: 400, `linux`: 400,
 		} {
-			if status, body := a.ask(method, path+join+name+"="+url.QueryEscape(value), ""); status != want {
+			if status, body := a.ask(method, path+join+name+"="+url.QueryEscape(value), "{}"); status != want {
 				t.Errorf("%s %s with %s=%s = %d %s, want %d", method, path, name, value, status, body, want)
 			}
 		}

@@ -48,7 +48,7 @@ func (h *Handler) imagePush(c *route.Call) error {
 			return err
 		}
 	}
-	if err := h.checkPlatforms(c, "platform", pushed(opt)); err != nil {
+	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), pushed(opt)); err != nil {
 		return err
 	}
 	skipBody(c)
@@ -116,7 +116,7 @@ func (h *Handler) imagesSave(c *route.Call) error {
 }
 
 func (h *Handler) sendImages(c *route.Call, names []string) error {
-	if err := h.checkPlatforms(c, "platform", names...); err != nil {
+	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), names...); err != nil {
 		return err
 	}
 	return h.archives.Save(c.Ctx(), names, func() (io.Writer, error) {

@@ -400,6 +400,25 @@ index_of() {
   done
 }
 
+@test "distribution: what a registry has under a name, of images and indexes; nothing is fetched" {
+  index_of one
+  digest=$(skopeo inspect --no-tags --tls-verify=false --format '{{.Digest}}' "docker://$PLAIN/lib/box:one")
+  for name in "$PLAIN/lib/box:one" "$PLAIN/lib/box@$digest"; do
+    answers "200 application/json" GET "/v1.24/distribution/$name/json"
+    field '.Descriptor | [.Digest, .Size > 100, (.MediaType | test("manifest"))]' "[\"$digest\",true,true]"
+    field .Platforms "[{\"Architecture\":\"$(go_arch)\",\"OS\":\"linux\"}]"
+  done
+  answers 200 GET "/v1.18/distribution/$PLAIN/lib/box:index/json"
+  field '[(.Descriptor.MediaType | test("index|list")), (.Platforms | map(.Architecture) | index("'"$(go_arch)"'") != null)]' '[true,true]'
+  gone "$PLAIN/lib/box:one"
+  answers 404 GET "/v1.24/distribution/$PLAIN/lib/box:nope/json"
+  answers 404 GET "/v1.24/distribution/$PLAIN/no/such/json"
+  answers 401 GET "/v1.24/distribution/$CLOSED/lib/box:one/json"
+  answers 200 GET "/v1.24/distribution/$CLOSED/lib/box:one/json" -H "$(auth '{"username":"ann","password":"secret"}')"
+  answers 400 GET "/v1.24/distribution/UPPER/json"
+  answers 500 GET "/v1.24/distribution/127.0.0.1:1/a/json"
+}
+
 @test "pull: what fails before the first message is a status" {
   for v in $versions; do
     answers 404 POST "/v$v/images/create?fromImage=$PLAIN/no/such&tag=t"

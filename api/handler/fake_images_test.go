@@ -172,6 +172,11 @@ func (f *images) Search(_ context.Context, opt image.SearchOptions) ([]image.Sea
 	return []image.SearchResult{{Name: "a/b", Description: "d", Official: true, Stars: 3}}, f.err
 }
 
+func (f *images) Inspect(_ context.Context, name string, auth image.RegistryAuth) (image.Distribution, error) {
+	f.said = name + " " + secrets(auth)
+	return image.Distribution{MediaType: "m", Digest: "sha256:1", Size: 5, Platforms: []image.Platform{{OS: "linux", Architecture: "arm", Variant: "v7"}}}, f.err
+}
+
 func (f *images) Login(_ context.Context, auth image.RegistryAuth) (image.Login, error) {
 	f.said = fmt.Sprintf("%+v %s", auth, secrets(auth))
 	return f.login, f.err

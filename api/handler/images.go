@@ -46,6 +46,15 @@ type Registries interface {
 	Push(ctx context.Context, opt image.PushOptions, progress func(image.Progress)) error
 	Search(ctx context.Context, opt image.SearchOptions) ([]image.SearchResult, error)
 	Login(ctx context.Context, auth image.RegistryAuth) (image.Login, error)
+	Inspect(ctx context.Context, name string, auth image.RegistryAuth) (image.Distribution, error)
+}
+
+func (h *Handler) distributionInspect(c *route.Call) error {
+	found, err := h.registries.Inspect(c.Ctx(), c.Param("name"), readAuth(c))
+	if err != nil {
+		return err
+	}
+	return replyJSON(c, http.StatusOK, wire.NewDistribution(&found))
 }
 
 func (h *Handler) imageList(c *route.Call) error {

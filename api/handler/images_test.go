@@ -147,3 +147,19 @@ func TestImagePlatforms(t *testing.T) {
 		}
 	}
 }
+
+func TestDistribution(t *testing.T) {
+	a := newLaterAPI(t)
+	for path, want := range map[string]string{
+		"/v1.39/distribution/a/b:t/json": `{"Descriptor":{"MediaType":"m","Digest":"sha256:1","Size":5},"Platforms":[{"Architecture":"arm","OS":"linux","Variant":"v7"}]}`,
+		"/v1.40/distribution/a/b:t/json": `{"Descriptor":{"mediaType":"m","digest":"sha256:1","size":5},"Platforms":[{"architecture":"arm","os":"linux","variant":"v7"}]}`,
+	} {
+		if status, body := a.ask("GET", path, ""); status != 200 || strings.TrimSpace(body) != want || !strings.HasPrefix(a.images.said, "a/b:t") {
+			t.Errorf("%s = %d %s for %q, want %s", path, status, body, a.images.said, want)
+		}
+	}
+	a.images.err = fault.NotFound("no such manifest")
+	if status, _ := a.ask("GET", "/v1.40/distribution/a/b:t/json", ""); status != 404 {
+		t.Errorf("of none: %d, want 404", status)
+	}
+}

@@ -48,6 +48,10 @@ func (h *Handler) imageRoutes() []route.Route {
 			),
 			Out: reflect.TypeFor[[]types.ImageRemoved](), Codes: codes(200, 404, 409, 400),
 		}},
+		{Method: get, Path: "/distribution/:name/json", Do: h.distributionInspect, Shape: route.Shape{
+			About: "asks a registry what a name stands for; of 1.30", Params: params(credentialsParam()),
+			Out: reflect.TypeFor[types.DistributionInspect](), Codes: codes(200, 400, 401, 403, 404, 501, 503),
+		}},
 		{Method: get, Path: "/images/search", Do: h.imageSearch, Shape: route.Shape{
 			About: "searches the index of a registry",
 			Params: params(

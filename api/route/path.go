@@ -74,7 +74,7 @@ func isFolded(method, path string) bool {
 	}
 	noun, rest, _ := strings.Cut(path[1:], "/")
 	switch noun {
-	case "images", "volumes":
+	case "images", "volumes", "distribution":
 		return !strings.Contains(rest, "/")
 	case "containers":
 		return method != http.MethodDelete || !strings.Contains(rest, "/")
@@ -97,7 +97,10 @@ func endsInName(method, noun string) bool {
 
 // isImageVerb reports whether the last segment of a path about an image is something to do with it.
 func isImageVerb(method, noun, last string) bool {
-	if noun != "images" {
+	switch {
+	case noun == "distribution":
+		return last == "json" && (method == http.MethodGet || method == http.MethodHead)
+	case noun != "images":
 		return false
 	}
 	switch last {

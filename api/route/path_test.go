@@ -47,6 +47,7 @@ func TestFold(t *testing.T) {
 		{"GET", "/images/json", "/images/json"},
 		{"GET", "/images/busybox/json", "/images/busybox/json"},
 		{"GET", "/images/a/b/json", "/images/a%2Fb/json"},
+		{"GET", "/distribution/h:5/a/b:t/json", "/distribution/h:5%2Fa%2Fb:t/json"},
 		{"GET", "/images/127.0.0.1:5000/a/b:t/json", "/images/127.0.0.1:5000%2Fa%2Fb:t/json"},
 		{"GET", "/images/a%2Fb/c/json", "/images/a%2Fb%2Fc/json"},
 		{"GET", "/images/json/json", "/images/json/json"},

@@ -97,3 +97,32 @@ type ErrorDetail struct {
 	Code    int    `json:"code,omitempty"`
 	Message string `json:"message"`
 }
+
+// DistributionInspect is the answer to distribution/{name}/json, an addition of 1.30. The names in it begin with capitals before
+// 1.40.
+type DistributionInspect struct {
+	Descriptor DistributionDescriptor
+	Platforms  []DistributionPlatform
+}
+
+// DistributionDescriptor is what the name stands for in the registry.
+type DistributionDescriptor struct {
+	MediaType string `json:"mediaType" api:"1.40-"`
+	Digest    string `json:"digest" api:"1.40-"`
+	Size      int64  `json:"size" api:"1.40-"` // bytes
+
+	OldMediaType string `json:"MediaType" api:"-1.39"`
+	OldDigest    string `json:"Digest" api:"-1.39"`
+	OldSize      int64  `json:"Size" api:"-1.39"`
+}
+
+// DistributionPlatform is one platform for which the image is there.
+type DistributionPlatform struct {
+	Architecture string `json:"architecture" api:"1.40-"`
+	OS           string `json:"os" api:"1.40-"`
+	Variant      string `json:"variant,omitempty" api:"1.40-"`
+
+	OldArchitecture string `json:"Architecture" api:"-1.39"`
+	OldOS           string `json:"OS" api:"-1.39"`
+	OldVariant      string `json:"Variant,omitempty" api:"-1.39"`
+}

@@ -110,3 +110,20 @@ func NewProgress(p image.Progress) *types.Progress {
 	}
 	return m
 }
+
+// NewDistribution fills the answer with what a registry tells.
+func NewDistribution(d *image.Distribution) *types.DistributionInspect {
+	w := &types.DistributionInspect{
+		Descriptor: types.DistributionDescriptor{
+			MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, OldMediaType: d.MediaType, OldDigest: d.Digest, OldSize: d.Size,
+		},
+		Platforms: make([]types.DistributionPlatform, 0, len(d.Platforms)),
+	}
+	for _, p := range d.Platforms {
+		w.Platforms = append(w.Platforms, types.DistributionPlatform{
+			Architecture: p.Architecture, OS: p.OS, Variant: p.Variant,
+			OldArchitecture: p.Architecture, OldOS: p.OS, OldVariant: p.Variant,
+		})
+	}
+	return w
+}

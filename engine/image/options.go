@@ -46,3 +46,18 @@ type User struct {
 	ImageRef    string
 	Running     bool
 }
+
+// Distribution is what a registry has under a name.
+type Distribution struct {
+	MediaType string // of a manifest or an index
+	Digest    string
+	Size      int64 // bytes of the manifest or the index
+	Platforms []Platform
+}
+
+// Platform is what an image is made for.
+type Platform struct {
+	OS           string
+	Architecture string
+	Variant      string
+}

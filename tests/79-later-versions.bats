@@ -224,3 +224,18 @@ type_of() {
   DOCKER_API_VERSION=1.25 run dock run --rm --init busybox sh -c 'cut -d" " -f2 /proc/1/stat'
   expect output '(init)'
 }
+
+@test "IpcMode: without a wish private from 1.40 on" {
+  name=$(unique box)
+  for v in 1.39 1.40; do
+    api POST "/v$v/containers/create?name=$name-$v" '{"Image":"busybox","Cmd":["sleep","1000"]}' >/dev/null
+    moss start "$name-$v"
+  done
+  expect equal "$(moss inspect "$name-1.39" "$name-1.40" | jq -c 'map(.HostConfig.IpcMode)')" '["","private"]'
+  run moss run --rm --ipc "container:$name-1.39" busybox true
+  expect status 0
+  run moss run --rm --ipc "container:$name-1.40" busybox true
+  expect status 125
+  expect contains 'non-shareable IPC'
+  moss rm -f "$name-1.39" "$name-1.40"
+}

@@ -144,6 +144,9 @@ func (h *Handler) containerCreate(c *route.Call) error {
 	if err := knownHost(c.Version(), &host); err != nil {
 		return err
 	}
+	if c.Version() >= v(40) && host.IpcMode == "" {
+		host.IpcMode = "private"
+	}
 	if c.Has("platform") {
 		if err := h.images.CheckPlatform(c.Ctx(), config.Image, c.Text("platform")); err != nil {
 			return err

@@ -27,8 +27,9 @@ const (
 // runInit runs a command as its child, passes signals on to it and releases all processes whose parents are gone, until the
 // child has ended. It returns the child's code. With a terminal the child's group is in the foreground.
 func runInit(command []string) (int, error) {
-	signals := make(chan os.Signal, 128)
+	signals, children := make(chan os.Signal, 128), make(chan os.Signal, 1) // one says that some child has ended
 	signal.Notify(signals)
+	signal.Notify(children, unix.SIGCHLD)
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
@@ -44,18 +45,18 @@ func runInit(command []string) (int, error) {
 	if err != nil {
 		return codeNotRun, fmt.Errorf("run %s: %w", path, err)
 	}
-	for s := range signals {
-		switch s {
-		case unix.SIGCHLD:
+	for {
+		select {
+		case <-children:
 			if code, ended := reap(child.Pid); ended {
 				return code, nil
 			}
-		case unix.SIGURG: // of Go's own scheduler
-		default:
-			_ = child.Signal(s) // it may have ended just now
+		case s := <-signals:
+			if s != unix.SIGCHLD && s != unix.SIGURG { // the latter is of Go's own scheduler
+				_ = child.Signal(s) // it may have ended just now
+			}
 		}
 	}
-	return codeNotRun, errors.New("no more signals")
 }
 
 // reap releases the processes that have ended. It returns how the child did, once it is among them.

@@ -164,6 +164,23 @@ func golden(t *testing.T, name string, value any) {
 	}
 }
 
+// TestInit: another program is the first process, which the container cannot write to.
+func TestInit(t *testing.T) {
+	in := newInput(newSpec(t, `{"Cmd":["sh","-c","x"]}`, `{"Init":true}`))
+	in.Init = "/run/engine/init"
+	oci, err := newBuilder(t, Options{}).Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{InitPath, "--", "sh", "-c", "x"}; !slices.Equal(oci.Process.Args, want) {
+		t.Errorf("args %q, want %q", oci.Process.Args, want)
+	}
+	last := oci.Mounts[len(oci.Mounts)-1]
+	if last.Destination != InitPath || last.Source != in.Init || !slices.Contains(last.Options, "ro") {
+		t.Errorf("the last mount is %+v, want the program, read-only", last)
+	}
+}
+
 func TestBuildIsRepeatable(t *testing.T) {
 	b := newBuilder(t, Options{})
 	in := newInput(newSpec(t, "", `{"Ulimits":[{"Name":"nofile","Soft":1,"Hard":1}],"Sysctls":{"net.x":"1"}}`))

@@ -72,7 +72,7 @@ func (t *Task) killProcesses(ctx context.Context) error {
 
 // recordKilled leaves the record of a task whose processes were ended.
 func (t *Task) recordKilled(ctx context.Context, shim pidfd.ID) error {
-	_, err := t.lookUp(ctx, false)
+	_, err := t.lookUp(ctx, nil)
 	if err == nil || fault.Is(err, fault.NotFound) { // nothing ever ran
 		return nil
 	}

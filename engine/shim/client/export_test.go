@@ -17,9 +17,9 @@ func (r *Runner) Waits() bool {
 	return len(r.waiting) > 0
 }
 
-// RecoverRecord looks for the record of a task whose shim did not answer; lost says that there was no socket.
-func (r *Runner) RecoverRecord(ctx context.Context, dir string, lost bool) error {
-	_, err := r.recoverRecord(ctx, dir, lost)
+// RecoverRecord looks for the record of a task whose shim did not answer; called is how the call ended.
+func (r *Runner) RecoverRecord(ctx context.Context, dir string, called error) error {
+	_, err := r.recoverRecord(ctx, dir, called)
 	return err
 }
 

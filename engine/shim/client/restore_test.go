@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,7 +126,7 @@ func TestSocketThatCameBack(t *testing.T) {
 	spec := newSpec(t, sh("while :; do sleep 0.05; done"))
 	tk := prepare(t, r, spec)
 	pid := start(t, tk)
-	if err := r.RecoverRecord(t.Context(), spec.Dir, true); !fault.Is(err, fault.NotFound) {
+	if err := r.RecoverRecord(t.Context(), spec.Dir, fs.ErrNotExist); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the record of a container that runs: %v, want not found", err)
 	}
 	if st, err := tk.Status(t.Context()); err != nil || st.Exit != nil || st.Pid != pid {

@@ -97,9 +97,9 @@ func (r *Runner) newTask(id, dir string) *Task {
 }
 
 // recoverRecord returns the record of a task whose shim does not answer. It lets moss-shim clean up when there should be a
-// record and is none. lost says that there was no socket when the shim was called: it may be back by now. fault.NotFound when
-// the task never ran, and while a living shim has lost its socket.
-func (r *Runner) recoverRecord(ctx context.Context, dir string, lost bool) (proto.Record, error) {
+// record and is none. called is how the call ended; nil: there was none. fault.NotFound when the task never ran, and while a
+// living shim has lost its socket.
+func (r *Runner) recoverRecord(ctx context.Context, dir string, called error) (proto.Record, error) {
 	rec, err := proto.ReadRecord(dir)
 	if err == nil || !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Invalid) {
 		return rec, err
@@ -107,9 +107,12 @@ func (r *Runner) recoverRecord(ctx context.Context, dir string, lost bool) (prot
 	if _, serr := os.Stat(filepath.Join(dir, proto.PidFile)); serr != nil {
 		return rec, fault.NotFound("no task in %s", dir)
 	}
-	// A shim that is being killed may still seem alive, but leaves its socket.
-	if alive, err := proto.ReadAlive(dir); lost && err == nil && alive.Shim.Lives() {
-		return rec, fault.NotFound("the monitor of %s is about to write its folder again", dir)
+	// A shim that is being killed may still seem alive, but leaves its socket. What the call found counts: a lost socket may be
+	// back by now.
+	if errors.Is(called, fs.ErrNotExist) {
+		if alive, err := proto.ReadAlive(dir); err == nil && alive.Shim.Lives() {
+			return rec, fault.NotFound("the monitor of %s is about to write its folder again", dir)
+		}
 	}
 	if err := r.runCleanup(ctx, dir); err != nil {
 		return rec, err

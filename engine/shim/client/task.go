@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"sync"
 
 	"moss/engine/fault"
@@ -126,7 +125,7 @@ func (t *Task) Delete(ctx context.Context) error {
 			}
 		}
 	case isGone(err):
-		_, err = t.lookUp(ctx, errors.Is(err, fs.ErrNotExist)) // ends the container of a killed shim
+		_, err = t.lookUp(ctx, err) // ends the container of a killed shim
 		if fault.Is(err, fault.NotFound) {
 			err = nil
 		}
@@ -183,7 +182,7 @@ func (t *Task) queryRecordBy(
 	}
 	rec, err := recordOf(ask(ctx, req))
 	if err != nil && isGone(err) {
-		rec, err = t.lookUp(ctx, errors.Is(err, fs.ErrNotExist))
+		rec, err = t.lookUp(ctx, err)
 	}
 	if err == nil && rec.Exit != nil {
 		t.mu.Lock()
@@ -193,9 +192,9 @@ func (t *Task) queryRecordBy(
 	return rec, err
 }
 
-// lookUp reads the record of a shim that does not answer; lost says that there was no socket. The record is written before the
-// shim stops listening.
-func (t *Task) lookUp(ctx context.Context, lost bool) (proto.Record, error) {
+// lookUp reads the record of a shim that does not answer; called is how a call of it ended. The record is written before the shim
+// stops listening.
+func (t *Task) lookUp(ctx context.Context, called error) (proto.Record, error) {
 	t.mu.Lock()
 	gone := t.gone
 	t.mu.Unlock()
@@ -208,7 +207,7 @@ func (t *Task) lookUp(ctx context.Context, lost bool) (proto.Record, error) {
 		return proto.Record{}, ctx.Err()
 	}
 	defer func() { <-t.recovering }()
-	return t.runner.recoverRecord(ctx, t.dir, lost)
+	return t.runner.recoverRecord(ctx, t.dir, called)
 }
 
 // holdOn keeps the shim of a task that was never started from following the engine that prepared it.

@@ -12,19 +12,21 @@ setup() { begin; }
 teardown() { finish; }
 
 sample() { api GET "/containers/$1/stats?stream=0" | head -n 1; }
+# group_of NAME: the container's group. used GROUP: what it has used until now, in microseconds.
+group_of() { sed -n 's/^0:://p' "/proc/$(pid_of "$1")/cgroup"; }
+used() { awk '/^usage_usec/ { print $2 }' "/sys/fs/cgroup$1/cpu.stat"; }
 
 @test "stats of cgroup v2: limits, throttling, processes and CPU time" {
   name=$(unique group)
   moss run -d --name "$name" --network none -m 64m --cpu-period 100000 --cpu-quota 20000 busybox sh -c 'while :; do :; done'
   throttled() { [ "$(sample "$name" | jq '.cpu_stats.throttling_data | .periods > 0 and .throttled_periods > 0 and .throttled_time > 0')" = true ]; }
   eventually 60 throttled
-  group=$(sed -n 's/^0:://p' "/proc/$(pid_of "$name")/cgroup")
-  # What the group has used until now, in microseconds, and all processors together, in ticks of 10 ms.
-  used() { awk '/^usage_usec/ { print $2 }' "/sys/fs/cgroup$group/cpu.stat"; }
+  group=$(group_of "$name")
+  # What all processors have counted until now, in ticks of 10 ms.
   ticked() { awk '$1 == "cpu" { print $2 + $3 + $4 + $5 + $6 + $7 + $8 }' /proc/stat; }
-  before=$(used) machine=$(ticked)
+  before=$(used "$group") machine=$(ticked)
   one=$(sample "$name")
-  after=$(used) now=$(ticked)
+  after=$(used "$group") now=$(ticked)
   expect equal "$(jq '.memory_stats | .limit == 67108864 and .usage > 0 and .usage < 67108864' <<<"$one")" true
   expect equal "$(jq '.memory_stats.stats | .hierarchical_memory_limit == 67108864 and .anon == .rss and .rss > 0 and .file == .cache and .inactive_file == .total_inactive_file' <<<"$one")" true
   expect equal "$(jq '.pids_stats.current' <<<"$one")" 1
@@ -40,10 +42,10 @@ sample() { api GET "/containers/$1/stats?stream=0" | head -n 1; }
 @test "stats of cgroup v2: it is the group that is read, with what has ended in it" {
   name=$(unique past)
   moss run -d --name "$name" --network none busybox sh -c 'sh -c "i=0; while [ \$i -lt 20000 ]; do i=\$((i + 1)); done" & wait; exec sleep 1000'
-  group=$(sed -n 's/^0:://p' "/proc/$(pid_of "$name")/cgroup")
+  group=$(group_of "$name")
   quiet() { [ "$(sample "$name" | jq .pids_stats.current)" = 1 ]; }
   eventually 60 quiet
-  used=$(awk '/^usage_usec/ { print $2 }' "/sys/fs/cgroup$group/cpu.stat")
+  used=$(used "$group")
   expect equal "$(sample "$name" | jq ".cpu_stats.cpu_usage.total_usage | . >= $used * 1000 and . < ($used + 3000000) * 1000")" true
   moss rm -f "$name"
 }

@@ -229,10 +229,14 @@ details() { curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v${2
   expect line -1 end
   expect equal "$(moss logs "$name" | head -n 20000)" "$(seq -f 'line %.0f' 20000)"
   moss rm "$name"
-  moss run -d --name "$name" --log-opt mode=non-blocking busybox sh -c 'for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done'
-  eventually 10 log_has "$name" 3
-  run bash -c "curl -sS --max-time 60 -X POST --unix-socket '$MOSS_SOCK' 'http://moss/containers/$name/attach?logs=1&stream=1&stdout=1' | grep -ao '[1-8]$' | xargs"
-  expect output '1 2 3 4 5 6 7 8'
+  moss run -d --name "$name" --log-opt mode=non-blocking busybox sh -c 'i=0; until [ -e /end ]; do i=$((i+1)); echo line $i; sleep 0.01; done'
+  eventually 10 log_has "$name" "line 3"
+  curl -sS --max-time 60 -X POST --unix-socket "$MOSS_SOCK" "http://moss/containers/$name/attach?logs=1&stream=1&stdout=1" >"$BATS_TEST_TMPDIR/seen" &
+  eventually 10 grep -qa "line 9" "$BATS_TEST_TMPDIR/seen"
+  moss exec "$name" touch /end
+  wait $!
+  expect equal "$(grep -ao 'line [0-9]*$' "$BATS_TEST_TMPDIR/seen")" "$(moss logs "$name")"
+  expect equal "$(moss logs "$name")" "$(seq -f 'line %.0f' "$(moss logs "$name" | wc -l)")"
   moss rm -f "$name"
 }
 

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,12 +19,13 @@ type initProgram struct {
 	source string // moss-shim
 	copied string // in this boot's folder
 
-	mu sync.Mutex // held while the copy is made
+	mu   sync.Mutex // held while the copy is made
+	made bool       // by this engine: what an engine that was killed left may be of another version
 }
 
-// provide returns the copy, which it makes if there is none; empty for a container that needs none. fault.Invalid if a mount
+// provideCopy returns the copy, which it makes if there is none; empty for a container that needs none. fault.Invalid if a mount
 // takes its place.
-func (p *initProgram) provide(spec *container.Spec) (string, error) {
+func (p *initProgram) provideCopy(spec *container.Spec) (string, error) {
 	if spec.Host.Init == nil || !*spec.Host.Init || spec.Host.PidMode != "" {
 		return "", nil
 	}
@@ -41,13 +43,22 @@ func (p *initProgram) provide(spec *container.Spec) (string, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, err := os.Stat(p.copied); err == nil {
+	if _, err := os.Stat(p.copied); err == nil && p.made {
 		return p.copied, nil
 	}
 	if err := p.copyProgram(); err != nil {
 		return "", fmt.Errorf("copy the program for Init: %w", err)
 	}
+	p.made = true
 	return p.copied, nil
+}
+
+// dropCopy removes the copy. Containers that run keep theirs: it is mounted in them.
+func (p *initProgram) dropCopy() error {
+	if err := os.Remove(p.copied); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (p *initProgram) copyProgram() (err error) {

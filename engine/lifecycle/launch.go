@@ -275,7 +275,7 @@ func (l *launcher) writeBundle(c *ctr, spec *container.Spec, p parts) (filterKey
 	if err != nil {
 		return "", err
 	}
-	initPath, err := l.init.provide(spec)
+	initPath, err := l.init.provideCopy(spec)
 	if err != nil {
 		return "", err
 	}

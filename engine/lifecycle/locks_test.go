@@ -38,7 +38,7 @@ func TestInnerLocks(t *testing.T) {
 					return true
 				}
 				uses++
-				if owner, ok := use.X.(*ast.Ident); !ok || owner.Name != receiver["memory"]+receiver["index"]+receiver["SeccompCache"] {
+				if owner, ok := use.X.(*ast.Ident); !ok || owner.Name != receiver["memory"]+receiver["index"]+receiver["SeccompCache"]+receiver["initProgram"] {
 					t.Errorf("%s: %s uses mu, which is for the methods of its owner", set.Position(use.Pos()), f.Name.Name)
 				}
 				return true

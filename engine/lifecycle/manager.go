@@ -170,6 +170,9 @@ func (m *Manager) keepLogService(ctx context.Context) {
 func (m *Manager) Close() {
 	m.background.endJobs()
 	m.namespaces.dropShmDir()
+	if err := m.launcher.init.dropCopy(); err != nil {
+		m.opt.Log.Error().Err(err).Msg("the copy of the program for Init stays")
+	}
 }
 
 // Shutdown stops all running containers, each with its own stop signal and timeout, and returns when they have ended.

@@ -3,6 +3,7 @@ package imagesvc
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
@@ -11,7 +12,8 @@ import (
 	"moss/engine/image"
 )
 
-// Inspect asks a registry for what a name stands for, and fetches none of it. Errors are those of Pull before its first message.
+// Inspect asks a registry for what a name stands for, and fetches none of it. Errors are those of Pull before its first message,
+// but for what the registry refuses: fault.Unauthorized.
 func (s *Transfers) Inspect(ctx context.Context, name string, auth image.RegistryAuth) (found image.Distribution, err error) {
 	if s.sources == nil {
 		return found, fault.Unavailable("distribution: there is no way to registries")
@@ -24,6 +26,9 @@ func (s *Transfers) Inspect(ctx context.Context, name string, auth image.Registr
 		return found, err
 	}
 	src, err := s.sources.Source(ctx, ref, auth)
+	if told, ok := errors.AsType[*fault.Error](err); ok && fault.Is(told.Unwrap(), fault.Unauthorized) {
+		return found, told.Unwrap()
+	}
 	if err != nil {
 		return found, err
 	}

@@ -72,19 +72,22 @@ func (t trouble) isPermanent() bool {
 	return t.status >= 400 && t.status < 500 && t.status != http.StatusRequestTimeout
 }
 
-// pullError gives an error of a pull its kind and Docker's words. since is when the asking began.
+// pullError gives an error of a pull its kind and Docker's words. What a registry refuses is fault.NotFound to those who pull,
+// and below that fault.Unauthorized. since is when the asking began.
 func (e *endpoint) pullError(ref image.Ref, err error, since time.Time) error {
 	if known := e.untranslatedError(err); known != nil {
 		return known
 	}
 	t := troubleOf(err)
+	refused := func(why string) error {
+		return fault.NotFound("%w", fault.Unauthorized("pull access denied for %s, repository does not exist or may require a login: %s",
+			ref.FamiliarRepo(), why))
+	}
 	switch {
 	case t.isRefusal():
-		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s",
-			ref.FamiliarRepo(), t.describeTrouble())
+		return refused(t.describeTrouble())
 	case fault.Is(err, fault.Unauthorized), fault.Is(err, fault.Forbidden):
-		return fault.NotFound("pull access denied for %s, repository does not exist or may require a login: %s",
-			ref.FamiliarRepo(), printableText(err.Error()))
+		return refused(printableText(err.Error()))
 	case t.isThrottling():
 		return throttledError(e.host, t, since)
 	case t.code == "name unknown":

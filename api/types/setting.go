@@ -4,11 +4,21 @@ import "time"
 
 // Healthcheck is an image's or a container's health check (API document 1, 2.2). Durations are nanoseconds.
 type Healthcheck struct {
-	Test        []string      `json:"Test,omitempty"` // NONE, CMD and arguments, or CMD-SHELL and a command
-	Interval    time.Duration `json:"Interval,omitempty"`
-	Timeout     time.Duration `json:"Timeout,omitempty"`
-	StartPeriod time.Duration `json:"StartPeriod,omitempty"`
-	Retries     int           `json:"Retries,omitempty"`
+	Test          []string      `json:"Test,omitempty"` // NONE, CMD and arguments, or CMD-SHELL and a command
+	Interval      time.Duration `json:"Interval,omitempty"`
+	Timeout       time.Duration `json:"Timeout,omitempty"`
+	StartPeriod   time.Duration `json:"StartPeriod,omitempty"`
+	StartInterval time.Duration `json:"StartInterval,omitempty"` // of 1.44, at every version
+	Retries       int           `json:"Retries,omitempty"`
+}
+
+// DeviceRequest asks for devices of the host by their names, or by what they can do. It is of 1.40, at every version.
+type DeviceRequest struct {
+	Driver       string
+	Count        int
+	DeviceIDs    []string
+	Capabilities [][]string
+	Options      map[string]string
 }
 
 // PortBinding is one host side of a published port. HostPort is a string: a port, a range a-b, "0" or empty.

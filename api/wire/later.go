@@ -18,17 +18,9 @@ import (
 // field themselves: they lost it later.
 
 type laterCreate struct {
-	laterConfig
 	laterHost
 
-	HostConfig       laterHost
-	NetworkingConfig struct{ EndpointsConfig map[string]laterEndpoint }
-}
-
-type laterConfig struct {
-	Healthcheck struct {
-		StartInterval any `api:"1.44-" lost:"probes come at Interval from the start on"`
-	}
+	HostConfig laterHost
 }
 
 type laterHost struct {
@@ -86,8 +78,6 @@ type laterService struct {
 }
 
 type laterTask struct {
-	laterConfig
-
 	Privileges     any `api:"1.30-"`
 	Init           any `api:"1.37-"`
 	Secrets        any `api:"1.25-"`
@@ -122,8 +112,6 @@ func laterOf(body reflect.Type) any {
 	switch body {
 	case reflect.TypeFor[types.ContainerCreate]():
 		return &laterCreate{}
-	case reflect.TypeFor[types.Config]():
-		return &laterConfig{}
 	case reflect.TypeFor[types.HostConfig](), reflect.TypeFor[types.ContainerUpdate]():
 		return &laterHost{}
 	case reflect.TypeFor[types.NetworkConnect]():

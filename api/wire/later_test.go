@@ -32,19 +32,16 @@ func TestLater(t *testing.T) {
 		{body: &types.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"n":{"GwPriority":1}}}}`, refused: "EndpointsConfig.n.GwPriority"},
 		{
 			body:     &types.ContainerCreate{},
-			in:       `{"Healthcheck":{"StartInterval":5},"HostConfig":{"KernelMemoryTCP":1,"CgroupnsMode":"host","Annotations":{"a":"b"}}}`,
-			warnings: []string{"Healthcheck.StartInterval has no effect", "HostConfig.KernelMemoryTCP has", "HostConfig.CgroupnsMode has", "HostConfig.Annotations has"},
+			in:       `{"HostConfig":{"KernelMemoryTCP":1,"DiskQuota":2}}`,
+			warnings: []string{"HostConfig.DiskQuota has no effect", "HostConfig.KernelMemoryTCP has"},
 		},
-		{body: &types.ContainerCreate{}, in: `{"Healthcheck":{"StartInterval":0},"HostConfig":{"DeviceRequests":null,"KernelMemoryTCP":0,` +
-			`"CgroupnsMode":"private","Annotations":{},"CpuRealtimePeriod":0},"NetworkingConfig":{"EndpointsConfig":{"n":{"DriverOpts":null,"GwPriority":0}}}}`},
-		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"DeviceRequests":[],"CgroupnsMode":""},"NetworkingConfig":null}`},
+		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"KernelMemoryTCP":0,` +
+			`"CpuRealtimePeriod":0}}`},
 		{body: &types.ContainerCreate{}, in: `null`},
 		{body: &types.HostConfig{}, in: `{"DeviceRequests":[{}, {"Driver":"cdi"}]}`, refused: "DeviceRequests"},
 		{body: &types.ContainerUpdate{}, in: `{"DeviceRequests":[{"Driver":"cdi"}]}`, refused: "DeviceRequests"},
 		{body: &types.ContainerUpdate{}, in: `{"KernelMemoryTCP":9}`, warnings: []string{"KernelMemoryTCP has no effect"}},
 		{body: &types.HostConfig{}, in: `{"KernelMemory":5,"DiskQuota":6}`, warnings: []string{"DiskQuota has no effect", "KernelMemory has no effect"}},
-		{body: &types.Config{}, in: `{"Healthcheck":{"StartInterval":5}}`, warnings: []string{"Healthcheck.StartInterval has"}},
-		{body: &types.NetworkConnect{}, in: `{"EndpointConfig":{"DriverOpts":{"x":"y"}}}`, refused: "EndpointConfig.DriverOpts"},
 		{body: &types.VolumeCreate{}, in: `{"ClusterVolumeSpec":{"Group":"x"}}`, refused: "ClusterVolumeSpec"},
 		{body: &types.VolumeCreate{}, in: `{"ClusterVolumeSpec":{}}`},
 		{body: &types.ServiceSpec{}, in: `{"TaskTemplate":{"ContainerSpec":{"Secrets":[{}, {"SecretID":"s"}]}}}`, refused: "TaskTemplate.ContainerSpec.Secrets is of API version 1.25"},

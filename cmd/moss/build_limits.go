@@ -61,7 +61,9 @@ const minHealth = time.Millisecond
 // buildHealthcheck sets the test of the container's health; without a flag the image's holds.
 func (f *healthFlags) buildHealthcheck(body *types.ContainerCreate, around surroundings) error {
 	given := false
-	for _, flag := range []string{"health-cmd", "health-interval", "health-timeout", "health-start-period", "health-retries"} {
+	for _, flag := range []string{
+		"health-cmd", "health-interval", "health-timeout", "health-start-period", "health-start-interval", "health-retries",
+	} {
 		given = given || around.given(flag)
 	}
 	switch {
@@ -75,13 +77,15 @@ func (f *healthFlags) buildHealthcheck(body *types.ContainerCreate, around surro
 	case f.retries < 0:
 		return errors.New("--health-retries cannot be negative")
 	}
-	for flag, value := range map[string]time.Duration{"interval": f.interval, "timeout": f.timeout, "start-period": f.startPeriod} {
+	for flag, value := range map[string]time.Duration{
+		"interval": f.interval, "timeout": f.timeout, "start-period": f.startPeriod, "start-interval": f.startInterval,
+	} {
 		if value != 0 && value < minHealth {
 			return fmt.Errorf("--health-%s %s: want 0 or at least %s", flag, value, minHealth)
 		}
 	}
 	body.Healthcheck = &types.Healthcheck{
-		Interval: f.interval, Timeout: f.timeout, StartPeriod: f.startPeriod, Retries: f.retries,
+		Interval: f.interval, Timeout: f.timeout, StartPeriod: f.startPeriod, StartInterval: f.startInterval, Retries: f.retries,
 	}
 	if f.command != "" {
 		body.Healthcheck.Test = []string{"CMD-SHELL", f.command}

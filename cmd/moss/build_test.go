@@ -83,7 +83,7 @@ func TestCreateBody(t *testing.T) {
 		{"--link db --link web:www", `{"HostConfig":{"Links":["db:db","web:www"]}}`},
 		{"--net mine --link db --net-alias x --ip6 fd00::2 --link-local-ip 169.254.1.1", `{"NetworkingConfig":{"EndpointsConfig":{"mine":{"IPAMConfig":{"IPv6Address":"fd00::2","LinkLocalIPs":["169.254.1.1"]},"Links":["db:db"],"Aliases":["x"]}}}}`},
 		{"--volumes-from a:ro --volume-driver local --storage-opt size=1g --runtime crun --isolation default", `{"HostConfig":{"VolumesFrom":["a:ro"],"VolumeDriver":"local","StorageOpt":{"size":"1g"},"Runtime":"crun","Isolation":"default"}}`},
-		{"--health-cmd true --health-interval 1s --health-timeout 2s --health-start-period 3s --health-retries 4", `{"Healthcheck":{"Test":["CMD-SHELL","true"],"Interval":1000000000,"Timeout":2000000000,"StartPeriod":3000000000,"Retries":4}}`},
+		{"--health-cmd true --health-interval 1s --health-timeout 2s --health-start-period 3s --health-start-interval 5s --health-retries 4", `{"Healthcheck":{"Test":["CMD-SHELL","true"],"Interval":1000000000,"Timeout":2000000000,"StartPeriod":3000000000,"StartInterval":5000000000,"Retries":4}}`},
 		{"--health-retries 4", `{"Healthcheck":{"Retries":4}}`},
 		{"--no-healthcheck", `{"Healthcheck":{"Test":["NONE"]}}`},
 		{"--blkio-weight 300 --blkio-weight-device /dev/sda:200", `{"HostConfig":{"BlkioWeight":300,"BlkioWeightDevice":[{"Path":"/dev/sda","Weight":200}]}}`},

@@ -50,10 +50,10 @@ type createFlags struct {
 
 // healthFlags say how a container's health is tested.
 type healthFlags struct {
-	command                        string
-	interval, timeout, startPeriod time.Duration
-	retries                        int
-	none                           bool
+	command                                       string
+	interval, timeout, startPeriod, startInterval time.Duration
+	retries                                       int
+	none                                          bool
 }
 
 func (f *createFlags) registerFlags(set *pflag.FlagSet) {
@@ -184,6 +184,7 @@ func (f *healthFlags) registerFlags(set *pflag.FlagSet) {
 	set.DurationVar(&f.interval, "health-interval", 0, "time between two tests, such as 30s")
 	set.DurationVar(&f.timeout, "health-timeout", 0, "time that a test may take")
 	set.DurationVar(&f.startPeriod, "health-start-period", 0, "time the container gets before failures count")
+	set.DurationVar(&f.startInterval, "health-start-interval", 0, "time between two checks in that time")
 	set.IntVar(&f.retries, "health-retries", 0, "failures in a row that make the container unhealthy")
 	set.BoolVar(&f.none, "no-healthcheck", false, "disable the health check of the image")
 }

@@ -208,6 +208,7 @@ func (f *serviceFlags) changeHealth(spec *types.ServiceSpec, around surroundings
 		}
 		check.Interval, check.Timeout = cmp.Or(check.Interval, old.Interval), cmp.Or(check.Timeout, old.Timeout)
 		check.StartPeriod, check.Retries = cmp.Or(check.StartPeriod, old.StartPeriod), cmp.Or(check.Retries, old.Retries)
+		check.StartInterval = cmp.Or(check.StartInterval, old.StartInterval)
 	}
 	*to = body.Healthcheck
 	return nil

@@ -32,11 +32,12 @@ type HealthResult struct {
 
 // HealthCheck is a container's check with all defaults filled in.
 type HealthCheck struct {
-	Args        []string // the command; never empty
-	Interval    time.Duration
-	Timeout     time.Duration
-	StartPeriod time.Duration // while it lasts, failures of a starting container do not count
-	Retries     int
+	Args          []string // the command; never empty
+	Interval      time.Duration
+	Timeout       time.Duration
+	StartPeriod   time.Duration // while it lasts, failures of a starting container do not count
+	StartInterval time.Duration // in place of Interval while a starting container has its StartPeriod
+	Retries       int
 }
 
 // Defaults of a health check that sets nothing else.
@@ -44,6 +45,8 @@ const (
 	defaultHealthInterval = 30 * time.Second
 	defaultHealthTimeout  = 30 * time.Second
 	defaultHealthRetries  = 3
+
+	defaultStartInterval = 5 * time.Second // but no longer than the interval
 )
 
 // The first words of Healthcheck.Test (API document 1, 2.2).
@@ -76,6 +79,10 @@ func HealthCheckOf(cfg *Config) (HealthCheck, bool) {
 	if asked.Interval > 0 {
 		check.Interval = asked.Interval
 	}
+	check.StartInterval = min(defaultStartInterval, check.Interval)
+	if asked.StartInterval > 0 {
+		check.StartInterval = asked.StartInterval
+	}
 	if asked.Timeout > 0 {
 		check.Timeout = asked.Timeout
 	}
@@ -83,6 +90,14 @@ func HealthCheckOf(cfg *Config) (HealthCheck, bool) {
 		check.Retries = asked.Retries
 	}
 	return check, true
+}
+
+// Pause is the time from the end of one check to the start of the next, at a moment.
+func (c *HealthCheck) Pause(h *Health, startedAt, now time.Time) time.Duration {
+	if h.Status == HealthStarting && now.Sub(startedAt) < c.StartPeriod {
+		return c.StartInterval
+	}
+	return c.Interval
 }
 
 // NewHealth is the health of a container that starts; nil if it has no check.
@@ -135,7 +150,9 @@ type healthPeriod struct {
 }
 
 func healthPeriods(h *image.Healthcheck) []healthPeriod {
-	return []healthPeriod{{"Interval", &h.Interval}, {"Timeout", &h.Timeout}, {"StartPeriod", &h.StartPeriod}}
+	return []healthPeriod{
+		{"Interval", &h.Interval}, {"Timeout", &h.Timeout}, {"StartPeriod", &h.StartPeriod}, {"StartInterval", &h.StartInterval},
+	}
 }
 
 // checkHealth keeps the limits of a merged health check (API document 3, section 8).

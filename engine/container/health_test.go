@@ -11,7 +11,7 @@ import (
 func TestHealthCheckMerges(t *testing.T) {
 	theirs := &image.Healthcheck{
 		Test: []string{"CMD-SHELL", "image-check"}, Interval: 7 * time.Second, Timeout: 8 * time.Second,
-		StartPeriod: 9 * time.Second, Retries: 4,
+		StartPeriod: 9 * time.Second, StartInterval: 6 * time.Second, Retries: 4,
 	}
 	for _, tc := range []struct {
 		name  string

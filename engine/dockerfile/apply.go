@@ -78,14 +78,7 @@ func parseChange(line string) (instructions.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd, err := instructions.ParseCommand(tree.AST.Children[0])
-	if err != nil {
-		return nil, err
-	}
-	if h, ok := cmd.(*instructions.HealthCheckCommand); ok && h.Health.StartInterval != 0 {
-		return nil, fault.Invalid("--start-interval is not supported")
-	}
-	return cmd, nil
+	return instructions.ParseCommand(tree.AST.Children[0])
 }
 
 // expandAndEdit expands an instruction with the config's own variables and applies it to the config.

@@ -103,7 +103,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"SHELL /bin/sh", "SHELL requires the arguments to be in JSON form"},
 		{"ONBUILD onbuild RUN x", "ONBUILD: Chaining ONBUILD"},
 		{"ONBUILD from x", "ONBUILD: FROM isn't allowed"},
-		{"HEALTHCHECK --start-interval=3s CMD x", "HEALTHCHECK: --start-interval is not supported"},
+		{"HEALTHCHECK --start-interval=1us CMD x", `HEALTHCHECK: Interval "start-interval" cannot be less than 1ms`},
 		{"HEALTHCHECK --every=3s CMD x", "HEALTHCHECK: unknown flag"},
 		{"HEALTHCHECK --interval=1us CMD x", `HEALTHCHECK: Interval "interval" cannot be less than 1ms`},
 		{"HEALTHCHECK CMD", "HEALTHCHECK: Missing command"},

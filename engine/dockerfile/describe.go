@@ -66,7 +66,11 @@ func (s State) describeInstruction(cmd instructions.Command) string {
 		return "ONBUILD " + cmd.Expression
 	case *instructions.HealthCheckCommand:
 		h := s.Config.Healthcheck
-		return fmt.Sprintf("HEALTHCHECK &{%q %q %q %q %s}", h.Test, h.Interval, h.Timeout, h.StartPeriod,
+		start := strconv.Quote(h.StartPeriod.String())
+		if h.StartInterval != 0 {
+			start += " " + strconv.Quote(h.StartInterval.String())
+		}
+		return fmt.Sprintf("HEALTHCHECK &{%q %q %q %s %s}", h.Test, h.Interval, h.Timeout, start,
 			strconv.QuoteRune(rune(h.Retries))) // as Docker's %q has it
 	case *instructions.ShellCommand:
 		return fmt.Sprintf("SHELL %v", cmd.Shell)

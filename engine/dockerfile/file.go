@@ -90,7 +90,7 @@ func Parse(src []byte, opts ParseOptions) (*File, error) {
 	if err := findings.err(); err != nil {
 		return nil, err
 	}
-	f.Warnings = slices.Concat(findings.list, f.startIntervals())
+	f.Warnings = findings.list
 	slices.SortStableFunc(f.Warnings, func(a, b Warning) int { return a.Line - b.Line })
 	return f, nil
 }
@@ -160,21 +160,6 @@ func (f *File) checkMounts(node *parser.Node) error {
 		}
 	}
 	return nil
-}
-
-// startIntervals warns of the one option that images of moss do not have.
-func (f *File) startIntervals() []Warning {
-	var found []Warning
-	for _, stage := range f.Stages {
-		for _, cmd := range stage.Commands {
-			if h, ok := cmd.(*instructions.HealthCheckCommand); ok && h.Health.StartInterval != 0 {
-				found = append(found, Warning{
-					Rule: "HealthcheckStartInterval", Text: "HEALTHCHECK --start-interval has no effect", Line: lineOf(h.Location()),
-				})
-			}
-		}
-	}
-	return found
 }
 
 // lineOf returns the line where an instruction begins; 0: there is none.

@@ -211,9 +211,6 @@ func TestWarnings(t *testing.T) {
 		{"skipped in one place", "FROM a AS b\n# check=skip=MaintainerDeprecated\nMAINTAINER x\nMAINTAINER y\n", []string{
 			"MaintainerDeprecated: Maintainer instruction is deprecated in favor of using label (line 4)",
 		}},
-		{"start interval", "FROM a\nHEALTHCHECK --start-interval=1s CMD x\n", []string{
-			"HealthcheckStartInterval: HEALTHCHECK --start-interval has no effect (line 2)",
-		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := texts(parse(t, tc.text).Warnings)

@@ -96,7 +96,7 @@ func (s *State) editInPlace(cmd instructions.Command) error {
 	case *instructions.HealthCheckCommand:
 		c.Healthcheck = &image.Healthcheck{
 			Test: slices.Clone(cmd.Health.Test), Interval: cmd.Health.Interval, Timeout: cmd.Health.Timeout,
-			StartPeriod: cmd.Health.StartPeriod, Retries: cmd.Health.Retries,
+			StartPeriod: cmd.Health.StartPeriod, StartInterval: cmd.Health.StartInterval, Retries: cmd.Health.Retries,
 		}
 	case *instructions.ShellCommand:
 		c.Shell = slices.Clone(cmd.Shell)

@@ -108,12 +108,12 @@ func (s *Service) Ended(containerID string) {
 // next; a new engine goes on where the last one was.
 func (s *Service) monitorContainer(ctx context.Context, began *container.Record, check container.HealthCheck) {
 	health := container.Health{Status: container.HealthStarting}
-	wait := check.Interval
 	if began.Health != nil {
 		health = *began.Health
-		if n := len(health.Log); n > 0 {
-			wait = min(max(check.Interval-time.Since(health.Log[n-1].End), 0), check.Interval)
-		}
+	}
+	wait := check.Pause(&health, began.StartedAt, time.Now())
+	if n := len(health.Log); n > 0 {
+		wait = min(max(wait-time.Since(health.Log[n-1].End), 0), wait)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -128,7 +128,7 @@ func (s *Service) monitorContainer(ctx context.Context, began *container.Record,
 			health = healthAfter(health, result, check, began.StartedAt)
 			s.saveHealth(began, health, before)
 		}
-		timer.Reset(check.Interval)
+		timer.Reset(check.Pause(&health, began.StartedAt, time.Now()))
 	}
 }
 

@@ -180,6 +180,34 @@ func TestStartPeriod(t *testing.T) {
 	})
 }
 
+// TestStartInterval: checks come more often while a container starts, and as the rest once it is healthy or its time is over.
+func TestStartInterval(t *testing.T) {
+	check := image.Healthcheck{
+		Test: []string{"CMD", "x"}, Interval: time.Minute, StartPeriod: 20 * time.Second, StartInterval: 3 * time.Second, Retries: 1,
+	}
+	bubble(t, check, func(t *testing.T, w *world, s *Service) {
+		w.answer = gives(1, "not yet")
+		s.Began(w.record)
+		after(7 * time.Second)
+		if got := w.health(); got.Status != "starting" || len(got.Log) != 2 {
+			t.Errorf("while it starts: %+v, want two checks", got)
+		}
+		w.set(func() { w.answer = gives(0, "here") })
+		after(3 * time.Second)
+		if got := w.health(); got.Status != "healthy" || len(got.Log) != 3 {
+			t.Errorf("after 10 s: %+v, want healthy", got)
+		}
+		after(58 * time.Second)
+		if got := w.health(); len(got.Log) != 3 {
+			t.Errorf("within the interval: %+v, want no check", got)
+		}
+		after(2 * time.Second)
+		if got := w.health(); len(got.Log) != 4 {
+			t.Errorf("after the interval: %+v, want a check", got)
+		}
+	})
+}
+
 func TestTimeout(t *testing.T) {
 	check := image.Healthcheck{Test: []string{"CMD", "x"}, Interval: time.Second, Timeout: 3 * time.Second, Retries: 1}
 	bubble(t, check, func(t *testing.T, w *world, s *Service) {

@@ -51,9 +51,10 @@ type Config struct {
 
 // Healthcheck is an image's or a container's health check (API document 1, 2.2). Durations are nanoseconds.
 type Healthcheck struct {
-	Test        []string      `json:"Test,omitempty"`
-	Interval    time.Duration `json:"Interval,omitempty"`
-	Timeout     time.Duration `json:"Timeout,omitempty"`
-	StartPeriod time.Duration `json:"StartPeriod,omitempty"`
-	Retries     int           `json:"Retries,omitempty"`
+	Test          []string      `json:"Test,omitempty"`
+	Interval      time.Duration `json:"Interval,omitempty"`
+	Timeout       time.Duration `json:"Timeout,omitempty"`
+	StartPeriod   time.Duration `json:"StartPeriod,omitempty"`
+	StartInterval time.Duration `json:"StartInterval,omitempty"`
+	Retries       int           `json:"Retries,omitempty"`
 }

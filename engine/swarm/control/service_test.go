@@ -269,7 +269,6 @@ func TestLaterFields(t *testing.T) {
 		{`{"TaskTemplate":{"ContainerSpec":{"CapabilityDrop":["CAP_X"]}}}`, "TaskTemplate.ContainerSpec.CapabilityDrop"},
 		{`{"TaskTemplate":{"ContainerSpec":{"Ulimits":[{"Name":"x"}]}}}`, "TaskTemplate.ContainerSpec.Ulimits"},
 		{`{"TaskTemplate":{"ContainerSpec":{"OomScoreAdj":5}}}`, "TaskTemplate.ContainerSpec.OomScoreAdj"},
-		{`{"TaskTemplate":{"ContainerSpec":{"Healthcheck":{"StartInterval":5}}}}`, "Healthcheck.StartInterval"},
 	} {
 		r.refused(http.StatusBadRequest, tc.field, http.MethodPost, "/services/create", tc.body)
 	}

@@ -127,7 +127,8 @@ func newHealthcheck(h *api.HealthConfig) *types.Healthcheck {
 	}
 	return &types.Healthcheck{
 		Test: h.Test, Interval: durationOf(h.Interval), Timeout: durationOf(h.Timeout), StartPeriod: durationOf(h.StartPeriod),
-		Retries: int(h.Retries),
+		StartInterval: durationOf(h.StartInterval),
+		Retries:       int(h.Retries),
 	}
 }
 

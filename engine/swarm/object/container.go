@@ -133,7 +133,8 @@ func toHealthcheck(field string, h *types.Healthcheck) (*api.HealthConfig, error
 	}
 	return &api.HealthConfig{
 		Test: h.Test, Interval: gogotypes.DurationProto(h.Interval), Timeout: gogotypes.DurationProto(h.Timeout),
-		StartPeriod: gogotypes.DurationProto(h.StartPeriod), Retries: int32(h.Retries),
+		StartPeriod: gogotypes.DurationProto(h.StartPeriod), StartInterval: gogotypes.DurationProto(h.StartInterval),
+		Retries: int32(h.Retries),
 	}, nil
 }
 
@@ -169,7 +170,7 @@ func NewContainerSpec(s *api.ContainerSpec) types.ContainerSpec {
 	if h := s.Healthcheck; h != nil {
 		spec.Healthcheck = &types.Healthcheck{
 			Test: h.Test, Interval: lengthOf(h.Interval), Timeout: lengthOf(h.Timeout),
-			StartPeriod: lengthOf(h.StartPeriod), Retries: int(h.Retries),
+			StartPeriod: lengthOf(h.StartPeriod), StartInterval: lengthOf(h.StartInterval), Retries: int(h.Retries),
 		}
 	}
 	if d := s.DNSConfig; d != nil {

@@ -40,7 +40,8 @@ func wireContainer() types.ContainerSpec {
 		},
 		StopGracePeriod: new(7 * time.Second),
 		Healthcheck: &types.Healthcheck{
-			Test: []string{"CMD", "probe"}, Interval: 2 * time.Second, Timeout: 3 * time.Second, StartPeriod: 4 * time.Second, Retries: 5,
+			Test: []string{"CMD", "probe"}, Interval: 2 * time.Second, Timeout: 3 * time.Second, StartPeriod: 4 * time.Second,
+			StartInterval: time.Second, Retries: 5,
 		},
 		Hosts:     []string{"192.0.2.7 db database", "host-gateway gate"},
 		DNSConfig: &types.ServiceDNS{Nameservers: []string{"192.0.2.53"}, Search: []string{"a.test"}, Options: []string{"ndots:2"}},
@@ -78,7 +79,8 @@ func kitContainer() *api.ContainerSpec {
 		StopGracePeriod: gogotypes.DurationProto(7 * time.Second),
 		Healthcheck: &api.HealthConfig{
 			Test: []string{"CMD", "probe"}, Interval: gogotypes.DurationProto(2 * time.Second),
-			Timeout: gogotypes.DurationProto(3 * time.Second), StartPeriod: gogotypes.DurationProto(4 * time.Second), Retries: 5,
+			Timeout: gogotypes.DurationProto(3 * time.Second), StartPeriod: gogotypes.DurationProto(4 * time.Second),
+			StartInterval: gogotypes.DurationProto(time.Second), Retries: 5,
 		},
 		Hosts:     []string{"192.0.2.7 db database", "host-gateway gate"},
 		DNSConfig: &api.ContainerSpec_DNSConfig{Nameservers: []string{"192.0.2.53"}, Search: []string{"a.test"}, Options: []string{"ndots:2"}},

@@ -147,6 +147,12 @@ func (h *Handler) containerCreate(c *route.Call) error {
 	if c.Version() >= v(40) && host.IpcMode == "" {
 		host.IpcMode = "private"
 	}
+	if c.Version() >= v(48) && host.VolumeDriver != "" && len(host.Mounts) > 0 {
+		warnings = append(warnings, "VolumeDriver has no effect on Mounts: they name the drivers of their volumes themselves.")
+	}
+	if c.Version() >= v(41) && host.CgroupnsMode == "" {
+		host.CgroupnsMode = "private"
+	}
 	if c.Has("platform") {
 		if err := h.images.CheckPlatform(c.Ctx(), config.Image, c.Text("platform")); err != nil {
 			return err

@@ -72,6 +72,8 @@ type HostConfig struct {
 	ConsoleSize          [2]uint                  `json:",omitzero" api:"1.22-"`
 	Isolation            string                   `json:",omitzero" api:"1.22-"`
 	Init                 *bool                    `json:",omitempty"`
+	CgroupnsMode         string                   `json:",omitempty"`
+	Annotations          map[string]string        `json:",omitempty"`
 	MaskedPaths          *[]string                `json:",omitempty"`
 	ReadonlyPaths        *[]string                `json:",omitempty"`
 	Mounts               []MountConfig            `json:",omitempty"`
@@ -91,6 +93,7 @@ type HostConfig struct {
 	CpusetMems           string                   `json:",omitzero" api:"1.20-"`
 	Devices              []Device                 `json:",omitzero"`
 	DeviceCgroupRules    []string                 `json:",omitempty"`
+	DeviceRequests       []DeviceRequest          `json:",omitempty"`
 	DiskQuota            int64                    `json:",omitzero" api:"1.24-1.39"`
 	KernelMemory         int64                    `json:",omitzero" api:"1.21-1.41"`
 	MemoryReservation    int64                    `json:",omitzero" api:"1.21-"`

@@ -22,6 +22,7 @@ type ContainerSummary struct {
 // SummaryHostConfig is what a list entry shows of HostConfig.
 type SummaryHostConfig struct {
 	NetworkMode string
+	Annotations map[string]string `json:",omitempty" api:"1.46-"`
 }
 
 // SummaryNetworkSettings is what a list entry shows of NetworkSettings.

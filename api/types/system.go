@@ -74,6 +74,8 @@ type LaterInfo struct {
 	KernelMemoryTCP     bool           `api:"1.40-1.51"`
 	DefaultAddressPools []InfoPool     `api:"1.41-"`
 	OSVersion           string         `api:"1.41-"`
+	CDISpecDirs         []string       `api:"1.44-"` // whose files name devices
+	DiscoveredDevices   []InfoDevice   `json:",omitempty" api:"1.50-"`
 	FirewallBackend     InfoFirewall   `api:"1.49-"`
 }
 
@@ -85,6 +87,12 @@ type InfoCommit struct {
 
 // InfoResource is something of a machine that services can reserve by its name.
 type InfoResource struct{}
+
+// InfoDevice is a device of the host that containers can ask for by its name.
+type InfoDevice struct {
+	Source string // cdi
+	ID     string
+}
 
 // InfoPool is a range of addresses that the subnets of new networks are taken from.
 type InfoPool struct {

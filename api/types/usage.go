@@ -2,12 +2,13 @@ package types
 
 // DiskUsage is the answer to system/df, an addition of later versions that is served at all. Sizes are bytes.
 type DiskUsage struct {
-	LayersSize int64 // of all layers of images, each counted once
-	LayersUsed int64 // of those of images that containers use; an addition of moss
-	Images     []ImageUsage
-	Containers []*ContainerSummary
-	Volumes    []VolumeUsage
-	BuildCache []BuildCache
+	LayersSize  int64 // of all layers of images, each counted once
+	LayersUsed  int64 // of those of images that containers use; an addition of moss
+	Images      []ImageUsage
+	Containers  []*ContainerSummary
+	Volumes     []VolumeUsage
+	BuildCache  []BuildCache
+	BuilderSize int64 `api:"1.31-1.41"` // of the build cache, without what images outside of it have too
 }
 
 // ImageUsage is one image's part of it.

@@ -34,6 +34,7 @@ func newHostConfig(h *container.HostConfig) types.HostConfig {
 		PublishAllPorts: h.PublishAllPorts, ReadonlyRootfs: h.ReadonlyRootfs, SecurityOpt: h.SecurityOpt,
 		StorageOpt: h.StorageOpt, Tmpfs: h.Tmpfs, UTSMode: h.UTSMode, UsernsMode: h.UsernsMode, ShmSize: h.ShmSize,
 		Sysctls: h.Sysctls, Runtime: h.Runtime, ConsoleSize: h.ConsoleSize, Isolation: h.Isolation, Init: h.Init,
+		CgroupnsMode: h.CgroupnsMode, Annotations: h.Annotations,
 		MaskedPaths: h.MaskedPaths, ReadonlyPaths: h.ReadonlyPaths, CPUShares: h.CPUShares, Memory: h.Memory,
 		NanoCPUs: h.NanoCPUs, CgroupParent: h.CgroupParent, BlkioWeight: h.BlkioWeight, CPUPeriod: h.CPUPeriod,
 		CPUQuota: h.CPUQuota, CpusetCpus: h.CpusetCpus, CpusetMems: h.CpusetMems, DeviceCgroupRules: h.DeviceCgroupRules,
@@ -46,6 +47,7 @@ func newHostConfig(h *container.HostConfig) types.HostConfig {
 		PortBindings:         convertBindings(h.PortBindings, newPortBinding),
 		LxcConf:              convertList(h.LxcConf, newLxcPair),
 		Mounts:               convertList(h.Mounts, newMountConfig),
+		DeviceRequests:       convertList(h.DeviceRequests, newDeviceRequest),
 		BlkioWeightDevice:    convertList(h.BlkioWeightDevice, newWeightDevice),
 		BlkioDeviceReadBps:   convertList(h.BlkioDeviceReadBps, newThrottleDevice),
 		BlkioDeviceWriteBps:  convertList(h.BlkioDeviceWriteBps, newThrottleDevice),
@@ -81,6 +83,7 @@ func ToHost(h *types.HostConfig) container.HostConfig {
 		PublishAllPorts: h.PublishAllPorts, ReadonlyRootfs: h.ReadonlyRootfs, SecurityOpt: h.SecurityOpt,
 		StorageOpt: h.StorageOpt, Tmpfs: h.Tmpfs, UTSMode: h.UTSMode, UsernsMode: h.UsernsMode, ShmSize: h.ShmSize,
 		Sysctls: h.Sysctls, Runtime: h.Runtime, ConsoleSize: h.ConsoleSize, Isolation: h.Isolation, Init: h.Init,
+		CgroupnsMode: h.CgroupnsMode, Annotations: h.Annotations,
 		MaskedPaths: h.MaskedPaths, ReadonlyPaths: h.ReadonlyPaths, CPUShares: h.CPUShares, Memory: h.Memory,
 		NanoCPUs: h.NanoCPUs, CgroupParent: h.CgroupParent, BlkioWeight: h.BlkioWeight, CPUPeriod: h.CPUPeriod,
 		CPUQuota: h.CPUQuota, CpusetCpus: h.CpusetCpus, CpusetMems: h.CpusetMems, DeviceCgroupRules: h.DeviceCgroupRules,
@@ -93,6 +96,7 @@ func ToHost(h *types.HostConfig) container.HostConfig {
 		PortBindings:         convertBindings(h.PortBindings, toPortBinding),
 		LxcConf:              convertList(h.LxcConf, toLxcPair),
 		Mounts:               convertList(h.Mounts, toMountConfig),
+		DeviceRequests:       convertList(h.DeviceRequests, toDeviceRequest),
 		BlkioWeightDevice:    convertList(h.BlkioWeightDevice, toWeightDevice),
 		BlkioDeviceReadBps:   convertList(h.BlkioDeviceReadBps, toThrottleDevice),
 		BlkioDeviceWriteBps:  convertList(h.BlkioDeviceWriteBps, toThrottleDevice),
@@ -189,4 +193,10 @@ func toVolumeOptions(o *types.VolumeOptions) *container.VolumeOptions {
 	return &container.VolumeOptions{
 		NoCopy: o.NoCopy, Labels: o.Labels, Subpath: o.Subpath, DriverConfig: (*container.DriverConfig)(o.DriverConfig),
 	}
+}
+
+func newDeviceRequest(r container.DeviceRequest) types.DeviceRequest { return types.DeviceRequest(r) }
+
+func toDeviceRequest(r types.DeviceRequest) container.DeviceRequest {
+	return container.DeviceRequest(r)
 }

@@ -26,12 +26,9 @@ type laterCreate struct {
 type laterHost struct {
 	CPURealtimePeriod  any `json:"CpuRealtimePeriod" api:"1.25-"`
 	CPURealtimeRuntime any `json:"CpuRealtimeRuntime" api:"1.25-"`
-	DeviceRequests     any `api:"1.40-"`
 	DiskQuota          any `read:"-1.39" lost:"it is for Windows only"`
 	KernelMemory       any `read:"-1.41" lost:"kernels no longer have that limit"`
 	KernelMemoryTCP    any `api:"1.40-" lost:"kernels no longer have that limit"`
-	CgroupnsMode       any `api:"1.41-" fine:"private" lost:"a container has a cgroup namespace of its own"`
-	Annotations        any `api:"1.43-" lost:"the runtime is not told of them"`
 }
 
 type laterEndpoint struct {

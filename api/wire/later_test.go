@@ -20,9 +20,6 @@ func TestLater(t *testing.T) {
 		refused  string
 		warnings []string
 	}{
-		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"DeviceRequests":[{"Count":-1}]}}`, refused: "HostConfig.DeviceRequests is of API version 1.40"},
-		{body: &types.ContainerCreate{}, in: `{"hostconfig":{"devicerequests":["x"]}}`, refused: "HostConfig.DeviceRequests"},
-		{body: &types.ContainerCreate{}, in: `{"DeviceRequests":[{"Count":1}]}`, refused: "DeviceRequests is of"},
 		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimePeriod":1}}`, refused: "HostConfig.CpuRealtimePeriod is of API version 1.25"},
 		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimeRuntime":1}}`, refused: "HostConfig.CpuRealtimeRuntime"},
 		{
@@ -38,8 +35,6 @@ func TestLater(t *testing.T) {
 		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"KernelMemoryTCP":0,` +
 			`"CpuRealtimePeriod":0}}`},
 		{body: &types.ContainerCreate{}, in: `null`},
-		{body: &types.HostConfig{}, in: `{"DeviceRequests":[{}, {"Driver":"cdi"}]}`, refused: "DeviceRequests"},
-		{body: &types.ContainerUpdate{}, in: `{"DeviceRequests":[{"Driver":"cdi"}]}`, refused: "DeviceRequests"},
 		{body: &types.ContainerUpdate{}, in: `{"KernelMemoryTCP":9}`, warnings: []string{"KernelMemoryTCP has no effect"}},
 		{body: &types.HostConfig{}, in: `{"KernelMemory":5,"DiskQuota":6}`, warnings: []string{"DiskQuota has no effect", "KernelMemory has no effect"}},
 		{body: &types.VolumeCreate{}, in: `{"ClusterVolumeSpec":{"Group":"x"}}`, refused: "ClusterVolumeSpec"},

@@ -79,10 +79,20 @@ func newLaterInfo(i *system.Info) types.LaterInfo {
 	return types.LaterInfo{
 		RuncCommit:          types.InfoCommit{ID: runtime, Expected: runtime},
 		GenericResources:    []types.InfoResource{},
+		CDISpecDirs:         orNone(i.DeviceDirs),
+		DiscoveredDevices:   newDiscovered(i.Devices),
 		DefaultAddressPools: newAddressPools(i.AddressPools),
 		OSVersion:           i.OSVersion,
 		FirewallBackend:     types.InfoFirewall{Driver: "nftables"},
 	}
+}
+
+func newDiscovered(names []string) []types.InfoDevice {
+	shown := make([]types.InfoDevice, 0, len(names))
+	for _, name := range names {
+		shown = append(shown, types.InfoDevice{Source: "cdi", ID: name})
+	}
+	return shown
 }
 
 func newAddressPools(pools []system.AddressPool) []types.InfoPool {

@@ -29,7 +29,7 @@ func (f *createFlags) buildBody(args []string, around surroundings) (types.Conta
 		HostConfig: &types.HostConfig{
 			ContainerIDFile: f.cidFile, PublishAllPorts: f.publishAll, VolumesFrom: f.volumesFrom,
 			CapAdd: f.capAdd, CapDrop: f.capDrop, DNSOptions: f.dnsOptions, DNSSearch: f.dnsSearch, GroupAdd: f.groupAdd,
-			IpcMode: f.ipc, PidMode: f.pid, UTSMode: f.uts, UsernsMode: f.userns,
+			IpcMode: f.ipc, CgroupnsMode: f.cgroupns, PidMode: f.pid, UTSMode: f.uts, UsernsMode: f.userns,
 			Privileged: f.privileged, ReadonlyRootfs: f.readOnly, OomScoreAdj: f.oomScoreAdj, CPUShares: f.cpuShares,
 			CPUPeriod: f.cpuPeriod, CPUQuota: f.cpuQuota, CpusetCpus: f.cpusetCPUs, CpusetMems: f.cpusetMems,
 			BlkioWeight: f.blkioWeight, CgroupParent: f.cgroupParent, VolumeDriver: f.volumeDriver, Runtime: f.runtime,
@@ -245,7 +245,10 @@ func (f *createFlags) buildLimits(body *types.ContainerCreate, around surroundin
 		body.HostConfig.Ulimits = append(body.HostConfig.Ulimits, limit)
 	}
 	var err error
-	body.HostConfig.Sysctls, err = arg.Pairs("sysctl", f.sysctls)
+	if body.HostConfig.Sysctls, err = arg.Pairs("sysctl", f.sysctls); err != nil {
+		return err
+	}
+	body.HostConfig.Annotations, err = arg.Pairs("annotation", f.annotations)
 	return err
 }
 

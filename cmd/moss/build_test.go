@@ -91,7 +91,7 @@ func TestCreateBody(t *testing.T) {
 		{"--kernel-memory 4m --oom-kill-disable --cpuset-mems 0 --cpu-period 1000 --cpu-quota 500", `{"HostConfig":{"KernelMemory":4194304,"OomKillDisable":true,"CpusetMems":"0","CpuPeriod":1000,"CpuQuota":500}}`},
 		{"--cpu-percent 5 --io-maxbandwidth 1k --io-maxiops 7", `{"HostConfig":{"CpuPercent":5,"IOMaximumBandwidth":1024,"IOMaximumIOps":7}}`},
 		{"--userns keep-id --pid container:a --ipc container:b --net container:c", `{"HostConfig":{"UsernsMode":"keep-id","PidMode":"container:a","IpcMode":"container:b","NetworkMode":"container:c"}}`},
-		{"--pid host --ipc host --uts host --userns host --cgroup-parent /p", `{"HostConfig":{"PidMode":"host","IpcMode":"host","UTSMode":"host","UsernsMode":"host","CgroupParent":"/p"}}`},
+		{"--pid host --ipc host --uts host --userns host --cgroupns host --cgroup-parent /p --annotation a=b", `{"HostConfig":{"PidMode":"host","IpcMode":"host","UTSMode":"host","UsernsMode":"host","CgroupnsMode":"host","Annotations":{"a":"b"},"CgroupParent":"/p"}}`},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			body, err := bodyOf(t, "run", append(strings.Fields(tc.args), "box")...)

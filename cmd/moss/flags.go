@@ -28,9 +28,9 @@ type createFlags struct {
 	publish, expose, addHosts, dns, dnsOptions, dnsSearch []string
 	aliases, links                                        []string
 	publishAll                                            bool
-	pid, ipc, uts, userns, cgroupParent                   string
+	pid, ipc, uts, userns, cgroupns, cgroupParent         string
 	capAdd, capDrop, groupAdd, securityOpts               []string
-	sysctls, ulimits, devices                             []string
+	sysctls, ulimits, devices, annotations                []string
 	memory, memoryReservation, memorySwap, cpus           string
 	memorySwappiness, pidsLimit                           int64
 	cpuShares, cpuPeriod, cpuQuota                        int64
@@ -139,11 +139,13 @@ func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.capDrop, "cap-drop", nil, "drop a `CAPABILITY`")
 	set.StringArrayVar(&f.groupAdd, "group-add", nil, "add a `GROUP` to the user's")
 	set.StringArrayVar(&f.securityOpts, "security-opt", nil, "security `OPTION`: no-new-privileges, seccomp=FILE, …")
+	set.StringArrayVar(&f.annotations, "annotation", nil, "tell the runtime: `KEY=VALUE`")
 	set.StringArrayVar(&f.sysctls, "sysctl", nil, "set a kernel parameter: `KEY=VALUE`")
 	set.StringArrayVar(&f.ulimits, "ulimit", nil, "set a limit: `NAME=SOFT[:HARD]`")
 	set.StringVar(&f.pid, "pid", "", "process namespace: host or container:NAME")
 	set.StringVar(&f.runtime, "runtime", "", "runtime of the container: crun or runc")
 	set.StringVar(&f.isolation, "isolation", "", "isolation technology; default is the only one on Linux")
+	set.StringVar(&f.cgroupns, "cgroupns", "", "control groups that it sees: private or host")
 	set.StringVar(&f.ipc, "ipc", "", "IPC namespace: host, shareable or container:NAME")
 	set.StringVar(&f.uts, "uts", "", "host name's namespace: host")
 	set.StringVar(&f.userns, "userns", "", "user namespace: host, or keep-id[:uid=UID,gid=GID] to be yourself in the container, or that user")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 
@@ -31,7 +32,7 @@ func newSystem(
 		return nil, err
 	}
 	known := p.registries.Config()
-	security := []string{"name=seccomp,profile=default", "name=rootless"}
+	security := []string{"name=seccomp,profile=builtin", "name=rootless", "name=cgroupns"}
 	number, warnings := answer.describeVersion(runtime)
 	warnings = append(warnings, limitWarnings(facts, runtime)...)
 	warnings = append(warnings, p.store.Warnings()...)
@@ -59,8 +60,8 @@ func newSystem(
 		},
 		InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
 		HTTPProxy: proxySetting("HTTP_PROXY"), HTTPSProxy: proxySetting("HTTPS_PROXY"), NoProxy: proxySetting("NO_PROXY"),
-		AddressPools: addressPools(),
-		Warnings:     warnings, Debug: cfg.LogLevel == "debug",
+		AddressPools: addressPools(), InitBinary: "moss-shim", DeviceDirs: newDevices(os.Getenv).Dirs(),
+		Warnings: warnings, Debug: cfg.LogLevel == "debug",
 	}, system.Counters{
 		Containers: func(context.Context) (system.Counts, error) {
 			_, running, paused, stopped := p.containers.Inventory().Counts()
@@ -72,6 +73,7 @@ func newSystem(
 		},
 		Listeners:  p.bus.Listeners,
 		Damaged:    func() []string { return damageShown(p.damage) },
+		Devices:    func() []string { return p.devices.Names() }, // made after this
 		Registries: func() []system.Registry { return registryFacts(p.registries.Config()) },
 		Swarm:      func(ctx context.Context) swarmstatus.Node { return p.swarm.Node(ctx) }, // made after this
 		InNetwork:  p.network.Inside,

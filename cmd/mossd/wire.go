@@ -19,6 +19,7 @@ import (
 	"moss/engine/archive"
 	"moss/engine/build"
 	"moss/engine/build/worker"
+	"moss/engine/cdi"
 	"moss/engine/config"
 	"moss/engine/damage"
 	"moss/engine/event"
@@ -49,6 +50,7 @@ type parts struct {
 	server        *server.Server
 	containers    *lifecycle.Manager
 	logService    *logservice.Service
+	devices       *cdi.Registry
 	swarm         *swarmservice.Service
 	tasks         *client.Runner
 	execs         *exec.Service
@@ -273,6 +275,7 @@ func newManager(
 	if p.tasks, err = client.New(client.Options{Path: shim}); err != nil {
 		return nil, err
 	}
+	p.devices = newDevices(os.Getenv)
 	p.volumes, err = volume.Open(volume.Options{
 		Dir: filepath.Join(facts.Root, "volumes"), Events: p.bus, Log: *zerolog.Ctx(ctx), Trash: p.store.Trash(), Damage: p.damage,
 	})
@@ -290,7 +293,7 @@ func newManager(
 		Find: func() (string, error) { return findProgram("moss-log") }, Socket: filepath.Join(facts.RunDir, "moss-log.sock"),
 		Keepalive: facts.Keepalive, Log: *zerolog.Ctx(ctx),
 	})
-	opt.LogService = p.logService
+	opt.LogService, opt.Devices = p.logService, p.devices
 	opt.Damage, opt.EmulateIDs = p.damage, emulatesIDs(cfg, facts)
 	opt.User, opt.KeepID = userIDs()
 	opt.LogDefaults = logDefaults(cfg)

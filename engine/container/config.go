@@ -71,6 +71,8 @@ type HostConfig struct {
 	ConsoleSize          [2]uint
 	Isolation            string
 	Init                 *bool
+	CgroupnsMode         string
+	Annotations          map[string]string
 	MaskedPaths          *[]string
 	ReadonlyPaths        *[]string
 	Mounts               []MountConfig
@@ -90,6 +92,7 @@ type HostConfig struct {
 	CpusetMems           string
 	Devices              []Device
 	DeviceCgroupRules    []string
+	DeviceRequests       []DeviceRequest
 	DiskQuota            int64
 	KernelMemory         int64
 	MemoryReservation    int64
@@ -149,6 +152,15 @@ type Ulimit struct {
 	Name string
 	Soft int64
 	Hard int64
+}
+
+// DeviceRequest asks for devices by what they are called, or by what they can do (API 1.40).
+type DeviceRequest struct {
+	Driver       string // DriverCDI, nvidia or empty
+	Count        int    // of GPUs; -1: all
+	DeviceIDs    []string
+	Capabilities [][]string // one of these lists must be met whole
+	Options      map[string]string
 }
 
 // EndpointConfig is what a client asks of one network (API document 1, 2.2: NetworkingConfig).

@@ -34,6 +34,9 @@ func checkNames(d *draft) error {
 			return fault.Invalid("invalid GroupAdd %q: not a group name or number", group)
 		}
 	}
+	if _, empty := d.Host.Annotations[""]; empty {
+		return fault.Invalid("invalid Annotations: the empty string is not permitted as an annotation key")
+	}
 	if adj := d.Host.OomScoreAdj; adj < -1000 || adj > 1000 {
 		return fault.Invalid("invalid OomScoreAdj %d: range for oom score adj is [-1000, 1000]", adj)
 	} else if adj < 0 {

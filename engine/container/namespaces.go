@@ -17,6 +17,12 @@ const (
 	IpcContainer            // those of the container that Join names
 )
 
+// cgroupnsHost is the CgroupnsMode of a container that sees the cgroups of the engine.
+const cgroupnsHost = "host"
+
+// SharesCgroupns reports whether a container has no cgroup namespace of its own.
+func (h *HostConfig) SharesCgroupns() bool { return h.CgroupnsMode == cgroupnsHost }
+
 // utsHost is the UTSMode of a container that shares the host's name.
 const utsHost = "host"
 
@@ -49,7 +55,7 @@ func JoinMode(id string) string { return joinPrefix + id }
 // SharesIpc reports whether others may use a container's shared memory. Older clients leave the mode open and expect to.
 func (h *HostConfig) SharesIpc() bool { return h.IpcMode != "private" && h.IpcMode != "none" }
 
-// checkNamespaces resolves PidMode, IpcMode and UTSMode.
+// checkNamespaces resolves PidMode, IpcMode, UTSMode and CgroupnsMode.
 func checkNamespaces(d *draft) (err error) {
 	h := &d.Host
 	var other bool
@@ -76,6 +82,11 @@ func checkNamespaces(d *draft) (err error) {
 		d.Ipc = IpcHost
 	default:
 		return fault.Invalid("IpcMode: invalid IPC mode: %s", h.IpcMode)
+	}
+	switch h.CgroupnsMode {
+	case "", "private", cgroupnsHost:
+	default:
+		return fault.Invalid("CgroupnsMode: invalid cgroup namespace mode: %s", h.CgroupnsMode)
 	}
 	return d.checkUTS()
 }

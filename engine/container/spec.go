@@ -84,7 +84,8 @@ func buildSpec(d *draft) (Spec, []string, error) {
 		checkUnsupported, checkHealth, checkNames, checkCommand, checkEnv, checkStop,
 		checkNamespaces, checkNetwork, checkEndpoints, withFieldName("Links", checkLinks), checkPorts, checkResolver, checkHosts,
 		checkMounts, checkMemory, checkCPU, checkBlkio, checkPids,
-		withFieldName("Ulimits", checkUlimits), withFieldName("Devices", checkDevices), checkCaps, checkSecurity,
+		withFieldName("Ulimits", checkUlimits), withFieldName("Devices", checkDevices),
+		withFieldName("DeviceRequests", checkDeviceRequests), checkCaps, checkSecurity,
 		withFieldName("Sysctls", checkSysctls),
 		withFieldName("RestartPolicy", checkRestart), withFieldName("LogConfig", checkLog), checkCgroupParent, checkStorageOpt,
 	}

@@ -120,6 +120,9 @@ func (k *maker) newSpec(
 	if err := errors.Join(k.checkRuntime(spec.Runtime), k.opt.Specs.Check(&spec), k.userns.keepID(cfg.User, &spec)); err != nil {
 		return spec, nil, err
 	}
+	if _, err := deviceAdditions(k.opt.Devices, &spec); err != nil {
+		return spec, nil, err
+	}
 	if err := k.networks.settleNetworks(ctx, containerID, &spec, networkIDs); err != nil {
 		return spec, nil, err
 	}

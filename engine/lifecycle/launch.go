@@ -237,6 +237,27 @@ func logTarget(r *container.Record, spec *container.Spec) json.RawMessage {
 	return target
 }
 
+// writeEtc writes the managed files of /etc. One whose network is another's has the other's.
+func (c *ctr) writeEtc(spec *container.Spec, p *parts, hostName string) error {
+	if p.with.network != nil {
+		return nil
+	}
+	c.files.Lock()
+	defer c.files.Unlock()
+	r := c.record()
+	return writeEtc(r, spec, p, spec.Hostname(r.ID, hostName))
+}
+
+// prepareSources makes folders of the host that are to be mounted and are not there, and returns what the devices that were
+// asked for by name bring. What is not there otherwise is an error.
+func (l *launcher) prepareSources(spec *container.Spec) (ocispec.Additions, error) {
+	more, err := deviceAdditions(l.opt.Devices, spec)
+	if err != nil {
+		return more, err
+	}
+	return more, errors.Join(makeSources(spec.Binds), checkDevices(spec.Devices), checkDevices(more.Devices))
+}
+
 // writeBundle writes the files that the container's process starts with: the managed files of its /etc and config.json. It
 // returns the key under which the compiled seccomp filter is to be kept; empty if it is already, or there is none.
 func (l *launcher) writeBundle(c *ctr, spec *container.Spec, p parts) (filterKey string, err error) {
@@ -253,7 +274,8 @@ func (l *launcher) writeBundle(c *ctr, spec *container.Spec, p parts) (filterKey
 			return "", err
 		}
 	}
-	if err := errors.Join(makeSources(spec.Binds), checkDevices(spec.Devices)); err != nil {
+	more, err := l.prepareSources(spec)
+	if err != nil {
 		return "", err
 	}
 	if err := l.userns.enterUser(p.rootfs, spec); err != nil {
@@ -282,7 +304,7 @@ func (l *launcher) writeBundle(c *ctr, spec *container.Spec, p parts) (filterKey
 	oci, err := l.opt.Specs.Build(ocispec.Input{
 		ID: r.ID, Spec: spec, Rootfs: p.rootfs, User: ids, Sandbox: p.sandbox, HostName: hostName, Join: p.with.oci, IDMap: idMap,
 		HostnamePath: r.HostnamePath, HostsPath: r.HostsPath, ResolvConf: r.ResolvConf,
-		AptConf: aptPath, Init: initPath, CgroupsPath: l.cgroups.cgroupsPath(r),
+		AptConf: aptPath, Init: initPath, Additions: more, CgroupsPath: l.cgroups.cgroupsPath(r),
 	})
 	if err != nil {
 		return "", err

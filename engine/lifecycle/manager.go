@@ -56,7 +56,8 @@ type Options struct {
 	Specs        *ocispec.Builder
 	Seccomp      seccompCache // may be nil: the runtime compiles each filter itself
 	Runtime      task.Runtime
-	Init         string // the program that is copied for containers that ask for Init: moss-shim
+	Devices      deviceNames // may be nil: no container asks for devices by name
+	Init         string      // the program that is copied for containers that ask for Init: moss-shim
 	Damage       damaged
 	Log          zerolog.Logger
 

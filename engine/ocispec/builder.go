@@ -7,6 +7,7 @@
 package ocispec
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -64,10 +65,20 @@ type Input struct {
 	HostsPath    string
 	ResolvConf   string
 	AptConf      string // for AptConf
+	Additions    Additions
 	Init         string // the program for InitPath, which runs the container's command; empty: that is the first process
 
 	// CgroupsPath is the container's cgroup; empty means none, and then no limit is set.
 	CgroupsPath string
+}
+
+// Additions are what a container has besides what its spec asks for. All paths are absolute.
+type Additions struct {
+	Env     []string
+	Devices []container.Device
+	Mounts  []specs.Mount // with all of their options
+	Groups  []uint32
+	Hooks   *specs.Hooks // nil: none
 }
 
 // Join holds what a container takes from others, as paths that must stay good until the runtime has made its process.
@@ -115,6 +126,9 @@ func (b *Builder) Check(spec *container.Spec) error {
 	if b.opt.SingleID && len(spec.Host.GroupAdd) > 0 {
 		return fault.Unsupported("GroupAdd %v is not supported: the user has no subordinate ids", spec.Host.GroupAdd)
 	}
+	if _, own := spec.Host.Annotations[bpfAnnotation]; own {
+		return fault.Invalid("Annotations: %s is the engine's own", bpfAnnotation)
+	}
 	for _, bind := range spec.Binds {
 		if bind.ReadOnlyForceRecursive && !b.opt.RecursiveReadOnly {
 			return fault.Unsupported("Mounts: BindOptions.ReadOnlyForceRecursive is not supported: neither by the kernel nor by the " +
@@ -136,6 +150,7 @@ func (b *Builder) Build(in Input) (*specs.Spec, error) {
 			in.User.UID, in.User.GID)
 	}
 	gen := b.newGenerator()
+	gen.Config.Annotations, gen.Config.Hooks = maps.Clone(in.Spec.Host.Annotations), in.Additions.Hooks
 	b.setProcess(gen, &in)
 	if err := b.setNamespaces(gen, &in); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func (b *Builder) setMounts(gen *generate.Generator, in *Input) {
 	gen.SetRootPath(in.Rootfs)
 	gen.SetRootReadonly(s.Host.ReadonlyRootfs)
 
-	asked := b.clientMounts(s)
+	asked := b.clientMounts(in)
 	replaced := func(m specs.Mount) bool {
 		return slices.ContainsFunc(asked, func(a specs.Mount) bool {
 			return a.Destination == m.Destination || a.Destination == "/dev" && strings.HasPrefix(m.Destination, "/dev/")
@@ -170,7 +170,8 @@ func etcMounts(in *Input) []specs.Mount {
 }
 
 // clientMounts are tmpfs, binds and devices.
-func (b *Builder) clientMounts(s *container.Spec) []specs.Mount {
+func (b *Builder) clientMounts(in *Input) []specs.Mount {
+	s := in.Spec
 	mounts := make([]specs.Mount, 0, len(s.Tmpfs)+len(s.Binds)+len(s.Devices))
 	for _, t := range s.Tmpfs {
 		mounts = append(mounts, specs.Mount{
@@ -187,9 +188,10 @@ func (b *Builder) clientMounts(s *container.Spec) []specs.Mount {
 			Options: bindOptions(depth, bind, b.accessOption(bind)),
 		})
 	}
-	for _, d := range s.Devices {
+	for _, d := range slices.Concat(s.Devices, in.Additions.Devices) {
 		mounts = append(mounts, deviceMount(d.PathOnHost, d.PathInContainer))
 	}
+	mounts = append(mounts, in.Additions.Mounts...)
 	if s.Host.Privileged {
 		for _, dev := range b.opt.HostDevices {
 			taken := func(m specs.Mount) bool { return m.Destination == dev }

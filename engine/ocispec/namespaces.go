@@ -15,7 +15,10 @@ import (
 // the container has ids of its own: the runtime already runs in the user's.
 func (b *Builder) setNamespaces(gen *generate.Generator, in *Input) error {
 	s := in.Spec
-	list := []specs.LinuxNamespace{{Type: specs.MountNamespace}, {Type: specs.CgroupNamespace}}
+	list := []specs.LinuxNamespace{{Type: specs.MountNamespace}}
+	if !s.Host.SharesCgroupns() {
+		list = append(list, specs.LinuxNamespace{Type: specs.CgroupNamespace})
+	}
 	if !s.PidHost {
 		list = append(list, specs.LinuxNamespace{Type: specs.PIDNamespace, Path: in.Join.Pid})
 	}

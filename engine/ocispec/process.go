@@ -26,6 +26,7 @@ func (b *Builder) setProcess(gen *generate.Generator, in *Input) {
 		gen.SetProcessArgs(append([]string{InitPath, "--"}, s.Args...))
 	}
 	p.Env = processEnv(in)
+	gen.AddMultipleProcessEnv(in.Additions.Env)
 	gen.SetProcessTerminal(s.Config.Tty)
 	if size := s.Host.ConsoleSize; s.Config.Tty && size[0] > 0 && size[1] > 0 {
 		p.ConsoleSize = &specs.Box{Height: size[0], Width: size[1]}
@@ -37,7 +38,7 @@ func (b *Builder) setProcess(gen *generate.Generator, in *Input) {
 	umask := uint32(processUmask)
 	p.User = specs.User{UID: in.User.UID, GID: in.User.GID, Umask: &umask}
 	if !b.opt.SingleID { // with one id setgroups is denied
-		p.User.AdditionalGids = allGroups(in.User)
+		p.User.AdditionalGids = append(allGroups(in.User), in.Additions.Groups...)
 	}
 	gen.SetProcessNoNewPrivileges(s.Security.NoNewPrivileges)
 	b.setRlimits(gen, s)

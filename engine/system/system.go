@@ -63,6 +63,7 @@ type Counters struct {
 	Images     func(ctx context.Context) (int, error)
 	Listeners  func() int      // clients that listen to events
 	Damaged    func() []string // files that are not what they should be, one line each
+	Devices    func() []string // devices of the host, by their names
 	Registries func() []Registry
 	Swarm      func(ctx context.Context) status.Node
 	// InNetwork runs f in the network namespace of the containers. Without it the engine's own is looked at.
@@ -93,6 +94,8 @@ type Facts struct {
 	HTTPSProxy      string
 	NoProxy         string
 	InitPath        string
+	DeviceDirs      []string // whose files name devices of the host
+	InitBinary      string   // runs as the first process of containers that ask for one
 	AddressPools    []AddressPool
 	Warnings        []string // what a user should know: what does not work here and why
 	Debug           bool
@@ -105,6 +108,7 @@ type Info struct {
 	Counts          Counts
 	Images          int
 	Listeners       int
+	Devices         []string // of the host, by their names
 	Registries      []Registry
 	Swarm           status.Node
 	Name            string // of the host
@@ -211,6 +215,9 @@ func (s *Service) Info(ctx context.Context) (Info, error) {
 	}
 	if info.MemTotal, err = memTotal(); err != nil {
 		return Info{}, err
+	}
+	if s.counters.Devices != nil {
+		info.Devices = s.counters.Devices()
 	}
 	if s.counters.Damaged != nil {
 		info.Warnings = slices.Concat(info.Warnings, s.counters.Damaged())

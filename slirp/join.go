@@ -135,32 +135,44 @@ func (n *Network) allocateEndpoint(ctx context.Context, p *place, a network.Atta
 	if err != nil {
 		return fail(err)
 	}
-	addrs = append(addrs, v4)
+	addrs = []netip.Addr{v4}
 	asked := mac != nil
 	if !asked {
 		mac = bridge.MACFor(v4)
 	}
+	device, err := p.deviceName(a.Device, l.set.prefix)
+	if err != nil {
+		return fail(err)
+	}
 	ep := network.Endpoint{
-		NetworkID: l.record.ID, EndpointID: bridge.NewID(), Device: freeName(p, l.set.prefix), MacAddress: mac.String(),
+		NetworkID: l.record.ID, EndpointID: bridge.NewID(), Device: device, MacAddress: mac.String(),
 		IPAddress: v4.String(), IPPrefixLen: l.v4.Subnet().Bits(),
 	}
 	if !l.record.Internal {
 		ep.Gateway = l.v4.Gateway().String()
 	}
-	switch {
-	case l.v6 != nil:
-		v6, err := allocateAddress(l.v6, id, a.IPv6)
-		if err != nil {
-			return fail(err)
-		}
-		addrs = append(addrs, v6)
-		ep.GlobalIPv6Address, ep.GlobalIPv6PrefixLen = v6.String(), l.v6.Subnet().Bits()
-		if !l.record.Internal {
-			ep.IPv6Gateway = l.v6.Gateway().String()
-		}
-	case a.IPv6.IsValid():
-		return fail(fault.Invalid("no configured subnet or ip-range contain the IP address %s", a.IPv6))
+	if err := l.allocateIPv6(&ep, id, a.IPv6); err != nil {
+		return fail(err)
 	}
 	p.sandbox.Endpoints[a.Name] = ep
-	return l.toBridgeEndpoint(ep, mac, asked, a.LinkLocal), nil
+	return l.toBridgeEndpoint(ep, mac, asked, a), nil
+}
+
+// allocateIPv6 gives an endpoint its address in a network that has IPv6; in others none may be asked for.
+func (l *lan) allocateIPv6(ep *network.Endpoint, id string, asked netip.Addr) error {
+	if l.v6 == nil {
+		if asked.IsValid() {
+			return fault.Invalid("no configured subnet or ip-range contain the IP address %s", asked)
+		}
+		return nil
+	}
+	v6, err := allocateAddress(l.v6, id, asked)
+	if err != nil {
+		return err
+	}
+	ep.GlobalIPv6Address, ep.GlobalIPv6PrefixLen = v6.String(), l.v6.Subnet().Bits()
+	if !l.record.Internal {
+		ep.IPv6Gateway = l.v6.Gateway().String()
+	}
+	return nil
 }

@@ -1,11 +1,13 @@
 package slirp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
+	"path"
 	"slices"
 
 	"moss/engine/fault"
@@ -107,11 +109,14 @@ const (
 )
 
 // toBridgeEndpoint returns what the bridge needs to know of an endpoint.
-func (l *lan) toBridgeEndpoint(ep network.Endpoint, mac net.HardwareAddr, asked bool, more []netip.Addr) bridge.Endpoint {
+func (l *lan) toBridgeEndpoint(ep network.Endpoint, mac net.HardwareAddr, asked bool, a network.Attachment) bridge.Endpoint {
 	// An IPv6 address may have been another container's, whose MAC address followed from another IPv4 address.
 	e := bridge.Endpoint{
 		ID: ep.EndpointID, Net: l.link, Device: ep.Device, MAC: mac,
-		Announce: asked || l.v6 != nil || len(more) > 0,
+		Announce: asked || l.v6 != nil || len(a.LinkLocal) > 0,
+	}
+	for _, s := range a.Sysctls {
+		e.Sysctls = append(e.Sysctls, bridge.Sysctl{Path: path.Join("net", s.Family, s.Kind, ep.Device, s.Name), Value: s.Value})
 	}
 	if l.isIngress() && !l.record.Internal {
 		e.Answers = l.v4.Gateway()
@@ -122,7 +127,7 @@ func (l *lan) toBridgeEndpoint(ep network.Endpoint, mac net.HardwareAddr, asked 
 	if a, err := netip.ParseAddr(ep.GlobalIPv6Address); err == nil {
 		e.Addrs = append(e.Addrs, netip.PrefixFrom(a, ep.GlobalIPv6PrefixLen))
 	}
-	for _, a := range more {
+	for _, a := range a.LinkLocal {
 		bits := a.BitLen()
 		if a.IsLinkLocalUnicast() {
 			bits = linkLocal4
@@ -135,16 +140,27 @@ func (l *lan) toBridgeEndpoint(ep network.Endpoint, mac net.HardwareAddr, asked 
 	return e
 }
 
-// freeName returns the name of the container's next device: the lowest number that is free.
-func freeName(p *place, prefix string) string {
+// deviceName returns the name of the container's next device: what was asked for, or the lowest number that is free.
+func (p *place) deviceName(asked, prefix string) (string, error) {
+	used := func(name string) bool {
+		for _, ep := range p.sandbox.Endpoints {
+			if ep.Device == name {
+				return true
+			}
+		}
+		return false
+	}
+	if asked != "" {
+		if used(asked) {
+			return "", fault.Invalid("an interface of container %s is called %s already", p.request.ContainerID, asked)
+		}
+		return asked, nil
+	}
 	for i := 0; ; i++ {
 		name := fmt.Sprint(prefix, i)
-		used := false
-		for _, ep := range p.sandbox.Endpoints {
-			used = used || ep.Device == name
-		}
-		if !used {
-			return name
+		claimed := slices.ContainsFunc(p.request.Attach, func(a network.Attachment) bool { return a.Device == name })
+		if !claimed && !used(name) {
+			return name, nil
 		}
 	}
 }
@@ -153,7 +169,7 @@ func freeName(p *place, prefix string) string {
 // that is not internal. A swarm's ingress network is the last choice.
 func (p *place) findPrimary() string {
 	ingress := ""
-	for _, a := range p.request.Attach {
+	for _, a := range p.waysOut() {
 		switch ep, ok := p.sandbox.Endpoints[a.Name]; {
 		case !ok || ep.Gateway == "":
 		case a.Network.Overlay == nil || !a.Network.Overlay.Ingress:
@@ -165,6 +181,13 @@ func (p *place) findPrimary() string {
 	return ingress
 }
 
+// waysOut lists the container's networks by the priority of their gateways.
+func (p *place) waysOut() []network.Attachment {
+	return slices.SortedStableFunc(slices.Values(p.request.Attach), func(a, b network.Attachment) int {
+		return cmp.Compare(b.GwPriority, a.GwPriority)
+	})
+}
+
 // listGateways returns the container's ways out: that of its primary network, and in IPv6 that of the first one that has any.
 func (p *place) listGateways() []bridge.Gateway {
 	var all []bridge.Gateway
@@ -173,7 +196,7 @@ func (p *place) listGateways() []bridge.Gateway {
 			all = append(all, bridge.Gateway{Device: ep.Device, Addr: a})
 		}
 	}
-	for _, at := range p.request.Attach {
+	for _, at := range p.waysOut() {
 		ep := p.sandbox.Endpoints[at.Name]
 		if a, err := netip.ParseAddr(ep.IPv6Gateway); err == nil {
 			return append(all, bridge.Gateway{Device: ep.Device, Addr: a})

@@ -130,5 +130,5 @@ func (n *Network) replugEndpoint(
 	if err := n.bringUpLAN(ctx, l); err != nil {
 		return err
 	}
-	return n.fabric.Plug(ctx, containerID, l.toBridgeEndpoint(ep, mac, true, a.LinkLocal), nil)
+	return n.fabric.Plug(ctx, containerID, l.toBridgeEndpoint(ep, mac, true, a), nil)
 }

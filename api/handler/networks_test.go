@@ -131,8 +131,8 @@ func TestNetworks(t *testing.T) {
 			{"AuxAddress":{"a":"1"},"AuxiliaryAddresses":{"a":"1","b":"2"}}]}}`
 		pools   = `Pools:[{Subnet:10.0.0.0/8 Range:10.1.0.0/16 Gateway:10.0.0.1 Aux:map[h:10.0.0.2]} {Subnet: Range: Gateway: Aux:map[a:1 b:2]}]}`
 		connect = `{"Container":"web","EndpointConfig":{"IPAMConfig":{"IPv4Address":"10.1.2.3","IPv6Address":"fd00::3"},"Aliases":["w"],"Links":["db:d"],"MacAddress":"02:00:00:00:00:01"}}`
-		asked   = `{"NetworkID":"","IPAMConfig":{"IPv4Address":"10.1.2.3","IPv6Address":"fd00::3","LinkLocalIPs":null},"Links":["db:d"],"Aliases":["w"],"MacAddress":"02:00:00:00:00:01"}`
-		nothing = `{"NetworkID":"","IPAMConfig":null,"Links":null,"Aliases":null,"MacAddress":""}`
+		asked   = `{"NetworkID":"","IPAMConfig":{"IPv4Address":"10.1.2.3","IPv6Address":"fd00::3","LinkLocalIPs":null},"Links":["db:d"],"Aliases":["w"],"MacAddress":"02:00:00:00:00:01","GwPriority":0,"DriverOpts":null}`
+		nothing = `{"NetworkID":"","IPAMConfig":null,"Links":null,"Aliases":null,"MacAddress":"","GwPriority":0,"DriverOpts":null}`
 	)
 	named := func(s, name string) string { return strings.Replace(s, "NAME", name, 1) }
 	for _, tc := range []struct {

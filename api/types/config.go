@@ -122,6 +122,9 @@ type EndpointConfig struct {
 	Aliases    []string    `json:",omitzero"`
 	MacAddress string      `json:",omitempty"`
 	EndpointID string      `json:",omitempty"`
+	GwPriority int         `json:",omitempty"` // of 1.48, at every version
+
+	DriverOpts map[string]string `json:",omitempty"` // of 1.32, at every version
 }
 
 // IPAMConfig asks for addresses in one network.

@@ -64,4 +64,7 @@ type EndpointSettings struct {
 	GlobalIPv6Address   string
 	GlobalIPv6PrefixLen int
 	MacAddress          string
+	DNSNames            []string          `api:"1.44-"` // that it answers to in the network; null in a built-in one
+	GwPriority          int               `api:"1.48-"`
+	DriverOpts          map[string]string `api:"1.32-"`
 }

@@ -11,7 +11,7 @@ func ToEndpoint(e *types.EndpointConfig) container.EndpointConfig {
 	if e == nil {
 		return container.EndpointConfig{}
 	}
-	asked := container.EndpointConfig{Links: e.Links, Aliases: e.Aliases}
+	asked := container.EndpointConfig{Links: e.Links, Aliases: e.Aliases, GwPriority: e.GwPriority, DriverOpts: e.DriverOpts}
 	if e.EndpointID == "" {
 		asked.MacAddress = e.MacAddress
 	}

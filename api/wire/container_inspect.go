@@ -110,6 +110,7 @@ const showsAll = apiver.Version(1<<16 | 25)
 // FitInspect shows the container of the record as clients before 1.25 know it: limits that are not set have the numbers that
 // stand for it, and a port has one address where the client gave none.
 func FitInspect(c *types.ContainerInspect, version apiver.Version, r *container.Record) {
+	fitAliases(c.NetworkSettings.Networks, version, r)
 	if version >= showsAll {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"moss/api/apiver"
 	"moss/api/types"
 	"moss/engine/container"
+	"moss/engine/id"
 	"moss/engine/network"
 )
 
@@ -24,14 +25,16 @@ func NewContainerSummary(r *container.Record, now time.Time) *types.ContainerSum
 		Status:          container.Status(r, now),
 		Ports:           listPorts(r),
 		Labels:          orEmpty(r.Config.Labels),
-		HostConfig:      types.SummaryHostConfig{NetworkMode: networkMode(r)},
+		HostConfig:      types.SummaryHostConfig{NetworkMode: networkMode(r), Annotations: r.Host.Annotations},
 		NetworkSettings: &types.SummaryNetworkSettings{Networks: listNetworks(r)},
 		Mounts:          listMounts(r),
 	}
 }
 
-// FitSummary shows the container of the record as clients before 1.25 know it: a port has one address where the client gave none.
+// FitSummary shows the container of the record as clients of a version know it. Before 1.25 a port has one address where the
+// client gave none. From 1.45 on the aliases are those that the client gave.
 func FitSummary(s *types.ContainerSummary, version apiver.Version, r *container.Record) {
+	fitAliases(s.NetworkSettings.Networks, version, r)
 	if version >= showsAll {
 		return
 	}
@@ -41,6 +44,23 @@ func FitSummary(s *types.ContainerSummary, version apiver.Version, r *container.
 		return p.IP == allIPv6 && slices.Contains(s.Ports, other) &&
 			!givesAddress(r, portKey(network.Port{ContainerPort: p.PrivatePort, Proto: p.Type}))
 	})
+}
+
+// onlyOwnAliases is the version from which on the short id of a container is none of its aliases.
+const onlyOwnAliases = apiver.Version(1<<16 | 45)
+
+func fitAliases(networks map[string]types.EndpointSettings, version apiver.Version, r *container.Record) {
+	if version < onlyOwnAliases {
+		return
+	}
+	for name, e := range networks {
+		own := func(alias string) bool { return alias == id.Short(r.ID) }
+		if !slices.ContainsFunc(e.Aliases, own) {
+			continue
+		}
+		e.Aliases = slices.DeleteFunc(slices.Clone(e.Aliases), own) // the list is the record's
+		networks[name] = e
+	}
 }
 
 // commandLine shows the command line as clients know it: what has a space is quoted.
@@ -95,7 +115,9 @@ func listNetworks(r *container.Record) map[string]types.EndpointSettings {
 		if name == "default" { // in records of before there were others
 			name = container.NetworkBridge
 		}
-		shown[name] = askedEndpoint(e)
+		s := askedEndpoint(e)
+		s.DNSNames = r.DNSNames(name, e)
+		shown[name] = s
 	}
 	for name, e := range r.Network.Endpoints {
 		s := shown[name]
@@ -109,7 +131,10 @@ func listNetworks(r *container.Record) map[string]types.EndpointSettings {
 }
 
 func askedEndpoint(asked container.EndpointConfig) types.EndpointSettings {
-	s := types.EndpointSettings{NetworkID: asked.NetworkID, Links: asked.Links, Aliases: asked.Aliases}
+	s := types.EndpointSettings{
+		NetworkID: asked.NetworkID, Links: asked.Links, Aliases: asked.Aliases, GwPriority: asked.GwPriority,
+		DriverOpts: asked.DriverOpts,
+	}
 	if asked.IPAMConfig != nil {
 		ipam := types.IPAMConfig(*asked.IPAMConfig)
 		s.IPAMConfig = &ipam

@@ -31,13 +31,6 @@ type laterHost struct {
 	KernelMemoryTCP    any `api:"1.40-" lost:"kernels no longer have that limit"`
 }
 
-type laterEndpoint struct {
-	DriverOpts any `api:"1.32-"`
-	GwPriority any `api:"1.48-"`
-}
-
-type laterConnect struct{ EndpointConfig laterEndpoint }
-
 type laterVolume struct {
 	ClusterVolumeSpec any `api:"1.42-"`
 }
@@ -111,8 +104,6 @@ func laterOf(body reflect.Type) any {
 		return &laterCreate{}
 	case reflect.TypeFor[types.HostConfig](), reflect.TypeFor[types.ContainerUpdate]():
 		return &laterHost{}
-	case reflect.TypeFor[types.NetworkConnect]():
-		return &laterConnect{}
 	case reflect.TypeFor[types.VolumeCreate]():
 		return &laterVolume{}
 	case reflect.TypeFor[types.ServiceSpec]():

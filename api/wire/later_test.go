@@ -23,11 +23,6 @@ func TestLater(t *testing.T) {
 		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimePeriod":1}}`, refused: "HostConfig.CpuRealtimePeriod is of API version 1.25"},
 		{body: &types.ContainerCreate{}, in: `{"HostConfig":{"CpuRealtimeRuntime":1}}`, refused: "HostConfig.CpuRealtimeRuntime"},
 		{
-			body: &types.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"a":null,"n":{"DriverOpts":{"x":"y"}}}}}`,
-			refused: "NetworkingConfig.EndpointsConfig.n.DriverOpts",
-		},
-		{body: &types.ContainerCreate{}, in: `{"NetworkingConfig":{"EndpointsConfig":{"n":{"GwPriority":1}}}}`, refused: "EndpointsConfig.n.GwPriority"},
-		{
 			body:     &types.ContainerCreate{},
 			in:       `{"HostConfig":{"KernelMemoryTCP":1,"DiskQuota":2}}`,
 			warnings: []string{"HostConfig.DiskQuota has no effect", "HostConfig.KernelMemoryTCP has"},

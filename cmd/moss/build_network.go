@@ -170,5 +170,5 @@ func isBuiltinNetwork(name string) bool {
 }
 
 func emptyEndpoint(e *types.EndpointConfig) bool {
-	return e.IPAMConfig == nil && len(e.Links) == 0 && len(e.Aliases) == 0 && e.MacAddress == ""
+	return e.IPAMConfig == nil && len(e.Links)+len(e.Aliases)+len(e.DriverOpts) == 0 && e.MacAddress == "" && e.GwPriority == 0
 }

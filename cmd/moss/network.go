@@ -153,6 +153,8 @@ func (a *app) networkRemoveCommand() *cobra.Command {
 type networkConnectFlags struct {
 	ip, ip6               string
 	aliases, links, local []string
+	gwPriority            int
+	driverOpts            []string
 }
 
 func (a *app) networkConnectCommand() *cobra.Command {
@@ -181,13 +183,19 @@ func (a *app) networkConnectCommand() *cobra.Command {
 	set.StringArrayVar(&flags.links, "link", nil, "link to another container: `CONTAINER[:ALIAS]`")
 	set.StringArrayVar(&flags.aliases, "alias", nil, "further `NAME` in the network")
 	set.StringArrayVar(&flags.local, "link-local-ip", nil, "link-local `IP` in the network")
+	set.StringArrayVar(&flags.driverOpts, "driver-opt", nil, "option of the interface: `KEY=VALUE`")
+	set.IntVar(&flags.gwPriority, "gw-priority", 0, "the network with the highest has the default route")
 	return cmd
 }
 
 // buildEndpoint returns nil when nothing is asked for.
 func (f *networkConnectFlags) buildEndpoint() (*types.EndpointConfig, error) {
 	ask := createFlags{ip: f.ip, ip6: f.ip6, aliases: f.aliases, links: f.links, linkLocalIPs: f.local}
-	var endpoint types.EndpointConfig
+	endpoint := types.EndpointConfig{GwPriority: f.gwPriority}
+	var err error
+	if endpoint.DriverOpts, err = arg.Pairs("driver-opt", f.driverOpts); err != nil {
+		return nil, err
+	}
 	if err := ask.fillFirst(&types.ContainerCreate{}, "", &endpoint); err != nil {
 		return nil, err
 	}

@@ -169,7 +169,9 @@ type EndpointConfig struct {
 	IPAMConfig *IPAMConfig
 	Links      []string // name:alias; in networks that a user has made, the container of that name need not be there
 	Aliases    []string
-	MacAddress string // of later clients, which name one for each network
+	MacAddress string            // of later clients, which name one for each network
+	GwPriority int               // the network with the highest has the default route
+	DriverOpts map[string]string // OptSysctls and OptInterface
 }
 
 // IPAMConfig asks for addresses.

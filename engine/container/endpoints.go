@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"moss/engine/fault"
+	"moss/engine/id"
 )
 
 // The errors that clients know of containers that a network cannot take.
@@ -134,6 +135,9 @@ func CheckEndpoint(name string, e *EndpointConfig) error {
 			return fault.Invalid("Conflicting options: mac-address and the network mode")
 		}
 	}
+	if err := e.checkDriverOpts(name); err != nil {
+		return err
+	}
 	for _, alias := range e.Aliases {
 		if err := CheckAlias(alias); err != nil {
 			return fault.Invalid("network %s: %w", name, err)
@@ -227,6 +231,24 @@ func (r *Record) Networks() map[string]EndpointConfig {
 		return nil
 	}
 	return map[string]EndpointConfig{name: {}}
+}
+
+// DNSNames are the names by which others in a network find the container that has the settings e there; none in a built-in one.
+func (r *Record) DNSNames(network string, e EndpointConfig) []string {
+	if !UserNetwork(network) {
+		return nil
+	}
+	hostname := r.Config.Hostname
+	if r.Host.UTSMode == utsHost {
+		hostname = "" // the record shows the host's
+	}
+	var names []string
+	for _, name := range slices.Concat([]string{r.Name, id.Short(r.ID)}, e.Aliases, []string{hostname}) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // NetworkOrder lists the networks that a container is in, by name, that of its own settings first: devices, the default

@@ -226,7 +226,10 @@ func (ns *Networks) networkAttachment(r *container.Record, spec *container.Spec,
 	n *network.Network,
 ) network.Attachment {
 	e := spec.Endpoints[name]
-	a := network.Attachment{Network: n, Name: name, MacAddress: e.MacAddress}
+	a := network.Attachment{
+		Network: n, Name: name, MacAddress: e.MacAddress, GwPriority: e.GwPriority, Device: e.DriverOpts[container.OptInterface],
+	}
+	a.Sysctls, _ = e.InterfaceSysctls() // create has refused those that are none
 	if a.MacAddress == "" && name == spec.Network {
 		a.MacAddress = spec.Config.MacAddress
 	}
@@ -239,13 +242,8 @@ func (ns *Networks) networkAttachment(r *container.Record, spec *container.Spec,
 			}
 		}
 	}
-	if !container.UserNetwork(name) {
-		return a
-	}
-	for _, known := range slices.Concat([]string{r.Name, id.Short(r.ID)}, e.Aliases, []string{spec.Config.Hostname}) {
-		if known != "" && !slices.Contains(a.Names, known) {
-			a.Names = append(a.Names, known)
-		}
+	if container.UserNetwork(name) {
+		a.Names, a.Links = r.DNSNames(name, e), ns.links.linksIn(&e)
 	}
 	a.Links = ns.links.linksIn(&e)
 	return a

@@ -16,12 +16,18 @@ type Attachment struct {
 	Network    *Network
 	Name       string            // under which the container's record has it: the network's name
 	MacAddress string            // empty: derived from the address
+	GwPriority int               // the highest has the default route; among equals the first
+	Device     string            // the interface's name in the container; empty: the next one that is free
+	Sysctls    []Sysctl          // of the interface
 	IPv4       netip.Addr        // invalid: one is chosen; always so in the default network
 	IPv6       netip.Addr        // likewise
 	LinkLocal  []netip.Addr      // more addresses of the device, without a subnet
 	Names      []string          // by which the others in this network find it: name, short id, aliases; none in the default network
 	Links      map[string]string // names that it alone has for others in this network: alias to container id
 }
+
+// Sysctl is a kernel parameter of an interface: net.Family.Kind.INTERFACE.Name.
+type Sysctl struct{ Family, Kind, Name, Value string }
 
 // PortRequest asks for one published port. HostLow 0 takes an ephemeral port; a range takes the first free one.
 type PortRequest struct {

@@ -55,6 +55,9 @@ func (f *Fabric) connectEndpoint(l *live, n *namespace, e Endpoint) (int, error)
 			return 0, fmt.Errorf("give %s the address %s: %w", e.Device, p.Addr(), err)
 		}
 	}
+	if err := n.setParameters(e.Sysctls); err != nil {
+		return 0, err
+	}
 	if err := n.handle.LinkSetUp(link); err != nil {
 		return 0, fmt.Errorf("bring up %s: %w", e.Device, err)
 	}

@@ -162,7 +162,7 @@ func (f *Fabric) bringUpBridge(l *live, n Net) error {
 	if link.Type() != "bridge" {
 		return fault.Conflict("device %s is there and no bridge", n.Device)
 	}
-	var more []sysctl
+	var more []Sysctl
 	if n.IPv6.IsValid() {
 		more = append(more, ipv6Sysctls(n.Device)...)
 	}

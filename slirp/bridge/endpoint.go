@@ -20,6 +20,7 @@ type Endpoint struct {
 	Device   string // inside the container
 	MAC      net.HardwareAddr
 	Addrs    []netip.Prefix // an address and its subnet's length each
+	Sysctls  []Sysctl       // of the device, which are set before it is up
 	Announce bool           // neighbours may know one of the addresses with another MAC address
 	Answers  netip.Addr     // the gateway of what is sent from its IPv4 addresses to elsewhere; invalid: the container's way out
 }

@@ -227,7 +227,7 @@ func TestFramesWithinABridgePassTheRules(t *testing.T) {
 		t.Skip("br_netfilter is not loaded (as root: modprobe br_netfilter)")
 	}
 	slirptest.In(t, p.opts.NetNS, func() error {
-		return applySysctls([]sysctl{{"net/bridge/bridge-nf-call-iptables", "1"}, {"net/bridge/bridge-nf-call-ip6tables", "1"}})
+		return applySysctls([]Sysctl{{"net/bridge/bridge-nf-call-iptables", "1"}, {"net/bridge/bridge-nf-call-ip6tables", "1"}})
 	})
 	two, three := attach(t, f, "two", endpoint(second(), "eth0", 2)), attach(t, f, "three", endpoint(second(), "eth0", 3))
 	if got := talk(t, three, "172.18.0.3", two, "172.18.0.3"); got != "172.18.0.2" {

@@ -27,7 +27,7 @@ type namespace struct {
 }
 
 // newNamespace also sets what is given beyond that which every namespace has.
-func newNamespace(more ...sysctl) (*namespace, error) {
+func newNamespace(more ...Sysctl) (*namespace, error) {
 	n := &namespace{}
 	err := thread.Apart(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -139,7 +139,7 @@ func unbindNamespace(path string) error {
 // spares keeps one namespace ready, because making one takes longer than all the rest. It is bound nowhere: when the
 // process dies the kernel takes it back.
 type spares struct {
-	more []sysctl // of every namespace
+	more []Sysctl // of every namespace
 	work sync.WaitGroup
 
 	mu      sync.Mutex // guards ready, filling, closed
@@ -196,12 +196,12 @@ func (s *spares) close() error {
 	return nil
 }
 
-// sysctl is a file below /proc/sys and what it must hold.
-type sysctl struct{ path, value string }
+// Sysctl is a file below /proc/sys and what it must hold.
+type Sysctl struct{ Path, Value string }
 
 // quietIPv6 is for all devices that come later: no address that nobody asked for, and no router's word believed.
-func quietIPv6() []sysctl {
-	return []sysctl{
+func quietIPv6() []Sysctl {
+	return []Sysctl{
 		{"net/ipv6/conf/all/accept_ra", "0"},
 		{"net/ipv6/conf/default/accept_ra", "0"},
 		{"net/ipv6/conf/default/accept_dad", "0"}, // addresses are derived from MAC addresses, or given, once each: use them at once
@@ -210,27 +210,27 @@ func quietIPv6() []sysctl {
 }
 
 // sendSysctls keep connections of containers from having more bytes under way; 0: as many as the host's.
-func sendSysctls(most int) []sysctl {
+func sendSysctls(most int) []Sysctl {
 	if most == 0 {
 		return nil
 	}
 	const least, first = 4096, 16384 // as the kernel has them
-	return []sysctl{{"net/ipv4/tcp_wmem", fmt.Sprintf("%d %d %d", least, first, most)}}
+	return []Sysctl{{"net/ipv4/tcp_wmem", fmt.Sprintf("%d %d %d", least, first, most)}}
 }
 
 // detachedSysctls are for the namespace that the bridges are in.
-func detachedSysctls(uplink string) []sysctl {
+func detachedSysctls(uplink string) []Sysctl {
 	return append(quietIPv6(),
-		sysctl{"net/ipv6/conf/" + uplink + "/accept_ra", "0"},
-		sysctl{"net/ipv4/ip_forward", "1"},
-		sysctl{"net/ipv6/conf/all/forwarding", "1"},
+		Sysctl{"net/ipv6/conf/" + uplink + "/accept_ra", "0"},
+		Sysctl{"net/ipv4/ip_forward", "1"},
+		Sysctl{"net/ipv6/conf/all/forwarding", "1"},
 	)
 }
 
 // bridgedSysctls keep frames within a bridge out of the rules, which takes time for nothing. The rules let them pass where
 // an older kernel refuses.
-func bridgedSysctls() []sysctl {
-	return []sysctl{
+func bridgedSysctls() []Sysctl {
+	return []Sysctl{
 		{"net/bridge/bridge-nf-call-iptables", "0"},
 		{"net/bridge/bridge-nf-call-ip6tables", "0"},
 		{"net/bridge/bridge-nf-call-arptables", "0"},
@@ -239,8 +239,8 @@ func bridgedSysctls() []sysctl {
 
 // ipv6Sysctls switch IPv6 on for one device. Its link-local address is of use at once: neighbours are asked from it on
 // behalf of published ports, and nobody else is there to have the same.
-func ipv6Sysctls(device string) []sysctl {
-	return []sysctl{
+func ipv6Sysctls(device string) []Sysctl {
+	return []Sysctl{
 		{"net/ipv6/conf/" + device + "/accept_ra", "0"},
 		{"net/ipv6/conf/" + device + "/accept_dad", "0"},
 		{"net/ipv6/conf/" + device + "/disable_ipv6", "0"},
@@ -250,8 +250,8 @@ func ipv6Sysctls(device string) []sysctl {
 // tunnelSysctls make a bridge answer ARP, at once, for containers that are behind a tunnel: the kernel would wait for up to 0.8 s
 // before it answers for others. What comes from the bridge and goes back to it has been translated: nobody is to be told of a
 // shorter way.
-func tunnelSysctls(device string) []sysctl {
-	return []sysctl{
+func tunnelSysctls(device string) []Sysctl {
+	return []Sysctl{
 		{"net/ipv4/conf/" + device + "/proxy_arp", "1"},
 		{"net/ipv4/neigh/" + device + "/proxy_delay", "0"},
 		{"net/ipv4/conf/" + device + "/send_redirects", "0"},
@@ -260,19 +260,34 @@ func tunnelSysctls(device string) []sysctl {
 
 // applySysctls acts on the network namespace of the calling thread. A file that is absent belongs to a part that the
 // kernel lacks; one that cannot be written must already hold the value.
-func applySysctls(all []sysctl) error {
+func applySysctls(all []Sysctl) error {
 	for _, s := range all {
-		path := filepath.Join("/proc/sys", s.path)
-		err := os.WriteFile(path, []byte(s.value), 0)
+		path := filepath.Join("/proc/sys", s.Path)
+		err := os.WriteFile(path, []byte(s.Value), 0)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if now, rerr := os.ReadFile(path); rerr == nil && string(bytes.TrimSpace(now)) == s.value {
+		if now, rerr := os.ReadFile(path); rerr == nil && string(bytes.TrimSpace(now)) == s.Value {
 			continue
 		}
-		return fmt.Errorf("set %s to %s: %w", s.path, s.value, err)
+		return fmt.Errorf("set %s to %s: %w", s.Path, s.Value, err)
 	}
 	return nil
+}
+
+// setParameters sets parameters of a device in the namespace. fault.Invalid for one that the kernel does not have or take.
+func (n *namespace) setParameters(all []Sysctl) error {
+	if len(all) == 0 {
+		return nil
+	}
+	return thread.InNetwork(n.file, func() error {
+		for _, s := range all {
+			if err := os.WriteFile(filepath.Join("/proc/sys", s.Path), []byte(s.Value), 0); err != nil {
+				return fault.Invalid("set %s to %q: %w", s.Path, s.Value, err)
+			}
+		}
+		return nil
+	})
 }
 
 func fileExists(path string) bool {

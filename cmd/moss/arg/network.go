@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"moss/api/types"
 )
 
 // Network reads one --network value: a network's name, or name=NET with what is asked of it, separated by commas:
-// alias, ip, ip6, mac-address and link-local-ip. Aliases and link-local addresses may occur several times.
+// alias, ip, ip6, mac-address, link-local-ip, gw-priority and driver-opt. Aliases, link-local
+// addresses and options may occur several times.
 func Network(text string) (name string, endpoint types.EndpointConfig, err error) {
 	if !strings.Contains(text, "=") {
 		if text == "" || strings.Contains(text, ",") {
@@ -26,7 +28,7 @@ func Network(text string) (name string, endpoint types.EndpointConfig, err error
 		if !found || value == "" {
 			return "", endpoint, fmt.Errorf("network %q: %q: want OPTION=VALUE", text, part)
 		}
-		if seen[key] && key != "alias" && key != "link-local-ip" {
+		if seen[key] && key != "alias" && key != "link-local-ip" && key != "driver-opt" {
 			return "", endpoint, fmt.Errorf("network %q: %s stands there twice", text, key)
 		}
 		seen[key] = true
@@ -50,13 +52,27 @@ func askNetwork(endpoint *types.EndpointConfig, key, value string) error {
 	case "mac-address":
 		endpoint.MacAddress = value
 		return MAC(key, value)
+	case "driver-opt":
+		option, text, found := strings.Cut(value, "=")
+		if !found {
+			return fmt.Errorf("driver-opt %q: want KEY=VALUE", value)
+		}
+		if endpoint.DriverOpts == nil {
+			endpoint.DriverOpts = map[string]string{}
+		}
+		endpoint.DriverOpts[option] = text
+		return nil
+	case "gw-priority":
+		priority, err := strconv.Atoi(value)
+		endpoint.GwPriority = priority
+		return err
 	case "ip", "ip6", "link-local-ip":
 		if endpoint.IPAMConfig == nil {
 			endpoint.IPAMConfig = &types.IPAMConfig{}
 		}
 		return askAddress(endpoint.IPAMConfig, key, value)
 	default:
-		return fmt.Errorf("unknown option %q; want name, alias, ip, ip6, mac-address or link-local-ip", key)
+		return fmt.Errorf("unknown option %q; want name, alias, ip, ip6, mac-address, link-local-ip, gw-priority or driver-opt", key)
 	}
 }
 

@@ -56,7 +56,7 @@ func benchArchive(b *testing.B) (open func() io.ReadCloser, size int64) {
 
 func benchLoad(b *testing.B, s *Service, src io.ReadCloser) *image.Image {
 	b.Helper()
-	if err := s.Load(b.Context(), src, true, nil); err != nil {
+	if err := s.Load(b.Context(), src, image.LoadOptions{Quiet: true}, nil); err != nil {
 		b.Fatal(err)
 	}
 	if err := src.Close(); err != nil {

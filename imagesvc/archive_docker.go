@@ -38,8 +38,26 @@ func (l *loader) checkedImages() ([]*loadable, error) {
 		if err := img.finishImage(); err != nil {
 			return nil, err
 		}
+		if err := l.checkPlatform(img); err != nil {
+			return nil, err
+		}
 	}
 	return images, nil
+}
+
+// checkPlatform is fault.NotFound for an image that is not for the platform which was asked for.
+func (l *loader) checkPlatform(img *loadable) error {
+	if l.anyPlatform {
+		return nil
+	}
+	var has platform
+	if err := json.Unmarshal(img.config, &has); err != nil {
+		return fault.Invalid("the config of an image: %w", err)
+	}
+	if !l.want.suits(false, has) {
+		return fault.NotFound("the archive has an image for %s, and %s was asked for", has, l.want)
+	}
+	return nil
 }
 
 // asInvalid gives what is wrong with an archive the kind of a bad request, unless it has a kind.

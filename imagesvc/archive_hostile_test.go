@@ -182,7 +182,7 @@ func TestLoadEndsWithItsSource(t *testing.T) {
 	s, st, _ := newService(t, Limits{})
 	boom := errors.New("boom")
 	for _, at := range []int{10, 3000, 1 << 20, len(raw) - 3000} {
-		err := s.Load(t.Context(), io.MultiReader(bytes.NewReader(raw[:at]), iotest.ErrReader(boom)), true, nil)
+		err := s.Load(t.Context(), io.MultiReader(bytes.NewReader(raw[:at]), iotest.ErrReader(boom)), image.LoadOptions{Quiet: true}, nil)
 		if !errors.Is(err, boom) {
 			t.Errorf("an error at %d: Load = %v, want it", at, err)
 		}
@@ -190,7 +190,7 @@ func TestLoadEndsWithItsSource(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	src := io.MultiReader(bytes.NewReader(raw[:2<<20]), readerFunc(func([]byte) (int, error) { cancel(); return 0, boom }))
-	if err := s.Load(ctx, src, true, nil); !errors.Is(err, context.Canceled) && !errors.Is(err, boom) {
+	if err := s.Load(ctx, src, image.LoadOptions{Quiet: true}, nil); !errors.Is(err, context.Canceled) && !errors.Is(err, boom) {
 		t.Errorf("a client that goes: Load = %v", err)
 	}
 	nothingStaged(t, st)
@@ -217,7 +217,7 @@ func TestLoadTwice(t *testing.T) {
 		var clients sync.WaitGroup
 		for range 2 {
 			clients.Go(func() {
-				if err := s.Load(t.Context(), bytes.NewReader(raw), true, nil); err != nil {
+				if err := s.Load(t.Context(), bytes.NewReader(raw), image.LoadOptions{Quiet: true}, nil); err != nil {
 					t.Errorf("Load = %v", err)
 				}
 			})

@@ -1,6 +1,7 @@
 package imagesvc
 
 import (
+	"bytes"
 	"runtime"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/storage"
 )
@@ -158,6 +160,35 @@ func TestLoadIndex(t *testing.T) {
 				}
 			}
 		})
+	}
+	s390x := bytes.Replace(foreign, []byte(`"amd64"`), []byte(`"s390x"`), 1)
+	top := index(here, imageOf(s390x, "s390x"))
+	s, _, _ := newService(t, Limits{})
+	raw := pack(t, append(entries, archived{name: nameLayout, raw: []byte(`{"imageLayoutVersion":"1.0.0"}`)}, archived{name: nameIndex, raw: top})...)
+	var told shown
+	err := s.Load(t.Context(), bytes.NewReader(raw), image.LoadOptions{Platform: "linux/s390x"}, told.progress)
+	if want := "Loaded image ID: " + digest.FromBytes(s390x).String() + "\n"; err != nil || told.streams() != want {
+		t.Errorf("the image for another platform that is asked for: %v, says %q, want %q", err, told.streams(), want)
+	}
+}
+
+// TestLoadPlatform: an image for another platform than the one that is asked for leaves nothing behind.
+func TestLoadPlatform(t *testing.T) {
+	one := rootfs(t, "one")
+	foreign := bytes.Replace(configOf(t, "foreign", one), []byte(`"amd64"`), []byte(`"s390x"`), 1)
+	raw := pack(t, dockerArchive(t, []string{"i:1"}, foreign, one)...)
+	for want, ok := range map[string]bool{"linux/s390x": true, "linux/amd64": false, "": true} {
+		s, st, _ := newService(t, Limits{})
+		err := s.Load(t.Context(), bytes.NewReader(raw), image.LoadOptions{Platform: want}, nil)
+		all, listErr := s.List(t.Context(), image.ListOptions{All: true})
+		if (err == nil) != ok || !ok && !fault.Is(err, fault.NotFound) || listErr != nil || (len(all) > 0) != ok {
+			t.Errorf("load for %q = %v with %d images, %v, want success %v", want, err, len(all), listErr, ok)
+		}
+		nothingStaged(t, st)
+	}
+	s, _, _ := newService(t, Limits{})
+	if err := s.Load(t.Context(), bytes.NewReader(raw), image.LoadOptions{Platform: "a/b/c/d"}, nil); !fault.Is(err, fault.Invalid) {
+		t.Errorf("load for what is no platform = %v", err)
 	}
 }
 

@@ -139,7 +139,7 @@ func (s *shown) streams() string {
 func load(t testing.TB, s *Service, raw []byte) (string, error) {
 	t.Helper()
 	var told shown
-	err := s.Load(t.Context(), bytes.NewReader(raw), false, told.progress)
+	err := s.Load(t.Context(), bytes.NewReader(raw), image.LoadOptions{}, told.progress)
 	return told.streams(), err
 }
 

@@ -151,17 +151,17 @@ func (l *loader) ociImage(group []descriptor, depth int) (*loadable, error) {
 	return img, nil
 }
 
-// chooseEntry returns the entry for this machine. An archive may have the manifests of some platforms only.
+// chooseEntry returns the entry for the platform that is wanted, which is this machine when no client named one. An archive may
+// have the manifests of some platforms only.
 func (l *loader) chooseEntry(entries []descriptor) (descriptor, error) {
 	there := slices.DeleteFunc(slices.Clone(entries), func(d descriptor) bool { return l.docs[blobName(d)] == nil })
-	machine := thisPlatform()
-	if d, ok := machine.chooseEntry(true, there); ok {
+	if d, ok := l.want.chooseEntry(l.anyPlatform, there); ok {
 		return d, nil
 	}
 	if len(there) == 1 {
 		return there[0], nil
 	}
-	return descriptor{}, noPlatform(machine)
+	return descriptor{}, noPlatform(l.want)
 }
 
 // ociManifest finds what a manifest names.

@@ -33,12 +33,14 @@ const (
 
 // loader takes one archive in.
 type loader struct {
-	service  *Archives
-	cancel   context.CancelCauseFunc
-	progress func(image.Progress)
-	quiet    bool
-	in       *compress.Source
-	unpacked atomic.Int64 // bytes of all layers
+	service     *Archives
+	cancel      context.CancelCauseFunc
+	progress    func(image.Progress)
+	quiet       bool
+	want        platform // that is chosen where there are several; each image must be for it, unless anyPlatform is set
+	anyPlatform bool
+	in          *compress.Source
+	unpacked    atomic.Int64 // bytes of all layers
 
 	pool   pool
 	slots  chan struct{} // one for each layer that is being unpacked

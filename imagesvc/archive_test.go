@@ -263,7 +263,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Error("what was loaded and saved again is not the same archive")
 		}
 		var told shown
-		if err := other.Load(t.Context(), bytes.NewReader(raw), false, told.progress); err != nil || told.said[0].Stream == "" {
+		if err := other.Load(t.Context(), bytes.NewReader(raw), image.LoadOptions{}, told.progress); err != nil || told.said[0].Stream == "" {
 			t.Errorf("layers that are there were read again: %+v, %v", told.said, err)
 		}
 	})

@@ -111,13 +111,7 @@ func (s *Service) findBoundImage(ctx context.Context, found *image.Image, refs [
 // matchImage reports whether img is to be shown, and leaves it the names that match. built says that an image was built on it,
 // or that it is a step of a build only.
 func (f *listFilter) matchImage(img *image.Image, built bool) (bool, error) {
-	if f.before != nil && !img.Created.Before(f.before.Created) || f.since != nil && !img.Created.After(f.since.Created) {
-		return false, nil
-	}
-	if !f.until.IsZero() && !img.Created.Before(f.until) {
-		return false, nil
-	}
-	if !filter.HasLabels(img.Config.Labels, f.labels) {
+	if !f.matchTime(img.Created) || !filter.HasLabels(img.Config.Labels, f.labels) {
 		return false, nil
 	}
 	unnamed := len(img.RepoTags) == 0 && len(img.RepoDigests) == 0
@@ -138,6 +132,11 @@ func (f *listFilter) matchImage(img *image.Image, built bool) (bool, error) {
 		return false, err
 	}
 	return len(img.RepoTags) > 0 || len(img.RepoDigests) > 0, nil
+}
+
+func (f *listFilter) matchTime(created time.Time) bool {
+	return (f.before == nil || created.Before(f.before.Created)) && (f.since == nil || created.After(f.since.Created)) &&
+		(f.until.IsZero() || created.Before(f.until))
 }
 
 func (f *listFilter) matchingNames(names []string) ([]string, error) {

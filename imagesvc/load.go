@@ -25,17 +25,23 @@ type Archives struct{ *collection }
 // Load takes the images of an archive in: of one with manifest.json, as clients since 2016 write it, of an OCI layout, or of
 // one with a folder per layer (API document 1, 2.11). The archive may be compressed with gzip, bzip2, xz or zstd, and so may
 // its layers. It is read once, in the order in which it comes; layers are unpacked meanwhile. A name moves from the image that
-// had it. progress gets what clients show; with quiet nothing but the names or ids of what was loaded. The caller closes src.
+// had it. progress gets what clients show; when quiet nothing but the names or ids of what was loaded. The caller closes src.
 //
-// An archive that is broken, or that ends too early, leaves nothing behind; of a whole one each image is there or not.
-// Errors are fault.Invalid (the archive), fault.Unsupported (an image that cannot run here), fault.Conflict (layers that were
-// here were removed meanwhile) or internal.
-func (s *Archives) Load(ctx context.Context, src io.Reader, quiet bool, progress func(image.Progress)) (err error) {
+// An archive that is broken, that ends too early, or that has an image for another platform than the one that is asked for,
+// leaves nothing behind; of a whole one each image is there or not.
+// Errors are fault.Invalid (the archive, the platform), fault.NotFound (an image for the platform), fault.Unsupported (an image
+// that cannot run here), fault.Conflict (layers that were here were removed meanwhile) or internal.
+func (s *Archives) Load(ctx context.Context, src io.Reader, opt image.LoadOptions, progress func(image.Progress)) (err error) {
 	if progress == nil {
 		progress = func(image.Progress) {}
 	}
+	want, anyPlatform, err := parsePlatform(opt.Platform)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	l := newLoader(s, cancel, progress, quiet)
+	l := newLoader(s, cancel, progress, opt.Quiet)
+	l.want, l.anyPlatform = want, anyPlatform
 	defer func() {
 		cancel(nil)
 		err = errors.Join(err, l.close())

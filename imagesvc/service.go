@@ -109,6 +109,9 @@ func (s *collection) usersOf(imageID string) []image.User {
 	return u.ImageUsers(imageID)
 }
 
+// Users returns how many containers keep an image.
+func (s *Service) Users(imageID string) int { return len(s.usersOf(imageID)) }
+
 // Get returns the image that a client means by a name, an id or the beginning of one.
 //
 // Errors are fault.NotFound ("No such image: …"), fault.Invalid (neither a name nor an id) or internal.

@@ -3,6 +3,7 @@ package imagesvc
 import (
 	"context"
 
+	"moss/engine/event"
 	"moss/engine/fault"
 	"moss/engine/image"
 )
@@ -33,6 +34,7 @@ func (s *Service) Finish(ctx context.Context, imageID string, names []string) er
 	if err != nil {
 		return err
 	}
+	s.publishEvent(event.ActionCreate, img, img.ID)
 	for _, name := range familiar {
 		s.publishEvent("tag", img, name)
 	}

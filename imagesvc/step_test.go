@@ -85,8 +85,8 @@ func TestStepsInLists(t *testing.T) {
 	if img, err := s.Get(t.Context(), "result"); err != nil || !slices.Equal(img.RepoTags, []string{"h:5000/result:v1", "result:latest"}) {
 		t.Errorf("Get(result) = %+v, %v", img, err)
 	}
-	if got := events.take(); got != "tag,tag" {
-		t.Errorf("events %q, want two tags", got)
+	if got := events.take(); got != "create,create,tag,tag" {
+		t.Errorf("events %q, want two ends of builds and two tags", got)
 	}
 	if removed, bytes, err := s.Prune(t.Context(), nil); err != nil || len(removed) != 0 || bytes != 0 {
 		t.Errorf("a prune removes %v, %d bytes, %v", removed, bytes, err)

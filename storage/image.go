@@ -259,8 +259,10 @@ func (c *catalog) loadConfig(record *cstorage.Image) (*configCache, error) {
 		created = record.Created
 	}
 	cfg.image = image.Image{
-		ID: "sha256:" + record.ID, Created: created, Size: total, Author: doc.Author, Comment: doc.Comment,
-		Architecture: doc.Architecture, Variant: doc.Variant, OS: doc.OS, Layers: layers, TopLayer: record.TopLayer,
+		ID: "sha256:" + record.ID, Created: created, Undated: doc.Created.IsZero(), Size: total,
+		Author: doc.Author, Comment: doc.Comment,
+		Architecture: doc.Architecture, Variant: doc.Variant, OS: doc.OS, OSVersion: doc.OSVersion,
+		Layers: layers, TopLayer: record.TopLayer,
 		Container: doc.Container, EngineVersion: doc.EngineVersion, Config: doc.Config, ContainerConfig: doc.ContainerConfig,
 	}
 	return cfg, nil

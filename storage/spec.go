@@ -70,6 +70,7 @@ type imageJSON struct {
 	EngineVersion string       `json:"docker_version,omitempty"`
 	History       []History    `json:"history,omitempty"`
 	OS            string       `json:"os"`
+	OSVersion     string       `json:"os.version,omitempty"`
 	RootFS        rootFS       `json:"rootfs"`
 
 	ContainerConfig json.RawMessage `json:"container_config,omitempty"`

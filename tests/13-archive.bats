@@ -167,6 +167,25 @@ path_stat() {
   dock rm -f "$name"
 }
 
+# bats test_tags=subids
+@test "put: copyUIDGID gives all to the container's user" {
+  echo 1 >"$BATS_TEST_TMPDIR/f"
+  tar -C "$BATS_TEST_TMPDIR" --owner=:7 --group=:9 -cf "$BATS_TEST_TMPDIR/t.tar" f
+  for step in "|0|7 9" "|1|7 9" "www|0|7 9" "www|1|33 33" "5:6|1|5 6"; do
+    IFS='|' read -r user copies want <<<"$step"
+    name=$(unique user)
+    idle "$name" -u "$user"
+    expect equal "$(raw PUT "/v1.24/containers/$name/archive?path=/tmp&copyUIDGID=$copies" --data-binary @"$BATS_TEST_TMPDIR/t.tar")" 200
+    expect equal "$(dock exec "$name" stat -c '%u %g' /tmp/f)" "$want"
+    dock rm -f "$name"
+  done
+  name=$(unique nobody)
+  moss create --name "$name" -u nosuchuser busybox true # what the start would refuse
+  expect equal "$(raw PUT "/v1.24/containers/$name/archive?path=/tmp&copyUIDGID=1" --data-binary @"$BATS_TEST_TMPDIR/t.tar")" 400
+  expect --in "$(body)" contains nosuchuser
+  dock rm -f "$name"
+}
+
 # owner ENTRY: "UID/GID" of an entry of the last answer, an archive.
 owner() { tar tvPf "$BATS_TEST_TMPDIR/body" --numeric-owner | awk -v want="$1" '$6 == want || $6 == want "/" { print $2 }'; }
 

@@ -57,6 +57,7 @@ init() {
   is_active
   expect equal "$(info .NodeID)" "$id"
   expect equal "$(info .NodeAddr)" 127.0.0.1
+  expect equal "$(curl -sI --max-time 60 --unix-socket "$MOSS_SOCK" http://moss/_ping | tr -d '\r' | awk '$1 == "Swarm:" { print $2 }')" active/manager
   expect equal "$(info .Error)" ''
   eventually 10 knows_itself
   expect equal "$(info '|"\(.Nodes) \(.Managers)"')" '1 1'

@@ -204,7 +204,7 @@ LIST
 @test "HEAD and GET of _ping, with and without a version" {
   for path in /_ping /v1.24/_ping /v1.18/_ping; do
     run curl -sS --head --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss$path"
-    expect contains "200 OK" "Api-Version: 1.24" "Ostype: linux" "Builder-Version: 1"
+    expect contains "200 OK" "Api-Version: 1.24" "Ostype: linux" "Builder-Version: 1" "Swarm: inactive"
     run api GET $path
     expect output $'OK\n200'
   done

@@ -187,6 +187,7 @@ healthy() { [ "$(moss inspect "$box" | jq -r '.[0].State.Health.Status')" = heal
   ask 200 DELETE '/images/{name}' "/images/$name:v1"
   ask 200 POST /images/create "/images/create?fromImage=$name&tag=v1"
   ask 404 POST /images/create "/images/create?fromImage=$name&tag=none"
+  see '/distribution/{name}/json' "/distribution/$name:v1/json"
   see /images/search "/images/search?term=$name"
   expect equal "$(last 'length')" 1
   ask 200 DELETE '/images/{name}' "/images/$name:v1"

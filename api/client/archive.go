@@ -19,8 +19,6 @@ const archiveKind = "application/x-tar"
 type PutOptions struct {
 	// NoOverwriteDirNonDir refuses to replace a folder by something else or the reverse.
 	NoOverwriteDirNonDir bool
-	// CopyOwners keeps the archive's user and group ids; without it all files are the container root's.
-	CopyOwners bool
 }
 
 // ContainerStatPath returns what a path in a container is, without following it if it is a symbolic link.
@@ -52,9 +50,6 @@ func (c *Client) ContainerCopyTo(ctx context.Context, ref, path string, archive 
 	query := url.Values{}
 	if opts.NoOverwriteDirNonDir {
 		query.Set("noOverwriteDirNonDir", "true")
-	}
-	if opts.CopyOwners {
-		query.Set("copyUIDGID", "true")
 	}
 	body := &bulk{Reader: archive}
 	resp, err := c.requestArchive(ctx, request{

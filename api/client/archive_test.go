@@ -100,11 +100,11 @@ func TestCopyTo(t *testing.T) {
 	}
 	content := bytes.Repeat([]byte("moss"), 1<<20)
 	c := newClient(t, engine)
-	err := c.ContainerCopyTo(t.Context(), "web", "/dst", bytes.NewReader(content), client.PutOptions{NoOverwriteDirNonDir: true, CopyOwners: true})
+	err := c.ContainerCopyTo(t.Context(), "web", "/dst", bytes.NewReader(content), client.PutOptions{NoOverwriteDirNonDir: true})
 	if err != nil || !bytes.Equal(got, content) {
 		t.Errorf("copy = %v, %d bytes arrived of %d", err, len(got), len(content))
 	}
-	if want := "PUT /containers/web/archive?copyUIDGID=true&noOverwriteDirNonDir=true&path=%2Fdst"; engine.Requests()[0] != want {
+	if want := "PUT /containers/web/archive?noOverwriteDirNonDir=true&path=%2Fdst"; engine.Requests()[0] != want {
 		t.Errorf("request %s, want %s", engine.Requests()[0], want)
 	}
 	broken := errors.New("the file shrank")

@@ -36,8 +36,8 @@ func hasToken(h http.Header, key, token string) bool {
 }
 
 // Hijack takes the connection over and writes the head, with a media type: 101 with the upgrade's headers when the client
-// asked for one, 200 otherwise. What follows is raw bytes both ways. Headers set on w before are not sent, but for the engine's own. The
-// caller closes the stream. An error before the takeover leaves w usable.
+// asked for one, 200 otherwise. What follows is raw bytes both ways. Headers set on w before are not sent, but for the engine's
+// own. The caller closes the stream. An error before the takeover leaves w usable.
 //
 // A body that comes with the request is the beginning of the input, without its chunks' heads; without an upgrade its end
 // is that of the input too, since nothing but another request could follow it.

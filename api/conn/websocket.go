@@ -81,10 +81,10 @@ type WebSocket struct {
 }
 
 // NewWebSocket answers a request that CheckWebSocket has found good and takes its connection over. tty says that what will
-// be written is a terminal's output, which has no frames. The caller closes the WebSocket.
+// be written is a terminal's output, which has no frames; with binary no message is text. The caller closes the WebSocket.
 //
 // The origin of the request is not checked: the server does that for everything that takes a connection over.
-func NewWebSocket(w http.ResponseWriter, r *http.Request, tty bool) (*WebSocket, error) {
+func NewWebSocket(w http.ResponseWriter, r *http.Request, tty, binary bool) (*WebSocket, error) {
 	recorder := &hijackRecorder{ResponseWriter: w}
 	ws, err := websocket.Accept(recorder, r, &websocket.AcceptOptions{
 		Subprotocols: []string{binaryProtocol}, InsecureSkipVerify: true,
@@ -94,7 +94,7 @@ func NewWebSocket(w http.ResponseWriter, r *http.Request, tty bool) (*WebSocket,
 	}
 	ws.SetReadLimit(maxMessage)
 	s := &WebSocket{
-		ctx: context.WithoutCancel(r.Context()), ws: ws, raw: recorder.raw, binary: ws.Subprotocol() != "",
+		ctx: context.WithoutCancel(r.Context()), ws: ws, raw: recorder.raw, binary: binary || ws.Subprotocol() != "",
 		input: make(chan []byte, inputAhead), ended: make(chan struct{}), gone: make(chan struct{}),
 		over: make(chan struct{}), shut: make(chan struct{}),
 	}

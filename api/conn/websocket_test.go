@@ -26,7 +26,7 @@ func serveSocket(t *testing.T, tty bool, handle func(*conn.WebSocket)) func(subp
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		s, err := conn.NewWebSocket(w, r, tty)
+		s, err := conn.NewWebSocket(w, r, tty, false)
 		if err != nil {
 			t.Error(err)
 			return
@@ -200,7 +200,7 @@ func TestWebSocketGone(t *testing.T) {
 func TestWebSocketSilentClient(t *testing.T) {
 	closed := make(chan time.Duration, 1)
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		s, err := conn.NewWebSocket(w, r, true)
+		s, err := conn.NewWebSocket(w, r, true, false)
 		if err != nil {
 			t.Error(err)
 			return
@@ -295,7 +295,7 @@ func masked(last bool, opcode byte, payload string) string {
 func TestWebSocketPieces(t *testing.T) {
 	input := make(chan string, 1)
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		s, err := conn.NewWebSocket(w, r, true)
+		s, err := conn.NewWebSocket(w, r, true, false)
 		if err != nil {
 			t.Error(err)
 			return
@@ -348,7 +348,7 @@ func TestWebSocketPieces(t *testing.T) {
 func TestWebSocketSlowReader(t *testing.T) {
 	done := make(chan int, 1)
 	dial := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		s, err := conn.NewWebSocket(w, r, true)
+		s, err := conn.NewWebSocket(w, r, true, false)
 		if err != nil {
 			t.Error(err)
 			return

@@ -111,6 +111,6 @@ func sendArchive(c *route.Call, d *archive.Download, mediaType string) error {
 }
 
 func (h *Handler) archivePut(c *route.Call) error {
-	opt := archive.UnpackOptions{NoOverwriteDirNonDir: c.Bool("noOverwriteDirNonDir")}
+	opt := archive.UnpackOptions{NoOverwriteDirNonDir: c.Bool("noOverwriteDirNonDir"), ToUser: c.Bool("copyUIDGID")}
 	return c.Empty(h.archive.Unpack(c.Ctx(), c.Param("id"), c.Text("path"), newArchiveBody(c), opt))
 }

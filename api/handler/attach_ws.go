@@ -20,12 +20,13 @@ func (h *Handler) containerAttachWS(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	if !c.Has("stdin") && !c.Has("stdout") && !c.Has("stderr") { // clients of the time name none and expect all
+	// Clients before 1.42 name none and expect all.
+	if c.Version() < v(42) && !c.Has("stdin") && !c.Has("stdout") && !c.Has("stderr") {
 		opt.Stdin, opt.Stdout, opt.Stderr = true, true, true
 	}
 	opened := false
 	err = h.viewers.Attach(context.WithoutCancel(c.Ctx()), r.ID, opt, func() (io.ReadWriteCloser, error) {
-		socket, err := conn.NewWebSocket(c.Writer(), c.Request(), r.Config.Tty)
+		socket, err := conn.NewWebSocket(c.Writer(), c.Request(), r.Config.Tty, c.Version() >= v(28))
 		if err != nil {
 			return nil, err
 		}

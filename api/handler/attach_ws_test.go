@@ -28,6 +28,41 @@ func (a *api) dialWS(path string) (*websocket.Conn, *http.Response, error) {
 	return ws, resp, err
 }
 
+// TestLaterAttachWS: messages are binary from 1.28 on, and from 1.42 on only the streams that are named come.
+func TestLaterAttachWS(t *testing.T) {
+	a := newLaterAPI(t)
+	a.containers.record.Config.Tty = true
+	a.containers.attach = func(_ context.Context, _ container.AttachOptions, open func() (io.ReadWriteCloser, error)) error {
+		conn, err := open()
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(conn, conn)
+		return errors.Join(err, conn.Close())
+	}
+	for version, want := range map[string]struct {
+		kind    websocket.MessageType
+		streams string
+	}{
+		"1.27": {websocket.MessageText, "Stdin:true Stdout:true Stderr:true"}, "1.28": {websocket.MessageBinary, "Stdin:true Stdout:true Stderr:true"},
+		"1.41": {websocket.MessageBinary, "Stdin:true Stdout:true Stderr:true"}, "1.42": {websocket.MessageBinary, "Stdin:false Stdout:false Stderr:false"},
+	} {
+		ws, _, err := a.dialWS("/v" + version + "/containers/web/attach/ws?stream=1") //nolint:bodyclose // The library does.
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ws.Write(t.Context(), websocket.MessageText, []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		if kind, _, err := ws.Read(t.Context()); err != nil || kind != want.kind {
+			t.Errorf("at %s: a message of type %v, %v, want %v", version, kind, err, want.kind)
+		}
+		if said := a.containers.said(); !strings.Contains(said, want.streams) {
+			t.Errorf("at %s: calls %q, want %q", version, said, want.streams)
+		}
+	}
+}
+
 // TestAttachWS has the fake echo what comes until the client closes.
 func TestAttachWS(t *testing.T) {
 	a := newAPI(t)

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -144,12 +145,17 @@ func (h *Handler) buildPrune(c *route.Call) error {
 		return err
 	}
 	opts := build.PruneOptions{All: c.Bool("all"), Filters: filters}
-	if opts.Keep, err = readInt64(c, "keep-storage"); err != nil {
+	keep, keepErr := readInt64(c, "keep-storage")
+	reserved, reservedErr := readInt64(c, "reserved-space")
+	used, usedErr := readInt64(c, "max-used-space")
+	free, freeErr := readInt64(c, "min-free-space")
+	if err := errors.Join(keepErr, reservedErr, usedErr, freeErr); err != nil {
 		return err
 	}
-	if opts.Keep < 0 {
-		return fault.Invalid("invalid value for keep-storage: got %d, want a number of bytes", opts.Keep)
+	if least := min(keep, reserved, used, free); least < 0 {
+		return fault.Invalid("invalid number of bytes: %d", least)
 	}
+	opts.Keep, opts.MaxUsed, opts.MinFree = max(keep, reserved), used, free
 	gone, err := h.builds.Prune(c.Ctx(), opts)
 	if err != nil {
 		return err
@@ -170,10 +176,23 @@ func (h *Handler) buildCache(ctx context.Context) ([]types.BuildCache, error) {
 			ID: r.ID, Parent: r.Parent, Type: r.Type, Description: r.Description, InUse: r.InUse, Shared: r.Shared,
 			Size: r.Size, CreatedAt: r.Created, UsageCount: r.Used,
 		}
+		if r.Parent != "" {
+			entry.Parents = []string{r.Parent}
+		}
 		if !r.LastUsed.IsZero() {
 			entry.LastUsedAt = &r.LastUsed
 		}
 		list = append(list, entry)
 	}
 	return list, nil
+}
+
+// buildCancel finds nothing to cancel: buildid, which would name a build, is refused.
+func (h *Handler) buildCancel(c *route.Call) error {
+	return fault.NotFound("No such build: %q; builds have no ids here: one is cancelled by hanging up", c.Text("id"))
+}
+
+// noBuildKit refuses what clients of BuildKit begin with: they go on without it.
+func noBuildKit(*route.Call) error {
+	return fault.Unsupported("BuildKit is not there: use the builder of version 1, with docker's command line DOCKER_BUILDKIT=0")
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -367,7 +368,11 @@ func TestBuildPrune(t *testing.T) {
 	if status != 200 || body != `{"CachesDeleted":["sha256:1","c"],"SpaceReclaimed":9}`+"\n" || !reflect.DeepEqual(a.builds.pruning, want) {
 		t.Errorf("prune = %d %q with %+v, want %+v", status, body, a.builds.pruning, want)
 	}
-	for _, query := range []string{"keep-storage=x", "keep-storage=-1", "filters=x"} {
+	a.ask("POST", "/build/prune?reserved-space=5&max-used-space=7&min-free-space=9", "")
+	if want := (build.PruneOptions{Keep: 5, MaxUsed: 7, MinFree: 9, Filters: map[string][]string{}}); !reflect.DeepEqual(a.builds.pruning, want) {
+		t.Errorf("prune with bounds asks for %+v, want %+v", a.builds.pruning, want)
+	}
+	for _, query := range []string{"keep-storage=x", "keep-storage=-1", "filters=x", "reserved-space=-1", "max-used-space=x", "min-free-space=-5"} {
 		if status, _ := a.ask("POST", "/build/prune?"+query, ""); status != 400 {
 			t.Errorf("prune ?%s = %d, want 400", query, status)
 		}
@@ -394,5 +399,33 @@ func TestBuildCacheUsage(t *testing.T) {
 		`{"ID":"c","Type":"exec.cachemount","Description":"","InUse":false,"Shared":false,"Size":0,"CreatedAt":"2015-11-21T00:00:00Z","LastUsedAt":null,"UsageCount":0}]`
 	if !strings.Contains(body, want) {
 		t.Errorf("df: %s, want %s", body, want)
+	}
+	later := newLaterAPI(t)
+	later.builds.cache = slices.Concat(a.builds.cache, []build.CacheRecord{{ID: "sha256:2", Parent: "sha256:1", Type: "regular", Size: 7}})
+	for path, want := range map[string][]string{
+		"/v1.41/system/df": {`"BuilderSize":7`, `"Parent":"sha256:0"`}, "/v1.42/system/df": {`"Parents":["sha256:0"]`},
+	} {
+		_, body := later.ask("GET", path, "")
+		for _, part := range want {
+			if !strings.Contains(body, part) {
+				t.Errorf("%s: %s, want %s", path, body, part)
+			}
+		}
+		if both := strings.Contains(body, `"Parents"`) == strings.Contains(body, `"Parent"`); both {
+			t.Errorf("%s: %s, want Parent or Parents", path, body)
+		}
+	}
+}
+
+// TestBuildCancel: builds have no ids, and there is no BuildKit.
+func TestBuildCancel(t *testing.T) {
+	a := newAPI(t)
+	if status, body := a.ask("POST", "/build/cancel?id=x", ""); status != 404 || !strings.Contains(body, "No such build") {
+		t.Errorf("cancel = %d %s", status, body)
+	}
+	for _, path := range []string{"/session", "/grpc", "/v1.18/grpc"} {
+		if status, body := a.ask("POST", path, "", "Connection", "Upgrade", "Upgrade", "h2c"); status != 501 || !strings.Contains(body, "BuildKit is not there") {
+			t.Errorf("%s = %d %s", path, status, body)
+		}
 	}
 }

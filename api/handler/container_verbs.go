@@ -143,7 +143,11 @@ func (h *Handler) containerUpdate(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	more, err := h.settings.Update(c.Ctx(), c.Param("id"), wire.ToUpdate(&body))
+	asked := wire.ToUpdate(&body)
+	if limit := asked.PidsLimit; c.Version() >= v(40) && limit != nil && *limit == 0 {
+		asked.PidsLimit = new(int64(-1)) // before, clients sent 0 for what they did not ask for
+	}
+	more, err := h.settings.Update(c.Ctx(), c.Param("id"), asked)
 	if err != nil {
 		return err
 	}

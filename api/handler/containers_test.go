@@ -243,6 +243,17 @@ func TestCreate(t *testing.T) {
 }
 
 // TestKnownValues asks for values of settings that versions do not have.
+// TestLaterCreate: what later versions warn of, and what they choose where the client does not.
+func TestLaterCreate(t *testing.T) {
+	a := newLaterAPI(t)
+	const mounted = `{"Image":"box","HostConfig":{"VolumeDriver":"local","Mounts":[{"Type":"tmpfs","Target":"/x"}]}}`
+	for version, want := range map[string]bool{"1.47": false, "1.48": true} {
+		if status, body := a.ask("POST", "/v"+version+"/containers/create", mounted); status != 201 || strings.Contains(body, "VolumeDriver has no effect") != want {
+			t.Errorf("create at %s = %d %s, want the warning: %v", version, status, body, want)
+		}
+	}
+}
+
 func TestKnownValues(t *testing.T) {
 	a := newAPI(t)
 	unlessStopped := `{"HostConfig":{"RestartPolicy":{"Name":"unless-stopped"}}}`

@@ -153,11 +153,13 @@ func (h *Handler) sendEvents(c *route.Call, sub *event.Subscription, stream *con
 func eventForm(version apiver.Version) int { return int(version) }
 
 // hasEvent reports whether an event is one that a version knows (document 3, section 6): volumes and networks came with
-// 1.21, the end of an exec with 1.36, prune with 1.41, the rest that is withheld with 1.24.
+// 1.21, the end of an exec with 1.36, prune with 1.41, the end of a build with 1.46, the rest that is withheld with 1.24.
 func hasEvent(version apiver.Version, e *event.Event) bool {
 	switch {
 	case e.Action == event.ActionPrune:
 		return version >= v(41)
+	case e.Type == event.TypeImage && e.Action == event.ActionCreate:
+		return version >= v(46)
 	case e.Action == event.ActionExecDie:
 		return version >= v(36)
 	case version >= v(24):

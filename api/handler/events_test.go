@@ -131,6 +131,23 @@ func TestEventsByVersion(t *testing.T) {
 	}
 }
 
+// TestLaterEvents: what versions after 1.24 tell.
+func TestLaterEvents(t *testing.T) {
+	a := newLaterAPI(t)
+	at := time.Now()
+	for _, e := range []struct{ kind, action string }{{event.TypeContainer, "exec_die"}, {event.TypeImage, "prune"}, {event.TypeImage, "create"}, {event.TypeContainer, "die"}} {
+		a.events.Publish(event.Event{Type: e.kind, Action: e.action, ID: "4f", Time: at})
+	}
+	for version, want := range map[string]string{
+		"1.35": "die", "1.36": "exec_die die", "1.41": "exec_die prune die", "1.45": "exec_die prune die", "1.46": "exec_die prune create die",
+	} {
+		_, body := a.ask("GET", fmt.Sprintf("/v%s/events?since=0&until=%d", version, at.Unix()+1), "")
+		if got := actions(t, body); got != want {
+			t.Errorf("events at %s = %q, want %q", version, got, want)
+		}
+	}
+}
+
 // TestEventsTogether has more events than go out at a time, some of them longer than that.
 func TestEventsTogether(t *testing.T) {
 	a := newAPI(t)

@@ -20,6 +20,9 @@ type images struct {
 	late  error // of verbs with messages, after the first one
 	body  string
 	quiet bool
+	opt   image.LoadOptions
+
+	automated bool
 
 	login image.Login
 	work  func(ctx context.Context, progress func(image.Progress)) error // in place of what Pull, Push, Load and Import do
@@ -40,6 +43,8 @@ func (f *images) Get(_ context.Context, ref string) (*image.Image, error) {
 	}
 	return f.found, f.err
 }
+
+func (f *images) Users(string) int { return 3 }
 
 func (f *images) CheckPlatform(_ context.Context, ref, platform string) error {
 	if platform != "linux/amd64" {
@@ -102,8 +107,8 @@ func (f *images) Prune(_ context.Context, filters map[string][]string) ([]image.
 	return []image.Removed{{Untagged: "a:b"}, {Deleted: "sha256:1"}}, 9, f.err
 }
 
-func (f *images) Load(ctx context.Context, src io.Reader, quiet bool, progress func(image.Progress)) error {
-	f.said, f.quiet = "load", quiet
+func (f *images) Load(ctx context.Context, src io.Reader, opt image.LoadOptions, progress func(image.Progress)) error {
+	f.said, f.quiet, f.opt = "load", opt.Quiet, opt
 	if f.err != nil {
 		return f.err
 	}
@@ -113,7 +118,7 @@ func (f *images) Load(ctx context.Context, src io.Reader, quiet bool, progress f
 	if err := f.read(src); err != nil {
 		return err
 	}
-	if !quiet {
+	if !opt.Quiet {
 		progress(image.Progress{ID: "0123456789ab", Status: "Loading layer", Current: 1, Total: 2})
 	}
 	if f.late == nil {
@@ -169,7 +174,7 @@ func secrets(a image.RegistryAuth) string {
 
 func (f *images) Search(_ context.Context, opt image.SearchOptions) ([]image.SearchResult, error) {
 	f.said = fmt.Sprintf("%+v %s", opt, secrets(opt.Auth))
-	return []image.SearchResult{{Name: "a/b", Description: "d", Official: true, Stars: 3}}, f.err
+	return []image.SearchResult{{Name: "a/b", Description: "d", Official: true, Automated: f.automated, Stars: 3}}, f.err
 }
 
 func (f *images) Inspect(_ context.Context, name string, auth image.RegistryAuth) (image.Distribution, error) {

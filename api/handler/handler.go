@@ -17,6 +17,7 @@ import (
 	"moss/engine/stats"
 	"moss/engine/stats/top"
 	"moss/engine/stdio"
+	"moss/engine/swarm/status"
 	"moss/engine/system"
 )
 
@@ -102,6 +103,8 @@ type Swarm interface {
 	// Pass sends a request and returns its answer, whose body the caller closes. With enters it may bring the node into a
 	// swarm. fault.NotAcceptable in no swarm, fault.Unavailable without an answer.
 	Pass(r *http.Request, enters bool) (*http.Response, error)
+	// Node returns this node's part in a swarm; what takes longer than ctx is pending.
+	Node(ctx context.Context) status.Node
 }
 
 // Services is what the endpoints work with. All of it but StorageDriver is required.

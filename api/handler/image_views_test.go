@@ -89,6 +89,13 @@ func TestImageSearch(t *testing.T) {
 			t.Errorf("%s = %d %q with call %q, want %d %q", tc.path, status, body, a.images.said, tc.status, tc.want)
 		}
 	}
+	later := newLaterAPI(t)
+	for version, want := range map[string]string{"1.44": `"is_automated":true`, "1.45": `"is_automated":false`} {
+		later.images.automated = true
+		if _, body := later.ask("GET", "/v"+version+"/images/search?term=a", ""); !strings.Contains(body, want) {
+			t.Errorf("search at %s: %s, want %s", version, body, want)
+		}
+	}
 	if _, _ = a.ask("GET", "/images/search?term=a", "", "X-Registry-Auth", encoded(`{"username":"u","password":"p"}`)); !strings.Contains(a.images.said, "Username:u Password:[hidden]") {
 		t.Errorf("search with credentials: call %q", a.images.said)
 	}

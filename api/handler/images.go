@@ -20,6 +20,8 @@ type ImageViews interface {
 	Get(ctx context.Context, ref string) (*image.Image, error)
 	History(ctx context.Context, ref string) ([]image.HistoryEntry, error)
 	Usage(ctx context.Context) (image.Usage, error)
+	// Users returns how many containers keep an image.
+	Users(imageID string) int
 	// CheckPlatform is fault.NotFound if the image is not one for a platform in a client's words.
 	CheckPlatform(ctx context.Context, ref, platform string) error
 }
@@ -35,7 +37,7 @@ type ImageVerbs interface {
 type ImageArchives interface {
 	// Import makes an image of src, or of what opt names as its source.
 	Import(ctx context.Context, src io.Reader, opt image.ImportOptions, progress func(image.Progress)) (id string, err error)
-	Load(ctx context.Context, src io.Reader, quiet bool, progress func(image.Progress)) error
+	Load(ctx context.Context, src io.Reader, opt image.LoadOptions, progress func(image.Progress)) error
 	// Save calls open once it is sure that all images are there. An error before that is a status.
 	Save(ctx context.Context, refs []string, open func() (io.Writer, error)) error
 }
@@ -71,20 +73,46 @@ func (h *Handler) imageList(c *route.Call) error {
 	for _, i := range images {
 		entry := wire.NewImageSummary(i, digests)
 		wire.FitImage(entry, c.Version())
+		if c.Version() >= v(51) {
+			entry.Containers = h.images.Users(i.ID)
+		}
 		list = append(list, entry)
 	}
+	if c.Bool("shared-size") {
+		if err := h.addSharedSizes(c, list); err != nil {
+			return err
+		}
+	}
 	return replyJSON(c, http.StatusOK, list)
+}
+
+// addSharedSizes adds what images have in common with others. What only serves others, and is not counted, shares all it has.
+func (h *Handler) addSharedSizes(c *route.Call, list []*types.ImageSummary) error {
+	usage, err := h.images.Usage(c.Ctx())
+	if err != nil {
+		return err
+	}
+	shared := make(map[string]int64, len(usage.Images))
+	for _, u := range usage.Images {
+		shared[u.Image.ID] = u.SharedSize
+	}
+	for _, entry := range list {
+		var counted bool
+		if entry.SharedSize, counted = shared[entry.ID]; !counted {
+			entry.SharedSize = entry.Size
+		}
+	}
+	return nil
 }
 
 // checkPlatforms holds images against the platforms that a parameter names in JSON, as OCI has them: an image is for one platform
 // here. fault.NotFound if it is for another one.
 func (h *Handler) checkPlatforms(c *route.Call, param string, platforms []string, refs ...string) error {
 	for _, text := range platforms {
-		var p struct{ OS, Architecture, Variant string }
-		if err := json.Unmarshal([]byte(text), &p); err != nil || p.OS == "" {
-			return fault.Invalid("invalid value for %s: %q is no platform in JSON", param, text)
+		words, err := readPlatform(param, text)
+		if err != nil {
+			return err
 		}
-		words := strings.TrimRight(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
 		for _, ref := range refs {
 			if err := h.images.CheckPlatform(c.Ctx(), ref, words); err != nil {
 				return err
@@ -94,15 +122,29 @@ func (h *Handler) checkPlatforms(c *route.Call, param string, platforms []string
 	return nil
 }
 
+// readPlatform turns a platform in JSON, as OCI has it, into a client's words.
+func readPlatform(param, text string) (words string, err error) {
+	var p struct{ OS, Architecture, Variant string }
+	if err := json.Unmarshal([]byte(text), &p); err != nil || p.OS == "" {
+		return "", fault.Invalid("invalid value for %s: %q is no platform in JSON", param, text)
+	}
+	return strings.TrimRight(p.OS+"/"+p.Architecture+"/"+p.Variant, "/"), nil
+}
+
 func (h *Handler) imageInspect(c *route.Call) error {
 	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), c.Param("name")); err != nil {
 		return err
+	}
+	if c.Bool("manifests") && len(c.Texts("platform")) > 0 {
+		return fault.Invalid("conflicting options: manifests and platform options cannot both be set")
 	}
 	i, err := h.images.Get(c.Ctx(), c.Param("name"))
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusOK, wire.NewImageInspect(i, h.driver))
+	shown := wire.NewImageInspect(i, h.driver)
+	wire.FitImageInspect(shown, c.Version(), i)
+	return replyJSON(c, http.StatusOK, shown)
 }
 
 func (h *Handler) imageRemove(c *route.Call) error {
@@ -199,6 +241,7 @@ func (h *Handler) imageSearch(c *route.Call) error {
 	}
 	list := make([]types.SearchResult, 0, len(found))
 	for _, f := range found {
+		f.Automated = f.Automated && c.Version() <= v(44) // registries no longer tell
 		list = append(list, types.SearchResult(f))
 	}
 	return replyJSON(c, http.StatusOK, list)

@@ -148,6 +148,34 @@ func TestImagePlatforms(t *testing.T) {
 	}
 }
 
+// TestLaterImages: sizes that are shared, users and the time of an image, as each version has them.
+func TestLaterImages(t *testing.T) {
+	a := newLaterAPI(t)
+	a.images.found = &image.Image{ID: "sha256:1", Size: 20, RepoTags: []string{"a:b"}, Created: time.Unix(1448064000, 0), Undated: true}
+	for path, want := range map[string]string{
+		"/v1.25/images/json":               `"SharedSize":-1,"Containers":-1`,
+		"/v1.41/images/json?shared-size=1": `"SharedSize":-1,"Containers":-1`,
+		"/v1.42/images/json?shared-size=1": `"SharedSize":5,"Containers":-1`,
+		"/v1.51/images/json":               `"SharedSize":-1,"Containers":3`,
+		"/v1.43/images/a/json":             `"Created":"2015-11-21T00:00:00Z"`,
+		"/v1.45/images/a/json":             `"Comment":"","DockerVersion"`,
+		"/v1.49/images/a/json":             `"Config":{"Hostname":""`,
+		"/v1.50/images/a/json":             `"Config":{"User":"","Env"`,
+	} {
+		if status, body := a.ask("GET", path, ""); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s = %d %s, want %s", path, status, body, want)
+		}
+	}
+	a.images.found.ID = "sha256:2" // serves others, and is not counted
+	if _, body := a.ask("GET", "/v1.42/images/json?all=1&shared-size=1", ""); !strings.Contains(body, `"SharedSize":20`) {
+		t.Errorf("of a parent: %s", body)
+	}
+	query := "?manifests=1&platform=" + url.QueryEscape(`{"os":"linux","architecture":"amd64"}`)
+	if status, body := a.ask("GET", "/v1.49/images/a/json"+query, ""); status != 400 || !strings.Contains(body, "cannot both be set") {
+		t.Errorf("manifests of a platform = %d %s", status, body)
+	}
+}
+
 func TestDistribution(t *testing.T) {
 	a := newLaterAPI(t)
 	for path, want := range map[string]string{

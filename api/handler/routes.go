@@ -12,12 +12,12 @@ import (
 // Routes returns every endpoint of the documents, and a few of later ones that are worth having at every version. Those
 // without a handler are not there yet, and say so.
 func (h *Handler) Routes() []route.Route {
-	return refuseLater(slices.Concat(
+	return slices.Concat(
 		h.containerRoutes(), h.containerChangeRoutes(), h.containerVerbRoutes(), h.containerStreamRoutes(), h.archiveRoutes(),
 		h.execRoutes(), h.imageRoutes(), h.imageTransferRoutes(), h.buildRoutes(), h.volumeRoutes(), h.networkRoutes(),
 		h.systemRoutes(),
 		h.swarmRoutes(),
-	))
+	)
 }
 
 // The methods, short enough for a table.

@@ -230,8 +230,9 @@ func (h *Handler) archiveRoutes() []route.Route {
 			Codes: codes(200, 400, 404, 409, 501),
 		}},
 		{Method: put, Path: "/containers/:id/archive", Versions: versionsSince(20), Do: h.archivePut, Shape: route.Shape{
-			About:    "unpacks a tar archive, plain or compressed, into a folder",
-			Params:   params(path, boolParam("noOverwriteDirNonDir", "no folder in place of a file, nor the reverse")),
+			About: "unpacks a tar archive, plain or compressed, into a folder",
+			Params: params(path, boolParam("noOverwriteDirNonDir", "no folder in place of a file, nor the reverse"),
+				boolParam("copyUIDGID", "all becomes the container's user's, if it has one; of 1.30")),
 			InMedia:  compat.Tar,
 			OutMedia: plainText, Codes: codes(200, 400, 403, 404, 409, 501),
 		}},

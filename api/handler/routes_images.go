@@ -20,14 +20,18 @@ func (h *Handler) imageRoutes() []route.Route {
 					filterKeysSince(44, "until")),
 				paramUntil(40, textParam("filter", "by name, a shell pattern too")),
 				boolParam("digests", "adds RepoDigests; from 1.22 on they are always there"),
+				boolParam("shared-size", "adds SharedSize").Since(v(42)),
 			),
 			Out: reflect.TypeFor[[]types.ImageSummary](), Codes: codes(200, 400),
 		}},
 		{Method: get, Path: "/images/:name/json", Do: h.imageInspect, Shape: route.Shape{
-			About: "shows all about an image", Params: params(platformParam(49)), Out: reflect.TypeFor[types.ImageInspect](), Codes: codes(200, 404, 400, 409),
+			About:  "shows all about an image",
+			Params: params(platformParam(49), boolParam("manifests", "adds nothing: an image has no index here").Since(v(48))),
+			Out:    reflect.TypeFor[types.ImageInspect](), Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: get, Path: "/images/:name/history", Do: h.imageHistory, Shape: route.Shape{
-			About: "lists the steps that made an image, the newest first", Params: params(platformParam(48)), Out: reflect.TypeFor[[]types.ImageHistory](),
+			About: "lists the steps that made an image, the newest first", Params: params(platformParam(48)),
+			Out:   reflect.TypeFor[[]types.ImageHistory](),
 			Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: post, Path: "/images/:name/tag", Do: h.imageTag, Shape: route.Shape{
@@ -47,10 +51,6 @@ func (h *Handler) imageRoutes() []route.Route {
 				route.Param{Name: "platforms", Kind: route.JSON, Many: true, About: "that the image must be for, as OCI has them; of 1.50"},
 			),
 			Out: reflect.TypeFor[[]types.ImageRemoved](), Codes: codes(200, 404, 409, 400),
-		}},
-		{Method: get, Path: "/distribution/:name/json", Do: h.distributionInspect, Shape: route.Shape{
-			About: "asks a registry what a name stands for; of 1.30", Params: params(credentialsParam()),
-			Out: reflect.TypeFor[types.DistributionInspect](), Codes: codes(200, 400, 401, 403, 404, 501, 503),
 		}},
 		{Method: get, Path: "/images/search", Do: h.imageSearch, Shape: route.Shape{
 			About: "searches the index of a registry",
@@ -74,6 +74,10 @@ func (h *Handler) imageRoutes() []route.Route {
 func (h *Handler) imageTransferRoutes() []route.Route {
 	messages := reflect.TypeFor[types.Progress]()
 	return []route.Route{
+		{Method: get, Path: "/distribution/:name/json", Do: h.distributionInspect, Shape: route.Shape{
+			About: "asks a registry what a name stands for; of 1.30", Params: params(credentialsParam()),
+			Out: reflect.TypeFor[types.DistributionInspect](), Codes: codes(200, 400, 401, 403, 404, 501, 503),
+		}},
 		{Method: post, Path: "/images/create", Do: h.imageCreate, Shape: route.Shape{
 			About: "pulls an image, or imports an archive of files as one",
 			Params: params(
@@ -95,7 +99,8 @@ func (h *Handler) imageTransferRoutes() []route.Route {
 			Codes: codes(200, 404, 400, 401, 403, 409, 501, 503),
 		}},
 		{Method: get, Path: "/images/:name/get", Do: h.imageSave, Shape: route.Shape{
-			About: "gives an image as a tar archive", Params: params(platformParam(48)), OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409),
+			About: "gives an image as a tar archive", Params: params(platformParam(48)),
+			OutMedia: compat.Tar, Codes: codes(200, 404, 400, 409),
 		}},
 		{Method: get, Path: "/images/get", Do: h.imagesSave, Shape: route.Shape{
 			About:    "gives several images as one tar archive",
@@ -104,7 +109,7 @@ func (h *Handler) imageTransferRoutes() []route.Route {
 		}},
 		{Method: post, Path: "/images/load", Do: h.imageLoad, Shape: route.Shape{
 			About:   "takes the images of a tar archive in",
-			Params:  params(boolParam("quiet", "leaves out the progress of layers").Since(v(23))),
+			Params:  params(boolParam("quiet", "leaves out the progress of layers").Since(v(23)), platformParam(48)),
 			InMedia: compat.Tar, Out: messages, Stream: true, Codes: codes(200, 400, 409, 501), BadSince: v(25),
 		}},
 	}
@@ -128,9 +133,22 @@ func (h *Handler) buildRoutes() []route.Route {
 			Params: params(
 				boolParam("all", "also what the latest builds used"),
 				intParam("keep-storage", "bytes that may stay"),
-				pruneFilters("until", "id"),
+				intParam("reserved-space", "the same, as later versions call it; of 1.48"),
+				intParam("max-used-space", "bytes of the cache that may stay; of 1.48"),
+				intParam("min-free-space", "bytes of the disk that are to be free; of 1.48"),
+				pruneFilters("until", "id", "parent", "type", "description", "inuse", "shared", "private"),
 			),
 			Out: reflect.TypeFor[types.BuildsPruned](), Codes: codes(200, 400, 409),
+		}},
+		{Method: post, Path: "/session", Do: noBuildKit, Shape: route.Shape{
+			About: "belongs to BuildKit, which is not there; of 1.31", Codes: codes(501),
+		}},
+		{Method: post, Path: "/grpc", Do: noBuildKit, Shape: route.Shape{
+			About: "belongs to BuildKit, which is not there; of 1.39", Codes: codes(501),
+		}},
+		{Method: post, Path: "/build/cancel", Do: h.buildCancel, Shape: route.Shape{
+			About:  "ends no build: a client ends its own by hanging up; of 1.39",
+			Params: params(textParam("id", "of a build, which none has")), Codes: codes(404),
 		}},
 	}
 }

@@ -25,12 +25,17 @@ func (h *Handler) volumeRoutes() []route.Route {
 		{Method: get, Path: "/volumes/:name", Versions: volumes, Do: h.volumeInspect, Shape: route.Shape{
 			About: "shows a volume", Out: reflect.TypeFor[types.Volume](), Codes: codes(200, 404),
 		}},
+		{Method: put, Path: "/volumes/:name", Versions: volumes, Do: clusterVolumeUpdate, Shape: route.Shape{
+			About: "changes a volume of a swarm, of which there are none; of 1.42", Codes: codes(501),
+		}},
 		{Method: del, Path: "/volumes/:name", Versions: volumes, Do: h.volumeRemove, Shape: route.Shape{
 			About:  "removes a volume",
 			Params: params(boolParam("force", "of 1.25: one that is not there is no error")), Codes: codes(204, 404, 409),
 		}},
 		{Method: post, Path: "/volumes/prune", Do: h.volumesPrune, Shape: route.Shape{
-			About: "removes the volumes that no container uses; of 1.25", Params: params(pruneFilters("label", "label!")),
+			About: "removes the volumes that no container uses, from 1.42 on only those that nobody named; of 1.25",
+			Params: params(filtersParam("a JSON map of lists: which of them may go",
+				filterKeys("label", "label!"), filterKeysSince(42, "all"))),
 			Out: reflect.TypeFor[types.VolumesPruned](), Codes: codes(200, 400, 409),
 		}},
 	}

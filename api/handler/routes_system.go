@@ -25,17 +25,18 @@ func (h *Handler) systemRoutes() []route.Route {
 		{Method: get, Path: "/version", Do: h.systemVersion, Shape: route.Shape{
 			About: "tells the versions of the engine", Out: reflect.TypeFor[types.Version](), Codes: codes(200),
 		}},
-		{Method: get, Path: "/_ping", Do: systemPing, Shape: route.Shape{
+		{Method: get, Path: "/_ping", Do: h.systemPing, Shape: route.Shape{
 			About: "answers OK", OutMedia: plainText, Codes: codes(200),
 		}},
-		{Method: head, Path: "/_ping", Do: systemPing, Shape: route.Shape{About: "answers without a body", Codes: codes(200)}},
+		{Method: head, Path: "/_ping", Do: h.systemPing, Shape: route.Shape{About: "answers without a body", Codes: codes(200)}},
 		{Method: get, Path: "/events", Do: h.systemEvents, Shape: route.Shape{
 			About: "tells what happens, as it happens",
 			Params: params(
 				timeParam("since", "begins with what happened from then on"),
 				timeParam("until", "ends then"),
 				filtersParam("a JSON map of lists: all of them must hold",
-					filterKeys("container", "event", "image", "label", "type", "volume", "network"), filterKeysSince(24, "daemon"), filterKeysSince(25, "plugin"), filterKeysSince(30, "scope"),
+					filterKeys("container", "event", "image", "label", "type", "volume", "network"), filterKeysSince(24, "daemon"),
+					filterKeysSince(25, "plugin"), filterKeysSince(30, "scope"),
 					filterKeysSince(33, "service", "node", "secret", "config")),
 			),
 			Out: reflect.TypeFor[types.Event](), Stream: true, Codes: codes(200, 400),

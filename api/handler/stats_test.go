@@ -22,7 +22,9 @@ type usage struct {
 	args    string     // of the last Top
 }
 
-func (f *usage) sample() *stats.Sample { return &stats.Sample{ID: "4fa6e0", Name: "web", Tasks: 3} }
+func (f *usage) sample() *stats.Sample {
+	return &stats.Sample{ID: "4fa6e0", Name: "web", Tasks: stats.Tasks{Count: 3}}
+}
 
 func (f *usage) Once(_ context.Context, _ string, atOnce bool) (*stats.Sample, error) {
 	f.atOnce = atOnce

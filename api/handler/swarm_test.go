@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"moss/api/handler"
 	"moss/engine/fault"
+	"moss/engine/swarm/status"
 )
 
 func TestNotInSwarm(t *testing.T) {
@@ -42,7 +44,10 @@ type cluster struct {
 	said     []string
 	networks string // the answer to their list; empty: this node is no manager
 	status   int    // of the answer to anything else
+	node     status.Node
 }
+
+func (f *cluster) Node(context.Context) status.Node { return f.node }
 
 func (f *cluster) Pass(r *http.Request, _ bool) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)

@@ -1,18 +1,31 @@
 package handler
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"moss/api/compat"
 	"moss/api/route"
 	"moss/api/wire"
+	"moss/engine/swarm/status"
 )
 
-func systemPing(c *route.Call) error {
-	h := c.Writer().Header()
-	h.Set("Cache-Control", compat.NoCache)
-	h.Set("Pragma", "no-cache")
-	h.Set("Builder-Version", "1") // builds are asked for by POST /build
+// pingLimit bounds how long an answer to a ping waits for this node's part in a swarm.
+const pingLimit = time.Second
+
+func (h *Handler) systemPing(c *route.Call) error {
+	var node status.Node
+	if h.swarm != nil {
+		ctx, cancel := context.WithTimeout(c.Ctx(), pingLimit)
+		defer cancel()
+		node = h.swarm.Node(ctx)
+	}
+	head := c.Writer().Header()
+	head.Set("Cache-Control", compat.NoCache)
+	head.Set("Pragma", "no-cache")
+	head.Set("Swarm", wire.SwarmState(node))
+	head.Set("Builder-Version", "1") // builds are asked for by POST /build
 	return c.Bytes(http.StatusOK, compat.Text, []byte("OK"))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"moss/api/handler"
 	"moss/engine/fault"
+	"moss/engine/swarm/status"
 )
 
 func TestPing(t *testing.T) {
@@ -37,6 +38,20 @@ func TestPing(t *testing.T) {
 	}
 }
 
+// TestPingOfNode: what a ping says of this node's part in a swarm.
+func TestPingOfNode(t *testing.T) {
+	for want, node := range map[string]status.Node{
+		"inactive": {State: status.Inactive}, "pending": {State: status.Pending}, "error": {State: status.Failed}, "locked": {State: status.Locked},
+		"active/worker": {State: status.Active}, "active/manager": {State: status.Active, ControlAvailable: true},
+	} {
+		a := newAPIIn(t, &cluster{node: node})
+		resp := a.open("HEAD", "/_ping", "") //nolint:bodyclose // The cleanup of open does.
+		if got := resp.Header.Get("Swarm"); got != want {
+			t.Errorf("of %+v: %q, want %q", node, got, want)
+		}
+	}
+}
+
 func TestInfoAndVersion(t *testing.T) {
 	a := newAPI(t)
 	if status, body := a.ask("GET", "/v1.18/info", ""); status != 200 || field(t, body, "Debug") != false || field(t, body, "Containers") != 2.0 {
@@ -60,8 +75,8 @@ func TestEveryRoute(t *testing.T) {
 	a.containers.record = nil
 	a.containers.err, a.images.err = fault.NotFound("none"), fault.NotFound("none")
 	routes := handler.New(handler.Services{}).Routes()
-	if len(routes) != 83 {
-		t.Errorf("%d routes, want the 76 of the documents and of the swarm's clients, 6 of later ones, and one of moss alone", len(routes))
+	if len(routes) != 88 {
+		t.Errorf("%d routes, want the 76 of the documents and of the swarm's clients, 11 of later ones, and one of moss alone", len(routes))
 	}
 	for _, r := range routes {
 		path := strings.NewReplacer(":id", "x", ":name", "x").Replace(r.Path)

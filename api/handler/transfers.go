@@ -48,7 +48,7 @@ func (h *Handler) imagePush(c *route.Call) error {
 			return err
 		}
 	}
-	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), pushed(opt)); err != nil {
+	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), describePushed(opt)); err != nil {
 		return err
 	}
 	skipBody(c)
@@ -57,8 +57,8 @@ func (h *Handler) imagePush(c *route.Call) error {
 	})
 }
 
-// pushed is the name of what is pushed; of several tags any.
-func pushed(opt image.PushOptions) string {
+// describePushed returns the name of what is pushed; of several tags any.
+func describePushed(opt image.PushOptions) string {
 	if opt.Tag == "" {
 		return opt.Repo
 	}
@@ -89,15 +89,22 @@ func (h *Handler) imageImport(c *route.Call) error {
 
 // imageLoad takes an archive in. Versions before 1.23 have no messages: their answer is empty, or an error's status.
 func (h *Handler) imageLoad(c *route.Call) error {
+	opt := image.LoadOptions{Quiet: c.Bool("quiet") || c.Version() < v(23)}
+	if text := c.Text("platform"); text != "" {
+		var err error
+		if opt.Platform, err = readPlatform("platform", text); err != nil {
+			return err
+		}
+	}
 	src := newArchiveBody(c)
 	if c.Version() < v(23) {
-		err := h.archives.Load(c.Ctx(), src, true, func(image.Progress) {})
+		err := h.archives.Load(c.Ctx(), src, opt, func(image.Progress) {})
 		drainUpload(src, err)
 		return c.Empty(err)
 	}
 	// A bad archive is told in the stream, whose head is 200 also where it comes first: the documents have no other status.
 	return h.streamWork(c, streamed{inStream: true, work: func(ctx context.Context, progress func(image.Progress)) error {
-		err := h.archives.Load(ctx, src, c.Bool("quiet"), progress)
+		err := h.archives.Load(ctx, src, opt, progress)
 		drainUpload(src, err)
 		return err
 	}})

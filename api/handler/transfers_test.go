@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -171,6 +172,13 @@ func TestLoad(t *testing.T) {
 		if got := resp.Header.Get("Content-Type"); tc.want != "" && got != "application/json" {
 			t.Errorf("%s: Content-Type %q, want application/json", tc.path, got)
 		}
+	}
+	const arm = `{"os":"linux","architecture":"arm","variant":"v7"}`
+	if a.ask("POST", "/images/load?platform="+url.QueryEscape(arm), "x"); a.images.opt.Platform != "linux/arm/v7" {
+		t.Errorf("load for a platform asks for %+v", a.images.opt)
+	}
+	if status, body := a.ask("POST", "/images/load?platform=linux", "x"); status != 500 || !strings.Contains(body, "invalid value for platform") {
+		t.Errorf("load for a platform that is none = %d %q", status, body)
 	}
 	a.images.late = errors.New("bad layer")
 	if status, body := a.ask("POST", "/v1.22/images/load", "x"); status != 500 || body != "bad layer\n" {

@@ -13,6 +13,9 @@ import (
 	"moss/engine/container"
 	"moss/engine/event"
 	"moss/engine/fault"
+	"moss/engine/filter"
+	"moss/engine/prune"
+	"moss/engine/volume"
 )
 
 // Pruner removes what nothing uses and tells what went and the bytes that this gave back. An error comes with what was done
@@ -22,7 +25,11 @@ type Pruner interface {
 }
 
 func (h *Handler) containersPrune(c *route.Call) error {
-	removed, reclaimed, err := runPruner(c, h.containers)
+	filters, err := c.Filters()
+	if err != nil {
+		return err
+	}
+	removed, reclaimed, err := h.containers.Prune(c.Ctx(), filters)
 	if err != nil {
 		return err
 	}
@@ -30,21 +37,31 @@ func (h *Handler) containersPrune(c *route.Call) error {
 	return replyJSON(c, http.StatusOK, &types.ContainersPruned{ContainersDeleted: removed, SpaceReclaimed: reclaimed})
 }
 
+// volumesPrune takes volumes with a name too before 1.42, and afterwards only where the filter all says so.
 func (h *Handler) volumesPrune(c *route.Call) error {
-	removed, reclaimed, err := runPruner(c, h.volumes)
+	filters, err := c.Filters()
+	if err != nil {
+		return err
+	}
+	if c.Version() >= v(42) {
+		all, err := filter.Bool("all", filters["all"])
+		if err != nil {
+			return err
+		}
+		delete(filters, "all")
+		if all == nil || !*all {
+			if filters == nil {
+				filters = map[string][]string{}
+			}
+			filters[prune.Label] = append(filters[prune.Label], volume.LabelAnonymous)
+		}
+	}
+	removed, reclaimed, err := h.volumes.Prune(c.Ctx(), filters)
 	if err != nil {
 		return err
 	}
 	h.tellPruned(event.TypeVolume, reclaimed)
 	return replyJSON(c, http.StatusOK, &types.VolumesPruned{VolumesDeleted: removed, SpaceReclaimed: reclaimed})
-}
-
-func runPruner(c *route.Call, p Pruner) (removed []string, reclaimed int64, err error) {
-	filters, err := c.Filters()
-	if err != nil {
-		return nil, 0, err
-	}
-	return p.Prune(c.Ctx(), filters)
 }
 
 func (h *Handler) imagesPrune(c *route.Call) error {
@@ -104,6 +121,11 @@ func (h *Handler) addVolumeUsage(c *route.Call, usage *types.DiskUsage) error {
 
 func (h *Handler) addBuildUsage(c *route.Call, usage *types.DiskUsage) (err error) {
 	usage.BuildCache, err = h.buildCache(c.Ctx())
+	for _, entry := range usage.BuildCache {
+		if !entry.Shared {
+			usage.BuilderSize += entry.Size
+		}
+	}
 	return err
 }
 

@@ -66,3 +66,8 @@ func (h *Handler) volumeRemove(c *route.Call) error {
 	}
 	return c.NoContent(err)
 }
+
+// clusterVolumeUpdate refuses in words: volumes are those of one machine.
+func clusterVolumeUpdate(*route.Call) error {
+	return fault.Unsupported("cluster volumes are not there: a volume is on the machine that made it")
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -74,10 +75,10 @@ func TestVolumes(t *testing.T) {
 		{http.MethodGet, "/v1.20/volumes", "", 404, "", ""},
 		{
 			http.MethodPost, "/v1.24/volumes/create", `{"Name":"data","Driver":"local","DriverOpts":{"o":"x"},"Labels":{"a":"1"}}`, 201,
-			"create {Name:data Driver:local Options:map[o:x] Labels:map[a:1]}", whole,
+			"create {Name:data Driver:local Options:map[o:x] Labels:map[a:1] Anonymous:false}", whole,
 		},
-		{http.MethodPost, "/v1.23/volumes/create", `{"Name":"data","Labels":{"a":"1"}}`, 201, "create {Name:data Driver: Options:map[] Labels:map[]}", short},
-		{http.MethodPost, "/v1.24/volumes/create", "", 201, "create {Name: Driver: Options:map[] Labels:map[]}", whole},
+		{http.MethodPost, "/v1.23/volumes/create", `{"Name":"data","Labels":{"a":"1"}}`, 201, "create {Name:data Driver: Options:map[] Labels:map[] Anonymous:false}", short},
+		{http.MethodPost, "/v1.24/volumes/create", "", 201, "create {Name: Driver: Options:map[] Labels:map[] Anonymous:false}", whole},
 		{http.MethodPost, "/v1.24/volumes/create", `{"Name":[]}`, 500, "", ""},
 		{http.MethodPost, "/v1.20/volumes/create", `{}`, 404, "", ""},
 		{http.MethodGet, "/v1.24/volumes/data", "", 200, "get data", whole},
@@ -122,6 +123,35 @@ func TestVolumeErrors(t *testing.T) {
 		}
 		if status, answer := a.ask(http.MethodDelete, "/v1.24/volumes/data?force=1", ""); status != want {
 			t.Errorf("DELETE with force: %d %s, want %d", status, answer, want)
+		}
+	}
+}
+
+// TestClusterVolume: a volume is that of one machine.
+func TestClusterVolume(t *testing.T) {
+	a := newAPI(t)
+	if status, body := a.ask("PUT", "/volumes/data?version=1", "{}"); status != 501 || !strings.Contains(body, "cluster volumes are not there") {
+		t.Errorf("update of a volume = %d %s", status, body)
+	}
+}
+
+// TestVolumesPruneByVersion: from 1.42 on only volumes that nobody named go, unless the filter all says otherwise.
+func TestVolumesPruneByVersion(t *testing.T) {
+	a := newLaterAPI(t)
+	for path, want := range map[string]string{
+		"/v1.41/volumes/prune": "prune map[]",
+		"/v1.42/volumes/prune": "prune map[label:[com.docker.volume.anonymous]]",
+		"/v1.42/volumes/prune?filters=" + url.QueryEscape(`{"label":["a"]}`):  "prune map[label:[a com.docker.volume.anonymous]]",
+		"/v1.42/volumes/prune?filters=" + url.QueryEscape(`{"all":["true"]}`): "prune map[]",
+		"/v1.42/volumes/prune?filters=" + url.QueryEscape(`{"all":["0"]}`):    "prune map[label:[com.docker.volume.anonymous]]",
+	} {
+		if status, body := a.ask("POST", path, ""); status != 200 || a.volumes.said != want {
+			t.Errorf("%s = %d %s with %q, want %q", path, status, body, a.volumes.said, want)
+		}
+	}
+	for _, wrong := range []string{"/v1.42/volumes/prune?filters=" + url.QueryEscape(`{"all":["perhaps"]}`), "/v1.41/volumes/prune?filters=" + url.QueryEscape(`{"all":["1"]}`)} {
+		if status, _ := a.ask("POST", wrong, ""); status != 400 {
+			t.Errorf("%s: %d, want 400", wrong, status)
 		}
 	}
 }

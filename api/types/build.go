@@ -12,8 +12,9 @@ type BuildsPruned struct {
 // BuildCache is one piece of the build cache in the answer to system/df.
 type BuildCache struct {
 	ID          string
-	Parent      string `json:",omitempty"`
-	Type        string // regular, or exec.cachemount
+	Parent      string   `json:",omitempty" api:"-1.41"`
+	Parents     []string `json:",omitempty" api:"1.42-"`
+	Type        string   // regular, or exec.cachemount
 	Description string
 	InUse       bool
 	Shared      bool

@@ -12,6 +12,8 @@ type ImageSummary struct {
 	Size        int64             // bytes
 	VirtualSize int64             `api:"-1.43"`
 	Labels      map[string]string `api:"1.20-"`
+	SharedSize  int64             `api:"1.25-"` // bytes of layers that other images have as well; -1: not asked for
+	Containers  int               `api:"1.25-"` // that use it; -1: not counted
 }
 
 // ImageInspect is the answer to images/{name}/json (document 1, 2.6). The engine's version is there under the name of
@@ -22,21 +24,50 @@ type ImageInspect struct {
 	RepoDigests     []string
 	Parent          string
 	Comment         string
-	Created         time.Time
-	Container       string  `api:"-1.44"`
-	ContainerConfig *Config `api:"-1.44"`
+	Created         *time.Time `json:",omitempty"`
+	Container       string     `api:"-1.44"`
+	ContainerConfig *Config    `api:"-1.44"`
 	DockerVersion   string
 	EngineVersion   string
 	Author          string
-	Config          *Config
+	Config          *ImageConfig
 	Architecture    string
 	Variant         string `json:",omitempty" api:"1.39-"`
 	Os              string
+	OsVersion       string      `json:",omitempty" api:"1.25-"`
 	Size            int64       // bytes
 	VirtualSize     int64       `api:"-1.43"`
 	GraphDriver     GraphDriver `api:"1.24-"`
 	RootFS          RootFS      `api:"1.24-"`
 	Metadata        ImageMetadata
+}
+
+// ImageConfig is what an image sets for containers. Up to 1.49 it has the other fields of a container's as well, without values.
+type ImageConfig struct {
+	Hostname        string `api:"-1.49"`
+	Domainname      string `api:"-1.49"`
+	User            string
+	AttachStdin     bool                `api:"-1.49"`
+	AttachStdout    bool                `api:"-1.49"`
+	AttachStderr    bool                `api:"-1.49"`
+	ExposedPorts    map[string]struct{} `json:",omitempty"`
+	Tty             bool                `api:"-1.49"`
+	OpenStdin       bool                `api:"-1.49"`
+	StdinOnce       bool                `api:"-1.49"`
+	Env             []string
+	Cmd             Strings
+	Healthcheck     *Healthcheck `json:",omitempty" api:"1.24-"`
+	ArgsEscaped     bool         `json:",omitempty"`
+	Image           string       `api:"-1.49"`
+	Volumes         map[string]struct{}
+	WorkingDir      string
+	Entrypoint      Strings
+	NetworkDisabled bool   `api:"-1.49"`
+	MacAddress      string `api:"-1.49"`
+	OnBuild         []string
+	Labels          map[string]string
+	StopSignal      Signal  `json:",omitempty" api:"1.21-"`
+	Shell           Strings `json:",omitempty"`
 }
 
 // ImageMetadata is of later versions and shown at every one: clients show LastTagTime as the image's age without asking

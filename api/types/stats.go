@@ -29,6 +29,7 @@ type Stats struct {
 // StatsPids counts processes and threads.
 type StatsPids struct {
 	Current uint64 `json:"current"`
+	Limit   uint64 `json:"limit,omitempty" api:"1.25-"` // the largest number: without end; left out where nothing limits them
 }
 
 // StatsNetwork is what one interface has carried, or all together.

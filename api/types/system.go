@@ -11,7 +11,7 @@ type Info struct {
 	Images             int
 	Driver             string
 	DriverStatus       [][2]string
-	SystemStatus       [][2]string
+	SystemStatus       [][2]string `api:"-1.40"`
 	Plugins            InfoPlugins
 	MemoryLimit        bool
 	SwapLimit          bool
@@ -69,6 +69,8 @@ type LaterInfo struct {
 	Isolation           string         `api:"1.25-"` // of Windows
 	ContainerdCommit    InfoCommit     `api:"1.25-"` // no program of that kind is needed
 	RuncCommit          InfoCommit     `api:"1.25-"`
+	InitBinary          string         `api:"1.25-"` // runs as the first process of containers that ask for one
+	InitCommit          InfoCommit     `api:"1.25-"` // it is a program of the engine's own
 	GenericResources    []InfoResource `api:"1.32-"`
 	ProductLicense      string         `api:"1.39-"`
 	KernelMemoryTCP     bool           `api:"1.40-1.51"`

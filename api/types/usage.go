@@ -15,9 +15,9 @@ type DiskUsage struct {
 type ImageUsage struct {
 	ImageSummary
 
-	SharedSize int64 // of its layers that other images have as well
-	UniqueSize int64 // of those that are its own
-	Containers int   // that use it
+	SharedSize int64 // as in the list, at every version
+	UniqueSize int64 // of the layers that are its own
+	Containers int   // as in the list, at every version
 }
 
 // VolumeUsage is one volume's part of it.

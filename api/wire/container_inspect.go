@@ -107,8 +107,9 @@ func givesAddress(r *container.Record, key string) bool {
 // showsAll is the first version in which limits that are not set are null, and a port has all its addresses.
 const showsAll = apiver.Version(1<<16 | 25)
 
-// FitInspect shows the container of the record as clients before 1.25 know it: limits that are not set have the numbers that
-// stand for it, and a port has one address where the client gave none.
+// FitInspect shows the container of the record as clients of a version know it. Before 1.25 limits that are not set have the
+// numbers that stand for it, and a port has one address where the client gave none. From 1.45 on the aliases are those that the
+// client gave.
 func FitInspect(c *types.ContainerInspect, version apiver.Version, r *container.Record) {
 	fitAliases(c.NetworkSettings.Networks, version, r)
 	if version >= showsAll {

@@ -19,6 +19,8 @@ func NewImageSummary(i *image.Image, withDigests bool) *types.ImageSummary {
 		Size:        i.Size,
 		VirtualSize: i.Size,
 		Labels:      orEmpty(i.Config.Labels),
+		SharedSize:  -1,
+		Containers:  -1,
 	}
 	if withDigests {
 		s.RepoDigests = orNone(i.RepoDigests)
@@ -41,30 +43,42 @@ func FitImage(s *types.ImageSummary, version apiver.Version) {
 // emptyNames is the version from which on an image without a name has none in lists.
 const emptyNames = apiver.Version(1<<16 | 43)
 
+// FitImageInspect shows the image as clients of a version know it: from 1.44 on one that does not say when it was made has no
+// time.
+func FitImageInspect(w *types.ImageInspect, version apiver.Version, i *image.Image) {
+	if version >= noTime && i.Undated {
+		w.Created = nil
+	}
+}
+
+// noTime is the version from which on an image without a time has none.
+const noTime = apiver.Version(1<<16 | 44)
+
 // NewImageInspect fills an inspect record. driver is the storage driver that holds the image.
 func NewImageInspect(i *image.Image, driver string) *types.ImageInspect {
-	config := imageConfig(&i.Config)
+	created := i.Created.UTC()
 	return &types.ImageInspect{
 		ID:              i.ID,
 		RepoTags:        orNone(i.RepoTags),
 		RepoDigests:     orNone(i.RepoDigests),
 		Parent:          i.Parent,
 		Comment:         i.Comment,
-		Created:         i.Created.UTC(),
+		Created:         &created,
 		Container:       i.Container,
 		ContainerConfig: containerConfig(i.ContainerConfig),
 		DockerVersion:   i.EngineVersion,
 		EngineVersion:   i.EngineVersion,
 		Author:          i.Author,
-		Config:          &config,
+		Config:          imageConfig(&i.Config),
 		Architecture:    i.Architecture,
 		Variant:         i.Variant,
 		Os:              i.OS,
+		OsVersion:       i.OSVersion,
 		Size:            i.Size,
 		VirtualSize:     i.Size,
 		GraphDriver:     types.GraphDriver{Name: driver, Data: map[string]string{}},
 		RootFS:          types.RootFS{Type: "layers", Layers: i.Layers},
-		Metadata:        types.ImageMetadata{LastTagTime: i.Created.UTC()},
+		Metadata:        types.ImageMetadata{LastTagTime: created},
 	}
 }
 
@@ -79,9 +93,8 @@ func containerConfig(raw json.RawMessage) *types.Config {
 	return &config
 }
 
-// imageConfig shows an image's config in the form of a container's, as the documents have it.
-func imageConfig(c *image.Config) types.Config {
-	return types.Config{
+func imageConfig(c *image.Config) *types.ImageConfig {
+	return &types.ImageConfig{
 		User:         c.User,
 		ExposedPorts: c.ExposedPorts,
 		Env:          c.Env,

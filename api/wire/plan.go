@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,9 +89,11 @@ func (p *planner) planOfLocked(t reflect.Type) *plan {
 	return made
 }
 
-// fieldsLocked lists the fields of a struct, those of embedded structs among them in their place.
+// fieldsLocked lists the fields of a struct, those of embedded structs among them in their place. A field of every version hides
+// those of its name in embedded structs.
 func (p *planner) fieldsLocked(t reflect.Type, path []int) []field {
 	var fields []field
+	own := map[string]bool{}
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		index := append(append([]int{}, path...), i)
@@ -110,12 +113,13 @@ func (p *planner) fieldsLocked(t reflect.Type, path []int) []field {
 		if err != nil {
 			panic("wire: " + t.String() + "." + sf.Name + ": " + err.Error())
 		}
+		own[name] = versions == apiver.Range{}
 		fields = append(fields, field{
 			name: name, key: string(appendString(nil, name)) + ":", index: index, versions: versions,
 			omitEmpty: strings.Contains(options, "omitempty"), plan: p.planOfLocked(sf.Type),
 		})
 	}
-	return fields
+	return slices.DeleteFunc(fields, func(f field) bool { return len(f.index) > len(path)+1 && own[f.name] })
 }
 
 func customOf(t reflect.Type) custom {

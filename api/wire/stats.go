@@ -13,7 +13,7 @@ func NewTop(t *top.Table) *types.Top { return &types.Top{Titles: t.Titles, Proce
 func NewStats(s *stats.Sample) *types.Stats {
 	w := &types.Stats{
 		Read: s.Read, Preread: s.PreviousRead, ID: s.ID, Name: "/" + s.Name,
-		PidsStats: types.StatsPids{Current: s.Tasks}, Networks: map[string]types.StatsNetwork{},
+		PidsStats: types.StatsPids{Current: s.Tasks.Count, Limit: s.Tasks.Limit}, Networks: map[string]types.StatsNetwork{},
 		MemoryStats: types.StatsMemory{
 			Usage: s.Memory.Usage, MaxUsage: s.Memory.MaxUsage, Stats: s.Memory.Details,
 			Failcnt: s.Memory.Failures, Limit: s.Memory.Limit,

@@ -78,6 +78,8 @@ func newLaterInfo(i *system.Info) types.LaterInfo {
 	runtime := i.Runtimes[i.DefaultRuntime].Version
 	return types.LaterInfo{
 		RuncCommit:          types.InfoCommit{ID: runtime, Expected: runtime},
+		InitBinary:          i.InitBinary,
+		InitCommit:          types.InfoCommit{ID: i.GitCommit, Expected: i.GitCommit},
 		GenericResources:    []types.InfoResource{},
 		CDISpecDirs:         orNone(i.DeviceDirs),
 		DiscoveredDevices:   newDiscovered(i.Devices),
@@ -101,6 +103,18 @@ func newAddressPools(pools []system.AddressPool) []types.InfoPool {
 		shown = append(shown, types.InfoPool(p))
 	}
 	return shown
+}
+
+// SwarmState is this node's part in a swarm in one word, as clients read it from a header.
+func SwarmState(node status.Node) string {
+	switch {
+	case node.State == status.Active && node.ControlAvailable:
+		return status.Active + "/manager"
+	case node.State == status.Active:
+		return status.Active + "/worker"
+	default:
+		return cmp.Or(node.State, status.Inactive)
+	}
 }
 
 // newInfoSwarm shows this node's part in a swarm.

@@ -138,7 +138,7 @@ func (c *copying) copyTo(ctx context.Context, ref, from, to string) error {
 	if err != nil {
 		return err
 	}
-	put := client.PutOptions{NoOverwriteDirNonDir: true, CopyOwners: c.owners}
+	put := client.PutOptions{NoOverwriteDirNonDir: true}
 	if from == "-" {
 		if !target.Dir {
 			return fmt.Errorf("%s:%s is no folder of the container; an archive needs one", ref, to)

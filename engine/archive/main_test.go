@@ -31,6 +31,7 @@ type box struct {
 	canary string // a folder outside the root
 	events []string
 	ids    *container.IDMap
+	user   string // of the container
 }
 
 const secret = "the canary's own"
@@ -60,7 +61,9 @@ func (b *box) OpenFiles(context.Context, string) (*container.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &container.Files{Record: &container.Record{ID: "c", Name: "web"}, Root: root, IDs: b.ids, Done: root.Close}, nil
+	r := &container.Record{ID: "c", Name: "web", Config: container.Config{User: b.user}}
+	user := func() (container.UserIDs, error) { return container.ResolveUser(b.user, nil, nil, nil) }
+	return &container.Files{Record: r, Root: root, IDs: b.ids, User: user, Done: root.Close}, nil
 }
 
 // OpenLayer is OpenFiles.

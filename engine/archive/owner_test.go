@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bytes"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -81,5 +82,21 @@ func TestPrivilegesGoWithTheirOwner(t *testing.T) {
 				t.Errorf("user.note: %v", err)
 			}
 		})
+	}
+}
+
+// TestUnpackToUser gives all to the user of the container, as the engine counts, and takes setuid from what was another's.
+func TestUnpackToUser(t *testing.T) {
+	mine := container.KeepID(1000, 1001, 1, 1)
+	for owner, setuid := range map[int]bool{1000: true, 7: false} {
+		b := newBox(t)
+		b.ids, b.user = &mine, "1000:1001"
+		raw := archiveOf(t, entry("program", func(h *tar.Header) { h.Mode, h.Uid, h.Gid = 0o4755, owner, owner+1 }))
+		b.must(b.service().Unpack(t.Context(), "web", "/dest", bytes.NewReader(raw), UnpackOptions{ToUser: true}))
+		var st unix.Stat_t
+		b.must(unix.Stat(b.root+"/dest/program", &st))
+		if st.Uid != 0 || st.Gid != 0 || (st.Mode&unix.S_ISUID != 0) != setuid {
+			t.Errorf("of %d: %d:%d with the mode %o, want the user's, who is 0:0 to the engine, and setuid %v", owner, st.Uid, st.Gid, st.Mode, setuid)
+		}
 	}
 }

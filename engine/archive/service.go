@@ -157,13 +157,15 @@ func (s *Service) newDownload(files *container.Files, t tree, p place) (_ *Downl
 // UnpackOptions say how an archive is unpacked.
 type UnpackOptions struct {
 	NoOverwriteDirNonDir bool // refuse to replace a folder by something else, or something else by a folder
+	ToUser               bool // all becomes the user's that the container's configuration names, if it names one
 }
 
 // Unpack unpacks an archive, plain or compressed with gzip, bzip2, xz or zstd, into a folder of a container. What it holds
 // takes the place of what is there; a folder keeps what else is in it. Names are resolved inside the container's root, so
 // that the container's own links in them are followed, and no link of the archive leads out. Owners are those of the
-// archive as numbers of the container; one that the container does not have leaves its root as the owner. Devices are
-// left out: a user cannot make them. Names that begin with ".wh." mean nothing here. At its end it tells of it.
+// archive as numbers of the container, unless opt says otherwise; one that the container does not have leaves its root as
+// the owner. Devices are left out: a user cannot make them. Names that begin with ".wh." mean nothing here. At its end it
+// tells of it.
 //
 // An error leaves what was unpacked before it. It is fault.NotFound (no such container or folder), fault.Invalid (the path
 // is no folder, the archive is broken or a trap, opt forbids it), fault.Forbidden (nothing can be written there) or
@@ -188,6 +190,13 @@ func (s *Service) Unpack(ctx context.Context, ref, asked string, src io.Reader, 
 		return err
 	}
 	to := target{tree: t, place: p, dest: dest, free: s.opt.FreeOut, ids: files.IDs, opt: opt}
+	if opt.ToUser && files.Record.Config.User != "" {
+		user, err := files.User()
+		if err != nil {
+			return err
+		}
+		to.owner = &user
+	}
 	if err := unpackArchive(ctx, src, to); err != nil {
 		return err
 	}

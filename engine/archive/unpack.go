@@ -25,9 +25,10 @@ const maxEntries = 4 << 20
 type target struct {
 	tree
 	place place
-	dest  *os.File         // O_PATH
-	free  int64            // bytes that may come out whatever went in
-	ids   *container.IDMap // nil: owners are the same numbers to the engine
+	dest  *os.File           // O_PATH
+	free  int64              // bytes that may come out whatever went in
+	ids   *container.IDMap   // nil: owners are the same numbers to the engine
+	owner *container.UserIDs // of all that is unpacked, as the container counts; nil: those of the archive
 	opt   UnpackOptions
 }
 
@@ -75,6 +76,17 @@ func (r contextReader) Read(p []byte) (int, error) {
 
 // newOwnerMapper returns a function that maps an entry's owner to ids of the engine; nil: they are the same.
 func (t target) newOwnerMapper() func(uid, gid int) (engineUID, engineGID int, same bool) {
+	if t.owner != nil {
+		archived := target{ids: t.ids}.newOwnerMapper()
+		return func(uid, gid int) (engineUID, engineGID int, same bool) {
+			engineUID, engineGID, same = int(t.owner.UID), int(t.owner.GID), true
+			own := uid == engineUID && gid == engineGID
+			if archived != nil {
+				engineUID, engineGID, same = archived(engineUID, engineGID)
+			}
+			return engineUID, engineGID, own && same
+		}
+	}
 	if t.ids == nil {
 		return nil
 	}

@@ -3,12 +3,17 @@ package build
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"moss/engine/build/worker"
 	"moss/engine/fault"
+	"moss/engine/filter"
 	"moss/engine/image"
 	"moss/engine/prune"
 )
@@ -160,14 +165,7 @@ func (s *Service) trimCache(ctx context.Context) error {
 // Prune removes what of the cache nothing needs, the oldest first, and the folders of RUN --mount=type=cache if all is to go.
 // Errors are fault.Invalid for filters that there are not.
 func (s *Service) Prune(ctx context.Context, opts PruneOptions) (Pruned, error) {
-	ids := opts.Filters["id"]
-	filters := map[string][]string{}
-	for key, values := range opts.Filters {
-		if key != "id" {
-			filters[key] = values
-		}
-	}
-	filter, err := prune.New(filters, time.Now(), prune.Until)
+	wanted, err := newCacheFilter(opts.Filters)
 	if err != nil {
 		return Pruned{}, err
 	}
@@ -175,17 +173,19 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (Pruned, error) 
 	if err != nil {
 		return Pruned{}, err
 	}
+	keep, err := s.bytesToKeep(found.bytes, opts)
+	if err != nil {
+		return Pruned{}, err
+	}
 	used := s.cache.copyUses()
 	done, err := s.dropSteps(ctx, found.steps, func(step image.Built, freed int64) bool {
-		return (opts.Keep <= 0 || found.bytes-freed > opts.Keep) && matchesID(step.ID, ids) && filter.Takes(nil, lastUse(used, step))
+		return (keep == 0 || found.bytes-freed > keep) && wanted.isWanted(stepRecord(step, used[step.ID], false), lastUse(used, step))
 	})
 	if err != nil {
 		return done, err
 	}
 	if opts.All {
-		gone, err := s.opt.Caches.PruneCaches(ctx, func(c worker.Cache) bool {
-			return matchesID(c.ID, ids) && filter.Takes(nil, c.LastUsed)
-		})
+		gone, err := s.opt.Caches.PruneCaches(ctx, func(c worker.Cache) bool { return wanted.isWanted(folderRecord(c), c.LastUsed) })
 		if err != nil {
 			return done, err
 		}
@@ -194,6 +194,74 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (Pruned, error) 
 		}
 	}
 	return done, nil
+}
+
+// bytesToKeep returns how many bytes of all steps stay, by what was asked for and by the room on the disk.
+func (s *Service) bytesToKeep(all int64, opts PruneOptions) (int64, error) {
+	keep := opts.MaxUsed
+	if opts.MinFree > 0 {
+		if keep == 0 {
+			keep = all
+		}
+		var disk unix.Statfs_t
+		if err := unix.Statfs(s.opt.Dir, &disk); err != nil {
+			return 0, fmt.Errorf("find the room on the disk: %w", err)
+		}
+		if missing := opts.MinFree - int64(disk.Bavail)*disk.Bsize; missing > 0 {
+			keep = min(keep, max(0, all-missing))
+		}
+	}
+	return max(keep, opts.Keep), nil
+}
+
+// cacheFilter picks what of the cache may go: all of it must hold.
+type cacheFilter struct {
+	age    *prune.Filter
+	ids    []string
+	fields map[string]string // of a record, by the filter's name
+}
+
+// newCacheFilter reads filters. fault.Invalid for one that there is not, and for several values where one can hold.
+func newCacheFilter(filters map[string][]string) (f cacheFilter, err error) {
+	rest := map[string][]string{}
+	f.fields = map[string]string{}
+	for key, values := range filters {
+		if len(values) == 0 {
+			continue
+		}
+		switch key {
+		case "id":
+			f.ids = values
+		case "parent", "type", "description":
+			if len(values) != 1 {
+				return f, fault.Invalid("filters expect only one value: %s", key)
+			}
+			f.fields[key] = values[0]
+		case "inuse", "shared", "private":
+			yes, err := filter.Bool(key, values)
+			if err != nil {
+				return f, err
+			}
+			f.fields[key] = strconv.FormatBool(yes == nil || *yes)
+		default:
+			rest[key] = values
+		}
+	}
+	f.age, err = prune.New(rest, time.Now(), prune.Until)
+	return f, err
+}
+
+func (f cacheFilter) isWanted(r CacheRecord, lastUse time.Time) bool {
+	has := map[string]string{
+		"parent": r.Parent, "type": r.Type, "description": r.Description, "inuse": strconv.FormatBool(r.InUse),
+		"shared": strconv.FormatBool(r.Shared), "private": strconv.FormatBool(!r.Shared),
+	}
+	for key, value := range f.fields {
+		if has[key] != value {
+			return false
+		}
+	}
+	return matchesID(r.ID, f.ids) && f.age.Takes(nil, lastUse)
 }
 
 // matchesID reports whether an id is one of those that were asked for; none stand for all.
@@ -223,22 +291,31 @@ func (s *Service) Usage(ctx context.Context) ([]CacheRecord, error) {
 	used := s.cache.copyUses()
 	records := make([]CacheRecord, 0, len(all))
 	for _, step := range all {
-		u := used[step.ID]
-		records = append(records, CacheRecord{
-			ID: step.ID, Parent: step.Parent, Type: "regular", Description: step.CreatedBy, Shared: !free[step.ID], Size: step.Size,
-			Created: step.Created, LastUsed: u.Last, Used: u.Count,
-		})
+		records = append(records, stepRecord(step, used[step.ID], !free[step.ID]))
 	}
 	folders, err := s.opt.Caches.Caches(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range folders {
-		records = append(records, CacheRecord{
-			ID: c.ID, Type: "exec.cachemount", Description: c.Name, InUse: c.InUse, Size: c.Bytes, Created: c.Created,
-			LastUsed: c.LastUsed, Used: c.Uses,
-		})
+		records = append(records, folderRecord(c))
 	}
 	slices.SortStableFunc(records, func(a, b CacheRecord) int { return b.LastUsed.Compare(a.LastUsed) })
 	return records, nil
+}
+
+// stepRecord shows a step. shared says that an image outside of the cache needs it.
+func stepRecord(step image.Built, used use, shared bool) CacheRecord {
+	return CacheRecord{
+		ID: step.ID, Parent: step.Parent, Type: "regular", Description: step.CreatedBy, Shared: shared, Size: step.Size,
+		Created: step.Created, LastUsed: used.Last, Used: used.Count,
+	}
+}
+
+// folderRecord shows the folder of a RUN --mount=type=cache.
+func folderRecord(c worker.Cache) CacheRecord {
+	return CacheRecord{
+		ID: c.ID, Type: "exec.cachemount", Description: c.Name, InUse: c.InUse, Size: c.Bytes, Created: c.Created,
+		LastUsed: c.LastUsed, Used: c.Uses,
+	}
 }

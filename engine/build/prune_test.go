@@ -105,7 +105,18 @@ func TestPrune(t *testing.T) {
 		{"all that nothing needs", PruneOptions{}, []int{2}, 40, 1},
 		{"folders too", PruneOptions{All: true}, []int{2}, 47, 0},
 		{"keep", PruneOptions{Keep: 25}, []int{2}, 20, 1},
+		{"a bound", PruneOptions{MaxUsed: 25}, []int{2}, 20, 1},
+		{"a bound below what is kept", PruneOptions{MaxUsed: 5, Keep: 25}, []int{2}, 20, 1},
+		{"room that is there", PruneOptions{MinFree: 1}, []int{0, 1, 2}, 0, 1},
+		{"room that no disk has", PruneOptions{MinFree: 1 << 62}, []int{2}, 40, 1},
+		{"room, but some is kept", PruneOptions{MinFree: 1 << 62, Keep: 25}, []int{2}, 20, 1},
 		{"until", PruneOptions{Filters: map[string][]string{"until": {"150m"}}}, []int{1, 2}, 10, 1},
+		{"steps alone", PruneOptions{All: true, Filters: map[string][]string{"type": {"regular"}}}, []int{2}, 40, 1},
+		{"folders alone", PruneOptions{All: true, Filters: map[string][]string{"type": {"exec.cachemount"}}}, []int{0, 1, 2}, 7, 0},
+		{"what is shared", PruneOptions{All: true, Filters: map[string][]string{"shared": {"true"}}}, []int{0, 1, 2}, 0, 1},
+		{"what is not shared", PruneOptions{All: true, Filters: map[string][]string{"private": {"1"}, "inuse": {"0"}}}, []int{2}, 47, 0},
+		{"by its instruction", PruneOptions{Filters: map[string][]string{"description": {"no such"}}}, []int{0, 1, 2}, 0, 1},
+		{"by its parent", PruneOptions{Filters: map[string][]string{"parent": {"no such"}}}, []int{0, 1, 2}, 0, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,7 +133,7 @@ func TestPrune(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if records, err := r.service.Usage(t.Context()); err != nil || tc.opts.Keep == 0 && tc.opts.Filters == nil && len(records) != 2+tc.folders {
+				if records, err := r.service.Usage(t.Context()); err != nil || tc.bytes >= 40 && len(records) != 2+tc.folders {
 					t.Errorf("after it the cache holds %+v, %v; want the two steps of the result alone", records, err)
 				}
 				if left := r.here(ids); !slices.Equal(left, tc.want) || got.Bytes != tc.bytes || len(r.caches.list) != tc.folders {
@@ -138,8 +149,10 @@ func TestPrune(t *testing.T) {
 
 func TestPruneRefusesUnknownFilters(t *testing.T) {
 	r := newRig(t)
-	if _, err := r.service.Prune(t.Context(), PruneOptions{Filters: map[string][]string{"x": {"y"}}}); !fault.Is(err, fault.Invalid) {
-		t.Errorf("got %v, want an invalid fault", err)
+	for key, values := range map[string][]string{"x": {"y"}, "type": {"regular", "source.local"}, "inuse": {"perhaps"}, "until": {"never"}} {
+		if _, err := r.service.Prune(t.Context(), PruneOptions{Filters: map[string][]string{key: values}}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: got %v, want an invalid fault", key, err)
+		}
 	}
 }
 

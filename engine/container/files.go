@@ -5,9 +5,10 @@ import "os"
 // Files is a view on a container's files that lasts until it is closed, whatever becomes of the container. It is a handle
 // to resolve names below, never a path: what it shows is mounted nowhere that the engine sees.
 type Files struct {
-	Record *Record  // of the container when the view was opened
-	Root   *os.File // its root folder, opened with O_PATH
-	IDs    *IDMap   // what the owners of its files are inside; nil: the same as to the engine
+	Record *Record                 // of the container when the view was opened
+	Root   *os.File                // its root folder, opened with O_PATH
+	IDs    *IDMap                  // what the owners of its files are inside; nil: the same as to the engine
+	User   func() (UserIDs, error) // looks the container's user up in its files; fault.Invalid without an entry
 	Done   func() error
 }
 

@@ -18,6 +18,7 @@ const (
 
 // Actions that versions of the API are told of from some version on.
 const (
+	ActionCreate  = "create"   // of an image: a build has ended with it
 	ActionPrune   = "prune"    // of all objects of a type; the attribute reclaimed has the bytes
 	ActionExecDie = "exec_die" // the end of a process that was added; its code is the attribute exitCode
 )

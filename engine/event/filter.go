@@ -23,7 +23,8 @@ type want struct {
 // first.
 func filterKeys() []string {
 	return []string{
-		"type", "container", "daemon", "network", "volume", "plugin", "service", "node", "secret", "config", "scope", "event", "image", "label",
+		"type", "container", "daemon", "network", "volume", "plugin", "service", "node", "secret", "config", "scope",
+		"event", "image", "label",
 	}
 }
 

@@ -224,6 +224,7 @@ func (s *Service) publishEvent(action string, r *container.Record, in *instance,
 		return
 	}
 	s.opt.Events.Publish(event.Event{
-		Type: event.TypeContainer, Action: action, ID: r.ID, Attributes: r.EventAttributes(append(attributes, "execID", in.id)...), Time: time.Now(),
+		Type: event.TypeContainer, Action: action, ID: r.ID, Time: time.Now(),
+		Attributes: r.EventAttributes(append(attributes, "execID", in.id)...),
 	})
 }

@@ -221,7 +221,7 @@ func TestAttachedStart(t *testing.T) {
 			if err := s.Start(t.Context(), execID, StartOptions{}, c.open); !fault.Is(err, fault.Conflict) {
 				t.Errorf("second Start = %v, want a conflict", err)
 			}
-			if got, want := w.said(), "exec_create: cat -u; exec_start: cat -u"; got != want {
+			if got, want := w.said(), "exec_create: cat -u; exec_start: cat -u; exec_die"; got != want {
 				t.Errorf("events = %q, want %q", got, want)
 			}
 		})

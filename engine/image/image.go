@@ -13,12 +13,14 @@ type Image struct {
 	RepoTags      []string // familiar names with tag
 	RepoDigests   []string // familiar names with digest
 	Created       time.Time
+	Undated       bool  // its config does not say when it was made: Created is when it came here
 	Size          int64 // bytes of all its layers, uncompressed
 	Author        string
 	Comment       string
 	Architecture  string
 	Variant       string
 	OS            string
+	OSVersion     string   // may be empty
 	Layers        []string // diff ids, lowest first
 	TopLayer      string   // the storage's id of the top layer; empty for an image without layers
 	Container     string   // id of the container it was committed from; may be empty

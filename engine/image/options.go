@@ -7,6 +7,12 @@ type ListOptions struct {
 	Filters map[string][]string // dangling, label, before, since, reference
 }
 
+// LoadOptions describes how an archive of images is taken in.
+type LoadOptions struct {
+	Quiet    bool   // tells only what was loaded
+	Platform string // os[/arch[/variant]] that each image must be for; empty: what this machine runs comes first, any will do
+}
+
 // ImportOptions describes an image made from a root filesystem archive.
 type ImportOptions struct {
 	Source  string   // URL of the archive; empty: it is handed over

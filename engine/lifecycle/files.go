@@ -17,6 +17,7 @@ import (
 	"moss/engine/id"
 	"moss/engine/task"
 	"moss/engine/thread"
+	"moss/engine/tree"
 )
 
 // differences tells what containers have changed of their images' files. skip names mount points: what was made only to be
@@ -109,7 +110,9 @@ func (f *Files) openView(
 	if err != nil {
 		return nil, fmt.Errorf("open files of %s: %w", c.record().Name, err)
 	}
-	return &container.Files{Record: c.record(), Root: root, IDs: f.userns.idMap(&c.record().Host), Done: func() error {
+	r := c.record()
+	user := func() (container.UserIDs, error) { return lookupUser(tree.PathOf(int(root.Fd())), r.Config.User, nil) }
+	return &container.Files{Record: r, Root: root, IDs: f.userns.idMap(&r.Host), User: user, Done: func() error {
 		root.Close() //nolint:errcheck // only a handle
 		if space != nil {
 			space.Close() //nolint:errcheck // only a handle

@@ -266,13 +266,8 @@ func (l *launcher) writeBundle(c *ctr, spec *container.Spec, p parts) (filterKey
 	if err != nil {
 		return "", err
 	}
-	if p.with.network == nil { // otherwise the files are the other's
-		c.files.Lock()
-		err := writeEtc(r, spec, &p, spec.Hostname(r.ID, hostName))
-		c.files.Unlock()
-		if err != nil {
-			return "", err
-		}
+	if err := c.writeEtc(spec, &p, hostName); err != nil {
+		return "", err
 	}
 	more, err := l.prepareSources(spec)
 	if err != nil {

@@ -245,7 +245,6 @@ func (ns *Networks) networkAttachment(r *container.Record, spec *container.Spec,
 	if container.UserNetwork(name) {
 		a.Names, a.Links = r.DNSNames(name, e), ns.links.linksIn(&e)
 	}
-	a.Links = ns.links.linksIn(&e)
 	return a
 }
 

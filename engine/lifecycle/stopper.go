@@ -24,7 +24,7 @@ type stopper struct {
 // stopContainer does the work of Stop. The caller holds the token.
 func (s *stopper) stopContainer(ctx context.Context, c *ctr, opt container.StopOptions) error {
 	how := newEnding(c.record())
-	if err := how.apply(opt); err != nil {
+	if err := how.applyOptions(opt); err != nil {
 		return err
 	}
 	r, err := s.lives.applyEvent(c, life.EndAsked{Op: container.OpStop})
@@ -53,8 +53,8 @@ func newEnding(r *container.Record) ending {
 	return how
 }
 
-// apply changes what is asked for otherwise. fault.Invalid for no signal.
-func (e *ending) apply(asked container.StopOptions) (err error) {
+// applyOptions changes what is asked for otherwise. fault.Invalid for no signal.
+func (e *ending) applyOptions(asked container.StopOptions) (err error) {
 	if asked.Timeout != nil {
 		e.patience = *asked.Timeout
 	}

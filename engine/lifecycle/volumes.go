@@ -141,7 +141,7 @@ func (vs *volumes) holdVolume(
 
 // volumeFor is the volume that a mount asks for where there is none yet.
 func volumeFor(v *container.VolumeMount) volume.CreateOptions {
-	return volume.CreateOptions{Name: v.Name, Driver: v.Driver, Options: v.Options, Labels: v.Labels}
+	return volume.CreateOptions{Name: v.Name, Driver: v.Driver, Options: v.Options, Labels: v.Labels, Anonymous: v.Anonymous}
 }
 
 // removeVolume removes a volume unless others use it.

@@ -151,8 +151,14 @@ func (l legacy) readMemory(m *Memory) (ok bool, err error) {
 	return true, err
 }
 
-func (l legacy) countTasks() (uint64, bool, error) {
-	return l.groupOf("pids").readNumber("pids.current")
+func (l legacy) readTasks(t *Tasks) (bool, error) { return l.groupOf("pids").readTasks(t) }
+
+func (g group) readTasks(t *Tasks) (ok bool, err error) {
+	if t.Limit, _, err = g.readNumber("pids.max"); err != nil {
+		return false, err
+	}
+	t.Count, ok, err = g.readNumber("pids.current")
+	return ok, err
 }
 
 // readBlockIO takes bytes and operations from where all devices are counted, whatever their scheduler, and the rest from the
@@ -273,7 +279,7 @@ func (u unified) readMemory(m *Memory) (ok bool, err error) {
 	return true, nil
 }
 
-func (u unified) countTasks() (uint64, bool, error) { return group(u.dir).readNumber("pids.current") }
+func (u unified) readTasks(t *Tasks) (bool, error) { return group(u.dir).readTasks(t) }
 
 func (u unified) readBlockIO(b *BlockIO) (bool, error) {
 	text, ok, err := group(u.dir).readText("io.stat")

@@ -78,12 +78,12 @@ func (p *processes) readMemory(m *Memory) (bool, error) {
 	return true, nil
 }
 
-func (p *processes) countTasks() (n uint64, ok bool, err error) {
+func (p *processes) readTasks(t *Tasks) (ok bool, err error) {
 	all, err := p.readStats()
 	for i := range all {
-		n += uint64(max(all[i].Threads, 1))
+		t.Count += uint64(max(all[i].Threads, 1))
 	}
-	return n, true, err
+	return true, err
 }
 
 func (p *processes) readBlockIO(b *BlockIO) (bool, error) {

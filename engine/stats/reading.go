@@ -17,7 +17,7 @@ import (
 type source interface {
 	readCPU(c *CPU) (ok bool, err error)
 	readMemory(m *Memory) (ok bool, err error)
-	countTasks() (n uint64, ok bool, err error)
+	readTasks(t *Tasks) (ok bool, err error)
 	readBlockIO(b *BlockIO) (ok bool, err error)
 }
 
@@ -54,7 +54,7 @@ func (r *reading) readSample() (*Sample, error) {
 	for _, part := range []func(source) (bool, error){
 		func(from source) (bool, error) { return from.readCPU(&s.CPU) },
 		func(from source) (bool, error) { return from.readMemory(&s.Memory) },
-		func(from source) (ok bool, err error) { s.Tasks, ok, err = from.countTasks(); return ok, err },
+		func(from source) (ok bool, err error) { return from.readTasks(&s.Tasks) },
 		func(from source) (bool, error) { return from.readBlockIO(&s.BlockIO) },
 	} {
 		if err := firstOf(sources, part); err != nil {

@@ -78,7 +78,7 @@ func TestReadProcesses(t *testing.T) {
 			Total: (5 + 6 + 70 + 80 + 3) * tick, User: (5 + 70 + 1) * tick, Kernel: (6 + 80 + 2) * tick,
 			PerCPU: []uint64{0, 0}, Online: 2, System: 1000 * tick,
 		},
-		Memory: Memory{Usage: 134 << 10, Limit: gib, Details: faults}, Tasks: 6,
+		Memory: Memory{Usage: 134 << 10, Limit: gib, Details: faults}, Tasks: Tasks{Count: 6},
 		BlockIO:  BlockIO{Bytes: []IO{{Op: "Read", Value: 4097}, {Op: "Write", Value: 3}}},
 		Networks: map[string]Interface{"eth0": {RxBytes: 10, RxPackets: 2, RxErrors: 1, RxDropped: 3, TxBytes: 20, TxPackets: 4, TxErrors: 5, TxDropped: 6}},
 	}
@@ -150,7 +150,7 @@ func TestReadLegacy(t *testing.T) {
 		Online: 2, Periods: 7, ThrottledPeriods: 2, ThrottledTime: 900,
 	}
 	wantMemory := Memory{Usage: 4096, MaxUsage: 8192, Limit: 32 << 20, Failures: 3, Details: map[string]uint64{"cache": 5, "total_inactive_file": 6}}
-	if !reflect.DeepEqual(got.CPU, wantCPU) || !reflect.DeepEqual(got.Memory, wantMemory) || got.Tasks != 9 {
+	if !reflect.DeepEqual(got.CPU, wantCPU) || !reflect.DeepEqual(got.Memory, wantMemory) || got.Tasks.Count != 9 {
 		t.Errorf("take = %+v\nwant %+v, %+v, 9 tasks", got, wantCPU, wantMemory)
 	}
 	if want := (BlockIO{Bytes: []IO{{Op: "Read", Value: 4096}, {Op: "Write", Value: 1}}}); !reflect.DeepEqual(got.BlockIO, want) {
@@ -215,7 +215,7 @@ func TestReadUnified(t *testing.T) {
 		Total: 50000, User: 30000, Kernel: 20000, PerCPU: []uint64{0, 0}, System: 1000 * uint64(proc.Tick), Online: 2,
 		Periods: 7, ThrottledPeriods: 2, ThrottledTime: 9000,
 	}
-	if !reflect.DeepEqual(got.CPU, wantCPU) || got.Tasks != 5 {
+	if !reflect.DeepEqual(got.CPU, wantCPU) || got.Tasks.Count != 5 {
 		t.Errorf("take = %+v, want %+v and 5 tasks", got, wantCPU)
 	}
 	m := got.Memory
@@ -240,7 +240,7 @@ func TestReadUnified(t *testing.T) {
 
 	files["memory.max"] = "33554432\n"
 	delete(files, "pids.current") // that controller was not handed down
-	if got, err := read(t, procs, at(files), []int{42}, nil); err != nil || got.Memory.Limit != 32<<20 || got.Tasks != 3 {
+	if got, err := read(t, procs, at(files), []int{42}, nil); err != nil || got.Memory.Limit != 32<<20 || got.Tasks.Count != 3 {
 		t.Errorf("with a limit = %+v, %v, want it, and the threads counted", got, err)
 	}
 }

@@ -12,7 +12,7 @@ type Sample struct {
 	Read     time.Time // zero: nothing ran, and all the rest is zero
 	CPU      CPU
 	Memory   Memory
-	Tasks    uint64 // processes and threads
+	Tasks    Tasks
 	BlockIO  BlockIO
 	Networks map[string]Interface // by name; none with the host's network or without any
 
@@ -55,4 +55,10 @@ type IO struct {
 	Major, Minor uint64
 	Op           string // Read, Write, Sync, Async, Discard, Total
 	Value        uint64
+}
+
+// Tasks are a container's processes and threads.
+type Tasks struct {
+	Count uint64
+	Limit uint64 // the largest number: without end; 0: nobody knows
 }

@@ -161,7 +161,7 @@ func (s *Store) replaceRecord(name string, why error) (*Volume, error) {
 // has other options.
 func (s *Store) Create(ctx context.Context, opt CreateOptions) (*Volume, error) {
 	if opt.Name == "" {
-		opt.Name = id.New()
+		opt.Name, opt.Anonymous = id.New(), true
 	}
 	v, _, err := s.createFor(ctx, opt, "")
 	return v, err
@@ -189,7 +189,7 @@ func (s *Store) createFor(ctx context.Context, opt CreateOptions, containerID st
 	}
 	v := &Volume{
 		Name: opt.Name, Driver: DriverLocal, Mountpoint: filepath.Join(s.opt.Dir, opt.Name, dataName),
-		Labels: maps.Clone(opt.Labels), Options: maps.Clone(opt.Options), CreatedAt: time.Now().UTC(), backing: b,
+		Labels: opt.allLabels(), Options: maps.Clone(opt.Options), CreatedAt: time.Now().UTC(), backing: b,
 	}
 	if err := s.makeFolder(v, containerID); err != nil {
 		return nil, false, fmt.Errorf("create volume %s: %w", opt.Name, err)

@@ -82,7 +82,16 @@ func TestPrune(t *testing.T) {
 	if !slices.Equal(removed, []string{"kept", "used"}) || reclaimed != 2*filled {
 		t.Errorf("pruned %q, %d bytes, want both and %d", removed, reclaimed, 2*filled)
 	}
-	for _, key := range []string{"until", "dangling"} {
+	unnamed, err := s.Create(t.Context(), CreateOptions{})
+	must(t, err)
+	_, err = s.Create(t.Context(), CreateOptions{Name: "named"})
+	must(t, err)
+	removed, _, err = s.Prune(t.Context(), map[string][]string{"label": {LabelAnonymous}})
+	must(t, err)
+	if !slices.Equal(removed, []string{unnamed.Name}) {
+		t.Errorf("pruned %q of what nobody named, want %s", removed, unnamed.Name)
+	}
+	for _, key := range []string{"until", "dangling", "all"} {
 		if _, _, err := s.Prune(t.Context(), map[string][]string{key: {"1h"}}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("filter %s: got %v, want fault.Invalid", key, err)
 		}

@@ -44,9 +44,13 @@ func (s *Store) Settle(name string) error {
 	return nil
 }
 
-// isSoft reports whether a new volume can be made again from what is known of a container.
+// isSoft reports whether a new volume can be made again from what is known of a container, which is that nobody named it, too.
 func isSoft(v *Volume, containerID string) bool {
-	return containerID != "" && len(v.Options)+len(v.Labels) == 0
+	known := 0
+	if _, ok := v.Labels[LabelAnonymous]; ok {
+		known = 1
+	}
+	return containerID != "" && len(v.Options)+len(v.Labels) == known
 }
 
 // Persist brings a volume to the disk that was made for a container which is about to go: nobody would make it again then.

@@ -35,6 +35,23 @@ type CreateOptions struct {
 	Driver  string // empty or local
 	Options map[string]string
 	Labels  map[string]string
+
+	Anonymous bool // nobody named it: it has LabelAnonymous, too. So has one without a name
+}
+
+// LabelAnonymous is the label of volumes that nobody named, as clients know it.
+const LabelAnonymous = "com.docker.volume.anonymous"
+
+// allLabels are those of the new volume.
+func (opt *CreateOptions) allLabels() map[string]string {
+	labels := maps.Clone(opt.Labels)
+	if opt.Anonymous {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[LabelAnonymous] = ""
+	}
+	return labels
 }
 
 // Source is what a container's mount of a volume starts from.

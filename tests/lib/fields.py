@@ -19,7 +19,6 @@ HELD = {
     "inspect.NetworkSettings.Networks": "endpoint",
     "inspect.Config": "create",
     "inspect.HostConfig": "host",
-    "image.Config": "create",
     "image.ContainerConfig": "create",
     "exec.inspect.Container": "inspect",
     "volumes.Volumes": "volume",
@@ -47,7 +46,7 @@ def read(path, items):
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             columns = line.rstrip("\n").split("\t")
-            if len(columns) >= 3 and not line.startswith("# "):
+            if len(columns) >= 4 and not line.startswith("# ") and columns[2] != "rule" and columns[3] != "never":
                 items[columns[0]] = (columns[1], columns[2], (columns + [""])[3])
 
 

@@ -129,7 +129,8 @@ func NewNetwork(n *api.Network) *types.Network {
 	shown := newAnnotations(&n.Spec.Annotations)
 	network := &types.Network{
 		Name: shown.Name, ID: n.ID, Created: newTime(n.Meta.CreatedAt), Scope: swarmScope, Driver: overlayDriver,
-		EnableIPv4: true, EnableIPv6: n.Spec.Ipv6Enabled, Attachable: n.Spec.Attachable, Ingress: n.Spec.Ingress, Internal: n.Spec.Internal, IPAM: types.NetworkIPAM{
+		EnableIPv4: true, EnableIPv6: n.Spec.Ipv6Enabled, Attachable: n.Spec.Attachable, Ingress: n.Spec.Ingress,
+		Internal: n.Spec.Internal, IPAM: types.NetworkIPAM{
 			Driver: ipamDriver, Options: map[string]string{}, Config: []types.NetworkPool{},
 		},
 		Containers: map[string]types.NetworkContainer{}, Options: map[string]string{}, Labels: shown.Labels,

@@ -23,7 +23,7 @@ teardown() { finish; }
   expect status 0
   expect line -1 200
   body=${lines[0]}
-  expect equal "$(jq -r .ApiVersion <<<"$body")" 1.24
+  expect equal "$(jq -r .ApiVersion <<<"$body")" 1.51
   expect equal "$(jq -r .Version <<<"$body")" "$(cat "$moss_top/VERSION")"
   expect equal "$(jq -r .Os <<<"$body")" linux
   run moss version
@@ -31,7 +31,7 @@ teardown() { finish; }
   expect contains "$(cat "$moss_top/VERSION")"
   run dock version
   expect status 0
-  expect contains Server: 1.24
+  expect contains Server: 1.51
 }
 
 @test "info tells a rootless engine with no containers" {
@@ -50,11 +50,11 @@ teardown() { finish; }
 @test "an API version that is too new or too old is refused with 400 and a reason" {
   run api GET /v1.99/version
   expect line -1 400
-  expect --in "$(jq -r .message <<<"${lines[0]}")" contains "client is newer than server" 1.99 1.24
+  expect --in "$(jq -r .message <<<"${lines[0]}")" contains "client is newer than server" 1.99 1.51
   run api GET /v1.1/version # clients of that time read plain text
   expect line -1 400
   expect contains "client version 1.1 is too old" 1.18
-  for v in v1.18 v1.20 v1.21 v1.22 v1.24; do
+  for v in v1.18 v1.20 v1.21 v1.22 v1.24 v1.25 v1.40 v1.44 v1.51; do
     run api GET /$v/_ping
     expect line -1 200
   done

@@ -18,7 +18,7 @@ teardown() { finish; }
 
 # ws ID QUERY [OPTION...]: see lib/ws.js.
 ws() {
-  local path="/containers/$1/attach/ws?$2"
+  local path="/v1.24/containers/$1/attach/ws?$2"
   shift 2
   node_ws "$moss_top/tests/lib/ws.js" "ws://$address$path" "$@"
 }

@@ -227,7 +227,6 @@ shm_pair() {
 
 @test "ipc container: memory, queues and semaphores are the other's" {
   shm_pair shareable
-  shm_pair ""
 }
 
 @test "ipc container: sysctls and the size are those of the memory that is shared" {
@@ -253,7 +252,7 @@ shm_pair() {
   refuse 400 "invalid IPC mode" '"HostConfig":{"IpcMode":"everybody"}'
   refuse 400 "No such container" '"HostConfig":{"IpcMode":"container:none-such"}'
   donor=$(unique donor)
-  moss create --name "$donor" busybox true
+  moss create --name "$donor" --ipc shareable busybox true
   side=$(unique side)
   moss create --name "$side" --ipc "container:$donor" busybox true
   run api POST "/containers/$side/start"
@@ -285,7 +284,7 @@ shm_pair() {
 
 @test "all of another container's namespaces at once, with sysctls of the shared network" {
   pod=$(unique pod)
-  moss run -d --name "$pod" --hostname pod busybox sleep 1000
+  moss run -d --name "$pod" --hostname pod --ipc shareable busybox sleep 1000
   run moss run --rm --network "container:$pod" --pid "container:$pod" --ipc "container:$pod" --sysctl net.ipv4.ip_default_ttl=77 \
     busybox sh -c 'hostname; for n in net pid ipc; do [ "$(readlink /proc/self/ns/$n)" = "$(readlink /proc/1/ns/$n)" ] && echo $n; done'
   expect output $'pod\nnet\npid\nipc'
@@ -318,7 +317,7 @@ shm_pair() {
 
 @test "containers that share come up in their order with the next engine" {
   web=$(unique web) side=$(unique side)
-  moss run -d --name "$web" --restart always busybox sleep 1000
+  moss run -d --name "$web" --restart always --ipc shareable busybox sleep 1000
   moss run -d --name "$side" --restart always --network "container:$web" --ipc "container:$web" busybox sleep 1000
   halt_engine
   spawn_engine

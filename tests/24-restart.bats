@@ -257,7 +257,7 @@ EOT
 @test "the detach keys of start are those of viewers that have none of their own" {
   name=$(unique keys)
   run api POST "/containers/$name/start?detachKeys=ctrl-1"
-  expect line -1 500
+  expect line -1 400
   expect contains "unknown key"
   moss create --name "$name" -t -i busybox cat
   python3 - "$MOSS_SOCK" "$name" <<'EOT'

@@ -23,7 +23,7 @@ make_network() {
 }
 drop_networks() {
   local n
-  for n in "$@"; do expect equal "$(api DELETE "/networks/$n" | tail -n 1)" 200; done
+  for n in "$@"; do expect equal "$(api DELETE "/networks/$n" | tail -n 1)" 204; done
 }
 # idle NAME [ARG...]: a container that waits, and ends at once when it is stopped.
 idle() {
@@ -206,17 +206,17 @@ consistent() {
   }
   for name in "$web" "$rest"; do
     refuse connect 403 "endpoint with name $name already exists in network bridge" bridge "$name"
-    refuse connect 500 "connected to host network" host "$name"
-    refuse connect 500 "private (none) mode" none "$name"
-    refuse connect 500 "no configured subnet or ip-range contain the IP address 10.98.0.1" "$net" "$name" '{"IPAMConfig":{"IPv4Address":"10.98.0.1"}}'
-    refuse connect 500 "invalid IPv4 address" "$net" "$name" '{"IPAMConfig":{"IPv4Address":"x"}}'
-    refuse connect 500 "invalid link-local IP address" "$net" "$name" '{"IPAMConfig":{"LinkLocalIPs":["10.97.7.9"]}}'
+    refuse connect 400 "connected to host network" host "$name"
+    refuse connect 400 "private (none) mode" none "$name"
+    refuse connect 400 "no configured subnet or ip-range contain the IP address 10.98.0.1" "$net" "$name" '{"IPAMConfig":{"IPv4Address":"10.98.0.1"}}'
+    refuse connect 400 "invalid IPv4 address" "$net" "$name" '{"IPAMConfig":{"IPv4Address":"x"}}'
+    refuse connect 400 "invalid link-local IP address" "$net" "$name" '{"IPAMConfig":{"LinkLocalIPs":["10.97.7.9"]}}'
     refuse disconnect 404 "container $name is not connected to network $net" "$net" "$name"
   done
-  refuse connect 500 "sharing network namespace" "$net" "$onhost"
-  refuse connect 500 "sharing network namespace" "$net" "$side"
-  refuse connect 500 "private (none) mode" "$net" "$alone"
-  refuse disconnect 500 "disconnected from host network" host "$onhost"
+  refuse connect 400 "sharing network namespace" "$net" "$onhost"
+  refuse connect 400 "sharing network namespace" "$net" "$side"
+  refuse connect 400 "private (none) mode" "$net" "$alone"
+  refuse disconnect 400 "disconnected from host network" host "$onhost"
   refuse connect 404 "network none-such not found" none-such "$web"
   refuse connect 404 "No such container: none-such" "$net" none-such
   refuse disconnect 404 "No such container: none-such" "$net" none-such

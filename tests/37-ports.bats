@@ -103,15 +103,20 @@ ask() { echo hello | timeout 180 "$MOSS_DIR/peerd" ask "$1" "$2" "$3" | sed -n '
   expect equal "$(ask udp - "[::1]:$(port_of 80/udp)")" "$(network Gateway)"
 }
 
-@test "without a host address a port is open on all addresses, and clients see that of IPv4" {
+@test "without a host address a port is open on all addresses; clients before 1.25 see that of IPv4" {
   need_ipv6
   web -p 80
   port=$(port_of 80/tcp)
-  expect equal "$(moss inspect "$box" | jq -c '.[0].NetworkSettings.Ports["80/tcp"]')" \
-    "[{\"HostIp\":\"0.0.0.0\",\"HostPort\":\"$port\"}]"
+  shown() { api GET "$1/containers/$box/json" | head -n 1 | jq -c '.NetworkSettings.Ports["80/tcp"]'; }
+  four="{\"HostIp\":\"0.0.0.0\",\"HostPort\":\"$port\"}"
+  expect equal "$(shown "")" "[$four,{\"HostIp\":\"::\",\"HostPort\":\"$port\"}]"
+  expect equal "$(shown /v1.24)" "[$four]"
+  expect --in "$(dock port "$box" 80)" contains "0.0.0.0:$port" "[::]:$port"
+  export DOCKER_API_VERSION=1.24
   expect equal "$(dock port "$box" 80)" "0.0.0.0:$port"
   run dock ps --filter "name=$box" --format '{{.Ports}}'
   expect output "0.0.0.0:$port->80/tcp"
+  unset DOCKER_API_VERSION
   eventually 10 page "127.0.0.1:$port"
   page "[::1]:$port"
 }

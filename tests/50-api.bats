@@ -32,14 +32,14 @@ make() { api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",$2}" | he
 }
 
 @test "unsupported and broken versions are 400" {
-  for v in 1.17 1.25 1.99 2.0 9999999999.1; do
+  for v in 1.17 1.52 1.99 2.0 9999999999.1; do
     run api GET "/v$v/version"
     expect line -1 400
     expect contains "$v"
   done
-  run api GET /v1.45/info
-  expect contains "client is newer than server (client API version: 1.45, server API version: 1.24)" \
-    "client version 1.45 is too new. Maximum supported API version is 1.24" "DOCKER_API_VERSION=1.24"
+  run api GET /v1.55/info
+  expect contains "client is newer than server (client API version: 1.55, server API version: 1.51)" \
+    "client version 1.55 is too new. Maximum supported API version is 1.51" "DOCKER_API_VERSION=1.51"
   run api GET /v1.12/info
   expect contains "client version 1.12 is too old. Minimum supported API version is 1.18, please upgrade your client to a newer version"
 }
@@ -58,7 +58,7 @@ heads() { curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}"
     "GET /containers/json?a=%zz 400" "OPTIONS /info 200" "DELETE /containers/none 404" "POST /v1.24/services/create 406" "GET /events?until=1 200"; do
     read -r method path code <<<"$call"
     run heads "$method" "$path"
-    expect contains "HTTP/1.1 $code" "Server: moss/" "(linux)" "Api-Version: 1.24" "Ostype: linux" "Docker-Experimental: false"
+    expect contains "HTTP/1.1 $code" "Server: moss/" "(linux)" "Api-Version: 1.51" "Ostype: linux" "Docker-Experimental: false"
     expect matches '^X-Request-Id: [0-9a-f]{16}$'
     expect lacks Access-Control
   done
@@ -68,7 +68,7 @@ heads() { curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}"
   name=$(unique req)
   run heads GET /containers/none/json -H "X-Request-Id: $name"
   expect contains "X-Request-Id: $name"
-  expect --in "$(grep -F "request=$name" "$MOSS_DIR/mossd.log")" contains answered method=GET path=/containers/none/json status=404 version=1.24
+  expect --in "$(grep -F "request=$name" "$MOSS_DIR/mossd.log")" contains answered method=GET path=/containers/none/json status=404 version=1.51
   for id in "a b" "a/b" "$(printf '%65s' '' | tr ' ' x)" ä; do
     run heads GET /_ping -H "X-Request-Id: $id"
     expect matches '^X-Request-Id: [0-9a-f]{16}$'
@@ -204,7 +204,7 @@ LIST
 @test "HEAD and GET of _ping, with and without a version" {
   for path in /_ping /v1.24/_ping /v1.18/_ping; do
     run curl -sS --head --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss$path"
-    expect contains "200 OK" "Api-Version: 1.24" "Ostype: linux" "Builder-Version: 1" "Swarm: inactive"
+    expect contains "200 OK" "Api-Version: 1.51" "Ostype: linux" "Builder-Version: 1" "Swarm: inactive"
     run api GET $path
     expect output $'OK\n200'
   done
@@ -289,7 +289,7 @@ TABLE
   run raw attach "$id" 'stream=1&stdout=1&stderr=1' --upgrade --start
   expect status 0
   expect line 0 "HTTP/1.1 101 UPGRADED"
-  expect contains "Content-Type: application/vnd.engine.raw-stream" "Upgrade: tcp" "Connection: Upgrade" "start: HTTP/1.1 204"
+  expect contains "Content-Type: application/vnd.docker.multiplexed-stream" "Upgrade: tcp" "Connection: Upgrade" "start: HTTP/1.1 204"
   expect contains "1 out" "2 err"
   moss rm -f "$name"
 }
@@ -345,10 +345,12 @@ TABLE
   api POST "/containers/$name/start"
   run api POST "/containers/$name/resize?h=20&w=70"
   expect line -1 200
-  run api POST "/containers/$name/resize?h=x&w=70"
-  expect line -1 500
-  run api POST "/containers/$name/resize?w=70"
-  expect line -1 500
+  for query in "h=x&w=70" "w=70"; do
+    run api POST "/containers/$name/resize?$query"
+    expect line -1 400
+    run api POST "/v1.24/containers/$name/resize?$query"
+    expect line -1 500
+  done
   moss rm -f "$name"
 }
 

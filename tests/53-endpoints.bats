@@ -225,7 +225,10 @@ LIST
   for v in 1.18 1.24; do
     answers 200 POST "/v$v/containers/$box/resize?h=1&w=1"
   done
-  for query in 'h=x&w=1' 'h=1' 'w=1' 'h=-1&w=1' 'h=1&w=65536'; do answers 500 POST "/containers/$box/resize?$query"; done
+  for query in 'h=x&w=1' 'h=1' 'w=1' 'h=-1&w=1' 'h=1&w=65536'; do
+    answers 500 POST "/v1.24/containers/$box/resize?$query"
+    answers 400 POST "/containers/$box/resize?$query"
+  done
 }
 
 @test "409: what is taken, runs, stands still or does not run, and nothing of it changes" {

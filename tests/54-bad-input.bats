@@ -58,9 +58,11 @@ bodies() {
   for path in "containers/$box/update" "commit?container=$box" "v1.23/containers/$box/copy"; do
     printf '%s\n' 'malformed|{' 'the body|[]' 'the body|5' | refused "/$path"
   done
-  for path in "containers/$box/exec" "v1.23/containers/$box/start" networks/create networks/bridge/connect networks/bridge/disconnect volumes/create; do
-    printf '%s\n' 'malformed|{' 'the body|[]' 'the body|5' | refused "/$path" 500
+  for path in "containers/$box/exec" networks/create networks/bridge/connect networks/bridge/disconnect volumes/create; do
+    printf '%s\n' 'malformed|{' 'the body|[]' 'the body|5' | refused "/v1.24/$path" 500
+    printf '%s\n' 'malformed|{' 'the body|[]' 'the body|5' | refused "/$path"
   done
+  printf '%s\n' 'malformed|{' 'the body|[]' 'the body|5' | refused "/v1.23/containers/$box/start" 500
   for pair in "create 400" "$box/update 400" "$box/exec 500"; do
     read -r path code <<<"$pair"
     run curl -sS --unix-socket "$MOSS_SOCK" -H 'Content-Type: text/plain' -d '{"Image":"busybox","Cmd":["true"]}' -w '\n%{http_code}' "http://moss/v1.24/containers/$path"

@@ -300,7 +300,7 @@ joined() { [ "$(grep -c '^joined' "$1")" -gt "$2" ]; }
   expect equal "$(jq -r '.Action + " " + if .Type == "daemon" then "" else .Actor.ID end' "$BATS_TEST_TMPDIR/live" | xargs)" "$(xargs <<<"$want")"
   sed 's/.*"timeNano":\([0-9]*\).*/\1/' "$BATS_TEST_TMPDIR/live" | sort -cnu
   # Who asks now gets the very same.
-  curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode 'filters={"type":["volume","daemon"]}' "http://moss/events?since=$since&until=0s" | diff "$BATS_TEST_TMPDIR/live" -
+  curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode 'filters={"type":["volume","daemon"]}' "http://moss/v1.24/events?since=$since&until=0s" | diff "$BATS_TEST_TMPDIR/live" -
   # The reload is about this engine, and not for clients before 1.24.
   name=$(api GET /info | head -n 1 | jq -r .Name)
   for filters in '{"type":["daemon"]}' "{\"daemon\":[\"$name\"]}" "{\"daemon\":[\"$(api GET /info | head -n 1 | jq -r .ID)\"]}" '{"event":["reload"]}'; do

@@ -146,7 +146,7 @@ happened() {
 @test "version: every field at every version, with its form" {
   for v in $versions; do
     same version "$v" /version
-    expect equal "$(get "/v$v/version" | jq -r '"\(.ApiVersion) \(.MinAPIVersion)"')" "1.24 1.18"
+    expect equal "$(get "/v$v/version" | jq -r '"\(.ApiVersion) \(.MinAPIVersion)"')" "1.51 1.18"
   done
 }
 

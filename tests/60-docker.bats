@@ -13,7 +13,7 @@ teardown() { finish; }
 
 @test "version and info" {
   run dock version --format '{{.Server.APIVersion}} {{.Server.Os}}'
-  expect output "1.24 linux"
+  expect output "1.51 linux"
   run dock info
   expect status 0
   expect contains "Storage Driver:" "rootless" "Images: 1"

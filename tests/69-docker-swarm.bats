@@ -40,8 +40,7 @@ gone() { [ -z "$(moss ps -aq --filter "label=com.docker.swarm.service.name=$1")"
 
 # course CLIENT: a scenario that docker and moss go through with the same words.
 course() {
-  local c=$1 name=$2 id node own=()
-  [ "$c" = dock ] || own=(--detach)
+  local c=$1 name=$2 id node own=(--detach)
   step "a node in no swarm has no services"
   run "$c" service ls
   expect contains "This node is not part of a swarm"

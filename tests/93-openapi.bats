@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What the engine answers at 1.24 is what docs/openapi.yaml says: every field is in its schema, with that type, and what must
+# What the engine answers at 1.51 is what docs/openapi.yaml says: every field is in its schema, with that type, and what must
 # be there is there.
 # bats file_tags=subids
 
@@ -33,7 +33,7 @@ ask() {
   [ $# -lt 5 ] || args+=(-H 'Content-Type: application/json' --data-binary "$5")
   count=$((count + 1))
   : >"$BATS_TEST_TMPDIR/$count" # curl makes no file for no body
-  got=$(curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" "${args[@]}" -o "$BATS_TEST_TMPDIR/$count" -w '%{http_code}' "http://moss/v1.24$4")
+  got=$(curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" "${args[@]}" -o "$BATS_TEST_TMPDIR/$count" -w '%{http_code}' "http://moss/v1.51$4")
   [ "$got" = "$want" ] || fail "$2 $4: got $got, want $want" "$(cat "$BATS_TEST_TMPDIR/$count")"
   echo "$2 $3 $got $BATS_TEST_TMPDIR/$count" >>"$list"
 }
@@ -131,7 +131,7 @@ healthy() { [ "$(moss inspect "$box" | jq -r '.[0].State.Health.Status')" = heal
   ask 200 POST '/networks/{id}/disconnect' /networks/bridge/disconnect "{\"Container\":\"$box\"}"
   see /system/df
   ask 204 DELETE '/containers/{id}' "/containers/$box?force=1"
-  ask 200 DELETE '/networks/{id}' "/networks/$box"
+  ask 204 DELETE '/networks/{id}' "/networks/$box"
   ask 204 DELETE '/volumes/{name}' "/volumes/$box"
   ask 200 POST /containers/prune /containers/prune
   ask 200 POST /networks/prune /networks/prune
@@ -183,7 +183,7 @@ healthy() { [ "$(moss inspect "$box" | jq -r '.[0].State.Health.Status')" = heal
   ask 200 POST '/images/{name}/push' "/images/$name/push?tag=v1" '{}'
   [[ $(cat "$BATS_TEST_TMPDIR/$count") == *'"aux"'* ]] || fail "no digest: $(cat "$BATS_TEST_TMPDIR/$count")"
   see '/images/{name}/json' "/images/$name:v1/json"
-  see /images/json "/images/json?filter=$name"
+  see /images/json "/images/json?filters=$(jq -rn --arg n "$name" '{reference:[$n]}|tojson|@uri')"
   ask 200 DELETE '/images/{name}' "/images/$name:v1"
   ask 200 POST /images/create "/images/create?fromImage=$name&tag=v1"
   ask 404 POST /images/create "/images/create?fromImage=$name&tag=none"

@@ -43,8 +43,13 @@ go_client() {
 }
 
 @test "docker's command line" {
-  docker_scenario
+  docker_scenario 1.50
   enough_steps docker
+}
+@test "docker's command line at 1.24" {
+  export DOCKER_API_VERSION=1.24
+  docker_scenario 1.24
+  enough_steps "docker 1.24"
 }
 
 @test "docker-compose" {
@@ -53,11 +58,14 @@ go_client() {
   enough_steps docker-compose
 }
 
+@test "docker-py at 1.41" { scenario "docker-py 1.41" python_scenario 1.41; }
 @test "docker-py at 1.24" { scenario "docker-py 1.24" python_scenario 1.24; }
 @test "docker-py at 1.22" { scenario "docker-py 1.22" python_scenario 1.22; }
 @test "docker-py at 1.21" { scenario "docker-py 1.21" python_scenario 1.21; }
+@test "dockerode at 1.51" { scenario "dockerode 1.51" node_scenario 1.51; }
 @test "dockerode at 1.24" { scenario "dockerode 1.24" node_scenario 1.24; }
 @test "dockerode at 1.20" { scenario "dockerode 1.20" node_scenario 1.20; }
+@test "go-dockerclient at 1.40" { scenario "go-dockerclient 1.40" go_client dockerclient 1.40; }
 @test "go-dockerclient at 1.24" { scenario "go-dockerclient 1.24" go_client dockerclient 1.24; }
 @test "go-dockerclient at 1.21" { scenario "go-dockerclient 1.21" go_client dockerclient 1.21; }
 @test "go-dockerclient at 1.18" { scenario "go-dockerclient 1.18" go_client dockerclient 1.18; }
@@ -74,4 +82,7 @@ at_curl() {
 @test "curl at 1.22" { at_curl 1.22; }
 @test "curl at 1.23" { at_curl 1.23; }
 @test "curl at 1.24" { at_curl 1.24; }
+@test "curl at 1.30" { at_curl 1.30; }
+@test "curl at 1.41" { at_curl 1.41; }
+@test "curl at 1.51" { at_curl 1.51; }
 @test "curl without a version" { at_curl ""; }

@@ -1,6 +1,6 @@
 // Package apiver holds versions of the engine's API, and ranges of them as field tags, routes and settings state them. It knows
-// nothing about HTTP; adding a version to moss means raising Max here and adding tags and routes elsewhere (API document 3,
-// section 9), and Stable once all of it is there.
+// nothing about HTTP; adding a version to moss means adding tags and routes elsewhere, and raising Max here once all of it is
+// there (API document 3, section 9).
 package apiver
 
 import (
@@ -16,12 +16,10 @@ type Version uint32
 // minorBits is how many low bits of a Version hold the minor number.
 const minorBits = 16
 
-// The versions that moss knows, both ends included. It serves Min to Stable; the setting api-max opens those above, which are not
-// whole yet: what has no line in docs/fields-later.tsv is not there.
+// The versions that moss serves, both ends included.
 const (
-	Min    = Version(1<<minorBits | 18)
-	Stable = Version(1<<minorBits | 24)
-	Max    = Version(1<<minorBits | 51)
+	Min = Version(1<<minorBits | 18)
+	Max = Version(1<<minorBits | 51)
 )
 
 // New returns the version major.minor. Each part fits 16 bits.
@@ -119,10 +117,10 @@ func (r Range) Within(low, high Version) Range {
 	return r
 }
 
-// Served reads the first and the last version that an engine is told to serve; an empty one is Min or Stable. What moss does
+// Served reads the first and the last version that an engine is told to serve; an empty one is Min or Max. What moss does
 // not have, and a first that is above the last, is refused in words.
 func Served(first, last string) (Range, error) {
-	r := Range{Since: Min, Until: Stable}
+	r := Range{Since: Min, Until: Max}
 	for _, end := range []struct {
 		text string
 		to   *Version

@@ -86,8 +86,8 @@ func TestServed(t *testing.T) {
 	for _, tc := range []struct {
 		first, last, want, fails string
 	}{
-		{want: "1.18-1.24"},
-		{first: "1.20", want: "1.20-1.24"},
+		{want: "1.18-1.51"},
+		{first: "1.20", want: "1.20-1.51"},
 		{last: "1.22", want: "1.18-1.22"},
 		{first: "1.21", last: "1.21", want: "1.21"},
 		{first: "1.22", last: "1.20", fails: "1.22 is above the last, 1.20"},

@@ -19,7 +19,7 @@ import (
 )
 
 // DefaultVersion is the API version a client speaks when Options name none.
-const DefaultVersion = "1.24"
+const DefaultVersion = "1.51"
 
 // ioBuffer is the size of the buffers on connections that carry streams: attach, logs and import move 100 MB and more.
 const ioBuffer = 128 << 10
@@ -30,7 +30,7 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 // Options say where the engine is and how to speak to it.
 type Options struct {
 	Host      string // unix:///path or tcp://host:port; a bare path counts as unix
-	Version   string // of the API, such as 1.24; empty: DefaultVersion
+	Version   string // of the API, such as 1.51; empty: DefaultVersion
 	UserAgent string // empty: moss
 	Dial      Dialer // empty: a plain net.Dialer
 	// TLS is spoken on connections over TCP; nil: none. LoadTLS makes it of files.

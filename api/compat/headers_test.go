@@ -13,7 +13,7 @@ import (
 
 func TestHead(t *testing.T) {
 	h := http.Header{}
-	for _, header := range compat.Head("1.2.3", apiver.Stable) {
+	for _, header := range compat.Head("1.2.3", apiver.Max) {
 		if http.CanonicalHeaderKey(header.Key) != header.Key {
 			t.Errorf("%s is not in the form of a key of http.Header", header.Key)
 		}
@@ -23,7 +23,7 @@ func TestHead(t *testing.T) {
 	if found := regexp.MustCompile(`\A(.*?)/(.*?) \((.*)\)\z`).FindStringSubmatch(h.Get("Server")); len(found) != 4 || found[3] != "linux" {
 		t.Errorf("Server = %q, want NAME/VERSION (linux)", h.Get("Server"))
 	}
-	if h.Get("Api-Version") != "1.24" || h.Get("Ostype") != "linux" || h.Get("Docker-Experimental") != "false" {
+	if h.Get("Api-Version") != "1.51" || h.Get("Ostype") != "linux" || h.Get("Docker-Experimental") != "false" {
 		t.Errorf("Head = %v", h)
 	}
 }

@@ -30,7 +30,7 @@ func (a *api) dialWS(path string) (*websocket.Conn, *http.Response, error) {
 
 // TestLaterAttachWS: messages are binary from 1.28 on, and from 1.42 on only the streams that are named come.
 func TestLaterAttachWS(t *testing.T) {
-	a := newLaterAPI(t)
+	a := newAPI(t)
 	a.containers.record.Config.Tty = true
 	a.containers.attach = func(_ context.Context, _ container.AttachOptions, open func() (io.ReadWriteCloser, error)) error {
 		conn, err := open()
@@ -80,7 +80,7 @@ func TestAttachWS(t *testing.T) {
 	for _, tc := range []struct{ path, want string }{
 		{"/v1.24/containers/web/attach/ws?stream=1", "{Logs:false Stream:true Stdin:true Stdout:true Stderr:true DetachKeys:[]}"},
 		{
-			"/containers/web/attach/ws?logs=1&stream=1&stdout=1&detachKeys=ctrl-a,x",
+			"/v1.27/containers/web/attach/ws?logs=1&stream=1&stdout=1&detachKeys=ctrl-a,x",
 			"{Logs:true Stream:true Stdin:false Stdout:true Stderr:false DetachKeys:[1 120]}",
 		},
 		{
@@ -92,7 +92,7 @@ func TestAttachWS(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tc.path, err)
 		}
-		if resp.Header.Get("Api-Version") != "1.24" {
+		if resp.Header.Get("Api-Version") != "1.51" {
 			t.Errorf("%s: headers %v", tc.path, resp.Header)
 		}
 		if err := ws.Write(t.Context(), websocket.MessageText, []byte("hällo")); err != nil {

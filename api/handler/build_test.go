@@ -400,7 +400,7 @@ func TestBuildCacheUsage(t *testing.T) {
 	if !strings.Contains(body, want) {
 		t.Errorf("df: %s, want %s", body, want)
 	}
-	later := newLaterAPI(t)
+	later := newAPI(t)
 	later.builds.cache = slices.Concat(a.builds.cache, []build.CacheRecord{{ID: "sha256:2", Parent: "sha256:1", Type: "regular", Size: 7}})
 	for path, want := range map[string][]string{
 		"/v1.41/system/df": {`"BuilderSize":7`, `"Parent":"sha256:0"`}, "/v1.42/system/df": {`"Parents":["sha256:0"]`},

@@ -71,7 +71,7 @@ func (h *Handler) askSwarm(ctx context.Context, method, path string, into any) e
 	if h.swarm == nil {
 		return errNoSwarm()
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://moss-swarm/v"+apiver.Stable.String()+path, http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, method, "http://moss-swarm/v"+apiver.Max.String()+path, http.NoBody)
 	if err != nil {
 		return err
 	}

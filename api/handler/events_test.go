@@ -133,7 +133,7 @@ func TestEventsByVersion(t *testing.T) {
 
 // TestLaterEvents: what versions after 1.24 tell.
 func TestLaterEvents(t *testing.T) {
-	a := newLaterAPI(t)
+	a := newAPI(t)
 	at := time.Now()
 	for _, e := range []struct{ kind, action string }{{event.TypeContainer, "exec_die"}, {event.TypeImage, "prune"}, {event.TypeImage, "create"}, {event.TypeContainer, "die"}} {
 		a.events.Publish(event.Event{Type: e.kind, Action: e.action, ID: "4f", Time: at})

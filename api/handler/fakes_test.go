@@ -18,7 +18,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"moss/api/apiver"
 	"moss/api/handler"
 	"moss/api/route"
 	"moss/engine/container"
@@ -244,17 +243,6 @@ func newAPI(t *testing.T) *api {
 // newAPIIn is newAPI of a node with a part in a swarm.
 func newAPIIn(t *testing.T, swarm handler.Swarm) *api {
 	t.Helper()
-	return newAPIUpTo(t, swarm, apiver.Stable)
-}
-
-// newLaterAPI is newAPI with the versions up to the newest that there is.
-func newLaterAPI(t *testing.T) *api {
-	t.Helper()
-	return newAPIUpTo(t, nil, apiver.Max)
-}
-
-func newAPIUpTo(t *testing.T, swarm handler.Swarm, newest apiver.Version) *api {
-	t.Helper()
 	a := &api{
 		t: t, path: filepath.Join(t.TempDir(), "s"), about: &about{}, usage: &usage{}, events: event.NewBus(), images: &images{}, builds: &builds{}, execs: &execs{}, volumes: &volumes{}, networks: &networks{},
 		containers: &containers{record: &container.Record{
@@ -274,7 +262,7 @@ func newAPIUpTo(t *testing.T, swarm handler.Swarm, newest apiver.Version) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(route.New(h.Routes(), route.Options{Version: "1.2.3", Serve: apiver.Range{Until: newest}, Log: zerolog.Nop()}))
+	server := httptest.NewUnstartedServer(route.New(h.Routes(), route.Options{Version: "1.2.3", Log: zerolog.Nop()}))
 	server.Listener = l
 	server.Start()
 	t.Cleanup(server.Close)

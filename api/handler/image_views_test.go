@@ -89,7 +89,7 @@ func TestImageSearch(t *testing.T) {
 			t.Errorf("%s = %d %q with call %q, want %d %q", tc.path, status, body, a.images.said, tc.status, tc.want)
 		}
 	}
-	later := newLaterAPI(t)
+	later := newAPI(t)
 	for version, want := range map[string]string{"1.44": `"is_automated":true`, "1.45": `"is_automated":false`} {
 		later.images.automated = true
 		if _, body := later.ask("GET", "/v"+version+"/images/search?term=a", ""); !strings.Contains(body, want) {

@@ -24,7 +24,7 @@ func TestImages(t *testing.T) {
 		{"GET", "/images/json", "{All:false Name: Filters:map[]}", `"RepoTags":["a/b:t"],"RepoDigests":[]`, 200},
 		{"GET", "/v1.21/images/json", "{All:false Name: Filters:map[]}", `"RepoDigests":null`, 200},
 		{"GET", "/v1.21/images/json?digests=1", "{All:false Name: Filters:map[]}", `"RepoDigests":[]`, 200},
-		{"GET", "/images/json?all=1&filter=a&filters=%7B%22dangling%22%3A%5B%22true%22%5D%7D", "{All:true Name:a Filters:map[dangling:[true]]}", `"Id":"sha256:1"`, 200},
+		{"GET", "/v1.40/images/json?all=1&filter=a&filters=%7B%22dangling%22%3A%5B%22true%22%5D%7D", "{All:true Name:a Filters:map[dangling:[true]]}", `"Id":"sha256:1"`, 200},
 		{"GET", "/images/127.0.0.1:5000/a/b:t/json", "127.0.0.1:5000/a/b:t", `"GraphDriver":{"Name":"overlay"`, 200},
 		{"DELETE", "/images/a/b:t?force=1&noprune=1", "a/b:t {Force:true NoPrune:true}", `[{"Untagged":"a/b:t"},{"Deleted":"sha256:1"}]`, 200},
 		{"GET", "/images/json?filters=x", "", "want a JSON map", 400},
@@ -150,7 +150,7 @@ func TestImagePlatforms(t *testing.T) {
 
 // TestLaterImages: sizes that are shared, users and the time of an image, as each version has them.
 func TestLaterImages(t *testing.T) {
-	a := newLaterAPI(t)
+	a := newAPI(t)
 	a.images.found = &image.Image{ID: "sha256:1", Size: 20, RepoTags: []string{"a:b"}, Created: time.Unix(1448064000, 0), Undated: true}
 	for path, want := range map[string]string{
 		"/v1.25/images/json":               `"SharedSize":-1,"Containers":-1`,
@@ -177,7 +177,7 @@ func TestLaterImages(t *testing.T) {
 }
 
 func TestDistribution(t *testing.T) {
-	a := newLaterAPI(t)
+	a := newAPI(t)
 	for path, want := range map[string]string{
 		"/v1.39/distribution/a/b:t/json": `{"Descriptor":{"MediaType":"m","Digest":"sha256:1","Size":5},"Platforms":[{"Architecture":"arm","OS":"linux","Variant":"v7"}]}`,
 		"/v1.40/distribution/a/b:t/json": `{"Descriptor":{"mediaType":"m","digest":"sha256:1","size":5},"Platforms":[{"architecture":"arm","os":"linux","variant":"v7"}]}`,

@@ -107,7 +107,7 @@ func TestLaterNetworks(t *testing.T) {
 		{http.MethodPost, "/v1.43/networks/create", `{"Name":"n"}`, 201, "create {Name:n CheckDuplicate:false", ""},
 		{http.MethodPost, "/v1.44/networks/create", `{"Name":"n"}`, 201, "create {Name:n CheckDuplicate:true", ""},
 	} {
-		a := newLaterAPI(t)
+		a := newAPI(t)
 		status, answer := a.ask(tc.method, tc.path, tc.body)
 		if status != tc.status || !strings.HasPrefix(a.networks.said, tc.said) || !strings.Contains(answer, tc.answer) {
 			t.Errorf("%s %s %s: %d %s, asked for %q; want %d %s, %q", tc.method, tc.path, tc.body, status, answer, a.networks.said, tc.status, tc.answer, tc.said)

@@ -34,7 +34,9 @@ func (h *Handler) systemInfo(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return replyJSON(c, http.StatusOK, wire.NewInfo(&info))
+	shown := wire.NewInfo(&info)
+	wire.FitInfo(shown, c.Version())
+	return replyJSON(c, http.StatusOK, shown)
 }
 
 func (h *Handler) systemVersion(c *route.Call) error {

@@ -30,7 +30,7 @@ func TestPing(t *testing.T) {
 				t.Errorf("%s %s = %d %q (length %d), want 200 %q", method, path, resp.StatusCode, body, resp.ContentLength, want)
 			}
 			// What clients parse of it.
-			if !regexp.MustCompile(`^(?:(.+)/(.+?))\((.+)\).*$`).MatchString(resp.Header.Get("Server")) || resp.Header.Get("Api-Version") != "1.24" ||
+			if !regexp.MustCompile(`^(?:(.+)/(.+?))\((.+)\).*$`).MatchString(resp.Header.Get("Server")) || resp.Header.Get("Api-Version") != "1.51" ||
 				!strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") || !strings.Contains(resp.Header.Get("Cache-Control"), "no-cache") {
 				t.Errorf("%s %s: headers %v", method, path, resp.Header)
 			}
@@ -60,7 +60,7 @@ func TestInfoAndVersion(t *testing.T) {
 	if _, body := a.ask("GET", "/info", ""); field(t, body, "Debug") != false || field(t, body, "Swarm", "LocalNodeState") != "inactive" {
 		t.Errorf("info = %q", body)
 	}
-	if status, body := a.ask("GET", "/v1.20/version", ""); status != 200 || field(t, body, "ApiVersion") != "1.24" || field(t, body, "Version") != "1.2.3" {
+	if status, body := a.ask("GET", "/v1.20/version", ""); status != 200 || field(t, body, "ApiVersion") != "1.51" || field(t, body, "Version") != "1.2.3" {
 		t.Errorf("version = %d %q", status, body)
 	}
 	a.about.err = errors.New("no /proc")
@@ -98,10 +98,10 @@ func TestEveryRoute(t *testing.T) {
 func TestVersions(t *testing.T) {
 	a := newAPI(t)
 	for path, want := range map[string]string{
-		"/v1.25/info": "client is newer than server (client API version: 1.25, server API version: 1.24)",
+		"/v1.52/info": "client is newer than server (client API version: 1.52, server API version: 1.51)",
 		"/v1.17/info": "client version 1.17 is too old. Minimum supported API version is 1.18",
 	} {
-		if status, body := a.ask("GET", path, ""); status != 400 || !strings.Contains(body, want) || !strings.Contains(body, "DOCKER_API_VERSION=1.24") {
+		if status, body := a.ask("GET", path, ""); status != 400 || !strings.Contains(body, want) || !strings.Contains(body, "DOCKER_API_VERSION=1.51") {
 			t.Errorf("%s = %d %q, want 400 with %q and the hint", path, status, body, want)
 		}
 	}

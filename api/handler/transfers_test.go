@@ -177,7 +177,7 @@ func TestLoad(t *testing.T) {
 	if a.ask("POST", "/images/load?platform="+url.QueryEscape(arm), "x"); a.images.opt.Platform != "linux/arm/v7" {
 		t.Errorf("load for a platform asks for %+v", a.images.opt)
 	}
-	if status, body := a.ask("POST", "/images/load?platform=linux", "x"); status != 500 || !strings.Contains(body, "invalid value for platform") {
+	if status, body := a.ask("POST", "/images/load?platform=linux", "x"); status != 400 || !strings.Contains(body, "invalid value for platform") {
 		t.Errorf("load for a platform that is none = %d %q", status, body)
 	}
 	a.images.late = errors.New("bad layer")

@@ -137,7 +137,7 @@ func TestClusterVolume(t *testing.T) {
 
 // TestVolumesPruneByVersion: from 1.42 on only volumes that nobody named go, unless the filter all says otherwise.
 func TestVolumesPruneByVersion(t *testing.T) {
-	a := newLaterAPI(t)
+	a := newAPI(t)
 	for path, want := range map[string]string{
 		"/v1.41/volumes/prune": "prune map[]",
 		"/v1.42/volumes/prune": "prune map[label:[com.docker.volume.anonymous]]",

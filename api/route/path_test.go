@@ -9,7 +9,7 @@ import (
 	"moss/engine/fault"
 )
 
-var all = apiver.Range{Since: apiver.Min, Until: apiver.Stable}
+var all = apiver.Range{Since: apiver.Min, Until: apiver.Max}
 
 func TestSplitVersion(t *testing.T) {
 	for _, tc := range []struct {
@@ -17,20 +17,20 @@ func TestSplitVersion(t *testing.T) {
 		version         apiver.Version
 	}{
 		{in: "/v1.18/info", rest: "/info", version: apiver.Min},
-		{in: "/v1.24/containers/json", rest: "/containers/json", version: apiver.Stable},
+		{in: "/v1.51/containers/json", rest: "/containers/json", version: apiver.Max},
 		{in: "/v1.19/info", rest: "/info", version: apiver.New(1, 19)},
-		{in: "/info", rest: "/info", version: apiver.Stable},
-		{in: "/volumes", rest: "/volumes", version: apiver.Stable},
-		{in: "/version", rest: "/version", version: apiver.Stable},
-		{in: "/", rest: "/", version: apiver.Stable},
-		{in: "/v1.24", rest: "/", version: apiver.Stable},
+		{in: "/info", rest: "/info", version: apiver.Max},
+		{in: "/volumes", rest: "/volumes", version: apiver.Max},
+		{in: "/version", rest: "/version", version: apiver.Max},
+		{in: "/", rest: "/", version: apiver.Max},
+		{in: "/v1.51", rest: "/", version: apiver.Max},
 		{in: "//v1.19//info/", rest: "//info/", version: apiver.New(1, 19)},
 		{in: "/v1.19/", rest: "/", version: apiver.New(1, 19)},
-		{in: "/v1.25/info", fails: "client is newer than server (client API version: 1.25, server API version: 1.24)", version: apiver.New(1, 25)},
-		{in: "/v2.0/info", fails: "DOCKER_API_VERSION=1.24", version: apiver.New(2, 0)},
+		{in: "/v1.52/info", fails: "client is newer than server (client API version: 1.52, server API version: 1.51)", version: apiver.New(1, 52)},
+		{in: "/v2.0/info", fails: "DOCKER_API_VERSION=1.51", version: apiver.New(2, 0)},
 		{in: "/v1.17/info", fails: "client version 1.17 is too old. Minimum supported API version is 1.18", version: apiver.New(1, 17)},
-		{in: "/v1.x/info", fails: `invalid API version "v1.x"`, version: apiver.Stable},
-		{in: "/v1/info", fails: `invalid API version "v1"`, version: apiver.Stable},
+		{in: "/v1.x/info", fails: `invalid API version "v1.x"`, version: apiver.Max},
+		{in: "/v1/info", fails: `invalid API version "v1"`, version: apiver.Max},
 	} {
 		version, rest, err := splitVersion(tc.in, all)
 		if version != tc.version || rest != tc.rest || (err != nil) != (tc.fails != "") {
@@ -84,8 +84,8 @@ func TestConfiguredVersions(t *testing.T) {
 		{in: "/v1.20/info", version: apiver.New(1, 20)},
 		{in: "/v1.19/info", fails: "Minimum supported API version is 1.20", version: apiver.New(1, 19)},
 		{in: "/v1.19/info", fails: "This engine serves 1.20 to 1.22", version: apiver.New(1, 19)},
-		{in: "/v1.24/info", fails: "(client API version: 1.24, server API version: 1.22)", version: apiver.Stable},
-		{in: "/v1.24/info", fails: "Maximum supported API version is 1.22. This engine serves 1.20 to 1.22: set DOCKER_API_VERSION=1.22", version: apiver.Stable},
+		{in: "/v1.24/info", fails: "(client API version: 1.24, server API version: 1.22)", version: apiver.New(1, 24)},
+		{in: "/v1.24/info", fails: "Maximum supported API version is 1.22. This engine serves 1.20 to 1.22: set DOCKER_API_VERSION=1.22", version: apiver.New(1, 24)},
 	} {
 		version, _, err := splitVersion(tc.in, some)
 		if version != tc.version || (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
@@ -130,7 +130,7 @@ func FuzzPath(f *testing.F) {
 		for _, pattern := range []string{"/images/:name", "/containers/:id/json", "/info"} {
 			matchesPattern(pattern, foldPath(method, rest))
 		}
-		if version < apiver.Min || version > apiver.Stable {
+		if version < apiver.Min || version > apiver.Max {
 			t.Fatalf("splitVersion(%q) = %v, outside what is served", path, version)
 		}
 		folded := foldPath(method, rest)

@@ -61,7 +61,7 @@ func New(routes []Route, opt Options) *API {
 	engine.UseRawPath = true
 	engine.UnescapePathValues = false // Call.Param does it, and leaves plus signs alone
 	a := &API{
-		engine: engine, routes: routes, serve: opt.Serve.Within(apiver.Min, apiver.Stable), ids: newIDs(), log: opt.Log,
+		engine: engine, routes: routes, serve: opt.Serve.Within(apiver.Min, apiver.Max), ids: newIDs(), log: opt.Log,
 		debug: opt.Log.GetLevel() <= zerolog.DebugLevel && zerolog.GlobalLevel() <= zerolog.DebugLevel,
 	}
 	a.head = append(compat.Head(opt.Version, a.serve.Until), compat.CrossOrigin(opt.CORS)...)

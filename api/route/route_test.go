@@ -77,23 +77,23 @@ func TestRoutes(t *testing.T) {
 	wrongMethod := func(allowed string) string {
 		return "{\"message\":\"method not allowed: this path takes " + allowed + "\"}\n"
 	}
-	const tooNew = `{"message":"client is newer than server (client API version: 1.25, server API version: 1.24): client version 1.25 is too ` +
-		`new. Maximum supported API version is 1.24. This engine serves 1.18 to 1.24: set DOCKER_API_VERSION=1.24 for clients that can speak ` +
+	const tooNew = `{"message":"client is newer than server (client API version: 1.52, server API version: 1.51): client version 1.52 is too ` +
+		`new. Maximum supported API version is 1.51. This engine serves 1.18 to 1.51: set DOCKER_API_VERSION=1.51 for clients that can speak ` +
 		"older versions\"}\n"
 	const notFound = "{\"message\":\"page not found\"}\n"
 	for _, tc := range []struct {
 		method, path, want string
 		status             int
 	}{
-		{"GET", "/images/json", "\"1.24 \"\n", 200},
+		{"GET", "/images/json", "\"1.51 \"\n", 200},
 		{"GET", "/v1.19/images/json", "\"1.19 \"\n", 200},
 		{"GET", "/v1.24/images/busybox/json", "\"1.24 busybox\"\n", 200},
 		{"GET", "/v1.24/images/127.0.0.1:5000/a/b:t/json", "\"1.24 127.0.0.1:5000/a/b:t\"\n", 200},
-		{"GET", "/images/a%2Fb/json", "\"1.24 a/b\"\n", 200},
-		{"GET", "/images/a+b%2Bc/json", "\"1.24 a+b+c\"\n", 200},
-		{"GET", "/images//x/json", "\"1.24 x\"\n", 200},
-		{"GET", "/images/%2Fx/json", "\"1.24 x\"\n", 200},
-		{"DELETE", "/images/a/b@sha256:00", "\"1.24 a/b@sha256:00\"\n", 200},
+		{"GET", "/images/a%2Fb/json", "\"1.51 a/b\"\n", 200},
+		{"GET", "/images/a+b%2Bc/json", "\"1.51 a+b+c\"\n", 200},
+		{"GET", "/images//x/json", "\"1.51 x\"\n", 200},
+		{"GET", "/images/%2Fx/json", "\"1.51 x\"\n", 200},
+		{"DELETE", "/images/a/b@sha256:00", "\"1.51 a/b@sha256:00\"\n", 200},
 		{"GET", "/v1.20/new", "\"1.20 \"\n", 200},
 		{"GET", "/v1.19/new", "page not found\n", 404},
 		{"GET", "/v1.20/both", "\"1.20 \"\n", 200},
@@ -112,7 +112,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/later/a/b", notFound, 404},
 		{"GET", "/containers/a", wrongMethod("DELETE, OPTIONS"), 405},
 		{"GET", "/containers/a/b", notFound, 404},
-		{"OPTIONS", "/v1.25/images/json", tooNew, 400},
+		{"OPTIONS", "/v1.52/images/json", tooNew, 400},
 		{"OPTIONS", "/nothing", "", 200},
 		{"GET", "/", notFound, 404},
 		{"OPTIONS", "/images/json", "", 200},
@@ -128,7 +128,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s %s = %d %q, want %d %q", tc.method, tc.path, got.status, got.body, tc.status, tc.want)
 		}
 		for key, want := range map[string]string{
-			"Server": "moss/1.2.3 (linux)", "Api-Version": "1.24", "Ostype": "linux", "Docker-Experimental": "false",
+			"Server": "moss/1.2.3 (linux)", "Api-Version": "1.51", "Ostype": "linux", "Docker-Experimental": "false",
 			"Access-Control-Allow-Origin": "",
 		} {
 			if v := got.header.Get(key); v != want {

@@ -87,7 +87,7 @@ func TestGolden(t *testing.T) {
 		"networks":     []*types.Network{wire.NewNetwork(sampleNetwork(), []*container.Record{member()}), wire.NewNetwork(&network.Network{Name: "none"}, nil)},
 		"network":      wire.NewNetworkInspect(sampleNetwork(), []*container.Record{member()}), "network-created": filled[types.NetworkCreated](),
 		"info":           wire.NewInfo(sampleInfo()),
-		"version":        wire.NewVersion(filled[system.Version](), apiver.Range{Since: apiver.Min, Until: apiver.Stable}),
+		"version":        wire.NewVersion(filled[system.Version](), apiver.Range{Since: apiver.Min, Until: apiver.Max}),
 		"login":          wire.NewLogin(filled[image.Login]()),
 		"df":             usage,
 		"pruned-images":  wire.NewImagesPruned([]image.Removed{{Untagged: "a:b"}, {Deleted: "sha256:1"}}, 7),

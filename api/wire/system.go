@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,16 @@ import (
 	"moss/engine/swarm/status"
 	"moss/engine/system"
 )
+
+// oneStatus is the version from which on SystemStatus is not there.
+const oneStatus = apiver.Version(1<<16 | 41)
+
+// FitInfo shows the engine as clients of a version know it: from 1.41 on what SystemStatus told stands behind DriverStatus.
+func FitInfo(i *types.Info, version apiver.Version) {
+	if version >= oneStatus {
+		i.DriverStatus = slices.Concat(i.DriverStatus, i.SystemStatus)
+	}
+}
 
 // NewInfo fills the info record.
 func NewInfo(i *system.Info) *types.Info {

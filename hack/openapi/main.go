@@ -48,7 +48,7 @@ func generateFiles() (map[string][]byte, error) {
 		return nil, err
 	}
 	routes := handler.New(handler.Services{}).Routes()
-	document, err := openAPI(routes, w, apiver.Stable)
+	document, err := openAPI(routes, w, apiver.Max)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func rangeText(r apiver.Range) string {
 	switch {
 	case r == apiver.Range{}:
 		return "all"
-	case r.Until == 0 && r.Since == apiver.Stable:
+	case r.Until == 0 && r.Since == apiver.Max:
 		return r.Since.String()
 	case r.Until == 0:
 		return r.Since.String() + " and later"

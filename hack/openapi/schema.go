@@ -68,7 +68,7 @@ func hidesEmbedded(t reflect.Type, name string) bool {
 
 // isServed reports whether a version that moss speaks has something.
 func isServed(r apiver.Range) bool {
-	return r.Since <= apiver.Stable && (r.Until == 0 || r.Until >= apiver.Min)
+	return r.Since <= apiver.Max && (r.Until == 0 || r.Until >= apiver.Min)
 }
 
 // form is how a type that reads or writes itself looks in JSON.

@@ -80,8 +80,8 @@ func (e *endpoint) pullError(ref image.Ref, err error, since time.Time) error {
 	}
 	t := troubleOf(err)
 	refused := func(why string) error {
-		return fault.NotFound("%w", fault.Unauthorized("pull access denied for %s, repository does not exist or may require a login: %s",
-			ref.FamiliarRepo(), why))
+		return fault.NotFound("%w", fault.Unauthorized(
+			"pull access denied for %s, repository does not exist or may require a login: %s", ref.FamiliarRepo(), why))
 	}
 	switch {
 	case t.isRefusal():

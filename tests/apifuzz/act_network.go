@@ -31,7 +31,7 @@ func (w *worker) createNetwork() {
 	}
 	body["Name"] = name
 	c := w.newCall("POST /networks/create")
-	if c.minorVersion() >= newest || c.version == "" {
+	if c.minorVersion() >= withObjects {
 		body["Labels"] = map[string]string{"fuzz": w.ownLabel()}
 	}
 	if c.minorVersion() >= 22 {
@@ -131,7 +131,11 @@ func (w *worker) removeNetwork() {
 	c := w.newCall("DELETE /networks/:id", ref)
 	switch {
 	case len(members) == 0:
-		if _, gone := w.wantStatus(c, "an own network without containers", ok); gone {
+		code := ok
+		if c.minorVersion() >= withoutBody {
+			code = done
+		}
+		if _, gone := w.wantStatus(c, "an own network without containers", code); gone {
 			delete(w.world.networks, name)
 		}
 	case slices.ContainsFunc(members, func(b *box) bool { return !b.ends && w.surelyIn(b, running|paused) }):
@@ -172,7 +176,7 @@ func (w *worker) createVolume() {
 	}
 	c := w.newCall("POST /volumes/create")
 	body := map[string]any{"Name": name}
-	if c.minorVersion() >= newest && !slices.Contains(w.world.volumes, name) {
+	if c.minorVersion() >= withObjects && !slices.Contains(w.world.volumes, name) {
 		body["Labels"] = map[string]string{"fuzz": w.ownLabel()}
 	}
 	c.withJSON(body)

@@ -26,7 +26,7 @@ func (w *worker) wrongActs() []act {
 }
 
 // costly are the routes that junk must not reach: they remove what is not the worker's, or wait for other machines.
-var costly = regexp.MustCompile(`prune$|^POST /images/:name/push$|^GET /images/search$|^POST /auth$|^DELETE /images/|^DELETE /volumes/`)
+var costly = regexp.MustCompile(`prune$|^POST /images/:name/push$|^GET /images/search$|^GET /distribution/|^POST /auth$|^DELETE /images/|^DELETE /volumes/`)
 
 // beginning is what may be the beginning of an id, or no name at all.
 var beginning = regexp.MustCompile(`^(sha256:)?[0-9a-f]*$`)
@@ -231,7 +231,7 @@ func (w *worker) wrongType() {
 }
 
 func (w *worker) wrongVersion() {
-	c := &call{method: "GET", path: "/" + oneOf(w.rng, []string{"v1.17", "v1.25", "v0.0", "v2", "v2.0", "v1", "v1.24.5", "v1.", "v1.x", "v99999999999999999999.1", "v1.99999999999", "v01.24", "v1.024", "v1.-1"}) + "/info"}
+	c := &call{method: "GET", path: "/" + oneOf(w.rng, []string{"v1.17", "v1.52", "v0.0", "v2", "v2.0", "v1", "v1.24.5", "v1.", "v1.x", "v99999999999999999999.1", "v1.99999999999", "v01.24", "v1.024", "v1.-1"}) + "/info"}
 	w.wantStatus(c, "no such version", bad, missing)
 }
 

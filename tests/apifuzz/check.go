@@ -99,7 +99,7 @@ func judgeRefusal(c *call, a *answer) string {
 		}
 		return ""
 	}
-	if c.minorVersion() < newest || c.route == "" && plain && strings.HasPrefix(c.path, "/v") { // it has the form of the version it asks for
+	if c.minorVersion() < withObjects || c.route == "" && plain && strings.HasPrefix(c.path, "/v") { // it has the form of the version it asks for
 		if !plain || len(bytes.TrimSpace(a.body)) == 0 {
 			return fmt.Sprintf("an error of 1.%d as %q: %q", c.minorVersion(), got, a.body)
 		}

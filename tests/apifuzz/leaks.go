@@ -115,7 +115,7 @@ func (p *places) awaitSettled(ctx context.Context, w *worker, before *footprint,
 // alarms are lines of the engine's log that tell of a defect. Those that calm covers do not.
 var (
 	alarms = regexp.MustCompile(`panicked|request failed|defect|"level":"error"| ERR |fatal error|DATA RACE`)
-	calm   = regexp.MustCompile(`dial tcp 127|returned a non-zero code|/containers/shared-[01]/(re)?start|cannot resize container|Path cannot be empty|/copy"|/copy |127\.0\.0\.1:1|/images/search|/auth"|/auth |context canceled|unexpected EOF|path=/auth|path=/v[0-9.]+/(auth|containers/[^ ]*/copy)`)
+	calm   = regexp.MustCompile(`dial tcp 127|returned a non-zero code|/containers/shared-[01]/(re)?start|cannot resize container|Path cannot be empty|/copy"|/copy |127\.0\.0\.1:1|/images/search|/distribution/|/auth"|/auth |context canceled|unexpected EOF|path=/auth|path=/v[0-9.]+/(auth|containers/[^ ]*/copy)`)
 )
 
 // defectLines returns the lines of the log, from an offset on, that tell of a defect, and the offset of its end.

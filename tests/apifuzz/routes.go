@@ -10,8 +10,13 @@ import (
 	"moss/api/route"
 )
 
-// newest is the second number of the newest version.
-const newest = 24
+// The second numbers of versions: the newest, the one from which on errors are JSON and networks and volumes have labels, and the
+// one from which on the removal of a network has no body.
+const (
+	newest      = 51
+	withObjects = 24
+	withoutBody = 25
+)
 
 // oldest is that of the oldest.
 const oldest = 18
@@ -76,4 +81,4 @@ func explainStatus(c *call, status int, text string) string {
 }
 
 // registryRoutes ask other machines, and this one has no way to them.
-var registryRoutes = []string{"POST /auth", "GET /images/search", "POST /images/create", "POST /images/:name/push", "POST /build"}
+var registryRoutes = []string{"POST /auth", "GET /distribution/:name/json", "GET /images/search", "POST /images/create", "POST /images/:name/push", "POST /build"}

@@ -53,7 +53,7 @@ def wrong(version, method, status, headers, text, want, word):
     found = []
     if str(status) not in want.split("/"):
         found.append(f"want {want}")
-    if not headers.get("X-Request-Id") or headers.get("Api-Version") != "1.24":
+    if not headers.get("X-Request-Id") or headers.get("Api-Version") != "1.51":
         found.append("the headers of every answer are missing")
     if status == 405 and not headers.get("Allow"):
         found.append("no Allow")

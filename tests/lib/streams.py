@@ -325,7 +325,7 @@ def answers():
     # A refused takeover leaves the connection as it is, the next one takes it.
     status, _, _ = c.ask("POST", "/containers/none/attach?stream=1", headers=UPGRADE)
     check("refused", status, 404)
-    c.s.sendall(request("POST", f"/containers/{box}/attach?logs=1&stdout=1"))
+    c.s.sendall(request("POST", f"/v1.24/containers/{box}/attach?logs=1&stdout=1"))
     head("after others", c, False)
     check("after others", frames(c.end())[1], b"out\nbye\n")
     # logs: 200 and chunks, or 101 when an upgrade is asked for.
@@ -334,7 +334,7 @@ def answers():
     check("logs", (status, fields["transfer-encoding"]), (200, "chunked"))
     check("logs", frames(body), {1: b"out\nbye\n", 2: b"err\n"})
     c = Client()
-    c.s.sendall(request("GET", f"/containers/{box}/logs?stdout=1&stderr=1&follow=1", headers=UPGRADE) + b"nobody reads this")
+    c.s.sendall(request("GET", f"/v1.24/containers/{box}/logs?stdout=1&stderr=1&follow=1", headers=UPGRADE) + b"nobody reads this")
     head("logs", c, True)
     check("logs upgraded", frames(c.end()), {1: b"out\nbye\n", 2: b"err\n"})
 

@@ -33,13 +33,13 @@ places() {
 
 @test "a service spreads over the nodes; scaled up and down; removed, its containers are gone" {
   name=$(unique spread)
-  docker_on 1 service create --name "$name" --replicas 6 --env GIVEN=value busybox sh -c 'echo "$GIVEN"; exec sleep 1000'
+  docker_on 1 service create --detach --name "$name" --replicas 6 --env GIVEN=value busybox sh -c 'echo "$GIVEN"; exec sleep 1000'
   eventually 30 runs "$name" 6
   expect equal "$(places "$name")" 'node1=2 node2=2 node3=2'
   expect --in "$(containers_of 2 "$name")" matches "^$name\\.[1-6]\\.[a-z0-9]{25}\$"
-  docker_on 1 service scale "$name=9"
+  docker_on 1 service scale --detach "$name=9"
   eventually 30 runs "$name" 9
-  docker_on 1 service scale "$name=1"
+  docker_on 1 service scale --detach "$name=1"
   eventually 30 runs "$name" 1
   docker_on 1 service rm "$name"
   for n in 1 2 3; do eventually 30 has_containers "$n" "$name" 0; done
@@ -47,10 +47,10 @@ places() {
 
 @test "an update replaces the tasks one after the other; a global service has one task on each node" {
   name=$(unique roll)
-  docker_on 1 service create --name "$name" --mode global busybox sleep 1000
+  docker_on 1 service create --detach --name "$name" --mode global busybox sleep 1000
   eventually 30 runs "$name" 3
   expect equal "$(places "$name")" 'node1=1 node2=1 node3=1'
-  docker_on 1 service update --stop-grace-period 1s --env-add NEW=1 "$name"
+  docker_on 1 service update --detach --stop-grace-period 1s --env-add NEW=1 "$name"
   replaced() {
     local n container
     for n in 1 2 3; do
@@ -64,13 +64,13 @@ places() {
 
 @test "a node that is drained gives its tasks away, and takes them again when it is active" {
   name=$(unique drain)
-  docker_on 1 service create --name "$name" --replicas 3 --stop-grace-period 1s busybox sleep 1000
+  docker_on 1 service create --detach --name "$name" --replicas 3 --stop-grace-period 1s busybox sleep 1000
   eventually 30 runs "$name" 3
   docker_on 1 node update --availability drain node2
   eventually 30 has_containers 2 "$name" 0
   eventually 30 runs "$name" 3
   docker_on 1 node update --availability active node2
-  docker_on 1 service scale "$name=6"
+  docker_on 1 service scale --detach "$name=6"
   eventually 30 runs "$name" 6
   eventually 30 has_containers 2 "$name" 2
 }
@@ -78,17 +78,17 @@ places() {
 @test "constraints choose nodes by label, role and name; one that nothing fulfils leaves the task pending" {
   name=$(unique place)
   docker_on 1 node update --label-add zone=west node3
-  docker_on 1 service create --name "$name" --replicas 2 --constraint node.labels.zone==west busybox sleep 1000
+  docker_on 1 service create --detach --name "$name" --replicas 2 --constraint node.labels.zone==west busybox sleep 1000
   eventually 30 runs "$name" 2
   expect equal "$(places "$name")" 'node3=2'
-  docker_on 1 service create --name "$name-none" --constraint node.role==nobody busybox sleep 1000
+  docker_on 1 service create --detach --name "$name-none" --constraint node.role==nobody busybox sleep 1000
   pending() { docker_on 1 service ps --format '{{.CurrentState}} {{.Error}}' "$name-none" | grep -q '^Pending.*no suitable node'; }
   eventually 30 pending
 }
 
 @test "a container that ends, or that somebody removes, is replaced" {
   name=$(unique again)
-  docker_on 1 service create --name "$name" --restart-delay 100ms --constraint node.hostname==node2 busybox sleep 1000
+  docker_on 1 service create --detach --name "$name" --restart-delay 100ms --constraint node.hostname==node2 busybox sleep 1000
   eventually 30 runs "$name" 1
   first=$(containers_of 2 "$name")
   docker_on 2 rm -f "$first"
@@ -98,13 +98,13 @@ places() {
 
 @test "an engine that is replaced, and a moss-swarm that is killed: the containers go on, and the node is ready again" {
   name=$(unique stay)
-  docker_on 1 service create --name "$name" --constraint node.hostname==node2 busybox sleep 1000
+  docker_on 1 service create --detach --name "$name" --constraint node.hostname==node2 busybox sleep 1000
   eventually 30 runs "$name" 1
   container=$(docker_on 2 inspect --format '{{.Id}} {{.State.Pid}}' "$(containers_of 2 "$name")")
   crash_engine 2
   crash_swarm 2
   eventually 60 ready_nodes 3
-  docker_on 1 service scale "$name=2"
+  docker_on 1 service scale --detach "$name=2"
   eventually 60 runs "$name" 2
   mapfile -t now < <(containers_of 2 "$name")
   expect --in "$(docker_on 2 inspect --format '{{.Id}} {{.State.Pid}}' "${now[@]}")" contains "$container"
@@ -112,7 +112,7 @@ places() {
 
 @test "a node that dies: its tasks run elsewhere; it comes back into the swarm by itself, without their containers" {
   name=$(unique dead)
-  docker_on 1 service create --name "$name" --replicas 3 busybox sleep 1000
+  docker_on 1 service create --detach --name "$name" --replicas 3 busybox sleep 1000
   eventually 30 runs "$name" 3
   kill_node 3
   moved() { [ "$(places "$name" | grep -c node3)" = 0 ] && runs "$name" 3; }

@@ -181,7 +181,7 @@ echoes() { exec_in "$1" "$2" awk '/^Icmp: [0-9]/ { print $10 }' /proc/net/snmp; 
   run docker_on 1 network rm one
   expect status 1
   expect contains 'network one ' 'in use by the services web'
-  run docker_on 1 network rm ingress
+  run docker_on 1 network rm ingress <<<y
   expect status 1
   expect contains 'cannot be removed'
   run docker_on 1 network create --driver overlay one

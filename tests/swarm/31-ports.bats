@@ -91,11 +91,11 @@ shut_at() { ! open_at "$@" 2>/dev/null; }
 
 @test "a port is of one service: the second is refused, which names the first, until that is gone" {
   first=$(unique first) second=$(unique second)
-  run docker_on 1 service create --name "$second" --publish 18080:80 busybox httpd -f
+  run docker_on 1 service create --detach --name "$second" --publish 18080:80 busybox httpd -f
   expect status 1
   expect contains "port '18080' is already in use by service 'peer'"
   serve "$first" --publish 18082:80
-  run docker_on 1 service create --name "$second" --publish 18082:80 busybox httpd -f
+  run docker_on 1 service create --detach --name "$second" --publish 18082:80 busybox httpd -f
   expect status 1
   expect contains "port '18082' is already in use by service '$first'"
   run docker_on 1 service inspect "$second"
@@ -108,9 +108,9 @@ shut_at() { ! open_at "$@" 2>/dev/null; }
 @test "an update opens and closes ports on all nodes; the port ends with its service" {
   name=$(unique change)
   serve "$name" --constraint node.hostname==node1
-  docker_on 1 service update --publish-add 18083:80 "$name"
+  docker_on 1 service update --detach --publish-add 18083:80 "$name"
   for to in 1 2 3; do eventually 20 named 3 $to 18083 1 node1; done
-  docker_on 1 service update --publish-rm 80 --publish-add 18084:80 "$name"
+  docker_on 1 service update --detach --publish-rm 80 --publish-add 18084:80 "$name"
   for to in 1 2 3; do eventually 20 named 3 $to 18084 1 node1; done
   for to in 1 2 3; do eventually 20 shut_at $to 18083; done
   docker_on 1 service rm "$name"

@@ -34,9 +34,8 @@ without_swarm() { [ "$(docker_on "$1" info --format '{{.Swarm.LocalNodeState}}')
 
 # course CLIENT: a scenario that docker and moss go through with the same words. CLIENT is docker_on or on.
 course() {
-  local c=$1 net name own=() token id n old
+  local c=$1 net name own=(--detach) token id n old
   net=$(unique net) name=$(unique web)
-  [ "$c" = docker_on ] || own=(--detach)
   step "init makes node 1 a manager"
   run "$c" 1 swarm init --advertise-addr "$(address_of 1)"
   expect status 0

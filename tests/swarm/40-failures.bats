@@ -11,7 +11,7 @@ setup_file() {
   for n in 2 3; do enter "$n" >/dev/null; done
   docker_on 1 network create --driver overlay near >/dev/null
   # One task on each node, by which tests see that packets arrive.
-  docker_on 1 service create --name near --network near --mode global --stop-grace-period 1s busybox sleep 100000 >/dev/null
+  docker_on 1 service create --detach --name near --network near --mode global --stop-grace-period 1s busybox sleep 100000 >/dev/null
   eventually 30 connected
 }
 teardown_file() {
@@ -197,7 +197,7 @@ CONFIG
   nsenter --uts="/proc/$(engine_of 3)/ns/uts" hostname node2
   reenter
   expect equal "$(docker_on 1 node ls --format '{{.Hostname}} {{.Status}}' | grep -c 'node2 Ready')" 2
-  docker_on 1 service create --name "$name" --replicas 4 --constraint node.hostname==node2 busybox sleep 1000
+  docker_on 1 service create --detach --name "$name" --replicas 4 --constraint node.hostname==node2 busybox sleep 1000
   eventually 30 runs "$name" 4
   for n in 2 3; do expect equal "$(docker_on "$n" ps -q --filter "label=com.docker.swarm.service.name=$name" | wc -l)" 2; done
   expect equal "$(docker_on 1 service ps --format '{{.Node}}' "$name" | sort | uniq -c | xargs)" '4 node2'
@@ -321,7 +321,7 @@ RULES
   mark_log 3
   enter 3
   eventually 30 logged 3 'UDP port 4789 of this host is in use: the setting swarm-data-port names another one'
-  docker_on 1 service create --name "$name" --constraint node.hostname==node3 --constraint "node.id==$(info 3 NodeID)" busybox sleep 1000
+  docker_on 1 service create --detach --name "$name" --constraint node.hostname==node3 --constraint "node.id==$(info 3 NodeID)" busybox sleep 1000
   ! reaches 3 1 || fail 'a packet has arrived'
   kill "${helpers[0]}"
   eventually 60 connected
@@ -337,7 +337,7 @@ RULES
   mark_log 3
   docker_on 3 swarm init
   eventually 10 logged 3 'the port after the one at which this manager listens is needed as well'
-  docker_on 3 service create --name plain busybox sleep 1000
+  docker_on 3 service create --detach --name plain busybox sleep 1000
   docker_on 3 network create --driver overlay later
   on 3 service create --detach --name late --network later busybox sleep 1000
   kill "${helpers[0]}"
@@ -373,7 +373,7 @@ RULES
   manages() { [ "$(info 3 ControlAvailable)" = true ]; }
   eventually 60 manages
   expect equal "$(info 3 NodeID) $(container_of 3 kept)" "$node $container"
-  docker_on 3 service create --name after busybox sleep 1000
+  docker_on 3 service create --detach --name after busybox sleep 1000
   expect equal "$(docker_on 3 service ls -q --filter name=kept | wc -l)" 1
   docker_on 3 swarm leave --force
   restore
@@ -424,7 +424,7 @@ registry_with_large() {
 }
 # run_kept: the service kept runs on node 3, in $container.
 run_kept() {
-  docker_on 3 service create --name kept busybox sleep 100000
+  docker_on 3 service create --detach --name kept busybox sleep 100000
   kept() { [ -n "$(container_of 3 kept)" ]; }
   eventually 20 kept
   container=$(container_of 3 kept)

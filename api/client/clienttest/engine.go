@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -110,9 +111,8 @@ func (e *Engine) Signals() chan string { return e.signals }
 
 func (e *Engine) serveRequest(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
-	const version = "/v1.24"
-	if len(path) > len(version) && path[:len(version)] == version {
-		path = path[len(version):]
+	if version, rest, found := strings.Cut(strings.TrimPrefix(path, "/"), "/"); found && strings.HasPrefix(version, "v1.") {
+		path = "/" + rest
 	}
 	line := r.Method + " " + path
 	if r.URL.RawQuery != "" {

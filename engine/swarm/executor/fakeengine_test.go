@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"moss/api/client"
 	"moss/api/types"
 )
 
@@ -89,7 +90,7 @@ func (f *fakeEngine) come() {
 func (f *fakeEngine) leave() { _ = f.server.Close() }
 
 func (f *fakeEngine) serve(w http.ResponseWriter, r *http.Request) {
-	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/v1.24")
+	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/v"+client.DefaultVersion)
 	call := r.Method + " " + r.URL.Path
 	if r.URL.RawQuery != "" {
 		call += "?" + r.URL.RawQuery

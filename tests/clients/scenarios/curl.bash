@@ -28,6 +28,9 @@ has() {
 # from MINOR FILTER: a filter that is to be true from 1.MINOR on, and false before.
 from() { if [ "$minor" -ge "$1" ]; then echo "$2"; else echo "$2 | not"; fi; }
 
+# within FIRST LAST FILTER: a filter that is to be true from 1.FIRST to 1.LAST, and false before and after.
+within() { if [ "$minor" -ge "$1" ] && [ "$minor" -le "$2" ]; then echo "$3"; else echo "$3 | not"; fi; }
+
 # said TEXT...: the answer's body, as bytes, has these.
 said() {
   local text
@@ -49,10 +52,10 @@ refused() {
   fi
 }
 
-# curl_scenario PREFIX: the prefix of the paths is /v1.18 and so on, or empty, which means 1.24.
+# curl_scenario PREFIX: the prefix of the paths is /v1.18 and so on, or empty, which means 1.51.
 curl_scenario() {
   prefix=$1 minor=${1#/v1.} body=$BATS_TEST_TMPDIR/body
-  : "${minor:=24}"
+  : "${minor:=51}"
   name=$(unique curl)
   began=$(date +%s)
   curl_system
@@ -72,11 +75,11 @@ curl_system() {
   said OK
   step "version"
   call 200 GET /version
-  has version '.ApiVersion == "1.24"' '.Os == "linux"' '.GoVersion'
+  has version '.ApiVersion == "1.51"' '.Os == "linux"' '.GoVersion'
   step "info: flags are booleans at every version, and fields come and go"
   call 200 GET /info
   has info '.MemoryLimit | type == "boolean"' "$(from 23 '(has("ExecutionDriver") | not)')" \
-    "$(from 24 'has("CgroupDriver")')" "$(from 20 'has("LoggingDriver")')" "$(from 21 'has("ClusterAdvertise")')"
+    "$(from 24 'has("CgroupDriver")')" "$(from 20 'has("LoggingDriver")')" "$(within 21 40 'has("ClusterAdvertise")')"
   step "what is not there is an error in the version's form"
   call 404 GET /containers/none/json
   refused "none"
@@ -320,7 +323,7 @@ curl_removal() {
   refused "$id"
   step "remove the network and the volume"
   if [ "$minor" -ge 21 ]; then
-    call 200 DELETE "/networks/$name"
+    if [ "$minor" -ge 25 ]; then call 204 DELETE "/networks/$name"; else call 200 DELETE "/networks/$name"; fi
     call 204 DELETE "/volumes/$name"
     call 404 GET "/volumes/$name"
     refused "$name"

@@ -19,7 +19,9 @@ refuses() {
   expect contains "$text"
 }
 
+# docker_scenario VERSION: the one that client and engine shall agree on.
 docker_scenario() {
+  agreed=$1
   name=$(unique docker)
   dir=$BATS_TEST_TMPDIR
   events=$dir/events
@@ -35,8 +37,8 @@ docker_scenario() {
 }
 
 docker_images() {
-  step "version: client and engine agree on 1.24"
-  gives 1.24 version --format '{{.Client.APIVersion}}'
+  step "version: client and engine agree on $agreed"
+  gives "$agreed" version --format '{{.Client.APIVersion}}'
   step "info"
   gives linux info --format '{{.OSType}}'
   step "build"

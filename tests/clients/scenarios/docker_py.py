@@ -73,7 +73,7 @@ def system():
     step('ping')
     assert client.ping()
     step('version and info')
-    equal((client.version()['ApiVersion'], client.version()['Os']), ('1.24', 'linux'))
+    equal((client.version()['ApiVersion'], client.version()['Os']), ('1.51', 'linux'))
     assert client.info()['Images'] >= 1 and client.info()['Driver']
 
 

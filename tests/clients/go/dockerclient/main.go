@@ -110,7 +110,7 @@ func (r *run) testSystem() {
 			return err
 		}
 		return scenario.First(
-			scenario.Equal("ApiVersion", env.Get("ApiVersion"), "1.24"),
+			scenario.Equal("ApiVersion", env.Get("ApiVersion"), "1.51"),
 			scenario.Equal("Os", env.Get("Os"), "linux"),
 		)
 	})

@@ -30,7 +30,7 @@ func main() {
 	log.SetDefault(quiet{})
 	r := &run{ctx: context.Background(), name: fmt.Sprintf("tc-%d", os.Getpid())}
 	r.Out = os.Stdout
-	r.Step("find the engine, and agree on 1.24", func() error {
+	r.Step("find the engine, and agree on 1.51", func() error {
 		provider, err := tc.NewDockerProvider()
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func main() {
 		if err := provider.Health(r.ctx); err != nil {
 			return err
 		}
-		return scenario.Equal("version of the API", provider.Client().ClientVersion(), "1.24")
+		return scenario.Equal("version of the API", provider.Client().ClientVersion(), "1.51")
 	})
 	r.testImages()
 	r.testReadiness()

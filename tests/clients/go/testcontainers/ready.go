@@ -103,9 +103,13 @@ func (r *run) testInside() {
 		text, err := io.ReadAll(out)
 		return scenario.First(err, scenario.Contains("output", string(text), "0\n", "err\n"), scenario.Equal("code", code, 5))
 	})
-	r.Step("exec with variables needs 1.25, as the library says itself", func() error {
-		_, _, err := r.web.Exec(r.ctx, []string{"env"}, tcexec.WithEnv([]string{"A=b"}))
-		return scenario.Contains("error", fmt.Sprint(err), `requires API version 1.25, but the Docker daemon API version is 1.24`)
+	r.Step("exec with variables and a folder", func() error {
+		_, out, err := r.web.Exec(r.ctx, []string{"sh", "-c", "echo $A $PWD"}, tcexec.Multiplexed(), tcexec.WithEnv([]string{"A=b"}), tcexec.WithWorkingDir("/tmp"))
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(out)
+		return scenario.First(err, scenario.Equal("output", string(text), "b /tmp\n"))
 	})
 }
 

@@ -441,6 +441,8 @@ SH
   volume=$(unique volume)
   moss volume create --label "of=$volume" "$volume"
   run moss volume prune -f --filter "label=of=$volume"
+  expect output "Total reclaimed space: 0B"
+  run moss volume prune -af --filter "label=of=$volume"
   expect contains "Deleted Volumes:" "$volume"
   run moss system prune --volumes <<<n
   expect status 1

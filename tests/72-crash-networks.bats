@@ -27,7 +27,7 @@ teardown() {
   finish
   moss ps -aq | xargs -r timeout 300 "$moss_bin/moss" --host "unix://$MOSS_SOCK" rm -f >/dev/null 2>&1
   moss network prune -f >/dev/null 2>&1
-  moss volume prune -f >/dev/null 2>&1
+  moss volume prune -af >/dev/null 2>&1
   true
 }
 
@@ -59,12 +59,7 @@ truth() {
   jq -r '.[].NetworkSettings.Networks[] | select(.IPAddress != "") | "cable veth" + .EndpointID[:11]' <<<"$all"
   jq -r '.[].NetworkSettings.Networks | to_entries[] | select(.value.IPAddress != "") | "address " + .value.NetworkID[:12] + " " + .value.IPAddress' <<<"$all"
   jq -r '.[].Id | "namespace " + .' <<<"$all"
-  # Clients before 1.25 are shown one address of a port that has none of its own; it listens at both.
-  local all_addresses=(0.0.0.0)
-  if [ -e /proc/net/if_inet6 ]; then all_addresses+=(::); fi
-  jq -r --args '.[].NetworkSettings.Ports | to_entries[] | .key as $k | (.value // [])[] |
-    (if .HostIp == "0.0.0.0" then $ARGS.positional[] else .HostIp end) as $ip | "port " + ($k | split("/")[1]) + " " + $ip + ":" + .HostPort' \
-    "${all_addresses[@]}" <<<"$all"
+  jq -r '.[].NetworkSettings.Ports | to_entries[] | .key as $k | (.value // [])[] | "port " + ($k | split("/")[1]) + " " + .HostIp + ":" + .HostPort' <<<"$all"
   jq -r '.[].NetworkSettings.Ports | to_entries[] | .key as $k | (.value // [])[] | select(.HostIp == "0.0.0.0") | "published " + ($k | split("/")[1]) + " " + .HostPort' <<<"$all"
   jq -r '.[] | select([.NetworkSettings.Networks | keys[] | select(. != "bridge" and . != "none" and . != "host")] != []) | "names " + .Id' <<<"$all"
 }
@@ -240,9 +235,9 @@ goes_on() {
     whole
     moss volume rm "$v-full" 2>/dev/null || true
     for i in 1 2 3 4 5 6; do moss volume create "$v-$i" >/dev/null; done
-    killed_during moss volume prune -f
+    killed_during moss volume prune -af
     whole
-    moss volume prune -f >/dev/null
+    moss volume prune -af >/dev/null
     expect equal "$(moss volume ls -q)" ""
     whole
   done

@@ -70,10 +70,12 @@ func (a *app) volumePruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "prune [flags]",
 		Short:   "Remove unused volumes",
-		Example: "  moss volume prune --filter label=stage=test",
+		Long:    "Remove unused volumes that nobody named, or with --all those with a name too.",
+		Example: "  moss volume prune --all --filter label=stage=test",
 		Args:    requireArgs(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneVolumes()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPruning(cmd, flags, pruneVolumes(flags.all)) },
 	}
+	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove those with a name too")
 	flags.registerFlags(cmd, "label, label!")
 	return cmd
 }
@@ -132,7 +134,7 @@ func (a *app) systemPruneCommand() *cobra.Command {
 				parts = append(parts, pruneBuilds(flags.all, 0)) // nothing of it has labels
 			}
 			if flags.volumes {
-				parts = append(parts, pruneVolumes())
+				parts = append(parts, pruneVolumes(false))
 			}
 			for _, part := range parts {
 				all.warning, all.kinds = append(all.warning, part.warning...), append(all.kinds, part.kinds...)
@@ -141,7 +143,7 @@ func (a *app) systemPruneCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove all unused images, not only dangling ones")
-	cmd.Flags().BoolVar(&flags.volumes, "volumes", false, "remove unused volumes too, with their content")
+	cmd.Flags().BoolVar(&flags.volumes, "volumes", false, "remove unused volumes that nobody named too, with their content")
 	flags.registerFlags(cmd, "label, label!, until")
 	return cmd
 }
@@ -221,12 +223,22 @@ func pruneNetworks() pruning {
 	}
 }
 
-func pruneVolumes() pruning {
+// pruneVolumes removes the volumes that nobody named, or with all those with a name too.
+func pruneVolumes(all bool) pruning {
+	warning := "all volumes that no container uses and nobody named, with what is in them"
+	if all {
+		warning = "all volumes that no container uses, with what is in them"
+	}
 	return pruning{
-		warning: []string{"all volumes that no container uses, with what is in them"},
+		warning: []string{warning},
 		kinds: []func(context.Context, *client.Client, map[string][]string) (pruned, error){
 			func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error) {
-				gone, err := engine.VolumesPrune(ctx, filters)
+				asked := map[string][]string{}
+				maps.Copy(asked, filters)
+				if all {
+					asked["all"] = []string{"true"}
+				}
+				gone, err := engine.VolumesPrune(ctx, asked)
 				return pruned{title: "Deleted Volumes:", lines: gone.VolumesDeleted, bytes: gone.SpaceReclaimed}, err
 			},
 		},

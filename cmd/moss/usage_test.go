@@ -124,6 +124,10 @@ func TestPrune(t *testing.T) {
 		{"network prune", "n\n", "", exitFailed, nil},
 		{"volume prune -f", "", "Total reclaimed space: 0B\n", 0, []string{"POST /volumes/prune"}},
 		{
+			"volume prune -af --filter label=a", "", "Total reclaimed space: 0B\n", 0,
+			[]string{"POST /volumes/prune?filters=%7B%22all%22%3A%5B%22true%22%5D%2C%22label%22%3A%5B%22a%22%5D%7D"},
+		},
+		{
 			"system prune --volumes", "YES\n", "Deleted Containers:\nc1\nc2\n\nDeleted Networks:\nfront\nback\n\nDeleted Images:\nuntagged: box:v1\ndeleted: sha256:77\n\nDeleted build cache objects:\nsha256:78\n\nTotal reclaimed space: 7kB\n", 0,
 			[]string{"POST /containers/prune", "POST /networks/prune", "POST /images/prune?" + dangling + "true%22%5D%7D", "POST /build/prune", "POST /volumes/prune"},
 		},

@@ -18,7 +18,10 @@ descriptors() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l; 
 rss() { awk '/^VmRSS/ {print $2}' "/proc/$1/status"; }
 goroutines() { api GET /info | head -n 1 | jq .NGoroutines; }
 mounts() { wc -l <"/proc/$1/mountinfo"; }
-folders() { find "$MOSS_DIR/run" "$MOSS_DATA/root" -mindepth 1 -not -path '*/storage/*' -not -path '*/cache/*' 2>/dev/null | wc -l; }
+# The journal of events has up to eight files, and grows to that.
+folders() {
+  find "$MOSS_DIR/run" "$MOSS_DATA/root" -mindepth 1 -not -path '*/storage/*' -not -path '*/cache/*' -not -path "$MOSS_DATA/root/events/*" 2>/dev/null | wc -l
+}
 layers() { find "$MOSS_DATA/root/storage/overlay" "$MOSS_DATA/root/storage/vfs/dir" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | wc -l; }
 keys() { awk -v me="$(id -u):" '$1 == me {split($4, n, "/"); print n[1]}' /proc/key-users; }
 zombies() { pgrep -c -r Z -P "$1" || true; }

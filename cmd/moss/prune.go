@@ -174,12 +174,7 @@ func pruneImages(all bool) pruning {
 		warning: []string{what},
 		kinds: []func(context.Context, *client.Client, map[string][]string) (pruned, error){
 			func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error) {
-				filters = maps.Clone(filters)
-				if filters == nil {
-					filters = map[string][]string{}
-				}
-				filters["dangling"] = []string{dangling}
-				gone, err := engine.ImagesPrune(ctx, filters)
+				gone, err := engine.ImagesPrune(ctx, withFilter(filters, "dangling", dangling))
 				lines := make([]string, 0, len(gone.ImagesDeleted))
 				for _, step := range gone.ImagesDeleted {
 					if step.Untagged != "" {
@@ -233,16 +228,22 @@ func pruneVolumes(all bool) pruning {
 		warning: []string{warning},
 		kinds: []func(context.Context, *client.Client, map[string][]string) (pruned, error){
 			func(ctx context.Context, engine *client.Client, filters map[string][]string) (pruned, error) {
-				asked := map[string][]string{}
-				maps.Copy(asked, filters)
 				if all {
-					asked["all"] = []string{"true"}
+					filters = withFilter(filters, "all", "true")
 				}
-				gone, err := engine.VolumesPrune(ctx, asked)
+				gone, err := engine.VolumesPrune(ctx, filters)
 				return pruned{title: "Deleted Volumes:", lines: gone.VolumesDeleted, bytes: gone.SpaceReclaimed}, err
 			},
 		},
 	}
+}
+
+// withFilter returns the filters that the user gave, with one more.
+func withFilter(filters map[string][]string, key, value string) map[string][]string {
+	more := map[string][]string{}
+	maps.Copy(more, filters)
+	more[key] = []string{value}
+	return more
 }
 
 // runPruning asks, removes kind after kind, and shows what went. After an error the kinds before it are shown all the same.

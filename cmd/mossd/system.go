@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 
@@ -60,7 +59,7 @@ func newSystem(
 		},
 		InsecureCIDRs: known.InsecureCIDRs, IndexServer: known.IndexServer,
 		HTTPProxy: proxySetting("HTTP_PROXY"), HTTPSProxy: proxySetting("HTTPS_PROXY"), NoProxy: proxySetting("NO_PROXY"),
-		AddressPools: addressPools(), InitBinary: "moss-shim", DeviceDirs: newDevices(os.Getenv).Dirs(),
+		AddressPools: addressPools(), InitBinary: "moss-shim", DeviceDirs: p.devices.Dirs(),
 		Warnings: warnings, Debug: cfg.LogLevel == "debug",
 	}, system.Counters{
 		Containers: func(context.Context) (system.Counts, error) {
@@ -73,7 +72,7 @@ func newSystem(
 		},
 		Listeners:  p.bus.Listeners,
 		Damaged:    func() []string { return damageShown(p.damage) },
-		Devices:    func() []string { return p.devices.Names() }, // made after this
+		Devices:    p.devices.Names,
 		Registries: func() []system.Registry { return registryFacts(p.registries.Config()) },
 		Swarm:      func(ctx context.Context) swarmstatus.Node { return p.swarm.Node(ctx) }, // made after this
 		InNetwork:  p.network.Inside,

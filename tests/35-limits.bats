@@ -87,6 +87,14 @@ is_exited() { [ "$(state "$1" Status)" = exited ]; }
 }
 
 # bats test_tags=cgroups
+@test "the threads of Init's first process do not count against the pids limit" {
+  run moss run --rm --init --pids-limit 1 busybox echo there
+  expect output there
+  run moss run --rm --init --pids-limit 5 busybox sh -c 'for i in $(seq 30); do sleep 1 & done; wait'
+  expect contains "can't fork"
+}
+
+# bats test_tags=cgroups
 @test "the container sees its own cgroup as the root, and no other" {
   name=$(unique view)
   moss run -d --name "$name" busybox sleep 1000

@@ -34,8 +34,8 @@ func (b *Builder) setResources(gen *generate.Generator, in *Input) error {
 			gen.SetLinuxResourcesCPUMems(h.CpusetMems)
 		}
 	}
-	if have.Pids && h.PidsLimit != nil && *h.PidsLimit > 0 {
-		gen.SetLinuxResourcesPidsLimit(*h.PidsLimit)
+	if limit := pidsLimit(h); have.Pids && limit != allPids {
+		gen.SetLinuxResourcesPidsLimit(limit)
 	}
 	blkio, err := b.blockIO(h)
 	if err != nil {

@@ -100,10 +100,18 @@ func changedCPU(gen *generate.Generator, from, to *container.HostConfig) {
 	}
 }
 
-// pidsLimit returns the limit for a living cgroup.
+// initThreads is the room of a first process that Init brings: PidsLimit is for the container's own. It is a program in Go,
+// whose threads count; eight of them were seen.
+const initThreads = 16
+
+// pidsLimit returns the limit of a cgroup.
 func pidsLimit(h *container.HostConfig) int64 {
-	if h.PidsLimit == nil || *h.PidsLimit <= 0 {
+	switch {
+	case h.PidsLimit == nil || *h.PidsLimit <= 0 || *h.PidsLimit > allPids-initThreads:
 		return allPids
+	case h.Init != nil && *h.Init:
+		return *h.PidsLimit + initThreads
+	default:
+		return *h.PidsLimit
 	}
-	return *h.PidsLimit
 }

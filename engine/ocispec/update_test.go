@@ -9,7 +9,7 @@ import (
 
 func TestUpdate(t *testing.T) {
 	all := container.Controllers{Memory: true, Swap: true, CPU: true, Cpuset: true, Pids: true, Blkio: true, BlkioWeight: true, BlkioWeightDevice: true}
-	pids := int64(7)
+	pids, yes := int64(7), true
 	const mib = 1 << 20
 	for _, tc := range []struct {
 		name     string
@@ -51,6 +51,7 @@ func TestUpdate(t *testing.T) {
 			`{"cpu":{"quota":3000,"period":2000}}`, `{"cpu":{"quota":1000,"period":2000}}`,
 		},
 		{"cpuset", all, container.HostConfig{CpusetCpus: "0"}, container.HostConfig{CpusetCpus: "1", CpusetMems: "0"}, `{"cpu":{"cpus":"1","mems":"0"}}`, `{"cpu":{"cpus":"0"}}`},
+		{"pids beside Init", all, container.HostConfig{Init: &yes}, container.HostConfig{Init: &yes, PidsLimit: &pids}, `{"pids":{"limit":23}}`, `{"pids":{"limit":4194304}}`},
 		{"pids", all, container.HostConfig{}, container.HostConfig{PidsLimit: &pids}, `{"pids":{"limit":7}}`, `{"pids":{"limit":4194304}}`},
 		{"weight", all, container.HostConfig{BlkioWeight: 10}, container.HostConfig{BlkioWeight: 20}, `{"blockIO":{"weight":20}}`, `{"blockIO":{"weight":10}}`},
 		{

@@ -25,7 +25,7 @@ export KEEP_TAP = $(if $(FILES),,$(CURDIR)/$(RAN))
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance test-swarm chance flake quick fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat compat-clients guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance test-swarm chance flake quick fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat clients guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -136,7 +136,7 @@ fmt: ## rewrites what gofumpt and shfmt would
 compat: ## checks docs/fields.tsv and the pages that name tests against the code, and the tests that passed last
 	$(GO) run ./hack/compat -ran $(RAN)
 
-compat-clients: build ## docker-compose 2, unmodified, on moss: a large program, which CI does not build
+clients: build ## the clients that CI does not build, unmodified, on moss: docker-compose 2 and 5, docker-py 7 of DOCKER_PY
 	hack/install-deps.sh --for test --for clients
 	tests/run.sh $(RUN) $(or $(FILES),$(wildcard tests/clients/*.bats))
 

@@ -323,6 +323,7 @@ guest tests/jq github.com/itchyny/gojq/cmd/gojq
 test tests/clients/docker github.com/docker/cli/cmd/docker
 test tests/clients/act github.com/nektos/act
 clients tests/clients/compose github.com/docker/compose/v2/cmd
+clients tests/clients/compose5 github.com/docker/compose/v5/cmd
 MODULES
 }
 
@@ -412,7 +413,7 @@ node_clients || {
   bad=1
 }
 go_modules || {
-  warn "missing (needed): the modules of tests/jq, tests/clients/go, tests/clients/docker, tests/clients/act, tests/clients/compose, hack/openapi/check and hack/programs (go mod download)"
+  warn "missing (needed): the modules of tests/jq, tests/clients/go, tests/clients/docker, tests/clients/act, tests/clients/compose, tests/clients/compose5, hack/openapi/check and hack/programs (go mod download)"
   bad=1
 }
 if wants run; then

@@ -107,7 +107,8 @@ module 93-openapi hack/openapi/check openapicheck .
 module 94-scenarios tests/clients/go '' ./dockerclient ./testcontainers
 module 99-newer-clients tests/clients/docker docker29 github.com/docker/cli/cmd/docker
 module 99-newer-clients tests/clients/act act github.com/nektos/act
-module clients/compose2 tests/clients/compose docker-compose2 github.com/docker/compose/v2/cmd
+module clients/compose tests/clients/compose docker-compose2 github.com/docker/compose/v2/cmd
+module clients/compose tests/clients/compose5 docker-compose5 github.com/docker/compose/v5/cmd
 
 [ -z "$bases" ] || wait "$bases"
 

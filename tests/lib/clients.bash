@@ -7,6 +7,12 @@ docker_py() {
     /usr/bin/python3 "$BATS_TEST_DIRNAME/clients/docker_py.py" -v "$2" 2>&1
 }
 
+# python_scenario VERSION: the scenario of docker-py. PYTHONPATH may lead to another release than the system's.
+python_scenario() {
+  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$BATS_TEST_TMPDIR API_VERSION=$1 timeout --foreground 120 \
+    /usr/bin/python3 "$moss_top/tests/clients/scenarios/docker_py.py" 2>&1
+}
+
 # dockerode VERSION NAME: the tests of tests/clients/dockerode.js whose name begins with NAME.
 dockerode() {
   NODE_PATH=$moss_top/.cache/clients/node_modules API_VERSION=$1 timeout --foreground 120 \

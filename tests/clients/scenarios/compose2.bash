@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# A scenario of docker-compose 2, which agrees on 1.51 with the engine by itself: two services of a project, from their build
-# to their end.
+# A scenario of docker-compose 2 and 5, which agree on 1.51 with the engine by themselves: the services of a project, from
+# their build to their end. COMPOSE_CLI names the program.
 
 compose() {
   DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$dir DOCKER_BUILDKIT=0 HOME=$dir GREETING=hello timeout --foreground -k 2 120 \
-    "$moss_top/.cache/bin/docker-compose2" --ansi never --progress plain -p "$project" -f "$dir/compose.yaml" "$@"
+    "$COMPOSE_CLI" --ansi never --progress plain -p "$project" -f "$dir/compose.yaml" "$@"
 }
 
 # does ARG...: compose succeeds.
@@ -48,6 +48,14 @@ services:
     ports: ["127.0.0.1::8080"]
     volumes: ["data:/data:ro", /anonymous]
     labels: {scenario: composed}
+    stop_signal: SIGKILL
+  tool:
+    image: busybox
+    profiles: [tools]
+    init: true
+    command: sleep 1000
+    depends_on: {store: {condition: service_started}}
+    networks: [back]
     stop_signal: SIGKILL
 networks: {back: {internal: true}, front: {}}
 volumes: {data: {}}
@@ -173,6 +181,16 @@ compose2_verbs() {
 }
 
 compose2_down() {
+  step "a service of a profile is there when it is asked for"
+  expect equal "$(states tool)" ""
+  does --profile tools up -d --wait
+  expect equal "$(states tool) $(states web)" "running running"
+  does --profile tools exec -T tool sh -c 'tr "\0" " " </proc/1/cmdline'
+  expect contains "sleep 1000"
+  expect equal "$(dock inspect --format '{{.HostConfig.Init}}' "$project-tool-1")" true
+  does --profile tools rm -f -s tool
+  expect equal "$(states tool)" ""
+  does stop -t 0
   step "rm"
   does rm -f web
   expect equal "$(states web)" ""

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/moby/moby/client"
 	tc "github.com/testcontainers/testcontainers-go"
 	tcexec "github.com/testcontainers/testcontainers-go/exec"
 	"github.com/testcontainers/testcontainers-go/log"
@@ -89,4 +90,9 @@ func (r *run) checkOutput(c tc.Container, want string, command ...string) error 
 	text, err := io.ReadAll(out)
 	what := strings.Join(command, " ")
 	return scenario.First(err, scenario.Equal(what, string(text), want), scenario.Equal("code of "+what, code, 0))
+}
+
+func (r *run) kill(c tc.Container) error {
+	_, err := r.provider.Client().ContainerKill(r.ctx, c.GetContainerID(), client.ContainerKillOptions{Signal: "KILL"})
+	return err
 }

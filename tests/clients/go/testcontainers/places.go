@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/moby/client"
 	tc "github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/network"
 	"github.com/testcontainers/testcontainers-go/wait"
@@ -75,7 +76,7 @@ func (r *run) testPlaces() {
 		if err := tc.TerminateContainer(writer, tc.RemoveVolumes(r.name)); err != nil {
 			return err
 		}
-		_, err := r.provider.Client().VolumeInspect(r.ctx, r.name)
+		_, err := r.provider.Client().VolumeInspect(r.ctx, r.name, client.VolumeInspectOptions{})
 		return scenario.Contains("error", fmt.Sprint(err), "no such volume")
 	})
 	r.Step("a tmpfs", func() error {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
+	"github.com/moby/moby/client"
 	tc "github.com/testcontainers/testcontainers-go"
 	tcexec "github.com/testcontainers/testcontainers-go/exec"
 	"github.com/testcontainers/testcontainers-go/wait"
@@ -117,7 +117,7 @@ func (r *run) testInside() {
 func (r *run) testEnds() {
 	r.Step("read the output to its end, then ask for the state: the exit code is there", func() error {
 		return r.checkOnce(func(c tc.Container) error {
-			output, err := r.provider.Client().ContainerLogs(r.ctx, c.GetContainerID(), container.LogsOptions{ShowStdout: true, Follow: true})
+			output, err := r.provider.Client().ContainerLogs(r.ctx, c.GetContainerID(), client.ContainerLogsOptions{ShowStdout: true, Follow: true})
 			if err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (r *run) testEnds() {
 			killed := make(chan error, 1)
 			go func() {
 				err := scenario.Eventually(r.ctx, func() error { return r.checkOutput(c, "", "test", "-e", "/tmp/here") })
-				killed <- errors.Join(err, r.provider.Client().ContainerKill(r.ctx, c.GetContainerID(), "KILL"))
+				killed <- errors.Join(err, r.kill(c))
 			}()
 			code, out, err := c.Exec(r.ctx, []string{"sh", "-c", "touch /tmp/here; sleep 1000"})
 			if err != nil {

@@ -163,3 +163,14 @@ YAML
   expect contains "Job failed"
   expect lacks "Job succeeded"
 }
+
+# replay NAME: what a client asked that CI does not build. tests/clients writes it down anew, with MOSS_RECORD.
+replay() {
+  run "$moss_top/.cache/bin/replay" play "$MOSS_SOCK" "$BATS_TEST_DIRNAME/clients/recorded/$1.jsonl"
+  expect status 0
+  [ "${output% requests}" -ge 100 ] || fail "replay of $1: $output"
+  expect equal "$(moss ps -aq --filter "label=com.docker.compose.project")" ""
+}
+
+@test "docker-compose 2, recorded" { replay compose2; }
+@test "docker-compose 5, recorded" { replay compose5; }

@@ -81,9 +81,10 @@ if [[ " $* " == *49-build-corpus* ]] && [ $title = bats ]; then
   bases=$!
 fi
 
-# Helpers: jq, the token server of tests/lib/registry.bash, the peer of the tests of published ports, the fuzzer of the API.
+# Helpers: jq, the token server of tests/lib/registry.bash, the peer of the tests of published ports, the fuzzer of the API,
+# what records clients and plays them again.
 if ! tests/lib/jq.sh && [ ! -x .cache/bin/jq ]; then exit 1; fi
-for helper in tokend peerd apifuzz attack/trees attack/badsector attack/hungdisk; do
+for helper in tokend peerd apifuzz replay attack/trees attack/badsector attack/hungdisk; do
   if ! CGO_ENABLED=0 go build -trimpath -buildvcs=false -o .cache/bin/$helper ./tests/$helper && [ ! -x .cache/bin/$helper ]; then
     echo "run.sh: no .cache/bin/$helper: go build -o .cache/bin/$helper ./tests/$helper" >&2
     exit 1

@@ -12,11 +12,20 @@ setup_file() {
 }
 teardown_file() { stop_engine; }
 setup() { begin; }
-teardown() { finish; }
+teardown() {
+  [ -z "${recorder:-}" ] || kill "$recorder" || true
+  finish
+}
 
-# scenario_of RELEASE
+# scenario_of RELEASE: with MOSS_RECORD, the name of a folder, it is written down there for tests/99-newer-clients.bats.
 scenario_of() {
   export COMPOSE_CLI=$moss_top/.cache/bin/docker-compose$1
+  if [ -n "${MOSS_RECORD:-}" ]; then
+    export COMPOSE_SOCK=$MOSS_DIR/c$1
+    "$moss_top/.cache/bin/replay" record "$COMPOSE_SOCK" "$MOSS_SOCK" "$MOSS_RECORD/compose$1.jsonl" 3>&- 4>&- &
+    recorder=$!
+    eventually 10 test -S "$COMPOSE_SOCK"
+  fi
   compose2_scenario
   enough_steps "docker-compose $1"
 }

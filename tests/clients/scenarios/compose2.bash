@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # A scenario of docker-compose 2 and 5, which agree on 1.51 with the engine by themselves: the services of a project, from
-# their build to their end. COMPOSE_CLI names the program.
+# their build to their end. COMPOSE_CLI names the program, COMPOSE_SOCK another socket than the engine's.
 
 compose() {
-  DOCKER_HOST=unix://$MOSS_SOCK DOCKER_CONFIG=$dir DOCKER_BUILDKIT=0 HOME=$dir GREETING=hello timeout --foreground -k 2 120 \
+  DOCKER_HOST=unix://${COMPOSE_SOCK:-$MOSS_SOCK} DOCKER_CONFIG=$dir DOCKER_BUILDKIT=0 HOME=$dir GREETING=hello timeout --foreground -k 2 120 \
     "$COMPOSE_CLI" --ansi never --progress plain -p "$project" -f "$dir/compose.yaml" "$@"
 }
 
@@ -137,7 +137,7 @@ compose2_use() {
   run compose run --no-deps -T --name "$project-told" store sh -c 'echo out; exit 7'
   expect status 7
   expect equal "$(dock inspect --format '{{.State.Running}} {{.State.ExitCode}}' "$project-told")" "false 7"
-  dock rm "$project-told" >/dev/null
+  MOSS_SOCK=${COMPOSE_SOCK:-$MOSS_SOCK} dock rm "$project-told" >/dev/null # a recording needs it too
   step "cp"
   does cp "$dir/web/page" store:/tmp/page
   does exec -T store cat /tmp/page

@@ -446,8 +446,11 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   expect output $'two\nthree'
   run moss logs --until "${times[1]}" "$name"
   expect output $'one\ntwo'
-  run moss logs --until "${times[1]}" -n 1 "$name"
-  expect output two
+  for flags in "-n 1" "-f -n 1"; do
+    read -ra words <<<"$flags"
+    run moss logs --until "${times[1]}" "${words[@]}" "$name"
+    expect output two
+  done
   run moss logs --until 10m "$name"
   expect output ""
   run moss logs --details "$name"
@@ -532,6 +535,35 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   moss stop --timeout 0 "$name"
   eventually 10 is_gone "$name"
   moss rm "$name-2"
+  moss run -d --name "$name" busybox sleep 1000 >/dev/null
+  run moss stop --signal NONE "$name"
+  expect status 1
+  expect contains NONE
+  moss rm -f "$name"
+}
+
+@test "stop and restart --signal, run and images --platform" {
+  name=$(unique signal)
+  moss run -d --name "$name" busybox sh -c 'trap "echo got; exit 5" USR1; echo ready; while :; do sleep 0.05; done' >/dev/null
+  eventually 10 log_has "$name" ready
+  moss restart -t 60 --signal USR1 "$name"
+  expect equal "$(moss logs "$name" | grep -c got)" 1
+  eventually 10 log_has "$name" $'got\nready'
+  moss stop -t 60 -s USR1 "$name"
+  expect equal "$(moss inspect -f '{{.State.ExitCode}}' "$name")" 5
+  moss rm "$name"
+  for args in "history" "image inspect" "save" "rmi"; do
+    read -ra words <<<"$args"
+    run moss "${words[@]}" --platform linux/nonsense busybox </dev/null
+    [ "$status" = 1 ] || fail "$args: status $status, $output"
+    expect contains linux/nonsense
+  done
+  run moss create --pull never --platform linux/nonsense busybox
+  expect status 125
+  run moss run --rm --platform linux busybox echo ran
+  expect output ran
+  run moss image inspect --platform linux -f '{{.Os}}' busybox
+  expect output linux
 }
 
 @test "run --replace takes the place of a container, and takes nothing away when it fails" {
@@ -642,6 +674,7 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
     --device-read-bps /dev/null:1mb --device-write-bps /dev/null:2k --device-read-iops /dev/null:3 --device-write-iops /dev/null:4 \
     --blkio-weight-device /dev/null:200 --ulimit nofile=100:200 --sysctl net.ipv4.ip_forward=1 --oom-score-adj 6 \
     --tmpfs /x:size=1m --shm-size 1m --stop-signal QUIT --runtime crun --isolation default --mac-address 02:00:00:00:00:07 \
+    --stop-timeout 7 --cpus 0.5 --security-opt systempaths=unconfined \
     --security-opt no-new-privileges --dns 9.9.9.9 --dns-opt ndots:2 --dns-search example.org --add-host gate:10.0.0.1 \
     busybox true 2>/dev/null
   run moss inspect --format '{{json .HostConfig}}' "$name"
@@ -663,12 +696,16 @@ top_has() { [[ $(moss top "$1" -eo pid,args) == *"$2"* ]]; }
   field Tmpfs '{"/x":"size=1m"}'
   field ShmSize 1048576
   field SecurityOpt '["no-new-privileges"]'
+  field NanoCpus 500000000
+  field CpuQuota 0
+  field MaskedPaths '[]'
+  field ReadonlyPaths '[]'
   field Dns '["9.9.9.9"]'
   field DnsOptions '["ndots:2"]'
   field DnsSearch '["example.org"]'
   field ExtraHosts '["gate:10.0.0.1"]'
-  run moss inspect --format '{{json .Config.Healthcheck}} {{.Config.StopSignal}}' "$name"
-  expect output '{"Interval":2000000000,"Retries":5,"StartPeriod":4000000000,"Test":["CMD-SHELL","test -e /x"],"Timeout":3000000000} QUIT'
+  run moss inspect --format '{{json .Config.Healthcheck}} {{.Config.StopSignal}} {{.Config.StopTimeout}}' "$name"
+  expect output '{"Interval":2000000000,"Retries":5,"StartPeriod":4000000000,"Test":["CMD-SHELL","test -e /x"],"Timeout":3000000000} QUIT 7'
   moss rm "$name"
   moss rm -f "$other"
 }

@@ -388,7 +388,7 @@ dock_build() { DOCKER_BUILDKIT=0 dock build "$@"; }
   expect contains busybox
   run moss build --help
   for flag in --file --tag --build-arg --target --no-cache --pull --secret --label --quiet --progress --iidfile --network --add-host --ulimit \
-    --shm-size --memory --memory-swap --cpu-shares --cpuset-cpus --cache-from --platform --rm --force-rm; do
+    --shm-size --memory --memory-swap --cpu-shares --cpuset-cpus --cache-from --platform --squash --rm --force-rm; do
     expect contains "$flag"
   done
   run moss image build --help

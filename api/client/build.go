@@ -25,6 +25,7 @@ type BuildOptions struct {
 	Platform   string
 
 	Quiet, NoCache, Pull bool
+	Squash               bool
 	KeepContainers       bool // of steps that succeeded
 	ForceRemove          bool // containers of steps that failed too
 	Steps                bool // messages carry a BuildStep under aux; an extension of moss
@@ -122,7 +123,7 @@ func (o *BuildOptions) toQuery() (url.Values, error) {
 		}
 	}
 	for key, on := range map[string]bool{
-		"q": o.Quiet, "nocache": o.NoCache, "pull": o.Pull, "forcerm": o.ForceRemove, "steps": o.Steps,
+		"q": o.Quiet, "nocache": o.NoCache, "pull": o.Pull, "forcerm": o.ForceRemove, "steps": o.Steps, "squash": o.Squash,
 	} {
 		if on {
 			query.Set(key, "1")

@@ -130,14 +130,14 @@ func TestRequests(t *testing.T) {
 	c, ctx := newClient(t, engine), t.Context()
 	_, err := c.Containers(ctx, client.ContainersOptions{All: true, Size: true, Limit: 3, Filters: map[string][]string{"name": {"a"}}})
 	no(err)
-	no(c.ContainerStop(ctx, "web", 3))
-	no(c.ContainerStop(ctx, "web", -1))
-	no(c.ContainerRestart(ctx, "web", 0))
+	no(c.ContainerStop(ctx, "web", client.StopOptions{Timeout: new(-1), Signal: "HUP"}))
+	no(c.ContainerStop(ctx, "web", client.StopOptions{}))
+	no(c.ContainerRestart(ctx, "web", client.StopOptions{Timeout: new(0)}))
 	no(c.ContainerKill(ctx, "web", "HUP"))
 	no(c.ContainerRename(ctx, "a b", "new"))
 	no(c.ContainerResize(ctx, "web", 24, 80))
 	no(c.ContainerRemove(ctx, "web", client.RemoveOptions{Force: true, Volumes: true}))
-	_, err = c.ContainerLogs(ctx, "web", client.LogsOptions{Stdout: true, Follow: true, Tail: "5", Since: "1.5", Timestamps: true})
+	_, err = c.ContainerLogs(ctx, "web", client.LogsOptions{Stdout: true, Follow: true, Tail: "5", Since: "1.5", Until: "2", Timestamps: true})
 	no(err)
 	_, err = c.ImageInspect(ctx, "127.0.0.1:5000/a/b:t")
 	no(err)
@@ -147,14 +147,14 @@ func TestRequests(t *testing.T) {
 	no(c.ContainerStart(ctx, "web", "ctrl-x"))
 	want := []string{
 		`GET /containers/json?all=1&filters=%7B%22name%22%3A%5B%22a%22%5D%7D&limit=3&size=1`,
-		"POST /containers/web/stop?t=3",
+		"POST /containers/web/stop?signal=HUP&t=-1",
 		"POST /containers/web/stop",
 		"POST /containers/web/restart?t=0",
 		"POST /containers/web/kill?signal=HUP",
 		"POST /containers/a b/rename?name=new",
 		"POST /containers/web/resize?h=24&w=80",
 		"DELETE /containers/web?force=1&v=1",
-		"GET /containers/web/logs?follow=1&since=1.5&stderr=0&stdout=1&tail=5&timestamps=1",
+		"GET /containers/web/logs?follow=1&since=1.5&stderr=0&stdout=1&tail=5&timestamps=1&until=2",
 		"GET /images/127.0.0.1:5000/a/b:t/json",
 		"DELETE /images/sha256:abc?force=1&noprune=1",
 		"POST /images/create?fromImage=busybox&tag=latest",

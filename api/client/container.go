@@ -27,6 +27,18 @@ type Inspect struct {
 	Raw json.RawMessage `json:"-"`
 }
 
+// CreateOptions say what a container is called and made of, beside its settings.
+type CreateOptions struct {
+	Name     string // empty: the engine chooses one
+	Platform string // os[/arch[/variant]] that the image must be for; empty: any
+}
+
+// StopOptions say how to end a container. The zero value is for its own settings.
+type StopOptions struct {
+	Timeout *int   // seconds until it is killed; negative: it never is
+	Signal  string // by name or number
+}
+
 // RemoveOptions say how to remove a container.
 type RemoveOptions struct {
 	Force   bool // kill it first
@@ -54,11 +66,15 @@ func (c *Client) Containers(ctx context.Context, opts ContainersOptions) ([]type
 	return out, err
 }
 
-// ContainerCreate creates a container. An empty name lets the engine choose one.
-func (c *Client) ContainerCreate(ctx context.Context, name string, body types.ContainerCreate) (types.ContainerCreated, error) {
+// ContainerCreate creates a container.
+func (c *Client) ContainerCreate(
+	ctx context.Context, opts CreateOptions, body types.ContainerCreate,
+) (types.ContainerCreated, error) {
 	query := url.Values{}
-	if name != "" {
-		query.Set("name", name)
+	for key, value := range map[string]string{"name": opts.Name, "platform": opts.Platform} {
+		if value != "" {
+			query.Set(key, value)
+		}
 	}
 	var out types.ContainerCreated
 	err := c.call(ctx, request{method: http.MethodPost, path: "/containers/create", query: query, json: body}, &out)
@@ -94,14 +110,14 @@ func (c *Client) ContainerStart(ctx context.Context, ref, detachKeys string) err
 	return c.postContainerVerb(ctx, ref, "/start", query)
 }
 
-// ContainerStop ends a container. timeout is in seconds, negative for the engine's default. One that stands is no error.
-func (c *Client) ContainerStop(ctx context.Context, ref string, timeout int) error {
-	return c.postContainerVerb(ctx, ref, "/stop", timeoutQuery(timeout))
+// ContainerStop ends a container. One that stands is no error.
+func (c *Client) ContainerStop(ctx context.Context, ref string, opts StopOptions) error {
+	return c.postContainerVerb(ctx, ref, "/stop", opts.toQuery())
 }
 
-// ContainerRestart ends a container and starts it again. timeout is as in ContainerStop.
-func (c *Client) ContainerRestart(ctx context.Context, ref string, timeout int) error {
-	return c.postContainerVerb(ctx, ref, "/restart", timeoutQuery(timeout))
+// ContainerRestart ends a container and starts it again.
+func (c *Client) ContainerRestart(ctx context.Context, ref string, opts StopOptions) error {
+	return c.postContainerVerb(ctx, ref, "/restart", opts.toQuery())
 }
 
 // ContainerKill sends a signal, by name or number.
@@ -171,9 +187,13 @@ func (c *Client) postContainerVerb(ctx context.Context, ref, verb string, query 
 	return c.call(ctx, request{method: http.MethodPost, path: path, query: query}, nil)
 }
 
-func timeoutQuery(seconds int) url.Values {
-	if seconds < 0 {
-		return nil
+func (o StopOptions) toQuery() url.Values {
+	query := url.Values{}
+	if o.Timeout != nil {
+		query.Set("t", strconv.Itoa(*o.Timeout))
 	}
-	return url.Values{"t": {strconv.Itoa(seconds)}}
+	if o.Signal != "" {
+		query.Set("signal", o.Signal)
+	}
+	return query
 }

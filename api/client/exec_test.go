@@ -149,7 +149,7 @@ func TestRequestsOfData(t *testing.T) {
 			raw, err := c.VolumeInspect(t.Context(), "v")
 			return check(err, string(raw) == `{"Name":"v"}`, raw)
 		}, `{"Name":"v"}`, "GET /volumes/v", nil},
-		{"volume remove", func(c *client.Client) error { return c.VolumeRemove(t.Context(), "v") }, ``, "DELETE /volumes/v", nil},
+		{"volume remove", func(c *client.Client) error { return c.VolumeRemove(t.Context(), "v", true) }, ``, "DELETE /volumes/v?force=1", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			engine := clienttest.New(t)

@@ -46,25 +46,33 @@ func (c *Client) Images(ctx context.Context, opts ImagesOptions) ([]types.ImageS
 	return out, err
 }
 
-// ImageInspect returns an image's record as it came.
-func (c *Client) ImageInspect(ctx context.Context, ref string) (json.RawMessage, error) {
+// ImageInspect returns an image's record as it came. An image for none of the platforms counts as missing.
+func (c *Client) ImageInspect(ctx context.Context, ref string, platforms ...Platform) (json.RawMessage, error) {
 	path, err := imagePath(ref, "/json")
 	if err != nil {
 		return nil, err
 	}
+	query := url.Values{}
+	if err := encodePlatforms(query, "platform", platforms); err != nil {
+		return nil, err
+	}
 	var out json.RawMessage
-	err = c.call(ctx, request{method: http.MethodGet, path: path}, &out)
+	err = c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &out)
 	return out, err
 }
 
-// ImageHistory returns the steps of an image's making, newest first.
-func (c *Client) ImageHistory(ctx context.Context, ref string) ([]types.ImageHistory, error) {
+// ImageHistory returns the steps of an image's making, newest first. Platforms are as in ImageInspect.
+func (c *Client) ImageHistory(ctx context.Context, ref string, platforms ...Platform) ([]types.ImageHistory, error) {
 	path, err := imagePath(ref, "/history")
 	if err != nil {
 		return nil, err
 	}
+	query := url.Values{}
+	if err := encodePlatforms(query, "platform", platforms); err != nil {
+		return nil, err
+	}
 	var out []types.ImageHistory
-	err = c.call(ctx, request{method: http.MethodGet, path: path}, &out)
+	err = c.call(ctx, request{method: http.MethodGet, path: path, query: query}, &out)
 	return out, err
 }
 
@@ -93,8 +101,10 @@ func (c *Client) ImageSearch(ctx context.Context, opts SearchOptions) ([]types.S
 	return out, err
 }
 
-// ImageRemove removes a name or an image and returns what went.
-func (c *Client) ImageRemove(ctx context.Context, ref string, force, noPrune bool) ([]types.ImageRemoved, error) {
+// ImageRemove removes a name or an image and returns what went. Platforms are as in ImageInspect.
+func (c *Client) ImageRemove(
+	ctx context.Context, ref string, force, noPrune bool, platforms ...Platform,
+) ([]types.ImageRemoved, error) {
 	path, err := imagePath(ref, "")
 	if err != nil {
 		return nil, err
@@ -105,6 +115,9 @@ func (c *Client) ImageRemove(ctx context.Context, ref string, force, noPrune boo
 	}
 	if noPrune {
 		query.Set("noprune", "1")
+	}
+	if err := encodePlatforms(query, "platforms", platforms); err != nil {
+		return nil, err
 	}
 	var out []types.ImageRemoved
 	err = c.call(ctx, request{method: http.MethodDelete, path: path, query: query}, &out)

@@ -26,28 +26,34 @@ func TestImageRequests(t *testing.T) {
 	c, ctx := newClient(t, engine), t.Context()
 	filters := map[string][]string{"label": {"a"}}
 	no(c.ImagePull(ctx, client.PullOptions{Name: "a", Tag: "b", Platform: "linux/arm64"}, nil))
-	no(c.ImagePush(ctx, client.PushOptions{Name: "127.0.0.1:5000/a/b", Tag: "t"}, nil))
+	arm := client.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}
+	no(c.ImagePush(ctx, client.PushOptions{Name: "127.0.0.1:5000/a/b", Tag: "t", Platforms: []client.Platform{arm}}, nil))
 	no(c.ImageTag(ctx, "a", "127.0.0.1:5000/b", "t"))
-	no(second(c.ImageHistory(ctx, "a/b:t")))
+	no(second(c.ImageHistory(ctx, "a/b:t", arm)))
 	no(second(c.ImageSearch(ctx, client.SearchOptions{Term: "a", Limit: 3, Filters: filters})))
-	no(c.ImageSave(ctx, []string{"a/b:t", "c"}, io.Discard))
-	no(c.ImageLoad(ctx, strings.NewReader("x"), 1, true, nil))
-	no(c.ImageImport(ctx, client.ImportOptions{Source: "http://example.test/a.tar", Repo: "a"}, nil, nil))
+	no(second(c.ImageInspect(ctx, "a", arm)))
+	no(second(c.ImageRemove(ctx, "a", false, false, arm, client.Platform{OS: "linux"})))
+	no(c.ImageSave(ctx, []string{"a/b:t", "c"}, io.Discard, arm))
+	no(c.ImageLoad(ctx, strings.NewReader("x"), 1, true, nil, arm))
+	no(c.ImageImport(ctx, client.ImportOptions{Source: "http://example.test/a.tar", Repo: "a", Platform: "linux/arm"}, nil, nil))
 	no(second(c.Login(ctx, types.AuthConfig{Username: "u"})))
 	no(second(c.DiskUsage(ctx)))
 	no(second(c.ImagesPrune(ctx, filters)))
 	no(second(c.ContainersPrune(ctx, filters)))
 	no(second(c.VolumesPrune(ctx, nil)))
 	const label = "?filters=%7B%22label%22%3A%5B%22a%22%5D%7D"
+	const platform = "=%7B%22architecture%22%3A%22arm%22%2C%22os%22%3A%22linux%22%2C%22variant%22%3A%22v7%22%7D"
 	want := []string{
 		"POST /images/create?fromImage=a&platform=linux%2Farm64&tag=b",
-		"POST /images/127.0.0.1:5000/a/b/push?tag=t",
+		"POST /images/127.0.0.1:5000/a/b/push?platform" + platform + "&tag=t",
 		"POST /images/a/tag?force=1&repo=127.0.0.1%3A5000%2Fb&tag=t",
-		"GET /images/a/b:t/history",
+		"GET /images/a/b:t/history?platform" + platform,
 		"GET /images/search" + label + "&limit=3&term=a",
-		"GET /images/get?names=a%2Fb%3At&names=c",
-		"POST /images/load?quiet=1",
-		"POST /images/create?fromSrc=http%3A%2F%2Fexample.test%2Fa.tar&repo=a",
+		"GET /images/a/json?platform" + platform,
+		"DELETE /images/a?platforms" + platform + "&platforms=%7B%22architecture%22%3A%22%22%2C%22os%22%3A%22linux%22%7D",
+		"GET /images/get?names=a%2Fb%3At&names=c&platform" + platform,
+		"POST /images/load?platform" + platform + "&quiet=1",
+		"POST /images/create?fromSrc=http%3A%2F%2Fexample.test%2Fa.tar&platform=linux%2Farm&repo=a",
 		"POST /auth",
 		"GET /system/df",
 		"POST /images/prune" + label,

@@ -24,6 +24,8 @@ type PushOptions struct {
 	Name string // may hold the tag itself
 	Tag  string // empty: that of Name, and all tags if Name has none
 	Auth types.AuthConfig
+
+	Platforms []Platform // one at most: that the image must be for
 }
 
 // Pushed is what the last message of a push carries under aux.
@@ -35,12 +37,13 @@ type Pushed struct {
 
 // ImportOptions describe an image made from a root filesystem archive.
 type ImportOptions struct {
-	Source  string // URL that the engine fetches the archive from; empty: it is sent along
-	Repo    string
-	Tag     string
-	Message string
-	Changes []string
-	Size    int64 // bytes of the archive; 0 or negative: unknown
+	Source   string // URL that the engine fetches the archive from; empty: it is sent along
+	Repo     string
+	Tag      string
+	Message  string
+	Platform string // os[/arch[/variant]]
+	Changes  []string
+	Size     int64 // bytes of the archive; 0 or negative: unknown
 }
 
 // Progress is one message of a long operation, with what it carries under aux as it came.
@@ -56,6 +59,7 @@ func (c *Client) ImageImport(ctx context.Context, opts ImportOptions, archive io
 	query := url.Values{"fromSrc": {"-"}}
 	for key, value := range map[string]string{
 		"fromSrc": opts.Source, "repo": opts.Repo, "tag": opts.Tag, "message": opts.Message,
+		"platform": opts.Platform,
 	} {
 		if value != "" {
 			query.Set(key, value)
@@ -91,12 +95,18 @@ func (c *Client) ImagePush(ctx context.Context, opts PushOptions, each func(Prog
 	if opts.Tag != "" {
 		query.Set("tag", opts.Tag)
 	}
+	if err := encodePlatforms(query, "platform", opts.Platforms); err != nil {
+		return err
+	}
 	return c.streamProgress(ctx, request{method: http.MethodPost, path: path, query: query, auth: &opts.Auth}, each)
 }
 
-// ImageSave writes images as an archive. One that breaks off is an error.
-func (c *Client) ImageSave(ctx context.Context, names []string, w io.Writer) error {
+// ImageSave writes images as an archive. One that breaks off is an error. Platforms are as in ImageInspect, one at most.
+func (c *Client) ImageSave(ctx context.Context, names []string, w io.Writer, platforms ...Platform) error {
 	req := request{method: http.MethodGet, path: "/images/get", query: url.Values{"names": names}}
+	if err := encodePlatforms(req.query, "platform", platforms); err != nil {
+		return err
+	}
 	resp, err := c.sendRequest(ctx, req)
 	if err != nil {
 		return err
@@ -108,8 +118,14 @@ func (c *Client) ImageSave(ctx context.Context, names []string, w io.Writer) err
 
 // ImageLoad takes the images of an archive in and calls each for every message; quiet leaves only those that name an
 // image. size is that of the archive in bytes, 0 or negative if it is not known. An error of archive comes back as it is.
-func (c *Client) ImageLoad(ctx context.Context, archive io.Reader, size int64, quiet bool, each func(Progress) error) error {
+// Platforms are as in ImageInspect, one at most.
+func (c *Client) ImageLoad(
+	ctx context.Context, archive io.Reader, size int64, quiet bool, each func(Progress) error, platforms ...Platform,
+) error {
 	query := url.Values{"quiet": {formatBool(quiet)}}
+	if err := encodePlatforms(query, "platform", platforms); err != nil {
+		return err
+	}
 	return c.uploadArchive(ctx, request{method: http.MethodPost, path: "/images/load", query: query}, archive, size, each)
 }
 

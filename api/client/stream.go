@@ -26,7 +26,7 @@ type LogsOptions struct {
 	Follow         bool
 	Timestamps     bool
 	Details        bool
-	Since          string // Unix seconds, with a fraction if wanted; empty: all
+	Since, Until   string // Unix seconds, with a fraction if wanted; empty: all
 	Tail           string // a number or all
 }
 
@@ -139,11 +139,10 @@ func (c *Client) ContainerLogs(ctx context.Context, ref string, opts LogsOptions
 			query.Set(key, "1")
 		}
 	}
-	if opts.Since != "" {
-		query.Set("since", opts.Since)
-	}
-	if opts.Tail != "" {
-		query.Set("tail", opts.Tail)
+	for key, value := range map[string]string{"since": opts.Since, "until": opts.Until, "tail": opts.Tail} {
+		if value != "" {
+			query.Set(key, value)
+		}
 	}
 	resp, err := c.sendRequest(ctx, request{method: http.MethodGet, path: path, query: query})
 	if err != nil {

@@ -39,13 +39,17 @@ func (c *Client) VolumeInspect(ctx context.Context, name string) (json.RawMessag
 	return out, err
 }
 
-// VolumeRemove removes a volume that no container uses.
-func (c *Client) VolumeRemove(ctx context.Context, name string) error {
+// VolumeRemove removes a volume that no container uses. With force a missing one is no error.
+func (c *Client) VolumeRemove(ctx context.Context, name string, force bool) error {
 	path, err := volumePath(name)
 	if err != nil {
 		return err
 	}
-	return c.call(ctx, request{method: http.MethodDelete, path: path}, nil)
+	query := url.Values{}
+	if force {
+		query.Set("force", "1")
+	}
+	return c.call(ctx, request{method: http.MethodDelete, path: path, query: query}, nil)
 }
 
 func volumePath(name string) (string, error) {

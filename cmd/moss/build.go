@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"moss/api/types"
@@ -33,7 +34,7 @@ func (f *createFlags) buildBody(args []string, around surroundings) (types.Conta
 			Privileged: f.privileged, ReadonlyRootfs: f.readOnly, OomScoreAdj: f.oomScoreAdj, CPUShares: f.cpuShares,
 			CPUPeriod: f.cpuPeriod, CPUQuota: f.cpuQuota, CpusetCpus: f.cpusetCPUs, CpusetMems: f.cpusetMems,
 			BlkioWeight: f.blkioWeight, CgroupParent: f.cgroupParent, VolumeDriver: f.volumeDriver, Runtime: f.runtime,
-			Isolation: f.isolation, CPUPercent: f.cpuPercent, IOMaximumIOps: f.ioOperations,
+			Isolation: f.isolation, CPUCount: f.cpuCount, CPUPercent: f.cpuPercent, IOMaximumIOps: f.ioOperations,
 		},
 	}
 	if len(args) > 1 {
@@ -43,9 +44,9 @@ func (f *createFlags) buildBody(args []string, around surroundings) (types.Conta
 		body.Entrypoint = types.Strings{f.entrypoint}
 	}
 	for _, part := range []func(*types.ContainerCreate, surroundings) error{
-		f.buildStreams, f.buildVariables, f.buildLabels, f.buildFiles, f.buildPorts, f.buildNames, f.buildNetworks,
-		f.buildLinks, f.buildMemory, f.buildCPUs, f.buildBlockIO, f.buildLimits, f.buildSecurity, f.buildPolicies,
-		f.health.buildHealthcheck,
+		f.buildStreams, f.buildVariables, f.buildLabels, f.buildFiles, f.buildDevices, f.buildPorts, f.buildNames, f.buildNetworks,
+		f.buildLinks, f.buildMemory, f.buildCPUs, f.buildBlockIO, f.buildLimits, f.buildSecurity, f.buildSystemPaths,
+		f.buildPolicies, f.health.buildHealthcheck,
 	} {
 		if err := part(&body, around); err != nil {
 			return types.ContainerCreate{}, err
@@ -158,13 +159,6 @@ func (f *createFlags) buildFiles(body *types.ContainerCreate, around surrounding
 		body.HostConfig.Mounts = append(body.HostConfig.Mounts, types.MountConfig{Type: "bind", Source: path, Target: arg.CAInside, ReadOnly: true})
 	}
 	body.Volumes, body.HostConfig.Binds, body.HostConfig.Tmpfs = volumes.Anonymous, volumes.Binds, volumes.Tmpfs
-	for _, text := range f.devices {
-		device, err := arg.Device(text)
-		if err != nil {
-			return err
-		}
-		body.HostConfig.Devices = append(body.HostConfig.Devices, device)
-	}
 	var err error
 	if body.HostConfig.StorageOpt, err = arg.Pairs("storage-opt", f.storageOpts); err != nil {
 		return err
@@ -229,7 +223,7 @@ func (f *createFlags) buildCPUs(body *types.ContainerCreate, _ surroundings) err
 		return errors.New("--cpus cannot be combined with --cpu-period and --cpu-quota")
 	}
 	var err error
-	body.HostConfig.CPUPeriod, body.HostConfig.CPUQuota, err = arg.CPUs(f.cpus)
+	body.HostConfig.NanoCPUs, err = arg.CPUs(f.cpus)
 	return err
 }
 
@@ -279,7 +273,20 @@ func (f *createFlags) buildSecurity(body *types.ContainerCreate, around surround
 	return nil
 }
 
-func (f *createFlags) buildPolicies(body *types.ContainerCreate, _ surroundings) error {
+// buildSystemPaths takes systempaths=unconfined out of the options: of a container the API has two lists, which it empties.
+func (f *createFlags) buildSystemPaths(body *types.ContainerCreate, _ surroundings) error {
+	left := slices.DeleteFunc(body.HostConfig.SecurityOpt, func(option string) bool { return option == "systempaths=unconfined" })
+	if len(left) < len(f.securityOpts) {
+		body.HostConfig.MaskedPaths, body.HostConfig.ReadonlyPaths = &[]string{}, &[]string{}
+	}
+	body.HostConfig.SecurityOpt = left
+	return nil
+}
+
+func (f *createFlags) buildPolicies(body *types.ContainerCreate, around surroundings) error {
+	if around.given("stop-timeout") {
+		body.StopTimeout = &f.stopTimeout // 0 kills at once
+	}
 	policy, err := arg.Restart(f.restart)
 	if err != nil {
 		return err

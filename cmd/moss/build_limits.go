@@ -10,6 +10,40 @@ import (
 	"moss/cmd/moss/arg"
 )
 
+// buildDevices sets the devices of the host, by their paths, by the names of CDI and by what they can do.
+func (f *createFlags) buildDevices(body *types.ContainerCreate, _ surroundings) error {
+	host := body.HostConfig
+	for _, text := range f.gpus {
+		request, err := arg.GPUs(text)
+		if err != nil {
+			return err
+		}
+		host.DeviceRequests = append(host.DeviceRequests, request)
+	}
+	var names []string
+	for _, text := range f.devices {
+		if arg.IsDeviceName(text) {
+			names = append(names, text)
+			continue
+		}
+		device, err := arg.Device(text)
+		if err != nil {
+			return err
+		}
+		host.Devices = append(host.Devices, device)
+	}
+	if len(names) > 0 {
+		host.DeviceRequests = append(host.DeviceRequests, types.DeviceRequest{Driver: "cdi", DeviceIDs: names})
+	}
+	for _, text := range f.deviceRules {
+		if err := arg.DeviceRule(text); err != nil {
+			return err
+		}
+	}
+	host.DeviceCgroupRules = f.deviceRules
+	return nil
+}
+
 // buildBlockIO sets the weights and limits of block devices.
 func (f *createFlags) buildBlockIO(body *types.ContainerCreate, _ surroundings) error {
 	host := body.HostConfig

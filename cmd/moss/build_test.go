@@ -77,7 +77,7 @@ func TestCreateBody(t *testing.T) {
 		{"--tmpfs /run:size=1m --shm-size 1m --device /dev/fuse", `{"HostConfig":{"Tmpfs":{"/run":"size=1m"},"ShmSize":1048576,"Devices":[{"PathOnHost":"/dev/fuse","PathInContainer":"/dev/fuse","CgroupPermissions":"rwm"}]}}`},
 		{"--ulimit nofile=1:2 --sysctl net.x=1 --pids-limit -1 --oom-score-adj 5", `{"HostConfig":{"Ulimits":[{"Name":"nofile","Soft":1,"Hard":2}],"Sysctls":{"net.x":"1"},"PidsLimit":-1,"OomScoreAdj":5}}`},
 		{"-m 64m --memory-swap -1 --memory-reservation 1m --memory-swappiness 0", `{"HostConfig":{"Memory":67108864,"MemorySwap":-1,"MemoryReservation":1048576,"MemorySwappiness":0}}`},
-		{"--cpus 1.5 -c 512 --cpuset-cpus 0-1", `{"HostConfig":{"CpuPeriod":100000,"CpuQuota":150000,"CpuShares":512,"CpusetCpus":"0-1"}}`},
+		{"--cpus 1.5 -c 512 --cpuset-cpus 0-1", `{"HostConfig":{"NanoCpus":1500000000,"CpuShares":512,"CpusetCpus":"0-1"}}`},
 		{"--security-opt no-new-privileges --security-opt seccomp=" + profile, `{"HostConfig":{"SecurityOpt":["no-new-privileges","seccomp={\"defaultAction\":\"SCMP_ACT_ALLOW\"}"]}}`},
 		{"--restart on-failure:3 --log-driver json-file --log-opt max-size=1m", `{"HostConfig":{"RestartPolicy":{"Name":"on-failure","MaximumRetryCount":3},"LogConfig":{"Type":"json-file","Config":{"max-size":"1m"}}}}`},
 		{"--link db --link web:www", `{"HostConfig":{"Links":["db:db","web:www"]}}`},
@@ -89,12 +89,22 @@ func TestCreateBody(t *testing.T) {
 		{"--blkio-weight 300 --blkio-weight-device /dev/sda:200", `{"HostConfig":{"BlkioWeight":300,"BlkioWeightDevice":[{"Path":"/dev/sda","Weight":200}]}}`},
 		{"--device-read-bps /dev/sda:1mb --device-write-bps /dev/sda:2k --device-read-iops /dev/sda:3 --device-write-iops /dev/sda:4", `{"HostConfig":{"BlkioDeviceReadBps":[{"Path":"/dev/sda","Rate":1048576}],"BlkioDeviceWriteBps":[{"Path":"/dev/sda","Rate":2048}],"BlkioDeviceReadIOps":[{"Path":"/dev/sda","Rate":3}],"BlkioDeviceWriteIOps":[{"Path":"/dev/sda","Rate":4}]}}`},
 		{"--kernel-memory 4m --oom-kill-disable --cpuset-mems 0 --cpu-period 1000 --cpu-quota 500", `{"HostConfig":{"KernelMemory":4194304,"OomKillDisable":true,"CpusetMems":"0","CpuPeriod":1000,"CpuQuota":500}}`},
-		{"--cpu-percent 5 --io-maxbandwidth 1k --io-maxiops 7", `{"HostConfig":{"CpuPercent":5,"IOMaximumBandwidth":1024,"IOMaximumIOps":7}}`},
+		{"--cpu-count 2 --cpu-percent 5 --io-maxbandwidth 1k --io-maxiops 7", `{"HostConfig":{"CpuCount":2,"CpuPercent":5,"IOMaximumBandwidth":1024,"IOMaximumIOps":7}}`},
+		{"--stop-timeout 0", `{"StopTimeout":0}`},
+		{"--device-cgroup-rule c\t1:3\tmr --device-cgroup-rule a\t*:*\trwm", `{"HostConfig":{"DeviceCgroupRules":["c 1:3 mr","a *:* rwm"]}}`},
+		{
+			"--device aa.com/gpu=0 --device /dev/null --gpus 2 --device aa.com/gpu=b:1 --gpus all",
+			`{"HostConfig":{"Devices":[{"PathOnHost":"/dev/null","PathInContainer":"/dev/null","CgroupPermissions":"rwm"}],"DeviceRequests":[
+				{"Driver":"","Count":2,"DeviceIDs":null,"Capabilities":[["gpu"]],"Options":{}},
+				{"Driver":"","Count":-1,"DeviceIDs":null,"Capabilities":[["gpu"]],"Options":{}},
+				{"Driver":"cdi","Count":0,"DeviceIDs":["aa.com/gpu=0","aa.com/gpu=b:1"],"Capabilities":null,"Options":null}]}}`,
+		},
+		{"--security-opt systempaths=unconfined --security-opt label=disable", `{"HostConfig":{"SecurityOpt":["label=disable"],"MaskedPaths":[],"ReadonlyPaths":[]}}`},
 		{"--userns keep-id --pid container:a --ipc container:b --net container:c", `{"HostConfig":{"UsernsMode":"keep-id","PidMode":"container:a","IpcMode":"container:b","NetworkMode":"container:c"}}`},
 		{"--pid host --ipc host --uts host --userns host --cgroupns host --cgroup-parent /p --annotation a=b", `{"HostConfig":{"PidMode":"host","IpcMode":"host","UTSMode":"host","UsernsMode":"host","CgroupnsMode":"host","Annotations":{"a":"b"},"CgroupParent":"/p"}}`},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
-			body, err := bodyOf(t, "run", append(strings.Fields(tc.args), "box")...)
+			body, err := bodyOf(t, "run", append(splitFields(tc.args), "box")...)
 			if err != nil {
 				t.Fatalf("%s: %v", tc.args, err)
 			}
@@ -112,6 +122,15 @@ func TestCreateBody(t *testing.T) {
 			contains(t, tc.args, got, want)
 		})
 	}
+}
+
+// splitFields splits at blanks. A tab stands for a blank inside a value.
+func splitFields(text string) []string {
+	fields := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' })
+	for i := range fields {
+		fields[i] = strings.ReplaceAll(fields[i], "\t", " ")
+	}
+	return fields
 }
 
 // contains checks that got holds all of want; false stands for a field that is left out.
@@ -155,7 +174,8 @@ func TestWrongFlags(t *testing.T) {
 		"run --network name=a,mac-address=02:00:00:00:00:01 --mac-address 02:00:00:00:00:02 box", "run --network name=bridge,alias=x box",
 		"run --add-host x:[::1 box", "run --net mine --link :x box", "run --expose x box", "port web x", "port web 80/icmp",
 		"network create", "network create --subnet x n", "network create --gateway 10.0.0.1 n", "network create -o x n", "network connect n",
-		"network connect --ip x n c", "network disconnect n", "network rm", "network ls --filter x", "network ls extra", "network bogus",
+		"network connect --ip x n c", "run --gpus x box", "run --device a.com/b box", "run --device-cgroup-rule x box",
+		"run --stop-timeout x box", "network disconnect n", "network rm", "network ls --filter x", "network ls extra", "network bogus",
 		"run --dns x box", "run --add-host x box", "run --ulimit x box", "run --pull often box",
 		"run --log-opt x box", "run --sysctl x box", "run -a stdlog box", "run --nonsense box", "run", "create",
 		"run --security-opt seccomp=/none box", "run --env-file /none box", "ps extra", "rename one", "ps --filter x",

@@ -136,7 +136,11 @@ func TestVerbs(t *testing.T) {
 		request              string
 	}{
 		{"stop -t 3 b a", "b\na\n", "", 0, "POST /containers/a/stop?t=3"},
-		{"stop a none", "a\n", "moss: no such thing: /containers/none/stop\n", 1, "POST /containers/none/stop?t=10"},
+		{"stop a none", "a\n", "moss: no such thing: /containers/none/stop\n", 1, "POST /containers/none/stop"},
+		{"stop -s HUP -t -1 a", "a\n", "", 0, "POST /containers/a/stop?signal=HUP&t=-1"},
+		{"restart --signal 2 a", "a\n", "", 0, "POST /containers/a/restart?signal=2"},
+		{"stop --timeout 0 a", "a\n", "", 0, "POST /containers/a/stop?t=0"},
+		{"restart a", "a\n", "", 0, "POST /containers/a/restart"},
 		{"kill -s HUP a", "a\n", "", 0, "POST /containers/a/kill?signal=HUP"},
 		{"restart -t 0 a", "a\n", "", 0, "POST /containers/a/restart?t=0"},
 		{"start a", "a\n", "", 0, "POST /containers/a/start"},
@@ -187,6 +191,27 @@ func TestLogs(t *testing.T) {
 				t.Errorf("request %s, want %s", got, want)
 			}
 		}
+	}
+}
+
+func TestLogsUntil(t *testing.T) {
+	engine := clienttest.New(t)
+	engine.Override["GET /containers/web/json"] = answer(`{"Id":"1","Config":{"Tty":true}}`)
+	engine.Override["GET /containers/1/logs"] = answer("2026-01-02T03:04:05Z line\n")
+	for args, want := range map[string]string{
+		"--until 5":      "GET /containers/1/logs?stderr=1&stdout=1&tail=all&until=5",
+		"-n 0 --until 5": "GET /containers/1/logs?stderr=1&stdout=1&tail=0&until=5",
+		"--since 2026-01-02T03:04:05Z --until 2026-01-02T03:04:05.5Z": "GET /containers/1/logs?since=1767323045.000000000" +
+			"&stderr=1&stdout=1&tail=all&until=1767323045.500000000",
+		"-f -n 1 --until 1767323046": "GET /containers/1/logs?follow=1&stderr=1&stdout=1&tail=all&until=1767323046",
+	} {
+		stdout, stderr, code := moss(t, engine, "", append(append([]string{"logs"}, strings.Fields(args)...), "web")...)
+		if !slices.Contains(engine.Requests(), want) || !strings.HasSuffix(stdout, " line\n") || stderr != "" || code != 0 {
+			t.Errorf("logs %s: %q, %q, %d, want %s among %q", args, stdout, stderr, code, want, engine.Requests())
+		}
+	}
+	if _, stderr, code := moss(t, engine, "", "logs", "--until", "never", "web"); code != exitEngine || !strings.HasPrefix(stderr, "moss: time ") {
+		t.Errorf("logs --until never: %q, %d, want 125 and the reason", stderr, code)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"moss/api/client"
 	"moss/api/types"
+	"moss/cmd/moss/arg"
 )
 
 func (a *app) createCommand() *cobra.Command {
@@ -55,6 +56,9 @@ func (a *app) bodyFromFlags(cmd *cobra.Command, flags *createFlags, args []strin
 		return types.ContainerCreate{}, fmt.Errorf("pull %q: want missing, never or always", flags.pull)
 	case flags.replace && flags.name == "":
 		return types.ContainerCreate{}, errors.New("--replace requires --name")
+	}
+	if _, err := arg.Platforms(flags.platform); err != nil {
+		return types.ContainerCreate{}, err
 	}
 	return flags.buildBody(args, surroundings{given: cmd.Flags().Changed, lookup: a.lookup, dir: dir})
 }
@@ -117,17 +121,22 @@ func (a *app) createInPlace(ctx context.Context, engine *client.Client, flags *c
 func (a *app) createOrPull(
 	ctx context.Context, engine *client.Client, flags *createFlags, name string, body types.ContainerCreate,
 ) (types.ContainerCreated, error) {
+	platforms, err := arg.Platforms(flags.platform)
+	if err != nil {
+		return types.ContainerCreated{}, err
+	}
 	if flags.pull == "always" {
-		if err := a.pullForContainer(ctx, engine, body.Image, flags.quiet); err != nil {
+		if err := a.pullForContainer(ctx, engine, body.Image, flags); err != nil {
 			return types.ContainerCreated{}, err
 		}
 	}
-	created, err := a.createNext(ctx, engine, name, body)
+	opts := client.CreateOptions{Name: name, Platform: flags.platform}
+	created, err := a.createNext(ctx, engine, opts, body)
 	if client.StatusOf(err) != statusNotFound {
 		return created, err
 	}
 	// A volume or a network may be what is missing; only the image can be helped.
-	if _, inspected := engine.ImageInspect(ctx, body.Image); client.StatusOf(inspected) != statusNotFound {
+	if _, inspected := engine.ImageInspect(ctx, body.Image, platforms...); client.StatusOf(inspected) != statusNotFound {
 		return created, err
 	}
 	if flags.pull == "never" {
@@ -136,16 +145,18 @@ func (a *app) createOrPull(
 	if !flags.quiet {
 		_, _ = fmt.Fprintf(a.stderr, "Unable to find image '%s' locally\n", body.Image)
 	}
-	if err := a.pullForContainer(ctx, engine, body.Image, flags.quiet); err != nil {
+	if err := a.pullForContainer(ctx, engine, body.Image, flags); err != nil {
 		return created, err
 	}
-	return a.createNext(ctx, engine, name, body)
+	return a.createNext(ctx, engine, opts, body)
 }
 
 // createNext creates a container, with the next engine where this one is being stopped.
-func (a *app) createNext(ctx context.Context, engine *client.Client, name string, body types.ContainerCreate) (created types.ContainerCreated, err error) {
+func (a *app) createNext(
+	ctx context.Context, engine *client.Client, opts client.CreateOptions, body types.ContainerCreate,
+) (created types.ContainerCreated, err error) {
 	err = a.withNext(ctx, func() (err error) {
-		created, err = engine.ContainerCreate(ctx, name, body)
+		created, err = engine.ContainerCreate(ctx, opts, body)
 		return err
 	})
 	return created, err

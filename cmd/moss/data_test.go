@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,7 +100,7 @@ func TestUpdateCommand(t *testing.T) {
 	}
 	for args, want := range map[string]map[string]any{
 		"-m 64m --memory-swap -1 --memory-reservation 1m --kernel-memory 2m": {"Memory": 67108864.0, "MemorySwap": -1.0, "MemoryReservation": 1048576.0, "KernelMemory": 2097152.0},
-		"--cpus 1.5 -c 512":                         {"CpuPeriod": 100000.0, "CpuQuota": 150000.0, "CpuShares": 512.0},
+		"--cpus 1.5 -c 512":                         {"NanoCpus": 1500000000.0, "CpuShares": 512.0},
 		"--cpu-period 1000 --cpu-quota 500":         {"CpuPeriod": 1000.0, "CpuQuota": 500.0},
 		"--cpuset-cpus 0-1 --cpuset-mems 0":         {"CpusetCpus": "0-1", "CpusetMems": "0"},
 		"--blkio-weight 500 --restart on-failure:3": {"BlkioWeight": 500.0, "RestartPolicy": map[string]any{"Name": "on-failure", "MaximumRetryCount": 3.0}},
@@ -126,6 +127,33 @@ func TestCheckCommand(t *testing.T) {
 	if stdout, stderr, code := moss(t, engine, "", "system", "check"); !strings.HasPrefix(stdout, "engine.json: empty") ||
 		strings.Contains(stdout, "\x1b") || strings.Count(stdout, "\n") != 1 || stderr != "" || code != exitFailed {
 		t.Errorf("got %q, %q, %d", stdout, stderr, code)
+	}
+}
+
+func TestPlatformFlags(t *testing.T) {
+	const arm = "=%7B%22architecture%22%3A%22arm64%22%2C%22os%22%3A%22linux%22%7D"
+	const amd = "=%7B%22architecture%22%3A%22amd64%22%2C%22os%22%3A%22linux%22%7D"
+	for args, want := range map[string]string{
+		"create --platform linux/arm64 box":                         "POST /containers/create?platform=linux%2Farm64",
+		"run --platform linux/arm64 --name x box":                   "POST /containers/create?name=x&platform=linux%2Farm64",
+		"create --pull always --platform linux/arm64 box":           "POST /images/create?fromImage=box&platform=linux%2Farm64&tag=latest",
+		"history --platform linux/arm64 box":                        "GET /images/box/history?platform" + arm,
+		"image inspect --platform arm64 box":                        "GET /images/box/json?platform" + arm,
+		"push --platform linux/arm64 box:v1":                        "POST /images/box/push?platform" + arm + "&tag=v1",
+		"rmi --platform linux/arm64 --platform linux/amd64 box":     "DELETE /images/box?platforms" + arm + "&platforms" + amd,
+		"rmi --platform linux/arm64,linux/amd64 box":                "DELETE /images/box?platforms" + arm + "&platforms" + amd,
+		"save --platform linux/arm64 box":                           "GET /images/get?names=box&platform" + arm,
+		"load --platform linux/arm64 -i /dev/null":                  "POST /images/load?platform" + arm + "&quiet=0",
+		"import --platform linux/arm64 http://example.test/a.tar a": "POST /images/create?fromSrc=http%3A%2F%2Fexample.test%2Fa.tar&platform=linux%2Farm64&repo=a",
+	} {
+		engine := clienttest.New(t)
+		if _, stderr, _ := moss(t, engine, "", strings.Fields(args)...); !slices.Contains(engine.Requests(), want) {
+			t.Errorf("moss %s: requests %q, %q, want %s", args, engine.Requests(), stderr, want)
+		}
+		wrong := strings.Fields(strings.ReplaceAll(strings.ReplaceAll(args, "linux/arm64", "a/b/c/d"), " arm64", " a/b/c/d"))
+		if _, stderr, code := moss(t, clienttest.New(t), "", wrong...); code != exitEngine || !strings.HasPrefix(stderr, "moss: platform ") {
+			t.Errorf("moss %s: %q, %d, want 125 and the reason", wrong, stderr, code)
+		}
 	}
 }
 
@@ -184,35 +212,6 @@ func TestVolumes(t *testing.T) {
 	for _, sub := range (&app{lookup: os.LookupEnv}).volumeCommand().Commands() {
 		if sub.Short == "" || sub.Example == "" {
 			t.Errorf("moss volume %s has no short text or no example", sub.Name())
-		}
-	}
-}
-
-func TestLogsUntil(t *testing.T) {
-	engine := clienttest.New(t)
-	engine.Override["GET /containers/web/json"] = answer(`{"Id":"` + clienttest.ID + `"}`)
-	engine.Override["GET /containers/"+clienttest.ID+"/logs"] = func(w http.ResponseWriter, r *http.Request) {
-		if q := r.URL.Query(); q.Get("timestamps") != "1" || q.Get("tail") != "all" || q.Get("follow") != "" {
-			t.Errorf("asked for %s, want all lines with their times", r.URL.RawQuery)
-		}
-		out, errs := &clienttest.Frames{W: w, Stream: 1}, &clienttest.Frames{W: w, Stream: 2}
-		_, _ = io.WriteString(out, "2026-01-01T00:00:01.000000001Z one\n2026-01-01T00:00:02.5Z t")
-		_, _ = io.WriteString(out, "wo\n")
-		_, _ = io.WriteString(errs, "2026-01-01T00:00:03Z three\n")
-		_, _ = io.WriteString(out, "2026-01-01T00:00:04Z four\n")
-		_, _ = io.WriteString(errs, "2026-01-01T00:00:05Z five\n")
-	}
-	for _, tc := range []struct{ args, stdout, stderr string }{
-		{"--until 2026-01-01T00:00:03.5Z", "one\ntwo\n", "three\n"},
-		{"--until 2026-01-01T00:00:02.4Z -t", "2026-01-01T00:00:01.000000001Z one\n", ""},
-		{"--until 2026-01-01T00:00:03.5Z -n 2", "two\n", "three\n"},
-		{"--until 2026-01-01T00:00:03.5Z -n 0", "", ""},
-		{"--until 1", "", ""},
-		{"-f --until 2026-01-01T00:00:09Z", "one\ntwo\nfour\n", "three\nfive\n"},
-	} {
-		stdout, stderr, code := moss(t, engine, "", append(append([]string{"logs"}, strings.Fields(tc.args)...), "web")...)
-		if stdout != tc.stdout || stderr != tc.stderr || code != 0 {
-			t.Errorf("logs %s: %q, %q, %d, want %q, %q", tc.args, stdout, stderr, code, tc.stdout, tc.stderr)
 		}
 	}
 }

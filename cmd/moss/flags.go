@@ -11,7 +11,7 @@ import (
 
 // createFlags are the flags of run and create that become the container's settings. What a flag means is in build.go.
 type createFlags struct {
-	name, cidFile, pull                                   string
+	name, cidFile, pull, platform                         string
 	replace                                               bool
 	interactive, tty, quiet                               bool
 	httpProxy, hostCA                                     bool
@@ -19,6 +19,7 @@ type createFlags struct {
 	user, workDir, entrypoint, hostname, domainName       string
 	env, envFiles, labels, labelFiles                     []string
 	stopSignal, restart, logDriver                        string
+	stopTimeout                                           int
 	logOpts                                               []string
 	volumes, volumesFrom, tmpfs, mounts                   []string
 	shmSize                                               string
@@ -31,6 +32,7 @@ type createFlags struct {
 	pid, ipc, uts, userns, cgroupns, cgroupParent         string
 	capAdd, capDrop, groupAdd, securityOpts               []string
 	sysctls, ulimits, devices, annotations                []string
+	gpus, deviceRules                                     []string
 	memory, memoryReservation, memorySwap, cpus           string
 	memorySwappiness, pidsLimit                           int64
 	cpuShares, cpuPeriod, cpuQuota                        int64
@@ -39,7 +41,7 @@ type createFlags struct {
 	oomKillDisable                                        bool
 	blkioWeight                                           uint16
 	kernelMemory, ioBandwidth, isolation, runtime         string
-	cpuPercent                                            int64
+	cpuPercent, cpuCount                                  int64
 	ioOperations                                          uint64
 	volumeDriver                                          string
 	storageOpts, linkLocalIPs                             []string
@@ -73,6 +75,7 @@ func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 	set.BoolVar(&f.replace, "replace", false, "remove the container of that name first, running or not")
 	set.StringVar(&f.cidFile, "cidfile", "", "write the container's id to a new `FILE`")
 	set.StringVar(&f.pull, "pull", "missing", "pull the image before creating: missing, never or always")
+	addPlatform(set, &f.platform)
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "do not show the progress of the pull")
 	set.BoolVarP(&f.interactive, "interactive", "i", false, "keep stdin open and send this command's to it")
 	set.BoolVarP(&f.tty, "tty", "t", false, "give the container a terminal")
@@ -89,6 +92,7 @@ func (f *createFlags) registerProcess(set *pflag.FlagSet) {
 	set.StringArrayVarP(&f.labels, "label", "l", nil, "set a label: `KEY=VALUE`")
 	set.StringArrayVar(&f.labelFiles, "label-file", nil, "set the labels in a `FILE`, one a line")
 	set.StringVar(&f.stopSignal, "stop-signal", "", "signal that ends the container")
+	set.IntVar(&f.stopTimeout, "stop-timeout", 0, "seconds that a stop waits before killing")
 	set.StringVar(&f.restart, "restart", "no", "restart policy: no, always, unless-stopped or on-failure[:TRIES]")
 	set.StringVar(&f.logDriver, "log-driver", "", "log driver: "+strings.Join(logdriver.Names(), ", ")+" (default: the engine's)")
 	set.StringArrayVar(&f.logOpts, "log-opt", nil, "set an option of the log driver: `KEY=VALUE`")
@@ -100,10 +104,14 @@ func (f *createFlags) registerFiles(set *pflag.FlagSet) {
 	set.StringVar(&f.volumeDriver, "volume-driver", "", "driver of the volumes that are made for the container")
 	set.StringArrayVar(&f.storageOpts, "storage-opt", nil, "option of the storage: `KEY=VALUE`")
 	set.StringArrayVar(&f.tmpfs, "tmpfs", nil, "mount a file system in memory: `PATH[:OPTIONS]`")
-	set.StringArrayVar(&f.mounts, "mount", nil, "mount as `KEY=VALUE,…` say: type=bind, volume or tmpfs, src=, dst=, ro, …")
+	set.StringArrayVar(&f.mounts, "mount", nil, "mount as `KEY=VALUE,…` say: type=bind, volume, tmpfs or image, src=, dst=, ro, …")
 	set.StringVar(&f.shmSize, "shm-size", "", "size of /dev/shm, such as 64m")
 	set.BoolVar(&f.readOnly, "read-only", false, "mount the root file system read-only")
-	set.StringArrayVar(&f.devices, "device", nil, "add a device of the host: `PATH[:PATH IN CONTAINER][:rwm]`")
+	set.StringArrayVar(&f.devices, "device", nil,
+		"add a device of the host: `PATH[:PATH IN CONTAINER][:rwm]`, or by CDI: VENDOR/CLASS=NAME")
+	set.StringArrayVar(&f.deviceRules, "device-cgroup-rule", nil, "allow devices: `RULE` such as 'c 1:3 rwm'")
+	set.StringArrayVar(&f.gpus, "gpus", nil,
+		"add `GPUS`: all, a number of them, or device=…, count=…, driver=…, capabilities=…, options=…")
 }
 
 func (f *createFlags) registerNetwork(set *pflag.FlagSet) {
@@ -132,6 +140,11 @@ func addSynonym(set *pflag.FlagSet, name, of string) {
 	_ = set.MarkHidden(name) // the flag exists, so marking it cannot fail
 }
 
+// addPlatform adds the flag of what an image has to be for.
+func addPlatform(set *pflag.FlagSet, platform *string) {
+	set.StringVar(platform, "platform", "", "want the image for a `PLATFORM`, such as linux/arm64")
+}
+
 func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
 	set.BoolVar(&f.privileged, "privileged", false, "give the container all of your own privileges")
 	set.BoolVar(&f.init, "init", false, "have a first process that passes signals on and releases what has ended")
@@ -146,7 +159,7 @@ func (f *createFlags) registerIsolation(set *pflag.FlagSet) {
 	set.StringVar(&f.runtime, "runtime", "", "runtime of the container: crun or runc")
 	set.StringVar(&f.isolation, "isolation", "", "isolation technology; default is the only one on Linux")
 	set.StringVar(&f.cgroupns, "cgroupns", "", "control groups that it sees: private or host")
-	set.StringVar(&f.ipc, "ipc", "", "IPC namespace: host, shareable or container:NAME")
+	set.StringVar(&f.ipc, "ipc", "", "IPC namespace: private, shareable, host, none or container:NAME")
 	set.StringVar(&f.uts, "uts", "", "host name's namespace: host")
 	set.StringVar(&f.userns, "userns", "", "user namespace: host, or keep-id[:uid=UID,gid=GID] to be yourself in the container, or that user")
 	set.StringVar(&f.cgroupParent, "cgroup-parent", "", "control group to run below")
@@ -178,6 +191,7 @@ func (f *createFlags) registerBlockIO(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.writeOperations, "device-write-iops", nil, "limit of writes per second: `PATH:RATE`")
 	set.StringVar(&f.ioBandwidth, "io-maxbandwidth", "", "limit of I/O in bytes per second (Windows only)")
 	set.Uint64Var(&f.ioOperations, "io-maxiops", 0, "limit of I/O operations per second (Windows only)")
+	set.Int64Var(&f.cpuCount, "cpu-count", 0, "number of CPUs (Windows only)")
 	set.Int64Var(&f.cpuPercent, "cpu-percent", 0, "share of the CPUs in percent (Windows only)")
 }
 

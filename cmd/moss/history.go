@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/types"
+	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
 )
 
@@ -16,7 +17,7 @@ const longestStep = 45
 
 type historyFlags struct {
 	full, quiet, human bool
-	format             string
+	format, platform   string
 }
 
 func (a *app) historyCommand() *cobra.Command {
@@ -28,11 +29,15 @@ func (a *app) historyCommand() *cobra.Command {
 		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			platforms, err := arg.Platforms(flags.platform)
+			if err != nil {
+				return usageError(cmd, err)
+			}
 			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
-			steps, err := engine.ImageHistory(cmd.Context(), args[0])
+			steps, err := engine.ImageHistory(cmd.Context(), args[0], platforms...)
 			if err != nil {
 				return err
 			}
@@ -45,6 +50,7 @@ func (a *app) historyCommand() *cobra.Command {
 	set.BoolVarP(&flags.human, "human", "H", true, "show sizes and dates for people")
 	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
+	addPlatform(set, &flags.platform)
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }

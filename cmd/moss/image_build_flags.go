@@ -29,6 +29,7 @@ type imageBuildFlags struct {
 	file, target, platform, progress, idFile string
 	tags, args, labels, cacheFrom, secrets   []string
 	noCache, pull, quiet, remove, forceRm    bool
+	squash                                   bool
 	network                                  string
 	run                                      createFlags
 }
@@ -50,6 +51,7 @@ func (f *imageBuildFlags) registerFlags(set *pflag.FlagSet) {
 	set.StringVar(&f.idFile, "iidfile", "", "write the image's id to a `FILE`")
 	set.BoolVar(&f.remove, "rm", true, "remove the containers of steps that succeeded")
 	set.BoolVar(&f.forceRm, "force-rm", false, "remove the containers of steps that failed too")
+	set.BoolVar(&f.squash, "squash", false, "make one layer of the build's own")
 	set.StringVar(&f.network, "network", "", "network of RUN: default, none, container:NAME, or a `NETWORK`")
 	r := &f.run
 	set.StringArrayVar(&r.addHosts, "add-host", nil, "add a line to the /etc/hosts of RUN: `NAME:IP`; the IP host-gateway is that of the host")
@@ -86,6 +88,7 @@ func (f *imageBuildFlags) checkFlags(where string, typed, onScreen bool) error {
 func (f *imageBuildFlags) buildOptions(given func(flag string) bool, lookup arg.Lookup) (client.BuildOptions, error) {
 	opts := client.BuildOptions{
 		Tags: f.tags, Target: f.target, Platform: f.platform, Quiet: f.quiet, NoCache: f.noCache, Pull: f.pull,
+		Squash:         f.squash,
 		KeepContainers: !f.remove, ForceRemove: f.forceRm, CacheFrom: f.cacheFrom, Labels: map[string]string{}, Args: map[string]*string{},
 	}
 	for _, text := range f.labels {

@@ -86,7 +86,8 @@ func TestBuild(t *testing.T) {
 		{"--cache-from a,b:1 --cache-from c", `cachefrom=["a","b:1","c"]&dockerfile=Dockerfile`, all},
 		{"-m 64m --memory-swap -1 --shm-size 1m -c 5 --cpu-period 50000 --cpu-quota 1000 --cpuset-cpus 0 --cpuset-mems 0", "cpuperiod=50000&cpuquota=1000&cpusetcpus=0&cpusetmems=0&cpushares=5&dockerfile=Dockerfile&memory=67108864&memswap=-1&shmsize=1048576", all},
 		{"--network none --add-host a:1.2.3.4 --ulimit nofile=5:6 --cgroup-parent x --isolation default --security-opt no-new-privileges", `cgroupparent=x&dockerfile=Dockerfile&extrahosts=a:1.2.3.4&isolation=default&networkmode=none&securityopt=no-new-privileges&ulimits=[{"Name":"nofile","Soft":5,"Hard":6}]`, all},
-		{"--progress plain", "dockerfile=Dockerfile", all},
+		{"--progress plain --squash", "dockerfile=Dockerfile&squash=1", all},
+		{"--security-opt systempaths=unconfined", "dockerfile=Dockerfile&securityopt=systempaths=unconfined", all},
 		{"--iidfile " + idFile, "dockerfile=Dockerfile", all},
 	} {
 		stdout, stderr, code := mossAt(t, b.Engine, env, "", append(append([]string{"build"}, strings.Fields(tc.args)...), dir)...)

@@ -66,7 +66,8 @@ func (a *app) imagesCommand() *cobra.Command {
 	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
 	set.BoolVar(&flags.digests, "digests", false, "show digests")
 	set.BoolVar(&flags.tree, "tree", false, "show which images are built on which, and what they share")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "filter by `KEY=VALUE`: dangling, label, before, since, reference")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil,
+		"filter by `KEY=VALUE`: dangling, label, before, since, until, reference")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }
@@ -131,6 +132,7 @@ func imageRows(image types.ImageSummary, full bool, now time.Time) []show.Row {
 
 func (a *app) imageRemoveCommand() *cobra.Command {
 	var force, noPrune bool
+	var wanted []string
 	cmd := &cobra.Command{
 		Use:               "rmi [flags] IMAGE...",
 		Short:             "Remove one or more images",
@@ -138,13 +140,17 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: a.completeImages(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			platforms, err := arg.Platforms(wanted...)
+			if err != nil {
+				return usageError(cmd, err)
+			}
 			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
 			var failed bool
 			for _, ref := range args { // in order: a parent can only go after its children
-				removed, err := engine.ImageRemove(cmd.Context(), ref, force, noPrune)
+				removed, err := engine.ImageRemove(cmd.Context(), ref, force, noPrune, platforms...)
 				if err != nil && (!force || client.StatusOf(err) != statusNotFound) {
 					failed = true
 					a.printError(err)
@@ -160,6 +166,7 @@ func (a *app) imageRemoveCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "remove images that stopped containers use; a missing one is no error")
+	cmd.Flags().StringSliceVar(&wanted, "platform", nil, "want the image for a `PLATFORM`, such as linux/arm64")
 	cmd.Flags().BoolVar(&noPrune, "no-prune", false, "keep untagged parents")
 	return cmd
 }

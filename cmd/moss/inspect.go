@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/cmd/moss/arg"
 	"moss/cmd/moss/show"
 )
 
@@ -73,7 +74,7 @@ func (a *app) inspectCommand() *cobra.Command {
 
 // inspectAs makes the inspect command of one kind, for its group.
 func (a *app) inspectAs(kind, use, short, example string) *cobra.Command {
-	var format string
+	var format, platform string
 	var size bool
 	complete := a.completeContainers(true, -1)
 	if kind == kindImage {
@@ -86,14 +87,22 @@ func (a *app) inspectAs(kind, use, short, example string) *cobra.Command {
 		Args:              requireArgs(1, -1),
 		ValidArgsFunction: complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			platforms, err := arg.Platforms(platform)
+			if err != nil {
+				return usageError(cmd, err)
+			}
 			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
-			return a.inspectObjects(cmd.Context(), engine, args, inspection{kind: kind, size: size, format: format})
+			how := inspection{kind: kind, size: size, format: format, platforms: platforms}
+			return a.inspectObjects(cmd.Context(), engine, args, how)
 		},
 	}
 	cmd.Flags().StringVarP(&format, "format", "f", "", "a Go template for each, or json")
+	if kind == kindImage {
+		addPlatform(cmd.Flags(), &platform)
+	}
 	if kind == kindContainer {
 		cmd.Flags().BoolVarP(&size, "size", "s", false, "show a container's sizes on disk")
 	}
@@ -103,6 +112,7 @@ func (a *app) inspectAs(kind, use, short, example string) *cobra.Command {
 type inspection struct {
 	kind, format string
 	size         bool
+	platforms    []client.Platform // of images
 }
 
 func (a *app) inspectObjects(ctx context.Context, engine *client.Client, refs []string, how inspection) error {
@@ -145,7 +155,7 @@ func lookUp(ctx context.Context, engine *client.Client, ref string, how inspecti
 			ctr, err := engine.ContainerInspect(ctx, ref, how.size)
 			return ctr.Raw, err
 		}},
-		{kindImage, func() (json.RawMessage, error) { return engine.ImageInspect(ctx, ref) }},
+		{kindImage, func() (json.RawMessage, error) { return engine.ImageInspect(ctx, ref, how.platforms...) }},
 		{kindVolume, func() (json.RawMessage, error) { return engine.VolumeInspect(ctx, ref) }},
 		{kindNetwork, func() (json.RawMessage, error) { return engine.NetworkInspect(ctx, ref) }},
 	} {

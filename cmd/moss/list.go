@@ -77,7 +77,8 @@ func (a *app) listCommand() *cobra.Command {
 	set.BoolVarP(&flags.last, "latest", "l", false, "show the newest, in any state")
 	set.IntVarP(&flags.limit, "last", "n", -1, "show the `N` newest, in any state")
 	set.BoolVarP(&flags.size, "size", "s", false, "show sizes on disk")
-	set.StringArrayVarP(&flags.filters, "filter", "f", nil, "filter by `KEY=VALUE`: status, name, label, ancestor, …")
+	set.StringArrayVarP(&flags.filters, "filter", "f", nil,
+		"filter by `KEY=VALUE`: status, name, label, ancestor, publish, expose, is-task, …")
 	set.StringVar(&flags.sort, "sort", "created", "sort by `KEY`: command, created (newest first), id, image, names, size (largest first) or status")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd

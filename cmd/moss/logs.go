@@ -17,7 +17,6 @@ import (
 
 func (a *app) logsCommand() *cobra.Command {
 	opts := client.LogsOptions{Stdout: true, Stderr: true}
-	var until string
 	cmd := &cobra.Command{
 		Use:   "logs [flags] CONTAINER...",
 		Short: "Show the logs of one or more containers",
@@ -28,28 +27,16 @@ func (a *app) logsCommand() *cobra.Command {
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			now := time.Now()
-			var err error
-			if opts.Since, err = arg.Time(opts.Since, now); err != nil {
-				return usageError(cmd, err)
-			}
-			if until, err = arg.Time(until, now); err != nil {
-				return usageError(cmd, err)
-			}
-			var end *time.Time
-			if until != "" {
-				at, err := arg.Unix(until)
-				if err != nil {
+			for _, text := range []*string{&opts.Since, &opts.Until} {
+				var err error
+				if *text, err = arg.Time(*text, now); err != nil {
 					return usageError(cmd, err)
 				}
-				if opts.Tail != "all" && opts.Follow {
-					return usageError(cmd, errors.New("--until cannot be combined with both --tail and --follow"))
-				}
-				end = &at
 			}
 			if len(args) > 1 {
-				return a.showContainerLogs(cmd.Context(), args, opts, end)
+				return a.showContainerLogs(cmd.Context(), args, opts)
 			}
-			return a.showContainerLog(cmd.Context(), args[0], opts, end, a.stdout, a.stderr)
+			return a.showContainerLog(cmd.Context(), args[0], opts, a.stdout, a.stderr)
 		},
 	}
 	flags := cmd.Flags()
@@ -58,14 +45,12 @@ func (a *app) logsCommand() *cobra.Command {
 	flags.BoolVarP(&opts.Timestamps, "timestamps", "t", false, "show the time of each line")
 	flags.BoolVar(&opts.Details, "details", false, "show the labels and variables that the log driver was told to keep")
 	flags.StringVar(&opts.Since, "since", "", "show lines from a `TIME` on: a date, Unix seconds or a duration such as 10m")
-	flags.StringVar(&until, "until", "", "show lines up to a `TIME`")
+	flags.StringVar(&opts.Until, "until", "", "show lines up to a `TIME`")
 	return cmd
 }
 
-// showContainerLog shows a container's log, up to a time unless end is nil.
-func (a *app) showContainerLog(
-	ctx context.Context, ref string, opts client.LogsOptions, end *time.Time, stdout, stderr io.Writer,
-) error {
+// showContainerLog shows a container's log.
+func (a *app) showContainerLog(ctx context.Context, ref string, opts client.LogsOptions, stdout, stderr io.Writer) error {
 	engine, err := a.engineClient()
 	if err != nil {
 		return err
@@ -75,27 +60,8 @@ func (a *app) showContainerLog(
 	if err != nil {
 		return err
 	}
-	if end == nil {
-		return a.copyLogs(ctx, ctr, opts, stdout, stderr)
-	}
-	cut, err := a.cutLogs(&opts, *end, stdout, stderr)
-	if err != nil {
-		return err
-	}
-	if opts.Follow {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end.Add(logJourney))
-		defer cancel()
-	}
-	err = a.copyLogs(ctx, ctr, opts, cut.stdout, cut.stderr)
-	if errors.Is(err, errLater) || errors.Is(err, context.DeadlineExceeded) {
-		err = nil
-	}
-	return errors.Join(err, cut.flushLines())
+	return a.copyLogs(ctx, ctr, opts, stdout, stderr)
 }
-
-// logJourney is how long a line that was written just before the end of time may be on its way.
-const logJourney = 500 * time.Millisecond
 
 func (a *app) copyLogs(ctx context.Context, ctr client.Inspect, opts client.LogsOptions, stdout, stderr io.Writer) error {
 	shown := newFollowed(stdout, stderr, ctr.Config.Tty)
@@ -178,20 +144,4 @@ func (l *lineTimes) startOfLast(last int) (time.Time, bool) {
 	}
 	since := slices.MinFunc(l.all[1:], time.Time.Compare) // the two streams may be out of order
 	return since, l.all[0].Before(since)
-}
-
-// cutLogs changes options to what a log that ends at a time needs: the engine's API has no such end, so it is asked for
-// all lines with their times. What has ended already need not be followed.
-func (a *app) cutLogs(opts *client.LogsOptions, end time.Time, stdout, stderr io.Writer) (*lineCut, error) {
-	cut := &lineCut{end: end, keepTimes: opts.Timestamps, last: -1}
-	cut.stdout, cut.stderr = &lineWriter{cut: cut, out: stdout}, &lineWriter{cut: cut, out: stderr}
-	if opts.Tail != "all" && opts.Tail != "" {
-		var err error
-		if cut.last, err = arg.Count("tail", opts.Tail); err != nil {
-			return nil, err
-		}
-	}
-	opts.Timestamps, opts.Tail = true, "all"
-	opts.Follow = opts.Follow && end.After(time.Now())
-	return cut, nil
 }

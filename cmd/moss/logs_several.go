@@ -7,24 +7,23 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"moss/api/client"
 )
 
 // showContainerLogs shows the logs of containers as showContainerLog does that of one. One that fails leaves the others to go on.
-func (a *app) showContainerLogs(ctx context.Context, refs []string, opts client.LogsOptions, end *time.Time) error {
+func (a *app) showContainerLogs(ctx context.Context, refs []string, opts client.LogsOptions) error {
 	logs := make([]namedLog, 0, len(refs))
 	for _, ref := range refs {
 		logs = append(logs, namedLog{ref: ref, name: ref})
 	}
-	return a.showNamedLogs(ctx, logs, opts, end)
+	return a.showNamedLogs(ctx, logs, opts)
 }
 
 // namedLog is the log of a container, and what its lines begin with; empty: nothing.
 type namedLog struct{ ref, name string }
 
-func (a *app) showNamedLogs(ctx context.Context, logs []namedLog, opts client.LogsOptions, end *time.Time) error {
+func (a *app) showNamedLogs(ctx context.Context, logs []namedLog, opts client.LogsOptions) error {
 	width := 0
 	for _, log := range logs {
 		width = max(width, len(log.name))
@@ -40,7 +39,7 @@ func (a *app) showNamedLogs(ctx context.Context, logs []namedLog, opts client.Lo
 			name = log.name + strings.Repeat(" ", width-len(log.name)) + " | "
 		}
 		stdout, stderr := &namedLines{out: a.stdout, mu: &mu, name: name}, &namedLines{out: a.stderr, mu: &mu, name: name}
-		err := errors.Join(a.showContainerLog(ctx, log.ref, opts, end, stdout, stderr), stdout.endLastLine(), stderr.endLastLine())
+		err := errors.Join(a.showContainerLog(ctx, log.ref, opts, stdout, stderr), stdout.endLastLine(), stderr.endLastLine())
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"moss/api/client"
 	"moss/api/types"
@@ -24,7 +25,8 @@ type networkCreateFlags struct {
 	body                         types.NetworkCreate
 	pools                        arg.PoolFlags
 	options, labels, ipamOptions []string
-	ipamDriver                   string
+	ipamDriver, configFrom       string
+	ipv4                         bool
 }
 
 func (a *app) networkCreateCommand() *cobra.Command {
@@ -40,7 +42,7 @@ func (a *app) networkCreateCommand() *cobra.Command {
 			"  moss network create -d overlay inner && moss service create --name web --network inner busybox httpd -f",
 		Args: requireArgs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			body, err := flags.buildBody(args[0])
+			body, err := flags.buildBody(args[0], cmd.Flags().Changed)
 			if err != nil {
 				return usageError(cmd, err)
 			}
@@ -58,27 +60,43 @@ func (a *app) networkCreateCommand() *cobra.Command {
 			return a.printLine(made.ID)
 		},
 	}
-	set := cmd.Flags()
-	set.StringVarP(&flags.body.Driver, "driver", "d", driverBridge, "bridge, or overlay for tasks of the swarm")
-	set.StringArrayVar(&flags.pools.Subnets, "subnet", nil, "`SUBNET` of the network, such as 10.7.0.0/24; again for one of IPv6")
-	set.StringArrayVar(&flags.pools.Gateways, "gateway", nil, "`IP` of the gateway in a subnet")
-	set.StringArrayVar(&flags.pools.Ranges, "ip-range", nil, "`PART` of a subnet that containers get addresses from")
-	set.StringArrayVar(&flags.pools.Aux, "aux-address", nil, "address that no container gets: `NAME=IP`")
-	set.BoolVar(&flags.body.Internal, "internal", false, "no connections to the outside")
-	set.BoolVar(&flags.body.EnableIPv6, "ipv6", false, "IPv6 beside IPv4")
-	set.StringArrayVar(&flags.labels, "label", nil, "set a label: `KEY=VALUE`")
-	set.StringArrayVarP(&flags.options, "opt", "o", nil, "set an option of the driver: `KEY=VALUE`")
-	set.StringVar(&flags.ipamDriver, "ipam-driver", "", "driver that chooses the addresses")
-	set.StringArrayVar(&flags.ipamOptions, "ipam-opt", nil, "set an option of that driver: `KEY=VALUE`")
+	flags.registerFlags(cmd.Flags())
 	drivers := []string{driverBridge, driverOverlay}
-	// The flag exists and has no other completion, so this cannot fail.
+	// The flags exist and have no other completion, so this cannot fail.
+	_ = cmd.RegisterFlagCompletionFunc("config-from", a.completeNetworks(-1))
 	_ = cmd.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(drivers, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func (f *networkCreateFlags) buildBody(name string) (types.NetworkCreate, error) {
+func (f *networkCreateFlags) registerFlags(set *pflag.FlagSet) {
+	set.StringVarP(&f.body.Driver, "driver", "d", driverBridge, "bridge, or overlay for tasks of the swarm")
+	set.StringArrayVar(&f.pools.Subnets, "subnet", nil, "`SUBNET` of the network, such as 10.7.0.0/24; again for one of IPv6")
+	set.StringArrayVar(&f.pools.Gateways, "gateway", nil, "`IP` of the gateway in a subnet")
+	set.StringArrayVar(&f.pools.Ranges, "ip-range", nil, "`PART` of a subnet that containers get addresses from")
+	set.StringArrayVar(&f.pools.Aux, "aux-address", nil, "address that no container gets: `NAME=IP`")
+	set.BoolVar(&f.body.Internal, "internal", false, "no connections to the outside")
+	set.BoolVar(&f.ipv4, "ipv4", true, "IPv4; --ipv4=false for none")
+	set.BoolVar(&f.body.EnableIPv6, "ipv6", false, "IPv6 beside IPv4")
+	set.BoolVar(&f.body.Attachable, "attachable", false, "let containers be connected by hand, as they always can to a bridge")
+	set.StringVar(&f.body.Scope, "scope", "", "reach of the network: local or swarm (default: the driver's)")
+	set.BoolVar(&f.body.ConfigOnly, "config-only", false, "keep the settings for other networks; it is none itself")
+	set.StringVar(&f.configFrom, "config-from", "", "`NETWORK` whose settings it takes")
+	set.StringArrayVar(&f.labels, "label", nil, "set a label: `KEY=VALUE`")
+	set.StringArrayVarP(&f.options, "opt", "o", nil, "set an option of the driver: `KEY=VALUE`")
+	set.StringVar(&f.ipamDriver, "ipam-driver", "", "driver that chooses the addresses")
+	set.StringArrayVar(&f.ipamOptions, "ipam-opt", nil, "set an option of that driver: `KEY=VALUE`")
+}
+
+// buildBody makes the body of the flags; given reports whether a flag was written at all.
+func (f *networkCreateFlags) buildBody(name string, given func(flag string) bool) (types.NetworkCreate, error) {
 	body := f.body
 	body.Name, body.CheckDuplicate = name, true
+	if given("ipv4") {
+		body.EnableIPv4 = &f.ipv4
+	}
+	if f.configFrom != "" {
+		body.ConfigFrom = &struct{ Network string }{f.configFrom}
+	}
 	var err error
 	if body.Options, err = arg.Pairs("opt", f.options); err != nil {
 		return body, err

@@ -41,7 +41,7 @@ func (a *app) networkListCommand() *cobra.Command {
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show ids only")
 	set.BoolVar(&flags.full, "no-trunc", false, "do not truncate output")
 	set.StringArrayVarP(&flags.filters, "filter", "f", nil,
-		"filter by `KEY=VALUE`: driver, id, label, name, scope (local, swarm), type (custom, builtin)")
+		"filter by `KEY=VALUE`: dangling, driver, id, label, name, scope (local, swarm), type (custom, builtin)")
 	set.StringVar(&flags.format, "format", "", "a Go template, 'table TEMPLATE' or json")
 	return cmd
 }

@@ -38,7 +38,10 @@ func TestNetworkCreate(t *testing.T) {
 		// Each goes to the subnet that holds it, in whatever order they stand.
 		"--subnet 10.7.0.0/24 --subnet fd00::/64 --gateway fd00::1 --gateway 10.7.0.1 --aux-address a=fd00::2 --aux-address b=10.7.0.2 --aux-address c=fd00::3 front": `{"Name":"front","CheckDuplicate":true,"Driver":"bridge","IPAM":{"Config":[` +
 			`{"Subnet":"10.7.0.0/24","Gateway":"10.7.0.1","AuxiliaryAddresses":{"b":"10.7.0.2"}},{"Subnet":"fd00::/64","Gateway":"fd00::1","AuxiliaryAddresses":{"a":"fd00::2","c":"fd00::3"}}]}}`,
-		"-d overlay front":                           `{"Name":"front","CheckDuplicate":true,"Driver":"overlay"}`,
+		"-d overlay front": `{"Name":"front","CheckDuplicate":true,"Driver":"overlay"}`,
+		"--attachable --scope local --ipv4=false --config-only front": `{"Name":"front","CheckDuplicate":true,"Driver":"bridge","EnableIPv4":false,` +
+			`"Scope":"local","Attachable":true,"ConfigOnly":true}`,
+		"--ipv4 --config-from base front":            `{"Name":"front","CheckDuplicate":true,"Driver":"bridge","EnableIPv4":true,"ConfigFrom":{"Network":"base"}}`,
 		"--ipam-driver default --ipam-opt k=v front": `{"Name":"front","CheckDuplicate":true,"Driver":"bridge","IPAM":{"Driver":"default","Options":{"k":"v"}}}`,
 	} {
 		stdout, stderr, code := moss(t, engine, "", append([]string{"network", "create"}, strings.Fields(args)...)...)
@@ -74,6 +77,7 @@ func TestNetworkList(t *testing.T) {
 		{"__complete service update --network-add i", "inner\n:4\n", "GET /networks"},
 		{"__complete service update --network-rm i", "inner\n:4\n", "GET /networks"},
 		{"__complete network create --driver o", "bridge\noverlay\n:4\n", "GET /networks"},
+		{"__complete network create --config-from b", "back\n:4\n", "GET /networks"},
 		{"__complete network rm b", "back\n:4\n", "GET /networks"},
 		{"__complete network connect n", "none\n:4\n", "GET /networks"},
 		{"__complete inspect --type network b", "back\n:4\n", "GET /networks"},

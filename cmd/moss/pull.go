@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/cmd/moss/arg"
 )
 
 type pullFlags struct {
@@ -98,23 +99,26 @@ func (a *app) pullImage(ctx context.Context, engine *client.Client, opts client.
 }
 
 // pullForContainer gets the image of a new container and shows the progress beside the command's own output.
-func (a *app) pullForContainer(ctx context.Context, engine *client.Client, ref string, quiet bool) error {
+func (a *app) pullForContainer(ctx context.Context, engine *client.Client, ref string, flags *createFlags) error {
 	repo, version := splitName(ref)
 	if version == "" {
 		version = "latest"
 	}
 	shown := follower(silent{})
-	if !quiet {
+	if !flags.quiet {
 		shown = a.newProgress(a.stderr)
 	}
-	err := a.pullImage(ctx, engine, client.PullOptions{Name: repo, Tag: version}, shown)
+	err := a.pullImage(ctx, engine, client.PullOptions{Name: repo, Tag: version, Platform: flags.platform}, shown)
 	if _, signalled := errors.AsType[*exit](err); err == nil || signalled {
 		return err
 	}
 	return fmt.Errorf("pull %s: %w", ref, err)
 }
 
-type pushFlags struct{ all, quiet bool }
+type pushFlags struct {
+	all, quiet bool
+	platform   string
+}
 
 func (a *app) pushCommand() *cobra.Command {
 	var flags pushFlags
@@ -125,6 +129,10 @@ func (a *app) pushCommand() *cobra.Command {
 		Args:              requireArgs(1, 1),
 		ValidArgsFunction: a.completeImages(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			platforms, err := arg.Platforms(flags.platform)
+			if err != nil {
+				return usageError(cmd, err)
+			}
 			repo, tag := splitName(args[0])
 			switch {
 			case flags.all && tag != "":
@@ -137,11 +145,12 @@ func (a *app) pushCommand() *cobra.Command {
 					}
 				}
 			}
-			return a.pushImage(cmd.Context(), client.PushOptions{Name: repo, Tag: tag}, flags.quiet)
+			return a.pushImage(cmd.Context(), client.PushOptions{Name: repo, Tag: tag, Platforms: platforms}, flags.quiet)
 		},
 	}
 	set := cmd.Flags()
 	set.BoolVarP(&flags.all, "all-tags", "a", false, "upload all tags of the image")
+	addPlatform(set, &flags.platform)
 	set.BoolVarP(&flags.quiet, "quiet", "q", false, "show the image's name only")
 	return cmd
 }

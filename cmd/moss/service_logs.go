@@ -95,7 +95,7 @@ func (a *app) showServiceLogs(ctx context.Context, ref string, opts client.LogsO
 	for _, ctr := range list {
 		logs = append(logs, namedLog{ref: ctr.ID, name: titles.titleOf(ctr)})
 	}
-	return a.showNamedLogs(ctx, logs, opts, nil)
+	return a.showNamedLogs(ctx, logs, opts)
 }
 
 // isOfService reports whether a container is of a service or of a task, by its name or by the beginning of its id.

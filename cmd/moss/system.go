@@ -44,7 +44,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&since, "since", "", "show events from a `TIME` on: a date, Unix seconds or a duration such as 10m")
 	flags.StringVar(&until, "until", "", "end at a `TIME`")
-	flags.StringArrayVarP(&filters, "filter", "f", nil, "filter by `KEY=VALUE`: type, event, container, image, label, …")
+	flags.StringArrayVarP(&filters, "filter", "f", nil, "filter by `KEY=VALUE`: type, event, container, image, label, scope, …")
 	flags.StringVar(&format, "format", "", "a Go template for each, or json")
 	return cmd
 }

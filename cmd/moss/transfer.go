@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"moss/api/client"
+	"moss/cmd/moss/arg"
 	"moss/cmd/moss/tty"
 )
 
 func (a *app) saveCommand() *cobra.Command {
-	var output string
+	var output, platform string
 	cmd := &cobra.Command{
 		Use:               "save [flags] IMAGE...",
 		Short:             "Save images to a tar archive",
@@ -27,24 +28,29 @@ func (a *app) saveCommand() *cobra.Command {
 			if output == "" && a.onScreen() {
 				return usageError(cmd, errors.New("refusing to write an archive to a terminal; use -o or redirect stdout"))
 			}
+			platforms, err := arg.Platforms(platform)
+			if err != nil {
+				return usageError(cmd, err)
+			}
 			engine, err := a.engineClient()
 			if err != nil {
 				return err
 			}
 			return runInterruptible(cmd.Context(), func(ctx context.Context) error {
 				if output == "" {
-					return engine.ImageSave(ctx, args, a.stdout)
+					return engine.ImageSave(ctx, args, a.stdout, platforms...)
 				}
-				return writeWhole(output, func(file *os.File) error { return engine.ImageSave(ctx, args, file) })
+				return writeWhole(output, func(file *os.File) error { return engine.ImageSave(ctx, args, file, platforms...) })
 			})
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to a `FILE` instead of stdout; it appears when it is whole")
+	addPlatform(cmd.Flags(), &platform)
 	return cmd
 }
 
 func (a *app) loadCommand() *cobra.Command {
-	var input string
+	var input, platform string
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:     "load [flags]",
@@ -56,15 +62,20 @@ func (a *app) loadCommand() *cobra.Command {
 			if input == "" && tty.Is(a.stdin) {
 				return usageError(cmd, errors.New("refusing to read an archive from a terminal; use -i or redirect stdin"))
 			}
-			return a.loadImages(cmd.Context(), input, quiet)
+			platforms, err := arg.Platforms(platform)
+			if err != nil {
+				return usageError(cmd, err)
+			}
+			return a.loadImages(cmd.Context(), input, quiet, platforms)
 		},
 	}
 	cmd.Flags().StringVarP(&input, "input", "i", "", "read a `FILE` instead of stdin")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "show the images' names only")
+	addPlatform(cmd.Flags(), &platform)
 	return cmd
 }
 
-func (a *app) loadImages(ctx context.Context, input string, quiet bool) error {
+func (a *app) loadImages(ctx context.Context, input string, quiet bool, platforms []client.Platform) error {
 	archive, size, err := a.openArchive("load", input)
 	if err != nil {
 		return err
@@ -75,7 +86,7 @@ func (a *app) loadImages(ctx context.Context, input string, quiet bool) error {
 		return err
 	}
 	return a.followProgress(ctx, a.newProgress(a.stdout), func(ctx context.Context, each func(client.Progress) error) error {
-		return engine.ImageLoad(ctx, archive, size, quiet, each)
+		return engine.ImageLoad(ctx, archive, size, quiet, each, platforms...)
 	})
 }
 
@@ -118,10 +129,14 @@ func (a *app) importCommand() *cobra.Command {
 			if len(args) == 2 {
 				opts.Repo, opts.Tag = splitTag(args[1])
 			}
+			if _, err := arg.Platforms(opts.Platform); err != nil {
+				return usageError(cmd, err)
+			}
 			return a.importImage(cmd.Context(), args[0], opts)
 		},
 	}
 	cmd.Flags().StringVarP(&opts.Message, "message", "m", "", "the image's comment")
+	addPlatform(cmd.Flags(), &opts.Platform)
 	cmd.Flags().StringArrayVarP(&opts.Changes, "change", "c", nil, "a build `INSTRUCTION` for the image's configuration, such as 'CMD [\"sh\"]'")
 	return cmd
 }

@@ -79,7 +79,7 @@ func (f *updateFlags) buildBody() (types.ContainerUpdate, error) {
 		if body.CPUPeriod != 0 || body.CPUQuota != 0 {
 			return types.ContainerUpdate{}, errors.New("--cpus cannot be combined with --cpu-period and --cpu-quota")
 		}
-		if body.CPUPeriod, body.CPUQuota, err = arg.CPUs(f.cpus); err != nil {
+		if body.NanoCPUs, err = arg.CPUs(f.cpus); err != nil {
 			return types.ContainerUpdate{}, err
 		}
 	}

@@ -7,12 +7,35 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"moss/api/client"
 )
 
+// stopFlags say how a container is ended.
+type stopFlags struct {
+	timeout int
+	signal  string
+}
+
+func (f *stopFlags) registerFlags(set *pflag.FlagSet) {
+	set.IntVarP(&f.timeout, "time", "t", 0,
+		"seconds to wait before killing, -1 for ever (default: the container's --stop-timeout, or 10)")
+	addSynonym(set, "timeout", "time")
+	set.StringVarP(&f.signal, "signal", "s", "", "signal to send, by name or number (default: the container's --stop-signal)")
+}
+
+// stopOptions leaves out what no flag says: then the container's own settings hold.
+func (f *stopFlags) stopOptions(set *pflag.FlagSet) client.StopOptions {
+	opts := client.StopOptions{Signal: f.signal}
+	if set.Changed("time") || set.Changed("timeout") {
+		opts.Timeout = &f.timeout
+	}
+	return opts
+}
+
 func (a *app) stopCommand() *cobra.Command {
-	var timeout int
+	var flags stopFlags
 	var all bool
 	cmd := &cobra.Command{
 		Use:               "stop [flags] CONTAINER...",
@@ -23,18 +46,17 @@ func (a *app) stopCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			running := []string{"running", "paused", "restarting"}
 			return a.applyToNamesOrAll(cmd.Context(), args, all, running, func(engine *client.Client, ref string) error {
-				return engine.ContainerStop(cmd.Context(), ref, timeout)
+				return engine.ContainerStop(cmd.Context(), ref, flags.stopOptions(cmd.Flags()))
 			})
 		},
 	}
-	cmd.Flags().IntVarP(&timeout, "time", "t", 10, "seconds to wait before killing")
-	addSynonym(cmd.Flags(), "timeout", "time")
+	flags.registerFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "stop all that run")
 	return cmd
 }
 
 func (a *app) restartCommand() *cobra.Command {
-	var timeout int
+	var flags stopFlags
 	cmd := &cobra.Command{
 		Use:               "restart [flags] CONTAINER...",
 		Short:             "Restart one or more containers",
@@ -43,12 +65,11 @@ func (a *app) restartCommand() *cobra.Command {
 		ValidArgsFunction: a.completeContainers(true, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.applyToContainers(args, func(engine *client.Client, ref string) error {
-				return engine.ContainerRestart(cmd.Context(), ref, timeout)
+				return engine.ContainerRestart(cmd.Context(), ref, flags.stopOptions(cmd.Flags()))
 			})
 		},
 	}
-	cmd.Flags().IntVarP(&timeout, "time", "t", 10, "seconds to wait before killing")
-	addSynonym(cmd.Flags(), "timeout", "time")
+	flags.registerFlags(cmd.Flags())
 	return cmd
 }
 

@@ -159,7 +159,7 @@ func (a *app) volumeRemoveCommand() *cobra.Command {
 		ValidArgsFunction: a.completeVolumes(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.applyToContainers(args, func(engine *client.Client, name string) error {
-				err := engine.VolumeRemove(cmd.Context(), name)
+				err := engine.VolumeRemove(cmd.Context(), name, force)
 				if force && client.StatusOf(err) == statusNotFound {
 					return nil // gone is what was asked for
 				}

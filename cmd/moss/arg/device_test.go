@@ -1,10 +1,10 @@
 package arg_test
 
 import (
+	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"moss/cmd/moss/arg"
 )
@@ -34,6 +34,51 @@ func TestDeviceValue(t *testing.T) {
 	}
 }
 
+func TestIsDeviceName(t *testing.T) {
+	for text, want := range map[string]bool{
+		"aa.com/gpu=0": true, "aa/b=c:d": true, "/dev/null": false, "/dev/a=b": false, "aa.com/gpu": false, "aa.com/=0": false,
+		"aa.com/gpu=": false, "gpu=0": false, "": false,
+	} {
+		if got := arg.IsDeviceName(text); got != want {
+			t.Errorf("IsDeviceName(%q) = %t, want %t", text, got, want)
+		}
+	}
+}
+
+func TestDeviceRule(t *testing.T) {
+	for text, want := range map[string]bool{
+		"c 1:3 mr": true, "b *:* rwm": true, "a 10:* w": true, "x 1:3 r": false, "c 1 r": false, "c 1:3": false, "c 1:3 rwmr": false,
+		"": false, "c 1:3 r\n": false,
+	} {
+		if err := arg.DeviceRule(text); (err == nil) != want {
+			t.Errorf("DeviceRule(%q) = %v, want it to pass: %t", text, err, want)
+		}
+	}
+}
+
+// TestGPUs has what docker 28.2 sends.
+func TestGPUs(t *testing.T) {
+	for text, want := range map[string]string{
+		"all":                      `{"Driver":"","Count":-1,"DeviceIDs":null,"Capabilities":[["gpu"]],"Options":{}}`,
+		"2":                        `{"Driver":"","Count":2,"DeviceIDs":null,"Capabilities":[["gpu"]],"Options":{}}`,
+		"device=0":                 `{"Driver":"","Count":0,"DeviceIDs":["0"],"Capabilities":[["gpu"]],"Options":{}}`,
+		`"device=0,1"`:             `{"Driver":"","Count":0,"DeviceIDs":["0","1"],"Capabilities":[["gpu"]],"Options":{}}`,
+		"all,device=0":             `{"Driver":"","Count":-1,"DeviceIDs":["0"],"Capabilities":[["gpu"]],"Options":{}}`,
+		`driver=x,"options=a=b,c"`: `{"Driver":"x","Count":1,"DeviceIDs":null,"Capabilities":[["gpu"]],"Options":{"a":"b","c":""}}`,
+		`count=2,driver=nvidia,"capabilities=compute,utility"`: `{"Driver":"nvidia","Count":2,"DeviceIDs":null,` +
+			`"Capabilities":[["compute","utility","gpu"]],"Options":{}}`,
+		"": "!", "x": "!", "count=x": "!", "a=b": "!", "count=1,count=2": "!", "1,2": "!", "options=": "!", "options==a": "!", `"`: "!",
+	} {
+		request, err := arg.GPUs(text)
+		if (err != nil) != (want == "!") {
+			t.Errorf("GPUs(%q) = %v, want %s", text, err, want)
+		}
+		if got, marshalled := json.Marshal(request); err == nil && (marshalled != nil || string(got) != want) {
+			t.Errorf("GPUs(%q) = %s, %v, want %s", text, got, marshalled, want)
+		}
+	}
+}
+
 func TestPairs(t *testing.T) {
 	got, err := arg.Pairs("opt", []string{"a=1", "b=", "a=c=d"})
 	if err != nil || !maps.Equal(got, map[string]string{"a": "c=d", "b": ""}) {
@@ -44,27 +89,6 @@ func TestPairs(t *testing.T) {
 	}
 	if _, err := arg.Pairs("opt", []string{"a"}); err == nil {
 		t.Error("a pair without = passes")
-	}
-}
-
-func TestUnix(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 60, time.UTC)
-	for text, want := range map[string]time.Time{"1": time.Unix(1, 0), "1.5": time.Unix(1, 500_000_000), "1.000000001": time.Unix(1, 1)} {
-		if got, err := arg.Unix(text); err != nil || !got.Equal(want) {
-			t.Errorf("Unix(%s) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-	text, err := arg.Time(at.Format(time.RFC3339Nano), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := arg.Unix(text); err != nil || !got.Equal(at) {
-		t.Errorf("Unix(Time(%v)) = %v, %v", at, got, err)
-	}
-	for _, text := range []string{"", "x", "1.x"} {
-		if _, err := arg.Unix(text); err == nil {
-			t.Errorf("Unix(%q) passes, want an error", text)
-		}
 	}
 }
 

@@ -80,7 +80,7 @@ func Device(text string) (types.Device, error) {
 	device := types.Device{PathOnHost: parts[0], PathInContainer: parts[0], CgroupPermissions: "rwm"}
 	switch {
 	case len(parts) > 3 || !strings.HasPrefix(parts[0], "/"):
-		return types.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm]", text)
+		return types.Device{}, fmt.Errorf("device %q: want /path[:/path in the container][:rwm] or vendor/class=name", text)
 	case len(parts) == 2 && validPermissions(parts[1]):
 		device.CgroupPermissions = parts[1]
 	case len(parts) >= 2:

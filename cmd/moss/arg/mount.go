@@ -16,16 +16,7 @@ import (
 // made absolute from dir.
 func Mount(text, dir string) (types.MountConfig, error) {
 	m := mount{MountConfig: types.MountConfig{Type: "volume"}}
-	line := csv.NewReader(strings.NewReader(text))
-	fields, err := line.Read()
-	if errors.Is(err, io.EOF) {
-		err = errors.New("nothing is in it")
-	}
-	if err == nil {
-		if _, more := line.Read(); !errors.Is(more, io.EOF) {
-			err = errors.New("it has more than one line")
-		}
-	}
+	fields, err := readFields(text)
 	for _, field := range fields {
 		if err != nil {
 			break
@@ -40,6 +31,22 @@ func Mount(text, dir string) (types.MountConfig, error) {
 		return types.MountConfig{}, fmt.Errorf("mount %q: %w", text, err)
 	}
 	return m.MountConfig, nil
+}
+
+// readFields reads a line of CSV.
+func readFields(text string) ([]string, error) {
+	line := csv.NewReader(strings.NewReader(text))
+	fields, err := line.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("nothing is in it")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, more := line.Read(); !errors.Is(more, io.EOF) {
+		return nil, errors.New("it has more than one line")
+	}
+	return fields, nil
 }
 
 // mount is a MountConfig in the making.
@@ -106,6 +113,8 @@ func (m *mount) setField(key, value string, given bool) error {
 		m.driverConfig().Name = value
 	case "volume-opt":
 		return addPair(&m.driverConfig().Options, value)
+	case "image-subpath":
+		m.ImageOptions = &types.ImageMountOptions{Subpath: value}
 	case "tmpfs-size":
 		size, err := Bytes(value)
 		if err != nil {
@@ -194,6 +203,7 @@ func (m *mount) finishMount(dir string) error {
 		{m.BindOptions != nil, "bind"},
 		{m.VolumeOptions != nil, "volume"},
 		{m.TmpfsOptions != nil, "tmpfs"},
+		{m.ImageOptions != nil, "image"},
 	} {
 		if options.given && m.Type != options.kind {
 			return fmt.Errorf("%s-… is not for type %s", options.kind, m.Type)

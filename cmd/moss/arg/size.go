@@ -43,20 +43,19 @@ func Swap(text string) (int64, error) {
 	return Bytes(text)
 }
 
-// cpuPeriod is the period in microseconds that a number of CPUs is turned into a quota of.
-const cpuPeriod = 100_000
-
-// CPUs reads a number of CPUs, such as 1.5, as a period and a quota in microseconds: the API knows no fractions of CPUs.
-func CPUs(text string) (period, quota int64, err error) {
+// CPUs reads a number of CPUs, such as 1.5, in billionths of one.
+func CPUs(text string) (int64, error) {
 	value, ok := new(big.Rat).SetString(text)
 	if !ok || strings.ContainsAny(text, "/eE_xXpP") {
-		return 0, 0, fmt.Errorf("cpus %q: want a number such as 1.5", text)
+		return 0, fmt.Errorf("cpus %q: want a number such as 1.5", text)
 	}
-	value.Mul(value, big.NewRat(cpuPeriod, 1))
-	whole := new(big.Int).Quo(value.Num(), value.Denom())
-	// The kernel takes quotas from 1 ms on.
-	if !whole.IsInt64() || whole.Int64() < 1000 || whole.Int64() > cpuPeriod*100_000 {
-		return 0, 0, fmt.Errorf("cpus %q: want a number from 0.01 on", text)
+	nano := value.Mul(value, big.NewRat(1e9, 1))
+	whole := new(big.Int).Quo(nano.Num(), nano.Denom())
+	switch {
+	case !whole.IsInt64() || whole.Int64() < 1e7: // the kernel takes quotas from 1 ms of 100 ms on
+		return 0, fmt.Errorf("cpus %q: want a number from 0.01 on", text)
+	case !nano.IsInt():
+		return 0, fmt.Errorf("cpus %q: want nine digits after the point at most", text)
 	}
-	return cpuPeriod, whole.Int64(), nil
+	return whole.Int64(), nil
 }

@@ -41,20 +41,6 @@ func Seconds(at time.Time) string {
 	return fmt.Sprintf("%d.%09d", at.Unix(), at.Nanosecond())
 }
 
-// Unix reads what Time writes.
-func Unix(text string) (time.Time, error) {
-	whole, fraction, _ := strings.Cut(text, ".")
-	sec, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("time %q: want Unix seconds", text)
-	}
-	nano, err := strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("time %q: want Unix seconds", text)
-	}
-	return time.Unix(sec, nano), nil
-}
-
 // Count reads a number from 0 on.
 func Count(flag, text string) (int, error) {
 	n, err := strconv.Atoi(text)

@@ -89,7 +89,7 @@ func (c *controller) endContainer(
 
 // removeContainer stops a container within its grace period and removes it with its anonymous volumes.
 func removeContainer(ctx context.Context, e *engine, id string) error {
-	if err := e.client.ContainerStop(ctx, id, -1); isAway(err) || ctx.Err() != nil {
+	if err := e.client.ContainerStop(ctx, id, client.StopOptions{}); isAway(err) || ctx.Err() != nil {
 		return err
 	}
 	// What a stop could not end is killed.

@@ -89,7 +89,7 @@ func (c *controller) createContainer(ctx context.Context, body types.ContainerCr
 		// To its end, even if the task goes: otherwise it would stay open whether there is a container to remove.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.engine.patience)
 		defer cancel()
-		made, err = c.engine.client.ContainerCreate(ctx, c.name, body)
+		made, err = c.engine.client.ContainerCreate(ctx, client.CreateOptions{Name: c.name}, body)
 		return err
 	})
 	switch {
@@ -217,7 +217,7 @@ func (c *controller) Shutdown(ctx context.Context) error {
 
 func (c *controller) stopContainer(ctx context.Context) error {
 	return c.endContainer(ctx, c.engine.callEngine, true, func(ctx context.Context, id string) error {
-		return c.engine.client.ContainerStop(ctx, id, -1) // the grace period is the container's own
+		return c.engine.client.ContainerStop(ctx, id, client.StopOptions{}) // the grace period is the container's own
 	})
 }
 

@@ -146,7 +146,7 @@ func readArchive(from io.Reader) (map[string]string, error) {
 
 // checkContent compares what a container of an image sees with what the image was made of.
 func (k *checker) checkContent(i *img) (err error) {
-	made, err := k.c.ContainerCreate(k.ctx, "", types.ContainerCreate{
+	made, err := k.c.ContainerCreate(k.ctx, client.CreateOptions{}, types.ContainerCreate{
 		Config: types.Config{Image: i.name, Cmd: types.Strings{"true"}},
 	})
 	if err != nil {

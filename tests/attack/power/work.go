@@ -70,7 +70,7 @@ func (w *worker) createContainer(ctx context.Context, c *client.Client) error {
 		ctr.volume = w.freshName("cv")
 		body.HostConfig.Binds = []string{ctr.volume + ":/data"}
 	}
-	made, err := c.ContainerCreate(ctx, name, body)
+	made, err := c.ContainerCreate(ctx, client.CreateOptions{Name: name}, body)
 	if err != nil {
 		return err
 	}
@@ -121,11 +121,11 @@ func (w *worker) restartContainer(ctx context.Context, c *client.Client) error {
 		return nil
 	}
 	w.model.noteAsked(func() { ctr.started, ctr.stopped = true, false })
-	return c.ContainerRestart(ctx, ctr.id, 0)
+	return c.ContainerRestart(ctx, ctr.id, client.StopOptions{Timeout: new(0)})
 }
 
 func (w *worker) stopContainer(ctx context.Context, c *client.Client) error {
-	return w.endContainer(func(id string) error { return c.ContainerStop(ctx, id, 0) })
+	return w.endContainer(func(id string) error { return c.ContainerStop(ctx, id, client.StopOptions{Timeout: new(0)}) })
 }
 
 func (w *worker) killContainer(ctx context.Context, c *client.Client) error {

@@ -17,6 +17,9 @@ import (
 )
 
 func (h *Handler) containerStart(c *route.Call) error {
+	if c.Has("checkpoint") || c.Has("checkpoint-dir") {
+		return noCheckpoints(c) // A start from the beginning is another one than was asked for.
+	}
 	if err := h.startBody(c); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (h *Handler) Routes() []route.Route {
 		h.containerRoutes(), h.containerChangeRoutes(), h.containerVerbRoutes(), h.containerStreamRoutes(), h.archiveRoutes(),
 		h.execRoutes(), h.imageRoutes(), h.imageTransferRoutes(), h.buildRoutes(), h.volumeRoutes(), h.networkRoutes(),
 		h.systemRoutes(),
-		h.swarmRoutes(),
+		h.swarmRoutes(), h.absentRoutes(),
 	)
 }
 

@@ -104,7 +104,8 @@ func (h *Handler) containerVerbRoutes() []route.Route {
 		{Method: post, Path: "/containers/:id/start", Do: h.containerStart, Shape: route.Shape{
 			About: "runs a container",
 			Params: params(
-				textParam("detachKeys", "what ends the view of those who named no keys themselves").Since(v(22)), mediaTypeParam(),
+				textParam("detachKeys", "what ends the view of those who named no keys themselves").Since(v(22)),
+				textParam("checkpoint", "501; of 1.25"), textParam("checkpoint-dir", "501; of 1.25"), mediaTypeParam(),
 			),
 			In: reflect.TypeFor[types.HostConfig](), InVersions: apiver.Range{Until: v(23)},
 			Codes: codes(204, 304, 404, 400, 403, 409, 501), BadSince: v(25),

@@ -45,7 +45,7 @@ func foldPath(method, path string) string {
 			segments = append(segments, s)
 		}
 	}
-	if len(segments) > 2 {
+	if len(segments) > 2 && !isCheckpoint(segments) {
 		last := len(segments)
 		if !endsInName(method, segments[0]) {
 			last--
@@ -74,7 +74,7 @@ func isFolded(method, path string) bool {
 	}
 	noun, rest, _ := strings.Cut(path[1:], "/")
 	switch noun {
-	case "images", "volumes", "distribution":
+	case "images", "volumes", "distribution", "plugins":
 		return !strings.Contains(rest, "/")
 	case "containers":
 		return method != http.MethodDelete || !strings.Contains(rest, "/")
@@ -86,7 +86,7 @@ func isFolded(method, path string) bool {
 // endsInName reports whether a path is the noun and a name, with no verb behind it.
 func endsInName(method, noun string) bool {
 	switch noun {
-	case "images", "containers": // a container's link is named container/alias
+	case "images", "plugins", "containers": // a container's link is named container/alias
 		return method == http.MethodDelete
 	case "volumes":
 		return method == http.MethodDelete || method == http.MethodGet
@@ -95,11 +95,18 @@ func endsInName(method, noun string) bool {
 	}
 }
 
-// isImageVerb reports whether the last segment of a path about an image is something to do with it.
+// isCheckpoint reports whether a path is about one of a container's checkpoints, and not about a link.
+func isCheckpoint(segments []string) bool {
+	return len(segments) == 4 && segments[0] == "containers" && segments[2] == "checkpoints"
+}
+
+// isImageVerb reports whether the last segment of a path about an image, or what is named like one, is something to do with it.
 func isImageVerb(method, noun, last string) bool {
 	switch {
 	case noun == "distribution":
 		return last == "json" && (method == http.MethodGet || method == http.MethodHead)
+	case noun == "plugins":
+		return isPluginVerb(method, last)
 	case noun != "images":
 		return false
 	}
@@ -107,6 +114,17 @@ func isImageVerb(method, noun, last string) bool {
 	case "json", "history", "get":
 		return method == http.MethodGet || method == http.MethodHead
 	case "push", "tag":
+		return method == http.MethodPost
+	default:
+		return false
+	}
+}
+
+func isPluginVerb(method, last string) bool {
+	switch last {
+	case "json":
+		return method == http.MethodGet || method == http.MethodHead
+	case "enable", "disable", "push", "upgrade", "set":
 		return method == http.MethodPost
 	default:
 		return false

@@ -19,13 +19,22 @@ type Verbs struct {
 	ServiceList, ServiceCreate, ServiceInspect, ServiceUpdate, ServiceRemove                 route.Func
 	TaskList, TaskInspect                                                                    route.Func
 	NetworkList, NetworkCreate, NetworkRemove                                                route.Func // of NetworkRoutes
+
+	Secrets, Configs Absent
+	Logs             route.Func // of services and tasks
 }
+
+// Absent are the functions for a kind of objects that no swarm of moss has: of the list, of one object, and of a new one.
+type Absent struct{ List, Find, Create route.Func }
 
 // All returns verbs that are all the same function.
 func All(do route.Func) Verbs {
 	var v Verbs
+	v.Secrets, v.Configs = Absent{do, do, do}, Absent{do, do, do}
 	for _, verb := range reflect.ValueOf(&v).Elem().Fields() {
-		verb.Set(reflect.ValueOf(do))
+		if verb.Type() == reflect.TypeFor[route.Func]() {
+			verb.Set(reflect.ValueOf(do))
+		}
 	}
 	return v
 }
@@ -38,7 +47,7 @@ func Routes(v *Verbs) []route.Route {
 	for i := range routes {
 		routes[i].Versions = apiver.Range{Since: apiver.New(1, 24)}
 	}
-	return routes
+	return append(routes, absentRoutes(v)...)
 }
 
 func swarmRoutes(v *Verbs) []route.Route {

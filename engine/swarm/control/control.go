@@ -51,6 +51,7 @@ func New(opt Options) *swarmroute.Verbs {
 		ServiceUpdate: s.updateService, ServiceRemove: s.removeService,
 		TaskList: s.listTasks, TaskInspect: s.inspectTask,
 		NetworkList: s.listNetworks, NetworkCreate: s.createNetwork, NetworkRemove: s.removeNetwork,
+		Secrets: s.absentObjects("secret"), Configs: s.absentObjects("config"), Logs: s.refuseLogs,
 	}
 }
 

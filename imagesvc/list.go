@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"moss/engine/fault"
 	"moss/engine/filter"
 	"moss/engine/image"
 	"moss/engine/prune"
@@ -78,7 +79,7 @@ func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*listF
 			for _, value := range values {
 				var until time.Time
 				if until, err = prune.ParseTime(value, time.Now()); err != nil {
-					break
+					return nil, fault.Invalid("Invalid filter 'until=%s': %w", value, err)
 				}
 				if f.until.IsZero() || until.Before(f.until) {
 					f.until = until

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
+	"moss/engine/image"
 )
 
 // platform is what an image is made for (OCI image spec, index: platform).
@@ -28,23 +29,16 @@ func (p platform) String() string {
 	return s
 }
 
-// maxPlatform bounds a platform that a client names, in bytes.
-const maxPlatform = 128
-
 // parsePlatform reads os[/arch[/variant]]; a single word may be an architecture. Nothing at all is this machine, and then
 // own is true. Errors are fault.Invalid.
 func parsePlatform(s string) (p platform, own bool, err error) {
 	if s == "" {
 		return thisPlatform(), true, nil
 	}
+	if err := image.CheckPlatform(s); err != nil {
+		return platform{}, false, err
+	}
 	parts := strings.Split(strings.ToLower(s), "/")
-	bad := len(parts) > 3 || len(s) > maxPlatform
-	for _, part := range parts {
-		bad = bad || part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789_.-") != ""
-	}
-	if bad {
-		return platform{}, false, fault.Invalid("%.128q is no platform: it must be os[/arch[/variant]]", s)
-	}
 	if len(parts) == 1 {
 		if one := (platform{Architecture: parts[0]}).normalForm(); slices.Contains(bareArchitectures(), one.Architecture) {
 			one.OS = "linux"

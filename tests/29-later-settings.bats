@@ -201,6 +201,18 @@ YAML
 501|"Driver":"tpu"|could not select device driver
 501|"Capabilities":[["tpu"]]|could not select device driver
 END
+  for flags in "--device example.com/gpu=all" "--gpus all" "--gpus device=all"; do
+    read -ra words <<<"$flags"
+    run moss run --rm "${words[@]}" busybox sh -c 'echo "$GPU"; head -c 1 /dev/gpu0 | wc -c'
+    expect status 0
+    expect output $'all\n1'
+  done
+  run moss run --rm --device example.com/gpu=1 busybox true
+  expect status 125
+  expect contains 'unresolvable CDI device example.com/gpu=1'
+  run moss run --rm --device-cgroup-rule 'c 1:3 rwm' busybox true
+  expect status 125
+  expect contains DeviceCgroupRules
   chmod 666 "$XDG_CONFIG_HOME/cdi/gpu.yaml"
   run api POST /v1.40/containers/create '{"Image":"busybox","Cmd":["true"],"HostConfig":{"DeviceRequests":[{"Driver":"cdi","DeviceIDs":["example.com/gpu=all"]}]}}'
   expect contains 'unresolvable CDI device example.com/gpu=all' 'others than its owner can write it' 400

@@ -4,6 +4,7 @@
 load lib/moss
 
 setup_file() {
+  export XDG_CONFIG_HOME=$BATS_FILE_TMPDIR/config
   start_engine
   import_busybox
 }
@@ -291,4 +292,187 @@ path GET containers/$box/archive?path=
 query GET containers/json?all=%zz
 query DELETE containers/$box?force=%zz
 LIST
+}
+
+# answered STATUS WORD METHOD PATH [BODY]: the answer has that status, the message of a JSON error if it is one, and the word.
+answered() {
+  run api "${@:3}"
+  [ "${lines[-1]}" = "$1" ] || fail "${*:3}: $output" || return
+  if [ "$1" -ge 400 ]; then
+    jq -e '.message | length > 0' <<<"${lines[0]}" >/dev/null || fail "${*:3}: no message in $output" || return
+  fi
+  [[ $output == *"$2"* ]] || fail "${*:3}: no '$2' in $output"
+}
+as_query() { jq -rn --arg text "$1" '$text | @uri'; }
+
+@test "what there is not is refused in words: plugins, checkpoints, secrets, configs, logs of services" {
+  for v in /v1.25 /v1.51 ""; do
+    for call in "GET /plugins" "POST /plugins/pull?remote=x" "GET /plugins/privileges?remote=x"; do
+      answered 501 'plugins are not supported' "${call% *}" "$v${call#* }"
+    done
+    for call in "GET /plugins/a/b:t/json" "POST /plugins/a/b:t/enable" "DELETE /plugins/a/b:t"; do
+      answered 404 'a/b:t\" not found' "${call% *}" "$v${call#* }"
+    done
+    for call in "GET /containers/$box/checkpoints" "POST /containers/$box/checkpoints" "DELETE /containers/$box/checkpoints/x" \
+      "POST /containers/$box/start?checkpoint=x" "POST /containers/$box/start?checkpoint-dir=/tmp"; do
+      answered 501 'checkpoints are not supported' "${call% *}" "$v${call#* }"
+    done
+    for call in "GET /secrets" "GET /secrets/x" "POST /secrets/create" "POST /secrets/x/update?version=1" "DELETE /secrets/x"; do
+      answered 406 'This node is not part of a swarm' "${call% *}" "$v${call#* }"
+    done
+  done
+  for call in "GET /configs" "GET /configs/x" "POST /configs/create" "DELETE /configs/x" "GET /services/x/logs" "GET /tasks/x/logs"; do
+    answered 406 'This node is not part of a swarm' "${call% *}" "/v1.30${call#* }"
+  done
+  for path in plugins secrets configs "containers/$box/checkpoints" nonsense; do answered 404 'page not found' GET "/v1.24/$path"; done
+  answered 404 'page not found' BREW /v1.51/nonsense
+  answered 405 'takes GET' PUT /v1.51/secrets
+  answered 501 'BuildKit is not there' POST /v1.51/session
+  answered 404 'No such build: \"x\"' POST '/v1.51/build/cancel?id=x'
+  answered 501 'cluster volumes' PUT '/v1.51/volumes/x?version=1'
+  answered 400 'ClusterVolumeSpec' POST /v1.51/volumes/create '{"Name":"x","ClusterVolumeSpec":{"Group":"g"}}'
+  run dock inspect no-such-thing # looks among plugins last, and gives up at anything but 404
+  expect contains 'No such object: no-such-thing'
+}
+
+@test "filters that are none, at every endpoint that has some" {
+  wrong=('[]' 5 '"x"' nonsense '{' '{} {}' '{"nope":["x"]}' '{"label":"x"}' '{"label":[5]}' '{"label":{"a":"b"}}')
+  for call in "GET /containers/json" "GET /images/json" "GET /networks" "GET /volumes" "GET /events?until=1" "GET /images/search?term=x" \
+    "POST /containers/prune" "POST /images/prune" "POST /networks/prune" "POST /volumes/prune" "POST /build/prune"; do
+    [[ $call == *\?* ]] && join='&' || join='?'
+    for filters in "${wrong[@]}"; do
+      answered 400 ilter "${call% *}" "/v1.51${call#* }${join}filters=$(as_query "$filters")"
+    done
+  done
+  while IFS='|' read -r word call filters; do
+    answered 400 "$word" "${call% *}" "/v1.51${call#* }?filters=$(as_query "$filters")"
+  done <<'LIST'
+is-task|GET /containers/json|{"is-task":["maybe"]}
+99999|GET /containers/json|{"expose":["99999"]}
+x/y|GET /containers/json|{"publish":["x/y"]}
+name|GET /containers/json|{"name":["["]}
+nosuch|GET /containers/json|{"before":["nosuch"]}
+maybe|GET /images/json|{"dangling":["maybe"]}
+until=bogus|GET /images/json|{"until":["bogus"]}
+until=bogus|POST /images/prune|{"until":["bogus"]}
+until|POST /containers/prune|{"until":["1h","2h"]}
+all=maybe|POST /volumes/prune|{"all":["maybe"]}
+inuse=maybe|POST /build/prune|{"inuse":["maybe"]}
+maybe|GET /networks|{"dangling":["maybe"]}
+maybe|GET /volumes|{"dangling":["maybe"]}
+LIST
+  answered 404 'No such image: nosuch' GET "/v1.51/images/json?filters=$(as_query '{"before":["nosuch"]}')"
+  for filters in '{}' null '{"label":null}' '{"label":[]}' '{"label":{}}'; do
+    answered 200 "/$box" GET "/v1.51/containers/json?filters=$(as_query "$filters")"
+  done
+}
+
+@test "platforms that are none" {
+  for v in 1.25 1.51; do # load has no 400 before
+    for platform in '{"os":"linux"}' '[]' / linux/ linux/amd64/v1/x ../x 'a b' "$(printf 'a%.0s' {1..200})"; do
+      answered 400 'is no platform' POST "/v$v/containers/create?name=$box-new&platform=$(as_query "$platform")" '{"Image":"busybox","Cmd":["true"]}'
+      for path in "images/create?fromImage=127.0.0.1:1/x" "build?t=$box"; do
+        answered 400 'is no platform' POST "/v$v/$path&platform=$(as_query "$platform")"
+      done
+    done
+    for platform in linux '{' '{}' '[]' null '{"os":5}' '{"os":"../x"}' '{"os":"linux/amd64"}' '{"os":"linux","architecture":"a b"}'; do
+      platform=$(as_query "$platform")
+      for call in "GET images/busybox/json?" "GET images/busybox/history?" "GET images/busybox/get?" "GET images/get?names=busybox&" \
+        "POST images/load?"; do
+        answered 400 'platform' "${call% *}" "/v$v/${call#* }platform=$platform"
+      done
+      answered 400 'platform' POST "/v$v/images/busybox/push?platform=$platform" '{}'
+      answered 400 'platforms' DELETE "/v$v/images/busybox?force=1&platforms=$platform"
+    done
+    answered 404 'wanted plan9' POST "/v$v/containers/create?platform=plan9" '{"Image":"busybox","Cmd":["true"]}'
+  done
+}
+
+@test "a header Accept that is none changes no answer" {
+  for v in 1.24 1.42 1.51; do
+    for call in "GET containers/$box/logs?stdout=1" "GET events?since=1&until=2" "GET networks" "GET nonsense" \
+      "POST containers/$box/attach?logs=1&stdout=1"; do
+      want=$(curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X "${call% *}" -H Accept: -w '%{http_code} %{content_type}' "http://moss/v$v/${call#* }")
+      for accept in nonsense '*/*;q=zz' ';;;' ',' 'application/json;q=0' text/html application/json-seq application/vnd.docker.raw-stream "$(printf 'x%.0s' {1..5000})"; do
+        expect equal "$(curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -X "${call% *}" -H "Accept: $accept" -w '%{http_code} %{content_type}' "http://moss/v$v/${call#* }")" "$want"
+      done
+    done
+    id=$(api POST "/v$v/containers/$box/exec" '{"Cmd":["echo","said"],"AttachStdout":true}' | head -n 1 | jq -r .Id)
+    run curl -sS --max-time 60 --unix-socket "$MOSS_SOCK" -H 'Accept: text/html;;' -H 'Content-Type: application/json' -d '{}' -o - -w '%{http_code}' "http://moss/v$v/exec/$id/start"
+    expect contains said 200
+  done
+  before=$(all_there_is) # the instances are there now
+}
+
+@test "wait: conditions that are none, and containers that are removed meanwhile" {
+  for v in 1.24 1.30 1.51; do
+    for condition in bogus REMOVED removed,next-exit %00; do
+      answered 400 'invalid condition' POST "/v$v/containers/$box/wait?condition=$condition"
+    done
+    answered 404 "No such container: $box-none" POST "/v$v/containers/$box-none/wait?condition=removed"
+    for condition in not-running next-exit removed; do
+      moss run -d --name "$box-gone" busybox sleep 1000 >/dev/null
+      # The head comes before the removal begins.
+      curl -sSN --max-time 60 --unix-socket "$MOSS_SOCK" -X POST -D "$BATS_TEST_TMPDIR/head" "http://moss/v$v/containers/$box-gone/wait?condition=$condition" >"$BATS_TEST_TMPDIR/body" &
+      eventually 10 file_has "$BATS_TEST_TMPDIR/head" '200 OK'
+      answered 204 '' DELETE "/v$v/containers/$box-gone?force=1"
+      wait $!
+      expect equal "$(cat "$BATS_TEST_TMPDIR/body")" '{"StatusCode":137}'
+      rm "$BATS_TEST_TMPDIR/head"
+    done
+  done
+}
+
+@test "bodies with both forms of a field" {
+  bodies '{"Image":"busybox","Cmd":["true"],%s}' <<'LIST'
+must match the endpoint-specific|"MacAddress":"02:42:ac:11:00:05","NetworkingConfig":{"EndpointsConfig":{"bridge":{"MacAddress":"02:42:ac:11:00:06"}}}
+Duplicate mount point: /x|"HostConfig":{"Binds":["/tmp:/x"],"Mounts":[{"Type":"bind","Source":"/tmp","Target":"/x"}]}
+NanoCpus|"HostConfig":{"NanoCpus":1000000000,"CpuQuota":50000}
+Count and DeviceIDs|"HostConfig":{"DeviceRequests":[{"Count":-1,"DeviceIDs":["0"],"Capabilities":[["gpu"]]}]}
+LIST
+  both='{"Name":"BOX","IPAM":{"Config":[{"Subnet":"10.99.0.0/24","AuxAddress":{"a":"10.99.0.5"},"AuxiliaryAddresses":{"a":"10.99.0.6"}}]}}'
+  refused /v1.51/networks/create <<<"different addresses|$both"
+  expect lacks "$box" "$(moss network ls --format '{{.Name}}')"
+}
+
+@test "CDI files that are damaged, somebody else's, or name what is not there" {
+  mkdir -p "$XDG_CONFIG_HOME/cdi"
+  file=$XDG_CONFIG_HOME/cdi/a.yaml
+  wanted='{"Image":"busybox","Cmd":["true"],"HostConfig":{"DeviceRequests":[{"Driver":"cdi","DeviceIDs":["example.com/xx=dev"]}]}}'
+  # device EDITS: writes the file with these edits.
+  device() { printf 'cdiVersion: 0.7.0\nkind: example.com/xx\ndevices:\n- {name: dev, containerEdits: {%s}}\n' "$1" >"$file" && chmod 0644 "$file"; }
+  # none WORD: the device cannot be had, and the answer has the word.
+  none() { answered 400 "$1" POST "/v1.51/containers/create?name=$box-new" "$wanted"; }
+  none 'unresolvable CDI device example.com/xx=dev'
+  mkfifo "$file" && none 'it is no file'
+  rm "$file" && ln -s /etc/hostname "$file" && none "it is somebody else's"
+  rm "$file" && ln -s /dev/zero "$file" && none 'it is no file'
+  rm "$file" && truncate -s 100G "$file" && none 'more than 4194304'
+  truncate -s 0 "$file" && none 'no Spec data'
+  head -c 100000 /dev/zero | tr '\0' '[' >"$file" && none 'max depth'
+  while IFS='|' read -r word edits; do
+    device "$edits"
+    none "$word"
+  done <<'LIST'
+/no/such|mounts: [{hostPath: /no/such, containerPath: /x}]
+device node from|deviceNodes: [{path: relative, hostPath: /dev/null}]
+zero byte|env: ["A=b\0c"]
+is no group|additionalGids: [4294967295]
+/no/such|hooks: [{hookName: createRuntime, path: /no/such}]
+timeout -1|hooks: [{hookName: createRuntime, path: /bin/sh, timeout: -1}]
+LIST
+  # A device may come later: it is looked for at the start.
+  while IFS='|' read -r word edits; do
+    device "$edits"
+    answered 201 '' POST "/v1.51/containers/create?name=$box-new" "$wanted"
+    answered 400 "$word" POST "/v1.51/containers/$box-new/start"
+    moss rm "$box-new" >/dev/null
+  done <<'LIST'
+/dev/nosuch\": it does not exist|deviceNodes: [{path: /dev/nosuch}]
+/etc/passwd\": not a device node|deviceNodes: [{path: /dev/x, hostPath: /etc/passwd}]
+nothing may be mounted on /proc|deviceNodes: [{path: /proc/self/mem, hostPath: /dev/null}]
+LIST
+  device 'env: [A=b]'
+  chmod 0777 "$XDG_CONFIG_HOME/cdi" && none 'everybody can write to it'
+  rm -r "$XDG_CONFIG_HOME/cdi"
 }

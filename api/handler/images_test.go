@@ -139,7 +139,8 @@ func TestImagePlatforms(t *testing.T) {
 		}
 		for value, want := range map[string]int{
 			`{"os":"linux","architecture":"amd64"}`: 200, `{"os":"linux","architecture":"arm64","variant":"v8"}`: 404,
-			`{"architecture":"amd64"}`: 400, `linux`: 400,
+			`{"architecture":"amd64"}`: 400, `linux`: 400, `{"os":"../x"}`: 400, `{"os":"linux/amd64"}`: 400, `{"os":"linux","architecture":"a b"}`: 400,
+			`{`: 400, `[]`: 400, `null`: 400, `{"os":5}`: 400, `{"os":"linux"} x`: 400, `{"os":"` + strings.Repeat("x", 2000) + `"}`: 400,
 		} {
 			if status, body := a.ask(method, path+join+name+"="+url.QueryEscape(value), "{}"); status != want {
 				t.Errorf("%s %s with %s=%s = %d %s, want %d", method, path, name, value, status, body, want)

@@ -22,7 +22,7 @@ func (h *Handler) imageRoutes() []route.Route {
 				boolParam("digests", "adds RepoDigests; from 1.22 on they are always there"),
 				boolParam("shared-size", "adds SharedSize").Since(v(42)),
 			),
-			Out: reflect.TypeFor[[]types.ImageSummary](), Codes: codes(200, 400),
+			Out: reflect.TypeFor[[]types.ImageSummary](), Codes: codes(200, 400, 404),
 		}},
 		{Method: get, Path: "/images/:name/json", Do: h.imageInspect, Shape: route.Shape{
 			About:  "shows all about an image",

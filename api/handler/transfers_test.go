@@ -177,6 +177,9 @@ func TestLoad(t *testing.T) {
 	if a.ask("POST", "/images/load?platform="+url.QueryEscape(arm), "x"); a.images.opt.Platform != "linux/arm/v7" {
 		t.Errorf("load for a platform asks for %+v", a.images.opt)
 	}
+	if status, body := a.ask("POST", "/images/load?platform="+url.QueryEscape(`{"os":"linux/amd64"}`), "x"); status != 400 {
+		t.Errorf("load for a platform with a slash = %d %q", status, body)
+	}
 	if status, body := a.ask("POST", "/images/load?platform=linux", "x"); status != 400 || !strings.Contains(body, "invalid value for platform") {
 		t.Errorf("load for a platform that is none = %d %q", status, body)
 	}

@@ -152,9 +152,12 @@ func BenchmarkAnswers(b *testing.B) {
 		name, path string
 		containers int
 	}{
-		{"ping", "/_ping", 1},
-		{"inspect", "/v1.24/containers/web0/json", 1},
-		{"list of 1000", "/v1.24/containers/json", 1000},
+		{"ping 1.24", "/v1.24/_ping", 1},
+		{"ping 1.51", "/v1.51/_ping", 1},
+		{"inspect 1.24", "/v1.24/containers/web0/json", 1},
+		{"inspect 1.51", "/v1.51/containers/web0/json", 1},
+		{"list of 1000 1.24", "/v1.24/containers/json", 1000},
+		{"list of 1000 1.51", "/v1.51/containers/json", 1000},
 	} {
 		path := serve(b, what.containers)
 		for _, clients := range []int{1, 64} {

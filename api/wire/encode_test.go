@@ -180,14 +180,13 @@ func FuzzCreate(f *testing.F) {
 	f.Add([]byte(`{"Labels":{"\ud800":"\u2028<"},"StopSignal":"SIGTERM","Healthcheck":{"Interval":5}}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		for minor := uint16(18); minor <= 24; minor++ {
-			version := apiver.New(1, minor)
+		for version := apiver.Min; version <= apiver.Max; version++ {
 			var c types.ContainerCreate
-			if err := wire.Decode(in, &c, version); err != nil {
+			if _, err := wire.DecodeWarn(in, &c, version); err != nil {
 				if !fault.Is(err, fault.Invalid) {
-					t.Fatalf("Decode(%q) = %v, want an invalid fault", in, err)
+					t.Fatalf("DecodeWarn(%q) = %v, want an invalid fault", in, err)
 				}
-				return
+				continue
 			}
 			wire.ToCreateHost(&c)
 			wire.ToEndpoints(&c)

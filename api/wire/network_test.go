@@ -72,13 +72,15 @@ func FuzzNetworkCreate(f *testing.F) {
 	f.Add([]byte(`{"EnableIPv4":false,"ConfigFrom":{"Network":"x"}}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var c types.NetworkCreate
-		err := wire.Decode(raw, &c, apiver.Max)
-		if err == nil {
-			_, err = wire.ToNetwork(&c)
-		}
-		if err != nil && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Unsupported) {
-			t.Errorf("%q = %v, want fault.Invalid or fault.Unsupported", raw, err)
+		for version := apiver.Min; version <= apiver.Max; version++ {
+			var c types.NetworkCreate
+			err := wire.Decode(raw, &c, version)
+			if err == nil {
+				_, err = wire.ToNetwork(&c)
+			}
+			if err != nil && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Unsupported) {
+				t.Errorf("%q at %v = %v, want fault.Invalid or fault.Unsupported", raw, version, err)
+			}
 		}
 	})
 }

@@ -91,6 +91,11 @@ func checkRequest(req *Request) ([]string, error) {
 		return nil, fault.Invalid("the build has %d names and %d images to take steps from, more than %d or %d",
 			len(req.Tags), len(req.CacheFrom), maxTags, maxCacheFrom)
 	}
+	if req.Platform != "" {
+		if err := image.CheckPlatform(req.Platform); err != nil {
+			return nil, err
+		}
+	}
 	var names []string
 	for _, tag := range req.Tags {
 		ref, err := image.ParseRef(tag)

@@ -3,7 +3,6 @@
 package cdi
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,11 +13,9 @@ import (
 	"strconv"
 	"strings"
 
-	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
-	raw "tags.cncf.io/container-device-interface/specs-go"
 
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -83,9 +80,14 @@ func (r *Registry) read() found {
 	return all
 }
 
-// filesIn lists the files of devices in a folder.
+// filesIn lists the files of devices in a folder. One that everybody can write to has none that count: a link there could make
+// any file of the user's one of devices.
 func filesIn(dir string, broken *[]error) (paths []string) {
 	entries, err := os.ReadDir(dir)
+	var st unix.Stat_t
+	if err == nil && unix.Stat(dir, &st) == nil && st.Mode&unix.S_IWOTH != 0 {
+		entries, err = nil, fmt.Errorf("%s: everybody can write to it", dir)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		*broken = append(*broken, err)
 	}
@@ -228,64 +230,4 @@ func (r *Registry) Edits(names []string) (ocispec.Additions, error) {
 		}
 	}
 	return ocispec.Additions(e), nil
-}
-
-// edits are additions that grow.
-type edits ocispec.Additions
-
-func (e *edits) add(name string, more *raw.ContainerEdits) error {
-	switch {
-	case len(more.NetDevices) > 0:
-		return fault.Unsupported("CDI device %s has network devices: only the machine's administrator can move them", name)
-	case more.IntelRdt != nil:
-		return fault.Unsupported("CDI device %s has limits of intelRdt: only the machine's administrator can set them", name)
-	}
-	e.Env = append(e.Env, more.Env...)
-	e.Groups = append(e.Groups, more.AdditionalGIDs...)
-	for _, d := range more.DeviceNodes {
-		e.Devices = append(e.Devices, container.Device{
-			PathOnHost: filepath.Clean(cmp.Or(d.HostPath, d.Path)), PathInContainer: filepath.Clean(d.Path),
-			CgroupPermissions: cmp.Or(d.Permissions, "rwm"),
-		})
-	}
-	for _, m := range more.Mounts {
-		if !filepath.IsAbs(m.HostPath) || !filepath.IsAbs(m.ContainerPath) || filepath.Clean(m.ContainerPath) == "/" {
-			return fault.Invalid("CDI device %s: a mount from %q to %q", name, m.HostPath, m.ContainerPath)
-		}
-		e.Mounts = append(e.Mounts, specs.Mount{
-			Source: filepath.Clean(m.HostPath), Destination: filepath.Clean(m.ContainerPath), Type: cmp.Or(m.Type, "bind"),
-			Options: bindOptions(m.Options),
-		})
-	}
-	for _, h := range more.Hooks {
-		if err := e.addHook(h); err != nil {
-			return fault.Unsupported("CDI device %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// bindOptions makes sure that a mount is a bind.
-func bindOptions(options []string) []string {
-	if slices.Contains(options, "bind") || slices.Contains(options, "rbind") {
-		return slices.Clone(options)
-	}
-	return append([]string{"rbind"}, options...)
-}
-
-func (e *edits) addHook(h *raw.Hook) error {
-	if e.Hooks == nil {
-		e.Hooks = &specs.Hooks{}
-	}
-	into := map[string]*[]specs.Hook{
-		cdi.PrestartHook:        &e.Hooks.Prestart, //nolint:staticcheck // files of today name it
-		cdi.CreateRuntimeHook:   &e.Hooks.CreateRuntime,
-		cdi.CreateContainerHook: &e.Hooks.CreateContainer,
-		cdi.StartContainerHook:  &e.Hooks.StartContainer, cdi.PoststartHook: &e.Hooks.Poststart, cdi.PoststopHook: &e.Hooks.Poststop,
-	}[h.HookName]
-	if into == nil {
-		return fmt.Errorf("no hook %q is there", h.HookName)
-	}
-	*into = append(*into, specs.Hook{Path: h.Path, Args: h.Args, Env: h.Env, Timeout: h.Timeout})
-	return nil
 }

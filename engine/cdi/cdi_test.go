@@ -1,6 +1,8 @@
 package cdi
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/fault"
@@ -29,7 +32,7 @@ devices:
     - {path: /dev/gpu0, hostPath: /dev/null}
     - {path: /dev/full, permissions: r}
     mounts:
-    - {hostPath: /usr/lib/x.so, containerPath: /lib/x.so, options: [ro, nosuid]}
+    - {hostPath: /etc/passwd, containerPath: /lib/x.so, options: [ro, nosuid]}
 - name: all
   containerEdits:
     additionalGids: [44]
@@ -96,7 +99,7 @@ func TestEdits(t *testing.T) {
 			{PathOnHost: "/dev/null", PathInContainer: "/dev/gpu0", CgroupPermissions: "rwm"},
 			{PathOnHost: "/dev/full", PathInContainer: "/dev/full", CgroupPermissions: "r"},
 		},
-		Mounts: []specs.Mount{{Source: "/usr/lib/x.so", Destination: "/lib/x.so", Type: "bind", Options: []string{"rbind", "ro", "nosuid"}}},
+		Mounts: []specs.Mount{{Source: "/etc/passwd", Destination: "/lib/x.so", Type: "bind", Options: []string{"rbind", "ro", "nosuid"}}},
 		Hooks:  &specs.Hooks{CreateContainer: []specs.Hook{{Path: "/usr/bin/true", Args: []string{"true", "x"}}}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -119,7 +122,21 @@ func TestFilesThatDoNotCount(t *testing.T) {
 		"empty":          {func(path string) error { return os.Truncate(path, 0) }, false, "a.yaml"},
 		"too big":        {func(path string) error { return os.Truncate(path, maxSpec+1) }, false, "bytes, more than"},
 		"written by all": {func(path string) error { return os.Chmod(path, 0o606) }, false, "others than its owner"},
-		"a pipe":         {func(path string) error { return replace(path, func() error { return os.Mkdir(path+".d", 0o700) }) }, false, "unresolvable"},
+		"a pipe":         {func(path string) error { return replace(path, func() error { return unix.Mkfifo(path, 0o600) }) }, false, "it is no file"},
+		"a folder":       {func(path string) error { return replace(path, func() error { return os.Mkdir(path, 0o700) }) }, false, "unresolvable"},
+		"a device":       {func(path string) error { return replace(path, func() error { return os.Symlink("/dev/zero", path) }) }, false, "it is no file"},
+		"a dead link":    {func(path string) error { return replace(path, func() error { return os.Symlink("/no/such", path) }) }, false, "no such file"},
+		"a loop":         {func(path string) error { return replace(path, func() error { return os.Symlink(path, path) }) }, false, "too many levels"},
+		"a bomb":         {func(path string) error { return os.WriteFile(path, yamlBomb(), 0o600) }, false, "excessive aliasing"},
+		"deep":           {func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("["), 1<<20), 0o600) }, false, "max depth"},
+		"another form":   {func(path string) error { return os.WriteFile(path, []byte("[1, 2]\n"), 0o600) }, false, "a.yaml"},
+		"another field":  {func(path string) error { return os.WriteFile(path, []byte(gpus+"nope: 1\n"), 0o600) }, false, `unknown field "nope"`},
+		"a device twice": {func(path string) error {
+			return os.WriteFile(path, []byte(gpus+"- {name: all, containerEdits: {env: [A=1]}}\n"), 0o600)
+		}, false, "multiple device"},
+		"a later format": {func(path string) error {
+			return os.WriteFile(path, []byte(strings.Replace(gpus, "0.7.0", "99.0.0", 1)), 0o600)
+		}, false, "invalid version"},
 		"somebody else's": {func(path string) error {
 			return replace(path, func() error { return os.Symlink("/proc/version", path) })
 		}, true, "a.yaml"},
@@ -137,6 +154,27 @@ func TestFilesThatDoNotCount(t *testing.T) {
 				t.Errorf("Resolve = %v, want a word of %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// yamlBomb is a small file that would be a large one if each name in it were what it stands for.
+func yamlBomb() []byte {
+	b := []byte("cdiVersion: 0.7.0\nkind: example.com/gpu\na: &a [" + strings.Repeat("x, ", 9) + "x]\n")
+	for c := byte('b'); c < 'k'; c++ {
+		b = fmt.Appendf(b, "%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 10), ", "))
+	}
+	return append(b, "devices: [{name: '0', containerEdits: {env: *j}}]\n"...)
+}
+
+// TestFolderOfEverybody: where everybody can make a link, no file counts.
+func TestFolderOfEverybody(t *testing.T) {
+	dir := write(t, map[string]string{"gpus.yaml": gpus})
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(Dir{Path: dir, Own: true}).Resolve([]container.DeviceRequest{byName("example.com/gpu=0")})
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "everybody can write to it") {
+		t.Errorf("Resolve = %v, want words about the folder", err)
 	}
 }
 
@@ -164,12 +202,25 @@ func TestWhichFileCounts(t *testing.T) {
 
 func TestEditsRefused(t *testing.T) {
 	for edit, want := range map[string]string{
-		"netDevices: [{hostInterfaceName: eth0, name: eth1}]": "network devices",
-		"intelRdt: {closID: x}":                               "intelRdt",
-		"mounts: [{hostPath: x, containerPath: /x}]":          "a mount from",
-		"mounts: [{hostPath: /x, containerPath: /}]":          "a mount from",
-		"deviceNodes: [{path: /dev/x, type: z}]":              "unresolvable",
-		"hooks: [{hookName: never, path: /bin/true}]":         "unresolvable",
+		"netDevices: [{hostInterfaceName: eth0, name: eth1}]":       "network devices",
+		"intelRdt: {closID: x}":                                     "intelRdt",
+		"mounts: [{hostPath: x, containerPath: /x}]":                "a mount from",
+		"mounts: [{hostPath: /x, containerPath: /}]":                "a mount from",
+		"mounts: [{hostPath: /no/such, containerPath: /x}]":         "/no/such: no such file",
+		"mounts: [{hostPath: /etc, containerPath: \"/x\\0y\"}]":     "a mount from",
+		"mounts: [{hostPath: /etc, containerPath: /x/..}]":          "a mount from",
+		"deviceNodes: [{path: /dev/x, type: z}]":                    "unresolvable",
+		"deviceNodes: [{path: x, hostPath: /dev/null}]":             "a device node from",
+		"deviceNodes: [{path: /dev/x, hostPath: null/x}]":           "a device node from",
+		"deviceNodes: [{path: \"/dev/x\\0y\"}]":                     "a device node from",
+		"deviceNodes: [{path: /, hostPath: /dev/null}]":             "a device node from",
+		"env: [\"A=b\\0c\"]":                                        "zero byte",
+		"env: [A]":                                                  "unresolvable",
+		"additionalGids: [4294967295]":                              "4294967295 is no group",
+		"hooks: [{hookName: poststop, path: bin/true}]":             "the hook poststop calls",
+		"hooks: [{hookName: prestart, path: /no/such}]":             "the hook prestart: ",
+		"hooks: [{hookName: poststop, path: /bin/sh, timeout: -1}]": "timeout -1",
+		"hooks: [{hookName: never, path: /bin/true}]":               "unresolvable",
 	} {
 		text := "cdiVersion: 1.1.0\nkind: example.com/xx\ndevices:\n- name: dev\n  containerEdits:\n    " + edit + "\n"
 		_, err := New(Dir{Path: write(t, map[string]string{"a.yaml": text})}).Edits([]string{"example.com/xx=dev"})
@@ -177,4 +228,29 @@ func TestEditsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", edit, err, want)
 		}
 	}
+}
+
+// FuzzSpec reads files of any bytes: an error or devices, and no panic. Devices that can be had are fit to be put into a container.
+func FuzzSpec(f *testing.F) {
+	f.Add([]byte(gpus))
+	f.Add(yamlBomb())
+	f.Add([]byte(`{"cdiVersion":"1.0.0","kind":"a/b","devices":[{"name":"x","containerEdits":{"mounts":[{"hostPath":"/","containerPath":"."}]}}]}`))
+	f.Add([]byte("cdiVersion: 0.3.0\nkind: v/c\ndevices: [{name: d, containerEdits: {deviceNodes: [{path: ../x}]}}]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := New(Dir{Path: write(t, map[string]string{"a.yaml": string(text)})})
+		for _, name := range r.Names() {
+			found, err := r.Edits([]string{name})
+			if err != nil {
+				if !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.Unsupported) {
+					t.Errorf("Edits of %q = %v, want fault.Invalid or fault.Unsupported", name, err)
+				}
+				continue
+			}
+			for _, d := range found.Devices {
+				if !isPlace(d.PathOnHost) || !isPlace(d.PathInContainer) {
+					t.Errorf("%q has a device node from %q to %q", name, d.PathOnHost, d.PathInContainer)
+				}
+			}
+		}
+	})
 }

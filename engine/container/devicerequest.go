@@ -36,7 +36,7 @@ func (r *DeviceRequest) checkDevices() error {
 		}
 		for _, id := range r.DeviceIDs {
 			if !qualifiedName.MatchString(id) {
-				return fault.Invalid("invalid CDI device name %q: want vendor/class=name", id)
+				return fault.Invalid("invalid CDI device name %.128q: want vendor/class=name", id)
 			}
 		}
 		return nil
@@ -52,7 +52,7 @@ func (r *DeviceRequest) checkDevices() error {
 	}
 	for _, id := range r.DeviceIDs {
 		if !qualifiedName.MatchString("v/c=" + id) {
-			return fault.Invalid("invalid device id %q", id)
+			return fault.Invalid("invalid device id %.128q", id)
 		}
 	}
 	return nil

@@ -62,6 +62,11 @@ func checkEndpoints(d *draft) error {
 	default:
 		d.Endpoints[d.Network] = EndpointConfig{}
 	}
+	own, of := d.Config.MacAddress, d.Endpoints[d.Network].MacAddress
+	if own != "" && of != "" && own != of {
+		return fault.Invalid("the container-wide MAC address %s must match the endpoint-specific MAC address for the main "+
+			"network, %s, or be left empty", own, of)
+	}
 	return nil
 }
 

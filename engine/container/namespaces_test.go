@@ -67,6 +67,10 @@ func TestNewSpecNetworkRefused(t *testing.T) {
 		{ask{nets: `{"mynet":{"Aliases":["a b"]}}`}, `invalid alias "a b"`, fault.Invalid},
 		{ask{nets: `{"mynet":{"Links":["a:b:c"]}}`}, "bad format for links", fault.Invalid},
 		{ask{nets: `{"mynet":{"MacAddress":"x"}}`}, "invalid MacAddress", fault.Invalid},
+		{
+			ask{config: `{"MacAddress":"02:42:00:00:00:02"}`, nets: `{"bridge":{"MacAddress":"02:42:00:00:00:01"}}`},
+			"container-wide MAC address 02:42:00:00:00:02 must match", fault.Invalid,
+		},
 		{ask{nets: `{"mynet":{"IPAMConfig":{"IPv4Address":"2001:db8::1"}}}`}, "invalid IPv4 address", fault.Invalid},
 		{ask{nets: `{"mynet":{"IPAMConfig":{"IPv6Address":"192.0.2.1"}}}`}, "invalid IPv6 address", fault.Invalid},
 		{ask{nets: `{"mynet":{"IPAMConfig":{"IPv6Address":"fe80::1%eth0"}}}`}, "invalid IPv6 address", fault.Invalid},

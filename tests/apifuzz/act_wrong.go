@@ -69,6 +69,10 @@ func (w *worker) wrongParams() {
 	if chance(w.rng, 5) {
 		c.query += oneOf(w.rng, []string{"&%zz", "&;", "&a=%", "&=&=", "&" + strings.Repeat("a=b&", 2000)})
 	}
+	if chance(w.rng, 20) {
+		junk := []string{"nonsense", "*/*;q=zz", ";;;", ",", "application/json;q=0", "text/html", strings.Repeat("x", 5000)}
+		c.header = map[string]string{"Accept": oneOf(w.rng, junk)}
+	}
 	c.manner, c.linger = streaming, 200*time.Millisecond // some of them wait for what never comes
 	if strings.HasSuffix(r.Path, "/wait") {
 		c.manner = rude
@@ -215,7 +219,7 @@ func (w *worker) wrongMethod() {
 }
 
 func (w *worker) wrongPath() {
-	c := &call{method: oneOf(w.rng, []string{"GET", "POST", "PUT", "HEAD", "DELETE"}), version: oneOf(w.rng, []string{"", "1.18", "1.24"})}
+	c := &call{method: oneOf(w.rng, []string{"GET", "POST", "PUT", "HEAD", "DELETE"}), version: oneOf(w.rng, []string{"", "1.18", "1.24", "1.40", "1.51"})}
 	c.path = "/" + oneOf(w.rng, []string{
 		"", "nope", "containers", "containers/", "containers/a/nope", "containers/a/b/c/d/json", "images", "images/a/nope", "exec", "exec/a", "networks/a/b/c", "%2e%2e/%2e%2e/etc/passwd", "../../etc/passwd",
 		"containers/../info/nope", ".git/config", "v1.24/v1.24/info", "%00", "containers/%00/nope", "info%2f", "INFO", "_ping/x", "openapi", strings.Repeat("a/", 2000), strings.Repeat("b", 6000),

@@ -7,7 +7,7 @@
 // Of every request and answer:
 //
 //	Server, Api-Version, Ostype           Head; TestHead, 50-api
-//	HEAD of _ping, no cache, no version   handler.ping, NoCache; 50-api
+//	HEAD of _ping, no cache, no version   handler.ping, ProbeHead; 50-api
 //	a version too new, too old, none      TooNew, TooOld, NoVersion, route.splitVersion; TestVersionWords, 50-api, 58-edge
 //	an error: JSON or text                Error, apierr; TestError, 50-api
 //	the status of an error                apierr.Status by the kind of fault; 50-api, 53-endpoints

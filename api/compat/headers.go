@@ -55,8 +55,19 @@ func CrossOrigin(origin string) []Header {
 	return head
 }
 
-// NoCache is the value of Cache-Control that forbids to keep an answer, as probes want it.
-const NoCache = "no-cache, no-store, must-revalidate"
+// Swarm is the header of a probe's answer that tells of this node's part in a swarm.
+const Swarm = "Swarm"
+
+// ProbeHead returns what the answer to a probe carries on a node in no swarm: nobody may keep it, and builds are asked for by
+// POST /build.
+func ProbeHead() []Header {
+	return []Header{
+		{"Cache-Control", []string{"no-cache, no-store, must-revalidate"}},
+		{"Pragma", []string{"no-cache"}},
+		{"Builder-Version", []string{"1"}},
+		{Swarm, []string{"inactive"}},
+	}
+}
 
 // Takeover returns the head of an answer whose connection is the stream from then on, in the form that clients of that
 // time compare literally: 101 for those that asked to upgrade, 200 for others. Of the headers in set it takes those that

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"moss/api/apiver"
+	"moss/api/compat"
 	"moss/api/route"
 	"moss/api/wire"
 	"moss/engine/container"
@@ -103,6 +104,8 @@ type Swarm interface {
 	// Pass sends a request and returns its answer, whose body the caller closes. With enters it may bring the node into a
 	// swarm. fault.NotAcceptable in no swarm, fault.Unavailable without an answer.
 	Pass(r *http.Request, enters bool) (*http.Response, error)
+	// MayBeInSwarm reports whether this node is in a swarm, or is about to be. It costs nothing: every probe asks.
+	MayBeInSwarm() bool
 	// Node returns this node's part in a swarm; what takes longer than ctx is pending.
 	Node(ctx context.Context) status.Node
 }
@@ -158,6 +161,7 @@ type Handler struct {
 	swarm      Swarm
 	batches    eventBatches
 	driver     string
+	probeHead  []compat.Header
 }
 
 // New returns the handler of all endpoints.
@@ -168,7 +172,7 @@ func New(s Services) *Handler {
 		images: s.Images, imageVerbs: s.ImageVerbs, archives: s.ImageArchives, registries: s.Registries,
 		volumes: s.Volumes, system: s.System, events: s.Events, swarm: s.Swarm,
 		builds: s.Builds, networks: s.Networks, members: s.Members,
-		driver: s.StorageDriver,
+		driver: s.StorageDriver, probeHead: compat.ProbeHead(),
 	}
 }
 

@@ -49,6 +49,8 @@ type cluster struct {
 	node     status.Node
 }
 
+func (f *cluster) MayBeInSwarm() bool { return f.node.State != "" }
+
 func (f *cluster) Node(context.Context) status.Node { return f.node }
 
 func (f *cluster) Pass(r *http.Request, _ bool) (*http.Response, error) {

@@ -8,24 +8,21 @@ import (
 	"moss/api/compat"
 	"moss/api/route"
 	"moss/api/wire"
-	"moss/engine/swarm/status"
 )
 
 // pingLimit bounds how long an answer to a ping waits for this node's part in a swarm.
 const pingLimit = time.Second
 
 func (h *Handler) systemPing(c *route.Call) error {
-	var node status.Node
-	if h.swarm != nil {
+	head := c.Writer().Header()
+	for _, probe := range h.probeHead {
+		head[probe.Key] = probe.Value
+	}
+	if h.swarm != nil && h.swarm.MayBeInSwarm() {
 		ctx, cancel := context.WithTimeout(c.Ctx(), pingLimit)
 		defer cancel()
-		node = h.swarm.Node(ctx)
+		head.Set(compat.Swarm, wire.SwarmState(h.swarm.Node(ctx)))
 	}
-	head := c.Writer().Header()
-	head.Set("Cache-Control", compat.NoCache)
-	head.Set("Pragma", "no-cache")
-	head.Set("Swarm", wire.SwarmState(node))
-	head.Set("Builder-Version", "1") // builds are asked for by POST /build
 	return c.Bytes(http.StatusOK, compat.Text, []byte("OK"))
 }
 

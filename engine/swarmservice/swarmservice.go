@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,6 +52,10 @@ type Service struct {
 	http   *http.Client
 	work   sync.WaitGroup
 
+	// entered is true where moss-swarm was asked or the record seen since the record was last missed: every probe asks, and
+	// must not wait for a disk.
+	entered atomic.Bool
+
 	mu     sync.Mutex // held while moss-swarm is started; guards the fields below
 	watch  io.Closer  // to the moss-swarm that is watched; nil: none
 	opened io.Closer  // what Open has returned
@@ -60,6 +65,7 @@ type Service struct {
 func New(opt Options) *Service {
 	s := &Service{opt: opt}
 	s.life, s.cancel = context.WithCancel(context.Background())
+	s.entered.Store(s.InSwarm())
 	s.http = &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var dialer net.Dialer
@@ -95,6 +101,9 @@ func (s *Service) InSwarm() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// MayBeInSwarm reports whether this node is in a swarm, or is about to be, without a look at the disk. Node tells for sure.
+func (s *Service) MayBeInSwarm() bool { return s.entered.Load() }
+
 // Pass sends a request to moss-swarm and returns its answer, whose body the caller closes. With enters the request may bring
 // this node into a swarm. The errors are fault.NotAcceptable if the node is in none, and fault.Unavailable when moss-swarm does
 // not answer.
@@ -105,6 +114,7 @@ func (s *Service) Pass(r *http.Request, enters bool) (*http.Response, error) {
 	if err := s.ensure(r.Context()); err != nil {
 		return nil, err
 	}
+	s.entered.Store(true)
 	response, err := s.http.Do(r)
 	if err != nil {
 		s.settle()
@@ -138,8 +148,10 @@ func (s *Service) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.InSwarm() {
+		s.entered.Store(true)
 		return
 	}
+	s.entered.Store(false)
 	if s.watch != nil {
 		_ = s.watch.Close() // the watcher of it makes it nil
 	}
@@ -301,6 +313,7 @@ func (s *Service) watchProgram(watch io.ReadCloser, begun time.Time) {
 	_ = watch.Close()
 	s.mu.Lock()
 	s.watch = nil
+	s.entered.Store(s.InSwarm())
 	s.mu.Unlock()
 	if s.life.Err() != nil || !s.InSwarm() {
 		return

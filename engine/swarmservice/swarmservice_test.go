@@ -158,6 +158,9 @@ func TestNoSwarmNoProgram(t *testing.T) {
 	if node := r.Node(t.Context()); node.State != status.Inactive {
 		t.Errorf("Node: got %+v, want inactive", node)
 	}
+	if r.MayBeInSwarm() {
+		t.Error("MayBeInSwarm: got true")
+	}
 	r.End(t.Context())
 	if n := r.starts.Load(); n != 0 || r.open.Load() != 0 {
 		t.Errorf("%d programs were started, and %d sockets are open", n, r.open.Load())
@@ -172,8 +175,14 @@ func TestLife(t *testing.T) {
 		t.Fatalf("init that fails: got %d, %v", code, err)
 	}
 	await(t, "its end", func() bool { return len(children(t)) == 0 && r.open.Load() == 0 })
+	if r.MayBeInSwarm() {
+		t.Error("MayBeInSwarm after an init that failed: got true")
+	}
 	if code, _, err := r.pass(t, "POST", "/v1.24/swarm/init", "", true); code != http.StatusOK || err != nil {
 		t.Fatalf("init: got %d, %v", code, err)
+	}
+	if !r.MayBeInSwarm() {
+		t.Error("MayBeInSwarm after init: got false")
 	}
 	code, body, err := r.pass(t, "POST", "/v1.24/services/create?x=a%2Fb", "{}", false)
 	if want := "POST /v1.24/services/create?x=a%2Fb kept {}"; code != http.StatusOK || body != want || err != nil {
@@ -196,6 +205,9 @@ func TestLife(t *testing.T) {
 		t.Error("the socket is open after Close")
 	}
 	next := newRig(t, dir) // of the next engine
+	if !next.MayBeInSwarm() {
+		t.Error("MayBeInSwarm of the next engine: got false")
+	}
 	next.Run()
 	await(t, "the next engine's watch", func() bool { return next.open.Load() == 1 && next.Node(t.Context()).State == status.Active })
 	if next.starts.Load() != 0 || len(children(t)) != 1 {
@@ -204,7 +216,7 @@ func TestLife(t *testing.T) {
 	if code, _, err := next.pass(t, "POST", "/v1.24/swarm/leave", "", false); code != http.StatusOK || err != nil {
 		t.Errorf("leave: got %d, %v", code, err)
 	}
-	await(t, "its end", func() bool { return len(children(t)) == 0 && next.open.Load() == 0 })
+	await(t, "its end", func() bool { return len(children(t)) == 0 && next.open.Load() == 0 && !next.MayBeInSwarm() })
 	if _, _, err := next.pass(t, "GET", "/v1.24/nodes", "", false); !fault.Is(err, fault.NotAcceptable) {
 		t.Errorf("Pass after leave: got %v, want fault.NotAcceptable", err)
 	}

@@ -29,12 +29,16 @@ type follower struct {
 
 // watchTask follows a running task to its end and cleans up after it. One watcher runs per running container; it takes no
 // token, so that it is never kept from its work. silence, if not nil, says why nothing could be learned of the task so far.
-func (f *follower) watchTask(c *ctr, t task.Task, silence error) {
+// over is closed once the watcher has done.
+func (f *follower) watchTask(c *ctr, t task.Task, silence error) (over <-chan struct{}) {
+	done := make(chan struct{})
 	f.background.runJob(func(ctx context.Context) {
+		defer close(done)
 		if exit, over := f.followTask(ctx, c, t, silence); over { // otherwise the next engine takes the task over
 			f.handleExit(context.WithoutCancel(ctx), c, t, exit)
 		}
 	})
+	return done
 }
 
 // handleExit releases what a running container holds, then says that it has ended.

@@ -139,14 +139,19 @@ func New(ctx context.Context, opt Options) (*Manager, error) {
 }
 
 // Run follows the containers that run and starts those whose restart policy says so. Watchers are told of every container that
-// has a process, and of every beginning and end from then on. It is called once, before any verb that starts a container.
+// has a process, and of every beginning and end from then on. It is called once, before any verb that starts a container, and
+// returns when the containers that had ended by then are said to have, or after a second.
 func (m *Manager) Run(watchers ...Watcher) {
 	m.follower.watchers = watchers
+	limit := time.After(adoptWait)
+	var ends []<-chan struct{}
 	for _, a := range m.adopted {
 		if a.running {
 			m.follower.tellBegan(a.c.record())
 		}
-		m.follower.watchTask(a.c, a.task, a.silence)
+		if over := m.follower.watchTask(a.c, a.task, a.silence); !a.running {
+			ends = append(ends, over)
+		}
 	}
 	if slices.ContainsFunc(m.adopted, func(a adoption) bool { return a.c.record().LogDriver().Writes == logdriver.Remote }) {
 		m.background.runJob(m.keepLogService)
@@ -156,6 +161,13 @@ func (m *Manager) Run(watchers ...Watcher) {
 	begun := startSignals(all)
 	for _, c := range all {
 		m.resumeContainer(m.background.life, c, begun)
+	}
+	for _, over := range ends {
+		select {
+		case <-over:
+		case <-limit:
+			return
+		}
 	}
 }
 

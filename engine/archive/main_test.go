@@ -32,6 +32,8 @@ type box struct {
 	events []string
 	ids    *container.IDMap
 	user   string // of the container
+
+	removed bool // no view is opened any more
 }
 
 const secret = "the canary's own"
@@ -57,6 +59,9 @@ func (b *box) must(err error) {
 
 // OpenFiles shows the root whatever the container is called.
 func (b *box) OpenFiles(context.Context, string) (*container.Files, error) {
+	if b.removed {
+		return nil, fault.NotFound("No such container: web")
+	}
 	root, err := os.OpenFile(b.root, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err

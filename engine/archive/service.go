@@ -198,10 +198,22 @@ func (s *Service) Unpack(ctx context.Context, ref, asked string, src io.Reader, 
 		to.owner = &user
 	}
 	if err := unpackArchive(ctx, src, to); err != nil {
-		return err
+		return s.failureOf(ctx, ref, err)
 	}
 	s.publishEvent("extract-to-dir", files.Record)
 	return nil
+}
+
+// failureOf returns what a copy failed of: the removal of the container, whatever its files were then, or the error itself.
+func (s *Service) failureOf(ctx context.Context, ref string, err error) error {
+	files, gone := s.opt.Containers.OpenFiles(ctx, ref)
+	if gone == nil {
+		return errors.Join(err, files.Close())
+	}
+	if fault.Is(gone, fault.NotFound) {
+		return gone
+	}
+	return err
 }
 
 // checkDestination refuses what nothing can be unpacked into.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -211,6 +212,31 @@ func TestUnpackErrors(t *testing.T) {
 		t.Errorf("Unpack after the end of its context = %v", err)
 	}
 }
+
+// TestUnpackIntoARemoved: a removal that comes in the middle is no fault of the archive.
+func TestUnpackIntoARemoved(t *testing.T) {
+	b := newBox(t)
+	raw := archiveOf(t, &tar.Header{Name: "file", Mode: 0o644, Typeflag: tar.TypeReg})
+	removal := readerFunc(func([]byte) (int, error) {
+		b.must(os.RemoveAll(b.root))
+		b.removed = true
+		return 0, io.EOF
+	})
+	err := b.service().Unpack(t.Context(), "web", "/dest", io.MultiReader(removal, bytes.NewReader(raw)), UnpackOptions{})
+	if !fault.Is(err, fault.NotFound) {
+		t.Errorf("got %v, want fault.NotFound", err)
+	}
+	b = newBox(t)
+	gone := readerFunc(func([]byte) (int, error) { b.must(os.RemoveAll(b.root + "/dest")); return 0, io.EOF })
+	err = b.service().Unpack(t.Context(), "web", "/dest", io.MultiReader(gone, bytes.NewReader(raw)), UnpackOptions{})
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "replaces it meanwhile") {
+		t.Errorf("a folder that goes while the container stays: got %v, want fault.Invalid", err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestUnpackKeepsDirNonDir(t *testing.T) {
 	for _, tc := range []struct {

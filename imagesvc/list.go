@@ -77,8 +77,8 @@ func (s *Service) newFilter(ctx context.Context, opts image.ListOptions) (*listF
 			f.since, err = s.findBoundImage(ctx, f.since, values, false)
 		case prune.Until:
 			for _, value := range values {
-				var until time.Time
-				if until, err = prune.ParseTime(value, time.Now()); err != nil {
+				until, err := prune.ParseTime(value, time.Now())
+				if err != nil {
 					return nil, fault.Invalid("Invalid filter 'until=%s': %w", value, err)
 				}
 				if f.until.IsZero() || until.Before(f.until) {

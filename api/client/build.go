@@ -114,14 +114,10 @@ func (c *counting) Write(p []byte) (int, error) {
 func (o *BuildOptions) toQuery() (url.Values, error) {
 	query := url.Values{}
 	h := &o.Host
-	for key, value := range map[string]string{
+	setTexts(query, map[string]string{
 		"remote": o.Remote, "dockerfile": o.Dockerfile, "target": o.Target, "platform": o.Platform, "networkmode": h.NetworkMode,
 		"cgroupparent": h.CgroupParent, "cpusetcpus": h.CpusetCpus, "cpusetmems": h.CpusetMems, "isolation": h.Isolation,
-	} {
-		if value != "" {
-			query.Set(key, value)
-		}
-	}
+	})
 	for key, on := range map[string]bool{
 		"q": o.Quiet, "nocache": o.NoCache, "pull": o.Pull, "forcerm": o.ForceRemove, "steps": o.Steps, "squash": o.Squash,
 	} {

@@ -239,6 +239,15 @@ func imagePath(ref, verb string) (string, error) {
 	return "/images/" + strings.Join(parts, "/") + verb, nil
 }
 
+// setTexts sets the parameters that are not empty.
+func setTexts(query url.Values, texts map[string]string) {
+	for key, value := range texts {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+}
+
 func formatBool(on bool) string {
 	if on {
 		return "1"

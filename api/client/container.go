@@ -71,11 +71,7 @@ func (c *Client) ContainerCreate(
 	ctx context.Context, opts CreateOptions, body types.ContainerCreate,
 ) (types.ContainerCreated, error) {
 	query := url.Values{}
-	for key, value := range map[string]string{"name": opts.Name, "platform": opts.Platform} {
-		if value != "" {
-			query.Set(key, value)
-		}
-	}
+	setTexts(query, map[string]string{"name": opts.Name, "platform": opts.Platform})
 	var out types.ContainerCreated
 	err := c.call(ctx, request{method: http.MethodPost, path: "/containers/create", query: query, json: body}, &out)
 	return out, err
@@ -192,8 +188,6 @@ func (o StopOptions) toQuery() url.Values {
 	if o.Timeout != nil {
 		query.Set("t", strconv.Itoa(*o.Timeout))
 	}
-	if o.Signal != "" {
-		query.Set("signal", o.Signal)
-	}
+	setTexts(query, map[string]string{"signal": o.Signal})
 	return query
 }

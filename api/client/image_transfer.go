@@ -57,14 +57,10 @@ type Progress struct {
 // if opts have a source. An error of archive comes back as it is.
 func (c *Client) ImageImport(ctx context.Context, opts ImportOptions, archive io.Reader, each func(Progress) error) error {
 	query := url.Values{"fromSrc": {"-"}}
-	for key, value := range map[string]string{
+	setTexts(query, map[string]string{
 		"fromSrc": opts.Source, "repo": opts.Repo, "tag": opts.Tag, "message": opts.Message,
 		"platform": opts.Platform,
-	} {
-		if value != "" {
-			query.Set(key, value)
-		}
-	}
+	})
 	if len(opts.Changes) > 0 {
 		query["changes"] = opts.Changes
 	}

@@ -139,11 +139,7 @@ func (c *Client) ContainerLogs(ctx context.Context, ref string, opts LogsOptions
 			query.Set(key, "1")
 		}
 	}
-	for key, value := range map[string]string{"since": opts.Since, "until": opts.Until, "tail": opts.Tail} {
-		if value != "" {
-			query.Set(key, value)
-		}
-	}
+	setTexts(query, map[string]string{"since": opts.Since, "until": opts.Until, "tail": opts.Tail})
 	resp, err := c.sendRequest(ctx, request{method: http.MethodGet, path: path, query: query})
 	if err != nil {
 		return nil, fmt.Errorf("logs of %s: %w", ref, err)

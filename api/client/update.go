@@ -30,13 +30,9 @@ func (c *Client) ContainerUpdate(ctx context.Context, ref string, body types.Con
 // ContainerCommit makes an image of a container and returns its id.
 func (c *Client) ContainerCommit(ctx context.Context, ref string, opts Commit) (string, error) {
 	query := url.Values{"container": {ref}, "pause": {formatBool(opts.Pause)}}
-	for key, value := range map[string]string{
+	setTexts(query, map[string]string{
 		"repo": opts.Repo, "tag": opts.Tag, "comment": opts.Comment, "author": opts.Author,
-	} {
-		if value != "" {
-			query.Set(key, value)
-		}
-	}
+	})
 	if len(opts.Changes) > 0 {
 		query["changes"] = opts.Changes
 	}

@@ -143,7 +143,6 @@ func New(ctx context.Context, opt Options) (*Manager, error) {
 // returns when the containers that had ended by then are said to have, or after a second.
 func (m *Manager) Run(watchers ...Watcher) {
 	m.follower.watchers = watchers
-	limit := time.After(adoptWait)
 	var ends []<-chan struct{}
 	for _, a := range m.adopted {
 		if a.running {
@@ -162,6 +161,7 @@ func (m *Manager) Run(watchers ...Watcher) {
 	for _, c := range all {
 		m.resumeContainer(m.background.life, c, begun)
 	}
+	limit := time.After(adoptWait)
 	for _, over := range ends {
 		select {
 		case <-over:

@@ -147,11 +147,11 @@ func (b *settlingBody) Close() error {
 func (s *Service) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.InSwarm() {
-		s.entered.Store(true)
+	in := s.InSwarm()
+	s.entered.Store(in)
+	if in {
 		return
 	}
-	s.entered.Store(false)
 	if s.watch != nil {
 		_ = s.watch.Close() // the watcher of it makes it nil
 	}
@@ -313,9 +313,10 @@ func (s *Service) watchProgram(watch io.ReadCloser, begun time.Time) {
 	_ = watch.Close()
 	s.mu.Lock()
 	s.watch = nil
-	s.entered.Store(s.InSwarm())
+	in := s.InSwarm()
+	s.entered.Store(in)
 	s.mu.Unlock()
-	if s.life.Err() != nil || !s.InSwarm() {
+	if s.life.Err() != nil || !in {
 		return
 	}
 	s.opt.Log.Warn().Msg("moss-swarm ended, starting it again")

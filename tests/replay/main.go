@@ -34,9 +34,13 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	switch {
 	case len(args) == 4 && args[0] == "record":
-		return record(ctx, args[1], args[2], args[3])
+		l, err := net.Listen("unix", args[1])
+		if err != nil {
+			return err
+		}
+		return recordClient(ctx, l, args[2], args[3])
 	case len(args) == 3 && args[0] == "play":
-		return play(ctx, args[1], args[2], out)
+		return playFile(ctx, args[1], args[2], out)
 	}
 	return errors.New("usage: replay record LISTEN ENGINE FILE | replay play ENGINE FILE")
 }
@@ -68,7 +72,7 @@ type event struct {
 	Left bool `json:"left,omitempty"` // of an end: the client did not wait for it
 }
 
-func (e event) body() []byte {
+func (e event) bodyBytes() []byte {
 	if e.Text != "" {
 		return []byte(e.Text)
 	}

@@ -48,8 +48,8 @@ func startEngine(t *testing.T, name string, status int) string {
 	return socket
 }
 
-// ask sends one request and returns the answer's body, which may go on.
-func ask(ctx context.Context, t *testing.T, socket, method, path, body string) io.ReadCloser {
+// sendRequest sends one request and returns the answer's body, which may go on.
+func sendRequest(ctx context.Context, t *testing.T, socket, method, path, body string) io.ReadCloser {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "http://engine"+path, strings.NewReader(body))
 	if err != nil {
@@ -69,25 +69,19 @@ func TestPlay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	recorded := make(chan error, 1)
 	engine := startEngine(t, "first-", http.StatusNoContent)
-	go func() { recorded <- record(ctx, proxy, engine, file) }()
-	for deadline := time.Now().Add(time.Minute); ; {
-		if c, err := net.Dial("unix", proxy); err == nil {
-			_ = c.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the proxy does not listen")
-		}
-		time.Sleep(time.Millisecond)
+	l, err := net.Listen("unix", proxy)
+	if err != nil {
+		t.Fatal(err)
 	}
+	go func() { recorded <- recordClient(ctx, l, engine, file) }()
 	listening, stopListening := context.WithCancel(ctx)
-	events := ask(listening, t, proxy, "GET", "/events", "")
-	created := ask(ctx, t, proxy, "POST", "/create", "thing")
+	events := sendRequest(listening, t, proxy, "GET", "/events", "")
+	created := sendRequest(ctx, t, proxy, "POST", "/create", "thing")
 	if text, err := io.ReadAll(created); err != nil || string(text) != `{"Id":"first-thing"}` {
 		t.Fatalf("create by the proxy: %q, %v", text, err)
 	}
 	for range 2 { // once more: the answer before it has come to its end
-		if _, err := io.ReadAll(ask(ctx, t, proxy, "DELETE", "/first-thing", "")); err != nil {
+		if _, err := io.ReadAll(sendRequest(ctx, t, proxy, "DELETE", "/first-thing", "")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,10 +91,10 @@ func TestPlay(t *testing.T) {
 	if err := <-recorded; err != nil {
 		t.Fatal(err)
 	}
-	if err := play(t.Context(), startEngine(t, "second-", http.StatusNoContent), file, io.Discard); err != nil {
+	if err := playFile(t.Context(), startEngine(t, "second-", http.StatusNoContent), file, io.Discard); err != nil {
 		t.Errorf("play to an engine that does the same: %v", err)
 	}
-	err := play(t.Context(), startEngine(t, "third-", http.StatusConflict), file, io.Discard)
+	err = playFile(t.Context(), startEngine(t, "third-", http.StatusConflict), file, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "DELETE /first-thing: status 409, want 204") {
 		t.Errorf("play to an engine that answers otherwise: %v", err)
 	}

@@ -37,8 +37,8 @@ type player struct {
 	renamed map[string]string // ids of the file and what they are now
 }
 
-// play asks the engine all of a file, and tells out how many requests that were.
-func play(ctx context.Context, engine, path string, out io.Writer) error {
+// playFile asks the engine all of a file, and tells out how many requests that were.
+func playFile(ctx context.Context, engine, path string, out io.Writer) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func play(ctx context.Context, engine, path string, out io.Writer) error {
 
 func (p *player) playEvent(ctx context.Context, e event) error {
 	if e.Kind == kindBegin {
-		p.going[e.Exchange] = p.ask(ctx, e)
+		p.going[e.Exchange] = p.beginExchange(ctx, e)
 		return nil
 	}
 	x := p.going[e.Exchange]
@@ -109,19 +109,19 @@ func (p *player) playEvent(ctx context.Context, e event) error {
 	}
 }
 
-// translate puts the ids of today in the place of those of the file.
-func (p *player) translate(text []byte) []byte {
+// translateIDs puts the ids of today in the place of those of the file.
+func (p *player) translateIDs(text []byte) []byte {
 	for was, is := range p.renamed {
 		text = bytes.ReplaceAll(text, []byte(was), []byte(is))
 	}
 	return text
 }
 
-// ask begins an exchange.
-func (p *player) ask(ctx context.Context, e event) *exchange {
+// beginExchange asks, and does not wait for the answer.
+func (p *player) beginExchange(ctx context.Context, e event) *exchange {
 	ctx, cancel := context.WithCancel(ctx)
 	x := &exchange{begin: e, head: make(chan result, 1), end: make(chan error, 1), cancel: cancel}
-	path, body := string(p.translate([]byte(e.Path))), p.translate(e.body())
+	path, body := string(p.translateIDs([]byte(e.Path))), p.translateIDs(e.bodyBytes())
 	go func() {
 		req, err := http.NewRequestWithContext(ctx, e.Method, "http://engine"+path, bytes.NewReader(body))
 		if err != nil {

@@ -26,17 +26,13 @@ type recorder struct {
 	err  error // the first one of writing
 }
 
-// record is a proxy from the socket listen to that of the engine, until ctx ends.
-func record(ctx context.Context, listen, engine, path string) error {
+// recordClient is a proxy from a listener, which it closes, to the socket of an engine, until ctx ends.
+func recordClient(ctx context.Context, l net.Listener, engine, path string) error {
 	file, err := os.Create(path)
 	if err != nil {
-		return err
+		return errors.Join(err, l.Close())
 	}
 	defer file.Close() //nolint:errcheck // Sync tells
-	l, err := net.Listen("unix", listen)
-	if err != nil {
-		return err
-	}
 	r := &recorder{engine: transportTo(engine), out: json.NewEncoder(file)}
 	server := &http.Server{
 		Handler: &httputil.ReverseProxy{
@@ -56,7 +52,7 @@ func record(ctx context.Context, listen, engine, path string) error {
 	return errors.Join(r.err, file.Sync())
 }
 
-func (r *recorder) add(e event) {
+func (r *recorder) addEvent(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = errors.Join(r.err, r.out.Encode(e))
@@ -85,18 +81,18 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		begin.Data = body
 	}
-	r.add(begin)
+	r.addEvent(begin)
 	resp, err := r.engine.RoundTrip(req)
 	if err != nil {
-		r.add(event{Kind: kindEnd, Exchange: number, Left: true})
+		r.addEvent(event{Kind: kindEnd, Exchange: number, Left: true})
 		return nil, err
 	}
 	head := event{Kind: kindHead, Exchange: number, Status: resp.StatusCode}
 	if head.ID, err = idOf(resp); err != nil {
 		return nil, err
 	}
-	r.add(head)
-	ended := func() { r.add(event{Kind: kindEnd, Exchange: number, Left: req.Context().Err() != nil}) }
+	r.addEvent(head)
+	ended := func() { r.addEvent(event{Kind: kindEnd, Exchange: number, Left: req.Context().Err() != nil}) }
 	if both, ok := resp.Body.(io.ReadWriteCloser); ok {
 		resp.Body = &takenOver{ReadWriteCloser: both, ended: sync.OnceFunc(ended)}
 	} else {

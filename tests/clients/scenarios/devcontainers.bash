@@ -26,7 +26,7 @@ project() {
   cat >"$files/devcontainer.json"
 }
 
-# found LABEL: the containers of the project.
+# found: the containers of the project.
 found() { dock ps -aq --no-trunc --filter "label=devcontainer.local_folder=$project"; }
 
 devcontainers_scenario() {

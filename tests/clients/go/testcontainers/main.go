@@ -92,7 +92,7 @@ func (r *run) checkOutput(c tc.Container, want string, command ...string) error 
 	return scenario.First(err, scenario.Equal(what, string(text), want), scenario.Equal("code of "+what, code, 0))
 }
 
-func (r *run) kill(c tc.Container) error {
+func (r *run) killContainer(c tc.Container) error {
 	_, err := r.provider.Client().ContainerKill(r.ctx, c.GetContainerID(), client.ContainerKillOptions{Signal: "KILL"})
 	return err
 }

@@ -136,7 +136,7 @@ func (r *run) testEnds() {
 			killed := make(chan error, 1)
 			go func() {
 				err := scenario.Eventually(r.ctx, func() error { return r.checkOutput(c, "", "test", "-e", "/tmp/here") })
-				killed <- errors.Join(err, r.kill(c))
+				killed <- errors.Join(err, r.killContainer(c))
 			}()
 			code, out, err := c.Exec(r.ctx, []string{"sh", "-c", "touch /tmp/here; sleep 1000"})
 			if err != nil {

@@ -274,6 +274,59 @@ inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
   moss volume rm "$name"
 }
 
+@test "image: its files are there, read only, and it stays as long as the container" {
+  name=$(unique image)
+  printf 'FROM busybox\nRUN mkdir -p /data/sub && echo of the image >/data/sub/file && ln -s /etc/passwd /data/out && ln -s /data/sub /data/in && ln -s / /data/root\n' |
+    moss build -q -t "$name" - >/dev/null
+  for client in moss dock; do
+    run $client run --rm --mount "type=image,src=$name,dst=/i" busybox sh -c 'cat /i/data/sub/file; touch /i/x'
+    expect contains "of the image" "Read-only file system"
+    run $client run --rm --mount "type=image,src=$name,dst=/i,image-subpath=data/in" busybox sh -c 'ls /i; touch /i/x'
+    expect contains file "Read-only file system"
+  done
+  run moss run --rm --mount "type=image,src=$name,dst=/one,image-subpath=data/sub/file" busybox cat /one
+  expect output "of the image"
+  # A link of the image leads to what the image has there.
+  run moss run --rm --mount "type=image,src=$name,dst=/i,image-subpath=data/root" busybox ls /i/data
+  expect contains in out root sub
+  run moss run --rm --mount "type=image,src=$name,dst=/i,image-subpath=data/none" busybox true
+  expect status 125
+  expect contains "subpath data/none does not exist"
+
+  moss create --name "$name" --mount "type=image,src=$name,dst=/i" busybox sh -c 'cat /i/data/sub/file; exec sleep 1000' >/dev/null
+  expect equal "$(moss inspect "$name" | jq -c '.[0].Mounts[] | [.Type, .Source, .Destination, .RW]')" "[\"image\",\"$name\",\"/i\",false]"
+  moss cp "$name:/i/data/sub/file" "$dir/copied"
+  expect equal "$(<"$dir/copied")" "of the image"
+  run moss cp "$dir/copied" "$name:/i/data/new"
+  expect status 1
+  run moss rmi "$name"
+  expect status 1
+  expect contains "is using its referenced image"
+  moss start "$name" >/dev/null
+  id=$(moss inspect --type image --format '{{.Id}}' "$name")
+  run moss rmi -f "$id"
+  expect status 1
+  expect contains "is being used by running container"
+  run moss exec "$name" cat /i/data/sub/file
+  expect output "of the image"
+  # An engine that ends ends the container, too; the next start has the files again.
+  halt_engine
+  spawn_engine
+  moss start "$name" >/dev/null
+  run moss exec "$name" cat /i/data/sub/file
+  expect output "of the image"
+  moss restart -t 0 "$name" >/dev/null
+  run moss exec "$name" cat /i/data/sub/file
+  expect output "of the image"
+  # Another container takes it over.
+  run moss run --rm --volumes-from "$name" busybox cat /i/data/sub/file
+  expect output "of the image"
+  moss rm -f "$name" >/dev/null
+  moss rmi "$name" >/dev/null
+  run moss inspect --type image "$id"
+  expect contains "No such image"
+}
+
 @test "what cannot be is refused with its name, and leaves nothing behind" {
   before=$(volume_names)
   name=$(unique bad)
@@ -285,7 +338,10 @@ inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
   }
   refused 501 '[{"Type":"npipe","Source":"x","Target":"/x"}]' npipe
   refused 501 '[{"Type":"cluster","Source":"x","Target":"/x"}]' cluster
-  refused 501 '[{"Type":"image","Source":"busybox","Target":"/x"}]' image
+  refused 400 '[{"Type":"image","Target":"/x"}]' Source
+  refused 400 '[{"Type":"image","Source":"nosuch","Target":"/x"}]' 'No such image: nosuch:latest'
+  refused 400 '[{"Type":"image","Source":"busybox","Target":"/x","ImageOptions":{"Subpath":"../x"}}]' Subpath
+  refused 400 '[{"Type":"bind","Source":"/tmp","Target":"/x","ImageOptions":{"Subpath":"x"}}]' ImageOptions
   refused 501 '[{"Type":"volume","Target":"/x","VolumeOptions":{"DriverConfig":{"Name":"nosuch"}}}]' 'VolumeOptions.DriverConfig.Name nosuch'
   refused 400 '[{"Target":"/x"}]' 'mount type unknown'
   refused 400 '[{"Type":"bind","Source":"rel","Target":"/x"}]' Source

@@ -13,8 +13,8 @@ import (
 // MountConfig asks for one mount, as later versions of the API do beside Binds, Volumes and Tmpfs. Options of another type
 // than its own are fault.Invalid.
 type MountConfig struct {
-	Type           string             // bind, volume or tmpfs
-	Source         string             `json:",omitempty"` // a path of the host, or the name of a volume; empty for an anonymous one
+	Type           string             // bind, volume, tmpfs or image
+	Source         string             `json:",omitempty"` // a path of the host, or a name; empty for an anonymous volume
 	Target         string             // absolute path in the container
 	ReadOnly       bool               `json:",omitempty"`
 	Consistency    string             `json:",omitempty"` // a hint for hosts that are not Linux
@@ -55,9 +55,9 @@ type TmpfsOptions struct {
 	Options   [][]string `json:",omitempty"` // each a flag, or a name and its value
 }
 
-// ImageMountOptions are of a type that is refused.
+// ImageMountOptions are what a MountConfig of an image's files may say.
 type ImageMountOptions struct {
-	Subpath string `json:",omitempty"`
+	Subpath string `json:",omitempty"` // of the image, to mount instead of its root
 }
 
 // BindTerms are what only a MountConfig asks of a host path.
@@ -73,6 +73,12 @@ type VolumeTerms struct {
 	Subpath string            `json:",omitempty"` // relative and local, cleaned
 	Labels  map[string]string `json:",omitempty"` // of the volume if it is made
 	Options map[string]string `json:",omitempty"` // of its driver, likewise
+}
+
+// ImageTerms tell what is mounted of an image.
+type ImageTerms struct {
+	ImageID string `json:",omitempty"` // sha256:…; empty until it was looked up
+	Subpath string `json:",omitempty"` // relative and local, cleaned
 }
 
 // checkMountConfigs parses Mounts. take refuses a destination that is in use.
@@ -99,6 +105,8 @@ func (d *draft) checkMountConfigs(take func(dst string) error) error {
 				return prefixField("Mounts", asked.invalidField("TmpfsOptions: %v", err))
 			}
 			d.Tmpfs = append(d.Tmpfs, t)
+		case mountImage:
+			d.Images = append(d.Images, asked.toImage(dst))
 		}
 	}
 	return nil
@@ -124,10 +132,10 @@ func (c *MountConfig) invalidField(format string, args ...any) error {
 
 // checkFields validates all but the options of a tmpfs and returns the cleaned target.
 func (c *MountConfig) checkFields() (dst string, err error) {
-	if slices.Contains([]string{"npipe", "cluster", "image"}, c.Type) {
+	if slices.Contains([]string{"npipe", "cluster"}, c.Type) {
 		return "", unsupportedSetting("Type", c.Type)
 	}
-	if !slices.Contains([]string{mountBind, mountVolume, mountTmpfs}, c.Type) {
+	if !slices.Contains([]string{mountBind, mountVolume, mountTmpfs, mountImage}, c.Type) {
 		return "", fault.Invalid("mount type unknown: %q", c.Type)
 	}
 	if c.Target == "" {
@@ -146,7 +154,7 @@ func (c *MountConfig) checkFields() (dst string, err error) {
 		{c.BindOptions != nil && c.Type != mountBind, "BindOptions"},
 		{c.VolumeOptions != nil && c.Type != mountVolume, "VolumeOptions"},
 		{c.TmpfsOptions != nil && c.Type != mountTmpfs, "TmpfsOptions"},
-		{c.ImageOptions != nil, "ImageOptions"},
+		{c.ImageOptions != nil && c.Type != mountImage, "ImageOptions"},
 		{c.ClusterOptions != nil, "ClusterOptions"},
 		{c.Source != "" && c.Type == mountTmpfs, "Source"},
 	} {
@@ -154,13 +162,20 @@ func (c *MountConfig) checkFields() (dst string, err error) {
 			return "", c.invalidField("field %s must not be specified", other.field)
 		}
 	}
+	return dst, c.checkOptions()
+}
+
+func (c *MountConfig) checkOptions() error {
 	switch c.Type {
 	case mountBind:
-		return dst, c.checkBind()
+		return c.checkBind()
 	case mountVolume:
-		return dst, c.checkVolume()
+		return c.checkVolume()
+	case mountImage:
+		return c.checkImage()
+	default:
+		return nil
 	}
-	return dst, nil
 }
 
 func (c *MountConfig) checkBind() error {
@@ -205,7 +220,7 @@ func (c *MountConfig) checkVolume() error {
 		switch {
 		case c.Source == "":
 			return c.invalidField("VolumeOptions.Subpath must not be set when using anonymous volumes")
-		case !filepath.IsLocal(o.Subpath) || strings.ContainsRune(o.Subpath, 0):
+		case !isSubpath(o.Subpath):
 			return c.invalidField("VolumeOptions.Subpath: subpath must be a relative path within the volume: %q", o.Subpath)
 		}
 	}
@@ -214,6 +229,18 @@ func (c *MountConfig) checkVolume() error {
 	}
 	return nil
 }
+
+func (c *MountConfig) checkImage() error {
+	switch o := c.ImageOptions; {
+	case c.Source == "":
+		return c.invalidField("field Source must not be empty")
+	case o != nil && o.Subpath != "" && !isSubpath(o.Subpath):
+		return c.invalidField("ImageOptions.Subpath: subpath must be a relative path within the image: %q", o.Subpath)
+	}
+	return nil
+}
+
+func isSubpath(text string) bool { return filepath.IsLocal(text) && !strings.ContainsRune(text, 0) }
 
 // toBind returns a checked mount of a host path.
 func (c *MountConfig) toBind(dst string) Bind {
@@ -247,6 +274,15 @@ func (c *MountConfig) toVolume(dst string) VolumeMount {
 		}
 	}
 	return v
+}
+
+// toImage returns a checked mount of an image's files.
+func (c *MountConfig) toImage(dst string) ImageMount {
+	m := ImageMount{Source: c.Source, Destination: dst}
+	if o := c.ImageOptions; o != nil && o.Subpath != "" {
+		m.Subpath = filepath.Clean(o.Subpath)
+	}
+	return m
 }
 
 // toTmpfs returns a checked mount of memory.

@@ -99,7 +99,7 @@ func TestMountConfigsRefused(t *testing.T) {
 			t.Errorf("Mounts %s: error %v, want fault.Invalid with Mounts and %s", asked, err, names)
 		}
 	}
-	for _, kind := range []string{"npipe", "cluster", "image"} {
+	for _, kind := range []string{"npipe", "cluster"} {
 		_, _, err := ask{host: `{"Mounts":[{"Type":"` + kind + `","Target":"/x"}]}`}.spec(t)
 		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), kind) {
 			t.Errorf("type %s: error %v, want fault.Unsupported naming it", kind, err)
@@ -118,6 +118,7 @@ func TestMountConfigsInARecord(t *testing.T) {
 		host: `{"Mounts":[
 			{"Type":"bind","Source":"/a","Target":"/b","ReadOnly":true,"BindOptions":{"NonRecursive":true}},
 			{"Type":"volume","Source":"data","Target":"/v","VolumeOptions":{"Subpath":"s","Labels":{"a":"b"},"DriverConfig":{"Options":{"type":"tmpfs"}}}},
+			{"Type":"image","Source":"busybox","Target":"/i","ImageOptions":{"Subpath":"usr/./lib"}},
 			{"Type":"tmpfs","Target":"/t/","ReadOnly":true,"TmpfsOptions":{"SizeBytes":5}}]}`,
 	}.spec(t)
 	if err != nil {
@@ -125,6 +126,9 @@ func TestMountConfigsInARecord(t *testing.T) {
 	}
 	if len(first.Volumes) != 2 || first.Volumes[1].Destination != "/implied" {
 		t.Fatalf("volumes %+v, want that of Mounts and /implied", first.Volumes)
+	}
+	if want := []ImageMount{{Source: "busybox", Destination: "/i", ImageTerms: ImageTerms{Subpath: "usr/lib"}}}; !reflect.DeepEqual(first.Images, want) {
+		t.Fatalf("images %+v, want %+v", first.Images, want)
 	}
 	first.Volumes[1].Implied = false
 	raw, err := json.Marshal(&Record{Config: first.Config, Host: first.Host, Mounts: first.Mounts()})
@@ -136,7 +140,7 @@ func TestMountConfigsInARecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := SpecOf(&r)
-	if err != nil || !reflect.DeepEqual(first.Binds, again.Binds) || !reflect.DeepEqual(first.Volumes, again.Volumes) ||
+	if err != nil || !reflect.DeepEqual(first.Binds, again.Binds) || !reflect.DeepEqual(first.Volumes, again.Volumes) || !reflect.DeepEqual(first.Images, again.Images) ||
 		!reflect.DeepEqual(first.Tmpfs, again.Tmpfs) || !reflect.DeepEqual(first.Host.Mounts, again.Host.Mounts) {
 		t.Errorf("SpecOf = %+v, %v\nwant %+v", again, err, first)
 	}

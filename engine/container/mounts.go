@@ -21,6 +21,13 @@ type Bind struct {
 	BindTerms
 }
 
+// ImageMount is an image whose files appear in the container, read only.
+type ImageMount struct {
+	Source      string // as the client named the image
+	Destination string // absolute path in the container, cleaned, never "/"
+	ImageTerms
+}
+
 // Tmpfs is a file system in memory.
 type Tmpfs struct {
 	Destination string   // absolute path in the container, cleaned, never "/"

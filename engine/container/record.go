@@ -67,9 +67,9 @@ type End struct {
 
 // Mount is one mount point as inspect shows it (API document 1, 2.1).
 type Mount struct {
-	Type        string // bind or volume
+	Type        string // bind, volume or image
 	Name        string // of the volume
-	Source      string
+	Source      string // of an image its name
 	Destination string
 	Driver      string
 	Mode        string
@@ -79,6 +79,7 @@ type Mount struct {
 	NoCopy      bool // a volume into which nothing of the image is copied
 	Bind        BindTerms
 	Volume      VolumeTerms
+	Image       ImageTerms
 }
 
 // Network is what a running container has of the network: nothing in Path unless the network namespace is its own.

@@ -31,8 +31,9 @@ type Spec struct {
 	UTSHost bool   // shares the host name
 	Ipc     Ipc    // whose shared memory
 
-	Binds   []Bind         // in the order of the request
-	Tmpfs   []Tmpfs        // sorted by destination
+	Binds   []Bind  // in the order of the request
+	Tmpfs   []Tmpfs // sorted by destination
+	Images  []ImageMount
 	Publish []Publish      // published ports, sorted
 	Exposed []network.Port // exposed ports, published or not, sorted; the host side is empty
 	Hosts   []HostIP       // extra lines of /etc/hosts
@@ -119,7 +120,7 @@ func SpecOf(r *Record) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	spec.Binds, spec.Volumes = nil, nil
+	spec.Binds, spec.Volumes, spec.Images = nil, nil, nil
 	for _, m := range r.Mounts {
 		spec.addMount(m)
 	}

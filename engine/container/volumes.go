@@ -37,6 +37,7 @@ const (
 	mountBind   = "bind"
 	mountVolume = "volume"
 	mountTmpfs  = "tmpfs"
+	mountImage  = "image"
 )
 
 // checkVolumes makes anonymous volumes of Config.Volumes where nothing else is mounted, and parses VolumesFrom.
@@ -114,6 +115,9 @@ func (s *Spec) TakeOver(mounts []Mount) {
 	for _, t := range s.Tmpfs {
 		own[t.Destination] = true
 	}
+	for _, i := range s.Images {
+		own[i.Destination] = true
+	}
 	for _, v := range s.Volumes {
 		own[v.Destination] = own[v.Destination] || !v.Implied
 	}
@@ -137,15 +141,19 @@ func (s *Spec) addMount(m Mount) {
 		})
 		return
 	}
+	if m.Type == mountImage {
+		s.Images = append(s.Images, ImageMount{Source: m.Source, Destination: m.Destination, ImageTerms: m.Image})
+		return
+	}
 	s.Binds = append(s.Binds, Bind{
 		Source: m.Source, Destination: m.Destination, ReadOnly: !m.RW, Propagation: m.Propagation, Mode: m.Mode,
 		BindTerms: m.Bind,
 	})
 }
 
-// Mounts are the binds and volumes as a record keeps them and inspect shows them.
+// Mounts are the binds, volumes and images as a record keeps them and inspect shows them.
 func (s *Spec) Mounts() []Mount {
-	mounts := make([]Mount, 0, len(s.Binds)+len(s.Volumes))
+	mounts := make([]Mount, 0, len(s.Binds)+len(s.Volumes)+len(s.Images))
 	for _, b := range s.Binds {
 		mounts = append(mounts, Mount{
 			Type: mountBind, Source: b.Source, Destination: b.Destination,
@@ -159,6 +167,9 @@ func (s *Spec) Mounts() []Mount {
 			Volume: v.VolumeTerms,
 		})
 	}
+	for _, i := range s.Images {
+		mounts = append(mounts, Mount{Type: mountImage, Source: i.Source, Destination: i.Destination, Image: i.ImageTerms})
+	}
 	return mounts
 }
 
@@ -171,6 +182,17 @@ func (r *Record) MountPoints() []Mount {
 		}
 	}
 	return points
+}
+
+// Images are the ids of the images that a container keeps: its own, and those that are mounted into it.
+func (r *Record) Images() []string {
+	ids := []string{r.ImageID}
+	for _, m := range r.Mounts {
+		if m.Type == mountImage {
+			ids = append(ids, m.Image.ImageID)
+		}
+	}
+	return ids
 }
 
 // VolumeNames are the volumes that a record's mounts name.

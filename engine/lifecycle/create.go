@@ -45,6 +45,7 @@ type maker struct {
 	networks *Networks
 	layers   *layers
 	volumes  *volumes
+	images   *imageMounts
 	userns   *userNamespaces
 }
 
@@ -65,6 +66,11 @@ func (k *maker) makeContainer(
 	}
 	back.push(func(context.Context) error { k.index.free(name, containerID); return nil })
 
+	release, err := k.images.findImages(ctx, &spec)
+	if err != nil {
+		return "", nil, err
+	}
+	defer release()
 	links, err := resolveReferences(k.index, containerID, name, &spec)
 	if err != nil {
 		return "", nil, err

@@ -31,6 +31,7 @@ type Files struct {
 	index       *index
 	layers      *layers
 	volumes     volumeMounts
+	images      *imageMounts
 	userns      *userNamespaces
 	etc         *etcFiles
 	differences differences
@@ -147,15 +148,25 @@ func (f *Files) viewPoints(ctx context.Context, r *container.Record, back *undo)
 	user := id.New() // of the volumes, beside the container itself
 	for _, mount := range r.Mounts {
 		p := viewPoint{mount.Source, path.Clean(mount.Destination), !mount.RW}
-		if mount.Name != "" {
+		switch {
+		case mount.Image.ImageID != "":
+			source, release, err := f.images.openImage(ctx, mount.Image)
+			if err != nil {
+				return nil, err
+			}
+			back.push(func(context.Context) error { return release() })
+			p.source = source
+		case mount.Name != "":
 			src, err := f.volumes.Mount(ctx, mount.Name, user, mount.Volume.Subpath)
 			if err != nil {
 				return nil, err
 			}
 			back.push(func(ctx context.Context) error { return f.volumes.Unmount(ctx, mount.Name, user) })
 			p.source, p.readOnly = src.Dir, p.readOnly || src.ReadOnly
-		} else if err := readySource(mount.Source, mount.Bind); err != nil {
-			return nil, err
+		default:
+			if err := readySource(mount.Source, mount.Bind); err != nil {
+				return nil, err
+			}
 		}
 		points = append(points, p)
 		taken[p.destination] = true

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -197,6 +198,8 @@ type fakeImages struct {
 	committed image.Commit // the last one
 	layer     string       // of the last commit
 	fail      error        // of Commit, once the layer has been read
+	files     string       // a folder: the files of all images
+	held      atomic.Int32 // holds and views
 }
 
 func (f *fakeImages) Commit(
@@ -220,6 +223,24 @@ func (f *fakeImages) Get(_ context.Context, ref string) (*image.Image, error) {
 	default:
 		return nil, fault.NotFound("no image %s", ref)
 	}
+}
+
+// Hold counts the holds that there are.
+func (f *fakeImages) Hold(ctx context.Context, ref, _ string) (func(), error) {
+	if _, err := f.Get(ctx, ref); err != nil {
+		return nil, err
+	}
+	f.held.Add(1)
+	return sync.OnceFunc(func() { f.held.Add(-1) }), nil
+}
+
+// Open shows the folder files of any image that there is.
+func (f *fakeImages) Open(ctx context.Context, imageID string) (*image.View, error) {
+	if _, err := f.Get(ctx, imageID); err != nil {
+		return nil, err
+	}
+	f.held.Add(1)
+	return &image.View{Dir: f.files, Release: sync.OnceValue(func() error { f.held.Add(-1); return nil })}, nil
 }
 
 type eventLog struct {

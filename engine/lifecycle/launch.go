@@ -42,6 +42,7 @@ type launcher struct {
 	networks   *Networks
 	layers     *layers
 	volumes    *volumes
+	images     *imageMounts
 	userns     *userNamespaces
 	etc        *etcFiles
 	init       *initProgram
@@ -76,9 +77,11 @@ func (l *launcher) launchTask(ctx context.Context, c *ctr, op container.Op) (err
 	}
 	parts.near = near
 	c.addStep(&spec, parts.rootfs)
-	if err := l.volumes.mountVolumes(ctx, c.id, &spec, &back); err != nil {
+	release, err := l.bindSources(ctx, c.id, &spec, &back)
+	if err != nil {
 		return err
 	}
+	defer release()
 	bundle, err := l.writeBundle(c, &spec, parts)
 	if err != nil {
 		return err
@@ -93,6 +96,25 @@ func (l *launcher) launchTask(ctx context.Context, c *ctr, op container.Op) (err
 	}
 	l.keepFilter(c.id, bundle)
 	return l.recordStarted(ctx, c, op, parts, pid)
+}
+
+// bindSources turns the volumes and images of a container that starts into binds. What only the start needs of them goes with
+// release.
+func (l *launcher) bindSources(
+	ctx context.Context, containerID string, spec *container.Spec, back *undo,
+) (release func(), err error) {
+	if err := l.volumes.mountVolumes(ctx, containerID, spec, back); err != nil {
+		return nil, err
+	}
+	end, err := l.images.mountImages(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := end(); err != nil {
+			l.opt.Log.Warn().Err(err).Str("container", containerID).Msg("files of a mounted image not closed")
+		}
+	}, nil
 }
 
 // recordStarted publishes a process that runs. From here on the watcher owns what launchTask has made.

@@ -21,6 +21,10 @@ import (
 // images finds the image that a client names, fault.NotFound if there is none, and makes images of containers.
 type images interface {
 	Get(ctx context.Context, ref string) (*image.Image, error)
+	// Hold keeps an image from being removed until release is called. why completes "image is being …".
+	Hold(ctx context.Context, ref, why string) (release func(), err error)
+	// Open gives the files of an image, until the view is closed.
+	Open(ctx context.Context, imageID string) (*image.View, error)
 	Commit(ctx context.Context, c image.Commit, open func(context.Context) (io.ReadCloser, error)) (id, name string, err error)
 }
 
@@ -87,6 +91,7 @@ type Manager struct {
 
 	layers     *layers
 	volumes    *volumes
+	images     *imageMounts
 	userns     *userNamespaces
 	etc        *etcFiles
 	links      *links

@@ -11,6 +11,7 @@ func (m *Manager) makeParts() {
 		store: opt.Volumes, mounts: opt.VolumeMounts, layers: opt.LayerMounts, index: &m.index,
 		dir: filepath.Join(opt.Root, "containers"), events: opt.Events, log: opt.Log,
 	}
+	m.images = &imageMounts{images: opt.Images}
 	m.etc = &etcFiles{index: &m.index, emulateIDs: opt.EmulateIDs, log: opt.Log}
 	m.links = &links{index: &m.index, log: opt.Log}
 	m.networks = &Networks{
@@ -18,7 +19,8 @@ func (m *Manager) makeParts() {
 	}
 	m.namespaces = &namespaces{index: &m.index, shmDir: filepath.Join(opt.RunDir, "shm"), log: opt.Log}
 	m.files = &Files{
-		index: &m.index, layers: m.layers, volumes: opt.VolumeMounts, userns: m.userns, etc: m.etc, differences: opt.Differences,
+		index: &m.index, layers: m.layers, volumes: opt.VolumeMounts, images: m.images, userns: m.userns, etc: m.etc,
+		differences: opt.Differences,
 	}
 }
 
@@ -38,7 +40,7 @@ func (m *Manager) makeProcessParts() {
 	m.launcher = &launcher{
 		opt: opt, folders: m.folders, lives: m.lives, follower: m.follower, records: m.records, cgroups: m.cgroups,
 		namespaces: m.namespaces, links: m.links, networks: m.networks, layers: m.layers, volumes: m.volumes,
-		userns: m.userns, etc: m.etc, init: &initProgram{source: opt.Init, copied: filepath.Join(opt.RunDir, "init")},
+		images: m.images, userns: m.userns, etc: m.etc, init: &initProgram{source: opt.Init, copied: filepath.Join(opt.RunDir, "init")},
 	}
 	m.leftovers = &leftovers{
 		index: &m.index, folders: m.folders, tasks: opt.Tasks, layers: m.layers, cgroups: m.cgroups, bootID: opt.BootID, log: opt.Log,
@@ -49,7 +51,8 @@ func (m *Manager) makeProcessParts() {
 		store: opt.Layers, volumes: m.volumes, etc: m.etc, bootID: opt.BootID, log: opt.Log,
 	}
 	m.maker = &maker{
-		opt: opt, index: &m.index, folders: m.folders, networks: m.networks, layers: m.layers, volumes: m.volumes, userns: m.userns,
+		opt: opt, index: &m.index, folders: m.folders, networks: m.networks, layers: m.layers, volumes: m.volumes, images: m.images,
+		userns: m.userns,
 	}
 	m.remover = &remover{
 		index: &m.index, folders: m.folders, bootID: opt.BootID, events: opt.Events, lives: m.lives, leftovers: m.leftovers,

@@ -24,20 +24,15 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	if (host.KeepsID() || before.Host.KeepsID()) && host.UsernsMode != before.Host.UsernsMode {
 		return fault.Invalid("UsernsMode %q cannot be changed: the container's files have their owners", host.UsernsMode)
 	}
-	_, networkIDs, err := m.networks.nameNetworks(&host, nil)
+	spec, err := m.specWith(ctx, before, host)
 	if err != nil {
 		return err
 	}
-	spec, err := container.SpecWith(before, host)
-	if err == nil {
-		err = m.networks.settleNetworks(ctx, c.id, &spec, networkIDs)
-	}
+	release, err := m.images.findImages(ctx, &spec)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(m.maker.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec)); err != nil {
-		return err
-	}
+	defer release()
 	links, err := resolveReferences(&m.index, c.id, before.Name, &spec)
 	if err != nil {
 		return err
@@ -59,4 +54,20 @@ func (m *Manager) Reconfigure(ctx context.Context, ref string, host container.Ho
 	m.volumes.settleVolumes(c.record())
 	m.volumes.replaceVolumes(ctx, before, c.record())
 	return nil
+}
+
+// specWith checks what a container would be with another HostConfig, as far as other containers do not matter.
+func (m *Manager) specWith(ctx context.Context, before *container.Record, host container.HostConfig) (container.Spec, error) {
+	_, networkIDs, err := m.networks.nameNetworks(&host, nil)
+	if err != nil {
+		return container.Spec{}, err
+	}
+	spec, err := container.SpecWith(before, host)
+	if err != nil {
+		return spec, err
+	}
+	if err := m.networks.settleNetworks(ctx, before.ID, &spec, networkIDs); err != nil {
+		return spec, err
+	}
+	return spec, errors.Join(m.maker.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec))
 }

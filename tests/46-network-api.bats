@@ -259,6 +259,45 @@ inside() { moss exec "$@"; }
   expect equal "$(quietly http://moss/v1.24/networks | jq --arg n "$net" '[.[] | select(.Name == $n)] | length')" 1
 }
 
+@test "create: a configuration network holds the settings of others, and no container is in it" {
+  config="$net-config" front="$net-front"
+  answers 201 POST "/containers/create?name=$box-early" '{"Image":"busybox","Cmd":["true"],"HostConfig":{"NetworkMode":"'"$config"'"}}' # not there yet
+  answers 201 POST /v1.30/networks/create '{"Name":"'"$config"'","ConfigOnly":true,"Driver":"bridge","Labels":{"a":"b"},
+    "IPAM":{"Config":[{"Subnet":"10.213.9.0/24","IPRange":"10.213.9.128/25"}]},"Options":{"com.docker.network.driver.mtu":"1400"}}'
+  field .Warning ''
+  settings='["null","local",true,"",{"a":"b"},[{"IPRange":"10.213.9.128/25","Subnet":"10.213.9.0/24"}],{"com.docker.network.driver.mtu":"1400"}]'
+  what='[.Driver, .Scope, .ConfigOnly, .ConfigFrom.Network, .Labels, .IPAM.Config, .Options]'
+  answers 200 GET "/v1.30/networks/$config"
+  field "$what" "$settings"
+  expect equal "$(filtered '{"driver":["null"]}')" -config
+
+  refused 403 "configuration network: no container" POST /containers/create '{"Image":"busybox","Cmd":["true"],"HostConfig":{"NetworkMode":"'"$config"'"}}'
+  refused 403 "configuration network: no container" POST "/containers/$box-early/start"
+  runs "$box" bridge
+  refused 403 "configuration network: no container" POST "/networks/$config/connect" '{"Container":"'"$box"'"}'
+  moss rm -f "$box" "$box-early"
+
+  answers 201 POST /v1.51/networks/create '{"Name":"'"$front"'","Internal":true,"Attachable":true,"EnableIPv4":true,"ConfigFrom":{"Network":"'"$config"'"},
+    "IPAM":{"Driver":"default","Options":{},"Config":[]},"Labels":{},"Options":{}}'
+  answers 200 GET "/v1.51/networks/$front"
+  field "[.Internal, .Attachable], $what" "[true,true]
+[\"bridge\",\"local\",false,\"$config\",{\"a\":\"b\"},[{\"Gateway\":\"10.213.9.1\",\"IPRange\":\"10.213.9.128/25\",\"Subnet\":\"10.213.9.0/24\"}],{\"com.docker.network.driver.mtu\":\"1400\"}]"
+  runs "$box" "$front"
+  expect equal "$(inside "$box" sh -c 'ip -o -4 addr show eth0; ip link show eth0' | grep -oE '10.213.9.[0-9]+/24|mtu [0-9]+' | xargs)" "10.213.9.128/24 mtu 1400"
+  refused 409 overlaps POST /networks/create '{"Name":"'"$net-more"'","ConfigFrom":{"Network":"'"$config"'"}}'
+  refused 403 "network $front has its settings" DELETE "/networks/$config"
+
+  crash # both are the same for the next engine
+  answers 200 GET "/v1.30/networks/$config"
+  field "$what" "$settings"
+  expect equal "$(of_record "$front" '[.ConfigFrom.Network, .Driver]')" '[null,"bridge"]'
+  moss restart -t 0 "$box"
+  moss rm -f "$box"
+  moss network prune -f >/dev/null
+  expect equal "$(filtered '{}')" -config
+  answers 204 DELETE "/v1.51/networks/$config"
+}
+
 @test "create: what cannot be is refused with the field and the reason, and nothing is left" {
   before=$(quietly http://moss/v1.24/networks | jq -c '[.[].Id] | sort')
   while IFS='|' read -r status text rest; do
@@ -307,7 +346,18 @@ inside() { moss exec "$@"; }
 500|host_binding_ipv4|"Name":"$net","Options":{"com.docker.network.bridge.host_binding_ipv4":"here"}
 500|default_bridge|"Name":"$net","Options":{"com.docker.network.bridge.default_bridge":"true"}
 500|com.docker.network.bridge.inhibit_ipv4|"Name":"$net","Options":{"com.docker.network.bridge.inhibit_ipv4":"true"}
-501|ConfigOnly|"Name":"$net","ConfigOnly":true
+403|cannot take its settings from another one|"Name":"$net","ConfigOnly":true,"ConfigFrom":{"Network":"x"}
+403|Internal|"Name":"$net","ConfigOnly":true,"Internal":true
+403|Attachable|"Name":"$net","ConfigOnly":true,"Attachable":true
+403|EnableIPv6|"Name":"$net","ConfigFrom":{"Network":"x"},"EnableIPv6":true
+403|Labels|"Name":"$net","ConfigFrom":{"Network":"x"},"Labels":{"a":"b"}
+403|Options|"Name":"$net","ConfigFrom":{"Network":"x"},"Options":{"a":"b"}
+403|IPAM.Options|"Name":"$net","ConfigFrom":{"Network":"x"},"IPAM":{"Options":{"a":"b"}}
+403|IPAM.Config|"Name":"$net","ConfigFrom":{"Network":"x"},"IPAM":{"Config":[{"Subnet":"10.213.5.0/24"}]}
+404|configuration network x not found|"Name":"$net","ConfigFrom":{"Network":"x"}
+404|configuration network bridge not found|"Name":"$net","ConfigFrom":{"Network":"bridge"}
+500|invalid subnet ten/8|"Name":"$net","ConfigOnly":true,"IPAM":{"Config":[{"Subnet":"ten/8"}]}
+500|invalid value for ConfigFrom|"Name":"$net","ConfigFrom":"x"
 501|Ingress|"Name":"$net","Ingress":true
 501|Scope|"Name":"$net","Scope":"swarm"
 501|EnableIPv4|"Name":"$net","EnableIPv4":false

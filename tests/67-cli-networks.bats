@@ -101,7 +101,7 @@ no_container() { [ -z "$(moss ps -aq --filter "name=$1")" ]; }
   moss network create --attachable --ipv4 --scope local --subnet 10.201.2.0/24 "$net"
   expect equal "$(moss network inspect -f '{{.Attachable}} {{.EnableIPv4}} {{.Scope}}' "$net")" "true true local"
   for args in "$net" "--subnet 10.201.2.128/25 $net-x" "--subnet 10.201.2.0/24 $net-x" "bridge" "host" "-d nonsense $net-x" \
-    "--ipam-driver nonsense $net-x" "--scope swarm $net-x" "--ipv4=false $net-x" "--config-only $net-x" "--config-from $net $net-x"; do
+    "--ipam-driver nonsense $net-x" "--scope swarm $net-x" "--ipv4=false $net-x" "--config-only --internal $net-x" "--config-from $net $net-x"; do
     read -ra words <<<"$args"
     run moss network create "${words[@]}"
     expect status 1

@@ -152,15 +152,15 @@ func TestNetworks(t *testing.T) {
 		{http.MethodGet, "/v1.24/networks/blue?scope=swarm&verbose=false", "", 200, "find blue swarm", ""},
 		{
 			http.MethodPost, "/v1.24/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true Attachable:true EnableIPv6:true " +
-				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[a:1]}", `{"Id":"6b","Warning":"mind"}`,
+				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[a:1] ConfigOnly:false ConfigFrom:}", `{"Id":"6b","Warning":"mind"}`,
 		},
 		{
 			http.MethodPost, "/v1.22/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:true Attachable:true EnableIPv6:false " +
-				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[]}", "",
+				"IPAM:{Driver:default Options:map[o:p] " + pools + " Options:map[k:v] Labels:map[] ConfigOnly:false ConfigFrom:}", "",
 		},
 		{
 			http.MethodPost, "/v1.21/networks/create", whole, 201, "create {Name:n CheckDuplicate:true Driver:bridge Internal:false Attachable:true EnableIPv6:false " +
-				"IPAM:{Driver:default Options:map[] " + pools + " Options:map[k:v] Labels:map[]}", "",
+				"IPAM:{Driver:default Options:map[] " + pools + " Options:map[k:v] Labels:map[] ConfigOnly:false ConfigFrom:}", "",
 		},
 		{http.MethodPost, "/v1.24/networks/create", `{"Name":[]}`, 500, "", ""},
 		{http.MethodPost, "/v1.24/networks/create", `{"IPAM":{"Config":[{"AuxAddress":7}]}}`, 500, "", ""},
@@ -169,8 +169,11 @@ func TestNetworks(t *testing.T) {
 		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","EnableIPv4":false}`, 501, "", ""},
 		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","Scope":"swarm"}`, 501, "", ""},
 		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","Ingress":true}`, 501, "", ""},
-		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","ConfigOnly":true}`, 501, "", ""},
-		{http.MethodPost, "/v1.24/networks/create", `{"Name":"n","ConfigFrom":{"Network":"m"}}`, 501, "", ""},
+		{
+			http.MethodPost, "/v1.24/networks/create", `{"Name":"n","ConfigOnly":true,"ConfigFrom":{"Network":"m"}}`, 201,
+			"create {Name:n CheckDuplicate:false Driver: Internal:false Attachable:false EnableIPv6:false IPAM:{Driver: Options:map[] Pools:[]} " +
+				"Options:map[] Labels:map[] ConfigOnly:true ConfigFrom:m}", "",
+		},
 		{http.MethodPost, "/v1.20/networks/create", whole, 404, "", ""},
 		{http.MethodPost, "/v1.24/networks/blue/connect", connect, 200, "connect web to blue " + asked, ""},
 		{http.MethodPost, "/v1.22/networks/blue/connect", connect, 200, "connect web to blue " + asked, ""},

@@ -21,7 +21,7 @@ type Network struct {
 	Internal   bool                     `api:"1.22-"`
 	Attachable bool                     `api:"1.25-"`
 	Ingress    bool                     `api:"1.29-"`
-	ConfigFrom struct{ Network string } `api:"1.30-"` // empty: no network takes its settings from another one
+	ConfigFrom struct{ Network string } `api:"1.30-"` // empty: its settings are its own
 	ConfigOnly bool                     `api:"1.30-"`
 	Containers map[string]NetworkContainer
 	Options    map[string]string

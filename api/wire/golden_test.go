@@ -155,7 +155,7 @@ func TestGoldenBodies(t *testing.T) {
 		})
 
 		body := filled[types.NetworkCreate]()
-		body.EnableIPv4, body.Scope, body.Ingress, body.ConfigOnly, body.ConfigFrom = nil, "", false, false, nil // refused, at every version
+		body.EnableIPv4, body.Scope, body.Ingress = nil, "", false // refused, at every version
 		body.IPAM.Config[0].AuxiliaryAddresses = types.AuxAddresses{"other": "192.0.2.9"}
 		var network types.NetworkCreate
 		decodeFilled(t, version, body, &network)

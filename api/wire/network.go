@@ -19,8 +19,9 @@ func NewNetwork(n *network.Network, members []*container.Record) *types.Network 
 			Driver: n.IPAM.Driver, Options: orEmpty(n.IPAM.Options), Config: make([]types.NetworkPool, 0, len(n.IPAM.Pools)),
 		},
 		Internal: n.Internal, Containers: make(map[string]types.NetworkContainer, len(members)),
-		Options: orEmpty(n.Options), Labels: orEmpty(n.Labels),
+		Options: orEmpty(n.Options), Labels: orEmpty(n.Labels), ConfigOnly: n.ConfigOnly,
 	}
+	w.ConfigFrom.Network = n.ConfigFrom
 	for _, p := range n.IPAM.Pools {
 		w.IPAM.Config = append(w.IPAM.Config, newPool(p))
 	}
@@ -98,7 +99,10 @@ func withLength(addr string, bits int) string {
 func ToNetwork(c *types.NetworkCreate) (network.CreateOptions, error) {
 	opt := network.CreateOptions{
 		Name: c.Name, CheckDuplicate: c.CheckDuplicate, Driver: c.Driver, Internal: c.Internal, Attachable: c.Attachable,
-		EnableIPv6: c.EnableIPv6, Options: c.Options, Labels: c.Labels,
+		EnableIPv6: c.EnableIPv6, Options: c.Options, Labels: c.Labels, ConfigOnly: c.ConfigOnly,
+	}
+	if c.ConfigFrom != nil {
+		opt.ConfigFrom = c.ConfigFrom.Network
 	}
 	switch {
 	case c.EnableIPv4 != nil && !*c.EnableIPv4:
@@ -107,8 +111,6 @@ func ToNetwork(c *types.NetworkCreate) (network.CreateOptions, error) {
 		return opt, fault.Unsupported("Scope %q: networks are of this host alone", c.Scope)
 	case c.Ingress:
 		return opt, fault.Unsupported("Ingress: there is no swarm here that a network could lead into")
-	case c.ConfigOnly, c.ConfigFrom != nil && c.ConfigFrom.Network != "":
-		return opt, fault.Unsupported("ConfigOnly, ConfigFrom: networks that only hold settings are not supported")
 	}
 	if c.IPAM == nil {
 		return opt, nil

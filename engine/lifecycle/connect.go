@@ -13,7 +13,7 @@ import (
 
 // ConnectNetwork gives a container a place in one more network, at once if it runs and from its next start on. fault.Invalid
 // for settings that cannot be and for networks that do not go together, fault.Forbidden if it is in that network already or
-// the network is of the swarm and the request is not, fault.Conflict if an address is taken or the container is being removed.
+// none can be put into it (network.CheckJoin), fault.Conflict if an address is taken or the container is being removed.
 // On error all is as before.
 func (ns *Networks) ConnectNetwork(ctx context.Context, ref string, n *network.Network, cfg container.EndpointConfig) error {
 	c, err := ns.index.find(ref)
@@ -28,8 +28,8 @@ func (ns *Networks) ConnectNetwork(ctx context.Context, ref string, n *network.N
 	if c.isRemoved() {
 		return noSuch(ref) // while this waited
 	}
-	if n.Scope() == network.ScopeSwarm && !network.IsSwarm(ctx) {
-		return network.NotAttachable(n.Name)
+	if err := n.CheckJoin(ctx); err != nil {
+		return err
 	}
 	if n, err = ns.store.Find(n.ID); err != nil {
 		return err // likewise

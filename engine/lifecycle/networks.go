@@ -91,8 +91,7 @@ func (ns *Networks) nameNetwork(ref string, ids map[string]string) (string, erro
 }
 
 // settleNetworks notes in spec which networks are meant, as far as they are there, and checks what can be of the places in
-// them. ids are those that the client has named otherwise than by name. A network of the swarm is fault.Forbidden, except for
-// moss-swarm.
+// them. ids are those that the client has named otherwise than by name. Errors are those of network.CheckJoin, too.
 func (ns *Networks) settleNetworks(ctx context.Context, containerID string, spec *container.Spec, ids map[string]string) error {
 	for name, e := range spec.Endpoints {
 		n, err := ns.networkNamed(name, cmp.Or(ids[name], e.NetworkID))
@@ -100,8 +99,8 @@ func (ns *Networks) settleNetworks(ctx context.Context, containerID string, spec
 			return err
 		}
 		if e.NetworkID = ""; err == nil {
-			if n.Scope() == network.ScopeSwarm && !network.IsSwarm(ctx) {
-				return network.NotAttachable(n.Name)
+			if err := n.CheckJoin(ctx); err != nil {
+				return err
 			}
 			if err := checkAddresses(n, &e); err != nil {
 				return err
@@ -184,6 +183,9 @@ func (ns *Networks) networkRequest(r *container.Record, spec *container.Spec) (n
 		}
 		if n.Scope() == network.ScopeSwarm && spec.Endpoints[name].NetworkID != n.ID {
 			return req, network.NotAttachable(name) // it came after the container, which was not let into it
+		}
+		if n.ConfigOnly {
+			return req, network.NoMembers(name) // likewise
 		}
 		req.Attach = append(req.Attach, ns.networkAttachment(r, spec, name, n))
 	}

@@ -26,12 +26,15 @@ type CreateOptions struct {
 	IPAM           IPAMRequest
 	Options        map[string]string
 	Labels         map[string]string
+	ConfigOnly     bool   // keep the settings for others
+	ConfigFrom     string // name or id of a network that does; empty: these settings count
 }
 
 // Create makes a network and returns it, with a warning for what will not be as the client may think. fault.Invalid for
-// settings that cannot be, fault.Forbidden for a built-in network's name or driver, fault.NotFound for another driver,
-// fault.Conflict for a duplicate name where that was to be checked, for a subnet or a device that is taken, and
-// fault.Unavailable if there is no free subnet. On error nothing is left.
+// settings that cannot be, fault.Forbidden for a built-in network's name or driver and for settings that do not go with
+// ConfigOnly or ConfigFrom, fault.NotFound for another driver or a ConfigFrom that is not there, fault.Conflict for a duplicate
+// name where that was to be checked, for a subnet or a device that is taken, and fault.Unavailable if there is no free subnet.
+// On error nothing is left.
 func (s *Service) Create(ctx context.Context, opt CreateOptions) (_ *Network, warning string, err error) {
 	n, warnings, err := opt.toNetwork(s.opt.MTU)
 	if err != nil {
@@ -47,8 +50,13 @@ func (s *Service) Create(ctx context.Context, opt CreateOptions) (_ *Network, wa
 		}
 		warnings = append(warnings, fmt.Sprintf("Network with name %s (id : %s) already exists", n.Name, namesake.ID))
 	}
+	if opt.ConfigFrom != "" {
+		if n, err = s.withSettings(n, opt.ConfigFrom); err != nil {
+			return nil, "", err
+		}
+	}
 	ctx = context.WithoutCancel(ctx) // from here on it is made, or taken back, even if the client hangs up
-	made, err := s.opt.Driver.AddNetwork(ctx, n)
+	made, err := s.buildNetwork(ctx, n)
 	if err != nil {
 		return nil, "", fmt.Errorf("create network %s: %w", n.Name, err)
 	}
@@ -89,10 +97,16 @@ func (o *CreateOptions) toNetwork(mtu int) (n *Network, warnings []string, err e
 	default:
 		return nil, nil, noPlugin(o.Driver)
 	}
+	if err := o.checkConfig(); err != nil {
+		return nil, nil, err
+	}
 	n = &Network{
 		ID: id.New(), Name: o.Name, Driver: DriverBridge, Created: time.Now().UTC(), Internal: o.Internal, Attachable: o.Attachable,
-		EnableIPv6: o.EnableIPv6,
-		Options:    maps.Clone(o.Options), Labels: maps.Clone(o.Labels),
+		EnableIPv6: o.EnableIPv6, ConfigOnly: o.ConfigOnly,
+		Options: maps.Clone(o.Options), Labels: maps.Clone(o.Labels),
+	}
+	if o.ConfigOnly {
+		n.Driver = DriverNull
 	}
 	var unused []netip.Prefix
 	if n.IPAM, unused, err = o.IPAM.toIPAM(o.EnableIPv6); err != nil {

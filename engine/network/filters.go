@@ -76,8 +76,8 @@ type PruneOptions struct {
 	RemoveCluster func(ctx context.Context, id string) error
 }
 
-// Prune removes the networks that are not built in and not in use, with label, label! and until among the filters, and returns
-// their names. One that came into use meanwhile stays.
+// Prune removes the networks that are not built in, not in use and do not only hold settings, with label, label! and until among
+// the filters, and returns their names. One that came into use meanwhile stays.
 //
 // What was done before an error is in the answer. Errors are fault.Invalid (a filter) or internal.
 func (s *Service) Prune(ctx context.Context, filters map[string][]string, opt PruneOptions) (removed []string, err error) {
@@ -85,7 +85,9 @@ func (s *Service) Prune(ctx context.Context, filters map[string][]string, opt Pr
 	if err != nil {
 		return nil, err
 	}
-	takes := func(n *Network) bool { return !n.Builtin() && f.Takes(n.Labels, n.Created) && !opt.Used(n.ID) }
+	takes := func(n *Network) bool {
+		return !n.Builtin() && !n.ConfigOnly && f.Takes(n.Labels, n.Created) && !opt.Used(n.ID)
+	}
 	for _, n := range opt.Cluster { // without the token: the swarm takes them from this node by another request
 		if !takes(n) || n.Name == Ingress {
 			continue

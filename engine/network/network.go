@@ -49,7 +49,7 @@ const (
 type Network struct {
 	ID         string // 64 hexadecimal digits; that of a swarm's network: 25 digits and lower-case letters
 	Name       string
-	Driver     string
+	Driver     string // null of one that only holds settings
 	Created    time.Time
 	Internal   bool // no way out, and no names from outside
 	Attachable bool `json:",omitempty"` // as the client asked
@@ -59,6 +59,9 @@ type Network struct {
 	Labels     map[string]string
 	Device     string   // of the bridge, in the containers' own network namespace; empty with other drivers
 	Overlay    *Overlay `json:",omitempty"` // of a network of the driver overlay; nil: of another one
+
+	ConfigOnly bool   `json:",omitempty"` // it holds the settings of others; nothing can be in it
+	ConfigFrom string `json:",omitempty"` // the name of such a one, of which it took its settings when it was made
 }
 
 // Overlay is what a network of a swarm has beside the rest, on one node.

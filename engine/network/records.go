@@ -65,23 +65,33 @@ func (s *Service) readRecord(networkID string, n *Network) error {
 	if err := record.Get(s.recordPath(networkID), n); err != nil {
 		return err
 	}
-	if IsSwarmID(networkID) && n.ID == networkID && n.Driver == DriverOverlay {
+	switch {
+	case n.ID != networkID:
+	case IsSwarmID(networkID) && n.Driver == DriverOverlay:
 		return checkOverlay(n)
+	case id.Is(networkID) && n.Driver == DriverNull && n.ConfigOnly:
+		return checkSettings(n)
+	case id.Is(networkID) && n.Driver == DriverBridge && !n.ConfigOnly:
+		return checkBridge(n)
 	}
-	if n.ID != networkID || !id.Is(networkID) || n.Driver != DriverBridge || n.Overlay != nil ||
-		checkName(n.Name) != nil || n.Name == Host || n.Name == None {
-		return fault.Internal("not the record of network %s: id %q, name %q, driver %q", networkID, n.ID, n.Name, n.Driver)
+	return fault.Internal("not the record of network %s: id %q, name %q, driver %q", networkID, n.ID, n.Name, n.Driver)
+}
+
+// checkBridge refuses what no version of this package has written of a network of the driver bridge.
+func checkBridge(n *Network) error {
+	if n.Overlay != nil || checkName(n.Name) != nil || n.Name == Host || n.Name == None {
+		return fault.Internal("not the record of network %s: name %q", n.ID, n.Name)
 	}
 	for _, p := range n.IPAM.Pools {
 		if err := checkSubnet(p.Subnet); err != nil || !p.Subnet.Contains(p.Gateway) {
-			return fault.Internal("record of network %s: subnet %s with the gateway %s", networkID, p.Subnet, p.Gateway)
+			return fault.Internal("record of network %s: subnet %s with the gateway %s", n.ID, p.Subnet, p.Gateway)
 		}
 	}
 	if n.Name == Bridge {
 		return nil
 	}
 	if _, ok := n.Pool(false); !ok {
-		return fault.Internal("record of network %s: no IPv4 subnet", networkID)
+		return fault.Internal("record of network %s: no IPv4 subnet", n.ID)
 	}
 	_, err := parseOptions(n.Options)
 	return err

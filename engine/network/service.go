@@ -186,8 +186,8 @@ func NameTaken(name string) error { return fault.Conflict("network with name %s 
 // NoSuch is what clients are told of a network that is not there.
 func NoSuch(ref string) error { return fault.NotFound("network %s not found", ref) }
 
-// Remove deletes a network. fault.NotFound if there is none, fault.Forbidden for a built-in one and for one of a swarm,
-// fault.Conflict while a container has a place in it.
+// Remove deletes a network. fault.NotFound if there is none, fault.Forbidden for a built-in one, for one of a swarm and
+// for one whose settings another one has, fault.Conflict while a container has a place in it.
 func (s *Service) Remove(ctx context.Context, ref string) error {
 	if err := s.acquireToken(ctx); err != nil {
 		return err
@@ -208,6 +208,9 @@ func (s *Service) removeNetwork(ctx context.Context, n *Network) (err error) {
 	if n.Builtin() {
 		return fault.Forbidden("%s is a pre-defined network and cannot be removed", n.Name)
 	}
+	if user := s.configUser(n); user != nil {
+		return fault.Forbidden("configuration network %s is in use: network %s has its settings", n.Name, user.Name)
+	}
 	ctx = context.WithoutCancel(ctx) // from here on all of it goes, or nothing
 	if err := s.opt.Driver.RemoveNetwork(ctx, n.ID); err != nil {
 		if fault.Is(err, fault.Conflict) {
@@ -216,11 +219,7 @@ func (s *Service) removeNetwork(ctx context.Context, n *Network) (err error) {
 		return fmt.Errorf("remove network %s: %w", n.Name, err)
 	}
 	if err := record.Remove(s.recordPath(n.ID)); err != nil {
-		again := s.opt.Driver.AddNetwork
-		if n.Scope() == ScopeSwarm {
-			again = s.opt.Driver.PutNetwork
-		}
-		_, back := again(ctx, n)
+		_, back := s.buildNetwork(ctx, n)
 		back = errors.Join(back, record.PutVolatile(s.recordPath(n.ID), n)) // it may be gone, and only its folder not be synced
 		if back != nil {
 			s.opt.Log.Error().Err(back).Str("network", n.Name).Msg("network not made again: its record could not be removed")

@@ -26,6 +26,24 @@ func NotAttachable(name string) error {
 	return fault.Forbidden("network %s not manually attachable", name)
 }
 
+// CheckJoin returns fault.Forbidden for networks that the request cannot put a container into: those that only hold settings, and
+// those of the swarm unless it is one of moss-swarm.
+func (n *Network) CheckJoin(ctx context.Context) error {
+	switch {
+	case n.ConfigOnly:
+		return NoMembers(n.Name)
+	case n.Scope() == ScopeSwarm && !IsSwarm(ctx):
+		return NotAttachable(n.Name)
+	default:
+		return nil
+	}
+}
+
+// NoMembers is what clients are told that put a container into a network that only holds settings.
+func NoMembers(name string) error {
+	return fault.Forbidden("network %s is a configuration network: no container can be in it", name)
+}
+
 // swarmIDLen is the number of digits of a swarm's id.
 const swarmIDLen = 25
 

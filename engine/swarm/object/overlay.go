@@ -75,7 +75,7 @@ func checkNetwork(c *types.NetworkCreate) error {
 	case c.Ingress:
 		return fault.Unsupported("Ingress: the swarm has its network for published ports, and no other one")
 	case c.ConfigOnly, c.ConfigFrom != nil && c.ConfigFrom.Network != "":
-		return fault.Unsupported("ConfigOnly, ConfigFrom: networks that only hold settings are not supported")
+		return fault.Unsupported("ConfigOnly, ConfigFrom: the driver overlay has no configuration networks")
 	}
 	if err := checkKeys(c.Labels); err != nil {
 		return refuseField("Labels", "%v", err)

@@ -81,6 +81,9 @@ func (a *app) execInContainer(ctx context.Context, ref string, flags execFlags) 
 		return err
 	}
 	config.AttachStdin, config.AttachStdout, config.AttachStderr = s.stdin, s.stdout, s.stderr
+	if height, width := a.windowSize(); config.Tty && height > 0 {
+		config.ConsoleSize = &[2]uint16{uint16(height), uint16(width)} //nolint:gosec // what a terminal's size is kept in
+	}
 	created, err := engine.ExecCreate(ctx, ref, config)
 	if err != nil {
 		return err

@@ -142,6 +142,9 @@ func TestExecTerminal(t *testing.T) {
 			if !ttytest.IsRaw(t, term.slave) {
 				t.Error("the terminal is not raw while the command runs")
 			}
+			if config, _ := engine.Executed(); !reflect.DeepEqual(config["ConsoleSize"], []any{40.0, 100.0}) {
+				t.Errorf("ConsoleSize %v, want 40 and 100", config["ConsoleSize"])
+			}
 			resize := "POST /exec/" + clienttest.ExecID + "/resize?"
 			awaitRequest(t, engine, resize+"h=40&w=100")
 			ttytest.Resize(t, term.master, 50, 120)

@@ -40,7 +40,7 @@ func TestSpecNetworks(t *testing.T) {
 // TestSpecEndpoint: what is asked of a network is kept, in one spelling.
 func TestSpecEndpoint(t *testing.T) {
 	a := ask{
-		config: `{"Cmd":["sh"],"ExposedPorts":{"80":{}}}`,
+		config: `{"Cmd":["sh"],"ExposedPorts":{"80":{}},"MacAddress":"02:42:AC:00:00:01"}`,
 		host:   `{"NetworkMode":"n","Links":["db","/cache:/web/store"],"PortBindings":{"80/tcp":[{"HostPort":"8080"}]},"ExtraHosts":["gate:host-gateway","six:[2001:db8::7]"]}`,
 		nets: `{"n":{"Aliases":["web"],"Links":["db:db"],"MacAddress":"02-42-AC-00-00-01",
 			"IPAMConfig":{"IPv4Address":"192.0.2.9","IPv6Address":"2001:db8::9","LinkLocalIPs":["169.254.1.1","fe80::9"]}}}`,

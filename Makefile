@@ -5,7 +5,7 @@ COMMIT  := $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/nu
 PREFIX  ?= $(HOME)/.local
 DESTDIR ?=
 GO      ?= go
-TAGS    := containers_image_openpgp,nomsgpack,exclude_graphdriver_btrfs,exclude_graphdriver_zfs,no_vpnkit,no_lxcusernic
+TAGS    := containers_image_openpgp,nomsgpack,exclude_graphdriver_btrfs,exclude_graphdriver_zfs,no_vpnkit,no_lxcusernic,urfave_cli_no_docs
 # The time of the commit, by an archive's files where there is no git: two builds of it are the same, byte for byte.
 BUILT   := $(shell TZ=UTC git -c safe.directory='*' log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r VERSION +%Y-%m-%dT%H:%M:%SZ)
 NAMES   := -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.buildTime=$(BUILT)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -54,12 +53,15 @@ func setPaths(to *[]string, values []string, env func(string) string) error {
 	return nil
 }
 
-// interfaceName is what the kernel allows, but for what would be an address with a port.
-var interfaceName = regexp.MustCompile(`^[^\s/:]{1,15}$`) //nolint:gochecknoglobals // a constant
+// isInterface reports whether the kernel takes a text as a device's name, but for what would be an address with a port.
+func isInterface(text string) bool {
+	const longest = 15 // bytes
+	return text != "" && len(text) <= longest && !strings.ContainsAny(text, "/: \t\n\v\f\r")
+}
 
 func setDataAddr(to *string, value string) error {
 	addr, err := netip.ParseAddr(value)
-	if value != "" && (err != nil && !interfaceName.MatchString(value) || err == nil && addr.IsUnspecified()) {
+	if value != "" && (err != nil && !isInterface(value) || err == nil && addr.IsUnspecified()) {
 		return errNotAllowed
 	}
 	*to = value

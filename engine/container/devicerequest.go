@@ -3,6 +3,7 @@ package container
 import (
 	"regexp"
 	"slices"
+	"sync"
 
 	"moss/engine/fault"
 )
@@ -13,8 +14,9 @@ const DriverCDI = "cdi"
 // qualifiedName is the form of a CDI name. What its parts may hold further is for those to know who look it up.
 //
 //nolint:gochecknoglobals // a constant
-var qualifiedName = regexp.MustCompile(
-	`^[A-Za-z][A-Za-z0-9_.-]*/[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+var qualifiedName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*/[A-Za-z][A-Za-z0-9_-]*=[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+})
 
 // checkDeviceRequests refuses what no device can be: fault.Invalid, or fault.Unsupported for drivers that there are not.
 func checkDeviceRequests(d *draft) error {
@@ -35,7 +37,7 @@ func (r *DeviceRequest) checkDevices() error {
 			return fault.Invalid("Count %d: the driver cdi takes devices by name", r.Count)
 		}
 		for _, id := range r.DeviceIDs {
-			if !qualifiedName.MatchString(id) {
+			if !qualifiedName().MatchString(id) {
 				return fault.Invalid("invalid CDI device name %.128q: want vendor/class=name", id)
 			}
 		}
@@ -51,7 +53,7 @@ func (r *DeviceRequest) checkDevices() error {
 		return fault.Invalid("invalid Count %d: want -1 for all, or a number of devices", r.Count)
 	}
 	for _, id := range r.DeviceIDs {
-		if !qualifiedName.MatchString("v/c=" + id) {
+		if !qualifiedName().MatchString("v/c=" + id) {
 			return fault.Invalid("invalid device id %.128q", id)
 		}
 	}

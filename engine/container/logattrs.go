@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"moss/engine/fault"
 )
@@ -106,7 +107,11 @@ func (a *LogAttrs) Of(r *Record) map[string]string {
 }
 
 // tagField is one field of a tag's template.
-var tagField = regexp.MustCompile(`\{\{\s*\.([A-Za-z]+)\s*\}\}`) //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var tagField = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{\{\s*\.([A-Za-z]+)\s*\}\}`)
+})
 
 // expandTag fills a tag's template: text with {{.ID}}, {{.FullID}}, {{.Name}}, {{.ImageID}}, {{.ImageFullID}},
 // {{.ImageName}}, {{.Command}} and {{.DaemonName}}. Anything else in braces is fault.Invalid.
@@ -116,15 +121,15 @@ func expandTag(template string, r *Record) (string, error) {
 		"ImageFullID": r.ImageID, "ImageName": r.Image, "Command": r.Path, "DaemonName": "moss",
 	}
 	var bad string
-	tag := tagField.ReplaceAllStringFunc(template, func(found string) string {
-		name := tagField.FindStringSubmatch(found)[1]
+	tag := tagField().ReplaceAllStringFunc(template, func(found string) string {
+		name := tagField().FindStringSubmatch(found)[1]
 		value, ok := fields[name]
 		if !ok {
 			bad = found
 		}
 		return value
 	})
-	if bad == "" && strings.Contains(tagField.ReplaceAllString(template, ""), "{{") {
+	if bad == "" && strings.Contains(tagField().ReplaceAllString(template, ""), "{{") {
 		bad = template
 	}
 	if bad != "" {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 
@@ -76,8 +77,12 @@ func (e *expander) expandAndSplit(s string) ([]string, error) {
 //
 //nolint:gochecknoglobals // constants
 var (
-	pattern    = regexp.MustCompile(`\$\{[\pL\pN_]*[#%/]`)
-	replaceAll = regexp.MustCompile(`\$\{[\pL\pN_]*//`)
+	pattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\$\{[\pL\pN_]*[#%/]`)
+	})
+	replaceAll = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\$\{[\pL\pN_]*//`)
+	})
 )
 
 // beginWord checks a word and sets how many bytes of values it may have.
@@ -89,12 +94,12 @@ func (e *expander) beginWord(s string) (limit int, err error) {
 		return 0, fault.Invalid("a word has more than %d variables", maxVariables)
 	}
 	limit = maxExpanded
-	if pattern.MatchString(s) {
+	if pattern().MatchString(s) {
 		if limit = maxMatched - len(s); limit < 0 {
 			return 0, fault.Invalid("a word with patterns has more than %d bytes", maxMatched)
 		}
 	}
-	if all := replaceAll.FindAllStringIndex(s, 3); len(all) > 0 {
+	if all := replaceAll().FindAllStringIndex(s, 3); len(all) > 0 {
 		if limit = maxReplaced - len(s); limit < 0 {
 			return 0, fault.Invalid("a word with replacements has more than %d bytes", maxReplaced)
 		}
@@ -115,7 +120,7 @@ func mayNest(s string) bool {
 	for i := range len(s) {
 		switch {
 		case strings.HasPrefix(s[i:], "${"):
-			all := replaceAll.FindStringIndex(s[i:])
+			all := replaceAll().FindStringIndex(s[i:])
 			is := all != nil && all[0] == 0
 			for _, outer := range open {
 				if outer && is {

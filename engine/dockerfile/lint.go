@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
@@ -156,13 +157,17 @@ func lintPairs(lint *linter.Linter, cmd instructions.Command, pairs instructions
 //
 //nolint:gochecknoglobals // constants
 var (
-	secretName = regexp.MustCompile(
-		`(?i)(?:_|^)(?:apikey|auth|credential|credentials|key|password|pword|passwd|secret|token)(?:_|$)`)
-	openName = regexp.MustCompile(`(?i)(?:_|^)(?:public|file|version)(?:_|$)`)
+	secretName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(
+			`(?i)(?:_|^)(?:apikey|auth|credential|credentials|key|password|pword|passwd|secret|token)(?:_|$)`)
+	})
+	openName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:_|^)(?:public|file|version)(?:_|$)`)
+	})
 )
 
 func lintSecret(lint *linter.Linter, instruction, name string, cmd instructions.Command) {
-	if secretName.MatchString(name) && !openName.MatchString(name) {
+	if secretName().MatchString(name) && !openName().MatchString(name) {
 		lint.Run(&linter.RuleSecretsUsedInArgOrEnv, cmd.Location(), linter.RuleSecretsUsedInArgOrEnv.Format(instruction, name))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"golang.org/x/sys/unix"
@@ -184,12 +185,15 @@ func setWorkdir(c *image.Config, dir string) error {
 // realTime is the name of a real-time signal, which the kernel's table does not have.
 //
 //nolint:gochecknoglobals // a constant
-var realTime = regexp.MustCompile(`^(RTMIN(\+([0-9]|[12][0-9]|30))?|RTMAX(-([0-9]|[12][0-9]|30))?)$`)
+var realTime = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(RTMIN(\+([0-9]|[12][0-9]|30))?|RTMAX(-([0-9]|[12][0-9]|30))?)$`)
+})
 
 func setStopSignal(c *image.Config, signal string) error {
 	number, err := strconv.Atoi(signal)
 	name := strings.TrimPrefix(strings.ToUpper(signal), "SIG")
-	isName := unix.SignalNum("SIG"+name) != 0 || slices.Contains([]string{"IOT", "POLL", "CLD"}, name) || realTime.MatchString(name)
+	isName := unix.SignalNum("SIG"+name) != 0 || slices.Contains([]string{"IOT", "POLL", "CLD"}, name) ||
+		realTime().MatchString(name)
 	if (err != nil || number < 1 || number > 64) && !isName {
 		return fault.Invalid("STOPSIGNAL: invalid signal: %s", signal)
 	}

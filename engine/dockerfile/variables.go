@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
 	"github.com/moby/buildkit/util/suggest"
@@ -161,7 +162,11 @@ func (p *Plan) lintDefaults(defaults *variables, findings *findings) {
 }
 
 // platformText is what a platform looks like: os[/arch[/variant]], or one of these words.
-var platformText = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,2}$`) //nolint:gochecknoglobals // a constant
+//
+//nolint:gochecknoglobals // a constant
+var platformText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,2}$`)
+})
 
 // readFrom puts the global arguments into a FROM.
 func (p *Plan) readFrom(stage *Stage, findings *findings) error {
@@ -188,7 +193,7 @@ func (p *Plan) readFrom(stage *Stage, findings *findings) error {
 		if platform == "" {
 			return stage.faultInFrom(p.File, "empty platform value from expression %s", stage.Platform)
 		}
-		if !platformText.MatchString(platform) {
+		if !platformText().MatchString(platform) {
 			return stage.faultInFrom(p.File, "failed to parse platform %s: %q is not of the form os/arch/variant", stage.Platform,
 				platform)
 		}

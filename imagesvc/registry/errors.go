@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -176,7 +177,7 @@ func (e *endpoint) unreachableError(err error) error {
 
 // printableText makes text from outside fit to be shown: one line of bounded length, without URLs' users and queries.
 func printableText(text string) string {
-	text = urlSecrets.ReplaceAllString(text, "$1$2")
+	text = urlSecrets().ReplaceAllString(text, "$1$2")
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
@@ -194,7 +195,12 @@ func printableText(text string) string {
 	return strings.TrimSpace(text)
 }
 
-var urlSecrets = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/@\s"]*@)?([^\s"?]*)(?:\?[^\s"]*)?`) //nolint:gochecknoglobals // compiled once
+// urlSecrets is what of a URL may hold secrets: the user, and the query.
+//
+//nolint:gochecknoglobals // a constant
+var urlSecrets = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/@\s"]*@)?([^\s"?]*)(?:\?[^\s"]*)?`)
+})
 
 // told is an error that has its words already, and no kind.
 type told struct{ text string }

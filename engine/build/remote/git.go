@@ -34,7 +34,7 @@ func Repository(ctx context.Context, text string, want GitOptions, opt Options) 
 		return nil, err
 	}
 	if want.Checksum != "" {
-		if r.checksum = strings.ToLower(want.Checksum); !checksum.MatchString(r.checksum) {
+		if r.checksum = strings.ToLower(want.Checksum); !isCommit(r.checksum, leastChecksum) {
 			return nil, fault.Invalid("the git checksum %.100q is not a commit", want.Checksum)
 		}
 	}
@@ -129,7 +129,7 @@ func (g *git) fetchCommit(ctx context.Context) (string, error) {
 		return "FETCH_HEAD", nil
 	}
 	shallow := !strings.Contains(err.Error(), "does not support shallow")
-	if !commit.MatchString(ref) && shallow {
+	if !isCommit(ref, leastCommit) && shallow {
 		return "", err
 	}
 	// A commit that the server gives to nobody by its name is found in all that it has; so is the beginning of one.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"moss/engine/fault"
 )
@@ -26,16 +27,26 @@ type reference struct {
 	submodules bool
 }
 
-// What stands for repositories: scp's way of writing ssh, and the end of a path.
-var (
-	scpStyle = regexp.MustCompile(`^[a-zA-Z0-9_.-]+@[a-zA-Z0-9_.\[\]-]+:`)
-	checksum = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
-	commit   = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
+// scpStyle is scp's way of writing ssh.
+var scpStyle = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9_.-]+@[a-zA-Z0-9_.\[\]-]+:`)
+})
+
+// How many digits of a commit's number name it: in a checksum, and to git.
+const (
+	leastChecksum = 7
+	leastCommit   = 4
+	mostCommit    = 64
 )
+
+// isCommit reports whether a text may be a commit's number, or the beginning of one with that many digits at least.
+func isCommit(text string, least int) bool {
+	return least <= len(text) && len(text) <= mostCommit && strings.Trim(text, "0123456789abcdef") == ""
+}
 
 // isGit reports whether a text means a git repository, reachable or not.
 func isGit(text string) bool {
-	switch strings.ToLower(scheme.FindString(text)) {
+	switch strings.ToLower(scheme().FindString(text)) {
 	case "git://", "ssh://", "git+ssh://":
 		return true
 	case "http://", "https://":
@@ -43,7 +54,7 @@ func isGit(text string) bool {
 		text, _, _ = strings.Cut(text, "?")
 		return strings.HasSuffix(text, ".git")
 	case "":
-		return scpStyle.MatchString(text)
+		return scpStyle().MatchString(text)
 	default:
 		return false
 	}
@@ -55,7 +66,7 @@ func parseReference(text string) (*reference, error) {
 	if len(text) > maxURL {
 		return nil, fault.Invalid("the git URL has %d bytes, more than %d", len(text), maxURL)
 	}
-	if scpStyle.MatchString(text) {
+	if scpStyle().MatchString(text) {
 		return nil, noSSH()
 	}
 	if strings.HasPrefix(text, "github.com/") {
@@ -86,7 +97,7 @@ func parseReference(text string) (*reference, error) {
 	if r.subdir == "" {
 		r.subdir = "."
 	}
-	if r.checksum != "" && !checksum.MatchString(r.checksum) {
+	if r.checksum != "" && !isCommit(r.checksum, leastChecksum) {
 		return nil, fault.Invalid("the git checksum %.100q is not a commit", r.checksum)
 	}
 	return r, checkRef(r.ref)

@@ -16,6 +16,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -61,14 +62,17 @@ type Remote struct {
 	Dockerfile []byte       // if the remote is one text file, the instructions themselves; the tree is empty then
 }
 
-var scheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*://`)
+// scheme is what a URL begins with.
+var scheme = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*://`)
+})
 
 // KindOf returns what a source of ADD is. Errors are fault.Invalid: a scheme that nothing is fetched by.
 func KindOf(text string) (Kind, error) {
 	if isGit(text) {
 		return Git, nil
 	}
-	switch strings.ToLower(scheme.FindString(text)) {
+	switch strings.ToLower(scheme().FindString(text)) {
 	case "":
 		return Local, nil
 	case "http://", "https://":
@@ -79,10 +83,12 @@ func KindOf(text string) (Kind, error) {
 }
 
 // password is what stands before a URL's host.
-var password = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://[^/?#:@]*):[^/?#]*@`)
+var password = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9+.-]*://[^/?#:@]*):[^/?#]*@`)
+})
 
 // Redacted returns a remote as people and logs may see it: without its password.
-func Redacted(text string) string { return password.ReplaceAllString(text, "$1:xxxxx@") }
+func Redacted(text string) string { return password().ReplaceAllString(text, "$1:xxxxx@") }
 
 // Context fetches the context at a URL of an archive or of a Dockerfile, or in a git repository (API document 2, 4.2: build,
 // remote). The caller closes the tree.
@@ -94,7 +100,7 @@ func Context(ctx context.Context, text string, opt Options) (*Remote, error) {
 		tree, err := Repository(ctx, text, GitOptions{}, opt)
 		return &Remote{Tree: tree}, err
 	}
-	if s := strings.ToLower(scheme.FindString(text)); s != "http://" && s != "https://" {
+	if s := strings.ToLower(scheme().FindString(text)); s != "http://" && s != "https://" {
 		return nil, fault.Invalid("remote %.100q: want http://, https:// or a git repository", Redacted(text))
 	}
 	u, err := download.Parse(text)

@@ -184,15 +184,11 @@ func (r *Record) MountPoints() []Mount {
 	return points
 }
 
-// Images are the ids of the images that a container keeps: its own, and those that are mounted into it.
-func (r *Record) Images() []string {
-	ids := []string{r.ImageID}
-	for _, m := range r.Mounts {
-		if m.Type == mountImage {
-			ids = append(ids, m.Image.ImageID)
-		}
-	}
-	return ids
+// KeepsImage reports whether the image with the id is the container's own or is mounted into it.
+func (r *Record) KeepsImage(imageID string) bool {
+	return r.ImageID == imageID || slices.ContainsFunc(r.Mounts, func(m Mount) bool {
+		return m.Type == mountImage && m.Image.ImageID == imageID
+	})
 }
 
 // VolumeNames are the volumes that a record's mounts name.

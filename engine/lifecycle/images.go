@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-
-	"golang.org/x/sys/unix"
 
 	"moss/engine/container"
 	"moss/engine/fault"
-	"moss/engine/image"
 	"moss/engine/tree"
 )
 
@@ -43,14 +39,13 @@ func (m *imageMounts) findImages(ctx context.Context, spec *container.Spec) (rel
 
 // findImage is findImages of one.
 func (m *imageMounts) findImage(ctx context.Context, asked *container.ImageMount) (release func(), err error) {
-	release, err = m.images.Hold(ctx, asked.Source, "mounted")
+	img, err := m.images.Get(ctx, asked.Source)
 	if err == nil {
-		var img *image.Image
-		if img, err = m.images.Get(ctx, asked.Source); err == nil {
-			asked.ImageID = img.ID
-			return release, nil
-		}
-		release()
+		asked.ImageID = img.ID
+		release, err = m.images.Hold(ctx, img.ID, "mounted") // by its id: the name may have moved on
+	}
+	if err == nil {
+		return release, nil
 	}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) {
 		return nil, fault.Invalid("Mounts: %w", noImage(asked.Source, err))
@@ -79,23 +74,11 @@ func (m *imageMounts) openImage(
 
 // partOf resolves a path inside the files of an image, which nobody changes. Links do not lead out of it.
 func partOf(dir, subpath string) (string, error) {
-	part, err := tree.HandleIn(dir, subpath)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fault.Invalid("the image's subpath %s does not exist", subpath)
-	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP):
-		return "", fault.Invalid("the image's subpath %s does not lead through folders", subpath)
-	case err != nil:
-		return "", err
+	part, _, err := tree.PartIn(dir, subpath)
+	if err != nil {
+		return "", fmt.Errorf("the image's %w", err)
 	}
 	defer part.Close() //nolint:errcheck // only a handle
-	info, err := part.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.IsDir() && !info.Mode().IsRegular() {
-		return "", fault.Invalid("the image's subpath %s is neither a folder nor a file", subpath)
-	}
 	return os.Readlink(tree.PathOf(int(part.Fd())))
 }
 

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"moss/engine/container"
 	"moss/engine/destination"
@@ -61,7 +60,7 @@ func (iv *Inventory) Size(ctx context.Context, ref string) (rw, rootfs int64, er
 func (iv *Inventory) ImageUsers(imageID string) []image.User {
 	var users []image.User
 	for _, c := range iv.index.newestFirst() {
-		if r := c.record(); slices.Contains(r.Images(), imageID) {
+		if r := c.record(); r.KeepsImage(imageID) {
 			users = append(users, image.User{ContainerID: r.ID, ImageRef: r.Image, Running: r.State.Running()})
 		}
 	}

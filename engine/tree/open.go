@@ -1,10 +1,15 @@
 package tree
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"moss/engine/fault"
 )
 
 // races is how often the kernel may find that what it resolves is being renamed before that is an error.
@@ -44,6 +49,28 @@ func HandleIn(folder, name string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	return handle, nil
+}
+
+// PartIn is HandleIn of a subpath that somebody asked for: a folder or a file. fault.Invalid if it leads to nothing of the kind,
+// in words that go behind whose it is.
+func PartIn(folder, subpath string) (part *os.File, isDir bool, err error) {
+	part, err = HandleIn(folder, subpath)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, fault.Invalid("subpath %s does not exist", subpath)
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return nil, false, fault.Invalid("subpath %s does not lead through folders", subpath)
+	case err != nil:
+		return nil, false, fmt.Errorf("subpath %s: %w", subpath, err)
+	}
+	info, err := part.Stat()
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = fault.Invalid("subpath %s is neither a folder nor a file", subpath)
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, part.Close())
+	}
+	return part, info.IsDir(), nil
 }
 
 // PathOf names an open file by its descriptor, for system calls that take a path.

@@ -11,36 +11,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"moss/engine/fault"
 	"moss/engine/tree"
 )
 
 // mountPart mounts what a path inside a volume leads to, and returns where. Containers may change links of the volume at
 // any moment, so the path is resolved once, inside the volume, and what it led to is what the runtime binds.
 func (s *Store) mountPart(v *Volume, dir, containerID, subpath string) (place string, err error) {
-	part, err := tree.HandleIn(dir, subpath)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fault.Invalid("its subpath %s does not exist", subpath)
-	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		return "", fault.Invalid("its subpath %s does not lead through folders", subpath)
-	case err != nil:
-		return "", fmt.Errorf("subpath %s: %w", subpath, err)
-	}
-	defer part.Close() //nolint:errcheck // only a handle
-	info, err := part.Stat()
+	part, isDir, err := tree.PartIn(dir, subpath)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("its %w", err)
 	}
-	if !info.IsDir() && !info.Mode().IsRegular() {
-		return "", fault.Invalid("its subpath %s is neither a folder nor a file", subpath)
-	}
+	defer part.Close()                    //nolint:errcheck // only a handle
 	sum := sha256.Sum256([]byte(subpath)) // a name for a path of any length
 	place = filepath.Join(s.partsOf(v), containerID, hex.EncodeToString(sum[:8]))
 	if err := unmountPart(place); err != nil { // of a start that was cut short
 		return "", err
 	}
-	if err := makePlace(place, info.IsDir()); err != nil {
+	if err := makePlace(place, isDir); err != nil {
 		return "", err
 	}
 	if err := unix.Mount(tree.PathOf(int(part.Fd())), place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {

@@ -50,11 +50,11 @@ func (l *loader) checkPlatform(img *loadable) error {
 	if l.anyPlatform {
 		return nil
 	}
-	var has platform
+	var has image.Platform
 	if err := json.Unmarshal(img.config, &has); err != nil {
 		return fault.Invalid("the config of an image: %w", err)
 	}
-	if !l.want.suits(false, has) {
+	if !suits(l.want, false, has) {
 		return fault.NotFound("the archive has an image for %s, and %s was asked for", has, l.want)
 	}
 	return nil

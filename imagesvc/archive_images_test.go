@@ -111,7 +111,7 @@ func TestLoadIndex(t *testing.T) {
 			"schemaVersion": 2, "mediaType": typeOCIManifest, "config": blob(typeOCIConfig, config),
 			"layers": []descriptor{blob(typeOCILayer, one)},
 		}))
-		d.Platform = &platform{OS: "linux", Architecture: arch}
+		d.Platform = &image.DistributedPlatform{Platform: image.Platform{OS: "linux", Architecture: arch}}
 		return d
 	}
 	index := func(of ...descriptor) []byte {
@@ -120,7 +120,7 @@ func TestLoadIndex(t *testing.T) {
 	here, there := imageOf(mine, runtime.GOARCH), imageOf(foreign, "s390x")
 	attestation := descriptor{
 		MediaType: typeOCIManifest, Digest: digest.FromString("attestation"), Size: 5,
-		Annotations: map[string]string{"vnd.docker.reference.type": "attestation-manifest"}, Platform: &platform{OS: "unknown", Architecture: "unknown"},
+		Annotations: map[string]string{"vnd.docker.reference.type": "attestation-manifest"}, Platform: &image.DistributedPlatform{Platform: image.Platform{OS: "unknown", Architecture: "unknown"}},
 	}
 	absent := there
 	absent.Digest = digest.FromString("absent")

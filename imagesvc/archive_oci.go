@@ -155,7 +155,7 @@ func (l *loader) ociImage(group []descriptor, depth int) (*loadable, error) {
 // have the manifests of some platforms only.
 func (l *loader) chooseEntry(entries []descriptor) (descriptor, error) {
 	there := slices.DeleteFunc(slices.Clone(entries), func(d descriptor) bool { return l.docs[blobName(d)] == nil })
-	if d, ok := l.want.chooseEntry(l.anyPlatform, there); ok {
+	if d, ok := chooseEntry(l.want, l.anyPlatform, there); ok {
 		return d, nil
 	}
 	if len(there) == 1 {

@@ -37,7 +37,7 @@ type loader struct {
 	cancel      context.CancelCauseFunc
 	progress    func(image.Progress)
 	quiet       bool
-	want        platform // that is chosen where there are several; each image must be for it, unless anyPlatform is set
+	want        image.Platform // that is chosen where there are several; each image must be for it, unless anyPlatform is set
 	anyPlatform bool
 	in          *compress.Source
 	unpacked    atomic.Int64 // bytes of all layers

@@ -51,18 +51,18 @@ func (s *Transfers) Inspect(ctx context.Context, name string, auth image.Registr
 	if m.isIndex() {
 		for _, entry := range m.Manifests {
 			if entry.Platform != nil {
-				found.Platforms = append(found.Platforms, image.Platform(*entry.Platform))
+				found.Platforms = append(found.Platforms, *entry.Platform)
 			}
 		}
 		return found, nil
 	}
 	only, err := readPlatform(ctx, src, m.Config)
-	found.Platforms = append(found.Platforms, image.Platform(only))
+	found.Platforms = append(found.Platforms, only)
 	return found, err
 }
 
 // readPlatform returns the platform that an image's config names.
-func readPlatform(ctx context.Context, src source, config descriptor) (p platform, err error) {
+func readPlatform(ctx context.Context, src source, config descriptor) (p image.DistributedPlatform, err error) {
 	body, _, err := src.Blob(ctx, config.toBlob())
 	if err != nil {
 		return p, err

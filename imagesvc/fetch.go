@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"moss/engine/fault"
+	"moss/engine/image"
 	"moss/storage"
 )
 
@@ -44,13 +45,13 @@ const (
 
 // descriptor names a blob or a manifest (OCI image spec, descriptor).
 type descriptor struct {
-	MediaType    string            `json:"mediaType"`
-	Size         int64             `json:"size"`
-	Digest       digest.Digest     `json:"digest"`
-	URLs         []string          `json:"urls,omitempty"`
-	Annotations  map[string]string `json:"annotations,omitempty"`
-	ArtifactType string            `json:"artifactType,omitempty"`
-	Platform     *platform         `json:"platform,omitempty"`
+	MediaType    string                     `json:"mediaType"`
+	Size         int64                      `json:"size"`
+	Digest       digest.Digest              `json:"digest"`
+	URLs         []string                   `json:"urls,omitempty"`
+	Annotations  map[string]string          `json:"annotations,omitempty"`
+	ArtifactType string                     `json:"artifactType,omitempty"`
+	Platform     *image.DistributedPlatform `json:"platform,omitempty"`
 }
 
 // toBlob returns what the store and the registry take for d.
@@ -247,7 +248,8 @@ func checkLayerType(layer descriptor) error {
 
 // imageConfig is what must be known of an image's config before its layers are fetched.
 type imageConfig struct {
-	platform
+	image.Platform
+
 	diffIDs []digest.Digest
 }
 
@@ -259,7 +261,8 @@ func parseConfig(raw []byte, layers int) (*imageConfig, error) {
 		return nil, fmt.Errorf("the image's config has more than %d bytes", maxConfig)
 	}
 	var doc struct {
-		platform
+		image.Platform
+
 		RootFS *struct {
 			Type    string          `json:"type"`
 			DiffIDs []digest.Digest `json:"diff_ids"`
@@ -287,7 +290,7 @@ func parseConfig(raw []byte, layers int) (*imageConfig, error) {
 			return nil, fault.Unsupported("the image's config: diff id %s is not of sha256", id)
 		}
 	}
-	return &imageConfig{platform: doc.platform, diffIDs: doc.RootFS.DiffIDs}, nil
+	return &imageConfig{Platform: doc.Platform, diffIDs: doc.RootFS.DiffIDs}, nil
 }
 
 // readDocument reads an image's config, whose size has been checked, and verifies it.

@@ -75,7 +75,7 @@ func FuzzManifest(f *testing.F) {
 			}
 		}
 		want, _, _ := parsePlatform("linux/amd64")
-		if entry, ok := want.chooseEntry(true, m.Manifests); ok && entry.Platform == nil {
+		if entry, ok := chooseEntry(want, true, m.Manifests); ok && entry.Platform == nil {
 			t.Errorf("chose %+v", entry)
 		}
 	})
@@ -111,8 +111,8 @@ func FuzzPlatform(f *testing.F) {
 			}
 			return
 		}
-		if len(p.candidatePlatforms(own)) == 0 || p.normalForm() != p {
-			t.Errorf("parsePlatform(%q) = %v with the candidates %v", text, p, p.candidatePlatforms(own))
+		if len(candidatePlatforms(p, own)) == 0 || p.NormalForm() != p {
+			t.Errorf("parsePlatform(%q) = %v with the candidates %v", text, p, candidatePlatforms(p, own))
 		}
 	})
 }

@@ -3,7 +3,6 @@ package imagesvc
 import (
 	"context"
 	"io"
-	"runtime"
 	"time"
 
 	"moss/engine/compress"
@@ -27,24 +26,18 @@ const maxComment = 64 << 10
 func (s *Archives) Import(ctx context.Context, src io.Reader, opts image.ImportOptions,
 	progress func(image.Progress),
 ) (string, error) {
-	var name image.Ref
-	var names []string
-	if opts.Repo != "" {
-		var err error
-		if name, err = image.ParseRepoTag(opts.Repo, opts.Tag); err != nil {
-			return "", err
-		}
-		if name.Digest() != "" {
-			return "", fault.Invalid("cannot import digest reference")
-		}
-		if err := name.CanName(); err != nil {
-			return "", err
-		}
-		names = []string{name.Canonical()}
-	} else if opts.Tag != "" {
-		return "", fault.Invalid("invalid value for tag: %q has no repo that it could be a tag of", opts.Tag)
+	name, names, err := importName(opts)
+	if err != nil {
+		return "", err
 	}
 	config, err := dockerfile.Apply(image.Config{}, opts.Changes)
+	if err != nil {
+		return "", err
+	}
+	made, _, err := parsePlatform(opts.Platform)
+	if err == nil {
+		err = made.CheckUsable()
+	}
 	if err != nil {
 		return "", err
 	}
@@ -71,8 +64,8 @@ func (s *Archives) Import(ctx context.Context, src io.Reader, opts image.ImportO
 		comment = opts.Message
 	}
 	img, err := s.importArchive(ctx, src, storage.ImageSpec{
-		Config: config, Comment: comment, Created: time.Now(), Architecture: runtime.GOARCH, OS: runtime.GOOS,
-		EngineVersion: s.version,
+		Config: config, Comment: comment, Created: time.Now(), OS: made.OS, Architecture: made.Architecture,
+		Variant: made.Variant, EngineVersion: s.version,
 	}, names)
 	if err != nil {
 		return "", err
@@ -85,6 +78,23 @@ func (s *Archives) Import(ctx context.Context, src io.Reader, opts image.ImportO
 		progress(image.Progress{Status: img.ID})
 	}
 	return img.ID, nil
+}
+
+// importName returns the name that an import is to have, and the list of it; none if none was asked for.
+func importName(opts image.ImportOptions) (name image.Ref, names []string, err error) {
+	switch {
+	case opts.Repo == "" && opts.Tag != "":
+		return name, nil, fault.Invalid("invalid value for tag: %q has no repo that it could be a tag of", opts.Tag)
+	case opts.Repo == "":
+		return name, nil, nil
+	}
+	if name, err = image.ParseRepoTag(opts.Repo, opts.Tag); err != nil {
+		return name, nil, err
+	}
+	if name.Digest() != "" {
+		return name, nil, fault.Invalid("cannot import digest reference")
+	}
+	return name, []string{name.Canonical()}, name.CanName()
 }
 
 // downloadOptions has progress, which may be nil, told how much of an archive has come.

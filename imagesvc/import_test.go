@@ -133,7 +133,7 @@ func TestImport(t *testing.T) {
 			var shown []image.Progress
 			id, err := s.Import(t.Context(), iotest.HalfReader(bytes.NewReader(raw)), image.ImportOptions{
 				Repo: "base", Tag: "v1", Message: "from a test",
-				Changes: []string{"CMD [\"cat\", \"/etc/motd\"]", "ENV A=1", "LABEL l=1"},
+				Changes: []string{"CMD [\"cat\", \"/etc/motd\"]", "ENV A=1", "LABEL l=1"}, Platform: "linux/arm/7",
 			}, func(p image.Progress) { shown = append(shown, p) })
 			if err != nil {
 				t.Fatalf("Import: %v", err)
@@ -146,7 +146,7 @@ func TestImport(t *testing.T) {
 			}
 			img, err := s.Get(t.Context(), "base:v1")
 			if err != nil || img.ID != id || img.Comment != "from a test" || strings.Join(img.Config.Cmd, " ") != "cat /etc/motd" ||
-				!slices.Equal(img.Config.Env, []string{"A=1"}) || img.EngineVersion != "test" || img.OS != "linux" {
+				!slices.Equal(img.Config.Env, []string{"A=1"}) || img.EngineVersion != "test" || img.Platform().String() != "linux/arm/v7" {
 				t.Errorf("Get = %+v, %v", img, err)
 			}
 			container := strings.Repeat("a", 64)
@@ -209,6 +209,8 @@ func TestImportLeavesNothing(t *testing.T) {
 		{name: "digest", src: bytes.NewReader(plain), opts: image.ImportOptions{Repo: "a", Tag: "sha256:" + strings.Repeat("a", 64)}, want: "cannot import digest"},
 		{name: "a name like an id", src: bytes.NewReader(plain), opts: image.ImportOptions{Repo: "sha256", Tag: "abc"}, want: "refusing to create an ambiguous"},
 		{name: "tag alone", src: bytes.NewReader(plain), opts: image.ImportOptions{Tag: "t"}, want: `invalid value for tag: "t" has no repo`},
+		{name: "no platform", src: bytes.NewReader(plain), opts: image.ImportOptions{Platform: "linux/"}, want: `"linux/" is no platform`},
+		{name: "another system", src: bytes.NewReader(plain), opts: image.ImportOptions{Platform: "windows"}, want: `image operating system "windows"`},
 		{name: "bad change", src: bytes.NewReader(plain), opts: image.ImportOptions{Changes: []string{"RUN x"}}, want: "RUN is not a valid"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,120 +1,24 @@
 package imagesvc
 
 import (
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/cpu"
-	"golang.org/x/sys/unix"
 
 	"moss/engine/fault"
 	"moss/engine/image"
 )
 
-// platform is what an image is made for (OCI image spec, index: platform).
-type platform struct {
-	OS           string `json:"os"`
-	Architecture string `json:"architecture"`
-	Variant      string `json:"variant,omitempty"`
-}
-
-// String returns the platform as clients write it: linux/arm/v7.
-func (p platform) String() string {
-	s := p.OS + "/" + p.Architecture
-	if p.Variant != "" {
-		s += "/" + p.Variant
+// parsePlatform reads a platform in a client's words. Nothing at all is this machine, and then own is true. Errors are
+// fault.Invalid.
+func parsePlatform(text string) (p image.Platform, own bool, err error) {
+	if text == "" {
+		return image.ThisPlatform(), true, nil
 	}
-	return s
-}
-
-// parsePlatform reads os[/arch[/variant]]; a single word may be an architecture. Nothing at all is this machine, and then
-// own is true. Errors are fault.Invalid.
-func parsePlatform(s string) (p platform, own bool, err error) {
-	if s == "" {
-		return thisPlatform(), true, nil
-	}
-	if err := image.CheckPlatform(s); err != nil {
-		return platform{}, false, err
-	}
-	parts := strings.Split(strings.ToLower(s), "/")
-	if len(parts) == 1 {
-		if one := (platform{Architecture: parts[0]}).normalForm(); slices.Contains(bareArchitectures(), one.Architecture) {
-			one.OS = "linux"
-			return one, false, nil
-		}
-		p = thisPlatform()
-		p.OS = parts[0]
-		return p, false, nil
-	}
-	p = platform{OS: parts[0], Architecture: parts[1]}
-	if len(parts) == 3 {
-		p.Variant = parts[2]
-	}
-	return p.normalForm(), false, nil
-}
-
-// bareArchitectures returns the names that mean an architecture when they stand alone.
-func bareArchitectures() []string {
-	return []string{"386", "amd64", "arm", "arm64", "loong64", "mips64le", "ppc64le", "riscv64", "s390x"}
-}
-
-// normalForm gives the names that other tools use for an architecture their usual form, and drops variants that are the rule.
-func (p platform) normalForm() platform {
-	p.OS, p.Architecture, p.Variant = strings.ToLower(p.OS), strings.ToLower(p.Architecture), strings.ToLower(p.Variant)
-	switch p.Architecture {
-	case "x86_64", "x86-64":
-		p.Architecture = "amd64"
-	case "i386", "i686":
-		p.Architecture, p.Variant = "386", ""
-	case "aarch64":
-		p.Architecture = "arm64"
-	case "armhf":
-		p.Architecture, p.Variant = "arm", "v7"
-	case "armel":
-		p.Architecture, p.Variant = "arm", "v6"
-	}
-	switch {
-	case p.Variant == "":
-	case p.Architecture == "arm64" && (p.Variant == "v8" || p.Variant == "8"), p.Architecture == "amd64" && p.Variant == "v1":
-		p.Variant = ""
-	case p.Architecture == "arm" && strings.Trim(p.Variant, "0123456789") == "":
-		p.Variant = "v" + p.Variant
-	}
-	return p
-}
-
-// thisPlatform returns what this machine is. It names a variant where images of other variants may not run.
-func thisPlatform() platform {
-	p := platform{OS: "linux", Architecture: runtime.GOARCH}
-	if p.Architecture == "arm" {
-		p.Variant = armVariant(machineName())
-	}
-	return p
-}
-
-// machineName returns the kernel's name for the hardware: x86_64, armv7l.
-func machineName() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Machine[:])
-}
-
-// armVariant tells the variant from the kernel's name for the hardware; v7 unless it is an older one.
-func armVariant(machine string) string {
-	switch {
-	case strings.HasPrefix(machine, "aarch64"), strings.HasPrefix(machine, "armv8"):
-		return "v8"
-	case strings.HasPrefix(machine, "armv6"):
-		return "v6"
-	case strings.HasPrefix(machine, "armv5"), strings.HasPrefix(machine, "armv4"):
-		return "v5"
-	default:
-		return "v7"
-	}
+	p, err = image.ParsePlatform(text)
+	return p, false, err
 }
 
 // amd64Level is the newest level of the x86-64 ABI that this machine's processor has: 1 to 4.
@@ -134,10 +38,10 @@ func amd64Level() int {
 
 // candidatePlatforms returns what may stand in for p in an index, the best first. own says that p is this machine, which takes
 // what its processor can run besides; a platform that a client named is taken at its word.
-func (p platform) candidatePlatforms(own bool) []platform {
-	like := func(arch string, variants ...string) (found []platform) {
+func candidatePlatforms(p image.Platform, own bool) []image.Platform {
+	like := func(arch string, variants ...string) (found []image.Platform) {
 		for _, v := range variants {
-			found = append(found, platform{p.OS, arch, v})
+			found = append(found, image.Platform{OS: p.OS, Architecture: arch, Variant: v})
 		}
 		return found
 	}
@@ -149,13 +53,13 @@ func (p platform) candidatePlatforms(own bool) []platform {
 			at = 1 // what everybody means by arm
 		}
 		if at < 0 {
-			return []platform{p}
+			return []image.Platform{p}
 		}
 		return append(like("arm", order[at:]...), like("arm", "")...)
 	case "arm64":
 		found := like("arm64", "")
 		if p.Variant != "" {
-			found = append([]platform{p}, found...)
+			found = append([]image.Platform{p}, found...)
 		}
 		if own {
 			found = append(found, like("arm", "v8", "v7", "v6", "v5", "")...)
@@ -168,16 +72,16 @@ func (p platform) candidatePlatforms(own bool) []platform {
 		}
 		named, err := strconv.Atoi(strings.TrimPrefix(p.Variant, "v"))
 		if err != nil || named < 2 || named > 4 {
-			return []platform{p}
+			return []image.Platform{p}
 		}
 		down := levelNames(2, named)
 		slices.Reverse(down)
 		return like("amd64", append(down, "")...)
 	default:
 		if p.Variant != "" {
-			return []platform{p, {OS: p.OS, Architecture: p.Architecture}}
+			return []image.Platform{p, {OS: p.OS, Architecture: p.Architecture}}
 		}
-		return []platform{p}
+		return []image.Platform{p}
 	}
 }
 
@@ -191,10 +95,10 @@ func levelNames(from, to int) (names []string) {
 
 // chooseEntry returns the entry of an index that suits best; ok is false if none does. Entries without a platform and those of
 // another kind (attestations) are passed over.
-func (p platform) chooseEntry(own bool, entries []descriptor) (chosen descriptor, ok bool) {
-	for _, want := range p.candidatePlatforms(own) {
+func chooseEntry(p image.Platform, own bool, entries []descriptor) (chosen descriptor, ok bool) {
+	for _, want := range candidatePlatforms(p, own) {
 		for _, entry := range entries {
-			if entry.Platform != nil && entry.namesManifest() && entry.Platform.normalForm() == want {
+			if entry.Platform != nil && entry.namesManifest() && entry.Platform.NormalForm() == want {
 				return entry, true
 			}
 		}
@@ -202,12 +106,21 @@ func (p platform) chooseEntry(own bool, entries []descriptor) (chosen descriptor
 	return descriptor{}, false
 }
 
-// suits reports whether an image made for other is one that p asks for.
-func (p platform) suits(own bool, other platform) bool {
-	return slices.Contains(p.candidatePlatforms(own), other.normalForm())
+// suits reports whether an image made for other is one that p asks for. For own see candidatePlatforms.
+func suits(p image.Platform, own bool, other image.Platform) bool {
+	return slices.Contains(candidatePlatforms(p, own), other.NormalForm())
+}
+
+// checkSuits is fault.NotFound for an image, named ref, that is not made for want. For own see candidatePlatforms.
+func checkSuits(ref string, img *image.Image, want image.Platform, own bool) error {
+	if has := img.Platform(); !suits(want, own, has) {
+		return fault.NotFound("image with reference %s was found but does not match the specified platform: wanted %s, actual: %s",
+			ref, want, has)
+	}
+	return nil
 }
 
 // noPlatform is the one wording for an index without an image for p (clients show it as it is).
-func noPlatform(p platform) error {
+func noPlatform(p image.Platform) error {
 	return fault.NotFound("no matching manifest for %s in the manifest list entries", p)
 }

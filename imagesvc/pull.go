@@ -58,8 +58,8 @@ func (s *Transfers) Pull(ctx context.Context, opts image.PullOptions, progress f
 	if err != nil {
 		return err
 	}
-	if want.OS != "linux" {
-		return fault.Invalid("image operating system %q cannot be used on this platform", want.OS)
+	if err := want.CheckUsable(); err != nil {
+		return err
 	}
 	ref, err := image.ParseRepoTag(opts.Repo, opts.Tag)
 	if err == nil {
@@ -120,7 +120,7 @@ func (s *Transfers) listTags(ctx context.Context, repo image.Ref, auth image.Reg
 type pull struct {
 	s        *Transfers
 	ref      image.Ref // with a tag or a digest, not both
-	want     platform
+	want     image.Platform
 	own      bool // want is this machine
 	progress func(image.Progress)
 
@@ -167,7 +167,7 @@ func (p *pull) upToDate(ctx context.Context) (img *image.Image, before string) {
 	}
 	byDigest, err := image.ParseRef(p.digestName()) // images are also found by digests that are none of their names
 	if err != nil || !slices.Contains(old.RepoDigests, byDigest.Familiar()) ||
-		!p.want.suits(p.own, platform{old.OS, old.Architecture, old.Variant}) {
+		!suits(p.want, p.own, old.Platform()) {
 		return nil, old.ID
 	}
 	return old, old.ID

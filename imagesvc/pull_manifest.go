@@ -34,7 +34,7 @@ func (p *pull) readManifest(ctx context.Context) error {
 	p.manifest, p.document = m, storage.Document{MediaType: m.MediaType, Raw: raw}
 	if m.isIndex() {
 		p.document, p.index = storage.Document{}, p.document
-		if _, ok := p.want.chooseEntry(p.own, m.Manifests); !ok {
+		if _, ok := chooseEntry(p.want, p.own, m.Manifests); !ok {
 			return noPlatform(p.want)
 		}
 	}
@@ -71,9 +71,9 @@ func (p *pull) readImage(ctx context.Context) error {
 	if config.OS == "" {
 		config.OS = "linux"
 	}
-	if p.index.Raw == nil && !p.own && !p.want.suits(false, config.platform) {
+	if p.index.Raw == nil && !p.own && !suits(p.want, false, config.Platform) {
 		return fault.NotFound("image with reference %s was found but does not match the specified platform: wanted %s, actual: %s",
-			p.ref.Familiar(), p.want, config.normalForm())
+			p.ref.Familiar(), p.want, config.NormalForm())
 	}
 	p.config, p.diffIDs = raw, config.diffIDs
 	seen := map[digest.Digest]int{}
@@ -86,7 +86,7 @@ func (p *pull) readImage(ctx context.Context) error {
 
 // readChosen fetches the manifest that suits the platform best from the index.
 func (p *pull) readChosen(ctx context.Context) error {
-	entry, ok := p.want.chooseEntry(p.own, p.manifest.Manifests)
+	entry, ok := chooseEntry(p.want, p.own, p.manifest.Manifests)
 	if !ok {
 		return noPlatform(p.want)
 	}

@@ -98,25 +98,41 @@ func (s *Transfers) toPush(ctx context.Context, opts image.PushOptions) ([]image
 	if err != nil {
 		return nil, err
 	}
+	all := opts.Tag == "" && !strings.HasSuffix(opts.Repo, ":"+ref.Tag())
+	known := false
 	var here []image.Ref
 	for _, img := range images {
 		for _, name := range refsOf(img) {
-			if name.Repo() == ref.Repo() && name.Digest() == "" {
-				here = append(here, name)
+			if name.Repo() != ref.Repo() || name.Digest() != "" {
+				continue
 			}
+			known = true
+			if !all && name.Tag() != ref.Tag() {
+				continue
+			}
+			if err := checkPushed(name, img, opts.Platform); err != nil {
+				return nil, err
+			}
+			here = append(here, name)
 		}
 	}
-	if len(here) == 0 {
+	switch {
+	case !known:
 		return nil, fault.NotFound("An image does not exist locally with the tag: %s", ref.FamiliarRepo())
-	}
-	if opts.Tag == "" && !strings.HasSuffix(opts.Repo, ":"+ref.Tag()) {
-		slices.SortFunc(here, func(a, b image.Ref) int { return strings.Compare(a.Tag(), b.Tag()) })
-		return here, nil
-	}
-	if !slices.ContainsFunc(here, func(name image.Ref) bool { return name.Tag() == ref.Tag() }) {
+	case len(here) == 0:
 		return nil, fault.NotFound("tag does not exist: %s", ref.Familiar())
 	}
-	return []image.Ref{ref}, nil
+	slices.SortFunc(here, func(a, b image.Ref) int { return strings.Compare(a.Tag(), b.Tag()) })
+	return here, nil
+}
+
+// checkPushed is fault.NotFound for an image that is not for the platform which is asked for, if one is.
+func checkPushed(name image.Ref, img *image.Image, platform string) error {
+	want, anyPlatform, err := parsePlatform(platform)
+	if err != nil || anyPlatform {
+		return err
+	}
+	return checkSuits(name.Familiar(), img, want, false)
 }
 
 // push sends one name.

@@ -221,13 +221,25 @@ func TestPushNames(t *testing.T) {
 			name: "digest as tag", opts: image.PushOptions{Repo: "me/a", Tag: digest.FromString("").String()}, kind: fault.Invalid,
 			fail: "cannot push a digest reference",
 		},
+		{name: "the tag's platform", opts: image.PushOptions{Repo: "me/a", Tag: "2", Platform: "aarch64"}, want: "docker.io/me/a:2"},
+		{
+			name: "another platform", opts: image.PushOptions{Repo: "me/a:1", Platform: "linux/arm64"}, kind: fault.NotFound,
+			fail: "image with reference me/a:1 was found but does not match the specified platform: wanted linux/arm64, actual: linux/amd64",
+		},
+		{
+			name: "not all tags' platform", opts: image.PushOptions{Repo: "me/a", Platform: "linux/arm64"}, kind: fault.NotFound,
+			fail: "image with reference me/a:1 was found but does not match",
+		},
+		{name: "no platform", opts: image.PushOptions{Repo: "me/a", Platform: "a/b/c/d"}, kind: fault.Invalid, fail: `"a/b/c/d" is no platform`},
 		{name: "bad name", opts: image.PushOptions{Repo: "ME"}, fail: `invalid reference format: "ME"`, kind: fault.Invalid},
 		{name: "refused", opts: image.PushOptions{Repo: "me/a", Auth: image.RegistryAuth{Password: "wrong"}}, fail: "no", kind: fault.Unauthorized},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newPusher()
-			p.put("me/a:1", "one")
-			p.put("me/a:2", "two").RepoTags = []string{"me/a:2", "me/a:latest", "me/ab:1"}
+			one, two := p.put("me/a:1", "one"), p.put("me/a:2", "two")
+			one.OS, one.Architecture = "linux", "amd64"
+			two.OS, two.Architecture, two.Variant = "linux", "arm64", "v8"
+			two.RepoTags = []string{"me/a:2", "me/a:latest", "me/ab:1"}
 			p.put("", "three").RepoDigests = []string{"me/c@" + digest.FromString("x").String()}
 			told, _, err := p.push(t.Context(), tc.opts)
 			if tc.fail == "" && err != nil || tc.fail != "" && (!fault.Is(err, tc.kind) || !strings.HasPrefix(err.Error(), tc.fail) || len(told) != 0) {

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"moss/engine/event"
-	"moss/engine/fault"
 	"moss/engine/image"
 	"moss/imagesvc/registry"
 	"moss/imagesvc/token"
@@ -130,11 +129,7 @@ func (s *Service) CheckPlatform(ctx context.Context, ref, text string) error {
 	if err != nil {
 		return err
 	}
-	if has := (platform{img.OS, img.Architecture, img.Variant}); !want.suits(own, has) {
-		return fault.NotFound("image with reference %s was found but does not match the specified platform: wanted %s, actual: %s",
-			ref, want, has)
-	}
-	return nil
+	return checkSuits(ref, img, want, own)
 }
 
 // publishEvent tells of an image. Clients of all versions see the image's labels and its name (API document 3, section 6).

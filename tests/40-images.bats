@@ -189,7 +189,7 @@ PY
 
 @test "bad names and missing parameters are 400" {
   for q in "fromSrc=-&repo=UPPER" "fromSrc=-&repo=a/../b" "fromSrc=-&repo=ok&tag=a%20b" "" "fromSrc=-&repo=ok&changes=NOPE%20x" \
-    "fromSrc=-&tag=alone" "fromSrc=-&repo=sha256&tag=abc" "fromSrc=-&repo=ok&platform=linux" "fromSrc=-&fromImage=ok"; do
+    "fromSrc=-&tag=alone" "fromSrc=-&repo=sha256&tag=abc" "fromSrc=-&repo=ok&platform=plan9" "fromSrc=-&fromImage=ok"; do
     run curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X POST -T "$MOSS_DIR/small.tar" -w '\n%{http_code}' "http://moss/images/create?$q"
     expect line -1 400
     expect matches '"message":".+"'

@@ -411,6 +411,13 @@ index_of() {
   answers 200 GET "/v1.18/distribution/$PLAIN/lib/box:index/json"
   field '[(.Descriptor.MediaType | test("index|list")), (.Platforms | map(.Architecture) | index("'"$(go_arch)"'") != null)]' '[true,true]'
   gone "$PLAIN/lib/box:one"
+  index=$(jq -c '.manifests[0].platform |= {os: "windows", architecture: "amd64", "os.version": "10.0.1", "os.features": ["win32k"]}' "$BATS_TEST_TMPDIR/index")
+  curl -sS --fail -X PUT --data-binary "$index" "http://$PLAIN/v2/lib/box/manifests/windows" \
+    -H 'Content-Type: application/vnd.docker.distribution.manifest.list.v2+json'
+  answers 200 GET "/v1.39/distribution/$PLAIN/lib/box:windows/json"
+  field .Platforms '[{"Architecture":"amd64","OS":"windows","OSFeatures":["win32k"],"OSVersion":"10.0.1"}]'
+  answers 200 GET "/v1.51/distribution/$PLAIN/lib/box:windows/json"
+  field .Platforms '[{"architecture":"amd64","os":"windows","os.features":["win32k"],"os.version":"10.0.1"}]'
   answers 404 GET "/v1.24/distribution/$PLAIN/lib/box:nope/json"
   answers 404 GET "/v1.24/distribution/$PLAIN/no/such/json"
   answers 401 GET "/v1.24/distribution/$CLOSED/lib/box:one/json"

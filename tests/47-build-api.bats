@@ -358,7 +358,22 @@ LABEL from=container' >"$dir/Containerfile"
   arch=$(inspect busybox .Architecture)
   context "FROM busybox" "ARG TARGETPLATFORM" "RUN echo on \$TARGETPLATFORM"
   built "platform=linux/$arch"
-  build "platform=plan9"
+  expect --in "$text" contains "on linux/$arch"
+  own=$id
+  for platform in "$arch" "linux/$(uname -m)" linux ""; do
+    built "platform=$platform"
+    expect equal "$id" "$own"
+  done
+  context "FROM scratch" "LABEL a=b"
+  name=$(unique other)
+  built "platform=aarch64&t=$name"
+  expect equal "$(inspect "$id" '[.Os,.Architecture]|join("/")')" linux/arm64
+  moss rmi "$name"
+  for platform in plan9 windows/amd64; do
+    refused 400 "image operating system \\\"${platform%/*}\\\" cannot be used" "platform=$platform"
+  done
+  context "FROM --platform=windows/amd64 scratch"
+  build ""
   [ -z "$id" ] || fail "$(body)"
   build "platform=$(urlencode 'a/b/c/d')"
   [ -z "$id" ]

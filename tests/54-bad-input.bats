@@ -375,7 +375,7 @@ LIST
         answered 400 'is no platform' POST "/v$v/$path&platform=$(as_query "$platform")"
       done
     done
-    for platform in linux '{' '{}' '[]' null '{"os":5}' '{"os":"../x"}' '{"os":"linux/amd64"}' '{"os":"linux","architecture":"a b"}'; do
+    for platform in linux '{' '{}' '[]' null '{"os":5}' '{"os":"linux"}' '{"os":"../x"}' '{"os":"linux/amd64"}' '{"os":"linux","architecture":"a b"}'; do
       platform=$(as_query "$platform")
       for call in "GET images/busybox/json?" "GET images/busybox/history?" "GET images/busybox/get?" "GET images/get?names=busybox&" \
         "POST images/load?"; do

@@ -190,7 +190,7 @@ type_of() {
       done
     done
   done
-  expect equal "$(api DELETE "/v1.50/images/busybox?platforms=$(jq -rn '"{\"os\":\"windows\"}"|@uri')" | tail -n 1)" 404
+  expect equal "$(api DELETE "/v1.50/images/busybox?platforms=$(jq -rn '"{\"os\":\"windows\",\"architecture\":\"amd64\"}"|@uri')" | tail -n 1)" 404
 }
 
 @test "volumes/prune takes what nobody named from 1.42 on, and the rest where it is told to" {

@@ -153,6 +153,11 @@ func (f *images) Pull(ctx context.Context, opt image.PullOptions, progress func(
 
 func (f *images) Push(ctx context.Context, opt image.PushOptions, progress func(image.Progress)) error {
 	f.said = fmt.Sprintf("%+v %s", opt, secrets(opt.Auth))
+	if opt.Platform != "" {
+		if err := f.CheckPlatform(ctx, opt.Repo, opt.Platform); err != nil {
+			return err
+		}
+	}
 	return f.transfer(ctx, progress, image.Progress{Aux: image.Pushed{Tag: "t", Digest: "sha256:1", Size: 3}})
 }
 
@@ -179,7 +184,9 @@ func (f *images) Search(_ context.Context, opt image.SearchOptions) ([]image.Sea
 
 func (f *images) Inspect(_ context.Context, name string, auth image.RegistryAuth) (image.Distribution, error) {
 	f.said = name + " " + secrets(auth)
-	return image.Distribution{MediaType: "m", Digest: "sha256:1", Size: 5, Platforms: []image.Platform{{OS: "linux", Architecture: "arm", Variant: "v7"}}}, f.err
+	return image.Distribution{MediaType: "m", Digest: "sha256:1", Size: 5, Platforms: []image.DistributedPlatform{{
+		Platform: image.Platform{OS: "linux", Architecture: "arm", Variant: "v7"}, OSVersion: "10", OSFeatures: []string{"f"},
+	}}}, f.err
 }
 
 func (f *images) Login(_ context.Context, auth image.RegistryAuth) (image.Login, error) {

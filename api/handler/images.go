@@ -125,8 +125,11 @@ func (h *Handler) checkPlatforms(c *route.Call, param string, platforms []string
 // readPlatform turns a platform in JSON, as OCI has it, into a client's words.
 func readPlatform(param, text string) (words string, err error) {
 	var p struct{ OS, Architecture, Variant string }
-	if err := json.Unmarshal([]byte(text), &p); err != nil || p.OS == "" || strings.Contains(p.OS+p.Architecture+p.Variant, "/") {
+	if err := json.Unmarshal([]byte(text), &p); err != nil || strings.Contains(p.OS+p.Architecture+p.Variant, "/") {
 		return "", fault.Invalid("invalid value for %s: %.128q is no platform in JSON", param, text)
+	}
+	if p.OS == "" || p.Architecture == "" {
+		return "", fault.Invalid("invalid value for %s: %.128q has not both, os and architecture", param, text)
 	}
 	words = strings.TrimRight(p.OS+"/"+p.Architecture+"/"+p.Variant, "/")
 	if err := image.CheckPlatform(words); err != nil {

@@ -50,14 +50,14 @@ func TestImages(t *testing.T) {
 
 func TestImport(t *testing.T) {
 	a := newAPI(t)
-	status, body := a.ask("POST", "/images/create?fromSrc=-&repo=a/b&tag=t&message=m&changes=CMD+x&changes=ENV+a=b", "the archive")
+	status, body := a.ask("POST", "/images/create?fromSrc=-&repo=a/b&tag=t&message=m&changes=CMD+x&changes=ENV+a=b&platform=linux/arm64", "the archive")
 	want := `{"status":"Importing","progressDetail":{"current":1,"total":2},"progress":"[=========================>                        ] 1 B/2 B"}
 {"status":"sha256:9f86"}
 `
 	if status != 200 || body != want {
 		t.Errorf("import = %d %q, want %q", status, body, want)
 	}
-	if a.images.body != "the archive" || a.images.said != "{Source: Repo:a/b Tag:t Message:m Changes:[CMD x ENV a=b]}" {
+	if a.images.body != "the archive" || a.images.said != "{Source: Repo:a/b Tag:t Message:m Changes:[CMD x ENV a=b] Platform:linux/arm64}" {
 		t.Errorf("import got %q, %q", a.images.body, a.images.said)
 	}
 	a.images.late = errors.New("disk full")
@@ -80,7 +80,7 @@ func TestImportFromURL(t *testing.T) {
 	if status != 200 || !strings.HasSuffix(body, `{"status":"sha256:9f86"}`+"\n") {
 		t.Errorf("import = %d %q", status, body)
 	}
-	if a.images.body != "" || a.images.said != "{Source:http://example.test/a.tar Repo:a Tag: Message: Changes:[]}" {
+	if a.images.body != "" || a.images.said != "{Source:http://example.test/a.tar Repo:a Tag: Message: Changes:[] Platform:}" {
 		t.Errorf("import got %q, %q", a.images.body, a.images.said)
 	}
 }
@@ -139,7 +139,7 @@ func TestImagePlatforms(t *testing.T) {
 		}
 		for value, want := range map[string]int{
 			`{"os":"linux","architecture":"amd64"}`: 200, `{"os":"linux","architecture":"arm64","variant":"v8"}`: 404,
-			`{"architecture":"amd64"}`: 400, `linux`: 400, `{"os":"../x"}`: 400, `{"os":"linux/amd64"}`: 400, `{"os":"linux","architecture":"a b"}`: 400,
+			`{"architecture":"amd64"}`: 400, `{"os":"linux"}`: 400, `linux`: 400, `{"os":"../x"}`: 400, `{"os":"linux/amd64"}`: 400, `{"os":"linux","architecture":"a b"}`: 400,
 			`{`: 400, `[]`: 400, `null`: 400, `{"os":5}`: 400, `{"os":"linux"} x`: 400, `{"os":"` + strings.Repeat("x", 2000) + `"}`: 400,
 		} {
 			if status, body := a.ask(method, path+join+name+"="+url.QueryEscape(value), "{}"); status != want {
@@ -180,8 +180,8 @@ func TestLaterImages(t *testing.T) {
 func TestDistribution(t *testing.T) {
 	a := newAPI(t)
 	for path, want := range map[string]string{
-		"/v1.39/distribution/a/b:t/json": `{"Descriptor":{"MediaType":"m","Digest":"sha256:1","Size":5},"Platforms":[{"Architecture":"arm","OS":"linux","Variant":"v7"}]}`,
-		"/v1.40/distribution/a/b:t/json": `{"Descriptor":{"mediaType":"m","digest":"sha256:1","size":5},"Platforms":[{"architecture":"arm","os":"linux","variant":"v7"}]}`,
+		"/v1.39/distribution/a/b:t/json": `{"Descriptor":{"MediaType":"m","Digest":"sha256:1","Size":5},"Platforms":[{"Architecture":"arm","OS":"linux","Variant":"v7","OSVersion":"10","OSFeatures":["f"]}]}`,
+		"/v1.40/distribution/a/b:t/json": `{"Descriptor":{"mediaType":"m","digest":"sha256:1","size":5},"Platforms":[{"architecture":"arm","os":"linux","variant":"v7","os.version":"10","os.features":["f"]}]}`,
 	} {
 		if status, body := a.ask("GET", path, ""); status != 200 || strings.TrimSpace(body) != want || !strings.HasPrefix(a.images.said, "a/b:t") {
 			t.Errorf("%s = %d %s for %q, want %s", path, status, body, a.images.said, want)

@@ -21,8 +21,6 @@ func (h *Handler) imageCreate(c *route.Call) error {
 	switch {
 	case c.Has("fromImage") && c.Has("fromSrc"):
 		return fault.Invalid("fromImage and fromSrc exclude each other")
-	case c.Has("fromSrc") && c.Has("platform"):
-		return fault.Invalid("platform picks an image of a registry: an import has none")
 	case c.Has("fromImage"):
 		return h.imagePull(c)
 	case c.Has("fromSrc"):
@@ -48,7 +46,8 @@ func (h *Handler) imagePush(c *route.Call) error {
 			return err
 		}
 	}
-	if err := h.checkPlatforms(c, "platform", c.Texts("platform"), describePushed(opt)); err != nil {
+	var err error
+	if opt.Platform, err = onePlatform(c); err != nil {
 		return err
 	}
 	skipBody(c)
@@ -57,12 +56,16 @@ func (h *Handler) imagePush(c *route.Call) error {
 	})
 }
 
-// describePushed returns the name of what is pushed; of several tags any.
-func describePushed(opt image.PushOptions) string {
-	if opt.Tag == "" {
-		return opt.Repo
+// onePlatform returns the platform that the parameter of this name has in JSON, in a client's words; empty without one.
+func onePlatform(c *route.Call) (words string, err error) {
+	switch texts := c.Texts("platform"); len(texts) {
+	case 0:
+		return "", nil
+	case 1:
+		return readPlatform("platform", texts[0])
+	default:
+		return "", fault.Invalid("invalid value for platform: there are %d of them, want one", len(texts))
 	}
-	return opt.Repo + ":" + opt.Tag
 }
 
 // fromBody is the source of an import whose archive comes along.
@@ -73,6 +76,7 @@ const fromBody = "-"
 func (h *Handler) imageImport(c *route.Call) error {
 	opt := image.ImportOptions{
 		Source: c.Text("fromSrc"), Repo: c.Text("repo"), Tag: c.Text("tag"), Message: c.Text("message"), Changes: c.Texts("changes"),
+		Platform: c.Text("platform"),
 	}
 	src := io.ReadCloser(http.NoBody)
 	if opt.Source == fromBody {
@@ -90,11 +94,9 @@ func (h *Handler) imageImport(c *route.Call) error {
 // imageLoad takes an archive in. Versions before 1.23 have no messages: their answer is empty, or an error's status.
 func (h *Handler) imageLoad(c *route.Call) error {
 	opt := image.LoadOptions{Quiet: c.Bool("quiet") || c.Version() < v(23)}
-	if text := c.Text("platform"); text != "" {
-		var err error
-		if opt.Platform, err = readPlatform("platform", text); err != nil {
-			return err
-		}
+	var err error
+	if opt.Platform, err = onePlatform(c); err != nil {
+		return err
 	}
 	src := newArchiveBody(c)
 	if c.Version() < v(23) {

@@ -149,11 +149,15 @@ type DistributionDescriptor struct {
 
 // DistributionPlatform is one platform for which the image is there.
 type DistributionPlatform struct {
-	Architecture string `json:"architecture" api:"1.40-"`
-	OS           string `json:"os" api:"1.40-"`
-	Variant      string `json:"variant,omitempty" api:"1.40-"`
+	Architecture string   `json:"architecture" api:"1.40-"`
+	OS           string   `json:"os" api:"1.40-"`
+	Variant      string   `json:"variant,omitempty" api:"1.40-"`
+	OSVersion    string   `json:"os.version,omitempty" api:"1.40-"`
+	OSFeatures   []string `json:"os.features,omitempty" api:"1.40-"`
 
-	OldArchitecture string `json:"Architecture" api:"-1.39"`
-	OldOS           string `json:"OS" api:"-1.39"`
-	OldVariant      string `json:"Variant,omitempty" api:"-1.39"`
+	OldArchitecture string   `json:"Architecture" api:"-1.39"`
+	OldOS           string   `json:"OS" api:"-1.39"`
+	OldVariant      string   `json:"Variant,omitempty" api:"-1.39"`
+	OldOSVersion    string   `json:"OSVersion,omitempty" api:"-1.39"`
+	OldOSFeatures   []string `json:"OSFeatures,omitempty" api:"-1.39"`
 }

@@ -134,8 +134,9 @@ func NewDistribution(d *image.Distribution) *types.DistributionInspect {
 	}
 	for _, p := range d.Platforms {
 		w.Platforms = append(w.Platforms, types.DistributionPlatform{
-			Architecture: p.Architecture, OS: p.OS, Variant: p.Variant,
+			Architecture: p.Architecture, OS: p.OS, Variant: p.Variant, OSVersion: p.OSVersion, OSFeatures: p.OSFeatures,
 			OldArchitecture: p.Architecture, OldOS: p.OS, OldVariant: p.Variant,
+			OldOSVersion: p.OSVersion, OldOSFeatures: p.OSFeatures,
 		})
 	}
 	return w

@@ -11,6 +11,7 @@ import (
 	"moss/engine/build"
 	"moss/engine/build/worker"
 	"moss/engine/config"
+	"moss/engine/image"
 	"moss/imagesvc"
 	"moss/rootless"
 )
@@ -28,7 +29,8 @@ func (p *parts) openBuilds(ctx context.Context, cfg config.Config, facts rootles
 		return fmt.Errorf("take up builds: %w", err)
 	}
 	p.builds, err = build.New(ctx, build.Options{
-		Dir: dir, Images: images, Steps: images, Runner: p.worker, Caches: p.worker, Platform: "linux/" + runtime.GOARCH,
+		Dir: dir, Images: images, Steps: images, Runner: p.worker, Caches: p.worker,
+		Platform:  image.Platform{OS: "linux", Architecture: runtime.GOARCH},
 		CacheSize: cfg.BuildCacheSize, UserAgent: "moss/" + version, Log: log, Trash: p.store.Trash(), Damage: p.damage,
 	})
 	if err != nil {

@@ -33,8 +33,8 @@ func newBases(b *build) *bases {
 
 // getImage returns an image for a platform, and fetches it if it is not here or the build asks for newer ones. What the pull
 // tells goes to t, of whoever asks first. The image stays until the build is over.
-func (s *bases) getImage(ctx context.Context, ref, platform string, t *transcript) (*image.Image, error) {
-	key := platform + " " + ref
+func (s *bases) getImage(ctx context.Context, ref string, platform image.Platform, t *transcript) (*image.Image, error) {
+	key := platform.String() + " " + ref
 	s.mu.Lock()
 	found, known := s.byRef[key]
 	if !known {
@@ -55,7 +55,7 @@ func (s *bases) getImage(ctx context.Context, ref, platform string, t *transcrip
 }
 
 // findOrPull looks an image up here, or fetches it, and holds it for the build.
-func (s *bases) findOrPull(ctx context.Context, ref, platform string, t *transcript) (*image.Image, error) {
+func (s *bases) findOrPull(ctx context.Context, ref string, platform image.Platform, t *transcript) (*image.Image, error) {
 	images := s.b.s.opt.Images
 	if !s.b.req.Pull {
 		img, err := images.Get(ctx, ref)
@@ -65,7 +65,7 @@ func (s *bases) findOrPull(ctx context.Context, ref, platform string, t *transcr
 		case err != nil && !fault.Is(err, fault.NotFound):
 			return nil, err
 		case err == nil && isID(ref):
-			return nil, fault.Invalid("image %s is for %s, not for %s", ref, platformOf(img), platform)
+			return nil, fault.Invalid("image %s is for %s, not for %s", ref, img.Platform(), platform)
 		}
 	}
 	named, err := image.ParseRef(ref)
@@ -79,7 +79,7 @@ func (s *bases) findOrPull(ctx context.Context, ref, platform string, t *transcr
 	alone.Lock()
 	defer alone.Unlock()
 	err = images.Pull(ctx, image.PullOptions{
-		Repo: named.Canonical(), Platform: platform, Auth: authFor(s.b.req.Auths, named.Domain()),
+		Repo: named.Canonical(), Platform: platform.String(), Auth: authFor(s.b.req.Auths, named.Domain()),
 	}, t.addProgress)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (s *bases) findOrPull(ctx context.Context, ref, platform string, t *transcr
 		return nil, fmt.Errorf("find the image %s that was fetched: %w", ref, err)
 	}
 	if !matchesPlatform(img, platform) {
-		return nil, fault.Invalid("image %s is for %s, not for %s", ref, platformOf(img), platform)
+		return nil, fault.Invalid("image %s is for %s, not for %s", ref, img.Platform(), platform)
 	}
 	return s.b.holdImage(ctx, img.ID)
 }
@@ -110,19 +110,15 @@ func isID(ref string) bool {
 	return err == nil && l.Ref.IsZero()
 }
 
-// matchesPlatform reports whether an image is for a platform: os[/arch[/variant]]. What one side does not name does not count.
-func matchesPlatform(img *image.Image, platform string) bool {
-	want := strings.Split(platform, "/")
-	for i, have := range []string{img.OS, img.Architecture, img.Variant} {
-		if i < len(want) && want[i] != "" && have != "" && !strings.EqualFold(want[i], have) {
+// matchesPlatform reports whether an image is for a platform in its normal form. What one side does not name does not count.
+func matchesPlatform(img *image.Image, want image.Platform) bool {
+	has := img.Platform().NormalForm()
+	for _, part := range [][2]string{{want.OS, has.OS}, {want.Architecture, has.Architecture}, {want.Variant, has.Variant}} {
+		if part[0] != part[1] && part[0] != "" && part[1] != "" {
 			return false
 		}
 	}
 	return true
-}
-
-func platformOf(img *image.Image) string {
-	return strings.TrimSuffix(img.OS+"/"+img.Architecture+"/"+img.Variant, "/")
 }
 
 // hub is the registry that names without one mean; clients write it in several ways.

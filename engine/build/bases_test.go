@@ -10,14 +10,19 @@ import (
 func TestFits(t *testing.T) {
 	arm := &image.Image{OS: "linux", Architecture: "arm", Variant: "v7"}
 	for platform, want := range map[string]bool{
-		"linux/arm/v7": true, "linux/arm": true, "linux": true, "": true, "Linux/ARM": true,
+		"linux/arm/v7": true, "linux/arm": true, "arm": true, "Linux/ARM/7": true, "linux/armhf": true,
 		"linux/arm/v6": false, "linux/amd64": false, "windows/arm": false,
 	} {
-		if got := matchesPlatform(arm, platform); got != want {
-			t.Errorf("fits(linux/arm/v7, %q) = %t, want %t", platform, got, want)
+		p, err := image.ParsePlatform(platform)
+		if got := matchesPlatform(arm, p); err != nil || got != want {
+			t.Errorf("a match of linux/arm/v7 and %q = %t, %v, want %t", platform, got, err, want)
 		}
 	}
-	if !matchesPlatform(&image.Image{}, "linux/arm64") {
+	arm64 := image.Platform{OS: "linux", Architecture: "arm64"}
+	if !matchesPlatform(&image.Image{OS: "linux", Architecture: "arm64", Variant: "v8"}, arm64) {
+		t.Error("the usual variant, written out, does not fit")
+	}
+	if !matchesPlatform(&image.Image{}, arm64) {
 		t.Error("an image that says nothing does not fit")
 	}
 }

@@ -45,6 +45,10 @@ func (s *Service) prepareBuild(ctx context.Context, req Request) (_ *build, err 
 	if err != nil {
 		return nil, err
 	}
+	platform, err := s.targetPlatform(req.Platform)
+	if err != nil {
+		return nil, err
+	}
 	b := &build{s: s, req: req, names: names, holders: 1, kept: map[string]bool{}}
 	defer func() {
 		if err != nil {
@@ -70,10 +74,6 @@ func (s *Service) prepareBuild(ctx context.Context, req Request) (_ *build, err 
 	if len(file.Stages) > maxStageCount {
 		return nil, fault.Invalid("the Dockerfile has %d stages, more than %d", len(file.Stages), maxStageCount)
 	}
-	platform := req.Platform
-	if platform == "" {
-		platform = s.opt.Platform
-	}
 	b.plan, err = file.Resolve(dockerfile.ResolveOptions{
 		Args: req.Args, Target: req.Target, Platform: platform, BuildPlatform: s.opt.Platform,
 	})
@@ -85,16 +85,23 @@ func (s *Service) prepareBuild(ctx context.Context, req Request) (_ *build, err 
 	return b, b.openSources(ctx)
 }
 
+// targetPlatform reads what a request builds for; nothing is this machine. fault.Invalid for what cannot be built here.
+func (s *Service) targetPlatform(text string) (image.Platform, error) {
+	if text == "" {
+		return s.opt.Platform, nil
+	}
+	p, err := image.ParsePlatform(text)
+	if err == nil {
+		err = p.CheckUsable()
+	}
+	return p, err
+}
+
 // checkRequest reads what of a request is not the Dockerfile's, and returns the names of the result.
 func checkRequest(req *Request) ([]string, error) {
 	if len(req.Tags) > maxTags || len(req.CacheFrom) > maxCacheFrom {
 		return nil, fault.Invalid("the build has %d names and %d images to take steps from, more than %d or %d",
 			len(req.Tags), len(req.CacheFrom), maxTags, maxCacheFrom)
-	}
-	if req.Platform != "" {
-		if err := image.CheckPlatform(req.Platform); err != nil {
-			return nil, err
-		}
 	}
 	var names []string
 	for _, tag := range req.Tags {

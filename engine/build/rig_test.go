@@ -42,7 +42,7 @@ func (r *rig) open() {
 	}
 	var err error
 	r.service, err = New(r.t.Context(), Options{
-		Dir: r.dir, Images: r.images, Steps: r.images, Runner: r.runner, Caches: r.caches, Platform: "linux/amd64", Damage: damage.New(r.dir, nil), Log: zerolog.New(zerolog.NewTestWriter(r.t)),
+		Dir: r.dir, Images: r.images, Steps: r.images, Runner: r.runner, Caches: r.caches, Platform: image.Platform{OS: "linux", Architecture: "amd64"}, Damage: damage.New(r.dir, nil), Log: zerolog.New(zerolog.NewTestWriter(r.t)),
 	})
 	if err != nil {
 		r.t.Fatal(err)

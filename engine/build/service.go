@@ -27,10 +27,10 @@ type Options struct {
 	Steps     steps
 	Runner    runner
 	Caches    caches
-	Platform  string // os/arch[/variant] of this machine
-	CacheSize int64  // bytes that steps' layers may take before the oldest go; 0: 20 GiB, less than 0: no bound
-	Parallel  int    // steps of one build that run at the same time; 0: as many as there are processors, at least two
-	UserAgent string // for downloads; empty: moss
+	Platform  image.Platform // of this machine
+	CacheSize int64          // bytes that steps' layers may take before the oldest go; 0: 20 GiB, less than 0: no bound
+	Parallel  int            // steps of one build that run at the same time; 0: as many as there are processors, at least two
+	UserAgent string         // for downloads; empty: moss
 	Log       zerolog.Logger
 	Trash     *tree.Trash // for what an earlier engine left; nil: it is deleted at once
 	Damage    damaged

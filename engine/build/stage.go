@@ -3,7 +3,6 @@ package build
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
@@ -201,11 +200,9 @@ func (st *stage) runTriggers(ctx context.Context, lines []string) error {
 }
 
 // specFor is what all images of a stage have in common.
-func specFor(below *image.Image, platform string) image.Step {
+func specFor(below *image.Image, platform image.Platform) image.Step {
 	if below != nil && below.OS != "" {
 		return image.Step{OS: below.OS, Architecture: below.Architecture, Variant: below.Variant}
 	}
-	parts := strings.SplitN(platform, "/", 3)
-	parts = append(parts, "", "", "")
-	return image.Step{OS: parts[0], Architecture: parts[1], Variant: parts[2]}
+	return image.Step{OS: platform.OS, Architecture: platform.Architecture, Variant: platform.Variant}
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 
 	"moss/engine/fault"
+	"moss/engine/image"
 )
 
 // ResolveOptions is what a build asks of a Dockerfile.
 type ResolveOptions struct {
 	Args          map[string]*string // build arguments; nil: declared without a value
 	Target        string             // name or number of a stage; empty: the last
-	Platform      string             // os/arch[/variant] that is built for (TARGETPLATFORM); empty: BuildPlatform
-	BuildPlatform string             // os/arch[/variant] of this machine (BUILDPLATFORM); empty: what this program was made for
+	Platform      image.Platform     // what is built for (TARGETPLATFORM), in its normal form; zero: BuildPlatform
+	BuildPlatform image.Platform     // of this machine (BUILDPLATFORM); zero: image.ThisPlatform
 }
 
 // Origin is where FROM, COPY --from or RUN --mount=from take files from: a stage, or else an image. An Origin without
@@ -33,12 +34,12 @@ type Plan struct {
 	File   *File
 	Target *Stage
 
-	platform string
+	platform image.Platform
 	args     map[string]string // build arguments that have a value
 	given    []string          // names of all build arguments
 	global   *variables        // what FROM sees
 	bases    []Origin          // by stage
-	images   []string          // platforms of the base images, by stage
+	images   []image.Platform  // platforms of the base images, by stage
 	needed   []*Stage
 	warnings []Warning
 	grown    atomic.Int64 // bytes that variables have added to instructions
@@ -50,6 +51,12 @@ type Plan struct {
 // Resolve puts the arguments into FROM, looks the target up and finds what stages it needs. Errors are fault.Invalid, or
 // fault.Unsupported for instructions of needed stages that moss does not carry out.
 func (f *File) Resolve(opts ResolveOptions) (*Plan, error) {
+	if opts.BuildPlatform == (image.Platform{}) {
+		opts.BuildPlatform = image.ThisPlatform()
+	}
+	if opts.Platform == (image.Platform{}) {
+		opts.Platform = opts.BuildPlatform
+	}
 	p := &Plan{
 		File: f, platform: opts.Platform, args: map[string]string{}, declared: map[string]bool{},
 		given: slices.Sorted(maps.Keys(opts.Args)),
@@ -79,6 +86,11 @@ func (f *File) Resolve(opts ResolveOptions) (*Plan, error) {
 	}
 	if err := p.findNeeded(); err != nil {
 		return nil, err
+	}
+	for _, stage := range p.needed {
+		if err := p.Platform(stage).CheckUsable(); err != nil {
+			return nil, stage.faultInFrom(f, "%w", err)
+		}
 	}
 	slices.SortStableFunc(findings.list, func(a, b Warning) int { return a.Line - b.Line })
 	p.warnings = findings.list
@@ -114,9 +126,8 @@ func (p *Plan) Steps() int {
 // Base returns what a stage is built on.
 func (p *Plan) Base(s *Stage) Origin { return p.bases[s.Index] }
 
-// Platform returns the platform of a stage's base image: that of its FROM, or else that of
-// ResolveOptions, which may be empty.
-func (p *Plan) Platform(s *Stage) string { return p.images[s.Index] }
+// Platform returns the platform of a stage's base image in its normal form: that of its FROM, or else that of ResolveOptions.
+func (p *Plan) Platform(s *Stage) image.Platform { return p.images[s.Index] }
 
 // Warnings returns what Resolve found, in addition to the file's.
 func (p *Plan) Warnings() []Warning { return slices.Clone(p.warnings) }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"moss/engine/fault"
+	"moss/engine/image"
 )
 
 // given makes build arguments of "A=1" and of "A", which has no value.
@@ -25,8 +26,8 @@ func given(words ...string) map[string]*string {
 // resolve makes a plan of a Dockerfile that must be right.
 func resolve(t *testing.T, text string, opts ResolveOptions) *Plan {
 	t.Helper()
-	if opts.BuildPlatform == "" {
-		opts.BuildPlatform = "linux/amd64"
+	if opts.BuildPlatform == (image.Platform{}) {
+		opts.BuildPlatform = image.Platform{OS: "linux", Architecture: "amd64"}
 	}
 	p, err := parse(t, text).Resolve(opts)
 	if err != nil {
@@ -71,7 +72,8 @@ func TestResolveFrom(t *testing.T) {
 		{"stage arguments are not global", "FROM a AS x\nARG V=1\nFROM b:${V:-2}", nil, "a, b:2"},
 		{"patterns", "ARG V=v1.2.3\nFROM a:${V#v} AS x\nFROM a:${V%%.*}\nFROM a:${V//./-}\nFROM a:${V/./-}", nil, "a:1.2.3, a:v1, a:v1-2-3, a:v1-2.3"},
 		{"platform", "FROM --platform=linux/arm64 a", nil, "a@linux/arm64"},
-		{"platform by argument", "FROM --platform=$BUILDPLATFORM a", nil, "a@linux/amd64"},
+		{"platform in other words", "ARG P\nFROM --platform=$P a\nFROM --platform=linux/x86_64 b", []string{"P=aarch64"}, "a@linux/arm64, b"},
+		{"another system, not needed", "FROM --platform=windows/amd64 a\nFROM b", nil, "a@windows/amd64, b"},
 		{"its parts", "FROM a:$TARGETOS-$TARGETARCH-$TARGETVARIANT-$BUILDARCH", nil, "a:linux-amd64--amd64"},
 		{"a part given", "FROM a:$TARGETARCH", []string{"TARGETARCH=riscv64"}, "a:riscv64"},
 	} {
@@ -80,7 +82,7 @@ func TestResolveFrom(t *testing.T) {
 			var got []string
 			for _, stage := range p.File.Stages {
 				text := p.Base(stage).text()
-				if platform := p.Platform(stage); platform != "" {
+				if platform := p.Platform(stage).String(); platform != "linux/amd64" {
 					text += "@" + platform
 				}
 				got = append(got, text)
@@ -93,11 +95,13 @@ func TestResolveFrom(t *testing.T) {
 }
 
 func TestResolvePlatform(t *testing.T) {
-	p := resolve(t, "FROM --platform=$BUILDPLATFORM a\nFROM b:$TARGETARCH-$TARGETVARIANT\n", ResolveOptions{Platform: "linux/arm/v7"})
-	if got := p.Platform(p.File.Stages[0]); got != "linux/amd64" {
+	p := resolve(t, "FROM --platform=$BUILDPLATFORM a\nFROM b:$TARGETARCH-$TARGETVARIANT\n", ResolveOptions{
+		Platform: image.Platform{OS: "linux", Architecture: "arm", Variant: "v7"},
+	})
+	if got := p.Platform(p.File.Stages[0]).String(); got != "linux/amd64" {
 		t.Errorf("platform of the first = %q", got)
 	}
-	if got := p.Platform(p.File.Stages[1]); got != "linux/arm/v7" {
+	if got := p.Platform(p.File.Stages[1]).String(); got != "linux/arm/v7" {
 		t.Errorf("platform of the second = %q", got)
 	}
 	if got := p.Base(p.File.Stages[1]).Image; got != "b:arm-v7" {
@@ -148,6 +152,11 @@ func TestResolveRefuses(t *testing.T) {
 		{"bad default", "ARG A=${B\nFROM a\n", ResolveOptions{}, "dockerfile parse error line 1: failed to process"},
 		{"platform", "FROM --platform=$A a\n", ResolveOptions{}, "dockerfile parse error line 1: empty platform value from expression $A"},
 		{"bad platform", "FROM --platform=a/b/c/d a\n", ResolveOptions{}, "dockerfile parse error line 1: failed to parse platform a/b/c/d"},
+		{
+			"another system", "FROM --platform=windows/amd64 a\n",
+			ResolveOptions{},
+			"dockerfile parse error line 1: image operating system \"windows\" cannot be used",
+		},
 		{"later", "FROM a\nCOPY --from=x a b\nFROM b AS x\n", ResolveOptions{}, "dockerfile parse error line 2: invalid from flag value x: the stage needs to be defined before\n   2 | COPY --from=x a b"},
 		{"later, by number", "FROM a\nCOPY --from=1 a b\nFROM b\n", ResolveOptions{}, "dockerfile parse error line 2: invalid from flag value 1: the stage needs to be defined before"},
 		{"itself", "FROM a AS x\nCOPY --from=X a b\n", ResolveOptions{}, "dockerfile parse error line 2: invalid from flag value X: refers to current build stage"},

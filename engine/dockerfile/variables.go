@@ -2,12 +2,9 @@ package dockerfile
 
 import (
 	"maps"
-	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
 	"github.com/moby/buildkit/util/suggest"
@@ -81,20 +78,13 @@ func platformArgs(opts ResolveOptions, target *Stage) [][2]string {
 	if stage == "" {
 		stage = "default"
 	}
-	if opts.BuildPlatform == "" {
-		opts.BuildPlatform = runtime.GOOS + "/" + runtime.GOARCH
-	}
-	if opts.Platform == "" {
-		opts.Platform = opts.BuildPlatform
-	}
 	args := append(make([][2]string, 0, 9), [2]string{"TARGETSTAGE", stage})
-	for _, side := range []struct{ name, platform string }{{"BUILD", opts.BuildPlatform}, {"TARGET", opts.Platform}} {
-		if !strings.Contains(side.platform, "/") {
-			side.platform = runtime.GOOS + "/" + side.platform // the one word is an architecture
-		}
-		parts := append(strings.SplitN(side.platform, "/", 3), "")
-		args = append(args, [2]string{side.name + "PLATFORM", side.platform}, [2]string{side.name + "OS", parts[0]},
-			[2]string{side.name + "ARCH", parts[1]}, [2]string{side.name + "VARIANT", parts[2]})
+	for _, side := range []struct {
+		name string
+		image.Platform
+	}{{"BUILD", opts.BuildPlatform}, {"TARGET", opts.Platform}} {
+		args = append(args, [2]string{side.name + "PLATFORM", side.String()}, [2]string{side.name + "OS", side.OS},
+			[2]string{side.name + "ARCH", side.Architecture}, [2]string{side.name + "VARIANT", side.Variant})
 	}
 	return args
 }
@@ -161,13 +151,6 @@ func (p *Plan) lintDefaults(defaults *variables, findings *findings) {
 	}
 }
 
-// platformText is what a platform looks like: os[/arch[/variant]], or one of these words.
-//
-//nolint:gochecknoglobals // a constant
-var platformText = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,2}$`)
-})
-
 // readFrom puts the global arguments into a FROM.
 func (p *Plan) readFrom(stage *Stage, findings *findings) error {
 	lint := findings.linterFor(stage.comments)
@@ -186,18 +169,17 @@ func (p *Plan) readFrom(stage *Stage, findings *findings) error {
 	}
 	platform := p.platform
 	if stage.Platform != "" {
-		var used matches
-		if platform, used, err = p.expandFrom(stage, stage.Platform, lint); err != nil {
+		text, used, err := p.expandFrom(stage, stage.Platform, lint)
+		if err != nil {
 			return stage.faultInFrom(p.File, "failed to process arguments for platform %s: %w", stage.Platform, err)
 		}
-		if platform == "" {
+		if text == "" {
 			return stage.faultInFrom(p.File, "empty platform value from expression %s", stage.Platform)
 		}
-		if !platformText().MatchString(platform) {
-			return stage.faultInFrom(p.File, "failed to parse platform %s: %q is not of the form os/arch/variant", stage.Platform,
-				platform)
+		if platform, err = image.ParsePlatform(text); err != nil {
+			return stage.faultInFrom(p.File, "failed to parse platform %s: %w", stage.Platform, err)
 		}
-		p.lintPlatform(stage, platform, used, lint)
+		p.lintPlatform(stage, text, used, lint)
 	}
 	p.bases, p.images = append(p.bases, origin), append(p.images, platform)
 	return nil

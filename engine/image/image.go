@@ -35,6 +35,11 @@ type Image struct {
 	ContainerConfig json.RawMessage
 }
 
+// Platform returns what the image is made for, as its config writes it.
+func (i *Image) Platform() Platform {
+	return Platform{OS: i.OS, Architecture: i.Architecture, Variant: i.Variant}
+}
+
 // Config is what an image sets for the containers made from it (OCI image spec; API document 1, 2.2 and 2.6).
 type Config struct {
 	User         string              `json:"User,omitempty"`

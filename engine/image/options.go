@@ -20,6 +20,8 @@ type ImportOptions struct {
 	Tag     string   // empty: latest
 	Message string   // the image's comment
 	Changes []string // build instructions applied to its config
+
+	Platform string // os[/arch[/variant]] that the archive is for; empty: this machine
 }
 
 // Progress is one message of a long operation (API document 1, 2.6).
@@ -58,12 +60,13 @@ type Distribution struct {
 	MediaType string // of a manifest or an index
 	Digest    string
 	Size      int64 // bytes of the manifest or the index
-	Platforms []Platform
+	Platforms []DistributedPlatform
 }
 
-// Platform is what an image is made for.
-type Platform struct {
-	OS           string
-	Architecture string
-	Variant      string
+// DistributedPlatform is a platform with what registries tell of it besides.
+type DistributedPlatform struct {
+	Platform
+
+	OSVersion  string   `json:"os.version,omitempty"`
+	OSFeatures []string `json:"os.features,omitempty"`
 }

@@ -46,7 +46,9 @@ type PullOptions struct {
 type PushOptions struct {
 	Repo string // names the registry; with a tag or without
 	Tag  string // empty: that of Repo, and all tags of the repository if Repo has none
-	Auth RegistryAuth
+
+	Platform string // os[/arch[/variant]] that each image must be for; empty: any will do
+	Auth     RegistryAuth
 }
 
 // Pushed is what the last message of a push carries under aux.

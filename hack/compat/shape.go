@@ -135,7 +135,7 @@ func checkShapes(items []item) []string {
 		if !ok {
 			continue
 		}
-		last, ranges, found := walkFields(s.of, strings.Split(path, "."))
+		last, ranges, found := walkFields(s.of, path)
 		if !found && i.note == isNever {
 			continue
 		}
@@ -165,13 +165,13 @@ func inAll(ranges []apiver.Range, v apiver.Version) bool {
 	return true
 }
 
-// walkFields follows the names of JSON fields through structs, pointers, lists and maps. It returns the type of the
-// last one and the versions of all.
-func walkFields(t reflect.Type, path []string) (last reflect.Type, ranges []apiver.Range, found bool) {
-	if len(path) == 0 {
+// walkFields follows the names of JSON fields, with dots between them and some within them, through structs, pointers, lists
+// and maps. It returns the type of the last one and the versions of all.
+func walkFields(t reflect.Type, path string) (last reflect.Type, ranges []apiver.Range, found bool) {
+	if path == "" {
 		return t, nil, true
 	}
-	keys := t.Kind() == reflect.Map && elementType(t).Kind() != reflect.Struct && len(path) == 1
+	keys := t.Kind() == reflect.Map && elementType(t).Kind() != reflect.Struct && !strings.Contains(path, ".")
 	if keys { // which can be anything
 		return t.Elem(), nil, true
 	}
@@ -180,13 +180,15 @@ func walkFields(t reflect.Type, path []string) (last reflect.Type, ranges []apiv
 		return nil, nil, false
 	}
 	for f := range t.Fields() { // a field of the struct's own hides one of an embedded struct
-		if name, embedded := jsonName(f); !embedded && name == path[0] {
+		name, embedded := jsonName(f)
+		if rest, ok := strings.CutPrefix(path+".", name+"."); ok && name != "" && !embedded {
 			own, err := apiver.ParseRange(f.Tag.Get("api"))
 			if err != nil {
 				return nil, nil, false
 			}
-			last, below, found := walkFields(f.Type, path[1:])
-			return last, append(below, own), found
+			if last, below, found := walkFields(f.Type, strings.TrimSuffix(rest, ".")); found {
+				return last, append(below, own), true
+			}
 		}
 	}
 	for f := range t.Fields() {

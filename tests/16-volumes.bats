@@ -481,6 +481,10 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
   run api POST /volumes/create "{\"Name\":\"$name\",\"DriverOpts\":{\"type\":\"tmpfs\"}}"
   expect line -1 409
   dock volume rm "$name"
+  dock volume create -o type=tmpfs -o o=uid=4000000000 "$name"
+  run -125 dock run --rm -v "$name:/t" busybox true
+  expect contains "mount volume $name" 'the kernel does not take its options "uid=4000000000"'
+  dock volume rm "$name"
 }
 
 @test "a volume that binds a folder of the user's, and one whose folder is missing" {

@@ -375,6 +375,8 @@ LABEL from=container' >"$dir/Containerfile"
   context "FROM --platform=windows/amd64 scratch"
   build ""
   [ -z "$id" ] || fail "$(body)"
+  expect --in "$(body)" contains 'image operating system'
+  context "FROM busybox"
   build "platform=$(urlencode 'a/b/c/d')"
   [ -z "$id" ]
   expect --in "$(body)" contains 'is no platform'
@@ -566,6 +568,7 @@ LABEL from=container' >"$dir/Containerfile"
   quietly -X DELETE "http://moss/images/$id?noprune=1" >/dev/null
   there() { [ "$(quietly "http://moss/system/df" | jq -c '[.BuildCache[] | select(.Description | contains("'"$mark"'"))] | length')" -ge 1 ]; }
   expect equal "$(quietly -X POST "http://moss/build/prune?all=1&filters=$(urlencode '{"until":["1h"]}')" | jq -c .CachesDeleted)" null
+  expect equal "$(quietly -X POST "http://moss/build/prune?all=1&filters=$(urlencode '{"label":["x"]}')" | jq -c .CachesDeleted)" null
   expect equal "$(quietly -X POST "http://moss/build/prune?all=1&keep-storage=1000000000000" | jq -c .CachesDeleted)" null
   for wrong in keep-storage=x keep-storage=-1 filters=x "filters=$(urlencode '{"until":["x"]}')" "filters=$(urlencode '{"bogus":["x"]}')"; do
     expect equal "$(quietly -o /dev/null -w '%{http_code}' -X POST "http://moss/build/prune?$wrong")" 400

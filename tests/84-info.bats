@@ -70,7 +70,8 @@ proc_fds() { find "/proc/$(inner_pid)/fd" -mindepth 1 2>/dev/null | wc -l; }
   expect equal "$(of .ExecutionDriver 1.24)" null
   # No init of the engine's own runs in containers, and it says so.
   expect equal "$(of '[.InitPath, .InitSha1]')" '["",""]'
-  expect --in "$(of .SecurityOptions)" contains seccomp rootless
+  expect --in "$(of .SecurityOptions 1.51)" contains '"name=seccomp,profile=' '"name=rootless"'
+  expect --in "$(of .SecurityOptions 1.24)" contains '"seccomp"' '"rootless"'
 }
 
 @test "info: forwarding is that of the containers' network, whatever the host's is" {

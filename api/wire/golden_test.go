@@ -86,7 +86,6 @@ func TestGolden(t *testing.T) {
 		"volumes":      types.VolumeList{Volumes: []*types.Volume{wire.NewVolume(sampleVolume()), wire.NewVolume(&volume.Volume{Name: "plain"})}, Warnings: []string{"w"}},
 		"networks":     []*types.Network{wire.NewNetwork(sampleNetwork(), []*container.Record{member()}), wire.NewNetwork(&network.Network{Name: "none"}, nil)},
 		"network":      wire.NewNetworkInspect(sampleNetwork(), []*container.Record{member()}), "network-created": filled[types.NetworkCreated](),
-		"info":           wire.NewInfo(sampleInfo()),
 		"version":        wire.NewVersion(filled[system.Version](), apiver.Range{Since: apiver.Min, Until: apiver.Max}),
 		"login":          wire.NewLogin(filled[image.Login]()),
 		"df":             usage,
@@ -103,6 +102,9 @@ func TestGolden(t *testing.T) {
 			wire.FitImage(entry, version)
 		}
 		golden(t, "images", version, list)
+		info := wire.NewInfo(sampleInfo())
+		wire.FitInfo(info, version)
+		golden(t, "info", version, info)
 	}
 	for _, of := range []string{event.TypeContainer, event.TypeImage, event.TypeVolume, event.TypeNetwork, event.TypeDaemon} {
 		e := filled[event.Event]()

@@ -29,9 +29,9 @@ func NewImageSummary(i *image.Image, withDigests bool) *types.ImageSummary {
 }
 
 // FitImage shows the image of a list as clients before 1.43 know it: one without a name has the names <none>:<none> and
-// <none>@<none>.
+// <none>@<none>. A digest that is shown is a name.
 func FitImage(s *types.ImageSummary, version apiver.Version) {
-	if version >= emptyNames || len(s.RepoTags) > 0 {
+	if version >= emptyNames || len(s.RepoTags) > 0 || len(s.RepoDigests) > 0 {
 		return
 	}
 	s.RepoTags = []string{compat.None + ":" + compat.None}

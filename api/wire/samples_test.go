@@ -112,6 +112,7 @@ func sampleImage() *image.Image {
 func sampleInfo() *system.Info {
 	i := filled[system.Info]()
 	i.Cgroup.OOMKillDisable = false // so that not all flags are one
+	i.SecurityOptions = []string{"name=seccomp,profile=builtin", "name=rootless"}
 	return &i
 }
 

@@ -16,10 +16,22 @@ import (
 // oneStatus is the version from which on SystemStatus is not there.
 const oneStatus = apiver.Version(1<<16 | 41)
 
-// FitInfo shows the engine as clients of a version know it: from 1.41 on what SystemStatus told stands behind DriverStatus.
+// namedSecurity is the version from which on SecurityOptions are lists of names and values; before, each is one word.
+const namedSecurity = apiver.Version(1<<16 | 25)
+
+// FitInfo shows the engine as clients of a version know it: from 1.41 on what SystemStatus told stands behind DriverStatus,
+// and before 1.25 a security option is a word.
 func FitInfo(i *types.Info, version apiver.Version) {
 	if version >= oneStatus {
 		i.DriverStatus = slices.Concat(i.DriverStatus, i.SystemStatus)
+	}
+	if version < namedSecurity {
+		plain := make([]string, len(i.SecurityOptions))
+		for n, option := range i.SecurityOptions {
+			option, _, _ = strings.Cut(option, ",")
+			plain[n] = strings.TrimPrefix(option, "name=")
+		}
+		i.SecurityOptions = plain
 	}
 }
 

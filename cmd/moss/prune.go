@@ -113,7 +113,7 @@ func (a *app) builderPruneCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&flags.all, "all", "a", false, "remove the folders of RUN --mount=type=cache too, not only steps")
 	cmd.Flags().StringVar(&keep, "keep-storage", "", "keep up to `BYTES` of it, such as 5g")
-	flags.registerFlags(cmd, "until, id, parent, type, description, inuse, shared, private")
+	flags.registerFlags(cmd, "until, id, parent, type, description, inuse, shared, private, label, label!")
 	return cmd
 }
 

@@ -216,7 +216,7 @@ func (s *Service) bytesToKeep(all int64, opts PruneOptions) (int64, error) {
 
 // cacheFilter picks what of the cache may go: all of it must hold.
 type cacheFilter struct {
-	age    *prune.Filter
+	rest   *prune.Filter // by labels and age
 	ids    []string
 	fields map[string]string // of a record, by the filter's name
 }
@@ -243,11 +243,14 @@ func newCacheFilter(filters map[string][]string) (f cacheFilter, err error) {
 				return f, err
 			}
 			f.fields[key] = strconv.FormatBool(yes == nil || *yes)
+		case "unused-for": // the name that until had before
+			rest[prune.Until] = append(rest[prune.Until], values...)
 		default:
-			rest[key] = values
+			rest[key] = append(rest[key], values...)
 		}
 	}
-	f.age, err = prune.New(rest, time.Now(), prune.Until)
+	// Nothing of the cache has labels: clients that prune everything by a label ask for it all the same.
+	f.rest, err = prune.New(rest, time.Now(), prune.Until, prune.Label, prune.NotLabel)
 	return f, err
 }
 
@@ -261,7 +264,7 @@ func (f cacheFilter) isWanted(r CacheRecord, lastUse time.Time) bool {
 			return false
 		}
 	}
-	return matchesID(r.ID, f.ids) && f.age.Takes(nil, lastUse)
+	return matchesID(r.ID, f.ids) && f.rest.Takes(nil, lastUse)
 }
 
 // matchesID reports whether an id is one of those that were asked for; none stand for all.

@@ -116,6 +116,9 @@ func TestPrune(t *testing.T) {
 		{"what is shared", PruneOptions{All: true, Filters: map[string][]string{"shared": {"true"}}}, []int{0, 1, 2}, 0, 1},
 		{"what is not shared", PruneOptions{All: true, Filters: map[string][]string{"private": {"1"}, "inuse": {"0"}}}, []int{2}, 47, 0},
 		{"by its instruction", PruneOptions{Filters: map[string][]string{"description": {"no such"}}}, []int{0, 1, 2}, 0, 1},
+		{"by its last use", PruneOptions{Filters: map[string][]string{"unused-for": {"150m"}}}, []int{1, 2}, 10, 1},
+		{"by a label", PruneOptions{All: true, Filters: map[string][]string{"label": {"x"}}}, []int{0, 1, 2}, 0, 1},
+		{"without a label", PruneOptions{Filters: map[string][]string{"label!": {"x"}}}, []int{2}, 40, 1},
 		{"by its parent", PruneOptions{Filters: map[string][]string{"parent": {"no such"}}}, []int{0, 1, 2}, 0, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

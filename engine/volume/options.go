@@ -119,7 +119,11 @@ func validTmpfsData(word string) bool {
 	base := 10
 	switch name {
 	case "size", "nr_blocks", "nr_inodes":
-		if value != "" && strings.IndexByte("kKmMgG%", value[len(value)-1]) >= 0 {
+		units := "kKmMgG"
+		if name == "size" {
+			units += "%" // of the machine's memory
+		}
+		if value != "" && strings.IndexByte(units, value[len(value)-1]) >= 0 {
 			value = value[:len(value)-1]
 		}
 	case "mode":

@@ -277,13 +277,19 @@ func (s *Store) List(filters map[string][]string) ([]*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
+	matchName := func(string) bool { return true }
+	if names := filters["name"]; len(names) > 0 {
+		if matchName, err = filter.Patterns("name", names); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	var list []*Volume
 	for name, e := range s.entries {
 		if e.volume == nil || dangling != nil && *dangling != (len(e.users) == 0) {
 			continue
 		}
-		if containsAny(name, filters["name"]) && containsAny(e.volume.Driver, filters["driver"]) &&
+		if matchName(name) && containsAny(e.volume.Driver, filters["driver"]) &&
 			filter.HasLabels(e.volume.Labels, filters["label"]) {
 			list = append(list, e.volume)
 		}

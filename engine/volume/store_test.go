@@ -152,6 +152,8 @@ func TestList(t *testing.T) {
 		{nil, "db-1 noted web-1 web-2"},
 		{map[string][]string{"name": {"web"}}, "web-1 web-2"},
 		{map[string][]string{"name": {"-1", "nothing"}}, "db-1 web-1"},
+		{map[string][]string{"name": {"^web-1$"}}, "web-1"},
+		{map[string][]string{"name": {"^eb", "d.*1"}}, "db-1"},
 		{map[string][]string{"driver": {"loc"}, "dangling": {"1"}}, "web-2"},
 		{map[string][]string{"dangling": {"False"}}, "db-1 noted web-1"},
 		{map[string][]string{"driver": {"nfs"}}, ""},
@@ -164,7 +166,7 @@ func TestList(t *testing.T) {
 			t.Errorf("List(%v) = %q, want %q", tc.filters, got, tc.want)
 		}
 	}
-	for _, filters := range []map[string][]string{{"dangling": {"x"}}, {"dangling": {"true", "0"}}, {"colour": {"a"}}} {
+	for _, filters := range []map[string][]string{{"dangling": {"x"}}, {"dangling": {"true", "0"}}, {"name": {"["}}, {"colour": {"a"}}} {
 		if _, err := s.List(filters); !fault.Is(err, fault.Invalid) {
 			t.Errorf("List(%v) = %v, want fault.Invalid", filters, err)
 		}
@@ -350,7 +352,7 @@ func TestParseOptions(t *testing.T) {
 	}
 	for _, text := range []string{
 		"type=nfs;device=:/x", "type=bind;device=/a", "o=bind", "o=bind;device=a", "o=bind,sync;device=/a", "o=bind,noexec,exec;device=/a", "type=ext4;o=bind;device=/a",
-		"type=tmpfs;o=noatime", "type=tmpfs;o=size=", "type=tmpfs;o=size=k", "type=tmpfs;o=mode=9", "type=tmpfs;o=mode=17777",
+		"type=tmpfs;o=noatime", "type=tmpfs;o=size=", "type=tmpfs;o=size=k", "type=tmpfs;o=mode=9", "type=tmpfs;o=mode=17777", "type=tmpfs;o=nr_inodes=5%",
 		"type=tmpfs;o=uid=4294967295", "type=tmpfs;o=uid=-1", "size=1", "device=/a", "type=tmpfs;o=size=1,mpol=x", "type=none;o=ro;device=/a",
 	} {
 		if got, err := parseOptions(options(text)); !fault.Is(err, fault.Invalid) {

@@ -137,7 +137,11 @@ func mountTmpfs(v *Volume) error {
 	if err != nil || mounted {
 		return err
 	}
-	return unix.Mount(v.backing.device, v.Mountpoint, "tmpfs", 0, v.backing.data)
+	err = unix.Mount(v.backing.device, v.Mountpoint, "tmpfs", 0, v.backing.data)
+	if errors.Is(err, unix.EINVAL) { // such as a uid that the user does not have
+		return fault.Invalid("the kernel does not take its options %q", v.backing.data)
+	}
+	return err
 }
 
 // isMounted reports whether something is mounted on a folder.

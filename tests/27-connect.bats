@@ -151,6 +151,51 @@ consistent() {
   drop_networks "$first" "$second"
 }
 
+@test "a hardware address that was asked for is shown at rest and running, by its network and as the container's" {
+  first=$(unique a) second=$(unique b) web=$(unique web)
+  mac=02:42:0a:61:00:97
+  make_network "$first" '"IPAM":{"Config":[{"Subnet":"10.97.16.0/24"}]}'
+  make_network "$second" '"IPAM":{"Config":[{"Subnet":"10.97.17.0/24"}]}'
+  # create NAME SETTINGS: a container of the first network, with settings of its own and of its places.
+  create() {
+    run api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",\"Cmd\":[\"sleep\",\"1000\"],\"HostConfig\":{\"NetworkMode\":\"$first\"},$2}"
+    expect line -1 201
+  }
+  # shown NAME: what inspect says at the newest version and at one before places had addresses of their own, and the list.
+  shown() {
+    for v in 1.51 1.43; do
+      api GET "/v$v/containers/$1/json" | head -n 1 |
+        jq -c --arg n "$first" '[.Config.MacAddress, .NetworkSettings.Networks[$n].MacAddress, (.NetworkSettings.Networks[$n].IPAddress != "")]'
+    done
+    api GET '/v1.51/containers/json?all=1' | head -n 1 |
+      jq -r --arg c "/$1" --arg n "$first" '.[] | select(.Names[0] == $c) | .NetworkSettings.Networks[$n].MacAddress'
+  }
+  places="\"NetworkingConfig\":{\"EndpointsConfig\":{\"$second\":{},\"$first\":{\"MacAddress\":\"$mac\"}}}"
+  for settings in "$places" "\"MacAddress\":\"$mac\""; do
+    create "$web" "$settings"
+    expect equal "$(shown "$web" | xargs)" "[$mac,$mac,false] [$mac,$mac,false] $mac"
+    moss start "$web"
+    expect equal "$(shown "$web" | xargs)" "[$mac,$mac,true] [$mac,$mac,true] $mac"
+    expect equal "$(inside "$web" cat /sys/class/net/eth0/address)" "$mac"
+    # A copy of what inspect shows of a running container: its place gets the container's address.
+    copy=$(api GET "/v1.51/containers/$web/json" | head -n 1 | jq -c '{Image: "busybox", Cmd: ["sleep", "1000"], HostConfig,
+      MacAddress: .Config.MacAddress, NetworkingConfig: {EndpointsConfig: .NetworkSettings.Networks}}')
+    moss kill "$web"
+    moss wait "$web"
+    expect equal "$(shown "$web" | xargs)" "[$mac,$mac,false] [$mac,$mac,false] $mac"
+    moss rm "$web"
+    run api POST "/containers/create?name=$web" "$copy"
+    expect line -1 201
+    expect equal "$(shown "$web" | xargs)" "[$mac,$mac,false] [$mac,$mac,false] $mac"
+    moss rm "$web"
+  done
+  # What was not asked for is not: an address of a place in use is not one of the container.
+  moss run -d --name "$web" --network "$first" busybox sleep 1000
+  expect equal "$(field "$web" .Config.MacAddress)" ""
+  moss rm -f "$web"
+  drop_networks "$first" "$second"
+}
+
 @test "the default route and the ports follow when the network they go by is left" {
   first=$(unique a) second=$(unique b) web=$(unique web)
   make_network "$first" '"IPAM":{"Config":[{"Subnet":"10.97.5.0/24"}]}'

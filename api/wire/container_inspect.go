@@ -84,7 +84,7 @@ func newHealth(h *container.Health) *types.Health {
 
 func fillInspectConfig(c *types.InspectConfig, r *container.Record) {
 	c.Config = newConfig(&r.Config)
-	c.VolumeDriver = r.Host.VolumeDriver
+	c.MacAddress, c.VolumeDriver = r.MainMAC(), r.Host.VolumeDriver
 	c.Memory, c.MemorySwap = r.Host.Memory, r.Host.MemorySwap
 	c.CPUShares, c.Cpuset = r.Host.CPUShares, r.Host.CpusetCpus
 	c.Labels = orEmpty(c.Labels)
@@ -140,7 +140,7 @@ func newNetworkSettings(r *container.Record) types.NetworkSettings {
 	e := r.Network.Endpoints["bridge"]
 	n.EndpointID, n.Gateway, n.IPAddress, n.IPPrefixLen = e.EndpointID, e.Gateway, e.IPAddress, e.IPPrefixLen
 	n.IPv6Gateway, n.GlobalIPv6Address, n.GlobalIPv6PrefixLen = e.IPv6Gateway, e.GlobalIPv6Address, e.GlobalIPv6PrefixLen
-	n.MacAddress = e.MacAddress
+	n.MacAddress = n.Networks["bridge"].MacAddress
 	return n
 }
 

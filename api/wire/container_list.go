@@ -108,15 +108,16 @@ func listMounts(r *container.Record) []types.MountPoint {
 	return list
 }
 
-// listNetworks shows the places that a container has, and those it will get, without addresses, while it is not running.
+// listNetworks shows the places that a container has, and those it will get, with what was asked for, while it is not running.
 func listNetworks(r *container.Record) map[string]types.EndpointSettings {
 	shown := map[string]types.EndpointSettings{}
 	for name, e := range r.Networks() {
+		mac := r.AskedMAC(name)
 		if name == "default" { // in records of before there were others
 			name = container.NetworkBridge
 		}
 		s := askedEndpoint(e)
-		s.DNSNames = r.DNSNames(name, e)
+		s.MacAddress, s.DNSNames = mac, r.DNSNames(name, e)
 		shown[name] = s
 	}
 	for name, e := range r.Network.Endpoints {

@@ -66,6 +66,48 @@ func TestPlacesShown(t *testing.T) {
 	}
 }
 
+// TestMACShown: a place at rest shows the address that was asked for, by the place or by the container for its main network,
+// and Config that of the main network; a place in use shows its own.
+func TestMACShown(t *testing.T) {
+	const own, of = "02:42:0a:5b:00:01", "02:42:0a:5b:00:02"
+	none, asked := container.EndpointConfig{}, container.EndpointConfig{MacAddress: of}
+	type endpoints = map[string]container.EndpointConfig
+	for _, tc := range []struct {
+		name, mode, own    string
+		in                 endpoints
+		config, bridge, n1 string
+	}{
+		{"by the main network", "n1", "", endpoints{"n1": asked}, of, "", of},
+		{"by another network", "bridge", "", endpoints{"n1": asked, "bridge": none}, "", "", of},
+		{"by bridge, an open mode", "", "", endpoints{"bridge": asked}, of, of, ""},
+		{"by a network, an open mode", "", "", endpoints{"n1": asked}, "", "", of},
+		{"by the container", "n1", own, endpoints{"n1": none, "bridge": none}, own, "", own},
+		{"by the container in bridge", "default", own, endpoints{"n1": none, "bridge": none}, own, own, ""},
+		{"by the container, an open mode", "", own, endpoints{"n1": none, "n2": none}, own, "", own},
+		{"by the container and another network", "bridge", own, endpoints{"n1": asked, "bridge": none}, own, own, of},
+		{"by the container, an old record", "default", own, nil, own, own, ""},
+		{"by the container, in no network", "n1", own, endpoints{}, own, "", ""},
+		{"another's network", "container:x", "", nil, "", "", ""},
+	} {
+		r := &container.Record{Endpoints: tc.in, Config: container.Config{MacAddress: tc.own}, Host: container.HostConfig{NetworkMode: tc.mode}}
+		shown := wire.NewContainerInspect(r)
+		networks := shown.NetworkSettings.Networks
+		if shown.Config.MacAddress != tc.config || networks["n1"].MacAddress != tc.n1 || networks["bridge"].MacAddress != tc.bridge {
+			t.Errorf("%s: Config %q, n1 %+v, bridge %+v", tc.name, shown.Config.MacAddress, networks["n1"], networks["bridge"])
+		}
+		if got := shown.NetworkSettings.MacAddress; got != tc.bridge {
+			t.Errorf("%s: NetworkSettings.MacAddress = %q, want %q", tc.name, got, tc.bridge)
+		}
+		if got := wire.NewContainerSummary(r, time.Now()).NetworkSettings.Networks["n1"].MacAddress; got != tc.n1 {
+			t.Errorf("%s: the list shows %q in n1, want %q", tc.name, got, tc.n1)
+		}
+	}
+	r := &container.Record{Endpoints: endpoints{"blue": asked}, Network: member().Network, State: container.Running}
+	if got := wire.NewContainerInspect(r).NetworkSettings.Networks["blue"].MacAddress; got != "02:42:0a:01:02:01" {
+		t.Errorf("running: MacAddress = %q, want that of the interface", got)
+	}
+}
+
 // FuzzNetworkCreate reads bodies: what is taken asks for something, what is not is the client's fault or unsupported.
 func FuzzNetworkCreate(f *testing.F) {
 	f.Add([]byte(`{"Name":"n","IPAM":{"Config":[{"AuxAddress":"a:10.0.0.2"},{"AuxAddress":{"a":"1"},"AuxiliaryAddresses":{"a":"2"}}]}}`))

@@ -238,6 +238,32 @@ func (r *Record) Networks() map[string]EndpointConfig {
 	return map[string]EndpointConfig{name: {}}
 }
 
+// AskedMAC returns the hardware address that the container was given for a network that it is in, empty for none. The one of the
+// container itself is for the network of NetworkMode or, if the container is not in that, for the first by name.
+func (r *Record) AskedMAC(name string) string {
+	in := r.Networks()
+	e, ok := in[name]
+	if !ok || e.MacAddress != "" {
+		return e.MacAddress
+	}
+	first := networkOf(r.Host.NetworkMode)
+	if _, ok := in[first]; !ok {
+		first = slices.Min(slices.Collect(maps.Keys(in)))
+	}
+	if name != first {
+		return ""
+	}
+	return r.Config.MacAddress
+}
+
+// MainMAC returns the hardware address that the container was given as its own, or for the network of NetworkMode.
+func (r *Record) MainMAC() string {
+	if r.Config.MacAddress != "" {
+		return r.Config.MacAddress
+	}
+	return r.Networks()[networkOf(r.Host.NetworkMode)].MacAddress
+}
+
 // DNSNames are the names by which others in a network find the container that has the settings e there; none in a built-in one.
 func (r *Record) DNSNames(network string, e EndpointConfig) []string {
 	if !UserNetwork(network) {

@@ -53,13 +53,48 @@ get() { api GET "$1" | head -n 1; }
     api POST "/v$v/containers/create?name=$name-$v" '{"Image":"busybox","Cmd":["sleep","1000"]}' >/dev/null
     moss start "$name-$v"
   done
-  expect equal "$(moss inspect "$name-1.39" "$name-1.40" | jq -c 'map(.HostConfig.IpcMode)')" '["","private"]'
-  run moss run --rm --ipc "container:$name-1.39" busybox true
-  expect status 0
+  expect equal "$(moss inspect "$name-1.39" "$name-1.40" | jq -c 'map(.HostConfig.IpcMode)')" '["shareable","private"]'
+  expect equal "$(get "/v1.31/containers/$name-1.39/json" | jq -c .HostConfig.IpcMode)" '""' # which has no word for it
+  # A copy of what inspect shows is as open as the first one.
+  host=$(get "/v1.51/containers/$name-1.39/json" | jq -c .HostConfig)
+  expect equal "$(api POST "/v1.51/containers/create?name=$name-copy" "{\"Image\":\"busybox\",\"Cmd\":[\"sleep\",\"1000\"],\"HostConfig\":$host}" | tail -n 1)" 201
+  moss start "$name-copy"
+  for open in 1.39 copy; do
+    run moss run --rm --ipc "container:$name-$open" busybox true
+    expect status 0
+  done
   run moss run --rm --ipc "container:$name-1.40" busybox true
   expect status 125
   expect contains 'non-shareable IPC'
-  moss rm -f "$name-1.39" "$name-1.40"
+  moss rm -f "$name-1.39" "$name-1.40" "$name-copy"
+}
+
+@test "MaskedPaths and ReadonlyPaths: inspect shows what the container has, and a copy has the same" {
+  name=$(unique box)
+  # create NAME HOST: a container that says what it sees of /proc/keys, which is masked by default, and of /proc/sys.
+  create() {
+    run api POST "/v1.51/containers/create?name=$1" "{\"Image\":\"busybox\",\"HostConfig\":$2,
+      \"Cmd\":[\"awk\",\"\$5 == \\\"/proc/keys\\\" || \$5 == \\\"/proc/sys\\\" { print \$5 }\",\"/proc/self/mountinfo\"]}"
+    expect line -1 201
+  }
+  shown() { get "/v$2/containers/$1/json" | jq -c '.HostConfig | [.MaskedPaths, .ReadonlyPaths] | map(if type == "array" then length else . end)'; }
+  while read -r host counts mounts; do
+    create "$name" "$host"
+    expect equal "$(shown "$name" 1.51)" "$counts"
+    create "$name-copy" "$(get "/v1.51/containers/$name/json" | jq -c .HostConfig)"
+    expect equal "$(shown "$name-copy" 1.51)" "$counts"
+    for box in "$name" "$name-copy"; do expect equal "$(moss start -a "$box" | sort | xargs)" "$mounts"; done
+    moss rm "$name" "$name-copy"
+  done <<'EOF'
+{} [12,5] /proc/keys /proc/sys
+{"MaskedPaths":[]} [0,5] /proc/sys
+{"MaskedPaths":["/proc/keys"],"ReadonlyPaths":[]} [1,0] /proc/keys
+{"SecurityOpt":["systempaths=unconfined"]} [0,0]
+{"Privileged":true} [null,null]
+EOF
+  create "$name" '{}'
+  expect equal "$(get "/v1.37/containers/$name/json" | jq -c '.HostConfig | [has("MaskedPaths"), has("ReadonlyPaths")]')" '[false,false]'
+  moss rm "$name"
 }
 
 @test "CgroupnsMode: host is what the engine sees; Annotations reach the runtime" {

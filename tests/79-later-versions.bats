@@ -37,6 +37,9 @@ same() {
     same volume "$v" /volumes/data volume.Status
     same image "$v" /images/busybox/json image.{Variant,OsVersion} image.Config.{ExposedPorts,Healthcheck,ArgsEscaped,StopSignal,Shell} \
       create.{ExposedPorts,PublishService,Healthcheck,ArgsEscaped,StopSignal,StopTimeout,Shell,Memory,MemorySwap,CpuShares,Cpuset,CpusetCpus,VolumeDriver}
+    same inspect "$v" /containers/all/json inspect.{SizeRw,SizeRootFs} inspect.HostConfig.ContainerIDFile inspect.State.Health host.{Init,StorageOpt,Annotations,Sysctls,Tmpfs} mount.{Name,Driver} \
+      host.Mounts.{Source,ReadOnly,Consistency,BindOptions,VolumeOptions,TmpfsOptions,ImageOptions,ClusterOptions} \
+      create.{PublishService,ArgsEscaped,Memory,MemorySwap,CpuShares,Cpuset,CpusetCpus,StopTimeout,Shell,VolumeDriver,ExposedPorts,Healthcheck,StopSignal}
     same images "$v" "/images/json?digests=1"
     same exec.inspect "$v" "/exec/$exec/json"
     same network "$v" /networks/net network.IPAM.Config.{IPRange,Gateway,AuxAddress,AuxiliaryAddresses} network.Peers

@@ -6,6 +6,8 @@ package apiver
 import (
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -83,6 +85,16 @@ func ParseRange(s string) (Range, error) {
 		return Range{}, fmt.Errorf("%q is no range of API versions", s)
 	}
 	return r, nil
+}
+
+// ParseAlways reads the tag always of a field: the versions whose answers have the field without a value too. Without the tag
+// no version is in the range.
+func ParseAlways(tag reflect.StructTag) (Range, error) {
+	text, ok := tag.Lookup("always")
+	if !ok {
+		return Range{Since: math.MaxUint32}, nil
+	}
+	return ParseRange(text)
 }
 
 // Has reports whether v lies in the range.

@@ -1,6 +1,7 @@
 package apiver_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -78,6 +79,27 @@ func TestRange(t *testing.T) {
 		}
 		if r.String() != tc.in {
 			t.Errorf("ParseRange(%q).String() = %q", tc.in, r.String())
+		}
+	}
+}
+
+func TestParseAlways(t *testing.T) {
+	for _, tc := range []struct {
+		tag        reflect.StructTag
+		in24, in25 bool
+		refused    bool
+	}{
+		{tag: `always:"1.25-"`, in25: true},
+		{tag: `always:""`, in24: true, in25: true},
+		{tag: `api:"1.18-"`},
+		{tag: `always:"x"`, refused: true},
+	} {
+		r, err := apiver.ParseAlways(tc.tag)
+		if (err != nil) != tc.refused {
+			t.Errorf("ParseAlways(%s) error = %v, want refused %v", tc.tag, err, tc.refused)
+		}
+		if has24, has25 := r.Has(apiver.New(1, 24)), r.Has(apiver.New(1, 25)); err == nil && (has24 != tc.in24 || has25 != tc.in25) {
+			t.Errorf("ParseAlways(%s) has 1.24: %v, 1.25: %v, want %v and %v", tc.tag, has24, has25, tc.in24, tc.in25)
 		}
 	}
 }

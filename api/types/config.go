@@ -34,7 +34,7 @@ type Config struct {
 // HostConfig is what a container asks of the host (document 1, 2.3). It has the fields of the engine's type of
 // that name, in their order. Fields of later versions that clients send at these as well are read at every
 // version: to leave out AutoRemove, a mount or a rule without a word would be worse than to refuse it. Package wire has a
-// table of the others.
+// table of the others. The last two have no value but zero: package wire refuses them with another one.
 type HostConfig struct {
 	Binds                []string                 `json:",omitzero"`
 	ContainerIDFile      string                   `json:",omitzero"`
@@ -74,12 +74,12 @@ type HostConfig struct {
 	Init                 *bool                    `json:",omitempty"`
 	CgroupnsMode         string                   `json:",omitempty"`
 	Annotations          map[string]string        `json:",omitempty"`
-	MaskedPaths          *[]string                `json:",omitempty"`
-	ReadonlyPaths        *[]string                `json:",omitempty"`
+	MaskedPaths          *[]string                `json:",omitempty" always:"1.38-"`
+	ReadonlyPaths        *[]string                `json:",omitempty" always:"1.38-"`
 	Mounts               []MountConfig            `json:",omitempty"`
 	CPUShares            int64                    `json:"CpuShares,omitzero"`
 	Memory               int64                    `json:",omitzero"`
-	NanoCPUs             int64                    `json:"NanoCpus,omitempty"`
+	NanoCPUs             int64                    `json:"NanoCpus,omitempty" always:"1.25-"`
 	CgroupParent         string                   `json:",omitzero"`
 	BlkioWeight          uint16                   `json:",omitzero" api:"1.20-"`
 	BlkioWeightDevice    []WeightDevice           `json:",omitzero" api:"1.22-"`
@@ -92,8 +92,8 @@ type HostConfig struct {
 	CpusetCpus           string                   `json:",omitzero"`
 	CpusetMems           string                   `json:",omitzero" api:"1.20-"`
 	Devices              []Device                 `json:",omitzero"`
-	DeviceCgroupRules    []string                 `json:",omitempty"`
-	DeviceRequests       []DeviceRequest          `json:",omitempty"`
+	DeviceCgroupRules    []string                 `json:",omitempty" always:"1.28-"`
+	DeviceRequests       []DeviceRequest          `json:",omitempty" always:"1.40-"`
 	DiskQuota            int64                    `json:",omitzero" api:"1.24-1.39"`
 	KernelMemory         int64                    `json:",omitzero" api:"1.21-1.41"`
 	MemoryReservation    int64                    `json:",omitzero" api:"1.21-"`
@@ -106,6 +106,8 @@ type HostConfig struct {
 	CPUPercent           int64                    `json:"CpuPercent,omitzero" api:"1.24-"`
 	IOMaximumIOps        uint64                   `json:",omitzero" api:"1.24-"`
 	IOMaximumBandwidth   uint64                   `json:",omitzero" api:"1.24-"`
+	CPURealtimePeriod    int64                    `json:"CpuRealtimePeriod,omitzero" api:"1.25-"`
+	CPURealtimeRuntime   int64                    `json:"CpuRealtimeRuntime,omitzero" api:"1.25-"`
 }
 
 // NetworkingConfig asks for places in networks (document 1, 2.2).

@@ -17,6 +17,7 @@ type ContainerInspect struct {
 	Name            string
 	RestartCount    int
 	Driver          string
+	Platform        string `api:"1.36-"`
 	ExecDriver      string `api:"-1.22"`
 	MountLabel      string
 	ProcessLabel    string

@@ -10,6 +10,9 @@
 // The option omitzero is of what clients send: they leave out what they do not ask for. Package wire does not look at it, and
 // answers have such fields whatever their value.
 //
+// The tag always has the versions whose answers have a field without a value too, although the option omitempty keeps it out of
+// what clients send and out of the answers of other versions.
+//
 // A field without a range is in every version. A field that the API documents do not list but that clients of the time read is
 // marked by nothing: docs/fields.tsv lists those. Ranges that begin after the newest served version are fields that
 // later versions will need; until then they are neither read nor written.

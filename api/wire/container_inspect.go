@@ -29,6 +29,7 @@ func NewContainerInspect(r *container.Record) *types.ContainerInspect {
 		Name:            "/" + r.Name,
 		RestartCount:    r.RestartCount,
 		Driver:          r.Driver,
+		Platform:        "linux",
 		ExecDriver:      compat.ExecDriver,
 		MountLabel:      r.MountLabel,
 		ProcessLabel:    r.ProcessLabel,
@@ -104,14 +105,20 @@ func givesAddress(r *container.Record, key string) bool {
 	return slices.ContainsFunc(r.Host.PortBindings[key], func(b container.PortBinding) bool { return b.HostIP == allIPv6 })
 }
 
+// The first versions that have the paths of /proc and /sys, and the word for an IPC namespace that others may join.
+const (
+	hasSystemPaths = apiver.Version(1<<16 | 38)
+	hasShareable   = apiver.Version(1<<16 | 32)
+)
+
 // showsAll is the first version in which limits that are not set are null, and a port has all its addresses.
 const showsAll = apiver.Version(1<<16 | 25)
 
-// FitInspect shows the container of the record as clients of a version know it. Before 1.25 limits that are not set have the
-// numbers that stand for it, and a port has one address where the client gave none. From 1.45 on the aliases are those that the
-// client gave.
+// FitInspect shows the container of the record as clients of a version know it. Before 1.25 a port has one address where the
+// client gave none. From 1.45 on the aliases are those that the client gave.
 func FitInspect(c *types.ContainerInspect, version apiver.Version, r *container.Record) {
 	fitAliases(c.NetworkSettings.Networks, version, r)
+	fitHost(&c.HostConfig, version, r)
 	if version >= showsAll {
 		return
 	}
@@ -121,11 +128,26 @@ func FitInspect(c *types.ContainerInspect, version apiver.Version, r *container.
 				slices.Contains(bindings, types.PortBinding{HostIP: allIPv4, HostPort: b.HostPort})
 		})
 	}
-	if c.HostConfig.MemorySwappiness == nil {
-		c.HostConfig.MemorySwappiness = new(int64(-1))
+}
+
+// fitHost shows what stands for settings that the client left open: before 1.25 the numbers of limits, later what the
+// container has.
+func fitHost(h *types.HostConfig, version apiver.Version, r *container.Record) {
+	if version >= hasShareable && h.IpcMode == "" {
+		h.IpcMode = "shareable"
 	}
-	if c.HostConfig.PidsLimit == nil {
-		c.HostConfig.PidsLimit = new(int64)
+	if version >= hasSystemPaths && !h.Privileged {
+		masked, readonly := r.Host.SystemPaths()
+		h.MaskedPaths, h.ReadonlyPaths = &masked, &readonly
+	}
+	if version >= showsAll {
+		return
+	}
+	if h.MemorySwappiness == nil {
+		h.MemorySwappiness = new(int64(-1))
+	}
+	if h.PidsLimit == nil {
+		h.PidsLimit = new(int64)
 	}
 }
 

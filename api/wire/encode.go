@@ -130,7 +130,7 @@ func (e *encoder) encodeStruct(v reflect.Value, p *plan) error {
 		if len(f.index) > 1 {
 			fv = v.FieldByIndex(f.index)
 		}
-		if f.omitEmpty && isEmpty(fv) {
+		if f.leavesOut(e.version) && isEmpty(fv) {
 			continue
 		}
 		e.out = append(e.out, open)

@@ -28,6 +28,7 @@ type outer struct {
 	Map     map[string]inner `json:"map"`
 	Any     any
 	Skipped string `json:"-"`
+	Kept    []int  `json:",omitempty" api:"1.20-" always:"1.24-"`
 	hidden  string
 }
 
@@ -43,7 +44,7 @@ func TestEncodeVersions(t *testing.T) {
 		{18, `{"old":"a","Always":1,"map":{"k":{"old":"e"}},"Any":{"old":"g"}}`},
 		{20, `{"old":"a","Always":1,"List":[{"old":"c"}],"map":{"k":{"old":"e"}},"Any":{"old":"g"}}`},
 		{21, `{"new":"b","Always":1,"List":[{"new":"d"}],"map":{"k":{"new":"f"}},"Any":{"new":"h"}}`},
-		{24, `{"new":"b","Always":1,"map":{"k":{"new":"f"}},"Any":{"new":"h"}}`},
+		{24, `{"new":"b","Always":1,"map":{"k":{"new":"f"}},"Any":{"new":"h"},"Kept":null}`},
 	} {
 		got, err := wire.Encode(value, apiver.New(1, tc.minor))
 		if err != nil || string(got) != tc.want {

@@ -1,6 +1,8 @@
 package wire_test
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +37,45 @@ func TestUnset(t *testing.T) {
 			if !strings.Contains(string(raw), want) {
 				t.Errorf("inspect at %s lacks %s: %s", version, want, raw)
 			}
+		}
+	}
+}
+
+// TestOpenSettings: of settings that the client left open inspect shows what the container has, in the versions that know it, and a
+// copy of them asks for the same.
+func TestOpenSettings(t *testing.T) {
+	masked, readonly := new(container.HostConfig).SystemPaths()
+	none, own := []string{}, []string{"/proc/x"}
+	for _, tc := range []struct {
+		name             string
+		minor            uint16
+		host             container.HostConfig
+		ipc              string
+		masked, readonly *[]string
+	}{
+		{"before there is a word", 31, container.HostConfig{}, "", nil, nil},
+		{"the word", 32, container.HostConfig{}, "shareable", nil, nil},
+		{"given early", 24, container.HostConfig{IpcMode: "shareable", MaskedPaths: &own}, "shareable", &own, nil},
+		{"another mode", 32, container.HostConfig{IpcMode: "private"}, "private", nil, nil},
+		{"before there are paths", 37, container.HostConfig{}, "shareable", nil, nil},
+		{"paths", 38, container.HostConfig{}, "shareable", &masked, &readonly},
+		{"paths of its own", 51, container.HostConfig{MaskedPaths: &own}, "shareable", &own, &readonly},
+		{"none", 51, container.HostConfig{MaskedPaths: &none, ReadonlyPaths: &none}, "shareable", &none, &none},
+		{"none by an option", 51, container.HostConfig{SecurityOpt: []string{"systempaths=unconfined"}}, "shareable", &none, &none},
+		{"privileged", 51, container.HostConfig{Privileged: true}, "shareable", nil, nil},
+	} {
+		r := &container.Record{Host: tc.host}
+		shown := wire.NewContainerInspect(r)
+		wire.FitInspect(shown, apiver.New(1, tc.minor), r)
+		h := shown.HostConfig
+		if h.IpcMode != tc.ipc || !reflect.DeepEqual(h.MaskedPaths, tc.masked) || !reflect.DeepEqual(h.ReadonlyPaths, tc.readonly) {
+			t.Errorf("%s: IpcMode %q, MaskedPaths %v, ReadonlyPaths %v", tc.name, h.IpcMode, h.MaskedPaths, h.ReadonlyPaths)
+		}
+		again := wire.ToHost(&h)
+		gotMasked, gotReadonly := again.SystemPaths()
+		wantMasked, wantReadonly := tc.host.SystemPaths()
+		if again.SharesIpc() != tc.host.SharesIpc() || !slices.Equal(gotMasked, wantMasked) || !slices.Equal(gotReadonly, wantReadonly) {
+			t.Errorf("%s: a copy has IpcMode %q, masked %v, read-only %v", tc.name, again.IpcMode, gotMasked, gotReadonly)
 		}
 	}
 }

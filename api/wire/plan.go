@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -19,6 +20,7 @@ type field struct {
 	index     []int
 	versions  apiver.Range
 	omitEmpty bool
+	always    apiver.Range // versions whose answers have it without a value too
 	plan      *plan
 }
 
@@ -110,16 +112,22 @@ func (p *planner) fieldsLocked(t reflect.Type, path []int) []field {
 			name = sf.Name
 		}
 		versions, err := apiver.ParseRange(sf.Tag.Get("api"))
-		if err != nil {
+		always, other := apiver.ParseAlways(sf.Tag)
+		if err = cmp.Or(err, other); err != nil {
 			panic("wire: " + t.String() + "." + sf.Name + ": " + err.Error())
 		}
 		own[name] = versions == apiver.Range{}
 		fields = append(fields, field{
 			name: name, key: string(appendString(nil, name)) + ":", index: index, versions: versions,
-			omitEmpty: strings.Contains(options, "omitempty"), plan: p.planOfLocked(sf.Type),
+			omitEmpty: strings.Contains(options, "omitempty"), always: always, plan: p.planOfLocked(sf.Type),
 		})
 	}
 	return slices.DeleteFunc(fields, func(f field) bool { return len(f.index) > len(path)+1 && own[f.name] })
+}
+
+// leavesOut reports whether an answer of a version goes without the field while it has no value.
+func (f *field) leavesOut(version apiver.Version) bool {
+	return f.omitEmpty && !f.always.Has(version)
 }
 
 func customOf(t reflect.Type) custom {

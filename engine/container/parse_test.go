@@ -144,7 +144,8 @@ func TestNormalised(t *testing.T) {
 		{"swappiness", spec.Host.MemorySwappiness, (*int64)(nil)},
 		{"ulimits", spec.Ulimits, []Ulimit{{"nofile", 3, -1}}},
 		{"devices", spec.Devices, []Device{{"/dev/fuse", "/dev/fuse", "rwm"}}},
-		{"security", spec.Security, Security{NoNewPrivileges: true, Seccomp: SeccompUnconfined}},
+		{"no new privileges", spec.Security.NoNewPrivileges, true},
+		{"seccomp", spec.Security.Seccomp, SeccompUnconfined},
 		{"hosts", spec.Hosts, []HostIP{
 			{"db", netip.MustParseAddr("10.0.0.1")}, {"six", netip.MustParseAddr("::1")}, {"seven", netip.MustParseAddr("::2")},
 		}},

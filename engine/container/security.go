@@ -18,9 +18,9 @@ type Caps struct {
 // Security are the checked SecurityOpt and path settings.
 type Security struct {
 	NoNewPrivileges bool
-	Seccomp         string    // empty: the default profile; SeccompUnconfined; otherwise the profile's JSON
-	MaskedPaths     *[]string // nil: the default
-	ReadonlyPaths   *[]string // nil: the default
+	Seccomp         string   // empty: the default profile; SeccompUnconfined; otherwise the profile's JSON
+	MaskedPaths     []string // see SystemPaths
+	ReadonlyPaths   []string
 }
 
 // SeccompUnconfined runs a container without a filter.
@@ -83,13 +83,36 @@ func checkSecurity(d *draft) error {
 			}
 		}
 	}
-	d.Security.MaskedPaths, d.Security.ReadonlyPaths = d.Host.MaskedPaths, d.Host.ReadonlyPaths
+	d.Security.MaskedPaths, d.Security.ReadonlyPaths = d.Host.SystemPaths()
 	for _, option := range d.Host.SecurityOpt {
 		if err := d.securityOption(option); err != nil {
 			return prefixField("SecurityOpt", err)
 		}
 	}
 	return nil
+}
+
+// SystemPaths returns the paths of the host's that are hidden from a container, and those that it can only read: what of /proc
+// and /sys speaks of the host, unless the client has named others or none. A privileged container sees and writes them all.
+func (h *HostConfig) SystemPaths() (masked, readonly []string) {
+	for _, option := range h.SecurityOpt {
+		if option == "systempaths=unconfined" || option == "systempaths:unconfined" {
+			return []string{}, []string{}
+		}
+	}
+	masked = []string{
+		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap",
+		"/sys/firmware",
+	}
+	readonly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+	if h.MaskedPaths != nil {
+		masked = *h.MaskedPaths
+	}
+	if h.ReadonlyPaths != nil {
+		readonly = *h.ReadonlyPaths
+	}
+	return masked, readonly
 }
 
 func (d *draft) securityOption(option string) error {
@@ -116,8 +139,7 @@ func (d *draft) securityOption(option string) error {
 		}
 		return nil
 	case "systempaths":
-		if value == SeccompUnconfined {
-			d.Security.MaskedPaths, d.Security.ReadonlyPaths = &[]string{}, &[]string{}
+		if value == SeccompUnconfined { // it is SystemPaths that looks for it
 			return nil
 		}
 	}

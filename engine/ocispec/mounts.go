@@ -253,24 +253,6 @@ func (b *Builder) setPaths(gen *generate.Generator, in *Input) {
 		gen.Config.Linux.MaskedPaths, gen.Config.Linux.ReadonlyPaths = nil, nil
 		return
 	}
-	masked, readonly := maskedPaths(), readonlyPaths()
-	if p := s.Security.MaskedPaths; p != nil {
-		masked = slices.Clone(*p)
-	}
-	if p := s.Security.ReadonlyPaths; p != nil {
-		readonly = slices.Clone(*p)
-	}
-	gen.Config.Linux.MaskedPaths, gen.Config.Linux.ReadonlyPaths = masked, readonly
-}
-
-func maskedPaths() []string {
-	return []string{
-		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap",
-		"/sys/firmware",
-	}
-}
-
-func readonlyPaths() []string {
-	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+	gen.Config.Linux.MaskedPaths = slices.Clone(s.Security.MaskedPaths) // what follows changes them
+	gen.Config.Linux.ReadonlyPaths = slices.Clone(s.Security.ReadonlyPaths)
 }

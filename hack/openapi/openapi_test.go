@@ -105,6 +105,8 @@ type thing struct {
 	Byname  map[string]*inner
 	Pair    [2]uint
 	Any     any
+	Kept    []int `json:",omitempty" always:"1.25-"`
+	Lost    []int `json:",omitempty" always:"-1.24"`
 }
 
 func TestSchema(t *testing.T) {
@@ -187,6 +189,17 @@ thing:
       maxItems: 2
     Any:
       nullable: true
+    Kept:
+      type: array
+      items:
+        type: integer
+        format: int64
+      nullable: true
+    Lost:
+      type: array
+      items:
+        type: integer
+        format: int64
   required:
     - Only
     - other
@@ -195,6 +208,7 @@ thing:
     - Byname
     - Pair
     - Any
+    - Kept
 `
 	if got := b.String(); got != want {
 		t.Errorf("schemas:\n%s\nwant:\n%s", got, want)

@@ -19,7 +19,11 @@ type field struct {
 	of        reflect.Type
 	versions  apiver.Range
 	omitEmpty bool
+	always    apiver.Range // versions whose answers have it without a value too
 }
+
+// leavesOut reports whether an answer of a version goes without the field while it has no value.
+func (f field) leavesOut(version apiver.Version) bool { return f.omitEmpty && !f.always.Has(version) }
 
 // fieldsOf lists the fields of a struct, those of embedded structs in their place.
 func fieldsOf(t reflect.Type) ([]field, error) {
@@ -49,7 +53,12 @@ func fieldsOf(t reflect.Type) ([]field, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", t, sf.Name, err)
 		}
-		fields = append(fields, field{name: name, of: sf.Type, versions: versions, omitEmpty: strings.Contains(options, "omitempty")})
+		always, err := apiver.ParseAlways(sf.Tag)
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", t, sf.Name, err)
+		}
+		omitEmpty := strings.Contains(options, "omitempty")
+		fields = append(fields, field{name: name, of: sf.Type, versions: versions, omitEmpty: omitEmpty, always: always})
 	}
 	return fields, nil
 }
@@ -292,7 +301,7 @@ func (s *schemas) propertiesOf(t reflect.Type, in bool) (object, error) {
 			return nil, fmt.Errorf("%s.%s: %w", t, f.name, err)
 		}
 		properties.add(f.name, s.describeField(t.Name()+"."+f.name, f, schema, in))
-		if !in && !f.omitEmpty {
+		if !in && !f.leavesOut(s.version) {
 			needed = append(needed, f.name)
 		}
 	}
@@ -305,7 +314,7 @@ func (s *schemas) propertiesOf(t reflect.Type, in bool) (object, error) {
 
 // describeField adds to the schema of a field what people have written of it.
 func (s *schemas) describeField(name string, f field, schema object, in bool) object {
-	if f.omitEmpty && !in {
+	if f.leavesOut(s.version) && !in {
 		schema = notNull(schema)
 	}
 	about, enum := s.words.textOf(name), s.words.enumOf(name)

@@ -52,7 +52,9 @@ func runInit(command []string) (int, error) {
 				return code, nil
 			}
 		case s := <-signals:
-			if s != unix.SIGCHLD && s != unix.SIGURG { // the latter is of Go's own scheduler
+			// SIGURG is what Go's own scheduler sends to its threads, and no word tells the two apart. SIGPROF and 34 do not come
+			// here: the runtime keeps them to itself.
+			if s != unix.SIGCHLD && s != unix.SIGURG {
 				_ = child.Signal(s) // it may have ended just now
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -35,6 +37,37 @@ func TestInitCode(t *testing.T) {
 			t.Errorf("init %q = %d, want %d", tc.command, code, tc.code)
 		}
 	}
+}
+
+// TestInitPassesAllSignalsOn: the child gets every signal but those that Go's runtime keeps, and those that nobody can catch.
+func TestInitPassesAllSignalsOn(t *testing.T) {
+	kept := []int{9, 17, 19, int(unix.SIGURG), int(unix.SIGPROF), 32, 33, 34}
+	cmd := initCommand(t, "sh", "-c", `for i in $(seq 64); do trap "echo $i" $i; done 2>/dev/null; trap - CHLD; echo ready
+		while kill -0 $PPID; do sleep 0.01; done`) // it ends with its parent
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("child says %q, %v", line, err)
+	}
+	for i := 1; i <= 64; i++ {
+		if slices.Contains(kept, i) {
+			continue
+		}
+		if err := cmd.Process.Signal(syscall.Signal(i)); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := lines.ReadString('\n'); err != nil || line != strconv.Itoa(i)+"\n" {
+			t.Fatalf("after signal %d the child says %q, %v", i, line, err)
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
 }
 
 // TestInitPassesSignalsOn: the child gets what its parent gets, and its end is the parent's.

@@ -339,6 +339,7 @@ inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
   refused 501 '[{"Type":"npipe","Source":"x","Target":"/x"}]' npipe
   refused 501 '[{"Type":"cluster","Source":"x","Target":"/x"}]' cluster
   refused 400 '[{"Type":"image","Target":"/x"}]' Source
+  refused 400 '[{"Type":"bind","Source":"/tmp","Target":"/x","BindOptions":{"ReadOnlyNonRecursive":true}}]' ReadOnlyNonRecursive
   refused 400 '[{"Type":"image","Source":"nosuch","Target":"/x"}]' 'No such image: nosuch:latest'
   refused 400 '[{"Type":"image","Source":"busybox","Target":"/x","ImageOptions":{"Subpath":"../x"}}]' Subpath
   refused 400 '[{"Type":"bind","Source":"/tmp","Target":"/x","ImageOptions":{"Subpath":"x"}}]' ImageOptions

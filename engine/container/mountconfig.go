@@ -193,6 +193,8 @@ func (c *MountConfig) checkBind() error {
 		return c.invalidField("invalid propagation mode: %s: BindOptions.Propagation", o.Propagation)
 	case o.ReadOnlyForceRecursive && !c.ReadOnly:
 		return c.invalidField("BindOptions.ReadOnlyForceRecursive is for ReadOnly mounts")
+	case o.ReadOnlyNonRecursive && !c.ReadOnly:
+		return c.invalidField("BindOptions.ReadOnlyNonRecursive is for ReadOnly mounts")
 	case o.ReadOnlyForceRecursive && (o.ReadOnlyNonRecursive || o.NonRecursive):
 		return c.invalidField("BindOptions.ReadOnlyForceRecursive excludes ReadOnlyNonRecursive and NonRecursive")
 	}

@@ -25,8 +25,8 @@ func TestMountConfigs(t *testing.T) {
 		`{"Type":"bind","Source":"/a","Target":"/x","ReadOnly":true,"BindOptions":{"ReadOnlyForceRecursive":true}}`: {
 			Binds: []Bind{{Source: "/a", Destination: "/x", ReadOnly: true, Propagation: "rprivate", BindTerms: BindTerms{MustExist: true, ReadOnlyForceRecursive: true}}},
 		},
-		`{"Type":"bind","Source":"/a","Target":"/x","BindOptions":{"NonRecursive":true,"ReadOnlyNonRecursive":true}}`: {
-			Binds: []Bind{{Source: "/a", Destination: "/x", Propagation: "rprivate", BindTerms: BindTerms{MustExist: true, NonRecursive: true, ReadOnlyNonRecursive: true}}},
+		`{"Type":"bind","Source":"/a","Target":"/x","ReadOnly":true,"BindOptions":{"NonRecursive":true,"ReadOnlyNonRecursive":true}}`: {
+			Binds: []Bind{{Source: "/a", Destination: "/x", ReadOnly: true, Propagation: "rprivate", BindTerms: BindTerms{MustExist: true, NonRecursive: true, ReadOnlyNonRecursive: true}}},
 		},
 		`{"Type":"volume","Target":"/x"}`: {
 			Volumes: []VolumeMount{{Driver: "local", Destination: "/x", Anonymous: true}},
@@ -82,6 +82,7 @@ func TestMountConfigsRefused(t *testing.T) {
 		`{"Type":"volume","Target":"/x","ClusterOptions":{}}`:                                       "field ClusterOptions must not be specified",
 		`{"Type":"bind","Source":"/a","Target":"/x","BindOptions":{"Propagation":"x"}}`:             "BindOptions.Propagation",
 		`{"Type":"bind","Source":"/a","Target":"/x","BindOptions":{"ReadOnlyForceRecursive":true}}`: "BindOptions.ReadOnlyForceRecursive",
+		`{"Type":"bind","Source":"/a","Target":"/x","BindOptions":{"ReadOnlyNonRecursive":true}}`:   "BindOptions.ReadOnlyNonRecursive is for ReadOnly mounts",
 		`{"Type":"bind","Source":"/a","Target":"/x","ReadOnly":true,"BindOptions":{"ReadOnlyForceRecursive":true,"ReadOnlyNonRecursive":true}}`: "ReadOnlyNonRecursive",
 		`{"Type":"volume","Target":"/x","VolumeOptions":{"Subpath":"a"}}`:                                                                       "VolumeOptions.Subpath",
 		`{"Type":"volume","Source":"v1","Target":"/x","VolumeOptions":{"Subpath":"/a"}}`:                                                        "VolumeOptions.Subpath",

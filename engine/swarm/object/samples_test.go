@@ -23,7 +23,7 @@ func wireContainer() types.ContainerSpec {
 				BindOptions: &types.BindOptions{Propagation: "rslave", CreateMountpoint: true, ReadOnlyForceRecursive: true},
 			},
 			{
-				Type: "bind", Source: "/data2", Target: "/bind2",
+				Type: "bind", Source: "/data2", Target: "/bind2", ReadOnly: true,
 				BindOptions: &types.BindOptions{Propagation: "rprivate", NonRecursive: true, ReadOnlyNonRecursive: true},
 			},
 			{
@@ -61,7 +61,7 @@ func kitContainer() *api.ContainerSpec {
 				},
 			},
 			{
-				Type: api.MountTypeBind, Source: "/data2", Target: "/bind2",
+				Type: api.MountTypeBind, Source: "/data2", Target: "/bind2", ReadOnly: true,
 				BindOptions: &api.Mount_BindOptions{NonRecursive: true, ReadOnlyNonRecursive: true},
 			},
 			{

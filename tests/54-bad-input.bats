@@ -169,6 +169,7 @@ CpuShares|"CpuShares":-1
 CpuPeriod|"CpuPeriod":1
 CpuQuota|"CpuQuota":1
 CpusetCpus|"CpusetCpus":"1-0"
+ConsoleSize|"ConsoleSize":[70000,20]
 CpusetMems|"CpusetMems":"all"
 BlkioWeight|"BlkioWeight":9
 BlkioWeightDevice|"BlkioWeightDevice":[{"Path":"/dev/sda","Weight":5}]

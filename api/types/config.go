@@ -69,7 +69,7 @@ type HostConfig struct {
 	ShmSize              int64                    `json:",omitzero" api:"1.22-"`
 	Sysctls              map[string]string        `json:",omitempty" api:"1.24-"`
 	Runtime              string                   `json:",omitzero" api:"1.24-"`
-	ConsoleSize          [2]uint                  `json:",omitzero" api:"1.22-"`
+	ConsoleSize          [2]uint16                `json:",omitzero" api:"1.22-"`
 	Isolation            string                   `json:",omitzero" api:"1.22-"`
 	Init                 *bool                    `json:",omitempty"`
 	CgroupnsMode         string                   `json:",omitempty"`

@@ -165,6 +165,7 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"HostConfig":{"PortBindings":{"80/tcp":[{"HostPort":80}]}}}`, "HostPort: got number, want a string"},
 		{`{"HostConfig":{"BlkioWeight":65536}}`, "HostConfig.BlkioWeight: got number 65536, want an integer from 0 to 65535"},
 		{`{"HostConfig":{"IOMaximumIOps":-1}}`, "IOMaximumIOps: got number -1, want an integer that is not negative"},
+		{`{"HostConfig":{"ConsoleSize":[70000,20]}}`, "ConsoleSize: got number 70000, want an integer from 0 to 65535"},
 		{`{"HostConfig":{"ConsoleSize":5}}`, "ConsoleSize: got number, want an array of integers"},
 		{`{"Tty":"yes"} x`, "invalid value for Tty"},
 	} {

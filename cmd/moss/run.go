@@ -93,7 +93,7 @@ func (a *app) runContainer(ctx context.Context, flags *runFlags, body types.Cont
 		return errors.New("stdin is not a terminal; leave out -t or -i")
 	}
 	if height, width := a.windowSize(); body.Tty && height > 0 {
-		body.HostConfig.ConsoleSize = [2]uint{uint(height), uint(width)}
+		body.HostConfig.ConsoleSize = [2]uint16{uint16(height), uint16(width)} //nolint:gosec // what a terminal's size is kept in
 	}
 	id, err := a.createContainer(ctx, &flags.createFlags, body)
 	if err != nil {

@@ -1,6 +1,11 @@
 package container
 
-import "moss/engine/image"
+import (
+	"encoding/json"
+	"math"
+
+	"moss/engine/image"
+)
 
 // Config is what a client asks of the container itself (API document 1, 2.2).
 type Config struct {
@@ -68,7 +73,7 @@ type HostConfig struct {
 	ShmSize              int64
 	Sysctls              map[string]string
 	Runtime              string
-	ConsoleSize          [2]uint
+	ConsoleSize          TerminalSize
 	Isolation            string
 	Init                 *bool
 	CgroupnsMode         string
@@ -105,6 +110,22 @@ type HostConfig struct {
 	CPUPercent           int64
 	IOMaximumIOps        uint64
 	IOMaximumBandwidth   uint64
+}
+
+// TerminalSize is the height and the width of a terminal.
+type TerminalSize [2]uint16
+
+// UnmarshalJSON also takes numbers that no terminal has, and caps them: records of older engines may hold them, and a record
+// that cannot be read would cost its container.
+func (s *TerminalSize) UnmarshalJSON(raw []byte) error {
+	var kept [2]uint
+	if err := json.Unmarshal(raw, &kept); err != nil {
+		return err
+	}
+	for i, n := range kept {
+		s[i] = uint16(min(n, math.MaxUint16))
+	}
+	return nil
 }
 
 // PortBinding is one host side of a published port. HostPort is a string: a port, a range a-b, "0" or empty.

@@ -20,3 +20,22 @@ func TestNetworkInRecord(t *testing.T) {
 		t.Errorf("written = %s, %v, want %s", got, err, file)
 	}
 }
+
+// TestTerminalSizeInRecord: a size that older engines took, and no terminal has, leaves the record readable.
+func TestTerminalSizeInRecord(t *testing.T) {
+	for file, want := range map[string]TerminalSize{
+		`{}`:                         {},
+		`{"ConsoleSize":null}`:       {},
+		`{"ConsoleSize":[24,80]}`:    {24, 80},
+		`{"ConsoleSize":[70000,20]}`: {65535, 20},
+		`{"ConsoleSize":[20,18446744073709551615]}`: {20, 65535},
+	} {
+		var h HostConfig
+		if err := json.Unmarshal([]byte(file), &h); err != nil || h.ConsoleSize != want {
+			t.Errorf("ConsoleSize of %s = %v, %v, want %v", file, h.ConsoleSize, err, want)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"ConsoleSize":[-1,"x"]}`), new(HostConfig)); err == nil {
+		t.Error("a ConsoleSize that no engine has written is taken")
+	}
+}

@@ -217,7 +217,7 @@ func (l *launcher) taskSpec(r *container.Record, spec *container.Spec) task.Spec
 	return task.Spec{
 		ID: r.ID, Dir: l.folders.taskDir(r.ID),
 		Terminal: spec.Config.Tty, OpenStdin: spec.Config.OpenStdin, StdinOnce: spec.Config.StdinOnce,
-		Width: uint16(spec.Host.ConsoleSize[1]), Height: uint16(spec.Host.ConsoleSize[0]),
+		Width: spec.Host.ConsoleSize[1], Height: spec.Host.ConsoleSize[0],
 		Log:        l.taskLog(r, spec),
 		StopSignal: spec.StopSignal, Runtime: l.opt.Runtime, Keepalive: l.opt.Keepalive,
 	}

@@ -31,7 +31,7 @@ func (b *Builder) Process(in Exec) (json.RawMessage, error) {
 			in.User.UID, in.User.GID)
 	}
 	spec := *in.Spec
-	spec.Args, spec.Config.Tty, spec.Host.ConsoleSize = in.Args, in.Terminal, [2]uint{}
+	spec.Args, spec.Config.Tty, spec.Host.ConsoleSize = in.Args, in.Terminal, container.TerminalSize{}
 	spec.Env = slices.Concat(spec.Env, in.Env)
 	spec.Host.Privileged = spec.Host.Privileged || in.Privileged
 	gen := b.newGenerator()

@@ -29,7 +29,7 @@ func (b *Builder) setProcess(gen *generate.Generator, in *Input) {
 	gen.AddMultipleProcessEnv(in.Additions.Env)
 	gen.SetProcessTerminal(s.Config.Tty)
 	if size := s.Host.ConsoleSize; s.Config.Tty && size[0] > 0 && size[1] > 0 {
-		p.ConsoleSize = &specs.Box{Height: size[0], Width: size[1]}
+		p.ConsoleSize = &specs.Box{Height: uint(size[0]), Width: uint(size[1])}
 	}
 	gen.SetProcessCwd("/")
 	if s.Config.WorkingDir != "" {

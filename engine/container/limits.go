@@ -58,8 +58,17 @@ func checkMemory(d *draft) error {
 			return fault.Invalid("invalid MemorySwappiness %d: valid memory swappiness range is 0-100", *s)
 		}
 	}
+	return nil
+}
+
+// checkShm checks the size of /dev/shm. Zero is the default one.
+func checkShm(d *draft) error {
+	h := &d.Host
 	if h.ShmSize < 0 {
 		return fault.Invalid("invalid ShmSize %d: SHM size must be greater than 0", h.ShmSize)
+	}
+	if h.ShmSize > 0 && d.Ipc != IpcPrivate {
+		d.addWarning("ShmSize has no effect: with IpcMode %s the container has no /dev/shm of its own.", h.IpcMode)
 	}
 	if h.ShmSize == 0 {
 		h.ShmSize = DefaultShmSize

@@ -84,7 +84,7 @@ func buildSpec(d *draft) (Spec, []string, error) {
 	steps := []func(*draft) error{
 		checkUnsupported, checkHealth, checkNames, checkCommand, checkEnv, checkStop,
 		checkNamespaces, checkNetwork, checkEndpoints, withFieldName("Links", checkLinks), checkPorts, checkResolver, checkHosts,
-		checkMounts, checkMemory, checkCPU, checkBlkio, checkPids,
+		checkMounts, checkMemory, checkShm, checkCPU, checkBlkio, checkPids,
 		withFieldName("Ulimits", checkUlimits), withFieldName("Devices", checkDevices),
 		withFieldName("DeviceRequests", checkDeviceRequests), checkCaps, checkSecurity,
 		withFieldName("Sysctls", checkSysctls),

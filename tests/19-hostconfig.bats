@@ -197,6 +197,19 @@ END
   expect --in "$warnings" contains fsize=512:1024
   run inside '{"Ulimits":[{"Name":"fsize","Soft":512,"Hard":1024}],"SecurityOpt":["seccomp=unconfined"]}' sh -c 'ulimit -f'
   expect output 64
+  # A terminal, Init and read-only mounts are what the runtime opens the most for.
+  mkdir "$BATS_TEST_TMPDIR/few"
+  local few='{"Ulimits":[{"Name":"nofile","Soft":1,"Hard":1}],"Init":true,"Binds":['
+  for i in 1 2 3 4 5 6 7 8 9 10 11 12; do few+="\"$BATS_TEST_TMPDIR/few:/few/$i:ro\","; done
+  run inside "${few%,}]}" sh -c 'ulimit -Sn; ulimit -Hn'
+  expect output $'60\n60'
+  inside "${few%,}]}" true
+  expect --in "$warnings" contains "nofile=1:1 is too small for the runtime"
+  name=$(unique few)
+  moss run -dt --init --ulimit nofile=1 --name "$name" busybox sleep 1000
+  run moss exec "$name" sh -c 'ulimit -n'
+  expect output 48
+  moss rm -f "$name"
 }
 
 @test "Dns, DnsSearch, DnsOptions and ExtraHosts are in the files" {

@@ -121,7 +121,7 @@ func TestNormalised(t *testing.T) {
 	spec, _, err := ask{
 		config: `{"Cmd":["x"],"StopTimeout":-5,"MacAddress":"02-42-AC-11-00-02"}`,
 		host: `{"CapAdd":["net_admin","CAP_SYS_TIME","all"],"CapDrop":["mknod"],"PidsLimit":-1,"MemorySwappiness":-1,
-			"Ulimits":[{"Name":"nofile","Soft":1,"Hard":2},{"Name":"NOFILE","Soft":3,"Hard":-1}],
+			"Ulimits":[{"Name":"nofile","Soft":101,"Hard":102},{"Name":"NOFILE","Soft":103,"Hard":-1}],
 			"Devices":[{"PathOnHost":"/dev/fuse"}],"SecurityOpt":["no-new-privileges","seccomp:unconfined"],
 			"ExtraHosts":["db:10.0.0.1","six:::1","seven:[::2]"],"IpcMode":"none","PidMode":"host",
 			"LogConfig":{"Type":"json-file","Config":{"max-size":"10m","max-file":"3"}},"NetworkMode":"default",
@@ -142,7 +142,7 @@ func TestNormalised(t *testing.T) {
 		{"capabilities", spec.Caps, Caps{Add: []string{"CAP_NET_ADMIN", "CAP_SYS_TIME", "ALL"}, Drop: []string{"CAP_MKNOD"}}},
 		{"pids limit", *spec.Host.PidsLimit, int64(-1)},
 		{"swappiness", spec.Host.MemorySwappiness, (*int64)(nil)},
-		{"ulimits", spec.Ulimits, []Ulimit{{"nofile", 3, -1}}},
+		{"ulimits", spec.Ulimits, []Ulimit{{"nofile", 103, -1}}},
 		{"devices", spec.Devices, []Device{{"/dev/fuse", "/dev/fuse", "rwm"}}},
 		{"no new privileges", spec.Security.NoNewPrivileges, true},
 		{"seccomp", spec.Security.Seccomp, SeccompUnconfined},

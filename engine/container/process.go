@@ -251,9 +251,15 @@ func ulimitNames() []string {
 	}
 }
 
-// minFileSize is the smallest limit of file sizes in bytes: crun (1.8) writes its state and the compiled seccomp filter when
-// the limit holds already, and the kernel's largest filter has 4096 instructions of 8 bytes.
-const minFileSize = 4096 * 8
+const (
+	// minFileSize is the smallest limit of file sizes in bytes: crun (1.8) writes its state and the compiled seccomp filter when
+	// the limit holds already, and the kernel's largest filter has 4096 instructions of 8 bytes.
+	minFileSize = 4096 * 8
+	// minOpenFiles is the smallest limit of open files beside one for each mount: crun (1.8) keeps up to 29 of its own open when
+	// the limit holds already, 9 of them for hierarchies of cgroup v1, of which there can be more, and one for each read-only
+	// mount. runc (1.1) is content with 12.
+	minOpenFiles = 48
+)
 
 // checkUlimits checks names and bounds. -1 is unlimited. The last of several of one name counts.
 func checkUlimits(d *draft) error {
@@ -269,18 +275,32 @@ func checkUlimits(d *draft) error {
 			return fault.Invalid("invalid ulimit %s: ulimit soft limit must be less than or equal to hard limit: %d > %d", u.Name,
 				u.Soft, u.Hard)
 		}
-		if u.Name == "fsize" && u.Soft >= 0 && u.Soft < minFileSize {
-			d.addWarning("Ulimits: fsize=%d:%d is too small for the runtime, which writes files under it: %d is used.", u.Soft, u.Hard,
-				minFileSize)
-			u.Soft = minFileSize
-			if u.Hard != -1 {
-				u.Hard = max(u.Hard, minFileSize)
-			}
-		}
+		d.raiseUlimit(&u)
 		same := func(earlier Ulimit) bool { return earlier.Name == u.Name }
 		d.Ulimits = append(slices.DeleteFunc(d.Ulimits, same), u)
 	}
 	return nil
+}
+
+// raiseUlimit raises a limit under which the runtime cannot start the container, and warns of it.
+func (d *draft) raiseUlimit(u *Ulimit) {
+	var least int64
+	var why string
+	switch u.Name {
+	case "fsize":
+		least, why = minFileSize, "writes files under it"
+	case "nofile":
+		mounts := len(d.Binds) + len(d.Volumes) + len(d.Images) + len(d.Tmpfs)
+		least, why = minOpenFiles+int64(mounts), "opens files under it"
+	}
+	if u.Soft < 0 || u.Soft >= least {
+		return
+	}
+	d.addWarning("Ulimits: %s=%d:%d is too small for the runtime, which %s: %d is used.", u.Name, u.Soft, u.Hard, why, least)
+	u.Soft = least
+	if u.Hard != -1 {
+		u.Hard = max(u.Hard, least)
+	}
 }
 
 // checkDevices checks device strings. Without a device cgroup only full access can be given: anything less is warned of.

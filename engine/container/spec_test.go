@@ -249,6 +249,15 @@ func TestNewSpecWarnings(t *testing.T) {
 		{ask{host: `{"Ulimits":[{"Name":"fsize","Soft":10,"Hard":20}]}`}, []string{"Ulimits: fsize=10:20 is too small"}},
 		{ask{host: `{"Ulimits":[{"Name":"fsize","Soft":32768,"Hard":32768}]}`}, nil},
 		{ask{host: `{"Ulimits":[{"Name":"fsize","Soft":-1,"Hard":-1}]}`}, nil},
+		{ask{host: `{"Ulimits":[{"Name":"nofile","Soft":10,"Hard":20}]}`}, []string{
+			"Ulimits: nofile=10:20 is too small for the runtime, which opens files under it: 48 is used",
+		}},
+		{ask{host: `{"Ulimits":[{"Name":"nofile","Soft":48,"Hard":48}]}`}, nil},
+		{ask{host: `{"Ulimits":[{"Name":"nofile","Soft":-1,"Hard":-1}]}`}, nil},
+		{ask{host: `{"Ulimits":[{"Name":"nofile","Soft":51,"Hard":64}],"Binds":["/a:/a","v:/v"],"Tmpfs":{"/t":""},"Mounts":[{"Type":"image","Source":"i","Target":"/i"}]}`}, []string{
+			"Ulimits: nofile=51:64 is too small for the runtime, which opens files under it: 52 is used",
+		}},
+		{ask{host: `{"Ulimits":[{"Name":"core","Soft":0,"Hard":0},{"Name":"nproc","Soft":1,"Hard":1}]}`}, nil},
 		{ask{host: `{"ShmSize":1048576}`}, nil},
 		{ask{host: `{"ShmSize":1048576,"IpcMode":"shareable"}`}, nil},
 		{ask{host: `{"ShmSize":0,"IpcMode":"host"}`}, nil},

@@ -133,6 +133,9 @@ runs() { moss run -d --name "$1" "${@:2}" busybox sleep 1000 >/dev/null; }
 {"CpuQuota":10} CpuQuota
 {"CpusetCpus":"a"} cpuset
 {"CpusetMems":"-"} cpuset
+{"CpusetCpus":"0-8191"} CpusetCpus
+{"CpusetMems":"8191"} CpusetMems
+{"NanoCpus":9000000000000} NanoCpus
 {"RestartPolicy":{"Name":"sometimes"}} sometimes
 {"RestartPolicy":{"Name":"always","MaximumRetryCount":3}} always
 {"Privileged":true} Privileged

@@ -126,9 +126,9 @@ is_exited() { [ "$(state "$1" Status)" = exited ]; }
   expect equal "$(groups)" "$before"
   run -127 moss run --rm busybox /no/such/command
   expect equal "$(groups)" "$before"
-  run moss run --rm --cpuset-cpus 99 busybox true # which the kernel refuses
+  run moss run --rm --cpu-quota 9223372036854775807 busybox true # which the kernel refuses
   expect status 125
-  expect contains cpuset.cpus
+  expect contains cpu.cfs_quota_us
   expect equal "$(groups)" "$before"
 }
 

@@ -89,7 +89,7 @@ answers() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hell
 }
 
 # bats test_tags=cgroups
-@test "CpuShares, CpuPeriod, CpuQuota, CpusetCpus and CpusetMems in the cgroup; a node that is not there fails the start" {
+@test "CpuShares, CpuPeriod, CpuQuota, CpusetCpus and CpusetMems in the cgroup; what the host does not have is 400" {
   starts '{"CpuShares":77,"CpuPeriod":50000,"CpuQuota":20000,"CpusetCpus":"1","CpusetMems":"0"}'
   expect equal "$warnings" ""
   expect equal "$(group cpu/cpu.shares)" 77
@@ -100,10 +100,9 @@ answers() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hell
   run moss exec "$box" grep -E '^(Cpus|Mems)_allowed_list' /proc/1/status
   expect output $'Cpus_allowed_list:\t1\nMems_allowed_list:\t0'
   again
-  make '{"CpusetMems":"63"}'
-  run api POST "/containers/$box/start"
-  expect contains cpuset.mems
-  expect equal "$(inspect .State.Status)" '"created"'
+  for body in '"CpusetCpus":"0-8191"' '"CpusetMems":"63"'; do
+    refused 400 "{$body}" "are not available - requested" "available: 0"
+  done
 }
 
 # bats test_tags=cgroups
@@ -180,8 +179,11 @@ EOT
   run api POST "/v1.22/containers/$box/update" '{"MemorySwap":-1}'
   expect line -1 200
   [ "$(group memory/memory.memsw.limit_in_bytes)" -gt 1000000000000000 ]
-  run api POST "/v1.22/containers/$box/update" '{"CpusetMems":"63"}'
-  [ "${lines[-1]}" -ge 400 ]
+  for body in '"CpusetMems":"63"' '"CpusetCpus":"0-8191"'; do
+    run api POST "/v1.22/containers/$box/update" "{$body}"
+    expect line -1 400
+    expect contains "are not available - requested"
+  done
   expect equal "$(group cpuset/cpuset.mems)" 0
 }
 
@@ -213,6 +215,10 @@ EOT
 "CpuQuota":-2|CpuQuota|-2|-1 for unlimited
 "CpusetCpus":"1-0"|CpusetCpus|1-0|a list such as
 "CpusetMems":"x"|CpusetMems|x|a list such as
+"CpusetCpus":"0-8191"|CpusetCpus|0-8191|available: 0
+"CpusetMems":"8191"|CpusetMems|8191|available: 0
+"NanoCpus":9000000000000|NanoCpus|9000000000000|as there are only
+"ConsoleSize":[70000,20]|ConsoleSize|70000|from 0 to 65535
 EOT
   for host in '"BlkioWeight":10' '"BlkioWeight":1000' '"MemorySwappiness":0' '"MemorySwappiness":100' '"MemorySwappiness":-1' \
     '"ShmSize":1' '"ShmSize":0' '"PidsLimit":-1' '"PidsLimit":1' '"Memory":8388608,"MemorySwap":8388609' '"Memory":8388608,"MemorySwap":-1' \
@@ -229,6 +235,15 @@ EOT
   again
   starts '{"ShmSize":3145728}'
   expect --in "$(moss exec "$box" df -k /dev/shm | tail -n 1)" matches '^shm +3072 '
+  again
+  for mode in none host; do
+    make "{\"ShmSize\":3145728,\"IpcMode\":\"$mode\"}"
+    expect --in "$warnings" contains "ShmSize has no effect: with IpcMode $mode"
+    again
+    make "{\"ShmSize\":0,\"IpcMode\":\"$mode\"}"
+    expect equal "$warnings" ""
+    again
+  done
 }
 
 @test "what has no effect here is warned of, from the version on that has it" {

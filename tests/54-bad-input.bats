@@ -169,6 +169,9 @@ CpuShares|"CpuShares":-1
 CpuPeriod|"CpuPeriod":1
 CpuQuota|"CpuQuota":1
 CpusetCpus|"CpusetCpus":"1-0"
+CpusetCpus|"CpusetCpus":"0-8191"
+CpusetMems|"CpusetMems":"8191"
+NanoCpus|"NanoCpus":9000000000000
 ConsoleSize|"ConsoleSize":[70000,20]
 CpusetMems|"CpusetMems":"all"
 BlkioWeight|"BlkioWeight":9

@@ -130,6 +130,16 @@ func blockIO(limits *container.Controllers, c rootless.Cgroups, runc bool) {
 	}
 }
 
+// readMachine returns the CPUs that are online and the memory nodes that have memory. The engine may have fewer for itself: what
+// it may use changes, and the kernel has the last word.
+func readMachine() container.Machine {
+	list := func(path string) string {
+		raw, _ := os.ReadFile(path) // without the file the list is not known
+		return strings.TrimSpace(string(raw))
+	}
+	return container.Machine{CPUs: list("/sys/devices/system/cpu/online"), Nodes: list("/sys/devices/system/node/has_memory")}
+}
+
 func cgroupFacts(c rootless.Cgroups, runtime ociRuntime) system.Cgroup {
 	limits := controllersOf(c, runtime)
 	facts := system.Cgroup{

@@ -288,6 +288,7 @@ func newManager(
 		Volumes: p.volumes, VolumeMounts: p.volumes, Networks: p.network, NetworkStore: p.networks,
 		Tasks: p.tasks, Specs: specs, Init: shim, Runtime: runtime.call, Log: *zerolog.Ctx(ctx), Keepalive: facts.Keepalive,
 		BootID: bootID(), CgroupBase: facts.Cgroups.Parent, Controllers: controllersOf(facts.Cgroups, runtime),
+		Machine: readMachine,
 	}
 	p.logService = logservice.New(logservice.Options{
 		Find: func() (string, error) { return findProgram("moss-log") }, Socket: filepath.Join(facts.RunDir, "moss-log.sock"),

@@ -2,7 +2,6 @@ package container
 
 import (
 	"path"
-	"strconv"
 	"strings"
 
 	"moss/engine/fault"
@@ -99,25 +98,6 @@ func checkCPU(d *draft) error {
 		return fault.Invalid("invalid CpusetMems %q: cpuset mems are a list such as 0-1", h.CpusetMems)
 	}
 	return nil
-}
-
-// isCPUList checks the kernel's list format: "0", "0-3", "0,2-4".
-func isCPUList(s string) bool {
-	if s == "" {
-		return true
-	}
-	for part := range strings.SplitSeq(s, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		a, errA := strconv.ParseUint(first, 10, 13)
-		b, errB := strconv.ParseUint(last, 10, 13)
-		if errA != nil || errB != nil || a > b {
-			return false
-		}
-	}
-	return true
 }
 
 // checkBlkio checks block device weights and rates (API document 3, section 8).

@@ -123,7 +123,9 @@ func (k *maker) newSpec(
 	if err != nil {
 		return spec, nil, err
 	}
-	if err := errors.Join(k.checkRuntime(spec.Runtime), k.opt.Specs.Check(&spec), k.userns.keepID(cfg.User, &spec)); err != nil {
+	if err := errors.Join(
+		k.checkRuntime(spec.Runtime), k.opt.checkCPUs(&spec.Host), k.opt.Specs.Check(&spec), k.userns.keepID(cfg.User, &spec),
+	); err != nil {
 		return spec, nil, err
 	}
 	if _, err := deviceAdditions(k.opt.Devices, &spec); err != nil {

@@ -75,7 +75,16 @@ type Options struct {
 	Proxies     []string            // variables, NAME=VALUE, that containers get beside their own; may be empty
 	CgroupBase  string              // path below which containers' cgroups go; empty: none
 	Controllers container.Controllers
-	EmulateIDs  bool // as in ocispec.Options
+	Machine     func() container.Machine // asked anew each time, since CPUs come and go; may be nil: nothing is refused
+	EmulateIDs  bool                     // as in ocispec.Options
+}
+
+// checkCPUs refuses what this host has too few CPUs or memory nodes for. The error is fault.Invalid.
+func (o *Options) checkCPUs(host *container.HostConfig) error {
+	if o.Machine == nil {
+		return nil
+	}
+	return o.Machine().CheckCPUs(host)
 }
 
 // seccompCache holds filters that the runtime has compiled before, by the key that ocispec.SeccompKey gives.

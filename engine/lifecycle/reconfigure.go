@@ -69,5 +69,5 @@ func (m *Manager) specWith(ctx context.Context, before *container.Record, host c
 	if err := m.networks.settleNetworks(ctx, before.ID, &spec, networkIDs); err != nil {
 		return spec, err
 	}
-	return spec, errors.Join(m.maker.checkRuntime(spec.Runtime), m.opt.Specs.Check(&spec))
+	return spec, errors.Join(m.maker.checkRuntime(spec.Runtime), m.opt.checkCPUs(&spec.Host), m.opt.Specs.Check(&spec))
 }

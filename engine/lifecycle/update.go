@@ -41,6 +41,9 @@ func (m *Manager) updateContainer(ctx context.Context, c *ctr, asked container.H
 	if err != nil {
 		return nil, err
 	}
+	if err := m.opt.checkCPUs(&asked); err != nil {
+		return nil, err
+	}
 	var back undo
 	defer func() { back.run(ctx, &err) }()
 	if t, ok := c.runningTask(); ok && before.State.HasProcess() {

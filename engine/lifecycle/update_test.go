@@ -86,6 +86,35 @@ func TestUpdateThatTheKernelRefuses(t *testing.T) {
 	w.must(m.Kill(t.Context(), id, ""))
 }
 
+// TestCPUsThatAreNotThere: create, update and a start with settings of its own refuse them, also where there are no cgroups. What
+// the record holds already is in the way of no other change.
+func TestCPUsThatAreNotThere(t *testing.T) {
+	w := newWorld(t)
+	m := w.engine()
+	cpus := "0-3"
+	m.opt.Machine = func() container.Machine { return container.Machine{CPUs: cpus, Nodes: "0"} }
+	id := w.create(m, "web", func(_ *container.Config, h *container.HostConfig) { h.CpusetCpus, h.NanoCPUs = "3", 4e9 })
+	cpus = "0-1"
+	refused := func(verb string, err error) {
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "available: 0") {
+			t.Errorf("%s: error %v, want fault.Invalid with what is available", verb, err)
+		}
+	}
+	_, err := m.Update(t.Context(), id, container.HostConfig{CpusetCpus: "0-2"})
+	refused("update", err)
+	_, err = m.Update(t.Context(), id, container.HostConfig{CpusetMems: "1"})
+	refused("update", err)
+	refused("reconfigure", m.Reconfigure(t.Context(), id, container.HostConfig{CpusetCpus: "2"}))
+	_, _, err = m.Create(t.Context(), "", container.Config{Image: "busybox"}, container.HostConfig{CpusetCpus: "2"}, nil)
+	refused("create", err)
+	if _, err := m.Update(t.Context(), id, container.HostConfig{CPUShares: 7}); err != nil {
+		t.Errorf("update of another limit: %v", err)
+	}
+	if r, err := m.inventory.Get(id); err != nil || r.Host.CpusetCpus != "3" || r.Host.CpusetMems != "" || r.Host.CPUShares != 7 {
+		t.Errorf("record: %+v, %v, want the CPUs of the create and the new shares", r.Host, err)
+	}
+}
+
 func TestUpdateWithoutCgroups(t *testing.T) {
 	w := newWorld(t)
 	m := w.engine()

@@ -376,7 +376,7 @@ func TestSpecsRunInCrun(t *testing.T) {
 				"Tmpfs":{"/run":"size=64k,mode=755"},"ShmSize":65536}`,
 		},
 		{name: "sysctls and ulimits", host: `{"NetworkMode":"none","Sysctls":{"net.ipv4.ip_forward":"1","kernel.shmmax":"65536"},
-			"Ulimits":[{"Name":"nofile","Soft":20,"Hard":30},{"Name":"core","Soft":0,"Hard":0}],"OomScoreAdj":1000}`},
+			"Ulimits":[{"Name":"nofile","Soft":64,"Hard":128},{"Name":"core","Soft":0,"Hard":0}],"OomScoreAdj":1000}`},
 		{name: "nofile", host: `{"NetworkMode":"none"}`, opt: Options{Nofile: 256}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -43,11 +43,11 @@ func TestProcess(t *testing.T) {
 	if p = process(t, ``, ``, func(in *Exec) { in.Terminal = true }); !p.Terminal || !slices.Contains(p.Env, "TERM=xterm") {
 		t.Errorf("process = %+v, want a terminal", p)
 	}
-	host := `{"CapDrop":["ALL"],"CapAdd":["CHOWN"],"SecurityOpt":["no-new-privileges"],"Ulimits":[{"Name":"nofile","Soft":10,"Hard":20}]}`
+	host := `{"CapDrop":["ALL"],"CapAdd":["CHOWN"],"SecurityOpt":["no-new-privileges"],"Ulimits":[{"Name":"nofile","Soft":100,"Hard":200}]}`
 	if p = process(t, ``, host, nil); !slices.Equal(p.Capabilities.Bounding, []string{"CAP_CHOWN"}) || !p.NoNewPrivileges {
 		t.Errorf("process = %+v, want the container's capabilities and no_new_privileges", p)
 	}
-	if len(p.Rlimits) != 1 || p.Rlimits[0].Soft != 10 {
+	if len(p.Rlimits) != 1 || p.Rlimits[0].Soft != 100 {
 		t.Errorf("rlimits = %+v, want the container's", p.Rlimits)
 	}
 	spec := newSpec(t, ``, host)

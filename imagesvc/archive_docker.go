@@ -54,7 +54,7 @@ func (l *loader) checkPlatform(img *loadable) error {
 	if err := json.Unmarshal(img.config, &has); err != nil {
 		return fault.Invalid("the config of an image: %w", err)
 	}
-	if !suits(l.want, false, has) {
+	if !suitsPlatform(l.want, false, has) {
 		return fault.NotFound("the archive has an image for %s, and %s was asked for", has, l.want)
 	}
 	return nil

@@ -34,10 +34,7 @@ func (s *Archives) Import(ctx context.Context, src io.Reader, opts image.ImportO
 	if err != nil {
 		return "", err
 	}
-	made, _, err := parsePlatform(opts.Platform)
-	if err == nil {
-		err = made.CheckUsable()
-	}
+	made, _, err := parseUsable(opts.Platform)
 	if err != nil {
 		return "", err
 	}

@@ -21,6 +21,14 @@ func parsePlatform(text string) (p image.Platform, own bool, err error) {
 	return p, false, err
 }
 
+// parseUsable is parsePlatform for what containers are to be made of: another system than theirs is fault.Invalid too.
+func parseUsable(text string) (p image.Platform, own bool, err error) {
+	if p, own, err = parsePlatform(text); err == nil {
+		err = p.CheckUsable()
+	}
+	return p, own, err
+}
+
 // amd64Level is the newest level of the x86-64 ABI that this machine's processor has: 1 to 4.
 func amd64Level() int {
 	x := &cpu.X86
@@ -106,14 +114,14 @@ func chooseEntry(p image.Platform, own bool, entries []descriptor) (chosen descr
 	return descriptor{}, false
 }
 
-// suits reports whether an image made for other is one that p asks for. For own see candidatePlatforms.
-func suits(p image.Platform, own bool, other image.Platform) bool {
+// suitsPlatform reports whether an image made for other is one that p asks for. For own see candidatePlatforms.
+func suitsPlatform(p image.Platform, own bool, other image.Platform) bool {
 	return slices.Contains(candidatePlatforms(p, own), other.NormalForm())
 }
 
 // checkSuits is fault.NotFound for an image, named ref, that is not made for want. For own see candidatePlatforms.
 func checkSuits(ref string, img *image.Image, want image.Platform, own bool) error {
-	if has := img.Platform(); !suits(want, own, has) {
+	if has := img.Platform(); !suitsPlatform(want, own, has) {
 		return fault.NotFound("image with reference %s was found but does not match the specified platform: wanted %s, actual: %s",
 			ref, want, has)
 	}

@@ -54,11 +54,8 @@ func (s *Transfers) Pull(ctx context.Context, opts image.PullOptions, progress f
 	if s.sources == nil {
 		return fault.Unavailable("pull: there is no way to registries")
 	}
-	want, own, err := parsePlatform(opts.Platform)
+	want, own, err := parseUsable(opts.Platform)
 	if err != nil {
-		return err
-	}
-	if err := want.CheckUsable(); err != nil {
 		return err
 	}
 	ref, err := image.ParseRepoTag(opts.Repo, opts.Tag)
@@ -167,7 +164,7 @@ func (p *pull) upToDate(ctx context.Context) (img *image.Image, before string) {
 	}
 	byDigest, err := image.ParseRef(p.digestName()) // images are also found by digests that are none of their names
 	if err != nil || !slices.Contains(old.RepoDigests, byDigest.Familiar()) ||
-		!suits(p.want, p.own, old.Platform()) {
+		!suitsPlatform(p.want, p.own, old.Platform()) {
 		return nil, old.ID
 	}
 	return old, old.ID

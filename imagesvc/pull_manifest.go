@@ -71,7 +71,7 @@ func (p *pull) readImage(ctx context.Context) error {
 	if config.OS == "" {
 		config.OS = "linux"
 	}
-	if p.index.Raw == nil && !p.own && !suits(p.want, false, config.Platform) {
+	if p.index.Raw == nil && !p.own && !suitsPlatform(p.want, false, config.Platform) {
 		return fault.NotFound("image with reference %s was found but does not match the specified platform: wanted %s, actual: %s",
 			p.ref.Familiar(), p.want, config.NormalForm())
 	}

@@ -56,7 +56,7 @@ func (h *Handler) imagePush(c *route.Call) error {
 	})
 }
 
-// onePlatform returns the platform that the parameter of this name has in JSON, in a client's words; empty without one.
+// onePlatform returns the platform that the parameter platform has in JSON, in a client's words; empty without one.
 func onePlatform(c *route.Call) (words string, err error) {
 	switch texts := c.Texts("platform"); len(texts) {
 	case 0:

@@ -21,6 +21,23 @@ func initCommand(t *testing.T, command ...string) *exec.Cmd {
 	return cmd
 }
 
+// startReady starts a command, waits until its child says that it is ready, and returns what the child says from then on.
+func startReady(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("child says %q, %v", line, err)
+	}
+	return lines
+}
+
 func TestInitCode(t *testing.T) {
 	for _, tc := range []struct {
 		command []string
@@ -44,17 +61,7 @@ func TestInitPassesAllSignalsOn(t *testing.T) {
 	kept := []int{9, 17, 19, int(unix.SIGURG), int(unix.SIGPROF), 32, 33, 34}
 	cmd := initCommand(t, "sh", "-c", `for i in $(seq 64); do trap "echo $i" $i; done 2>/dev/null; trap - CHLD; echo ready
 		while kill -0 $PPID; do sleep 0.01; done`) // it ends with its parent
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	if line, err := lines.ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("child says %q, %v", line, err)
-	}
+	lines := startReady(t, cmd)
 	for i := 1; i <= 64; i++ {
 		if slices.Contains(kept, i) {
 			continue
@@ -74,16 +81,7 @@ func TestInitPassesAllSignalsOn(t *testing.T) {
 func TestInitPassesSignalsOn(t *testing.T) {
 	for signal, code := range map[syscall.Signal]int{unix.SIGUSR1: 5, unix.SIGTERM: 128 + 15, unix.SIGHUP: 128 + 1, unix.SIGWINCH: 6} {
 		cmd := initCommand(t, "sh", "-c", "trap 'exit 5' USR1; trap 'exit 6' WINCH; echo ready; while :; do sleep 0.01; done")
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-			t.Fatalf("child says %q, %v", line, err)
-		}
+		startReady(t, cmd)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}

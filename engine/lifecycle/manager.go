@@ -79,9 +79,10 @@ type Options struct {
 	EmulateIDs  bool                     // as in ocispec.Options
 }
 
-// checkCPUs refuses what this host has too few CPUs or memory nodes for. The error is fault.Invalid.
+// checkCPUs refuses what this host has too few CPUs or memory nodes for; it is only asked if there is such a limit. The error
+// is fault.Invalid.
 func (o *Options) checkCPUs(host *container.HostConfig) error {
-	if o.Machine == nil {
+	if o.Machine == nil || host.CpusetCpus == "" && host.CpusetMems == "" && host.NanoCPUs == 0 {
 		return nil
 	}
 	return o.Machine().CheckCPUs(host)

@@ -153,6 +153,26 @@ func newProbe(tries []try) []byte {
 	return file
 }
 
+// possibleTries leaves the 32-bit calls out where there are none: such a kernel, or the machine below it, answers int 0x80 with
+// SIGSEGV.
+func possibleTries(t *testing.T, tries []try) []try {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "probe")
+	if err := os.WriteFile(program, newProbe([]try{{"getpid (32 bit)", 32, 20, 0, 0, 0}}), 0o700); err != nil { //nolint:gosec // it is executed
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program)
+	err := cmd.Run()
+	if err == nil {
+		return tries
+	}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != unix.SIGSEGV {
+		t.Fatal(err)
+	}
+	t.Log("32-bit calls are left out: this machine has none")
+	return slices.DeleteFunc(tries, func(t try) bool { return t.bits == 32 })
+}
+
 // sandbox runs crun as an ordinary user who is root of a user namespace of their own, with cgroups hidden.
 type sandbox struct {
 	t     *testing.T
@@ -166,7 +186,7 @@ func newSandbox(t *testing.T) *sandbox {
 			t.Skipf("%s is missing: hack/install-deps.sh installs it", tool)
 		}
 	}
-	s := &sandbox{t: t, dir: t.TempDir(), tries: socketTries()}
+	s := &sandbox{t: t, dir: t.TempDir(), tries: possibleTries(t, socketTries())}
 	for dir, mode := range map[string]os.FileMode{
 		"": 0o777, "..": 0o755, "rootfs": 0o777, "rootfs/etc": 0o777, "state": 0o777, "bundle": 0o777, "source": 0o777,
 	} {
@@ -277,13 +297,13 @@ func TestSeccompInCrun(t *testing.T) {
 			"AF_ALG": refused, "AF_VSOCK": refused, "keyctl": refused, "AF_ALG (32 bit)": refused,
 			"AF_ALG by socketcall (32 bit)": -int64(unix.ENOSYS),
 		} {
-			if results[call] != want {
-				t.Errorf("%s: %s = %d, want %d", name, call, results[call], want)
+			if got, tried := results[call]; got != want && (tried || !strings.Contains(call, "32 bit")) {
+				t.Errorf("%s: %s = %d, want %d", name, call, got, want)
 			}
 		}
 		for _, call := range []string{"AF_INET", "getpid (32 bit)"} {
-			if results[call] <= 0 {
-				t.Errorf("%s: %s = %d, want success", name, call, results[call])
+			if got, tried := results[call]; got <= 0 && (tried || !strings.Contains(call, "32 bit")) {
+				t.Errorf("%s: %s = %d, want success", name, call, got)
 			}
 		}
 	}
@@ -318,7 +338,7 @@ cat "$dir/state/probe/seccomp.bpf"; $crun delete -f probe`)
 // TestEmulatedIDs asks the runtime and the kernel what a process without any id but root's sees.
 func TestEmulatedIDs(t *testing.T) {
 	s := newSandbox(t)
-	s.tries = idTries()
+	s.tries = possibleTries(t, idTries())
 	s.write("rootfs/probe", newProbe(s.tries))
 	for _, tc := range []struct {
 		name    string

@@ -141,7 +141,7 @@ func (m *machine) awaitHandshakes(t testing.TB, want int) {
 // awaitCondition waits until this is so.
 func awaitCondition(t testing.TB, met func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(5 * time.Minute) // much for a slow and busy machine
 	for !met() {
 		select {
 		case <-time.After(time.Millisecond):

@@ -16,7 +16,8 @@ func repository(t *testing.T, fields string) string {
 		"docs/fields.tsv":          fields,
 		"docs/fields-later.tsv":    "",
 		"tests/12-two.bats":        "@test \"one; and another\" {\n}\n",
-		"tests/11-exec.bats":       "@test \"it \\$runs\" {\n}\n",
+		"tests/11-exec.bats":       "@test \"it \\$runs\" {\n}\n# bats test_tags=long, whole\n@test \"sweep\" {\n}\n",
+		"tests/13-all.bats":        "# bats file_tags=whole\n\n@test \"all\" {\n}\n",
 		"engine/exec/ex_test.go":   "func TestRuns(t *testing.T) {\n",
 		".cache/tests/hidden.bats": "@test \"hidden\" {\n}\n",
 		"ran/bats.tap":             "1..2\nok 1 it $runs in 20ms\nok 2 left out in 1ms # skip no kvm\n",
@@ -147,6 +148,18 @@ func TestCheckRan(t *testing.T) {
 		if findings := checkProofs(items, tests, passed); !slices.Equal(findings, want) {
 			t.Errorf("%q: got %q, want %q", ran, findings, want)
 		}
+	}
+}
+
+func TestWhatIsNotOfEveryRunNeedNotHavePassed(t *testing.T) {
+	root := repository(t, "one\tall\trule\t\tx\t11-exec: it $runs; 11-exec: sweep; 13-all: all\ntwo\tall\trule\t\tx\t11-exec: sweep; 13-all: all\n")
+	tests, err := findTests(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"two: all of its tests have the tag whole"}
+	if got := checkProofs(itemsOf(t, root), tests, map[string]bool{"it $runs": true}); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

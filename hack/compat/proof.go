@@ -6,16 +6,19 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // notApplicable begins the words about an item that nothing can prove, and says why.
 const notApplicable = "never:"
 
-// findTests returns the names of all tests below root as the list writes them.
+// findTests returns the names of all tests below root as the list writes them: true for those of every run, false for those
+// with the tag whole.
 func findTests(root string) (map[string]bool, error) {
 	inGo := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	inBats := regexp.MustCompile(`(?m)^@test "((?:[^"\\]|\\.)*)"`)
+	inBats := regexp.MustCompile(`(?m)^(?:# bats test_tags=(.*)\n)?@test "((?:[^"\\]|\\.)*)"`)
+	ofFile := regexp.MustCompile(`(?m)^# bats file_tags=(.*)$`)
 	escaped := regexp.MustCompile(`\\(.)`)
 	tests := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -45,12 +48,18 @@ func findTests(root string) (map[string]bool, error) {
 			return nil
 		}
 		file := strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(place), "tests/"), ".bats")
-		for _, m := range inBats.FindAllSubmatch(text, -1) {
-			tests[file+": "+escaped.ReplaceAllString(string(m[1]), "$1")] = true // as bats prints it
+		wholeFile := slices.ContainsFunc(ofFile.FindAllStringSubmatch(string(text), -1), func(m []string) bool { return hasTag(m[1], "whole") })
+		for _, m := range inBats.FindAllStringSubmatch(string(text), -1) {
+			tests[file+": "+escaped.ReplaceAllString(m[2], "$1")] = !wholeFile && !hasTag(m[1], "whole") // as bats prints it
 		}
 		return nil
 	})
 	return tests, err
+}
+
+// hasTag tells whether a list of tags, with commas between them, holds that one.
+func hasTag(list, tag string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(t string) bool { return strings.TrimSpace(t) == tag })
 }
 
 // readPassed reads the files of a run: lines "module/package Test" of Go's tests and TAP of the others. What was skipped has
@@ -89,7 +98,7 @@ func splitProofs(cell string, tests map[string]bool) []string {
 	for len(pieces) > 0 {
 		n := 1
 		for end := len(pieces); end > 1; end-- {
-			if tests[strings.TrimSpace(strings.Join(pieces[:end], ";"))] {
+			if _, known := tests[strings.TrimSpace(strings.Join(pieces[:end], ";"))]; known {
 				n = end
 				break
 			}
@@ -102,22 +111,28 @@ func splitProofs(cell string, tests map[string]bool) []string {
 	return proofs
 }
 
-// checkProofs says which items name no test, one that is not there, or one that did not pass. passed nil means not to look.
+// checkProofs says which items name no test of every run, one that is not there, or one of every run that did not pass. passed nil
+// means not to look.
 func checkProofs(items []item, tests, passed map[string]bool) []string {
 	var findings []string
 	for _, i := range items {
 		if i.proofs == "" && !strings.HasPrefix(i.does, notApplicable) {
 			findings = append(findings, i.name+": no test is named")
 		}
-		for _, proof := range splitProofs(i.proofs, tests) {
+		proofs := splitProofs(i.proofs, tests)
+		if len(proofs) > 0 && !slices.ContainsFunc(proofs, func(proof string) bool { every, known := tests[proof]; return every || !known }) {
+			findings = append(findings, i.name+": all of its tests have the tag whole")
+		}
+		for _, proof := range proofs {
 			name := proof
 			if _, title, bats := strings.Cut(proof, ": "); bats {
 				name = title // as TAP has it
 			}
+			every, known := tests[proof]
 			switch {
-			case !tests[proof]:
+			case !known:
 				findings = append(findings, fmt.Sprintf("%s: there is no test %q", i.name, proof))
-			case passed != nil && !passed[name]:
+			case passed != nil && every && !passed[name]:
 				findings = append(findings, fmt.Sprintf("%s: the test %q did not pass in that run", i.name, proof))
 			}
 		}

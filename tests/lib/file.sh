@@ -16,7 +16,8 @@ if [ -n "$name" ]; then arguments+=(--filter "^$escaped\$"); fi
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 status=0
-bats --formatter tap --timing --print-output-on-failure "${arguments[@]}" "$file" </dev/null >"$results" 2>&1 || status=$?
+TIMEFORMAT='%U %S'
+cpu=$({ time bats --formatter tap --timing --print-output-on-failure "${arguments[@]}" "$file" </dev/null >"$results" 2>&1; } 2>&1) || status=$?
 
 planned=$(sed -n '1s/^1\.\.//p' "$results")
 told=$(grep -cE '^(not )?ok ' "$results")
@@ -29,6 +30,6 @@ elif [ $status != 0 ] && ! grep -qE '^not ok ' "$results"; then # bats names no 
 fi
 exec 9<"$0"
 flock 9
-printf '# %s: %s tests in %s s\n' "$file" "$told" $SECONDS
+printf '# %s: %s tests in %s s, CPU %.0f s\n' "$file" "$told" $SECONDS "$(awk '{print $1 + $2}' <<<"$cpu")"
 cat "$results"
 [ $status = 0 ]

@@ -25,7 +25,7 @@ export KEEP_TAP = $(if $(FILES),,$(CURDIR)/$(RAN))
 SCRIPTS = $(shell git -c safe.directory='*' ls-files --cached --others --exclude-standard '*.sh' '*.bash' '*.bats' .ci/run)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance test-swarm chance flake quick fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat clients guest install uninstall clean ci deps
+.PHONY: help build build-race demo test unit bats bats-nosub bats-cgroups bats-chance test-swarm chance flake quick whole fresh powercut bench race fuzz apifuzz lint fmt openapi layers compat clients guest install uninstall clean ci deps
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -58,7 +58,7 @@ test: deps ## unit tests and the engine's tests, all as an unprivileged user
 # Tools that are modules of their own: what they need is nothing to moss.
 MODULES := hack/openapi/check hack/programs
 
-# Packages whose tests take long come first, so that none of them runs alone at the end; four at a time, since they wait as
+# Packages whose tests take long come first, so that none of them runs alone at the end; three at a time, since they wait as
 # often as they compute.
 SLOW := ./storage ./engine/shim/client ./engine/archive ./imagesvc ./engine/build/copying ./engine/build ./engine/build/remote ./engine/dockerfile
 EVERY := $(SLOW) ./...
@@ -67,7 +67,7 @@ PASSED := $(if $(UNITFLAGS)$(filter-out $(EVERY),$(PACKAGES)),,-passed $(RAN)/un
 
 unit: ## unit tests with the race detector, as an unprivileged user (PACKAGES= for some of them)
 	CGO_ENABLED=0 $(GO) build -o .cache/bin/gotest ./hack/gotest
-	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -p 4 -timeout 60m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 gotest $(PASSED) -- -race -vet=off -p 3 -timeout 60m -exec '$(CURDIR)/hack/test-exec.sh' $(UNITFLAGS) $(PACKAGES)
 	for module in $(MODULES); do CGO_ENABLED=0 $(GO) test -C $$module ./... || exit 1; done
 
 bats: build ## tests/*.bats against a real engine (FILES= for some of them, RUN= for more options of tests/run.sh)
@@ -84,6 +84,12 @@ bats-chance: build ## fuzzer, kill loops and storms with the seeds that CI has (
 
 test-swarm: build ## tests/swarm/*.bats: engines of several users in network namespaces (root; RUN='--test NAME' for one)
 	tests/swarm.sh $(RUN) $(FILES)
+
+whole: build ## what takes too long for every change: tests with the tag whole, all without sub-ids, more seeds, a bare Debian
+	tests/run.sh --whole
+	tests/run.sh --no-subids --whole
+	tests/run.sh --chance --whole
+	$(MAKE) --no-print-directory fresh
 
 COUNT ?= 10
 flake: build ## FILES= of tests/ COUNT= times (10) under load

@@ -2,7 +2,7 @@
 # The corpus of Dockerfiles: each is built by moss through the docker command line, and by buildah. Every file and every
 # setting of the two images must be the same, unless tests/build/differences.txt has the reason why not.
 
-# bats file_tags=subids,long
+# bats file_tags=subids,whole
 
 load lib/moss
 load lib/corpus

@@ -23,10 +23,12 @@ damage() {
   expect status 0
 }
 
+# bats test_tags=whole
 @test "a damaged file costs what it describes, no more" {
   damage
 }
 
+# bats test_tags=whole
 @test "a file that the disk cannot read costs what it describes, no more" {
   damage --unreadable "$moss_top/.cache/bin/attack/badsector"
 }

@@ -57,6 +57,7 @@ trash_empty() { [ -z "$(find "$MOSS_DATA/root/storage/moss-trash" -mindepth 1 -m
   eventually 300 trash_empty
 }
 
+# bats test_tags=whole
 @test "an engine that is killed while it removes a deep tree is followed by one that starts at once and goes on" {
   name=$(unique deep)
   other=$(unique other)
@@ -76,6 +77,7 @@ trash_empty() { [ -z "$(find "$MOSS_DATA/root/storage/moss-trash" -mindepth 1 -m
   moss rm -f "$other"
 }
 
+# bats test_tags=whole
 @test "leftovers of the library are moved away before it looks at them" {
   name=$(unique deep)
   moss run --name "$name" trees trees deep /deep $levels
@@ -137,6 +139,7 @@ short_failure() {
   expect equal "$(moss ps -aq)" ''
 }
 
+# bats test_tags=whole
 @test "changes of many files end when their client has left" {
   name=$(unique wide)
   moss run --name "$name" trees trees wide /wide 100000

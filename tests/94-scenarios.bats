@@ -56,13 +56,16 @@ go_client() {
 
 @test "docker-py at 1.41" { scenario "docker-py 1.41" python_scenario 1.41; }
 @test "docker-py at 1.24" { scenario "docker-py 1.24" python_scenario 1.24; }
+# bats test_tags=whole
 @test "docker-py at 1.22" { scenario "docker-py 1.22" python_scenario 1.22; }
+# bats test_tags=whole
 @test "docker-py at 1.21" { scenario "docker-py 1.21" python_scenario 1.21; }
 @test "dockerode at 1.51" { scenario "dockerode 1.51" node_scenario 1.51; }
 @test "dockerode at 1.24" { scenario "dockerode 1.24" node_scenario 1.24; }
 @test "dockerode at 1.20" { scenario "dockerode 1.20" node_scenario 1.20; }
 @test "go-dockerclient at 1.40" { scenario "go-dockerclient 1.40" go_client dockerclient 1.40; }
 @test "go-dockerclient at 1.24" { scenario "go-dockerclient 1.24" go_client dockerclient 1.24; }
+# bats test_tags=whole
 @test "go-dockerclient at 1.21" { scenario "go-dockerclient 1.21" go_client dockerclient 1.21; }
 @test "go-dockerclient at 1.18" { scenario "go-dockerclient 1.18" go_client dockerclient 1.18; }
 @test "testcontainers-go" { scenario testcontainers-go go_client testcontainers; }
@@ -72,13 +75,20 @@ at_curl() {
   enough_steps "curl ${1:-without a version}"
 }
 @test "curl at 1.18" { at_curl 1.18; }
+# bats test_tags=whole
 @test "curl at 1.19" { at_curl 1.19; }
+# bats test_tags=whole
 @test "curl at 1.20" { at_curl 1.20; }
+# bats test_tags=whole
 @test "curl at 1.21" { at_curl 1.21; }
+# bats test_tags=whole
 @test "curl at 1.22" { at_curl 1.22; }
+# bats test_tags=whole
 @test "curl at 1.23" { at_curl 1.23; }
 @test "curl at 1.24" { at_curl 1.24; }
+# bats test_tags=whole
 @test "curl at 1.32" { at_curl 1.32; }
+# bats test_tags=whole
 @test "curl at 1.44" { at_curl 1.44; }
 @test "curl at 1.51" { at_curl 1.51; }
 @test "curl without a version" { at_curl ""; }

@@ -1,15 +1,16 @@
 #!/bin/bash
 # run.sh: runs tests/*.bats as an ordinary user (as the test user when root calls it), files side by side.
 #
-#   tests/run.sh [--no-subids [--whole] | --cgroups | --chance] [--jobs N] [--test NAME] [FILE...]
+#   tests/run.sh [--whole] [--no-subids | --cgroups | --chance] [--jobs N] [--test NAME] [FILE...]
 #
+# Without a FILE tests with the tag "whole", which take long, are left out. With --whole they run too.
 # --no-subids takes a user without sub-ids, for the tests with the tag "nosub". With --whole it runs all the others too, but
 # those with the tag "subids".
 # --cgroups delegates cgroups to the user, for one file after the other; without it tests with the tag "cgroups" are left
 # out. Without a FILE it runs those and the ones with the tag "cgroups-too" alone.
 # --chance runs the tests with the tag "chance", which are left out otherwise, once for each seed of MOSS_SEEDS, from which
-# they draw: numbers below 2^31, by spaces. Without it the seeds are 1 and 2.
-# --jobs is how many files run side by side (4). Files with the tag "long" come first. A file with the tag "alone" runs after
+# they draw: numbers below 2^31, by spaces. Without it the seed is 1, with --whole 2 and 3 as well.
+# --jobs is how many files run side by side (3). Files with the tag "long" come first. A file with the tag "alone" runs after
 # them, by itself.
 # --test runs the test of exactly that name.
 # The last line is "bats: N passed, N failed, N skipped". MOSS_BIN names another folder with the programs, KEEP_TAP one
@@ -20,10 +21,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tests/lib/left-out.bash
 
 user=(hack/as-user.sh)
-title=bats jobs=4 whole=no name=''
+title=bats jobs=3 whole=no name=''
 need() { [ $# -gt 1 ] || usage; }
 usage() {
-  sed -n '2,17s/^# \{0,1\}//p' tests/run.sh >&2
+  sed -n '2,18s/^# \{0,1\}//p' tests/run.sh >&2
   exit 2
 }
 while [ $# -gt 0 ]; do
@@ -46,11 +47,13 @@ done
 
 # tags are alternatives, by spaces: a test must match one of them. Within one, commas mean "and".
 some=$#
+more='!chance'
+if [ $whole = no ] && [ $some = 0 ]; then more+=',!whole'; fi
 case $title in
-  bats) tags='!cgroups,!chance' ;;
+  bats) tags="!cgroups,$more" ;;
   bats-chance) tags='!cgroups,chance' ;;
-  bats-cgroups) if [ $some = 0 ]; then tags='cgroups,!chance cgroups-too,!chance'; else tags='!chance'; fi ;;
-  bats-no-subids) if [ $whole = yes ] || [ $some != 0 ]; then tags='!subids,!cgroups,!chance'; else tags='nosub,!subids,!cgroups,!chance'; fi ;;
+  bats-cgroups) if [ $some = 0 ]; then tags="cgroups,$more cgroups-too,$more"; else tags=$more; fi ;;
+  bats-no-subids) if [ $whole = yes ] || [ $some != 0 ]; then tags="!subids,!cgroups,$more"; else tags="nosub,!subids,!cgroups,$more"; fi ;;
 esac
 # MOSS_RUN is what a failed test says of how to run it alone.
 case $title in
@@ -74,9 +77,16 @@ if [ "$(id -u)" != 0 ] && [ $title = bats-cgroups ]; then
   left_out $title 'only root can delegate cgroups v1 to a user.'
 fi
 
+# runs FILE: FILE is among those of this run of bats, and not left out as a whole.
+files=" $* "
+runs() {
+  [[ $title = bats && $files == *"$1"* ]] || return
+  [[ $more != *whole* ]] || ! grep -qE '^# bats file_tags=(.*,)?whole$' "tests/$1.bats"
+}
+
 # The images that tests/49-build-corpus.bats builds upon: made here, where .cache can be written to, while the rest is built.
 bases=
-if [[ " $* " == *49-build-corpus* ]] && [ $title = bats ]; then
+if runs 49-build-corpus; then
   tests/build/bases.sh .cache/build >/dev/null &
   bases=$!
 fi
@@ -94,11 +104,10 @@ done
 # What is a module of its own, which moss does not depend on, is made only for the tests that use it: the clients in Go, and
 # what holds answers against the OpenAPI document.
 # module FILE DIR OUT PACKAGE...: builds those packages of the module in DIR as .cache/bin/OUT if FILE is among the tests.
-files=" $* "
 module() {
   local file=$1 dir=$2 out=$3
   shift 3
-  if [[ $files != *"$file"* ]] || [ $title != bats ]; then return 0; fi
+  runs "$file" || return 0
   if ! CGO_ENABLED=0 go build -C "$dir" -trimpath -buildvcs=false -o "$PWD/.cache/bin/$out" "$@"; then
     echo "run.sh: the programs of $dir cannot be built: hack/install-deps.sh --for test gets their modules" >&2
     exit 1
@@ -107,7 +116,8 @@ module() {
 module 93-openapi hack/openapi/check openapicheck .
 module 94-scenarios tests/clients/go '' ./dockerclient ./testcontainers
 module 99-newer-clients tests/clients/docker docker29 github.com/docker/cli/cmd/docker
-module 99-newer-clients tests/clients/act act github.com/nektos/act
+module 99-workflows tests/clients/act act github.com/nektos/act
+module 99-workflows tests/clients/docker docker29 github.com/docker/cli/cmd/docker
 module clients/compose tests/clients/compose docker-compose2 github.com/docker/compose/v2/cmd
 module clients/compose tests/clients/compose5 docker-compose5 github.com/docker/compose/v5/cmd
 
@@ -153,7 +163,10 @@ run_files() {
   printf '%s\0' "$@" | "${user[@]}" xargs -0 -n 1 -P "$at_once" tests/lib/file.sh "$(with "$more")" "$name" | tee -a "$log" || status=1
 }
 seeds=('')
-if [ $title = bats-chance ]; then read -ra seeds <<<"${MOSS_SEEDS:-${MOSS_SEED:-1 2}}"; fi
+if [ $title = bats-chance ]; then
+  if [ $whole = yes ]; then MOSS_SEED=${MOSS_SEED:-1 2 3}; fi
+  read -ra seeds <<<"${MOSS_SEEDS:-${MOSS_SEED:-1}}"
+fi
 mapfile -t single < <(tagged alone "${files[@]}")
 for seed in "${seeds[@]}"; do
   if [ -n "$seed" ]; then

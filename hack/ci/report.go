@@ -67,7 +67,7 @@ func summarizeResults(results []result) (text string, passed bool) {
 
 // closingLine matches the lines with which runners and linters end.
 func closingLine() *regexp.Regexp {
-	return regexp.MustCompile(`^(go|bats|bats-[a-z-]+|guest|layers|compat|fresh|powercut): ([0-9]+|left out)|^[0-9]+ issues`)
+	return regexp.MustCompile(`^(go|bats|bats-[a-z-]+|guest|layers|compat|powercut): ([0-9]+|left out)|^[0-9]+ issues`)
 }
 
 // failureLine matches the line with which a failure begins.

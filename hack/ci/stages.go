@@ -25,9 +25,9 @@ type stage struct {
 	command []string
 }
 
-// allStages returns the table of all. The lane "engine" holds what drives engines, which wait as often as they compute,
-// and "chance" what mostly waits for engines to start again; "compute" what compiles, in part at a lower priority, so that it fills
-// the gaps; "guest" an emulator. Unit tests have the same priority as all else: theirs are the shortest limits.
+// allStages returns the table of all. The lane "engine" holds the tests in bash, several files at a time; "compute" what
+// compiles, and then what mostly waits for engines to start again; "guest" an emulator. There are no more lanes, since they
+// would gain nothing: where page faults are dear, as in some virtual machines, starts of processes wait for each other.
 func allStages() []stage {
 	bats := func(arguments ...string) []string { return append([]string{"tests/run.sh"}, arguments...) }
 	target := func(name string) []string { return []string{"make", "--no-print-directory", name} }
@@ -36,14 +36,13 @@ func allStages() []stage {
 		{name: "bats", lane: "engine", after: []string{"build"}, limit: 75 * time.Minute, command: bats()},
 		{name: "bats-no-subids", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--no-subids")},
 		{name: "bats-cgroups", lane: "engine", after: []string{"build"}, limit: 30 * time.Minute, command: bats("--cgroups")},
-		{name: "swarm", lane: "engine", after: []string{"build"}, limit: 40 * time.Minute, command: []string{"tests/swarm.sh"}},
-		{name: "bats-chance", lane: "chance", after: []string{"build", "bats"}, limit: 40 * time.Minute, command: bats("--chance")},
-		{name: "powercut", lane: "chance", after: []string{"build"}, limit: 20 * time.Minute, command: []string{"hack/powercut.sh", "--rounds", "3", "--seed", "1"}},
 		{name: "unit", lane: "compute", after: []string{"build"}, limit: 60 * time.Minute, command: target("unit")},
 		{name: "layers", lane: "compute", nice: 5, limit: 5 * time.Minute, command: target("layers")},
 		{name: "lint", lane: "compute", nice: 5, limit: 30 * time.Minute, command: target("lint")},
+		{name: "swarm", lane: "compute", after: []string{"build"}, limit: 40 * time.Minute, command: []string{"tests/swarm.sh"}},
+		{name: "bats-chance", lane: "compute", after: []string{"build"}, limit: 40 * time.Minute, command: bats("--chance")},
+		{name: "powercut", lane: "compute", after: []string{"build"}, limit: 20 * time.Minute, command: []string{"hack/powercut.sh", "--rounds", "3", "--seed", "1"}},
 		{name: "guest", lane: "guest", after: []string{"build"}, limit: 60 * time.Minute, command: target("guest")},
-		{name: "fresh", lane: "guest", limit: 30 * time.Minute, command: []string{"hack/fresh.sh"}},
 		{name: "compat", lane: "compute", after: []string{"bats", "bats-no-subids", "bats-cgroups", "bats-chance", "swarm", "unit", "guest"}, limit: 5 * time.Minute, command: target("compat")},
 	}
 }

@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # exec: one more process in a container that runs, through the docker command line and the bare API.
 
 load lib/moss
@@ -29,7 +28,7 @@ made() {
 }
 
 # field ID JQ: a field of what inspect says of an exec.
-field() { api GET "/v1.24/exec/$1/json" | head -n 1 | jq -c "$2"; }
+field() { answer_of "/v1.24/exec/$1/json" -c "$2"; }
 is_over() { [ "$(field "$1" .ExitCode)" != null ]; }
 is_up() { [ "$(field "$1" .Running)" = true ]; }
 # pid_inside SECONDS: the process that sleeps so long in the container.

@@ -30,7 +30,7 @@ checked() {
   moss start "$box"
 }
 # health [JQ]: what inspect says of it.
-health() { api GET "/v1.24/containers/$box/json" | head -n 1 | jq -c ".State.Health | ${1:-.}"; }
+health() { answer_of "/v1.24/containers/$box/json" -c ".State.Health | ${1:-.}"; }
 health_is() { [ "$(health .Status)" = "\"$1\"" ]; }
 checks() { health '.Log|length'; }
 inside() { dock exec "$box" "$@"; }

@@ -190,7 +190,7 @@ has_memory() { [ "$(sample "$name" | jq '.memory_stats | .usage > 40000000 and .
   name=$(unique top)
   run_quietly "$name" busybox sh -c 'sleep 1234 & wait'
   pid=$(pid_of "$name")
-  two() { [ "$(api GET "/containers/$name/top" | head -n 1 | jq '.Processes | length')" = 2 ]; }
+  two() { [ "$(answer_of "/containers/$name/top" '.Processes | length')" = 2 ]; }
   eventually 10 two
   one=$(api GET "/containers/$name/top" | head -n 1)
   expect equal "$(jq -c .Titles <<<"$one")" '["UID","PID","PPID","C","STIME","TTY","TIME","CMD"]'
@@ -204,7 +204,7 @@ has_memory() { [ "$(sample "$name" | jq '.memory_stats | .usage > 40000000 and .
 @test "top: ps_args choose the columns" {
   name=$(unique args)
   run_quietly "$name" -t busybox sleep 1234
-  table() { api GET "/containers/$name/top?ps_args=$1" | head -n 1 | jq -c "$2"; }
+  table() { answer_of "/containers/$name/top?ps_args=$1" -c "$2"; }
   expect equal "$(table aux .Titles)" '["USER","PID","%CPU","%MEM","VSZ","RSS","TTY","STAT","START","TIME","COMMAND"]'
   expect equal "$(table aux '.Processes[0][10]')" '"sleep 1234"'
   expect equal "$(table -eo%20pid,comm,tty '[.Titles, .Processes[0][1:]]')" '[["PID","COMMAND","TT"],["sleep","pts/0"]]'
@@ -235,7 +235,7 @@ has_memory() { [ "$(sample "$name" | jq '.memory_stats | .usage > 40000000 and .
   # Its own name, in comm, is that of the file; the arguments can be anything.
   run_quietly "$name" busybox sh -c 'f=$(printf "/bin/busybox\nroot 1"); cp /bin/busybox "$f"; exec "$f" sleep 1234'
   run_quietly "$name-2" busybox sh -c "exec sh -c 'sleep 1234; true' \"\$(printf 'a\nb\033[2J')\""
-  named() { [ "$(api GET "/containers/$name/top?ps_args=-o%20pid,comm" | head -n 1 | jq -r '.Processes[0][1]')" = 'busybox?root 1' ]; }
+  named() { [ "$(answer_of "/containers/$name/top?ps_args=-o%20pid,comm" -r '.Processes[0][1]')" = 'busybox?root 1' ]; }
   eventually 10 named
   for args in "" aux "-o%20pid,comm,args" -el; do
     for evil in "$name" "$name-2"; do
@@ -244,14 +244,14 @@ has_memory() { [ "$(sample "$name" | jq '.memory_stats | .usage > 40000000 and .
       expect equal "$(jq '.Titles as $t | .Processes | length > 0 and all(length == ($t | length))' <<<"$one")" true
     done
   done
-  expect equal "$(api GET "/containers/$name-2/top" | head -n 1 | jq '[.Processes[][7]] | any(contains("a?b?[2J"))')" true
+  expect equal "$(answer_of "/containers/$name-2/top" '[.Processes[][7]] | any(contains("a?b?[2J"))')" true
   moss rm -f "$name" "$name-2"
 }
 
 @test "top: a paused container's processes are there" {
   name=$(unique paused)
   run_quietly "$name" busybox sleep 1234
-  sleeps() { [ "$(api GET "/containers/$name/top" | head -n 1 | jq -r '.Processes[0][7]')" = "sleep 1234" ]; }
+  sleeps() { [ "$(answer_of "/containers/$name/top" -r '.Processes[0][7]')" = "sleep 1234" ]; }
   eventually 10 sleeps
   moss pause "$name" >/dev/null
   sleeps

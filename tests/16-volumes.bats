@@ -55,7 +55,7 @@ PYTHON
 # make NAME JSON: creates a container with these settings beside the command true, and prints its id.
 make() { api POST "/containers/create?name=$1" "{\"Cmd\":[\"true\"],$2}" | head -n 1 | jq -r .Id; }
 # volume_names: the names of all volumes, sorted.
-volume_names() { api GET /v1.24/volumes | head -n 1 | jq -r '.Volumes[].Name'; }
+volume_names() { answer_of /v1.24/volumes -r '.Volumes[].Name'; }
 # anonymous NAME DESTINATION: the name of the volume that a container has there.
 anonymous() { moss inspect "$1" | jq -r --arg d "$2" '.[0].Mounts[] | select(.Destination == $d).Name'; }
 exists() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 200 ]; }
@@ -234,7 +234,7 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
     stat -c "%h %Y" file; [ file -ef hard ] && echo same; stat -c %a mine'
   expect status 0
   expect output $'of the image\nof the image\ndeep\n/etc/passwd\ndrwxr-x--x\nprw--w----\ndrwx------\n2 1000000000\nsame\n4750'
-  point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
+  point=$(answer_of "/volumes/$name" -r .Mountpoint)
   expect equal "$(python3 -c 'import os, sys; print(os.getxattr(sys.argv[1], "user.note").decode())' "$point/file")" kept
   # What is in it stays: another image's content does not come on top, and what was removed does not come back.
   moss run --rm -v "$name:/data" vol rm -r /data/sub
@@ -307,7 +307,7 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
     expect lacks secret "of the host"
     expect equal "$(ls -A "$MOSS_DIR/canary")" secret
     expect equal "$(cat "$MOSS_DIR/canary/secret")" 'of the host'
-    point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
+    point=$(answer_of "/volumes/$name" -r .Mountpoint)
     expect --in "$(ls -A "$point")" lacks secret
     dock volume rm "$name"
   done
@@ -383,8 +383,8 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
   name=$(unique show)
   make "$name" "\"Image\":\"busybox\",\"Volumes\":{\"/anon\":{}},\"HostConfig\":{\"Binds\":[\"$name:/named:ro\"]}"
   anon=$(anonymous "$name" /anon)
-  point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
-  inspect() { api GET "/v$1/containers/$name/json" | head -n 1 | jq -c "$2"; }
+  point=$(answer_of "/volumes/$name" -r .Mountpoint)
+  inspect() { answer_of "/v$1/containers/$name/json" -c "$2"; }
   expect equal "$(inspect 1.24 '.Mounts | sort_by(.Destination)[1]')" \
     "{\"Destination\":\"/named\",\"Driver\":\"local\",\"Mode\":\"ro\",\"Name\":\"$name\",\"Propagation\":\"\",\"RW\":false,\"Source\":\"$point\",\"Type\":\"volume\"}"
   expect equal "$(inspect 1.24 '.Mounts | sort_by(.Destination)[0] | [.Name,.Mode,.RW]')" "[\"$anon\",\"\",true]"
@@ -445,13 +445,13 @@ missing() { [ "$(api GET "/volumes/$1" | tail -n 1)" = 404 ]; }
   touch "$BATS_TEST_TMPDIR/stop"
   wait $maker || true
   crash
-  made=$(api GET '/containers/json?all=1' | head -n 1 | jq -r '.[].Names[0]' | grep -cF "/$name-")
+  made=$(answer_of '/containers/json?all=1' -r '.[].Names[0]' | grep -cF "/$name-")
   [ "$made" -gt 3 ] || fail "only $made containers were made"
-  used=$(api GET '/containers/json?all=1' | head -n 1 | jq -r '.[].Mounts[].Name' | sort)
+  used=$(answer_of '/containers/json?all=1' -r '.[].Mounts[].Name' | sort)
   expect equal "$(volume_names | sort)" "$(printf '%s\n%s\n' "$before" "$used" | sort -u | grep .)"
   expect equal "$(find "$MOSS_DATA/root/volumes" -maxdepth 2 \( -name '.*' -o -name pending -o -name _copy \))" ""
   # The removal of volumes is finished by the next engine, too.
-  for c in $(api GET '/containers/json?all=1' | head -n 1 | jq -r '.[].Names[0]' | grep -F "/$name-"); do
+  for c in $(answer_of '/containers/json?all=1' -r '.[].Names[0]' | grep -F "/$name-"); do
     echo "DELETE /containers$c?v=1"
   done >"$BATS_TEST_TMPDIR/removals"
   (while read -r method path; do api "$method" "$path"; done <"$BATS_TEST_TMPDIR/removals") >/dev/null 2>&1 3>&- &

@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # Namespaces of other containers and of the host: network, processes, shared memory, host name.
 
 load lib/moss
@@ -19,11 +18,11 @@ field() { moss inspect "$1" | jq -r ".[0]$2"; }
 # refuse STATUS TEXT BODY: create answers so to the settings BODY, the end of a JSON object, and leaves nothing.
 refuse() {
   local before
-  before=$(api GET '/containers/json?all=1' | head -n 1 | jq length)
+  before=$(answer_of '/containers/json?all=1' length)
   run api POST /containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],$3}"
   [ "${lines[-1]}" = "$1" ] || fail "$3: $output" || return 1
   expect contains "$2" || return 1
-  expect equal "$(api GET '/containers/json?all=1' | head -n 1 | jq length)" "$before"
+  expect equal "$(answer_of '/containers/json?all=1' length)" "$before"
 }
 
 @test "network container: the same interfaces, addresses and ports" {

@@ -13,7 +13,7 @@ setup() { begin; }
 teardown() { finish; }
 
 field() { moss inspect "$1" | jq -r ".[0]$2"; }
-names() { api GET '/containers/json?all=1' | head -n 1 | jq -c ".[] | select(.Names[0] == \"/$1\") | .Names"; }
+names() { answer_of '/containers/json?all=1' -c ".[] | select(.Names[0] == \"/$1\") | .Names"; }
 address() { field "$1" .NetworkSettings.IPAddress; }
 # serve NAME: a container that answers on port 8080.
 serve() {

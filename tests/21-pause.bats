@@ -45,7 +45,7 @@ goes_on() { eventually 10 ticks_more_than "$1" "$(ticks "$1")"; }
   run api GET "/v1.24/containers/json?filters=%7B%22status%22%3A%5B%22paused%22%5D%7D"
   expect contains "$name" '(Paused)'
   stands_still "$name"
-  expect equal "$(api GET /info | head -n 1 | jq .ContainersPaused)" 1
+  expect equal "$(answer_of /info .ContainersPaused)" 1
   expect equal "$(status_of POST "/containers/$name/unpause")" 204
   expect equal "$(state "$name")" running
   goes_on "$name"

@@ -180,7 +180,7 @@ EOT
 }
 
 @test "without cgroups each limit is warned of and kept" {
-  [ "$(api GET /info | head -n 1 | jq .MemoryLimit)" = false ] || skip "cgroups are delegated: run without --cgroups"
+  [ "$(answer_of /info .MemoryLimit)" = false ] || skip "cgroups are delegated: run without --cgroups"
   name=$(unique warned)
   runs "$name"
   run update "$name" '{"Memory":33554432,"CpuShares":256,"CpusetCpus":"0","BlkioWeight":20,"KernelMemory":8388608}'

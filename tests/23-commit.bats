@@ -111,7 +111,7 @@ drop() { api DELETE "/images/$1?force=1" >/dev/null; }
 @test "mistakes are refused before anything is made" {
   name=$(unique bad)
   moss run -d --name "$name" busybox sleep 1000
-  images=$(api GET '/images/json?all=1' | head -n 1 | jq length)
+  images=$(answer_of '/images/json?all=1' length)
   run commit "container=no-such-container&repo=x"
   expect line -1 404
   expect contains no-such-container
@@ -130,7 +130,7 @@ drop() { api DELETE "/images/$1?force=1" >/dev/null; }
     expect line -1 400
     expect contains "$(jq -r 'keys[0]' <<<"$body")"
   done
-  expect equal "$(api GET '/images/json?all=1' | head -n 1 | jq length)" "$images"
+  expect equal "$(answer_of '/images/json?all=1' length)" "$images"
   is_running "$name"
   moss rm -f "$name"
 }

@@ -82,7 +82,7 @@ drop_four() { moss rm -f "$1-1" "$1-2" "$1-3" "$1-4"; }
   moss run --name "$t-1" --label "set=$t" busybox sh -c 'echo x >/x'
   api POST "/commit?container=$t-1&repo=$t&tag=v1" >/dev/null
   moss create --name "$t-2" --label "set=$t" "$t:v1" true
-  id=$(api GET "/images/busybox/json" | head -n 1 | jq -r .Id)
+  id=$(answer_of "/images/busybox/json" -r .Id)
   for ancestor in busybox busybox:latest "$id" "${id#sha256:}" "$(cut -c8-20 <<<"$id")"; do
     expect equal "$(names all=1 "{\"label\":[\"set=$t\"],\"ancestor\":[\"$ancestor\"]}")" "$t-2 $t-1"
   done

@@ -14,7 +14,7 @@ teardown() { finish; }
 
 mounts() { awk '{ print $5 }' "/proc/$(inner_pid)/mountinfo" | sort; }
 overlays() { grep -c ' - overlay ' "/proc/$(inner_pid)/mountinfo" || true; }
-is_overlay() { [ "$(api GET /info | head -n 1 | jq -r .Driver)" = overlay ]; }
+is_overlay() { [ "$(answer_of /info -r .Driver)" = overlay ]; }
 
 # looks NAME: what is read of a running container's layer is there, and what is mounted over it is not.
 looks() {

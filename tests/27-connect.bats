@@ -46,7 +46,7 @@ devices() { inside "$1" ip -o -4 addr show | awk '$2 != "lo" {sub("/.*", "", $4)
 default_route() { inside "$1" ip -4 route show default | awk '{print $3, $5}'; }
 hosts_has() { inside "$1" cat /etc/hosts | grep -qF -- "$2"; }
 pings() { inside "$1" ping -c 1 -W 2 "$2" >/dev/null 2>&1; }
-members() { api GET "/networks/$1" | head -n 1 | jq -r '[.Containers[].Name] | sort | join(" ")'; }
+members() { answer_of "/networks/$1" -r '[.Containers[].Name] | sort | join(" ")'; }
 # crash_engine: kill -9 of the engine that answers; the supervisor starts the next one.
 crash_engine() {
   local engine
@@ -178,7 +178,7 @@ consistent() {
     expect equal "$(shown "$web" | xargs)" "[$mac,$mac,true] [$mac,$mac,true] $mac"
     expect equal "$(inside "$web" cat /sys/class/net/eth0/address)" "$mac"
     # A copy of what inspect shows of a running container: its place gets the container's address.
-    copy=$(api GET "/v1.51/containers/$web/json" | head -n 1 | jq -c '{Image: "busybox", Cmd: ["sleep", "1000"], HostConfig,
+    copy=$(answer_of "/v1.51/containers/$web/json" -c '{Image: "busybox", Cmd: ["sleep", "1000"], HostConfig,
       MacAddress: .Config.MacAddress, NetworkingConfig: {EndpointsConfig: .NetworkSettings.Networks}}')
     moss kill "$web"
     moss wait "$web"

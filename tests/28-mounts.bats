@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # HostConfig.Mounts, which later versions of the API have beside Binds, Volumes and Tmpfs: what docker run --mount,
 # newer composes and client libraries send. It is read at every version.
 
@@ -21,7 +20,7 @@ teardown() { finish; }
 create() {
   api POST "/containers/create?name=$1" "{\"Image\":\"busybox\",\"Cmd\":${COMMAND:-[\"true\"]}${3:+,$3},\"HostConfig\":{\"Mounts\":$2}}"
 }
-volume_names() { api GET /v1.24/volumes | head -n 1 | jq -r '.Volumes[].Name'; }
+volume_names() { answer_of /v1.24/volumes -r '.Volumes[].Name'; }
 # inside: a command in the engine's own namespaces.
 inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
 
@@ -123,7 +122,7 @@ inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
   for client in moss dock; do
     run $client run --rm --mount "type=volume,src=$name,dst=/v,volume-label=team=a,volume-label=b" busybox sh -c 'echo kept >/v/f'
     expect status 0
-    expect equal "$(api GET "/v1.24/volumes/$name" | head -n 1 | jq -c .Labels)" '{"b":"","team":"a"}'
+    expect equal "$(answer_of "/v1.24/volumes/$name" -c .Labels)" '{"b":"","team":"a"}'
     run $client run --rm --mount "src=$name,dst=/v,ro" busybox sh -c 'cat /v/f; echo x >/v/x'
     expect contains kept "Read-only file system"
     run $client volume rm "$name"
@@ -156,7 +155,7 @@ inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
   name=$(unique sub)
   moss run --rm -v "$name:/v" busybox sh -c "mkdir -p /v/a/b; echo deep >/v/a/b/f; echo own >/v/conf; ln -s /etc /v/abs; ln -s ../../../../../../../.. /v/up; ln -s a/b /v/in; ln -s '$dir' /v/out"
   echo 'of the host' >"$dir/secret"
-  point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
+  point=$(answer_of "/volumes/$name" -r .Mountpoint)
   run moss run --rm --mount "src=$name,dst=/s,volume-subpath=a/b" busybox sh -c 'ls /s; cat /s/f; echo more >/s/more'
   expect output $'f\ndeep'
   expect equal "$(cat "$point/a/b/more")" more
@@ -253,10 +252,10 @@ inside() { nsenter --preserve-credentials -U -m -t "$(inner_pid)" "$@"; }
   for v in 1.18 1.20 1.24; do
     run api POST "/v$v/containers/create?name=$name-$v" "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":{\"Mounts\":$asked}}"
     expect line -1 201
-    expect equal "$(api GET "/v$v/containers/$name-$v/json" | head -n 1 | jq -c .HostConfig.Mounts)" "$(jq -c . <<<"$asked")"
+    expect equal "$(answer_of "/v$v/containers/$name-$v/json" -c .HostConfig.Mounts)" "$(jq -c . <<<"$asked")"
   done
-  point=$(api GET "/volumes/$name" | head -n 1 | jq -r .Mountpoint)
-  points() { api GET "/v1.24/containers/$name-1.24/json" | head -n 1 | jq -c '.Mounts | sort_by(.Destination)[] | [.Name,.Source,.Destination,.Driver,.Mode,.RW,.Propagation]'; }
+  point=$(answer_of "/volumes/$name" -r .Mountpoint)
+  points() { answer_of "/v1.24/containers/$name-1.24/json" -c '.Mounts | sort_by(.Destination)[] | [.Name,.Source,.Destination,.Driver,.Mode,.RW,.Propagation]'; }
   want="[\"\",\"$dir\",\"/b\",\"\",\"\",false,\"rslave\"]
 [\"\",\"\",\"/t\",\"\",\"\",true,\"\"]
 [\"$name\",\"$point\",\"/v\",\"local\",\"\",true,\"\"]"

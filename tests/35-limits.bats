@@ -22,7 +22,7 @@ teardown() { finish; }
 # state NAME FIELD: a part of a container's state.
 state() { moss inspect "$1" | jq -r ".[0].State.$2"; }
 # info FILTER: a part of /info.
-info() { api GET /info | head -n 1 | jq -c "$1"; }
+info() { answer_of /info -c "$1"; }
 # own_group HIERARCHY: our own path in it.
 own_group() { sed -n "s/^[0-9]*:\(name=\)\{0,1\}$1://p" /proc/self/cgroup; }
 # groups: how many cgroups of containers there are, over all hierarchies.

@@ -107,7 +107,7 @@ ask() { echo hello | timeout 180 "$MOSS_DIR/peerd" ask "$1" "$2" "$3" | sed -n '
   need_ipv6
   web -p 80
   port=$(port_of 80/tcp)
-  shown() { api GET "$1/containers/$box/json" | head -n 1 | jq -c '.NetworkSettings.Ports["80/tcp"]'; }
+  shown() { answer_of "$1/containers/$box/json" -c '.NetworkSettings.Ports["80/tcp"]'; }
   four="{\"HostIp\":\"0.0.0.0\",\"HostPort\":\"$port\"}"
   expect equal "$(shown "")" "[$four,{\"HostIp\":\"::\",\"HostPort\":\"$port\"}]"
   expect equal "$(shown /v1.24)" "[$four]"

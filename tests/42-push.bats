@@ -384,9 +384,9 @@ PY
   expect equal "${#lines[@]}" 3
   expect line 0 "$(id_of base:3) layer 3"
   expect line 1 "$(id_of base:2) layer 2"
-  sizes=$(api GET /images/base:3/history | head -n 1 | jq '[.[].Size] | add')
+  sizes=$(answer_of /images/base:3/history '[.[].Size] | add')
   expect equal "$sizes" "$(moss inspect --type image base:3 | jq '.[0].Size')"
-  expect equal "$(api GET /images/base:3/history | head -n 1 | jq -c '.[0].Tags')" '["base:3"]'
+  expect equal "$(answer_of /images/base:3/history -c '.[0].Tags')" '["base:3"]'
   run api GET /images/none:at-all/history
   expect line -1 404
 }

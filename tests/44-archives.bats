@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # Archives of images: save and load, by docker, moss, skopeo, podman and buildah, whole and broken.
 
 load lib/moss

@@ -50,6 +50,7 @@ ask() {
     -w '%{http_code} %{content_type}' "http://moss$path"
 }
 body() { cat "$BATS_TEST_TMPDIR/body"; }
+in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
 # answers WANT METHOD PATH [CURL-OPTION...]: such is the answer; WANT is a status, or more of what ask prints.
 answers() {
   local want=$1 got
@@ -58,7 +59,7 @@ answers() {
   [[ $got == "$want"* ]] || fail "$*: got $got, want $want" "$(body)"
 }
 # field FILTER WANT: what jq makes of the body.
-field() { expect equal "$(body | jq -rc "$1")" "$2"; }
+field() { expect equal "$(in_body -rc "$1")" "$2"; }
 json=(-H 'Content-Type: application/json')
 auth() { echo "X-Registry-Auth: $(printf %s "$1" | base64 -w0 | tr '+/' '-_')"; }
 # These leave the body of the last answer alone.
@@ -75,7 +76,7 @@ known() {
 # error_of VERSION TEXT: the body is an error in the form of the version.
 error_of() {
   if [ "$1" = 1.24 ]; then
-    expect --in "$(body | jq -r .message)" contains "$2"
+    expect --in "$(in_body -r .message)" contains "$2"
   else
     expect --in "$(body)" contains "$2"
     expect --in "$(body)" lacks '{'
@@ -340,7 +341,7 @@ JSON
       "fromImage=$PLAIN/lib/box@$digest" "fromImage=$PLAIN/lib/box&tag=one&platform=linux/$(go_arch)"; do
       answers "200 application/json" POST "/v$v/images/create?$query"
       field 'select(.error)' ""
-      expect --in "$(body | jq -r .status)" contains "Pulling from lib/box" "Digest: $digest" "Status: "
+      expect --in "$(in_body -r .status)" contains "Pulling from lib/box" "Digest: $digest" "Status: "
       ref=${query#fromImage=}
       ref=${ref%%&platform*}
       case $ref in *"&tag=sha256"*) ref=${ref/&tag=/@} ;; *) ref=${ref/&tag=/:} ;; esac
@@ -470,12 +471,12 @@ index_of() {
     name=$(unique "import-${v#1.}")
     what="repo=$name&tag=t&message=words&changes=CMD+x&changes=ENV+A=b"
     answers "200 application/json" POST "/v$v/images/create?fromSrc=-&$what" -T "$MOSS_DIR/busybox.tar" -H 'Content-Type: application/x-tar'
-    expect equal "$(body | jq -r .status | tail -n 1)" "$(id_of "$name:t")"
+    expect equal "$(in_body -r .status | tail -n 1)" "$(id_of "$name:t")"
     answers 200 GET "/images/$name:t/json"
     field '[.Comment, .Config.Cmd[-1], .Config.Env[-1]]' '["words","x","A=b"]'
     drop "$name:t"
     answers "200 application/json" POST "/v$v/images/create?fromSrc=http://$site/busybox.tar&$what"
-    expect equal "$(body | jq -r .status | tail -n 1)" "$(id_of "$name:t")"
+    expect equal "$(in_body -r .status | tail -n 1)" "$(id_of "$name:t")"
     expect --in "$(body)" contains "Downloading from http://$site/busybox.tar"
     drop "$name:t"
     answers 400 POST "/v$v/images/create?fromSrc=-&repo=UPPER" -T "$MOSS_DIR/busybox.tar"
@@ -492,12 +493,12 @@ index_of() {
     answers 201 POST "/images/second:one/tag?repo=$repo&tag=t"
     answers "200 application/json" POST "/v$v/images/$repo/push?tag=t" -H "$(auth '{}')"
     digest=$(skopeo inspect --tls-verify=false --format '{{.Digest}}' "docker://$repo:t")
-    expect --in "$(body | jq -r .status)" contains "The push refers to repository [$repo]" "t: digest: $digest size: "
-    expect --in "$(body | jq -r 'select(.aux).aux | "\(.Tag) \(.Digest)"')" contains "t $digest"
+    expect --in "$(in_body -r .status)" contains "The push refers to repository [$repo]" "t: digest: $digest size: "
+    expect --in "$(in_body -r 'select(.aux).aux | "\(.Tag) \(.Digest)"')" contains "t $digest"
     expect equal "$(skopeo inspect --tls-verify=false --raw "docker://$repo:t" | jq -r .config.digest)" "$(id_of second:one)"
     # The name may hold the tag, and the credentials may come as the body.
     answers 200 POST "/v$v/images/$repo:t/push" "${json[@]}" -d '{}'
-    expect --in "$(body | jq -r .status)" contains "Layer already exists"
+    expect --in "$(in_body -r .status)" contains "Layer already exists"
     answers 400 POST "/v$v/images/$repo/push?tag=t"
     error_of "$v" "Bad parameters and missing X-Registry-Auth"
     run ask POST "/v$v/images/$repo/push?tag=nope" -H "$(auth '{}')"
@@ -512,7 +513,7 @@ index_of() {
   repo=$PLAIN/push/$(unique all)
   for tag in one two; do answers 201 POST "/images/second:one/tag?repo=$repo&tag=$tag"; done
   answers 200 POST "/images/$repo/push" -H "$(auth '{}')"
-  expect --in "$(body | jq -r 'select(.aux).aux.Tag' | sort | xargs)" contains "one two"
+  expect --in "$(in_body -r 'select(.aux).aux.Tag' | sort | xargs)" contains "one two"
   closed=$CLOSED/push/$(unique closed)
   answers 201 POST "/images/second:one/tag?repo=$closed"
   run ask POST "/images/$closed/push?tag=latest" -H "$(auth '{}')"
@@ -544,7 +545,7 @@ index_of() {
     gone second:one
     answers 200 POST "/v$v/images/load" -T "$BATS_TEST_TMPDIR/one.tar" -H 'Content-Type: application/x-tar'
     if [ "$v" = 1.24 ]; then
-      expect --in "$(body | jq -r '.stream // empty')" contains "Loaded image: second:one"
+      expect --in "$(in_body -r '.stream // empty')" contains "Loaded image: second:one"
       expect --in "$(body)" contains '"status":"Loading layer"' '"progressDetail"'
     else
       expect equal "$(body)" ""
@@ -557,7 +558,7 @@ index_of() {
       error_of "$v" ""
     else
       answers 200 POST "/v$v/images/load" --data-binary 'no archive'
-      expect --in "$(body | jq -r .error)" contains archive
+      expect --in "$(in_body -r .error)" contains archive
     fi
   done
 }
@@ -646,7 +647,7 @@ index_of() {
   answers 200 DELETE "/images/$name"
   for v in $versions; do
     answers 200 GET "/v$v/events?since=$from&until=$(date +%s.%N)" --get --data-urlencode 'filters={"type":["image"]}'
-    seen=$(body | jq -r .status)
+    seen=$(in_body -r .status)
     for action in import tag push untag pull delete; do expect --in "$seen" matches "^$action\$"; done
     if [ "$v" = 1.24 ]; then
       for action in load save; do expect --in "$seen" matches "^$action\$"; done
@@ -656,9 +657,9 @@ index_of() {
   done
   jq -es 'map(select(.Type == "image")) | length > 8 and all(.Action == .status and (.Actor.Attributes.name | length) > 0 and .time > 0 and .timeNano > .time)' \
     "$BATS_TEST_TMPDIR/body"
-  expect --in "$(body | jq -r 'select(.status == "delete").Actor.ID')" contains "$id"
-  expect --in "$(body | jq -r 'select(.status == "pull").id')" contains "$PLAIN/$name:latest"
-  expect --in "$(body | jq -r 'select(.status == "push").id')" contains "$PLAIN/$name"
+  expect --in "$(in_body -r 'select(.status == "delete").Actor.ID')" contains "$id"
+  expect --in "$(in_body -r 'select(.status == "pull").id')" contains "$PLAIN/$name:latest"
+  expect --in "$(in_body -r 'select(.status == "push").id')" contains "$PLAIN/$name"
 }
 
 @test "a pull ends with its client: nothing is fetched any more, nothing stays" {
@@ -740,7 +741,7 @@ files_back() { [ "$(engine_files)" -le "$1" ]; }
     image=$(moss commit "$name")
     moss rm "$name" >/dev/null
     answers 200 GET "/v$v/images/json"
-    size=$(body | jq 'map(select(.Id == "'"$image"'"))[0].Size - map(select(.RepoTags | index("busybox:latest")))[0].Size')
+    size=$(in_body 'map(select(.Id == "'"$image"'"))[0].Size - map(select(.RepoTags | index("busybox:latest")))[0].Size')
     [ "$size" -ge 2000 ]
     answers "200 application/json" POST "/v$v/images/prune"
     field '[(.ImagesDeleted | map(.Deleted) | index("'"$image"'") != null), .SpaceReclaimed]' "[true,$size]"

@@ -40,6 +40,7 @@ ask() {
   quietly "${args[@]}" -o "$BATS_TEST_TMPDIR/body" -w '%{http_code} %{content_type}' "http://moss$2"
 }
 body() { cat "$BATS_TEST_TMPDIR/body"; }
+in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
 # answers WANT METHOD PATH [BODY]: such is the answer; WANT is a status, or more of what ask prints.
 answers() {
   local want=$1 got
@@ -53,16 +54,16 @@ refused() {
   local status=$1 text=$2
   shift 2
   answers "$status" "$@"
-  expect --in "$(body | jq -r .message)" contains "$text"
+  expect --in "$(in_body -r .message)" contains "$text"
 }
 # field FILTER WANT: what jq makes of the body.
-field() { expect equal "$(body | jq -rc "$1")" "$2"; }
+field() { expect equal "$(in_body -rc "$1")" "$2"; }
 # known VERSION FIELD SINCE: FIELD of the body is there from SINCE on and not before.
 known() {
   if [ "${1#*.}" -ge "${3#*.}" ]; then field "$2 | type != \"null\"" true; else field "$2 | type" null; fi
 }
 # created BODY: makes a network and prints its id.
-created() { answers 201 POST /v1.24/networks/create "$1" && body | jq -re .Id; }
+created() { answers 201 POST /v1.24/networks/create "$1" && in_body -re .Id; }
 # runs NAME NETWORK [ARG...]: a container that does nothing in the network.
 runs() {
   local name=$1 in=$2
@@ -82,7 +83,7 @@ inside() { moss exec "$@"; }
     answers "200 application/json" GET "/v$v/networks"
     for name in bridge host none; do
       field "[.[] | select(.Name == \"$name\")] | length" 1
-      id=$(body | jq -r ".[] | select(.Name == \"$name\").Id")
+      id=$(in_body -r ".[] | select(.Name == \"$name\").Id")
       expect --in "$id" matches '^[0-9a-f]{64}$'
       for ref in "$name" "$id" "${id:0:12}"; do
         answers "200 application/json" GET "/v$v/networks/$ref"
@@ -129,7 +130,7 @@ inside() { moss exec "$@"; }
   for v in $versions; do
     for path in networks networks/$id; do
       answers "200 application/json" GET "/v$v/$path"
-      [ "$path" != networks ] || body | jq --arg id "$id" '.[] | select(.Id == $id)' >"$BATS_TEST_TMPDIR/one"
+      [ "$path" != networks ] || in_body --arg id "$id" '.[] | select(.Id == $id)' >"$BATS_TEST_TMPDIR/one"
       [ "$path" != networks ] || mv "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/body"
       field '[.Name, .Id, .Scope, .Driver, .IPAM.Driver]' "[\"$net\",\"$id\",\"local\",\"bridge\",\"default\"]"
       field '.IPAM.Config[0] | [.Subnet, .IPRange, .Gateway, .AuxAddress.router, .AuxiliaryAddresses.router]' \
@@ -231,7 +232,7 @@ inside() { moss exec "$@"; }
   expect equal "$(of_record "$net" .Options)" '{"org.example.a":"1"}'
   first=$(of_record "$net" .Id)
   answers 201 POST /v1.24/networks/create '{"Name":"'"$net"'"}'
-  expect --in "$(body | jq -r .Warning)" contains "already exists" "$first"
+  expect --in "$(in_body -r .Warning)" contains "already exists" "$first"
 }
 
 @test "create: CheckDuplicate is 409; without it a name has two networks and is ambiguous, their ids are not" {
@@ -484,7 +485,7 @@ LIST
   answers 201 POST "/v1.24/containers/create?name=$box" '{"Image":"busybox","Cmd":["sleep","1000"],"HostConfig":{"NetworkMode":"'"$net"'"},
     "NetworkingConfig":{"EndpointsConfig":{"'"$net"'":{"IPAMConfig":{"IPv4Address":"10.213.9.44","IPv6Address":"fd13:9::44","LinkLocalIPs":["169.254.7.7"]},
     "Links":["'"$box"'-db:store"],"Aliases":["front"]}}}}'
-  ctr=$(body | jq -r .Id)
+  ctr=$(in_body -r .Id)
   networks='(if type == "array" then .[0] else . end).NetworkSettings.Networks["'"$net"'"]'
   asked='["10.213.9.44","fd13:9::44",["169.254.7.7"],["'"$box"'-db:store"],true,"'"$id"'"]'
   shown='[.IPAMConfig.IPv4Address, .IPAMConfig.IPv6Address, .IPAMConfig.LinkLocalIPs, .Links, (.Aliases | index("front") != null), .NetworkID]'
@@ -504,7 +505,7 @@ LIST
     field "$networks | [.IPAddress, .IPPrefixLen, .Gateway, .GlobalIPv6Address, .GlobalIPv6PrefixLen, .IPv6Gateway, (.EndpointID | length)]" \
       '["10.213.9.44",24,"10.213.9.1","fd13:9::44",64,"fd13:9::1",64]'
   done
-  mac=$(body | jq -r "$networks.MacAddress")
+  mac=$(in_body -r "$networks.MacAddress")
   run inside "$box" ip addr show eth0
   expect contains 10.213.9.44/24 fd13:9::44/64 169.254.7.7 "$mac"
   run inside "$box" ip -6 route

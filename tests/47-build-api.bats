@@ -47,10 +47,11 @@ post() {
   shift
   code=$(curl -sS -g --max-time 60 --unix-socket "$MOSS_SOCK" -X POST -H 'Content-Type: application/x-tar' "$@" \
     -o "$BATS_TEST_TMPDIR/body" -w '%{http_code}' "http://moss/v${version:-1.24}/build?$query")
-  text=$(body | jq -rj '.stream // empty | gsub("\u001b\\[[0-9]+m"; "")' 2>/dev/null || true) # without the colours of errors
-  id=$(body | jq -r '.aux.ID // empty' 2>/dev/null || true)
+  text=$(in_body -rj '.stream // empty | gsub("\u001b\\[[0-9]+m"; "")' 2>/dev/null || true) # without the colours of errors
+  id=$(in_body -r '.aux.ID // empty' 2>/dev/null || true)
 }
 body() { cat "$BATS_TEST_TMPDIR/body"; }
+in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
 # built QUERY...: a build that succeeds.
 built() {
   build "$@"
@@ -93,7 +94,7 @@ containers() { quietly "http://moss/containers/json?all=1" | jq -rc "[.[] | .Id[
     expect --in "$text" matches "^Successfully built ${id:7:12}$"
     expect --in "$text" matches "^Successfully tagged $name:one$"
     expect equal "$(inspect "$name:one" '[.Id, .Config.Cmd]')" "[\"$id\",[\"$version\"]]"
-    expect equal "$(body | jq -c 'keys' | sort -u | tr '\n' ' ')" '["aux"] ["stream"] '
+    expect equal "$(in_body -c 'keys' | sort -u | tr '\n' ' ')" '["aux"] ["stream"] '
     built "t=$name:two"
     expect --in "$text" contains ' ---> Using cache'
     expect --in "$text" lacks 'Running in'
@@ -194,7 +195,7 @@ LABEL from=container' >"$dir/Containerfile"
   build "q=1&nocache=1"
   expect equal "$code" 200
   expect --in "$text" matches '^sha256:[0-9a-f]{64}$'
-  expect equal "$(body | jq -r '.stream // empty' | wc -l)" 2 # and its line end
+  expect equal "$(in_body -r '.stream // empty' | wc -l)" 2 # and its line end
   inspect "$text" .Id
   for q in 0 false False; do
     built "q=$q"
@@ -467,7 +468,7 @@ LABEL from=container' >"$dir/Containerfile"
     refused 400 "dockerfile parse error" ""
     expect --in "$(body)" contains "line 3: unknown instruction: FOO"
     case $version in
-      1.24) expect equal "$(body | jq -r 'keys | join(",")')" message ;;
+      1.24) expect equal "$(in_body -r 'keys | join(",")')" message ;;
       *) expect --in "$(body)" matches '^dockerfile parse error' ;;
     esac
   done
@@ -534,12 +535,12 @@ LABEL from=container' >"$dir/Containerfile"
 @test "build: steps tells of each step under aux" {
   context "FROM busybox AS base" "RUN echo out" "FROM base" "CMD [\"x\"]"
   built "steps=1&nocache=1"
-  steps=$(body | jq -c 'select(.aux.Number) | .aux | {Stage, StageName, Number, Total, Instruction, State}')
+  steps=$(in_body -c 'select(.aux.Number) | .aux | {Stage, StageName, Number, Total, Instruction, State}')
   expect --in "$steps" contains '{"Instruction":"RUN echo out","Number":2,"Stage":0,"StageName":"base","State":"started","Total":4}' \
     '{"Instruction":"RUN echo out","Number":2,"Stage":0,"StageName":"base","State":"done","Total":4}'
-  expect equal "$(body | jq -r 'select(.stream == "out\n") | .id')" 0
+  expect equal "$(in_body -r 'select(.stream == "out\n") | .id')" 0
   built "steps=1"
-  expect --in "$(body | jq -c 'select(.aux.Number) | .aux.State' | sort -u | tr '\n' ' ')" contains '"cached"'
+  expect --in "$(in_body -c 'select(.aux.Number) | .aux.State' | sort -u | tr '\n' ' ')" contains '"cached"'
 }
 
 @test "build/prune and system/df: what builds leave goes when it is asked for" {

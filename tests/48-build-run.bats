@@ -52,7 +52,7 @@ secrets() {
 }
 
 # containers: the ids of all of them. layers: the folders of the driver. leftovers: what runs of builds keep outside of both.
-containers() { api GET '/containers/json?all=1' | head -n 1 | jq -r '.[].Id'; }
+containers() { answer_of '/containers/json?all=1' -r '.[].Id'; }
 layers() { find "$MOSS_DATA/root" -maxdepth 2 \( -path '*overlay/*' -o -path '*vfs/dir/*' \) -not -name l -printf '%P\n' 2>/dev/null | sort; }
 leftovers() {
   find "$MOSS_DIR/run/build" "$MOSS_DATA/root/build/mounts" "$MOSS_DATA/root/containers" "$MOSS_DIR/run/tasks" -mindepth 1 2>/dev/null || true

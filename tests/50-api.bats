@@ -124,18 +124,18 @@ heads() { curl -sS -i --max-time 180 --unix-socket "$MOSS_SOCK" -X "$1" "${@:3}"
     done
   done
   for all in 1 true True TRUE yes anything; do
-    expect equal "$(api GET "/containers/json?all=$all" | head -n 1 | jq -r '.[].Names[0]' | grep -cx "/$name")" 1
+    expect equal "$(answer_of "/containers/json?all=$all" -r '.[].Names[0]' | grep -cx "/$name")" 1
   done
   for all in '' 0 no No false FALSE none; do
-    expect equal "$(api GET "/containers/json?all=$all" | head -n 1 | jq -r '.[].Names[0]' | grep -cx "/$name")" 0
+    expect equal "$(answer_of "/containers/json?all=$all" -r '.[].Names[0]' | grep -cx "/$name")" 0
   done
   moss rm "$name"
 }
 
 @test "both names of one thing: the documents' and the clients'" {
   name=$(unique pair)
-  expect equal "$(api GET /info | head -n 1 | jq '.EngineRootDir == .DockerRootDir and .EngineRootDir != null')" true
-  expect equal "$(api GET /images/busybox/json | head -n 1 | jq '.EngineVersion == .DockerVersion and has("DockerVersion")')" true
+  expect equal "$(answer_of /info '.EngineRootDir == .DockerRootDir and .EngineRootDir != null')" true
+  expect equal "$(answer_of /images/busybox/json '.EngineVersion == .DockerVersion and has("DockerVersion")')" true
   id=$(make "$name" '"Cmd":["true"]')
   run heads HEAD "/containers/$id/archive?path=/" --head
   expect equal "$(sed -n 's/^X-Engine-Container-Path-Stat: //p' <<<"$output")" "$(sed -n 's/^X-Docker-Container-Path-Stat: //p' <<<"$output")"
@@ -276,7 +276,7 @@ TABLE
   run api POST "/containers/$name/start"
   expect --in "${lines[-1]}" matches '^(400|404|500)$'
   expect contains /no/such/command
-  expect equal "$(api GET "/containers/$name/json" | head -n 1 | jq .State.ExitCode)" 127
+  expect equal "$(answer_of "/containers/$name/json" .State.ExitCode)" 127
   run api POST "/containers/$name/wait"
   expect line 0 '{"StatusCode":127}'
   run api DELETE "/containers/$name"
@@ -375,7 +375,7 @@ TABLE
   name=$(unique ev)
   curl -sN --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v1.24/events?filters=%7B%22container%22%3A%5B%22$name%22%5D%7D" >"$BATS_TEST_TMPDIR/ev" 3>&- &
   listener=$!
-  listens() { [ "$(api GET /info | head -n 1 | jq .NEventsListener)" -ge 1 ]; }
+  listens() { [ "$(answer_of /info .NEventsListener)" -ge 1 ]; }
   eventually 10 listens
   moss run --name "$name" busybox true
   moss rm "$name"

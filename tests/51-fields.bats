@@ -32,10 +32,10 @@ make() {
   [ "${lines[-1]}" = 201 ] || fail "create $1: $output"
 }
 # inspect JQ [VERSION]
-inspect() { api GET "/v${2:-1.24}/containers/$box/json" | head -n 1 | jq -c "$1"; }
+inspect() { answer_of "/v${2:-1.24}/containers/$box/json" -c "$1"; }
 # entry JQ [VERSION [QUERY]]: the same of the box in the list of all containers.
 entry() {
-  api GET "/v${2:-1.24}/containers/json?all=1${3:+&$3}" | head -n 1 | jq -c --arg name "/$box" ".[] | select(.Names | index(\$name)) | $1"
+  answer_of "/v${2:-1.24}/containers/json?all=1${3:+&$3}" -c --arg name "/$box" ".[] | select(.Names | index(\$name)) | $1"
 }
 inside() { moss exec "$box" "$@"; }
 # prints JSON: what a container with these settings prints.
@@ -62,7 +62,7 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   expect equal "$(inside sh -c 'tr "\0" "|" </proc/1/cmdline')" "sh|-c|sleep 1000; true|"
   expect equal "$(entry '[.State, (.Status | test("^Up "))]')" '["running",true]'
   expect equal "$(entry .Labels)" '{"one":"1","two":""}'
-  image=$(api GET /v1.24/images/busybox/json | head -n 1 | jq .Id)
+  image=$(answer_of /v1.24/images/busybox/json .Id)
   expect equal "$(entry .ImageID)" "$image"
   expect equal "$(entry '[has("ImageID"), has("State"), has("HostConfig"), has("Mounts")]' 1.20)" '[false,false,false,false]'
   expect equal "$(entry '[has("ImageID"), has("State"), has("HostConfig"), has("Mounts")]' 1.22)" '[true,false,true,false]'
@@ -99,16 +99,16 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
 @test "sizes: what the container wrote, and with the image's files, when they are asked for" {
   make '"Cmd":["sh","-c","head -c 3000000 /dev/zero >/made; sleep 1000"]'
   before=$(entry '[.SizeRw, .SizeRootFs]' 1.24 size=1)
-  expect equal "$(jq '.[1] - .[0]' <<<"$before")" "$(api GET /v1.24/images/busybox/json | head -n 1 | jq .Size)"
+  expect equal "$(jq '.[1] - .[0]' <<<"$before")" "$(answer_of /v1.24/images/busybox/json .Size)"
   moss start "$box"
   written() { [ "$(inside stat -c %s /made 2>/dev/null)" = 3000000 ]; }
   eventually 10 written
   grown=$(jq -n --argjson a "$(entry '[.SizeRw, .SizeRootFs]' 1.18 size=1)" --argjson b "$before" '[$a[0] - $b[0], $a[1] - $b[1]]' | jq -c '[.[] | . >= 3000000 and . < 3100000]')
   expect equal "$grown" '[true,true]'
   expect equal "$(entry '[has("SizeRw"), has("SizeRootFs")]')" '[false,false]'
-  expect equal "$(api GET "/v1.21/containers/$box/json?size=1" | head -n 1 | jq -c '[.SizeRw, .SizeRootFs]')" "$(entry '[.SizeRw, .SizeRootFs]' 1.24 size=1)"
+  expect equal "$(answer_of "/v1.21/containers/$box/json?size=1" -c '[.SizeRw, .SizeRootFs]')" "$(entry '[.SizeRw, .SizeRootFs]' 1.24 size=1)"
   expect equal "$(inspect '[has("SizeRw"), has("SizeRootFs")]')" '[false,false]'
-  expect equal "$(api GET "/v1.20/containers/$box/json?size=1" | head -n 1 | jq -c '[has("SizeRw"), has("SizeRootFs")]')" '[false,false]'
+  expect equal "$(answer_of "/v1.20/containers/$box/json?size=1" -c '[has("SizeRw"), has("SizeRootFs")]')" '[false,false]'
 }
 
 @test "the default network: addresses, gateway, hardware address and namespace are those of the process" {
@@ -227,8 +227,8 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   created=$(inspect .Created | tr -d '"')
   expect --in "$created" matches '^[0-9-]{10}T[0-9:]{8}\.[0-9]{1,9}Z$'
   if [ "$(date -d "$created" +%s%N)" -lt "$before" ]; then fail "Created $created is before the request"; fi
-  expect equal "$(inspect .Image)" "$(api GET /v1.24/images/made/json | head -n 1 | jq .Id)"
-  expect equal "$(inspect .Driver)" "$(api GET /v1.24/info | head -n 1 | jq .Driver)"
+  expect equal "$(inspect .Image)" "$(answer_of /v1.24/images/made/json .Id)"
+  expect equal "$(inspect .Driver)" "$(answer_of /v1.24/info .Driver)"
   expect equal "$(inspect .Driver)" '"overlay"'
   for v in 1.18 1.20 1.21 1.22; do expect equal "$(inspect .ExecDriver $v)" '"native-0.2"'; done
   expect equal "$(inspect 'has("ExecDriver")')" false
@@ -260,7 +260,7 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   moss rm "$box"
   # An image's instructions for builds are not its containers'.
   make '"Image":"made"'
-  expect equal "$(api GET /v1.24/images/made/json | head -n 1 | jq -c .Config.OnBuild)" '["RUN true"]'
+  expect equal "$(answer_of /v1.24/images/made/json -c .Config.OnBuild)" '["RUN true"]'
   expect equal "$(inspect .Config.OnBuild)" null
 }
 
@@ -343,7 +343,7 @@ served() { [ "$(curl -s --max-time 5 "http://127.0.0.1:$1/index.html")" = "hello
   run prints '"Image":"made","Entrypoint":[""],"Cmd":["echo","none"]'
   expect output none
   refused 400 "No command specified" '"Cmd":[]'
-  id=$(api GET /v1.24/images/made/json | head -n 1 | jq -r .Id)
+  id=$(answer_of /v1.24/images/made/json -r .Id)
   for image in made:latest "$id" "${id:7:12}"; do
     run prints "\"Image\":\"$image\",\"Cmd\":[\"by\",\"$image\"]"
     expect output "image by $image"

@@ -30,7 +30,7 @@ starts() {
 again() { moss rm -f "$box" >/dev/null; }
 # group FILE: a file of the container's cgroup, as it sees it.
 group() { moss exec "$box" cat "/sys/fs/cgroup/$1"; }
-inspect() { api GET "/v${2:-1.24}/containers/$box/json" | head -n 1 | jq -c "$1"; }
+inspect() { answer_of "/v${2:-1.24}/containers/$box/json" -c "$1"; }
 refused() { # STATUS HOSTCONFIG TEXT...
   run api POST /v1.24/containers/create "{\"Image\":\"busybox\",\"Cmd\":[\"true\"],\"HostConfig\":$2}"
   [ "${lines[-1]}" = "$1" ] || fail "$2: $output" || return
@@ -424,7 +424,7 @@ EOT
     \"UsernsMode\":\"host\",\"NetworkMode\":\"bridge\",\"Devices\":[{\"PathOnHost\":\"/dev/zero\"}],\"Ulimits\":[{\"Name\":\"core\",\"Soft\":5,\"Hard\":5}],
     \"Sysctls\":{\"net.ipv4.ip_forward\":\"1\"},\"SecurityOpt\":[\"no-new-privileges\"],\"LogConfig\":{\"Type\":\"none\"},\"CgroupParent\":\"p\",
     \"VolumeDriver\":\"local\",\"ShmSize\":5000000}"
-  if [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" != none ]; then all=$(jq 'with_entries(select(.key | startswith("BlkioDevice") or . == "BlkioWeightDevice" | not))' <<<"$all"); fi
+  if [ "$(answer_of /info -r .CgroupDriver)" != none ]; then all=$(jq 'with_entries(select(.key | startswith("BlkioDevice") or . == "BlkioWeightDevice" | not))' <<<"$all"); fi
   make '{}'
   plain=$(inspect .HostConfig)
   again

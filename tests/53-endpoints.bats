@@ -29,6 +29,7 @@ ask() {
     -w '%{http_code} %{content_type}' "http://moss$2"
 }
 body() { cat "$BATS_TEST_TMPDIR/body"; }
+in_body() { jq "$@" "$BATS_TEST_TMPDIR/body"; }
 # answers WANT METHOD PATH [BODY]: such is the answer; WANT is a status, or more of what ask prints.
 answers() {
   local want=$1 got
@@ -46,11 +47,11 @@ talk() {
 }
 upgrade='Connection: Upgrade\r\nUpgrade: tcp\r\n'
 made() { # BODY: the id of an exec
-  answers 201 POST "/v1.24/containers/$box/exec" "$1" && body | jq -re .Id
+  answers 201 POST "/v1.24/containers/$box/exec" "$1" && in_body -re .Id
 }
 sleeper() { moss run -d --name "$box" "$@" busybox sleep 1000 >/dev/null; }
 
-runs_cat() { [ "$(ask GET "/containers/$box/top" >/dev/null && body | jq -r '.Processes[0][7]')" = cat ]; }
+runs_cat() { [ "$(ask GET "/containers/$box/top" >/dev/null && in_body -r '.Processes[0][7]')" = cat ]; }
 
 @test "404: no endpoint knows a container that is not there, and all say so" {
   while read -r first method path body; do
@@ -103,21 +104,21 @@ LIST
   local json="200 application/json"
   for v in 1.18 1.24; do
     answers "201 application/json" POST "/v$v/containers/create?name=$box" '{"Image":"busybox","Cmd":["cat"],"Tty":true,"OpenStdin":true}'
-    expect equal "$(body | jq -c '[(.Id | length), .Warnings]')" '[64,[]]'
-    id=$(body | jq -r .Id)
+    expect equal "$(in_body -c '[(.Id | length), .Warnings]')" '[64,[]]'
+    id=$(in_body -r .Id)
     answers "$json" GET "/v$v/containers/json?all=1"
-    expect equal "$(body | jq -r '.[0].Id')" "$id"
+    expect equal "$(in_body -r '.[0].Id')" "$id"
     answers "$json" GET "/v$v/containers/$box/json"
-    expect equal "$(body | jq -r .Id)" "$id"
+    expect equal "$(in_body -r .Id)" "$id"
     answers "204 " POST "/v$v/containers/$box/start"
     expect equal "$(body)" ""
     answers "304 " POST "/v$v/containers/$box/start"
     expect equal "$(body)" ""
     eventually 10 runs_cat # the runtime's own process becomes it
     answers "$json" GET "/v$v/containers/$box/top"
-    expect equal "$(body | jq -c '[.Titles[0], .Titles[7], .Processes[0][7]]')" '["UID","CMD","cat"]'
+    expect equal "$(in_body -c '[.Titles[0], .Titles[7], .Processes[0][7]]')" '["UID","CMD","cat"]'
     answers "$json" GET "/v$v/containers/$box/top?ps_args=-o%20pid,args"
-    expect equal "$(body | jq -c '[.Titles, .Processes[0][1]]')" '[["PID","COMMAND"],"cat"]'
+    expect equal "$(in_body -c '[.Titles, .Processes[0][1]]')" '[["PID","COMMAND"],"cat"]'
     answers "200 text/plain" POST "/v$v/containers/$box/resize?h=41&w=102"
     expect equal "$(body)" ""
     run dock exec "$box" stty -F /dev/pts/0 size
@@ -132,8 +133,8 @@ LIST
     answers "200 application/x-tar" POST "/v$v/containers/$box/copy" '{"Resource":"/var/www/index.html"}'
     expect equal "$(tar xOf "$BATS_TEST_TMPDIR/body")" "hello from busybox"
     answers "201 application/json" POST "/v$v/containers/$box/exec" '{"Cmd":["true"],"Tty":true}'
-    expect equal "$(body | jq -c '[(.Id | length), .Warnings]')" '[64,[]]'
-    exec=$(body | jq -r .Id)
+    expect equal "$(in_body -c '[(.Id | length), .Warnings]')" '[64,[]]'
+    exec=$(in_body -r .Id)
     answers "$json" GET "/v$v/exec/$exec/json"
     answers "201 " POST "/v$v/exec/$exec/resize?h=1&w=1"
     answers "200 " POST "/v$v/exec/$exec/start" '{"Detach":true}'
@@ -147,7 +148,7 @@ LIST
     answers "204 " POST "/v$v/containers/$box/restart"
     answers "204 " POST "/v$v/containers/$box/stop?t=0"
     answers "201 application/json" POST "/v$v/commit?container=$box"
-    image=$(body | jq -re .Id)
+    image=$(in_body -re .Id)
     answers "$json" GET "/v$v/images/$image/json"
     answers "204 " DELETE "/v$v/containers/$box"
     answers 200 DELETE "/v$v/images/$image"
@@ -194,12 +195,12 @@ LIST
     for v in 1.18 1.24; do
       id=$(made "{\"Cmd\":$command,\"AttachStdin\":$stdin,\"AttachStdout\":$stdout,\"AttachStderr\":$stderr}")
       answers 200 GET "/v$v/exec/$id/json"
-      expect equal "$(body | jq -c '[.OpenStdin, .OpenStdout, .OpenStderr, .Running, .ExitCode]')" "[$stdin,$stdout,$stderr,false,null]"
+      expect equal "$(in_body -c '[.OpenStdin, .OpenStdout, .OpenStderr, .Running, .ExitCode]')" "[$stdin,$stdout,$stderr,false,null]"
       run talk POST "/v$v/exec/$id/start" "$upgrade" '{"Detach":false,"Tty":false}' 'in\n'
       # The two streams are apart, so their frames may come in either order.
       expect equal "$(body | sed 's/00[12]/\n&/g' | sort | tr -d '\n')" "$want"
       answers 200 GET "/v$v/exec/$id/json"
-      expect equal "$(body | jq -c '[.Running, .ExitCode]')" "[false,3]"
+      expect equal "$(in_body -c '[.Running, .ExitCode]')" "[false,3]"
     done
   done <<'LIST'
 true true true 001\0\0\0\0\0\0\aoutin\n002\0\0\0\0\0\0\aerrin\n
@@ -302,12 +303,12 @@ LIST
   expect equal "$(logs 1.20 since=$((EPOCHSECONDS + 1000)))" ""
   expect equal "$(logs 1.23 details=1)" line
   expect equal "$(logs 1.24 details=1)" "team=red line"
-  has_size() { ask GET "/v$1/containers/$box/json?size=1" >/dev/null && body | jq 'has("SizeRw") and has("SizeRootFs")'; }
+  has_size() { ask GET "/v$1/containers/$box/json?size=1" >/dev/null && in_body 'has("SizeRw") and has("SizeRootFs")'; }
   expect equal "$(has_size 1.20) $(has_size 1.21)" "false true"
   run head -n 2 < <(curl -sN --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss/v1.19/containers/$box/stats?stream=0")
   expect equal "$(grep -c memory_stats <<<"$output")" 2
   answers "200 application/json" GET "/v1.20/containers/$box/stats?stream=0"
-  expect equal "$(body | jq -s 'map(has("precpu_stats"))' -c)" '[true]'
+  expect equal "$(in_body -s 'map(has("precpu_stats"))' -c)" '[true]'
   for pair in 1.21:304 1.22:500; do
     answers "${pair#*:}" POST "/v${pair%:*}/containers/$box/start?detachKeys=nonsense"
   done
@@ -335,28 +336,28 @@ LIST
     filtered "$before" "$key" "$value" 400
     expect --in "$(body)" contains "$key"
     filtered "$first" "$key" "$value"
-    expect equal "$(body | jq --arg n "/$box" 'any(.[]; .Names[0] == $n)')" true
+    expect equal "$(in_body --arg n "/$box" 'any(.[]; .Names[0] == $n)')" true
   done <<LIST
 1.21 1.22 isolation default
 1.23 1.24 ancestor busybox
 1.23 1.24 before $other
 1.23 1.24 network bridge
 LIST
-  expect equal "$(body | jq --arg n "/$other" 'any(.[]; .Names[0] == $n)')" false # it is in no network
+  expect equal "$(in_body --arg n "/$other" 'any(.[]; .Names[0] == $n)')" false # it is in no network
   network=$(moss inspect "$box" | jq -r '.[0].NetworkSettings.Networks.bridge.NetworkID')
   filtered 1.24 network "$network"
-  expect equal "$(body | jq -c 'map(.Names[0])')" "[\"/$box\"]"
+  expect equal "$(in_body -c 'map(.Names[0])')" "[\"/$box\"]"
   filtered 1.19 status created 400
   filtered 1.20 status created
-  expect equal "$(body | jq -c 'map(.Names[0])')" "[\"/$other\"]"
+  expect equal "$(in_body -c 'map(.Names[0])')" "[\"/$other\"]"
   filtered 1.18 status running
-  expect equal "$(body | jq -c 'map(.Names[0])')" "[\"/$box\"]"
+  expect equal "$(in_body -c 'map(.Names[0])')" "[\"/$box\"]"
   filtered 1.21 status dead 400
   filtered 1.22 status dead
   expect equal "$(body)" "[]"
   filtered 1.23 since "$box" 400
   filtered 1.24 since "$box"
-  expect equal "$(body | jq -c 'map(.Names[0])')" "[\"/$other\"]"
+  expect equal "$(in_body -c 'map(.Names[0])')" "[\"/$other\"]"
   filtered 1.23 volume /data 400
   filtered 1.24 volume /data
   expect equal "$(body)" "[]"
@@ -393,7 +394,7 @@ both_used() {
   ask GET "/containers/$box/stats?stream=0" >/dev/null
   read -r outside inside <<<"$(clock)"
   # The kernel's books of a cgroup are a little apart from those of its process, which was not born in it.
-  expect equal "$(body | jq -c --argjson o "$outside" --argjson i "$inside" '.cpu_stats.cpu_usage
+  expect equal "$(in_body -c --argjson o "$outside" --argjson i "$inside" '.cpu_stats.cpu_usage
     | [.usage_in_usermode / 10000000 - $o, .usage_in_kernelmode / 10000000 - $i, (.total_usage - .usage_in_usermode - .usage_in_kernelmode) / 10000000]
     | map(. > -10 and . < 30)')" '[true,true,true]'
 }
@@ -401,6 +402,6 @@ both_used() {
 # bats test_tags=cgroups
 @test "stats: how often memory was refused is counted" {
   moss run -d --name "$box" -m 16m busybox sh -c 'head -c 60000000 /dev/zero >/file; sleep 1000' >/dev/null
-  refused() { ask GET "/containers/$box/stats?stream=0" >/dev/null && [ "$(body | jq '.memory_stats | .failcnt > 0 and .limit == 16777216 and .max_usage >= .usage')" = true ]; }
+  refused() { ask GET "/containers/$box/stats?stream=0" >/dev/null && [ "$(in_body '.memory_stats | .failcnt > 0 and .limit == 16777216 and .max_usage >= .usage')" = true ]; }
   eventually 30 refused
 }

@@ -26,10 +26,10 @@ teardown() {
 
 # all_there_is: containers, volumes, images, instances, and the engine's folders.
 all_there_is() {
-  api GET '/containers/json?all=1' | head -n 1 | jq -c 'map(.Names)'
-  api GET /volumes | head -n 1 | jq -c '[.Volumes[]?.Name]'
-  api GET '/images/json?all=1' | head -n 1 | jq -c 'map(.Id)'
-  api GET "/containers/$box/json" | head -n 1 | jq -c '[.Id, .Name, .HostConfig, .Config, .RestartCount, .ExecIDs, .State.Status, .State.Pid]'
+  answer_of '/containers/json?all=1' -c 'map(.Names)'
+  answer_of /volumes -c '[.Volumes[]?.Name]'
+  answer_of '/images/json?all=1' -c 'map(.Id)'
+  answer_of "/containers/$box/json" -c '[.Id, .Name, .HostConfig, .Config, .RestartCount, .ExecIDs, .State.Status, .State.Pid]'
   ls "$MOSS_DATA"/root/{containers,volumes,storage/overlay} "$MOSS_DIR"/run/{tasks,execs}
 }
 
@@ -233,7 +233,7 @@ Detach|{"Detach":"yes"}
 Tty|{"Tty":1}
 malformed|{
 LIST
-  expect equal "$(api GET "/exec/$id/json" | head -n 1 | jq -c '[.Running, .ExitCode]')" '[false,null]'
+  expect equal "$(answer_of "/exec/$id/json" -c '[.Running, .ExitCode]')" '[false,null]'
   before=$(all_there_is) # the instance is there now
   moss create --name "$box-made" busybox true >/dev/null
   refused "/v1.23/containers/$box-made/start" 500 <<'LIST'

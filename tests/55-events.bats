@@ -65,7 +65,7 @@ EOT
 @test "everything that happens to a container, in order, live and from the past, with its attributes" {
   id=$(api POST "/containers/create?name=$box-0" '{"Image":"busybox","Cmd":["cat"],"Tty":true,"OpenStdin":true,"Labels":{"color":"red"},
     "Healthcheck":{"Test":["CMD","true"],"Interval":100000000}}' | head -n 1 | jq -r .Id)
-  image=$(api GET "/containers/$id/json" | head -n 1 | jq -r .Config.Image)
+  image=$(answer_of "/containers/$id/json" -r .Config.Image)
   curl -sSN -G --max-time 120 --unix-socket "$MOSS_SOCK" --data-urlencode "filters={\"container\":[\"$id\"]}" "http://moss/v1.24/events?since=0" \
     >"$BATS_TEST_TMPDIR/live" 3>&- 4>&- &
   live=$!
@@ -186,7 +186,7 @@ told() {
   api POST "/containers/$id/start" >/dev/null
   api POST "/containers/$id/wait" >/dev/null
   api POST "/commit?container=$id&repo=$box-i" '{"Labels":{"color":"red"}}' >/dev/null
-  image=$(api GET "/images/$box-i/json" | head -n 1 | jq -r .Id)
+  image=$(answer_of "/images/$box-i/json" -r .Id)
   api DELETE "/images/$box-i" >/dev/null
   api DELETE "/containers/$id" >/dev/null
   api DELETE "/networks/$net" >/dev/null
@@ -226,7 +226,7 @@ told() {
   answers 400 GET "/v1.23/events?until=1&filters=%7B%22daemon%22%3A%5B%22x%22%5D%7D"
 }
 
-listeners() { [ "$(api GET /info | head -n 1 | jq .NEventsListener)" = "$1" ]; }
+listeners() { [ "$(answer_of /info .NEventsListener)" = "$1" ]; }
 
 @test "info counts the listeners, and forgets each as its client hangs up" {
   eventually 10 listeners 0
@@ -302,8 +302,8 @@ joined() { [ "$(grep -c '^joined' "$1")" -gt "$2" ]; }
   # Who asks now gets the very same.
   curl -sS -G --max-time 180 --unix-socket "$MOSS_SOCK" --data-urlencode 'filters={"type":["volume","daemon"]}' "http://moss/v1.24/events?since=$since&until=0s" | diff "$BATS_TEST_TMPDIR/live" -
   # The reload is about this engine, and not for clients before 1.24.
-  name=$(api GET /info | head -n 1 | jq -r .Name)
-  for filters in '{"type":["daemon"]}' "{\"daemon\":[\"$name\"]}" "{\"daemon\":[\"$(api GET /info | head -n 1 | jq -r .ID)\"]}" '{"event":["reload"]}'; do
+  name=$(answer_of /info -r .Name)
+  for filters in '{"type":["daemon"]}' "{\"daemon\":[\"$name\"]}" "{\"daemon\":[\"$(answer_of /info -r .ID)\"]}" '{"event":["reload"]}'; do
     expect equal "$(told "since=$since&until=0s")" "daemon:reload daemon:reload"
   done
   expect equal "$(jq -r 'select(.Type == "daemon").Actor.Attributes | [.name, .["log-level"]] | join(" ")' "$BATS_TEST_TMPDIR/live" | sort -u)" "$name debug"

@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # What a build must never reach: the host's files and network, other images, and what its secrets must never get into.
 
 load lib/moss

@@ -16,7 +16,7 @@ setup_file() {
       "Mounts":[{"Type":"tmpfs","Target":"/m"}],"Ulimits":[{"Name":"core","Soft":5,"Hard":5}],"Devices":[{"PathOnHost":"/dev/zero"}]},
     "NetworkingConfig":{"EndpointsConfig":{"bridge":{"Aliases":null}}}}' >/dev/null
   moss start "$name" >/dev/null
-  checked() { [ "$(api GET /containers/all/json | head -n 1 | jq '.State.Health.Log | length')" -gt 0 ]; }
+  checked() { [ "$(answer_of /containers/all/json '.State.Health.Log | length')" -gt 0 ]; }
   eventually 20 checked
 }
 teardown_file() { stop_engine; }

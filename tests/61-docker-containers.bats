@@ -48,7 +48,7 @@ warned() {
 }
 # lives NAME [FLAG...]: a container that waits.
 lives() { dock run -d --name "$1" "${@:2}" busybox sleep 1000 >/dev/null; }
-no_cgroups() { [ "$(api GET /info | head -n 1 | jq -r .CgroupDriver)" = none ]; }
+no_cgroups() { [ "$(answer_of /info -r .CgroupDriver)" = none ]; }
 
 @test "run: environment, working folder, entrypoint" {
   printf '# none\nA=file\nB=x y\nFROM_HERE\n' >"$BATS_TEST_TMPDIR/env"

@@ -452,7 +452,7 @@ SH
 @test "system df counts a shared layer once" {
   name=$(unique df)
   used() { moss system df --format json | jq -r "select(.Type == \"$1\") | .$2"; }
-  bytes() { api GET /v1.24/system/df | head -n 1 | jq .LayersSize; }
+  bytes() { answer_of /v1.24/system/df .LayersSize; }
   before=$(bytes)
   total=$(used Images TotalCount)
   moss run --name "$name" busybox sh -c 'head -c 5000000 /dev/urandom >/f'
@@ -466,8 +466,8 @@ SH
   expect matches '^Containers +[0-9]+ +0 +5MB +5MB \(100%\)$'
   expect matches '^Local Volumes +'
   # Exactly what a prune of images gives back, and not what is shared with images in use.
-  expect equal "$(api GET /v1.24/system/df | head -n 1 | jq '.LayersSize - .LayersUsed')" \
-    "$(api GET /v1.24/system/df | head -n 1 | jq '[.Images[] | select(.Containers == 0) | .UniqueSize] | add')"
+  expect equal "$(answer_of /v1.24/system/df '.LayersSize - .LayersUsed')" \
+    "$(answer_of /v1.24/system/df '[.Images[] | select(.Containers == 0) | .UniqueSize] | add')"
   run moss system df -v
   expect contains "SHARED SIZE" "UNIQUE SIZE" "$name"
   moss rm "$name"

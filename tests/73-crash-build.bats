@@ -86,7 +86,7 @@ stored() {
     -not \( -type d -empty \) -printf '%P\n' 2>/dev/null | sort
 }
 forget_builds() {
-  api GET "/images/json?all=1" | head -n 1 | jq -r '.[] | select((.RepoTags // []) | any(startswith("busybox:")) | not).Id' |
+  answer_of "/images/json?all=1" -r '.[] | select((.RepoTags // []) | any(startswith("busybox:")) | not).Id' |
     while read -r id; do api DELETE "/images/$id?force=1" >/dev/null; done
   moss builder prune -af >/dev/null
 }

@@ -68,7 +68,7 @@ status_of() { api "$@" | tail -n 1; }
   done
   expect equal "$(state "$name")" running
   eventually 10 says_silent "$name"
-  expect --in "$(api GET "/containers/json" | head -n 1 | jq -r ".[] | select(.Names[0] == \"/$name\") | .Status")" contains 'monitor does not answer'
+  expect --in "$(answer_of "/containers/json" -r ".[] | select(.Names[0] == \"/$name\") | .Status")" contains 'monitor does not answer'
   expect equal "$(tail -n "+$log_start" "$MOSS_DIR/mossd.log" | grep -c 'monitor of container does not answer')" 1
   moss exec "$other" true
   expect equal "$(api GET "/containers/$other/stats?stream=0" | tail -n 1)" 200
@@ -157,7 +157,7 @@ status_of() { api "$@" | tail -n 1; }
   eventually 10 says_nothing "$name"
   eventually 10 says_nothing "$paused"
   expect equal "$(state "$name") $(state "$paused")" "running paused"
-  exec_runs() { [ "$(api GET "/exec/$made/json" | head -n 1 | jq .Running)" = true ]; }
+  exec_runs() { [ "$(answer_of "/exec/$made/json" .Running)" = true ]; }
   eventually 10 exec_runs
   moss unpause "$paused"
   moss exec "$name" true

@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # Archives whose entries cost far more than they weigh: folders that no entry tells of, links that every entry goes through,
 # depth, numbers. They are refused in good time and leave nothing, wherever archives come in.
 

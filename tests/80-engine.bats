@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # The engine as a program: its folders, its sockets, its end, a full disk.
 
 load lib/moss

@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # Where the engine keeps what this boot holds, and where the command looks for it: both follow the same chain.
 
 load lib/moss

@@ -439,7 +439,7 @@ PY
   dock attach --no-stdin "$name" >"$BATS_TEST_TMPDIR/attach" 2>&1 3>&- &
   docker_attach=$!
   for f in raw-stats raw-logs logs stats attach; do eventually 10 test -s "$BATS_TEST_TMPDIR/$f"; done
-  both_listen() { [ "$(api GET /info | head -n 1 | jq .NEventsListener)" -ge 2 ]; }
+  both_listen() { [ "$(answer_of /info .NEventsListener)" -ge 2 ]; }
   eventually 10 both_listen
   moss run --rm busybox true
   eventually 10 test -s "$BATS_TEST_TMPDIR/raw-events"

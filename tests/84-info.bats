@@ -32,7 +32,7 @@ proc_fds() { find "/proc/$(inner_pid)/fd" -mindepth 1 2>/dev/null | wc -l; }
   expect equal "$(of .OperatingSystem)" "\"$id\""
   expect equal "$(of .Name)" "\"$(uname -n)\""
   expect equal "$(of '[.DockerRootDir, .EngineRootDir] | unique')" "[\"$MOSS_DATA/root\"]"
-  expect equal "$(of .ServerVersion)" "\"$(api GET /version | head -n 1 | jq -r .Version)\""
+  expect equal "$(of .ServerVersion)" "\"$(answer_of /version -r .Version)\""
   local now told
   now=$(date +%s)
   told=$(date -d "$(of .SystemTime | tr -d '"')" +%s)
@@ -54,7 +54,7 @@ proc_fds() { find "/proc/$(inner_pid)/fd" -mindepth 1 2>/dev/null | wc -l; }
   expect --in "$(of .IndexServerAddress)" contains https://
   expect equal "$(of .ExperimentalBuild)" false
   expect equal "$(of '[.SystemStatus, (.DriverStatus | map(.[0]) | contains(["Rootless","Uplink"]))]')" '[null,true]'
-  expect equal "$(api GET /v1.40/info | head -n 1 | jq -c '[.ClusterStore, .SystemStatus[0][0], (.DriverStatus | map(.[0]) | contains(["Rootless"]))]')" '["","Rootless",false]'
+  expect equal "$(answer_of /v1.40/info -c '[.ClusterStore, .SystemStatus[0][0], (.DriverStatus | map(.[0]) | contains(["Rootless"]))]')" '["","Rootless",false]'
 }
 
 @test "info: storage, plugins, log driver, runtime and its version" {
@@ -147,6 +147,6 @@ is_calm() {
   # make build tells the time of the commit, so that two builds of it are the same.
   expect --in "$(jq -r .BuildTime <<<"$record")" matches '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$'
   for v in 1.18 1.19 1.20 1.21 1.22 1.23 1.24; do
-    expect equal "$(api GET "/v$v/version" | head -n 1 | jq -c .)" "$(jq -c 'del(.Platform, .Components)' <<<"$record")"
+    expect equal "$(answer_of "/v$v/version" -c .)" "$(jq -c 'del(.Platform, .Components)' <<<"$record")"
   done
 }

@@ -308,7 +308,7 @@ END
 }
 
 # info_driver: what /info shows of the uplink.
-info_driver() { api GET /info | head -n 1 | jq -r '.DriverStatus[] | select(.[0] == "Uplink") | .[1]'; }
+info_driver() { answer_of /info -r '.DriverStatus[] | select(.[0] == "Uplink") | .[1]'; }
 
 @test "auto takes pasta where it works, and says which it took" {
   with_route

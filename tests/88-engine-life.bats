@@ -1,5 +1,4 @@
 #!/usr/bin/env bats
-# bats file_tags=nosub
 # The engine that moss starts by itself: started, looked at, stopped, followed by the next, and removed with all it keeps.
 
 load lib/moss

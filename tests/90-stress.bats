@@ -16,7 +16,7 @@ teardown() { finish; }
 # What the engine holds. Counted before and after.
 mounts() { grep -c . "/proc/$(inner_pid)/mountinfo"; }
 fds() { find "/proc/$(inner_pid)/fd" -mindepth 1 2>/dev/null | wc -l; }
-goroutines() { api GET /info | head -n 1 | jq .NGoroutines; }
+goroutines() { answer_of /info .NGoroutines; }
 shims() { pgrep -c -u "$(id -u)" -f "moss-shim run $MOSS_DIR/run/tasks" || true; }
 tasks() { find "$MOSS_DIR/run/tasks" "$MOSS_DIR/run/runtime" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l; }
 folders() { find "$MOSS_DATA/root/containers" -mindepth 1 -maxdepth 1 | wc -l; }

@@ -16,7 +16,7 @@ teardown() { finish; }
 
 descriptors() { find "/proc/$1/fd" -mindepth 1 -maxdepth 1 2>/dev/null | wc -l; }
 rss() { awk '/^VmRSS/ {print $2}' "/proc/$1/status"; }
-goroutines() { api GET /info | head -n 1 | jq .NGoroutines; }
+goroutines() { answer_of /info .NGoroutines; }
 mounts() { wc -l <"/proc/$1/mountinfo"; }
 # The journal of events has up to eight files, and grows to that.
 folders() {

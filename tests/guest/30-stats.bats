@@ -62,7 +62,7 @@ used() { awk '/^usage_usec/ { print $2 }' "/sys/fs/cgroup$1/cpu.stat"; }
 @test "top shows the container's processes" {
   name=$(unique top)
   moss run -d --name "$name" --network none busybox sh -c 'sleep 1234 & wait'
-  two() { [ "$(api GET "/containers/$name/top?ps_args=-o%20pid,args" | head -n 1 | jq -c '[.Processes[][1]]')" = '["sh -c sleep 1234 & wait","sleep 1234"]' ]; }
+  two() { [ "$(answer_of "/containers/$name/top?ps_args=-o%20pid,args" -c '[.Processes[][1]]')" = '["sh -c sleep 1234 & wait","sleep 1234"]' ]; }
   eventually 60 two
   moss rm -f "$name"
 }

@@ -11,7 +11,7 @@ teardown_file() { stop_engine; }
 setup() { begin; }
 teardown() { finish; }
 
-inspect() { api GET "/containers/$1/json" | head -n 1 | jq -c "$2"; }
+inspect() { answer_of "/containers/$1/json" -c "$2"; }
 # group NAME: the folder of the container's cgroup.
 group() { echo "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$(inspect "$1" .State.Pid)/cgroup")"; }
 # create NAME HOSTCONFIG CMD...: makes a container and starts it; its warnings go to $warnings.

@@ -129,9 +129,14 @@ api() {
   [ $# -lt 3 ] || args=(-H 'Content-Type: application/json' --data-binary "$3")
   [ "$method" != HEAD ] || args+=(--head)
   local answer
-  answer=$(curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X "$method" "${args[@]}" -w '\n%{http_code}' "http://moss$path") || return
+  answer=$(exec curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" -X "$method" "${args[@]}" -w '\n%{http_code}' "http://moss$path") || return
   code=${answer##*$'\n'}
   printf '%s\n' "$answer"
+}
+
+# answer_of PATH [ARG]...: what jq with these arguments makes of the answer to GET.
+answer_of() {
+  curl -sS --max-time 180 --unix-socket "$MOSS_SOCK" "http://moss$1" | jq "${@:2}"
 }
 
 # ping_ok tells whether the engine answers.
